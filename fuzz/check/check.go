@@ -1,5 +1,5 @@
-// Package check compares package crmem with the independent decoder, for any bytes
-// of a snapshot and a log.
+// Package check compares package crmem with the independent decoder. It accepts
+// any bytes as snapshot and log.
 package check
 
 import (
@@ -22,13 +22,13 @@ const walPath = Path + "-wal"
 
 // Verdict is the expected state of a store.
 type Verdict struct {
-	Kind   string        // whole, torn, rot, format, or foreign, as in reports
-	File   string        // where the problem is; empty for whole
-	Offset int64         // in File
-	Store  *refdec.Store // state that a reader sees; nil if it is refused
-	Ops    bool          // the log is of another snapshot and contains operations: Repair requires an option
-	Refuse bool          // a writer is refused
-	Torn   []byte        // the end of the log, which a writer cuts off and keeps
+	Kind   string        // "valid", or a kind of a report: torn, rot, format, foreign
+	File   string        // file with the problem, or ""
+	Offset int64         // offset of the problem in File
+	Store  *refdec.Store // state of a reader; nil if Open must fail
+	Ops    bool          // the log of another snapshot contains operations: Repair requires an option
+	Refuse bool          // Open for writing must fail
+	Torn   []byte        // torn tail, which a writer truncates and quarantines
 }
 
 // Expect returns the verdict of the independent decoder. A nil wal means no
@@ -39,12 +39,12 @@ func Expect(db, wal []byte) Verdict {
 		return Verdict{Kind: "format", File: Path, Offset: f.Offset, Refuse: true}
 	}
 	if wal == nil {
-		return Verdict{Kind: "whole", Store: s}
+		return Verdict{Kind: "valid", Store: s}
 	}
 	s, verdict, _, err := refdec.Recover(db, wal)
 	if f, bad := errors.AsType[*refdec.Fault](err); bad {
 		v := Verdict{Kind: "rot", File: walPath, Offset: f.Offset, Refuse: true}
-		if f.Offset >= 48 { // the part before it may be of another snapshot as well
+		if f.Offset >= 48 { // the log before the fault may also extend another snapshot
 			_, verdict, _, _ := refdec.Recover(db, wal[:f.Offset])
 			v.Ops = verdict == "foreign"
 		}
@@ -52,7 +52,7 @@ func Expect(db, wal []byte) Verdict {
 	}
 	l, err := refdec.ReadLog(wal)
 	if err != nil {
-		panic("check: a log that was read is refused: " + err.Error())
+		panic("check: ReadLog fails after Recover succeeded: " + err.Error())
 	}
 	var tail []byte
 	if l.Verdict == "torn" {
@@ -61,18 +61,18 @@ func Expect(db, wal []byte) Verdict {
 	switch verdict {
 	case "foreign":
 		return Verdict{Kind: "foreign", File: Path, Store: s, Ops: true, Refuse: true}
-	case "strange":
+	case "foreign-empty":
 		return Verdict{Kind: "foreign", File: Path, Store: s, Refuse: l.Verdict == "rotten", Torn: tail}
 	case "torn":
 		return Verdict{Kind: "torn", File: walPath, Offset: l.Good, Store: s, Torn: tail}
 	case "rotten":
 		return Verdict{Kind: "rot", File: walPath, Offset: l.Good, Store: s, Refuse: true}
 	}
-	return Verdict{Kind: "whole", Store: s}
+	return Verdict{Kind: "valid", Store: s}
 }
 
-// NewDisk returns a machine with the files, and a stub of the reserve file, so
-// that no test writes a real one.
+// NewDisk returns a file system with the files, and with a stub of the reserve
+// file, so that no test writes a large one. A nil db or wal means no file.
 func NewDisk(db, wal []byte) *vfs.Mem {
 	m := vfs.NewMem()
 	if err := m.Mkdir("/d", 0o700); err != nil {
@@ -88,7 +88,7 @@ func NewDisk(db, wal []byte) *vfs.Mem {
 	return m
 }
 
-// CompareEntries compares entries with the independent decoder's.
+// CompareEntries compares entries with the entries of the independent decoder.
 func CompareEntries(got []crmem.Entry, want *refdec.Store) error {
 	if len(got) != len(want.Entries) {
 		return fmt.Errorf("%d entries, the independent decoder has %d", len(got), len(want.Entries))
@@ -112,7 +112,7 @@ func Store(db, wal []byte) (v Verdict, repaired []crmem.Entry, err error) {
 		return v, nil, err
 	}
 	if err := v.read(m); err != nil {
-		return v, nil, fmt.Errorf("open to read: %w", err)
+		return v, nil, fmt.Errorf("open read-only: %w", err)
 	}
 	if m.Hash() != before {
 		return v, nil, errors.New("a reader changed the files")
@@ -121,7 +121,7 @@ func Store(db, wal []byte) (v Verdict, repaired []crmem.Entry, err error) {
 	if err != nil {
 		return v, nil, err
 	}
-	if want := v.mendable(db, wal); want != nil {
+	if want := v.expectedRepair(db, wal); want != nil {
 		if err := CompareEntries(repaired, want); err != nil {
 			return v, nil, fmt.Errorf("after the repair: %w", err)
 		}
@@ -129,10 +129,10 @@ func Store(db, wal []byte) (v Verdict, repaired []crmem.Entry, err error) {
 	return v, repaired, nil
 }
 
-// mendable returns the state that Repair must restore, if it is unambiguous:
-// the state that a reader sees or, if a reader refuses the log, the snapshot
-// and all writes before the fault.
-func (v *Verdict) mendable(db, wal []byte) *refdec.Store {
+// expectedRepair returns the state that Repair must restore, or nil if it is
+// ambiguous. If a reader accepts the log, this is the reader's state. Otherwise it
+// is the snapshot and all writes before the fault.
+func (v *Verdict) expectedRepair(db, wal []byte) *refdec.Store {
 	switch {
 	case v.Kind == "format" || v.Ops:
 		return nil
@@ -161,25 +161,25 @@ func (v *Verdict) check(m *vfs.Mem) error {
 	if err != nil {
 		return err
 	}
-	if v.Kind == "whole" {
+	if v.Kind == "valid" {
 		if len(r.Problems) != 0 {
-			return fmt.Errorf("check says %+v of a whole store", r.Problems)
+			return fmt.Errorf("check reports %+v for a valid store", r.Problems)
 		}
 		return nil
 	}
-	// A log can have several faults: its end may also be torn.
+	// A log can have several faults: for example, also a torn tail.
 	found := false
 	for _, p := range r.Problems {
 		found = found || p.Kind == v.Kind && p.File == v.File && p.Offset == v.Offset
 		if p.Message == "" || p.Remedy == "" {
-			return fmt.Errorf("check says %+v, without message or remedy", p)
+			return fmt.Errorf("check reports %+v without message or remedy", p)
 		}
 	}
 	if !found {
-		return fmt.Errorf("check says %+v, want %s at %d of %s", r.Problems, v.Kind, v.Offset, v.File)
+		return fmt.Errorf("check reports %+v, want %s at %d of %s", r.Problems, v.Kind, v.Offset, v.File)
 	}
 	if (r.Err() == nil) != (v.Kind == "torn" && len(r.Problems) == 1) {
-		return fmt.Errorf("the error is %v of %+v", r.Err(), r.Problems)
+		return fmt.Errorf("Err is %v for %+v", r.Err(), r.Problems)
 	}
 	return nil
 }
@@ -188,7 +188,7 @@ func (v *Verdict) read(m *vfs.Mem) error {
 	s, err := crmem.Open(Path, &crmem.Options{FS: m, ReadOnly: true})
 	if v.Store == nil {
 		if !errors.Is(err, crmem.ErrFormat) {
-			return fmt.Errorf("%v of a store that is %s", err, v.Kind)
+			return fmt.Errorf("error %v for a store that is %s", err, v.Kind)
 		}
 		return nil
 	}
@@ -201,21 +201,22 @@ func (v *Verdict) read(m *vfs.Mem) error {
 	return s.Close()
 }
 
-// repair repairs, verifies, and accounts for every byte.
+// repair repairs and verifies the store. It checks that every byte was recovered
+// or quarantined.
 func (v *Verdict) repair(m *vfs.Mem, db, wal []byte) ([]crmem.Entry, error) {
 	o := &repair.Options{FS: m}
 	rep, err := crmem.Repair(Path, o)
 	if v.Ops {
 		if !errors.Is(err, crmem.ErrForeign) {
-			return nil, fmt.Errorf("repair of a foreign log without a choice: %v", err)
+			return nil, fmt.Errorf("repair of a mismatched log without an option: error %v, want ErrForeign", err)
 		}
 		o.KeepDB = true
 		rep, err = crmem.Repair(Path, o)
 	}
 	if err != nil && v.Kind == "format" && errors.Is(err, crmem.ErrFormat) {
-		// It contains no entry: it must be unchanged.
+		// The file contains no entry and must be unchanged.
 		if b, rerr := vfs.ReadFile(m, Path, 1<<30); rerr != nil || !bytes.Equal(b, db) {
-			return nil, fmt.Errorf("repair changed what it refused (%v)", rerr)
+			return nil, fmt.Errorf("repair failed but changed the file (%v)", rerr)
 		}
 		return nil, nil
 	}
@@ -226,26 +227,27 @@ func (v *Verdict) repair(m *vfs.Mem, db, wal []byte) ([]crmem.Entry, error) {
 	for _, f := range rep.Files {
 		b, known := left[f.File]
 		if !known || f.Bytes != int64(len(b)) || f.Recovered+f.Aside != f.Bytes || f.Recovered < 0 || f.Aside < 0 {
-			return nil, fmt.Errorf("repair accounts for %+v of %d bytes", f, len(b))
+			return nil, fmt.Errorf("repair reports %+v for %d bytes", f, len(b))
 		}
-		// A snapshot is kept completely; of a log, only the unrecovered bytes.
+		// Repair quarantines a complete snapshot, but only the unrecovered bytes of a
+		// log.
 		if f.File == walPath {
-			if err := wholeWrites(b[:f.Recovered]); err != nil {
+			if err := completeWrites(b[:f.Recovered]); err != nil {
 				return nil, err
 			}
 			b = b[f.Recovered:]
 		}
 		kept, err := vfs.ReadFile(m, f.Kept, 1<<30)
 		if err != nil || !bytes.Equal(kept, b) {
-			return nil, fmt.Errorf("repair kept %d bytes in %q (%v), want %d", len(kept), f.Kept, err, len(b))
+			return nil, fmt.Errorf("repair quarantined %d bytes in %q (%v), want %d", len(kept), f.Kept, err, len(b))
 		}
 		delete(left, f.File)
 	}
-	if v.Kind == "whole" && len(rep.Files) != 0 {
-		return nil, fmt.Errorf("repair of a whole store: %+v", rep.Files)
+	if v.Kind == "valid" && len(rep.Files) != 0 {
+		return nil, fmt.Errorf("repair of a valid store quarantined %+v", rep.Files)
 	}
-	if v.Kind != "whole" && len(rep.Files) == 0 {
-		return nil, fmt.Errorf("repair of a store that is %s set nothing aside", v.Kind)
+	if v.Kind != "valid" && len(rep.Files) == 0 {
+		return nil, fmt.Errorf("repair of a store that is %s quarantined no file", v.Kind)
 	}
 	checked, err := crmem.Check(m, Path, 0)
 	if err != nil || len(checked.Problems) != 0 {
@@ -257,14 +259,14 @@ func (v *Verdict) repair(m *vfs.Mem, db, wal []byte) ([]crmem.Entry, error) {
 	}
 	all := slices.Collect(s.All())
 	if rep.Entries != len(all) || checked.Entries != len(all) {
-		return nil, fmt.Errorf("%d entries; repair says %d, check %d", len(all), rep.Entries, checked.Entries)
+		return nil, fmt.Errorf("%d entries; repair reports %d, check %d", len(all), rep.Entries, checked.Entries)
 	}
 	return all, s.Close()
 }
 
-// wholeWrites checks that the part of a log that Repair recovered ends at a
-// write.
-func wholeWrites(wal []byte) error {
+// completeWrites returns an error if the recovered part of a log does not end at
+// the end of a write.
+func completeWrites(wal []byte) error {
 	if len(wal) == 0 {
 		return nil
 	}
@@ -275,16 +277,16 @@ func wholeWrites(wal []byte) error {
 	return nil
 }
 
-// Recovery opens a store for writing, as after a crash. A corrupt store is
-// refused and unchanged. A torn tail is truncated and quarantined. The state is
-// that of the independent decoder, also after another crash, and in the file
-// after Close.
+// Recovery checks an open for writing after a crash. The open fails for a corrupt
+// store and does not change its files. It truncates and quarantines a torn tail.
+// The state must equal the state of the independent decoder. This also holds after
+// a second crash, and for the snapshot after Close.
 func Recovery(db, wal []byte) (v Verdict, err error) {
 	v = Expect(db, wal)
 	m := NewDisk(db, wal)
 	s, err := crmem.Open(Path, &crmem.Options{FS: m})
 	if v.Refuse != (err != nil) {
-		return v, fmt.Errorf("open: %v of a store that is %s", err, v.Kind)
+		return v, fmt.Errorf("open: error %v for a store that is %s", err, v.Kind)
 	}
 	if v.Refuse {
 		if !errors.Is(err, crmem.ErrFormat) && !errors.Is(err, crmem.ErrForeign) {
@@ -292,7 +294,7 @@ func Recovery(db, wal []byte) (v Verdict, err error) {
 		}
 		return v, checkUnchanged(m, db, wal)
 	}
-	// A crash of the process, before anything else happened.
+	// The process is killed before it writes.
 	if err := v.checkReopen(m.Kill()); err != nil {
 		return v, fmt.Errorf("after a crash: %w", err)
 	}
@@ -308,7 +310,7 @@ func checkUnchanged(m *vfs.Mem, db, wal []byte) error {
 			continue
 		}
 		if got, err := vfs.ReadFile(m, name, 1<<30); err != nil || !bytes.Equal(got, b) {
-			return fmt.Errorf("%s was changed by an open that was refused (%v)", name, err)
+			return fmt.Errorf("a failed open changed %s (%v)", name, err)
 		}
 	}
 	return nil
@@ -322,7 +324,8 @@ func (v *Verdict) checkReopen(m *vfs.Mem) error {
 	return v.state(s, m)
 }
 
-// state compares a store that was opened, writes to it and closes it.
+// state compares an open store with the expected state, adds an entry, closes the
+// store, and checks the files.
 func (v *Verdict) state(s *crmem.Store, m *vfs.Mem) error {
 	all := slices.Collect(s.All())
 	if err := CompareEntries(all, v.Store); err != nil {
@@ -344,7 +347,7 @@ func (v *Verdict) state(s *crmem.Store, m *vfs.Mem) error {
 		}
 		e, err := s.Get(name)
 		if err != nil || e.ID != v.Store.NextID {
-			return fmt.Errorf("the new entry is %+v, %v", e, err)
+			return fmt.Errorf("get the new entry: %+v, %v", e, err)
 		}
 		all = append(all, e)
 	}
@@ -360,16 +363,17 @@ func (v *Verdict) state(s *crmem.Store, m *vfs.Mem) error {
 		return err
 	}
 	if got := slices.Collect(sn.All()); !slices.EqualFunc(got, all, crmem.Entry.Equal) {
-		return fmt.Errorf("the file holds %+v, want %+v", got, all)
+		return fmt.Errorf("the snapshot contains %+v, want %+v", got, all)
 	}
 	r, err := crmem.Check(m, Path, 0)
 	if err == nil && len(r.Problems) != 0 {
-		err = fmt.Errorf("check says %+v", r.Problems)
+		err = fmt.Errorf("check reports %+v", r.Problems)
 	}
 	return err
 }
 
-// kept requires exactly one quarantine file, with these bytes.
+// kept returns an error unless there is exactly one quarantine file, with these
+// bytes.
 func kept(m *vfs.Mem, tail []byte) error {
 	list, err := m.ReadDir("/d")
 	if err != nil {
@@ -383,11 +387,11 @@ func kept(m *vfs.Mem, tail []byte) error {
 		n++
 		b, err := vfs.ReadFile(m, "/d/"+e.Name(), 1<<30)
 		if err != nil || !bytes.Equal(b, tail) {
-			return fmt.Errorf("%s holds %x (%v), want %x", e.Name(), b, err, tail)
+			return fmt.Errorf("%s contains %x (%v), want %x", e.Name(), b, err, tail)
 		}
 	}
 	if n != 1 {
-		return fmt.Errorf("%d files of torn bytes, want 1", n)
+		return fmt.Errorf("%d quarantine files of torn bytes, want 1", n)
 	}
 	return nil
 }

@@ -13,12 +13,12 @@ import (
 )
 
 var (
-	seed = flag.Uint64("seed", 0, "replay the run of this seed; 0 = a new one")
-	logs = flag.Int("logs", 4000, "logs to draw")
+	seed = flag.Uint64("seed", 0, "repeat the run with this seed; 0 is a new seed")
+	logs = flag.Int("logs", 4000, "number of logs")
 )
 
-// TestDrawnLogs: logs that are mostly right, in operations that mostly fit,
-// with one thing wrong here or there.
+// TestDrawnLogs checks random logs. Most operations fit the state, and most logs
+// have at most two faults.
 func TestDrawnLogs(t *testing.T) {
 	s := *seed
 	if s == 0 {
@@ -39,14 +39,15 @@ func TestDrawnLogs(t *testing.T) {
 			tally[v.Kind]++
 		}
 	})
-	for _, kind := range []string{"whole", "torn", "rot", "foreign"} {
+	for _, kind := range []string{"valid", "torn", "rot", "foreign"} {
 		if tally[kind] < *logs/100 {
-			t.Errorf("seed %d: %d logs are %s: they are drawn badly", s, tally[kind], kind)
+			t.Errorf("seed %d: %d logs are %s, want at least 1%%", s, tally[kind], kind)
 		}
 	}
-	t.Logf("logs judged: %d: %v (seed %d)", *logs, tally, s)
+	t.Logf("%d logs: %v (seed %d)", *logs, tally, s)
 }
 
+// draw draws a snapshot and a log. The log may extend another snapshot.
 func draw(rng *rand.Rand) (db, wal []byte) {
 	le := binary.LittleEndian
 	one := func(e refdec.Entry) []byte { return (&refdec.Store{Entries: []refdec.Entry{e}}).Bytes()[28:] }
@@ -65,10 +66,10 @@ func draw(rng *rand.Rand) (db, wal []byte) {
 		}
 	}
 	db = base.Bytes()
-	second := rng.IntN(2) == 0
+	version2 := rng.IntN(2) == 0
 	wal = make([]byte, 48)
-	if second {
-		wal = drawSecond(rng)
+	if version2 {
+		wal = drawHeader2(rng)
 	}
 	le.PutUint64(wal[8:], rng.Uint64())
 	le.PutUint64(wal[32:], 1+rng.Uint64N(3))
@@ -81,14 +82,14 @@ func draw(rng *rand.Rand) (db, wal []byte) {
 	for range rng.IntN(9) {
 		typ := byte(1 + rng.IntN(3))
 		id := 1 + rng.Uint64N(8)
-		if rng.IntN(20) > 0 { // mostly what fits
+		if rng.IntN(20) > 0 { // mostly operations that fit
 			switch {
 			case there[id] && rng.IntN(2) == 0:
 				typ = byte(2 + rng.IntN(2))
 			default:
 				typ = 1
 			}
-			for typ == 1 && !there[id] && there[(id+4)%10+1] { // the name may be another's
+			for typ == 1 && !there[id] && there[(id+4)%10+1] { // another entry may have the name
 				id = 1 + rng.Uint64N(8)
 				if rng.IntN(4) == 0 {
 					break
@@ -108,20 +109,20 @@ func draw(rng *rand.Rand) (db, wal []byte) {
 			delete(there, id)
 		}
 		var context []byte
-		if second {
+		if version2 {
 			context = drawContext(rng)
 			if rng.IntN(6) == 0 {
 				typ, payload = byte(5+rng.IntN(3)), le.AppendUint64(nil, id)
 				switch {
 				case typ == 5:
 					delete(there, id)
-				case typ == 7: // to a name that is mostly free
+				case typ == 7: // rename, mostly to an unused name
 					name := []string{"r1", "r2", "r3", names[rng.IntN(5)]}[rng.IntN(4)]
 					payload = append(le.AppendUint32(payload, uint32(len(name))), name...)
 				}
 			}
 		}
-		if rng.IntN(12) == 0 { // a checkpoint, of the snapshot or of none
+		if rng.IntN(12) == 0 { // a checkpoint of this snapshot or of no snapshot
 			typ, payload = 4, make([]byte, 24)
 			if rng.IntN(10) > 0 {
 				context = nil
@@ -147,24 +148,24 @@ func draw(rng *rand.Rand) (db, wal []byte) {
 			synced = uint64(len(wal))
 		}
 	}
-	mend(wal, db, 0xff)
+	fix(wal, db, 0xff)
 	if rng.IntN(8) == 0 { // another snapshot
 		db = (&refdec.Store{NextID: 9, Entries: []refdec.Entry{entry(8)}}).Bytes()
 	}
 	for range rng.IntN(3) {
-		wal = damage(rng, wal, head)
+		wal = corrupt(rng, wal, head)
 	}
 	switch rng.IntN(4) {
 	case 0:
-		mend(wal, db, mendCRC)
+		fix(wal, db, fixCRC)
 	case 1:
-		mend(wal, db, mendHeader|mendCRC)
+		fix(wal, db, fixHeader|fixCRC)
 	}
 	return db, wal
 }
 
-// drawSecond draws a header of version 2 without its checksums.
-func drawSecond(rng *rand.Rand) []byte {
+// drawHeader2 draws a header of version 2 without checksums.
+func drawHeader2(rng *rand.Rand) []byte {
 	wal := make([]byte, 112)
 	wal[6] = 2
 	binary.LittleEndian.PutUint64(wal[48:], rng.Uint64())
@@ -179,7 +180,7 @@ func drawSecond(rng *rand.Rand) []byte {
 	return wal
 }
 
-// drawContext draws a context that is mostly a list of values.
+// drawContext draws a context that is mostly a valid list of values.
 func drawContext(rng *rand.Rand) (b []byte) {
 	if rng.IntN(3) > 0 {
 		return nil
@@ -197,12 +198,13 @@ func drawContext(rng *rand.Rand) (b []byte) {
 	return b
 }
 
-func damage(rng *rand.Rand, wal []byte, head int) []byte {
+// corrupt changes, cuts, or extends a log. head is the length of the header.
+func corrupt(rng *rand.Rand, wal []byte, head int) []byte {
 	if len(wal) == 0 {
 		return wal
 	}
 	at := rng.IntN(len(wal))
-	if rng.IntN(8) > 0 && len(wal) > head { // mostly behind the header
+	if rng.IntN(8) > 0 && len(wal) > head { // mostly after the header
 		at = head + rng.IntN(len(wal)-head)
 	}
 	switch rng.IntN(5) {

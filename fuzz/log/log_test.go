@@ -1,5 +1,5 @@
-// Package log fuzzes the reading of a log with a known snapshot: the result of
-// a check and the state of a reader must equal those of the independent
+// Package log fuzzes the reading of a log with a valid snapshot. The report of a
+// check and the state of a reader must equal the results of the independent
 // decoder.
 package log
 
@@ -17,18 +17,19 @@ import (
 	"crabmem/fuzz/vectors"
 )
 
-// Parts that mend corrects, so that valid checksums also cover corruption.
+// Parts of a log that fix corrects. With them, fuzzed bytes reach the checks after
+// the checksums.
 const (
-	mendHeader = 1 << iota // base, crc
-	mendCRC                // prev and crc of every frame that its length leads to
-	mendSeq
-	mendSynced
+	fixHeader = 1 << iota // magic, version, base, reserved, and checksums
+	fixCRC                // prev and crc of each frame, until a length leaves the file
+	fixSeq
+	fixSynced
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// mend corrects the values of a log.
-func mend(wal, db []byte, what byte) {
+// fix corrects the parts of a log that what selects. db is the log's snapshot.
+func fix(wal, db []byte, what byte) {
 	le := binary.LittleEndian
 	if len(wal) < 48 {
 		return
@@ -37,7 +38,7 @@ func mend(wal, db []byte, what byte) {
 	if le.Uint16(wal[6:]) == 2 && len(wal) >= 112 {
 		head = 112
 	}
-	if what&mendHeader != 0 {
+	if what&fixHeader != 0 {
 		d := refdec.DigestOf(db)
 		copy(wal, "CRWAL\x00\x01\x00")
 		if head == 112 {
@@ -49,7 +50,7 @@ func mend(wal, db []byte, what byte) {
 		le.PutUint32(wal[40:], 0)
 		le.PutUint32(wal[44:], crc32.Checksum(wal[:44], castagnoli))
 		if head == 112 {
-			mendSecond(wal)
+			fixVersion2(wal)
 		}
 	}
 	salt, prev, seq := wal[8:16], le.Uint32(wal[head-4:]), le.Uint64(wal[32:])
@@ -62,13 +63,13 @@ func mend(wal, db []byte, what byte) {
 		if f[0]&0x7f != 4 {
 			seq++
 		}
-		if what&mendSeq != 0 {
+		if what&fixSeq != 0 {
 			le.PutUint64(f[8:], seq-1)
 		}
-		if s := le.Uint64(f[16:]); what&mendSynced != 0 && (s < uint64(head) || s > uint64(at)) {
+		if s := le.Uint64(f[16:]); what&fixSynced != 0 && (s < uint64(head) || s > uint64(at)) {
 			le.PutUint64(f[16:], uint64(head)+s%uint64(at-head+1))
 		}
-		if what&mendCRC != 0 {
+		if what&fixCRC != 0 {
 			le.PutUint32(f[24:], prev)
 			b := le.AppendUint64(append([]byte(nil), salt...), uint64(at))
 			b = append(append(b, f[:28]...), f[32:n]...)
@@ -79,8 +80,8 @@ func mend(wal, db []byte, what byte) {
 	}
 }
 
-// mendSecond corrects the fields that version 2 added to the header.
-func mendSecond(wal []byte) {
+// fixVersion2 corrects the header fields that only version 2 has.
+func fixVersion2(wal []byte) {
 	le := binary.LittleEndian
 	zero := make([]byte, 16)
 	for _, at := range []int{48, 64} {
@@ -105,7 +106,7 @@ func seeds(t testing.TB) []*vectors.Vector {
 	return all
 }
 
-// snapshot is the snapshot that the logs extend.
+// snapshot returns the snapshot of the logs.
 func snapshot(t testing.TB) []byte {
 	for _, v := range seeds(t) {
 		if v.Name == "ok-empty" {
@@ -116,9 +117,9 @@ func snapshot(t testing.TB) []byte {
 	return nil
 }
 
-// TestMend checks that mend makes corrupt logs valid, and does not change valid
+// TestFix checks that fix makes corrupt logs valid and does not change valid
 // ones.
-func TestMend(t *testing.T) {
+func TestFix(t *testing.T) {
 	db := snapshot(t)
 	flips := map[string][]int{
 		"ok-batch":      {0, 20, 45, 60, 72, 78, 110},
@@ -139,14 +140,14 @@ func TestMend(t *testing.T) {
 			wal[at] ^= 0x10
 		}
 		if k := check.Expect(db, wal).Kind; (k != "rot") != (len(at) == 0) {
-			t.Errorf("%s: the damaged log is %s", v.Name, k)
+			t.Errorf("%s: the log with flipped bits is %s", v.Name, k)
 		}
-		mend(wal, db, 0xff)
-		if k := check.Expect(db, wal).Kind; k != "whole" {
+		fix(wal, db, 0xff)
+		if k := check.Expect(db, wal).Kind; k != "valid" {
 			t.Errorf("%s: the corrected log is %s", v.Name, k)
 		}
 		if len(at) == 0 && !bytes.Equal(wal, v.Files["wal"]) {
-			t.Errorf("%s: a log without damage was changed", v.Name)
+			t.Errorf("%s: fix changed a valid log", v.Name)
 		}
 	}
 	for name := range flips {
@@ -161,9 +162,9 @@ func FuzzLog(f *testing.F) {
 		f.Add(v.Files["wal"], byte(0xff))
 	}
 	f.Fuzz(func(t *testing.T, wal []byte, what byte) {
-		wal = append([]byte{}, wal...) // never nil: the file is there
-		mend(wal, db, what)
-		synctest.Test(t, func(t *testing.T) { // a reader sleeps before it calls a log foreign
+		wal = append([]byte{}, wal...) // nil would mean no file
+		fix(wal, db, what)
+		synctest.Test(t, func(t *testing.T) { // a reader waits before it reports ErrForeign
 			if _, _, err := check.Store(db, wal); err != nil {
 				t.Fatal(err)
 			}

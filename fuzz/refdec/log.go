@@ -8,20 +8,20 @@ import (
 	"unicode/utf8"
 )
 
-// Log is the log beside a snapshot, as far as it can be read without it.
+// Log is a log, read without the snapshot.
 type Log struct {
 	Version uint16
 	Head    int64 // length of the header
 	Store   [16]byte
 	Salt    uint64
 	Base    Digest
-	Seq     uint64 // of the first operation
+	Seq     uint64 // sequence number of the first operation
 	Frames  []Frame
-	Good    int64  // the length of the header and of all whole batches
-	Verdict string // of the bytes from Good on: clean, torn or rotten
+	Good    int64  // length of the header and of all complete batches
+	Verdict string // clean, torn, or rotten: state of the bytes from Good
 }
 
-// Digest names a snapshot.
+// Digest identifies a snapshot.
 type Digest struct {
 	Length     uint64
 	Castagnoli uint32
@@ -33,7 +33,7 @@ func DigestOf(file []byte) Digest {
 	return Digest{uint64(len(file)), crc32c(file), crc32.ChecksumIEEE(file)}
 }
 
-// Frame is one frame of a whole batch.
+// Frame is one frame of a complete batch.
 type Frame struct {
 	Offset  int64
 	Type    byte // 1 put, 2 alias, 3 remove, 4 checkpoint, 5 purge, 6 purged, 7 rename
@@ -51,8 +51,8 @@ func crc32c(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Ca
 
 var le = binary.LittleEndian
 
-// ReadLog reads a log. Its error is a *Fault: of the header, or of a frame
-// that is whole and not of this version.
+// ReadLog reads a log. The error is a *Fault of the header, or of a complete frame
+// that the log's version does not allow.
 func ReadLog(file []byte) (*Log, error) {
 	l, prev, err := readHeader(file)
 	if err == nil {
@@ -69,7 +69,7 @@ func logFault(class, field string, at int) error {
 	return &Fault{Class: class, Field: field, Offset: int64(at), Entry: -1}
 }
 
-// readHeader returns a log without frames, and the checksum of its header.
+// readHeader returns a log without frames, and the checksum of the header.
 func readHeader(file []byte) (l *Log, sum uint32, err error) {
 	if len(file) < 48 {
 		return nil, 0, logFault("truncated", "log header", len(file))
@@ -117,7 +117,7 @@ func (l *Log) readFrames(file []byte, prev uint32) error {
 		if !ok || f.prev != prev {
 			break
 		}
-		// A checkpoint has the number of the last operation before it.
+		// A checkpoint has the sequence number of the last operation before it.
 		want := seq
 		if f.Type == 4 {
 			want--
@@ -146,7 +146,8 @@ func (l *Log) readFrames(file []byte, prev uint32) error {
 	return nil
 }
 
-// verdict judges the bytes after the last good batch.
+// verdict returns the state of the bytes after the last complete batch. They are
+// rotten if a later frame proves that they were synced.
 func (l *Log) verdict(file []byte) string {
 	if l.Good == int64(len(file)) {
 		return "clean"
@@ -159,8 +160,8 @@ func (l *Log) verdict(file []byte) string {
 	return "torn"
 }
 
-// second reads what version 2 adds to the header. A field is returned if it
-// breaks a rule.
+// second reads the header fields of version 2. It returns the offset and the name
+// of the first invalid field, or "".
 func (l *Log) second(file []byte) (at int, field string) {
 	if len(file) < 112 {
 		return len(file), "log header"
@@ -184,7 +185,7 @@ func (l *Log) second(file []byte) (at int, field string) {
 	return 0, ""
 }
 
-// contextOK walks the values of a context.
+// contextOK reports whether b is a valid context.
 func contextOK(b []byte) bool {
 	for last := 0; len(b) > 0; {
 		if len(b) < 4 {
@@ -201,8 +202,8 @@ func contextOK(b []byte) bool {
 
 func digestAt(b []byte) Digest { return Digest{le.Uint64(b), le.Uint32(b[8:]), le.Uint32(b[12:])} }
 
-// frameAt reads the frame at an offset, by itself: its checksum covers the
-// salt of the log and the offset.
+// frameAt reads the frame at an offset. It ignores the frames before it, because
+// the checksum covers the log's salt and the offset.
 func (l *Log) frameAt(file []byte, at int64) (Frame, bool) {
 	b := file[at:]
 	if len(b) < 32 {
@@ -231,10 +232,10 @@ func (l *Log) frameAt(file []byte, at int64) (Frame, bool) {
 	return f, crc32c(covered) == f.crc
 }
 
-// Recover reads a snapshot and its log as a reader does that writes nothing:
-// the state up to the first frame that is not good, and what is wrong there:
-// clean, torn, rotten; or foreign, and strange for a foreign log without
-// operations. An error is a *Fault, of the log when inLog is true.
+// Recover reads a snapshot and a log as a read-only reader does. s is the state
+// before the first invalid frame. verdict is clean, torn, or rotten; for a log of
+// another snapshot it is foreign, or foreign-empty without operations. err is a
+// *Fault. inLog reports whether the fault is in the log.
 func Recover(db, log []byte) (s *Store, verdict string, inLog bool, err error) {
 	if s, err = Snapshot(db); err != nil {
 		return nil, "", false, err
@@ -243,7 +244,7 @@ func Recover(db, log []byte) (s *Store, verdict string, inLog bool, err error) {
 	if err != nil {
 		return nil, "", true, err
 	}
-	// The last place in the log that names this snapshot.
+	// Find the last header or checkpoint with the digest of this snapshot.
 	is := DigestOf(db)
 	known, covered := l.Base == is, l.Seq-1
 	ops := 0
@@ -258,7 +259,7 @@ func Recover(db, log []byte) (s *Store, verdict string, inLog bool, err error) {
 		if ops > 0 {
 			return s, "foreign", false, nil
 		}
-		return s, "strange", false, nil
+		return s, "foreign-empty", false, nil
 	}
 	for _, f := range l.Frames {
 		if f.Type == 4 || f.Seq <= covered {
@@ -271,7 +272,8 @@ func Recover(db, log []byte) (s *Store, verdict string, inLog bool, err error) {
 	return s, l.Verdict, false, nil
 }
 
-// apply replays an operation. False: what it says does not fit what is there.
+// apply replays an operation. It returns false if the operation is invalid in this
+// state.
 func (s *Store) apply(f Frame) bool {
 	switch f.Type {
 	case 1:
@@ -301,8 +303,8 @@ func (s *Store) find(payload []byte) int {
 	return slices.IndexFunc(s.Entries, func(e Entry) bool { return e.ID == id })
 }
 
-// entryOf reads a payload as an entry of a file of one entry, so that every
-// rule of the file holds of it.
+// entryOf decodes a payload as the only entry of a snapshot, so that every rule
+// of snapshots applies.
 func entryOf(payload []byte) (Entry, bool) {
 	file := (&Store{NextID: 1<<64 - 1}).Bytes()
 	file[24] = 1

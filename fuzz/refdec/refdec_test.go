@@ -11,8 +11,8 @@ import (
 	"crabmem/fuzz/vectors"
 )
 
-// The vectors were laid by a program that knows neither this decoder nor the
-// one of package crmem.
+// vectorgen writes the vectors. It uses neither this decoder nor the decoder of
+// package crmem.
 
 func load(t *testing.T, dir string, least int) []*vectors.Vector {
 	t.Helper()
@@ -30,7 +30,7 @@ func TestSnapshotVectors(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: %v", v.Name, err)
 			} else if !bytes.Equal(s.Bytes(), v.DB()) {
-				t.Errorf("%s: does not encode to itself", v.Name)
+				t.Errorf("%s: the encoded bytes differ from the decoded bytes", v.Name)
 			}
 			continue
 		}
@@ -45,7 +45,7 @@ func TestSnapshotVectors(t *testing.T) {
 func TestLogVectors(t *testing.T) {
 	for _, v := range load(t, "log", 211) {
 		if v.More["db"] == "missing" {
-			continue // a matter of files, not of bytes
+			continue // Recover requires a snapshot
 		}
 		s, verdict, inLog, err := Recover(v.DB(), v.Files["wal"])
 		switch v.Expect {
@@ -59,7 +59,7 @@ func TestLogVectors(t *testing.T) {
 			v.Expect = "clean"
 		}
 		if v.Name == "ok-foreign-empty" {
-			v.Expect = "strange"
+			v.Expect = "foreign-empty"
 		}
 		if err != nil || verdict != v.Expect {
 			t.Errorf("%s: %q, %v, want %q", v.Name, verdict, err, v.Expect)
@@ -73,7 +73,7 @@ func TestLogVectors(t *testing.T) {
 			t.Errorf("%s: entries %q, want %q", v.Name, got, v.More["names"])
 		}
 		if l, err := ReadLog(v.Files["wal"]); v.Expect != "foreign" && v.Offset != 0 && (err != nil || l.Good != v.Offset) {
-			t.Errorf("%s: good up to %d, want %d", v.Name, l.Good, v.Offset)
+			t.Errorf("%s: complete batches end at %d, want %d", v.Name, l.Good, v.Offset)
 		}
 	}
 }

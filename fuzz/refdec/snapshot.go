@@ -1,7 +1,7 @@
-// Package refdec reads and writes CRMEM v1 a second time. It was written from
-// the text of the format, RFC 0150 and crmem/FORMAT.md, and shares no code
-// with package crmem, so that the two can be held against each other. It is
-// slow, copies everything and explains itself; no program uses it.
+// Package refdec is an independent decoder and encoder of CRMEM v1 and of the log.
+// It follows RFC 0150 and crmem/FORMAT.md and shares no code with package crmem,
+// so that tests can compare the two. It is simple and slow, and it copies all
+// data. Only tests use it.
 package refdec
 
 import (
@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Entry is one entry as the file has it.
+// Entry is one entry of a snapshot.
 type Entry struct {
 	ID, CreatedAt uint64
 	Kind          uint32
@@ -20,7 +20,7 @@ type Entry struct {
 	Aliases       []string
 }
 
-// Store is the contents of a snapshot.
+// Store contains the data of a snapshot.
 type Store struct {
 	NextID  uint64
 	Entries []Entry
@@ -31,14 +31,14 @@ type Fault struct {
 	Class  string // magic, version, flags, reserved, truncated, trailing, utf8, kind, order, dup-id, dup-name, next-id
 	Field  string
 	Offset int64
-	Entry  int // from 0; -1 outside the entries
+	Entry  int // index of the entry, from 0; -1 outside the entries
 }
 
 func (f *Fault) Error() string {
 	return fmt.Sprintf("offset %d, entry %d, %s: %s", f.Offset, f.Entry, f.Field, f.Class)
 }
 
-// Snapshot reads a CRMEM v1 file. Its error is a *Fault.
+// Snapshot reads a CRMEM v1 file. The error is a *Fault.
 func Snapshot(file []byte) (*Store, error) {
 	r := &source{Reader: bytes.NewReader(file), size: int64(len(file)), entry: -1}
 	s, f := r.snapshot()
@@ -48,7 +48,7 @@ func Snapshot(file []byte) (*Store, error) {
 	return s, nil
 }
 
-// source is a stream that knows where it is. Every read consumes.
+// source is a reader with the current offset and entry.
 type source struct {
 	*bytes.Reader
 	size  int64
@@ -62,7 +62,7 @@ func (r *source) fault(class, field string, offset int64) *Fault {
 	return &Fault{Class: class, Field: field, Offset: offset, Entry: r.entry}
 }
 
-// take reads n bytes that the caller knows to be there.
+// take reads n bytes. It panics if fewer are left.
 func (r *source) take(n int64) []byte {
 	b := make([]byte, n)
 	if _, err := io.ReadFull(r, b); err != nil {
@@ -76,7 +76,7 @@ func (r *source) u64() uint64 { return binary.LittleEndian.Uint64(r.take(8)) }
 
 func (r *source) snapshot() (*Store, *Fault) {
 	const sign = "CRMEM\x00"
-	// A file too short for a header can still be known for something else.
+	// Even a file without a complete header may have a wrong magic.
 	head := r.take(min(r.left(), int64(len(sign))))
 	if string(head) != sign[:len(head)] {
 		return nil, r.fault("magic", "magic", 0)
@@ -98,7 +98,7 @@ func (r *source) snapshot() (*Store, *Fault) {
 		return nil, r.fault("next-id", "next_id", 16)
 	}
 	count := int64(r.u32())
-	// Eight bytes id, eight time, four kind and three empty lengths.
+	// The minimum entry has 8 bytes of id, 8 of time, 4 of kind, and 3 lengths.
 	if 32*count > r.left() {
 		return nil, r.fault("truncated", "entry_count", 24)
 	}
@@ -178,8 +178,8 @@ func (r *source) text(field string) (string, *Fault) {
 	}
 	at = r.at()
 	text := r.take(n)
-	// range yields U+FFFD for a byte that begins no character, and for the
-	// character itself, which is three bytes.
+	// range yields U+FFFD for an invalid byte, and for the character U+FFFD, which
+	// has three bytes.
 	for i, c := range string(text) {
 		if c == utf8.RuneError && !bytes.HasPrefix(text[i:], []byte("\uFFFD")) {
 			return "", r.fault("utf8", field, at+int64(i))
@@ -188,7 +188,7 @@ func (r *source) text(field string) (string, *Fault) {
 	return string(text), nil
 }
 
-// Bytes encodes s as it is: nothing is checked or sorted.
+// Bytes encodes s. It does not check or sort the entries.
 func (s *Store) Bytes() []byte {
 	var b bytes.Buffer
 	put := func(v any) {

@@ -13,12 +13,12 @@ import (
 	"crabmem/bm25/analysis"
 )
 
-// vocabulary is the words of fuzzed documents: short and long words, words with
-// equal first eight bytes, words with unusual lower case.
+// vocabulary contains the words of fuzzed documents: short and long words, words
+// with equal first eight bytes, and words with unusual lower case.
 var vocabulary = strings.Fields(`alpha beta gamma delta internationalization internationalize internati internat
 	Ελλάδα ΟΔΟΣ naïveté 記憶 東京都庁 1234567890 zz abcdefgh abcdefghi İstanbul GRÖSSE x`)
 
-// A tape is fuzzed bytes read one by one; beyond the end they are zero.
+// tape contains fuzzed bytes. next removes one, and returns 0 at the end.
 type tape []byte
 
 func (t *tape) next() byte {
@@ -30,8 +30,8 @@ func (t *tape) next() byte {
 	return b
 }
 
-// text reads a text of up to 15 words. Now and then a word is repeated so often
-// that frequency and length leave the range of a posting's code.
+// text reads a text of up to 15 words. Some words are repeated so often that their
+// frequency and the text's length exceed the range of a posting's code.
 func (t *tape) text() string {
 	var b strings.Builder
 	for range t.next() & 15 {
@@ -56,13 +56,13 @@ func (t *tape) doc() bm25.Doc {
 	return bm25.Doc{ID: uint64(t.next() & 63), Class: head & 7, Fields: []string{t.text(), t.text()}[:1+head>>7]}
 }
 
-// FuzzIndex plays fuzzed changes and searches to an index and to the model.
+// FuzzIndex runs fuzzed changes and searches on an index and on the model.
 func FuzzIndex(f *testing.F) {
 	f.Add([]byte("\x00\x05"))
 	f.Add([]byte("\x01\x03\x80\x01\x02\x01\x02\x03\x04\x05\x06\x00\x01\x02\xff\xfb\x02\x00\x01\x03\x01\x02\x03\x05\x01\x02\x08\x02\x01\xff"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 400 {
-			return // no more to learn, only slower
+			return // longer inputs are slow and find no other failures
 		}
 		in := tape(data)
 		a := analysis.Analyzer(in.next() & 1)
@@ -107,15 +107,15 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-// oddSigma reports whether s has a capital sigma and a character that is cased
-// and case-ignorable both. The reference passes over such a character when it
-// looks whether a sigma ends a word; x/text does not.
+// oddSigma reports whether s has a capital sigma and a character that is both
+// cased and case-ignorable. To decide whether a sigma ends a word, the reference
+// skips such a character. x/text does not.
 func oddSigma(s string) bool {
 	return strings.Contains(s, "Σ") && strings.ContainsFunc(s, func(r rune) bool { return unicode.In(r, unicode.Lm, unicode.Mn, unicode.Other_Lowercase) })
 }
 
-// FuzzTokens checks that Plain returns the tokens of the rule for any bytes,
-// that both analyzers return valid terms, and that an index contains them.
+// FuzzTokens compares the tokens of Plain with plainTokens, for any bytes. It also
+// checks that both analyzers return valid terms, and that an index contains them.
 func FuzzTokens(f *testing.F) {
 	for _, s := range []string{
 		"The quick brown fox, it's 4x4",
@@ -146,14 +146,14 @@ func FuzzTokens(f *testing.F) {
 			n := 0
 			for term := range a.Tokens(s) {
 				if term == "" || !utf8.ValidString(term) || strings.ContainsRune(term, 0) {
-					t.Fatalf("%v: %q gives the term %q", a, s, term)
+					t.Fatalf("%v: %q has the invalid term %q", a, s, term)
 				}
 				want[term] += 2
 				n++
 			}
 			length := a.Length(s)
 			if length > n || length == 0 != (n == 0) || a == analysis.Plain && length != n {
-				t.Fatalf("%v: the length of %q is %d, it has %d terms", a, s, length, n)
+				t.Fatalf("%v: the length of %q is %d with %d terms", a, s, length, n)
 			}
 			e, _ := x.Explain(bm25.Query{Text: s}, 1)
 			if e.Len != 2*length+1 {
@@ -168,7 +168,7 @@ func FuzzTokens(f *testing.F) {
 				delete(want, line.Term)
 			}
 			if a == analysis.Plain && len(want) > 0 {
-				t.Fatalf("%q: not explained: %v", s, want)
+				t.Fatalf("%q: Explain does not return the terms %v", s, want)
 			}
 		}
 	})
@@ -191,13 +191,14 @@ func compareStandard(t *testing.T, s string, want []string) {
 	e, _ := x.Explain(bm25.Query{Text: s}, 1)
 	for _, line := range e.Terms {
 		if line.TF != tf[line.Term] {
-			t.Fatalf("%q is indexed %d times of %q, want %d", line.Term, line.TF, s, tf[line.Term])
+			t.Fatalf("%q is indexed %d times in %q, want %d", line.Term, line.TF, s, tf[line.Term])
 		}
 	}
 }
 
-// TestStandardTokens compares random texts that the oracle covers, and words
-// with every suffix and every irregular form.
+// TestStandardTokens compares the tokens of random texts that standardTokens
+// covers, with the tokens of Standard. The texts include every suffix and every
+// irregular form.
 func TestStandardTokens(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	alphabets := [][]rune{
@@ -231,7 +232,7 @@ func TestStandardTokens(t *testing.T) {
 	for _, s := range texts {
 		want, covered := standardTokens(s)
 		if !covered {
-			t.Fatalf("%q is not covered", s)
+			t.Fatalf("standardTokens does not cover %q", s)
 		}
 		compareStandard(t, s, want)
 	}

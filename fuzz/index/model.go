@@ -1,6 +1,5 @@
-// Package index checks package bm25 against the plainest thing that computes
-// the same: a model that keeps every document's terms in a map and scores all
-// of them for every query.
+// Package index compares package bm25 with a model. The model stores the terms of
+// each document in a map and scores every document for every query.
 package index
 
 import (
@@ -14,7 +13,7 @@ import (
 	"crabmem/bm25/analysis"
 )
 
-// Model is an index without an index.
+// Model implements the operations of bm25.Index without posting lists.
 type Model struct {
 	Analyzer analysis.Analyzer
 	docs     map[uint64]modelDoc
@@ -31,7 +30,7 @@ func NewModel(a analysis.Analyzer) *Model {
 	return &Model{Analyzer: a, docs: map[uint64]modelDoc{}}
 }
 
-// Add is bm25.Index.Add.
+// Add adds or replaces a document, as bm25.Index.Add does.
 func (m *Model) Add(d bm25.Doc) {
 	doc := modelDoc{class: d.Class, tf: map[string]int{}}
 	for _, f := range d.Fields {
@@ -48,14 +47,14 @@ func (m *Model) Add(d bm25.Doc) {
 	m.docs[d.ID] = doc
 }
 
-// Remove is bm25.Index.Remove.
+// Remove removes a document, as bm25.Index.Remove does.
 func (m *Model) Remove(id uint64) bool {
 	_, ok := m.docs[id]
 	delete(m.docs, id)
 	return ok
 }
 
-// Len is bm25.Index.Len.
+// Len returns the number of documents.
 func (m *Model) Len() int { return len(m.docs) }
 
 // IDs returns the IDs of all documents, ascending.
@@ -68,9 +67,9 @@ func (m *Model) IDs() []uint64 {
 	return ids
 }
 
-// terms returns the terms of a text, with repetitions. Own reports whether they
-// come from other code than the index's: under Standard, if standardTokens
-// covers the text.
+// terms returns the terms of a text, with repetitions. own reports whether they
+// are from code that bm25 does not use. For Standard that is the case if
+// standardTokens covers the text.
 func (m *Model) terms(text string) (terms []string, own bool) {
 	if m.Analyzer == analysis.Plain {
 		return plainTokens(text), true
@@ -81,9 +80,9 @@ func (m *Model) terms(text string) (terms []string, own bool) {
 	return slices.Collect(m.Analyzer.Tokens(text)), false
 }
 
-// Compare runs a search in both and explains the hits; any difference, even in
-// one bit of a score, is an error. The model does not know the stop words of
-// Standard, so q.Text must not contain one.
+// Compare runs a search in the index and in the model, and explains the best hits.
+// Any difference is an error, even in one bit of a score. The model does not
+// implement the stop words of Standard, so q.Text must not contain one.
 func (m *Model) Compare(x *bm25.Index, q bm25.Query) error {
 	what := fmt.Sprintf("%v query %q, limit %d, classes %#x, filter %t", m.Analyzer, q.Text, q.Limit, q.Classes, q.Filter != nil)
 	if x.Len() != m.Len() {
@@ -91,7 +90,7 @@ func (m *Model) Compare(x *bm25.Index, q bm25.Query) error {
 	}
 	got, want := x.Search(q), m.Search(q)
 	if got.Total != want.Total || !slices.Equal(got.Hits, want.Hits) {
-		return fmt.Errorf("%s: index finds %+v, model %+v", what, got, want)
+		return fmt.Errorf("%s: index returns %+v, model %+v", what, got, want)
 	}
 	for _, h := range want.Hits[:min(3, len(want.Hits))] {
 		e, ok := x.Explain(q, h.ID)
@@ -101,19 +100,19 @@ func (m *Model) Compare(x *bm25.Index, q bm25.Query) error {
 		}
 		d := m.docs[h.ID]
 		if !ok || e.Score != h.Score || sum != h.Score || e.Len != d.len {
-			return fmt.Errorf("%s: document %d scores %v, lines of %+v sum to %v", what, h.ID, h.Score, e, sum)
+			return fmt.Errorf("%s: document %d has the score %v, but the terms of %+v sum to %v", what, h.ID, h.Score, e, sum)
 		}
 		for _, line := range e.Terms {
 			if line.TF != d.tf[line.Term] {
-				return fmt.Errorf("%s: document %d has %q %d times, explained as %+v", what, h.ID, line.Term, d.tf[line.Term], e)
+				return fmt.Errorf("%s: document %d contains %q %d times, but Explain returns %+v", what, h.ID, line.Term, d.tf[line.Term], e)
 			}
 		}
 	}
 	return nil
 }
 
-// Search is bm25.Index.Search: scores are sums in ascending order of the
-// query's terms.
+// Search searches as bm25.Index.Search does. It sums a score in ascending order of
+// the query's terms.
 func (m *Model) Search(q bm25.Query) bm25.Result {
 	weights := map[string]float64{}
 	if m.Analyzer == analysis.Plain {

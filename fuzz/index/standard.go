@@ -17,7 +17,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// irregularForms has a word in each line, and the forms that are indexed as it.
+// irregularForms contains one word per line, followed by its irregular forms. The
+// index replaces a form with the word.
 //
 //go:embed irregular.txt
 var irregularForms string
@@ -36,11 +37,10 @@ var regular = func() map[string]string {
 
 // standardTokens returns the terms of a text under analysis.Standard, in order. It
 // shares no code with bm25. It covers texts whose words are separated by spaces
-// and newlines, and are each of one kind: ASCII letters, which may be camelCase;
-// letters of Latin-1 and Latin Extended-A; Greek; Russian; Han and kana. It
-// reports false for any other text. So it does not cover digits, signs and the
-// compounds made with them, dates, contractions, emoji, other scripts, the
-// folding of width and of marks that stand alone, and terms of queries.
+// and newlines. Each word must be of one kind: ASCII letters, also in camelCase;
+// letters of Latin-1 and Latin Extended-A; Greek; Russian; Han and kana. ok is
+// false for any other text. Digits, punctuation, dates, contractions, emoji, other
+// scripts, width folding, separate marks, and query terms are not covered.
 func standardTokens(s string) (tokens []string, ok bool) {
 	for _, word := range strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\n' }) {
 		switch {
@@ -76,7 +76,7 @@ func only(word string, kind func(rune) bool) bool {
 
 func asciiLetter(r rune) bool { return r < 0x80 && unicode.IsLetter(r) }
 
-// latinLetter excludes letters whose decomposition contains a sign.
+// latinLetter excludes letters whose decomposition contains a non-letter.
 func latinLetter(r rune) bool {
 	return asciiLetter(r) || r >= 'À' && r <= 'ž' && unicode.IsLetter(r) && r != 'Ŀ' && r != 'ŀ' && r != 'ŉ'
 }
@@ -88,7 +88,7 @@ func unspaced(r rune) bool {
 	return r >= '一' && r <= 0x9fff && unicode.Is(unicode.Han, r) || r >= 'ぁ' && r <= 'ゖ' || r >= 'ァ' && r <= 'ヺ' || r == 'ー'
 }
 
-// unmarked returns a word in lower case and without marks.
+// unmarked returns a word in lower case and without diacritical marks.
 func unmarked(word string) string {
 	s, _, err := transform.String(transform.Chain(norm.NFKD, runes.Remove(runes.In(unicode.Mn)), norm.NFC), word)
 	if err != nil {
@@ -133,11 +133,12 @@ func identifierTokens(word string) []string {
 	return tokens
 }
 
-// stopWords are the stop words of the plain analyzer.
+// stopWords contains the stop words of the plain analyzer.
 var stopWords = strings.Fields(`a an the is it in of to and or for on at by with as be was are been has had
 have do does did but not no if so from that this then than into its my me we he she they you your our his her`)
 
-// plainTokens is analysis.Plain.Tokens, implemented directly from the rule.
+// plainTokens returns the tokens of analysis.Plain. It implements the definition
+// directly.
 func plainTokens(s string) []string {
 	lower := cases.Lower(language.Und)
 	var tokens []string

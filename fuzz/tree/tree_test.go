@@ -1,5 +1,5 @@
-// Package tree passes fuzzed input to the readers of Markdown trees: one page,
-// and complete directories.
+// Package tree fuzzes the readers of Markdown trees: of one page, and of complete
+// directories.
 package tree
 
 import (
@@ -19,8 +19,8 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// file is a file of a tree in text form: a line "-- name --", then its
-// contents.
+// file is a file of a tree in text form. The text form of a file is a line
+// "-- name --" and the contents.
 type file struct {
 	name string
 	data []byte
@@ -42,7 +42,7 @@ func parse(text []byte) []file {
 	return list
 }
 
-// seeds reads the committed trees.
+// seeds reads the trees in testdata/trees.
 func seeds(f *testing.F) map[string][]byte {
 	f.Helper()
 	names, err := filepath.Glob(filepath.Join("..", "..", "testdata", "trees", "*.txtar"))
@@ -63,9 +63,9 @@ func seeds(f *testing.F) map[string][]byte {
 	return out
 }
 
-// FuzzPage checks that any page loads or is refused with a place and a remedy,
-// that no text after the metadata is lost, and that the result survives a dump
-// and a load.
+// FuzzPage loads any page. The load must succeed or return an error with a path
+// and a remedy. A loaded entry must contain all text after the metadata, and a
+// dump and a load must preserve it.
 func FuzzPage(f *testing.F) {
 	for _, text := range seeds(f) {
 		for _, file := range parse(text) {
@@ -81,7 +81,7 @@ func FuzzPage(f *testing.F) {
 		mem := vfs.NewMem()
 		name := "/t/notes/" + stem + ".md"
 		put(t, mem, name, func() { mem.WriteFile(name, text, 0o600) })
-		s := loadsOrSaysWhy(t, mem, "/t")
+		s := loadOrRefuse(t, mem, "/t")
 		if s == nil {
 			return
 		}
@@ -89,16 +89,16 @@ func FuzzPage(f *testing.F) {
 			t.Fatalf("%d entries", s.Len())
 		}
 		for e := range s.All() {
-			if body, content := words(below(text)), words(e.Content); !slices.Equal(body, content) {
-				t.Fatalf("the page says %q, the entry %q", body, content)
+			if body, content := words(bodyOf(text)), words(e.Content); !slices.Equal(body, content) {
+				t.Fatalf("the page contains %q, the entry %q", body, content)
 			}
 		}
-		survives(t, s.Snapshot())
+		checkRoundTrip(t, s.Snapshot())
 	})
 }
 
-// below is a page's text as the reference finds it.
-func below(page []byte) string {
+// bodyOf returns the text of a page after the metadata.
+func bodyOf(page []byte) string {
 	s := strings.TrimPrefix(string(page), "\ufeff")
 	if rest, ok := strings.CutPrefix(s, `<div id="meta">`); ok {
 		if _, body, ok := strings.Cut(rest, "</div>"); ok {
@@ -110,9 +110,9 @@ func below(page []byte) string {
 
 func words(s string) []string { return strings.FieldsFunc(s, unicode.IsSpace) }
 
-// loadsOrSaysWhy loads a tree into an empty store. Nil: it was refused, and as
-// it should be.
-func loadsOrSaysWhy(t *testing.T, mem *vfs.Mem, dir string) *crmem.Store {
+// loadOrRefuse loads a tree into an empty store. It returns nil if the load fails,
+// and checks the error and the unchanged store.
+func loadOrRefuse(t *testing.T, mem *vfs.Mem, dir string) *crmem.Store {
 	t.Helper()
 	s := crmem.New(&crmem.Options{FS: mem})
 	_, err := tree.Load(s, dir, nil)
@@ -120,18 +120,18 @@ func loadsOrSaysWhy(t *testing.T, mem *vfs.Mem, dir string) *crmem.Store {
 		return s
 	}
 	if s.Len() != 0 || s.NextID() != 1 {
-		t.Fatalf("refused (%v), and the store has %d entries", err, s.Len())
+		t.Fatalf("the load failed (%v), but the store has %d entries", err, s.Len())
 	}
 	te, ok := errors.AsType[*tree.Error](err)
 	if !ok || te.Path == "" || te.Msg == "" || te.Remedy == "" || !utf8.ValidString(te.Msg) {
-		t.Fatalf("refused without a place or a remedy: %#v", err)
+		t.Fatalf("the error has no path, message, or remedy: %#v", err)
 	}
 	return nil
 }
 
-// survives checks that a dump of a store loads to the same store, and that a
+// checkRoundTrip checks that a dump of a store loads to the same store, and that a
 // second dump changes nothing.
-func survives(t *testing.T, sn *crmem.Snapshot) {
+func checkRoundTrip(t *testing.T, sn *crmem.Snapshot) {
 	t.Helper()
 	mem := vfs.NewMem()
 	if _, err := tree.DumpSnapshot(mem, "/d", sn, nil); err != nil {
@@ -144,16 +144,16 @@ func survives(t *testing.T, sn *crmem.Snapshot) {
 	want, err1 := sn.AppendBinary(nil)
 	got, err2 := s.Snapshot().AppendBinary(nil)
 	if err := errors.Join(err1, err2); err != nil || string(got) != string(want) {
-		t.Fatalf("%q\nis dumped and loaded to\n%q, %v", want, got, err)
+		t.Fatalf("dump and load of\n%q\nreturn\n%q, %v", want, got, err)
 	}
 	if r, err := tree.DumpSnapshot(mem, "/d", sn, nil); err != nil || len(r.Written)+len(r.Deleted) > 0 {
-		t.Fatalf("the same dump again: %+v, %v", r, err)
+		t.Fatalf("a second dump changes files: %+v, %v", r, err)
 	}
 }
 
-// FuzzTree checks any directory, in text form. Loading it returns an error or a
-// store that survives. Merging it into another store loses no text of that
-// store. A dump into it overwrites no file that dump did not write.
+// FuzzTree loads any directory, in text form. A load must fail or return a store
+// that a dump preserves. A merge into another store must not lose text of that
+// store. A dump into the directory must not overwrite files of other programs.
 func FuzzTree(f *testing.F) {
 	for _, text := range seeds(f) {
 		f.Add(text)
@@ -179,11 +179,11 @@ func FuzzTree(f *testing.F) {
 			return mem
 		}
 		mem := build()
-		if s := loadsOrSaysWhy(t, mem, "/t"); s != nil {
-			survives(t, s.Snapshot())
+		if s := loadOrRefuse(t, mem, "/t"); s != nil {
+			checkRoundTrip(t, s.Snapshot())
 		}
 
-		// Into a store with other entries.
+		// Merge the tree into a store with other entries.
 		s := crmem.New(&crmem.Options{FS: build()})
 		own := []crmem.Entry{{ID: 1, Name: "a", Content: "the store's a"}, {ID: 2, Name: "deploy", Content: "the store's deploy"}}
 		sn, err := crmem.NewSnapshot(3, own)
@@ -196,27 +196,28 @@ func FuzzTree(f *testing.F) {
 		if report, err := tree.Load(s, "/t", &tree.LoadOptions{Merge: true}); err == nil && !report.Dumped {
 			for _, e := range own {
 				if got, err := s.Get(e.Name); err != nil || !got.Equal(e) {
-					t.Fatalf("without a base, merge made %v of %v (%v)", got, e, err)
+					t.Fatalf("a merge without a base returns %v for %v (%v)", got, e, err)
 				}
 			}
 		}
 
-		// A dump into it.
+		// Dump into the directory.
 		mem = build()
 		before := files(mem, "/t")
 		if _, err := tree.DumpSnapshot(mem, "/t", sn, nil); err != nil {
 			if after := files(mem, "/t"); !slices.Equal(before, after) && !strings.Contains(err.Error(), "while the dump was at work") {
-				t.Fatalf("a dump that failed (%v) changed\n%q\nto\n%q", err, before, after)
+				t.Fatalf("a failed dump (%v) changed\n%q\nto\n%q", err, before, after)
 			}
 			return
 		}
 		if _, err := tree.Load(crmem.New(&crmem.Options{FS: mem}), "/t", nil); err != nil && !strings.Contains(err.Error(), "conflict") {
-			t.Fatalf("a dump does not load: %v", err)
+			t.Fatalf("load the dump: %v", err)
 		}
 	})
 }
 
-// fits reports whether a file can be created with the others, and records it.
+// fits reports whether a file of this name can be created next to the taken names.
+// If so, it adds the name.
 func fits(name string, taken map[string]bool) bool {
 	name = filepath.ToSlash(name)
 	if name == "" || name != filepath.ToSlash(filepath.Clean(name)) || strings.HasPrefix(name, "/") || strings.HasPrefix(name, "..") || strings.Contains(name, "\x00") || name == "." {
@@ -236,7 +237,7 @@ func fits(name string, taken map[string]bool) bool {
 	return true
 }
 
-// put makes a file, and the directories it is in.
+// put creates the directories of a file and then calls make.
 func put(t *testing.T, mem *vfs.Mem, name string, make func()) {
 	t.Helper()
 	if err := vfs.MkdirAll(mem, path.Dir(name), 0o755); err != nil {
@@ -245,7 +246,7 @@ func put(t *testing.T, mem *vfs.Mem, name string, make func()) {
 	make()
 }
 
-// files lists names and contents.
+// files returns the names and contents of all files in dir, recursively.
 func files(fsys vfs.FS, dir string) []string {
 	var out []string
 	list, err := fsys.ReadDir(dir)

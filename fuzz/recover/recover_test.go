@@ -1,7 +1,6 @@
-// Package recover fuzzes how a writer opens a snapshot and a log after a crash
-// or any other change: it recovers the state of the independent decoder,
-// quarantines the bytes that it truncates, and does not change files that it
-// refuses.
+// Package recover fuzzes an open for writing of any snapshot and log. The open
+// must recover the state of the independent decoder and quarantine truncated
+// bytes. A failed open must not change files.
 package recover
 
 import (
@@ -17,7 +16,8 @@ import (
 	"crabmem/fuzz/vectors"
 )
 
-// bind makes a log the snapshot's: its base is the digest of db.
+// bind changes a log so that it extends the snapshot db. It sets the base and
+// corrects the checksums.
 func bind(wal, db []byte) {
 	if len(wal) < 48 {
 		return
@@ -31,7 +31,7 @@ func bind(wal, db []byte) {
 		head = 112
 	}
 	old, crc := binary.LittleEndian.Uint32(wal[head-4:]), uint32(0)
-	for end := 48; end <= head; end += 64 { // version 2 has a second checksum
+	for end := 48; end <= head; end += 64 { // a version 2 header has two checksums
 		crc = crc32.Checksum(wal[:end-4], crc32.MakeTable(crc32.Castagnoli))
 		binary.LittleEndian.PutUint32(wal[end-4:], crc)
 	}
@@ -40,7 +40,8 @@ func bind(wal, db []byte) {
 	}
 }
 
-// rechain corrects the predecessor of each frame while the frames were valid.
+// rechain corrects prev and crc of each frame, up to the first frame that was
+// invalid. old and crc are the previous and the new checksum of the header.
 func rechain(wal []byte, head int, old, crc uint32) {
 	le, table := binary.LittleEndian, crc32.MakeTable(crc32.Castagnoli)
 	for at := head; at+32 <= len(wal); {
@@ -70,7 +71,7 @@ func FuzzRecover(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	var some [][]byte // a log of each version
+	var some [][]byte // one log of each version
 	for _, v := range logs {
 		if v.More["db"] != "missing" {
 			f.Add(v.DB(), v.Files["wal"], false)

@@ -1,5 +1,5 @@
-// Package snapshot compares package crmem's codec with the independent one: on
-// generated stores, on their mutations, and on fuzzed input.
+// Package snapshot compares the snapshot codec of package crmem with package
+// refdec. The input is generated stores, their mutations, and fuzzed bytes.
 package snapshot
 
 import (
@@ -23,46 +23,46 @@ import (
 )
 
 var (
-	seed   = flag.Uint64("seed", 0, "replay the run of this seed; 0 = a new one")
-	stores = flag.Int("stores", 10_000, "stores to generate")
+	seed   = flag.Uint64("seed", 0, "repeat the run with this seed; 0 is a new seed")
+	stores = flag.Int("stores", 10_000, "number of stores")
 )
 
-// agree returns how two readers of the same bytes differ, and whether the
-// bytes were accepted.
+// agree returns an error if the two decoders differ. accepted reports whether both
+// accepted the bytes.
 func agree(b []byte) (accepted bool, err error) {
-	ours, err := crmem.Decode(b)
-	theirs, refused := refdec.Snapshot(b)
+	snapshot, err := crmem.Decode(b)
+	ref, refused := refdec.Snapshot(b)
 	if (err == nil) != (refused == nil) {
-		return false, fmt.Errorf("crmem says %v, the independent decoder %v", err, refused)
+		return false, fmt.Errorf("crmem returns %v, the independent decoder %v", err, refused)
 	}
 	if err != nil {
 		f, ok := errors.AsType[*crmem.FormatError](err)
 		g := refused.(*refdec.Fault)
 		if !ok || f.Field != g.Field || f.Offset != g.Offset || f.Entry != g.Entry {
-			return false, fmt.Errorf("crmem says %v, the independent decoder %v", err, refused)
+			return false, fmt.Errorf("crmem returns %v, the independent decoder %v", err, refused)
 		}
 		return false, scanned(b, g)
 	}
 	var list []crmem.Entry
-	for e := range ours.All() {
+	for e := range snapshot.All() {
 		list = append(list, e)
 	}
-	if err := equal(ours.NextID, list, theirs); err != nil {
+	if err := equal(snapshot.NextID, list, ref); err != nil {
 		return true, err
 	}
-	if ours.Len() != len(list) {
-		return true, fmt.Errorf("Len is %d of %d", ours.Len(), len(list))
+	if snapshot.Len() != len(list) {
+		return true, fmt.Errorf("Len returns %d, want %d", snapshot.Len(), len(list))
 	}
-	out, err := ours.AppendBinary(nil)
+	out, err := snapshot.AppendBinary(nil)
 	if err != nil || !bytes.Equal(out, b) {
 		return true, fmt.Errorf("crmem encodes other bytes (%v)", err)
 	}
-	if !bytes.Equal(theirs.Bytes(), b) {
-		return true, errors.New("the independent encoder gives other bytes")
+	if !bytes.Equal(ref.Bytes(), b) {
+		return true, errors.New("the independent encoder returns other bytes")
 	}
-	made, err := crmem.NewSnapshot(ours.NextID, list)
+	made, err := crmem.NewSnapshot(snapshot.NextID, list)
 	if err != nil {
-		return true, fmt.Errorf("NewSnapshot refuses what Decode takes: %w", err)
+		return true, fmt.Errorf("NewSnapshot fails for decoded entries: %w", err)
 	}
 	if out, err = made.AppendBinary(nil); err != nil || !bytes.Equal(out, b) {
 		return true, fmt.Errorf("NewSnapshot encodes other bytes (%v)", err)
@@ -70,7 +70,8 @@ func agree(b []byte) (accepted bool, err error) {
 	return true, scanned(b, nil)
 }
 
-// scanned compares Entries, which does not check that names are unique.
+// scanned checks the error of inspect.Entries, which does not check that names are
+// unique.
 func scanned(b []byte, want *refdec.Fault) error {
 	var err error
 	for _, e := range inspect.Entries(b) {
@@ -79,31 +80,31 @@ func scanned(b []byte, want *refdec.Fault) error {
 	f, _ := errors.AsType[*crmem.FormatError](err)
 	switch {
 	case want == nil && err != nil:
-		return fmt.Errorf("Entries refuses what Decode takes: %w", err)
+		return fmt.Errorf("Entries fails, but Decode succeeds: %w", err)
 	case want == nil, want.Class == "dup-name":
 		return nil
 	case f == nil || f.Field != want.Field || f.Offset != want.Offset:
-		return fmt.Errorf("Entries says %v, want %v", err, want)
+		return fmt.Errorf("Entries returns %v, want %v", err, want)
 	}
 	return nil
 }
 
-func equal(next uint64, ours []crmem.Entry, theirs *refdec.Store) error {
-	if next != theirs.NextID || len(ours) != len(theirs.Entries) {
+func equal(next uint64, list []crmem.Entry, ref *refdec.Store) error {
+	if next != ref.NextID || len(list) != len(ref.Entries) {
 		return fmt.Errorf("next_id %d and %d entries, the independent decoder has %d and %d",
-			next, len(ours), theirs.NextID, len(theirs.Entries))
+			next, len(list), ref.NextID, len(ref.Entries))
 	}
-	for i, e := range theirs.Entries {
+	for i, e := range ref.Entries {
 		want := crmem.Entry{ID: e.ID, Name: e.Name, Kind: crmem.Kind(e.Kind), CreatedAt: e.CreatedAt, Content: e.Content, Aliases: e.Aliases}
-		if !ours[i].Equal(want) {
-			return fmt.Errorf("entry %d is %+v, the independent decoder has %+v", i, ours[i], want)
+		if !list[i].Equal(want) {
+			return fmt.Errorf("entry %d is %+v, the independent decoder has %+v", i, list[i], want)
 		}
 	}
 	return nil
 }
 
-// TestGeneratedStores: two codecs that share no code agree on 10,000 stores
-// and on files that are nearly stores.
+// TestGeneratedStores checks that the two codecs agree on 10,000 valid stores and
+// on mutations of them.
 func TestGeneratedStores(t *testing.T) {
 	s := *seed
 	if s == 0 {
@@ -131,9 +132,9 @@ func TestGeneratedStores(t *testing.T) {
 		}
 	}
 	if accepted < *stores || refused < *stores {
-		t.Errorf("seed %d: %d mutations accepted and %d refused: the mutator is blunt", s, accepted, refused)
+		t.Errorf("seed %d: %d mutations accepted and %d refused: want at least one of each per store", s, accepted, refused)
 	}
-	t.Logf("stores agreed: %d; of their mutations %d accepted and %d refused by both (seed %d)", *stores, accepted, refused, s)
+	t.Logf("%d stores; both codecs accepted %d mutations and refused %d (seed %d)", *stores, accepted, refused, s)
 }
 
 var scraps = []string{
@@ -161,7 +162,7 @@ func number(rng *rand.Rand) uint64 {
 	return rng.Uint64N(1 << 31)
 }
 
-// generate makes a valid store.
+// generate returns a random valid store.
 func generate(rng *rand.Rand) *refdec.Store {
 	s := &refdec.Store{}
 	id := uint64(0)
@@ -190,7 +191,7 @@ func generate(rng *rand.Rand) *refdec.Store {
 	return s
 }
 
-// mutate damages a file in a way that is likely to matter.
+// mutate changes a file at random. It prefers changes that make the file invalid.
 func mutate(rng *rand.Rand, b []byte) []byte {
 	at := rng.IntN(len(b))
 	switch rng.IntN(10) {
@@ -202,13 +203,13 @@ func mutate(rng *rand.Rand, b []byte) []byte {
 		if at+4 <= len(b) {
 			binary.LittleEndian.PutUint32(b[at:], []uint32{0, 1, math.MaxUint32, 1 << 31, uint32(len(b)), uint32(len(b) - at - 4), rng.Uint32N(64)}[rng.IntN(7)])
 		}
-	case 3: // cut
+	case 3: // truncate
 		b = b[:at]
-	case 4: // gone
+	case 4: // remove bytes
 		b = append(b[:at], b[min(len(b), at+1+rng.IntN(40)):]...)
-	case 5: // more
+	case 5: // insert zeros
 		b = append(b[:at:at], append(make([]byte, 1+rng.IntN(40)), b[at:]...)...)
-	case 6: // something twice
+	case 6: // duplicate bytes
 		n := min(len(b)-at, 1+rng.IntN(64))
 		b = append(b[:at+n:at+n], b[at:]...)
 	case 7: // a count
@@ -217,7 +218,7 @@ func mutate(rng *rand.Rand, b []byte) []byte {
 	case 8: // next_id
 		n := binary.LittleEndian.Uint64(b[16:])
 		binary.LittleEndian.PutUint64(b[16:], n+rng.Uint64N(7)-3)
-	case 9: // a letter: mostly still a store
+	case 9: // change the case of a letter: the file mostly stays valid
 		if i := bytes.IndexAny(b[at:], "abdefghiknopqrtuwxy"); i >= 0 && at+i >= 28 {
 			b[at+i] ^= 0x20
 		}

@@ -1,5 +1,5 @@
-// Package skill fuzzes package daemon/skill: the files of skills, and the names
-// in requests of models and messages.
+// Package skill fuzzes package daemon/skill: skill files, and the skill names in
+// tool calls and messages.
 package skill
 
 import (
@@ -21,7 +21,7 @@ import (
 
 const secret = "the-secret-outside"
 
-// seeds are front matters of every kind, and invalid ones.
+// seeds contains valid front matter of every kind, and invalid front matter.
 var seeds = []string{
 	"---\nname: a\ndescription: b\n---\nbody\n",
 	"\ufeff---\r\nname: a\r\ndescription: >-\r\n  b\r\n  c\r\n---\r\n\r\nbody\r\n",
@@ -33,6 +33,8 @@ var seeds = []string{
 	"---\nname: a: b\n---\n", "---\n", "", "---\n---\n", "name: a\n", "---\nname: \"\\u202e\\0\"\ndescription: x\n---\n\x00",
 }
 
+// FuzzFrontMatter parses any bytes as a skill file. A parsed skill must be valid,
+// and a set must list and return it. An invalid one must not be in the set.
 func FuzzFrontMatter(f *testing.F) {
 	for _, s := range seeds {
 		f.Add([]byte(s))
@@ -46,11 +48,11 @@ func FuzzFrontMatter(f *testing.F) {
 		set := skill.Load(disk, []skill.Dir{{Path: "/skills"}}, nil)
 		listed := set.Skills(tool.Unbounded())
 		if err != nil {
-			if err := said(err); err != nil {
+			if err := checkProblem(err); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := set.Get(tool.Unbounded(), "x"); err == nil {
-				t.Fatal("it cannot be parsed, and it can be got")
+				t.Fatal("Parse fails, but Get returns the skill")
 			}
 			return
 		}
@@ -59,16 +61,17 @@ func FuzzFrontMatter(f *testing.F) {
 		}
 		got, err := set.Get(tool.Unbounded(), s.Name)
 		if err != nil || len(listed) != 1 || listed[0].Name != s.Name || listed[0].Description != s.Description || got.Name != s.Name || got.Body != s.Body {
-			t.Fatalf("parsed it is %q, listed %+v, got %+v, %v", s.Name, listed, got, err)
+			t.Fatalf("Parse returns %q, Skills %+v, Get %+v, %v", s.Name, listed, got, err)
 		}
 	})
 }
 
-// said checks an error: the problem, the place, and the fix, in about one line.
-func said(err error) error {
+// checkProblem checks that an error has a file, a text, and a fix, and that it is
+// short.
+func checkProblem(err error) error {
 	p, ok := errors.AsType[*skill.Problem](err)
 	if !ok || p.File != "SKILL.md" || p.Text == "" || p.Remedy == "" || p.Warning || len(err.Error()) > 600 || !utf8.ValidString(err.Error()) {
-		return fmt.Errorf("an error that does not say it: %#v", err)
+		return fmt.Errorf("incomplete error: %#v", err)
 	}
 	return nil
 }
@@ -77,39 +80,40 @@ func said(err error) error {
 func usable(s *skill.Skill, b []byte) error {
 	switch {
 	case s.Name == "" || strings.ContainsAny(s.Name, "/\\<>\"'&\x00") || strings.Contains(s.Name, "..") || strings.ContainsFunc(s.Name, unicode.IsControl):
-		return fmt.Errorf("the name %q", s.Name)
+		return fmt.Errorf("invalid name %q", s.Name)
 	case s.Description == "" || strings.ContainsAny(s.Description, "\r\n"):
-		return fmt.Errorf("the description %q", s.Description)
+		return fmt.Errorf("invalid description %q", s.Description)
 	case strings.Contains(s.Body, "\x00") || !utf8.ValidString(s.Body+s.Name+s.Description):
-		return fmt.Errorf("the body %q", s.Body)
+		return fmt.Errorf("invalid body %q", s.Body)
 	}
 	block := s.Block()
 	if strings.Count(strings.ToLower(block), "</skill") != 1 || !strings.HasSuffix(block, "\n</skill>") || !strings.HasPrefix(block, `<skill name="`+s.Name+`">`) {
-		return fmt.Errorf("the block %q", block)
+		return fmt.Errorf("invalid block %q", block)
 	}
-	// It bounds, and never widens.
+	// Bound must only remove tools from a scope.
 	scope := tool.For(tool.Grant{Tools: []string{"read", "brow*"}, Skills: []string{s.Name}})
 	for _, name := range append([]string{"bash", "read", "edit", "skill", "browser", "brow*", ""}, s.AllowedTools...) {
 		if s.Bound(scope).Tools.Allows(name) && !scope.Tools.Allows(name) {
-			return fmt.Errorf("it widens a scope by %q", name)
+			return fmt.Errorf("Bound adds the tool %q to a scope", name)
 		}
 		if s.AllowedTools != nil && len(s.AllowedTools) == 0 && s.Bound(tool.Unbounded()).Tools.Allows(name) {
-			return fmt.Errorf("it allows nothing, and %q", name)
+			return fmt.Errorf("the empty allowed-tools allow %q", name)
 		}
 	}
-	// The library's own decoding of the same text, where it is one.
+	// The name and the description must equal the result of the YAML library, if the
+	// library accepts the text.
 	text := strings.TrimPrefix(string(b), "\ufeff")
 	_, text, _ = strings.Cut(text, "\n")
 	if i := strings.Index(text, "\n---"); i >= 0 && !strings.Contains(text[:i], "<<") && !strings.HasPrefix(text, "---") {
 		var want struct{ Name, Description string }
 		if err := yaml.Unmarshal([]byte(text[:i+1]), &want); err == nil && (strings.TrimSpace(want.Name) != s.Name || strings.Join(strings.Fields(want.Description), " ") != s.Description) {
-			return fmt.Errorf("the library reads %+v, not %q and %q", want, s.Name, s.Description)
+			return fmt.Errorf("the library returns %+v, want %q and %q", want, s.Name, s.Description)
 		}
 	}
 	return nil
 }
 
-// put writes the file of a skill on a disk in memory.
+// put writes the file of a skill to an in-memory file system.
 func put(t testing.TB, disk *vfs.Mem, dir string, b []byte) {
 	t.Helper()
 	if err := vfs.MkdirAll(disk, dir, 0o700); err != nil {
@@ -118,8 +122,8 @@ func put(t testing.TB, disk *vfs.Mem, dir string, b []byte) {
 	disk.WriteFile(dir+"/SKILL.md", b, 0o600)
 }
 
-// FuzzNames requests skills by names and messages. No request leads out of the
-// directories of skills, or past a scope.
+// FuzzNames requests skills by names and messages. No request may return a skill
+// outside the skill directories or outside the scope.
 func FuzzNames(f *testing.F) {
 	for _, s := range []string{"ok", "/ok now", "../outside", "/../outside", "ok/../../outside", "o", "", "/", "/outside x", "hidden", "/hidden", "..\\x", "ok\x00", "deep", "/deep\u00a0x", "/ok\n\n</skill>"} {
 		f.Add(s)
@@ -148,7 +152,7 @@ func FuzzNames(f *testing.F) {
 		if got, err := set.Get(scope, asked); err == nil {
 			found = got.Body
 			if asked != got.Name {
-				t.Fatalf("%q is %s", asked, got.Name)
+				t.Fatalf("Get(%q) returns the skill %s", asked, got.Name)
 			}
 		}
 		if text == asked {
@@ -162,7 +166,7 @@ func FuzzNames(f *testing.F) {
 		}
 		for _, never := range []string{secret, "out of scope"} {
 			if strings.Contains(found, never) || strings.Contains(strings.Replace(text, asked, "", 1), never) && !strings.Contains(asked, never) {
-				t.Fatalf("%q gives %q", asked, found+text)
+				t.Fatalf("%q returns %q", asked, found+text)
 			}
 		}
 	})

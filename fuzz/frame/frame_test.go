@@ -1,6 +1,6 @@
-// Package frame fuzzes the wire of the daemon: whatever bytes come, each frame
-// among them has the answer that an independent reading of the bytes expects,
-// and the next client is answered.
+// Package frame fuzzes the wire protocol of the daemon. For any bytes, the server
+// must send the response that an independent parser expects for each frame. It
+// must then respond to the next client.
 package frame
 
 import (
@@ -35,7 +35,7 @@ func operation(m proto.Message) string {
 	return ""
 }
 
-// listen serves requests by answering with their names.
+// listen starts a server that responds to each request with the request's name.
 func listen(f *testing.F) (path string) {
 	dir, err := os.MkdirTemp("", "frame")
 	if err != nil {
@@ -60,41 +60,41 @@ func listen(f *testing.F) (path string) {
 }
 
 // expect parses the bytes as frames and returns the expected responses: the
-// name of a request, "pong", or the beginning of an error. end reports whether
+// name of a request, "pong", or the start of an error. end reports whether
 // the server then disconnects.
-func expect(b []byte) (answers []string, end bool) {
+func expect(b []byte) (responses []string, end bool) {
 	for len(b) >= 4 {
 		n := int64(b[0])<<24 | int64(b[1])<<16 | int64(b[2])<<8 | int64(b[3])
 		if n > maxFrame {
-			return append(answers, "error 400 frame too large: "), true
+			return append(responses, "error 400 frame too large: "), true
 		}
 		if int64(len(b)-4) < n {
-			return answers, false
+			return responses, false
 		}
 		m := new(pb.ClientMessage)
 		switch err := proto.Unmarshal(b[4:4+n], m); {
 		case err != nil:
-			answers = append(answers, "error 400 codec error: ")
+			responses = append(responses, "error 400 codec error: ")
 		case operation(m) == "":
-			answers = append(answers, "error 400 empty client message")
+			responses = append(responses, "error 400 empty client message")
 		case operation(m) == "auth":
-			answers = append(answers, "pong")
+			responses = append(responses, "pong")
 		default:
-			answers = append(answers, "request "+operation(m))
+			responses = append(responses, "request "+operation(m))
 		}
 		b = b[4+n:]
 	}
-	return answers, false
+	return responses, false
 }
 
-func readAnswer(nc net.Conn) (string, error) {
+func readResponse(nc net.Conn) (string, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(nc, head[:]); err != nil {
 		return "", err
 	}
 	n := binary.BigEndian.Uint32(head[:])
 	if n > 1<<20 {
-		return "", errors.New("a frame over 1 MiB")
+		return "", errors.New("response of more than 1 MiB")
 	}
 	b := make([]byte, n)
 	if _, err := io.ReadFull(nc, b); err != nil {
@@ -114,7 +114,7 @@ func readAnswer(nc net.Conn) (string, error) {
 			return "error 400 " + x.Error.GetMessage(), nil
 		}
 	}
-	return "", errors.New("answer " + m.String())
+	return "", errors.New("unexpected response " + m.String())
 }
 
 func FuzzFrame(f *testing.F) {
@@ -138,22 +138,22 @@ func FuzzFrame(f *testing.F) {
 		}
 		defer nc.Close()
 		_ = nc.SetDeadline(time.Now().Add(gate.Hang))
-		go func() { // in two pieces; it fails when the server hangs up before the end
+		go func() { // two writes; they fail if the server disconnects
 			k := min(int(cut), len(b))
 			if _, err := nc.Write(b[:k]); err == nil {
 				_, _ = nc.Write(b[k:])
 			}
 		}()
-		answers, end := expect(b)
-		for i, want := range answers {
-			got, err := readAnswer(nc)
+		responses, end := expect(b)
+		for i, want := range responses {
+			got, err := readResponse(nc)
 			if err != nil || !strings.HasPrefix(got, want) || strings.HasPrefix(want, "request ") && got != want {
-				t.Fatalf("answer %d of %d is %q, %v; want %q", i, len(answers), got, err, want)
+				t.Fatalf("response %d of %d is %q, %v; want %q", i, len(responses), got, err, want)
 			}
 		}
 		if end {
 			if n, err := nc.Read(make([]byte, 1)); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Fatalf("the server continues after a length that it refused: %d bytes, %v", n, err)
+				t.Fatalf("the server does not disconnect after an invalid length: %d bytes, %v", n, err)
 			}
 		}
 		next, err := net.Dial("unix", path)
@@ -165,14 +165,14 @@ func FuzzFrame(f *testing.F) {
 		if _, err := next.Write([]byte{0, 0, 0, 2, 0x1a, 0}); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := readAnswer(next); got != "request ping" {
-			t.Fatalf("the next client: %q, %v", got, err)
+		if got, err := readResponse(next); got != "request ping" {
+			t.Fatalf("response to the next client: %q, %v", got, err)
 		}
 	})
 }
 
-// FuzzReply writes messages with any text: the same text is read, except that
-// invalid UTF-8 is replaced.
+// FuzzReply writes messages with any text. The reader must get the same text, with
+// U+FFFD in place of invalid UTF-8.
 func FuzzReply(f *testing.F) {
 	f.Add([]byte("\x12\x05\x12\x03\x0a\x01a"), "\xff")
 	f.Add([]byte("\x1a\x08\x08\x94\x03\x12\x03abc"), "a\xc3")
@@ -204,7 +204,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// put makes text the value of every text that is set.
+// put sets every string field that is set to text.
 func put(m protoreflect.Message, text string) {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {

@@ -18,23 +18,23 @@ const sessions = "/d/sessions"
 // sessionRun executes a fixed history on a session, and compares the lines that
 // it reads.
 type sessionRun struct {
-	m      *vfs.Mem
-	step   string
-	want   []string // the context after the history; nil = not compared
-	said   []string // errors and warnings
-	got    []string // the last context
-	silent string   // another context than want, without an error or a warning
+	m        *vfs.Mem
+	step     string
+	want     []string // the context after the history; nil = not compared
+	messages []string // errors and warnings
+	got      []string // the last context
+	silent   string   // context that differs from want, without an error or a warning
 }
 
 func (r *sessionRun) options() *sessionlog.Options {
-	return &sessionlog.Options{FS: r.m, Sync: sessionlog.SyncAll, Warn: func(w string) { r.said = append(r.said, w) }}
+	return &sessionlog.Options{FS: r.m, Sync: sessionlog.SyncAll, Warn: func(w string) { r.messages = append(r.messages, w) }}
 }
 
 // do runs a step unless an earlier one failed.
 func (r *sessionRun) do(step string, f func() error) {
-	if r.step = step; len(r.said) == 0 {
+	if r.step = step; len(r.messages) == 0 {
 		if err := f(); err != nil {
-			r.said = append(r.said, err.Error())
+			r.messages = append(r.messages, err.Error())
 		}
 	}
 }
@@ -47,6 +47,7 @@ func sessionContext(c *sessionlog.Context) []string {
 	return list
 }
 
+// play executes the history and returns the session ID.
 func (r *sessionRun) play() (id string) {
 	var d *sessionlog.Dir
 	var l *sessionlog.Log
@@ -83,30 +84,31 @@ func (r *sessionRun) play() (id string) {
 // check reads the session after a kill or a power cut.
 func (r *sessionRun) check(m *vfs.Mem, id string) {
 	m.Hook, r.m = nil, m
-	tell := func(err error) {
+	report := func(err error) {
 		if err != nil {
-			r.said = append(r.said, err.Error())
+			r.messages = append(r.messages, err.Error())
 		}
 	}
 	d, err := sessionlog.OpenDir(sessions, r.options())
-	tell(err)
+	report(err)
 	if err != nil {
 		return
 	}
 	l, err := d.Open(id)
-	tell(err)
+	report(err)
 	if err != nil {
 		return
 	}
-	tell(r.compare(l))
-	tell(l.Close())
-	tell(d.Close())
+	report(r.compare(l))
+	report(l.Close())
+	report(d.Close())
 }
 
-// compare compares the context of a session that has all acknowledged lines.
+// compare compares the context of a session with want. It does not compare after
+// an error, a warning, or a reported loss of lines.
 func (r *sessionRun) compare(l *sessionlog.Log) error {
 	c, err := l.Context()
-	if err != nil || c.Torn > 0 || c.Damaged > 0 || len(r.said) > 0 {
+	if err != nil || c.Torn > 0 || c.Damaged > 0 || len(r.messages) > 0 {
 		return err
 	}
 	r.got = sessionContext(c)
@@ -126,12 +128,12 @@ func newSessionRun(t *testing.T, want []string) *sessionRun {
 	return r
 }
 
-// A session file has no checksum. A corruption that leaves complete lines of
-// valid JSON is another session.
+// A session file has no checksum. If a corruption leaves complete lines of valid
+// JSON, a reader cannot detect it.
 const validLines = "the lines are valid"
 
-// undetectedInSessions are the cases without an error or a warning, by the step
-// and the corruption.
+// undetectedInSessions lists the cases without an error or a warning. A key has the
+// step and the corruption. The value is the reason.
 var undetectedInSessions = map[string]string{
 	"create | write, middle bit":              validLines,
 	"last question | write, middle bit":       validLines,
@@ -144,15 +146,15 @@ var undetectedInSessions = map[string]string{
 	"title | write, middle bit":               validLines,
 }
 
-// TestSessionCorruption corrupts one read or write of a session at a time.
+// TestSessionCorruption corrupts one read or write of a session per run.
 func TestSessionCorruption(t *testing.T) {
 	r := newSessionRun(t, nil)
 	r.play()
 	want := r.got
-	if len(r.said) > 0 || len(want) != 5 {
-		t.Fatalf("without a corruption: %q, %q", r.said, want)
+	if len(r.messages) > 0 || len(want) != 5 {
+		t.Fatalf("run without corruption: %q, %q", r.messages, want)
 	}
-	cases, loud, found := 0, 0, map[string]int{}
+	cases, detected, found := 0, 0, map[string]int{}
 	for _, c := range fault.Corruptions() {
 		for n := 1; ; n++ {
 			f := &fault.Corrupting{}
@@ -170,7 +172,7 @@ func TestSessionCorruption(t *testing.T) {
 				}
 				id := r.play()
 				r.check(end(r.m), id)
-				reported = reported || len(r.said) > 0
+				reported = reported || len(r.messages) > 0
 				silent += r.silent
 			}
 			if f.Hit < n {
@@ -178,7 +180,7 @@ func TestSessionCorruption(t *testing.T) {
 			}
 			cases++
 			if reported {
-				loud++
+				detected++
 			}
 			if silent == "" {
 				continue
@@ -192,8 +194,8 @@ func TestSessionCorruption(t *testing.T) {
 	}
 	for key := range undetectedInSessions {
 		if found[key] == 0 {
-			t.Errorf("%q is detected now", key)
+			t.Errorf("%q was detected: remove it from the list", key)
 		}
 	}
-	t.Logf("corrupt calls: %d cases, %d reported, %d undetectable", cases, loud, len(found))
+	t.Logf("corrupt calls: %d cases, %d reported, %d undetectable", cases, detected, len(found))
 }

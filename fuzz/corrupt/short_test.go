@@ -9,8 +9,8 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// TestShortLogRead makes the read of a log return too few bytes. A log may end
-// anywhere, so only its size detects this.
+// TestShortLogRead makes the read of a log return too few bytes. Only the size of
+// the log reveals this, because a log may end at any offset.
 func TestShortLogRead(t *testing.T) {
 	m := vfs.NewMem()
 	o := crmem.Options{FS: m, CheckpointOnClose: checkpoint.Never}
@@ -38,10 +38,10 @@ func TestShortLogRead(t *testing.T) {
 			warned := 0
 			s, err := crmem.Open("/m.db", &crmem.Options{FS: m, ReadOnly: read, Warn: func(string) { warned++ }})
 			if short != 1 {
-				t.Fatalf("%d short reads", short)
+				t.Fatalf("%d short reads, want 1", short)
 			}
 			if err == nil && s.Len() != 3 {
-				t.Errorf("read %d of %d bytes of the log, read only %t: %d entries, %d warnings", n, size, read, s.Len(), warned)
+				t.Errorf("read %d of %d bytes of the log, read-only %t: %d entries, %d warnings", n, size, read, s.Len(), warned)
 			}
 			m.Hook = nil
 			if s, err = crmem.Open("/m.db", &crmem.Options{FS: m.Kill()}); err != nil || s.Len() != 3 {

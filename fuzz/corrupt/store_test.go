@@ -1,8 +1,7 @@
-// Package corrupt contains tests in which a file system stores or returns other
-// bytes than it reports, one call at a time. Stores and sessions must never
-// silently return wrong data: an open or an operation reports an error or a
-// warning with the name of a file, or the state is the acknowledged one. Cases
-// that a format cannot detect are listed by name.
+// Package corrupt tests a file system that stores or returns wrong bytes in one
+// call. Stores and sessions must not return wrong data silently. The state must be
+// the acknowledged state, or an operation must report an error or a warning that
+// names a file. The tests list each case that a format cannot detect.
 package corrupt
 
 import (
@@ -24,23 +23,23 @@ const db = "/d/memory.db"
 
 // storeRun executes a fixed history on a store, and compares its state.
 type storeRun struct {
-	m      *vfs.Mem
-	s      *crmem.Store
-	step   string
-	states []string     // acknowledged; the last is the present one
-	ram    *crmem.Store // plays the same history, without files
-	maybe  string       // the state after an operation whose outcome is unknown
-	said   []string     // errors and warnings
-	wrong  string       // a state that was never acknowledged, or an old one without a word
+	m        *vfs.Mem
+	s        *crmem.Store
+	step     string
+	states   []string     // acknowledged states; the last is the current one
+	ram      *crmem.Store // executes the same history in memory
+	maybe    string       // the state after an operation whose outcome is unknown
+	messages []string     // errors and warnings
+	wrong    string       // a state that was never acknowledged, or an old state without a message
 }
 
 func storeState(s *crmem.Store) string {
 	return fmt.Sprintf("%d %+v", s.NextID(), slices.Collect(s.All()))
 }
 
-func (r *storeRun) say(err error) {
+func (r *storeRun) report(err error) {
 	if err != nil {
-		r.said = append(r.said, err.Error())
+		r.messages = append(r.messages, err.Error())
 	}
 }
 
@@ -50,30 +49,32 @@ func (r *storeRun) open(step string, o crmem.Options) {
 		return
 	}
 	o.FS, o.Now = r.m, linear.Clock
-	o.Warn = func(w string) { r.said = append(r.said, w) }
+	o.Warn = func(w string) { r.messages = append(r.messages, w) }
 	s, err := crmem.Open(db, &o)
 	if err != nil {
-		r.say(err)
+		r.report(err)
 		return
 	}
 	r.s = s
 	r.compare(o.ReadOnly)
 }
 
+// compare compares the state of the open store. An old state is correct after a
+// message, or for a reader of a torn log.
 func (r *storeRun) compare(reader bool) {
 	got := storeState(r.s)
 	last := r.states[len(r.states)-1]
 	if got == last || r.wrong != "" || r.maybe != "" && got == r.maybe {
 		return
 	}
-	if slices.Contains(r.states, got) && (len(r.said) > 0 || reader && r.torn()) {
+	if slices.Contains(r.states, got) && (len(r.messages) > 0 || reader && r.torn()) {
 		return
 	}
 	r.wrong = fmt.Sprintf("%s, reader %t: %.300s\nwant %.300s", r.step, reader, got, last)
 }
 
-// torn reports whether the check finds a torn tail. A reader shows the entries
-// before it without a warning, because a running process may be writing.
+// torn reports whether Check finds a torn tail. A reader returns the entries before
+// it without a warning, because a running process may be writing the tail.
 func (r *storeRun) torn() bool {
 	hook := r.m.Hook
 	r.m.Hook = nil
@@ -95,7 +96,7 @@ func (r *storeRun) apply(step string, ops ...crmem.Op) {
 		if errors.Is(err, crmem.ErrUnknown) {
 			r.maybe = storeState(r.ram)
 		}
-		r.say(err)
+		r.report(err)
 		return
 	}
 	r.states = append(r.states, storeState(r.s))
@@ -103,11 +104,11 @@ func (r *storeRun) apply(step string, ops ...crmem.Op) {
 
 func (r *storeRun) do(step string, f func() error) {
 	if r.step = step; !r.stopped() {
-		r.say(f())
+		r.report(f())
 	}
 }
 
-func (r *storeRun) stopped() bool { return len(r.said) > 0 || r.wrong != "" }
+func (r *storeRun) stopped() bool { return len(r.messages) > 0 || r.wrong != "" }
 
 func (r *storeRun) play() {
 	r.states = []string{"1 []"}
@@ -136,7 +137,7 @@ func (r *storeRun) play() {
 	r.apply("write without log", crmem.Add{Name: "f", Content: "f"})
 }
 
-// kill returns the machine after a kill of the process, with the same hook.
+// kill returns the file system after a kill of the process, with the same hook.
 func (r *storeRun) kill() *vfs.Mem {
 	if r.stopped() {
 		return r.m
@@ -150,35 +151,35 @@ func (r *storeRun) kill() *vfs.Mem {
 // after opens the store after a kill or a power cut, and compares its state.
 func (r *storeRun) after(m *vfs.Mem, what string) *storeRun {
 	m.Hook = nil
-	a := &storeRun{m: m, states: r.states, maybe: r.maybe, said: slices.Clone(r.said)}
+	a := &storeRun{m: m, states: r.states, maybe: r.maybe, messages: slices.Clone(r.messages)}
 	for _, o := range []crmem.Options{{ReadOnly: true}, {CheckpointOnClose: checkpoint.Never}, {}} {
 		o.FS, o.Now = m, linear.Clock
-		o.Warn = func(w string) { a.said = append(a.said, w) }
+		o.Warn = func(w string) { a.messages = append(a.messages, w) }
 		a.step = what
 		s, err := crmem.Open(db, &o)
 		if err != nil {
-			a.say(err)
+			a.report(err)
 			continue
 		}
 		a.s = s
 		a.compare(o.ReadOnly)
-		a.say(s.Close())
+		a.report(s.Close())
 	}
 	return a
 }
 
-// Reasons why no check can find a corruption.
+// Reasons why no check can detect a corruption.
 const (
-	// To a reader, a torn tail is a write of a running process. Writers warn.
-	readerTail = "a reader shows what is before a torn tail of the log"
-	// CRMEM v1 has no checksum. The log has the digest of the snapshot; another
-	// snapshot is accepted while the log has no operations, because other
-	// programs may replace the snapshot. verify reports it.
+	// A torn tail may be the write of a running process. Only writers warn.
+	readerTail = "a reader accepts a torn tail of the log"
+	// CRMEM v1 has no checksum. The log contains the digest of the snapshot. A log
+	// without operations accepts another snapshot, because other programs may replace
+	// the snapshot. verify reports it.
 	noOperations = "a snapshot without logged operations has no checksum"
 )
 
-// undetected are the cases without an error or a warning, by the step, the
-// corruption, and the kind of file.
+// undetected lists the cases without an error or a warning. A key has the step, the
+// corruption, and the kind of file. The value is the reason.
 var undetected = map[string]string{
 	"read | read, last bit | wal":                            readerTail,
 	"read | read, zeros in the second half | wal":            readerTail,
@@ -188,9 +189,10 @@ var undetected = map[string]string{
 	"reopen without log | read, block twice | snapshot":      noOperations,
 }
 
+// TestStoreCorruption corrupts one read or write of a store per run.
 func TestStoreCorruption(t *testing.T) {
 	found := map[string]int{}
-	cases, loud, equal := 0, 0, 0
+	cases, detected, equal := 0, 0, 0
 	for _, c := range fault.Corruptions() {
 		for n := 1; ; n++ {
 			f := &fault.Corrupting{Corruption: c, N: n}
@@ -218,9 +220,9 @@ func TestStoreCorruption(t *testing.T) {
 			}
 			wrong := false
 			for _, r := range runs {
-				for _, s := range r.said {
+				for _, s := range r.messages {
 					if !strings.Contains(s, "memory.db") {
-						t.Errorf("%s of %s in %q: %q names no file", c.Name, f.At.Name, at, s)
+						t.Errorf("%s of %s in %q: message %q names no file", c.Name, f.At.Name, at, s)
 					}
 				}
 				if r.wrong != "" && !wrong {
@@ -234,8 +236,8 @@ func TestStoreCorruption(t *testing.T) {
 			}
 			switch {
 			case wrong:
-			case slices.ContainsFunc(runs, func(r *storeRun) bool { return len(r.said) > 0 }):
-				loud++
+			case slices.ContainsFunc(runs, func(r *storeRun) bool { return len(r.messages) > 0 }):
+				detected++
 			default:
 				equal++
 			}
@@ -243,13 +245,13 @@ func TestStoreCorruption(t *testing.T) {
 	}
 	for key := range undetected {
 		if found[key] == 0 {
-			t.Errorf("%q is detected now", key)
+			t.Errorf("%q was detected: remove it from the list", key)
 		}
 	}
-	t.Logf("corrupt calls: %d cases, %d reported, %d without effect, %d undetectable", cases, loud, equal, cases-loud-equal)
+	t.Logf("corrupt calls: %d cases, %d reported, %d without effect, %d undetectable", cases, detected, equal, cases-detected-equal)
 }
 
-// kindOf returns the kind of a file of the store.
+// kindOf returns the kind of a store file: wal, lock, reserve, or snapshot.
 func kindOf(name string) string {
 	for _, kind := range []string{"-wal", "-lock", "-reserve"} {
 		if strings.Contains(name, kind) {

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// secret is planted in every home, and in its environment.
+// secret is in every second configuration and in the environment.
 const secret = "sk-planted-and-never-shown"
 
 func getenv(name string) string {
@@ -31,10 +31,10 @@ func read(t *testing.T, m *vfs.Mem) string {
 	return string(b)
 }
 
-// FuzzConfig loads any config.toml with any agent file, gets it, and sets any
-// JSON. Problems must name existing files and lines, and contain no secret. A
-// refused configuration leaves the file unchanged; an accepted one is read
-// back, with its secrets.
+// FuzzConfig calls Load and Get for any config.toml with any agent file, and Set
+// with any JSON. Problems must name existing files and lines, and must not contain
+// a secret. A failed Set must not change the file. A later Load must return the
+// configuration of a successful Set, including the secrets.
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte("[provider.a]\nmodels = ['x']\n"), []byte("---\nname: b\n---\nprompt"), []byte(`{"provider":{"a":{"models":["x"]}}}`))
 	f.Add([]byte("# c\n[system.crab]\nmembers = ['agent']\n"), []byte("prompt"), []byte(`{"env":{"A":""},"memory":null}`))
@@ -61,7 +61,7 @@ func FuzzConfig(f *testing.F) {
 func check(t *testing.T, m *vfs.Mem, text, agent string, js []byte) {
 	hides := func(what, message string) {
 		if strings.Contains(message, secret) {
-			t.Fatalf("%s shows a secret: %s", what, message)
+			t.Fatalf("%s returns a secret: %s", what, message)
 		}
 	}
 	before, err := config.Load(m, "/h", getenv)
@@ -69,12 +69,12 @@ func check(t *testing.T, m *vfs.Mem, text, agent string, js []byte) {
 		hides("Load", err.Error())
 		ps, ok := errors.AsType[config.Problems](err)
 		if !ok || len(ps) == 0 {
-			t.Fatalf("not Problems: %v", err)
+			t.Fatalf("error %v, want Problems", err)
 		}
 		for _, p := range ps {
 			of := map[string]string{"/h/config.toml": text, "/h/agents/agent.md": agent}[p.Path]
 			if p.Line < 0 || p.Line > 1+strings.Count(of, "\n") || p.Message == "" || !utf8.ValidString(p.Message) {
-				t.Fatalf("problem %+v", p)
+				t.Fatalf("invalid problem %+v", p)
 			}
 		}
 	}
@@ -82,36 +82,36 @@ func check(t *testing.T, m *vfs.Mem, text, agent string, js []byte) {
 	if err != nil {
 		hides("Get", err.Error())
 		if before != nil {
-			t.Fatalf("Get refuses what Load takes: %v", err)
+			t.Fatalf("Get fails, but Load succeeds: %v", err)
 		}
 	} else {
 		if !json.Valid(shown) {
-			t.Fatalf("Get: %s", shown)
+			t.Fatalf("Get returns invalid JSON: %s", shown)
 		}
 		hides("Get", string(shown))
 	}
 	if before != nil {
 		change, err := config.Set(m, "/h", shown, getenv)
 		if err != nil || change.Written || read(t, m) != text {
-			t.Fatalf("what Get showed is not set: %v, %+v\n%s\n%s", err, change, shown, read(t, m))
+			t.Fatalf("Set of the result of Get: %v, %+v\n%s\n%s", err, change, shown, read(t, m))
 		}
 	}
 	change, err := config.Set(m, "/h", js, getenv)
 	if err != nil {
 		hides("Set", err.Error())
 		if got := read(t, m); got != text {
-			t.Fatalf("Set failed, %v, and wrote\n%s", err, got)
+			t.Fatalf("Set failed (%v) but wrote\n%s", err, got)
 		}
 		return
 	}
 	after, err := config.Load(m, "/h", getenv)
 	if err != nil {
-		t.Fatalf("Set wrote what Load refuses: %v\n%s", err, read(t, m))
+		t.Fatalf("Set succeeded, but Load fails: %v\n%s", err, read(t, m))
 	}
 	if d := cmp.Diff(change.Config, after); d != "" {
-		t.Fatalf("what Set returned is not what it wrote:\n%s", d)
+		t.Fatalf("the result of Set differs from the written configuration:\n%s", d)
 	}
 	if again, err := config.Set(m, "/h", js, getenv); err != nil || again.Written && cmp.Diff(again.Config, after) != "" {
-		t.Fatalf("set twice: %v, %+v", err, again)
+		t.Fatalf("second Set: %v, %+v", err, again)
 	}
 }

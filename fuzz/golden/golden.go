@@ -1,4 +1,4 @@
-// Package golden compares long outcomes of tests with compressed files.
+// Package golden compares long test results with compressed files.
 package golden
 
 import (
@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// Reports collects outcomes. It writes consecutive cases with equal outcomes as
-// one.
+// Reports collects the outcomes of cases. It writes an outcome once for consecutive
+// cases with equal outcomes.
 type Reports struct {
 	b    strings.Builder
 	last string
@@ -36,7 +36,7 @@ func (r *Reports) Add(title, outcome string) {
 	r.last = outcome
 }
 
-// Addf adds an outcome made from a format.
+// Addf formats an outcome and adds it.
 func (r *Reports) Addf(title, format string, args ...any) { r.Add(title, fmt.Sprintf(format, args...)) }
 
 // Compare compares the outcomes with a compressed file. With -update it writes
@@ -54,14 +54,14 @@ func (r *Reports) Compare(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	if want != got {
-		t.Errorf("outcomes differ from %s (-want +got); -update rewrites it:\n%s", file, difference(want, got))
+		t.Errorf("outcomes differ from %s (-want +got); run with -update to rewrite it:\n%s", file, difference(want, got))
 	}
 	t.Logf("%d outcomes", r.n)
 }
 
 // difference returns the lines around the first differences.
 func difference(want, got string) string {
-	const most = 200 // lines
+	const most = 200 // maximum number of lines
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
 	at := 0
 	for at < min(len(w), len(g)) && w[at] == g[at] {

@@ -11,18 +11,19 @@ import (
 	"crabmem/crmem"
 )
 
-// Check returns an error unless some order of the calls explains their answers
-// and the state at the end. A call without an answer may be in the order or
-// not: its writer was killed. The end is the state after all calls that
-// succeeded; only calls without an answer, and errors, may follow it.
+// Check returns an error unless some order of the calls explains their responses
+// and the state end. A call without a response may be in the order or not, because
+// its writer was killed. All successful calls must come before end. Failed calls
+// and calls without a response may come after it.
 //
-// Two checks are made. Errors of writes may rest on writes that are not yet
-// durable, and reads never do, so no order needs to explain both.
+// Check orders writes and reads separately. The error of a write may depend on
+// writes that are not yet durable, but the result of a read never does. So one
+// order need not explain both.
 //
-// Strict is for stores without checkpoints and without kills. A checkpoint
-// stages pending writes again, in another order, and an error may rest on the
-// order before it, even on a write that fails in the end. Without strict, an
-// error needs only values that its names may have had, each for itself.
+// Set strict for stores without checkpoints and without kills. A checkpoint stages
+// pending writes again, in another order. An error may depend on the order before
+// the checkpoint, even on a write that fails later. Without strict, an error only
+// needs one possible value per name, and the values are independent.
 func Check(calls []Call, begin, end State, strict bool) error {
 	var writes, reads []Call
 	for _, c := range calls {
@@ -37,7 +38,7 @@ func Check(calls []Call, begin, end State, strict bool) error {
 			reads = append(reads, c)
 		}
 		if !strict && c.Err != "" && !justified(&c, calls, begin) {
-			return fmt.Errorf("writer %d, %d to %d: %+v: no value of the names explains %q", c.Writer, c.Begin, c.End, c.Ops, c.Err)
+			return fmt.Errorf("writer %d, %d to %d: %+v: no possible values explain %q", c.Writer, c.Begin, c.End, c.Ops, c.Err)
 		}
 	}
 	if err := explain(writes, begin, end); err != nil {
@@ -69,11 +70,12 @@ func justified(c *Call, calls []Call, begin State) bool {
 	})
 }
 
-// possible returns the values that a name may have had during a call: of each
-// write that began before the end of the call, unless a later write ended
-// before the call began. Another write that failed counts while it was pending.
+// possible returns the values that a name may have had during a call. These are the
+// values of each write that began before the end of the call, unless a later write
+// ended before the call began. The value of a failed write counts while the write
+// was pending.
 func possible(name int, c *Call, calls []Call, begin State) []value {
-	old := 0 // values of calls that ended before are overwritten
+	old := 0 // values of calls that ended before old are overwritten
 	for i := range calls {
 		w := &calls[i]
 		if _, writes := w.leaves(name); writes && w.succeeded() && w.End < c.Begin {
@@ -98,8 +100,8 @@ func possible(name int, c *Call, calls []Call, begin State) []value {
 	return list
 }
 
-// leaves returns the values that a name may have after a call, if it succeeds,
-// and whether the call writes the name.
+// leaves returns the values that a name may have after a call that succeeds. writes
+// reports whether the call writes the name.
 func (c *Call) leaves(name int) (values []value, writes bool) {
 	got := c.Got
 	for i := range c.Ops {
@@ -130,9 +132,8 @@ func (c *Call) leaves(name int) (values []value, writes bool) {
 
 func (c *Call) succeeded() bool { return c.End != 0 && c.Err == "" }
 
-// explain returns an error unless porcupine finds an order of the calls. One
-// operation more compares the state with the end. It begins after all calls that
-// succeeded.
+// explain returns an error unless porcupine finds an order of the calls. An extra
+// operation compares the state with end. It begins after all successful calls.
 func explain(calls []Call, begin, end State) error {
 	const never = math.MaxInt64
 	last := 0
@@ -169,11 +170,11 @@ func explain(calls []Call, begin, end State) error {
 			fmt.Fprintf(&b, "\nwriter %d, %d to %d: %+v: %q %+v", c.Writer, c.Begin, c.End, c.Ops, c.Err, c.Got)
 		}
 	}
-	return fmt.Errorf("no order explains the results; the end is %+v; the longest order has %d of %d calls, without:%s", end, len(best), len(calls), b.String())
+	return fmt.Errorf("no order explains the responses and the final state %+v; the longest order has %d of %d calls, without:%s", end, len(best), len(calls), b.String())
 }
 
-// follow returns the states after an operation of explain. A call without an
-// answer may have had no effect.
+// follow returns the possible states after an operation of explain. A call without
+// a response may have had no effect.
 func follow(st State, input any) []any {
 	c, ok := input.(*Call)
 	if !ok {

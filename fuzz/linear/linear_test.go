@@ -39,28 +39,28 @@ func TestCheck(t *testing.T) {
 		calls []Call
 	}{
 		{"no call", true, Empty(), nil},
-		{"a state from nowhere", false, with(2, 1, "a"), nil},
+		{"an entry that no call wrote", false, with(2, 1, "a"), nil},
 		{"one write", true, with(2, 1, "a"), []Call{add(1, 2, "", 1, "a")}},
 		{"a lost write", false, Empty(), []Call{add(1, 2, "", 1, "a")}},
 		{"another content", false, with(2, 1, "b"), []Call{add(1, 2, "", 1, "a")}},
 		{"another id", false, with(3, 2, "a"), []Call{add(1, 2, "", 2, "a")}},
 		{"overlapping adds", true, with(2, 1, "b"), []Call{add(1, 3, "exists", 0, "a"), add(2, 4, "", 1, "b")}},
-		{"an error before its reason", false, with(2, 1, "b"), []Call{add(1, 2, "exists", 0, "a"), add(3, 4, "", 1, "b")}},
+		{"an error before the write that causes it", false, with(2, 1, "b"), []Call{add(1, 2, "exists", 0, "a"), add(3, 4, "", 1, "b")}},
 		{"two adds succeed", false, with(3, 2, "b"), []Call{add(1, 3, "", 1, "a"), add(2, 4, "", 2, "b")}},
 		{"two adds around a remove", true, with(3, 2, "b"), []Call{add(1, 4, "", 1, "a"), add(2, 5, "", 2, "b"), remove(3, 6, "")}},
-		{"a remove finds nothing", true, with(2, 1, "a"), []Call{add(1, 3, "", 1, "a"), remove(2, 4, "not found")}},
-		{"a remove after the write finds nothing", false, with(2, 1, "a"), []Call{add(1, 2, "", 1, "a"), remove(3, 4, "not found")}},
-		{"no answer, kept", true, with(2, 1, "a"), []Call{add(1, 0, "", 1, "a")}},
-		{"no answer, not kept", true, Empty(), []Call{add(1, 0, "", 1, "a")}},
-		{"no answer, seen by others, kept", true, with(2, 1, "a"), []Call{add(1, 0, "", 1, "a"), add(2, 3, "exists", 0, "b")}},
-		{"no answer, seen by others, not kept", true, Empty(), []Call{add(1, 0, "", 1, "a"), add(2, 3, "exists", 0, "b")}},
-		{"no answer, seen by others, removed", true, State{next: 2}, []Call{add(1, 0, "", 1, "a"), add(2, 3, "exists", 0, "b"), remove(4, 0, "")}},
-		{"no answer, seen by a write that succeeded", false, Empty(), []Call{add(1, 0, "", 1, "a"), remove(2, 3, "")}},
+		{"a concurrent remove before the write", true, with(2, 1, "a"), []Call{add(1, 3, "", 1, "a"), remove(2, 4, "not found")}},
+		{"a remove that ignores an earlier write", false, with(2, 1, "a"), []Call{add(1, 2, "", 1, "a"), remove(3, 4, "not found")}},
+		{"no response, kept", true, with(2, 1, "a"), []Call{add(1, 0, "", 1, "a")}},
+		{"no response, not kept", true, Empty(), []Call{add(1, 0, "", 1, "a")}},
+		{"no response, seen by others, kept", true, with(2, 1, "a"), []Call{add(1, 0, "", 1, "a"), add(2, 3, "exists", 0, "b")}},
+		{"no response, seen by others, not kept", true, Empty(), []Call{add(1, 0, "", 1, "a"), add(2, 3, "exists", 0, "b")}},
+		{"no response, seen by others, removed", true, State{next: 2}, []Call{add(1, 0, "", 1, "a"), add(2, 3, "exists", 0, "b"), remove(4, 0, "")}},
+		{"no response, required by a successful remove, not kept", false, Empty(), []Call{add(1, 0, "", 1, "a"), remove(2, 3, "")}},
 		{"a second id without a first", false, with(3, 2, "b"), []Call{add(1, 2, "", 2, "b")}},
 		{"a read of the old state", true, with(2, 1, "a"), []Call{add(1, 3, "", 1, "a"), get(2, 4, "not found", 0, "")}},
-		{"a read of a lost write", false, with(2, 1, "a"), []Call{add(1, 2, "", 1, "a"), get(3, 4, "not found", 0, "")}},
-		{"reads back in time", false, with(2, 1, "a"), []Call{add(1, 6, "", 1, "a"), get(2, 3, "", 1, "a"), get(4, 5, "not found", 0, "")}},
-		{"a read does not see what an error rests on", true, with(2, 1, "a"), []Call{add(1, 6, "", 1, "a"), add(2, 3, "exists", 0, "b"), get(4, 5, "not found", 0, "")}},
+		{"a read that ignores an earlier write", false, with(2, 1, "a"), []Call{add(1, 2, "", 1, "a"), get(3, 4, "not found", 0, "")}},
+		{"a read of an older state after a read of a newer one", false, with(2, 1, "a"), []Call{add(1, 6, "", 1, "a"), get(2, 3, "", 1, "a"), get(4, 5, "not found", 0, "")}},
+		{"a read ignores the pending write that causes an error", true, with(2, 1, "a"), []Call{add(1, 6, "", 1, "a"), add(2, 3, "exists", 0, "b"), get(4, 5, "not found", 0, "")}},
 	} {
 		if err := Check(c.calls, Empty(), c.end, true); (err == nil) != c.ok {
 			t.Errorf("%s: %v", c.what, err)
@@ -68,22 +68,22 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckOfPendingWrites has an error rest on a write that is staged again
-// after another one.
+// TestCheckOfPendingWrites checks an error that depends on a pending write. The
+// store then stages this write again, after another write.
 func TestCheckOfPendingWrites(t *testing.T) {
 	other := Call{Ops: []Op{{Do: "add", Name: 1, Content: "o"}}, Begin: 4, End: 5, Got: []crmem.Entry{entry(1, 1, "o")}}
 	end := with(3, 2, "a")
 	end.at[1] = valueOf(&other.Got[0])
 	calls := []Call{add(1, 6, "", 2, "a"), add(2, 3, "exists", 0, "b"), other}
 	if err := Check(calls, Empty(), end, true); err == nil {
-		t.Error("the strict check accepts it")
+		t.Error("the strict check accepts the history")
 	}
 	if err := Check(calls, Empty(), end, false); err != nil {
 		t.Error(err)
 	}
 	calls[0].Begin, calls[0].End, calls[2].Begin, calls[2].End = 7, 8, 5, 6
 	if err := Check(calls, Empty(), end, false); err == nil {
-		t.Error("an error before the write that it rests on is accepted")
+		t.Error("the check accepts an error before the write that causes it")
 	}
 	first, last := add(1, 2, "", 1, "a"), remove(3, 4, "")
 	for what, c := range map[string]struct {
@@ -100,8 +100,8 @@ func TestCheckOfPendingWrites(t *testing.T) {
 	}
 }
 
-// TestCheckSeesChangedHistories plays calls one after the other, and then
-// changes one answer.
+// TestCheckSeesChangedHistories executes calls one after the other. Check must
+// reject the history if one response is changed.
 func TestCheckSeesChangedHistories(t *testing.T) {
 	s := crmem.New(&crmem.Options{Now: Clock})
 	var h History
@@ -139,7 +139,7 @@ func TestCheckSeesChangedHistories(t *testing.T) {
 			changed[i].Err = "stale"
 		}
 		if err := Check(changed, Empty(), end, true); err == nil {
-			t.Errorf("call %d, %+v, with another answer: not seen", i, c)
+			t.Errorf("call %d, %+v: Check accepts a changed response", i, c)
 		}
 	}
 	t.Logf("calls: %v", kinds)

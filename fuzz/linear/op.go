@@ -1,6 +1,6 @@
 // Package linear checks that concurrent writes to the same names of a store are
-// linearizable: some order of the calls explains each result and the state at
-// the end, and agrees with the order in time of calls that do not overlap.
+// linearizable. Some order of the calls must explain each response and the final
+// state. The order must keep the order in time of calls that do not overlap.
 package linear
 
 import (
@@ -14,7 +14,7 @@ import (
 // Names is the number of names that all writers share.
 const Names = 3
 
-// Name returns the name n of a history.
+// Name returns the name with index n.
 func Name(n int) string { return fmt.Sprint("shared ", n) }
 
 // Op is one operation of a call. Do is the kind of operation: add, archive,
@@ -24,19 +24,19 @@ type Op struct {
 	Do      string       `json:"do"`
 	Name    int          `json:"name"`
 	Content string       `json:"content,omitempty"`
-	Aliases []string     `json:"aliases"`         // nil: remember keeps them
-	Entry   *crmem.Entry `json:"entry,omitempty"` // that unchanged requires; nil = absent
+	Aliases []string     `json:"aliases"`         // if nil, remember keeps the aliases
+	Entry   *crmem.Entry `json:"entry,omitempty"` // entry that unchanged requires; nil requires no entry
 }
 
-// Call is a call and the answer to it.
+// Call is a call and its response.
 type Call struct {
 	Writer int           `json:"writer"`
 	Ops    []Op          `json:"ops,omitempty"`
 	Err    string        `json:"err,omitempty"` // class of the error
-	Got    []crmem.Entry `json:"got,omitempty"` // in the order of the operations
+	Got    []crmem.Entry `json:"got,omitempty"` // entries of the response, in the order of the operations
 
-	// Begin and End are places in the order in time of all begins and ends. End
-	// is 0 if the call has no answer.
+	// Begin and End are positions in the time order of all begins and ends. End is
+	// 0 if the call has no response.
 	Begin, End int `json:"-"`
 }
 
@@ -44,8 +44,8 @@ var classes = map[string]error{
 	"not found": crmem.ErrNotFound, "exists": crmem.ErrExists, "kind": crmem.ErrKind, "stale": crmem.ErrStale,
 }
 
-// Run makes the call on a store and sets Err and Got. It returns every error
-// that is not an answer of an operation.
+// Run executes the call on a store and sets Err and Got. It returns every error
+// that has no class.
 func (c *Call) Run(s *crmem.Store) error {
 	got, err := c.run(s)
 	if err == nil {
@@ -120,7 +120,8 @@ func valueOf(e *crmem.Entry) value {
 	return value{e.ID, e.CreatedAt, e.Kind, e.Content, strings.Join(e.Aliases, "\x00")}
 }
 
-// StateOf returns the state of a store. It refuses a store with other names.
+// StateOf returns the state of a store. It returns an error if the store contains
+// an entry with another name.
 func StateOf(s *crmem.Store) (State, error) {
 	st := State{next: s.NextID()}
 	for e := range s.All() {
@@ -129,7 +130,7 @@ func StateOf(s *crmem.Store) (State, error) {
 			n++
 		}
 		if n == Names || st.at[n].id != 0 {
-			return st, fmt.Errorf("the store has %+v", e)
+			return st, fmt.Errorf("the store contains %+v", e)
 		}
 		st.at[n] = valueOf(&e)
 	}
@@ -139,8 +140,8 @@ func StateOf(s *crmem.Store) (State, error) {
 // Empty returns the state of a new store.
 func Empty() State { return State{next: 1} }
 
-// apply returns the state after a call, and the values and the error of its
-// answer. An error leaves the state as it was.
+// apply returns the state after a call, and the values and the error class of the
+// response. A failed call does not change the state.
 func (s State) apply(ops []Op) (State, []value, string) {
 	next := s
 	var got []value
@@ -179,17 +180,17 @@ func (s State) apply(ops []Op) (State, []value, string) {
 	return next, got, ""
 }
 
-// check returns the class of the error of an operation.
+// check returns the error class of an operation, or "".
 func (s *State) check(op *Op) string {
 	v := s.at[op.Name]
-	there := v.id != 0
+	exists := v.id != 0
 	switch op.Do {
 	case "add", "archive":
-		if there {
+		if exists {
 			return "exists"
 		}
 	case "update", "alias", "remove", "get":
-		if !there {
+		if !exists {
 			return "not found"
 		}
 	case "remember":
@@ -200,11 +201,11 @@ func (s *State) check(op *Op) string {
 		if v.kind != crmem.Note {
 			return "kind"
 		}
-		if !there {
+		if !exists {
 			return "not found"
 		}
 	case "unchanged":
-		if op.Entry == nil && there || op.Entry != nil && valueOf(op.Entry) != v {
+		if op.Entry == nil && exists || op.Entry != nil && valueOf(op.Entry) != v {
 			return "stale"
 		}
 	}

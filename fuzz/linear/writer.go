@@ -10,10 +10,10 @@ import (
 	"crabmem/crmem"
 )
 
-// Now is the time at which every store of this package is written.
+// Now is the constant time of every store of this package, in seconds.
 const Now = 1_776_162_225
 
-// Clock is their clock.
+// Clock returns Now.
 func Clock() time.Time { return time.Unix(Now, 0) }
 
 // Writer generates the calls of one goroutine. Conditions depend on the
@@ -21,17 +21,18 @@ func Clock() time.Time { return time.Unix(Now, 0) }
 type Writer struct {
 	rng  *rand.Rand
 	id   int
-	tag  string // of its contents, unique to a run of writers
+	tag  string // prefix of the contents, unique per run of writers
 	n    int
-	seen [Names]*crmem.Entry // as last answered; nil = absent
+	seen [Names]*crmem.Entry // entries of the last responses; nil means no entry
 }
 
-// NewWriter returns writer id of a run. Contents begin with tag.
+// NewWriter returns the writer with this ID. The contents that it writes start with
+// tag.
 func NewWriter(seed uint64, id int, tag string) *Writer {
 	return &Writer{rng: rand.New(rand.NewPCG(seed, uint64(id))), id: id, tag: tag}
 }
 
-// Next draws a call.
+// Next returns a random call.
 func (w *Writer) Next() Call {
 	c := Call{Writer: w.id}
 	a := w.rng.IntN(Names)
@@ -55,14 +56,14 @@ func (w *Writer) Next() Call {
 		c.Ops = []Op{w.op("remove", a), w.op("add", a)}
 	case 8: // renames the entry
 		c.Ops = []Op{w.op("remove", a), w.op("add", b)}
-	case 9: // changes an entry that it read
+	case 9: // changes an entry if it is unchanged
 		c.Ops = []Op{w.op("unchanged", a), w.op("update", a), w.op("alias", a)}
-	case 10: // creates an entry that it did not find, or removes one that it found
+	case 10: // creates an entry if it is absent, or removes it if it is unchanged
 		c.Ops = []Op{w.op("unchanged", a), w.op("add", a)}
 		if w.seen[a] != nil {
 			c.Ops[1].Do = "remove"
 		}
-	case 11: // changes one entry if another did not change
+	case 11: // replaces an entry if it and another entry are unchanged
 		c.Ops = []Op{w.op("unchanged", a), w.op("unchanged", b), w.op("remove", b), w.op("add", b)}
 	}
 	return c
@@ -108,16 +109,16 @@ func (w *Writer) Saw(c *Call) {
 	}
 }
 
-// History records calls of several writers in the order of time. Its methods
-// may be called concurrently.
+// History records calls of several writers in time order. Its methods may be called
+// concurrently.
 type History struct {
 	mu    sync.Mutex
 	clock int
 	calls []Call
-	open  map[int]int // by writer: the place of its call in calls
+	open  map[int]int // writer → index of the writer's last call
 }
 
-// Begin records the begin of a call.
+// Begin records the start of a call.
 func (h *History) Begin(c Call) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -130,7 +131,7 @@ func (h *History) Begin(c Call) {
 	h.calls = append(h.calls, c)
 }
 
-// End records the answer to the writer's call.
+// End records the response to the writer's last call.
 func (h *History) End(c Call) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -146,8 +147,8 @@ func (h *History) Calls() []Call {
 	return append([]Call(nil), h.calls...)
 }
 
-// Play makes n calls in each of several goroutines, with pause between them. It
-// returns the calls and the first error that is not an answer of an operation.
+// Play executes n calls in each of several goroutines and calls pause after each.
+// It returns the calls and the errors of Call.Run.
 func Play(s *crmem.Store, seed uint64, tag string, writers, n int, pause func()) ([]Call, error) {
 	var h History
 	var wg sync.WaitGroup

@@ -1,10 +1,10 @@
-// Modelserver serves a scripted model until a signal ends it.
+// Modelserver serves a scripted model until SIGINT or SIGTERM.
 //
 //	go run ./fuzz/modelserver [-addr HOST:PORT] [-log] SCRIPT...
 //
 // It prints the base URL for a provider of kind openai-compatible. Package
-// modeltest defines scripts; testdata/model has some. With -log it writes each
-// request's body to standard error.
+// modeltest defines the format of scripts. testdata/model contains examples. With
+// -log it writes the body of each request to standard error.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 
 func run(addr string, log bool, scripts []string) error {
 	if len(scripts) == 0 {
-		return fmt.Errorf("no script: give the name of a file")
+		return fmt.Errorf("no script: pass at least one file name")
 	}
 	s, err := modeltest.Start(addr)
 	if err != nil {

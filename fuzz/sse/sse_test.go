@@ -1,5 +1,4 @@
-// Package sse gives the reader of streamed answers whatever the fuzzer makes
-// of one.
+// Package sse fuzzes the reader of streamed model responses.
 package sse
 
 import (
@@ -21,7 +20,7 @@ import (
 
 const key = "sk-0123456789"
 
-// wire answers every request with the same bytes.
+// wire is a transport that returns the same response to every request.
 type wire struct {
 	kind string
 	body func() io.Reader
@@ -32,8 +31,8 @@ func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {w.kind}}, Body: io.NopCloser(w.body()), Request: r}, nil
 }
 
-// read returns the chunks of a stream, the last finish reason, and how it ended. Of names that were
-// made up the letters are left out.
+// read returns the chunks of a stream, the last finish reason, and the error. It
+// removes the random part of generated call IDs.
 func read(t *testing.T, w wire) (list []string, finish string, failed error) {
 	c := chat.NewClient(chat.Endpoint{
 		Provider: "p", URL: "http://model.test/v1/", Query: url.Values{}, Secrets: []string{key},
@@ -43,13 +42,13 @@ func read(t *testing.T, w wire) (list []string, finish string, failed error) {
 	calls := 0
 	for chunk, err := range c.Stream(t.Context(), q) {
 		if failed != nil {
-			t.Fatalf("after the error %v there is more", failed)
+			t.Fatalf("the stream continues after the error %v", failed)
 		}
 		if failed = err; err != nil {
 			continue
 		}
 		if chunk.Content == "" && chunk.Reasoning == "" && chunk.Calls == nil && chunk.Finish == "" && chunk.Usage == nil {
-			t.Fatal("a chunk of nothing")
+			t.Fatal("empty chunk")
 		}
 		text := chunk.Content + chunk.Reasoning + chunk.Finish
 		for i, d := range chunk.Calls {
@@ -72,7 +71,8 @@ func read(t *testing.T, w wire) (list []string, finish string, failed error) {
 }
 
 // FuzzStream checks that a stream ends with a finish_reason or an error, that
-// no error contains the key, and that the split of the bytes does not matter.
+// no error contains the key, and that the result does not depend on the split of
+// the bytes.
 func FuzzStream(f *testing.F) {
 	const hello = `data: {"id":"1","choices":[{"index":0,"delta":{"role":"assistant","content":"hé😀"},"finish_reason":null}]}` + "\n\n"
 	const end = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
@@ -98,17 +98,17 @@ func FuzzStream(f *testing.F) {
 			t.Fatal("neither a finish_reason nor an error")
 		}
 		if err != nil && strings.Contains(fmt.Sprintf("%v %#v", err, err), key) {
-			t.Fatalf("the key is in %v", err)
+			t.Fatalf("the error contains the key: %v", err)
 		}
 		again, _, err2 := read(t, wire{kind, func() io.Reader { return iotest.OneByteReader(strings.NewReader(s)) }})
 		if !slices.Equal(list, again) || fmt.Sprint(err) != fmt.Sprint(err2) {
-			t.Fatalf("in one piece\n%q %v, byte by byte\n%q %v", list, err, again, err2)
+			t.Fatalf("one read: %q %v\nbyte by byte: %q %v", list, err, again, err2)
 		}
-		// Cut off, the stream says the same, but less.
+		// The first half of a stream must not have more chunks than the stream.
 		if len(s) > 0 && !json {
 			part, _, _ := read(t, wire{kind, func() io.Reader { return strings.NewReader(s[:len(s)/2]) }})
 			if len(part) > len(list) && err == nil {
-				t.Fatalf("half of it has %d chunks, all of it %d", len(part), len(list))
+				t.Fatalf("the first half has %d chunks, the stream %d", len(part), len(list))
 			}
 		}
 	})

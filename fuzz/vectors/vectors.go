@@ -1,17 +1,17 @@
 // Package vectors reads testdata/vectors, the files that fuzz/vectorgen writes.
 //
-// A vector is a text header, an empty line, and bytes in hex:
+// A vector has a text header, an empty line, and bytes in hex:
 //
 //	expect: dup-id
 //	field: id
 //	offset: 66
 //	entry: 1
-//	comment: R6: one id, two names
+//	comment: R6: two names have one id
 //
 //	0000  43 52 4d 45 4d 00     magic "CRMEM\0"
 //
-// A line of bytes begins with its offset; the text after two spaces is a
-// comment. "-- NAME --" begins another file of the same vector.
+// A line of bytes starts with the offset. The text after two spaces is a comment.
+// "-- NAME --" starts another file of the same vector.
 package vectors
 
 import (
@@ -25,27 +25,27 @@ import (
 
 // Vector is input with the expected result of a reader.
 type Vector struct {
-	Name   string // of the file, without .txt
-	Expect string // ok, or the class of the fault
-	Field  string // where the fault is; empty when Expect is ok
+	Name   string // file name without .txt
+	Expect string // "ok" or the class of the fault
+	Field  string // field of the fault; empty if Expect is "ok"
 	Offset int64
-	Entry  int               // -1 outside the entries
-	More   map[string]string // further header lines
-	Files  map[string][]byte // by section; "db" before the first
+	Entry  int               // index of the entry with the fault; -1 outside the entries
+	More   map[string]string // other header lines
+	Files  map[string][]byte // section → bytes; the first section is "db"
 }
 
 // DB returns the snapshot of the vector.
 func (v *Vector) DB() []byte { return v.Files["db"] }
 
-// Load reads every vector of a directory, by name. It returns an error for
-// fewer than least, in case files are missing.
+// Load reads every vector of a directory, in order of their names. It returns an
+// error if there are fewer than least.
 func Load(fsys fs.FS, dir string, least int) ([]*Vector, error) {
 	names, err := fs.Glob(fsys, path.Join(dir, "*.txt"))
 	if err != nil {
 		return nil, err
 	}
 	if len(names) < least {
-		return nil, fmt.Errorf("%s: %d vectors, at least %d expected", dir, len(names), least)
+		return nil, fmt.Errorf("%s: %d vectors, want at least %d", dir, len(names), least)
 	}
 	var all []*Vector
 	for _, name := range names {
@@ -93,7 +93,7 @@ func parse(text string) (*Vector, error) {
 		}
 	}
 	if v.Expect == "" || (v.Expect == "ok") != (v.Field == "") {
-		return nil, fmt.Errorf("expect %q and field %q do not go together", v.Expect, v.Field)
+		return nil, fmt.Errorf("expect is %q, but field is %q", v.Expect, v.Field)
 	}
 	section := "db"
 	v.Files[section] = []byte{}
@@ -109,7 +109,7 @@ func parse(text string) (*Vector, error) {
 			return nil, fmt.Errorf("line %q", line)
 		}
 		if n, err := strconv.ParseInt(at, 16, 64); err != nil || n != int64(len(v.Files[section])) {
-			return nil, fmt.Errorf("line %q: %d bytes stand before it", line, len(v.Files[section]))
+			return nil, fmt.Errorf("line %q: wrong offset, want %x", line, len(v.Files[section]))
 		}
 		digits, _, _ := strings.Cut(rest, "  ")
 		b, err := hex.DecodeString(strings.ReplaceAll(digits, " ", ""))

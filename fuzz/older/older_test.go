@@ -1,5 +1,5 @@
-// Package older runs an earlier revision of crabmem on the files of this one,
-// and this one on the files of the earlier revision.
+// Package older tests the current program on the files of earlier revisions, and
+// an earlier revision on the files of the current program.
 package older
 
 import (
@@ -13,10 +13,10 @@ import (
 	"testing"
 )
 
-// revision is the last one that knows only version 1 of the log.
+// revision is the last revision that supports only version 1 of the log.
 const revision = "7728f242e9b01d7ea51f32ff37bee374ea76c9a5"
 
-// program is one of the two binaries, on one home.
+// program is a binary and the home for its commands.
 type program struct {
 	t          *testing.T
 	path, home string
@@ -62,7 +62,7 @@ func (p program) want(names ...string) {
 // build compiles both programs.
 func build(t *testing.T) (older, newer string) {
 	if os.Getenv("CRABMEM_OLDER") == "" {
-		t.Skip("SKIPPED for want of CRABMEM_OLDER=1: no earlier revision is built and run")
+		t.Skip("SKIPPED: CRABMEM_OLDER=1 is not set; the test builds and runs an earlier revision")
 	}
 	dir := t.TempDir()
 	source := filepath.Join(dir, "source")
@@ -75,7 +75,7 @@ func build(t *testing.T) (older, newer string) {
 	}
 	top := filepath.Join("..", "..")
 	if err := exec.Command("git", "cat-file", "-e", revision+"^{commit}").Run(); err != nil {
-		t.Skipf("SKIPPED for want of the revision %.7s in this clone: it is not built and run", revision)
+		t.Skipf("SKIPPED: this clone does not contain the revision %.7s", revision)
 	}
 	command(".", "git", "clone", "--quiet", "--shared", "--no-checkout", top, source)
 	command(source, "git", "checkout", "--quiet", revision)
@@ -85,9 +85,9 @@ func build(t *testing.T) (older, newer string) {
 	return older, newer
 }
 
-// unfolded writes entries whose operations stay in the log: the store is large
-// enough that a command does not checkpoint when it exits.
-func unfolded(p program, names ...string) {
+// rememberInLog writes entries whose operations stay in the log. It makes the store
+// so large that commands do not checkpoint at exit.
+func rememberInLog(p program, names ...string) {
 	p.t.Helper()
 	big := filepath.Join(p.t.TempDir(), "big")
 	if err := os.WriteFile(big, bytes.Repeat([]byte("a"), 1_600_000), 0o600); err != nil {
@@ -103,6 +103,7 @@ func unfolded(p program, names ...string) {
 	}
 }
 
+// TestOlderProgram runs both programs on one home.
 func TestOlderProgram(t *testing.T) {
 	olderPath, newerPath := build(t)
 	both := func(t *testing.T) (o, n program) {
@@ -110,20 +111,20 @@ func TestOlderProgram(t *testing.T) {
 		return program{t, olderPath, home}, program{t, newerPath, home}
 	}
 
-	t.Run("a version 2 log is refused, read past, and rejoined", func(t *testing.T) {
+	t.Run("older repair quarantines a version 2 log, rejoin restores it", func(t *testing.T) {
 		o, n := both(t)
-		unfolded(n, "one", "two")
+		rememberInLog(n, "one", "two")
 		if out := o.run(5, "remember", "three", "x"); !strings.Contains(out, "version 2") {
 			t.Errorf("the older program does not name the version:\n%s", out)
 		}
 		o.run(5, "verify")
-		n.want("big", "one", "two") // nothing was changed
+		n.want("big", "one", "two") // the older program did not change files
 
-		o.run(0, "repair") // it quarantines the whole log
+		o.run(0, "repair") // quarantines the complete log
 		o.want("big")
 		o.run(0, "remember", "later", "by the older program")
 		if out := n.run(5, "remember", "x", "y"); !strings.Contains(out, "crabmem repair") {
-			t.Errorf("the refusal does not name the fix:\n%s", out)
+			t.Errorf("the error does not name the fix:\n%s", out)
 		}
 		n.run(0, "repair", "--rejoin")
 		n.want("big", "later", "one", "two")
@@ -133,7 +134,7 @@ func TestOlderProgram(t *testing.T) {
 
 	t.Run("a version 1 log continues until a checkpoint", func(t *testing.T) {
 		o, n := both(t)
-		unfolded(o, "one")
+		rememberInLog(o, "one")
 		n.run(0, "remember", "two", "in the same log")
 		o.want("big", "one", "two")
 		o.run(0, "remember", "three", "by the older program")
@@ -143,9 +144,9 @@ func TestOlderProgram(t *testing.T) {
 		n.want("big", "four", "one", "three", "two")
 	})
 
-	t.Run("a downgrade", func(t *testing.T) {
+	t.Run("a checkpoint with --log-version 1 allows a downgrade", func(t *testing.T) {
 		o, n := both(t)
-		unfolded(n, "one")
+		rememberInLog(n, "one")
 		n.run(0, "checkpoint", "--log-version", "1")
 		o.run(0, "remember", "two", "by the older program")
 		o.run(0, "checkpoint")

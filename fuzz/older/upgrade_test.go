@@ -63,10 +63,10 @@ func upgrade(p program, dir string) {
 	p.run(0, "verify")
 	p.run(0, "sessions", "verify")
 	if out := p.run(0, "recall", "rollout"); !strings.Contains(out, "deploy") {
-		p.t.Errorf("a new alias is not found:\n%s", out)
+		p.t.Errorf("recall does not find the new alias:\n%s", out)
 	}
 
-	// Two backups: a tree of pages that another home loads, and a copy.
+	// Back up the home twice: as a Markdown tree, and as a copy of the directory.
 	before := p.run(0, "export")
 	if strings.Contains(before, "coffee order") || !strings.Contains(before, "written after the upgrade") {
 		p.t.Errorf("the writes are missing:\n%.2000s", before)
@@ -86,7 +86,7 @@ func upgrade(p program, dir string) {
 	copied.run(0, "verify")
 }
 
-// converse continues the recorded conversation with a daemon.
+// converse resumes the recorded session with a daemon.
 func (p program) converse() {
 	p.t.Helper()
 	session := filepath.Join(p.home, "sessions", "crab_user_1.jsonl")
@@ -103,7 +103,7 @@ func (p program) converse() {
 	defer daemon.Process.Kill()
 	for end := time.Now().Add(gate.Hang); exec.Command(p.path, "ping", "--home", p.home).Run() != nil; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			p.t.Fatalf("no daemon answers:\n%s", &log)
+			p.t.Fatalf("the daemon does not respond:\n%s", &log)
 		}
 	}
 	if out := p.run(0, "cron", "list"); !strings.Contains(out, "crab_user_1") {
@@ -111,12 +111,12 @@ func (p program) converse() {
 	}
 	p.run(0, "send", "--session", "crab_user_1", "when do we deploy the canary?")
 	if after, err := os.ReadFile(session); err != nil || len(after) <= len(before) || !bytes.HasPrefix(after, before) {
-		p.t.Errorf("the conversation does not continue:\n%s\nafter (%v):\n%s", before, err, after)
+		p.t.Errorf("the session file was not extended:\n%s\nafter (%v):\n%s", before, err, after)
 	}
 	p.run(0, "remember", "by the daemon", "written after the upgrade")
 	p.run(0, "daemon", "stop")
 	if err := daemon.Wait(); err != nil {
-		p.t.Errorf("the daemon ended with %v:\n%s", err, &log)
+		p.t.Errorf("the daemon exited with %v:\n%s", err, &log)
 	}
 }
 
@@ -127,8 +127,8 @@ func (p program) wantEntries(what, want string) {
 	}
 }
 
-// wantSessions compares each session with the recorded one. Keys that the
-// earlier revision did not print are free.
+// wantSessions compares each session with the recorded session. It ignores keys
+// that the earlier revision did not print.
 func (p program) wantSessions(dir string) {
 	p.t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "sessions", "*.json"))
@@ -175,7 +175,7 @@ func object(t *testing.T, b []byte) map[string]any {
 	return o
 }
 
-// common returns got without the keys of objects that want does not have.
+// common returns got without the keys that the objects of want lack.
 func common(want, got any) any {
 	switch want := want.(type) {
 	case map[string]any:

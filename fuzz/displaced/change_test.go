@@ -11,7 +11,7 @@ import (
 	"crabmem/fuzz/refdec"
 )
 
-// target is a set of files that another program changes at once.
+// target is a set of files that another program changes together.
 type target struct {
 	name     string
 	suffixes []string
@@ -36,7 +36,7 @@ var targets = []target{
 // change is a change of one file by another program.
 type change struct {
 	name string
-	// do changes the file name. old is an earlier copy of it.
+	// do changes the file name. old is the path of an earlier copy.
 	do func(m machine, name, old string)
 }
 
@@ -47,7 +47,7 @@ var changes = []change{
 	{"overwrite, older bytes", func(m machine, name, old string) { overwrite(m, name, read(m, old)) }},
 	{"replace, same bytes", func(m machine, name, _ string) { create(m, name, read(m, name)) }},
 	{"replace, older bytes", func(m machine, name, old string) { create(m, name, read(m, old)) }},
-	{anotherStore, func(m machine, name, _ string) { create(m, name, read(m, aside(m, name, ".other"))) }},
+	{anotherStore, func(m machine, name, _ string) { create(m, name, read(m, spare(m, name, ".other"))) }},
 	{"truncate to 0", func(m machine, name, _ string) { truncate(m, name, 0) }},
 	{"truncate to a boundary", func(m machine, name, _ string) { truncate(m, name, boundary(m, name)) }},
 	{"truncate by 1 byte", func(m machine, name, _ string) { truncate(m, name, max(0, int64(len(read(m, name)))-1)) }},
@@ -60,8 +60,8 @@ var changes = []change{
 	{"replace by a fifo", func(m machine, name, _ string) { must(m.Remove(name)); m.mkfifo(name) }},
 }
 
-// anotherStore is the change that brings files of another store. Its log has
-// operations, and its snapshot is empty.
+// anotherStore is the change that installs files of another store. The log of that
+// store has operations, and the snapshot is empty.
 const anotherStore = "replace, another store"
 
 // keepOther writes the files of another store next to the older copies.
@@ -71,20 +71,21 @@ func keepOther(m machine) {
 	must(other.remember("theirs", "of another store"))
 	dead := other.m.copied(nil)
 	for _, suffix := range targets[len(targets)-1].suffixes {
-		create(m, aside(m, m.store()+suffix, ".other"), read(dead, dead.store()+suffix))
+		create(m, spare(m, m.store()+suffix, ".other"), read(dead, dead.store()+suffix))
 	}
 }
 
-// aside returns a name in a directory that the store does not use.
-func aside(m machine, name, ext string) string {
+// spare returns a path in a directory that the store does not use.
+func spare(m machine, name, ext string) string {
 	return filepath.Join(filepath.Dir(filepath.Dir(m.store())), "aside", filepath.Base(name)+ext)
 }
 
-func moved(m machine, name string) string { return aside(m, name, ".moved") }
+func moved(m machine, name string) string { return spare(m, name, ".moved") }
 
-func older(m machine, name string) string { return aside(m, name, ".older") }
+func older(m machine, name string) string { return spare(m, name, ".older") }
 
-// keepOlder copies every file of the store.
+// keepOlder saves a copy of every file of the store, and the files of another
+// store.
 func keepOlder(m machine) {
 	keepOther(m)
 	for _, suffix := range targets[len(targets)-1].suffixes {
@@ -94,8 +95,8 @@ func keepOlder(m machine) {
 	}
 }
 
-// apply changes the files of a target. Two names of one file are replaced by
-// two names of one file only if the change keeps them so.
+// apply changes the files of a target. If two names are links to one file, only
+// a change in place preserves this.
 func (c change) apply(m machine, tg target) {
 	for _, suffix := range tg.suffixes {
 		if name := m.store() + suffix; exists(m, name) {
@@ -104,12 +105,12 @@ func (c change) apply(m machine, tg target) {
 	}
 }
 
-// boundary returns an offset before the last part of a file.
+// boundary returns the offset of the last frame, entry, or line of a file.
 func boundary(m machine, name string) int64 {
 	b := read(m, name)
 	if strings.Contains(name, "-wal") {
 		l, err := refdec.ReadLog(b)
-		if err != nil { // the other name of a log that is truncated already
+		if err != nil { // already truncated through the other link
 			return int64(len(b))
 		}
 		if n := len(l.Frames); n > 0 {

@@ -30,11 +30,12 @@ func (c *cell) String() string {
 	return fmt.Sprintf("%s / %s / %s / %s", c.start.name, c.target.name, c.change.name, c.next.name)
 }
 
-// result is the outcome of a cell, with its explanation.
+// result is the outcome of a cell, with the messages of the next open and the
+// errors of the writers.
 type result struct {
-	outcome string
-	said    []string
-	errs    []error
+	outcome  string
+	messages []string
+	errs     []error
 }
 
 // run runs a cell in memory.
@@ -46,7 +47,7 @@ func (c *cell) run(t *testing.T) (r result) {
 	}()
 	m := newMem()
 	a := newActor(m)
-	c.start.do(a, c.next.fold)
+	c.start.do(a, c.next.mode)
 	c.change.apply(m, c.target)
 	c.next.do(a)
 	if c.next.name == rebootColumn {
@@ -55,10 +56,10 @@ func (c *cell) run(t *testing.T) (r result) {
 	return c.judge(t, m.copied(t), a)
 }
 
-// judge decides the outcome and checks the rules that hold for every cell.
+// judge determines the outcome and checks the rules of all cells.
 func (c *cell) judge(t *testing.T, m machine, a *actor) result {
 	o := &oracle{t: t, acked: a.acked, maybe: a.maybe}
-	r := result{outcome: o.judge(m), said: o.said, errs: a.errs}
+	r := result{outcome: o.judge(m), messages: o.messages, errs: a.errs}
 	if len(o.extra) > 0 {
 		t.Errorf("%v: %s: entries that were never written: %v", c, r.outcome, o.extra)
 	}
@@ -71,7 +72,8 @@ func (c *cell) judge(t *testing.T, m machine, a *actor) result {
 	return r
 }
 
-// checkCopies checks that the writer and the next open name each kept copy.
+// checkCopies checks that an error of the writer and a message of the next open name
+// each copy of the store.
 func (c *cell) checkCopies(t *testing.T, m machine, r result) {
 	list, err := m.ReadDir(filepath.Dir(m.store()))
 	must(err)
@@ -83,8 +85,8 @@ func (c *cell) checkCopies(t *testing.T, m machine, r result) {
 		if !slices.ContainsFunc(r.errs, func(err error) bool { return name(err.Error()) }) {
 			t.Errorf("%v: the writer's errors do not name %s: %v", c, e.Name(), r.errs)
 		}
-		if !slices.ContainsFunc(r.said, name) {
-			t.Errorf("%v: the next open does not name %s: %q", c, e.Name(), r.said)
+		if !slices.ContainsFunc(r.messages, name) {
+			t.Errorf("%v: the next open does not name %s: %q", c, e.Name(), r.messages)
 		}
 		if c.next.name != "stop" {
 			continue
@@ -98,7 +100,7 @@ func (c *cell) checkCopies(t *testing.T, m machine, r result) {
 
 // TestTable runs every combination in memory and prints the outcomes.
 func TestTable(t *testing.T) {
-	same, other := map[string]bool{}, map[string]bool{} // undetected in the same boot, in another
+	same, other := map[string]bool{}, map[string]bool{} // undetected in the same boot, in another boot
 	for _, st := range starts {
 		head := fmt.Sprintf("%-31s %-24s", "changed", "how")
 		for _, nx := range nexts {
@@ -115,7 +117,7 @@ func TestTable(t *testing.T) {
 				case c.outcome == silent && c.next.name == killColumn:
 					same[name] = true
 				case bad(c.outcome, c.next):
-					t.Errorf("%v: %s\nerrors: %v\nnext open: %q", &c.cell, c.outcome, c.errs, c.said)
+					t.Errorf("%v: %s\nerrors: %v\nnext open: %q", &c.cell, c.outcome, c.errs, c.messages)
 				}
 			}
 			lines = append(lines, line)
@@ -135,14 +137,15 @@ type done struct {
 	result
 }
 
-// runAll runs the cells of a start, 16 rows at a time: Check sleeps.
+// runAll runs the cells of a start. It runs 16 rows concurrently, because Check
+// sleeps.
 func runAll(t *testing.T, st start) (rows [][]done) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, 16)
 	for _, tg := range targets {
 		for _, ch := range changes {
 			if ch.name == anotherStore && strings.HasPrefix(tg.name, "all") {
-				continue // that is the other store
+				continue // the result would be the other store
 			}
 			row := make([]done, len(nexts))
 			rows = append(rows, row)
@@ -160,8 +163,8 @@ func runAll(t *testing.T, st start) (rows [][]done) {
 	return rows
 }
 
-// checkList compares the undetected cells with the list of FORMAT.md after a
-// line that ends with where.
+// checkList compares the undetected cells with the list after "Not detected where"
+// in FORMAT.md.
 func checkList(t *testing.T, where string, cells map[string]bool) {
 	t.Helper()
 	got := slices.Sorted(maps.Keys(cells))
@@ -170,7 +173,7 @@ func checkList(t *testing.T, where string, cells map[string]bool) {
 	}
 }
 
-// undetected reads a list of FORMAT.md.
+// undetected reads a list of undetected cells from FORMAT.md.
 func undetected(t *testing.T, where string) (list []string) {
 	t.Helper()
 	b, err := os.ReadFile("../../crmem/FORMAT.md")
@@ -187,7 +190,7 @@ func undetected(t *testing.T, where string) (list []string) {
 	return list
 }
 
-// TestWithoutLinks runs the log's rows on a file system without hard links.
+// TestWithoutLinks runs the rows of the log on a file system without hard links.
 func TestWithoutLinks(t *testing.T) {
 	counts := map[string]int{}
 	for _, st := range starts {
@@ -202,7 +205,7 @@ func TestWithoutLinks(t *testing.T) {
 				}
 				c := &cell{st, targets[1], ch, nx}
 				a := newActor(m)
-				st.do(a, nx.fold)
+				st.do(a, nx.mode)
 				ch.apply(m, c.target)
 				nx.do(a)
 				killed := nx.name == killColumn || nx.name == rebootColumn
@@ -213,7 +216,7 @@ func TestWithoutLinks(t *testing.T) {
 				r := c.judge(t, after, a)
 				counts[r.outcome]++
 				if bad(r.outcome, nx) && !(killed && r.outcome == silent && ch.sameLog()) {
-					t.Errorf("%v: %s\nerrors: %v\nnext open: %q", c, r.outcome, r.errs, r.said)
+					t.Errorf("%v: %s\nerrors: %v\nnext open: %q", c, r.outcome, r.errs, r.messages)
 				}
 			}
 		}
@@ -221,15 +224,15 @@ func TestWithoutLinks(t *testing.T) {
 	t.Logf("without hard links: %v", counts)
 }
 
-// sameLog reports whether a change can leave an earlier state of the same log.
+// sameLog reports whether a change can result in an earlier state of the same log.
 func (c change) sameLog() bool {
 	return strings.Contains(c.name, "older") || strings.Contains(c.name, "boundary")
 }
 
-// bad reports whether an outcome breaks the contract of a column.
+// bad reports whether an outcome violates the contract of a column.
 func bad(outcome string, nx next) bool {
 	switch outcome {
-	case whole, warned, repaired, copied:
+	case kept, warned, repaired, copied:
 		return false
 	case reported:
 		return nx.name != killColumn && nx.name != rebootColumn

@@ -1,8 +1,8 @@
 // Package displaced contains the tests that change the files of a store while a
 // writer has them open: remove, move, replace, overwrite, truncate, and chmod.
 // After each change the writer writes, checkpoints, closes, is killed, or
-// competes with a second writer. An oracle then compares the acknowledged
-// entries with those that a person recovers by following the messages.
+// competes with a second writer. An oracle then follows the messages as a user
+// would, and compares the recovered entries with the acknowledged ones.
 //
 //	go test -v ./fuzz/displaced    prints the table of outcomes
 package displaced

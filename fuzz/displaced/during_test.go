@@ -9,16 +9,16 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// duringChanges are the changes that TestChangeDuring makes.
+// duringChanges lists the changes of TestChangeDuring.
 var duringChanges = []string{"remove", "replace, same bytes", "replace, older bytes", "overwrite, older bytes", "truncate to a boundary"}
 
-// TestChangeDuring changes files before each call of a write, a checkpoint, and
-// a clean stop, up to the last check of the names. A process that continues
-// writes once more and stops: the acknowledged entries are in the store, or in
-// the copy that a message names.
+// TestChangeDuring changes files before each call of a write, a checkpoint, and a
+// clean stop, up to the last check of the file names. After a write or a checkpoint
+// the process writes again and stops. The acknowledged entries must be in the
+// store, or in the copy that a message names.
 func TestChangeDuring(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a minute")
+		t.Skip("takes a minute")
 	}
 	counts := map[string]int{}
 	for _, st := range starts {
@@ -40,12 +40,12 @@ func TestChangeDuring(t *testing.T) {
 	t.Logf("changes before a call: %v", counts)
 }
 
-// during runs a cell, and makes the change before call n of the writer unless
-// n is 0. It returns the number of the last check of a name.
+// during runs a cell and makes the change before call n of the writer. If n is 0,
+// it makes no change and returns the number of the last check of a file name.
 func (c *cell) during(t *testing.T, n int, counts map[string]int) (last int) {
 	m := newMem()
 	a := newActor(m)
-	c.start.do(a, c.next.fold)
+	c.start.do(a, c.next.mode)
 	calls := 0
 	var at vfs.Call
 	m.Hook = func(call vfs.Call) error {
@@ -73,7 +73,7 @@ func (c *cell) during(t *testing.T, n int, counts map[string]int) (last int) {
 	outcome := o.judge(m.copied(t))
 	counts[outcome]++
 	if bad(outcome, c.next) || len(o.extra) > 0 {
-		t.Errorf("%v, changed before call %d, %+v: %s %v\nerrors: %v\nnext open: %q", c, n, at, outcome, o.extra, a.errs, o.said)
+		t.Errorf("%v, changed before call %d, %+v: %s %v\nerrors: %v\nnext open: %q", c, n, at, outcome, o.extra, a.errs, o.messages)
 	}
 	return last
 }

@@ -18,16 +18,16 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// machine is a file system with one store in it, and the changes that the vfs
-// interface lacks.
+// machine is a file system with one store, and with the changes that the vfs
+// interface missing.
 type machine interface {
 	vfs.FS
 	store() string // path of the store
 	symlink(target, name string)
 	mkfifo(name string)
 	chmod(name string, perm fs.FileMode)
-	// copied returns the machine without its processes. Changes to the copy
-	// leave the original as it is.
+	// copied returns a copy without processes and their locks. Changes to the copy
+	// do not change the original.
 	copied(t *testing.T) machine
 }
 
@@ -49,12 +49,13 @@ func (m memMachine) mkfifo(name string)                  { m.Mkfifo(name) }
 func (m memMachine) chmod(name string, perm fs.FileMode) { m.Chmod(name, perm) }
 func (m memMachine) copied(*testing.T) machine           { return memMachine{m.Kill()} }
 
+// rebooted returns the machine after a power cut that kept all writes.
 func (m memMachine) rebooted() machine {
-	fates := make([]vfs.Outcome, len(m.Unsynced()))
-	for i := range fates {
-		fates[i] = vfs.Kept
+	outcomes := make([]vfs.Outcome, len(m.Unsynced()))
+	for i := range outcomes {
+		outcomes[i] = vfs.Kept
 	}
-	return memMachine{m.Crash(fates...)}
+	return memMachine{m.Crash(outcomes...)}
 }
 
 // osMachine is a directory of the real file system.
@@ -110,7 +111,7 @@ func read(m machine, name string) []byte {
 	return b
 }
 
-// create writes a file under a new name.
+// create creates or replaces a file. The result is a new inode.
 func create(m machine, name string, b []byte) {
 	if err := vfs.Replace(m, name, 0o600, func(w io.Writer) error { _, err := w.Write(b); return err }); err != nil {
 		panic(err)
@@ -149,10 +150,11 @@ func exists(m machine, name string) bool {
 	return err == nil
 }
 
-// options are those of every store here. Warnings go to warn.
-func options(m machine, fold checkpoint.Mode, warn func(string)) *crmem.Options {
+// options returns the options of every store of this package. The store passes
+// warnings to warn.
+func options(m machine, mode checkpoint.Mode, warn func(string)) *crmem.Options {
 	return &crmem.Options{
-		FS: m, CheckpointOnClose: fold, Warn: warn,
+		FS: m, CheckpointOnClose: mode, Warn: warn,
 		Now: func() time.Time { return time.Unix(1776162225, 0) },
 	}
 }

@@ -21,38 +21,38 @@ import (
 
 // Outcomes of a cell, best first.
 const (
-	whole    = "kept"         // a plain open has every entry
-	warned   = "kept, warned" // and reports something
-	repaired = "repair"       // after the repair that the error names
-	copied   = "copy"         // partly or only in a copy that a message names
+	kept     = "kept"         // an open returns every entry, without a message
+	warned   = "kept, warned" // an open returns every entry, with a message
+	repaired = "repair"       // a repair that the error names restores every entry
+	copied   = "copy"         // a message names a copy with the missing entries
 	reported = "LOST, reported"
 	silent   = "LOST"
 )
 
-// oracle finds acknowledged entries by following the messages.
+// oracle follows the messages to find the acknowledged entries.
 type oracle struct {
-	t     *testing.T
-	acked map[string]string
-	maybe map[string]string
-	extra []string // unexpected entries
-	said  []string // messages of the first open, and of the repairs after it
+	t        *testing.T
+	acked    map[string]string
+	maybe    map[string]string
+	extra    []string // unexpected entries
+	messages []string // messages of the first open, and of the repairs after it
 }
 
 var ownName = regexp.MustCompile(`/[^ ]*\.own-[0-9a-f]{8}(\.[0-9]+)?`)
 
-// judge returns the outcome of a machine whose writers have ended.
+// judge returns the outcome for a machine without running writers.
 func (o *oracle) judge(m machine) string {
 	lines, state, err := reopen(m.copied(o.t))
-	o.said = lines
+	o.messages = lines
 	if err != nil {
-		o.said = append(o.said, err.Error())
+		o.messages = append(o.messages, err.Error())
 	}
 	if err == nil {
 		if o.has(state) {
 			if len(lines) > 0 {
 				return warned
 			}
-			return whole
+			return kept
 		}
 		if o.has(state, o.copies(m, lines)...) {
 			return copied
@@ -62,7 +62,7 @@ func (o *oracle) judge(m machine) string {
 		}
 		return reported
 	}
-	if o.has(nil, o.copies(m, o.said)...) {
+	if o.has(nil, o.copies(m, o.messages)...) {
 		return copied
 	}
 	if out := o.explore(m, err, 0); out != "" {
@@ -71,12 +71,13 @@ func (o *oracle) judge(m machine) string {
 	return reported
 }
 
-// explore tries the remedies that an error names, each on a copy.
+// explore tries each remedy of an error on a copy of the machine. It returns the
+// outcome of the first that restores every entry, or "".
 func (o *oracle) explore(m machine, err error, depth int) string {
 	if depth == 4 {
 		return ""
 	}
-	o.said = append(o.said, err.Error())
+	o.messages = append(o.messages, err.Error())
 	for _, remedy := range remedies(m, err) {
 		c := m.copied(o.t)
 		if rerr := remedy(c); rerr != nil {
@@ -97,7 +98,7 @@ func (o *oracle) explore(m machine, err error, depth int) string {
 		if o.has(state) {
 			return repaired
 		}
-		if o.has(state, o.copies(c, append(lines, o.said...))...) {
+		if o.has(state, o.copies(c, append(lines, o.messages...))...) {
 			return copied
 		}
 	}
@@ -169,7 +170,7 @@ func remedies(m machine, err error) (list []func(machine) error) {
 	return list
 }
 
-// moveRoot returns the name in the machine c of a file of the machine m.
+// moveRoot returns the path in machine c of a file of machine m.
 func moveRoot(m, c machine, name string) string {
 	root := func(m machine) string { return filepath.Dir(filepath.Dir(m.store())) }
 	rest, ok := strings.CutPrefix(name, root(m))
@@ -179,7 +180,7 @@ func moveRoot(m, c machine, name string) string {
 	return filepath.Join(root(c), rest)
 }
 
-// clearNames makes files readable, and removes what is not a regular file.
+// clearNames makes the store's regular files readable and removes other file types.
 func clearNames(m machine) error {
 	for _, suffix := range targets[len(targets)-1].suffixes {
 		name := m.store() + suffix
@@ -195,7 +196,7 @@ func clearNames(m machine) error {
 	return nil
 }
 
-// copies reads the kept copies that messages name.
+// copies reads the copies of the store that messages name.
 func (o *oracle) copies(m machine, lines []string) (list []map[string]string) {
 	for _, line := range lines {
 		for _, name := range ownName.FindAllString(line, -1) {
@@ -221,26 +222,26 @@ func (o *oracle) copies(m machine, lines []string) (list []map[string]string) {
 	return list
 }
 
-// has reports whether the states together have every acknowledged entry. It
-// records entries that no writer wrote.
+// has reports whether the states together contain every acknowledged entry. If so,
+// it also records entries that no writer wrote.
 func (o *oracle) has(state map[string]string, more ...map[string]string) bool {
-	lacks := maps.Clone(o.acked)
+	missing := maps.Clone(o.acked)
 	var extra []string
 	for _, s := range append(more, state) {
 		for name, content := range s {
-			if lacks[name] == content {
-				delete(lacks, name)
+			if missing[name] == content {
+				delete(missing, name)
 			}
 			if o.acked[name] != content && o.maybe[name] != content && !strings.Contains(name, "rejoined") && !outdated[name+"="+content] {
 				extra = append(extra, fmt.Sprintf("%s=%q", name, content))
 			}
 		}
 	}
-	if len(lacks) == 0 {
+	if len(missing) == 0 {
 		o.extra = append(o.extra, extra...)
 	}
-	return len(lacks) == 0
+	return len(missing) == 0
 }
 
-// outdated are contents that a later write of a start replaced.
+// outdated lists contents that a later write of a start replaces.
 var outdated = map[string]bool{"s1=one": true}

@@ -17,8 +17,9 @@ import (
 	"crabmem/crmem/checkpoint"
 )
 
-// The test binary is its own child: childEnv names the directory in which it
-// brings a store to a start state, and then waits for the kill.
+// childEnv is set in a child process, which runs the same test binary. It contains
+// the directory of the store. The child prepares a start state and waits for the
+// kill.
 const childEnv = "CRABMEM_DISPLACED_CHILD"
 
 func TestMain(m *testing.M) {
@@ -35,7 +36,8 @@ func TestMain(m *testing.M) {
 	time.Sleep(time.Hour)
 }
 
-// writer starts a child, and returns a machine and the acknowledged operations.
+// writer starts a child and returns a machine, the process, and the acknowledged
+// entries.
 func writer(t *testing.T, st start) (osMachine, *exec.Cmd, map[string]string) {
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], st.name)
@@ -46,15 +48,15 @@ func writer(t *testing.T, st start) (osMachine, *exec.Cmd, map[string]string) {
 	must(cmd.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		t.Fatalf("the child wrote %q: %v", line, err)
+		t.Fatalf("the child printed %q: %v", line, err)
 	}
 	acked := map[string]string{}
 	must(json.Unmarshal([]byte(line), &acked))
 	return osMachine{root: dir}, cmd, acked
 }
 
-// TestKilledProcess changes the files of a real process and kills it. The
-// cells without a report must be those of TestTable.
+// TestKilledProcess changes the files of a real process and kills the process. It
+// allows only the undetected cells of TestTable.
 func TestKilledProcess(t *testing.T) {
 	listed := undetected(t, "in the same boot")
 	counts := map[string]int{}
@@ -72,7 +74,7 @@ func TestKilledProcess(t *testing.T) {
 					m, cmd, acked := writer(t, st)
 					ch.apply(m, tg)
 					must(cmd.Process.Kill())
-					_ = cmd.Wait() // it was killed
+					_ = cmd.Wait() // the error is the kill
 					o := &oracle{t: t, acked: acked}
 					outcome := o.judge(m)
 					mu.Lock()
@@ -82,7 +84,7 @@ func TestKilledProcess(t *testing.T) {
 						t.Errorf("%s: entries that were never written: %v", outcome, o.extra)
 					}
 					if outcome == silent && !slices.Contains(listed, name) {
-						t.Errorf("%s; next open: %q", outcome, o.said)
+						t.Errorf("%s; next open: %q", outcome, o.messages)
 					}
 				})
 			}

@@ -47,9 +47,9 @@ func entries(t *testing.T, m machine) (list []crmem.Entry, next uint64) {
 	return slices.Collect(s.All()), s.NextID()
 }
 
-// olderRepair changes a store as the repair of a program does that knows only
-// version 1: it renames the log without reading it, and begins a version 1 log.
-// The program then executes writes.
+// olderRepair changes a store as the repair of an older program does, which
+// supports only version 1. Such a repair renames the log without reading it and
+// begins a version 1 log. The older program then executes writes.
 func olderRepair(t *testing.T, m memMachine, writes func(s *crmem.Store) error) {
 	t.Helper()
 	wal := m.store() + "-wal"
@@ -76,18 +76,18 @@ func runRepair(m machine, o repair.Options) (*repair.Result, error) {
 	return crmem.Repair(m.store(), &o)
 }
 
-// unlink removes the second link, as in a copy of the directory without hard
+// unlink removes the second link, as if the directory was copied without hard
 // links.
 func unlink(m machine) { must(m.Remove(m.store() + "-wal.held")) }
 
-// remains are the files that may hold the version 2 log: both, or one of them.
+// remains lists the files that may contain the version 2 log: both, or one of them.
 var remains = map[string]func(m machine){
 	"both":            func(machine) {},
 	"quarantine file": unlink,
 	"second link":     func(m machine) { must(m.Remove(m.store() + "-wal.damaged-0")) },
 }
 
-// TestOlderRepair restores a version 2 log that an older program set aside.
+// TestOlderRepair restores a version 2 log that an older program quarantined.
 func TestOlderRepair(t *testing.T) {
 	for _, linked := range []bool{true, false} {
 		t.Run(fmt.Sprint("second link ", linked), func(t *testing.T) {
@@ -144,7 +144,7 @@ func settled(t *testing.T, m machine) {
 		fi, err := m.Lstat("/home/" + e.Name())
 		must(err)
 		if e.Name() != "memory.db-wal" && e.Name() != "memory.db-wal.held" && vfs.SameFile(fi, log) {
-			t.Errorf("%s is a name of the log", e.Name())
+			t.Errorf("%s is a hard link to the log", e.Name())
 		}
 	}
 }
@@ -154,7 +154,7 @@ var olderWrites = []struct {
 	name  string
 	do    func(s *crmem.Store) error
 	texts map[string]string // entry: content that must survive
-	note  string            // in the report of a rejoin of a log that extends the snapshot
+	note  string            // expected note in the report of a rejoin
 }{
 	{"new entries", func(s *crmem.Store) error {
 		return s.Apply(crmem.Add{Name: "older 1", Content: "older one"}, crmem.Add{Name: "older 2", Content: "older two"})
@@ -178,14 +178,14 @@ var olderWrites = []struct {
 	}, map[string]string{"removed": "older removed"}, `removes "removed", but the store changed the entry: kept it`},
 }
 
-// logTexts are the entries that the version 2 log leaves.
+// logTexts contains the entries of the version 2 log, with their contents.
 var logTexts = map[string]string{
 	"updated": "log updated", "both": "log both", "new": "log new", "same": "equal", "aliased": "snapshot aliased",
 }
 
-// lacking returns the texts that no entry has, under its name or a name that
-// rejoining gave it, and the entries that occur twice.
-func lacking(list []crmem.Entry, texts ...map[string]string) (lacks, twice []string) {
+// lacking returns the texts that no entry has, under its name or under a name that
+// a rejoin assigned. It also returns the entries that occur twice.
+func lacking(list []crmem.Entry, texts ...map[string]string) (missing, twice []string) {
 	seen := map[string]bool{}
 	for _, e := range list {
 		name, _, _ := strings.Cut(e.Name, " (rejoined")
@@ -199,11 +199,11 @@ func lacking(list []crmem.Entry, texts ...map[string]string) (lacks, twice []str
 	for _, want := range texts {
 		for _, name := range slices.Sorted(maps.Keys(want)) {
 			if !seen[name+"="+want[name]] {
-				lacks = append(lacks, name+"="+want[name])
+				missing = append(missing, name+"="+want[name])
 			}
 		}
 	}
-	return lacks, twice
+	return missing, twice
 }
 
 // TestRejoinAfterOlderWrites rejoins a log after the older program wrote.
@@ -226,8 +226,8 @@ func TestRejoinAfterOlderWrites(t *testing.T) {
 					t.Fatal(err)
 				}
 				list, _ := entries(t, m)
-				if lacks, twice := lacking(list, logTexts, w.texts); len(lacks)+len(twice) > 0 {
-					t.Errorf("lost: %q, twice: %q\n%+v\n%v", lacks, twice, rep, list)
+				if missing, twice := lacking(list, logTexts, w.texts); len(missing)+len(twice) > 0 {
+					t.Errorf("missing: %q, twice: %q\n%+v\n%v", missing, twice, rep, list)
 				}
 				if !slices.ContainsFunc(list, func(e crmem.Entry) bool { return slices.Contains(e.Aliases, "nick") }) {
 					t.Errorf("no entry has the alias of the log\n%+v\n%v", rep, list)
@@ -241,7 +241,7 @@ func TestRejoinAfterOlderWrites(t *testing.T) {
 	}
 }
 
-// TestRejoinWithoutLog rejoins a log that has only a quarantine file's name.
+// TestRejoinWithoutLog rejoins a log that exists only as a quarantine file.
 func TestRejoinWithoutLog(t *testing.T) {
 	m := upgraded(t)
 	want, next := entries(t, m)
@@ -266,7 +266,7 @@ func TestRejoinCrash(t *testing.T) {
 			m := upgraded(t)
 			olderRepair(t, m, w.do)
 			keep(m)
-			// Everything so far is on the disk.
+			// All writes so far are durable.
 			m = m.rebooted().(memMachine)
 			images := crashStates(m, func(m memMachine) error { _, err := runRepair(m, repair.Options{Rejoin: true}); return err }, t)
 			for _, i := range images {
@@ -281,8 +281,8 @@ func TestRejoinCrash(t *testing.T) {
 					continue
 				}
 				list, _ := entries(t, i.m)
-				if lacks, twice := lacking(list, logTexts, w.texts); len(lacks)+len(twice) > 0 {
-					t.Errorf("%s: lost: %q, twice: %q, %+v", where, lacks, twice, rep)
+				if missing, twice := lacking(list, logTexts, w.texts); len(missing)+len(twice) > 0 {
+					t.Errorf("%s: missing: %q, twice: %q, %+v", where, missing, twice, rep)
 				}
 				if _, _, err := reopen(i.m); err != nil {
 					t.Errorf("%s: open: %v", where, err)

@@ -12,7 +12,7 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// repairCases are stores that lost a file, and the repair that restores them.
+// repairCases lists changes to a store, and the repair that restores the entries.
 var repairCases = []struct {
 	name string
 	do   func(a *actor)
@@ -39,7 +39,7 @@ var repairCases = []struct {
 	}, repair.Options{KeepDB: true}},
 }
 
-// replaceOlder replaces a file by an earlier copy of it.
+// replaceOlder replaces a file with the earlier copy.
 func replaceOlder(m machine, name string) { create(m, name, read(m, older(m, name))) }
 
 // TestRepairCrash stops the repair of each case before every call, by a kill
@@ -76,8 +76,8 @@ type crashState struct {
 	m   memMachine
 }
 
-// crashStates runs a function and returns the machines that crashes before
-// each of its calls leave.
+// crashStates runs a function and returns the machines after a crash before each
+// of its calls.
 func crashStates(m memMachine, run func(memMachine) error, t *testing.T) (list []crashState) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	m = m.copied(t).(memMachine)
@@ -85,11 +85,11 @@ func crashStates(m memMachine, run func(memMachine) error, t *testing.T) (list [
 		at := fmt.Sprintf("before %+v: ", c)
 		list = append(list, crashState{at + "kill", memMachine{m.Kill()}}, crashState{at + "power cut", memMachine{m.Crash()}})
 		for range 4 {
-			fates := make([]vfs.Outcome, len(m.Unsynced()))
-			for i := range fates {
-				fates[i] = []vfs.Outcome{vfs.Lost, vfs.Kept, vfs.Zeroed}[rng.IntN(3)]
+			outcomes := make([]vfs.Outcome, len(m.Unsynced()))
+			for i := range outcomes {
+				outcomes[i] = []vfs.Outcome{vfs.Lost, vfs.Kept, vfs.Zeroed}[rng.IntN(3)]
 			}
-			list = append(list, crashState{at + fmt.Sprint("power cut ", fates), memMachine{m.Crash(fates...)}})
+			list = append(list, crashState{at + fmt.Sprint("power cut ", outcomes), memMachine{m.Crash(outcomes...)}})
 		}
 		return nil
 	}

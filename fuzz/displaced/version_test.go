@@ -17,15 +17,15 @@ import (
 // logVersion returns the version of a store's log.
 func logVersion(m machine) uint16 { return binary.LittleEndian.Uint16(read(m, m.store()+"-wal")[6:]) }
 
-// openVersion opens a store whose checkpoints begin logs of a version.
+// openVersion opens a store that begins logs of this version at checkpoints.
 func openVersion(m machine, version int) (*crmem.Store, error) {
 	o := options(m, checkpoint.Never, nil)
 	o.LogVersion = version
 	return crmem.Open(m.store(), o)
 }
 
-// inVersion returns a machine with a killed writer, and a log of a version that
-// has operations after a snapshot that has some.
+// inVersion returns a machine with a killed writer. The store has a snapshot with
+// an entry, and a log of this version with an operation.
 func inVersion(t *testing.T, version int) memMachine {
 	m := newMem()
 	s, err := openVersion(m, version)
@@ -36,8 +36,8 @@ func inVersion(t *testing.T, version int) memMachine {
 	return m.copied(t).(memMachine).rebooted().(memMachine)
 }
 
-// TestLogVersionChange: a version 1 log gets version 1 frames until its
-// checkpoint begins a version 2 log, and the other way around.
+// TestLogVersionChange checks that a version 1 log gets version 1 frames until a
+// checkpoint begins a version 2 log, and vice versa.
 func TestLogVersionChange(t *testing.T) {
 	for _, from := range []int{1, 2} {
 		to := 3 - from
@@ -50,11 +50,11 @@ func TestLogVersionChange(t *testing.T) {
 		}
 		must(s.Apply(crmem.Add{Name: "a2", Content: "second"}))
 		if got := logVersion(m); int(got) != from {
-			t.Errorf("from %d to %d: after a write version %d", from, to, got)
+			t.Errorf("from %d to %d: the log has version %d after a write", from, to, got)
 		}
 		must(s.Checkpoint())
 		if got := logVersion(m); int(got) != to {
-			t.Errorf("from %d to %d: after a checkpoint version %d", from, to, got)
+			t.Errorf("from %d to %d: the log has version %d after a checkpoint", from, to, got)
 		}
 		must(errors.Join(s.Apply(crmem.Add{Name: "a3", Content: "third"}), s.Close()))
 		lines, state, err := reopen(m)
@@ -64,9 +64,9 @@ func TestLogVersionChange(t *testing.T) {
 	}
 }
 
-// TestRestartCrash stops a change of identity and of the log's version before
-// every call, by a kill and by power cuts. No acknowledged entry is lost, and
-// the next writer opens the store.
+// TestRestartCrash stops changes of the identity and of the log version before
+// every call, by a kill and by power cuts. The next writer must open the store and
+// find every acknowledged entry.
 func TestRestartCrash(t *testing.T) {
 	states := 0
 	for name, do := range map[string]func(m memMachine, ack func(string)) error{
@@ -95,14 +95,14 @@ func TestRestartCrash(t *testing.T) {
 			m := inVersion(t, from)
 			acked := map[string]string{"s1": "one", "a1": "first"}
 			m.Hook = func(c vfs.Call) error {
-				whole := make([]vfs.Outcome, len(m.Unsynced()))
-				for i := range whole {
-					whole[i] = vfs.Kept
+				kept := make([]vfs.Outcome, len(m.Unsynced()))
+				for i := range kept {
+					kept[i] = vfs.Kept
 				}
 				want := maps.Clone(acked)
 				hook := m.Hook
 				m.Hook = nil
-				for how, after := range map[string]*vfs.Mem{"kill": m.Kill(), "power cut": m.Crash(), "power cut, all kept": m.Crash(whole...)} {
+				for how, after := range map[string]*vfs.Mem{"kill": m.Kill(), "power cut": m.Crash(), "power cut, all kept": m.Crash(kept...)} {
 					states++
 					_, state, err := reopen(memMachine{after})
 					o := &oracle{t: t, acked: want, maybe: map[string]string{"b1": "new", "b2": "new"}}

@@ -12,7 +12,7 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// actor is one writer process and the entries that it saw acknowledged.
+// actor is one writer process and its acknowledged entries.
 type actor struct {
 	m     machine
 	s     *crmem.Store
@@ -20,18 +20,18 @@ type actor struct {
 	maybe map[string]string // writes whose outcome is unknown
 	errs  []error
 
-	rivals bool // a second writer had a write acknowledged
+	rivalAcked bool // a second writer had a write acknowledged
 }
 
-func (a *actor) open(fold checkpoint.Mode) error {
-	s, err := crmem.Open(a.m.store(), options(a.m, fold, nil))
+func (a *actor) open(mode checkpoint.Mode) error {
+	s, err := crmem.Open(a.m.store(), options(a.m, mode, nil))
 	if err == nil {
 		a.s = s
 	}
 	return err
 }
 
-// remember writes an entry and records the answer.
+// remember writes an entry and records the result.
 func (a *actor) remember(name, content string) error {
 	_, err := a.s.Remember(name, content, nil)
 	switch {
@@ -57,50 +57,50 @@ func (a *actor) close() {
 	}
 }
 
-// kill forgets the store. The machine must be copied afterwards.
+// kill drops the store without closing it. The caller must then copy the machine.
 func (a *actor) kill() { a.s = nil }
 
 func newActor(m machine) *actor {
 	return &actor{m: m, acked: map[string]string{}, maybe: map[string]string{}}
 }
 
-// start brings a machine to a state in which a writer has the store open, and
-// older copies of the files exist.
+// start prepares a machine. Afterwards a writer has the store open, and older copies
+// of the files exist.
 type start struct {
 	name string
-	do   func(a *actor, fold checkpoint.Mode)
+	do   func(a *actor, mode checkpoint.Mode)
 }
 
 var starts = []start{
-	{"fresh store", func(a *actor, fold checkpoint.Mode) {
-		must(a.open(fold))
+	{"fresh store", func(a *actor, mode checkpoint.Mode) {
+		must(a.open(mode))
 		must(a.remember("a1", "first"))
 		keepOlder(a.m)
 		must(a.remember("a2", "second"))
 	}},
-	{"snapshot and log", func(a *actor, fold checkpoint.Mode) {
+	{"snapshot and log", func(a *actor, mode checkpoint.Mode) {
 		must(a.open(checkpoint.Always))
 		must(errors.Join(a.remember("s1", "one"), a.remember("s2", "two")))
 		a.close()
-		must(a.open(fold))
+		must(a.open(mode))
 		keepOlder(a.m)
 		must(errors.Join(a.remember("s1", "changed"), a.remember("a1", "first"), a.s.Checkpoint()))
 		must(errors.Join(a.remember("a2", "second"), a.remember("a3", "third")))
 	}},
-	{"open without a write", func(a *actor, fold checkpoint.Mode) {
+	{"open without a write", func(a *actor, mode checkpoint.Mode) {
 		must(a.open(checkpoint.Never))
 		must(a.remember("s1", "one"))
 		keepOlder(a.m)
 		must(a.remember("s2", "two"))
 		a.close()
-		must(a.open(fold))
+		must(a.open(mode))
 	}},
 }
 
 // next is the writer's action after the change.
 type next struct {
 	name string
-	fold checkpoint.Mode
+	mode checkpoint.Mode
 	do   func(a *actor)
 }
 
@@ -114,7 +114,7 @@ var nexts = []next{
 	{rebootColumn, checkpoint.Always, func(a *actor) { a.kill() }},
 	{"second, write", checkpoint.Always, func(a *actor) {
 		a.against(func() { a.write("c"); a.close() })
-		if a.rivals && a.acked["c1"] != "" {
+		if a.rivalAcked && a.acked["c1"] != "" {
 			a.note(errors.New("TEST: both writers had a write acknowledged"))
 		}
 	}},
@@ -127,7 +127,7 @@ const (
 	rebootColumn = "kill -9, reboot"
 )
 
-// write writes two entries. It stops at the first error, as a program does.
+// write writes two entries and stops at the first error.
 func (a *actor) write(prefix string) {
 	for i := 1; i <= 2; i++ {
 		if a.remember(fmt.Sprint(prefix, i), "after the change") != nil {
@@ -136,9 +136,9 @@ func (a *actor) write(prefix string) {
 	}
 }
 
-// against lets a second writer open the store and write, then the first do
-// something, then the second write again and close. The first must not write
-// into the lock file of the second.
+// against makes a second writer open the store and write. It then calls first for
+// the first writer. Finally the second writer writes again and closes. The first
+// writer must not change the lock file of the second.
 func (a *actor) against(first func()) {
 	b := newActor(a.m)
 	err := b.open(checkpoint.Always)
@@ -154,7 +154,7 @@ func (a *actor) against(first func()) {
 		b.write("e")
 		b.close()
 	}
-	a.rivals = len(b.acked) > 0
+	a.rivalAcked = len(b.acked) > 0
 	maps.Copy(a.acked, b.acked)
 	maps.Copy(a.maybe, b.maybe)
 	a.errs = append(a.errs, b.errs...)

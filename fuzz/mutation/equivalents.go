@@ -12,15 +12,15 @@ import (
 	"crabmem/fuzz/mutation/weave"
 )
 
-// equivalent is a mutant that no test can notice.
+// equivalent is a mutant that no test can detect.
 type equivalent struct {
 	weave.Key
 	Reason   string `json:"reason"`
-	Reviewed bool   `json:"reviewed"` // a second person agrees
+	Reviewed bool   `json:"reviewed"` // a second person confirmed the reason
 }
 
-// readEquivalents reads the list. Entries for the loaded packages that match no
-// mutant are stale.
+// readEquivalents reads the list. An entry of a loaded package is stale if it
+// matches no mutant.
 func (p *plan) readEquivalents(all []*weave.Mutant) error {
 	p.equivalents = map[weave.Key]*equivalent{}
 	b, err := os.ReadFile(p.config.equivalents)

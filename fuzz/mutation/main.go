@@ -1,23 +1,26 @@
-// Mutation changes the program in one place at a time and checks that a test
-// fails. It lists the changes that no test notices.
+// Mutation makes one change to the program at a time and checks that a test fails.
+// It lists the changes that no test detects.
 //
 //	go run ./fuzz/mutation -n 500 -seed 1
 //	go run ./fuzz/mutation -packages ./bm25,./daemon/wire -n 100
 //	go run ./fuzz/mutation -packages ./bm25 -only 0123456789
 //
-// All chosen mutants of all packages are compiled together, each behind a
-// comparison with an environment variable, and each test binary runs once per
-// mutant. gremlins, ooze, and go-mutesting compile a program per mutant, which
-// takes longer than the tests, and select no tests by coverage.
+// Mutation compiles all chosen mutants together. An environment variable selects
+// the active mutant of a test process. The tools gremlins, ooze, and go-mutesting
+// compile the program once per mutant, which takes longer than the tests. They do
+// not select tests by coverage.
 //
-// The seed orders all mutants; the first n run. First, each top-level test runs
-// alone without a mutant and records the mutants that it reaches. A mutant then
-// runs the tests that reach it, fast ones first, until one fails. A mutant that
-// no test reaches survives. A test that exceeds its time-out kills a mutant.
+// The seed orders all mutants, and the first n run. First, each top-level test runs
+// alone without a mutant and records the mutants that it reaches. For each mutant,
+// the tests that reach it then run, fast ones first, until one fails. A mutant that
+// no test reaches survives. A test that exceeds its timeout kills a mutant.
 //
-// equivalents.json lists mutants that no test can notice, with a reason each.
-// The exit code is 1 if more mutants survive than -max allows, more than 5 % of
-// 200 or more are listed, or a listed mutant no longer exists, and 2 on an error.
+// equivalents.json lists mutants that no test can detect, each with a reason. The
+// exit code is 2 on an error. It is 1 in these cases:
+//
+//   - More mutants survive than -max allows.
+//   - At least 200 mutants are chosen, and more than 5 % of them are listed.
+//   - A listed mutant no longer exists.
 package main
 
 import (
@@ -39,8 +42,8 @@ import (
 	"crabmem/fuzz/mutation/weave"
 )
 
-// maxEquivalents limits the listed mutants, in percent. It does not apply to
-// fewer than enoughMutants.
+// maxEquivalents is the maximum percentage of listed mutants. It does not apply to
+// runs with fewer than enoughMutants.
 const (
 	maxEquivalents = 5
 	enoughMutants  = 200
@@ -52,12 +55,12 @@ type config struct {
 	n           int
 	seed        uint64
 	only        []string
-	run         string        // a regular expression of tests
-	timeout     time.Duration // the least for a test
+	run         string        // regular expression of test names
+	timeout     time.Duration // minimum timeout of a test process
 	procs       int
 	short       bool
-	max         int    // survivors, in percent
-	equivalents string // a file
+	max         int    // maximum percentage of survivors
+	equivalents string // path of the list
 	progress    func(format string, args ...any)
 }
 
@@ -68,8 +71,8 @@ func main() {
 	packages := flag.String("packages", "", "change only these comma-separated `packages`, such as ./bm25")
 	draw := flag.Int("draw", 0, "change only this `number` of packages, chosen by the seed")
 	only := flag.String("only", "", "run only the mutants with these comma-separated `IDs`")
-	flag.DurationVar(&c.timeout, "timeout", 30*time.Second, "give each test at least this `time`; the limit is 10 times its time without a mutant")
-	flag.IntVar(&c.procs, "procs", 2, "run this `number` of test processes at a time")
+	flag.DurationVar(&c.timeout, "timeout", 30*time.Second, "minimum `timeout` of a test; the timeout is 10 times the duration without a mutant")
+	flag.IntVar(&c.procs, "procs", 2, "run this `number` of test processes concurrently")
 	flag.BoolVar(&c.short, "short", false, "run the tests with -test.short")
 	flag.IntVar(&c.max, "max", 3, "accept this `percentage` of survivors")
 	flag.StringVar(&c.run, "run", "", "run only the tests that match this `regexp`")
@@ -146,11 +149,11 @@ func writeJSON(name string, results []*result) error {
 	return os.WriteFile(name, append(b, '\n'), 0o666)
 }
 
-// plan is the chosen mutants with their ids.
+// plan contains the chosen mutants with their ids.
 type plan struct {
 	config
 	packages    []*weave.Package
-	all         int // mutants that exist
+	all         int // number of mutants of the targets
 	chosen      []*weave.Mutant
 	ids         map[*weave.Mutant]int
 	equivalents map[weave.Key]*equivalent
@@ -158,7 +161,7 @@ type plan struct {
 	tmp         string
 }
 
-// newPlan finds the mutants of the targets and chooses those to run.
+// newPlan finds the mutants of the targets and chooses the mutants to run.
 func newPlan(c *config) (*plan, error) {
 	p := &plan{config: *c, ids: map[*weave.Mutant]int{}}
 	var patterns []string
@@ -193,7 +196,7 @@ func newPlan(c *config) (*plan, error) {
 	if p.tmp, err = os.MkdirTemp("", "m"); err != nil {
 		return nil, err
 	}
-	return p, os.Chmod(p.tmp, 0o755) // tests run themselves as another user
+	return p, os.Chmod(p.tmp, 0o755) // some tests run their binary as another user
 }
 
 func (p *plan) choose(all []*weave.Mutant) {
@@ -216,7 +219,7 @@ func (p *plan) choose(all []*weave.Mutant) {
 	})
 }
 
-// cleanUp ends the processes of the run and removes their files.
+// cleanUp kills the processes of the run and removes its temporary files.
 func (p *plan) cleanUp() {
 	killMarked([]byte(envRun + "=" + p.tmp + string(filepath.Separator)))
 	removeAll(p.tmp)
@@ -239,7 +242,7 @@ func (p *plan) listStale(w io.Writer) {
 	}
 }
 
-// report prints the survivors and a table, and reports whether the limits hold.
+// report prints the survivors and a table. It reports whether all limits are met.
 func (p *plan) report(w io.Writer, results []*result) bool {
 	counts := map[string]map[status]int{"all": {}}
 	order := []string{}
@@ -279,7 +282,7 @@ func (p *plan) report(w io.Writer, results []*result) bool {
 	}
 	c := counts["all"]
 	lost := c[survived] + c[unreached]
-	fmt.Fprintf(w, "%.1f %% survive, at most %d %%; %.1f %% are listed as equivalent, at most %d %%\n",
+	fmt.Fprintf(w, "%.1f %% survive, limit %d %%; %.1f %% are listed as equivalent, limit %d %%\n",
 		percent(lost, c[""]), p.max, percent(c[listed], c[""]), maxEquivalents)
 	few := c[""] < enoughMutants || c[listed]*100 <= maxEquivalents*c[""]
 	return lost*100 <= p.max*c[""] && few && len(p.stale) == 0

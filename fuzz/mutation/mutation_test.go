@@ -120,6 +120,6 @@ func TestDrawChoosesTargetsBySeed(t *testing.T) {
 		t.Errorf("%s, then %s", one[0].pattern, again[0].pattern)
 	}
 	if _, err := choose(targets, "./cmd/nothing", 0, 1); err == nil {
-		t.Error("an unlisted package is accepted")
+		t.Error("choose accepts a package that is not a target")
 	}
 }

@@ -17,9 +17,9 @@ import (
 	"crabmem/fuzz/mutation/weave"
 )
 
-// Limits of a test process: a mutant may loop and allocate.
+// Limits of a test process. They stop mutants that loop or allocate without end.
 const (
-	memory       = 12 << 30 // of addresses, which a Go program reserves generously
+	memory       = 12 << 30 // address space; a Go program reserves more than it uses
 	goMemory     = "2GiB"
 	outputLimit  = 256 << 10
 	envRun       = "CRABMEM_MUTANT_RUN"
@@ -30,8 +30,8 @@ const (
 type process struct {
 	bin     *binary
 	names   []string
-	id      int    // of the active mutant, or 0
-	hits    string // a file, or empty
+	id      int    // id of the active mutant, or 0
+	hits    string // path of the file for hits, or ""
 	timeout time.Duration
 }
 
@@ -42,8 +42,8 @@ type outcome struct {
 	took             time.Duration
 }
 
-// start runs a process in its own home and temporary directories, which it then
-// removes, together with all processes that it left.
+// start runs a process with its own home and temporary directory. Afterwards it
+// removes both directories and kills the remaining child processes.
 func (p *plan) start(r process) (outcome, error) {
 	dir, err := os.MkdirTemp(p.tmp, "")
 	if err != nil {
@@ -58,8 +58,8 @@ func (p *plan) start(r process) (outcome, error) {
 			return outcome{}, err
 		}
 	}
-	// A process that a test starts without an environment finds the mutant by
-	// the name of the program.
+	// A test may start its binary without an environment. Such a process reads the id
+	// from the file next to the binary.
 	program := filepath.Join(dir, filepath.Base(r.bin.file))
 	if err := os.Link(r.bin.file, program); err != nil {
 		return outcome{}, err
@@ -94,8 +94,8 @@ func (p *plan) start(r process) (outcome, error) {
 	return outcome{passed: err == nil || errors.Is(err, exec.ErrWaitDelay), timedOut: ctx.Err() != nil, out: out.String(), took: took}, nil
 }
 
-// environment returns the environment of every test process. Programs that
-// tests build have the mutants, too.
+// environment returns the environment of every test process. With it, programs that
+// tests build also contain the mutants.
 func environment(overlay string) ([]string, error) {
 	out, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE", "GOPATH").Output()
 	if err != nil {
@@ -112,7 +112,7 @@ func environment(overlay string) ([]string, error) {
 		"GOFLAGS=-overlay="+overlay, "GOMEMLIMIT="+goMemory), nil
 }
 
-// killMarked kills the processes with a text in their environment.
+// killMarked kills the processes whose environment contains mark.
 func killMarked(mark []byte) {
 	names, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, name := range names {
@@ -122,7 +122,7 @@ func killMarked(mark []byte) {
 	}
 }
 
-// removeAll removes a directory whose parts may be unwritable.
+// removeAll removes a directory, including subdirectories without permissions.
 func removeAll(dir string) {
 	if os.RemoveAll(dir) == nil {
 		return
@@ -142,7 +142,7 @@ var (
 	crashed = regexp.MustCompile(`(?m)^(?:panic|fatal error|unexpected fault address).*`)
 )
 
-// limitedBuffer stores the beginning and the end of its input.
+// limitedBuffer stores the start and the end of the written bytes.
 type limitedBuffer struct {
 	mu         sync.Mutex
 	head, tail []byte

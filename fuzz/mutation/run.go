@@ -17,12 +17,12 @@ import (
 	"crabmem/fuzz/mutation/weave"
 )
 
-// binary is the compiled tests of a package.
+// binary is the compiled test binary of a package.
 type binary struct {
 	pattern string
-	run     string // a regular expression
+	run     string // regular expression of test names
 	file    string
-	dir     string // of the package
+	dir     string // directory of the package
 	env     []string
 }
 
@@ -31,7 +31,7 @@ type test struct {
 	bin  *binary
 	name string
 	took time.Duration
-	hits []byte          // by id
+	hits []byte          // id → 1 if the test reaches the mutant
 	skip map[string]bool // tests and subtests that skip without a mutant
 }
 
@@ -50,9 +50,9 @@ type result struct {
 	*weave.Mutant
 	ID      string  `json:"id"`
 	Status  status  `json:"status"`
-	By      string  `json:"by,omitempty"` // the test that failed
+	By      string  `json:"by,omitempty"` // test that failed
 	Reason  string  `json:"reason,omitempty"`
-	Tests   int     `json:"tests"` // that reach it
+	Tests   int     `json:"tests"` // number of tests that reach the mutant
 	Seconds float64 `json:"seconds"`
 	out     string
 }
@@ -90,7 +90,8 @@ func (p *plan) run() ([]*result, error) {
 	return results, err
 }
 
-// each calls f for 0 to n-1, procs at a time, and returns the first error.
+// each calls f for 0 to n-1, with procs calls at a time. It stops at the first
+// error and returns it.
 func (p *plan) each(n int, f func(int) error) error {
 	next := make(chan int)
 	stop := make(chan struct{})
@@ -119,7 +120,8 @@ feed:
 	return first
 }
 
-// weave writes the changed sources and the go command's list of them.
+// weave writes the changed sources and returns the path of the overlay file for the
+// go command.
 func (p *plan) weave() (string, error) {
 	replace := map[string]string{}
 	for _, pkg := range p.packages {
@@ -184,8 +186,8 @@ func (p *plan) build(overlay string) ([]*binary, error) {
 	return binaries, err
 }
 
-// measure runs each test alone without a mutant. It returns the tests that
-// pass, fast ones first.
+// measure runs each test alone without a mutant. It returns the passing tests, fast
+// ones first.
 func (p *plan) measure(binaries []*binary) ([]*test, error) {
 	var tests []*test
 	for _, b := range binaries {
@@ -218,7 +220,7 @@ func (p *plan) measure(binaries []*binary) ([]*test, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if !o.passed {
-			p.progress("not used, fails without a mutant: %s %s\n%s", t.bin.pattern, t.name, last(o.out, 2000))
+			p.progress("not used: the test fails without a mutant: %s %s\n%s", t.bin.pattern, t.name, last(o.out, 2000))
 			return nil
 		}
 		passed = append(passed, t)
@@ -229,7 +231,7 @@ func (p *plan) measure(binaries []*binary) ([]*test, error) {
 	return passed, err
 }
 
-// record runs a test without a mutant and stores what it reaches.
+// record runs a test without a mutant and stores the mutants that it reaches.
 func (p *plan) record(t *test) (outcome, error) {
 	hits, err := os.CreateTemp(p.tmp, "hits")
 	if err != nil {
@@ -285,7 +287,8 @@ func (p *plan) mutant(m *weave.Mutant, tests []*test) (*result, error) {
 	return r, nil
 }
 
-// batches groups tests for one process each: many fast ones, or one slow one.
+// batches groups tests into processes: many fast tests of a binary, or one slow
+// test.
 func batches(tests []*test) [][]*test {
 	var all [][]*test
 	for _, limit := range []time.Duration{200 * time.Millisecond, time.Second, 3 * time.Second} {
@@ -308,9 +311,9 @@ func batches(tests []*test) [][]*test {
 	return all
 }
 
-// kills runs tests of one binary with a mutant and returns the name of a test
-// that fails, or "". A failure counts if it happens twice, because a test may
-// also fail under load; a crash and a time-out count at once.
+// kills runs tests of one binary with a mutant. It returns the name of a failing
+// test, or "". A test may fail under load, so a failure must happen twice. A crash
+// or a timeout need happen only once.
 func (p *plan) kills(id int, batch []*test) (by, out string, err error) {
 	r := process{bin: batch[0].bin, id: id}
 	for _, t := range batch {
@@ -342,8 +345,8 @@ func (p *plan) kills(id int, batch []*test) (by, out string, err error) {
 	return by, out, nil
 }
 
-// skipped returns a test that skips only with a mutant, or "". CI fails on such
-// a skip.
+// skipped returns a test that is skipped only with the mutant, or "". CI fails on
+// such a skip.
 func skipped(batch []*test, out string) string {
 	for _, s := range skips.FindAllStringSubmatch(out, -1) {
 		if !slices.ContainsFunc(batch, func(t *test) bool { return t.skip[s[1]] }) {

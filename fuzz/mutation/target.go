@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// target is a package to change, and the packages whose tests run: first the
-// package itself. A regular expression after a colon limits the tests of another
+// target is a package to change, and the packages whose tests run. The first of
+// these is the package. A regular expression after a colon limits the tests of a
 // package.
 type target struct {
 	pattern string
@@ -43,10 +43,11 @@ var targets = []target{
 	{"./daemon/cron", []string{"./daemon/cron", "./daemon"}},
 }
 
-// sourceTests check the sources, not the program.
+// sourceTests lists tests that check the sources and not the program.
 var sourceTests = []string{"TestMutants"}
 
-// choose returns the targets that names lists, or draw of them, or all.
+// choose returns the targets in names, or all targets if names is empty. If draw is
+// positive, it chooses that many of them with the seed.
 func choose(targets []target, names string, draw int, seed uint64) ([]target, error) {
 	targets = slices.Clone(targets)
 	if names != "" {

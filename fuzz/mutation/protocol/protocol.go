@@ -1,6 +1,6 @@
-// Package protocol breaks a protocol in its source, one rule at a time, and
-// requires that a test fails. It does not change the tree: the go command uses
-// changed copies of the files.
+// Package protocol changes the source of a protocol so that one rule is broken, and
+// requires that a test fails. It does not change the working tree. The go command
+// compiles changed copies of the files.
 package protocol
 
 import (
@@ -20,27 +20,28 @@ import (
 // Mutant is the program with one rule broken.
 type Mutant struct {
 	Name  string
-	Test  string // of the calling package, that must fail
+	Test  string // test of the calling package that must fail
 	Edits []Edit
 }
 
-// Edit replaces a text that occurs once in a file: the name of the file from the
-// root of the module, the old text, and the new text.
+// Edit replaces a text that occurs once in a file. It contains the path of the file
+// in the module, the old text, and the new text.
 type Edit = [3]string
 
-// Run checks that the edits of all mutants apply. With really it runs the tests
-// they name, two at a time with env added to the environment, and fails t for
-// each that passes. Root is the module's, from the calling package.
+// Run checks that the edits of all mutants apply. If execute is set, it runs the
+// test of each mutant with env added to the environment, two tests at a time. It
+// fails t for each test that passes. root is the path of the module's root,
+// relative to the calling package.
 func Run[M ~struct {
 	Name, Test string
 	Edits      []Edit
-}](t *testing.T, root string, broken []M, really bool, env ...string) {
+}](t *testing.T, root string, broken []M, execute bool, env ...string) {
 	mutants := make([]Mutant, len(broken))
 	for i, m := range broken {
 		mutants[i] = Mutant(m)
 	}
 	if len(mutants) < 12 {
-		t.Errorf("%d mutants", len(mutants))
+		t.Errorf("%d mutants, want at least 12", len(mutants))
 	}
 	names := map[string]bool{}
 	for _, m := range mutants {
@@ -48,11 +49,11 @@ func Run[M ~struct {
 			t.Errorf("%s: %v", m.Name, err)
 		}
 		if names[m.Name] {
-			t.Errorf("two mutants are called %q", m.Name)
+			t.Errorf("two mutants have the name %q", m.Name)
 		}
 		names[m.Name] = true
 	}
-	if !really || t.Failed() {
+	if !execute || t.Failed() {
 		t.Logf("mutants: the edits of all %d apply; CRABMEM_CRASH=full runs them", len(mutants))
 		return
 	}
@@ -84,7 +85,7 @@ func Run[M ~struct {
 	t.Logf("mutants killed: %d of %d\n%s", killed, len(mutants), table.String())
 }
 
-// verdict runs the mutant's test and describes the result.
+// verdict runs the mutant's test and returns a description of the result.
 func (m *Mutant) verdict(t *testing.T, root string, env []string) string {
 	start := time.Now()
 	out, err := m.run(root, t.TempDir(), env)
@@ -112,14 +113,15 @@ func (m *Mutant) apply(root string) (map[string][]byte, error) {
 			}
 		}
 		if n := bytes.Count(b, old); n != 1 {
-			return nil, fmt.Errorf("%s has this text %d times, want once:\n%s", file, n, old)
+			return nil, fmt.Errorf("%s contains this text %d times, want once:\n%s", file, n, old)
 		}
 		files[file] = bytes.Replace(b, old, []byte(e[2]), 1)
 	}
 	return files, nil
 }
 
-// run runs the mutant's test with the changed files in the place of the real.
+// run runs the mutant's test with the changed files in place of the real files. It
+// returns the output.
 func (m *Mutant) run(root, dir string, env []string) (string, error) {
 	files, err := m.apply(root)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// opposite has the negation of each comparison, and bound the comparison that
-// treats equality differently.
+// opposite contains the negation of each comparison. bound contains the comparison
+// with the other result for equal operands.
 var (
 	opposite = map[token.Token]token.Token{
 		token.EQL: token.NEQ, token.NEQ: token.EQL,
@@ -41,8 +41,8 @@ func (w *walker) expression(e ast.Expr) {
 	}
 }
 
-// isCondition reports whether e decides a branch and is no operator on other
-// conditions.
+// isCondition reports whether e is the condition of a branch, or an operand of && or
+// ||.
 func (w *walker) isCondition(e ast.Expr) bool {
 	if _, ok := e.(*ast.ParenExpr); ok {
 		return false
@@ -99,8 +99,8 @@ func (w *walker) binary(b *ast.BinaryExpr) {
 	}
 }
 
-// isCost reports whether b compares or adds capacities, which changes no
-// result.
+// isCost reports whether b compares or adds capacities, which does not change
+// results.
 func isCost(b *ast.BinaryExpr) bool {
 	if b.Op == token.LAND || b.Op == token.LOR {
 		return false
@@ -120,19 +120,19 @@ func isCost(b *ast.BinaryExpr) bool {
 	return false
 }
 
-// isDuration reports whether t is a time.Duration. An equal duration shows only
-// on a clock.
+// isDuration reports whether t is a time.Duration. Only a clock reveals whether a
+// bound includes an equal duration.
 func isDuration(t types.Type) bool { return t != nil && t.String() == "time.Duration" }
 
-// isError reports whether b is true if an error is set.
+// isError reports whether b compares an error with nil by !=.
 func (w *walker) isError(b *ast.BinaryExpr) bool {
 	return b.Op == token.NEQ && w.text(b.Y) == "nil" && isError(w.p.info.TypeOf(b.X))
 }
 
 func isError(t types.Type) bool { return types.Identical(t, types.Universe.Lookup("error").Type()) }
 
-// compare adds a mutant with another operator whose operands may be evaluated
-// in part.
+// compare adds a mutant with another operator. The operator need not evaluate both
+// operands.
 func (w *walker) compare(b *ast.BinaryExpr, kind string, op token.Token) {
 	text := w.text(b.X) + " " + op.String() + " " + w.text(b.Y)
 	if op == token.LOR { // an operand of && needs parentheses
@@ -202,8 +202,8 @@ func nextNumber(s string) (string, bool) {
 	return strconv.FormatFloat(f+1, 'g', -1, 64), err == nil
 }
 
-// identifier adds the mutants of true, false, and the package's own integer
-// constants.
+// identifier adds the mutants of true, of false, and of integer constants of the
+// package.
 func (w *walker) identifier(id *ast.Ident) {
 	c, ok := w.p.info.Uses[id].(*types.Const)
 	if !ok {
@@ -224,8 +224,8 @@ func (w *walker) identifier(id *ast.Ident) {
 	}
 }
 
-// constant adds a mutant that replaces a number with another. A duration
-// becomes 0, because one more unit of time shows only on a clock.
+// constant adds a mutant that replaces a number with text. It replaces a duration
+// with 0, because only a clock reveals one more nanosecond.
 func (w *walker) constant(e ast.Expr, text string) {
 	t := types.Default(w.p.info.TypeOf(e))
 	if b, ok := t.Underlying().(*types.Basic); !ok || b.Info()&types.IsNumeric == 0 {

@@ -37,7 +37,8 @@ type walker struct {
 	found []*Mutant
 }
 
-// visit is called by ast.Inspect for a node, and for nil after its children.
+// visit finds the mutants of a node. ast.Inspect also calls visit with nil after the
+// children of a node.
 func (w *walker) visit(n ast.Node) bool {
 	if n == nil {
 		w.stack = w.stack[:len(w.stack)-1]
@@ -61,7 +62,7 @@ func isIdent(n ast.Node) bool {
 	return ok
 }
 
-// parent returns the node that contains the visited one.
+// parent returns the parent of the visited node.
 func (w *walker) parent() ast.Node {
 	if len(w.stack) == 0 {
 		return nil
@@ -69,9 +70,9 @@ func (w *walker) parent() ast.Node {
 	return w.stack[len(w.stack)-1]
 }
 
-// isExcluded reports whether a node and its children have no mutants: constant
-// declarations and types, texts of errors, panics and logs, capacities, and
-// sums of capacities, which estimate memory.
+// isExcluded reports whether a node and its children have no mutants. These are
+// declarations of constants and types; texts of errors, panics, and logs;
+// capacities; and sums of capacities, which estimate memory.
 func (w *walker) isExcluded(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.GenDecl:
@@ -113,8 +114,8 @@ func (w *walker) isReport(call *ast.CallExpr) bool {
 	return false
 }
 
-// isCapacity reports whether n is an argument of call that changes only the
-// memory that is reserved.
+// isCapacity reports whether n is an argument of call that sets only the amount of
+// reserved memory.
 func isCapacity(p *Package, call *ast.CallExpr, n ast.Node) bool {
 	if sel, ok := call.Fun.(*ast.SelectorExpr); ok {
 		return sel.Sel.Name == "Grow" && len(call.Args) > 0 && n != call.Fun
@@ -130,8 +131,8 @@ func isCapacity(p *Package, call *ast.CallExpr, n ast.Node) bool {
 	return isMap && n == call.Args[1]
 }
 
-// inList reports whether a statement is in a list, where it may be replaced
-// with several.
+// inList reports whether a statement is in a list of statements, where several
+// statements can replace it.
 func (w *walker) inList(s ast.Stmt) bool {
 	switch parent := w.parent().(type) {
 	case *ast.BlockStmt:
@@ -144,9 +145,8 @@ func (w *walker) inList(s ast.Stmt) bool {
 	return false
 }
 
-// function returns the name and the signature of the function around the
-// visited node. The signature is that of the innermost one, the name that of
-// the declaration.
+// function returns the name of the declaration around the visited node, and the
+// signature of the innermost function around it.
 func (w *walker) function() (string, *types.Signature) {
 	name := ""
 	var sig *types.Signature
@@ -196,8 +196,8 @@ func (w *walker) add(n ast.Node, kind, text string, form form) {
 
 func (w *walker) text(n ast.Node) string { return w.p.text(w.f, n) }
 
-// typeText returns a type as this file writes it, or false if the file does not
-// import a package that the type needs.
+// typeText returns the text of a type in this file, or false if the file does not
+// import a package of the type.
 func (w *walker) typeText(t types.Type) (string, bool) {
 	ok := true
 	text := types.TypeString(t, func(pkg *types.Package) string {

@@ -1,6 +1,6 @@
-// Package weave finds one-line mutations of a package and writes a copy of its
-// sources that contains many of them, each behind a comparison with an id from
-// the environment. The copy is compiled once and runs once per mutant.
+// Package weave finds one-line mutations of a package. It writes a copy of the
+// sources that contains many of them. An id in the environment activates one. So
+// tests compile the copy once and run it once per mutant.
 package weave
 
 import (
@@ -25,7 +25,7 @@ type Package struct {
 	Dir  string
 	Name string
 
-	root  string // of the module
+	root  string // root directory of the module
 	fset  *token.FileSet
 	files []*file
 	info  *types.Info
@@ -39,8 +39,8 @@ type file struct {
 	ast  *ast.File
 }
 
-// Load type-checks the packages that the go command's patterns name, with the
-// files that are built on this system.
+// Load type-checks the packages that match patterns of the go command. It uses the
+// files that the go command builds on this system.
 func Load(root string, patterns ...string) ([]*Package, error) {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -143,5 +143,5 @@ func (p *Package) text(f *file, n ast.Node) string {
 // generated reports whether a file is generated code.
 func generated(f *file) bool { return ast.IsGenerated(f.ast) }
 
-// oneLine returns a text with each run of white space as one space.
+// oneLine replaces each run of white space with one space.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

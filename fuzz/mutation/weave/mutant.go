@@ -11,22 +11,21 @@ type Mutant struct {
 	Package string `json:"package"` // import path
 	File    string `json:"file"`    // relative to the module
 	Line    int    `json:"line"`
-	Func    string `json:"func"` // with its receiver, or the declaration outside of functions
+	Func    string `json:"func"` // function with receiver, or declaration outside of functions
 	Kind    string `json:"kind"`
-	Old     string `json:"old"` // the changed lines
+	Old     string `json:"old"` // changed lines
 	New     string `json:"new"`
-	Nth     int    `json:"nth,omitempty"` // the position among equal changes of a function, from 1
+	Nth     int    `json:"nth,omitempty"` // position among equal changes of a function, from 2; 0 for the first
 
 	file       *file
-	start, end int // the replaced source
+	start, end int // offsets of the replaced source
 	form       form
 }
 
-// form is the woven text of a mutant: before + source + after. The text idMark
-// in it becomes the id. If op is set, a comma replaces the source at
-// opStart:opEnd.
+// form is the woven text of a mutant: before + source + after. The id replaces
+// idMark in it. If op is set, a comma replaces the source at opStart:opEnd.
 type form struct {
-	rank           int // of mutants with the same source, the lower encloses the higher
+	rank           int // of mutants with the same source, a lower rank encloses a higher one
 	before, after  string
 	op             bool
 	opStart, opEnd int
@@ -34,7 +33,7 @@ type form struct {
 
 const idMark = "\x00"
 
-// Ranks: a statement encloses its expression, and an expression its operator.
+// Ranks. A statement encloses the expression, and the expression the operator.
 const (
 	rankStatement = iota
 	rankCondition
@@ -42,13 +41,13 @@ const (
 	rankConstant
 )
 
-// Key identifies the mutant in every version of the source that has the same
-// text.
+// Key returns the key of the mutant. It is the same in every version of the source
+// with the same text.
 func (m *Mutant) Key() Key {
 	return Key{m.File, m.Func, m.Old, m.New, m.Nth}
 }
 
-// Key is the part of a mutant that does not depend on line numbers.
+// Key identifies a mutant without line numbers.
 type Key struct {
 	File string `json:"file"`
 	Func string `json:"func"`
@@ -57,22 +56,22 @@ type Key struct {
 	Nth  int    `json:"nth,omitempty"`
 }
 
-// ID returns a short name of the mutant, the same in every run.
+// ID returns a short name of the mutant. It is the same in every run.
 func (m *Mutant) ID() string {
 	return fmt.Sprintf("%x", m.Rank(0)[:5])
 }
 
-// Rank orders the mutants for a seed.
+// Rank returns a pseudorandom sort key of the mutant for a seed.
 func (m *Mutant) Rank(seed uint64) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s\x00%s\x00%s\x00%s\x00%d", seed, m.File, m.Func, m.Old, m.New, m.Nth))
 	return string(sum[:])
 }
 
-// maxText limits the texts of a mutant, in bytes.
+// maxText is the maximum length of Old and New, in bytes.
 const maxText = 200
 
-// describe sets the texts, the line and the position of a mutant that replaces
-// its source with text.
+// describe sets Line, Old, and New of a mutant that replaces the source with text.
+// An empty text means that the mutant removes the source.
 func (p *Package) describe(m *Mutant, text string) {
 	src := m.file.src
 	from := strings.LastIndexByte(string(src[:m.start]), '\n') + 1
@@ -86,7 +85,7 @@ func (p *Package) describe(m *Mutant, text string) {
 	if text == "" {
 		m.New = "// " + m.Kind
 	}
-	if m.Old == m.New { // the change is in the part that shorten cuts
+	if m.Old == m.New { // shorten removed the change
 		m.New = m.Kind + ": " + shorten(oneLine(text))
 	}
 }
@@ -98,7 +97,7 @@ func shorten(s string) string {
 	return strings.ToValidUTF8(s[:maxText], "") + "…"
 }
 
-// number sets the positions of equal changes.
+// number sets Nth of equal changes.
 func number(mutants []*Mutant) {
 	seen := map[Key]int{}
 	for _, m := range mutants {

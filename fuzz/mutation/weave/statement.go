@@ -75,7 +75,8 @@ func (w *walker) replace(s ast.Stmt, kind, text string) {
 	})
 }
 
-// returns adds the mutants of a return: no error, and zero values.
+// returns adds the mutants of a return statement: one without the error, and one
+// with zero values.
 func (w *walker) returns(s *ast.ReturnStmt) {
 	_, sig := w.function()
 	if len(s.Results) == 0 || sig == nil || sig.Results().Len() == 0 {
@@ -97,8 +98,8 @@ func (w *walker) returns(s *ast.ReturnStmt) {
 	}
 }
 
-// dropError adds a mutant that returns nil for the error. It still evaluates a
-// call that makes the error.
+// dropError adds a mutant that returns a nil error. If a call returns the error, the
+// mutant still makes the call.
 func (w *walker) dropError(s *ast.ReturnStmt, last ast.Expr) {
 	var values []string
 	for _, e := range s.Results[:len(s.Results)-1] {
@@ -112,13 +113,13 @@ func (w *walker) dropError(s *ast.ReturnStmt, last ast.Expr) {
 	w.before(s, "error dropped", code, code)
 }
 
-// before adds a mutant that executes code, which returns, before s.
+// before adds a mutant that executes code before s. The code must return.
 func (w *walker) before(s ast.Stmt, kind, text, code string) {
 	w.add(s, kind, text, form{rank: rankStatement, before: "if mutantOn(" + idMark + ") { " + code + " }; "})
 }
 
-// isPlainCall reports whether e calls a function that does more than make an
-// error from a text.
+// isPlainCall reports whether e is a call that does more than create an error from a
+// text.
 func (w *walker) isPlainCall(e ast.Expr) bool {
 	call, ok := e.(*ast.CallExpr)
 	return ok && !w.isReport(call)
@@ -135,8 +136,8 @@ func (w *walker) isConstant(results []ast.Expr) bool {
 	return true
 }
 
-// zeros returns the zero value of each result, or nil if this file cannot write
-// one.
+// zeros returns the text of the zero value of each result. It returns nil if this
+// file cannot name a type.
 func (w *walker) zeros(results *types.Tuple) []string {
 	var zeros []string
 	for v := range results.Variables() {

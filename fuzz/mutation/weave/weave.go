@@ -15,21 +15,22 @@ import (
 	"strings"
 )
 
-// SwitchFile is the name of the file that a woven package has in addition.
+// SwitchFile is the name of the additional file of a woven package.
 const SwitchFile = "mutant_switch.go"
 
-// Environment variables of a woven program: the id of the active mutant, and a
-// file with a byte per id that becomes 1 where the program reaches the mutant.
-// A program without them reads both, with a space between, from the file with
-// its own name and FileSuffix.
+// Environment variables of a woven program. EnvActive contains the id of the active
+// mutant. EnvHits contains the path of a file with one byte per id. The program sets
+// a byte to 1 when it reaches the mutant. Without EnvActive, the program reads both
+// values from the file with the program's path and FileSuffix. A space separates
+// them.
 const (
 	EnvActive  = "CRABMEM_MUTANT"
 	EnvHits    = "CRABMEM_MUTANT_HITS"
 	FileSuffix = ".mutant"
 )
 
-// Source returns the changed files of the package by absolute path, with the
-// given mutants, all of this package. The value is the id of each.
+// Source returns the changed files of the package by absolute path. ids contains
+// mutants of this package with their ids.
 func (p *Package) Source(ids map[*Mutant]int) map[string][]byte {
 	out := map[string][]byte{}
 	for _, f := range p.files {
@@ -45,7 +46,7 @@ func (p *Package) switchSource() []byte {
 	return fmt.Appendf(nil, switchText, p.Name, EnvActive, EnvHits, FileSuffix)
 }
 
-// span is the place of a mutant in a rendered file.
+// span is the position of a mutant in a rendered file.
 type span struct {
 	m          *Mutant
 	start, end int
@@ -74,8 +75,8 @@ type renderer struct {
 	spans []span
 }
 
-// region writes the source from start to end with its mutants. If op is set, a
-// comma replaces its operator.
+// region writes the source from start to end with the mutants in it. If op is set, a
+// comma replaces the operator.
 func (r *renderer) region(start, end int, mutants []*Mutant, op *form) {
 	for len(mutants) > 0 {
 		m := mutants[0]
@@ -112,7 +113,7 @@ func (r *renderer) copy(start, end int, op *form) {
 	r.out.Write(r.src[start:end])
 }
 
-// compiling returns the mutants that compile together.
+// compiling removes mutants with type errors and returns the others.
 func (p *Package) compiling(mutants []*Mutant) ([]*Mutant, error) {
 	for range len(mutants) + 1 {
 		bad := p.check(mutants)
@@ -121,14 +122,14 @@ func (p *Package) compiling(mutants []*Mutant) ([]*Mutant, error) {
 		}
 		left := slices.DeleteFunc(slices.Clone(mutants), func(m *Mutant) bool { return bad[m] })
 		if len(left) == len(mutants) {
-			return nil, fmt.Errorf("weave %s: an error outside of every mutant", p.Path)
+			return nil, fmt.Errorf("weave %s: type error outside of every mutant", p.Path)
 		}
 		mutants = left
 	}
 	return nil, errors.New("unreachable")
 }
 
-// check type-checks the package with the mutants and returns those with errors.
+// check type-checks the package with the mutants and returns the mutants with errors.
 func (p *Package) check(mutants []*Mutant) map[*Mutant]bool {
 	ids := map[*Mutant]int{}
 	for i, m := range mutants {
@@ -180,8 +181,8 @@ func innermost(spans []span, offset int) *Mutant {
 	return best.m
 }
 
-// around returns the mutants to give up for an error outside of all: the
-// branches of the function, or else its statements.
+// around returns the mutants to remove for an error outside of all mutants. These
+// are the branch mutants of the declaration, or, if there are none, all others.
 func around(files []*ast.File, fset *token.FileSet, pos token.Pos, spans []span) []*Mutant {
 	var branches, statements []*Mutant
 	for _, f := range files {

@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write the lists of mutants in testdata")
 
-// TestKinds compares the mutants of a package that has all kinds with a list.
+// TestKinds compares the mutants of a package with all kinds to a list.
 func TestKinds(t *testing.T) {
 	packages, err := Load("../../..", "./fuzz/mutation/testdata/kinds")
 	if err != nil {
@@ -47,7 +47,7 @@ func TestKinds(t *testing.T) {
 	if list.String() != string(want) {
 		t.Errorf("the mutants differ from %s:\n%s", file, list.String())
 	}
-	// All of them compile together, on the lines of the original.
+	// All mutants must compile together.
 	for path, text := range p.Source(ids) {
 		fset := token.NewFileSet()
 		if _, err := parser.ParseFile(fset, path, text, 0); err != nil {

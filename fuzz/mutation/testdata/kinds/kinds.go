@@ -1,4 +1,4 @@
-// Package kinds has a mutant of each kind, and changes that are left out.
+// Package kinds has a mutant of each kind, and source without mutants.
 package kinds
 
 import (

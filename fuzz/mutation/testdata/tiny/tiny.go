@@ -1,9 +1,9 @@
-// Package tiny has mutants whose results are known.
+// Package tiny has mutants with fixed results.
 package tiny
 
 import "errors"
 
-// Max returns the larger number. Its tests cannot notice a moved bound.
+// Max returns the larger number. Its tests cannot detect a moved bound.
 func Max(a, b int) int {
 	if a > b {
 		return a
@@ -11,7 +11,7 @@ func Max(a, b int) int {
 	return b
 }
 
-// Half returns an error for an odd number. No test has an odd number.
+// Half returns an error for an odd number. No test uses an odd number.
 func Half(n int) (int, error) {
 	if n&1 != 0 {
 		return 0, errors.New("odd")
@@ -19,7 +19,7 @@ func Half(n int) (int, error) {
 	return n / 2, nil
 }
 
-// Drain empties a list. Without its assignment it does not end.
+// Drain empties a list. Without the second assignment it loops without end.
 func Drain(list []string) (last string) {
 	for len(list) > 0 {
 		last = list[0]
@@ -28,5 +28,5 @@ func Drain(list []string) (last string) {
 	return last
 }
 
-// Unused is called by no test.
+// Unused has no test.
 func Unused(n int) int { return n + 1 }

@@ -21,9 +21,9 @@ import (
 // result is the outcome of a target.
 type result struct {
 	executions int
-	status     string // the last status line
-	failure    string // "" if no input failed, with the output otherwise
-	note       string // an error that is not a failure
+	status     string // last status line
+	failure    string // reason with the output, or "" if the target passed
+	note       string // error that is not a failure
 }
 
 func (r result) String() string {
@@ -36,8 +36,8 @@ func (r result) String() string {
 	return r.status
 }
 
-// recent is how long ago a target that does not hang has executed an input. It
-// reports the count every three seconds.
+// recent is the maximum age of the last execution of a target that does not hang. A
+// target reports the count every three seconds.
 const recent = 10 * time.Second
 
 // fuzz runs one target until its time ends, an input fails, or it hangs.
@@ -46,7 +46,7 @@ func fuzz(ctx context.Context, o options, t target, binary string) result {
 	if err := trim(filepath.Join(cache, t.name), o.keep); err != nil {
 		return result{failure: err.Error()}
 	}
-	// The count has no effect on the run: stop ends it.
+	// The count is so high that only an interrupt ends the run.
 	cmd := exec.Command(binary, "-test.run=^$", "-test.fuzz=^"+t.name+"$", "-test.fuzztime=1000000000x",
 		"-test.parallel=1", "-test.fuzzminimizetime=1000x", "-test.fuzzcachedir="+cache)
 	cmd.Dir = filepath.FromSlash(t.dir)
@@ -77,14 +77,14 @@ func fuzz(ctx context.Context, o options, t target, binary string) result {
 		switch over, idle := p.look(o.each); {
 		case hung:
 		case idle > o.hang:
-			// The coordinator records the input of a worker that dies of SIGQUIT.
+			// The coordinator saves the input of a worker that dies of SIGQUIT.
 			hung = true
 			for _, child := range children(cmd.Process.Pid) {
 				_ = child.Signal(syscall.SIGQUIT)
 			}
 			time.AfterFunc(10*time.Second, func() { _ = cmd.Process.Kill() })
 		case !stopped && (ctx.Err() != nil || over && idle < min(recent, o.hang/3)):
-			// Without a recent execution it may hang: it gets more time.
+			// A target without a recent execution may hang, so it gets more time.
 			stopped = true
 			_ = cmd.Process.Signal(os.Interrupt)
 		}
@@ -95,9 +95,9 @@ func fuzz(ctx context.Context, o options, t target, binary string) result {
 type progress struct {
 	mu      sync.Mutex
 	text    strings.Builder
-	count   string    // of executions, or of the corpus that is read
-	changed time.Time // when count changed
-	fuzzing time.Time // when the corpus had been read
+	count   string    // number of executions, or of corpus entries read
+	changed time.Time // time of the last change of count
+	fuzzing time.Time // time at which the corpus was read
 	last    string
 }
 
@@ -136,15 +136,15 @@ func (p *progress) add(line string) {
 	}
 }
 
-// look reports whether the target has fuzzed for long enough, and how long ago
-// its count changed.
+// look reports whether the target has fuzzed for at least each. idle is the time
+// since the last change of the count.
 func (p *progress) look(each time.Duration) (over bool, idle time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.fuzzing.IsZero() && time.Since(p.fuzzing) >= each, time.Since(p.changed)
 }
 
-// result judges a target that has ended with err.
+// result returns the result of a target that exited with err.
 func (p *progress) result(err error, stopped, hung bool, limit time.Duration) result {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,18 +165,18 @@ func (p *progress) result(err error, stopped, hung bool, limit time.Duration) re
 	case r.executions == 0:
 		r.failure = "no executions\n" + text
 	case err != nil:
-		r.note = fmt.Sprintf("after the stop: %v\n%s", err, text)
+		r.note = fmt.Sprintf("error after the interrupt: %v\n%s", err, text)
 	}
 	return r
 }
 
-// children returns the processes that a process has started. Outside Linux it
-// returns the process itself.
+// children returns the child processes of a process. Outside Linux it returns the
+// process.
 func children(pid int) []*os.Process {
 	var list []*os.Process
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, name := range files {
-		b, _ := os.ReadFile(name) // empty when the thread has ended
+		b, _ := os.ReadFile(name) // empty if the thread exited
 		for _, word := range strings.Fields(string(b)) {
 			if n, err := strconv.Atoi(word); err == nil {
 				if p, err := os.FindProcess(n); err == nil {
@@ -193,8 +193,8 @@ func children(pid int) []*os.Process {
 	return list
 }
 
-// trim removes the oldest files of a directory until at most keep are left. A
-// missing directory is empty.
+// trim removes the oldest files of a directory until at most keep are left. It
+// returns nil for a missing directory.
 func trim(dir string, keep int) error {
 	entries, err := os.ReadDir(dir)
 	if os.IsNotExist(err) {

@@ -5,10 +5,10 @@
 //	go run ./fuzz/targets [-each 60s] [-jobs 2] [-cache DIR]           all targets
 //	go run ./fuzz/targets -choose 4 -by COMMIT                         four of them
 //
-// A target fails if an input fails, if it has no seeds, or if it executes no
-// input for five minutes. In the last case the input that hangs is written to
-// testdata/fuzz like every failing input. The end of the time never fails a
-// target: targets asks it to stop.
+// A target fails if an input fails, if it has no seeds, or if it executes no input
+// for five minutes. The target writes a failing input, or an input that hangs,
+// to testdata/fuzz. At the end of the time, targets interrupts a target, which is
+// not a failure.
 package main
 
 import (
@@ -30,7 +30,7 @@ import (
 	"time"
 )
 
-// options are the flags.
+// options contains the values of the flags.
 type options struct {
 	each, hang time.Duration
 	jobs       int
@@ -43,11 +43,11 @@ func main() {
 	choose := flag.Int("choose", 0, "run this many targets (default: all)")
 	by := flag.String("by", "", "choose the targets by a hash of this `text`, such as a commit")
 	list := flag.Bool("list", false, "list the targets")
-	flag.DurationVar(&o.each, "each", time.Minute, "fuzz each target for this long, after it has read its corpus")
-	flag.DurationVar(&o.hang, "hang", 5*time.Minute, "a target hangs if it executes no input for this long")
-	flag.IntVar(&o.jobs, "jobs", 2, "run this many targets at a time")
+	flag.DurationVar(&o.each, "each", time.Minute, "fuzz each target for this `duration`, after it read the corpus")
+	flag.DurationVar(&o.hang, "hang", 5*time.Minute, "fail a target that executes no input for this `duration`")
+	flag.IntVar(&o.jobs, "jobs", 2, "run this many targets concurrently")
 	flag.StringVar(&o.cache, "cache", defaultCache(), "`directory` of the corpora")
-	flag.IntVar(&o.keep, "keep", 1000, "keep at most this many inputs of a target in the cache, the newest")
+	flag.IntVar(&o.keep, "keep", 1000, "keep at most this many inputs of a target in the cache; remove the oldest")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -75,8 +75,8 @@ func main() {
 	}
 }
 
-// defaultCache returns CRABMEM_FUZZ_CACHE, or the directory fuzz in the
-// directory of the tools of .ci/run.
+// defaultCache returns CRABMEM_FUZZ_CACHE or, if that is unset, the directory fuzz in
+// the tool directory of .ci/run.
 func defaultCache() string {
 	if dir := os.Getenv("CRABMEM_FUZZ_CACHE"); dir != "" {
 		return dir
@@ -122,7 +122,7 @@ func find(root string) ([]target, error) {
 	return list, err
 }
 
-// pick returns n targets that a text chooses, in the order of the list.
+// pick chooses n targets by a hash of by and returns them in the order of all.
 func pick(all []target, n int, by string) []target {
 	sum := sha256.Sum256([]byte(by))
 	rng := rand.New(rand.NewPCG(binary.LittleEndian.Uint64(sum[:]), binary.LittleEndian.Uint64(sum[8:])))
@@ -135,8 +135,8 @@ func pick(all []target, n int, by string) []target {
 	return list
 }
 
-// run builds and fuzzes targets and prints a line for each. It returns an error
-// if one fails.
+// run builds and fuzzes targets and prints a line per target. It returns an error if
+// one fails.
 func run(ctx context.Context, o options, list []target) error {
 	dir, err := os.MkdirTemp("", "fuzz")
 	if err != nil {
@@ -169,8 +169,8 @@ func run(ctx context.Context, o options, list []target) error {
 	return nil
 }
 
-// build compiles the test binary of each package with coverage instrumentation
-// and returns the path of each.
+// build compiles the test binary of each package with coverage instrumentation. It
+// returns the paths by package.
 func build(ctx context.Context, dir string, jobs int, list []target) (map[string]string, error) {
 	binaries := make(map[string]string)
 	var packages []string
@@ -193,7 +193,7 @@ func build(ctx context.Context, dir string, jobs int, list []target) (map[string
 	return binaries, errors.Join(errs...)
 }
 
-// parallel calls f for each element of a list, n at a time.
+// parallel calls f for each element of a list, with n calls at a time.
 func parallel[T any](n int, list []T, f func(T)) {
 	next := make(chan T)
 	var wg sync.WaitGroup

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestPickIsFixedByText picks targets of this module.
+// TestPickIsFixedByText checks that pick depends only on the text, and that texts
+// pick most targets of this module.
 func TestPickIsFixedByText(t *testing.T) {
 	all, err := find("../..")
 	if err != nil || len(all) < 30 {
@@ -46,7 +47,7 @@ func TestOutcomes(t *testing.T) {
 		}
 	}
 	write("go.mod", "module m\ngo 1.26\n")
-	// find must not see these in this file.
+	// FUNC prevents find from listing these targets of this file.
 	write("m_test.go", strings.ReplaceAll(`package m
 import "testing"
 FUNC FuzzPass(f *testing.F) { f.Add("a"); f.Fuzz(func(t *testing.T, s string) {}) }
@@ -79,11 +80,11 @@ FUNC FuzzNone(f *testing.F) { f.Fuzz(func(t *testing.T, s string) {}) }
 		}
 	}
 	if found, _ := filepath.Glob("testdata/fuzz/FuzzHang/*"); len(found) != 1 {
-		t.Errorf("the input that hangs is in %d files, want 1", len(found))
+		t.Errorf("%d saved inputs of FuzzHang, want 1", len(found))
 	}
 }
 
-// TestTrimKeepsNewest has five files and keeps two.
+// TestTrimKeepsNewest trims five files to the newest two.
 func TestTrimKeepsNewest(t *testing.T) {
 	dir := t.TempDir()
 	for i, name := range []string{"a", "b", "c", "d", "e"} {

@@ -24,24 +24,24 @@ const (
 	mib            = 1 << 20
 )
 
-// daemons measures the daemon in a separate process: a recall against a ping, and
-// the memory of loaded sessions against an idle daemon.
+// daemons measures the daemon in a separate process. It compares a recall with a
+// ping, and the memory of loaded sessions with the memory of an idle daemon.
 func daemons(f *flag.FlagSet) func(*measure.Limits) error {
-	n := f.Int("n", 100_000, "entries")
-	turns := f.Int("turns", 10, "turns of 1,000 recalls")
+	n := f.Int("n", 100_000, "number of entries")
+	turns := f.Int("turns", 10, "number of turns of 1,000 recalls")
 	return func(l *measure.Limits) error {
 		return errors.Join(recalls(l, *n, *turns), measureLoadedSessions(l))
 	}
 }
 
-// daemon is one that runs.
+// daemon is a running daemon process and its client.
 type daemon struct {
 	*client.Client
 	cmd  *exec.Cmd
 	home string
 }
 
-// start runs the daemon on a home that prepare fills.
+// start starts a daemon on a new home, which prepare fills first.
 func start(ctx context.Context, prepare func(home string) error) (d *daemon, err error) {
 	d = &daemon{}
 	if d.home, err = os.MkdirTemp("", "bench"); err != nil {
@@ -70,7 +70,7 @@ func start(ctx context.Context, prepare func(home string) error) (d *daemon, err
 			return d, nil
 		}
 	}
-	return nil, errors.Join(errors.New("the daemon does not answer"), d.stop())
+	return nil, errors.Join(errors.New("the daemon does not respond"), d.stop())
 }
 
 func (d *daemon) stop() error {
@@ -79,7 +79,7 @@ func (d *daemon) stop() error {
 	return errors.Join(d.cmd.Wait(), os.RemoveAll(d.home))
 }
 
-// recalls compares the median of recalls with that of pings.
+// recalls compares the median time of recalls with the median time of pings.
 func recalls(l *measure.Limits, n, turns int) (err error) {
 	z := corpus.NewZipf(1)
 	d, err := start(context.Background(), func(home string) error { return fillStore(home, z.Docs(n)) })
@@ -98,12 +98,12 @@ func recalls(l *measure.Limits, n, turns int) (err error) {
 		return err
 	}
 	for _, q := range queries[:100] {
-		if err := ask(q); err != nil { // the index is built, and what is hot is warm
+		if err := ask(q); err != nil { // builds the index and warms the caches
 			return err
 		}
 	}
 	hits = 0
-	// The same question in this process says what of it is the search.
+	// The same search in this process shows the share of the search.
 	here, err := crmem.Open(filepath.Join(d.home, "memory.db"), &crmem.Options{ReadOnly: true})
 	if err != nil {
 		return err
@@ -120,16 +120,16 @@ func recalls(l *measure.Limits, n, turns int) (err error) {
 		{name: "ping", do: func(string) error { return d.Ping(ctx) }},
 		{name: "recall over the socket", do: ask},
 		{name: "recall in one process", do: search},
-		// A daemon has waited for the request.
-		{name: "the same after a pause", pause: 20 * time.Microsecond, do: search},
+		// A daemon waits for each request, so its caches are colder.
+		{name: "recall after a pause", pause: 20 * time.Microsecond, do: search},
 	}
 	if err := timeTurns(kinds, queries, turns); err != nil {
 		return err
 	}
 	us := measure.Micros
-	fmt.Printf("%d entries, %d recalls with %d hits:\n", n, turns*len(queries), hits)
+	fmt.Printf("%d entries, %d recalls per kind, %d hits over the socket:\n", n, turns*len(queries), hits)
 	for _, k := range kinds {
-		fmt.Printf("  %-24s p50 %7.1f µs, p99 %7.1f µs; the best turn's p50 %7.1f µs\n", k.name,
+		fmt.Printf("  %-24s p50 %7.1f µs, p99 %7.1f µs; p50 of the best turn %7.1f µs\n", k.name,
 			us(measure.Percentile(k.all, 50)), us(measure.Percentile(k.all, 99)), us(k.best))
 	}
 	l.Most("recall over the socket p50, above ping", us(kinds[1].best-kinds[0].best), 100, "µs")
@@ -150,14 +150,14 @@ func fillStore(home string, texts []string) error {
 	return errors.Join(s.Apply(ops...), s.Close())
 }
 
-// timedKind is a kind of request with its times.
+// timedKind is a kind of request, with the measured times.
 type timedKind struct {
 	name  string
-	pause time.Duration // before each request
+	pause time.Duration // pause before each request
 	do    func(query string) error
 
 	all  []time.Duration
-	best time.Duration // the median of the best turn
+	best time.Duration // median of the best turn
 }
 
 // timeTurns runs all queries of all kinds in each turn. The median of the best
@@ -184,8 +184,8 @@ func timeTurns(kinds []timedKind, queries []string, turns int) error {
 	return nil
 }
 
-// measureLoadedSessions compares the memory of a daemon with loaded sessions with
-// that of an idle one.
+// measureLoadedSessions compares the memory of a daemon with loaded sessions to the
+// memory of an idle daemon.
 func measureLoadedSessions(l *measure.Limits) (err error) {
 	d, err := start(context.Background(), func(string) error { return nil })
 	if err != nil {
@@ -215,10 +215,10 @@ func measureLoadedSessions(l *measure.Limits) (err error) {
 		return err
 	}
 	if st.LoadedSessions != loadedSessions {
-		return fmt.Errorf("%d sessions are live, want %d", st.LoadedSessions, loadedSessions)
+		return fmt.Errorf("%d loaded sessions, want %d", st.LoadedSessions, loadedSessions)
 	}
-	fmt.Printf("%d live sessions of 4 messages: %.1f MiB, idle %.1f MiB, heap %.1f MiB, %d goroutines\n",
+	fmt.Printf("%d loaded sessions of 4 messages: %.1f MiB, idle %.1f MiB, heap %.1f MiB, %d goroutines\n",
 		loadedSessions, float64(full)/mib, float64(idle)/mib, float64(st.MemoryBytes)/mib, st.Goroutines)
-	l.Most("1,000 live sessions, above idle", (float64(full)-float64(idle))/mib, 64, "MiB")
+	l.Most("1,000 loaded sessions, above idle", (float64(full)-float64(idle))/mib, 64, "MiB")
 	return nil
 }

@@ -18,12 +18,12 @@ import (
 	"github.com/blevesearch/bleve/v2/index/scorch"
 )
 
-// index measures package bm25 against bleve. With -standard it measures the
-// standard analyzer against plain, and against bleve with its English analyzer.
+// index compares package bm25 with bleve. With -standard it compares the standard
+// analyzer with the plain analyzer, and with bleve's English analyzer.
 func index(f *flag.FlagSet) func(*measure.Limits) error {
 	zipf := measure.ZipfFlags(f)
-	grow := f.Int("grow", 1_000_000, "measure changes with this many `documents`, too; 0: do not")
-	alone := f.Bool("alone", false, "measure crabmem without the peer")
+	grow := f.Int("grow", 1_000_000, "also measure changes of an index of this many `documents`; 0 skips this")
+	alone := f.Bool("alone", false, "measure crabmem without bleve")
 	standard := f.Bool("standard", false, "measure the standard analyzer")
 	return func(l *measure.Limits) error {
 		r, z := zipf()
@@ -71,11 +71,11 @@ var plainGates = map[string][]measure.Gate{"bleve": {
 	{What: "remove", Of: measure.Remove},
 }}
 
-// crabmem prints the limits of crabmem alone.
+// crabmem measures figures of crabmem that need no peer, and prints their limits.
 func crabmem(l *measure.Limits, r measure.Run, z *corpus.Zipf, t measure.Times, grow int) error {
 	fmt.Println()
-	l.Most("update, in inserts", measure.Ratio(t.Update, t.Insert), 3, "")
-	l.Most("remove, in inserts", measure.Ratio(t.Remove, t.Insert), 3, "")
+	l.Most("update, relative to insert", measure.Ratio(t.Update, t.Insert), 3, "")
+	l.Most("remove, relative to insert", measure.Ratio(t.Remove, t.Insert), 3, "")
 	n := float64(len(r.Docs))
 	var x *measure.Index
 	cpu, wall := t.BuildCPU, t.BuildWall
@@ -92,14 +92,14 @@ func crabmem(l *measure.Limits, r measure.Run, z *corpus.Zipf, t measure.Times, 
 		x = e.(*measure.Index)
 	}
 	l.Most("bulk build, CPU, best of 5", cpu.Seconds(), 1.0, "s")
-	// Without a limit: other processes of a shared machine change it most.
-	fmt.Printf("%-56s %8.2f%-3s aim 0.65\n", "bulk build, wall, best of 5", wall.Seconds(), "s")
+	// This figure has no limit, because other processes affect it most.
+	fmt.Printf("%-56s %8.2f%-3s target 0.65\n", "bulk build, wall, best of 5", wall.Seconds(), "s")
 
 	if err := measure.Check(x.Index, r.Docs, r.Queries, r.K); err != nil {
 		return err
 	}
 	fmt.Printf("%d result lists equal to a float64 brute force, scores to the bit\n", len(r.Queries))
-	l.Most("memory after a bulk build, bytes a document", float64(x.Stats().Bytes)/n, 400, "B")
+	l.Most("memory after a bulk build, per document", float64(x.Stats().Bytes)/n, 400, "B")
 
 	single, err := measure.NewIndex()
 	if err != nil {
@@ -110,7 +110,7 @@ func crabmem(l *measure.Limits, r measure.Run, z *corpus.Zipf, t measure.Times, 
 			return err
 		}
 	}
-	l.Most("memory after single inserts, bytes a document", float64(single.(*measure.Index).Stats().Bytes)/n, 500, "B")
+	l.Most("memory after single inserts, per document", float64(single.(*measure.Index).Stats().Bytes)/n, 500, "B")
 	if grow == 0 {
 		return nil
 	}
@@ -140,8 +140,8 @@ func changes(r measure.Run, z *corpus.Zipf, n int) (measure.Times, error) {
 	return t[0], nil
 }
 
-// blevePeer is bleve's scorch index in memory: one field, white space and lower
-// case, nothing stored, no term vectors, no doc values.
+// blevePeer is bleve's scorch index in memory. It has one field and stores no
+// values, term vectors, or doc values.
 type blevePeer struct {
 	name  string
 	index bleve.Index
@@ -153,7 +153,7 @@ type bleveDoc struct {
 
 func newBleve() (measure.Engine, error) { return openBleve("bleve", "plain") }
 
-// newBleveEnglish is bleve with its English analyzer.
+// newBleveEnglish returns bleve with its English analyzer.
 func newBleveEnglish() (measure.Engine, error) { return openBleve("bleve-en", en.AnalyzerName) }
 
 func openBleve(name, analyzer string) (measure.Engine, error) {

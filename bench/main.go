@@ -7,10 +7,10 @@
 //	go run ./bench ping               measure the daemon's protocol against an echo
 //	go run ./bench daemon             measure the daemon in a separate process
 //
-// With -gate a missed limit exits with 1. -h lists the flags of a program. Most
-// figures are ratios to something measured in turns on the same file system, or
-// CPU time: absolute times of a shared machine vary. The program in peers
-// measures package bm25 against engines that are not Go modules.
+// With -gate the exit code is 1 if a figure misses its limit. -h lists the flags of a
+// program. Most figures are CPU times, or ratios to a figure that the program
+// measures in turns with it, because absolute times vary on a shared machine. The
+// program in peers compares package bm25 with engines that are not Go modules.
 package main
 
 import (
@@ -25,12 +25,13 @@ import (
 	"crabmem/bench/measure"
 )
 
-// programs define their flags in a set, and return the measurement.
+// programs contains the programs by name. A program defines its flags in the set and
+// returns the measurement.
 var programs = map[string]func(*flag.FlagSet) func(*measure.Limits) error{
 	"index": index, "store": store, "sessions": sessions, "ping": ping, "daemon": daemons,
 }
 
-// allPrograms are the arguments of the runs of a bench without a program.
+// allPrograms lists the programs, with arguments, that bench runs by default.
 var allPrograms = []string{"index", "index -standard", "store", "sessions", "ping", "daemon"}
 
 func main() {
@@ -60,7 +61,7 @@ func run(args []string) error {
 	return l.Verdict(*gate)
 }
 
-// runAll runs each program in its own process, also after a failure.
+// runAll runs each program in a separate process. It continues after a failure.
 func runAll(gate bool) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -82,7 +83,7 @@ func runAll(gate bool) error {
 	return errors.Join(errs...)
 }
 
-// inTemp calls do with a new directory in dir, which it removes.
+// inTemp calls do with a new directory in dir and then removes the new directory.
 func inTemp(dir string, do func(dir string) error) error {
 	dir, err := os.MkdirTemp(dir, "crabmem-bench")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestAllPrograms parses the arguments of each run of a bench without a program,
-// and checks that every program is among them.
+// TestAllPrograms parses the arguments of each run in allPrograms, and checks that
+// allPrograms contains every program.
 func TestAllPrograms(t *testing.T) {
 	missing := map[string]bool{}
 	for name := range programs {
@@ -18,7 +18,7 @@ func TestAllPrograms(t *testing.T) {
 		args := strings.Fields(line)
 		program := programs[args[0]]
 		if program == nil {
-			t.Errorf("%s: no such program", line)
+			t.Errorf("%s: program not found", line)
 			continue
 		}
 		delete(missing, args[0])
@@ -30,7 +30,7 @@ func TestAllPrograms(t *testing.T) {
 		}
 	}
 	for name := range missing {
-		t.Errorf("bench without a program does not run %s", name)
+		t.Errorf("allPrograms does not contain %s", name)
 	}
 }
 

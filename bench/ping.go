@@ -25,18 +25,18 @@ import (
 
 const (
 	rounds  = 15
-	turns   = 150  // of one client
-	turn    = 300  // pings
-	pings   = 4000 // of a round of many clients
+	turns   = 150  // turns of one client
+	turn    = 300  // pings per turn
+	pings   = 4000 // pings per client in a round
 	clients = 8
 	chunks  = 1000
-	streams = 20 // for a round
+	streams = 20 // streams per round
 )
 
-// ping measures the daemon's protocol against an echo with the same framing. Each
-// server is a separate process, and each figure a ratio.
+// ping compares the daemon's protocol with an echo server with the same framing.
+// Each server is a separate process, and each figure is a ratio.
 func ping(f *flag.FlagSet) func(*measure.Limits) error {
-	serve := f.String("serve", "", "run a `server`: echo or wire")
+	serve := f.String("serve", "", "run this `server`: echo or wire")
 	return func(t *measure.Limits) error {
 		if *serve != "" {
 			return runServer(*serve, f.Arg(0))
@@ -74,13 +74,13 @@ func latency(t *measure.Limits, sides [2]side) error {
 		return err
 	}
 	defer bare.close()
-	ours, err := sides[1].dialWire()
+	full, err := sides[1].dialWire()
 	if err != nil {
 		return err
 	}
-	defer ours.close()
+	defer full.close()
 	var calls []func(int) error
-	for _, c := range []pinger{echo, bare, ours} {
+	for _, c := range []pinger{echo, bare, full} {
 		calls = append(calls, func(int) error { return c.ping() })
 	}
 	took, err := measure.Turns(turns, turn, calls...)
@@ -91,12 +91,12 @@ func latency(t *measure.Limits, sides [2]side) error {
 	for i := range took {
 		p50[i] = measure.Micros(measure.Percentile(took[i], 50))
 	}
-	fmt.Printf("ping p50: echo %.1f µs, wire %.1f µs, wire and our client %.1f µs\n", p50[0], p50[1], p50[2])
-	t.Most("ping p50, of a bare echo's", p50[1]/p50[0], 1.3, "x")
+	fmt.Printf("ping p50: echo %.1f µs, wire %.1f µs, wire with its client %.1f µs\n", p50[0], p50[1], p50[2])
+	t.Most("ping p50, relative to an echo", p50[1]/p50[0], 1.3, "x")
 	return nil
 }
 
-// throughput compares the round trips a second of eight clients at once.
+// throughput compares the round trips per second of eight concurrent clients.
 func throughput(t *measure.Limits, sides [2]side) error {
 	var best [2]float64
 	for range rounds {
@@ -115,12 +115,12 @@ func throughput(t *measure.Limits, sides [2]side) error {
 			best[i] = max(best[i], clients*pings/time.Since(start).Seconds())
 		}
 	}
-	fmt.Printf("round trips a second, %d clients: echo %.0f, wire %.0f\n", clients, best[0], best[1])
-	t.Least("round trips a second, of a bare echo's", best[1]/best[0], 0.7, "x")
+	fmt.Printf("round trips per second, %d clients: echo %.0f, wire %.0f\n", clients, best[0], best[1])
+	t.Least("round trips per second, relative to an echo", best[1]/best[0], 0.7, "x")
 	return nil
 }
 
-// together runs f with all clients at once.
+// together runs f with all clients concurrently.
 func (s side) together(f func(*echoClient) error) error {
 	var g errgroup.Group
 	for range clients {
@@ -134,8 +134,8 @@ func (s side) together(f func(*echoClient) error) error {
 	return g.Wait()
 }
 
-// streaming compares the time in which 1,000 chunks arrive with that of one raw
-// write for each equal frame.
+// streaming compares the time of a stream of 1,000 chunks with the time of an equal
+// stream from the echo server, which makes one raw write per frame.
 func streaming(t *measure.Limits, sides [2]side) error {
 	var cs [2]*echoClient
 	for i, s := range sides {
@@ -151,7 +151,7 @@ func streaming(t *measure.Limits, sides [2]side) error {
 		return err
 	}
 	fmt.Printf("a stream of %d chunks: raw writes %v, wire %v\n", chunks, best[0], best[1])
-	t.Most("a stream, of one raw write per frame's", measure.Ratio(best[1], best[0]), 2, "x")
+	t.Most("a stream, relative to one raw write per frame", measure.Ratio(best[1], best[0]), 2, "x")
 	return nil
 }
 
@@ -163,8 +163,8 @@ type pinger interface {
 	close()
 }
 
-// dial connects the same bare client to either server, so that what differs is
-// the server.
+// dial connects a bare client to the server. The client is the same for both
+// servers.
 func (s side) dial() (*echoClient, error) {
 	c, err := net.Dial("unix", s.path)
 	if err != nil {
@@ -173,7 +173,7 @@ func (s side) dial() (*echoClient, error) {
 	return &echoClient{c: c, in: bufio.NewReaderSize(c, 16<<10), buf: make([]byte, 4<<10)}, nil
 }
 
-// dialWire connects with the connection that our clients have.
+// dialWire connects with package wire, as the daemon's clients do.
 func (s side) dialWire() (pinger, error) {
 	c, err := wire.Dial(context.Background(), wire.Addr{Network: "unix", Address: s.path})
 	return wireClient{c}, err
@@ -197,7 +197,7 @@ func (c wireClient) ping() error {
 	return nil
 }
 
-// echoClient sends and receives the same bytes, and does not look into them.
+// echoClient sends fixed bytes and reads frames without decoding them.
 type echoClient struct {
 	c   net.Conn
 	in  *bufio.Reader
@@ -228,20 +228,21 @@ func (c *echoClient) stream() error {
 	return nil
 }
 
-// readFrame reads a frame into buf, header and payload.
+// readFrame reads the header and the payload of a frame into buf.
 func readFrame(in *bufio.Reader, buf []byte) ([]byte, error) {
 	if _, err := io.ReadFull(in, buf[:4]); err != nil {
 		return nil, err
 	}
 	n := int(binary.BigEndian.Uint32(buf))
 	if n > len(buf)-4 {
-		return nil, fmt.Errorf("a frame of %d bytes", n)
+		return nil, fmt.Errorf("frame of %d bytes: too long", n)
 	}
 	_, err := io.ReadFull(in, buf[4:4+n])
 	return buf[:4+n], err
 }
 
-// startServer runs this program again, as a server, and waits until it listens.
+// startServer runs this program as a server in a child process and waits until it
+// listens.
 func startServer(name, path string) (stop func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -323,8 +324,8 @@ func handle(_ context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.S
 	_ = send(endMessage())
 }
 
-// echo sends back what it gets, and for a stream the frames of one, each with
-// a write.
+// echo returns each received frame. For a stream request it sends the frames of a
+// stream, each with one write.
 func echo(c net.Conn) {
 	defer c.Close()
 	in, buf := bufio.NewReaderSize(c, 4<<10), make([]byte, 4<<10)
@@ -351,7 +352,7 @@ func echo(c net.Conn) {
 func frameOf(m *pb.ServerMessage) []byte {
 	b, err := proto.MarshalOptions{}.MarshalAppend(make([]byte, 4), m)
 	if err != nil {
-		panic(err) // it is one of the two above
+		panic(err) // the two messages are valid
 	}
 	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
 	return b

@@ -15,11 +15,11 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// sessions measures package sessionlog against alternatives. With -large it also
-// makes a file of 1 GB and an index of a million messages.
+// sessions compares package sessionlog with alternatives. With -large it also
+// measures a file of 1 GB and an index of a million messages.
 func sessions(f *flag.FlagSet) func(*measure.Limits) error {
-	dir := f.String("dir", "", "write to this `directory`, with a real sync; default: a temporary directory")
-	large := f.Bool("large", false, "measure a file of 1 GB and a million messages, too")
+	dir := f.String("dir", "", "write to a new directory in this `directory`, which should be on a disk (default: the temporary directory)")
+	large := f.Bool("large", false, "also measure a file of 1 GB and a million messages")
 	return func(t *measure.Limits) error {
 		return inTemp(*dir, func(dir string) error {
 			for i, f := range []func(*measure.Limits, string, bool) error{appends, contexts, searches, lists} {
@@ -50,7 +50,7 @@ func session(dir string, o *sessionlog.Options) (*sessionlog.Dir, *sessionlog.Lo
 	return d, l, err
 }
 
-// lists has the command list 50,000 sessions.
+// lists measures crabmem sessions list with 50,000 sessions.
 func lists(t *measure.Limits, dir string, _ bool) error {
 	const n = 50_000
 	home := filepath.Join(dir, "home")
@@ -64,7 +64,7 @@ func lists(t *measure.Limits, dir string, _ bool) error {
 	best, err := measure.Fastest(5, func() error {
 		out, err := exec.Command(bin, "--home", home, "sessions", "list", "--json").Output()
 		if err == nil && len(out) < n*100 {
-			err = fmt.Errorf("a list of %d bytes", len(out))
+			err = fmt.Errorf("the list has only %d bytes", len(out))
 		}
 		return err
 	})
@@ -76,9 +76,9 @@ func lists(t *measure.Limits, dir string, _ bool) error {
 	return nil
 }
 
-// appends compares writing a message of 500 bytes with one file a message, as
-// the reference implementation came to do it, and a durable one with the system
-// calls it cannot do without.
+// appends measures the append of a message of 500 bytes. It compares an append
+// without a sync with one file per message, as in the reference implementation. It
+// compares a durable append with the necessary system calls.
 func appends(t *measure.Limits, dir string, _ bool) error {
 	m := sessionlog.Message{Role: "assistant", Content: strings.Repeat("a few words that say it ", 21)[:500]}
 	d, l, err := session(filepath.Join(dir, "sessions"), &sessionlog.Options{Sync: sessionlog.SyncNone})
@@ -92,10 +92,10 @@ func appends(t *measure.Limits, dir string, _ bool) error {
 	if err != nil {
 		return err
 	}
-	ours, theirs := measure.Percentile(took[0], 50), measure.Percentile(took[1], 50)
-	fmt.Printf("append p50 %v, p99 %v; a file by temporary name and rename p50 %v\n", ours, measure.Percentile(took[0], 99), theirs)
-	t.Most("append of 500 bytes, not synced, p50", measure.Micros(ours), 4, "µs")
-	t.Least("a file a message by rename, in appends", measure.Ratio(theirs, ours), 8, "x")
+	logged, renamed := measure.Percentile(took[0], 50), measure.Percentile(took[1], 50)
+	fmt.Printf("append p50 %v, p99 %v; temporary file and rename p50 %v\n", logged, measure.Percentile(took[0], 99), renamed)
+	t.Most("append of 500 bytes, not synced, p50", measure.Micros(logged), 4, "µs")
+	t.Least("one file per message, relative to append", measure.Ratio(renamed, logged), 8, "x")
 
 	d, l, err = session(filepath.Join(dir, "durable"), nil)
 	if err != nil {
@@ -105,8 +105,8 @@ func appends(t *measure.Limits, dir string, _ bool) error {
 	return inRawAppends(t, dir, "append", m.AppendLine(nil), func(int) error { return l.Append(m) })
 }
 
-// writeStep writes a message to a file of its own: a temporary file, and a
-// rename, without a sync.
+// writeStep writes a message to a separate file: a temporary file and a rename,
+// without a sync.
 func writeStep(name string, m *sessionlog.Message) error {
 	type step struct {
 		Role    string `json:"role"`

@@ -16,10 +16,11 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-const tail = 400 << 10 // bytes behind the last marker
+const tail = 400 << 10 // bytes after the last compaction marker
 
-// contexts compares resuming a long session with decoding it from the start,
-// and with resuming shorter and longer ones that have the same tail.
+// contexts measures the resume of long sessions. It compares one with decoding the
+// file from the start. It also compares sessions of different sizes with the same
+// tail.
 func contexts(t *measure.Limits, dir string, large bool) error {
 	sizes := []int64{1 << 20, 10 << 20, 100 << 20}
 	if large {
@@ -37,7 +38,7 @@ func contexts(t *measure.Limits, dir string, large bool) error {
 	}
 	for round := range 15 {
 		for k := range sessions {
-			i := (k + round) % len(sessions) // what the one before leaves in the caches is everybody's
+			i := (k + round) % len(sessions) // rotate the order, because the previous session affects the caches
 			s := sessions[i]
 			start := time.Now()
 			c, err := s.Context()
@@ -46,7 +47,7 @@ func contexts(t *measure.Limits, dir string, large bool) error {
 			}
 			best[i] = measure.Least(best[i], time.Since(start))
 			if c.Meta.Title != "a long session" || c.Meta.UptimeSecs != 60 || !c.Compacted || s.Size-c.Start > tail+(2<<10) {
-				return fmt.Errorf("%s resumes with %+v from %d", s.Path, c.Meta, c.Start)
+				return fmt.Errorf("%s: context has %+v and starts at %d", s.Path, c.Meta, c.Start)
 			}
 		}
 	}
@@ -59,14 +60,14 @@ func contexts(t *measure.Limits, dir string, large bool) error {
 	}
 	fmt.Printf("decoding 100 MB from the start: %v\n", forward[0])
 	t.Most("context of 100 MB with a tail of 400 kB", measure.Millis(best[2]), 10, "ms")
-	t.Least("decoding it all, in contexts", measure.Ratio(forward[0], best[2]), 60, "x")
+	t.Least("decoding the file, relative to context", measure.Ratio(forward[0], best[2]), 60, "x")
 	lo, hi := slices.Min(best), slices.Max(best)
 	t.Most(fmt.Sprintf("slowest over fastest, 1 MB to %d MB", sizes[len(sizes)-1]>>20), measure.Ratio(hi, lo), 1.5, "x")
 	return nil
 }
 
-// longSession makes a session of a size, with a title, run time and a marker
-// before the last 400 kB.
+// longSession writes a session of the given size, with a title, an uptime, and a
+// compaction marker before the last 400 kB.
 func longSession(dir string, size int64) (*sessionlog.Session, error) {
 	d, l, err := session(dir, &sessionlog.Options{Sync: sessionlog.SyncNone})
 	if err != nil {
@@ -118,8 +119,8 @@ func longSession(dir string, size int64) (*sessionlog.Session, error) {
 	return d.Read(id)
 }
 
-// decodeForward does what a reader without an end to start from does: decodes
-// every line and keeps those behind the last marker.
+// decodeForward decodes every line from the start and keeps the lines after the last
+// compaction marker.
 func decodeForward(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -151,7 +152,7 @@ func decodeForward(path string) error {
 		context = append(context, m)
 	}
 	if len(context) < 100 {
-		return fmt.Errorf("%s: %d messages behind the marker", path, len(context))
+		return fmt.Errorf("%s: only %d messages after the marker", path, len(context))
 	}
 	return nil
 }

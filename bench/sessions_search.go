@@ -15,7 +15,7 @@ import (
 	"crabmem/sessionlog/search"
 )
 
-// searches builds the index of a folder from its files, and searches it.
+// searches measures the build of an index of a session folder, and its searches.
 func searches(t *measure.Limits, dir string, large bool) error {
 	z := corpus.NewZipf(3)
 	queries := z.Queries(1000)
@@ -32,6 +32,8 @@ func searches(t *measure.Limits, dir string, large bool) error {
 	return searched(t, filepath.Join(dir, "million"), 1_000_000, "500-byte messages", z.Doc, queries, 10)
 }
 
+// searched measures an index of n messages. slower is the limit of p99 in ms if it
+// is above 1; otherwise the default limits apply.
 func searched(t *measure.Limits, dir string, n int, what string, doc func(int) string, queries []string, slower float64) error {
 	if err := writeSessions(dir, n/50, 50, doc, record.RoleUser, record.RoleAssistant); err != nil {
 		return err
@@ -65,10 +67,10 @@ func searched(t *measure.Limits, dir string, n int, what string, doc func(int) s
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	fmt.Printf("%s: rebuilt in %.0f ms of CPU and %.0f ms; %.0f bytes of memory a message\n", what, measure.Millis(cpu), measure.Millis(wall),
+	fmt.Printf("%s: rebuilt in %.0f ms of CPU and %.0f ms; %.0f bytes of memory per message\n", what, measure.Millis(cpu), measure.Millis(wall),
 		float64(after.HeapAlloc-before.HeapAlloc)/float64(n))
 	if x.Len() < n {
-		return fmt.Errorf("%d documents of %d messages", x.Len(), n)
+		return fmt.Errorf("the index has %d documents, want at least %d", x.Len(), n)
 	}
 	if slower == 1 {
 		t.Most(what+": rebuild, CPU", measure.Millis(cpu), 900, "ms")
@@ -99,7 +101,8 @@ func searched(t *measure.Limits, dir string, n int, what string, doc func(int) s
 	return x.Close()
 }
 
-// timed returns percentiles over the queries of the least time over passes.
+// timed returns percentiles over the queries. The time of a query is the least of
+// five passes.
 func timed(x *search.Index, queries []string, q search.Query) (p50, p99 time.Duration, err error) {
 	hits := 0
 	var best []time.Duration
@@ -123,7 +126,7 @@ func timed(x *search.Index, queries []string, q search.Query) (p50, p99 time.Dur
 	return measure.Percentile(best, 50), measure.Percentile(best, 99), nil
 }
 
-// inserted measures what an append costs more when an index is kept current.
+// inserted measures the additional time of an append to a session with an index.
 func inserted(t *measure.Limits, d *sessionlog.Dir, what string, doc func(int) string, n int) error {
 	l, err := d.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "late"})
 	if err != nil {
@@ -149,7 +152,8 @@ func inserted(t *measure.Limits, d *sessionlog.Dir, what string, doc func(int) s
 	return errors.Join(l.Close(), bare.Close(), os.RemoveAll(d.Path()+"-bare"))
 }
 
-// writeSessions writes sessions of so many messages, of which the roles repeat.
+// writeSessions writes files of sessions with the given number of messages. The roles
+// repeat.
 func writeSessions(dir string, sessions, messages int, doc func(int) string, roles ...string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

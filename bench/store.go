@@ -21,10 +21,10 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// store measures package crmem and the crabmem command against raw system calls.
+// store compares package crmem and the crabmem command with raw system calls.
 func store(f *flag.FlagSet) func(*measure.Limits) error {
-	n := f.Int("n", 100_000, "entries of the large store")
-	dir := f.String("dir", "", "write to this `directory`, with a real sync; default: a temporary directory")
+	n := f.Int("n", 100_000, "number of entries of the large store")
+	dir := f.String("dir", "", "write to a new directory in this `directory`, which should be on a disk (default: the temporary directory)")
 	return func(t *measure.Limits) error {
 		return inTemp(*dir, func(dir string) error {
 			path := filepath.Join(dir, "large.db")
@@ -63,7 +63,7 @@ func writeStore(path string, n int) (int, error) {
 
 func name(i int) string { return fmt.Sprintf("note-%06d", i) }
 
-// parse compares reading and checking a snapshot with reading it.
+// parse compares the reading and checking of a snapshot with only reading it.
 func parse(t *measure.Limits, path string, _ int) error {
 	reading := func(use func(b []byte) error) func() error {
 		return func() error {
@@ -96,14 +96,14 @@ func parse(t *measure.Limits, path string, _ int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("os.ReadFile %v, and checked %v, with names %v\n", best[0], best[1], best[2])
-	t.Most("read, decode, UTF-8, ascending ids, in os.ReadFile", measure.Ratio(best[1], best[0]), 2.2, "x")
-	t.Most("the same with the table of names", measure.Ratio(best[2], best[0]), 3.5, "x")
+	fmt.Printf("os.ReadFile %v, with checks %v, with checks and the table of names %v\n", best[0], best[1], best[2])
+	t.Most("read and check, relative to os.ReadFile", measure.Ratio(best[1], best[0]), 2.2, "x")
+	t.Most("read, check, and table of names, relative to os.ReadFile", measure.Ratio(best[2], best[0]), 3.5, "x")
 	return nil
 }
 
-// open measures the way from a closed file to the first answers, with each
-// analyzer: plain is what the limits are about, standard is the default.
+// open measures the time from a closed file to the first Get and the first search,
+// with each analyzer.
 func open(t *measure.Limits, path string, n int) error {
 	for _, a := range []analysis.Analyzer{analysis.Plain, analysis.Standard} {
 		var get, search, cpu time.Duration
@@ -135,8 +135,8 @@ func open(t *measure.Limits, path string, n int) error {
 	return nil
 }
 
-// durable compares acknowledged writes with the system calls they cannot do
-// without.
+// durable compares acknowledged writes with the necessary system calls. It also
+// compares the throughput of 64 writers with one writer.
 func durable(t *measure.Limits, path string, _ int) error {
 	dir := filepath.Dir(path)
 	s, err := crmem.Open(filepath.Join(dir, "durable.db"), nil)
@@ -156,7 +156,7 @@ func durable(t *measure.Limits, path string, _ int) error {
 		return err
 	}
 
-	// Alternating, and the best of each: the disk has other users.
+	// Alternate and take the best of each, because other processes use the disk.
 	var one, many float64
 	for range 5 {
 		a, err := writers(s, 1)
@@ -169,13 +169,13 @@ func durable(t *measure.Limits, path string, _ int) error {
 		}
 		one, many = max(one, a), max(many, b)
 	}
-	fmt.Printf("durable operations a second: %.0f of 1 writer, %.0f of 64\n", one, many)
-	t.Least("64 writers, in one writer", many/one, 12, "x")
+	fmt.Printf("durable operations per second: %.0f with 1 writer, %.0f with 64\n", one, many)
+	t.Least("throughput of 64 writers, relative to one writer", many/one, 12, "x")
 	return nil
 }
 
-// inRawAppends compares the median of a durable write with that of an append and
-// fdatasync of bytes to a file in dir.
+// inRawAppends compares the median time of a durable write with the median time of
+// an append and fdatasync of bytes to a file in dir.
 func inRawAppends(t *measure.Limits, dir, what string, bytes []byte, write func(i int) error) error {
 	raw, err := vfs.OS{}.OpenFile(filepath.Join(dir, "raw"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -191,13 +191,13 @@ func inRawAppends(t *measure.Limits, dir, what string, bytes []byte, write func(
 	if err != nil {
 		return err
 	}
-	theirs, ours := measure.Percentile(took[0], 50), measure.Percentile(took[1], 50)
-	fmt.Printf("durable %s p50 %v, raw append and fdatasync %v\n", what, ours, theirs)
-	t.Most("durable "+what+", in raw append and fdatasync", measure.Ratio(ours, theirs), 1.2, "x")
+	raws, writes := measure.Percentile(took[0], 50), measure.Percentile(took[1], 50)
+	fmt.Printf("durable %s p50 %v, raw append and fdatasync %v\n", what, writes, raws)
+	t.Most("durable "+what+", relative to append and fdatasync", measure.Ratio(writes, raws), 1.2, "x")
 	return nil
 }
 
-// writers returns how many durable operations a second n writers get done.
+// writers returns the number of durable operations per second of n writers.
 func writers(s *crmem.Store, n int) (float64, error) {
 	var wg sync.WaitGroup
 	var ops atomic.Int64
@@ -221,8 +221,8 @@ func writers(s *crmem.Store, n int) (float64, error) {
 	return float64(ops.Load()) / time.Since(start).Seconds(), nil
 }
 
-// command compares one `crabmem remember` on the large store with one that
-// only reads it.
+// command compares the process crabmem remember on the large store with crabmem show,
+// which only reads.
 func command(t *measure.Limits, path string, n int) error {
 	bin := filepath.Join(filepath.Dir(path), "crabmem")
 	build := exec.Command("go", "build", "-o", bin, "crabmem/cmd/crabmem")
@@ -239,7 +239,7 @@ func command(t *measure.Limits, path string, n int) error {
 			return nil
 		}
 	}
-	// The first write makes the log; what is measured is the next ones.
+	// The first write creates the log, so it is not measured.
 	if err := crabmem("remember", "one-shot", "warm")(); err != nil {
 		return err
 	}
@@ -251,12 +251,12 @@ func command(t *measure.Limits, path string, n int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("whole process: show %v, remember %v, version %v\n", best[0], best[1], best[2])
-	t.Most("crabmem remember, beyond the read", float64((best[1]-best[0]).Microseconds())/1000, 3, "ms")
+	fmt.Printf("complete process: show %v, remember %v, version %v\n", best[0], best[1], best[2])
+	t.Most("crabmem remember, above crabmem show", float64((best[1]-best[0]).Microseconds())/1000, 3, "ms")
 	return nil
 }
 
-// bareProgram is the least that a Go program with output takes.
+// bareProgram is a minimal Go program with output.
 const bareProgram = `package main
 
 import "fmt"
@@ -264,8 +264,8 @@ import "fmt"
 func main() { fmt.Println("crabmem") }
 `
 
-// startUp measures the release binary: its size, and the CPU time of crabmem
-// version next to that of bareProgram, the least of 100 alternating runs each.
+// startUp measures the size of the release binary and the CPU time of crabmem
+// version. It compares that with bareProgram, the least of 100 alternating runs each.
 func startUp(t *measure.Limits, path string, _ int) error {
 	dir := filepath.Dir(path)
 	source := filepath.Join(dir, "bare.go")
@@ -299,12 +299,12 @@ func startUp(t *measure.Limits, path string, _ int) error {
 	fmt.Printf("CPU of a process: version %v, a bare Go program %v\n", version, base)
 	t.Most("release binary", float64(fi.Size())/1e6, 36, "MB")
 	t.Most("crabmem version, CPU", float64(version.Microseconds())/1000, 4, "ms")
-	t.Most("crabmem version, CPU, in a bare Go program", measure.Ratio(version, base), 4, "x")
+	t.Most("crabmem version, CPU, relative to a bare Go program", measure.Ratio(version, base), 4, "x")
 	return nil
 }
 
-// buildRelease builds a program as a release does. It returns the path of a
-// copy: what a linker has mapped and written starts more slowly.
+// buildRelease builds a program with the options of a release. It returns the path of
+// a copy, because a file that the linker mapped and wrote starts more slowly.
 func buildRelease(out, pkg string) (string, error) {
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, pkg)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -14,10 +14,10 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// names measures what the comparison of names costs a group commit: CPU time of
-// the same commits with the machine's answers to Lstat and with stored ones,
-// 100 passes of each in turn, the least of each. Nothing is synced, so that only
-// CPU time is left.
+// names measures the cost of the check of file names in a group commit. It compares
+// the CPU time of commits with real Lstat calls and with stored results. It runs 100
+// passes of each in turn and takes the least. The file system does not sync, so that
+// commits only use CPU time.
 func names(t *measure.Limits, path string, _ int) error {
 	fsys := &knownFS{infos: map[string]fs.FileInfo{}}
 	s, err := crmem.Open(filepath.Join(filepath.Dir(path), "names.db"), &crmem.Options{FS: fsys, LogLimit: 1 << 40, CheckpointOnClose: checkpoint.Never})
@@ -54,13 +54,13 @@ func names(t *measure.Limits, path string, _ int) error {
 	return nil
 }
 
-// knownFS is the machine's file system, except that it syncs nothing and, if
-// known is set, answers Lstat from what it saw before.
+// knownFS is the real file system without syncs of the log. If known is set, Lstat
+// returns the stored result of an earlier call.
 type knownFS struct {
 	vfs.OS
 	known bool
 	infos map[string]fs.FileInfo
-	end   atomic.Int64 // of the log
+	end   atomic.Int64 // size of the log
 }
 
 func (f *knownFS) Lstat(name string) (fs.FileInfo, error) {
@@ -121,7 +121,7 @@ func (f *unsyncedFile) Write(p []byte) (int, error) {
 
 func (*unsyncedFile) Datasync() error { return nil }
 
-// knownInfo names its file, so that vfs.SameFile compares it with any other.
+// knownInfo contains the identity of the file, so that vfs.SameFile can compare it.
 type knownInfo struct {
 	fs.FileInfo
 	size int64

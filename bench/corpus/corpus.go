@@ -1,6 +1,6 @@
-// Package corpus makes the texts that benchmarks and tests are measured on.
-// Everything is a function of a seed and a document's number, so any part of a
-// corpus can be made again, from any goroutine.
+// Package corpus generates the texts of benchmarks and tests. A text depends only
+// on the seed and the number of the document, so any goroutine can generate any part
+// of a corpus.
 package corpus
 
 import (
@@ -13,9 +13,9 @@ import (
 const (
 	vocabulary = 200_000 // distinct words
 	exponent   = 1.07    // a word's frequency is rank^-exponent
-	meanLen    = 79.5    // words a document, log-normal
-	sigma      = 0.6     // of the logarithm of the length
-	stopRanks  = 50      // so many most frequent words never occur in a query
+	meanLen    = 79.5    // mean words per document, log-normal
+	sigma      = 0.6     // standard deviation of the logarithm of the length
+	stopRanks  = 50      // number of most frequent words that queries exclude
 )
 
 // Zipf is a corpus of artificial words with the frequency distribution of a
@@ -23,13 +23,13 @@ const (
 type Zipf struct {
 	seed  uint64
 	words []string
-	// Walker's alias method: draw a slot; keep it with probability keep, else
-	// use its alias.
+	// Tables of Walker's alias method. It draws a slot, and keeps it with probability
+	// keep. Otherwise it uses the slot's alias.
 	keep  []float64
 	alias []int32
 }
 
-// NewZipf returns the corpus of a seed.
+// NewZipf returns the corpus for a seed.
 func NewZipf(seed uint64) *Zipf {
 	z := &Zipf{seed: seed, words: words(seed)}
 	weights := make([]float64, vocabulary)
@@ -40,7 +40,7 @@ func NewZipf(seed uint64) *Zipf {
 	return z
 }
 
-// words returns distinct lower-case words; frequent words are shorter.
+// words returns distinct lower-case words, by rank. Frequent words are shorter.
 func words(seed uint64) []string {
 	r := rand.New(rand.NewPCG(seed, 1))
 	const letters = "eeeeetttaaaooiiinnsssrrhhlddcumfpgwybvkxjqz"
@@ -53,8 +53,8 @@ func words(seed uint64) []string {
 		for i := range b {
 			b[i] = letters[r.IntN(len(letters))]
 		}
-		// Two consonants first, so that, with one exception, no word is a stop
-		// word of the plain analyzer.
+		// Short words start with two consonants. So only "from" can be a stop word of
+		// the plain analyzer.
 		if n <= 4 {
 			b[0] = "bcdfghjklmnpqrstvwxz"[r.IntN(20)]
 			b[1] = "bcdfgjklmnpqrstvwxz"[r.IntN(19)]
@@ -99,7 +99,7 @@ func aliasTable(weights []float64) (keep []float64, alias []int32) {
 	return keep, alias
 }
 
-// rank draws a word's rank.
+// rank draws the rank of a word.
 func (z *Zipf) rank(r *rand.Rand) int {
 	i := r.IntN(vocabulary)
 	if r.Float64() < z.keep[i] {
@@ -151,10 +151,10 @@ func (z *Zipf) Queries(n int) []string {
 	return queries
 }
 
-// SyntheticQuery is the query of the synthetic corpus, top 5.
+// SyntheticQuery is the query for the synthetic corpus.
 const SyntheticQuery = "agent memory recall session"
 
-// syntheticWords are the 109 words of the synthetic corpus.
+// syntheticWords contains the 109 words of the synthetic corpus.
 var syntheticWords = strings.Fields(`
 agent memory recall session archive alias anchor answer backlog backup balance
 beacon binary branch bridge bucket buffer builder cabinet caller carrier channel
@@ -168,9 +168,9 @@ prompt query queue ranking reader record rudder runtime schema shelf signal
 socket stream summary syntax tablet ticket timer token vector writer zephyr
 `)
 
-// Synthetic returns document i of the synthetic corpus: 20 to 34 words that
-// walk the vocabulary in a fixed stride, so that documents fall into a few
-// hundred shapes and most scores are shared by many.
+// Synthetic returns document i of the synthetic corpus. It takes 20 to 34 words from
+// the vocabulary in a fixed stride. There are only a few hundred different documents,
+// so many documents have equal scores.
 func Synthetic(i int) string {
 	n := 20 + 7*i%21
 	var b strings.Builder

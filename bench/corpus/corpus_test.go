@@ -19,19 +19,19 @@ func TestZipfShape(t *testing.T) {
 		}
 	}
 	if mean := float64(words) / float64(len(docs)); math.Abs(mean-meanLen) > 1 {
-		t.Errorf("%.1f words a document, want about %v", mean, meanLen)
+		t.Errorf("%.1f words per document, want about %v", mean, meanLen)
 	}
 	if mean := float64(bytes) / float64(len(docs)); mean < 480 || mean > 550 {
-		t.Errorf("%.0f bytes a document, want about 505", mean)
+		t.Errorf("%.0f bytes per document, want about 505", mean)
 	}
 	for _, rank := range []int{0, 9, 99} {
 		got := float64(counts[z.words[rank]]) / float64(counts[z.words[0]])
 		if want := math.Pow(float64(rank+1), -exponent); math.Abs(got/want-1) > 0.1 {
-			t.Errorf("rank %d is %.4f as frequent as the first, want %.4f", rank+1, got, want)
+			t.Errorf("rank %d has %.4f of the frequency of rank 1, want %.4f", rank+1, got, want)
 		}
 	}
 	if z.Doc(7) != docs[7] || NewZipf(2).Doc(7) == docs[7] {
-		t.Error("a document is not a function of seed and number")
+		t.Error("Doc does not depend only on seed and number")
 	}
 }
 
@@ -50,7 +50,7 @@ func TestQueries(t *testing.T) {
 		terms += len(f)
 		for _, w := range f {
 			if frequent[w] {
-				t.Errorf("query %q has a stop word", q)
+				t.Errorf("query %q contains one of the most frequent words", q)
 			}
 		}
 	}

@@ -1,7 +1,7 @@
-// Package gate contains the limits that depend on the load of the machine:
-// times, peaks of memory, and counts of lucky schedules. A test that misses
-// such a limit logs a line. CRABMEM_GATE=1 makes the miss an error; .ci/full
-// sets it on a machine with no other load.
+// Package gate checks limits that depend on the load of the machine, such as times,
+// peak memory, and counts that depend on scheduling. A test that misses such a limit
+// logs a line. With CRABMEM_GATE=1 it fails. Set that only on a machine without
+// other load, as .ci/full does.
 package gate
 
 import (
@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Hang is how long a test waits for another process or goroutine before it
-// reports a hang. A loaded machine does not reach it.
+// Hang is the timeout after which a test reports that another process or goroutine
+// hangs. It is long enough for a loaded machine.
 const Hang = 5 * time.Minute
 
 // Enforced reports whether a missed limit is an error.
 func Enforced() bool { return os.Getenv("CRABMEM_GATE") != "" }
 
-// Time compares the time since began with a limit.
+// Time reports a miss if the time since began exceeds limit.
 func Time(t testing.TB, what string, began time.Time, limit time.Duration) {
 	t.Helper()
 	if took := time.Since(began); took > limit {
@@ -25,7 +25,7 @@ func Time(t testing.TB, what string, began time.Time, limit time.Duration) {
 	}
 }
 
-// Most compares a figure with its greatest allowed value.
+// Most reports a miss if got exceeds limit.
 func Most(t testing.TB, what string, got, limit int64) {
 	t.Helper()
 	if got > limit {

@@ -7,7 +7,7 @@ import (
 	"crabmem/bench/gate"
 )
 
-// failures counts errors in place of failing.
+// failures counts the calls of Errorf and does not fail the test.
 type failures struct {
 	testing.TB
 	errors int

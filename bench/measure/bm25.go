@@ -12,14 +12,14 @@ import (
 	"crabmem/bm25/analysis"
 )
 
-// Index is bm25.Index as an Engine. With the standard analyzer the best matches
-// are read.
+// Index implements Engine with bm25.Index. With the standard analyzer it passes the
+// texts of documents for the re-rank.
 type Index struct {
 	*bm25.Index
 	name  string
 	texts func(id uint64) []string
 	docs  []string
-	late  map[uint64]string
+	late  map[uint64]string // texts of documents after Build; nil with the plain analyzer
 }
 
 // NewIndex returns an empty index with the plain analyzer.
@@ -67,8 +67,8 @@ func (x *Index) Remove(id int, _ string) error {
 
 func (x *Index) Close() error { return nil }
 
-// Check compares the index's best k of every query with a float64 computation
-// of the formula over plain lists, to the bit.
+// Check compares the best k hits of every query with a float64 brute force. It
+// returns an error if a hit or a bit of a score differs.
 func Check(x *bm25.Index, docs, queries []string, k int) error {
 	type posting struct{ doc, tf int }
 	lists := map[string][]posting{}
@@ -113,7 +113,7 @@ func Check(x *bm25.Index, docs, queries []string, k int) error {
 		})
 		want = want[:min(k, len(want))]
 		if got := x.Search(bm25.Query{Text: q, Limit: k}).Hits; !slices.Equal(got, want) {
-			return fmt.Errorf("query %q: index says %v, brute force %v", q, got, want)
+			return fmt.Errorf("query %q: index returns %v, brute force %v", q, got, want)
 		}
 	}
 	return nil

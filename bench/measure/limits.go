@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Limits prints figures with their limits, and collects the figures that miss
-// their limit.
+// Limits prints figures with their limits. It collects the figures that miss their
+// limit.
 type Limits struct{ missed []string }
 
-// Most prints a figure that must not be greater than its limit.
+// Most prints a figure that must not exceed limit.
 func (l *Limits) Most(what string, got, limit float64, unit string) {
 	l.row(what, got, "at most", limit, unit, got <= limit)
 }
 
-// Least prints a figure that must not be less than its limit.
+// Least prints a figure that must not be less than limit.
 func (l *Limits) Least(what string, got, limit float64, unit string) {
 	l.row(what, got, "at least", limit, unit, got >= limit)
 }
@@ -31,20 +31,21 @@ func (l *Limits) row(what string, got float64, word string, limit float64, unit 
 	fmt.Printf("%-56s %8.2f%-3s %s %.2f  %s\n", what, got, unit, word, limit, verdict)
 }
 
-// Verdict lists the misses. With gate a miss is an error.
+// Verdict prints the misses to standard error. If gate is set, it returns an error
+// for a miss.
 func (l *Limits) Verdict(gate bool) error {
 	if len(l.missed) == 0 {
 		return nil
 	}
 	fmt.Fprintf(os.Stderr, "missed:\n  %s\n", strings.Join(l.missed, "\n  "))
 	if gate {
-		return fmt.Errorf("%d figures missed", len(l.missed))
+		return fmt.Errorf("%d figures missed their limits", len(l.missed))
 	}
 	return nil
 }
 
-// Turns runs the functions in turn: n times, each of them per times in a row. It
-// returns the duration of each call, by function.
+// Turns runs the functions in n turns. In a turn it calls each function per times in
+// a row. It returns the durations of the calls by function.
 func Turns(n, per int, fs ...func(i int) error) ([][]time.Duration, error) {
 	took := make([][]time.Duration, len(fs))
 	for round := range n {
@@ -61,7 +62,7 @@ func Turns(n, per int, fs ...func(i int) error) ([][]time.Duration, error) {
 	return took, nil
 }
 
-// Fastest runs the functions in turn and returns the shortest time of each.
+// Fastest calls each function once per pass and returns the shortest time of each.
 func Fastest(passes int, fs ...func() error) ([]time.Duration, error) {
 	calls := make([]func(int) error, len(fs))
 	for i, f := range fs {
@@ -75,7 +76,7 @@ func Fastest(passes int, fs ...func() error) ([]time.Duration, error) {
 	return best, err
 }
 
-// Least returns the lesser of two times. A best of 0 is unset.
+// Least returns the lesser of two times, or d if best is 0.
 func Least(best, d time.Duration) time.Duration {
 	if best == 0 {
 		return d
@@ -83,7 +84,8 @@ func Least(best, d time.Duration) time.Duration {
 	return min(best, d)
 }
 
-// LeastOf returns the lesser times of two lists. A best of nil is unset.
+// LeastOf returns the element-wise minimum of two lists, or took if best is nil. It
+// changes took.
 func LeastOf(best, took []time.Duration) []time.Duration {
 	for i, d := range best {
 		took[i] = min(took[i], d)
@@ -91,14 +93,17 @@ func LeastOf(best, took []time.Duration) []time.Duration {
 	return took
 }
 
-// Percentile sorts durations and returns the p-th percentile.
+// Percentile sorts took and returns the p-th percentile.
 func Percentile(took []time.Duration, p int) time.Duration {
 	slices.Sort(took)
 	return took[min(len(took)*p/100, len(took)-1)]
 }
 
+// Ratio returns a divided by b.
 func Ratio(a, b time.Duration) float64 { return float64(a) / float64(b) }
 
+// Micros returns a duration in microseconds.
 func Micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
+// Millis returns a duration in milliseconds.
 func Millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }

@@ -1,8 +1,8 @@
-// Package measure times search engines on one corpus in one run.
+// Package measure measures several search engines on one corpus in one run.
 //
-// The machine may be shared, so a query's time is the least over several
-// passes, and percentiles are over the queries. Building is measured in CPU
-// seconds of the process, single changes by their median.
+// The machine may be shared, so the time of a query is the least of several passes.
+// Percentiles are over the queries. The time of a build is the CPU time of the
+// process. The time of a change is the median of single changes.
 package measure
 
 import (
@@ -18,14 +18,14 @@ import (
 	"crabmem/crmem/recalleval"
 )
 
-// Engine is a search engine in memory. Documents are numbered from 0 and
-// analyzed by white space.
+// Engine is an in-memory search engine. Documents have numbers from 0. White space
+// separates their words.
 type Engine interface {
 	Name() string
 	Build(docs []string) error
-	// Search returns how many of the best k it found.
+	// Search returns the number of hits, at most k.
 	Search(query string, k int) (int, error)
-	Put(id int, doc string) error // adds, or replaces a document
+	Put(id int, doc string) error // adds or replaces a document
 	Remove(id int, doc string) error
 	Close() error
 }
@@ -36,7 +36,7 @@ type Times struct {
 	Docs       int
 	BuildCPU   time.Duration
 	BuildWall  time.Duration
-	HeapPerDoc float64 // bytes of live heap by the build; 0 when not on the Go heap
+	HeapPerDoc float64 // growth of the Go heap by the build, in bytes per document
 	SearchP50  time.Duration
 	SearchP99  time.Duration
 	Insert     time.Duration
@@ -48,21 +48,21 @@ type Times struct {
 // Run configures a measurement.
 type Run struct {
 	Docs      []string
-	Extra     []string // documents to insert, update to and remove
+	Extra     []string // documents for inserts, updates, and removals
 	Queries   []string
 	K         int
-	Passes    map[string]int // by engine; 5 when absent
+	Passes    map[string]int // passes by engine; the default is 5
 	Synthetic []string
 	SynQuery  string
-	Changes   map[string]int // by engine, single changes of each kind; len(Extra) when absent
+	Changes   map[string]int // changes of each kind by engine; the default is len(Extra)
 	Log       func(format string, args ...any)
 }
 
-// ZipfFlags defines the flags of a Zipf corpus. The returned function makes the
-// run of the parsed flags, and prints the size of the corpus.
+// ZipfFlags defines the flags of a Zipf corpus. After the flags are parsed, the
+// returned function returns the run and the corpus and prints the corpus size.
 func ZipfFlags(f *flag.FlagSet) func() (Run, *corpus.Zipf) {
-	n := f.Int("n", 100_000, "documents")
-	queries := f.Int("queries", 1000, "queries")
+	n := f.Int("n", 100_000, "number of documents")
+	queries := f.Int("queries", 1000, "number of queries")
 	seed := f.Uint64("seed", 1, "seed of the corpus")
 	verbose := f.Bool("v", false, "print progress")
 	return func() (Run, *corpus.Zipf) {
@@ -84,7 +84,7 @@ func ZipfFlags(f *flag.FlagSet) func() (Run, *corpus.Zipf) {
 	}
 }
 
-// Do measures all engines. open makes a new engine.
+// Do measures all engines. The functions in open return new engines.
 func (r Run) Do(open []func() (Engine, error)) ([]Times, error) {
 	times := make([]Times, len(open))
 	engines := make([]Engine, len(open))
@@ -118,8 +118,8 @@ func (r Run) Do(open []func() (Engine, error)) ([]Times, error) {
 	return times, r.synthetic(open, times)
 }
 
-// search runs the passes of all engines in turn. The time of a query is the least
-// of its passes.
+// search runs the passes of all engines in turn. The time of a query is the least of
+// the passes.
 func (r Run) search(engines []Engine, times []Times) error {
 	best := make([][]time.Duration, len(engines))
 	for pass, ran := 0, true; ran; pass++ {
@@ -147,7 +147,7 @@ func (r Run) search(engines []Engine, times []Times) error {
 	return nil
 }
 
-// change inserts, updates and removes single documents in the built index.
+// change measures single inserts, updates, and removals in the built index.
 func (r Run) change(e Engine, t *Times) error {
 	n := len(r.Extra)
 	if c, ok := r.Changes[t.Engine]; ok {
@@ -177,6 +177,7 @@ func (r Run) change(e Engine, t *Times) error {
 	return nil
 }
 
+// synthetic measures a search in the synthetic corpus.
 func (r Run) synthetic(open []func() (Engine, error), times []Times) error {
 	for i, f := range open {
 		e, err := f()
@@ -195,14 +196,14 @@ func (r Run) synthetic(open []func() (Engine, error), times []Times) error {
 			return err
 		}
 		times[i].Synthetic = best[0]
-		r.Log("%s: synthetic corpus done", e.Name())
+		r.Log("%s: measured the synthetic corpus", e.Name())
 	}
 	return nil
 }
 
 func heap() float64 { return float64(recalleval.HeapBytes()) }
 
-// Resident returns the memory of a process without its files.
+// Resident returns the resident memory of a process without mapped files, in bytes.
 func Resident(pid int) (uint64, error) {
 	name := fmt.Sprintf("/proc/%d/status", pid)
 	b, err := os.ReadFile(name)

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Gate is the least ratio of a peer's figure to crabmem's.
+// Gate is the minimum ratio of a peer's figure to the figure of the first engine.
 type Gate struct {
 	What  string
 	Of    func(Times) time.Duration
-	Least float64 // 0: shown, not required
+	Least float64 // minimum ratio; 0 means no minimum
 }
 
-// Figures that engines are compared by.
+// Figures for the comparison of engines.
 var (
 	SearchP50 = func(t Times) time.Duration { return t.SearchP50 }
 	SearchP99 = func(t Times) time.Duration { return t.SearchP99 }
@@ -25,8 +25,8 @@ var (
 	Remove    = func(t Times) time.Duration { return t.Remove }
 )
 
-// Compare writes the figures of all engines and, for each peer, its ratio to the
-// first engine. It collects the ratios that miss their gate.
+// Compare writes the figures of all engines, and the ratio of each peer to the first
+// engine. It collects the ratios that miss their gate.
 func (l *Limits) Compare(w io.Writer, times []Times, gates map[string][]Gate) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(tw, "engine\tbuild CPU\tbuild wall\theap/doc\tsearch p50\tsearch p99\tsynthetic\tinsert\tupdate\tremove\t\n")

@@ -16,8 +16,8 @@ type crabmem struct {
 	best  []time.Duration
 }
 
-// buildCrabmem builds the index. It returns an error if a result list differs
-// from a brute force over words between blanks.
+// buildCrabmem builds the index. It returns an error if a result list differs from a
+// brute force over the words of the texts.
 func buildCrabmem(r measure.Run) (*crabmem, error) {
 	e, err := measure.NewIndex()
 	if err != nil {
@@ -53,10 +53,10 @@ func (x *crabmem) result() result {
 	return result{name: "crabmem", Version: "this", Build: x.build, Best: x.best, overlap: 1}
 }
 
-// overlap returns the mean share of hits that score in crabmem as high as one of
-// the best K. It returns an error below leastOverlap.
+// overlap returns the mean share of hits whose score in crabmem is at least the score
+// of the K-th hit. It returns an error if the share is less than leastOverlap.
 func (x *crabmem) overlap(r measure.Run, hits [][]uint64) (float64, error) {
-	const equal = 1e-6 // scores that differ by less are a tie
+	const equal = 1e-6 // maximum difference of equal scores
 	sum, queries := 0.0, 0
 	for i, q := range r.Queries {
 		want := x.top(q, 10*r.K)

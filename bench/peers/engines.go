@@ -18,16 +18,16 @@ var enginesPy string
 //go:embed Lucene.java
 var luceneJava string
 
-// errMissing reports that the programs of an engine are not installed.
+// errMissing means that the programs of an engine are not installed.
 var errMissing = errors.New("not installed")
 
-// engine is a search engine measured by another program.
+// engine is a search engine that another program measures.
 type engine struct {
 	name    string
 	install string
 	// command returns the program and its first arguments, or errMissing.
 	command func(dir string) ([]string, error)
-	least   float64 // the least ratio of search times to crabmem's
+	least   float64 // minimum ratio of search times to the search times of crabmem
 }
 
 var engines = []engine{
@@ -64,8 +64,8 @@ func (e engine) measure(dir string, passes int) (result, error) {
 // missingModule is the exit code of engines.py if the module is not installed.
 const missingModule = 3
 
-// python returns the command of an engine in engines.py. Debian installs modules
-// only for its own interpreter, which need not be the first in PATH.
+// python returns the command of an engine in engines.py. Debian installs modules only
+// for /usr/bin/python3, which need not be the first in PATH.
 func python(name string) func(string) ([]string, error) {
 	return func(dir string) ([]string, error) {
 		for _, p := range []string{"python3", "/usr/bin/python3"} {
@@ -85,8 +85,9 @@ func python(name string) func(string) ([]string, error) {
 
 const luceneVersion = "9.12.3"
 
-// lucene returns the command of Lucene.java. The library is the file in LUCENE_JAR
-// or, if that is unset, in Maven's local repository. A JDK runs the source.
+// lucene returns the command of Lucene.java. LUCENE_JAR contains the path of the
+// library. If it is unset, lucene looks in Maven's local repository. A JDK runs the
+// source.
 func lucene(dir string) ([]string, error) {
 	jar := os.Getenv("LUCENE_JAR")
 	if jar == "" {

@@ -1,10 +1,11 @@
 """Measures a search engine: engines.py ENGINE [DOCS QUERIES PASSES DIR]
 
-DOCS and QUERIES have one text a line, of words separated by blanks. DIR is not
-used. The output is a JSON object: version, build (CPU ns of the process), and
-for each query best (least CPU ns of the passes, with the binding) and hits (line
-numbers of the best 10). With ENGINE alone, the exit code is 3 if the module is
-missing. Engines work in memory, with one segment and, if possible, no positions.
+DOCS and QUERIES contain one text per line. Spaces separate the words. DIR is not
+used. The output is a JSON object. It contains the version, build (CPU ns of the
+process), best (for each query, the least CPU ns of the passes, with the binding),
+and hits (for each query, the line numbers of the best 10). With only ENGINE, the
+exit code is 3 if the module is missing. Engines work in memory, with one segment
+and, if possible, without positions.
 """
 
 import json

@@ -3,22 +3,24 @@
 //
 //	go run ./bench/peers [-n 100000] [-gate] [-require]
 //
-// bench index measures package bm25 against bleve. The engines measured here are
-// optional programs. If one is missing, the run prints SKIPPED and how to install
-// it; with -require that is an error:
+// bench index compares package bm25 with bleve. The engines of peers are optional
+// programs. If one is missing, peers prints SKIPPED and the install command. With
+// -require a missing engine is an error:
 //
 //	SQLite FTS5 in C   pip install apsw
 //	tantivy            pip install tantivy
 //	Xapian             apt-get install python3-xapian
 //	Lucene             a JDK, and mvn dependency:get -Dartifact=org.apache.lucene:lucene-core:9.12.3
 //
-// The words of the corpus are terms of the plain analyzer, separated by blanks, so
-// all engines index the same terms. A query is an OR of distinct terms; BM25 has
-// k1 = 1.2 and b = 0.75. The least of several passes is the time of a query: CPU
-// time in the other engines, with their Python binding and the results, and wall
-// time in crabmem, whose passes are spread over the run. The time of a query
-// without a match shows what a binding costs; it is not subtracted. Building is
-// CPU time of the process.
+// The words of the corpus are terms of the plain analyzer, separated by spaces. So all
+// engines index the same terms. A query is an OR of distinct terms. BM25 uses
+// k1 = 1.2 and b = 0.75.
+//
+// The time of a query is the least of several passes. For the other engines it is CPU
+// time, including the Python binding and the results. For crabmem it is wall time,
+// with passes before and after each engine. The time of a query without a match shows
+// the cost of a binding. Peers does not subtract it. The time of a build is the CPU
+// time of the process.
 package main
 
 import (
@@ -34,18 +36,18 @@ import (
 	"crabmem/bench/measure"
 )
 
-// leastOverlap is the least share of hits in common with crabmem. Below it an
-// engine does not run the same queries.
+// leastOverlap is the minimum share of hits in common with crabmem. An engine with a
+// smaller share does not run the same queries.
 const leastOverlap = 0.9
 
-// emptyQueries is how many queries without a match follow the queries.
+// emptyQueries is the number of queries without a match at the end of the queries.
 const emptyQueries = 20
 
 func main() {
 	gate := flag.Bool("gate", false, "exit with 1 if a ratio misses its limit")
 	p := peers{engines: engines}
 	flag.BoolVar(&p.require, "require", false, "exit with 1 if an engine is missing")
-	flag.IntVar(&p.passes, "passes", 10, "`passes` over the queries")
+	flag.IntVar(&p.passes, "passes", 10, "make this many `passes` over the queries")
 	zipf := measure.ZipfFlags(flag.CommandLine)
 	flag.Parse()
 	r, _ := zipf()
@@ -60,15 +62,14 @@ func main() {
 	}
 }
 
-// peers is a run with optional engines.
+// peers configures a run with optional engines.
 type peers struct {
 	engines []engine
 	passes  int
 	require bool // a missing engine is an error
 }
 
-// run measures all engines and prints the table, the gates and the missing
-// engines.
+// run measures all engines. It prints the table, the gates, and the missing engines.
 func (p peers) run(l *measure.Limits, r measure.Run) error {
 	for i, q := range r.Queries {
 		r.Queries[i] = distinct(q)
@@ -120,7 +121,7 @@ func (p peers) run(l *measure.Limits, r measure.Run) error {
 	return nil
 }
 
-// writeFiles writes the corpus, the queries and the programs to dir.
+// writeFiles writes the corpus, the queries, and the programs to dir.
 func writeFiles(dir string, r measure.Run) error {
 	for name, content := range map[string]string{
 		"docs":        strings.Join(r.Docs, "\n") + "\n",
@@ -135,7 +136,7 @@ func writeFiles(dir string, r measure.Run) error {
 	return nil
 }
 
-// distinct returns the words of a query, each once.
+// distinct returns the distinct words of a query, in order.
 func distinct(query string) string {
 	var words []string
 	seen := map[string]bool{}
@@ -148,17 +149,17 @@ func distinct(query string) string {
 	return strings.Join(words, " ")
 }
 
-// result is the figures of one engine.
+// result contains the figures of one engine.
 type result struct {
 	name, Version string
 	Build         time.Duration
-	Best          []time.Duration // by query
-	Hits          [][]uint64      // by query, the best first
+	Best          []time.Duration // least time by query
+	Hits          [][]uint64      // IDs by query, the best first
 	overlap       float64
-	least         float64 // the least ratio of search times to crabmem's
+	least         float64 // minimum ratio of search times to the search times of crabmem
 }
 
-// table prints all engines, crabmem first, and the gates of the others.
+// table prints the figures of all engines, crabmem first, and the gates of the others.
 func table(l *measure.Limits, results []result) {
 	tw := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "engine\tversion\tsearch p50\tratio\tsearch p99\tratio\tempty query\tbuild CPU\tratio\toverlap@10\t")

@@ -65,8 +65,8 @@ type workload struct {
 	// write runs the operations. It passes the start and the acknowledgement of each
 	// operation to mark.
 	write func(r run, fsys vfs.FS, dir string, mark func([]byte) error) error
-	// judge returns a checker that compares a disk with the acknowledgements.
-	judge func(r run) func(dir string, marks []byte) error
+	// checker returns a checker that compares a disk with the acknowledgements.
+	checker func(r run) func(dir string, marks []byte) error
 	// resumes reports that write can continue on a crash state.
 	resumes bool
 }

@@ -15,7 +15,7 @@ import (
 	"crabmem/fuzz/kill/history"
 )
 
-// plain repeatedly replaces one file, without a store. It proves that powercut
+// plain replaces one file repeatedly and uses no store. It shows that powercut
 // detects a missing sync.
 var plain = workload{
 	write: func(r run, fsys vfs.FS, dir string, mark func([]byte) error) error {
@@ -36,7 +36,7 @@ var plain = workload{
 		}
 		return nil
 	},
-	judge: func(run) func(string, []byte) error {
+	checker: func(run) func(string, []byte) error {
 		return func(dir string, marks []byte) error {
 			p := history.NewProgress(1)
 			if err := p.Read(bytes.NewReader(marks)); err != nil {

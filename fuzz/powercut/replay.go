@@ -49,7 +49,7 @@ func replay(r run, from startState, events []event, dir string, keep int) (resul
 	}
 	states := crashes(from.image, epochs, r.states, r.mustFail, r.rng())
 	res := result{events: len(events), states: len(states)}
-	judge := workloads[r.workload].judge(r)
+	check := workloads[r.workload].checker(r)
 
 	type job struct {
 		c  crash
@@ -72,7 +72,7 @@ func replay(r run, from startState, events []event, dir string, keep int) (resul
 					fmt.Fprintf(os.Stderr, "powercut: %s: %s: check not complete after %v\n", r, what, stateLimit)
 					os.Exit(1)
 				})
-				err := r.try(j.fd, mnt, func() error { return judge(mnt, marks) })
+				err := r.try(j.fd, mnt, func() error { return check(mnt, marks) })
 				hang.Stop()
 				if err != nil {
 					mu.Lock()

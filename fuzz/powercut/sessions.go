@@ -14,19 +14,19 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// sessions writes to three sessions, two of which have their files open at a
-// time. After a power cut each session must resume, strictly, with a prefix of
-// its writes that contains all acknowledged durable ones.
+// sessions writes to three sessions. At most two session files are open at a time.
+// After a power cut each session must resume with a prefix of its writes. The prefix
+// must contain all acknowledged durable writes.
 //
-// On a crash state it continues where the prefixes end.
-var sessions = workload{write: writeSessions, judge: judgeSessions, resumes: true}
+// On a crash state sessions continues after the prefixes.
+var sessions = workload{write: writeSessions, checker: sessionsChecker, resumes: true}
 
 const sessionCount = 3
 
 func sessionsPath(dir string) string { return filepath.Join(dir, "home", "sessions") }
 
-// booted is a file system in another boot. After a power cut the machine
-// restarts, and the boot ID in locks identifies interrupted writers.
+// booted is a file system with another boot ID. After a power cut the machine
+// restarts, and the boot ID in a lock identifies an interrupted writer.
 type booted struct {
 	vfs.FS
 	id string
@@ -38,18 +38,18 @@ func openSessions(fsys vfs.FS, boot, dir string) (*sessionlog.Dir, error) {
 	return sessionlog.OpenDir(sessionsPath(dir), &sessionlog.Options{FS: booted{fsys, boot}, MaxOpen: 2})
 }
 
-// talks are the sessions during the workload. Progress counts the parts of
-// each, and, after these, the creation of each.
-type talks struct {
-	d    *sessionlog.Dir
-	logs [sessionCount]*sessionlog.Log
-	talk [sessionCount]*history.SessionWriter
-	rest [sessionCount][]history.Part // of a write that a power cut tore
-	mark func([]byte) error
+// sessionSet contains the sessions of the workload. In the marks, writer i counts the
+// parts of session i, and writer sessionCount+i counts the creation of session i.
+type sessionSet struct {
+	d       *sessionlog.Dir
+	logs    [sessionCount]*sessionlog.Log
+	writers [sessionCount]*history.SessionWriter
+	rest    [sessionCount][]history.Part // rest of a torn write
+	mark    func([]byte) error
 }
 
 func writeSessions(r run, fsys vfs.FS, dir string, mark func([]byte) error) error {
-	t := &talks{mark: mark}
+	t := &sessionSet{mark: mark}
 	var err error
 	if t.d, err = openSessions(fsys, fmt.Sprintf("write, resume=%t", r.resume), dir); err != nil {
 		return err
@@ -64,22 +64,22 @@ func writeSessions(r run, fsys vfs.FS, dir string, mark func([]byte) error) erro
 	for range count(r, 120) {
 		i := rng.IntN(sessionCount)
 		if err := t.step(i); err != nil {
-			return fmt.Errorf("session %d, part %d: %w", i, t.talk[i].N(), err)
+			return fmt.Errorf("session %d, part %d: %w", i, t.writers[i].N(), err)
 		}
 		if rng.IntN(12) == 0 {
 			if err := t.reopen(i); err != nil {
-				return fmt.Errorf("session %d, after part %d: %w", i, t.talk[i].N(), err)
+				return fmt.Errorf("session %d, after part %d: %w", i, t.writers[i].N(), err)
 			}
 		}
 	}
 	return t.d.Close()
 }
 
-// begin opens or creates a session, and marks its content. Content that is read
-// after a power cut is on disk, so it counts as acknowledged.
-func (t *talks) begin(r run, checker *history.SessionChecker, i int) error {
+// begin opens or creates a session and marks its content. Content that a reader finds
+// after a power cut is durable, so it counts as acknowledged.
+func (t *sessionSet) begin(r run, checker *history.SessionChecker, i int) error {
 	created := sessionCount + i
-	t.talk[i] = history.NewSessionWriter(r.seed, i, 0)
+	t.writers[i] = history.NewSessionWriter(r.seed, i, 0)
 	l, err := t.d.Open(history.SessionID(i))
 	if err == nil {
 		t.logs[i] = l
@@ -91,7 +91,7 @@ func (t *talks) begin(r run, checker *history.SessionChecker, i int) error {
 			return err
 		}
 		n := f.Parts[0]
-		t.rest[i] = t.talk[i].Skip(n)
+		t.rest[i] = t.writers[i].Skip(n)
 		return errors.Join(t.mark(history.Acked(created, 1)), t.mark(history.Issued(i, n)), t.mark(history.Acked(i, n)))
 	}
 	if !errors.Is(err, sessionlog.ErrNotFound) {
@@ -103,17 +103,17 @@ func (t *talks) begin(r run, checker *history.SessionChecker, i int) error {
 	return t.mark(history.Acked(created, 1))
 }
 
-// step makes the next write to a session and marks its acknowledgement.
-func (t *talks) step(i int) error {
+// step makes the next write to a session and marks the start and the acknowledgement.
+func (t *sessionSet) step(i int) error {
 	op := t.rest[i]
 	if t.rest[i] = nil; op == nil {
-		op = t.talk[i].Next()
+		op = t.writers[i].Next()
 	}
-	n := t.talk[i].N()
+	n := t.writers[i].N()
 	if err := t.mark(history.Issued(i, n)); err != nil {
 		return err
 	}
-	if err := t.talk[i].Do(t.logs[i], op); err != nil {
+	if err := t.writers[i].Do(t.logs[i], op); err != nil {
 		return err
 	}
 	if !history.Durable(op) {
@@ -122,19 +122,19 @@ func (t *talks) step(i int) error {
 	return t.mark(history.Acked(i, n))
 }
 
-// reopen closes a session, which makes everything in it durable.
-func (t *talks) reopen(i int) (err error) {
+// reopen closes and opens a session. Close makes all writes durable.
+func (t *sessionSet) reopen(i int) (err error) {
 	if err := t.logs[i].Close(); err != nil {
 		return err
 	}
-	if err := t.mark(history.Acked(i, t.talk[i].N())); err != nil {
+	if err := t.mark(history.Acked(i, t.writers[i].N())); err != nil {
 		return err
 	}
 	t.logs[i], err = t.d.Open(history.SessionID(i))
 	return err
 }
 
-// readSession compares the lines of a session with its writes.
+// readSession compares the lines of a session with the writes.
 func readSession(d *sessionlog.Dir, checker *history.SessionChecker, i int) (*history.Found, error) {
 	s, err := d.Read(history.SessionID(i))
 	if err != nil {
@@ -144,7 +144,7 @@ func readSession(d *sessionlog.Dir, checker *history.SessionChecker, i int) (*hi
 	return f, errors.Join(err, s.Close())
 }
 
-func judgeSessions(r run) func(string, []byte) error {
+func sessionsChecker(r run) func(string, []byte) error {
 	checker := history.NewSessionChecker(r.seed, 1)
 	return func(dir string, marks []byte) error {
 		p := history.NewProgress(2 * sessionCount)
@@ -153,7 +153,7 @@ func judgeSessions(r run) func(string, []byte) error {
 		}
 		for i := range sessionCount {
 			created := p.Acked[sessionCount+i] > 0
-			if err := judgeSession(checker, dir, i, created, p.Acked[i:i+1], p.Issued[i:i+1]); err != nil {
+			if err := checkSession(checker, dir, i, created, p.Acked[i:i+1], p.Issued[i:i+1]); err != nil {
 				return fmt.Errorf("session %d: %w", i, err)
 			}
 		}
@@ -161,11 +161,11 @@ func judgeSessions(r run) func(string, []byte) error {
 	}
 }
 
-// judgeSession checks a session first as a reader, which must find the durable
-// lines before any torn one, then as a writer, which recovers the session and
-// appends a message.
-func judgeSession(checker *history.SessionChecker, dir string, i int, created bool, acked, issued []int) error {
-	d, err := openSessions(vfs.OS{}, "judge", dir)
+// checkSession checks a session as a reader and then as a writer. The reader must find
+// the durable lines before a torn line. The writer recovers the session and appends a
+// message.
+func checkSession(checker *history.SessionChecker, dir string, i int, created bool, acked, issued []int) error {
+	d, err := openSessions(vfs.OS{}, "check", dir)
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func judgeSession(checker *history.SessionChecker, dir string, i int, created bo
 	if err = errors.Join(err, l.Close(), d.Close()); err != nil {
 		return err
 	}
-	if d, err = openSessions(vfs.OS{}, "judge", dir); err != nil {
+	if d, err = openSessions(vfs.OS{}, "check", dir); err != nil {
 		return err
 	}
 	s, err := d.Read(history.SessionID(i))
@@ -213,7 +213,7 @@ func judgeSession(checker *history.SessionChecker, dir string, i int, created bo
 		return fmt.Errorf("after recovery: %w", err)
 	}
 	if n := len(again.Messages); n != len(c.Messages)+1 || again.Messages[n-1].Content != after {
-		return fmt.Errorf("after recovery: %d messages, and there were %d before one more", n, len(c.Messages))
+		return fmt.Errorf("after recovery and one append: %d messages, want %d+1", n, len(c.Messages))
 	}
 	return nil
 }

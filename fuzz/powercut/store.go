@@ -19,21 +19,22 @@ import (
 	"crabmem/fuzz/kill/history"
 )
 
-// store writes a history to a crmem.Store. Its modes:
+// store writes a history to a crmem.Store. The modes are:
 //
-//	log      one writer; checkpoints, by hand and in the background; reopens
-//	literal  one writer; a checkpoint on every operation
+//	log      one writer; explicit and background checkpoints; reopens
+//	literal  one writer; a checkpoint for every operation
 //	writers  three concurrent writers, which share syncs
 //
-// On a crash state it continues where that history ended.
-var store = workload{write: writeStore, judge: judgeStore, resumes: true}
+// On a crash state store continues after the last operation of the history.
+var store = workload{write: writeStore, checker: storeChecker, resumes: true}
 
-const logLimit = 8 << 10 // small, so that the background folds often
+const logLimit = 8 << 10 // small, so that background checkpoints are frequent
 
 func storeOptions(fsys vfs.FS) *crmem.Options {
 	return &crmem.Options{FS: fsys, Now: func() time.Time { return history.Stamp }, LogLimit: logLimit}
 }
 
+// writers returns the number of writers of a run.
 func writers(r run) int {
 	if r.mode == "writers" {
 		return 3
@@ -41,7 +42,7 @@ func writers(r run) int {
 	return 1
 }
 
-// storePath is in a directory that the first write creates.
+// storePath returns a path in a directory that the first write creates.
 func storePath(dir string) string { return filepath.Join(dir, "home", "memory.db") }
 
 func writeStore(r run, fsys vfs.FS, dir string, mark func([]byte) error) error {
@@ -77,8 +78,8 @@ func writeStore(r run, fsys vfs.FS, dir string, mark func([]byte) error) error {
 	return s.Close()
 }
 
-// count is the number of operations of a writer. It is smaller on a crash
-// state, where the run tests the recovery.
+// count returns the number of operations of a writer. It is smaller on a crash state,
+// because that run tests the recovery.
 func count(r run, n int) int {
 	if r.resume {
 		return n / 8
@@ -86,14 +87,14 @@ func count(r run, n int) int {
 	return n
 }
 
-// begin opens the store and returns the number of operations of each writer in
-// it. The recovered state counts as acknowledged, too.
+// begin opens the store and returns the number of operations by writer. The recovered
+// operations count as acknowledged.
 func begin(r run, o *crmem.Options, dir string, mark func([]byte) error) (*crmem.Store, []int, error) {
 	s, err := crmem.Open(storePath(dir), o)
 	if err != nil {
 		return nil, nil, err
 	}
-	any := history.NewProgress(writers(r))
+	any := history.NewProgress(writers(r)) // accepts every state
 	for i := range any.Issued {
 		any.Issued[i] = 1000
 	}
@@ -111,14 +112,14 @@ func begin(r run, o *crmem.Options, dir string, mark func([]byte) error) (*crmem
 	return s, done, nil
 }
 
-// skip counts n operations as done.
+// skip skips n operations of a writer.
 func skip(w *history.Writer, n int) {
 	for range n {
 		w.Next()
 	}
 }
 
-// reopen closes the store and opens it again with another rule for Close.
+// reopen closes the store and opens it with a random CheckpointOnClose.
 func reopen(s *crmem.Store, dir string, o *crmem.Options, rng *rand.Rand) (*crmem.Store, error) {
 	if err := s.Close(); err != nil {
 		return nil, err
@@ -127,7 +128,7 @@ func reopen(s *crmem.Store, dir string, o *crmem.Options, rng *rand.Rand) (*crme
 	return crmem.Open(storePath(dir), o)
 }
 
-// step does operation n of a writer and marks it.
+// step executes operation n of a writer and marks the start and the acknowledgement.
 func step(s *crmem.Store, w *history.Writer, writer, n int, mark func([]byte) error) error {
 	if err := mark(history.Issued(writer, n)); err != nil {
 		return err
@@ -138,7 +139,7 @@ func step(s *crmem.Store, w *history.Writer, writer, n int, mark func([]byte) er
 	return mark(history.Acked(writer, n))
 }
 
-// writeTogether has several goroutines write to one store.
+// writeTogether writes to one store from one goroutine per writer.
 func writeTogether(r run, o *crmem.Options, dir string, mark func([]byte) error) error {
 	s, done, err := begin(r, o, dir, mark)
 	if err != nil {
@@ -159,11 +160,11 @@ func writeTogether(r run, o *crmem.Options, dir string, mark func([]byte) error)
 	return errors.Join(append(errs, s.Close())...)
 }
 
-// siblings are the permitted files next to the store after it was opened and
-// closed. Temporary files must be removed.
+// siblings matches the permitted file names in the store's directory after an open and
+// a close. Temporary files are not permitted.
 var siblings = regexp.MustCompile(`^memory\.db(-id|-wal|-wal\.held|-lock|-reserve|-wal\.torn-[0-9.]+)?$`)
 
-func judgeStore(r run) func(string, []byte) error {
+func storeChecker(r run) func(string, []byte) error {
 	checker := history.NewChecker(r.seed, writers(r))
 	return func(dir string, marks []byte) error {
 		p := history.NewProgress(writers(r))
@@ -173,7 +174,7 @@ func judgeStore(r run) func(string, []byte) error {
 		path := storePath(dir)
 		o := storeOptions(vfs.OS{})
 
-		// A reader and the writer must see the same state.
+		// A reader and the writer must find the same state.
 		o.ReadOnly = true
 		seen, err := open(path, o, func(s *crmem.Store) ([]int, error) { return checker.Check(p, s.NextID(), s.All()) })
 		if err != nil {
@@ -191,7 +192,7 @@ func judgeStore(r run) func(string, []byte) error {
 			return err
 		}
 		if !slices.Equal(seen, found) {
-			return fmt.Errorf("a reader saw %v operations, the writer recovered %v", seen, found)
+			return fmt.Errorf("a reader found %v operations, the writer recovered %v", seen, found)
 		}
 		_, err = open(path, o, func(s *crmem.Store) ([]int, error) {
 			_, err := s.Get("after")
@@ -207,6 +208,7 @@ func judgeStore(r run) func(string, []byte) error {
 	}
 }
 
+// open opens a store, calls use, and closes the store.
 func open(path string, o *crmem.Options, use func(*crmem.Store) ([]int, error)) ([]int, error) {
 	s, err := crmem.Open(path, o)
 	if err != nil {
@@ -216,7 +218,7 @@ func open(path string, o *crmem.Options, use func(*crmem.Store) ([]int, error)) 
 	return n, errors.Join(err, s.Close())
 }
 
-// tidy returns an error for other files next to a store.
+// tidy returns an error if dir contains a file that siblings does not match.
 func tidy(dir string) error {
 	list, err := vfs.OS{}.ReadDir(dir)
 	if err != nil {
@@ -224,7 +226,7 @@ func tidy(dir string) error {
 	}
 	for _, e := range list {
 		if !siblings.MatchString(e.Name()) {
-			return fmt.Errorf("%s is left over", e.Name())
+			return fmt.Errorf("unexpected file %s", e.Name())
 		}
 	}
 	return nil

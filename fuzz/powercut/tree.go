@@ -16,14 +16,14 @@ import (
 	"crabmem/fuzz/kill/history"
 )
 
-// treeDumps repeatedly dumps a changing store into one Markdown tree. After a
-// power cut load must return the last acknowledged tree or the one in progress;
-// or it refuses an unfinished tree, which another dump must complete.
-var treeDumps = workload{write: writeTree, judge: judgeTree}
+// treeDumps repeatedly dumps a changing store into one Markdown tree. After a power
+// cut, load must return the last acknowledged tree or the tree in progress. Load may
+// also refuse an unfinished tree. Then another dump must complete the tree.
+var treeDumps = workload{write: writeTree, checker: treeChecker}
 
 func treePath(dir string) string { return filepath.Join(dir, "home", "brain") }
 
-// memStore is a store in memory with the first n operations of the history.
+// memStore is an in-memory store with the first n operations of the history.
 type memStore struct {
 	s *crmem.Store
 	w *history.Writer
@@ -37,7 +37,7 @@ func newMemStore(seed uint64) *memStore {
 	}
 }
 
-// until does the operations up to n.
+// until executes the operations up to n.
 func (m *memStore) until(n int) error {
 	for ; m.n < n; m.n++ {
 		if err := m.s.Apply(m.w.Next()...); err != nil {
@@ -68,9 +68,9 @@ func writeTree(r run, fsys vfs.FS, dir string, mark func([]byte) error) error {
 	return nil
 }
 
-func judgeTree(r run) func(string, []byte) error {
+func treeChecker(r run) func(string, []byte) error {
 	checker := history.NewChecker(r.seed, 1)
-	// load loads the tree, which must be that after one of the given numbers of
+	// load loads the tree. It must equal the dump after one of the given numbers of
 	// operations.
 	load := func(dir string, dumped ...int) error {
 		s := crmem.New(nil)
@@ -103,7 +103,7 @@ func judgeTree(r run) func(string, []byte) error {
 		}
 		m := newMemStore(r.seed)
 		if err := errors.Join(m.until(issued), m.dump(vfs.OS{}, dir)); err != nil {
-			return fmt.Errorf("the dump that should finish the tree: %w", err)
+			return fmt.Errorf("dump to complete the tree: %w", err)
 		}
 		return load(dir, issued)
 	}

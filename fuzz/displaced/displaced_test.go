@@ -51,15 +51,15 @@ func (c *cell) run(t *testing.T) (r result) {
 	c.change.apply(m, c.target)
 	c.next.do(a)
 	if c.next.name == rebootColumn {
-		return c.judge(t, m.rebooted(), a)
+		return c.check(t, m.rebooted(), a)
 	}
-	return c.judge(t, m.copied(t), a)
+	return c.check(t, m.copied(t), a)
 }
 
-// judge determines the outcome and checks the rules of all cells.
-func (c *cell) judge(t *testing.T, m machine, a *actor) result {
+// check determines the outcome and checks the rules of all cells.
+func (c *cell) check(t *testing.T, m machine, a *actor) result {
 	o := &oracle{t: t, acked: a.acked, maybe: a.maybe}
-	r := result{outcome: o.judge(m), messages: o.messages, errs: a.errs}
+	r := result{outcome: o.outcome(m), messages: o.messages, errs: a.errs}
 	if len(o.extra) > 0 {
 		t.Errorf("%v: %s: entries that were never written: %v", c, r.outcome, o.extra)
 	}
@@ -213,7 +213,7 @@ func TestWithoutLinks(t *testing.T) {
 				if nx.name == rebootColumn {
 					after = m.rebooted()
 				}
-				r := c.judge(t, after, a)
+				r := c.check(t, after, a)
 				counts[r.outcome]++
 				if bad(r.outcome, nx) && !(killed && r.outcome == silent && ch.sameLog()) {
 					t.Errorf("%v: %s\nerrors: %v\nnext open: %q", c, r.outcome, r.errs, r.messages)

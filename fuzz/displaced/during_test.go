@@ -70,7 +70,7 @@ func (c *cell) during(t *testing.T, n int, counts map[string]int) (last int) {
 		a.close()
 	}
 	o := &oracle{t: t, acked: a.acked, maybe: a.maybe}
-	outcome := o.judge(m.copied(t))
+	outcome := o.outcome(m.copied(t))
 	counts[outcome]++
 	if bad(outcome, c.next) || len(o.extra) > 0 {
 		t.Errorf("%v, changed before call %d, %+v: %s %v\nerrors: %v\nnext open: %q", c, n, at, outcome, o.extra, a.errs, o.messages)

@@ -40,8 +40,8 @@ type oracle struct {
 
 var ownName = regexp.MustCompile(`/[^ ]*\.own-[0-9a-f]{8}(\.[0-9]+)?`)
 
-// judge returns the outcome for a machine without running writers.
-func (o *oracle) judge(m machine) string {
+// outcome returns the outcome for a machine without running writers.
+func (o *oracle) outcome(m machine) string {
 	lines, state, err := reopen(m.copied(o.t))
 	o.messages = lines
 	if err != nil {

@@ -76,7 +76,7 @@ func TestKilledProcess(t *testing.T) {
 					must(cmd.Process.Kill())
 					_ = cmd.Wait() // the error is the kill
 					o := &oracle{t: t, acked: acked}
-					outcome := o.judge(m)
+					outcome := o.outcome(m)
 					mu.Lock()
 					counts[outcome]++
 					mu.Unlock()

@@ -93,8 +93,8 @@ type op struct {
 	comment string
 }
 
-// frame is an operation and the fields of its frame. A valid frame has the unset
-// fields' values.
+// frame is an operation and the fields of its frame. For an unset field, add writes
+// the value of a valid frame.
 type frame struct {
 	op
 	more    bool // not the last of its batch

@@ -9,8 +9,8 @@ import (
 )
 
 // block is the unit that a crash keeps or loses: the block size of the file
-// system. Smaller units would tear the superblock, and no store would be left
-// to check.
+// system. Smaller units would tear the superblock, and then the file system would
+// not mount.
 const block = 4096
 
 // crash is one crash state: the durable blocks and some of the unflushed writes.
@@ -38,7 +38,7 @@ type epoch struct {
 // bytes of the mark file before the next write.
 type point struct{ pieces, marks int }
 
-// split cuts the log at its flushes.
+// split divides the events at the flushes.
 func split(events []event) []epoch {
 	epochs := make([]epoch, 1)
 	marks := 0
@@ -66,7 +66,7 @@ func split(events []event) []epoch {
 	return epochs
 }
 
-// crashes returns at most want distinct crash states of the log. At each write a
+// crashes returns at most want distinct crash states of the epochs. At each write a
 // state keeps none, all, or a random part of the unflushed writes. If several
 // moments have equal disks, crashes keeps the last, which has the most
 // acknowledgements.
@@ -184,7 +184,7 @@ func (d *disk) rehash(b int) {
 	d.sum += d.sums[b]
 }
 
-// hashWith returns the hash the image would have with the pieces written.
+// hashWith returns the hash of the image with the pieces written.
 func (d *disk) hashWith(pieces []piece) uint64 {
 	changed := make(map[int][]byte)
 	for _, p := range pieces {

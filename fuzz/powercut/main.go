@@ -67,7 +67,7 @@ type workload struct {
 	write func(r run, fsys vfs.FS, dir string, mark func([]byte) error) error
 	// checker returns a checker that compares a disk with the acknowledgements.
 	checker func(r run) func(dir string, marks []byte) error
-	// resumes reports that write can continue on a crash state.
+	// resumes reports whether write can continue on a crash state.
 	resumes bool
 }
 
@@ -116,7 +116,7 @@ func (r run) String() string {
 
 func (r run) rng() *rand.Rand { return rand.New(rand.NewPCG(r.seed, 1)) }
 
-// args are the arguments of the process that runs the workload.
+// args returns the arguments for the process that runs the workload.
 func (r run) args(fuse string) []string {
 	return []string{"-workload", r.workload, "-mode", r.mode, "-fs", r.fs, "-mount", r.mount, "-drop", r.drop,
 		"-seed", fmt.Sprint(r.seed), fmt.Sprintf("-resume=%t", r.resume), "-disk", fuse}
@@ -187,8 +187,8 @@ func missing(name string) string {
 	return ""
 }
 
-// isolate runs this program again in a new mount namespace, so that all mounts
-// and loop devices are removed when it exits for any reason.
+// isolate runs this program as a child in a new mount namespace. When the child exits
+// for any reason, the kernel removes all mounts and loop devices.
 func isolate(seed uint64) error {
 	// The child dies with the thread that started it.
 	runtime.LockOSThread()
@@ -215,7 +215,7 @@ func removeEmpty(dir string) {
 	vfs.OS{}.Remove(dir)
 }
 
-// cut records and replays the complete matrix, or the requested run.
+// cut records and replays the complete matrix, or only the requested run.
 func cut(only run, dir string, states int, verbose bool, keep string) error {
 	fmt.Printf("powercut: seed %d\n", only.seed)
 	if err := (vfs.OS{}).Mkdir(filepath.Join(dir, "recorder"), 0o700); err != nil {

@@ -50,8 +50,8 @@ func mkfs(name string) ([]byte, error) {
 	return image, nil
 }
 
-// btrfsForget is BTRFS_IOC_FORGET_DEV. Without a name it makes btrfs forget all
-// unmounted disks, which it would otherwise confuse with the next state.
+// btrfsForget is BTRFS_IOC_FORGET_DEV. Without a name, btrfs forgets all unmounted
+// disks. Otherwise btrfs would confuse them with the next state.
 const btrfsForget = 0x50009405
 
 func forgetDisks() error {

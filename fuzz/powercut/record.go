@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// event is an event of the disk, or a write to the mark file.
+// event is a write or a flush of the disk, or a write to the mark file.
 type event struct {
 	kind eventKind
 	off  int64  // offset of a write, in bytes
@@ -138,8 +138,8 @@ func recordRun(r run, base []byte, dir string) (events []event, err error) {
 		}
 		err = errors.Join(err, errors.New("unmount the recorder: still mounted"))
 	}()
-	// go-fuse lets children inherit /dev/fuse, and the recorder ends only when
-	// no process has it open.
+	// Child processes inherit /dev/fuse from go-fuse. The recorder stops only when no
+	// process has /dev/fuse open.
 	if err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("close-on-exec: %w", err)
 	}

@@ -22,7 +22,7 @@ import (
 // stateLimit is the timeout of the check of a state.
 const stateLimit = 10 * time.Minute
 
-// result is the result of the states of one run.
+// result contains the results of the states of one run.
 type result struct {
 	events, states int
 	second         int          // states after a second power cut

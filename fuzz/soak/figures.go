@@ -13,7 +13,7 @@ import (
 	"crabmem/sessionlog/search"
 )
 
-// figures are measurements of the daemon's process.
+// figures contains measurements of the daemon's process.
 type figures struct {
 	goroutines  int
 	descriptors int
@@ -27,6 +27,7 @@ func (f figures) String() string {
 		f.goroutines, f.descriptors, float64(f.heap)/mib, float64(f.resident)/mib, f.sessions)
 }
 
+// figures measures the daemon.
 func (s *soak) figures(ctx context.Context) (f figures, err error) {
 	c := &client.Client{Addr: s.addr}
 	defer c.Close()
@@ -55,8 +56,8 @@ func (s *soak) watch(ctx context.Context) {
 }
 
 // timed calls f. It returns the duration, and the duration without the steal time
-// of proc_stat(5), which the host of a virtual machine may take. A wall below
-// 100 ms is too short for the clock of steal time, so both durations are equal.
+// of proc_stat(5), which the host takes from a virtual machine. If wall is less than
+// 100 ms, ran equals wall, because the clock of steal time is too coarse.
 func timed(f func()) (wall, ran time.Duration) {
 	stolen, all := ticks()
 	began := time.Now()

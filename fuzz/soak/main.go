@@ -67,7 +67,7 @@ type soak struct {
 	failure atomic.Pointer[error] // first unexpected error
 }
 
-// Counters.
+// Indexes of the counters in soak.did.
 const (
 	opRequests = iota
 	opStreams
@@ -204,6 +204,7 @@ model = "m"
 `
 }
 
+// stop interrupts the daemon and waits. The error contains the end of the log.
 func (s *soak) stop() error {
 	_ = s.cmd.Process.Signal(os.Interrupt)
 	err := s.cmd.Wait()

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// secret is in every second configuration and in the environment.
+// secret is in the environment, and in one of two variants of each configuration.
 const secret = "sk-planted-and-never-shown"
 
 func getenv(name string) string {

@@ -59,7 +59,7 @@ func (r *Reports) Compare(t *testing.T, file string) {
 	t.Logf("%d outcomes", r.n)
 }
 
-// difference returns the lines around the first differences.
+// difference returns a diff that starts shortly before the first difference.
 func difference(want, got string) string {
 	const most = 200 // maximum number of lines
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")

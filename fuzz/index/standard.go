@@ -100,8 +100,8 @@ func unmarked(word string) string {
 
 const longestStemmed = 40 // letters
 
-// englishStem returns the stem of a lower-case word, or the word itself if it
-// is not ASCII.
+// englishStem returns the stem of a lower-case word. It returns the word unchanged if
+// the word is too short, too long, or not ASCII.
 func englishStem(word string) string {
 	if len(word) < 3 || len(word) > longestStemmed || !only(word, asciiLetter) {
 		return word
@@ -113,8 +113,8 @@ func englishStem(word string) string {
 }
 
 // identifierTokens returns the stem of a word and, for a camelCase name of at
-// most eight parts, the stems of the parts. Words of three letters are not
-// split.
+// most eight parts, the stems of the parts. It does not split words of up to three
+// letters.
 func identifierTokens(word string) []string {
 	parts, start := []string{}, 0
 	upper := func(i int) bool { return i < len(word) && word[i] <= 'Z' }

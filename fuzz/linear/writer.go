@@ -109,7 +109,7 @@ func (w *Writer) Saw(c *Call) {
 	}
 }
 
-// History records calls of several writers in time order. Its methods may be called
+// History records calls of several writers in time order. The methods may be called
 // concurrently.
 type History struct {
 	mu    sync.Mutex

@@ -1,4 +1,4 @@
-// Mutation makes one change to the program at a time and checks that a test fails.
+// Mutation changes one place of the program at a time and checks that a test fails.
 // It lists the changes that no test detects.
 //
 //	go run ./fuzz/mutation -n 500 -seed 1

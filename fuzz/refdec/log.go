@@ -297,7 +297,7 @@ func (s *Store) apply(f Frame) bool {
 	return false
 }
 
-// find returns the index of the entry whose ID the payload starts with, or -1.
+// find returns the index of the entry with the ID at the start of the payload, or -1.
 func (s *Store) find(payload []byte) int {
 	id := le.Uint64(payload)
 	return slices.IndexFunc(s.Entries, func(e Entry) bool { return e.ID == id })

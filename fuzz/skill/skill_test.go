@@ -76,7 +76,7 @@ func checkProblem(err error) error {
 	return nil
 }
 
-// usable checks that a skill is valid in every place where skills occur.
+// usable checks the name, the texts, the block, and the scope of a parsed skill.
 func usable(s *skill.Skill, b []byte) error {
 	switch {
 	case s.Name == "" || strings.ContainsAny(s.Name, "/\\<>\"'&\x00") || strings.Contains(s.Name, "..") || strings.ContainsFunc(s.Name, unicode.IsControl):

@@ -167,7 +167,7 @@ func (w *walker) zeros(results *types.Tuple) []string {
 	return zeros
 }
 
-// switchText is the file that chooses the mutant of a woven package. Its verbs
+// switchText is the file that chooses the mutant of a woven package. The format verbs
 // are the package name, EnvActive, EnvHits, and FileSuffix.
 //
 //go:embed switch.txt

@@ -8,9 +8,9 @@
 //	go run ./bench daemon             measure the daemon in a separate process
 //
 // With -gate the exit code is 1 if a figure misses its limit. -h lists the flags of a
-// program. Most figures are CPU times, or ratios to a figure that the program
-// measures in turns with it, because absolute times vary on a shared machine. The
-// program in peers compares package bm25 with engines that are not Go modules.
+// program. Absolute times vary on a shared machine. So most figures are CPU times, or
+// ratios of two times that the program measures in turns. The program in peers
+// compares package bm25 with engines that are not Go modules.
 package main
 
 import (

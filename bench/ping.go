@@ -134,8 +134,8 @@ func (s side) together(f func(*echoClient) error) error {
 	return g.Wait()
 }
 
-// streaming compares the time of a stream of 1,000 chunks with the time of an equal
-// stream from the echo server, which makes one raw write per frame.
+// streaming compares the time of a stream of 1,000 chunks with an equal stream from the
+// echo server. The echo server makes one raw write per frame.
 func streaming(t *measure.Limits, sides [2]side) error {
 	var cs [2]*echoClient
 	for i, s := range sides {

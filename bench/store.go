@@ -174,8 +174,8 @@ func durable(t *measure.Limits, path string, _ int) error {
 	return nil
 }
 
-// inRawAppends compares the median time of a durable write with the median time of
-// an append and fdatasync of bytes to a file in dir.
+// inRawAppends compares the median time of a durable write with raw system calls. These
+// append bytes to a file in dir and call fdatasync.
 func inRawAppends(t *measure.Limits, dir, what string, bytes []byte, write func(i int) error) error {
 	raw, err := vfs.OS{}.OpenFile(filepath.Join(dir, "raw"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {

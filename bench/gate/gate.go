@@ -1,7 +1,7 @@
-// Package gate checks limits that depend on the load of the machine, such as times,
-// peak memory, and counts that depend on scheduling. A test that misses such a limit
-// logs a line. With CRABMEM_GATE=1 it fails. Set that only on a machine without
-// other load, as .ci/full does.
+// Package gate checks limits that depend on the load of the machine: times, peak
+// memory, and effects of scheduling. A test that misses such a limit logs a line. With
+// CRABMEM_GATE=1 it fails. Set that only on a machine without other load, as .ci/full
+// does.
 package gate
 
 import (

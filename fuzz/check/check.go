@@ -71,8 +71,8 @@ func Expect(db, wal []byte) Verdict {
 	return Verdict{Kind: "valid", Store: s}
 }
 
-// NewDisk returns a file system with the files, and with a stub of the reserve
-// file, so that no test writes a large one. A nil db or wal means no file.
+// NewDisk returns a file system with the files. A nil db or wal means no file. It also
+// contains a stub of the reserve file, so that the store does not write a large one.
 func NewDisk(db, wal []byte) *vfs.Mem {
 	m := vfs.NewMem()
 	if err := m.Mkdir("/d", 0o700); err != nil {

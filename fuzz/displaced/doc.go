@@ -1,5 +1,5 @@
-// Package displaced contains the tests that change the files of a store while a
-// writer has them open: remove, move, replace, overwrite, truncate, and chmod.
+// Package displaced tests changes of a store's files while a writer has them open. The
+// changes are remove, move, replace, overwrite, truncate, and chmod.
 // After each change the writer writes, checkpoints, closes, is killed, or
 // competes with a second writer. An oracle then follows the messages as a user
 // would, and compares the recovered entries with the acknowledged ones.

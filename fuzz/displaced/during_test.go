@@ -12,10 +12,10 @@ import (
 // duringChanges lists the changes of TestChangeDuring.
 var duringChanges = []string{"remove", "replace, same bytes", "replace, older bytes", "overwrite, older bytes", "truncate to a boundary"}
 
-// TestChangeDuring changes files before each call of a write, a checkpoint, and a
-// clean stop, up to the last check of the file names. After a write or a checkpoint
-// the process writes again and stops. The acknowledged entries must be in the
-// store, or in the copy that a message names.
+// TestChangeDuring changes files before each call of a write, a checkpoint, or a clean
+// stop. The last change is before the last check of a file name. After a write or a
+// checkpoint the process writes again and stops. The acknowledged entries must be in
+// the store, or in the copy that a message names.
 func TestChangeDuring(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")

@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// upgraded returns a machine with a store whose log has version 2: entries in
-// the snapshot, and operations of every type in the log. The writer is killed.
+// upgraded returns a machine with a store whose log has version 2. The snapshot has
+// entries, and the log has operations of every type. The writer was killed.
 func upgraded(t *testing.T) memMachine {
 	m := newMem()
 	a := newActor(m)
@@ -116,8 +116,8 @@ func TestOlderRepair(t *testing.T) {
 	}
 }
 
-// settled checks that a repaired store opens without messages, that a second
-// rejoin changes nothing, and that no other file is a link to its log.
+// settled checks that a repaired store opens without messages, and that a second
+// rejoin makes no change. Only the second link may be another link to the log.
 func settled(t *testing.T, m machine) {
 	t.Helper()
 	before, _ := entries(t, m)
@@ -149,7 +149,7 @@ func settled(t *testing.T, m machine) {
 	}
 }
 
-// olderWrites are writes that an older program may execute after its repair.
+// olderWrites lists writes of an older program after its repair.
 var olderWrites = []struct {
 	name  string
 	do    func(s *crmem.Store) error

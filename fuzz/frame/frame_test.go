@@ -59,9 +59,9 @@ func listen(f *testing.F) (path string) {
 	return path
 }
 
-// expect parses the bytes as frames and returns the expected responses: the
-// name of a request, "pong", or the start of an error. end reports whether
-// the server then disconnects.
+// expect parses the bytes as frames and returns the expected responses. A response is
+// the name of a request, "pong", or the start of an error. The result end reports
+// whether the server then disconnects.
 func expect(b []byte) (responses []string, end bool) {
 	for len(b) >= 4 {
 		n := int64(b[0])<<24 | int64(b[1])<<16 | int64(b[2])<<8 | int64(b[3])

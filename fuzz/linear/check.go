@@ -70,10 +70,9 @@ func justified(c *Call, calls []Call, begin State) bool {
 	})
 }
 
-// possible returns the values that a name may have had during a call. These are the
-// values of each write that began before the end of the call, unless a later write
-// ended before the call began. The value of a failed write counts while the write
-// was pending.
+// possible returns the values that a name may have had during a call. It uses each
+// write that began before the end of the call. It excludes a write if a later write
+// ended before the call began. A failed write counts only while it was pending.
 func possible(name int, c *Call, calls []Call, begin State) []value {
 	old := 0 // values of calls that ended before old are overwritten
 	for i := range calls {

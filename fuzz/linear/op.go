@@ -17,9 +17,9 @@ const Names = 3
 // Name returns the name with index n.
 func Name(n int) string { return fmt.Sprint("shared ", n) }
 
-// Op is one operation of a call. Do is the kind of operation: add, archive,
-// update, alias, remove, and unchanged are parts of batches; remember, forget,
-// and get are separate calls.
+// Op is one operation of a call. Do is the kind of operation. Operations of batches
+// are add, archive, update, alias, remove, and unchanged. Separate calls are remember,
+// forget, and get.
 type Op struct {
 	Do      string       `json:"do"`
 	Name    int          `json:"name"`

@@ -45,8 +45,9 @@ func (m *model) list() []crmem.Entry {
 	})
 }
 
-// apply applies one operation or returns the expected error. empty reports whether
-// the store was empty before the batch. given contains the IDs of the batch.
+// apply applies one operation or returns the expected error. The parameter empty
+// reports whether the store was empty before the batch. The map given contains the IDs
+// of the batch.
 func (m *model) apply(op crmem.Op, now uint64, empty bool, given map[uint64]bool) error {
 	switch o := op.(type) {
 	case crmem.Add:

@@ -14,8 +14,8 @@
 //
 // Controls must fail. They are the same runs without syncs of files, or without
 // syncs of directories. On ext4 and xfs any fsync commits the complete journal,
-// including directories, and a store acknowledges no operation without an fsync
-// of its log. There a store survives without directory syncs. The replaced file
+// including directories. A store acknowledges no operation without an fsync of the
+// log. So a store survives there without directory syncs. The replaced file
 // and the dump end in a rename and do not survive. On btrfs a store in literal
 // mode does not survive either.
 package main

@@ -232,10 +232,16 @@ func (l *Log) frameAt(file []byte, at int64) (Frame, bool) {
 	return f, crc32c(covered) == f.crc
 }
 
-// Recover reads a snapshot and a log as a read-only reader does. s is the state
-// before the first invalid frame. verdict is clean, torn, or rotten; for a log of
-// another snapshot it is foreign, or foreign-empty without operations. err is a
-// *Fault. inLog reports whether the fault is in the log.
+// Recover reads a snapshot and a log as a read-only reader does. It returns the state
+// before the first invalid frame and one of these verdicts:
+//
+//	clean          the complete log is valid
+//	torn           the rest of the log was never acknowledged
+//	rotten         the rest of the log was acknowledged
+//	foreign        the log extends another snapshot and has operations
+//	foreign-empty  the log extends another snapshot and has no operations
+//
+// The error is a *Fault, and inLog reports whether the fault is in the log.
 func Recover(db, log []byte) (s *Store, verdict string, inLog bool, err error) {
 	if s, err = Snapshot(db); err != nil {
 		return nil, "", false, err

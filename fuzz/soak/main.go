@@ -8,9 +8,9 @@
 //   - The daemon exits with an error.
 //
 // Soak also prints the wait of new clients, the number of connections, and the
-// memory of the daemon. These figures depend on the load of the machine. Only
-// -gate enforces the limits: one second above a bare listener, at least 10,000
-// connections, and, with external load only, 64 MiB above idle.
+// memory of the daemon. These figures depend on the load of the machine, so soak
+// enforces their limits only with -gate. The limits are one second above a bare
+// listener, at least 10,000 connections, and 64 MiB above idle with external load only.
 //
 //	go run ./fuzz/soak [-for 60s] [-seed N] [-gate]
 package main

@@ -70,9 +70,8 @@ func read(t *testing.T, w wire) (list []string, finish string, failed error) {
 	return list, finish, failed
 }
 
-// FuzzStream checks that a stream ends with a finish_reason or an error, that
-// no error contains the key, and that the result does not depend on the split of
-// the bytes.
+// FuzzStream checks that a stream ends with a finish_reason or an error, and that no
+// error contains the key. The result must not depend on the split of the bytes.
 func FuzzStream(f *testing.F) {
 	const hello = `data: {"id":"1","choices":[{"index":0,"delta":{"role":"assistant","content":"hé😀"},"finish_reason":null}]}` + "\n\n"
 	const end = `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"

@@ -142,9 +142,8 @@ func reservedFaults() (rows []row) {
 	return rows
 }
 
-// crabdb is the start of a file of the later format that has the magic and the
-// version of this one: index_at and index_len are in the place of next_id and
-// entry_count.
+// crabdb is the start of a file of a later format with the same magic and version. It
+// has index_at and index_len in the place of next_id and entry_count.
 var crabdb = seq(fixed, at("next_id", 0), u64("index_at", 0), u64("index_len", 0))
 
 func crabdbPut(column byte, key, value string) part {

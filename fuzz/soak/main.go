@@ -9,7 +9,7 @@
 //
 // Soak also prints the wait of new clients, the number of connections, and the
 // memory of the daemon. These figures depend on the load of the machine, so soak
-// enforces their limits only with -gate. The limits are one second above a bare
+// enforces their limits only with -gate. The limits include one second above a bare
 // listener, at least 10,000 connections, and 64 MiB above idle with external load only.
 //
 //	go run ./fuzz/soak [-for 60s] [-seed N] [-gate]

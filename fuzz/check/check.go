@@ -22,7 +22,7 @@ const walPath = Path + "-wal"
 
 // Verdict is the expected state of a store.
 type Verdict struct {
-	Kind   string        // "valid", or a kind of a report: torn, rot, format, foreign
+	Kind   string        // "whole" for a valid store, or the kind of a report: torn, rot, format, foreign
 	File   string        // file with the problem, or ""
 	Offset int64         // offset of the problem in File
 	Store  *refdec.Store // state of a reader; nil if Open must fail
@@ -39,7 +39,7 @@ func Expect(db, wal []byte) Verdict {
 		return Verdict{Kind: "format", File: Path, Offset: f.Offset, Refuse: true}
 	}
 	if wal == nil {
-		return Verdict{Kind: "valid", Store: s}
+		return Verdict{Kind: "whole", Store: s}
 	}
 	s, verdict, _, err := refdec.Recover(db, wal)
 	if f, bad := errors.AsType[*refdec.Fault](err); bad {
@@ -68,7 +68,7 @@ func Expect(db, wal []byte) Verdict {
 	case "rotten":
 		return Verdict{Kind: "rot", File: walPath, Offset: l.Good, Store: s, Refuse: true}
 	}
-	return Verdict{Kind: "valid", Store: s}
+	return Verdict{Kind: "whole", Store: s}
 }
 
 // NewDisk returns a file system with the files. A nil db or wal means no file. It also
@@ -161,7 +161,7 @@ func (v *Verdict) check(m *vfs.Mem) error {
 	if err != nil {
 		return err
 	}
-	if v.Kind == "valid" {
+	if v.Kind == "whole" {
 		if len(r.Problems) != 0 {
 			return fmt.Errorf("check reports %+v for a valid store", r.Problems)
 		}
@@ -243,10 +243,10 @@ func (v *Verdict) repair(m *vfs.Mem, db, wal []byte) ([]crmem.Entry, error) {
 		}
 		delete(left, f.File)
 	}
-	if v.Kind == "valid" && len(rep.Files) != 0 {
+	if v.Kind == "whole" && len(rep.Files) != 0 {
 		return nil, fmt.Errorf("repair of a valid store quarantined %+v", rep.Files)
 	}
-	if v.Kind != "valid" && len(rep.Files) == 0 {
+	if v.Kind != "whole" && len(rep.Files) == 0 {
 		return nil, fmt.Errorf("repair of a store that is %s quarantined no file", v.Kind)
 	}
 	checked, err := crmem.Check(m, Path, 0)

@@ -39,7 +39,7 @@ func TestDrawnLogs(t *testing.T) {
 			tally[v.Kind]++
 		}
 	})
-	for _, kind := range []string{"valid", "torn", "rot", "foreign"} {
+	for _, kind := range []string{"whole", "torn", "rot", "foreign"} {
 		if tally[kind] < *logs/100 {
 			t.Errorf("seed %d: %d logs are %s, want at least 1%%", s, tally[kind], kind)
 		}

@@ -143,7 +143,7 @@ func TestFix(t *testing.T) {
 			t.Errorf("%s: the log with flipped bits is %s", v.Name, k)
 		}
 		fix(wal, db, 0xff)
-		if k := check.Expect(db, wal).Kind; k != "valid" {
+		if k := check.Expect(db, wal).Kind; k != "whole" {
 			t.Errorf("%s: the corrected log is %s", v.Name, k)
 		}
 		if len(at) == 0 && !bytes.Equal(wal, v.Files["wal"]) {

@@ -90,6 +90,8 @@ func (m *Manager) acquire(ctx context.Context, l *Session, cancel context.Cancel
 	err = l.slot.Acquire(ctx, 1)
 	l.waiting.Add(-1)
 	if err != nil {
+		// Acquire may have released the slot after the kill.
+		m.closeKilled(l)
 		return "", context.Cause(ctx)
 	}
 	l.mu.Lock()

@@ -209,7 +209,7 @@ func (m *Manager) Stop(ctx context.Context, why error) {
 	}
 	for _, l := range m.all() {
 		if l.slot.Acquire(ctx, 1) == nil {
-			l.slot.Release(1)
+			m.release(l)
 		}
 	}
 }

@@ -1,0 +1,284 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/agent"
+	"crabmem/daemon/config"
+	"crabmem/daemon/model"
+	"crabmem/daemon/tool"
+	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
+)
+
+// rig is a Manager in a synctest bubble, with its files in memory. It collects
+// the calls, results, and log lines as notes.
+type rig struct {
+	*Manager
+	t     *testing.T
+	fs    *vfs.Mem
+	store *crmem.Store
+	logs  *sessionlog.Dir
+	setup atomic.Pointer[Setup]
+	fault atomic.Pointer[func(vfs.Call) error]
+
+	mu    sync.Mutex
+	notes []string
+	last  []string // state
+}
+
+const rigHome = "/home/crab"
+
+// bubble calls f with a rig in a synctest bubble.
+func bubble(t *testing.T, f func(r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{t: t, fs: vfs.NewMem()}
+		r.fs.Hook = func(c vfs.Call) error {
+			if fault := r.fault.Load(); fault != nil {
+				return (*fault)(c)
+			}
+			return nil
+		}
+		for _, dir := range []string{rigHome, "/work", "/other"} {
+			r.check(vfs.MkdirAll(r.fs, dir, 0o700))
+		}
+		r.open()
+		f(r)
+		r.close()
+	})
+}
+
+func (r *rig) check(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// open opens the files and makes the Manager, as a daemon does.
+func (r *rig) open() {
+	var err error
+	r.store, err = crmem.Open(rigHome+"/memory.db", &crmem.Options{FS: r.fs})
+	r.check(err)
+	r.logs, err = sessionlog.OpenDir(rigHome+"/sessions", &sessionlog.Options{FS: r.fs})
+	r.check(err)
+	r.Manager = New(Options{
+		FS: r.fs, Home: rigHome, Dir: "/work", Log: slog.New(slog.NewTextHandler(r, &slog.HandlerOptions{ReplaceAttr: withoutTime})), Now: time.Now,
+		Store: r.store, Logs: r.logs, Setup: func() Setup { return *r.setup.Load() },
+		Forget: func(id uint64) { r.note("forget %d", id) },
+		Ran:    func(d time.Duration) { r.note("ran for %v", d) },
+	})
+	models, err := model.NewRegistry(nil, "")
+	r.check(err)
+	for _, name := range []string{"script", "other"} {
+		r.check(models.AddBackend(name, 10_000, &script{r, name}))
+	}
+	run := agent.NewRunner(models, agent.Hooks{})
+	run.BeforeSummary, run.Archive = r.BeforeSummary, r.Archive
+	run.Tools.Add(r.Tools()...)
+	run.Tools.Add(
+		tool.New(tool.Recall, "", func(_ context.Context, c tool.Call, _ struct{}) (string, error) {
+			return fmt.Sprintf("session %d of %s, agent %s, %s, depth %d", c.Session, c.Requester, c.Agent, c.Dir, c.Depth), nil
+		}),
+		tool.New(tool.Bash, "", func(context.Context, tool.Call, struct{}) (string, error) { return "$", nil }),
+	)
+	c := &config.Config{
+		Ask: config.Ask{Timeout: 30*time.Second + 7*time.Microsecond}, Tasks: config.Tasks{Timeout: time.Minute + 3*time.Microsecond},
+		Delegate: config.Delegate{MaxDepth: 2, MaxTasks: 3}, Limits: config.Limits{Sessions: 100},
+	}
+	s := Setup{Config: c, Runner: run, Agents: make(map[string]*agent.Agent)}
+	for _, a := range []*agent.Agent{
+		{Name: "crab", Memory: true, Scope: tool.Unbounded()},
+		{Name: "helper", Scope: tool.Unbounded()},
+		{Name: "bound", Memory: true, Scope: tool.For(tool.Grant{Members: []string{"helper", "absent"}})},
+	} {
+		a.MaxIterations = 4 // without Build, whose prompt depends on the machine
+		s.Agents[a.Name] = a
+	}
+	r.setup.Store(&s)
+}
+
+// close ends all runs and closes the files.
+func (r *rig) close() {
+	r.fault.Store(nil)
+	r.Stop(r.t.Context(), errors.New("the end"))
+	synctest.Wait()
+	// After a fault they return the error again.
+	r.logs.Close()
+	r.store.Close()
+}
+
+// change replaces the setup.
+func (r *rig) change(f func(s *Setup)) {
+	s := *r.setup.Load()
+	c := *s.Config
+	s.Config, s.Agents = &c, maps.Clone(s.Agents)
+	f(&s)
+	r.setup.Store(&s)
+}
+
+// fail makes calls fail until mend: those of an operation on names with a part.
+func (r *rig) fail(op, part string) {
+	f := func(c vfs.Call) error {
+		if c.Op == op && strings.Contains(c.Name, part) {
+			return errors.New("sick disk")
+		}
+		return nil
+	}
+	r.fault.Store(&f)
+}
+
+func (r *rig) mend() { r.fault.Store(nil) }
+
+func withoutTime(groups []string, a slog.Attr) slog.Attr {
+	if a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
+}
+
+// Write writes a log line.
+func (r *rig) Write(line []byte) (int, error) {
+	r.note("log %s", strings.TrimSuffix(string(line), "\n"))
+	return len(line), nil
+}
+
+func (r *rig) note(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.notes = append(r.notes, fmt.Sprintf(format, args...))
+}
+
+// outcome waits until each goroutine waits, and returns the notes and what
+// changed in the state.
+func (r *rig) outcome() string {
+	synctest.Wait()
+	r.mu.Lock()
+	lines := r.notes
+	r.notes = nil
+	r.mu.Unlock()
+	slices.Sort(lines) // goroutines write them concurrently
+	state := r.state()
+	for _, line := range state {
+		if !slices.Contains(r.last, line) {
+			lines = append(lines, line)
+		}
+	}
+	r.last = state
+	return strings.Join(lines, "\n")
+}
+
+// state describes the Manager and the files that it writes, a fact a line. No
+// goroutine may run.
+func (r *rig) state() []string {
+	lines := []string{fmt.Sprintf("clock %d, sessions %d, locks %d and %d, loaded %v", r.clock.Load(), len(r.byID), len(r.identities.held), len(r.stored.held), r.LoadedBytes() > 0)}
+	for _, l := range r.all() {
+		var history string
+		if s := l.session; s != nil {
+			history = fmt.Sprintf(", history %d %s %d, compactions %d, unarchived %v, %s", s.ID, s.CreatedBy, len(s.Messages), s.Compactions, s.Unarchived, s.Dir)
+		}
+		lines = append(lines, fmt.Sprintf("%d %s: agent %s, by %s, title %q, dir %q, messages %d, alive %d, waiting %d, used %d, active %v, idle %v, asking %v, killed %v, closed %v%s",
+			l.ID(), l.StoredID(), l.Agent(), l.CreatedBy(), l.Title(), l.dir, l.Messages(), l.Alive(), l.Waiting(), l.used.Load(), l.Active(), l.idle(), r.Asking(l.ID()), l.killed, l.closed, history))
+	}
+	names, err := r.fs.ReadDir(rigHome + "/archived")
+	if err == nil {
+		for _, e := range names {
+			b, err := vfs.ReadFile(r.fs, filepath.Join(rigHome, "archived", e.Name()), 100)
+			lines = append(lines, fmt.Sprintf("archived %s: %q %v", e.Name(), b, err))
+		}
+	}
+	for e := range r.store.All() {
+		lines = append(lines, fmt.Sprintf("entry %s %v: %s %q", e.Name, e.Aliases, e.Kind, e.Content))
+	}
+	return lines
+}
+
+// script is a model that follows the newest message of a user, whose steps are
+// separated by |. Each response does one step:
+//
+//	call TOOL ARGUMENTS   calls a tool
+//	tell                  repeats the last message
+//	wait DURATION         responds after a time
+//	used TOKENS TOKENS    responds with a count of tokens, else 3 and 1
+//	uncounted             responds without one
+//	fail TEXT             fails
+//
+// Any other step is the response.
+type script struct {
+	r    *rig
+	name string
+}
+
+func (s *script) Send(ctx context.Context, q model.Request) (*model.Response, error) {
+	s.r.note("summary by %s", s.name)
+	return &model.Response{Message: sessionlog.Message{Role: record.RoleAssistant, Content: fmt.Sprintf("summary of %d messages", len(q.Messages))}, Finish: "stop"}, nil
+}
+
+func (s *script) Stream(ctx context.Context, q model.Request) iter.Seq2[model.Chunk, error] {
+	text, n, last := "", 0, ""
+	for _, m := range q.Messages {
+		switch m.Role {
+		case record.RoleUser:
+			text, n = m.Content, 0
+		case record.RoleAssistant:
+			n++
+		}
+		last = m.Content
+	}
+	steps := strings.Split(text, "|")
+	step := steps[min(n, len(steps)-1)]
+	verb, rest, _ := strings.Cut(step, " ")
+	var tools []string
+	for _, t := range q.Tools {
+		tools = append(tools, t.Name)
+	}
+	s.r.note("%s with %v: %s", s.name, tools, step)
+	c, err := s.step(ctx, verb, rest, last)
+	if c.Usage == nil && verb != "uncounted" {
+		c.Usage = &model.Usage{Prompt: 3, Completion: 1}
+	}
+	return func(yield func(model.Chunk, error) bool) { yield(c, err) }
+}
+
+func (s *script) step(ctx context.Context, verb, rest, last string) (c model.Chunk, err error) {
+	c = model.Chunk{Content: strings.TrimSpace(verb + " " + rest), Finish: "stop"}
+	switch verb {
+	case "call":
+		name, arguments, _ := strings.Cut(rest, " ")
+		c = model.Chunk{Calls: []model.CallDelta{{ID: "1", Name: name, Arguments: arguments}}, Finish: "tool_calls"}
+	case "tell":
+		c.Content = last
+	case "wait":
+		d, err := time.ParseDuration(rest)
+		if err != nil {
+			return c, err
+		}
+		select {
+		case <-time.After(d):
+		case <-ctx.Done():
+			return c, ctx.Err()
+		}
+	case "used":
+		c.Usage = new(model.Usage)
+		_, err = fmt.Sscan(rest, &c.Usage.Prompt, &c.Usage.Completion)
+	case "fail":
+		err = errors.New(rest)
+	}
+	return c, err
+}

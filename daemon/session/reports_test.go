@@ -82,7 +82,7 @@ func (h *history) run(l *Session) string {
 	go func() {
 		defer cancel()
 		err := h.Run(ctx, &q)
-		h.note("run %d returns %q %+v, %v", n, q.Answer, q.Usage, err)
+		h.note("run %d returns %q %+v, %s", n, q.Answer, q.Usage, explain(err))
 	}()
 	return name + until
 }
@@ -108,7 +108,7 @@ func (h *history) request() string {
 	}
 	l, err := h.Resolve(h.t.Context(), &q)
 	if err != nil {
-		h.note("Resolve returns %v, agent %s", err, q.Agent)
+		h.note("Resolve returns %s, agent %s", explain(err), q.Agent)
 		return name
 	}
 	h.note("Resolve returns %d, agent %s", l.ID(), q.Agent)
@@ -129,7 +129,7 @@ func (h *history) with(id uint64) string {
 			h.note("compacted: %q %q %v", summary, archive, err)
 			return err
 		})
-		h.note("with %d returns %v", n, err)
+		h.note("with %d returns %s", n, explain(err))
 	}()
 	return fmt.Sprintf("with %d in %d, fails %v%s", n, id, fails, until)
 }
@@ -153,13 +153,14 @@ func (h *history) files() string {
 		h.note("Named returns %v, %v", l != nil, err)
 		return fmt.Sprintf("named %d %q", number, id)
 	case 2:
-		h.note("WithIdle returns %v", h.WithIdle(ctx, id, func() error {
+		err := h.WithIdle(ctx, id, func() error {
 			h.note("idle: locks %d", len(h.Manager.stored.held))
 			if h.IntN(3) == 0 {
 				return errors.New("refused")
 			}
 			return nil
-		}))
+		})
+		h.note("WithIdle returns %s", explain(err))
 		return "with idle " + id
 	}
 	h.SetTitle(id, fmt.Sprint("title ", h.n))
@@ -183,7 +184,7 @@ func (h *history) control() string {
 	}
 	ctx, cancel, until := h.context()
 	defer cancel()
-	h.note("Reply returns %v", h.Reply(ctx, id, fmt.Sprint("reply ", h.n)))
+	h.note("Reply returns %s", explain(h.Reply(ctx, id, fmt.Sprint("reply ", h.n))))
 	return fmt.Sprint("reply to ", id, until)
 }
 
@@ -250,7 +251,7 @@ func (h *history) operation() string {
 	name += fault
 	synctest.Wait()
 	h.mend()
-	return strings.ReplaceAll(name, "\n", "; ") + "\x00" + h.outcome()
+	return strings.ReplaceAll(name, "\n", "; ") + "\x00" + endOfQuestion.Replace(h.outcome())
 }
 
 // TestReportsOfHistories compares what a Manager returns, calls, and logs in

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/model"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
@@ -144,6 +146,15 @@ func (r *rig) fail(op, part string) {
 	r.fault.Store(&f)
 }
 
+// explain returns the text of an error with its kind, status, and fix.
+func explain(err error) string {
+	text := fmt.Sprint(err)
+	if e, ok := errors.AsType[*errtable.Error](err); ok {
+		text += fmt.Sprintf(" (%s %d, %q)", e.Kind, e.HTTP, e.Fix)
+	}
+	return text
+}
+
 func (r *rig) mend() { r.fault.Store(nil) }
 
 func withoutTime(groups []string, a slog.Attr) slog.Attr {
@@ -181,8 +192,10 @@ func (r *rig) outcome() string {
 		}
 	}
 	r.last = state
-	return strings.Join(lines, "\n")
+	return process.ReplaceAllString(strings.Join(lines, "\n"), "process N")
 }
+
+var process = regexp.MustCompile(`process \d+`)
 
 // state describes the Manager and the files that it writes, a fact a line. No
 // goroutine may run.

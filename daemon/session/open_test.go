@@ -1,0 +1,329 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/agent"
+	"crabmem/fuzz/golden"
+	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
+)
+
+// TestReportsOfNames compares which names of sessions and of folders a request
+// may have.
+func TestReportsOfNames(t *testing.T) {
+	var out golden.Reports
+	bubble(t, func(r *rig) {
+		r.say(r.create("crab", "user"), "hello")
+		sessions := rigHome + "/sessions"
+		r.fs.WriteFile(sessions+"/empty_user_1.jsonl", nil, 0o600)
+		r.fs.WriteFile(sessions+"/.hidden.jsonl", []byte("{}\n"), 0o600)
+		r.fs.WriteFile("/other/crab_user_9.jsonl", []byte("{}\n"), 0o600)
+		r.fs.WriteFile("/other/file", nil, 0o600)
+		for name, target := range map[string]string{
+			"/other/in": sessions + "/crab_user_1.jsonl", sessions + "/out.jsonl": "/other/crab_user_9.jsonl", "/link": sessions,
+			"/dir": "/other", "/todir": "/dir", "/tofile": "/other/file", "/dangling": "/absent",
+		} {
+			r.fs.Symlink(target, name)
+		}
+		for _, name := range []string{
+			"", ".", "..", "crab_user_1", "crab_user_1.jsonl", "absent", ".hidden", ".hidden.jsonl", "empty_user_1", "out", "a/b", `a\b`, "/", sessions, sessions + "/",
+			sessions + "/crab_user_1.jsonl", sessions + "/../sessions/crab_user_1.jsonl", "/link/crab_user_1.jsonl", "/other/in", sessions + "/out.jsonl", sessions + "/absent.jsonl",
+			sessions + "/.hidden.jsonl", "/other/crab_user_9.jsonl", "/other/file", sessions + "/empty_user_1.jsonl",
+		} {
+			id, err := r.storedID(name)
+			out.Addf(fmt.Sprintf("stored ID of %q", name), "%q %s", id, explain(err))
+			l, err := r.Named(r.t.Context(), 1, name)
+			out.Addf(fmt.Sprintf("named %q", name), "%v %v", l != nil, err)
+		}
+		for _, dir := range []string{"", "other", "/", "/work", "/absent", "/other/file", "/dir", "/todir", "/tofile", "/dangling", "/other/file/x", "./work"} {
+			for _, fault := range []string{"", "lstat", "resolve"} {
+				r.fail(fault, "")
+				l, err := r.Resolve(r.t.Context(), &Request{Dir: &dir})
+				r.mend()
+				got := ""
+				if err == nil {
+					got = l.dir
+				}
+				out.Addf(fmt.Sprintf("folder %q, fault %q", dir, fault), "%q %s", got, explain(err))
+			}
+		}
+	})
+	out.Compare(t, "testdata/reports/names.txt.gz")
+}
+
+// TestReportsOfLatest compares the sessions that requests without a name get.
+func TestReportsOfLatest(t *testing.T) {
+	var out golden.Reports
+	bubble(t, func(r *rig) {
+		resolve := func(name string, q Request) {
+			l, err := r.Resolve(r.t.Context(), &q)
+			id := uint64(0)
+			if err == nil {
+				id = l.ID()
+			}
+			out.Addf(name, "%d %s, agent %q\n%s", id, explain(err), q.Agent, r.outcome())
+		}
+		other, work := "/other", "/work"
+		resolve("first", Request{})
+		resolve("again, other folder", Request{Dir: &other})
+		resolve("another, new", Request{NewChat: true, Dir: &work})
+		resolve("the newest", Request{})
+		l, err := r.Get(1)
+		r.check(err)
+		resolve("the last used", Request{Sender: "user", Agent: "crab"})
+		r.Kill(l)
+		resolve("after a kill", Request{})
+		resolve("other sender", Request{Sender: "tg:7"})
+		resolve("other agent", Request{Agent: "helper"})
+		second := uint64(2)
+		resolve("by number", Request{Session: &second, Agent: "helper"})
+		r.close()
+		r.open()
+		resolve("after a restart", Request{Dir: &other})
+		stored := "helper_user_1"
+		resolve("by file", Request{Resume: &stored, Dir: &work})
+		r.fail("readdir", "sessions")
+		resolve("without a folder", Request{Sender: "new"})
+		r.mend()
+		r.fail("create", "sessions")
+		resolve("without a file", Request{Sender: "new"})
+		r.mend()
+		resolve("with a file", Request{Sender: "new"})
+	})
+	out.Compare(t, "testdata/reports/latest.txt.gz")
+}
+
+// TestEndedContexts checks that calls that wait for a lock or a killed session
+// return the cause of their context.
+func TestEndedContexts(t *testing.T) {
+	cause := errors.New("hung up")
+	id := "crab_user_1"
+	calls := map[string]func(context.Context, *rig) error{
+		"Open":     func(ctx context.Context, r *rig) error { _, err := r.Open(ctx, id, ""); return err },
+		"Named":    func(ctx context.Context, r *rig) error { _, err := r.Named(ctx, 1, id); return err },
+		"WithIdle": func(ctx context.Context, r *rig) error { return r.WithIdle(ctx, id, func() error { return nil }) },
+		"resume":   func(ctx context.Context, r *rig) error { _, err := r.Resolve(ctx, &Request{Resume: &id}); return err },
+		"Resolve":  func(ctx context.Context, r *rig) error { _, err := r.Resolve(ctx, new(Request)); return err },
+	}
+	waits := map[string]func(*rig, *Session) (end func()){
+		"stored": func(r *rig, l *Session) func() {
+			unlock, err := r.Manager.stored.lock(r.t.Context(), id)
+			r.check(err)
+			return unlock
+		},
+		"identity": func(r *rig, l *Session) func() {
+			unlock, err := r.identities.lock(r.t.Context(), "crab\x00user")
+			r.check(err)
+			return unlock
+		},
+		"killed": func(r *rig, l *Session) func() {
+			if !l.slot.TryAcquire(1) {
+				r.t.Error("a run is active")
+			}
+			r.Kill(l)
+			return func() { r.release(l) }
+		},
+	}
+	for name, call := range calls {
+		for on, wait := range waits {
+			if (on == "identity") != (name == "Resolve") && on != "killed" {
+				continue // does not wait
+			}
+			for _, ends := range []bool{true, false} {
+				bubble(t, func(r *rig) {
+					l := r.create("crab", "user")
+					r.say(l, "hello")
+					end := wait(r, l)
+					ctx, cancel := context.WithCancelCause(r.t.Context())
+					defer cancel(nil)
+					got := make(chan error, 1)
+					go func() { got <- call(ctx, r) }()
+					synctest.Wait()
+					if len(got) != 0 {
+						r.t.Errorf("%s does not wait for %s: %v", name, on, <-got)
+					}
+					if ends {
+						cancel(cause)
+					} else {
+						end()
+					}
+					if err := <-got; ends && !errors.Is(err, cause) || !ends && err != nil {
+						r.t.Errorf("%s waits for %s, context ended %v: %v", name, on, ends, err)
+					}
+					if ends {
+						end()
+					}
+					synctest.Wait()
+					if len(r.identities.held)+len(r.Manager.stored.held) != 0 {
+						r.t.Errorf("%s: locks remain", name)
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestHeldBytes checks the counted bytes of histories.
+func TestHeldBytes(t *testing.T) {
+	m := New(Options{})
+	call := sessionlog.ToolCall{Function: sessionlog.Function{Name: "name", Arguments: "{}"}}
+	history := &agent.Session{Messages: []sessionlog.Message{
+		{Role: record.RoleUser, Content: "hello", ReasoningContent: "why"}, {ToolCalls: []sessionlog.ToolCall{call, call}},
+	}}
+	message, one := int64(unsafe.Sizeof(sessionlog.Message{})), int64(unsafe.Sizeof(call))
+	var a, b Session
+	for _, c := range []struct {
+		l           *Session
+		s           *agent.Session
+		bytes, both int64
+	}{
+		{&a, history, 20 + 2*message + 2*one, 20 + 2*message + 2*one},
+		{&b, history, 20 + 2*message + 2*one, 40 + 4*message + 4*one},
+		{&a, history, 20 + 2*message + 2*one, 40 + 4*message + 4*one},
+		{&a, new(agent.Session), 0, 20 + 2*message + 2*one},
+		{&b, nil, 0, 0},
+	} {
+		m.hold(c.l, c.s)
+		if c.l.bytes.Load() != c.bytes || m.LoadedBytes() != c.both {
+			t.Errorf("%d bytes, want %d; %d in all, want %d", c.l.bytes.Load(), c.bytes, m.LoadedBytes(), c.both)
+		}
+		if c.s != nil && c.l.Messages() != int64(len(c.s.Messages)) {
+			t.Errorf("%d messages, want %d", c.l.Messages(), len(c.s.Messages))
+		}
+	}
+	if b.Messages() != 2 {
+		t.Errorf("%d messages of an unloaded session, want 2", b.Messages())
+	}
+}
+
+// numbers lists the numbers of sessions.
+func (r *rig) numbers() string {
+	var list []string
+	for _, l := range r.List() {
+		list = append(list, fmt.Sprint(l.ID()))
+	}
+	return strings.Join(list, " ")
+}
+
+// TestReportsOfEvictions compares the sessions that remain when others are
+// created, with each limit.
+func TestReportsOfEvictions(t *testing.T) {
+	var out golden.Reports
+	for _, limit := range []int{1, 9, 10, 70, 100} {
+		bubble(t, func(r *rig) {
+			r.change(func(s *Setup) { s.Config.Limits.Sessions = limit })
+			for n := range 130 {
+				l := r.create("crab", "user")
+				switch n {
+				case 2:
+					go r.say(l, "wait 1h")
+				case 4:
+					r.say(l, "hello")
+				case 5:
+					r.Kill(l)
+				case 80:
+					_, err := r.Get(8)
+					r.note("Get returns %v", err)
+				case 90:
+					r.note("used again: %s", r.say(l, "hello"))
+				}
+				synctest.Wait()
+				r.mu.Lock()
+				out.Addf(fmt.Sprintf("limit %d, session %d", limit, n), "%s\n%s", r.numbers(), strings.Join(r.notes, "\n"))
+				r.notes = nil
+				r.mu.Unlock()
+			}
+			time.Sleep(2 * time.Hour)
+			out.Add(fmt.Sprintf("limit %d, after an hour", limit), r.numbers())
+		})
+	}
+	out.Compare(t, "testdata/reports/evictions.txt.gz")
+}
+
+// TestUnload holds histories around the limit of bytes.
+func TestUnload(t *testing.T) {
+	const tenth = maxLoaded / 10
+	message := int(unsafe.Sizeof(sessionlog.Message{}))
+	for _, c := range []struct {
+		name  string
+		bytes []int // of sessions, in order of their last use
+		busy  int   // number of a session with a run; 0: none
+		want  string
+	}{
+		{"at the limit", []int{maxLoaded - 5000, 5000}, 0, "[true true]"},
+		{"over the limit", []int{maxLoaded - 5000, 5001}, 0, "[false true]"},
+		{"to nine tenths", []int{tenth, tenth * 9, 1000}, 0, "[false false true]"},
+		{"to less than nine tenths", []int{tenth + 9, tenth * 9, 0}, 0, "[false true true]"},
+		{"several", []int{5000, 5000, tenth, tenth, tenth * 8}, 0, "[false false false true true]"},
+		{"an active run", []int{tenth * 5, tenth * 6}, 1, "[true false]"},
+	} {
+		bubble(t, func(r *rig) {
+			var list []*Session
+			for i, n := range c.bytes {
+				l := r.create("crab", "user")
+				l.slot.TryAcquire(1)
+				s := new(agent.Session)
+				if n > 0 {
+					s.Messages = []sessionlog.Message{{Content: strings.Repeat("x", n-message)}}
+				}
+				r.hold(l, s)
+				if i+1 != c.busy {
+					l.slot.Release(1)
+				}
+				list = append(list, l)
+			}
+			r.evictIdle()
+			var got []bool
+			for _, l := range list {
+				got = append(got, l.session != nil)
+			}
+			if fmt.Sprint(got) != c.want {
+				r.t.Errorf("%s: loaded %v, want %s", c.name, got, c.want)
+			}
+			if c.busy > 0 {
+				r.release(list[c.busy-1])
+			}
+			for _, l := range list {
+				if !l.slot.TryAcquire(1) {
+					r.t.Errorf("%s: session %d has no free run slot", c.name, l.ID())
+				}
+				l.slot.Release(1)
+			}
+		})
+	}
+}
+
+// TestCloseFails checks that a session whose file cannot be closed is removed.
+func TestCloseFails(t *testing.T) {
+	var out golden.Reports
+	bubble(t, func(r *rig) {
+		l := r.create("crab", "user")
+		r.say(l, "hello")
+		r.outcome()
+		r.fail("unlock", "")
+		r.note("Kill returns %v", r.Kill(l))
+		r.mend()
+		out.Add("unlock", r.outcome())
+		l = r.create("crab", "user")
+		f := func(c vfs.Call) error {
+			if strings.Contains(c.Name, "sessions") {
+				return errors.New("sick disk")
+			}
+			return nil
+		}
+		r.fault.Store(&f)
+		r.note("WithIdle returns %v", r.WithIdle(r.t.Context(), l.StoredID(), func() error { return nil }))
+		r.mend()
+		out.Add("all", r.outcome())
+	})
+	out.Compare(t, "testdata/reports/closes.txt.gz")
+}

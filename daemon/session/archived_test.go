@@ -133,7 +133,7 @@ func (r *rig) compact(l *Session) (archive string, err error) {
 func (r *rig) say(l *Session, content string) string {
 	q := Run{Session: l, Content: content, Sender: "user"}
 	err := r.Run(r.t.Context(), &q)
-	return fmt.Sprintf("%q, %v", q.Answer, err)
+	return fmt.Sprintf("%q, %s", q.Answer, explain(err))
 }
 
 // TestReportsOfLoads compares what happens if the history of a session, its

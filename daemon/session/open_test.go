@@ -221,8 +221,10 @@ func TestReportsOfEvictions(t *testing.T) {
 	for _, limit := range []int{1, 9, 10, 70, 100} {
 		bubble(t, func(r *rig) {
 			r.change(func(s *Setup) { s.Config.Limits.Sessions = limit })
+			var list []*Session
 			for n := range 130 {
 				l := r.create("crab", "user")
+				list = append(list, l)
 				switch n {
 				case 2:
 					go r.say(l, "wait 1h")
@@ -233,6 +235,8 @@ func TestReportsOfEvictions(t *testing.T) {
 				case 80:
 					_, err := r.Get(8)
 					r.note("Get returns %v", err)
+				case 85:
+					r.note("run in 7: %s", r.say(list[6], "hello"))
 				case 90:
 					r.note("used again: %s", r.say(l, "hello"))
 				}
@@ -300,6 +304,52 @@ func TestUnload(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWithIdleKills checks that WithIdle ends the session that it closes.
+func TestWithIdleKills(t *testing.T) {
+	bubble(t, func(r *rig) {
+		l := r.create("crab", "user")
+		r.check(r.WithIdle(r.t.Context(), l.StoredID(), func() error { return nil }))
+		r.wantClosed(l)
+		if got := r.say(l, "hello"); got != `"", the session was killed` {
+			r.t.Errorf("a run in the session returns %s", got)
+		}
+		if r.Kill(l) {
+			r.t.Error("Kill returns true")
+		}
+	})
+}
+
+// TestNamesCloseFiles checks that looking for a session leaves no file open.
+func TestNamesCloseFiles(t *testing.T) {
+	bubble(t, func(r *rig) {
+		l := r.create("crab", "user")
+		r.say(l, "hello")
+		_, err := r.compact(l)
+		r.check(err)
+		r.Kill(l)
+		open := 0
+		f := func(c vfs.Call) error {
+			switch {
+			case !strings.HasSuffix(c.Name, ".jsonl"):
+			case c.Op == "open":
+				open++
+			case c.Op == "close":
+				open--
+			}
+			return nil
+		}
+		r.fault.Store(&f)
+		_, err = r.storedID("crab_user_1")
+		r.check(err)
+		_, err = r.compactions("crab_user_1")
+		r.check(err)
+		if open != 0 {
+			r.t.Errorf("%d files remain open", open)
+		}
+		r.mend()
+	})
 }
 
 // TestCloseFails checks that a session whose file cannot be closed is removed.

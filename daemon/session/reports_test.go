@@ -68,6 +68,9 @@ func (h *history) run(l *Session) string {
 	q := Run{Session: l, Content: content, Sender: h.pick("", "user", "tg:7"), Interactive: h.IntN(2) == 0, Model: h.pick("", "", "", "script", "other", "other", "absent")}
 	name := fmt.Sprintf("run %d in %d by %q, model %q, interactive %v: %s", n, l.ID(), q.Sender, q.Model, q.Interactive, content)
 	limit := h.IntN(20) // events until the caller fails
+	if strings.Contains(content, "ask_user") || strings.Contains(content, "delegate") {
+		limit = 20 // these tools may still begin
+	}
 	name += fmt.Sprint(", caller fails after ", limit)
 	if limit < 17 {
 		q.Each = func(e agent.Event) error {
@@ -251,6 +254,8 @@ func (h *history) operation() string {
 	name += fault
 	synctest.Wait()
 	h.mend()
+	// Runs end between whole milliseconds, operations begin at them.
+	time.Sleep(time.Until(time.Now().Truncate(time.Millisecond).Add(time.Millisecond)))
 	return strings.ReplaceAll(name, "\n", "; ") + "\x00" + endOfQuestion.Replace(h.outcome())
 }
 

@@ -73,8 +73,7 @@ const replyWait = 100 * time.Millisecond
 // answer sends a reply to the question of a session. It returns a not_found
 // error if none is pending within replyWait.
 func (a *asks) answer(ctx context.Context, session uint64, reply string) error {
-	wait := time.NewTimer(replyWait)
-	defer wait.Stop()
+	wait := time.After(replyWait)
 	for {
 		a.mu.Lock()
 		q := a.pending[session]
@@ -88,7 +87,7 @@ func (a *asks) answer(ctx context.Context, session uint64, reply string) error {
 		a.mu.Unlock()
 		select {
 		case <-changed:
-		case <-wait.C:
+		case <-wait:
 			return errtable.Errorf(404, "not_found", "no pending ask_user for session %d", session)
 		case <-ctx.Done():
 			return ctx.Err()
@@ -130,8 +129,6 @@ func (m *Manager) askTool() tool.Tool {
 			q := m.asks.begin(c.Session)
 			defer m.asks.end(c.Session, q)
 			agent.Emit(ctx, agent.Event{Kind: agent.AskUser, Questions: args.Questions})
-			late := time.NewTimer(timeout)
-			defer late.Stop()
 			var why error
 			select {
 			case reply, ok := <-q.reply:
@@ -139,7 +136,7 @@ func (m *Manager) askTool() tool.Tool {
 					return reply, nil
 				}
 				return "", errors.New("ask_user cancelled: reply channel closed")
-			case <-late.C:
+			case <-time.After(timeout):
 				headers := make([]string, len(args.Questions))
 				for i, question := range args.Questions {
 					headers[i] = question.Header

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"crabmem/daemon/agent"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
 )
@@ -65,6 +66,21 @@ func TestEndedWaiterClosesKilledSession(t *testing.T) {
 			r.closeKilled(l)
 			synctest.Wait()
 			r.wantClosed(l)
+		}
+	})
+}
+
+// TestWithEndsContext checks that the context of With ends with it.
+func TestWithEndsContext(t *testing.T) {
+	bubble(t, func(r *rig) {
+		l := r.create("crab", "user")
+		var ctx context.Context
+		r.check(r.With(r.t.Context(), l.ID(), func(c context.Context, _ Setup, _ *agent.Agent, _ *agent.Session) error {
+			ctx = c
+			return c.Err()
+		}))
+		if ctx.Err() == nil {
+			r.t.Error("the context did not end")
 		}
 	})
 }

@@ -3,8 +3,10 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"crabmem/daemon/agent"
 	"crabmem/daemon/tool"
@@ -82,5 +84,54 @@ func TestWithEndsContext(t *testing.T) {
 		if ctx.Err() == nil {
 			r.t.Error("the context did not end")
 		}
+	})
+}
+
+// TestEndAfterErrors checks what each error of a run does to its session: the
+// history may differ from the file after a failed write, and a stopped log
+// accepts no more writes.
+func TestEndAfterErrors(t *testing.T) {
+	other := errors.New("other")
+	for err, want := range map[error]string{
+		nil: "true <nil>", other: "true <nil>", sessionlog.ErrNotFound: "true <nil>",
+		sessionlog.ErrNotApplied: "false <nil>", sessionlog.ErrClosed: "false <nil>", sessionlog.ErrInvalid: "false <nil>",
+		sessionlog.ErrUnknown: "false write session: an earlier write failed", sessionlog.ErrStopped: "false write session: an earlier write failed",
+	} {
+		bubble(t, func(r *rig) {
+			l := r.create("crab", "user")
+			got := r.With(r.t.Context(), l.ID(), func(context.Context, Setup, *agent.Agent, *agent.Session) error {
+				time.Sleep(2999 * time.Millisecond)
+				if err == nil {
+					return nil
+				}
+				return fmt.Errorf("wrapped: %w", err)
+			})
+			if !errors.Is(got, err) {
+				r.t.Errorf("With returns %v, want %v", got, err)
+			}
+			if state := fmt.Sprint(l.session != nil, l.killed); state != want {
+				r.t.Errorf("after %v: loaded and killed are %s, want %s", err, state, want)
+			}
+			if l.Alive() != 2 || l.Active() || l.closed != (l.killed != nil) {
+				r.t.Errorf("after %v: alive %d, active %v, closed %v", err, l.Alive(), l.Active(), l.closed)
+			}
+		})
+	}
+}
+
+// TestBeforeSummary checks the number that BeforeSummary records.
+func TestBeforeSummary(t *testing.T) {
+	bubble(t, func(r *rig) {
+		s := &agent.Session{Log: r.create("crab", "user").log, Compactions: 5, Unarchived: make([]agent.Summary, 2)}
+		r.check(r.BeforeSummary(s))
+		if n, known := r.archived("crab_user_1"); n != 3 || !known {
+			r.t.Errorf("%d summaries are archived, want 3", n)
+		}
+		r.fail("rename", "archived")
+		s.Compactions++
+		if r.BeforeSummary(s) == nil {
+			r.t.Error("BeforeSummary returns no error")
+		}
+		r.mend()
 	})
 }

@@ -84,10 +84,8 @@ func (m *Manager) delegateTool() tool.Tool {
 			var b bytes.Buffer
 			e := json.NewEncoder(&b)
 			e.SetEscapeHTML(false)
-			if err := e.Encode(outcomes); err != nil {
-				return "", err
-			}
-			return string(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
+			err := e.Encode(outcomes)
+			return string(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), err
 		})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/model"
+	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 )
@@ -109,5 +110,50 @@ func TestCompactNotWritten(t *testing.T) {
 	}
 	if s.Compactions != 0 || len(s.Unarchived) != 0 || s.Messages[0].Content != "hello" {
 		t.Errorf("the session changed: %+v", s)
+	}
+}
+
+// TestCallsEndContext checks that the context of a call ends with the calls of
+// its response.
+func TestCallsEndContext(t *testing.T) {
+	r := runnerOf(t, 1000, &replies{chunks: [][]model.Chunk{{{Calls: callsOf(1, "keep")}}, {{Content: "done"}}}})
+	var kept context.Context
+	r.Tools.Add(tool.New("keep", "", func(ctx context.Context, _ tool.Call, _ struct{}) (string, error) {
+		kept = ctx
+		return "ok", ctx.Err()
+	}))
+	complete := false
+	for e := range r.Run(t.Context(), &Agent{Scope: tool.Unbounded(), MaxIterations: 2}, &Session{Scope: tool.Unbounded()}, Input{Content: "go"}) {
+		if e.Kind == ToolsComplete {
+			complete = true
+			if kept.Err() == nil {
+				t.Error("the context of a call did not end")
+			}
+		}
+	}
+	if !complete {
+		t.Error("no call was complete")
+	}
+}
+
+// TestResultNotWritten has a log that accepts no line as long as a result.
+func TestResultNotWritten(t *testing.T) {
+	dir, err := sessionlog.OpenDir("/sessions", &sessionlog.Options{FS: vfs.NewMem(), MaxLine: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	s := &Session{Scope: tool.Unbounded()}
+	if s.Log, err = dir.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "user"}); err != nil {
+		t.Fatal(err)
+	}
+	r := runnerOf(t, 1000, &replies{chunks: [][]model.Chunk{{{Calls: callsOf(1, "long")}}}})
+	r.Tools.Add(tool.New("long", "", func(context.Context, tool.Call, struct{}) (string, error) { return strings.Repeat("x", 1000), nil }))
+	var last Event
+	for e := range r.Run(t.Context(), &Agent{Scope: tool.Unbounded(), MaxIterations: 2}, s, Input{Content: "go"}) {
+		last = e
+	}
+	if last.Stop != Failed || !errors.Is(last.Err, sessionlog.ErrInvalid) || len(s.Messages) != 2 {
+		t.Errorf("the run ended with %d, %v; messages %v", last.Stop, last.Err, s.Messages)
 	}
 }

@@ -135,3 +135,29 @@ func TestBeforeSummary(t *testing.T) {
 		r.mend()
 	})
 }
+
+// TestOpenEvicts checks that opening sessions evicts others, and that WithIdle
+// ends a question.
+func TestOpenEvicts(t *testing.T) {
+	bubble(t, func(r *rig) {
+		var ids []string
+		for range 80 {
+			ids = append(ids, r.create("crab", "user").StoredID())
+		}
+		r.close()
+		r.open()
+		r.change(func(s *Setup) { s.Config.Limits.Sessions = 1 })
+		for _, id := range ids {
+			_, err := r.Open(r.t.Context(), id, "")
+			r.check(err)
+		}
+		if n := len(r.List()); n != justFound+1 {
+			r.t.Errorf("%d sessions are loaded, want %d", n, justFound+1)
+		}
+		r.asks.begin(80)
+		r.check(r.WithIdle(r.t.Context(), ids[79], func() error { return nil }))
+		if r.Asking(80) {
+			r.t.Error("a closed session still asks")
+		}
+	})
+}

@@ -92,7 +92,7 @@ func (c *Counter) CountParts(r io.ReaderAt, size, limit int64) (Tally, error) {
 	var t counting
 	s, rec := &c.scan, &c.rec
 	s.Reset(r, 0, ListPart, limit)
-	for s.Next() && !s.Line.Unended {
+	for s.Next() && !s.Line.Tail { // the last line may end after the part
 		s.Decode(rec)
 		t.add(rec, s.Number == 1 && !s.Line.Glued)
 	}

@@ -1,0 +1,94 @@
+package search
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"crabmem/bm25"
+	"crabmem/fuzz/golden"
+)
+
+// TestInOrderComparesNeighbors changes one entry of lists in order, some of
+// which have removed entries, and compares inOrder with the whole list.
+func TestInOrderComparesNeighbors(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 3))
+	for n := range 2000 {
+		x := &Index{}
+		for i := range r.IntN(7) + 1 {
+			e := &entry{ord: uint32(i), name: fmt.Sprintf("%02d.jsonl", 2*i+1), id: "id"}
+			if r.IntN(3) == 0 {
+				e = nil
+			}
+			x.entries = append(x.entries, e)
+		}
+		e := &entry{ord: uint32(r.IntN(len(x.entries))), id: "id"}
+		e.name = fmt.Sprintf("%02d.jsonl", 2*e.ord+1)
+		switch r.IntN(4) {
+		case 0:
+			e.name = fmt.Sprintf("%02d.jsonl", r.IntN(8)*2)
+		case 1:
+			e.id = []string{"ia", "ie", "i", "idd"}[r.IntN(4)]
+		case 2:
+			e.created = time.Unix(1, 0)
+		}
+		x.entries[e.ord] = e
+		want := true
+		var before *entry
+		for _, e := range x.entries {
+			if e == nil {
+				continue
+			}
+			if before != nil && before.compare(e) > 0 {
+				want = false
+			}
+			before = e
+		}
+		if got := x.inOrder(e); got != want {
+			t.Fatalf("case %d: inOrder = %t, want %t", n, got, want)
+		}
+	}
+}
+
+// TestReportsOfNeighbors lists the neighbors of messages in random sessions, and
+// in sessions that are longer than the window.
+func TestReportsOfNeighbors(t *testing.T) {
+	var rep golden.Reports
+	r := rand.New(rand.NewPCG(2, 3))
+	for n := range 400 {
+		e := &entry{}
+		x := &Index{entries: []*entry{nil, e}}
+		e.ord = 1
+		length := 1 + r.IntN(12)
+		if n%8 == 0 {
+			length = neighborWindow + 60
+		}
+		text := ""
+		for i := range length {
+			p := place{role: []uint16{classUser, classAssistant, classTool, classTool, classCompact, classOther, classes + 3}[r.IntN(7)], marks: []marks{markDoc, markDoc, 0, markDoc | markAsks}[r.IntN(4)]}
+			if n%8 == 0 { // a question and an answer near the borders of the window
+				p = place{role: classTool}
+				if i == 10 || i == 20 && n%3 == 0 {
+					p = place{role: classUser, marks: markDoc | markAsks}
+				}
+				if far := 10 + neighborWindow - 2 + n/8%5; i == far {
+					p = place{role: classAssistant, marks: markDoc}
+				}
+			}
+			e.places = append(e.places, p)
+			text += fmt.Sprintf(" %d,%d", p.role, p.marks)
+		}
+		outcome := ""
+		for at := -1; at < length; at++ {
+			outcome += fmt.Sprintf("%d:", at)
+			for _, b := range x.appendNeighbors([]bm25.Neighbor{}, e.doc(at)) {
+				_, i := placeOf(b.ID)
+				outcome += fmt.Sprintf(" %d*%g", i, b.Weight)
+			}
+			outcome += "\n"
+		}
+		rep.Add(fmt.Sprintf("session %d:%s", n, text), outcome)
+	}
+	rep.Compare(t, "testdata/reports/neighbors.txt.gz")
+}

@@ -145,11 +145,11 @@ func (r *repairer) nameRejoined(side []*sideLog) error {
 // and the log's text gets a new name.
 func (r *repairer) mergeChanges(v *files, l *sideLog) bool {
 	seq, ok := l.scan.Covers(v.dig)
-	base, berr := Decode(r.db)
-	side, serr := Decode(r.db)
-	if !ok || berr != nil || serr != nil {
+	if !ok {
 		return false
 	}
+	base, _ := Decode(r.db) // run has decoded it
+	side, _ := Decode(r.db)
 	// The store and the log may have operations in common: they come first.
 	lacks := map[*format.Frame]bool{}
 	for _, f := range l.ops {

@@ -212,6 +212,10 @@ func (r *repairer) mergeEntries(l *sideLog) {
 	next := uint64(1)
 	removed, skipped := map[uint64]bool{}, 0
 	for _, f := range l.ops {
+		if len(f.Payload) < 8 { // not a valid operation: each begins with an ID
+			skipped++
+			continue
+		}
 		id := binary.LittleEndian.Uint64(f.Payload)
 		if f.Type == format.FrameAlias || f.Type == format.FrameRename {
 			if rec := r.t.byID(id); t.byID(id) == "" && rec != "" {

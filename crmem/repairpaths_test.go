@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -174,4 +175,24 @@ func TestFilesOfStoreArePrivate(t *testing.T) {
 	if names < 3 {
 		t.Errorf("%d files", names)
 	}
+}
+
+// TestRejoinOfShortFrames rejoins a log that extends another snapshot and has
+// frames that are too short for an ID.
+func TestRejoinOfShortFrames(t *testing.T) {
+	m := vfs.NewMem()
+	m.WriteFile("/m.db", encodedStore(t, 3, "a", "b"), 0o600)
+	m.WriteFile("/m.db-wal.damaged-0", logOf(encodedStore(t, 1), 1, func(w *format.LogWriter, b []byte) []byte {
+		for _, typ := range []byte{format.FramePut, format.FrameAlias, format.FrameRemove, format.FramePurge, format.FramePurged, format.FrameRename} {
+			b = w.Append(b, typ, format.LogHeaderSize, "1234567")
+		}
+		return w.Append(b, format.FramePut, format.LogHeaderSize, format.NewRecord(7, 0, format.KindNote, "c", "", nil))
+	}), 0o600)
+	r, err := Repair("/m.db", &repair.Options{FS: m, Rejoin: true})
+	noErr(t, err)
+	const want = "/m.db-wal.damaged-0: added 1 entries, renamed 0 of them, skipped 6 operations"
+	if r.Entries != 3 || !slices.Contains(r.Notes, want) {
+		t.Errorf("%+v, want the note %q", r, want)
+	}
+	noErr(t, opened(t, "/m.db", &Options{FS: m}, 3).Close())
 }

@@ -12,4 +12,5 @@ var (
 	NoErr    = noErr
 	Opened   = opened
 	MemBytes = memBytes
+	LogOf    = logOf
 )

@@ -295,6 +295,7 @@ func reportFailedCalls(t *testing.T) {
 			m.WriteFile(path, append(memBytes(t, m, path), "and in the tree\n"...), 0o600)
 		}
 	}
+	missing := func(t *testing.T, m *vfs.Mem) { noErr(t, m.Remove("/m.db")) }
 	for _, s := range []struct {
 		name  string
 		do    func(*testing.T, *vfs.Mem)
@@ -305,6 +306,9 @@ func reportFailedCalls(t *testing.T) {
 		{"log removed", held, calls},
 		{"log replaced by an older copy", older, calls},
 		{"tree", edited, treeCalls},
+		{"snapshot removed", missing, calls[6:7]},
+		{"snapshot corrupt", flipIn("/m.db", format.OffFlags), []call{calls[1], calls[7]}},
+		{"snapshot replaced, log without operations", replacedUnderEmptyLog, calls[2:5]},
 	} {
 		for _, c := range s.calls {
 			for n := 1; ; n++ {
@@ -328,6 +332,22 @@ func reportFailedCalls(t *testing.T) {
 		}
 	}
 	r.Compare(t, "testdata/reports/failed.txt.gz")
+}
+
+func flipIn(file string, at int) func(*testing.T, *vfs.Mem) {
+	return func(t *testing.T, m *vfs.Mem) { flipAt(at).do(t, m, file) }
+}
+
+// replacedUnderEmptyLog replaces the snapshot of a store whose log is empty, and
+// whose writer was killed.
+func replacedUnderEmptyLog(t *testing.T, m *vfs.Mem) {
+	s := opened(t, "/m.db", reportOptions(m, format.LogVersion), 3)
+	noErr(t, s.Checkpoint())
+	noErr(t, s.Close())
+	replaceBy(t, m, "/m.db", memBytes(t, m, "/other.db"))
+	h := vfs.ParseLockHolder(string(memBytes(t, m, "/m.db"+LockSuffix)))
+	h.Clean = -1
+	m.WriteFile("/m.db"+LockSuffix, []byte(h.Text()), 0o600)
 }
 
 var (

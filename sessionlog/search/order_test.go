@@ -92,3 +92,23 @@ func TestReportsOfNeighbors(t *testing.T) {
 	}
 	rep.Compare(t, "testdata/reports/neighbors.txt.gz")
 }
+
+// TestChangesDuringBuildAreLate reports changes to an index that is being built,
+// and to a closed one: neither reads a file, and the build reads them at its end.
+func TestChangesDuringBuildAreLate(t *testing.T) {
+	for i, change := range []func(w watcher){
+		func(w watcher) { w.Wrote("a.jsonl", 0, []byte("text\n")) },
+		func(w watcher) { w.Renamed("a.jsonl", "b.jsonl") },
+		func(w watcher) { w.Removed("a.jsonl") },
+		func(w watcher) { w.Changed("a.jsonl") },
+	} {
+		x := &Index{building: true} // without a folder
+		if change(watcher{x}); !x.late {
+			t.Errorf("change %d is not late", i)
+		}
+		x = &Index{closed: true}
+		if change(watcher{x}); x.late || x.byName["a.jsonl"] != nil {
+			t.Errorf("change %d of a closed index is late", i)
+		}
+	}
+}

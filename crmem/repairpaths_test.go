@@ -196,3 +196,49 @@ func TestRejoinOfShortFrames(t *testing.T) {
 	}
 	noErr(t, opened(t, "/m.db", &Options{FS: m}, 3).Close())
 }
+
+// TestRejoinSkipsOperationsOfSnapshot rejoins a log whose first operation is in
+// the snapshot, and could not be replayed on it.
+func TestRejoinSkipsOperationsOfSnapshot(t *testing.T) {
+	m := vfs.NewMem()
+	next := encodedStore(t, 3, "a")
+	m.WriteFile("/m.db", next, 0o600)
+	m.WriteFile("/m.db-wal.damaged-0", logOf(encodedStore(t, 3, "a", "b"), 1, func(w *format.LogWriter, b []byte) []byte {
+		b = w.Append(b, format.FrameRemove, w.End, format.Record(binary.LittleEndian.AppendUint64(nil, 2)))
+		b = w.Append(b, format.FrameCheckpoint, w.End, format.Record(binary.LittleEndian.AppendUint64(format.DigestOf(next).Append(nil), 1)))
+		return w.Append(b, format.FramePut, w.End, format.NewRecord(7, 0, format.KindNote, "c", "", nil))
+	}), 0o600)
+	r, err := Repair("/m.db", &repair.Options{FS: m, Rejoin: true})
+	noErr(t, err)
+	if want := []string{"/m.db-wal.damaged-0: added 1 operation"}; r.Entries != 2 || !slices.Equal(r.Notes, want) {
+		t.Errorf("%+v, want the notes %q", r, want)
+	}
+	s := opened(t, "/m.db", &Options{FS: m}, 2)
+	if e, err := s.Get("c"); e.ID != 7 || err != nil || s.NextID() != 8 {
+		t.Errorf("%+v, %v, next ID %d", e, err, s.NextID())
+	}
+	noErr(t, s.Close())
+}
+
+// TestSalvageReservesIDsOfLog salvages a corrupt snapshot whose log puts an entry
+// with the name of another one: its ID is not given again.
+func TestSalvageReservesIDsOfLog(t *testing.T) {
+	m := vfs.NewMem()
+	db := encodedStore(t, 3, "a", "b")
+	log := logOf(db, 1, func(w *format.LogWriter, b []byte) []byte {
+		return w.Append(b, format.FramePut, w.End, format.NewRecord(8, 0, format.KindNote, "a", "", nil))
+	})
+	db[format.OffFlags] = 1
+	m.WriteFile("/m.db", db, 0o600)
+	m.WriteFile("/m.db-wal", log, 0o600)
+	r, err := Repair("/m.db", &repair.Options{FS: m})
+	noErr(t, err)
+	if want := "1 operations of the log change entries that could not be read"; r.Entries != 2 || !slices.Contains(r.Notes, want) {
+		t.Errorf("%+v, want the note %q", r, want)
+	}
+	s := opened(t, "/m.db", &Options{FS: m}, 2)
+	if s.NextID() != 9 {
+		t.Errorf("next ID %d, want 9", s.NextID())
+	}
+	noErr(t, s.Close())
+}

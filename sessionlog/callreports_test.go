@@ -24,9 +24,9 @@ type reportUser struct {
 	dirs   [2]*sessionlog.Dir
 	logs   []*sessionlog.Log
 
-	left   int // calls of the file system before the fault; 0 = no fault
-	fault  func() error
-	inside bool // the fault itself makes calls
+	left   int                     // calls of the file system before the fault; 0 = no fault
+	fault  func(name string) error // of the call on a file
+	inside bool                    // the fault itself makes calls
 }
 
 // TestReportsOfCalls makes random calls on folders, with faults, changes by other
@@ -88,7 +88,7 @@ func (u *reportUser) hook(c vfs.Call) error {
 		return nil
 	}
 	u.inside = true
-	err := u.fault()
+	err := u.fault(c.Name)
 	u.inside = false
 	fmt.Fprintf(&u.w, "\t  fault: %v\n", err)
 	return err
@@ -98,7 +98,10 @@ func (u *reportUser) hook(c vfs.Call) error {
 func (u *reportUser) setFault() {
 	kind, n, file := u.random.IntN(13), u.random.IntN(60), u.file()
 	u.left = 1 + u.random.IntN(20)
-	u.fault = func() error {
+	u.fault = func(name string) error {
+		if strings.HasSuffix(name, ".lock") {
+			n = 0 // a part of its text would depend on the process ID
+		}
 		switch kind {
 		case 0, 1:
 			return syscall.EIO
@@ -133,6 +136,9 @@ func (u *reportUser) change(file string, kind, n int) {
 	case 10:
 		_ = u.m.Remove(file)
 	case 11:
+		if strings.HasSuffix(file, ".lock") {
+			n = 20 // the text before depends on the process ID
+		}
 		b = b[:len(b)-min(len(b), n)]
 	default:
 		b = append(b, []string{"text", "text\n", `{"role":"user","content":"by another"}` + "\n", `{"role":"user","content":"by another"}`, `{"meta":{"title":"other"}}` + "\n"}[n%5]...)

@@ -35,10 +35,10 @@ const (
 type child struct {
 	log   *slog.Logger
 	cmd   *exec.Cmd
-	group *tool.Group
+	group group
 
 	in       input // its standard input
-	out, err *os.File
+	out, err io.ReadCloser
 	waiting  atomic.Int32         // writes
 	writing  chan struct{}        // has one while a message is written
 	messages chan jsonrpc.Message // closed at the end of its output
@@ -52,6 +52,13 @@ type child struct {
 
 	mu       sync.Mutex
 	lastLine string // on standard error
+}
+
+// group is the processes that a server's command started.
+type group interface {
+	Wait() error // for the command
+	Terminate()
+	Kill()
 }
 
 // input is a pipe, of which the other end may not be read.
@@ -116,7 +123,7 @@ func (s *server) spawn() (*child, error) {
 	}
 	c.log.Debug("an MCP server was started", "pid", c.cmd.Process.Pid)
 	c.readers.Go(func() { c.read(c.out) })
-	c.readers.Go(c.readLog)
+	c.readers.Go(func() { c.readLog(c.err) })
 	go func() { // ends with the process, which end makes sure of
 		c.status = c.group.Wait()
 		close(c.exited)
@@ -291,8 +298,8 @@ func readLine(r *bufio.Reader, max int) ([]byte, error) {
 }
 
 // readLog logs the server's standard error, within limits.
-func (c *child) readLog() {
-	r := bufio.NewReaderSize(c.err, maxLogLine)
+func (c *child) readLog(diag io.Reader) {
+	r := bufio.NewReaderSize(diag, maxLogLine)
 	minute, lines := time.Now(), 0
 	for cut := false; ; {
 		part, more, err := r.ReadLine()

@@ -19,10 +19,12 @@ import (
 // this machine. The tables of sockets are looked at after the connection is
 // made: the process that accepted it still listens. If the tables are not
 // readable, the owner is unknown.
-func checkOwner(a netip.AddrPort) error {
+func checkOwner(a netip.AddrPort) error { return checkListener(vfs.OS{}, os.Geteuid(), a) }
+
+func checkListener(fsys vfs.FS, user int, a netip.AddrPort) error {
 	found, read := false, false
 	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		f, err := vfs.OS{}.Open(name)
+		f, err := fsys.Open(name)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			continue
 		} else if err != nil {
@@ -35,7 +37,7 @@ func checkOwner(a netip.AddrPort) error {
 		}
 		read = true
 		for _, uid := range uids {
-			if found = true; uid != 0 && uid != os.Geteuid() {
+			if found = true; uid != 0 && uid != user {
 				return fmt.Errorf("port %d belongs to another user (%d): the port file is stale", a.Port(), uid)
 			}
 		}

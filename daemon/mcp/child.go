@@ -228,6 +228,7 @@ func (c *child) Close() (err error) {
 // not a message, which many programs print.
 func (c *child) read(out io.Reader) {
 	defer close(c.messages)
+	c.readErr = io.EOF // unless the output ends before the connection is closed
 	r := bufio.NewReaderSize(out, 64<<10)
 	noise := false
 	var p pace
@@ -267,8 +268,11 @@ func decode(line []byte) []jsonrpc.Message {
 		return nil
 	}
 	batch := []json.RawMessage{line}
-	if line[0] == '[' && json.Unmarshal(line, &batch) != nil {
-		return nil
+	if line[0] == '[' {
+		batch = nil // Unmarshal would write the first element into line
+		if json.Unmarshal(line, &batch) != nil {
+			return nil
+		}
 	}
 	var list []jsonrpc.Message
 	for _, raw := range batch {

@@ -188,7 +188,7 @@ func (h *hostile) meet(t *testing.T, use func(*testing.T, *Manager)) (log string
 			defer cut()
 			var err error
 			if h.http {
-				client := httpClient(life, "http://127.0.0.1:1/mcp", "planted", s.timeout()+writeTimeout, dialAny)
+				client := httpClient(life, "http://127.0.0.1:1/mcp", "planted", s.timeout()+writeTimeout, nil)
 				client.Transport.(*bearer).next.DialContext = func(context.Context, string, string) (net.Conn, error) {
 					here, there := net.Pipe()
 					others.Go(func() { h.overHTTP(there) })

@@ -50,19 +50,17 @@ func httpClient(life context.Context, address, token string, late time.Duration,
 // A dialer connects to an address.
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
-var dialAny dialer = (&net.Dialer{Timeout: connectTimeout}).DialContext
-
 // dialComponent connects to a component and checks that the user owns the port:
 // the port file of a killed component stays, and another user may have its
 // port.
-func dialComponent(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := dialAny(ctx, network, address)
+func (m *Manager) dialComponent(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := m.dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
 	a, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err == nil {
-		err = checkOwner(a)
+		err = m.checkOwner(a)
 	}
 	if err != nil {
 		conn.Close()

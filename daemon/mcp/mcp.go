@@ -25,6 +25,8 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"net"
+	"net/netip"
 	"reflect"
 	"slices"
 	"sync"
@@ -89,6 +91,9 @@ type Manager struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // of servers, the watch and calls of Changed
 
+	dial       dialer
+	checkOwner func(netip.AddrPort) error
+
 	scanning sync.Mutex // one scan at a time
 
 	mu         sync.Mutex
@@ -111,6 +116,7 @@ func New(o Options) *Manager {
 	m := &Manager{
 		o: o, configured: make(map[string]*server), components: make(map[string]*server),
 		change: make(chan struct{}), warned: make(map[string]string),
+		dial: (&net.Dialer{Timeout: connectTimeout}).DialContext, checkOwner: checkOwner,
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	if o.Run != "" {

@@ -129,9 +129,9 @@ func (s *server) serve() (served bool, err error) {
 	life, cut := context.WithCancel(s.ctx)
 	defer cut()
 	if s.URL != "" {
-		dial := dialAny
+		dial := s.m.dial
 		if s.component {
-			dial = dialComponent
+			dial = s.m.dialComponent
 		}
 		client := httpClient(life, s.URL, s.Token, s.timeout()+writeTimeout, dial)
 		defer client.CloseIdleConnections()

@@ -4,11 +4,48 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"crabmem/bench/gate"
+	"crabmem/daemon/tool"
 )
+
+// TestChangedComparesTheLatestState checks that a slow comparison of Resources
+// does not replace the result of a later one.
+func TestChangedComparesTheLatestState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls, notified atomic.Int64
+		slow := make(chan struct{})
+		m := New(Options{
+			Reserved: func(string) bool {
+				if calls.Add(1) == 1 {
+					<-slow
+				}
+				return false
+			},
+			Changed: func() { notified.Add(1) },
+		})
+		defer m.Close()
+		s := &server{Server: Server{Name: "s"}, m: m, state: up, tools: []remote{{name: "old"}}}
+		m.configured["s"] = s
+		go m.changed()
+		synctest.Wait()
+		s.mu.Lock()
+		s.tools = slices.Concat(s.tools, []remote{{name: "new"}})
+		s.mu.Unlock()
+		go m.changed()
+		synctest.Wait()
+		close(slow)
+		synctest.Wait()
+		if want := m.Resources(tool.Unbounded()); m.resources != want || notified.Load() != 2 {
+			t.Errorf("compared with %q, want %q; %d notifications", m.resources, want, notified.Load())
+		}
+	})
+}
 
 // TestForgetsComponents checks that no state of removed components remains.
 func TestForgetsComponents(t *testing.T) {

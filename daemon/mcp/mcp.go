@@ -94,7 +94,8 @@ type Manager struct {
 	dial       dialer
 	checkOwner func(netip.AddrPort) error
 
-	scanning sync.Mutex // one scan at a time
+	scanning sync.Mutex    // one scan at a time
+	changing chan struct{} // has one while changed runs
 
 	mu         sync.Mutex
 	closed     bool
@@ -115,7 +116,7 @@ func New(o Options) *Manager {
 	}
 	m := &Manager{
 		o: o, configured: make(map[string]*server), components: make(map[string]*server),
-		change: make(chan struct{}), warned: make(map[string]string),
+		change: make(chan struct{}), changing: make(chan struct{}, 1), warned: make(map[string]string),
 		dial: (&net.Dialer{Timeout: connectTimeout}).DialContext, checkOwner: checkOwner,
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
@@ -199,6 +200,8 @@ func (m *Manager) servers() []*server {
 // changed wakes waiting calls, and notifies the daemon if the list of servers
 // changed.
 func (m *Manager) changed() {
+	m.changing <- struct{}{}
+	defer func() { <-m.changing }()
 	resources := m.Resources(tool.Unbounded())
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -309,6 +309,7 @@ func TestReportsOfWrites(t *testing.T) {
 					wg.Go(func() { io.Copy(io.Discard, there) })
 				}
 				time.Sleep(time.Minute)
+				synctest.Wait()
 				select {
 				case <-c.closed:
 					results["closed"]++

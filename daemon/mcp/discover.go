@@ -110,6 +110,7 @@ func (m *Manager) scan() {
 		m.warn(m.o.Run, fmt.Sprintf("find components: %v", err))
 		return
 	}
+	m.warn(m.o.Run, "")
 	m.mu.Lock()
 	if m.closed {
 		m.mu.Unlock()

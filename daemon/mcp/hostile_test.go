@@ -35,6 +35,12 @@ type hostile struct {
 	unasked string
 	times   int  // repetitions of unasked; 0 is once
 	deaf    bool // it stops reading after its first response
+	// reply, if set, returns a response; "" is the next one of answers.
+	reply func(method string, params json.RawMessage) string
+	// silent is the method, or GET, that gets no response.
+	silent string
+	// pushes, if set, are sent in a stream of events.
+	pushes chan string
 
 	mu    sync.Mutex
 	calls int
@@ -46,13 +52,21 @@ func (h *hostile) answer(message []byte) string {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
 	}
-	if json.Unmarshal(message, &m) != nil || len(m.ID) == 0 || m.Method == "" {
+	err := json.Unmarshal(message, &m)
+	var text string
+	if h.reply != nil {
+		text = h.reply(m.Method, m.Params)
+	}
+	if h.silent != "" && m.Method == h.silent {
+		return silence
+	}
+	if err != nil || len(m.ID) == 0 || m.Method == "" {
 		return ""
 	}
 	h.mu.Lock()
-	var text string
-	if n := len(h.answers); n > 0 {
+	if n := len(h.answers); n > 0 && text == "" {
 		text = h.answers[min(h.calls, n-1)]
 	}
 	h.calls++
@@ -125,12 +139,31 @@ func (h *hostile) overPipe(in io.ReadCloser, out io.WriteCloser) {
 	}
 }
 
+const stream = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+
+// silence is an answer that is not sent.
+const silence = "silence"
+
+// push sends pushes in a stream of events until the connection has ended.
+func (h *hostile) push(c net.Conn, ended <-chan struct{}) {
+	for text := stream; ; {
+		if _, err := io.WriteString(c, text); err != nil {
+			return
+		}
+		select {
+		case text = <-h.pushes:
+			text = "data: " + text + "\n\n"
+		case <-ended:
+			return
+		}
+	}
+}
+
 // overHTTP serves one connection. An answer that does not begin with a status
 // line is JSON, or a stream of events when it begins like one.
 func (h *hostile) overHTTP(c net.Conn) {
 	defer c.Close()
 	r := bufio.NewReader(c)
-	const stream = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
 	for {
 		req, err := http.ReadRequest(r)
 		if err != nil {
@@ -142,6 +175,14 @@ func (h *hostile) overHTTP(c net.Conn) {
 		}
 		text := h.answer(body)
 		switch {
+		case text == silence, req.Method == h.silent:
+			io.Copy(io.Discard, r)
+			return
+		case req.Method == http.MethodGet && h.pushes != nil:
+			ended := make(chan struct{})
+			go func() { io.Copy(io.Discard, r); close(ended) }()
+			h.push(c, ended)
+			return
 		case req.Method == http.MethodGet && h.unasked != "":
 			if _, err := io.WriteString(c, stream); err == nil && h.say(c) == nil {
 				io.Copy(io.Discard, r) // keeps the stream open

@@ -86,7 +86,7 @@ func parseFront(file string, contents []byte) (s Skill, body int, err error) {
 			line, at = string(contents[at:]), len(contents)
 			return line, true
 		}
-		line, at = string(contents[at:at+end+1]), at+end+1
+		line, at = string(contents[at:at+end]), at+end+1
 		return line, true
 	}
 	if line, _ := next(); strings.TrimRight(line, " \t\r\n") != fence {
@@ -139,7 +139,7 @@ func (f *front) parse(b []byte) error {
 	s.File, s.Metadata = f.file, make(map[string]string)
 	f.lines = make(map[string]int)
 	var triggers, inMetadata []string
-	for i := 0; i+1 < len(root.Content); i += 2 {
+	for i := 0; i < len(root.Content); i += 2 {
 		key, v := root.Content[i], root.Content[i+1]
 		line := key.Line + 1
 		if f.lines[key.Value] != 0 {
@@ -294,7 +294,7 @@ func (f *front) metadata(key, v *yaml.Node) (triggers []string, err error) {
 	if len(v.Content) > 2*maxItems {
 		return nil, f.problem(v.Line+1, "remove some", "metadata has %d keys, more than the limit of %d", len(v.Content)/2, maxItems)
 	}
-	for i := 0; i+1 < len(v.Content); i += 2 {
+	for i := 0; i < len(v.Content); i += 2 {
 		k, val := v.Content[i], v.Content[i+1]
 		if k.Kind == yaml.ScalarNode && k.Value == "triggers" {
 			if triggers, err = f.list(k, val, splitWords); err != nil {

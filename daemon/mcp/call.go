@@ -88,8 +88,7 @@ func (m *Manager) settle(ctx context.Context, scope tool.Scope, enough func() bo
 	if m.o.Run != "" {
 		m.scan()
 	}
-	late := time.NewTimer(settle)
-	defer late.Stop()
+	late := time.After(settle)
 	for {
 		next := m.changes()
 		waiting := slices.ContainsFunc(m.servers(), func(s *server) bool { return scope.Server(s.Name) == nil && !s.settled() })
@@ -98,7 +97,7 @@ func (m *Manager) settle(ctx context.Context, scope tool.Scope, enough func() bo
 		}
 		select {
 		case <-next:
-		case <-late.C:
+		case <-late:
 			return
 		case <-ctx.Done():
 			return

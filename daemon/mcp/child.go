@@ -311,7 +311,7 @@ func (c *child) readLog(diag io.Reader) {
 			return
 		}
 		if !cut && len(bytes.TrimSpace(part)) > 0 {
-			text := clip(oneLine(string(part)), maxLogLine)
+			text := oneLine(string(part))
 			c.mu.Lock()
 			c.lastLine = clip(text, 300)
 			c.mu.Unlock()

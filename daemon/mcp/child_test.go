@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -55,6 +56,13 @@ func (e *events) add(event string) {
 	if e.hook != nil {
 		e.hook(event)
 	}
+}
+
+// sorted returns the events of concurrent goroutines.
+func (e *events) sorted() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return strings.Join(slices.Sorted(strings.Lines(e.text.String())), "")
 }
 
 // closer records the close of a pipe.
@@ -250,7 +258,7 @@ func TestReportsOfLogs(t *testing.T) {
 			c.mu.Unlock()
 			seen = len(all)
 		}
-		for _, text := range []string{"\n", " \t\r\n", "one\n", "two \x1b[2J\r\n", "part", "ly\n", "\xff\xfe<b>\n", strings.Repeat("é", 170) + "\n"} {
+		for _, text := range []string{"one\n", "\n", " \t\r\n", "two \x1b[2J\r\n", "part", "ly\n", "\xff\xfe<b>\n", strings.Repeat("é", 170) + "\n"} {
 			write(fmt.Sprintf("%q", text), text)
 		}
 		for n := -2; n <= 2; n++ {

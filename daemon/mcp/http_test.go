@@ -142,7 +142,7 @@ func TestReportsOfRequestsThatEnd(t *testing.T) {
 					cut()
 					cancel()
 					synctest.Wait()
-					r.Add(fmt.Sprintf("%s, sends %s, %s", method, sends, end), log.text.String())
+					r.Add(fmt.Sprintf("%s, sends %s, %s", method, sends, end), log.sorted())
 				})
 			}
 		}

@@ -158,6 +158,19 @@ func TestReportsOfWaits(t *testing.T) {
 			}
 		}
 	}
+	inWorld(t, &r, func(w *world) { // without a watch
+		w.site("1001", "one", true)
+		w.o.Run = "/run"
+		w.ask("no component", tool.Unbounded(), "{}")
+		w.portFile("one", "1001")
+		w.ask("a new component", tool.Unbounded(), `{"name":"a"}`)
+		w.remove("one")
+		w.ask("a removed component whose name is enough", tool.Unbounded(), `{"name":"a"}`)
+		w.ask("a removed component", tool.Unbounded(), "{}")
+		w.portFile("one", "1001")
+		w.Set(nil)
+		w.step("found by Set", time.Second)
+	})
 	r.Compare(t, "testdata/reports/waits.txt.gz")
 }
 

@@ -148,7 +148,7 @@ func TestPaces(t *testing.T) {
 			messages, bytes int
 			pause, want     time.Duration
 		}{
-			{1, 0, 0, 0}, {3999, 0, 0, 0}, {1, 0, 0, perMessage}, {0, 1 << 20, 0, perMiB}, {0, 1 << 10, 0, perMiB >> 10}, {2, 0, 0, 2 * perMessage},
+			{1, 0, 0, 0}, {3999, 0, 0, 0}, {1, 0, 0, perMessage}, {1, 0, perMessage - 1, 1}, {0, 1 << 20, 0, perMiB}, {0, 1 << 10, 0, perMiB >> 10}, {2, 0, 0, 2 * perMessage},
 			{2, 0, perMessage, perMessage}, {1, 0, time.Minute, 0}, {4000, 0, 0, perMessage}, {0, 32 << 20, time.Minute, 0}, {0, 1 << 20, 0, perMiB},
 		} {
 			time.Sleep(c.pause)

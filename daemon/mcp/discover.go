@@ -166,13 +166,12 @@ func (m *Manager) watch() {
 		every = poll
 	} else if w, err := fsnotify.NewWatcher(); err != nil {
 		every = m.unwatched(err)
+	} else if err := w.Add(m.o.Run); err != nil {
+		w.Close() //nolint:errcheck // it is of no use
+		every = m.unwatched(err)
 	} else {
 		defer w.Close()
-		if err := w.Add(m.o.Run); err != nil {
-			every = m.unwatched(err)
-		} else {
-			events, errs = w.Events, w.Errors
-		}
+		events, errs = w.Events, w.Errors
 	}
 	m.scan()
 	m.rescanOn(events, errs, every)

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"crabmem/daemon/tool"
 	"crabmem/fuzz/golden"
 )
 
@@ -103,6 +104,51 @@ func TestReportsOfNames(t *testing.T) {
 		r.Addf("same", "%v %v", a.same(b), b.same(a))
 	}
 	r.Compare(t, "testdata/reports/names.txt.gz")
+}
+
+// TestReportsOfResources compares the part of the prompt for servers with many
+// tools, and for many servers.
+func TestReportsOfResources(t *testing.T) {
+	var r golden.Reports
+	resourcesOf := func(servers ...*server) string {
+		m := New(Options{})
+		defer m.Close()
+		for i, s := range servers {
+			s.Name = fmt.Sprintf("s%03d%s", i, s.Name)
+			s.m = m
+			m.components[s.Name] = s
+		}
+		return m.Resources(tool.Unbounded())
+	}
+	tools := func(prefix string, lengths ...int) *server {
+		s := &server{state: up}
+		for i, n := range lengths {
+			s.tools = append(s.tools, remote{name: fmt.Sprintf("%s%d%s", prefix, i, strings.Repeat("n", n))})
+		}
+		return s
+	}
+	for n := range 12 {
+		r.Add(fmt.Sprint("names around the limit ", n), resourcesOf(tools("a", 100, 100, 100, 80+n, 20)))
+		r.Add(fmt.Sprint("last name around the limit ", n), resourcesOf(tools("a", 100, 100, 100, 83+n)))
+	}
+	r.Add("a long name", resourcesOf(tools("a", 500)))
+	for _, st := range []state{connecting, up, down, over} {
+		s := tools("a", 1)
+		s.state, s.Name = st, strings.Repeat("<", 200)
+		r.Add(fmt.Sprint("state ", st), resourcesOf(s))
+	}
+	for n := 18; n < 24; n++ {
+		for more := range 40 {
+			var many []*server
+			for i := range n {
+				many = append(many, tools(fmt.Sprint("p", i), 100, 100, 80, 80))
+			}
+			many = append(many, tools("last", more))
+			text := resourcesOf(many...)
+			r.Addf(fmt.Sprintf("%d servers and a name of %d", n, more), "%d bytes, %s", len(text), text[len(text)-30:])
+		}
+	}
+	r.Compare(t, "testdata/reports/resources.txt.gz")
 }
 
 // TestReportsOfShapes compares how many values messages have, and which are refused.

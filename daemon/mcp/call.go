@@ -239,13 +239,10 @@ func textOf(r *sdk.CallToolResult) string {
 			}
 			add(named("link", c.MIMEType, c.URI, size))
 		case *sdk.EmbeddedResource:
-			if c.Resource == nil {
-				continue
-			}
-			if c.Resource.Text != "" {
-				add(c.Resource.Text)
-			} else {
-				add(named("resource", c.Resource.MIMEType, c.Resource.URI, len(c.Resource.Blob)))
+			if r := c.Resource; r != nil && r.Text != "" {
+				add(r.Text)
+			} else if r != nil {
+				add(named("resource", r.MIMEType, r.URI, len(r.Blob)))
 			}
 		default:
 			add("[content of an unknown type]")

@@ -50,8 +50,7 @@ type child struct {
 	status  error
 	readers sync.WaitGroup
 
-	mu       sync.Mutex
-	lastLine string // on standard error
+	lastLine string // on standard error; read after readers
 }
 
 // group is the processes that a server's command started.
@@ -159,8 +158,6 @@ func (c *child) end(err error) error {
 	if c.status != nil {
 		how = c.status.Error()
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.lastLine != "" {
 		how += ": " + c.lastLine
 	}
@@ -312,9 +309,7 @@ func (c *child) readLog(diag io.Reader) {
 		}
 		if !cut && len(bytes.TrimSpace(part)) > 0 {
 			text := oneLine(string(part))
-			c.mu.Lock()
 			c.lastLine = clip(text, 300)
-			c.mu.Unlock()
 			if time.Since(minute) > time.Minute {
 				minute, lines = time.Now(), 0
 			}

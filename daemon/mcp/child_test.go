@@ -253,9 +253,7 @@ func TestReportsOfLogs(t *testing.T) {
 			io.WriteString(out, text)
 			synctest.Wait()
 			all := log.String()
-			c.mu.Lock()
 			r.Add(title, fmt.Sprintf("last %d: %q\n%s", len(c.lastLine), c.lastLine, all[seen:]))
-			c.mu.Unlock()
 			seen = len(all)
 		}
 		for _, text := range []string{"one\n", "\n", " \t\r\n", "two \x1b[2J\r\n", "part", "ly\n", "\xff\xfe<b>\n", strings.Repeat("é", 170) + "\n"} {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"crabmem/daemon/tool"
@@ -87,7 +88,7 @@ func TestReportsOfCalls(t *testing.T) {
 		bare := `{"name":"bare","inputSchema":{}}`
 		long := `{"name":"long","inputSchema":{"type":"object","title":"%s"}}`
 		whole := len(fmt.Sprintf(`{"type":"object","title":"%s"}`, ""))
-		tools := []string{toolA, toolB, bare}
+		tools := []string{toolA, toolB, bare, `{"name":"none"}`}
 		for n := -1; n <= 1; n++ {
 			tools = append(tools, strings.Replace(fmt.Sprintf(long, strings.Repeat("x", maxToldSchema-whole+n)), "long", fmt.Sprint("long", n+1), 1))
 		}
@@ -95,7 +96,7 @@ func TestReportsOfCalls(t *testing.T) {
 		w.Set([]Server{{Name: "s", URL: "http://127.0.0.1:1001/mcp", Timeout: 5 * time.Second}})
 		w.step("connected", time.Second)
 		for _, args := range []string{"", "null", `""`, `" "`, `"null"`, `"{}"`, "{}", `{"p":1}`, `"{\"p\":\"x\"}"`, `" {\"p\":2} "`, "7", `"7"`, "[]", `"[]"`, `"{"`, "true", `"{\"p\":1}{}"`} {
-			for _, name := range []string{"a", "long0", "long1", "long2", "bare"} {
+			for _, name := range []string{"a", "long0", "long1", "long2", "bare", "none"} {
 				arguments := `{"name":"` + name + `"`
 				if args != "" {
 					arguments += `,"args":` + args
@@ -211,5 +212,25 @@ func TestReportsOfResults(t *testing.T) {
 			}
 		}
 	}
+	text := textOf(&sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "a\xff"}, &sdk.TextContent{Text: strings.Repeat("y", maxText)}}})
+	r.Addf("invalid text, then more than the limit", "%d bytes, %q", len(text), text[len(text)-40:])
 	r.Compare(t, "testdata/reports/results.txt.gz")
+}
+
+// TestCallsLeaveNothing checks that no function waits for the end of a call's
+// context after the call.
+func TestCallsLeaveNothing(t *testing.T) {
+	inWorld(t, &golden.Reports{}, func(w *world) {
+		w.site("1001", "s", true)
+		w.Set([]Server{{Name: "s", URL: "http://127.0.0.1:1001/mcp"}})
+		w.step("connected", time.Second)
+		ctx := &countingContext{Context: w.t.Context(), done: make(chan struct{})}
+		if result, err := w.run(ctx, tool.Call{Scope: tool.Unbounded()}, "a", nil); result != "done" || err != nil {
+			t.Errorf("%q, %v", result, err)
+		}
+		synctest.Wait()
+		if ctx.waiting != 0 {
+			t.Errorf("%d functions wait", ctx.waiting)
+		}
+	})
 }

@@ -88,8 +88,9 @@ func TestReportsOfPorts(t *testing.T) {
 	var r golden.Reports
 	inWorld(t, &r, func(w *world) {
 		w.site("1001", "a", true)
+		w.portFile("a", "first")
 		w.watchRun()
-		w.step("no directory", 0)
+		w.step("a port file at the start", 0)
 		for _, text := range []string{"x", "x", "1001", "x", "y", "0", "65535", "65536", "+1001", " 1001\n", "10 01", "", "00000000000000000000000000001001", "000000000000000000000000000001001"} {
 			w.portFile("a", text)
 			w.step(fmt.Sprintf("port file %q", text), 3*time.Second)

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -240,14 +239,18 @@ func TestBodyEndsWithDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		done := make(chan struct{})
 		ended := 0
-		b := &boundedBody{ReadCloser: io.NopCloser(bytes.NewReader(bytes.Repeat([]byte("\n"), 9000))), end: func() { ended++ }, done: done, shape: shape{events: true}}
+		text := struct {
+			io.Reader
+			io.Closer
+		}{strings.NewReader(strings.Repeat("\n", 9000)), &stdin{closeErr: io.ErrClosedPipe}}
+		b := &boundedBody{ReadCloser: text, end: func() { ended++ }, done: done, shape: shape{events: true}}
 		time.AfterFunc(time.Second, func() { close(done) })
 		began := time.Now()
 		n, err := b.Read(make([]byte, 9000))
 		if n != 0 || !errors.Is(err, context.Canceled) || time.Since(began) != time.Second {
 			t.Errorf("%d, %v after %v", n, err, time.Since(began))
 		}
-		if err := b.Close(); err != nil || ended != 1 {
+		if err := b.Close(); err != io.ErrClosedPipe || ended != 1 {
 			t.Errorf("close: %v, ended %d times", err, ended)
 		}
 	})

@@ -194,7 +194,7 @@ func (e *entry) above() string {
 
 // below returns the blank lines and comments after the last key.
 func (e *entry) below() string {
-	at, from := 0, 0
+	var at, from int
 	for l := range strings.Lines(e.text) {
 		at += len(l)
 		if !comment().MatchString(l) && strings.TrimSpace(l) != "" {

@@ -27,11 +27,11 @@ func New(fsys vfs.FS, dir, name, description string) (file string, err error) {
 		Name        string `yaml:"name"`
 		Description string `yaml:"description"`
 	}{name, description})
-	if err != nil {
-		return "", err
-	}
 	text := fmt.Sprintf("---\n%s---\n\n# %s\n\nWhat to do, step by step.\n", head, name)
-	if _, err := Parse(filename, []byte(text)); err != nil {
+	if err == nil {
+		_, err = Parse(filename, []byte(text))
+	}
+	if err != nil {
 		return "", err
 	}
 	if n := utf8.RuneCountInString(description); n > maxDescription {

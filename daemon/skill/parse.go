@@ -286,7 +286,7 @@ func (f *front) list(key, v *yaml.Node, split func(string) []string) ([]string, 
 // It omits values that are not text; other programs may use them.
 func (f *front) metadata(key, v *yaml.Node) (triggers []string, err error) {
 	if v.Kind != yaml.MappingNode {
-		if text, err := f.text(key, v); err != nil || text == "" {
+		if text, err := f.text(key, v); text == "" {
 			return nil, err
 		}
 		return nil, f.problem(v.Line+1, "write keys and values below it, indented", "metadata is not a list of keys and values")

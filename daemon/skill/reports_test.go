@@ -21,7 +21,7 @@ func reportFiles() [][2]string {
 		return "---\nname: deploy\ndescription: Deploys it\n" + lines + "---\nbody\n"
 	}
 	x := func(n int) string { return strings.Repeat("x", n) }
-	list := [][2]string{{"plain", front("")}, {"empty", ""}, {"body only", "body\n"}, {"bom", "\ufeff" + front("")}, {"fences only", "---\n---\n"}}
+	list := [][2]string{{"plain", front("")}, {"empty", ""}, {"body only", "body\n"}, {"bom", "\ufeff" + front("")}, {"fences only", "---\n---\n"}, {"null", "---\n~\n---\n"}, {"comment", "---\n# name: deploy\n---\n"}, {"text", "---\nname\n---\n"}}
 	add := func(title, contents string) { list = append(list, [2]string{title, contents}) }
 	for i, line := range []string{
 		"license: Apache-2.0", "license: [a]", "license: &a b", "license: *a", "license:", "license: 2", "compatibility: any", "compatibility: {a: b}",
@@ -109,20 +109,26 @@ func outcome(v any, err error) string {
 	}
 	text := string(b)
 	if err != nil {
-		text += fmt.Sprintf("\nerror %v", err)
-		for _, e := range []error{ErrInvalid, ErrNotFound, fs.ErrExist, fs.ErrNotExist, fs.ErrPermission, syscall.EIO} {
-			if errors.Is(err, e) {
-				text += fmt.Sprintf(" [%v]", e)
-			}
-		}
+		text += fmt.Sprintf("\nerror %v%s", err, wrapped(err))
 	}
 	return brief(text)
+}
+
+// wrapped lists errors that err wraps.
+func wrapped(err error) string {
+	text := ""
+	for _, e := range []error{ErrInvalid, ErrNotFound, fs.ErrExist, fs.ErrNotExist, fs.ErrPermission, syscall.EIO} {
+		if errors.Is(err, e) {
+			text += fmt.Sprintf(" [%v]", e)
+		}
+	}
+	return text
 }
 
 func problems(list []*Problem) string {
 	var b strings.Builder
 	for _, p := range list {
-		fmt.Fprintf(&b, "%v (line %d, warning %v)\n", p, p.Line, p.Warning)
+		fmt.Fprintf(&b, "%v (line %d, warning %v)%s\n", p, p.Line, p.Warning, wrapped(p))
 	}
 	return brief(b.String())
 }

@@ -112,14 +112,16 @@ func (w *world) site(port, name string, stream bool) *site {
 	return s
 }
 
-// respond records a request and returns the response.
+// respond records a request and returns the response. It records no
+// cancellation, because the SDK sends one concurrently with the end of a
+// connection.
 func (s *site) respond(method string, params json.RawMessage) string {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
 	if method == "initialize" || method == "tools/call" {
 		method += " " + string(params)
 	}
-	if !s.stopped.Equal(time.Now()) {
+	if method != "notifications/cancelled" && !s.stopped.Equal(time.Now()) {
 		s.w.events = append(s.w.events, fmt.Sprintf("%v %s: %s", time.Since(s.w.began), s.name, method))
 	}
 	name, _, _ := strings.Cut(method, " ")

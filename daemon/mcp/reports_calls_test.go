@@ -213,6 +213,7 @@ func TestReportsOfResults(t *testing.T) {
 		}
 	}
 	text := textOf(&sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "a\xff"}, &sdk.TextContent{Text: strings.Repeat("y", maxText)}}})
+	r.Addf("two short texts", "%q", textOf(&sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "1"}, &sdk.TextContent{Text: "2"}}}))
 	r.Addf("invalid text, then more than the limit", "%d bytes, %q", len(text), text[len(text)-40:])
 	r.Compare(t, "testdata/reports/results.txt.gz")
 }

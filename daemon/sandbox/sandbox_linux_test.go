@@ -588,8 +588,13 @@ func TestConfinedRefused(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 	// One in which the old /proc is partly covered, so that no new one can be
-	// mounted, as in many containers.
-	cmd = exec.Command("unshare", "-Urm", "bash", "-c", `mount -t tmpfs none /proc/sys && exec "$0" -test.run '^TestConfinedRefused$'`, os.Args[0])
+	// mounted, as in many containers. Other tests may have mounted it a second
+	// time.
+	cmd = exec.Command("unshare", "-Urm", "bash", "-c", `for at in $(findmnt -rnt proc -o TARGET); do
+			test $at = /proc && at=/proc/sys
+			mount -t tmpfs none $at
+		done
+		exec "$0" -test.run '^TestConfinedRefused$'`, os.Args[0])
 	cmd.Env = append(os.Environ(), "CRABMEM_REFUSED=1")
 	out, err = cmd.CombinedOutput()
 	if err != nil || strings.Contains(string(out), "RAN") || !strings.Contains(string(out), "mount a private /proc") {

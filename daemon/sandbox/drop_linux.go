@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,15 +23,15 @@ func drop() error {
 		// The command must not read process 1, which has older threads.
 		{"PR_SET_DUMPABLE", unix.PR_SET_DUMPABLE, 0},
 	} {
-		if err := unix.Prctl(p.option, p.arg, 0, 0, 0); err != nil {
+		if err := system.prctl(p.option, p.arg, 0, 0, 0); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
-	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+	if err := system.prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return fmt.Errorf("PR_CAP_AMBIENT: %w", err)
 	}
 	for c := uintptr(0); ; c++ {
-		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
+		err := system.prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
 		if errors.Is(err, unix.EINVAL) && c > 0 {
 			break // c is after the last capability
 		} else if err != nil {
@@ -40,21 +39,28 @@ func drop() error {
 		}
 	}
 	var none [2]unix.CapUserData
-	if err := unix.Capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
+	if err := system.capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
 		return fmt.Errorf("capset: %w", err)
 	}
-	return filterSockets()
+	filter, err := socketFilter(runtime.GOARCH)
+	if err != nil {
+		return err
+	}
+	if err := system.setFilter(filter); err != nil {
+		return fmt.Errorf("PR_SET_SECCOMP: %w", err)
+	}
+	return nil
 }
 
-// filterSockets denies Unix sockets except connected pairs. It also denies
-// io_uring, which bypasses filters, and system calls of other architectures,
-// which have other numbers.
-func filterSockets() error {
+// socketFilter returns a filter for an architecture that denies Unix sockets
+// except connected pairs. It also denies io_uring, which bypasses filters, and
+// system calls of other architectures, which have other numbers.
+func socketFilter(goarch string) ([]unix.SockFilter, error) {
 	arch, ok := map[string]uint32{
 		"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64, "riscv64": unix.AUDIT_ARCH_RISCV64,
-	}[runtime.GOARCH]
+	}[goarch]
 	if !ok {
-		return fmt.Errorf("no filter of system calls for %s", runtime.GOARCH)
+		return nil, fmt.Errorf("no filter of system calls for %s", goarch)
 	}
 	const (
 		load  = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
@@ -67,7 +73,7 @@ func filterSockets() error {
 
 		x32 = 0x40000000 // the bit of amd64's other numbers; too large for any call elsewhere
 	)
-	filter := []unix.SockFilter{
+	return []unix.SockFilter{
 		{Code: load, K: offArch},
 		{Code: equal, K: arch, Jf: 7}, // → no such call
 		{Code: load, K: offNr},
@@ -79,12 +85,5 @@ func filterSockets() error {
 		{Code: ret, K: unix.SECCOMP_RET_ALLOW},
 		{Code: ret, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
 		{Code: ret, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT)},
-	}
-	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	// Not unix.Prctl: the stack, and prog on it, may move at its call.
-	_, _, err := unix.Syscall6(unix.SYS_PRCTL, unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&prog)), 0, 0, 0)
-	if err != 0 {
-		return fmt.Errorf("PR_SET_SECCOMP: %w", err)
-	}
-	return nil
+	}, nil
 }

@@ -11,15 +11,13 @@ import (
 	"strconv"
 	"strings"
 
-	"crabmem/crmem/vfs"
-
 	"golang.org/x/sys/unix"
 )
 
 // confine changes this process's mounts to those of a confined command and
 // drops every privilege of this thread. Any step that fails is an error.
 func confine(hidden []string) error {
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+	if err := system.mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
 	mounts, err := readMounts()
@@ -77,7 +75,7 @@ type mount struct {
 
 // readMounts returns the mounts of this process.
 func readMounts() ([]mount, error) {
-	f, err := vfs.OS{}.Open("/proc/self/mountinfo")
+	f, err := system.open("/proc/self/mountinfo")
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +107,7 @@ type identity struct {
 }
 
 func statx(path string) (s unix.Statx_t, err error) {
-	err = unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &s)
+	err = system.statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &s)
 	return s, err
 }
 
@@ -193,11 +191,11 @@ func pin(covers []cover, mounts []mount) error {
 			up = append(up, dir)
 		}
 		for _, dir := range slices.Backward(up) {
-			if done[dir] || unix.Access(filepath.Dir(dir), unix.W_OK) != nil {
+			if done[dir] || system.access(filepath.Dir(dir), unix.W_OK) != nil {
 				continue
 			}
 			done[dir] = true
-			if err := unix.Mount(dir, dir, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			if err := system.mount(dir, dir, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 				return &os.PathError{Op: "pin", Path: dir, Err: err}
 			}
 		}
@@ -216,12 +214,12 @@ func (c cover) hide(all []cover) error {
 	}
 	if c.dir {
 		const flags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
-		if err := unix.Mount("tmpfs", c.path, "tmpfs", flags, "mode=0555,size=4k,nr_inodes=1"); err != nil {
+		if err := system.mount("tmpfs", c.path, "tmpfs", flags, "mode=0555,size=4k,nr_inodes=1"); err != nil {
 			return &os.PathError{Op: "cover", Path: c.path, Err: err}
 		}
 		return nil
 	}
-	if err := unix.Mount("/dev/null", c.path, "", unix.MS_BIND, ""); err != nil {
+	if err := system.mount("/dev/null", c.path, "", unix.MS_BIND, ""); err != nil {
 		return &os.PathError{Op: "cover", Path: c.path, Err: err}
 	}
 	return nil
@@ -229,7 +227,7 @@ func (c cover) hide(all []cover) error {
 
 // setMounts adds attributes to the mount at dir and all mounts under it.
 func setMounts(dir string, attr uint64) error {
-	if err := unix.MountSetattr(unix.AT_FDCWD, dir, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attr}); err != nil {
+	if err := system.mountSetattr(unix.AT_FDCWD, dir, unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: attr}); err != nil {
 		return &os.PathError{Op: "mount_setattr", Path: dir, Err: err}
 	}
 	return nil
@@ -242,7 +240,7 @@ var devices = []string{"full", "null", "random", "tty", "urandom", "zero"}
 func cloneDevices() (map[string]int, error) {
 	fds := make(map[string]int)
 	for _, name := range devices {
-		fd, err := unix.OpenTree(unix.AT_FDCWD, "/dev/"+name, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+		fd, err := system.openTree(unix.AT_FDCWD, "/dev/"+name, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 		if err != nil {
 			return nil, &os.PathError{Op: "open_tree", Path: "/dev/" + name, Err: err}
 		}
@@ -255,35 +253,35 @@ func cloneDevices() (map[string]int, error) {
 // namespaces.
 func newDev(fds map[string]int) error {
 	const flags = unix.MS_NOSUID | unix.MS_NOEXEC
-	if err := unix.Mount("tmpfs", "/dev", "tmpfs", flags, "mode=0755,size=1m"); err != nil {
+	if err := system.mount("tmpfs", "/dev", "tmpfs", flags, "mode=0755,size=1m"); err != nil {
 		return &os.PathError{Op: "mount", Path: "/dev", Err: err}
 	}
 	for _, name := range devices {
 		path := "/dev/" + name
-		if err := unix.Mknod(path, unix.S_IFREG|0o666, 0); err != nil {
+		if err := system.mknod(path, unix.S_IFREG|0o666, 0); err != nil {
 			return &os.PathError{Op: "create", Path: path, Err: err}
 		}
-		if err := unix.MoveMount(fds[name], "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		if err := system.moveMount(fds[name], "", unix.AT_FDCWD, path, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
 			return &os.PathError{Op: "move_mount", Path: path, Err: err}
 		}
-		unix.Close(fds[name])
+		system.close(fds[name])
 	}
 	for _, m := range []struct{ name, kind, data string }{
 		{"pts", "devpts", "newinstance,ptmxmode=0666,mode=0620"},
 		{"shm", "tmpfs", "mode=1777"},
 	} {
 		path := "/dev/" + m.name
-		if err := unix.Mkdir(path, 0o755); err != nil {
+		if err := system.mkdir(path, 0o755); err != nil {
 			return &os.PathError{Op: "mkdir", Path: path, Err: err}
 		}
-		if err := unix.Mount(m.kind, path, m.kind, flags, m.data); err != nil {
+		if err := system.mount(m.kind, path, m.kind, flags, m.data); err != nil {
 			return &os.PathError{Op: "mount", Path: path, Err: err}
 		}
 	}
 	for _, l := range [][2]string{
 		{"pts/ptmx", "ptmx"}, {"/proc/self/fd", "fd"}, {"fd/0", "stdin"}, {"fd/1", "stdout"}, {"fd/2", "stderr"},
 	} {
-		if err := unix.Symlink(l[0], "/dev/"+l[1]); err != nil {
+		if err := system.symlink(l[0], "/dev/"+l[1]); err != nil {
 			return &os.PathError{Op: "symlink", Path: "/dev/" + l[1], Err: err}
 		}
 	}
@@ -294,12 +292,12 @@ func newDev(fds map[string]int) error {
 // Its files of the whole machine are read-only: a root without privileges still
 // owns them.
 func newProc(mounts []mount) error {
-	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+	if err := system.mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount a private /proc: %w", err)
 	}
 	for _, name := range []string{"bus", "fs", "irq", "sys", "sysrq-trigger"} {
 		path := "/proc/" + name
-		err := unix.Mount(path, path, "", unix.MS_BIND|unix.MS_REC, "")
+		err := system.mount(path, path, "", unix.MS_BIND|unix.MS_REC, "")
 		if errors.Is(err, unix.ENOENT) {
 			continue
 		} else if err != nil {
@@ -313,7 +311,7 @@ func newProc(mounts []mount) error {
 		if _, ok := under(m.at, "/proc"); ok || m.kind != "proc" {
 			continue
 		}
-		err := unix.Mount("tmpfs", m.at, "tmpfs", unix.MS_RDONLY, "mode=0555,size=4k,nr_inodes=1")
+		err := system.mount("tmpfs", m.at, "tmpfs", unix.MS_RDONLY, "mode=0555,size=4k,nr_inodes=1")
 		if err != nil && !errors.Is(err, unix.ENOENT) {
 			return &os.PathError{Op: "cover", Path: m.at, Err: err}
 		}

@@ -1,0 +1,57 @@
+package sandbox
+
+import (
+	"io"
+	"unsafe"
+
+	"crabmem/crmem/vfs"
+
+	"golang.org/x/sys/unix"
+)
+
+// system contains the system calls with which process 1 confines itself. Tests
+// replace them.
+var system = systemCalls{
+	open:         func(name string) (io.ReadCloser, error) { return vfs.OS{}.Open(name) },
+	statx:        unix.Statx,
+	access:       unix.Access,
+	mount:        unix.Mount,
+	mountSetattr: unix.MountSetattr,
+	openTree:     unix.OpenTree,
+	moveMount:    unix.MoveMount,
+	close:        unix.Close,
+	mknod:        unix.Mknod,
+	mkdir:        unix.Mkdir,
+	symlink:      unix.Symlink,
+	prctl:        unix.Prctl,
+	capset:       unix.Capset,
+	setFilter:    setFilter,
+}
+
+type systemCalls struct {
+	open         func(name string) (io.ReadCloser, error)
+	statx        func(dir int, path string, flags, mask int, s *unix.Statx_t) error
+	access       func(path string, mode uint32) error
+	mount        func(source, target, kind string, flags uintptr, data string) error
+	mountSetattr func(dir int, path string, flags uint, attr *unix.MountAttr) error
+	openTree     func(dir int, path string, flags uint) (int, error)
+	moveMount    func(fromDir int, from string, toDir int, to string, flags int) error
+	close        func(fd int) error
+	mknod        func(path string, mode uint32, dev int) error
+	mkdir        func(path string, mode uint32) error
+	symlink      func(target, path string) error
+	prctl        func(option int, arg2, arg3, arg4, arg5 uintptr) error
+	capset       func(h *unix.CapUserHeader, data *unix.CapUserData) error
+	setFilter    func(filter []unix.SockFilter) error
+}
+
+// setFilter adds a filter for the system calls of this thread.
+func setFilter(filter []unix.SockFilter) error {
+	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	// Not unix.Prctl: the stack, and prog on it, may move at its call.
+	_, _, err := unix.Syscall(unix.SYS_PRCTL, unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&prog)))
+	if err != 0 {
+		return err
+	}
+	return nil
+}

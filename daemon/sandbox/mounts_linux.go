@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,7 +29,11 @@ func confine(hidden []string) error {
 		if err != nil {
 			return err
 		}
-		covers = append(covers, list...)
+		for _, c := range list {
+			if !slices.ContainsFunc(covers, func(o cover) bool { return o.path == c.path }) {
+				covers = append(covers, c)
+			}
+		}
 	}
 	devices, err := cloneDevices()
 	if err != nil {
@@ -81,7 +84,7 @@ func readMounts() ([]mount, error) {
 	}
 	defer f.Close()
 	var list []mount
-	lines := bufio.NewScanner(io.LimitReader(f, 64<<20))
+	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		front, back, ok := strings.Cut(lines.Text(), " - ")
@@ -206,8 +209,8 @@ func pin(covers []cover, mounts []mount) error {
 // hide mounts an empty read-only directory, or an empty file, over the path.
 func (c cover) hide(all []cover) error {
 	if id, err := identityOf(c.path); err != nil || id != c.id {
-		// A cover of a parent covers it too, or it was covered before.
-		if slices.ContainsFunc(all, func(o cover) bool { _, ok := under(c.path, o.path); return ok && o.dir }) {
+		// A cover of a parent covers it too.
+		if slices.ContainsFunc(all, func(o cover) bool { _, ok := under(c.path, o.path); return ok && o.path != c.path }) {
 			return nil
 		}
 		return fmt.Errorf("cover %s: path changed concurrently", c.path)

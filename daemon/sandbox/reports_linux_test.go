@@ -94,6 +94,10 @@ func TestReportsOfConfine(t *testing.T) {
 		{"no /sys", nil, func(m *machine) { delete(m.files, "/sys") }},
 		{"no device", nil, func(m *machine) { delete(m.files, "/dev/random") }},
 		{"first mount of the list", []string{"/key"}, func(m *machine) { m.mountinfo = strings.SplitAfter(plainMounts, "\n")[0] }},
+		{"paths listed twice", []string{key, data, key, data}, nil},
+		{"two mounts at a path", []string{key}, func(m *machine) {
+			m.mountinfo = plainMounts + strings.Repeat("35 20 8:2 /u/key /mnt/single rw - ext4 /dev/sda2 rw\n", 2)
+		}},
 		{"no mount ID", []string{key}, func(m *machine) {
 			s := m.files[key]
 			s.Mask = unix.STATX_BASIC_STATS
@@ -115,6 +119,12 @@ func TestReportsOfConfine(t *testing.T) {
 		}},
 		{"file replaced concurrently", []string{data, key}, func(m *machine) {
 			m.before = change("access", func(m *machine) { m.add(key) })
+		}},
+		{"directory replaced concurrently", []string{data, key}, func(m *machine) {
+			m.before = change("access", func(m *machine) { m.add(data) })
+		}},
+		{"unrelated file removed concurrently", []string{"/key", key, data}, func(m *machine) {
+			m.before = change("access", func(m *machine) { delete(m.files, "/key") })
 		}},
 	} {
 		m := newMachine()

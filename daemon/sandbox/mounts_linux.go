@@ -130,8 +130,8 @@ type cover struct {
 // its own, and those in other mounts of the same file system.
 func coversOf(path string, mounts []mount) ([]cover, error) {
 	s, err := statx(path)
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOTDIR) {
-		return nil, nil // the command cannot reach it either
+	if isUnreachable(err) {
+		return nil, nil
 	}
 	if err != nil {
 		return nil, &os.PathError{Op: "statx", Path: path, Err: err}
@@ -172,6 +172,12 @@ func coversOf(path string, mounts []mount) ([]cover, error) {
 		covers = append(covers, cover{at, o.Mode&unix.S_IFMT == unix.S_IFDIR, identity{[2]uint32{o.Dev_major, o.Dev_minor}, o.Ino}})
 	}
 	return covers, nil
+}
+
+// isUnreachable reports whether err means that neither this process nor the
+// command can reach a path.
+func isUnreachable(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOTDIR)
 }
 
 // under returns the relative name of path in dir, if path is dir or in it.
@@ -315,7 +321,7 @@ func newProc(mounts []mount) error {
 			continue
 		}
 		err := system.mount("tmpfs", m.at, "tmpfs", unix.MS_RDONLY, "mode=0555,size=4k,nr_inodes=1")
-		if err != nil && !errors.Is(err, unix.ENOENT) {
+		if err != nil && !isUnreachable(err) {
 			return &os.PathError{Op: "cover", Path: m.at, Err: err}
 		}
 	}

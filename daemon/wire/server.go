@@ -135,7 +135,6 @@ func (s *Server) admit(nc net.Conn) {
 	c := &served{s: s, peer: p, trusted: p.UID >= 0 && (s.Trust == nil || s.Trust(p)), watchEnd: make(chan struct{}, 1)}
 	c.Conn = Conn{c: nc, in: make([]byte, smallFrame), max: MaxFrame, srv: c}
 	c.seq.Store(s.requests.Add(1))
-	c.ctx, c.cancel = context.WithCancel(s.base)
 	why := ""
 	switch {
 	case p.UID >= 0 && !mayUse(p.UID):
@@ -153,7 +152,6 @@ func (s *Server) admit(nc net.Conn) {
 		}
 		c.partWays()
 		c.fail(401, "refused", why)
-		c.cancel()
 		nc.Close()
 		return
 	}
@@ -161,13 +159,13 @@ func (s *Server) admit(nc net.Conn) {
 	s.mu.Lock()
 	if s.draining.Load() {
 		s.mu.Unlock()
-		c.cancel()
 		nc.Close()
 		return
 	}
 	if len(s.conns) >= s.limits.Conns {
 		s.evict()
 	}
+	c.ctx, c.cancel = context.WithCancel(s.base)
 	s.conns[c] = true
 	s.all.Add(1)
 	s.mu.Unlock()

@@ -56,9 +56,7 @@ func (c *served) patient(n int, err error) bool {
 	if c == nil || !timedOut(err) {
 		return false
 	}
-	if n >= smallFrame {
-		c.late = false
-	} else if c.late || c.farWell {
+	if n < smallFrame && (c.late || c.farWell) {
 		return false
 	}
 	c.late = true

@@ -32,7 +32,6 @@ func (w *watch) rouse() {
 // watchAll runs until the server stops.
 func (s *Server) watchAll() {
 	t := time.NewTimer(watchAfter)
-	defer t.Stop()
 	seen := make(map[*served]uint64)
 	for nothing := 0; ; {
 		select {

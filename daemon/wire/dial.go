@@ -58,10 +58,17 @@ func Dial(ctx context.Context, a Addr) (*Conn, error) {
 const crowdWait = 5 * time.Second
 
 func connect(ctx context.Context, a Addr) (net.Conn, error) {
+	return retryBacklog(ctx, a.Network, func() (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, a.Network, a.Address)
+	})
+}
+
+// retryBacklog calls dial again while the backlog of a Unix socket is full.
+func retryBacklog(ctx context.Context, network string, dial func() (net.Conn, error)) (net.Conn, error) {
 	pause := time.Millisecond
 	for began := time.Now(); ; {
-		nc, err := new(net.Dialer).DialContext(ctx, a.Network, a.Address)
-		if a.Network != "unix" || !errors.Is(err, syscall.EAGAIN) || time.Since(began) > crowdWait {
+		nc, err := dial()
+		if network != "unix" || !errors.Is(err, syscall.EAGAIN) || time.Since(began) > crowdWait {
 			return nc, err
 		}
 		select {

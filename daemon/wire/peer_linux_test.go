@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -138,5 +139,61 @@ func TestFindUIDFields(t *testing.T) {
 		if got := find(strings.TrimSuffix(line, "1001") + uid); got != want {
 			t.Errorf("user %s: %d, want %d", uid, got, want)
 		}
+	}
+}
+
+// TestUnknownPeer asks for the users of connections that do not have one.
+func TestUnknownPeer(t *testing.T) {
+	if got := unixUID(new(net.UnixConn)); got != -1 {
+		t.Errorf("no connection: user %d", got)
+	}
+	l, err := net.Listen("unix", socket(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	nc, err := net.Dial("unix", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := unixUID(nc.(*net.UnixConn)); got != os.Geteuid() {
+		t.Errorf("user %d", got)
+	}
+	nc.Close()
+	if got := unixUID(nc.(*net.UnixConn)); got != -1 {
+		t.Errorf("closed: user %d", got)
+	}
+	if quiet(nc) || quiet(new(net.UnixConn)) || quiet(&deadlineConn{}) {
+		t.Error("a closed connection is open")
+	}
+	for _, a := range [][2]string{{"127.0.0.1:1", "127.0.0.1:2"}, {"[::1]:1", "[::1]:2"}, {"[::ffff:127.0.0.1]:1", "127.0.0.1:2"}} {
+		if got := loopbackUID(netip.MustParseAddrPort(a[0]), netip.MustParseAddrPort(a[1])); got != -1 {
+			t.Errorf("%s to %s: user %d", a[0], a[1], got)
+		}
+	}
+}
+
+// TestLoopbackPeer identifies the user of TCP connections of each family.
+func TestLoopbackPeer(t *testing.T) {
+	for _, address := range []string{"127.0.0.1:0", "[::1]:0", "[::ffff:127.0.0.1]:0"} {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Logf("no %s: %v", address, err)
+			continue
+		}
+		nc, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		there, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := peerOf(there), (Peer{Network: "tcp", Addr: nc.LocalAddr().String(), UID: os.Geteuid()}); got != want {
+			t.Errorf("%s: %+v, want %+v", address, got, want)
+		}
+		nc.Close()
+		there.Close()
+		l.Close()
 	}
 }

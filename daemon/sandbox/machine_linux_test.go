@@ -62,7 +62,8 @@ func (m *machine) install(t *testing.T) {
 		moveMount: func(fromDir int, from string, toDir int, to string, flags int) error {
 			return m.at(to, "move_mount %d %q %d %s %#x", fromDir, from, toDir, to, flags)
 		},
-		close: func(fd int) error { return m.call("close %d", fd) },
+		close:      func(fd int) error { return m.call("close %d", fd) },
+		closeRange: func(first, last, flags uint) error { return m.call("close_range %d %#x %#x", first, last, flags) },
 		mknod: func(path string, mode uint32, dev int) error {
 			return m.create(path, "mknod %s %o %d", path, mode, dev)
 		},

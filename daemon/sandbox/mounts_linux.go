@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,8 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confine changes this process's mounts to those of a confined command and
-// drops every privilege of this thread. Any step that fails is an error.
+// confine changes this process's mounts to those of a confined command, keeps
+// its descriptors except 0, 1, and 2 from the command, and drops every privilege
+// of this thread. Any step that fails is an error.
 func confine(hidden []string) error {
 	if err := system.mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
@@ -63,6 +65,10 @@ func confine(hidden []string) error {
 		if id, err := identityOf(c.path); err == nil && id == c.id {
 			return fmt.Errorf("%s is visible after it was covered", c.path)
 		}
+	}
+	// The daemon may have inherited descriptors of hidden files.
+	if err := system.closeRange(uint(fdJob), math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("close_range: %w", err)
 	}
 	return drop()
 }

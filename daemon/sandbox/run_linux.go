@@ -199,8 +199,6 @@ func Main() {
 	// Namespaces belong to the process. Privileges and filters belong to the
 	// thread, which therefore must start the command.
 	runtime.LockOSThread()
-	syscall.CloseOnExec(int(fdJob))
-	syscall.CloseOnExec(int(fdReport))
 	signal.Notify(make(chan os.Signal, 1)) // signals of the command do not end process 1
 	var r report
 	var j job

@@ -291,6 +291,7 @@ func TestConfined(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer open.Close()
+	inherit(t, p.data)
 	n := 0
 	for _, a := range attacks {
 		commands := []string{a.command}
@@ -309,6 +310,17 @@ func TestConfined(t *testing.T) {
 	t.Logf("%d attacks", n)
 	runtime.KeepAlive(memoryToken)
 	noChildren(t)
+}
+
+// inherit opens a directory as the daemon's parent might: programs that this
+// process starts inherit the descriptor.
+func inherit(t *testing.T, dir string) {
+	t.Helper()
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
 }
 
 // TestConfinedControl checks that the attacks work on unconfined commands.
@@ -406,6 +418,7 @@ func TestConfinedWorks(t *testing.T) {
 			c.Close()
 		}
 	}()
+	inherit(t, p.data)
 	p.vars["PORT"] = strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 	for _, c := range []struct {
 		command string
@@ -424,6 +437,7 @@ func TestConfinedWorks(t *testing.T) {
 		{"cat <(echo piped)", ran{0, "piped\n", ""}},
 		{"CRABMEM_ATTACK=ring $SELF", ran{0, "", "ring function not implemented\n"}},
 		{"CRABMEM_ATTACK=connect $SELF @x", ran{0, "", "connect @x dial unix @x: socket: address family not supported by protocol\n"}},
+		{"ls /proc/$$/fd; true", ran{0, "0\n1\n2\n", ""}},
 		{"printf 'a\\xffb'", ran{0, "a\uFFFDb", ""}},
 	} {
 		if got := runBash(t, b, tool.Call{Dir: p.work, Scope: tool.Scope{Confined: true}, Arguments: args(t, "command", c.command, "env", p.vars)}); got != c.want {

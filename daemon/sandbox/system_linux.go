@@ -20,6 +20,7 @@ var system = systemCalls{
 	openTree:     unix.OpenTree,
 	moveMount:    unix.MoveMount,
 	close:        unix.Close,
+	closeRange:   unix.CloseRange,
 	mknod:        unix.Mknod,
 	mkdir:        unix.Mkdir,
 	symlink:      unix.Symlink,
@@ -37,6 +38,7 @@ type systemCalls struct {
 	openTree     func(dir int, path string, flags uint) (int, error)
 	moveMount    func(fromDir int, from string, toDir int, to string, flags int) error
 	close        func(fd int) error
+	closeRange   func(first, last, flags uint) error
 	mknod        func(path string, mode uint32, dev int) error
 	mkdir        func(path string, mode uint32) error
 	symlink      func(target, path string) error

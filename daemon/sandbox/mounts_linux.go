@@ -62,7 +62,7 @@ func confine(hidden []string) error {
 		return err
 	}
 	for _, c := range covers {
-		if id, err := identityOf(c.path); err == nil && id == c.id {
+		if identityOf(c.path) == c.id {
 			return fmt.Errorf("%s is visible after it was covered", c.path)
 		}
 	}
@@ -120,9 +120,14 @@ func statx(path string) (s unix.Statx_t, err error) {
 	return s, err
 }
 
-func identityOf(path string) (identity, error) {
+// identityOf returns the identity of a file, or the zero identity, which no file
+// has, if it cannot.
+func identityOf(path string) identity {
 	s, err := statx(path)
-	return identity{[2]uint32{s.Dev_major, s.Dev_minor}, s.Ino}, err
+	if err != nil {
+		return identity{}
+	}
+	return identity{[2]uint32{s.Dev_major, s.Dev_minor}, s.Ino}
 }
 
 // cover is a path at which a hidden file or directory is visible.
@@ -163,7 +168,7 @@ func coversOf(path string, mounts []mount) ([]cover, error) {
 		at := ""
 		if rest, ok := under(inside, m.root); ok {
 			at = filepath.Join(m.at, rest)
-			if other, err := identityOf(at); err != nil || other != id {
+			if identityOf(at) != id {
 				continue // another file system is mounted over it
 			}
 		} else if _, ok := under(m.root, inside); ok {
@@ -220,7 +225,7 @@ func pin(covers []cover, mounts []mount) error {
 
 // hide mounts an empty read-only directory, or an empty file, over the path.
 func (c cover) hide(all []cover) error {
-	if id, err := identityOf(c.path); err != nil || id != c.id {
+	if identityOf(c.path) != c.id {
 		// A cover of a parent covers it too.
 		if slices.ContainsFunc(all, func(o cover) bool { _, ok := under(c.path, o.path); return ok && o.path != c.path }) {
 			return nil

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"crabmem/crmem/vfs"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -59,7 +61,7 @@ type descriptor int
 
 func (d descriptor) Read(b []byte) (int, error) {
 	for {
-		switch n, err := syscall.Read(int(d), b); {
+		switch n, err := system.read(int(d), b); {
 		case err == syscall.EINTR:
 		case err != nil:
 			return 0, err
@@ -117,7 +119,7 @@ func Run(ctx context.Context, c *Command) (int, error) {
 	if !confinable.Load() {
 		return 0, &Error{errors.New("program does not call sandbox.Main")}
 	}
-	hidden, err := resolved(c.Hidden)
+	hidden, err := resolved(vfs.OS{}, c.Hidden)
 	if err != nil {
 		return 0, &Error{err}
 	}
@@ -142,13 +144,7 @@ func Run(ctx context.Context, c *Command) (int, error) {
 	cmd.Stdout, cmd.Stderr = c.Stdout, stderr
 	cmd.ExtraFiles = []*os.File{fdJob - 3: in, fdReport - 3: out}
 	cmd.WaitDelay = waitDelay
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Setsid:      true,
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}},
-		AmbientCaps: []uintptr{unix.CAP_SETPCAP, unix.CAP_SYS_ADMIN}, // in its namespaces, until it calls drop
-	}
+	cmd.SysProcAttr = processOne()
 	err = cmd.Start()
 	in.Close()
 	out.Close()
@@ -186,6 +182,17 @@ func Run(ctx context.Context, c *Command) (int, error) {
 		return 0, errors.New(r.Spawn)
 	}
 	return r.Code, nil
+}
+
+// processOne returns the attributes of process 1.
+func processOne() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{
+		Setsid:      true,
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: os.Geteuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}},
+		AmbientCaps: []uintptr{unix.CAP_SETPCAP, unix.CAP_SYS_ADMIN}, // in its namespaces, until it calls drop
+	}
 }
 
 // Main must be the first call in main, and in TestMain, of a program that calls
@@ -238,14 +245,20 @@ func oversee(j *job) (int, error) {
 		io.Copy(io.Discard, fdJob)
 		syscall.Exit(3) // the daemon has ended
 	}()
+	return waitFor(pid)
+}
+
+// waitFor waits for every child until the one with a process ID ends. It returns
+// the exit code of that child, or -1 after a signal.
+func waitFor(pid int) (int, error) {
 	for {
 		var status syscall.WaitStatus
-		switch ended, err := syscall.Wait4(-1, &status, 0, nil); {
+		switch ended, err := system.wait4(-1, &status, 0, nil); {
 		case err == syscall.EINTR:
 		case err != nil:
 			return 0, fmt.Errorf("wait: %w", err)
 		case ended == pid:
-			return status.ExitStatus(), nil // -1 after a signal
+			return status.ExitStatus(), nil
 		}
 	}
 }

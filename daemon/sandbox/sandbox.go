@@ -51,10 +51,10 @@ func Check(ctx context.Context) error {
 
 // resolved returns the absolute paths with all links followed. It omits paths
 // that this user cannot reach: a command cannot reach them either.
-func resolved(paths []string) ([]string, error) {
+func resolved(fsys vfs.FS, paths []string) ([]string, error) {
 	var list []string
 	for _, p := range paths {
-		real, err := vfs.OS{}.Resolve(p)
+		real, err := fsys.Resolve(p)
 		if errors.Is(err, fs.ErrPermission) {
 			continue
 		} else if err != nil {

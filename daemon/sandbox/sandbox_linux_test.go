@@ -438,6 +438,7 @@ func TestConfinedWorks(t *testing.T) {
 		{"CRABMEM_ATTACK=ring $SELF", ran{0, "", "ring function not implemented\n"}},
 		{"CRABMEM_ATTACK=connect $SELF @x", ran{0, "", "connect @x dial unix @x: socket: address family not supported by protocol\n"}},
 		{"ls /proc/$$/fd; true", ran{0, "0\n1\n2\n", ""}},
+		{"read -r pid _ _ _ group session _ </proc/self/stat; echo $((pid == $$)) $((group == pid)) $((session == pid))", ran{0, "1 1 1\n", ""}},
 		{"printf 'a\\xffb'", ran{0, "a\uFFFDb", ""}},
 	} {
 		if got := runBash(t, b, tool.Call{Dir: p.work, Scope: tool.Scope{Confined: true}, Arguments: args(t, "command", c.command, "env", p.vars)}); got != c.want {

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"io"
+	"syscall"
 	"unsafe"
 
 	"crabmem/crmem/vfs"
@@ -9,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// system contains the system calls with which process 1 confines itself. Tests
-// replace them.
+// system contains system calls of process 1. Tests replace them.
 var system = systemCalls{
 	open:         func(name string) (io.ReadCloser, error) { return vfs.OS{}.Open(name) },
 	statx:        unix.Statx,
@@ -27,6 +27,8 @@ var system = systemCalls{
 	prctl:        unix.Prctl,
 	capset:       unix.Capset,
 	setFilter:    setFilter,
+	read:         syscall.Read,
+	wait4:        syscall.Wait4,
 }
 
 type systemCalls struct {
@@ -45,6 +47,8 @@ type systemCalls struct {
 	prctl        func(option int, arg2, arg3, arg4, arg5 uintptr) error
 	capset       func(h *unix.CapUserHeader, data *unix.CapUserData) error
 	setFilter    func(filter []unix.SockFilter) error
+	read         func(fd int, b []byte) (int, error)
+	wait4        func(pid int, status *syscall.WaitStatus, options int, usage *syscall.Rusage) (int, error)
 }
 
 // setFilter adds a filter for the system calls of this thread.

@@ -240,6 +240,14 @@ func TestErrorTexts(t *testing.T) {
 	}
 }
 
+// TestBuffer checks the room for a client's first read.
+func TestBuffer(t *testing.T) {
+	nc := &pieceConn{err: io.EOF}
+	if err := NewConn(nc).Read(pong()); err != ErrClosed || len(nc.reads) != 1 || nc.reads[0] != 16<<10 {
+		t.Errorf("%v after reads of %v", err, nc.reads)
+	}
+}
+
 func TestLimits(t *testing.T) {
 	want := Limits{Header: 10 * time.Second, Progress: 30 * time.Second, InFlight: 64 << 20, Working: 256, Conns: 1024}
 	for _, l := range []Limits{{}, {Header: -1, Progress: -1, InFlight: -1, Working: -1, Conns: -1}} {

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -33,8 +34,9 @@ type scriptConn struct {
 	in    []scriptStep
 	out   []scriptWrite // results of the next writes; later ones succeed
 	errAt int           // number of the deadline that fails, from 1
-	set   int           // deadlines
 	sent  []byte
+	mu    sync.Mutex
+	set   int // deadlines
 	trace strings.Builder
 }
 
@@ -55,7 +57,11 @@ func (w scriptWrite) String() string { return fmt.Sprintf("%d %v", w.n, w.err) }
 
 var nbsp = []byte("\u00a0")
 
-func (c *scriptConn) note(format string, args ...any) { fmt.Fprintf(&c.trace, format+"\n", args...) }
+func (c *scriptConn) note(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fmt.Fprintf(&c.trace, format+"\n", args...)
+}
 
 func (c *scriptConn) Read(b []byte) (int, error) {
 	if len(c.in) == 0 {
@@ -119,6 +125,8 @@ func (c *scriptConn) deadline(name string, t time.Time) error {
 		at = "past"
 	}
 	c.note("%s deadline %s", name, at)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.set++; c.set == c.errAt {
 		return net.ErrClosed
 	}

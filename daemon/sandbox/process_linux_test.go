@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestDescriptorRead reads the end of a pipe and after errors.
@@ -217,5 +219,12 @@ func TestReportsOfProcess1(t *testing.T) {
 		if string(report) != tt.want || cmd.ProcessState.ExitCode() != tt.code {
 			t.Errorf("%s: %s, exit code %d, want %s, %d", tt.name, report, cmd.ProcessState.ExitCode(), tt.want, tt.code)
 		}
+	}
+}
+
+// TestSetFilterFails sets a filter that the kernel rejects.
+func TestSetFilterFails(t *testing.T) {
+	if err := setFilter([]unix.SockFilter{{Code: 0xffff}}); err == nil {
+		t.Error("the kernel accepts an invalid filter")
 	}
 }

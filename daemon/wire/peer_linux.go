@@ -33,6 +33,10 @@ func unixUID(c *net.UnixConn) int {
 // loopbackUID returns the user of the peer's end of a connection, from the
 // table of this machine's sockets.
 func loopbackUID(local, remote netip.AddrPort) int {
+	return socketUID(vfs.OS{}, local, remote)
+}
+
+func socketUID(fsys vfs.FS, local, remote netip.AddrPort) int {
 	for _, t := range []struct {
 		file string
 		wide bool
@@ -40,7 +44,7 @@ func loopbackUID(local, remote netip.AddrPort) int {
 		if !t.wide && !(local.Addr().Unmap().Is4() && remote.Addr().Unmap().Is4()) {
 			continue
 		}
-		f, err := vfs.OS{}.Open(t.file)
+		f, err := fsys.Open(t.file)
 		if err != nil {
 			continue
 		}

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -195,5 +196,56 @@ func TestLoopbackPeer(t *testing.T) {
 		nc.Close()
 		there.Close()
 		l.Close()
+	}
+}
+
+// TestSocketUID searches the tables of both families. Either may be missing.
+func TestSocketUID(t *testing.T) {
+	const line = " 0: %s %s 01 0:0 0:0 0 %d\n"
+	own, peer := netip.MustParseAddrPort("127.0.0.1:6688"), netip.MustParseAddrPort("127.0.0.1:50000")
+	own6, peer6 := netip.MustParseAddrPort("[::1]:6688"), netip.MustParseAddrPort("[::1]:50000")
+	entry := func(remote, local netip.AddrPort, wide bool, uid int) string {
+		return fmt.Sprintf(line, procAddr(remote, wide), procAddr(local, wide), uid)
+	}
+	for _, tt := range []struct {
+		name          string
+		tcp, tcp6     string // "-" = no file
+		local, remote netip.AddrPort
+		want          int
+	}{
+		{"narrow", entry(peer, own, false, 5), "-", own, peer, 5}, {"no narrow table", "-", entry(peer, own, true, 6), own, peer, 6},
+		{"only in the wide table", entry(own, peer, false, 5), entry(peer, own, true, 0), own, peer, 0}, {"both", entry(peer, own, false, 0), entry(peer, own, true, 6), own, peer, 0},
+		{"wide", "-", entry(peer6, own6, true, 7), own6, peer6, 7}, {"none", "-", "-", own, peer, -1}, {"other sockets", entry(own, peer, false, 5), entry(peer6, own6, true, 7), own, peer, -1},
+		{"wide address", entry(peer6, own6, false, 5), "-", own6, peer6, -1}, {"one wide address", fmt.Sprintf(line, procAddr(peer6, false), procAddr(own, false), 5), "", own, peer6, -1},
+		{"the other wide address", fmt.Sprintf(line, procAddr(peer, false), procAddr(own6, false), 5), "", own6, peer, -1},
+		{"mapped address", entry(peer, own, false, 8), "-", netip.MustParseAddrPort("[::ffff:127.0.0.1]:6688"), peer, 8},
+	} {
+		m := vfs.NewMem()
+		for _, dir := range []string{"/proc", "/proc/net"} {
+			if err := m.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, text := range map[string]string{"tcp": tt.tcp, "tcp6": tt.tcp6} {
+			if text != "-" {
+				m.WriteFile("/proc/net/"+name, []byte(text), 0o444)
+			}
+		}
+		closed := 0
+		m.Hook = func(c vfs.Call) error {
+			switch c.Op {
+			case "open":
+				closed--
+			case "close":
+				closed++
+			}
+			return nil
+		}
+		if got := socketUID(m, tt.local, tt.remote); got != tt.want {
+			t.Errorf("%s: user %d, want %d", tt.name, got, tt.want)
+		}
+		if missing := strings.Count(tt.tcp+tt.tcp6, "-"); closed < -missing {
+			t.Errorf("%s: %d files are open", tt.name, -closed)
+		}
 	}
 }

@@ -278,10 +278,7 @@ func (c *served) work(m *pb.ClientMessage) {
 // receives, which is the next request, and stops when the buffer is full.
 func (c *served) watchPeer() {
 	defer func() { c.watchEnd <- struct{}{} }()
-	if c.r > 0 {
-		copy(c.in, c.in[c.r:c.w])
-		c.r, c.w = 0, c.w-c.r
-	}
+	c.r, c.w = 0, copy(c.in, c.in[c.r:c.w])
 	for c.w < len(c.in) {
 		n, err := c.c.Read(c.in[c.w:])
 		c.w += n

@@ -60,7 +60,7 @@ type Server struct {
 	working, subscribed atomic.Int64 // places that are taken
 
 	mu        sync.Mutex
-	listeners map[net.Listener]bool
+	listeners map[net.Listener]struct{}
 	conns     map[*served]bool
 	draining  atomic.Bool // set under mu
 	all       sync.WaitGroup
@@ -74,7 +74,7 @@ func (s *Server) init() {
 	}
 	s.base, s.cut = context.WithCancel(context.Background())
 	s.inFlight = semaphore.NewWeighted(s.limits.InFlight)
-	s.listeners = make(map[net.Listener]bool)
+	s.listeners = make(map[net.Listener]struct{})
 	s.conns = make(map[*served]bool)
 	s.watch.wake = make(chan struct{}, 1)
 	s.watch.end.Go(s.watchAll)
@@ -93,7 +93,7 @@ func (s *Server) Serve(l net.Listener) error {
 		s.mu.Unlock()
 		return nil
 	}
-	s.listeners[l] = true
+	s.listeners[l] = struct{}{}
 	s.all.Add(1)
 	s.mu.Unlock()
 	defer s.all.Done()

@@ -164,9 +164,16 @@ func TestWrites(t *testing.T) {
 			}
 		}
 	}
-	// The replacement of invalid text makes a message longer than the limit.
-	m := &pb.ClientMessage{Msg: &pb.ClientMessage_Auth{Auth: &pb.AuthMsg{Token: strings.Repeat("a\xff", MaxFrame/3)}}}
+	// The replacement of invalid text makes a message as long as the limit.
+	limit := message(MaxFrame).(*pb.ClientMessage)
+	limit.GetAuth().Token = "\xff" + limit.GetAuth().Token[3:]
 	nc := &pieceConn{room: 1 << 30}
+	if err := NewConn(nc).Write(limit); err != nil || len(nc.out) != header+MaxFrame {
+		t.Errorf("invalid text within the limit: %v, %d written", err, len(nc.out))
+	}
+	// And longer than it.
+	m := &pb.ClientMessage{Msg: &pb.ClientMessage_Auth{Auth: &pb.AuthMsg{Token: strings.Repeat("a\xff", MaxFrame/3)}}}
+	nc = &pieceConn{room: 1 << 30}
 	err := NewConn(nc).Write(m)
 	if large, ok := errors.AsType[*TooLargeError](err); !ok || large.Size != proto.Size(validUTF8(m)) || large.Max != MaxFrame || len(nc.out) != 0 {
 		t.Errorf("invalid text: %v, %d written", err, len(nc.out))

@@ -204,3 +204,20 @@ func TestShutdownWaits(t *testing.T) {
 		}
 	})
 }
+
+// TestEvictAdmitted evicts a connection with an old request before one without
+// a request that was admitted later.
+func TestEvictAdmitted(t *testing.T) {
+	s := &Server{Token: "secret", Handler: pinger}
+	inTimeOf(t, s, func(t *testing.T, dial func() net.Conn) {
+		old := admitted(t, dial())
+		synctest.Wait() // the server numbers a request after its response
+		recent := dial()
+		synctest.Wait()
+		s.mu.Lock()
+		s.evict()
+		s.mu.Unlock()
+		wantError(t, answer(t, old), 503, "connection evicted: too many connections, and this one was idle longest: connect again")
+		ping(t, admitted(t, recent))
+	})
+}

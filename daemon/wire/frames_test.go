@@ -295,3 +295,20 @@ func TestRequestContext(t *testing.T) {
 		cancel()
 	}
 }
+
+// failingConn fails to close and to set a deadline.
+type failingConn struct{ net.Conn }
+
+func (failingConn) Close() error                { return syscall.EIO }
+func (failingConn) SetDeadline(time.Time) error { return syscall.EBADF }
+
+// TestConnErrors checks that a connection returns the errors of the system.
+func TestConnErrors(t *testing.T) {
+	c := NewConn(failingConn{})
+	if err := c.Close(); err != syscall.EIO {
+		t.Errorf("Close: %v", err)
+	}
+	if err := c.SetDeadline(time.Now()); err != syscall.EBADF {
+		t.Errorf("SetDeadline: %v", err)
+	}
+}

@@ -327,16 +327,21 @@ func TestDelegate(t *testing.T) {
 	}
 }
 
-// TestDelegateIsBounded: tasks that give tasks on and on are not ever more.
+// TestDelegateIsBounded checks that tasks that delegate further tasks do not
+// exceed the limit of active tasks.
 func TestDelegateIsBounded(t *testing.T) {
-	const maxTasks = 64
+	const maxTasks, concurrent = 64, 30
 	m := modeltest.New(t)
 	var s *served
-	var most, refused atomic.Int64
-	m.Func(func(r modeltest.Request) modeltest.Reply {
-		if n := int64(len(s.loaded.List())); n > most.Load() {
-			most.Store(n)
+	var requests, most, refused atomic.Int64
+	count := func() int64 {
+		n := int64(len(s.loaded.List()))
+		for old := most.Load(); old < n && !most.CompareAndSwap(old, n); old = most.Load() {
 		}
+		return most.Load()
+	}
+	m.Func(func(r modeltest.Request) modeltest.Reply {
+		count()
 		last := r.Messages[len(r.Messages)-1]
 		if last.Role == "tool" {
 			for _, m := range r.Messages {
@@ -345,6 +350,10 @@ func TestDelegateIsBounded(t *testing.T) {
 				}
 			}
 			return modeltest.Say("enough")
+		}
+		if requests.Add(1) > 1 { // a task: wait until others are active
+			for began := time.Now(); count() < concurrent && time.Since(began) < gate.Hang; time.Sleep(time.Millisecond) {
+			}
 		}
 		tasks := strings.TrimSuffix(strings.Repeat(`{"agent":"crab","message":"go"},`, 8), ",")
 		reply := modeltest.Call("delegate", `{"tasks":[`+tasks+`]}`)
@@ -357,10 +366,10 @@ func TestDelegateIsBounded(t *testing.T) {
 	if r := s.one(send(&pb.SendMsg{Content: "go"})).GetResponse(); r.GetContent() != "enough" {
 		t.Fatalf("answered %v", r)
 	}
-	if n := most.Load(); n > maxTasks+1 || n < 30 || refused.Load() == 0 {
+	if n := most.Load(); n > maxTasks+1 || n < concurrent || refused.Load() == 0 {
 		t.Errorf("%d sessions at one time, %d calls refused", n, refused.Load())
 	}
-	// When they are done there is room again.
+	// The limit permits new tasks after the others end.
 	refused.Store(0)
 	if r := s.one(send(&pb.SendMsg{Content: "go", NewChat: true})).GetResponse(); r.GetContent() != "enough" {
 		t.Errorf("answered %v", r)

@@ -121,7 +121,7 @@ func (c *scriptConn) deadline(name string, t time.Time) error {
 	at := fmt.Sprint(t.Sub(c.start))
 	if t.IsZero() {
 		at = "none"
-	} else if t.Equal(past) {
+	} else if !t.After(time.Now()) {
 		at = "past"
 	}
 	c.note("%s deadline %s", name, at)

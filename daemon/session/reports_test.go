@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -26,17 +27,24 @@ type history struct {
 
 func (h *history) pick(list ...string) string { return list[h.IntN(len(list))] }
 
-// number returns the number of a session, which may be absent.
+// number returns the number of a session, which may be absent. It never returns
+// a session of delegate: the end of its task closes the session while runs that
+// wait for its run slot begin.
 func (h *history) number() uint64 {
-	if list := h.List(); len(list) > 0 && h.IntN(10) > 0 {
+	list := slices.DeleteFunc(h.List(), func(l *Session) bool { return isDelegated(l.StoredID()) })
+	if len(list) > 0 && h.IntN(10) > 0 {
 		return list[h.IntN(len(list))].ID()
 	}
-	return 1 + h.Uint64N(h.next+1)
+	return 1000 + h.Uint64N(10)
 }
+
+func isDelegated(id string) bool { return strings.Contains(id, "_delegate-") }
 
 // stored returns the ID of a stored session, which may be absent.
 func (h *history) stored() string {
-	if list, err := h.logs.List(); err == nil && len(list) > 0 && h.IntN(10) > 0 {
+	list, _ := h.logs.List() // the disk may fail
+	list = slices.DeleteFunc(list, func(i sessionlog.Info) bool { return isDelegated(i.ID) })
+	if len(list) > 0 && h.IntN(10) > 0 {
 		return list[h.IntN(len(list))].ID
 	}
 	return h.pick("crab_user_1", "crab_user_2", "crab_tg-7_1", "helper_user_1", "bound_user_1", "absent")
@@ -50,7 +58,7 @@ func (h *history) context() (ctx context.Context, cancel func(), name string) {
 		cancel(errors.New("hung up"))
 		return ctx, func() {}, ", ended"
 	case 1:
-		d := time.Duration(1+h.IntN(20))*time.Second + time.Duration(h.n)*time.Nanosecond
+		d := time.Duration(1+h.IntN(20))*time.Second + time.Duration(h.n)*time.Microsecond // never the time of a wait
 		ctx, cancel := context.WithTimeoutCause(h.t.Context(), d, errors.New("too slow"))
 		return ctx, cancel, fmt.Sprint(", for ", d.Truncate(time.Second))
 	}

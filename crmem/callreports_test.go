@@ -18,6 +18,7 @@ import (
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/golden"
 )
 
@@ -25,7 +26,7 @@ import (
 // goroutine of the store, so mu guards what they write.
 type reportUser struct {
 	t      *testing.T
-	m      *vfs.Mem
+	m      *faultfs.Mem
 	random *rand.Rand
 	path   string
 	o      Options
@@ -51,7 +52,7 @@ func TestReportsOfCalls(t *testing.T) { synctest.Test(t, reportCalls) }
 func reportCalls(t *testing.T) {
 	var r golden.Reports
 	for seed := range uint64(300) {
-		u := &reportUser{t: t, m: vfs.NewMem(), random: rand.New(rand.NewPCG(seed, 9)), path: "/m.db"}
+		u := &reportUser{t: t, m: faultfs.NewMem(), random: rand.New(rand.NewPCG(seed, 9)), path: "/m.db"}
 		r.Add(fmt.Sprintf("seed %d", seed), unstable.ReplaceAllString(u.run(), "*"))
 	}
 	r.Compare(t, "testdata/reports/calls.txt.gz")
@@ -126,7 +127,7 @@ func (u *reportUser) note(line string) {
 }
 
 // hook records a call of the file system, and fails the one that setFault chose.
-func (u *reportUser) hook(c vfs.Call) error {
+func (u *reportUser) hook(c faultfs.Call) error {
 	u.mu.Lock()
 	if u.inside {
 		u.mu.Unlock()
@@ -168,13 +169,13 @@ func (u *reportUser) setFault(calls int) {
 		case 2, 3:
 			return syscall.ENOSPC
 		case 4:
-			return &vfs.Fault{Err: syscall.EIO, Done: true}
+			return &faultfs.Fault{Err: syscall.EIO, Done: true}
 		case 5:
-			return &vfs.Fault{Err: syscall.ENOSPC, Done: true}
+			return &faultfs.Fault{Err: syscall.ENOSPC, Done: true}
 		case 6:
-			return &vfs.Fault{Err: syscall.ENOSPC, N: n}
+			return &faultfs.Fault{Err: syscall.ENOSPC, N: n}
 		case 7:
-			return &vfs.Fault{Err: syscall.EIO, N: n}
+			return &faultfs.Fault{Err: syscall.EIO, N: n}
 		case 8:
 			return syscall.EACCES
 		case 9:

@@ -11,6 +11,7 @@ import (
 
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // TestLogKeepsRoomForCheckpoint writes batches that fill the log almost to the
@@ -21,7 +22,7 @@ func TestLogKeepsRoomForCheckpoint(t *testing.T) {
 	text := strings.Repeat("x", maxBytes-4096)
 	accepted := 0
 	for _, room := range []int64{0, 55, 56, 79, 80, 4096} {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		o := &Options{FS: m, MaxBytes: maxBytes, LogLimit: 1 << 40, CheckpointOnClose: checkpoint.Never}
 		s := opened(t, "/m.db", o, 0)
 		noErr(t, s.Apply(Add{Name: "a"}))
@@ -51,8 +52,8 @@ func TestLogKeepsRoomForCheckpoint(t *testing.T) {
 		if err := s.Apply(Remove{"a"}); !errors.Is(err, ErrFull) {
 			t.Errorf("a write to a log of %d bytes: %v", s.Stats().LogBytes, err)
 		}
-		var cut *vfs.Mem
-		m.Hook = func(c vfs.Call) error {
+		var cut *faultfs.Mem
+		m.Hook = func(c faultfs.Call) error {
 			if c.Op == "rename" && c.Name == "/m.db" {
 				cut = m.Crash()
 			}
@@ -79,16 +80,16 @@ func TestLogKeepsRoomForCheckpoint(t *testing.T) {
 func TestCheckpointReadsBack(t *testing.T) {
 	for _, op := range []string{"write", "read"} {
 		t.Run(op, func(t *testing.T) {
-			m := vfs.NewMem()
+			m := faultfs.NewMem()
 			s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 			noErr(t, s.Apply(Add{Name: "a", Content: "acknowledged"}))
 			hits := 0
-			m.Hook = func(c vfs.Call) error {
+			m.Hook = func(c faultfs.Call) error {
 				if c.Op != op || !strings.HasPrefix(c.Name, "/.m.db") || strings.HasPrefix(c.Name, "/.m.db-") {
 					return nil
 				}
 				hits++
-				return &vfs.Fault{Corrupt: func(b []byte) []byte {
+				return &faultfs.Fault{Corrupt: func(b []byte) []byte {
 					return []byte(strings.Replace(string(b), "acknowledged", "acknowLedged", 1))
 				}}
 			}
@@ -110,12 +111,12 @@ func TestCheckpointReadsBack(t *testing.T) {
 // begins with copies of acknowledged operations. Corruption of each copy but
 // the last is reported and never truncated as a torn tail.
 func TestCopiedRecordsArePromised(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	o := &Options{FS: m, CheckpointOnClose: checkpoint.Never}
 	s := opened(t, "/m.db", o, 0)
 	noErr(t, s.Apply(Add{Name: "first"}))
 	const copies = 4
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "create" && strings.HasPrefix(c.Name, "/.m.db") {
 			m.Hook = nil
 			for i := range copies {

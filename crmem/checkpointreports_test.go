@@ -11,7 +11,7 @@ import (
 
 	. "crabmem/crmem"
 	"crabmem/crmem/checkpoint"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/golden"
 )
 
@@ -56,11 +56,11 @@ type checkpointCase struct {
 }
 
 func (c *checkpointCase) outcome(t *testing.T) string {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 	noErr(t, s.Apply(Add{Name: "one"}, Add{Name: "two"}))
 	release, blocked := make(chan struct{}), false
-	m.Hook = func(call vfs.Call) error {
+	m.Hook = func(call faultfs.Call) error {
 		if blocked || call.Op != c.op || !strings.HasPrefix(call.Name, "/.m.db") {
 			return nil
 		}

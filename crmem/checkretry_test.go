@@ -12,7 +12,7 @@ import (
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/repair"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // encodedStore returns the snapshot bytes of a store with the given names.
@@ -30,9 +30,9 @@ func encodedStore(t *testing.T, nextID uint64, names ...string) []byte {
 }
 
 // countReads counts the opens of /m.db in m.
-func countReads(m *vfs.Mem) *int {
+func countReads(m *faultfs.Mem) *int {
 	n := new(int)
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "open" && c.Name == "/m.db" {
 			*n++
 		}
@@ -61,7 +61,7 @@ func TestCheckReadsValidStoreOnce(t *testing.T) {
 		{"mismatched", db, log, 20, ErrForeign},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			m := vfs.NewMem()
+			m := faultfs.NewMem()
 			m.WriteFile("/m.db", c.db, 0o600)
 			if c.log != nil {
 				m.WriteFile("/m.db-wal", c.log, 0o600)
@@ -83,11 +83,11 @@ func TestCheckReadsValidStoreOnce(t *testing.T) {
 // TestCheckReturnsSystemErrors fails a read of each file.
 func TestCheckReturnsSystemErrors(t *testing.T) {
 	for _, name := range []string{"/m.db", "/m.db-wal"} {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 		noErr(t, s.Apply(Add{Name: "a"}))
 		noErr(t, s.Close())
-		m.Hook = func(c vfs.Call) error {
+		m.Hook = func(c faultfs.Call) error {
 			if c.Op == "read" && c.Name == name {
 				return syscall.EIO
 			}
@@ -110,7 +110,7 @@ func TestCheckOfMissingStore(t *testing.T) {
 		{false, ErrNoStore, "set the store's file with --db, CRABMEM_DB, --home, or CRABTALK_HOME"},
 		{true, ErrForeign, "crabmem repair"},
 	} {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		if c.log {
 			m.WriteFile("/m.db-wal", []byte("log"), 0o600)
 		}
@@ -139,7 +139,7 @@ func TestCheckRemedyOfMismatchedLog(t *testing.T) {
 		{1, "crabmem repair --keep-db"},
 		{2, "crabmem repair --keep-db"},
 	} {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		m.WriteFile("/m.db", db, 0o600)
 		m.WriteFile("/m.db-wal", logOf(other, 1, func(w *format.LogWriter, b []byte) []byte {
 			for range c.ops {
@@ -167,7 +167,7 @@ func TestReaderWaitsForMatchingFiles(t *testing.T) {
 	log := logOf(db, 1, func(_ *format.LogWriter, b []byte) []byte { return b })
 	for _, appears := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			m := vfs.NewMem()
+			m := faultfs.NewMem()
 			m.WriteFile("/m.db", other, 0o600)
 			m.WriteFile("/m.db-wal", log, 0o600)
 			go func() {

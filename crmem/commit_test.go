@@ -8,13 +8,13 @@ import (
 
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // TestGroupMemoryIsReused commits groups around the sizes up to which the next
 // group reuses their memory.
 func TestGroupMemoryIsReused(t *testing.T) {
-	s := opened(t, "/m.db", &Options{FS: vfs.NewMem(), LogLimit: 1 << 30, CheckpointOnClose: checkpoint.Never}, 0)
+	s := opened(t, "/m.db", &Options{FS: faultfs.NewMem(), LogLimit: 1 << 30, CheckpointOnClose: checkpoint.Never}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	overhead := len(s.written.buf)
 	for _, c := range []struct {
@@ -62,14 +62,14 @@ func TestNewGroupIsEmpty(t *testing.T) {
 // TestCrowdIsCallersOfGroup stages writes of several callers in one group.
 func TestCrowdIsCallersOfGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		s := opened(t, "/m.db", &Options{FS: m}, 0)
 		noErr(t, s.Apply(Add{Name: "first"}))
 		if s.crowd != 1 {
 			t.Errorf("%d callers, want 1", s.crowd)
 		}
 		release := make(chan struct{})
-		m.Hook = func(c vfs.Call) error {
+		m.Hook = func(c faultfs.Call) error {
 			if c.Op == "datasync" {
 				<-release
 			}
@@ -95,7 +95,7 @@ func TestCrowdIsCallersOfGroup(t *testing.T) {
 // limit, and one byte more.
 func TestCheckpointAboveLogLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := opened(t, "/m.db", &Options{FS: vfs.NewMem(), LogLimit: 1 << 20, CheckpointOnClose: checkpoint.Never}, 0)
+		s := opened(t, "/m.db", &Options{FS: faultfs.NewMem(), LogLimit: 1 << 20, CheckpointOnClose: checkpoint.Never}, 0)
 		noErr(t, s.Apply(Add{Name: "a"}))
 		before := s.w.End
 		noErr(t, s.Apply(Update{Name: "a"}))

@@ -10,7 +10,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/linear"
 )
 
@@ -88,8 +88,8 @@ func TestConcurrentWritesToSameNames(t *testing.T) {
 				runtime.Gosched()
 			}
 		}
-		m := vfs.NewMem()
-		m.Hook = func(c vfs.Call) error {
+		m := faultfs.NewMem()
+		m.Hook = func(c faultfs.Call) error {
 			switch c.Op {
 			case "sync", "datasync":
 				yield(50)

@@ -15,6 +15,7 @@ import (
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/check"
 	"crabmem/fuzz/refdec"
 	"crabmem/fuzz/vectors"
@@ -41,7 +42,7 @@ func rotStep(part int) int {
 // writes on it.
 func rotStore(t testing.TB, salt string) (db, wal []byte) {
 	t.Helper()
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	m.Mkdir("/d", 0o700)
 	now := func() time.Time { return time.Unix(1_776_162_225, 0) }
 	o := &crmem.Options{FS: m, Now: now, CheckpointOnClose: checkpoint.Never}
@@ -82,7 +83,7 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-func memFile(t testing.TB, m *vfs.Mem, name string) []byte {
+func memFile(t testing.TB, m *faultfs.Mem, name string) []byte {
 	t.Helper()
 	return must(vfs.ReadFile(m, name, 1<<30))
 }

@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"crabmem/crmem/checkpoint"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // onCheckpoint sets a hook that calls f once, when a checkpoint of /m.db
 // begins to write its temporary file.
-func onCheckpoint(m *vfs.Mem, f func()) {
+func onCheckpoint(m *faultfs.Mem, f func()) {
 	done := false
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "create" && strings.HasPrefix(c.Name, "/.m.db") && !done {
 			done = true
 			f()
@@ -27,7 +27,7 @@ func onCheckpoint(m *vfs.Mem, f func()) {
 }
 
 // hasTemps reports whether the root directory has a temporary file of /m.db.
-func hasTemps(t *testing.T, m *vfs.Mem) bool {
+func hasTemps(t *testing.T, m *faultfs.Mem) bool {
 	t.Helper()
 	list, err := m.ReadDir("/")
 	noErr(t, err)
@@ -42,7 +42,7 @@ func hasTemps(t *testing.T, m *vfs.Mem) bool {
 // TestCheckpointOfUnreadableLog corrupts the log's magic after operations that
 // the checkpoint must copy. The checkpoint fails and keeps their file.
 func TestCheckpointOfUnreadableLog(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	o := &Options{FS: m, CheckpointOnClose: checkpoint.Never}
 	s := opened(t, "/m.db", o, 0)
 	noErr(t, s.Apply(Add{Name: "before"}))
@@ -53,10 +53,10 @@ func TestCheckpointOfUnreadableLog(t *testing.T) {
 	})
 	write := m.Hook
 	hits := 0
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if corrupt && c.Op == "read" && c.Name == "/m.db-wal" {
 			hits++
-			return &vfs.Fault{Corrupt: func(b []byte) []byte {
+			return &faultfs.Fault{Corrupt: func(b []byte) []byte {
 				if len(b) > 0 {
 					b[0] ^= 0xff
 				}
@@ -80,10 +80,10 @@ func TestCheckpointOfUnreadableLog(t *testing.T) {
 // TestFailedCheckpointRemovesItsFile fails each step before the rename.
 func TestFailedCheckpointRemovesItsFile(t *testing.T) {
 	for _, op := range []string{"write", "sync", "read"} {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 		noErr(t, s.Apply(Add{Name: "a"}))
-		m.Hook = func(c vfs.Call) error {
+		m.Hook = func(c faultfs.Call) error {
 			if c.Op == op && strings.HasPrefix(c.Name, "/.m.db") {
 				return syscall.ENOSPC
 			}
@@ -104,10 +104,10 @@ func TestFailedCheckpointRemovesItsFile(t *testing.T) {
 // TestRetryAfterFailedLogKeepsLock creates a store whose first log has no
 // space. The next write continues under the same lock.
 func TestRetryAfterFailedLogKeepsLock(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m}, 0)
 	full, unlocks := true, 0
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "unlock" {
 			unlocks++
 		}
@@ -135,9 +135,9 @@ func TestRetryAfterFailedLogKeepsLock(t *testing.T) {
 // TestAdoptOfDamageDuringLock has another program create an invalid store
 // while the first write takes the lock. The write returns the refusal.
 func TestAdoptOfDamageDuringLock(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m}, 0)
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "lock" {
 			m.Hook = nil
 			m.WriteFile("/m.db", []byte("not a store, and long enough for a header"), 0o600)
@@ -168,7 +168,7 @@ func TestNewIgnoresReadOnly(t *testing.T) {
 // TestClosedStoreReturnsErrClosed calls Close again, and then other methods, which
 // return ErrClosed and do not block.
 func TestClosedStoreReturnsErrClosed(t *testing.T) {
-	s := opened(t, "/m.db", &Options{FS: vfs.NewMem()}, 0)
+	s := opened(t, "/m.db", &Options{FS: faultfs.NewMem()}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, s.Close())
 	errs := make(chan error)

@@ -11,6 +11,7 @@ import (
 	. "crabmem/crmem"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/golden"
 )
 
@@ -30,7 +31,7 @@ func reportRandomFrames(t *testing.T) {
 			if g.random.IntN(3) == 0 {
 				n = 1 + g.random.IntN(40)
 			}
-			k.Hook = func(c vfs.Call) error {
+			k.Hook = func(c faultfs.Call) error {
 				if seen++; seen == n {
 					which = c.Op + " " + c.Name
 					return syscall.EIO
@@ -60,8 +61,8 @@ type frameGenerator struct {
 }
 
 // scene returns a file system with the files of a store.
-func (g *frameGenerator) scene() *vfs.Mem {
-	m := vfs.NewMem()
+func (g *frameGenerator) scene() *faultfs.Mem {
+	m := faultfs.NewMem()
 	noErr(g.t, m.Mkdir("/old", 0o700))
 	base, next := g.snapshot(), g.snapshot()
 	m.WriteFile("/old/m.db", base, 0o600)

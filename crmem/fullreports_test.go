@@ -9,7 +9,7 @@ import (
 
 	. "crabmem/crmem"
 	"crabmem/crmem/internal/format"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/golden"
 )
 
@@ -21,11 +21,11 @@ func reportFullDisk(t *testing.T) {
 	const reserve = "/m.db-reserve"
 	var r golden.Reports
 	uses := []call{
-		{"open", func(m *vfs.Mem, version int) (any, error) { return use(m, version, false, nil) }},
-		{"remove", func(m *vfs.Mem, version int) (any, error) {
+		{"open", func(m *faultfs.Mem, version int) (any, error) { return use(m, version, false, nil) }},
+		{"remove", func(m *faultfs.Mem, version int) (any, error) {
 			return use(m, version, false, func(s *Store) error { return s.Apply(Remove{Name: "one"}, Remove{Name: "two"}) })
 		}},
-		{"remove and add", func(m *vfs.Mem, version int) (any, error) {
+		{"remove and add", func(m *faultfs.Mem, version int) (any, error) {
 			return use(m, version, false, func(s *Store) error { return s.Apply(Remove{Name: "one"}, Add{Name: "new"}) })
 		}},
 		calls[4], // checkpoint
@@ -60,7 +60,7 @@ func reportFullDisk(t *testing.T) {
 				for n := 1; ; n++ {
 					m := base.Kill()
 					seen, which := 0, ""
-					m.Hook = func(c vfs.Call) error {
+					m.Hook = func(c faultfs.Call) error {
 						if seen++; seen == n {
 							which = c.Op + " " + c.Name
 						}
@@ -85,7 +85,7 @@ func reportFullDisk(t *testing.T) {
 }
 
 // statQuietly is Lstat without a call of the hook.
-func statQuietly(m *vfs.Mem, name string) (any, error) {
+func statQuietly(m *faultfs.Mem, name string) (any, error) {
 	hook := m.Hook
 	m.Hook = nil
 	defer func() { m.Hook = hook }()

@@ -12,7 +12,7 @@ import (
 
 	. "crabmem/crmem"
 	"crabmem/crmem/checkpoint"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/golden"
 )
 
@@ -26,9 +26,9 @@ var groupFaults = []struct {
 	{"datasync", nil, ""},
 	{"write", syscall.EIO, ""},
 	{"write", syscall.ENOSPC, ""},
-	{"write", &vfs.Fault{Err: syscall.ENOSPC, N: 20}, ""},
-	{"write", &vfs.Fault{Err: syscall.ENOSPC, N: 20}, "truncate"},
-	{"write", &vfs.Fault{Err: syscall.ENOSPC, Done: true}, "datasync"},
+	{"write", &faultfs.Fault{Err: syscall.ENOSPC, N: 20}, ""},
+	{"write", &faultfs.Fault{Err: syscall.ENOSPC, N: 20}, "truncate"},
+	{"write", &faultfs.Fault{Err: syscall.ENOSPC, Done: true}, "datasync"},
 	{"datasync", syscall.EIO, ""},
 	{"datasync", syscall.ENOSPC, ""},
 	{"datasync", nil, "lstat"},
@@ -83,10 +83,10 @@ func reportGroups(t *testing.T) {
 				title := fmt.Sprintf("%s %v %s, %v, then %v, then %s", fault.op, fault.err, fault.after, groupWrites[first], groupWrites[staged], call.name)
 				release := make(chan struct{})
 				blocked, failed := false, false
-				m := vfs.NewMem()
+				m := faultfs.NewMem()
 				s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 				noErr(t, s.Apply(Add{Name: "old"}, Add{Name: "other"}))
-				m.Hook = func(c vfs.Call) error {
+				m.Hook = func(c faultfs.Call) error {
 					switch {
 					case c.Name != "/m.db"+WALSuffix:
 					case !blocked && c.Op == fault.op:
@@ -128,7 +128,7 @@ func retriesRemoves(op, after string, err error, ops []Op) bool {
 
 // groupOutcome is the results of pending calls, of later ones, and the entries
 // that a reader finds. The order of the entries depends on the scheduler.
-func groupOutcome(t *testing.T, m *vfs.Mem, s *Store, pending []*pendingCall) string {
+func groupOutcome(t *testing.T, m *faultfs.Mem, s *Store, pending []*pendingCall) string {
 	var b strings.Builder
 	for _, c := range pending {
 		fmt.Fprintf(&b, "%t %v\n", c.returned, c.err)

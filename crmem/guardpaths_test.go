@@ -12,19 +12,19 @@ import (
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/repair"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // TestCheckpointWithoutStatOfSnapshot fails Lstat of the snapshot before the
 // rename. The checkpoint stops the store and keeps its temporary file.
 func TestCheckpointWithoutStatOfSnapshot(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	before := memBytes(t, m, "/m.db")
 	hit := false
 	onCheckpoint(m, func() {
-		m.Hook = func(c vfs.Call) error {
+		m.Hook = func(c faultfs.Call) error {
 			if c.Op == "lstat" && c.Name == "/m.db" {
 				hit = true
 				return syscall.EIO
@@ -52,12 +52,12 @@ func TestCheckpointWithoutStatOfSnapshot(t *testing.T) {
 // TestCheckpointRenameReportsError has the rename of a checkpoint happen and
 // report an error. Close does not report the new snapshot as another program's.
 func TestCheckpointRenameReportsError(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "rename" && c.Name == "/m.db" {
-			return &vfs.Fault{Err: syscall.EIO, Done: true}
+			return &faultfs.Fault{Err: syscall.EIO, Done: true}
 		}
 		return nil
 	}
@@ -74,11 +74,11 @@ func TestCheckpointRenameReportsError(t *testing.T) {
 // TestOwnCopyWithoutSpace removes the log of a writer that then has no space for
 // a copy of its state. The error says so and names no copy.
 func TestOwnCopyWithoutSpace(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, m.Remove("/m.db-wal"))
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "create" {
 			return syscall.ENOSPC
 		}
@@ -104,13 +104,13 @@ func TestRepairReturnsErrors(t *testing.T) {
 	} {
 		n := 1
 		for ; ; n++ {
-			m := vfs.NewMem()
+			m := faultfs.NewMem()
 			s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 			noErr(t, s.Apply(Add{Name: "a"}))
 			noErr(t, s.Close())
 			noErr(t, m.Remove("/m.db-wal"))
 			seen := 0
-			m.Hook = func(call vfs.Call) error {
+			m.Hook = func(call faultfs.Call) error {
 				if call.Op == c.op && call.Name == c.name {
 					if seen++; seen == n {
 						return c.fault
@@ -137,7 +137,7 @@ func TestRepairReturnsErrors(t *testing.T) {
 // TestRepairRefusesLogOfAnotherStore replaces the log and its second link by
 // those of another store. The repair changes neither.
 func TestRepairRefusesLogOfAnotherStore(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	for _, name := range []string{"/m.db", "/other.db"} {
 		s := opened(t, name, &Options{FS: m}, 0)
 		noErr(t, s.Apply(Add{Name: "in " + name}))
@@ -161,7 +161,7 @@ func TestRepairRefusesLogOfAnotherStore(t *testing.T) {
 // TestCheckpointBeginsLog checkpoints a store that has a snapshot and no log. The
 // checkpoint syncs the snapshot first, and returns the error of that sync.
 func TestCheckpointBeginsLog(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, s.Close())
@@ -169,7 +169,7 @@ func TestCheckpointBeginsLog(t *testing.T) {
 	noErr(t, m.Remove("/m.db-wal.held"))
 	noErr(t, m.Remove("/m.db-lock")) // it says that there was a log
 	s = opened(t, "/m.db", &Options{FS: m}, 1)
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "sync" && c.Name == "/m.db" {
 			return syscall.EIO
 		}
@@ -189,7 +189,7 @@ func TestCheckpointBeginsLog(t *testing.T) {
 // that becomes a link before the first write. The link then leads elsewhere, and
 // the store keeps its directory.
 func TestCreateFollowsNewLink(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	noErr(t, m.Mkdir("/real", 0o700))
 	noErr(t, m.Mkdir("/elsewhere", 0o700))
 	s := opened(t, "/home/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
@@ -206,10 +206,10 @@ func TestCreateFollowsNewLink(t *testing.T) {
 // TestFullDiskWithoutTruncate appends on a full disk and then cannot truncate
 // the log. The outcome is unknown and the store stops.
 func TestFullDiskWithoutTruncate(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		switch {
 		case c.Name != "/m.db-wal":
 		case c.Op == "write":
@@ -232,7 +232,7 @@ func TestFullDiskWithoutTruncate(t *testing.T) {
 
 // TestCheckOfDirectory checks a path that is a directory.
 func TestCheckOfDirectory(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	noErr(t, m.Mkdir("/m.db", 0o700))
 	r, err := Check(m, "/m.db", 0)
 	noErr(t, err)

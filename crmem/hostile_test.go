@@ -25,6 +25,7 @@ import (
 	"crabmem/crmem/repair"
 	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/check"
 	"crabmem/fuzz/vectors"
 )
@@ -154,12 +155,12 @@ func TestR09FailedWrite(t *testing.T) {
 		fail error
 		want error
 	}{{full, crmem.ErrNotApplied}, {syscall.EIO, crmem.ErrUnknown}} {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		ok(t, m.Mkdir("/d", 0o700))
 		s, err := crmem.Open(rotPath, &crmem.Options{FS: m})
 		ok(t, err)
 		ok(t, s.Apply(crmem.Add{Name: "a"}))
-		m.Hook = func(c2 vfs.Call) error {
+		m.Hook = func(c2 faultfs.Call) error {
 			if c2.Op == "write" && c2.Name == rotPath+"-wal" {
 				return c.fail
 			}
@@ -685,9 +686,9 @@ func hostileReadOnly(t *testing.T) {
 
 // meddle changes a file's length between a reader's look at its size and the
 // reading of it.
-func meddle(m *vfs.Mem, change func(f vfs.File) error) {
+func meddle(m *faultfs.Mem, change func(f vfs.File) error) {
 	busy := false
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op != "read" || c.Name != rotPath || busy {
 			return nil
 		}

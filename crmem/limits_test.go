@@ -13,7 +13,7 @@ import (
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/limits"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // errorText returns the text of err, or "".
@@ -142,7 +142,7 @@ func TestLimitOfBytes(t *testing.T) {
 // TestLimitOfLogBytes writes to a log that has exactly Options.MaxBytes, and one
 // byte more.
 func TestLimitOfLogBytes(t *testing.T) {
-	s := opened(t, "/m.db", &Options{FS: vfs.NewMem()}, 0)
+	s := opened(t, "/m.db", &Options{FS: faultfs.NewMem()}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	for n, full := range []bool{false, true} {
 		s.opts.MaxBytes = s.w.End - int64(n)
@@ -157,7 +157,7 @@ func TestLimitOfLogBytes(t *testing.T) {
 
 // TestLimitOfLog computes the length that starts a checkpoint.
 func TestLimitOfLog(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	size := func(n int64) fileStat {
 		m.WriteFile("/file", make([]byte, n), 0o600)
 		fi, err := m.Lstat("/file")
@@ -183,11 +183,11 @@ func TestLimitOfLog(t *testing.T) {
 // begins only after the log grew by minLogLimit.
 func TestFailedBackgroundCheckpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		var warnings []string
 		s := opened(t, "/m.db", &Options{FS: m, LogLimit: 200, CheckpointOnClose: checkpoint.Never, Warn: func(line string) { warnings = append(warnings, line) }}, 0)
 		fail, creates := false, 0
-		m.Hook = func(c vfs.Call) error {
+		m.Hook = func(c faultfs.Call) error {
 			if c.Op == "create" && strings.HasPrefix(c.Name, "/.m.db") && !strings.HasPrefix(c.Name, "/.m.db-") {
 				if creates++; fail {
 					return syscall.ENOSPC

@@ -12,6 +12,7 @@ import (
 	. "crabmem/crmem"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/golden"
 )
 
@@ -64,7 +65,7 @@ func reportLinkedStores(t *testing.T) {
 }
 
 // realFiles lists the files of the directory that a linked store is in.
-func realFiles(t *testing.T, m *vfs.Mem) string {
+func realFiles(t *testing.T, m *faultfs.Mem) string {
 	list, err := m.ReadDir("/real")
 	noErr(t, err)
 	text := "real:"
@@ -136,7 +137,7 @@ func reportLogsAlone(t *testing.T) {
 	}{{"complete", 0, ""}, {"torn", 1, ""}, {"corrupt", 9, "corrupt bytes"}, {"without operations", -1, ""}} {
 		for _, use := range calls {
 			for n := 1; n < 80; n++ {
-				m := vfs.NewMem()
+				m := faultfs.NewMem()
 				noErr(t, m.Mkdir("/old", 0o700))
 				s := opened(t, "/m.db", reportOptions(m, format.LogVersion), 0)
 				noErr(t, s.Apply(Add{Name: "one", Content: "first"}, Add{Name: "two"}))
@@ -149,10 +150,10 @@ func reportLogsAlone(t *testing.T) {
 				m.WriteFile("/old/m.db", memBytes(t, m, "/m.db"), 0o600)
 				noErr(t, m.Remove("/m.db"))
 				seen, which := 0, ""
-				m.Hook = func(call vfs.Call) error {
+				m.Hook = func(call faultfs.Call) error {
 					if seen++; seen == n {
 						which = call.Op + " " + call.Name
-						return []error{syscall.EIO, &vfs.Fault{Err: syscall.EIO, Done: true}, syscall.ENOSPC}[n%3]
+						return []error{syscall.EIO, &faultfs.Fault{Err: syscall.EIO, Done: true}, syscall.ENOSPC}[n%3]
 					}
 					return nil
 				}
@@ -196,7 +197,7 @@ func reportRejoinedLogs(t *testing.T) {
 				_ = s.Apply(op) // those that are invalid change nothing
 			}
 		}
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		s := opened(t, "/m.db", reportOptions(m, format.LogVersion), 0)
 		change(s, random.IntN(8))
 		if random.IntN(2) == 0 {
@@ -205,7 +206,7 @@ func reportRejoinedLogs(t *testing.T) {
 		}
 		noErr(t, s.Close())
 		other := m.Kill()
-		for i, m := range []*vfs.Mem{m, other} {
+		for i, m := range []*faultfs.Mem{m, other} {
 			s, err := Open("/m.db", reportOptions(m, format.LogVersion))
 			noErr(t, err)
 			change(s, random.IntN(6))

@@ -11,7 +11,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // pendingCall is a write that runs in its own goroutine.
@@ -33,9 +33,9 @@ func apply(s *crmem.Store, ops ...crmem.Op) *pendingCall {
 }
 
 // blockLogSync blocks each sync of a log in m until release is called.
-func blockLogSync(m *vfs.Mem, name string) (release func()) {
+func blockLogSync(m *faultfs.Mem, name string) (release func()) {
 	open := make(chan struct{})
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "datasync" && c.Name == name {
 			<-open
 		}
@@ -76,7 +76,7 @@ var pendingTable = []struct {
 // are in flight or staged, and not yet durable.
 func TestApplySeesPendingWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		o := &crmem.Options{FS: m, Now: at(1), CheckpointOnClose: checkpoint.Never}
 		s := must(crmem.Open("/m.db", o))
 		ok(t, s.Apply(crmem.Add{Name: "old", Content: "1"}, crmem.Add{Name: "other", Content: "1"}))
@@ -120,12 +120,12 @@ func TestApplySeesPendingWrites(t *testing.T) {
 // before it: they apply to the state after the Replace, and survive it.
 func TestReplaceDuringWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		o := &crmem.Options{FS: m, Now: at(1), CheckpointOnClose: checkpoint.Never}
 		s := must(crmem.Open("/m.db", o))
 		ok(t, s.Apply(crmem.Add{Name: "old"}, crmem.Add{Name: "both", Content: "1"}))
 		steps := make(chan struct{})
-		m.Hook = func(c vfs.Call) error {
+		m.Hook = func(c faultfs.Call) error {
 			if c.Op == "datasync" && c.Name == "/m.db-wal" {
 				<-steps
 			}
@@ -170,11 +170,11 @@ func TestReplaceDuringWrites(t *testing.T) {
 // fails: the refusal must not outlive its reason.
 func TestErrorsDependOnDurableWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		s := must(crmem.Open("/m.db", &crmem.Options{FS: m}))
 		ok(t, s.Apply(crmem.Add{Name: "other"}))
 		open, full := make(chan struct{}), true
-		m.Hook = func(c vfs.Call) error {
+		m.Hook = func(c faultfs.Call) error {
 			if c.Op == "write" && c.Name == "/m.db-wal" && full {
 				<-open
 				full = false

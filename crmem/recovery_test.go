@@ -7,6 +7,7 @@ import (
 
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // TestShortenedLogWarns truncates the log of a cleanly closed store at the end
@@ -25,7 +26,7 @@ func TestShortenedLogWarns(t *testing.T) {
 		{what: "shortened under a killed writer", cut: true, dirty: true},
 		{what: "unchanged after a reboot", reboot: true},
 	} {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 		noErr(t, s.Apply(Add{Name: "a"}))
 		end := s.Stats().LogBytes
@@ -61,7 +62,7 @@ func TestShortenedLogWarns(t *testing.T) {
 // the quarantine name exist. Equal bytes are of the same incident and need no
 // second copy; other files stay as they are.
 func TestQuarantineKeepsOtherFiles(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, s.Close())
@@ -117,7 +118,7 @@ func TestQuarantineKeepsOtherFiles(t *testing.T) {
 // another snapshot. The reader retries before it accepts that, and reports the
 // copy of a stopped writer once.
 func TestReaderNamesAKeptCopyOnce(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, s.Close())

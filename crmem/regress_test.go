@@ -20,6 +20,7 @@ import (
 	"crabmem/crmem/limits"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // Each test here was a bug.
@@ -45,7 +46,7 @@ func opened(t *testing.T, path string, o *Options, want int) *Store {
 // TestRestoreOfAnAddedID restores, in a batch on an empty store, the id that an
 // Add of the same batch was given.
 func TestRestoreOfAnAddedID(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 	noErr(t, s.Apply(Add{Name: "b"}, Restore{Entry{ID: 1, Name: "c"}}))
 	noErr(t, s.Close())
@@ -102,10 +103,10 @@ func TestPathDuringFirstWrite(t *testing.T) {
 // TestRemoveWithUnknownOutcomeOnFullDisk fails the sync of a remove with ENOSPC: the
 // result must be outcome unknown, not "not applied".
 func TestRemoveWithUnknownOutcomeOnFullDisk(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "datasync" {
 			return syscall.ENOSPC
 		}
@@ -119,7 +120,7 @@ func TestRemoveWithUnknownOutcomeOnFullDisk(t *testing.T) {
 // TestAdopt opens a store before its file exists and writes to it after another
 // process created it. The index of the empty store must be rebuilt.
 func TestAdopt(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m}, 0)
 	find := func() int {
 		t.Helper()
@@ -143,7 +144,7 @@ func TestAdopt(t *testing.T) {
 // TestAdoptOfDamage is TestAdopt with a file that cannot be opened: the refused
 // write must not change what a reader sees.
 func TestAdoptOfDamage(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m}, 0)
 	other := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 	noErr(t, other.Apply(Add{Name: "a"}))
@@ -166,7 +167,7 @@ func TestAdoptOfDamage(t *testing.T) {
 // TestBatchBeyondTheLog applies a batch that leaves a small store and a log
 // that Open refuses to read.
 func TestBatchBeyondTheLog(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	o := &Options{FS: m, MaxBytes: limits.Content + 1<<10, LogLimit: 1 << 30, CheckpointOnClose: checkpoint.Never}
 	s := opened(t, "/m.db", o, 0)
 	content := strings.Repeat("x", limits.Content)
@@ -191,7 +192,7 @@ func TestSnapshotOfAnotherProgram(t *testing.T) {
 	b, err := sn.AppendBinary(nil)
 	noErr(t, err)
 	for _, rebound := range []bool{false, true} { // with a log of another snapshot there
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		if rebound {
 			s := opened(t, "/m.db", &Options{FS: m}, 0)
 			noErr(t, s.Apply(Add{Name: "gone"}))
@@ -214,7 +215,7 @@ func TestSnapshotOfAnotherProgram(t *testing.T) {
 		noErr(t, errors.Join(m.Remove("/m.db-wal"), m.Remove("/m.db-wal.held")))
 		m.WriteFile("/m.db-lock", nil, 0o600)
 		s = opened(t, "/m.db", &Options{FS: m}, 1)
-		m.Hook = func(c vfs.Call) error {
+		m.Hook = func(c faultfs.Call) error {
 			if c.Op == "sync" && c.Name == "/m.db" {
 				return syscall.EIO
 			}
@@ -235,10 +236,10 @@ func TestSnapshotOfAnotherProgram(t *testing.T) {
 // is space.
 func TestFirstWriteOnAFullDisk(t *testing.T) {
 	for n := 1; ; n++ {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		s := opened(t, "/d/m.db", &Options{FS: m}, 0)
 		seen, failed := 0, ""
-		m.Hook = func(c vfs.Call) error {
+		m.Hook = func(c faultfs.Call) error {
 			switch c.Op {
 			case "create", "write", "mkdir", "sync":
 				if seen++; seen == n {
@@ -272,9 +273,9 @@ func TestFirstWriteOnAFullDisk(t *testing.T) {
 // TestFirstWriteAfterAnother fails a first write, and lets another program
 // create the store before it is tried again.
 func TestFirstWriteAfterAnother(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m}, 0)
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if strings.HasPrefix(c.Name, "/.m.db") {
 			return syscall.ENOSPC
 		}
@@ -301,7 +302,7 @@ func TestFirstWriteAfterAnother(t *testing.T) {
 // TestRepairOfAMissingSnapshot gives repair a copy of the snapshot that the log
 // extends.
 func TestRepairOfAMissingSnapshot(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, s.Checkpoint())
@@ -337,7 +338,7 @@ func TestSalvageOfAShortFrame(t *testing.T) {
 	noErr(t, err)
 	db, err := sn.AppendBinary(nil)
 	noErr(t, err)
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	m.WriteFile("/m.db-wal", logOf(db, 1, func(w *format.LogWriter, b []byte) []byte {
 		return w.Append(b, format.FramePut, format.LogHeaderSize, "abc")
 	}), 0o600)
@@ -367,7 +368,7 @@ func TestSequenceNumbers(t *testing.T) {
 			return w.Append(b, format.FramePut, format.LogHeaderSize, recordOf(&later))
 		}),
 	} {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		m.WriteFile("/m.db", db, 0o600)
 		m.WriteFile("/m.db-wal", wal, 0o600)
 		_, err := Open("/m.db", &Options{FS: m})
@@ -391,10 +392,10 @@ func TestReplaceErrors(t *testing.T) {
 		{"write", "/m.db-wal", ErrUnknown}, {"datasync", "/m.db-wal", ErrUnknown}, {"rename", "/m.db", ErrUnknown}, {"syncdir", "/", ErrUnknown},
 		{"", "", ErrForeign},
 	} {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		s := opened(t, "/m.db", &Options{FS: m}, 0)
 		noErr(t, s.Apply(Add{Name: "old"}))
-		m.Hook = func(k vfs.Call) error {
+		m.Hook = func(k faultfs.Call) error {
 			if k.Op == c.op && strings.HasPrefix(k.Name, c.name) {
 				return syscall.EIO
 			}
@@ -416,14 +417,14 @@ func TestReplaceErrors(t *testing.T) {
 // TestCheckpointAfterAFailure stops the log while the snapshot is written: the
 // checkpoint must return an error.
 func TestCheckpointAfterAFailure(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op != "create" {
 			return nil
 		}
-		m.Hook = func(c vfs.Call) error {
+		m.Hook = func(c faultfs.Call) error {
 			if c.Op == "datasync" {
 				return syscall.EIO
 			}
@@ -442,11 +443,11 @@ func TestCheckpointAfterAFailure(t *testing.T) {
 // TestCloseWaitsForCheckpoint closes a store while its snapshot is written: no
 // file is touched after Close, when the lock is another's.
 func TestCloseWaitsForCheckpoint(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	closed := make(chan error, 1)
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op != "create" {
 			return nil
 		}
@@ -491,7 +492,7 @@ func TestManyAliasesOfALargeEntry(t *testing.T) {
 		}
 		return w.Append(b, format.FrameAlias, format.LogHeaderSize, list(5, "last"))
 	})
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	m.WriteFile("/m.db", db, 0o600)
 	m.WriteFile("/m.db-wal", wal, 0o600)
 	start := time.Now()
@@ -513,7 +514,7 @@ func TestManyAliasesOfALargeEntry(t *testing.T) {
 // TestSweepKeepsFilesOfAnotherStore opens a store while another store, whose name is
 // the same and a digit, replaces its snapshot.
 func TestSweepKeepsFilesOfAnotherStore(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	two := opened(t, "/brain2", &Options{FS: m}, 0)
 	noErr(t, two.Apply(Add{Name: "a"}))
 	one := opened(t, "/brain", &Options{FS: m}, 0)
@@ -522,7 +523,7 @@ func TestSweepKeepsFilesOfAnotherStore(t *testing.T) {
 	for _, name := range []string{"/.brain7", "/.brain-wal7"} {
 		m.WriteFile(name, []byte("left by a crash"), 0o600)
 	}
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "rename" && c.Name == "/brain2" {
 			m.Hook = nil
 			noErr(t, opened(t, "/brain", &Options{FS: m}, 1).Close())
@@ -540,7 +541,7 @@ func TestSweepKeepsFilesOfAnotherStore(t *testing.T) {
 // TestLongCommand uses a command that would make the lock file too long to
 // read. The store must still open.
 func TestLongCommand(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m, Command: strings.Repeat("x", 1<<17)}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, s.Close())
@@ -582,7 +583,7 @@ func TestImportInDescendingOrder(t *testing.T) {
 		}
 	}
 	ops = append(ops, Update{Name: "4", Content: "four"}, Add{Name: "new"})
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	o := &Options{FS: m, CheckpointOnClose: checkpoint.Never}
 	s := opened(t, "/m.db", o, 0)
 	check := func() {
@@ -623,7 +624,7 @@ func TestSearchOfKinds(t *testing.T) {
 
 // TestRepairOfALinkedStore repairs a torn store that has two names.
 func TestRepairOfALinkedStore(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, s.Close())
@@ -641,8 +642,8 @@ func TestRepairOfALinkedStore(t *testing.T) {
 // snapshot.
 func TestFirstOpenDuringCreate(t *testing.T) {
 	for _, o := range []Options{{}, {ReadOnly: true}, {MustExist: true}, {ReadOnly: true, MustExist: true}} {
-		m := vfs.NewMem()
-		m.Hook = func(c vfs.Call) error {
+		m := faultfs.NewMem()
+		m.Hook = func(c faultfs.Call) error {
 			if c.Op != "lstat" || c.Name != "/m.db-wal" {
 				return nil
 			}

@@ -14,11 +14,12 @@ import (
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // TestRepairOfLockedStore repairs a store that a writer holds.
 func TestRepairOfLockedStore(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	if r, err := Repair("/m.db", &repair.Options{FS: m}); r != nil || !errors.Is(err, vfs.ErrLocked) {
@@ -31,9 +32,9 @@ func TestRepairOfLockedStore(t *testing.T) {
 
 // tornStore returns a store whose log has two operations and a torn tail, and
 // the offset of the torn tail.
-func tornStore(t *testing.T) (*vfs.Mem, int64) {
+func tornStore(t *testing.T) (*faultfs.Mem, int64) {
 	t.Helper()
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, s.Apply(Add{Name: "b"}))
@@ -61,7 +62,7 @@ func TestRepairNotesReason(t *testing.T) {
 	}
 }
 
-func memBytes(t *testing.T, m *vfs.Mem, name string) []byte {
+func memBytes(t *testing.T, m *faultfs.Mem, name string) []byte {
 	t.Helper()
 	b, err := vfs.ReadFile(m, name, 1<<20)
 	noErr(t, err)
@@ -76,7 +77,7 @@ func TestRepairWithoutQuarantineChangesNothing(t *testing.T) {
 		if missing {
 			noErr(t, m.Remove("/m.db"))
 		}
-		m.Hook = func(c vfs.Call) error {
+		m.Hook = func(c faultfs.Call) error {
 			if c.Op == "create" && strings.HasPrefix(c.Name, "/.m.db-wal"+damagedSuffix) {
 				return syscall.ENOSPC
 			}
@@ -113,7 +114,7 @@ func TestSalvageKeepsNextID(t *testing.T) {
 		{2, 3, false},
 		{1, 3, false},
 	} {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		db := encodedStore(t, 50, "a", "b", "c")
 		binary.LittleEndian.PutUint64(db[format.OffNextID:], c.header)
 		record := (len(db) - format.HeaderSize) / 3
@@ -139,7 +140,7 @@ func TestSalvageKeepsNextID(t *testing.T) {
 // TestRecoveredSnapshotMode recovers a store without a log that a process left
 // open. The rewritten snapshot has the mode 0600.
 func TestRecoveredSnapshotMode(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	db := encodedStore(t, 2, "a")
 	m.WriteFile("/m.db", db, 0o644)
 	m.WriteFile("/m.db-lock", []byte((&vfs.LockHolder{PID: 1, Boot: m.BootID(), Clean: -1}).Text()), 0o600)
@@ -155,7 +156,7 @@ func TestRecoveredSnapshotMode(t *testing.T) {
 // TestFilesOfStoreArePrivate checks the mode of every file that a store
 // creates.
 func TestFilesOfStoreArePrivate(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, s.Checkpoint())
@@ -180,7 +181,7 @@ func TestFilesOfStoreArePrivate(t *testing.T) {
 // TestRejoinOfShortFrames rejoins a log that extends another snapshot and has
 // frames that are too short for an ID.
 func TestRejoinOfShortFrames(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	m.WriteFile("/m.db", encodedStore(t, 3, "a", "b"), 0o600)
 	m.WriteFile("/m.db-wal.damaged-0", logOf(encodedStore(t, 1), 1, func(w *format.LogWriter, b []byte) []byte {
 		for _, typ := range []byte{format.FramePut, format.FrameAlias, format.FrameRemove, format.FramePurge, format.FramePurged, format.FrameRename} {
@@ -200,7 +201,7 @@ func TestRejoinOfShortFrames(t *testing.T) {
 // TestRejoinSkipsOperationsOfSnapshot rejoins a log whose first operation is in
 // the snapshot, and could not be replayed on it.
 func TestRejoinSkipsOperationsOfSnapshot(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	next := encodedStore(t, 3, "a")
 	m.WriteFile("/m.db", next, 0o600)
 	m.WriteFile("/m.db-wal.damaged-0", logOf(encodedStore(t, 3, "a", "b"), 1, func(w *format.LogWriter, b []byte) []byte {
@@ -223,7 +224,7 @@ func TestRejoinSkipsOperationsOfSnapshot(t *testing.T) {
 // TestSalvageReservesIDsOfLog salvages a corrupt snapshot whose log puts an entry
 // with the name of another one: its ID is not given again.
 func TestSalvageReservesIDsOfLog(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	db := encodedStore(t, 3, "a", "b")
 	log := logOf(db, 1, func(w *format.LogWriter, b []byte) []byte {
 		return w.Append(b, format.FramePut, w.End, format.NewRecord(8, 0, format.KindNote, "a", "", nil))

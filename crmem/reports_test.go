@@ -19,6 +19,7 @@ import (
 	"crabmem/crmem/repair"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/golden"
 )
 
@@ -27,9 +28,9 @@ var unstable = regexp.MustCompile(`process \d+|[0-9a-f]{8,}|0x[0-9a-f]+|\.own-[0
 
 // reportScene returns a file system with the store /m.db, another store, and older
 // copies of the files of the first in /old.
-func reportScene(t *testing.T, version int) *vfs.Mem {
+func reportScene(t *testing.T, version int) *faultfs.Mem {
 	t.Helper()
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	noErr(t, m.Mkdir("/old", 0o700))
 	for _, path := range []string{"/other.db", "/m.db"} {
 		s := opened(t, path, reportOptions(m, version), 0)
@@ -45,13 +46,13 @@ func reportScene(t *testing.T, version int) *vfs.Mem {
 	return m
 }
 
-func reportOptions(m *vfs.Mem, version int) *Options {
+func reportOptions(m *faultfs.Mem, version int) *Options {
 	return &Options{FS: m, CheckpointOnClose: checkpoint.Never, LogVersion: version, Now: func() time.Time { return time.Unix(1_760_000_000, 0) }}
 }
 
 var storeSuffixes = []string{"", WALSuffix, WALSuffix + HeldSuffix, IDSuffix, LockSuffix}
 
-func copyFiles(t *testing.T, m *vfs.Mem, path, dir string) {
+func copyFiles(t *testing.T, m *faultfs.Mem, path, dir string) {
 	for _, suffix := range storeSuffixes {
 		if b, err := vfs.ReadFile(m, path+suffix, 1<<20); err == nil {
 			m.WriteFile(dir+path+suffix, b, 0o600)
@@ -64,48 +65,48 @@ func copyFiles(t *testing.T, m *vfs.Mem, path, dir string) {
 // A fileChange is a change of a file by another program, a fault, or a crash.
 type fileChange struct {
 	name string
-	do   func(t *testing.T, m *vfs.Mem, file string)
+	do   func(t *testing.T, m *faultfs.Mem, file string)
 }
 
 // replaceBy gives a file new contents, as a new file.
-func replaceBy(t *testing.T, m *vfs.Mem, file string, b []byte) {
+func replaceBy(t *testing.T, m *faultfs.Mem, file string, b []byte) {
 	noErr(t, m.Remove(file))
 	m.WriteFile(file, b, 0o600)
 }
 
 var wholeChanges = []fileChange{
-	{"removed", func(t *testing.T, m *vfs.Mem, file string) { noErr(t, m.Remove(file)) }},
-	{"emptied", func(t *testing.T, m *vfs.Mem, file string) { m.WriteFile(file, nil, 0o600) }},
-	{"replaced by an empty file", func(t *testing.T, m *vfs.Mem, file string) { replaceBy(t, m, file, nil) }},
-	{"replaced by text", func(t *testing.T, m *vfs.Mem, file string) { replaceBy(t, m, file, []byte("some text\n")) }},
-	{"replaced by an older copy", func(t *testing.T, m *vfs.Mem, file string) { replaceBy(t, m, file, memBytes(t, m, "/old"+file)) }},
-	{"replaced by another store's", func(t *testing.T, m *vfs.Mem, file string) {
+	{"removed", func(t *testing.T, m *faultfs.Mem, file string) { noErr(t, m.Remove(file)) }},
+	{"emptied", func(t *testing.T, m *faultfs.Mem, file string) { m.WriteFile(file, nil, 0o600) }},
+	{"replaced by an empty file", func(t *testing.T, m *faultfs.Mem, file string) { replaceBy(t, m, file, nil) }},
+	{"replaced by text", func(t *testing.T, m *faultfs.Mem, file string) { replaceBy(t, m, file, []byte("some text\n")) }},
+	{"replaced by an older copy", func(t *testing.T, m *faultfs.Mem, file string) { replaceBy(t, m, file, memBytes(t, m, "/old"+file)) }},
+	{"replaced by another store's", func(t *testing.T, m *faultfs.Mem, file string) {
 		replaceBy(t, m, file, memBytes(t, m, strings.Replace(file, "/m.db", "/other.db", 1)))
 	}},
-	{"replaced by a directory", func(t *testing.T, m *vfs.Mem, file string) {
+	{"replaced by a directory", func(t *testing.T, m *faultfs.Mem, file string) {
 		noErr(t, m.Remove(file))
 		noErr(t, m.Mkdir(file, 0o700))
 	}},
-	{"replaced by a link", func(t *testing.T, m *vfs.Mem, file string) {
+	{"replaced by a link", func(t *testing.T, m *faultfs.Mem, file string) {
 		noErr(t, m.Rename(file, file+".moved"))
 		m.Symlink(file+".moved", file)
 	}},
-	{"with text appended", func(t *testing.T, m *vfs.Mem, file string) {
+	{"with text appended", func(t *testing.T, m *faultfs.Mem, file string) {
 		m.WriteFile(file, append(memBytes(t, m, file), "some text"...), 0o600)
 	}},
-	{"with zeros appended", func(t *testing.T, m *vfs.Mem, file string) {
+	{"with zeros appended", func(t *testing.T, m *faultfs.Mem, file string) {
 		m.WriteFile(file, append(memBytes(t, m, file), make([]byte, 100)...), 0o600)
 	}},
 }
 
 func cutAt(n int) fileChange {
-	return fileChange{fmt.Sprintf("cut to %d bytes", n), func(t *testing.T, m *vfs.Mem, file string) {
+	return fileChange{fmt.Sprintf("cut to %d bytes", n), func(t *testing.T, m *faultfs.Mem, file string) {
 		m.WriteFile(file, memBytes(t, m, file)[:n], 0o600)
 	}}
 }
 
 func flipAt(n int) fileChange {
-	return fileChange{fmt.Sprintf("with a bit flipped at %d", n), func(t *testing.T, m *vfs.Mem, file string) {
+	return fileChange{fmt.Sprintf("with a bit flipped at %d", n), func(t *testing.T, m *faultfs.Mem, file string) {
 		b := memBytes(t, m, file)
 		b[n] ^= 1
 		m.WriteFile(file, b, 0o600)
@@ -115,48 +116,48 @@ func flipAt(n int) fileChange {
 // A call is one use of a store. It returns the output that a user sees.
 type call struct {
 	name string
-	do   func(m *vfs.Mem, version int) (any, error)
+	do   func(m *faultfs.Mem, version int) (any, error)
 }
 
 var calls = []call{
-	{"check", func(m *vfs.Mem, _ int) (any, error) { return Check(m, "/m.db", 0) }},
-	{"repair", func(m *vfs.Mem, _ int) (any, error) { return Repair("/m.db", &repair.Options{FS: m}) }},
-	{"read", func(m *vfs.Mem, version int) (any, error) {
+	{"check", func(m *faultfs.Mem, _ int) (any, error) { return Check(m, "/m.db", 0) }},
+	{"repair", func(m *faultfs.Mem, _ int) (any, error) { return Repair("/m.db", &repair.Options{FS: m}) }},
+	{"read", func(m *faultfs.Mem, version int) (any, error) {
 		return use(m, version, true, nil)
 	}},
-	{"write", func(m *vfs.Mem, version int) (any, error) {
+	{"write", func(m *faultfs.Mem, version int) (any, error) {
 		return use(m, version, false, func(s *Store) error { return s.Apply(Add{Name: "new"}) })
 	}},
-	{"checkpoint", func(m *vfs.Mem, version int) (any, error) {
+	{"checkpoint", func(m *faultfs.Mem, version int) (any, error) {
 		return use(m, version, false, (*Store).Checkpoint)
 	}},
-	{"repair, keep the snapshot", func(m *vfs.Mem, _ int) (any, error) { return Repair("/m.db", &repair.Options{FS: m, KeepDB: true}) }},
-	{"repair, keep the log", func(m *vfs.Mem, _ int) (any, error) {
+	{"repair, keep the snapshot", func(m *faultfs.Mem, _ int) (any, error) { return Repair("/m.db", &repair.Options{FS: m, KeepDB: true}) }},
+	{"repair, keep the log", func(m *faultfs.Mem, _ int) (any, error) {
 		return Repair("/m.db", &repair.Options{FS: m, KeepLog: "/old/m.db"})
 	}},
-	{"repair, rejoin", func(m *vfs.Mem, _ int) (any, error) { return Repair("/m.db", &repair.Options{FS: m, Rejoin: true}) }},
+	{"repair, rejoin", func(m *faultfs.Mem, _ int) (any, error) { return Repair("/m.db", &repair.Options{FS: m, Rejoin: true}) }},
 }
 
 // treeCalls come after a dump, an edit of a page and a change of the store.
 var treeCalls = []call{
-	{"dump", func(m *vfs.Mem, version int) (any, error) {
+	{"dump", func(m *faultfs.Mem, version int) (any, error) {
 		return useTree(m, version, func(s *Store) (any, error) { return Dump(s, "/tree", nil) })
 	}},
-	{"dump, force", func(m *vfs.Mem, version int) (any, error) {
+	{"dump, force", func(m *faultfs.Mem, version int) (any, error) {
 		return useTree(m, version, func(s *Store) (any, error) { return Dump(s, "/tree", &DumpOptions{Force: true}) })
 	}},
-	{"load", func(m *vfs.Mem, version int) (any, error) {
+	{"load", func(m *faultfs.Mem, version int) (any, error) {
 		return useTree(m, version, func(s *Store) (any, error) { return Load(s, "/tree", &LoadOptions{Guard: true}) })
 	}},
-	{"load, replace", func(m *vfs.Mem, version int) (any, error) {
+	{"load, replace", func(m *faultfs.Mem, version int) (any, error) {
 		return useTree(m, version, func(s *Store) (any, error) { return Load(s, "/tree", nil) })
 	}},
-	{"load, merge", func(m *vfs.Mem, version int) (any, error) {
+	{"load, merge", func(m *faultfs.Mem, version int) (any, error) {
 		return useTree(m, version, func(s *Store) (any, error) { return Load(s, "/tree", &LoadOptions{Merge: true}) })
 	}},
 }
 
-func useTree(m *vfs.Mem, version int, f func(*Store) (any, error)) (any, error) {
+func useTree(m *faultfs.Mem, version int, f func(*Store) (any, error)) (any, error) {
 	s, err := Open("/m.db", reportOptions(m, version))
 	if err != nil {
 		return nil, err
@@ -167,7 +168,7 @@ func useTree(m *vfs.Mem, version int, f func(*Store) (any, error)) (any, error) 
 
 // use opens the store, calls f and closes it. It returns the warnings and the
 // number of entries.
-func use(m *vfs.Mem, version int, readOnly bool, f func(*Store) error) (any, error) {
+func use(m *faultfs.Mem, version int, readOnly bool, f func(*Store) error) (any, error) {
 	var seen struct {
 		Warnings []string
 		Entries  int
@@ -189,7 +190,7 @@ func use(m *vfs.Mem, version int, readOnly bool, f func(*Store) error) (any, err
 
 // outcome is a call as text: its result, its error, the store that it leaves,
 // and the files.
-func outcome(t *testing.T, m *vfs.Mem, version int, c call) string {
+func outcome(t *testing.T, m *faultfs.Mem, version int, c call) string {
 	result, err := c.do(m, version)
 	m.Hook = nil
 	var b strings.Builder
@@ -278,13 +279,13 @@ func TestReportsOfFailedCalls(t *testing.T) { synctest.Test(t, reportFailedCalls
 
 func reportFailedCalls(t *testing.T) {
 	var r golden.Reports
-	torn := func(t *testing.T, m *vfs.Mem) {
+	torn := func(t *testing.T, m *faultfs.Mem) {
 		b := memBytes(t, m, "/m.db-wal")
 		m.WriteFile("/m.db-wal", b[:len(b)-1], 0o600)
 	}
-	held := func(t *testing.T, m *vfs.Mem) { noErr(t, m.Remove("/m.db-wal")) }
-	older := func(t *testing.T, m *vfs.Mem) { replaceBy(t, m, "/m.db-wal", memBytes(t, m, "/old/m.db-wal")) }
-	edited := func(t *testing.T, m *vfs.Mem) {
+	held := func(t *testing.T, m *faultfs.Mem) { noErr(t, m.Remove("/m.db-wal")) }
+	older := func(t *testing.T, m *faultfs.Mem) { replaceBy(t, m, "/m.db-wal", memBytes(t, m, "/old/m.db-wal")) }
+	edited := func(t *testing.T, m *faultfs.Mem) {
 		s := opened(t, "/m.db", reportOptions(m, format.LogVersion), 3)
 		_, err := Dump(s, "/tree", nil)
 		noErr(t, err)
@@ -295,13 +296,13 @@ func reportFailedCalls(t *testing.T) {
 			m.WriteFile(path, append(memBytes(t, m, path), "and in the tree\n"...), 0o600)
 		}
 	}
-	missing := func(t *testing.T, m *vfs.Mem) { noErr(t, m.Remove("/m.db")) }
+	missing := func(t *testing.T, m *faultfs.Mem) { noErr(t, m.Remove("/m.db")) }
 	for _, s := range []struct {
 		name  string
-		do    func(*testing.T, *vfs.Mem)
+		do    func(*testing.T, *faultfs.Mem)
 		calls []call
 	}{
-		{"whole", func(*testing.T, *vfs.Mem) {}, calls},
+		{"whole", func(*testing.T, *faultfs.Mem) {}, calls},
 		{"torn", torn, calls},
 		{"log removed", held, calls},
 		{"log replaced by an older copy", older, calls},
@@ -315,7 +316,7 @@ func reportFailedCalls(t *testing.T) {
 				m := reportScene(t, format.LogVersion)
 				s.do(t, m)
 				seen, which := 0, ""
-				m.Hook = func(call vfs.Call) error {
+				m.Hook = func(call faultfs.Call) error {
 					if seen++; seen == n {
 						which = call.Op + " " + call.Name
 						return syscall.EIO
@@ -334,13 +335,13 @@ func reportFailedCalls(t *testing.T) {
 	r.Compare(t, "testdata/reports/failed.txt.gz")
 }
 
-func flipIn(file string, at int) func(*testing.T, *vfs.Mem) {
-	return func(t *testing.T, m *vfs.Mem) { flipAt(at).do(t, m, file) }
+func flipIn(file string, at int) func(*testing.T, *faultfs.Mem) {
+	return func(t *testing.T, m *faultfs.Mem) { flipAt(at).do(t, m, file) }
 }
 
 // replacedUnderEmptyLog replaces the snapshot of a store whose log is empty, and
 // whose writer was killed.
-func replacedUnderEmptyLog(t *testing.T, m *vfs.Mem) {
+func replacedUnderEmptyLog(t *testing.T, m *faultfs.Mem) {
 	s := opened(t, "/m.db", reportOptions(m, format.LogVersion), 3)
 	noErr(t, s.Checkpoint())
 	noErr(t, s.Close())

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // TestStageCounts stages random batches, one or several before a commit, and
@@ -58,7 +58,7 @@ func TestStageCounts(t *testing.T) {
 // TestFileStatComparesAllFields compares the stat of a file with files that
 // differ in one field.
 func TestFileStatComparesAllFields(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	clock := int64(0)
 	m.Now = func() time.Time { return time.Unix(clock, 0) }
 	stat := func(name string) fileStat {

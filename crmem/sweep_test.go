@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/checkpoint"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // TestSweepRemovesTemporaries opens the store /brain next to other files. A
@@ -22,7 +22,7 @@ func TestSweepRemovesTemporaries(t *testing.T) {
 		+brain67 .brain6 .brain67 +.brain678 .brain61
 		+.brain-wal.damaged-5 +brain1.txt`
 	for _, dir := range []string{"/", "/dir"} {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		if dir != "/" {
 			noErr(t, m.Mkdir(dir, 0o700))
 			dir += "/"

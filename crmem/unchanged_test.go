@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // TestUnchanged checks conditions in batches: a batch is atomic, and a
@@ -45,7 +46,7 @@ func TestUnchanged(t *testing.T) {
 // TestDeclare checks that who has a socket says so before the first write, of
 // a store that is missing too.
 func TestDeclare(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	path := filepath.Join("/home", "memory.db")
 	for i := range 2 {
 		s, err := Open(path, &Options{FS: m, Command: "crabmem daemon", Socket: "/home/daemon.sock"})

@@ -15,6 +15,7 @@ import (
 	_ "time/tzdata"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/model"
@@ -120,7 +121,7 @@ func mustCreate(t *testing.T, d *Daemon, c cron.Cron) cron.Cron {
 // and its sessions survive a restart.
 func TestCronFires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fs := vfs.NewMem()
+		fs := faultfs.NewMem()
 		d, m := bubble(t, fs)
 		mustCreate(t, d, cron.Cron{Schedule: "*/30 * * * *", Skill: "feeds", Args: "all of them", QuietStart: "01:00", QuietEnd: "02:00", Timezone: "UTC"})
 		mustCreate(t, d, cron.Cron{Schedule: "15 0 * * *", Skill: "greet", Once: true, Timezone: "UTC"})
@@ -160,7 +161,7 @@ func TestCronFires(t *testing.T) {
 // that a stop interrupted, survive a shutdown.
 func TestCronOnceSurvivesShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, m := bubble(t, vfs.NewMem())
+		d, m := bubble(t, faultfs.NewMem())
 		defer d.Close()
 		m.takes = time.Hour
 		mustCreate(t, d, cron.Cron{Schedule: "30 0 * * *", Skill: "cut", Once: true, Timezone: "UTC"})
@@ -176,7 +177,7 @@ func TestCronOnceSurvivesShutdown(t *testing.T) {
 // is active.
 func TestCronDoesNotOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, m := bubble(t, vfs.NewMem())
+		d, m := bubble(t, faultfs.NewMem())
 		defer d.Close()
 		m.takes = 25 * time.Minute
 		mustCreate(t, d, cron.Cron{Schedule: "*/10 * * * *", Skill: "slow", Timezone: "UTC"})
@@ -191,7 +192,7 @@ func TestCronDoesNotOverlap(t *testing.T) {
 // it again.
 func TestCronBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, m := bubble(t, vfs.NewMem())
+		d, m := bubble(t, faultfs.NewMem())
 		defer d.Close()
 		m.err = fmt.Errorf("no")
 		mustCreate(t, d, cron.Cron{Schedule: "* * * * *", Skill: "bad", Timezone: "UTC"})
@@ -211,7 +212,7 @@ func TestCronBreaker(t *testing.T) {
 // run. An error in the file is logged once.
 func TestCronEdited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fs := vfs.NewMem()
+		fs := faultfs.NewMem()
 		d, m := bubble(t, fs)
 		defer d.Close()
 		var said strings.Builder
@@ -243,7 +244,7 @@ func TestCronEdited(t *testing.T) {
 // from running for as long.
 func TestCronClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, m := bubble(t, vfs.NewMem())
+		d, m := bubble(t, faultfs.NewMem())
 		defer d.Close()
 		var ahead atomic.Int64
 		ahead.Store(int64(72 * time.Hour))
@@ -264,7 +265,7 @@ func TestCronClockSetBack(t *testing.T) {
 // do not run later.
 func TestCronMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d, m := bubble(t, vfs.NewMem())
+		d, m := bubble(t, faultfs.NewMem())
 		defer d.Close()
 		mustCreate(t, d, cron.Cron{Schedule: "0 * * * *", Skill: "hourly", Timezone: "UTC"})
 		d.firingFor(t, time.Minute)
@@ -287,7 +288,7 @@ func TestCronYear(t *testing.T) {
 	// At 02:30 of the days when clocks are set there is no such time, or two.
 	const hour, minute = 2, 30
 	synctest.Test(t, func(t *testing.T) {
-		d, m := bubble(t, vfs.NewMem())
+		d, m := bubble(t, faultfs.NewMem())
 		defer d.Close()
 		d.mcp.Close() // who looks for components all the year long is not the subject
 		want := make(map[string]int)

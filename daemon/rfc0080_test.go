@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/session"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
@@ -39,10 +40,10 @@ func TestRFC0080(t *testing.T) {
 	text := func(s string) *string { return &s }
 	// in runs a test with a daemon with a fake clock, a session, and the file
 	// system of both.
-	in := func(sentence string, f func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem)) {
+	in := func(sentence string, f func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem)) {
 		t.Run(strings.ReplaceAll(sentence, "/", "|"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				fs := vfs.NewMem()
+				fs := faultfs.NewMem()
 				d, m := bubble(t, fs)
 				defer d.Close()
 				l, err := d.loaded.Resolve(t.Context(), &session.Request{Agent: "crab", Sender: "user"})
@@ -62,7 +63,7 @@ func TestRFC0080(t *testing.T) {
 		return string(b)
 	}
 
-	in("A cron entry triggers a skill into a session on a schedule.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem) {
+	in("A cron entry triggers a skill into a session on a schedule.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
 		if i := handle(t, d, create(&pb.CreateCronMsg{Schedule: "0 */2 * * *", Skill: "check-feeds", Session: session, Timezone: "UTC"})).GetCronInfo(); i == nil {
 			t.Fatal("it was not created")
 		}
@@ -71,14 +72,14 @@ func TestRFC0080(t *testing.T) {
 			t.Errorf("it ran %s", got)
 		}
 	})
-	in("id: auto-incremented on create.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem) {
+	in("id: auto-incremented on create.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
 		for want := uint64(1); want <= 3; want++ {
 			if i := handle(t, d, create(&pb.CreateCronMsg{Schedule: "0 9 * * *", Skill: "a", Session: session})).GetCronInfo(); i.GetId() != want {
 				t.Errorf("id %d, want %d", i.GetId(), want)
 			}
 		}
 	})
-	in("schedule: standard cron expression, validated on create and load.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem) {
+	in("schedule: standard cron expression, validated on create and load.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
 		if e := handle(t, d, create(&pb.CreateCronMsg{Schedule: "61 * * * *", Skill: "a", Session: session})).GetError(); e.GetCode() != 400 || !strings.HasPrefix(e.Message, "invalid cron schedule '61 * * * *'") {
 			t.Errorf("answered %v", e)
 		}
@@ -86,14 +87,14 @@ func TestRFC0080(t *testing.T) {
 			t.Error("it is in the table")
 		}
 	})
-	in("skill: fired as /{skill} slash command into the session.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem) {
+	in("skill: fired as /{skill} slash command into the session.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
 		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "check-feeds", Session: session, Timezone: "UTC"}))
 		d.firingFor(t, 2*time.Minute)
 		if ms := d.messages(t, session); len(ms) != 2 || ms[0].Content != "/check-feeds" {
 			t.Errorf("the session has %v", ms)
 		}
 	})
-	in("session: target session ID. The session determines the agent.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem) {
+	in("session: target session ID. The session determines the agent.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
 		if e := handle(t, d, create(&pb.CreateCronMsg{Schedule: "0 9 * * *", Skill: "a", Session: 99})).GetError(); e.GetCode() != 500 || e.Message != "session 99 not found" {
 			t.Errorf("answered %v", e)
 		}
@@ -103,21 +104,21 @@ func TestRFC0080(t *testing.T) {
 			t.Errorf("it ran elsewhere: %v", l)
 		}
 	})
-	in("quiet_start/quiet_end: optional HH:MM window in the daemon's local time. If fire time falls inside, skip silently.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem) {
+	in("quiet_start/quiet_end: optional HH:MM window in the daemon's local time. If fire time falls inside, skip silently.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
 		handle(t, d, create(&pb.CreateCronMsg{Schedule: "0 * * * *", Skill: "a", Session: session, QuietStart: text("23:00"), QuietEnd: text("07:00"), Timezone: "UTC"}))
 		d.firingFor(t, 24*time.Hour-time.Minute)
 		if got := m.heard(); len(got) != 16 || got[0] != "2000-01-01 07:00:00 /a" || got[15] != "2000-01-01 22:00:00 /a" {
 			t.Errorf("it ran %q", got)
 		}
 	})
-	in("No queuing, no catch-up.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem) {
+	in("No queuing, no catch-up.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
 		handle(t, d, create(&pb.CreateCronMsg{Schedule: "30 6 * * *", Skill: "a", Session: session, QuietStart: text("23:00"), QuietEnd: text("07:00"), Timezone: "UTC"}))
 		d.firingFor(t, 48*time.Hour)
 		if got := m.heard(); len(got) != 0 {
 			t.Errorf("it ran %q", got)
 		}
 	})
-	in("Both must be set; if only one is provided, quiet hours are ignored.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem) {
+	in("Both must be set; if only one is provided, quiet hours are ignored.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
 		for _, c := range []*pb.CreateCronMsg{
 			{Schedule: "5 0 * * *", Skill: "a", Session: session, QuietStart: text("00:00"), Timezone: "UTC"},
 			{Schedule: "6 0 * * *", Skill: "b", Session: session, QuietEnd: text("12:00"), Timezone: "UTC"},
@@ -131,7 +132,7 @@ func TestRFC0080(t *testing.T) {
 			t.Errorf("it ran %q", got)
 		}
 	})
-	in("once: fire once then delete from memory and disk.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem) {
+	in("once: fire once then delete from memory and disk.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
 		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "only-once", Session: session, Once: true, Timezone: "UTC"}))
 		if !strings.Contains(file(t, fs), "only-once") {
 			t.Error("it was not written")
@@ -141,7 +142,7 @@ func TestRFC0080(t *testing.T) {
 			t.Errorf("it ran %q; the table has %v, the file %s", m.heard(), d.crons.List(), file(t, fs))
 		}
 	})
-	in("Memory is authoritative at runtime. Disk (crons.toml) is recovery for restarts.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem) {
+	in("Memory is authoritative at runtime. Disk (crons.toml) is recovery for restarts.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
 		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "a", Session: session, Timezone: "UTC"}))
 		if err := fs.Remove("/home/crab/crons.toml"); err != nil {
 			t.Fatal(err)
@@ -151,7 +152,7 @@ func TestRFC0080(t *testing.T) {
 			t.Errorf("it ran %q", m.heard())
 		}
 	})
-	in("Startup: load from disk, start timers. Daemon restart: reload from disk.", func(t *testing.T, d *Daemon, _ *clockwork, session uint64, fs *vfs.Mem) {
+	in("Startup: load from disk, start timers. Daemon restart: reload from disk.", func(t *testing.T, d *Daemon, _ *clockwork, session uint64, fs *faultfs.Mem) {
 		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "a", Session: session, Timezone: "UTC"}))
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
@@ -163,7 +164,7 @@ func TestRFC0080(t *testing.T) {
 			t.Errorf("it ran %q", got)
 		}
 	})
-	in("Invalid schedules are skipped with a warning.", func(t *testing.T, d *Daemon, _ *clockwork, session uint64, fs *vfs.Mem) {
+	in("Invalid schedules are skipped with a warning.", func(t *testing.T, d *Daemon, _ *clockwork, session uint64, fs *faultfs.Mem) {
 		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "good", Session: session, Timezone: "UTC"}))
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
@@ -182,7 +183,7 @@ func TestRFC0080(t *testing.T) {
 			t.Error("the skipped entry is lost")
 		}
 	})
-	in("Create/Delete: mutate memory, start/stop timer, atomic write to disk.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem) {
+	in("Create/Delete: mutate memory, start/stop timer, atomic write to disk.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
 		keep := handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "kept", Session: session, Timezone: "UTC"})).GetCronInfo()
 		gone := handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "removed", Session: session, Timezone: "UTC"})).GetCronInfo()
 		if r := handle(t, d, remove(gone.GetId())); r.GetPong() == nil {
@@ -196,7 +197,7 @@ func TestRFC0080(t *testing.T) {
 			t.Errorf("it ran %s", got)
 		}
 	})
-	in("Runtime reload: crons stay in memory, they survive runtime swaps.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem) {
+	in("Runtime reload: crons stay in memory, they survive runtime swaps.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
 		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "a", Session: session, Timezone: "UTC"}))
 		if r := handle(t, d, &pb.ClientMessage{Msg: &pb.ClientMessage_Reload{Reload: &pb.ReloadMsg{}}}); r.GetPong() == nil {
 			t.Fatal(r)
@@ -209,14 +210,14 @@ func TestRFC0080(t *testing.T) {
 			t.Errorf("the session has %d messages", len(ms))
 		}
 	})
-	in("The cron sends content /{skill} and sender cron; output goes to session history only.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem) {
+	in("The cron sends content /{skill} and sender cron; output goes to session history only.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
 		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "a", Session: session, Timezone: "UTC"}))
 		d.firingFor(t, 2*time.Minute)
 		if ms := d.messages(t, session); len(ms) != 2 || ms[0].Sender != "cron" || ms[1].Role != record.RoleAssistant || ms[1].Content != "done" {
 			t.Errorf("the session has %+v", ms)
 		}
 	})
-	in("DeleteCron { id }: success/not found. ListCrons: CronList.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem) {
+	in("DeleteCron { id }: success/not found. ListCrons: CronList.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
 		if e := handle(t, d, remove(5)).GetError(); e.GetCode() != 404 || e.Message != "cron 5 not found" {
 			t.Errorf("answered %v", e)
 		}
@@ -226,7 +227,7 @@ func TestRFC0080(t *testing.T) {
 			t.Errorf("the list is %v", c)
 		}
 	})
-	in("Crons are process-lifetime, not session-lifetime.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *vfs.Mem) {
+	in("Crons are process-lifetime, not session-lifetime.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
 		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "a", Session: session, Timezone: "UTC"}))
 		if r := handle(t, d, &pb.ClientMessage{Msg: &pb.ClientMessage_Kill{Kill: &pb.KillMsg{Session: session}}}); r.GetPong() == nil {
 			t.Fatal(r)

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/model"
 	"crabmem/daemon/model/modeltest"
@@ -346,7 +347,7 @@ func quotedList(list []string) string {
 func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
 	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), grants: make(map[string]granted)}
-	fs := vfs.NewMem()
+	fs := faultfs.NewMem()
 	write := func(name, text string) {
 		if err := vfs.MkdirAll(fs, path.Dir(name), 0o700); err != nil {
 			t.Fatal(err)

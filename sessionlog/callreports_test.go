@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/golden"
 	"crabmem/sessionlog"
 )
@@ -18,7 +19,7 @@ import (
 // one machine.
 type reportUser struct {
 	t      *testing.T
-	m      *vfs.Mem
+	m      *faultfs.Mem
 	random *rand.Rand
 	w      strings.Builder
 	dirs   [2]*sessionlog.Dir
@@ -37,7 +38,7 @@ func TestReportsOfCalls(t *testing.T) {
 	base := scene(t)
 	var r golden.Reports
 	for seed := range uint64(350) {
-		u := &reportUser{t: t, m: []*vfs.Mem{vfs.NewMem(), base}[seed%2].Kill(), random: rand.New(rand.NewPCG(seed, 11))}
+		u := &reportUser{t: t, m: []*faultfs.Mem{faultfs.NewMem(), base}[seed%2].Kill(), random: rand.New(rand.NewPCG(seed, 11))}
 		u.m.Now = ticking()
 		u.m.Hook = u.hook
 		for i := range u.dirs {
@@ -75,7 +76,7 @@ func (u *reportUser) open(i int) {
 }
 
 // hook records a call of the file system, and fails the one that setFault chose.
-func (u *reportUser) hook(c vfs.Call) error {
+func (u *reportUser) hook(c faultfs.Call) error {
 	if u.inside {
 		return nil
 	}
@@ -108,11 +109,11 @@ func (u *reportUser) setFault() {
 		case 2, 3:
 			return syscall.ENOSPC
 		case 4:
-			return &vfs.Fault{Err: syscall.EIO, Done: true}
+			return &faultfs.Fault{Err: syscall.EIO, Done: true}
 		case 5:
-			return &vfs.Fault{Err: syscall.ENOSPC, N: n}
+			return &faultfs.Fault{Err: syscall.ENOSPC, N: n}
 		case 6:
-			return &vfs.Fault{Err: syscall.EIO, N: n}
+			return &faultfs.Fault{Err: syscall.EIO, N: n}
 		case 7:
 			return syscall.ENOENT
 		case 8:

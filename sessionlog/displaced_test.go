@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/sessionlog"
 )
 
@@ -25,31 +26,31 @@ var foreignSession = metaLine + strings.Repeat(`{"role":"user","content":"of ano
 // the file after the change, if it has one.
 var displacements = []struct {
 	name string
-	do   func(t *testing.T, m *vfs.Mem, name string)
+	do   func(t *testing.T, m *faultfs.Mem, name string)
 }{
-	{"rm", func(t *testing.T, m *vfs.Mem, name string) { noErr(t, m.Remove(name)) }},
-	{"mv away", func(t *testing.T, m *vfs.Mem, name string) { noErr(t, m.Rename(name, "/away")) }},
-	{"cp over", func(t *testing.T, m *vfs.Mem, name string) { m.WriteFile(name, []byte(foreignSession), 0o600) }},
-	{"rename over", func(t *testing.T, m *vfs.Mem, name string) { // of the same length
+	{"rm", func(t *testing.T, m *faultfs.Mem, name string) { noErr(t, m.Remove(name)) }},
+	{"mv away", func(t *testing.T, m *faultfs.Mem, name string) { noErr(t, m.Rename(name, "/away")) }},
+	{"cp over", func(t *testing.T, m *faultfs.Mem, name string) { m.WriteFile(name, []byte(foreignSession), 0o600) }},
+	{"rename over", func(t *testing.T, m *faultfs.Mem, name string) { // of the same length
 		m.WriteFile("/new", []byte(strings.ReplaceAll(text(t, m, name), "earlier", "foreign")), 0o600)
 		noErr(t, m.Rename("/new", name))
 	}},
-	{"truncate", func(t *testing.T, m *vfs.Mem, name string) {
+	{"truncate", func(t *testing.T, m *faultfs.Mem, name string) {
 		f, err := m.OpenFile(name, os.O_RDWR, 0)
 		noErr(t, err)
 		noErr(t, f.Truncate(int64(len(metaLine))))
 		noErr(t, f.Close())
 	}},
-	{"chmod 000", func(_ *testing.T, m *vfs.Mem, name string) { m.Chmod(name, 0) }},
-	{"directory", func(t *testing.T, m *vfs.Mem, name string) {
+	{"chmod 000", func(_ *testing.T, m *faultfs.Mem, name string) { m.Chmod(name, 0) }},
+	{"directory", func(t *testing.T, m *faultfs.Mem, name string) {
 		noErr(t, m.Remove(name))
 		noErr(t, m.Mkdir(name, 0o700))
 	}},
-	{"symlink", func(t *testing.T, m *vfs.Mem, name string) {
+	{"symlink", func(t *testing.T, m *faultfs.Mem, name string) {
 		noErr(t, m.Rename(name, "/away"))
 		m.Symlink("/away", name)
 	}},
-	{"fifo", func(t *testing.T, m *vfs.Mem, name string) {
+	{"fifo", func(t *testing.T, m *faultfs.Mem, name string) {
 		noErr(t, m.Remove(name))
 		m.Mkfifo(name)
 	}},
@@ -69,7 +70,7 @@ var undetectable = []string{
 type displacedCell struct {
 	t       *testing.T
 	name    string
-	m       *vfs.Mem
+	m       *faultfs.Mem
 	l       *sessionlog.Log
 	earlier []string // acknowledged before the change
 	later   []string // acknowledged after it

@@ -7,16 +7,16 @@ import (
 	"syscall"
 	"testing"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/sessionlog"
 )
 
 const displacedPath = "/s/" + displacedID + ".jsonl"
 
 // once calls do before the first call that match describes.
-func once(m *vfs.Mem, match func(vfs.Call) bool, do func()) (done *bool) {
+func once(m *faultfs.Mem, match func(faultfs.Call) bool, do func()) (done *bool) {
 	done = new(bool)
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if !*done && match(c) {
 			*done = true
 			do()
@@ -27,14 +27,14 @@ func once(m *vfs.Mem, match func(vfs.Call) bool, do func()) (done *bool) {
 }
 
 // replaceWith puts a valid session in the place of a file.
-func replaceWith(t *testing.T, m *vfs.Mem, name, content string) func() {
+func replaceWith(t *testing.T, m *faultfs.Mem, name, content string) func() {
 	return func() {
 		m.WriteFile("/other", []byte(content), 0o600)
 		noErr(t, m.Rename("/other", name))
 	}
 }
 
-func pendingSync(c vfs.Call) bool {
+func pendingSync(c faultfs.Call) bool {
 	return c.Op == "sync" && strings.HasPrefix(path.Base(c.Name), ".") && !strings.Contains(c.Name, ".kept")
 }
 
@@ -45,7 +45,7 @@ func TestCopyIsRetried(t *testing.T) {
 	l := begin(t, d)
 	noErr(t, l.Append(user("earlier")))
 	noErr(t, m.Remove(displacedPath))
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "write" && strings.Contains(c.Name, ".kept") {
 			return syscall.ENOSPC
 		}
@@ -78,9 +78,9 @@ func TestUndoKeepsOtherWriter(t *testing.T) {
 	noErr(t, m.Remove("/s/.locks/"+displacedID+".lock"))
 	other := reopen(t, dirOn(t, m, sessionlog.Options{}), displacedID)
 	noErr(t, other.Append(user("of the other writer")))
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "write" && c.Name == displacedPath {
-			return &vfs.Fault{Err: syscall.ENOSPC, N: 3}
+			return &faultfs.Fault{Err: syscall.ENOSPC, N: 3}
 		}
 		return nil
 	}
@@ -155,27 +155,27 @@ func TestReplacedBeforeRename(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		path  string
-		match func(vfs.Call) bool
-		do    func(m *vfs.Mem, d *sessionlog.Dir) error
+		match func(faultfs.Call) bool
+		do    func(m *faultfs.Mem, d *sessionlog.Dir) error
 	}{
 		{"title", displacedPath,
-			func(c vfs.Call) bool { return c.Op == "lstat" && c.Name == "/s/"+displacedID+"_port.jsonl" },
-			func(_ *vfs.Mem, d *sessionlog.Dir) error { return reopen(t, d, displacedID).SetTitle("port") }},
+			func(c faultfs.Call) bool { return c.Op == "lstat" && c.Name == "/s/"+displacedID+"_port.jsonl" },
+			func(_ *faultfs.Mem, d *sessionlog.Dir) error { return reopen(t, d, displacedID).SetTitle("port") }},
 		{"delete", displacedPath,
-			func(c vfs.Call) bool { return c.Op == "readdir" && c.Name == "/s/.trash" },
-			func(_ *vfs.Mem, d *sessionlog.Dir) error { return d.Delete(displacedID) }},
+			func(c faultfs.Call) bool { return c.Op == "readdir" && c.Name == "/s/.trash" },
+			func(_ *faultfs.Mem, d *sessionlog.Dir) error { return d.Delete(displacedID) }},
 		{"repair", displacedPath, pendingSync,
-			func(m *vfs.Mem, d *sessionlog.Dir) error {
+			func(m *faultfs.Mem, d *sessionlog.Dir) error {
 				_, err := d.Repair(displacedID)
 				return err
 			}},
 		{"import", imported, pendingSync,
-			func(m *vfs.Mem, d *sessionlog.Dir) error {
+			func(m *faultfs.Mem, d *sessionlog.Dir) error {
 				_, _, err := d.Import(meta, []sessionlog.Item{{Message: user("a")}, {Message: user("b")}})
 				return err
 			}},
 		{"create", "/s/crab_user_2.jsonl", pendingSync,
-			func(_ *vfs.Mem, d *sessionlog.Dir) error {
+			func(_ *faultfs.Mem, d *sessionlog.Dir) error {
 				_, err := d.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "user"})
 				return err
 			}},
@@ -227,7 +227,7 @@ func TestOverwrittenBeforeCut(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	noErr(t, begin(t, d).Close())
 	put(t, m, displacedPath, metaLine+`{"role":"user","content":"to`)
-	done := once(m, func(c vfs.Call) bool { return c.Op == "syncdir" && c.Name == "/s/.torn" },
+	done := once(m, func(c faultfs.Call) bool { return c.Op == "syncdir" && c.Name == "/s/.torn" },
 		func() { m.WriteFile(displacedPath, []byte(foreignSession), 0o600) })
 	if _, err := d.Open(displacedID); !*done || !errors.Is(err, sessionlog.ErrDisplaced) {
 		t.Errorf("replaced %v: %v", *done, err)
@@ -242,9 +242,9 @@ func TestOverwrittenBeforeCut(t *testing.T) {
 func TestRenameThatReportsAnError(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	l := begin(t, d)
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "rename" {
-			return &vfs.Fault{Err: syscall.EIO, Done: true}
+			return &faultfs.Fault{Err: syscall.EIO, Done: true}
 		}
 		return nil
 	}
@@ -269,7 +269,7 @@ func TestReplacedAfterRename(t *testing.T) {
 			d = dirOn(t, m, sessionlog.Options{})
 		}
 		renamed := false
-		done := once(m, func(c vfs.Call) bool {
+		done := once(m, func(c faultfs.Call) bool {
 			renamed = renamed || c.Op == "rename" && c.Name == displacedPath
 			return renamed && c.Op == "open" && c.Name == displacedPath
 		}, replaceWith(t, m, displacedPath, foreignSession))
@@ -300,7 +300,7 @@ func TestReplacedBeforeUndo(t *testing.T) {
 			noErr(t, l.Close())
 		}
 		renamed, failed := false, false
-		m.Hook = func(call vfs.Call) error {
+		m.Hook = func(call faultfs.Call) error {
 			renamed = renamed || call.Op == "rename" && call.Name == c.to
 			if !renamed || failed || call.Op != "syncdir" {
 				return nil
@@ -326,9 +326,9 @@ func TestReplacedBeforeUndo(t *testing.T) {
 func TestKilledReportsNothing(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	kills := 0
-	m.Hook = func(vfs.Call) error {
+	m.Hook = func(faultfs.Call) error {
 		kills++
-		for _, left := range []*vfs.Mem{m.Kill(), m.Crash()} {
+		for _, left := range []*faultfs.Mem{m.Kill(), m.Crash()} {
 			var said []string
 			d, err := sessionlog.OpenDir("/s", &sessionlog.Options{FS: left, Warn: func(s string) { said = append(said, s) }})
 			noErr(t, err)
@@ -359,9 +359,9 @@ func TestKilledReportsNothing(t *testing.T) {
 	if _, err := dirOn(t, m.Kill(), sessionlog.Options{}).Open(displacedID); err == nil || !strings.Contains(err.Error(), "lock file") {
 		t.Errorf("open of a removed session: %v", err)
 	}
-	all := make([]vfs.Outcome, len(m.Unsynced()))
+	all := make([]faultfs.Outcome, len(m.Unsynced()))
 	for i := range all {
-		all[i] = vfs.Kept
+		all[i] = faultfs.Kept
 	}
 	if _, err := dirOn(t, m.Crash(all...), sessionlog.Options{}).Open(displacedID); err == nil || strings.Contains(err.Error(), "lock file") {
 		t.Errorf("open of a removed session in another boot: %v", err)
@@ -372,7 +372,7 @@ func TestKilledReportsNothing(t *testing.T) {
 }
 
 // killed returns the machine of m after the process died, with the same hook.
-func killed(m *vfs.Mem) *vfs.Mem {
+func killed(m *faultfs.Mem) *faultfs.Mem {
 	hook := m.Hook
 	m.Hook = nil
 	left := m.Kill()

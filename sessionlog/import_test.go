@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/sessionlog"
 )
 
@@ -32,7 +33,7 @@ func TestImportIsLinear(t *testing.T) {
 		if again {
 			run()
 		}
-		m.Hook = func(c vfs.Call) error {
+		m.Hook = func(c faultfs.Call) error {
 			all++
 			if c.Op == "readdir" {
 				lists++
@@ -115,7 +116,7 @@ func TestOlderIsDurable(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	noErr(t, begin(t, d).Close())
 	items := []sessionlog.Item{{Message: user("a")}, {Message: answer("b")}}
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "syncdir" && c.Name == "/s" {
 			return syscall.EIO
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/internal/line"
 )
@@ -35,8 +36,8 @@ func text(t testing.TB, fsys vfs.FS, path string) string {
 var noon = time.Date(2026, 4, 14, 12, 0, 0, 0, time.UTC)
 
 // onMem returns a folder in a new memory file system, and its warnings.
-func onMem(t testing.TB, o sessionlog.Options) (*vfs.Mem, *sessionlog.Dir, *[]string) {
-	m := vfs.NewMem()
+func onMem(t testing.TB, o sessionlog.Options) (*faultfs.Mem, *sessionlog.Dir, *[]string) {
+	m := faultfs.NewMem()
 	var warnings []string
 	o.FS, o.Now = m, func() time.Time { return noon }
 	o.Warn = func(s string) { warnings = append(warnings, s) }
@@ -71,7 +72,7 @@ const metaLine = `{"agent":"crab","created_by":"user","created_at":"2026-04-14T1
 
 // unsynced counts the changes that a crash could lose, except those of lock
 // files.
-func unsynced(m *vfs.Mem) int {
+func unsynced(m *faultfs.Mem) int {
 	n := 0
 	for _, c := range m.Unsynced() {
 		if !strings.HasPrefix(c.Name, "/s/.locks/") {
@@ -196,7 +197,7 @@ func TestSameLog(t *testing.T) {
 func TestFewDescriptors(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{MaxOpen: 4})
 	open := map[string]int{}
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		switch {
 		case strings.HasPrefix(c.Name, "/s/.locks/") && c.Op == "lock":
 			open["lock"]++
@@ -375,7 +376,7 @@ func TestFailedSync(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	l := begin(t, d)
 	noErr(t, l.Append(user("safe")))
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "datasync" {
 			return syscall.EIO
 		}
@@ -434,7 +435,7 @@ func TestSyncPolicies(t *testing.T) {
 			func() error { return l.AddUptime(1) },
 		} {
 			synced := false
-			m.Hook = func(c vfs.Call) error { synced = synced || c.Op == "datasync"; return nil }
+			m.Hook = func(c faultfs.Call) error { synced = synced || c.Op == "datasync"; return nil }
 			noErr(t, f())
 			got = append(got, synced)
 		}
@@ -791,7 +792,7 @@ func TestTornMiddle(t *testing.T) {
 			killed := m.Kill()
 			cut := m.Crash()
 			all := head + c.tail
-			for _, m := range []*vfs.Mem{killed, cut} {
+			for _, m := range []*faultfs.Mem{killed, cut} {
 				m.WriteFile(path, []byte(all), 0o600)
 				d, err := sessionlog.OpenDir("/s", &sessionlog.Options{FS: m})
 				noErr(t, err)
@@ -849,7 +850,7 @@ func TestTitleNeverReplacesAFile(t *testing.T) {
 	}
 	// A rename that fails.
 	*warnings = nil
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "rename" {
 			return syscall.EACCES
 		}

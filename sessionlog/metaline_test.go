@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/sessionlog/internal/line"
 )
 
@@ -103,7 +103,7 @@ func TestLineLimits(t *testing.T) {
 	marker := line.AppendMarker(nil, "summary")
 	limit := len(line.AppendMessage(nil, &message)) - 1
 	for n, refused := range []string{"", fmt.Sprintf("invalid: %%s needs a line of %d bytes; limit is %d", limit+1, limit)} {
-		d, err := OpenDir("/s", &Options{FS: vfs.NewMem(), MaxLine: int64(limit)})
+		d, err := OpenDir("/s", &Options{FS: faultfs.NewMem(), MaxLine: int64(limit)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestImportNumbersFollowTrash(t *testing.T) {
 		{"/s/.trash/other_b_4.jsonl /s/other_b_9.jsonl /s/a_b_x.jsonl", "a_b_1"},
 		{"/s/.trash/a_b_0.jsonl /s/a_b_03.jsonl", "a_b_1"},
 	} {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		for _, dir := range []string{"/s", "/s/.trash"} {
 			if err := m.Mkdir(dir, 0o700); err != nil {
 				t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/sessionlog"
 )
 
@@ -15,7 +15,7 @@ import (
 // minimum.
 
 // dirOn opens the folder of another process on a machine.
-func dirOn(t testing.TB, m *vfs.Mem, o sessionlog.Options) *sessionlog.Dir {
+func dirOn(t testing.TB, m *faultfs.Mem, o sessionlog.Options) *sessionlog.Dir {
 	t.Helper()
 	o.FS = m
 	d, err := sessionlog.OpenDir("/s", &o)
@@ -24,8 +24,8 @@ func dirOn(t testing.TB, m *vfs.Mem, o sessionlog.Options) *sessionlog.Dir {
 }
 
 // failOn fails the calls of one kind.
-func failOn(op string) func(vfs.Call) error {
-	return func(c vfs.Call) error {
+func failOn(op string) func(faultfs.Call) error {
+	return func(c faultfs.Call) error {
 		if c.Op == op {
 			return syscall.EIO
 		}
@@ -39,8 +39,8 @@ func TestCopyOfTornIsDurable(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	noErr(t, m.Mkdir("/s", 0o700))
 	m.WriteFile("/s/crab_user_1.jsonl", []byte(metaLine+"torn"), 0o600)
-	var killed *vfs.Mem
-	m.Hook = func(c vfs.Call) error {
+	var killed *faultfs.Mem
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "syncdir" && strings.HasSuffix(c.Name, ".torn") {
 			killed = m.Kill()
 		}
@@ -70,10 +70,10 @@ func TestImportIsOneFile(t *testing.T) {
 	_, _, err := d.Import(importedMeta("one"), items)
 	noErr(t, err)
 	cuts := 0
-	m.Hook = func(vfs.Call) error {
+	m.Hook = func(faultfs.Call) error {
 		for i := range m.Unsynced() {
-			fates := make([]vfs.Outcome, i+1)
-			fates[i] = vfs.Kept
+			fates := make([]faultfs.Outcome, i+1)
+			fates[i] = faultfs.Kept
 			s, err := dirOn(t, m.Crash(fates...), sessionlog.Options{}).Read("codex_user_1")
 			noErr(t, err)
 			noErr(t, s.Close())
@@ -94,7 +94,7 @@ func TestImportAgainIsDurable(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	noErr(t, begin(t, d).Close())
 	items := []sessionlog.Item{{Message: user("a")}}
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "syncdir" && c.Name == "/s" {
 			return syscall.EIO
 		}
@@ -117,7 +117,7 @@ func TestCreateUnknown(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	noErr(t, begin(t, d).Close())
 	failed := false
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if failed = failed || c.Op == "syncdir" && c.Name == "/s"; failed {
 			return syscall.EIO
 		}
@@ -221,9 +221,9 @@ func TestRestoreIsDurable(t *testing.T) {
 		m, d, _ := onMem(t, sessionlog.Options{})
 		noErr(t, begin(t, d).Close())
 		noErr(t, d.Delete("crab_user_1"))
-		var kill *vfs.Mem
+		var kill *faultfs.Mem
 		failed := false
-		m.Hook = func(c vfs.Call) error {
+		m.Hook = func(c faultfs.Call) error {
 			if c.Op != "syncdir" || c.Name != "/s" {
 				return nil
 			}
@@ -272,7 +272,7 @@ func TestRepairAgainIsDurable(t *testing.T) {
 	noErr(t, begin(t, d).Close())
 	m.WriteFile("/s/crab_user_1.jsonl", []byte(metaLine+"bad\n"), 0o600)
 	renamed := false
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		renamed = renamed || c.Op == "rename" && c.Name == "/s/crab_user_1.jsonl"
 		if renamed && c.Op == "syncdir" {
 			return syscall.EIO
@@ -298,9 +298,9 @@ func TestRepairAgainIsDurable(t *testing.T) {
 func TestOneNameAfterRewrite(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	l := begin(t, d)
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "syncdir" {
-			return &vfs.Fault{Err: syscall.EIO, Done: true}
+			return &faultfs.Fault{Err: syscall.EIO, Done: true}
 		}
 		return nil
 	}
@@ -310,10 +310,10 @@ func TestOneNameAfterRewrite(t *testing.T) {
 		t.Errorf("append: %v", err)
 	}
 	cuts := 0
-	m.Hook = func(vfs.Call) error {
+	m.Hook = func(faultfs.Call) error {
 		for i := range m.Unsynced() {
-			fates := make([]vfs.Outcome, i+1)
-			fates[i] = vfs.Kept
+			fates := make([]faultfs.Outcome, i+1)
+			fates[i] = faultfs.Kept
 			noErr(t, reopen(t, dirOn(t, m.Crash(fates...), sessionlog.Options{}), "crab_user_1").Close())
 			cuts++
 		}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/golden"
 )
 
@@ -23,12 +24,12 @@ var unstable = regexp.MustCompile(`process \d+|0x[0-9a-f]{9,}`)
 type change struct {
 	name  string
 	crash bool // the power is cut before
-	do    func(m *vfs.Mem)
+	do    func(m *faultfs.Mem)
 }
 
 // edit changes the bytes of a file of the folder.
 func edit(name, file string, f func([]byte) []byte) change {
-	return change{name: file + " " + name, do: func(m *vfs.Mem) {
+	return change{name: file + " " + name, do: func(m *faultfs.Mem) {
 		if b, err := vfs.ReadFile(m, file, 1<<20); err == nil {
 			m.WriteFile(file, f(bytes.Clone(b)), 0o600)
 		}
@@ -36,8 +37,8 @@ func edit(name, file string, f func([]byte) []byte) change {
 }
 
 // act changes a folder with f. A call that fails changes nothing.
-func act(name string, f func(m *vfs.Mem) error) change {
-	return change{name: name, do: func(m *vfs.Mem) { _ = f(m) }}
+func act(name string, f func(m *faultfs.Mem) error) change {
+	return change{name: name, do: func(m *faultfs.Mem) { _ = f(m) }}
 }
 
 // fileChanges are the changes of the bytes of a session file: each line removed,
@@ -104,47 +105,47 @@ func folderChanges() []change {
 		})
 	}
 	list := []change{
-		{name: "nothing", do: func(*vfs.Mem) {}},
-		{name: "power cut", crash: true, do: func(*vfs.Mem) {}},
-		act(mainFile+" removed", func(m *vfs.Mem) error { return m.Remove(mainFile) }),
-		act(mainFile+" replaced by a directory", func(m *vfs.Mem) error {
+		{name: "nothing", do: func(*faultfs.Mem) {}},
+		{name: "power cut", crash: true, do: func(*faultfs.Mem) {}},
+		act(mainFile+" removed", func(m *faultfs.Mem) error { return m.Remove(mainFile) }),
+		act(mainFile+" replaced by a directory", func(m *faultfs.Mem) error {
 			return errors.Join(m.Remove(mainFile), m.Mkdir(mainFile, 0o700))
 		}),
-		act(mainFile+" replaced by a link", func(m *vfs.Mem) error {
+		act(mainFile+" replaced by a link", func(m *faultfs.Mem) error {
 			err := m.Rename(mainFile, "/moved")
 			m.Symlink("/moved", mainFile)
 			return err
 		}),
-		act(mainFile+" without permissions", func(m *vfs.Mem) error { m.Chmod(mainFile, 0); return nil }),
-		act(mainFile+" renamed", func(m *vfs.Mem) error { return m.Rename(mainFile, "/s/crab_user_1_other.jsonl") }),
-		act(mainFile+" under a free name", func(m *vfs.Mem) error { return m.Rename(mainFile, "/s/free.jsonl") }),
-		act(mainFile+" replaced by another session", func(m *vfs.Mem) error { return m.Rename("/s/crab_tg-1_1.jsonl", mainFile) }),
-		act(mainFile+" with a second file of its ID", func(m *vfs.Mem) error {
+		act(mainFile+" without permissions", func(m *faultfs.Mem) error { m.Chmod(mainFile, 0); return nil }),
+		act(mainFile+" renamed", func(m *faultfs.Mem) error { return m.Rename(mainFile, "/s/crab_user_1_other.jsonl") }),
+		act(mainFile+" under a free name", func(m *faultfs.Mem) error { return m.Rename(mainFile, "/s/free.jsonl") }),
+		act(mainFile+" replaced by another session", func(m *faultfs.Mem) error { return m.Rename("/s/crab_tg-1_1.jsonl", mainFile) }),
+		act(mainFile+" with a second file of its ID", func(m *faultfs.Mem) error {
 			b, err := vfs.ReadFile(m, mainFile, 1<<20)
 			m.WriteFile("/s/crab_user_1_second.jsonl", b, 0o600)
 			return err
 		}),
-		act("leftovers of a replacement", func(m *vfs.Mem) error {
+		act("leftovers of a replacement", func(m *faultfs.Mem) error {
 			m.WriteFile("/s/.crab_user_1.jsonl7", []byte("x"), 0o600)
 			m.WriteFile("/s/.crab_user_11.jsonl7", []byte("x"), 0o600)
 			return nil
 		}),
-		act("a name that a title wants", func(m *vfs.Mem) error {
+		act("a name that a title wants", func(m *faultfs.Mem) error {
 			m.WriteFile("/s/crab_user_1_new-title.jsonl", []byte("x"), 0o600)
 			return nil
 		}),
-		act("a kept copy", func(m *vfs.Mem) error {
+		act("a kept copy", func(m *faultfs.Mem) error {
 			err := m.Mkdir("/s/.kept", 0o700)
 			m.WriteFile("/s/.kept/crab_user_1_kept-00000001.jsonl", []byte("x"), 0o600)
 			return err
 		}),
-		act("the locks removed", func(m *vfs.Mem) error {
+		act("the locks removed", func(m *faultfs.Mem) error {
 			return errors.Join(m.Rename("/s/.locks", "/locks"))
 		}),
-		act("the trash removed", func(m *vfs.Mem) error { return m.Rename("/s/.trash", "/trash") }),
-		act("the folder removed", func(m *vfs.Mem) error { return m.Rename("/s", "/away") }),
-		act("the folder without permissions", func(m *vfs.Mem) error { m.Chmod("/s", 0o500); return nil }),
-		act("the lock held", func(m *vfs.Mem) error { _, err := m.Lock(lock); return err }),
+		act("the trash removed", func(m *faultfs.Mem) error { return m.Rename("/s/.trash", "/trash") }),
+		act("the folder removed", func(m *faultfs.Mem) error { return m.Rename("/s", "/away") }),
+		act("the folder without permissions", func(m *faultfs.Mem) error { m.Chmod("/s", 0o500); return nil }),
+		act("the lock held", func(m *faultfs.Mem) error { _, err := m.Lock(lock); return err }),
 		state("dirty", func(h *vfs.LockHolder) { h.Clean = -1 }),
 		state("dirty of another boot", func(h *vfs.LockHolder) { h.Clean, h.Boot = -1, "other" }),
 		state("dirty without a boot", func(h *vfs.LockHolder) { h.Clean, h.Boot = -1, "" }),
@@ -174,7 +175,7 @@ func TestReportsOfChangedFiles(t *testing.T) {
 	base := scene(t)
 	b, err := vfs.ReadFile(base, mainFile, 1<<20)
 	noErr(t, err)
-	dirty := func(m *vfs.Mem) { // the bytes may be those of a power cut
+	dirty := func(m *faultfs.Mem) { // the bytes may be those of a power cut
 		const lock = "/s/.locks/crab_user_1.lock"
 		h := vfs.ParseLockHolder(text(t, m, lock))
 		h.Clean, h.Boot = -1, "other"
@@ -193,7 +194,7 @@ func TestReportsOfChangedFiles(t *testing.T) {
 			}
 			r.Add(c.name+": "+u.name, outcome(base, c, u, nil))
 		}
-		r.Add(c.name+", cut: write", outcome(base, change{do: func(m *vfs.Mem) { c.do(m); dirty(m) }}, writeUse, nil))
+		r.Add(c.name+", cut: write", outcome(base, change{do: func(m *faultfs.Mem) { c.do(m); dirty(m) }}, writeUse, nil))
 	}
 	for i, c := range fileChanges("/s/codex_user_1_old.jsonl", []byte(text(t, base, "/s/codex_user_1_old.jsonl"))) {
 		if i%3 == 0 {
@@ -210,10 +211,10 @@ func TestReportsOfFailedCalls(t *testing.T) {
 	base := scene(t)
 	var r golden.Reports
 	states := []change{
-		{name: "closed", do: func(*vfs.Mem) {}},
+		{name: "closed", do: func(*faultfs.Mem) {}},
 		edit("torn", mainFile, func(b []byte) []byte { return append(b, `{"role":"user"}{"ro`...) }),
 		edit("damaged", mainFile, func(b []byte) []byte { b[len(b)/2] = 0; return b }),
-		{name: "power cut", crash: true, do: func(m *vfs.Mem) {
+		{name: "power cut", crash: true, do: func(m *faultfs.Mem) {
 			m.WriteFile(mainFile, append([]byte(text(t, m, mainFile)), "\x00\x00\n"+`{"role":"assistant"}`+"\n"...), 0o600)
 		}},
 	}
@@ -222,15 +223,15 @@ func TestReportsOfFailedCalls(t *testing.T) {
 			if i > 0 && u.rare {
 				continue
 			}
-			var calls []vfs.Call
-			outcome(base, s, u, func(call vfs.Call) error { calls = append(calls, call); return nil })
+			var calls []faultfs.Call
+			outcome(base, s, u, func(call faultfs.Call) error { calls = append(calls, call); return nil })
 			for n, failed := range calls {
 				if failed.Op == "close" {
 					failed.Name = "" // an index closes files in any order
 				}
 				for _, f := range failures(failed) {
 					seen := 0
-					got := outcome(base, s, u, func(call vfs.Call) error {
+					got := outcome(base, s, u, func(call faultfs.Call) error {
 						if seen++; seen == n+1 {
 							return f.err
 						}
@@ -250,15 +251,15 @@ type failure struct {
 }
 
 // failures returns the ways in which a call may fail.
-func failures(call vfs.Call) []failure {
+func failures(call faultfs.Call) []failure {
 	list := []failure{{"EIO", syscall.EIO}}
 	switch call.Op {
 	case "write":
-		list = append(list, failure{"ENOSPC", &vfs.Fault{Err: syscall.ENOSPC, N: call.Size / 2}})
+		list = append(list, failure{"ENOSPC", &faultfs.Fault{Err: syscall.ENOSPC, N: call.Size / 2}})
 	case "create":
 		list = append(list, failure{"ENOSPC", syscall.ENOSPC})
 	case "rename", "syncdir", "truncate":
-		list = append(list, failure{"EIO after the effect", &vfs.Fault{Err: syscall.EIO, Done: true}})
+		list = append(list, failure{"EIO after the effect", &faultfs.Fault{Err: syscall.EIO, Done: true}})
 	}
 	return list
 }

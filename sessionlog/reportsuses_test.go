@@ -12,6 +12,7 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/search"
 )
@@ -28,9 +29,9 @@ func ticking() func() time.Time {
 // scene returns a machine with a folder of sessions: one with titles, tool
 // calls, summaries, and an unknown record, one of another sender, one imported,
 // and one in the trash.
-func scene(t *testing.T) *vfs.Mem {
+func scene(t *testing.T) *faultfs.Mem {
 	t.Helper()
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	m.Now = ticking()
 	d := open(m, nil)
 	l, err := d.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "user"})
@@ -73,7 +74,7 @@ func importedItems(n int) []sessionlog.Item {
 
 // open opens the folder of a machine and returns nil if it cannot. Warnings and
 // the error go to w.
-func open(m *vfs.Mem, w *strings.Builder) *sessionlog.Dir {
+func open(m *faultfs.Mem, w *strings.Builder) *sessionlog.Dir {
 	d, err := sessionlog.OpenDir("/s", &sessionlog.Options{FS: m, Now: m.Now, Command: "reports", MaxLine: 1 << 10,
 		Warn: func(s string) {
 			if w != nil {
@@ -91,7 +92,7 @@ func open(m *vfs.Mem, w *strings.Builder) *sessionlog.Dir {
 type use struct {
 	name string
 	rare bool // is tried with a part of the changes
-	do   func(m *vfs.Mem, w *strings.Builder, change func())
+	do   func(m *faultfs.Mem, w *strings.Builder, change func())
 }
 
 var (
@@ -108,14 +109,14 @@ var uses = []use{
 	importUse,
 	{"delete and restore", true, simple(useTrash)},
 	{"create", true, simple(useCreate)},
-	{"index", false, func(m *vfs.Mem, w *strings.Builder, change func()) { useIndex(m, w, change, func() {}) }},
-	{"refresh", false, func(m *vfs.Mem, w *strings.Builder, change func()) { useIndex(m, w, func() {}, change) }},
+	{"index", false, func(m *faultfs.Mem, w *strings.Builder, change func()) { useIndex(m, w, change, func() {}) }},
+	{"refresh", false, func(m *faultfs.Mem, w *strings.Builder, change func()) { useIndex(m, w, func() {}, change) }},
 	{"index of writes", true, simple(useIndexOfWrites)},
 	{"change while open", true, useChanged},
 }
 
-func simple(f func(d *sessionlog.Dir, w *strings.Builder)) func(*vfs.Mem, *strings.Builder, func()) {
-	return func(m *vfs.Mem, w *strings.Builder, change func()) {
+func simple(f func(d *sessionlog.Dir, w *strings.Builder)) func(*faultfs.Mem, *strings.Builder, func()) {
+	return func(m *faultfs.Mem, w *strings.Builder, change func()) {
 		change()
 		if d := open(m, w); d != nil {
 			f(d, w)
@@ -287,7 +288,7 @@ func useCreate(d *sessionlog.Dir, w *strings.Builder) {
 
 // useIndex builds an index and refreshes it after a change, with and without
 // the texts of tools.
-func useIndex(m *vfs.Mem, w *strings.Builder, before, between func()) {
+func useIndex(m *faultfs.Mem, w *strings.Builder, before, between func()) {
 	before()
 	for i, o := range []search.IndexOptions{{Analyzer: analysis.Standard}, {Tools: true}} {
 		d := open(m, w)
@@ -345,7 +346,7 @@ func useIndexOfWrites(d *sessionlog.Dir, w *strings.Builder) {
 }
 
 // useChanged changes the folder while a session is open and an index is built.
-func useChanged(m *vfs.Mem, w *strings.Builder, change func()) {
+func useChanged(m *faultfs.Mem, w *strings.Builder, change func()) {
 	d := open(m, w)
 	if d == nil {
 		return
@@ -369,7 +370,7 @@ func useChanged(m *vfs.Mem, w *strings.Builder, change func()) {
 }
 
 // outcome formats the result of a use: its output, the session, and the files.
-func outcome(base *vfs.Mem, c change, u use, hook func(vfs.Call) error) string {
+func outcome(base *faultfs.Mem, c change, u use, hook func(faultfs.Call) error) string {
 	m := base.Kill()
 	if c.crash {
 		m = base.Crash()
@@ -399,7 +400,7 @@ func outcome(base *vfs.Mem, c change, u use, hook func(vfs.Call) error) string {
 
 // printFiles prints the names of the files under a directory, with a checksum of
 // their contents.
-func printFiles(m *vfs.Mem, dir string, w *strings.Builder) {
+func printFiles(m *faultfs.Mem, dir string, w *strings.Builder) {
 	list, err := m.ReadDir(dir)
 	if err != nil {
 		fmt.Fprintf(w, " %s:%v", dir, err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/sessionlog"
 )
 
@@ -210,7 +211,7 @@ func TestImportRenamed(t *testing.T) {
 		id, _, err := d.Import(meta, items[:1])
 		noErr(t, err)
 		calls := 0
-		m.Hook = func(c vfs.Call) error {
+		m.Hook = func(c faultfs.Call) error {
 			if calls++; calls == n && c.Op != "unlock" { // the failed call keeps the lock
 				return syscall.EIO
 			}
@@ -219,7 +220,7 @@ func TestImportRenamed(t *testing.T) {
 		_, _, _ = d.Import(renamed, items)
 		m.Hook = nil
 		done = calls < n
-		for _, m := range []*vfs.Mem{m, m.Crash()} {
+		for _, m := range []*faultfs.Mem{m, m.Crash()} {
 			d, err := sessionlog.OpenDir("/s", &sessionlog.Options{FS: m})
 			noErr(t, err)
 			if list, err := d.List(); len(list) != 1 || list[0].ID != id || err != nil {
@@ -235,7 +236,7 @@ func TestImportRenamed(t *testing.T) {
 }
 
 // files returns the contents of the files of a folder.
-func files(t *testing.T, m *vfs.Mem, dir string) map[string]string {
+func files(t *testing.T, m *faultfs.Mem, dir string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
 	list, _ := m.ReadDir(dir) // it may be missing
@@ -270,7 +271,7 @@ func TestFailedReplace(t *testing.T) {
 			noErr(t, err)
 			before, trash := files(t, m, "/s"), files(t, m, "/s/.trash")
 			calls := 0
-			m.Hook = func(c vfs.Call) error {
+			m.Hook = func(c faultfs.Call) error {
 				switch c.Op {
 				case "pending", "write", "sync", "rename", "syncdir":
 					if calls++; calls == n+1 {

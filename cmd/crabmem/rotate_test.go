@@ -14,6 +14,7 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/service"
 )
 
@@ -87,7 +88,7 @@ func TestRotate(t *testing.T) {
 
 // TestRotateKeepsNone truncates the log instead of keeping old files.
 func TestRotateKeepsNone(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	c := newApp(nil, nil, nil)
 	c.fs = m
 	l, err := c.openLog("/logs/x.log")
@@ -111,7 +112,7 @@ func TestRotateKeepsNone(t *testing.T) {
 
 // TestRotateFails writes on where a log cannot be renamed: no line is lost.
 func TestRotateFails(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	c := newApp(nil, nil, nil)
 	c.fs = m
 	l, err := c.openLog("/logs/x.log")
@@ -121,7 +122,7 @@ func TestRotateFails(t *testing.T) {
 	l.rotate(100, 2)
 	var all strings.Builder
 	renames := 0
-	m.Hook = func(call vfs.Call) error {
+	m.Hook = func(call faultfs.Call) error {
 		if call.Op == "rename" {
 			renames++
 			return errors.New("not today")

@@ -10,6 +10,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 const transcriptLines = `{"timestamp":"2026-03-02T10:00:00Z","type":"session_meta","payload":{"id":"0199a000-0000-7000-8000-000000000001","timestamp":"2026-03-02T10:00:00Z"}}
@@ -18,7 +19,7 @@ const transcriptLines = `{"timestamp":"2026-03-02T10:00:00Z","type":"session_met
 
 // onMemHome returns a command line whose home is in a file system in memory,
 // with sessions in it.
-func onMemHome(t *testing.T, m *vfs.Mem) (*app, *bytes.Buffer) {
+func onMemHome(t *testing.T, m *faultfs.Mem) (*app, *bytes.Buffer) {
 	t.Helper()
 	var diag bytes.Buffer
 	c := newApp(strings.NewReader(""), new(bytes.Buffer), &diag)
@@ -43,14 +44,14 @@ func TestSessionsUnknownOutcome(t *testing.T) {
 		for n := 1; done < 2; n++ {
 			done = 0
 			for _, permanent := range []bool{false, true} {
-				m := vfs.NewMem()
+				m := faultfs.NewMem()
 				for name, content := range made {
 					putMem(t, m, name, content)
 				}
 				before := sessionsOf(t, m)
 				c, diag := onMemHome(t, m)
 				calls := 0
-				m.Hook = func(c vfs.Call) error {
+				m.Hook = func(c faultfs.Call) error {
 					switch c.Op {
 					case "sync", "datasync", "syncdir":
 						if calls++; calls == n || permanent && calls > n {
@@ -86,7 +87,7 @@ func TestSessionsUnknownOutcome(t *testing.T) {
 }
 
 // sessionsOf returns the contents of the sessions of /h and of their trash.
-func sessionsOf(t *testing.T, m *vfs.Mem) map[string]string {
+func sessionsOf(t *testing.T, m *faultfs.Mem) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
 	for _, dir := range []string{"/h/sessions", "/h/sessions/.trash"} {
@@ -105,7 +106,7 @@ func sessionsOf(t *testing.T, m *vfs.Mem) map[string]string {
 	return all
 }
 
-func putMem(t *testing.T, m *vfs.Mem, name, content string) {
+func putMem(t *testing.T, m *faultfs.Mem, name, content string) {
 	t.Helper()
 	dir := name[:strings.LastIndexByte(name, '/')]
 	if err := vfs.MkdirAll(m, dir, 0o700); err != nil {

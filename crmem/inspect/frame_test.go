@@ -10,6 +10,7 @@ import (
 	"crabmem/crmem/inspect"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // TestInspectFrameFields checks the fields of one frame of each log version.
@@ -18,7 +19,7 @@ func TestInspectFrameFields(t *testing.T) {
 		format.LogVersion1: {"type 1 put", "zero 0x000000", "len 41", "seq 1"},
 		format.LogVersion:  {"type 1 put", "zero 0x00", "context_len 0", "len 41", "seq 1"},
 	} {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		s, err := crmem.Open("/m.db", &crmem.Options{FS: m, LogVersion: version, CheckpointOnClose: checkpoint.Never})
 		if err != nil {
 			t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	"crabmem/crmem/limits"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // hostileNames is a store with names and aliases that are difficult for a tree.
@@ -162,7 +163,7 @@ func TestSummary(t *testing.T) {
 	rounds, links := 100, 0
 	for range rounds {
 		sn := randomSnapshot(t, r, 30)
-		mem := vfs.NewMem()
+		mem := faultfs.NewMem()
 		if _, err := DumpSnapshot(mem, "/b", sn, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +171,7 @@ func TestSummary(t *testing.T) {
 		links += sn.Len()
 	}
 	sn := hostileNames(t, r)
-	mem := vfs.NewMem()
+	mem := faultfs.NewMem()
 	if _, err := DumpSnapshot(mem, "/b", sn, nil); err != nil {
 		t.Fatal(err)
 	}

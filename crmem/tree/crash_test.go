@@ -11,37 +11,38 @@ import (
 	. "crabmem/crmem"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // crashes calls check for crash states of the present moment: no unsynced
 // change, all of them, all but one, only one, and random subsets with torn
 // writes.
-func crashes(r *rand.Rand, m *vfs.Mem, seen map[[32]byte]bool, check func(*vfs.Mem)) {
+func crashes(r *rand.Rand, m *faultfs.Mem, seen map[[32]byte]bool, check func(*faultfs.Mem)) {
 	list := m.Unsynced()
-	try := func(fates []vfs.Outcome) {
+	try := func(fates []faultfs.Outcome) {
 		c := m.Crash(fates...)
 		if h := c.Hash(); !seen[h] {
 			seen[h] = true
 			check(c)
 		}
 	}
-	whole := slices.Repeat([]vfs.Outcome{vfs.Kept}, len(list))
+	whole := slices.Repeat([]faultfs.Outcome{faultfs.Kept}, len(list))
 	try(nil)
 	try(whole)
 	for i := range list {
-		but, alone := slices.Clone(whole), make([]vfs.Outcome, len(list))
-		but[i], alone[i] = vfs.Lost, vfs.Kept
+		but, alone := slices.Clone(whole), make([]faultfs.Outcome, len(list))
+		but[i], alone[i] = faultfs.Lost, faultfs.Kept
 		try(but)
 		try(alone)
 	}
 	for range 4 {
-		fates := make([]vfs.Outcome, len(list))
+		fates := make([]faultfs.Outcome, len(list))
 		for i, c := range list {
-			fates[i] = vfs.Outcome(r.IntN(2))
+			fates[i] = faultfs.Outcome(r.IntN(2))
 			if c.Op == "write" {
-				fates[i] = []vfs.Outcome{vfs.Lost, vfs.Kept, vfs.Zeroed, vfs.Garbage, vfs.Cut(1 + r.IntN(max(c.Cuts, 1)))}[r.IntN(5)]
-				if c.Cuts == 0 && fates[i] > vfs.Garbage {
-					fates[i] = vfs.Lost
+				fates[i] = []faultfs.Outcome{faultfs.Lost, faultfs.Kept, faultfs.Zeroed, faultfs.Garbage, faultfs.Cut(1 + r.IntN(max(c.Cuts, 1)))}[r.IntN(5)]
+				if c.Cuts == 0 && fates[i] > faultfs.Garbage {
+					fates[i] = faultfs.Lost
 				}
 			}
 		}
@@ -110,7 +111,7 @@ func TestDumpCrash(t *testing.T) {
 	seen := map[[32]byte]bool{}
 	states, refusals := 0, 0
 	for _, from := range []*Snapshot{nil, empty, old} {
-		start := vfs.NewMem()
+		start := faultfs.NewMem()
 		if from != nil {
 			if _, err := DumpSnapshot(start, "/home/brain", from, nil); err != nil {
 				t.Fatal(err)
@@ -125,7 +126,7 @@ func TestDumpCrash(t *testing.T) {
 		if len(temps) > 0 {
 			t.Fatalf("a dump leaves %q", temps)
 		}
-		check := func(c *vfs.Mem) {
+		check := func(c *faultfs.Mem) {
 			states++
 			now, _ := files(t, c, "/home/brain")
 			for name, text := range now {
@@ -164,7 +165,7 @@ func TestDumpCrash(t *testing.T) {
 			}
 		}
 		m := start.Kill()
-		m.Hook = func(vfs.Call) error {
+		m.Hook = func(faultfs.Call) error {
 			crashes(r, m, seen, check)
 			return nil
 		}
@@ -187,13 +188,13 @@ func TestDumpErrors(t *testing.T) {
 	runs := 0
 	for _, errno := range []error{syscall.EIO, syscall.ENOSPC, syscall.EACCES} {
 		for n := 1; ; n++ {
-			m := vfs.NewMem()
+			m := faultfs.NewMem()
 			if _, err := DumpSnapshot(m, "/brain", old, nil); err != nil {
 				t.Fatal(err)
 			}
 			before, _ := files(t, m, "/brain")
-			first, failed := m.Calls(), vfs.Call{}
-			m.Hook = func(c vfs.Call) error {
+			first, failed := m.Calls(), faultfs.Call{}
+			m.Hook = func(c faultfs.Call) error {
 				if c.N == first+n {
 					failed = c
 					return errno
@@ -243,7 +244,7 @@ func TestDumpErrors(t *testing.T) {
 func TestForcedDumpCrash(t *testing.T) {
 	r := seeded(t)
 	_, old, next, _ := crashSnapshots(t)
-	start := vfs.NewMem()
+	start := faultfs.NewMem()
 	if _, err := DumpSnapshot(start, "/brain", old, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +253,7 @@ func TestForcedDumpCrash(t *testing.T) {
 	start = synced(start)
 	seen := map[[32]byte]bool{}
 	states := 0
-	check := func(c *vfs.Mem) {
+	check := func(c *faultfs.Mem) {
 		states++
 		now, _ := files(t, c, "/brain")
 		var have string
@@ -276,7 +277,7 @@ func TestForcedDumpCrash(t *testing.T) {
 		}
 	}
 	m := start.Kill()
-	m.Hook = func(vfs.Call) error { crashes(r, m, seen, check); return nil }
+	m.Hook = func(faultfs.Call) error { crashes(r, m, seen, check); return nil }
 	report, err := DumpSnapshot(m, "/brain", next, &DumpOptions{Force: true})
 	if err != nil || len(report.Aside) != 2 {
 		t.Fatalf("%+v, %v", report, err)
@@ -290,9 +291,9 @@ func TestForcedDumpCrash(t *testing.T) {
 }
 
 // loadScene is a store file and an edited tree on one machine.
-func loadScene(t *testing.T) (*vfs.Mem, *Snapshot) {
+func loadScene(t *testing.T) (*faultfs.Mem, *Snapshot) {
 	t.Helper()
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	s, err := Open("/home/memory.db", &Options{FS: m})
 	if err != nil {
 		t.Fatal(err)
@@ -324,8 +325,8 @@ func loadScene(t *testing.T) (*vfs.Mem, *Snapshot) {
 }
 
 // synced is the machine with everything on its disk.
-func synced(m *vfs.Mem) *vfs.Mem {
-	return m.Crash(slices.Repeat([]vfs.Outcome{vfs.Kept}, len(m.Unsynced()))...)
+func synced(m *faultfs.Mem) *faultfs.Mem {
+	return m.Crash(slices.Repeat([]faultfs.Outcome{faultfs.Kept}, len(m.Unsynced()))...)
 }
 
 // contents returns the state that a test of load compares: names and texts.
@@ -350,7 +351,7 @@ func TestLoadCrash(t *testing.T) {
 		pages, _ := files(t, start, "/home/brain/notes")
 		seen := map[[32]byte]bool{}
 		states, arrived, refused := 0, 0, 0
-		check := func(c *vfs.Mem) {
+		check := func(c *faultfs.Mem) {
 			states++
 			if now, temps := files(t, c, "/home/brain/notes"); len(now) != len(pages) || now["/both.md"] != pages["/both.md"] || len(temps) > 0 {
 				t.Fatalf("pages are now %v, %q", now, temps)
@@ -388,7 +389,7 @@ func TestLoadCrash(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.Hook = func(vfs.Call) error { crashes(r, m, seen, check); return nil }
+		m.Hook = func(faultfs.Call) error { crashes(r, m, seen, check); return nil }
 		if _, err := Load(s, "/home/brain", &LoadOptions{Merge: merge}); err != nil {
 			t.Fatal(err)
 		}
@@ -415,8 +416,8 @@ func TestLoadErrors(t *testing.T) {
 			if err := s.Replace(before); err != nil {
 				t.Fatal(err)
 			}
-			first, failed := m.Calls(), vfs.Call{}
-			m.Hook = func(c vfs.Call) error {
+			first, failed := m.Calls(), faultfs.Call{}
+			m.Hook = func(c faultfs.Call) error {
 				if c.N == first+n {
 					failed = c
 					return syscall.EIO

@@ -7,6 +7,7 @@ import (
 	. "crabmem/crmem"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // TestEditedPages loads pages as an editor, a tool, or a person changes them:
@@ -71,7 +72,7 @@ func TestEditedPages(t *testing.T) {
 	}
 	for _, row := range rows {
 		e := Entry{ID: 1, Name: "a/b", CreatedAt: april, Content: row.content, Aliases: []string{" x ", "y\n\nz"}}
-		mem := vfs.NewMem()
+		mem := faultfs.NewMem()
 		if _, err := DumpSnapshot(mem, "/b", snapshotOf(t, 2, e), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +100,7 @@ func TestEditedPages(t *testing.T) {
 // TestEditLoadDump edits a tree repeatedly: each edit is loaded, and dumps in
 // between contain the loaded edits.
 func TestEditLoadDump(t *testing.T) {
-	mem := vfs.NewMem()
+	mem := faultfs.NewMem()
 	s := storeOf(t, mem, snapshotOf(t, 3, noteIn("a", 1, "one"), noteIn("b", 2, "two")))
 	dump := func(o *DumpOptions) {
 		t.Helper()

@@ -5,12 +5,12 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/tree"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // A store is dumped as Markdown pages, and another store loads them.
 func Example() {
-	fsys := vfs.NewMem()
+	fsys := faultfs.NewMem()
 	s := crmem.New(&crmem.Options{FS: fsys})
 	if _, err := s.Remember("deploy", "build, tag, push", []string{"ship"}); err != nil {
 		panic(err)

@@ -12,12 +12,13 @@ import (
 	. "crabmem/crmem"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // failCall fails the calls that match, and counts them.
-func failCall(m *vfs.Mem, err error, match func(vfs.Call) bool) *int {
+func failCall(m *faultfs.Mem, err error, match func(faultfs.Call) bool) *int {
 	n := new(int)
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if !match(c) {
 			return nil
 		}
@@ -33,10 +34,10 @@ func TestDumpRemovesTemporaries(t *testing.T) {
 	_, old, next, _ := crashSnapshots(t)
 	const name = "/brain/..crabmem.json123"
 	for _, cause := range []error{nil, syscall.EIO, fs.ErrNotExist} {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		must(DumpSnapshot(m, "/brain", old, nil))
 		m.WriteFile(name, []byte("{"), 0o600)
-		hits := failCall(m, cause, func(c vfs.Call) bool { return c.Op == "remove" && c.Name == name })
+		hits := failCall(m, cause, func(c faultfs.Call) bool { return c.Op == "remove" && c.Name == name })
 		_, err := DumpSnapshot(m, "/brain", next, nil)
 		if want := cause == syscall.EIO; *hits != 1 || errors.Is(err, syscall.EIO) != want || (err != nil) != want {
 			t.Errorf("%v: %d removals, %v", cause, *hits, err)
@@ -49,10 +50,10 @@ func TestDumpRemovesTemporaries(t *testing.T) {
 
 // editedTree returns a dumped tree with a page that was edited and a file that
 // no dump wrote, and a snapshot for the next dump.
-func editedTree(t *testing.T) (*vfs.Mem, *Snapshot) {
+func editedTree(t *testing.T) (*faultfs.Mem, *Snapshot) {
 	t.Helper()
 	_, old, next, _ := crashSnapshots(t)
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	must(DumpSnapshot(m, "/brain", old, nil))
 	m.WriteFile("/brain/notes/keep.md", []byte("edited by hand"), 0o600)
 	m.WriteFile("/brain/notes/mine.md", []byte("written by hand"), 0o600)
@@ -84,17 +85,17 @@ func TestForcedDumpFailures(t *testing.T) {
 	moved := false
 	for _, c := range []struct {
 		what  string
-		match func(vfs.Call) bool
+		match func(faultfs.Call) bool
 	}{
-		{"directory", func(c vfs.Call) bool { return c.Op == "mkdir" && strings.HasPrefix(c.Name, "/brain/aside-1/") }},
-		{"sync before the moves", func(c vfs.Call) bool { return c.Op == "syncdir" && !moved }},
-		{"move", func(c vfs.Call) bool { return c.Op == "rename" && strings.HasPrefix(c.Name, "/brain/aside-1/") }},
-		{"sync after the moves", func(c vfs.Call) bool { return c.Op == "syncdir" && moved }},
+		{"directory", func(c faultfs.Call) bool { return c.Op == "mkdir" && strings.HasPrefix(c.Name, "/brain/aside-1/") }},
+		{"sync before the moves", func(c faultfs.Call) bool { return c.Op == "syncdir" && !moved }},
+		{"move", func(c faultfs.Call) bool { return c.Op == "rename" && strings.HasPrefix(c.Name, "/brain/aside-1/") }},
+		{"sync after the moves", func(c faultfs.Call) bool { return c.Op == "syncdir" && moved }},
 	} {
 		m, next := editedTree(t)
 		moved = false
 		created := 0
-		hits := failCall(m, syscall.EIO, func(call vfs.Call) bool {
+		hits := failCall(m, syscall.EIO, func(call faultfs.Call) bool {
 			if c.match(call) {
 				return true
 			}
@@ -130,9 +131,9 @@ func TestDumpWritersConcurrently(t *testing.T) {
 			for i := range pages {
 				entries = append(entries, Entry{ID: uint64(i), Name: fmt.Sprint("entry ", i)})
 			}
-			m := vfs.NewMem()
+			m := faultfs.NewMem()
 			blocked, release := make(chan struct{}, pages), make(chan struct{})
-			m.Hook = func(c vfs.Call) error {
+			m.Hook = func(c faultfs.Call) error {
 				if c.Op == "create" && strings.HasPrefix(c.Name, "/b/notes/") {
 					blocked <- struct{}{}
 					<-release
@@ -158,7 +159,7 @@ func TestDumpWritersConcurrently(t *testing.T) {
 // file system distinguishes case, the dump removes the old page, and the new
 // page has the new text.
 func TestDumpOfRenamedCase(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	must(DumpSnapshot(m, "/b", snapshotOf(t, 2, Entry{ID: 1, Name: "Page", Content: "old"}), nil))
 	must(DumpSnapshot(m, "/b", snapshotOf(t, 3, Entry{ID: 2, Name: "page", Content: "new"}), nil))
 	pages, _ := files(t, m, "/b/notes")
@@ -175,11 +176,11 @@ func TestDumpOfRenamedCase(t *testing.T) {
 // removes no page.
 func TestDumpOfRenamedTwin(t *testing.T) {
 	for _, c := range []struct{ old, new string }{{"Page", "page"}, {"caf\u00e9", "cafe\u0301"}} {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		must(DumpSnapshot(m, "/b", snapshotOf(t, 2, Entry{ID: 1, Name: c.old, Content: "old"}), nil))
 		oldPage, newPage := "/b/notes/"+c.old+".md", "/b/notes/"+c.new+".md"
 		written, renames, removes := false, 0, 0
-		m.Hook = func(call vfs.Call) error {
+		m.Hook = func(call faultfs.Call) error {
 			switch {
 			case call.Op == "rename" && call.Name == newPage && !written:
 				written = true
@@ -209,7 +210,7 @@ func TestDumpOfRenamedTwin(t *testing.T) {
 
 // TestLoadOfTreeWithoutPages keeps the entries of the store.
 func TestLoadOfTreeWithoutPages(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	must(DumpSnapshot(m, "/b", snapshotOf(t, 1), nil))
 	s := storeOf(t, m, snapshotOf(t, 2, Entry{ID: 1, Name: "a"}))
 	for _, dry := range []bool{true, false} {
@@ -246,7 +247,7 @@ func TestConflictFilesArePrivate(t *testing.T) {
 // it, so the removal in the store stays.
 func TestRestoredPageAfterLoad(t *testing.T) {
 	for _, merge := range []bool{false, true} {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		sn := snapshotOf(t, 3, Entry{ID: 1, Name: "a", Content: "text"}, Entry{ID: 2, Name: "b"})
 		must(DumpSnapshot(m, "/brain", sn, nil))
 		s := storeOf(t, m, sn)
@@ -266,7 +267,7 @@ func TestRestoredPageAfterLoad(t *testing.T) {
 // of a removed entry. The store then removes the entry again. A merge keeps
 // that removal, because the page still has the dumped text.
 func TestRemovalAfterRestoringLoad(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	sn := snapshotOf(t, 3, Entry{ID: 1, Name: "a", Content: "text"}, Entry{ID: 2, Name: "b"})
 	must(DumpSnapshot(m, "/brain", sn, nil))
 	s := storeOf(t, m, sn)
@@ -285,7 +286,7 @@ func TestRemovalAfterRestoringLoad(t *testing.T) {
 // listing is a file system whose directories of pages list n files that do not
 // exist.
 type listing struct {
-	*vfs.Mem
+	*faultfs.Mem
 	n int
 }
 
@@ -325,7 +326,7 @@ func TestLoadLimitsFilesOfDirectory(t *testing.T) {
 		{200_000, "no pages"},
 		{200_001, "200001 files, at most 200000"},
 	} {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		must(DumpSnapshot(m, "/b", snapshotOf(t, 2, Entry{ID: 1, Name: "a"}), nil))
 		s := storeOf(t, listing{m, c.files}, snapshotOf(t, 2, Entry{ID: 1, Name: "a"}))
 		if _, err := Load(s, "/b", nil); !errors.Is(err, ErrTree) || !strings.Contains(err.Error(), c.want) {

@@ -8,6 +8,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 func must[T any](v T, err error) T {
@@ -24,7 +25,7 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-func memFile(t testing.TB, m *vfs.Mem, name string) []byte {
+func memFile(t testing.TB, m *faultfs.Mem, name string) []byte {
 	t.Helper()
 	return must(vfs.ReadFile(m, name, 1<<30))
 }

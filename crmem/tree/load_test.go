@@ -13,6 +13,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // mustNotWait runs f and fails the test if f waits for a lock.
@@ -74,7 +75,7 @@ func TestConfirmBlocksNoWriter(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			mem := vfs.NewMem()
+			mem := faultfs.NewMem()
 			s := open(t, "/s/memory.db", &crmem.Options{FS: mem})
 			for _, n := range []string{"a", "b"} {
 				if _, err := s.Remember(n, "text", nil); err != nil {
@@ -123,7 +124,7 @@ func TestConfirmBlocksNoWriter(t *testing.T) {
 
 // TestConfirmWithoutEnd: a store that changes each time is not loaded.
 func TestConfirmWithoutEnd(t *testing.T) {
-	mem := vfs.NewMem()
+	mem := faultfs.NewMem()
 	s := open(t, "/s/memory.db", &crmem.Options{FS: mem})
 	if _, err := s.Remember("a", "text", nil); err != nil {
 		t.Fatal(err)

@@ -6,13 +6,13 @@ import (
 
 	. "crabmem/crmem"
 	. "crabmem/crmem/tree"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // TestLoadDecidesAgainAfterCreate creates the store in another process after a
 // load planned for an absent one. The load keeps the other process's entries.
 func TestLoadDecidesAgainAfterCreate(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	ok(t, m.Mkdir("/d", 0o700))
 	from := New(&Options{FS: m})
 	ok(t, from.Apply(Add{Name: "page", Content: "of the tree"}))
@@ -21,7 +21,7 @@ func TestLoadDecidesAgainAfterCreate(t *testing.T) {
 	// Without the manifest, no entry of the store counts as removed.
 	ok(t, m.Remove("/tree/"+".crabmem.json"))
 	s := opened(t, "/d/m.db", &Options{FS: m}, 0)
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "lock" {
 			m.Hook = nil
 			other := opened(t, "/d/m.db", &Options{FS: m}, 0)
@@ -49,7 +49,7 @@ func TestLoadDecidesAgainAfterCreate(t *testing.T) {
 // TestLoadPlansOnce loads a tree into a store that does not change. It reads the
 // clock once, for one plan.
 func TestLoadPlansOnce(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	calls := 0
 	s := opened(t, "/m.db", &Options{FS: m, Now: func() time.Time {
 		calls++

@@ -9,12 +9,13 @@ import (
 	. "crabmem/crmem"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // A directory of 100,000 pages loads; one of more than 200,000 is refused, by
 // load and by dump.
 func TestManyPages(t *testing.T) {
-	mem := vfs.NewMem()
+	mem := faultfs.NewMem()
 	if err := vfs.MkdirAll(mem, "/b/notes", 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func TestManyPagesConcurrently(t *testing.T) {
 		entries = append(entries, Entry{ID: uint64(i), Name: fmt.Sprint("entry ", i), Kind: Kind(i % 2), Content: fmt.Sprint("text ", i)})
 	}
 	sn := snapshotOf(t, 3000, entries...)
-	mem := vfs.NewMem()
+	mem := faultfs.NewMem()
 	var mu sync.Mutex
 	last, top := 0, 0
 	progress := func(done, total int) {
@@ -82,7 +83,7 @@ func TestManyPagesConcurrently(t *testing.T) {
 	}
 	sn = snapshotOf(t, 3000, entries...)
 	failed := false
-	mem.Hook = func(c vfs.Call) error {
+	mem.Hook = func(c faultfs.Call) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if c.Op == "rename" && !failed && c.Name == "/b/notes/entry 2000.md" {

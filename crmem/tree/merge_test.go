@@ -12,6 +12,7 @@ import (
 	. "crabmem/crmem"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // value is an entry apart from its id and name, comparable.
@@ -121,7 +122,7 @@ func mergeModel(base, store, tree map[string]value, based bool) (result map[stri
 
 // edit changes the tree in dir, which was dumped from base, as people do by
 // hand: it has the pages of sn, and the manifest of the dump or no manifest.
-func edit(t *testing.T, mem *vfs.Mem, dir string, sn *Snapshot, based bool) {
+func edit(t *testing.T, mem *faultfs.Mem, dir string, sn *Snapshot, based bool) {
 	t.Helper()
 	name := dir + "/.crabmem.json"
 	manifest, err := vfs.ReadFile(mem, name, math.MaxInt64)
@@ -185,7 +186,7 @@ func TestMergeAgainstModel(t *testing.T) {
 			continue
 		}
 		based := r.IntN(5) > 0
-		mem := vfs.NewMem()
+		mem := faultfs.NewMem()
 		if _, err := DumpSnapshot(mem, "/brain", base, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -294,7 +295,7 @@ func union(a, b map[string]value) map[string]value {
 
 // checkTexts checks that each text of either side that the base lacks is in the
 // store or in the tree.
-func checkTexts(t *testing.T, mem *vfs.Mem, after *Snapshot, base, store, tree map[string]value) {
+func checkTexts(t *testing.T, mem *faultfs.Mem, after *Snapshot, base, store, tree map[string]value) {
 	t.Helper()
 	have := map[string]bool{}
 	for _, v := range values(after) {

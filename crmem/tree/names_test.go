@@ -13,7 +13,7 @@ import (
 
 	. "crabmem/crmem"
 	. "crabmem/crmem/tree"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // pathsOf dumps entries of these names, ids ascending from 1, and returns
@@ -24,7 +24,7 @@ func pathsOf(t *testing.T, names ...string) []string {
 	for i, n := range names {
 		entries[i] = Entry{ID: uint64(i + 1), Name: n}
 	}
-	mem := vfs.NewMem()
+	mem := faultfs.NewMem()
 	if _, err := DumpSnapshot(mem, "/b", snapshotOf(t, uint64(len(names)+1), entries...), nil); err != nil {
 		t.Fatal(err)
 	}

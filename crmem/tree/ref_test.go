@@ -14,6 +14,7 @@ import (
 	. "crabmem/crmem"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // refEntry is the entry that the reference's loader reads from a page.
@@ -131,7 +132,7 @@ func TestReferenceReadsTrees(t *testing.T) {
 	pages, easy := 0, 0
 	for n := range rounds {
 		sn := randomSnapshot(t, r, 12)
-		mem := vfs.NewMem()
+		mem := faultfs.NewMem()
 		if _, err := DumpSnapshot(mem, "/brain", sn, nil); err != nil {
 			t.Fatalf("round %d: %v", n, err)
 		}

@@ -9,16 +9,17 @@ import (
 	"crabmem/crmem/limits"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // dumpOne returns a store that contains one note, and its tree.
-func dumpOne(t *testing.T, e Entry) (*vfs.Mem, *Store) {
+func dumpOne(t *testing.T, e Entry) (*faultfs.Mem, *Store) {
 	t.Helper()
 	sn, err := NewSnapshot(e.ID+1, []Entry{e})
 	if err != nil {
 		t.Fatal(err)
 	}
-	mem := vfs.NewMem()
+	mem := faultfs.NewMem()
 	if _, err := DumpSnapshot(mem, "/brain", sn, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +27,7 @@ func dumpOne(t *testing.T, e Entry) (*vfs.Mem, *Store) {
 }
 
 // editPage replaces a text in the only page of a tree.
-func editPage(t *testing.T, mem *vfs.Mem, from, to string) {
+func editPage(t *testing.T, mem *faultfs.Mem, from, to string) {
 	t.Helper()
 	const name = "/brain/notes/a.md"
 	b, err := vfs.ReadFile(mem, name, 1<<20)
@@ -95,12 +96,12 @@ func TestLimitsOfTouchedPages(t *testing.T) {
 	long := Entry{ID: 1, Name: "a", CreatedAt: 7, Content: "dumped", Aliases: []string{strings.Repeat("x", limits.Name+1)}}
 	for _, test := range []struct {
 		name    string
-		touch   func(mem *vfs.Mem)
+		touch   func(mem *faultfs.Mem)
 		refused bool
 	}{
-		{"as it was dumped", func(*vfs.Mem) {}, false},
-		{"edited", func(mem *vfs.Mem) { editPage(t, mem, "dumped", "edited") }, true},
-		{"without a manifest", func(mem *vfs.Mem) {
+		{"as it was dumped", func(*faultfs.Mem) {}, false},
+		{"edited", func(mem *faultfs.Mem) { editPage(t, mem, "dumped", "edited") }, true},
+		{"without a manifest", func(mem *faultfs.Mem) {
 			if err := mem.Remove("/brain/.crabmem.json"); err != nil {
 				t.Fatal(err)
 			}

@@ -8,7 +8,7 @@ import (
 
 	. "crabmem/crmem"
 	. "crabmem/crmem/tree"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // TestTreeRoundTrip dumps a snapshot and loads it into an empty store: the
@@ -19,7 +19,7 @@ func TestTreeRoundTrip(t *testing.T) {
 	pages := 0
 	for n := range rounds {
 		sn := randomSnapshot(t, r, 6)
-		mem := vfs.NewMem()
+		mem := faultfs.NewMem()
 		if _, err := DumpSnapshot(mem, "/brain", sn, nil); err != nil {
 			t.Fatalf("round %d: %v", n, err)
 		}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -47,7 +48,7 @@ func eachFS(t *testing.T, test func(t *testing.T, fsys vfs.FS, dir string, s sce
 		})
 	})
 	t.Run("mem", func(t *testing.T) {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		if err := vfs.MkdirAll(m, "/some/dir", 0o755); err != nil {
 			t.Fatal(err)
 		}

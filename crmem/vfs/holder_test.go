@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // withSum appends the checksum line of a lock file.
@@ -130,7 +131,7 @@ func TestAcquireWaits(t *testing.T) {
 		{time.Second, 0, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			m := vfs.NewMem()
+			m := faultfs.NewMem()
 			tries := 0
 			if c.held > 0 {
 				l, err := m.Lock("/l")
@@ -142,7 +143,7 @@ func TestAcquireWaits(t *testing.T) {
 				}
 				time.AfterFunc(c.held, func() { l.Unlock() })
 			}
-			m.Hook = func(k vfs.Call) error {
+			m.Hook = func(k faultfs.Call) error {
 				if k.Op == "lock" {
 					if tries++; tries > 1000 {
 						return errors.New("too many tries")
@@ -170,10 +171,10 @@ func TestAcquireWaits(t *testing.T) {
 
 // TestAcquireReturnsOtherErrors fails the call: only ErrLocked is worth a wait.
 func TestAcquireReturnsOtherErrors(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	broken := errors.New("broken")
 	tries := 0
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if tries++; tries > 1 {
 			return nil
 		}

@@ -15,12 +15,13 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 
 	"github.com/google/go-cmp/cmp"
 )
 
 // image reads a tree: path, and text or "/" for a directory.
-func image(t *testing.T, m *vfs.Mem, dir string) map[string]string {
+func image(t *testing.T, m *faultfs.Mem, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	list, err := m.ReadDir(dir)
@@ -41,7 +42,7 @@ func image(t *testing.T, m *vfs.Mem, dir string) map[string]string {
 	return files
 }
 
-func create(t *testing.T, m *vfs.Mem, name, text string) vfs.File {
+func create(t *testing.T, m *faultfs.Mem, name, text string) vfs.File {
 	t.Helper()
 	f, err := m.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -65,7 +66,7 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-func wantImage(t *testing.T, m *vfs.Mem, want map[string]string) {
+func wantImage(t *testing.T, m *faultfs.Mem, want map[string]string) {
 	t.Helper()
 	if d := cmp.Diff(want, image(t, m, "/")); d != "" {
 		t.Errorf("files (-want +got):\n%s", d)
@@ -76,58 +77,58 @@ func wantImage(t *testing.T, m *vfs.Mem, want map[string]string) {
 func TestMemCrashOrder(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		do   func(t *testing.T, m *vfs.Mem)
+		do   func(t *testing.T, m *faultfs.Mem)
 		none map[string]string // after a crash that takes nothing unsynced
 		all  map[string]string // after one that takes everything
 	}{
-		{"no sync", func(t *testing.T, m *vfs.Mem) { create(t, m, "/f", "text") },
+		{"no sync", func(t *testing.T, m *faultfs.Mem) { create(t, m, "/f", "text") },
 			map[string]string{"/old": "old"}, map[string]string{"/old": "old", "/f": "text"}},
-		{"file sync only", func(t *testing.T, m *vfs.Mem) { must(t, create(t, m, "/f", "text").Sync()) },
+		{"file sync only", func(t *testing.T, m *faultfs.Mem) { must(t, create(t, m, "/f", "text").Sync()) },
 			map[string]string{"/old": "old"}, map[string]string{"/old": "old", "/f": "text"}},
-		{"directory sync only", func(t *testing.T, m *vfs.Mem) { create(t, m, "/f", "text"); must(t, m.SyncDir("/")) },
+		{"directory sync only", func(t *testing.T, m *faultfs.Mem) { create(t, m, "/f", "text"); must(t, m.SyncDir("/")) },
 			map[string]string{"/old": "old", "/f": ""}, map[string]string{"/old": "old", "/f": "text"}},
-		{"both", func(t *testing.T, m *vfs.Mem) { must(t, create(t, m, "/f", "text").Datasync(), m.SyncDir("/")) },
+		{"both", func(t *testing.T, m *faultfs.Mem) { must(t, create(t, m, "/f", "text").Datasync(), m.SyncDir("/")) },
 			map[string]string{"/old": "old", "/f": "text"}, map[string]string{"/old": "old", "/f": "text"}},
-		{"rename", func(t *testing.T, m *vfs.Mem) {
+		{"rename", func(t *testing.T, m *faultfs.Mem) {
 			must(t, create(t, m, "/f", "text").Sync(), m.Rename("/f", "/old"))
 		}, map[string]string{"/old": "old"}, map[string]string{"/old": "text"}},
-		{"rename of an unsynced file", func(t *testing.T, m *vfs.Mem) {
+		{"rename of an unsynced file", func(t *testing.T, m *faultfs.Mem) {
 			create(t, m, "/f", "text")
 			must(t, m.Rename("/f", "/old"), m.SyncDir("/"))
 		}, map[string]string{"/old": ""}, map[string]string{"/old": "text"}},
-		{"remove", func(t *testing.T, m *vfs.Mem) { must(t, m.Remove("/old")) },
+		{"remove", func(t *testing.T, m *faultfs.Mem) { must(t, m.Remove("/old")) },
 			map[string]string{"/old": "old"}, map[string]string{}},
-		{"truncate", func(t *testing.T, m *vfs.Mem) {
+		{"truncate", func(t *testing.T, m *faultfs.Mem) {
 			f, err := m.OpenFile("/old", os.O_RDWR, 0)
 			must(t, err)
 			must(t, f.Truncate(1))
 		}, map[string]string{"/old": "old"}, map[string]string{"/old": "o"}},
-		{"name in an unsynced directory", func(t *testing.T, m *vfs.Mem) {
+		{"name in an unsynced directory", func(t *testing.T, m *faultfs.Mem) {
 			must(t, m.Mkdir("/d", 0o700), create(t, m, "/d/f", "text").Sync(), m.SyncDir("/d"))
 		}, map[string]string{"/old": "old"}, map[string]string{"/old": "old", "/d": "/", "/d/f": "text"}},
-		{"rename between directories, target synced", func(t *testing.T, m *vfs.Mem) {
+		{"rename between directories, target synced", func(t *testing.T, m *faultfs.Mem) {
 			must(t, m.Mkdir("/d", 0o700), m.SyncDir("/"), m.Rename("/old", "/d/new"), m.SyncDir("/d"))
 		}, map[string]string{"/d": "/", "/d/new": "old"}, map[string]string{"/d": "/", "/d/new": "old"}},
-		{"rename between directories, source synced", func(t *testing.T, m *vfs.Mem) {
+		{"rename between directories, source synced", func(t *testing.T, m *faultfs.Mem) {
 			must(t, m.Mkdir("/d", 0o700), m.SyncDir("/"), create(t, m, "/d/f", "text").Sync())
 			must(t, m.Rename("/d/f", "/f"), m.SyncDir("/d"), m.Remove("/f"))
 		}, map[string]string{"/old": "old", "/d": "/", "/f": "text"}, map[string]string{"/old": "old", "/d": "/"}},
-		{"two renames between directories, one end synced", func(t *testing.T, m *vfs.Mem) {
+		{"two renames between directories, one end synced", func(t *testing.T, m *faultfs.Mem) {
 			must(t, m.Mkdir("/a", 0o700), m.Mkdir("/b", 0o700), m.SyncDir("/"), create(t, m, "/a/f", "text").Sync())
 			must(t, m.Rename("/a/f", "/b/f"), m.Rename("/b/f", "/f"), m.SyncDir("/"), m.Remove("/f"))
 		}, map[string]string{"/old": "old", "/a": "/", "/b": "/", "/f": "text"}, map[string]string{"/old": "old", "/a": "/", "/b": "/"}},
-		{"replace", func(t *testing.T, m *vfs.Mem) {
+		{"replace", func(t *testing.T, m *faultfs.Mem) {
 			must(t, vfs.Replace(m, "/old", 0o600, func(w io.Writer) error { _, err := w.Write([]byte("new")); return err }))
 		}, map[string]string{"/old": "new"}, map[string]string{"/old": "new"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := vfs.NewMem()
+			m := faultfs.NewMem()
 			m.WriteFile("/old", []byte("old"), 0o600)
 			c.do(t, m)
 			wantImage(t, m.Crash(), c.none)
-			var whole []vfs.Outcome
+			var whole []faultfs.Outcome
 			for range m.Unsynced() {
-				whole = append(whole, vfs.Kept)
+				whole = append(whole, faultfs.Kept)
 			}
 			wantImage(t, m.Crash(whole...), c.all)
 			wantImage(t, m.Kill(), c.all)
@@ -139,14 +140,14 @@ func TestMemCrashOrder(t *testing.T) {
 
 // TestMemFates checks what becomes of the bytes of one write.
 func TestMemFates(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	f := create(t, m, "/f", strings.Repeat("a", 100))
 	must(t, f.Sync(), m.SyncDir("/"))
 	text := strings.Repeat("b", 9000)
 	write(t, f, text[:200])
 	write(t, f, text[200:])
 	got := m.Unsynced()
-	want := []vfs.Change{
+	want := []faultfs.Change{
 		{Op: "write", Name: "/f", Off: 100, Len: 3996, Cuts: 7},
 		{Op: "write", Name: "/f", Off: 4096, Len: 4096, Cuts: 7},
 		{Op: "write", Name: "/f", Off: 8192, Len: 908, Cuts: 1},
@@ -157,22 +158,22 @@ func TestMemFates(t *testing.T) {
 	a := strings.Repeat("a", 100)
 	nul := strings.Repeat("\x00", 9000)
 	for _, c := range []struct {
-		fates []vfs.Outcome
+		fates []faultfs.Outcome
 		want  string
 	}{
 		{nil, a},
-		{[]vfs.Outcome{vfs.Kept, vfs.Kept, vfs.Kept}, a + text},
-		{[]vfs.Outcome{vfs.Cut(1)}, a + text[:412]},
-		{[]vfs.Outcome{vfs.Cut(7)}, a + text[:3484]},
-		{[]vfs.Outcome{vfs.Zeroed}, a + nul[:3996]},
-		{[]vfs.Outcome{vfs.Lost, vfs.Lost, vfs.Cut(1)}, a + nul[:8092] + text[:512]},
-		{[]vfs.Outcome{vfs.Cut(2), vfs.Kept}, a + text[:924] + nul[:3072] + text[:4096]},
+		{[]faultfs.Outcome{faultfs.Kept, faultfs.Kept, faultfs.Kept}, a + text},
+		{[]faultfs.Outcome{faultfs.Cut(1)}, a + text[:412]},
+		{[]faultfs.Outcome{faultfs.Cut(7)}, a + text[:3484]},
+		{[]faultfs.Outcome{faultfs.Zeroed}, a + nul[:3996]},
+		{[]faultfs.Outcome{faultfs.Lost, faultfs.Lost, faultfs.Cut(1)}, a + nul[:8092] + text[:512]},
+		{[]faultfs.Outcome{faultfs.Cut(2), faultfs.Kept}, a + text[:924] + nul[:3072] + text[:4096]},
 	} {
 		if got := get(m.Crash(c.fates...), "/f"); got != c.want {
 			t.Errorf("fates %v: %d bytes, want %d", c.fates, len(got), len(c.want))
 		}
 	}
-	garbage := get(m.Crash(vfs.Garbage), "/f")
+	garbage := get(m.Crash(faultfs.Garbage), "/f")
 	if len(garbage) != 4096 || garbage[:100] != a || strings.Contains(garbage, "bb") {
 		t.Errorf("garbage: %d bytes", len(garbage))
 	}
@@ -183,12 +184,12 @@ func TestMemFates(t *testing.T) {
 
 // TestMemLie is the file system after a failed sync.
 func TestMemLie(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	f := create(t, m, "/f", "kept ")
 	must(t, f.Sync(), m.SyncDir("/"))
 	write(t, f, "lost ")
 	fail := func(op string, err error) {
-		m.Hook = func(c vfs.Call) error {
+		m.Hook = func(c faultfs.Call) error {
 			if c.Op == op {
 				return err
 			}
@@ -237,13 +238,13 @@ func TestMemLie(t *testing.T) {
 	}
 	m.Hook = nil
 	must(t, m.SyncDir("/"))
-	if got := get(m, "/g") + get(m.Crash(vfs.Kept), "/g"); got != fs.ErrNotExist.Error() {
+	if got := get(m, "/g") + get(m.Crash(faultfs.Kept), "/g"); got != fs.ErrNotExist.Error() {
 		t.Errorf("lost name: %q", got)
 	}
 
 	// A sync may also report an error after it did its work.
 	h := create(t, m, "/f", "KEPT ")
-	fail("sync", &vfs.Fault{Err: syscall.EIO, Done: true})
+	fail("sync", &faultfs.Fault{Err: syscall.EIO, Done: true})
 	if err := h.Sync(); !errors.Is(err, syscall.EIO) {
 		t.Fatalf("sync: %v", err)
 	}
@@ -257,9 +258,9 @@ func TestMemLie(t *testing.T) {
 func TestMkdirAllDurable(t *testing.T) {
 	for _, op := range []string{"syncdir", "mkdir"} {
 		for n := 1; n <= 3; n++ {
-			m := vfs.NewMem()
+			m := faultfs.NewMem()
 			left := n
-			m.Hook = func(c vfs.Call) error {
+			m.Hook = func(c faultfs.Call) error {
 				if c.Op != op {
 					return nil
 				}
@@ -274,13 +275,13 @@ func TestMkdirAllDurable(t *testing.T) {
 			if left != 0 {
 				t.Fatalf("%s %d was not reached", op, n)
 			}
-			for _, m := range []*vfs.Mem{m, m.Kill()} {
+			for _, m := range []*faultfs.Mem{m, m.Kill()} {
 				must(t, vfs.MkdirAll(m, "/a/b/c", 0o700))
 				wantImage(t, m.Crash(), map[string]string{"/a": "/", "/a/b": "/", "/a/b/c": "/"})
 			}
 		}
 	}
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	must(t, m.Mkdir("/a", 0o700))
 	k := m.Kill()
 	must(t, vfs.MkdirAll(k, "/a", 0o700))
@@ -288,15 +289,15 @@ func TestMkdirAllDurable(t *testing.T) {
 }
 
 func TestMemFaults(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	var calls []string
 	fault := error(nil)
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		calls = append(calls, fmt.Sprint(c.N, " ", c.Op, " ", c.Name))
 		return fault
 	}
 	f := create(t, m, "/f", "abc")
-	fault = &vfs.Fault{Err: syscall.ENOSPC, N: 2}
+	fault = &faultfs.Fault{Err: syscall.ENOSPC, N: 2}
 	if n, err := f.Write([]byte("defg")); n != 2 || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("short write: %d, %v", n, err)
 	}
@@ -317,7 +318,7 @@ func TestMemFaults(t *testing.T) {
 	if err := f.Close(); !errors.Is(err, fs.ErrClosed) {
 		t.Errorf("close after a failed close: %v", err)
 	}
-	fault = &vfs.Fault{Err: syscall.EIO, Done: true}
+	fault = &faultfs.Fault{Err: syscall.EIO, Done: true}
 	if err := m.Rename("/f", "/g"); !errors.Is(err, syscall.EIO) {
 		t.Errorf("rename: %v", err)
 	}
@@ -330,7 +331,7 @@ func TestMemFaults(t *testing.T) {
 }
 
 func TestMemDiskFull(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	m.Limit = 1000
 	f := create(t, m, "/f", strings.Repeat("a", 600))
 	g := create(t, m, "/g", strings.Repeat("b", 300))
@@ -360,7 +361,7 @@ func TestMemDiskFull(t *testing.T) {
 }
 
 func TestMemLocksDie(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	l, err := m.Lock("/lock")
 	must(t, err, l.SetText("me"), m.SyncDir("/"))
 	k := m.Kill()
@@ -383,7 +384,7 @@ func TestMemLocksDie(t *testing.T) {
 }
 
 func TestMemPermissions(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	must(t, m.Mkdir("/d", 0o700))
 	m.WriteFile("/d/f", []byte("text"), 0o400)
 	denied := fs.ErrPermission.Error()
@@ -416,8 +417,8 @@ func TestMemPermissions(t *testing.T) {
 // TestMemHash checks that the hash is of the durable image and of all of it.
 func TestMemHash(t *testing.T) {
 	now := time.Unix(1, 0)
-	build := func() *vfs.Mem {
-		m := vfs.NewMem()
+	build := func() *faultfs.Mem {
+		m := faultfs.NewMem()
 		m.Now = func() time.Time { now = now.Add(time.Second); return now }
 		m.WriteFile("/f", make([]byte, 5000), 0o600)
 		must(t, m.Mkdir("/d", 0o700), m.SyncDir("/"))
@@ -460,7 +461,7 @@ func TestMemCrashModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	f := create(t, m, "/f", "")
 	must(t, m.SyncDir("/"))
 	versions := [][]byte{nil} // from the last sync on
@@ -479,9 +480,9 @@ func TestMemCrashModel(t *testing.T) {
 			versions = append(versions, append(bytes.Clone(now), p...))
 		}
 		now = versions[len(versions)-1]
-		fates := make([]vfs.Outcome, len(m.Unsynced()))
+		fates := make([]faultfs.Outcome, len(m.Unsynced()))
 		for i := range fates {
-			fates[i] = vfs.Outcome(r.IntN(2))
+			fates[i] = faultfs.Outcome(r.IntN(2))
 		}
 		got := []byte(get(m.Crash(fates...), "/f"))
 		synced := versions[0]
@@ -510,10 +511,10 @@ func TestMemCrashModel(t *testing.T) {
 }
 
 func TestMemConcurrent(t *testing.T) {
-	m := vfs.NewMem()
-	m.Hook = func(c vfs.Call) error {
+	m := faultfs.NewMem()
+	m.Hook = func(c faultfs.Call) error {
 		if c.N%10 == 0 {
-			m.Crash(vfs.Kept).Hash()
+			m.Crash(faultfs.Kept).Hash()
 			m.Kill()
 		}
 		return nil
@@ -534,7 +535,7 @@ func TestMemConcurrent(t *testing.T) {
 }
 
 func BenchmarkMemCrash(b *testing.B) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	for _, name := range []string{"/memory.db", "/memory.db-wal", "/memory.db-lock", "/memory.db-reserve"} {
 		m.WriteFile(name, make([]byte, 700), 0o600)
 	}
@@ -546,18 +547,18 @@ func BenchmarkMemCrash(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		m.Crash(vfs.Kept).Hash()
+		m.Crash(faultfs.Kept).Hash()
 	}
 }
 
 // TestMemCorrupt alters the bytes of writes and reads: each call succeeds, and
 // a write reports its own length.
 func TestMemCorrupt(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	corrupt := map[string]func([]byte) []byte{}
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if f := corrupt[c.Op]; f != nil {
-			return &vfs.Fault{Corrupt: f}
+			return &faultfs.Fault{Corrupt: f}
 		}
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // TestConformCommitFailure commits over a directory. The commit returns the
@@ -73,13 +74,13 @@ func TestConformOpenNeedsFile(t *testing.T) {
 
 // TestMemLimitOfOneByte fills the smallest disk. A limit of 0 is no limit.
 func TestMemLimitOfOneByte(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	m.Limit = 1
 	f := create(t, m, "/f", "")
 	if n, err := f.Write([]byte("ab")); n != 1 || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("two bytes on a disk of one: %d, %v", n, err)
 	}
-	m = vfs.NewMem()
+	m = faultfs.NewMem()
 	f = create(t, m, "/f", "")
 	if n, err := f.Write([]byte("ab")); n != 2 || err != nil {
 		t.Errorf("without a limit: %d, %v", n, err)
@@ -89,11 +90,11 @@ func TestMemLimitOfOneByte(t *testing.T) {
 // TestMemGarbage checks the bytes of a torn write: they differ from the old
 // ones, the new ones and zeros, and are equal in each run.
 func TestMemGarbage(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	f := create(t, m, "/f", strings.Repeat("a", 512))
 	must(t, f.Sync(), m.SyncDir("/"))
 	write(t, f, strings.Repeat("b", 512))
-	garbage := get(m.Crash(vfs.Garbage), "/f")[512:]
+	garbage := get(m.Crash(faultfs.Garbage), "/f")[512:]
 	values := make(map[rune]int)
 	for _, b := range []byte(garbage) {
 		values[rune(b)]++
@@ -101,14 +102,14 @@ func TestMemGarbage(t *testing.T) {
 	if len(garbage) != 512 || len(values) < 128 {
 		t.Errorf("%d bytes with %d values", len(garbage), len(values))
 	}
-	if again := get(m.Crash(vfs.Garbage), "/f")[512:]; again != garbage {
+	if again := get(m.Crash(faultfs.Garbage), "/f")[512:]; again != garbage {
 		t.Error("garbage differs from one crash to the next")
 	}
-	m = vfs.NewMem()
+	m = faultfs.NewMem()
 	f = create(t, m, "/f", "")
 	must(t, f.Sync(), m.SyncDir("/"))
 	write(t, f, "b")
-	if garbage := get(m.Crash(vfs.Garbage), "/f"); garbage == "\x00" || garbage == "b" {
+	if garbage := get(m.Crash(faultfs.Garbage), "/f"); garbage == "\x00" || garbage == "b" {
 		t.Errorf("the garbage of one byte is %q", garbage)
 	}
 }
@@ -119,7 +120,7 @@ func TestMemBlockEdges(t *testing.T) {
 	const block = 4096
 	for _, size := range []int{1, block - 1, block, block + 1, 2*block - 1, 2 * block, 2*block + 1} {
 		for _, hole := range []int{0, 1, block - 1, block, block + 1} {
-			m := vfs.NewMem()
+			m := faultfs.NewMem()
 			f := create(t, m, "/f", "")
 			if hole > 0 {
 				must(t, f.Truncate(int64(hole)))
@@ -156,7 +157,7 @@ func TestMemHashOfEqualContents(t *testing.T) {
 	for _, size := range []int{1, 4095, 4096, 4097, 8191, 8192, 8193} {
 		text := strings.Repeat("x", size-1) + "\x00"
 		hash := func(fill func(f vfs.File)) [32]byte {
-			m := vfs.NewMem()
+			m := faultfs.NewMem()
 			f := create(t, m, "/f", "")
 			fill(f)
 			must(t, f.Sync(), f.Close(), m.SyncDir("/"))

@@ -17,14 +17,15 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/golden"
 )
 
 // reportMem returns a machine with each kind of file, and with directories and
 // files of several modes. Its clock advances by a second per reading.
-func reportMem(t *testing.T) *vfs.Mem {
+func reportMem(t *testing.T) *faultfs.Mem {
 	t.Helper()
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	now := time.Unix(1_760_000_000, 0)
 	m.Now = func() time.Time { now = now.Add(time.Second); return now }
 	for _, dir := range []string{"/d", "/d/sub", "/d/empty", "/ro", "/wo", "/x", "/no", "/d/no"} {
@@ -78,7 +79,7 @@ var pairNames = []string{
 }
 
 // files describes all files of a machine, one a line. It ignores permissions.
-func files(t *testing.T, m *vfs.Mem) []string {
+func files(t *testing.T, m *faultfs.Mem) []string {
 	t.Helper()
 	m = m.Kill()
 	var list []string
@@ -285,7 +286,7 @@ func TestReportsOfMemCalls(t *testing.T) {
 			now := time.Unix(1_760_001_000, 0)
 			m.Now = func() time.Time { now = now.Add(time.Second); return now }
 			var hooked []string
-			m.Hook = func(c vfs.Call) error {
+			m.Hook = func(c faultfs.Call) error {
 				hooked = append(hooked, fmt.Sprint(c.N, " ", c.Op, " ", c.Name, " ", c.Size))
 				return nil
 			}
@@ -311,7 +312,7 @@ func TestReportsOfMemCalls(t *testing.T) {
 }
 
 // unsynced lists the unsynced changes.
-func unsynced(m *vfs.Mem) string {
+func unsynced(m *faultfs.Mem) string {
 	var b strings.Builder
 	for _, c := range m.Unsynced() {
 		if c.Name == "/hard" && (c.Op == "write" || c.Op == "truncate") {
@@ -323,10 +324,10 @@ func unsynced(m *vfs.Mem) string {
 }
 
 // keptHash is part of the hash of the disk that has each unsynced change.
-func keptHash(m *vfs.Mem) []byte {
-	outcomes := make([]vfs.Outcome, len(m.Unsynced()))
+func keptHash(m *faultfs.Mem) []byte {
+	outcomes := make([]faultfs.Outcome, len(m.Unsynced()))
 	for i := range outcomes {
-		outcomes[i] = vfs.Kept
+		outcomes[i] = faultfs.Kept
 	}
 	sum := m.Crash(outcomes...).Hash()
 	return sum[:4]
@@ -340,11 +341,11 @@ func TestReportsOfMemFaults(t *testing.T) {
 		name string
 		err  error
 	}{
-		{"fails", syscall.EIO}, {"is denied", fs.ErrPermission}, {"works and fails", &vfs.Fault{Err: syscall.EIO, Done: true}},
-		{"stops after 3", &vfs.Fault{Err: syscall.ENOSPC, N: 3}},
-		{"is cut short", &vfs.Fault{Corrupt: func(b []byte) []byte { return b[:len(b)/2] }}},
-		{"is doubled", &vfs.Fault{Corrupt: func(b []byte) []byte { return append(b, b...) }}},
-		{"ends", &vfs.Fault{Err: io.EOF, Corrupt: bytes.Clone}}, {"is changed and fails", &vfs.Fault{Err: syscall.EIO, Corrupt: bytes.ToUpper}},
+		{"fails", syscall.EIO}, {"is denied", fs.ErrPermission}, {"works and fails", &faultfs.Fault{Err: syscall.EIO, Done: true}},
+		{"stops after 3", &faultfs.Fault{Err: syscall.ENOSPC, N: 3}},
+		{"is cut short", &faultfs.Fault{Corrupt: func(b []byte) []byte { return b[:len(b)/2] }}},
+		{"is doubled", &faultfs.Fault{Corrupt: func(b []byte) []byte { return append(b, b...) }}},
+		{"ends", &faultfs.Fault{Err: io.EOF, Corrupt: bytes.Clone}}, {"is changed and fails", &faultfs.Fault{Err: syscall.EIO, Corrupt: bytes.ToUpper}},
 	}
 	uses := slices.Concat(treeCalls, machineCalls, []treeCall{
 		{name: "checked", do: func(tree vfs.Tree, a, _ string) (string, error) {
@@ -376,7 +377,7 @@ func TestReportsOfMemFaults(t *testing.T) {
 				for n := 1; ; n++ {
 					m := scene.Kill()
 					seen, which := 0, ""
-					m.Hook = func(c vfs.Call) error {
+					m.Hook = func(c faultfs.Call) error {
 						if seen++; seen == n {
 							which = c.Op + " " + c.Name
 							return fault.err
@@ -403,7 +404,7 @@ func TestReportsOfMemFaults(t *testing.T) {
 func TestReportsOfMemPrograms(t *testing.T) {
 	var r golden.Reports
 	for seed := range uint64(120) {
-		p := &memProgram{t: t, r: rand.New(rand.NewPCG(seed, 1)), m: vfs.NewMem(), links: seed%3 == 0}
+		p := &memProgram{t: t, r: rand.New(rand.NewPCG(seed, 1)), m: faultfs.NewMem(), links: seed%3 == 0}
 		p.setClock(0)
 		if seed%4 == 1 {
 			p.m.Limit = 40_000
@@ -420,7 +421,7 @@ func TestReportsOfMemPrograms(t *testing.T) {
 type memProgram struct {
 	t     *testing.T
 	r     *rand.Rand
-	m     *vfs.Mem
+	m     *faultfs.Mem
 	open  []vfs.File
 	links bool
 	boots int64
@@ -447,9 +448,9 @@ func (p *memProgram) file() vfs.File {
 func (p *memProgram) step() string {
 	p.m.Hook = nil
 	if p.r.IntN(6) == 0 {
-		fault := []error{syscall.EIO, &vfs.Fault{Err: syscall.EIO, Done: true}, &vfs.Fault{Err: syscall.ENOSPC, N: 100},
-			&vfs.Fault{Corrupt: func(b []byte) []byte { return append(b, "more"...) }}}[p.r.IntN(4)]
-		p.m.Hook = func(vfs.Call) error { return fault }
+		fault := []error{syscall.EIO, &faultfs.Fault{Err: syscall.EIO, Done: true}, &faultfs.Fault{Err: syscall.ENOSPC, N: 100},
+			&faultfs.Fault{Corrupt: func(b []byte) []byte { return append(b, "more"...) }}}[p.r.IntN(4)]
+		p.m.Hook = func(faultfs.Call) error { return fault }
 	}
 	what := p.call()
 	p.m.Hook = nil
@@ -461,13 +462,13 @@ func (p *memProgram) step() string {
 		}
 		text += fmt.Sprintln(c)
 	}
-	for _, outcome := range []vfs.Outcome{vfs.Lost, vfs.Kept, vfs.Zeroed, vfs.Garbage, vfs.Cut(1), vfs.Cut(3), vfs.Cut(8)} {
-		sum := p.m.Crash(slices.Repeat([]vfs.Outcome{outcome}, len(list))...).Hash()
+	for _, outcome := range []faultfs.Outcome{faultfs.Lost, faultfs.Kept, faultfs.Zeroed, faultfs.Garbage, faultfs.Cut(1), faultfs.Cut(3), faultfs.Cut(8)} {
+		sum := p.m.Crash(slices.Repeat([]faultfs.Outcome{outcome}, len(list))...).Hash()
 		text += fmt.Sprintf("%d %x ", outcome, sum[:3])
 	}
-	outcomes := make([]vfs.Outcome, p.r.IntN(len(list)+2))
+	outcomes := make([]faultfs.Outcome, p.r.IntN(len(list)+2))
 	for i := range outcomes {
-		outcomes[i] = []vfs.Outcome{vfs.Lost, vfs.Kept, vfs.Zeroed, vfs.Garbage, vfs.Cut(1), vfs.Cut(2)}[p.r.IntN(6)]
+		outcomes[i] = []faultfs.Outcome{faultfs.Lost, faultfs.Kept, faultfs.Zeroed, faultfs.Garbage, faultfs.Cut(1), faultfs.Cut(2)}[p.r.IntN(6)]
 	}
 	crashed := p.m.Crash(outcomes...)
 	text += fmt.Sprintf("\nafter %v:\n%s\n", outcomes, strings.Join(files(p.t, crashed), "\n"))

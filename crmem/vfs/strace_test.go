@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -32,9 +33,9 @@ var replaceCalls = []string{
 
 // TestReplaceMem: the crash tests run on the same order.
 func TestReplaceMem(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	var calls []string
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		switch op, _, _ := strings.Cut(c.Op, " "); {
 		case op == "create":
 			calls = append(calls, "open temp O_RDWR|O_CREAT|O_EXCL")

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 func TestOutOfSpace(t *testing.T) {
@@ -56,7 +57,7 @@ func TestConformLockText(t *testing.T) {
 // TestMemErrorTexts checks the texts of errors that a Fault carries.
 func TestMemErrorTexts(t *testing.T) {
 	for want, err := range map[string]error{
-		"input/output error": &vfs.Fault{Err: syscall.EIO}, "corrupt bytes": &vfs.Fault{},
+		"input/output error": &faultfs.Fault{Err: syscall.EIO}, "corrupt bytes": &faultfs.Fault{},
 		"f: 3 bytes, more than the limit of 2": &vfs.TooLargeError{Name: "f", Size: 3, Max: 2},
 	} {
 		if err.Error() != want {
@@ -68,7 +69,7 @@ func TestMemErrorTexts(t *testing.T) {
 // TestMemScenes replaces files by scenes: a panic names a missing directory, and
 // the space of what was there is free.
 func TestMemScenes(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	m.Limit = 100
 	room := func() int {
 		f := create(t, m, "/probe", "")
@@ -109,7 +110,7 @@ func TestMemScenes(t *testing.T) {
 // written.
 func TestMemOwnsBytes(t *testing.T) {
 	for _, size := range []int{1, 4095, 4096, 4097, 8192, 8193} {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		f := create(t, m, "/f", "")
 		b := []byte(strings.Repeat("x", size))
 		if _, err := f.Write(b); err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/model"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
@@ -85,7 +85,7 @@ func TestOverflowCompacts(t *testing.T) {
 // TestCompactNotWritten checks that a summary that is not in the log changes
 // nothing in memory.
 func TestCompactNotWritten(t *testing.T) {
-	fs := vfs.NewMem()
+	fs := faultfs.NewMem()
 	dir, err := sessionlog.OpenDir("/sessions", &sessionlog.Options{FS: fs})
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestCompactNotWritten(t *testing.T) {
 	}
 	r := runnerOf(t, 1000, new(summarizer))
 	sick := errors.New("sick disk")
-	fs.Hook = func(c vfs.Call) error {
+	fs.Hook = func(c faultfs.Call) error {
 		if c.Op == "write" {
 			return sick
 		}
@@ -138,7 +138,7 @@ func TestCallsEndContext(t *testing.T) {
 
 // TestResultNotWritten has a log that accepts no line as long as a result.
 func TestResultNotWritten(t *testing.T) {
-	dir, err := sessionlog.OpenDir("/sessions", &sessionlog.Options{FS: vfs.NewMem(), MaxLine: 1000})
+	dir, err := sessionlog.OpenDir("/sessions", &sessionlog.Options{FS: faultfs.NewMem(), MaxLine: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}

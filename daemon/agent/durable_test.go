@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/sessionlog"
 )
 
 // inMemory moves the session of a rig to a file system that can crash.
-func (r *rig) inMemory(m *vfs.Mem) {
+func (r *rig) inMemory(m *faultfs.Mem) {
 	r.t.Helper()
 	dir, err := sessionlog.OpenDir("/sessions", &sessionlog.Options{FS: m})
 	if err != nil {
@@ -26,7 +26,7 @@ func (r *rig) inMemory(m *vfs.Mem) {
 }
 
 // afterCrash returns the roles and contents of a session on a crashed machine.
-func afterCrash(t *testing.T, m *vfs.Mem, id string) (lines []string) {
+func afterCrash(t *testing.T, m *faultfs.Mem, id string) (lines []string) {
 	t.Helper()
 	dir, err := sessionlog.OpenDir("/sessions", &sessionlog.Options{FS: m})
 	if err != nil {
@@ -65,14 +65,14 @@ func TestRunIsDurable(t *testing.T) {
 			[]string{"user go", "assistant ", "tool "}}, // with why it has no result
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			m := vfs.NewMem()
+			m := faultfs.NewMem()
 			r := newRig(t, 100_000, Hooks{})
 			r.inMemory(m)
 			r.agent.MaxIterations = len(c.model)
 			r.model.Queue(c.model...)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			var crashed *vfs.Mem
+			var crashed *faultfs.Mem
 			for e := range r.Run(ctx, r.agent, r.s, Input{Content: "go"}) {
 				switch {
 				case e.Kind == ToolStart && !e.Early && c.stop == Cancelled:
@@ -93,7 +93,7 @@ func TestRunIsDurable(t *testing.T) {
 
 // TestRunReportsFailedSync fails the last sync of a run.
 func TestRunReportsFailedSync(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	r := newRig(t, 100_000, Hooks{})
 	r.inMemory(m)
 	r.agent.MaxIterations = 1
@@ -103,7 +103,7 @@ func TestRunReportsFailedSync(t *testing.T) {
 	var err error
 	for e, eerr := range r.Run(t.Context(), r.agent, r.s, Input{Content: "go"}) {
 		if e.Kind == ToolResult {
-			m.Hook = func(c vfs.Call) error {
+			m.Hook = func(c faultfs.Call) error {
 				if c.Op == "datasync" || c.Op == "sync" {
 					return sick
 				}

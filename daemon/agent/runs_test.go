@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/model"
 	"crabmem/daemon/tool"
 	"crabmem/fuzz/golden"
@@ -24,7 +24,7 @@ type randomRuns struct {
 	*Runner
 	*rand.Rand
 	t     *testing.T
-	fs    *vfs.Mem
+	fs    *faultfs.Mem
 	s     *Session
 	calls int // numbers the calls of tools
 	out   strings.Builder
@@ -143,7 +143,7 @@ func (r *randomRuns) hooks() Hooks {
 
 // newRandomRuns returns a runner with a session. It runs in a bubble.
 func newRandomRuns(t *testing.T, seed uint64) (*randomRuns, *Agent) {
-	r := &randomRuns{Rand: rand.New(rand.NewPCG(9, seed)), t: t, fs: vfs.NewMem()}
+	r := &randomRuns{Rand: rand.New(rand.NewPCG(9, seed)), t: t, fs: faultfs.NewMem()}
 	models, err := model.NewRegistry(nil, "")
 	if err != nil {
 		t.Fatal(err)
@@ -210,7 +210,7 @@ func (r *randomRuns) run(a *Agent, n int) {
 		case 0:
 			cancel(errors.New("enough"))
 		case 1:
-			r.fs.Hook = func(c vfs.Call) error {
+			r.fs.Hook = func(c faultfs.Call) error {
 				if c.Op == "write" || c.Op == "datasync" {
 					return errors.New("sick disk")
 				}

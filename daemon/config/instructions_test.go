@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/config"
 )
 
 func TestInstructions(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	for _, dir := range []string{"/h/x/a", "/w/x/y", "/w/link", "/w/dir/Crab.md", "/w/empty/z"} {
 		if err := vfs.MkdirAll(m, dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -43,7 +44,7 @@ func TestInstructions(t *testing.T) {
 			t.Errorf("%s in %s: %q, %v, want %q", c.agent, c.dir, got, err, c.want)
 		}
 	}
-	if got, err := config.Instructions(vfs.NewMem(), "/none", "/", "dev"); err != nil || got != "" {
+	if got, err := config.Instructions(faultfs.NewMem(), "/none", "/", "dev"); err != nil || got != "" {
 		t.Errorf("no files: %q, %v", got, err)
 	}
 	m.Chmod("/w/Crab.md", 0)
@@ -51,7 +52,7 @@ func TestInstructions(t *testing.T) {
 		t.Errorf("one that may not be read: %q, %v", got, err)
 	}
 	broken := errors.New("disk")
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "read" {
 			return broken
 		}
@@ -63,7 +64,7 @@ func TestInstructions(t *testing.T) {
 }
 
 func TestInstructionsAreBounded(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	if err := vfs.MkdirAll(m, "/h", 0o700); err != nil {
 		t.Fatal(err)
 	}

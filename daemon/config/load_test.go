@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/config"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,9 +20,9 @@ var variables = map[string]string{"KEY": "sk-from-the-environment", "HOME": "/us
 func getenv(name string) string { return variables[name] }
 
 // newHome makes a home of files; a name that ends in ! has mode 0640.
-func newHome(t testing.TB, files map[string]string) *vfs.Mem {
+func newHome(t testing.TB, files map[string]string) *faultfs.Mem {
 	t.Helper()
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	for _, dir := range []string{"/h/agents", "/h/keys"} {
 		if err := vfs.MkdirAll(m, dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -47,7 +48,7 @@ func load(t testing.TB, files map[string]string) *config.Config {
 }
 
 func TestNoFiles(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	c, err := config.Load(m, "/h", getenv)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/config"
 
 	"github.com/google/go-cmp/cmp"
@@ -62,7 +63,7 @@ type agentConfig struct {
 	CompactThreshold uint     `json:"compact_threshold"`
 }
 
-func get(t testing.TB, m *vfs.Mem) string {
+func get(t testing.TB, m *faultfs.Mem) string {
 	t.Helper()
 	js, err := config.Get(m, "/h")
 	if err != nil {
@@ -71,7 +72,7 @@ func get(t testing.TB, m *vfs.Mem) string {
 	return string(js)
 }
 
-func file(t testing.TB, m *vfs.Mem) string {
+func file(t testing.TB, m *faultfs.Mem) string {
 	t.Helper()
 	b, err := vfs.ReadFile(m, "/h/config.toml", 1<<20)
 	if err != nil {
@@ -89,7 +90,7 @@ func TestGetConfig(t *testing.T) {
 	if got := get(t, newHome(t, nil)); got != empty {
 		t.Errorf("empty: %s", got)
 	}
-	if got, err := config.Get(vfs.NewMem(), "/h"); err != nil || string(got) != empty {
+	if got, err := config.Get(faultfs.NewMem(), "/h"); err != nil || string(got) != empty {
 		t.Errorf("no home: %s, %v", got, err)
 	}
 	m := newHome(t, map[string]string{"config.toml": strings.ReplaceAll(reference, "timeout = 45", "timeout = '44.5s'"), "agents/dev.md": "x"})
@@ -263,7 +264,7 @@ enabled = false
 }
 
 func TestSetWithoutHome(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	change, err := config.Set(m, "/some/home", []byte(`{"env":{"A":"b"}}`), getenv)
 	if err != nil || change.Config.Env["A"] != "b" {
 		t.Fatalf("%+v, %v", change, err)
@@ -341,7 +342,7 @@ func TestSetInvalid(t *testing.T) {
 func TestSetCrash(t *testing.T) {
 	const before = "# old\n[env]\nA = 'old'\n"
 	js := []byte(`{"env":{"A":"new","B":"` + strings.Repeat("long", 3000) + `"}}`)
-	scene := func() *vfs.Mem {
+	scene := func() *faultfs.Mem {
 		m := newHome(t, map[string]string{"config.toml": before})
 		return m
 	}
@@ -352,7 +353,7 @@ func TestSetCrash(t *testing.T) {
 	}
 	last, after := m.Calls(), file(t, m)
 	crashed, old, renewed := errors.New("crashed"), 0, 0
-	judge := func(m *vfs.Mem, what string, mustBeNew bool) {
+	judge := func(m *faultfs.Mem, what string, mustBeNew bool) {
 		t.Helper()
 		switch got := file(t, m); {
 		case got == after:
@@ -368,7 +369,7 @@ func TestSetCrash(t *testing.T) {
 	}
 	for n := first + 1; n <= last+1; n++ {
 		m := scene()
-		m.Hook = func(c vfs.Call) error {
+		m.Hook = func(c faultfs.Call) error {
 			if c.N >= n {
 				return crashed
 			}
@@ -380,8 +381,8 @@ func TestSetCrash(t *testing.T) {
 		}
 		m.Hook = nil
 		changes := m.Unsynced()
-		for _, fate := range []vfs.Outcome{vfs.Lost, vfs.Kept, vfs.Zeroed, vfs.Garbage} {
-			fates := make([]vfs.Outcome, len(changes))
+		for _, fate := range []faultfs.Outcome{faultfs.Lost, faultfs.Kept, faultfs.Zeroed, faultfs.Garbage} {
+			fates := make([]faultfs.Outcome, len(changes))
 			for i := range fates {
 				fates[i] = fate
 				judge(m.Crash(fates...), fmt.Sprintf("call %d, fate %d of %d changes", n, fate, i), err == nil)
@@ -391,7 +392,7 @@ func TestSetCrash(t *testing.T) {
 		judge(m, fmt.Sprintf("call %d", n), err == nil)
 
 		m = scene()
-		m.Hook = func(c vfs.Call) error {
+		m.Hook = func(c faultfs.Call) error {
 			if c.N == n {
 				return crashed
 			}

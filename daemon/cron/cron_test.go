@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/cron"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,9 +17,9 @@ import (
 
 const path = "/h/crons.toml"
 
-func newHome(t testing.TB, text string) *vfs.Mem {
+func newHome(t testing.TB, text string) *faultfs.Mem {
 	t.Helper()
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	if err := vfs.MkdirAll(m, "/h", 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +29,7 @@ func newHome(t testing.TB, text string) *vfs.Mem {
 	return m
 }
 
-func open(t testing.TB, m *vfs.Mem) *cron.Table {
+func open(t testing.TB, m *faultfs.Mem) *cron.Table {
 	t.Helper()
 	table, err := cron.Open(m, path)
 	if err != nil {
@@ -37,7 +38,7 @@ func open(t testing.TB, m *vfs.Mem) *cron.Table {
 	return table
 }
 
-func file(t testing.TB, m *vfs.Mem) string {
+func file(t testing.TB, m *faultfs.Mem) string {
 	t.Helper()
 	b, err := vfs.ReadFile(m, path, 1<<21)
 	if err != nil {
@@ -395,7 +396,7 @@ func TestCrash(t *testing.T) {
 			for _, all := range []bool{false, true} {
 				m := newHome(t, before)
 				table := open(t, m)
-				m.Hook = func(c vfs.Call) error {
+				m.Hook = func(c faultfs.Call) error {
 					if c.N == n || all && c.N > n {
 						return broken
 					}
@@ -407,8 +408,8 @@ func TestCrash(t *testing.T) {
 					t.Errorf("%s, call %d: %v", name, n, err)
 				}
 				changes := m.Unsynced()
-				for _, fate := range []vfs.Outcome{vfs.Lost, vfs.Kept, vfs.Zeroed, vfs.Garbage} {
-					fates := make([]vfs.Outcome, len(changes))
+				for _, fate := range []faultfs.Outcome{faultfs.Lost, faultfs.Kept, faultfs.Zeroed, faultfs.Garbage} {
+					fates := make([]faultfs.Outcome, len(changes))
 					for i := range len(fates) + 1 {
 						got := file(t, m.Crash(fates...))
 						states[got]++

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/cron"
 	"crabmem/fuzz/golden"
 )
@@ -193,7 +193,7 @@ func TestReportsOfFailedCalls(t *testing.T) {
 	var r golden.Reports
 	for _, edited := range []bool{false, true} {
 		for _, use := range uses {
-			for _, fault := range []error{syscall.EIO, fs.ErrPermission, fs.ErrNotExist, &vfs.Fault{Err: syscall.EIO, Done: true}} {
+			for _, fault := range []error{syscall.EIO, fs.ErrPermission, fs.ErrNotExist, &faultfs.Fault{Err: syscall.EIO, Done: true}} {
 				for n := 1; ; n++ {
 					m := newHome(t, "# c\n"+entry(2)+entry(5))
 					table := open(t, m)
@@ -201,7 +201,7 @@ func TestReportsOfFailedCalls(t *testing.T) {
 						m.WriteFile(path, []byte("# edited\n"+entry(2, "args = 'x'")+entry(5)+entry(8)), 0o600)
 					}
 					seen, which := 0, ""
-					m.Hook = func(c vfs.Call) error {
+					m.Hook = func(c faultfs.Call) error {
 						if seen++; seen == n {
 							which = c.Op
 							return fault

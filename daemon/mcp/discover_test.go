@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 
 	"github.com/fsnotify/fsnotify"
 )
@@ -60,7 +61,7 @@ func TestUnwatchedDirectoryIsPolled(t *testing.T) {
 // file that is created and then written, cause one scan at its end.
 func TestChangesAreScannedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		fsys := &readDirCounter{FS: vfs.NewMem()}
+		fsys := &readDirCounter{FS: faultfs.NewMem()}
 		m := New(Options{FS: fsys})
 		defer m.Close()
 		m.o.Run = "/run"

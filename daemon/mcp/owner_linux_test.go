@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/tool"
 	"crabmem/fuzz/golden"
 )
@@ -56,8 +57,8 @@ func TestReportsOfOwners(t *testing.T) {
 		"eight fields": "0: 0100007F:0050 0:0 0A 0:0 0:0 0 7\n", "seven fields": "0: 0100007F:0050 0:0 0A 0:0 0:0 8\n", "a long line": strings.Repeat("x", 1<<16),
 	}
 	var r golden.Reports
-	check := func(title, four, six string, hook func(vfs.Call) error) {
-		fsys := vfs.NewMem()
+	check := func(title, four, six string, hook func(faultfs.Call) error) {
+		fsys := faultfs.NewMem()
 		if err := vfs.MkdirAll(fsys, "/proc/net", 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +68,7 @@ func TestReportsOfOwners(t *testing.T) {
 			}
 		}
 		opened, closed := 0, 0
-		fsys.Hook = func(c vfs.Call) error {
+		fsys.Hook = func(c faultfs.Call) error {
 			var err error
 			if hook != nil {
 				err = hook(c)
@@ -93,7 +94,7 @@ func TestReportsOfOwners(t *testing.T) {
 	for _, op := range []string{"open", "read", "close"} {
 		for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 			for _, err := range []error{fs.ErrNotExist, fs.ErrPermission, io.ErrUnexpectedEOF} {
-				check(fmt.Sprintf("%s of %s fails: %v", op, name, err), tables["own"], tables["own"], func(c vfs.Call) error {
+				check(fmt.Sprintf("%s of %s fails: %v", op, name, err), tables["own"], tables["own"], func(c faultfs.Call) error {
 					if c.Op == op && c.Name == name {
 						return err
 					}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/golden"
 )
 
@@ -107,7 +108,7 @@ func TestReportsOfPorts(t *testing.T) {
 		calls := 0
 		for _, op := range []string{"readdir", "lstat", "open", "read"} {
 			for _, err := range []error{fs.ErrNotExist, errors.New("no such luck"), errors.New("no such luck"), errors.New("another"), nil, errors.New("another")} {
-				w.fs.Hook = func(c vfs.Call) error {
+				w.fs.Hook = func(c faultfs.Call) error {
 					if c.Op == op && (c.Name == "/run" || c.Name == "/run/a.port") {
 						calls++
 						return err
@@ -138,7 +139,7 @@ func TestReportsOfPorts(t *testing.T) {
 		w.step("no configured servers", time.Second)
 	})
 	for n := maxServers - 1; n <= maxServers+2; n++ {
-		fsys := vfs.NewMem()
+		fsys := faultfs.NewMem()
 		if err := vfs.MkdirAll(fsys, "/run", 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/mcpserver/mcptest"
 	"crabmem/daemon/tool"
 	"crabmem/fuzz/golden"
@@ -27,7 +27,7 @@ type world struct {
 	*Manager
 	t     *testing.T
 	r     *golden.Reports
-	fs    *vfs.Mem
+	fs    *faultfs.Mem
 	log   mcptest.Buffer
 	seen  int // bytes of log that a report contains
 	began time.Time
@@ -60,7 +60,7 @@ const (
 func inWorld(t *testing.T, r *golden.Reports, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, r: r, fs: vfs.NewMem(), began: time.Now(), sites: make(map[string]*site)}
+		w := &world{t: t, r: r, fs: faultfs.NewMem(), began: time.Now(), sites: make(map[string]*site)}
 		log := slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 			if len(groups) == 0 && a.Key == slog.TimeKey {
 				a.Value = slog.StringValue(time.Since(w.began).String())

@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"testing"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 
 	"golang.org/x/sys/unix"
 )
@@ -117,13 +117,13 @@ func TestStart(t *testing.T) {
 
 // TestResolved follows links, and omits paths that the user cannot reach.
 func TestResolved(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	if err := m.Mkdir("/d", 0o700); err != nil {
 		t.Fatal(err)
 	}
 	m.WriteFile("/d/file", nil, 0o600)
 	m.Symlink("/d", "/link")
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		switch c.Name {
 		case "/closed":
 			return fs.ErrPermission

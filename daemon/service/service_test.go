@@ -18,6 +18,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -43,11 +44,11 @@ func (s *system) run(_ context.Context, name string, args ...string) error {
 }
 
 // installed is a service of a machine in memory.
-func installed(t *testing.T, goos string) (*Service, *vfs.Mem, *system) {
+func installed(t *testing.T, goos string) (*Service, *faultfs.Mem, *system) {
 	t.Helper()
 	t.Setenv("HOME", "/home/crab")
 	t.Setenv("XDG_CONFIG_HOME", "")
-	m, sys := vfs.NewMem(), &system{}
+	m, sys := faultfs.NewMem(), &system{}
 	s := &Service{
 		Name: "search", Description: `finds 100% of <pages> & "more"`, Program: `/opt/my tools/crabmem-search`, Args: []string{"run", "--deep", "it's", "$5"},
 		Home: "/home/crab/my $crabtalk", FS: m, System: sys.run, goos: goos,

@@ -11,6 +11,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/tool"
 	"crabmem/fuzz/golden"
@@ -223,7 +224,7 @@ func TestLoadFailsBetweenReads(t *testing.T) {
 		for n := 1; ; n++ {
 			r.hold(l, nil)
 			left := n
-			f := func(c vfs.Call) error {
+			f := func(c faultfs.Call) error {
 				if strings.Contains(c.Name, "sessions") {
 					if left--; left == 0 && c.Op != "close" {
 						return sick

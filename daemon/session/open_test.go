@@ -10,7 +10,7 @@ import (
 	"time"
 	"unsafe"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/agent"
 	"crabmem/fuzz/golden"
 	"crabmem/sessionlog"
@@ -330,7 +330,7 @@ func TestNamesCloseFiles(t *testing.T) {
 		r.check(err)
 		r.Kill(l)
 		open := 0
-		f := func(c vfs.Call) error {
+		f := func(c faultfs.Call) error {
 			switch {
 			case !strings.HasSuffix(c.Name, ".jsonl"):
 			case c.Op == "open":
@@ -364,7 +364,7 @@ func TestCloseFails(t *testing.T) {
 		r.mend()
 		out.Add("unlock", r.outcome())
 		l = r.create("crab", "user")
-		f := func(c vfs.Call) error {
+		f := func(c faultfs.Call) error {
 			if strings.Contains(c.Name, "sessions") {
 				return errors.New("sick disk")
 			}

@@ -19,6 +19,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
 	"crabmem/daemon/errtable"
@@ -33,11 +34,11 @@ import (
 type rig struct {
 	*Manager
 	t     *testing.T
-	fs    *vfs.Mem
+	fs    *faultfs.Mem
 	store *crmem.Store
 	logs  *sessionlog.Dir
 	setup atomic.Pointer[Setup]
-	fault atomic.Pointer[func(vfs.Call) error]
+	fault atomic.Pointer[func(faultfs.Call) error]
 
 	mu    sync.Mutex
 	notes []string
@@ -50,8 +51,8 @@ const rigHome = "/home/crab"
 func bubble(t *testing.T, f func(r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rig{t: t, fs: vfs.NewMem()}
-		r.fs.Hook = func(c vfs.Call) error {
+		r := &rig{t: t, fs: faultfs.NewMem()}
+		r.fs.Hook = func(c faultfs.Call) error {
 			if fault := r.fault.Load(); fault != nil {
 				return (*fault)(c)
 			}
@@ -137,7 +138,7 @@ func (r *rig) change(f func(s *Setup)) {
 
 // fail makes calls fail until mend: those of an operation on names with a part.
 func (r *rig) fail(op, part string) {
-	f := func(c vfs.Call) error {
+	f := func(c faultfs.Call) error {
 		if c.Op == op && strings.Contains(c.Name, part) {
 			return errors.New("sick disk")
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/tool"
 	"crabmem/fuzz/golden"
 )
@@ -142,7 +143,7 @@ func TestReportsOfFiles(t *testing.T) {
 		if err == nil {
 			text += fmt.Sprintf("%s\n%s\n", brief(s.Block()), brief(s.line()))
 		}
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		must(t, m.Mkdir("/s", 0o700), m.Mkdir("/s/deploy", 0o700))
 		m.WriteFile("/s/deploy/SKILL.md", []byte(f[1]), 0o600)
 		var warnings []string
@@ -171,8 +172,8 @@ func must(t *testing.T, errs ...error) {
 }
 
 // reportDirs returns directories of skills of each kind.
-func reportDirs(t *testing.T) *vfs.Mem {
-	m := vfs.NewMem()
+func reportDirs(t *testing.T) *faultfs.Mem {
+	m := faultfs.NewMem()
 	put := func(name, contents string) {
 		must(t, vfs.MkdirAll(m, path.Dir(name), 0o700))
 		m.WriteFile(name, []byte(contents), 0o600)
@@ -211,14 +212,14 @@ var reportSets = [][]Dir{
 // reportUses are uses of a set.
 var reportUses = []struct {
 	name string
-	do   func(m *vfs.Mem, dirs []Dir, set *Set) string
+	do   func(m *faultfs.Mem, dirs []Dir, set *Set) string
 }{
-	{"load", func(m *vfs.Mem, dirs []Dir, _ *Set) string {
+	{"load", func(m *faultfs.Mem, dirs []Dir, _ *Set) string {
 		var text string
 		set := Load(m, dirs, func(err error) { text += err.Error() + "\n" })
 		return text + outcome(set.Skills(all), nil) + outcome(set.Skills(only("d*", "low")), nil) + outcome(set.Skills(all), nil)
 	}},
-	{"get", func(_ *vfs.Mem, _ []Dir, set *Set) string {
+	{"get", func(_ *faultfs.Mem, _ []Dir, set *Set) string {
 		var text string
 		for _, name := range []string{"deploy", "named", "other", "broken", "low", "c", "missing", "", "a/b", "..", "Deploy", "deep9", "s9", strings.Repeat("a", 256), strings.Repeat("a", 257), "\n", "é", "\xff"} {
 			for _, scope := range []tool.Scope{all, only("deploy", "broken", "c"), only()} {
@@ -228,14 +229,14 @@ var reportUses = []struct {
 		}
 		return text
 	}},
-	{"find", func(_ *vfs.Mem, _ []Dir, set *Set) string {
+	{"find", func(_ *faultfs.Mem, _ []Dir, set *Set) string {
 		var text string
 		for _, part := range []string{"", "DEP", "another", "zzz"} {
 			text += outcome(set.Find(all, part), nil) + "\n" + set.find(all, part) + "\n"
 		}
 		return text + set.Resources(all) + "\n" + set.Resources(only("deploy")) + "\n" + set.Resources(only())
 	}},
-	{"trigger", func(_ *vfs.Mem, _ []Dir, set *Set) string {
+	{"trigger", func(_ *faultfs.Mem, _ []Dir, set *Set) string {
 		var text string
 		for _, message := range []string{
 			"ship it", "ship it, déjà vu", "SHIP  IT now", "ships it", "worship it", "ship", "déjà vu", "DÉJÀ", "déjàx", "", strings.Repeat("x ", maxSearched/2) + "ship", strings.Repeat("x ", maxSearched/2-2) + "ship", strings.Repeat("x ", maxSearched/2-2) + " ship",
@@ -245,7 +246,7 @@ var reportUses = []struct {
 		}
 		return text
 	}},
-	{"preprocess", func(_ *vfs.Mem, _ []Dir, set *Set) string {
+	{"preprocess", func(_ *faultfs.Mem, _ []Dir, set *Set) string {
 		var text string
 		for _, message := range []string{"/deploy", "/deploy now", " \n/deploy\nnow ", "/deploynow", "/deploy.", "/", "/ deploy", "deploy", "/broken x", "/missing x", "/other", "/" + strings.Repeat("a", 64), "/" + strings.Repeat("a", 65), "/named a", "//deploy", ""} {
 			for _, scope := range []tool.Scope{all, only("named")} {
@@ -255,7 +256,7 @@ var reportUses = []struct {
 		}
 		return text
 	}},
-	{"check", func(m *vfs.Mem, dirs []Dir, _ *Set) string {
+	{"check", func(m *faultfs.Mem, dirs []Dir, _ *Set) string {
 		var text string
 		for _, d := range append(dirs, Dir{"/high/deploy", Managed}, Dir{"/low/dir", Managed}, Dir{"/low/linked", Managed}, Dir{"/high/broken", Managed}) {
 			list, found, err := Check(m, d)
@@ -263,7 +264,7 @@ var reportUses = []struct {
 		}
 		return text
 	}},
-	{"new", func(m *vfs.Mem, _ []Dir, _ *Set) string {
+	{"new", func(m *faultfs.Mem, _ []Dir, _ *Set) string {
 		var text string
 		for _, c := range [][3]string{
 			{"/new/dir", "made", "A new skill"}, {"/new/dir", "made", "again"}, {"/high", "deploy", "exists"}, {"/high", "Bad", "d"}, {"/high", "long", strings.Repeat("é", maxDescription)},
@@ -291,10 +292,10 @@ func TestReportsOfUses(t *testing.T) {
 				set := Load(m, dirs, func(err error) { warned = append(warned, err.Error()) })
 				warned = nil
 				seen, which := 0, ""
-				m.Hook = func(c vfs.Call) error {
+				m.Hook = func(c faultfs.Call) error {
 					if seen++; seen == n {
 						which = c.Op + " " + c.Name
-						return []error{syscall.EIO, fs.ErrPermission, &vfs.Fault{Err: syscall.EIO, Done: true}}[n%3]
+						return []error{syscall.EIO, fs.ErrPermission, &faultfs.Fault{Err: syscall.EIO, Done: true}}[n%3]
 					}
 					return nil
 				}
@@ -314,7 +315,7 @@ func TestReportsOfUses(t *testing.T) {
 func TestReportsOfLimits(t *testing.T) {
 	var r golden.Reports
 	for _, n := range []int{0, 1, maxSkills - 1, maxSkills, maxSkills + 1, maxSkills + 500} {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		for i := range n {
 			dir := fmt.Sprintf("/s%04d", i)
 			must(t, m.Mkdir(dir, 0o700))
@@ -330,7 +331,7 @@ func TestReportsOfLimits(t *testing.T) {
 		r.Add(fmt.Sprintf("%d skills", n), text)
 	}
 	for _, n := range []int{maxDirs - 2, maxDirs - 1, maxDirs, maxDirs + 1} {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		for i := range n {
 			must(t, m.Mkdir(fmt.Sprintf("/d%05d", i), 0o700))
 		}

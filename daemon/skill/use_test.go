@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/tool"
 )
 
@@ -338,7 +339,7 @@ func TestNewRelative(t *testing.T) {
 // TestMem runs on the file system in memory: the same code, with reported
 // failures.
 func TestMem(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	if _, err := New(m, "/skills", "a", "A"); err != nil {
 		t.Fatal(err)
 	}

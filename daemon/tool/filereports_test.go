@@ -10,14 +10,15 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/golden"
 )
 
 // reportDesk returns a machine with the directory /work of a session, hidden files,
 // and links.
-func reportDesk(t *testing.T) *vfs.Mem {
+func reportDesk(t *testing.T) *faultfs.Mem {
 	t.Helper()
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	for _, dir := range []string{"/work/sub", "/hidden/in", "/other", "/work/closed"} {
 		if err := vfs.MkdirAll(m, dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -53,7 +54,7 @@ func TestReportsOfFiles(t *testing.T) {
 	paths := []string{"file", "./file", "sub/file", "sub/../file", "../work/file", "../other/file", "/work/file", "/desk/file", "/other/file", "link/file", "secret/file", "secret/in/file", "out/file", "alias", "keylink", "hardkey", "dangling", "loop",
 		"fifo", "sub", ".", "", "..", "/", "none", "none/file", "file/x", "windows", "twice", "locked", "unreadable", "binary", "closed/file", "closed/none", "a\x00b", strings.Repeat("p", 4096), strings.Repeat("p", 4097), "/hidden/file", "sub/", "file/"}
 	edits := [][2]string{{"one", "1"}, {"one two\nin", "x\ny"}, {"none", "x"}, {"", "x"}, {"one", "one"}, {"one two\nthree", "1\n2\n3"}, {"o", ""}}
-	run := func(m *vfs.Mem, dir, path string, edit [2]string, arm func()) string {
+	run := func(m *faultfs.Mem, dir, path string, edit [2]string, arm func()) string {
 		files := NewFiles(m, []string{"/hidden", "/key", "/absent"})
 		tools := files.Tools()
 		do := func(tool Tool, session uint64, fields map[string]any) string {
@@ -95,10 +96,10 @@ func TestReportsOfFiles(t *testing.T) {
 			m := scene.Kill()
 			seen, which := 0, ""
 			text := run(m, "/work", path, edits[0], func() {
-				m.Hook = func(c vfs.Call) error {
+				m.Hook = func(c faultfs.Call) error {
 					if seen++; seen == n {
 						which = c.Op + " " + c.Name
-						return []error{syscall.EIO, fs.ErrPermission, fs.ErrNotExist, &vfs.Fault{Err: syscall.EIO, Done: true}}[n%4]
+						return []error{syscall.EIO, fs.ErrPermission, fs.ErrNotExist, &faultfs.Fault{Err: syscall.EIO, Done: true}}[n%4]
 					}
 					return nil
 				}

@@ -19,6 +19,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // token is a secret that no attack may see.
@@ -517,7 +518,7 @@ func TestFilesRace(t *testing.T) {
 
 // TestFilesMem: the tools know the machine only as a vfs.FS.
 func TestFilesMem(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	for _, dir := range []string{"/w", "/w/data"} {
 		if err := m.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)

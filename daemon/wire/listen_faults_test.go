@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // fileInfo is a directory or file of a user.
@@ -142,8 +143,8 @@ func TestCheckOwn(t *testing.T) {
 // TestPrivateFaults fails each call that checks the directory.
 func TestPrivateFaults(t *testing.T) {
 	for n := 1; ; n++ {
-		m := vfs.NewMem()
-		m.Hook = func(c vfs.Call) error {
+		m := faultfs.NewMem()
+		m.Hook = func(c faultfs.Call) error {
 			if c.N == n {
 				return syscall.EIO
 			}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -220,7 +221,7 @@ func TestSocketUID(t *testing.T) {
 		{"the other wide address", fmt.Sprintf(line, procAddr(peer, false), procAddr(own6, false), 5), "", own6, peer, -1},
 		{"mapped address", entry(peer, own, false, 8), "-", netip.MustParseAddrPort("[::ffff:127.0.0.1]:6688"), peer, 8},
 	} {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		for _, dir := range []string{"/proc", "/proc/net"} {
 			if err := m.Mkdir(dir, 0o755); err != nil {
 				t.Fatal(err)
@@ -232,7 +233,7 @@ func TestSocketUID(t *testing.T) {
 			}
 		}
 		closed := 0
-		m.Hook = func(c vfs.Call) error {
+		m.Hook = func(c faultfs.Call) error {
 			switch c.Op {
 			case "open":
 				closed--

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/wire/pb"
 
 	"google.golang.org/protobuf/proto"
@@ -329,9 +330,9 @@ func TestDialErrors(t *testing.T) {
 	if l, err := ListenTCP("127.0.0.1:x"); l != nil || err == nil {
 		t.Errorf("listen on an invalid port: %v", err)
 	}
-	m := vfs.NewMem() // the socket cannot be made: the directory exists only in memory
+	m := faultfs.NewMem() // the socket cannot be made: the directory exists only in memory
 	for _, op := range []string{"mkdir", "lstat", "resolve", ""} {
-		m.Hook = func(c vfs.Call) error {
+		m.Hook = func(c faultfs.Call) error {
 			if c.Op == op {
 				return syscall.EIO
 			}

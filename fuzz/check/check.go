@@ -12,6 +12,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/refdec"
 )
 
@@ -73,8 +74,8 @@ func Expect(db, wal []byte) Verdict {
 
 // NewDisk returns a file system with the files. A nil db or wal means no file. It also
 // contains a stub of the reserve file, so that the store does not write a large one.
-func NewDisk(db, wal []byte) *vfs.Mem {
-	m := vfs.NewMem()
+func NewDisk(db, wal []byte) *faultfs.Mem {
+	m := faultfs.NewMem()
 	if err := m.Mkdir("/d", 0o700); err != nil {
 		panic("check: " + err.Error())
 	}
@@ -156,7 +157,7 @@ func (v *Verdict) expectedRepair(db, wal []byte) *refdec.Store {
 	return s
 }
 
-func (v *Verdict) check(m *vfs.Mem) error {
+func (v *Verdict) check(m *faultfs.Mem) error {
 	r, err := crmem.Check(m, Path, 0)
 	if err != nil {
 		return err
@@ -184,7 +185,7 @@ func (v *Verdict) check(m *vfs.Mem) error {
 	return nil
 }
 
-func (v *Verdict) read(m *vfs.Mem) error {
+func (v *Verdict) read(m *faultfs.Mem) error {
 	s, err := crmem.Open(Path, &crmem.Options{FS: m, ReadOnly: true})
 	if v.Store == nil {
 		if !errors.Is(err, crmem.ErrFormat) {
@@ -203,7 +204,7 @@ func (v *Verdict) read(m *vfs.Mem) error {
 
 // repair repairs and verifies the store. It checks that every byte was recovered
 // or quarantined.
-func (v *Verdict) repair(m *vfs.Mem, db, wal []byte) ([]crmem.Entry, error) {
+func (v *Verdict) repair(m *faultfs.Mem, db, wal []byte) ([]crmem.Entry, error) {
 	o := &repair.Options{FS: m}
 	rep, err := crmem.Repair(Path, o)
 	if v.Ops {
@@ -304,7 +305,7 @@ func Recovery(db, wal []byte) (v Verdict, err error) {
 	return v, nil
 }
 
-func checkUnchanged(m *vfs.Mem, db, wal []byte) error {
+func checkUnchanged(m *faultfs.Mem, db, wal []byte) error {
 	for name, b := range map[string][]byte{Path: db, walPath: wal} {
 		if b == nil {
 			continue
@@ -316,7 +317,7 @@ func checkUnchanged(m *vfs.Mem, db, wal []byte) error {
 	return nil
 }
 
-func (v *Verdict) checkReopen(m *vfs.Mem) error {
+func (v *Verdict) checkReopen(m *faultfs.Mem) error {
 	s, err := crmem.Open(Path, &crmem.Options{FS: m})
 	if err != nil {
 		return err
@@ -326,7 +327,7 @@ func (v *Verdict) checkReopen(m *vfs.Mem) error {
 
 // state compares an open store with the expected state, adds an entry, closes the
 // store, and checks the files.
-func (v *Verdict) state(s *crmem.Store, m *vfs.Mem) error {
+func (v *Verdict) state(s *crmem.Store, m *faultfs.Mem) error {
 	all := slices.Collect(s.All())
 	if err := CompareEntries(all, v.Store); err != nil {
 		return err
@@ -374,7 +375,7 @@ func (v *Verdict) state(s *crmem.Store, m *vfs.Mem) error {
 
 // kept returns an error unless there is exactly one quarantine file, with these
 // bytes.
-func kept(m *vfs.Mem, tail []byte) error {
+func kept(m *faultfs.Mem, tail []byte) error {
 	list, err := m.ReadDir("/d")
 	if err != nil {
 		return err

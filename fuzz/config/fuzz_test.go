@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/config"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,7 +24,7 @@ func getenv(name string) string {
 	return ""
 }
 
-func read(t *testing.T, m *vfs.Mem) string {
+func read(t *testing.T, m *faultfs.Mem) string {
 	b, err := vfs.ReadFile(m, "/h/config.toml", 1<<21)
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +48,7 @@ func FuzzConfig(f *testing.F) {
 		planted := append([]byte("[env]\nPLANTED = '"+secret+"'\n[provider.planted]\nmodels = ['planted']\napi_key = '${KEY}'\naccess_key = '"+secret+"'\n"+
 			"[mcps.planted]\ncommand = 'x'\nargs = ['--token="+secret+"', '-k', '"+secret+"', 'https://h/?a="+secret+"']\n"), text...)
 		for _, text := range [][]byte{text, planted} {
-			m := vfs.NewMem()
+			m := faultfs.NewMem()
 			if err := vfs.MkdirAll(m, "/h/agents", 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +59,7 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-func check(t *testing.T, m *vfs.Mem, text, agent string, js []byte) {
+func check(t *testing.T, m *faultfs.Mem, text, agent string, js []byte) {
 	hides := func(what, message string) {
 		if strings.Contains(message, secret) {
 			t.Fatalf("%s returns a secret: %s", what, message)

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/fault"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
@@ -18,7 +18,7 @@ const sessions = "/d/sessions"
 // sessionRun executes a fixed history on a session, and compares the lines that
 // it reads.
 type sessionRun struct {
-	m        *vfs.Mem
+	m        *faultfs.Mem
 	step     string
 	want     []string // the context after the history; nil = not compared
 	messages []string // errors and warnings
@@ -82,7 +82,7 @@ func (r *sessionRun) play() (id string) {
 }
 
 // check reads the session after a kill or a power cut.
-func (r *sessionRun) check(m *vfs.Mem, id string) {
+func (r *sessionRun) check(m *faultfs.Mem, id string) {
 	m.Hook, r.m = nil, m
 	report := func(err error) {
 		if err != nil {
@@ -120,7 +120,7 @@ func (r *sessionRun) compare(l *sessionlog.Log) error {
 
 func newSessionRun(t *testing.T, want []string) *sessionRun {
 	t.Helper()
-	r := &sessionRun{m: vfs.NewMem(), want: want}
+	r := &sessionRun{m: faultfs.NewMem(), want: want}
 	r.m.Now = func() time.Time { return time.Unix(1_776_162_225, 0) }
 	if err := r.m.Mkdir("/d", 0o700); err != nil {
 		t.Fatal(err)
@@ -159,10 +159,10 @@ func TestSessionCorruption(t *testing.T) {
 		for n := 1; ; n++ {
 			f := &fault.Corrupting{}
 			reported, silent, at := false, "", ""
-			for _, end := range []func(*vfs.Mem) *vfs.Mem{(*vfs.Mem).Kill, func(m *vfs.Mem) *vfs.Mem { return m.Crash() }} {
+			for _, end := range []func(*faultfs.Mem) *faultfs.Mem{(*faultfs.Mem).Kill, func(m *faultfs.Mem) *faultfs.Mem { return m.Crash() }} {
 				*f = fault.Corrupting{Corruption: c, N: n}
 				r := newSessionRun(t, want)
-				r.m.Hook = func(k vfs.Call) error {
+				r.m.Hook = func(k faultfs.Call) error {
 					hit := f.Hit
 					err := f.Hook(k)
 					if f.Hit == n && hit < n {

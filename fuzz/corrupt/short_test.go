@@ -6,13 +6,13 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // TestShortLogRead makes the read of a log return too few bytes. Only the size of
 // the log reveals this, because a log may end at any offset.
 func TestShortLogRead(t *testing.T) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	o := crmem.Options{FS: m, CheckpointOnClose: checkpoint.Never}
 	s, err := crmem.Open("/m.db", &o)
 	if err != nil {
@@ -28,12 +28,12 @@ func TestShortLogRead(t *testing.T) {
 		for _, read := range []bool{false, true} {
 			m := m.Kill()
 			short := 0
-			m.Hook = func(c vfs.Call) error {
+			m.Hook = func(c faultfs.Call) error {
 				if c.Op != "read" || !strings.HasSuffix(c.Name, "-wal") || short > 0 {
 					return nil
 				}
 				short++
-				return &vfs.Fault{Corrupt: func(b []byte) []byte { return b[:n] }}
+				return &faultfs.Fault{Corrupt: func(b []byte) []byte { return b[:n] }}
 			}
 			warned := 0
 			s, err := crmem.Open("/m.db", &crmem.Options{FS: m, ReadOnly: read, Warn: func(string) { warned++ }})

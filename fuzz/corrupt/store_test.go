@@ -14,7 +14,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/repair"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/fault"
 	"crabmem/fuzz/linear"
 )
@@ -23,7 +23,7 @@ const db = "/d/memory.db"
 
 // storeRun executes a fixed history on a store, and compares its state.
 type storeRun struct {
-	m        *vfs.Mem
+	m        *faultfs.Mem
 	s        *crmem.Store
 	step     string
 	states   []string     // acknowledged states; the last is the current one
@@ -138,7 +138,7 @@ func (r *storeRun) play() {
 }
 
 // kill returns the file system after a kill of the process, with the same hook.
-func (r *storeRun) kill() *vfs.Mem {
+func (r *storeRun) kill() *faultfs.Mem {
 	if r.stopped() {
 		return r.m
 	}
@@ -149,7 +149,7 @@ func (r *storeRun) kill() *vfs.Mem {
 }
 
 // after opens the store after a kill or a power cut, and compares its state.
-func (r *storeRun) after(m *vfs.Mem, what string) *storeRun {
+func (r *storeRun) after(m *faultfs.Mem, what string) *storeRun {
 	m.Hook = nil
 	a := &storeRun{m: m, states: r.states, maybe: r.maybe, messages: slices.Clone(r.messages)}
 	for _, o := range []crmem.Options{{ReadOnly: true}, {CheckpointOnClose: checkpoint.Never}, {}} {
@@ -196,12 +196,12 @@ func TestStoreCorruption(t *testing.T) {
 	for _, c := range fault.Corruptions() {
 		for n := 1; ; n++ {
 			f := &fault.Corrupting{Corruption: c, N: n}
-			r := &storeRun{m: vfs.NewMem()}
+			r := &storeRun{m: faultfs.NewMem()}
 			if err := r.m.Mkdir("/d", 0o700); err != nil {
 				t.Fatal(err)
 			}
 			at := ""
-			r.m.Hook = func(k vfs.Call) error {
+			r.m.Hook = func(k faultfs.Call) error {
 				hit := f.Hit
 				err := f.Hook(k)
 				if f.Hit == n && hit < n {

@@ -1,5 +1,5 @@
 // Package crash contains tests that crash a store. The tests run a store on
-// [vfs.Mem] and stop it before a file system call. They enumerate the crash states
+// [faultfs.Mem] and stop it before a file system call. They enumerate the crash states
 // of a power cut at that call. The next Open must find every acknowledged
 // operation. Every other operation must be complete or have no effect.
 //

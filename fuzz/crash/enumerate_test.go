@@ -11,6 +11,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/crashtest"
 )
 
@@ -24,7 +25,7 @@ func wrong(format string, args ...any) error { return crashtest.Wrong(format, ar
 type run struct {
 	crashtest.Explorer
 	j   *oracle
-	m   *vfs.Mem
+	m   *faultfs.Mem
 	s   *crmem.Store
 	now atomic.Uint64 // clock, in Unix seconds
 
@@ -39,10 +40,10 @@ type run struct {
 var scenes = []string{"fresh", "used"}
 
 func newRun(j *oracle, scene string) (*run, error) {
-	r := &run{j: j, m: vfs.NewMem()}
+	r := &run{j: j, m: faultfs.NewMem()}
 	r.Explorer = crashtest.Explorer{Limit: 6, Idle: idle, Lost: &j.bad,
-		Crashed: func(m *vfs.Mem) error { return j.crashed(m, []version{r.acked, r.issued}) },
-		Killed:  func(m *vfs.Mem, _ bool) error { return j.killed(m.Kill(), []version{r.acked, r.issued}) }}
+		Crashed: func(m *faultfs.Mem) error { return j.crashed(m, []version{r.acked, r.issued}) },
+		Killed:  func(m *faultfs.Mem, _ bool) error { return j.killed(m.Kill(), []version{r.acked, r.issued}) }}
 	if full {
 		r.Limit = 10
 	}
@@ -99,7 +100,7 @@ func (r *run) open() error {
 	return err
 }
 
-func (r *run) hook(c vfs.Call) error {
+func (r *run) hook(c faultfs.Call) error {
 	if d := r.during; d != nil && c.Op == "create" && strings.HasPrefix(c.Name, dir+"/.memory.db") && !strings.Contains(c.Name, "wal") {
 		r.during = nil
 		d()

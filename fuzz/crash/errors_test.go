@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/crashtest"
 	"crabmem/fuzz/internal/fault"
 )
@@ -29,7 +29,7 @@ func TestErrors(t *testing.T) {
 	runs, bad, hit := crashtest.FailCalls(t, []error{crmem.ErrNotApplied, crmem.ErrUnknown, crmem.ErrStopped}, func(yield func(crashtest.FaultJob)) {
 		for _, f := range fault.Faults() {
 			scenes := scenes
-			if f.Ever && f.Hits(vfs.Call{Op: "remove"}) {
+			if f.Ever && f.Hits(faultfs.Call{Op: "remove"}) {
 				// A directory would be created while both the sync of its name
 				// and its removal fail. No later process can detect that.
 				scenes = []string{"empty", "used"}
@@ -132,7 +132,7 @@ func (e *failing) run(scene string, seq []string) error {
 		return err
 	}
 	// Some outcomes lose only one change of a name or one truncation.
-	for _, outcome := range crashtest.Outcomes(r.m.Unsynced(), func(c vfs.Change) bool { return c.Op != "write" }) {
+	for _, outcome := range crashtest.Outcomes(r.m.Unsynced(), func(c faultfs.Change) bool { return c.Op != "write" }) {
 		if err := e.crash(r.m, outcome, want); err != nil {
 			return err
 		}
@@ -141,7 +141,7 @@ func (e *failing) run(scene string, seq []string) error {
 }
 
 // crash checks the store after a power cut with the given outcome.
-func (e *failing) crash(m *vfs.Mem, outcome []vfs.Outcome, want []version) error {
+func (e *failing) crash(m *faultfs.Mem, outcome []faultfs.Outcome, want []version) error {
 	s, err := e.j.open(m.Crash(outcome...), epoch, nil)
 	if err != nil {
 		return wrong("open after a crash with outcome %v: %v", outcome, err)

@@ -9,7 +9,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // TestDiskFull fills small disks, removes an entry on each full disk, and writes
@@ -17,7 +17,7 @@ import (
 func TestDiskFull(t *testing.T) {
 	states := 0
 	for limit := int64(300_000); limit < 340_000; limit += 1000 {
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		m.Limit = limit // includes 256 KiB for the reserve file
 		s, err := crmem.Open(db, &crmem.Options{FS: m, Now: func() time.Time { return time.Unix(epoch, 0) }, CheckpointOnClose: checkpoint.Never})
 		if err != nil {

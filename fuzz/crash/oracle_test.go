@@ -11,7 +11,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/crashtest"
 	"crabmem/fuzz/refdec"
 )
@@ -38,7 +38,7 @@ func newOracle(literal bool) *oracle {
 const epoch = 1_800_000_000 // start of the clock of stores, in Unix seconds
 
 // open opens the store of m at a given time, in Unix seconds. warn may be nil.
-func (j *oracle) open(m *vfs.Mem, now uint64, warn func(string)) (*crmem.Store, error) {
+func (j *oracle) open(m *faultfs.Mem, now uint64, warn func(string)) (*crmem.Store, error) {
 	if m.Hook == nil {
 		m.Hook = crashtest.NoReserve
 	}
@@ -51,7 +51,7 @@ func (j *oracle) open(m *vfs.Mem, now uint64, warn func(string)) (*crmem.Store, 
 
 // crashed checks a machine after a power cut. The store must recover to a state in
 // want. crashed recovers each distinct image once.
-func (j *oracle) crashed(m *vfs.Mem, want []version) error {
+func (j *oracle) crashed(m *faultfs.Mem, want []version) error {
 	image := imageOf(m)
 	print, ok := j.seen.Get(image)
 	if !ok {
@@ -78,7 +78,7 @@ func among(print uint64, want []version) bool {
 
 // recover opens a crash state, checks the rules for every recovery (I3 to I6, I9),
 // and returns the recovered state.
-func (j *oracle) recover(m *vfs.Mem, image uint64) (version, error) {
+func (j *oracle) recover(m *faultfs.Mem, image uint64) (version, error) {
 	before := m.Kill()
 	var warnings []string
 	s, err := j.open(m, epoch, func(line string) {
@@ -144,7 +144,7 @@ func (j *oracle) recover(m *vfs.Mem, image uint64) (version, error) {
 }
 
 // reference returns the state of an image and the verdict of the reference decoder.
-func reference(m *vfs.Mem) (version, string, error) {
+func reference(m *faultfs.Mem) (version, string, error) {
 	file, log := read(m, db), read(m, wal)
 	if file == nil {
 		if log != nil {
@@ -177,7 +177,7 @@ func fromReference(s *refdec.Store) version {
 
 // checkQuarantine checks that each byte that recovery removed is reported and in a
 // durable quarantine file, and that no other bytes are.
-func (j *oracle) checkQuarantine(before, after *vfs.Mem, got version, warnings []string) error {
+func (j *oracle) checkQuarantine(before, after *faultfs.Mem, got version, warnings []string) error {
 	had, has := torn(before), torn(after)
 	log := read(before, wal)
 	if len(warnings) == 0 {
@@ -206,7 +206,7 @@ func (j *oracle) checkQuarantine(before, after *vfs.Mem, got version, warnings [
 
 // writeAgain writes to a recovered store, cuts the power, and checks the next
 // recovery.
-func (j *oracle) writeAgain(s *crmem.Store, m *vfs.Mem, got version) error {
+func (j *oracle) writeAgain(s *crmem.Store, m *faultfs.Mem, got version) error {
 	op := crmem.Add{Name: "after", Content: text(20, 0)}
 	want, err := got.apply(epoch, op)
 	if err != nil {
@@ -229,7 +229,7 @@ func (j *oracle) writeAgain(s *crmem.Store, m *vfs.Mem, got version) error {
 
 // checkpoint checkpoints a recovered store. The snapshot alone must then contain the
 // state.
-func (j *oracle) checkpoint(s *crmem.Store, m *vfs.Mem, got version) error {
+func (j *oracle) checkpoint(s *crmem.Store, m *faultfs.Mem, got version) error {
 	if err := s.Checkpoint(); err != nil {
 		return wrong("checkpoint after a recovery: %v", err)
 	}
@@ -250,10 +250,10 @@ func (j *oracle) checkpoint(s *crmem.Store, m *vfs.Mem, got version) error {
 
 // crashAgain recovers an image and crashes at each call of the recovery. Each next
 // recovery must return the same state.
-func (j *oracle) crashAgain(image *vfs.Mem, want version) error {
+func (j *oracle) crashAgain(image *faultfs.Mem, want version) error {
 	m := image.Kill()
 	crash := crashtest.Recovery{Limit: 6, Idle: idle, Image: imageOf, Seen: &j.seen2,
-		Check: func(m *vfs.Mem, image uint64) error {
+		Check: func(m *faultfs.Mem, image uint64) error {
 			before := m.Kill()
 			s, err := j.open(m, epoch, nil)
 			if err != nil {
@@ -273,7 +273,7 @@ func (j *oracle) crashAgain(image *vfs.Mem, want version) error {
 			}
 			return nil
 		}}
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		crash.Hook(m, c)
 		return crashtest.NoReserve(c)
 	}
@@ -284,7 +284,7 @@ func (j *oracle) crashAgain(image *vfs.Mem, want version) error {
 }
 
 // killed checks a machine after a kill, which the page cache survives.
-func (j *oracle) killed(m *vfs.Mem, want []version) error {
+func (j *oracle) killed(m *faultfs.Mem, want []version) error {
 	s, err := j.open(m, epoch, nil)
 	if err != nil {
 		return wrong("open after a kill: %v", err)

@@ -11,7 +11,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/crashtest"
 	"crabmem/fuzz/internal/fault"
 )
@@ -155,12 +155,12 @@ func (h *history) reopen(want ...version) error {
 
 // powerCut returns a function that crashes the current machine and keeps about
 // percent of the unsynced changes.
-func (h *history) powerCut(percent int) func() *vfs.Mem {
+func (h *history) powerCut(percent int) func() *faultfs.Mem {
 	return crashtest.PowerCut(h.r.m, h.rand.Uint64(), percent)
 }
 
 // interrupted stops an operation at a random call. take captures the crash state.
-func (h *history) interrupted(take func() *vfs.Mem) error {
+func (h *history) interrupted(take func() *faultfs.Mem) error {
 	a := &fault.PowerCut{After: h.rand.IntN(40), Take: take}
 	ops := h.draw()
 	next, err := h.r.acked.apply(h.r.now.Load(), ops...)
@@ -184,7 +184,7 @@ func (h *history) interrupted(take func() *vfs.Mem) error {
 }
 
 // swapHook reopens the store on the same machine, with a hook.
-func (h *history) swapHook(hook func(vfs.Call) error) error {
+func (h *history) swapHook(hook func(faultfs.Call) error) error {
 	if err := h.r.s.Close(); err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (h *history) failing() error {
 		return err
 	}
 	lost := false
-	err = h.swapHook(func(c vfs.Call) error {
+	err = h.swapHook(func(c faultfs.Call) error {
 		mu.Lock()
 		defer mu.Unlock()
 		err := e.Hook(c)

@@ -10,13 +10,14 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // TestReaders repeatedly opens a store for reading while a writer makes a thousand
 // checkpoints. Each reader must find a state between the last acknowledged batch
 // before the open and the last issued batch after it.
 func TestReaders(t *testing.T) {
-	t.Run("mem", func(t *testing.T) { readers(t, vfs.NewMem(), db, 1000) })
+	t.Run("mem", func(t *testing.T) { readers(t, faultfs.NewMem(), db, 1000) })
 	t.Run("os", func(t *testing.T) {
 		n := 20
 		if full {

@@ -10,6 +10,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/crashtest"
 )
 
@@ -35,7 +36,7 @@ func TestLocked(t *testing.T) {
 // the sequence number.
 func TestSequence(t *testing.T) {
 	j := newOracle(false)
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	m.Hook = crashtest.NoReserve
 	s, err := j.open(m, epoch, nil)
 	if err != nil {
@@ -73,7 +74,7 @@ func TestSequence(t *testing.T) {
 // be synced.
 func TestRotRefused(t *testing.T) {
 	j := newOracle(false)
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	m.Hook = crashtest.NoReserve
 	s, err := j.open(m, epoch, nil)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/crashtest"
 )
 
@@ -18,15 +19,15 @@ const (
 
 // idle reports whether a change affects only the lock file. The tested outcomes
 // keep or lose such changes together.
-func idle(c vfs.Change) bool { return strings.HasSuffix(c.Name, "-lock") }
+func idle(c faultfs.Change) bool { return strings.HasSuffix(c.Name, "-lock") }
 
 // imageOf returns a hash of the disk of a crashed machine. The hash does not cover
 // the lock file and the digits of temporary names. It covers neither random values
 // nor the checksums that depend on them.
-func imageOf(m *vfs.Mem) uint64 { return imageWithout(m, "") }
+func imageOf(m *faultfs.Mem) uint64 { return imageWithout(m, "") }
 
 // imageWithout returns imageOf without one file.
-func imageWithout(m *vfs.Mem, omit string) uint64 {
+func imageWithout(m *faultfs.Mem, omit string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(printSeed)
 	list, err := m.ReadDir(dir)
@@ -74,7 +75,7 @@ func maskFrames(b []byte) {
 var read = crashtest.Read
 
 // strays returns the unexpected names in the directory of an open store.
-func strays(m *vfs.Mem) (names []string) {
+func strays(m *faultfs.Mem) (names []string) {
 	list, err := m.ReadDir(dir)
 	if err != nil {
 		return nil
@@ -91,6 +92,6 @@ func strays(m *vfs.Mem) (names []string) {
 }
 
 // torn returns the contents of the quarantine files, by name.
-func torn(m *vfs.Mem) map[string]string {
+func torn(m *faultfs.Mem) map[string]string {
 	return crashtest.Files(m, dir, func(name string) bool { return strings.Contains(name, "-wal.torn-") })
 }

@@ -1,5 +1,5 @@
 // Package daemoncrash contains tests that cut the power while a daemon runs. The
-// daemon runs in the test process on [vfs.Mem], with a scripted model. The tests
+// daemon runs in the test process on [faultfs.Mem], with a scripted model. The tests
 // stop it before a file system call. They open a daemon on each crash state of a
 // power cut at that call. This daemon must report every acknowledged entry, turn,
 // summary, archive, title, cron entry, and configuration.

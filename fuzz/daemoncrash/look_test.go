@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon"
 	"crabmem/daemon/wire/pb"
 	"crabmem/fuzz/sessionref"
@@ -30,7 +31,7 @@ var mark = regexp.MustCompile(`(?m)^MARK = ['"](\d*)['"]`)
 
 // look returns the state that a daemon reports. It reads the configuration from the
 // file.
-func look(m *vfs.Mem, d *daemon.Daemon) (*found, error) {
+func look(m *faultfs.Mem, d *daemon.Daemon) (*found, error) {
 	f := &found{cells: map[string]string{}, sessions: map[string][]string{}, ids: map[string]string{}, crons: map[string]uint64{}, archives: map[string]bool{}}
 	err := send(d, &pb.ClientMessage{Msg: &pb.ClientMessage_ListEntries{ListEntries: &pb.ListEntriesMsg{Content: true}}}, func(r *pb.ServerMessage) {
 		for _, e := range r.GetEntries().GetEntries() {
@@ -110,7 +111,7 @@ func (f *found) addSession(d *daemon.Daemon, s *pb.StoredSession) error {
 
 // agree compares the lines of each session with those of the reference reader. No
 // file may have a bad line.
-func agree(m *vfs.Mem, f *found) error {
+func agree(m *faultfs.Mem, f *found) error {
 	list, err := m.ReadDir(home + "/sessions")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the first session creates the folder
 		return err

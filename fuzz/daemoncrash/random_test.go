@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/crashtest"
 	"crabmem/fuzz/internal/fault"
 )
@@ -45,7 +45,7 @@ func TestRandom(t *testing.T) {
 // history is a home with a sequence of daemons, each of which ends with a power cut.
 type history struct {
 	rng     *rand.Rand
-	m       *vfs.Mem
+	m       *faultfs.Mem
 	mu      sync.Mutex
 	l       *ledger
 	clients []*client
@@ -71,13 +71,13 @@ func (h *history) life() error {
 	h.lives++
 	after, percent := h.rng.IntN(400), 25*h.rng.IntN(5)
 	r := rand.New(rand.NewPCG(h.rng.Uint64(), 5))
-	var image *vfs.Mem
+	var image *faultfs.Mem
 	var acked *ledger
 	cut := func() { // h.mu is held
 		frozen := h.m.Kill()
 		image, acked = frozen.Crash(fault.RandomOutcome(r, frozen.Unsynced(), percent)...), h.l.clone()
 	}
-	h.m.Hook = func(c vfs.Call) error {
+	h.m.Hook = func(c faultfs.Call) error {
 		if err := crashtest.NoReserve(c); err != nil {
 			return err
 		}
@@ -129,7 +129,7 @@ func (h *history) life() error {
 }
 
 // reopen checks the disk of a machine, which becomes the machine of the history.
-func (h *history) reopen(m *vfs.Mem, acked *ledger) error {
+func (h *history) reopen(m *faultfs.Mem, acked *ledger) error {
 	j := newOracle()
 	f, err := j.recover(m.Kill(), acked, h.lives%3 == 0)
 	if err != nil {

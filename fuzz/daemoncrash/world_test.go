@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon"
 	"crabmem/daemon/wire/pb"
 	"crabmem/fuzz/internal/crashtest"
@@ -40,8 +41,8 @@ func TestMain(m *testing.M) {
 // newMachine returns a machine with a configuration in the home directory. A run of
 // the agent brief ends with a summary. A run of the agent short ends after one tool
 // call, at its step limit.
-func newMachine() (*vfs.Mem, error) {
-	m := vfs.NewMem()
+func newMachine() (*faultfs.Mem, error) {
+	m := faultfs.NewMem()
 	if err := vfs.MkdirAll(m, home, 0o700); err != nil {
 		return nil, err
 	}
@@ -59,12 +60,12 @@ func isLock(path string) bool {
 
 // idle reports whether a change writes the text of a lock file. The tested outcomes
 // keep or lose such changes together.
-func idle(c vfs.Change) bool { return c.Op == "write" && isLock(c.Name) }
+func idle(c faultfs.Change) bool { return c.Op == "write" && isLock(c.Name) }
 
 // imageOf returns two hashes. disk covers names and contents, without lock files and
 // without the digits of temporary names. locks covers the parts of lock files that
 // recovery reads.
-func imageOf(m *vfs.Mem) (disk, locks uint64) {
+func imageOf(m *faultfs.Mem) (disk, locks uint64) {
 	return crashtest.Image(m, "/machine", func(path, name string) (string, bool) {
 		if isLock(path) {
 			return "", true
@@ -96,7 +97,7 @@ func newOracle() *oracle {
 
 // crashed compares the state of a machine after a power cut with a ledger. It
 // recovers each distinct disk once.
-func (j *oracle) crashed(m *vfs.Mem, l *ledger) error {
+func (j *oracle) crashed(m *faultfs.Mem, l *ledger) error {
 	j.checked++
 	disk, locks := imageOf(m)
 	f := j.seen[[2]uint64{disk, locks}]
@@ -119,7 +120,7 @@ func (j *oracle) crashed(m *vfs.Mem, l *ledger) error {
 
 // recover opens a daemon and returns the state that it reports. If resume is true,
 // it also sends a message to each session, and cuts the power after the responses.
-func (j *oracle) recover(m *vfs.Mem, l *ledger, resume bool) (*found, error) {
+func (j *oracle) recover(m *faultfs.Mem, l *ledger, resume bool) (*found, error) {
 	m.Hook = crashtest.NoReserve
 	d, err := openDaemon(m)
 	if err != nil {
@@ -140,7 +141,7 @@ func (j *oracle) recover(m *vfs.Mem, l *ledger, resume bool) (*found, error) {
 
 // resumeAll sends a message to each session. It compares the state with the ledger
 // after the responses and after another power cut.
-func resumeAll(m *vfs.Mem, d *daemon.Daemon, l *ledger, f *found) error {
+func resumeAll(m *faultfs.Mem, d *daemon.Daemon, l *ledger, f *found) error {
 	l.settle(f)
 	for key, id := range f.ids {
 		agent, _, _ := strings.Cut(key, "/")
@@ -182,13 +183,13 @@ func resumeAll(m *vfs.Mem, d *daemon.Daemon, l *ledger, f *found) error {
 
 // recut recovers a machine, cuts the power before each change of the recovery, and
 // checks the crash states.
-func (j *oracle) recut(m *vfs.Mem, l *ledger) error {
+func (j *oracle) recut(m *faultfs.Mem, l *ledger) error {
 	cut := crashtest.Recovery{Limit: fault.Ends, Idle: idle, Seen: &j.recuts,
-		Image: func(m *vfs.Mem) uint64 {
+		Image: func(m *faultfs.Mem) uint64 {
 			disk, locks := imageOf(m)
 			return disk ^ locks
 		},
-		Check: func(m *vfs.Mem, _ uint64) error {
+		Check: func(m *faultfs.Mem, _ uint64) error {
 			got, err := j.recover(m, l, false)
 			if err != nil {
 				return err
@@ -196,7 +197,7 @@ func (j *oracle) recut(m *vfs.Mem, l *ledger) error {
 			return l.check(got, false)
 		}}
 	var mu sync.Mutex
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		if fault.Mutates(c.Op) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -219,7 +220,7 @@ type world struct {
 	*oracle
 	crashtest.Explorer
 	every  int // cut the power at every n-th call that changes the crash states
-	m      *vfs.Mem
+	m      *faultfs.Mem
 	fs     vfs.FS // m, or a fault.Lossy on m
 	client client
 
@@ -236,7 +237,7 @@ func newWorld(t *testing.T, j *oracle, name string, seed uint64) *world {
 	}
 	w := &world{oracle: j, every: 1, m: m, fs: m, l: newLedger()}
 	w.Explorer = crashtest.Explorer{Name: name, Limit: fault.Ends, Idle: idle, Lost: &j.lost, MaxLost: 99,
-		Crashed: func(m *vfs.Mem) error { return w.crashed(m, w.l) },
+		Crashed: func(m *faultfs.Mem) error { return w.crashed(m, w.l) },
 		Fail: func(err error) {
 			if w.firstLoss == nil {
 				w.firstLoss = err
@@ -247,7 +248,7 @@ func newWorld(t *testing.T, j *oracle, name string, seed uint64) *world {
 	return w
 }
 
-func (w *world) hook(c vfs.Call) error {
+func (w *world) hook(c faultfs.Call) error {
 	if fault.Mutates(c.Op) {
 		w.mu.Lock()
 		defer w.mu.Unlock()

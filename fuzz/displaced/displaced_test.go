@@ -15,7 +15,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/repair"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // cell is one combination of the table.
@@ -197,7 +197,7 @@ func TestWithoutLinks(t *testing.T) {
 		for _, ch := range changes {
 			for _, nx := range nexts {
 				m := newMem()
-				m.Hook = func(c vfs.Call) error {
+				m.Hook = func(c faultfs.Call) error {
 					if c.Op == "link" {
 						return syscall.EPERM
 					}

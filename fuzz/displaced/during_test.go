@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // duringChanges lists the changes of TestChangeDuring.
@@ -47,8 +47,8 @@ func (c *cell) during(t *testing.T, n int, counts map[string]int) (last int) {
 	a := newActor(m)
 	c.start.do(a, c.next.mode)
 	calls := 0
-	var at vfs.Call
-	m.Hook = func(call vfs.Call) error {
+	var at faultfs.Call
+	m.Hook = func(call faultfs.Call) error {
 		if calls++; call.Op == "lstat" {
 			last = calls
 		}

@@ -16,6 +16,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // machine is a file system with one store, and with the changes that the vfs
@@ -31,10 +32,10 @@ type machine interface {
 	copied(t *testing.T) machine
 }
 
-type memMachine struct{ *vfs.Mem }
+type memMachine struct{ *faultfs.Mem }
 
 func newMem() memMachine {
-	m := memMachine{vfs.NewMem()}
+	m := memMachine{faultfs.NewMem()}
 	for _, dir := range []string{"/home", "/aside"} {
 		if err := m.Mkdir(dir, 0o700); err != nil {
 			panic(err)
@@ -51,9 +52,9 @@ func (m memMachine) copied(*testing.T) machine           { return memMachine{m.K
 
 // rebooted returns the machine after a power cut that kept all writes.
 func (m memMachine) rebooted() machine {
-	outcomes := make([]vfs.Outcome, len(m.Unsynced()))
+	outcomes := make([]faultfs.Outcome, len(m.Unsynced()))
 	for i := range outcomes {
-		outcomes[i] = vfs.Kept
+		outcomes[i] = faultfs.Kept
 	}
 	return memMachine{m.Crash(outcomes...)}
 }

@@ -9,7 +9,7 @@ import (
 
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/repair"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // repairCases lists changes to a store, and the repair that restores the entries.
@@ -81,13 +81,13 @@ type crashState struct {
 func crashStates(m memMachine, run func(memMachine) error, t *testing.T) (list []crashState) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	m = m.copied(t).(memMachine)
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		at := fmt.Sprintf("before %+v: ", c)
 		list = append(list, crashState{at + "kill", memMachine{m.Kill()}}, crashState{at + "power cut", memMachine{m.Crash()}})
 		for range 4 {
-			outcomes := make([]vfs.Outcome, len(m.Unsynced()))
+			outcomes := make([]faultfs.Outcome, len(m.Unsynced()))
 			for i := range outcomes {
-				outcomes[i] = []vfs.Outcome{vfs.Lost, vfs.Kept, vfs.Zeroed}[rng.IntN(3)]
+				outcomes[i] = []faultfs.Outcome{faultfs.Lost, faultfs.Kept, faultfs.Zeroed}[rng.IntN(3)]
 			}
 			list = append(list, crashState{at + fmt.Sprint("power cut ", outcomes), memMachine{m.Crash(outcomes...)}})
 		}

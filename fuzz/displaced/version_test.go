@@ -11,7 +11,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // logVersion returns the version of a store's log.
@@ -94,15 +94,15 @@ func TestRestartCrash(t *testing.T) {
 		for _, from := range []int{1, 2} {
 			m := inVersion(t, from)
 			acked := map[string]string{"s1": "one", "a1": "first"}
-			m.Hook = func(c vfs.Call) error {
-				kept := make([]vfs.Outcome, len(m.Unsynced()))
+			m.Hook = func(c faultfs.Call) error {
+				kept := make([]faultfs.Outcome, len(m.Unsynced()))
 				for i := range kept {
-					kept[i] = vfs.Kept
+					kept[i] = faultfs.Kept
 				}
 				want := maps.Clone(acked)
 				hook := m.Hook
 				m.Hook = nil
-				for how, after := range map[string]*vfs.Mem{"kill": m.Kill(), "power cut": m.Crash(), "power cut, all kept": m.Crash(kept...)} {
+				for how, after := range map[string]*faultfs.Mem{"kill": m.Kill(), "power cut": m.Crash(), "power cut, all kept": m.Crash(kept...)} {
 					states++
 					_, state, err := reopen(memMachine{after})
 					o := &oracle{t: t, acked: want, maybe: map[string]string{"b1": "new", "b2": "new"}}

@@ -25,7 +25,7 @@ var (
 // log.
 //
 // strace counts calls by thread, but Go moves calls between threads, so the matrix
-// is only a sample. The tests on vfs.Mem enumerate all faults.
+// is only a sample. The tests on faultfs.Mem enumerate all faults.
 func TestFaultMatrix(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {

@@ -27,6 +27,7 @@ var targets = []target{
 	{"./crmem/repair", []string{"./crmem/repair", "./crmem", "./fuzz/corrupt"}},
 	{"./crmem/tree", []string{"./crmem/tree", "./fuzz/tree", "./crmem:ReportsOf"}},
 	{"./crmem/vfs", []string{"./crmem/vfs", "./crmem", "./fuzz/crash", "./fuzz/sessioncrash", "./fuzz/displaced"}},
+	{"./crmem/vfs/faultfs", []string{"./crmem/vfs", "./crmem", "./fuzz/crash", "./fuzz/sessioncrash"}},
 	{"./bm25/analysis", []string{"./bm25/analysis", "./bm25", "./fuzz/index"}},
 	{"./bm25", []string{"./bm25", "./fuzz/index", "./crmem:Recall|Search|Syntax|Explain|Correct"}},
 	{"./sessionlog", sessionTests},

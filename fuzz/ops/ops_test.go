@@ -18,6 +18,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/refdec"
 )
 
@@ -148,7 +149,7 @@ func (p *program) op() crmem.Op {
 
 // world contains a store, the store's file system, and the model.
 type world struct {
-	mem   *vfs.Mem
+	mem   *faultfs.Mem
 	opts  crmem.Options
 	store *crmem.Store
 	model model
@@ -157,7 +158,7 @@ type world struct {
 
 // run runs a program and returns the number of steps.
 func run(p program) (steps int, err error) {
-	w := &world{mem: vfs.NewMem(), model: model{map[string]crmem.Entry{}, 1}, now: 1000}
+	w := &world{mem: faultfs.NewMem(), model: model{map[string]crmem.Entry{}, 1}, now: 1000}
 	w.opts = crmem.Options{
 		FS:                w.mem,
 		Now:               func() time.Time { return time.Unix(int64(w.now), 0) },

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/crashtest"
 	"crabmem/sessionlog"
 )
@@ -24,7 +25,7 @@ var noon = time.Date(2026, 4, 14, 12, 0, 0, 0, time.UTC)
 // of its calls.
 type actor struct {
 	w       *world
-	m       *vfs.Mem
+	m       *faultfs.Mem
 	d       *sessionlog.Dir
 	cur     *session // the session that most symbols use; nil: no session
 	maxOpen int
@@ -38,12 +39,12 @@ type actor struct {
 	classes map[error]int   // number of results, by class
 }
 
-func newActor(w *world, m *vfs.Mem, maxOpen int) *actor {
+func newActor(w *world, m *faultfs.Mem, maxOpen int) *actor {
 	return &actor{w: w, m: m, maxOpen: maxOpen, logs: map[string]*sessionlog.Log{}, stopped: map[string]bool{}, wrote: map[string]int{},
 		classes: map[error]int{}, faulted: func() bool { return false }}
 }
 
-func openDir(m *vfs.Mem, maxOpen int, warned *[]string) (*sessionlog.Dir, error) {
+func openDir(m *faultfs.Mem, maxOpen int, warned *[]string) (*sessionlog.Dir, error) {
 	return sessionlog.OpenDir(dir, &sessionlog.Options{FS: m, MaxOpen: maxOpen, Command: "fuzz", Now: func() time.Time { return noon },
 		Warn: func(s string) { *warned = append(*warned, s) }})
 }

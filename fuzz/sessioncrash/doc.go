@@ -1,5 +1,5 @@
 // Package sessioncrash contains tests that crash package sessionlog. The tests
-// run sessionlog on [vfs.Mem] and stop it before a file system call. They enumerate
+// run sessionlog on [faultfs.Mem] and stop it before a file system call. They enumerate
 // the crash states of a power cut or a kill at that call. Every acknowledged
 // session must exist, with a complete meta line and all acknowledged messages in
 // order.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/crashtest"
 )
 
@@ -28,7 +28,7 @@ type run struct {
 var scenes = []string{"fresh", "used", "killed"}
 
 func newRun(j *oracle, scene string) (*run, error) {
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	a := newActor(&world{}, m, 1)
 	if err := a.open(); err != nil {
 		return nil, err
@@ -46,8 +46,8 @@ func newRun(j *oracle, scene string) (*run, error) {
 	}
 	r := &run{actor: newActor(a.w, m, 1), j: j}
 	r.Explorer = crashtest.Explorer{Limit: 5, Idle: idle, Lost: &j.bad,
-		Crashed: func(m *vfs.Mem) error { return j.crashed(m, r.w) },
-		Killed: func(m *vfs.Mem, grown bool) error {
+		Crashed: func(m *faultfs.Mem) error { return j.crashed(m, r.w) },
+		Killed: func(m *faultfs.Mem, grown bool) error {
 			if !grown {
 				return nil
 			}
@@ -57,7 +57,7 @@ func newRun(j *oracle, scene string) (*run, error) {
 		r.Limit = 8
 	}
 	r.cur = a.cur
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		r.Hook(m, c)
 		return nil
 	}

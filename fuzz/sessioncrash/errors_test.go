@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/crashtest"
 	"crabmem/fuzz/internal/fault"
 	"crabmem/sessionlog"
@@ -84,13 +84,13 @@ func (e *failing) run(scene string, seq []string) error {
 	}
 	// A rename took effect, and both its sync and its undo failed. No later
 	// process can detect that, so the disk stays faulty in this run.
-	sick := e.Ever && e.Hits(vfs.Call{Op: "rename"})
+	sick := e.Ever && e.Hits(faultfs.Call{Op: "rename"})
 	if err := e.j.killed(r.m.Kill(), r.w, sick); err != nil {
 		return err
 	}
 	changes := r.m.Unsynced()
 	// Some outcomes lose only one change of a name or one truncation.
-	for _, outcomes := range crashtest.Outcomes(changes, func(c vfs.Change) bool { return c.Op != "write" && !strings.HasPrefix(c.Name, locks+"/") }) {
+	for _, outcomes := range crashtest.Outcomes(changes, func(c faultfs.Change) bool { return c.Op != "write" && !strings.HasPrefix(c.Name, locks+"/") }) {
 		if err := e.j.crashed(r.m.Crash(outcomes...), r.w); err != nil {
 			return fmt.Errorf("crash that kept %v of %+v: %w", outcomes, changes, err)
 		}

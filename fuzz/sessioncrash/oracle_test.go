@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/crashtest"
 	"crabmem/fuzz/sessionref"
 	"crabmem/sessionlog"
@@ -39,7 +39,7 @@ func newOracle() *oracle { return &oracle{writeEvery: 1} }
 
 // crashed checks a machine after a power cut. It recovers each distinct image
 // once.
-func (j *oracle) crashed(m *vfs.Mem, w *world) error {
+func (j *oracle) crashed(m *faultfs.Mem, w *world) error {
 	image, locks := imageOf(m)
 	all, ok := j.seen.Get(image ^ locks)
 	if !ok {
@@ -55,7 +55,7 @@ func (j *oracle) crashed(m *vfs.Mem, w *world) error {
 
 // killed checks a machine after a kill, which the page cache survives. If sick is
 // true, the disk has a permanent fault, and killed does not write messages.
-func (j *oracle) killed(m *vfs.Mem, w *world, sick bool) error {
+func (j *oracle) killed(m *faultfs.Mem, w *world, sick bool) error {
 	all, err := j.recover(m, w, !sick)
 	if err != nil {
 		return fmt.Errorf("killed: %w", err)
@@ -80,8 +80,8 @@ type fileState struct {
 
 // recover opens every session of a machine and checks the rules of every recovery.
 // If writeAgain is true, it then writes to the sessions.
-func (j *oracle) recover(m *vfs.Mem, w *world, writeAgain bool) ([]found, error) {
-	var copied *vfs.Mem
+func (j *oracle) recover(m *faultfs.Mem, w *world, writeAgain bool) ([]found, error) {
+	var copied *faultfs.Mem
 	n := j.count.Add(1)
 	if j.recrashEvery > 0 && n%j.recrashEvery == 0 {
 		copied = m.Kill()
@@ -122,7 +122,7 @@ func (j *oracle) recover(m *vfs.Mem, w *world, writeAgain bool) ([]found, error)
 }
 
 // look lists the sessions and reads their files without a lock.
-func look(m *vfs.Mem, d *sessionlog.Dir) ([]*fileState, error) {
+func look(m *faultfs.Mem, d *sessionlog.Dir) ([]*fileState, error) {
 	var all []*fileState
 	live, err := d.List()
 	if err != nil {
@@ -151,7 +151,7 @@ func (f *fileState) path() string { return dir + "/" + f.name }
 
 // openFile opens a session for writing. It restores a session in the trash, and
 // repairs a session with a tear that recovery does not find.
-func (j *oracle) openFile(m *vfs.Mem, d *sessionlog.Dir, f *fileState, warned *[]string) error {
+func (j *oracle) openFile(m *faultfs.Mem, d *sessionlog.Dir, f *fileState, warned *[]string) error {
 	f.recovered = f.before
 	defer func() {
 		f.sum, f.size = sumOf(f.recovered), len(f.recovered)
@@ -328,7 +328,7 @@ func flat(role, content, call, calls string) string {
 // checkQuarantine checks that each truncated byte is reported and in a durable
 // quarantine file. Other bytes must not be quarantined, and earlier quarantine
 // files must be unchanged.
-func (j *oracle) checkQuarantine(m *vfs.Mem, all []*fileState, had map[string]string, warned []string) error {
+func (j *oracle) checkQuarantine(m *faultfs.Mem, all []*fileState, had map[string]string, warned []string) error {
 	has := quarantined(m, ".torn")
 	for name, text := range had {
 		if has[name] != text {
@@ -407,7 +407,7 @@ func copyOf(has map[string]string, id string, at int, cut string) string {
 }
 
 // writeAgain writes to all sessions, cuts the power, and checks their files.
-func (j *oracle) writeAgain(m *vfs.Mem, d *sessionlog.Dir, all []*fileState) error {
+func (j *oracle) writeAgain(m *faultfs.Mem, d *sessionlog.Dir, all []*fileState) error {
 	after := sessionlog.Message{Role: "user", Content: "after the crash"}
 	for _, f := range all {
 		switch {
@@ -513,22 +513,22 @@ func transcript(text string) (sessionlog.Meta, []sessionlog.Item, error) {
 // crashAgain recovers a machine, cuts the power at each call of the recovery, and
 // checks the states. The recovery acknowledges no writes, so the permitted states
 // are the same.
-func (j *oracle) crashAgain(m *vfs.Mem, w *world, all []found) error {
+func (j *oracle) crashAgain(m *faultfs.Mem, w *world, all []found) error {
 	inner := newOracle()
 	inner.writeEvery = 8
 	crash := crashtest.Recovery{Limit: 6, Idle: idle, Seen: &j.seen2,
-		Image: func(m *vfs.Mem) uint64 {
+		Image: func(m *faultfs.Mem) uint64 {
 			image, locks := imageOf(m)
 			return image ^ locks
 		},
-		Check: func(m *vfs.Mem, _ uint64) error {
+		Check: func(m *faultfs.Mem, _ uint64) error {
 			got, err := inner.recover(m, nil, true)
 			if err == nil {
 				err = w.accepts(got, true)
 			}
 			return err
 		}}
-	m.Hook = func(c vfs.Call) error {
+	m.Hook = func(c faultfs.Call) error {
 		crash.Hook(m, c)
 		return nil
 	}
@@ -548,9 +548,9 @@ func (j *oracle) crashAgain(m *vfs.Mem, w *world, all []found) error {
 	return crash.Err
 }
 
-func read(m *vfs.Mem, name string) string { return string(crashtest.Read(m, name)) }
+func read(m *faultfs.Mem, name string) string { return string(crashtest.Read(m, name)) }
 
 // quarantined returns the quarantine files in a subfolder of the sessions folder.
-func quarantined(m *vfs.Mem, folder string) map[string]string {
+func quarantined(m *faultfs.Mem, folder string) map[string]string {
 	return crashtest.Files(m, dir+"/"+folder, func(name string) bool { return name[0] != '.' })
 }

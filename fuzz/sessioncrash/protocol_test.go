@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/crashtest"
 	"crabmem/sessionlog"
 )
@@ -39,7 +40,7 @@ func TestOneWrite(t *testing.T) {
 		r := startRun(t, "used")
 		r.must(t, "step") // the session is open
 		writes := 0
-		r.m.Hook = func(c vfs.Call) error {
+		r.m.Hook = func(c faultfs.Call) error {
 			if c.Op == "write" && strings.HasPrefix(c.Name, dir+"/"+prefix) {
 				writes++
 			}
@@ -59,7 +60,7 @@ func TestOneWrite(t *testing.T) {
 func (r *run) failSync() {
 	failed := false
 	r.faulted = func() bool { return failed }
-	r.m.Hook = func(c vfs.Call) error {
+	r.m.Hook = func(c faultfs.Call) error {
 		if c.Op == "datasync" && !failed {
 			failed = true
 			return syscall.EIO
@@ -75,7 +76,7 @@ func (r *run) heal() {
 }
 
 // restart continues the run in a new process on a machine.
-func (r *run) restart(t *testing.T, m *vfs.Mem) {
+func (r *run) restart(t *testing.T, m *faultfs.Mem) {
 	t.Helper()
 	cur := r.cur
 	r.actor = newActor(r.w, m, 1)
@@ -258,7 +259,7 @@ func createAtOnce(t *testing.T, n int, closed bool) bool {
 	}
 	calls := 0
 	var second *sessionlog.Log
-	r.m.Hook = func(vfs.Call) error {
+	r.m.Hook = func(faultfs.Call) error {
 		if calls++; calls == n {
 			r.m.Hook = nil
 			var err error

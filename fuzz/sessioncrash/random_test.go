@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/crashtest"
 	"crabmem/fuzz/internal/fault"
 	"crabmem/sessionlog"
@@ -42,18 +43,18 @@ type history struct {
 	rand   *rand.Rand
 	j      *oracle
 	w      *world
-	m      *vfs.Mem
+	m      *faultfs.Mem
 	actors []*actor
 	last   string // the last symbol
 	crashtest.Counts
 }
 
 func newHistory(seed uint64) *history {
-	return &history{rand: rand.New(rand.NewPCG(seed, 4)), j: newOracle(), w: &world{}, m: vfs.NewMem()}
+	return &history{rand: rand.New(rand.NewPCG(seed, 4)), j: newOracle(), w: &world{}, m: faultfs.NewMem()}
 }
 
 // boot starts the processes on a machine.
-func (h *history) boot(m *vfs.Mem) error {
+func (h *history) boot(m *faultfs.Mem) error {
 	h.count()
 	h.m = m
 	h.actors = []*actor{newActor(h.w, m, 2), newActor(h.w, m, 2)}
@@ -131,7 +132,7 @@ func (h *history) step(a *actor) error {
 
 // survive checks the folder of a machine after a power cut or a kill, and starts
 // the processes on that machine.
-func (h *history) survive(m *vfs.Mem, power bool) error {
+func (h *history) survive(m *faultfs.Mem, power bool) error {
 	all, err := h.j.recover(m.Kill(), nil, true)
 	if err != nil {
 		return err
@@ -160,7 +161,7 @@ func (h *history) interrupted(a *actor, power bool) error {
 }
 
 // interruption returns a function that cuts the power or kills the processes.
-func (h *history) interruption(power bool) func() *vfs.Mem {
+func (h *history) interruption(power bool) func() *faultfs.Mem {
 	if !power {
 		return h.m.Kill
 	}
@@ -170,10 +171,10 @@ func (h *history) interruption(power bool) func() *vfs.Mem {
 // failing fails a call of a process. It then kills the processes, cuts the power,
 // or has the process reopen the folder.
 func (h *history) failing(a *actor) error {
-	all := slices.DeleteFunc(fault.Faults(), func(f fault.Fault) bool { return f.Ever && f.Hits(vfs.Call{Op: "rename"}) })
+	all := slices.DeleteFunc(fault.Faults(), func(f fault.Fault) bool { return f.Ever && f.Hits(faultfs.Call{Op: "rename"}) })
 	f := &fault.Injector{Fault: all[h.rand.IntN(len(all))], N: 1 + h.rand.IntN(20)}
 	lost := false
-	h.m.Hook = func(c vfs.Call) error {
+	h.m.Hook = func(c faultfs.Call) error {
 		if c.Op == "unlock" {
 			return nil // a lock that cannot be released is held until the process ends
 		}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/sessionref"
 	"crabmem/sessionlog"
 )
@@ -45,9 +45,9 @@ func run(t *testing.T, f func(t *testing.T, rng *rand.Rand, i int)) (n int) {
 }
 
 // folder writes files to an empty file system and opens their folder.
-func folder(t *testing.T, files map[string][]byte) (*vfs.Mem, *sessionlog.Dir) {
+func folder(t *testing.T, files map[string][]byte) (*faultfs.Mem, *sessionlog.Dir) {
 	t.Helper()
-	fs := vfs.NewMem()
+	fs := faultfs.NewMem()
 	if err := fs.Mkdir("/s", 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func folder(t *testing.T, files map[string][]byte) (*vfs.Mem, *sessionlog.Dir) {
 	return fs, dir
 }
 
-func readFile(t *testing.T, fs *vfs.Mem, name string) []byte {
+func readFile(t *testing.T, fs *faultfs.Mem, name string) []byte {
 	t.Helper()
 	f, err := fs.Open(name)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/sessionref"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
@@ -239,7 +239,7 @@ func checkRead(t *testing.T, s *session, dir *sessionlog.Dir, info *sessionlog.I
 
 // checkAppend opens the session for writing and appends records. The reference must
 // read the old and the new records.
-func checkAppend(t *testing.T, rng *rand.Rand, s *session, fs *vfs.Mem, dir *sessionlog.Dir, id string, tally map[string]int) {
+func checkAppend(t *testing.T, rng *rand.Rand, s *session, fs *faultfs.Mem, dir *sessionlog.Dir, id string, tally map[string]int) {
 	t.Helper()
 	log, err := dir.Open(id)
 	if err != nil {

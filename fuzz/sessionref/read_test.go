@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/sessionref"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
@@ -284,7 +284,7 @@ func TestLongNames(t *testing.T) {
 // contextOf returns the context of a session file with the given content.
 func contextOf(t *testing.T, data []byte, lenient bool) (*sessionlog.Context, error) {
 	t.Helper()
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	m.WriteFile("/a.jsonl", data, 0o600)
 	d, err := sessionlog.OpenDir("/", &sessionlog.Options{FS: m})
 	if err != nil {

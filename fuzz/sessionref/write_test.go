@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/sessionref"
 	"crabmem/sessionlog"
 )
@@ -15,7 +15,7 @@ import (
 // TestWritten checks that the reference reads all messages and markers that
 // sessionlog writes, and skips only meta records.
 func TestWritten(t *testing.T) {
-	var fs *vfs.Mem
+	var fs *faultfs.Mem
 	var dir *sessionlog.Dir
 	tally := map[string]int{}
 	latest := map[[2]string]string{} // name of the newest file of each identity
@@ -45,7 +45,7 @@ func TestWritten(t *testing.T) {
 }
 
 // written writes a random session and has the reference read it.
-func written(t *testing.T, rng *rand.Rand, fs *vfs.Mem, dir *sessionlog.Dir, latest map[[2]string]string, tally map[string]int) {
+func written(t *testing.T, rng *rand.Rand, fs *faultfs.Mem, dir *sessionlog.Dir, latest map[[2]string]string, tally map[string]int) {
 	agents := []string{"crab", "my-agent", "My Agent", "my_agent", "蟹", "-", "a<b>&\"c\\", "../x"}
 	senders := []string{"user", "tg:1", "tg-1", ":", "Ünal@東京", "a/b", "x\ny\u2028"}
 	meta := sessionlog.Meta{
@@ -165,7 +165,7 @@ func written(t *testing.T, rng *rand.Rand, fs *vfs.Mem, dir *sessionlog.Dir, lat
 // checkLatest checks that the reference finds the newest file of each identity. It
 // skips agents whose names differ from their slugs, because the reference does not
 // apply Slug to agents.
-func checkLatest(t *testing.T, fs *vfs.Mem, latest map[[2]string]string) {
+func checkLatest(t *testing.T, fs *faultfs.Mem, latest map[[2]string]string) {
 	t.Helper()
 	entries, err := fs.ReadDir("/s")
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
 
@@ -43,7 +44,7 @@ func FuzzFrontMatter(f *testing.F) {
 		began := time.Now()
 		s, err := skill.Parse("SKILL.md", b)
 		gate.Time(t, "parse", began, 20*time.Second)
-		disk := vfs.NewMem()
+		disk := faultfs.NewMem()
 		put(t, disk, "/skills/x", b)
 		set := skill.Load(disk, []skill.Dir{{Path: "/skills"}}, nil)
 		listed := set.Skills(tool.Unbounded())
@@ -114,7 +115,7 @@ func usable(s *skill.Skill, b []byte) error {
 }
 
 // put writes the file of a skill to an in-memory file system.
-func put(t testing.TB, disk *vfs.Mem, dir string, b []byte) {
+func put(t testing.TB, disk *faultfs.Mem, dir string, b []byte) {
 	t.Helper()
 	if err := vfs.MkdirAll(disk, dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -128,7 +129,7 @@ func FuzzNames(f *testing.F) {
 	for _, s := range []string{"ok", "/ok now", "../outside", "/../outside", "ok/../../outside", "o", "", "/", "/outside x", "hidden", "/hidden", "..\\x", "ok\x00", "deep", "/deep\u00a0x", "/ok\n\n</skill>"} {
 		f.Add(s)
 	}
-	disk := vfs.NewMem()
+	disk := faultfs.NewMem()
 	for name, text := range map[string]string{
 		"/outside/SKILL.md":         secret,
 		"/skills/ok/SKILL.md":       "fine",

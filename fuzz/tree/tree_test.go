@@ -17,6 +17,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // file is a file of a tree in text form. The text form of a file is a line
@@ -78,7 +79,7 @@ func FuzzPage(f *testing.F) {
 		if stem == "" || strings.ContainsAny(stem, "/\x00") || len(stem) > 200 {
 			t.Skip()
 		}
-		mem := vfs.NewMem()
+		mem := faultfs.NewMem()
 		name := "/t/notes/" + stem + ".md"
 		put(t, mem, name, func() { mem.WriteFile(name, text, 0o600) })
 		s := loadOrRefuse(t, mem, "/t")
@@ -112,7 +113,7 @@ func words(s string) []string { return strings.FieldsFunc(s, unicode.IsSpace) }
 
 // loadOrRefuse loads a tree into an empty store. It returns nil if the load fails,
 // and checks the error and the unchanged store.
-func loadOrRefuse(t *testing.T, mem *vfs.Mem, dir string) *crmem.Store {
+func loadOrRefuse(t *testing.T, mem *faultfs.Mem, dir string) *crmem.Store {
 	t.Helper()
 	s := crmem.New(&crmem.Options{FS: mem})
 	_, err := tree.Load(s, dir, nil)
@@ -133,7 +134,7 @@ func loadOrRefuse(t *testing.T, mem *vfs.Mem, dir string) *crmem.Store {
 // second dump changes nothing.
 func checkRoundTrip(t *testing.T, sn *crmem.Snapshot) {
 	t.Helper()
-	mem := vfs.NewMem()
+	mem := faultfs.NewMem()
 	if _, err := tree.DumpSnapshot(mem, "/d", sn, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -160,8 +161,8 @@ func FuzzTree(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		list := parse(text)
-		build := func() *vfs.Mem {
-			mem := vfs.NewMem()
+		build := func() *faultfs.Mem {
+			mem := faultfs.NewMem()
 			taken := map[string]bool{}
 			for _, file := range list {
 				if !fits(file.name, taken) {
@@ -238,7 +239,7 @@ func fits(name string, taken map[string]bool) bool {
 }
 
 // put creates the directories of a file and then calls make.
-func put(t *testing.T, mem *vfs.Mem, name string, make func()) {
+func put(t *testing.T, mem *faultfs.Mem, name string, make func()) {
 	t.Helper()
 	if err := vfs.MkdirAll(mem, path.Dir(name), 0o755); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -57,7 +58,7 @@ func TestTranscriptKind(t *testing.T) {
 
 func TestFindTranscripts(t *testing.T) {
 	t.Parallel()
-	m := vfs.NewMem()
+	m := faultfs.NewMem()
 	deep := "/home"
 	for _, dir := range []string{"/home", "/home/a", "/home/a/b", "/home/empty", "/home/dir.jsonl", "/elsewhere"} {
 		if err := m.Mkdir(dir, 0o700); err != nil {
@@ -149,8 +150,8 @@ func TestFindTranscripts(t *testing.T) {
 // report the error or return the complete list.
 func TestFindTranscriptsDamage(t *testing.T) {
 	t.Parallel()
-	build := func() *vfs.Mem {
-		m := vfs.NewMem()
+	build := func() *faultfs.Mem {
+		m := faultfs.NewMem()
 		for i := range 3 {
 			dir := fmt.Sprintf("/t/%d", i)
 			if err := vfs.MkdirAll(m, dir, 0o700); err != nil {
@@ -171,7 +172,7 @@ func TestFindTranscriptsDamage(t *testing.T) {
 	}
 	for i := range calls {
 		m := build()
-		m.Hook = func(c vfs.Call) error {
+		m.Hook = func(c faultfs.Call) error {
 			if c.N == before+i+1 {
 				return errors.New("the disk is broken")
 			}

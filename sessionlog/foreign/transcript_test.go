@@ -16,7 +16,7 @@ import (
 	"testing/iotest"
 	"unicode/utf8"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/internal/line"
 
@@ -299,7 +299,7 @@ func checkSession(t *testing.T, tr Transcript) {
 	if len(tr.Began) != len(tr.Items) || !slices.IsSorted(tr.Began) || tr.Began[len(tr.Began)-1] > tr.Lines {
 		t.Errorf("%d items from lines %d of %d", len(tr.Items), tr.Began, tr.Lines)
 	}
-	dir, err := sessionlog.OpenDir("/s", &sessionlog.Options{FS: vfs.NewMem()})
+	dir, err := sessionlog.OpenDir("/s", &sessionlog.Options{FS: faultfs.NewMem()})
 	if err != nil {
 		t.Fatal(err)
 	}

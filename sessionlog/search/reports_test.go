@@ -13,6 +13,7 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/golden"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/search"
@@ -105,7 +106,7 @@ func TestReportsOfSearches(t *testing.T) {
 	var rep golden.Reports
 	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 9))
-		m := vfs.NewMem()
+		m := faultfs.NewMem()
 		clock := int64(0)
 		m.Now = func() time.Time { return time.Unix(1_760_000_000+clock, 0) }
 		noErr(t, m.Mkdir("/s", 0o700))
@@ -156,7 +157,7 @@ func TestReportsOfSearches(t *testing.T) {
 			stale := describeSearch(t, x, search.Query{Text: "needle port", Limit: 5})
 			if r.IntN(4) == 0 {
 				seen, at, failing := 0, 1+r.IntN(4), name()
-				m.Hook = func(c vfs.Call) error {
+				m.Hook = func(c faultfs.Call) error {
 					if c.Name != failing {
 						return nil
 					}
@@ -183,10 +184,10 @@ func TestReportsOfSearches(t *testing.T) {
 // if a call of the file system fails.
 func TestReportsOfFailedReads(t *testing.T) {
 	var rep golden.Reports
-	for _, fault := range []error{syscall.EIO, fs.ErrNotExist, &vfs.Fault{Corrupt: func(b []byte) []byte { return b[:len(b)/2] }}} {
+	for _, fault := range []error{syscall.EIO, fs.ErrNotExist, &faultfs.Fault{Corrupt: func(b []byte) []byte { return b[:len(b)/2] }}} {
 		for n, failing := 0, 0; failing < 3; n++ {
 			r := rand.New(rand.NewPCG(5, 5))
-			m := vfs.NewMem()
+			m := faultfs.NewMem()
 			m.Now = func() time.Time { return time.Unix(1_760_000_000, 0) }
 			noErr(t, m.Mkdir("/s", 0o700))
 			for i := range 3 {
@@ -196,7 +197,7 @@ func TestReportsOfFailedReads(t *testing.T) {
 			noErr(t, err)
 			seen, which := 0, ""
 			var mu sync.Mutex // files are read concurrently
-			m.Hook = func(c vfs.Call) error {
+			m.Hook = func(c faultfs.Call) error {
 				mu.Lock()
 				defer mu.Unlock()
 				if c.Name != []string{"/s", "/s/crab_user_1.jsonl", "/s/crab_user_3.jsonl"}[failing] {

@@ -1,4 +1,4 @@
-// Package crashtest is a harness for tests that crash a program on a [vfs.Mem]. It
+// Package crashtest is a harness for tests that crash a program on a [faultfs.Mem]. It
 // crashes sequences of operations and recoveries at each call, injects faults, and
 // runs random histories. A test supplies the operations and checks each crash
 // state.
@@ -17,7 +17,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/fault"
 )
 
@@ -82,14 +82,14 @@ const maxLost = 3
 
 // Explorer crashes a machine at its calls and checks the crash states.
 type Explorer struct {
-	Name  string                // name of the sequence in errors
-	Limit int                   // see fault.EachOutcome
-	Idle  func(vfs.Change) bool // see fault.EachOutcome
+	Name  string                    // name of the sequence in errors
+	Limit int                       // see fault.EachOutcome
+	Idle  func(faultfs.Change) bool // see fault.EachOutcome
 	// Crashed checks a machine after a power cut.
-	Crashed func(m *vfs.Mem) error
+	Crashed func(m *faultfs.Mem) error
 	// Killed checks the machine after a kill of the process. If it is nil, no kill
 	// occurs. grown is the value of Grown at the crash point.
-	Killed  func(m *vfs.Mem, grown bool) error
+	Killed  func(m *faultfs.Mem, grown bool) error
 	Lost    *atomic.Int64 // counts the errors
 	MaxLost int64         // the exploration stops after more errors; at least 3
 	Fail    func(error)   // receives the first three errors
@@ -100,7 +100,7 @@ type Explorer struct {
 }
 
 // Hook explores m before a call that changes the crash states.
-func (x *Explorer) Hook(m *vfs.Mem, c vfs.Call) {
+func (x *Explorer) Hook(m *faultfs.Mem, c faultfs.Call) {
 	if x.On && fault.Mutates(c.Op) {
 		x.Explore(m, fmt.Sprintf("before call %d, %s %s", c.N, c.Op, c.Name))
 		x.Grown = x.Grown || fault.Grows(c.Op)
@@ -109,7 +109,7 @@ func (x *Explorer) Hook(m *vfs.Mem, c vfs.Call) {
 
 // Explore checks the crash states of m. If the set of crash states has not grown,
 // it checks only two: all unsynced changes are kept, and all are lost.
-func (x *Explorer) Explore(m *vfs.Mem, where string) {
+func (x *Explorer) Explore(m *faultfs.Mem, where string) {
 	limit := max(x.MaxLost, maxLost)
 	if x.Lost.Load() > limit {
 		return
@@ -126,7 +126,7 @@ func (x *Explorer) Explore(m *vfs.Mem, where string) {
 		outcomes = x.Limit
 	}
 	x.Grown = false
-	fault.EachOutcome(changes, outcomes, x.Idle, func(f []vfs.Outcome) {
+	fault.EachOutcome(changes, outcomes, x.Idle, func(f []faultfs.Outcome) {
 		if err := x.Crashed(m.Crash(f...)); err != nil {
 			check(fmt.Sprintf("changes %+v, outcome %v", changes, f), err)
 		}
@@ -139,7 +139,7 @@ func (x *Explorer) Explore(m *vfs.Mem, where string) {
 // Play executes the steps of a sequence, and crashes m during and after the last
 // step. Shorter sequences cover the other steps. Play stops and returns false if a
 // step does not apply.
-func (x *Explorer) Play(m *vfs.Mem, seq []string, step func(symbol string, i int) (applies bool, err error)) (bool, error) {
+func (x *Explorer) Play(m *faultfs.Mem, seq []string, step func(symbol string, i int) (applies bool, err error)) (bool, error) {
 	for i, symbol := range seq {
 		x.On = i == len(seq)-1
 		applies, err := step(symbol, i)
@@ -204,20 +204,20 @@ func Enumerate(t *testing.T, lost *atomic.Int64, jobs func(yield func(Job)), pla
 
 // Recovery crashes a machine during a recovery and checks the crash states.
 type Recovery struct {
-	Limit int                                  // see fault.EachOutcome
-	Idle  func(vfs.Change) bool                // see fault.EachOutcome
-	Image func(m *vfs.Mem) uint64              // returns the identity of a disk
-	Seen  *Memo[uint64, struct{}]              // identities of the checked disks
-	Check func(m *vfs.Mem, image uint64) error // checks a disk that is not in Seen
-	Err   error                                // the first error of Check
+	Limit int                                      // see fault.EachOutcome
+	Idle  func(faultfs.Change) bool                // see fault.EachOutcome
+	Image func(m *faultfs.Mem) uint64              // returns the identity of a disk
+	Seen  *Memo[uint64, struct{}]                  // identities of the checked disks
+	Check func(m *faultfs.Mem, image uint64) error // checks a disk that is not in Seen
+	Err   error                                    // the first error of Check
 }
 
 // Hook checks the crash states of m before a call that changes them.
-func (r *Recovery) Hook(m *vfs.Mem, c vfs.Call) {
+func (r *Recovery) Hook(m *faultfs.Mem, c faultfs.Call) {
 	if !fault.Mutates(c.Op) || r.Err != nil {
 		return
 	}
-	fault.EachOutcome(m.Unsynced(), r.Limit, r.Idle, func(f []vfs.Outcome) {
+	fault.EachOutcome(m.Unsynced(), r.Limit, r.Idle, func(f []faultfs.Outcome) {
 		if r.Err != nil {
 			return
 		}
@@ -282,13 +282,13 @@ func FailCalls(t *testing.T, want []error, jobs func(yield func(FaultJob)),
 
 // Outcomes returns outcomes of unsynced changes. They keep none, all, the first
 // half, or all except one change. alone selects the changes of the last kind.
-func Outcomes(changes []vfs.Change, alone func(vfs.Change) bool) [][]vfs.Outcome {
+func Outcomes(changes []faultfs.Change, alone func(faultfs.Change) bool) [][]faultfs.Outcome {
 	all := KeepAll(len(changes))
-	some := [][]vfs.Outcome{nil, all, all[:len(all)/2]}
+	some := [][]faultfs.Outcome{nil, all, all[:len(all)/2]}
 	for i, c := range changes {
 		if alone(c) {
 			but := KeepAll(len(changes))
-			but[i] = vfs.Lost
+			but[i] = faultfs.Lost
 			some = append(some, but)
 		}
 	}
@@ -296,10 +296,10 @@ func Outcomes(changes []vfs.Change, alone func(vfs.Change) bool) [][]vfs.Outcome
 }
 
 // KeepAll returns the outcome that keeps n changes.
-func KeepAll(n int) []vfs.Outcome {
-	all := make([]vfs.Outcome, n)
+func KeepAll(n int) []faultfs.Outcome {
+	all := make([]faultfs.Outcome, n)
 	for i := range all {
-		all[i] = vfs.Kept
+		all[i] = faultfs.Kept
 	}
 	return all
 }
@@ -360,7 +360,7 @@ func Seeds(n int) (first uint64, count int) {
 // PowerCut returns a function that crashes m and keeps about percent of the
 // unsynced changes. Any goroutine may call the function, but calls must not
 // overlap.
-func PowerCut(m *vfs.Mem, seed uint64, percent int) func() *vfs.Mem {
+func PowerCut(m *faultfs.Mem, seed uint64, percent int) func() *faultfs.Mem {
 	r := rand.New(rand.NewPCG(seed, 5))
-	return func() *vfs.Mem { return m.Crash(fault.RandomOutcome(r, m.Unsynced(), percent)...) }
+	return func() *faultfs.Mem { return m.Crash(fault.RandomOutcome(r, m.Unsynced(), percent)...) }
 }

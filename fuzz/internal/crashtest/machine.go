@@ -9,11 +9,12 @@ import (
 	"sync"
 
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // NoReserve is a hook that refuses to create the reserve file of a store. The file
 // would add 64 unsynced changes that recovery does not read.
-func NoReserve(c vfs.Call) error {
+func NoReserve(c faultfs.Call) error {
 	if c.Op == "create" && strings.HasSuffix(c.Name, "-reserve") {
 		return os.ErrPermission
 	}
@@ -21,7 +22,7 @@ func NoReserve(c vfs.Call) error {
 }
 
 // Read returns the content of a file, or nil if it cannot be read.
-func Read(m *vfs.Mem, name string) []byte {
+func Read(m *faultfs.Mem, name string) []byte {
 	b, err := vfs.ReadFile(m, name, 1<<30)
 	if err != nil {
 		return nil
@@ -31,7 +32,7 @@ func Read(m *vfs.Mem, name string) []byte {
 
 // Files returns the contents of the regular files in dir whose names match, by
 // name.
-func Files(m *vfs.Mem, dir string, match func(name string) bool) map[string]string {
+func Files(m *faultfs.Mem, dir string, match func(name string) bool) map[string]string {
 	files := map[string]string{}
 	list, _ := m.ReadDir(dir)
 	for _, e := range list {
@@ -48,7 +49,7 @@ var imageSeed = maphash.MakeSeed()
 // without the contents of lock files. locks covers the parts of the lock files
 // that recovery reads. id returns the name of a path for the hashes, and whether
 // the path is a lock file. If the name is "", disk does not cover it.
-func Image(m *vfs.Mem, dir string, id func(path, name string) (shown string, lock bool)) (disk, locks uint64) {
+func Image(m *faultfs.Mem, dir string, id func(path, name string) (shown string, lock bool)) (disk, locks uint64) {
 	var h, l maphash.Hash
 	h.SetSeed(imageSeed)
 	l.SetSeed(imageSeed)

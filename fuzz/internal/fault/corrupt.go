@@ -3,7 +3,7 @@ package fault
 import (
 	"bytes"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // Corruption changes the bytes of a read or a write that reports success.
@@ -72,19 +72,19 @@ func Corruptions() []Corruption {
 type Corrupting struct {
 	Corruption
 	N   int
-	Hit int      // number of calls so far that the corruption applies to
-	At  vfs.Call // the corrupted call
+	Hit int          // number of calls so far that the corruption applies to
+	At  faultfs.Call // the corrupted call
 
 	held []byte // the delayed write of Swap
 }
 
-// Hook is the hook of a [vfs.Mem].
-func (c *Corrupting) Hook(k vfs.Call) error {
+// Hook is the hook of a [faultfs.Mem].
+func (c *Corrupting) Hook(k faultfs.Call) error {
 	if k.Op != c.Op {
 		return nil
 	}
 	if c.Swap && c.held != nil && k.Name == c.At.Name {
-		return &vfs.Fault{Corrupt: func(b []byte) []byte {
+		return &faultfs.Fault{Corrupt: func(b []byte) []byte {
 			b, c.held = append(b, c.held...), nil
 			return b
 		}}
@@ -94,10 +94,10 @@ func (c *Corrupting) Hook(k vfs.Call) error {
 	}
 	c.At = k
 	if c.Swap {
-		return &vfs.Fault{Corrupt: func(b []byte) []byte {
+		return &faultfs.Fault{Corrupt: func(b []byte) []byte {
 			c.held = b
 			return nil
 		}}
 	}
-	return &vfs.Fault{Corrupt: c.Bytes}
+	return &faultfs.Fault{Corrupt: c.Bytes}
 }

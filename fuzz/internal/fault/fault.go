@@ -6,35 +6,37 @@ import (
 	"sync"
 	"syscall"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // Fault is an error to inject into calls.
 type Fault struct {
 	Name string
-	Hits func(c vfs.Call) bool  // reports whether the fault applies to a call
-	Err  func(c vfs.Call) error // returns the error of the call
-	Ever bool                   // fails all calls from the n-th on, not only the n-th
+	Hits func(c faultfs.Call) bool  // reports whether the fault applies to a call
+	Err  func(c faultfs.Call) error // returns the error of the call
+	Ever bool                       // fails all calls from the n-th on, not only the n-th
 }
 
-func onOps(ops ...string) func(vfs.Call) bool {
-	return func(c vfs.Call) bool { return slices.Contains(ops, c.Op) }
+func onOps(ops ...string) func(faultfs.Call) bool {
+	return func(c faultfs.Call) bool { return slices.Contains(ops, c.Op) }
 }
 
-func fails(err error) func(vfs.Call) error { return func(vfs.Call) error { return err } }
+func fails(err error) func(faultfs.Call) error { return func(faultfs.Call) error { return err } }
 
 // partialWrite fails a write after the given number of thirds of its bytes.
-func partialWrite(err error, thirds int) func(vfs.Call) error {
-	return func(c vfs.Call) error { return &vfs.Fault{Err: err, N: c.Size * thirds / 3} }
+func partialWrite(err error, thirds int) func(faultfs.Call) error {
+	return func(c faultfs.Call) error { return &faultfs.Fault{Err: err, N: c.Size * thirds / 3} }
 }
 
 // failAfterEffect fails a call after its effect.
-func failAfterEffect(err error) func(vfs.Call) error { return fails(&vfs.Fault{Err: err, Done: true}) }
+func failAfterEffect(err error) func(faultfs.Call) error {
+	return fails(&faultfs.Fault{Err: err, Done: true})
+}
 
 // Faults returns all faults, each in a form that fails one call and in a form that
 // fails all later calls, too.
 func Faults() []Fault {
-	any := func(vfs.Call) bool { return true }
+	any := func(faultfs.Call) bool { return true }
 	writes := onOps("write")
 	syncs := onOps("sync", "datasync", "syncdir")
 	grows := onOps("write", "create", "mkdir", "rename", "lock")
@@ -46,7 +48,7 @@ func Faults() []Fault {
 		{"EDQUOT", writes, fails(syscall.EDQUOT), false},
 		{"EFBIG", writes, fails(syscall.EFBIG), false},
 		{"EINTR", any, fails(syscall.EINTR), false},
-		{"EROFS", func(c vfs.Call) bool { return Mutates(c.Op) }, fails(syscall.EROFS), false},
+		{"EROFS", func(c faultfs.Call) bool { return Mutates(c.Op) }, fails(syscall.EROFS), false},
 		{"EACCES", any, fails(syscall.EACCES), false},
 		{"EMFILE", opens, fails(syscall.EMFILE), false},
 		{"short write, ENOSPC", writes, partialWrite(syscall.ENOSPC, 1), false},
@@ -71,12 +73,12 @@ func Faults() []Fault {
 type Injector struct {
 	Fault
 	N   int
-	Hit int      // number of calls so far that the fault applies to
-	At  vfs.Call // the N-th of these calls
+	Hit int          // number of calls so far that the fault applies to
+	At  faultfs.Call // the N-th of these calls
 }
 
-// Hook is the hook of a [vfs.Mem]. Calls must not overlap.
-func (f *Injector) Hook(c vfs.Call) error {
+// Hook is the hook of a [faultfs.Mem]. Calls must not overlap.
+func (f *Injector) Hook(c faultfs.Call) error {
 	if !f.Hits(c) {
 		return nil
 	}
@@ -94,15 +96,15 @@ var errPower = errors.New("power cut")
 // PowerCut simulates a power cut after After calls. Hook then captures the crash
 // state and fails all calls. Its methods are safe for concurrent use.
 type PowerCut struct {
-	After int             // number of calls before the power cut
-	Take  func() *vfs.Mem // returns the crash state; Hook and Trigger call it once
+	After int                 // number of calls before the power cut
+	Take  func() *faultfs.Mem // returns the crash state; Hook and Trigger call it once
 
 	mu    sync.Mutex
-	image *vfs.Mem
+	image *faultfs.Mem
 }
 
-// Hook is the hook of a [vfs.Mem].
-func (a *PowerCut) Hook(vfs.Call) error {
+// Hook is the hook of a [faultfs.Mem].
+func (a *PowerCut) Hook(faultfs.Call) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.image != nil {
@@ -123,7 +125,7 @@ func (a *PowerCut) Triggered() bool {
 }
 
 // Trigger cuts the power if it is not cut yet, and returns the crash state.
-func (a *PowerCut) Trigger() *vfs.Mem {
+func (a *PowerCut) Trigger() *faultfs.Mem {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.image == nil {
@@ -134,7 +136,7 @@ func (a *PowerCut) Trigger() *vfs.Mem {
 
 // Disarm prevents a later power cut. It returns the crash state, or nil if the
 // power is not cut.
-func (a *PowerCut) Disarm() *vfs.Mem {
+func (a *PowerCut) Disarm() *faultfs.Mem {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.After = 1 << 30

@@ -1,11 +1,11 @@
-// Package fault injects faults into a program on a [vfs.Mem]. It loses unsynced
+// Package fault injects faults into a program on a [faultfs.Mem]. It loses unsynced
 // changes in crashes, fails calls, and corrupts bytes.
 package fault
 
 import (
 	"math/rand/v2"
 
-	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // Mutates reports whether a call changes the set of crash states.
@@ -41,15 +41,15 @@ const Ends = -1
 // Changes that idle selects, such as the text of a lock file, do not multiply the
 // outcomes. They are all kept in some outcomes and all lost in others. A yielded
 // slice is valid until yield returns.
-func EachOutcome(changes []vfs.Change, limit int, idle func(vfs.Change) bool, yield func([]vfs.Outcome)) {
+func EachOutcome(changes []faultfs.Change, limit int, idle func(faultfs.Change) bool, yield func([]faultfs.Outcome)) {
 	var at []int // indexes of the changes that are not idle
-	f := make([]vfs.Outcome, len(changes))
+	f := make([]faultfs.Outcome, len(changes))
 	for i, c := range changes {
 		if !idle(c) {
 			at = append(at, i)
 		}
 	}
-	setIdle := func(o vfs.Outcome) {
+	setIdle := func(o faultfs.Outcome) {
 		for i, c := range changes {
 			if idle(c) {
 				f[i] = o
@@ -58,9 +58,9 @@ func EachOutcome(changes []vfs.Change, limit int, idle func(vfs.Change) bool, yi
 	}
 	set := func(kept func(i int) bool) {
 		for _, i := range at {
-			f[i] = vfs.Lost
+			f[i] = faultfs.Lost
 			if kept(i) {
-				f[i] = vfs.Kept
+				f[i] = faultfs.Kept
 			}
 		}
 	}
@@ -70,7 +70,7 @@ func EachOutcome(changes []vfs.Change, limit int, idle func(vfs.Change) bool, yi
 
 	set(none)
 	yield(f)
-	setIdle(vfs.Kept)
+	setIdle(faultfs.Kept)
 	set(all)
 	yield(f)
 	if limit == Ends {
@@ -79,19 +79,19 @@ func EachOutcome(changes []vfs.Change, limit int, idle func(vfs.Change) bool, yi
 	if len(at) <= limit {
 		for bits := range uint64(1) << len(at) {
 			for k, i := range at {
-				f[i] = vfs.Outcome(bits >> k & 1)
+				f[i] = faultfs.Outcome(bits >> k & 1)
 			}
-			setIdle(vfs.Outcome(bits & 1))
+			setIdle(faultfs.Outcome(bits & 1))
 			yield(f)
 		}
 	} else {
 		for _, i := range at {
 			set(func(j int) bool { return j != i })
 			yield(f)
-			setIdle(vfs.Lost)
+			setIdle(faultfs.Lost)
 			set(func(j int) bool { return j == i })
 			yield(f)
-			setIdle(vfs.Kept)
+			setIdle(faultfs.Kept)
 		}
 		r := rand.New(rand.NewPCG(1, uint64(len(at))))
 		for range 64 {
@@ -103,9 +103,9 @@ func EachOutcome(changes []vfs.Change, limit int, idle func(vfs.Change) bool, yi
 		if changes[i].Op != "write" {
 			continue
 		}
-		parts := []vfs.Outcome{vfs.Zeroed, vfs.Garbage}
+		parts := []faultfs.Outcome{faultfs.Zeroed, faultfs.Garbage}
 		for k := range changes[i].Cuts {
-			parts = append(parts, vfs.Cut(k+1))
+			parts = append(parts, faultfs.Cut(k+1))
 		}
 		for _, kept := range []func(int) bool{all, names, none} {
 			set(kept)
@@ -119,17 +119,17 @@ func EachOutcome(changes []vfs.Change, limit int, idle func(vfs.Change) bool, yi
 
 // RandomOutcome returns a random outcome of the changes. It keeps about percent of
 // the changes, and about a quarter of the kept writes only in part.
-func RandomOutcome(r *rand.Rand, changes []vfs.Change, percent int) []vfs.Outcome {
-	f := make([]vfs.Outcome, len(changes))
+func RandomOutcome(r *rand.Rand, changes []faultfs.Change, percent int) []faultfs.Outcome {
+	f := make([]faultfs.Outcome, len(changes))
 	for i, c := range changes {
 		if r.IntN(100) >= percent {
 			continue
 		}
-		f[i] = vfs.Kept
+		f[i] = faultfs.Kept
 		if c.Op == "write" && r.IntN(4) == 0 {
-			f[i] = vfs.Zeroed + vfs.Outcome(r.IntN(2))
+			f[i] = faultfs.Zeroed + faultfs.Outcome(r.IntN(2))
 			if c.Cuts > 0 && r.IntN(2) == 0 {
-				f[i] = vfs.Cut(1 + r.IntN(c.Cuts))
+				f[i] = faultfs.Cut(1 + r.IntN(c.Cuts))
 			}
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"crabmem/cmd/crabmem/internal/importer"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/sessionlog"
 )
 
@@ -73,7 +74,7 @@ func same(t *testing.T, b []byte) {
 
 // tree reads a tree that has the text at every path.
 func tree(t *testing.T, kind string, b []byte, paths ...string) *importer.Memory {
-	disk := vfs.NewMem()
+	disk := faultfs.NewMem()
 	for _, p := range paths {
 		p = "/t/" + p
 		if err := vfs.MkdirAll(disk, path.Dir(p), 0o700); err != nil {
@@ -156,7 +157,7 @@ func held(s *crmem.Store, m *importer.Memory, all bool) error {
 
 // chats imports conversations, as they are and in an archive: twice is once.
 func chats(t *testing.T, kind string, b []byte) {
-	disk := vfs.NewMem()
+	disk := faultfs.NewMem()
 	var packed bytes.Buffer
 	z := zip.NewWriter(&packed)
 	w, err := z.Create("x/conversations.json")

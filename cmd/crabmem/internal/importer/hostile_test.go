@@ -13,6 +13,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/limits"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // TestHostileChats reads malicious exports.
@@ -136,7 +137,7 @@ func TestHostileMemories(t *testing.T) {
 // TestHostileTrees reads trees with links to other places and false claims.
 func TestHostileTrees(t *testing.T) {
 	long := strings.Repeat("n", 2000)
-	disk := vfs.NewMem()
+	disk := faultfs.NewMem()
 	put := func(name, text string) {
 		t.Helper()
 		dir := name[:strings.LastIndex(name, "/")]
@@ -235,7 +236,7 @@ func TestHostileArchives(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			disk := vfs.NewMem()
+			disk := faultfs.NewMem()
 			disk.WriteFile("/x.zip", c.b, 0o600)
 			f, err := Open(disk, Claude, "/x.zip")
 			chats := 0

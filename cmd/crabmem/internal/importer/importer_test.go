@@ -15,6 +15,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/sessionlog"
 )
 
@@ -244,7 +245,7 @@ func TestEveryFactOfChats(t *testing.T) {
 	for _, name := range []string{"chatgpt", "claude"} {
 		t.Run(name, func(t *testing.T) {
 			chats, lefts := chatsOf(t, vfs.OS{}, filepath.Join(fixtures, name))
-			disk := vfs.NewMem()
+			disk := faultfs.NewMem()
 			d, err := sessionlog.OpenDir("/sessions", &sessionlog.Options{FS: disk})
 			if err != nil {
 				t.Fatal(err)
@@ -327,7 +328,7 @@ func mem0(pairs ...string) *Memory {
 // pages makes a tree of basic-memory, each a path and a text.
 func pages(t testing.TB, pairs ...string) *Memory {
 	t.Helper()
-	disk := vfs.NewMem()
+	disk := faultfs.NewMem()
 	if err := disk.Mkdir("/brain", 0o700); err != nil {
 		t.Fatal(err)
 	}

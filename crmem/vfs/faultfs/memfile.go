@@ -1,4 +1,4 @@
-package vfs
+package faultfs
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"crabmem/crmem/vfs"
 )
 
 // memFile is an open file of a Mem.
@@ -255,11 +257,11 @@ type memInfo struct {
 	size  int64
 	mode  fs.FileMode
 	mtime time.Time
-	id    Identity
+	id    vfs.Identity
 }
 
 func (n *node) info(name string) fs.FileInfo {
-	return &memInfo{name, n.data.size, n.mode, n.mtime, Identity{Dev: 1, Ino: n.ino, Links: uint64(n.links)}}
+	return &memInfo{name, n.data.size, n.mode, n.mtime, vfs.Identity{Dev: 1, Ino: n.ino, Links: uint64(n.links)}}
 }
 
 func (i *memInfo) Name() string       { return i.name }

@@ -1,4 +1,6 @@
-package vfs
+// Package faultfs simulates the files of a machine in memory, with faults and
+// power cuts, for tests.
+package faultfs
 
 import (
 	"errors"
@@ -12,7 +14,12 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"crabmem/crmem/vfs"
 )
+
+// maxLockText limits the text of a lock file, in bytes, as for vfs.OS.
+const maxLockText = 1 << 16
 
 // Mem is the files of a machine in memory, as one process sees them. It records
 // durable state separately from visible state, and can fail any call. Paths are
@@ -91,7 +98,7 @@ func NewMem() *Mem {
 	return m
 }
 
-var _ FS = (*Mem)(nil)
+var _ vfs.FS = (*Mem)(nil)
 
 // node is an inode. The lock of its Mem guards it.
 type node struct {
@@ -185,7 +192,7 @@ func (m *Mem) Calls() int {
 }
 
 // Root opens a directory as a separate tree.
-func (m *Mem) Root(dir string) (RootDir, error) {
+func (m *Mem) Root(dir string) (vfs.RootDir, error) {
 	t := &memRoot{memTree{m: m, confined: true}}
 	err := m.do("root", dir, func() (err error) {
 		t.dir, err = m.walk(dir, true)
@@ -232,7 +239,7 @@ func (m *Mem) Resolve(name string) (string, error) {
 
 // Lock takes an exclusive lock. It is held until Unlock, but not on the
 // machines that [Mem.Kill] and [Mem.Crash] return.
-func (m *Mem) Lock(name string) (Locked, error) {
+func (m *Mem) Lock(name string) (vfs.Locked, error) {
 	l := &memLock{m: m, name: name}
 	err := m.do("lock", name, func() error {
 		n, err := m.open(name, syscall.O_RDWR|syscall.O_CREAT, 0o600)
@@ -240,7 +247,7 @@ func (m *Mem) Lock(name string) (Locked, error) {
 			return err
 		}
 		if n.lock != nil {
-			return ErrLocked
+			return vfs.ErrLocked
 		}
 		n.lock, l.node = l, n
 		n.opens++
@@ -277,7 +284,7 @@ func (l *memLock) Text() (string, error) {
 		return "", err
 	}
 	if fi.Size() > maxLockText {
-		return "", &TooLargeError{Name: l.name, Size: fi.Size(), Max: maxLockText}
+		return "", &vfs.TooLargeError{Name: l.name, Size: fi.Size(), Max: maxLockText}
 	}
 	b := make([]byte, fi.Size())
 	n, err := l.file().ReadAt(b, 0)

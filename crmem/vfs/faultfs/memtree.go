@@ -1,4 +1,4 @@
-package vfs
+package faultfs
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"crabmem/crmem/vfs"
 )
 
 var errEscapes = errors.New("path escapes from parent")
@@ -79,7 +81,7 @@ func (t *memTree) alter(c dirChange) {
 func (t *memTree) open(name string, flag int, perm fs.FileMode) (*node, error) {
 	dir, base, err := t.parent(name)
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ELOOP) {
-		return nil, ErrNotRegular // ".", "..", "/"; for too many links the system returns the same error
+		return nil, vfs.ErrNotRegular // ".", "..", "/"; for too many links the system returns the same error
 	}
 	if err != nil {
 		return nil, err
@@ -100,7 +102,7 @@ func (t *memTree) open(name string, flag int, perm fs.FileMode) (*node, error) {
 		return nil, syscall.EEXIST
 	}
 	if !n.mode.IsRegular() {
-		return nil, ErrNotRegular
+		return nil, vfs.ErrNotRegular
 	}
 	switch access := flag & (syscall.O_RDONLY | syscall.O_WRONLY | syscall.O_RDWR); {
 	case access != syscall.O_WRONLY && !n.may(0o400), access != syscall.O_RDONLY && !n.may(0o200):
@@ -109,9 +111,9 @@ func (t *memTree) open(name string, flag int, perm fs.FileMode) (*node, error) {
 	return n, nil
 }
 
-func (t *memTree) Open(name string) (File, error) { return t.OpenFile(name, syscall.O_RDONLY, 0) }
+func (t *memTree) Open(name string) (vfs.File, error) { return t.OpenFile(name, syscall.O_RDONLY, 0) }
 
-func (t *memTree) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+func (t *memTree) OpenFile(name string, flag int, perm fs.FileMode) (vfs.File, error) {
 	f, err := t.openFile(name, flag, perm)
 	if err != nil {
 		return nil, err
@@ -144,7 +146,7 @@ func (t *memTree) openFile(name string, flag int, perm fs.FileMode) (*memFile, e
 }
 
 // Pending begins the replacement of a file. Temporary names are counted.
-func (t *memTree) Pending(name string, perm fs.FileMode) (Pending, error) {
+func (t *memTree) Pending(name string, perm fs.FileMode) (vfs.Pending, error) {
 	dir, base := path.Split(filepath.ToSlash(name))
 	for {
 		t.m.mu.Lock()

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// target is a package to change, and the packages whose tests run. The first of
-// these is the package. A regular expression after a colon limits the tests of a
+// target is a package to change, and the packages whose tests run. The first
+// contains the tests of the package itself. A regular expression after a colon limits the tests of a
 // package.
 type target struct {
 	pattern string

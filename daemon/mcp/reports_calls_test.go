@@ -183,7 +183,9 @@ func TestReportsOfResults(t *testing.T) {
 		&sdk.TextContent{Text: "text"}, &sdk.TextContent{}, &sdk.TextContent{Text: "\xff\n<x>"}, &sdk.ImageContent{MIMEType: "image/png", Data: make([]byte, 3)}, &sdk.ImageContent{},
 		&sdk.AudioContent{MIMEType: strings.Repeat("m", 101), Data: make([]byte, 1)}, &sdk.ResourceLink{URI: "a:\nb", MIMEType: "x/y", Size: size(7)}, &sdk.ResourceLink{URI: strings.Repeat("u", 501), Size: size(0)},
 		&sdk.ResourceLink{Size: size(-1)}, &sdk.ResourceLink{}, &sdk.EmbeddedResource{}, &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "u:v", MIMEType: "x/z"}},
-		&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "u:v", Text: "inside"}}, &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{Blob: make([]byte, 9)}}, &sdk.ToolUseContent{}, nil,
+		&sdk.EmbeddedResource{Resource: &sdk.ResourceContents{URI: "u:v", Text: "inside"}}, &sdk.EmbeddedResource{Resource: &sdk.ResourceContents{Blob: make([]byte, 9)}},
+		//lint:ignore SA1019 an unknown type for textOf
+		&sdk.ToolUseContent{}, nil,
 	}
 	random := rand.New(rand.NewPCG(8, 8))
 	for i := range 200 {

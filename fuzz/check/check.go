@@ -180,7 +180,7 @@ func (v *Verdict) check(m *faultfs.Mem) error {
 		return fmt.Errorf("check reports %+v, want %s at %d of %s", r.Problems, v.Kind, v.Offset, v.File)
 	}
 	if (r.Err() == nil) != (v.Kind == "torn" && len(r.Problems) == 1) {
-		return fmt.Errorf("Err is %v for %+v", r.Err(), r.Problems)
+		return fmt.Errorf("method Err returns %v for %+v", r.Err(), r.Problems)
 	}
 	return nil
 }

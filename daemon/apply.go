@@ -19,7 +19,7 @@ import (
 
 // maxBatch limits a file of changes, in bytes. A store is in memory, and its
 // snapshot has at most 1 GiB.
-const maxBatch = 2 << 30
+const maxBatch int64 = 2 << 30
 
 // operations returns the operations of a request, its conditions first.
 func (d *Daemon) operations(m *pb.ApplyMsg) ([]crmem.Op, error) {

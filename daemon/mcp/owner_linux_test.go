@@ -53,7 +53,7 @@ func TestReportsOfOwners(t *testing.T) {
 		"own, then other": head + line("0100007F:0050", "0A", 7) + line("00000000:0050", "0A", 8), "established": head + line("0100007F:0050", "01", 8), "another port": head + line("0100007F:0051", "0A", 8),
 		"another address": head + line("0200007F:0050", "0A", 8), "any address": head + line("00000000:0050", "0A", 8), "any address of 6": head + line(strings.Repeat("0", 32)+":0050", "0A", 8),
 		"mapped": head + line("0000000000000000FFFF00000100007F:0050", "0A", 8), "mapped, another": head + line("0000000000000000FFFF00000200007F:0050", "0A", 8), "no user": head + line("0100007F:0050", "0A", "x"),
-		"a negative user": head + line("0100007F:0050", "0A", -1), "a large user": head + line("0100007F:0050", "0A", 1<<32), "the largest user": head + line("0100007F:0050", "0A", 1<<32-1),
+		"a negative user": head + line("0100007F:0050", "0A", -1), "a large user": head + line("0100007F:0050", "0A", int64(1<<32)), "the largest user": head + line("0100007F:0050", "0A", int64(1<<32-1)),
 		"eight fields": "0: 0100007F:0050 0:0 0A 0:0 0:0 0 7\n", "seven fields": "0: 0100007F:0050 0:0 0A 0:0 0:0 8\n", "a long line": strings.Repeat("x", 1<<16),
 	}
 	var r golden.Reports

@@ -68,10 +68,10 @@ func (h *history) context() (ctx context.Context, cancel func(), name string) {
 // run starts a run in a session and returns its description.
 func (h *history) run(l *Session) string {
 	n := h.n
-	wait := fmt.Sprintf("wait %dns", (1+h.IntN(30))*int(time.Second)+n)
+	wait := fmt.Sprintf("wait %dns", (1+h.Int64N(30))*int64(time.Second)+int64(n))
 	content := h.pick(wait, wait, "hello", "used 10 5", "used 20 1|used 7 7", "fail badly", "uncounted", "call recall {}|tell", "call bash {}|tell",
 		`call ask_user {"questions":[{"question":"which?","header":"a"},{"question":"what?","header":"b"}]}|tell`, `call ask_user {"questions":[]}|tell`,
-		`call delegate {"tasks":[{"agent":"helper","message":"call recall {}\u007ctell"}]}|tell`, fmt.Sprintf(`call delegate {"tasks":[{"agent":"helper","message":"wait %dns"}]}|tell`, 20*int(time.Second)+n),
+		`call delegate {"tasks":[{"agent":"helper","message":"call recall {}\u007ctell"}]}|tell`, fmt.Sprintf(`call delegate {"tasks":[{"agent":"helper","message":"wait %dns"}]}|tell`, 20*int64(time.Second)+int64(n)),
 		`call delegate {"tasks":[{"agent":"absent","message":"<hello>"}]}|tell`, `call delegate {"tasks":[{"agent":"crab","message":""}]}|tell`)
 	q := Run{Session: l, Content: content, Sender: h.pick("", "user", "tg:7"), Interactive: h.IntN(2) == 0, Model: h.pick("", "", "", "script", "other", "other", "absent")}
 	name := fmt.Sprintf("run %d in %d by %q, model %q, interactive %v: %s", n, l.ID(), q.Sender, q.Model, q.Interactive, content)

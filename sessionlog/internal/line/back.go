@@ -86,7 +86,7 @@ func (s *BackScanner) Next() bool {
 			s.done = true
 			return true
 		}
-		if int64(s.room()) > s.limit {
+		if !s.room() {
 			return s.skip(torn)
 		}
 		if s.Err != nil || !s.read() {
@@ -103,21 +103,23 @@ func (s *BackScanner) give(i int, torn bool) {
 	}
 }
 
-// room makes room before lo for a chunk. It returns the least length of the
-// line that ends at hi. It makes no room if that exceeds the limit.
-func (s *BackScanner) room() int {
+// room makes room before lo for a chunk. If the line that ends at hi exceeds the
+// limit, room makes no room and returns false.
+func (s *BackScanner) room() bool {
 	want := int(min(int64(s.chunk), s.pos))
 	n := s.hi - s.lo
-	if s.lo >= want || int64(n) > s.limit {
-		return n
-	}
-	size, long := len(s.buf), n
+	size := len(s.buf)
 	switch {
+	case int64(n) > s.limit:
+		return false
+	case s.lo >= want:
+		return true
 	case n <= s.chunk && size > 4*s.chunk:
 		size = 2 * s.chunk
 	case n+want > size && n >= farChunks*s.chunk:
-		if long += s.unreadBytes(); s.Err != nil || int64(long) > s.limit {
-			return long
+		long := n + s.unreadBytes()
+		if int64(long) > s.limit {
+			return false
 		}
 		size = n + int(min(int64((long-n)/s.chunk+1)*int64(s.chunk), s.pos)) // read reads complete chunks
 	case n+want > size:
@@ -129,7 +131,7 @@ func (s *BackScanner) room() int {
 	}
 	copy(to[size-n:], s.buf[s.lo:s.hi])
 	s.buf, s.lo, s.hi = to, size-n, size
-	return long
+	return true
 }
 
 // unreadBytes returns how many bytes of the line that ends at hi are not read yet,

@@ -154,7 +154,7 @@ func (s *Scanner) Next() bool {
 			s.give(scanned, true)
 			return true
 		}
-		if int64(s.room()) > s.limit {
+		if !s.room() {
 			return s.skip()
 		}
 		if s.Err != nil || !s.read() {
@@ -173,19 +173,20 @@ func (s *Scanner) give(n int, torn bool) {
 	s.lo += n
 }
 
-// room makes room to read more of the line that begins at lo. It returns the
-// least length of that line. It makes no room if that exceeds the limit.
-func (s *Scanner) room() int {
+// room makes room to read more of the line that begins at lo. If that line
+// exceeds the limit, room makes no room and returns false.
+func (s *Scanner) room() bool {
 	n := s.hi - s.lo
-	size, long := len(s.buf), n
+	size := len(s.buf)
 	switch {
 	case int64(n) > s.limit:
-		return n
+		return false
 	case n <= s.chunk/2 && size > 2*s.chunk:
 		size = s.chunk
 	case n == size && n >= farChunks*s.chunk:
-		if long += s.ahead(); s.Err != nil || int64(long) > s.limit {
-			return long
+		long := n + s.ahead()
+		if int64(long) > s.limit {
+			return false
 		}
 		size = long + 1
 	case n == size:
@@ -197,7 +198,7 @@ func (s *Scanner) room() int {
 	}
 	copy(to, s.buf[s.lo:s.hi])
 	s.buf, s.lo, s.hi = to, 0, n
-	return long
+	return true
 }
 
 // farChunks is the number of chunks of a line for which the buffer doubles. For

@@ -209,9 +209,7 @@ type sample struct {
 const maxSample = 1 << 10
 
 func takeSample(b []byte, at int64) sample {
-	if len(b) > maxSample {
-		b = b[:maxSample]
-	}
+	b = b[:min(len(b), maxSample)]
 	return sample{at, len(b), crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))}
 }
 

@@ -107,9 +107,7 @@ func (c *Conn) frame() ([]byte, error) {
 
 // fill reads the available bytes, at least one.
 func (c *Conn) fill() error {
-	if c.r == c.w {
-		c.r, c.w = 0, 0
-	} else if c.r > 0 && (c.w == len(c.in) || c.w-c.r < header) {
+	if c.w == len(c.in) || c.w-c.r < header {
 		copy(c.in, c.in[c.r:c.w])
 		c.r, c.w = 0, c.w-c.r
 	}

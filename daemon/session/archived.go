@@ -87,7 +87,8 @@ func (m *Manager) addArchive(log *sessionlog.Log, sum agent.Summary) (string, er
 		if !errors.Is(err, crmem.ErrExists) {
 			return name, err
 		}
-		if e, err := m.o.Store.Get(name); err == nil && e.Name == name && e.Content == sum.Text {
+		// An entry found by an alias has another name, and that of an error has none.
+		if e, _ := m.o.Store.Get(name); e.Name == name && e.Content == sum.Text {
 			return name, nil
 		}
 		name = fmt.Sprintf("%s-%d.%d", log.ID(), sum.Number, n)

@@ -274,3 +274,48 @@ func TestCreateFails(t *testing.T) {
 		}
 	})
 }
+
+// heldContext never ends. It counts the contexts that it has to cancel.
+type heldContext struct {
+	context.Context
+	done chan struct{}
+	held atomic.Int32
+}
+
+func (c *heldContext) Done() <-chan struct{} { return c.done }
+
+func (c *heldContext) AfterFunc(func()) (stop func() bool) {
+	c.held.Add(1)
+	return func() bool {
+		c.held.Add(-1)
+		return true
+	}
+}
+
+// TestContextReleased checks that the context of a caller, which may live long,
+// keeps nothing of a run that has ended.
+func TestContextReleased(t *testing.T) {
+	bubble(t, func(r *rig) {
+		l := r.create("crab", "user")
+		delegate := r.delegateTool()
+		for name, f := range map[string]func(ctx context.Context) error{
+			"run": func(ctx context.Context) error { return r.Run(ctx, &Run{Session: l, Content: "hello"}) },
+			"with": func(ctx context.Context) error {
+				return r.With(ctx, l.ID(), func(context.Context, Setup, *agent.Agent, *agent.Session) error { return nil })
+			},
+			"delegate": func(ctx context.Context) error {
+				_, err := delegate.Run(ctx, tool.Call{Arguments: []byte(`{"tasks":[{"agent":"helper","message":"hello"}]}`), Scope: tool.Unbounded()})
+				return err
+			},
+		} {
+			base := context.WithValue(context.Background(), tasksKey{}, new(atomic.Int32))
+			ctx := &heldContext{Context: base, done: make(chan struct{})}
+			if err := f(ctx); err != nil {
+				r.t.Errorf("%s: %v", name, err)
+			}
+			if n := ctx.held.Load(); n != 0 {
+				r.t.Errorf("%s: the caller's context still refers to %d contexts", name, n)
+			}
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -230,6 +231,7 @@ func TestTooManyCalls(t *testing.T) {
 func TestLimits(t *testing.T) {
 	for _, c := range []struct{ window, threshold, want int }{
 		{1000, 0, 0}, {1000, -1, 0}, {1000, 1, 1}, {1000, 799, 799}, {1000, 800, 800}, {1000, 801, 800}, {1001, 900, 800}, {-1, 801, 801}, {1, 801, 0}, {2, 801, 1}, {6, 801, 4},
+		{math.MaxInt/4 + 1, 0, 0}, // 0 never compacts, even if the product overflows
 	} {
 		tn := &turn{Runner: runnerOf(t, c.window, nil), Turn: Turn{Agent: &Agent{CompactThreshold: c.threshold}}}
 		if got := tn.limit(); got != c.want {

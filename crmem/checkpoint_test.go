@@ -179,3 +179,27 @@ func TestCheckpointAutoLimits(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckpointBuffers checks that a checkpoint writes many small entries in
+// pieces of 256 KiB.
+func TestCheckpointBuffers(t *testing.T) {
+	m := faultfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m, LogLimit: 1 << 40, CheckpointOnClose: checkpoint.Never}, 0)
+	defer s.Close()
+	var ops []Op
+	for i := range 300 {
+		ops = append(ops, Add{Name: fmt.Sprint(i), Content: strings.Repeat("x", 1<<10)})
+	}
+	noErr(t, s.Apply(ops...))
+	var sizes []int
+	m.Hook = func(c faultfs.Call) error {
+		if c.Op == "write" && c.Name != "/m.db" && c.Size > 1<<12 {
+			sizes = append(sizes, c.Size)
+		}
+		return nil
+	}
+	noErr(t, s.Checkpoint())
+	if len(sizes) != 2 || sizes[0] != 1<<18 {
+		t.Errorf("the checkpoint wrote pieces of %v bytes", sizes)
+	}
+}

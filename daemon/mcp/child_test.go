@@ -373,3 +373,22 @@ type stdin struct {
 func (s *stdin) SetWriteDeadline(time.Time) error { return s.deadlineErr }
 func (s *stdin) Write(p []byte) (int, error)      { s.text += string(p); return len(p), s.writeErr }
 func (s *stdin) Close() error                     { s.closed = true; return s.closeErr }
+
+// endless is a reader of a line that does not end. It counts the bytes.
+type endless struct{ n int }
+
+func (e *endless) Read(b []byte) (int, error) {
+	e.n += len(b)
+	return copy(b, strings.Repeat("x", len(b))), nil
+}
+
+// TestReadLongLine checks that reading ends after one buffer over the limit of a
+// message, without the end of the line.
+func TestReadLongLine(t *testing.T) {
+	c, _ := newChild(nil)
+	var out endless
+	c.read(&out)
+	if want := "message exceeds 8 MiB"; c.readErr.Error() != want || out.n != maxFrame+64<<10 {
+		t.Errorf("read %d bytes: %v, want %d: %s", out.n, c.readErr, maxFrame+64<<10, want)
+	}
+}

@@ -199,7 +199,7 @@ type position struct {
 	last  sample
 }
 
-// A sample is the checksum of a few bytes of a file.
+// A sample is the checksum of at most maxSample bytes of a file.
 type sample struct {
 	at  int64
 	n   int
@@ -209,7 +209,6 @@ type sample struct {
 const maxSample = 1 << 10
 
 func takeSample(b []byte, at int64) sample {
-	b = b[:min(len(b), maxSample)]
 	return sample{at, len(b), crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))}
 }
 

@@ -91,6 +91,7 @@ func TestParseRefuses(t *testing.T) {
 		"---\nname: a\ndescription: \xff\n---\nx":                               "SKILL.md:3: not valid UTF-8; save it as UTF-8",
 		ok + "---\none\ntwo \xc3":                                               "SKILL.md:6: not valid UTF-8; ",
 		ok + "---\none\n\x00":                                                   "SKILL.md:6: a NUL byte; ",
+		ok + "---\n\x00":                                                        "SKILL.md:5: a NUL byte; ",
 		"\xff\xfe-\x00-\x00-\x00":                                               "SKILL.md:1: no front matter; ",
 		"---\n" + strings.Repeat("x", maxFront):                                 "SKILL.md:1: the front matter does not end in the first 32768 bytes; ",
 		"---\n" + strings.Repeat("#\n", maxFront) + "---\n":                     "SKILL.md:1: the front matter does not end in the first 32768 bytes; ",

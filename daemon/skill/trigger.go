@@ -19,10 +19,7 @@ const maxSearched = 64 << 10
 // tier first, then those of the higher priority, then in order. They restrict a
 // run like any other skill.
 func (s *Set) Triggered(scope tool.Scope, message string) []Skill {
-	if len(message) > maxSearched {
-		message = message[:maxSearched]
-	}
-	message = folded(message)
+	message = folded(message[:min(len(message), maxSearched)])
 	c := s.scan()
 	var list []Skill
 	for _, f := range c.skills {

@@ -84,6 +84,9 @@ func TestIntersect(t *testing.T) {
 					t.Errorf("%d and %d: %q is %v", i, j, n, got)
 				}
 			}
+			if names := both.Names(); !slices.Equal(names, sorted(names)) {
+				t.Errorf("%d and %d: names %q are not sorted and unique", i, j, names)
+			}
 			if both.empty() != !slices.ContainsFunc(append(names, "abcd", "aZ", "other"), both.Allows) {
 				t.Errorf("%d and %d: empty is %v", i, j, both.empty())
 			}

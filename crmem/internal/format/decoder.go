@@ -97,7 +97,7 @@ func (d *Decoder) Record(i int, nextID uint64) (Record, error) {
 	switch {
 	case i > 0 && id == d.last:
 		return fail(recID, "id", "duplicate id %d", id)
-	case i > 0 && id < d.last:
+	case id < d.last:
 		return fail(recID, "id", "id %d after id %d: ids must ascend", id, d.last)
 	case id >= nextID:
 		return fail(recID, "id", "id %d is not below next_id %d", id, nextID)

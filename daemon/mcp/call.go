@@ -239,9 +239,11 @@ func textOf(r *sdk.CallToolResult) string {
 			}
 			add(named("link", c.MIMEType, c.URI, size))
 		case *sdk.EmbeddedResource:
-			if r := c.Resource; r != nil && r.Text != "" {
+			switch r := c.Resource; {
+			case r == nil:
+			case r.Text != "":
 				add(r.Text)
-			} else if r != nil {
+			default:
 				add(named("resource", r.MIMEType, r.URI, len(r.Blob)))
 			}
 		default:

@@ -35,7 +35,7 @@ const (
 type child struct {
 	log   *slog.Logger
 	cmd   *exec.Cmd
-	group group
+	stops []func() // end the process group: first Terminate, then Kill
 
 	in       input // its standard input
 	out, err io.ReadCloser
@@ -51,13 +51,6 @@ type child struct {
 	readers sync.WaitGroup
 
 	lastLine string // on standard error; read after readers
-}
-
-// group is the processes that a server's command started.
-type group interface {
-	Wait() error // for the command
-	Terminate()
-	Kill()
 }
 
 // input is a pipe, of which the other end may not be read.
@@ -94,7 +87,8 @@ func (s *server) spawn() (*child, error) {
 		closed: make(chan struct{}), exited: make(chan struct{}),
 	}
 	c.cmd.Env, c.cmd.Dir = environ(s.Env), s.Dir
-	c.group = tool.NewGroup(c.cmd)
+	group := tool.NewGroup(c.cmd)
+	c.stops = []func(){group.Terminate, group.Kill}
 	var files []*os.File
 	pipe := func() (r, w *os.File, err error) {
 		if r, w, err = os.Pipe(); err == nil {
@@ -124,7 +118,7 @@ func (s *server) spawn() (*child, error) {
 	c.readers.Go(func() { c.read(c.out) })
 	c.readers.Go(func() { c.readLog(c.err) })
 	go func() { // ends with the process, which end makes sure of
-		c.status = c.group.Wait()
+		c.status = group.Wait()
 		close(c.exited)
 	}()
 	return c, nil
@@ -140,7 +134,7 @@ func (c *child) end(err error) error {
 	case <-time.After(grace / 10): // its output may end a little earlier
 	}
 	c.Close() //nolint:errcheck // a pipe
-	for _, stop := range []func(){c.group.Terminate, c.group.Kill} {
+	for _, stop := range c.stops {
 		select {
 		case <-c.exited:
 		case <-time.After(grace):
@@ -225,7 +219,7 @@ func (c *child) Close() (err error) {
 // not a message, which many programs print.
 func (c *child) read(out io.Reader) {
 	defer close(c.messages)
-	c.readErr = io.EOF // unless the output ends before the connection is closed
+	c.readErr = io.EOF // if Close ends read
 	r := bufio.NewReaderSize(out, 64<<10)
 	noise := false
 	var p pace

@@ -77,17 +77,6 @@ func (c closer) Close() error { c.add("close " + c.name); return c.ReadCloser.Cl
 func (c closer) Write([]byte) (int, error)        { return 0, errors.New("unexpected write") }
 func (c closer) SetWriteDeadline(time.Time) error { return errors.New("unexpected deadline") }
 
-// processes is a group without processes.
-type processes struct {
-	*events
-	exited chan struct{}
-	status error
-}
-
-func (p *processes) Wait() error { <-p.exited; return p.status }
-func (p *processes) Terminate()  { p.add("terminate") }
-func (p *processes) Kill()       { p.add("kill") }
-
 // TestReportsOfEnds compares how a child is ended that exits by itself, when its
 // input is closed, or when it is terminated or killed.
 func TestReportsOfEnds(t *testing.T) {
@@ -98,17 +87,16 @@ func TestReportsOfEnds(t *testing.T) {
 			line        string
 		}{{}, {line: "last"}, {err: io.EOF}, {err: io.EOF, line: "last"}, {err: io.EOF, status: errors.New("exit status 3")}, {io.EOF, errors.New("exit status 3"), "last"}, {status: errors.New("exit status 3")}} {
 			synctest.Test(t, func(t *testing.T) {
-				group := &processes{exited: make(chan struct{}), status: c.status}
+				exited := make(chan struct{})
 				log := &events{began: time.Now(), hook: func(event string) {
 					if event == on {
-						close(group.exited)
+						close(exited)
 					}
 				}}
-				group.events = log
 				stdin, other := io.Pipe()
 				defer other.Close()
 				child, _ := newChild(closer{stdin, log, "in"})
-				child.group = group
+				child.stops = []func(){func() { log.add("terminate") }, func() { log.add("kill") }}
 				for name, file := range map[string]*io.ReadCloser{"out": &child.out, "err": &child.err} {
 					pipe, end := io.Pipe()
 					defer end.Close()
@@ -117,17 +105,18 @@ func TestReportsOfEnds(t *testing.T) {
 				}
 				child.lastLine = c.line
 				go func() {
-					child.status = group.Wait()
+					<-exited
+					child.status = c.status
 					close(child.exited)
 				}()
 				if d, err := time.ParseDuration(on); err == nil {
 					time.Sleep(time.Millisecond) // no timer of the child fires at this time
 					log.began = time.Now()
 					if d == 0 {
-						close(group.exited)
+						close(exited)
 						synctest.Wait()
 					} else {
-						time.AfterFunc(d, func() { close(group.exited) })
+						time.AfterFunc(d, func() { close(exited) })
 					}
 				}
 				err := child.end(c.err)

@@ -167,7 +167,7 @@ func (m *Manager) watch() {
 	} else if w, err := fsnotify.NewWatcher(); err != nil {
 		every = m.unwatched(err)
 	} else if err := w.Add(m.o.Run); err != nil {
-		w.Close() //nolint:errcheck // it is of no use
+		w.Close() //nolint:errcheck // it watches nothing
 		every = m.unwatched(err)
 	} else {
 		defer w.Close()

@@ -95,7 +95,7 @@ type Manager struct {
 	checkOwner func(netip.AddrPort) error
 
 	scanning sync.Mutex    // one scan at a time
-	changing chan struct{} // has one while changed runs
+	changing chan struct{} // has one while changed runs; synctest can wait for it
 
 	mu         sync.Mutex
 	closed     bool

@@ -58,12 +58,7 @@ func nobodyTests(t *testing.T, tests string) *exec.Cmd {
 // TestConfinedUnreachableProc confines commands of a user who cannot reach a
 // second /proc.
 func TestConfinedUnreachableProc(t *testing.T) {
-	userns(t)
-	if os.Geteuid() != 0 {
-		t.Skip("SKIPPED: mounts take root")
-	}
-	if os.Getenv(envOwnMounts) == "" {
-		inOwnMounts(t)
+	if !inOwnMounts(t) {
 		return
 	}
 	dir := t.TempDir() + "/closed"
@@ -80,10 +75,17 @@ func TestConfinedUnreachableProc(t *testing.T) {
 // envOwnMounts is set in a process of a test that has its own mounts.
 const envOwnMounts = "CRABMEM_OWN_MOUNTS"
 
-// inOwnMounts runs a test again in its own mount namespace. Concurrent tests do
-// not see the mounts.
-func inOwnMounts(t *testing.T) {
+// inOwnMounts reports whether this process has its own mounts, which concurrent
+// tests do not see. If not, it runs the test again in such a process.
+func inOwnMounts(t *testing.T) bool {
 	t.Helper()
+	userns(t)
+	if os.Geteuid() != 0 {
+		t.Skip("SKIPPED: only root can mount")
+	}
+	if os.Getenv(envOwnMounts) != "" {
+		return true
+	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), envOwnMounts+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
@@ -92,6 +94,7 @@ func inOwnMounts(t *testing.T) {
 	if err != nil || strings.Contains(string(out), "SKIP") || !strings.Contains(string(out), "--- PASS") {
 		t.Errorf("with its own mounts: %v", err)
 	}
+	return false
 }
 
 // bind mounts a file or directory a second time until the test ends.

@@ -27,6 +27,10 @@ const (
 
 	// emptyStem is the stem of the empty name, which older files may contain.
 	emptyStem = "unnamed"
+
+	maxFiles      = 200_000 // in a directory of pages, because the list is in memory
+	maxPage       = 1 << 30 // bytes that a dump reads of a page
+	tooManyRemedy = "use export and import for a store of this size"
 )
 
 // pagePaths returns the path of each entry's page. Entries are in ascending ID
@@ -235,10 +239,3 @@ func listPages(t vfs.Tree) ([]treeFile, error) {
 	}
 	return files, nil
 }
-
-// maxFiles limits a directory of pages, because the list is in memory.
-const (
-	maxFiles      = 200_000
-	maxPage       = 1 << 30 // bytes that a dump reads of a page
-	tooManyRemedy = "use export and import for a store of this size"
-)

@@ -148,7 +148,7 @@ func (r *repairer) mergeChanges(v *files, l *sideLog) bool {
 	if !ok {
 		return false
 	}
-	base, _ := Decode(r.db) // run has decoded it
+	base, _ := Decode(r.db) // run decoded r.db without an error
 	side, _ := Decode(r.db)
 	// The store and the log may have operations in common: they come first.
 	lacks := map[*format.Frame]bool{}

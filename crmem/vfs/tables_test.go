@@ -97,7 +97,7 @@ func TestMemScenes(t *testing.T) {
 	} {
 		func() {
 			defer func() {
-				if v, _ := recover().(string); !strings.HasPrefix(v, "vfs: ") || !strings.Contains(v, "/none") || !strings.Contains(v, "no such file") {
+				if v, _ := recover().(string); !strings.HasPrefix(v, "faultfs: ") || !strings.Contains(v, "/none") || !strings.Contains(v, "no such file") {
 					t.Errorf("%s: panic with %q", name, v)
 				}
 			}()

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confine changes this process's mounts to those of a confined command, keeps
-// its descriptors except 0, 1, and 2 from the command, and drops every privilege
-// of this thread. Any step that fails is an error.
+// confine changes this process's mounts to those of a confined command, marks
+// every descriptor above 2 to be closed on exec, and drops every privilege of
+// this thread. It stops at the first step that fails.
 func confine(hidden []string) error {
 	if err := system.mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)

@@ -87,7 +87,7 @@ func (m *Manager) addArchive(log *sessionlog.Log, sum agent.Summary) (string, er
 		if !errors.Is(err, crmem.ErrExists) {
 			return name, err
 		}
-		// An entry found by an alias has another name, and that of an error has none.
+		// Get also finds aliases. After an error, the entry is empty.
 		if e, _ := m.o.Store.Get(name); e.Name == name && e.Content == sum.Text {
 			return name, nil
 		}

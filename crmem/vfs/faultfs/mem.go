@@ -344,7 +344,7 @@ func (m *Mem) Chmod(name string, perm fs.FileMode) {
 	defer m.mu.Unlock()
 	n, err := m.walk(name, true)
 	if err != nil {
-		panic(fmt.Sprintf("vfs: chmod: %s: %v", name, err))
+		panic(fmt.Sprintf("faultfs: chmod: %s: %v", name, err))
 	}
 	n.mode = n.mode.Type() | perm.Perm()
 }
@@ -355,7 +355,7 @@ func (m *Mem) scene(name string, make func(dir *node, base string) *node) {
 	defer m.mu.Unlock()
 	dir, base, err := m.parent(name)
 	if err != nil {
-		panic(fmt.Sprintf("vfs: %s: %v", name, err))
+		panic(fmt.Sprintf("faultfs: %s: %v", name, err))
 	}
 	n := make(dir, base)
 	if old := dir.names[base]; old != n {

@@ -1,5 +1,8 @@
 // Package tty formats Markdown for a terminal, decodes keys, and edits a few lines
 // of text. It reads and writes no file.
+//
+// Bubble Tea 2 with its text area would add 19 modules to the program and 0.3 ms to
+// each start, of which the limit is 4 ms.
 package tty
 
 import (

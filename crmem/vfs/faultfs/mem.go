@@ -1,5 +1,5 @@
-// Package faultfs simulates the files of a machine in memory, with faults and
-// power cuts, for tests.
+// Package faultfs simulates a machine's file system in memory, for tests. Tests
+// can inject a fault into each call and cut the power.
 package faultfs
 
 import (
@@ -18,67 +18,72 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// maxLockText limits the text of a lock file, in bytes, as for vfs.OS.
+// maxLockText limits the text of a lock file, in bytes. It equals the limit of
+// vfs.OS.
 const maxLockText = 1 << 16
 
-// Mem is the files of a machine in memory, as one process sees them. It records
-// durable state separately from visible state, and can fail any call. Paths are
-// slash-separated and absolute; a relative path starts at the root. The zero
-// value is not usable; see [NewMem].
+// Mem is a file system in memory, as one process sees it. It stores the durable
+// state separately from the visible state. Paths are slash-separated and
+// absolute; a relative path starts at the root. The zero value is not usable;
+// see [NewMem].
 //
-// Mem is stricter than real file systems: a sync of a file does not make its
-// name durable, and unsynced changes reach the disk in any combination. After a
-// failed sync the unwritten bytes stay readable but never become durable,
-// although later syncs succeed.
+// Mem is stricter than real file systems. A sync of a file does not make the
+// file's name durable. A power cut can keep any subset of the unsynced changes.
+// After a failed sync of a file or directory, its unsynced changes stay visible
+// but never become durable. Later syncs succeed without these changes.
 //
-// Permission bits apply as for an ordinary user who owns every file. All
+// Mem checks permission bits as if an ordinary user owned every file. All
 // methods are safe for concurrent use.
 type Mem struct {
-	// Hook, when not nil, is called before every primitive call, without any
-	// lock held; an error of it fails the call. See [Fault]. Set it while no
-	// call is running.
+	// Hook, if not nil, is called before each primitive call, with no lock
+	// held. If it returns an error, the call fails; see [Fault]. Set it while
+	// no call is running.
 	Hook func(Call) error
 
-	// Now is the clock of modification times; nil means time.Now. Set it
-	// before the first call.
+	// Now returns modification times; nil means time.Now. Set it before the
+	// first call.
 	Now func() time.Time
 
-	// Limit is the size of the disk in bytes of file contents, 0 = unlimited. A
-	// write beyond it writes the part that fits and fails with ENOSPC.
+	// Limit is the capacity for file contents, in bytes; 0 = unlimited. A write
+	// that exceeds it stores the bytes that fit and returns ENOSPC.
 	Limit int64
 
-	memTree // from the root on
+	memTree // the tree of the root directory
 
 	mu      sync.Mutex
 	pending []dirChange // unsynced changes of names, oldest first
-	used    int64       // bytes of contents, by current sizes
+	used    int64       // bytes that count toward Limit
 	lastIno uint64
-	lastTmp uint64 // temporary names are counted, so that runs repeat
+	lastTmp uint64 // number in the last temporary name; a counter makes runs repeatable
 	calls   int
 	boot    int
 }
 
 // Call is one primitive call on a [Mem].
 type Call struct {
-	N    int    // counted from 1
+	N    int    // number of the call, from 1
 	Op   string // open, create, read, write, truncate, sync, datasync, stat, close, rename, link, remove, mkdir, readdir, lstat, syncdir, lock, unlock, resolve, root
-	Name string // the file; of a rename, its new name
+	Name string // name of the file; the new name for a rename or link
 	Size int    // bytes to read or write
 }
 
-// Fault is an error of [Mem.Hook] that defines how much of the call takes
-// effect before it fails. After any other error the call has no effect, except
-// that a failed close closes the file and a failed sync loses the bytes that it
-// should have made durable.
+// Fault is an error that [Mem.Hook] returns. It defines the effect of the call
+// before the call fails.
+//
+// For any other error, and for a Fault with only Err, the call has no effect,
+// with two exceptions. A close closes the file. A sync of a file or directory
+// loses the changes that it should make durable.
 type Fault struct {
 	Err  error
-	Done bool // the call did its work and reports Err nevertheless
-	N    int  // of a write: bytes written before Err
+	Done bool // the call takes full effect, then returns Err; reads ignore Done
+	N    int  // bytes that a write stores before it returns Err
 
 	// Corrupt, if set, replaces the bytes that a read returns or a write stores.
-	// It owns its argument and may return fewer or more bytes. The call reports
-	// Err, which may be nil, and a write reports the length of its own bytes.
-	// Other calls ignore a Fault that has only Corrupt.
+	// It may change its argument and may return fewer or more bytes; a read
+	// drops bytes that exceed its buffer. The call returns Err, which may be
+	// nil. A write on a disk with enough space reports the number of bytes that
+	// its caller passed. Calls other than reads and writes ignore Corrupt, and
+	// a Fault without Err.
 	Corrupt func([]byte) []byte
 }
 
@@ -100,26 +105,26 @@ func NewMem() *Mem {
 
 var _ vfs.FS = (*Mem)(nil)
 
-// node is an inode. The lock of its Mem guards it.
+// node is an inode. Mem.mu guards all fields.
 type node struct {
 	ino   uint64
 	mode  fs.FileMode
 	mtime time.Time
-	links int
-	opens int
-	lock  *memLock
+	links int      // visible names
+	opens int      // open files and the held lock
+	lock  *memLock // the held lock; nil = unlocked
 
-	// of a file
-	data   content // as read
-	disk   content // as a crash leaves it, but for pieces
-	pieces []piece // data less disk, oldest first
-	lied   bool    // data has bytes that a failed sync lost: never copy it to disk
+	// Fields of a regular file.
+	data    content // visible contents
+	disk    content // durable contents
+	pieces  []piece // unsynced changes, oldest first
+	hasLost bool    // data contains bytes that a failed sync lost: never copy it to disk
 
-	// of a directory
-	names   map[string]*node // as read
-	durable map[string]*node // as a crash leaves it, but for Mem.pending
+	// Fields of a directory. Mem.pending contains the unsynced changes.
+	names   map[string]*node // visible entries
+	durable map[string]*node // durable entries
 
-	// of a link
+	// Field of a symbolic link.
 	target string
 }
 
@@ -130,7 +135,8 @@ func (m *Mem) now() time.Time {
 	return time.Now()
 }
 
-// enter counts a call and calls the hook.
+// enter counts a primitive call and calls the hook. It returns the fault to
+// inject, or nil. The caller must not hold mu.
 func (m *Mem) enter(op, name string, size int) *Fault {
 	m.mu.Lock()
 	m.calls++
@@ -153,7 +159,8 @@ func (m *Mem) enter(op, name string, size int) *Fault {
 	return f
 }
 
-// do executes one primitive call: the hook, then effect under the lock.
+// do executes one primitive call: the hook, then effect with mu held. It skips
+// effect if the hook returns a fault without Done.
 func (m *Mem) do(op, name string, effect func() error) error {
 	f := m.enter(op, name, 0)
 	var err error
@@ -181,17 +188,17 @@ func pathError(op, name string, err error) error {
 // Remote returns "": Mem is a local file system.
 func (m *Mem) Remote(string) string { return "" }
 
-// BootID changes with every [Mem.Crash].
+// BootID returns the ID of this boot. The result of [Mem.Crash] has another ID.
 func (m *Mem) BootID() string { return "mem-boot-" + strconv.Itoa(m.boot) }
 
-// Calls returns how many primitive calls were made.
+// Calls returns the number of primitive calls so far.
 func (m *Mem) Calls() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.calls
 }
 
-// Root opens a directory as a separate tree.
+// Root implements [vfs.FS].
 func (m *Mem) Root(dir string) (vfs.RootDir, error) {
 	t := &memRoot{memTree{m: m, confined: true}}
 	err := m.do("root", dir, func() (err error) {
@@ -208,7 +215,7 @@ func (m *Mem) Root(dir string) (vfs.RootDir, error) {
 	return t, nil
 }
 
-// Resolve returns the absolute path of name with every link followed.
+// Resolve implements [vfs.FS].
 func (m *Mem) Resolve(name string) (string, error) {
 	abs := absolute(name)
 	resolved := abs
@@ -237,8 +244,8 @@ func (m *Mem) Resolve(name string) (string, error) {
 	return resolved, nil
 }
 
-// Lock takes an exclusive lock. It is held until Unlock, but not on the
-// machines that [Mem.Kill] and [Mem.Crash] return.
+// Lock implements [vfs.FS]. On the machines that [Mem.Kill] and [Mem.Crash]
+// return, no lock is held.
 func (m *Mem) Lock(name string) (vfs.Locked, error) {
 	l := &memLock{m: m, name: name}
 	err := m.do("lock", name, func() error {
@@ -307,10 +314,12 @@ func (l *memLock) Unlock() error {
 	})
 }
 
-// WriteFile creates a durable file without calling the hook, to set up a test.
-// So do Symlink, Mkfifo, and Chmod.
+// WriteFile creates or overwrites a durable file, to set up a test.
+//
+// WriteFile, Symlink, Mkfifo, and Chmod do not call the hook. They panic if the
+// parent directory is missing; Chmod also panics if the file is missing.
 func (m *Mem) WriteFile(name string, data []byte, perm fs.FileMode) {
-	m.scene(name, func(dir *node, base string) *node {
+	m.place(name, func(dir *node, base string) *node {
 		n := dir.names[base]
 		if n == nil {
 			n = m.newNode(perm)
@@ -318,27 +327,28 @@ func (m *Mem) WriteFile(name string, data []byte, perm fs.FileMode) {
 		m.used += int64(len(data)) - n.data.size
 		n.data = content{}
 		n.data.writeAt(data, 0)
-		n.disk, n.pieces, n.lied = n.data.share(), nil, false
+		n.disk, n.pieces, n.hasLost = n.data.share(), nil, false
 		n.mode, n.mtime = perm, m.now()
 		return n
 	})
 }
 
-// Symlink makes a symbolic link.
+// Symlink creates a durable symbolic link.
 func (m *Mem) Symlink(target, name string) {
-	m.scene(name, func(*node, string) *node {
+	m.place(name, func(*node, string) *node {
 		n := m.newNode(fs.ModeSymlink | 0o777)
 		n.target = target
 		return n
 	})
 }
 
-// Mkfifo makes a FIFO.
+// Mkfifo creates a durable FIFO.
 func (m *Mem) Mkfifo(name string) {
-	m.scene(name, func(*node, string) *node { return m.newNode(fs.ModeNamedPipe | 0o600) })
+	m.place(name, func(*node, string) *node { return m.newNode(fs.ModeNamedPipe | 0o600) })
 }
 
-// Chmod sets the permission bits of a file or directory.
+// Chmod sets the permission bits of a file or directory. It follows links. The
+// change is durable.
 func (m *Mem) Chmod(name string, perm fs.FileMode) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -349,8 +359,9 @@ func (m *Mem) Chmod(name string, perm fs.FileMode) {
 	n.mode = n.mode.Type() | perm.Perm()
 }
 
-// scene gives a name to the result of make. The parent directories must exist.
-func (m *Mem) scene(name string, make func(dir *node, base string) *node) {
+// place sets the visible and durable entry of name to the node that make
+// returns. It panics if the parent directory is missing.
+func (m *Mem) place(name string, make func(dir *node, base string) *node) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	dir, base, err := m.parent(name)
@@ -360,13 +371,14 @@ func (m *Mem) scene(name string, make func(dir *node, base string) *node) {
 	n := make(dir, base)
 	if old := dir.names[base]; old != n {
 		if old != nil {
-			m.unlinked(old)
+			m.unlink(old)
 		}
 		n.links++
 	}
 	dir.names[base], dir.durable[base] = n, n
 }
 
+// newNode returns a node without names. The caller holds mu.
 func (m *Mem) newNode(mode fs.FileMode) *node {
 	m.lastIno++
 	n := &node{ino: m.lastIno, mode: mode, mtime: m.now()}
@@ -376,13 +388,14 @@ func (m *Mem) newNode(mode fs.FileMode) *node {
 	return n
 }
 
-// unlinked removes one name of a node, and releases its space with the last
-// name.
-func (m *Mem) unlinked(n *node) {
+// unlink decrements the link count of a node and releases the space of an
+// unused node. The caller removes the directory entry.
+func (m *Mem) unlink(n *node) {
 	n.links--
 	m.free(n)
 }
 
+// free releases the disk space of a node without names and open files.
 func (m *Mem) free(n *node) {
 	if n.links == 0 && n.opens == 0 {
 		m.used -= n.data.size

@@ -9,34 +9,36 @@ import (
 	"slices"
 )
 
-// Outcome is the effect of a power cut on one unsynced change.
+// Outcome is the effect of a power cut on one unsynced change. For a change of
+// names or of a file's size, every outcome except [Lost] means [Kept].
 type Outcome uint16
 
 const (
-	Lost    Outcome = iota // it is not on the disk
-	Kept                   // all of it is on the disk
-	Zeroed                 // written bytes became zeros
-	Garbage                // written bytes became others
-	cut                    // plus k: see Cut
+	Lost    Outcome = iota // the change is not on disk
+	Kept                   // the complete change is on disk
+	Zeroed                 // zeros are on disk instead of the written bytes
+	Garbage                // pseudo-random bytes are on disk instead of the written bytes
+	cut                    // cut+k is the result of Cut(k)
 )
 
-// Cut returns the fate of written bytes of which those before the k-th 512
-// byte boundary inside them are on the disk, and the others are not.
+// Cut returns the outcome of a torn write: only the bytes before the k-th
+// 512-byte boundary inside the written bytes are on disk. k starts at 1. If the
+// bytes contain fewer boundaries, all of them are on disk.
 func Cut(k int) Outcome { return cut + Outcome(k) }
 
-// Change is an unsynced change: bytes of one 4 KiB block of a file, a new size
-// of a file, or a change of names.
+// Change is an unsynced change: bytes written to one 4 KiB block of a file, a
+// new size of a file, or a change of names.
 type Change struct {
 	Op   string // write, truncate, create, link, mkdir, remove, rename
-	Name string // a name of the file; of a rename, the new one
-	Off  int64  // of the bytes, or the new size
-	Len  int    // bytes
-	Cuts int    // k of Cut goes from 1 to this
+	Name string // new name for a rename or link, else any name of the file
+	Off  int64  // offset of the bytes, or the new size
+	Len  int    // number of bytes of a write
+	Cuts int    // largest k for Cut; 0 = no boundary inside the bytes
 }
 
-// Unsynced lists the changes that a power cut now may keep or lose, in the same
-// order for equal states: first changes of names, then those of each file, by
-// inode, oldest first. It omits changes that a failed sync lost.
+// Unsynced lists the changes that a power cut may keep or lose. The list starts
+// with changes of names, oldest first. Changes of contents follow, by inode,
+// then oldest first. The list omits changes that a failed sync lost.
 func (m *Mem) Unsynced() []Change {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -47,7 +49,7 @@ func (m *Mem) Unsynced() []Change {
 	for _, f := range m.dirty() {
 		for _, p := range f.node.pieces {
 			c := Change{Op: "write", Name: f.name, Off: p.off, Len: len(p.data), Cuts: p.cuts()}
-			if p.cut {
+			if p.resize {
 				c.Op = "truncate"
 			}
 			list = append(list, c)
@@ -56,14 +58,14 @@ func (m *Mem) Unsynced() []Change {
 	return list
 }
 
-// dirtyFile is a file with pending contents, and a name of it.
+// dirtyFile is a file with unsynced contents.
 type dirtyFile struct {
 	node *node
-	name string
+	name string // one of the file's names
 }
 
-// dirty returns the files with pending contents that a crash can leave a name
-// for, by inode.
+// dirty returns the files with unsynced contents that have a name before the
+// crash or can have a name after it. The files are sorted by inode.
 func (m *Mem) dirty() []dirtyFile {
 	var files []dirtyFile
 	seen := make(map[*node]bool, 16)
@@ -96,18 +98,18 @@ func (m *Mem) dirty() []dirtyFile {
 	return files
 }
 
-// Crash returns the machine after a power cut: the durable state, with an
-// outcome for each unsynced change in the order of [Mem.Unsynced]. Changes
-// without an outcome are lost. The returned machine has no hook. Crash does not
-// change m.
-func (m *Mem) Crash(fates ...Outcome) *Mem {
+// Crash returns the machine after a power cut: the durable state, plus the
+// unsynced changes that have an outcome other than [Lost]. The outcomes are in
+// the order of [Mem.Unsynced]; changes without an outcome are lost. The returned
+// machine has no hook and counts calls from 1. Crash does not change m.
+func (m *Mem) Crash(outcomes ...Outcome) *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := m.heir()
+	c := m.newMachine()
 	c.boot++
 	copies := make(map[*node]*node)
-	var renew func(n *node) *node
-	renew = func(n *node) *node {
+	var copyOf func(n *node) *node
+	copyOf = func(n *node) *node {
 		if r := copies[n]; r != nil {
 			return r
 		}
@@ -116,23 +118,23 @@ func (m *Mem) Crash(fates ...Outcome) *Mem {
 		if n.durable != nil {
 			r.durable = make(map[string]*node, len(n.durable))
 			for base, child := range n.durable {
-				r.durable[base] = renew(child)
+				r.durable[base] = copyOf(child)
 			}
 		}
 		return r
 	}
-	c.dir = renew(m.dir)
+	c.dir = copyOf(m.dir)
 	for i, d := range m.pending {
-		if i < len(fates) && fates[i] != Lost {
-			d.apply(renew)
+		if i < len(outcomes) && outcomes[i] != Lost {
+			d.apply(copyOf)
 		}
 	}
-	if at := len(m.pending); at < len(fates) {
+	if at := len(m.pending); at < len(outcomes) {
 		for _, f := range m.dirty() {
-			r := renew(f.node)
+			r := copyOf(f.node)
 			for _, p := range f.node.pieces {
-				if at < len(fates) {
-					r.disk.apply(p, fates[at])
+				if at < len(outcomes) {
+					r.disk.apply(p, outcomes[at])
 					at++
 				}
 			}
@@ -142,7 +144,8 @@ func (m *Mem) Crash(fates ...Outcome) *Mem {
 	return c
 }
 
-// settle makes the durable state visible, and counts names and space.
+// settle makes the durable state under n visible. It counts the names of each
+// node and the used space.
 func (m *Mem) settle(n *node, seen map[*node]bool) {
 	n.links++
 	if seen[n] {
@@ -159,70 +162,74 @@ func (m *Mem) settle(n *node, seen map[*node]bool) {
 	}
 }
 
-// Kill returns the machine after the death of its process: all its writes are
-// visible and as durable as before, and its locks are released. The returned
-// machine has no hook. Kill does not change m.
+// Kill returns the machine after the process dies. All changes are visible and
+// as durable as before, and all locks are released. The returned machine has no
+// hook and counts calls from 1. Kill does not change m.
 func (m *Mem) Kill() *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	k := m.heir()
+	k := m.newMachine()
 	copies := make(map[*node]*node)
-	var renew func(n *node) *node
-	renew = func(n *node) *node {
+	var copyOf func(n *node) *node
+	copyOf = func(n *node) *node {
 		if r := copies[n]; r != nil {
 			return r
 		}
 		r := &node{
 			ino: n.ino, mode: n.mode, mtime: n.mtime, target: n.target, links: n.links,
-			data: n.data.share(), disk: n.disk.share(), pieces: slices.Clone(n.pieces), lied: n.lied,
+			data: n.data.share(), disk: n.disk.share(), pieces: slices.Clone(n.pieces), hasLost: n.hasLost,
 		}
 		copies[n] = r
-		r.names, r.durable = renewAll(n.names, renew), renewAll(n.durable, renew)
+		r.names, r.durable = copyAll(n.names, copyOf), copyAll(n.durable, copyOf)
 		if n.links > 0 {
 			k.used += n.data.size
 		}
 		return r
 	}
-	k.dir = renew(m.dir)
+	k.dir = copyOf(m.dir)
 	for _, c := range m.pending {
-		c.node = renew(c.node)
+		c.node = copyOf(c.node)
 		if c.from != nil {
-			c.from = renew(c.from)
+			c.from = copyOf(c.from)
 		}
 		if c.to != nil {
-			c.to = renew(c.to)
+			c.to = copyOf(c.to)
 		}
 		k.pending = append(k.pending, c)
 	}
 	return k
 }
 
-func renewAll(set map[string]*node, renew func(*node) *node) map[string]*node {
+// copyAll returns a map with the copy of each node. It returns nil for nil.
+func copyAll(set map[string]*node, copyOf func(*node) *node) map[string]*node {
 	if set == nil {
 		return nil
 	}
 	r := make(map[string]*node, len(set))
 	for base, n := range set {
-		r[base] = renew(n)
+		r[base] = copyOf(n)
 	}
 	return r
 }
 
-// heir returns a machine with the settings and counters of m, without a hook.
-func (m *Mem) heir() *Mem {
+// newMachine returns a machine with the clock, limit, and counters of m, except
+// the counter of calls. The caller sets the root directory.
+func (m *Mem) newMachine() *Mem {
 	h := &Mem{Now: m.Now, Limit: m.Limit, lastIno: m.lastIno, lastTmp: m.lastTmp, boot: m.boot}
 	h.m = h
 	return h
 }
 
-// Hash identifies the durable image: names, types, permission bits, contents,
-// link targets. Unsynced changes, inode numbers and times are left out.
+// Hash returns the SHA-256 hash of the durable state: names, types, permission
+// bits, contents, and link targets. It ignores unsynced changes, inode numbers,
+// and times.
 func (m *Mem) Hash() [sha256.Size]byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return sha256.Sum256(m.dir.appendImage(make([]byte, 0, 4096)))
 }
 
+// appendImage appends an unambiguous encoding of the durable state under n.
 func (n *node) appendImage(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(n.mode))
 	switch n.mode.Type() {
@@ -239,7 +246,7 @@ func (n *node) appendImage(b []byte) []byte {
 		b = binary.LittleEndian.AppendUint64(b, uint64(n.disk.size))
 		for _, block := range n.disk.blocks {
 			for len(block) > 0 && block[len(block)-1] == 0 {
-				block = block[:len(block)-1] // zeros, written or not
+				block = block[:len(block)-1] // written zeros are equal to a hole
 			}
 			b = binary.LittleEndian.AppendUint16(b, uint16(len(block)))
 			b = append(b, block...)

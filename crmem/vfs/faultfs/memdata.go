@@ -3,27 +3,29 @@ package faultfs
 import "bytes"
 
 const (
-	blockSize  = 4096 // the unit of write-back
-	sectorSize = 512  // where an interrupted write may end
+	blockSize  = 4096 // unit of write-back, in bytes
+	sectorSize = 512  // a torn write ends at a multiple of this file offset
 )
 
 var zeros [blockSize]byte
 
-// content is the bytes of a file in blocks. A block is never changed in place,
-// so that contents, their durable twin and every crash image share blocks;
-// nil is a block of zeros, and a short block ends in zeros.
+// content stores the bytes of a file in blocks. Visible contents, durable
+// contents, and crash states share blocks, so a block is never changed in place.
+// A nil block contains zeros. A short block is padded with zeros.
 type content struct {
 	blocks [][]byte
 	size   int64
-	shared bool // the table belongs to another content too: copy it first
+	shared bool // another content uses the slice blocks: copy it before a change
 }
 
-// share returns a content of the same bytes.
+// share returns a content with the same bytes, which shares the slice blocks.
 func (c *content) share() content {
 	c.shared = true
 	return *c
 }
 
+// own copies the slice blocks if another content uses it. The copy has capacity
+// for the given number of blocks.
 func (c *content) own(blocks int) {
 	if c.shared {
 		table := make([][]byte, len(c.blocks), max(blocks, len(c.blocks)))
@@ -32,7 +34,8 @@ func (c *content) own(blocks int) {
 	}
 }
 
-// writeAt writes p, and zeros between the end of the file and off.
+// writeAt writes p at off. If off exceeds the size, zeros fill the gap. writeAt
+// does not keep p.
 func (c *content) writeAt(p []byte, off int64) {
 	if len(p) == 0 {
 		return
@@ -45,7 +48,7 @@ func (c *content) writeAt(p []byte, off int64) {
 	}
 	c.size = max(c.size, end)
 	if len(p) >= blockSize {
-		p = bytes.Clone(p) // complete blocks are parts of this copy
+		p = bytes.Clone(p) // complete blocks are slices of this copy
 	}
 	for len(p) > 0 {
 		i, lo := int(off/blockSize), int(off%blockSize)
@@ -66,7 +69,7 @@ func (c *content) writeAt(p []byte, off int64) {
 	}
 }
 
-// readAt fills p from off and returns how much there was.
+// readAt reads bytes at off into p and returns the number of bytes read.
 func (c *content) readAt(p []byte, off int64) int {
 	if off >= c.size {
 		return 0
@@ -84,6 +87,7 @@ func (c *content) readAt(p []byte, off int64) int {
 	return len(p)
 }
 
+// truncate sets the size. Zeros fill an extension.
 func (c *content) truncate(size int64) {
 	n := int((size + blockSize - 1) / blockSize)
 	c.own(n)
@@ -100,23 +104,24 @@ func (c *content) truncate(size int64) {
 	c.size = size
 }
 
-// piece is an unsynced change of a file's contents: bytes of one block, or a
-// new size.
+// piece is an unsynced change of a file's contents: bytes written to one block,
+// or a new size.
 type piece struct {
-	off  int64  // of the bytes, or the new size
-	data []byte // never changed in place
-	cut  bool   // a truncation or an extension to off
+	off    int64  // offset of the bytes, or the new size
+	data   []byte // never changed in place
+	resize bool   // the change sets the size to off
 }
 
-// pieces appends the pieces of a write of n bytes at off: one per block, merged
-// with the last piece if it continues that. A page is written back as a unit,
-// so two writes to it between two syncs are one change.
+// pieces appends the pieces of a write to ps, one per block. c already contains
+// the n bytes written at off. The system writes back each block as a unit. So
+// pieces merges a write with the last piece if they overlap or adjoin in one
+// block.
 func (c *content) pieces(ps []piece, off int64, n int) []piece {
 	for n > 0 {
 		lo := int(off % blockSize)
 		k := min(blockSize-lo, n)
 		start := off
-		if i := len(ps) - 1; i >= 0 && !ps[i].cut && ps[i].off/blockSize == off/blockSize &&
+		if i := len(ps) - 1; i >= 0 && !ps[i].resize && ps[i].off/blockSize == off/blockSize &&
 			ps[i].off <= off && off <= ps[i].off+int64(len(ps[i].data)) {
 			start = ps[i].off
 			hi := max(off+int64(k), start+int64(len(ps[i].data)))
@@ -130,7 +135,8 @@ func (c *content) pieces(ps []piece, off int64, n int) []piece {
 	return ps
 }
 
-// bytes returns n written bytes of one block without copying them.
+// bytes returns n bytes of one block without a copy. The block must contain
+// them.
 func (c *content) bytes(off int64, n int) []byte {
 	b, lo := c.blocks[off/blockSize], int(off%blockSize)
 	if b == nil {
@@ -139,11 +145,11 @@ func (c *content) bytes(off int64, n int) []byte {
 	return b[lo : lo+n : lo+n]
 }
 
-// apply makes a pending change with its fate.
+// apply applies an unsynced change with outcome f.
 func (c *content) apply(p piece, f Outcome) {
 	switch {
 	case f == Lost:
-	case p.cut:
+	case p.resize:
 		c.truncate(p.off)
 	case f == Kept:
 		c.writeAt(p.data, p.off)
@@ -168,15 +174,15 @@ func (c *content) apply(p piece, f Outcome) {
 	}
 }
 
-// boundary returns the number of bytes before the k-th sector boundary inside
-// them, with k from 1.
+// boundary returns the number of bytes before the k-th sector boundary after
+// the start of the piece. k starts at 1.
 func (p *piece) boundary(k int) int {
 	return sectorSize*k - int(p.off%sectorSize)
 }
 
-// cuts returns how many sector boundaries are inside the bytes.
+// cuts returns the number of sector boundaries inside the bytes.
 func (p *piece) cuts() int {
-	if p.cut || len(p.data) == 0 {
+	if p.resize || len(p.data) == 0 {
 		return 0
 	}
 	return int((p.off+int64(len(p.data))-1)/sectorSize - p.off/sectorSize)

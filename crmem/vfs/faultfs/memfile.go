@@ -26,12 +26,13 @@ type memFile struct {
 func (f *memFile) readable() error { return f.usable(syscall.O_WRONLY) }
 func (f *memFile) writable() error { return f.usable(syscall.O_RDONLY) }
 
-// usable returns an error if the file is closed or open only in the mode other.
-func (f *memFile) usable(other int) error {
+// usable returns an error if the file is closed, or open in the access mode
+// excluded.
+func (f *memFile) usable(excluded int) error {
 	if f.closed {
 		return fs.ErrClosed
 	}
-	if f.flag&(syscall.O_RDONLY|syscall.O_WRONLY|syscall.O_RDWR) == other {
+	if f.flag&(syscall.O_RDONLY|syscall.O_WRONLY|syscall.O_RDWR) == excluded {
 		return syscall.EBADF
 	}
 	return nil
@@ -60,6 +61,8 @@ func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
+// read reads bytes at off into p with the effect of fault, which may be nil. It
+// does not move the position. The caller holds mu.
 func (f *memFile) read(fault *Fault, p []byte, off int64) (int, error) {
 	if err := f.readable(); err != nil {
 		return 0, pathError("read", f.name, err)
@@ -88,14 +91,14 @@ func (f *memFile) Write(p []byte) (int, error) {
 		return 0, pathError("write", f.name, err)
 	}
 	var err error
-	short := 0 // bytes that the call reports and does not store
+	unstored := 0 // bytes that the call reports minus bytes that it stores
 	if fault != nil {
 		err = fault.Err
 		switch {
 		case fault.Corrupt != nil:
-			short = len(p)
+			unstored = len(p)
 			p = fault.Corrupt(bytes.Clone(p))
-			short -= len(p)
+			unstored -= len(p)
 		case !fault.Done:
 			p = p[:min(fault.N, len(p))]
 		}
@@ -120,7 +123,7 @@ func (f *memFile) Write(p []byte) (int, error) {
 		f.m.used += data.size - before
 		f.node.mtime = f.m.now()
 	}
-	n := len(p) + short
+	n := len(p) + unstored
 	f.pos += int64(n)
 	return n, pathError("write", f.name, err)
 }
@@ -128,6 +131,8 @@ func (f *memFile) Write(p []byte) (int, error) {
 func (f *memFile) Sync() error     { return f.sync("sync") }
 func (f *memFile) Datasync() error { return f.sync("datasync") }
 
+// sync makes the contents durable. Without Done, a fault loses the unsynced
+// changes.
 func (f *memFile) sync(op string) error {
 	fault := f.m.enter(op, f.name, 0)
 	f.m.mu.Lock()
@@ -138,8 +143,8 @@ func (f *memFile) sync(op string) error {
 	n := f.node
 	switch {
 	case fault != nil && !fault.Done:
-		n.lied = n.lied || len(n.pieces) > 0
-	case n.lied:
+		n.hasLost = n.hasLost || len(n.pieces) > 0
+	case n.hasLost:
 		for _, p := range n.pieces {
 			n.disk.apply(p, Kept)
 		}
@@ -166,11 +171,12 @@ func (f *memFile) Truncate(size int64) error {
 	})
 }
 
+// truncate sets the size of a file. The caller holds mu.
 func (m *Mem) truncate(n *node, size int64) {
 	if size != n.data.size {
 		m.used += size - n.data.size
 		n.data.truncate(size)
-		n.pieces = append(n.pieces, piece{off: size, cut: true})
+		n.pieces = append(n.pieces, piece{off: size, resize: true})
 	}
 	n.mtime = m.now()
 }
@@ -190,7 +196,7 @@ func (f *memFile) Stat() (fs.FileInfo, error) {
 	return fi, nil
 }
 
-// Close closes the file even when it returns an error, as the system does.
+// Close closes the file even if it returns an error, like close(2).
 func (f *memFile) Close() error {
 	fault := f.m.enter("close", f.name, 0)
 	f.m.mu.Lock()
@@ -207,12 +213,13 @@ func (f *memFile) Close() error {
 	return nil
 }
 
-// memPending makes the calls of the real implementation in the same order.
+// memPending makes primitive calls in the same order as the implementation of
+// vfs.OS.
 type memPending struct {
 	*memFile
 	tree       *memTree
 	tmp, final string
-	done       bool // renamed, removed or kept
+	done       bool // the temporary file is renamed, removed, or kept
 }
 
 func (p *memPending) Name() string { return p.tmp }
@@ -251,7 +258,7 @@ func (p *memPending) Keep() error {
 	return p.Close()
 }
 
-// memInfo describes a node.
+// memInfo implements fs.FileInfo.
 type memInfo struct {
 	name  string
 	size  int64
@@ -260,6 +267,7 @@ type memInfo struct {
 	id    vfs.Identity
 }
 
+// info describes the present state of the node. The caller holds Mem.mu.
 func (n *node) info(name string) fs.FileInfo {
 	return &memInfo{name, n.data.size, n.mode, n.mtime, vfs.Identity{Dev: 1, Ino: n.ino, Links: uint64(n.links)}}
 }

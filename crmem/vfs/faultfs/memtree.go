@@ -15,47 +15,50 @@ import (
 
 var errEscapes = errors.New("path escapes from parent")
 
-// memTree is a Mem below one directory.
+// memTree is the tree of one directory of a Mem.
 type memTree struct {
 	m        *Mem
-	dir      *node  // nil after [memRoot.Close]
-	prefix   string // of names in calls of the hook; empty at the root
-	confined bool   // no path leads above dir
+	dir      *node  // directory where names start; nil after [memRoot.Close]
+	prefix   string // path of dir, prepended to names for the hook, if confined
+	confined bool   // a name that leads outside dir is an error
 }
 
 // memRoot is the result of [Mem.Root].
 type memRoot struct{ memTree }
 
-// dirChange is an unsynced change of names: one entry set, one removed, or both
-// together.
+// dirChange is an unsynced change of names. It removes an entry, sets an entry,
+// or does both as a unit.
 type dirChange struct {
 	op      string // create, link, mkdir, remove, rename
-	path    string // the name, for people
-	from    *node  // directory that loses oldname; nil = no directory
+	path    string // the name in Change
+	from    *node  // directory that loses oldname; nil = no entry is removed
 	oldname string
-	to      *node // directory that gains newname; nil = no directory
+	to      *node // directory that gains newname; nil = no entry is set
 	newname string
-	node    *node
+	node    *node // the file or directory with the name
 }
 
+// touches reports whether c changes the entries of the directory d.
 func (c *dirChange) touches(d *node) bool { return c.from == d || c.to == d }
 
-// apply makes the change in the durable names. renew maps a node to its copy.
-func (c *dirChange) apply(renew func(*node) *node) {
+// apply applies the change to the durable entries. copyOf maps a node to the
+// node to change.
+func (c *dirChange) apply(copyOf func(*node) *node) {
 	if c.from != nil {
-		if d := renew(c.from); d.durable[c.oldname] == renew(c.node) {
+		if d := copyOf(c.from); d.durable[c.oldname] == copyOf(c.node) {
 			delete(d.durable, c.oldname)
 		}
 	}
 	if c.to != nil {
-		renew(c.to).durable[c.newname] = renew(c.node)
+		copyOf(c.to).durable[c.newname] = copyOf(c.node)
 	}
 }
 
+// same makes [dirChange.apply] change the nodes themselves.
 func same(n *node) *node { return n }
 
-// alter adds and removes names as the process sees them and notes the change
-// as unsynced.
+// alter applies a change to the visible entries and records it as unsynced. The
+// caller holds mu.
 func (t *memTree) alter(c dirChange) {
 	now := t.m.now()
 	if c.from != nil {
@@ -65,7 +68,7 @@ func (t *memTree) alter(c dirChange) {
 	}
 	if c.to != nil {
 		if old := c.to.names[c.newname]; old != nil {
-			t.m.unlinked(old)
+			t.m.unlink(old)
 		}
 		c.to.names[c.newname] = c.node
 		c.to.mtime = now
@@ -77,11 +80,13 @@ func (t *memTree) alter(c dirChange) {
 	}
 }
 
-// open finds or creates a regular file.
+// open finds or creates a regular file. The caller holds mu.
 func (t *memTree) open(name string, flag int, perm fs.FileMode) (*node, error) {
 	dir, base, err := t.parent(name)
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ELOOP) {
-		return nil, vfs.ErrNotRegular // ".", "..", "/"; for too many links the system returns the same error
+		// EINVAL means ".", "..", or "/". ELOOP means too many links; vfs.OS
+		// cannot distinguish that from a link in the last element.
+		return nil, vfs.ErrNotRegular
 	}
 	if err != nil {
 		return nil, err
@@ -91,7 +96,7 @@ func (t *memTree) open(name string, flag int, perm fs.FileMode) (*node, error) {
 		if flag&syscall.O_CREAT == 0 {
 			return nil, syscall.ENOENT
 		}
-		if !dir.may(0o300) {
+		if !dir.allows(0o300) {
 			return nil, syscall.EACCES
 		}
 		n = t.m.newNode(perm.Perm())
@@ -105,7 +110,7 @@ func (t *memTree) open(name string, flag int, perm fs.FileMode) (*node, error) {
 		return nil, vfs.ErrNotRegular
 	}
 	switch access := flag & (syscall.O_RDONLY | syscall.O_WRONLY | syscall.O_RDWR); {
-	case access != syscall.O_WRONLY && !n.may(0o400), access != syscall.O_RDONLY && !n.may(0o200):
+	case access != syscall.O_WRONLY && !n.allows(0o400), access != syscall.O_RDONLY && !n.allows(0o200):
 		return nil, syscall.EACCES
 	}
 	return n, nil
@@ -145,7 +150,8 @@ func (t *memTree) openFile(name string, flag int, perm fs.FileMode) (*memFile, e
 	return f, nil
 }
 
-// Pending begins the replacement of a file. Temporary names are counted.
+// Pending implements [vfs.Tree]. A counter supplies the digits of temporary
+// names.
 func (t *memTree) Pending(name string, perm fs.FileMode) (vfs.Pending, error) {
 	dir, base := path.Split(filepath.ToSlash(name))
 	for {
@@ -177,13 +183,13 @@ func (t *memTree) Rename(oldname, newname string) error {
 		if err != nil {
 			return err
 		}
-		if !from.may(0o300) || !to.may(0o300) {
+		if !from.allows(0o300) || !to.allows(0o300) {
 			return syscall.EACCES
 		}
 		old := to.names[newbase]
 		switch {
 		case old == n:
-			return nil // two names of one file: POSIX requires no action
+			return nil // two names of one file: POSIX rename does nothing
 		case old != nil && old.mode.IsDir():
 			return syscall.EEXIST
 		case old != nil && n.mode.IsDir():
@@ -196,7 +202,7 @@ func (t *memTree) Rename(oldname, newname string) error {
 	})
 }
 
-// within reports whether d is dir or below it.
+// within reports whether d is dir or a directory under it.
 func within(d, dir *node) bool {
 	if d == dir {
 		return true
@@ -223,7 +229,7 @@ func (t *memTree) Link(oldname, newname string) error {
 			return syscall.EPERM
 		case to.names[base] != nil:
 			return syscall.EEXIST
-		case !to.may(0o300):
+		case !to.allows(0o300):
 			return syscall.EACCES
 		}
 		t.alter(dirChange{op: "link", path: t.hookName(newname), to: to, newname: base, node: n})
@@ -243,7 +249,7 @@ func (t *memTree) Remove(name string) error {
 			return syscall.ENOENT
 		case len(n.names) > 0:
 			return syscall.ENOTEMPTY
-		case !dir.may(0o300):
+		case !dir.allows(0o300):
 			return syscall.EACCES
 		}
 		t.alter(dirChange{op: "remove", path: t.hookName(name), from: dir, oldname: base, node: n})
@@ -261,7 +267,7 @@ func (t *memTree) Mkdir(name string, perm fs.FileMode) error {
 			return err
 		case dir.names[base] != nil:
 			return syscall.EEXIST
-		case !dir.may(0o300):
+		case !dir.allows(0o300):
 			return syscall.EACCES
 		}
 		t.alter(dirChange{op: "mkdir", path: t.hookName(name), to: dir, newname: base, node: t.m.newNode(fs.ModeDir | perm.Perm())})
@@ -272,14 +278,14 @@ func (t *memTree) Mkdir(name string, perm fs.FileMode) error {
 func (t *memTree) ReadDir(name string) ([]fs.DirEntry, error) {
 	var list []fs.DirEntry
 	err := t.m.do("readdir", t.hookName(name), func() error {
-		// Inside a root, a link to a directory is not followed.
+		// ReadDir does not follow a link inside a root.
 		n, err := t.walk(name, !t.confined)
 		switch {
 		case err != nil:
 			return err
 		case !n.mode.IsDir():
 			return syscall.ENOTDIR
-		case !n.may(0o400):
+		case !n.allows(0o400):
 			return syscall.EACCES
 		}
 		for base, child := range n.names {
@@ -324,9 +330,9 @@ func (t *memTree) SyncDir(name string) error {
 	return pathError("syncdir", hook, err)
 }
 
-// syncDir makes the changes of a directory durable, or loses them. A rename
-// between two directories is durable as a unit, so it includes the changes of
-// the other directory.
+// syncDir makes the unsynced changes of a directory durable or, if lose is set,
+// loses them. A rename between two directories is durable as a unit, so syncDir
+// includes the changes of the other directory. The caller holds mu.
 func (m *Mem) syncDir(d *node, lose bool) {
 	dirs := []*node{d}
 	for i := 0; i < len(dirs); i++ {
@@ -352,7 +358,7 @@ func (m *Mem) syncDir(d *node, lose bool) {
 	})
 }
 
-// Close makes every later call through the root fail.
+// Close makes later calls on the root fail.
 func (t *memRoot) Close() error {
 	t.m.mu.Lock()
 	defer t.m.mu.Unlock()

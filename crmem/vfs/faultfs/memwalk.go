@@ -8,8 +8,9 @@ import (
 	"syscall"
 )
 
-// resolve walks to a name and returns its path without links. Without follow
-// the last element is not followed.
+// resolve returns the path of name without links, and the node. It follows a
+// link in the last element only if follow is set or a slash ends name. The
+// caller holds mu.
 func (t *memTree) resolve(name string, follow bool) (string, *node, error) {
 	if t.dir == nil {
 		return "", nil, fs.ErrClosed
@@ -18,8 +19,8 @@ func (t *memTree) resolve(name string, follow bool) (string, *node, error) {
 	if t.confined && (strings.HasPrefix(name, "/") || name == "") {
 		return "", nil, errEscapes
 	}
-	// dirs[i] is the directory of names[:i]. A test resolves millions of short
-	// names.
+	// dirs[i] is the directory with the path names[:i]. The initial capacity
+	// makes short names cheap: tests resolve millions of them.
 	dirs, names := append(make([]*node, 0, 8), t.dir), make([]string, 0, 8)
 	elem, rest, more := "", name, true
 	for hops := 0; more; {
@@ -39,7 +40,7 @@ func (t *memTree) resolve(name string, follow bool) (string, *node, error) {
 			}
 			continue
 		}
-		if !at.may(0o100) {
+		if !at.allows(0o100) {
 			return "", nil, syscall.EACCES
 		}
 		n := at.names[elem]
@@ -68,12 +69,14 @@ func (t *memTree) resolve(name string, follow bool) (string, *node, error) {
 	return "/" + strings.Join(names, "/"), dirs[len(dirs)-1], nil
 }
 
+// walk returns the node of name; see resolve.
 func (t *memTree) walk(name string, follow bool) (*node, error) {
 	_, n, err := t.resolve(name, follow)
 	return n, err
 }
 
-// parent returns the directory a name is in, or would be, and its last element.
+// parent returns the directory of name and the last element of name, which may
+// be missing. It returns EINVAL for ".", "..", and "/". The caller holds mu.
 func (t *memTree) parent(name string) (*node, string, error) {
 	name = strings.TrimRight(filepath.ToSlash(name), "/")
 	dir, base := path.Split(name)
@@ -93,16 +96,16 @@ func (t *memTree) parent(name string) (*node, string, error) {
 	if len(base) > 255 {
 		return nil, "", syscall.ENAMETOOLONG
 	}
-	if !d.may(0o100) {
+	if !d.allows(0o100) {
 		return nil, "", syscall.EACCES
 	}
 	return d, base, nil
 }
 
-// may reports whether the owner has a permission.
-func (n *node) may(bits fs.FileMode) bool { return n.mode&bits == bits }
+// allows reports whether the owner has all permissions in bits.
+func (n *node) allows(bits fs.FileMode) bool { return n.mode&bits == bits }
 
-// hookName is the name a hook sees.
+// hookName returns the name to pass to the hook.
 func (t *memTree) hookName(name string) string {
 	if t.confined {
 		return path.Join(t.prefix, filepath.ToSlash(name))

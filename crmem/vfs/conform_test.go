@@ -20,17 +20,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// scene sets up what the interface cannot make.
+// scene creates files that an FS cannot create.
 type scene struct {
 	symlink func(target, name string)
 	mkfifo  func(name string)
 }
 
-// eachFS runs a test on the machine and in memory, in an empty directory dir.
+// eachFS runs test with OS and with a Mem. The directory dir is empty.
 func eachFS(t *testing.T, test func(t *testing.T, fsys vfs.FS, dir string, s scene)) {
 	t.Run("os", func(t *testing.T) {
 		if runtime.GOOS == "windows" {
-			t.Skip("the expectations are a Unix system's")
+			t.Skip("SKIPPED: the test expects the errors of a Unix system")
 		}
 		dir, err := filepath.EvalSymlinks(t.TempDir())
 		if err != nil {
@@ -56,7 +56,7 @@ func eachFS(t *testing.T, test func(t *testing.T, fsys vfs.FS, dir string, s sce
 	})
 }
 
-// class names what callers branch on in an error.
+// class returns the text of the error that callers test for with errors.Is.
 func class(err error) string {
 	for _, e := range []error{vfs.ErrNotRegular, vfs.ErrLocked, fs.ErrNotExist, fs.ErrExist, fs.ErrPermission, fs.ErrClosed,
 		syscall.ENOTDIR, syscall.EISDIR, syscall.EINVAL, syscall.EBADF, syscall.ELOOP, io.EOF} {
@@ -114,7 +114,7 @@ func TestConformErrors(t *testing.T) {
 			if err == nil {
 				err = f.Close()
 			} else if f != nil {
-				t.Errorf("open %s: both a file and the error %v", name, err)
+				t.Errorf("open %s: returned a file and the error %v", name, err)
 			}
 			return err
 		}
@@ -149,7 +149,7 @@ func TestConformErrors(t *testing.T) {
 			{"open loop", read("loop"), notRegular},
 			{"open fifo", read("fifo"), notRegular},
 			{"open through a link", read("dirlink/page"), "ok"},
-			{"open through a loop", read("loop/page"), notRegular}, // ELOOP says both
+			{"open through a loop", read("loop/page"), notRegular}, // the system returns ELOOP for a link and for a loop
 			{"create new", open("new", os.O_RDWR|os.O_CREATE|os.O_EXCL), "ok"},
 			{"create existing", open("file", os.O_RDWR|os.O_CREATE|os.O_EXCL), fs.ErrExist.Error()},
 			{"create over link", open("link", os.O_RDWR|os.O_CREATE|os.O_EXCL), fs.ErrExist.Error()},
@@ -183,7 +183,7 @@ func TestConformErrors(t *testing.T) {
 			}
 		}
 		if got := get(fsys, at("file")); got != "other text" {
-			t.Errorf("file after the rename: %q", got)
+			t.Errorf("contents after the rename: %q, want %q", got, "other text")
 		}
 		for _, name := range []string{"link", "full"} {
 			if err := lock(name); err == nil {
@@ -222,11 +222,11 @@ func TestConformRoot(t *testing.T) {
 			t.Errorf("root of a missing directory: %v", err)
 		}
 		if _, err := fsys.Root(dir + "/secret"); err == nil {
-			t.Errorf("root of a file: %v", err)
+			t.Error("root of a file: no error")
 		}
 		s.mkfifo(dir + "/fifo")
 		if _, err := fsys.Root(dir + "/fifo"); class(err) != syscall.ENOTDIR.Error() {
-			t.Errorf("root that is a FIFO: %v", err)
+			t.Errorf("root of a FIFO: %v", err)
 		}
 		r, err := fsys.Root(dir + "/inner")
 		if err != nil {
@@ -262,7 +262,7 @@ func TestConformRoot(t *testing.T) {
 			}
 		}
 		if list("inside") == nil || list("updir") == nil {
-			t.Error("a link to a directory is listed")
+			t.Error("ReadDir followed a link to a directory")
 		}
 		for _, name := range []string{"up", "inside"} {
 			if _, err := r.Open(name); err == nil {
@@ -299,7 +299,7 @@ func TestConformResolve(t *testing.T) {
 			}
 		}
 		if got, err := fsys.Resolve(dir + "/dangling"); err == nil {
-			t.Errorf("resolve of a dangling link: %s", got)
+			t.Errorf("resolve a dangling link: %s, want an error", got)
 		}
 	})
 }
@@ -323,7 +323,7 @@ func TestConformPending(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := get(fsys, dir+"/file"); got != "old" {
-			t.Errorf("before commit: %q", got)
+			t.Errorf("contents before Commit: %q", got)
 		}
 		if err := errors.Join(p.Commit(), p.Discard()); err != nil {
 			t.Fatal(err)
@@ -333,7 +333,7 @@ func TestConformPending(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := get(fsys, dir+"/file"); got != "new" || after.Mode() != 0o640 || vfs.Identify(after) == vfs.Identify(before) {
-			t.Errorf("after commit: %q, mode %v", got, after.Mode())
+			t.Errorf("contents after Commit: %q, mode %v", got, after.Mode())
 		}
 		if p, err = fsys.Pending(dir+"/file", 0o600); err != nil {
 			t.Fatal(err)
@@ -351,17 +351,17 @@ func TestConformPending(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := get(fsys, p.Name()); got != "kept" {
-			t.Errorf("kept: %q", got)
+			t.Errorf("contents of the kept temporary file: %q", got)
 		}
 		if list, err := fsys.ReadDir(dir); err != nil || len(list) != 2 {
-			t.Errorf("files: %v, %v, want file and the kept one", list, err)
+			t.Errorf("files: %v, %v, want the file and the kept temporary file", list, err)
 		}
 		if _, err := fsys.Pending(dir+"/missing/file", 0o600); class(err) != fs.ErrNotExist.Error() {
-			t.Errorf("in a missing directory: %v", err)
+			t.Errorf("Pending in a missing directory: %v", err)
 		}
 		failed := vfs.Replace(fsys, dir+"/file", 0o600, func(io.Writer) error { return io.ErrUnexpectedEOF })
 		if got := get(fsys, dir+"/file"); failed == nil || got != "new" {
-			t.Errorf("failed replace: %v, %q", failed, got)
+			t.Errorf("failed Replace: %v, contents %q", failed, got)
 		}
 	})
 }
@@ -394,8 +394,7 @@ func TestConformLock(t *testing.T) {
 		if err != nil {
 			t.Fatalf("after unlock: %v", err)
 		}
-		// A lock file that was replaced is another file: the old lock does
-		// not hold it.
+		// The first lock does not guard the file that replaces the lock file.
 		put(t, fsys, name, "")
 		l2, err := fsys.Lock(name)
 		if err != nil {
@@ -413,17 +412,17 @@ func TestConformLock(t *testing.T) {
 			text, err := l.Text()
 			fi, serr := l.Stat()
 			if err := errors.Join(err, serr); err != nil || text != want || vfs.SameFile(fi, named) != (want == "second") {
-				t.Errorf("text %q, %v, want %q; the named file: %v", text, err, want, vfs.SameFile(fi, named))
+				t.Errorf("text %q, %v, want %q; same file as the name: %v", text, err, want, vfs.SameFile(fi, named))
 			}
 		}
 		if got := get(fsys, name); got != "second" {
-			t.Errorf("the named lock file has %q", got)
+			t.Errorf("the lock file contains %q, want %q", got, "second")
 		}
 		if err := errors.Join(l.Unlock(), l2.Unlock()); err != nil {
 			t.Error(err)
 		}
 		if id := fsys.BootID(); id != fsys.BootID() {
-			t.Error("the boot id changes")
+			t.Error("two calls of BootID return different IDs")
 		}
 	})
 }
@@ -448,7 +447,7 @@ func TestConformLinks(t *testing.T) {
 			}
 		}
 		if err := fsys.Link(dir+"/missing", dir+"/c"); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("link of a missing file: %v", err)
+			t.Errorf("link to a missing file: %v", err)
 		}
 		id := func(name string) vfs.Identity {
 			fi, err := fsys.Lstat(dir + "/" + name)
@@ -458,7 +457,7 @@ func TestConformLinks(t *testing.T) {
 			return vfs.Identify(fi)
 		}
 		if a, b := id("a"), id("b"); a != b || a.Links != 2 || a.Ino == 0 {
-			t.Errorf("two names: %v and %v", a, b)
+			t.Errorf("two names of one file: %v and %v", a, b)
 		}
 		if err := fsys.Rename(dir+"/a", dir+"/b"); err != nil || get(fsys, dir+"/a") != "text" {
 			t.Errorf("rename of a file to its other name: %v", err)
@@ -467,7 +466,7 @@ func TestConformLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		if b := id("b"); b.Links != 1 || get(fsys, dir+"/b") != "text" {
-			t.Errorf("one name left: %v", b)
+			t.Errorf("after the removal of one name: %v", b)
 		}
 		f, err := fsys.Open(dir + "/b")
 		if err != nil {
@@ -477,7 +476,7 @@ func TestConformLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		if b, err := io.ReadAll(f); err != nil || string(b) != "text" {
-			t.Errorf("an open file without a name: %q, %v", b, err)
+			t.Errorf("read of an open file after its removal: %q, %v", b, err)
 		}
 		if err := f.Close(); err != nil {
 			t.Error(err)
@@ -488,8 +487,8 @@ func TestConformLinks(t *testing.T) {
 	})
 }
 
-// TestConformFile makes the same random calls on a file of each and of a
-// model, which is a slice of bytes.
+// TestConformFile makes random calls on a file and on a model, a byte slice. OS
+// and Mem get the same calls.
 func TestConformFile(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -562,7 +561,7 @@ func TestConformFile(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := get(fsys, name); got != string(want) {
-				t.Fatalf("round %d: contents differ", round)
+				t.Fatalf("round %d: contents differ from the model", round)
 			}
 			for call, err := range map[string]error{
 				"sync": f.Sync(), "truncate": f.Truncate(0), "stat": func() error { _, err := f.Stat(); return err }(),
@@ -594,7 +593,7 @@ func TestConformFile(t *testing.T) {
 			t.Errorf("write to a file open for reading: %v", err)
 		}
 		if err := f.Truncate(0); err == nil {
-			t.Error("truncate of a file open for reading")
+			t.Error("truncate of a file open for reading: no error")
 		}
 		if err := f.Close(); err != nil {
 			t.Error(err)

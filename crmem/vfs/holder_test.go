@@ -25,7 +25,7 @@ func TestHolderText(t *testing.T) {
 	for _, c := range []struct {
 		h    vfs.LockHolder
 		text string
-		want *vfs.LockHolder // as parsed, if not h
+		want *vfs.LockHolder // expected result of ParseLockHolder; nil = h
 	}{
 		{h: vfs.LockHolder{PID: 7, Boot: "b", Command: "c d", Socket: "/s", Clean: -1}, text: "pid 7\nboot b\ncommand c d\nsocket /s\nstate dirty\n"},
 		{h: vfs.LockHolder{PID: 7, Boot: "b", Clean: 0}, text: "pid 7\nboot b\ncommand \nsocket \nstate clean 0\n"},
@@ -74,10 +74,10 @@ func TestParseHolderStates(t *testing.T) {
 	}
 }
 
-// TestParseHolderDamaged changes each byte of a text and cuts it at each
-// length. The parts that can still be read are for messages only.
-func TestParseHolderDamaged(t *testing.T) {
-	whole := vfs.LockHolder{PID: 4711, Boot: "boot-1", Command: "crabmem daemon", Socket: "/run/s", Clean: 80}.Text()
+// TestParseHolderCorrupt changes each byte of a text and truncates it at each
+// length. ParseLockHolder must return only the fields for messages.
+func TestParseHolderCorrupt(t *testing.T) {
+	valid := vfs.LockHolder{PID: 4711, Boot: "boot-1", Command: "crabmem daemon", Socket: "/run/s", Clean: 80}.Text()
 	check := func(text string) {
 		t.Helper()
 		h := vfs.ParseLockHolder(text)
@@ -85,19 +85,19 @@ func TestParseHolderDamaged(t *testing.T) {
 			t.Errorf("%q: parsed %+v", text, h)
 		}
 	}
-	for i := range whole {
-		b := []byte(whole)
+	for i := range valid {
+		b := []byte(valid)
 		b[i] ^= 1
 		check(string(b))
 		if i > 0 {
-			check(whole[:i])
+			check(valid[:i])
 		}
 	}
-	check(whole + "x")
-	check(whole + whole[:20])
-	h := vfs.ParseLockHolder(strings.Replace(whole, "boot-1", "boot-2", 1))
+	check(valid + "x")
+	check(valid + valid[:20])
+	h := vfs.ParseLockHolder(strings.Replace(valid, "boot-1", "boot-2", 1))
 	if h.PID != 4711 || h.Command != "crabmem daemon" || h.Socket != "/run/s" {
-		t.Errorf("of a damaged text: %+v", h)
+		t.Errorf("corrupt text: parsed %+v", h)
 	}
 }
 
@@ -110,17 +110,17 @@ func TestLockedError(t *testing.T) {
 		t.Error(got)
 	}
 	if !errors.Is(err, vfs.ErrLocked) || errors.Is(err, fs.ErrExist) {
-		t.Error("a LockedError is ErrLocked and nothing else")
+		t.Error("a LockedError must be ErrLocked and no other error")
 	}
 }
 
-// TestAcquireWaits uses a fake clock: Acquire tries again until the lock is
-// free or the wait is over, at intervals of at most 12 ms.
+// TestAcquireWaits uses a fake clock. Acquire must retry until the lock is free
+// or the wait ends. The intervals are at most 12 ms.
 func TestAcquireWaits(t *testing.T) {
 	holder := vfs.LockHolder{PID: 7, Boot: "b", Command: "c", Clean: -1}
 	for _, c := range []struct {
 		wait, held time.Duration
-		ok         bool
+		ok         bool // Acquire succeeds
 	}{
 		{0, time.Hour, false},
 		{time.Millisecond, time.Hour, false},
@@ -157,19 +157,20 @@ func TestAcquireWaits(t *testing.T) {
 			locked, _ := errors.AsType[*vfs.LockedError](err)
 			switch {
 			case c.ok && (err != nil || l == nil || took < c.held || took > c.held+12*time.Millisecond):
-				t.Errorf("%v, held for %v: %v after %v", c.wait, c.held, err, took)
+				t.Errorf("wait %v, held for %v: %v after %v", c.wait, c.held, err, took)
 			case !c.ok && (locked == nil || locked.Path != "/l" || !reflect.DeepEqual(locked.Holder, holder) || took != c.wait):
-				t.Errorf("%v, held for %v: %v after %v", c.wait, c.held, err, took)
+				t.Errorf("wait %v, held for %v: %v after %v", c.wait, c.held, err, took)
 			}
 			// The mean interval is 8 ms.
 			if most := 20 + int(took/(4*time.Millisecond)); tries > most {
-				t.Errorf("%v, held for %v: %d tries in %v", c.wait, c.held, tries, took)
+				t.Errorf("wait %v, held for %v: %d tries in %v", c.wait, c.held, tries, took)
 			}
 		})
 	}
 }
 
-// TestAcquireReturnsOtherErrors fails the call: only ErrLocked is worth a wait.
+// TestAcquireReturnsOtherErrors makes Lock fail with another error than
+// ErrLocked. Acquire must return the error without a retry.
 func TestAcquireReturnsOtherErrors(t *testing.T) {
 	m := faultfs.NewMem()
 	broken := errors.New("broken")

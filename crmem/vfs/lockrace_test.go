@@ -20,9 +20,9 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// TestLockOfReplacedFile replaces or removes the lock file after a process
-// opened it and before the process locks it. Two processes never hold the lock
-// of one name.
+// TestLockOfReplacedFile replaces or removes the lock file after a process opens
+// it and before the process locks it. Two processes must never hold the lock of
+// one name.
 func TestLockOfReplacedFile(t *testing.T) {
 	if name := os.Getenv("CRABMEM_LOCK"); name != "" {
 		lockChild(name)
@@ -30,12 +30,12 @@ func TestLockOfReplacedFile(t *testing.T) {
 	}
 	strace, err := exec.LookPath("strace")
 	if err != nil {
-		t.Skip("SKIPPED for want of strace: a lock of a replaced file is not checked")
+		t.Skip("SKIPPED: strace is not installed")
 	}
 	for _, c := range []struct {
-		what   string
-		says   string // part of a refusal; "" = the process may hold the lock
-		change func(name string) error
+		name    string
+		wantErr string // text in the expected error; "" = the process may also get the lock
+		change  func(name string) error
 	}{
 		{"unchanged", "", func(string) error { return nil }},
 		{"removed", ": locked", os.Remove}, // Acquire tries again
@@ -52,31 +52,31 @@ func TestLockOfReplacedFile(t *testing.T) {
 			return errors.Join(os.Rename(name, name+".old"), os.Symlink(name+".old", name))
 		}},
 	} {
-		t.Run(c.what, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			name := filepath.Join(t.TempDir(), "lock")
 			got := lockDuring(t, strace, name, c.change)
 			refusal, refused := strings.CutPrefix(got, "refused: ")
 			switch {
-			case refused && (c.what == "unchanged" || !strings.Contains(refusal, c.says)),
-				!refused && (got != "locked" || c.says != ""):
-				t.Errorf("the process says %q, want %q", got, c.says)
+			case refused && (c.name == "unchanged" || !strings.Contains(refusal, c.wantErr)),
+				!refused && (got != "locked" || c.wantErr != ""):
+				t.Errorf("the process printed %q, want %q", got, c.wantErr)
 				return
 			case refused:
 				return
 			}
 			l, err := vfs.OS{}.Lock(name)
 			if err == nil {
-				t.Errorf("the process says %q, and a second lock of the name succeeds", got)
+				t.Errorf("the process printed %q, and a second process got the lock", got)
 				l.Unlock()
 			}
 		})
 	}
 }
 
-// lockChild locks name when stdin has a line, prints the result, and holds the
-// lock until stdin ends.
+// lockChild reads a line from stdin, locks name, and prints the result. It holds
+// the lock until the next line or the end of stdin.
 func lockChild(name string) {
-	unix.Prctl(unix.PR_SET_PTRACER, unix.PR_SET_PTRACER_ANY, 0, 0, 0) // or strace needs root
+	unix.Prctl(unix.PR_SET_PTRACER, unix.PR_SET_PTRACER_ANY, 0, 0, 0) // without this, strace needs root
 	in := bufio.NewReader(os.Stdin)
 	fmt.Println("ready")
 	in.ReadString('\n')
@@ -113,22 +113,22 @@ func lockDuring(t *testing.T, strace, name string, change func(string) error) st
 	defer guard.Stop()
 	out := bufio.NewReader(stdout)
 	if line, err := out.ReadString('\n'); line != "ready\n" {
-		t.Fatalf("the process says %q, %v", line, err)
+		t.Fatalf("the process printed %q, %v", line, err)
 	}
 	// The delay ends when strace detaches.
 	tracer := exec.Command(strace, "-f", "-e", "trace=flock", "-e", "inject=flock:delay_enter=300000000", "-p", strconv.Itoa(cmd.Process.Pid))
-	says, err := tracer.StderrPipe()
+	stderr, err := tracer.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := tracer.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if line, _ := bufio.NewReader(says).ReadString('\n'); !strings.Contains(line, "attached") {
+	if line, _ := bufio.NewReader(stderr).ReadString('\n'); !strings.Contains(line, "attached") {
 		tracer.Wait()
-		t.Skipf("SKIPPED for want of strace: %s", line)
+		t.Skipf("SKIPPED: strace cannot attach: %s", line)
 	}
-	go io.Copy(io.Discard, says)
+	go io.Copy(io.Discard, stderr)
 	fmt.Fprintln(in, "lock")
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if _, err := os.Lstat(name); err == nil {
@@ -145,7 +145,7 @@ func lockDuring(t *testing.T, strace, name string, change func(string) error) st
 	}
 	line, err := out.ReadString('\n')
 	if err != nil {
-		t.Fatalf("the process says %q, %v", line, err)
+		t.Fatalf("the process printed %q, %v", line, err)
 	}
 	return strings.TrimSpace(line)
 }

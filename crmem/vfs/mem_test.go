@@ -20,7 +20,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// image reads a tree: path, and text or "/" for a directory.
+// image maps the path of each file under dir to its contents. Directories map
+// to "/".
 func image(t *testing.T, m *faultfs.Mem, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -73,13 +74,13 @@ func wantImage(t *testing.T, m *faultfs.Mem, want map[string]string) {
 	}
 }
 
-// TestMemCrashOrder is the table of which sync covers what.
+// TestMemCrashOrder checks which changes each sync makes durable.
 func TestMemCrashOrder(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		do   func(t *testing.T, m *faultfs.Mem)
-		none map[string]string // after a crash that takes nothing unsynced
-		all  map[string]string // after one that takes everything
+		lost map[string]string // files after a crash that loses all unsynced changes
+		kept map[string]string // files after a crash that keeps all unsynced changes
 	}{
 		{"no sync", func(t *testing.T, m *faultfs.Mem) { create(t, m, "/f", "text") },
 			map[string]string{"/old": "old"}, map[string]string{"/old": "old", "/f": "text"}},
@@ -87,7 +88,7 @@ func TestMemCrashOrder(t *testing.T) {
 			map[string]string{"/old": "old"}, map[string]string{"/old": "old", "/f": "text"}},
 		{"directory sync only", func(t *testing.T, m *faultfs.Mem) { create(t, m, "/f", "text"); must(t, m.SyncDir("/")) },
 			map[string]string{"/old": "old", "/f": ""}, map[string]string{"/old": "old", "/f": "text"}},
-		{"both", func(t *testing.T, m *faultfs.Mem) { must(t, create(t, m, "/f", "text").Datasync(), m.SyncDir("/")) },
+		{"file and directory sync", func(t *testing.T, m *faultfs.Mem) { must(t, create(t, m, "/f", "text").Datasync(), m.SyncDir("/")) },
 			map[string]string{"/old": "old", "/f": "text"}, map[string]string{"/old": "old", "/f": "text"}},
 		{"rename", func(t *testing.T, m *faultfs.Mem) {
 			must(t, create(t, m, "/f", "text").Sync(), m.Rename("/f", "/old"))
@@ -125,21 +126,21 @@ func TestMemCrashOrder(t *testing.T) {
 			m := faultfs.NewMem()
 			m.WriteFile("/old", []byte("old"), 0o600)
 			c.do(t, m)
-			wantImage(t, m.Crash(), c.none)
-			var whole []faultfs.Outcome
+			wantImage(t, m.Crash(), c.lost)
+			var outcomes []faultfs.Outcome
 			for range m.Unsynced() {
-				whole = append(whole, faultfs.Kept)
+				outcomes = append(outcomes, faultfs.Kept)
 			}
-			wantImage(t, m.Crash(whole...), c.all)
-			wantImage(t, m.Kill(), c.all)
-			wantImage(t, m.Kill().Crash(), c.none)
-			wantImage(t, m.Kill().Crash(whole...), c.all)
+			wantImage(t, m.Crash(outcomes...), c.kept)
+			wantImage(t, m.Kill(), c.kept)
+			wantImage(t, m.Kill().Crash(), c.lost)
+			wantImage(t, m.Kill().Crash(outcomes...), c.kept)
 		})
 	}
 }
 
-// TestMemFates checks what becomes of the bytes of one write.
-func TestMemFates(t *testing.T) {
+// TestMemOutcomes checks the contents of a file for each outcome of a write.
+func TestMemOutcomes(t *testing.T) {
 	m := faultfs.NewMem()
 	f := create(t, m, "/f", strings.Repeat("a", 100))
 	must(t, f.Sync(), m.SyncDir("/"))
@@ -158,8 +159,8 @@ func TestMemFates(t *testing.T) {
 	a := strings.Repeat("a", 100)
 	nul := strings.Repeat("\x00", 9000)
 	for _, c := range []struct {
-		fates []faultfs.Outcome
-		want  string
+		outcomes []faultfs.Outcome
+		want     string
 	}{
 		{nil, a},
 		{[]faultfs.Outcome{faultfs.Kept, faultfs.Kept, faultfs.Kept}, a + text},
@@ -169,8 +170,8 @@ func TestMemFates(t *testing.T) {
 		{[]faultfs.Outcome{faultfs.Lost, faultfs.Lost, faultfs.Cut(1)}, a + nul[:8092] + text[:512]},
 		{[]faultfs.Outcome{faultfs.Cut(2), faultfs.Kept}, a + text[:924] + nul[:3072] + text[:4096]},
 	} {
-		if got := get(m.Crash(c.fates...), "/f"); got != c.want {
-			t.Errorf("fates %v: %d bytes, want %d", c.fates, len(got), len(c.want))
+		if got := get(m.Crash(c.outcomes...), "/f"); got != c.want {
+			t.Errorf("outcomes %v: wrong contents, %d bytes, want %d", c.outcomes, len(got), len(c.want))
 		}
 	}
 	garbage := get(m.Crash(faultfs.Garbage), "/f")
@@ -178,12 +179,12 @@ func TestMemFates(t *testing.T) {
 		t.Errorf("garbage: %d bytes", len(garbage))
 	}
 	if get(m, "/f") != a+text {
-		t.Error("a crash image changed the living file")
+		t.Error("Crash changed the original machine")
 	}
 }
 
-// TestMemLie is the file system after a failed sync.
-func TestMemLie(t *testing.T) {
+// TestMemFailedSync checks the visible and durable state after a failed sync.
+func TestMemFailedSync(t *testing.T) {
 	m := faultfs.NewMem()
 	f := create(t, m, "/f", "kept ")
 	must(t, f.Sync(), m.SyncDir("/"))
@@ -222,13 +223,13 @@ func TestMemLie(t *testing.T) {
 	if got := get(m.Kill().Crash(), "/f"); got != "kept \x00\x00\x00\x00\x00later" {
 		t.Errorf("after a kill and a crash: %q", got)
 	}
-	k := m.Kill() // the page cache outlives the process and still lies
+	k := m.Kill() // the page cache survives the process and still contains the lost bytes
 	kf, err := k.OpenFile("/f", os.O_WRONLY|os.O_APPEND, 0)
 	must(t, err)
 	write(t, kf, "!")
 	must(t, kf.Sync())
 	if got := get(k, "/f") + get(k.Crash(), "/f"); got != "kept lost later!kept \x00\x00\x00\x00\x00later!" {
-		t.Errorf("before and after a kill, a sync and a crash: %q", got)
+		t.Errorf("after a kill and a sync, then after a crash: %q", got)
 	}
 
 	create(t, m, "/g", "")
@@ -239,22 +240,22 @@ func TestMemLie(t *testing.T) {
 	m.Hook = nil
 	must(t, m.SyncDir("/"))
 	if got := get(m, "/g") + get(m.Crash(faultfs.Kept), "/g"); got != fs.ErrNotExist.Error() {
-		t.Errorf("lost name: %q", got)
+		t.Errorf("visible, then after a crash, a name that a failed sync lost: %q", got)
 	}
 
-	// A sync may also report an error after it did its work.
+	// With Done, the sync takes effect and returns an error.
 	h := create(t, m, "/f", "KEPT ")
 	fail("sync", &faultfs.Fault{Err: syscall.EIO, Done: true})
 	if err := h.Sync(); !errors.Is(err, syscall.EIO) {
 		t.Fatalf("sync: %v", err)
 	}
 	if got := get(m.Crash(), "/f"); got[:5] != "KEPT " {
-		t.Errorf("after a sync that worked and failed: %q", got)
+		t.Errorf("after a sync that took effect and failed: %q", got)
 	}
 }
 
-// TestMkdirAllDurable: a name whose sync failed, or that another process left
-// unsynced, is made durable all the same.
+// TestMkdirAllDurable repeats a MkdirAll that failed, and calls MkdirAll for an
+// unsynced directory of another process. The names must be durable afterwards.
 func TestMkdirAllDurable(t *testing.T) {
 	for _, op := range []string{"syncdir", "mkdir"} {
 		for n := 1; n <= 3; n++ {
@@ -351,7 +352,7 @@ func TestMemDiskFull(t *testing.T) {
 	}
 	must(t, g.Close())
 	if n, err := f.Write(make([]byte, 200)); n != 200 || err != nil {
-		t.Errorf("write after it was closed: %d, %v", n, err)
+		t.Errorf("write after the removed file is closed: %d, %v", n, err)
 	}
 	k := m.Kill()
 	h := create(t, k, "/h", "")
@@ -360,7 +361,7 @@ func TestMemDiskFull(t *testing.T) {
 	}
 }
 
-func TestMemLocksDie(t *testing.T) {
+func TestMemLocksReleased(t *testing.T) {
 	m := faultfs.NewMem()
 	l, err := m.Lock("/lock")
 	must(t, err, l.SetText("me"), m.SyncDir("/"))
@@ -379,7 +380,7 @@ func TestMemLocksDie(t *testing.T) {
 		t.Errorf("lock after a crash: %v", err)
 	}
 	if _, err := m.Lock("/lock"); !errors.Is(err, vfs.ErrLocked) {
-		t.Errorf("lock on the living machine: %v", err)
+		t.Errorf("lock on the original machine: %v", err)
 	}
 }
 
@@ -414,7 +415,8 @@ func TestMemPermissions(t *testing.T) {
 	}
 }
 
-// TestMemHash checks that the hash is of the durable image and of all of it.
+// TestMemHash checks that Hash covers the complete durable state and ignores
+// unsynced changes.
 func TestMemHash(t *testing.T) {
 	now := time.Unix(1, 0)
 	build := func() *faultfs.Mem {
@@ -424,14 +426,14 @@ func TestMemHash(t *testing.T) {
 		must(t, m.Mkdir("/d", 0o700), m.SyncDir("/"))
 		return m
 	}
-	m, again := build(), build()
-	if m.Hash() != again.Hash() {
-		t.Error("two equal images have two hashes")
+	m, other := build(), build()
+	if m.Hash() != other.Hash() {
+		t.Error("two equal states have different hashes")
 	}
 	f := create(t, m, "/f", "x")
 	create(t, m, "/g", "x")
-	if m.Hash() != again.Hash() {
-		t.Error("unsynced changes are in the hash")
+	if m.Hash() != other.Hash() {
+		t.Error("an unsynced change altered the hash")
 	}
 	seen := map[[32]byte]string{m.Hash(): "no change"}
 	for _, c := range []struct {
@@ -446,17 +448,18 @@ func TestMemHash(t *testing.T) {
 	} {
 		c.do()
 		if was, ok := seen[m.Hash()]; ok {
-			t.Errorf("hash after a change of %s as after %s", c.what, was)
+			t.Errorf("the hash after a change of %s equals the hash after %s", c.what, was)
 		}
 		seen[m.Hash()] = c.what
 	}
 	if m.Crash().Hash() != m.Hash() || m.Kill().Hash() != m.Hash() {
-		t.Error("a copy has another hash")
+		t.Error("Crash or Kill changed the hash")
 	}
 }
 
-// TestMemCrashModel makes random calls on a Mem and checks of each crash image
-// that every block is of its file's synced or unsynced contents.
+// TestMemCrashModel makes random writes and syncs, and crashes after each. In
+// each crash state, the synced bytes are intact. Each other byte is as written
+// or zero.
 func TestMemCrashModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -464,8 +467,8 @@ func TestMemCrashModel(t *testing.T) {
 	m := faultfs.NewMem()
 	f := create(t, m, "/f", "")
 	must(t, m.SyncDir("/"))
-	versions := [][]byte{nil} // from the last sync on
-	kept := 0
+	versions := [][]byte{nil} // contents at the last sync and after each later write
+	kept := 0                 // unsynced bytes that survived
 	for range 1500 {
 		now := versions[len(versions)-1]
 		if r.IntN(8) == 0 {
@@ -480,17 +483,17 @@ func TestMemCrashModel(t *testing.T) {
 			versions = append(versions, append(bytes.Clone(now), p...))
 		}
 		now = versions[len(versions)-1]
-		fates := make([]faultfs.Outcome, len(m.Unsynced()))
-		for i := range fates {
-			fates[i] = faultfs.Outcome(r.IntN(2))
+		outcomes := make([]faultfs.Outcome, len(m.Unsynced()))
+		for i := range outcomes {
+			outcomes[i] = faultfs.Outcome(r.IntN(2))
 		}
-		got := []byte(get(m.Crash(fates...), "/f"))
+		got := []byte(get(m.Crash(outcomes...), "/f"))
 		synced := versions[0]
 		if !bytes.HasPrefix(got, synced) {
-			t.Fatalf("a crash took synced bytes: %d left, %d synced", len(got), len(synced))
+			t.Fatalf("a crash lost synced bytes: %d bytes left, %d synced", len(got), len(synced))
 		}
 		if len(got) > len(now) {
-			t.Fatalf("%d bytes after a crash, %d were written", len(got), len(now))
+			t.Fatalf("%d bytes after a crash, want at most the %d written", len(got), len(now))
 		}
 		for i := range got {
 			if got[i] != now[i] && got[i] != 0 {
@@ -506,7 +509,7 @@ func TestMemCrashModel(t *testing.T) {
 		}
 	}
 	if kept == 0 {
-		t.Error("no unsynced byte ever survived")
+		t.Error("no unsynced byte survived a crash")
 	}
 }
 
@@ -551,8 +554,8 @@ func BenchmarkMemCrash(b *testing.B) {
 	}
 }
 
-// TestMemCorrupt alters the bytes of writes and reads: each call succeeds, and
-// a write reports its own length.
+// TestMemCorrupt changes the bytes of writes and reads. Each write succeeds and
+// reports the number of bytes that its caller passed.
 func TestMemCorrupt(t *testing.T) {
 	m := faultfs.NewMem()
 	corrupt := map[string]func([]byte) []byte{}

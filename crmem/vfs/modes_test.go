@@ -12,8 +12,8 @@ import (
 	"crabmem/crmem/vfs/faultfs"
 )
 
-// TestConformCommitFailure commits over a directory. The commit returns the
-// error, the directory stays, and Discard removes the temporary file.
+// TestConformCommitFailure commits a file over a directory. Commit must fail and
+// leave the directory unchanged. Discard must remove the temporary file.
 func TestConformCommitFailure(t *testing.T) {
 	eachFS(t, func(t *testing.T, fsys vfs.FS, dir string, _ scene) {
 		must(t, fsys.Mkdir(dir+"/sub", 0o700), fsys.Mkdir(dir+"/sub/file", 0o700))
@@ -31,64 +31,64 @@ func TestConformCommitFailure(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := p.Commit(); err == nil {
-				t.Errorf("%s: a file replaced a directory that is not empty", what)
+				t.Errorf("%s: Commit over a directory: no error", what)
 			}
 			must(t, p.Discard())
 			if got := get(fsys, dir+"/sub/file/inside"); got != "kept" {
-				t.Errorf("%s: %q", what, got)
+				t.Errorf("%s: file in the directory contains %q", what, got)
 			}
 			if list, err := fsys.ReadDir(dir + "/sub"); err != nil || len(list) != 1 {
-				t.Errorf("%s: %v, %v", what, list, err)
+				t.Errorf("%s: files after Discard: %v, %v", what, list, err)
 			}
 			err = vfs.Replace(tree, name, 0o600, func(io.Writer) error { return nil })
 			if err == nil {
-				t.Errorf("%s: Replace replaced a directory", what)
+				t.Errorf("%s: Replace of a directory: no error", what)
 			}
 		}
 		must(t, root.Close())
 	})
 }
 
-// TestConformOpenNeedsFile opens a missing file for reading. Open creates no
-// file and returns a file that refuses writes.
+// TestConformOpenNeedsFile checks that Open does not create a missing file. The
+// file that Open returns must reject writes.
 func TestConformOpenNeedsFile(t *testing.T) {
 	eachFS(t, func(t *testing.T, fsys vfs.FS, dir string, _ scene) {
 		if _, err := fsys.Open(dir + "/file"); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("open of a missing file: %v", err)
 		}
 		if _, err := fsys.Lstat(dir + "/file"); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("then lstat: %v", err)
+			t.Errorf("lstat after the open: %v", err)
 		}
 		put(t, fsys, dir+"/file", "text")
 		f, err := fsys.Open(dir + "/file")
 		must(t, err)
 		if _, err := f.Write([]byte("x")); err == nil {
-			t.Error("a file that is open for reading took a write")
+			t.Error("write to a file open for reading: no error")
 		}
 		must(t, f.Close())
 		if got := get(fsys, dir+"/file"); got != "text" {
-			t.Errorf("%q", got)
+			t.Errorf("contents %q, want %q", got, "text")
 		}
 	})
 }
 
-// TestMemLimitOfOneByte fills the smallest disk. A limit of 0 is no limit.
+// TestMemLimitOfOneByte checks the lowest limit, and that 0 means no limit.
 func TestMemLimitOfOneByte(t *testing.T) {
 	m := faultfs.NewMem()
 	m.Limit = 1
 	f := create(t, m, "/f", "")
 	if n, err := f.Write([]byte("ab")); n != 1 || !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("two bytes on a disk of one: %d, %v", n, err)
+		t.Errorf("write of two bytes with a limit of one: %d, %v", n, err)
 	}
 	m = faultfs.NewMem()
 	f = create(t, m, "/f", "")
 	if n, err := f.Write([]byte("ab")); n != 2 || err != nil {
-		t.Errorf("without a limit: %d, %v", n, err)
+		t.Errorf("write without a limit: %d, %v", n, err)
 	}
 }
 
-// TestMemGarbage checks the bytes of a torn write: they differ from the old
-// ones, the new ones and zeros, and are equal in each run.
+// TestMemGarbage checks the bytes of the outcome Garbage. They have many values
+// and are equal in each run. A single byte is neither zero nor the written byte.
 func TestMemGarbage(t *testing.T) {
 	m := faultfs.NewMem()
 	f := create(t, m, "/f", strings.Repeat("a", 512))
@@ -100,10 +100,10 @@ func TestMemGarbage(t *testing.T) {
 		values[rune(b)]++
 	}
 	if len(garbage) != 512 || len(values) < 128 {
-		t.Errorf("%d bytes with %d values", len(garbage), len(values))
+		t.Errorf("garbage of %d bytes has %d values", len(garbage), len(values))
 	}
-	if again := get(m.Crash(faultfs.Garbage), "/f")[512:]; again != garbage {
-		t.Error("garbage differs from one crash to the next")
+	if second := get(m.Crash(faultfs.Garbage), "/f")[512:]; second != garbage {
+		t.Error("two crashes with equal outcomes produce different garbage")
 	}
 	m = faultfs.NewMem()
 	f = create(t, m, "/f", "")
@@ -114,8 +114,8 @@ func TestMemGarbage(t *testing.T) {
 	}
 }
 
-// TestMemBlockEdges writes up to and around the edges of blocks, with holes,
-// and reads each file in pieces.
+// TestMemBlockEdges writes bytes that start and end near block boundaries, some
+// after a hole. It reads the bytes near each boundary.
 func TestMemBlockEdges(t *testing.T) {
 	const block = 4096
 	for _, size := range []int{1, block - 1, block, block + 1, 2*block - 1, 2 * block, 2*block + 1} {
@@ -130,7 +130,7 @@ func TestMemBlockEdges(t *testing.T) {
 			write(t, g, strings.Repeat("x", size))
 			want := strings.Repeat("\x00", hole) + strings.Repeat("x", size)
 			if got := get(m, "/f"); got != want {
-				t.Errorf("hole %d, size %d: %d bytes differ", hole, size, len(got))
+				t.Errorf("hole %d, size %d: wrong contents, %d bytes, want %d", hole, size, len(got), len(want))
 			}
 			for _, off := range []int{0, 1, hole, block - 1, block, block + 1, hole + size - 1, hole + size} {
 				if off > len(want) {
@@ -145,14 +145,14 @@ func TestMemBlockEdges(t *testing.T) {
 			must(t, g.Truncate(int64(hole+size)), g.Truncate(int64(hole+size+block)))
 			want += strings.Repeat("\x00", block)
 			if got := get(m, "/f"); got != want {
-				t.Errorf("hole %d, size %d, extended: %d bytes, want %d", hole, size, len(got), len(want))
+				t.Errorf("hole %d, size %d, extended: wrong contents, %d bytes, want %d", hole, size, len(got), len(want))
 			}
 		}
 	}
 }
 
-// TestMemHashOfEqualContents makes files of equal contents by one write, by a
-// truncation and by an extension. Their images have equal hashes.
+// TestMemHashOfEqualContents creates equal contents with a write, a truncation,
+// and an extension. The three states must have equal hashes.
 func TestMemHashOfEqualContents(t *testing.T) {
 	for _, size := range []int{1, 4095, 4096, 4097, 8191, 8192, 8193} {
 		text := strings.Repeat("x", size-1) + "\x00"
@@ -162,7 +162,7 @@ func TestMemHashOfEqualContents(t *testing.T) {
 			fill(f)
 			must(t, f.Sync(), f.Close(), m.SyncDir("/"))
 			if got := get(m.Crash(), "/f"); got != text {
-				t.Errorf("%d bytes: %d on disk", size, len(got))
+				t.Errorf("%d bytes: wrong contents after a crash, %d bytes", size, len(got))
 			}
 			return m.Hash()
 		}

@@ -50,15 +50,15 @@ func TestMakePrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := vfs.MakePrivate(file); err == nil {
-		t.Error("a file was taken for a directory")
+		t.Error("MakePrivate of a file: no error")
 	}
 	if os.Geteuid() != 0 {
-		t.Skip("SKIPPED the rest: only root can give a directory away")
+		t.Skip("SKIPPED the rest: only root can change the owner of a directory")
 	}
 	if err := os.Chown(dir, 65534, -1); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := vfs.MakePrivate(dir); !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("the directory of another user: %v", err)
+		t.Errorf("a directory of another user: %v", err)
 	}
 }

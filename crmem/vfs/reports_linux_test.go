@@ -15,8 +15,8 @@ import (
 	"crabmem/fuzz/golden"
 )
 
-// TestReportsOfSystemCalls makes each call with each name in a directory of the
-// machine, and compares the class of its error, its result and the files.
+// TestReportsOfSystemCalls makes each call with each name on a real file system.
+// It compares the error classes, the results, and the changed files.
 func TestReportsOfSystemCalls(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o022))
 	top, err := filepath.EvalSymlinks(t.TempDir())
@@ -52,7 +52,7 @@ func TestReportsOfSystemCalls(t *testing.T) {
 	run := func(root bool) func(string, treeCall, string, string) {
 		return func(title string, c treeCall, a, b string) {
 			if (c.name == "sync" || c.name == "root") && strings.HasSuffix(a, "fifo") {
-				return // the open waits for a writer
+				return // the open of a FIFO waits for a writer
 			}
 			var tree vfs.Tree = vfs.OS{}
 			if root {
@@ -81,11 +81,11 @@ func TestReportsOfSystemCalls(t *testing.T) {
 	r.Compare(t, "testdata/reports/system.txt.gz")
 }
 
-// temporary matches the random part of the name of a temporary file.
+// temporary matches the random part of a temporary file's name.
 var temporary = regexp.MustCompile(`[0-9]{6,}`)
 
-// realFiles describes the files of a directory, one a line, without what file
-// systems choose.
+// realFiles returns one line for each file under dir. The lines omit properties
+// that the file system chooses, such as inodes and sizes of directories.
 func realFiles(t *testing.T, dir string) []string {
 	var list []string
 	must(t, filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {

@@ -22,7 +22,7 @@ import (
 )
 
 // reportMem returns a machine with each kind of file, and with directories and
-// files of several modes. Its clock advances by a second per reading.
+// files of several modes. Each reading advances the clock by a second.
 func reportMem(t *testing.T) *faultfs.Mem {
 	t.Helper()
 	m := faultfs.NewMem()
@@ -56,7 +56,7 @@ func reportMem(t *testing.T) *faultfs.Mem {
 	return m
 }
 
-// reportNames are names in reportMem, and names that it lacks.
+// reportNames lists existing and missing names in reportMem.
 var reportNames = []string{
 	"/", ".", "..", "", "f", "/f", "/f/", "/f/x", "/big", "/r", "/w", "/n", "/new", "/new/x", "/hard", "/link", "/link/x",
 	"/abs", "/dangling", "/loop", "/loop/x", "/fifo", "/d", "/d/", "/d/.", "/d/..", "/d/f", "/d/../f", "/d/new", "/d/sub",
@@ -66,19 +66,21 @@ var reportNames = []string{
 	"/" + strings.Repeat("a", 255), "/" + strings.Repeat("a", 256), "../f", "d/f",
 }
 
-// rootNames are names in the directory /d of reportMem.
+// rootNames lists existing, missing, and escaping names in the directory /d of
+// reportMem.
 var rootNames = []string{
 	".", "..", "", "/", "/f", "f", "f/x", "new", "new/x", "sub", "sub/", "sub/f", "sub/new", "sub/..", "sub/../f", "sub/../../f", "empty",
 	"empty/new", "up", "up/f", "up/d/f", "abs", "abs/x", "in", "in/f", "in/new", "in/back", "slash/f", "sub/back", "no", "no/f", "no/new", "../f", "./f",
 }
 
-// pairNames are the names of calls with two names.
+// pairNames lists the names for calls with two names.
 var pairNames = []string{
 	"", "f", "/f", "/big", "/new", "/new/x", "/hard", "/link", "/dangling", "/fifo", "/d", "/d/f", "/d/sub", "/d/empty", "/d/empty/new",
 	"/d/sub/new", "/dirlink/new", "/ro/f", "/ro/new", "/wo/f", "/wo/new", "/x/f", "/x/new", "/no/f", "/d/..", "sub", "sub/new", "empty", "up", "in/f", "new",
 }
 
-// files describes all files of a machine, one a line. It ignores permissions.
+// files returns one line for each file of a machine. It reads a copy of the
+// machine, in which it removes all restrictions by permissions.
 func files(t *testing.T, m *faultfs.Mem) []string {
 	t.Helper()
 	m = m.Kill()
@@ -97,7 +99,7 @@ func files(t *testing.T, m *faultfs.Mem) []string {
 			must(t, err)
 			switch {
 			case e.IsDir() != fi.IsDir() || e.Type() != fi.Mode().Type():
-				t.Errorf("%s: %v in the list, %v alone", name, e.Type(), fi.Mode())
+				t.Errorf("%s: ReadDir returns type %v, Lstat returns mode %v", name, e.Type(), fi.Mode())
 			case e.IsDir():
 				visit(name)
 				continue
@@ -111,7 +113,7 @@ func files(t *testing.T, m *faultfs.Mem) []string {
 			list = append(list, fmt.Sprintf("%s %v inode %d links %d size %d sum %08x changed %d", name, fi.Mode(), vfs.Identify(fi).Ino,
 				vfs.Identify(fi).Links, fi.Size(), crc32.ChecksumIEEE(b), fi.ModTime().Unix()-1_760_000_000))
 			if len(b) != int(fi.Size()) {
-				t.Errorf("%s: %d bytes, size %d", name, len(b), fi.Size())
+				t.Errorf("%s: read %d bytes, size %d", name, len(b), fi.Size())
 			}
 		}
 	}
@@ -119,7 +121,8 @@ func files(t *testing.T, m *faultfs.Mem) []string {
 	return list
 }
 
-// changes are the lines that one list has and the other lacks.
+// changes returns the lines of before that after lacks, marked "-", and the lines
+// of after that before lacks, marked "+".
 func changes(before, after []string) string {
 	var b strings.Builder
 	for _, line := range before {
@@ -135,7 +138,7 @@ func changes(before, after []string) string {
 	return b.String()
 }
 
-// describeError is an error's text, and its class where the text differs.
+// describeError returns the text and the class of an error.
 func describeError(err error) string {
 	if err == nil {
 		return "ok"
@@ -143,13 +146,14 @@ func describeError(err error) string {
 	return fmt.Sprintf("%v [%s]", err, class(err))
 }
 
-// treeCall is a call with one or two names.
+// treeCall is a call or a series of calls with one or two names.
 type treeCall struct {
 	name string
-	two  bool
+	two  bool // do uses both names
 	do   func(tree vfs.Tree, a, b string) (string, error)
 }
 
+// openCall opens a file with flag, then makes each call of an open file.
 func openCall(name string, flag int) treeCall {
 	return treeCall{name: name, do: func(tree vfs.Tree, a, _ string) (string, error) {
 		f, err := tree.OpenFile(a, flag, 0o640)
@@ -233,7 +237,8 @@ var treeCalls = []treeCall{
 	}},
 }
 
-// machineCalls are the calls that a Tree lacks.
+// machineCalls lists the calls of an FS that a Tree lacks. The tree must be an
+// FS.
 var machineCalls = []treeCall{
 	{name: "resolve", do: func(tree vfs.Tree, a, _ string) (string, error) { return tree.(vfs.FS).Resolve(a) }},
 	{name: "lock", do: func(tree vfs.Tree, a, _ string) (string, error) {
@@ -241,10 +246,10 @@ var machineCalls = []treeCall{
 		if err != nil {
 			return "", err
 		}
-		_, again := tree.(vfs.FS).Lock(a)
+		_, second := tree.(vfs.FS).Lock(a)
 		err = l.SetText("text of the lock")
 		text, terr := l.Text()
-		return fmt.Sprintf("%v, %q, %v, %v", again, text, terr, l.Unlock()), err
+		return fmt.Sprintf("%v, %q, %v, %v", second, text, terr, l.Unlock()), err
 	}},
 	{name: "root", do: func(tree vfs.Tree, a, _ string) (string, error) {
 		r, err := tree.(vfs.FS).Root(a)
@@ -256,7 +261,8 @@ var machineCalls = []treeCall{
 	}},
 }
 
-// eachCall calls f with each call and each name, or pair of names.
+// eachCall calls f for each call with each name. For a call with two names, it
+// uses the pairs of pairNames whose first name is in names.
 func eachCall(calls []treeCall, names []string, f func(title string, c treeCall, a, b string)) {
 	for _, c := range calls {
 		for _, a := range names {
@@ -274,8 +280,8 @@ func eachCall(calls []treeCall, names []string, f func(title string, c treeCall,
 	}
 }
 
-// TestReportsOfMemCalls makes each call with each name, and compares its
-// result, the hook's calls, the files, and the unsynced changes.
+// TestReportsOfMemCalls makes each call with each name on a Mem. It compares the
+// results, the calls of the hook, the changed files, and the unsynced changes.
 func TestReportsOfMemCalls(t *testing.T) {
 	var r golden.Reports
 	initial := reportMem(t)
@@ -311,19 +317,20 @@ func TestReportsOfMemCalls(t *testing.T) {
 	r.Compare(t, "testdata/reports/calls.txt.gz")
 }
 
-// unsynced lists the unsynced changes.
+// unsynced returns one line for each unsynced change.
 func unsynced(m *faultfs.Mem) string {
 	var b strings.Builder
 	for _, c := range m.Unsynced() {
 		if c.Name == "/hard" && (c.Op == "write" || c.Op == "truncate") {
-			c.Name = "/f" // either of its names
+			c.Name = "/f" // Mem.Unsynced returns /hard or /f, at random
 		}
 		fmt.Fprintf(&b, "unsynced %s %s at %d, %d bytes, %d cuts\n", c.Op, c.Name, c.Off, c.Len, c.Cuts)
 	}
 	return b.String()
 }
 
-// keptHash is part of the hash of the disk that has each unsynced change.
+// keptHash returns the first 4 bytes of the hash of the state after a crash that
+// keeps all unsynced changes.
 func keptHash(m *faultfs.Mem) []byte {
 	outcomes := make([]faultfs.Outcome, len(m.Unsynced()))
 	for i := range outcomes {
@@ -333,8 +340,8 @@ func keptHash(m *faultfs.Mem) []byte {
 	return sum[:4]
 }
 
-// TestReportsOfMemFaults lets each call of a use of files fail in each way, and
-// compares the result of the use and the files.
+// TestReportsOfMemFaults injects each fault into each primitive call of an
+// operation. It compares the result, the changed files, and the unsynced changes.
 func TestReportsOfMemFaults(t *testing.T) {
 	var r golden.Reports
 	faults := []struct {
@@ -347,7 +354,7 @@ func TestReportsOfMemFaults(t *testing.T) {
 		{"is doubled", &faultfs.Fault{Corrupt: func(b []byte) []byte { return append(b, b...) }}},
 		{"ends", &faultfs.Fault{Err: io.EOF, Corrupt: bytes.Clone}}, {"is changed and fails", &faultfs.Fault{Err: syscall.EIO, Corrupt: bytes.ToUpper}},
 	}
-	uses := slices.Concat(treeCalls, machineCalls, []treeCall{
+	operations := slices.Concat(treeCalls, machineCalls, []treeCall{
 		{name: "checked", do: func(tree vfs.Tree, a, _ string) (string, error) {
 			checked := false
 			err := vfs.ReplaceChecked(tree, a, 0o600, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err },
@@ -369,27 +376,27 @@ func TestReportsOfMemFaults(t *testing.T) {
 			return fmt.Sprint(p.Commit(), " ", p.Discard(), " ", p.Discard()), p.Close()
 		}},
 	})
-	scene := reportMem(t)
-	before := files(t, scene)
-	for _, use := range uses {
+	initial := reportMem(t)
+	before := files(t, initial)
+	for _, operation := range operations {
 		for _, name := range []string{"/d/f", "/d/new", "/d", "/d/new/deep/er"} {
 			for _, fault := range faults {
 				for n := 1; ; n++ {
-					m := scene.Kill()
-					seen, which := 0, ""
+					m := initial.Kill()
+					seen, failed := 0, "" // calls so far, and the call with the fault
 					m.Hook = func(c faultfs.Call) error {
 						if seen++; seen == n {
-							which = c.Op + " " + c.Name
+							failed = c.Op + " " + c.Name
 							return fault.err
 						}
 						return nil
 					}
 					m.Now = func() time.Time { return time.Unix(1_760_001_000, 0) }
-					result, err := use.do(m, name, "/d/sub/f")
+					result, err := operation.do(m, name, "/d/sub/f")
 					m.Hook = nil
-					r.Add(fmt.Sprintf("%s %s: %s %s", use.name, name, which, fault.name),
+					r.Add(fmt.Sprintf("%s %s: %s %s", operation.name, name, failed, fault.name),
 						describeError(err)+"\n"+result+"\n"+changes(before, files(t, m))+unsynced(m)+fmt.Sprintf("%x", keptHash(m)))
-					if which == "" {
+					if failed == "" {
 						break
 					}
 				}
@@ -399,8 +406,8 @@ func TestReportsOfMemFaults(t *testing.T) {
 	r.Compare(t, "testdata/reports/faults.txt.gz")
 }
 
-// TestReportsOfMemPrograms makes random calls with fixed seeds, crashes and
-// kills machines, and compares what each leaves.
+// TestReportsOfMemPrograms makes random calls, crashes, and kills with fixed
+// seeds. It compares the machine after each call.
 func TestReportsOfMemPrograms(t *testing.T) {
 	var r golden.Reports
 	for seed := range uint64(120) {
@@ -417,17 +424,18 @@ func TestReportsOfMemPrograms(t *testing.T) {
 	r.Compare(t, "testdata/reports/programs.txt.gz")
 }
 
-// memProgram is a program on a Mem.
+// memProgram makes random calls on a Mem.
 type memProgram struct {
 	t     *testing.T
 	r     *rand.Rand
 	m     *faultfs.Mem
 	open  []vfs.File
-	links bool
-	boots int64
+	links bool  // make links instead of replacements
+	boots int64 // crashes and kills so far
 }
 
-// setClock sets a clock that is the same in each run.
+// setClock sets a clock that starts at a fixed time plus start seconds. Each
+// reading advances the clock by a second.
 func (p *memProgram) setClock(start int64) {
 	now := time.Unix(1_760_000_000+start, 0)
 	p.m.Now = func() time.Time { now = now.Add(time.Second); return now }
@@ -444,7 +452,8 @@ func (p *memProgram) file() vfs.File {
 	return p.open[p.r.IntN(len(p.open))]
 }
 
-// step makes one call and describes it and the machine after it.
+// step makes one call, with a fault at random, and describes the call, the files,
+// and crash states. Then it may replace the machine by a crashed or killed copy.
 func (p *memProgram) step() string {
 	p.m.Hook = nil
 	if p.r.IntN(6) == 0 {
@@ -458,7 +467,7 @@ func (p *memProgram) step() string {
 	list := p.m.Unsynced()
 	for _, c := range list {
 		if c.Op == "write" || c.Op == "truncate" {
-			c.Name = "" // a file may have several
+			c.Name = "" // with several names, Mem.Unsynced returns one at random
 		}
 		text += fmt.Sprintln(c)
 	}

@@ -17,12 +17,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// replaceCalls is the order of system calls of Replace that durability rests
-// on: the contents are on the disk before the name is, and the name before
-// Replace returns.
+// replaceCalls lists the system calls of Replace in the order that durability
+// requires. The contents are durable before the rename. The name is durable
+// before Replace returns.
 var replaceCalls = []string{
 	"open temp O_RDWR|O_CREAT|O_EXCL",
-	"write temp", "write temp", // more than its buffer holds
+	"write temp", "write temp", // twoBuffers exceeds the buffer of Replace
 	"fsync temp",
 	"close temp",
 	"rename temp over file",
@@ -31,7 +31,8 @@ var replaceCalls = []string{
 	"close directory",
 }
 
-// TestReplaceMem: the crash tests run on the same order.
+// TestReplaceMem checks that the crash tests, which use a Mem, see the same calls
+// in the same order.
 func TestReplaceMem(t *testing.T) {
 	m := faultfs.NewMem()
 	var calls []string
@@ -58,6 +59,7 @@ func TestReplaceMem(t *testing.T) {
 	}
 }
 
+// twoBuffers writes 300,000 bytes. Replace needs two writes for them.
 func twoBuffers(w io.Writer) error {
 	for range 3 {
 		if _, err := w.Write(make([]byte, 100_000)); err != nil {
@@ -67,7 +69,8 @@ func twoBuffers(w io.Writer) error {
 	return nil
 }
 
-// TestReplaceStrace runs itself under strace, inside a root and outside.
+// TestReplaceStrace runs itself under strace in a child process, which calls
+// Replace with OS and with a root.
 func TestReplaceStrace(t *testing.T) {
 	if dir := os.Getenv("CRABMEM_REPLACE"); dir != "" {
 		if err := vfs.Replace(vfs.OS{}, filepath.Join(dir, "file"), 0o600, twoBuffers); err != nil {
@@ -87,7 +90,7 @@ func TestReplaceStrace(t *testing.T) {
 	}
 	strace, err := exec.LookPath("strace")
 	if err != nil {
-		t.Skip("THE ORDER OF SYSTEM CALLS IS NOT CHECKED: strace is not installed")
+		t.Skip("SKIPPED: strace is not installed")
 	}
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -99,7 +102,7 @@ func TestReplaceStrace(t *testing.T) {
 	cmd.Env = append(os.Environ(), "CRABMEM_REPLACE="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		if strings.Contains(string(out), "ptrace") {
-			t.Skipf("THE ORDER OF SYSTEM CALLS IS NOT CHECKED: strace may not trace: %s", out)
+			t.Skipf("SKIPPED: strace cannot trace: %s", out)
 		}
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -116,12 +119,12 @@ func TestReplaceStrace(t *testing.T) {
 
 var callLine = regexp.MustCompile(`^\d+ +(\w+)\((.*)\) += (\S+)`)
 
-// calls translates the lines of a trace, from the creation of name's temporary
-// file to the close of the directory.
+// calls translates lines of a trace to the format of replaceCalls. It starts at
+// the creation of name's temporary file and ends at the close of the directory.
 func calls(trace, dir, name string) []string {
 	temp := regexp.MustCompile(`[/"]\.` + name + `\d+`)
 	var list []string
-	opened := false // Pending in a root holds a descriptor of the directory too
+	opened := false // the directory is open for the sync; Pending in a root also opens it
 	for line := range strings.Lines(unfinished(trace)) {
 		m := callLine.FindStringSubmatch(line)
 		if m == nil || strings.HasPrefix(m[3], "-1") {
@@ -151,7 +154,7 @@ func calls(trace, dir, name string) []string {
 	return list
 }
 
-// unfinished joins the two halves of calls that another thread interrupted.
+// unfinished joins the two lines of each call that another thread interrupts.
 func unfinished(trace string) string {
 	var b strings.Builder
 	begun := map[string]string{}

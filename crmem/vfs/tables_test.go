@@ -26,7 +26,8 @@ func TestOutOfSpace(t *testing.T) {
 	}
 }
 
-// TestConformLockText reads lock files of the longest text and of one byte more.
+// TestConformLockText reads lock files of up to the maximum length, and one byte
+// longer.
 func TestConformLockText(t *testing.T) {
 	const longest = 1 << 16
 	eachFS(t, func(t *testing.T, fsys vfs.FS, dir string, _ scene) {
@@ -48,13 +49,13 @@ func TestConformLockText(t *testing.T) {
 			}
 			must(t, l.SetText("short"), l.Unlock())
 			if got := get(fsys, name); got != "short" {
-				t.Errorf("after SetText: %d bytes", len(got))
+				t.Errorf("contents after SetText: %d bytes, want %q", len(got), "short")
 			}
 		}
 	})
 }
 
-// TestMemErrorTexts checks the texts of errors that a Fault carries.
+// TestMemErrorTexts checks the texts of Fault and TooLargeError.
 func TestMemErrorTexts(t *testing.T) {
 	for want, err := range map[string]error{
 		"input/output error": &faultfs.Fault{Err: syscall.EIO}, "corrupt bytes": &faultfs.Fault{},
@@ -66,9 +67,9 @@ func TestMemErrorTexts(t *testing.T) {
 	}
 }
 
-// TestMemScenes replaces files by scenes: a panic names a missing directory, and
-// the space of what was there is free.
-func TestMemScenes(t *testing.T) {
+// TestMemSetup checks that WriteFile, Symlink, and Mkfifo free the space of the
+// file that they replace. A missing directory must cause a panic with the name.
+func TestMemSetup(t *testing.T) {
 	m := faultfs.NewMem()
 	m.Limit = 100
 	room := func() int {
@@ -98,7 +99,7 @@ func TestMemScenes(t *testing.T) {
 		func() {
 			defer func() {
 				if v, _ := recover().(string); !strings.HasPrefix(v, "faultfs: ") || !strings.Contains(v, "/none") || !strings.Contains(v, "no such file") {
-					t.Errorf("%s: panic with %q", name, v)
+					t.Errorf("%s: panic value %q", name, v)
 				}
 			}()
 			do()
@@ -106,8 +107,7 @@ func TestMemScenes(t *testing.T) {
 	}
 }
 
-// TestMemOwnsBytes changes a buffer after it was written. The file keeps what was
-// written.
+// TestMemOwnsBytes changes a buffer after the write. The file must not change.
 func TestMemOwnsBytes(t *testing.T) {
 	for _, size := range []int{1, 4095, 4096, 4097, 8192, 8193} {
 		m := faultfs.NewMem()
@@ -123,7 +123,8 @@ func TestMemOwnsBytes(t *testing.T) {
 	}
 }
 
-// TestConformEndOfFile reads at the end of a file, also single bytes and none.
+// TestConformEndOfFile reads 0 to 3 bytes at the end of a file. It also checks
+// that a failed Pending returns no file.
 func TestConformEndOfFile(t *testing.T) {
 	eachFS(t, func(t *testing.T, fsys vfs.FS, dir string, _ scene) {
 		put(t, fsys, dir+"/file", "ab")
@@ -131,7 +132,7 @@ func TestConformEndOfFile(t *testing.T) {
 			f, err := fsys.Open(dir + "/file")
 			must(t, err)
 			if n, err := io.ReadFull(f, make([]byte, 2)); n != 2 || err != nil {
-				t.Fatalf("%d, %v", n, err)
+				t.Fatalf("read of 2 bytes: %d, %v", n, err)
 			}
 			want := error(nil)
 			if size > 0 {
@@ -154,7 +155,7 @@ func TestConformEndOfFile(t *testing.T) {
 					path = dir + "/" + name
 				}
 				if p, err := tree.Pending(path, 0o600); p != nil || err == nil {
-					t.Errorf("replace %.20s: %v, %v", name, p, err)
+					t.Errorf("Pending %.20s: %v, %v, want an error and no file", name, p, err)
 				}
 			}
 		}
@@ -162,10 +163,10 @@ func TestConformEndOfFile(t *testing.T) {
 	})
 }
 
-// TestFree returns the free space of a directory, and an error without one.
+// TestFree reads the free space of a directory and of a missing directory.
 func TestFree(t *testing.T) {
 	if n, err := vfs.Free(t.TempDir()); err != nil || n < 0 {
-		t.Errorf("%d, %v", n, err)
+		t.Errorf("free space: %d, %v", n, err)
 	}
 	if runtime.GOOS == "linux" {
 		if n, err := vfs.Free(t.TempDir() + "/none"); !errors.Is(err, fs.ErrNotExist) || n != 0 {

@@ -329,8 +329,8 @@ func (s *Store) Close() error {
 }
 
 // lastCheck checks the names before Close closes the files, and keeps the state
-// if another program changed one. It adds the fate of the operations to err,
-// the error of the checkpoint. The caller holds wmu.
+// if another program changed one. err is the error of the checkpoint; the result
+// also says whether the acknowledged operations are on disk. The caller holds wmu.
 func (s *Store) lastCheck(err error) error {
 	if s.lock == nil {
 		return err

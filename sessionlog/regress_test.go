@@ -72,9 +72,9 @@ func TestImportIsOneFile(t *testing.T) {
 	cuts := 0
 	m.Hook = func(faultfs.Call) error {
 		for i := range m.Unsynced() {
-			fates := make([]faultfs.Outcome, i+1)
-			fates[i] = faultfs.Kept
-			s, err := dirOn(t, m.Crash(fates...), sessionlog.Options{}).Read("codex_user_1")
+			outcomes := make([]faultfs.Outcome, i+1)
+			outcomes[i] = faultfs.Kept
+			s, err := dirOn(t, m.Crash(outcomes...), sessionlog.Options{}).Read("codex_user_1")
 			noErr(t, err)
 			noErr(t, s.Close())
 			cuts++
@@ -312,9 +312,9 @@ func TestOneNameAfterRewrite(t *testing.T) {
 	cuts := 0
 	m.Hook = func(faultfs.Call) error {
 		for i := range m.Unsynced() {
-			fates := make([]faultfs.Outcome, i+1)
-			fates[i] = faultfs.Kept
-			noErr(t, reopen(t, dirOn(t, m.Crash(fates...), sessionlog.Options{}), "crab_user_1").Close())
+			outcomes := make([]faultfs.Outcome, i+1)
+			outcomes[i] = faultfs.Kept
+			noErr(t, reopen(t, dirOn(t, m.Crash(outcomes...), sessionlog.Options{}), "crab_user_1").Close())
 			cuts++
 		}
 		return nil

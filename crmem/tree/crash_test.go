@@ -19,8 +19,8 @@ import (
 // writes.
 func crashes(r *rand.Rand, m *faultfs.Mem, seen map[[32]byte]bool, check func(*faultfs.Mem)) {
 	list := m.Unsynced()
-	try := func(fates []faultfs.Outcome) {
-		c := m.Crash(fates...)
+	try := func(outcomes []faultfs.Outcome) {
+		c := m.Crash(outcomes...)
 		if h := c.Hash(); !seen[h] {
 			seen[h] = true
 			check(c)
@@ -36,17 +36,17 @@ func crashes(r *rand.Rand, m *faultfs.Mem, seen map[[32]byte]bool, check func(*f
 		try(alone)
 	}
 	for range 4 {
-		fates := make([]faultfs.Outcome, len(list))
+		outcomes := make([]faultfs.Outcome, len(list))
 		for i, c := range list {
-			fates[i] = faultfs.Outcome(r.IntN(2))
+			outcomes[i] = faultfs.Outcome(r.IntN(2))
 			if c.Op == "write" {
-				fates[i] = []faultfs.Outcome{faultfs.Lost, faultfs.Kept, faultfs.Zeroed, faultfs.Garbage, faultfs.Cut(1 + r.IntN(max(c.Cuts, 1)))}[r.IntN(5)]
-				if c.Cuts == 0 && fates[i] > faultfs.Garbage {
-					fates[i] = faultfs.Lost
+				outcomes[i] = []faultfs.Outcome{faultfs.Lost, faultfs.Kept, faultfs.Zeroed, faultfs.Garbage, faultfs.Cut(1 + r.IntN(max(c.Cuts, 1)))}[r.IntN(5)]
+				if c.Cuts == 0 && outcomes[i] > faultfs.Garbage {
+					outcomes[i] = faultfs.Lost
 				}
 			}
 		}
-		try(fates)
+		try(outcomes)
 	}
 }
 

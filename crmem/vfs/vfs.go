@@ -1,9 +1,8 @@
 // Package vfs provides the file operations of the project.
 //
-// It has two implementations: [OS], the machine's files, and [Mem], a file
-// system in memory that can crash, fail, and report false success. Code that
-// accesses files uses an [FS] or a [Tree] and no functions of package os, so
-// that a test can crash at every call.
+// [OS] is the machine's files. Package faultfs is a file system in memory that can
+// crash, fail, and report false success. Code that accesses files uses an [FS] or a
+// [Tree] and no functions of package os, so that a test can crash at every call.
 package vfs
 
 import (

@@ -381,13 +381,13 @@ func TestSetCrash(t *testing.T) {
 		}
 		m.Hook = nil
 		changes := m.Unsynced()
-		for _, fate := range []faultfs.Outcome{faultfs.Lost, faultfs.Kept, faultfs.Zeroed, faultfs.Garbage} {
-			fates := make([]faultfs.Outcome, len(changes))
-			for i := range fates {
-				fates[i] = fate
-				judge(m.Crash(fates...), fmt.Sprintf("call %d, fate %d of %d changes", n, fate, i), err == nil)
+		for _, outcome := range []faultfs.Outcome{faultfs.Lost, faultfs.Kept, faultfs.Zeroed, faultfs.Garbage} {
+			outcomes := make([]faultfs.Outcome, len(changes))
+			for i := range outcomes {
+				outcomes[i] = outcome
+				judge(m.Crash(outcomes...), fmt.Sprintf("call %d, outcome %d of %d changes", n, outcome, i), err == nil)
 			}
-			judge(m.Crash(fates...), fmt.Sprintf("call %d, fate %d", n, fate), err == nil)
+			judge(m.Crash(outcomes...), fmt.Sprintf("call %d, outcome %d", n, outcome), err == nil)
 		}
 		judge(m, fmt.Sprintf("call %d", n), err == nil)
 

@@ -408,16 +408,16 @@ func TestCrash(t *testing.T) {
 					t.Errorf("%s, call %d: %v", name, n, err)
 				}
 				changes := m.Unsynced()
-				for _, fate := range []faultfs.Outcome{faultfs.Lost, faultfs.Kept, faultfs.Zeroed, faultfs.Garbage} {
-					fates := make([]faultfs.Outcome, len(changes))
-					for i := range len(fates) + 1 {
-						got := file(t, m.Crash(fates...))
+				for _, outcome := range []faultfs.Outcome{faultfs.Lost, faultfs.Kept, faultfs.Zeroed, faultfs.Garbage} {
+					outcomes := make([]faultfs.Outcome, len(changes))
+					for i := range len(outcomes) + 1 {
+						got := file(t, m.Crash(outcomes...))
 						states[got]++
 						if got != after && (got != before || err == nil) {
 							t.Errorf("%s, call %d, error %v: the file is %q", name, n, err, got)
 						}
-						if i < len(fates) {
-							fates[i] = fate
+						if i < len(outcomes) {
+							outcomes[i] = outcome
 						}
 					}
 				}

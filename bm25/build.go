@@ -153,12 +153,13 @@ func (b *builder) wave(ctx context.Context, from, to, size int, docs func(i int)
 	var jobs []job
 	for first := from; first < to; first += size {
 		n := min(size, to-first)
-		d := &draft{blocks: make([]block, (n+blockDocs-1)/blockDocs)}
+		d := &draft{}
 		d.ids, d.class = make([]uint64, n), make([]uint8, n)
 		d.counts, d.lens = make([]uint32, n), make([]uint32, n)
 		drafts = append(drafts, d)
-		for i := range d.blocks {
-			jobs = append(jobs, job{d, i, first + i*blockDocs, first + min((i+1)*blockDocs, n)})
+		for at := 0; at < n; at += blockDocs {
+			jobs = append(jobs, job{d, len(d.blocks), first + at, first + min(at+blockDocs, n)})
+			d.blocks = append(d.blocks, block{})
 		}
 	}
 	var next atomic.Int64
@@ -186,11 +187,8 @@ func (b *builder) wave(ctx context.Context, from, to, size int, docs func(i int)
 		}
 	}
 	x.growDF()
-	for i, d := range drafts {
+	for _, d := range drafts {
 		wg.Go(func() { d.layOut(len(x.df)) })
-		if (i+1)%len(b.workers) == 0 {
-			wg.Wait()
-		}
 	}
 	wg.Wait()
 	for _, d := range drafts {
@@ -223,9 +221,7 @@ func (w *worker) read(d *draft, number, first, last int, docs func(i int) Doc) {
 		doc := docs(i)
 		terms, length := w.lexer.Lex(doc.Fields)
 		if n := w.lexer.Dict().Len(); n > len(seen) {
-			seen = slices.Grow(seen, n-len(seen))
-			clear(seen[len(seen):cap(seen)])
-			seen = seen[:cap(seen)]
+			seen = append(seen, make([]uint32, n-len(seen))...)
 		}
 		docFirst := uint32(len(entries))
 		edge := base + docFirst
@@ -290,11 +286,10 @@ func (d *draft) layOut(vocabulary int) {
 	for i := range d.blocks {
 		b := &d.blocks[i]
 		entries, remap := b.entries, b.worker.remap
-		for len(entries) > 0 || doc < min((i+1)*blockDocs, len(d.ids)) {
+		for ; doc < min((i+1)*blockDocs, len(d.ids)); doc++ {
 			n := d.counts[doc]
 			d.scatter(uint32(doc), entries[:n], remap, next)
 			entries = entries[n:]
-			doc++
 		}
 		b.entries = nil
 	}

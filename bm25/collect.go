@@ -36,7 +36,7 @@ func (c *collector) segment(seg *segment) {
 
 func (c *collector) reset(q Query) {
 	*c = collector{query: q, hits: c.hits[:0], floor: math.SmallestNonzeroFloat64}
-	c.all = q.Limit <= 0 || q.Count && q.Filter != nil
+	c.all = q.Count && q.Filter != nil
 	if c.classes = uint64(q.Classes); q.Classes == 0 {
 		c.classes = math.MaxUint8
 	}
@@ -62,7 +62,7 @@ func (c *collector) offer(d uint16, score float64) {
 	case !full:
 		c.hits = append(c.hits, h)
 		if len(c.hits) == limit {
-			for i := limit/2 - 1; i >= 0; i-- {
+			for i := range slices.Backward(c.hits[:limit/2]) {
 				c.sink(i)
 			}
 			c.raise()

@@ -54,10 +54,11 @@ func automata(edits uint8) func() *levenshtein.LevenshteinAutomatonBuilder {
 func (s *searcher) correct(x *Index) []Correction {
 	var done []Correction
 	sc := &s.scanner
-	before, beforeKnown := "", false
+	var before string
+	var beforeKnown bool
 	looked := 0
 	buf, edges := sc.Runs()
-	for i := 0; i+1 < min(len(edges), 2*maxSequence); i += 2 {
+	for i := 0; i < min(len(edges), 2*maxSequence); i += 2 {
 		start, end := edges[i], edges[i+1]
 		if sc.IsContraction(start, end) {
 			continue
@@ -70,7 +71,7 @@ func (s *searcher) correct(x *Index) []Correction {
 			known = known || ok && x.df[id] > 0 || analysis.IsStopWord(term)
 		})
 		here := known
-		if before != "" && word != "" && !(known && beforeKnown) {
+		if !(known && beforeKnown) {
 			if c, ok := s.joined(x, before, word); ok {
 				done = append(done, c)
 				known = true
@@ -91,7 +92,7 @@ func (s *searcher) correct(x *Index) []Correction {
 // joined adds the term of two words written as one, if a document contains it.
 func (s *searcher) joined(x *Index, a, b string) (c Correction, ok bool) {
 	if len(a) < minJoined || len(b) < minJoined {
-		return c, false
+		return Correction{}, false
 	}
 	c = Correction{Word: a + " " + b, Kind: "joined", Weight: joinedBy}
 	s.scanner.Terms([]byte(a+b), func(term []byte) {
@@ -115,7 +116,7 @@ type choice struct {
 func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 	n := utf8.RuneCountInString(word)
 	if n < minCorrected {
-		return c, false
+		return Correction{}, false
 	}
 	edits := 1
 	if n >= 8 {
@@ -125,7 +126,8 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 	var begun, misspelled []choice
 	l := x.lexer
 	var text []byte
-	set := letters([]byte(word))
+	begin := []byte(word)
+	set := letters(begin)
 	for _, b := range x.initials.of(l.Dict(), word[0]) {
 		if set&^b.letters != 0 && bits.OnesCount32(set^b.letters) > 2*edits {
 			continue
@@ -143,27 +145,21 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 			stem = 1
 		}
 		text = compared(l.Dict().AppendTerm(text[:0], f))
-		if diff := len(text) - len(word); diff < -2*edits {
-			continue
-		}
 		if dfa == nil {
 			var err error
 			if dfa, err = misspellings[edits]().BuildDfa(word, uint8(edits)); err != nil {
-				return c, false
+				return Correction{}, false
 			}
 		}
 		state := dfa.Start()
-		prefix := true
-		for i, b := range text {
-			prefix = prefix && (i >= len(word) || word[i] == b)
-			if dfa.CanMatch(state) {
-				state = dfa.Accept(state, b)
-			} else if !prefix || i >= len(word) {
+		for _, b := range text {
+			if !dfa.CanMatch(state) {
 				break
 			}
+			state = dfa.Accept(state, b)
 		}
 		switch {
-		case prefix && len(text) > len(word):
+		case len(text) > len(word) && bytes.HasPrefix(text, begin):
 			begun = append(begun, choice{t, f, stem, 0})
 		case dfa.IsMatch(state):
 			misspelled = append(misspelled, choice{t, f, stem, dfa.EditDistance(state)})
@@ -184,7 +180,7 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 		seen[ch.id] = true
 		return again
 	})
-	c.Weight = correctedBy / float64(max(len(choices), 1))
+	c.Weight = correctedBy / float64(len(choices))
 	for _, ch := range choices {
 		s.addTerm(x, l.Dict().AppendTerm(nil, ch.id), ch.id, c.Weight)
 		c.Words = append(c.Words, strings.ToLower(string(l.Dict().AppendTerm(nil, ch.form))))

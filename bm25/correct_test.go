@@ -80,6 +80,17 @@ func TestCorrectLongWords(t *testing.T) {
 	}
 }
 
+// TestCorrectAddedLetter removes a letter of one, two, three, or four bytes.
+func TestCorrectAddedLetter(t *testing.T) {
+	for wrong, right := range map[string]string{"vagonn": "vagon", "ваагон": "вагон", "არჩიილ": "არჩილ", "𞤀𞤁𞤂𞤃𞤄𞤄": "𞤀𞤁𞤂𞤃𞤄"} {
+		l := newLibrary(t, []string{right})
+		c := l.x.Search(l.query(wrong, 0)).Corrections
+		if len(c) != 1 || !slices.Equal(c[0].Words, []string{strings.ToLower(right)}) {
+			t.Errorf("%q is corrected to %v, want %q", wrong, c, right)
+		}
+	}
+}
+
 // TestCorrectBytes corrects a word of 40 letters in 160 bytes, but not one with
 // more bytes, even if the additional mark is ignored.
 func TestCorrectBytes(t *testing.T) {

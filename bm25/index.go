@@ -69,9 +69,7 @@ func (x *Index) Add(d Doc) {
 
 // growDF extends df to the terms of the dict.
 func (x *Index) growDF() {
-	if n := x.lexer.Dict().Len(); n > len(x.df) {
-		x.df = append(x.df, make([]uint32, n-len(x.df))...)
-	}
+	x.df = append(x.df, make([]uint32, x.lexer.Dict().Len()-len(x.df))...)
 }
 
 // Remove removes a document and reports whether the index contained it.

@@ -27,8 +27,6 @@ type source struct {
 	base uint32
 	next int // next of start
 	esc  int // next of escapes
-
-	deadBefore int // deadDocs at the beginning of the merge
 }
 
 const deletedDoc = math.MaxUint32
@@ -40,6 +38,9 @@ const mergeShare = 8
 // mergeFan is the number of segments, with sizes within a factor of mergeFan, that
 // are merged into one.
 const mergeFan = 4
+
+// maxPostings is the largest number of postings of sources of one merge.
+var maxPostings = math.MaxInt32 // only tests change it
 
 // freeze turns the tail into a segment.
 func (x *Index) freeze() {
@@ -67,7 +68,6 @@ func (x *Index) maintain(postings int) {
 	}
 	if x.merge.step(mergeShare*postings + 256) {
 		x.finishMerge()
-		x.unsettled = true
 	}
 }
 
@@ -92,7 +92,7 @@ func (x *Index) due() []*segment {
 		for j < len(list) && j-i < 2*mergeFan && size(list[j]) <= mergeFan*size(list[i])+tailDocs {
 			docs += size(list[j])
 			postings += len(list[j].postings)
-			if docs > maxDocs || postings > math.MaxInt32 {
+			if docs > maxDocs || postings > maxPostings {
 				break
 			}
 			j++
@@ -109,7 +109,7 @@ func newMerge(segments []*segment) *merge {
 	slices.SortStableFunc(segments, func(a, b *segment) int { return cmp.Compare(a.minID, b.minID) })
 	docs, postings, words, termBytes := 0, 0, 0, 0
 	for _, s := range segments {
-		src := &source{segment: s, base: uint32(docs), deadBefore: s.deadDocs}
+		src := &source{segment: s, base: uint32(docs)}
 		if s.deadDocs == 0 {
 			termBytes += len(s.terms)
 		} else {
@@ -174,7 +174,7 @@ func (m *merge) copyDocs(s *source) int {
 	if s.to == nil {
 		o.ids = append(o.ids, s.ids...)
 		o.class = append(o.class, s.class...)
-		base := uint32(len(o.terms)) - s.termsAt[0]
+		base := uint32(len(o.terms))
 		o.terms = append(o.terms, s.terms...)
 		for _, at := range s.termsAt[1:] {
 			o.termsAt = append(o.termsAt, base+at)
@@ -259,13 +259,10 @@ func (x *Index) finishMerge() {
 	x.merge = nil
 	o := m.out
 	o.start = append(o.start, m.post)
-	o.postings = o.postings[:m.post]
 	o.buildRank()
 	o.sortIDs()
 	for _, src := range m.sources {
-		if src.deadDocs > src.deadBefore {
-			src.markLateDeletes(o)
-		}
+		src.markLateDeletes(o)
 	}
 	x.segments = slices.DeleteFunc(x.segments, func(s *segment) bool {
 		return slices.ContainsFunc(m.sources, func(src *source) bool { return src.segment == s })

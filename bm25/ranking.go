@@ -67,7 +67,6 @@ func (r *Ranking) BoostByNeighbors(neighbors func(list []Neighbor, id uint64) []
 	best := r.Hits[:min(len(r.Hits), BoostLimit)]
 	var list []Neighbor
 	var missing []queryTerm
-	any := false
 	for i := range best {
 		h := &best[i]
 		m, ok := x.match(h.ID)
@@ -92,10 +91,7 @@ func (r *Ranking) BoostByNeighbors(neighbors func(list []Neighbor, id uint64) []
 			}
 			for k, t := range missing {
 				c, at := m.code(t.id)
-				if c == 0 {
-					continue
-				}
-				v := norms[c]
+				v := norms[c] // 0 if the neighbor lacks the term
 				if c == escaped {
 					v = tfNorm(m.escapedTF(at), lenNorm(m.len(), avgdl))
 				}
@@ -104,12 +100,9 @@ func (r *Ranking) BoostByNeighbors(neighbors func(list []Neighbor, id uint64) []
 		}
 		for _, v := range boost[:len(missing)] {
 			h.Score += v
-			any = any || v > 0
 		}
 	}
-	if any {
-		slices.SortFunc(best, byRank)
-	}
+	slices.SortFunc(best, byRank)
 }
 
 // Read re-ranks the best hits by their texts: by the distance of the query words

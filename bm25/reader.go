@@ -173,9 +173,7 @@ func (r *reader) read(texts []string) {
 	left := maxRead
 	r.at = 0
 	for i, text := range texts {
-		if len(text) > left {
-			text = text[:left]
-		}
+		text = text[:min(len(text), left)]
 		left -= len(text)
 		clear(r.last)
 		r.field = i
@@ -192,7 +190,7 @@ func (r *reader) walk(text string) {
 	for i := 0; i < len(edges); i += 2 {
 		start, end := edges[i], edges[i+1]
 		run := buf[start:end:end]
-		r.alone, r.run = false, run
+		r.run = run
 		switch c := run[0]; {
 		case c < utf8.RuneSelf:
 			if end-start <= 2 && s.IsContraction(start, end) {

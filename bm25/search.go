@@ -224,12 +224,12 @@ func (s *searcher) collect(postings []uint32) {
 
 // tail scores the documents of the tail.
 func (s *searcher) tail(t *tail) {
+	if len(t.nodes) == 0 {
+		return // head may lack the query's terms
+	}
 	c := &s.collector
 	c.ids, c.class = t.ids, t.class
 	for _, q := range s.terms {
-		if int(q.id) >= len(t.head) {
-			continue
-		}
 		for i := t.head[q.id]; i > 0; i = t.nodes[i-1].prev {
 			n := t.nodes[i-1]
 			v := s.norms[n.code]
@@ -241,9 +241,6 @@ func (s *searcher) tail(t *tail) {
 		}
 	}
 	for _, q := range s.terms {
-		if int(q.id) >= len(t.head) {
-			continue
-		}
 		for i := t.head[q.id]; i > 0; i = t.nodes[i-1].prev {
 			d := t.nodes[i-1].doc
 			v := s.scores[d]

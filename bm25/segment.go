@@ -68,11 +68,11 @@ func (t *docTable) isDead(d uint16) bool { return t.class[d] == removed }
 
 // find returns the live document with an ID.
 func (t *docTable) find(id uint64) (uint16, bool) {
+	if id < t.minID || id > t.maxID {
+		return 0, false
+	}
 	var d int
 	var ok bool
-	if id < t.minID || id > t.maxID {
-		return uint16(d), false
-	}
 	if t.order == nil {
 		d, ok = slices.BinarySearch(t.ids, id)
 	} else {
@@ -84,9 +84,8 @@ func (t *docTable) find(id uint64) (uint16, bool) {
 	return uint16(d), ok && !t.isDead(uint16(d))
 }
 
-// sortIDs fills order, minID and maxID from ids.
+// sortIDs fills order, minID and maxID of a new table from ids.
 func (t *docTable) sortIDs() {
-	t.order = nil
 	if len(t.ids) == 0 {
 		return
 	}

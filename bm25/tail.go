@@ -97,12 +97,8 @@ func (t *tail) kill(d uint16) {
 // of returns the nodes of a document.
 func (t *tail) of(d uint16) []node { return t.nodes[t.first[d]:t.first[d+1]] }
 
-// pair returns the frequency and length of node i.
+// pair returns the frequency and length of node i, whose code is escaped.
 func (t *tail) pair(i uint32) (tf, dl int) {
-	n := t.nodes[i]
-	if n.code != escaped {
-		return int(n.code >> lenBits), int(n.code & maxLen)
-	}
 	at, _ := slices.BinarySearchFunc(t.escapes, i, func(e escape, pos uint32) int { return int(e.pos) - int(pos) })
 	return int(t.escapes[at].tf), int(t.escapes[at].dl)
 }

@@ -121,7 +121,8 @@ func TestParseAnalyzer(t *testing.T) {
 	if got := analysis.Analyzer(7).String(); got != "analyzer(7)" {
 		t.Errorf("the name of analyzer 7 is %q", got)
 	}
-	if _, err := analysis.ParseAnalyzer("bleve"); err == nil {
-		t.Error("ParseAnalyzer accepts an unknown analyzer")
+	a, err := analysis.ParseAnalyzer("bleve")
+	if want := `analyzer "bleve" is unknown: use standard or plain`; a != analysis.Standard || err == nil || err.Error() != want {
+		t.Errorf("ParseAnalyzer returns %v, %v, want %v, %s", a, err, analysis.Standard, want)
 	}
 }

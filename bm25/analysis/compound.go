@@ -22,7 +22,7 @@ func (s *Scanner) compound(i int) bool {
 
 // isJoined reports whether one joining character separates run i and the next.
 func (s *Scanner) isJoined(i int) bool {
-	return i+2 < len(s.edges) && s.edges[i+2]-s.edges[i+1] == 1 && joins[s.buf[s.edges[i+1]]]
+	return i+4 <= len(s.edges) && s.edges[i+2]-s.edges[i+1] == 1 && joins[s.buf[s.edges[i+1]]]
 }
 
 // compounds emits the compounds of run i and the runs that are joined to it. It
@@ -36,11 +36,11 @@ func (s *Scanner) compounds(i int, emit func([]byte)) (next int) {
 			break
 		}
 		if s.buf[start] <= '9' {
-			if last, ok := s.date(i, emit); ok {
+			if last := s.date(i, emit); last > 0 {
 				i = last
 				break
 			}
-			if last, ok := s.thousands(i, emit); ok {
+			if last := s.thousands(i, emit); last > 0 {
 				i = last
 				break
 			}
@@ -97,8 +97,9 @@ func (s *Scanner) emitJoined(emit func([]byte), a, b []byte) {
 
 // number emits the number of several runs that starts in run i, such as a version,
 // a decimal, an address, or a time: without letters, with the letters after it,
-// and, unless they are a v, with the letters before it. It returns the number's
-// last run, start, and end. If there is no such number, these are run i.
+// and, unless they are a v, with the letters before it. It emits no number of more
+// than maxRun bytes. It returns the number's last run, start, and end. If there is
+// no such number, these are run i.
 func (s *Scanner) number(i int, emit func([]byte)) (last int, start, end uint32) {
 	start, end = s.edges[i], s.edges[i+1]
 	digits := end // start of the digits that end the run
@@ -106,7 +107,7 @@ func (s *Scanner) number(i int, emit func([]byte)) (last int, start, end uint32)
 		digits--
 	}
 	sign := s.buf[end]
-	if digits == end || end-start > maxRun || sign != '.' && sign != ':' || !s.isJoined(i) || !digit(s.buf[end+1]) {
+	if digits == end || end-start > maxRun || sign != '.' && sign != ':' {
 		return i, start, end
 	}
 	first, bare := i, end
@@ -114,7 +115,7 @@ func (s *Scanner) number(i int, emit func([]byte)) (last int, start, end uint32)
 		i += 2
 		end = s.edges[i+1]
 		bare = s.edges[i]
-		for bare < end && digit(s.buf[bare]) {
+		for digit(s.buf[bare]) {
 			bare++
 		}
 	}
@@ -136,14 +137,15 @@ func (s *Scanner) number(i int, emit func([]byte)) (last int, start, end uint32)
 }
 
 // thousands emits a number with commas between thousands that starts in run i,
-// without the commas. It returns the number's last run.
-func (s *Scanner) thousands(i int, emit func([]byte)) (last int, ok bool) {
+// without the commas. It returns the number's last run, or 0 if there is no such
+// number.
+func (s *Scanner) thousands(i int, emit func([]byte)) (last int) {
 	start, end := s.edges[i], s.edges[i+1]
 	if end-start > 3 || s.buf[end] != ',' || !allDigits(s.buf[start:end]) {
-		return i, false
+		return 0
 	}
 	s.join = append(s.join[:0], s.buf[start:end]...)
-	for i+2 < len(s.edges) && s.buf[end] == ',' && s.edges[i+2] == end+1 && s.edges[i+3] == end+4 && allDigits(s.buf[end+1:end+4]) {
+	for i+4 <= len(s.edges) && s.buf[end] == ',' && s.edges[i+2] == end+1 && s.edges[i+3] == end+4 && allDigits(s.buf[end+1:end+4]) {
 		i += 2
 		end = s.edges[i+1]
 		if len(s.join) < maxRun {
@@ -151,11 +153,11 @@ func (s *Scanner) thousands(i int, emit func([]byte)) (last int, ok bool) {
 		}
 	}
 	if len(s.join) <= 3 {
-		return i, false
+		return 0
 	}
 	s.extra++
 	emit(s.join)
-	return i, true
+	return i
 }
 
 // numbered emits the number from run i to end joined with the word before it: HTTP
@@ -188,11 +190,11 @@ var units = wordSet([]string{
 
 // measure emits the number that ends in run i joined with the unit after it.
 func (s *Scanner) measure(i int, start, end uint32, emit func([]byte)) {
-	if i+2 >= len(s.edges) || s.buf[end] != ' ' || s.edges[i+2] != end+1 || end-start > maxRun || !dottedDigits(s.buf[start:end]) {
+	if i+4 > len(s.edges) || s.buf[end] != ' ' || s.edges[i+2] != end+1 || end-start > maxRun || !dottedDigits(s.buf[start:end]) {
 		return
 	}
 	unit := s.buf[s.edges[i+2]:s.edges[i+3]]
-	if len(unit) > 4 {
+	if len(unit) > len("kcal") {
 		return
 	}
 	s.join = appendASCIILower(s.join[:0], unit)

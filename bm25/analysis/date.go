@@ -34,58 +34,60 @@ var months = sync.OnceValue(func() map[string]int {
 })
 
 // date emits the day that starts in run i, or in the month before it, as eight
-// digits. It returns the day's last run.
-func (s *Scanner) date(i int, emit func([]byte)) (last int, ok bool) {
+// digits. It returns the day's last run, or 0 if there is no such day.
+func (s *Scanner) date(i int, emit func([]byte)) (last int) {
 	n, suffix := s.leadingNumber(i)
-	if n < 1 || i+4 > len(s.edges) {
-		return i, false
+	if n == 0 || i+4 > len(s.edges) {
+		return 0
 	}
-	if sign := s.buf[s.edges[i+1]]; suffix == "" && (sign == '-' || sign == '/' || sign == '.') && s.isJoined(i) && i+6 <= len(s.edges) {
-		if m, suffix := s.leadingNumber(i + 2); m > 0 && suffix == "" && s.buf[s.edges[i+3]] == sign && s.isJoined(i+2) {
+	if sign := s.buf[s.edges[i+1]]; len(suffix) == 0 && (sign == '-' || sign == '/' || sign == '.') && s.isJoined(i) {
+		if m, suffix := s.leadingNumber(i + 2); len(suffix) == 0 && s.buf[s.edges[i+3]] == sign && s.isJoined(i+2) {
 			d, suffix := s.leadingNumber(i + 4)
 			last = i + 4
 			more := s.isJoined(last) && (s.buf[s.edges[last+1]] == sign && digit(s.buf[s.edges[last+2]]))
-			switch size, lastSize := s.edges[i+1]-s.edges[i], s.edges[last+1]-s.edges[last]; {
+			switch size := s.edges[i+1] - s.edges[i]; {
 			case more:
-			case size == 4 && (suffix == "" || suffix[0] == 'T'):
+			case size == 4 && (len(suffix) == 0 || suffix[0] == 'T'):
 				if !s.day(n, m, d, emit) {
-					return i, false
+					return 0
 				}
-				for suffix != "" && s.isJoined(last) && s.buf[s.edges[last+1]] == ':' { // the time
+				for len(suffix) > 0 && s.isJoined(last) && s.buf[s.edges[last+1]] == ':' { // the time
 					last += 2
 				}
-				return last, true
-			case lastSize != 4 || suffix != "":
+				return last
+			case len(suffix) > 0:
 			case sign == '.' || m == n || n > 12:
-				return last, s.day(d, m, n, emit)
+				if s.day(d, m, n, emit) {
+					return last
+				}
 			case m > 12:
-				return last, s.day(d, n, m, emit)
+				if s.day(d, n, m, emit) {
+					return last
+				}
 			}
-			return i, false
+			return 0
 		}
 	}
-	switch suffix {
+	switch string(suffix) {
 	case "", "st", "nd", "rd", "th", "ST", "ND", "RD", "TH":
 	default:
-		return i, false
+		return 0
 	}
 	if s.near(i) {
 		named := s.afterOf(i + 2)
-		if m := s.month(named); m > 0 && named+4 <= len(s.edges) && s.near(named) {
+		if named+4 <= len(s.edges) && s.near(named) {
 			last := s.afterOf(named + 2)
-			if y, suffix := s.leadingNumber(last); suffix == "" && s.day(y, m, n, emit) {
-				return last, true
+			if y, suffix := s.leadingNumber(last); len(suffix) == 0 && s.day(y, s.month(named), n, emit) {
+				return last
 			}
 		}
 		if i >= 2 && s.near(i-2) {
-			if y, suffix := s.leadingNumber(i + 2); suffix == "" {
-				if m := s.month(i - 2); m > 0 {
-					return i, s.day(y, m, n, emit)
-				}
+			if y, suffix := s.leadingNumber(i + 2); len(suffix) == 0 && s.day(y, s.month(i-2), n, emit) {
+				return i
 			}
 		}
 	}
-	return i, false
+	return 0
 }
 
 // afterOf returns the run after run i if run i is an "of" in a date, else i.
@@ -110,29 +112,26 @@ func (s *Scanner) near(i int) bool {
 }
 
 // leadingNumber returns the number of up to four digits at the beginning of run i
-// and the rest of the run. It returns -1 if there is no such number.
-func (s *Scanner) leadingNumber(i int) (n int, suffix string) {
+// and the rest of the run. It returns 0 if there is no such number.
+func (s *Scanner) leadingNumber(i int) (n int, suffix []byte) {
 	run := s.buf[s.edges[i]:s.edges[i+1]]
 	end := 0
 	for end < len(run) && digit(run[end]) {
 		n = n*10 + int(run[end]-'0')
 		if end++; end > 4 {
-			return -1, ""
+			return 0, nil
 		}
 	}
-	if end == 0 || len(run) > maxRun {
-		return -1, ""
+	if len(run) > maxRun {
+		return 0, nil
 	}
-	if end < len(run) {
-		suffix = string(run[end:])
-	}
-	return n, suffix
+	return n, run[end:]
 }
 
 // month returns the number of the month in run i, or 0.
 func (s *Scanner) month(i int) int {
 	run := s.buf[s.edges[i]:s.edges[i+1]]
-	if len(run) < 3 || len(run) > len("сентября") {
+	if len(run) > len("сентября") {
 		return 0
 	}
 	s.join = appendASCIILower(s.join[:0], run)
@@ -141,25 +140,27 @@ func (s *Scanner) month(i int) int {
 
 // day emits a date if it is valid.
 func (s *Scanner) day(y, m, d int, emit func([]byte)) bool {
-	var ok bool
-	if s.join, ok = appendDay(s.join[:0], y, m, d); ok {
-		s.extra++
-		emit(s.join)
+	if !validDay(y, m, d) {
+		return false
 	}
-	return ok
+	s.join = appendDay(s.join[:0], y, m, d)
+	s.extra++
+	emit(s.join)
+	return true
 }
 
-func appendDay(dst []byte, y, m, d int) ([]byte, bool) {
-	if y < 1000 || y > 2999 || m < 1 || m > 12 || d < 1 || d > 31 {
-		return dst, false
-	}
+func validDay(y, m, d int) bool {
+	return y >= 1000 && y <= 2999 && m >= 1 && m <= 12 && d >= 1 && d <= 31
+}
+
+func appendDay(dst []byte, y, m, d int) []byte {
 	return append(dst, '0'+byte(y/1000), '0'+byte(y/100%10), '0'+byte(y/10%10), '0'+byte(y%10),
-		'0'+byte(m/10), '0'+byte(m%10), '0'+byte(d/10), '0'+byte(d%10)), true
+		'0'+byte(m/10), '0'+byte(m%10), '0'+byte(d/10), '0'+byte(d%10))
 }
 
 // unspacedDate returns the date at the beginning of text if it is written as in
-// 2026年3月14日.
-func unspacedDate(text []byte) (y, m, d int, ok bool) {
+// 2026年3月14日, else zeros.
+func unspacedDate(text []byte) (y, m, d int) {
 	for _, part := range []struct {
 		n    *int
 		sign string
@@ -171,8 +172,8 @@ func unspacedDate(text []byte) (y, m, d int, ok bool) {
 		}
 		var found bool
 		if text, found = bytes.CutPrefix(text[i:], []byte(part.sign)); i == 0 || !found {
-			return 0, 0, 0, false
+			return 0, 0, 0
 		}
 	}
-	return y, m, d, true
+	return y, m, d
 }

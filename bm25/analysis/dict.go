@@ -49,7 +49,8 @@ func fold(a, b uint64) uint64 {
 
 func (d *Dict) hashShort(key uint64) uint64 { return fold(key^d.seed, mix1) }
 
-// hashLong hashes a term of more than eight bytes.
+// hashLong hashes a term of more than eight bytes. With every seed, a term has the
+// same hash as at most seven others, each of another length.
 func (d *Dict) hashLong(term []byte) uint64 {
 	h := d.seed ^ uint64(len(term))
 	for i := 0; i < len(term)-8; i += 8 {

@@ -30,14 +30,14 @@ func TestDict(t *testing.T) {
 		}
 	}
 	for _, absent := range []string{"", "w", "wwwwwwwwwwwww", "0x", strings.Repeat("w", 300)} {
-		if id, ok := d.Find([]byte(absent)); ok {
+		if id, ok := d.Find([]byte(absent)); ok || id != 0 {
 			t.Errorf("%q is found as %d", absent, id)
 		}
 	}
 }
 
 // TestDictSize checks that the size of the table depends only on the number of
-// terms, after growth, clip, and Renumber.
+// terms, after growth, clip, and Renumber, and that clip keeps a table of this size.
 func TestDictSize(t *testing.T) {
 	for n, want := range map[int]int{0: 256, 1: 256, 204: 256, 205: 512, 409: 512, 410: 1024, 819: 1024, 820: 2048, 1638: 2048, 1639: 4096} {
 		l := NewLexer(Standard)
@@ -49,6 +49,10 @@ func TestDictSize(t *testing.T) {
 		d.resize(16 * want)
 		d.clip()
 		clipped := len(d.slots)
+		table := &d.slots[0]
+		if d.clip(); &d.slots[0] != table {
+			t.Errorf("%d terms: clip copies a table of %d slots", n, clipped)
+		}
 		to := make([]uint32, n)
 		for i := range to {
 			to[i] = uint32(i)

@@ -15,7 +15,7 @@ func isForm(run string) bool {
 // formWords are words that are forms and words that are not, some of them with
 // several terms or none.
 func formWords() []string {
-	words := []string{"é", "😀", "京都", "x京", "getName", "utf8", "running", "ran", "ещё", "e\u0301tude", "\u0301", "הבית", "the", "a"}
+	words := []string{"é", "नमस्ते", "😀", "京都", "x京", "getName", "utf8", "running", "ran", "ещё", "e\u0301tude", "\u0301", "הבית", "the", "a"}
 	for n := range 10 {
 		words = append(words, strings.Repeat("x", n+1), "é"+strings.Repeat("y", n), strings.Repeat("京", n+1), "ab"+strings.Repeat("w", n)+"京")
 	}
@@ -52,7 +52,7 @@ func checkForms(t *testing.T, what string, l *Lexer, words []string, stored func
 			t.Errorf("%s: the only term of %q: %d, %v, want %v of %d", what, w, one, ok, terms, len(want))
 		}
 	}
-	if _, ok := l.Term(uint32(l.Dict().Len())); ok || l.Analyzed(uint32(l.Dict().Len())) {
+	if one, ok := l.Term(uint32(l.Dict().Len())); ok || one != 0 || l.Analyzed(uint32(l.Dict().Len())) {
 		t.Errorf("%s: a number beyond the dict is analyzed", what)
 	}
 }
@@ -86,6 +86,9 @@ func TestForms(t *testing.T) {
 		}
 	}
 	checkForms(t, "merged", a, words, every)
+	if len(a.forms) != len(a.dict.keys) {
+		t.Errorf("%d forms of %d terms are merged", len(a.forms), len(a.dict.keys))
+	}
 	a.Clip()
 	checkForms(t, "clipped", a, words, every)
 

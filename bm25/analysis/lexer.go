@@ -12,6 +12,13 @@ type probe struct {
 	tag, slot uint32
 }
 
+// term returns the number of the term if the slot contained it. keys and mask are
+// those of the dict.
+func (p *probe) term(keys []uint64, mask uint32) (id uint32, ok bool) {
+	id = p.slot&mask - 1
+	return id, (p.slot^p.tag)&^mask == 0 && id < uint32(len(keys)) && keys[id] == p.key
+}
+
 // A Lexer turns documents into term numbers of its dict, to which it adds new terms.
 // The terms equal those of [Analyzer.Tokens], but a Lexer analyzes each word form
 // once. It is not safe for concurrent use.
@@ -107,8 +114,8 @@ func (l *Lexer) plain(fields []string) {
 	ids := slices.Grow(l.ids, len(probes))
 	keys := d.keys
 	for _, p := range probes {
-		id := p.slot&mask - 1
-		if (p.slot^p.tag)&^mask != 0 || id >= uint32(len(keys)) || keys[id] != p.key {
+		id, ok := p.term(keys, mask)
+		if !ok {
 			id = d.addShort(p.key)
 		}
 		if id >= l.stops {
@@ -155,14 +162,12 @@ func (l *Lexer) standard(fields []string) {
 	ids := slices.Grow(l.ids, len(probes))
 	keys, forms := d.keys, l.forms
 	for _, p := range probes {
-		f := p.slot&mask - 1
-		if (p.slot^p.tag)&^mask == 0 && f < uint32(len(forms)) && keys[f] == p.key {
-			if t := forms[f]; t < manyTerms {
-				ids = append(ids, t)
-				continue
-			}
-		} else {
+		f, ok := p.term(keys, mask)
+		if !ok {
 			f = d.addShort(p.key)
+		} else if f < uint32(len(forms)) && forms[f] < manyTerms {
+			ids = append(ids, forms[f])
+			continue
 		}
 		l.ids = ids
 		l.addForm(f)
@@ -183,8 +188,7 @@ func (l *Lexer) addForm(f uint32) {
 	case t < manyTerms:
 		l.ids = append(l.ids, t)
 	default:
-		terms := l.moreTerms[t-manyTerms:]
-		l.ids = append(l.ids, terms[1:1+terms[0]]...)
+		l.ids = append(l.ids, formTerms(l.moreTerms, t)...)
 	}
 }
 
@@ -223,8 +227,14 @@ func (l *Lexer) Terms(run []byte) (terms []uint32, ok bool) {
 	if t < manyTerms {
 		return l.forms[f : f+1], true
 	}
-	terms = l.moreTerms[t-manyTerms:]
-	return terms[1 : 1+terms[0]], true
+	return formTerms(l.moreTerms, t), true
+}
+
+// formTerms returns the terms of a form with several or none: t is its value in
+// Lexer.forms, and more is Lexer.moreTerms.
+func formTerms(more []uint32, t uint32) []uint32 {
+	terms := more[t-manyTerms:]
+	return terms[1 : 1+terms[0]]
 }
 
 // Analyzed reports whether f is a word form that the lexer analyzed.
@@ -271,10 +281,10 @@ func (l *Lexer) learn(o *Lexer, remap []uint32, from int) {
 		case t < manyTerms:
 			*own = remap[t]
 		default:
-			terms := o.moreTerms[t-manyTerms:]
+			terms := formTerms(o.moreTerms, t)
 			*own = manyTerms + uint32(len(l.moreTerms))
-			l.moreTerms = append(l.moreTerms, terms[0])
-			for _, t := range terms[1 : 1+terms[0]] {
+			l.moreTerms = append(l.moreTerms, uint32(len(terms)))
+			for _, t := range terms {
 				l.moreTerms = append(l.moreTerms, remap[t])
 			}
 		}
@@ -328,8 +338,7 @@ func (l *Lexer) Renumber(keep func(t uint32) bool, to []uint32, kept int) {
 			}
 			continue
 		}
-		terms := more[t-manyTerms:]
-		terms = terms[1 : 1+terms[0]]
+		terms := formTerms(more, t)
 		complete := true
 		for _, t := range terms {
 			complete = complete && keep(t)

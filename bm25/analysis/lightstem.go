@@ -17,7 +17,7 @@ var (
 
 // arabicStem appends the stem of an Arabic word to dst: without vowel marks, a
 // prefix, and suffixes, and with one spelling of alef, yeh, and teh marbuta. The
-// stem of a word of marks is empty.
+// word starts with a letter, so the stem is not empty.
 func arabicStem(dst, word []byte) []byte {
 	start := len(dst)
 	for len(word) > 0 {

@@ -1,6 +1,7 @@
 package analysis_test
 
 import (
+	"strings"
 	"testing"
 
 	"crabmem/bm25/analysis"
@@ -37,6 +38,8 @@ func TestPhrase(t *testing.T) {
 		{"नमस", []string{"नमस्ते"}, false},
 		{"x", []string{"\xffx\xff"}, true},
 		{"ﷺ", []string{"ﷺ"}, true},
+		{strings.Repeat("ﷺ", 10), []string{"", "x", strings.Repeat("ﷺ", 10)}, true},
+		{"x", []string{"y"}, false},
 		{"", []string{"anything"}, true},
 		{" ,. ", nil, true},
 	} {

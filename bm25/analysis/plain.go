@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"bytes"
 	"unicode"
 	"unicode/utf8"
 )
@@ -25,26 +26,11 @@ func wordSet(words []string) map[string]bool {
 
 // plain emits the terms of a run under Plain, stop words included.
 func (u *unicodeFolder) plain(run []byte, emit func([]byte)) {
-	for len(run) > 0 {
-		r, size := utf8.DecodeRune(run)
-		if !alphanumeric(r) {
-			run = run[size:]
-			continue
-		}
-		end, chars := 0, 0
-		for end < len(run) {
-			r, size := utf8.DecodeRune(run[end:])
-			if !alphanumeric(r) {
-				break
-			}
-			end += size
-			chars++
-		}
-		if chars > 1 {
-			u.out = appendLower(u.out[:0], run[:end])
+	for word := range bytes.FieldsFuncSeq(run, func(r rune) bool { return !alphanumeric(r) }) {
+		if utf8.RuneCount(word) > 1 {
+			u.out = appendLower(u.out[:0], word)
 			emit(u.out)
 		}
-		run = run[end:]
 	}
 }
 
@@ -78,27 +64,15 @@ func appendLower(dst, word []byte) []byte {
 // casedBefore reports whether b ends in a cased letter, except for case-ignorable
 // characters.
 func casedBefore(b []byte) bool {
-	for len(b) > 0 {
-		r, size := utf8.DecodeLastRune(b)
-		if !caseIgnorable(r) {
-			return cased(r)
-		}
-		b = b[:len(b)-size]
-	}
-	return false
+	r, _ := utf8.DecodeLastRune(bytes.TrimRightFunc(b, caseIgnorable))
+	return cased(r)
 }
 
 // casedAfter reports whether b begins with a cased letter, except for
 // case-ignorable characters.
 func casedAfter(b []byte) bool {
-	for len(b) > 0 {
-		r, size := utf8.DecodeRune(b)
-		if !caseIgnorable(r) {
-			return cased(r)
-		}
-		b = b[size:]
-	}
-	return false
+	r, _ := utf8.DecodeRune(bytes.TrimLeftFunc(b, caseIgnorable))
+	return cased(r)
 }
 
 func cased(r rune) bool {

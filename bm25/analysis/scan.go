@@ -73,9 +73,6 @@ func (s *Scanner) scan(fields []string, lower bool) {
 			e &= e - 1
 		}
 	}
-	if carry != 0 {
-		edges = append(edges, uint32(n))
-	}
 	s.edges = edges
 	s.extra = 0
 }

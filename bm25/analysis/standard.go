@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"bytes"
 	"sync"
 	"unicode"
 	"unicode/utf8"
@@ -64,32 +65,15 @@ func (u *unicodeFolder) standard(run []byte, emit func([]byte)) {
 		r, size := utf8.DecodeRune(text)
 		switch {
 		case IsUnspaced(r):
-			end := size
-			for end < len(text) {
-				r, size := utf8.DecodeRune(text[end:])
-				if !IsUnspaced(r) && !unicode.Is(unicode.M, r) {
-					break
-				}
-				end += size
-			}
+			end := span(text, func(r rune) bool { return IsUnspaced(r) || unicode.IsMark(r) })
 			pairs(text[:end], emit)
 			text = text[end:]
 		case alphanumeric(r):
-			end := size
-			for end < len(text) {
-				r, size := utf8.DecodeRune(text[end:])
-				if IsUnspaced(r) || !alphanumeric(r) && !unicode.Is(unicode.M, r) {
-					break
-				}
-				end += size
-			}
+			end := span(text, func(r rune) bool { return !IsUnspaced(r) && (alphanumeric(r) || unicode.IsMark(r)) })
 			u.mixed(text[:end], emit)
-			if end == 4 && digit(text[0]) {
-				if y, m, d, ok := unspacedDate(text); ok {
-					if u.out, ok = appendDay(u.out[:0], y, m, d); ok {
-						emit(u.out)
-					}
-				}
+			if y, m, d := unspacedDate(text); validDay(y, m, d) {
+				u.out = appendDay(u.out[:0], y, m, d)
+				emit(u.out)
 			}
 			text = text[end:]
 		case emoji(r):
@@ -106,11 +90,17 @@ func (u *unicodeFolder) standard(run []byte, emit func([]byte)) {
 	}
 }
 
+// span returns the length of the longest prefix of text of which each character is
+// in a set.
+func span(text []byte, in func(rune) bool) int {
+	return len(text) - len(bytes.TrimLeftFunc(text, in))
+}
+
 // emoji reports whether r is a symbol that people search for. Skin tones are not,
 // and fold has replaced letters and digits in circles.
 func emoji(r rune) bool {
 	return r >= 0x2300 && unicode.Is(unicode.So, r) &&
-		(r < 0x2400 || 0x2600 <= r && r < 0x27C0 || 0x2B00 <= r && r < 0x2C00 || 0x1F000 <= r && r < 0x20000)
+		(r < 0x2400 || 0x2600 <= r && r < 0x27C0 || 0x2B00 <= r && r < 0x2C00 || 0x1F000 <= r)
 }
 
 // flagLetter reports whether r is one of the two letters of a flag.
@@ -119,10 +109,7 @@ func flagLetter(r rune) bool { return '🇦' <= r && r <= '🇿' }
 // mixed emits a folded word of a run that was not ASCII. If a digit directly
 // precedes the first non-ASCII letter, it emits the part before and the rest.
 func (u *unicodeFolder) mixed(word []byte, emit func([]byte)) {
-	n := 0
-	for n < len(word) && word[n] < utf8.RuneSelf {
-		n++
-	}
+	n := span(word, func(r rune) bool { return r < utf8.RuneSelf })
 	switch {
 	case n == len(word):
 		u.identifier(word, emit)
@@ -201,22 +188,20 @@ func IsUnspaced(r rune) bool {
 // pairs emits each character of text with its marks, and each two adjacent
 // characters.
 func pairs(text []byte, emit func([]byte)) {
-	prev := 0
-	for start := 0; start < len(text); {
-		end := start
-		for end < len(text) {
-			r, size := utf8.DecodeRune(text[end:])
-			if end > start && !unicode.Is(unicode.M, r) {
-				break
-			}
-			end += size
-		}
-		if start > 0 {
-			emit(text[prev:end])
-		}
-		emit(text[start:end])
-		prev, start = start, end
+	first := character(text)
+	for first < len(text) {
+		emit(text[:first])
+		second := character(text[first:])
+		emit(text[:first+second])
+		text, first = text[first:], second
 	}
+	emit(text)
+}
+
+// character returns the length of the first character of text with its marks.
+func character(text []byte) int {
+	_, size := utf8.DecodeRune(text)
+	return size + span(text[size:], unicode.IsMark)
 }
 
 // identifier emits the stem of an ASCII run. If it is a camelCase name or mixes
@@ -294,7 +279,7 @@ func (u *unicodeFolder) stem(word []byte, emit func([]byte)) {
 // englishStem returns the stem of a word of 2 to maxStem lower-case ASCII letters,
 // which it overwrites.
 func englishStem(word []byte) []byte {
-	if len(word) < 3 || !inflected(word) {
+	if !inflected(word) {
 		return word
 	}
 	var letters [maxStem]rune
@@ -312,7 +297,7 @@ func englishStem(word []byte) []byte {
 // stemmed reports whether a run consists of lower-case ASCII letters and is certain
 // to be its own stem and only term.
 func stemmed(run []byte) bool {
-	return lowerCaseWord(run) && (len(run) < 3 || len(run) > maxStem || !inflected(run) && regular(run) == "")
+	return lowerCaseWord(run) && (len(run) < 3 || !inflected(run) && regular(run) == "")
 }
 
 func lowerCaseWord(b []byte) bool {

@@ -28,9 +28,7 @@ func (u *unicodeFolder) stemForeign(word []byte) []byte {
 		russian.Stem(u.snowball)
 		return append(u.out[:0], u.snowball.Current()...)
 	case unicode.Is(unicode.Arabic, r):
-		if stem := arabicStem(u.out[:0], word); len(stem) > 0 {
-			return stem
-		}
+		return arabicStem(u.out[:0], word)
 	case unicode.Is(unicode.Devanagari, r):
 		return hindiStem(word)
 	}

@@ -1,0 +1,89 @@
+package bm25
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"crabmem/bm25/analysis"
+)
+
+// TestParse compares the terms of queries: the first eight bytes, the documents that
+// contain the term, the weight, and the IDF.
+func TestParse(t *testing.T) {
+	x := newIndex("alpha beta the of", "alpha internationalizz getUserName", "internationalizzq the", "gone", "")
+	x.Remove(4)
+	s := new(searcher)
+	for query, want := range map[string]string{
+		"":                                    "",
+		"gone":                                "",
+		"beta alpha":                          "alpha 2 1, beta 1 1",
+		"alpha the beta of":                   "alpha 2 1, beta 1 1",
+		"the of":                              "of 1 1, the 2 1",
+		"the qqqqq":                           "",
+		"the alpha alpha":                     "alpha 2 1",
+		"internationalizzq internationalizz ": "internat 1 1, internat 1 1",
+		"getUserName":                         "get 1 0.5, getusern 1 1, name 1 0.5, user 1 0.5",
+		"name getUserName":                    "get 1 0.5, getusern 1 1, name 1 1, user 1 0.5",
+	} {
+		s.parse(x, Query{Text: query})
+		var got []string
+		var ids []string
+		for _, term := range s.terms {
+			var prefix []byte
+			for shift := 56; shift >= 0; shift -= 8 {
+				prefix = append(prefix, byte(term.prefix>>shift))
+			}
+			id := string(x.lexer.Dict().AppendTerm(nil, term.id))
+			if ids = append(ids, id); !strings.HasPrefix(id, strings.TrimRight(string(prefix), "\x00")) || term.idf != float64(term.weight*idf(3, int(term.df))) {
+				t.Errorf("%q: %+v", query, term)
+			}
+			got = append(got, fmt.Sprintf("%s %d %v", strings.TrimRight(string(prefix), "\x00"), term.df, term.weight))
+		}
+		if got := strings.Join(got, ", "); got != want || !slices.IsSorted(ids) {
+			t.Errorf("%q: %s of %q, want %s", query, got, ids, want)
+		}
+	}
+}
+
+// TestSegmentLists checks that a search reads only the lists of terms in a segment,
+// and computes the norms only for a query with terms.
+func TestSegmentLists(t *testing.T) {
+	SetTailDocs(t, 2)
+	x := newIndex("alpha beta", "beta", "gamma", "alpha")
+	s := new(searcher)
+	for query, want := range map[string][]int{"alpha": {1, 1}, "alpha beta": {2, 1}, "alpha beta gamma": {2, 2}, "gamma": {0, 1}} {
+		s.parse(x, Query{Text: query})
+		s.search(x, Query{Text: query})
+		for i, seg := range x.segments {
+			if s.segment(seg); len(s.lists) != want[i] {
+				t.Errorf("%q: %d lists of segment %d, want %d", query, len(s.lists), i, want[i])
+			}
+		}
+	}
+	x = newIndex("alpha")
+	if x.Search(Query{Text: "beta"}); x.norms.table != nil {
+		t.Error("a search without terms computes the norms")
+	}
+	if x.Search(Query{Text: "alpha"}); x.norms.table == nil {
+		t.Error("a search computes no norms")
+	}
+}
+
+// TestExplainFilters checks that an explanation does not filter documents that cannot
+// be candidates.
+func TestExplainFilters(t *testing.T) {
+	x := New(analysis.Standard)
+	for i := range uint64(100) {
+		x.Add(Doc{ID: 100 - i, Fields: []string{"word"}}) // searches read the last first
+	}
+	calls := 0
+	e, ok := x.Explain(Query{
+		Text: "word", Count: true, Filter: func(uint64) bool { calls++; return true },
+		Texts: func(uint64) []string { return []string{"word"} },
+	}, 7)
+	if !ok || !e.Read || calls != RerankLimit {
+		t.Errorf("%d calls of the filter, want %d: %+v", calls, RerankLimit, e)
+	}
+}

@@ -147,13 +147,13 @@ func (l *Log) create(lock *sessionLock) error {
 		return err
 	}
 	f, err := d.fs.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
-	if err == nil {
-		err = d.check(lock, path, info, int64(len(text)))
-	}
-	if errors.Is(err, ErrDisplaced) {
-		err = fmt.Errorf("%w: %w", ErrUnknown, errors.Join(err, f.Close()))
-	}
 	if err != nil {
+		return err
+	}
+	if err := d.check(lock, path, info, int64(len(text))); err != nil {
+		if err = errors.Join(err, f.Close()); errors.Is(err, ErrDisplaced) {
+			err = fmt.Errorf("%w: %w", ErrUnknown, err)
+		}
 		return err
 	}
 	l.open = &openFiles{file: f, info: info, lock: lock, dirty: true}
@@ -186,7 +186,8 @@ func (d *Dir) identify(path string) (vfs.Identity, bool) {
 	return vfs.Identify(fi), true
 }
 
-// readMetaLine reads the first line of a session file.
+// readMetaLine reads the first line of a session file. With an error it returns
+// an empty Meta.
 func readMetaLine(r io.ReaderAt, path string) (Meta, error) {
 	b := make([]byte, 1<<10)
 	for {

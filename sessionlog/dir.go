@@ -304,11 +304,9 @@ func (d *Dir) findOnce(folder, id string) (found string, moved bool, err error) 
 		if stem != id && !strings.HasPrefix(stem, id+"_") {
 			continue
 		}
+		// An empty meta line identifies a file by its name.
 		m, err := d.readMetaLine(filepath.Join(folder, name))
 		moved = moved || errors.Is(err, fs.ErrNotExist)
-		if err != nil { // a file without a meta line is identified by its name
-			m = Meta{}
-		}
 		if got, _ := idOf(name, &m); got == id {
 			owners = append(owners, name)
 		}
@@ -324,7 +322,8 @@ func (d *Dir) findOnce(folder, id string) (found string, moved bool, err error) 
 	return "", moved, fmt.Errorf("%w: %q in %s", ErrNotFound, id, folder)
 }
 
-// readMetaLine reads the first line of a session file.
+// readMetaLine reads the first line of a session file. With an error it returns
+// an empty Meta.
 func (d *Dir) readMetaLine(path string) (Meta, error) {
 	f, err := d.fs.Open(path)
 	if err != nil {

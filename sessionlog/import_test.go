@@ -177,3 +177,21 @@ func TestImportDuringOtherChanges(t *testing.T) {
 	}
 	noErr(t, other.Restore("codex_user_1"))
 }
+
+// TestImportIntoAnEmptiedFile imports a transcript again after its session lost all
+// bytes.
+func TestImportIntoAnEmptiedFile(t *testing.T) {
+	m, d, _ := onMem(t, sessionlog.Options{})
+	im, err := d.NewImporter(false)
+	noErr(t, err)
+	items := []sessionlog.Item{{Message: user("a")}}
+	_, err = im.Import(importedMeta(""), items)
+	noErr(t, err)
+	m.WriteFile("/s/codex_user_1.jsonl", nil, 0o600)
+	got, err := im.Import(importedMeta(""), items)
+	noErr(t, err)
+	noErr(t, im.Close())
+	if want := (sessionlog.ImportResult{ID: "codex_user_1", Updated: true}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}

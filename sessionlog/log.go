@@ -106,6 +106,35 @@ func (l *Log) AddUptime(secs uint64) error {
 	return nil
 }
 
+// AppendStreamed appends a text record: the next part of an incomplete response
+// (S31). It does not sync. Errors are those of Append.
+func (l *Log) AppendStreamed(text string) error {
+	return l.appendTurn("streamed text", func(dst []byte) []byte { return line.AppendTurnText(dst, text) }, text)
+}
+
+// AppendFailure appends the failure of the newest turn (S31). kind is not empty.
+// It does not sync. Errors are those of Append.
+func (l *Log) AppendFailure(kind, message string) error {
+	return l.appendTurn("failure", func(dst []byte) []byte { return line.AppendTurnFailed(dst, kind, message) }, kind, message)
+}
+
+// appendTurn appends the turn record that encode writes. It returns ErrInvalid if
+// one of texts is not UTF-8. what names the record in errors.
+func (l *Log) appendTurn(what string, encode func([]byte) []byte, texts ...string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range texts {
+		if !utf8.ValidString(s) {
+			return fmt.Errorf("%w: %s is not UTF-8", ErrInvalid, what)
+		}
+	}
+	l.buf = encode(l.buf[:0])
+	if n := int64(len(l.buf) - 1); n > l.dir.opts.MaxLine {
+		return l.dir.tooLong(what, n)
+	}
+	return l.write(l.buf, l.dir.opts.Sync == SyncAll)
+}
+
 // Context returns the messages with which the session resumes, as
 // [Session.Context] does.
 func (l *Log) Context() (*Context, error) {

@@ -529,8 +529,10 @@ func TestNumbers(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if len(seen) != 80 || !seen["crab_tg-1_80"] {
-		t.Errorf("%d ids", len(seen))
+	// A number may be skipped: while one goroutine claims it, another can create
+	// the session of the following number.
+	if len(seen) != 80 {
+		t.Errorf("%d ids, want 80", len(seen))
 	}
 	id, err := d.Latest("crab", "tg:1")
 	noErr(t, err)

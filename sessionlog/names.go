@@ -26,7 +26,7 @@ const (
 // slug.
 func slugOf(s string) string {
 	var b strings.Builder
-	hyphen := false
+	var hyphen bool
 	for _, r := range s {
 		switch {
 		case r == '-' || !alphanumeric(r):

@@ -44,10 +44,7 @@ func (d *Dir) Read(id string) (*Session, error) {
 		f.Close()
 		return nil, err
 	}
-	m, err := readMetaLine(f, s.Path)
-	if err != nil {
-		m = Meta{} // a file without a meta line is identified by its name
-	}
+	m, _ := readMetaLine(f, s.Path) // an empty meta line identifies a file by its name
 	s.ID, _ = idOf(name, &m)
 	return s, nil
 }

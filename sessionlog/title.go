@@ -14,20 +14,33 @@ import (
 // SetTitle sets the title durably and renames the file to match. The ID does not
 // change. Errors are those of Append.
 func (l *Log) SetTitle(title string) error {
+	_, err := l.setTitle(title, nil)
+	return err
+}
+
+// ReplaceTitle is like SetTitle if the present title equals old. Otherwise it
+// changes nothing and returns false.
+func (l *Log) ReplaceTitle(old, title string) (bool, error) { return l.setTitle(title, &old) }
+
+// setTitle is ReplaceTitle, but replaces every title if old is nil.
+func (l *Log) setTitle(title string, old *string) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := validTitle(title); err != nil {
-		return err
+		return false, err
 	}
-	if err := l.use(); err != nil { // another process may have changed the run time
-		return err
+	if err := l.use(); err != nil { // another process may have changed title and run time
+		return false, err
+	}
+	if old != nil && l.meta.Title != *old {
+		return false, nil
 	}
 	l.buf = line.AppendMetaRecord(l.buf[:0], title, l.meta.UptimeSecs)
 	if err := l.write(l.buf, l.dir.opts.Sync != SyncNone); err != nil {
-		return err
+		return false, err
 	}
 	l.meta.Title = title
-	return l.rename()
+	return true, l.rename()
 }
 
 // maxTitle bounds a title, in bytes.

@@ -15,9 +15,12 @@ func Free(dir string) (int64, error) {
 	if err := syscall.Statfs(dir, &st); err != nil {
 		return 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	blocks, size := max(0, int64(st.Bavail)), int64(st.Bsize) //nolint:unconvert // the types differ between systems
-	if size > 0 && blocks > math.MaxInt64/size {
-		return math.MaxInt64, nil
-	}
-	return blocks * size, nil
+	return blockBytes(int64(st.Bavail), int64(st.Bsize)), nil //nolint:unconvert // the types differ between systems
+}
+
+// blockBytes returns the bytes of a number of blocks, at most those that an
+// int64 can count.
+func blockBytes(blocks, size int64) int64 {
+	size = max(1, size)
+	return min(max(0, blocks), math.MaxInt64/size) * size
 }

@@ -41,6 +41,8 @@ func TestHolderText(t *testing.T) {
 			want: &vfs.LockHolder{Command: long, Clean: -1}},
 		{h: vfs.LockHolder{Clean: 9, Logs: []uint64{1, 0xfedcba9876543210}},
 			text: "pid 0\nboot \ncommand \nsocket \nstate clean 9\nlog 0000000000000001\nlog fedcba9876543210\n"},
+		{h: vfs.LockHolder{Clean: 9, Logs: []uint64{1}, Inodes: []uint64{2, 1<<64 - 1}},
+			text: "pid 0\nboot \ncommand \nsocket \nstate clean 9\nlog 0000000000000001\ninode 2\ninode 18446744073709551615\n"},
 	} {
 		if c.want == nil {
 			c.want = &c.h
@@ -123,6 +125,7 @@ func TestAcquireWaits(t *testing.T) {
 		ok         bool // Acquire succeeds
 	}{
 		{0, time.Hour, false},
+		{1, time.Hour, false},
 		{time.Millisecond, time.Hour, false},
 		{time.Second, time.Hour, false},
 		{time.Second, 300 * time.Millisecond, true},

@@ -66,10 +66,7 @@ func (OS) Resolve(name string) (string, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return path, err
 	}
-	if fi, lerr := os.Lstat(abs); lerr == nil {
-		if fi.Mode()&fs.ModeSymlink == 0 {
-			return filepath.EvalSymlinks(abs) // created this moment, by another
-		}
+	if _, err := os.Readlink(abs); err == nil {
 		return "", &fs.PathError{Op: "resolve", Path: abs, Err: errors.New("link to a missing file")}
 	}
 	dir, err := filepath.EvalSymlinks(filepath.Dir(abs))

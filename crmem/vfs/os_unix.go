@@ -75,7 +75,5 @@ func (p *pendingFile) closeRoot() error {
 	if p.sub == nil {
 		return nil
 	}
-	err := p.sub.Close()
-	p.sub = nil
-	return err
+	return p.sub.Close()
 }

@@ -110,7 +110,6 @@ func (x *Index) Close() error {
 	x.closed = true
 	x.docs, x.entries, x.byName = bm25.New(x.analyzer), nil, make(map[string]*entry)
 	x.parties, x.numbers = nil, make(map[string]uint32)
-	x.counts = counts{}
 	return nil
 }
 

@@ -18,10 +18,10 @@ import (
 
 // Limits, in bytes, of the texts that a build keeps in memory until all files
 // are read: of all files and of one file. The remaining texts are added
-// afterwards.
-const (
-	maxHeld     = 512 << 20
-	maxHeldFile = 64 << 20
+// afterwards. Tests lower the limits.
+var (
+	maxHeld     int64 = 512 << 20
+	maxHeldFile       = 64 << 20
 )
 
 // A listed file is a file of the folder with its directory information.

@@ -224,7 +224,7 @@ type titles struct {
 	last        string // of the last meta record
 	recorded    bool   // such a record exists
 	inContext   bool   // without a marker after it
-	afterMarker bool   // a record is after the last marker, or the file has no marker
+	afterMarker bool   // a record is after the last marker
 }
 
 func (t *titles) title() string {

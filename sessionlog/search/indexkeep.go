@@ -34,7 +34,7 @@ func (x watcher) Wrote(name string, at int64, b []byte) {
 		return
 	}
 	e := x.byName[name]
-	if e == nil || e.pos.end != at || at == 0 || e.tail > 0 {
+	if e == nil || e.pos.end != at || at == 0 {
 		// Not read so far, or read after it was written, or cut since.
 		x.mu.Unlock()
 		x.update(name)
@@ -82,6 +82,9 @@ func (x *Index) rename(e *entry, to string) bool {
 	e.name = to
 	x.byName[to] = e
 	x.ordered = x.ordered && x.inOrder(e)
+	if x.newest.compare(e) < 0 {
+		x.newest = e // the last entries were removed
+	}
 	return true
 }
 

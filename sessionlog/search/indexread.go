@@ -50,7 +50,7 @@ const (
 // begin prepares r to continue after the read part of an entry's file; nil
 // begins an unread file.
 func (r *indexReader) begin(e *entry) {
-	r.pos, r.titles, r.others = position{}, titles{afterMarker: true}, nil
+	r.pos, r.titles, r.others = position{}, titles{}, nil
 	if e != nil {
 		r.pos, r.titles, r.others = e.pos, e.titles, slices.Clip(e.others)
 	}
@@ -112,22 +112,17 @@ func (r *indexReader) sample(f vfs.File) error {
 	return nil
 }
 
-// written reads complete lines that were written at pos.
+// written reads complete lines that were written at pos, after line 1.
 func (r *indexReader) written(b []byte) {
-	from, rest := r.pos.end, b
-	for len(rest) > 0 {
+	for rest := b; len(rest) > 0; {
 		line, next, _ := bytes.Cut(rest, []byte{'\n'})
-		r.record.Decode(line, r.pos.end == 0)
+		r.record.Decode(line, false)
 		r.line(r.pos.lines+1, r.pos.end, false)
 		r.pos.end += int64(len(line)) + 1
 		r.pos.lines++
 		rest = next
 	}
 	r.title = r.titles.title()
-	if from == 0 {
-		n := min(len(b), maxSample)
-		r.pos.first = takeSample(b[:n], 0)
-	}
 	n := min(len(b), maxSample)
 	r.pos.last = takeSample(b[len(b)-n:], r.pos.end-int64(n))
 }

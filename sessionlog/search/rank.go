@@ -126,12 +126,11 @@ func (r *ranking) read(v *viewer) {
 // passing removes words from corrections that only documents outside the
 // filters contain, because they must not be disclosed. The caller holds mu.
 func (x *Index) passing(list []bm25.Correction, q bm25.Query) []bm25.Correction {
-	q.Limit, q.Count, q.Correct = 1, false, false
 	var passed []bm25.Correction
 	for _, c := range list {
 		c.Words = slices.DeleteFunc(slices.Clone(c.Words), func(word string) bool {
-			q.Text = word
-			return len(x.docs.Search(q).Hits) == 0
+			one := bm25.Query{Text: word, Limit: 1, Classes: q.Classes, Filter: q.Filter}
+			return len(x.docs.Search(one).Hits) == 0
 		})
 		if len(c.Words) > 0 {
 			passed = append(passed, c)
@@ -144,7 +143,7 @@ func (x *Index) passing(list []bm25.Correction, q bm25.Query) []bm25.Correction 
 // within a session the last message first.
 func (x *Index) newer(a, b uint64) int {
 	c := 0
-	if !x.ordered && a>>32 != b>>32 {
+	if !x.ordered {
 		c = x.entries[^b>>32].compare(x.entries[^a>>32])
 	}
 	return cmp.Or(c, cmp.Compare(a, b))

@@ -143,7 +143,7 @@ func (v *viewer) load(file vfs.File, p place, end int64, limit int, others []str
 	r := &v.record
 	r.Decode(b, p.offset == 0)
 	if r.Kind == record.KindBad && !r.Truncated { // more of the line may follow
-		if found := line.Pieces(nil, b, p.offset == 0); len(found) > 0 && found[0].Lo == 0 {
+		if found := line.Pieces(nil, b, p.offset == 0); len(found) > 0 {
 			r.Decode(b[:found[0].Hi], p.offset == 0)
 		}
 	}

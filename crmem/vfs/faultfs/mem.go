@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -51,6 +52,7 @@ type Mem struct {
 	lastIno uint64
 	lastTmp uint64 // number in the last temporary name; a counter makes runs repeatable
 	calls   int
+	handles atomic.Int64 // open files and held locks
 	boot    int
 }
 

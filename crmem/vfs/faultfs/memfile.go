@@ -206,12 +206,16 @@ func (f *memFile) Close() error {
 	}
 	f.closed = true
 	f.node.opens--
+	f.m.handles.Add(-1)
 	f.m.free(f.node)
 	if fault != nil {
 		return pathError("close", f.name, fault.Err)
 	}
 	return nil
 }
+
+// OpenFiles returns the number of open files and held locks. Roots do not count.
+func (m *Mem) OpenFiles() int { return int(m.handles.Load()) }
 
 // memPending makes primitive calls in the same order as the implementation of
 // vfs.OS.

@@ -32,6 +32,7 @@ func (m *Mem) Lock(name string) (vfs.Locked, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.handles.Add(1)
 	return l, nil
 }
 
@@ -77,6 +78,7 @@ func (l *memLock) Unlock() error {
 		if l.node.lock == l {
 			l.node.lock = nil
 			l.node.opens--
+			l.m.handles.Add(-1)
 			l.m.free(l.node)
 		}
 		return nil

@@ -147,6 +147,7 @@ func (t *memTree) openFile(name string, flag int, perm fs.FileMode) (*memFile, e
 	if err != nil {
 		return nil, err
 	}
+	t.m.handles.Add(1)
 	return f, nil
 }
 

@@ -123,7 +123,7 @@ func (s *BackScanner) room() bool {
 		}
 		size = n + int(min(int64((long-n)/s.chunk+1)*int64(s.chunk), s.pos)) // read reads complete chunks
 	case n+want > size:
-		size = int(max(min(2*int64(size), s.limit+int64(s.chunk)), int64(n+want)))
+		size = int(min(2*int64(size), s.limit+int64(s.chunk)))
 	}
 	to := s.buf
 	if size != len(s.buf) {

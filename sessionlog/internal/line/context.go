@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"crabmem/sessionlog/record"
 )
@@ -38,6 +39,11 @@ type Context struct {
 	Damage  []record.Damage
 	Damaged int
 	Torn    int64 // bytes of the torn tail
+
+	// Streamed is the text of an incomplete response after Messages. Failed reports
+	// whether the newest turn failed (S31).
+	Streamed string
+	Failed   bool
 
 	bare bool // the marker is the last line: its record was torn off
 }
@@ -78,6 +84,8 @@ func ReadContext(r io.ReaderAt, size int64, o *ReadOptions) (*Context, error) {
 	c.Meta.change(x.change)
 	slices.Reverse(x.found)
 	c.pair(x.found)
+	slices.Reverse(x.streamed)
+	c.Streamed = strings.Join(x.streamed, "")
 	slices.SortStableFunc(c.Damage, func(a, b record.Damage) int { return cmp.Compare(a.Offset, b.Offset) })
 	return c, locate(r, c.Damage)
 }
@@ -99,6 +107,8 @@ type contextReader struct {
 	change        *Meta    // the newest meta record
 	recordsFollow bool     // messages or unknown records follow the marker
 	identified    bool     // line 1 was decoded
+	streamed      []string // pieces of the streamed text, newest first
+	turned        bool     // the records that count for streamed were read
 }
 
 // take decodes the current line and adds it to the context.
@@ -136,9 +146,10 @@ func (x *contextReader) add(l *Raw) {
 	switch rec.Kind {
 	case record.KindMessage:
 		x.found = append(x.found, placed{l.Offset, l.Size, rec.Message()})
-		x.recordsFollow = true
+		x.recordsFollow, x.turned = true, true
 	case record.KindUnknown:
 		x.recordsFollow = true
+		x.takeTurn()
 	case record.KindMarker:
 		x.found = append(x.found, placed{l.Offset, l.Size, Message{Role: record.RoleUser, Content: rec.Summary()}})
 		c.Start, c.Compacted = l.Offset, true
@@ -146,6 +157,22 @@ func (x *contextReader) add(l *Raw) {
 		x.takeChange()
 	case record.KindMeta:
 		c.Meta, c.Start = rec.Meta(), min(l.Next(), x.size)
+	}
+}
+
+// takeTurn applies a decoded turn record to the end of the context.
+func (x *contextReader) takeTurn() {
+	if x.turned {
+		return
+	}
+	switch t, ok := record.ParseTurn(x.rec.Line); {
+	case !ok:
+	case t.Kind == "":
+		x.streamed = append(x.streamed, t.Text)
+	case len(x.streamed) > 0: // a later attempt streamed the text
+		x.turned = true
+	default:
+		x.c.Failed = true
 	}
 }
 
@@ -203,8 +230,7 @@ func (c *Context) readIdentity(r io.ReaderAt, size int64, o *ReadOptions) error 
 		if s.Err != nil {
 			return s.Err
 		}
-		rec.Decode(nil, true)
-		return c.identify(&rec, &Raw{}, o)
+		return c.identify(&rec, &Raw{}, o) // a blank line
 	}
 	s.Decode(&rec)
 	line := s.Line
@@ -214,7 +240,7 @@ func (c *Context) readIdentity(r io.ReaderAt, size int64, o *ReadOptions) error 
 	if rec.Kind == record.KindMeta {
 		c.Meta = rec.Meta()
 	}
-	if line.Pieces > 0 && (rec.Kind != record.KindMeta || c.Start < line.Next()) {
+	if rec.Kind != record.KindMeta || c.Start < line.Next() {
 		rec.decodeLine(&line, s.limit)
 	}
 	return c.identify(&rec, &line, o)

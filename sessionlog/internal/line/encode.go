@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"crabmem/sessionlog/record"
 )
 
 // AppendMessage appends m as a line of a session file, with its end. Sender
@@ -43,6 +45,24 @@ func AppendMetaRecord(dst []byte, title string, uptimeSecs uint64) []byte {
 	dst = appendString(dst, title)
 	dst = append(dst, `,"uptime_secs":`...)
 	dst = strconv.AppendUint(dst, uptimeSecs, 10)
+	return append(dst, "}}\n"...)
+}
+
+// AppendTurnText appends the text record of a part of a response (S30), with its
+// line end. The text must be UTF-8.
+func AppendTurnText(dst []byte, text string) []byte {
+	dst = append(dst, record.TurnText...)
+	dst = appendString(dst, text)
+	return append(dst, "}}\n"...)
+}
+
+// AppendTurnFailed appends the turn record of a failure (S30), with its line end.
+// The texts must be UTF-8.
+func AppendTurnFailed(dst []byte, kind, message string) []byte {
+	dst = append(dst, record.TurnFailed...)
+	dst = appendString(dst, kind)
+	dst = append(dst, `,"error":`...)
+	dst = appendString(dst, message)
 	return append(dst, "}}\n"...)
 }
 

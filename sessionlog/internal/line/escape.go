@@ -101,11 +101,8 @@ func unhex(c byte) rune {
 // partialRune returns the length of an incomplete character at the end of b.
 func partialRune(b []byte) int {
 	for n := 1; n <= min(3, len(b)); n++ {
-		if c := b[len(b)-n]; utf8.RuneStart(c) {
-			if !utf8.FullRune(b[len(b)-n:]) {
-				return n
-			}
-			break
+		if !utf8.FullRune(b[len(b)-n:]) {
+			return n
 		}
 	}
 	return 0
@@ -171,11 +168,11 @@ func (f fault) text(line []byte) string {
 	if f.code == faultLong {
 		return fmt.Sprintf("longer than the limit of %d bytes", f.at)
 	}
-	if f.at < len(line) && line[f.at] == 0 {
-		n := 1
-		for f.at+n < len(line) && line[f.at+n] == 0 {
-			n++
-		}
+	n := 0
+	for f.at+n < len(line) && line[f.at+n] == 0 {
+		n++
+	}
+	if n > 0 {
 		if n == len(line) {
 			return fmt.Sprintf("only %d NUL bytes", n)
 		}

@@ -90,6 +90,69 @@ func TestPiecesGiveUp(t *testing.T) {
 	}
 }
 
+// TestPiecesLimit searches lines in which the bytes read without finding a record
+// are exactly at the limit, one byte below, and one above. A record at the end of
+// the line is found up to the limit.
+func TestPiecesLimit(t *testing.T) {
+	const whole = `{"role":"user"}`
+	for _, c := range []struct {
+		prefix string
+		cost   int // bytes read of the prefix
+		pieces int // records in the prefix
+	}{
+		{"", 0, 0},
+		{" x", 0, 0},
+		{whole, 0, 1},
+		{`{"role":x`, 8, 0},
+		{`  {"role":x`, 8, 0},
+		{`{"role":"a"}x`, 12, 0},
+		{`{"role":"a"} x`, 12, 0},
+		{"{\"role\":\"\xff\"}", 12, 0},
+		{`{"role":1}`, 10, 0},
+		{whole + `{"compact":1,"a":{}}x{"meta":{}}`, 20, 2},
+		{`x{"compact":2} `, 14, 0},
+	} {
+		for _, over := range []int{-1, 0, 1} {
+			// Each of the five beginnings is read up to the exclamation mark.
+			n := vain + 4*(len(c.prefix)+1+len(whole)) + 8*(1+2+3+4) - c.cost + over
+			nested := strings.Repeat(`{"role":`, 5) + "["
+			line := c.prefix + nested + strings.Repeat(" ", n-len(nested)) + "!" + whole
+			want := c.pieces + 1
+			if over > 0 {
+				want--
+			}
+			if found := Pieces(nil, []byte(line), false); len(found) != want {
+				t.Errorf("%q, %d bytes over the limit: %d pieces, want %d", c.prefix, over, len(found), want)
+			}
+		}
+	}
+}
+
+// TestSplitterKeepsMemory splits lines with pieces in memory of several lengths.
+// The splitter keeps at most MaxScratch bytes of it.
+func TestSplitterKeepsMemory(t *testing.T) {
+	line := []byte(`x{"role":"user"}{"role":"tool"}`)
+	for capacity, kept := range map[int]bool{2: true, MaxScratch / 8: true, MaxScratch/8 + 1: false} {
+		s := splitter{pieces: make([]piece, 1, capacity)}
+		before := &s.pieces[0]
+		if !s.split(&Raw{Offset: 5, Size: int64(len(line)), Bytes: line}) || len(s.pieces) != 2 || (&s.pieces[0] == before) != kept {
+			t.Errorf("memory for %d pieces: %v, kept %t", capacity, s.pieces, !kept)
+		}
+	}
+}
+
+// TestTextKeepsMemory reads escaped strings of several lengths. The record keeps at
+// most MaxScratch bytes for the next one.
+func TestTextKeepsMemory(t *testing.T) {
+	for capacity, kept := range map[int]bool{2: true, MaxScratch: true, MaxScratch + 1: false} {
+		r := Record{scratch: make([]byte, 2, capacity)}
+		r.Decode([]byte(`{"compact":"\n"}`), false)
+		if text := r.Summary(); text != "\n" || (cap(r.scratch) == capacity) != kept {
+			t.Errorf("memory of %d bytes: %q, then %d bytes", capacity, text, cap(r.scratch))
+		}
+	}
+}
+
 // TestOpening checks which texts may begin a record in a bad line.
 func TestOpening(t *testing.T) {
 	for text, want := range map[string]int{

@@ -280,10 +280,14 @@ func hostiles() []hostile {
 		{name: "result too late", line: `{"role":"assistant","tool_calls":[{"id":"c"}]}` + "\n" + `{"role":"user","content":"u"}` + "\n" + `{"role":"tool","content":"C","tool_call_id":"c"}`, kinds: "message message message", damage: []string{`line 6 (offset 157): result without an open call: tool_call_id "c"`}, says: "assistant +callc :|tool " + missingResult + "|user u", resumes: true},
 		{name: "records between call and result", line: `{"role":"assistant","tool_calls":[{"id":"c"}]}` + "\n{}\n" + `{"meta":{}}` + "\n" + `{"role":"tool","content":"C","tool_call_id":"c"}`, kinds: "message unknown meta-record message", says: "assistant +callc :|tool C"},
 
+		{name: "marker glued in line 2", file: "\n" + `x{"compact":"s"}` + "\n", kinds: "blank bad>marker", damage: []string{"line 1 (offset 0): no meta line: line 1 is empty", `line 2 (offset 1): not JSON at byte 1: unexpected 'x'`}, says: "user s"},
+		{name: "meta line glued to half a record before the marker", file: strings.TrimSpace(frameMeta) + `{"role":"us` + "\n" + `{"compact":"s"}` + "\n", kinds: "bad>meta marker", says: "user s", check: func(c *Context) bool { return c.Meta.Agent != "" }},
+
 		// Title and run time (S13).
 		{name: "last meta record counts", line: `{"meta":{"title":"a","uptime_secs":1}}` + "\n" + `{"meta":{"title":"b","uptime_secs":2}}`, kinds: "meta-record meta-record", check: func(c *Context) bool { return c.Meta.Title == "b" && c.Meta.UptimeSecs == 2 }},
 		{name: "title before the marker", line: `{"meta":{"title":"a","uptime_secs":1}}` + "\n" + `{"compact":"s"}`, kinds: "meta-record marker", says: "user s|user 2", check: func(c *Context) bool { return c.Meta.Title == "" }},
-		{name: "title before the marker that is last", file: frameMeta + `{"meta":{"title":"a","uptime_secs":1}}` + "\n" + frameBefore + `{"compact":"s"}` + "\n", kinds: "meta blank meta-record message marker", says: "user s", check: func(c *Context) bool { return c.Meta.Title == "a" && c.Meta.UptimeSecs == 1 }},
+		{name: "title before the last marker and an unknown record", file: frameMeta + `{"meta":{"title":"a","uptime_secs":1}}` + "\n" + `{"compact":"s"}` + "\n{}\n", kinds: "meta blank meta-record marker unknown", says: "user s", check: func(c *Context) bool { return c.Meta.Title == "" && !HasBareMarker(c) }},
+		{name: "title before the marker that is last", file: frameMeta + `{"meta":{"title":"a","uptime_secs":1}}` + "\n" + frameBefore + `{"compact":"s"}` + "\n", kinds: "meta blank meta-record message marker", says: "user s", check: func(c *Context) bool { return c.Meta.Title == "a" && c.Meta.UptimeSecs == 1 && HasBareMarker(c) }},
 		{name: "title before the marker whose record is torn", file: frameMeta + `{"meta":{"title":"a","uptime_secs":1}}` + "\n" + `{"compact":"s"}` + "\n" + `{"meta":{"ti`, kinds: "meta blank meta-record marker bad", says: "user s", torn: 12, check: func(c *Context) bool { return c.Meta.Title == "a" }},
 		{name: "no title before the marker that is last", file: `{"agent":"a","created_by":"b","created_at":"c","title":"t","uptime_secs":7}` + "\n" + `{"compact":"s"}` + "\n", kinds: "meta marker", says: "user s", check: func(c *Context) bool { return c.Meta.Title == "t" && c.Meta.UptimeSecs == 7 }},
 		{name: "greater run time in line 1", file: `{"agent":"a","created_by":"b","created_at":"c","title":"t","uptime_secs":7}` + "\n" + `{"meta":{"title":"u","uptime_secs":3}}` + "\n", kinds: "meta meta-record", check: func(c *Context) bool { return c.Meta.Title == "u" && c.Meta.UptimeSecs == 7 }},
@@ -379,6 +383,9 @@ func (row hostile) run(t *testing.T) {
 	}
 	if got := said(lenient.Messages); got != row.says {
 		t.Errorf("messages:\n got %q\nwant %q", got, row.says)
+	}
+	if lenient.Messages == nil {
+		t.Error("no list of messages")
 	}
 	if lenient.Torn != row.torn {
 		t.Errorf("torn %d, want %d", lenient.Torn, row.torn)

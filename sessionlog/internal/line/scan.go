@@ -190,7 +190,7 @@ func (s *Scanner) room() bool {
 		}
 		size = long + 1
 	case n == size:
-		size = int(min(2*int64(max(n, s.chunk/2)), s.limit+int64(s.chunk)))
+		size = int(min(2*int64(n), s.limit+int64(s.chunk)))
 	}
 	to := s.buf
 	if size != len(s.buf) {

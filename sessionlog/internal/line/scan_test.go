@@ -413,7 +413,7 @@ func TestDecodeDoesNotAllocate(t *testing.T) {
 	for _, line := range []string{
 		strings.TrimSpace(frameMeta), `{"compact":"\u0041"}`, `{"meta":{"title":"x","uptime_secs":5}}`, ``, `{"x":[1,{}]}`,
 		`{"role":"assistant","content":"a\nb","tool_calls":[{"id":"c","function":{"name":"f","arguments":"{}"}},{}]}`,
-		`{"role":"us{"role":"user"}`, `{"role":5}`, "\xff", `{"role":"user","content":"\ud800"}`, `{"\u0072ole":"user"}`,
+		`{"role":"us{"role":"user"}`, `{"role":5}`, "\xff", `{"role":"user","content":"\ud800"}`, `{"\u0072ole":"user"}`, `{"\u0072` + strings.Repeat("x", 110) + `":"user"}`,
 		`{"tool_calls":[` + strings.Repeat(`{},`, 10_000) + `{}],"role":"user"}`,
 	} {
 		var r Record

@@ -25,6 +25,34 @@ func TestLongLinesMemory(t *testing.T) {
 		if lines != c.lines || n > c.most {
 			t.Errorf("%+v: %d lines, %d bytes allocated", c, lines, n)
 		}
+		lines = 0
+		n = allocated(func() {
+			s := BackScanner{chunk: 1 << 10}
+			for s.Reset(file, file.size(), c.limit); s.Next() && s.Line.Bytes == nil; lines++ {
+			}
+		})
+		if lines != c.lines || n > c.most {
+			t.Errorf("%+v backward: %d lines, %d bytes allocated", c, lines, n)
+		}
+	}
+}
+
+// TestLongLinesShrinkBuffer passes over a line that exceeds the limit. Then the
+// buffer has its initial length.
+func TestLongLinesShrinkBuffer(t *testing.T) {
+	const chunk = 16
+	text := "short\n" + strings.Repeat("x", 300) + "\nshort\n"
+	for limit := int64(6); limit < 290; limit++ {
+		s := Scanner{chunk: chunk}
+		s.Reset(strings.NewReader(text), 0, int64(len(text)), limit)
+		if n := countLines(s.Next, 2); n != 2 || s.Line.Bytes != nil || len(s.buf) != chunk {
+			t.Errorf("forward, limit %d: a buffer of %d bytes", limit, len(s.buf))
+		}
+		b := BackScanner{chunk: chunk}
+		b.Reset(strings.NewReader(text), int64(len(text)), limit)
+		if n := countLines(b.Next, 2); n != 2 || b.Line.Bytes != nil || len(b.buf) != 2*chunk {
+			t.Errorf("backward, limit %d: a buffer of %d bytes", limit, len(b.buf))
+		}
 	}
 }
 

@@ -50,10 +50,18 @@ type checker struct {
 	r          *repair.Report
 }
 
+// The fixes of invalid snapshots and logs.
+const (
+	fixSnapshot = "run crabmem repair to recover the readable entries and quarantine the file"
+	fixLog      = "run crabmem repair to keep the operations before this offset and quarantine the rest"
+	fixNewer    = "use the program that wrote the file, or a newer version of crabmem"
+)
+
 // check is Check, once.
 func check(fsys vfs.FS, path, link string, maxBytes int64) (*repair.Report, error) {
 	c := &checker{fsys: fsys, path: path, link: link, maxBytes: maxBytes, r: &repair.Report{Path: path, Problems: []repair.Problem{}}}
 	defer c.addKept()
+	defer c.settleNewer()
 	if more, err := c.checkSnapshot(); err != nil {
 		return nil, err
 	} else if !more {
@@ -69,6 +77,20 @@ func check(fsys vfs.FS, path, link string, maxBytes int64) (*repair.Report, erro
 		c.checkReplay()
 	}
 	return c.r, nil
+}
+
+// settleNewer decides, after the log was read, whether a snapshot with kind 2 is
+// corrupt or a newer program wrote it. It updates message and fix of the problem.
+func (c *checker) settleNewer() {
+	for i := range c.r.Problems {
+		p := &c.r.Problems[i]
+		if p.File == c.path && errors.Is(p.Err, ErrNewer) {
+			p.Message = c.v.checkNewer(p.Err).Error()
+		}
+		if errors.Is(p.Err, ErrNewer) {
+			p.Remedy = fixNewer
+		}
+	}
 }
 
 func (c *checker) add(kind, file string, off, n int64, err error, remedy string) {
@@ -108,7 +130,7 @@ func (c *checker) checkSnapshot() (more bool, err error) {
 	if v.snap, err = Decode(b); err != nil {
 		err = inFile(err, c.path)
 		off := format.OffsetOf(err)
-		c.add("format", c.path, off, int64(len(b))-off, err, "run crabmem repair to recover the readable entries and quarantine the file")
+		c.add("format", c.path, off, int64(len(b))-off, err, fixSnapshot)
 	} else {
 		c.r.Entries = v.snap.Len()
 	}
@@ -144,7 +166,7 @@ func (c *checker) checkLog(err error) (more bool, _ error) {
 	if v.scan, err = format.ScanLog(v.log); err != nil {
 		err = inFile(err, log)
 		off := format.OffsetOf(err)
-		c.add("rot", log, off, int64(len(v.log))-off, err, "run crabmem repair to keep the operations before this offset and quarantine the rest")
+		c.add("rot", log, off, int64(len(v.log))-off, err, fixLog)
 		return false, nil
 	}
 	if err := c.addOthers(); err != nil {
@@ -154,7 +176,7 @@ func (c *checker) checkLog(err error) (more bool, _ error) {
 	tail := int64(len(v.log)) - v.scan.End
 	switch v.scan.Verdict {
 	case format.Corrupt:
-		c.add("rot", log, v.scan.Bad, tail, v.corrupt(c.path), "run crabmem repair to keep the operations before this offset and quarantine the rest")
+		c.add("rot", log, v.scan.Bad, tail, v.corrupt(c.path), fixLog)
 	case format.TornTail:
 		c.add("torn", log, v.scan.Bad, tail, fmt.Errorf("%s: offset %d: torn tail of %d bytes, not acknowledged: %s",
 			log, v.scan.Bad, tail, v.scan.Why), "nothing to do: the next write moves the bytes to a quarantine file")
@@ -173,7 +195,7 @@ func (c *checker) checkReplay() {
 	if _, err := v.replay(&v.snap.t, &v.snap.NextID, seq); err != nil {
 		err = inFile(err, c.path+walSuffix)
 		off := format.OffsetOf(err)
-		c.add("rot", c.path+walSuffix, off, int64(len(v.log))-off, err, "run crabmem repair to keep the operations before this offset and quarantine the rest")
+		c.add("rot", c.path+walSuffix, off, int64(len(v.log))-off, err, fixLog)
 		return
 	}
 	c.r.Entries = v.snap.Len()

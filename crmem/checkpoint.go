@@ -160,7 +160,7 @@ func (s *Store) writeTemp(nextID uint64, live int, recs []rec) (_ vfs.Pending, d
 		return nil, dig, err
 	}
 	b := make([]byte, dig.Len)
-	if n, err := p.ReadAt(b, 0); err != nil && err != io.EOF || n < len(b) {
+	if n, err := p.ReadAt(b, 0); n < len(b) {
 		return nil, dig, fmt.Errorf("%s: read back %d of %d bytes: %w", p.Name(), n, len(b), err)
 	}
 	if got := format.DigestOf(b); got != dig {

@@ -62,11 +62,21 @@ func (s *Store) Do(ops ...Op) ([]Entry, error) {
 // aliases replaces the old aliases; nil keeps them. It returns [ErrKind] if the
 // name is that of an Archive.
 func (s *Store) Remember(name, content string, aliases []string) (Entry, error) {
+	e, _, err := s.Overwrite(name, content, aliases)
+	return e, err
+}
+
+// Overwrite is like Remember, but also returns the note before the change. If
+// Overwrite created the note, before.ID is 0.
+func (s *Store) Overwrite(name, content string, aliases []string) (after, before Entry, err error) {
 	effects, err := s.apply([]Op{remember{name, content, aliases}})
 	if err != nil {
-		return Entry{}, err
+		return Entry{}, Entry{}, err
 	}
-	return entryOf(effects[0].rec), nil
+	if old := effects[0].old; old != "" {
+		before = entryOf(old)
+	}
+	return entryOf(effects[0].rec), before, nil
 }
 
 // Forget removes a Note. [ErrKind] when the name is an Archive's.
@@ -79,7 +89,7 @@ func (s *Store) apply(ops []Op) ([]effect, error) {
 			return nil, err
 		}
 	}
-	for freed := false; ; {
+	for {
 		g, effects, first, err := s.stage(ops)
 		if err != nil && g != nil { // it rests on writes of g, which may fail
 			if <-g.done; g.err != nil || g.again {
@@ -99,8 +109,7 @@ func (s *Store) apply(ops []Op) ([]effect, error) {
 		case g.err == nil && !g.again:
 			return effects, nil
 		case g.again:
-		case !freed && errors.Is(g.err, ErrNotApplied) && vfs.OutOfSpace(g.err) && onlyRemoves(effects) && s.freeReserve():
-			freed = true
+		case errors.Is(g.err, ErrNotApplied) && vfs.OutOfSpace(g.err) && onlyRemoves(effects) && s.freeReserve():
 		default:
 			return nil, g.err
 		}

@@ -31,6 +31,9 @@ var (
 	ErrNoStore = errors.New("no store")
 	// ErrFormat is returned when a file is not a valid store.
 	ErrFormat = format.ErrFormat
+	// ErrNewer is returned, together with ErrFormat, for a file that a newer program
+	// wrote and considers valid. A repair would remove entries from it.
+	ErrNewer = format.ErrNewer
 	// ErrForeign is returned when snapshot, log and lock do not belong together:
 	// another program wrote, replaced or removed one of them.
 	ErrForeign = errors.New("mismatched store files")
@@ -60,7 +63,8 @@ func (closedError) Error() string { return "the store is closed" }
 func (closedError) Is(target error) bool { return target == fs.ErrClosed }
 
 // FormatError states where a file differs from FORMAT.md: Path, Offset, the
-// position Entry (-1 outside the entries), Field and Msg. It is [ErrFormat].
+// position Entry (-1 outside the entries), Field, and Msg. It matches [ErrFormat]
+// and, if Newer is set, [ErrNewer].
 type FormatError = format.Error
 
 // AmbiguousError names the entries that share an alias. It is ErrAmbiguous.

@@ -47,7 +47,10 @@ func readFiles(fsys vfs.FS, path string, maxBytes int64, digested bool) (*files,
 	v.snap, err = Decode(b)
 	wg.Wait()
 	if err != nil {
-		return nil, inFile(err, path)
+		if hasLog {
+			v.scan, _ = format.ScanLog(v.log)
+		}
+		return nil, inFile(v.checkNewer(err), path)
 	}
 	if hasLog {
 		if v.scan, err = format.ScanLog(v.log); err != nil {
@@ -86,6 +89,18 @@ func inFile(err error, path string) error {
 }
 
 func maxLogFor(maxBytes int64) int64 { return maxBytes + 64<<20 }
+
+// checkNewer checks an error of decoding the snapshot. If a log exists and does not
+// name the snapshot, the snapshot changed after it was written. checkNewer then
+// changes [ErrNewer] to the error for a corrupt file.
+func (v *files) checkNewer(err error) error {
+	if f, ok := errors.AsType[*FormatError](err); ok && f.Newer && v.scan != nil {
+		if _, ok := v.point(); !ok {
+			f.NotNewer()
+		}
+	}
+	return err
+}
 
 // point returns the sequence number that the snapshot on disk covers, and false
 // if the log does not name that snapshot or is of another store.

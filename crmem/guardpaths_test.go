@@ -244,10 +244,10 @@ func TestCheckOfDirectory(t *testing.T) {
 	}
 }
 
-// TestRestoreChecksEntry restores entries that Add refuses, too.
+// TestRestoreChecksEntry restores entries that a file cannot contain.
 func TestRestoreChecksEntry(t *testing.T) {
 	s := New(nil)
-	for _, e := range []Entry{{ID: 1, Name: "a\x00b"}, {ID: 1, Name: "a", Content: "\xff"}, {ID: 1, Name: "a", Kind: 9}, {ID: 1<<64 - 1, Name: "a"}} {
+	for _, e := range []Entry{{ID: 1, Name: "a\xff"}, {ID: 1, Name: "a", Content: "\xff"}, {ID: 1, Name: "a", Aliases: []string{"b", "\xff"}}, {ID: 1, Name: "a", Kind: 9}, {ID: 1<<64 - 1, Name: "a"}} {
 		if err := s.Apply(Restore{Entry: e}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%+v: %v", e, err)
 		}

@@ -82,11 +82,11 @@ func (s *Store) NewIdentity() error {
 	return s.restart(func() { s.id, s.idSaved, s.w.Epoch = format.NewID(), false, format.ID{} })
 }
 
-// restart checkpoints, calls change, and begins a new log. Writers wait.
+// restart checkpoints, calls change, and begins a new log. Writers wait, and stage
+// again what they staged for the old log.
 func (s *Store) restart(change func()) error {
 	s.token <- struct{}{}
 	defer func() { <-s.token }()
-	s.commit()
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	err := s.writable()
@@ -107,7 +107,6 @@ func (s *Store) restart(change func()) error {
 	if err := s.newLog(s.w.Seq-1, nil, s.w.Last); err != nil {
 		return s.fail(err)
 	}
-	s.ops = 0
 	s.measured()
 	return nil
 }

@@ -4,14 +4,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"strings"
-	"unicode/utf8"
 
 	"crabmem/crmem/internal/format"
-	"crabmem/crmem/limits"
 )
 
-// Op is one change of a store: [Add], [Update], [Alias], [Remove] or
+// Op is one change of a store: [Add], [Update], [Alias], [Rename], [Remove], or
 // [Restore]; or [Unchanged], a condition of the others.
 type Op interface {
 	// Validate returns the error that the operation ends with in every store,
@@ -46,16 +43,24 @@ type Alias struct {
 	Aliases []string
 }
 
+// Rename changes the name of an entry, and keeps its other fields. It returns
+// [ErrNotFound] if the entry does not exist, and [ErrExists] if To is in use. The
+// log contains a remove and a put, which every version of crmem can read.
+type Rename struct {
+	Name, To string
+}
+
 // Remove removes an entry. It returns [ErrNotFound] if the entry does not
 // exist. The ID is not reused.
 type Remove struct {
 	Name string
 }
 
-// Restore adds an entry as it was elsewhere: CreatedAt is kept, and so is the
-// ID if it is not below [Store.NextID] or the store was empty when the batch
-// began; otherwise the entry gets the next one. [ErrExists] when the name is
-// taken.
+// Restore adds an entry of another store or of a backup. It keeps CreatedAt. It
+// keeps the ID if the ID is not below [Store.NextID], or if the store was empty
+// when the batch began; otherwise the entry gets the next ID. The limits of new
+// entries do not apply, because a file may contain an entry that exceeds them.
+// Restore returns [ErrExists] if the name is in use.
 type Restore struct {
 	Entry Entry
 }
@@ -92,6 +97,9 @@ func (o Alias) Validate() error { return validEntry(o.Name, "", o.Aliases) }
 
 func (o remember) Validate() error { return validEntry(o.name, o.content, o.aliases) }
 
+// Validate implements [Op].
+func (o Rename) Validate() error { return validName(o.To, "name", o.To) }
+
 // Validate returns nil: a store may contain an entry of any name.
 func (o Remove) Validate() error { return nil }
 
@@ -100,48 +108,23 @@ func (o forget) Validate() error { return nil }
 // Validate returns nil: a store may contain an entry of any name.
 func (o Unchanged) Validate() error { return nil }
 
-// Validate implements [Op].
+// Validate returns an error for an entry that a file cannot contain.
 func (o Restore) Validate() error {
-	if o.Entry.ID == math.MaxUint64 {
-		return &nameError{ErrInvalid, o.Entry.Name, "its ID is the largest possible ID"}
+	e := &o.Entry
+	if e.ID == math.MaxUint64 {
+		return &nameError{ErrInvalid, cutName(e.Name), "its ID is the largest possible ID"}
 	}
-	return Add{o.Entry.Name, o.Entry.Content, o.Entry.Aliases, o.Entry.Kind}.Validate()
-}
-
-func validEntry(name, content string, aliases []string) error {
-	if err := validName(name, "name", name); err != nil {
-		return err
+	if e.Kind != Note && e.Kind != Archive {
+		return &nameError{ErrInvalid, cutName(e.Name), fmt.Sprintf("unknown %v", e.Kind)}
 	}
-	if len(content) > limits.Content {
-		return &nameError{ErrInvalid, name, fmt.Sprintf("content of %d bytes, at most %d", len(content), limits.Content)}
+	err := storable(e.Name, "name", e.Name)
+	if err == nil {
+		err = storable(e.Name, "content", e.Content)
 	}
-	if !utf8.ValidString(content) {
-		return &nameError{ErrInvalid, name, fmt.Sprintf("content: invalid UTF-8 at byte %d", format.InvalidUTF8([]byte(content)))}
+	for i := 0; i < len(e.Aliases) && err == nil; i++ {
+		err = storable(e.Name, "alias", e.Aliases[i])
 	}
-	if len(aliases) > limits.Aliases {
-		return &nameError{ErrInvalid, name, fmt.Sprintf("%d aliases, at most %d", len(aliases), limits.Aliases)}
-	}
-	for _, a := range aliases {
-		if err := validName(name, "alias", a); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func validName(entry, field, s string) error {
-	entry = strings.ToValidUTF8(entry[:min(len(entry), 80)], "\uFFFD")
-	switch {
-	case s == "":
-		return &nameError{ErrInvalid, entry, "empty " + field}
-	case len(s) > limits.Name:
-		return &nameError{ErrInvalid, entry, fmt.Sprintf("%s of %d bytes, at most %d", field, len(s), limits.Name)}
-	case !utf8.ValidString(s):
-		return &nameError{ErrInvalid, entry, fmt.Sprintf("%s: invalid UTF-8 at byte %d", field, format.InvalidUTF8([]byte(s)))}
-	case strings.IndexByte(s, 0) >= 0:
-		return &nameError{ErrInvalid, entry, fmt.Sprintf("%s: NUL at byte %d", field, strings.IndexByte(s, 0))}
-	}
-	return nil
+	return err
 }
 
 // effect is the change of an operation to the table, and its frame.
@@ -149,6 +132,7 @@ type effect struct {
 	typ     byte // framePut, frameAlias or frameRemove
 	payload format.Record
 	rec     format.Record // the entry after; "" after a remove
+	old     format.Record // of a put, the entry before; "" if there was none
 	id      uint64
 }
 
@@ -235,7 +219,7 @@ func (g *stage) put(e *Entry) error {
 		g.live++
 	}
 	g.change(e.Name, r)
-	g.effects = append(g.effects, effect{format.FramePut, r, r, e.ID})
+	g.effects = append(g.effects, effect{format.FramePut, r, r, old, e.ID})
 	if g.empty {
 		if g.given == nil {
 			g.given = make(map[uint64]bool)
@@ -282,8 +266,24 @@ func (o Alias) stage(g *stage) error {
 	g.bytes += int64(len(r)) - int64(len(old))
 	g.change(o.Name, r)
 	payload := binary.LittleEndian.AppendUint64(nil, old.ID())
-	g.effects = append(g.effects, effect{format.FrameAlias, format.Record(format.View(append(payload, list...))), r, old.ID()})
+	g.effects = append(g.effects, effect{format.FrameAlias, format.Record(format.View(append(payload, list...))), r, "", old.ID()})
 	return nil
+}
+
+func (o Rename) stage(g *stage) error {
+	old := g.get(o.Name)
+	switch {
+	case old == "":
+		return &nameError{ErrNotFound, o.Name, ""}
+	case o.Name == o.To:
+		return nil
+	case g.get(o.To) != "":
+		return &nameError{ErrExists, o.To, ""}
+	}
+	g.remove(o.Name, old)
+	e := entryOf(old)
+	e.Name = o.To
+	return g.put(&e)
 }
 
 func (o Remove) stage(g *stage) error {
@@ -291,12 +291,17 @@ func (o Remove) stage(g *stage) error {
 	if old == "" {
 		return &nameError{ErrNotFound, o.Name, ""}
 	}
+	g.remove(o.Name, old)
+	return nil
+}
+
+// remove removes the entry name, whose record is old.
+func (g *stage) remove(name string, old format.Record) {
 	g.live--
 	g.bytes -= int64(len(old))
-	g.change(o.Name, "")
+	g.change(name, "")
 	payload := binary.LittleEndian.AppendUint64(nil, old.ID())
-	g.effects = append(g.effects, effect{format.FrameRemove, format.Record(format.View(payload)), "", old.ID()})
-	return nil
+	g.effects = append(g.effects, effect{format.FrameRemove, format.Record(format.View(payload)), "", "", old.ID()})
 }
 
 func (o Restore) stage(g *stage) error {

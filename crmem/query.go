@@ -1,6 +1,7 @@
 package crmem
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -32,8 +33,9 @@ const maxClauses = 64
 //	kind:note        or kind:archive
 //	after:2026-04    created in or after this month; before: created before it; also 2026, 2026-04-14
 //
-// Anything else is text. parseClauses does not return errors.
-func parseClauses(query string) clauses {
+// Anything else is text. For after: or before: without a date, parseClauses returns
+// [ErrInvalid].
+func parseClauses(query string) (clauses, error) {
 	var c clauses
 	var text []string
 	rest := quotes.Replace(query)
@@ -72,39 +74,47 @@ func parseClauses(query string) clauses {
 		case field == "name" && !not && value != "":
 			c.names = append(c.names, phrase)
 			text = append(text, value)
-		case not || !c.field(field, value):
+		case !not && (field == "after" || field == "before"):
+			if err := c.date(field, value); err != nil {
+				return clauses{}, err
+			}
+		case not || !c.kind(field, value):
 			text = append(text, part)
 		}
 	}
 	c.text = strings.Join(text, " ")
-	return c
+	return c, nil
 }
 
-// field parses a clause and reports whether it is one.
-func (c *clauses) field(field, value string) bool {
-	switch field {
-	case "kind":
-		for _, k := range []Kind{Note, Archive} {
-			if value == k.String() {
-				c.kinds = append(c.kinds, k)
-				return true
-			}
-		}
-	case "after", "before":
-		for _, layout := range []string{time.DateOnly, "2006-01", "2006"} {
-			t, err := time.Parse(layout, value)
-			if err != nil || t.Unix() <= 0 {
-				continue
-			}
-			if field == "after" {
-				c.after = max(c.after, uint64(t.Unix()))
-			} else {
-				c.before = uint64(t.Unix())
-			}
+// kind adds a clause kind:note or kind:archive, and reports whether field and value
+// are such a clause.
+func (c *clauses) kind(field, value string) bool {
+	for _, k := range []Kind{Note, Archive} {
+		if field == "kind" && value == k.String() {
+			c.kinds = append(c.kinds, k)
 			return true
 		}
 	}
 	return false
+}
+
+// date parses a clause after: or before:. A date before 1970 does not filter: an
+// entry without a time has the time 0.
+func (c *clauses) date(field, value string) error {
+	for _, layout := range []string{time.DateOnly, "2006-01", "2006"} {
+		t, err := time.Parse(layout, value)
+		if err != nil {
+			continue
+		}
+		if at := uint64(max(t.Unix(), 0)); field == "after" {
+			c.after = max(c.after, at)
+		} else {
+			c.before = at
+		}
+		return nil
+	}
+	value = cutName(value)
+	return fmt.Errorf("%w query: %s:%s: want a day, month, or year, such as %s:2026-04-14, %s:2026-04, or %s:2026; to search the words, put them in quotes", ErrInvalid, field, value, field, field, field)
 }
 
 // empty reports whether no clause filters.

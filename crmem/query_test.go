@@ -1,8 +1,11 @@
 package crmem_test
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -38,7 +41,8 @@ func TestSyntax(t *testing.T) {
 		`rate before:2026-04-14`:              "rate",
 		`rate after:2026-04-02 before:2027`:   "café limit",
 		`rate after:2026-05`:                  "",
-		`rate after:soon kind:page x:y -`:     "café limit rate",
+		`rate "after:soon" kind:page x:y -`:   "",
+		`rate kind:page x:y -after:soon`:      "café limit rate",
 		`rate before:1970-01-01`:              "café limit rate", // no clause: entries without a time have 0
 		`rate before:1970-01-02`:              "",
 		`"dead letter" "queue`:                "limit",
@@ -79,4 +83,48 @@ func FuzzSyntax(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestQueryWithoutDate searches and explains queries whose date is none.
+func TestQueryWithoutDate(t *testing.T) {
+	s := crmem.New(nil)
+	ok(t, s.Apply(crmem.Add{Name: "a", Content: "rate"}))
+	for _, query := range []string{"rate after:soon", "before: rate", "after:2026-13", `after:"a day" rate`, "after:2026-04-31", "before:26", "after:" + strings.Repeat("x", 1<<16)} {
+		q := crmem.Query{Text: query, Syntax: true}
+		_, err := s.Search(t.Context(), q)
+		_, _, explained := s.Explain(t.Context(), q, 1)
+		for _, err := range []error{err, explained} {
+			if !errors.Is(err, crmem.ErrInvalid) || !strings.Contains(err.Error(), ":2026-04, or ") || len(err.Error()) > 400 {
+				t.Errorf("%.60q: %.500v", query, err)
+			}
+		}
+		q.Syntax = false
+		if _, err := s.Search(t.Context(), q); err != nil {
+			t.Errorf("%.60q without clauses: %v", query, err)
+		}
+	}
+}
+
+// TestIndexingProgress builds an index and checks the reported steps.
+func TestIndexingProgress(t *testing.T) {
+	var mu sync.Mutex
+	var calls, highest int
+	s := crmem.New(&crmem.Options{Indexing: func(done, total int) {
+		mu.Lock()
+		defer mu.Unlock()
+		calls++
+		if highest = max(highest, done); done < 1 || done > total || total != 300 {
+			t.Errorf("%d of %d", done, total)
+		}
+	}})
+	var ops []crmem.Op
+	for i := range 300 {
+		ops = append(ops, crmem.Add{Name: fmt.Sprint("entry ", i)})
+	}
+	ok(t, s.Apply(ops...))
+	_, err := s.Search(t.Context(), crmem.Query{Text: "entry"})
+	ok(t, err)
+	if calls < 4 || highest != 300 {
+		t.Errorf("%d calls, %d entries", calls, highest)
+	}
 }

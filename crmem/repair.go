@@ -27,7 +27,8 @@ type repairer struct {
 // valid store.
 //
 // Errors: [ErrForeign] if log and snapshot do not match and neither KeepDB nor
-// KeepLog selects one; [vfs.ErrLocked]; [ErrNoStore].
+// KeepLog selects one; [ErrNewer] if a newer program wrote the store and
+// QuarantineNewer is not set; [vfs.ErrLocked]; [ErrNoStore].
 func Repair(path string, o *repair.Options) (*repair.Result, error) {
 	if o == nil {
 		o = &repair.Options{}
@@ -111,7 +112,10 @@ func (r *repairer) run() error {
 	}
 	var derr error
 	v.snap, derr = Decode(r.db)
-	if derr != nil {
+	switch {
+	case errors.Is(v.checkNewer(derr), ErrNewer) && !r.o.QuarantineNewer:
+		return keptNewer(inFile(derr, r.path))
+	case derr != nil:
 		return r.salvage(v, inFile(derr, r.path))
 	}
 	if r.log == nil {
@@ -200,7 +204,9 @@ func (r *repairer) replayPrefix(v *files, seq uint64, why error) error {
 		if f.Type == format.FrameCheckpoint || f.Seq <= seq {
 			continue
 		}
-		if err := applyFrame(f, t, &next); err != nil {
+		if err := applyFrame(f, t, &next); errors.Is(err, ErrNewer) && !r.o.QuarantineNewer {
+			return keptNewer(inFile(err, r.path+walSuffix))
+		} else if err != nil {
 			end, why = r.batchStart(v.scan, i), err
 			v.scan, _ = format.ScanLog(r.log[:end])
 			// The batch may have been applied in part: begin again without it.
@@ -223,6 +229,12 @@ func (r *repairer) replayPrefix(v *files, seq uint64, why error) error {
 		return err
 	}
 	return r.write(v, end)
+}
+
+// keptNewer returns the error with which Repair refuses a file of a newer program:
+// the repair would remove entries from it.
+func keptNewer(err error) error {
+	return fmt.Errorf("%w; nothing was changed; if the file is corrupt, run crabmem repair --quarantine-newer", err)
 }
 
 // batchStart returns the offset of the batch that frame i belongs to.

@@ -2,6 +2,7 @@ package crmem
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 
@@ -18,7 +19,7 @@ func applyFrame(f *format.Frame, t *table, nextID *uint64) error {
 	case format.FramePut:
 		r, err := format.DecodeRecord(f.Payload)
 		if err != nil {
-			return fail("put: %v", err)
+			return &FormatError{Offset: f.Offset, Entry: -1, Field: "frame", Msg: fmt.Sprintf("put: %v", err), Newer: errors.Is(err, ErrNewer)}
 		}
 		if old := t.byID(r.ID()); old != "" {
 			if old.Name() != r.Name() || old.Kind() != r.Kind() || old.CreatedAt() != r.CreatedAt() {

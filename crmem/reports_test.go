@@ -308,6 +308,7 @@ func reportFailedCalls(t *testing.T) {
 		{"log replaced by an older copy", older, calls},
 		{"tree", edited, treeCalls},
 		{"snapshot removed", missing, calls[6:7]},
+		{"two logs", divergedLogs, []call{calls[1], calls[5], calls[7]}},
 		{"snapshot corrupt", flipIn("/m.db", format.OffFlags), []call{calls[1], calls[7]}},
 		{"snapshot replaced, log without operations", replacedUnderEmptyLog, calls[2:5]},
 	} {
@@ -333,6 +334,19 @@ func reportFailedCalls(t *testing.T) {
 		}
 	}
 	r.Compare(t, "testdata/reports/failed.txt.gz")
+}
+
+// divergedLogs has another process continue an older copy of the log.
+func divergedLogs(t *testing.T, m *faultfs.Mem) {
+	noErr(t, m.Rename("/m.db"+WALSuffix, "/held"))
+	noErr(t, m.Remove("/m.db"+WALSuffix+HeldSuffix))
+	m.WriteFile("/m.db"+WALSuffix, memBytes(t, m, "/old/m.db"+WALSuffix), 0o600)
+	noErr(t, m.Remove("/m.db"+LockSuffix))
+	s := opened(t, "/m.db", reportOptions(m, format.LogVersion), 3)
+	noErr(t, s.Apply(Update{Name: "one", Content: "by the other process"}, Add{Name: "five"}))
+	noErr(t, s.Close())
+	noErr(t, m.Remove("/m.db"+WALSuffix+HeldSuffix))
+	noErr(t, m.Rename("/held", "/m.db"+WALSuffix+HeldSuffix))
 }
 
 func flipIn(file string, at int) func(*testing.T, *faultfs.Mem) {

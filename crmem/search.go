@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"unicode"
 
 	"crabmem/bm25"
@@ -69,6 +70,9 @@ type index struct {
 	late     []change
 }
 
+// indexingStep is the number of entries between two calls of Options.Indexing.
+const indexingStep = 64
+
 type change struct {
 	id  uint64
 	rec format.Record // "" = removed
@@ -123,7 +127,13 @@ func (s *Store) indexLocked(a analysis.Analyzer) *index {
 }
 
 func (s *Store) build(ix *index, recs []rec) {
-	err := ix.x.Build(s.ctx, len(recs), func(i int) bm25.Doc { return ix.doc(recs[i].enc) })
+	var done atomic.Int64
+	err := ix.x.Build(s.ctx, len(recs), func(i int) bm25.Doc {
+		if n := int(done.Add(1)); s.opts.Indexing != nil && (n%indexingStep == 0 || n == len(recs)) {
+			s.opts.Indexing(n, len(recs))
+		}
+		return ix.doc(recs[i].enc)
+	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
@@ -192,12 +202,16 @@ func (s *Store) Search(ctx context.Context, q Query) (Result, error) {
 			return Result{}, fmt.Errorf("%w: %v", ErrInvalid, k)
 		}
 	}
+	c, err := q.parse()
+	if err != nil {
+		return Result{}, err
+	}
 	ix, err := s.indexed(ctx, q.Analyzer)
 	if err != nil {
 		return Result{}, err
 	}
 	defer s.mu.RUnlock()
-	found := ix.x.Search(s.query(q))
+	found := ix.x.Search(s.query(q, c))
 	r := Result{Hits: make([]Hit, len(found.Hits)), Total: found.Total, Searched: s.t.count(q.Kinds), Corrections: found.Corrections, Explanations: found.Explanations}
 	for i, h := range found.Hits {
 		r.Hits[i] = Hit{entryOf(s.t.byID(h.ID)), h.Score}
@@ -205,18 +219,23 @@ func (s *Store) Search(ctx context.Context, q Query) (Result, error) {
 	return r, nil
 }
 
-// query is q for the index. Caller holds mu for reading.
-func (s *Store) query(q Query) bm25.Query {
-	x := bm25.Query{Text: q.Text, Limit: q.Limit, Classes: q.classes(), Count: q.Count, Explain: q.Explain}
-	if q.Syntax {
-		c := parseClauses(q.Text)
-		q.Text, x.Text = c.text, c.text
-		if !c.empty() {
-			x.Filter = func(id uint64) bool { return c.passes(s.t.byID(id)) }
-		}
+// parse returns the clauses of a query. Without Syntax, all of Text is text.
+func (q *Query) parse() (clauses, error) {
+	if !q.Syntax {
+		return clauses{text: q.Text}, nil
+	}
+	return parseClauses(q.Text)
+}
+
+// query returns q, whose clauses are c, as a query of the index. The caller holds mu
+// for reading.
+func (s *Store) query(q Query, c clauses) bm25.Query {
+	x := bm25.Query{Text: c.text, Limit: q.Limit, Classes: q.classes(), Count: q.Count, Explain: q.Explain}
+	if !c.empty() {
+		x.Filter = func(id uint64) bool { return c.passes(s.t.byID(id)) }
 	}
 	if q.Analyzer == analysis.Standard {
-		x.Texts, x.Named, x.Correct = s.texts, s.named(q.Text), true
+		x.Texts, x.Named, x.Correct = s.texts, s.named(c.text), true
 	}
 	return x
 }
@@ -256,12 +275,16 @@ func (s *Store) named(text string) []uint64 {
 // Explain returns the score breakdown of an entry, and whether the entry is in
 // the store. A score of 0 means no match.
 func (s *Store) Explain(ctx context.Context, q Query, id uint64) (bm25.Explanation, bool, error) {
+	c, err := q.parse()
+	if err != nil {
+		return bm25.Explanation{}, false, err
+	}
 	ix, err := s.indexed(ctx, q.Analyzer)
 	if err != nil {
 		return bm25.Explanation{}, false, err
 	}
 	defer s.mu.RUnlock()
-	e, ok := ix.x.Explain(s.query(q), id)
+	e, ok := ix.x.Explain(s.query(q, c), id)
 	return e, ok, nil
 }
 

@@ -62,6 +62,10 @@ type Options struct {
 	// [checkpoint.Always].
 	CheckpointOnClose checkpoint.Mode
 
+	// Indexing is called while an index is built, with the number of its entries.
+	// Calls may be concurrent and out of order.
+	Indexing func(done, total int)
+
 	// Warn receives one line per repair or anomaly. If nil, they are discarded.
 	Warn func(string)
 }

@@ -170,6 +170,52 @@ func TestRememberAndForget(t *testing.T) {
 	}
 }
 
+func TestOverwrite(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "memory.db"), nil)
+	for _, row := range []struct{ text, before string }{{"one", ""}, {"", "one"}, {"three", ""}, {"three", "three"}} {
+		after, before, err := s.Overwrite("a", row.text, nil)
+		if err != nil || after.Content != row.text || before.Content != row.before || (before.ID == 0) != (row.text == "one") {
+			t.Errorf("%q: after %+v, before %+v, %v", row.text, after, before, err)
+		}
+	}
+	ok(t, s.Forget("a"))
+	if after, before, err := s.Overwrite("a", "new", nil); err != nil || after.ID != 2 || before.ID != 0 {
+		t.Errorf("after a removal: after %+v, before %+v, %v", after, before, err)
+	}
+}
+
+// TestRename renames entries, and compares the store with a reopened one.
+func TestRename(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "memory.db")
+	s := open(t, path, &crmem.Options{Now: at(5)})
+	ok(t, s.Apply(crmem.Add{Name: "a", Content: "one", Aliases: []string{"x"}}, crmem.Add{Name: "b", Kind: crmem.Archive}))
+	list, err := s.Do(crmem.Rename{Name: "a", To: "c"}, crmem.Rename{Name: "b", To: "a"}, crmem.Rename{Name: "a", To: "a"})
+	ok(t, err)
+	if len(list) != 2 || !list[0].Equal(crmem.Entry{ID: 1, Name: "c", CreatedAt: 5, Content: "one", Aliases: []string{"x"}}) {
+		t.Errorf("renamed: %+v", list)
+	}
+	for _, row := range []struct {
+		op   crmem.Rename
+		want error
+	}{{crmem.Rename{Name: "c", To: "a"}, crmem.ErrExists}, {crmem.Rename{Name: "b", To: "d"}, crmem.ErrNotFound}, {crmem.Rename{Name: "a", To: ""}, crmem.ErrInvalid}} {
+		if err := s.Apply(crmem.Add{Name: "new"}, row.op); !errors.Is(err, row.want) {
+			t.Errorf("%+v: %v, want %v", row.op, err, row.want)
+		}
+	}
+	want := "1:c/note=one[x] 2:a/archive=[]"
+	if got := show(s); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	r, err := s.Search(t.Context(), crmem.Query{Text: "c"})
+	if err != nil || len(r.Hits) != 1 || r.Hits[0].ID != 1 {
+		t.Errorf("search of the new name: %+v, %v", r, err)
+	}
+	ok(t, s.Close())
+	if got := show(open(t, path, nil)); got != want {
+		t.Errorf("reopened: %s, want %s", got, want)
+	}
+}
+
 func TestGetByAlias(t *testing.T) {
 	s := crmem.New(nil)
 	ok(t, s.Apply(

@@ -50,19 +50,14 @@ type walker struct {
 
 // field yields the next n bytes; false when the walk is over.
 func (w *walker) field(n int64, name string, value func(p []byte) string) bool {
-	if w.done || w.off > w.stop || n > int64(len(w.b))-w.off {
+	if w.done || n > int64(len(w.b))-w.off {
 		w.done = true
 		return false
 	}
 	p := w.b[w.off : w.off+n]
-	if !w.yield(Field{w.off, n, name, value(p)}, nil) {
-		w.done, w.left = true, true
-		return false
-	}
+	w.left = !w.yield(Field{w.off, n, name, value(p)}, nil)
 	w.off += n
-	if w.off > w.stop {
-		w.done = true // this was the one
-	}
+	w.done = w.left || w.off > w.stop
 	return !w.done
 }
 
@@ -129,7 +124,7 @@ func (w *walker) entry() {
 		if v > math.MaxInt32 { // a time is easier to read; far ones are not
 			return fmt.Sprint(v)
 		}
-		return fmt.Sprintf("%d %s", v, time.Unix(int64(v), 0).UTC().Format(time.RFC3339))
+		return fmt.Sprintf("%d %s", v, time.Unix(int64(v), 0).UTC().Format(time.RFC3339Nano))
 	})
 	w.field(4, "kind", func(p []byte) string {
 		return fmt.Sprintf("%d %v", binary.LittleEndian.Uint32(p), crmem.Kind(binary.LittleEndian.Uint32(p)))
@@ -178,10 +173,7 @@ func (w *walker) log() {
 		end = s.End
 	}
 	for herr == nil && w.off < end && !w.done {
-		f, why := h.ReadFrame(w.b, w.off)
-		if why != "" {
-			break
-		}
+		f, _ := h.ReadFrame(w.b, w.off) // ScanLog read it, too
 		w.frame(&f, h.Version)
 	}
 	switch {
@@ -226,7 +218,7 @@ func (w *walker) frame(f *format.Frame, version uint16) {
 	}
 	// The payload by itself: its lengths are not yet validated.
 	p := &walker{b: w.b[:f.End()], off: w.off, stop: w.stop, yield: w.yield}
-	if n := int64(len(f.Context)); n > 0 {
+	if n := int64(len(f.Context)); n != 0 {
 		p.field(n, "context", quote)
 	}
 	switch f.Type {

@@ -60,6 +60,9 @@ type Options struct {
 	// Rejoin adds the operations of logs that were replaced, or that an older
 	// program quarantined, to the store.
 	Rejoin bool
+	// QuarantineNewer also repairs a file with crmem.ErrNewer: it quarantines the
+	// entries that only a newer program can read.
+	QuarantineNewer bool
 }
 
 // Result is the result of crmem.Repair. For each file the recovered and the

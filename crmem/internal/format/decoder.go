@@ -24,6 +24,7 @@ const (
 const (
 	KindNote    = 0
 	KindArchive = 1
+	kindTopic   = 2 // of a newer program
 )
 
 // SnapshotHeader returns the header of a snapshot.
@@ -42,6 +43,10 @@ type Decoder struct {
 	b    []byte
 	off  int
 	last uint64 // id of the entry before
+	// topics accepts kindTopic, to distinguish a file of a newer program from a
+	// corrupt one.
+	topics bool
+	record bool // b is a single record without a header
 }
 
 // NewDecoder returns a decoder of a snapshot.
@@ -103,10 +108,14 @@ func (d *Decoder) Record(i int, nextID uint64) (Record, error) {
 		return fail(recID, "id", "id %d is not below next_id %d", id, nextID)
 	}
 	d.last = id
-	switch k := binary.LittleEndian.Uint32(b[OffKind:]); k {
-	case KindNote, KindArchive:
-	case 2:
-		return fail(OffKind, "kind", "kind 2 (topic) is from a newer program: not CRMEM v1")
+	switch k := binary.LittleEndian.Uint32(b[OffKind:]); {
+	case k <= KindArchive || k == kindTopic && d.topics:
+	case k == kindTopic:
+		e := &Error{Offset: int64(start + OffKind), Entry: i, Field: "kind", Msg: corruptTopic}
+		if d.otherwiseValid() {
+			e.Newer, e.Msg = true, "kind 2 (topic): written by a newer program; this program reads kinds 0 and 1"
+		}
+		return "", e
 	default:
 		return fail(OffKind, "kind", "unknown kind %d", k)
 	}
@@ -123,15 +132,46 @@ func (d *Decoder) Record(i int, nextID uint64) (Record, error) {
 	return Record(View(b[:d.off-start])), nil
 }
 
+const corruptTopic = "kind 2 (topic) is not of CRMEM v1"
+
+// NotNewer clears Newer and changes the message to the one for a corrupt file.
+func (e *Error) NotNewer() { e.Newer, e.Msg = false, corruptTopic }
+
+// otherwiseValid reports whether the kind (F5) is the only violation in the bytes
+// from the first entry on.
+func (d *Decoder) otherwiseValid() bool {
+	again := Decoder{b: d.b, topics: true}
+	if d.record {
+		_, err := again.only()
+		return err == nil && again.End() == nil
+	}
+	var nextID uint64
+	n, err := again.Header(&nextID)
+	names := make(map[string]bool)
+	for i := 0; i < n && err == nil; i++ {
+		var r Record
+		if r, err = again.Record(i, nextID); err == nil && names[r.Name()] {
+			return false
+		}
+		if err == nil {
+			names[r.Name()] = true
+		}
+	}
+	return err == nil && again.End() == nil
+}
+
 // DecodeRecord checks one record without an order or a next_id.
 func DecodeRecord(b []byte) (Record, error) {
-	d := Decoder{b: b}
-	r, err := d.Record(0, math.MaxUint64)
+	d := Decoder{b: b, record: true}
+	r, err := d.only()
 	if err == nil {
 		err = d.End()
 	}
 	return r, err
 }
+
+// only reads a record without an order or a next_id.
+func (d *Decoder) only() (Record, error) { return d.Record(0, math.MaxUint64) }
 
 // CheckAliases returns why b is not an encoded alias list, or nil.
 func CheckAliases(b []byte) error {

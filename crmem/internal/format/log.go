@@ -223,8 +223,7 @@ func (w *LogWriter) AppendFrame(b []byte, typ byte, syncedTo int64, context, pay
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(context)+len(payload)))
 	b = binary.LittleEndian.AppendUint64(b, seq)
 	b = binary.LittleEndian.AppendUint64(b, uint64(syncedTo))
-	b = binary.LittleEndian.AppendUint32(b, w.prev)
-	b = binary.LittleEndian.AppendUint32(b, 0)
+	b = binary.LittleEndian.AppendUint64(b, uint64(w.prev)) // and zeros in place of the checksum
 	b = append(b, context...)
 	b = append(b, payload...)
 	w.prev = frameCRC(w.Salt, w.End, b[start:])

@@ -3,6 +3,7 @@
 package format
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -69,17 +70,22 @@ func (r Record) Aliases() []string {
 
 // NewRecord encodes an entry. The caller has checked that its lengths fit.
 func NewRecord(id, createdAt uint64, kind uint32, name, content string, aliases []string) Record {
-	n := MinRecord + len(name) + len(content)
-	for _, a := range aliases {
-		n += 4 + len(a)
-	}
-	b := make([]byte, 0, n)
+	b := make([]byte, 0, recordSize(name, content, aliases))
 	b = binary.LittleEndian.AppendUint64(b, id)
 	b = binary.LittleEndian.AppendUint64(b, createdAt)
 	b = binary.LittleEndian.AppendUint32(b, kind)
 	b = AppendString(b, name)
 	b = AppendString(b, content)
 	return Record(View(AppendAliases(b, aliases)))
+}
+
+// recordSize returns the length of the record of an entry.
+func recordSize(name, content string, aliases []string) int {
+	n := MinRecord + len(name) + len(content)
+	for _, a := range aliases {
+		n += 4 + len(a)
+	}
+	return n
 }
 
 // AppendAliases appends an encoded alias list.
@@ -132,7 +138,7 @@ func ParseIdentity(text string) (id ID, ok bool) {
 	line, _, _ := strings.Cut(text, "\n")
 	b, err := hex.DecodeString(strings.TrimPrefix(line, "identity "))
 	if err != nil || len(b) != len(id) {
-		return id, false
+		return ID{}, false
 	}
 	copy(id[:], b)
 	return id, id != ID{} && text == IdentityText(id)
@@ -140,24 +146,21 @@ func ParseIdentity(text string) (id ID, ok bool) {
 
 // MarshalJSON returns the JSON of v, without escapes of HTML.
 func MarshalJSON(v any) ([]byte, error) {
-	var b jsonBuffer
+	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		return nil, err
 	}
-	return b[:len(b)-1], nil // Encode ends with a newline
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-type jsonBuffer []byte
-
-func (b *jsonBuffer) Write(p []byte) (int, error) {
-	*b = append(*b, p...)
-	return len(p), nil
-}
-
-// ErrFormat is the class of Error.
-var ErrFormat = errors.New("not a valid store")
+var (
+	// ErrFormat matches every Error.
+	ErrFormat = errors.New("not a valid store")
+	// ErrNewer matches an Error with Newer.
+	ErrNewer = errors.New("written by a newer program")
+)
 
 // Error reports where a file breaks a rule of FORMAT.md. It is ErrFormat.
 type Error struct {
@@ -166,6 +169,9 @@ type Error struct {
 	Entry  int    // position of the entry, from 0; -1 outside the entries
 	Field  string // name of FORMAT.md; "trailing" for bytes after the end
 	Msg    string
+	// Newer is set if the only violation is a kind of entry that a newer program
+	// writes.
+	Newer bool
 }
 
 func (e *Error) Error() string {
@@ -181,8 +187,10 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Is makes a Error an ErrFormat.
-func (e *Error) Is(target error) bool { return target == ErrFormat }
+// Is reports whether target is ErrFormat or, if Newer is set, ErrNewer.
+func (e *Error) Is(target error) bool {
+	return target == ErrFormat || e.Newer && target == ErrNewer
+}
 
 // OffsetOf returns the offset of a Error, or 0.
 func OffsetOf(err error) int64 {

@@ -3,7 +3,6 @@ package format
 import (
 	"cmp"
 	"encoding/binary"
-	"math"
 	"slices"
 )
 
@@ -15,7 +14,7 @@ func Salvage(b []byte) ([]Record, uint64, int64) {
 	var recs []Record
 	ids, names := map[uint64]bool{}, map[string]bool{}
 	top, recovered := uint64(0), int64(0)
-	for off := HeaderSize; off+MinRecord <= len(b); {
+	for off := HeaderSize; off+MinRecord < len(b); { // an entry with a name is longer
 		r, ok := entryAt(b, off)
 		if !ok || ids[r.ID()] || names[r.Name()] {
 			off++
@@ -44,11 +43,11 @@ func Salvage(b []byte) ([]Record, uint64, int64) {
 func entryAt(b []byte, off int) (Record, bool) {
 	id := binary.LittleEndian.Uint64(b[off:])
 	n := binary.LittleEndian.Uint32(b[off+recNameLen:])
-	if id == 0 || id == math.MaxUint64 || n == 0 || n > 1<<16 || binary.LittleEndian.Uint32(b[off+OffKind:]) > KindArchive {
+	if id == 0 || n == 0 || n > 1<<16 || binary.LittleEndian.Uint32(b[off+OffKind:]) > KindArchive {
 		return "", false
 	}
 	d := Decoder{b: b, off: off}
-	r, err := d.Record(0, math.MaxUint64)
+	r, err := d.only()
 	return r, err == nil
 }
 

@@ -165,7 +165,7 @@ func (h *LogHeader) promised(b []byte, bad int64) bool {
 	// A file made to look like frames at every offset would cost the square of
 	// its length in checksums. No tear does; such a file counts as corrupt.
 	budget := 64 * (int64(len(b)) + 1<<20)
-	for off := bad + 1; off+FrameHeader <= int64(len(b)); off++ {
+	for off := bad; off+FrameHeader <= int64(len(b)); off++ {
 		p := b[off:]
 		if p[0]&^FrameMore == 0 || p[1] != 0 || h.Version == LogVersion1 && p[2]|p[3] != 0 {
 			continue

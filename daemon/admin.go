@@ -1,11 +1,14 @@
 package daemon
 
 import (
+	"encoding/json"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"crabmem/daemon/config"
+	"crabmem/daemon/model"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog/record"
 )
@@ -52,21 +55,70 @@ func (d *Daemon) getConfig(r *request) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Config{Config: &pb.ConfigMsg{Config: string(b)}}})
 }
 
+// maxProbeTimeout bounds the time that a client may request for a check of
+// providers.
+const maxProbeTimeout = time.Minute
+
+// checkConfig checks the configuration file with the daemon's environment and, if
+// the request says so, the providers. It changes nothing. The response contains no
+// API key.
+func (d *Daemon) checkConfig(r *request, m *pb.CheckConfigMsg) error {
+	c, err := d.readConfig()
+	if err != nil {
+		return err
+	}
+	reply := &pb.ConfigChecked{Model: c.Model}
+	for _, p := range c.Providers {
+		reply.Providers = append(reply.Providers, p.Name)
+	}
+	for _, a := range c.Agents {
+		reply.Agents = append(reply.Agents, a.Name)
+	}
+	if m.GetProbe() {
+		limit := model.DefaultProbeTimeout
+		if ms := m.GetTimeoutMs(); ms > 0 {
+			limit = time.Duration(min(ms, uint64(maxProbeTimeout.Milliseconds()))) * time.Millisecond
+		}
+		for _, p := range model.ProbeAll(r.ctx, c.Models(), limit) {
+			reply.Probes = append(reply.Probes, &pb.ProviderProbe{Provider: p.Provider, Message: p.Message, Fix: p.Fix, MissingModel: p.Missing})
+		}
+	}
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_ConfigChecked{ConfigChecked: reply}})
+}
+
 // setConfig validates a configuration, writes it, and uses it. An invalid one
 // changes no file, so that the daemon can always start again.
 func (d *Daemon) setConfig(r *request, m *pb.SetConfigMsg) error {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
-	change, err := config.Set(d.fs, d.home, []byte(m.GetConfig()), d.opts.Getenv)
+	if err := d.change([]byte(m.GetConfig())); err != nil {
+		return err
+	}
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Pong{Pong: &pb.Pong{}}})
+}
+
+// change writes a changed configuration and loads it. The caller holds reloading.
+func (d *Daemon) change(js []byte) error {
+	change, err := config.Set(d.fs, d.home, js, d.opts.Getenv)
 	if err != nil {
 		return err
 	}
-	if err := d.build(change.Config); err != nil {
+	return d.build(change.Config)
+}
+
+// allow adds prefixes of commands to [tools.bash] allow in config.toml.
+func (d *Daemon) allow(prefixes []string) error {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
+	list := slices.Clone(d.setup().config.Bash.Allow)
+	for _, p := range prefixes {
+		if !slices.Contains(list, p) {
+			list = append(list, p)
+		}
+	}
+	js, err := json.Marshal(map[string]any{"tools": map[string]any{"bash": map[string]any{"allow": list}}})
+	if err != nil {
 		return err
 	}
-	pong := &pb.Pong{}
-	if change.CommentsLost {
-		pong.Notes = append(pong.Notes, "comments removed from config.toml")
-	}
-	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Pong{Pong: pong}})
+	return d.change(js)
 }

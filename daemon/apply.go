@@ -11,7 +11,6 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
-	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 
 	"google.golang.org/protobuf/encoding/protodelim"
@@ -36,15 +35,19 @@ func (d *Daemon) operations(m *pb.ApplyMsg) ([]crmem.Op, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if fi, err := f.Stat(); err != nil {
+	fi, err := f.Stat()
+	if err != nil {
 		return nil, err
-	} else if fi.Size() > maxBatch {
+	}
+	if fi.Size() > maxBatch {
 		return nil, errtable.Invalidf("%s has %d bytes, at most %d", name, fi.Size(), maxBatch)
 	}
+	// An entry of a file may exceed a frame, but no message exceeds its file.
+	read := protodelim.UnmarshalOptions{MaxSize: max(fi.Size(), 1)}
 	in := bufio.NewReaderSize(io.LimitReader(f, maxBatch), 1<<16)
 	for n := 1; ; n++ {
 		more := new(pb.ApplyMsg)
-		err := protodelim.UnmarshalOptions{MaxSize: wire.MaxFrame}.UnmarshalFrom(in, more)
+		err := read.UnmarshalFrom(in, more)
 		if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			return ops, nil
 		}

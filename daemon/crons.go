@@ -10,17 +10,23 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
-// createCron adds an entry for a session that is live, or is opened for it. It
-// is also bound to the session's file: session numbers restart with the daemon.
+// createCron adds an entry for a session, and loads the session if necessary. The
+// entry also contains the ID of the session's file, because session numbers change
+// when the daemon restarts. An entry for cron.NewSession has no session.
 func (d *Daemon) createCron(r *request, m *pb.CreateCronMsg) error {
-	l, err := d.loaded.Named(r.ctx, m.Session, m.StoredId)
-	if err != nil {
-		return err
-	}
-	c, err := d.crons.Create(cron.Cron{
-		Schedule: m.Schedule, Skill: m.Skill, Args: m.Args, Session: l.ID(), SessionFile: l.StoredID(),
+	c := cron.Cron{
+		Schedule: m.Schedule, Skill: m.Skill, Args: m.Args, SessionFile: m.StoredId,
 		QuietStart: m.GetQuietStart(), QuietEnd: m.GetQuietEnd(), Once: m.Once, Timezone: m.Timezone,
-	})
+		Approve: cron.AllowedOnly,
+	}
+	if m.StoredId != cron.NewSession {
+		l, err := d.loaded.Named(r.ctx, m.Session, m.StoredId)
+		if err != nil {
+			return err
+		}
+		c.Session, c.SessionFile = l.ID(), l.StoredID()
+	}
+	c, err := d.crons.Create(c)
 	if _, ok := errors.AsType[*cron.InvalidError](err); ok {
 		return errtable.Invalidf("%v", err)
 	} else if err != nil {
@@ -60,6 +66,7 @@ func (d *Daemon) cronInfo(c cron.Cron) *pb.CronInfo {
 		info.NextAt = next.Format(time.RFC3339)
 	}
 	info.Failures = uint32(d.firing.failures(c.ID))
+	info.Approve = c.Approve
 	info.Stopped = info.Failures >= cronFailures
 	if c.SessionFile != "" {
 		info.Session = 0

@@ -25,6 +25,7 @@ import (
 	"crabmem/daemon/agent"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/mcp"
+	"crabmem/daemon/model"
 	"crabmem/daemon/session"
 	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
@@ -46,6 +47,8 @@ type Options struct {
 	LockWait time.Duration
 	// Hooks are called after the daemon's own hooks.
 	Hooks agent.Hooks
+	// Network connects to the providers of models.
+	Network model.Network
 }
 
 // Daemon is an open home. It is safe for concurrent use.
@@ -165,12 +168,14 @@ func (d *Daemon) openAll() error {
 	}); err != nil {
 		return err
 	}
-	d.skills = skill.Load(d.fs, []skill.Dir{{Path: filepath.Join(d.home, "skills"), Tier: skill.Workspace}}, func(err error) {
+	d.skills = skill.Load(d.fs, SkillDirs(s), func(err error) {
 		d.log.Warn("ignored a skill", "error", err)
 	})
 	d.files = tool.NewFiles(d.fs, d.hidden(s))
 	d.loaded = session.New(session.Options{
 		FS: d.fs, Home: d.home, Dir: d.dir, Log: d.log, Now: d.now, Store: d.store, Logs: d.sessions, Forget: d.files.Forget, Ran: d.metrics.ran,
+		Allow: d.allow,
+		Kind:  func(err error) string { return message(err).Kind },
 		Setup: func() session.Setup {
 			s := d.setup()
 			return session.Setup{Config: s.config, Runner: s.runner, Agents: s.agents}

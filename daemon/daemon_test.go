@@ -37,7 +37,8 @@ type served struct {
 
 // scripted returns the configuration of a home with a scripted model.
 func scripted(m *modeltest.Server) string {
-	return `[provider.test]
+	return `sessions.titles = "off"
+[provider.test]
 kind = "openai-compatible"
 base_url = "` + m.URL + `"
 api_key = "sk-planted"
@@ -104,13 +105,26 @@ func home(t *testing.T) string {
 	return dir
 }
 
-// ask sends a request on a new connection and returns all responses.
-func (s *served) ask(m *pb.ClientMessage) []*pb.ServerMessage {
+// dial returns a new connection after Hello.
+func (s *served) dial() *wire.Conn {
 	s.t.Helper()
 	c, err := wire.Dial(context.Background(), wire.Addr{Network: "unix", Address: Socket(s.home)})
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	if err := c.Write(&pb.ClientMessage{Msg: &pb.ClientMessage_Hello{Hello: &pb.HelloMsg{Protocol: pb.Version}}}); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := c.Read(new(pb.ServerMessage)); err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// ask sends a request on a new connection and returns all responses.
+func (s *served) ask(m *pb.ClientMessage) []*pb.ServerMessage {
+	s.t.Helper()
+	c := s.dial()
 	defer c.Close()
 	if err := c.Write(m); err != nil {
 		s.t.Fatal(err)
@@ -156,7 +170,7 @@ func TestOffline(t *testing.T) {
 	if _, err := Open(Options{Home: s.home}); err == nil || !strings.Contains(err.Error(), ErrRunning.Error()) {
 		t.Errorf("a second daemon: %v", err)
 	}
-	b, err := vfs.ReadFile(vfs.OS{}, filepath.Join(s.home, "sessions", r.StoredId+".jsonl"), 1<<20)
+	b, err := vfs.ReadFile(vfs.OS{}, filepath.Join(s.home, "sessions", r.StoredId+"_how-do-we-deploy.jsonl"), 1<<20)
 	if err != nil || strings.Count(string(b), "\n") < 3 {
 		t.Errorf("the session holds %q, %v", b, err)
 	}
@@ -166,10 +180,7 @@ func TestOffline(t *testing.T) {
 // number of runs are done, and returns the events.
 func (s *served) follow() (end func(runs int) []*pb.AgentEventMsg) {
 	s.t.Helper()
-	c, err := wire.Dial(context.Background(), wire.Addr{Network: "unix", Address: Socket(s.home)})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	c := s.dial()
 	s.t.Cleanup(func() { c.Close() })
 	if err := c.Write(&pb.ClientMessage{Msg: &pb.ClientMessage_SubscribeEvents{SubscribeEvents: &pb.SubscribeEvents{}}}); err != nil {
 		s.t.Fatal(err)

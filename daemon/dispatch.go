@@ -51,7 +51,7 @@ var handlers = map[protoreflect.Name]handler{
 	"get_config":       without((*Daemon).getConfig),
 	"set_config":       with((*pb.ClientMessage).GetSetConfig, (*Daemon).setConfig),
 	"reload":           without((*Daemon).reloadConfig),
-	"subscribe_events": without((*Daemon).subscribe),
+	"subscribe_events": with((*pb.ClientMessage).GetSubscribeEvents, (*Daemon).subscribe),
 	"reply_to_ask":     with((*pb.ClientMessage).GetReplyToAsk, (*Daemon).replyToAsk),
 	"get_stats":        without((*Daemon).stats),
 	"create_cron":      with((*pb.ClientMessage).GetCreateCron, (*Daemon).createCron),
@@ -89,6 +89,7 @@ var handlers = map[protoreflect.Name]handler{
 	"add_models":   with((*pb.ClientMessage).GetAddModels, (*Daemon).addModels),
 	"remove_model": with((*pb.ClientMessage).GetRemoveModel, (*Daemon).removeModel),
 	"list_agents":  without((*Daemon).listAgents),
+	"check_config": with((*pb.ClientMessage).GetCheckConfig, (*Daemon).checkConfig),
 }
 
 // with returns a handler that passes the operation's message to do.

@@ -49,6 +49,11 @@ func (r *request) entry(e crmem.Entry) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Entry{Entry: memtool.Message(e, true)}})
 }
 
+// remembered sends the response to RememberMsg.
+func (r *request) remembered(w memtool.Remembered) error {
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Entry{Entry: memtool.RememberedMessage(w)}})
+}
+
 // kinds returns the kinds of a request; nil means every kind.
 func kinds(k *pb.EntryKind) ([]crmem.Kind, error) {
 	switch {

@@ -34,12 +34,6 @@ func message(err error) *pb.ErrorMsg {
 		m.Code, m.Kind = http.StatusBadRequest, "config"
 		m.Details, _ = encode(ps)
 	}
-	if e, ok := errors.AsType[*model.Error](err); ok && m.Kind == errtable.Failed {
-		m.Kind = "model"
-		if e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden {
-			m.Remedy = "check the provider's key: crabmem config"
-		}
-	}
 	if e, ok := errors.AsType[*tree.Error](err); ok {
 		m.Path, m.Remedy = e.Path, e.Remedy
 		m.Details, _ = encode(memtool.TreeDetails{Path: e.Path, Line: e.Line, Message: e.Msg})

@@ -26,6 +26,9 @@ const maxLost = 4096
 // as long as a response.
 const maxQueued = 4 << 20
 
+// noticeKind is the kind of an error event that does not end its stream.
+const noticeKind = "notice"
+
 // hub sends the events of all sessions to the subscribers.
 type hub struct {
 	count atomic.Int32 // of subscribers; without subscribers no events are built
@@ -37,12 +40,13 @@ type hub struct {
 // subscriber has a queue of a fixed length. The hub counts events that do not
 // fit and reports the count when the queue has room again.
 type subscriber struct {
-	queue chan *pb.AgentEventMsg
-	bytes atomic.Int64 // in the queue
-	lost  atomic.Uint64
+	session string // its stored ID; empty: all sessions
+	queue   chan *pb.AgentEventMsg
+	bytes   atomic.Int64 // in the queue
+	lost    atomic.Uint64
 }
 
-func (h *hub) add(n, limit int) (*subscriber, error) {
+func (h *hub) add(session string, n, limit int) (*subscriber, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.subs) >= limit {
@@ -52,7 +56,7 @@ func (h *hub) add(n, limit int) (*subscriber, error) {
 	if h.subs == nil {
 		h.subs = make(map[*subscriber]struct{})
 	}
-	s := &subscriber{queue: make(chan *pb.AgentEventMsg, n)}
+	s := &subscriber{session: session, queue: make(chan *pb.AgentEventMsg, n)}
 	h.subs[s] = struct{}{}
 	h.count.Add(1)
 	return s, nil
@@ -65,12 +69,27 @@ func (h *hub) remove(s *subscriber) {
 	h.count.Add(-1)
 }
 
+// followers returns the number of subscribers to the events of a session.
+func (h *hub) followers(session string) (n uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s := range h.subs {
+		if s.session == session {
+			n++
+		}
+	}
+	return n
+}
+
 // publish never waits.
 func (h *hub) publish(m *pb.AgentEventMsg) {
 	n := int64(proto.Size(m))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s := range h.subs {
+		if s.session != "" && s.session != m.StoredId {
+			continue
+		}
 		if queued := s.bytes.Load(); queued > 0 && queued+n > maxQueued {
 			s.lost.Add(1)
 			continue
@@ -89,10 +108,7 @@ func (d *Daemon) publish(t *agent.Turn, e agent.Event) {
 	if d.events.count.Load() == 0 {
 		return
 	}
-	m := &pb.AgentEventMsg{Agent: t.Agent.Name, Session: t.Session.ID, Timestamp: record.Timestamp(d.now())}
-	if l := t.Session.Log; l != nil {
-		m.StoredId = l.ID()
-	}
+	m := d.eventOf(t)
 	switch e.Kind {
 	case agent.TextDelta:
 		m.Kind, m.Content = pb.AgentEventKind_TEXT_DELTA, e.Text
@@ -124,6 +140,24 @@ func (d *Daemon) publish(t *agent.Turn, e agent.Event) {
 		return
 	}
 	d.events.publish(m)
+}
+
+// eventOf returns an event of a run. The caller sets the kind.
+func (d *Daemon) eventOf(t *agent.Turn) *pb.AgentEventMsg {
+	m := &pb.AgentEventMsg{Agent: t.Agent.Name, Session: t.Session.ID, Timestamp: record.Timestamp(d.now()), Tag: t.Tag}
+	if l := t.Session.Log; l != nil {
+		m.StoredId = l.ID()
+	}
+	return m
+}
+
+// publishUser shows the user's message of a run to the subscribers.
+func (d *Daemon) publishUser(t *agent.Turn) {
+	if d.events.count.Load() > 0 {
+		m := d.eventOf(t)
+		m.Kind, m.Content = pb.AgentEventKind_USER, t.Content
+		d.events.publish(m)
+	}
 }
 
 // describe names calls in one line, a command by its first line.
@@ -181,7 +215,7 @@ func streamEvent(e agent.Event) *pb.StreamEvent {
 	case agent.Compacted:
 		return &pb.StreamEvent{Event: &pb.StreamEvent_Compacted{Compacted: &pb.Compacted{Summary: e.Text, Archive: e.Archive}}}
 	case agent.Notice:
-		return &pb.StreamEvent{Event: &pb.StreamEvent_Error{Error: &pb.ErrorMsg{Kind: "notice", Message: e.Text}}}
+		return &pb.StreamEvent{Event: &pb.StreamEvent_Error{Error: &pb.ErrorMsg{Kind: noticeKind, Message: e.Text}}}
 	}
 	return nil
 }
@@ -197,11 +231,12 @@ func questions(qs []agent.Question) []*pb.AskQuestion {
 	return list
 }
 
-// subscribe sends all events until the client disconnects. It reports the number
-// of events that a slow client missed, and ends the request if there are too many.
-func (d *Daemon) subscribe(r *request) error {
+// subscribe sends the events of all sessions, or of one, until the client
+// disconnects. It reports the number of events that a slow client missed, and ends
+// the request if this number is too large.
+func (d *Daemon) subscribe(r *request, m *pb.SubscribeEvents) error {
 	limits := d.setup().config.Limits
-	s, err := d.events.add(limits.SendQueue, limits.Subscribers)
+	s, err := d.events.add(m.GetStoredId(), limits.SendQueue, limits.Subscribers)
 	if err != nil {
 		return err
 	}
@@ -210,7 +245,7 @@ func (d *Daemon) subscribe(r *request) error {
 		select {
 		case m := <-s.queue:
 			s.bytes.Add(-int64(proto.Size(m)))
-			if err := r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_AgentEvent{AgentEvent: m}}); err != nil {
+			if err := r.agentEvent(m); err != nil {
 				return err
 			}
 		case <-r.ctx.Done():
@@ -223,7 +258,7 @@ func (d *Daemon) subscribe(r *request) error {
 		s.lost.Add(-lost)
 		lag := &pb.AgentEventMsg{Kind: pb.AgentEventKind_LAG, Lost: lost, Content: strconv.FormatUint(lost, 10) + " events were lost: read faster",
 			Timestamp: record.Timestamp(d.now())}
-		if err := r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_AgentEvent{AgentEvent: lag}}); err != nil {
+		if err := r.agentEvent(lag); err != nil {
 			return err
 		}
 		if lost > maxLost {

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"crabmem/daemon/config"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/session"
 	"crabmem/sessionlog"
@@ -47,7 +48,22 @@ type scheduler struct {
 func newScheduler(d *Daemon) *scheduler {
 	s := &scheduler{d: d, wake: make(chan struct{}, 1), entries: make(map[uint64]*schedule)}
 	s.warn()
+	if all := s.unrestricted(); len(all) > 0 {
+		d.log.Warn("cron entries run commands without approval, as before", "crons", all,
+			"fix", `crabmem sessions show lists the commands of an entry's session; to restrict an entry, set approve = "allowlist" in crons.toml`)
+	}
 	return s
+}
+
+// unrestricted returns the IDs of the entries whose runs need no approval for any
+// command.
+func (s *scheduler) unrestricted() (ids []uint64) {
+	for _, c := range s.d.crons.List() {
+		if c.Approve == "" {
+			ids = append(ids, c.ID)
+		}
+	}
+	return ids
 }
 
 // warn logs unused entries, once per problem.
@@ -205,6 +221,9 @@ func (s *scheduler) fire(ctx context.Context, now time.Time) {
 	}
 }
 
+// cronSender is the sender of the messages of crons.
+const cronSender = "cron"
+
 // ended records the result of a run.
 func (s *scheduler) ended(c cron.Cron, err error) {
 	s.mu.Lock()
@@ -225,7 +244,8 @@ func (s *scheduler) ended(c cron.Cron, err error) {
 }
 
 // runCron sends /SKILL ARGS to the session of an entry. The session's file
-// identifies it, also after a restart. A missing file is an error.
+// identifies it, also after a restart. A missing file is an error. An entry for
+// cron.NewSession gets a new session of the agent crab.
 func (d *Daemon) runCron(ctx context.Context, c cron.Cron) error {
 	l, err := d.cronSession(ctx, c)
 	if err != nil {
@@ -235,13 +255,16 @@ func (d *Daemon) runCron(ctx context.Context, c cron.Cron) error {
 	if c.Args != "" {
 		text += " " + c.Args
 	}
-	return d.loaded.Run(ctx, &session.Run{Session: l, Content: text, Sender: "cron"})
+	return d.loaded.Run(ctx, &session.Run{Session: l, Content: text, Sender: cronSender, AnyCommand: c.Approve == ""})
 }
 
 func (d *Daemon) cronSession(ctx context.Context, c cron.Cron) (*session.Session, error) {
 	if c.SessionFile == "" {
 		// Another program wrote the entry; its session number is unknown here.
 		return nil, fmt.Errorf("no session_file: recreate the entry, or set session_file in crons.toml: %w", sessionlog.ErrNotFound)
+	}
+	if c.SessionFile == cron.NewSession {
+		return d.loaded.Resolve(ctx, &session.Request{Agent: config.Crab, Sender: cronSender, NewChat: true})
 	}
 	l, err := d.loaded.Open(ctx, c.SessionFile, "")
 	if err != nil {

@@ -144,7 +144,7 @@ func TestCronFires(t *testing.T) {
 		d, m = bubble(t, fs)
 		defer d.Close()
 		// Session numbers restart: another session has this number.
-		if _, err := d.loaded.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "other"}, "", tool.Unbounded()); err != nil {
+		if _, err := d.loaded.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "other"}, "", "", tool.Unbounded()); err != nil {
 			t.Fatal(err)
 		}
 		d.firingFor(t, 30*time.Minute)
@@ -153,6 +153,43 @@ func TestCronFires(t *testing.T) {
 		}
 		if list := d.crons.List(); list[0].Session != 2 || list[0].SessionFile != id {
 			t.Errorf("it is bound to %d, %s", list[0].Session, list[0].SessionFile)
+		}
+	})
+}
+
+// TestCronNewSession checks that each run of an entry for new gets a session of its
+// own, also after a restart, and that the entry is bound to none.
+func TestCronNewSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.NewMem()
+		d, m := bubble(t, fs)
+		mustCreate(t, d, cron.Cron{Schedule: "*/30 * * * *", Skill: "feeds", SessionFile: cron.NewSession, Timezone: "UTC"})
+		d.firingFor(t, 61*time.Minute)
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		d, m2 := bubble(t, fs)
+		defer d.Close()
+		d.firingFor(t, 30*time.Minute)
+		if n, n2 := len(m.heard()), len(m2.heard()); n != 2 || n2 != 1 {
+			t.Errorf("it ran %d and %d times, want 2 and 1", n, n2)
+		}
+		list, err := d.sessions.List()
+		if err != nil || len(list) != 3 {
+			t.Fatalf("%d sessions, want 3: %v", len(list), err)
+		}
+		for _, i := range list {
+			if !strings.HasPrefix(i.ID, "crab_cron_") {
+				t.Errorf("session %s", i.ID)
+			}
+		}
+		for _, l := range d.loaded.List() {
+			if ms := d.messages(t, l.ID()); len(ms) != 2 || ms[0].Content != "/feeds" {
+				t.Errorf("%s has %v", l.StoredID(), ms)
+			}
+		}
+		if c := d.crons.List()[0]; c.Session != 0 || c.SessionFile != cron.NewSession {
+			t.Errorf("it is bound to %d, %q", c.Session, c.SessionFile)
 		}
 	})
 }

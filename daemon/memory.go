@@ -18,7 +18,6 @@ import (
 
 // Limits of the memory tools' results.
 const (
-	defaultHits  = 5
 	maxHits      = 50
 	recallTokens = 1500 // of names and snippets
 	maxRecall    = 8000 // largest limit of tokens in a call
@@ -37,7 +36,7 @@ type forgetArgs struct {
 
 type recallArgs struct {
 	Query        string   `json:"query,omitempty" jsonschema:"what to look for"`
-	Limit        int      `json:"limit,omitempty" jsonschema:"at most this many; 5 when absent"`
+	Limit        int      `json:"limit,omitempty" jsonschema:"at most this many; a configured number when absent"`
 	Names        []string `json:"names,omitempty" jsonschema:"return the full texts of these entries instead of a search"`
 	BudgetTokens int      `json:"budget_tokens,omitempty" jsonschema:"tokens of names and snippets; 1500 when absent"`
 }
@@ -54,8 +53,8 @@ func (d *Daemon) memoryTools() []tool.Tool {
 	return []tool.Tool{
 		tool.New(tool.Remember, "Save a note permanently. An existing note with the same name is replaced.", d.rememberTool),
 		tool.New(tool.Forget, "Remove a note.", d.forgetTool),
-		tool.New(tool.Recall, "Search the notes and the summaries of compacted conversations. Returns names and snippets; pass names to read full texts.", d.recallTool),
-		tool.New(tool.SessionSearch, "Search the messages of your past conversations.", d.searchTool),
+		tool.New(tool.Recall, "Search the notes and the summaries of compacted conversations. Returns names and snippets; pass names to read full texts.", d.recallTool).Reader(),
+		tool.New(tool.SessionSearch, "Search the messages of your past conversations.", d.searchTool).Reader(),
 	}
 }
 
@@ -96,7 +95,7 @@ func (d *Daemon) recallTool(ctx context.Context, _ tool.Call, args recallArgs) (
 	}
 	limit := args.Limit
 	if limit <= 0 {
-		limit = defaultHits
+		limit = d.setup().config.RecallLimit
 	}
 	tokens := args.BudgetTokens
 	if tokens <= 0 {

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -46,6 +48,42 @@ func TestRememberExactText(t *testing.T) {
 	}
 	if e, err := s.store.Get("a"); err != nil || e.Content != `😀 \ud800` {
 		t.Errorf("stored %q, %v", e.Content, err)
+	}
+}
+
+// TestRecallLimit checks that recall_limit is the number of results of a call
+// without a limit, also after a reload.
+func TestRecallLimit(t *testing.T) {
+	m := modeltest.New(t)
+	dir := home(t)
+	s := serve(t, dir, scripted(m)+"[system.memory]\nrecall_limit = 2\n")
+	for i := range 60 {
+		if _, err := s.store.Remember(fmt.Sprint("pelican ", i), "a bird", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(args, want string) {
+		t.Helper()
+		if got := toolResult(t, s, m, "recall", args); !strings.HasPrefix(got, want+" of 60 matches") {
+			t.Errorf("recall %s: %.40q, want %s matches", args, got, want)
+		}
+	}
+	check(`{"query":"pelican"}`, "2")
+	check(`{"query":"pelican","limit":3}`, "3")
+	config := filepath.Join(dir, "config.toml")
+	for limit, want := range map[string]string{"7": "7", "1000": "50"} {
+		text, err := os.ReadFile(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = regexp.MustCompile(`recall_limit = \d+`).ReplaceAll(text, []byte("recall_limit = "+limit))
+		if err := os.WriteFile(config, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.reload(); err != nil {
+			t.Fatal(err)
+		}
+		check(`{"query":"pelican","budget_tokens":8000}`, want)
 	}
 }
 

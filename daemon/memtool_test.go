@@ -142,6 +142,10 @@ var storeOperations = []storeOperation{
 	{"try to load", nil, loads(tree.LoadOptions{DryRun: true}, "book")},
 	{"merge", nil, loads(tree.LoadOptions{Merge: true}, "book")},
 	{"replace all", nil, loads(tree.LoadOptions{}, "book")},
+	{"rename", nil, updates(crmem.Add{Name: "old name", Content: "kept", Aliases: []string{"also"}}, crmem.Rename{Name: "old name", To: "new name"})},
+	{"rename of a stored entry", nil, updates(crmem.Rename{Name: "new name", To: "newer name"}, crmem.Alias{Name: "newer name"})},
+	{"rename to a taken name", crmem.ErrExists, updates(crmem.Add{Name: "taken"}, crmem.Rename{Name: "newer name", To: "taken"})},
+	{"rename a missing entry", crmem.ErrNotFound, updates(crmem.Rename{Name: "new name", To: "x"})},
 	{"read", nil, func(_ context.Context, s memtool.Store, _ string) (any, error) {
 		var list []crmem.Entry
 		err := s.Read(func(v *crmem.Store) error {

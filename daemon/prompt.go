@@ -1,9 +1,12 @@
 package daemon
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
@@ -31,8 +34,12 @@ func (d *Daemon) hooks() agent.Hooks {
 
 // preprocess replaces /NAME ARGS with the text of that skill, and restricts the
 // run to the skill's tools. It returns the text unchanged if the scope lacks
-// the skill.
+// the skill, or if the text is literal.
 func (d *Daemon) preprocess(t *agent.Turn) string {
+	d.publishUser(t)
+	if t.Literal {
+		return t.Content
+	}
 	text, sk, err := d.skills.Preprocess(t.Scope(), t.Content)
 	if v, ok := errors.AsType[*tool.Violation](err); ok {
 		v.Agent, v.Session = t.Agent.Name, t.Session.ID
@@ -48,9 +55,10 @@ func (d *Daemon) preprocess(t *agent.Turn) string {
 
 // beforeRun returns the messages before the user's newest one, in this order:
 // the instructions of the home and of the working directory, the agents for
-// delegated tasks, the working directory, and skills whose triggers the message
+// delegated tasks, the environment, and skills whose triggers the message
 // contains. It never returns memories (DESIGN.md, Prompts).
 func (d *Daemon) beforeRun(t *agent.Turn) []sessionlog.Message {
+	d.narrowContinued(t)
 	var ms []sessionlog.Message
 	add := func(text string) { ms = append(ms, sessionlog.Message{Role: record.RoleUser, Content: text}) }
 	text, err := config.Instructions(d.fs, d.home, t.Session.Dir, t.Agent.Name)
@@ -63,9 +71,7 @@ func (d *Daemon) beforeRun(t *agent.Turn) []sessionlog.Message {
 	if text := d.members(t); text != "" {
 		add("<agents>\n" + text + "</agents>")
 	}
-	if t.Session.Dir != "" {
-		add("<environment>\nworking_directory: " + t.Session.Dir + "\n</environment>")
-	}
+	add(environment(d.now(), t))
 	if !strings.Contains(t.Content, "<skill name=") { // one that was named is enough
 		for _, sk := range d.skills.Triggered(t.Scope(), t.Content) {
 			t.Narrow(sk.Bound(t.Scope()))
@@ -73,6 +79,21 @@ func (d *Daemon) beforeRun(t *agent.Turn) []sessionlog.Message {
 		}
 	}
 	return ms
+}
+
+// environment describes where and when a turn runs. It has no time of day, so that
+// the prompt stays the same and the provider can cache it, except for crons, whose
+// task may depend on the time.
+func environment(now time.Time, t *agent.Turn) string {
+	s := "<environment>\n"
+	if t.Session.Dir != "" {
+		s += "working_directory: " + t.Session.Dir + "\n"
+	}
+	s += now.Format("date: 2006-01-02 (Monday)\n")
+	if t.Sender == cronSender {
+		s += now.Format("time: 15:04:05\n")
+	}
+	return s + now.Format("time_zone: MST (UTC-07:00)\n") + "</environment>"
 }
 
 func (d *Daemon) members(t *agent.Turn) string {
@@ -85,10 +106,27 @@ func (d *Daemon) members(t *agent.Turn) string {
 	return b.String()
 }
 
-// Scope returns the permission set of an agent.
-func Scope(c *config.Config, a *config.Agent) tool.Scope {
+// Scope returns the scope of an agent. tagged lists the skills that have one of the
+// agent's skill_tags.
+func Scope(c *config.Config, a *config.Agent, tagged []string) tool.Scope {
 	return tool.For(tool.Grant{
-		Tools: a.Tools, Skills: a.Skills, MCPs: a.MCPs, Members: a.Members,
+		Tools: a.Tools, Skills: slices.Concat(a.Skills, tagged), OnlySkills: len(a.SkillTags) > 0, MCPs: a.MCPs, Members: a.Members,
 		Default: a.Name == config.Crab, NoMemory: !c.Memory || !a.Memory, Bash: c.Bash.Access,
 	})
+}
+
+// narrowContinued restricts a run that continues a turn to the tools of the skills
+// that the turn loaded by calls: their texts are in its context.
+func (d *Daemon) narrowContinued(t *agent.Turn) {
+	for _, m := range t.Continued {
+		for _, call := range m.ToolCalls {
+			var args struct{ Name string }
+			if call.Function.Name != tool.Skill || json.Unmarshal([]byte(call.Function.Arguments), &args) != nil {
+				continue
+			}
+			if sk, err := d.skills.Get(t.Scope(), args.Name); err == nil {
+				t.Narrow(sk.Bound(t.Scope()))
+			}
+		}
+	}
 }

@@ -9,25 +9,31 @@ import (
 	"time"
 
 	"crabmem/daemon/agent"
+	"crabmem/daemon/config"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/memtool"
 	"crabmem/daemon/session"
+	"crabmem/daemon/skill"
+	"crabmem/daemon/tool"
 	"crabmem/daemon/wire/pb"
 )
 
 // runRequest is a request to run an agent, of both kinds.
 type runRequest struct {
 	session.Request
-	content, model string
+	model    string
+	commands bool // check /NAME
+	literal  bool // the content was //NAME
 }
 
 func sendRequest(m *pb.SendMsg) *runRequest {
-	q := session.Request{Agent: m.Agent, Sender: m.GetSender(), Session: m.Session, Dir: m.Cwd, Resume: m.ResumeFile, NewChat: m.NewChat}
-	return &runRequest{q, m.Content, m.GetModel()}
+	q := session.Request{Agent: m.Agent, Sender: m.GetSender(), Session: m.Session, Dir: m.Cwd, Resume: m.ResumeFile, NewChat: m.NewChat, Content: m.Content}
+	return &runRequest{Request: q, model: m.GetModel(), commands: m.Commands}
 }
 
 func streamRequest(m *pb.StreamMsg) *runRequest {
-	q := session.Request{Agent: m.Agent, Sender: m.GetSender(), Session: m.Session, Dir: m.Cwd, Resume: m.ResumeFile, NewChat: m.NewChat}
-	return &runRequest{q, m.Content, m.GetModel()}
+	q := session.Request{Agent: m.Agent, Sender: m.GetSender(), Session: m.Session, Dir: m.Cwd, Resume: m.ResumeFile, NewChat: m.NewChat, Content: m.Content}
+	return &runRequest{Request: q, model: m.GetModel(), commands: m.Commands}
 }
 
 // remote is session.Remote.
@@ -36,13 +42,59 @@ func remote(identity string) bool { return session.Remote(identity) }
 // run returns the run of the request in a session. Without a sender, the
 // session's creator sends.
 func (q *runRequest) run(l *session.Session) *session.Run {
-	return &session.Run{Session: l, Content: q.content, Sender: cmp.Or(q.Sender, l.CreatedBy()), Model: q.model}
+	return &session.Run{Session: l, Content: q.Content, Sender: cmp.Or(q.Sender, l.CreatedBy()), Model: q.model, Literal: q.literal}
+}
+
+// resolve returns the session of a request. It checks the model and a command /NAME
+// before it creates a session.
+func (d *Daemon) resolve(ctx context.Context, q *runRequest) (*session.Session, error) {
+	if q.model != "" {
+		if err := d.setup().models.Check(q.model); err != nil {
+			return nil, err
+		}
+	}
+	a := d.setup().agents[cmp.Or(q.Agent, config.Crab)]
+	before := q.commands && a != nil && q.Session == nil && q.Resume == nil
+	if before {
+		if err := d.command(a.Scope, q); err != nil {
+			return nil, err
+		}
+	}
+	l, err := d.loaded.Resolve(ctx, &q.Request)
+	if err != nil || before || !q.commands {
+		return l, err
+	}
+	scope := l.Scope()
+	if a := d.setup().agents[l.Agent()]; a != nil {
+		scope = scope.Intersect(a.Scope)
+	}
+	return l, d.command(scope, q)
+}
+
+// command returns an error for a content /NAME if scope contains no skill NAME. It
+// replaces //NAME with the literal text /NAME.
+func (d *Daemon) command(scope tool.Scope, q *runRequest) error {
+	text, literal, err := d.skills.Command(scope, q.Content)
+	if unknown, ok := errors.AsType[*skill.UnknownCommand](err); ok {
+		if unknown.Refused {
+			d.log.Warn("rejected a call outside the agent's scope", "security", true, "agent", q.Agent, "kind", "skill", "name", unknown.Name)
+		}
+		e := errtable.Errorf(http.StatusNotFound, "not_found", "%v", err)
+		e.Exit, e.Err = errtable.ExitNotFound, err
+		e.Fix = "did you mean /help in a chat? crabmem skills list lists the skills; //" + unknown.Name + " sends the text"
+		if nearest := memtool.NearestName(unknown.Name, unknown.Names); nearest != "" {
+			e.Fix = "did you mean /" + nearest + "? //" + unknown.Name + " sends the text"
+		}
+		return e
+	}
+	q.Content, q.literal = text, literal
+	return err
 }
 
 // send runs an agent and sends its final message.
 func (d *Daemon) send(r *request, m *pb.SendMsg) error {
 	q := sendRequest(m)
-	l, err := d.loaded.Resolve(r.ctx, &q.Request)
+	l, err := d.resolve(r.ctx, q)
 	if err != nil {
 		return err
 	}
@@ -58,28 +110,25 @@ func (d *Daemon) send(r *request, m *pb.SendMsg) error {
 // is on disk.
 func (d *Daemon) stream(r *request, m *pb.StreamMsg) error {
 	q := streamRequest(m)
-	l, err := d.loaded.Resolve(r.ctx, &q.Request)
-	event := func(e *pb.StreamEvent) error {
-		return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Stream{Stream: e}})
-	}
+	l, err := d.resolve(r.ctx, q)
 	start := &pb.StreamStart{Agent: q.Agent}
 	end := func(err error) error {
 		e := &pb.StreamEnd{Agent: q.Agent}
 		if err != nil {
 			m := message(err)
 			e.Error = m.Message
-			if err := event(&pb.StreamEvent{Event: &pb.StreamEvent_Error{Error: m}}); err != nil {
+			if err := r.event(&pb.StreamEvent{Event: &pb.StreamEvent_Error{Error: m}}); err != nil {
 				return err
 			}
 		}
-		return event(&pb.StreamEvent{Event: &pb.StreamEvent_End{End: e}})
+		return r.event(&pb.StreamEvent{Event: &pb.StreamEvent_End{End: e}})
 	}
 	if err != nil {
 		if q.Session == nil {
 			return err
 		}
 		start.Session = *q.Session
-		return errors.Join(event(&pb.StreamEvent{Event: &pb.StreamEvent_Start{Start: start}}), end(err))
+		return errors.Join(r.event(&pb.StreamEvent{Event: &pb.StreamEvent_Start{Start: start}}), end(err))
 	}
 	start.Session, start.StoredId = l.ID(), l.StoredID()
 	if a := d.setup().agents[l.Agent()]; a != nil {
@@ -88,14 +137,15 @@ func (d *Daemon) stream(r *request, m *pb.StreamMsg) error {
 	if q.model != "" {
 		start.Model = q.model
 	}
-	if err := event(&pb.StreamEvent{Event: &pb.StreamEvent_Start{Start: start}}); err != nil {
+	if err := r.event(&pb.StreamEvent{Event: &pb.StreamEvent_Start{Start: start}}); err != nil {
+		d.loaded.Discard(l)
 		return err
 	}
 	run := q.run(l)
-	run.Interactive = true
+	run.Interactive, run.Tag = true, m.GetTag()
 	run.Each = func(e agent.Event) error {
 		if s := streamEvent(e); s != nil {
-			return event(s)
+			return r.event(s)
 		}
 		return nil
 	}

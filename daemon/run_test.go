@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -28,10 +27,7 @@ type following struct {
 
 func (s *served) begin(m *pb.StreamMsg) *following {
 	s.t.Helper()
-	c, err := wire.Dial(context.Background(), wire.Addr{Network: "unix", Address: Socket(s.home)})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	c := s.dial()
 	s.t.Cleanup(func() { c.Close() })
 	if err := c.Write(stream(m)); err != nil {
 		s.t.Fatal(err)
@@ -291,7 +287,7 @@ func TestDelegate(t *testing.T) {
 		case last.Role == "tool":
 			return modeltest.Say("so: " + last.Content)
 		}
-		return modeltest.Say("done with " + last.Content)
+		return modeltest.Say("done with " + r.LastUser())
 	})
 	dir := home(t)
 	if err := os.MkdirAll(filepath.Join(dir, "agents"), 0o700); err != nil {
@@ -327,10 +323,33 @@ func TestDelegate(t *testing.T) {
 	}
 }
 
+// TestAgentKeepsItsModel switches the active model. An agent keeps the model that
+// it sets, also if this is the one that was active before.
+func TestAgentKeepsItsModel(t *testing.T) {
+	m := modeltest.New(t)
+	m.Func(func(r modeltest.Request) modeltest.Reply { return modeltest.Say(r.Model) })
+	dir := home(t)
+	for name, model := range map[string]string{"owner": "model: script\n", "other": ""} {
+		if err := os.MkdirAll(filepath.Join(dir, "agents"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "agents", name+".md"), []byte("---\ndescription: writes\n"+model+"---\nYou write."), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := serve(t, dir, strings.Replace(scripted(m), `models = ["script"]`, `models = ["script", "second"]`, 1))
+	s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_SwitchModel{SwitchModel: &pb.SwitchModelMsg{Model: "second"}}})
+	for agent, want := range map[string]string{"crab": "second", "other": "second", "owner": "script"} {
+		if got := s.one(send(&pb.SendMsg{Content: "go", Agent: agent})).GetResponse().GetContent(); got != want {
+			t.Errorf("%s runs with the model %q, want %q", agent, got, want)
+		}
+	}
+}
+
 // TestDelegateIsBounded checks that tasks that delegate further tasks do not
 // exceed the limit of active tasks.
 func TestDelegateIsBounded(t *testing.T) {
-	const maxTasks, concurrent = 64, 30
+	const maxTasks, concurrent, width = 64, 30, 8
 	m := modeltest.New(t)
 	var s *served
 	var requests, most, refused atomic.Int64
@@ -351,18 +370,18 @@ func TestDelegateIsBounded(t *testing.T) {
 			}
 			return modeltest.Say("enough")
 		}
-		if requests.Add(1) > 1 { // a task: wait until others are active
-			for began := time.Now(); count() < concurrent && time.Since(began) < gate.Hang; time.Sleep(time.Millisecond) {
+		if n := requests.Add(1); n > 1 { // a task: wait until others are active
+			want := int64(concurrent)
+			if n <= 1+width {
+				want = 1 + width
+			}
+			for began := time.Now(); count() < want && time.Since(began) < gate.Hang; time.Sleep(time.Millisecond) {
 			}
 		}
-		tasks := strings.TrimSuffix(strings.Repeat(`{"agent":"crab","message":"go"},`, 8), ",")
-		reply := modeltest.Call("delegate", `{"tasks":[`+tasks+`]}`)
-		for range 3 {
-			reply = reply.Call("delegate", `{"tasks":[`+tasks+`]}`)
-		}
-		return reply
+		tasks := strings.TrimSuffix(strings.Repeat(`{"agent":"crab","message":"go"},`, width), ",")
+		return modeltest.Call("delegate", `{"tasks":[`+tasks+`]}`)
 	})
-	s = serve(t, home(t), scripted(m)+"[tools.delegate]\nmax_depth = 2\n")
+	s = serve(t, home(t), scripted(m)+"[tools.delegate]\nmax_depth = 2\n[system.tasks]\nmax_concurrent = 8\n")
 	if r := s.one(send(&pb.SendMsg{Content: "go"})).GetResponse(); r.GetContent() != "enough" {
 		t.Fatalf("answered %v", r)
 	}
@@ -371,6 +390,7 @@ func TestDelegateIsBounded(t *testing.T) {
 	}
 	// The limit permits new tasks after the others end.
 	refused.Store(0)
+	requests.Store(0)
 	if r := s.one(send(&pb.SendMsg{Content: "go", NewChat: true})).GetResponse(); r.GetContent() != "enough" {
 		t.Errorf("answered %v", r)
 	}
@@ -459,7 +479,7 @@ func TestKeysAreHidden(t *testing.T) {
 	m.Func(func(r modeltest.Request) modeltest.Reply {
 		if last := r.Messages[len(r.Messages)-1]; last.Role == "tool" {
 			return modeltest.Say(last.Content)
-		} else if name, ok := strings.CutPrefix(last.Content, "read "); ok {
+		} else if name, ok := strings.CutPrefix(r.LastUser(), "read "); ok {
 			return modeltest.Call("read", `{"path":"`+name+`"}`)
 		}
 		return modeltest.Say("?")
@@ -558,7 +578,7 @@ func TestFailureIsReported(t *testing.T) {
 	}
 	all := s.ask(stream(&pb.StreamMsg{Content: "hi"}))
 	end, before := all[len(all)-1].GetStream().GetEnd(), all[len(all)-2].GetStream().GetError()
-	if end.Error == "" || end.Error != before.GetMessage() || before.Kind != "model" {
+	if end.Error == "" || end.Error != before.GetMessage() || before.Kind != "model_key" {
 		t.Errorf("stream: %v, %v", end, before)
 	}
 }
@@ -588,8 +608,8 @@ func TestReloadInARun(t *testing.T) {
 	if n := len(end(2)); n < 4 {
 		t.Errorf("%d events", n)
 	}
-	if last := m.Requests()[1]; !strings.Contains(fmt.Sprint(last.Messages), "working_directory: "+dir) {
-		t.Error("the directory was lost")
+	if last := fmt.Sprint(m.Requests()[1].Messages); !strings.Contains(last, "working_directory: "+dir) || !strings.Contains(last, "time_zone: ") {
+		t.Errorf("the directory or the time zone was lost: %s", last)
 	}
 	if a := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_ListAgents{ListAgents: &pb.ListAgentsMsg{}}}).GetAgents().Agents; a[0].Description != "changed" {
 		t.Errorf("agents: %v", a)
@@ -614,7 +634,7 @@ func TestSlowSubscriber(t *testing.T) {
 		return modeltest.Reply{}.Text(strings.Split(strings.Repeat("x ", 3000), " ")...)
 	})
 	s := serve(t, home(t), scripted(m))
-	slow, err := s.events.add(16, 10)
+	slow, err := s.events.add("", 16, 10)
 	if err != nil {
 		t.Fatal(err)
 	}

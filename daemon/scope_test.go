@@ -373,6 +373,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 			table, quotedList(g.tools), quotedList(g.skills), quotedList(g.mcps), quotedList(g.members))
 	}
 	fmt.Fprintf(&config, "[mcps.search]\nurl = \"http://127.0.0.1:1/mcp\"\n[mcps.mail]\nurl = \"http://127.0.0.1:2/mcp\"\n")
+	config.WriteString("[tools.bash]\napprove = \"off\"\n") // without a person, commands would not run
 	write(home+"/config.toml", config.String())
 	for _, sk := range talents {
 		allowed := ""

@@ -118,7 +118,7 @@ model = "script"
 	ended := make(chan bool)
 	go func() {
 		defer close(ended)
-		for e, err := range s.client().Events(ctx) {
+		for e, err := range s.client().Events(ctx, "") {
 			if err != nil {
 				return
 			}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"crabmem/crmem/tree"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
 	"crabmem/daemon/mcp"
@@ -33,15 +34,12 @@ func (d *Daemon) readConfig() (*config.Config, error) {
 // build builds the setup of a configuration and makes it current. On an error
 // the setup does not change.
 func (d *Daemon) build(c *config.Config) error {
-	providers := make([]model.Provider, len(c.Providers))
-	for i := range c.Providers {
-		providers[i] = c.Providers[i].Model()
-	}
+	providers := c.Models()
 	old := d.setup()
 	var models *model.Registry
 	var err error
 	if old == nil {
-		models, err = model.NewRegistry(providers, "")
+		models, err = model.NewRegistryOver(d.opts.Network, providers, "")
 	} else {
 		models, err = old.models.Renew(providers, "")
 	}
@@ -59,9 +57,34 @@ func (d *Daemon) build(c *config.Config) error {
 	s.runner = agent.NewRunner(models, hooks)
 	s.runner.BeforeSummary, s.runner.Archive = d.loaded.BeforeSummary, d.loaded.Archive
 	d.mcp.Set(d.mcpServers(c))
+	d.skills.Use(SkillDirs(c))
 	d.buildAgents(s)
 	d.current.Store(s)
+	d.warnOfSetup(s)
 	return nil
+}
+
+// SkillDirs returns the directories of skills: the home's first.
+func SkillDirs(c *config.Config) []skill.Dir {
+	dirs := []skill.Dir{{Path: filepath.Join(c.Home, "skills"), Tier: skill.Workspace}}
+	for _, dir := range c.SkillDirs {
+		dirs = append(dirs, skill.Dir{Path: dir, Tier: skill.Workspace})
+	}
+	return dirs
+}
+
+// warnOfSetup logs a warning for each setting that has no effect.
+func (d *Daemon) warnOfSetup(s *setup) {
+	tools := s.runner.Tools.Names()
+	for _, w := range append(slices.Clone(s.config.Warnings), s.config.UnmatchedTools(tool.Unmatched, tools)...) {
+		d.log.Warn("configuration", "warning", w.String())
+	}
+	all := d.skills.Skills(tool.Unbounded())
+	for i := range all {
+		for _, w := range all[i].Unmatched(tools) {
+			d.log.Warn("skill", "warning", w.Error())
+		}
+	}
 }
 
 // buildAgents makes the agents of a setup.
@@ -69,9 +92,13 @@ func (d *Daemon) buildAgents(s *setup) {
 	c := s.config
 	s.agents = make(map[string]*agent.Agent)
 	for _, a := range c.Agents {
-		scope := Scope(c, &a)
+		scope := Scope(c, &a, d.skills.Tagged(a.SkillTags))
+		own := a.Model
+		if a.FollowsActive {
+			own = ""
+		}
 		s.agents[a.Name] = s.runner.Build(agent.Agent{
-			Name: a.Name, Description: a.Description, Prompt: a.Prompt, Model: modelOf(a, c), Thinking: a.Thinking,
+			Name: a.Name, Description: a.Description, Prompt: a.Prompt, Model: own, Thinking: a.Thinking,
 			MaxIterations: a.MaxIterations, CompactThreshold: a.CompactThreshold, CompactPrompt: a.CompactPrompt, CompactTokens: a.CompactTokens,
 			Memory: c.Memory && a.Memory, Scope: scope, Resources: d.resources(scope),
 		})
@@ -136,15 +163,6 @@ func (d *Daemon) resources(scope tool.Scope) string {
 	return "<resources>\n" + strings.Join(parts, "\n\n") + "\n</resources>"
 }
 
-// modelOf returns an agent's model; "" is the active one, so that switching it
-// switches the agents that have no other.
-func modelOf(a config.Agent, c *config.Config) string {
-	if a.Model == c.Model {
-		return ""
-	}
-	return a.Model
-}
-
 func (d *Daemon) registerTools(set *tool.Set, c *config.Config) {
 	set.Add(d.mcp.Tool(), d.skills.Tool(func(c tool.Call, sk *skill.Skill) {
 		if c.Narrow != nil {
@@ -162,6 +180,7 @@ func (d *Daemon) registerTools(set *tool.Set, c *config.Config) {
 	}
 	set.Add(tool.NewBash(tool.BashOptions{
 		Timeout: c.Bash.Timeout, MaxTimeout: c.Bash.MaxTimeout, MaxOutput: c.Bash.MaxOutput, Env: env, Hidden: hidden,
+		Approve: d.loaded.Approve,
 	}))
 }
 
@@ -170,7 +189,7 @@ func (d *Daemon) registerTools(set *tool.Set, c *config.Config) {
 func (d *Daemon) hidden(c *config.Config) []string {
 	list := append([]string{d.home}, c.SecretFiles...)
 	if p := d.store.Path(); filepath.Dir(p) != d.home {
-		list = append(list, p, p+"-id", p+"-wal", p+"-wal.held", p+"-lock", p+"-reserve")
+		list = append(list, p, p+"-id", p+"-wal", p+"-wal.held", p+"-lock", p+"-reserve", p+tree.BasesSuffix)
 	}
 	return list
 }

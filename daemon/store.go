@@ -24,17 +24,17 @@ func (d *Daemon) remember(r *request, m *pb.RememberMsg) error {
 	}
 	switch m.GetKind() {
 	case pb.EntryKind_NOTE:
-		e, err := d.store.Remember(m.GetName(), m.GetContent(), aliases)
+		e, before, err := d.store.Overwrite(m.GetName(), m.GetContent(), aliases)
 		if err != nil {
 			return err
 		}
-		return r.entry(e)
+		return r.remembered(memtool.Replaced(e, before))
 	case pb.EntryKind_ARCHIVE:
 		list, err := d.store.Do(crmem.Add{Name: m.GetName(), Content: m.GetContent(), Aliases: aliases, Kind: crmem.Archive})
 		if err != nil {
 			return err
 		}
-		return r.entry(list[0])
+		return r.remembered(memtool.Replaced(list[0], crmem.Entry{}))
 	}
 	return errtable.Invalidf("kind %d: want 0 (note) or 1 (archive)", m.GetKind())
 }

@@ -36,6 +36,7 @@ func (d *Daemon) storedOf(i *sessionlog.Info, live map[string]*session.Session) 
 	if l := live[i.ID]; l != nil {
 		s.Live, s.Active = l.ID(), l.Active()
 	}
+	s.Followers = d.events.followers(i.ID)
 	return s
 }
 

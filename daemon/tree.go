@@ -30,7 +30,7 @@ func (d *Daemon) dump(r *request, m *pb.DumpMsg) error {
 	if err != nil {
 		return err
 	}
-	return r.report(memtool.Dumped(report, m.GetDryRun()), nil)
+	return r.report(memtool.Dumped(report, m.GetDryRun()), report.Warnings)
 }
 
 func (d *Daemon) loadTree(r *request, m *pb.LoadMsg) error {

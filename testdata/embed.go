@@ -1,5 +1,6 @@
-// Package testdata holds the sample brain: the memory of an agent, made up,
-// as a tree of Markdown pages that crabmem load reads.
+// Package testdata holds two parts of the program that tests use, too: the sample
+// brain, which is the invented memory of an agent as a Markdown tree, and the
+// schemas of JSON output.
 package testdata
 
 import "embed"
@@ -8,3 +9,8 @@ import "embed"
 //
 //go:embed brain
 var Brain embed.FS
+
+// Schemas has the JSON Schemas of the commands' output, as schema/NAME.json.
+//
+//go:embed schema
+var Schemas embed.FS

@@ -58,6 +58,8 @@ config.toml and agents/*.md in the home directory. The agent crab always exists.
 			return nil
 		})
 	}
+	cmd.Args, cmd.ValidArgsFunction = noArgs, cobra.NoFileCompletions
+	addCommands(cmd, c.agentsShowCommand())
 	return cmd
 }
 

@@ -37,6 +37,9 @@ type app struct {
 	terminal atomic.Pointer[chat.Terminal]
 }
 
+// zone returns the time zone of output for people. JSON has UTC.
+func (c *app) zone() *time.Location { return c.now().Location() }
+
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 	return &app{
 		Streams: cli.NewStreams(stdin, stdout, stderr),

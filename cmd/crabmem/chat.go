@@ -19,27 +19,35 @@ func (c *app) chatCommand() *cobra.Command {
 		Long: `Talk to an agent of the daemon. chat resumes the last session with that agent.
 --session (or --resume) resumes another session, and --new creates one.
 
-On a terminal, chat formats each response as it arrives. A message that you send
-during a run waits for the end of the run. Keys:
+On a terminal, chat begins with the ID and title of the session, its last
+message and answer, and whether a run of another client is active in it; /new
+creates a session. chat formats each response as it arrives. A message that you
+send during a run waits for the end of the run. Keys:
 
   Enter      send the message
   Alt+Enter  insert a line break; so does a backslash at the end of a line, and
              Shift+Enter if the terminal reports it
   Up, Down   show earlier messages
-  Tab        complete commands, agents, sessions, and models
+  Ctrl+R     search earlier messages; Ctrl+R again shows an older match, Enter
+             sends it, Ctrl+G or Esc restores the text, and other keys edit
+  Tab        complete commands, agents, sessions, notes, and models
   Ctrl+C     cancel the run; on an empty line, press it twice to leave
   Ctrl+D     leave
 
-/help lists the commands. Any other word that begins with a slash goes to the
-agent, because it may name a skill.
+/help lists the commands, such as /recall QUERY and /remember NAME TEXT. Any
+other /WORD names a skill of the agent. chat refuses a WORD that is neither, and
+//WORD sends the text /WORD.
 
 Without a terminal, each line of standard input is a message. Responses go to
 standard output, and tool events to standard error. The exit code is that of the
 last message that failed. With --json, each response is an object as printed by
 "crabmem send --json", and command output is {"info": TEXT}.
 
-Without a daemon the exit code is 8. Only --model offline works without one: it
-answers from the memory and the session.`,
+If no daemon runs and config.toml has a model, this command serves the home
+until it ends. Commands that start meanwhile use it as their daemon; when it
+ends, it cancels their runs. It runs no cron entries and opens no TCP port.
+--model offline needs no model: it answers from the memory and the session.
+Without a daemon and a model, the exit code is 8.`,
 		Example: `  echo "how do we ship?" | crabmem chat --model offline
   printf '/new\nhow do we ship?\n/sessions\n' | crabmem chat --model offline --json`,
 	}

@@ -154,7 +154,7 @@ func chatting(t *testing.T) (m *modeltest.Server, file string, env []string) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	env = append(env, "CRABTALK_HOME="+dir, "HOME="+dir, "NO_COLOR=")
-	config := "[provider.test]\nkind = \"openai-compatible\"\nbase_url = \"" + m.URL + "\"\napi_key = \"sk-planted\"\nmodels = [\"script\", \"other\"]\nmax_retries = 0\n"
+	config := "[provider.test]\nkind = \"openai-compatible\"\nbase_url = \"" + m.URL + "\"\napi_key = \"sk-planted\"\nmodels = [\"script\", \"other\"]\nmax_retries = 0\n[sessions]\ntitles = \"off\"\n"
 	if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -251,6 +251,38 @@ repeat
 	p.typed("\x1b[A\x1b[A\x1b[A\x1b[A\x1b[A\x1b[A")
 	p.await("> and then!")
 	p.typed("\x15\x15")
+
+	// A search of the history: further Ctrl+R shows an older match, Escape and
+	// Ctrl+C end the search, and Enter sends the match.
+	p.typed("draft\x12")
+	p.await("search the history; Ctrl+R shows an older match, Enter sends it, Esc restores")
+	p.typed("the")
+	p.await("search: \"the\"")
+	p.await("> and then!")
+	p.typed("\x12")
+	p.await("> and then")
+	p.typed("\x12")
+	p.await("search: \"the\": no older match")
+	p.typed("\x1b")
+	p.await("> draft")
+	p.typed("\x12zebra")
+	p.await("search: \"zebra\": no older match")
+	p.typed("\x03")
+	p.typed("\x12list\r")
+	p.await("> list it")
+	p.await("fine")
+
+	// The memory.
+	p.typed("/remember tea green, three minutes\r")
+	p.await("remembered tea (note 1, 20 bytes)")
+	p.typed("/rec\t")
+	p.await("/recall ")
+	p.typed("three\r")
+	p.await("1  tea  note 1, ")
+	p.await("   green, three minutes")
+	p.typed("/remember t\t")
+	p.await("/remember tea ")
+	p.typed("\x15")
 	p.typed("/mo\t")
 	p.await("/model ")
 	p.typed("ot\t\r")
@@ -319,6 +351,41 @@ func TestScreenEnds(t *testing.T) {
 	}
 }
 
+// TestScreenResume opens a session in a second terminal during a run in the first
+// one: it shows the session, its last exchange, and that a run is active.
+func TestScreenResume(t *testing.T) {
+	m, file, env := chatting(t)
+	if err := m.Script("when user hang\ntext half of it\nstall\n\nalways\ntext größe\\nand more\nrepeat\n"); err != nil {
+		t.Fatal(err)
+	}
+	first := openTerminal(t, env, file, "chat")
+	first.await("the last session; /help lists the commands")
+	first.typed("hello\r")
+	first.await("and more")
+	first.typed("hang now\r")
+	first.await("half of it")
+	second := openTerminal(t, env, file, "chat")
+	second.await("resumed crab_user_1: 3 messages, agent crab")
+	second.await("> hang now")
+	second.await("another client's run is active in this session; /new creates a session")
+	second.await("agent crab, crab_user_1; /help lists the commands")
+	second.typed("\x04")
+	second.end(0)
+	first.typed("\x03")
+	first.await("canceled")
+	first.typed("hello\r")
+	first.await("and more")
+	first.await("tokens in") // the run has ended
+	first.typed("\x04")
+	first.end(0)
+	third := openTerminal(t, env, file, "chat", "--session", "crab_user_1")
+	third.await("resumed crab_user_1: 6 messages, agent crab")
+	third.await("> hello")
+	third.await("größe")
+	third.typed("\x04")
+	third.end(0)
+}
+
 // TestRawGuard panics during a chat: the terminal must be restored.
 func TestRawGuard(t *testing.T) {
 	p := openTerminal(t, os.Environ(), "true")
@@ -378,4 +445,90 @@ func TestScreenDaemonGone(t *testing.T) {
 	p.await("tokens in") // the run has ended
 	p.typed("\x04")
 	p.end(0)
+}
+
+// awaitSubscribers waits until the daemon has n subscribers to events.
+func awaitSubscribers(t *testing.T, file string, env []string, n int) {
+	t.Helper()
+	for end := time.Now().Add(gate.Hang); ; time.Sleep(5 * time.Millisecond) {
+		status := exec.Command(file, "daemon", "status", "--json")
+		status.Env = env
+		out, err := status.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(out), fmt.Sprintf(`"subscribers":%d,`, n)) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("not %d subscribers: %s", n, out)
+		}
+	}
+}
+
+// TestScreenFollow opens a session in two terminals. The second one says so, each
+// shows the other's messages and answers, and a new session of one is its own.
+func TestScreenFollow(t *testing.T) {
+	m, file, env := chatting(t)
+	if err := m.Script(`
+when user list
+call bash {"command": "echo found it"}
+reply
+text Two **files**.
+
+when user fail
+status 401 no key
+repeat
+
+always
+text fine
+repeat
+`); err != nil {
+		t.Fatal(err)
+	}
+	first := openTerminal(t, env, file, "chat")
+	first.await("/help lists the commands")
+	first.typed("hello\r")
+	first.await("fine")
+	awaitSubscribers(t, file, env, 1)
+
+	second := openTerminal(t, env, file, "chat")
+	second.await("resumed crab_user_1: 2 messages, agent crab")
+	second.await("another chat has this session open; /new creates a session")
+	second.await("/help lists the commands")
+
+	awaitSubscribers(t, file, env, 2)
+	first.typed("list them\r")
+	first.await("Two \x1b[1mfiles\x1b[0m.")
+	second.await("other> list them")
+	second.await("→ bash echo found it")
+	second.await("Two \x1b[1mfiles\x1b[0m.")
+	second.typed("thanks\r")
+	second.await("fine")
+	first.await("other> thanks")
+	first.await("fine")
+	first.typed("fail\r")
+	first.await("error: ")
+	second.await("other> fail")
+	second.await("the other client's run failed: ")
+
+	// A new session is not shown to the other; nothing of one's own is shown twice.
+	second.typed("/new\r")
+	second.await("next message")
+	second.typed("alone\r")
+	second.await("fine")
+	second.await("tokens in") // the run has ended
+	first.typed("last\r")
+	first.await("fine")
+	first.await("tokens in")
+	for _, p := range []*terminal{first, second} {
+		p.typed("\x04")
+		p.end(0)
+	}
+	if text := first.ever.String(); strings.Contains(text, "other> alone") || strings.Contains(text, "other> hello") {
+		t.Errorf("the first terminal has %q", text)
+	}
+	if text := second.ever.String(); strings.Contains(text, "other> last") || strings.Contains(text, "other> thanks") {
+		t.Errorf("the second terminal has %q", text)
+	}
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // completeWords completes the value of a flag with one of the words.
@@ -20,6 +22,75 @@ func completeDirs(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
+// bashFallbacks defines functions of the package bash-completion if it is not loaded.
+// They join words that bash split at = and :.
+const bashFallbacks = `
+__crabmem_words()
+{
+    if declare -F _get_comp_words_by_ref >/dev/null 2>&1; then
+        _get_comp_words_by_ref "$@"
+        return
+    fi
+    local i word line=${COMP_LINE}
+    words=() cword=0
+    for ((i = 0; i < ${#COMP_WORDS[@]}; i++)); do
+        word=${COMP_WORDS[i]}
+        if ((i > 0)) && [[ -n ${line} && ${line} != [[:space:]]* ]]; then
+            words[${#words[@]}-1]+=${word}
+        else
+            words+=("${word}")
+        fi
+        line=${line#"${line%%[![:space:]]*}"}
+        line=${line#"${word}"}
+        if ((i == COMP_CWORD)); then
+            cword=$((${#words[@]}-1))
+        fi
+    done
+    cur=${words[cword]} prev=
+    if ((cword > 0)); then
+        prev=${words[cword-1]}
+    fi
+}
+
+__crabmem_files()
+{
+    if declare -F _filedir >/dev/null 2>&1; then
+        _filedir "$@"
+        return
+    fi
+    local line kind=-f
+    [[ ${1-} == -d ]] && kind=-d
+    while IFS= read -r line; do
+        COMPREPLY+=("${line}")
+    done < <(compgen "${kind}" -- "${cur}")
+    compopt -o filenames 2>/dev/null
+}
+`
+
+// bashCompletion writes a completion script that does not need the package
+// bash-completion.
+func bashCompletion(root *cobra.Command, w io.Writer) error {
+	var b bytes.Buffer
+	if err := root.GenBashCompletionV2(&b, true); err != nil {
+		return err
+	}
+	script := strings.NewReplacer("_get_comp_words_by_ref ", "__crabmem_words ", "_filedir", "__crabmem_files").Replace(b.String())
+	first, rest, _ := strings.Cut(script, "\n")
+	_, err := io.WriteString(w, first+"\n"+bashFallbacks+rest)
+	return err
+}
+
+// unquoteFlags removes the backquotes from the descriptions of flags, because
+// completion prints descriptions unchanged.
+func unquoteFlags(cmd *cobra.Command) {
+	unquote := func(f *pflag.Flag) { _, f.Usage = pflag.UnquoteUsage(f) }
+	cmd.Flags().VisitAll(unquote)
+	cmd.PersistentFlags().VisitAll(unquote)
+	for _, sub := range cmd.Commands() {
+		unquoteFlags(sub)
+	}
+}
+
 func (c *app) completionCommand() *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	cmd := &cobra.Command{
@@ -27,6 +98,8 @@ func (c *app) completionCommand() *cobra.Command {
 		GroupID: groupShell,
 		Short:   "print a completion script for a shell",
 		Long: `Print a script that completes commands, flags, and the names of entries.
+
+The bash script does not need the package bash-completion.
 
 bash:        source <(crabmem completion bash)
 zsh:         crabmem completion zsh > "${fpath[1]}/_crabmem"
@@ -39,7 +112,7 @@ powershell:  crabmem completion powershell | Out-String | Invoke-Expression`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		generate, ok := map[string]func(io.Writer) error{
-			"bash":       func(w io.Writer) error { return cmd.Root().GenBashCompletionV2(w, true) },
+			"bash":       func(w io.Writer) error { return bashCompletion(cmd.Root(), w) },
 			"zsh":        cmd.Root().GenZshCompletion,
 			"fish":       func(w io.Writer) error { return cmd.Root().GenFishCompletion(w, true) },
 			"powershell": cmd.Root().GenPowerShellCompletionWithDesc,

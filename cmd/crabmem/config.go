@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/cmd/crabmem/internal/doctor"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
@@ -29,11 +31,11 @@ func (c *app) configCommand() *cobra.Command {
 		Short:   "show, change, and check the configuration",
 		Long: `The daemon's configuration is config.toml in the home directory. Agents are in
 agents/*.md. These commands need no daemon. config set also makes a running
-daemon reload its configuration. crabmem init writes a file that explains every
-key.`,
+daemon reload its configuration; variables are those of its environment. crabmem
+init writes a file that explains every key.`,
 		Example: `  crabmem config check
   crabmem config get system.crab.model`,
-	}, c.configGet(), c.configSet(), c.configCheck(), c.configPath())
+	}, c.configGet(), c.configSet(), c.configEdit(), c.configCheck(), c.configPath())
 }
 
 func (c *app) configGet() *cobra.Command {
@@ -46,7 +48,7 @@ system.crab.model. If KEY does not exist, the exit code is 3.`,
 		Example: `  crabmem config get
   crabmem config get system.crab --json`,
 		Args:              atMost(1, "KEY"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: c.completeConfigKeys(false),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		v, err := c.configValue()
@@ -156,9 +158,9 @@ a JSON file in the format of config get; "-" reads standard input. KEY is a path
 with dots. VALUE is JSON; set stores any other text as a string. null removes a
 key. A secret that is "" keeps its old value.
 
-If a value is invalid, set lists every problem and changes nothing. set removes
-the comments of the file. A running daemon reloads the configuration; active
-runs and sessions continue.`,
+If a value is invalid, set lists every problem and changes nothing. set changes
+only the lines of the key: comments and the order of the keys remain. A running
+daemon reloads the configuration; active runs and sessions continue.`,
 		Example: `  crabmem config set system.crab.model offline
   crabmem config get --json | crabmem config set - --json`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -167,6 +169,7 @@ runs and sessions continue.`,
 			}
 			return nil
 		},
+		ValidArgsFunction: c.completeConfigKeys(true),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		js, err := c.configSent(cmd.Context(), args)
@@ -218,28 +221,37 @@ func (c *app) setConfig(ctx context.Context, js []byte) error {
 	case err == nil:
 		notes, err := d.SetConfig(ctx, string(js))
 		if err := errors.Join(err, d.Close()); err != nil {
-			return notSet(client.OutcomeUnknown(err))
+			return aboutVariables(notSet(client.OutcomeUnknown(err)))
 		}
 		a.Used, a.Notes = true, listOf(notes)
 	case classify(err).Kind != "no_daemon":
 		return client.Unreachable(err)
 	default:
-		if err := vfs.MkdirAll(c.fs, filepath.Join(home, "run"), 0o700); err != nil {
+		err := c.lockConfig(home, func() error {
+			_, err := config.Set(c.fs, home, js, c.Getenv)
 			return err
-		}
-		// Exclude concurrent changes, which would be lost.
-		l, err := vfs.Acquire(c.fs, filepath.Join(home, "run", "config.lock"), c.lockWait)
+		})
 		if err != nil {
-			return err
-		}
-		change, err := config.Set(c.fs, home, js, c.Getenv)
-		if err := errors.Join(err, l.Unlock()); err != nil {
 			return notSet(aboutConfig(err))
 		}
-		if change.CommentsLost {
-			a.Notes = append(a.Notes, "comments removed from config.toml")
-		}
 	}
+	return c.sayWritten("set", a)
+}
+
+// lockConfig calls change while it holds the lock of config.toml: a concurrent change
+// would be lost.
+func (c *app) lockConfig(home string, change func() error) error {
+	if err := vfs.MkdirAll(c.fs, filepath.Join(home, "run"), 0o700); err != nil {
+		return err
+	}
+	l, err := vfs.Acquire(c.fs, filepath.Join(home, "run", "config.lock"), c.lockWait)
+	if err != nil {
+		return err
+	}
+	return errors.Join(change(), l.Unlock())
+}
+
+func (c *app) sayWritten(verb string, a configWritten) error {
 	if c.JSON {
 		return c.PrintJSON(a)
 	}
@@ -250,7 +262,7 @@ func (c *app) setConfig(ctx context.Context, js []byte) error {
 	if a.Used {
 		used = "; the daemon reloaded the configuration"
 	}
-	c.Say("set %s%s", display.Printable(a.Path), used)
+	c.Say("%s %s%s", verb, display.Printable(a.Path), used)
 	return nil
 }
 
@@ -265,6 +277,19 @@ func aboutConfig(err error) error {
 	return &cli.Failure{Code: cli.ExitFailure, Kind: "config", Message: err.Error(), Path: ps[0].Path, Remedy: mendConfig, More: ps, Err: err}
 }
 
+// aboutVariables extends the fix of an error from the daemon if one of its problems
+// is a variable that is not set.
+func aboutVariables(err error) error {
+	f, ok := errors.AsType[*cli.Failure](err)
+	if !ok {
+		return err
+	}
+	if ps, ok := errors.AsType[config.Problems](doctor.ConfigError(f.Err)); ok && slices.ContainsFunc(ps, config.Problem.IsVariable) {
+		f.Remedy += doctor.DaemonVariables
+	}
+	return f
+}
+
 // notSet sets the remedy of a refused configuration: the file is unchanged.
 func notSet(err error) error {
 	f := classify(err)
@@ -273,50 +298,6 @@ func notSet(err error) error {
 	}
 	f.Remedy = "nothing was changed; run crabmem config get to list the keys, then correct the value"
 	return f
-}
-
-// configChecked is config check --json.
-type configChecked struct {
-	Path      string   `json:"path"`
-	Model     string   `json:"model"`
-	Providers []string `json:"providers"`
-	Agents    []string `json:"agents"`
-}
-
-func (c *app) configCheck() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "check",
-		Short: "find problems in the configuration",
-		Long: `Read config.toml, Crab.md, and agents/*.md as the daemon does. If there are
-problems, check lists each with its file and line, and exits with 1. A missing
-config.toml is valid.`,
-		Example: `  crabmem config check
-  crabmem config check --json`,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		home, err := c.homeDir()
-		if err != nil {
-			return err
-		}
-		conf, err := config.Load(c.fs, home, c.Getenv)
-		if err != nil {
-			return aboutConfig(err)
-		}
-		a := configChecked{filepath.Join(home, config.File), conf.Model, []string{}, []string{}}
-		for _, p := range conf.Providers {
-			a.Providers = append(a.Providers, p.Name)
-		}
-		for _, g := range conf.Agents {
-			a.Agents = append(a.Agents, g.Name)
-		}
-		if c.JSON {
-			return c.PrintJSON(a)
-		}
-		c.Say("%s is valid: %s, %s, model %s", display.Printable(a.Path), display.Plural(len(a.Agents), "agent", "agents"),
-			display.Plural(len(a.Providers), "provider", "providers"), display.Label(a.Model))
-		return nil
-	}
-	return cmd
 }
 
 func (c *app) configPath() *cobra.Command {

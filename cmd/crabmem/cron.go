@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
@@ -22,7 +23,10 @@ func (c *app) cronCommand() *cobra.Command {
 crons.toml in the home directory. The daemon does not run entries that it missed
 while it was stopped. It stops an entry after three failures in a row; the entry
 runs again after a configuration reload or a daemon restart. crabmem cron list
-shows stopped entries.`,
+shows stopped entries.
+
+An entry runs only commands on the allowlist, tools.bash.allow. Entries without
+the key approve in crons.toml run all commands.`,
 		Example: `  crabmem cron list`,
 	}
 	return family(cmd, c.cronAdd(), c.cronList(), c.cronRemove())
@@ -34,7 +38,7 @@ type cronEntry struct {
 	Schedule   string `json:"schedule"`
 	Skill      string `json:"skill"`
 	Args       string `json:"args,omitempty"`
-	Session    string `json:"session"` // of its file
+	Session    string `json:"session"` // of its file, or new
 	QuietStart string `json:"quiet_start,omitempty"`
 	QuietEnd   string `json:"quiet_end,omitempty"`
 	Timezone   string `json:"timezone,omitempty"`
@@ -42,16 +46,21 @@ type cronEntry struct {
 	Next       string `json:"next,omitempty"`
 	Failures   int    `json:"failures,omitempty"`
 	Stopped    bool   `json:"stopped,omitempty"`
+	Approve    string `json:"approve,omitempty"` // allowlist; empty: all commands run
 }
 
 func newCronEntry(i client.Cron) cronEntry {
+	if t, err := time.Parse(time.RFC3339, i.NextAt); err == nil {
+		i.NextAt = t.UTC().Format(time.RFC3339) // the daemon has it in the zone of the entry
+	}
 	return cronEntry{
 		ID: i.ID, Schedule: i.Schedule, Skill: i.Skill, Args: i.Args, Session: i.SessionFile, QuietStart: i.QuietStart, QuietEnd: i.QuietEnd,
-		Timezone: i.Timezone, Once: i.Once, Next: i.NextAt, Failures: i.Failures, Stopped: i.Stopped,
+		Timezone: i.Timezone, Once: i.Once, Next: i.NextAt, Failures: i.Failures, Stopped: i.Stopped, Approve: i.Approve,
 	}
 }
 
-func (e *cronEntry) line() string {
+// line describes the entry for people, with its next run in a time zone.
+func (e *cronEntry) line(zone *time.Location) string {
 	what := "/" + e.Skill
 	if e.Args != "" {
 		what += " " + e.Args
@@ -66,14 +75,21 @@ func (e *cronEntry) line() string {
 	if e.Once {
 		notes = append(notes, "once")
 	}
+	if e.Approve == "" {
+		notes = append(notes, "runs all commands")
+	}
 	if e.Stopped {
 		notes = append(notes, fmt.Sprintf("stopped after %d failures", e.Failures))
 	} else if e.Next != "" {
-		notes = append(notes, "next "+e.Next)
+		notes = append(notes, "next "+display.TimeIn(e.Next, zone))
 	} else {
 		notes = append(notes, "never runs: every scheduled time is in the quiet hours")
 	}
-	return fmt.Sprintf("%3d  %-15s %s in %s (%s)", e.ID, e.Schedule, what, e.Session, strings.Join(notes, ", "))
+	in := e.Session
+	if in == cron.NewSession {
+		in = "a new session"
+	}
+	return fmt.Sprintf("%3d  %-15s %s in %s (%s)", e.ID, e.Schedule, what, in, strings.Join(notes, ", "))
 }
 
 func (c *app) cronAdd() *cobra.Command {
@@ -82,14 +98,16 @@ func (c *app) cronAdd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add SESSION SCHEDULE SKILL [ARGS]",
 		Short: "schedule a skill",
-		Long: `Send /SKILL ARGS to a session, by its ID, on a schedule. SCHEDULE has five
-fields: minute, hour, day of month, month, and day of week. With six fields, the
-first one is seconds. The entry does not run during --quiet-hours.`,
+		Long: `Send /SKILL ARGS to a session, by its ID, on a schedule. If SESSION is "new",
+each run gets a new session of the agent crab. SCHEDULE has five fields: minute,
+hour, day of month, month, and day of week. With six fields, the first one is
+seconds. The entry does not run during --quiet-hours.`,
 		Example: `  crabmem cron add crab_user_1 "0 9 * * 1-5" check-feeds
   crabmem cron add crab_user_1 "*/30 * * * *" check-feeds news --quiet-hours 23:00-07:00 --timezone Europe/Berlin
+  crabmem cron add new "0 18 * * 5" review
   crabmem cron add crab_user_1 "30 18 24 12 *" greet --once`,
 		Args:              atLeast(3, "SESSION, SCHEDULE, and SKILL"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: c.completeCron,
 	}
 	cmd.Flags().StringVar(&quiet, "quiet-hours", "", "do not run during these `hours`, such as 23:00-07:00")
 	cmd.Flags().StringVar(&zone, "timezone", "", "use the time `zone`, such as Europe/Berlin (default: the daemon's)")
@@ -112,7 +130,7 @@ first one is seconds. The entry does not run during --quiet-hours.`,
 			if c.JSON {
 				return c.PrintJSON(e)
 			}
-			c.Say("added %s", display.Printable(strings.TrimSpace(e.line())))
+			c.Say("added %s", display.Printable(strings.TrimSpace(e.line(c.zone()))))
 			return nil
 		})
 	}
@@ -144,7 +162,7 @@ func (c *app) cronList() *cobra.Command {
 				}
 				continue
 			}
-			c.Out.WriteString(display.Printable(e.line()) + "\n")
+			c.Out.WriteString(display.Printable(e.line(c.zone())) + "\n")
 		}
 		if len(list) == 0 {
 			c.Say("no entries; run crabmem cron add to create one")
@@ -161,7 +179,7 @@ func (c *app) cronRemove() *cobra.Command {
 		Long:              `Remove an entry by its number. If the entry is running, the run continues.`,
 		Example:           "  crabmem cron add crab_user_1 \"0 9 * * *\" check-feeds && crabmem cron remove 1",
 		Args:              exactly(1, "ID"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		ValidArgsFunction: c.completeCronIDs,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id, err := strconv.ParseUint(args[0], 10, 64)

@@ -39,6 +39,7 @@ SIGTERM or Ctrl+C stops the daemon. It rejects new requests and waits up to
 Use crabmem daemon start to run the daemon in the background.`,
 		Example: `  crabmem daemon start
   crabmem daemon status
+  crabmem daemon restart
   crabmem daemon logs -n 20
   crabmem daemon stop`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -55,7 +56,7 @@ Use crabmem daemon start to run the daemon in the background.`,
 		return c.daemon(cmd.Context(), log, verbose)
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	addCommands(cmd, c.daemonStart(&verbose), c.daemonStop(), c.daemonStatus(), c.daemonLogs())
+	addCommands(cmd, c.daemonStart(&verbose), c.daemonStop(), c.daemonRestart(&verbose), c.daemonStatus(), c.daemonLogs())
 	return cmd
 }
 
@@ -151,6 +152,7 @@ func (c *app) running(ctx context.Context) (*client.Client, client.Daemon, error
 type daemonState struct {
 	Running bool   `json:"running"`
 	Pid     int    `json:"pid,omitempty"`
+	Before  int    `json:"previous_pid,omitempty"` // of restart
 	Home    string `json:"home"`
 	Store   string `json:"store,omitempty"`
 	Version string `json:"version,omitempty"`
@@ -193,34 +195,7 @@ Without a daemon the exit code is 8.`,
 		case !errors.As(err, new(*client.SkewError)) || h.PID <= 0: // stop works for each version
 			return err
 		}
-		p, err := os.FindProcess(h.PID)
-		if err == nil {
-			err = terminate(p)
-		}
-		if err != nil {
-			return fmt.Errorf("pid %d: %w", h.PID, err)
-		}
-		lock := filepath.Join(h.Home, "run", "daemon.lock")
-		err = c.Wait(cmd.Context(), func() error {
-			for still := 0; ; {
-				l, err := vfs.Acquire(c.fs, lock, time.Second)
-				if err == nil {
-					return l.Unlock()
-				}
-				if !errors.Is(err, vfs.ErrLocked) {
-					return err
-				}
-				if err := c.stopped(h.PID); err == nil {
-					still = 0
-				} else if still++; still == client.WatchLimit {
-					return err
-				}
-				if err := context.Cause(cmd.Context()); err != nil {
-					return err
-				}
-			}
-		})
-		if err != nil {
+		if err := c.stopDaemon(cmd.Context(), h); err != nil {
 			return err
 		}
 		if c.JSON {
@@ -230,6 +205,42 @@ Without a daemon the exit code is 8.`,
 		return nil
 	}
 	return cmd
+}
+
+// stopDaemon terminates a daemon and waits until it has exited.
+func (c *app) stopDaemon(ctx context.Context, h client.Daemon) error {
+	p, err := os.FindProcess(h.PID)
+	if err == nil {
+		err = terminate(p)
+	}
+	if err != nil {
+		return fmt.Errorf("pid %d: %w", h.PID, err)
+	}
+	return c.awaitExit(ctx, h)
+}
+
+// awaitExit waits until a daemon that drains has exited.
+func (c *app) awaitExit(ctx context.Context, h client.Daemon) error {
+	lock := filepath.Join(h.Home, "run", "daemon.lock")
+	return c.Wait(ctx, func() error {
+		for still := 0; ; {
+			l, err := vfs.Acquire(c.fs, lock, time.Second)
+			if err == nil {
+				return l.Unlock()
+			}
+			if !errors.Is(err, vfs.ErrLocked) {
+				return err
+			}
+			if err := c.stopped(h.PID); err == nil {
+				still = 0
+			} else if still++; still == client.WatchLimit {
+				return err
+			}
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+		}
+	})
 }
 
 func (c *app) daemonStatus() *cobra.Command {
@@ -262,7 +273,7 @@ a daemon the exit code is 8.`,
 		row("home", display.Printable(s.Home))
 		row("store", display.Printable(s.Store))
 		row("version", display.Printable(s.Version))
-		row("since", fmt.Sprintf("%s (%s)", s.Started, time.Duration(s.UptimeSecs)*time.Second))
+		row("since", fmt.Sprintf("%s (%s)", display.TimeIn(s.Started, c.zone()), time.Duration(s.UptimeSecs)*time.Second))
 		row("model", display.Printable(s.Model))
 		row("agents", fmt.Sprint(s.Agents))
 		row("sessions", fmt.Sprintf("%d loaded, %d with an active run", s.LiveSessions, s.ActiveSessions))
@@ -277,9 +288,11 @@ func (c *app) daemonLogs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "logs",
 		Short: "print the log of the daemon",
-		Long: `Print the last lines of logs/daemon.log in the home directory, one JSON object
-per line. --follow also prints new lines until Ctrl+C. The daemon renames a long
-log to daemon.log.1; [log] in config.toml sets the size and the number to keep.`,
+		Long: `Print the last lines of logs/daemon.log in the home directory: local time,
+level, message, and attributes. --json prints the lines as in the file, one
+object per line. --follow also prints new lines until Ctrl+C. The daemon renames
+a long log to daemon.log.1; [log] in config.toml sets the size and the number to
+keep.`,
 		Example: `  crabmem daemon logs
   crabmem daemon logs -n 5`,
 	}

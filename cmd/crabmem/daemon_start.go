@@ -45,54 +45,63 @@ directory. If the daemon is already running, start exits with 0.`,
 		} else if isUnresponsive(err) {
 			return err
 		}
-		exe, err := os.Executable()
+		h, err := c.startDaemon(cmd.Context(), home, *verbose)
 		if err != nil {
 			return err
 		}
-		log := logFile(home)
-		// A daemon that cannot write the log could not report errors.
-		l, err := c.openLog(log)
-		if err != nil {
-			return err
-		}
-		if err := l.Close(); err != nil {
-			return err
-		}
-		before := c.logSize(log)
-		run, err := c.daemonArgs(home)
-		if err != nil {
-			return err
-		}
-		if *verbose {
-			run = append(run, "--verbose")
-		}
-		child := exec.Command(exe, run...)
-		child.SysProcAttr = detached()
-		child.Dir = string(filepath.Separator)
-		if err := child.Start(); err != nil {
-			return err
-		}
-		ended := make(chan error, 1)
-		go func() { ended <- child.Wait() }() // ends with the child, or with this process
-		late := time.After(startWait)
-		for {
-			if cl, h, err := c.running(cmd.Context()); err == nil {
-				defer cl.Close()
-				return c.started(h, log, "started")
-			}
-			select {
-			case err := <-ended:
-				return c.notStarted(err, log, before)
-			case <-late:
-				return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Path: log, Message: fmt.Sprintf("start daemon: pid %d did not respond within %s", child.Process.Pid, startWait),
-					Remedy: "run crabmem daemon logs"}
-			case <-cmd.Context().Done():
-				return context.Cause(cmd.Context())
-			case <-time.After(20 * time.Millisecond):
-			}
-		}
+		return c.started(h, logFile(home), "started")
 	}
 	return cmd
+}
+
+// startDaemon starts a daemon in the background and waits until it responds.
+func (c *app) startDaemon(ctx context.Context, home string, verbose bool) (h client.Daemon, err error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return h, err
+	}
+	log := logFile(home)
+	// A daemon that cannot write the log could not report errors.
+	l, err := c.openLog(log)
+	if err != nil {
+		return h, err
+	}
+	if err := l.Close(); err != nil {
+		return h, err
+	}
+	before := c.logSize(log)
+	run, err := c.daemonArgs(home)
+	if err != nil {
+		return h, err
+	}
+	if verbose {
+		run = append(run, "--verbose")
+	}
+	child := exec.Command(exe, run...)
+	child.SysProcAttr = detached()
+	child.Dir = string(filepath.Separator)
+	if err := child.Start(); err != nil {
+		return h, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- child.Wait() }() // ends with the child, or with this process
+	late := time.After(startWait)
+	for {
+		if cl, h, err := c.running(ctx); err == nil {
+			cl.Close() //nolint:errcheck // it has responded
+			return h, nil
+		}
+		select {
+		case err := <-ended:
+			return h, c.notStarted(err, log, before)
+		case <-late:
+			return h, &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Path: log, Message: fmt.Sprintf("start daemon: pid %d did not respond within %s", child.Process.Pid, startWait),
+				Remedy: "run crabmem daemon logs"}
+		case <-ctx.Done():
+			return h, context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 func (c *app) logSize(name string) int64 {

@@ -29,6 +29,7 @@ const top = "../.."
 var mayImport = map[string][]string{
 	"crmem/vfs":                  {},
 	"crmem/vfs/faultfs":          {"crmem/vfs"},
+	"crmem/vfs/vfstest":          {"crmem/vfs"},
 	"bm25":                       {"bm25/analysis"},
 	"bm25/analysis":              {},
 	"daemon/wire/pb":             {},
@@ -52,10 +53,10 @@ var mayImport = map[string][]string{
 	"sessionlog/foreign":         {"sessionlog", "sessionlog/record", "sessionlog/internal/line", "crmem/vfs"},
 	"daemon/wire":                {"daemon/wire/pb", "crmem/vfs"},
 	"daemon/display":             {},
-	"daemon/errtable":            {"crmem", "crmem/tree", "crmem/vfs", "sessionlog", "sessionlog/record"},
+	"daemon/errtable":            {"crmem", "crmem/tree", "crmem/vfs", "sessionlog", "sessionlog/record", "daemon/model/chat"},
 	"daemon/memtool":             {"bm25/snippet", "daemon/display", "daemon/errtable", "daemon/wire/pb", "crmem", "crmem/limits", "crmem/tree", "crmem/vfs", "crmem/recall"},
 	"daemon/client":              {"bm25", "crmem", "crmem/tree", "crmem/recall", "daemon/memtool", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "crmem/vfs", "daemon/cron", "daemon/model", "sessionlog", "sessionlog/record", "sessionlog/search"},
-	"daemon/config":              {"crmem/vfs", "daemon/model"},
+	"daemon/config":              {"crmem/vfs", "daemon/approval", "daemon/model"},
 	"daemon/cron":                {"crmem/vfs"},
 	"daemon/service":             {"crmem/vfs"},
 	"daemon/service/servicetest": {"daemon/service", "crmem/vfs"},
@@ -72,13 +73,17 @@ var mayImport = map[string][]string{
 	"daemon/skill":                     {"daemon/tool", "crmem/vfs"},
 	"daemon/mcp":                       {"daemon/tool", "crmem/vfs"},
 	"daemon/agent":                     {"daemon/model", "daemon/tool", "sessionlog", "sessionlog/record", "crmem/vfs"},
-	"daemon/session":                   {"daemon/errtable", "daemon/config", "daemon/agent", "daemon/tool", "crmem", "crmem/vfs", "sessionlog"},
+	"daemon/approval":                  {},
+	"daemon/session":                   {"daemon/approval", "daemon/errtable", "daemon/config", "daemon/agent", "daemon/tool", "crmem", "crmem/vfs", "sessionlog"},
 	"cmd/crabmem/internal/cli":         {"daemon/display", "daemon/errtable"},
-	"cmd/crabmem/internal/doctor": {"cmd/crabmem/internal/cli", "crmem", "crmem/repair", "crmem/vfs", "daemon", "daemon/client", "daemon/config", "daemon/cron",
+	"cmd/crabmem/internal/mcpclient":   {},
+	"cmd/crabmem/internal/doctor": {"cmd/crabmem/internal/cli", "cmd/crabmem/internal/mcpclient", "crmem", "crmem/repair", "crmem/vfs", "daemon", "daemon/client", "daemon/config", "daemon/cron",
 		"daemon/display", "daemon/errtable", "daemon/model", "daemon/sandbox", "daemon/skill", "daemon/tool"},
 	"cmd/crabmem/internal/importer": {"cmd/crabmem/internal/cli", "crmem", "crmem/vfs", "sessionlog", "sessionlog/foreign",
 		"daemon/display", "daemon/mcpserver/compat/memgraph", "bm25/snippet", "crmem/limits", "sessionlog/record"},
-	"cmd/crabmem/internal/chat":     {"cmd/crabmem/internal/chat/tty", "cmd/crabmem/internal/cli", "crmem/vfs", "daemon/client", "daemon/config", "daemon/display", "sessionlog"},
+	"cmd/crabmem-sqlite":            {"cmd/internal/sqliterows"},
+	"cmd/internal/sqliterows":       {"crmem/vfs"},
+	"cmd/crabmem/internal/chat":     {"cmd/crabmem/internal/chat/tty", "cmd/crabmem/internal/cli", "crmem/vfs", "daemon/client", "daemon/config", "daemon/display", "sessionlog", "bm25/analysis", "bm25/snippet", "crmem", "crmem/recall", "daemon/memtool"},
 	"cmd/crabmem/internal/chat/tty": {"cmd/crabmem/internal/cli", "daemon/display"},
 	"daemon":                        {"daemon/display", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/session", "crmem", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog", "bm25/analysis", "daemon/memtool", "sessionlog/record", "sessionlog/search"},
 }
@@ -91,6 +96,8 @@ var costly = map[string]string{
 	"text/template":                      "a binary 3 MB larger: the linker keeps every method",
 	"html/template":                      "a binary 3 MB larger: the linker keeps every method",
 	"github.com/yuin/goldmark/extension": "1.3 ms CPU of each start",
+	"crabmem/cmd/internal/sqliterows":    "a binary 4 MB larger",
+	"modernc.org/sqlite":                 "a binary 4 MB larger",
 	"github.com/openai/openai-go/v3":     "a binary 11 MB larger and half of the time of a clean build",
 }
 
@@ -162,7 +169,9 @@ func sources(t *testing.T) []source {
 
 // free reports whether a package may import every other: the command, and the
 // programs that test and measure.
-func free(pkg string) bool { return pkg == "cmd/crabmem" || isTestProgram(pkg) }
+func free(pkg string) bool {
+	return pkg == "cmd/crabmem" || pkg == "cmd/crabmem-sqlite" || isTestProgram(pkg)
+}
 
 func TestImports(t *testing.T) {
 	seen := make(map[string]bool)
@@ -187,7 +196,7 @@ func TestImports(t *testing.T) {
 			if rival(p) && !strings.HasPrefix(s.pkg, "bench") {
 				t.Errorf("%s imports %s, which only benchmarks do", s.name, p)
 			}
-			if cost := costly[p]; cost != "" && !strings.HasPrefix(s.pkg, "fuzz") {
+			if cost := costly[p]; cost != "" && !strings.HasPrefix(s.pkg, "fuzz") && s.pkg != "cmd/crabmem-sqlite" && s.pkg != "cmd/internal/sqliterows" {
 				t.Errorf("%s imports %s: %s", s.name, p, cost)
 			}
 		}
@@ -208,7 +217,7 @@ func isTestProgram(pkg string) bool {
 }
 
 // TestProductImportsNoTestProgram checks that code outside bench and fuzz, tests
-// excepted, imports neither them nor faultfs.
+// excepted, imports neither them nor the file systems of tests.
 func TestProductImportsNoTestProgram(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.test || isTestProgram(s.pkg) {
@@ -219,7 +228,8 @@ func TestProductImportsNoTestProgram(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if in, ok := strings.CutPrefix(p, "crabmem/"); ok && (isTestProgram(in) || in == "crmem/vfs/faultfs") {
+			if in, ok := strings.CutPrefix(p, "crabmem/"); ok && (isTestProgram(in) || in == "crmem/vfs/faultfs" ||
+				in == "crmem/vfs/vfstest") {
 				t.Errorf("%s imports %s; only bench, fuzz, and tests may", s.name, in)
 			}
 		}

@@ -316,7 +316,7 @@ func TestDoctor(t *testing.T) {
 		{"the key is not set", func(p *patient) { p.key = "" },
 			"config", doctor.Fail, "the environment variable FAR_KEY is not set", "fix it in "},
 		{"the key is wrong", func(p *patient) { p.key = "sk-wrong" },
-			"provider far", doctor.Fail, "/v1/models rejects the request; the key is set", "put a valid key"},
+			"provider far", doctor.Fail, "/v1/models rejects the key from the variable FAR_KEY", "put a valid key"},
 		{"the provider is unreachable", func(p *patient) { p.change("config.toml", p.provider, "http://"+closedPort(p)+"/v1") },
 			"provider far", doctor.Fail, "cannot be reached", "check base_url"},
 		{"the provider is silent", func(p *patient) {
@@ -329,9 +329,9 @@ func TestDoctor(t *testing.T) {
 		}, "provider far", doctor.Fail, "does not answer within 1s", "check the network"},
 		{"the local server has not got the model", func(p *patient) {
 			p.change("config.toml", `openai-compatible"`, `ollama"`)
-			p.change("config.toml", `"large"`, `"larger"`)
+			p.change("config.toml", `"large"`, `"larger; exit"`)
 		},
-			"provider far", doctor.Fail, "the server has no model larger", "ollama pull larger"},
+			"provider far", doctor.Fail, "the server has no model larger; exit", "ollama pull 'larger; exit'"},
 		{"the model is offline", func(p *patient) {
 			p.change("config.toml", "[agents.reader]", "[system.crab]\nmodel = \"offline\"\n[agents.reader]")
 		},

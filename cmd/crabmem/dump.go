@@ -26,9 +26,13 @@ func (c *app) dumpCommand() *cobra.Command {
 and, if it is missing, book.toml, so that mdBook can build DIR. crabmem load
 reads the pages back byte for byte. dump writes only pages that differ.
 
-dump never overwrites edited pages or files it did not write; it lists them and
-exits with 4. Use crabmem load --merge to load the edits, or --force to move the
-files aside. mdBook renders page content as is, including HTML.`,
+dump overwrites and deletes only pages that this store dumped or loaded. It
+lists edited pages and other files and exits with 4. Use crabmem load --merge to
+load the edits, or --force to move the files aside. mdBook renders page content
+as is, including HTML.
+
+Several stores can share DIR, for example with git: on each machine, run crabmem
+load --merge DIR after git pull, and crabmem dump DIR before git commit.`,
 		Example: `  crabmem dump book --dry-run
   crabmem dump book
   crabmem dump book --json`,
@@ -49,6 +53,9 @@ files aside. mdBook renders page content as is, including HTML.`,
 					f.Remedy = "choose another path: dump creates a missing directory"
 				}
 				return f
+			}
+			for _, w := range r.Warnings {
+				c.Warn(w)
 			}
 			if c.JSON {
 				return c.PrintJSON(memtool.Dumped(r, dry))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -35,24 +36,21 @@ and the text changed, edit writes the text to the store, byte for byte. The
 entry keeps its aliases, kind, ID, and creation time. If the editor only added a
 line end at the end of the text, edit writes nothing.
 
-If the entry changed during the edit, edit writes nothing, prints the path of
-the file with your text, and exits with 4.`,
+If the edited text is empty, edit writes nothing and exits with 2. If the entry
+changed during the edit, edit writes nothing, prints the path of the file with
+your text, and exits with 4.`,
 		Example: `  EDITOR=cat crabmem edit deploy
   EDITOR='sed -i s/canary/canaries/' crabmem edit deploy --json`,
 		Args:              exactly(1, "NAME"),
 		ValidArgsFunction: c.completeNames(1),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		editor := c.Getenv("VISUAL")
-		if editor == "" {
-			editor = c.Getenv("EDITOR")
-		}
-		if editor == "" {
-			return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "no editor: VISUAL and EDITOR are not set",
-				Remedy: "set an editor, as in EDITOR=vi crabmem edit NAME, or use crabmem remember NAME -"}
+		editor, err := c.editor("EDITOR=vi crabmem edit NAME, or use crabmem remember NAME -")
+		if err != nil {
+			return err
 		}
 		var before crmem.Entry
-		err := c.read(func(s *crmem.Store) (err error) {
+		err = c.read(func(s *crmem.Store) (err error) {
 			before, err = memtool.Find(s, args[0])
 			return err
 		})
@@ -64,9 +62,19 @@ the file with your text, and exits with 4.`,
 	return cmd
 }
 
+// editor returns the user's editor. If no editor is set, the error contains example.
+func (c *app) editor(example string) (string, error) {
+	editor := cmp.Or(c.Getenv("VISUAL"), c.Getenv("EDITOR"))
+	if editor == "" {
+		return "", &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "no editor: VISUAL and EDITOR are not set",
+			Remedy: "set an editor, as in " + example}
+	}
+	return editor, nil
+}
+
 // edit runs the editor on the content of an entry, and stores the result.
 func (c *app) edit(ctx context.Context, editor string, before crmem.Entry) error {
-	file, err := c.editFile(before)
+	file, err := c.editFile(before.Name, ".md", before.Content)
 	if err != nil {
 		return err
 	}
@@ -75,12 +83,9 @@ func (c *app) edit(ctx context.Context, editor string, before crmem.Entry) error
 			c.Warn(err.Error())
 		}
 	}
-	if err := c.Wait(ctx, func() error { return c.runEditor(editor, file) }); err != nil {
+	if err := c.runEditor(ctx, editor, file); err != nil {
 		remove()
-		if e, ok := errors.AsType[*exec.ExitError](err); ok && (e.ExitCode() == 130 || e.ProcessState.String() == "signal: "+os.Interrupt.String()) {
-			return &interrupted{os.Interrupt}
-		}
-		return fmt.Errorf("run editor %q: nothing was changed: %w", editor, err)
+		return err
 	}
 	text, err := vfs.ReadFile(c.fs, file, limits.Content)
 	if err == nil && !utf8.Valid(text) {
@@ -98,6 +103,10 @@ func (c *app) edit(ctx context.Context, editor string, before crmem.Entry) error
 		c.Say("%s is unchanged", display.Label(before.Name))
 		return nil
 	}
+	if isBlank(after) {
+		remove()
+		return emptyText("the edited text of " + display.Label(before.Name))
+	}
 	e, err := c.storeEdited(ctx, before, after, file)
 	if err != nil {
 		f := classify(err)
@@ -107,11 +116,7 @@ func (c *app) edit(ctx context.Context, editor string, before crmem.Entry) error
 		return f
 	}
 	remove()
-	if c.JSON {
-		return c.PrintJSON(e)
-	}
-	c.Say("edited %s (%s %d, %s)", display.Label(e.Name), e.Kind, e.ID, display.Size(int64(len(e.Content))))
-	return nil
+	return c.printWritten("edited", memtool.Replaced(e, before))
 }
 
 // storeEdited replaces the content of an entry that is still as it was before the
@@ -135,28 +140,28 @@ func (c *app) storeEdited(ctx context.Context, before crmem.Entry, after, file s
 	return e, err
 }
 
-// editFile writes the content of e to a new file that only its user can read.
-func (c *app) editFile(e crmem.Entry) (string, error) {
+// editFile writes text to a new file that only its user can read.
+func (c *app) editFile(name, ext, text string) (string, error) {
 	stem := strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
 			return r
 		}
 		return '_'
-	}, snippet.Clip(e.Name, 40))
-	name := filepath.Join(os.TempDir(), "crabmem-"+stem+"-"+rand.Text()[:10]+".md")
-	f, err := c.fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	}, snippet.Clip(name, 40))
+	path := filepath.Join(os.TempDir(), "crabmem-"+stem+"-"+rand.Text()[:10]+ext)
+	f, err := c.fs.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return "", err
 	}
-	_, err = io.WriteString(f, e.Content)
+	_, err = io.WriteString(f, text)
 	if err = errors.Join(err, f.Close()); err != nil {
-		return "", errors.Join(err, c.fs.Remove(name))
+		return "", errors.Join(err, c.fs.Remove(path))
 	}
-	return name, nil
+	return path, nil
 }
 
 // runEditor runs the editor as a shell does: the variable may contain options.
-func (c *app) runEditor(editor, file string) error {
+func (c *app) runEditor(ctx context.Context, editor, file string) error {
 	cmd := exec.Command("sh", "-c", editor+` "$@"`, editor, file)
 	if runtime.GOOS == "windows" {
 		words := append(strings.Fields(editor), file)
@@ -166,7 +171,16 @@ func (c *app) runEditor(editor, file string) error {
 	if !c.IsTerminal(c.Stdout) {
 		cmd.Stdout = c.Stderr // standard output is the answer's
 	}
-	c.editing.Store(true)
-	defer c.editing.Store(false)
-	return cmd.Run()
+	err := c.Wait(ctx, func() error {
+		c.editing.Store(true)
+		defer c.editing.Store(false)
+		return cmd.Run()
+	})
+	if e, ok := errors.AsType[*exec.ExitError](err); ok && (e.ExitCode() == 130 || e.ProcessState.String() == "signal: "+os.Interrupt.String()) {
+		return &interrupted{os.Interrupt}
+	}
+	if err != nil {
+		return fmt.Errorf("run editor %q: nothing was changed: %w", editor, err)
+	}
+	return nil
 }

@@ -3,13 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
-	"crabmem/daemon/display"
 
 	"github.com/spf13/cobra"
 )
@@ -74,22 +71,29 @@ var errEnough = errors.New("that was all")
 func (c *app) eventsCommand() *cobra.Command {
 	var during time.Duration
 	var count int
+	var of eventFilter
 	cmd := &cobra.Command{
 		Use:     "events",
 		GroupID: groupAgents,
-		Short:   "print events of all sessions",
-		Long: `Print the events of all sessions of the daemon until Ctrl+C, one per line: time,
-agent, session, kind, and details. --for stops after a time and --count after a
-number of events; the exit code is then 0.
+		Short:   "print events of the sessions",
+		Long: `Print the events of the sessions of the daemon until Ctrl+C: messages, calls of
+tools, and the ends of runs. Each line has the local time, the agent, and the
+session. The parts of a text become one line. --session and --agent select
+events. --for stops after a time and --count after a number of lines; the exit
+code is then 0.
 
---json prints one object per line. An event of kind lag counts the events that
-this command missed because it read too slowly. If no daemon runs, or if it
-stops, the exit code is 8.`,
+--json prints each event as one object per line. An event of kind lag counts the
+events that this command missed because it read too slowly. If no daemon runs,
+or if it stops, the exit code is 8.`,
 		Example: `  crabmem events --for 1s
+  crabmem events --session crab_user_1 --for 500ms
   crabmem events --json --for 500ms --count 10`,
 	}
 	cmd.Flags().DurationVar(&during, "for", 0, "stop after this time, 0 = never")
-	cmd.Flags().IntVar(&count, "count", 0, "stop after `N` events, 0 = never")
+	cmd.Flags().IntVar(&count, "count", 0, "stop after `N` lines, 0 = never")
+	cmd.Flags().StringVar(&of.session, "session", "", "print only events of the session with this `ID`")
+	cmd.Flags().StringVar(&of.agent, "agent", "", "print only events of this `agent`")
+	_ = cmd.RegisterFlagCompletionFunc("session", c.completeSessions(-1, false))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if during < 0 {
 			return cli.Usagef("--for %v: want 0 or more", during)
@@ -104,19 +108,24 @@ stops, the exit code is 8.`,
 			defer late.Stop()
 		}
 		err := c.withDaemon(ctx, func(d *client.Client) error {
-			seen := 0
-			for m, err := range d.Events(ctx) {
+			p := eventPrinter{c: c}
+			for m, err := range d.Events(ctx, "") {
 				if err != nil {
+					p.flush()
 					return gone(err)
 				}
-				if err := c.showEvent(newEvent(m)); err != nil {
+				if !of.matches(m) {
+					continue
+				}
+				if err := p.print(m); err != nil {
 					return err
 				}
-				if seen++; seen == count {
+				if count > 0 && p.lines >= count {
 					return nil
 				}
 			}
-			return nil
+			p.flush()
+			return c.Out.Flush()
 		})
 		if errors.Is(err, errEnough) {
 			return c.stoppedDaemon()
@@ -134,27 +143,4 @@ func gone(err error) error {
 		return err
 	}
 	return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Message: "read events: connection to the daemon lost: " + err.Error(), Remedy: "crabmem daemon start", Err: err}
-}
-
-func (c *app) showEvent(e event) error {
-	if c.JSON {
-		if err := c.PrintJSON(e); err != nil {
-			return err
-		}
-		return c.Out.Flush()
-	}
-	text := e.Content
-	if e.Usage != nil {
-		text = fmt.Sprintf("%d tokens of %d", e.Usage.Total, e.Usage.Limit)
-		if e.Usage.Limit == 0 {
-			text = display.Plural(e.Usage.Total, "token", "tokens")
-		}
-	}
-	at := e.Time
-	if t, err := time.Parse(time.RFC3339Nano, e.Time); err == nil {
-		at = t.Local().Format("15:04:05.000")
-	}
-	line := fmt.Sprintf("%s  %s %d  %-15s  %s", at, display.Label(e.Agent), e.Session, e.Kind, display.Printable(text))
-	c.Out.WriteString(strings.TrimRight(cli.Fit(line, c.Width()), " ") + "\n")
-	return c.Out.Flush()
 }

@@ -48,6 +48,7 @@ func classify(err error) *cli.Failure {
 // report writes err in the form that the flags select, and returns the exit
 // code.
 func (c *app) report(err error) int {
+	c.EndProgress()
 	if err == nil {
 		for _, w := range c.TakeWarnings() {
 			io.WriteString(c.Stderr, "warning: "+display.Printable(w)+"\n")

@@ -155,6 +155,12 @@ remember |text
 remember deploy|build|-q
 show deploy
 show nobody|--json
+show deplyo
+show deplyo|--json
+forget deplyo
+alias deplyo
+alias deplyo|x
+edit deplyo
 alias deploy|ship|release
 alias deploy|--add|go|ship|--json
 alias deploy|--remove|nothing
@@ -162,6 +168,18 @@ alias deploy|--remove|ship|--json
 alias go
 alias tea|go
 alias go|x|--json
+rename deploy|rollout
+rename rollout|tea
+rename nobody|x
+rename rollout|
+rename rollout|deploy|--json
+rename deploy|deploy
+append deploy|then rest
+append deploy|-
+append deploy|more|--json
+append chat|x
+append deplyo|x
+append deploy|
 alias nobody|x
 alias tea|--none
 forget go
@@ -180,6 +198,8 @@ recall green or archive|--limit|0|--json|--explain|--why-not|tea
 recall quotes such|--kind|archive
 recall quotes such|--analyzer|plain|--explain
 recall --syntax|-build kind:note|--json
+recall --syntax|build after:soon
+recall --syntax|build before:|--json
 recall watch|--budget|1
 recall build tag push|--budget|60|--json
 list
@@ -359,7 +379,7 @@ func (o *opened) OpenFile(name string, flag int, mode fs.FileMode) (vfs.File, er
 // used, a stopping daemon is waited for, and a large change arrives.
 func TestHandOver(t *testing.T) {
 	p := newPlace(t, true)
-	if out, diag, code := p.runs("remember", "a", "one"); code != 0 || out != "remembered a (note 1, 3 bytes)\n" {
+	if out, diag, code := p.runs("remember", "a", "one"); code != 0 || out != "remembered a (note 1, 3 bytes): created\n" {
 		t.Fatalf("%d %s%s", code, out, diag)
 	}
 	if b := mustRead(t, filepath.Join(p.home, "memory.db-lock")); !strings.Contains(b, "command crabmem daemon\n") {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/cmd/crabmem/internal/importer"
@@ -28,6 +29,9 @@ type imported struct {
 	Manual   []string            `json:"told"`      // manual steps that remain
 	Sessions []importedChat      `json:"sessions"`  // of an export of conversations
 	Conflict []importer.Conflict `json:"conflicts"` // under an error's details; else empty
+
+	announce func()   // prints the detected format, once
+	warnings []string // about single records, before the omissions
 }
 
 func (c *app) importCommand() *cobra.Command {
@@ -41,33 +45,47 @@ func (c *app) importCommand() *cobra.Command {
 
   crabmem       JSON lines written by crabmem export
   rfc0038       a directory with entries/*.md, MEMORY.md, and Crab.md
-  basic-memory  a directory of Markdown files with front matter
+  basic-memory  a directory of Markdown files with permalinks
+  markdown      other Markdown: a vault of Obsidian, a directory, or a page
   memory-json   the file of the reference memory server
   mem0          a JSON list of memories
   chatgpt       conversations.json of a ChatGPT export, or the export archive
-  claude        conversations.json of a Claude export, or the export archive
+  claude        a Claude export: the archive, its directory, or one of the files
+                conversations.json, memories.json, and projects.json
+  transcripts   a session of Claude Code or Codex, or a directory of sessions
+  engram, claude-mem, walrus, spacebot
+                a SQLite database; needs the program crabmem-sqlite
 
 import adds all notes or none and keeps the source's creation times. It skips
 entries that the store already contains. If an entry with the same name differs,
 import writes nothing and exits with 4, unless --replace takes the new entry or
---skip keeps the old one. import counts and lists what it omits or changes.
+--skip keeps the old one. import counts and lists what it omits or changes, and
+repeats no warning of the last import of the source; --json lists all of them.
 
 crabmem: only "name" is required. kind defaults to note, created_at to now. An
-ID is kept if it is not below the store's next ID, or if the store is empty. For
-an invalid line, import prints the line number and exits with 1.
+ID is kept if it is not below the store's next ID, or if the store is empty. A
+line with id and created_at, as export writes it, may exceed the limits of new
+entries: it may have an empty name or alias, NUL, or a long text. For an invalid
+line, import prints the line number and exits with 1.
 memory-json: each entity becomes a note with its observations and its outgoing
 relations, in the format of crabmem mcp --compat reference.
-rfc0038, basic-memory, mem0: each note ends with a line that names its source:
+Notes of other programs end with a line that names their source:
 
   Imported from basic-memory: "brain/coffee.md" (0f3c5a7d9b1e2468)
 
 import uses this line to match notes, even after a rename. It replaces a note
 whose source changed. If the note changed too, that is a conflict, as above.
 rfc0038 joins description and content; it skips Crab.md and prints what to do.
-basic-memory keeps the page text, turns permalink and tags into aliases, and
-appends the other front matter. mem0 notes are named by their first words.
-chatgpt, claude: conversations become read-only sessions; see crabmem sessions
-import. For ChatGPT, import keeps the branch that ends in the current message.`,
+basic-memory, markdown: a note is named by its title or file name. permalink and
+aliases become aliases, unless another entry uses them. Other front matter, such
+as tags, follows the page text. mem0 notes are named by their first words.
+engram, claude-mem, walrus, spacebot: memories and summaries become notes.
+import only reads the database, and omits prompts, deleted rows, and embeddings.
+claude: each memory, each document of a project, and the text of each project
+becomes a note.
+chatgpt, claude, transcripts: conversations become read-only sessions; see
+crabmem sessions import. For ChatGPT, import keeps the branch that ends in the
+current message, without citation marks.`,
 		Example: `  crabmem export > memory.jsonl && crabmem import memory.jsonl
   crabmem --db copy.db import memory.jsonl
   echo '{"name":"coffee","content":"black, 93 °C"}' | crabmem import - --dry-run
@@ -94,7 +112,7 @@ import. For ChatGPT, import keeps the branch that ends in the current message.`,
 		case skip:
 			mode = importer.Keep
 		}
-		return c.importFrom(cmd.Context(), &importer.Source{FS: c.fs, Path: args[0], Kind: from}, mode, dry)
+		return c.importFrom(cmd.Context(), &importer.Source{FS: c.fs, Path: args[0], Kind: from, Rows: c.sqliteRows}, mode, dry)
 	}
 	return cmd
 }
@@ -105,35 +123,31 @@ func (c *app) importFrom(ctx context.Context, in *importer.Source, mode importer
 	if err := c.detectSource(ctx, in); err != nil {
 		return err
 	}
-	if detect && in.Kind != importer.Crabmem {
-		c.Say("%s: detected format %s", display.Printable(inputName(in.Path)), in.Kind)
-	}
 	a := &imported{From: in.Kind, DryRun: dry, LeftOut: []importer.Left{}, Manual: []string{}, Sessions: []importedChat{}, Conflict: []importer.Conflict{}}
+	a.announce = sync.OnceFunc(func() {
+		if detect && a.From != importer.Crabmem && a.From != importer.SQLite {
+			c.Say("%s: detected format %s", display.Printable(inputName(in.Path)), a.From)
+		}
+	})
 	var err error
 	switch {
+	case in.Kind == importer.Transcripts:
+		err = c.importTranscriptsOf(ctx, in, a)
 	case importer.IsChats(in.Kind):
-		err = c.importChats(ctx, in, a)
-	case importer.IsTree(in.Kind), in.Kind == importer.Mem0:
+		err = c.importExport(ctx, in, mode, a)
+	case importer.IsTree(in.Kind), importer.IsSQLite(in.Kind), in.Kind == importer.Mem0:
 		err = c.importMemory(ctx, in, mode, a)
 	default:
 		err = c.importEntries(ctx, in, mode, a)
 	}
 	if err != nil {
+		a.announce()
 		return err
 	}
-	c.importedLeft(a)
 	if c.JSON {
 		return c.PrintJSON(a)
 	}
-	verb := "imported"
-	if dry {
-		verb = "would import"
-	}
-	what := display.Plural(a.Added, "entry", "entries")
-	if importer.IsChats(in.Kind) {
-		what = display.Plural(a.Added, "session", "sessions")
-	}
-	c.Say("%s %s, replaced %d, skipped %d unchanged, kept %d different", verb, what, a.Replaced, a.Skipped, a.Kept)
+	c.reportImport(in, a)
 	return nil
 }
 
@@ -144,12 +158,21 @@ func (c *app) importEntries(ctx context.Context, in *importer.Source, mode impor
 		var warnings []string
 		lines, warnings, err = in.Lines()
 		for _, w := range warnings {
-			c.Warn(inputName(in.Path) + ": " + w)
+			a.warnings = append(a.warnings, inputName(in.Path)+": "+w)
 		}
 		return err
 	})
 	if err != nil {
 		return sourceError(in, err)
+	}
+	if n, err := importer.FirstInvalid(lines); n > 0 {
+		return invalidLine(in.Path, n, err)
+	}
+	if c.JSON {
+		c.warnAll(a.warnings)
+		for _, w := range a.warnings {
+			a.LeftOut = append(a.LeftOut, importer.Left{Reason: w, Count: 1, Where: []string{}})
+		}
 	}
 	var p *importer.Plan
 	err = c.planned(ctx, a.DryRun, func(s *crmem.Store) ([]crmem.Op, error) {
@@ -159,8 +182,8 @@ func (c *app) importEntries(ctx context.Context, in *importer.Source, mode impor
 		}
 		return p.Ops, nil
 	})
-	if errors.Is(err, crmem.ErrInvalid) {
-		return invalidLine(in.Path, lines, err)
+	if errors.Is(err, crmem.ErrInvalid) { // such as an ID that leaves no next one
+		return invalidLine(in.Path, 0, err)
 	}
 	if err == nil {
 		a.Added, a.Replaced, a.Skipped, a.Kept = p.Added, p.Replaced, p.Skipped, p.Kept
@@ -193,11 +216,12 @@ func (c *app) planned(ctx context.Context, dry bool, plan func(*crmem.Store) ([]
 	})
 }
 
-// invalidLine returns the error for the first invalid line.
-func invalidLine(file string, lines []importer.Line, err error) error {
+// invalidLine returns the error for an invalid line; its number is 0 if it is
+// unknown.
+func invalidLine(file string, n int, err error) error {
 	at := inputName(file)
-	if n, lineErr := importer.FirstInvalid(lines); n > 0 {
-		at, err = fmt.Sprintf("%s: line %d", at, n), lineErr
+	if n > 0 {
+		at = fmt.Sprintf("%s: line %d", at, n)
 	}
 	return &cli.Failure{Code: cli.ExitFailure, Kind: "invalid", Message: at + ": " + err.Error(), Path: file,
 		Remedy: "fix the line; nothing was written", Err: err}

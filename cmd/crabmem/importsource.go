@@ -15,24 +15,31 @@ import (
 // readSource runs f, which reads the source. A signal ends the command while f
 // reads a stream or a tree.
 func (c *app) readSource(ctx context.Context, in *importer.Source, f func() error) error {
-	if in.Stream != nil || importer.IsTree(in.Kind) {
-		return c.Wait(ctx, f)
-	}
-	return f()
+	p := c.Progress("reading " + inputName(in.Path))
+	in.Progress = p.Bytes
+	return p.During(func() error {
+		if in.Stream != nil || importer.IsTree(in.Kind) || importer.IsSQLite(in.Kind) {
+			return c.Wait(ctx, f)
+		}
+		return f()
+	})
 }
 
 // detectSource sets the kind of the source, unless --from sets it.
 func (c *app) detectSource(ctx context.Context, in *importer.Source) error {
 	if in.Path != "-" {
-		return sourceError(in, in.Detect())
+		return sourceError(in, c.Wait(ctx, func() error { return in.Detect(ctx) }))
 	}
-	if importer.IsTree(in.Kind) {
+	if importer.IsTree(in.Kind) || in.Kind == importer.Transcripts {
 		return cli.Usagef("--from %s reads a directory, not standard input", in.Kind)
+	}
+	if importer.IsSQLite(in.Kind) {
+		return cli.Usagef("--from %s reads a file, not standard input", in.Kind)
 	}
 	in.Stream = c.Stdin
 	return c.Wait(ctx, func() error {
 		c.Prompt()
-		return in.Detect()
+		return in.Detect(ctx)
 	})
 }
 
@@ -64,20 +71,24 @@ func sourceFormatError(in *importer.Source, err error) error {
 	if f, ok := errors.AsType[*cli.Failure](err); ok {
 		return f
 	}
-	return &cli.Failure{Code: cli.ExitFailure, Kind: "import", Message: fmt.Sprintf("%s: %v", inputName(in.Path), err), Path: in.Path, Err: err,
-		Remedy: "use a file or directory in the format " + in.Kind + ", or set another format with --from"}
+	remedy := "use a file or directory in the format " + in.Kind + ", or set another format with --from"
+	if importer.IsSQLite(in.Kind) {
+		remedy = "use a database that crabmem import --help lists, or import its memories as JSON lines or Markdown; nothing was written"
+	}
+	return &cli.Failure{Code: cli.ExitFailure, Kind: "import", Message: fmt.Sprintf("%s: %v", inputName(in.Path), err), Path: in.Path, Err: err, Remedy: remedy}
 }
 
 // importMemory imports the notes of another program.
 func (c *app) importMemory(ctx context.Context, in *importer.Source, mode importer.Mode, a *imported) error {
 	var m *importer.Memory
 	err := c.readSource(ctx, in, func() (err error) {
-		m, err = in.Memory()
+		m, err = in.Memory(ctx)
 		return err
 	})
 	if err != nil {
 		return sourceError(in, err)
 	}
+	a.From = m.Kind
 	a.LeftOut = append(a.LeftOut, m.Left...)
 	a.Manual = append(a.Manual, m.Manual...)
 	var p *importer.Plan
@@ -101,11 +112,13 @@ func (c *app) importMemory(ctx context.Context, in *importer.Source, mode import
 		return err
 	}
 	a.Added, a.Replaced, a.Skipped, a.Kept = p.Added, p.Replaced, p.Skipped, p.Kept
+	a.LeftOut = append(a.LeftOut, p.Left...)
 	would := ""
 	if a.DryRun {
 		would = "would be "
 	}
 	for _, name := range p.Updated {
+		a.announce()
 		c.Say("%s: %sreplaced", display.Label(name), would)
 	}
 	return nil
@@ -128,33 +141,6 @@ func (c *app) conflicting(in *importer.Source, a *imported) error {
 		Remedy:  "use --replace to take the source's notes or --skip to keep the store's notes"}
 }
 
-// importedLeft prints the omitted items and the remaining manual steps.
-func (c *app) importedLeft(a *imported) {
-	if c.JSON {
-		return
-	}
-	for i := range a.LeftOut {
-		l := &a.LeftOut[i]
-		where := ""
-		for k, w := range l.Where {
-			if k > 0 {
-				where += ","
-			}
-			where += " " + w
-		}
-		if len(l.Where) > 0 && len(l.Where) < l.Count {
-			where += ", …"
-		}
-		if where != "" {
-			where = ":" + where
-		}
-		c.Warn(fmt.Sprintf("omitted or changed: %s (%s)%s", l.Reason, display.Plural(l.Count, "time", "times"), where))
-	}
-	for _, s := range a.Manual {
-		c.Warn(s)
-	}
-}
-
 // importedChat is the result for a conversation.
 type importedChat struct {
 	Source   string `json:"source"`
@@ -163,6 +149,24 @@ type importedChat struct {
 	Title    string `json:"title"`
 	Messages int    `json:"messages"`
 	Reason   string `json:"reason"` // why it is skipped
+}
+
+// importExport imports the notes of an export, and then its conversations. After a
+// conflict of notes it imports no conversations, so a conflict changes nothing.
+func (c *app) importExport(ctx context.Context, in *importer.Source, mode importer.Mode, a *imported) error {
+	chats, notes, err := in.Parts()
+	if err != nil {
+		return sourceError(in, err)
+	}
+	if notes {
+		if err := c.importMemory(ctx, in, mode, a); err != nil {
+			return err
+		}
+	}
+	if chats {
+		return c.importChats(ctx, in, a)
+	}
+	return nil
 }
 
 // importChats imports conversations as sessions.
@@ -188,7 +192,7 @@ func (c *app) importChats(ctx context.Context, in *importer.Source, a *imported)
 		if err != nil && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if n := len(a.Sessions); err == nil && n > 0 && n == a.Kept && a.Sessions[0].Source == "" {
+		if s := a.sessionCounts(); err == nil && s.Kept > 0 && s.Kept == len(a.Sessions) && a.Sessions[0].Source == "" {
 			return sourceFormatError(in, fmt.Errorf("no entries to import: %s", a.Sessions[0].Reason))
 		}
 		return sourceError(in, err)
@@ -232,10 +236,9 @@ func (c *app) importChat(im *sessionlog.Importer, h *importer.Chat, a *imported)
 	case outcomeUnchanged:
 	case outcomeSkipped:
 		a.Kept++
-		if !c.JSON {
-			c.Warn("skipped: " + r.Reason)
-		}
+		a.warnings = append(a.warnings, "skipped: "+r.Reason)
 	default:
+		a.announce()
 		what := ""
 		if r.ID != "" {
 			what = " as " + display.Label(r.ID)

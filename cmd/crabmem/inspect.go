@@ -240,6 +240,11 @@ func inspectedLine(l *sessionlog.Line) (field, value string) {
 		value = fmt.Sprintf("title %q, uptime %d s", l.Meta.Title, l.Meta.UptimeSecs)
 	case record.KindUnknown:
 		value = "of another program"
+		if t, ok := record.ParseTurn(l.Raw); ok && t.Kind != "" {
+			field, value = "turn", "failed: "+t.Kind
+		} else if ok {
+			field, value = "turn", "streamed text of "+display.Plural(len(t.Text), "byte", "bytes")
+		}
 	case record.KindBad:
 		value = l.Err.Msg
 	}

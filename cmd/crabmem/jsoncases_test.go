@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/spf13/cobra"
 )
 
 // jsonDir holds a script NAME.txtar for each command and the recorded output,
@@ -289,9 +290,39 @@ func recordJSON(ts *testscript.TestScript, args []string, code int) {
 			err = errors.Join(err, fmt.Errorf("crabmem %s: output is not JSON: %s", strings.Join(args, " "), line))
 		}
 	}
-	if err != nil {
+	if err = errors.Join(err, checkOutput(args, stdout, stderr)); err != nil {
 		ts.Fatalf("%v", err)
 	}
+}
+
+// checkOutput validates the output of a command against its schema, and its error
+// against the schema of errors.
+func checkOutput(args []string, stdout, stderr string) error {
+	cmd, _, err := newApp(nil, nil, nil).root().Find(args)
+	if err != nil {
+		cmd = &cobra.Command{}
+	}
+	command := strings.TrimPrefix(cmd.CommandPath(), "crabmem ")
+	if !cmd.HasParent() {
+		command = "version" // crabmem --version
+	}
+	schema, ok := schemaOf(command)
+	for line := range strings.Lines(stdout) {
+		if !ok {
+			return fmt.Errorf("crabmem %s: no schema", command)
+		}
+		if err := validate(schema, []byte(line)); err != nil {
+			return fmt.Errorf("crabmem %s: %w: %s", command, err, line)
+		}
+	}
+	for line := range strings.Lines(stderr) {
+		if strings.HasPrefix(line, `{"error"`) {
+			if err := checkSchema("error", []byte(line)); err != nil {
+				return fmt.Errorf("crabmem %s: %w: %s", command, err, line)
+			}
+		}
+	}
+	return nil
 }
 
 func scriptAwaitSubscriber(ts *testscript.TestScript, neg bool, args []string) {
@@ -323,7 +354,7 @@ var unstable = []struct {
 	with    string
 }{
 	// Processes.
-	{regexp.MustCompile(`"pid":[0-9]+`), `"pid":<pid>`},
+	{regexp.MustCompile(`"(pid|previous_pid)":[0-9]+`), `"$1":<pid>`},
 	{regexp.MustCompile(`\bpid [0-9]+`), `pid <pid>`},
 	{regexp.MustCompile(`process [0-9]+ \(crabmem daemon\)`), `process <pid> (crabmem daemon)`},
 	// Random names and numbers.

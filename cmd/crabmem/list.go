@@ -1,12 +1,16 @@
 package main
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/daemon/display"
+	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
 )
@@ -24,43 +28,93 @@ type listed struct {
 }
 
 func (c *app) listCommand() *cobra.Command {
-	var kind string
-	var content bool
+	var f listFlags
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		GroupID: groupUse,
 		Short:   "list the entries of the store",
-		Long: `List the entries by ID, each with its ID, kind, creation day, bytes, name, and
+		Long: `List the entries, each with its ID, kind, creation day, bytes, name, and
 aliases. --json prints an array of entries with "bytes" instead of content;
---content adds the content.`,
+--content adds the content.
+
+--sort orders by id, the default, by name, by created, the newest first, or by
+size, the largest first. --limit prints the first entries of that order. --since
+takes a day (2026-04-14, today, yesterday), a month (2026-04), a time
+(2026-04-14T10:00:00Z), or an age (2d, 12h), in the local time zone.`,
 		Example: `  crabmem list
+  crabmem list --sort created -n 10 --since 30d
   crabmem list --kind archive
   crabmem list --json --content`,
 	}
-	cmd.Flags().StringVar(&kind, "kind", "", "list only this `kind`: note or archive")
+	fl := cmd.Flags()
+	fl.StringVar(&f.kind, "kind", "", "list only this `kind`: note or archive")
+	fl.StringVar(&f.sort, "sort", "id", "sort by `field` id, name, created, or size")
+	fl.StringVar(&f.since, "since", "", "list only entries created at or after this `time`")
+	fl.IntVarP(&f.limit, "limit", "n", 0, "list at most `N` entries, 0 = all")
+	fl.BoolVar(&f.content, "content", false, "include the content")
 	completeWords(cmd, "kind", "note", "archive")
-	cmd.Flags().BoolVar(&content, "content", false, "include the content")
+	completeWords(cmd, "sort", "id", "name", "created", "size")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		kinds, err := parseKinds(kind)
+		choose, err := f.choose(c.now())
 		if err != nil {
 			return err
 		}
 		return c.read(func(s *crmem.Store) error {
-			var entries []crmem.Entry
-			for e := range s.All() {
-				if kinds == nil || kinds[0] == e.Kind {
-					entries = append(entries, e)
-				}
-			}
+			entries := choose(s)
 			if c.JSON {
-				return c.listJSON(entries, content)
+				return c.listJSON(entries, f.content)
 			}
-			c.listText(entries, content)
+			c.listText(entries, f.content)
 			return nil
 		})
 	}
 	return cmd
+}
+
+type listFlags struct {
+	kind, sort, since string
+	limit             int
+	content           bool
+}
+
+// choose checks the flags. It returns a function that selects and sorts entries.
+func (f *listFlags) choose(now time.Time) (func(*crmem.Store) []crmem.Entry, error) {
+	kinds, err := parseKinds(f.kind)
+	if err != nil {
+		return nil, err
+	}
+	since, err := memtool.ParseTime(f.since, false, now)
+	if err != nil {
+		return nil, cli.Usagef("--since %v", err)
+	}
+	if f.limit < 0 {
+		return nil, cli.Usagef("--limit %d: want 0 or more", f.limit)
+	}
+	order, ok := map[string]func(a, b crmem.Entry) int{
+		"id":   func(a, b crmem.Entry) int { return cmp.Compare(a.ID, b.ID) },
+		"name": func(a, b crmem.Entry) int { return cmp.Compare(a.Name, b.Name) },
+		"created": func(a, b crmem.Entry) int {
+			return cmp.Or(cmp.Compare(b.CreatedAt, a.CreatedAt), cmp.Compare(b.ID, a.ID))
+		},
+		"size": func(a, b crmem.Entry) int { return cmp.Compare(len(b.Content), len(a.Content)) },
+	}[f.sort]
+	if !ok {
+		return nil, cli.Usagef("--sort %q: want id, name, created, or size", f.sort)
+	}
+	return func(s *crmem.Store) []crmem.Entry {
+		var list []crmem.Entry
+		for e := range s.All() {
+			if (kinds == nil || kinds[0] == e.Kind) && (since.Unix() <= 0 || e.CreatedAt >= uint64(since.Unix())) {
+				list = append(list, e)
+			}
+		}
+		slices.SortStableFunc(list, order)
+		if f.limit > 0 {
+			list = list[:min(f.limit, len(list))]
+		}
+		return list
+	}, nil
 }
 
 // parseKinds reads the value of --kind; nil is every kind.
@@ -111,7 +165,7 @@ func (c *app) listText(entries []crmem.Entry, content bool) {
 			name += " (" + display.Printable(strings.Join(e.Aliases, ", ")) + ")"
 		}
 		rows = append(rows, []string{
-			strconv.FormatUint(e.ID, 10), e.Kind.String(), display.Day(e.CreatedAt), strconv.Itoa(len(e.Content)), name,
+			strconv.FormatUint(e.ID, 10), e.Kind.String(), display.DayIn(e.CreatedAt, c.zone()), strconv.Itoa(len(e.Content)), name,
 		})
 	}
 	c.fitTable(rows, "03")

@@ -23,18 +23,19 @@ func (c *app) loadCommand() *cobra.Command {
 them atomically. load removes entries that have no page. An entry that keeps its
 name keeps its ID and, unless you edited the date, its creation time.
 
-If the store changed since the dump, load changes nothing and exits with 4.
---merge applies the tree's changes and keeps the store's. If both changed an
-entry, the store keeps its text, load copies that text to DIR/conflicts, and
-the exit code is 4. --replace replaces the store even if it changed.`,
+If the store changed since its last dump or load of DIR, load changes nothing
+and exits with 4. --merge applies the changes of DIR since then and keeps the
+store's. If both changed an entry, the store keeps its text, load copies that
+text to DIR/conflicts, and the exit code is 4. At the first exchange with DIR,
+--merge removes no entry. --replace replaces the store even if it changed.`,
 		Example: `  crabmem dump book && crabmem load book --dry-run
   crabmem load book
   crabmem load book --merge --json`,
 		Args:              oneDir,
 		ValidArgsFunction: completeDirs,
 	}
-	cmd.Flags().BoolVar(&merge, "merge", false, "merge with the store's changes since the dump")
-	cmd.Flags().BoolVar(&replace, "replace", false, "replace the store, even if it changed since the dump")
+	cmd.Flags().BoolVar(&merge, "merge", false, "merge with the changes of the store")
+	cmd.Flags().BoolVar(&replace, "replace", false, "replace the store, even if it changed")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the changes, change nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := atMostOne(cmd, "merge", "replace"); err != nil {
@@ -47,7 +48,7 @@ the exit code is 4. --replace replaces the store even if it changed.`,
 			p := c.Progress("loading " + dir)
 			o.Progress = p.Step
 			o.Confirm = func(r tree.LoadReport) error {
-				p.End()
+				p.Clear()
 				return c.announce(r, dry)
 			}
 			return p.During(func() (err error) {

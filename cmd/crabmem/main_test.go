@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"crabmem/bench/gate"
+	"crabmem/cmd/internal/sqliterows"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/sandbox"
@@ -30,7 +32,9 @@ import (
 func TestMain(m *testing.M) {
 	sandbox.Main()
 	servicetest.Main(os.Exit)
-	testscript.Main(m, map[string]func(){"crabmem": main})
+	testscript.Main(m, map[string]func(){"crabmem": main, "crabmem-sqlite": func() {
+		os.Exit(sqliterows.Main(os.Args[1:], os.Stdout, os.Stderr))
+	}})
 }
 
 const scriptDir = "../../testdata/script"
@@ -45,6 +49,7 @@ const scriptDir = "../../testdata/script"
 //	hold FILE, release FILE      hold and release the lock of a store, or of a session if FILE is its lock, as another process would
 //	signal INT|TERM N command... start it with an open standard input, send the signal, check the exit code
 //	flip FILE OFFSET             change the lowest bit of a byte; OFFSET may count from the end
+//	sqlite FILE SQL-FILE         create a SQLite database
 //	append FILE TEXT             append a text
 //	refuses [-write] [-create] command [args...]  check its error in every situation of refusals
 //	hostile FOLDER               put objects that are not sessions into a folder
@@ -105,13 +110,24 @@ func scriptParams(t *testing.T) testscript.Params {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": scriptCode, "schema": scriptSchema, "hold": scriptHold, "release": scriptRelease,
-			"signal": scriptSignal, "flip": scriptFlip, "append": scriptAppend, "tool": scriptTool, "refuses": scriptRefuses, "hostile": scriptHostile,
+			"signal": scriptSignal, "flip": scriptFlip, "append": scriptAppend, "sqlite": scriptSQLite, "tool": scriptTool, "refuses": scriptRefuses, "hostile": scriptHostile,
 			"model": scriptModel, "await": scriptAwait, "killdaemon": scriptKillDaemon,
 			"component": func(ts *testscript.TestScript, _ bool, args []string) {
 				servicetest.Start(t, ts.MkAbs(args[0]), args[1])
 			},
 		},
 	}
+}
+
+// scriptSQLite creates a database from statements.
+func scriptSQLite(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: sqlite FILE SQL-FILE")
+	}
+	db, err := sql.Open("sqlite", ts.MkAbs(args[0]))
+	ts.Check(err)
+	_, err = db.Exec(ts.ReadFile(args[1]))
+	ts.Check(errors.Join(err, db.Close()))
 }
 
 // unknownCondition is an error but for [daemon], which scripts have.
@@ -200,6 +216,11 @@ func checkSchema(name string, text []byte) error {
 	if err != nil {
 		return err
 	}
+	return validate(b, text)
+}
+
+// validate validates a JSON text against a JSON Schema.
+func validate(b, text []byte) error {
 	var schema jsonschema.Schema
 	if err := json.Unmarshal(b, &schema); err != nil {
 		return err
@@ -362,6 +383,9 @@ func scriptModel(ts *testscript.TestScript, neg bool, args []string) {
 	config := strings.ReplaceAll(string(more), "MODEL_URL", m.URL)
 	if !strings.Contains(config, "[provider.") {
 		config = "[provider.test]\nkind = \"openai-compatible\"\nbase_url = \"" + m.URL + "\"\napi_key = \"sk-planted\"\nmodels = [\"script\", \"other\"]\nmax_retries = 0\n" + config
+	}
+	if !strings.Contains(config, "titles") {
+		config = "sessions.titles = \"first-line\"\n" + config // without a request for a title
 	}
 	ts.Check(os.WriteFile(file, []byte(config), 0o600))
 }

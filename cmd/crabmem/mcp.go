@@ -33,9 +33,9 @@ func (c *app) mcpCommand() *cobra.Command {
 		Long: `Serve the store over the Model Context Protocol on standard input and output.
 The server stops at the end of input. The tools are remember, recall, forget,
 list_memories, get_memory, and session_search. Entries are also resources:
-crabmem://note/NAME and crabmem://archive/NAME. To add the server to a client:
+crabmem://note/NAME and crabmem://archive/NAME. crabmem mcp install adds the
+server to a client. Other clients need an entry such as
 
-  claude mcp add crabmem -- crabmem mcp
   {"mcpServers": {"crabmem": {"command": "crabmem", "args": ["mcp"]}}}
 
 Several servers may use one store. A server holds the store's lock only during a
@@ -52,7 +52,7 @@ server:
              open_nodes), over notes that crabmem import --from memory-json
              creates
   anthropic  the tool memory with view, create, str_replace, insert, delete, and
-             rename under /memories, where each file is the note of that name
+             rename, where the file /memories/NAME.md is the note NAME
 
 --http ADDR serves http://ADDR/mcp instead. Every request needs the bearer token
 from CRABMEM_TOKEN or --token-file, which the server creates at first use. The
@@ -84,6 +84,8 @@ and pass the proxy's name with --allow-host. The server logs to standard error.`
 		c.serving.Store(true)
 		return errors.Join(c.serveMCP(cmd.Context(), s, &f), s.Close())
 	}
+	cmd.Args, cmd.ValidArgsFunction = noArgs, cobra.NoFileCompletions
+	addCommands(cmd, c.mcpInstallCommand(), c.mcpUninstallCommand())
 	return cmd
 }
 

@@ -22,9 +22,10 @@ var updateNotices = flag.Bool("notices.update", false, "write .github/THIRD_PART
 // the program contains.
 const noticesHead = `# Third-party notices
 
-The program contains the Go runtime and standard library, the modules below, and
-their data. A test compares this file with the modules that the program is built
-from on Linux, macOS, and Windows:
+The programs crabmem and crabmem-sqlite contain the Go runtime and standard
+library, the modules below, and their data; only crabmem-sqlite contains SQLite. A
+test compares this file with the modules that the programs are built from on Linux,
+macOS, and Windows:
 
 ` + "```" + `
 go test ./cmd/crabmem -run TestThirdPartyNotices                   # compare
@@ -53,13 +54,13 @@ below: Copyright 2009 The Go Authors.
 // notedSystems are those that releases are built for.
 var notedSystems = []string{"linux/amd64", "linux/arm64", "darwin/arm64", "windows/amd64"}
 
-// linkedModules returns the directories of the modules in the program, by path
-// and version.
+// linkedModules returns the directories of the modules in the programs of a
+// release, by path and version.
 func linkedModules(t *testing.T) map[string]string {
 	dirs := make(map[string]string)
 	for _, on := range notedSystems {
 		system, arch, _ := strings.Cut(on, "/")
-		list := exec.Command("go", "list", "-deps", "-json=Module", ".")
+		list := exec.Command("go", "list", "-deps", "-json=Module", ".", "../crabmem-sqlite")
 		list.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+arch, "CGO_ENABLED=0", "GOFLAGS=-mod=readonly")
 		var diag bytes.Buffer
 		list.Stderr = &diag

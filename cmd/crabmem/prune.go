@@ -109,7 +109,7 @@ func (c *app) printPruned(removed []crmem.Entry, dry bool) error {
 		verb = "would remove"
 	}
 	for _, e := range removed {
-		c.Say("%s %s (%s, %s)", verb, display.Label(e.Name), display.Day(e.CreatedAt), display.Size(int64(len(e.Content))))
+		c.Say("%s %s (%s, %s)", verb, display.Label(e.Name), display.DayIn(e.CreatedAt, c.zone()), display.Size(int64(len(e.Content))))
 	}
 	c.Say("%s %s", verb, display.Plural(len(removed), "archive", "archives"))
 	return nil

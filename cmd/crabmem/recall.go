@@ -43,7 +43,8 @@ If no entry contains a query word, recall searches for completions or spelling
 corrections of that word, and prints them. Without a hit, the exit code is 0, or
 3 with --exit-code. --explain prints the score breakdown of each hit. --why-not
 NAME explains why the entry NAME is not a hit. --analyzer plain reproduces the
-tokens and scores of the reference implementation and does not search names.
+tokens and, up to rounding, the scores of the reference implementation, and does
+not search names.
 
 --syntax enables clauses:
   "some words"               the words are adjacent
@@ -52,7 +53,7 @@ tokens and scores of the reference implementation and does not search names.
   kind:note, kind:archive    the entry has this kind
   after:2026-04              created on or after this day, month, or year
   before:2026-04-14          created before this day, month, or year
-Anything else is a word.
+Anything else is a word; after: and before: without a date exit with 2.
 
 --budget TOKENS limits the names and texts of the hits. recall returns names and
 snippets, then replaces snippets with full texts where they fit, then lengthens

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"strings"
+
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/limits"
@@ -12,7 +15,7 @@ import (
 
 func (c *app) rememberCommand() *cobra.Command {
 	var aliases []string
-	var noAlias bool
+	var noAlias, allowEmpty bool
 	kind := crmem.Note.String()
 	cmd := &cobra.Command{
 		Use:     "remember NAME TEXT|-",
@@ -20,18 +23,22 @@ func (c *app) rememberCommand() *cobra.Command {
 		Short:   "create or replace a note",
 		Long: `Create a note, or replace the text of the note NAME. The note keeps its ID,
 creation time, and aliases. --alias replaces the aliases; --no-alias removes
-them. Exit code 0 means that the note is on disk.
+them. Exit code 0 means that the note is on disk. remember prints whether it
+created or replaced the note, and the size of the replaced text.
 
-TEXT "-" reads standard input, byte for byte. remember never overwrites an
-archive; it exits with 4. --kind archive creates an archive with a new name.`,
+TEXT "-" reads standard input, byte for byte. remember refuses a text without a
+visible character, such as the output of a failed command; --allow-empty permits
+it. remember never overwrites an archive; it exits with 4. --kind archive
+creates an archive with a new name.`,
 		Example: `  crabmem remember deploy "build, tag, push, then watch the canary"
   crabmem remember deploy "build, tag, push" --alias ship --alias release
-  git log -5 2>/dev/null | crabmem remember last-commits -`,
+  uname -a | crabmem remember machine -`,
 		Args:              exactly(2, "NAME and TEXT (or -)"),
 		ValidArgsFunction: c.completeNames(1),
 	}
 	cmd.Flags().StringArrayVarP(&aliases, "alias", "a", nil, "set this alias `name`; may be repeated")
 	cmd.Flags().BoolVar(&noAlias, "no-alias", false, "remove all aliases")
+	cmd.Flags().BoolVar(&allowEmpty, "allow-empty", false, "permit an empty text")
 	cmd.Flags().StringVar(&kind, "kind", kind, "create this `kind`: note or archive")
 	completeWords(cmd, "kind", "note", "archive")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -52,28 +59,72 @@ archive; it exits with 4. --kind archive creates an archive with a new name.`,
 				return err
 			}
 		}
-		var e crmem.Entry
+		if !allowEmpty && isBlank(text) {
+			return emptyText("the text for " + display.Label(name))
+		}
+		var r memtool.Remembered
 		err = c.write(cmd.Context(), "remember", true, func(s memtool.Store) (err error) {
 			if k == crmem.Note {
-				e, err = s.Remember(cmd.Context(), name, text, once(aliases))
+				r, err = s.Remember(cmd.Context(), name, text, once(aliases))
 				return err
 			}
 			list, err := s.Update(cmd.Context(), func(*crmem.Store) ([]crmem.Op, error) {
 				return []crmem.Op{crmem.Add{Name: name, Content: text, Aliases: once(aliases), Kind: k}}, nil
 			})
 			if err == nil {
-				e = list[0]
+				r = memtool.Replaced(list[0], crmem.Entry{})
 			}
 			return err
 		})
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return c.PrintJSON(e)
-		}
-		c.Say("remembered %s (%s %d, %s)", display.Label(e.Name), e.Kind, e.ID, display.Size(int64(len(e.Content))))
-		return nil
+		return c.printWritten("remembered", r)
 	}
 	return cmd
+}
+
+// plainEntry is an Entry without the method MarshalJSON: written must not inherit it.
+type plainEntry crmem.Entry
+
+// written is the JSON output of a command that wrote the content of an entry.
+type written struct {
+	plainEntry
+	Created  *bool  `json:"created,omitempty"`
+	Replaced *int64 `json:"replaced_bytes,omitempty"` // size of the content before
+}
+
+// printWritten prints an entry that a command wrote, and whether the command created
+// or replaced it. An older daemon does not report this.
+func (c *app) printWritten(verb string, r memtool.Remembered) error {
+	e, known := r.Entry, r.Created || r.Before != nil
+	if c.JSON {
+		if e.Aliases == nil {
+			e.Aliases = []string{}
+		}
+		w := written{plainEntry: plainEntry(e), Replaced: r.Before}
+		if known {
+			w.Created = &r.Created
+		}
+		return c.PrintJSON(w)
+	}
+	how := ""
+	switch {
+	case r.Created:
+		how = ": created"
+	case known:
+		how = fmt.Sprintf(": replaced (was %s)", display.Size(*r.Before))
+	}
+	c.Say("%s %s (%s %d, %s)%s", verb, display.Label(e.Name), e.Kind, e.ID, display.Size(int64(len(e.Content))), how)
+	return nil
+}
+
+// isBlank reports whether a text has only white space.
+func isBlank(text string) bool { return strings.TrimSpace(text) == "" }
+
+// emptyText refuses an empty text, which is most often a mistake: the output of a
+// failed command, or a file that an editor cut.
+func emptyText(what string) *cli.Failure {
+	return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: what + " is empty; nothing was changed",
+		Remedy: "check the command that wrote it, run crabmem forget to remove the note, or use crabmem remember --allow-empty"}
 }

@@ -34,9 +34,11 @@ func (c *app) commandTable() []command {
 	return []command{
 		{"demo", c.demoCommand},
 		{"remember", c.rememberCommand},
+		{"append", c.appendCommand},
 		{"recall", c.recallCommand},
 		{"forget", c.forgetCommand},
 		{"alias", c.aliasCommand},
+		{"rename", c.renameCommand},
 		{"list", c.listCommand},
 		{"show", c.showCommand},
 		{"edit", c.editCommand},
@@ -76,6 +78,7 @@ func (c *app) commandTable() []command {
 
 		{"completion", c.completionCommand},
 		{"man", c.manCommand},
+		{"schema", c.schemaCommand},
 		{"version", c.versionCommand},
 	}
 }
@@ -93,7 +96,7 @@ func (c *app) commands() []*cobra.Command {
 // argument names a command that does not read the others, or else all. Building
 // all takes a tenth of the time of a short command.
 func (c *app) commandsFor(args []string) []*cobra.Command {
-	if len(args) == 0 || args[0] == "completion" || args[0] == "man" {
+	if len(args) == 0 || args[0] == "completion" || args[0] == "man" || args[0] == "schema" {
 		return c.commands()
 	}
 	for _, row := range c.commandTable() {
@@ -177,6 +180,9 @@ func (c *app) root(args ...string) *cobra.Command {
 	)
 	root.SetHelpCommand(helpCommand(root))
 	addCommands(root, c.commandsFor(args)...)
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		unquoteFlags(root)
+	}
 	return root
 }
 
@@ -279,8 +285,8 @@ func unknownCommand(of *cobra.Command, name string) error {
 	if of.HasParent() {
 		f.Message = fmt.Sprintf("unknown command %q of %s", name, path)
 	}
-	if like := of.SuggestionsFor(name); len(like) > 0 {
-		f.Remedy = path + " " + strings.Join(like, ", "+path+" ")
+	if like := suggestions(of, name); len(like) > 0 {
+		f.Remedy = strings.Join(like, ", ")
 	}
 	return f
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"strings"
+	"sync"
 
 	"crabmem/cmd/crabmem/internal/chat"
 	"crabmem/cmd/crabmem/internal/cli"
@@ -20,15 +21,22 @@ func (c *app) sendCommand() *cobra.Command {
 		Short:   "send a message to an agent",
 		Long: `Send a message to an agent of the daemon, and print the response. On a terminal,
 send prints the response as it arrives. send resumes the last session with that
-agent. --session resumes another session, and --new creates one.
+agent. --session resumes another session, and --new creates one. A TEXT /NAME
+loads the skill NAME, and exits with 3 if the agent has no such skill; //NAME
+sends the text /NAME.
 
-Ctrl+C cancels the run; the session keeps the output so far. A run that fails
-exits with 1 and prints the cause. If the agent calls ask_user, send replies
-that no user is connected. --json prints one object; pass its stored_id to
---session.
+Ctrl+C cancels the run; the session keeps the output so far. If the provider is
+rate limited or has a server error, the daemon waits and retries, and send
+prints each wait on standard error. A run that fails exits with 1 and prints the
+cause. If the agent calls ask_user, or needs approval for a command, send asks
+on a terminal. Elsewhere it replies that no user is connected. --json prints one
+object; pass its stored_id to --session.
 
-Without a daemon the exit code is 8. Only --model offline works without one: it
-answers from the memory and the session.`,
+If no daemon runs and config.toml has a model, this command serves the home
+until it ends. Commands that start meanwhile use it as their daemon; when it
+ends, it cancels their runs. It runs no cron entries and opens no TCP port.
+--model offline needs no model: it answers from the memory and the session.
+Without a daemon and a model, the exit code is 8.`,
 		Example: `  crabmem send --model offline "how do we ship?"
   echo "how do we ship?" | crabmem send --model offline --new --json -`,
 		Args:              atLeast(1, "TEXT (or -)"),
@@ -68,6 +76,7 @@ func (c *app) send(ctx context.Context, f *talkFlags, text string) (err error) {
 	live := c.IsTerminal(c.Stdout) && !c.JSON
 	asked := chat.NewAsker(t, ctx)
 	defer asked.Wait()
+	in := sync.OnceValue(func() *chat.Lines { return chat.ReadLines(c.Stdin) })
 	open := false // a line is unfinished
 	err = t.Say(ctx, text, func(e *client.Event) {
 		piece := r.Add(e)
@@ -75,7 +84,7 @@ func (c *app) send(ctx context.Context, f *talkFlags, text string) (err error) {
 			io.WriteString(c.Out, c.Text(piece))
 			open = !strings.HasSuffix(piece, "\n")
 		}
-		if lines := chat.EventLines(e); len(lines) > 0 && live && c.IsTerminal(c.Stderr) {
+		if lines := chat.EventLines(e); len(lines) > 0 && (e.Kind == "notice" || live && c.IsTerminal(c.Stderr)) {
 			if open {
 				c.Out.WriteString("\n")
 				open = false
@@ -86,7 +95,11 @@ func (c *app) send(ctx context.Context, f *talkFlags, text string) (err error) {
 			}
 		}
 		if e.Kind == "ask_user" {
-			asked.Reply(r.Session, chat.NoUserReply)
+			answer := chat.NoUserReply
+			if live && c.IsTerminal(c.Stdin) {
+				answer = in().Ask(ctx, e.Questions, c.Note, c.Note)
+			}
+			asked.Reply(r.Session, answer)
 		}
 		if live {
 			c.Out.Flush()

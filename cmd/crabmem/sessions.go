@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
@@ -177,7 +178,7 @@ func sessionHint(i *sessionlog.Info) string {
 	if i.Meta.Title != "" {
 		return cli.Fit(cli.FirstLine(i.Meta.Title), 60)
 	}
-	return fmt.Sprintf("%s, %s", display.Day(uint64(max(i.Modified.Unix(), 0))), display.Plural(i.Messages, "message", "messages"))
+	return fmt.Sprintf("%s, %s", i.Modified.Format(time.DateOnly), display.Plural(i.Messages, "message", "messages"))
 }
 
 const keptRemedy = "compare it with the session, then move or remove it"

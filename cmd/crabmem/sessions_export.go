@@ -26,19 +26,23 @@ func (c *app) sessionsExportCommand() *cobra.Command {
 		Long: `Write a session to standard output as Markdown. --format jsonl writes the valid
 lines of its file, byte for byte, and warns with the number of omitted lines.
 
-The Markdown puts each text into a fence that is longer than any fence in the
-text, so that text never becomes a heading or HTML. --json selects --format
-jsonl; with --format markdown it prints the Markdown in one object.`,
+The Markdown has each message as a block quote with the Markdown of its text.
+HTML in it becomes text. Calls of tools and their results are code blocks.
+--json selects --format jsonl; with --format markdown it prints the Markdown in
+one object.`,
 		Example: `  crabmem sessions export crab_user_1 > conversation.md
   crabmem sessions export crab_user_1 --format jsonl | head -n 1`,
 		Args:              exactly(1, "ID"),
 		ValidArgsFunction: c.completeSessions(1, false),
 	}
-	cmd.Flags().StringVar(&format, "format", "markdown", "write this `format`: markdown or jsonl")
+	cmd.Flags().StringVar(&format, "format", "markdown", "write this `format`: markdown (or md) or jsonl")
 	completeWords(cmd, "format", "markdown", "jsonl")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if c.JSON && !cmd.Flags().Changed("format") {
 			format = "jsonl"
+		}
+		if format == "md" {
+			format = "markdown"
 		}
 		if format != "markdown" && format != "jsonl" {
 			return cli.Usagef("--format %q: want markdown or jsonl", format)
@@ -102,7 +106,7 @@ func exportMarkdown(ctx context.Context, w io.Writer, s *sessionlog.Session, tex
 			fmt.Fprintf(w, "- %s: %s\n", f[0], markdownInline(f[1]))
 		}
 	}
-	for l, err := range s.Lines(0) {
+	for l, err := range joinStreamed(s.Lines(0)) {
 		err = cmp.Or(err, context.Cause(ctx))
 		if err == nil {
 			err = markdownLine(w, &l, text)
@@ -123,29 +127,36 @@ func markdownLine(w io.Writer, l *sessionlog.Line, text func(string) string) (er
 	switch l.Kind {
 	case record.KindMarker:
 		fmt.Fprintf(w, "\n## line %d: compacted\n", l.Number)
-		err = markdownFence(w, "markdown", text(l.Summary))
+		err = markdownQuote(w, text(l.Summary))
 	case record.KindUnknown:
+		if t, ok := record.ParseTurn(l.Raw); ok {
+			if t.Kind != "" {
+				fmt.Fprintf(w, "\n## line %d: turn failed, %s\n", l.Number, markdownInline(t.Kind))
+				return markdownFence(w, "text", text(t.Error))
+			}
+			fmt.Fprintf(w, "\n## line %d: assistant, partial\n", l.Number)
+			return markdownFence(w, "markdown", text(t.Text))
+		}
 		fmt.Fprintf(w, "\n## line %d: unknown record\n", l.Number)
 		err = markdownFence(w, "json", text(string(l.Raw)))
 	case record.KindMessage:
 		m := &l.Message
-		of, info := "", "markdown"
+		of := ""
 		if m.ToolCallID != "" {
 			of = ", result of " + markdownInline(m.ToolCallID)
-		}
-		if m.Role == record.RoleTool {
-			info = "text"
 		}
 		fmt.Fprintf(w, "\n## line %d: %s%s\n", l.Number, markdownInline(m.Role), of)
 		if m.ReasoningContent != "" {
 			io.WriteString(w, "\nThinking:\n")
-			err = markdownFence(w, "markdown", text(m.ReasoningContent))
+			err = markdownQuote(w, text(m.ReasoningContent))
 			if m.Content != "" {
 				io.WriteString(w, "\nText:\n")
 			}
 		}
-		if m.Content != "" {
-			err = markdownFence(w, info, text(m.Content))
+		if m.Content != "" && m.Role == record.RoleTool {
+			err = markdownFence(w, "text", text(m.Content))
+		} else if m.Content != "" {
+			err = markdownQuote(w, text(m.Content))
 		}
 		for k := range m.ToolCalls {
 			call := &m.ToolCalls[k]

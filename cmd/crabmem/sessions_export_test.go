@@ -19,8 +19,8 @@ import (
 )
 
 // markdownParts returns the parts of a document of paragraphs, headings, lists,
-// and code; it reports any other part.
-func markdownParts(t *testing.T, source []byte) (headings int, code []string) {
+// quotes, and code; it reports any other part, and HTML.
+func markdownParts(t *testing.T, source []byte) (headings, quotes int, code []string) {
 	t.Helper()
 	doc := goldmark.DefaultParser().Parse(text.NewReader(source))
 	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
@@ -35,13 +35,23 @@ func markdownParts(t *testing.T, source []byte) (headings int, code []string) {
 				b.Write(line.Value(source))
 			}
 			code = append(code, b.String())
+		case *ast.Blockquote:
+			if p := n.PreviousSibling(); p == nil || p.Kind() != ast.KindBlockquote {
+				quotes++ // the parser may divide a quote
+			}
 		case *ast.Paragraph, *ast.List:
 			plain(t, n, source)
 		default:
 			t.Errorf("a %s", n.Kind())
 		}
 	}
-	return headings, code
+	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if k := n.Kind(); entering && (k == ast.KindHTMLBlock || k == ast.KindRawHTML) {
+			t.Fatalf("a %s in:\n%s", k, source)
+		}
+		return ast.WalkContinue, nil
+	})
+	return headings, quotes, code
 }
 
 // plain checks that n contains no markup.
@@ -59,8 +69,8 @@ func plain(t *testing.T, n ast.Node, source []byte) {
 }
 
 // TestExportMarkdown exports conversations of hostile texts. A Markdown parser
-// must find every text complete in a separate block, and no other markup than
-// the export's. CRABMEM_SEED replays one run.
+// must find every call complete in a separate block, and each message in a
+// separate quote without HTML. CRABMEM_SEED replays one run.
 func TestExportMarkdown(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -91,7 +101,12 @@ func TestExportMarkdown(t *testing.T) {
 			t.Fatal(err)
 		}
 		var want []string
-		wantHeadings := 1
+		wantHeadings, wantQuotes := 1, 0
+		quote := func(s string) {
+			if s != "" {
+				wantQuotes++
+			}
+		}
 		add := func(s string) { // a block ends in a line end
 			if s != "" && !strings.HasSuffix(s, "\n") {
 				s += "\n"
@@ -111,16 +126,12 @@ func TestExportMarkdown(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantHeadings += 2
-			if m.ReasoningContent != "" {
-				add(m.ReasoningContent)
-			}
-			if m.Content != "" {
-				add(m.Content)
-			}
+			quote(m.ReasoningContent)
+			quote(m.Content)
 			for _, call := range m.ToolCalls {
 				add(call.Function.Arguments)
 			}
-			add(summary)
+			wantQuotes++ // a summary may be empty
 		}
 		s, err := d.Read(l.ID())
 		if err != nil {
@@ -130,9 +141,9 @@ func TestExportMarkdown(t *testing.T) {
 		if err := exportMarkdown(context.Background(), &b, s, func(s string) string { return s }); err != nil {
 			t.Fatal(err)
 		}
-		headings, code := markdownParts(t, b.Bytes())
-		if diff := cmp.Diff(want, code); diff != "" || headings != wantHeadings {
-			t.Fatalf("%d headings, want %d; %s\n%s", headings, wantHeadings, diff, b.String())
+		headings, quotes, code := markdownParts(t, b.Bytes())
+		if diff := cmp.Diff(want, code); diff != "" || headings != wantHeadings || quotes != wantQuotes {
+			t.Fatalf("%d headings, want %d; %d quotes, want %d; %s\n%s", headings, wantHeadings, quotes, wantQuotes, diff, b.String())
 		}
 		blocks += len(code)
 		if err := s.Close(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/cmd/crabmem/internal/importer"
 	"crabmem/daemon/display"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/foreign"
@@ -89,10 +90,39 @@ each file that it skips and each item that it omits.`,
 		if c.JSON {
 			return c.PrintJSON(a)
 		}
-		c.importedText(a)
+		c.importedText(a, strings.Join(args, "\x00"))
 		return nil
 	}
 	return cmd
+}
+
+// importTranscriptsOf imports the transcripts of a source of crabmem import.
+func (c *app) importTranscriptsOf(ctx context.Context, in *importer.Source, a *imported) error {
+	found, others, err := c.transcripts(ctx, []string{in.Path})
+	if err != nil {
+		return err
+	}
+	files := &importedFiles{DryRun: a.DryRun, Others: others}
+	done := func() int { return files.Imported + files.Updated }
+	if err := c.importSessions(a.DryRun, done, func(d *sessionlog.Dir) error { return c.importTranscripts(ctx, d, found, files) }); err != nil {
+		return err
+	}
+	slices.SortFunc(files.Files, func(x, y importedFile) int { return strings.Compare(x.Path, y.Path) })
+	a.Added, a.Replaced, a.Skipped, a.Kept = files.Imported, files.Updated, files.Unchanged, files.Skipped
+	for i := range files.Files {
+		f := &files.Files[i]
+		a.Sessions = append(a.Sessions, importedChat{Source: f.Path, Outcome: f.Outcome, ID: f.ID, Title: f.title, Messages: f.Messages, Reason: f.Reason})
+		switch f.Outcome {
+		case outcomeUnchanged:
+		case outcomeSkipped:
+			a.warnings = append(a.warnings, f.text(""))
+		default:
+			a.announce()
+			c.Say("%s", f.text(files.would()))
+		}
+	}
+	a.LeftOut = append(a.LeftOut, files.omitted()...)
+	return nil
 }
 
 // importSessions runs f, which changes the folder of sessions unless it is a
@@ -233,36 +263,80 @@ func (c *app) importOne(im *sessionlog.Importer, file foreign.File, taken map[st
 	return f, nil
 }
 
-func (c *app) importedText(a *importedFiles) {
-	would := ""
-	if a.DryRun {
-		would = "would be "
-	}
+// omitted returns the omissions of all transcripts, and the files that are not
+// transcripts.
+func (a *importedFiles) omitted() []importer.Left {
+	var list importer.Tally
 	for i := range a.Files {
 		f := &a.Files[i]
-		what := ""
-		switch f.Outcome {
-		case outcomeUnchanged:
-			continue
-		case outcomeSkipped:
-			c.Say("%s: skipped: %s", display.Printable(f.Path), display.Printable(f.Reason))
+		if f.Outcome == outcomeSkipped {
 			continue
 		}
-		if f.ID != "" {
-			what = " as " + display.Label(f.ID)
+		for _, l := range f.LeftOut {
+			list.AddCount(l.Reason, f.Path, int(l.Count))
 		}
-		if f.title != "" {
-			what += " " + display.Quoted(f.title)
+		list.AddCount("invalid line", f.Path, int(f.BadLines))
+		list.AddCount("lone surrogate, replaced by U+FFFD", f.Path, int(f.Mended))
+	}
+	list.AddCount("a .jsonl file that is not a transcript", "", a.Others)
+	return list.Sorted()
+}
+
+func (a *importedFiles) would() string {
+	if a.DryRun {
+		return "would be "
+	}
+	return ""
+}
+
+// text returns the result of a file for a person.
+func (f *importedFile) text(would string) string {
+	name := display.Printable(f.Path)
+	if f.Outcome == outcomeSkipped {
+		return fmt.Sprintf("%s: skipped: %s", name, display.Printable(f.Reason))
+	}
+	what := ""
+	if f.ID != "" {
+		what = " as " + display.Label(f.ID)
+	}
+	if f.title != "" {
+		what += " " + display.Quoted(f.title)
+	}
+	what += ", " + display.Plural(f.Messages, "message", "messages")
+	if f.BadLines > 0 {
+		what += ", without " + display.Plural(f.BadLines, "invalid line", "invalid lines")
+	}
+	return fmt.Sprintf("%s: %s%s%s", name, would, f.Outcome, what)
+}
+
+// importedText prints the results. It omits the reasons that the last import of the
+// paths already printed.
+func (c *app) importedText(a *importedFiles, paths string) {
+	reasons := omissions(a.omitted())
+	for i := range a.Files {
+		if f := &a.Files[i]; f.Outcome == outcomeSkipped {
+			reasons = append(reasons, f.text(""))
 		}
-		what += ", " + display.Plural(f.Messages, "message", "messages")
-		if f.BadLines > 0 {
-			what += ", without " + display.Plural(f.BadLines, "invalid line", "invalid lines")
+	}
+	fresh := c.newWarnings(true, paths, reasons)
+	for i := range a.Files {
+		f := &a.Files[i]
+		if f.Outcome == outcomeUnchanged || f.Outcome == outcomeSkipped && !slices.Contains(fresh, f.text("")) {
+			continue
 		}
-		c.Say("%s: %s%s%s", display.Printable(f.Path), would, f.Outcome, what)
+		c.Say("%s", f.text(a.would()))
+	}
+	for _, w := range fresh {
+		if strings.HasPrefix(w, omittedStart) {
+			c.Warn(w)
+		}
+	}
+	if !a.DryRun {
+		c.recordWarnings(true, paths, reasons)
 	}
 	others := ""
 	if a.Others > 0 {
 		others = "; " + display.Plural(a.Others, "other .jsonl file is not a transcript", "other .jsonl files are not transcripts")
 	}
-	c.Say("%simported %d, updated %d, unchanged %d, skipped %d%s", would, a.Imported, a.Updated, a.Unchanged, a.Skipped, others)
+	c.Say("%simported %d, updated %d, unchanged %d, skipped %d%s%s", a.would(), a.Imported, a.Updated, a.Unchanged, a.Skipped, others, sameWarnings(len(reasons)-len(fresh)))
 }

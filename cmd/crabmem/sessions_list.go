@@ -10,6 +10,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/display"
+	"crabmem/daemon/memtool"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -32,15 +33,21 @@ type listedSession struct {
 }
 
 func (c *app) sessionsListCommand() *cobra.Command {
-	var agent, sender string
-	var trash bool
+	var f sessionListFlags
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "list the sessions",
 		Long: `List the sessions with ID, age, messages, agent, sender, and title. The newest
 comes first; ties are ordered by ID. --agent and --sender match exact names.
---trash lists the sessions that crabmem sessions restore can restore.
+--limit prints the first sessions of that order. --since takes a day
+(2026-04-14, today, yesterday), a month (2026-04), a time
+(2026-04-14T10:00:00Z), or an age (2d, 12h), in the local time zone. --trash
+lists the sessions that crabmem sessions restore can restore.
+
+The title of a session is the first line of its first message. After the first
+turn, the model writes another one if [sessions] titles is model, the default.
+crabmem sessions title sets a title that is never replaced.
 
 --json prints an array; "damaged" counts invalid lines. For a file that is
 not a valid session, "error" is set and "damaged" is 1; run crabmem sessions
@@ -49,37 +56,71 @@ verify for details.
 For a file over 32 MiB, list reads only its beginning and its end. Its counts
 are then lower bounds, shown as 12+. crabmem sessions show reads the whole file.`,
 		Example: `  crabmem sessions list
+  crabmem sessions list -n 10 --since yesterday
   crabmem sessions list --agent crab --json
   crabmem sessions list --trash`,
 	}
-	cmd.Flags().StringVar(&agent, "agent", "", "list only sessions of this `agent`")
-	cmd.Flags().StringVar(&sender, "sender", "", "list only sessions with this `sender`")
-	cmd.Flags().BoolVar(&trash, "trash", false, "list deleted sessions")
+	fl := cmd.Flags()
+	fl.StringVar(&f.agent, "agent", "", "list only sessions of this `agent`")
+	fl.StringVar(&f.sender, "sender", "", "list only sessions with this `sender`")
+	fl.StringVar(&f.since, "since", "", "list only sessions created at or after this `time`")
+	fl.IntVarP(&f.limit, "limit", "n", 0, "list at most `N` sessions, 0 = all")
+	fl.BoolVar(&f.trash, "trash", false, "list deleted sessions")
 	completeParties(c, cmd)
+	completeWords(cmd, "since", "today", "yesterday")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		choose, err := f.choose(c.now())
+		if err != nil {
+			return err
+		}
 		return c.readSessions(func(d *sessionlog.Dir) error {
 			var list []sessionlog.Info
 			err := c.Busy("reading sessions", func() (err error) {
-				list, err = listSessions(d, trash)
+				list, err = listSessions(d, f.trash)
 				return err
 			})
 			if err != nil {
 				return err
 			}
-			list = slices.DeleteFunc(list, func(i sessionlog.Info) bool {
-				return agent != "" && i.Meta.Agent != agent || sender != "" && i.Meta.CreatedBy != sender
-			})
+			list = choose(list)
 			if err := c.warnKept(d); err != nil {
 				return err
 			}
 			if c.JSON {
 				return c.listSessionsJSON(list)
 			}
-			c.listSessionsText(list, trash)
+			c.listSessionsText(list, f.trash)
 			return nil
 		})
 	}
 	return cmd
+}
+
+type sessionListFlags struct {
+	agent, sender, since string
+	limit                int
+	trash                bool
+}
+
+// choose checks the flags. It returns a function that selects sessions of a list.
+func (f *sessionListFlags) choose(now time.Time) (func([]sessionlog.Info) []sessionlog.Info, error) {
+	since, err := memtool.ParseTime(f.since, false, now)
+	if err != nil {
+		return nil, cli.Usagef("--since %v", err)
+	}
+	if f.limit < 0 {
+		return nil, cli.Usagef("--limit %d: want 0 or more", f.limit)
+	}
+	return func(list []sessionlog.Info) []sessionlog.Info {
+		list = slices.DeleteFunc(list, func(i sessionlog.Info) bool {
+			created, _ := i.Meta.Created() // without a time, a session is older than every time
+			return f.agent != "" && i.Meta.Agent != f.agent || f.sender != "" && i.Meta.CreatedBy != f.sender || created.Before(since)
+		})
+		if f.limit > 0 {
+			list = list[:min(f.limit, len(list))]
+		}
+		return list
+	}, nil
 }
 
 // listSessions returns the sessions, or those in the trash, newest first.

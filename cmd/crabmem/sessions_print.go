@@ -35,10 +35,14 @@ func (c *app) printLine(l *sessionlog.Line) error {
 		c.printHead(l.Number, "compacted: this summary replaces the lines above", "")
 		c.printText(textIndent, l.Summary)
 	case record.KindMeta:
-		c.printHead(l.Number, "created", fmt.Sprintf("%s with %s, %s", display.Label(l.Meta.Agent), display.Label(l.Meta.CreatedBy), display.Printable(l.Meta.CreatedAt)))
+		c.printHead(l.Number, "created", fmt.Sprintf("%s with %s, %s", display.Label(l.Meta.Agent), display.Label(l.Meta.CreatedBy), display.TimeIn(l.Meta.CreatedAt, c.zone())))
 	case record.KindMetaRecord:
 		c.printHead(l.Number, "title "+display.Quoted(l.Meta.Title), fmt.Sprintf("ran %d s", l.Meta.UptimeSecs))
 	case record.KindUnknown:
+		if t, ok := record.ParseTurn(l.Raw); ok {
+			c.printTurn(l.Number, &t)
+			break
+		}
 		c.printHead(l.Number, "unknown record", cli.Fit(display.Printable(snippet.Clip(string(l.Raw), 256)), 72))
 	}
 	_, err := c.Out.Write(nil) // the error of the previous writes
@@ -193,6 +197,10 @@ func lineJSON(l *sessionlog.Line) ([]byte, error) {
 			UptimeSecs uint64 `json:"uptime_secs"`
 		}{"title", l.Number, l.Meta.Title, l.Meta.UptimeSecs})
 	case record.KindUnknown:
+		if t, ok := record.ParseTurn(l.Raw); ok {
+			err = add(newShownTurn(l.Number, &t))
+			break
+		}
 		err = add(struct {
 			Kind   string          `json:"kind"`
 			Line   int64           `json:"line"`

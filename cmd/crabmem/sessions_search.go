@@ -45,10 +45,11 @@ match comes first; among equal scores, the newest. Each hit includes the
 messages around it.
 
 --role selects a role: a message role, compact for summaries, or session for
-titles and names. Repeat the flag for several roles. --since and --until take a
-day in UTC (2026-04-14), a time (2026-04-14T10:00:00Z), or an age (90d, 12h).
-Messages have no timestamps, so --since omits sessions last written before that
-time, and --until omits sessions created after it.
+titles and names. Repeat the flag for several roles. --since and --until take
+a day (2026-04-14, today, yesterday), a month (2026-04), a time
+(2026-04-14T10:00:00Z), or an age (2d, 12h). Days are those of the local time
+zone. Messages have no timestamps, so --since omits sessions last written before
+that time, and --until omits sessions created after it.
 
 Tool arguments and results can contain files and secrets, so search omits them
 unless --tools is set. If there are no hits, the exit code is 0, or 3 with

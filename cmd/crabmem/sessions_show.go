@@ -24,12 +24,14 @@ func (c *app) sessionsShowCommand() *cobra.Command {
 		Use:   "show ID",
 		Short: "print a session",
 		Long: `Print a session in the order of its file, each line with its number: messages,
-tool calls and results, compactions, and titles. show prints an invalid line in
-its place, with the reason. --from-marker begins at the last compaction, where a
-resumed session begins.
+tool calls and results, compactions, titles, and failed turns. The text of a
+response that was not completed is "assistant, partial". show prints an invalid
+line in its place, with the reason. --from-marker begins at the last compaction,
+where a resumed session begins.
 
---json prints one object: "messages" and "markers" with their line numbers, and
-"damage" with line, offset, and reason. With --from-marker, the summary is the
+--json prints one object: "messages", "markers", and "turns" (partial responses
+and failures) with their line numbers, and "damage" with line, offset, and
+reason. With --from-marker, the summary is the
 first user message, as in a resumed session.`,
 		Example: `  crabmem sessions show crab_user_1
   crabmem sessions show crab_user_1 --from-marker --json`,
@@ -66,7 +68,7 @@ func (c *app) showSessionText(ctx context.Context, s *sessionlog.Session, i *ses
 	c.Out.WriteString(c.Bold(display.SessionLabel(s.ID, i.Meta.Title)) + "\n")
 	parts := []string{display.Plural(i.Messages, "message", "messages")}
 	if i.Meta.Agent != "" {
-		parts = append([]string{fmt.Sprintf("%s with %s, %s", display.Label(i.Meta.Agent), display.Label(i.Meta.CreatedBy), display.Printable(i.Meta.CreatedAt))}, parts...)
+		parts = append([]string{fmt.Sprintf("%s with %s, %s", display.Label(i.Meta.Agent), display.Label(i.Meta.CreatedBy), display.TimeIn(i.Meta.CreatedAt, c.zone()))}, parts...)
 	}
 	if i.Meta.UptimeSecs > 0 {
 		parts = append(parts, fmt.Sprintf("ran %d s", i.Meta.UptimeSecs))
@@ -81,7 +83,7 @@ func (c *app) showSessionText(ctx context.Context, s *sessionlog.Session, i *ses
 		parts = append(parts, "since the last compaction")
 	}
 	c.Out.WriteString(c.Dim(strings.Join(parts, ", ")) + "\n")
-	for l, err := range s.Lines(from) {
+	for l, err := range joinStreamed(s.Lines(from)) {
 		err = cmp.Or(err, context.Cause(ctx))
 		if err == nil && (l.Kind == record.KindMeta || l.Kind == record.KindBlank && damageOf(&l) == nil) {
 			continue // printed above, or empty
@@ -103,7 +105,7 @@ func (c *app) showSessionText(ctx context.Context, s *sessionlog.Session, i *ses
 }
 
 func (c *app) showSessionJSON(ctx context.Context, s *sessionlog.Session, i *sessionlog.Info, from int64) error {
-	var messages, markers bytes.Buffer // the elements, separated by commas
+	var messages, markers, turns bytes.Buffer // the elements, separated by commas
 	damage := []shownDamage{}
 	damaged, torn, first := 0, int64(0), int64(0)
 	add := func(to *bytes.Buffer, v any) error {
@@ -114,7 +116,7 @@ func (c *app) showSessionJSON(ctx context.Context, s *sessionlog.Session, i *ses
 		to.Write(bytes.TrimSuffix(b, []byte("\n")))
 		return err
 	}
-	for l, err := range s.Lines(from) {
+	for l, err := range joinStreamed(s.Lines(from)) {
 		if err := cmp.Or(err, context.Cause(ctx)); err != nil {
 			return err
 		}
@@ -141,6 +143,10 @@ func (c *app) showSessionJSON(ctx context.Context, s *sessionlog.Session, i *ses
 			}
 		case record.KindMessage:
 			err = add(&messages, newShownMessage(l.Number, &l.Message))
+		case record.KindUnknown:
+			if t, ok := record.ParseTurn(l.Raw); ok {
+				err = add(&turns, newShownTurn(l.Number, &t))
+			}
 		}
 		if err != nil {
 			return err
@@ -172,6 +178,8 @@ func (c *app) showSessionJSON(ctx context.Context, s *sessionlog.Session, i *ses
 	c.Out.Write(messages.Bytes())
 	c.Out.WriteString(`],"markers":[`)
 	c.Out.Write(markers.Bytes())
+	c.Out.WriteString(`],"turns":[`)
+	c.Out.Write(turns.Bytes())
 	c.Out.WriteString(`],`)
 	_, err = c.Out.Write(tail[1:])
 	return err

@@ -47,7 +47,7 @@ If several entries share the alias, show lists them and exits with 4.`,
 
 // heading describes an entry on one line.
 func (c *app) heading(e crmem.Entry) string {
-	h := c.Bold(display.Label(e.Name)) + c.Dim(fmt.Sprintf("  %s %d, %s", e.Kind, e.ID, display.Day(e.CreatedAt)))
+	h := c.Bold(display.Label(e.Name)) + c.Dim(fmt.Sprintf("  %s %d, %s", e.Kind, e.ID, display.DayIn(e.CreatedAt, c.zone())))
 	if len(e.Aliases) > 0 {
 		h += c.Dim(", also " + display.Printable(strings.Join(e.Aliases, ", ")))
 	}

@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon"
+	"crabmem/daemon/config"
 	"crabmem/daemon/display"
 	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
@@ -23,21 +25,24 @@ func (c *app) skillsCommand() *cobra.Command {
 		Long: `A skill is a set of instructions for one kind of task. An agent loads a skill
 when it needs one; a person loads it with /NAME. A skill is a directory with a
 file SKILL.md, as agentskills.io defines it, at any depth of the folder skills
-in the home directory. SKILL.md has YAML front matter, then the text for the
-agent:
+in the home directory, or of a folder that [skills] dirs in config.toml lists.
+If two skills have one name, the home's is used. SKILL.md has YAML front matter,
+then the text for the agent:
 
   ---
   name: deploy
   description: How we ship. Use it to release a version.
   allowed-tools: bash read
   triggers: release, roll back
+  tags: ops
   ---
   Build, tag, push, then watch the canary.
 
 name and description are required. allowed-tools limits the rest of the run to
 the tools that it lists; a name that ends in * matches a prefix. A message that
-contains a word from triggers loads the skill. Changes apply from the next
-message. crabmem does not follow links.`,
+contains a word from triggers loads the skill. An agent may use the skills with
+a tag of its skill_tags; changes of tags apply after a reload. Other changes
+apply from the next message. crabmem does not follow links.`,
 		Example: `  crabmem skills new deploy --description "How we ship"
   crabmem skills list
   crabmem skills check`,
@@ -55,8 +60,9 @@ func (c *app) skillsPath() (string, error) {
 	return filepath.Join(home, "skills"), err
 }
 
-// loadSkills loads the skills of the home. A missing home or folder has no
-// skills.
+// loadSkills loads the skills of the home and of the configured folders. A missing
+// home or folder has no skills. If the configuration is invalid, loadSkills loads
+// only the skills of the home.
 func (c *app) loadSkills(warn func(error)) (*skill.Set, error) {
 	path, err := c.skillsPath()
 	if err != nil {
@@ -65,7 +71,14 @@ func (c *app) loadSkills(warn func(error)) (*skill.Set, error) {
 	if err := c.skillsFolder(path); err != nil && !missing(err) {
 		return nil, err
 	}
-	return skill.Load(c.fs, []skill.Dir{{Path: path, Tier: skill.Workspace}}, warn), nil
+	dirs := []skill.Dir{{Path: path, Tier: skill.Workspace}}
+	switch conf, err := config.Load(c.fs, filepath.Dir(path), c.Getenv); {
+	case err == nil:
+		dirs = append(dirs, daemon.SkillDirs(conf)[1:]...)
+	case warn != nil:
+		warn(errors.New("ignored skills.dirs: config.toml has problems; run crabmem config check"))
+	}
+	return skill.Load(c.fs, dirs, warn), nil
 }
 
 // skillsFolder returns the error for a path that is not a readable folder.

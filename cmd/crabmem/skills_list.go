@@ -19,6 +19,7 @@ type listedSkill struct {
 	Triggers     []string `json:"triggers"`
 	Tier         string   `json:"tier"`
 	File         string   `json:"file"`
+	Tags         []string `json:"tags"`
 }
 
 func (c *app) skillsListCommand() *cobra.Command {
@@ -75,5 +76,5 @@ the skill does not set it.`,
 }
 
 func asListed(s *skill.Skill) listedSkill {
-	return listedSkill{s.Name, s.Description, s.AllowedTools, append([]string{}, s.Triggers...), s.Tier.String(), s.File}
+	return listedSkill{s.Name, s.Description, s.AllowedTools, append([]string{}, s.Triggers...), s.Tier.String(), s.File, append([]string{}, s.Tags...)}
 }

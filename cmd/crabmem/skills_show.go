@@ -75,8 +75,9 @@ func (c *app) showSkill(s *skill.Skill) {
 		line("allowed tools", tools)
 	}
 	line("triggers", strings.Join(s.Triggers, ", "))
+	line("tags", strings.Join(s.Tags, ", "))
 	for _, k := range slices.Sorted(maps.Keys(s.Metadata)) {
-		if k != "triggers" {
+		if k != "triggers" && k != "tags" {
 			line(display.Printable(k), s.Metadata[k])
 		}
 	}

@@ -93,7 +93,7 @@ func (c *app) open(o *crmem.Options) (*crmem.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.FS, o.Now, o.Warn = c.fs, c.now, c.Warn
+	o.FS, o.Now, o.Warn, o.Indexing = c.fs, c.now, c.Warn, c.Step
 	var s *crmem.Store
 	err = c.Busy("opening "+path, func() (err error) {
 		s, err = crmem.Open(path, o)

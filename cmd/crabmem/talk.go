@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -29,14 +31,15 @@ type talkFlags struct {
 func (f *talkFlags) register(c *app, cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.agent, "agent", "", "talk to this `agent` (default: the session's, or crab)")
-	fl.StringVar(&f.model, "model", "", "use this `model`; offline needs no daemon")
+	fl.StringVar(&f.model, "model", "", "use this `model`; offline needs no provider and no daemon")
 	fl.StringVar(&f.session, "session", "", "resume this `session`: its ID or file name")
 	fl.BoolVar(&f.fresh, "new", false, "create a session")
 	fl.StringVar(&f.dir, "cwd", "", "run the agent in this `directory` (default: the current one)")
 	_ = cmd.RegisterFlagCompletionFunc("session", c.completeSessions(-1, false))
 }
 
-// startTalk finds the daemon. Without one the model offline is served here.
+// startTalk connects to the daemon. If no daemon runs, this process serves the home,
+// provided that a model is configured or the model is offline.
 func (c *app) startTalk(ctx context.Context, f *talkFlags) (*chat.Conversation, error) {
 	t := &chat.Conversation{Agent: f.agent, Model: f.model, Stored: f.session, Fresh: f.fresh, Explain: talkError}
 	var err error
@@ -45,10 +48,14 @@ func (c *app) startTalk(ctx context.Context, f *talkFlags) (*chat.Conversation, 
 	}
 	t.Client, _, err = c.running(ctx)
 	if e, ok := errors.AsType[*errtable.Error](err); ok && e.Kind == "no_daemon" {
-		if t.Model == config.Offline {
-			t.Client, t.End, err = c.serveHere(ctx)
-		} else {
-			e.Fix += "; --model offline needs no daemon"
+		direct, derr := c.needsNoDaemon(f)
+		switch {
+		case derr != nil:
+			err = derr
+		case direct:
+			t.Client, t.End, err = c.serveHere(ctx, t.Model != config.Offline)
+		default:
+			e.Fix += "; --model offline needs no daemon; crabmem init configures a model"
 		}
 	}
 	if err != nil {
@@ -57,13 +64,31 @@ func (c *app) startTalk(ctx context.Context, f *talkFlags) (*chat.Conversation, 
 	return t, nil
 }
 
+// needsNoDaemon reports whether this process can serve the home itself. It cannot if
+// CRABMEM_SOCKET names the daemon's socket, or if no model is configured.
+func (c *app) needsNoDaemon(f *talkFlags) (bool, error) {
+	if f.model == config.Offline {
+		return true, nil
+	}
+	if c.Getenv("CRABMEM_SOCKET") != "" && c.home == "" {
+		return false, nil
+	}
+	conf, err := c.loadConfig()
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(conf.Providers, func(p config.Provider) bool { return len(p.Models) > 0 }), nil
+}
+
 // endWait limits the wait for other clients' requests when the daemon of this
 // process ends.
 const endWait = 2 * time.Second
 
 // serveHere runs the daemon in this process until end is called. The daemon holds
-// the store's lock and serves other clients at the home's socket.
-func (c *app) serveHere(ctx context.Context) (cl *client.Client, end func() error, err error) {
+// the store's lock and serves other clients at the home's socket, so a second
+// command uses this daemon. It runs no cron entries and opens no port. If logs is
+// set, it writes to the log file of the background daemon.
+func (c *app) serveHere(ctx context.Context, logs bool) (cl *client.Client, end func() error, err error) {
 	home, err := c.homeDir()
 	if err != nil {
 		return nil, nil, err
@@ -73,34 +98,26 @@ func (c *app) serveHere(ctx context.Context) (cl *client.Client, end func() erro
 		return nil, nil, err
 	}
 	v, _ := buildVersion()
-	until := time.Now().Add(c.lockWait)
-	var d *daemon.Daemon
-	for {
-		d, err = daemon.Open(daemon.Options{Home: home, Store: store, FS: c.fs, Getenv: c.Getenv, Version: v, Now: c.now, LockWait: c.lockWait})
-		if !errors.Is(err, daemon.ErrRunning) {
-			break
+	o := daemon.Options{Home: home, Store: store, FS: c.fs, Getenv: c.Getenv, Version: v, Now: c.now, LockWait: c.lockWait}
+	closeLog := func() error { return nil }
+	if logs {
+		file, err := c.openLog(logFile(home))
+		if err != nil {
+			return nil, nil, err
 		}
-		// Another daemon is starting or ending.
-		if cl, _, rerr := c.running(ctx); rerr == nil {
-			return cl, nil, nil
-		} else if isUnresponsive(rerr) {
-			return nil, nil, rerr
-		}
-		if ctx.Err() != nil || time.Now().After(until) {
-			break
-		}
-		time.Sleep(20 * time.Millisecond)
+		o.Log, closeLog = slog.New(slog.NewJSONHandler(file, nil)), file.Close
 	}
-	if err != nil {
-		return nil, nil, c.about(home, err)
+	d, cl, err := c.openHere(ctx, o)
+	if err != nil || cl != nil {
+		return cl, nil, errors.Join(err, closeLog())
 	}
 	if home, err = c.fs.Resolve(home); err != nil {
-		return nil, nil, errors.Join(err, d.Close())
+		return nil, nil, errors.Join(err, d.Close(), closeLog())
 	}
 	path := daemon.Socket(home)
 	l, err := wire.ListenUnix(c.fs, path)
 	if err != nil {
-		return nil, nil, errors.Join(err, d.Close())
+		return nil, nil, errors.Join(err, d.Close(), closeLog())
 	}
 	server := &wire.Server{Handler: d.Handle}
 	served := make(chan error, 1)
@@ -116,9 +133,35 @@ func (c *app) serveHere(ctx context.Context) (cl *client.Client, end func() erro
 		if _, lerr := c.fs.Lstat(path); lerr == nil {
 			err = errors.Join(err, c.fs.Remove(path))
 		}
-		return errors.Join(err, d.Close())
+		return errors.Join(err, d.Close(), closeLog())
 	}
 	return &client.Client{Addr: wire.Addr{Network: "unix", Address: path}}, end, nil
+}
+
+// openHere opens the home. If another daemon serves the home, openHere returns a
+// client of that daemon.
+func (c *app) openHere(ctx context.Context, o daemon.Options) (d *daemon.Daemon, cl *client.Client, err error) {
+	until := time.Now().Add(c.lockWait)
+	for {
+		d, err = daemon.Open(o)
+		if !errors.Is(err, daemon.ErrRunning) {
+			break
+		}
+		// Another daemon is starting or ending.
+		if cl, _, rerr := c.running(ctx); rerr == nil {
+			return nil, cl, nil
+		} else if isUnresponsive(rerr) {
+			return nil, nil, rerr
+		}
+		if ctx.Err() != nil || time.Now().After(until) {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err != nil {
+		return nil, nil, c.about(o.Home, aboutConfig(err))
+	}
+	return d, nil, nil
 }
 
 // talkError returns the error of a run, or of the connection during it, as an
@@ -153,7 +196,6 @@ func talkError(err error) error {
 var talkFixes = map[string]string{
 	"unknown_agent": "use an agent from config.toml, or omit --agent",
 	"unknown_model": "use a model from config.toml, or offline",
-	"model":         "check the provider in config.toml, or use --model offline",
 	"exhausted":     "send a smaller task, or raise max_iterations of the agent",
 	"read_only":     "create a session with --new: this one was imported",
 	"format":        chat.FormatRemedy,

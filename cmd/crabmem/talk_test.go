@@ -27,7 +27,6 @@ func TestTalkErrors(t *testing.T) {
 		{"format", 500, cli.ExitCorrupt, "run crabmem sessions verify to list each problem and its fix"},
 		{"outcome_unknown", 500, cli.ExitUnknown, "run crabmem sessions show to see whether the write took effect; check the disk before you retry"},
 		{"permission", 403, cli.ExitPermission, "check the owner and the mode of the file and its directory"},
-		{"model", 500, cli.ExitFailure, "check the provider in config.toml, or use --model offline"},
 		{"too_many", 503, cli.ExitFailure, "wait until other runs finish"},
 		{"", 500, cli.ExitFailure, ""},
 	} {

@@ -33,6 +33,7 @@ var alone = map[string]string{
 	"inspect.txtar":           "shows the bytes of the files, and damages them",
 	"repair.txtar":            "damages the files, and repairs them under the lock: no daemon may have them",
 	"send.txtar":              "runs without a daemon too",
+	"send_direct.txtar":       "runs without a daemon too",
 	"service_install.txtar":   "starts a daemon of its own",
 	"service_logs.txtar":      "starts a daemon of its own",
 	"service_start.txtar":     "starts a daemon of its own",

@@ -164,7 +164,7 @@ func TestSummary(t *testing.T) {
 	for range rounds {
 		sn := randomSnapshot(t, r, 30)
 		mem := faultfs.NewMem()
-		if _, err := DumpSnapshot(mem, "/b", sn, nil); err != nil {
+		if _, err := DumpSnapshot(mem, "/b", sn, DumpOptionsFor("/b")); err != nil {
 			t.Fatal(err)
 		}
 		checkBook(t, mem, "/b", sn)
@@ -172,7 +172,7 @@ func TestSummary(t *testing.T) {
 	}
 	sn := hostileNames(t, r)
 	mem := faultfs.NewMem()
-	if _, err := DumpSnapshot(mem, "/b", sn, nil); err != nil {
+	if _, err := DumpSnapshot(mem, "/b", sn, DumpOptionsFor("/b")); err != nil {
 		t.Fatal(err)
 	}
 	checkBook(t, mem, "/b", sn)
@@ -197,7 +197,7 @@ func mdbook(t *testing.T) string {
 func TestRealMdbook(t *testing.T) {
 	bin := mdbook(t)
 	demo := New(nil)
-	if _, err := Load(demo, "../../testdata/brain", nil); err != nil {
+	if _, err := Load(demo, "../../testdata/brain", LoadOptionsFor("../../testdata/brain")); err != nil {
 		t.Fatal(err)
 	}
 	if demo.Len() < 100 {
@@ -209,7 +209,7 @@ func TestRealMdbook(t *testing.T) {
 	}{{"demo", demo.Snapshot()}, {"hostile", hostileNames(t, seeded(t))}} {
 		t.Run(book.name, func(t *testing.T) {
 			dir, out := filepath.Join(t.TempDir(), "brain"), filepath.Join(t.TempDir(), "out")
-			if _, err := DumpSnapshot(vfs.OS{}, dir, book.sn, nil); err != nil {
+			if _, err := DumpSnapshot(vfs.OS{}, dir, book.sn, DumpOptionsFor(dir)); err != nil {
 				t.Fatal(err)
 			}
 			checkBook(t, vfs.OS{}, dir, book.sn)

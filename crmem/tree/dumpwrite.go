@@ -1,9 +1,7 @@
 package tree
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"path"
@@ -11,25 +9,38 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"unicode"
 
-	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 )
 
-// apply makes the planned changes, except the last manifest.
+// apply makes the planned changes. Whatever it replaces or deletes is in the old
+// base, and what it writes is in the saved base before, so that a dump after a
+// crash knows each page.
 func (d *dumper) apply(moves []string) error {
 	if err := d.moveAside(moves); err != nil {
 		return err
 	}
-	unfinished := d.next
-	unfinished.State = stateUnfinished
-	unfinished.Pages = append(append([]manifestPage{}, d.next.Pages...), d.remove...)
-	text, err := unfinished.encode()
-	if err != nil {
+	d.record.Dump, d.record.State = newID(), stateUnfinished
+	past := d.state.past(d.old.Dumps)
+	past = past[max(0, len(past)-maxDumps+1):]
+	for _, before := range past {
+		d.record.After = append(d.record.After, link(d.record.Dump, before))
+	}
+	unfinished := *d.old
+	unfinished.Next, unfinished.next = d.record.Dump, append(slices.Clone(d.old.next), d.next.Pages...)
+	unfinished.Tree, unfinished.NextID = d.state.id, d.next.NextID
+	if unfinished.Tree == "" {
+		unfinished.Tree = newID()
+	}
+	if err := d.save(&unfinished, d.old); err != nil {
 		return err
 	}
-	if err := replaceFile(d.root, manifestFile, text); err != nil {
+	if d.state.id == "" {
+		if err := writeManifest(d.root, unfinished.Tree); err != nil {
+			return err
+		}
+	}
+	if err := d.record.write(d.root); err != nil {
 		return err
 	}
 	for _, name := range d.sweep {
@@ -48,10 +59,38 @@ func (d *dumper) apply(moves []string) error {
 			return err
 		}
 	}
-	if d.report.Seeded {
-		return replaceFile(d.root, bookFile, []byte(seedBook))
+	for _, name := range d.seed {
+		if err := replaceFile(d.root, name, []byte(seeds[name])); err != nil {
+			return err
+		}
 	}
-	return nil
+	d.next.Tree, d.next.Dumps = unfinished.Tree, append(slices.Clone(past), d.record.Dump)
+	if err := d.save(&d.next, &unfinished); err != nil {
+		return err
+	}
+	d.record.State = stateDone
+	if err := d.record.write(d.root); err != nil { // the dump is complete
+		return err
+	}
+	return d.removeRecords()
+}
+
+// removeRecords removes the records of the store's previous dumps, and those of
+// interrupted dumps, which this dump completed.
+func (d *dumper) removeRecords() error {
+	removed := false
+	for dump, r := range d.state.records {
+		if slices.Contains(d.old.Dumps, dump) || r.State == stateUnfinished {
+			if err := d.root.Remove(r.path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			removed = true
+		}
+	}
+	if !removed {
+		return nil
+	}
+	return d.root.SyncDir(recordDir)
 }
 
 // moveAside renames the files that Force permits to move into a new directory
@@ -184,12 +223,11 @@ func (d *dumper) replacePages() error {
 // replacePage is vfs.Replace without the sync of the directory, which many
 // pages share. It first compares the page again, in case another program saved
 // it since plan.
-func (d *dumper) replacePage(mp *manifestPage, b []byte) error {
-	f := d.files[mp.Path]
+func (d *dumper) replacePage(mp *basePage, b []byte) error {
 	perm := fs.FileMode(0o600)
-	if f != nil && mp.Old != "" {
-		perm = f.mode.Perm()
-		if err := d.unedited(mp); err != nil {
+	if d.present[mp.Path] != "" {
+		perm = d.files[mp.Path].mode.Perm()
+		if err := d.unedited(mp.Path); err != nil {
 			return err
 		}
 	}
@@ -206,13 +244,15 @@ func (d *dumper) replacePage(mp *manifestPage, b []byte) error {
 	return nil
 }
 
-func (d *dumper) unedited(mp *manifestPage) error {
-	b, err := d.read(d.files[mp.Path], max(mp.Size, pageFits))
+// unedited returns an error if a page to replace or delete has changed since plan.
+func (d *dumper) unedited(page string) error {
+	f := d.files[page]
+	b, err := d.read(f, max(f.size, pageFits))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err == nil && (b == nil || pageHash(b) != mp.Old) {
-		err = &Error{Path: mp.Path, Msg: "was edited during the dump", Remedy: "run crabmem dump again to complete the dump"}
+	if err == nil && (b == nil || pageHash(b) != d.present[page]) {
+		err = &Error{Path: page, Msg: "was edited during the dump", Remedy: "run crabmem dump again to complete the dump"}
 	}
 	return err
 }
@@ -228,27 +268,26 @@ func (d *dumper) deletePages() error {
 	for _, i := range d.write {
 		written[foldKey(d.paths[i])] = d.paths[i]
 	}
-	for i := range d.remove {
-		mp := &d.remove[i]
-		if twin, ok := written[foldKey(mp.Path)]; ok {
-			a, err1 := d.root.Lstat(mp.Path)
+	for _, page := range d.remove {
+		if twin, ok := written[foldKey(page)]; ok {
+			a, err1 := d.root.Lstat(page)
 			b, err2 := d.root.Lstat(twin)
 			if err := errors.Join(err1, err2); err != nil {
 				return err
 			}
 			id := vfs.Identify(a)
-			same := id == vfs.Identify(b) && (id != vfs.Identity{} || strings.EqualFold(mp.Path, twin))
+			same := id == vfs.Identify(b) && (id != vfs.Identity{} || strings.EqualFold(page, twin))
 			if same {
-				if err := d.root.Rename(mp.Path, twin); err != nil {
+				if err := d.root.Rename(page, twin); err != nil {
 					return err
 				}
 				continue
 			}
 		}
-		if err := d.unedited(mp); err != nil {
+		if err := d.unedited(page); err != nil {
 			return err
 		}
-		if err := d.root.Remove(mp.Path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := d.root.Remove(page); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -259,70 +298,6 @@ func (d *dumper) deletePages() error {
 	}
 	return nil
 }
-
-const (
-	summaryFile = "SUMMARY.md"
-	bookFile    = "book.toml"
-
-	// seedBook configures mdbook to serve the tree. dump writes it once and
-	// never changes it.
-	seedBook = "[book]\ntitle = \"Memory\"\nsrc = \".\"\n\n[output.html]\n"
-)
-
-// summary renders SUMMARY.md, mdbook's table of contents: the entries of each
-// kind by name. load ignores it.
-func summary(entries []crmem.Entry, paths []string) []byte {
-	var b strings.Builder
-	b.WriteString("# Summary\n\n")
-	for kind, title := range []string{crmem.Note: "Notes", crmem.Archive: "Archives"} {
-		var list []int
-		for i, e := range entries {
-			if e.Kind == crmem.Kind(kind) {
-				list = append(list, i)
-			}
-		}
-		if len(list) == 0 {
-			continue
-		}
-		slices.SortFunc(list, func(i, j int) int { return cmp.Compare(entries[i].Name, entries[j].Name) })
-		fmt.Fprintf(&b, "# %s\n\n", title)
-		for _, i := range list {
-			fmt.Fprintf(&b, "- [%s](%s)\n", linkText(entries[i].Name), linkDest(paths[i]))
-		}
-		b.WriteByte('\n')
-	}
-	return []byte(b.String())
-}
-
-// linkText renders a name as literal text in Markdown.
-func linkText(name string) string {
-	var b strings.Builder
-	for _, r := range name {
-		switch {
-		case r < ' ':
-			r += 0x2400 // its control picture
-		case r == 0x7f:
-			r = 0x2421
-		case unicode.Is(unicode.Zs, r):
-			r = ' '
-		case !unicode.IsPrint(r) && r != '\u200c' && r != '\u200d': // joiners shape letters and emoji
-			r = unicode.ReplacementChar
-		}
-		if r < 0x80 && strings.ContainsRune("\\`*_[]<>&~!|$^{}#", r) {
-			b.WriteByte('\\')
-		}
-		b.WriteRune(r)
-	}
-	if s := strings.TrimSpace(b.String()); s != "" {
-		return s
-	}
-	return "(no name)"
-}
-
-// linkDest renders a page's path as the target of a link. A stem contains no
-// percent sign, so readers that decode only %20, as mdbook does, and readers
-// that decode all escapes agree.
-var linkDest = strings.NewReplacer(" ", "%20", "(", `\(`, ")", `\)`).Replace
 
 // replaceFile replaces a file of a tree.
 func replaceFile(t vfs.Tree, name string, b []byte) error {

@@ -73,7 +73,7 @@ func TestEditedPages(t *testing.T) {
 	for _, row := range rows {
 		e := Entry{ID: 1, Name: "a/b", CreatedAt: april, Content: row.content, Aliases: []string{" x ", "y\n\nz"}}
 		mem := faultfs.NewMem()
-		if _, err := DumpSnapshot(mem, "/b", snapshotOf(t, 2, e), nil); err != nil {
+		if _, err := DumpSnapshot(mem, "/b", snapshotOf(t, 2, e), DumpOptionsFor("/b")); err != nil {
 			t.Fatal(err)
 		}
 		b, err := vfs.ReadFile(mem, "/b/notes/a=2Fb.md", 1<<20)
@@ -82,7 +82,7 @@ func TestEditedPages(t *testing.T) {
 		}
 		mem.WriteFile("/b/notes/a=2Fb.md", []byte(row.edit(string(b))), 0o600)
 		s := New(&Options{FS: mem})
-		if _, err := Load(s, "/b", nil); err != nil {
+		if _, err := Load(s, "/b", LoadOptionsFor("/b")); err != nil {
 			t.Errorf("%q: %v", row.content, err)
 			continue
 		}
@@ -110,7 +110,7 @@ func TestEditLoadDump(t *testing.T) {
 	}
 	load := func(want string) {
 		t.Helper()
-		if _, err := Load(s, "/b", &LoadOptions{Guard: true}); err != nil {
+		if _, err := Load(s, "/b", &LoadOptions{Bases: BasesFor("/b"), Guard: true}); err != nil {
 			t.Fatal(err)
 		}
 		if got := contents(s.Snapshot()); got != want {
@@ -118,7 +118,7 @@ func TestEditLoadDump(t *testing.T) {
 		}
 	}
 	write := func(name, text string) { mem.WriteFile("/b/notes/"+name+".md", []byte(text), 0o600) }
-	dump(nil)
+	dump(DumpOptionsFor("/b"))
 	write("a", "one, edited")
 	load("a=one, edited;b=two;")
 	write("a", "one, edited again") // the store has changed since the dump, but by a load of this tree
@@ -131,27 +131,27 @@ func TestEditLoadDump(t *testing.T) {
 	load("a=one, edited again;c=three;")
 	write("b", "two, back")
 	load("a=one, edited again;c=three;b=two, back;")
-	dump(nil) // pages by hand, which the store has taken in
+	dump(DumpOptionsFor("/b")) // pages by hand, which the store has taken in
 	write("a", "one, once more")
 	load("a=one, once more;c=three;b=two, back;")
 	if _, err := s.Remember("c", "by the store", nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(s, "/b", &LoadOptions{Guard: true}); err == nil {
+	if _, err := Load(s, "/b", &LoadOptions{Bases: BasesFor("/b"), Guard: true}); err == nil {
 		t.Fatal("a guarded load replaced what the store had changed")
 	}
 	write("b", "two, merged")
-	if _, err := Load(s, "/b", &LoadOptions{Merge: true}); err != nil {
+	if _, err := Load(s, "/b", &LoadOptions{Bases: BasesFor("/b"), Merge: true}); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := contents(s.Snapshot()), "a=one, once more;c=by the store;b=two, merged;"; got != want {
 		t.Fatalf("the store is %s, want %s", got, want)
 	}
-	dump(nil)
+	dump(DumpOptionsFor("/b"))
 	load("a=one, once more;c=by the store;b=two, merged;")
 	// Another store that never saw this tree's edits does not overwrite them.
 	write("a", "unseen")
-	if _, err := Dump(s, "/b", nil); err == nil {
+	if _, err := Dump(s, "/b", DumpOptionsFor("/b")); err == nil {
 		t.Fatal("a dump overwrote an edited page")
 	}
 }

@@ -35,10 +35,10 @@ func TestDumpRemovesTemporaries(t *testing.T) {
 	const name = "/brain/..crabmem.json123"
 	for _, cause := range []error{nil, syscall.EIO, fs.ErrNotExist} {
 		m := faultfs.NewMem()
-		must(DumpSnapshot(m, "/brain", old, nil))
+		must(DumpSnapshot(m, "/brain", old, DumpOptionsFor("/brain")))
 		m.WriteFile(name, []byte("{"), 0o600)
 		hits := failCall(m, cause, func(c faultfs.Call) bool { return c.Op == "remove" && c.Name == name })
-		_, err := DumpSnapshot(m, "/brain", next, nil)
+		_, err := DumpSnapshot(m, "/brain", next, DumpOptionsFor("/brain"))
 		if want := cause == syscall.EIO; *hits != 1 || errors.Is(err, syscall.EIO) != want || (err != nil) != want {
 			t.Errorf("%v: %d removals, %v", cause, *hits, err)
 		}
@@ -54,7 +54,7 @@ func editedTree(t *testing.T) (*faultfs.Mem, *Snapshot) {
 	t.Helper()
 	_, old, next, _ := crashSnapshots(t)
 	m := faultfs.NewMem()
-	must(DumpSnapshot(m, "/brain", old, nil))
+	must(DumpSnapshot(m, "/brain", old, DumpOptionsFor("/brain")))
 	m.WriteFile("/brain/notes/keep.md", []byte("edited by hand"), 0o600)
 	m.WriteFile("/brain/notes/mine.md", []byte("written by hand"), 0o600)
 	return m, next
@@ -63,7 +63,7 @@ func editedTree(t *testing.T) (*faultfs.Mem, *Snapshot) {
 // TestForcedDumpMovesFilesAside checks the directories of the moved files.
 func TestForcedDumpMovesFilesAside(t *testing.T) {
 	m, next := editedTree(t)
-	r := must(DumpSnapshot(m, "/brain", next, &DumpOptions{Force: true}))
+	r := must(DumpSnapshot(m, "/brain", next, &DumpOptions{Bases: BasesFor("/brain"), Force: true}))
 	if len(r.Aside) != 2 {
 		t.Fatalf("%+v", r)
 	}
@@ -105,7 +105,7 @@ func TestForcedDumpFailures(t *testing.T) {
 			}
 			return false
 		})
-		if _, err := DumpSnapshot(m, "/brain", next, &DumpOptions{Force: true}); !errors.Is(err, syscall.EIO) {
+		if _, err := DumpSnapshot(m, "/brain", next, &DumpOptions{Bases: BasesFor("/brain"), Force: true}); !errors.Is(err, syscall.EIO) {
 			t.Errorf("%s: %v", c.what, err)
 		}
 		if *hits != 1 || created != 0 {
@@ -142,7 +142,7 @@ func TestDumpWritersConcurrently(t *testing.T) {
 			}
 			done := make(chan error, 1)
 			go func() {
-				_, err := DumpSnapshot(m, "/b", snapshotOf(t, uint64(pages), entries...), nil)
+				_, err := DumpSnapshot(m, "/b", snapshotOf(t, uint64(pages), entries...), DumpOptionsFor("/b"))
 				done <- err
 			}()
 			synctest.Wait()
@@ -160,8 +160,8 @@ func TestDumpWritersConcurrently(t *testing.T) {
 // page has the new text.
 func TestDumpOfRenamedCase(t *testing.T) {
 	m := faultfs.NewMem()
-	must(DumpSnapshot(m, "/b", snapshotOf(t, 2, Entry{ID: 1, Name: "Page", Content: "old"}), nil))
-	must(DumpSnapshot(m, "/b", snapshotOf(t, 3, Entry{ID: 2, Name: "page", Content: "new"}), nil))
+	must(DumpSnapshot(m, "/b", snapshotOf(t, 2, Entry{ID: 1, Name: "Page", Content: "old"}), DumpOptionsFor("/b")))
+	must(DumpSnapshot(m, "/b", snapshotOf(t, 3, Entry{ID: 2, Name: "page", Content: "new"}), DumpOptionsFor("/b")))
 	pages, _ := files(t, m, "/b/notes")
 	if len(pages) != 1 || !strings.Contains(fmt.Sprint(pages), "new") {
 		t.Errorf("%q", pages)
@@ -177,7 +177,7 @@ func TestDumpOfRenamedCase(t *testing.T) {
 func TestDumpOfRenamedTwin(t *testing.T) {
 	for _, c := range []struct{ old, new string }{{"Page", "page"}, {"caf\u00e9", "cafe\u0301"}} {
 		m := faultfs.NewMem()
-		must(DumpSnapshot(m, "/b", snapshotOf(t, 2, Entry{ID: 1, Name: c.old, Content: "old"}), nil))
+		must(DumpSnapshot(m, "/b", snapshotOf(t, 2, Entry{ID: 1, Name: c.old, Content: "old"}), DumpOptionsFor("/b")))
 		oldPage, newPage := "/b/notes/"+c.old+".md", "/b/notes/"+c.new+".md"
 		written, renames, removes := false, 0, 0
 		m.Hook = func(call faultfs.Call) error {
@@ -197,7 +197,7 @@ func TestDumpOfRenamedTwin(t *testing.T) {
 			}
 			return nil
 		}
-		must(DumpSnapshot(m, "/b", snapshotOf(t, 3, Entry{ID: 2, Name: c.new, Content: "new"}), nil))
+		must(DumpSnapshot(m, "/b", snapshotOf(t, 3, Entry{ID: 2, Name: c.new, Content: "new"}), DumpOptionsFor("/b")))
 		if !written || renames != 1 || removes != 0 {
 			t.Errorf("%s: written %t, %d renames, %d removals", c.new, written, renames, removes)
 		}
@@ -211,10 +211,10 @@ func TestDumpOfRenamedTwin(t *testing.T) {
 // TestLoadOfTreeWithoutPages keeps the entries of the store.
 func TestLoadOfTreeWithoutPages(t *testing.T) {
 	m := faultfs.NewMem()
-	must(DumpSnapshot(m, "/b", snapshotOf(t, 1), nil))
+	must(DumpSnapshot(m, "/b", snapshotOf(t, 1), DumpOptionsFor("/b")))
 	s := storeOf(t, m, snapshotOf(t, 2, Entry{ID: 1, Name: "a"}))
 	for _, dry := range []bool{true, false} {
-		if _, err := Load(s, "/b", &LoadOptions{DryRun: dry}); !errors.Is(err, ErrTree) || s.Len() != 1 {
+		if _, err := Load(s, "/b", &LoadOptions{Bases: BasesFor("/b"), DryRun: dry}); !errors.Is(err, ErrTree) || s.Len() != 1 {
 			t.Errorf("dry run %t: %d entries, %v", dry, s.Len(), err)
 		}
 	}
@@ -226,7 +226,7 @@ func TestConflictFilesArePrivate(t *testing.T) {
 	m, s := dumpOne(t, Entry{ID: 1, Name: "a", CreatedAt: 7, Content: "dumped"})
 	editPage(t, m, "dumped", "tree")
 	must(s.Remember("a", "store", nil))
-	r := must(Load(s, "/brain", &LoadOptions{Merge: true}))
+	r := must(Load(s, "/brain", &LoadOptions{Bases: BasesFor("/brain"), Merge: true}))
 	if len(r.Conflicts) != 1 {
 		t.Fatalf("%+v", r)
 	}
@@ -242,22 +242,21 @@ func TestConflictFilesArePrivate(t *testing.T) {
 }
 
 // TestRestoredPageAfterLoad removes an entry from store and tree, loads, and
-// restores the page. A replacement records that both sides agreed on the
-// removal, so a later merge adds the entry again. A merge does not record
-// it, so the removal in the store stays.
+// restores the page. Both sides agreed on the removal, so a later merge adds the
+// entry again.
 func TestRestoredPageAfterLoad(t *testing.T) {
 	for _, merge := range []bool{false, true} {
 		m := faultfs.NewMem()
 		sn := snapshotOf(t, 3, Entry{ID: 1, Name: "a", Content: "text"}, Entry{ID: 2, Name: "b"})
-		must(DumpSnapshot(m, "/brain", sn, nil))
+		must(DumpSnapshot(m, "/brain", sn, DumpOptionsFor("/brain")))
 		s := storeOf(t, m, sn)
 		ok(t, s.Forget("a"))
 		page := memFile(t, m, "/brain/notes/a.md")
 		ok(t, m.Remove("/brain/notes/a.md"))
-		must(Load(s, "/brain", &LoadOptions{Merge: merge}))
+		must(Load(s, "/brain", &LoadOptions{Bases: BasesFor("/brain"), Merge: merge}))
 		m.WriteFile("/brain/notes/a.md", page, 0o600)
-		must(Load(s, "/brain", &LoadOptions{Merge: true}))
-		if _, err := s.Get("a"); errors.Is(err, ErrNotFound) != merge {
+		must(Load(s, "/brain", &LoadOptions{Bases: BasesFor("/brain"), Merge: true}))
+		if _, err := s.Get("a"); err != nil {
 			t.Errorf("merge %t: then %v", merge, err)
 		}
 	}
@@ -269,15 +268,15 @@ func TestRestoredPageAfterLoad(t *testing.T) {
 func TestRemovalAfterRestoringLoad(t *testing.T) {
 	m := faultfs.NewMem()
 	sn := snapshotOf(t, 3, Entry{ID: 1, Name: "a", Content: "text"}, Entry{ID: 2, Name: "b"})
-	must(DumpSnapshot(m, "/brain", sn, nil))
+	must(DumpSnapshot(m, "/brain", sn, DumpOptionsFor("/brain")))
 	s := storeOf(t, m, sn)
 	ok(t, s.Forget("a"))
-	must(Load(s, "/brain", nil))
+	must(Load(s, "/brain", LoadOptionsFor("/brain")))
 	if _, err := s.Get("a"); err != nil {
 		t.Fatal(err)
 	}
 	ok(t, s.Forget("a"))
-	must(Load(s, "/brain", &LoadOptions{Merge: true}))
+	must(Load(s, "/brain", &LoadOptions{Bases: BasesFor("/brain"), Merge: true}))
 	if _, err := s.Get("a"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("after the merge: %v", err)
 	}
@@ -327,9 +326,9 @@ func TestLoadLimitsFilesOfDirectory(t *testing.T) {
 		{200_001, "200001 files, at most 200000"},
 	} {
 		m := faultfs.NewMem()
-		must(DumpSnapshot(m, "/b", snapshotOf(t, 2, Entry{ID: 1, Name: "a"}), nil))
+		must(DumpSnapshot(m, "/b", snapshotOf(t, 2, Entry{ID: 1, Name: "a"}), DumpOptionsFor("/b")))
 		s := storeOf(t, listing{m, c.files}, snapshotOf(t, 2, Entry{ID: 1, Name: "a"}))
-		if _, err := Load(s, "/b", nil); !errors.Is(err, ErrTree) || !strings.Contains(err.Error(), c.want) {
+		if _, err := Load(s, "/b", LoadOptionsFor("/b")); !errors.Is(err, ErrTree) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%d files: %v", c.files, err)
 		}
 	}

@@ -66,17 +66,36 @@ func (s scene) sparse(name string, size int64) {
 
 func (s scene) dump(o *DumpOptions, entries ...Entry) (DumpReport, error) {
 	s.t.Helper()
-	next := uint64(1)
-	for _, e := range entries {
-		next = max(next, e.ID+1)
+	if o == nil {
+		o = &DumpOptions{}
 	}
-	return DumpSnapshot(vfs.OS{}, s.dir, snapshotOf(s.t, next, entries...), o)
+	o.Bases = BasesFor(s.dir)
+	return DumpSnapshot(vfs.OS{}, s.dir, snapshotOf(s.t, 10, entries...), o)
 }
 
 func (s scene) dumped(entries ...Entry) {
 	s.t.Helper()
 	_, err := s.dump(nil, entries...)
 	s.must(err)
+}
+
+const recordName = ".crabmem/0123456789abcdef0123456789abcdef.json"
+
+// identified writes a tree with an identity and one page.
+func (s scene) identified() {
+	s.file("notes/a.md", "x")
+	s.file(".crabmem.json", `{"format":"crabmem tree","version":2,"tree":"0123456789abcdef0123456789abcdef"}`)
+}
+
+// records returns the records of dumps.
+func (s scene) records() (names []string) {
+	s.t.Helper()
+	list, err := os.ReadDir(s.path(".crabmem"))
+	s.must(err)
+	for _, d := range list {
+		names = append(names, ".crabmem/"+d.Name())
+	}
+	return names
 }
 
 func (s scene) text(name string) string {
@@ -226,14 +245,40 @@ var hostileLoads = []struct {
 	}, want: []string{"a|x"}, warn: "notes/b.txt: ignored: not a page"},
 	{name: "unfinished dump", make: func(s scene) {
 		s.dumped(Entry{ID: 1, Name: "a", Content: "x"})
-		s.file(".crabmem.json", strings.Replace(s.text(".crabmem.json"), `"done"`, `"unfinished"`, 1))
+		for _, r := range s.records() {
+			s.file(r, strings.Replace(s.text(r), `"done"`, `"unfinished"`, 1))
+		}
+	}, fail: "the last dump of this tree was interrupted: run crabmem dump to complete it", path: ".crabmem/"},
+	{name: "unfinished dump of version 1", make: func(s scene) {
+		s.file("notes/a.md", "x")
+		s.file(".crabmem.json", `{"format":"crabmem tree","version":1,"state":"unfinished","pages":[]}`)
 	}, fail: "the last dump of this tree was interrupted: run crabmem dump to complete it", path: ".crabmem.json"},
+	{name: "records are a file", make: func(s scene) { s.identified(); s.file(".crabmem", "x") }, fail: "is a file, not a directory", path: ".crabmem"},
+	{name: "records are a link", make: func(s scene) { s.identified(); s.link("/etc", ".crabmem") }, fail: "is a symbolic link, not a directory", path: ".crabmem"},
+	{name: "record is a link", make: func(s scene) { s.identified(); s.mkdir(".crabmem"); s.link("/etc/passwd", recordName) }, fail: "not a regular file", path: recordName},
+	{name: "record is a FIFO", make: func(s scene) { s.identified(); s.mkdir(".crabmem"); s.fifo(recordName) }, fail: "not a regular file", path: recordName},
+	{name: "huge record", make: func(s scene) { s.identified(); s.sparse(recordName, 1<<30) }, fail: "more than the limit", path: recordName},
+	{name: "broken record", make: func(s scene) { s.identified(); s.file(recordName, "{\n\n]") }, fail: recordName + ":3", path: recordName},
+	{name: "record of another name", make: func(s scene) { s.identified(); s.file(recordName, `{"dump":"1","state":"done"}`) }, fail: "not a record of this name", path: recordName},
+	{name: "record in no known state", make: func(s scene) {
+		s.identified()
+		s.file(recordName, `{"dump":"0123456789abcdef0123456789abcdef","state":"?"}`)
+	}, fail: "state \"?\"", path: recordName},
+	{name: "other files beside records", make: func(s scene) {
+		s.identified()
+		s.file(".crabmem/README", "x")
+		s.link("/etc/passwd", ".crabmem/x.json")
+	}, want: []string{"a|x"}},
 	{name: "broken manifest", make: func(s scene) { s.file("notes/a.md", "x"); s.file(".crabmem.json", "{\n\n]") }, fail: ".crabmem.json:3", path: ".crabmem.json"},
 	{name: "manifest of another program", make: func(s scene) { s.file("notes/a.md", "x"); s.file(".crabmem.json", "{}") }, fail: "format \"\"", path: ".crabmem.json"},
 	{name: "manifest of a later version", make: func(s scene) {
 		s.file("notes/a.md", "x")
-		s.file(".crabmem.json", `{"format":"crabmem tree","version":2,"state":"done","pages":[]}`)
-	}, fail: "version 2, this program reads version 1", path: ".crabmem.json"},
+		s.file(".crabmem.json", `{"format":"crabmem tree","version":3,"tree":"0123456789abcdef0123456789abcdef"}`)
+	}, fail: "version 3, this program reads versions 1 and 2", path: ".crabmem.json"},
+	{name: "manifest without an identity", make: func(s scene) {
+		s.file("notes/a.md", "x")
+		s.file(".crabmem.json", `{"format":"crabmem tree","version":2,"tree":"../../etc"}`)
+	}, fail: "tree \"../../etc\" is not 32 hexadecimal digits", path: ".crabmem.json"},
 	{name: "manifest in no known state", make: func(s scene) {
 		s.file("notes/a.md", "x")
 		s.file(".crabmem.json", `{"format":"crabmem tree","version":1,"state":"?","pages":[]}`)
@@ -318,18 +363,18 @@ var hostileDumps = []struct {
 	{name: "missing directory", make: func(s scene) { s.must(os.Remove(s.dir)) }},
 	{name: "missing parents", make: func(s scene) { s.must(os.RemoveAll(filepath.Dir(s.dir))) }},
 	{name: "file for a directory", make: func(s scene) { s.must(os.Remove(s.dir)); s.must(os.WriteFile(s.dir, nil, 0o600)) }, fail: "not a directory", path: "/tree"},
-	{name: "page of somebody else", make: func(s scene) { s.dumped(noteA); s.file("notes/mine.md", "mine") }, fail: "not written by a dump: notes/mine.md", path: "/tree", forced: []string{"aside-1/notes/mine.md"}},
-	{name: "page of somebody else at a page's path", make: func(s scene) { s.file("notes/a.md", "mine") }, fail: "not written by a dump: notes/a.md", path: "/tree", forced: []string{"aside-1/notes/a.md"}},
-	{name: "other file of somebody else", make: func(s scene) { s.file("archives/diagram.svg", "x") }, fail: "not written by a dump: archives/diagram.svg", path: "/tree", forced: []string{"aside-1/archives/diagram.svg"}},
-	{name: "directory of somebody else", make: func(s scene) { s.file("notes/more/x.md", "x") }, fail: "not written by a dump: notes/more", path: "/tree", forced: []string{"aside-1/notes/more"}},
+	{name: "page of somebody else", make: func(s scene) { s.dumped(noteA); s.file("notes/mine.md", "mine") }, fail: "neither dumped nor loaded by this store: notes/mine.md", path: "/tree", forced: []string{"aside-1/notes/mine.md"}},
+	{name: "page of somebody else at a page's path", make: func(s scene) { s.file("notes/a.md", "mine") }, fail: "neither dumped nor loaded by this store: notes/a.md", path: "/tree", forced: []string{"aside-1/notes/a.md"}},
+	{name: "other file of somebody else", make: func(s scene) { s.file("archives/diagram.svg", "x") }, fail: "neither dumped nor loaded by this store: archives/diagram.svg", path: "/tree", forced: []string{"aside-1/archives/diagram.svg"}},
+	{name: "directory of somebody else", make: func(s scene) { s.file("notes/more/x.md", "x") }, fail: "neither dumped nor loaded by this store: notes/more", path: "/tree", forced: []string{"aside-1/notes/more"}},
 	{name: "tree of the reference", make: func(s scene) {
 		s.file("notes/a.md", page("", "alpha"))
 		s.file("SUMMARY.md", "# Summary\n\n# Notes\n\n- [a](notes/a.md)\n\n")
-	}, fail: "not written by a dump: notes/a.md, SUMMARY.md", path: "/tree", forced: []string{"aside-1/notes/a.md", "aside-1/SUMMARY.md"}},
+	}, fail: "neither dumped nor loaded by this store: notes/a.md:", path: "/tree", forced: []string{"aside-1/notes/a.md"}},
 	{name: "edited page", make: func(s scene) {
 		s.dumped(noteA)
 		s.file("notes/a.md", page(rowOf("ID", "1"), "edited"))
-	}, fail: "edited since the last dump: notes/a.md", path: "/tree", forced: []string{"aside-1/notes/a.md"}},
+	}, fail: "edited since the last dump or load: notes/a.md", path: "/tree", forced: []string{"aside-1/notes/a.md"}},
 	{name: "edited page that the store has taken in", make: func(s scene) {
 		s.dumped(Entry{ID: 1, Name: "a", Content: "old"})
 		s.file("notes/a.md", page("", "\nalpha\n\n"))
@@ -337,11 +382,11 @@ var hostileDumps = []struct {
 	{name: "edited page that the store has taken in but for its metadata", make: func(s scene) {
 		s.dumped(Entry{ID: 1, Name: "a", Content: "old"})
 		s.file("notes/a.md", page(rowOf("Tags", "x"), "alpha"))
-	}, fail: "edited since the last dump: notes/a.md", path: "/tree", forced: []string{"aside-1/notes/a.md"}},
+	}, fail: "edited since the last dump or load: notes/a.md", path: "/tree", forced: []string{"aside-1/notes/a.md"}},
 	{name: "edited page of an entry that is gone", make: func(s scene) {
 		s.dumped(Entry{ID: 9, Name: "z", Content: "z"})
 		s.file("notes/z.md", "edited")
-	}, fail: "edited since the last dump: notes/z.md", path: "/tree", forced: []string{"aside-1/notes/z.md"}},
+	}, fail: "edited since the last dump or load: notes/z.md", path: "/tree", forced: []string{"aside-1/notes/z.md"}},
 	{name: "page of an entry that is gone", make: func(s scene) { s.dumped(Entry{ID: 9, Name: "z", Content: "z"}) }, check: func(s scene) {
 		if _, err := os.Lstat(s.path("notes/z.md")); !os.IsNotExist(err) {
 			s.t.Errorf("notes/z.md: %v", err)
@@ -353,7 +398,7 @@ var hostileDumps = []struct {
 		s.must(os.Remove(s.path("notes/a.md")))
 		s.file("victim", "victim")
 		s.link("../victim", "notes/a.md")
-	}, fail: "edited since the last dump: notes/a.md", path: "/tree", forced: []string{"aside-1/notes/a.md"}, check: func(s scene) {
+	}, fail: "edited since the last dump or load: notes/a.md", path: "/tree", forced: []string{"aside-1/notes/a.md"}, check: func(s scene) {
 		if got := s.text("victim"); got != "victim" {
 			s.t.Errorf("the victim of a link is now %q", got)
 		}
@@ -362,12 +407,12 @@ var hostileDumps = []struct {
 		s.dumped(noteA)
 		s.must(os.Remove(s.path("notes/a.md")))
 		s.fifo("notes/a.md")
-	}, fail: "edited since the last dump: notes/a.md", path: "/tree", forced: []string{"aside-1/notes/a.md"}},
+	}, fail: "edited since the last dump or load: notes/a.md", path: "/tree", forced: []string{"aside-1/notes/a.md"}},
 	{name: "page replaced by a directory", make: func(s scene) {
 		s.dumped(noteA)
 		s.must(os.Remove(s.path("notes/a.md")))
 		s.mkdir("notes/a.md")
-	}, fail: "edited since the last dump: notes/a.md", path: "/tree", forced: []string{"aside-1/notes/a.md"}},
+	}, fail: "edited since the last dump or load: notes/a.md", path: "/tree", forced: []string{"aside-1/notes/a.md"}},
 	{name: "hard link to a page", make: func(s scene) {
 		s.dumped(Entry{ID: 1, Name: "a", Content: "old"})
 		s.must(os.Link(s.path("notes/a.md"), s.path("kept")))
@@ -376,13 +421,13 @@ var hostileDumps = []struct {
 			s.t.Errorf("the other name of a page is now %q", s.text("kept"))
 		}
 	}},
-	{name: "SUMMARY.md is a link", make: func(s scene) { s.file("victim", "victim"); s.link("victim", "SUMMARY.md") }, fail: "not written by a dump: SUMMARY.md", path: "/tree", forced: []string{"aside-1/SUMMARY.md"}, check: func(s scene) {
+	{name: "SUMMARY.md is a link", make: func(s scene) { s.file("victim", "victim"); s.link("victim", "SUMMARY.md") }, fail: "neither dumped nor loaded by this store: SUMMARY.md", path: "/tree", forced: []string{"aside-1/SUMMARY.md"}, check: func(s scene) {
 		if got := s.text("victim"); got != "victim" {
 			s.t.Errorf("the victim of a link is now %q", got)
 		}
 	}},
-	{name: "SUMMARY.md of somebody else", make: func(s scene) { s.file("SUMMARY.md", "# My book\n") }, fail: "not written by a dump: SUMMARY.md", path: "/tree", forced: []string{"aside-1/SUMMARY.md"}},
-	{name: "edited SUMMARY.md", make: func(s scene) { s.dumped(noteA); s.file("SUMMARY.md", "# My book\n") }, fail: "edited since the last dump: SUMMARY.md", path: "/tree", forced: []string{"aside-1/SUMMARY.md"}},
+	{name: "SUMMARY.md of somebody else", make: func(s scene) { s.file("SUMMARY.md", "# My book\n") }, fail: "neither dumped nor loaded by this store: SUMMARY.md", path: "/tree", forced: []string{"aside-1/SUMMARY.md"}},
+	{name: "edited SUMMARY.md", make: func(s scene) { s.dumped(noteA); s.file("SUMMARY.md", "# My book\n") }, fail: "edited since the last dump or load: SUMMARY.md", path: "/tree", forced: []string{"aside-1/SUMMARY.md"}},
 	{name: "notes is a link", make: func(s scene) { s.mkdir("else"); s.link("else", "notes") }, fail: "is a symbolic link", path: "notes"},
 	{name: "notes is a link outside", make: func(s scene) { s.link(os.TempDir(), "notes") }, fail: "is a symbolic link", path: "notes"},
 	{name: "manifest is a link", make: func(s scene) { s.link("/etc/passwd", ".crabmem.json") }, fail: "not a regular file", path: ".crabmem.json"},

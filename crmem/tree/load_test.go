@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -82,7 +83,7 @@ func TestConfirmBlocksNoWriter(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := tree.Dump(s, "/book", nil); err != nil {
+			if _, err := tree.Dump(s, "/book", tree.DumpOptionsFor("/book")); err != nil {
 				t.Fatal(err)
 			}
 			page, err := vfs.ReadFile(mem, "/book/notes/a.md", 1<<20)
@@ -101,6 +102,7 @@ func TestConfirmBlocksNoWriter(t *testing.T) {
 				}
 			}
 			var confirmed []string
+			c.o.Bases = tree.BasesFor("/book")
 			c.o.Confirm = func(r tree.LoadReport) error {
 				if confirmed = append(confirmed, fmt.Sprint(r.Removed)); len(confirmed) == 1 {
 					mustNotWait(t, func() error { return c.write(s) })
@@ -129,16 +131,42 @@ func TestConfirmWithoutEnd(t *testing.T) {
 	if _, err := s.Remember("a", "text", nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tree.Dump(s, "/book", nil); err != nil {
+	if _, err := tree.Dump(s, "/book", tree.DumpOptionsFor("/book")); err != nil {
 		t.Fatal(err)
 	}
 	n := 0
-	_, err := tree.Load(s, "/book", &tree.LoadOptions{Confirm: func(tree.LoadReport) error {
+	_, err := tree.Load(s, "/book", &tree.LoadOptions{Bases: tree.BasesFor("/book"), Confirm: func(tree.LoadReport) error {
 		n++
 		mustNotWait(t, func() error { return s.Apply(crmem.Add{Name: fmt.Sprint(n)}) })
 		return nil
 	}})
-	if !errors.Is(err, crmem.ErrStale) || s.Len() != n+1 {
-		t.Errorf("%v, %d entries", err, s.Len())
+	if !errors.Is(err, crmem.ErrStale) || s.Len() != n+1 || n != 10 {
+		t.Errorf("%v, %d entries after %d confirmations", err, s.Len(), n)
+	}
+}
+
+// TestConfirmOfReadOnlyStore loads into a store that is open for reading. Load
+// reports the changes of a dry run, and else asks for no confirmation.
+func TestConfirmOfReadOnlyStore(t *testing.T) {
+	mem := faultfs.NewMem()
+	s := open(t, "/s/memory.db", &crmem.Options{FS: mem})
+	if _, err := s.Remember("a", "text", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tree.Dump(s, "/book", tree.DumpOptionsFor("/book")); err != nil {
+		t.Fatal(err)
+	}
+	mem.WriteFile("/book/notes/b.md", []byte("more"), 0o600)
+	s = open(t, "/s/memory.db", &crmem.Options{FS: mem, ReadOnly: true})
+	for _, dry := range []bool{true, false} {
+		asked := 0
+		r, err := tree.Load(s, "/book", &tree.LoadOptions{Bases: tree.BasesFor("/book"), DryRun: dry, Confirm: func(tree.LoadReport) error { asked++; return nil }})
+		want := tree.LoadReport{Dir: "/book"}
+		if dry {
+			want = tree.LoadReport{Dir: "/book", Dumped: true, Pages: 2, Added: []string{"b"}, Kept: 1}
+		}
+		if errors.Is(err, crmem.ErrReadOnly) == dry || (err == nil) != dry || !reflect.DeepEqual(r, want) || (asked > 0) != dry {
+			t.Errorf("dry run %t: %+v, %v, asked %d times", dry, r, err, asked)
+		}
 	}
 }

@@ -16,7 +16,7 @@ func TestLoadDecidesAgainAfterCreate(t *testing.T) {
 	ok(t, m.Mkdir("/d", 0o700))
 	from := New(&Options{FS: m})
 	ok(t, from.Apply(Add{Name: "page", Content: "of the tree"}))
-	_, err := Dump(from, "/tree", nil)
+	_, err := Dump(from, "/tree", DumpOptionsFor("/tree"))
 	ok(t, err)
 	// Without the manifest, no entry of the store counts as removed.
 	ok(t, m.Remove("/tree/"+".crabmem.json"))
@@ -30,7 +30,7 @@ func TestLoadDecidesAgainAfterCreate(t *testing.T) {
 		}
 		return nil
 	}
-	_, err = Load(s, "/tree", &LoadOptions{Merge: true})
+	_, err = Load(s, "/tree", &LoadOptions{Bases: BasesFor("/tree"), Merge: true})
 	ok(t, err)
 	if m.Hook != nil {
 		t.Error("the load took no lock")
@@ -56,11 +56,11 @@ func TestLoadPlansOnce(t *testing.T) {
 		return time.Unix(1_760_000_000, 0)
 	}}, 0)
 	ok(t, s.Apply(Add{Name: "a", Content: "text"}))
-	_, err := Dump(s, "/tree", nil)
+	_, err := Dump(s, "/tree", DumpOptionsFor("/tree"))
 	ok(t, err)
 	ok(t, s.Apply(Update{Name: "a", Content: "changed"}))
 	calls = 0
-	_, err = Load(s, "/tree", nil)
+	_, err = Load(s, "/tree", LoadOptionsFor("/tree"))
 	ok(t, err)
 	if calls != 1 {
 		t.Errorf("read the clock %d times", calls)

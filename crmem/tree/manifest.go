@@ -9,54 +9,66 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
+	"slices"
+	"strings"
 
 	"crabmem/crmem"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
 
-// manifestFile records the pages that dump wrote and their entries. Without it
-// the tree still loads, but dump treats its pages as files that it did not
-// write.
-const manifestFile = ".crabmem.json"
+// The files of dump in a tree. Two copies of a tree that were dumped to
+// separately merge under version control: the manifest never changes, and each
+// dump writes a record with a new name.
+const (
+	manifestFile = ".crabmem.json" // the tree's identity
+	recordDir    = ".crabmem"      // a record of the last dump of each store
+	recordExt    = ".json"
+)
 
 const (
 	manifestFormat  = "crabmem tree"
-	manifestVersion = 1
+	manifestVersion = 2
 
 	stateDone       = "done"
 	stateUnfinished = "unfinished" // a dump runs or was interrupted
 
-	maxManifest = 256 << 20 // bytes
+	maxManifest = 256 << 20 // bytes, also of all records; manifests of version 1 list the pages
+	maxRecords  = 10_000
 )
 
 type manifest struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
-	State   string `json:"state"`
-	NextID  uint64 `json:"next_id"`
-	// Summary is the hash of SUMMARY.md; old and new while unfinished.
-	Summary    string `json:"summary"`
-	OldSummary string `json:"old_summary,omitempty"`
-	// Loaded maps the names of entries that were loaded since the dump to a
-	// hash: of the entry that a store got from this tree, or of the store's
-	// entry in a settled conflict. Merge accepts either as the base of the
-	// entry.
-	Loaded map[string]string `json:"loaded,omitempty"`
-	// Pages has the dumped pages by ascending id. While unfinished it also has
-	// the pages to be deleted.
-	Pages []manifestPage `json:"pages"`
+	Tree    string `json:"tree"` // random, 32 hexadecimal digits
 }
 
-type manifestPage struct {
-	Path    string `json:"path"`
-	Name    string `json:"name"`
-	ID      uint64 `json:"id"`
-	Created uint64 `json:"created"`
-	Entry   string `json:"entry,omitempty"` // entryHash; empty for a page to be deleted
-	Page    string `json:"page,omitempty"`  // pageHash; empty for a page to be deleted
-	Size    int64  `json:"size"`            // bytes of the page
-	Old     string `json:"old,omitempty"`   // while unfinished: pageHash of the previous page
+// dumpRecord describes the last dump of one store.
+type dumpRecord struct {
+	Dump    string `json:"dump"` // random, 32 hexadecimal digits; also the name of the file
+	State   string `json:"state"`
+	NextID  uint64 `json:"next_id"`
+	Entries int    `json:"entries"`
+	// After has a link for each earlier dump of the store, or of the store that its
+	// home was copied from.
+	After []string `json:"after,omitempty"`
+	// Unlimited lists the pages with entries that exceed the limits of new
+	// entries, which older stores may contain.
+	Unlimited []unlimitedPage `json:"unlimited,omitempty"`
+}
+
+type unlimitedPage struct {
+	Path string `json:"path"`
+	Page string `json:"page"` // pageHash
+	Size int64  `json:"size"`
+}
+
+// treeState is the content of the manifest and the records.
+type treeState struct {
+	id      string                 // "" for a tree without a manifest of version 2
+	first   *manifest1             // nil unless the manifest has version 1
+	records map[string]*dumpRecord // by their names
 }
 
 // entryHash identifies an entry without its id.
@@ -73,105 +85,238 @@ func pageHash(b []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// encode writes one line per page, for readable diffs under version control.
-func (m *manifest) encode() ([]byte, error) {
-	head := *m
-	head.Format, head.Version, head.Pages = manifestFormat, manifestVersion, []manifestPage{}
-	b, err := format.MarshalJSON(head)
-	if err != nil {
+// newID returns the name of a tree or of a dump.
+var newID = func() string { return format.NewID().String() }
+
+func validID(s string) bool {
+	b, err := hex.DecodeString(s)
+	return err == nil && len(b) == len(format.ID{}) && s == strings.ToLower(s)
+}
+
+// readState reads the manifest and the records of a tree.
+func readState(t vfs.Tree) (*treeState, error) {
+	s := &treeState{records: map[string]*dumpRecord{}}
+	if err := s.readManifest(t); err != nil {
 		return nil, err
 	}
-	b = bytes.TrimSuffix(b, []byte("]}"))
-	for i := range m.Pages {
-		line, err := format.MarshalJSON(m.Pages[i])
-		if err != nil {
-			return nil, err
-		}
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(append(b, '\n'), line...)
+	if s.id == "" {
+		return s, nil
 	}
-	return append(b, "\n]}\n"...), nil
+	return s, s.readRecords(t)
 }
 
-// readManifest reads the manifest of a tree. It returns nil if the tree has no
-// manifest.
-func readManifest(t vfs.Tree) (*manifest, []byte, error) {
-	const remedy = "remove the file; dump then treats DIR as a directory that it did not write"
-	fi, err := t.Lstat(manifestFile)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil, nil
-	case err != nil:
-		return nil, nil, err
-	case !fi.Mode().IsRegular():
-		return nil, nil, &Error{Path: manifestFile, Msg: "is " + fileType(fi.Mode()) + ", not a regular file", Remedy: remedy}
+// dumped reports whether a dump wrote the tree.
+func (s *treeState) dumped() bool { return s.id != "" || s.first != nil }
+
+// unfinished returns the file that records an interrupted dump, or "".
+func (s *treeState) unfinished() string {
+	if s.first != nil && s.first.State == stateUnfinished {
+		return manifestFile
 	}
-	b, err := vfs.ReadFile(t, manifestFile, maxManifest)
-	if large, ok := errors.AsType[*vfs.TooLargeError](err); ok {
-		return nil, nil, &Error{Path: manifestFile, Msg: fmt.Sprintf("%d bytes, more than the limit of %d", large.Size, large.Max), Remedy: remedy}
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	m := &manifest{}
-	if err := json.Unmarshal(b, m); err != nil {
-		e := &Error{Path: manifestFile, Msg: err.Error(), Remedy: remedy}
-		if s, ok := errors.AsType[*json.SyntaxError](err); ok {
-			e.Line = lineAt(b, int(s.Offset))
+	for _, r := range s.records {
+		if r.State == stateUnfinished {
+			return r.path()
 		}
-		return nil, nil, e
 	}
-	switch {
-	case m.Format != manifestFormat:
-		return nil, nil, &Error{Path: manifestFile, Msg: fmt.Sprintf("format %q, not %q", m.Format, manifestFormat), Remedy: remedy}
-	case m.Version != manifestVersion:
-		return nil, nil, &Error{Path: manifestFile, Msg: fmt.Sprintf("version %d, this program reads version %d", m.Version, manifestVersion), Remedy: "use the newer program, or " + remedy}
-	case m.State != stateDone && m.State != stateUnfinished:
-		return nil, nil, &Error{Path: manifestFile, Msg: fmt.Sprintf("state %q, not %s or %s", m.State, stateDone, stateUnfinished), Remedy: remedy}
-	}
-	return m, b, nil
+	return ""
 }
 
-// byPath indexes the pages by path. A nil manifest has no pages.
-func (m *manifest) byPath() map[string]*manifestPage {
-	if m == nil {
-		return nil
+// nextID returns the largest next_id of the dumps.
+func (s *treeState) nextID() (next uint64) {
+	if s.first != nil {
+		next = s.first.NextID
 	}
-	pages := make(map[string]*manifestPage, len(m.Pages))
-	for i := range m.Pages {
-		pages[m.Pages[i].Path] = &m.Pages[i]
+	for _, r := range s.records {
+		next = max(next, r.NextID)
+	}
+	return next
+}
+
+// mayBeEmpty reports whether a dump of an empty store wrote the tree.
+func (s *treeState) mayBeEmpty() bool {
+	if s.first != nil && len(s.first.Pages) == 0 {
+		return true
+	}
+	for _, r := range s.records {
+		if r.Entries == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// unlimited returns the pages that may exceed the limits of new entries, by path.
+func (s *treeState) unlimited() map[string][]unlimitedPage {
+	pages := map[string][]unlimitedPage{}
+	if s.first != nil {
+		for _, p := range s.first.Pages {
+			pages[p.Path] = append(pages[p.Path], unlimitedPage{p.Path, p.Page, p.Size})
+		}
+	}
+	for _, r := range s.records {
+		for _, p := range r.Unlimited {
+			pages[p.Path] = append(pages[p.Path], p)
+		}
 	}
 	return pages
 }
 
-// byName indexes the dumped entries by name. A nil manifest has no entries.
-func (m *manifest) byName() map[string]*manifestPage {
-	if m == nil {
-		return nil
+func (r *dumpRecord) path() string { return recordDir + "/" + r.Dump + recordExt }
+
+// writeManifest gives the tree its identity.
+func writeManifest(t vfs.Tree, id string) error {
+	b, err := format.MarshalJSON(manifest{manifestFormat, manifestVersion, id})
+	if err != nil {
+		return err
 	}
-	entries := make(map[string]*manifestPage, len(m.Pages))
-	for i := range m.Pages {
-		if m.Pages[i].Entry != "" {
-			entries[m.Pages[i].Name] = &m.Pages[i]
-		}
-	}
-	return entries
+	return replaceFile(t, manifestFile, append(b, '\n'))
 }
 
-// writtenByDump reports whether dump wrote the page with this hash.
-func (p *manifestPage) writtenByDump(hash string) bool {
-	return p != nil && (p.Page == hash || p.Old != "" && p.Old == hash)
+// link identifies the dump before in the record of dump. It differs in each record,
+// so that version control never takes two records for a renamed file.
+func link(dump, before string) string { return pageHash([]byte(dump + before))[:16] }
+
+// past returns dumps without the last ones that the tree does not come from.
+func (s *treeState) past(dumps []string) []string {
+	for n := len(dumps); n > 0; n-- {
+		if s.comesFrom(dumps[n-1]) {
+			return dumps[:n]
+		}
+	}
+	return nil
+}
+
+// comesFrom reports whether a dump, or one after it, wrote the tree.
+func (s *treeState) comesFrom(dump string) bool {
+	for _, r := range s.records {
+		if r.Dump == dump || slices.Contains(r.After, link(r.Dump, dump)) {
+			return true
+		}
+	}
+	return false
+}
+
+// write replaces the record, which is one line that begins with its name.
+func (r *dumpRecord) write(t vfs.Tree) error {
+	b, err := format.MarshalJSON(r)
+	if err != nil {
+		return err
+	}
+	if err := t.Mkdir(recordDir, 0o700); err == nil {
+		err = t.SyncDir(".")
+		if err != nil {
+			return err
+		}
+	} else if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return replaceFile(t, r.path(), append(b, '\n'))
+}
+
+const manifestRemedy = "remove the file; dump then treats DIR as a directory that it did not write"
+
+func (s *treeState) readManifest(t vfs.Tree) error {
+	b, err := readSmall(t, manifestFile, maxManifest, manifestRemedy)
+	if err != nil || b == nil {
+		return err
+	}
+	m := &manifest{}
+	if err := json.Unmarshal(b, m); err != nil {
+		return jsonError(manifestFile, b, err, manifestRemedy)
+	}
+	bad := func(msg, remedy string) error { return &Error{Path: manifestFile, Msg: msg, Remedy: remedy} }
+	switch {
+	case m.Format != manifestFormat:
+		return bad(fmt.Sprintf("format %q, not %q", m.Format, manifestFormat), manifestRemedy)
+	case m.Version == 1:
+		s.first, err = parseManifest1(b)
+		return err
+	case m.Version != manifestVersion:
+		return bad(fmt.Sprintf("version %d, this program reads versions 1 and %d", m.Version, manifestVersion), "use the newer program, or "+manifestRemedy)
+	case !validID(m.Tree):
+		return bad(fmt.Sprintf("tree %q is not 32 hexadecimal digits", m.Tree), manifestRemedy)
+	}
+	s.id = m.Tree
+	return nil
+}
+
+func (s *treeState) readRecords(t vfs.Tree) error {
+	const remedy = "remove it"
+	fi, err := t.Lstat(recordDir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !fi.IsDir():
+		return &Error{Path: recordDir, Msg: "is " + fileType(fi.Mode()) + ", not a directory", Remedy: remedy}
+	}
+	list, err := t.ReadDir(recordDir)
+	if err != nil {
+		return err
+	}
+	if len(list) > maxRecords {
+		return &Error{Path: recordDir, Msg: fmt.Sprintf("%d files, at most %d", len(list), maxRecords), Remedy: "remove old files"}
+	}
+	left := int64(maxManifest)
+	for _, d := range list {
+		name, found := strings.CutSuffix(d.Name(), recordExt)
+		if !found || !validID(name) {
+			continue
+		}
+		r, file := &dumpRecord{}, path.Join(recordDir, d.Name())
+		b, err := readSmall(t, file, left, remedy)
+		if err != nil {
+			return err
+		}
+		left -= int64(len(b))
+		if b == nil {
+			continue // removed concurrently
+		}
+		if err := json.Unmarshal(b, r); err != nil {
+			return jsonError(file, b, err, remedy)
+		}
+		if r.Dump != name || r.State != stateDone && r.State != stateUnfinished {
+			return &Error{Path: file, Msg: fmt.Sprintf("dump %q in state %q: not a record of this name", r.Dump, r.State), Remedy: remedy}
+		}
+		s.records[name] = r
+	}
+	return nil
+}
+
+// readSmall reads a regular file of a tree. It returns nil if there is none.
+func readSmall(t vfs.Tree, name string, limit int64, remedy string) ([]byte, error) {
+	fi, err := t.Lstat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !fi.Mode().IsRegular():
+		return nil, &Error{Path: name, Msg: "is " + fileType(fi.Mode()) + ", not a regular file", Remedy: remedy}
+	}
+	b, err := vfs.ReadFile(t, name, limit)
+	if large, ok := errors.AsType[*vfs.TooLargeError](err); ok {
+		return nil, &Error{Path: name, Msg: fmt.Sprintf("%d bytes, more than the limit of %d", large.Size, large.Max), Remedy: remedy}
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if b == nil {
+		b = []byte{}
+	}
+	return b, err
+}
+
+func jsonError(name string, b []byte, err error, remedy string) error {
+	e := &Error{Path: name, Msg: err.Error(), Remedy: remedy}
+	if s, ok := errors.AsType[*json.SyntaxError](err); ok {
+		e.Line = lineAt(b, int(s.Offset))
+	}
+	return e
 }
 
 // lineAt returns the line number of an offset, from 1.
 func lineAt(b []byte, offset int) int {
-	n := 1
-	for _, c := range b[:min(max(offset, 0), len(b))] {
-		if c == '\n' {
-			n++
-		}
-	}
-	return n
+	return 1 + bytes.Count(b[:min(max(offset, 0), len(b))], []byte("\n"))
 }

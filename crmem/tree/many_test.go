@@ -3,6 +3,7 @@ package tree_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -28,18 +29,18 @@ func TestManyPages(t *testing.T) {
 	write(100_000)
 	s := New(&Options{FS: mem})
 	told := 0
-	if report, err := Load(s, "/b", &LoadOptions{Progress: func(done, total int) { told += done / total }}); err != nil || s.Len() != n || len(report.Added) != n || told != 1 {
+	if report, err := Load(s, "/b", &LoadOptions{Bases: BasesFor("/b"), Progress: func(done, total int) { told += done / total }}); err != nil || s.Len() != n || len(report.Added) != n || told != 1 {
 		t.Fatalf("%d entries, %d calls of Progress at the end, %v", s.Len(), told, err)
 	}
 	write(200_001)
-	if _, err := Load(s, "/b", nil); !errors.Is(err, ErrTree) || s.Len() != 100_000 {
+	if _, err := Load(s, "/b", LoadOptionsFor("/b")); !errors.Is(err, ErrTree) || s.Len() != 100_000 {
 		t.Fatalf("%d pages: %v", n, err)
 	}
 	entries := make([]Entry, n)
 	for i := range entries {
 		entries[i] = Entry{ID: uint64(i), Name: fmt.Sprint(i)}
 	}
-	if _, err := DumpSnapshot(mem, "/c", snapshotOf(t, uint64(n), entries...), nil); !errors.Is(err, ErrTree) {
+	if _, err := DumpSnapshot(mem, "/c", snapshotOf(t, uint64(n), entries...), DumpOptionsFor("/c")); !errors.Is(err, ErrTree) || !strings.Contains(err.Error(), "more than 200000 pages") {
 		t.Fatalf("%d entries: %v", n, err)
 	}
 	if _, err := mem.Lstat("/c"); err == nil {
@@ -69,12 +70,12 @@ func TestManyPagesConcurrently(t *testing.T) {
 		}
 		last, top = done, total
 	}
-	report, err := DumpSnapshot(mem, "/b", sn, &DumpOptions{Progress: progress})
+	report, err := DumpSnapshot(mem, "/b", sn, &DumpOptions{Bases: BasesFor("/b"), Progress: progress})
 	if err != nil || len(report.Written) != len(entries) || last != top || last != 6000 {
 		t.Fatalf("%d written, progress %d of %d, %v", len(report.Written), last, top, err)
 	}
 	s := New(&Options{FS: mem})
-	if _, err := Load(s, "/b", nil); err != nil || encoded(t, s.Snapshot()) != encoded(t, sn) {
+	if _, err := Load(s, "/b", LoadOptionsFor("/b")); err != nil || encoded(t, s.Snapshot()) != encoded(t, sn) {
 		t.Fatalf("loads to another store: %v", err)
 	}
 	// One page that cannot be written ends the dump, and the next finishes it.
@@ -92,17 +93,17 @@ func TestManyPagesConcurrently(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := DumpSnapshot(mem, "/b", sn, nil); err == nil || !failed {
+	if _, err := DumpSnapshot(mem, "/b", sn, DumpOptionsFor("/b")); err == nil || !failed {
 		t.Fatalf("failed %v, and the dump: %v", failed, err)
 	}
 	mem.Hook = nil
-	if _, err := Load(s, "/b", nil); !errors.Is(err, ErrTree) {
+	if _, err := Load(s, "/b", LoadOptionsFor("/b")); !errors.Is(err, ErrTree) {
 		t.Fatalf("an unfinished tree: %v", err)
 	}
-	if _, err := DumpSnapshot(mem, "/b", sn, nil); err != nil {
+	if _, err := DumpSnapshot(mem, "/b", sn, DumpOptionsFor("/b")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(s, "/b", nil); err != nil || encoded(t, s.Snapshot()) != encoded(t, sn) {
+	if _, err := Load(s, "/b", LoadOptionsFor("/b")); err != nil || encoded(t, s.Snapshot()) != encoded(t, sn) {
 		t.Fatalf("loads to another store: %v", err)
 	}
 }

@@ -13,8 +13,10 @@ import (
 type loadPlan struct {
 	snapshot *crmem.Snapshot // the store after the load
 	report   LoadReport
-	lost     []string          // entries that only the store changed and the load overwrites; Guard refuses them
-	loaded   map[string]string // for the manifest
+	lost     []string // entries that only the store changed and the load overwrites; Guard refuses them
+
+	base      *base      // of the store before the load
+	exchanged []basePage // for the base after the load
 }
 
 // differs reports whether the load changes the store.
@@ -28,32 +30,36 @@ const absent = "-"
 
 // planner computes a loadPlan.
 type planner struct {
-	tree     *loadedTree
-	merge    bool
-	plan     *loadPlan
-	cur      map[string]*crmem.Entry
-	base     map[string]*manifestPage
-	oldLoads map[string]string
+	tree  *loadedTree
+	merge bool
+	plan  *loadPlan
+	cur   map[string]*crmem.Entry
+	base  map[string]*basePage
+	based bool // the base applies
 
 	fixed []crmem.Entry  // keep their id
 	fresh []*crmem.Entry // get the id of their page if it is unused, else a new one
 	asked []bool         // of fresh: the page has an id
 }
 
-// plan selects the side for every name in store, tree, and manifest.
+// plan selects the side for every name in store and tree.
 //
-// A side is unchanged if it has the entry that was dumped, or that a load took
-// from this tree since. Replace always selects the tree. Merge selects the
-// changed side. If both changed, a text wins over a removal, and two texts are
-// a conflict: the store keeps its text.
+// A side is unchanged if it has the entry that they exchanged last, by a dump or a
+// load. Replace always selects the tree. Merge selects the changed side. If both
+// changed, a text wins over a removal, and two texts are a conflict: the store
+// keeps its text. Without a base both sides have changed.
 func (t *loadedTree) plan(cur *crmem.Snapshot, merge bool, now time.Time) (*loadPlan, error) {
 	if len(t.pages) == 0 && cur.Len() > 0 {
 		return nil, &Error{Path: t.dir, Msg: "no pages: loading this tree would empty the store", Remedy: "to empty a store, run crabmem forget for each entry"}
 	}
-	pl := &planner{tree: t, merge: merge, plan: &loadPlan{loaded: map[string]string{}},
-		cur: make(map[string]*crmem.Entry, cur.Len()), base: t.manifest.byName()}
-	if t.manifest != nil {
-		pl.oldLoads = t.manifest.Loaded
+	base, _, err := t.base(cur)
+	if err != nil {
+		return nil, err
+	}
+	pl := &planner{tree: t, merge: merge, plan: &loadPlan{base: base}, cur: make(map[string]*crmem.Entry, cur.Len()),
+		based: base.applies(t.state)}
+	if pl.based {
+		pl.base = base.byName()
 	}
 	for e := range cur.All() {
 		pl.cur[e.Name] = &e
@@ -69,11 +75,6 @@ func (t *loadedTree) plan(cur *crmem.Snapshot, merge bool, now time.Time) (*load
 			pl.decide(e.Name, nil, nil)
 		}
 	}
-	for name := range pl.base {
-		if !inTree[name] && pl.cur[name] == nil && !merge {
-			pl.plan.loaded[name] = absent
-		}
-	}
 	if err := pl.number(cur); err != nil {
 		return nil, err
 	}
@@ -81,7 +82,7 @@ func (t *loadedTree) plan(cur *crmem.Snapshot, merge bool, now time.Time) (*load
 }
 
 // value returns the entry of a page. Fields that the page lacks keep their
-// present values. Without the entry in the manifest, an edited date cannot be
+// present values. Without the entry in the base, an edited date cannot be
 // detected, and an entry that keeps its name keeps its time.
 func (pl *planner) value(p *treePage, now time.Time) *crmem.Entry {
 	e := p.Entry
@@ -89,7 +90,7 @@ func (pl *planner) value(p *treePage, now time.Time) *crmem.Entry {
 	switch {
 	case cur != nil && cur.Kind == e.Kind && (base == nil || !p.hasTime):
 		e.CreatedAt = cur.CreatedAt
-	case p.hasTime:
+	case p.hasTime && (base == nil || base.Date == nil || *base.Date != e.CreatedAt):
 	case base != nil:
 		e.CreatedAt = base.Created
 	default:
@@ -106,45 +107,41 @@ func (pl *planner) decide(name string, p *treePage, tree *crmem.Entry) {
 	if known := pl.base[name]; known != nil {
 		b = known.Entry
 	}
-	l, ok := pl.oldLoads[name]
-	if !ok {
-		l = b
-	}
-	dumped := pl.tree.manifest != nil
-	curSame, treeSame := dumped && (c == b || c == l), dumped && (t == b || t == l)
-
-	if c == t {
+	curSame, treeSame := pl.based && c == b, pl.based && t == b
+	conflict := false
+	switch {
+	case c == t:
 		if cur != nil {
 			pl.keep(cur)
 		}
-		pl.took(name, t, b)
-		return
-	}
-	if !pl.merge {
-		if !curSame && dumped && len(pl.cur) > 0 {
+	case !pl.merge:
+		if !curSame && (pl.based || cur != nil) && pl.tree.state.dumped() && len(pl.cur) > 0 {
 			plan.lost = append(plan.lost, name)
 		}
 		pl.take(name, cur, p, tree)
-		pl.took(name, t, b)
-		return
-	}
-	switch {
 	case curSame || !treeSame && cur == nil:
 		pl.take(name, cur, p, tree)
-		pl.took(name, t, b)
 	case treeSame || tree == nil:
 		if cur != nil {
 			pl.keep(cur)
 		}
-		if ok {
-			plan.loaded[name] = l
-		}
 	default:
+		conflict = true
 		pl.keep(cur)
-		plan.loaded[name] = c // base of the settled conflict
 		plan.report.Conflicts = append(plan.report.Conflicts, Conflict{
 			Name: name, Page: p.path, File: conflictDir + "/" + p.path, Store: *cur, Tree: *tree})
 	}
+	if p == nil {
+		return
+	}
+	row := basePage{Path: p.path, Name: name, ID: p.ID, Created: tree.CreatedAt, Entry: t, Page: p.hash, Size: p.size}
+	if p.hasTime && p.CreatedAt != tree.CreatedAt {
+		row.Date = &p.CreatedAt
+	}
+	if conflict { // settled when the person has removed the copy: then the page counts
+		row.Entry, row.Page = c, ""
+	}
+	plan.exchanged = append(plan.exchanged, row)
 }
 
 func hashOf(e *crmem.Entry) string {
@@ -157,13 +154,6 @@ func hashOf(e *crmem.Entry) string {
 func (pl *planner) keep(cur *crmem.Entry) {
 	pl.fixed = append(pl.fixed, *cur)
 	pl.plan.report.Kept++
-}
-
-// took records that store and tree agree.
-func (pl *planner) took(name, t, b string) {
-	if t != b {
-		pl.plan.loaded[name] = t
-	}
 }
 
 // take selects the tree's side.
@@ -194,8 +184,8 @@ func (pl *planner) take(name string, cur *crmem.Entry, p *treePage, tree *crmem.
 // dumped with the id gets it.
 func (pl *planner) number(cur *crmem.Snapshot) error {
 	next := max(cur.NextID, 1)
-	if m := pl.tree.manifest; m != nil && cur.Len() == 0 {
-		next = max(next, m.NextID)
+	if cur.Len() == 0 {
+		next = max(next, pl.tree.state.nextID())
 	}
 	taken := map[uint64]string{}
 	numbered := make([]bool, len(pl.fresh))

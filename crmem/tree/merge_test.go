@@ -124,19 +124,21 @@ func mergeModel(base, store, tree map[string]value, based bool) (result map[stri
 // hand: it has the pages of sn, and the manifest of the dump or no manifest.
 func edit(t *testing.T, mem *faultfs.Mem, dir string, sn *Snapshot, based bool) {
 	t.Helper()
-	name := dir + "/.crabmem.json"
-	manifest, err := vfs.ReadFile(mem, name, math.MaxInt64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := DumpSnapshot(mem, dir, sn, nil); err != nil {
-		t.Fatal(err)
-	}
-	mem.WriteFile(name, manifest, 0o600)
-	if !based {
-		if err := mem.Remove(name); err != nil {
-			t.Fatal(err)
+	exchange := map[string][]byte{}
+	for _, sub := range []string{BasesFor(dir), dir + "/.crabmem"} {
+		for _, d := range must(mem.ReadDir(sub)) {
+			name := sub + "/" + d.Name()
+			exchange[name] = must(vfs.ReadFile(mem, name, math.MaxInt64))
 		}
+	}
+	if _, err := DumpSnapshot(mem, dir, sn, DumpOptionsFor(dir)); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range exchange {
+		mem.WriteFile(name, text, 0o600)
+	}
+	if !based {
+		ok(t, mem.Remove(dir+"/.crabmem.json"))
 	}
 }
 
@@ -187,7 +189,7 @@ func TestMergeAgainstModel(t *testing.T) {
 		}
 		based := r.IntN(5) > 0
 		mem := faultfs.NewMem()
-		if _, err := DumpSnapshot(mem, "/brain", base, nil); err != nil {
+		if _, err := DumpSnapshot(mem, "/brain", base, DumpOptionsFor("/brain")); err != nil {
 			t.Fatal(err)
 		}
 		edit(t, mem, "/brain", treeSn, based)
@@ -219,7 +221,7 @@ func TestMergeAgainstModel(t *testing.T) {
 		slices.Sort(lost)
 		forked := mem.Kill()
 		s := storeOf(t, forked, storeSn)
-		_, err = Load(s, "/brain", &LoadOptions{Guard: true})
+		_, err = Load(s, "/brain", &LoadOptions{Bases: BasesFor("/brain"), Guard: true})
 		if len(lost) > 0 {
 			guarded++
 			changed, ok := errors.AsType[*ChangedError](err)
@@ -229,7 +231,7 @@ func TestMergeAgainstModel(t *testing.T) {
 			if !ok || !slices.Equal(changed.Names, lost) || !maps.Equal(values(s.Snapshot()), st) {
 				t.Fatalf("round %d: guarded load: %v, want ChangedError %q", n, err, lost)
 			}
-			_, err = Load(s, "/brain", nil)
+			_, err = Load(s, "/brain", LoadOptionsFor("/brain"))
 		}
 		if err != nil {
 			t.Fatalf("round %d: replace: %v", n, err)
@@ -240,13 +242,13 @@ func TestMergeAgainstModel(t *testing.T) {
 		}
 		checkIDs(t, storeSn, s.Snapshot())
 		// Loading the same tree again changes no entry, also with Guard.
-		if report, err := Load(s, "/brain", &LoadOptions{Guard: true}); err != nil || len(report.Added)+len(report.Changed)+len(report.Removed) > 0 {
+		if report, err := Load(s, "/brain", &LoadOptions{Bases: BasesFor("/brain"), Guard: true}); err != nil || len(report.Added)+len(report.Changed)+len(report.Removed) > 0 {
 			t.Fatalf("round %d: loading twice: %+v, %v", n, report, err)
 		}
 
 		want, wantConflicts := mergeModel(b, st, tr, based)
 		s = storeOf(t, mem, storeSn)
-		report, err := Load(s, "/brain", &LoadOptions{Merge: true})
+		report, err := Load(s, "/brain", &LoadOptions{Bases: BasesFor("/brain"), Merge: true})
 		if err != nil {
 			t.Fatalf("round %d: merge: %v", n, err)
 		}
@@ -266,7 +268,7 @@ func TestMergeAgainstModel(t *testing.T) {
 
 		// A conflict is settled by removing its file: then the page counts.
 		conflicts += len(got)
-		if _, err := Load(s, "/brain", &LoadOptions{Merge: true}); !errors.Is(err, ErrTree) {
+		if _, err := Load(s, "/brain", &LoadOptions{Bases: BasesFor("/brain"), Merge: true}); !errors.Is(err, ErrTree) {
 			t.Fatalf("round %d: an unsettled conflict loads: %v", n, err)
 		}
 		for _, c := range report.Conflicts {
@@ -275,7 +277,7 @@ func TestMergeAgainstModel(t *testing.T) {
 			}
 			want[c.Name] = tr[c.Name]
 		}
-		report, err = Load(s, "/brain", &LoadOptions{Merge: true})
+		report, err = Load(s, "/brain", &LoadOptions{Bases: BasesFor("/brain"), Merge: true})
 		if v := values(s.Snapshot()); err != nil || len(report.Conflicts) > 0 || !maps.Equal(v, want) {
 			t.Fatalf("round %d: the settled merge gave %v, %v, want %v", n, v, err, want)
 		}

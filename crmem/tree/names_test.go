@@ -25,7 +25,7 @@ func pathsOf(t *testing.T, names ...string) []string {
 		entries[i] = Entry{ID: uint64(i + 1), Name: n}
 	}
 	mem := faultfs.NewMem()
-	if _, err := DumpSnapshot(mem, "/b", snapshotOf(t, uint64(len(names)+1), entries...), nil); err != nil {
+	if _, err := DumpSnapshot(mem, "/b", snapshotOf(t, uint64(len(names)+1), entries...), DumpOptionsFor("/b")); err != nil {
 		t.Fatal(err)
 	}
 	paths := dumped(t, mem, "/b")

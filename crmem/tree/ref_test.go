@@ -98,10 +98,14 @@ func refUnescape(s string) string {
 	return strings.ReplaceAll(s, "&amp;", "&")
 }
 
-// dumped returns the path of each entry's page, from the manifest.
+// dumped returns the path of each entry's page, from the base.
 func dumped(t *testing.T, fsys vfs.FS, dir string) map[uint64]string {
 	t.Helper()
-	b, err := vfs.ReadFile(fsys, dir+"/.crabmem.json", math.MaxInt64)
+	list, err := fsys.ReadDir(BasesFor(dir))
+	if err != nil || len(list) != 1 {
+		t.Fatalf("bases: %v, %v", list, err)
+	}
+	b, err := vfs.ReadFile(fsys, BasesFor(dir)+"/"+list[0].Name(), math.MaxInt64)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +137,7 @@ func TestReferenceReadsTrees(t *testing.T) {
 	for n := range rounds {
 		sn := randomSnapshot(t, r, 12)
 		mem := faultfs.NewMem()
-		if _, err := DumpSnapshot(mem, "/brain", sn, nil); err != nil {
+		if _, err := DumpSnapshot(mem, "/brain", sn, DumpOptionsFor("/brain")); err != nil {
 			t.Fatalf("round %d: %v", n, err)
 		}
 		ref := refLoad(t, mem, "/brain")
@@ -193,7 +197,7 @@ func TestGoldenTrees(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := New(nil)
-		report, err := Load(s, path.Join(dir, d.Name()), nil)
+		report, err := Load(s, path.Join(dir, d.Name()), LoadOptionsFor(path.Join(dir, d.Name())))
 		if err != nil {
 			t.Errorf("%s: %v", d.Name(), err)
 			continue

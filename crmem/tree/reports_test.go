@@ -17,7 +17,6 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
 	. "crabmem/crmem/tree"
-	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/golden"
 )
@@ -38,6 +37,7 @@ func reportTree(t *testing.T) *faultfs.Mem {
 		crmem.Add{Name: "A/b:c", Content: "odd name\n"}, crmem.Add{Name: "a/B:c", Content: "same name in another case"}, crmem.Add{Name: "empty"},
 		crmem.Add{Name: "archive", Kind: crmem.Archive, Content: "an archive"}, crmem.Add{Name: "gone", Content: "removed later"}, crmem.Add{Name: "changed", Content: "changed later"},
 	))
+	CountIDs(0)
 	must(Dump(s, "/tree", nil))
 	ok(t, s.Apply(crmem.Update{Name: "changed", Content: "in the store"}, crmem.Remove{Name: "gone"}, crmem.Add{Name: "new", Content: "new in the store"}))
 	ok(t, s.Close())
@@ -90,6 +90,7 @@ func treeState(t *testing.T, m *faultfs.Mem) map[string]string {
 	for e := range s.Snapshot().All() {
 		state["entry "+e.Name] = fmt.Sprintf("%+v", e)
 	}
+	identity := s.Identity()
 	ok(t, s.Close())
 	var visit func(dir string)
 	visit = func(dir string) {
@@ -102,15 +103,18 @@ func treeState(t *testing.T, m *faultfs.Mem) map[string]string {
 				visit(name)
 			case d.Type().IsRegular():
 				m.Chmod(name, 0o600)
-				sum := sha256.Sum256(memFile(t, m, name))
+				text := strings.ReplaceAll(string(memFile(t, m, name)), identity, "<store>")
+				sum := sha256.Sum256([]byte(text))
 				state[name] = fmt.Sprintf("%v %x", must(d.Info()).Mode(), sum[:4])
 			default:
 				state[name] = d.Type().String()
 			}
 		}
 	}
-	if fi, err := m.Lstat("/tree"); err == nil && fi.IsDir() {
-		visit("/tree")
+	for _, dir := range []string{"/tree", "/m.db-trees"} {
+		if fi, err := m.Lstat(dir); err == nil && fi.IsDir() {
+			visit(dir)
+		}
 	}
 	return state
 }
@@ -132,6 +136,7 @@ func stateChanges(before, after map[string]string) string {
 func useTree(t *testing.T, m *faultfs.Mem, use func(*crmem.Store) (any, error), fault func()) string {
 	t.Helper()
 	before := treeState(t, m)
+	CountIDs(100)
 	s, err := crmem.Open("/m.db", reportOptions(m))
 	ok(t, err)
 	fault()
@@ -222,116 +227,6 @@ func TestReportsOfPages(t *testing.T) {
 	r.Compare(t, "testdata/reports/pages.txt.gz")
 }
 
-// treeChanges change the files of a tree.
-var treeChanges = []struct {
-	name string
-	do   func(t *testing.T, m *faultfs.Mem)
-}{
-	{"no change", func(*testing.T, *faultfs.Mem) {}},
-	{"page edited", func(t *testing.T, m *faultfs.Mem) { appendTo(t, m, "/tree/notes/plain.md", "more\n") }},
-	{"conflict", func(t *testing.T, m *faultfs.Mem) { appendTo(t, m, "/tree/notes/changed.md", "in the tree\n") }},
-	{"two conflicts", func(t *testing.T, m *faultfs.Mem) {
-		appendTo(t, m, "/tree/notes/changed.md", "in the tree\n")
-		appendTo(t, m, "/tree/notes/gone.md", "in the tree\n")
-		m.WriteFile("/tree/notes/new.md", []byte("new in the tree\n"), 0o600)
-	}},
-	{"page removed", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Remove("/tree/notes/plain.md")) }},
-	{"changed page removed", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Remove("/tree/notes/changed.md")) }},
-	{"all pages removed", func(t *testing.T, m *faultfs.Mem) {
-		for _, dir := range []string{"/tree/notes", "/tree/archives"} {
-			for _, d := range must(m.ReadDir(dir)) {
-				ok(t, m.Remove(dir+"/"+d.Name()))
-			}
-		}
-	}},
-	{"page added", func(t *testing.T, m *faultfs.Mem) { m.WriteFile("/tree/notes/added.md", []byte("added\n"), 0o644) }},
-	{"page renamed", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Rename("/tree/notes/plain.md", "/tree/notes/renamed.md")) }},
-	{"page archived", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Rename("/tree/notes/plain.md", "/tree/archives/plain.md")) }},
-	{"page copied", func(t *testing.T, m *faultfs.Mem) {
-		m.WriteFile("/tree/archives/plain.md", memFile(t, m, "/tree/notes/plain.md"), 0o600)
-	}},
-	{"pages swapped", func(t *testing.T, m *faultfs.Mem) {
-		a, b := memFile(t, m, "/tree/notes/plain.md"), memFile(t, m, "/tree/notes/exact.md")
-		m.WriteFile("/tree/notes/plain.md", b, 0o600)
-		m.WriteFile("/tree/notes/exact.md", a, 0o600)
-	}},
-	{"other files", func(t *testing.T, m *faultfs.Mem) {
-		for _, name := range []string{"notes/.hidden", "notes/text.txt", "notes/.md", "notes/.x.md", "README.md", "notes/.plain.md12", "notes/plain.md~", "aside-1", "archives/..md"} {
-			m.WriteFile("/tree/"+name, []byte("text"), 0o600)
-		}
-	}},
-	{"invalid name", func(t *testing.T, m *faultfs.Mem) { m.WriteFile("/tree/notes/\xff.md", []byte("text"), 0o600) }},
-	{"directory for a page", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Mkdir("/tree/notes/dir.md", 0o700)) }},
-	{"link for a page", func(t *testing.T, m *faultfs.Mem) { m.Symlink("plain.md", "/tree/notes/link.md") }},
-	{"FIFO for a page", func(t *testing.T, m *faultfs.Mem) { m.Mkfifo("/tree/notes/fifo.md") }},
-	{"page became a link", func(t *testing.T, m *faultfs.Mem) { m.Symlink("exact.md", "/tree/notes/plain.md") }},
-	{"file for a directory", func(t *testing.T, m *faultfs.Mem) {
-		ok(t, m.Remove("/tree/archives/archive.md"))
-		ok(t, m.Remove("/tree/archives"))
-		m.WriteFile("/tree/archives", nil, 0o600)
-	}},
-	{"link for a directory", func(t *testing.T, m *faultfs.Mem) {
-		ok(t, m.Rename("/tree/archives", "/tree/moved"))
-		m.Symlink("moved", "/tree/archives")
-	}},
-	{"page of the largest size", func(t *testing.T, m *faultfs.Mem) {
-		m.WriteFile("/tree/notes/large.md", []byte(strings.Repeat("x", 16<<20)), 0o600)
-	}},
-	{"page that is unreadable", func(t *testing.T, m *faultfs.Mem) { m.Chmod("/tree/notes/plain.md", 0) }},
-	{"directory that is unreadable", func(t *testing.T, m *faultfs.Mem) { m.Chmod("/tree/notes", 0) }},
-	{"unsettled conflict", func(t *testing.T, m *faultfs.Mem) {
-		ok(t, m.Mkdir("/tree/conflicts", 0o700))
-		ok(t, m.Mkdir("/tree/conflicts/notes", 0o700))
-		m.WriteFile("/tree/conflicts/notes/a.md", nil, 0o600)
-	}},
-	{"settled conflicts", func(t *testing.T, m *faultfs.Mem) {
-		ok(t, m.Mkdir("/tree/conflicts", 0o700))
-		ok(t, m.Mkdir("/tree/conflicts/notes", 0o700))
-		m.WriteFile("/tree/conflicts/.hidden", nil, 0o600)
-	}},
-	{"deep conflicts", func(t *testing.T, m *faultfs.Mem) { ok(t, vfs.MkdirAll(m, "/tree/conflicts/a/b", 0o700)) }},
-	{"file for conflicts", func(t *testing.T, m *faultfs.Mem) { m.WriteFile("/tree/conflicts", nil, 0o600) }},
-	{"summary edited", func(t *testing.T, m *faultfs.Mem) { appendTo(t, m, "/tree/SUMMARY.md", "- mine\n") }},
-	{"summary removed", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Remove("/tree/SUMMARY.md")) }},
-	{"book.toml removed", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Remove("/tree/book.toml")) }},
-	{"book.toml edited", func(t *testing.T, m *faultfs.Mem) { appendTo(t, m, "/tree/book.toml", "# mine\n") }},
-	{"manifest removed", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Remove("/tree/.crabmem.json")) }},
-	{"manifest emptied", func(t *testing.T, m *faultfs.Mem) { m.WriteFile("/tree/.crabmem.json", nil, 0o600) }},
-	{"manifest cut", func(t *testing.T, m *faultfs.Mem) {
-		b := memFile(t, m, "/tree/.crabmem.json")
-		m.WriteFile("/tree/.crabmem.json", b[:len(b)/2], 0o600)
-	}},
-	{"manifest of another format", replaceIn("crabmem tree", "other tree")}, {"manifest of a later version", replaceIn(`"version": 1`, `"version": 2`)}, {"manifest of no version", replaceIn(`"version": 1`, `"version": 0`)},
-	{"manifest unfinished", replaceIn(`"state": "done"`, `"state": "unfinished"`)}, {"manifest of another state", replaceIn(`"state": "done"`, `"state": "x"`)},
-	{"manifest with a later ID", replaceIn(`"next_id": `, `"next_id": 7`)}, {"manifest with a path outside", replaceIn(`"notes/plain.md"`, `"../plain.md"`)}, {"manifest with two paths", replaceIn(`"notes/plain.md"`, `"notes/exact.md"`)},
-	{"tree removed", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Rename("/tree", "/moved")) }},
-	{"file for the tree", func(t *testing.T, m *faultfs.Mem) {
-		ok(t, m.Rename("/tree", "/moved"))
-		m.WriteFile("/tree", nil, 0o600)
-	}},
-	{"FIFO for the tree", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Rename("/tree", "/moved")); m.Mkfifo("/tree") }},
-	{"link for the tree", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Rename("/tree", "/moved")); m.Symlink("moved", "/tree") }},
-	{"dangling link for the tree", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Rename("/tree", "/moved")); m.Symlink("none", "/tree") }},
-}
-
-func appendTo(t *testing.T, m *faultfs.Mem, file, text string) {
-	m.WriteFile(file, append(memFile(t, m, file), text...), 0o600)
-}
-
-func replaceIn(old, new string) func(t *testing.T, m *faultfs.Mem) {
-	return func(t *testing.T, m *faultfs.Mem) {
-		const file = "/tree/.crabmem.json"
-		text := string(memFile(t, m, file))
-		if !strings.Contains(text, old) {
-			old, new = strings.ReplaceAll(old, ": ", ":"), strings.ReplaceAll(new, ": ", ":")
-		}
-		if !strings.Contains(text, old) {
-			t.Fatalf("%q is not in %.200s", old, text)
-		}
-		m.WriteFile(file, []byte(strings.ReplaceAll(text, old, new)), 0o600)
-	}
-}
-
 // TestReportsOfTrees compares the results of each use of changed trees.
 func TestReportsOfTrees(t *testing.T) {
 	var r golden.Reports
@@ -361,7 +256,7 @@ func TestReportsOfFailedCalls(t *testing.T) {
 			seen, which := 0, ""
 			text := useTree(t, m, use.do, func() {
 				m.Hook = func(c faultfs.Call) error {
-					if !strings.HasPrefix(c.Name, "/tree") {
+					if !strings.HasPrefix(c.Name, "/tree") && !strings.HasPrefix(c.Name, "/m.db-trees") {
 						return nil
 					}
 					if seen++; seen == n {
@@ -396,14 +291,15 @@ func TestReportsOfNames(t *testing.T) {
 		entries = append(entries, crmem.Entry{ID: uint64(i + 1), Name: name, Kind: crmem.Kind(i % 2), Content: texts[i%len(texts)], CreatedAt: times[i%len(times)], Aliases: aliases[i%len(aliases)]})
 	}
 	m := faultfs.NewMem()
-	report, err := DumpSnapshot(m, "/tree", snapshotOf(t, uint64(len(names)+1), entries...), nil)
+	CountIDs(0)
+	report, err := DumpSnapshot(m, "/tree", snapshotOf(t, uint64(len(names)+1), entries...), DumpOptionsFor("/tree"))
 	r.Addf("dump", "%+v %v", report, err)
 	all, _ := files(t, m, "/tree")
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		r.Add(name, all[name])
 	}
 	s := opened(t, "/m.db", reportOptions(m), 0)
-	loaded, err := Load(s, "/tree", nil)
+	loaded, err := Load(s, "/tree", LoadOptionsFor("/tree"))
 	r.Addf("load", "%+v %v", loaded, err)
 	for e := range s.Snapshot().All() {
 		r.Addf("entry", "%+v", e)

@@ -20,18 +20,18 @@ func TestTreeRoundTrip(t *testing.T) {
 	for n := range rounds {
 		sn := randomSnapshot(t, r, 6)
 		mem := faultfs.NewMem()
-		if _, err := DumpSnapshot(mem, "/brain", sn, nil); err != nil {
+		if _, err := DumpSnapshot(mem, "/brain", sn, DumpOptionsFor("/brain")); err != nil {
 			t.Fatalf("round %d: %v", n, err)
 		}
 		s := New(&Options{FS: mem})
-		if _, err := Load(s, "/brain", nil); err != nil {
+		if _, err := Load(s, "/brain", LoadOptionsFor("/brain")); err != nil {
 			t.Fatalf("round %d: %v", n, err)
 		}
 		if got, want := encoded(t, s.Snapshot()), encoded(t, sn); got != want {
 			t.Fatalf("round %d: (-want +got)\n%s", n, diffEntries(sn, s.Snapshot()))
 		}
 		calls, before := mem.Calls(), mem.Hash()
-		report, err := DumpSnapshot(mem, "/brain", sn, nil)
+		report, err := DumpSnapshot(mem, "/brain", sn, DumpOptionsFor("/brain"))
 		if err != nil {
 			t.Fatalf("round %d: second dump: %v", n, err)
 		}

@@ -104,6 +104,10 @@ type Session struct {
 	// Messages are the messages for the model, from the last summary on. Log,
 	// if set, has all messages.
 	Messages []sessionlog.Message
+	// Streamed is the text of a failed or interrupted response after Messages.
+	// Failed reports whether the log contains the failure of the newest turn.
+	Streamed string
+	Failed   bool
 	// Compactions counts the summaries so far.
 	Compactions int
 	// Unarchived are summaries that are in the log and not yet in the store.

@@ -139,6 +139,12 @@ func (r *rig) kept() []string {
 		}
 		lines = append(lines, l)
 	}
+	if c.Streamed != r.s.Streamed {
+		r.t.Errorf("the file has the streamed text %q, the session %q", c.Streamed, r.s.Streamed)
+	}
+	if c.Streamed != "" {
+		lines = append(lines, "streamed "+c.Streamed)
+	}
 	return lines
 }
 
@@ -194,12 +200,12 @@ func TestFailures(t *testing.T) {
 		kept  []string
 	}{
 		{"status", modeltest.Status(401, "no such key"), "no such key", []string{"user go"}},
-		{"cut", modeltest.Reply{}.Text("half an ").Cut(), "", []string{"user go", "assistant half an "}},
+		{"cut", modeltest.Reply{}.Text("half an ").Cut(), "", []string{"user go", "streamed half an "}},
 		{"empty", modeltest.Reply{}.Finish("stop"), "empty response", []string{"user go"}},
-		{"too long", modeltest.Reply{}.Text("and so").Finish("length"), "the response is incomplete: it reached the model's output token limit", []string{"user go", "assistant and so"}},
-		{"filtered", modeltest.Reply{}.Text("I").Finish("content_filter"), "filter", []string{"user go", "assistant I"}},
-		{"broken off", modeltest.Reply{}.Text("half").Finish("error"), "the provider stopped the response: error", []string{"user go", "assistant half"}},
-		{"no machines", modeltest.Reply{}.Text("half").Finish("insufficient_system_resource"), "insufficient_system_resource", []string{"user go", "assistant half"}},
+		{"too long", modeltest.Reply{}.Text("and so").Finish("length"), "the response is incomplete: it reached the model's output token limit", []string{"user go", "streamed and so"}},
+		{"filtered", modeltest.Reply{}.Text("I").Finish("content_filter"), "filter", []string{"user go", "streamed I"}},
+		{"broken off", modeltest.Reply{}.Text("half").Finish("error"), "the provider stopped the response: error", []string{"user go", "streamed half"}},
+		{"no machines", modeltest.Reply{}.Text("half").Finish("insufficient_system_resource"), "insufficient_system_resource", []string{"user go", "streamed half"}},
 		{"a call of Gemini that is none", modeltest.Reply{}.Finish("function_call_filter: MALFORMED_FUNCTION_CALL"), "MALFORMED_FUNCTION_CALL", []string{"user go"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -25,6 +25,9 @@ const resultShown = 1 << 10
 type CompactOptions struct {
 	Focus  string // subject to preserve
 	Tokens int    // about how long it may be
+
+	// OnRetry is called before each wait for the model; it may be nil.
+	OnRetry func(model.Retry)
 }
 
 // ErrNothing is returned for a session without messages.
@@ -91,11 +94,11 @@ func (r *Runner) summaryRequest(a *Agent, s *Session, o CompactOptions, room int
 	}
 	end := sessionlog.Message{Role: record.RoleUser, Content: "Write the summary now."}
 	room -= Size(ms) + Size([]sessionlog.Message{end})
-	ms = append(append(ms, shortened(s.Messages, room)...), end)
+	ms = append(append(ms, shortened(s.answered(len(s.Messages)), room)...), end)
 	// The model writes all of it before the first byte arrives. max_tokens does
 	// not limit its length: reasoning or a longer text would cut the summary, and
 	// a cut summary is discarded.
-	return model.Request{Model: a.Model, Messages: ms, Timeout: compactTimeout}
+	return model.Request{Model: a.Model, Messages: ms, Timeout: compactTimeout, OnRetry: o.OnRetry}
 }
 
 // shortened returns messages that fit the model. It truncates results of tools
@@ -181,6 +184,7 @@ func (r *Runner) Compact(ctx context.Context, a *Agent, s *Session, o CompactOpt
 	}
 	s.Compactions++
 	s.Messages = []sessionlog.Message{{Role: record.RoleUser, Content: summary}}
+	s.Streamed, s.Failed = "", false
 	s.Unarchived = append(s.Unarchived, Summary{Number: s.Compactions, Text: summary})
 	archive, err = r.ArchivePending(a, s)
 	return summary, archive, err
@@ -255,7 +259,7 @@ func (t *turn) compactIfFull(ctx context.Context) {
 // compact compacts in the middle of a run. When it fails, or does not help, it
 // is not done again in this run.
 func (t *turn) compact(ctx context.Context) {
-	summary, archive, err := t.Compact(ctx, t.Agent, t.Session, CompactOptions{})
+	summary, archive, err := t.Compact(ctx, t.Agent, t.Session, CompactOptions{OnRetry: t.retrying})
 	if summary == "" {
 		t.noCompact = true
 		t.emit(Event{Kind: Notice, Text: "compact session: " + err.Error()})

@@ -43,7 +43,8 @@ func TestSummaryRoomIsHalved(t *testing.T) {
 	}
 	var sizes []int
 	for _, q := range r.model.Requests() {
-		sizes = append(sizes, len(q.Messages[len(q.Messages)-2].Content))
+		texts := strings.Split(q.LastUser(), "\n\n") // the messages of the user are joined
+		sizes = append(sizes, len(texts[len(texts)-2]))
 	}
 	if want := []int{20_000, 8<<10 + len(cutNote), 2<<10 + len(cutNote)}; !slices.Equal(sizes, want) {
 		t.Errorf("the requests contain %d bytes of the message, want %d", sizes, want)

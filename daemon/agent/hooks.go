@@ -31,8 +31,14 @@ type Turn struct {
 	Agent   *Agent
 	Session *Session
 	Sender  string
+	Tag     string // of the request
 	Content string // the user's input; after Preprocess, its result
 	Depth   int    // number of delegations that led here
+	Literal bool   // Content names no skill
+
+	// Continued are the calls and results of the turn that the run continues. It is
+	// set when BeforeRun is called.
+	Continued []sessionlog.Message
 
 	mu    sync.Mutex
 	scope tool.Scope

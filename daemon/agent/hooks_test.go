@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -159,7 +160,7 @@ func TestParallelCalls(t *testing.T) {
 				time.Sleep(time.Second)
 				now.Add(-1)
 				return "ok", nil
-			}))
+			}).Reader())
 			s := &Session{Scope: tool.Unbounded()}
 			began := time.Now()
 			for e := range r.Run(t.Context(), &Agent{Scope: tool.Unbounded(), MaxIterations: 2}, s, Input{Content: "go"}) {
@@ -177,6 +178,57 @@ func TestParallelCalls(t *testing.T) {
 	}
 }
 
+// TestOrderOfCalls has responses with calls that read, which run concurrently, and
+// calls that change something, which run alone and in the order of the response.
+func TestOrderOfCalls(t *testing.T) {
+	for calls, want := range map[string]string{
+		"read read":                    "0:+read 0:+read 1:-read 1:-read",
+		"write write":                  "0:+write 1:-write 1:+write 2:-write",
+		"write read":                   "0:+write 1:-write 1:+read 2:-read",
+		"read write":                   "0:+read 1:-read 1:+write 2:-write",
+		"read read write read read":    "0:+read 0:+read 1:-read 1:-read 1:+write 2:-write 2:+read 2:+read 3:-read 3:-read",
+		"write read read write":        "0:+write 1:-write 1:+read 1:+read 2:-read 2:-read 2:+write 3:-write",
+		"read write write read absent": "0:+read 1:-read 1:+write 2:-write 2:+write 3:-write 3:+read 4:-read",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var deltas []model.CallDelta
+			for i, name := range strings.Fields(calls) {
+				deltas = append(deltas, model.CallDelta{Index: i, ID: fmt.Sprint("c", i), Name: name, Arguments: "{}"})
+			}
+			r := runnerOf(t, 1000, &replies{chunks: [][]model.Chunk{{{Calls: deltas}}, {{Content: "done"}}}})
+			began := time.Now()
+			var mu sync.Mutex
+			var log []string
+			note := func(what string) {
+				mu.Lock()
+				defer mu.Unlock()
+				log = append(log, fmt.Sprint(int(time.Since(began)/time.Second), ":", what))
+			}
+			timed := func(name string) tool.Tool {
+				return tool.New(name, "", func(context.Context, tool.Call, struct{}) (string, error) {
+					note("+" + name)
+					time.Sleep(time.Second)
+					note("-" + name)
+					return "ok", nil
+				})
+			}
+			r.Tools.Add(timed("write"), timed("read").Reader())
+			var results []string
+			for e := range r.Run(t.Context(), &Agent{Scope: tool.Unbounded(), MaxIterations: 2}, &Session{Scope: tool.Unbounded()}, Input{Content: "go"}) {
+				if e.Kind == ToolResult {
+					results = append(results, e.Result.Name)
+				}
+			}
+			if got := strings.Join(log, " "); got != want {
+				t.Errorf("%s:\n got %s\nwant %s", calls, got, want)
+			}
+			if got := strings.Join(results, " "); got != calls {
+				t.Errorf("%s: results in the order %s", calls, got)
+			}
+		})
+	}
+}
+
 // TestGrace cancels a run whose tools do not end, end in time, and end late.
 func TestGrace(t *testing.T) {
 	for ends, want := range map[time.Duration]string{4999 * time.Millisecond: "ended", 5001 * time.Millisecond: cancelledResult} {
@@ -188,7 +240,7 @@ func TestGrace(t *testing.T) {
 				<-ctx.Done()
 				time.Sleep(ends)
 				return "ended", nil
-			}))
+			}).Reader())
 			time.AfterFunc(time.Minute, cancel)
 			var results []string
 			for e := range r.Run(ctx, &Agent{Scope: tool.Unbounded(), MaxIterations: 2}, &Session{Scope: tool.Unbounded()}, Input{Content: "go"}) {
@@ -220,7 +272,7 @@ func TestTooManyCalls(t *testing.T) {
 		if (got == nil) != (want == "") || got != nil && got.Error() != want {
 			t.Errorf("%d calls: %v, want %q", n, got, want)
 		}
-		if want != "" && (len(s.Messages) != 2 || s.Messages[1].Content != "text" || s.Messages[1].ToolCalls != nil) {
+		if want != "" && (len(s.Messages) != 1 || s.Streamed != "text") {
 			t.Errorf("%d calls: the session has %v", n, s.Messages)
 		}
 	}

@@ -30,7 +30,9 @@ const cancelledResult = "error: canceled before it finished"
 type Input struct {
 	Content string
 	Sender  string
-	Depth   int // number of delegations that led here
+	Tag     string // names the request in events
+	Depth   int    // number of delegations that led here
+	Literal bool   // Content names no skill
 }
 
 // ErrExhausted ends a run whose model requests more steps than the limit.
@@ -51,7 +53,7 @@ func (r *Runner) Run(ctx context.Context, a *Agent, s *Session, in Input) iter.S
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		t := turn{
-			Turn:   Turn{Agent: a, Session: s, Sender: in.Sender, Content: in.Content, Depth: in.Depth, scope: a.Scope.Intersect(s.Scope)},
+			Turn:   Turn{Agent: a, Session: s, Sender: in.Sender, Tag: in.Tag, Content: in.Content, Depth: in.Depth, Literal: in.Literal, scope: a.Scope.Intersect(s.Scope)},
 			Runner: r, yield: yield, cancel: cancel,
 		}
 		began := time.Now()
@@ -71,6 +73,7 @@ type turn struct {
 	cancel func()
 	gone   bool // the caller does not receive further events
 
+	streaming *streaming           // of the current response
 	newest    int                  // of the user's message in the session's
 	injected  []sessionlog.Message // precede it
 	answer    string               // text of the last step
@@ -122,9 +125,7 @@ func (t *turn) run(ctx context.Context) (Stop, error) {
 	t.archive()
 	t.Content = clean(t.Hooks.preprocess(&t.Turn))
 	s.Messages = slices.DeleteFunc(s.Messages, func(m sessionlog.Message) bool { return m.Injected })
-	t.newest = len(s.Messages)
-	t.injected = t.Hooks.beforeRun(&t.Turn)
-	if err := t.append(sessionlog.Message{Role: record.RoleUser, Content: t.Content, Sender: t.Sender}); err != nil {
+	if err := t.begin(); err != nil {
 		return Failed, err
 	}
 	for range t.Agent.MaxIterations {
@@ -152,12 +153,14 @@ func (t *turn) run(ctx context.Context) (Stop, error) {
 	return Exhausted, fmt.Errorf("%w: %d steps", ErrExhausted, t.Agent.MaxIterations)
 }
 
-// step requests one response from the model and adds it to the session. It
-// keeps the text of an interrupted response, but not the calls.
+// step requests one response from the model and adds it to the session. It keeps the
+// text of a canceled response as a message, and the text of a failed one as streamed
+// text, which a retry replaces. It omits the calls of both.
 func (t *turn) step(ctx context.Context) (sessionlog.Message, error) {
 	m, err := t.stream(ctx)
-	if errors.Is(err, model.ErrOverflow) && !t.noCompact && t.Agent.CompactThreshold > 0 {
-		// The estimate was too low. Compact once per turn.
+	if errors.Is(err, model.ErrOverflow) && !m.began() && !t.noCompact && t.Agent.CompactThreshold > 0 {
+		// The estimate was too low. Compact once per turn, and never repeat text
+		// that the user has seen.
 		t.compact(ctx)
 		if !t.noCompact {
 			t.noCompact = true
@@ -174,9 +177,18 @@ func (t *turn) step(ctx context.Context) (sessionlog.Message, error) {
 	}
 	if err != nil {
 		msg.ToolCalls = nil
-		if msg.Content == "" {
+		if ctx.Err() == nil {
+			t.streaming.end(true)
+			t.Session.Streamed = msg.Content
+			if m.usage != nil {
+				t.count(m.usage)
+			}
 			return msg, err
 		}
+	}
+	t.streaming.end(false)
+	if err != nil && msg.Content == "" {
+		return msg, err
 	}
 	if kept := t.append(msg); kept != nil {
 		return msg, errors.Join(err, kept)
@@ -206,6 +218,8 @@ func broken(what, finish string) error {
 func (t *turn) stream(ctx context.Context) (*merger, error) {
 	m := &merger{}
 	early := false
+	t.streaming.end(false)
+	t.streaming = newStreaming(t.Session.Log)
 	for c, err := range t.Models.Stream(ctx, t.request()) {
 		if err != nil {
 			return m, err
@@ -219,6 +233,7 @@ func (t *turn) stream(ctx context.Context) (*merger, error) {
 			t.emit(Event{Kind: Notice, Text: fmt.Sprintf("model '%s' answers instead of '%s', which failed", c.Model, asked)})
 		}
 		if c.Content != "" {
+			t.streaming.add(clean(c.Content))
 			t.emit(Event{Kind: TextDelta, Text: clean(c.Content)})
 		}
 		if c.Reasoning != "" {
@@ -245,15 +260,21 @@ func (t *turn) request() model.Request {
 	if t.Agent.system != "" {
 		ms = append(ms, sessionlog.Message{Role: record.RoleSystem, Content: t.Agent.system})
 	}
-	ms = append(ms, t.Session.Messages[:t.newest]...)
+	ms = append(ms, t.Session.answered(t.newest)...)
 	ms = append(ms, t.injected...)
 	ms = append(ms, t.Session.Messages[t.newest:]...)
-	return model.Request{Model: t.Agent.Model, Messages: ms, Tools: t.Tools.Schemas(t.Scope()), Thinking: t.Agent.Thinking}
+	return model.Request{
+		Model: t.Agent.Model, Messages: ms, Tools: t.Tools.Schemas(t.Scope()), Thinking: t.Agent.Thinking, OnRetry: t.retrying,
+	}
 }
 
-// call runs the calls of an answer, several at a time, and returns their
-// results in the order of the calls. They are shown in that order too, each as
-// soon as those before it are.
+// retrying shows the wait before another attempt.
+func (t *turn) retrying(r model.Retry) { t.emit(Event{Kind: Notice, Text: r.String()}) }
+
+// call runs the calls of an answer, and returns their results in the order of the
+// calls. A call that may change something begins after all earlier calls and ends
+// before all later ones; calls between two such calls run concurrently. Results
+// are shown in the order of the calls too, each as soon as those before it are.
 func (t *turn) call(ctx context.Context, calls []sessionlog.ToolCall) []sessionlog.Message {
 	t.emit(Event{Kind: ToolStart, Calls: calls})
 	results := make([]tool.Result, len(calls))
@@ -269,14 +290,25 @@ func (t *turn) call(ctx context.Context, calls []sessionlog.ToolCall) []sessionl
 	})
 	room := make(chan struct{}, maxParallel)
 	outputs := make([]tool.Result, len(calls))
+	ends := make([]chan struct{}, len(calls))
+	change := 0 // the last call that may change something, or 0
 	for i, c := range calls {
+		ends[i] = make(chan struct{})
+		after := ends[change:i]
+		if !t.Tools.Reads(c.Function.Name) {
+			change = i
+		} else if len(after) > 0 && !t.Tools.Reads(calls[change].Function.Name) {
+			after = after[:1]
+		} else {
+			after = nil
+		}
 		go func() {
 			// It ends with the tool, which ends with ctx.
-			select {
-			case room <- struct{}{}:
+			defer close(ends[i])
+			if waitAll(calling, after) && enter(calling, room) {
 				outputs[i] = t.Tools.Call(calling, t.toolCall(c))
 				<-room
-			case <-calling.Done():
+			} else {
 				outputs[i] = tool.Result{Output: cancelledResult, Failed: true}
 			}
 			done <- i
@@ -313,6 +345,32 @@ func (t *turn) call(ctx context.Context, calls []sessionlog.ToolCall) []sessionl
 		ms[i] = sessionlog.Message{Role: record.RoleTool, Content: results[i].Output, ToolCallID: c.ID}
 	}
 	return ms
+}
+
+// waitAll waits until all channels are closed. It returns false if ctx ends
+// before.
+func waitAll(ctx context.Context, list []chan struct{}) bool {
+	for _, c := range list {
+		select {
+		case <-c:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// enter adds to room. It returns false if ctx ends before.
+func enter(ctx context.Context, room chan<- struct{}) bool {
+	if ctx.Err() != nil { // select would choose at random
+		return false
+	}
+	select {
+	case room <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func (t *turn) toolCall(c sessionlog.ToolCall) tool.Call {

@@ -61,6 +61,9 @@ func (m *merger) add(c *model.Chunk) error {
 	return nil
 }
 
+// began reports whether the answer has text or calls.
+func (m *merger) began() bool { return m.text.Len() > 0 || len(m.calls) > 0 }
+
 // named returns the calls with a name, without arguments.
 func (m *merger) named() []sessionlog.ToolCall {
 	var list []sessionlog.ToolCall

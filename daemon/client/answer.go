@@ -81,10 +81,7 @@ func callWithProgress[T any](ctx context.Context, c *Client, m *pb.ClientMessage
 
 // agree asks, once, whether the daemon has our operations as we know them.
 func (c *Client) agree(ctx context.Context) error {
-	c.mu.Lock()
-	agreed := c.agreed
-	c.mu.Unlock()
-	if agreed {
+	if c.agreed.Load() {
 		return nil
 	}
 	_, err := c.Hello(ctx)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"runtime/debug"
+	"time"
 
 	"crabmem/daemon/cron"
 	"crabmem/daemon/errtable"
@@ -21,11 +21,7 @@ func (c *Client) Ping(ctx context.Context) error {
 // Hello describes the daemon. The error is a *SkewError if the daemon does not
 // have the operations of this program's version.
 func (c *Client) Hello(ctx context.Context) (Daemon, error) {
-	version := "unknown"
-	if b, ok := debug.ReadBuildInfo(); ok {
-		version = b.Main.Version
-	}
-	h, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Hello{Hello: &pb.HelloMsg{Protocol: pb.Version, Version: version}}}, (*pb.ServerMessage).GetHello)
+	h, err := call(ctx, c, helloMessage(), (*pb.ServerMessage).GetHello)
 	if e, ok := errors.AsType[*Error](err); ok && e.Code == 400 {
 		return Daemon{}, &SkewError{} // it is an empty message to who does not know it
 	}
@@ -35,9 +31,7 @@ func (c *Client) Hello(ctx context.Context) (Daemon, error) {
 	if h.GetProtocol() != pb.Version {
 		return daemonOf(h), &SkewError{Daemon: h.GetVersion(), Protocol: h.GetProtocol()}
 	}
-	c.mu.Lock()
-	c.agreed = true
-	c.mu.Unlock()
+	c.agreed.Store(true)
 	return daemonOf(h), nil
 }
 
@@ -128,9 +122,9 @@ func (c *Client) CompactSession(ctx context.Context, o CompactOptions) (Compacti
 }
 
 // Events returns what happens in all sessions, from now on.
-func (c *Client) Events(ctx context.Context) iter.Seq2[*Event, error] {
+func (c *Client) Events(ctx context.Context, storedID string) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
-		m := &pb.ClientMessage{Msg: &pb.ClientMessage_SubscribeEvents{SubscribeEvents: &pb.SubscribeEvents{}}}
+		m := &pb.ClientMessage{Msg: &pb.ClientMessage_SubscribeEvents{SubscribeEvents: &pb.SubscribeEvents{StoredId: storedID}}}
 		for r, err := range c.requestStream(ctx, m, func(*pb.ServerMessage) bool { return false }) {
 			if err == nil && r.GetAgentEvent() == nil {
 				err = &unexpectedError{r}
@@ -157,6 +151,15 @@ func (c *Client) Config(ctx context.Context) (string, error) {
 func (c *Client) SetConfig(ctx context.Context, config string) (notes []string, err error) {
 	r, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_SetConfig{SetConfig: &pb.SetConfigMsg{Config: config}}}, (*pb.ServerMessage).GetPong)
 	return r.GetNotes(), err
+}
+
+// CheckConfig makes the daemon check its configuration file, with the daemon's
+// environment. If probe is set, the daemon also checks its providers, each for up to
+// limit. Problems are returned as an *Error of kind config.
+func (c *Client) CheckConfig(ctx context.Context, probe bool, limit time.Duration) (ConfigCheck, error) {
+	m := &pb.CheckConfigMsg{Probe: probe, TimeoutMs: uint64(limit.Milliseconds())}
+	r, err := callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_CheckConfig{CheckConfig: m}}, (*pb.ServerMessage).GetConfigChecked)
+	return checkOf(r), err
 }
 
 // Reload has the daemon read its configuration again.

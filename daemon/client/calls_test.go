@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
@@ -26,7 +27,7 @@ var replies = map[string]string{
 	"apply": "entries", "dump": "report", "load": "report", "checkpoint": "checkpointed", "store_stats": "report",
 	"list_sessions": "stored_sessions", "history": "history", "search_sessions": "sessions_found", "set_title": "stored_session",
 	"delete_session": "stored_session", "restore_session": "stored_session", "repair_session": "repaired", "compact_session": "compacted",
-	"list_models": "models", "switch_model": "models", "add_models": "models", "remove_model": "models", "list_agents": "agents",
+	"list_models": "models", "switch_model": "models", "add_models": "models", "remove_model": "models", "list_agents": "agents", "check_config": "config_checked",
 }
 
 // TestCalls makes every call: each asks for what it should, and takes the right
@@ -86,7 +87,7 @@ func TestCalls(t *testing.T) {
 		func() error { _, err := c.Compact(ctx, 1); return err },
 		func() error { _, err := c.CompactSession(ctx, CompactOptions{}); return err },
 		func() error {
-			for _, err := range c.Events(ctx) {
+			for _, err := range c.Events(ctx, "") {
 				return err
 			}
 			return nil
@@ -131,6 +132,7 @@ func TestCalls(t *testing.T) {
 		func() error { _, err := c.DeleteSession(ctx, "i", false); return err },
 		func() error { _, err := c.RestoreSession(ctx, "i"); return err },
 		func() error { _, _, err := c.RepairSession(ctx, "i"); return err },
+		func() error { _, err := c.CheckConfig(ctx, true, time.Second); return err },
 	}
 	for i, call := range calls {
 		if err := call(); err != nil {

@@ -24,6 +24,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"crabmem/crmem/vfs"
@@ -49,10 +50,11 @@ type Client struct {
 	// WatchLimit errors in a row the request ends with the last one.
 	Watch func() error
 
+	agreed atomic.Bool // on the version of the additional operations
+
 	mu     sync.Mutex
-	idle   []*wire.Conn
+	idle   []*conn
 	closed bool
-	agreed bool // on the version of the additional operations
 }
 
 // localAddr returns where the daemon of this user listens: CRABMEM_SOCKET, or
@@ -108,7 +110,7 @@ func (c *Client) Close() error {
 }
 
 // take returns a connection that waits for a request.
-func (c *Client) take(ctx context.Context) (*wire.Conn, error) {
+func (c *Client) take(ctx context.Context) (*conn, error) {
 	for {
 		c.mu.Lock()
 		if c.closed {
@@ -131,7 +133,7 @@ func (c *Client) take(ctx context.Context) (*wire.Conn, error) {
 }
 
 // give takes a connection back whose answer has ended.
-func (c *Client) give(conn *wire.Conn) {
+func (c *Client) give(conn *conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || len(c.idle) == maxIdle {
@@ -141,7 +143,7 @@ func (c *Client) give(conn *wire.Conn) {
 	c.idle = append(c.idle, conn)
 }
 
-func (c *Client) dial(ctx context.Context) (*wire.Conn, error) {
+func (c *Client) dial(ctx context.Context) (*conn, error) {
 	a := c.Addr
 	if a.Network == "" {
 		var err error
@@ -149,11 +151,14 @@ func (c *Client) dial(ctx context.Context) (*wire.Conn, error) {
 			return nil, err
 		}
 	}
-	conn, err := wire.Dial(ctx, a)
+	w, err := wire.Dial(ctx, a)
 	if errors.Is(err, wire.ErrNoListener) {
 		return nil, &NoDaemonError{Addr: a, err: err}
 	}
-	return conn, err
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: w}, nil
 }
 
 // request sends a request and returns its answer, which is one message. An
@@ -199,14 +204,9 @@ func (c *Client) exchange(ctx context.Context, m *pb.ClientMessage, last func(*p
 			conn.Close()
 		}
 	}()
-	if err := conn.Write(m); err != nil {
-		// The daemon may have sent a reason before it closed the connection.
-		var large *wire.TooLargeError
-		if r := new(pb.ServerMessage); !errors.As(err, &large) && ctx.Err() == nil && conn.Read(r) == nil && r.GetError() != nil {
-			if may && r.GetError().GetKind() == wire.Evicted {
-				return true
-			}
-			err = newError(familyOf(m), r.GetError())
+	if err := c.begin(conn, m); err != nil {
+		if e, ok := errors.AsType[*Error](err); may && ok && e.Kind == wire.Evicted {
+			return true
 		}
 		yield(nil, because(ctx, err))
 		return false

@@ -51,12 +51,12 @@ func statsOf(m *pb.DaemonStats) Stats {
 
 func (m *Message) send() *pb.SendMsg {
 	return &pb.SendMsg{Agent: m.Agent, Content: m.Content, Session: set(m.Session), Sender: set(m.Sender), Cwd: set(m.Dir), NewChat: m.NewChat,
-		ResumeFile: set(m.StoredID), Model: set(m.Model)}
+		ResumeFile: set(m.StoredID), Model: set(m.Model), Commands: m.Commands}
 }
 
 func (m *Message) stream() *pb.StreamMsg {
 	return &pb.StreamMsg{Agent: m.Agent, Content: m.Content, Session: set(m.Session), Sender: set(m.Sender), Cwd: set(m.Dir), NewChat: m.NewChat,
-		ResumeFile: set(m.StoredID), Model: set(m.Model)}
+		ResumeFile: set(m.StoredID), Model: set(m.Model), Tag: m.Tag, Commands: m.Commands}
 }
 
 func responseOf(m *pb.SendResponse) Response {
@@ -110,7 +110,7 @@ func agentEventOf(m *pb.AgentEventMsg) *Event {
 	e := &Event{
 		Kind: strings.ToLower(m.GetKind().String()), Agent: m.GetAgent(), Session: m.GetSession(), StoredID: m.GetStoredId(), Time: m.GetTimestamp(),
 		Text: m.GetContent(), Calls: each(m.GetCalls(), callOf), CallID: m.GetCallId(), Summary: m.GetCompacted().GetSummary(),
-		Archive: m.GetCompacted().GetArchive(), Lost: m.GetLost(),
+		Archive: m.GetCompacted().GetArchive(), Lost: m.GetLost(), Tag: m.GetTag(),
 	}
 	if m.GetUsage() != nil {
 		u := usageOf(m.GetUsage())
@@ -137,7 +137,7 @@ func storedOf(m *pb.StoredSession) Session {
 			Meta: sessionlog.Meta{Agent: m.GetAgent(), CreatedBy: m.GetCreatedBy(), CreatedAt: m.GetCreatedAt(), Title: m.GetTitle(),
 				UptimeSecs: m.GetUptimeSecs(), Source: m.GetSource()},
 		},
-		Number: m.GetLive(), Active: m.GetActive(),
+		Number: m.GetLive(), Active: m.GetActive(), Followers: int(m.GetFollowers()),
 	}
 	if m.GetModifiedAt() != 0 {
 		s.Modified = time.UnixMilli(m.GetModifiedAt())
@@ -211,7 +211,7 @@ func cronOf(m *pb.CronInfo) Cron {
 	return Cron{
 		Cron: cron.Cron{
 			ID: m.GetId(), Schedule: m.GetSchedule(), Skill: m.GetSkill(), Args: m.GetArgs(), Session: m.GetSession(), SessionFile: m.GetStoredId(),
-			QuietStart: m.GetQuietStart(), QuietEnd: m.GetQuietEnd(), Once: m.GetOnce(), Timezone: m.GetTimezone(),
+			QuietStart: m.GetQuietStart(), QuietEnd: m.GetQuietEnd(), Once: m.GetOnce(), Timezone: m.GetTimezone(), Approve: m.GetApprove(),
 		},
 		NextAt: m.GetNextAt(), Failures: int(m.GetFailures()), Stopped: m.GetStopped(),
 	}
@@ -256,4 +256,10 @@ func agentOf(m *pb.AgentInfo) Agent {
 		Name: m.GetName(), Description: m.GetDescription(), Model: m.GetModel(), Tools: m.GetTools(), Skills: m.GetSkills(), MCPs: m.GetMcps(),
 		Members: m.GetMembers(), Scoped: m.GetScoped(), Memory: m.GetMemory(),
 	}
+}
+
+func checkOf(m *pb.ConfigChecked) ConfigCheck {
+	return ConfigCheck{Model: m.GetModel(), Providers: m.GetProviders(), Agents: m.GetAgents(), Probes: each(m.GetProbes(), func(p *pb.ProviderProbe) model.Probe {
+		return model.Probe{Provider: p.GetProvider(), Message: p.GetMessage(), Fix: p.GetFix(), Missing: p.GetMissingModel()}
+	})}
 }

@@ -90,11 +90,12 @@ func TestResponsesKeepFields(t *testing.T) {
 		{statsOf(fillMessage(new(pb.DaemonStats))), ""},
 		{responseOf(fillMessage(new(pb.SendResponse))), ""},
 		{*agentEventOf(fillMessage(new(pb.AgentEventMsg))), "Model Calls.Type Took Failed Questions Err.Family"},
-		{loadedOf(fillMessage(new(pb.SessionInfo))), "Info.File Info.Meta.CreatedAt Info.Meta.Source Info.Partial Info.Damaged Info.Torn Info.Size Info.Modified Info.Err"},
+		{loadedOf(fillMessage(new(pb.SessionInfo))), "Info.File Info.Meta.CreatedAt Info.Meta.Source Followers Info.Partial Info.Damaged Info.Torn Info.Size Info.Modified Info.Err"},
 		{storedOf(fillMessage(new(pb.StoredSession))), "Info.Partial Model Waiting Asking"},
 		{cronOf(fillMessage(new(pb.CronInfo))), ""},
 		{modelsOf(fillMessage(new(pb.ModelList))), ""},
 		{agentOf(fillMessage(new(pb.AgentInfo))), ""},
+		{checkOf(fillMessage(new(pb.ConfigChecked))), ""},
 		{questionOf(fillMessage(new(pb.AskQuestion))), ""},
 		{found, "Corrections"},
 		{unread, ""},
@@ -213,7 +214,7 @@ func TestRequestsKeepFields(t *testing.T) {
 		_ = send(fail(404, "not found"))
 	})
 	c, ctx := newClient(t), t.Context()
-	m := Message{Content: "c", Agent: "a", Sender: "s", Session: 1, StoredID: "i", NewChat: true, Dir: "/d", Model: "m"}
+	m := Message{Content: "c", Agent: "a", Sender: "s", Session: 1, StoredID: "i", NewChat: true, Dir: "/d", Model: "m", Tag: "t", Commands: true}
 	_, _ = c.Send(ctx, m)
 	for range c.Stream(ctx, m) {
 	}
@@ -252,6 +253,34 @@ func TestHelloTimeout(t *testing.T) {
 	} {
 		if got := helloTimeout(left); got != want {
 			t.Errorf("helloTimeout(%v) = %v, want %v", left, got, want)
+		}
+	}
+}
+
+// TestOverwriteSizes reads the sizes in responses to Overwrite, which a daemon of
+// an older version does not send.
+func TestOverwriteSizes(t *testing.T) {
+	for _, tc := range []struct {
+		entry *pb.Entry
+		want  string
+	}{
+		{&pb.Entry{Name: "a", Content: "x"}, "unknown"},
+		{&pb.Entry{Name: "a", Content: "x", Created: true}, "created"},
+		{&pb.Entry{Name: "a", Content: "x", ReplacedBytes: proto.Uint64(0)}, "replaced 0"},
+		{&pb.Entry{Name: "a", Content: "x", ReplacedBytes: proto.Uint64(1843)}, "replaced 1843"},
+		{&pb.Entry{Name: "a", Content: "x", ReplacedBytes: proto.Uint64(1 << 63)}, "unknown"},
+	} {
+		serve(t, script(&pb.ServerMessage{Msg: &pb.ServerMessage_Entry{Entry: tc.entry}}))
+		r, err := newClient(t).Overwrite(t.Context(), "a", "x", nil)
+		got := "unknown"
+		switch {
+		case r.Created:
+			got = "created"
+		case r.Before != nil:
+			got = fmt.Sprint("replaced ", *r.Before)
+		}
+		if err != nil || r.Entry.Name != "a" || got != tc.want {
+			t.Errorf("%v: %s, want %s; %+v, %v", tc.entry, got, tc.want, r.Entry, err)
 		}
 	}
 }

@@ -25,8 +25,18 @@ func entryOf(m *pb.Entry, err error) (crmem.Entry, error) {
 // Remember creates or replaces a note. Aliases replace the old ones; nil keeps
 // them.
 func (c *Client) Remember(ctx context.Context, name, content string, aliases []string) (crmem.Entry, error) {
+	r, err := c.Overwrite(ctx, name, content, aliases)
+	return r.Entry, err
+}
+
+// Overwrite is like Remember, but also returns the size of the replaced content.
+func (c *Client) Overwrite(ctx context.Context, name, content string, aliases []string) (memtool.Remembered, error) {
 	m := &pb.RememberMsg{Name: name, Content: content, Aliases: aliases, ClearAliases: aliases != nil && len(aliases) == 0}
-	return entryOf(callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Remember{Remember: m}}, (*pb.ServerMessage).GetEntry))
+	e, err := callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Remember{Remember: m}}, (*pb.ServerMessage).GetEntry)
+	if err != nil {
+		return memtool.Remembered{}, err
+	}
+	return memtool.RememberedOf(e), nil
 }
 
 // ForgetOptions are the options of [Client.Forget].

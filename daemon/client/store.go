@@ -176,19 +176,19 @@ func (s *store) Update(ctx context.Context, plan func(*crmem.Store) ([]crmem.Op,
 	return list, err
 }
 
-func (s *store) Remember(ctx context.Context, name, content string, aliases []string) (e crmem.Entry, err error) {
+func (s *store) Remember(ctx context.Context, name, content string, aliases []string) (r memtool.Remembered, err error) {
 	err = s.do(ctx, func(l memtool.Store) error {
-		e, err = l.Remember(ctx, name, content, aliases)
+		r, err = l.Remember(ctx, name, content, aliases)
 		return err
 	}, func(d *Client) error {
 		// Text that is not UTF-8 would change on the wire.
 		if err := (crmem.Update{Name: name, Content: content, Aliases: aliases}).Validate(); err != nil {
 			return err
 		}
-		e, err = d.Remember(ctx, name, content, aliases)
+		r, err = d.Overwrite(ctx, name, content, aliases)
 		return MarkRetryable(err)
 	})
-	return e, err
+	return r, err
 }
 
 func (s *store) Checkpoint(ctx context.Context) (c memtool.Checkpointed, err error) {

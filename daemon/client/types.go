@@ -45,6 +45,11 @@ type Message struct {
 	NewChat  bool
 	Dir      string // absolute, for the agent's commands; empty: the session's
 	Model    string // for this run only; empty: the agent's
+	Tag      string // Event.Tag in the events of the run
+	// If Commands is set, the daemon refuses a content /NAME if no skill has this
+	// name, and sends //NAME to the model as the text /NAME. Otherwise the model
+	// receives both unchanged.
+	Commands bool
 }
 
 // Response is the final message of a run.
@@ -66,6 +71,7 @@ type Usage struct {
 // Event is an event of a session. Kind decides which other fields are set:
 //
 //	start            Model; the first event of a stream
+//	user             Text, the user's message
 //	text_delta       Text
 //	thinking_delta   Text
 //	tool_start       Calls; in a stream also before the arguments and the ID are known
@@ -79,8 +85,8 @@ type Usage struct {
 //	lag              Lost
 //	done             Err, nil after a success
 //
-// Client.Stream yields no scope_violation, lag, or done, and Client.Events yields
-// no start, ask_user, or notice. A newer daemon may have other kinds.
+// Client.Stream yields no user, scope_violation, lag, or done, and Client.Events
+// yields no start, ask_user, or notice. A newer daemon may send other kinds.
 type Event struct {
 	Kind     string
 	Agent    string
@@ -100,6 +106,7 @@ type Event struct {
 	Archive   string // the entry that contains Summary; empty: none
 	Err       *Error
 	Lost      uint64 // events that this subscriber missed
+	Tag       string // Message.Tag of the run
 }
 
 // Question is a question of an agent to the user.
@@ -119,6 +126,9 @@ type Session struct {
 	sessionlog.Info
 	Number uint64 // in the daemon; 0: not loaded
 	Active bool   // a run is active
+	// Followers is the number of subscribers to the events of this session.
+	// Client.Sessions does not set it.
+	Followers int
 
 	// Set by Client.Sessions only.
 	Model   string
@@ -187,4 +197,11 @@ type Agent struct {
 	Tools, Skills, MCPs, Members []string
 	Scoped                       bool // limited to these
 	Memory                       bool
+}
+
+// ConfigCheck describes a valid configuration.
+type ConfigCheck struct {
+	Model             string // the default
+	Providers, Agents []string
+	Probes            []model.Probe // of the providers, on request
 }

@@ -44,16 +44,26 @@ func (s *store) update(ctx context.Context, d *Client, plan func(*crmem.Store) (
 // writtenTexts returns the content of each entry that operations write.
 func writtenTexts(v *crmem.Store, ops []crmem.Op) (texts []string) {
 	now := make(map[string]string) // by name
+	text := func(name string) string {
+		if _, ok := now[name]; !ok {
+			old, _ := v.Get(name) // the daemon reports the error of a missing entry
+			now[name] = old.Content
+		}
+		return now[name]
+	}
 	for _, op := range ops {
 		_, e := memtool.Change(op)
-		switch op.(type) {
+		switch op := op.(type) {
 		case crmem.Remove:
 			continue
 		case crmem.Alias:
-			if _, ok := now[e.Name]; !ok {
-				old, _ := v.Get(e.Name) // the daemon reports the error of a missing entry
-				now[e.Name] = old.Content
+			text(e.Name)
+		case crmem.Rename:
+			if op.Name == op.To {
+				continue
 			}
+			e.Name = op.To
+			now[op.To] = text(op.Name)
 		default:
 			now[e.Name] = e.Content
 		}

@@ -58,6 +58,7 @@ func (l *loader) agents(c *Config, top *section, models map[string]place) {
 	for i := range c.Agents {
 		a := &c.Agents[i]
 		names[i] = a.Name
+		a.FollowsActive = a.Model == "" || a.Name == Crab
 		a.Model = cmp.Or(a.Model, c.Model)
 		a.Memory = a.Memory && c.Memory
 	}
@@ -86,8 +87,8 @@ func (l *loader) crab(c *Config, a *source, top *section) {
 	l.fields(a, s)
 	s.done()
 	c.Model = cmp.Or(a.agent.Model, activeModel(c.Providers))
-	text, err := l.read("Crab.md", maxFile)
-	switch f := l.file("Crab.md"); {
+	text, err := l.read(crabFile, maxFile)
+	switch f := l.file(crabFile); {
 	case err != nil:
 		f.add(0, "%s", reason(err))
 	case text == nil:
@@ -95,10 +96,17 @@ func (l *loader) crab(c *Config, a *source, top *section) {
 	default:
 		a.agent.Prompt, a.agent.File = strings.ToValidUTF8(string(text), "\ufffd"), f.path
 	}
+	l.identity(c, a)
 }
 
 // fields reads the keys that tables and front matter share.
 func (l *loader) fields(a *source, s *section) {
+	for key, v := range s.t.keys {
+		if a.agent.Origins == nil {
+			a.agent.Origins = make(map[string]Origin)
+		}
+		a.agent.Origins[key] = Origin{s.f.path, v.line}
+	}
 	s.str("description", &a.agent.Description)
 	if s.has("model") {
 		a.model = s.at("model")
@@ -113,6 +121,7 @@ func (l *loader) fields(a *source, s *section) {
 		a.agent.Members, a.members = members, at
 	}
 	s.strs("skills", &a.agent.Skills)
+	s.strs("skill_tags", &a.agent.SkillTags)
 	s.strs("mcps", &a.agent.MCPs)
 	s.strs("tools", &a.agent.Tools)
 	s.integer("compact_threshold", &a.agent.CompactThreshold, 0, maxTokens)

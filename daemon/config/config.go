@@ -1,6 +1,6 @@
 // Package config reads the configuration of the daemon: config.toml, Crab.md,
-// and agents/*.md in the home. A home without files is valid: it has the agent
-// crab and the model offline.
+// SOUL.md, IDENTITY.md, USER.md, and agents/*.md in the home. A home without files
+// is valid: it has the agent crab and the model offline.
 //
 // The layout is a superset of the reference's, so its config.toml is valid
 // here; see [Template] for all keys. An agent is a file agents/NAME.md (YAML
@@ -30,37 +30,52 @@ const (
 	// File is the name of the configuration in the home.
 	File = "config.toml"
 
+	crabFile  = "Crab.md"
 	maxFile   = 1 << 20  // bytes of one file
 	maxPrompt = 64 << 10 // bytes of a prompt file that a key names
 	maxKey    = 16 << 10 // bytes of a file with a key
 	maxAgents = 1000
+	maxDirs   = 32 // of skills
 )
 
-// DefaultPrompt is the prompt of the agent crab where the home has no Crab.md.
+// DefaultPrompt is the prompt of the agent crab if the home has no Crab.md, SOUL.md,
+// or IDENTITY.md.
 const DefaultPrompt = "You are Crab, a helpful assistant that remembers. You answer briefly and plainly, and say so when you do not know."
 
 // Config is a valid configuration, with every default filled in.
 type Config struct {
-	Home         string     // with links resolved
-	Model        string     // the active model: crab's
-	Agents       []Agent    // by name; crab is one of them
-	Providers    []Provider // as in the file
-	MCPs         []MCP      // by name
-	Env          map[string]Secret
-	Memory       bool // [memory] enabled; an agent's own switch can only turn it off
-	Tasks        Tasks
-	RecallLimit  int // [system.memory] recall_limit
-	SoulEditable bool
-	Bash         Bash
-	Ask          Ask
-	Delegate     Delegate
-	Limits       Limits
-	TCP          TCP
-	Log          Log
-	Metrics      Metrics
+	Home        string     // with links resolved
+	Model       string     // the active model: crab's
+	Agents      []Agent    // by name; crab is one of them
+	Providers   []Provider // as in the file
+	MCPs        []MCP      // by name
+	Env         map[string]Secret
+	Memory      bool // [memory] enabled; an agent's own switch can only turn it off
+	Tasks       Tasks
+	SkillDirs   []string // folders of skills besides the home's; absolute
+	RecallLimit int      // hits of the tool recall, unless a call sets a limit
+	Bash        Bash
+	Ask         Ask
+	Delegate    Delegate
+	Sessions    Sessions
+	Limits      Limits
+	TCP         TCP
+	Log         Log
+	Metrics     Metrics
 	// SecretFiles are the files with keys and tokens that the keys above name,
 	// wherever they are.
 	SecretFiles []string
+	// Identity lists Crab.md and the other files of the home with instructions, in
+	// the order in which agents receive them.
+	Identity []Identity
+	// Warnings lists settings that are valid but have no effect, by file and line.
+	Warnings Problems
+}
+
+// Identity is a file of instructions.
+type Identity struct {
+	Path  string `json:"path"`
+	Bytes int    `json:"bytes"`
 }
 
 // Agent is one agent. A list is nil if the configuration omits it.
@@ -70,16 +85,25 @@ type Agent struct {
 	Prompt           string
 	File             string // file of the prompt; "" = none
 	Model            string // never empty
+	FollowsActive    bool   // the agent sets no model of its own, and uses the active one
 	MaxIterations    int
 	Thinking         bool
 	Members          []string
 	Skills           []string
+	SkillTags        []string // it may use skills with one of these tags, too
 	MCPs             []string
 	Tools            []string
 	CompactThreshold int    // tokens; 0 = off
 	CompactPrompt    string // the text, "" = the built-in one
 	CompactTokens    int    // that a summary may have; 0 = the built-in limit
 	Memory           bool
+	Origins          map[string]Origin // of the keys that the files set
+}
+
+// Origin is the place of a key.
+type Origin struct {
+	Path string `json:"path"`
+	Line int    `json:"line"`
 }
 
 // Provider is where models are.
@@ -87,6 +111,7 @@ type Provider struct {
 	Name          string
 	Kind          string // openai, openai-compatible, anthropic, google, azure, bedrock, ollama or llama.cpp
 	APIKey        Secret
+	KeySource     string // where the key comes from, for messages: a variable, a file, or a key
 	BaseURL       string
 	Models        []string
 	Weight        int
@@ -116,9 +141,8 @@ type MCP struct {
 
 // Tasks is [system.tasks].
 type Tasks struct {
-	MaxConcurrent  int
-	ViewableWindow int
-	Timeout        time.Duration
+	MaxConcurrent int // active tasks of one delegation
+	Timeout       time.Duration
 }
 
 // Bash is [tools.bash].
@@ -126,7 +150,9 @@ type Bash struct {
 	Access     string        // base: for every agent; listed: for agents whose tools list it; never
 	Timeout    time.Duration // default time limit of a call
 	MaxTimeout time.Duration
-	MaxOutput  int // bytes of a result
+	MaxOutput  int      // bytes of a result
+	Approve    string   // ask: ask a person before commands that are not in Allow; allowlist: refuse them; off
+	Allow      []string // prefixes of commands that need no approval
 }
 
 // Ask is [tools.ask_user].
@@ -136,6 +162,11 @@ type Ask struct{ Timeout time.Duration }
 type Delegate struct {
 	MaxDepth int // delegations within delegations
 	MaxTasks int // of one call
+}
+
+// Sessions is [sessions].
+type Sessions struct {
+	Titles string // of new sessions: model, first-line, or off
 }
 
 // Limits is [limits].
@@ -199,6 +230,7 @@ type loader struct {
 	tree   vfs.RootDir // nil if the home is missing
 	getenv func(string) string
 	found  Problems
+	vain   Problems // warnings
 	keys   []string // files with secrets
 }
 
@@ -237,6 +269,11 @@ func (l *loader) read(name string, limit int64) ([]byte, error) {
 	return b, err
 }
 
+// warn adds a warning about a valid place.
+func (l *loader) warn(p place, format string, args ...any) {
+	(&file{found: &l.vain, path: p.f.path}).add(p.line, format, args...)
+}
+
 func (l *loader) file(name string) *file {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(l.home, name)
@@ -266,5 +303,7 @@ func (l *loader) load(text []byte) (*Config, error) {
 		l.found.sort()
 		return nil, l.found
 	}
+	l.vain.sort()
+	c.Warnings = l.vain
 	return c, nil
 }

@@ -37,11 +37,25 @@ func (l *loader) expand(p place, key, text string) string {
 		default:
 			v := l.getenv(name)
 			if v == "" {
-				p.add("%s: the environment variable %s is not set", key, name)
+				p.addVariable(key, name)
 			}
 			b.WriteString(v)
 		}
 		text = rest
+	}
+}
+
+// firstVariable returns the name of the first variable in a text, or "".
+func firstVariable(text string) string {
+	for {
+		before, after, ok := strings.Cut(text, "${")
+		if !ok {
+			return ""
+		}
+		if name, _, closed := strings.Cut(after, "}"); closed && isVariable(name) && !strings.HasSuffix(before, "$") {
+			return name
+		}
+		text = after
 	}
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"path/filepath"
@@ -13,24 +14,29 @@ import (
 )
 
 const (
-	maxLayer  = 64 << 10  // bytes of one Crab.md
-	maxLayers = 256 << 10 // bytes of all of them
+	maxLayer    = 64 << 10  // bytes of one Crab.md
+	maxLayers   = 256 << 10 // bytes of all of them
+	maxIdentity = 16 << 10  // bytes of one of identityFiles
 )
 
-// Instructions returns the layers of Crab.md for a run of an agent in a
-// directory: first the home's, then those from the root of the file system down
-// to the directory, joined with a blank line. A file is a layer only once, so
-// in a directory under the home the home's file is not repeated.
+// identityFiles are the files of the home that agents receive after Crab.md, in this
+// order. Homes of other programs contain them.
+var identityFiles = []string{"SOUL.md", "IDENTITY.md", "USER.md"}
+
+// Instructions returns the instructions for a run of an agent in a directory. It
+// joins layers with a blank line: first the home's Crab.md, SOUL.md, IDENTITY.md,
+// and USER.md, then the Crab.md of each directory from the root of the file system
+// down to the directory. It uses each file once, so it does not repeat the home's
+// Crab.md for a directory under the home.
 //
-// In the reference the home's Crab.md is both the prompt of the agent crab and
-// the outermost layer of all agents. Here it is too, but a request contains it
-// once: Instructions omits it for the agent crab, whose prompt [Load] read from
-// it.
+// As in the reference, the home's files are both the prompt of the agent crab and
+// the outermost layers of all agents. A request contains them once: Instructions
+// omits them for crab, because [Load] puts them into crab's prompt.
 //
-// A layer over 64 KiB is truncated and ends with a note. If all layers exceed
-// 256 KiB, the outermost ones are omitted, except the home's. A Crab.md that is
-// a link, not a regular file, or unreadable is ignored: a directory from
-// another source must not reference a file of the user.
+// Instructions truncates a Crab.md over 64 KiB, and any other file over 16 KiB, and
+// adds a note. If all layers exceed 256 KiB, it omits the outermost ones, except the
+// home's. It ignores a file that is a link, not a regular file, or unreadable: a
+// directory from another source must not reference a file of the user.
 func Instructions(fsys vfs.FS, home, dir, agent string) (string, error) {
 	home, err := fsys.Resolve(home)
 	if err != nil {
@@ -41,7 +47,7 @@ func Instructions(fsys vfs.FS, home, dir, agent string) (string, error) {
 	}
 	first := ""
 	if agent != Crab {
-		if first, err = layer(fsys, home); err != nil {
+		if first, err = homeLayers(fsys, home); err != nil {
 			return "", err
 		}
 	}
@@ -49,7 +55,7 @@ func Instructions(fsys vfs.FS, home, dir, agent string) (string, error) {
 	var layers []string // innermost first
 	for {
 		if dir != home {
-			text, err := layer(fsys, dir)
+			text, err := layer(fsys, filepath.Join(dir, crabFile), maxLayer)
 			if err != nil {
 				return "", err
 			}
@@ -66,13 +72,30 @@ func Instructions(fsys vfs.FS, home, dir, agent string) (string, error) {
 	}
 	layers = append(layers, first)
 	slices.Reverse(layers)
-	layers = slices.DeleteFunc(layers, func(text string) bool { return text == "" })
-	return strings.Join(layers, "\n\n"), nil
+	return joinLayers(layers), nil
 }
 
-// layer reads the Crab.md of a directory. It returns "" if it is missing.
-func layer(fsys vfs.FS, dir string) (string, error) {
-	name := filepath.Join(dir, "Crab.md")
+func joinLayers(layers []string) string {
+	layers = slices.DeleteFunc(layers, func(text string) bool { return text == "" })
+	return strings.Join(layers, "\n\n")
+}
+
+// homeLayers returns Crab.md and the identityFiles of the home.
+func homeLayers(fsys vfs.FS, home string) (string, error) {
+	text, err := layer(fsys, filepath.Join(home, crabFile), maxLayer)
+	layers := []string{text}
+	for _, name := range identityFiles {
+		if err == nil {
+			text, err = layer(fsys, filepath.Join(home, name), maxIdentity)
+			layers = append(layers, text)
+		}
+	}
+	return joinLayers(layers), err
+}
+
+// layer reads a file of instructions. It returns "" if the file is missing or must
+// be ignored.
+func layer(fsys vfs.FS, name string, limit int) (string, error) {
 	f, err := fsys.Open(name)
 	switch {
 	case err == nil:
@@ -82,13 +105,51 @@ func layer(fsys vfs.FS, dir string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxLayer+1))
+	text, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
 	if err != nil {
 		return "", err
 	}
-	if len(text) <= maxLayer {
-		return strings.TrimSpace(strings.ToValidUTF8(string(text), "\ufffd")), nil
+	return shortened(text, name, limit), nil
+}
+
+// shortened returns the text of a file, truncated to a limit with a note.
+func shortened(text []byte, name string, limit int) string {
+	if len(text) <= limit {
+		return strings.TrimSpace(strings.ToValidUTF8(string(text), "\ufffd"))
 	}
-	note := "\n[" + name + " is longer: this is its first 64 KiB]"
-	return strings.TrimSpace(strings.ToValidUTF8(string(text[:maxLayer-len(note)]), "")) + note, nil
+	note := fmt.Sprintf("\n[%s is longer: this is its first %d KiB]", name, limit>>10)
+	return strings.TrimSpace(strings.ToValidUTF8(string(text[:limit-len(note)]), "")) + note
+}
+
+// identity adds the identityFiles of the home to the prompt of crab, after Crab.md
+// if the home has one, and lists the files in c.Identity.
+func (l *loader) identity(c *Config, a *source) {
+	var layers []string
+	own := a.agent.File != ""
+	if own {
+		c.Identity = append(c.Identity, Identity{a.agent.File, len(a.agent.Prompt)})
+	}
+	for _, name := range identityFiles {
+		text, err := l.read(name, maxFile)
+		f := l.file(name)
+		if err != nil {
+			f.add(0, "%s", reason(err))
+		}
+		if text == nil {
+			continue
+		}
+		if len(text) > maxIdentity {
+			l.warn(place{f, 0}, "%d bytes: agents receive the first %d: shorten it", len(text), maxIdentity)
+		}
+		own = own || name != "USER.md"
+		c.Identity = append(c.Identity, Identity{f.path, len(text)})
+		layers = append(layers, shortened(text, f.path, maxIdentity))
+	}
+	switch text := joinLayers(layers); {
+	case text == "":
+	case own && a.agent.File == "":
+		a.agent.Prompt, a.agent.File = text, c.Identity[0].Path
+	default:
+		a.agent.Prompt = strings.TrimRight(a.agent.Prompt, "\n") + "\n\n" + text
+	}
 }

@@ -63,6 +63,60 @@ func TestInstructions(t *testing.T) {
 	}
 }
 
+// TestIdentityFiles checks that crab's prompt and the instructions of other agents
+// contain the files of the home in one order, and not those of other directories.
+func TestIdentityFiles(t *testing.T) {
+	for _, c := range []struct {
+		names, prompt, instructions string
+	}{
+		{"Crab.md SOUL.md IDENTITY.md USER.md", "Crab.md\n\nSOUL.md\n\nIDENTITY.md\n\nUSER.md", "Crab.md\n\nSOUL.md\n\nIDENTITY.md\n\nUSER.md"},
+		{"Crab.md", "Crab.md\n", "Crab.md"},
+		{"IDENTITY.md", "IDENTITY.md", "IDENTITY.md"},
+		{"USER.md SOUL.md", "SOUL.md\n\nUSER.md", "SOUL.md\n\nUSER.md"},
+		{"USER.md", config.DefaultPrompt + "\n\nUSER.md", "USER.md"},
+		{"", config.DefaultPrompt, ""},
+	} {
+		files := make(map[string]string)
+		for _, name := range strings.Fields(c.names) {
+			files[name] = name + "\n"
+		}
+		m := newHome(t, files)
+		if err := vfs.MkdirAll(m, "/work", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		m.WriteFile("/work/SOUL.md", []byte("of another"), 0o600)
+		conf, err := config.Load(m, "/h", getenv)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := conf.Agents[0].Prompt; got != c.prompt {
+			t.Errorf("%s: prompt %q, want %q", c.names, got, c.prompt)
+		}
+		if n := len(strings.Fields(c.names)); len(conf.Identity) != n {
+			t.Errorf("%s: %d files, want %d: %v", c.names, len(conf.Identity), n, conf.Identity)
+		}
+		for agent, want := range map[string]string{"dev": c.instructions, "crab": ""} {
+			if got, err := config.Instructions(m, "/h", "/work", agent); err != nil || got != want {
+				t.Errorf("%s: instructions of %s: %q, %v, want %q", c.names, agent, got, err, want)
+			}
+		}
+	}
+	m := newHome(t, map[string]string{"USER.md": strings.Repeat("é", 9<<10)})
+	const note = "\n[/h/USER.md is longer: this is its first 16 KiB]"
+	conf, err := config.Load(m, "/h", getenv)
+	if err != nil || len(conf.Warnings) != 1 || conf.Warnings[0].String() != "/h/USER.md: 18432 bytes: agents receive the first 16384: shorten it" ||
+		!strings.HasSuffix(conf.Agents[0].Prompt, "é"+note) || len(conf.Agents[0].Prompt) > len(config.DefaultPrompt)+2+16<<10 {
+		t.Errorf("a long file: %v, %v", err, conf.Warnings)
+	}
+	if text, err := config.Instructions(m, "/h", "/", "dev"); err != nil || !strings.HasSuffix(text, "é"+note) || len(text) > 16<<10 {
+		t.Errorf("a long file: %d bytes, %v", len(text), err)
+	}
+	m.Symlink("/h/USER.md", "/h/SOUL.md")
+	if _, err := config.Load(m, "/h", getenv); err == nil || !strings.HasPrefix(err.Error(), "/h/SOUL.md: not a regular file") {
+		t.Errorf("a link: %v", err)
+	}
+}
+
 func TestInstructionsAreBounded(t *testing.T) {
 	m := faultfs.NewMem()
 	if err := vfs.MkdirAll(m, "/h", 0o700); err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/model"
 )
 
 // A tree is a table as decoded: string, int64, float64, bool, []any, tree, and
@@ -37,7 +38,7 @@ var fields = map[string]map[string]field{
 	"provider": {"*": {}},
 	"provider.*": {
 		"kind": {def: "openai_compat", show: shownKind}, "models": {def: []any{}}, "base_url": {show: shownURL}, "weight": {},
-		"max_retries": {def: int64(2)}, "timeout": {def: int64(30), show: shownSeconds}, "api_version": {}, "region": {},
+		"max_retries": {def: int64(model.DefaultMaxRetries)}, "timeout": {def: int64(30), show: shownSeconds}, "api_version": {}, "region": {},
 		"model_path": {}, "n_gpu_layers": {}, "n_ctx": {}, "n_threads": {},
 		"api_key": ownSecret, "access_key": ownSecret, "secret_key": ownSecret,
 	},

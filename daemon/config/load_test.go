@@ -10,7 +10,9 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/daemon/approval"
 	"crabmem/daemon/config"
+	"crabmem/daemon/tool"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -58,7 +60,7 @@ func TestNoFiles(t *testing.T) {
 		t.Errorf("no home and an empty file differ (-no home +empty):\n%s", d)
 	}
 	want := []config.Agent{{
-		Name: "crab", Prompt: config.DefaultPrompt, Model: "offline", MaxIterations: 16, CompactThreshold: 100_000, Memory: true,
+		Name: "crab", Prompt: config.DefaultPrompt, Model: "offline", FollowsActive: true, MaxIterations: 16, CompactThreshold: 100_000, Memory: true,
 	}}
 	if d := cmp.Diff(want, c.Agents); d != "" {
 		t.Errorf("agents (-want +got):\n%s", d)
@@ -150,7 +152,7 @@ and a rule`,
 		"sessions-irrelevant": "",
 	})
 	seconds := func(n int) time.Duration { return time.Duration(n) * time.Second }
-	agent := config.Agent{MaxIterations: 16, CompactThreshold: 100_000, Memory: true, Model: "gpt-4o"}
+	agent := config.Agent{MaxIterations: 16, CompactThreshold: 100_000, Memory: true, Model: "gpt-4o", FollowsActive: true}
 	bare, crab, dev, ops := agent, agent, agent, agent
 	bare.Name, bare.Prompt, bare.File = "bare", "Only a prompt.\n---\nand a rule", "/h/agents/bare.md"
 	crab.Name, crab.Prompt, crab.File, crab.Description = "crab", "You are mine.\n", "/h/Crab.md", "the one"
@@ -159,8 +161,8 @@ and a rule`,
 	dev.Name, dev.Prompt, dev.File, dev.Description = "dev", "You write.", "/h/agents/dev.md", "writes: code"
 	dev.Members, dev.Memory, dev.Tools, dev.CompactPrompt = []string{"ops"}, false, []string{"bash"}, "Be short."
 	ops.Name, ops.Prompt, ops.File, ops.Description = "ops", "You operate.", "/h/config.toml", "operates"
-	ops.Model, ops.Thinking = "claude-x", true
-	provider := config.Provider{Weight: 1, MaxRetries: 2, Timeout: seconds(30), IdleTimeout: time.Minute}
+	ops.Model, ops.FollowsActive, ops.Thinking = "claude-x", false, true
+	provider := config.Provider{Weight: 1, MaxRetries: 5, Timeout: seconds(30), IdleTimeout: time.Minute}
 	openai, claude, local, cloud := provider, provider, provider, provider
 	openai.Name, openai.Kind, openai.APIKey, openai.Models = "openai", "openai", "sk-from-the-environment", []string{"gpt-4o"}
 	openai.Weight, openai.MaxRetries, openai.Timeout = 2, 3, seconds(45)
@@ -169,14 +171,18 @@ and a rule`,
 	local.Name, local.Kind, local.Models = "local", "llama.cpp", []string{"tiny"}
 	cloud.Name, cloud.Kind, cloud.Models, cloud.Region, cloud.APIVersion = "cloud", "bedrock", []string{"nova"}, "eu", "x"
 	cloud.AccessKey, cloud.SecretKey = "a", "b"
+	openai.KeySource, claude.KeySource, cloud.KeySource = "the variable KEY", "api_key", "access_key"
 	want := load(t, nil)
 	want.Model = "gpt-4o"
 	want.Agents = []config.Agent{bare, crab, dev, ops}
 	want.Providers = []config.Provider{openai, claude, local, cloud}
 	want.MCPs = []config.MCP{{Name: "files", Command: "mcp-files", Args: []config.Secret{"-k", "sk-from-the-environment"}, Env: map[string]config.Secret{"B": "b"}}}
 	want.Env = map[string]config.Secret{"A": "sk-from-the-environment"}
-	want.Tasks = config.Tasks{MaxConcurrent: 2, ViewableWindow: 8, Timeout: seconds(100)}
-	want.RecallLimit, want.SoulEditable = 7, false
+	want.Tasks = config.Tasks{MaxConcurrent: 2, Timeout: seconds(100)}
+	want.RecallLimit = 7
+	want.Identity = []config.Identity{{Path: "/h/Crab.md", Bytes: 14}}
+	want.Warnings = got.Warnings // TestUnusedKeys
+	withoutOrigins(got)
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("config (-want +got):\n%s", d)
 	}
@@ -185,6 +191,92 @@ and a rule`,
 	}
 	if a, ok := got.Agent("none"); ok {
 		t.Errorf("agent none: %+v", a)
+	}
+}
+
+func withoutOrigins(c *config.Config) {
+	for i := range c.Agents {
+		c.Agents[i].Origins = nil
+	}
+}
+
+// TestOrigins checks that an agent has the place of each of its keys, also if a
+// file and a table describe it.
+func TestOrigins(t *testing.T) {
+	c := load(t, map[string]string{
+		"agents/dev.md": "---\nmembers:\n  - crab\ntools: [bash]\n---\nYou write.",
+		"config.toml":   "[system.crab]\nthinking = true\n\n[agents.dev]\ntools = [\"recall\"]\n",
+	})
+	want := map[string]map[string]config.Origin{
+		"crab": {"thinking": {"/h/config.toml", 2}},
+		"dev":  {"members": {"/h/agents/dev.md", 2}, "tools": {"/h/config.toml", 5}},
+	}
+	for _, a := range c.Agents {
+		if d := cmp.Diff(want[a.Name], a.Origins); d != "" {
+			t.Errorf("origins of %s (-want +got):\n%s", a.Name, d)
+		}
+	}
+}
+
+// TestUnmatchedTools checks that patterns without a tool are found with their line,
+// and that those of MCP servers are not.
+func TestUnmatchedTools(t *testing.T) {
+	c := load(t, map[string]string{
+		"agents/dev.md": "---\ndescription: writes\ntools: [bash, mcp_files, reacll, \"rec*\", \"web*\"]\n---\nYou write.",
+		"config.toml":   "[system.crab]\ntools = [\"mcp\", \"mcp_*\", \"*\",\n  \"grep\"]\n[agents.none]\ntools = []\n",
+	})
+	want := config.Problems{
+		{Path: "/h/agents/dev.md", Line: 3, Message: "agent 'dev': 'reacll' in tools matches no tool; did you mean 'recall'?"},
+		{Path: "/h/agents/dev.md", Line: 3, Message: "agent 'dev': 'web*' in tools matches no tool"},
+		{Path: "/h/config.toml", Line: 2, Message: "agent 'crab': 'grep' in tools matches no tool"},
+	}
+	if d := cmp.Diff(want, c.UnmatchedTools(tool.Unmatched, tool.BuiltIn())); d != "" {
+		t.Errorf("warnings (-want +got):\n%s", d)
+	}
+}
+
+// TestSkillDirs checks the folders of skills, with their bound.
+func TestSkillDirs(t *testing.T) {
+	c := load(t, map[string]string{"config.toml": "skills.dirs = ['agents', '/h/keys', '/h/agents/', 'missing', 'skills/.']\n"})
+	if d := cmp.Diff([]string{"/h/agents", "/h/keys", "/h/missing"}, c.SkillDirs); d != "" {
+		t.Errorf("folders (-want +got):\n%s", d)
+	}
+	if n := len(c.Warnings); n != 3 {
+		t.Errorf("%d warnings, want 3: %v", n, c.Warnings)
+	}
+	var many []string
+	for i := range 33 {
+		many = append(many, fmt.Sprintf("'d%d'", i))
+	}
+	for text, want := range map[string]string{
+		strings.Join(many, ","): "skills.dirs: more than 32 directories",
+		"''":                    "skills.dirs: name is empty",
+		"3":                     "skills.dirs: list contains an integer, want only strings",
+	} {
+		_, err := config.Load(newHome(t, map[string]string{"config.toml": "skills.dirs = [" + text + "]\n"}), "/h", getenv)
+		if err == nil || err.Error() != "/h/config.toml:1: "+want {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+}
+
+// TestUnusedKeys checks that keys of the reference without a meaning here load with
+// a warning, and that their values are checked as before.
+func TestUnusedKeys(t *testing.T) {
+	const text = "[system.memory]\nsoul_editable = false\n[system.tasks]\nviewable_window = 8\n"
+	want := config.Problems{
+		{Path: "/h/config.toml", Line: 2, Message: "system.memory.soul_editable has no effect: remove it"},
+		{Path: "/h/config.toml", Line: 4, Message: "system.tasks.viewable_window has no effect: remove it"},
+	}
+	if d := cmp.Diff(want, load(t, map[string]string{"config.toml": text}).Warnings); d != "" {
+		t.Errorf("warnings (-want +got):\n%s", d)
+	}
+	if c := load(t, map[string]string{"config.toml": string(config.Template(config.Found{}))}); len(c.Warnings) > 0 {
+		t.Errorf("the template has warnings: %v", c.Warnings)
+	}
+	_, err := config.Load(newHome(t, map[string]string{"config.toml": strings.Replace(text, "false", "8", 1)}), "/h", getenv)
+	if err == nil || err.Error() != "/h/config.toml:2: system.memory.soul_editable: got an integer, want true or false" {
+		t.Errorf("error %v", err)
 	}
 }
 
@@ -201,6 +293,7 @@ tools.bash = {access = "listed", timeout = 900, max_output = 2048}
 tools.ask_user.timeout = "1h"
 tools.delegate = {max_depth = 1, max_tasks = 2}
 tcp = {listen = "0.0.0.0:6688", token_file = "keys/tcp"}
+sessions.titles = "first-line"
 limits = {connections = 1, subscribers = 2, sessions = 3, in_flight = 33554432, send_queue = 16, frame_timeout = 6, progress = 7, drain = 0}
 [system.crab]
 compact_prompt = "compact.md"
@@ -223,7 +316,7 @@ memory = true
 	if a.Memory || got.Memory {
 		t.Error("an agent switched memory on that is off for all")
 	}
-	if want := (config.Bash{Access: "listed", Timeout: 15 * time.Minute, MaxTimeout: 15 * time.Minute, MaxOutput: 2048}); got.Bash != want {
+	if want := (config.Bash{Access: "listed", Timeout: 15 * time.Minute, MaxTimeout: 15 * time.Minute, MaxOutput: 2048, Approve: "ask", Allow: approval.Default}); cmp.Diff(want, got.Bash) != "" {
 		t.Errorf("bash %+v", got.Bash)
 	}
 	if got.Ask.Timeout != time.Hour || got.Delegate != (config.Delegate{MaxDepth: 1, MaxTasks: 2}) {
@@ -231,6 +324,9 @@ memory = true
 	}
 	if got.TCP != (config.TCP{Listen: "0.0.0.0:6688", Token: "token"}) {
 		t.Errorf("tcp %s %q", got.TCP.Listen, string(got.TCP.Token))
+	}
+	if got.Sessions != (config.Sessions{Titles: "first-line"}) {
+		t.Errorf("sessions %+v", got.Sessions)
 	}
 	want := config.Limits{Connections: 1, Subscribers: 2, Sessions: 3, InFlight: 32 << 20, SendQueue: 16, FrameTimeout: 6 * time.Second, Progress: 7 * time.Second}
 	if got.Limits != want {
@@ -309,6 +405,8 @@ func TestProblems(t *testing.T) {
 				"config.toml:6: provider.a.timeout: it must be seconds, or a text like \"90s\" or \"5m\"\nconfig.toml:7: provider.a.idle_timeout: 25h0m0s is not between 1ms and 24h0m0s"},
 		{"context limits", ok + "[provider.a.context_limits]\nx = 0\ny = 10\n", nil,
 			"config.toml:5: provider.a.context_limits.x: 0 is not between 1 and 1073741824\nconfig.toml:6: provider.a.context_limits: provider 'a' has no model 'y'"},
+		{"titles", "[sessions]\ntitles = 'modl'\ntitle = 'off'\n", nil,
+			"config.toml:2: sessions.titles: unknown value 'modl': want one of model, first-line, off; did you mean 'model'?\nconfig.toml:3: unknown key 'title' in sessions; did you mean 'titles'?"},
 		{"fallback", ok + "fallback = [\n'x',\n'large']\n", nil, "config.toml:6: fallback: no provider has the model 'large'"},
 		{"unset", "[provider.a]\nmodels = ['x']\napi_key = 'a${UNSET}b${NOTHING}'\n[env]\nX = '${'\nY = '${1}'", nil,
 			"config.toml:3: provider.a.api_key: the environment variable UNSET is not set\nconfig.toml:3: provider.a.api_key: the environment variable NOTHING is not set\n" +

@@ -18,7 +18,12 @@ type Problem struct {
 	Path    string `json:"path"`
 	Line    int    `json:"line"` // 0 = the file, which may be missing
 	Message string `json:"message"`
+	// Variable is the unset environment variable that caused the problem, or "".
+	Variable string `json:"variable,omitempty"`
 }
+
+// IsVariable reports whether the problem is a variable that is not set.
+func (p Problem) IsVariable() bool { return p.Variable != "" }
 
 func (p Problem) String() string {
 	if p.Line == 0 {
@@ -63,7 +68,7 @@ func (f *file) add(line int, format string, args ...any) {
 	if f.full() {
 		return
 	}
-	*f.found = append(*f.found, Problem{f.path, line, fmt.Sprintf(format, args...)})
+	*f.found = append(*f.found, Problem{Path: f.path, Line: line, Message: fmt.Sprintf(format, args...)})
 }
 
 // syntax adds the error of a parser. It stops at the first.
@@ -95,6 +100,14 @@ type place struct {
 }
 
 func (p place) add(format string, args ...any) { p.f.add(p.line, format, args...) }
+
+// addVariable adds the problem of a variable that is not set.
+func (p place) addVariable(key, name string) {
+	if !p.f.full() {
+		p.add("%s: the environment variable %s is not set", key, name)
+		(*p.f.found)[len(*p.f.found)-1].Variable = name
+	}
+}
 
 // unknown adds a message that ends with the name that was probably meant.
 func (p place) unknown(name string, known []string, format string, args ...any) {

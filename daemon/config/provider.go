@@ -38,7 +38,7 @@ func (l *loader) providers(c *Config, top *section) map[string]place {
 	var fallbacks []fallback
 	top.tables("provider", func(name string, s *section) {
 		before := len(*s.f.found)
-		p := Provider{Name: name, Kind: "openai", Weight: 1, MaxRetries: 2, Timeout: 30 * time.Second, IdleTimeout: time.Minute}
+		p := Provider{Name: name, Kind: "openai", Weight: 1, MaxRetries: model.DefaultMaxRetries, Timeout: 30 * time.Second, IdleTimeout: time.Minute}
 		l.endpoint(s, &p)
 		l.access(s, &p)
 		readModels(s, &p, models)
@@ -86,6 +86,7 @@ func (l *loader) endpoint(s *section, p *Provider) {
 
 // access reads the keys and limits of a provider's requests.
 func (l *loader) access(s *section, p *Provider) {
+	p.KeySource = keySource(s)
 	l.secret(s, "api_key", &p.APIKey)
 	if s.has("api_key") && s.has("api_key_file") {
 		s.at("api_key_file").add("provider '%s' has both api_key and api_key_file: remove one", p.Name)
@@ -102,6 +103,25 @@ func (l *loader) access(s *section, p *Provider) {
 	for _, key := range []string{"model_path", "n_gpu_layers", "n_ctx", "n_threads"} {
 		s.get(key) // accepted for the reference's built-in llama.cpp, and ignored
 	}
+}
+
+// keySource returns the origin of a provider's API key, for messages: the variable
+// in its value, the name of the key in config.toml, or "" if there is no API key.
+func keySource(s *section) string {
+	for _, key := range []string{"api_key", "access_key"} {
+		if !s.has(key) {
+			continue
+		}
+		text, _ := s.t.keys[key].v.(string)
+		if name := firstVariable(text); name != "" {
+			return "the variable " + name
+		}
+		return key
+	}
+	if s.has("api_key_file") {
+		return "api_key_file"
+	}
+	return ""
 }
 
 // readModels reads the models of a provider and adds them to models, which
@@ -147,9 +167,18 @@ func (p *Provider) Model() model.Provider {
 	retries := p.MaxRetries
 	return model.Provider{
 		Name: p.Name, Kind: p.Kind, BaseURL: p.BaseURL, APIKey: string(p.APIKey), APIVersion: p.APIVersion, Region: p.Region,
-		AccessKey: string(p.AccessKey), SecretKey: string(p.SecretKey), Models: p.Models, MaxRetries: &retries,
+		AccessKey: string(p.AccessKey), SecretKey: string(p.SecretKey), KeySource: p.KeySource, Models: p.Models, MaxRetries: &retries,
 		Timeout: p.Timeout, IdleTimeout: p.IdleTimeout, ContextLimits: p.ContextLimits, Fallback: p.Fallback,
 	}
+}
+
+// Models returns the providers in the types of package model.
+func (c *Config) Models() []model.Provider {
+	list := make([]model.Provider, len(c.Providers))
+	for i := range c.Providers {
+		list[i] = c.Providers[i].Model()
+	}
+	return list
 }
 
 // refused adds the problems of [model.Provider.Check], each at its key.

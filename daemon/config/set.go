@@ -2,28 +2,28 @@ package config
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 
 	"crabmem/crmem/vfs"
-
-	"github.com/pelletier/go-toml/v2"
-	"github.com/pelletier/go-toml/v2/unstable"
 )
 
 // Change is the result of [Set].
 type Change struct {
-	Config       *Config // the configuration of the home
-	Written      bool    // false: the file did not change
-	CommentsLost bool    // Set removed the file's comments
+	Config  *Config // the configuration of the home
+	Written bool    // false: the file did not change
 }
 
 // Set writes a configuration: JSON of the reference's DaemonConfig, and optionally
 // the additional keys. If the result is valid, Set replaces config.toml
-// atomically; otherwise it writes nothing.
+// atomically; otherwise it writes nothing. Set changes only the lines of changed
+// keys; comments and the order of the keys remain.
 //
 // Set keeps the file's value if [Get] returned the same value, also for each
 // masked argument of a server. It keeps secrets that are omitted or empty,
@@ -51,7 +51,7 @@ func Set(fsys vfs.FS, home string, js []byte, getenv func(string) string) (*Chan
 	text := old
 	written := !reflect.DeepEqual(next, stored)
 	if written {
-		if text, err = encodeTOML(next); err != nil {
+		if text, err = editTOML(old, next); err != nil {
 			return nil, fmt.Errorf("invalid DaemonConfig JSON: %w", err)
 		}
 	}
@@ -62,13 +62,40 @@ func Set(fsys vfs.FS, home string, js []byte, getenv func(string) string) (*Chan
 		}
 		return nil, err
 	}
-	name := filepath.Join(l.home, File)
 	if written {
+		name := filepath.Join(l.home, File)
 		if err := write(fsys, l.home, name, text); err != nil {
 			return nil, fmt.Errorf("failed to write %s: %w", name, err)
 		}
 	}
-	return &Change{Config: c, Written: written, CommentsLost: written && hasComment(old)}, nil
+	return &Change{Config: c, Written: written}, nil
+}
+
+// ErrChanged is returned by [Replace] if config.toml changed since the caller read
+// it.
+var ErrChanged = errors.New("config.toml changed")
+
+// Replace replaces the text of config.toml atomically. It returns [ErrChanged] if
+// the present text is not old; old is nil for a missing file. If text is invalid,
+// Replace returns its [Problems] and writes nothing. Calls for one home must not
+// overlap.
+func Replace(fsys vfs.FS, home string, old, text []byte, getenv func(string) string) error {
+	l, err := open(fsys, home, getenv)
+	if err != nil {
+		return err
+	}
+	defer l.close()
+	if now, err := l.read(File, maxFile); err != nil || !bytes.Equal(now, old) || (now == nil) != (old == nil) {
+		return cmp.Or(err, ErrChanged)
+	}
+	if _, err := l.load(text); err != nil {
+		return err
+	}
+	name := filepath.Join(l.home, File)
+	if err := write(fsys, l.home, name, text); err != nil {
+		return fmt.Errorf("failed to write %s: %w", name, err)
+	}
+	return nil
 }
 
 func write(fsys vfs.FS, home, name string, text []byte) error {
@@ -89,47 +116,8 @@ func (l *loader) unplaced(ps Problems) Problems {
 			ps[i].Line = 0
 		}
 	}
+	slices.SortStableFunc(ps, func(a, b Problem) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), a.Line-b.Line, strings.Compare(a.Message, b.Message))
+	})
 	return ps
-}
-
-// encodeTOML encodes t. It returns an error if the text does not decode to t.
-func encodeTOML(t tree) ([]byte, error) {
-	text, err := toml.Marshal(t)
-	if err != nil {
-		return nil, err
-	}
-	if len(text) > maxFile {
-		return nil, fmt.Errorf("%s would have %d bytes, more than the limit of %d", File, len(text), maxFile)
-	}
-	back, err := rawTOML(text)
-	if err != nil {
-		return nil, err
-	}
-	if !reflect.DeepEqual(back, t) {
-		return nil, fmt.Errorf("TOML cannot represent the value")
-	}
-	return text, nil
-}
-
-// hasComment reports whether valid TOML contains a comment.
-func hasComment(text []byte) bool {
-	p := unstable.Parser{KeepComments: true}
-	p.Reset(bytes.TrimPrefix(text, []byte("\ufeff")))
-	for p.NextExpression() {
-		if commented(p.Expression()) {
-			return true
-		}
-	}
-	return false
-}
-
-// commented reports whether n, its children, or the nodes after it contain a
-// comment.
-func commented(n *unstable.Node) bool {
-	for ; n.Valid(); n = n.Next() {
-		if n.Kind == unstable.Comment || commented(n.Child()) {
-			return true
-		}
-	}
-	return false
 }

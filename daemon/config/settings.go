@@ -5,8 +5,12 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
+
+	"crabmem/daemon/approval"
 )
 
 // settings reads the tables that are about the daemon itself.
@@ -17,59 +21,31 @@ func (l *loader) settings(c *Config, top *section) {
 	memory.done()
 
 	system := top.table("system")
-	c.Tasks = Tasks{MaxConcurrent: 4, ViewableWindow: 16, Timeout: 5 * time.Minute}
+	c.Tasks = Tasks{MaxConcurrent: 4, Timeout: 5 * time.Minute}
 	tasks := system.table("tasks")
 	tasks.integer("max_concurrent", &c.Tasks.MaxConcurrent, 1, 1000)
-	tasks.integer("viewable_window", &c.Tasks.ViewableWindow, 0, 1<<31-1)
+	window, editable := 0, false
+	tasks.integer("viewable_window", &window, 0, 1<<31-1)
+	l.unused(tasks, "viewable_window")
 	tasks.duration("task_timeout", &c.Tasks.Timeout, time.Second, maxTimeout)
 	tasks.done()
-	c.RecallLimit, c.SoulEditable = 5, true
+	c.RecallLimit = 5
 	recall := system.table("memory")
 	recall.integer("recall_limit", &c.RecallLimit, 1, 1000)
-	recall.boolean("soul_editable", &c.SoulEditable)
+	recall.boolean("soul_editable", &editable)
+	l.unused(recall, "soul_editable")
 	recall.done()
 	system.asked["crab"] = true // agents reads it
 	system.done()
 
-	tools := top.table("tools")
-	c.Bash = Bash{Access: "base", Timeout: 2 * time.Minute, MaxTimeout: 10 * time.Minute, MaxOutput: 64 << 10}
-	bash := tools.table("bash")
-	bash.enum("access", &c.Bash.Access, "base", "listed", "never")
-	bash.duration("timeout", &c.Bash.Timeout, time.Second, maxTimeout)
-	bash.duration("max_timeout", &c.Bash.MaxTimeout, time.Second, maxTimeout)
-	bash.integer("max_output", &c.Bash.MaxOutput, 1<<10, 8<<20)
-	if c.Bash.Timeout > c.Bash.MaxTimeout {
-		if bash.has("max_timeout") {
-			bash.at("timeout").add("tools.bash.timeout: %v is more than max_timeout, which is %v", c.Bash.Timeout, c.Bash.MaxTimeout)
-		}
-		c.Bash.MaxTimeout = c.Bash.Timeout
-	}
-	bash.done()
-	c.Ask = Ask{Timeout: 5 * time.Minute}
-	ask := tools.table("ask_user")
-	ask.duration("timeout", &c.Ask.Timeout, time.Second, maxTimeout)
-	ask.done()
-	c.Delegate = Delegate{MaxDepth: 3, MaxTasks: 8}
-	delegate := tools.table("delegate")
-	delegate.integer("max_depth", &c.Delegate.MaxDepth, 1, 16)
-	delegate.integer("max_tasks", &c.Delegate.MaxTasks, 1, 64)
-	delegate.done()
-	tools.done()
+	l.skills(c, top.table("skills"))
+	readTools(c, top)
+	readLimits(c, top)
 
-	c.Limits = Limits{
-		Connections: 256, Subscribers: 64, Sessions: 10_000, InFlight: 48 << 20, SendQueue: 1024,
-		FrameTimeout: 30 * time.Second, Progress: 30 * time.Second, Drain: 10 * time.Second,
-	}
-	limits := top.table("limits")
-	limits.integer("connections", &c.Limits.Connections, 1, 100_000)
-	limits.integer("subscribers", &c.Limits.Subscribers, 1, 10_000)
-	limits.integer("sessions", &c.Limits.Sessions, 1, 1_000_000)
-	limits.integer("in_flight", &c.Limits.InFlight, 32<<20, 1<<30) // two frames of the largest size
-	limits.integer("send_queue", &c.Limits.SendQueue, 16, 1<<20)
-	limits.duration("frame_timeout", &c.Limits.FrameTimeout, time.Second, maxTimeout)
-	limits.duration("progress", &c.Limits.Progress, time.Second, maxTimeout)
-	limits.duration("drain", &c.Limits.Drain, 0, maxTimeout)
-	limits.done()
+	c.Sessions = Sessions{Titles: "model"}
+	sessions := top.table("sessions")
+	sessions.enum("titles", &c.Sessions.Titles, "model", "first-line", "off")
+	sessions.done()
 
 	tcp := top.table("tcp")
 	tcp.str("listen", &c.TCP.Listen)
@@ -87,6 +63,97 @@ func (l *loader) settings(c *Config, top *section) {
 	metrics.str("listen", &c.Metrics.Listen)
 	metrics.loopback(c.Metrics.Listen)
 	metrics.done()
+}
+
+// readTools reads the tables of tools.
+func readTools(c *Config, top *section) {
+	tools := top.table("tools")
+	c.Bash = Bash{Access: "base", Timeout: 2 * time.Minute, MaxTimeout: 10 * time.Minute, MaxOutput: 64 << 10, Approve: "ask", Allow: approval.Default}
+	bash := tools.table("bash")
+	bash.enum("access", &c.Bash.Access, "base", "listed", "never")
+	bash.duration("timeout", &c.Bash.Timeout, time.Second, maxTimeout)
+	bash.duration("max_timeout", &c.Bash.MaxTimeout, time.Second, maxTimeout)
+	bash.integer("max_output", &c.Bash.MaxOutput, 1<<10, 8<<20)
+	bash.enum("approve", &c.Bash.Approve, "ask", "allowlist", "off")
+	bash.strs("allow", &c.Bash.Allow)
+	for _, prefix := range c.Bash.Allow {
+		if err := approval.Check(prefix); err != nil {
+			bash.at("allow").add("tools.bash.allow: %v", err)
+		}
+	}
+	if c.Bash.Timeout > c.Bash.MaxTimeout {
+		if bash.has("max_timeout") {
+			bash.at("timeout").add("tools.bash.timeout: %v is more than max_timeout, which is %v", c.Bash.Timeout, c.Bash.MaxTimeout)
+		}
+		c.Bash.MaxTimeout = c.Bash.Timeout
+	}
+	bash.done()
+	c.Ask = Ask{Timeout: 5 * time.Minute}
+	ask := tools.table("ask_user")
+	ask.duration("timeout", &c.Ask.Timeout, time.Second, maxTimeout)
+	ask.done()
+	c.Delegate = Delegate{MaxDepth: 3, MaxTasks: 8}
+	delegate := tools.table("delegate")
+	delegate.integer("max_depth", &c.Delegate.MaxDepth, 1, 16)
+	delegate.integer("max_tasks", &c.Delegate.MaxTasks, 1, 64)
+	delegate.done()
+	tools.done()
+}
+
+// readLimits reads the limits of the daemon.
+func readLimits(c *Config, top *section) {
+	c.Limits = Limits{
+		Connections: 256, Subscribers: 64, Sessions: 10_000, InFlight: 48 << 20, SendQueue: 1024,
+		FrameTimeout: 30 * time.Second, Progress: 30 * time.Second, Drain: 10 * time.Second,
+	}
+	limits := top.table("limits")
+	limits.integer("connections", &c.Limits.Connections, 1, 100_000)
+	limits.integer("subscribers", &c.Limits.Subscribers, 1, 10_000)
+	limits.integer("sessions", &c.Limits.Sessions, 1, 1_000_000)
+	limits.integer("in_flight", &c.Limits.InFlight, 32<<20, 1<<30) // two frames of the largest size
+	limits.integer("send_queue", &c.Limits.SendQueue, 16, 1<<20)
+	limits.duration("frame_timeout", &c.Limits.FrameTimeout, time.Second, maxTimeout)
+	limits.duration("progress", &c.Limits.Progress, time.Second, maxTimeout)
+	limits.duration("drain", &c.Limits.Drain, 0, maxTimeout)
+	limits.done()
+}
+
+// skills reads the folders of skills.
+func (l *loader) skills(c *Config, s *section) {
+	s.each("dirs", func(dir string, line int) {
+		at := place{s.f, line}
+		switch {
+		case badName(dir) != "":
+			at.add("skills.dirs: name %s", badName(dir))
+			return
+		case len(c.SkillDirs) == maxDirs:
+			at.add("skills.dirs: more than %d directories", maxDirs)
+			return
+		case !filepath.IsAbs(dir):
+			dir = filepath.Join(l.home, dir)
+		}
+		dir = filepath.Clean(dir)
+		if dir == filepath.Join(l.home, "skills") || slices.Contains(c.SkillDirs, dir) {
+			l.warn(at, "skills.dirs: %s is already read: remove it", clip(dir))
+			return
+		}
+		c.SkillDirs = append(c.SkillDirs, dir)
+		root, err := l.fsys.Root(dir)
+		if err == nil {
+			err = root.Close()
+		}
+		if err != nil {
+			l.warn(at, "skills.dirs: %s: %s: create the directory, or correct the path", clip(dir), reason(err))
+		}
+	})
+	s.done()
+}
+
+// unused adds a warning about a key of the reference that has no effect in crabmem.
+func (l *loader) unused(s *section, key string) {
+	if s.has(key) {
+		l.warn(s.at(key), "%s has no effect: remove it", s.full(key))
+	}
 }
 
 // listens checks the address to listen on: an address that is not a loopback

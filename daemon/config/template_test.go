@@ -12,6 +12,7 @@ import (
 
 func TestTemplate(t *testing.T) {
 	plain := load(t, map[string]string{"config.toml": string(config.Template(config.Found{}))})
+	withoutOrigins(plain)
 	if d := cmp.Diff(load(t, nil), plain); d != "" {
 		t.Errorf("the template is not the default (-default +template):\n%s", d)
 	}
@@ -49,10 +50,12 @@ func TestTemplateExamples(t *testing.T) {
 	if d := cmp.Diff([]string{"/h/keys/example", "/h/keys/remote", "/h/keys/tcp"}, got.SecretFiles); d != "" {
 		t.Errorf("files with secrets (-want +got):\n%s", d)
 	}
-	got.SecretFiles = nil
+	got.SecretFiles, got.SkillDirs, got.Warnings = nil, nil, nil // the example directory is missing
 	crab, _ := got.Agent("crab")
-	crab.Model, crab.Members, crab.Skills, crab.MCPs, crab.Tools, crab.CompactPrompt, crab.CompactTokens = "offline", nil, nil, nil, nil, "", 0
+	crab.Model, crab.Members, crab.Skills, crab.SkillTags, crab.MCPs, crab.Tools, crab.CompactPrompt, crab.CompactTokens = "offline", nil, nil, nil, nil, nil, "", 0
 	got.Agents = []config.Agent{crab}
+	withoutOrigins(got)
+	withoutOrigins(want)
 	got.Providers, got.MCPs, got.Env, got.TCP, got.Metrics, got.Model = want.Providers, want.MCPs, want.Env, want.TCP, want.Metrics, want.Model
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("the template has a wrong default (-default +template):\n%s", d)

@@ -8,6 +8,7 @@
 package cron
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -34,12 +35,21 @@ type Cron struct {
 	// Session is the ID of a session in the daemon that wrote it. After a
 	// restart only SessionFile identifies the session.
 	Session     uint64
-	SessionFile string // the session's id in its folder, which a new title does not change
+	SessionFile string // the session's id in its folder, which a new title does not change; or NewSession
 	QuietStart  string // HH:MM; "" = none
 	QuietEnd    string
 	Once        bool
 	Timezone    string // as in "Europe/Berlin"; "" is the machine's
+	Approve     string // AllowedOnly; "", as in entries of earlier versions: all commands run
 }
+
+// AllowedOnly is the value of Cron.Approve for an entry whose runs refuse commands
+// that need approval.
+const AllowedOnly = "allowlist"
+
+// NewSession is the value of Cron.SessionFile for an entry whose runs each get a new
+// session. No session has this ID.
+const NewSession = "new"
 
 // A Warning is about a part of the file that is not used.
 type Warning struct {
@@ -212,12 +222,7 @@ func (t *Table) List() []Cron {
 			list = append(list, e.cron)
 		}
 	}
-	slices.SortFunc(list, func(a, b Cron) int {
-		if a.ID < b.ID {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(list, func(a, b Cron) int { return cmp.Compare(a.ID, b.ID) })
 	return list
 }
 

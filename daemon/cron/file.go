@@ -40,6 +40,7 @@ type record struct {
 	QuietEnd    string `toml:"quiet_end,omitempty"`
 	Once        bool   `toml:"once"`
 	Timezone    string `toml:"timezone,omitempty"`
+	Approve     string `toml:"approve,omitempty"`
 }
 
 var (
@@ -94,8 +95,8 @@ func parse(path, text string) parsed {
 // split cuts a text before each [[cron]] and the comment directly above it. It
 // works on lines, so that an entry with invalid TOML does not affect others.
 func (p *parsed) split(text string) {
-	line, from, above := 0, 0, -1 // above is where a comment began that no other line follows
-	at := 0
+	var line, from, at int
+	above := -1 // where a comment began that no other line follows
 	cut := func(next int) {
 		if n := len(p.entries); n > 0 {
 			p.entries[n-1].text = text[from:next]
@@ -153,7 +154,7 @@ func (e *entry) parse() (int, string) {
 	}
 	e.cron = Cron{
 		ID: uint64(r.ID), Schedule: r.Schedule, Skill: r.Skill, Args: r.Args, Session: uint64(r.Session), SessionFile: r.SessionFile,
-		QuietStart: r.QuietStart, QuietEnd: r.QuietEnd, Once: r.Once, Timezone: r.Timezone,
+		QuietStart: r.QuietStart, QuietEnd: r.QuietEnd, Once: r.Once, Timezone: r.Timezone, Approve: r.Approve,
 	}
 	for _, c := range checks {
 		if err := c.check(&e.cron); err != nil {
@@ -222,7 +223,7 @@ func (c *Cron) encode() string {
 		Cron []record `toml:"cron"`
 	}{[]record{{
 		ID: int64(c.ID), Schedule: c.Schedule, Skill: c.Skill, Args: c.Args, Session: int64(c.Session), SessionFile: c.SessionFile,
-		QuietStart: c.QuietStart, QuietEnd: c.QuietEnd, Once: c.Once, Timezone: c.Timezone,
+		QuietStart: c.QuietStart, QuietEnd: c.QuietEnd, Once: c.Once, Timezone: c.Timezone, Approve: c.Approve,
 	}}})
 	if err != nil {
 		panic("cron: a checked entry cannot be encoded: " + err.Error())
@@ -292,6 +293,12 @@ var checks = []check{
 		return nil
 	}},
 	{"args", func(c *Cron) error { return text("args", c.Args, 16<<10) }},
+	{"approve", func(c *Cron) error {
+		if c.Approve != "" && c.Approve != AllowedOnly {
+			return invalid("invalid approve %s: want %q, or no key to run all commands", quote(c.Approve), AllowedOnly)
+		}
+		return nil
+	}},
 	{"session", func(c *Cron) error {
 		if c.Session > math.MaxInt64 {
 			return invalid("session %d is too large", c.Session)

@@ -92,3 +92,17 @@ func TestNextIsNotQuiet(t *testing.T) {
 		t.Errorf("%v, %v", at, err)
 	}
 }
+
+// TestNextGivesUp searches past the greatest number of quiet times, and one more.
+// The first time that is not quiet is the end of an hour that clocks skip.
+func TestNextGivesUp(t *testing.T) {
+	c := Cron{Schedule: "* 2 * * *", QuietStart: "02:00", QuietEnd: "03:00", Timezone: "Europe/Berlin"}
+	from := time.Date(2026, 3, 22, 1, 20, 0, 0, time.UTC) // 02:20; 39 times follow on this day, and 60 on each of 6 days
+	want := time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)
+	if at, err := c.Next(from); err != nil || !at.Equal(want) {
+		t.Errorf("after 399 quiet times: %v, %v, want %v", at, err, want)
+	}
+	if at, err := c.Next(from.Add(-time.Minute)); err == nil {
+		t.Errorf("after 400 quiet times: %v, want an error", at)
+	}
+}

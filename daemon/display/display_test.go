@@ -1,6 +1,9 @@
 package display
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestPrintable(t *testing.T) {
 	for s, want := range map[string]string{
@@ -16,5 +19,20 @@ func TestPrintable(t *testing.T) {
 		if got := Label(s); got != want {
 			t.Errorf("Label(%q) = %s, want %s", s, got, want)
 		}
+	}
+}
+
+func TestTimesInZones(t *testing.T) {
+	zone := time.FixedZone("CEST", 2*3600)
+	for text, want := range map[string]string{
+		"2026-04-14T22:23:45Z": "2026-04-15 00:23:45 CEST", "2026-04-14T10:23:45.6+00:00": "2026-04-14 12:23:46 CEST",
+		"2026-04-14T23:59:59.5-03:00": "2026-04-15 05:00:00 CEST", "": "", "soon": "soon", "\x1b[31m": "␛[31m",
+	} {
+		if got := TimeIn(text, zone); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if got := DayIn(1776205800, zone) + " " + Day(1776205800) + " " + DayIn(1<<63, zone); got != "2026-04-15 2026-04-14 @9223372036854775808" {
+		t.Errorf("days: %s", got)
 	}
 }

@@ -1,6 +1,6 @@
-// Package errtable maps errors of the store, of sessions and of files to a kind,
-// an HTTP status code, an exit code and a fix. The daemon, its clients and the
-// commands use the same rows, so that an error means the same in all of them.
+// Package errtable maps errors of the store, of sessions, of files, and of models
+// to a kind, an HTTP status code, an exit code, and a fix. The daemon, its clients,
+// and the commands use the same rows, so that they report an error alike.
 package errtable
 
 import (
@@ -14,6 +14,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/model/chat"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 )
@@ -62,10 +63,13 @@ type Row struct {
 const (
 	fixDisplaced  = "run crabmem sessions verify to list the kept copies; compare them with the session, then move them back or remove them"
 	fixForeign    = "run crabmem verify to list each problem and its fix"
+	fixNewer      = "use the program that wrote the file, or a newer version of crabmem"
 	fixNoSpace    = "free disk space, then retry"
 	fixNotApplied = "nothing was changed: free disk space or check the disk, then retry"
 	fixNotRegular = "set the store's file with --db, CRABMEM_DB, --home, or CRABTALK_HOME"
 	fixPermission = "check the owner and the mode of the file and its directory"
+
+	fixOtherModel = "use another model with --model"
 
 	daemonFixForeign = "run crabmem daemon stop, then crabmem verify to list each problem and its fix"
 	daemonFixSession = "check the disk, then retry: the daemon reloads the session from its file"
@@ -97,6 +101,20 @@ var rows = []Row{
 	{sessionlog.ErrExists, Session, "exists", http.StatusConflict, ExitConflict, "move or delete the session that the message names, then retry", ""},
 	{sessionlog.ErrReadOnly, Session, "read_only", http.StatusConflict, ExitConflict, "imported sessions are read-only: create a session, or import a newer transcript", ""},
 	{sessionlog.ErrNotFound, Session, "not_found", http.StatusNotFound, ExitNotFound, "run crabmem sessions list to see the IDs", ""},
+	modelRow(chat.ErrKey, "model_key", "correct api_key of the provider in config.toml; if it names a variable, set that in the daemon's environment and restart the daemon; crabmem doctor checks keys"),
+	modelRow(chat.ErrForbidden, "model_forbidden", "use a key that permits this model, or "+fixOtherModel+"; crabmem doctor checks keys"),
+	modelRow(chat.ErrMissing, "model_missing", "correct models or base_url of the provider in config.toml, or "+fixOtherModel),
+	modelRow(chat.ErrQuota, "model_quota", "add credit or raise the limit at the provider, or "+fixOtherModel),
+	modelRow(chat.ErrRateLimit, "model_rate_limit", "wait, then resend the message, or "+fixOtherModel),
+	modelRow(chat.ErrServer, "model_server", "resend the message later, or "+fixOtherModel),
+	modelRow(chat.ErrOverflow, "model_overflow", "run crabmem compact to shorten the session, or use a model with a larger context window"),
+	modelRow(chat.ErrCut, "model_cut", "resend the message; the session contains the text so far"),
+	modelRow(chat.ErrInvalid, "model_invalid", "check that base_url of the provider is an OpenAI-compatible address; if it is, resend the message, or "+fixOtherModel),
+	modelRow(chat.ErrConnect, "model_connect", "start the model server, or correct base_url of the provider in config.toml; check the network and the proxy"),
+	modelRow(chat.ErrResolve, "model_dns", "correct the host in base_url of the provider in config.toml, or check the network"),
+	modelRow(chat.ErrTLS, "model_tls", "correct the scheme and the host in base_url of the provider in config.toml; for a private certificate authority, set SSL_CERT_FILE in the daemon's environment"),
+	modelRow(chat.ErrTimeout, "model_timeout", "resend the message, or raise timeout or idle_timeout of the provider in config.toml"),
+	modelRow(chat.ErrCall, "model", "check the provider in config.toml, or "+fixOtherModel),
 	{fs.ErrPermission, File, "permission", http.StatusForbidden, ExitPermission, fixPermission, ""},
 	{syscall.EROFS, File, "permission", http.StatusForbidden, ExitPermission, fixPermission, ""},
 	{crmem.ErrForeign, Store, "foreign", http.StatusInternalServerError, ExitCorrupt, fixForeign, ""},
@@ -114,6 +132,11 @@ var rows = []Row{
 	{syscall.ENOSPC, File, "no_space", http.StatusInsufficientStorage, ExitFailure, fixNoSpace, fixNoSpace},
 	{context.Canceled, Other, "cancelled", http.StatusInternalServerError, ExitFailure, "", ""},
 	{context.DeadlineExceeded, Other, "timeout", http.StatusInternalServerError, ExitFailure, "", ""},
+}
+
+// modelRow returns the row of a cause of a failed call to a model.
+func modelRow(cause error, kind, fix string) Row {
+	return Row{cause, Other, kind, http.StatusInternalServerError, ExitFailure, fix, fix}
 }
 
 // tooLarge is the row of a *vfs.TooLargeError, which has no sentinel.
@@ -188,6 +211,8 @@ func Find(err error, first ...Row) Row {
 		if r.DaemonFix != "" {
 			r.DaemonFix = daemonFixForeign
 		}
+	case errors.Is(err, crmem.ErrNewer):
+		r.Fix = fixNewer
 	case errors.Is(err, vfs.ErrNotRegular):
 		r.Fix = fixNotRegular
 	}

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"crabmem/daemon/tool"
@@ -195,4 +196,35 @@ func TestAgreed(t *testing.T) {
 	if !strings.Contains(log, "server uses protocol version 2026-07-28") {
 		t.Errorf("the log has no warning:\n%s", log)
 	}
+}
+
+// TestPaceWaitsExactly waits for times at the bounds: of a server that is early, in
+// time, and late.
+func TestPaceWaitsExactly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			at              time.Duration // of the pace, from now
+			messages, bytes int
+			waits, left     time.Duration
+		}{
+			{at: 0}, {at: 1, waits: 1}, {at: -1, left: -1}, {at: -ahead, left: -ahead}, {at: -ahead - 1, left: -ahead},
+			{at: -perMessage, messages: 1}, {at: -perMessage + 1, messages: 1, waits: 1}, {at: 0, messages: 3, waits: 3 * perMessage},
+			{at: 0, bytes: 1 << 20, waits: perMiB}, {at: -ahead - time.Hour, messages: 4, bytes: 2 << 20, left: -ahead + 4*perMessage + 2*perMiB},
+		} {
+			began := time.Now()
+			p := pace{at: began.Add(c.at)}
+			if !p.wait(c.messages, c.bytes, nil) {
+				t.Errorf("%+v: ended", c)
+			}
+			if waited, left := time.Since(began), time.Until(p.at); waited != c.waits || left != c.left {
+				t.Errorf("%+v: waited %v, %v left", c, waited, left)
+			}
+		}
+		done := make(chan struct{})
+		close(done)
+		p := pace{at: time.Now().Add(time.Second)}
+		if p.wait(0, 0, done) {
+			t.Error("a wait without an end")
+		}
+	})
 }

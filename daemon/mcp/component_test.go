@@ -2,8 +2,10 @@ package mcp
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,13 +14,16 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/service/servicetest"
 	"crabmem/daemon/tool"
+	"crabmem/fuzz/golden"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -267,4 +272,67 @@ func TestHugeAnswer(t *testing.T) {
 	if !strings.Contains(s.log.String(), "response exceeds 8 MiB") {
 		t.Errorf("the log has no warning:\n%s", s.log)
 	}
+}
+
+// TestToolListEndsItsResponse answers the request for tools with a stream of events
+// that stays open: the client closes it after the list.
+func TestToolListEndsItsResponse(t *testing.T) {
+	ended := make(chan struct{}, 8)
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var request struct {
+			ID     json.RawMessage
+			Method string
+		}
+		if err := json.NewDecoder(r.Body).Decode(&request); r.Method != http.MethodPost || err != nil {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		io.Copy(io.Discard, r.Body)
+		switch request.Method {
+		case "initialize":
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, request.ID, withTools)
+		case "tools/list":
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"tools\":[%s]}}\n\n", request.ID, toolA)
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			ended <- struct{}{}
+		default:
+			w.WriteHeader(http.StatusAccepted)
+		}
+	}))
+	t.Cleanup(h.Close)
+	s := manager(t, Server{Name: "open", URL: h.URL})
+	until(t, "the tools are listed", func() bool { return len(s.view(tool.Unbounded())) == 1 })
+	select {
+	case <-ended:
+	case <-time.After(listTimeout / 2):
+		t.Error("the response is open")
+	}
+}
+
+// TestComponentOfAConfiguredName configures a server with the name of a component
+// while the components cannot be listed: the name means the configured one.
+func TestComponentOfAConfiguredName(t *testing.T) {
+	inWorld(t, &golden.Reports{}, func(w *world) {
+		w.site("1001", "component", false)
+		w.site("1002", "configured", false)
+		w.o.Run = "/run"
+		w.portFile("one", "1001")
+		w.Set(nil)
+		time.Sleep(time.Second)
+		w.fs.Hook = func(c faultfs.Call) error {
+			if c.Op == "readdir" {
+				return syscall.EIO
+			}
+			return nil
+		}
+		w.Set([]Server{{Name: "one", URL: "http://127.0.0.1:1002/mcp"}})
+		time.Sleep(time.Second)
+		all := w.view(tool.Unbounded())
+		if found := resolve(all, "one__a"); len(all) != 2 || len(found) != 1 || found[0].component {
+			t.Errorf("%d tools, the name means %+v", len(all), found)
+		}
+	})
 }

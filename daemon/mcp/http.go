@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -23,8 +22,12 @@ import (
 // late.
 func httpClient(life context.Context, address, token string, late time.Duration, dial dialer) *http.Client {
 	t := &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment, // does not apply to this machine
-		DialContext:            dial,
+		Proxy: http.ProxyFromEnvironment, // does not apply to this machine
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+			defer cancel()
+			return dial(ctx, network, address)
+		},
 		TLSHandshakeTimeout:    connectTimeout,
 		ResponseHeaderTimeout:  late,
 		MaxResponseHeaderBytes: 64 << 10,
@@ -121,9 +124,12 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	body := &boundedBody{ReadCloser: resp.Body, end: end, done: ctx.Done(), left: maxFrame}
-	// A stream of events has no end; the reader limits each event.
-	body.shape.events = resp.StatusCode == http.StatusOK && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
 	resp.Body, resp.Request = body, asked
+	if isEventStream(resp) {
+		// The length of an event stream is not limited, but that of each event is.
+		body.shape.events = true
+		resp.Body = b.follow(ctx, r, resp, body)
+	}
 	return resp, nil
 }
 
@@ -131,13 +137,14 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 const headerTimeout = 3 * time.Second
 
 // send sends a request. A server that does not respond to the request for a
-// stream of events has no stream: the caller waits for the response.
+// stream of events has no stream: the caller waits for the response. That does not
+// apply to the continuation of a stream.
 func (b *bearer) send(r *http.Request) (*http.Response, error) {
 	defer b.busy.Add(-1)
 	if b.busy.Add(1) > maxBusy {
 		return nil, fmt.Errorf("%d requests pending", maxBusy)
 	}
-	if r.Method != http.MethodGet {
+	if r.Method != http.MethodGet || r.Header.Get(lastEventHeader) != "" {
 		return b.next.RoundTrip(r)
 	}
 	ctx, cancel := context.WithCancel(r.Context())

@@ -117,7 +117,7 @@ func New(o Options) *Manager {
 	m := &Manager{
 		o: o, configured: make(map[string]*server), components: make(map[string]*server),
 		change: make(chan struct{}), changing: make(chan struct{}, 1), warned: make(map[string]string),
-		dial: (&net.Dialer{Timeout: connectTimeout}).DialContext, checkOwner: checkOwner,
+		dial: new(net.Dialer).DialContext, checkOwner: checkOwner,
 	}
 	m.ctx, m.cancel = context.WithCancel(context.Background())
 	if o.Run != "" {

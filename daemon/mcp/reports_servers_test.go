@@ -229,6 +229,8 @@ func TestReportsOfLists(t *testing.T) {
 			a.init, a.tools = c.init, c.tools
 			w.Set([]Server{{Name: "a", URL: "http://127.0.0.1:1001/mcp"}})
 			w.step(c.title, 3*time.Second)
+			w.Set(nil)
+			w.step(c.title+", removed", time.Second)
 		})
 	}
 	inWorld(t, &r, func(w *world) {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,6 +33,7 @@ type world struct {
 	seen  int // bytes of log that a report contains
 	began time.Time
 	conns sync.WaitGroup
+	open  atomic.Int64 // connections
 
 	mu     sync.Mutex
 	sites  map[string]*site
@@ -76,6 +78,10 @@ func inWorld(t *testing.T, r *golden.Reports, test func(w *world)) {
 		w.checkOwner = func(a netip.AddrPort) error { w.check(a); return nil }
 		test(w)
 		w.Close()
+		synctest.Wait()
+		if n := w.open.Load(); n != 0 {
+			t.Errorf("%d connections are open", n)
+		}
 		w.mu.Lock()
 		for _, s := range w.sites {
 			s.cut()
@@ -171,7 +177,11 @@ func (w *world) connect(_ context.Context, network, address string) (net.Conn, e
 	}
 	here, there := net.Pipe()
 	s.conns = append(s.conns, there)
-	w.conns.Go(func() { s.overHTTP(there) })
+	w.open.Add(1)
+	w.conns.Go(func() {
+		defer w.open.Add(-1)
+		s.overHTTP(there)
+	})
 	return addressed{here, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))}, nil
 }
 

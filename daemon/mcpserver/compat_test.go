@@ -107,7 +107,7 @@ func TestReference(t *testing.T) {
 		must[doneOut](t, s, "delete_entities", dict{"entityNames": []string{name}})
 	}
 	mcptest.Refused(t, s, "create_entities", dict{"entities": []memgraph.Entity{{Name: "", EntityType: "x", Observations: []string{}}}}, "invalid")
-	mcptest.Refused(t, s, "create_entities", dict{"entities": "Ada"}, "wrong arguments: entities: .* Try: follow the input schema")
+	mcptest.Refused(t, s, "create_entities", dict{"entities": "Ada"}, `^wrong arguments: entities must be a list, and is text "Ada". Try: follow the input schema`)
 	if g, _ := must[memgraph.Part](t, s, "read_graph", nil); len(g.Entities) != 0 {
 		t.Errorf("a call that was refused left %+v", g)
 	}
@@ -253,7 +253,7 @@ func TestAnthropic(t *testing.T) {
 			{"command": "rename", "old_path": "/memories/z", "new_path": path}, {"command": "rename", "old_path": path, "new_path": "/memories/q"},
 			{"command": "insert", "path": path, "insert_text": "x"}, {"command": "str_replace", "path": path, "old_str": "x"},
 		} {
-			mcptest.Refused(t, s, "memory", args, "^(Error: Invalid path |wrong arguments: .*path: maxLength)")
+			mcptest.Refused(t, s, "memory", args, "^(Error: Invalid path |wrong arguments: (new_|old_|)path must have at most 1024 characters, and has 2010)")
 		}
 	}
 	list := entriesIn(t, filepath.Join(dir, "memory.db"))
@@ -261,7 +261,7 @@ func TestAnthropic(t *testing.T) {
 		t.Errorf("entries %+v", list)
 	}
 	for _, e := range list {
-		if !strings.HasPrefix(e.Name, "/memories/") || path.Clean(e.Name) != e.Name {
+		if path.Clean(e.Name) != e.Name || strings.HasSuffix(e.Name, ".md") {
 			t.Errorf("the note %q", e.Name)
 		}
 	}
@@ -273,14 +273,81 @@ func TestAnthropic(t *testing.T) {
 	} {
 		mcptest.Refused(t, s, "memory", args, "^Error: /memories/talk is the archive of a conversation")
 	}
-	mcptest.Refused(t, s, "memory", dict{"command": "erase", "path": "/memories/z"}, "wrong arguments: command: enum")
-	mcptest.Refused(t, s, "memory", dict{"command": "view", "path": "/memories/z", "view_range": []int{1}}, "wrong arguments: view_range")
+	mcptest.Refused(t, s, "memory", dict{"command": "erase", "path": "/memories/z"}, `^wrong arguments: command must be view, create, str_replace, insert, delete, or rename, and is "erase"`)
+	mcptest.Refused(t, s, "memory", dict{"command": "view", "path": "/memories/z", "view_range": []int{1}}, "^wrong arguments: view_range must have 2 items, and has 1")
 	reader := serve(t, dir, compat(CompatAnthropic), readOnly)
-	mcptest.Refused(t, reader, "memory", dict{"command": "delete", "path": "/memories/z"}, "wrong arguments: command: enum")
+	mcptest.Refused(t, reader, "memory", dict{"command": "delete", "path": "/memories/z"}, `^wrong arguments: command must be view, and is "delete"`)
 	// A file larger than an answer comes in parts, and a directory too.
 	must[any](t, s, "memory", dict{"command": "create", "path": "/memories/long", "file_text": strings.Repeat("0123456789\n", 40000)})
 	_, text := mcptest.Call(t, s, "memory", dict{"command": "view", "path": "/memories/long"})
 	if len(text) > memtool.MaxShownText+1000 || !strings.HasSuffix(text, ", -1])") {
 		t.Errorf("%d bytes, that end in %q", len(text), text[len(text)-100:])
+	}
+}
+
+// TestAnthropicNotes: the file /memories/NAME.md is the note NAME, for notes that
+// exist and for new ones.
+func TestAnthropicNotes(t *testing.T) {
+	dir := t.TempDir()
+	fill(t, dir,
+		crmem.Entry{ID: 1, Name: "deploy steps", Aliases: []string{"ship"}, CreatedAt: 7, Content: "build\ntag"},
+		crmem.Entry{ID: 2, Name: "team/ada", Content: "x"},
+		crmem.Entry{ID: 3, Name: "talk", Kind: crmem.Archive, Content: "said"},
+		crmem.Entry{ID: 4, Name: "/memories/old.md", Content: "written before"},
+		crmem.Entry{ID: 5, Name: "old", Content: "has the same path"},
+		crmem.Entry{ID: 6, Name: "a\nb", Content: "no path"},
+		crmem.Entry{ID: 7, Name: "../up", Content: "no path"},
+		crmem.Entry{ID: 8, Name: "/memories/plain", Content: "p"},
+		crmem.Entry{ID: 9, Name: strings.Repeat("n", 1020), Content: "no path: too long"},
+	)
+	s := serve(t, dir, compat(CompatAnthropic))
+	list := func(want string) {
+		t.Helper()
+		_, text := mcptest.Call(t, s, "memory", dict{"command": "view", "path": "/memories"})
+		if got := strings.Join(dataIn(t, text)[1:], " "); got != want || !strings.HasSuffix(text, "\n(4 further notes with no path here: crabmem list shows the names)") {
+			t.Errorf("%s\nwant %s", text, want)
+		}
+	}
+	list("9B\t/memories/deploy steps.md 14B\t/memories/old.md 1B\t/memories/plain 1B\t/memories/team/ 1B\t/memories/team/ada.md")
+	for i, c := range []struct {
+		args  dict
+		fails bool
+		text  string // the beginning
+	}{
+		{dict{"command": "view", "path": "/memories/deploy steps.md"}, false, "Here's the content of /memories/deploy steps.md with line numbers:"},
+		{dict{"command": "view", "path": "/memories/ship.md"}, true, "The path /memories/ship.md does not exist."},
+		{dict{"command": "view", "path": "/memories/deploy steps"}, true, "The path /memories/deploy steps does not exist."},
+		{dict{"command": "create", "path": "/memories/deploy steps.md", "file_text": "x"}, true, "Error: File /memories/deploy steps.md already exists"},
+		{dict{"command": "create", "path": "/memories/talk.md", "file_text": "x"}, true, "Error: File /memories/talk.md already exists"},
+		{dict{"command": "delete", "path": "/memories/talk.md"}, true, "Error: /memories/talk.md is the archive of a conversation"},
+		{dict{"command": "insert", "path": "/memories/deploy steps.md", "insert_line": 2, "insert_text": "push"}, false, "The file /memories/deploy steps.md has been edited."},
+		{dict{"command": "str_replace", "path": "/memories/team/ada.md", "old_str": "x", "new_str": "y"}, false, "The memory file has been edited."},
+		{dict{"command": "create", "path": "/memories/tea.md", "file_text": "green"}, false, "File created successfully at: /memories/tea.md"},
+		{dict{"command": "create", "path": "/memories/list.txt", "file_text": "t"}, false, "File created successfully at: /memories/list.txt"},
+		{dict{"command": "create", "path": "/memories/.md", "file_text": "hidden"}, false, "File created successfully at: /memories/.md"},
+		{dict{"command": "rename", "old_path": "/memories/team", "new_path": "/memories/people"}, false, "Successfully renamed /memories/team to /memories/people"},
+		{dict{"command": "rename", "old_path": "/memories/deploy steps.md", "new_path": "/memories/deploy.md"}, false, "Successfully renamed"},
+		{dict{"command": "rename", "old_path": "/memories/tea.md", "new_path": "/memories/talk.md"}, true, "Error: The destination /memories/talk.md already exists"},
+		{dict{"command": "rename", "old_path": "/memories/plain", "new_path": "/memories/plain.md"}, false, "Successfully renamed"},
+	} {
+		if res, text := mcptest.Call(t, s, "memory", c.args); res.IsError != c.fails || !strings.HasPrefix(text, c.text) {
+			t.Errorf("step %d, %v: error %t, %q", i, c.args, res.IsError, text)
+		}
+	}
+	list("14B\t/memories/deploy.md 1B\t/memories/list.txt 14B\t/memories/old.md 1B\t/memories/people/ 1B\t/memories/people/ada.md 1B\t/memories/plain.md 5B\t/memories/tea.md")
+	for name, want := range map[string]string{"deploy": "build\ntag\npush", "people/ada": "y", "tea": "green", "/memories/list.txt": "t", "/memories/.md": "hidden", "plain": "p", "talk": "said", "old": "has the same path"} {
+		if got := content(t, dir, name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	for _, e := range entriesIn(t, filepath.Join(dir, "memory.db")) {
+		if e.Name == "deploy" && (e.CreatedAt != 7 || len(e.Aliases) != 1) {
+			t.Errorf("the renamed note: %+v", e)
+		}
+	}
+	// Without the older file, the path is that of the note.
+	must[any](t, s, "memory", dict{"command": "delete", "path": "/memories/old.md"})
+	if _, text := mcptest.Call(t, s, "memory", dict{"command": "view", "path": "/memories/old.md"}); !strings.Contains(text, "has the same path") {
+		t.Error(text)
 	}
 }

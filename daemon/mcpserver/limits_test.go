@@ -247,7 +247,7 @@ func TestParts(t *testing.T) {
 	mcptest.Refused(t, s, "remember", dict{"name": "more", "content": strings.Repeat("x", limits.Content+1)}, "^invalid: .*at most")
 	mcptest.Refused(t, s, "remember", dict{"name": "", "content": "x"}, "^invalid: ")
 	mcptest.Refused(t, s, "remember", dict{"name": strings.Repeat("é", 600), "content": "x"}, "^invalid: ")
-	mcptest.Refused(t, s, "remember", dict{"name": "x"}, `^wrong arguments: required: missing properties: \["content"\]`)
+	mcptest.Refused(t, s, "remember", dict{"name": "x"}, `^wrong arguments: content is missing`)
 }
 
 // TestPartEnds compares each part and the offset of the next with literals.

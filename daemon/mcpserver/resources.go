@@ -58,6 +58,9 @@ func (s *Server) addResources() {
 	// Entries change, so each request gets a new list.
 	s.sdk.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			if method == "resources/list" || method == methodListen {
+				s.follow()
+			}
 			if r, ok := req.(*mcp.ServerRequest[*mcp.ListResourcesParams]); ok && method == "resources/list" {
 				// The next handler sets the fields of every result.
 				res, err := next(ctx, method, &mcp.ServerRequest[*mcp.ListResourcesParams]{Session: r.Session, Params: withoutCursor(r.Params), Extra: r.Extra})

@@ -19,6 +19,7 @@ import (
 	"crabmem/daemon/memtool"
 	"crabmem/sessionlog"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -54,13 +55,18 @@ type Server struct {
 	store    *store
 	sessions *sessions // nil: not offered
 	refusals *refusalLog
+	inputs   map[string]*jsonschema.Schema // of the tools, by name
 	sdk      *mcp.Server
+	caps     *mcp.ServerCapabilities
+	list     listWatch
+
+	progressEvery time.Duration
 }
 
 // New reads the store once and returns a server. When ctx ends, writes stop waiting
 // for the store's lock.
 func New(ctx context.Context, o Options) (*Server, error) {
-	s := &Server{o: o, store: newStore(ctx, o), refusals: &refusalLog{log: o.Log}}
+	s := &Server{o: o, store: newStore(ctx, o), refusals: &refusalLog{log: o.Log}, inputs: make(map[string]*jsonschema.Schema), progressEvery: progressInterval}
 	empty := false
 	err := s.store.Read(func(s *crmem.Store) error {
 		empty = s.Len() == 0
@@ -72,15 +78,16 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if _, err := o.FS.Lstat(o.Path); empty && errors.Is(err, fs.ErrNotExist) {
 		s.o.Log.Info("no store yet: the first write creates it", "store", o.Path)
 	}
+	s.caps = &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}}
 	s.sdk = mcp.NewServer(&mcp.Implementation{Name: "crabmem", Title: "crabmem", Version: o.Version}, &mcp.ServerOptions{
 		Instructions: instructions(&o),
 		Logger:       slog.New(atLeastWarn{s.o.Log.Handler()}),
-		// The list of tools never changes, and the server sends no notification
-		// of new entries.
+		// The list of tools never changes. Other programs may change the list of
+		// resources at any time.
 		SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope, c.TTLMs = "private", 0 },
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}},
+		Capabilities: s.caps,
 	})
-	s.sdk.AddReceivingMiddleware(s.checkedCall)
+	s.sdk.AddReceivingMiddleware(withoutPrompts, s.checkedCall)
 	switch o.Compat {
 	case CompatReference:
 		s.addReferenceTools()
@@ -127,13 +134,14 @@ func (h atLeastWarn) Enabled(ctx context.Context, l slog.Level) bool {
 	return l >= slog.LevelWarn && h.Handler.Enabled(ctx, l)
 }
 
-// ServeStdio serves one client until in or ctx ends.
+// ServeStdio serves one client until in or ctx ends. It does not close out.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
-	r, ok := in.(io.ReadCloser)
-	if !ok {
-		r = io.NopCloser(in)
+	if s.o.Compat == "" {
+		// Over HTTP, a server without sessions can send only responses.
+		s.list.enabled, s.caps.Resources.ListChanged = true, true
 	}
-	session, err := s.sdk.Connect(ctx, &drainTransport{Transport: &mcp.IOTransport{Reader: r, Writer: unclosed{out}, MaxLineLength: maxMessage}}, nil)
+	w := &lockedWriter{w: out}
+	session, err := s.sdk.Connect(ctx, &drainTransport{Transport: &mcp.IOTransport{Reader: newMessageLines(in, w), Writer: w, MaxLineLength: 2 * maxMessage}}, nil)
 	if err != nil {
 		return err
 	}
@@ -152,8 +160,3 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	}
 	return nil
 }
-
-// unclosed ignores Close: the caller owns standard output.
-type unclosed struct{ io.Writer }
-
-func (unclosed) Close() error { return nil }

@@ -32,6 +32,7 @@ type view struct {
 	seen  storeFiles // before it was opened
 	users int
 	old   bool // the last user closes it
+	names func() uint64
 }
 
 // storeFiles identifies a state of the store's two files.
@@ -77,6 +78,16 @@ func (m *store) Read(f func(s *crmem.Store) error) error {
 	return errors.Join(f(v.store), m.release(v))
 }
 
+// names returns a checksum of the names and kinds of all entries.
+func (m *store) names() (uint64, error) {
+	v, err := m.current()
+	if err != nil {
+		return 0, err
+	}
+	sum := v.names()
+	return sum, m.release(v)
+}
+
 func (m *store) current() (*view, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,7 +102,7 @@ func (m *store) current() (*view, error) {
 			return nil, err
 		}
 		err = m.retire()
-		m.view = &view{store: s, seen: seen}
+		m.view = &view{store: s, seen: seen, names: sync.OnceValue(func() uint64 { return sumNames(s) })}
 		if err != nil {
 			return nil, err
 		}

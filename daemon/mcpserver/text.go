@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -95,35 +96,89 @@ func (s *Server) explained(err error) error {
 	return errors.New(strings.ToValidUTF8(text, "\uFFFD"))
 }
 
-// checkedCall refuses arguments whose text the decoder would alter: otherwise the
-// store would acknowledge a text that the client did not send.
+// checkedCall checks the arguments of a tool call, and notifies the client of
+// progress and of a changed list of resources. It refuses text that the decoder would
+// alter: otherwise the store would acknowledge a text that the client did not send.
 func (s *Server) checkedCall(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		call, ok := req.(*mcp.CallToolRequest)
 		if !ok || call.Params == nil {
 			return next(ctx, method, req)
 		}
-		if strings.TrimSpace(string(call.Params.Arguments)) == "null" {
-			call.Params.Arguments = nil // the validator sets defaults in it, and panics
+		unknown, fault := s.fixArguments(call.Params)
+		if fault != nil {
+			// A list as arguments makes the SDK return an error result in the form
+			// that the protocol version requires. Its text is replaced below.
+			call.Params.Arguments = json.RawMessage("[]")
 		}
-		if err := tool.CheckArguments(call.Params.Arguments); err != nil {
-			return failedCall(err), nil
-		}
+		end := s.reportProgress(ctx, call)
 		res, err := next(ctx, method, req)
-		if r, ok := res.(*mcp.CallToolResult); ok && err == nil && r.GetError() != nil {
+		end()
+		s.checkList()
+		r, ok := res.(*mcp.CallToolResult)
+		if err != nil || !ok {
+			return res, err
+		}
+		if fault == nil && r.GetError() != nil {
 			if why, ok := strings.CutPrefix(r.GetError().Error(), `validating "arguments": `); ok {
-				why = strings.NewReplacer("validating root: ", "", "validating /properties/", "").Replace(why)
-				return failedCall(fmt.Errorf("wrong arguments: %s. Try: follow the input schema of the tool", snippet.Clip(why, 2<<10))), nil
+				fault = wrongArguments(snippet.Clip(why, 2<<10))
 			}
 		}
-		return res, err
+		if fault != nil {
+			r.Content = nil
+			r.SetError(fault)
+		} else if len(unknown) > 0 && s.o.Compat == "" {
+			s.noteIgnored(r, call.Params.Name, unknown)
+		}
+		return r, nil
 	}
 }
 
-func failedCall(err error) *mcp.CallToolResult {
-	var res mcp.CallToolResult
-	res.SetError(err)
-	return &res
+// withoutPrompts refuses requests for prompts. The MCP SDK would respond to them,
+// although the server does not announce prompts.
+func withoutPrompts(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+		if strings.HasPrefix(method, "prompts/") {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found: the server has no prompts"}
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// fixArguments checks and corrects the arguments of a call, and returns unknown
+// names.
+func (s *Server) fixArguments(p *mcp.CallToolParamsRaw) (unknown []string, err error) {
+	if strings.TrimSpace(string(p.Arguments)) == "null" {
+		p.Arguments = nil // the validator sets defaults in it, and panics
+	}
+	if err := tool.CheckArguments(p.Arguments); err != nil {
+		return nil, err
+	}
+	schema := s.inputs[p.Name]
+	if schema == nil {
+		return nil, nil // no such tool
+	}
+	fixed, unknown, err := checkArguments(schema, p.Arguments)
+	if err == nil {
+		p.Arguments = fixed
+	}
+	return unknown, err
+}
+
+// noteIgnored adds a note about ignored arguments to the text of a result.
+func (s *Server) noteIgnored(r *mcp.CallToolResult, tool string, unknown []string) {
+	if len(r.Content) == 0 {
+		return
+	}
+	text, ok := r.Content[len(r.Content)-1].(*mcp.TextContent)
+	if !ok {
+		return
+	}
+	for i, name := range unknown[:min(len(unknown), maxFaults)] {
+		unknown[i] = shownValue(name)
+	}
+	unknown = unknown[:min(len(unknown), maxFaults)]
+	text.Text += "\nignored unknown arguments: " + strings.Join(unknown, ", ") + "; " + namesOf(s.inputs[tool])
 }
 
 // noSuchResource is the protocol's error for a missing resource.

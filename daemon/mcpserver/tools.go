@@ -31,6 +31,7 @@ func addTool[In, Out any](s *Server, t *mcp.Tool, adjust func(in map[string]*jso
 		adjust(in.Properties)
 	}
 	t.InputSchema, t.OutputSchema = in, out
+	s.inputs[t.Name] = in
 	if len(in.Properties) == 0 {
 		// Clients need the empty object for a tool without parameters.
 		t.InputSchema = json.RawMessage(`{"type":"object","properties":{}}`)

@@ -23,6 +23,8 @@ func (t *drainTransport) Connect(ctx context.Context) (mcp.Connection, error) {
 	return &drainConn{Connection: c, asked: make(map[jsonrpc.ID]bool), idle: make(chan struct{}), closed: make(chan struct{})}, nil
 }
 
+const methodListen = "subscriptions/listen"
+
 // drainTimeout limits the delay.
 const drainTimeout = 30 * time.Second
 
@@ -41,7 +43,8 @@ type drainConn struct {
 // Read returns the end of the input after every call has a response.
 func (c *drainConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := c.Connection.Read(ctx)
-	if r, ok := m.(*jsonrpc.Request); err == nil && ok && r.IsCall() {
+	// A subscription has no response until it ends.
+	if r, ok := m.(*jsonrpc.Request); err == nil && ok && r.IsCall() && r.Method != methodListen {
 		c.mu.Lock()
 		c.asked[r.ID] = true
 		c.mu.Unlock()

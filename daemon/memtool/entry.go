@@ -11,24 +11,48 @@ import (
 	"crabmem/daemon/errtable"
 )
 
-// Remembered is the result of [Remember].
+// Remembered is the result of a write of a note.
 type Remembered struct {
 	Entry   crmem.Entry
 	Created bool
-	Similar []string // names of entries that a created note may duplicate
+	// Before is the size of the replaced content in bytes. It is nil for a created
+	// note, and if an older daemon wrote the note: it does not send the size.
+	Before  *int64
+	Similar []string // names of entries that a created note may duplicate; see [Remember]
 }
 
-// Remember creates or replaces a note, as [crmem.Store.Remember] does.
+// Replaced returns the result of a write that replaced before with e. If before.ID
+// is 0, the write created e.
+func Replaced(e, before crmem.Entry) Remembered {
+	r := Remembered{Entry: e, Created: before.ID == 0}
+	if !r.Created {
+		size := int64(len(before.Content))
+		r.Before = &size
+	}
+	return r
+}
+
+// Remember creates or replaces a note, as [crmem.Store.Remember] does, and finds
+// the names that a created note may duplicate.
 func Remember(ctx context.Context, s Store, name, content string, aliases []string) (r Remembered, err error) {
+	var created bool
+	var similar []string
 	err = s.Read(func(s *crmem.Store) error {
 		old, err := s.Get(name)
-		if r.Created = err != nil || old.Name != name; r.Created {
-			r.Similar = similarNames(s, name)
+		if created = err != nil || old.Name != name; created {
+			similar = similarNames(s, name)
 		}
 		return nil
 	})
-	if err == nil {
-		r.Entry, err = s.Remember(ctx, name, content, aliases)
+	if err != nil {
+		return r, err
+	}
+	r, err = s.Remember(ctx, name, content, aliases)
+	if r.Before == nil {
+		r.Created = r.Created || created // a daemon of an older version does not send it
+	}
+	if r.Created {
+		r.Similar = similar
 	}
 	return r, err
 }
@@ -41,7 +65,7 @@ func Find(s *crmem.Store, name string) (crmem.Entry, error) {
 		return e, &errtable.Error{Kind: "ambiguous", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Path: s.Path(), Err: err,
 			Message: err.Error(), Fix: "use one of the names"}
 	case errors.Is(err, crmem.ErrNotFound):
-		return e, notFound(s, err, "run crabmem list to see the names, or crabmem recall to search the entries", "no entry %q", name)
+		return e, notFound(s, err, nearFix(s, name)+"run crabmem list to see the names, or crabmem recall to search the entries", "no entry %q", name)
 	}
 	return e, err
 }

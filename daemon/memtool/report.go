@@ -14,17 +14,18 @@ type DumpAnswer struct {
 	Deleted   []string `json:"deleted"`
 	Aside     []string `json:"aside"`
 	Seeded    bool     `json:"seeded"`
+	Warnings  []string `json:"warnings"`
 	DryRun    bool     `json:"dry_run"`
 }
 
 // Dumped makes the answer of a report.
 func Dumped(r tree.DumpReport, dry bool) DumpAnswer {
-	return DumpAnswer{r.Dir, r.Entries, r.Unchanged, some(r.Written), some(r.Deleted), some(r.Aside), r.Seeded, dry}
+	return DumpAnswer{r.Dir, r.Entries, r.Unchanged, some(r.Written), some(r.Deleted), some(r.Aside), r.Seeded, some(r.Warnings), dry}
 }
 
 // Report returns the report of an answer.
 func (a *DumpAnswer) Report() tree.DumpReport {
-	return tree.DumpReport{Dir: a.Dir, Entries: a.Entries, Unchanged: a.Unchanged, Written: a.Written, Deleted: a.Deleted, Aside: a.Aside, Seeded: a.Seeded}
+	return tree.DumpReport{Dir: a.Dir, Entries: a.Entries, Unchanged: a.Unchanged, Written: a.Written, Deleted: a.Deleted, Aside: a.Aside, Seeded: a.Seeded, Warnings: a.Warnings}
 }
 
 // LoadAnswer is what crabmem load --json prints, and the details of its

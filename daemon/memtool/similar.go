@@ -1,11 +1,14 @@
 package memtool
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"unicode"
 
 	"crabmem/crmem"
 	"crabmem/crmem/limits"
+	"crabmem/daemon/display"
 )
 
 // maxSimilar limits the result of similarNames.
@@ -32,6 +35,66 @@ func similarNames(s *crmem.Store, name string) []string {
 		}
 	}
 	return like
+}
+
+// maxNear limits the result of nearNames.
+const maxNear = 3
+
+// nearNames returns the names of at most maxNear entries that resemble name, or that
+// have an alias that resembles it. The nearest name is first.
+func nearNames(s *crmem.Store, name string) []string {
+	want := []rune(foldName(name))
+	if len(want) == 0 || len(name) > limits.Name {
+		return nil
+	}
+	limit := min(1+len(want)/4, len(want)-1)
+	type near struct {
+		name string
+		off  int
+	}
+	var list []near
+	for e := range s.All() {
+		best := limit + 1
+		for _, n := range append([]string{e.Name}, e.Aliases...) {
+			if len(n) <= limits.Name {
+				best = min(best, offBy(want, []rune(foldName(n)), limit))
+			}
+		}
+		if best <= limit {
+			list = append(list, near{e.Name, best})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b near) int { return cmp.Compare(a.off, b.off) })
+	var names []string
+	for _, n := range list[:min(len(list), maxNear)] {
+		names = append(names, n.name)
+	}
+	return names
+}
+
+// offBy is distance, but at most limit for a name that begins or ends with want.
+func offBy(want, name []rune, limit int) int {
+	if len(want) >= 3 && (strings.HasPrefix(string(name), string(want)) || strings.HasSuffix(string(name), string(want))) {
+		return min(limit, len(name)-len(want))
+	}
+	return distance(want, name, limit)
+}
+
+// nearFix returns the beginning of a fix that lists the names near name, or "".
+func nearFix(s *crmem.Store, name string) string {
+	names := nearNames(s, name)
+	if len(names) == 0 {
+		return ""
+	}
+	for i := range names {
+		names[i] = display.Quoted(names[i])
+	}
+	last := len(names) - 1
+	list := names[last]
+	if last > 0 {
+		list = strings.Join(names[:last], ", ") + " or " + list
+	}
+	return "use the name " + list + ", or "
 }
 
 // foldName leaves the letters and digits of a name, in lower case.
@@ -105,4 +168,20 @@ func distance(a, b []rune, limit int) int {
 		before, last = last, row
 	}
 	return last[len(b)]
+}
+
+// NearestName returns the name that most resembles mistyped; of several such names,
+// the first. It returns "" if no name resembles mistyped.
+func NearestName(mistyped string, names []string) string {
+	want := []rune(foldName(mistyped))
+	if len(want) == 0 || len(want) > limits.Name {
+		return ""
+	}
+	best, nearest := "", len(want)/3+1
+	for _, name := range names {
+		if n := distance(want, []rune(foldName(name)), nearest); n < nearest || n == nearest && best == "" {
+			best, nearest = name, n
+		}
+	}
+	return best
 }

@@ -2,6 +2,7 @@ package memtool
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"crabmem/crmem"
@@ -25,6 +26,38 @@ func TestSimilarNames(t *testing.T) {
 	} {
 		if got := similarNames(s, name); !slices.Equal(got, want) {
 			t.Errorf("%q is like %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestNearestName(t *testing.T) {
+	names := []string{"limit", "kind", "max_bytes", "offset"}
+	for mistyped, want := range map[string]string{
+		"limits": "limit", "LIMIT": "limit", "limti": "limit", "maxBytes": "max_bytes", "kinds": "kind", "offest": "offset",
+		"": "", "_": "", "id": "", "type": "", "name": "", "explanation": "", "random_string": "", strings.Repeat("limit", 1000): "",
+	} {
+		if got := NearestName(mistyped, names); got != want {
+			t.Errorf("%.20q: %q, want %q", mistyped, got, want)
+		}
+	}
+	if got := NearestName("limit", nil); got != "" {
+		t.Errorf("without names: %q", got)
+	}
+}
+
+func TestNearNames(t *testing.T) {
+	s := crmem.New(nil)
+	for _, e := range []crmem.Add{{Name: "deploy", Aliases: []string{"ship it"}}, {Name: "deploy-steps"}, {Name: "Deploys"}, {Name: "tea"}, {Name: "x"}, {Name: "note-1"}, {Name: "note-2"}, {Name: "note-3"}, {Name: "note-4"}, {Name: "", Aliases: nil}} {
+		if err := s.Apply(crmem.Restore{Entry: crmem.Entry{Name: e.Name, Aliases: e.Aliases}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{
+		"deplyo": "deploy Deploys", "DEPLOY": "deploy Deploys deploy-steps", "deploy steps": "deploy-steps", "shipit": "deploy", "steps": "deploy-steps",
+		"note-9": "note-1 note-2 note-3", "te": "tea", "tae": "tea", "y": "", "X": "x", "zeppelin": "", "": "", "\x00": "", strings.Repeat("deploy", 1000): "",
+	} {
+		if got := strings.Join(nearNames(s, name), " "); got != want {
+			t.Errorf("%.20q: %q, want %q", name, got, want)
 		}
 	}
 }

@@ -24,8 +24,9 @@ type Store interface {
 	// change is not as plan read it, nothing is written and plan is called again.
 	// After many such calls the error is crmem.ErrStale.
 	Update(ctx context.Context, plan func(*crmem.Store) ([]crmem.Op, error)) ([]crmem.Entry, error)
-	// Remember creates or replaces a note, as crmem.Store.Remember does.
-	Remember(ctx context.Context, name, content string, aliases []string) (crmem.Entry, error)
+	// Remember creates or replaces a note, and reports the replaced content, as
+	// crmem.Store.Overwrite does.
+	Remember(ctx context.Context, name, content string, aliases []string) (Remembered, error)
 	// Recall searches the entries, as package recall does.
 	Recall(ctx context.Context, q crmem.Query, o recall.Options) (*recall.Answer, error)
 	// Checkpoint writes the log into the snapshot.
@@ -80,8 +81,12 @@ func (l local) Update(ctx context.Context, plan func(*crmem.Store) ([]crmem.Op, 
 	}
 }
 
-func (l local) Remember(_ context.Context, name, content string, aliases []string) (crmem.Entry, error) {
-	return l.s.Remember(name, content, aliases)
+func (l local) Remember(_ context.Context, name, content string, aliases []string) (Remembered, error) {
+	e, before, err := l.s.Overwrite(name, content, aliases)
+	if err != nil {
+		return Remembered{}, err
+	}
+	return Replaced(e, before), nil
 }
 
 func (l local) Recall(ctx context.Context, q crmem.Query, o recall.Options) (*recall.Answer, error) {
@@ -106,22 +111,29 @@ func (l local) Load(_ context.Context, dir string, o *tree.LoadOptions) (tree.Lo
 func Conditions(s *crmem.Store, ops []crmem.Op) []crmem.Op {
 	var list []crmem.Op
 	seen := make(map[string]bool)
+	add := func(name string, adds bool) {
+		if seen[name] {
+			return
+		}
+		seen[name] = true
+		old, err := s.Get(name)
+		switch {
+		case err == nil && old.Name == name:
+			list = append(list, crmem.Unchanged{Entry: old})
+		case adds:
+			list = append(list, crmem.Unchanged{Entry: crmem.Entry{Name: name}})
+		}
+	}
 	for _, op := range ops {
 		_, e := Change(op)
-		if seen[e.Name] {
-			continue
-		}
-		seen[e.Name] = true
-		old, err := s.Get(e.Name)
-		exists := err == nil && old.Name == e.Name
-		switch op.(type) {
+		switch op := op.(type) {
 		case crmem.Add, crmem.Restore:
-			if !exists {
-				old, exists = crmem.Entry{Name: e.Name}, true
-			}
-		}
-		if exists {
-			list = append(list, crmem.Unchanged{Entry: old})
+			add(e.Name, true)
+		case crmem.Rename:
+			add(op.Name, false)
+			add(op.To, true)
+		default:
+			add(e.Name, false)
 		}
 	}
 	return list

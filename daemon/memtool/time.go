@@ -4,28 +4,53 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
-// ParseTime parses a day, a time or an age before now. A day is its beginning or, if
-// end is set, its end. Without a text the result is the zero time.
+// TimeForms lists the forms that [ParseTime] reads, for help texts and errors.
+const TimeForms = "a day (2026-04-14, today, yesterday), a month (2026-04), a time (2026-04-14T10:00:00Z), or an age (2d, 12h)"
+
+// periods are the layouts of periods, with their lengths.
+var periods = []struct {
+	layout              string
+	years, months, days int
+}{{time.DateOnly, 0, 0, 1}, {"2006-01", 0, 1, 0}, {"2006", 1, 0, 0}}
+
+// ParseTime parses a day, month, year, or time in the zone of now, or an age before
+// now. For a day, month, or year it returns the beginning or, if end is set, the
+// end. For an empty text it returns the zero time.
 func ParseTime(s string, end bool, now time.Time) (time.Time, error) {
-	if s == "" {
-		return time.Time{}, nil
-	}
-	if t, err := time.Parse(time.DateOnly, s); err == nil {
-		if end {
-			t = t.AddDate(0, 0, 1).Add(-1)
+	text := strings.ToLower(strings.TrimSpace(s))
+	switch text {
+	case "":
+		if s == "" {
+			return time.Time{}, nil
 		}
-		return t, nil
+	case "now":
+		return now, nil
+	case "today":
+		text = now.Format(time.DateOnly)
+	case "yesterday":
+		text = now.AddDate(0, 0, -1).Format(time.DateOnly)
 	}
-	if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
-		return t, nil
+	for _, p := range periods {
+		if t, err := time.ParseInLocation(p.layout, text, now.Location()); err == nil {
+			if end {
+				t = t.AddDate(p.years, p.months, p.days).Add(-1)
+			}
+			return t, nil
+		}
 	}
-	if age, err := ParseAge(s); err == nil {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04"} {
+		if t, err := time.ParseInLocation(layout, strings.ToUpper(text), now.Location()); err == nil {
+			return t, nil
+		}
+	}
+	if age, err := ParseAge(strings.TrimSpace(strings.TrimSuffix(text, " ago"))); err == nil {
 		return now.Add(-age), nil
 	}
-	return time.Time{}, fmt.Errorf("%q: want a day (2026-04-14), a time (2026-04-14T10:00:00Z), or an age (90d)", s)
+	return time.Time{}, fmt.Errorf("%q: want %s", s, TimeForms)
 }
 
 // ParseAge reads a duration in years (365 days), weeks, days or what

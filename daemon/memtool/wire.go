@@ -2,11 +2,14 @@ package memtool
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 
 	"crabmem/crmem"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire/pb"
+
+	"google.golang.org/protobuf/proto"
 )
 
 // Message returns an entry as a message, with its content if content is set.
@@ -16,6 +19,26 @@ func Message(e crmem.Entry, content bool) *pb.Entry {
 		m.Content = e.Content
 	}
 	return m
+}
+
+// RememberedMessage returns the response to a RememberMsg.
+func RememberedMessage(r Remembered) *pb.Entry {
+	m := Message(r.Entry, true)
+	m.Created = r.Created
+	if r.Before != nil {
+		m.ReplacedBytes = proto.Uint64(uint64(*r.Before))
+	}
+	return m
+}
+
+// RememberedOf returns the result that the response to a RememberMsg contains.
+func RememberedOf(m *pb.Entry) Remembered {
+	r := Remembered{Entry: Entry(m), Created: m.GetCreated()}
+	if m.ReplacedBytes != nil && m.GetReplacedBytes() <= math.MaxInt64 {
+		size := int64(m.GetReplacedBytes())
+		r.Before = &size
+	}
+	return r
 }
 
 // Entry returns the entry of a message.
@@ -37,6 +60,8 @@ func Change(op crmem.Op) (*pb.Change, crmem.Entry) {
 		return &pb.Change{Change: &pb.Change_Alias{Alias: Message(e, true)}}, e
 	case crmem.Remove:
 		return &pb.Change{Change: &pb.Change_Remove{Remove: op.Name}}, crmem.Entry{Name: op.Name}
+	case crmem.Rename:
+		return &pb.Change{Change: &pb.Change_Rename{Rename: &pb.Rename{Name: op.Name, To: op.To}}}, crmem.Entry{Name: op.Name}
 	case crmem.Restore:
 		return &pb.Change{Change: &pb.Change_Restore{Restore: Message(op.Entry, true)}}, op.Entry
 	}
@@ -61,6 +86,8 @@ func AppendOps(ops []crmem.Op, m *pb.ApplyMsg) ([]crmem.Op, error) {
 			ops = append(ops, crmem.Alias{Name: e.Name, Aliases: e.Aliases})
 		case *pb.Change_Remove:
 			ops = append(ops, crmem.Remove{Name: c.Remove})
+		case *pb.Change_Rename:
+			ops = append(ops, crmem.Rename{Name: c.Rename.GetName(), To: c.Rename.GetTo()})
 		case *pb.Change_Restore:
 			ops = append(ops, crmem.Restore{Entry: Entry(c.Restore)})
 		default:

@@ -106,7 +106,7 @@ func call(t *testing.T, p model.Provider, q model.Request, stream bool) (seen, *
 	s := modeltest.New(t, modeltest.Reply{}.Think("so").Text("he", "llo").Call("bash", `{"command":"ls"}`).Usage(3, 4))
 	d := &detour{to: s.URL}
 	p.Name = "p"
-	r, err := model.NewRegistryOver(d, p)
+	r, err := model.NewRegistryOver(model.Network{Transport: d}, []model.Provider{p}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

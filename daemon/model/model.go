@@ -14,12 +14,18 @@
 //
 // # What is sent
 //
-// Injected messages are sent like others. The content of an assistant message
-// that has only calls is null; an empty message is omitted. Arguments that are
-// not a JSON object are sent inside one, because endpoints refuse histories
-// with such arguments. In names of tools, characters other than letters,
-// digits, _ and - become _. IDs of calls from another endpoint are changed to a
-// form that OpenAI, Anthropic, or Mistral accepts.
+// For the kinds openai-compatible, ollama, and llama.cpp, successive messages of the
+// user, or of the assistant, are joined: chat templates of some models refuse them.
+// Injected messages, failed runs, and summaries cause such messages. A request
+// without tools contains calls and results as text, because Anthropic refuses any
+// other form. If a request exceeds the context of an Ollama model, the call fails
+// with ErrOverflow, because the server would cut the request without an error.
+//
+// The content of an assistant message that has only calls is null. An empty
+// message is omitted. Arguments that are not a JSON object are sent inside one,
+// because endpoints refuse histories with such arguments. In names of tools,
+// characters other than letters, digits, _ and - become _. IDs of calls from
+// another endpoint are changed to a form that OpenAI, Anthropic, or Mistral accepts.
 //
 // Reasoning is sent only to DeepSeek and Moonshot, with messages that have tool
 // calls: these two refuse such messages without it. Gemini from 3 on signs
@@ -54,13 +60,24 @@ type (
 	Usage = chat.Usage
 	// Response is a complete response.
 	Response = chat.Response
+	// Retry is another attempt after a failed one.
+	Retry = chat.Retry
 	// Error is a call that failed.
 	Error = chat.Error
 )
 
-// ErrOverflow is returned if the request exceeds the context window of the
-// model. Test for it with errors.Is.
-var ErrOverflow = chat.ErrOverflow
+// Causes of an [Error]; test for them with errors.Is. Package chat defines further
+// causes.
+var (
+	// ErrOverflow is returned if the request exceeds the context window of the
+	// model.
+	ErrOverflow = chat.ErrOverflow
+	// ErrKey is returned if a provider responds but refuses the key.
+	ErrKey       = chat.ErrKey
+	ErrRateLimit = chat.ErrRateLimit
+	ErrServer    = chat.ErrServer
+	ErrQuota     = chat.ErrQuota
+)
 
 // Backend answers requests. If the context ended, its errors are those of the
 // context. A stream ends after the response or after one error; stopping the

@@ -4,16 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 )
-
-// ErrKey is returned if a provider responds but refuses the key.
-var ErrKey = errors.New("the provider rejected the API key")
 
 // A MissingModelError is returned if a local server does not have a model.
 type MissingModelError struct{ Model string }
@@ -23,55 +23,153 @@ func (e *MissingModelError) Error() string { return "the server has no model " +
 // maxList is how much of a list of models is read.
 const maxList = 4 << 20
 
-// Probe checks whether a provider responds, without cost: it requests the list
-// of models, or only connects if the provider has no list. It returns the
-// address. The errors are ErrKey, a *MissingModelError, or the reason why the
-// provider cannot be reached.
-func (p Provider) Probe(ctx context.Context) (address string, err error) {
+// Probe is the result of a check of a provider. Its texts contain no key.
+type Probe struct {
+	Provider string
+	Message  string // what was checked, and the result
+	Fix      string // empty: no problem
+	Missing  string // the model that a server of Ollama does not have; usually empty
+}
+
+// DefaultProbeTimeout is the usual time limit for [ProbeAll].
+const DefaultProbeTimeout = 5 * time.Second
+
+// ProbeAll checks providers concurrently, each for up to limit.
+func ProbeAll(ctx context.Context, providers []Provider, limit time.Duration) []Probe {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	probes := make([]Probe, len(providers))
+	var wg sync.WaitGroup
+	for i, p := range providers {
+		wg.Go(func() {
+			address, message, err := p.Probe(ctx)
+			probes[i] = Probe{Provider: p.Name, Message: message}
+			if err != nil {
+				probes[i].Message, probes[i].Fix = p.explain(address, err, limit)
+			}
+			if e, ok := errors.AsType[*MissingModelError](err); ok {
+				probes[i].Missing = e.Model
+			}
+		})
+	}
+	wg.Wait()
+	return probes
+}
+
+// explain returns the message and the fix for an error of Probe.
+func (p Provider) explain(address string, err error, limit time.Duration) (message, fix string) {
+	switch {
+	case errors.Is(err, ErrKey) && p.hasKey():
+		return address + " rejects " + p.key(), "put a valid key into api_key; if api_key names a variable, change it in the daemon's environment and restart the daemon"
+	case errors.Is(err, ErrKey):
+		return address + " requires a key; none is set", "set api_key or api_key_file of the provider in config.toml"
+	case errors.As(err, new(*MissingModelError)):
+		return fmt.Sprintf("%s: %v", address, err), "run ollama pull for this model"
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("%s does not answer within %v", address, limit), "check the network, the proxy, and base_url, or raise --timeout"
+	case address == "":
+		return err.Error(), "fix it in config.toml"
+	}
+	return fmt.Sprintf("%s cannot be reached: %v", address, err), "check base_url, the network, and that the server runs"
+}
+
+func (p Provider) hasKey() bool { return p.APIKey != "" || p.AccessKey != "" }
+
+// key names the key of the provider in a message.
+func (p Provider) key() string {
+	if !p.hasKey() {
+		return "no key"
+	}
+	if p.KeySource == "" {
+		return "the key"
+	}
+	return "the key from " + p.KeySource
+}
+
+// Probe checks, without cost, whether the provider responds and accepts the key. It
+// requests the list of models, or only connects if the kind has no list. It returns
+// the address and a description of the check. It returns ErrKey, a
+// *MissingModelError, or another error if the provider cannot be reached.
+func (p Provider) Probe(ctx context.Context) (address, checked string, err error) {
 	if err := p.Check(); err != nil {
-		return "", err
+		return "", "", err
 	}
 	k, _ := p.kind()
 	base, _, _ := p.base(k)
 	t := newTransport()
 	defer t.CloseIdleConnections()
 	if k.name == "azure" || k.name == "bedrock" {
-		return base.Host, connect(ctx, t, base)
+		checked = fmt.Sprintf("%s accepts connections; %s was not checked: kind %s has no free check", base.Host, p.key(), k.name)
+		return base.Host, checked, connect(ctx, t, base)
 	}
 	e := p.endpoint("", t)
 	address = e.URL + "models"
+	status, list, err := get(ctx, t, address, e.Header)
+	checked = fmt.Sprintf("GET %s: %d %s; ", address, status, http.StatusText(status))
+	switch {
+	case err != nil:
+		return address, "", err
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return address, "", ErrKey
+	case status >= 500:
+		return address, "", fmt.Errorf("the server returned %d %s", status, http.StatusText(status))
+	case status == http.StatusOK && k.name == "ollama":
+		err = p.has(list)
+	}
+	switch {
+	case !p.hasKey():
+		checked += "no key is set"
+	case status != http.StatusOK:
+		checked += p.key() + " was not checked"
+	case p.open(ctx, t, address):
+		checked += p.key() + " was not checked: the list is public"
+	default:
+		checked += p.key() + " was accepted"
+	}
+	return address, checked, err
+}
+
+// open reports whether the provider responds at an address without a key.
+func (p Provider) open(ctx context.Context, t http.RoundTripper, address string) bool {
+	status, _, err := get(ctx, t, address, nil)
+	return err == nil && status == http.StatusOK
+}
+
+// get returns the status and the beginning of the body of an address.
+func get(ctx context.Context, t http.RoundTripper, address string, header http.Header) (status int, body []byte, err error) {
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return address, err
+		return 0, nil, err
 	}
-	q.Header = e.Header
+	if header != nil {
+		q.Header = header.Clone()
+	}
+	return fetch(t, q)
+}
+
+// fetch sends a request and returns the status and the beginning of the body. It
+// follows no redirect.
+func fetch(t http.RoundTripper, q *http.Request) (status int, body []byte, err error) {
 	client := http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	r, err := client.Do(q)
 	if err != nil {
 		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err
 		}
-		return address, err
+		return 0, nil, err
 	}
 	defer r.Body.Close()
-	switch {
-	case r.StatusCode == http.StatusUnauthorized || r.StatusCode == http.StatusForbidden:
-		return address, ErrKey
-	case r.StatusCode >= 500:
-		return address, errors.New("the server returned " + r.Status)
-	case r.StatusCode == http.StatusOK && k.name == "ollama":
-		return address, p.has(r.Body)
-	}
-	return address, nil // it may have no list
+	body, _ = io.ReadAll(io.LimitReader(r.Body, maxList)) // a partial list is unknown
+	return r.StatusCode, body, nil
 }
 
 // has checks that a server's list contains the provider's models.
-func (p Provider) has(list io.Reader) error {
+func (p Provider) has(list []byte) error {
 	var l struct {
 		Object string
 		Data   []struct{ ID string }
 	}
-	if json.NewDecoder(io.LimitReader(list, maxList)).Decode(&l) != nil || l.Object != "list" {
+	if json.Unmarshal(list, &l) != nil || l.Object != "list" {
 		return nil // unknown
 	}
 	for _, m := range p.Models {

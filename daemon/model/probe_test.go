@@ -29,6 +29,8 @@ func TestProbe(t *testing.T) {
 			w.WriteHeader(http.StatusBadGateway)
 		case r.URL.Path == "/none/models":
 			w.WriteHeader(http.StatusNotFound)
+		case r.URL.Path == "/public/models":
+			fmt.Fprint(w, `{"object":"list","data":[]}`)
 		case r.Header.Get("Authorization") != "Bearer sk-right":
 			w.WriteHeader(http.StatusForbidden)
 		case r.URL.Path == "/odd/models":
@@ -50,21 +52,27 @@ func TestProbe(t *testing.T) {
 		what, kind, path, key string
 		models                string
 		address, want         string // "" = no error
+		checked               string // end of the text
 	}{
-		{"a list", "openai-compatible", "/v1", "sk-right", "x", "/v1/models", ""},
-		{"the path of a request", "openai-compatible", "/v1/chat/completions", "sk-right", "x", "/v1/models", ""},
-		{"a wrong key", "openai-compatible", "/v1", "sk-wrong", "x", "/v1/models", "the provider rejected the API key"},
-		{"no key", "openai-compatible", "/v1", "", "x", "/v1/models", "the provider rejected the API key"},
-		{"no list", "openai-compatible", "/none", "sk-right", "x", "/none/models", ""},
-		{"another place", "openai-compatible", "/moved", "sk-right", "x", "/moved/models", ""},
-		{"a broken server", "openai-compatible", "/broken", "sk-right", "x", "/broken/models", "the server returned 502 Bad Gateway"},
-		{"the models of ollama", "ollama", "/v1", "sk-right", "a:7b,b", "/v1/models", ""},
-		{"a model that ollama has not", "ollama", "/v1", "sk-right", "a:7b,a", "/v1/models", "the server has no model a"},
-		{"what is no list", "ollama", "/odd", "sk-right", "a", "/odd/models", ""},
-		{"azure is connected to", "azure", "", "sk-right", "x", "", ""},
+		{"a list", "openai-compatible", "/v1", "sk-right", "x", "/v1/models", "", "models: 200 OK; the key from the variable KEY was accepted"},
+		{"the path of a request", "openai-compatible", "/v1/chat/completions", "sk-right", "x", "/v1/models", "", "was accepted"},
+		{"a wrong key", "openai-compatible", "/v1", "sk-wrong", "x", "/v1/models", "the provider rejected the API key", ""},
+		{"no key", "openai-compatible", "/v1", "", "x", "/v1/models", "the provider rejected the API key", ""},
+		{"a public list", "openai-compatible", "/public", "sk-wrong", "x", "/public/models", "", "the key from the variable KEY was not checked: the list is public"},
+		{"a public list without a key", "openai-compatible", "/public", "", "x", "/public/models", "", "no key is set"},
+		{"no list", "openai-compatible", "/none", "sk-right", "x", "/none/models", "", "404 Not Found; the key from the variable KEY was not checked"},
+		{"another place", "openai-compatible", "/moved", "sk-right", "x", "/moved/models", "", "302 Found; the key from the variable KEY was not checked"},
+		{"a broken server", "openai-compatible", "/broken", "sk-right", "x", "/broken/models", "the server returned 502 Bad Gateway", ""},
+		{"the models of ollama", "ollama", "/v1", "sk-right", "a:7b,b", "/v1/models", "", "was accepted"},
+		{"a model that ollama has not", "ollama", "/v1", "sk-right", "a:7b,a", "/v1/models", "the server has no model a", "was accepted"},
+		{"what is no list", "ollama", "/odd", "sk-right", "a", "/odd/models", "", "was accepted"},
+		{"azure is connected to", "azure", "", "sk-right", "x", "", "", "the key from the variable KEY was not checked: kind azure has no free check"},
 	} {
-		p := model.Provider{Name: "far", Kind: test.kind, BaseURL: server.URL + test.path, APIKey: test.key, Models: strings.Split(test.models, ",")}
-		address, err := p.Probe(t.Context())
+		p := model.Provider{Name: "far", Kind: test.kind, BaseURL: server.URL + test.path, APIKey: test.key, KeySource: "the variable KEY", Models: strings.Split(test.models, ",")}
+		address, checked, err := p.Probe(t.Context())
+		if !strings.HasSuffix(checked, test.checked) || (checked == "") != (test.checked == "") {
+			t.Errorf("%s: checked %q, want %q", test.what, checked, test.checked)
+		}
 		if got := fmt.Sprint(err); test.want != "" && got != test.want || test.want == "" && err != nil {
 			t.Errorf("%s: %v, want %q", test.what, err, test.want)
 		}
@@ -74,16 +82,16 @@ func TestProbe(t *testing.T) {
 	}
 	for _, kind := range []string{"openai-compatible", "azure"} {
 		p := model.Provider{Name: "far", Kind: kind, BaseURL: closed, APIKey: "sk-right", Models: []string{"x"}}
-		if _, err := p.Probe(t.Context()); err == nil || strings.Contains(err.Error(), "sk-right") {
+		if _, _, err := p.Probe(t.Context()); err == nil || strings.Contains(err.Error(), "sk-right") {
 			t.Errorf("%s without a listener: %v", kind, err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := p.Probe(ctx); !errors.Is(err, context.Canceled) {
+		if _, _, err := p.Probe(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s, cancelled: %v", kind, err)
 		}
 	}
-	if address, err := (model.Provider{Name: "far"}).Probe(t.Context()); err == nil || address != "" {
+	if address, _, err := (model.Provider{Name: "far"}).Probe(t.Context()); err == nil || address != "" {
 		t.Errorf("a provider without models: %q, %v", address, err)
 	}
 }

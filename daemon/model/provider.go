@@ -21,13 +21,14 @@ type Provider struct {
 	Kind       string // one of Kinds or an alias; empty is openai-compatible
 	BaseURL    string // empty is the default of the kind; see Kinds
 	APIKey     string `json:"-"`
+	KeySource  string // where the key comes from, for messages; may be empty
 	APIVersion string // of Azure
 	Region     string // of Bedrock
 	// Of Bedrock. With an AccessKey requests are signed, else APIKey is sent.
 	AccessKey, SecretKey string `json:"-"`
 
 	Models     []string
-	MaxRetries *int          // 2 when nil
+	MaxRetries *int          // of rate limits and server errors, 5 when nil; of others at most 2
 	Timeout    time.Duration // to the first byte; 30 s when 0
 	// IdleTimeout is between the chunks of a stream; 60 s when 0. Comments that
 	// only keep the connection alive are no chunks.
@@ -38,7 +39,7 @@ type Provider struct {
 
 // Defaults of a provider.
 const (
-	DefaultMaxRetries  = 2
+	DefaultMaxRetries  = 5
 	DefaultTimeout     = 30 * time.Second
 	DefaultIdleTimeout = 60 * time.Second
 )
@@ -50,17 +51,18 @@ type kind struct {
 	path    string // default path of a base URL
 	keyless bool   // needs neither key nor URL
 	tokens  bool   // max_completion_tokens
+	custom  bool   // serves models with templates of their own
 }
 
 var kinds = []kind{
 	{name: "openai", url: "https://api.openai.com/v1", path: "/v1", tokens: true},
-	{name: "openai-compatible", url: "https://api.openai.com/v1"},
+	{name: "openai-compatible", url: "https://api.openai.com/v1", custom: true},
 	{name: "anthropic", url: "https://api.anthropic.com/v1", path: "/v1"},
 	{name: "google", url: "https://generativelanguage.googleapis.com/v1beta/openai", path: "/v1beta/openai"},
 	{name: "azure", tokens: true},
 	{name: "bedrock", url: "https://bedrock-runtime.{region}.amazonaws.com/openai/v1", path: "/openai/v1", tokens: true},
-	{name: "ollama", url: "http://localhost:11434/v1", path: "/v1", keyless: true},
-	{name: "llama.cpp", url: "http://localhost:8080/v1", path: "/v1", keyless: true},
+	{name: "ollama", url: "http://localhost:11434/v1", path: "/v1", keyless: true, custom: true},
+	{name: "llama.cpp", url: "http://localhost:8080/v1", path: "/v1", keyless: true, custom: true},
 }
 
 // aliases are the reference's names of kinds.
@@ -216,8 +218,8 @@ func (p *Provider) endpoint(model string, transport http.RoundTripper) chat.Endp
 	e := chat.Endpoint{
 		Provider: p.Name, Header: make(http.Header), Secrets: []string{p.APIKey, p.SecretKey, p.AccessKey},
 		CallIDs: callIDs(k.name, base.Hostname()), CompletionTokens: k.tokens, KeepReasoning: keepsReasoning(base.Hostname()),
-		Unsigned: k.name == "google" && !strings.Contains(model, "gemini-1") && !strings.Contains(model, "gemini-2"),
-		Timeout:  p.Timeout, Idle: p.IdleTimeout, Transport: transport,
+		Unsigned:  k.name == "google" && !strings.Contains(model, "gemini-1") && !strings.Contains(model, "gemini-2"),
+		Alternate: k.custom, Timeout: p.Timeout, Idle: p.IdleTimeout, Transport: transport,
 	}
 	if e.Timeout == 0 {
 		e.Timeout = DefaultTimeout

@@ -29,7 +29,7 @@ func (u unknown) Is(target error) bool { return target == ErrUnknownModel }
 // without a model name. A Registry is safe for concurrent use. It holds no lock
 // during calls, and removing a model does not end active calls.
 type Registry struct {
-	transport http.RoundTripper
+	network Network
 
 	mu     sync.RWMutex
 	models map[string]*entry
@@ -43,20 +43,29 @@ type entry struct {
 	fallback       []string
 }
 
+// window returns the context window in tokens.
+func (e *entry) window() int {
+	if o, ok := e.Backend.(*ollama); ok {
+		return o.context()
+	}
+	return e.limit
+}
+
 // NewRegistry returns a registry of the providers' models. The active model is
 // the named one, or the first if active is empty. All problems are reported.
 func NewRegistry(providers []Provider, active string) (*Registry, error) {
-	return newRegistry(providers, active, newTransport())
+	return NewRegistryOver(Network{}, providers, active)
 }
 
 // Renew returns a registry in the place of r, as NewRegistry does. Both have the
 // same connections.
 func (r *Registry) Renew(providers []Provider, active string) (*Registry, error) {
-	return newRegistry(providers, active, r.transport)
+	return NewRegistryOver(r.network, providers, active)
 }
 
-func newRegistry(providers []Provider, active string, transport http.RoundTripper) (*Registry, error) {
-	r := &Registry{transport: transport, models: make(map[string]*entry)}
+// NewRegistryOver is NewRegistry with the network n.
+func NewRegistryOver(n Network, providers []Provider, active string) (*Registry, error) {
+	r := &Registry{network: n.orDefault(), models: make(map[string]*entry)}
 	var problems []error
 	for _, p := range providers {
 		problems = append(problems, r.Add(p))
@@ -95,7 +104,7 @@ func newTransport() *http.Transport {
 
 // Close closes idle connections. It does not end active calls.
 func (r *Registry) Close() {
-	if t, ok := r.transport.(interface{ CloseIdleConnections() }); ok {
+	if t, ok := r.network.Transport.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
 	}
 }
@@ -113,9 +122,12 @@ func (r *Registry) Add(p Provider) error {
 	}
 	entries := make([]*entry, len(p.Models))
 	for i, name := range p.Models {
+		b := &retrying{client: chat.NewClient(p.endpoint(name, r.network.Transport)), network: &r.network, retries: retries, fallback: len(p.Fallback) > 0}
 		entries[i] = &entry{
-			Backend:  &retrying{client: chat.NewClient(p.endpoint(name, r.transport)), retries: retries},
-			provider: p.Name, kind: k.name, limit: cmp.Or(p.ContextLimits[name], contextLimit(name)), fallback: slices.Clone(p.Fallback),
+			Backend: b, provider: p.Name, kind: k.name, limit: cmp.Or(p.ContextLimits[name], contextLimit(name)), fallback: slices.Clone(p.Fallback),
+		}
+		if k.name == "ollama" {
+			entries[i].Backend = newOllama(&p, name, b, r.network.Transport)
 		}
 	}
 	return r.put(p.Models, entries)
@@ -195,7 +207,7 @@ func (r *Registry) Models() []Info {
 	defer r.mu.RUnlock()
 	list := make([]Info, 0, len(r.models))
 	for name, e := range r.models {
-		list = append(list, Info{name, e.provider, e.kind, e.limit, name == r.active})
+		list = append(list, Info{name, e.provider, e.kind, e.window(), name == r.active})
 	}
 	slices.SortFunc(list, func(a, b Info) int { return strings.Compare(a.Name, b.Name) })
 	return list
@@ -210,7 +222,7 @@ func (r *Registry) ContextLimit(model string) int {
 		model = r.active
 	}
 	if e := r.models[model]; e != nil {
-		return e.limit
+		return e.window()
 	}
 	return contextLimit(model)
 }
@@ -241,6 +253,12 @@ func (r *Registry) candidates(model string) ([]candidate, error) {
 	return list, nil
 }
 
+// Check returns an error if the registry does not contain the model.
+func (r *Registry) Check(model string) error {
+	_, err := r.candidates(model)
+	return err
+}
+
 // Send requests a complete response. The error is that of ctx if ctx ended,
 // else an [Error] of the requested model.
 func (r *Registry) Send(ctx context.Context, q Request) (*Response, error) {
@@ -259,7 +277,7 @@ func (r *Registry) Send(ctx context.Context, q Request) (*Response, error) {
 			return res, nil
 		}
 		first = cmp.Or(first, err)
-		if !fallsBack(ctx, err) {
+		if q.Once || !fallsBack(ctx, err) {
 			break
 		}
 	}
@@ -293,7 +311,7 @@ func (r *Registry) Stream(ctx context.Context, q Request) iter.Seq2[Chunk, error
 			if first == nil || begun {
 				first = failed
 			}
-			if begun || !fallsBack(ctx, failed) {
+			if q.Once || begun || !fallsBack(ctx, failed) {
 				break
 			}
 		}
@@ -301,8 +319,9 @@ func (r *Registry) Stream(ctx context.Context, q Request) iter.Seq2[Chunk, error
 	}
 }
 
-// fallsBack reports whether to try a fallback model after an error.
+// fallsBack reports whether to try a fallback model after an error: a transient
+// one, or a used-up quota.
 func fallsBack(ctx context.Context, err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return ok && e.Transient() && ctx.Err() == nil
+	return ok && (e.Transient() || errors.Is(e, ErrQuota)) && ctx.Err() == nil
 }

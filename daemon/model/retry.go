@@ -5,22 +5,71 @@ import (
 	"errors"
 	"iter"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"crabmem/daemon/model/chat"
 )
 
 const (
-	firstBackoff = 100 * time.Millisecond
+	// After n earlier failures, the wait after a rate limit or a server error is
+	// firstBackoff << n, at most topBackoff, plus a random part of up to half. So it
+	// is at most 30 s.
+	firstBackoff = time.Second
+	topBackoff   = 20 * time.Second
+	// shortBackoff replaces firstBackoff after other failures, such as a lost
+	// connection.
+	shortBackoff = 100 * time.Millisecond
+	// shortRetries limits the retries after other failures, and all retries of a
+	// model with a fallback.
+	shortRetries = 2
 	// maxRetryAfter is the longest requested delay that is honored. After a
 	// longer one the call fails; Error.RetryAfter has the delay.
 	maxRetryAfter = 60 * time.Second
 )
 
+// Network is the connection to the providers. The zero value uses the machine's
+// network and clock.
+type Network struct {
+	Transport http.RoundTripper
+	// Wait waits for d. If ctx ends first, Wait returns its cause. If nil, a timer
+	// waits.
+	Wait func(ctx context.Context, d time.Duration) error
+	// Jitter returns a duration from 0 to limit. If nil, the duration is random.
+	Jitter func(limit time.Duration) time.Duration
+}
+
+// orDefault returns n with defaults in place of nil fields.
+func (n Network) orDefault() Network {
+	if n.Transport == nil {
+		n.Transport = newTransport()
+	}
+	if n.Wait == nil {
+		n.Wait = sleep
+	}
+	if n.Jitter == nil {
+		n.Jitter = func(limit time.Duration) time.Duration { return rand.N(limit + 1) }
+	}
+	return n
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
 // retrying is one model of a provider.
 type retrying struct {
-	client  *chat.Client
-	retries int
+	client   *chat.Client
+	network  *Network
+	retries  int
+	fallback bool // other models follow
 }
 
 func (b *retrying) Send(ctx context.Context, r Request) (*Response, error) {
@@ -29,7 +78,7 @@ func (b *retrying) Send(ctx context.Context, r Request) (*Response, error) {
 		if err == nil {
 			return res, nil
 		}
-		if err := b.again(ctx, n, err); err != nil {
+		if err := b.again(ctx, &r, n, err); err != nil {
 			return nil, err
 		}
 	}
@@ -54,7 +103,7 @@ func (b *retrying) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error
 				return
 			}
 			if !begun {
-				failed = b.again(ctx, n, failed)
+				failed = b.again(ctx, &r, n, failed)
 			}
 			if failed != nil {
 				yield(Chunk{}, failed)
@@ -66,35 +115,40 @@ func (b *retrying) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error
 
 // again waits before the next attempt, after n+1 failed ones. It returns the
 // error if no attempt is left.
-func (b *retrying) again(ctx context.Context, n int, err error) error {
+func (b *retrying) again(ctx context.Context, r *Request, n int, err error) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {
 		return err
 	}
 	e.Attempts = n + 1
-	if !e.Transient() || n >= b.retries || e.RetryAfter > maxRetryAfter {
+	long := errors.Is(e, ErrRateLimit) || errors.Is(e, ErrServer)
+	retries := b.retries
+	if !long || b.fallback {
+		retries = min(retries, shortRetries)
+	}
+	if r.Once || !e.Transient() || n >= retries || e.RetryAfter > maxRetryAfter {
 		return err
 	}
-	wait := backoff(n)
-	if e.RetryAfter > 0 {
-		wait = e.RetryAfter
+	wait := e.RetryAfter
+	if wait == 0 {
+		wait = b.backoff(n, long)
 	}
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
-		return err // it would not be there to be made
+		return err // the attempt would be too late
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
+	if r.OnRetry != nil {
+		r.OnRetry(chat.Retry{Cause: e.Cause(), Wait: wait, Attempt: n + 2, Attempts: retries + 1})
 	}
+	return b.network.Wait(ctx, wait)
 }
 
-// backoff doubles from 100 ms. It is a random value in its upper half, so that
-// concurrent failures are not retried together.
-func backoff(n int) time.Duration {
-	b := firstBackoff << n
-	return b/2 + rand.N(b/2+1)
+// backoff returns the wait after n earlier failures. It doubles with each failure. A
+// random part separates the attempts of concurrent calls.
+func (b *retrying) backoff(n int, long bool) time.Duration {
+	first := shortBackoff
+	if long {
+		first = firstBackoff
+	}
+	d := min(first<<n, topBackoff)
+	return d + b.network.Jitter(d/2)
 }

@@ -43,6 +43,10 @@ func refuse(status int, header ...string) func(*http.Request) (*http.Response, e
 	return answer(status, "application/json", `{"error":{"message":"no","code":"c"}}`, header...)
 }
 
+func quota(status int) func(*http.Request) (*http.Response, error) {
+	return answer(status, "application/json", `{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":null}}`)
+}
+
 func broken(*http.Request) (*http.Response, error) {
 	return nil, errors.New("connection reset by peer")
 }
@@ -81,40 +85,50 @@ var (
 func over(t *testing.T, n *network, p model.Provider) *model.Registry {
 	t.Helper()
 	p.Name, p.BaseURL, p.Models = "p", "http://model.test/v1", []string{"m"}
-	r, err := model.NewRegistryOver(n, p)
+	r, err := model.NewRegistryOver(model.Network{Transport: n}, []model.Provider{p}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-// TestRetry checks the number of attempts, and that each wait is in [b/2, b]
-// for b = 100 ms, doubling each time.
+// TestRetry checks the number of attempts, and that each wait is in [b, b*3/2].
+// b doubles from 1 s to 20 s after rate limits and server errors, else from 100
+// ms.
 func TestRetry(t *testing.T) {
 	type answers = []func(*http.Request) (*http.Response, error)
-	none, five := 0, 5
+	none, three, ten := 0, 3, 10
 	for _, c := range []struct {
 		name           string
 		answers        answers
 		retries        *int
 		send, stream   int // attempts
 		sends, streams bool
+		short          bool // waits from 100 ms
 	}{
 		{name: "429, 503, answer", answers: answers{refuse(429), refuse(503), sendsHello}, send: 3, sends: true},
-		{name: "streamed", answers: answers{refuse(429), broken, streamsHello}, stream: 3, streams: true},
-		{name: "no connection", answers: answers{broken, sendsHello}, send: 2, sends: true},
-		{name: "500 for ever", answers: answers{refuse(500)}, send: 3, stream: 3},
-		{name: "529", answers: answers{refuse(529)}, send: 3, stream: 3},
-		{name: "five times", answers: answers{refuse(500)}, retries: &five, send: 6, stream: 6},
+		{name: "streamed", answers: answers{refuse(429), refuse(500), streamsHello}, stream: 3, streams: true},
+		{name: "no connection", answers: answers{broken, sendsHello}, send: 2, sends: true, short: true},
+		{name: "no connection at all", answers: answers{broken}, send: 3, stream: 3, short: true},
+		{name: "500 forever", answers: answers{refuse(500)}, send: 6, stream: 6},
+		{name: "529", answers: answers{refuse(529)}, send: 6, stream: 6},
+		{name: "three times", answers: answers{refuse(500)}, retries: &three, send: 4, stream: 4},
+		{name: "ten times", answers: answers{refuse(429)}, retries: &ten, send: 11, stream: 11},
+		{name: "ten times without a connection", answers: answers{broken}, retries: &ten, send: 3, stream: 3, short: true},
 		{name: "never", answers: answers{refuse(500)}, retries: &none, send: 1, stream: 1},
 		{name: "400", answers: answers{refuse(400)}, send: 1, stream: 1},
 		{name: "401", answers: answers{refuse(401)}, send: 1, stream: 1},
 		{name: "403", answers: answers{refuse(403)}, send: 1, stream: 1},
 		{name: "404", answers: answers{refuse(404)}, send: 1, stream: 1},
+		{name: "402", answers: answers{refuse(402)}, send: 1, stream: 1},
+		{name: "quota", answers: answers{quota(429)}, send: 1, stream: 1},
+		{name: "quota with 403", answers: answers{quota(403)}, send: 1, stream: 1},
+		{name: "quota in the stream", answers: answers{
+			answer(200, "text/event-stream", `data: {"error":{"type":"insufficient_quota","message":"no credit"}}`+"\n\n")}, stream: 1},
 		{name: "too long, said with 500", answers: answers{answer(500, "application/json",
 			`{"error":{"message":"the request exceeds the available context size"}}`)}, send: 1, stream: 1},
 		{name: "not JSON", answers: answers{answer(200, "application/json", "{")}, send: 1, stream: 1},
-		{name: "cut before the first chunk", answers: answers{answer(200, "text/event-stream", ": hi\n\n"), streamsHello}, stream: 2, streams: true},
+		{name: "cut before the first chunk", answers: answers{answer(200, "text/event-stream", ": hi\n\n"), streamsHello}, stream: 2, streams: true, short: true},
 		{name: "overloaded in the stream", answers: answers{
 			answer(200, "text/event-stream", `data: {"error":{"type":"overloaded_error","message":"busy"}}`+"\n\n"), streamsHello}, stream: 2, streams: true},
 	} {
@@ -142,9 +156,12 @@ func TestRetry(t *testing.T) {
 						t.Errorf("%s: %#v", c.name, err)
 					}
 					for i := 1; i < len(n.at); i++ {
-						b := 100 * time.Millisecond << (i - 1)
-						if d := n.at[i].Sub(n.at[i-1]); d < b/2 || d > b {
-							t.Errorf("%s: waited %v before attempt %d, not %v to %v", c.name, d, i+1, b/2, b)
+						b := min(time.Second<<(i-1), 20*time.Second)
+						if c.short {
+							b = 100 * time.Millisecond << (i - 1)
+						}
+						if d := n.at[i].Sub(n.at[i-1]); d < b || d > b*3/2 {
+							t.Errorf("%s: waited %v before attempt %d, not %v to %v", c.name, d, i+1, b, b*3/2)
 						}
 					}
 				})
@@ -163,9 +180,9 @@ func TestBackoffSpreads(t *testing.T) {
 				t.Fatal(err)
 			}
 			switch d := n.at[1].Sub(n.at[0]); {
-			case d < 60*time.Millisecond:
+			case d < 110*time.Millisecond:
 				low++
-			case d > 90*time.Millisecond:
+			case d > 140*time.Millisecond:
 				high++
 			}
 		}
@@ -307,7 +324,7 @@ func TestTimeouts(t *testing.T) {
 			if len(n.at) != c.attempts {
 				t.Fatalf("%s: %d attempts, want %d: %v", c.name, len(n.at), c.attempts, err)
 			}
-			if d := time.Since(began); d < c.want*time.Duration(c.attempts) || d > c.want*time.Duration(c.attempts)+100*time.Millisecond {
+			if d := time.Since(began); d < c.want*time.Duration(c.attempts) || d > c.want*time.Duration(c.attempts)+150*time.Millisecond {
 				t.Errorf("%s: took %v in %d attempts, want %v each", c.name, d, c.attempts, c.want)
 			}
 			if c.text == "" && err != nil || c.text != "" && (err == nil || !strings.Contains(err.Error(), c.text)) {

@@ -101,7 +101,7 @@ func TestReportsOfArchives(t *testing.T) {
 						if before != nil {
 							r.check(r.store.Apply(before...))
 						}
-						l, err := r.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "user", Title: title}, "", tool.Unbounded())
+						l, err := r.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "user", Title: title}, "", "", tool.Unbounded())
 						r.check(err)
 						if fault != "" {
 							r.fail("write", fault)

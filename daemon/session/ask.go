@@ -19,12 +19,15 @@ type asks struct {
 	mu      sync.Mutex
 	pending map[uint64]*ask
 	changed chan struct{} // closed and replaced when one is added
+	// approved contains the prefixes and the commands that the user approved for a
+	// session, by session.
+	approved map[uint64][]string
 }
 
 type ask struct{ reply chan string } // closed when another question replaces it
 
 func newAsks() *asks {
-	return &asks{pending: make(map[uint64]*ask), changed: make(chan struct{})}
+	return &asks{pending: make(map[uint64]*ask), changed: make(chan struct{}), approved: make(map[uint64][]string)}
 }
 
 // begin returns a new question in a session and cancels the pending one.
@@ -56,10 +59,12 @@ func (a *asks) waiting(session uint64) bool {
 	return a.pending[session] != nil
 }
 
-// cancel ends the question of a killed session.
+// cancel cancels the pending question of a killed session, and removes the session's
+// approvals.
 func (a *asks) cancel(session uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	delete(a.approved, session)
 	if q := a.pending[session]; q != nil {
 		delete(a.pending, session)
 		close(q.reply)
@@ -125,34 +130,39 @@ func (m *Manager) askTool() tool.Tool {
 			case len(args.Questions) == 0 || len(args.Questions) > maxQuestions:
 				return "", fmt.Errorf("invalid arguments: want 1 to %d questions", maxQuestions)
 			}
-			timeout := m.o.Setup().Config.Ask.Timeout
-			q := m.asks.begin(c.Session)
-			defer m.asks.end(c.Session, q)
-			agent.Emit(ctx, agent.Event{Kind: agent.AskUser, Questions: args.Questions})
-			var why error
-			select {
-			case reply, ok := <-q.reply:
-				if ok {
-					return reply, nil
-				}
-				return "", errors.New("ask_user cancelled: reply channel closed")
-			case <-time.After(timeout):
-				headers := make([]string, len(args.Questions))
-				for i, question := range args.Questions {
-					headers[i] = question.Header
-				}
-				why = fmt.Errorf("ask_user timed out after %ds: no reply received for: %s", int(timeout.Seconds()), strings.Join(headers, "; "))
-			case <-ctx.Done():
-				why = errors.New("ask_user cancelled: the run ended")
-			}
-			m.asks.end(c.Session, q)
-			select {
-			case reply, ok := <-q.reply: // its sender has an acknowledgment
-				if ok {
-					return reply, nil
-				}
-			default:
-			}
-			return "", why
+			return m.ask(ctx, &person{session: c.Session, ctx: ctx}, args.Questions)
 		})
+}
+
+// ask sends questions to a person and waits for the reply.
+func (m *Manager) ask(ctx context.Context, p *person, questions []agent.Question) (string, error) {
+	timeout := m.o.Setup().Config.Ask.Timeout
+	q := m.asks.begin(p.session)
+	defer m.asks.end(p.session, q)
+	agent.Emit(p.ctx, agent.Event{Kind: agent.AskUser, Questions: questions})
+	var why error
+	select {
+	case reply, ok := <-q.reply:
+		if ok {
+			return reply, nil
+		}
+		return "", errors.New("ask_user cancelled: reply channel closed")
+	case <-time.After(timeout):
+		headers := make([]string, len(questions))
+		for i, question := range questions {
+			headers[i] = question.Header
+		}
+		why = fmt.Errorf("ask_user timed out after %ds: no reply received for: %s", int(timeout.Seconds()), strings.Join(headers, "; "))
+	case <-ctx.Done():
+		why = errors.New("ask_user cancelled: the run ended")
+	}
+	m.asks.end(p.session, q)
+	select {
+	case reply, ok := <-q.reply: // its sender has an acknowledgment
+		if ok {
+			return reply, nil
+		}
+	default:
+	}
+	return "", why
 }

@@ -65,10 +65,16 @@ func (m *Manager) delegateTool() tool.Tool {
 			if all := tasks.Add(n); all > maxTasks {
 				return "", fmt.Errorf("%d tasks are active, at most %d at once: delegate fewer tasks, or do the work yourself", all-n, maxTasks)
 			}
+			if p := personOf(ctx, c.Session); p != nil {
+				ctx = context.WithValue(ctx, personKey{}, p)
+			}
 			outcomes := make([]outcome, len(args.Tasks))
+			slots := make(chan struct{}, max(m.o.Setup().Config.Tasks.MaxConcurrent, 1))
 			var wg sync.WaitGroup
 			for i, t := range args.Tasks {
+				slots <- struct{}{} // a task ends with the run, so a slot becomes free
 				wg.Go(func() {
+					defer func() { <-slots }()
 					o := outcome{Agent: t.Agent}
 					text, err := m.delegate(ctx, c, t)
 					if err != nil {
@@ -102,7 +108,10 @@ func (m *Manager) delegate(ctx context.Context, c tool.Call, t task) (string, er
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the task took longer than %s", timeout))
 		defer cancel()
 	}
-	l, err := m.Create(sessionlog.Meta{Agent: t.Agent, CreatedBy: "delegate-" + c.Agent}, c.Dir, c.Scope)
+	if ctx.Err() != nil { // while the task waited for others
+		return "", context.Cause(ctx)
+	}
+	l, err := m.Create(sessionlog.Meta{Agent: t.Agent, CreatedBy: "delegate-" + c.Agent}, t.Message, c.Dir, c.Scope)
 	if err != nil {
 		return "", err
 	}

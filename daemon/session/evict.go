@@ -72,18 +72,39 @@ func (m *Manager) closeKilled(l *Session) {
 }
 
 // closeLog closes the file of a killed session. The caller holds the run slot.
-func (m *Manager) closeLog(l *Session) {
+func (m *Manager) closeLog(l *Session) { m.close(l, l.log.Close) }
+
+// close closes a session as closeLog does, but calls f to close the file.
+func (m *Manager) close(l *Session, f func() error) {
 	if l.closed {
 		return
 	}
 	l.closed = true
 	m.o.Forget(l.id)
 	m.hold(l, nil)
-	if err := l.log.Close(); err != nil {
+	if err := f(); err != nil {
 		m.o.Log.Warn("close session", "session", l.log.ID(), "error", err)
 	}
 	m.remove(l)
 	close(l.done)
+}
+
+// Discard removes a session, and its file, if this process created it and it contains
+// only the meta line. It does nothing while a run is active or waits.
+func (m *Manager) Discard(l *Session) {
+	if !l.idle() || !l.slot.TryAcquire(1) {
+		return
+	}
+	if !l.unused || l.closed || !l.kill(errDiscarded) {
+		m.release(l)
+		return
+	}
+	m.asks.cancel(l.id)
+	m.close(l, func() error {
+		_, err := l.log.Discard()
+		return err
+	})
+	l.slot.Release(1)
 }
 
 // justFound is how many of the most recently found sessions are never evicted:

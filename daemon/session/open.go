@@ -22,6 +22,7 @@ type Request struct {
 	Session       *uint64 // number of a loaded session
 	Dir, Resume   *string // working directory; stored session
 	NewChat       bool    // create a session
+	Content       string  // of the first message; titles a session that is created
 }
 
 // adopt returns a new session with an open log. The caller holds its run slot.
@@ -31,7 +32,7 @@ func (m *Manager) adopt(log *sessionlog.Log, dir string) *Session {
 		agent: meta.Agent, createdBy: meta.CreatedBy, log: log, dir: dir, scope: tool.Unbounded(),
 		slot: semaphore.NewWeighted(1), done: make(chan struct{}),
 	}
-	l.title.Store(&meta.Title)
+	l.setTitle(meta.Title)
 	l.alive.Store(int64(meta.UptimeSecs))
 	if Remote(meta.CreatedBy) {
 		l.scope = l.scope.Remote()
@@ -45,13 +46,21 @@ func (m *Manager) adopt(log *sessionlog.Log, dir string) *Session {
 // Runs for such a user have no shell.
 func Remote(identity string) bool { return strings.Contains(identity, ":") }
 
-// Create returns a new session, whose runs are limited to scope.
-func (m *Manager) Create(meta sessionlog.Meta, dir string, scope tool.Scope) (*Session, error) {
+// Create returns a new session, whose runs are limited to scope. If meta has no
+// title, Create titles the session with the first line of its first message, text,
+// unless [sessions] titles is off.
+func (m *Manager) Create(meta sessionlog.Meta, text, dir string, scope tool.Scope) (*Session, error) {
+	first := ""
+	if meta.Title == "" {
+		first = m.firstTitle(text)
+		meta.Title = first
+	}
 	log, err := m.o.Logs.Create(meta)
 	if err != nil {
 		return nil, err
 	}
 	l := m.adopt(log, dir)
+	l.unused, l.firstTitle = true, first
 	l.scope = l.scope.Intersect(scope)
 	m.release(l)
 	m.evictIdle()
@@ -113,7 +122,7 @@ func (m *Manager) load(l *Session) error {
 	if err != nil {
 		return err
 	}
-	s := &agent.Session{ID: l.id, Log: l.log, CreatedBy: l.createdBy, Messages: c.Messages}
+	s := &agent.Session{ID: l.id, Log: l.log, CreatedBy: l.createdBy, Messages: c.Messages, Streamed: c.Streamed, Failed: c.Failed}
 	if c.Compacted {
 		all, err := m.compactions(l.log.ID())
 		if err != nil {
@@ -204,7 +213,7 @@ func (m *Manager) resolve(ctx context.Context, q *Request) (*Session, error) {
 		by = "user"
 	}
 	if q.NewChat {
-		return m.Create(sessionlog.Meta{Agent: q.Agent, CreatedBy: by}, dir, tool.Unbounded())
+		return m.Create(sessionlog.Meta{Agent: q.Agent, CreatedBy: by}, q.Content, dir, tool.Unbounded())
 	}
 	unlock, err := m.identities.lock(ctx, q.Agent+"\x00"+by)
 	if err != nil {
@@ -217,14 +226,15 @@ func (m *Manager) resolve(ctx context.Context, q *Request) (*Session, error) {
 		}
 		return l, nil
 	}
+	var l *Session
 	id, err := m.o.Logs.Latest(q.Agent, by)
-	switch {
-	case errors.Is(err, sessionlog.ErrNotFound):
-		return m.Create(sessionlog.Meta{Agent: q.Agent, CreatedBy: by}, dir, tool.Unbounded())
-	case err != nil:
-		return nil, err
+	if err == nil {
+		l, err = m.Open(ctx, id, dir) // not found: Discard removed it after Latest
 	}
-	return m.Open(ctx, id, dir)
+	if errors.Is(err, sessionlog.ErrNotFound) {
+		return m.Create(sessionlog.Meta{Agent: q.Agent, CreatedBy: by}, q.Content, dir, tool.Unbounded())
+	}
+	return l, err
 }
 
 func notRegistered(name string) error {
@@ -280,6 +290,6 @@ func (m *Manager) Named(ctx context.Context, number uint64, stored string) (*Ses
 // file.
 func (m *Manager) SetTitle(stored, title string) {
 	if l := m.find(func(l *Session) bool { return l.log.ID() == stored }); l != nil {
-		l.title.Store(&title)
+		l.setTitle(title)
 	}
 }

@@ -86,6 +86,11 @@ func (r *rig) open() {
 		Store: r.store, Logs: r.logs, Setup: func() Setup { return *r.setup.Load() },
 		Forget: func(id uint64) { r.note("forget %d", id) },
 		Ran:    func(d time.Duration) { r.note("ran for %v", d) },
+		Allow: func(prefixes []string) error {
+			r.change(func(s *Setup) { s.Config.Bash.Allow = slices.Concat(s.Config.Bash.Allow, prefixes) })
+			return nil
+		},
+		Kind: func(err error) string { return errtable.Find(err).Kind },
 	})
 	models, err := model.NewRegistry(nil, "")
 	r.check(err)
@@ -102,8 +107,8 @@ func (r *rig) open() {
 		tool.New(tool.Bash, "", func(context.Context, tool.Call, struct{}) (string, error) { return "$", nil }),
 	)
 	c := &config.Config{
-		Ask: config.Ask{Timeout: 30*time.Second + 7*time.Microsecond}, Tasks: config.Tasks{Timeout: time.Minute + 3*time.Microsecond},
-		Delegate: config.Delegate{MaxDepth: 2, MaxTasks: 3}, Limits: config.Limits{Sessions: 100},
+		Ask: config.Ask{Timeout: 30*time.Second + 7*time.Microsecond}, Tasks: config.Tasks{MaxConcurrent: 100, Timeout: time.Minute + 3*time.Microsecond},
+		Delegate: config.Delegate{MaxDepth: 2, MaxTasks: 3}, Limits: config.Limits{Sessions: 100}, Bash: config.Bash{Approve: "off"},
 	}
 	s := Setup{Config: c, Runner: run, Agents: make(map[string]*agent.Agent)}
 	for _, a := range []*agent.Agent{

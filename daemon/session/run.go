@@ -15,9 +15,13 @@ type Run struct {
 	Session         *Session
 	Content, Sender string
 	Model           string                  // empty: the agent's
+	Tag             string                  // names the request in events
 	Interactive     bool                    // the client can answer ask_user
+	AnyCommand      bool                    // no command needs approval
+	Literal         bool                    // Content names no skill
 	Each            func(agent.Event) error // its error ends the run; nil: no call
 	depth           int                     // of delegations
+	cancelled       bool
 
 	Answer string
 	Usage  agent.TokenUsage
@@ -25,12 +29,24 @@ type Run struct {
 
 // Run waits for the run slot and runs the session's agent. The run ends with
 // ctx, [Session.Cancel], or [Manager.Kill]; the session stores its output so far.
-func (m *Manager) Run(ctx context.Context, r *Run) (err error) {
+// If the run ends without an answer, Run returns an error, logs it, and adds a failure
+// to the session.
+func (m *Manager) Run(ctx context.Context, r *Run) error {
+	err := m.run(ctx, r)
+	if err != nil {
+		m.report(r.Session, m.kind(err, r.cancelled || ctx.Err() != nil), err)
+		m.Discard(r.Session)
+	}
+	return err
+}
+
+func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ctx = context.WithValue(ctx, interactiveKey{}, r.Interactive)
 	if r.depth == 0 {
 		ctx = context.WithValue(ctx, tasksKey{}, new(atomic.Int32))
+		ctx = context.WithValue(ctx, anyCommandKey{}, r.AnyCommand)
 	}
 	l := r.Session
 	dir, err := m.acquire(ctx, l, cancel)
@@ -58,12 +74,14 @@ func (m *Manager) Run(ctx context.Context, r *Run) (err error) {
 	if dir == "" {
 		dir = m.o.Dir
 	}
+	m.recordEarlier(l)
+	m.titleEmpty(l, r.Content)
 	l.session.Dir, l.session.Scope = dir, l.scope
 	if Remote(r.Sender) {
 		l.session.Scope = l.session.Scope.Remote()
 	}
 	var broken error
-	for e, err := range s.Runner.Run(ctx, a, l.session, agent.Input{Content: r.Content, Sender: r.Sender, Depth: r.depth}) {
+	for e, err := range s.Runner.Run(ctx, a, l.session, agent.Input{Content: r.Content, Sender: r.Sender, Tag: r.Tag, Literal: r.Literal, Depth: r.depth}) {
 		switch e.Kind {
 		case agent.Usage:
 			r.Usage.Prompt += e.Usage.Prompt
@@ -71,7 +89,12 @@ func (m *Manager) Run(ctx context.Context, r *Run) (err error) {
 			r.Usage.Limit = e.Usage.Limit
 			r.Usage.Estimated = r.Usage.Estimated || e.Usage.Estimated
 		case agent.Done:
-			r.Answer = e.Text
+			if r.Answer = e.Text; err != nil {
+				r.cancelled = e.Stop == agent.Cancelled
+				m.recordFailure(l, m.kind(err, r.cancelled), err)
+			} else {
+				m.titleByModel(s, a, r)
+			}
 			return err
 		}
 		if r.Each != nil {
@@ -80,6 +103,8 @@ func (m *Manager) Run(ctx context.Context, r *Run) (err error) {
 			}
 		}
 	}
+	r.cancelled = true
+	m.recordFailure(l, m.kind(broken, true), broken)
 	return broken
 }
 
@@ -112,6 +137,7 @@ func (m *Manager) acquire(ctx context.Context, l *Session, cancel context.Cancel
 func (m *Manager) end(l *Session, began time.Time, err error) {
 	l.alive.Add(int64(m.o.Now().Sub(began) / time.Second))
 	m.hold(l, l.session)
+	l.unused = l.unused && l.messages.Load() == 0
 	for _, lost := range unwritten {
 		if errors.Is(err, lost) {
 			m.hold(l, nil)

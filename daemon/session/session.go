@@ -39,6 +39,9 @@ type Options struct {
 	// Forget is called when a session closes; Ran after each run.
 	Forget func(id uint64)
 	Ran    func(time.Duration)
+	// Allow adds prefixes to the configured allowlist of commands.
+	Allow func(prefixes []string) error
+	Kind  func(error) string // the kind of an error, for programs
 }
 
 // Setup is a configuration with its agents. A run uses one Setup to its end.
@@ -60,6 +63,10 @@ type Manager struct {
 	clock              atomic.Int64 // counts uses of sessions
 	loaded             atomic.Int64 // bytes of histories
 
+	background     context.Context // of requests for titles; ends with Stop
+	stopBackground context.CancelCauseFunc
+	titles         sync.WaitGroup // requests for titles; added to under mu
+
 	mu   sync.Mutex // locked before a session's mu
 	next uint64
 	byID map[uint64]*Session // with killed sessions until they are closed
@@ -67,7 +74,9 @@ type Manager struct {
 
 // New returns a Manager without sessions.
 func New(o Options) *Manager {
-	return &Manager{o: o, asks: newAsks(), byID: make(map[uint64]*Session)}
+	m := &Manager{o: o, asks: newAsks(), byID: make(map[uint64]*Session)}
+	m.background, m.stopBackground = context.WithCancelCause(context.Background())
+	return m
 }
 
 // Session is a session in the memory of the daemon. Its identity is immutable
@@ -81,6 +90,9 @@ type Session struct {
 	session          *agent.Session      // nil: not loaded
 	closed           bool                // the file is closed; read by the holder of the slot
 	done             chan struct{}       // closed with the file
+	unused           bool                // a request of this process created it, and it has no message; set by the holder of the slot
+	firstTitle       string              // the title that the daemon set, before the first turn ended; set by the holder of the slot
+	unrecorded       *failure            // of the last run, which the full disk kept out of the file; set by the holder of the slot
 
 	title    atomic.Pointer[string] // copied: the log may be locked for long
 	messages atomic.Int64           // of the history
@@ -103,6 +115,9 @@ func (l *Session) StoredID() string { return l.log.ID() }
 
 // Agent returns the name of the session's agent.
 func (l *Session) Agent() string { return l.agent }
+
+// Scope returns the permissions that limit all runs in the session.
+func (l *Session) Scope() tool.Scope { return l.scope }
 
 // CreatedBy returns the identity that created the session.
 func (l *Session) CreatedBy() string { return l.createdBy }
@@ -129,6 +144,7 @@ var (
 	ErrCancelled = errors.New("canceled on request")
 
 	errEvicted    = &errtable.Error{HTTP: http.StatusServiceUnavailable, Kind: "busy", Message: "session evicted: too many sessions", Fix: "retry the request"}
+	errDiscarded  = &errtable.Error{HTTP: http.StatusServiceUnavailable, Kind: "busy", Message: "session removed: its first message was refused", Fix: "retry the request"}
 	errLogStopped = errors.New("write session: an earlier write failed")
 )
 
@@ -202,8 +218,13 @@ func (m *Manager) remove(l *Session) {
 	delete(m.byID, l.id)
 }
 
-// Stop cancels every run and waits until all have ended or ctx ends.
+// Stop cancels every run and every request for a title. It waits until the runs have
+// ended or ctx ends. Then it waits until the requests have ended.
 func (m *Manager) Stop(ctx context.Context, why error) {
+	m.mu.Lock()
+	m.stopBackground(why)
+	m.mu.Unlock()
+	defer m.titles.Wait()
 	for _, l := range m.List() {
 		l.Cancel(why)
 	}

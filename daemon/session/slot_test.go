@@ -16,7 +16,7 @@ import (
 // create returns a new session.
 func (r *rig) create(agent, by string) *Session {
 	r.t.Helper()
-	l, err := r.Create(sessionlog.Meta{Agent: agent, CreatedBy: by}, "", tool.Unbounded())
+	l, err := r.Create(sessionlog.Meta{Agent: agent, CreatedBy: by}, "", "", tool.Unbounded())
 	r.check(err)
 	return l
 }
@@ -158,6 +158,33 @@ func TestOpenEvicts(t *testing.T) {
 		r.check(r.WithIdle(r.t.Context(), ids[79], func() error { return nil }))
 		if r.Asking(80) {
 			r.t.Error("a closed session still asks")
+		}
+	})
+}
+
+// TestKilledSessionEndsItsQuestion kills sessions while a question awaits a reply.
+func TestKilledSessionEndsItsQuestion(t *testing.T) {
+	bubble(t, func(r *rig) {
+		for i, kill := range []func(l *Session){
+			func(l *Session) { r.Kill(l) },
+			func(l *Session) { r.check(r.WithIdle(r.t.Context(), l.StoredID(), func() error { return nil })) },
+		} {
+			l, other := r.create("crab", "user"), r.create("crab", "user")
+			q, kept := r.asks.begin(l.ID()), r.asks.begin(other.ID())
+			kill(l)
+			if r.Asking(l.ID()) || !r.Asking(other.ID()) {
+				t.Errorf("kill %d: asking %t, the other one %t", i, r.Asking(l.ID()), r.Asking(other.ID()))
+			}
+			select {
+			case _, ok := <-q.reply:
+				if ok {
+					t.Errorf("kill %d: a reply", i)
+				}
+			default:
+				t.Errorf("kill %d: the question is open", i)
+			}
+			r.asks.end(other.ID(), kept)
+			r.wantClosed(l)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -127,6 +128,41 @@ func TestActiveTasks(t *testing.T) {
 		_, err := delegate.Run(r.t.Context(), tool.Call{Arguments: []byte(`{"tasks":[{"agent":"helper","message":"hello"}]}`), Scope: tool.Unbounded()})
 		if err == nil || err.Error() != "delegate is only available in a run" {
 			r.t.Errorf("delegate outside a run: %v", err)
+		}
+	})
+}
+
+// TestConcurrentTasks checks that the tasks of one delegation wait for each other
+// beyond the configured number, and that waiting tasks do not start after the end
+// of the run.
+func TestConcurrentTasks(t *testing.T) {
+	for _, c := range []struct {
+		concurrent int
+		want       time.Duration
+	}{{1, 30 * time.Second}, {2, 20 * time.Second}, {3, 10 * time.Second}, {100, 10 * time.Second}} {
+		bubble(t, func(r *rig) {
+			r.change(func(s *Setup) { s.Config.Tasks.MaxConcurrent = c.concurrent })
+			args := marshal(t, delegateArgs{slices.Repeat([]task{{"helper", "wait 10s"}}, 3)})
+			begin := time.Now()
+			q := Run{Session: r.create("crab", "user"), Content: "call delegate " + args + "|tell"}
+			r.check(r.Run(r.t.Context(), &q))
+			if took := time.Since(begin); took != c.want || strings.Count(q.Answer, `"error":null`) != 3 {
+				t.Errorf("3 tasks of 10 s, %d at a time, took %v, want %v: %s", c.concurrent, took, c.want, q.Answer)
+			}
+		})
+	}
+	bubble(t, func(r *rig) {
+		r.change(func(s *Setup) { s.Config.Tasks.MaxConcurrent = 1 })
+		args := marshal(t, delegateArgs{slices.Repeat([]task{{"helper", "wait 10s"}}, 3)})
+		ctx, cancel := context.WithCancelCause(r.t.Context())
+		time.AfterFunc(15*time.Second, func() { cancel(errors.New("hung up")) })
+		if err := r.Run(ctx, &Run{Session: r.create("crab", "user"), Content: "call delegate " + args + "|tell"}); err == nil {
+			t.Error("the run did not end with its context")
+		}
+		list, err := r.logs.List()
+		r.check(err)
+		if n := len(list); n != 3 {
+			t.Errorf("%d sessions, want that of the run and of 2 tasks", n)
 		}
 	})
 }
@@ -269,7 +305,7 @@ func TestEarlyReply(t *testing.T) {
 // TestCreateFails checks that no session is added without a file.
 func TestCreateFails(t *testing.T) {
 	bubble(t, func(r *rig) {
-		if l, err := r.Create(sessionlog.Meta{Agent: "crab"}, "", tool.Unbounded()); l != nil || !errors.Is(err, sessionlog.ErrInvalid) || len(r.List()) != 0 {
+		if l, err := r.Create(sessionlog.Meta{Agent: "crab"}, "", "", tool.Unbounded()); l != nil || !errors.Is(err, sessionlog.ErrInvalid) || len(r.List()) != 0 {
 			r.t.Errorf("Create returns %v, %v", l, err)
 		}
 	})

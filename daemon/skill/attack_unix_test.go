@@ -5,6 +5,7 @@ package skill
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // secret is in a file outside every directory of skills. No result may contain
@@ -276,5 +278,29 @@ func TestUnreadable(t *testing.T) {
 	set, warnings := load(t, dir)
 	if got := names(set.Skills(all)); got != "d" || len(*warnings) != 2 {
 		t.Errorf("%q, %q", got, *warnings)
+	}
+}
+
+// TestNoWorkingDirectory uses a relative directory after the working directory was
+// removed.
+func TestNoWorkingDirectory(t *testing.T) {
+	dir := t.TempDir()
+	gone := filepath.Join(dir, "gone")
+	if err := os.Mkdir(gone, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(gone)
+	if err := os.Remove(gone); err != nil {
+		t.Skipf("SKIPPED: the working directory cannot be removed here: %v", err)
+	}
+	if file, err := New(faultfs.NewMem(), "skills", "a", "A"); file != "" || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("new: %q, %v", file, err)
+	}
+	m := fewDirs(t)
+	if list, problems, err := Check(m, Dir{Path: "s"}); list != nil || problems != nil || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("check: %v, %v, %v", list, problems, err)
+	}
+	if list := Load(m, []Dir{{Path: "s"}}, nil).Skills(all); len(list) != 1 || list[0].File != "s/a/SKILL.md" {
+		t.Errorf("%+v", list)
 	}
 }

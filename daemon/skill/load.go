@@ -35,10 +35,10 @@ type Dir struct {
 // all changes. A Set is safe for concurrent use.
 type Set struct {
 	fsys vfs.FS
-	dirs []Dir
 	warn func(error)
 
 	mu     sync.Mutex
+	dirs   []Dir
 	warned map[string]bool
 }
 
@@ -49,15 +49,39 @@ type Set struct {
 // warn receives each omission and its reason once; it may be nil.
 func Load(fsys vfs.FS, dirs []Dir, warn func(error)) *Set {
 	s := &Set{fsys: fsys, warn: warn, warned: make(map[string]bool)}
-	for _, d := range dirs {
-		if abs, err := filepath.Abs(d.Path); err == nil {
-			d.Path = abs
-		}
-		s.dirs = append(s.dirs, d)
-	}
-	slices.SortStableFunc(s.dirs, func(a, b Dir) int { return int(b.Tier) - int(a.Tier) })
-	s.Skills(tool.Unbounded())
+	s.Use(dirs)
 	return s
+}
+
+// Use replaces the directories of the set, and loads their skills.
+func (s *Set) Use(dirs []Dir) {
+	dirs = slices.Clone(dirs)
+	for i, d := range dirs {
+		if abs, err := filepath.Abs(d.Path); err == nil {
+			dirs[i].Path = abs
+		}
+	}
+	slices.SortStableFunc(dirs, func(a, b Dir) int { return int(b.Tier) - int(a.Tier) })
+	s.mu.Lock()
+	s.dirs = dirs
+	s.mu.Unlock()
+	s.Skills(tool.Unbounded())
+}
+
+// Tagged returns the names of the skills with one of the tags. It ignores the case of
+// tags.
+func (s *Set) Tagged(tags []string) (names []string) {
+	if len(tags) == 0 {
+		return nil
+	}
+	for _, sk := range s.Skills(tool.Unbounded()) {
+		if slices.ContainsFunc(sk.Tags, func(t string) bool {
+			return slices.ContainsFunc(tags, func(want string) bool { return strings.EqualFold(t, want) })
+		}) {
+			names = append(names, sk.Name)
+		}
+	}
+	return names
 }
 
 // Skills returns the skills that a scope allows, without their bodies.
@@ -100,7 +124,7 @@ func (s *Set) read(f *found) (*Skill, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := vfs.ReadFile(root, f.rel, maxFile)
+	b, err := readFront(root, f.rel, true)
 	if err := errors.Join(err, root.Close()); err != nil {
 		return nil, unreadable(f.File, err)
 	}
@@ -139,7 +163,7 @@ func (c *scan) find(name string) (*found, error) {
 		return &c.skills[i], nil
 	}
 	of := func(list []found) int {
-		return slices.IndexFunc(list, func(f found) bool { return name != "" && filepath.Base(f.Dir) == name })
+		return slices.IndexFunc(list, func(f found) bool { return filepath.Base(f.Dir) == name })
 	}
 	if i := of(c.skills); i >= 0 {
 		return &c.skills[i], nil
@@ -152,7 +176,10 @@ func (c *scan) find(name string) (*found, error) {
 
 func (s *Set) scan() *scan {
 	c := newScan()
-	for _, d := range s.dirs {
+	s.mu.Lock()
+	dirs := s.dirs // which Use replaces and never changes
+	s.mu.Unlock()
+	for _, d := range dirs {
 		c.dir(s.fsys, d, false)
 	}
 	if s.warn != nil {
@@ -270,12 +297,9 @@ func (w *walk) skill(rel string) {
 	}
 	f.Tier, f.Dir, f.File = w.root.Tier, filepath.Dir(file), file
 	if err != nil {
-		p, ok := errors.AsType[*Problem](err)
-		if !ok {
-			p = unreadable(file, err)
-		}
-		f.err = p
+		f.err = err
 		if len(w.broken) < maxSkills {
+			p, _ := errors.AsType[*Problem](err) // the type of all errors above
 			w.broken = append(w.broken, f)
 			w.problems = append(w.problems, p)
 		}

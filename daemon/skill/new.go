@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/tool"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -105,6 +106,7 @@ func Check(fsys vfs.FS, dir Dir) ([]Skill, []*Problem, error) {
 		s := &c.skills[i].Skill
 		list = append(list, *s)
 		c.problems = append(append(c.problems, s.problems...), s.misplaced()...)
+		c.problems = append(c.problems, s.Unmatched(tool.BuiltIn())...)
 	}
 	return list, c.problems, nil
 }

@@ -90,7 +90,7 @@ func parseFront(file string, contents []byte) (s Skill, body int, err error) {
 		return line, true
 	}
 	if line, _ := next(); strings.TrimRight(line, " \t\r\n") != fence {
-		return s, 0, &Problem{File: file, Line: 1, Text: "no front matter", Remedy: "begin it with a line ---, name: and description:, and a line ---"}
+		return s, body, &Problem{File: file, Line: 1, Text: "no front matter", Remedy: "begin it with a line ---, name: and description:, and a line ---"}
 	}
 	begin := at
 	for {
@@ -101,7 +101,7 @@ func parseFront(file string, contents []byte) (s Skill, body int, err error) {
 			if at > maxFront {
 				p.Text = fmt.Sprintf("the front matter does not end in the first %d bytes", maxFront)
 			}
-			return s, 0, p
+			return s, body, p
 		}
 		if strings.TrimRight(line, " \t\r\n") == fence {
 			f := front{file: file, skill: &s}
@@ -159,8 +159,11 @@ func (f *front) parse(b []byte) error {
 			s.Compatibility, err = f.text(key, v)
 		case "allowed-tools":
 			s.AllowedTools, err = f.list(key, v, splitTools)
+			s.toolsAt = line
 		case "triggers":
 			triggers, err = f.list(key, v, splitWords)
+		case "tags":
+			s.Tags, err = f.list(key, v, splitWords)
 		case "metadata":
 			inMetadata, err = f.metadata(key, v)
 		default:
@@ -173,6 +176,7 @@ func (f *front) parse(b []byte) error {
 		}
 	}
 	s.Triggers = append(triggers, inMetadata...)
+	s.Tags = append(s.Tags, splitWords(s.Metadata["tags"])...)
 	return f.check()
 }
 
@@ -196,7 +200,7 @@ func (f *front) mapping(b []byte) (*yaml.Node, error) {
 			return nil, f.broken(err)
 		}
 	}
-	if errors.Is(err, io.EOF) || err == nil && len(doc.Content) == 1 && doc.Content[0].Tag == "!!null" {
+	if errors.Is(err, io.EOF) || err == nil && doc.Content[0].Tag == "!!null" {
 		return &yaml.Node{}, nil
 	}
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/crmem/vfs/vfstest"
 	"crabmem/daemon/tool"
 	"crabmem/fuzz/golden"
 )
@@ -29,10 +30,10 @@ func reportFiles() [][2]string {
 		"triggers: ship it, deploy,,  two  words ", "triggers: [ship it, '', 3]", "triggers: {a: b}", "triggers: [[a]]", "triggers:", "triggers: ''", "triggers: &a [b]",
 		"allowed-tools: Read Bash(git:*, x) Edit", "allowed-tools: [Read, 'Bash(a b)']", "allowed-tools:", "allowed-tools: ''", "allowed-tools: []", "allowed-tools: read,write",
 		"allowed-tools: [{a: b}]", "allowed_tools: Read", "AllowedTools: Read", "allowed tools: Read", "allowed.tools: Read",
-		"metadata: {priority: '3', author: me}", "metadata: {priority: x}", "metadata: text", "metadata:", "metadata: ''", "metadata: [a]", "metadata: {a: {b: c}}", "metadata: {a: {b: c}, d: e}", "metadata: {triggers: x, d: e}", "metadata: {a: [x], d: e}", "metadata: {a: [[x]], d: e, triggers: y}",
+		"metadata: {priority: '3', author: me}", "metadata: {priority: '99999999999999999999'}", "metadata: {priority: x}", "metadata: text", "metadata:", "metadata: ''", "metadata: [a]", "metadata: {a: {b: c}}", "metadata: {a: {b: c}, d: e}", "metadata: {triggers: x, d: e}", "metadata: {a: [x], d: e}", "metadata: {a: [[x]], d: e, triggers: y}",
 		"metadata: {a: [b, c]}", "metadata: {a: [[b]]}", "metadata: {triggers: 'ship it, deploy'}", "metadata: {triggers: [ship it]}", "metadata: {triggers: {a: b}}",
 		"metadata: {[a]: b}", "metadata: {&a a: b}", "metadata: &a {b: c}", "metadata: *a", "other: value", "other: {deep: [er]}", "? [a, b]\n: c",
-		"name: other", "description: again", "license: a\nlicense: b", "license: a: b", "license: 'open", "\tlicense: a", "---", "--- ", "---\t\r", "...", "--- \nsecond: document\n---",
+		"name: other", "description: again", "license: a\nlicense: b", "license: a: b", "license: 'open", "\tlicense: a", "---", "--- ", "---\t\r", "...", "--- \nsecond: document\n---", "--- {a: b", "...\n[", "allowed-tools: \"a\\tb\\nc\"",
 		"x: \x00", "x: \xff", "a:\n  - b\n c", "<<: {a: b}", "!!binary x: y", "license: !!int x",
 	} {
 		add(fmt.Sprintf("line %d %q", i, line), front(line+"\n"))
@@ -75,7 +76,7 @@ func reportFiles() [][2]string {
 		add(fmt.Sprintf("wide body of %d", n), head+"---\n"+x(maxText%3+n+3)+strings.Repeat("京", maxText/3+2))
 		add(fmt.Sprintf("file of %d", n), head+"---\n"+x(maxFile+n-len(head)-4))
 	}
-	for _, body := range []string{"", " \n", "a\x00b", "a\n\nb\x00", "\xff", "a\nb\xffc", "�\nb\xff", "a\r\nb\r\n", "</skill>", "< / SKILL >x</ski", "<\u200b/\u200bskill", "a</skil", "</skill"} {
+	for _, body := range []string{"", " \n", "a\x00b", "a\n\nb\x00", "\xff", "a\nb\xffc", "a\n\xff\n\xffb\n\xff", "�\nb\xff", "a\r\nb\r\n", "</skill>", "< / SKILL >x</ski", "<\u200b/\u200bskill", "a</skil", "</skill"} {
 		add(fmt.Sprintf("body %q", body), "---\nname: deploy\ndescription: d\n---\n"+body)
 	}
 	return list
@@ -212,14 +213,14 @@ var reportSets = [][]Dir{
 // reportUses are uses of a set.
 var reportUses = []struct {
 	name string
-	do   func(m *faultfs.Mem, dirs []Dir, set *Set) string
+	do   func(m vfs.FS, dirs []Dir, set *Set) string
 }{
-	{"load", func(m *faultfs.Mem, dirs []Dir, _ *Set) string {
+	{"load", func(m vfs.FS, dirs []Dir, _ *Set) string {
 		var text string
 		set := Load(m, dirs, func(err error) { text += err.Error() + "\n" })
 		return text + outcome(set.Skills(all), nil) + outcome(set.Skills(only("d*", "low")), nil) + outcome(set.Skills(all), nil)
 	}},
-	{"get", func(_ *faultfs.Mem, _ []Dir, set *Set) string {
+	{"get", func(_ vfs.FS, _ []Dir, set *Set) string {
 		var text string
 		for _, name := range []string{"deploy", "named", "other", "broken", "low", "c", "missing", "", "a/b", "..", "Deploy", "deep9", "s9", strings.Repeat("a", 256), strings.Repeat("a", 257), "\n", "é", "\xff"} {
 			for _, scope := range []tool.Scope{all, only("deploy", "broken", "c"), only()} {
@@ -229,14 +230,14 @@ var reportUses = []struct {
 		}
 		return text
 	}},
-	{"find", func(_ *faultfs.Mem, _ []Dir, set *Set) string {
+	{"find", func(_ vfs.FS, _ []Dir, set *Set) string {
 		var text string
 		for _, part := range []string{"", "DEP", "another", "zzz"} {
 			text += outcome(set.Find(all, part), nil) + "\n" + set.find(all, part) + "\n"
 		}
 		return text + set.Resources(all) + "\n" + set.Resources(only("deploy")) + "\n" + set.Resources(only())
 	}},
-	{"trigger", func(_ *faultfs.Mem, _ []Dir, set *Set) string {
+	{"trigger", func(_ vfs.FS, _ []Dir, set *Set) string {
 		var text string
 		for _, message := range []string{
 			"ship it", "ship it, déjà vu", "SHIP  IT now", "ships it", "worship it", "ship", "déjà vu", "DÉJÀ", "déjàx", "", strings.Repeat("x ", maxSearched/2) + "ship", strings.Repeat("x ", maxSearched/2-2) + "ship", strings.Repeat("x ", maxSearched/2-2) + " ship",
@@ -246,7 +247,7 @@ var reportUses = []struct {
 		}
 		return text
 	}},
-	{"preprocess", func(_ *faultfs.Mem, _ []Dir, set *Set) string {
+	{"preprocess", func(_ vfs.FS, _ []Dir, set *Set) string {
 		var text string
 		for _, message := range []string{"/deploy", "/deploy now", " \n/deploy\nnow ", "/deploynow", "/deploy.", "/", "/ deploy", "deploy", "/broken x", "/missing x", "/other", "/" + strings.Repeat("a", 64), "/" + strings.Repeat("a", 65), "/named a", "//deploy", ""} {
 			for _, scope := range []tool.Scope{all, only("named")} {
@@ -256,7 +257,7 @@ var reportUses = []struct {
 		}
 		return text
 	}},
-	{"check", func(m *faultfs.Mem, dirs []Dir, _ *Set) string {
+	{"check", func(m vfs.FS, dirs []Dir, _ *Set) string {
 		var text string
 		for _, d := range append(dirs, Dir{"/high/deploy", Managed}, Dir{"/low/dir", Managed}, Dir{"/low/linked", Managed}, Dir{"/high/broken", Managed}) {
 			list, found, err := Check(m, d)
@@ -264,7 +265,7 @@ var reportUses = []struct {
 		}
 		return text
 	}},
-	{"new", func(m *faultfs.Mem, _ []Dir, _ *Set) string {
+	{"new", func(m vfs.FS, _ []Dir, _ *Set) string {
 		var text string
 		for _, c := range [][3]string{
 			{"/new/dir", "made", "A new skill"}, {"/new/dir", "made", "again"}, {"/high", "deploy", "exists"}, {"/high", "Bad", "d"}, {"/high", "long", strings.Repeat("é", maxDescription)},
@@ -288,8 +289,9 @@ func TestReportsOfUses(t *testing.T) {
 		for _, use := range reportUses {
 			for n := 0; ; n++ {
 				m := scene.Kill()
+				counted := &vfstest.Handles{FS: m}
 				var warned []string
-				set := Load(m, dirs, func(err error) { warned = append(warned, err.Error()) })
+				set := Load(counted, dirs, func(err error) { warned = append(warned, err.Error()) })
 				warned = nil
 				seen, which := 0, ""
 				m.Hook = func(c faultfs.Call) error {
@@ -299,8 +301,11 @@ func TestReportsOfUses(t *testing.T) {
 					}
 					return nil
 				}
-				text := use.do(m, dirs, set)
+				text := use.do(counted, dirs, set)
 				m.Hook = nil
+				if open := counted.Count(); open != 0 {
+					t.Errorf("set %d: %s, %s fails: %d open", i, use.name, which, open)
+				}
 				r.Add(fmt.Sprintf("set %d: %s, %s fails", i, use.name, which), text+"\n"+strings.Join(warned, "\n")+"\n"+outcome(set.Skills(all), nil))
 				if n > 0 && which == "" || n > 30 || i > 0 && n == 0 && i != 3 {
 					break

@@ -80,6 +80,8 @@ type Skill struct {
 	AllowedTools []string
 	// Triggers are the words that bring the skill in when a message has them.
 	Triggers []string
+	// Tags are the tags of the skill. An agent's skill_tags permit skills by tag.
+	Tags []string
 
 	Tier Tier
 	Dir  string // absolute
@@ -87,6 +89,7 @@ type Skill struct {
 	Body string // the prompt; "" where skills are listed
 
 	problems []*Problem // violations of the convention
+	toolsAt  int        // line of allowed-tools
 }
 
 // Problem is a problem of a skill or of a directory of skills.
@@ -126,6 +129,21 @@ func (s *Skill) Tools() tool.List {
 	return tool.Matching(names...)
 }
 
+// Unmatched returns a warning for each pattern of AllowedTools that matches none
+// of the tools.
+func (s *Skill) Unmatched(tools []string) (warnings []*Problem) {
+	for _, t := range s.AllowedTools {
+		name, _, _ := strings.Cut(t, "(")
+		if len(tool.Unmatched([]string{strings.ToLower(name)}, tools)) > 0 {
+			warnings = append(warnings, &Problem{
+				File: s.File, Line: s.toolsAt, Text: short(name) + " in allowed-tools matches no tool",
+				Remedy: "use the name of a tool, or ignore this warning if the skill is for other programs, too", Warning: true,
+			})
+		}
+	}
+	return warnings
+}
+
 // Bound returns the intersection of a scope and the skill's tools. It applies
 // until the end of the run that loaded the skill. The agent's runner enforces
 // it: later calls, and the models' lists of tools, use this scope.
@@ -158,7 +176,7 @@ func (s *Skill) text() string {
 	if i := strings.LastIndexByte(cut, '\n'); i > maxText/2 {
 		cut = cut[:i]
 	} else {
-		for len(cut) > 0 && !utf8.RuneStart(s.Body[len(cut)]) {
+		for !utf8.RuneStart(s.Body[len(cut)]) {
 			cut = cut[:len(cut)-1]
 		}
 	}

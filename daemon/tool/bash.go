@@ -25,6 +25,10 @@ type BashOptions struct {
 	// Env is added to the environment of commands.
 	Env map[string]string
 
+	// Approve returns an error for a command that must not run. extra is true if
+	// the call sets environment variables. A nil Approve permits every command.
+	Approve func(ctx context.Context, c Call, command string, extra bool) error
+
 	// Hidden are the directories and files that a confined agent's commands
 	// must not see: the data directory, keys, sockets elsewhere. One that is
 	// missing when a command begins is not hidden from it.
@@ -85,10 +89,10 @@ func (b bash) run(ctx context.Context, c Call, args bashArgs) (string, error) {
 		return "", errors.New("bash failed: command is empty")
 	}
 	timeout := b.o.Timeout
-	if args.Timeout != 0 {
-		if args.Timeout < 0 || args.Timeout > int(b.o.MaxTimeout/time.Second) {
-			return "", fmt.Errorf("bash failed: timeout_secs is %d, not 1 to %d", args.Timeout, b.o.MaxTimeout/time.Second)
-		}
+	switch {
+	case args.Timeout < 0, args.Timeout > int(b.o.MaxTimeout/time.Second):
+		return "", fmt.Errorf("bash failed: timeout_secs is %d, not 1 to %d", args.Timeout, b.o.MaxTimeout/time.Second)
+	case args.Timeout > 0:
 		timeout = time.Duration(args.Timeout) * time.Second
 	}
 	env, err := b.environ(args.Env)
@@ -98,6 +102,11 @@ func (b bash) run(ctx context.Context, c Call, args bashArgs) (string, error) {
 	dir, err := workingDir(c.Dir)
 	if err != nil {
 		return "", fmt.Errorf("bash failed: %w", err)
+	}
+	if b.o.Approve != nil {
+		if err := b.o.Approve(ctx, c, args.Command, len(args.Env) > 0); err != nil {
+			return "", fmt.Errorf("bash failed: %w", err)
+		}
 	}
 	path, err := exec.LookPath("bash")
 	if err != nil {
@@ -196,16 +205,16 @@ func runPlain(ctx context.Context, c *sandbox.Command) (int, error) {
 		if ctx.Err() != nil {
 			return -1, nil
 		}
-		return 0, err
+		return exitCode(cmd, err)
 	}
 	return exitCode(cmd, g.Wait())
 }
 
-// exitCode splits the error of Wait. It returns no error if the command failed,
-// was stopped, or if another process kept its output open.
-func exitCode(cmd *exec.Cmd, err error) (int, error) {
+// exitCode splits the error of Start or Wait. It returns no error if the command
+// failed, was stopped, or if another process kept its output open.
+func exitCode(cmd *exec.Cmd, err error) (code int, _ error) {
 	if cmd.ProcessState == nil {
-		return 0, err
+		return code, err
 	}
 	return cmd.ProcessState.ExitCode(), nil
 }

@@ -2,6 +2,7 @@ package tool
 
 import (
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 
@@ -39,4 +40,22 @@ func TestBashDescriptors(t *testing.T) {
 		t.Errorf("%d descriptors are open, before %d", after, before)
 	}
 	noChildren(t)
+}
+
+// TestGroupWaited checks that a group is not signaled after its number is free.
+func TestGroupWaited(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "true")
+	g := NewGroup(cmd)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if g.waited {
+		t.Error("the group was waited for before the wait")
+	}
+	if err := g.Wait(); err != nil || !g.waited {
+		t.Errorf("%v, waited %v", err, g.waited)
+	}
+	if waitEnd(os.Getpid()) {
+		t.Error("a process that is not a child has ended")
+	}
 }

@@ -53,7 +53,7 @@ func scanString(s string) (n int, err error) {
 		case c == '\\':
 			high, low := surrogate(s[i:])
 			if low || high && !isLow(s[i+6:]) {
-				return 0, fmt.Errorf("lone surrogate %s: send complete characters", s[i:i+6])
+				return n, fmt.Errorf("lone surrogate %s: send complete characters", s[i:i+6])
 			}
 			if i += 2; high {
 				i += 10
@@ -63,7 +63,7 @@ func scanString(s string) (n int, err error) {
 		default:
 			r, size := utf8.DecodeRuneInString(s[i:])
 			if r == utf8.RuneError && size == 1 {
-				return 0, errors.New("invalid UTF-8: send text")
+				return n, errors.New("invalid UTF-8: send text")
 			}
 			i += size
 		}

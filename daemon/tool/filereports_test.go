@@ -11,6 +11,7 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/crmem/vfs/vfstest"
 	"crabmem/fuzz/golden"
 )
 
@@ -19,12 +20,12 @@ import (
 func reportDesk(t *testing.T) *faultfs.Mem {
 	t.Helper()
 	m := faultfs.NewMem()
-	for _, dir := range []string{"/work/sub", "/hidden/in", "/other", "/work/closed"} {
+	for _, dir := range []string{"/work/sub", "/hidden/in", "/other", "/work/closed", "/work/vault/in"} {
 		if err := vfs.MkdirAll(m, dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"/work/file", "/work/sub/file", "/hidden/file", "/hidden/in/file", "/other/file", "/work/closed/file", "/key"} {
+	for _, name := range []string{"/work/file", "/work/sub/file", "/hidden/file", "/hidden/in/file", "/other/file", "/work/closed/file", "/work/vault/file", "/work/vault/in/file", "/key"} {
 		m.WriteFile(name, []byte("one two\nin "+name+"\n"), 0o600)
 	}
 	m.WriteFile("/work/windows", []byte("one two\r\nthree\r\n"), 0o640)
@@ -40,6 +41,7 @@ func reportDesk(t *testing.T) *faultfs.Mem {
 		t.Fatal(err)
 	}
 	m.Chmod("/work/closed", 0o100)
+	m.Chmod("/work/vault", 0o100)
 	return m
 }
 
@@ -52,10 +54,13 @@ func TestReportsOfFiles(t *testing.T) {
 	var r golden.Reports
 	scene := reportDesk(t)
 	paths := []string{"file", "./file", "sub/file", "sub/../file", "../work/file", "../other/file", "/work/file", "/desk/file", "/other/file", "link/file", "secret/file", "secret/in/file", "out/file", "alias", "keylink", "hardkey", "dangling", "loop",
-		"fifo", "sub", ".", "", "..", "/", "none", "none/file", "file/x", "windows", "twice", "locked", "unreadable", "binary", "closed/file", "closed/none", "a\x00b", strings.Repeat("p", 4096), strings.Repeat("p", 4097), "/hidden/file", "sub/", "file/"}
+		"fifo", "sub", ".", "", "..", "/", "none", "none/file", "file/x", "windows", "twice", "locked", "unreadable", "binary", "closed/file", "closed/none", "vault/file", "vault/in/file", "vault", "a\x00b", strings.Repeat("p", 4096), strings.Repeat("p", 4097), "/hidden/file", "sub/", "file/"}
 	edits := [][2]string{{"one", "1"}, {"one two\nin", "x\ny"}, {"none", "x"}, {"", "x"}, {"one", "one"}, {"one two\nthree", "1\n2\n3"}, {"o", ""}}
 	run := func(m *faultfs.Mem, dir, path string, edit [2]string, arm func()) string {
-		files := NewFiles(m, []string{"/hidden", "/key", "/absent"})
+		hidden := []string{"/absent/x", "/hidden", "/key", "/absent", "/work/vault"}
+		counted := &vfstest.Handles{FS: m}
+		files := NewFiles(counted, hidden)
+		clear(hidden) // it is the caller's
 		tools := files.Tools()
 		do := func(tool Tool, session uint64, fields map[string]any) string {
 			b, err := json.Marshal(fields)
@@ -78,6 +83,9 @@ func TestReportsOfFiles(t *testing.T) {
 				fi, _ := m.Lstat("/work/" + name)
 				text += fmt.Sprintf("\n%s %v %q", name, fi.Mode(), b)
 			}
+		}
+		if n := counted.Count(); n != 0 {
+			t.Errorf("%s in %s: %d open", path, dir, n)
 		}
 		return text
 	}

@@ -74,22 +74,23 @@ func (f *Files) remember(session uint64, path string, s sum) {
 	defer f.mu.Unlock()
 	files := f.seen[session]
 	if files == nil {
-		for id := range f.seen {
-			if len(f.seen) < maxSessions {
-				break
-			}
-			delete(f.seen, id)
-		}
+		makeRoom(f.seen, maxSessions)
 		files = make(map[string]sum)
 		f.seen[session] = files
 	}
-	for name := range files {
-		if len(files) < maxSeen {
-			break
-		}
-		delete(files, name)
-	}
+	makeRoom(files, maxSeen)
 	files[path] = s
+}
+
+// makeRoom removes an entry of a map that has as many as it may have.
+func makeRoom[K comparable, V any](m map[K]V, limit int) {
+	if len(m) < limit {
+		return
+	}
+	for key := range m {
+		delete(m, key)
+		return
+	}
 }
 
 func (f *Files) remembered(session uint64, path string) (sum, bool) {

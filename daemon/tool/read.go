@@ -23,7 +23,7 @@ const (
 
 func (f *Files) readTool() Tool {
 	return New(Read, "Reads a text file under the session's directory. Each line comes after its number and a tab. "+
-		"A long file is returned in parts: the last line contains the line range and the total.", f.read)
+		"A long file is returned in parts: the last line contains the line range and the total.", f.read).Reader()
 }
 
 func (f *Files) read(_ context.Context, c Call, args readArgs) (string, error) {

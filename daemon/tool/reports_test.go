@@ -21,7 +21,7 @@ func abridged(s string) string {
 
 // outputTexts are texts of files and of commands.
 func outputTexts() []string {
-	texts := []string{"", "a", "a\n", "a\nb", "a\r\nb\r\n", "a\rb", "\n\n\n", "\r\n", "\x1b[0m\t\b\f\x7f", "\"\\\n\r", "<&>\u2028", "\xff", "é\xc3", "\xe2\x82", "\xf0\x9f\x98", "a\xf0\x9f\x98b", "\xed\xa0\x80", "\xc0\xaf", "日本語😀",
+	texts := []string{"", "a", "a\n", "a\nb", "a\r\nb\r\n", "a\rb", "\n\n\n", "\r\n", "\x1b[0m\t\b\f\x7f", "\"\\\n\r", "<&>\u2028", "\xff", "é\xc3", "\xe2\x82", "\xf0\x9f\x98", "a\xf0\x9f\x98b", "\xed\xa0\x80", "\xc0\xaf", "日本語😀", "a" + strings.Repeat("😀", 1000), strings.Repeat("\x80", 3000),
 		strings.Repeat("line\n", 2500), strings.Repeat("é", 40_000), strings.Repeat("\x01", 20_000), strings.Repeat("\xff", 30_000), strings.Repeat("long ", 20_000) + "\nnext\n", "first\n" + strings.Repeat("x", 100_000) + "\nlast"}
 	for _, n := range []int{-3, -2, -1, 0, 1, 2, 3} {
 		texts = append(texts, strings.Repeat("x", readOutput-3+n), strings.Repeat("y", readOutput+n)+"\nz", strings.Repeat("x", MaxOutput/2+n), strings.Repeat("日", (MaxOutput-128)/3+n), strings.Repeat("ab\n", (readOutput-10)/9)+strings.Repeat("w", 12+n))
@@ -78,8 +78,8 @@ func TestReportsOfOutputs(t *testing.T) {
 		}
 		r.Add(fmt.Sprintf("text %d", i), report)
 	}
-	if _, err := (&view{first: 1, limit: 1}).Write([]byte("a\x00")); err != errBinary {
-		t.Errorf("a NUL byte: %v", err)
+	if n, err := (&view{first: 1, limit: 1}).Write([]byte("a\x00")); n != 0 || err != errBinary {
+		t.Errorf("a NUL byte: %d, %v", n, err)
 	}
 	r.Compare(t, "testdata/reports/outputs.txt.gz")
 }
@@ -99,6 +99,15 @@ func TestReportsOfArguments(t *testing.T) {
 			b.WriteString(pieces[random.IntN(len(pieces))])
 		}
 		r.Add(abridged(fmt.Sprintf("%q", b.String())), fmt.Sprint(CheckArguments([]byte(b.String()))))
+	}
+	codes := []string{"", "\\ud7ff", "\\ud800", "\\ud801", "\\uDBFF", "\\udc00", "\\udc01", "\\uDFFF", "\\ue000", "\\ud80", "\\ud80g", "\x80", "\xc2\x80", "x"}
+	for _, first := range codes {
+		for _, second := range codes {
+			for _, end := range []string{"", `"`, `"}`} {
+				s := `{"a":"` + first + second + end
+				r.Add(fmt.Sprintf("%q", s), fmt.Sprint(CheckArguments([]byte(s))))
+			}
+		}
 	}
 	for _, n := range []int{maxNesting - 1, maxNesting, maxNesting + 1} {
 		r.Add(fmt.Sprint(n, " levels"), fmt.Sprint(CheckArguments([]byte(strings.Repeat("[", n)))))

@@ -22,6 +22,19 @@ const (
 	SessionSearch = "session_search"
 )
 
+// BuiltIn returns the names of the daemon's own tools.
+func BuiltIn() []string {
+	return []string{AskUser, Bash, Delegate, Edit, Forget, MCP, Read, Recall, Remember, SessionSearch, Skill}
+}
+
+// Unmatched returns the patterns that match no name. It omits patterns that begin
+// with mcp: a server that connects later may have matching tools.
+func Unmatched(patterns, names []string) []string {
+	return slices.DeleteFunc(slices.Clone(patterns), func(p string) bool {
+		return strings.HasPrefix(p, MCP) || slices.ContainsFunc(names, func(n string) bool { return covers(p, n) })
+	})
+}
+
 // memoryTools are the tools that an agent without memory lacks. session_search is
 // one of them, because it returns texts of earlier sessions.
 var memoryTools = []string{Forget, Recall, Remember, SessionSearch}
@@ -121,6 +134,8 @@ type Scope struct {
 // Grant is the permissions of an agent in the configuration.
 type Grant struct {
 	Tools, Skills, MCPs, Members []string
+	// OnlySkills restricts the agent to Skills even if Skills is empty.
+	OnlySkills bool
 	// Default is set for the agent that requests without an agent use.
 	Default bool
 	// NoMemory removes the memory tools.
@@ -136,8 +151,9 @@ type Grant struct {
 // with the tools that the other lists bring, so that no list widens another.
 func For(g Grant) Scope {
 	s := Scope{Tools: Everything(), Skills: Everything(), MCPs: Everything()}
-	s.Confined = len(g.Tools)+len(g.Skills)+len(g.MCPs)+len(g.Members) > 0
-	if len(g.Skills) > 0 {
+	skills := g.OnlySkills || len(g.Skills) > 0
+	s.Confined = skills || len(g.Tools)+len(g.MCPs)+len(g.Members) > 0
+	if skills {
 		s.Skills = Only(g.Skills...)
 	}
 	if len(g.MCPs) > 0 {
@@ -148,9 +164,9 @@ func For(g Grant) Scope {
 	} else if g.Default && !s.Confined {
 		s.Members = Everything()
 	}
-	if len(g.Skills)+len(g.MCPs)+len(g.Members) > 0 {
+	if skills || len(g.MCPs)+len(g.Members) > 0 {
 		tools := append([]string{Bash, AskUser}, memoryTools...)
-		if len(g.Skills) > 0 {
+		if skills {
 			tools = append(tools, Skill)
 		}
 		if len(g.MCPs) > 0 {

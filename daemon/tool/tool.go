@@ -23,6 +23,15 @@ import (
 type Tool struct {
 	model.Tool
 	Run func(ctx context.Context, c Call) (string, error)
+	// Reads is true for a tool that changes nothing. Its calls in one response
+	// may run concurrently; other calls run alone, in the order of the response.
+	Reads bool
+}
+
+// Reader returns t with Reads set.
+func (t Tool) Reader() Tool {
+	t.Reads = true
+	return t
 }
 
 // Call is one call of a tool, by an agent.
@@ -134,6 +143,12 @@ func (s *Set) Get(name string) (Tool, bool) {
 		return Tool{}, false
 	}
 	return s.tools[i], true
+}
+
+// Reads reports whether the tool of a name exists and changes nothing.
+func (s *Set) Reads(name string) bool {
+	t, _ := s.Get(name)
+	return t.Reads
 }
 
 // Names returns the names of all tools, in order.

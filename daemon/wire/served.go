@@ -150,6 +150,7 @@ func (c *served) serve() {
 			c.pong()
 		default:
 			c.work(m)
+			c.peer.Hello = c.peer.Hello || m.GetHello() != nil
 		}
 		c.seq.Store(c.s.requests.Add(1))
 		if c.hungUp || c.broken || c.failed >= maxFailures {
@@ -328,9 +329,8 @@ func peerOf(nc net.Conn) Peer {
 	case *net.UnixConn:
 		p.UID = unixUID(c)
 	case *net.TCPConn:
-		local, lok := c.LocalAddr().(*net.TCPAddr)
-		remote, rok := c.RemoteAddr().(*net.TCPAddr)
-		if lok && rok && local.IP.IsLoopback() && remote.IP.IsLoopback() {
+		local, remote := c.LocalAddr().(*net.TCPAddr), c.RemoteAddr().(*net.TCPAddr)
+		if local.IP.IsLoopback() && remote.IP.IsLoopback() {
 			p.UID = loopbackUID(local.AddrPort(), remote.AddrPort())
 		}
 	}

@@ -192,8 +192,8 @@ func TestRefusedConnections(t *testing.T) {
 			nc := &deadlineConn{}
 			s.admit(nc)
 			e := errorOf(t, nc.out)
-			if e.GetCode() != 401 || e.GetKind() != "refused" || !nc.closed || s.Conns() != 0 {
-				t.Errorf("%v, closed %v, %d connections", e, nc.closed, s.Conns())
+			if e.GetCode() != 401 || e.GetKind() != "refused" || !nc.closed || s.Conns() != 0 || !nc.write.Equal(time.Now().Add(time.Second)) {
+				t.Errorf("%v until %v, closed %v, %d connections", e, nc.write, nc.closed, s.Conns())
 			}
 			lines := strings.Count(log.String(), "a connection was refused")
 			if want := map[int]int{0: 1, 3: 1, 5: 1}[i]; lines != want {

@@ -30,6 +30,9 @@ type Peer struct {
 	Network string // unix or tcp
 	Addr    string
 	UID     int // -1: not known
+	// Hello reports whether an earlier request of the connection was Hello: the
+	// peer knows numbers from 1000 up.
+	Hello bool
 }
 
 // Server answers requests on any number of listeners: of each connection one

@@ -42,21 +42,24 @@ func (s *Server) watchAll() {
 		if s.watchLong(seen) {
 			nothing = 0
 		} else if nothing++; nothing >= restAfter {
-			s.watch.resting.Store(true)
-			// A request that began before the store did not see it.
-			if s.watchLong(seen) && s.watch.resting.CompareAndSwap(true, false) {
-				nothing = 0
-			} else {
+			if s.rest(seen) {
 				select {
 				case <-s.watch.wake:
-					nothing = 0
 				case <-s.base.Done():
 					return
 				}
 			}
+			nothing = 0
 		}
 		t.Reset(watchAfter)
 	}
+}
+
+// rest begins a rest. It returns false if a request that began before the rest
+// ends it.
+func (s *Server) rest(seen map[*served]uint64) bool {
+	s.watch.resting.Store(true)
+	return !s.watchLong(seen) || !s.watch.resting.CompareAndSwap(true, false)
 }
 
 // watchLong has those requests watched that were seen before, and reports

@@ -214,6 +214,10 @@ func (v *Verdict) repair(m *faultfs.Mem, db, wal []byte) ([]crmem.Entry, error) 
 		o.KeepDB = true
 		rep, err = crmem.Repair(Path, o)
 	}
+	if errors.Is(err, crmem.ErrNewer) { // a changed bit can be a kind of a newer program
+		o.QuarantineNewer = true
+		rep, err = crmem.Repair(Path, o)
+	}
 	if err != nil && v.Kind == "format" && errors.Is(err, crmem.ErrFormat) {
 		// The file contains no entry and must be unchanged.
 		if b, rerr := vfs.ReadFile(m, Path, 1<<30); rerr != nil || !bytes.Equal(b, db) {

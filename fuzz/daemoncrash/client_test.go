@@ -95,6 +95,12 @@ func (c *client) do(symbol string) error {
 			return nil
 		}
 		return err
+	case symbol == "cut":
+		err := c.say("crab", c.next("cut off"))
+		if err != nil && strings.Contains(err.Error(), cutOff) {
+			return nil
+		}
+		return err
 	case symbol == "note":
 		return c.say("crab", "note "+c.next("fact"))
 	case symbol == "compact":
@@ -127,6 +133,9 @@ func (c *client) remember(name string) error {
 // noSteps is part of the error with which each run of the agent short ends.
 const noSteps = "step limit reached before a response"
 
+// cutOff is part of the error of a run whose response is cut.
+const cutOff = "unexpected EOF"
+
 // say sends a message to an agent. It issues the lines that the session then gets,
 // and acknowledges them at the end of the response.
 func (c *client) say(agent, text string) error {
@@ -140,10 +149,19 @@ func (c *client) say(agent, text string) error {
 	case "brief":
 		texts = append(texts, "marker *")
 	case "short":
-		texts = []string{texts[0], "assistant+ ", "tool *"}
+		texts = []string{texts[0], "assistant+ ", "tool *", "failed exhausted"}
+	}
+	cut := strings.HasPrefix(text, "cut ")
+	if cut {
+		texts = []string{texts[0], "piece *", "failed *"}
 	}
 	var lines []*line
+	untitled := false
 	c.locked(func(l *ledger) {
+		if untitled = l.cells["title "+key] == nil; untitled {
+			l.begin("title "+key, text)
+		}
+		l.session(key).issueHalf()
 		lines = l.session(key).issue(texts...)
 		if noted {
 			l.begin("entry "+name, "note "+model.Answer(name))
@@ -154,12 +172,18 @@ func (c *client) say(agent, text string) error {
 			switch e := m.GetStream(); {
 			case e.GetStart() != nil:
 				l.session(key).id = e.GetStart().StoredId
+				if untitled { // the new session has its title from the beginning
+					l.ack("title "+key, text)
+				}
 			case e.GetToolResult() != nil && !e.GetToolResult().IsError && noted:
 				l.ack("entry "+name, "note "+model.Answer(name))
 			case e.GetCompacted() != nil:
 				lines[len(lines)-1].text = "marker " + e.GetCompacted().Summary
 				l.ack("entry "+e.GetCompacted().Archive, "archive "+e.GetCompacted().Summary)
-			case e.GetEnd() != nil && (e.GetEnd().Error == "" || agent == "short" && strings.Contains(e.GetEnd().Error, noSteps)):
+			case e.GetEnd() != nil && (e.GetEnd().Error == "" || agent == "short" && strings.Contains(e.GetEnd().Error, noSteps) || cut && strings.Contains(e.GetEnd().Error, cutOff)):
+				if cut {
+					lines[1].text = "piece " + model.Half(text)
+				}
 				for _, x := range lines {
 					x.acked = true
 				}

@@ -9,12 +9,12 @@ import (
 )
 
 // alphabet contains the kinds of requests, and reopen, the restart of the daemon.
-var alphabet = []string{"say", "brief", "short", "note", "compact", "title", "cron", "uncron", "config", "remember", "update", "forget", "checkpoint", "reopen"}
+var alphabet = []string{"say", "brief", "short", "cut", "note", "compact", "title", "cron", "uncron", "config", "remember", "update", "forget", "checkpoint", "reopen"}
 
 // tour is a script with all symbols of alphabet.
 var tour = []string{
-	"remember", "say", "cron", "note", "compact", "brief", "short", "title", "update", "cron", "uncron", "config", "checkpoint", "say", "compact", "compact",
-	"remember", "forget", "reopen", "brief", "say", "cron", "title", "note", "reopen", "compact", "remember", "uncron", "config", "brief", "short", "checkpoint", "update", "say",
+	"remember", "say", "cron", "cut", "cut", "note", "compact", "brief", "short", "title", "update", "cron", "uncron", "config", "checkpoint", "say", "compact", "compact",
+	"remember", "forget", "cut", "reopen", "brief", "say", "cron", "title", "note", "reopen", "compact", "remember", "uncron", "config", "brief", "short", "checkpoint", "update", "say",
 }
 
 // TestPowerCuts plays sequences of requests. It cuts the power before each call that
@@ -58,7 +58,7 @@ func TestPowerCuts(t *testing.T) {
 	if len(j.disks) < want || j.resumed == 0 || j.recuts.Len() == 0 {
 		t.Errorf("%d distinct states, %d resumed, %d power cuts during recovery; want at least %d, 1, 1", len(j.disks), j.resumed, j.recuts.Len(), want)
 	}
-	for _, kind := range []string{"entry", "archive", "title", "cron", "config", "user", "assistant", "assistant+", "tool", "marker"} {
+	for _, kind := range []string{"entry", "archive", "title", "cron", "config", "user", "assistant", "assistant+", "tool", "marker", "piece", "failed"} {
 		if kinds[kind] == 0 {
 			t.Errorf("no %s was acknowledged", kind)
 		}

@@ -82,6 +82,21 @@ func (t *session) issue(texts ...string) []*line {
 	return t.lines[at:]
 }
 
+// issueHalf issues the answer of a turn whose response was cut, if this turn is the
+// last one: the next message makes the pieces an answer. A power cut may have
+// removed the pieces, so the line is never acknowledged.
+func (t *session) issueHalf() {
+	for _, x := range slices.Backward(t.lines) {
+		if strings.HasPrefix(x.text, "piece ") {
+			t.issue("assistant *")
+			return
+		}
+		if !strings.HasPrefix(x.text, "failed ") {
+			return
+		}
+	}
+}
+
 // found is the state that a daemon reports after a crash.
 type found struct {
 	cells    map[string]string   // values, by kind and name

@@ -41,7 +41,8 @@ var mutants = []protocol.Mutant{
 	{Name: "no sync of a message", Edits: edit(writeFile, "if err := l.open.file.Datasync(); err != nil { // ◄", "if err := error(nil); err != nil { // ◄")},
 	{Name: "no sync of a marker", Edits: edit(logFile, "return l.write(l.buf, l.dir.opts.Sync != SyncNone)", "return l.write(l.buf, false)")},
 	{Name: "no sync of a title", Edits: edit(titleFile, "err := l.write(l.buf, l.dir.opts.Sync != SyncNone); err", "err := l.write(l.buf, false); err")},
-	{Name: "no sync at the end of a run", Edits: edit(loopFile, "\treturn l.Sync()\n}", "\treturn nil\n}")},
+	{Name: "no sync at the end of a run", Edits: append(edit(loopFile, "\treturn l.Sync()\n}", "\treturn nil\n}"),
+		edit("daemon/session/failure.go", "err = l.log.Sync()", "err = nil")...)},
 	{Name: "no sync of a replacement's name", Edits: edit(vfsFile, "return t.SyncDir(filepath.Dir(name))", "return nil")},
 	{Name: "no sync of the name of the cron file", Edits: edit(cronFile, replaceCrons, `	p, err := t.fsys.Pending(t.path, 0o600)
 	if err == nil {
@@ -65,7 +66,7 @@ var mutants = []protocol.Mutant{
 	{Name: "a summary without an archive", Edits: edit(compactFile, "\tarchive, err = r.ArchivePending(a, s)\n\treturn summary, archive, err", "\treturn summary, \"lost\", nil")},
 	{Name: "no later archive after a power cut prevented it", Edits: edit(openFile, "s.Unarchived = m.unarchived(", "_ = m.unarchived(")},
 	{Name: "acknowledge an entry without writing it", Edits: edit("daemon/store.go",
-		"e, err := d.store.Remember(m.GetName(), m.GetContent(), aliases)", "e, err := crmem.Entry{Name: m.GetName(), Content: m.GetContent()}, error(nil)")},
+		"e, before, err := d.store.Overwrite(m.GetName(), m.GetContent(), aliases)", "e, before, err := crmem.Entry{Name: m.GetName(), Content: m.GetContent()}, crmem.Entry{}, error(nil)")},
 }
 
 // TestMutants breaks one rule of the daemon or of the packages that it uses at a

@@ -47,7 +47,7 @@ func newMachine() (*faultfs.Mem, error) {
 		return nil, err
 	}
 	return m, vfs.Replace(m, home+"/config.toml", 0o600, func(w io.Writer) error {
-		_, err := io.WriteString(w, "[provider.test]\nkind = \"openai-compatible\"\nbase_url = \""+scripted.URL+"\"\napi_key = \"none\"\nmodels = [\"m\"]\nmax_retries = 0\n"+
+		_, err := io.WriteString(w, "sessions.titles = \"first-line\"\n[provider.test]\nkind = \"openai-compatible\"\nbase_url = \""+scripted.URL+"\"\napi_key = \"none\"\nmodels = [\"m\"]\nmax_retries = 0\n"+
 			"[system.crab]\nmodel = \"m\"\n[agents.brief]\nprompt = \"x\"\ncompact_threshold = 1\n[agents.short]\nprompt = \"x\"\nmax_iterations = 1\n")
 		return err
 	})
@@ -150,6 +150,7 @@ func resumeAll(m *faultfs.Mem, d *daemon.Daemon, l *ledger, f *found) error {
 		if agent == "brief" {
 			want = append(want, "marker *")
 		}
+		l.session(key).issueHalf()
 		lines := l.session(key).issue(want...)
 		if err := send(d, &pb.ClientMessage{Msg: &pb.ClientMessage_Stream{Stream: &pb.StreamMsg{Content: text, ResumeFile: &id}}}, func(*pb.ServerMessage) {}); err != nil {
 			return fmt.Errorf("resume %s: %w", id, err)

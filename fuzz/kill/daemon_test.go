@@ -103,7 +103,7 @@ func (k *daemonKills) life(t *testing.T, exe string, m *model.Server, rng *rand.
 		t.Fatal(err)
 	}
 	defer os.RemoveAll(home)
-	config := "[provider.test]\nkind = \"openai-compatible\"\nbase_url = \"" + m.URL + "\"\napi_key = \"none\"\nmodels = [\"m\"]\n[system.crab]\nmodel = \"m\"\n"
+	config := "sessions.titles = \"first-line\"\n[provider.test]\nkind = \"openai-compatible\"\nbase_url = \"" + m.URL + "\"\napi_key = \"none\"\nmodels = [\"m\"]\n[system.crab]\nmodel = \"m\"\n"
 	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -203,13 +203,17 @@ func TestDiskFullDump(t *testing.T) {
 	for i := range sizes {
 		dir := tmpfs(t, 1<<20)
 		brain := filepath.Join(dir, "brain")
+		dump := func() error {
+			_, err := tree.Dump(s, brain, &tree.DumpOptions{Bases: brain + tree.BasesSuffix})
+			return err
+		}
 		for range 10 {
 			if err := s.Apply(w.Next()...); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if i%2 == 1 { // start with an older tree
-			if _, err := tree.Dump(s, brain, nil); err != nil {
+			if err := dump(); err != nil {
 				t.Fatal(err)
 			}
 			for range 20 {
@@ -223,7 +227,7 @@ func TestDiskFullDump(t *testing.T) {
 		if err := os.Truncate(ballast, max(0, size(t, ballast)-int64(i/2)*2*4096)); err != nil {
 			t.Fatal(err)
 		}
-		_, err := tree.Dump(s, brain, nil)
+		err := dump()
 		if err != nil && !errors.Is(err, syscall.ENOSPC) {
 			t.Fatalf("a dump to a full disk: %v", err)
 		}
@@ -233,7 +237,7 @@ func TestDiskFullDump(t *testing.T) {
 		if err := os.Remove(ballast); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tree.Dump(s, brain, nil); err != nil {
+		if err := dump(); err != nil {
 			t.Fatalf("the dump after space was freed: %v", err)
 		}
 		back := crmem.New(options())

@@ -41,6 +41,7 @@ var targets = []target{
 	{"./daemon/sandbox", []string{"./daemon/sandbox", "./daemon/tool"}},
 	{"./daemon/mcp", []string{"./daemon/mcp", "./daemon"}},
 	{"./daemon/skill", []string{"./daemon/skill", "./fuzz/skill", "./daemon"}},
+	{"./daemon/approval", []string{"./daemon/approval"}},
 	{"./daemon/cron", []string{"./daemon/cron", "./daemon"}},
 }
 

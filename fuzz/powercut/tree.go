@@ -48,7 +48,7 @@ func (m *memStore) until(n int) error {
 }
 
 func (m *memStore) dump(fsys vfs.FS, dir string) error {
-	_, err := tree.DumpSnapshot(fsys, treePath(dir), m.s.Snapshot(), nil)
+	_, err := tree.DumpSnapshot(fsys, treePath(dir), m.s.Snapshot(), &tree.DumpOptions{Bases: treePath(dir) + tree.BasesSuffix})
 	return err
 }
 

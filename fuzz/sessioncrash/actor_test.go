@@ -197,7 +197,7 @@ func (a *actor) apply(s *session, n int, durable bool, call func() error) error 
 }
 
 // alphabet contains the symbols of the enumeration.
-var alphabet = []string{"create", "user", "step", "result", "answer", "turn", "compact", "title", "retitle", "uptime",
+var alphabet = []string{"create", "user", "step", "result", "answer", "turn", "piece", "failure", "compact", "title", "retitle", "uptime",
 	"sync", "reopen", "delete", "restore", "import", "repair"}
 
 // applies reports whether a symbol can run: it needs no session, or a session
@@ -248,6 +248,12 @@ func (a *actor) do(symbol string) error {
 		return a.write(s, true, []string{markerText(summary), recordText(m.Title, m.UptimeSecs)}, func(l *sessionlog.Log) error {
 			return l.Compact(summary)
 		})
+	case "piece":
+		text := a.w.content(700)
+		return a.write(s, false, []string{pieceText(text)}, func(l *sessionlog.Log) error { return l.AppendStreamed(text) })
+	case "failure":
+		text := a.w.content(200)
+		return a.write(s, false, []string{failureText("model", text)}, func(l *sessionlog.Log) error { return l.AppendFailure("model", text) })
 	}
 	var ms []sessionlog.Message
 	switch symbol {

@@ -175,6 +175,12 @@ func recordText(title string, uptime uint64) string {
 	return fmt.Sprintf(`{"meta":{"title":"%s","uptime_secs":%d}}`, title, uptime)
 }
 
+func pieceText(text string) string { return fmt.Sprintf(`{"turn":{"text":"%s"}}`, text) }
+
+func failureText(kind, message string) string {
+	return fmt.Sprintf(`{"turn":{"failed":"%s","error":"%s"}}`, kind, message)
+}
+
 // found is a session after a recovery.
 type found struct {
 	id, name string

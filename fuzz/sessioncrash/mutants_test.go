@@ -26,10 +26,10 @@ const syncOfWrite = `	l.synced = false
 `
 
 const writeTitle = `	if err := l.write(l.buf, l.dir.opts.Sync != SyncNone); err != nil {
-		return err
+		return false, err
 	}
 	l.meta.Title = title
-	return l.rename()
+	return true, l.rename()
 `
 
 // mutant is the program with one broken rule. Test is the test that must fail.
@@ -59,7 +59,7 @@ var mutants = []mutant{
 		if n, err := f.Write`}}},
 	{"no search for a tear before the tail", "TestEnumerate", []edit{{recoverFile, "if l.dir.cut(before, ours, size) {", "if false {"}}},
 	{"no sync of the lock file's name", "TestEnumerate", []edit{{"sessionlog/dir.go", "err = d.fs.SyncDir(locks)", "err = nil"}}},
-	{"rewrite line 1", "TestEnumerate", []edit{{titleFile, "\tl.meta.Title = title\n\treturn l.rename()\n", `	l.meta.Title = title
+	{"rewrite line 1", "TestEnumerate", []edit{{titleFile, "\tl.meta.Title = title\n\treturn true, l.rename()\n", `	l.meta.Title = title
 	if b, err := vfs.ReadFile(l.dir.fs, l.dir.file(l.name), 1<<30); err == nil {
 		_ = l.dir.replace(l.dir.file(l.name), func(w io.Writer) error {
 			_, err := w.Write(append(line.AppendMeta(nil, &l.meta), b[strings.Index(string(b), "\n")+1:]...))
@@ -68,7 +68,7 @@ var mutants = []mutant{
 		l.open.info, _ = l.dir.fs.Lstat(l.dir.file(l.name))
 		l.size = l.open.info.Size()
 	}
-	return l.rename()
+	return true, l.rename()
 `},
 		{titleFile, "\t\"io/fs\"\n", "\t\"io\"\n\t\"io/fs\"\n"},
 		{titleFile, "\t\"crabmem/sessionlog/internal/feed\"\n", "\t\"crabmem/crmem/vfs\"\n\t\"crabmem/sessionlog/internal/feed\"\n"}}},
@@ -80,9 +80,9 @@ var mutants = []mutant{
 	return l.write(`}}},
 	{"title before its record", "TestEnumerate", []edit{{titleFile, writeTitle, `	l.meta.Title = title
 	if err := l.rename(); err != nil {
-		return err
+		return false, err
 	}
-	return l.write(l.buf, l.dir.opts.Sync != SyncNone)
+	return true, l.write(l.buf, l.dir.opts.Sync != SyncNone)
 `}}},
 	{"no sync of a title's name", "TestEnumerate", []edit{{titleFile, `		err = d.fs.SyncDir(d.path)
 	}

@@ -259,8 +259,11 @@ func (j *oracle) agrees(text string, c *sessionlog.Context) error {
 				Title  string
 				Uptime uint64 `json:"uptime_secs"`
 			}
+			Turn *struct{}
 		}
-		if err := json.Unmarshal([]byte(skipped.Text), &line); err != nil || line.Meta == nil {
+		if err := json.Unmarshal([]byte(skipped.Text), &line); err == nil && line.Turn != nil {
+			continue
+		} else if err != nil || line.Meta == nil {
 			return wrong("line %d is skipped: %.60q", skipped.Line, skipped.Text)
 		}
 		if skipped.Line > marker {
@@ -270,10 +273,35 @@ func (j *oracle) agrees(text string, c *sessionlog.Context) error {
 	if c.Meta.Title != title || c.Meta.UptimeSecs != uptime || c.Damaged != len(c.Damage) {
 		return wrong("context has meta %+v, want title %q and run time %d", c.Meta, title, uptime)
 	}
+	if text, failed := streamed(text); c.Streamed != text || c.Failed != failed {
+		return wrong("context has the streamed text %q, failed: %v; want %q, %v", c.Streamed, c.Failed, text, failed)
+	}
 	if want := answered(ref.Context); !slices.Equal(want, flatten(c.Messages)) {
 		return wrong("context has %.200q\nwant %.200q", flatten(c.Messages), want)
 	}
 	return nil
+}
+
+// streamed implements rule S31 of FORMAT.md.
+func streamed(file string) (text string, failed bool) {
+	for line := range strings.Lines(file) {
+		var l struct {
+			Role, Compact *string
+			Turn          *struct{ Text, Failed *string }
+		}
+		switch err := json.Unmarshal([]byte(line), &l); {
+		case err != nil:
+		case l.Role != nil || l.Compact != nil:
+			text, failed = "", false
+		case l.Turn != nil && l.Turn.Failed != nil:
+			failed = true
+		case l.Turn != nil && failed:
+			text, failed = *l.Turn.Text, false
+		case l.Turn != nil:
+			text += *l.Turn.Text
+		}
+	}
+	return text, failed
 }
 
 // answered implements rule S11 of FORMAT.md: it adds a result to each call without

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -89,25 +90,46 @@ func Refused(t testing.TB, s *mcp.ClientSession, tool string, args any, want str
 	}
 }
 
-// Npx returns the command that runs a program of npm. If npm cannot fetch it, Npx
-// calls Skip.
+// Npx returns the command that runs a program of npm: a package, and arguments. If
+// npm cannot fetch it, Npx calls Skip.
 func Npx(t testing.TB, name string, words ...string) *exec.Cmd {
+	t.Helper()
+	path := fetch(t, name, words[0])
+	return exec.Command(path, append([]string{"--yes", "--prefer-offline"}, words...)...)
+}
+
+// NpxWithNode is Npx with a version of Node.js from npm: the package may need a
+// newer one than that of the machine. The package must contain a program with the
+// last part of its name.
+func NpxWithNode(t testing.TB, name, node, pkg string, args ...string) *exec.Cmd {
+	t.Helper()
+	npm := fetch(t, name, node, pkg)
+	program, _, _ := strings.Cut(path.Base(pkg), "@")
+	return exec.Command(npm, append([]string{"--yes", "--prefer-offline", "--package", node, "--package", pkg, "--", program}, args...)...)
+}
+
+// fetch has npm fetch packages and returns the path of npx.
+func fetch(t testing.TB, name string, packages ...string) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("SKIPPED: " + name + ": -short")
 	}
-	path, err := exec.LookPath("npx")
+	npx, err := exec.LookPath("npx")
 	if err != nil {
 		Skip(t, name, "npx is not installed")
 	}
+	args := []string{"--yes", "--prefer-offline", "--fetch-retries=0"}
+	for _, p := range packages {
+		args = append(args, "--package", p)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), fetchTimeout)
 	defer cancel()
-	fetch := exec.CommandContext(ctx, path, "--yes", "--prefer-offline", "--fetch-retries=0", "--package", words[0], "--", "node", "-e", "0")
-	fetch.WaitDelay = time.Second
-	if out, err := fetch.CombinedOutput(); err != nil {
+	cmd := exec.CommandContext(ctx, npx, append(args, "--", "node", "-e", "0")...)
+	cmd.WaitDelay = time.Second
+	if out, err := cmd.CombinedOutput(); err != nil {
 		Skip(t, name, fmt.Sprintf("npm does not fetch it: %v: %.300s", err, out))
 	}
-	return exec.Command(path, append([]string{"--yes", "--prefer-offline"}, words...)...)
+	return npx
 }
 
 // Skip skips a test, or fails it if CRABMEM_REQUIRE names what is missing.

@@ -5,6 +5,8 @@ package chat
 
 import (
 	"encoding/json"
+	"fmt"
+	"math"
 	"time"
 
 	"crabmem/sessionlog"
@@ -32,6 +34,28 @@ type Request struct {
 	// Timeout is for the first byte, in place of the provider's. The first byte
 	// of an answer that is not streamed comes when all of it is written.
 	Timeout time.Duration
+	// Once permits only one attempt, with one model.
+	Once bool
+
+	// OnRetry is called before each wait for another attempt; it may be nil.
+	OnRetry func(Retry)
+}
+
+// Retry describes the next attempt after a failed one.
+type Retry struct {
+	Cause    string        // of the failure, in a few words
+	Wait     time.Duration // before the attempt
+	Attempt  int           // from 2
+	Attempts int           // at most
+}
+
+// String returns a description of the wait for a user.
+func (r Retry) String() string {
+	in := ""
+	if secs := math.Ceil(r.Wait.Seconds()); r.Wait >= time.Second/2 {
+		in = fmt.Sprintf(" in %.0f s", secs)
+	}
+	return fmt.Sprintf("%s; retrying%s (attempt %d of %d)", r.Cause, in, r.Attempt, r.Attempts)
 }
 
 // Tool is a tool that the model may call.

@@ -29,6 +29,7 @@ type Endpoint struct {
 	CompletionTokens bool           // takes max_completion_tokens and refuses max_tokens
 	KeepReasoning    bool           // requires the reasoning of messages with tool calls
 	Unsigned         bool           // requires a mark of tool calls without signatures
+	Alternate        bool           // may refuse successive messages of the user or of the assistant
 
 	Timeout   time.Duration // to the first byte
 	Idle      time.Duration // between the chunks of a stream
@@ -141,9 +142,9 @@ func (a *attempt) fail(err error) error {
 	return e
 }
 
-// permanent is an error that no other attempt would not have.
+// permanent returns an error for a response that would be the same after a retry.
 func permanent(format string, args ...any) *Error {
-	return &Error{Err: fmt.Errorf(format, args...)}
+	return &Error{Err: fmt.Errorf(format, args...), cause: ErrInvalid}
 }
 
 // completion reads an answer that was not streamed.

@@ -2,22 +2,16 @@ package chat
 
 import (
 	"cmp"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 )
-
-// ErrOverflow is returned when the request does not fit the context window of
-// the model.
-var ErrOverflow = errors.New("the request does not fit the model's context window")
 
 // Error is a call that failed. Its text has no key in it.
 type Error struct {
@@ -28,12 +22,23 @@ type Error struct {
 	Attempts        int           // how often it was tried
 	Err             error         // the cause if the endpoint did not report the error
 
-	overflow, transient bool
+	cause     error  // one of those above, or nil
+	kind      string // type of the error, as sent by the endpoint
+	transient bool
+}
+
+// NewOverflow returns the error for a request that is not sent, because it does not
+// fit the model's context window.
+func NewOverflow(provider, model string, err error) *Error {
+	return &Error{Provider: provider, Model: model, Err: err, cause: ErrOverflow}
 }
 
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "model '%s' of provider '%s'", e.Model, e.Provider)
+	if e.cause != nil {
+		b.WriteString(": " + e.cause.Error())
+	}
 	if e.Status != 0 {
 		fmt.Fprintf(&b, ": %d %s", e.Status, http.StatusText(e.Status))
 	}
@@ -52,40 +57,29 @@ func (e *Error) Error() string {
 	if e.RetryAfter > 0 {
 		fmt.Fprintf(&b, "; retry after %v", e.RetryAfter.Round(time.Millisecond))
 	}
-	if r := e.remedy(); r != "" {
-		b.WriteString("; " + r)
-	}
 	return b.String()
 }
 
-func (e *Error) remedy() string {
-	switch {
-	case e.overflow:
-		return "compact the session, or use a model with a larger context window"
-	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
-		return "check the provider's api_key"
-	case e.Status == http.StatusNotFound:
-		return "check the provider's base_url and the name of the model"
-	case e.Timeout():
-		return "raise timeout or idle_timeout of the provider"
-	}
-	return ""
+// Is reports whether target is [ErrCall] or the cause of the error.
+func (e *Error) Is(target error) bool {
+	return target == ErrCall || target == e.cause && e.cause != nil
 }
-
-// Is makes an Error of a request that is too long an ErrOverflow.
-func (e *Error) Is(target error) bool { return target == ErrOverflow && e.overflow }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Transient reports whether the same call may succeed later: 408, 429, 5xx, no
-// connection, or a timeout.
+// Cause returns the cause of the error in a few words.
+func (e *Error) Cause() string {
+	if e.cause == nil {
+		return "the call failed"
+	}
+	return e.cause.Error()
+}
+
+// Transient reports whether the same call may succeed later.
 func (e *Error) Transient() bool { return e.transient }
 
 // Timeout reports whether the call took too long.
-func (e *Error) Timeout() bool {
-	var t *timeoutError
-	return errors.As(e.Err, &t)
-}
+func (e *Error) Timeout() bool { return e.cause == ErrTimeout }
 
 // timeoutError is the cause of a call that was canceled.
 type timeoutError struct {
@@ -128,7 +122,7 @@ func payloadError(body []byte) *Error {
 			return &Error{Message: colon(text(outer.Error), text(outer.Message)), Code: text(outer.Code)}
 		}
 	}
-	e := &Error{Message: cmp.Or(text(inner.Message), text(inner.Detail)), Code: cmp.Or(text(inner.Code), text(inner.Type), text(inner.Status))}
+	e := &Error{Message: cmp.Or(text(inner.Message), text(inner.Detail)), Code: cmp.Or(text(inner.Code), text(inner.Type), text(inner.Status)), kind: text(inner.Type)}
 	var upstream struct{ Raw json.RawMessage }
 	if json.Unmarshal(inner.Metadata, &upstream) == nil { // OpenRouter: its own message is empty
 		e.Message = colon(e.Message, text(upstream.Raw))
@@ -168,53 +162,6 @@ func text(raw json.RawMessage) string {
 		return t
 	}
 	return ""
-}
-
-// transientCodes are of errors that come inside a stream, where no status is.
-var transientCodes = []string{
-	"server_error", "internal_error", "internal_server_error", "overloaded_error", "overloaded", "api_error", "timeout", "timeout_error",
-	"rate_limit_exceeded", "rate_limit_error", "service_unavailable", "UNAVAILABLE", "INTERNAL", "RESOURCE_EXHAUSTED",
-}
-
-var overflowCodes = []string{
-	"context_length_exceeded", "exceed_context_size_error", "model_max_prompt_tokens_exceeded", "tokens_limit_reached", "request_too_large",
-}
-
-// overflowTexts are parts of endpoints' messages, in lower case, for a request
-// that exceeds the context window. They do not match limits per minute.
-var overflowTexts = []string{
-	"maximum context length", "context_length_exceeded", "context length exceeded", "exceeds the context window",
-	"exceeds context window", "exceed context limit", "exceed the context limit", "available context size",
-	"prompt is too long", "input is too long", "maximum prompt length", "exceeded model token limit",
-	"exceeds the maximum number of tokens", "number of tokens in the prompt cannot exceed", "larger than the context",
-	"longer than the context", "longer than the model's context", "context window exceeds", "exceeds the model's context",
-	"exceeds the context length", "greater than the context length", "exceed context window", "context size has been exceeded",
-	"exceeded this model context window", "longer than the maximum model length", "the model's context length is only",
-	"loaded with context length of only", "reached context length", "range of input length should be",
-	"tokens + `max_new_tokens` must be", "`inputs` must have less than", "prompt exceeds max length",
-}
-
-func (e *Error) classify() {
-	e.transient = e.Status == http.StatusRequestTimeout || e.Status == http.StatusTooManyRequests || e.Status >= 500
-	if e.Status == 0 {
-		e.transient = slices.Contains(transientCodes, e.Code)
-	}
-	switch e.Status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests:
-		return
-	}
-	message := strings.ToLower(e.Message)
-	// 413 refers to bytes at Anthropic and in proxies. Groq uses it for the
-	// tokens left in a minute.
-	e.overflow = slices.Contains(overflowCodes, e.Code) || e.Status == http.StatusRequestEntityTooLarge && e.Code != "rate_limit_exceeded" ||
-		slices.ContainsFunc(overflowTexts, func(t string) bool { return strings.Contains(message, t) })
-	e.transient = e.transient && !e.overflow
-}
-
-// transportError is a call that no endpoint answered, or not to the end.
-func transportError(err error) *Error {
-	var certificate *tls.CertificateVerificationError
-	return &Error{Err: err, transient: !errors.As(err, &certificate)}
 }
 
 // retryAfter returns the delay that an endpoint requests: milliseconds,

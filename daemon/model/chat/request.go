@@ -64,9 +64,9 @@ type (
 
 // body returns the JSON text of a request as the endpoint expects it.
 //
-// Injected messages are sent as any other; the sender of a message is not sent.
-// Reasoning is not sent back, because it costs tokens and most endpoints refuse
-// or ignore it, unless Endpoint.KeepReasoning is set.
+// The sender of a message is not sent. Reasoning is not sent back, because it
+// costs tokens and most endpoints refuse or ignore it, unless
+// Endpoint.KeepReasoning is set.
 func (e *Endpoint) body(r Request, stream bool) ([]byte, error) {
 	if len(r.Messages) == 0 {
 		return nil, fmt.Errorf("the request has no messages")
@@ -75,10 +75,17 @@ func (e *Endpoint) body(r Request, stream bool) ([]byte, error) {
 	known := func(name string) bool {
 		return slices.ContainsFunc(r.Tools, func(t Tool) bool { return t.Name == name })
 	}
-	for i := range r.Messages {
-		m := &r.Messages[i]
-		if m.Role == record.RoleAssistant && m.Content == "" && len(m.ToolCalls) == 0 {
-			continue // it is empty, and some endpoints refuse it
+	messages := r.Messages
+	if len(r.Tools) == 0 {
+		messages = withoutCalls(messages)
+	}
+	if e.Alternate {
+		messages = alternating(messages)
+	}
+	for i := range messages {
+		m := &messages[i]
+		if isEmpty(m) {
+			continue // some endpoints refuse it
 		}
 		b.Messages = append(b.Messages, e.message(m, known))
 	}

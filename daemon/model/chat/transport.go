@@ -15,7 +15,7 @@ func (a *attempt) post(r Request) (*http.Response, error) {
 	e := &a.c.e
 	body, err := e.body(r, a.stream)
 	if err != nil {
-		return nil, err
+		return nil, &Error{Err: err}
 	}
 	to := e.URL + "chat/completions"
 	if len(e.Query) > 0 {
@@ -23,7 +23,7 @@ func (a *attempt) post(r Request) (*http.Response, error) {
 	}
 	q, err := http.NewRequestWithContext(a.ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
-		return nil, err
+		return nil, &Error{Err: err}
 	}
 	q.Header.Set("User-Agent", "crabmem")
 	q.Header.Set("Content-Type", "application/json")
@@ -34,7 +34,7 @@ func (a *attempt) post(r Request) (*http.Response, error) {
 	maps.Copy(q.Header, e.Header)
 	if e.Sign != nil {
 		if err := e.Sign(q, body); err != nil {
-			return nil, err
+			return nil, &Error{Err: err}
 		}
 	}
 	client := http.Client{Transport: (*transport)(a)}

@@ -222,11 +222,17 @@ type Message struct {
 	} `json:"tool_calls"`
 }
 
-// LastUser returns the last message of a user.
+// LastUser returns the last message of a user, without the blocks that an agent
+// injects and a client joins with it.
 func (r *Request) LastUser() string {
+	const end = "\n</environment>\n\n"
 	for _, m := range slices.Backward(r.Messages) {
 		if m.Role == "user" {
-			return m.Content
+			_, text, joined := strings.Cut(m.Content, end)
+			if !joined {
+				text = m.Content
+			}
+			return text
 		}
 	}
 	return ""

@@ -5,6 +5,11 @@
 // so that a client of the RFC reads our answers and we read its requests. Numbers
 // are never used for something else.
 //
+// Clients of the RFC fail on a StreamEvent or an AgentEventKind that they do not
+// know. The daemon sends those from 1000 up only on a connection on which it
+// answered HelloMsg. On others a notice is a chunk, an error is in the end of its
+// stream, and TEXT_DELTA and THINKING_DELTA have no content.
+//
 // A connection carries one request at a time: a ClientMessage, answered by one
 // ServerMessage or, where a comment says so, by several.
 
@@ -44,6 +49,7 @@ const (
 	AgentEventKind_SCOPE_VIOLATION AgentEventKind = 1001
 	AgentEventKind_LAG             AgentEventKind = 1002
 	AgentEventKind_USAGE           AgentEventKind = 1003
+	AgentEventKind_USER            AgentEventKind = 1004 // content is the user's message, at the start of a run
 )
 
 // Enum value maps for AgentEventKind.
@@ -59,6 +65,7 @@ var (
 		1001: "SCOPE_VIOLATION",
 		1002: "LAG",
 		1003: "USAGE",
+		1004: "USER",
 	}
 	AgentEventKind_value = map[string]int32{
 		"TEXT_DELTA":      0,
@@ -71,6 +78,7 @@ var (
 		"SCOPE_VIOLATION": 1001,
 		"LAG":             1002,
 		"USAGE":           1003,
+		"USER":            1004,
 	}
 )
 
@@ -242,7 +250,7 @@ func (x LoadMsg_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LoadMsg_Mode.Descriptor instead.
 func (LoadMsg_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{64, 0}
+	return file_crabtalk_proto_rawDescGZIP(), []int{65, 0}
 }
 
 type ClientMessage struct {
@@ -291,6 +299,7 @@ type ClientMessage struct {
 	//	*ClientMessage_AddModels
 	//	*ClientMessage_RemoveModel
 	//	*ClientMessage_ListAgents
+	//	*ClientMessage_CheckConfig
 	Msg           isClientMessage_Msg `protobuf_oneof:"msg"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -711,6 +720,15 @@ func (x *ClientMessage) GetListAgents() *ListAgentsMsg {
 	return nil
 }
 
+func (x *ClientMessage) GetCheckConfig() *CheckConfigMsg {
+	if x != nil {
+		if x, ok := x.Msg.(*ClientMessage_CheckConfig); ok {
+			return x.CheckConfig
+		}
+	}
+	return nil
+}
+
 type isClientMessage_Msg interface {
 	isClientMessage_Msg()
 }
@@ -883,6 +901,10 @@ type ClientMessage_ListAgents struct {
 	ListAgents *ListAgentsMsg `protobuf:"bytes,1060,opt,name=list_agents,json=listAgents,proto3,oneof"` // agents
 }
 
+type ClientMessage_CheckConfig struct {
+	CheckConfig *CheckConfigMsg `protobuf:"bytes,1070,opt,name=check_config,json=checkConfig,proto3,oneof"` // config_checked
+}
+
 func (*ClientMessage_Send) isClientMessage_Msg() {}
 
 func (*ClientMessage_Stream) isClientMessage_Msg() {}
@@ -967,6 +989,8 @@ func (*ClientMessage_RemoveModel) isClientMessage_Msg() {}
 
 func (*ClientMessage_ListAgents) isClientMessage_Msg() {}
 
+func (*ClientMessage_CheckConfig) isClientMessage_Msg() {}
+
 type ServerMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Msg:
@@ -997,6 +1021,7 @@ type ServerMessage struct {
 	//	*ServerMessage_Repaired
 	//	*ServerMessage_Models
 	//	*ServerMessage_Agents
+	//	*ServerMessage_ConfigChecked
 	Msg           isServerMessage_Msg `protobuf_oneof:"msg"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1273,6 +1298,15 @@ func (x *ServerMessage) GetAgents() *AgentList {
 	return nil
 }
 
+func (x *ServerMessage) GetConfigChecked() *ConfigChecked {
+	if x != nil {
+		if x, ok := x.Msg.(*ServerMessage_ConfigChecked); ok {
+			return x.ConfigChecked
+		}
+	}
+	return nil
+}
+
 type isServerMessage_Msg interface {
 	isServerMessage_Msg()
 }
@@ -1381,6 +1415,10 @@ type ServerMessage_Agents struct {
 	Agents *AgentList `protobuf:"bytes,1060,opt,name=agents,proto3,oneof"`
 }
 
+type ServerMessage_ConfigChecked struct {
+	ConfigChecked *ConfigChecked `protobuf:"bytes,1070,opt,name=config_checked,json=configChecked,proto3,oneof"`
+}
+
 func (*ServerMessage_Response) isServerMessage_Msg() {}
 
 func (*ServerMessage_Stream) isServerMessage_Msg() {}
@@ -1433,6 +1471,8 @@ func (*ServerMessage_Models) isServerMessage_Msg() {}
 
 func (*ServerMessage_Agents) isServerMessage_Msg() {}
 
+func (*ServerMessage_ConfigChecked) isServerMessage_Msg() {}
+
 type SendMsg struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -1442,7 +1482,8 @@ type SendMsg struct {
 	Cwd           *string                `protobuf:"bytes,5,opt,name=cwd,proto3,oneof" json:"cwd,omitempty"`
 	NewChat       bool                   `protobuf:"varint,6,opt,name=new_chat,json=newChat,proto3" json:"new_chat,omitempty"`
 	ResumeFile    *string                `protobuf:"bytes,7,opt,name=resume_file,json=resumeFile,proto3,oneof" json:"resume_file,omitempty"`
-	Model         *string                `protobuf:"bytes,1000,opt,name=model,proto3,oneof" json:"model,omitempty"` // for this run alone
+	Model         *string                `protobuf:"bytes,1000,opt,name=model,proto3,oneof" json:"model,omitempty"`  // for this run alone
+	Commands      bool                   `protobuf:"varint,1002,opt,name=commands,proto3" json:"commands,omitempty"` // an unknown /NAME is an error, and //NAME is the text /NAME
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1533,6 +1574,13 @@ func (x *SendMsg) GetModel() string {
 	return ""
 }
 
+func (x *SendMsg) GetCommands() bool {
+	if x != nil {
+		return x.Commands
+	}
+	return false
+}
+
 type StreamMsg struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -1542,7 +1590,9 @@ type StreamMsg struct {
 	Cwd           *string                `protobuf:"bytes,5,opt,name=cwd,proto3,oneof" json:"cwd,omitempty"`
 	NewChat       bool                   `protobuf:"varint,6,opt,name=new_chat,json=newChat,proto3" json:"new_chat,omitempty"`
 	ResumeFile    *string                `protobuf:"bytes,7,opt,name=resume_file,json=resumeFile,proto3,oneof" json:"resume_file,omitempty"`
-	Model         *string                `protobuf:"bytes,1000,opt,name=model,proto3,oneof" json:"model,omitempty"` // for this run alone
+	Model         *string                `protobuf:"bytes,1000,opt,name=model,proto3,oneof" json:"model,omitempty"`  // for this run alone
+	Tag           string                 `protobuf:"bytes,1001,opt,name=tag,proto3" json:"tag,omitempty"`            // in the events of the run
+	Commands      bool                   `protobuf:"varint,1002,opt,name=commands,proto3" json:"commands,omitempty"` // an unknown /NAME is an error, and //NAME is the text /NAME
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1631,6 +1681,20 @@ func (x *StreamMsg) GetModel() string {
 		return *x.Model
 	}
 	return ""
+}
+
+func (x *StreamMsg) GetTag() string {
+	if x != nil {
+		return x.Tag
+	}
+	return ""
+}
+
+func (x *StreamMsg) GetCommands() bool {
+	if x != nil {
+		return x.Commands
+	}
+	return false
 }
 
 type SendResponse struct {
@@ -3609,7 +3673,8 @@ func (x *DaemonStats) GetRunsWaiting() uint32 {
 }
 
 // HelloMsg asks who answers. A client sends what it is, and decides by the
-// answer whether it goes on.
+// answer whether it goes on. After it, the connection carries stream events and
+// event kinds from 1000 up.
 type HelloMsg struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // version of the operations from 1000 up
@@ -3987,6 +4052,7 @@ func (x *Progress) GetLines() []string {
 
 type SubscribeEvents struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
+	StoredId      string                 `protobuf:"bytes,1000,opt,name=stored_id,json=storedId,proto3" json:"stored_id,omitempty"` // only events of this session, which counts its followers
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4021,6 +4087,13 @@ func (*SubscribeEvents) Descriptor() ([]byte, []int) {
 	return file_crabtalk_proto_rawDescGZIP(), []int{42}
 }
 
+func (x *SubscribeEvents) GetStoredId() string {
+	if x != nil {
+		return x.StoredId
+	}
+	return ""
+}
+
 type AgentEventMsg struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -4035,6 +4108,7 @@ type AgentEventMsg struct {
 	Compacted     *Compacted             `protobuf:"bytes,1004,opt,name=compacted,proto3" json:"compacted,omitempty"`               // of COMPACT
 	Error         *ErrorMsg              `protobuf:"bytes,1005,opt,name=error,proto3" json:"error,omitempty"`                       // of DONE, and of SCOPE_VIOLATION
 	Lost          uint64                 `protobuf:"varint,1006,opt,name=lost,proto3" json:"lost,omitempty"`                        // of LAG: events that this subscriber missed
+	Tag           string                 `protobuf:"bytes,1007,opt,name=tag,proto3" json:"tag,omitempty"`                           // of the request that started the run
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4153,6 +4227,13 @@ func (x *AgentEventMsg) GetLost() uint64 {
 	return 0
 }
 
+func (x *AgentEventMsg) GetTag() string {
+	if x != nil {
+		return x.Tag
+	}
+	return ""
+}
+
 type CreateCronMsg struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Schedule      string                 `protobuf:"bytes,1,opt,name=schedule,proto3" json:"schedule,omitempty"`
@@ -4163,7 +4244,7 @@ type CreateCronMsg struct {
 	Once          bool                   `protobuf:"varint,6,opt,name=once,proto3" json:"once,omitempty"`
 	Args          string                 `protobuf:"bytes,1000,opt,name=args,proto3" json:"args,omitempty"`                         // behind the skill's name
 	Timezone      string                 `protobuf:"bytes,1001,opt,name=timezone,proto3" json:"timezone,omitempty"`                 // as Europe/Berlin; empty: the daemon's
-	StoredId      string                 `protobuf:"bytes,1002,opt,name=stored_id,json=storedId,proto3" json:"stored_id,omitempty"` // of the session's file, in place of session
+	StoredId      string                 `protobuf:"bytes,1002,opt,name=stored_id,json=storedId,proto3" json:"stored_id,omitempty"` // of the session's file, in place of session; "new": a new session for each run
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4356,6 +4437,7 @@ type CronInfo struct {
 	NextAt        string                 `protobuf:"bytes,1003,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`       // RFC 3339
 	Failures      uint32                 `protobuf:"varint,1004,opt,name=failures,proto3" json:"failures,omitempty"`                // in a row
 	Stopped       bool                   `protobuf:"varint,1005,opt,name=stopped,proto3" json:"stopped,omitempty"`                  // after too many of them
+	Approve       string                 `protobuf:"bytes,1006,opt,name=approve,proto3" json:"approve,omitempty"`                   // allowlist: runs commands of the allowlist only; empty: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4481,6 +4563,13 @@ func (x *CronInfo) GetStopped() bool {
 	return false
 }
 
+func (x *CronInfo) GetApprove() string {
+	if x != nil {
+		return x.Approve
+	}
+	return ""
+}
+
 type CronList struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Crons         []*CronInfo            `protobuf:"bytes,1,rep,name=crons,proto3" json:"crons,omitempty"`
@@ -4526,14 +4615,18 @@ func (x *CronList) GetCrons() []*CronInfo {
 }
 
 type Entry struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Kind          EntryKind              `protobuf:"varint,3,opt,name=kind,proto3,enum=crabtalk.protocol.EntryKind" json:"kind,omitempty"`
-	CreatedAt     uint64                 `protobuf:"varint,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"` // unix seconds
-	Content       string                 `protobuf:"bytes,5,opt,name=content,proto3" json:"content,omitempty"`
-	Aliases       []string               `protobuf:"bytes,6,rep,name=aliases,proto3" json:"aliases,omitempty"`
-	Bytes         uint64                 `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"` // of the content, also when it was not asked for
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Id        uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Name      string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	Kind      EntryKind              `protobuf:"varint,3,opt,name=kind,proto3,enum=crabtalk.protocol.EntryKind" json:"kind,omitempty"`
+	CreatedAt uint64                 `protobuf:"varint,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"` // unix seconds
+	Content   string                 `protobuf:"bytes,5,opt,name=content,proto3" json:"content,omitempty"`
+	Aliases   []string               `protobuf:"bytes,6,rep,name=aliases,proto3" json:"aliases,omitempty"`
+	Bytes     uint64                 `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"` // of the content, also when it was not asked for
+	// Only in the response to RememberMsg. A daemon of an older version sends
+	// neither.
+	Created       bool    `protobuf:"varint,1000,opt,name=created,proto3" json:"created,omitempty"`                                        // there was no entry of this name
+	ReplacedBytes *uint64 `protobuf:"varint,1001,opt,name=replaced_bytes,json=replacedBytes,proto3,oneof" json:"replaced_bytes,omitempty"` // size of the replaced content
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4613,6 +4706,20 @@ func (x *Entry) GetAliases() []string {
 func (x *Entry) GetBytes() uint64 {
 	if x != nil {
 		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Entry) GetCreated() bool {
+	if x != nil {
+		return x.Created
+	}
+	return false
+}
+
+func (x *Entry) GetReplacedBytes() uint64 {
+	if x != nil && x.ReplacedBytes != nil {
+		return *x.ReplacedBytes
 	}
 	return 0
 }
@@ -5061,6 +5168,7 @@ type Change struct {
 	//	*Change_Alias
 	//	*Change_Remove
 	//	*Change_Restore
+	//	*Change_Rename
 	Change        isChange_Change `protobuf_oneof:"change"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5148,6 +5256,15 @@ func (x *Change) GetRestore() *Entry {
 	return nil
 }
 
+func (x *Change) GetRename() *Rename {
+	if x != nil {
+		if x, ok := x.Change.(*Change_Rename); ok {
+			return x.Rename
+		}
+	}
+	return nil
+}
+
 type isChange_Change interface {
 	isChange_Change()
 }
@@ -5172,6 +5289,10 @@ type Change_Restore struct {
 	Restore *Entry `protobuf:"bytes,5,opt,name=restore,proto3,oneof"` // every field
 }
 
+type Change_Rename struct {
+	Rename *Rename `protobuf:"bytes,6,opt,name=rename,proto3,oneof"`
+}
+
 func (*Change_Add) isChange_Change() {}
 
 func (*Change_Update) isChange_Change() {}
@@ -5181,6 +5302,61 @@ func (*Change_Alias) isChange_Change() {}
 func (*Change_Remove) isChange_Change() {}
 
 func (*Change_Restore) isChange_Change() {}
+
+func (*Change_Rename) isChange_Change() {}
+
+// Rename changes the name of an entry, which keeps its other fields.
+type Rename struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"` // 409, kind exists, if an entry has the name
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rename) Reset() {
+	*x = Rename{}
+	mi := &file_crabtalk_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rename) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rename) ProtoMessage() {}
+
+func (x *Rename) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rename.ProtoReflect.Descriptor instead.
+func (*Rename) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *Rename) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Rename) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
 
 type RecallMsg struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5198,7 +5374,7 @@ type RecallMsg struct {
 
 func (x *RecallMsg) Reset() {
 	*x = RecallMsg{}
-	mi := &file_crabtalk_proto_msgTypes[58]
+	mi := &file_crabtalk_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5210,7 +5386,7 @@ func (x *RecallMsg) String() string {
 func (*RecallMsg) ProtoMessage() {}
 
 func (x *RecallMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[58]
+	mi := &file_crabtalk_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5223,7 +5399,7 @@ func (x *RecallMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallMsg.ProtoReflect.Descriptor instead.
 func (*RecallMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{58}
+	return file_crabtalk_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *RecallMsg) GetQuery() string {
@@ -5299,7 +5475,7 @@ type RecallReply struct {
 
 func (x *RecallReply) Reset() {
 	*x = RecallReply{}
-	mi := &file_crabtalk_proto_msgTypes[59]
+	mi := &file_crabtalk_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5311,7 +5487,7 @@ func (x *RecallReply) String() string {
 func (*RecallReply) ProtoMessage() {}
 
 func (x *RecallReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[59]
+	mi := &file_crabtalk_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5324,7 +5500,7 @@ func (x *RecallReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallReply.ProtoReflect.Descriptor instead.
 func (*RecallReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{59}
+	return file_crabtalk_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *RecallReply) GetHits() []*RecallHit {
@@ -5396,7 +5572,7 @@ type RecallHit struct {
 
 func (x *RecallHit) Reset() {
 	*x = RecallHit{}
-	mi := &file_crabtalk_proto_msgTypes[60]
+	mi := &file_crabtalk_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5408,7 +5584,7 @@ func (x *RecallHit) String() string {
 func (*RecallHit) ProtoMessage() {}
 
 func (x *RecallHit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[60]
+	mi := &file_crabtalk_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5421,7 +5597,7 @@ func (x *RecallHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallHit.ProtoReflect.Descriptor instead.
 func (*RecallHit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{60}
+	return file_crabtalk_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *RecallHit) GetEntry() *Entry {
@@ -5471,7 +5647,7 @@ type Correction struct {
 
 func (x *Correction) Reset() {
 	*x = Correction{}
-	mi := &file_crabtalk_proto_msgTypes[61]
+	mi := &file_crabtalk_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5483,7 +5659,7 @@ func (x *Correction) String() string {
 func (*Correction) ProtoMessage() {}
 
 func (x *Correction) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[61]
+	mi := &file_crabtalk_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5496,7 +5672,7 @@ func (x *Correction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Correction.ProtoReflect.Descriptor instead.
 func (*Correction) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{61}
+	return file_crabtalk_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *Correction) GetWord() string {
@@ -5540,7 +5716,7 @@ type BudgetUse struct {
 
 func (x *BudgetUse) Reset() {
 	*x = BudgetUse{}
-	mi := &file_crabtalk_proto_msgTypes[62]
+	mi := &file_crabtalk_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5552,7 +5728,7 @@ func (x *BudgetUse) String() string {
 func (*BudgetUse) ProtoMessage() {}
 
 func (x *BudgetUse) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[62]
+	mi := &file_crabtalk_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5565,7 +5741,7 @@ func (x *BudgetUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetUse.ProtoReflect.Descriptor instead.
 func (*BudgetUse) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{62}
+	return file_crabtalk_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *BudgetUse) GetBudget() uint32 {
@@ -5615,7 +5791,7 @@ type DumpMsg struct {
 
 func (x *DumpMsg) Reset() {
 	*x = DumpMsg{}
-	mi := &file_crabtalk_proto_msgTypes[63]
+	mi := &file_crabtalk_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5627,7 +5803,7 @@ func (x *DumpMsg) String() string {
 func (*DumpMsg) ProtoMessage() {}
 
 func (x *DumpMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[63]
+	mi := &file_crabtalk_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5640,7 +5816,7 @@ func (x *DumpMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpMsg.ProtoReflect.Descriptor instead.
 func (*DumpMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{63}
+	return file_crabtalk_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *DumpMsg) GetDir() string {
@@ -5683,7 +5859,7 @@ type LoadMsg struct {
 
 func (x *LoadMsg) Reset() {
 	*x = LoadMsg{}
-	mi := &file_crabtalk_proto_msgTypes[64]
+	mi := &file_crabtalk_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5695,7 +5871,7 @@ func (x *LoadMsg) String() string {
 func (*LoadMsg) ProtoMessage() {}
 
 func (x *LoadMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[64]
+	mi := &file_crabtalk_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5708,7 +5884,7 @@ func (x *LoadMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadMsg.ProtoReflect.Descriptor instead.
 func (*LoadMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{64}
+	return file_crabtalk_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *LoadMsg) GetDir() string {
@@ -5747,7 +5923,7 @@ type CheckpointMsg struct {
 
 func (x *CheckpointMsg) Reset() {
 	*x = CheckpointMsg{}
-	mi := &file_crabtalk_proto_msgTypes[65]
+	mi := &file_crabtalk_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5759,7 +5935,7 @@ func (x *CheckpointMsg) String() string {
 func (*CheckpointMsg) ProtoMessage() {}
 
 func (x *CheckpointMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[65]
+	mi := &file_crabtalk_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5772,7 +5948,7 @@ func (x *CheckpointMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMsg.ProtoReflect.Descriptor instead.
 func (*CheckpointMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{65}
+	return file_crabtalk_proto_rawDescGZIP(), []int{66}
 }
 
 type CheckpointReply struct {
@@ -5786,7 +5962,7 @@ type CheckpointReply struct {
 
 func (x *CheckpointReply) Reset() {
 	*x = CheckpointReply{}
-	mi := &file_crabtalk_proto_msgTypes[66]
+	mi := &file_crabtalk_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5798,7 +5974,7 @@ func (x *CheckpointReply) String() string {
 func (*CheckpointReply) ProtoMessage() {}
 
 func (x *CheckpointReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[66]
+	mi := &file_crabtalk_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5811,7 +5987,7 @@ func (x *CheckpointReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointReply.ProtoReflect.Descriptor instead.
 func (*CheckpointReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{66}
+	return file_crabtalk_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CheckpointReply) GetFolded() uint64 {
@@ -5844,7 +6020,7 @@ type StoreStatsMsg struct {
 
 func (x *StoreStatsMsg) Reset() {
 	*x = StoreStatsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[67]
+	mi := &file_crabtalk_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5856,7 +6032,7 @@ func (x *StoreStatsMsg) String() string {
 func (*StoreStatsMsg) ProtoMessage() {}
 
 func (x *StoreStatsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[67]
+	mi := &file_crabtalk_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5869,7 +6045,7 @@ func (x *StoreStatsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreStatsMsg.ProtoReflect.Descriptor instead.
 func (*StoreStatsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{67}
+	return file_crabtalk_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *StoreStatsMsg) GetIndex() bool {
@@ -5890,7 +6066,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_crabtalk_proto_msgTypes[68]
+	mi := &file_crabtalk_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5902,7 +6078,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[68]
+	mi := &file_crabtalk_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5915,7 +6091,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{68}
+	return file_crabtalk_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Report) GetJson() []byte {
@@ -5950,13 +6126,14 @@ type StoredSession struct {
 	Torn          uint64                 `protobuf:"varint,14,opt,name=torn,proto3" json:"torn,omitempty"`                               // bytes at the end that are no record
 	Live          uint64                 `protobuf:"varint,15,opt,name=live,proto3" json:"live,omitempty"`                               // its number while the daemon has it; 0 = it has not
 	Active        bool                   `protobuf:"varint,16,opt,name=active,proto3" json:"active,omitempty"`                           // a run is going on
+	Followers     uint64                 `protobuf:"varint,17,opt,name=followers,proto3" json:"followers,omitempty"`                     // subscribers to its events
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StoredSession) Reset() {
 	*x = StoredSession{}
-	mi := &file_crabtalk_proto_msgTypes[69]
+	mi := &file_crabtalk_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5968,7 +6145,7 @@ func (x *StoredSession) String() string {
 func (*StoredSession) ProtoMessage() {}
 
 func (x *StoredSession) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[69]
+	mi := &file_crabtalk_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5981,7 +6158,7 @@ func (x *StoredSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredSession.ProtoReflect.Descriptor instead.
 func (*StoredSession) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{69}
+	return file_crabtalk_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *StoredSession) GetId() string {
@@ -6096,6 +6273,13 @@ func (x *StoredSession) GetActive() bool {
 	return false
 }
 
+func (x *StoredSession) GetFollowers() uint64 {
+	if x != nil {
+		return x.Followers
+	}
+	return 0
+}
+
 type ListSessionsMsg struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -6109,7 +6293,7 @@ type ListSessionsMsg struct {
 
 func (x *ListSessionsMsg) Reset() {
 	*x = ListSessionsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[70]
+	mi := &file_crabtalk_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6121,7 +6305,7 @@ func (x *ListSessionsMsg) String() string {
 func (*ListSessionsMsg) ProtoMessage() {}
 
 func (x *ListSessionsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[70]
+	mi := &file_crabtalk_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6134,7 +6318,7 @@ func (x *ListSessionsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsMsg.ProtoReflect.Descriptor instead.
 func (*ListSessionsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{70}
+	return file_crabtalk_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ListSessionsMsg) GetAgent() string {
@@ -6183,7 +6367,7 @@ type StoredSessionList struct {
 
 func (x *StoredSessionList) Reset() {
 	*x = StoredSessionList{}
-	mi := &file_crabtalk_proto_msgTypes[71]
+	mi := &file_crabtalk_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6195,7 +6379,7 @@ func (x *StoredSessionList) String() string {
 func (*StoredSessionList) ProtoMessage() {}
 
 func (x *StoredSessionList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[71]
+	mi := &file_crabtalk_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6208,7 +6392,7 @@ func (x *StoredSessionList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredSessionList.ProtoReflect.Descriptor instead.
 func (*StoredSessionList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{71}
+	return file_crabtalk_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *StoredSessionList) GetSessions() []*StoredSession {
@@ -6244,7 +6428,7 @@ type HistoryMsg struct {
 
 func (x *HistoryMsg) Reset() {
 	*x = HistoryMsg{}
-	mi := &file_crabtalk_proto_msgTypes[72]
+	mi := &file_crabtalk_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6256,7 +6440,7 @@ func (x *HistoryMsg) String() string {
 func (*HistoryMsg) ProtoMessage() {}
 
 func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[72]
+	mi := &file_crabtalk_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6269,7 +6453,7 @@ func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryMsg.ProtoReflect.Descriptor instead.
 func (*HistoryMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{72}
+	return file_crabtalk_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *HistoryMsg) GetId() string {
@@ -6313,7 +6497,7 @@ type HistoryReply struct {
 
 func (x *HistoryReply) Reset() {
 	*x = HistoryReply{}
-	mi := &file_crabtalk_proto_msgTypes[73]
+	mi := &file_crabtalk_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6325,7 +6509,7 @@ func (x *HistoryReply) String() string {
 func (*HistoryReply) ProtoMessage() {}
 
 func (x *HistoryReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[73]
+	mi := &file_crabtalk_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6338,7 +6522,7 @@ func (x *HistoryReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryReply.ProtoReflect.Descriptor instead.
 func (*HistoryReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{73}
+	return file_crabtalk_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *HistoryReply) GetLines() []*HistoryLine {
@@ -6388,7 +6572,7 @@ type HistoryLine struct {
 
 func (x *HistoryLine) Reset() {
 	*x = HistoryLine{}
-	mi := &file_crabtalk_proto_msgTypes[74]
+	mi := &file_crabtalk_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6400,7 +6584,7 @@ func (x *HistoryLine) String() string {
 func (*HistoryLine) ProtoMessage() {}
 
 func (x *HistoryLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[74]
+	mi := &file_crabtalk_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6413,7 +6597,7 @@ func (x *HistoryLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryLine.ProtoReflect.Descriptor instead.
 func (*HistoryLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{74}
+	return file_crabtalk_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *HistoryLine) GetNumber() int64 {
@@ -6503,7 +6687,7 @@ type SearchSessionsMsg struct {
 
 func (x *SearchSessionsMsg) Reset() {
 	*x = SearchSessionsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[75]
+	mi := &file_crabtalk_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6515,7 +6699,7 @@ func (x *SearchSessionsMsg) String() string {
 func (*SearchSessionsMsg) ProtoMessage() {}
 
 func (x *SearchSessionsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[75]
+	mi := &file_crabtalk_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6528,7 +6712,7 @@ func (x *SearchSessionsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchSessionsMsg.ProtoReflect.Descriptor instead.
 func (*SearchSessionsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{75}
+	return file_crabtalk_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *SearchSessionsMsg) GetQuery() string {
@@ -6607,7 +6791,7 @@ type SearchSessionsReply struct {
 
 func (x *SearchSessionsReply) Reset() {
 	*x = SearchSessionsReply{}
-	mi := &file_crabtalk_proto_msgTypes[76]
+	mi := &file_crabtalk_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6619,7 +6803,7 @@ func (x *SearchSessionsReply) String() string {
 func (*SearchSessionsReply) ProtoMessage() {}
 
 func (x *SearchSessionsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[76]
+	mi := &file_crabtalk_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6632,7 +6816,7 @@ func (x *SearchSessionsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchSessionsReply.ProtoReflect.Descriptor instead.
 func (*SearchSessionsReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{76}
+	return file_crabtalk_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *SearchSessionsReply) GetTotal() uint64 {
@@ -6688,7 +6872,7 @@ type SessionHit struct {
 
 func (x *SessionHit) Reset() {
 	*x = SessionHit{}
-	mi := &file_crabtalk_proto_msgTypes[77]
+	mi := &file_crabtalk_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6700,7 +6884,7 @@ func (x *SessionHit) String() string {
 func (*SessionHit) ProtoMessage() {}
 
 func (x *SessionHit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[77]
+	mi := &file_crabtalk_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6713,7 +6897,7 @@ func (x *SessionHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHit.ProtoReflect.Descriptor instead.
 func (*SessionHit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{77}
+	return file_crabtalk_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *SessionHit) GetId() string {
@@ -6797,7 +6981,7 @@ type WindowLine struct {
 
 func (x *WindowLine) Reset() {
 	*x = WindowLine{}
-	mi := &file_crabtalk_proto_msgTypes[78]
+	mi := &file_crabtalk_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6809,7 +6993,7 @@ func (x *WindowLine) String() string {
 func (*WindowLine) ProtoMessage() {}
 
 func (x *WindowLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[78]
+	mi := &file_crabtalk_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6822,7 +7006,7 @@ func (x *WindowLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowLine.ProtoReflect.Descriptor instead.
 func (*WindowLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{78}
+	return file_crabtalk_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *WindowLine) GetLine() int64 {
@@ -6856,7 +7040,7 @@ type UnreadFile struct {
 
 func (x *UnreadFile) Reset() {
 	*x = UnreadFile{}
-	mi := &file_crabtalk_proto_msgTypes[79]
+	mi := &file_crabtalk_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6868,7 +7052,7 @@ func (x *UnreadFile) String() string {
 func (*UnreadFile) ProtoMessage() {}
 
 func (x *UnreadFile) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[79]
+	mi := &file_crabtalk_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6881,7 +7065,7 @@ func (x *UnreadFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreadFile.ProtoReflect.Descriptor instead.
 func (*UnreadFile) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{79}
+	return file_crabtalk_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *UnreadFile) GetFile() string {
@@ -6908,7 +7092,7 @@ type SetTitleMsg struct {
 
 func (x *SetTitleMsg) Reset() {
 	*x = SetTitleMsg{}
-	mi := &file_crabtalk_proto_msgTypes[80]
+	mi := &file_crabtalk_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6920,7 +7104,7 @@ func (x *SetTitleMsg) String() string {
 func (*SetTitleMsg) ProtoMessage() {}
 
 func (x *SetTitleMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[80]
+	mi := &file_crabtalk_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6933,7 +7117,7 @@ func (x *SetTitleMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTitleMsg.ProtoReflect.Descriptor instead.
 func (*SetTitleMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{80}
+	return file_crabtalk_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *SetTitleMsg) GetId() string {
@@ -6962,7 +7146,7 @@ type DeleteSessionMsg struct {
 
 func (x *DeleteSessionMsg) Reset() {
 	*x = DeleteSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[81]
+	mi := &file_crabtalk_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6974,7 +7158,7 @@ func (x *DeleteSessionMsg) String() string {
 func (*DeleteSessionMsg) ProtoMessage() {}
 
 func (x *DeleteSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[81]
+	mi := &file_crabtalk_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6987,7 +7171,7 @@ func (x *DeleteSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionMsg.ProtoReflect.Descriptor instead.
 func (*DeleteSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{81}
+	return file_crabtalk_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *DeleteSessionMsg) GetId() string {
@@ -7013,7 +7197,7 @@ type RestoreSessionMsg struct {
 
 func (x *RestoreSessionMsg) Reset() {
 	*x = RestoreSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[82]
+	mi := &file_crabtalk_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7025,7 +7209,7 @@ func (x *RestoreSessionMsg) String() string {
 func (*RestoreSessionMsg) ProtoMessage() {}
 
 func (x *RestoreSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[82]
+	mi := &file_crabtalk_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7038,7 +7222,7 @@ func (x *RestoreSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreSessionMsg.ProtoReflect.Descriptor instead.
 func (*RestoreSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{82}
+	return file_crabtalk_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *RestoreSessionMsg) GetId() string {
@@ -7059,7 +7243,7 @@ type RepairSessionMsg struct {
 
 func (x *RepairSessionMsg) Reset() {
 	*x = RepairSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[83]
+	mi := &file_crabtalk_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7071,7 +7255,7 @@ func (x *RepairSessionMsg) String() string {
 func (*RepairSessionMsg) ProtoMessage() {}
 
 func (x *RepairSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[83]
+	mi := &file_crabtalk_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7084,7 +7268,7 @@ func (x *RepairSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepairSessionMsg.ProtoReflect.Descriptor instead.
 func (*RepairSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{83}
+	return file_crabtalk_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *RepairSessionMsg) GetId() string {
@@ -7106,7 +7290,7 @@ type RepairSessionReply struct {
 
 func (x *RepairSessionReply) Reset() {
 	*x = RepairSessionReply{}
-	mi := &file_crabtalk_proto_msgTypes[84]
+	mi := &file_crabtalk_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7118,7 +7302,7 @@ func (x *RepairSessionReply) String() string {
 func (*RepairSessionReply) ProtoMessage() {}
 
 func (x *RepairSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[84]
+	mi := &file_crabtalk_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7131,7 +7315,7 @@ func (x *RepairSessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepairSessionReply.ProtoReflect.Descriptor instead.
 func (*RepairSessionReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{84}
+	return file_crabtalk_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *RepairSessionReply) GetSession() *StoredSession {
@@ -7170,7 +7354,7 @@ type ListModelsMsg struct {
 
 func (x *ListModelsMsg) Reset() {
 	*x = ListModelsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[85]
+	mi := &file_crabtalk_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7182,7 +7366,7 @@ func (x *ListModelsMsg) String() string {
 func (*ListModelsMsg) ProtoMessage() {}
 
 func (x *ListModelsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[85]
+	mi := &file_crabtalk_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7195,7 +7379,7 @@ func (x *ListModelsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsMsg.ProtoReflect.Descriptor instead.
 func (*ListModelsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{85}
+	return file_crabtalk_proto_rawDescGZIP(), []int{86}
 }
 
 type ModelInfo struct {
@@ -7213,7 +7397,7 @@ type ModelInfo struct {
 
 func (x *ModelInfo) Reset() {
 	*x = ModelInfo{}
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7225,7 +7409,7 @@ func (x *ModelInfo) String() string {
 func (*ModelInfo) ProtoMessage() {}
 
 func (x *ModelInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7238,7 +7422,7 @@ func (x *ModelInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelInfo.ProtoReflect.Descriptor instead.
 func (*ModelInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{86}
+	return file_crabtalk_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *ModelInfo) GetName() string {
@@ -7300,7 +7484,7 @@ type ModelList struct {
 
 func (x *ModelList) Reset() {
 	*x = ModelList{}
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7312,7 +7496,7 @@ func (x *ModelList) String() string {
 func (*ModelList) ProtoMessage() {}
 
 func (x *ModelList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7325,7 +7509,7 @@ func (x *ModelList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelList.ProtoReflect.Descriptor instead.
 func (*ModelList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{87}
+	return file_crabtalk_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *ModelList) GetModels() []*ModelInfo {
@@ -7351,7 +7535,7 @@ type SwitchModelMsg struct {
 
 func (x *SwitchModelMsg) Reset() {
 	*x = SwitchModelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7363,7 +7547,7 @@ func (x *SwitchModelMsg) String() string {
 func (*SwitchModelMsg) ProtoMessage() {}
 
 func (x *SwitchModelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7376,7 +7560,7 @@ func (x *SwitchModelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchModelMsg.ProtoReflect.Descriptor instead.
 func (*SwitchModelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{88}
+	return file_crabtalk_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *SwitchModelMsg) GetModel() string {
@@ -7410,7 +7594,7 @@ type AddModelsMsg struct {
 
 func (x *AddModelsMsg) Reset() {
 	*x = AddModelsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[89]
+	mi := &file_crabtalk_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7422,7 +7606,7 @@ func (x *AddModelsMsg) String() string {
 func (*AddModelsMsg) ProtoMessage() {}
 
 func (x *AddModelsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[89]
+	mi := &file_crabtalk_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7435,7 +7619,7 @@ func (x *AddModelsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddModelsMsg.ProtoReflect.Descriptor instead.
 func (*AddModelsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{89}
+	return file_crabtalk_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *AddModelsMsg) GetProvider() string {
@@ -7545,7 +7729,7 @@ type RemoveModelMsg struct {
 
 func (x *RemoveModelMsg) Reset() {
 	*x = RemoveModelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[90]
+	mi := &file_crabtalk_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7557,7 +7741,7 @@ func (x *RemoveModelMsg) String() string {
 func (*RemoveModelMsg) ProtoMessage() {}
 
 func (x *RemoveModelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[90]
+	mi := &file_crabtalk_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7570,7 +7754,7 @@ func (x *RemoveModelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveModelMsg.ProtoReflect.Descriptor instead.
 func (*RemoveModelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{90}
+	return file_crabtalk_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *RemoveModelMsg) GetModel() string {
@@ -7588,7 +7772,7 @@ type ListAgentsMsg struct {
 
 func (x *ListAgentsMsg) Reset() {
 	*x = ListAgentsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[91]
+	mi := &file_crabtalk_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7600,7 +7784,7 @@ func (x *ListAgentsMsg) String() string {
 func (*ListAgentsMsg) ProtoMessage() {}
 
 func (x *ListAgentsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[91]
+	mi := &file_crabtalk_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7613,7 +7797,7 @@ func (x *ListAgentsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsMsg.ProtoReflect.Descriptor instead.
 func (*ListAgentsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{91}
+	return file_crabtalk_proto_rawDescGZIP(), []int{92}
 }
 
 type AgentInfo struct {
@@ -7633,7 +7817,7 @@ type AgentInfo struct {
 
 func (x *AgentInfo) Reset() {
 	*x = AgentInfo{}
-	mi := &file_crabtalk_proto_msgTypes[92]
+	mi := &file_crabtalk_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7645,7 +7829,7 @@ func (x *AgentInfo) String() string {
 func (*AgentInfo) ProtoMessage() {}
 
 func (x *AgentInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[92]
+	mi := &file_crabtalk_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7658,7 +7842,7 @@ func (x *AgentInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentInfo.ProtoReflect.Descriptor instead.
 func (*AgentInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{92}
+	return file_crabtalk_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *AgentInfo) GetName() string {
@@ -7733,7 +7917,7 @@ type AgentList struct {
 
 func (x *AgentList) Reset() {
 	*x = AgentList{}
-	mi := &file_crabtalk_proto_msgTypes[93]
+	mi := &file_crabtalk_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7745,7 +7929,7 @@ func (x *AgentList) String() string {
 func (*AgentList) ProtoMessage() {}
 
 func (x *AgentList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[93]
+	mi := &file_crabtalk_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7758,7 +7942,7 @@ func (x *AgentList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentList.ProtoReflect.Descriptor instead.
 func (*AgentList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{93}
+	return file_crabtalk_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *AgentList) GetAgents() []*AgentInfo {
@@ -7768,11 +7952,202 @@ func (x *AgentList) GetAgents() []*AgentInfo {
 	return nil
 }
 
+// Reads the configuration of the home, with the daemon's environment, and does
+// not use it. Its problems are an error of kind config. No part of the answer
+// contains a key.
+type CheckConfigMsg struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Probe         bool                   `protobuf:"varint,1,opt,name=probe,proto3" json:"probe,omitempty"`                          // connects to the providers, without cost
+	TimeoutMs     uint64                 `protobuf:"varint,2,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"` // of a provider; 0 = 5 s, at most 60 s
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckConfigMsg) Reset() {
+	*x = CheckConfigMsg{}
+	mi := &file_crabtalk_proto_msgTypes[95]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckConfigMsg) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckConfigMsg) ProtoMessage() {}
+
+func (x *CheckConfigMsg) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[95]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckConfigMsg.ProtoReflect.Descriptor instead.
+func (*CheckConfigMsg) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{95}
+}
+
+func (x *CheckConfigMsg) GetProbe() bool {
+	if x != nil {
+		return x.Probe
+	}
+	return false
+}
+
+func (x *CheckConfigMsg) GetTimeoutMs() uint64 {
+	if x != nil {
+		return x.TimeoutMs
+	}
+	return 0
+}
+
+type ConfigChecked struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
+	Providers     []string               `protobuf:"bytes,2,rep,name=providers,proto3" json:"providers,omitempty"`
+	Agents        []string               `protobuf:"bytes,3,rep,name=agents,proto3" json:"agents,omitempty"`
+	Probes        []*ProviderProbe       `protobuf:"bytes,4,rep,name=probes,proto3" json:"probes,omitempty"` // of the providers, in their order
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigChecked) Reset() {
+	*x = ConfigChecked{}
+	mi := &file_crabtalk_proto_msgTypes[96]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigChecked) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigChecked) ProtoMessage() {}
+
+func (x *ConfigChecked) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[96]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigChecked.ProtoReflect.Descriptor instead.
+func (*ConfigChecked) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{96}
+}
+
+func (x *ConfigChecked) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *ConfigChecked) GetProviders() []string {
+	if x != nil {
+		return x.Providers
+	}
+	return nil
+}
+
+func (x *ConfigChecked) GetAgents() []string {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *ConfigChecked) GetProbes() []*ProviderProbe {
+	if x != nil {
+		return x.Probes
+	}
+	return nil
+}
+
+type ProviderProbe struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Provider      string                 `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
+	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`                               // what was checked, and the result
+	Fix           string                 `protobuf:"bytes,3,opt,name=fix,proto3" json:"fix,omitempty"`                                       // empty: no problem
+	MissingModel  string                 `protobuf:"bytes,4,opt,name=missing_model,json=missingModel,proto3" json:"missing_model,omitempty"` // that a server of Ollama does not have; usually empty
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProviderProbe) Reset() {
+	*x = ProviderProbe{}
+	mi := &file_crabtalk_proto_msgTypes[97]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProviderProbe) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProviderProbe) ProtoMessage() {}
+
+func (x *ProviderProbe) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[97]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProviderProbe.ProtoReflect.Descriptor instead.
+func (*ProviderProbe) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{97}
+}
+
+func (x *ProviderProbe) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *ProviderProbe) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *ProviderProbe) GetFix() string {
+	if x != nil {
+		return x.Fix
+	}
+	return ""
+}
+
+func (x *ProviderProbe) GetMissingModel() string {
+	if x != nil {
+		return x.MissingModel
+	}
+	return ""
+}
+
 var File_crabtalk_proto protoreflect.FileDescriptor
 
 const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
-	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xa2\x15\n" +
+	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xeb\x15\n" +
 	"\rClientMessage\x120\n" +
 	"\x04send\x18\x01 \x01(\v2\x1a.crabtalk.protocol.SendMsgH\x00R\x04send\x126\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1c.crabtalk.protocol.StreamMsgH\x00R\x06stream\x12-\n" +
@@ -7828,8 +8203,9 @@ const file_crabtalk_proto_rawDesc = "" +
 	"add_models\x18\x9c\b \x01(\v2\x1f.crabtalk.protocol.AddModelsMsgH\x00R\taddModels\x12G\n" +
 	"\fremove_model\x18\x9d\b \x01(\v2!.crabtalk.protocol.RemoveModelMsgH\x00R\vremoveModel\x12D\n" +
 	"\vlist_agents\x18\xa4\b \x01(\v2 .crabtalk.protocol.ListAgentsMsgH\x00R\n" +
-	"listAgentsB\x05\n" +
-	"\x03msg\"\xef\f\n" +
+	"listAgents\x12G\n" +
+	"\fcheck_config\x18\xae\b \x01(\v2!.crabtalk.protocol.CheckConfigMsgH\x00R\vcheckConfigB\x05\n" +
+	"\x03msg\"\xbb\r\n" +
 	"\rServerMessage\x12=\n" +
 	"\bresponse\x18\x01 \x01(\v2\x1f.crabtalk.protocol.SendResponseH\x00R\bresponse\x128\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1e.crabtalk.protocol.StreamEventH\x00R\x06stream\x123\n" +
@@ -7858,8 +8234,9 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\tcompacted\x18\x8a\b \x01(\v2&.crabtalk.protocol.CompactSessionReplyH\x00R\tcompacted\x12D\n" +
 	"\brepaired\x18\x8b\b \x01(\v2%.crabtalk.protocol.RepairSessionReplyH\x00R\brepaired\x127\n" +
 	"\x06models\x18\x9a\b \x01(\v2\x1c.crabtalk.protocol.ModelListH\x00R\x06models\x127\n" +
-	"\x06agents\x18\xa4\b \x01(\v2\x1c.crabtalk.protocol.AgentListH\x00R\x06agentsB\x05\n" +
-	"\x03msg\"\xa2\x02\n" +
+	"\x06agents\x18\xa4\b \x01(\v2\x1c.crabtalk.protocol.AgentListH\x00R\x06agents\x12J\n" +
+	"\x0econfig_checked\x18\xae\b \x01(\v2 .crabtalk.protocol.ConfigCheckedH\x00R\rconfigCheckedB\x05\n" +
+	"\x03msg\"\xbf\x02\n" +
 	"\aSendMsg\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12\x1d\n" +
@@ -7869,13 +8246,14 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\bnew_chat\x18\x06 \x01(\bR\anewChat\x12$\n" +
 	"\vresume_file\x18\a \x01(\tH\x03R\n" +
 	"resumeFile\x88\x01\x01\x12\x1a\n" +
-	"\x05model\x18\xe8\a \x01(\tH\x04R\x05model\x88\x01\x01B\n" +
+	"\x05model\x18\xe8\a \x01(\tH\x04R\x05model\x88\x01\x01\x12\x1b\n" +
+	"\bcommands\x18\xea\a \x01(\bR\bcommandsB\n" +
 	"\n" +
 	"\b_sessionB\t\n" +
 	"\a_senderB\x06\n" +
 	"\x04_cwdB\x0e\n" +
 	"\f_resume_fileB\b\n" +
-	"\x06_model\"\xa4\x02\n" +
+	"\x06_model\"\xd4\x02\n" +
 	"\tStreamMsg\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12\x1d\n" +
@@ -7885,7 +8263,9 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\bnew_chat\x18\x06 \x01(\bR\anewChat\x12$\n" +
 	"\vresume_file\x18\a \x01(\tH\x03R\n" +
 	"resumeFile\x88\x01\x01\x12\x1a\n" +
-	"\x05model\x18\xe8\a \x01(\tH\x04R\x05model\x88\x01\x01B\n" +
+	"\x05model\x18\xe8\a \x01(\tH\x04R\x05model\x88\x01\x01\x12\x11\n" +
+	"\x03tag\x18\xe9\a \x01(\tR\x03tag\x12\x1b\n" +
+	"\bcommands\x18\xea\a \x01(\bR\bcommandsB\n" +
 	"\n" +
 	"\b_sessionB\t\n" +
 	"\a_senderB\x06\n" +
@@ -8056,8 +8436,9 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x05label\x18\x01 \x01(\tR\x05label\x12\x12\n" +
 	"\x04done\x18\x02 \x01(\x04R\x04done\x12\x14\n" +
 	"\x05total\x18\x03 \x01(\x04R\x05total\x12\x14\n" +
-	"\x05lines\x18\x04 \x03(\tR\x05lines\"\x11\n" +
-	"\x0fSubscribeEvents\"\xd5\x03\n" +
+	"\x05lines\x18\x04 \x03(\tR\x05lines\"/\n" +
+	"\x0fSubscribeEvents\x12\x1c\n" +
+	"\tstored_id\x18\xe8\a \x01(\tR\bstoredId\"\xe8\x03\n" +
 	"\rAgentEventMsg\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x125\n" +
@@ -8070,7 +8451,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x05usage\x18\xeb\a \x01(\v2\x18.crabtalk.protocol.UsageR\x05usage\x12;\n" +
 	"\tcompacted\x18\xec\a \x01(\v2\x1c.crabtalk.protocol.CompactedR\tcompacted\x122\n" +
 	"\x05error\x18\xed\a \x01(\v2\x1b.crabtalk.protocol.ErrorMsgR\x05error\x12\x13\n" +
-	"\x04lost\x18\xee\a \x01(\x04R\x04lost\"\xa5\x02\n" +
+	"\x04lost\x18\xee\a \x01(\x04R\x04lost\x12\x11\n" +
+	"\x03tag\x18\xef\a \x01(\tR\x03tag\"\xa5\x02\n" +
 	"\rCreateCronMsg\x12\x1a\n" +
 	"\bschedule\x18\x01 \x01(\tR\bschedule\x12\x14\n" +
 	"\x05skill\x18\x02 \x01(\tR\x05skill\x12\x18\n" +
@@ -8087,7 +8469,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"_quiet_end\"\x1f\n" +
 	"\rDeleteCronMsg\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\"\x0e\n" +
-	"\fListCronsMsg\"\xda\x02\n" +
+	"\fListCronsMsg\"\xf5\x02\n" +
 	"\bCronInfo\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1a\n" +
 	"\bschedule\x18\x02 \x01(\tR\bschedule\x12\x14\n" +
@@ -8102,9 +8484,10 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\tstored_id\x18\xea\a \x01(\tR\bstoredId\x12\x18\n" +
 	"\anext_at\x18\xeb\a \x01(\tR\x06nextAt\x12\x1b\n" +
 	"\bfailures\x18\xec\a \x01(\rR\bfailures\x12\x19\n" +
-	"\astopped\x18\xed\a \x01(\bR\astopped\"=\n" +
+	"\astopped\x18\xed\a \x01(\bR\astopped\x12\x19\n" +
+	"\aapprove\x18\xee\a \x01(\tR\aapprove\"=\n" +
 	"\bCronList\x121\n" +
-	"\x05crons\x18\x01 \x03(\v2\x1b.crabtalk.protocol.CronInfoR\x05crons\"\xc6\x01\n" +
+	"\x05crons\x18\x01 \x03(\v2\x1b.crabtalk.protocol.CronInfoR\x05crons\"\xa1\x02\n" +
 	"\x05Entry\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x120\n" +
@@ -8113,7 +8496,10 @@ const file_crabtalk_proto_rawDesc = "" +
 	"created_at\x18\x04 \x01(\x04R\tcreatedAt\x12\x18\n" +
 	"\acontent\x18\x05 \x01(\tR\acontent\x12\x18\n" +
 	"\aaliases\x18\x06 \x03(\tR\aaliases\x12\x14\n" +
-	"\x05bytes\x18\a \x01(\x04R\x05bytes\"\xac\x01\n" +
+	"\x05bytes\x18\a \x01(\x04R\x05bytes\x12\x19\n" +
+	"\acreated\x18\xe8\a \x01(\bR\acreated\x12+\n" +
+	"\x0ereplaced_bytes\x18\xe9\a \x01(\x04H\x00R\rreplacedBytes\x88\x01\x01B\x11\n" +
+	"\x0f_replaced_bytes\"\xac\x01\n" +
 	"\vRememberMsg\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12\x18\n" +
@@ -8148,14 +8534,18 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\achanges\x18\x01 \x03(\v2\x19.crabtalk.protocol.ChangeR\achanges\x126\n" +
 	"\tunchanged\x18\x02 \x03(\v2\x18.crabtalk.protocol.EntryR\tunchanged\x12\x18\n" +
 	"\acontent\x18\x03 \x01(\bR\acontent\x12\x12\n" +
-	"\x04file\x18\x04 \x01(\tR\x04file\"\xf6\x01\n" +
+	"\x04file\x18\x04 \x01(\tR\x04file\"\xab\x02\n" +
 	"\x06Change\x12,\n" +
 	"\x03add\x18\x01 \x01(\v2\x18.crabtalk.protocol.EntryH\x00R\x03add\x122\n" +
 	"\x06update\x18\x02 \x01(\v2\x18.crabtalk.protocol.EntryH\x00R\x06update\x120\n" +
 	"\x05alias\x18\x03 \x01(\v2\x18.crabtalk.protocol.EntryH\x00R\x05alias\x12\x18\n" +
 	"\x06remove\x18\x04 \x01(\tH\x00R\x06remove\x124\n" +
-	"\arestore\x18\x05 \x01(\v2\x18.crabtalk.protocol.EntryH\x00R\arestoreB\b\n" +
-	"\x06change\"\xf6\x01\n" +
+	"\arestore\x18\x05 \x01(\v2\x18.crabtalk.protocol.EntryH\x00R\arestore\x123\n" +
+	"\x06rename\x18\x06 \x01(\v2\x19.crabtalk.protocol.RenameH\x00R\x06renameB\b\n" +
+	"\x06change\",\n" +
+	"\x06Rename\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\"\xf6\x01\n" +
 	"\tRecallMsg\x12\x14\n" +
 	"\x05query\x18\x01 \x01(\tR\x05query\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\rR\x05limit\x125\n" +
@@ -8220,7 +8610,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x05index\x18\x01 \x01(\bR\x05index\"8\n" +
 	"\x06Report\x12\x12\n" +
 	"\x04json\x18\x01 \x01(\fR\x04json\x12\x1a\n" +
-	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\x99\x03\n" +
+	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\xb7\x03\n" +
 	"\rStoredSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04file\x18\x02 \x01(\tR\x04file\x12\x14\n" +
@@ -8242,7 +8632,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"modifiedAt\x12\x12\n" +
 	"\x04torn\x18\x0e \x01(\x04R\x04torn\x12\x12\n" +
 	"\x04live\x18\x0f \x01(\x04R\x04live\x12\x16\n" +
-	"\x06active\x18\x10 \x01(\bR\x06active\"\x83\x01\n" +
+	"\x06active\x18\x10 \x01(\bR\x06active\x12\x1c\n" +
+	"\tfollowers\x18\x11 \x01(\x04R\tfollowers\"\x83\x01\n" +
 	"\x0fListSessionsMsg\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x16\n" +
 	"\x06sender\x18\x02 \x01(\tR\x06sender\x12\x14\n" +
@@ -8387,7 +8778,21 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x06scoped\x18\b \x01(\bR\x06scoped\x12\x16\n" +
 	"\x06memory\x18\t \x01(\bR\x06memory\"A\n" +
 	"\tAgentList\x124\n" +
-	"\x06agents\x18\x01 \x03(\v2\x1c.crabtalk.protocol.AgentInfoR\x06agents*\xad\x01\n" +
+	"\x06agents\x18\x01 \x03(\v2\x1c.crabtalk.protocol.AgentInfoR\x06agents\"E\n" +
+	"\x0eCheckConfigMsg\x12\x14\n" +
+	"\x05probe\x18\x01 \x01(\bR\x05probe\x12\x1d\n" +
+	"\n" +
+	"timeout_ms\x18\x02 \x01(\x04R\ttimeoutMs\"\x95\x01\n" +
+	"\rConfigChecked\x12\x14\n" +
+	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1c\n" +
+	"\tproviders\x18\x02 \x03(\tR\tproviders\x12\x16\n" +
+	"\x06agents\x18\x03 \x03(\tR\x06agents\x128\n" +
+	"\x06probes\x18\x04 \x03(\v2 .crabtalk.protocol.ProviderProbeR\x06probes\"|\n" +
+	"\rProviderProbe\x12\x1a\n" +
+	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12\x10\n" +
+	"\x03fix\x18\x03 \x01(\tR\x03fix\x12#\n" +
+	"\rmissing_model\x18\x04 \x01(\tR\fmissingModel*\xb8\x01\n" +
 	"\x0eAgentEventKind\x12\x0e\n" +
 	"\n" +
 	"TEXT_DELTA\x10\x00\x12\x12\n" +
@@ -8401,7 +8806,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x0fSCOPE_VIOLATION\x10\xe9\a\x12\b\n" +
 	"\x03LAG\x10\xea\a\x12\n" +
 	"\n" +
-	"\x05USAGE\x10\xeb\a*\"\n" +
+	"\x05USAGE\x10\xeb\a\x12\t\n" +
+	"\x04USER\x10\xec\a*\"\n" +
 	"\tEntryKind\x12\b\n" +
 	"\x04NOTE\x10\x00\x12\v\n" +
 	"\aARCHIVE\x10\x01B)Z\x16crabmem/daemon/wire/pb\xba\x02\x0eCrabtalkProto_b\x06proto3"
@@ -8419,7 +8825,7 @@ func file_crabtalk_proto_rawDescGZIP() []byte {
 }
 
 var file_crabtalk_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 95)
+var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 99)
 var file_crabtalk_proto_goTypes = []any{
 	(AgentEventKind)(0),         // 0: crabtalk.protocol.AgentEventKind
 	(EntryKind)(0),              // 1: crabtalk.protocol.EntryKind
@@ -8483,43 +8889,47 @@ var file_crabtalk_proto_goTypes = []any{
 	(*AliasMsg)(nil),            // 59: crabtalk.protocol.AliasMsg
 	(*ApplyMsg)(nil),            // 60: crabtalk.protocol.ApplyMsg
 	(*Change)(nil),              // 61: crabtalk.protocol.Change
-	(*RecallMsg)(nil),           // 62: crabtalk.protocol.RecallMsg
-	(*RecallReply)(nil),         // 63: crabtalk.protocol.RecallReply
-	(*RecallHit)(nil),           // 64: crabtalk.protocol.RecallHit
-	(*Correction)(nil),          // 65: crabtalk.protocol.Correction
-	(*BudgetUse)(nil),           // 66: crabtalk.protocol.BudgetUse
-	(*DumpMsg)(nil),             // 67: crabtalk.protocol.DumpMsg
-	(*LoadMsg)(nil),             // 68: crabtalk.protocol.LoadMsg
-	(*CheckpointMsg)(nil),       // 69: crabtalk.protocol.CheckpointMsg
-	(*CheckpointReply)(nil),     // 70: crabtalk.protocol.CheckpointReply
-	(*StoreStatsMsg)(nil),       // 71: crabtalk.protocol.StoreStatsMsg
-	(*Report)(nil),              // 72: crabtalk.protocol.Report
-	(*StoredSession)(nil),       // 73: crabtalk.protocol.StoredSession
-	(*ListSessionsMsg)(nil),     // 74: crabtalk.protocol.ListSessionsMsg
-	(*StoredSessionList)(nil),   // 75: crabtalk.protocol.StoredSessionList
-	(*HistoryMsg)(nil),          // 76: crabtalk.protocol.HistoryMsg
-	(*HistoryReply)(nil),        // 77: crabtalk.protocol.HistoryReply
-	(*HistoryLine)(nil),         // 78: crabtalk.protocol.HistoryLine
-	(*SearchSessionsMsg)(nil),   // 79: crabtalk.protocol.SearchSessionsMsg
-	(*SearchSessionsReply)(nil), // 80: crabtalk.protocol.SearchSessionsReply
-	(*SessionHit)(nil),          // 81: crabtalk.protocol.SessionHit
-	(*WindowLine)(nil),          // 82: crabtalk.protocol.WindowLine
-	(*UnreadFile)(nil),          // 83: crabtalk.protocol.UnreadFile
-	(*SetTitleMsg)(nil),         // 84: crabtalk.protocol.SetTitleMsg
-	(*DeleteSessionMsg)(nil),    // 85: crabtalk.protocol.DeleteSessionMsg
-	(*RestoreSessionMsg)(nil),   // 86: crabtalk.protocol.RestoreSessionMsg
-	(*RepairSessionMsg)(nil),    // 87: crabtalk.protocol.RepairSessionMsg
-	(*RepairSessionReply)(nil),  // 88: crabtalk.protocol.RepairSessionReply
-	(*ListModelsMsg)(nil),       // 89: crabtalk.protocol.ListModelsMsg
-	(*ModelInfo)(nil),           // 90: crabtalk.protocol.ModelInfo
-	(*ModelList)(nil),           // 91: crabtalk.protocol.ModelList
-	(*SwitchModelMsg)(nil),      // 92: crabtalk.protocol.SwitchModelMsg
-	(*AddModelsMsg)(nil),        // 93: crabtalk.protocol.AddModelsMsg
-	(*RemoveModelMsg)(nil),      // 94: crabtalk.protocol.RemoveModelMsg
-	(*ListAgentsMsg)(nil),       // 95: crabtalk.protocol.ListAgentsMsg
-	(*AgentInfo)(nil),           // 96: crabtalk.protocol.AgentInfo
-	(*AgentList)(nil),           // 97: crabtalk.protocol.AgentList
-	nil,                         // 98: crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
+	(*Rename)(nil),              // 62: crabtalk.protocol.Rename
+	(*RecallMsg)(nil),           // 63: crabtalk.protocol.RecallMsg
+	(*RecallReply)(nil),         // 64: crabtalk.protocol.RecallReply
+	(*RecallHit)(nil),           // 65: crabtalk.protocol.RecallHit
+	(*Correction)(nil),          // 66: crabtalk.protocol.Correction
+	(*BudgetUse)(nil),           // 67: crabtalk.protocol.BudgetUse
+	(*DumpMsg)(nil),             // 68: crabtalk.protocol.DumpMsg
+	(*LoadMsg)(nil),             // 69: crabtalk.protocol.LoadMsg
+	(*CheckpointMsg)(nil),       // 70: crabtalk.protocol.CheckpointMsg
+	(*CheckpointReply)(nil),     // 71: crabtalk.protocol.CheckpointReply
+	(*StoreStatsMsg)(nil),       // 72: crabtalk.protocol.StoreStatsMsg
+	(*Report)(nil),              // 73: crabtalk.protocol.Report
+	(*StoredSession)(nil),       // 74: crabtalk.protocol.StoredSession
+	(*ListSessionsMsg)(nil),     // 75: crabtalk.protocol.ListSessionsMsg
+	(*StoredSessionList)(nil),   // 76: crabtalk.protocol.StoredSessionList
+	(*HistoryMsg)(nil),          // 77: crabtalk.protocol.HistoryMsg
+	(*HistoryReply)(nil),        // 78: crabtalk.protocol.HistoryReply
+	(*HistoryLine)(nil),         // 79: crabtalk.protocol.HistoryLine
+	(*SearchSessionsMsg)(nil),   // 80: crabtalk.protocol.SearchSessionsMsg
+	(*SearchSessionsReply)(nil), // 81: crabtalk.protocol.SearchSessionsReply
+	(*SessionHit)(nil),          // 82: crabtalk.protocol.SessionHit
+	(*WindowLine)(nil),          // 83: crabtalk.protocol.WindowLine
+	(*UnreadFile)(nil),          // 84: crabtalk.protocol.UnreadFile
+	(*SetTitleMsg)(nil),         // 85: crabtalk.protocol.SetTitleMsg
+	(*DeleteSessionMsg)(nil),    // 86: crabtalk.protocol.DeleteSessionMsg
+	(*RestoreSessionMsg)(nil),   // 87: crabtalk.protocol.RestoreSessionMsg
+	(*RepairSessionMsg)(nil),    // 88: crabtalk.protocol.RepairSessionMsg
+	(*RepairSessionReply)(nil),  // 89: crabtalk.protocol.RepairSessionReply
+	(*ListModelsMsg)(nil),       // 90: crabtalk.protocol.ListModelsMsg
+	(*ModelInfo)(nil),           // 91: crabtalk.protocol.ModelInfo
+	(*ModelList)(nil),           // 92: crabtalk.protocol.ModelList
+	(*SwitchModelMsg)(nil),      // 93: crabtalk.protocol.SwitchModelMsg
+	(*AddModelsMsg)(nil),        // 94: crabtalk.protocol.AddModelsMsg
+	(*RemoveModelMsg)(nil),      // 95: crabtalk.protocol.RemoveModelMsg
+	(*ListAgentsMsg)(nil),       // 96: crabtalk.protocol.ListAgentsMsg
+	(*AgentInfo)(nil),           // 97: crabtalk.protocol.AgentInfo
+	(*AgentList)(nil),           // 98: crabtalk.protocol.AgentList
+	(*CheckConfigMsg)(nil),      // 99: crabtalk.protocol.CheckConfigMsg
+	(*ConfigChecked)(nil),       // 100: crabtalk.protocol.ConfigChecked
+	(*ProviderProbe)(nil),       // 101: crabtalk.protocol.ProviderProbe
+	nil,                         // 102: crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
 }
 var file_crabtalk_proto_depIdxs = []int32{
 	6,   // 0: crabtalk.protocol.ClientMessage.send:type_name -> crabtalk.protocol.SendMsg
@@ -8541,109 +8951,113 @@ var file_crabtalk_proto_depIdxs = []int32{
 	43,  // 16: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
 	24,  // 17: crabtalk.protocol.ClientMessage.cancel:type_name -> crabtalk.protocol.CancelMsg
 	54,  // 18: crabtalk.protocol.ClientMessage.remember:type_name -> crabtalk.protocol.RememberMsg
-	62,  // 19: crabtalk.protocol.ClientMessage.recall:type_name -> crabtalk.protocol.RecallMsg
+	63,  // 19: crabtalk.protocol.ClientMessage.recall:type_name -> crabtalk.protocol.RecallMsg
 	55,  // 20: crabtalk.protocol.ClientMessage.forget:type_name -> crabtalk.protocol.ForgetMsg
 	56,  // 21: crabtalk.protocol.ClientMessage.get_entry:type_name -> crabtalk.protocol.GetEntryMsg
 	57,  // 22: crabtalk.protocol.ClientMessage.list_entries:type_name -> crabtalk.protocol.ListEntriesMsg
 	59,  // 23: crabtalk.protocol.ClientMessage.alias:type_name -> crabtalk.protocol.AliasMsg
 	60,  // 24: crabtalk.protocol.ClientMessage.apply:type_name -> crabtalk.protocol.ApplyMsg
-	67,  // 25: crabtalk.protocol.ClientMessage.dump:type_name -> crabtalk.protocol.DumpMsg
-	68,  // 26: crabtalk.protocol.ClientMessage.load:type_name -> crabtalk.protocol.LoadMsg
-	69,  // 27: crabtalk.protocol.ClientMessage.checkpoint:type_name -> crabtalk.protocol.CheckpointMsg
-	71,  // 28: crabtalk.protocol.ClientMessage.store_stats:type_name -> crabtalk.protocol.StoreStatsMsg
-	74,  // 29: crabtalk.protocol.ClientMessage.list_sessions:type_name -> crabtalk.protocol.ListSessionsMsg
-	76,  // 30: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
-	79,  // 31: crabtalk.protocol.ClientMessage.search_sessions:type_name -> crabtalk.protocol.SearchSessionsMsg
-	84,  // 32: crabtalk.protocol.ClientMessage.set_title:type_name -> crabtalk.protocol.SetTitleMsg
-	85,  // 33: crabtalk.protocol.ClientMessage.delete_session:type_name -> crabtalk.protocol.DeleteSessionMsg
-	86,  // 34: crabtalk.protocol.ClientMessage.restore_session:type_name -> crabtalk.protocol.RestoreSessionMsg
+	68,  // 25: crabtalk.protocol.ClientMessage.dump:type_name -> crabtalk.protocol.DumpMsg
+	69,  // 26: crabtalk.protocol.ClientMessage.load:type_name -> crabtalk.protocol.LoadMsg
+	70,  // 27: crabtalk.protocol.ClientMessage.checkpoint:type_name -> crabtalk.protocol.CheckpointMsg
+	72,  // 28: crabtalk.protocol.ClientMessage.store_stats:type_name -> crabtalk.protocol.StoreStatsMsg
+	75,  // 29: crabtalk.protocol.ClientMessage.list_sessions:type_name -> crabtalk.protocol.ListSessionsMsg
+	77,  // 30: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
+	80,  // 31: crabtalk.protocol.ClientMessage.search_sessions:type_name -> crabtalk.protocol.SearchSessionsMsg
+	85,  // 32: crabtalk.protocol.ClientMessage.set_title:type_name -> crabtalk.protocol.SetTitleMsg
+	86,  // 33: crabtalk.protocol.ClientMessage.delete_session:type_name -> crabtalk.protocol.DeleteSessionMsg
+	87,  // 34: crabtalk.protocol.ClientMessage.restore_session:type_name -> crabtalk.protocol.RestoreSessionMsg
 	31,  // 35: crabtalk.protocol.ClientMessage.compact_session:type_name -> crabtalk.protocol.CompactSessionMsg
-	87,  // 36: crabtalk.protocol.ClientMessage.repair_session:type_name -> crabtalk.protocol.RepairSessionMsg
-	89,  // 37: crabtalk.protocol.ClientMessage.list_models:type_name -> crabtalk.protocol.ListModelsMsg
-	92,  // 38: crabtalk.protocol.ClientMessage.switch_model:type_name -> crabtalk.protocol.SwitchModelMsg
-	93,  // 39: crabtalk.protocol.ClientMessage.add_models:type_name -> crabtalk.protocol.AddModelsMsg
-	94,  // 40: crabtalk.protocol.ClientMessage.remove_model:type_name -> crabtalk.protocol.RemoveModelMsg
-	95,  // 41: crabtalk.protocol.ClientMessage.list_agents:type_name -> crabtalk.protocol.ListAgentsMsg
-	8,   // 42: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
-	9,   // 43: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
-	44,  // 44: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
-	34,  // 45: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
-	28,  // 46: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
-	37,  // 47: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
-	47,  // 48: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
-	40,  // 49: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
-	51,  // 50: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
-	52,  // 51: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
-	30,  // 52: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
-	42,  // 53: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
-	45,  // 54: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
-	53,  // 55: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
-	58,  // 56: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
-	63,  // 57: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
-	72,  // 58: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
-	70,  // 59: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
-	73,  // 60: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
-	75,  // 61: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
-	77,  // 62: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
-	80,  // 63: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
-	32,  // 64: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
-	88,  // 65: crabtalk.protocol.ServerMessage.repaired:type_name -> crabtalk.protocol.RepairSessionReply
-	91,  // 66: crabtalk.protocol.ServerMessage.models:type_name -> crabtalk.protocol.ModelList
-	97,  // 67: crabtalk.protocol.ServerMessage.agents:type_name -> crabtalk.protocol.AgentList
-	22,  // 68: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
-	10,  // 69: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
-	11,  // 70: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
-	12,  // 71: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
-	13,  // 72: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
-	15,  // 73: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
-	16,  // 74: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
-	17,  // 75: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
-	18,  // 76: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
-	22,  // 77: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
-	23,  // 78: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
-	44,  // 79: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
-	14,  // 80: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	19,  // 81: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
-	20,  // 82: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
-	27,  // 83: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
-	0,   // 84: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
-	14,  // 85: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	22,  // 86: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
-	23,  // 87: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
-	44,  // 88: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
-	51,  // 89: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
-	1,   // 90: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
-	1,   // 91: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	1,   // 92: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	53,  // 93: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
-	2,   // 94: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
-	61,  // 95: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
-	53,  // 96: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
-	53,  // 97: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
-	53,  // 98: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
-	53,  // 99: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
-	53,  // 100: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
-	1,   // 101: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	64,  // 102: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
-	65,  // 103: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
-	66,  // 104: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
-	53,  // 105: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
-	3,   // 106: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
-	73,  // 107: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
-	78,  // 108: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
-	73,  // 109: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
-	81,  // 110: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
-	83,  // 111: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
-	82,  // 112: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
-	73,  // 113: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
-	90,  // 114: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
-	98,  // 115: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
-	96,  // 116: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
-	117, // [117:117] is the sub-list for method output_type
-	117, // [117:117] is the sub-list for method input_type
-	117, // [117:117] is the sub-list for extension type_name
-	117, // [117:117] is the sub-list for extension extendee
-	0,   // [0:117] is the sub-list for field type_name
+	88,  // 36: crabtalk.protocol.ClientMessage.repair_session:type_name -> crabtalk.protocol.RepairSessionMsg
+	90,  // 37: crabtalk.protocol.ClientMessage.list_models:type_name -> crabtalk.protocol.ListModelsMsg
+	93,  // 38: crabtalk.protocol.ClientMessage.switch_model:type_name -> crabtalk.protocol.SwitchModelMsg
+	94,  // 39: crabtalk.protocol.ClientMessage.add_models:type_name -> crabtalk.protocol.AddModelsMsg
+	95,  // 40: crabtalk.protocol.ClientMessage.remove_model:type_name -> crabtalk.protocol.RemoveModelMsg
+	96,  // 41: crabtalk.protocol.ClientMessage.list_agents:type_name -> crabtalk.protocol.ListAgentsMsg
+	99,  // 42: crabtalk.protocol.ClientMessage.check_config:type_name -> crabtalk.protocol.CheckConfigMsg
+	8,   // 43: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
+	9,   // 44: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
+	44,  // 45: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
+	34,  // 46: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
+	28,  // 47: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
+	37,  // 48: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
+	47,  // 49: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
+	40,  // 50: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
+	51,  // 51: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
+	52,  // 52: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
+	30,  // 53: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
+	42,  // 54: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
+	45,  // 55: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
+	53,  // 56: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
+	58,  // 57: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
+	64,  // 58: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
+	73,  // 59: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
+	71,  // 60: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
+	74,  // 61: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
+	76,  // 62: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
+	78,  // 63: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
+	81,  // 64: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
+	32,  // 65: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
+	89,  // 66: crabtalk.protocol.ServerMessage.repaired:type_name -> crabtalk.protocol.RepairSessionReply
+	92,  // 67: crabtalk.protocol.ServerMessage.models:type_name -> crabtalk.protocol.ModelList
+	98,  // 68: crabtalk.protocol.ServerMessage.agents:type_name -> crabtalk.protocol.AgentList
+	100, // 69: crabtalk.protocol.ServerMessage.config_checked:type_name -> crabtalk.protocol.ConfigChecked
+	22,  // 70: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
+	10,  // 71: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
+	11,  // 72: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
+	12,  // 73: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
+	13,  // 74: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
+	15,  // 75: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
+	16,  // 76: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
+	17,  // 77: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
+	18,  // 78: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
+	22,  // 79: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
+	23,  // 80: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
+	44,  // 81: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
+	14,  // 82: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	19,  // 83: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
+	20,  // 84: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
+	27,  // 85: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
+	0,   // 86: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
+	14,  // 87: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	22,  // 88: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
+	23,  // 89: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
+	44,  // 90: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
+	51,  // 91: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
+	1,   // 92: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
+	1,   // 93: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	1,   // 94: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	53,  // 95: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
+	2,   // 96: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
+	61,  // 97: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
+	53,  // 98: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
+	53,  // 99: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
+	53,  // 100: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
+	53,  // 101: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
+	53,  // 102: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
+	62,  // 103: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
+	1,   // 104: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	65,  // 105: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
+	66,  // 106: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
+	67,  // 107: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
+	53,  // 108: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
+	3,   // 109: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
+	74,  // 110: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
+	79,  // 111: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
+	74,  // 112: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
+	82,  // 113: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
+	84,  // 114: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
+	83,  // 115: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
+	74,  // 116: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
+	91,  // 117: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
+	102, // 118: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
+	97,  // 119: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
+	101, // 120: crabtalk.protocol.ConfigChecked.probes:type_name -> crabtalk.protocol.ProviderProbe
+	121, // [121:121] is the sub-list for method output_type
+	121, // [121:121] is the sub-list for method input_type
+	121, // [121:121] is the sub-list for extension type_name
+	121, // [121:121] is the sub-list for extension extendee
+	0,   // [0:121] is the sub-list for field type_name
 }
 
 func init() { file_crabtalk_proto_init() }
@@ -8694,6 +9108,7 @@ func file_crabtalk_proto_init() {
 		(*ClientMessage_AddModels)(nil),
 		(*ClientMessage_RemoveModel)(nil),
 		(*ClientMessage_ListAgents)(nil),
+		(*ClientMessage_CheckConfig)(nil),
 	}
 	file_crabtalk_proto_msgTypes[1].OneofWrappers = []any{
 		(*ServerMessage_Response)(nil),
@@ -8722,6 +9137,7 @@ func file_crabtalk_proto_init() {
 		(*ServerMessage_Repaired)(nil),
 		(*ServerMessage_Models)(nil),
 		(*ServerMessage_Agents)(nil),
+		(*ServerMessage_ConfigChecked)(nil),
 	}
 	file_crabtalk_proto_msgTypes[2].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[3].OneofWrappers = []any{}
@@ -8740,6 +9156,7 @@ func file_crabtalk_proto_init() {
 	}
 	file_crabtalk_proto_msgTypes[40].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[44].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[49].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[53].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[57].OneofWrappers = []any{
 		(*Change_Add)(nil),
@@ -8747,19 +9164,20 @@ func file_crabtalk_proto_init() {
 		(*Change_Alias)(nil),
 		(*Change_Remove)(nil),
 		(*Change_Restore)(nil),
+		(*Change_Rename)(nil),
 	}
-	file_crabtalk_proto_msgTypes[58].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[59].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[60].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[75].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[89].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[61].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[76].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[90].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crabtalk_proto_rawDesc), len(file_crabtalk_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   95,
+			NumMessages:   99,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -3,6 +3,7 @@
 //
 //	flood N        a stream of at least N bytes of text
 //	stall          one word, then no data until the daemon disconnects
+//	cut            the text of [Half], then a cut connection
 //	endless        a call of recall in every step
 //	ask            a call of ask_user
 //	note NAME      a call of remember, then text
@@ -39,6 +40,9 @@ func Answer(message string) string {
 	return "you said <" + message + "> and that is what there is to say to it, in a few words more than one chunk has"
 }
 
+// Half returns the incomplete response to a message that begins with cut.
+func Half(message string) string { return "half a response to <" + message + ">" }
+
 // Start starts a model server on a local port.
 func Start() (*Server, error) {
 	m, err := modeltest.Start("127.0.0.1:0")
@@ -73,6 +77,8 @@ func (s *Server) reply(q modeltest.Request) modeltest.Reply {
 		return modeltest.Say(slices.Repeat([]string{text}, (n+len(text)-1)/len(text))...)
 	case word == "stall":
 		return modeltest.Say("wait").Stall(0)
+	case word == "cut":
+		return modeltest.Say(Half(message)).Cut()
 	case word == "endless":
 		return call("recall", map[string]any{"query": "again"})
 	case q.Messages[len(q.Messages)-1].Role == "tool":

@@ -165,6 +165,9 @@ func (w *walker) arithmetic(b *ast.BinaryExpr, op token.Token) {
 	if op == token.ADD {
 		helper = "mutantAdd"
 	}
+	if name, ok := w.typeText(w.p.info.TypeOf(b)); ok {
+		helper += "[" + name + "]" // an untyped shift would make it int
+	}
 	at := w.p.offset(b.OpPos)
 	w.add(b, "operator", w.text(b.X)+" "+op.String()+" "+w.text(b.Y), form{
 		rank: rankOperator, before: helper + "(" + idMark + ", ", after: ")",

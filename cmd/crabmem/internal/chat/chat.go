@@ -14,7 +14,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -50,6 +49,7 @@ type Options struct {
 // resumes that session.
 func Run(ctx context.Context, c *Options, session string) error {
 	ch := &chat{Conversation: c.Conversation, c: c}
+	ch.Explain = suggestCommand(ch.Explain)
 	if ch.Agent == "" {
 		ch.Agent = config.Crab
 	}
@@ -69,7 +69,8 @@ type chat struct {
 	*Conversation
 	c *Options
 
-	info func(text string) // shows the output of a command
+	info    func(text string) // shows the output of a command; nil before the chat begins
+	resumed string            // about the session that was resumed before
 	// turn sends a message and shows the response.
 	turn func(ctx context.Context, text string) error
 }
@@ -90,7 +91,7 @@ func (ch *chat) plain(ctx context.Context) error {
 			c.Out.WriteString(c.Text(text) + "\n")
 		}
 	}
-	in := readLines(c.Stdin)
+	in := ReadLines(c.Stdin)
 	ch.turn = func(ctx context.Context, text string) error { return ch.plainTurn(ctx, text, in) }
 	var last error
 	for {
@@ -124,7 +125,7 @@ func (ch *chat) plain(ctx context.Context) error {
 }
 
 // plainTurn sends a message and prints the complete response.
-func (ch *chat) plainTurn(ctx context.Context, text string, in *lines) error {
+func (ch *chat) plainTurn(ctx context.Context, text string, in *Lines) error {
 	c, r := ch.c, &Reply{}
 	asked := NewAsker(ch.Conversation, ctx)
 	defer asked.Wait()
@@ -134,7 +135,10 @@ func (ch *chat) plainTurn(ctx context.Context, text string, in *lines) error {
 			c.Note(line)
 		}
 		if e.Kind == "ask_user" {
-			asked.Reply(r.Session, ch.plainAsk(ctx, e.Questions, in))
+			asked.Reply(r.Session, in.Ask(ctx, e.Questions, func(text string) {
+				ch.info(text)
+				ch.c.Out.Flush()
+			}, ch.c.Note))
 		}
 	})
 	var failure *cli.Failure
@@ -153,35 +157,34 @@ func (ch *chat) plainTurn(ctx context.Context, text string, in *lines) error {
 	return err
 }
 
-// plainAsk reads the answers from the next lines. At the end of the input it
-// returns NoUserReply.
-func (ch *chat) plainAsk(ctx context.Context, questions []client.Question, in *lines) string {
+// Ask shows questions and reads the answers from the next lines. At the end of
+// the input it returns NoUserReply.
+func (l *Lines) Ask(ctx context.Context, questions []client.Question, show, note func(text string)) string {
 	d := &dialog{questions: questions}
 	for d.more() {
-		ch.info(d.prompt())
-		ch.c.Out.Flush()
-		line, err := in.message(ctx)
+		show(d.prompt())
+		line, err := l.message(ctx)
 		if err != nil {
 			return NoUserReply
 		}
 		if !d.answer(line) {
-			ch.c.Note("invalid choice: " + display.Printable(display.OneLine(line)))
+			note("invalid choice: " + display.Printable(display.OneLine(line)))
 		}
 	}
 	return d.reply()
 }
 
-// lines are the lines of standard input. A goroutine reads them, so that a
+// Lines provides the lines of standard input. A goroutine reads them, so that a
 // signal can end the wait for a line.
-type lines struct {
+type Lines struct {
 	next chan string
 	err  error // set before next is closed
 }
 
-// readLines starts the goroutine, which ends at the end of the input or with the
+// ReadLines starts the goroutine, which ends at the end of the input or with the
 // process.
-func readLines(r io.Reader) *lines {
-	l := &lines{next: make(chan string)}
+func ReadLines(r io.Reader) *Lines {
+	l := &Lines{next: make(chan string)}
 	go func() {
 		s := bufio.NewScanner(r)
 		s.Buffer(nil, MaxMessage)
@@ -202,7 +205,7 @@ func readLines(r io.Reader) *lines {
 
 // message returns the next message: a line, and further lines while the last one
 // ends with a backslash.
-func (l *lines) message(ctx context.Context) (string, error) {
+func (l *Lines) message(ctx context.Context) (string, error) {
 	var b strings.Builder
 	for {
 		select {
@@ -224,26 +227,4 @@ func (l *lines) message(ctx context.Context) (string, error) {
 			return "", context.Cause(ctx)
 		}
 	}
-}
-
-// resume continues the conversation in a stored session and shows its label.
-func (ch *chat) resume(ctx context.Context, id string) error {
-	s := &client.Session{}
-	for h, err := range ch.Client.History(ctx, id, client.HistoryOptions{Limit: 1}) {
-		if err != nil {
-			return ch.Explain(err)
-		}
-		if h.Session != nil {
-			s = h.Session
-		}
-		break
-	}
-	if s.Err != nil {
-		return &cli.Failure{Code: cli.ExitCorrupt, Kind: "format", Message: s.Err.Error(), Remedy: FormatRemedy}
-	}
-	ch.Stored, ch.Fresh, ch.Agent = s.ID, false, s.Meta.Agent
-	if ch.info != nil {
-		ch.info(fmt.Sprintf("resumed %s: %s, agent %s", display.SessionLabel(s.ID, s.Meta.Title), display.Plural(s.Messages, "message", "messages"), display.Label(s.Meta.Agent)))
-	}
-	return nil
 }

@@ -1,7 +1,9 @@
 package chat
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
+	"crabmem/daemon/memtool"
 )
 
 // chatCommand is a command of the chat, such as /help.
@@ -26,6 +29,8 @@ func chatCommands() []chatCommand {
 		{"resume", "[ID]", "resume a session, or the previous one", (*chat).resumeCommand},
 		{"sessions", "", "list the sessions", (*chat).listSessions},
 		{"compact", "[FOCUS]", "replace the history with a summary", (*chat).compact},
+		{"recall", "QUERY", "search the memory", (*chat).recall},
+		{"remember", "NAME TEXT", "create or replace a note; quote a NAME of several words", (*chat).remember},
 		{"model", "[NAME]", "use another model; without NAME, list the models", (*chat).switchModel},
 		{"agent", "[NAME [TEXT]]", "switch to another agent; with TEXT, send it a summary and TEXT", (*chat).switchAgent},
 		{"help", "", "show this help", (*chat).help},
@@ -38,7 +43,7 @@ func chatCommands() []chatCommand {
 func (ch *chat) command(ctx context.Context, line string) (known bool, err error) {
 	word, arg, _ := strings.Cut(strings.TrimSpace(line), " ")
 	name, ok := strings.CutPrefix(word, "/")
-	if !ok || strings.Contains(line, "\n") {
+	if !ok || strings.Contains(line, "\n") && name != "remember" {
 		return false, nil
 	}
 	switch name { // names in other programs
@@ -57,12 +62,35 @@ func (ch *chat) command(ctx context.Context, line string) (known bool, err error
 	return false, nil
 }
 
+// suggestCommand returns a function that calls explain. If the daemon found neither
+// the command nor a similar skill, the fix names the nearest command of the chat.
+func suggestCommand(explain func(error) error) func(error) error {
+	return func(err error) error {
+		err = explain(err)
+		f, ok := errors.AsType[*cli.Failure](err)
+		if !ok || f.Kind != "not_found" || !strings.HasPrefix(f.Remedy, "did you mean /help") {
+			return err
+		}
+		_, name, ok := strings.Cut(f.Message, "no such command or skill: /")
+		if !ok {
+			return err
+		}
+		var names []string
+		for _, cmd := range chatCommands() {
+			names = append(names, cmd.name)
+		}
+		f.Remedy = fmt.Sprintf("did you mean /%s? //%s sends the text", cmp.Or(memtool.NearestName(name, names), "help"), name)
+		return f
+	}
+}
+
 func (ch *chat) help(context.Context, string) error {
 	var b strings.Builder
 	for _, cmd := range chatCommands() {
 		fmt.Fprintf(&b, "%-24s %s\n", "/"+strings.TrimSpace(cmd.name+" "+cmd.args), cmd.help)
 	}
-	b.WriteString("chat sends any other /WORD to the agent, which may have a skill of that name.")
+	b.WriteString("Any other /WORD loads the agent's skill WORD, or is an error.\n")
+	b.WriteString("//WORD sends the text /WORD.")
 	ch.info(b.String())
 	return nil
 }
@@ -87,7 +115,7 @@ func (ch *chat) listSessions(ctx context.Context, _ string) error {
 	}
 	var b list
 	for _, s := range l {
-		what := fmt.Sprintf("%s, %s", display.Day(uint64(max(s.Modified.Unix(), 0))), display.Plural(s.Messages, "message", "messages"))
+		what := fmt.Sprintf("%s, %s", s.Modified.Local().Format(time.DateOnly), display.Plural(s.Messages, "message", "messages"))
 		if s.Active {
 			what += ", run active"
 		}
@@ -235,7 +263,7 @@ func (ch *chat) handOff(ctx context.Context, name, text string) error {
 const completeWait = 500 * time.Millisecond
 
 // complete returns completions of commands and of their arguments: sessions,
-// models, and agents.
+// notes, models, and agents.
 func (s *screen) complete(ctx context.Context, before string) (from int, words []string) {
 	if s.dialog != nil || !strings.HasPrefix(before, "/") || strings.Contains(before, "\n") {
 		return 0, nil
@@ -260,6 +288,8 @@ func (s *screen) complete(ctx context.Context, before string) (from int, words [
 		for _, m := range l {
 			words = append(words, m.Name)
 		}
+	case "/remember":
+		words = s.noteNames(ctx)
 	case "/agent":
 		l, _ := s.Client.Agents(ctx)
 		for _, a := range l {

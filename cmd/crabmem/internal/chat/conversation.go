@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,9 @@ type Conversation struct {
 	Dir    string // working directory of the agent's commands
 	Stored string // name of the session's file; "" before the first response
 	Fresh  bool   // the next run creates a session
+	Tag    string // names this client's runs in events
+
+	unsure string // the new session whose only run failed: the daemon may have removed it
 
 	live atomic.Uint64 // number of the session; 0 before the first event of a run
 }
@@ -44,8 +48,25 @@ const cancelWait = time.Second
 
 // Say sends a message and calls show for each event until the run ends. If ctx
 // ends, Say cancels the run; the session contains the messages so far.
+//
+// If the daemon refused the first message of a new session, it may have removed the
+// session. Say then creates another session.
 func (t *Conversation) Say(ctx context.Context, text string, show func(*client.Event)) error {
-	m := client.Message{Agent: t.Agent, Content: text, Dir: t.Dir, Model: t.Model}
+	created := t.Fresh || t.Stored == "" || t.Stored == t.unsure
+	err := t.say(ctx, text, show)
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Kind == "not_found" && t.Stored != "" && t.Stored == t.unsure && !strings.HasPrefix(text, "/") {
+		t.Stored, t.Fresh = "", true
+		err = t.say(ctx, text, show)
+	}
+	if t.unsure = ""; err != nil && created {
+		t.unsure = t.Stored
+	}
+	return err
+}
+
+// say sends a message as Say does, but only to the current session.
+func (t *Conversation) say(ctx context.Context, text string, show func(*client.Event)) error {
+	m := client.Message{Agent: t.Agent, Content: text, Dir: t.Dir, Model: t.Model, Tag: t.Tag, Commands: true}
 	switch {
 	case t.Fresh:
 		m.NewChat = true

@@ -69,6 +69,9 @@ func (s *screen) rows() (rows []string, row, col int) {
 	if len(s.editor.Offers) > 0 {
 		dim(strings.Join(s.editor.Offers, "  "))
 	}
+	if query, found, ok := s.editor.Searching(); ok {
+		dim(searchLine(query, found))
+	}
 	if over := len(rows) - (room - 1); over > 0 {
 		rows = rows[over:]
 	}
@@ -78,6 +81,18 @@ func (s *screen) rows() (rows []string, row, col int) {
 	}
 	typed, row, col := s.editor.View(prompt, s.width, max(room-len(rows), 1))
 	return append(rows, typed...), len(rows) + row, col
+}
+
+// searchLine describes a search of the history.
+func searchLine(query string, found bool) string {
+	switch shown := display.Quoted(display.OneLine(cli.Clean(query))); {
+	case query == "":
+		return "search the history; Ctrl+R shows an older match, Enter sends it, Esc restores"
+	case found:
+		return "search: " + shown
+	default:
+		return "search: " + shown + ": no older match"
+	}
 }
 
 // lastOf returns the last n bytes of s, without a cut character.

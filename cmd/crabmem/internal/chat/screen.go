@@ -2,8 +2,8 @@ package chat
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -14,7 +14,6 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
-	"crabmem/sessionlog"
 )
 
 // screen is a chat on a terminal. Messages scroll like the output of any
@@ -50,6 +49,8 @@ type screen struct {
 	dialog   *dialog         // open questions; nil if there are none
 	stash    string          // text of the editor before the questions
 	asked    *Asker
+	others   others
+	refollow func() // follows the current session
 }
 
 type (
@@ -73,6 +74,10 @@ func (ch *chat) screen(ctx context.Context) error {
 	if s.editor.History, err = loadHistory(c.FS, home); err != nil {
 		c.Warn("load history: " + err.Error())
 	}
+	ch.Tag = rand.Text()
+	if ch.Stored == "" && !ch.Fresh {
+		ch.resumeLast(ctx)
+	}
 	s.editor.Complete = func(before string) (int, []string) { return s.complete(ctx, before) }
 	ch.info = func(text string) { s.post(info(text)) }
 	ch.turn = func(ctx context.Context, text string) error {
@@ -85,6 +90,8 @@ func (ch *chat) screen(ctx context.Context) error {
 	defer s.raw.Restore()
 	defer s.runs.Wait()
 	defer close(s.over)
+	following, unfollow := context.WithCancel(ctx)
+	defer unfollow()
 	defer func() {
 		if s.cancel != nil {
 			s.cancel(errStopped)
@@ -97,6 +104,8 @@ func (ch *chat) screen(ctx context.Context) error {
 	defer s.asked.Wait()
 	s.greet()
 	s.paint()
+	s.refollow = func() { s.follow(following) }
+	s.refollow()
 	err = s.loop(ctx, typed, resized, gone)
 	s.flush()
 	s.write(nil, 0, 0)
@@ -186,6 +195,11 @@ func (s *screen) greet() {
 	if s.End != nil {
 		text += ", without a daemon"
 	}
+	if s.resumed != "" {
+		for line := range strings.SplitSeq(s.resumed, "\n") {
+			s.dimLine(line)
+		}
+	}
 	s.dimLine(text + "; /help lists the commands")
 }
 
@@ -203,7 +217,7 @@ func (s *screen) key(ctx context.Context, k tty.Key) bool {
 		case 'c':
 			return s.interrupt(leaving)
 		case 'd':
-			if s.editor.Text() == "" {
+			if s.editor.Empty() {
 				return !s.busy
 			}
 		case 'l':
@@ -236,8 +250,9 @@ func (s *screen) key(ctx context.Context, k tty.Key) bool {
 	return false
 }
 
-// interrupt handles Ctrl+C: it cancels the active run, else clears the editor,
-// else ends the chat at the second key. It returns true to end the chat.
+// interrupt handles Ctrl+C: it cancels the active run, or else clears the editor and
+// ends a search, or else ends the chat at the second key. It returns true to end the
+// chat.
 func (s *screen) interrupt(leaving bool) bool {
 	switch {
 	case s.busy:
@@ -250,7 +265,7 @@ func (s *screen) interrupt(leaving bool) bool {
 			s.editor.Set(strings.TrimLeft(s.editor.Text()+"\n"+waiting, "\n"))
 		}
 		s.queue = nil
-	case s.editor.Text() != "":
+	case !s.editor.Empty():
 		s.editor.Reset()
 	case leaving:
 		return true
@@ -287,114 +302,4 @@ func (s *screen) next(ctx context.Context) {
 		}
 		s.post(ended{err})
 	})
-}
-
-// take shows a posted value of a run.
-func (s *screen) take(ctx context.Context, v any) {
-	switch v := v.(type) {
-	case *client.Event:
-		s.event(v)
-	case info:
-		s.flush()
-		for _, l := range strings.Split(string(v), "\n") {
-			s.line(cli.PrintableLine(l))
-		}
-	case ended:
-		s.flush()
-		s.busy = false
-		if s.dialog != nil {
-			s.endDialog()
-		}
-		switch {
-		case errors.Is(v.err, errStopped):
-			s.dimLine("canceled")
-		case errors.Is(v.err, errLeave):
-			s.dimLine("messages are queued; run /exit again when the queue is empty")
-		case v.err != nil:
-			f := s.c.Classify(v.err)
-			s.line(s.c.Bold("error: ") + display.Printable(f.Message))
-			if f.Remedy != "" {
-				s.line("try: " + display.Printable(f.Remedy))
-			}
-		}
-		if line := UsageLine(s.reply.Usage); line != "" {
-			s.dimLine(fmt.Sprintf("%s, %s", line, time.Since(s.since).Round(100*time.Millisecond)))
-		}
-		s.next(ctx)
-	}
-}
-
-func (s *screen) event(e *client.Event) {
-	text := s.reply.Add(e)
-	switch e.Kind {
-	case "thinking_delta":
-		s.flushText()
-		s.doing = "thinking"
-		s.think(e.Text)
-	case "text_delta":
-		s.flushThinking()
-		s.doing = "answering"
-		s.scroll.WriteString(s.markdown.Write(text))
-	case "tool_start":
-		s.doing = "running " + toolNames(e.Calls)
-	case "tools_complete":
-		s.doing = "waiting for the model"
-	}
-	for _, l := range EventLines(e) {
-		s.flush()
-		s.dimLine(l)
-	}
-	if len(e.Questions) > 0 {
-		s.flush()
-		s.dialog = &dialog{questions: e.Questions}
-		s.stash = s.editor.Text()
-		s.editor.Reset()
-		s.doing = "waiting for your answer"
-		s.question()
-	}
-}
-
-func toolNames(calls []sessionlog.ToolCall) string {
-	names := make([]string, len(calls))
-	for i, c := range calls {
-		names[i] = display.Printable(c.Function.Name)
-	}
-	return strings.Join(names, ", ")
-}
-
-// think shows the complete lines of the model's thoughts.
-func (s *screen) think(text string) {
-	s.thinking.WriteString(cli.Clean(text))
-	all := s.thinking.String()
-	i := strings.LastIndexByte(all, '\n')
-	if i < 0 && len(all) < 4<<10 {
-		return
-	}
-	s.thinking.Reset()
-	s.thinking.WriteString(all[i+1:])
-	s.dimText(all[:max(i, 0)])
-}
-
-func (s *screen) dimText(text string) {
-	for l := range strings.SplitSeq(strings.Trim(text, "\n"), "\n") {
-		for _, row := range cli.Fold(l, max(s.width-1, 8)) {
-			s.line(s.c.Dim(row))
-		}
-	}
-}
-
-func (s *screen) flushThinking() {
-	if s.thinking.Len() > 0 {
-		text := s.thinking.String()
-		s.thinking.Reset()
-		s.dimText(text)
-	}
-}
-
-func (s *screen) flushText() { s.scroll.WriteString(s.markdown.Flush()) }
-
-// flush shows the rest of a response.
-func (s *screen) flush() {
-	s.flushThinking()
-	s.flushText()
 }

@@ -32,6 +32,8 @@ type Streams struct {
 
 	WarnLog *slog.Logger // where warnings go while a server runs; nil: to standard error
 
+	progress atomic.Pointer[Progress] // the latest one
+
 	warnMu   sync.Mutex // a signal may read them while the command runs
 	warnings []string
 
@@ -140,6 +142,7 @@ func (c *Streams) Width() int {
 // Note writes one line of diagnostics unless --quiet is set.
 func (c *Streams) Note(s string) {
 	if !c.Quiet && !c.JSON {
+		c.ClearProgress()
 		io.WriteString(c.Stderr, strings.TrimRight(s, "\n")+"\n")
 	}
 }
@@ -159,6 +162,7 @@ func (c *Streams) Warn(s string) {
 		c.warnings = append(c.warnings, s)
 		return
 	}
+	c.ClearProgress()
 	io.WriteString(c.Stderr, "warning: "+display.Printable(s)+"\n")
 }
 

@@ -1,13 +1,16 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"os/exec"
 	"path/filepath"
-	"sync"
+	"time"
 
 	"crabmem/daemon"
+	"crabmem/daemon/client"
 	"crabmem/daemon/config"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
@@ -16,33 +19,87 @@ import (
 	"crabmem/daemon/tool"
 )
 
-// checkConfig reads the configuration and looks whether what it asks for can
-// be had.
+// probeMargin is added to the time limit of the providers for the daemon's response.
+const probeMargin = 5 * time.Second
+
+// checkConfig checks the configuration and the providers. A daemon of the home does
+// this, because its environment contains the keys. Without a daemon, this process
+// does.
 func (d *doctor) checkConfig(ctx context.Context) {
-	c, err := config.Load(d.FS, d.Home, d.Getenv)
-	if problems, ok := errors.AsType[config.Problems](err); ok {
-		r := &Report{Count: len(problems)}
-		for _, p := range problems {
-			r.Problems = append(r.Problems, Finding{State: Fail, What: p.String(), Remedy: "fix it in " + errtable.ShellWord(p.Path)})
+	getenv, checked := d.Getenv, ""
+	var probes []model.Probe
+	if real, err := d.FS.Resolve(d.Home); err == nil && d.hello != nil && d.hello.Home == real {
+		wait, cancel := context.WithTimeout(ctx, d.Timeout+probeMargin)
+		defer cancel()
+		reply, err := d.Client.CheckConfig(wait, true, d.Timeout)
+		if err != nil {
+			d.badConfig(ConfigError(err), DaemonVariables)
+			return
 		}
-		d.problems("config", r, Fail, "fix the configuration first")
-		return
+		probes, checked = reply.Probes, "; checked by the daemon"
+		// The rest does not depend on the values of variables.
+		getenv = func(name string) string { return cmp.Or(d.Getenv(name), "unset") }
 	}
+	c, err := config.Load(d.FS, d.Home, getenv)
 	if err != nil {
-		d.broken("config", err)
+		d.badConfig(err, "")
 		return
 	}
 	_, err = d.FS.Lstat(filepath.Join(d.Home, config.File))
 	written := err == nil
 	if written {
-		d.ok("config", "%s, %s", display.Plural(len(c.Agents), "agent", "agents"), display.Plural(len(c.Providers), "provider", "providers"))
+		d.ok("config", "%s, %s%s", display.Plural(len(c.Agents), "agent", "agents"), display.Plural(len(c.Providers), "provider", "providers"), checked)
 	} else {
 		d.ok("config", "no config.toml; run crabmem init to create it")
 	}
 	d.checkModel(c, written)
-	d.checkProviders(ctx, c)
+	if checked == "" {
+		probes = model.ProbeAll(ctx, c.Models(), d.Timeout)
+	}
+	for _, p := range probes {
+		switch name := "provider " + p.Provider; {
+		case p.Missing != "":
+			d.fail(name, "ollama pull "+errtable.ShellWord(p.Missing), "%s%s", p.Message, checked)
+		case p.Fix != "":
+			d.fail(name, p.Fix, "%s%s", p.Message, checked)
+		default:
+			d.ok(name, "%s%s", p.Message, checked)
+		}
+	}
 	d.checkServers(c)
 	d.checkConfinement(ctx, c)
+}
+
+// DaemonVariables is added to the fix if the daemon reports an unset variable.
+const DaemonVariables = "; variables are those of the daemon's environment: restart the daemon after you change one"
+
+// badConfig reports the problems of the configuration. It adds where to the fixes of
+// unset variables.
+func (d *doctor) badConfig(err error, where string) {
+	problems, ok := errors.AsType[config.Problems](err)
+	if !ok {
+		d.broken("config", err)
+		return
+	}
+	r := &Report{Count: len(problems)}
+	for _, p := range problems {
+		fix := "fix it in " + errtable.ShellWord(p.Path)
+		if p.IsVariable() {
+			fix += where
+		}
+		r.Problems = append(r.Problems, Finding{State: Fail, What: p.String(), Remedy: fix})
+	}
+	d.problems("config", r, Fail, "fix the configuration first")
+}
+
+// ConfigError returns the [config.Problems] that an error of the daemon describes. It
+// returns any other error unchanged.
+func ConfigError(err error) error {
+	var problems config.Problems
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Kind == "config" && json.Unmarshal(e.Details, &problems) == nil && len(problems) > 0 {
+		return problems
+	}
+	return err
 }
 
 // checkModel looks which model answers.
@@ -62,45 +119,6 @@ func (d *doctor) checkModel(c *config.Config, written bool) {
 		d.warn("model", "add a [provider.NAME] to config.toml, or set OPENAI_API_KEY and run crabmem init --force", "offline: agents answer from memory only")
 	default:
 		d.ok("model", "offline: agents answer from memory only")
-	}
-}
-
-// checkProviders asks all providers at once whether they are there.
-func (d *doctor) checkProviders(ctx context.Context, c *config.Config) {
-	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
-	defer cancel()
-	type answer struct {
-		address string
-		err     error
-	}
-	answers := make([]answer, len(c.Providers))
-	var wg sync.WaitGroup
-	for i := range c.Providers {
-		wg.Go(func() { answers[i].address, answers[i].err = c.Providers[i].Model().Probe(ctx) })
-	}
-	wg.Wait()
-	for i := range c.Providers {
-		p, a := &c.Providers[i], answers[i]
-		name := "provider " + p.Name
-		key := "no key"
-		if p.APIKey != "" || p.AccessKey != "" {
-			key = "the key is set"
-		}
-		var none *model.MissingModelError
-		switch {
-		case a.err == nil:
-			d.ok(name, "%s answers, %s", a.address, key)
-		case errors.Is(a.err, model.ErrKey):
-			d.fail(name, "put a valid key into api_key, or into the variable in api_key", "%s rejects the request; %s", a.address, key)
-		case errors.As(a.err, &none):
-			d.fail(name, "ollama pull "+errtable.ShellWord(none.Model), "%s: %v", a.address, a.err)
-		case errors.Is(a.err, context.DeadlineExceeded):
-			d.fail(name, "check the network, the proxy, and base_url, or raise --timeout", "%s does not answer within %v", a.address, d.Timeout)
-		case a.address == "":
-			d.fail(name, "fix it in config.toml", "%v", a.err)
-		default:
-			d.fail(name, "check base_url, the network, and that the server runs", "%s cannot be reached: %v", a.address, a.err)
-		}
 	}
 }
 
@@ -124,7 +142,7 @@ func (d *doctor) checkServers(c *config.Config) {
 func (d *doctor) checkConfinement(ctx context.Context, c *config.Config) {
 	confined := ""
 	for i := range c.Agents {
-		if s := daemon.Scope(c, &c.Agents[i]); s.Confined && s.Tools.Allows(tool.Bash) {
+		if s := daemon.Scope(c, &c.Agents[i], nil); s.Confined && s.Tools.Allows(tool.Bash) {
 			confined = c.Agents[i].Name
 			break
 		}

@@ -99,7 +99,7 @@ func (d *doctor) checkCrons(ctx context.Context) {
 		switch {
 		case e.SessionFile == "":
 			warn("set session_file in crons.toml, or run crabmem cron remove "+fmt.Sprint(e.ID), "cron %d has no session_file and cannot run", e.ID)
-		case !d.sessions[e.SessionFile]:
+		case e.SessionFile != cron.NewSession && !d.sessions[e.SessionFile]:
 			warn("run crabmem sessions restore "+errtable.ShellWord(e.SessionFile)+", or run crabmem cron remove "+fmt.Sprint(e.ID), "cron %d runs in session %s: session not found", e.ID, e.SessionFile)
 		}
 	}

@@ -1,6 +1,6 @@
 // Package doctor checks what crabmem needs on a machine: the home, the store,
-// sessions, skills, crons, the configuration, providers, the daemon, components,
-// the disk, logs, and the clock. It changes nothing.
+// sessions, skills, crons, the configuration, providers, the daemon, MCP clients,
+// components, the disk, logs, and the clock. It changes nothing.
 package doctor
 
 import (
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/cmd/crabmem/internal/mcpclient"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
@@ -50,7 +51,8 @@ type Options struct {
 	Now     func() time.Time
 	Timeout time.Duration // of a provider or the daemon
 
-	Client  *client.Client // of the home's daemon; Examine closes it
+	Clients mcpclient.Machine // where MCP clients are
+	Client  *client.Client    // of the home's daemon; Examine closes it
 	Machine Machine
 
 	// Explain returns the message and the fix of an error.
@@ -84,7 +86,7 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 	defer o.Client.Close() //nolint:errcheck // nothing is sent any more
 	for _, check := range []func(context.Context){
 		d.checkHome, d.checkSocket, d.checkDaemon, d.checkLock, d.checkStore, d.checkSessions, d.checkSkills, d.checkCrons,
-		d.checkConfig, d.checkPorts, d.checkDisk, d.checkLogs, d.checkClock,
+		d.checkConfig, d.checkClients, d.checkPorts, d.checkDisk, d.checkLogs, d.checkClock,
 	} {
 		if err := context.Cause(ctx); err != nil {
 			return d.findings, err

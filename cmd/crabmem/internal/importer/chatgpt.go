@@ -126,6 +126,11 @@ func (c *chatReader) chatgptMessage(h *Chat, id string, n chatgptNode, calls map
 		c.left.add("a file without content in the export", name)
 	}
 	text = lines(said...)
+	if m.Role == record.RoleAssistant {
+		text = withoutMarks(text, func(kind string) {
+			c.left.add(fmt.Sprintf("citation mark %q", cut(kind, 40)), c.chat)
+		})
+	}
 	m.Content, m.ReasoningContent = text, reasoning
 	to := o.str("recipient")
 	switch m.Role {

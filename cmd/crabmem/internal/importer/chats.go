@@ -30,7 +30,7 @@ type chatReader struct {
 	kind string
 	one  func(*chatReader, *Chat, object)
 	seen map[string]bool
-	left tallies
+	left Tally
 	chat string // that is being read
 	buf  []byte
 }
@@ -48,7 +48,7 @@ func ReadChats(kind string, r io.Reader, take func(*Chat) error) ([]Left, error)
 	}, func(key string, _ json.RawMessage) {
 		c.left.add(fmt.Sprintf("%q of the export", key), "")
 	})
-	return c.left.sorted(), err
+	return c.left.Sorted(), err
 }
 
 func (c *chatReader) read(raw json.RawMessage) *Chat {

@@ -82,14 +82,13 @@ func tree(t *testing.T, kind string, b []byte, paths ...string) *importer.Memory
 		}
 		disk.WriteFile(p, b, 0o600)
 	}
-	if _, err := importer.Detect(disk, "/t"); err != nil && utf8.Valid(b) {
+	if _, err := importer.Detect(t.Context(), disk, "/t"); err != nil && utf8.Valid(b) {
 		t.Fatal(err)
 	}
-	read := importer.ReadBasicMemory
+	m, err := importer.ReadMarkdown(kind, disk, "/t")
 	if kind == importer.RFC0038 {
-		read = importer.ReadRFC0038
+		m, err = importer.ReadRFC0038(disk, "/t")
 	}
-	m, err := read(disk, "/t")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -159,7 +159,7 @@ func TestHostileTrees(t *testing.T) {
 	put("/t/case.md", "---\ntitle: same\n---\ntwo")
 	for _, kind := range []string{BasicMemory, RFC0038} {
 		t.Run(kind, func(t *testing.T) {
-			read, dir := ReadBasicMemory, "/t"
+			read, dir := func(fsys vfs.FS, dir string) (*Memory, error) { return ReadMarkdown(kind, fsys, dir) }, "/t"
 			if kind == RFC0038 {
 				read = ReadRFC0038
 				if err := disk.Mkdir("/r", 0o700); err != nil {

@@ -20,12 +20,19 @@ import (
 // The kinds of sources.
 const (
 	RFC0038     = "rfc0038"      // entries/*.md and MEMORY.md, the memory of the reference before it had a store
-	BasicMemory = "basic-memory" // a tree of Markdown with YAML front matter
+	BasicMemory = "basic-memory" // a tree of Markdown with permalinks in its front matter
+	Markdown    = "markdown"     // another tree of Markdown, such as a vault of Obsidian, or a page
 	Mem0        = "mem0"         // a JSON export of mem0
 	ChatGPT     = "chatgpt"      // conversations.json of ChatGPT's export
 	Claude      = "claude"       // conversations.json of Claude's export
 	MemoryJSON  = "memory-json"  // the file of the reference memory server
 	Crabmem     = "crabmem"      // the output of crabmem export
+	SQLite      = "sqlite"       // a SQLite database, before its tables are read
+	Walrus      = "walrus"       // a table of keys and values in SQLite
+	Spacebot    = "spacebot"     // typed memories in SQLite
+	Engram      = "engram"       // observations in SQLite
+	ClaudeMem   = "claude-mem"   // observations and summaries in SQLite
+	Transcripts = "transcripts"  // session logs of Claude Code and Codex
 )
 
 // Limits of a source.
@@ -69,10 +76,16 @@ type Memory struct {
 	Manual []string // manual steps that remain
 }
 
-// tallies count omissions by reason.
-type tallies []Left
+// Tally counts omissions by reason.
+type Tally []Left
 
-func (t *tallies) add(reason, where string) {
+func (t *Tally) add(reason, where string) { t.AddCount(reason, where, 1) }
+
+// AddCount counts n omissions at a place.
+func (t *Tally) AddCount(reason, where string, n int) {
+	if n <= 0 {
+		return
+	}
 	reason = cut(reason, maxExample)
 	i := slices.IndexFunc(*t, func(l Left) bool { return l.Reason == reason })
 	if i < 0 && len(*t) >= maxReasons {
@@ -84,18 +97,58 @@ func (t *tallies) add(reason, where string) {
 		*t = append(*t, Left{Reason: reason, Where: []string{}})
 	}
 	l := &(*t)[i]
-	l.Count++
+	l.Count += n
 	if where = cut(where, maxExample); where != "" && len(l.Where) < maxExamples && !slices.Contains(l.Where, where) {
 		l.Where = append(l.Where, where)
 	}
 }
 
-func (t *tallies) sorted() []Left {
+// Sorted returns the omissions by reason.
+func (t *Tally) Sorted() []Left {
 	slices.SortStableFunc(*t, func(a, b Left) int { return strings.Compare(a.Reason, b.Reason) })
 	if *t == nil {
 		return []Left{}
 	}
 	return *t
+}
+
+// noteSet collects notes with distinct identifiers.
+type noteSet struct {
+	m    *Memory
+	left Tally
+	ids  map[string]bool
+}
+
+func newNoteSet(kind string) noteSet {
+	return noteSet{m: &Memory{Kind: kind}, ids: make(map[string]bool)}
+}
+
+// note adds a note with a name, which may be "". It omits a note without text, and a
+// note with the identifier of an earlier one.
+func (s *noteSet) note(n Note, name string) {
+	n.Text = trimEnd(n.Text)
+	if len(n.ID) > maxID || strings.ContainsFunc(n.ID, unicode.IsControl) {
+		n.ID = "sha256:" + sumOf(n.ID, "", nil)
+	}
+	switch {
+	case strings.TrimSpace(n.Text) == "":
+		s.left.add("memory without text", n.ID)
+		return
+	case s.ids[n.ID]:
+		s.left.add("duplicate ID; took the first", n.ID)
+		return
+	}
+	s.ids[n.ID] = true
+	if strings.TrimSpace(name) != "" {
+		n.named(name)
+	}
+	s.m.add(n, &s.left)
+}
+
+// memory returns the notes and the omissions.
+func (s *noteSet) memory() *Memory {
+	s.m.Left = s.left.Sorted()
+	return s.m
 }
 
 // cut returns a text on one line of at most n characters.
@@ -134,7 +187,7 @@ func firstWords(text string) string {
 }
 
 // addAlias adds another name, if it is a valid new alias.
-func (n *Note) addAlias(s string, left *tallies) {
+func (n *Note) addAlias(s string, left *Tally) {
 	s = strings.TrimSpace(s)
 	switch {
 	case s == "" || s == n.Name || slices.Contains(n.Aliases, s):

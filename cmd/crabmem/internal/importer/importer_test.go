@@ -26,7 +26,7 @@ var now = time.Unix(1_790_000_000, 0)
 // memoryOf reads a fixture of notes.
 func memoryOf(t testing.TB, fsys vfs.FS, path string) *Memory {
 	t.Helper()
-	kind, err := Detect(fsys, path)
+	kind, err := Detect(t.Context(), fsys, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,8 +34,8 @@ func memoryOf(t testing.TB, fsys vfs.FS, path string) *Memory {
 	switch kind {
 	case RFC0038:
 		m, err = ReadRFC0038(fsys, path)
-	case BasicMemory:
-		m, err = ReadBasicMemory(fsys, path)
+	case BasicMemory, Markdown:
+		m, err = ReadMarkdown(kind, fsys, path)
 	case Mem0:
 		var f *Files
 		if f, err = Open(fsys, kind, path); err == nil {
@@ -131,7 +131,7 @@ func named(list []Left, name string) bool {
 }
 
 func TestEveryFactOfNotes(t *testing.T) {
-	for _, name := range []string{"rfc0038", "legacy", "basic-memory", "mem0.json"} {
+	for _, name := range []string{"rfc0038", "legacy", "basic-memory", "obsidian", "mem0.json"} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(fixtures, name)
 			m := memoryOf(t, vfs.OS{}, path)
@@ -193,13 +193,7 @@ func treeFacts(t *testing.T, m *Memory, dir string) (want []string) {
 					line = strings.TrimPrefix(line, key)
 				}
 			}
-			if rest, ok := strings.CutPrefix(line, "tags:"); ok {
-				for w := range strings.SplitSeq(rest, ",") {
-					want = append(want, strings.TrimSpace(w))
-				}
-				continue
-			}
-			if line != "---" {
+			if line != "---" && !strings.HasPrefix(line, "alias") {
 				want = append(want, line)
 			}
 		}
@@ -214,7 +208,7 @@ func treeFacts(t *testing.T, m *Memory, dir string) (want []string) {
 // chatsOf reads a fixture of conversations.
 func chatsOf(t testing.TB, fsys vfs.FS, path string) (chats []*Chat, lefts []Left) {
 	t.Helper()
-	kind, err := Detect(fsys, path)
+	kind, err := Detect(t.Context(), fsys, path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -339,7 +333,7 @@ func pages(t testing.TB, pairs ...string) *Memory {
 		}
 		disk.WriteFile(name, []byte(pairs[i+1]), 0o600)
 	}
-	m, err := ReadBasicMemory(disk, "/brain")
+	m, err := ReadMarkdown(BasicMemory, disk, "/brain")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,11 +59,12 @@ func PlanLines(s *crmem.Store, lines []Line, mode Mode, now time.Time) (*Plan, e
 			continue
 		case mode != Replace:
 			return nil, &LineConflictError{Line: l.Number, Other: lineOf[e.Name], Name: e.Name}
-		case old.Kind == e.Kind && old.CreatedAt == e.CreatedAt:
+		case old.Kind == e.Kind && old.CreatedAt == e.CreatedAt && validNew(e) == nil:
 			p.Replaced++
 			p.Ops = append(p.Ops, crmem.Update{Name: e.Name, Content: e.Content, Aliases: e.Aliases})
 		default:
-			// Kind and time of an entry never change, so this is a new entry.
+			// Kind and time of an entry never change, and an update cannot exceed the
+			// limits, so this is a new entry.
 			p.Replaced++
 			p.Ops = append(p.Ops, crmem.Remove{Name: e.Name}, crmem.Restore{Entry: e})
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -18,7 +19,8 @@ import (
 
 // Bounds of the output of crabmem export. The store is in memory, and JSON is at
 // most a few times its size. A line contains one entry, with up to six bytes for
-// each byte.
+// each byte. A file may contain an entry that exceeds the limits of new ones, so
+// only a line that is not an object is limited to maxLine.
 const (
 	maxLines = 4 << 30
 	maxLine  = 6*(limits.Content+2<<20) + 1<<16
@@ -29,6 +31,9 @@ type Line struct {
 	Number int
 	Entry  crmem.Entry
 	Timed  bool // the source states the creation time
+	// Exported is set for a line with an ID and a creation time, as crabmem export
+	// writes it. The entry was in a store, and may exceed the limits of new entries.
+	Exported bool
 }
 
 // RecordError reports a line or record that the kind of the source does not
@@ -49,7 +54,8 @@ func readLines(r io.Reader) ([]Line, error) {
 	n, size := 0, int64(0)
 	formatError := func(err error) error { return &RecordError{"line", n, err} }
 	in := bufio.NewScanner(r)
-	in.Buffer(make([]byte, 1<<16), maxLine)
+	in.Buffer(make([]byte, 1<<16), math.MaxInt32)
+	in.Split(splitLines)
 	for in.Scan() {
 		n++
 		line := in.Text()
@@ -75,6 +81,15 @@ func readLines(r io.Reader) ([]Line, error) {
 	return lines, in.Err()
 }
 
+// splitLines is [bufio.ScanLines] with the bound maxLine for a line that is not a
+// JSON object.
+func splitLines(data []byte, atEOF bool) (int, []byte, error) {
+	if len(data) > maxLine && !bytes.HasPrefix(bytes.TrimLeft(data[:1<<10], " \t\r\ufeff"), []byte("{")) {
+		return 0, nil, bufio.ErrTooLong
+	}
+	return bufio.ScanLines(data, atEOF)
+}
+
 // lineTypes describes the fields of a line.
 var lineTypes = map[string]string{
 	"id": "an integer", "created_at": "an integer number of seconds since 1970", "name": "a string", "kind": "a string",
@@ -90,7 +105,7 @@ func parseLine(line string) (Line, error) {
 		return l, fmt.Errorf("unpaired surrogate at byte %d", i)
 	}
 	var v struct {
-		ID        uint64      `json:"id"`
+		ID        *uint64     `json:"id"`
 		Name      *string     `json:"name"`
 		Kind      *crmem.Kind `json:"kind"`
 		CreatedAt *uint64     `json:"created_at"`
@@ -112,22 +127,41 @@ func parseLine(line string) (Line, error) {
 	if v.Name == nil {
 		return l, errors.New(`no "name"`)
 	}
-	l.Entry = crmem.Entry{ID: v.ID, Name: *v.Name, Content: v.Content, Aliases: v.Aliases}
+	l.Entry = crmem.Entry{Name: *v.Name, Content: v.Content, Aliases: v.Aliases}
+	if v.ID != nil {
+		l.Entry.ID = *v.ID
+	}
 	if v.Kind != nil {
 		l.Entry.Kind = *v.Kind
 	}
 	if v.CreatedAt != nil {
 		l.Entry.CreatedAt, l.Timed = *v.CreatedAt, true
 	}
+	l.Exported = v.ID != nil && l.Timed
 	return l, nil
 }
 
-// FirstInvalid returns the first line that an empty store refuses as invalid,
-// with the error; 0 and nil if there is none.
+// validate returns an error if a store refuses the entry.
+func (l *Line) validate() error {
+	if !l.Exported {
+		if err := validNew(l.Entry); err != nil {
+			return err
+		}
+	}
+	return crmem.Restore{Entry: l.Entry}.Validate()
+}
+
+// validNew returns an error if an entry exceeds the limits of new entries.
+func validNew(e crmem.Entry) error {
+	return crmem.Add{Name: e.Name, Content: e.Content, Aliases: e.Aliases, Kind: e.Kind}.Validate()
+}
+
+// FirstInvalid returns the number of the first line that a store refuses as invalid,
+// and the error. If all lines are valid, it returns 0 and nil.
 func FirstInvalid(lines []Line) (number int, err error) {
-	for _, l := range lines {
-		if err := crmem.New(nil).Apply(crmem.Restore{Entry: l.Entry}); errors.Is(err, crmem.ErrInvalid) {
-			return l.Number, err
+	for i := range lines {
+		if err := lines[i].validate(); err != nil {
+			return lines[i].Number, err
 		}
 	}
 	return 0, nil

@@ -1,6 +1,10 @@
 package importer
 
-import "testing"
+import (
+	"crabmem/crmem/vfs/faultfs"
+	"strings"
+	"testing"
+)
 
 // TestParseLine checks that a line is taken exactly or not at all.
 func TestParseLine(t *testing.T) {
@@ -28,5 +32,24 @@ func TestParseLine(t *testing.T) {
 		if ok && line == `{"name":"\\ud83d"}` && l.Entry.Name != `\ud83d` {
 			t.Errorf("%s: name %q", line, l.Entry.Name)
 		}
+	}
+}
+
+// TestReadingProgress reads a file and checks the reported bytes.
+func TestReadingProgress(t *testing.T) {
+	m := faultfs.NewMem()
+	text := strings.Repeat("{\"name\":\"a\",\"content\":\"long\"}\n", 10000)
+	m.WriteFile("/lines.jsonl", []byte(text), 0o600)
+	var last int64
+	calls := 0
+	in := &Source{FS: m, Path: "/lines.jsonl", Kind: Crabmem, Progress: func(done, total int64) {
+		calls++
+		if done < last || total != int64(len(text)) {
+			t.Errorf("%d of %d after %d", done, total, last)
+		}
+		last = done
+	}}
+	if lines, _, err := in.Lines(); err != nil || len(lines) != 10000 || calls < 3 || last != int64(len(text)) {
+		t.Errorf("%d lines, %d calls, %d bytes, %v", len(lines), calls, last, err)
 	}
 }

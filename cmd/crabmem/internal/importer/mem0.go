@@ -32,7 +32,7 @@ var mem0Left = []string{"hash", "score"}
 // ReadMem0 reads an export.
 func ReadMem0(r io.Reader) (*Memory, error) {
 	m := &Memory{Kind: Mem0}
-	var left tallies
+	var left Tally
 	said := make(map[string]bool) // id and text
 	count := make(map[string]int) // by id
 	err := elements(r, []string{"results", "memories"}, func(i int, raw json.RawMessage) error {
@@ -75,11 +75,11 @@ func ReadMem0(r io.Reader) (*Memory, error) {
 			left.add(fmt.Sprintf("%q of the export", key), cut(plain(v), 40))
 		}
 	})
-	m.Left = left.sorted()
+	m.Left = left.Sorted()
 	return m, err
 }
 
-func mem0Note(i int, o object, left *tallies) (Note, bool) {
+func mem0Note(i int, o object, left *Tally) (Note, bool) {
 	id := as[string](o["id"])
 	if foreign.JSONType(o["id"]) == "number" {
 		id = plain(o["id"])

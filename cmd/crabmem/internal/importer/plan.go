@@ -27,6 +27,7 @@ type Plan struct {
 	Kept            int // differ and stay, in mode Keep
 
 	Updated   []string // names of the notes that are replaced
+	Left      []Left   // aliases that are not taken
 	Conflicts []Conflict
 }
 
@@ -56,9 +57,12 @@ type planner struct {
 	plan  Plan
 	kind  string
 	mode  Mode
-	names map[string]crmem.Entry // as the operations leave the store
-	from  map[string]held        // by id, of this kind
-	ours  map[string]bool        // names of notes of this kind
+	names map[string]crmem.Entry     // as the operations leave the store
+	from  map[string]held            // by id, of this kind
+	ours  map[string]bool            // names of notes of this kind
+	alias map[string]map[string]bool // names of the entries with an alias
+	named map[string]bool            // names of the source's notes
+	left  Tally
 }
 
 // Plan plans to import notes. It recognizes earlier imports by their last line,
@@ -67,14 +71,18 @@ type planner struct {
 // the name of a new note belongs to another note of the same source, the new
 // note gets another name. If it belongs to any other entry, that is a conflict.
 func (m *Memory) Plan(s *crmem.Store, mode Mode, now time.Time) (*Plan, error) {
-	p := planner{kind: m.Kind, mode: mode, names: make(map[string]crmem.Entry), from: make(map[string]held), ours: make(map[string]bool)}
+	p := planner{kind: m.Kind, mode: mode, names: make(map[string]crmem.Entry), from: make(map[string]held), ours: make(map[string]bool),
+		alias: make(map[string]map[string]bool), named: make(map[string]bool)}
+	for _, n := range m.Notes {
+		p.named[n.Name] = true
+	}
 	for e := range s.All() {
-		p.names[e.Name] = e
+		p.take(e)
 		if e.Kind != crmem.Note {
 			continue
 		}
 		text, o, ok := splitOrigin(e.Content)
-		if !ok || o.kind != m.Kind {
+		if !ok || family(o.kind) != family(m.Kind) {
 			continue
 		}
 		p.ours[e.Name] = true
@@ -83,15 +91,25 @@ func (m *Memory) Plan(s *crmem.Store, mode Mode, now time.Time) (*Plan, error) {
 		}
 	}
 	for i := range m.Notes {
-		if err := p.note(&m.Notes[i], now); err != nil {
+		n := m.Notes[i] // a second plan begins with the same notes
+		if err := p.note(&n, now); err != nil {
 			return nil, err
 		}
 	}
+	p.plan.Left = p.left.Sorted()
 	return &p.plan, nil
 }
 
+// family returns one kind for all kinds of the same reader. Plan compares families,
+// because a later import of a source may detect another kind of the same reader.
+func family(kind string) string {
+	if kind == BasicMemory {
+		return Markdown
+	}
+	return kind
+}
+
 func (p *planner) note(n *Note, now time.Time) error {
-	o := origin{p.kind, n.ID, sumOf(n.Name, n.Text, n.Aliases)}
 	base := n.Name
 	if base == "" {
 		first, _, _ := strings.Cut(n.Text, "\n\n")
@@ -100,6 +118,8 @@ func (p *planner) note(n *Note, now time.Time) error {
 	if base == "" {
 		base = p.kind
 	}
+	n.Aliases = p.free(n, base)
+	o := origin{p.kind, n.ID, sumOf(n.Name, n.Text, n.Aliases)}
 	e := crmem.Entry{Name: base, Content: joined(n.Text, o.line()) + "\n", Aliases: n.Aliases}
 	if t := n.Created; t.Unix() > 0 {
 		e.CreatedAt = uint64(t.Unix())
@@ -111,10 +131,44 @@ func (p *planner) note(n *Note, now time.Time) error {
 	} else {
 		p.fresh(n, e)
 	}
-	if err := (crmem.Restore{Entry: e}).Validate(); err != nil {
+	if err := validNew(e); err != nil {
 		return fmt.Errorf("%q: %w", n.ID, err)
 	}
 	return nil
+}
+
+// free returns the aliases of a note that are not in use: no other entry, and no other
+// note of the source, has the alias as a name or an alias.
+func (p *planner) free(n *Note, base string) []string {
+	self := ""
+	if h, ok := p.from[n.ID]; ok {
+		self = h.entry.Name
+	} else if text, _ := textOf(p.names[base]); text == trimEnd(n.Text) {
+		self = base
+	}
+	var free []string
+	for _, a := range n.Aliases {
+		_, taken := p.names[a]
+		taken = taken && a != self || p.named[a]
+		for name := range p.alias[a] {
+			taken = taken || name != self
+		}
+		if taken {
+			p.left.add("alias is in use by another entry", a)
+		} else {
+			free = append(free, a)
+		}
+	}
+	return free
+}
+
+// textOf returns the text of an entry without the line of its origin.
+func textOf(e crmem.Entry) (text string, imported bool) {
+	text, _, imported = splitOrigin(e.Content)
+	if !imported {
+		text = trimEnd(e.Content)
+	}
+	return text, imported
 }
 
 // known plans a note that an earlier import created.
@@ -144,7 +198,7 @@ func (p *planner) known(n *Note, h held, o origin, e crmem.Entry) {
 	}
 	e.CreatedAt = old.CreatedAt
 	p.plan.Ops = append(p.plan.Ops, crmem.Remove{Name: old.Name}, crmem.Restore{Entry: e})
-	delete(p.names, old.Name)
+	p.drop(old)
 	p.set(e)
 	p.plan.Replaced++
 	p.plan.Updated = append(p.plan.Updated, e.Name)
@@ -154,10 +208,7 @@ func (p *planner) known(n *Note, h held, o origin, e crmem.Entry) {
 // counts as the same, because the source may have moved.
 func (p *planner) fresh(n *Note, e crmem.Entry) {
 	old, taken := p.names[e.Name]
-	text, _, imported := splitOrigin(old.Content)
-	if !imported {
-		text = trimEnd(old.Content)
-	}
+	text, _ := textOf(old)
 	if taken && old.Kind == crmem.Note && text == trimEnd(n.Text) && slices.Equal(old.Aliases, n.Aliases) {
 		p.plan.Skipped++
 		return
@@ -179,6 +230,7 @@ func (p *planner) fresh(n *Note, e crmem.Entry) {
 }
 
 func (p *planner) replace(old, e crmem.Entry) {
+	p.drop(old)
 	p.plan.Ops = append(p.plan.Ops, crmem.Update{Name: old.Name, Content: e.Content, Aliases: e.Aliases})
 	p.plan.Replaced++
 	p.plan.Updated = append(p.plan.Updated, old.Name)
@@ -193,7 +245,24 @@ func (p *planner) differs(name string, n *Note, edited bool) {
 	p.plan.Conflicts = append(p.plan.Conflicts, Conflict{name, n.ID, edited})
 }
 
-func (p *planner) set(e crmem.Entry) {
+func (p *planner) take(e crmem.Entry) {
 	p.names[e.Name] = e
+	for _, a := range e.Aliases {
+		if p.alias[a] == nil {
+			p.alias[a] = make(map[string]bool)
+		}
+		p.alias[a][e.Name] = true
+	}
+}
+
+func (p *planner) drop(e crmem.Entry) {
+	delete(p.names, e.Name)
+	for _, a := range e.Aliases {
+		delete(p.alias[a], e.Name)
+	}
+}
+
+func (p *planner) set(e crmem.Entry) {
+	p.take(e)
 	p.ours[e.Name] = true
 }

@@ -76,7 +76,7 @@ func readRFC0038(root vfs.Tree, base string) (*Memory, error) {
 			return nil, err
 		}
 	}
-	m.Left = t.left.sorted()
+	m.Left = t.left.Sorted()
 	return m, nil
 }
 
@@ -86,7 +86,7 @@ func (m *Memory) addManualStep(name string) {
 }
 
 // entry adds a page of entries/.
-func (m *Memory) entry(base string, p *page, left *tallies) {
+func (m *Memory) entry(base string, p *page, left *Tally) {
 	n := Note{ID: path.Join(base, p.path), Created: p.when}
 	front, body, ok := p.front()
 	name, description, rest := "", "", []string(nil)
@@ -114,7 +114,7 @@ func (m *Memory) entry(base string, p *page, left *tallies) {
 	m.add(n, left)
 }
 
-func (m *Memory) add(n Note, left *tallies) {
+func (m *Memory) add(n Note, left *Tally) {
 	if n.room(left) {
 		m.Notes = append(m.Notes, n)
 	}

@@ -1,6 +1,8 @@
 package importer
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,14 +12,20 @@ import (
 )
 
 // Kinds are all kinds of sources.
-var Kinds = []string{Crabmem, RFC0038, BasicMemory, MemoryJSON, Mem0, ChatGPT, Claude}
+var Kinds = []string{Crabmem, RFC0038, BasicMemory, Markdown, MemoryJSON, Mem0, ChatGPT, Claude, Transcripts, Engram, ClaudeMem, Walrus, Spacebot}
 
 // Source is a path or a stream that an import reads.
 type Source struct {
 	FS     vfs.FS
 	Path   string
 	Stream io.Reader // nil: Path is read
-	Kind   string    // "" before Detect
+	Rows   Rows      // reads SQLite databases
+	// Progress, if set, is called with the number of bytes read of a file, and the
+	// size of the file.
+	Progress func(done, total int64)
+
+	part string // of an export of Claude that Stream is
+	Kind string // "" before Detect
 }
 
 // OpenError reports that a source cannot be opened, or that its kind cannot be
@@ -48,13 +56,18 @@ func formatError(err error) error {
 }
 
 // Detect sets the kind of the source by its contents, unless it is set.
-func (s *Source) Detect() (err error) {
+func (s *Source) Detect(ctx context.Context) (err error) {
 	switch {
-	case s.Kind != "":
 	case s.Stream != nil:
-		s.Kind, s.Stream = DetectReader(s.Stream)
+		in := bufio.NewReaderSize(s.Stream, headSize)
+		head, _ := in.Peek(headSize)
+		s.Stream, s.part = in, claudePart(head)
+		if s.Kind == "" {
+			s.Kind = detectJSON(head)
+		}
+	case s.Kind != "":
 	default:
-		s.Kind, err = Detect(s.FS, s.Path)
+		s.Kind, err = Detect(ctx, s.FS, s.Path)
 	}
 	return openError(err)
 }
@@ -77,20 +90,24 @@ func (s *Source) Lines() (lines []Line, warnings []string, err error) {
 	if err != nil {
 		return nil, nil, openError(err)
 	}
-	read(f)
+	read(s.counted(f))
 	return lines, warnings, errors.Join(err, f.Close())
 }
 
-// Memory reads the notes of a source of kind RFC0038, BasicMemory, or Mem0. It
-// returns a *FormatError if it can use no note of the source.
-func (s *Source) Memory() (m *Memory, err error) {
+// Memory reads the notes of a source whose kind has notes. It returns a *FormatError
+// if the source contains no usable note.
+func (s *Source) Memory(ctx context.Context) (m *Memory, err error) {
 	switch s.Kind {
+	case SQLite, Walrus, Spacebot, Engram, ClaudeMem:
+		m, err = readSQLite(ctx, s.Rows, s.Kind, s.Path)
 	case RFC0038:
 		m, err = ReadRFC0038(s.FS, s.Path)
 		err = openError(err)
-	case BasicMemory:
-		m, err = ReadBasicMemory(s.FS, s.Path)
+	case BasicMemory, Markdown:
+		m, err = ReadMarkdown(s.Kind, s.FS, s.Path)
 		err = openError(err)
+	case Claude:
+		m, err = s.claudeNotes()
 	default:
 		_, err = s.each(func(r io.Reader) (err error) {
 			m, err = ReadMem0(r)
@@ -101,6 +118,46 @@ func (s *Source) Memory() (m *Memory, err error) {
 		err = formatError(fmt.Errorf("no entries to import: %s: %s", m.Left[0].Reason, strings.Join(m.Left[0].Where, ", ")))
 	}
 	return m, err
+}
+
+// Parts reports whether the source has conversations, and whether it has notes. Only a
+// source of kind Claude can have both.
+func (s *Source) Parts() (chats, notes bool, err error) {
+	switch {
+	case s.Kind != Claude:
+		return IsChats(s.Kind), !IsChats(s.Kind), nil
+	case s.Stream != nil:
+		notes = s.part == partMemories || s.part == partProjects
+		return !notes, notes, nil
+	}
+	f, err := Open(s.FS, s.Kind, s.Path)
+	if err != nil {
+		return false, false, openError(err)
+	}
+	return len(f.open) > 0, len(f.notes) > 0, f.Close()
+}
+
+// claudeNotes reads the memories and projects of an export of Claude.
+func (s *Source) claudeNotes() (*Memory, error) {
+	c := newClaudeNotes()
+	if s.Stream != nil {
+		err := formatError(c.read(s.part, s.Stream))
+		return c.memory(), err
+	}
+	f, err := Open(s.FS, s.Kind, s.Path)
+	if err != nil {
+		return nil, openError(err)
+	}
+	for _, part := range []string{partProjects, partMemories} {
+		if err == nil {
+			err = each(f.notes[part], func(r io.Reader) error { return c.read(part, r) })
+		}
+	}
+	m := c.memory()
+	if len(f.open) == 0 { // else reading the conversations counts them
+		m.Left = append(m.Left, f.Left...)
+	}
+	return m, formatError(errors.Join(err, f.Close()))
 }
 
 // Chats calls take with every conversation of a source of kind ChatGPT or Claude,
@@ -138,7 +195,7 @@ func (s *Source) each(read func(io.Reader) error) ([]Left, error) {
 	if err != nil {
 		return nil, openError(err)
 	}
-	err = f.Each(read)
+	err = f.Each(func(r io.Reader) error { return read(s.counted(r)) })
 	if cerr := f.Close(); cerr != nil {
 		err = errors.Join(err, formatError(cerr))
 	}

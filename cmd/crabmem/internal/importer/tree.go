@@ -24,7 +24,7 @@ type page struct {
 // treeReader reads the pages of a directory.
 type treeReader struct {
 	root  vfs.Tree
-	left  tallies
+	left  Tally
 	names int
 	size  int64
 }
@@ -173,7 +173,7 @@ func (n *Note) named(name string) {
 }
 
 // room bounds the text of a note, with the line that is put under it.
-func (n *Note) room(left *tallies) bool {
+func (n *Note) room(left *Tally) bool {
 	if len(n.Text) <= maxPage-4096 {
 		return true
 	}

@@ -1,7 +1,8 @@
 // Package memfiles implements the contract of Anthropic's memory tool,
-// memory_20250818: six commands on files under /memories, with their exact texts,
-// which models recognize. A file is the note with its name; the names of files
-// imply the directories.
+// memory_20250818: six commands on files under /memories, with the exact texts of
+// the contract, which models recognize. The file /memories/NAME.md is the note NAME.
+// Any other file is a note whose name is the path. Directories are implied by the
+// paths of files.
 //
 // The first line and the lines of a listing are those of the contract.
 // [memtool.Fence] encloses the lines that contain text of the store; no line of the
@@ -18,6 +19,7 @@ import (
 
 	"crabmem/bm25/snippet"
 	"crabmem/crmem"
+	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 )
 
@@ -96,24 +98,27 @@ func Run(ctx context.Context, s Store, c Call) (string, error) {
 
 func (f files) view(path string, lines []int) (text string, err error) {
 	err = f.Read(func(st *crmem.Store) error {
-		if e, ok := fileOf(st, path); ok && path != root {
-			text, err = viewFile(e, lines)
+		if f, ok := fileOf(st, path); ok && path != root {
+			text, err = viewFile(f, lines)
 			return err
 		}
-		list := entriesBelow(st, path)
+		list, hidden := filesBelow(st, path)
 		if len(list) == 0 && path != root {
 			return errorf("The path %s does not exist. Please provide a valid path.", path)
 		}
 		text = viewDirectory(path, list)
+		if hidden > 0 && path == root {
+			text += fmt.Sprintf("\n(%s with no path here: crabmem list shows the names)", display.Plural(hidden, "further note", "further notes"))
+		}
 		return nil
 	})
 	return text, err
 }
 
-func viewFile(e crmem.Entry, between []int) (string, error) {
-	lines := strings.Split(e.Content, "\n")
+func viewFile(f file, between []int) (string, error) {
+	lines := strings.Split(f.Content, "\n")
 	if len(lines) > maxFileLines {
-		return "", errorf("File %s exceeds maximum line limit of 999,999 lines.", e.Name)
+		return "", errorf("File %s exceeds maximum line limit of 999,999 lines.", f.path)
 	}
 	first, last := 1, len(lines)
 	if len(between) == 2 {
@@ -139,16 +144,16 @@ func viewFile(e crmem.Entry, between []int) (string, error) {
 		}
 		fmt.Fprintf(&b, "%6d\t%s\n", n, line)
 	}
-	return fmt.Sprintf("Here's the content of %s with line numbers:\n%s%s", e.Name, memtool.Fence(b.String()), more), nil
+	return fmt.Sprintf("Here's the content of %s with line numbers:\n%s%s", f.path, memtool.Fence(b.String()), more), nil
 }
 
 // viewDirectory lists two levels with the total size of each directory.
-func viewDirectory(path string, list []crmem.Entry) string {
+func viewDirectory(path string, list []file) string {
 	sizes := make(map[string]int64)
 	var shown []string
 	total := int64(0)
 	for _, e := range list {
-		parts := strings.Split(e.Name[len(path)+1:], "/")
+		parts := strings.Split(e.path[len(path)+1:], "/")
 		if slices.ContainsFunc(parts, func(p string) bool { return strings.HasPrefix(p, ".") || p == "node_modules" }) {
 			continue
 		}
@@ -200,13 +205,13 @@ func (f files) create(ctx context.Context, path, text string) (string, error) {
 		if _, ok := fileOf(st, path); ok || path == root {
 			return nil, errorf("Error: File %s already exists", path)
 		}
-		if len(entriesBelow(st, path)) > 0 {
+		if list, _ := filesBelow(st, path); len(list) > 0 {
 			return nil, errorf("Error: %s is a directory", path)
 		}
 		if file, ok := fileAbove(st, path); ok {
 			return nil, errorf("Error: %s is a file, not a directory", file)
 		}
-		return []crmem.Op{crmem.Add{Name: path, Content: text, Kind: crmem.Note}}, nil
+		return []crmem.Op{crmem.Add{Name: nameOf(path), Content: text, Kind: crmem.Note}}, nil
 	})
 	return "File created successfully at: " + path, err
 }
@@ -225,14 +230,14 @@ func (f files) edit(ctx context.Context, path string, absent error, edit func(te
 		if err != nil {
 			return nil, err
 		}
-		return []crmem.Op{crmem.Update{Name: path, Content: text, Aliases: e.Aliases}}, nil
+		return []crmem.Op{crmem.Update{Name: e.Name, Content: text, Aliases: e.Aliases}}, nil
 	})
 }
 
 // changeable returns an error for an archive of a conversation.
-func changeable(e crmem.Entry) error {
-	if e.Kind == crmem.Archive {
-		return errorf("Error: %s is the archive of a conversation, and this tool cannot change archives", e.Name)
+func changeable(f file) error {
+	if f.Kind == crmem.Archive {
+		return errorf("Error: %s is the archive of a conversation, and this tool cannot change archives", f.path)
 	}
 	return nil
 }
@@ -325,7 +330,8 @@ func (f files) rename(ctx context.Context, from, to string) (string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, ok := fileOf(st, to); ok || to == root || len(entriesBelow(st, to)) > 0 {
+		below, _ := filesBelow(st, to)
+		if _, ok := fileOf(st, to); ok || to == root || len(below) > 0 {
 			return nil, errorf("Error: The destination %s already exists", to)
 		}
 		if file, ok := fileAbove(st, to); ok {
@@ -334,14 +340,15 @@ func (f files) rename(ctx context.Context, from, to string) (string, error) {
 		if strings.HasPrefix(to, from+"/") {
 			return nil, errorf("Error: cannot move %s into itself", from)
 		}
-		for _, e := range list {
-			moved := e
-			moved.Name = to + strings.TrimPrefix(e.Name, from)
-			if why := checkPath(moved.Name); why != "" {
+		for _, f := range list {
+			path := to + strings.TrimPrefix(f.path, from)
+			if why := checkPath(path); why != "" {
 				err := errorf("Error: Invalid path under %s: %s", to, why)
-				return nil, &memtool.NamesError{Err: err, Names: []string{e.Name}}
+				return nil, &memtool.NamesError{Err: err, Names: []string{f.Name}}
 			}
-			ops = append(ops, crmem.Remove{Name: e.Name}, crmem.Restore{Entry: moved})
+			moved := f.Entry
+			moved.Name = nameOf(path)
+			ops = append(ops, crmem.Remove{Name: f.Name}, crmem.Restore{Entry: moved})
 		}
 		return ops, nil
 	})

@@ -63,22 +63,69 @@ func checkPath(path string) string {
 
 func noPath(path string) error { return errorf("Error: The path %s does not exist", path) }
 
-// fileOf returns the entry of a path. ok is false if there is none.
-func fileOf(st *crmem.Store, path string) (e crmem.Entry, ok bool) {
-	e, err := st.Get(path)
-	return e, err == nil && e.Name == path
+// file is an entry with its path.
+type file struct {
+	path string
+	crmem.Entry
 }
 
-// entriesBelow returns the entries of a directory and those below it, by name.
-func entriesBelow(st *crmem.Store, path string) []crmem.Entry {
-	var list []crmem.Entry
-	for e := range st.All() {
-		if p, err := parsePath(e.Name); err == nil && p == e.Name && strings.HasPrefix(p, path+"/") {
-			list = append(list, e)
+const extension = ".md"
+
+// pathOf returns the path of an entry: its name if that is a path, otherwise
+// /memories/NAME.md. ok is false for a name that cannot be part of a path, and for
+// archives whose name is not a path.
+func pathOf(e *crmem.Entry) (path string, ok bool) {
+	if isPath(e.Name) {
+		return e.Name, true
+	}
+	path = root + "/" + e.Name + extension
+	return path, e.Kind == crmem.Note && isPath(path)
+}
+
+// isPath reports whether a name is the path of a file.
+func isPath(name string) bool {
+	p, err := parsePath(name)
+	return err == nil && p == name && p != root
+}
+
+// nameOf returns the name of the entry for a new file.
+func nameOf(path string) string {
+	name, ok := strings.CutSuffix(strings.TrimPrefix(path, root+"/"), extension)
+	if !ok || name == "" || strings.HasSuffix(name, "/") {
+		return path
+	}
+	return name
+}
+
+// fileOf returns the file with a path. ok is false if no entry has this path. An entry
+// whose name is the path has precedence over the note /memories/NAME.md.
+func fileOf(st *crmem.Store, path string) (f file, ok bool) {
+	for _, name := range []string{path, nameOf(path)} {
+		if e, err := st.Get(name); err == nil && e.Name == name {
+			return file{path, e}, true
 		}
 	}
-	slices.SortFunc(list, func(a, b crmem.Entry) int { return cmp.Compare(a.Name, b.Name) })
-	return list
+	return file{}, false
+}
+
+// filesBelow returns the files in a directory and its subdirectories, sorted by path.
+// hidden is the number of notes in the store that have no path, or whose path
+// another file has.
+func filesBelow(st *crmem.Store, path string) (list []file, hidden int) {
+	for e := range st.All() {
+		p, ok := pathOf(&e)
+		if ok && p != e.Name {
+			first, _ := fileOf(st, p)
+			ok = first.ID == e.ID
+		}
+		if ok && strings.HasPrefix(p, path+"/") {
+			list = append(list, file{p, e})
+		} else if !ok && e.Kind == crmem.Note {
+			hidden++
+		}
+	}
+	slices.SortFunc(list, func(a, b file) int { return cmp.Compare(a.path, b.path) })
+	return list, hidden
 }
 
 // fileAbove returns the first parent of path that is a file.
@@ -95,18 +142,18 @@ func fileAbove(st *crmem.Store, path string) (string, bool) {
 
 // filesAt returns the files of a path: the file itself, or all files under a
 // directory.
-func filesAt(st *crmem.Store, path string) ([]crmem.Entry, error) {
-	list := entriesBelow(st, path)
-	if e, ok := fileOf(st, path); ok {
-		list = []crmem.Entry{e}
+func filesAt(st *crmem.Store, path string) ([]file, error) {
+	list, _ := filesBelow(st, path)
+	if f, ok := fileOf(st, path); ok {
+		list = []file{f}
 	}
 	if len(list) == 0 {
 		return nil, noPath(path)
 	}
-	for _, e := range list {
-		if err := changeable(e); err != nil && e.Name != path {
+	for _, f := range list {
+		if err := changeable(f); err != nil && f.path != path {
 			err = errorf("Error: %s contains the archive of a conversation, and this tool cannot change archives", path)
-			return nil, &memtool.NamesError{Err: err, Names: []string{e.Name}}
+			return nil, &memtool.NamesError{Err: err, Names: []string{f.Name}}
 		} else if err != nil {
 			return nil, err
 		}

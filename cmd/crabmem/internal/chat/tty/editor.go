@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"crabmem/cmd/crabmem/internal/cli"
 )
@@ -28,6 +29,9 @@ type Editor struct {
 	place  int    // in History, from its end; 0: a new text
 	kept   string // the new text while an earlier one is shown
 	Offers []string
+
+	search    *search // nil: no search
+	lastQuery string  // of the previous search
 }
 
 // maxText limits a text, in runes.
@@ -36,10 +40,16 @@ const maxText = 1 << 20
 // Text returns the text.
 func (e *Editor) Text() string { return string(e.text) }
 
-// Set replaces the text and moves the cursor to its end.
+// Set replaces the text, moves the cursor to its end, and ends a search.
 func (e *Editor) Set(s string) {
+	e.search = nil
+	e.show(s, utf8.RuneCountInString(s))
+}
+
+// show replaces the text and moves the cursor.
+func (e *Editor) show(s string, at int) {
 	e.text = []rune(s)
-	e.at, e.goal, e.Offers = len(e.text), -1, nil
+	e.at, e.goal, e.Offers = at, -1, nil
 }
 
 // Reset clears the text and keeps the history.
@@ -62,6 +72,13 @@ func (e *Editor) Key(k Key) (done bool) {
 	}
 	if k.Code != Up && k.Code != Down {
 		e.goal = -1
+	}
+	if e.search != nil {
+		if e.searchKey(k) {
+			return false
+		} else if k.Code == Enter {
+			return true
+		}
 	}
 	switch k.Code {
 	case Rune:
@@ -120,6 +137,8 @@ func (e *Editor) control(r rune) {
 		e.older()
 	case 'n':
 		e.newer()
+	case 'r':
+		e.startSearch()
 	}
 }
 

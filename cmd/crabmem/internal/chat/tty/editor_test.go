@@ -162,3 +162,70 @@ func TestView(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+func TestHistorySearch(t *testing.T) {
+	history := []string{"deploy to prod", "show the log", "deploy to staging", "show the log", "two\nlöng deploys"}
+	const ctrlR, ctrlS, ctrlG = "\x12", "\x13", "\x07"
+	for _, tc := range []struct {
+		name, typed, want string
+		sent              []string
+	}{
+		{"newest first", ctrlR + "deploy", "two\nlöng deploys", nil},
+		{"again steps back", ctrlR + "deploy" + ctrlR, "deploy to staging", nil},
+		{"to the oldest and no further", ctrlR + "deploy" + ctrlR + ctrlR + ctrlR, "deploy to prod", nil},
+		{"and forward", ctrlR + "deploy" + ctrlR + ctrlR + ctrlS, "deploy to staging", nil},
+		{"a longer query searches from the shown text on", ctrlR + "deploy" + ctrlR + " to p", "deploy to prod", nil},
+		{"a shorter query searches all", ctrlR + "deploy to\x7f\x7f\x7f", "two\nlöng deploys", nil},
+		{"an empty query shows the text from before", "new" + ctrlR + "log\x7f\x7f\x7f\x7f", "new", nil},
+		{"equal texts count once", ctrlR + "log" + ctrlR, "show the log", nil},
+		{"no match keeps the last one", ctrlR + "logx", "show the log", nil},
+		{"ctrl g restores", "new" + ctrlR + "log" + ctrlG, "new", nil},
+		{"escape restores", "new" + ctrlR + "log\x1b", "new", nil},
+		{"escape of kitty restores", "new" + ctrlR + "log\x1b[27u", "new", nil},
+		{"enter sends", ctrlR + "staging\r", "", []string{"deploy to staging"}},
+		{"other keys edit the found text at the match", ctrlR + "to st\x1b[Cx", "deploy txo staging", nil},
+		{"end, and further text", ctrlR + "to st\x05 now", "deploy to staging now", nil},
+		{"up continues from the found text", ctrlR + "to st\x1b[A", "show the log", nil},
+		{"down returns to the new text", "new" + ctrlR + "log\x10\x0e\x0e\x0e", "new", nil},
+		{"twice repeats the last query", ctrlR + "staging\x05\x15" + ctrlR + ctrlR, "deploy to staging", nil},
+		{"a paste is part of the query", ctrlR + "\x1b[200~staging\x1b[201~", "deploy to staging", nil},
+		{"characters, not bytes", ctrlR + "ng d\x1b[Cx", "two\nlönxg deploys", nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			e := Editor{History: slices.Clone(history)}
+			var k Keys
+			sent := press(&e, &k, tc.typed)
+			if e.Text() != tc.want || !slices.Equal(sent, tc.sent) {
+				t.Errorf("got %q and sent %q, want %q and %q", e.Text(), sent, tc.want, tc.sent)
+			}
+		})
+	}
+}
+
+func TestHistorySearchState(t *testing.T) {
+	e := Editor{History: []string{"one", "two"}}
+	var k Keys
+	want := func(query string, found, ok bool) {
+		t.Helper()
+		if q, f, o := e.Searching(); q != query || f != found || o != ok {
+			t.Errorf("searching for %q: found %v, active %v; want %q, %v, %v", q, f, o, query, found, ok)
+		}
+	}
+	want("", false, false)
+	press(&e, &k, "new\x12")
+	want("", true, true)
+	press(&e, &k, "on")
+	want("on", true, true)
+	press(&e, &k, "x")
+	want("onx", false, true)
+	press(&e, &k, "\x7f")
+	want("on", true, true)
+	e.CancelSearch()
+	want("", false, false)
+	if e.Text() != "new" {
+		t.Errorf("the text is %q after the search", e.Text())
+	}
+	press(&e, &k, "\x12on")
+	e.Reset()
+	want("", false, false)
+}

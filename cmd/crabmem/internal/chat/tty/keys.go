@@ -15,7 +15,7 @@ import (
 type Code uint8
 
 // The keys. Rune and Ctrl set Key.Rune; Paste sets Key.Text. Other is a key
-// without a function in an editor, such as Escape.
+// without a function in an editor, such as Page Up.
 const (
 	None Code = iota // unknown sequence
 	Rune
@@ -36,6 +36,7 @@ const (
 	WordRight
 	DeleteWord // backward
 	DeleteNext // forward
+	Escape
 	Other
 )
 
@@ -154,7 +155,7 @@ var alts = map[rune]Code{
 
 func (k *Keys) escape(b []byte) (Key, int) {
 	if len(b) == 1 || b[1] == 0x1b {
-		return Key{Code: Other}, 1
+		return Key{Code: Escape}, 1
 	}
 	switch b[1] {
 	case '[':
@@ -218,7 +219,7 @@ const (
 	ctrlKey  = 4
 )
 
-var codepoints = map[int]Code{9: Tab, 13: Enter, 27: Other, 127: Backspace}
+var codepoints = map[int]Code{9: Tab, 13: Enter, 27: Escape, 127: Backspace}
 
 // codepoint returns a key of the kitty protocol.
 func codepoint(r, mods int) Key {

@@ -2,7 +2,9 @@ package importer
 
 import (
 	"errors"
+	"io/fs"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -11,42 +13,101 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A project of basic-memory is a tree of Markdown, each page an entity:
+// A directory of Markdown is a project of basic-memory, a vault of Obsidian, or
+// any other tree of pages. A page may have front matter:
 //
 //	---
 //	title: Coffee Brewing
-//	type: note
 //	permalink: notes/coffee-brewing
+//	aliases: [pour over]
 //	tags: [coffee, brewing]
 //	---
 //	# Coffee Brewing
 //	- [method] Pour over gives more clarity #brewing (on Sundays)
 //	- requires [[Proper Grinding]]
 //
-// A page becomes a note with its title as name and its text unchanged, including
-// observations and relations. Permalink and tags become aliases. The other keys
-// of the front matter follow the text.
+// A page becomes a note. The name of the note is the title, or else the file name. The
+// text of the note is the unchanged text of the page, including links, observations,
+// and relations. Permalink and aliases become aliases. The other keys of the front
+// matter, including tags, follow the text.
 
-// ReadBasicMemory reads the tree of a project of basic-memory.
-func ReadBasicMemory(fsys vfs.FS, dir string) (*Memory, error) {
+// permalinkPages is the number of pages that Detect searches for a permalink. Every
+// page of basic-memory has a permalink.
+const permalinkPages = 64
+
+// ReadMarkdown reads a directory of pages, or one page. kind is BasicMemory or
+// Markdown.
+func ReadMarkdown(kind string, fsys vfs.FS, name string) (*Memory, error) {
+	name, fi, err := resolved(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	dir, file := name, ""
+	if !fi.IsDir() {
+		dir, file = filepath.Split(name)
+	}
 	root, base, err := openTree(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
 	t := &treeReader{root: root}
-	m := &Memory{Kind: BasicMemory}
-	err = t.walk(".", 0, func(p *page) error {
+	m := &Memory{Kind: kind}
+	take := func(p *page) error {
 		n := Note{ID: path.Join(base, p.path), Created: p.when}
-		n.basic(p, &t.left)
+		n.page(p, &t.left)
 		m.add(n, &t.left)
 		return nil
-	})
-	m.Left = t.left.sorted()
+	}
+	if file == "" {
+		err = t.walk(".", 0, take)
+	} else if p, rerr := t.read(file); rerr != nil || p == nil {
+		err = rerr
+	} else {
+		err = take(p)
+	}
+	m.Left = t.left.Sorted()
 	return m, errors.Join(err, root.Close())
 }
 
-// basic fills in a note of a page.
-func (n *Note) basic(p *page, left *tallies) {
+// detectPages returns BasicMemory, Markdown, or "" for a directory without pages.
+func detectPages(root vfs.Tree) (kind string, err error) {
+	pages := 0
+	t := treeReader{root: root}
+	err = t.walk(".", 0, func(p *page) error {
+		pages++
+		kind = Markdown
+		front, _, _ := p.front()
+		if strings.HasPrefix(front, "permalink:") || strings.Contains(front, "\npermalink:") {
+			kind = BasicMemory
+		}
+		if kind == BasicMemory || pages >= permalinkPages {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	if errors.Is(err, fs.SkipAll) {
+		err = nil
+	}
+	return kind, err
+}
+
+// hasPage reports whether a directory itself has a page: transcripts may have
+// pages in their subdirectories.
+func hasPage(root vfs.Tree) bool {
+	entries, err := root.ReadDir(".")
+	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		return e.Type().IsRegular() && strings.EqualFold(path.Ext(e.Name()), ".md")
+	})
+}
+
+// isPage reports whether a file is a page of Markdown: it has the name of one, and the
+// content is not JSON.
+func isPage(name string, head []byte) bool {
+	return strings.EqualFold(filepath.Ext(name), ".md") && len(firstKeys(head)) == 0
+}
+
+// page sets the fields of a note to those of a page.
+func (n *Note) page(p *page, left *Tally) {
 	front, body, ok := p.front()
 	n.Text = trimEnd(strings.TrimLeft(body, "\n"))
 	title, aliases := p.stem(), []string(nil)
@@ -64,7 +125,7 @@ func (n *Note) basic(p *page, left *tallies) {
 				if taken = k.value.Kind == yaml.ScalarNode && strings.TrimSpace(k.value.Value) != ""; taken {
 					title = k.value.Value
 				}
-			case "permalink", "tags", "aliases":
+			case "permalink", "aliases", "alias":
 				var words []string
 				if words, taken = k.words(); taken {
 					aliases = append(aliases, words...)
@@ -132,7 +193,7 @@ func frontKeys(front string) ([]frontKey, error) {
 func withWhole(top *yaml.Node, whole frontKey) []frontKey {
 	keys := []frontKey{whole}
 	for i := 0; i+1 < len(top.Content); i += 2 {
-		if name := top.Content[i].Value; slices.Contains([]string{"title", "permalink", "tags", "aliases", "created", "created_at", "date"}, name) {
+		if name := top.Content[i].Value; slices.Contains([]string{"title", "permalink", "aliases", "alias", "created", "created_at", "date"}, name) {
 			keys = append(keys, frontKey{name, "", top.Content[i+1]})
 		}
 	}

@@ -1,0 +1,99 @@
+package chat
+
+import (
+	"context"
+	"strings"
+
+	"crabmem/cmd/crabmem/internal/chat/tty"
+	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/client"
+	"crabmem/daemon/display"
+)
+
+// others is the state of the subscription to runs of other clients in the current
+// session.
+type others struct {
+	session string // whose events arrive; empty: none
+	stop    context.CancelFunc
+	run     bool            // events belong to another client's run
+	text    strings.Builder // incomplete response
+}
+
+// The goroutine of follow posts values of these types.
+type (
+	otherEvent struct{ *client.Event }
+	unfollowed struct{ session string }
+)
+
+// follow subscribes to the events of the current session. Its goroutine ends when ctx
+// or the subscription ends, or when the screen follows another session.
+func (s *screen) follow(ctx context.Context) {
+	if s.End != nil || s.Stored == s.others.session {
+		return
+	}
+	if s.others.stop != nil {
+		s.others.stop()
+	}
+	s.others = others{session: s.Stored}
+	if s.Stored == "" {
+		return
+	}
+	ctx, s.others.stop = context.WithCancel(ctx)
+	session, tag := s.Stored, s.Tag
+	s.runs.Go(func() {
+		defer s.raw.Guard()
+		for e, err := range s.Client.Events(ctx, session) {
+			if err != nil {
+				break
+			}
+			if e.StoredID == session && e.Tag != tag {
+				s.post(otherEvent{e})
+			}
+		}
+		s.post(unfollowed{session})
+	})
+}
+
+// other shows an event of another client's run. It shows no event before the user's
+// message of that run: an older daemon sends neither the message nor the tag that
+// identifies the events of this client.
+func (s *screen) other(e *client.Event) {
+	o := &s.others
+	if e.Kind == "user" {
+		s.flush()
+		o.run = true
+		o.text.Reset()
+		for l := range strings.SplitSeq(cli.Clean(e.Text), "\n") {
+			s.line(s.c.Bold("other> " + l))
+		}
+		return
+	}
+	if !o.run {
+		return
+	}
+	if e.Kind == "text_delta" {
+		if o.text.Len() < MaxMessage {
+			o.text.WriteString(e.Text)
+		}
+		return
+	}
+	if o.text.Len() > 0 {
+		s.flush()
+		m := tty.Markdown{Width: s.width - 1, Color: s.c.Color()}
+		s.scroll.WriteString(m.Write(o.text.String()) + m.Flush())
+		o.text.Reset()
+	}
+	if e.Kind == "done" {
+		o.run = false
+		if e.Err != nil {
+			s.dimLine("the other client's run failed: " + display.Printable(display.OneLine(e.Err.Message)))
+		}
+		return
+	}
+	if e.Kind == "tool_start" || e.Kind == "compact" {
+		for _, l := range EventLines(e) {
+			s.flush()
+			s.dimLine(l)
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package chat
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/client"
+	"crabmem/daemon/display"
+	"crabmem/sessionlog"
+)
+
+const (
+	// exchangeLines is the number of lines at the end of a session in which resume
+	// looks for the last exchange. Of a longer exchange, it shows only a part.
+	exchangeLines = 64
+	// exchangeWidth limits each text of the last exchange, in columns.
+	exchangeWidth = 200
+)
+
+// resume continues the conversation in a stored session. It shows the label of the
+// session, its last exchange, and whether a run of another client is active.
+func (ch *chat) resume(ctx context.Context, id string) error {
+	s, last, err := ch.session(ctx, id)
+	if err != nil {
+		return err
+	}
+	if s.Err != nil {
+		return &cli.Failure{Code: cli.ExitCorrupt, Kind: "format", Message: s.Err.Error(), Remedy: FormatRemedy}
+	}
+	own := 0 // this chat follows its session
+	if s.ID == ch.Stored {
+		own = 1
+	}
+	ch.Stored, ch.Fresh, ch.Agent = s.ID, false, s.Meta.Agent
+	text := fmt.Sprintf("resumed %s: %s, agent %s", display.SessionLabel(s.ID, s.Meta.Title), display.Plural(s.Messages, "message", "messages"), display.Label(s.Meta.Agent))
+	text += ch.lastExchange(ctx, s.ID, last)
+	switch {
+	case s.Active:
+		text += "\nanother client's run is active in this session; /new creates a session"
+	case s.Followers > own:
+		text += "\nanother chat has this session open; /new creates a session"
+	}
+	if ch.info == nil {
+		ch.resumed = text
+		return nil
+	}
+	ch.info(text)
+	return nil
+}
+
+// session returns a stored session and the number of its last line.
+func (ch *chat) session(ctx context.Context, id string) (s *client.Session, last int64, err error) {
+	for h, err := range ch.Client.History(ctx, id, client.HistoryOptions{Limit: 1}) {
+		if err != nil {
+			return nil, 0, ch.Explain(err)
+		}
+		if h.Session != nil {
+			return h.Session, h.LastLine, nil
+		}
+		break
+	}
+	return &client.Session{}, 0, nil
+}
+
+// lastExchange returns the user's last message and the answer, each after a line end.
+// After an error it returns what it has read: the next message reports the error.
+func (ch *chat) lastExchange(ctx context.Context, id string, last int64) (text string) {
+	var user, answer string
+	for h, err := range ch.Client.History(ctx, id, client.HistoryOptions{After: max(last-exchangeLines, 0)}) {
+		if err != nil {
+			break
+		}
+		for _, l := range h.Lines {
+			var m sessionlog.Message
+			if json.Unmarshal(l.Raw, &m) != nil {
+				continue
+			}
+			switch {
+			case m.Role == "user":
+				user, answer = m.Content, ""
+			case m.Role == "assistant" && m.Content != "":
+				answer = m.Content
+			}
+		}
+	}
+	line := func(text string) string { return cli.Fit(display.Printable(display.OneLine(text)), exchangeWidth) }
+	if user != "" {
+		text = "\n> " + line(user)
+	}
+	if answer != "" {
+		text += "\n" + line(answer)
+	}
+	return text
+}
+
+// resumeLast resumes the last session with the agent, if there is one. It ignores
+// errors: the daemon then selects the session at the first message.
+func (ch *chat) resumeLast(ctx context.Context) {
+	list, _, err := ch.Client.ListSessions(ctx, client.SessionFilter{Agent: ch.Agent, Sender: "user", Limit: 1})
+	if err == nil && len(list) == 1 && list[0].Err == nil && list[0].Meta.Source == "" {
+		_ = ch.resume(ctx, list[0].ID)
+	}
+}

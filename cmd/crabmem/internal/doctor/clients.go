@@ -1,0 +1,77 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"crabmem/cmd/crabmem/internal/mcpclient"
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/errtable"
+)
+
+// checkClients checks the MCP clients whose configuration starts crabmem. It ignores
+// all other clients.
+func (d *doctor) checkClients(context.Context) {
+	for _, c := range mcpclient.Clients() {
+		path := c.File(d.Clients)
+		text, err := vfs.ReadFile(d.FS, path, mcpclient.MaxBytes)
+		if err != nil {
+			continue // not installed, or not readable for the client either
+		}
+		servers, err := c.Servers(text)
+		if e, ok := errors.AsType[*mcpclient.SyntaxError](err); ok && strings.Contains(string(text), "crabmem") {
+			d.warn("client "+c.ID, "correct the file", "%s:%d: %v", path, e.Line, e.Err)
+		}
+		for _, name := range sortedNames(servers) {
+			d.checkClient(c, path, servers[name])
+		}
+	}
+}
+
+// sortedNames returns the names of the servers that start crabmem.
+func sortedNames(servers map[string]mcpclient.Entry) (names []string) {
+	for name, e := range servers {
+		base := e.Command[strings.LastIndexAny(e.Command, `/\`)+1:]
+		if strings.TrimSuffix(strings.ToLower(base), ".exe") == "crabmem" || name == "crabmem" && slices.Contains(e.Args, "mcp") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (d *doctor) checkClient(c mcpclient.Client, path string, e mcpclient.Entry) {
+	name, fix := "client "+c.ID, "run crabmem mcp install "+c.ID
+	if _, err := exec.LookPath(e.Command); err != nil {
+		d.fail(name, fix, "%s starts %s, which is missing or not a program", path, errtable.ShellWord(e.Command))
+		return
+	}
+	home := filepath.Join(d.Clients.Home, ".crabtalk")
+	if h := e.Env["CRABTALK_HOME"]; h != "" {
+		home = h
+	}
+	for i, a := range e.Args {
+		if v, ok := strings.CutPrefix(a, "--home="); ok {
+			home = v
+		} else if a == "--home" && i+1 < len(e.Args) {
+			home = e.Args[i+1]
+		}
+	}
+	if d.real(home) != d.real(d.Home) {
+		d.warn(name, fix+" to use the home "+errtable.ShellWord(d.Home), "%s uses another home: %s", path, home)
+		return
+	}
+	d.ok(name, "%s", path)
+}
+
+// real returns a path with resolved links or, if that fails, the clean path.
+func (d *doctor) real(path string) string {
+	if r, err := d.FS.Resolve(path); err == nil {
+		return r
+	}
+	return filepath.Clean(path)
+}

@@ -1,0 +1,369 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/cmd/crabmem/internal/mcpclient"
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/display"
+
+	"github.com/spf13/cobra"
+)
+
+type mcpInstallFlags struct {
+	yes, print, readOnly bool
+	name                 string
+}
+
+func (c *app) mcpInstallCommand() *cobra.Command {
+	var f mcpInstallFlags
+	cmd := &cobra.Command{
+		Use:   "install [CLIENT...]",
+		Short: "add the MCP server to the configuration of clients",
+		Long: `Add the server crabmem to the configuration file of each CLIENT: claude-code,
+claude-desktop, codex, cursor, vscode, windsurf, or zed. Without CLIENT, install
+selects the clients of this machine.
+
+install shows the change and asks before it writes; --yes does not ask. It keeps
+all other bytes of the file, including comments, and a copy of the previous file
+with the suffix .before-crabmem. A file with a syntax error is not changed.
+--print prints the configuration for a new file and writes nothing.
+
+The entry starts this program with an absolute path, because applications do not
+search PATH as a shell does. It names the home and the store if they are not the
+default ones.`,
+		Example: `  crabmem mcp install cursor --yes
+  crabmem mcp install claude-desktop zed --yes
+  crabmem mcp install codex --print`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: cobra.FixedCompletions(mcpclient.IDs(), cobra.ShellCompDirectiveNoFileComp),
+	}
+	f.register(cmd)
+	cmd.Flags().BoolVar(&f.print, "print", false, "print the configuration and write nothing")
+	cmd.Flags().BoolVar(&f.readOnly, "read-only", false, "offer only tools that read")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		e, err := c.mcpEntry(f.readOnly)
+		if err != nil {
+			return err
+		}
+		return c.editClients(args, &f, f.print, func(cl *mcpclient.Client, text []byte) ([]byte, error) {
+			if f.print {
+				text = nil
+			}
+			return cl.Set(text, f.name, e)
+		})
+	}
+	return cmd
+}
+
+func (c *app) mcpUninstallCommand() *cobra.Command {
+	var f mcpInstallFlags
+	cmd := &cobra.Command{
+		Use:   "uninstall [CLIENT...]",
+		Short: "remove the MCP server from clients",
+		Long: `Remove the server crabmem from the configuration file of each CLIENT:
+claude-code, claude-desktop, codex, cursor, vscode, windsurf, or zed. Without
+CLIENT, uninstall selects the clients of this machine.
+
+uninstall shows the change and asks before it writes; --yes does not ask. It
+keeps all other bytes of the file, and a copy of the previous file with the
+suffix .before-crabmem. It changes nothing if the server is not there.`,
+		Example: `  crabmem mcp uninstall cursor --yes
+  crabmem mcp uninstall claude-code codex --yes`,
+		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: cobra.FixedCompletions(mcpclient.IDs(), cobra.ShellCompDirectiveNoFileComp),
+	}
+	f.register(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return c.editClients(args, &f, false, func(cl *mcpclient.Client, text []byte) ([]byte, error) { return cl.Remove(text, f.name) })
+	}
+	return cmd
+}
+
+func (f *mcpInstallFlags) register(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "write without asking")
+	cmd.Flags().StringVar(&f.name, "name", serviceName, "use this `name` for the server in the client")
+}
+
+// mcpEntry returns a server entry with the home and the store of this command line.
+func (c *app) mcpEntry(readOnly bool) (e mcpclient.Entry, err error) {
+	if e.Command, err = c.programPath(); err != nil {
+		return e, err
+	}
+	e.Args = []string{"mcp"}
+	home, err := c.absHome()
+	if err != nil {
+		return e, err
+	}
+	if m, err := c.clientMachine(); err == nil && home != filepath.Join(m.Home, ".crabtalk") {
+		e.Args = append(e.Args, "--home", home)
+	}
+	store, err := c.storePath()
+	if err != nil {
+		return e, err
+	}
+	if store, err = filepath.Abs(store); err != nil {
+		return e, err
+	}
+	if store != filepath.Join(home, "memory.db") {
+		e.Args = append(e.Args, "--db", store)
+	}
+	if readOnly {
+		e.Args = append(e.Args, "--read-only")
+	}
+	return e, nil
+}
+
+// clientMachine returns the machine of this user, on which clients are installed.
+func (c *app) clientMachine() (mcpclient.Machine, error) {
+	m := mcpclient.Machine{OS: runtime.GOOS, Getenv: c.Getenv}
+	variable := "HOME"
+	if m.OS == "windows" {
+		variable = "USERPROFILE"
+	}
+	m.Home = c.Getenv(variable)
+	if m.Home == "" {
+		var err error
+		if m.Home, err = os.UserHomeDir(); err != nil {
+			return m, err
+		}
+	}
+	return m, nil
+}
+
+// clientEdit is the change of a client's file.
+type clientEdit struct {
+	Client  string `json:"client"`
+	Path    string `json:"path"`
+	Changed bool   `json:"changed"`
+	Kept    string `json:"kept,omitempty"` // copy of the previous file
+	Text    string `json:"text,omitempty"` // with --print
+
+	client        mcpclient.Client
+	before, after []byte
+	exists        bool
+	perm          fs.FileMode
+}
+
+type clientEdits struct {
+	Clients []*clientEdit `json:"clients"`
+}
+
+// editClients changes the files of clients. It reads and checks all files before it
+// writes the first one.
+func (c *app) editClients(ids []string, f *mcpInstallFlags, show bool, edit func(*mcpclient.Client, []byte) ([]byte, error)) error {
+	if f.name == "" || len(f.name) > 64 || strings.ContainsFunc(f.name, func(r rune) bool { return !display.Showable(r) }) {
+		return cli.Usagef("--name %s: want 1 to 64 visible characters", display.Quoted(f.name))
+	}
+	clients, m, err := c.selectClients(ids)
+	if err != nil {
+		return err
+	}
+	var a clientEdits
+	for _, cl := range clients {
+		e, err := c.planEdit(cl, m, edit)
+		if err != nil {
+			return err
+		}
+		a.Clients = append(a.Clients, e)
+	}
+	if show {
+		return c.printEntries(&a)
+	}
+	for _, e := range a.Clients {
+		if err := c.writeEdit(e, f.yes); err != nil {
+			return err
+		}
+	}
+	if c.JSON {
+		return c.PrintJSON(a)
+	}
+	return nil
+}
+
+// selectClients returns the clients with the given IDs. Without IDs it returns the
+// clients that are installed on this machine.
+func (c *app) selectClients(ids []string) (list []mcpclient.Client, m mcpclient.Machine, err error) {
+	if m, err = c.clientMachine(); err != nil {
+		return nil, m, err
+	}
+	for _, id := range ids {
+		cl, ok := mcpclient.Find(id)
+		if !ok {
+			return nil, m, cli.Usagef("client %s: want %s", display.Quoted(id), strings.Join(mcpclient.IDs(), ", "))
+		}
+		if !slices.ContainsFunc(list, func(l mcpclient.Client) bool { return l.ID == id }) {
+			list = append(list, cl)
+		}
+	}
+	if len(ids) > 0 {
+		return list, m, nil
+	}
+	for _, cl := range mcpclient.Clients() {
+		for _, path := range []string{cl.File(m), cl.Marker(m)} {
+			if _, err := c.fs.Lstat(path); err == nil {
+				list = append(list, cl)
+				break
+			}
+		}
+	}
+	if len(list) == 0 {
+		return nil, m, &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "found no MCP client on this machine",
+			Remedy: "name one: " + strings.Join(mcpclient.IDs(), ", ")}
+	}
+	return list, m, nil
+}
+
+// planEdit reads the file of a client and computes its new contents.
+func (c *app) planEdit(cl mcpclient.Client, m mcpclient.Machine, edit func(*mcpclient.Client, []byte) ([]byte, error)) (*clientEdit, error) {
+	e := &clientEdit{Client: cl.ID, Path: cl.File(m), client: cl, perm: 0o600}
+	if real, err := c.fs.Resolve(e.Path); err == nil {
+		e.Path = real // a link to the file stays
+	}
+	text, fi, err := vfs.ReadFileInfo(c.fs, e.Path, mcpclient.MaxBytes)
+	if err == nil {
+		e.before, e.exists, e.perm = text, true, fi.Mode().Perm()
+	} else if !missing(err) {
+		return nil, err
+	}
+	e.after, err = edit(&cl, e.before)
+	if s, ok := errors.AsType[*mcpclient.SyntaxError](err); ok {
+		return nil, &cli.Failure{Code: cli.ExitFailure, Kind: "invalid", Path: e.Path, Err: err,
+			Message: fmt.Sprintf("parse %s:%d: %v; the file is unchanged", e.Path, s.Line, s.Err), Remedy: "correct the line, or add the entry that crabmem mcp install " + cl.ID + " --print shows"}
+	} else if err != nil {
+		return nil, &cli.Failure{Code: cli.ExitFailure, Kind: "invalid", Path: e.Path, Err: err,
+			Message: fmt.Sprintf("edit %s: %v; the file is unchanged", e.Path, err), Remedy: "edit the file; crabmem mcp install " + cl.ID + " --print shows the entry"}
+	}
+	return e, nil
+}
+
+// printEntries prints the configuration for a new file.
+func (c *app) printEntries(a *clientEdits) error {
+	for _, e := range a.Clients {
+		e.Text = string(e.after)
+	}
+	if c.JSON {
+		return c.PrintJSON(a)
+	}
+	for _, e := range a.Clients {
+		c.Note(e.client.Title + ": " + display.Printable(e.Path))
+		if _, err := io.WriteString(c.Out, e.Text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeEdit shows a change, asks, and writes the file.
+func (c *app) writeEdit(e *clientEdit, yes bool) error {
+	title, path := e.client.Title, display.Printable(e.Path)
+	if string(e.before) == string(e.after) {
+		c.Say("%s: no change needed in %s", title, path)
+		return nil
+	}
+	if !c.JSON {
+		for line := range strings.Lines(mcpclient.Diff(e.Path, e.before, e.after)) {
+			c.Say("%s", display.Printable(strings.TrimSuffix(line, "\n")))
+		}
+	}
+	if !yes {
+		ok, err := c.confirm("write " + path)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			c.Say("%s: not changed", title)
+			return nil
+		}
+	}
+	if err := c.replaceClientFile(e); err != nil {
+		return err
+	}
+	e.Changed = true
+	c.Say("%s: wrote %s", title, path)
+	if e.Kept != "" {
+		c.Say("the previous file is %s", display.Printable(e.Kept))
+	}
+	c.Say("next: %s", e.client.After)
+	return nil
+}
+
+// replaceClientFile writes the new contents, and a copy of the old contents. It
+// returns an error if the file changed since planEdit read it.
+func (c *app) replaceClientFile(e *clientEdit) error {
+	now, err := vfs.ReadFile(c.fs, e.Path, mcpclient.MaxBytes)
+	if err != nil && !missing(err) {
+		return err
+	}
+	if (err == nil) != e.exists || string(now) != string(e.before) {
+		return &cli.Failure{Code: cli.ExitConflict, Kind: "conflict", Path: e.Path, Message: "write " + e.Path + ": another program changed the file",
+			Remedy: "run the command again"}
+	}
+	if err := vfs.MkdirAll(c.fs, filepath.Dir(e.Path), 0o700); err != nil {
+		return err
+	}
+	write := func(path string, text []byte) error {
+		return vfs.Replace(c.fs, path, e.perm, func(w io.Writer) error {
+			_, err := w.Write(text)
+			return err
+		})
+	}
+	if e.exists {
+		if e.Kept, err = c.freeName(e.Path + ".before-crabmem"); err != nil {
+			return err
+		}
+		if err := write(e.Kept, e.before); err != nil {
+			return err
+		}
+	}
+	return write(e.Path, e.after)
+}
+
+// confirm asks the user to confirm an action. Without a terminal it returns an error.
+func (c *app) confirm(action string) (bool, error) {
+	if !c.IsTerminal(c.Stdin) || c.JSON {
+		return false, &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: action + ": standard input is not a terminal", Remedy: "use --yes to write without asking"}
+	}
+	if err := c.Out.Flush(); err != nil {
+		return false, err
+	}
+	fmt.Fprintf(c.Stderr, "%s? [y/N] ", action)
+	line, err := bufio.NewReader(io.LimitReader(c.Stdin, 1<<10)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes", nil
+}
+
+// programPath returns the absolute path of this program. It prefers the name in
+// PATH: package managers keep that name when they install another version.
+func (c *app) programPath() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	name, err := exec.LookPath(serviceName)
+	if err != nil || !filepath.IsAbs(name) {
+		return self, nil
+	}
+	found, err := c.fs.Resolve(name)
+	if err != nil {
+		return self, nil
+	}
+	if real, err := c.fs.Resolve(self); err == nil && real == found {
+		return name, nil
+	}
+	return self, nil
+}

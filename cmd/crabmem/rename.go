@@ -1,0 +1,49 @@
+package main
+
+import (
+	"crabmem/crmem"
+	"crabmem/daemon/display"
+	"crabmem/daemon/memtool"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *app) renameCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "rename OLD NEW",
+		GroupID: groupUse,
+		Short:   "change the name of an entry",
+		Long: `Change the name of the entry OLD, atomically. The entry keeps its ID, kind,
+creation time, text, and aliases. OLD is a name, or an alias of exactly one
+entry. If an entry has the name NEW, rename changes nothing and exits with 4.`,
+		Example: `  crabmem rename deploy rollout
+  crabmem rename rollout deploy --json`,
+		Args:              exactly(2, "OLD and NEW"),
+		ValidArgsFunction: c.completeNames(1),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		var old, e crmem.Entry
+		err := c.write(cmd.Context(), "rename", false, func(s memtool.Store) error {
+			list, err := s.Update(cmd.Context(), func(s *crmem.Store) (ops []crmem.Op, err error) {
+				old, err = memtool.Find(s, args[0])
+				return []crmem.Op{crmem.Rename{Name: old.Name, To: args[1]}}, err
+			})
+			if e = old; len(list) > 0 {
+				e = list[0]
+			}
+			return err
+		})
+		switch {
+		case err != nil:
+			return err
+		case c.JSON:
+			return c.PrintJSON(e)
+		case e.Name == old.Name:
+			c.Say("%s is unchanged", display.Label(e.Name))
+		default:
+			c.Say("renamed %s to %s (%s %d)", display.Label(old.Name), display.Label(e.Name), e.Kind, e.ID)
+		}
+		return nil
+	}
+	return cmd
+}

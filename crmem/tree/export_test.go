@@ -1,0 +1,17 @@
+package tree
+
+import "fmt"
+
+// DumpOptionsFor and LoadOptionsFor keep the bases of a store in memory, or of a
+// snapshot, beside the tree.
+func DumpOptionsFor(dir string) *DumpOptions { return &DumpOptions{Bases: BasesFor(dir)} }
+func LoadOptionsFor(dir string) *LoadOptions { return &LoadOptions{Bases: BasesFor(dir)} }
+func BasesFor(dir string) string             { return dir + BasesSuffix }
+
+// CountIDs makes the names of trees and dumps repeatable: they count from n.
+func CountIDs(n int) {
+	newID = func() string {
+		n++
+		return fmt.Sprintf("%032x", n)
+	}
+}

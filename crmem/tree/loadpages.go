@@ -1,0 +1,189 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"crabmem/crmem"
+	"crabmem/crmem/vfs"
+)
+
+func (t *loadedTree) readPages(root vfs.Tree, known basePages, maxBytes int64, progress func(done, total int)) error {
+	files, err := listPages(root)
+	if err != nil {
+		return err
+	}
+	for name, list := range t.state.unlimited() {
+		for _, p := range list {
+			known[name] = append(known[name], &basePage{Page: p.Page, Size: p.Size})
+		}
+	}
+	paths := make(map[string]string, len(files)) // by name
+	var total int64
+	for i := range files {
+		if progress != nil {
+			progress(i+1, len(files))
+		}
+		f := &files[i]
+		read, err := t.wanted(f)
+		if err != nil {
+			return err
+		}
+		if !read {
+			continue
+		}
+		if total += f.size; total > maxBytes {
+			return &Error{Path: f.path, Msg: fmt.Sprintf("with this page the tree has more than %d bytes", maxBytes), Remedy: "load it in parts, or raise the store's limit"}
+		}
+		p, err := readPage(root, f, known)
+		if err != nil {
+			return err
+		}
+		if other, ok := paths[p.Name]; ok {
+			return &Error{Path: f.path, Msg: fmt.Sprintf("the name %s is also the name of %s", quoted(p.Name), other), Remedy: "rename one page, or change its Name row"}
+		}
+		paths[p.Name] = f.path
+		for _, w := range p.warnings {
+			t.warnings = append(t.warnings, f.path+": "+w)
+		}
+		t.pages = append(t.pages, *p)
+	}
+	return nil
+}
+
+// wanted reports whether a file is a page. It returns an error for a file that
+// a person may take for a page but load does not: skipping it would remove an
+// entry.
+func (t *loadedTree) wanted(f *treeFile) (bool, error) {
+	switch {
+	case f.hidden():
+	case f.mode.IsDir():
+		return false, &Error{Path: f.path, Msg: "is a directory", Remedy: "pages must be directly in " + path.Dir(f.path) + "/: move the files there, or move the directory out of " + path.Dir(f.path) + "/"}
+	case !f.isPage():
+		t.warnings = append(t.warnings, f.path+": ignored: not a page: its name does not end in .md")
+	case !f.mode.IsRegular():
+		return false, &Error{Path: f.path, Msg: "is " + f.what(), Remedy: "replace it with a regular file, or remove it"}
+	default:
+		return true, nil
+	}
+	return false, nil
+}
+
+// readPage reads one page. The limits of new entries do not apply to an
+// unedited page of a dump, because older stores may exceed them.
+func readPage(root vfs.Tree, f *treeFile, known basePages) (*treePage, error) {
+	limit := max(known.size(f.path), pageFits)
+	b, err := vfs.ReadFile(root, f.path, limit)
+	if large, ok := errors.AsType[*vfs.TooLargeError](err); ok {
+		return nil, &Error{Path: f.path, Msg: fmt.Sprintf("%d bytes, at most %d", large.Size, large.Max), Remedy: "split the page"}
+	}
+	if errors.Is(err, vfs.ErrNotRegular) {
+		return nil, &Error{Path: f.path, Msg: "is not a regular file", Remedy: "replace it with a regular file, or remove it"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := parsePage(b)
+	if err != nil {
+		e := &Error{Path: f.path, Msg: err.Error()}
+		if pe, ok := errors.AsType[*pageError](err); ok {
+			e.Line, e.Remedy = lineAt(b, pe.offset), pe.remedy
+		}
+		return nil, e
+	}
+	p.Kind = f.kind
+	if !p.named {
+		p.Name = f.stem()
+		if !utf8.ValidString(p.Name) {
+			return nil, &Error{Path: f.path, Msg: "the file name is not UTF-8", Remedy: "rename it"}
+		}
+	}
+	hash := pageHash(b)
+	if !known.has(f.path, hash) {
+		if err := (crmem.Add{Name: p.Name, Content: p.Content, Aliases: p.Aliases, Kind: p.Kind}).Validate(); err != nil {
+			return nil, &Error{Path: f.path, Msg: err.Error(), Remedy: "shorten or correct it"}
+		}
+	}
+	return &treePage{*p, f.path, hash, int64(len(b))}, nil
+}
+
+// base returns the base of the tree for a state of the store, and a warning.
+func (t *loadedTree) base(sn *crmem.Snapshot) (*base, string, error) {
+	if t.state.first != nil {
+		return t.state.first.base(sn), "", nil
+	}
+	return t.bases.read(t.state.id, sn)
+}
+
+// readTree reads and checks the tree in dir, regardless of the program that
+// wrote it. Every page must be a regular file of a bounded size, a valid entry,
+// and have a unique name. All pages together may have at most maxBytes.
+// readTree writes no file and follows no link out of dir.
+func readTree(bases bases, dir string, sn *crmem.Snapshot, maxBytes int64, progress func(done, total int)) (*loadedTree, error) {
+	root, err := bases.fsys.Root(dir)
+	if err != nil {
+		return nil, rootError(bases.fsys, dir, err)
+	}
+	defer root.Close()
+	t := &loadedTree{dir: dir, bases: bases}
+	if t.state, err = readState(root); err != nil {
+		return nil, err
+	}
+	if file := t.state.unfinished(); file != "" {
+		return nil, &Error{Path: file, Msg: "the last dump of this tree was interrupted", Remedy: "run crabmem dump to complete it"}
+	}
+	if err := unsettled(root, conflictDir, 2); err != nil {
+		return nil, err
+	}
+	base, warning, err := t.base(sn)
+	if err != nil {
+		return nil, err
+	}
+	if warning != "" {
+		t.warnings = append(t.warnings, warning)
+	}
+	if err := t.readPages(root, base.byPath(), maxBytes, progress); err != nil {
+		return nil, err
+	}
+	if len(t.pages) == 0 && !t.state.mayBeEmpty() {
+		return nil, &Error{Path: dir, Msg: "no pages in notes/ or archives/", Remedy: "use a directory that crabmem dump wrote; to empty a store, run crabmem forget for each entry"}
+	}
+	return t, nil
+}
+
+// unsettled returns an error if conflicts/ contains a file.
+func unsettled(root vfs.Tree, dir string, depth int) error {
+	fi, err := root.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !fi.IsDir() || depth == 0 {
+		return &Error{Path: dir, Msg: "unresolved conflict", Remedy: "edit the page of the same name to resolve the conflict, remove this file, and load again"}
+	}
+	list, err := root.ReadDir(dir)
+	for _, d := range list {
+		if err == nil && !strings.HasPrefix(d.Name(), ".") {
+			err = unsettled(root, dir+"/"+d.Name(), depth-1)
+		}
+	}
+	return err
+}
+
+// rootError explains why a directory cannot be opened as a tree.
+func rootError(fsys vfs.FS, dir string, err error) error {
+	const remedy = "use a directory that crabmem dump wrote, or that contains notes/ or archives/"
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Error{Path: dir, Msg: "no such directory", Remedy: remedy}
+	}
+	if fi, lerr := fsys.Lstat(dir); lerr == nil && !fi.IsDir() && fi.Mode()&fs.ModeSymlink == 0 {
+		return &Error{Path: dir, Msg: "is " + fileType(fi.Mode()) + ", not a directory", Remedy: remedy}
+	}
+	return err
+}

@@ -1,0 +1,155 @@
+package tree_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
+)
+
+// treeChanges change the files of a tree.
+var treeChanges = []struct {
+	name string
+	do   func(t *testing.T, m *faultfs.Mem)
+}{
+	{"no change", func(*testing.T, *faultfs.Mem) {}},
+	{"page edited", func(t *testing.T, m *faultfs.Mem) { appendTo(t, m, "/tree/notes/plain.md", "more\n") }},
+	{"conflict", func(t *testing.T, m *faultfs.Mem) { appendTo(t, m, "/tree/notes/changed.md", "in the tree\n") }},
+	{"two conflicts", func(t *testing.T, m *faultfs.Mem) {
+		appendTo(t, m, "/tree/notes/changed.md", "in the tree\n")
+		appendTo(t, m, "/tree/notes/gone.md", "in the tree\n")
+		m.WriteFile("/tree/notes/new.md", []byte("new in the tree\n"), 0o600)
+	}},
+	{"page removed", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Remove("/tree/notes/plain.md")) }},
+	{"changed page removed", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Remove("/tree/notes/changed.md")) }},
+	{"all pages removed", func(t *testing.T, m *faultfs.Mem) {
+		for _, dir := range []string{"/tree/notes", "/tree/archives"} {
+			for _, d := range must(m.ReadDir(dir)) {
+				ok(t, m.Remove(dir+"/"+d.Name()))
+			}
+		}
+	}},
+	{"page added", func(t *testing.T, m *faultfs.Mem) { m.WriteFile("/tree/notes/added.md", []byte("added\n"), 0o644) }},
+	{"page renamed", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Rename("/tree/notes/plain.md", "/tree/notes/renamed.md")) }},
+	{"page archived", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Rename("/tree/notes/plain.md", "/tree/archives/plain.md")) }},
+	{"page copied", func(t *testing.T, m *faultfs.Mem) {
+		m.WriteFile("/tree/archives/plain.md", memFile(t, m, "/tree/notes/plain.md"), 0o600)
+	}},
+	{"pages swapped", func(t *testing.T, m *faultfs.Mem) {
+		a, b := memFile(t, m, "/tree/notes/plain.md"), memFile(t, m, "/tree/notes/exact.md")
+		m.WriteFile("/tree/notes/plain.md", b, 0o600)
+		m.WriteFile("/tree/notes/exact.md", a, 0o600)
+	}},
+	{"other files", func(t *testing.T, m *faultfs.Mem) {
+		for _, name := range []string{"notes/.hidden", "notes/text.txt", "notes/.md", "notes/.x.md", "README.md", "notes/.plain.md12", "notes/plain.md~", "aside-1", "archives/..md"} {
+			m.WriteFile("/tree/"+name, []byte("text"), 0o600)
+		}
+	}},
+	{"invalid name", func(t *testing.T, m *faultfs.Mem) { m.WriteFile("/tree/notes/\xff.md", []byte("text"), 0o600) }},
+	{"directory for a page", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Mkdir("/tree/notes/dir.md", 0o700)) }},
+	{"link for a page", func(t *testing.T, m *faultfs.Mem) { m.Symlink("plain.md", "/tree/notes/link.md") }},
+	{"FIFO for a page", func(t *testing.T, m *faultfs.Mem) { m.Mkfifo("/tree/notes/fifo.md") }},
+	{"page became a link", func(t *testing.T, m *faultfs.Mem) { m.Symlink("exact.md", "/tree/notes/plain.md") }},
+	{"file for a directory", func(t *testing.T, m *faultfs.Mem) {
+		ok(t, m.Remove("/tree/archives/archive.md"))
+		ok(t, m.Remove("/tree/archives"))
+		m.WriteFile("/tree/archives", nil, 0o600)
+	}},
+	{"link for a directory", func(t *testing.T, m *faultfs.Mem) {
+		ok(t, m.Rename("/tree/archives", "/tree/moved"))
+		m.Symlink("moved", "/tree/archives")
+	}},
+	{"page of the largest size", func(t *testing.T, m *faultfs.Mem) {
+		m.WriteFile("/tree/notes/large.md", []byte(strings.Repeat("x", 16<<20)), 0o600)
+	}},
+	{"page that is unreadable", func(t *testing.T, m *faultfs.Mem) { m.Chmod("/tree/notes/plain.md", 0) }},
+	{"directory that is unreadable", func(t *testing.T, m *faultfs.Mem) { m.Chmod("/tree/notes", 0) }},
+	{"unsettled conflict", func(t *testing.T, m *faultfs.Mem) {
+		ok(t, m.Mkdir("/tree/conflicts", 0o700))
+		ok(t, m.Mkdir("/tree/conflicts/notes", 0o700))
+		m.WriteFile("/tree/conflicts/notes/a.md", nil, 0o600)
+	}},
+	{"settled conflicts", func(t *testing.T, m *faultfs.Mem) {
+		ok(t, m.Mkdir("/tree/conflicts", 0o700))
+		ok(t, m.Mkdir("/tree/conflicts/notes", 0o700))
+		m.WriteFile("/tree/conflicts/.hidden", nil, 0o600)
+	}},
+	{"deep conflicts", func(t *testing.T, m *faultfs.Mem) { ok(t, vfs.MkdirAll(m, "/tree/conflicts/a/b", 0o700)) }},
+	{"file for conflicts", func(t *testing.T, m *faultfs.Mem) { m.WriteFile("/tree/conflicts", nil, 0o600) }},
+	{"summary edited", func(t *testing.T, m *faultfs.Mem) { appendTo(t, m, "/tree/SUMMARY.md", "- mine\n") }},
+	{"summary removed", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Remove("/tree/SUMMARY.md")) }},
+	{"book.toml removed", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Remove("/tree/book.toml")) }},
+	{"book.toml edited", func(t *testing.T, m *faultfs.Mem) { appendTo(t, m, "/tree/book.toml", "# mine\n") }},
+	{"manifest removed", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Remove("/tree/.crabmem.json")) }},
+	{"manifest emptied", func(t *testing.T, m *faultfs.Mem) { m.WriteFile("/tree/.crabmem.json", nil, 0o600) }},
+	{"manifest cut", func(t *testing.T, m *faultfs.Mem) {
+		b := memFile(t, m, "/tree/.crabmem.json")
+		m.WriteFile("/tree/.crabmem.json", b[:len(b)/2], 0o600)
+	}},
+	{"manifest of another format", replaceIn(treeManifest, "crabmem tree", "other tree")}, {"manifest of a later version", replaceIn(treeManifest, `"version":2`, `"version":3`)}, {"manifest of no version", replaceIn(treeManifest, `"version":2`, `"version":0`)},
+	{"record unfinished", replaceIn(treeRecord, `"state":"done"`, `"state":"unfinished"`)}, {"record of another state", replaceIn(treeRecord, `"state":"done"`, `"state":"x"`)},
+	{"record of another name", replaceIn(treeRecord, `"dump":"0`, `"dump":"1`)}, {"record with a later ID", replaceIn(treeRecord, `"next_id":`, `"next_id":7`)}, {"record of an empty store", replaceIn(treeRecord, `"entries":8`, `"entries":0`)},
+	{"record removed", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Remove(treeRecord)) }},
+	{"record emptied", func(t *testing.T, m *faultfs.Mem) { m.WriteFile(treeRecord, nil, 0o600) }},
+	{"record of another store", func(t *testing.T, m *faultfs.Mem) {
+		const other = "000000000000000000000000000000ff"
+		text := strings.ReplaceAll(string(memFile(t, m, treeRecord)), treeRecordID, other)
+		m.WriteFile(strings.ReplaceAll(treeRecord, treeRecordID, other), []byte(text), 0o600)
+	}},
+	{"base removed", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Remove(treeBase)) }},
+	{"base emptied", func(t *testing.T, m *faultfs.Mem) { m.WriteFile(treeBase, nil, 0o600) }},
+	{"base of another format", replaceIn(treeBase, "crabmem base", "other base")}, {"base of a later version", replaceIn(treeBase, `"version":1`, `"version":2`)}, {"base of another tree", replaceIn(treeBase, `"tree":"0`, `"tree":"1`)},
+	{"base of another store", replaceIn(treeBase, `"store":"`, `"store":"x`)}, {"base with a later ID", replaceIn(treeBase, `"next_id":`, `"next_id":7`)}, {"base of another dump", replaceIn(treeBase, treeRecordID, "x")}, {"base of no dump", replaceIn(treeBase, `"dumps":`, `"other":`)},
+	{"base of an interrupted dump", replaceIn(treeBase, `"dumps":`, `"next":"x","dumps":`)}, {"base with planned pages", replaceIn(treeBase, `"path":`, `"next":true,"path":`)},
+	{"base with a path outside", replaceIn(treeBase, `"notes/plain.md"`, `"../plain.md"`)}, {"base with two paths", replaceIn(treeBase, `"notes/plain.md"`, `"notes/exact.md"`)},
+	{"version 1", func(t *testing.T, m *faultfs.Mem) { toVersion1(t, m, stateOfDump("done")) }}, {"version 1, unfinished", func(t *testing.T, m *faultfs.Mem) { toVersion1(t, m, stateOfDump("unfinished")) }},
+	{"version 1, loaded", func(t *testing.T, m *faultfs.Mem) {
+		toVersion1(t, m, `"state":"done","loaded":{"plain":"-","exact":"x"}`)
+	}},
+	{"tree removed", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Rename("/tree", "/moved")) }},
+	{"file for the tree", func(t *testing.T, m *faultfs.Mem) {
+		ok(t, m.Rename("/tree", "/moved"))
+		m.WriteFile("/tree", nil, 0o600)
+	}},
+	{"FIFO for the tree", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Rename("/tree", "/moved")); m.Mkfifo("/tree") }},
+	{"link for the tree", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Rename("/tree", "/moved")); m.Symlink("moved", "/tree") }},
+	{"dangling link for the tree", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Rename("/tree", "/moved")); m.Symlink("none", "/tree") }},
+}
+
+func appendTo(t *testing.T, m *faultfs.Mem, file, text string) {
+	m.WriteFile(file, append(memFile(t, m, file), text...), 0o600)
+}
+
+// The files of the dump of reportTree.
+const (
+	treeRecordID = "00000000000000000000000000000001"
+	treeManifest = "/tree/.crabmem.json"
+	treeRecord   = "/tree/.crabmem/" + treeRecordID + ".json"
+	treeBase     = "/m.db-trees/00000000000000000000000000000002.json"
+)
+
+func stateOfDump(state string) string { return `"state":"` + state + `"` }
+
+// toVersion1 replaces manifest, record, and base of a tree by a manifest of
+// version 1 with the same pages and further fields.
+func toVersion1(t *testing.T, m *faultfs.Mem, fields string) {
+	text := string(memFile(t, m, treeBase))
+	_, pages, found := strings.Cut(text, `"pages":[`)
+	if !found {
+		t.Fatalf("no pages in %.200s", text)
+	}
+	m.WriteFile(treeManifest, []byte(`{"format":"crabmem tree","version":1,`+fields+`,"next_id":9,"summary":"","pages":[`+pages), 0o600)
+	ok(t, errors.Join(m.Remove(treeBase), m.Remove(treeRecord), m.Remove("/tree/.crabmem")))
+}
+
+func replaceIn(file, old, new string) func(t *testing.T, m *faultfs.Mem) {
+	return func(t *testing.T, m *faultfs.Mem) {
+		text := string(memFile(t, m, file))
+		if !strings.Contains(text, old) {
+			t.Fatalf("%q is not in %.200s", old, text)
+		}
+		m.WriteFile(file, []byte(strings.ReplaceAll(text, old, new)), 0o600)
+	}
+}

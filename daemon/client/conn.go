@@ -1,0 +1,83 @@
+package client
+
+import (
+	"errors"
+	"runtime/debug"
+
+	"crabmem/daemon/wire"
+	"crabmem/daemon/wire/pb"
+)
+
+// conn is a connection to the daemon.
+type conn struct {
+	*wire.Conn
+	hello bool // Hello was sent on it
+}
+
+// helloMessage returns the request that identifies this program.
+func helloMessage() *pb.ClientMessage {
+	version := "unknown"
+	if b, ok := debug.ReadBuildInfo(); ok {
+		version = b.Main.Version
+	}
+	return &pb.ClientMessage{Msg: &pb.ClientMessage_Hello{Hello: &pb.HelloMsg{Protocol: pb.Version, Version: version}}}
+}
+
+// needsHello reports whether the response to m can contain additions to RFC 0018.
+// The daemon sends them only after Hello on the same connection.
+func needsHello(m *pb.ClientMessage) bool {
+	return m.GetStream() != nil || m.GetSubscribeEvents() != nil
+}
+
+// begin sends a request. If the request needs Hello, begin sends Hello first. Until
+// the daemon has accepted a Hello, begin waits for the response to Hello: another
+// daemon may respond to two requests in any order. Later, it sends both requests
+// together. A daemon without Hello responds with an error, and its responses contain
+// no additions.
+func (c *Client) begin(conn *conn, m *pb.ClientMessage) error {
+	if m.GetHello() != nil {
+		conn.hello = true
+	}
+	if conn.hello || !needsHello(m) {
+		return conn.send(m)
+	}
+	if err := conn.send(helloMessage()); err != nil {
+		return err
+	}
+	together := c.agreed.Load()
+	if together {
+		if err := conn.send(m); err != nil {
+			return err
+		}
+	}
+	r := new(pb.ServerMessage)
+	if err := conn.Read(r); err != nil {
+		return err
+	}
+	if r.GetError().GetKind() == wire.Evicted {
+		return newError(familyOf(m), r.GetError())
+	}
+	conn.hello = true
+	if together {
+		return nil
+	}
+	if r.GetHello().GetProtocol() == pb.Version {
+		c.agreed.Store(true)
+	}
+	return conn.send(m)
+}
+
+// send writes a request. If the daemon closed the connection, the error is the
+// reason that it sent.
+func (c *conn) send(m *pb.ClientMessage) error {
+	err := c.Write(m)
+	if _, large := errors.AsType[*wire.TooLargeError](err); err == nil || large {
+		return err
+	}
+	for r := new(pb.ServerMessage); c.Read(r) == nil; {
+		if r.GetError() != nil {
+			return newError(familyOf(m), r.GetError())
+		}
+	}
+	return err
+}

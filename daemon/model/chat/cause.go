@@ -1,0 +1,162 @@
+package chat
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// The causes of an [Error]; test for them with errors.Is. Every Error matches
+// ErrCall, and at most one of the other causes. The text of an Error begins with
+// the text of its cause.
+var (
+	ErrCall      = errors.New("call model")
+	ErrKey       = errors.New("the provider rejected the API key")
+	ErrForbidden = errors.New("the provider denied access")
+	ErrMissing   = errors.New("model or address not found")
+	ErrRateLimit = errors.New("rate limited")
+	ErrQuota     = errors.New("quota or credit used up")
+	ErrServer    = errors.New("server error of the provider")
+	// ErrOverflow means that the request does not fit the model's context window.
+	ErrOverflow = errors.New("the request does not fit the model's context window")
+	ErrCut      = errors.New("the response was cut off")
+	ErrInvalid  = errors.New("the response is invalid")
+	ErrConnect  = errors.New("cannot connect")
+	ErrResolve  = errors.New("cannot resolve the host name")
+	ErrTLS      = errors.New("TLS failed")
+	ErrTimeout  = errors.New("timed out")
+)
+
+// Error codes of endpoints. They classify errors inside a stream, which have no
+// HTTP status, and refine the status of other errors.
+var (
+	serverCodes = []string{
+		"server_error", "internal_error", "internal_server_error", "overloaded_error", "overloaded", "api_error",
+		"service_unavailable", "UNAVAILABLE", "INTERNAL",
+	}
+	timeoutCodes = []string{"timeout", "timeout_error"}
+	rateCodes    = []string{"rate_limit_exceeded", "rate_limit_error", "RESOURCE_EXHAUSTED"}
+	quotaCodes   = []string{
+		"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "exceeded_current_quota_error", "insufficient_balance",
+	}
+	overflowCodes = []string{
+		"context_length_exceeded", "exceed_context_size_error", "model_max_prompt_tokens_exceeded", "tokens_limit_reached", "request_too_large",
+	}
+)
+
+// Parts of error messages, in lower case. They classify errors whose status and code
+// are ambiguous.
+var (
+	keyTexts   = []string{"api key not valid", "invalid api key", "incorrect api key"}
+	quotaTexts = []string{"credit balance is too low", "insufficient balance"}
+	// overflowTexts must not match messages about limits per minute.
+	overflowTexts = []string{
+		"maximum context length", "context_length_exceeded", "context length exceeded", "exceeds the context window",
+		"exceeds context window", "exceed context limit", "exceed the context limit", "available context size",
+		"prompt is too long", "input is too long", "maximum prompt length", "exceeded model token limit",
+		"exceeds the maximum number of tokens", "number of tokens in the prompt cannot exceed", "larger than the context",
+		"longer than the context", "longer than the model's context", "context window exceeds", "exceeds the model's context",
+		"exceeds the context length", "greater than the context length", "exceed context window", "context size has been exceeded",
+		"exceeded this model context window", "longer than the maximum model length", "the model's context length is only",
+		"loaded with context length of only", "reached context length", "range of input length should be",
+		"tokens + `max_new_tokens` must be", "`inputs` must have less than", "prompt exceeds max length",
+	}
+)
+
+// classify sets cause and transient of an error that an endpoint reported. It must
+// be called only once, because it clears kind.
+func (e *Error) classify() {
+	e.cause = e.reported()
+	switch e.cause {
+	case ErrRateLimit:
+		e.transient = e.Status == 0 || e.Status == http.StatusTooManyRequests || e.Status >= 500
+	case ErrServer, ErrTimeout:
+		e.transient = true
+	}
+	e.kind = "" // may contain a key
+}
+
+func (e *Error) reported() error {
+	message := strings.ToLower(e.Message)
+	has := func(texts []string) bool {
+		return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(message, t) })
+	}
+	switch e.Status {
+	case http.StatusUnauthorized:
+		return ErrKey
+	case http.StatusPaymentRequired:
+		return ErrQuota
+	case http.StatusForbidden, http.StatusTooManyRequests:
+		switch {
+		case e.hasCode(quotaCodes) || has(quotaTexts):
+			return ErrQuota
+		case e.Status == http.StatusForbidden:
+			return ErrForbidden
+		}
+		return ErrRateLimit
+	case http.StatusNotFound:
+		return ErrMissing
+	}
+	// At Anthropic and in proxies, 413 means too many bytes. At Groq with
+	// rate_limit_exceeded, it means too many tokens for this minute.
+	tooLarge := e.Status == http.StatusRequestEntityTooLarge && e.Code != "rate_limit_exceeded"
+	switch {
+	case tooLarge || e.hasCode(overflowCodes) || has(overflowTexts):
+		return ErrOverflow
+	case e.hasCode(quotaCodes) || has(quotaTexts):
+		return ErrQuota
+	case e.Status == http.StatusBadRequest && has(keyTexts):
+		return ErrKey
+	case e.Code == "model_not_found":
+		return ErrMissing
+	case e.hasCode(rateCodes):
+		return ErrRateLimit
+	case e.Status == http.StatusRequestTimeout, e.Status == 0 && e.hasCode(timeoutCodes):
+		return ErrTimeout
+	case e.Status >= 500, e.Status == 0 && e.hasCode(serverCodes):
+		return ErrServer
+	}
+	return nil
+}
+
+// hasCode reports whether the code or the type of the error is in a list.
+func (e *Error) hasCode(codes []string) bool {
+	return slices.Contains(codes, e.Code) || slices.Contains(codes, e.kind)
+}
+
+// transportError is the error of a call without a response, or with an
+// incomplete one.
+func transportError(err error) *Error {
+	e := &Error{Err: err, cause: ErrCut, transient: true}
+	dns, isDNS := errors.AsType[*net.DNSError](err)
+	op, isOp := errors.AsType[*net.OpError](err)
+	_, late := errors.AsType[*timeoutError](err)
+	timeout, isNet := errors.AsType[net.Error](err)
+	switch {
+	case late:
+		e.cause = ErrTimeout
+	case isDNS:
+		e.cause, e.transient = ErrResolve, !dns.IsNotFound
+	case isOp && (op.Op == "dial" || op.Op == "proxyconnect"):
+		e.cause = ErrConnect
+	case isTLS(err, op):
+		e.cause, e.transient = ErrTLS, false
+	case isNet && timeout.Timeout():
+		e.cause = ErrTimeout
+	}
+	return e
+}
+
+// isTLS reports whether an error is about certificates, or about a peer that
+// does not speak TLS.
+func isTLS(err error, op *net.OpError) bool {
+	if op != nil && (op.Op == "remote error" || op.Op == "local error") { // a TLS alert
+		return true
+	}
+	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(tls.RecordHeaderError)) ||
+		errors.As(err, new(x509.UnknownAuthorityError)) || errors.As(err, new(x509.HostnameError)) || errors.Is(err, http.ErrSchemeMismatch)
+}

@@ -1,0 +1,216 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"crabmem/daemon/agent"
+	"crabmem/daemon/tool"
+)
+
+// approving adds the tool run, which runs a command if Approve permits it.
+func (r *rig) approving(mode string, allow ...string) {
+	r.change(func(s *Setup) { s.Config.Bash.Approve, s.Config.Bash.Allow = mode, allow })
+	r.setup.Load().Runner.Tools.Add(tool.New("run", "", func(ctx context.Context, c tool.Call, args struct {
+		Command string `json:"command"`
+		Extra   bool   `json:"extra"`
+	}) (string, error) {
+		return "$ " + args.Command, r.Approve(ctx, c, args.Command, args.Extra)
+	}))
+}
+
+// bashCalls is a message that makes the model of a rig call run once for each
+// command.
+func bashCalls(t *testing.T, extra bool, commands ...string) string {
+	var steps []string
+	for _, command := range commands {
+		args := marshal(t, map[string]any{"command": command, "extra": extra})
+		steps = append(steps, "call run "+strings.ReplaceAll(args, "|", `\u007c`))
+	}
+	return strings.Join(append(steps, "tell"), "|")
+}
+
+// started runs a message and returns the results of its tools and the questions,
+// each with the reply that it gets from replies.
+func (r *rig) started(q Run, replies ...string) (results []string, asked []agent.Question) {
+	id := q.Session.ID()
+	q.Each = func(e agent.Event) error {
+		switch e.Kind {
+		case agent.ToolResult:
+			results = append(results, e.Result.Output)
+		case agent.AskUser:
+			asked = append(asked, e.Questions...)
+		}
+		return nil
+	}
+	done := make(chan error, 1)
+	go func() { done <- r.Run(r.t.Context(), &q) }()
+	for _, reply := range replies {
+		synctest.Wait()
+		if err := r.Reply(r.t.Context(), id, reply); err != nil {
+			r.t.Errorf("reply %q: %v", reply, err)
+		}
+	}
+	if err := <-done; err != nil {
+		r.t.Error(err)
+	}
+	return results, asked
+}
+
+// TestApprove answers the questions about commands, and checks which commands
+// run, what is asked again, and what the allowlist contains then.
+func TestApprove(t *testing.T) {
+	reply := func(question, answer string) string { return marshal(t, map[string]string{question: answer}) }
+	for _, c := range []struct {
+		name     string
+		mode     string
+		commands []string
+		extra    bool
+		person   bool
+		replies  []string
+		want     []string // result, or a part of the error, per command
+		allow    string   // the list then
+	}{
+		{"off", "off", []string{"rm x"}, false, false, nil, []string{"$ rm x"}, "ls"},
+		{"allowed", "ask", []string{"ls -l | ls"}, false, false, nil, []string{"$ ls -l | ls"}, "ls"},
+		{"allowed, list only", "allowlist", []string{"ls"}, false, true, nil, []string{"$ ls"}, "ls"},
+		{"list only", "allowlist", []string{"rm x"}, false, true, nil,
+			[]string{"no person is connected to approve the command; to permit it, the user can start it in crabmem chat, or add rm to tools.bash.allow in config.toml"}, "ls"},
+		{"no person", "ask", []string{"git push; npm x"}, false, false, nil, []string{"add git push, npm x to tools.bash.allow"}, "ls"},
+		{"no person, no prefix", "ask", []string{"ls > x"}, false, false, nil, []string{"crabmem config set tools.bash.approve off"}, "ls"},
+		{"environment", "ask", []string{"ls", "ls"}, true, true, []string{"yes, once", "Yes, in this session"}, []string{"$ ls", "not approved; reply: Yes, in this session"}, "ls"},
+		{"once", "ask", []string{"rm x", "rm x"}, false, true, []string{reply("q", "Yes, once"), "No"}, []string{"$ rm x", "the user did not approve the command"}, "ls"},
+		{"session", "ask", []string{"git push a", "git push b | ls", "git pull"}, false, true, []string{"Yes, in this session", "no"},
+			[]string{"$ git push a", "$ git push b | ls", "did not approve"}, "ls"},
+		{"session, no prefix", "ask", []string{"find . -delete", "find . -delete", "find . -delete x", "ls > x", "ls > x"}, false, true,
+			[]string{"Yes, in this session", "No", "Yes, in this session"},
+			[]string{"$ find . -delete", "$ find . -delete", "did not approve", "$ ls > x", "$ ls > x"}, "ls"},
+		{"always", "ask", []string{"git push && npm run a", "npm run b"}, false, true, []string{"Yes, always"}, []string{"$ git push && npm run a", "$ npm run b"}, "ls,git push,npm run"},
+		{"always, no prefix", "ask", []string{"ls > x"}, false, true, []string{"Yes, always"}, []string{"not approved; reply: Yes, always"}, "ls"},
+		{"text", "ask", []string{"rm x"}, false, true, []string{"use trash instead"}, []string{"the command was not approved; reply: use trash instead"}, "ls"},
+		{"empty", "ask", []string{"rm x"}, false, true, []string{" "}, []string{"did not approve"}, "ls"},
+		{"object", "ask", []string{"rm x"}, false, true, []string{`{"a":"Yes, once","b":"Yes, once"}`}, []string{"not approved; reply: {"}, "ls"},
+	} {
+		bubble(t, func(r *rig) {
+			r.approving(c.mode, "ls")
+			l := r.create("crab", "user")
+			var results []string
+			var asked []agent.Question
+			replies := c.replies
+			for _, command := range c.commands {
+				q := Run{Session: l, Content: bashCalls(t, c.extra, command), Interactive: c.person}
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					got, questions := r.started(q)
+					results, asked = append(results, got...), append(asked, questions...)
+				}()
+				synctest.Wait()
+				if r.Asking(l.ID()) {
+					if len(replies) == 0 {
+						t.Fatalf("%s: %q is asked without a reply", c.name, command)
+					}
+					if err := r.Reply(t.Context(), l.ID(), replies[0]); err != nil {
+						t.Error(err)
+					}
+					replies = replies[1:]
+				}
+				<-done
+			}
+			if len(replies) > 0 || len(asked) != len(c.replies) {
+				t.Errorf("%s: %d questions, want %d", c.name, len(asked), len(c.replies))
+			}
+			if len(results) != len(c.want) {
+				t.Fatalf("%s: results %q", c.name, results)
+			}
+			for i, got := range results {
+				if want := c.want[i]; got != want && (strings.HasPrefix(want, "$") || !strings.Contains(got, want)) {
+					t.Errorf("%s: %s returns %q, want %q", c.name, c.commands[i], got, want)
+				}
+			}
+			if got := strings.Join(r.setup.Load().Config.Bash.Allow, ","); got != c.allow {
+				t.Errorf("%s: the list is %s, want %s", c.name, got, c.allow)
+			}
+		})
+	}
+}
+
+// TestApproveForgotten checks that an approval for a session ends with it, and
+// is not valid in another.
+func TestApproveForgotten(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.approving("ask")
+		first, second := r.create("crab", "user"), r.create("crab", "other")
+		r.started(Run{Session: first, Content: bashCalls(t, false, "rm x"), Interactive: true}, yesInSession)
+		if results, _ := r.started(Run{Session: first, Content: bashCalls(t, false, "rm y"), Interactive: true}); fmt.Sprint(results) != "[$ rm y]" {
+			t.Errorf("the approved program returns %q", results)
+		}
+		if _, asked := r.started(Run{Session: second, Content: bashCalls(t, false, "rm x"), Interactive: true}, refuse); len(asked) != 1 {
+			t.Error("an approval is valid in another session")
+		}
+		r.Kill(first)
+		if r.asks.permits(first.ID(), "rm x", nil) {
+			t.Error("an approval outlives its session")
+		}
+	})
+}
+
+// TestApproveTasks checks that tasks ask the person of the run that delegates,
+// one after the other, and that tasks without a person do not.
+func TestApproveTasks(t *testing.T) {
+	for _, interactive := range []bool{true, false} {
+		bubble(t, func(r *rig) {
+			r.approving("ask")
+			l := r.create("crab", "user")
+			tasks := delegateArgs{[]task{{"helper", bashCalls(t, false, "rm a")}, {"helper", bashCalls(t, false, "mv b")}}}
+			var replies []string
+			if interactive {
+				replies = []string{yesOnce, yesOnce}
+			}
+			q := Run{Session: l, Content: "call delegate " + strings.ReplaceAll(marshal(t, tasks), "|", `\u007c`) + "|tell", Interactive: interactive}
+			results, asked := r.started(q, replies...)
+			var outcomes []outcome
+			if len(results) != 1 || json.Unmarshal([]byte(results[0]), &outcomes) != nil || len(outcomes) != 2 {
+				t.Fatalf("results %q", results)
+			}
+			for i, want := range []string{"$ rm a", "$ mv b"} {
+				got := outcomes[i].Result
+				if got == nil || interactive && *got != want || !interactive && !strings.Contains(*got, "no person is connected") {
+					t.Errorf("interactive %v: %s", interactive, results[0])
+				}
+			}
+			if len(asked) != len(replies) {
+				t.Errorf("interactive %v: %d questions", interactive, len(asked))
+			}
+		})
+	}
+}
+
+// TestQuestion checks the question and its options.
+func TestQuestion(t *testing.T) {
+	for _, c := range []struct {
+		extra   bool
+		missing []string
+		known   bool
+		want    string
+	}{
+		{false, []string{"git push", "rm"}, true, "crab wants to run: x; Yes, once: run this command; " +
+			"Yes, in this session: run commands that begin with git push, or rm in this session; " +
+			"Yes, always: run commands that begin with git push, or rm in every session: adds to tools.bash.allow; No: do not run it; "},
+		{false, nil, false, "crab wants to run: x; Yes, once: run this command; Yes, in this session: run exactly this command in this session; No: do not run it; "},
+		{true, nil, false, "crab wants to run: x\nThe call sets environment variables.; Yes, once: run this command; No: do not run it; "},
+	} {
+		q := question("crab", "x", c.extra, c.missing, c.known)
+		got := q.Question + "; "
+		for _, o := range q.Options {
+			got += o.Label + ": " + o.Description + "; "
+		}
+		if got != c.want {
+			t.Errorf("question:\n got %s\nwant %s", got, c.want)
+		}
+	}
+}

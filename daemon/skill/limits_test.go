@@ -1,0 +1,122 @@
+package skill
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+
+	"crabmem/crmem/vfs"
+	"crabmem/crmem/vfs/faultfs"
+)
+
+// TestExactLists has lists that fill their limit exactly, or exceed it by a byte.
+func TestExactLists(t *testing.T) {
+	for _, c := range []struct {
+		name, before string // of each line
+		limit, begin int
+		list         func(*Set) string
+	}{
+		{"tool", "", maxListed, 0, func(s *Set) string { return s.find(all, "") }},
+		{"prompt", "- ", maxResources, strings.Index(fewSet(t).Resources(all), "- a"), func(s *Set) string { return s.Resources(all) }},
+	} {
+		for more := range 2 {
+			m := faultfs.NewMem()
+			n := 0
+			for left := c.limit - c.begin; left > 0; n++ {
+				head := fmt.Sprintf("%ss%03d: ", c.before, n)
+				length := min(left, 1000) // of the line, without its end
+				if rest := left - length; rest > 0 && rest < 500 {
+					length -= 500
+				} else if rest == 0 {
+					length += more
+				}
+				must(t, m.Mkdir(fmt.Sprintf("/s%03d", n), 0o700))
+				m.WriteFile(fmt.Sprintf("/s%03d/SKILL.md", n), fmt.Appendf(nil, "---\nname: s%03d\ndescription: %s\n---\nbody\n", n, strings.Repeat("d", length-len(head))), 0o600)
+				left -= length + 1
+			}
+			got := c.list(Load(m, []Dir{{"/", Managed}}, nil))
+			if last := fmt.Sprintf("s%03d: ", n-1); strings.Contains(got, last) != (more == 0) || strings.Contains(got, "... and 1 more: ") != (more == 1) {
+				t.Errorf("%s, %d bytes over the limit: %d bytes that end in %q", c.name, more, len(got), got[len(got)-80:])
+			}
+			if more == 0 && len(got) != c.limit {
+				t.Errorf("%s: %d bytes, want %d", c.name, len(got), c.limit)
+			}
+		}
+	}
+}
+
+func fewSet(t *testing.T) *Set { return Load(fewDirs(t), []Dir{{"/s", Managed}}, nil) }
+
+// TestProblemLimits checks how many problems are reported, and that a limit is
+// reported once.
+func TestProblemLimits(t *testing.T) {
+	for _, n := range []int{maxSkills - 1, maxSkills, maxSkills + 1, maxSkills + 2} {
+		m := faultfs.NewMem()
+		for i := range n {
+			must(t, m.Mkdir(fmt.Sprintf("/d%04d", i), 0o700))
+			m.WriteFile(fmt.Sprintf("/d%04d/SKILL.md", i), nil, 0o600)
+		}
+		_, found, err := Check(m, Dir{Path: "/"})
+		if want := min(n, maxSkills); len(found) != want || err != nil {
+			t.Errorf("%d invalid skills: %d problems, %v, want %d", n, len(found), err, want)
+		}
+	}
+	m := faultfs.NewMem()
+	for i := range maxDirs + 10 {
+		must(t, m.Mkdir(fmt.Sprintf("/d%05d", i), 0o700))
+	}
+	if _, found, err := Check(m, Dir{Path: "/"}); len(found) != 1 || err != nil {
+		t.Errorf("many directories: %d problems, %v", len(found), err)
+	}
+	set := fewSet(t)
+	for i := range maxWarned + 2 {
+		if first, want := set.first(fmt.Sprint(i)), i < maxWarned; first != want {
+			t.Errorf("warning %d is new: %v, want %v", i, first, want)
+		}
+	}
+	if set.first("0") || len(set.warned) != maxWarned {
+		t.Errorf("%d warnings are known, want %d", len(set.warned), maxWarned)
+	}
+}
+
+// TestRelative loads and checks skills in a relative directory: their paths are
+// absolute.
+func TestRelative(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(tree(t, "a/SKILL.md", text("a", "A", "x")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	set := Load(vfs.OS{}, []Dir{{Path: "."}}, nil)
+	list, found, err := Check(vfs.OS{}, Dir{Path: "."})
+	if len(found) != 0 || err != nil {
+		t.Errorf("check: %v, %v", found, err)
+	}
+	for _, list := range [][]Skill{set.Skills(all), list} {
+		if len(list) != 1 || list[0].Dir != filepath.Join(dir, "a") || list[0].File != filepath.Join(dir, "a", "SKILL.md") {
+			t.Errorf("%+v", list)
+		}
+	}
+}
+
+// TestNameCharacters checks which characters a name and a command may have.
+func TestNameCharacters(t *testing.T) {
+	const commands = "abcdefghijklmnopqrstuvwxyz0123456789-"
+	for r := rune(0); r < 0x180; r++ {
+		inCommand := strings.ContainsRune(commands, r)
+		if got := command(r); got != inCommand {
+			t.Errorf("%q in a command: %v, want %v", r, got, inCommand)
+		}
+		if got := conforms("a" + string(r) + "a"); got != inCommand {
+			t.Errorf("%q conforms: %v, want %v", r, got, inCommand)
+		}
+		if got, want := usable("a"+string(r)+"a"), unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune(" -_.+", r); got != want {
+			t.Errorf("%q in a name: %v, want %v", r, got, want)
+		}
+	}
+	if !usable("a\u0301") || usable("a\u200d") {
+		t.Error("a mark is refused, or an invisible character is not")
+	}
+}

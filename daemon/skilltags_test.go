@@ -1,0 +1,66 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"crabmem/daemon/tool"
+)
+
+// TestSkillTags checks that an agent with skill_tags may use the skills that it
+// lists and those with a tag, and no others, also in additional folders and after a
+// reload.
+func TestSkillTags(t *testing.T) {
+	dir, shared := home(t), home(t)
+	write := func(folder, name, tags string) {
+		t.Helper()
+		d := filepath.Join(folder, name)
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		text := "---\nname: " + name + "\ndescription: " + name + "\n" + tags + "---\nDo it."
+		if err := os.WriteFile(filepath.Join(d, "SKILL.md"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	skills := filepath.Join(dir, "skills")
+	write(skills, "plain", "")
+	write(skills, "listed", "tags: other\n")
+	write(skills, "upper", "tags: [Text, x]\n")
+	write(shared, "far", "metadata:\n  tags: a, text\n")
+	const config = "[agents.writer]\nprompt = \"You write.\"\nskills = [\"listed\"]\nskill_tags = [\"text\"]\n[agents.none]\nprompt = \"You wait.\"\nskill_tags = [\"unused\"]\n"
+	s := serve(t, dir, config+"[skills]\ndirs = ["+quoted(shared)+"]\n")
+	allowed := func(agent string) (names []string) {
+		for _, sk := range s.skills.Skills(s.setup().agents[agent].Scope) {
+			names = append(names, sk.Name)
+		}
+		slices.Sort(names)
+		return names
+	}
+	check := func(agent string, want ...string) {
+		t.Helper()
+		if got := allowed(agent); !slices.Equal(got, want) {
+			t.Errorf("%s may use %q, want %q", agent, got, want)
+		}
+	}
+	check("crab", "far", "listed", "plain", "upper")
+	check("writer", "far", "listed", "upper")
+	check("none")
+	for _, name := range []string{"writer", "none"} {
+		if scope := s.setup().agents[name].Scope; !scope.Confined || !scope.Tools.Allows(tool.Skill) || scope.Tools.Allows(tool.Delegate) {
+			t.Errorf("scope of %s: %+v", name, scope)
+		}
+	}
+	write(skills, "later", "tags: text\n")
+	if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.reload(); err != nil {
+		t.Fatal(err)
+	}
+	check("writer", "later", "listed", "upper")
+}
+
+func quoted(path string) string { return "'" + path + "'" }

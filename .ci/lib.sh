@@ -124,7 +124,7 @@ built() {
 # needs sets CRABMEM_REQUIRE, which makes tests fail instead of skip.
 needs() {
   check_skip
-  export CRABMEM_REQUIRE=mdbook,strace,fuse,root,tmpfs,userns
+  export CRABMEM_REQUIRE=mdbook,strace,fuse,root,tmpfs,userns,git
   local datasets=${CRABMEM_DATASETS:-../shared/datasets}
   unset CRABMEM_DATASETS
   if require datasets "the recall test sets in $datasets" test -d "$datasets"; then
@@ -132,7 +132,7 @@ needs() {
     export CRABMEM_DATASETS
     CRABMEM_REQUIRE+=,datasets,recall
   fi
-  if require npx "npx, which runs the MCP inspector and the reference memory server" command -v npx; then
-    CRABMEM_REQUIRE+=,inspector,reference-server
+  if require npx "npx, which runs the MCP inspector, the conformance suite, and the reference memory server" command -v npx; then
+    CRABMEM_REQUIRE+=,inspector,conformance,reference-server
   fi
 }

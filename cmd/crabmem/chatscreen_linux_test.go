@@ -290,7 +290,7 @@ repeat
 	p.resize(10, 30)
 	p.typed("/help\r")
 	p.await("/exit")
-	p.await("which may have a skill of that name.")
+	p.await("//WORD sends the text /WORD.")
 	p.typed("and last\r")
 	p.await("> and last")
 	p.await("tokens in")

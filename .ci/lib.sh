@@ -38,6 +38,23 @@ told() {
   cat "$2"
 }
 
+# failures prints the messages of the failed tests in the output of go test -v,
+# and then one line for each. CI systems often show only the end of an output.
+failures() {
+  awk '
+    /^=== (RUN|CONT|NAME|PAUSE) / { test = $3; next }
+    /^ *--- FAIL: / { failed[$3]; result = result $0 "\n"; next }
+    /^ *--- (PASS|SKIP): / { next }
+    /^(FAIL|panic: )/ { result = result $0 "\n" }
+    /^(ok|PASS|FAIL|\?)/ { test = ""; next }
+    { text[test] = text[test] $0 "\n" }
+    END {
+      printf "%s", text[""]
+      for (test in failed) printf "--- output of %s\n%s", test, text[test]
+      printf "%s", result
+    }' "$1"
+}
+
 # tested runs go test with arguments. It prints the failures, or the counts that
 # the tests log, and sets counted to the number of tests. It exits with 1 if a
 # test fails or if no test runs.
@@ -45,8 +62,7 @@ tested() {
   local out passed skipped
   out=$(mktemp)
   if ! go test -v -timeout 60m "$@" >"$out" 2>&1; then
-    grep -E '^ *--- FAIL|^FAIL|^panic: ' "$out" || true
-    grep -vE '^ *(=== (RUN|PAUSE|CONT|NAME)|--- (PASS|SKIP))' "$out"
+    failures "$out"
     exit 1
   fi
   passed=$(grep -cE '^ *--- PASS' "$out") || true

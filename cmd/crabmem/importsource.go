@@ -16,7 +16,7 @@ import (
 // reads a stream or a tree.
 func (c *app) readSource(ctx context.Context, in *importer.Source, f func() error) error {
 	p := c.Progress("reading " + inputName(in.Path))
-	in.Progress = p.Bytes
+	in.Bytes, in.Pages = p.Bytes, p.Step
 	return p.During(func() error {
 		if in.Stream != nil || importer.IsTree(in.Kind) || importer.IsSQLite(in.Kind) {
 			return c.Wait(ctx, f)

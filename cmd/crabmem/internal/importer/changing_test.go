@@ -53,7 +53,7 @@ func TestPagesThatChange(t *testing.T) {
 		"grown.md":    func() { check(os.WriteFile(at("grown.md"), []byte(strings.Repeat("x", 9<<20)), 0o600)) },
 		"linked.md":   func() { check(os.Remove(at("linked.md"))); check(os.Symlink("/etc/passwd", at("linked.md"))) },
 		"replaced.md": func() { check(os.Remove(at("replaced.md"))); check(os.Mkdir(at("replaced.md"), 0o700)) },
-	}}, dir)
+	}}, dir, nil)
 	check(err)
 	if len(m.Notes) != 1 || m.Notes[0].Text != "text of same.md" {
 		t.Errorf("notes %+v", m.Notes)
@@ -77,7 +77,7 @@ func TestDirectoriesInACircle(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "a", "b", "page.md"), []byte("text"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	m, err := ReadMarkdown(Markdown, vfs.OS{}, dir)
+	m, err := ReadMarkdown(Markdown, vfs.OS{}, dir, nil)
 	if err != nil || len(m.Notes) != 1 || left(m.Left, "symbolic link, not followed") != 3 {
 		t.Errorf("%+v, %v", m, err)
 	}
@@ -85,7 +85,7 @@ func TestDirectoriesInACircle(t *testing.T) {
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := ReadMarkdown(Markdown, vfs.OS{}, link); err != nil || len(again.Notes) != 1 || again.Notes[0].ID != m.Notes[0].ID {
+	if again, err := ReadMarkdown(Markdown, vfs.OS{}, link, nil); err != nil || len(again.Notes) != 1 || again.Notes[0].ID != m.Notes[0].ID {
 		t.Errorf("through a link: %+v, %v", again, err)
 	}
 }

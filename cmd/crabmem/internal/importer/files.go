@@ -52,7 +52,11 @@ type Files struct {
 	left  Tally
 }
 
-type opener func() (io.ReadCloser, error)
+// opener is a file of a source.
+type opener struct {
+	size int64
+	open func() (io.ReadCloser, error)
+}
 
 // Close closes the files.
 func (f *Files) Close() error {
@@ -63,16 +67,19 @@ func (f *Files) Close() error {
 	return err
 }
 
-// Each calls read with every file of conversations, or with the single file.
-func (f *Files) Each(read func(io.Reader) error) error { return each(f.open, read) }
+// Each calls read with every file of conversations, or with the single file. progress,
+// unless it is nil, is called with the number of bytes read, and their total.
+func (f *Files) Each(progress func(done, total int64), read func(io.Reader) error) error {
+	return each(f.open, newCounter(progress, f.open), read)
+}
 
-func each(files []opener, read func(io.Reader) error) error {
-	for _, open := range files {
-		r, err := open()
+func each(files []opener, c *counter, read func(io.Reader) error) error {
+	for _, f := range files {
+		r, err := f.open()
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(read(r), r.Close()); err != nil {
+		if err := errors.Join(read(c.reader(r)), r.Close()); err != nil {
 			return err
 		}
 	}
@@ -121,7 +128,7 @@ func (f *Files) detect() (kind string, err error) {
 
 // head returns the beginning of a file.
 func (o opener) head() ([]byte, error) {
-	r, err := o()
+	r, err := o.open()
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +138,7 @@ func (o opener) head() ([]byte, error) {
 
 // add adds a file of an export. If the file has no conversations, memories, or
 // projects, add counts it as an omission.
-func (f *Files) add(name string, open opener) error {
+func (f *Files) add(name string, file opener) error {
 	dirs := strings.Split(name, "/")
 	base := dirs[len(dirs)-1]
 	dirs = dirs[:len(dirs)-1]
@@ -139,10 +146,10 @@ func (f *Files) add(name string, open opener) error {
 	switch {
 	case len(dirs) > maxExportDepth:
 	case chatFiles().MatchString(base):
-		f.open = append(f.open, open)
+		f.open = append(f.open, file)
 		return nil
 	case inNotes, noteFiles().MatchString(base):
-		head, err := open.head()
+		head, err := file.head()
 		if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, vfs.ErrNotRegular) {
 			f.left.add("not readable, or removed during the import", name)
 			return nil
@@ -154,7 +161,7 @@ func (f *Files) add(name string, open opener) error {
 			if f.notes == nil {
 				f.notes = make(map[string][]opener)
 			}
-			f.notes[part] = append(f.notes[part], open)
+			f.notes[part] = append(f.notes[part], file)
 			f.names = append(f.names, name)
 			return nil
 		}
@@ -201,7 +208,11 @@ func (f *Files) walk(root vfs.Tree, dir string, n *int) error {
 		case e.IsDir() && noteDirs().MatchString(e.Name()) && strings.Count(name, "/") < maxExportDepth:
 			err = f.walk(root, name, n)
 		case e.Type().IsRegular():
-			err = f.add(name, func() (io.ReadCloser, error) { return root.Open(name) })
+			file := opener{open: func() (io.ReadCloser, error) { return root.Open(name) }}
+			if fi, err := e.Info(); err == nil {
+				file.size = fi.Size()
+			}
+			err = f.add(name, file)
 		default:
 			f.left.add("another file of the export", name)
 		}
@@ -225,21 +236,21 @@ func openFile(fsys vfs.FS, name string) (*Files, error) {
 	}
 	f := &Files{close: []io.Closer{file}}
 	if string(magic[:n]) != "PK\x03\x04" {
-		open := func() (io.ReadCloser, error) {
-			fi, err := file.Stat()
-			if err != nil {
-				return nil, err
-			}
-			return io.NopCloser(io.NewSectionReader(file, 0, fi.Size())), nil
+		fi, err := file.Stat()
+		if err != nil {
+			return nil, errors.Join(err, file.Close())
 		}
-		head, err := opener(open).head()
+		whole := opener{fi.Size(), func() (io.ReadCloser, error) {
+			return io.NopCloser(io.NewSectionReader(file, 0, fi.Size())), nil
+		}}
+		head, err := whole.head()
 		if err != nil {
 			return nil, errors.Join(err, file.Close())
 		}
 		if part := claudePart(head); part == partMemories || part == partProjects {
-			f.notes = map[string][]opener{part: {open}}
+			f.notes = map[string][]opener{part: {whole}}
 		} else {
-			f.open = []opener{open}
+			f.open = []opener{whole}
 		}
 		return f, nil
 	}
@@ -272,7 +283,7 @@ func (f *Files) archive(file vfs.File, name string) error {
 		case strings.HasSuffix(e.Name, ".json") && e.UncompressedSize64 > maxSource:
 			return sizeError(name+": "+cut(e.Name, maxExample), maxSource)
 		}
-		if err := f.add(e.Name, e.Open); err != nil {
+		if err := f.add(e.Name, opener{int64(min(e.UncompressedSize64, maxZip)), e.Open}); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}

@@ -85,9 +85,9 @@ func tree(t *testing.T, kind string, b []byte, paths ...string) *importer.Memory
 	if _, err := importer.Detect(t.Context(), disk, "/t"); err != nil && utf8.Valid(b) {
 		t.Fatal(err)
 	}
-	m, err := importer.ReadMarkdown(kind, disk, "/t")
+	m, err := importer.ReadMarkdown(kind, disk, "/t", nil)
 	if kind == importer.RFC0038 {
-		m, err = importer.ReadRFC0038(disk, "/t")
+		m, err = importer.ReadRFC0038(disk, "/t", nil)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -186,7 +186,7 @@ func chats(t *testing.T, kind string, b []byte) {
 			}
 			continue // a text that begins as an archive
 		}
-		_ = f.Each(func(r io.Reader) error {
+		_ = f.Each(nil, func(r io.Reader) error {
 			_, err := importer.ReadChats(kind, r, func(h *importer.Chat) error {
 				if h.Err != nil {
 					return nil

@@ -159,18 +159,17 @@ func TestHostileTrees(t *testing.T) {
 	put("/t/case.md", "---\ntitle: same\n---\ntwo")
 	for _, kind := range []string{BasicMemory, RFC0038} {
 		t.Run(kind, func(t *testing.T) {
-			read, dir := func(fsys vfs.FS, dir string) (*Memory, error) { return ReadMarkdown(kind, fsys, dir) }, "/t"
+			read := func() (*Memory, error) { return ReadMarkdown(kind, disk, "/t", nil) }
 			if kind == RFC0038 {
-				read = ReadRFC0038
+				read = func() (*Memory, error) { return ReadRFC0038(disk, "/r", nil) }
 				if err := disk.Mkdir("/r", 0o700); err != nil {
 					t.Fatal(err)
 				}
 				if err := disk.Rename("/t", "/r/entries"); err != nil {
 					t.Fatal(err)
 				}
-				dir = "/r"
 			}
-			m, err := read(disk, dir)
+			m, err := read()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -241,7 +240,7 @@ func TestHostileArchives(t *testing.T) {
 			f, err := Open(disk, Claude, "/x.zip")
 			chats := 0
 			if err == nil {
-				err = f.Each(func(r io.Reader) error {
+				err = f.Each(nil, func(r io.Reader) error {
 					_, err := ReadChats(Claude, r, func(h *Chat) error { chats++; return h.Err })
 					return err
 				})

@@ -33,13 +33,13 @@ func memoryOf(t testing.TB, fsys vfs.FS, path string) *Memory {
 	var m *Memory
 	switch kind {
 	case RFC0038:
-		m, err = ReadRFC0038(fsys, path)
+		m, err = ReadRFC0038(fsys, path, nil)
 	case BasicMemory, Markdown:
-		m, err = ReadMarkdown(kind, fsys, path)
+		m, err = ReadMarkdown(kind, fsys, path, nil)
 	case Mem0:
 		var f *Files
 		if f, err = Open(fsys, kind, path); err == nil {
-			err = f.Each(func(r io.Reader) (err error) {
+			err = f.Each(nil, func(r io.Reader) (err error) {
 				m, err = ReadMem0(r)
 				return err
 			})
@@ -218,7 +218,7 @@ func chatsOf(t testing.TB, fsys vfs.FS, path string) (chats []*Chat, lefts []Lef
 	}
 	defer f.Close()
 	lefts = f.Left
-	if err := f.Each(func(r io.Reader) error {
+	if err := f.Each(nil, func(r io.Reader) error {
 		l, err := ReadChats(kind, r, func(h *Chat) error {
 			chats = append(chats, h)
 			return nil
@@ -333,7 +333,7 @@ func pages(t testing.TB, pairs ...string) *Memory {
 		}
 		disk.WriteFile(name, []byte(pairs[i+1]), 0o600)
 	}
-	m, err := ReadMarkdown(BasicMemory, disk, "/brain")
+	m, err := ReadMarkdown(BasicMemory, disk, "/brain", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

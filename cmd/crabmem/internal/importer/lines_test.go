@@ -1,9 +1,14 @@
 package importer
 
 import (
-	"crabmem/crmem/vfs/faultfs"
+	"archive/zip"
+	"bytes"
+	"fmt"
+	"io"
 	"strings"
 	"testing"
+
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // TestParseLine checks that a line is taken exactly or not at all.
@@ -35,21 +40,74 @@ func TestParseLine(t *testing.T) {
 	}
 }
 
-// TestReadingProgress reads a file and checks the reported bytes.
+// TestReadingProgress checks the progress of each kind of source: it rises to a total
+// that is known from the beginning.
 func TestReadingProgress(t *testing.T) {
+	lines := strings.Repeat("{\"name\":\"a\",\"content\":\"long\"}\n", 10000)
+	chats := `[{"uuid":"c-%d","name":"x","chat_messages":[` + strings.Repeat(" ", 200_000) + `]}]`
 	m := faultfs.NewMem()
-	text := strings.Repeat("{\"name\":\"a\",\"content\":\"long\"}\n", 10000)
-	m.WriteFile("/lines.jsonl", []byte(text), 0o600)
-	var last int64
-	calls := 0
-	in := &Source{FS: m, Path: "/lines.jsonl", Kind: Crabmem, Progress: func(done, total int64) {
-		calls++
-		if done < last || total != int64(len(text)) {
-			t.Errorf("%d of %d after %d", done, total, last)
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
 		}
-		last = done
-	}}
-	if lines, _, err := in.Lines(); err != nil || len(lines) != 10000 || calls < 3 || last != int64(len(text)) {
-		t.Errorf("%d lines, %d calls, %d bytes, %v", len(lines), calls, last, err)
+	}
+	m.WriteFile("/lines.jsonl", []byte(lines), 0o600)
+	var archive bytes.Buffer
+	z := zip.NewWriter(&archive)
+	check(m.Mkdir("/export", 0o700))
+	check(m.Mkdir("/vault", 0o700))
+	check(m.Mkdir("/vault/sub", 0o700))
+	check(m.Mkdir("/brain", 0o700))
+	check(m.Mkdir("/brain/entries", 0o700))
+	size := 0
+	for i := range 3 {
+		name, text := fmt.Sprintf("conversations-%d.json", i), fmt.Sprintf(chats, i)
+		w, err := z.Create(name)
+		check(err)
+		io.WriteString(w, text)
+		m.WriteFile("/export/"+name, []byte(text), 0o600)
+		m.WriteFile(fmt.Sprintf("/vault/%d.md", i), []byte("text"), 0o600)
+		m.WriteFile(fmt.Sprintf("/vault/sub/%d.md", i), []byte("text"), 0o600)
+		m.WriteFile(fmt.Sprintf("/brain/entries/%d.md", i), []byte("---\nname: x\n---\ntext"), 0o600)
+		size += len(text)
+	}
+	check(z.Close())
+	m.WriteFile("/export.zip", archive.Bytes(), 0o600)
+
+	for _, tc := range []struct {
+		kind, path string
+		total      int64
+	}{
+		{Crabmem, "/lines.jsonl", int64(len(lines))},
+		{Claude, "/export", int64(size)},
+		{Claude, "/export.zip", int64(size)},
+		{Markdown, "/vault", 6},
+		{RFC0038, "/brain", 3},
+	} {
+		t.Run(tc.kind+tc.path, func(t *testing.T) {
+			var last int64
+			calls := 0
+			in := &Source{FS: m, Path: tc.path, Kind: tc.kind, Bytes: func(done, total int64) {
+				calls++
+				if done < last || total != tc.total {
+					t.Errorf("%d of %d after %d, want a total of %d", done, total, last, tc.total)
+				}
+				last = done
+			}}
+			in.Pages = func(done, total int) { in.Bytes(int64(done), int64(total)) }
+			var err error
+			switch tc.kind {
+			case Crabmem:
+				_, _, err = in.Lines()
+			case Claude:
+				_, err = in.Chats(func(*Chat) error { return nil })
+			default:
+				_, err = in.Memory(t.Context())
+			}
+			if err != nil || calls < 3 || last != tc.total {
+				t.Errorf("%d calls, %d of %d, %v", calls, last, tc.total, err)
+			}
+		})
 	}
 }

@@ -36,8 +36,8 @@ import (
 const permalinkPages = 64
 
 // ReadMarkdown reads a directory of pages, or one page. kind is BasicMemory or
-// Markdown.
-func ReadMarkdown(kind string, fsys vfs.FS, name string) (*Memory, error) {
+// Markdown. progress, unless it is nil, is called after each page of a directory.
+func ReadMarkdown(kind string, fsys vfs.FS, name string, progress func(done, total int)) (*Memory, error) {
 	name, fi, err := resolved(fsys, name)
 	if err != nil {
 		return nil, err
@@ -50,20 +50,19 @@ func ReadMarkdown(kind string, fsys vfs.FS, name string) (*Memory, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &treeReader{root: root}
+	t := &treeReader{root: root, progress: progress}
 	m := &Memory{Kind: kind}
-	take := func(p *page) error {
+	take := func(p *page) {
 		n := Note{ID: path.Join(base, p.path), Created: p.when}
 		n.page(p, &t.left)
 		m.add(n, &t.left)
-		return nil
 	}
 	if file == "" {
-		err = t.walk(".", 0, take)
+		err = t.each(".", take)
 	} else if p, rerr := t.read(file); rerr != nil || p == nil {
 		err = rerr
 	} else {
-		err = take(p)
+		take(p)
 	}
 	m.Left = t.left.Sorted()
 	return m, errors.Join(err, root.Close())
@@ -73,7 +72,11 @@ func ReadMarkdown(kind string, fsys vfs.FS, name string) (*Memory, error) {
 func detectPages(root vfs.Tree) (kind string, err error) {
 	pages := 0
 	t := treeReader{root: root}
-	err = t.walk(".", 0, func(p *page) error {
+	err = t.walk(".", 0, func(name string) error {
+		p, err := t.read(name)
+		if err != nil || p == nil {
+			return err
+		}
 		pages++
 		kind = Markdown
 		front, _, _ := p.front()

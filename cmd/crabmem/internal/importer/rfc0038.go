@@ -32,8 +32,9 @@ import (
 // overview is the name of the note for MEMORY.md.
 const overview = "MEMORY"
 
-// ReadRFC0038 reads the memory in a directory, or in its memory/.
-func ReadRFC0038(fsys vfs.FS, dir string) (*Memory, error) {
+// ReadRFC0038 reads the memory in a directory, or in its memory/. progress, unless it
+// is nil, is called after each page of entries/.
+func ReadRFC0038(fsys vfs.FS, dir string, progress func(done, total int)) (*Memory, error) {
 	root, base, err := openTree(fsys, dir)
 	if err != nil {
 		return nil, err
@@ -41,12 +42,12 @@ func ReadRFC0038(fsys vfs.FS, dir string) (*Memory, error) {
 	if path, err := fsys.Resolve(dir); err == nil && base == "memory" {
 		base = filepath.Base(filepath.Dir(path)) + "/" + base // as when the directory above it is read
 	}
-	m, err := readRFC0038(root, base)
+	m, err := readRFC0038(&treeReader{root: root, progress: progress}, base)
 	return m, errors.Join(err, root.Close())
 }
 
-func readRFC0038(root vfs.Tree, base string) (*Memory, error) {
-	t := &treeReader{root: root}
+func readRFC0038(t *treeReader, base string) (*Memory, error) {
+	root := t.root
 	m := &Memory{Kind: RFC0038}
 	top := "."
 	if !has(root, "entries", true) && has(root, "memory", true) {
@@ -64,10 +65,7 @@ func readRFC0038(root vfs.Tree, base string) (*Memory, error) {
 			t.left.add("directory is not part of the memory", name)
 			continue
 		}
-		if err := t.walk(name, 0, func(p *page) error {
-			m.entry(base, p, &t.left)
-			return nil
-		}); err != nil {
+		if err := t.each(name, func(p *page) { m.entry(base, p, &t.left) }); err != nil {
 			return nil, err
 		}
 	}

@@ -20,9 +20,10 @@ type Source struct {
 	Path   string
 	Stream io.Reader // nil: Path is read
 	Rows   Rows      // reads SQLite databases
-	// Progress, if set, is called with the number of bytes read of a file, and the
-	// size of the file.
-	Progress func(done, total int64)
+	// Bytes and Pages, if set, report progress: Bytes while a file, an archive, or an
+	// export is read, Pages while a directory of Markdown is read.
+	Bytes func(done, total int64)
+	Pages func(done, total int)
 
 	part string // of an export of Claude that Stream is
 	Kind string // "" before Detect
@@ -90,7 +91,11 @@ func (s *Source) Lines() (lines []Line, warnings []string, err error) {
 	if err != nil {
 		return nil, nil, openError(err)
 	}
-	read(s.counted(f))
+	c := &counter{progress: s.Bytes}
+	if fi, err := f.Stat(); err == nil {
+		c.total = fi.Size()
+	}
+	read(c.reader(f))
 	return lines, warnings, errors.Join(err, f.Close())
 }
 
@@ -101,10 +106,10 @@ func (s *Source) Memory(ctx context.Context) (m *Memory, err error) {
 	case SQLite, Walrus, Spacebot, Engram, ClaudeMem:
 		m, err = readSQLite(ctx, s.Rows, s.Kind, s.Path)
 	case RFC0038:
-		m, err = ReadRFC0038(s.FS, s.Path)
+		m, err = ReadRFC0038(s.FS, s.Path, s.Pages)
 		err = openError(err)
 	case BasicMemory, Markdown:
-		m, err = ReadMarkdown(s.Kind, s.FS, s.Path)
+		m, err = ReadMarkdown(s.Kind, s.FS, s.Path, s.Pages)
 		err = openError(err)
 	case Claude:
 		m, err = s.claudeNotes()
@@ -148,9 +153,10 @@ func (s *Source) claudeNotes() (*Memory, error) {
 	if err != nil {
 		return nil, openError(err)
 	}
+	count := newCounter(s.Bytes, f.notes[partProjects], f.notes[partMemories])
 	for _, part := range []string{partProjects, partMemories} {
 		if err == nil {
-			err = each(f.notes[part], func(r io.Reader) error { return c.read(part, r) })
+			err = each(f.notes[part], count, func(r io.Reader) error { return c.read(part, r) })
 		}
 	}
 	m := c.memory()
@@ -195,7 +201,7 @@ func (s *Source) each(read func(io.Reader) error) ([]Left, error) {
 	if err != nil {
 		return nil, openError(err)
 	}
-	err = f.Each(func(r io.Reader) error { return read(s.counted(r)) })
+	err = f.Each(s.Bytes, read)
 	if cerr := f.Close(); cerr != nil {
 		err = errors.Join(err, formatError(cerr))
 	}

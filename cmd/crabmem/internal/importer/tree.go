@@ -23,10 +23,11 @@ type page struct {
 
 // treeReader reads the pages of a directory.
 type treeReader struct {
-	root  vfs.Tree
-	left  Tally
-	names int
-	size  int64
+	root     vfs.Tree
+	progress func(done, total int) // of pages; may be nil
+	left     Tally
+	names    int
+	size     int64
 }
 
 // openTree opens a directory, which may be a link, and returns its name.
@@ -71,8 +72,33 @@ func (t *treeReader) list(dir string) (files, dirs []string, err error) {
 	return files, dirs, nil
 }
 
-// walk calls take with every page under a directory.
-func (t *treeReader) walk(dir string, depth int, take func(*page) error) error {
+// each lists all pages under a directory, and then calls take with every page.
+func (t *treeReader) each(dir string, take func(*page)) error {
+	var names []string
+	err := t.walk(dir, 0, func(name string) error {
+		names = append(names, name)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i, name := range names {
+		p, err := t.read(name)
+		if err != nil {
+			return err
+		}
+		if p != nil {
+			take(p)
+		}
+		if t.progress != nil {
+			t.progress(i+1, len(names))
+		}
+	}
+	return nil
+}
+
+// walk calls visit with the name of every page under a directory.
+func (t *treeReader) walk(dir string, depth int, visit func(name string) error) error {
 	files, dirs, err := t.list(dir)
 	if errors.Is(err, fs.ErrPermission) && depth > 0 {
 		t.left.add("not readable", dir)
@@ -86,11 +112,7 @@ func (t *treeReader) walk(dir string, depth int, take func(*page) error) error {
 			t.left.add("not Markdown", name)
 			continue
 		}
-		p, err := t.read(name)
-		if err == nil && p != nil {
-			err = take(p)
-		}
-		if err != nil {
+		if err := visit(name); err != nil {
 			return err
 		}
 	}
@@ -99,7 +121,7 @@ func (t *treeReader) walk(dir string, depth int, take func(*page) error) error {
 			t.left.add(fmt.Sprintf("deeper than %d directories", maxDepth), name)
 			continue
 		}
-		if err := t.walk(name, depth+1, take); err != nil {
+		if err := t.walk(name, depth+1, visit); err != nil {
 			return err
 		}
 	}

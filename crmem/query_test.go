@@ -85,7 +85,7 @@ func FuzzSyntax(f *testing.F) {
 	})
 }
 
-// TestQueryWithoutDate searches and explains queries whose date is none.
+// TestQueryWithoutDate searches and explains queries with after: or before: and no valid date.
 func TestQueryWithoutDate(t *testing.T) {
 	s := crmem.New(nil)
 	ok(t, s.Apply(crmem.Add{Name: "a", Content: "rate"}))

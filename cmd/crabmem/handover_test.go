@@ -170,7 +170,7 @@ alias tea|go
 alias go|x|--json
 rename deploy|rollout
 rename rollout|tea
-rename nobody|x
+rename unknown|x
 rename rollout|
 rename rollout|deploy|--json
 rename deploy|deploy

@@ -143,7 +143,7 @@ func literals(args []*syntax.Word) (words []string) {
 	return words
 }
 
-// literal returns the text of the parts of a word if bash expands none of them.
+// literal returns the text of the parts of a word if bash does not expand any part.
 func literal(parts []syntax.WordPart) (string, bool) {
 	var b strings.Builder
 	for _, p := range parts {

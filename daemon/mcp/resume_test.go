@@ -111,14 +111,14 @@ func TestPolling(t *testing.T) {
 		{"gone", []string{first, "404 "}, "mcp call failed: calling \"tools/call\": resume stream: server does not continue the stream: 404 Not Found", "1"},
 		{"nothing more", []string{first, "200 "}, "mcp call failed: calling \"tools/call\": resume stream: server sent nothing on 5 streams", "1 1 1 1 1"},
 		{"no ID", []string{"200 retry: 1\ndata: \n\n"}, "request terminated without response", ""},
-		{"for ever", []string{"200 id: 1\nretry: 1000\ndata: \n\n"}, "polls did not respond within 1.5s", "1"},
+		{"without end", []string{"200 id: 1\nretry: 1000\ndata: \n\n"}, "polls did not respond within 1.5s", "1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := &pollingServer{scripts: map[string][]string{"it": c.script, "well": {"200 OK"}}}
 			h := httptest.NewServer(p)
 			defer h.Close()
 			timeout := time.Minute
-			if c.name == "for ever" {
+			if c.name == "without end" {
 				timeout = 1500 * time.Millisecond
 			}
 			s := manager(t, Server{Name: "polls", URL: h.URL, Token: "token", Timeout: timeout})

@@ -34,7 +34,7 @@ func create(t *testing.T, file string, statements ...string) *sql.DB {
 }
 
 // written returns the output for a database, and checks that nothing in its
-// directory, and nothing in the directory of temporary files, was left behind.
+// directory, and nothing in the directory of temporary files, remains.
 func written(t *testing.T, file string, tables ...string) (string, error) {
 	t.Helper()
 	temp := t.TempDir()

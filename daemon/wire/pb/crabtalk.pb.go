@@ -3672,9 +3672,9 @@ func (x *DaemonStats) GetRunsWaiting() uint32 {
 	return 0
 }
 
-// HelloMsg asks who answers. A client sends what it is, and decides by the
-// answer whether it goes on. After it, the connection carries stream events and
-// event kinds from 1000 up.
+// HelloMsg requests the versions of the daemon. The client closes the connection
+// if it does not support the daemon's protocol. After HelloMsg, the connection
+// carries stream events and event kinds from 1000 up.
 type HelloMsg struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // version of the operations from 1000 up

@@ -9,7 +9,7 @@ import (
 const contextLines = 3
 
 // Diff returns the lines that differ between two versions of a file as a unified
-// diff with one hunk, and "" if there are none.
+// diff with one hunk, and "" for equal versions.
 func Diff(path string, before, after []byte) string {
 	if string(before) == string(after) {
 		return ""

@@ -98,7 +98,7 @@ func (t *jsonText) strip() error {
 type jsonMember struct {
 	name               string
 	start, value, end  int // of the name, the value, and the end of the value
-	comma              int // after it; -1 if there is none
+	comma              int // after it; -1 if no comma follows
 	trailing, isObject bool
 	isOwnLine          bool
 }

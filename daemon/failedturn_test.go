@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/tool"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -108,5 +109,39 @@ func TestKilledTurn(t *testing.T) {
 		if lines := s.all("crab_user_1"); lines[3] != `{"turn":{"failed":"interrupted","error":"the daemon ended before the turn did"}}` {
 			t.Errorf("line 5: %s", lines[3])
 		}
+	}
+}
+
+// TestContinuedTurnKeepsBounds fails a turn that loaded a skill with allowed-tools by
+// a call. The run that continues the turn has only these tools; the next turn has all.
+func TestContinuedTurnKeepsBounds(t *testing.T) {
+	remember := modeltest.Call(tool.Remember, `{"name":"tea","content":"green"}`)
+	m := modeltest.New(t, modeltest.Call(tool.Skill, `{"name":"reading"}`), modeltest.Status(401, "no key"),
+		remember, modeltest.Say("fine"), remember, modeltest.Say("well"))
+	dir := home(t)
+	skill := filepath.Join(dir, "skills", "reading")
+	if err := os.MkdirAll(skill, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(skill, "SKILL.md"), []byte("---\nname: reading\ndescription: reads\nallowed-tools: recall\n---\nRead.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, dir, scripted(m))
+	if e := s.one(send(&pb.SendMsg{Content: "hi"})).GetError(); e == nil {
+		t.Fatal("the first turn did not fail")
+	}
+	for _, content := range []string{"hi", "again"} {
+		if r := s.one(send(&pb.SendMsg{Content: content})).GetResponse(); r == nil {
+			t.Fatalf("%s: no response", content)
+		}
+	}
+	var results []string
+	for _, line := range s.lines("crab_user_1") {
+		if text, ok := strings.CutPrefix(line, "tool "); ok {
+			results = append(results, text)
+		}
+	}
+	if len(results) != 3 || results[1] != "tool not available: remember" || strings.HasPrefix(results[2], "tool not") {
+		t.Errorf("results of calls: %q", results)
 	}
 }

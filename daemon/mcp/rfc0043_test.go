@@ -223,7 +223,10 @@ func TestRFC0043(t *testing.T) {
 		s.want("pid", "", strconv.Itoa(p.Process.Pid))
 		p.Kill(t)
 		q := servicetest.Start(t, s.home(), "search")
-		s.want("pid", "", strconv.Itoa(q.Process.Pid))
+		until(t, "the new process answers", func() bool {
+			pid, _ := s.call(tool.Unbounded(), "pid", "") // fails until the daemon notices the disconnection
+			return pid == strconv.Itoa(q.Process.Pid)
+		})
 	})
 	t.Run("Update a component? The daemon sees the new port on next scan", func(t *testing.T) {
 		s := manager(t)
@@ -236,7 +239,10 @@ func TestRFC0043(t *testing.T) {
 			t.Error("the port file exists after the end")
 		}
 		q := servicetest.Start(t, s.home(), "search")
-		s.want("pid", "", strconv.Itoa(q.Process.Pid))
+		until(t, "the new process answers", func() bool {
+			pid, _ := s.call(tool.Unbounded(), "pid", "") // fails until the daemon notices the disconnection
+			return pid == strconv.Itoa(q.Process.Pid)
+		})
 	})
 
 	t.Run("The run function handles tracing and signals for all component binaries", func(t *testing.T) {

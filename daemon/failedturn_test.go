@@ -106,7 +106,7 @@ func TestKilledTurn(t *testing.T) {
 		if failed := failedTurns(&log); len(failed) != 1 || !strings.HasPrefix(failed[0], "session=crab_user_1 agent=crab kind=interrupted ") {
 			t.Errorf("log: %q", failed)
 		}
-		if lines := s.all("crab_user_1"); lines[3] != `{"turn":{"failed":"interrupted","error":"the daemon ended before the turn did"}}` {
+		if lines := s.all("crab_user_1"); lines[3] != `{"turn":{"failed":"interrupted","error":"the daemon stopped before the turn ended"}}` {
 			t.Errorf("line 5: %s", lines[3])
 		}
 	}

@@ -49,7 +49,7 @@ func newScheduler(d *Daemon) *scheduler {
 	s := &scheduler{d: d, wake: make(chan struct{}, 1), entries: make(map[uint64]*schedule)}
 	s.warn()
 	if all := s.unrestricted(); len(all) > 0 {
-		d.log.Warn("cron entries run commands without approval, as before", "crons", all,
+		d.log.Warn("cron entries run all commands without approval", "crons", all,
 			"fix", `crabmem sessions show lists the commands of an entry's session; to restrict an entry, set approve = "allowlist" in crons.toml`)
 	}
 	return s

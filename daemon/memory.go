@@ -36,7 +36,7 @@ type forgetArgs struct {
 
 type recallArgs struct {
 	Query        string   `json:"query,omitempty" jsonschema:"what to look for"`
-	Limit        int      `json:"limit,omitempty" jsonschema:"at most this many; a configured number when absent"`
+	Limit        int      `json:"limit,omitempty" jsonschema:"at most this many; the configured default when absent"`
 	Names        []string `json:"names,omitempty" jsonschema:"return the full texts of these entries instead of a search"`
 	BudgetTokens int      `json:"budget_tokens,omitempty" jsonschema:"tokens of names and snippets; 1500 when absent"`
 }

@@ -45,7 +45,7 @@ func (c *app) agentsShowCommand() *cobra.Command {
 		Long: `Show an agent of the configuration: its model, the tools and other names that it
 may use, the first lines of its prompt, and the file and line of each setting.
 show reads the files of the home directory and needs no daemon. "default" means
-that no file has the setting. If there is no such agent, the exit code is 3.`,
+that no file contains the setting. If no agent has the name, the exit code is 3.`,
 		Example: `  crabmem agents show crab
   crabmem agents show crab --json`,
 		Args:              exactly(1, "NAME"),

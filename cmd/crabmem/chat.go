@@ -44,7 +44,7 @@ last message that failed. With --json, each response is an object as printed by
 "crabmem send --json", and command output is {"info": TEXT}.
 
 If no daemon runs and config.toml has a model, this command serves the home
-until it ends. Commands that start meanwhile use it as their daemon; when it
+until it ends. Commands that start before then use it as their daemon; when it
 ends, it cancels their runs. It runs no cron entries and opens no TCP port.
 --model offline needs no model: it answers from the memory and the session.
 Without a daemon and a model, the exit code is 8.`,

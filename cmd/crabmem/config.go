@@ -30,8 +30,8 @@ func (c *app) configCommand() *cobra.Command {
 		GroupID: groupAgents,
 		Short:   "show, change, and check the configuration",
 		Long: `The daemon's configuration is config.toml in the home directory. Agents are in
-agents/*.md. These commands need no daemon. config set also makes a running
-daemon reload its configuration; variables are those of its environment. crabmem
+agents/*.md. These commands need no daemon. If a daemon runs, config set makes
+it reload the configuration, with the variables of its own environment. crabmem
 init writes a file that explains every key.`,
 		Example: `  crabmem config check
   crabmem config get system.crab.model`,

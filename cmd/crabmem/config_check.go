@@ -30,9 +30,9 @@ func (c *app) configCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "find problems in the configuration",
-		Long: `Read config.toml, agents/*.md, and the files that describe the agent crab, as
-the daemon does. Those are Crab.md, SOUL.md, IDENTITY.md, and USER.md, in this
-order: crab has them as its prompt, other agents as instructions.
+		Long: `Read config.toml, agents/*.md, Crab.md, SOUL.md, IDENTITY.md, and USER.md, as
+the daemon does. The last four files, in this order, are the prompt of the agent
+crab; other agents receive them as instructions.
 
 If there are problems, check lists each with its file and line, and exits with
 1. Keys and patterns without effect are warnings and do not change the exit
@@ -86,7 +86,7 @@ func (c *app) checkConfig(ctx context.Context, home string) (r client.ConfigChec
 			return r, true, aboutVariables(aboutConfig(doctor.ConfigError(err)))
 		}
 	} else if kind := classify(err).Kind; kind != "no_daemon" {
-		c.Warn("the daemon cannot be asked; variables are those of this command: " + err.Error())
+		c.Warn("the daemon did not check the files; check uses the variables of its own environment: " + err.Error())
 	}
 	conf, err := config.Load(c.fs, home, c.Getenv)
 	if err != nil {

@@ -68,7 +68,7 @@ func TestDaemonEnvironmentLacksKey(t *testing.T) {
 	p.write("config.toml", config)
 	for _, args := range [][]string{{"config", "check"}, {"config", "set", "provider.far.weight", "2"}} {
 		out, code := p.command(args...)
-		if code != 1 || !strings.Contains(out, unset) || !strings.Contains(out, "variables are those of the daemon's environment") {
+		if code != 1 || !strings.Contains(out, unset) || !strings.Contains(out, "the daemon reads variables from its own environment") {
 			t.Errorf("%v: exit code %d: %s", args, code, out)
 		}
 	}

@@ -24,7 +24,7 @@ func (c *app) daemonRestart(verbose *bool) *cobra.Command {
 		Long: `Stop the daemon, wait until it has exited, and start it in the background, as
 stop and start do. The daemon waits up to [limits] drain for active runs. It
 keeps its store unless --db names another one. If no daemon is running, restart
-only starts one. A daemon that runs as a service is restarted by the system.
+only starts one. The system restarts a daemon that runs as a service.
 
 restart checks the configuration first; if it is not valid, the daemon keeps
 running, and the exit code is 1.`,

@@ -302,7 +302,7 @@ func TestDoctor(t *testing.T) {
 			}()
 		}, "socket", doctor.Fail, "another program answers", "stop the listener"},
 		{"the daemon hangs", func(p *patient) { p.listen() },
-			"socket", doctor.Fail, "does not answer within 1s", "stop the listener"},
+			"socket", doctor.Fail, "did not respond within 1s", "stop the listener"},
 		{"the daemon's sockets are missing", func(p *patient) {
 			serveSick(p, "")
 			if err := errors.Join(os.Remove(daemon.Socket(p.home)), os.Remove(filepath.Join(p.home, "run", "crabtalk.sock"))); err != nil {
@@ -326,7 +326,7 @@ func TestDoctor(t *testing.T) {
 			}
 			p.Cleanup(func() { l.Close() })
 			p.change("config.toml", p.provider, "http://"+l.Addr().String()+"/v1")
-		}, "provider far", doctor.Fail, "does not answer within 1s", "check the network"},
+		}, "provider far", doctor.Fail, "did not respond within 1s", "check the network"},
 		{"the local server has not got the model", func(p *patient) {
 			p.change("config.toml", `openai-compatible"`, `ollama"`)
 			p.change("config.toml", `"large"`, `"larger; exit"`)

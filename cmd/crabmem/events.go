@@ -76,11 +76,11 @@ func (c *app) eventsCommand() *cobra.Command {
 		Use:     "events",
 		GroupID: groupAgents,
 		Short:   "print events of the sessions",
-		Long: `Print the events of the sessions of the daemon until Ctrl+C: messages, calls of
-tools, and the ends of runs. Each line has the local time, the agent, and the
-session. The parts of a text become one line. --session and --agent select
-events. --for stops after a time and --count after a number of lines; the exit
-code is then 0.
+		Long: `Print the events of the daemon's sessions until Ctrl+C: messages, tool calls,
+and the ends of runs. Each line contains the local time, the session, and the
+agent. events joins the parts of a streamed text in one line. --session and
+--agent select events. --for stops after a time and --count after a number of
+lines; the exit code is then 0.
 
 --json prints each event as one object per line. An event of kind lag counts the
 events that this command missed because it read too slowly. If no daemon runs,

@@ -46,7 +46,7 @@ func (c *app) importCommand() *cobra.Command {
   crabmem       JSON lines written by crabmem export
   rfc0038       a directory with entries/*.md, MEMORY.md, and Crab.md
   basic-memory  a directory of Markdown files with permalinks
-  markdown      other Markdown: a vault of Obsidian, a directory, or a page
+  markdown      other Markdown: an Obsidian vault, a directory, or a page
   memory-json   the file of the reference memory server
   mem0          a JSON list of memories
   chatgpt       conversations.json of a ChatGPT export, or the export archive
@@ -59,8 +59,8 @@ func (c *app) importCommand() *cobra.Command {
 import adds all notes or none and keeps the source's creation times. It skips
 entries that the store already contains. If an entry with the same name differs,
 import writes nothing and exits with 4, unless --replace takes the new entry or
---skip keeps the old one. import counts and lists what it omits or changes, and
-repeats no warning of the last import of the source; --json lists all of them.
+--skip keeps the old one. import counts and lists what it omits or changes. It
+does not repeat warnings of the last import of PATH; --json lists all warnings.
 
 crabmem: only "name" is required. kind defaults to note, created_at to now. An
 ID is kept if it is not below the store's next ID, or if the store is empty. A

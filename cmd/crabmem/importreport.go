@@ -90,7 +90,7 @@ func sameWarnings(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s as at the last import (--json lists them)", display.Plural(n, "warning", "warnings"))
+	return fmt.Sprintf("; %s not repeated (--json lists them)", display.Plural(n, "warning", "warnings"))
 }
 
 func (c *app) warnAll(warnings []string) {

@@ -26,7 +26,7 @@ func (c *app) sqliteRows(ctx context.Context, file string, tables []string) (io.
 	if path == "" {
 		return nil, &cli.Failure{Code: cli.ExitFailure, Kind: "import", Path: file, Err: exec.ErrNotFound,
 			Message: file + ": SQLite database: no program " + sqliteProgram + " next to crabmem or on PATH",
-			Remedy:  "run go install ./cmd/crabmem-sqlite in the source of crabmem, or use crabmem-sqlite of the release archive"}
+			Remedy:  "run go install ./cmd/crabmem-sqlite in the source directory of crabmem, or copy crabmem-sqlite from the release archive next to crabmem"}
 	}
 	file, err := filepath.Abs(file)
 	if err != nil {

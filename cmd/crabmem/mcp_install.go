@@ -41,8 +41,8 @@ with the suffix .before-crabmem. A file with a syntax error is not changed.
 --print prints the configuration for a new file and writes nothing.
 
 The entry starts this program with an absolute path, because applications do not
-search PATH as a shell does. It names the home and the store if they are not the
-default ones.`,
+search PATH as a shell does. It contains --home and --db unless they are the
+defaults.`,
 		Example: `  crabmem mcp install cursor --yes
   crabmem mcp install claude-desktop zed --yes
   crabmem mcp install codex --print`,
@@ -78,7 +78,8 @@ CLIENT, uninstall selects the clients of this machine.
 
 uninstall shows the change and asks before it writes; --yes does not ask. It
 keeps all other bytes of the file, and a copy of the previous file with the
-suffix .before-crabmem. It changes nothing if the server is not there.`,
+suffix .before-crabmem. If the file does not contain the server, uninstall
+changes nothing.`,
 		Example: `  crabmem mcp uninstall cursor --yes
   crabmem mcp uninstall claude-code codex --yes`,
 		Args:              cobra.ArbitraryArgs,
@@ -220,7 +221,7 @@ func (c *app) selectClients(ids []string) (list []mcpclient.Client, m mcpclient.
 	}
 	if len(list) == 0 {
 		return nil, m, &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "found no MCP client on this machine",
-			Remedy: "name one: " + strings.Join(mcpclient.IDs(), ", ")}
+			Remedy: "name a client: " + strings.Join(mcpclient.IDs(), ", ")}
 	}
 	return list, m, nil
 }
@@ -293,7 +294,7 @@ func (c *app) writeEdit(e *clientEdit, yes bool) error {
 	e.Changed = true
 	c.Say("%s: wrote %s", title, path)
 	if e.Kept != "" {
-		c.Say("the previous file is %s", display.Printable(e.Kept))
+		c.Say("kept the previous file as %s", display.Printable(e.Kept))
 	}
 	c.Say("next: %s", e.client.After)
 	return nil

@@ -30,7 +30,7 @@ operations. If two files contradict each other, choose one:
   --rejoin         add to the store the operations of a replaced log, or of a
                    log that an older version quarantined
 
-repair does not change a file with entries that only a newer program reads.
+repair does not change a file with entries that only a newer program can read.
 --quarantine-newer moves these entries to a quarantine file.
 
 --rejoin loses no text. If both contain an entry with the same name, the store's
@@ -42,7 +42,7 @@ entry keeps the name. repair renames the other entry and prints the new name.`,
 	cmd.Flags().BoolVar(&keepDB, "keep-db", false, "take the file, quarantine its log")
 	cmd.Flags().StringVar(&keepLog, "keep-log", "", "take the log, and the file `BASE` that it extends")
 	cmd.Flags().BoolVar(&rejoin, "rejoin", false, "add the operations of a replaced log to the store")
-	cmd.Flags().BoolVar(&newer, "quarantine-newer", false, "quarantine entries that only a newer program reads")
+	cmd.Flags().BoolVar(&newer, "quarantine-newer", false, "quarantine entries that only a newer program can read")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "report problems, change nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := atMostOne(cmd, "keep-db", "keep-log", "rejoin"); err != nil {

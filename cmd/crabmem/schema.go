@@ -48,11 +48,11 @@ func (c *app) schemaCommand() *cobra.Command {
 		Use:     "schema [COMMAND]",
 		GroupID: groupShell,
 		Short:   "print the JSON Schema of a command's output",
-		Long: `Print the JSON Schema (2020-12) of what a command prints with --json. Without
+		Long: `Print the JSON Schema (2020-12) of the --json output of a command. Without
 COMMAND, list the commands that have a schema. "schema error" prints the schema
 of errors, which every command prints to standard error with --json.
 
-Commands that follow something, such as events, print one value per line.
+Commands that print a stream, such as events, print one value per line.
 Later versions may add properties. They do not remove or change them.`,
 		Example: `  crabmem schema
   crabmem schema recall
@@ -64,7 +64,7 @@ Later versions may add properties. They do not remove or change them.`,
 			}
 			schema, ok := schemaOf(strings.Join(args, " "))
 			if !ok {
-				return wrongArgs(cmd, "no schema of %q", strings.Join(args, " "))
+				return wrongArgs(cmd, "no schema for %q", strings.Join(args, " "))
 			}
 			if c.JSON {
 				var line bytes.Buffer

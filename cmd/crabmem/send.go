@@ -33,7 +33,7 @@ on a terminal. Elsewhere it replies that no user is connected. --json prints one
 object; pass its stored_id to --session.
 
 If no daemon runs and config.toml has a model, this command serves the home
-until it ends. Commands that start meanwhile use it as their daemon; when it
+until it ends. Commands that start before then use it as their daemon; when it
 ends, it cancels their runs. It runs no cron entries and opens no TCP port.
 --model offline needs no model: it answers from the memory and the session.
 Without a daemon and a model, the exit code is 8.`,

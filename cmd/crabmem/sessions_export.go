@@ -26,8 +26,8 @@ func (c *app) sessionsExportCommand() *cobra.Command {
 		Long: `Write a session to standard output as Markdown. --format jsonl writes the valid
 lines of its file, byte for byte, and warns with the number of omitted lines.
 
-The Markdown has each message as a block quote with the Markdown of its text.
-HTML in it becomes text. Calls of tools and their results are code blocks.
+In Markdown, each message becomes a block quote of its Markdown text, in which
+HTML becomes plain text. Tool calls and their results become code blocks.
 --json selects --format jsonl; with --format markdown it prints the Markdown in
 one object.`,
 		Example: `  crabmem sessions export crab_user_1 > conversation.md

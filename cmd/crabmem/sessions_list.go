@@ -46,8 +46,8 @@ comes first; ties are ordered by ID. --agent and --sender match exact names.
 lists the sessions that crabmem sessions restore can restore.
 
 The title of a session is the first line of its first message. After the first
-turn, the model writes another one if [sessions] titles is model, the default.
-crabmem sessions title sets a title that is never replaced.
+turn, the model replaces it if [sessions] titles is model, the default. The
+model never replaces a title that crabmem sessions title set.
 
 --json prints an array; "damaged" counts invalid lines. For a file that is
 not a valid session, "error" is set and "damaged" is 1; run crabmem sessions

@@ -24,15 +24,15 @@ func (c *app) sessionsShowCommand() *cobra.Command {
 		Use:   "show ID",
 		Short: "print a session",
 		Long: `Print a session in the order of its file, each line with its number: messages,
-tool calls and results, compactions, titles, and failed turns. The text of a
-response that was not completed is "assistant, partial". show prints an invalid
-line in its place, with the reason. --from-marker begins at the last compaction,
+tool calls and results, compactions, titles, and failed turns. show labels the
+text of an incomplete response "assistant, partial", and prints an invalid line
+in its place, with the reason. --from-marker begins at the last compaction,
 where a resumed session begins.
 
 --json prints one object: "messages", "markers", and "turns" (partial responses
 and failures) with their line numbers, and "damage" with line, offset, and
-reason. With --from-marker, the summary is the
-first user message, as in a resumed session.`,
+reason. With --from-marker, the summary is the first user message, as in a
+resumed session.`,
 		Example: `  crabmem sessions show crab_user_1
   crabmem sessions show crab_user_1 --from-marker --json`,
 		Args:              exactly(1, "ID"),

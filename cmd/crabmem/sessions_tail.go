@@ -30,7 +30,7 @@ func (c *app) sessionsTailCommand() *cobra.Command {
 		Short: "print the last lines of a session",
 		Long: `Print the last lines of a session, as crabmem sessions show does. --json prints
 one object per line, with a "kind": meta, message, marker, title, partial,
-failed, unknown, bad, or torn. partial is a piece of a response.
+failed, unknown, bad, or torn. partial is a streamed part of a response.
 
 --follow also prints new lines until Ctrl+C. It follows the session when a new
 title renames the file, and when a repair or another program replaces the file.

@@ -55,7 +55,7 @@ func (c *app) printTurn(number int64, t *record.Turn) {
 		c.printHead(number, "! turn failed", display.Label(t.Kind)+": "+display.Printable(t.Error))
 		return
 	}
-	c.printHead(number, "assistant, partial", "the response was not completed")
+	c.printHead(number, "assistant, partial", "incomplete response")
 	c.printText(textIndent, t.Text)
 }
 

@@ -26,8 +26,8 @@ func (c *app) skillsCommand() *cobra.Command {
 when it needs one; a person loads it with /NAME. A skill is a directory with a
 file SKILL.md, as agentskills.io defines it, at any depth of the folder skills
 in the home directory, or of a folder that [skills] dirs in config.toml lists.
-If two skills have one name, the home's is used. SKILL.md has YAML front matter,
-then the text for the agent:
+If two skills have the same name, the daemon uses the one in the home directory.
+SKILL.md contains YAML front matter, then the text for the agent:
 
   ---
   name: deploy
@@ -40,8 +40,8 @@ then the text for the agent:
 
 name and description are required. allowed-tools limits the rest of the run to
 the tools that it lists; a name that ends in * matches a prefix. A message that
-contains a word from triggers loads the skill. An agent may use the skills with
-a tag of its skill_tags; changes of tags apply after a reload. Other changes
+contains a word from triggers loads the skill. An agent may also use the skills
+with a tag from its skill_tags; changed tags apply after a reload. Other changes
 apply from the next message. crabmem does not follow links.`,
 		Example: `  crabmem skills new deploy --description "How we ship"
   crabmem skills list

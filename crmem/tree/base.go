@@ -120,7 +120,7 @@ func (s *bases) read(tree string, sn *crmem.Snapshot) (b *base, warning string, 
 		err = fmt.Errorf("format %q, version %d, tree %q", b.Format, b.Version, b.Tree)
 	}
 	if err != nil {
-		return &base{}, fmt.Sprintf("%s: %v: the tree counts as one of another store", s.path(tree), err), nil
+		return &base{}, fmt.Sprintf("%s: %v: crabmem treats the tree as that of another store", s.path(tree), err), nil
 	}
 	if b.Store != "" && s.store != "" && b.Store != s.store || b.NextID > sn.NextID {
 		return &base{}, "", nil

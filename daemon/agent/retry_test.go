@@ -31,7 +31,7 @@ func TestRetryNotice(t *testing.T) {
 		"notice rate limited; retrying in 1 s (attempt 2 of 6)",
 		"notice rate limited; retrying in 8 s (attempt 2 of 6)",
 		"compacted what was said as ", "text \n[context compacted]\n",
-		"notice server error of the provider; retrying in 1 s (attempt 2 of 6)",
+		"notice the provider returned a server error; retrying in 1 s (attempt 2 of 6)",
 		"text the answer", `done 1 "the answer"`,
 	}
 	if err != nil || !slices.Equal(events, want) {

@@ -148,9 +148,9 @@ func nameFaults(schema *jsonschema.Schema, given map[string]bool, unknown []stri
 		}
 		switch {
 		case near != "":
-			faults = append(faults, fmt.Sprintf("no argument is named %s; did you mean %s?", shownValue(name), near))
+			faults = append(faults, fmt.Sprintf("unknown argument %s; did you mean %s?", shownValue(name), near))
 		case all || len(missing) > 0:
-			faults = append(faults, fmt.Sprintf("no argument is named %s; %s", shownValue(name), namesOf(schema)))
+			faults = append(faults, fmt.Sprintf("unknown argument %s; %s", shownValue(name), namesOf(schema)))
 		}
 	}
 	return faults

@@ -304,7 +304,7 @@ func TestAnthropicNotes(t *testing.T) {
 	list := func(want string) {
 		t.Helper()
 		_, text := mcptest.Call(t, s, "memory", dict{"command": "view", "path": "/memories"})
-		if got := strings.Join(dataIn(t, text)[1:], " "); got != want || !strings.HasSuffix(text, "\n(4 further notes with no path here: crabmem list shows the names)") {
+		if got := strings.Join(dataIn(t, text)[1:], " "); got != want || !strings.HasSuffix(text, "\n(4 further notes with names that are not paths: crabmem list shows the names)") {
 			t.Errorf("%s\nwant %s", text, want)
 		}
 	}

@@ -41,7 +41,7 @@ func (m *messageLines) Read(p []byte) (int, error) {
 	for len(m.line) == 0 {
 		line, tooLong, err := m.next()
 		if fault := checkMessage(line); tooLong {
-			err = errors.Join(err, m.refuse(jsonrpc.CodeInvalidRequest, "the message has more than "+display.Size(maxMessage)))
+			err = errors.Join(err, m.refuse(jsonrpc.CodeInvalidRequest, "the message is larger than "+display.Size(maxMessage)))
 		} else if fault != nil {
 			err = errors.Join(err, m.refuse(fault.Code, fault.Message))
 		} else if len(bytes.TrimSpace(line)) > 0 {
@@ -105,10 +105,10 @@ func checkMessage(line []byte) *jsonrpc.Error {
 	for _, b := range messages {
 		m, err := jsonrpc.DecodeMessage(b)
 		if err != nil {
-			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "not a message of JSON-RPC: " + err.Error()}
+			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "not a JSON-RPC message: " + err.Error()}
 		}
 		if r, ok := m.(*jsonrpc.Request); ok && seen[r.ID] {
-			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "two messages of a list have the same ID, or none"}
+			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "two requests of a list have the same ID or no ID"}
 		} else if ok {
 			seen[r.ID] = true
 		}

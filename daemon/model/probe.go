@@ -62,11 +62,11 @@ func (p Provider) explain(address string, err error, limit time.Duration) (messa
 	case errors.Is(err, ErrKey) && p.hasKey():
 		return address + " rejects " + p.key(), "put a valid key into api_key; if api_key names a variable, change it in the daemon's environment and restart the daemon"
 	case errors.Is(err, ErrKey):
-		return address + " requires a key; none is set", "set api_key or api_key_file of the provider in config.toml"
+		return address + " requires a key, and no key is set", "set api_key or api_key_file of the provider in config.toml"
 	case errors.As(err, new(*MissingModelError)):
 		return fmt.Sprintf("%s: %v", address, err), "run ollama pull for this model"
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("%s does not answer within %v", address, limit), "check the network, the proxy, and base_url, or raise --timeout"
+		return fmt.Sprintf("%s did not respond within %v", address, limit), "check the network, the proxy, and base_url, or raise --timeout"
 	case address == "":
 		return err.Error(), "fix it in config.toml"
 	}

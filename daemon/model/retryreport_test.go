@@ -24,9 +24,9 @@ func TestRetryReported(t *testing.T) {
 			"rate limited; retrying in 8 s (attempt 5 of 6)", "rate limited; retrying in 8 s (attempt 6 of 6)",
 		}},
 		{"doubling", refuse(502), false, []string{
-			"server error of the provider; retrying in 2 s (attempt 2 of 6)", "server error of the provider; retrying in 3 s (attempt 3 of 6)",
-			"server error of the provider; retrying in 6 s (attempt 4 of 6)", "server error of the provider; retrying in 12 s (attempt 5 of 6)",
-			"server error of the provider; retrying in 24 s (attempt 6 of 6)",
+			"the provider returned a server error; retrying in 2 s (attempt 2 of 6)", "the provider returned a server error; retrying in 3 s (attempt 3 of 6)",
+			"the provider returned a server error; retrying in 6 s (attempt 4 of 6)", "the provider returned a server error; retrying in 12 s (attempt 5 of 6)",
+			"the provider returned a server error; retrying in 24 s (attempt 6 of 6)",
 		}},
 		{"short", broken, false, []string{
 			"the response was cut off; retrying (attempt 2 of 3)", "the response was cut off; retrying (attempt 3 of 3)",

@@ -65,8 +65,11 @@ func (m *Manager) Approve(ctx context.Context, c tool.Call, command string, extr
 		return nil
 	}
 	p := personOf(ctx, c.Session)
-	if p == nil || rules.Approve != "ask" {
-		return refused(missing, known, "no person is connected to approve the command")
+	switch {
+	case rules.Approve != "ask":
+		return refused(false, missing, known, "the allowlist does not permit the command")
+	case p == nil:
+		return refused(true, missing, known, "no user is connected to approve the command")
 	}
 	select {
 	case p.turn <- struct{}{}:
@@ -79,7 +82,7 @@ func (m *Manager) Approve(ctx context.Context, c tool.Call, command string, extr
 	}
 	reply, err := m.ask(ctx, p, []agent.Question{question(c.Agent, command, extra, missing, known)})
 	if err := cmp.Or(err, context.Cause(ctx)); err != nil {
-		return refused(missing, known, err.Error())
+		return refused(true, missing, known, err.Error())
 	}
 	return m.decide(p.session, command, extra, missing, known, choice(reply))
 }
@@ -134,16 +137,20 @@ func (m *Manager) decide(id uint64, command string, extra bool, missing []string
 	case strings.EqualFold(answer, refuse) || answer == "":
 		return errors.New("the user did not approve the command")
 	}
-	return refused(missing, known, "the command was not approved; reply: "+answer)
+	return refused(true, missing, known, "the command was not approved; reply: "+answer)
 }
 
-// refused returns the error for a refused command, with a fix for the user.
-func refused(missing []string, known bool, why string) error {
-	fix := "crabmem config set tools.bash.approve off"
+// refused returns the error for a refused command, with a fix for the user. ask
+// reports whether a user can approve a command.
+func refused(ask bool, missing []string, known bool, why string) error {
+	fix := "run crabmem config set tools.bash.approve off"
 	if known {
 		fix = "add " + strings.Join(missing, ", ") + " to tools.bash.allow in config.toml"
 	}
-	return fmt.Errorf("%s; to permit it, the user can start it in crabmem chat, or %s", why, fix)
+	if ask {
+		fix = "approve it in crabmem chat, or " + fix
+	}
+	return fmt.Errorf("%s; to permit it, the user can %s", why, fix)
 }
 
 const (

@@ -79,8 +79,8 @@ func TestApprove(t *testing.T) {
 		{"allowed", "ask", []string{"ls -l | ls"}, false, false, nil, []string{"$ ls -l | ls"}, "ls"},
 		{"allowed, list only", "allowlist", []string{"ls"}, false, true, nil, []string{"$ ls"}, "ls"},
 		{"list only", "allowlist", []string{"rm x"}, false, true, nil,
-			[]string{"no person is connected to approve the command; to permit it, the user can start it in crabmem chat, or add rm to tools.bash.allow in config.toml"}, "ls"},
-		{"no person", "ask", []string{"git push; npm x"}, false, false, nil, []string{"add git push, npm x to tools.bash.allow"}, "ls"},
+			[]string{"the allowlist does not permit the command; to permit it, the user can add rm to tools.bash.allow in config.toml"}, "ls"},
+		{"no person", "ask", []string{"git push; npm x"}, false, false, nil, []string{"no user is connected to approve the command; to permit it, the user can approve it in crabmem chat, or add git push, npm x to tools.bash.allow"}, "ls"},
 		{"no person, no prefix", "ask", []string{"ls > x"}, false, false, nil, []string{"crabmem config set tools.bash.approve off"}, "ls"},
 		{"environment", "ask", []string{"ls", "ls"}, true, true, []string{"yes, once", "Yes, in this session"}, []string{"$ ls", "not approved; reply: Yes, in this session"}, "ls"},
 		{"once", "ask", []string{"rm x", "rm x"}, false, true, []string{reply("q", "Yes, once"), "No"}, []string{"$ rm x", "the user did not approve the command"}, "ls"},
@@ -179,7 +179,7 @@ func TestApproveTasks(t *testing.T) {
 			}
 			for i, want := range []string{"$ rm a", "$ mv b"} {
 				got := outcomes[i].Result
-				if got == nil || interactive && *got != want || !interactive && !strings.Contains(*got, "no person is connected") {
+				if got == nil || interactive && *got != want || !interactive && !strings.Contains(*got, "no user is connected") {
 					t.Errorf("interactive %v: %s", interactive, results[0])
 				}
 			}

@@ -17,7 +17,7 @@ const (
 )
 
 // errInterrupted is the recorded error of a turn whose daemon was killed.
-var errInterrupted = errors.New("the daemon ended before the turn did")
+var errInterrupted = errors.New("the daemon stopped before the turn ended")
 
 // maxFailure limits the message of a failure record, in bytes.
 const maxFailure = 4 << 10
@@ -83,7 +83,7 @@ func (m *Manager) writeFailure(l *Session, f *failure) {
 		err = l.log.Sync()
 	}
 	if err != nil {
-		m.o.Log.Warn("write failure of a turn", "session", l.log.ID(), "error", err)
+		m.o.Log.Warn("record turn failure", "session", l.log.ID(), "error", err)
 	}
 	l.session.Failed = true
 }

@@ -144,7 +144,7 @@ var (
 	ErrCancelled = errors.New("canceled on request")
 
 	errEvicted    = &errtable.Error{HTTP: http.StatusServiceUnavailable, Kind: "busy", Message: "session evicted: too many sessions", Fix: "retry the request"}
-	errDiscarded  = &errtable.Error{HTTP: http.StatusServiceUnavailable, Kind: "busy", Message: "session removed: its first message was refused", Fix: "retry the request"}
+	errDiscarded  = &errtable.Error{HTTP: http.StatusServiceUnavailable, Kind: "busy", Message: "session removed: the daemon rejected its first message", Fix: "retry the request"}
 	errLogStopped = errors.New("write session: an earlier write failed")
 )
 

@@ -90,7 +90,7 @@ func parseFront(file string, contents []byte) (s Skill, body int, err error) {
 		return line, true
 	}
 	if line, _ := next(); strings.TrimRight(line, " \t\r\n") != fence {
-		return s, body, &Problem{File: file, Line: 1, Text: "no front matter", Remedy: "begin it with a line ---, name: and description:, and a line ---"}
+		return s, body, &Problem{File: file, Line: 1, Text: "no front matter", Remedy: "begin the file with a line ---, the keys name and description, and a line ---"}
 	}
 	begin := at
 	for {

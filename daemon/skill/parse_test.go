@@ -52,7 +52,7 @@ func TestParse(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	const ok = "---\nname: a\ndescription: b\n"
 	for in, want := range map[string]string{
-		"":                        "SKILL.md:1: no front matter; begin it with",
+		"":                        "SKILL.md:1: no front matter; begin the file with",
 		"# a skill":               "SKILL.md:1: no front matter; ",
 		"\n---\nname: a\n---\n":   "SKILL.md:1: no front matter; ",
 		"----\nname: a\n----\n":   "SKILL.md:1: no front matter; ",

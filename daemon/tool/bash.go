@@ -91,7 +91,7 @@ func (b bash) run(ctx context.Context, c Call, args bashArgs) (string, error) {
 	timeout := b.o.Timeout
 	switch {
 	case args.Timeout < 0, args.Timeout > int(b.o.MaxTimeout/time.Second):
-		return "", fmt.Errorf("bash failed: timeout_secs is %d, not 1 to %d", args.Timeout, b.o.MaxTimeout/time.Second)
+		return "", fmt.Errorf("bash failed: timeout_secs is %d, want 1 to %d", args.Timeout, b.o.MaxTimeout/time.Second)
 	case args.Timeout > 0:
 		timeout = time.Duration(args.Timeout) * time.Second
 	}

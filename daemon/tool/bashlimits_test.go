@@ -34,8 +34,8 @@ func TestBashLimits(t *testing.T) {
 		}
 		for secs, want := range map[int]string{
 			c.most: "<nil>", 1: "<nil>",
-			c.most + 1: fmt.Sprintf("bash failed: timeout_secs is %d, not 1 to %d", c.most+1, c.most),
-			-1:         fmt.Sprintf("bash failed: timeout_secs is -1, not 1 to %d", c.most),
+			c.most + 1: fmt.Sprintf("bash failed: timeout_secs is %d, want 1 to %d", c.most+1, c.most),
+			-1:         fmt.Sprintf("bash failed: timeout_secs is -1, want 1 to %d", c.most),
 		} {
 			if _, err := b.Run(t.Context(), Call{Dir: "/", Arguments: args(t, "command", "true", "timeout_secs", secs)}); secs != 1 && fmt.Sprint(err) != want {
 				t.Errorf("%+v, %d seconds: %v, want %s", c.options, secs, err, want)

@@ -20,7 +20,7 @@ var (
 	ErrMissing   = errors.New("model or address not found")
 	ErrRateLimit = errors.New("rate limited")
 	ErrQuota     = errors.New("quota or credit used up")
-	ErrServer    = errors.New("server error of the provider")
+	ErrServer    = errors.New("the provider returned a server error")
 	// ErrOverflow means that the request does not fit the model's context window.
 	ErrOverflow = errors.New("the request does not fit the model's context window")
 	ErrCut      = errors.New("the response was cut off")

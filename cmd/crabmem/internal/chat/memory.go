@@ -24,7 +24,7 @@ const (
 // recall searches the memory and shows the best hits. The agent does not see them.
 func (ch *chat) recall(ctx context.Context, query string) error {
 	if query == "" {
-		return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "/recall: no QUERY", Remedy: "run /recall QUERY, such as /recall how do we deploy?"}
+		return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "/recall: QUERY is missing", Remedy: "run /recall QUERY, such as /recall how do we deploy?"}
 	}
 	a, _, err := ch.Client.Search(ctx, crmem.Query{Text: query, Limit: shownHits, Count: true}, recall.Options{Weights: true})
 	if err != nil {
@@ -54,7 +54,7 @@ func (ch *chat) recall(ctx context.Context, query string) error {
 func (ch *chat) remember(ctx context.Context, arg string) error {
 	name, text, ok := splitName(arg)
 	if !ok || name == "" || strings.TrimSpace(text) == "" {
-		return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "/remember: no NAME or no TEXT; nothing was changed",
+		return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "/remember: NAME or TEXT is missing; nothing was changed",
 			Remedy: `run /remember NAME TEXT, or /remember "NAME OF SEVERAL WORDS" TEXT`}
 	}
 	e, err := ch.Client.Remember(ctx, name, text, nil)

@@ -71,7 +71,7 @@ func (d *doctor) checkConfig(ctx context.Context) {
 }
 
 // DaemonVariables is added to the fix if the daemon reports an unset variable.
-const DaemonVariables = "; variables are those of the daemon's environment: restart the daemon after you change one"
+const DaemonVariables = "; the daemon reads variables from its own environment: after you change one, restart the daemon"
 
 // badConfig reports the problems of the configuration. It adds where to the fixes of
 // unset variables.

@@ -49,7 +49,7 @@ func (d *doctor) checkSocket(ctx context.Context) {
 		d.broken("daemon", client.Unreachable(err))
 	case ctx.Err() != nil:
 	case errors.Is(err, context.DeadlineExceeded):
-		d.fail("socket", "stop the listener; see crabmem daemon logs", "%s: the listener does not answer within %v", path, d.Timeout)
+		d.fail("socket", "stop the listener; see crabmem daemon logs", "%s: the listener did not respond within %v", path, d.Timeout)
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		d.fail("socket", "set another home with --home or CRABTALK_HOME", "the daemon cannot listen: %v", err)
 	default:

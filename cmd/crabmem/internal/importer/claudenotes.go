@@ -85,7 +85,7 @@ func (c *claudeNotes) read(part string, r io.Reader) error {
 // text returns the text of a key. It counts a value of another type as an omission.
 func (c *claudeNotes) text(o object, key, where string) string {
 	if v := o[key]; says(v) && foreign.JSONType(v) != "string" {
-		c.left.add(fmt.Sprintf("%q is not a text", key), where)
+		c.left.add(fmt.Sprintf("%q is not text", key), where)
 	}
 	return o.str(key)
 }
@@ -105,7 +105,7 @@ func (c *claudeNotes) memories(where string, o object) {
 	}
 	projects := o.sub("project_memories")
 	if says(o["project_memories"]) && projects == nil {
-		c.left.add("memories of projects are not an object", where)
+		c.left.add(`"project_memories" is not an object`, where)
 	}
 	for _, id := range slices.Sorted(maps.Keys(projects)) {
 		name := c.projects[id]
@@ -115,7 +115,7 @@ func (c *claudeNotes) memories(where string, o object) {
 		c.note(Note{ID: "project-memory:" + id, Text: as[string](projects[id])}, "Claude memory of "+name)
 	}
 	if says(o["memory_files"]) && foreign.JSONType(o["memory_files"]) != "array" {
-		c.left.add("memory files are not a list", where)
+		c.left.add(`"memory_files" is not a list`, where)
 	}
 	for _, raw := range o.list("memory_files") {
 		f := as[object](raw)
@@ -153,7 +153,7 @@ func (c *claudeNotes) project(where string, o object) {
 		c.note(Note{ID: "project:" + id, Text: text, Created: o.when("created_at")}, name)
 	}
 	if says(o["docs"]) && foreign.JSONType(o["docs"]) != "array" {
-		c.left.add("documents are not a list", name)
+		c.left.add(`"docs" is not a list`, name)
 	}
 	for i, raw := range docs {
 		d := as[object](raw)

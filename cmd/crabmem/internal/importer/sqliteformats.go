@@ -107,7 +107,7 @@ var engram = &database{
 				d.note(Note{ID: "session:" + id, Text: joined(s, d.about(o, "project")), Created: d.when(o, "started_at")}, "Session "+id)
 			}
 		}
-		d.leaveOut("user_prompts", "prompt of a user")
+		d.leaveOut("user_prompts", "user prompt")
 	},
 }
 
@@ -146,10 +146,10 @@ var claudeMem = &database{
 			n := Note{ID: d.rowID("summary", o, "created_at_epoch"), Text: lines(parts...), Created: d.when(o, "created_at_epoch", "created_at")}
 			d.note(n, firstWords(d.cell(o, "request")))
 		}
-		d.leaveOut("user_prompts", "prompt of a user")
-		d.leaveOut("sdk_sessions", "state of a session")
-		d.leaveOut("memories", "row of the earlier table \"memories\"")
-		d.leaveOut("overviews", "row of the earlier table \"overviews\"")
+		d.leaveOut("user_prompts", "user prompt")
+		d.leaveOut("sdk_sessions", "session state")
+		d.leaveOut("memories", "row of the old table \"memories\"")
+		d.leaveOut("overviews", "row of the old table \"overviews\"")
 	},
 }
 

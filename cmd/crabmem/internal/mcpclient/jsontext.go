@@ -77,7 +77,7 @@ func (t *jsonText) strip() error {
 		case c == '/' && i+1 < len(b) && b[i+1] == '*':
 			end := bytes.Index(b[i+2:], []byte("*/"))
 			if end < 0 {
-				return syntaxError(t.text, i, errors.New("the comment has no end"))
+				return syntaxError(t.text, i, errors.New("unterminated comment"))
 			}
 			blank(i, i+2+end+2) // also line ends: no edit is inside of a comment
 			i += 2 + end + 1

@@ -58,7 +58,7 @@ func Clients() []Client {
 		{ID: "vscode", Title: "VS Code", After: "run the command MCP: List Servers and start the server", key: "servers", typed: true,
 			file: func(m Machine) string { return filepath.Join(m.config(), "Code", "User", "mcp.json") }},
 		{ID: "windsurf", Title: "Windsurf", After: "refresh the MCP servers in Cascade", key: "mcpServers", file: home(".codeium", "windsurf", "mcp_config.json")},
-		{ID: "zed", Title: "Zed", After: "the server starts with the next thread", key: "context_servers", file: func(m Machine) string {
+		{ID: "zed", Title: "Zed", After: "start a new thread", key: "context_servers", file: func(m Machine) string {
 			if m.OS == "windows" {
 				return filepath.Join(m.config(), "Zed", "settings.json")
 			}

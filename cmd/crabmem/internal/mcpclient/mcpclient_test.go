@@ -93,7 +93,7 @@ func TestRefusedFiles(t *testing.T) {
 	for _, c := range []struct{ client, text, want string }{
 		{"cursor", "{\n  \"a\": 1\n  \"b\": 2\n}", "line 3: "},
 		{"cursor", "{\n  \"a\": \"b\n}", "line 2: "},
-		{"cursor", "{\n  /* a\n", "line 2: the comment has no end"},
+		{"cursor", "{\n  /* a\n", "line 2: unterminated comment"},
 		{"cursor", "{\n  \"mcpServers\": {", "line 2: "},
 		{"cursor", "[]", "line 1: the file is not a JSON object"},
 		{"cursor", "{\n\"mcpServers\": []}", `line 2: "mcpServers" is not an object`},

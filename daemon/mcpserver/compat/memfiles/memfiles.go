@@ -108,7 +108,7 @@ func (f files) view(path string, lines []int) (text string, err error) {
 		}
 		text = viewDirectory(path, list)
 		if hidden > 0 && path == root {
-			text += fmt.Sprintf("\n(%s with no path here: crabmem list shows the names)", display.Plural(hidden, "further note", "further notes"))
+			text += fmt.Sprintf("\n(%s with names that are not paths: crabmem list shows the names)", display.Plural(hidden, "further note", "further notes"))
 		}
 		return nil
 	})

@@ -134,7 +134,7 @@ func (h atLeastWarn) Enabled(ctx context.Context, l slog.Level) bool {
 	return l >= slog.LevelWarn && h.Handler.Enabled(ctx, l)
 }
 
-// ServeStdio serves one client until in or ctx ends. It does not close out.
+// ServeStdio serves one client until in, out, or ctx ends. It does not close out.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	if s.o.Compat == "" {
 		// Over HTTP, a server without sessions can send only responses.
@@ -154,7 +154,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 		<-ended
 		return nil
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, io.ErrClosedPipe) { // else the client ended before it read a notification
 		return &errtable.Error{Exit: errtable.ExitFailure, Kind: "protocol", Message: "read client message: " + err.Error(), Err: err,
 			Fix: "send one JSON-RPC message per line, of at most " + display.Size(maxMessage)}
 	}

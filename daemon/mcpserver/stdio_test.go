@@ -274,3 +274,20 @@ func TestSubscription(t *testing.T) {
 	for range messages {
 	}
 }
+
+// TestClientEndsFirst closes the client's end of the pipe before a notification: that
+// is a normal end.
+func TestClientEndsFirst(t *testing.T) {
+	dir := t.TempDir()
+	s := newTestServer(t, dir)
+	in, inW := io.Pipe()
+	outR, out := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- s.ServeStdio(context.Background(), in, out) }()
+	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
+	outR.Close()
+	fmt.Fprintf(inW, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"remember","arguments":{"name":"a","content":"b"},%s}}`+"\n", meta)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -74,6 +74,7 @@ var mayImport = map[string][]string{
 	"daemon/mcp":                       {"daemon/tool", "crmem/vfs"},
 	"daemon/agent":                     {"daemon/model", "daemon/tool", "sessionlog", "sessionlog/record", "crmem/vfs"},
 	"daemon/approval":                  {},
+	"daemon/secret/scan":               {},
 	"daemon/session":                   {"daemon/approval", "daemon/errtable", "daemon/config", "daemon/agent", "daemon/tool", "crmem", "crmem/vfs", "sessionlog"},
 	"cmd/crabmem/internal/cli":         {"daemon/display", "daemon/errtable"},
 	"cmd/crabmem/internal/mcpclient":   {},

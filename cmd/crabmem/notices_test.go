@@ -40,6 +40,7 @@ go test ./cmd/crabmem -run TestThirdPartyNotices -notices.update   # write
 | tables of the Russian stemmer | Snowball, in github.com/blevesearch/snowballstem | BSD-3-Clause |
 | light stemmers of Arabic and Hindi (bm25/analysis/lightstem.go) | rules of Apache Lucene and bleve | Apache-2.0 |
 | Unicode tables | Unicode Character Database, in Go, golang.org/x/text, and github.com/clipperhouse/uax29/v2 | Unicode-3.0 |
+| prefixes and lengths of keys (daemon/secret/scan/rules.go) | configuration of gitleaks | MIT |
 | time zones | IANA time zone database, in Go (time/tzdata) | public domain |
 | HTML entities | HTML standard, in github.com/yuin/goldmark | MIT |
 | English stemmer, irregular words, and stop words; sample brain; prompts; templates | this project | MIT |
@@ -151,12 +152,14 @@ func notices(t *testing.T, dirs map[string]string) string {
 		path, version, _ := strings.Cut(m, " ")
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", path, version, strings.Join(ids, ", "))
 	}
-	unicode, err := os.ReadFile(filepath.Join(top, ".github", "licenses", "Unicode-3.0.txt"))
-	if err != nil {
-		t.Fatal(err)
+	for _, data := range []struct{ file, owner string }{{"Unicode-3.0.txt", "Unicode tables"}, {"gitleaks.txt", "gitleaks"}} {
+		text, err := os.ReadFile(filepath.Join(top, ".github", "licenses", data.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := tidyNotice(string(text))
+		texts, owners[s] = append(texts, s), []string{data.owner}
 	}
-	s := tidyNotice(string(unicode))
-	texts, owners[s] = append(texts, s), []string{"Unicode tables"}
 	b.WriteString("\n## Texts\n")
 	for _, s := range texts {
 		fmt.Fprintf(&b, "\n### %s\n\n````text\n%s\n````\n", strings.Join(owners[s], ", "), s)

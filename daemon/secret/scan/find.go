@@ -1,0 +1,75 @@
+// Package scan finds keys, tokens, and passwords in text.
+//
+// A rule describes each form that the package finds, such as the prefix, length, and
+// alphabet of a provider's keys. A name next to a text, such as "token", does not
+// make the text a secret. Neither do placeholders, such as a repeated character.
+//
+// The time to search a text is linear in its length. The text may contain any
+// bytes.
+package scan
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Match is a secret in a text: the bytes from Start to End.
+type Match struct {
+	Kind       string // a stable word, such as "github-token"
+	Start, End int
+}
+
+// Find returns the secrets in a text, in order. They do not overlap: Find merges
+// secrets that do, and the result has the kind of the first.
+func Find(text string) []Match {
+	s := search{text: text, scanner: loaded()}
+	s.candidates()
+	slices.SortStableFunc(s.found, func(a, b found) int {
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.rule, b.rule))
+	})
+	var list []Match
+	for _, f := range s.found {
+		if n := len(list); n > 0 && f.start < list[n-1].End {
+			list[n-1].End = max(list[n-1].End, f.end)
+			continue
+		}
+		list = append(list, Match{rules[f.rule].kind, f.start, f.end})
+	}
+	return list
+}
+
+// Redact replaces each secret in a text with a marker that names its kind, such as
+// "[redacted: github-token]". It also returns the secrets, as offsets in text. The
+// result contains no secret.
+func Redact(text string) (string, []Match) {
+	list := Find(text)
+	if len(list) == 0 {
+		return text, nil
+	}
+	var b strings.Builder
+	at := 0
+	for _, m := range list {
+		b.WriteString(text[at:m.Start])
+		b.WriteString(marker(m.Kind))
+		at = m.End
+	}
+	b.WriteString(text[at:])
+	return b.String(), list
+}
+
+// markerStart begins the markers of Redact. A rule that looks at a text of any length
+// must reject a marker in the text: Redact could turn a near miss into a match.
+const markerStart = "[redacted: "
+
+func marker(kind string) string { return markerStart + kind + "]" }
+
+// Kinds returns the kinds that Find can return, sorted.
+func Kinds() []string {
+	kinds := make([]string, len(rules))
+	for i, r := range rules {
+		kinds[i] = r.kind
+	}
+	slices.Sort(kinds)
+	return slices.Compact(kinds)
+}

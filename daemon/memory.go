@@ -12,6 +12,7 @@ import (
 	"crabmem/crmem/recall"
 	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
+	"crabmem/daemon/secret/scan"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog/search"
 )
@@ -58,8 +59,26 @@ func (d *Daemon) memoryTools() []tool.Tool {
 	}
 }
 
+// guard checks the texts that agents write for secrets.
+func (d *Daemon) guard() memtool.Guard {
+	return memtool.Guard{
+		Policy: func() (scan.Policy, error) { return d.setup().config.Secrets, nil },
+		Warn:   func(message string) { d.log.Warn(message) },
+	}
+}
+
+// record returns the text to keep for the result of a tool or a summary.
+func (d *Daemon) record(text string) string {
+	policy := d.setup().config.Secrets
+	kept, found := policy.Record(text)
+	if len(found) > 0 && policy == scan.Warn {
+		d.log.Warn("the session contains " + scan.Describe(text, found))
+	}
+	return kept
+}
+
 func (d *Daemon) rememberTool(ctx context.Context, _ tool.Call, args rememberArgs) (string, error) {
-	r, err := memtool.Remember(ctx, memtool.Local(d.store), args.Name, args.Content, args.Aliases)
+	r, err := memtool.Remember(ctx, d.guard().Store(memtool.Local(d.store)), args.Name, args.Content, args.Aliases)
 	if err != nil {
 		if errors.Is(err, crmem.ErrKind) {
 			return "", fmt.Errorf("%s is an archive of a conversation, and cannot be overwritten: choose another name", args.Name)

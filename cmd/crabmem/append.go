@@ -14,6 +14,7 @@ import (
 )
 
 func (c *app) appendCommand() *cobra.Command {
+	allow := false
 	cmd := &cobra.Command{
 		Use:     "append NAME TEXT|-",
 		GroupID: groupUse,
@@ -23,13 +24,15 @@ writes lose no text. TEXT "-" reads standard input, byte for byte. NAME is a
 name, or an alias of exactly one note. The note keeps its ID, creation time, and
 aliases.
 
-append refuses a text without a visible character. If the note does not exist,
-append exits with 3; for an archive it exits with 4.`,
+append refuses a text without a visible character. It also refuses keys and
+passwords of a known form, unless --allow-secrets is set. If the note does not
+exist, append exits with 3; for an archive it exits with 4.`,
 		Example: `  crabmem append deploy "then write the release notes"
   date | crabmem append deploy - --json`,
 		Args:              exactly(2, "NAME and TEXT (or -)"),
 		ValidArgsFunction: c.completeNames(1),
 	}
+	allowSecretsFlag(cmd, &allow)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		text := args[1]
 		if text == "-" {
@@ -43,7 +46,7 @@ append exits with 3; for an archive it exits with 4.`,
 			return f
 		}
 		var before, e crmem.Entry
-		err = c.write(cmd.Context(), "append", false, func(s memtool.Store) error {
+		err = c.writeChecked(cmd.Context(), "append", false, allow, func(s memtool.Store) error {
 			list, err := s.Update(cmd.Context(), func(s *crmem.Store) ([]crmem.Op, error) {
 				if before, err = memtool.Find(s, args[0]); err != nil {
 					return nil, err

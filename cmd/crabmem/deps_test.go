@@ -54,9 +54,9 @@ var mayImport = map[string][]string{
 	"daemon/wire":                {"daemon/wire/pb", "crmem/vfs"},
 	"daemon/display":             {},
 	"daemon/errtable":            {"crmem", "crmem/tree", "crmem/vfs", "sessionlog", "sessionlog/record", "daemon/model/chat"},
-	"daemon/memtool":             {"bm25/snippet", "daemon/display", "daemon/errtable", "daemon/wire/pb", "crmem", "crmem/limits", "crmem/tree", "crmem/vfs", "crmem/recall"},
+	"daemon/memtool":             {"daemon/secret/scan", "bm25/snippet", "daemon/display", "daemon/errtable", "daemon/wire/pb", "crmem", "crmem/limits", "crmem/tree", "crmem/vfs", "crmem/recall"},
 	"daemon/client":              {"bm25", "crmem", "crmem/tree", "crmem/recall", "daemon/memtool", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "crmem/vfs", "daemon/cron", "daemon/model", "sessionlog", "sessionlog/record", "sessionlog/search"},
-	"daemon/config":              {"crmem/vfs", "daemon/approval", "daemon/model"},
+	"daemon/config":              {"crmem/vfs", "daemon/approval", "daemon/model", "daemon/secret/scan"},
 	"daemon/cron":                {"crmem/vfs"},
 	"daemon/service":             {"crmem/vfs"},
 	"daemon/service/servicetest": {"daemon/service", "crmem/vfs"},
@@ -86,7 +86,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/sqliterows":       {"crmem/vfs"},
 	"cmd/crabmem/internal/chat":     {"cmd/crabmem/internal/chat/tty", "cmd/crabmem/internal/cli", "crmem/vfs", "daemon/client", "daemon/config", "daemon/display", "sessionlog", "bm25/analysis", "bm25/snippet", "crmem", "crmem/recall", "daemon/memtool"},
 	"cmd/crabmem/internal/chat/tty": {"cmd/crabmem/internal/cli", "daemon/display"},
-	"daemon":                        {"daemon/display", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/session", "crmem", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog", "bm25/analysis", "daemon/memtool", "sessionlog/record", "sessionlog/search"},
+	"daemon":                        {"daemon/secret/scan", "daemon/display", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/session", "crmem", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog", "bm25/analysis", "daemon/memtool", "sessionlog/record", "sessionlog/search"},
 }
 
 // rivals are measured in bench and used nowhere else.

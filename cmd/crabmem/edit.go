@@ -27,6 +27,7 @@ import (
 )
 
 func (c *app) editCommand() *cobra.Command {
+	allow := false
 	cmd := &cobra.Command{
 		Use:     "edit NAME",
 		GroupID: groupUse,
@@ -36,14 +37,16 @@ and the text changed, edit writes the text to the store, byte for byte. The
 entry keeps its aliases, kind, ID, and creation time. If the editor only added a
 line end at the end of the text, edit writes nothing.
 
-If the edited text is empty, edit writes nothing and exits with 2. If the entry
-changed during the edit, edit writes nothing, prints the path of the file with
-your text, and exits with 4.`,
+If the edited text is empty, edit writes nothing and exits with 2. If the edit
+adds a key or a password of a known form, edit writes nothing and exits with 1,
+unless --allow-secrets is set. If the entry changed during the edit, edit writes
+nothing, prints the path of the file with your text, and exits with 4.`,
 		Example: `  EDITOR=cat crabmem edit deploy
   EDITOR='sed -i s/canary/canaries/' crabmem edit deploy --json`,
 		Args:              exactly(1, "NAME"),
 		ValidArgsFunction: c.completeNames(1),
 	}
+	allowSecretsFlag(cmd, &allow)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		editor, err := c.editor("EDITOR=vi crabmem edit NAME, or use crabmem remember NAME -")
 		if err != nil {
@@ -57,7 +60,7 @@ your text, and exits with 4.`,
 		if err != nil {
 			return err
 		}
-		return c.edit(cmd.Context(), editor, before)
+		return c.edit(cmd.Context(), editor, before, allow)
 	}
 	return cmd
 }
@@ -73,7 +76,7 @@ func (c *app) editor(example string) (string, error) {
 }
 
 // edit runs the editor on the content of an entry, and stores the result.
-func (c *app) edit(ctx context.Context, editor string, before crmem.Entry) error {
+func (c *app) edit(ctx context.Context, editor string, before crmem.Entry, allow bool) error {
 	file, err := c.editFile(before.Name, ".md", before.Content)
 	if err != nil {
 		return err
@@ -107,7 +110,7 @@ func (c *app) edit(ctx context.Context, editor string, before crmem.Entry) error
 		remove()
 		return emptyText("the edited text of " + display.Label(before.Name))
 	}
-	e, err := c.storeEdited(ctx, before, after, file)
+	e, err := c.storeEdited(ctx, before, after, file, allow)
 	if err != nil {
 		f := classify(err)
 		if !strings.Contains(f.Message, file) {
@@ -121,8 +124,8 @@ func (c *app) edit(ctx context.Context, editor string, before crmem.Entry) error
 
 // storeEdited replaces the content of an entry that is still as it was before the
 // edit. file contains the new content.
-func (c *app) storeEdited(ctx context.Context, before crmem.Entry, after, file string) (e crmem.Entry, err error) {
-	err = c.write(ctx, "edit", false, func(s memtool.Store) error {
+func (c *app) storeEdited(ctx context.Context, before crmem.Entry, after, file string, allow bool) (e crmem.Entry, err error) {
+	err = c.writeChecked(ctx, "edit", false, allow, func(s memtool.Store) error {
 		list, err := s.Update(ctx, func(s *crmem.Store) ([]crmem.Op, error) {
 			now, err := s.Get(before.Name)
 			if errors.Is(err, crmem.ErrNotFound) || err == nil && !now.Equal(before) {

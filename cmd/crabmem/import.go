@@ -30,12 +30,14 @@ type imported struct {
 	Sessions []importedChat      `json:"sessions"`  // of an export of conversations
 	Conflict []importer.Conflict `json:"conflicts"` // under an error's details; else empty
 
+	allow    bool // secrets
+	redacted importer.Tally
 	announce func()   // prints the detected format, once
 	warnings []string // about single records, before the omissions
 }
 
 func (c *app) importCommand() *cobra.Command {
-	var replace, skip, dry bool
+	var replace, skip, dry, allow bool
 	var from string
 	cmd := &cobra.Command{
 		Use:     "import PATH|-",
@@ -61,6 +63,9 @@ entries that the store already contains. If an entry with the same name differs,
 import writes nothing and exits with 4, unless --replace takes the new entry or
 --skip keeps the old one. import counts and lists what it omits or changes. It
 does not repeat warnings of the last import of PATH; --json lists all warnings.
+If an entry contains a key or a password of a known form, import writes nothing,
+unless --allow-secrets is set. In conversations, import replaces keys and
+passwords by markers, and counts them.
 
 crabmem: only "name" is required. kind defaults to note, created_at to now. An
 ID is kept if it is not below the store's next ID, or if the store is empty. A
@@ -95,6 +100,7 @@ current message, without citation marks.`,
 	}
 	cmd.Flags().BoolVar(&replace, "replace", false, "if an entry differs, take the new one")
 	cmd.Flags().BoolVar(&skip, "skip", false, "if an entry differs, keep the old one")
+	allowSecretsFlag(cmd, &allow)
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the changes, change nothing")
 	cmd.Flags().StringVar(&from, "from", "", "import this `format` (default: detect it)")
 	completeWords(cmd, "from", importer.Kinds...)
@@ -112,18 +118,18 @@ current message, without citation marks.`,
 		case skip:
 			mode = importer.Keep
 		}
-		return c.importFrom(cmd.Context(), &importer.Source{FS: c.fs, Path: args[0], Kind: from, Rows: c.sqliteRows}, mode, dry)
+		return c.importFrom(cmd.Context(), &importer.Source{FS: c.fs, Path: args[0], Kind: from, Rows: c.sqliteRows}, mode, dry, allow)
 	}
 	return cmd
 }
 
 // importFrom imports a source, whose format it detects if none is set.
-func (c *app) importFrom(ctx context.Context, in *importer.Source, mode importer.Mode, dry bool) error {
+func (c *app) importFrom(ctx context.Context, in *importer.Source, mode importer.Mode, dry, allow bool) error {
 	detect := in.Kind == ""
 	if err := c.detectSource(ctx, in); err != nil {
 		return err
 	}
-	a := &imported{From: in.Kind, DryRun: dry, LeftOut: []importer.Left{}, Manual: []string{}, Sessions: []importedChat{}, Conflict: []importer.Conflict{}}
+	a := &imported{From: in.Kind, DryRun: dry, LeftOut: []importer.Left{}, Manual: []string{}, Sessions: []importedChat{}, Conflict: []importer.Conflict{}, allow: allow}
 	a.announce = sync.OnceFunc(func() {
 		if detect && a.From != importer.Crabmem && a.From != importer.SQLite {
 			c.Say("%s: detected format %s", display.Printable(inputName(in.Path)), a.From)
@@ -175,7 +181,7 @@ func (c *app) importEntries(ctx context.Context, in *importer.Source, mode impor
 		}
 	}
 	var p *importer.Plan
-	err = c.planned(ctx, a.DryRun, func(s *crmem.Store) ([]crmem.Op, error) {
+	err = c.planned(ctx, a, func(s *crmem.Store) ([]crmem.Op, error) {
 		if p, err = importer.PlanLines(s, lines, mode, c.now()); err != nil {
 			return nil, &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Path: s.Path(), Err: err, Message: err.Error() + "; nothing was written",
 				Remedy: "use --replace to take the new entries or --skip to keep the old ones"}
@@ -193,10 +199,13 @@ func (c *app) importEntries(ctx context.Context, in *importer.Source, mode impor
 
 // planned plans operations with the store as it is and, unless it is a dry run,
 // applies them.
-func (c *app) planned(ctx context.Context, dry bool, plan func(*crmem.Store) ([]crmem.Op, error)) error {
-	if dry {
+func (c *app) planned(ctx context.Context, a *imported, plan func(*crmem.Store) ([]crmem.Op, error)) error {
+	if a.DryRun {
 		only := func(s *crmem.Store) error {
 			ops, err := plan(s)
+			if err == nil && !a.allow {
+				ops, err = c.guard().Ops(s, ops)
+			}
 			for i := 0; i < len(ops) && err == nil; i++ {
 				err = ops[i].Validate()
 			}
@@ -208,7 +217,7 @@ func (c *app) planned(ctx context.Context, dry bool, plan func(*crmem.Store) ([]
 		}
 		return err
 	}
-	return c.write(ctx, "import", true, func(s memtool.Store) error {
+	return c.writeChecked(ctx, "import", true, a.allow, func(s memtool.Store) error {
 		return c.Busy("importing", func() error {
 			_, err := s.Update(ctx, plan)
 			return err

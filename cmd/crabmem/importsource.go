@@ -92,7 +92,7 @@ func (c *app) importMemory(ctx context.Context, in *importer.Source, mode import
 	a.LeftOut = append(a.LeftOut, m.Left...)
 	a.Manual = append(a.Manual, m.Manual...)
 	var p *importer.Plan
-	err = c.planned(ctx, a.DryRun, func(s *crmem.Store) ([]crmem.Op, error) {
+	err = c.planned(ctx, a, func(s *crmem.Store) ([]crmem.Op, error) {
 		if p, err = m.Plan(s, mode, c.now()); err != nil {
 			return nil, err
 		}
@@ -188,7 +188,7 @@ func (c *app) importChats(ctx context.Context, in *importer.Source, a *imported)
 			})
 			return err
 		})
-		a.LeftOut = append(a.LeftOut, left...)
+		a.LeftOut = append(append(a.LeftOut, left...), a.redacted.Sorted()...)
 		if err != nil && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -206,6 +206,12 @@ func (c *app) importChat(im *sessionlog.Importer, h *importer.Chat, a *imported)
 	var did sessionlog.ImportResult
 	err := h.Err
 	if err == nil {
+		n, rerr := c.redactItems(&h.Meta.Title, h.Items)
+		if rerr != nil {
+			return rerr
+		}
+		r.Title = h.Meta.Title
+		a.redacted.AddCount(redactedSecret, h.ID, n)
 		did, err = im.Import(h.Meta, h.Items)
 		r.ID = did.ID
 		if err != nil && !errors.Is(err, sessionlog.ErrInvalid) {

@@ -125,7 +125,9 @@ func (c *app) mcpOptions(cmd *cobra.Command, f *mcpFlags) (o mcpserver.Options, 
 				return err
 			}
 		}
-		return c.write(ctx, "mcp", true, write)
+		return c.write(ctx, "mcp", true, func(s memtool.Store) error {
+			return write(memtool.Guard{Policy: c.secretsPolicy, Warn: c.Warn}.Store(s))
+		})
 	}
 	if f.namespace == "" {
 		o.Sessions = func() (*sessionlog.Dir, error) { return c.openSessions("search", true) }

@@ -15,7 +15,7 @@ import (
 
 func (c *app) rememberCommand() *cobra.Command {
 	var aliases []string
-	var noAlias, allowEmpty bool
+	var noAlias, allowEmpty, allowSecrets bool
 	kind := crmem.Note.String()
 	cmd := &cobra.Command{
 		Use:     "remember NAME TEXT|-",
@@ -28,8 +28,10 @@ created or replaced the note, and the size of the replaced text.
 
 TEXT "-" reads standard input, byte for byte. remember refuses a text without a
 visible character, such as the output of a failed command; --allow-empty permits
-it. remember never overwrites an archive; it exits with 4. --kind archive
-creates an archive with a new name.`,
+it. It also refuses keys and passwords of a known form; --allow-secrets permits
+them, and [memory] secrets in config.toml sets the policy. remember never
+overwrites an archive; it exits with 4. --kind archive creates an archive with a
+new name.`,
 		Example: `  crabmem remember deploy "build, tag, push, then watch the canary"
   crabmem remember deploy "build, tag, push" --alias ship --alias release
   uname -a | crabmem remember machine -`,
@@ -39,6 +41,7 @@ creates an archive with a new name.`,
 	cmd.Flags().StringArrayVarP(&aliases, "alias", "a", nil, "set this alias `name`; may be repeated")
 	cmd.Flags().BoolVar(&noAlias, "no-alias", false, "remove all aliases")
 	cmd.Flags().BoolVar(&allowEmpty, "allow-empty", false, "permit an empty text")
+	allowSecretsFlag(cmd, &allowSecrets)
 	cmd.Flags().StringVar(&kind, "kind", kind, "create this `kind`: note or archive")
 	completeWords(cmd, "kind", "note", "archive")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -63,7 +66,7 @@ creates an archive with a new name.`,
 			return emptyText("the text for " + display.Label(name))
 		}
 		var r memtool.Remembered
-		err = c.write(cmd.Context(), "remember", true, func(s memtool.Store) (err error) {
+		err = c.writeChecked(cmd.Context(), "remember", true, allowSecrets, func(s memtool.Store) (err error) {
 			if k == crmem.Note {
 				r, err = s.Remember(cmd.Context(), name, text, once(aliases))
 				return err

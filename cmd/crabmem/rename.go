@@ -23,7 +23,7 @@ entry. If an entry has the name NEW, rename changes nothing and exits with 4.`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var old, e crmem.Entry
-		err := c.write(cmd.Context(), "rename", false, func(s memtool.Store) error {
+		err := c.writeChecked(cmd.Context(), "rename", false, false, func(s memtool.Store) error {
 			list, err := s.Update(cmd.Context(), func(s *crmem.Store) (ops []crmem.Op, err error) {
 				old, err = memtool.Find(s, args[0])
 				return []crmem.Op{crmem.Rename{Name: old.Name, To: args[1]}}, err

@@ -234,6 +234,14 @@ func (c *app) importOne(im *sessionlog.Importer, file foreign.File, taken map[st
 		return f, nil
 	}
 	taken[t.Meta.Source] = file.Path
+	n, err := c.redactItems(&t.Meta.Title, t.Items)
+	if err != nil {
+		return f, err
+	}
+	f.title = t.Meta.Title
+	if n > 0 {
+		f.LeftOut = append(f.LeftOut, leftOut{Reason: redactedSecret, Count: int64(n), Lines: []int64{}})
+	}
 	did, err := im.Import(t.Meta, t.Items)
 	if errors.Is(err, sessionlog.ErrInvalid) {
 		f.Reason = err.Error()

@@ -182,7 +182,7 @@ func (c *app) withStore(ctx context.Context, o client.StoreOptions, open func(*c
 
 // update applies the operations that plan returns to a store that exists.
 func (c *app) update(ctx context.Context, command string, plan func(s *crmem.Store) ([]crmem.Op, error)) error {
-	return c.write(ctx, command, false, func(s memtool.Store) error {
+	return c.writeChecked(ctx, command, false, false, func(s memtool.Store) error {
 		_, err := s.Update(ctx, plan)
 		return err
 	})

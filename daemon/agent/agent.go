@@ -133,6 +133,17 @@ type Runner struct {
 	// It may be nil. It must be idempotent: it may be called twice for one
 	// summary.
 	Archive func(a *Agent, s *Session, sum Summary) (name string, err error)
+	// Record returns the text to keep for the result of a tool or a summary. It
+	// may be nil.
+	Record func(text string) string
+}
+
+// record returns the text to keep for a text that a tool or a model wrote.
+func (r *Runner) record(text string) string {
+	if r.Record == nil {
+		return text
+	}
+	return r.Record(text)
 }
 
 // NewRunner returns a runner with the tools that the hooks register.

@@ -68,7 +68,7 @@ func (r *Runner) Summarize(ctx context.Context, a *Agent, s *Session, o CompactO
 	if err := broken("summary", resp.Finish); err != nil {
 		return "", err
 	}
-	summary := strings.TrimSpace(clean(resp.Message.Content))
+	summary := strings.TrimSpace(r.record(clean(resp.Message.Content)))
 	if summary == "" {
 		return "", errEmpty
 	}

@@ -325,6 +325,7 @@ func (t *turn) call(ctx context.Context, calls []sessionlog.ToolCall) []sessionl
 			continue
 		case i := <-done:
 			results[i], ready[i] = outputs[i], true
+			results[i].Output = t.record(results[i].Output)
 		case <-ended:
 			late, ended = time.After(grace), nil
 			continue

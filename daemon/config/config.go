@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/secret/scan"
 )
 
 const (
@@ -50,7 +51,8 @@ type Config struct {
 	Providers   []Provider // as in the file
 	MCPs        []MCP      // by name
 	Env         map[string]Secret
-	Memory      bool // [memory] enabled; an agent's own switch can only turn it off
+	Memory      bool        // [memory] enabled; an agent's own switch can only turn it off
+	Secrets     scan.Policy // [memory] secrets
 	Tasks       Tasks
 	SkillDirs   []string // folders of skills besides the home's; absolute
 	RecallLimit int      // hits of the tool recall, unless a call sets a limit

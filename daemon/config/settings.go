@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"crabmem/daemon/approval"
+	"crabmem/daemon/secret/scan"
 )
 
 // settings reads the tables that are about the daemon itself.
@@ -18,6 +19,9 @@ func (l *loader) settings(c *Config, top *section) {
 	c.Memory = true
 	memory := top.table("memory")
 	memory.boolean("enabled", &c.Memory)
+	secrets := string(scan.Default)
+	memory.enum("secrets", &secrets, scan.Policies...)
+	c.Secrets = scan.Policy(secrets)
 	memory.done()
 
 	system := top.table("system")

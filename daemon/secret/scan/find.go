@@ -39,27 +39,32 @@ func Find(text string) []Match {
 	return list
 }
 
-// Redact replaces each secret in a text with a marker that names its kind, such as
-// "[redacted: github-token]". It also returns the secrets, as offsets in text. The
-// result contains no secret.
+// Redact replaces the secrets in a text, as Replace does, and returns them.
 func Redact(text string) (string, []Match) {
-	list := Find(text)
-	if len(list) == 0 {
-		return text, nil
+	found := Find(text)
+	return Replace(text, found), found
+}
+
+// Replace replaces each secret that Find found in a text with a marker that names its
+// kind, such as "[redacted: github-token]". If found has all secrets of the text, the
+// result contains none.
+func Replace(text string, found []Match) string {
+	if len(found) == 0 {
+		return text
 	}
 	var b strings.Builder
 	at := 0
-	for _, m := range list {
+	for _, m := range found {
 		b.WriteString(text[at:m.Start])
 		b.WriteString(marker(m.Kind))
 		at = m.End
 	}
 	b.WriteString(text[at:])
-	return b.String(), list
+	return b.String()
 }
 
-// markerStart begins the markers of Redact. A rule that looks at a text of any length
-// must reject a marker in the text: Redact could turn a near miss into a match.
+// markerStart begins the markers of Replace. A rule that looks at a text of any length
+// must reject a marker in the text: Replace could turn a near miss into a match.
 const markerStart = "[redacted: "
 
 func marker(kind string) string { return markerStart + kind + "]" }

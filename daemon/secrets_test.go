@@ -13,7 +13,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"crabmem/crmem/vfs"
 	"crabmem/daemon/model/modeltest"
+	store "crabmem/daemon/secret"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 
@@ -49,9 +51,21 @@ func TestPlantedSecrets(t *testing.T) {
 	}
 	m := modeltest.New(t, modeltest.Say("hello"), modeltest.Call("bash", `{"command":"echo hi"}`), modeltest.Say("done"),
 		echo(401), echo(403), echo(400), echo(500), modeltest.Reply{}.Text("part").Cut(), modeltest.Reply{}.Garbage(), modeltest.Say("a summary"), modeltest.Say("again"))
+	stored := modeltest.New(t, modeltest.Say("hello"), modeltest.Status(401, "Incorrect API key provided: "+secret("stored")))
 	h := home(t)
+	vault := &store.Store{FS: vfs.OS{}, Home: h}
+	if _, _, err := vault.Set("stored", secret("stored")); err != nil {
+		t.Fatal(err)
+	}
 	config := `[env]
 INNER = "` + secret("table") + `"
+STORED = "secret:stored"
+[provider.stored]
+kind = "openai-compatible"
+base_url = "` + stored.URL + `"
+api_key = "secret:stored"
+models = ["stored"]
+max_retries = 0
 [provider.test]
 kind = "openai-compatible"
 base_url = "` + m.URL + `"
@@ -72,7 +86,7 @@ secret_key = "` + secret("aws") + `"
 models = ["nova"]
 [mcps.server]
 command = "server"
-args = ["--token", "${PLANTED_KEY}", "--api-key=` + secret("flag") + `", "--password", "` + secret("word") + `", "https://u:` + secret("user") + `@h/?token=` + secret("query") + `"]
+args = ["--token", "${PLANTED_KEY}", "--key", "secret:stored", "${secret:stored}", "--api-key=` + secret("flag") + `", "--password", "` + secret("word") + `", "https://u:` + secret("user") + `@h/?token=` + secret("query") + `"]
 [mcps.server.env]
 TOKEN = "` + secret("mcp") + `"
 [mcps.address]
@@ -133,6 +147,18 @@ model = "script"
 		ask(stream(&pb.StreamMsg{Content: "hi"}))
 		ask(send(&pb.SendMsg{Content: "hi"}))
 	}
+	model := "stored"
+	for range 2 {
+		ask(send(&pb.SendMsg{Content: "hi", Model: &model, NewChat: true}))
+	}
+	for _, q := range stored.Requests() {
+		if got := q.Header.Get("Authorization"); got != "Bearer "+secret("stored") || bytes.Contains(q.Body, []byte(mark)) {
+			t.Errorf("the model server received %q", got)
+		}
+	}
+	if n := len(stored.Requests()); n < 2 {
+		t.Errorf("%d requests with the stored key", n)
+	}
 	unreachable := "unreachable"
 	ask(send(&pb.SendMsg{Content: "hi", Model: &unreachable}))
 	for _, m := range []*pb.ClientMessage{
@@ -173,6 +199,7 @@ model = "script"
 		"[env]\n" + secret("name") + " = 7 7\n",
 		"[env]\nX = { y = \"" + secret("deep") + "\" }\n",
 		"[mcps.a.env]\nX = [\"" + secret("mcp list") + "\"]\n",
+		"[provider.test]\nmodels = [\"a\"]\napi_key = \"secret:missing\"\nbase_url = \"http://h/${secret:stored}\"\n",
 	} {
 		if err := os.WriteFile(filepath.Join(h, "config.toml"), []byte(bad), 0o600); err != nil {
 			t.Fatal(err)

@@ -147,7 +147,7 @@ func (d *Daemon) mcpServers(c *config.Config) []mcp.Server {
 			}
 		}
 		if m.Auth && m.Token == "" {
-			d.log.Warn("MCP server requires a token: set token_file to the file that contains it", "server", m.Name)
+			d.log.Warn("MCP server requires a token: set token, or set token_file to the file that contains it", "server", m.Name)
 		}
 		list[i] = s
 	}

@@ -175,7 +175,11 @@ func (c *app) showAgent(a *shownAgent) {
 
 // completeAgents completes the name of an agent.
 func (c *app) completeAgents(_ *cobra.Command, args []string, toComplete string) (names []string, _ cobra.ShellCompDirective) {
-	if conf, err := c.loadConfig(); err == nil && len(args) == 0 {
+	home, err := c.homeDir()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	if conf, err := config.LoadStructure(c.fs, home, c.Getenv); err == nil {
 		for _, a := range conf.Agents {
 			if strings.HasPrefix(a.Name, toComplete) {
 				names = append(names, cobra.CompletionWithDesc(a.Name, cli.Fit(display.Printable(a.Description), 60)))

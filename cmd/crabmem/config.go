@@ -274,7 +274,11 @@ func aboutConfig(err error) error {
 	if !ok || len(ps) == 0 {
 		return err
 	}
-	return &cli.Failure{Code: cli.ExitFailure, Kind: "config", Message: err.Error(), Path: ps[0].Path, Remedy: mendConfig, More: ps, Err: err}
+	f := &cli.Failure{Code: cli.ExitFailure, Kind: "config", Message: err.Error(), Path: ps[0].Path, Remedy: mendConfig, More: ps, Err: err}
+	if !slices.ContainsFunc(ps, func(p config.Problem) bool { return p.Fix == "" }) {
+		f.Remedy = ps[0].Fix
+	}
+	return f
 }
 
 // aboutVariables extends the fix of an error from the daemon if one of its problems

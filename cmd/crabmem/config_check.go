@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"path/filepath"
 
@@ -120,10 +119,10 @@ func (c *app) configWarnings(conf *config.Config) (config.Problems, error) {
 }
 
 // configRemarks returns the identity files and the warnings of a valid configuration.
-// It replaces the values of unset variables: only the daemon may have them, and the
+// It does not read variables and secrets: only the daemon may have them, and the
 // result does not depend on them.
 func (c *app) configRemarks(home string) ([]config.Identity, config.Problems, error) {
-	conf, err := config.Load(c.fs, home, func(name string) string { return cmp.Or(c.Getenv(name), "set") })
+	conf, err := config.LoadStructure(c.fs, home, c.Getenv)
 	if err != nil {
 		return nil, nil, aboutConfig(err)
 	}

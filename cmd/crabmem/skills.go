@@ -72,7 +72,7 @@ func (c *app) loadSkills(warn func(error)) (*skill.Set, error) {
 		return nil, err
 	}
 	dirs := []skill.Dir{{Path: path, Tier: skill.Workspace}}
-	switch conf, err := config.Load(c.fs, filepath.Dir(path), c.Getenv); {
+	switch conf, err := config.LoadStructure(c.fs, filepath.Dir(path), c.Getenv); {
 	case err == nil:
 		dirs = append(dirs, daemon.SkillDirs(conf)[1:]...)
 	case warn != nil:

@@ -14,7 +14,8 @@ var (
 	secretName = lazyRegexp(`(?i)token|secret|passw|passphrase|pwd|(api|access|private|auth|encryption|signing)[-_. ]?key|credential|auth|bearer|cookie|(^|[-_.])(key|pass|pat|sig)$`)
 	// secretValue matches prefixes of keys of well-known services.
 	secretValue = lazyRegexp(`(^|[^0-9A-Za-z])(sk-|sk_|gh[a-z]_|github_pat_|glpat-|xox[a-z]-|AKIA|AIza|eyJ|(?i:(bearer|basic) ))`)
-	variable    = lazyRegexp(`^\$\{[A-Za-z_][A-Za-z0-9_]*\}$`)
+	variable    = lazyRegexp(`^\$\{([A-Za-z_][A-Za-z0-9_]*|secret:[a-z0-9][a-z0-9-]{0,63})\}$`)
+	stored      = lazyRegexp(`^secret:[a-z0-9][a-z0-9-]{0,63}$`)
 )
 
 // lazyRegexp returns a function whose first call compiles expr.
@@ -24,7 +25,8 @@ func lazyRegexp(expr string) func() *regexp.Regexp {
 
 // shownArgs masks arguments of a command that look like secrets: the value of a
 // flag, variable, or header whose name matches secretName, the user and the query
-// of an address, and keys of well-known services. It shows ${NAME}.
+// of an address, and keys of well-known services. It shows ${NAME},
+// ${secret:NAME}, and an argument secret:NAME.
 func shownArgs(v any) any {
 	list, ok := v.([]any)
 	if !ok {
@@ -39,9 +41,12 @@ func shownArgs(v any) any {
 			continue
 		}
 		flag := strings.HasPrefix(arg, "-")
-		if named && !flag {
+		switch {
+		case stored().MatchString(arg):
+			out[i] = arg
+		case named && !flag:
 			out[i] = shownValue(arg)
-		} else {
+		default:
 			out[i] = shownArg(arg)
 		}
 		named = flag && !strings.ContainsAny(arg, "=: ") && secretName().MatchString(arg)
@@ -50,6 +55,9 @@ func shownArgs(v any) any {
 }
 
 func shownArg(arg string) string {
+	if variable().MatchString(arg) {
+		return arg
+	}
 	if i := strings.IndexAny(arg, "=:"); i >= 0 && !strings.HasPrefix(arg[i:], "://") {
 		name, value := arg[:i+1], arg[i+1:]
 		if secretName().MatchString(arg[:i]) && strings.TrimSpace(value) != "" {

@@ -27,12 +27,15 @@ func TestArgs(t *testing.T) {
 		{`["--header","X: Bearer abc","-t","sk-abc","ghp_abc"]`, `["--header","X:hidden","-t","hidden","hidden"]`},
 		{`["https://h/mcp","https://u:p@h/x?token=abc","--url=postgres://u:p@h/db","http://%zz"]`,
 			`["https://h/mcp","https://hidden@h/x?hidden","--url=postgres://hidden@h/db","hidden"]`},
+		{`["--token","secret:name","--token=${secret:name}","secret:name","${secret:name}"]`, ``},
+		{`["--token=secret:name","--token=x${secret:name}"]`, `["--token=hidden","--token=hidden"]`},
 		{`["-c","cd /; PASSWORD=abc exec x"]`, `["-c","cd /; PASSWORD=hidden"]`},
 	} {
 		if c.want == "" {
 			c.want = c.args
 		}
 		m := newHome(t, argsHome(c.args))
+		storeSecrets(t, m, "name", "value")
 		js := get(t, m)
 		if !strings.Contains(js, `"args":`+c.want) {
 			t.Errorf("%s: %s, want %s", c.args, js, c.want)

@@ -11,6 +11,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/secret"
 	"crabmem/daemon/secret/scan"
 )
 
@@ -213,11 +215,25 @@ func (c *Config) Agent(name string) (Agent, bool) {
 // Errors in the user's files are [Problems]. A missing home counts as a home
 // without files.
 func Load(fsys vfs.FS, home string, getenv func(string) string) (*Config, error) {
+	return load(fsys, home, getenv, false)
+}
+
+// placeholder replaces a secret or an unset variable in LoadStructure.
+const placeholder = "unset"
+
+// LoadStructure is [Load] with placeholders for secrets of the store and unset
+// variables. Use it for what does not depend on their values.
+func LoadStructure(fsys vfs.FS, home string, getenv func(string) string) (*Config, error) {
+	return load(fsys, home, func(name string) string { return cmp.Or(getenv(name), placeholder) }, true)
+}
+
+func load(fsys vfs.FS, home string, getenv func(string) string, placeholders bool) (*Config, error) {
 	l, err := open(fsys, home, getenv)
 	if err != nil {
 		return nil, err
 	}
 	defer l.close()
+	l.placeholders = placeholders
 	text, err := l.read(File, maxFile)
 	if err != nil {
 		l.file(File).add(0, "%s", reason(err))
@@ -234,6 +250,11 @@ type loader struct {
 	found  Problems
 	vain   Problems // warnings
 	keys   []string // files with secrets
+
+	secrets    *secret.Values // of the store in the home; nil until used
+	secretsErr error          // of reading the store
+
+	placeholders bool // replace secrets and unset variables
 }
 
 func open(fsys vfs.FS, home string, getenv func(string) string) (*loader, error) {

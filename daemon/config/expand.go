@@ -9,12 +9,21 @@ import (
 	"unicode"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/secret"
 )
 
+// secretPrefix begins a value that is the name of a secret of the store in the home,
+// and such a name between ${ and }.
+const secretPrefix = "secret:"
+
 // expand puts the environment's values in place of ${NAME}; $${ is a literal
-// ${. An unset variable is a problem, and so is an empty one. The text is
-// never part of a message: it may be a secret.
-func (l *loader) expand(p place, key, text string) string {
+// ${. An unset variable is a problem, and so is an empty one. If secrets is set, the
+// text secret:NAME, and ${secret:NAME} in a text, are replaced by the secret NAME.
+// The text is never part of a message: it may be a secret.
+func (l *loader) expand(p place, key, text string, secrets bool) string {
+	if name, ok := strings.CutPrefix(text, secretPrefix); ok && secrets {
+		return l.fromStore(p, key, name)
+	}
 	var b strings.Builder
 	for {
 		i := strings.Index(text, "${")
@@ -32,6 +41,10 @@ func (l *loader) expand(p place, key, text string) string {
 		case !ok:
 			p.add("%s: ${ without }", key)
 			return ""
+		case strings.HasPrefix(name, secretPrefix) && secrets:
+			b.WriteString(l.fromStore(p, key, name[len(secretPrefix):]))
+		case strings.HasPrefix(name, secretPrefix):
+			p.add("%s: this key cannot use a secret of the store, because clients can see its value", key)
 		case !isVariable(name):
 			p.add("%s: the text between ${ and } is not a variable name", key)
 		default:
@@ -43,6 +56,47 @@ func (l *loader) expand(p place, key, text string) string {
 		}
 		text = rest
 	}
+}
+
+// fromStore returns a secret of the store in the home. A missing secret is a problem.
+func (l *loader) fromStore(p place, key, name string) string {
+	if err := secret.CheckName(name); err != nil {
+		p.add("%s: the text after secret: is not the name of a secret", key)
+		return ""
+	}
+	if l.placeholders {
+		return placeholder
+	}
+	if l.secrets == nil && l.secretsErr == nil {
+		s := &secret.Store{FS: l.fsys, Home: l.home, Keyring: secret.System(l.getenv)}
+		l.secrets, l.secretsErr = s.Open()
+	}
+	err := l.secretsErr
+	if err == nil {
+		var value string
+		if value, err = l.secrets.Get(name); err == nil {
+			return value
+		}
+	}
+	p.addSecret(key, name, err)
+	return ""
+}
+
+// firstReference returns the first variable or secret in a text, for messages, or
+// "".
+func firstReference(text string) string {
+	if name, ok := strings.CutPrefix(text, secretPrefix); ok && secret.CheckName(name) == nil {
+		return "the secret " + name
+	}
+	if _, rest, ok := strings.Cut(text, "${"+secretPrefix); ok {
+		if name, _, closed := strings.Cut(rest, "}"); closed && secret.CheckName(name) == nil {
+			return "the secret " + name
+		}
+	}
+	if name := firstVariable(text); name != "" {
+		return "the variable " + name
+	}
+	return ""
 }
 
 // firstVariable returns the name of the first variable in a text, or "".
@@ -70,16 +124,21 @@ func isVariable(name string) bool {
 
 // expanded reads a text with variables in it.
 func (l *loader) expanded(s *section, key string, to *string) {
+	l.readText(s, key, false, to)
+}
+
+// readText reads a text with variables and, if secrets is set, secrets in it.
+func (l *loader) readText(s *section, key string, secrets bool, to *string) {
 	text := ""
 	s.str(key, &text)
 	if text != "" {
-		*to = l.expand(s.at(key), s.full(key), text)
+		*to = l.expand(s.at(key), s.full(key), text, secrets)
 	}
 }
 
 func (l *loader) secret(s *section, key string, to *Secret) {
 	text := string(*to)
-	l.expanded(s, key, &text)
+	l.readText(s, key, true, &text)
 	if strings.IndexFunc(text, unicode.IsControl) >= 0 {
 		s.at(key).add("%s: it has a control character, such as a line end", s.full(key))
 	}
@@ -136,7 +195,7 @@ func (l *loader) env(s *section) map[string]Secret {
 	env := make(map[string]Secret, len(s.t.keys))
 	for _, name := range s.t.names() {
 		text := ""
-		l.expanded(s, name, &text)
+		l.readText(s, name, true, &text)
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(text, "\x00") {
 			s.at(name).add("%s: a name or value contains a NUL byte, or a name contains =", s.full(clip(name)))
 			continue

@@ -45,7 +45,7 @@ var fields = map[string]map[string]field{
 	"mcps": {"*": {}},
 	"mcps.*": {
 		"name": {}, "command": {def: ""}, "args": {def: []any{}}, "auto_restart": {def: true}, "url": {show: shownURL}, "auth": {},
-		"env": {def: tree{}, kept: true},
+		"env": {def: tree{}, kept: true}, "token": ownSecret,
 	},
 	"system.crab":    agentFields,
 	"agents":         {"*": {}},
@@ -198,7 +198,7 @@ func (l *loader) defaultModel(text []byte) string {
 	if err != nil {
 		return Offline
 	}
-	quiet := &loader{fsys: l.fsys, home: l.home, tree: l.tree, getenv: func(string) string { return "" }}
+	quiet := &loader{fsys: l.fsys, home: l.home, tree: l.tree, getenv: func(string) string { return "" }, placeholders: true}
 	c := &Config{}
 	quiet.providers(c, newSection(quiet.file(File), "", t))
 	return activeModel(c.Providers)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/errtable"
 
 	"github.com/pelletier/go-toml/v2"
 )
@@ -20,6 +21,10 @@ type Problem struct {
 	Message string `json:"message"`
 	// Variable is the unset environment variable that caused the problem, or "".
 	Variable string `json:"variable,omitempty"`
+	// Secret is the secret of the store that caused the problem, or "".
+	Secret string `json:"secret,omitempty"`
+	// Fix tells the user what to do, or is "".
+	Fix string `json:"fix,omitempty"`
 }
 
 // IsVariable reports whether the problem is a variable that is not set.
@@ -107,6 +112,21 @@ func (p place) addVariable(key, name string) {
 		p.add("%s: the environment variable %s is not set", key, name)
 		(*p.f.found)[len(*p.f.found)-1].Variable = name
 	}
+}
+
+// addSecret adds the problem of a secret that cannot be read.
+func (p place) addSecret(key, name string, err error) {
+	if p.f.full() {
+		return
+	}
+	row := errtable.Find(err)
+	if row.Kind == "not_found" {
+		p.add("%s: the secret %s is not set: %s", key, name, row.Fix)
+	} else {
+		p.add("%s: the secret %s cannot be read: %v", key, name, err)
+	}
+	last := &(*p.f.found)[len(*p.f.found)-1]
+	last.Secret, last.Fix = name, row.Fix
 }
 
 // unknown adds a message that ends with the name that was probably meant.

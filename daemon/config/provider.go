@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"net/url"
 	"slices"
@@ -113,10 +114,7 @@ func keySource(s *section) string {
 			continue
 		}
 		text, _ := s.t.keys[key].v.(string)
-		if name := firstVariable(text); name != "" {
-			return "the variable " + name
-		}
-		return key
+		return cmp.Or(firstReference(text), key)
 	}
 	if s.has("api_key_file") {
 		return "api_key_file"
@@ -261,16 +259,13 @@ func (l *loader) mcps(c *Config, top *section) {
 		}
 		s.str("command", &m.Command)
 		s.each("args", func(arg string, line int) {
-			m.Args = append(m.Args, Secret(l.expand(place{s.f, line}, s.full("args"), arg)))
+			m.Args = append(m.Args, Secret(l.expand(place{s.f, line}, s.full("args"), arg, true)))
 		})
 		m.Env = l.env(s.table("env"))
 		l.expanded(s, "url", &m.URL)
 		checkURL(s, "url", m.URL)
 		s.boolean("auth", &m.Auth)
-		l.secretFile(s, "token_file", &m.Token)
-		if m.Token != "" && s.empty("url") {
-			s.at("token_file").add("%s: a token requires url: set url, or remove token_file", s.full("token_file"))
-		}
+		l.token(s, &m)
 		s.duration("timeout", &m.Timeout, time.Second, maxTimeout)
 		s.boolean("auto_restart", &m.AutoRestart)
 		switch {
@@ -282,4 +277,18 @@ func (l *loader) mcps(c *Config, top *section) {
 		c.MCPs = append(c.MCPs, m)
 	})
 	slices.SortFunc(c.MCPs, func(a, b MCP) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// token reads the token of a server.
+func (l *loader) token(s *section, m *MCP) {
+	l.secret(s, "token", &m.Token)
+	if s.has("token") && s.has("token_file") {
+		s.at("token_file").add("MCP server '%s' has both token and token_file: remove one", m.Name)
+	}
+	l.secretFile(s, "token_file", &m.Token)
+	for _, key := range []string{"token", "token_file"} {
+		if m.Token != "" && s.empty("url") && s.has(key) {
+			s.at(key).add("%s: a token requires url: set url, or remove %s", s.full(key), key)
+		}
+	}
 }

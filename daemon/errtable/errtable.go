@@ -101,7 +101,7 @@ var rows = []Row{
 	{sessionlog.ErrExists, Session, "exists", http.StatusConflict, ExitConflict, "move or delete the session that the message names, then retry", ""},
 	{sessionlog.ErrReadOnly, Session, "read_only", http.StatusConflict, ExitConflict, "imported sessions are read-only: create a session, or import a newer transcript", ""},
 	{sessionlog.ErrNotFound, Session, "not_found", http.StatusNotFound, ExitNotFound, "run crabmem sessions list to see the IDs", ""},
-	modelRow(chat.ErrKey, "model_key", "correct api_key of the provider in config.toml; if it names a variable, set that in the daemon's environment and restart the daemon; crabmem doctor checks keys"),
+	modelRow(chat.ErrKey, "model_key", "correct api_key of the provider in config.toml; if it names a variable, set that in the daemon's environment and restart the daemon; if it names a secret, run crabmem secret set; crabmem doctor checks keys"),
 	modelRow(chat.ErrForbidden, "model_forbidden", "use a key that permits this model, or "+fixOtherModel+"; crabmem doctor checks keys"),
 	modelRow(chat.ErrMissing, "model_missing", "correct models or base_url of the provider in config.toml, or "+fixOtherModel),
 	modelRow(chat.ErrQuota, "model_quota", "add credit or raise the limit at the provider, or "+fixOtherModel),

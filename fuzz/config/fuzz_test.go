@@ -10,6 +10,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/config"
+	vault "crabmem/daemon/secret"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -37,6 +38,22 @@ func read(t *testing.T, m *faultfs.Mem) string {
 // a secret. A failed Set must not change the file. A later Load must return the
 // configuration of a successful Set, including the secrets.
 func FuzzConfig(f *testing.F) {
+	store := map[string][]byte{} // with the secret planted
+	m := faultfs.NewMem()
+	if err := vfs.MkdirAll(m, "/h", 0o700); err != nil {
+		f.Fatal(err)
+	}
+	if _, _, err := (&vault.Store{FS: m, Home: "/h"}).Set("planted", secret); err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range []string{"/h/" + vault.File, "/h/" + vault.KeyFile} {
+		b, err := vfs.ReadFile(m, name, 1<<20)
+		if err != nil {
+			f.Fatal(err)
+		}
+		store[name] = b
+	}
+	f.Add([]byte("[mcps.a]\nurl = 'https://h'\ntoken = 'secret:planted'\n[env]\nA = '${secret:planted}${secret:x}'"), []byte("prompt"), []byte(`{"env":{"A":"secret:planted"}}`))
 	f.Add([]byte("[provider.a]\nmodels = ['x']\n"), []byte("---\nname: b\n---\nprompt"), []byte(`{"provider":{"a":{"models":["x"]}}}`))
 	f.Add([]byte("# c\n[system.crab]\nmembers = ['agent']\n"), []byte("prompt"), []byte(`{"env":{"A":""},"memory":null}`))
 	f.Add(config.Template(config.Found{OpenAI: true}), []byte("---\ntools: [a, b*]\ndescription: \"x: y\"\n---\n"), []byte(`{"tools":{"bash":{"access":"never"}}}`))
@@ -45,8 +62,8 @@ func FuzzConfig(f *testing.F) {
 		if len(text)+len(agent)+len(js) > 1<<16 {
 			return
 		}
-		planted := append([]byte("[env]\nPLANTED = '"+secret+"'\n[provider.planted]\nmodels = ['planted']\napi_key = '${KEY}'\naccess_key = '"+secret+"'\n"+
-			"[mcps.planted]\ncommand = 'x'\nargs = ['--token="+secret+"', '-k', '"+secret+"', 'https://h/?a="+secret+"']\n"), text...)
+		planted := append([]byte("[env]\nPLANTED = '"+secret+"'\nSTORED = 'secret:planted'\n[provider.planted]\nmodels = ['planted']\napi_key = '${KEY}'\naccess_key = '"+secret+"'\n"+
+			"[mcps.planted]\ncommand = 'x'\nargs = ['--token="+secret+"', 'secret:planted', '${secret:planted}', '-k', '"+secret+"', 'https://h/?a="+secret+"']\n"), text...)
 		for _, text := range [][]byte{text, planted} {
 			m := faultfs.NewMem()
 			if err := vfs.MkdirAll(m, "/h/agents", 0o700); err != nil {
@@ -54,6 +71,9 @@ func FuzzConfig(f *testing.F) {
 			}
 			m.WriteFile("/h/config.toml", text, 0o600)
 			m.WriteFile("/h/agents/agent.md", agent, 0o600)
+			for name, b := range store {
+				m.WriteFile(name, b, 0o600)
+			}
 			check(t, m, string(text), string(agent), js)
 		}
 	})

@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,7 +25,7 @@ const probeMargin = 5 * time.Second
 // this, because its environment contains the keys. Without a daemon, this process
 // does.
 func (d *doctor) checkConfig(ctx context.Context) {
-	getenv, checked := d.Getenv, ""
+	load, checked := config.Load, ""
 	var probes []model.Probe
 	if real, err := d.FS.Resolve(d.Home); err == nil && d.hello != nil && d.hello.Home == real {
 		wait, cancel := context.WithTimeout(ctx, d.Timeout+probeMargin)
@@ -37,10 +36,9 @@ func (d *doctor) checkConfig(ctx context.Context) {
 			return
 		}
 		probes, checked = reply.Probes, "; checked by the daemon"
-		// The rest does not depend on the values of variables.
-		getenv = func(name string) string { return cmp.Or(d.Getenv(name), "unset") }
+		load = config.LoadStructure
 	}
-	c, err := config.Load(d.FS, d.Home, getenv)
+	c, err := load(d.FS, d.Home, d.Getenv)
 	if err != nil {
 		d.badConfig(err, "")
 		return
@@ -84,8 +82,11 @@ func (d *doctor) badConfig(err error, where string) {
 	r := &Report{Count: len(problems)}
 	for _, p := range problems {
 		fix := "fix it in " + errtable.ShellWord(p.Path)
-		if p.IsVariable() {
+		switch {
+		case p.IsVariable():
 			fix += where
+		case p.Fix != "":
+			fix = p.Fix
 		}
 		r.Problems = append(r.Problems, Finding{State: Fail, What: p.String(), Remedy: fix})
 	}

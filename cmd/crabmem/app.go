@@ -35,6 +35,8 @@ type app struct {
 	serving atomic.Bool
 	// terminal is set while a chat uses the terminal.
 	terminal atomic.Pointer[chat.Terminal]
+	// hiddenInput restores the terminal while it does not show the input.
+	hiddenInput atomic.Pointer[func()]
 }
 
 // zone returns the time zone of output for people. JSON has UTC.

@@ -23,13 +23,13 @@ func (c *app) doctorCommand() *cobra.Command {
 		GroupID: groupCare,
 		Short:   "diagnose problems and suggest fixes",
 		Long: `Check the home directory and its permissions, the store and its lock, sessions,
-skills, cron entries, configuration, model, providers and keys, confinement, the
-daemon and its sockets, MCP clients that start crabmem, component ports, disk,
-logs, and clock. doctor changes nothing and does not need a daemon. For each
-provider, doctor lists the models, which also checks the key unless the list is
-public, or only connects; neither costs anything. While a daemon runs, it checks
-the configuration and providers with its own environment, which contains its
-keys.
+skills, cron entries, secrets, configuration, model, providers and keys,
+confinement, the daemon and its sockets, MCP clients that start crabmem,
+component ports, disk, logs, and clock. doctor changes nothing and does not need
+a daemon. For each provider, doctor lists the models, which also checks the key
+unless the list is public, or only connects; neither costs anything. While a
+daemon runs, it checks the configuration and providers with its own environment,
+which contains its keys.
 
 Each problem has a fix. The exit code is 1 if a check fails; warnings exit with
 0. --quiet prints only failures and warnings.`,

@@ -155,7 +155,7 @@ func TestExamples(t *testing.T) {
 				sh := exec.Command("sh", "-c", line)
 				sh.Dir = dir
 				sh.Env = slices.Concat(env, []string{"XDG_CONFIG_HOME=", "PATH=" + fakes + string(os.PathListSeparator) + path, "CRABMEM_DB=" + filepath.Join(dir, "memory.db"), "TMPDIR=" + dir,
-					"CRABTALK_HOME=" + filepath.Join(dir, "home"), "HOME=" + dir})
+					"CRABTALK_HOME=" + filepath.Join(dir, "home"), "HOME=" + dir, "GITHUB_TOKEN=example"})
 				out, err := sh.CombinedOutput()
 				if err != nil {
 					t.Errorf("%s: %v\n%s", line, err, out)

@@ -55,6 +55,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 			if t := c.terminal.Load(); t != nil {
 				t.Restore()
 			}
+			if restore := c.hiddenInput.Load(); restore != nil {
+				(*restore)()
+			}
 			return c.report(stop)
 		}
 	}

@@ -23,6 +23,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/sandbox"
+	"crabmem/daemon/secret"
 	"crabmem/daemon/service/servicetest"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -30,6 +31,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	os.Setenv(secret.KeyringVariable, secret.KeyringOff) // tests must not use the keyring of the developer
 	sandbox.Main()
 	servicetest.Main(os.Exit)
 	testscript.Main(m, map[string]func(){"crabmem": main, "crabmem-sqlite": func() {

@@ -58,6 +58,7 @@ func (c *app) commandTable() []command {
 		{"agents", c.agentsCommand},
 		{"models", c.modelsCommand},
 		{"config", c.configCommand},
+		{"secret", c.secretCommand},
 		{"mcp", c.mcpCommand},
 		{"components", c.componentsCommand},
 
@@ -123,9 +124,9 @@ Exit codes:
   0    success
   1    any other error
   2    invalid flags or arguments
-  3    entry, session, skill, or store not found
+  3    entry, session, skill, secret, or store not found
   4    conflict: name taken, wrong kind, in use, read-only, or changed
-  5    not a valid store, session, or skill
+  5    not a valid store, session, skill, or file of secrets
   6    outcome unknown: the disk failed during a write
   7    permission denied
   8    no daemon answers

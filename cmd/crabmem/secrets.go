@@ -36,7 +36,7 @@ func (c *app) secretsPolicy() (scan.Policy, error) {
 	if err != nil {
 		return scan.Default, err
 	}
-	conf, err := config.Load(c.fs, home, c.Getenv)
+	conf, err := config.LoadStructure(c.fs, home, c.Getenv)
 	if err != nil {
 		return scan.Default, nil
 	}

@@ -36,18 +36,23 @@ func TestTemplate(t *testing.T) {
 // TestTemplateExamples removes the '#' of every example: all of them are valid
 // keys with valid values, and the defaults are correct.
 func TestTemplateExamples(t *testing.T) {
-	for _, v := range []string{"OPENAI_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AZURE_API_KEY", "FILES_TOKEN"} {
+	for _, v := range []string{"OPENAI_API_KEY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "FILES_TOKEN"} {
 		variables[v] = "x"
 		defer delete(variables, v)
 	}
 	example := regexp.MustCompile(`(?m)^#([^ \n])`)
 	text := example.ReplaceAllString(string(config.Template(config.Found{})), "$1")
-	got := load(t, map[string]string{"config.toml": text, "keys/example": "k", "keys/tcp": "t", "keys/remote": "r", "compact.md": "c"})
+	m := newHome(t, map[string]string{"config.toml": text, "keys/example": "k", "keys/tcp": "t", "compact.md": "c"})
+	storeSecrets(t, m, "office", "o", "remote", "r")
+	got, err := config.Load(m, "/h", getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := load(t, nil)
 	if len(got.Providers) != 5 || len(got.MCPs) != 2 || len(got.Agents) != 2 || len(got.Env) != 1 {
 		t.Errorf("%d providers, %d servers, %d agents, %d variables", len(got.Providers), len(got.MCPs), len(got.Agents), len(got.Env))
 	}
-	if d := cmp.Diff([]string{"/h/keys/example", "/h/keys/remote", "/h/keys/tcp"}, got.SecretFiles); d != "" {
+	if d := cmp.Diff([]string{"/h/keys/example", "/h/keys/tcp"}, got.SecretFiles); d != "" {
 		t.Errorf("files with secrets (-want +got):\n%s", d)
 	}
 	got.SecretFiles, got.SkillDirs, got.Warnings = nil, nil, nil // the example directory is missing

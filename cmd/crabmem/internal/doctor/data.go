@@ -10,6 +10,7 @@ import (
 	"crabmem/daemon/cron"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/secret"
 	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
 )
@@ -111,4 +112,30 @@ func (d *doctor) checkCrons(ctx context.Context) {
 	if err != nil {
 		d.broken("crons", err)
 	}
+}
+
+// checkSecrets decrypts every secret. Without a file of secrets it adds no finding.
+func (d *doctor) checkSecrets(context.Context) {
+	s := &secret.Store{FS: d.FS, Home: d.Home, Keyring: secret.System(d.Getenv)}
+	list, err := s.List()
+	if err == nil && list.Key.Kind == "" {
+		return
+	}
+	var values *secret.Values
+	if err == nil {
+		values, err = s.Open()
+	}
+	if err != nil {
+		d.broken("secrets", err)
+		return
+	}
+	r := &Report{Summary: display.Plural(len(list.Secrets), "secret", "secrets") + "; " + list.Key.String()}
+	for _, name := range values.Names() {
+		if _, err := values.Get(name); err != nil {
+			f := d.Explain(err)
+			r.Count++
+			r.Problems = append(r.Problems, Finding{State: Fail, What: f.Message, Remedy: f.Remedy})
+		}
+	}
+	d.problems("secrets", r, Fail, "crabmem secret list")
 }

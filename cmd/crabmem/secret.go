@@ -1,0 +1,273 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/config"
+	"crabmem/daemon/display"
+	"crabmem/daemon/secret"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func (c *app) secretCommand() *cobra.Command {
+	return family(&cobra.Command{
+		Use:     "secret COMMAND",
+		GroupID: groupAgents,
+		Short:   "store API keys, encrypted",
+		Long: `Store API keys and tokens in secrets.json in the home directory. In config.toml,
+the value secret:NAME is replaced by the secret NAME: in api_key, access_key,
+secret_key, token, args, and env. No command prints a secret.
+
+AES-256-GCM encrypts each value. The encryption key is in the keyring of the
+system: macOS Keychain, Windows Credential Manager, or the Secret Service of a
+Linux desktop. Without a keyring, or with CRABMEM_KEYRING=off, the key is in
+secrets.key in the home directory. The encryption protects copies of the file
+secrets.json without the key, but not against programs that run as you.`,
+		Example: `  echo "$GITHUB_TOKEN" | crabmem secret set github
+  crabmem secret list`,
+	}, c.secretSet(), c.secretList(), c.secretRemove())
+}
+
+// secrets returns the store of secrets of the home.
+func (c *app) secrets() (*secret.Store, error) {
+	home, err := c.absHome()
+	if err != nil {
+		return nil, err
+	}
+	return &secret.Store{FS: c.fs, Home: home, Keyring: secret.System(c.Getenv), LockWait: c.lockWait, Now: c.now}, nil
+}
+
+// secretWritten is the output of secret set --json.
+type secretWritten struct {
+	Name     string       `json:"name"`
+	Created  bool         `json:"created"`
+	Key      secret.Place `json:"key"`
+	Reloaded bool         `json:"reloaded"` // a daemon uses the new value
+}
+
+func (c *app) secretSet() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "set NAME",
+		Short: "store a secret from standard input",
+		Long: `Read a value from standard input and store it as the secret NAME, or replace the
+secret of that name. On a terminal, set asks for the value and does not show it.
+set removes one line end from the end of the value. The value is UTF-8, from 1
+byte to 64 KiB. NAME has 1 to 64 of the characters a to z, 0 to 9, and "-", and
+does not begin with "-".
+
+Exit code 0 means that the secret is on disk. If config.toml uses the secret, a
+running daemon reloads its configuration. set prints where the encryption key
+is. If that key is missing or wrong, set changes nothing and exits with 5.`,
+		Example: `  echo "$GITHUB_TOKEN" | crabmem secret set github
+  printenv GITHUB_TOKEN | crabmem secret set github --json`,
+		Args:              exactly(1, "NAME; the value comes from standard input"),
+		ValidArgsFunction: c.completeSecrets,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return c.setSecret(cmd.Context(), args[0]) }
+	return cmd
+}
+
+func (c *app) setSecret(ctx context.Context, name string) error {
+	if err := secret.CheckName(name); err != nil {
+		return err
+	}
+	s, err := c.secrets()
+	if err != nil {
+		return err
+	}
+	value, err := c.readSecret(ctx, name)
+	if err != nil {
+		return err
+	}
+	if _, err := vfs.MakePrivate(s.Home); err != nil {
+		return err
+	}
+	a := secretWritten{Name: name}
+	if a.Key, a.Created, err = s.Set(name, value); err != nil {
+		return err
+	}
+	a.Reloaded = c.reloadSecrets(ctx, s.Home, name)
+	if c.JSON {
+		return c.PrintJSON(a)
+	}
+	verb, used := "replaced", ""
+	if a.Created {
+		verb = "created"
+	}
+	if a.Reloaded {
+		used = "; the daemon reloaded the configuration"
+	}
+	c.Say("stored %s: %s%s", name, verb, used)
+	c.Say("%s", display.Printable(a.Key.String()))
+	return nil
+}
+
+// readSecret reads a value from standard input, without its last line end. On a
+// terminal it does not show the value.
+func (c *app) readSecret(ctx context.Context, name string) (string, error) {
+	in, ok := c.Stdin.(*os.File)
+	if !ok || !c.IsTerminal(in) {
+		value, err := c.ReadInput(ctx, secret.MaxValue+2)
+		return trimLineEnd(value), err
+	}
+	fd := int(in.Fd())
+	state, err := term.GetState(fd)
+	if err != nil {
+		return "", err
+	}
+	restore := func() {
+		_ = term.Restore(fd, state) // no other way to restore it
+		io.WriteString(c.Stderr, "\n")
+	}
+	c.hiddenInput.Store(&restore)
+	defer c.hiddenInput.Store(nil)
+	io.WriteString(c.Stderr, "value of "+name+": ")
+	var value []byte
+	err = c.Wait(ctx, func() (err error) {
+		value, err = term.ReadPassword(fd)
+		return err
+	})
+	io.WriteString(c.Stderr, "\n")
+	return string(value), err
+}
+
+func trimLineEnd(text string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
+}
+
+// reloadSecrets makes a running daemon read a secret again if config.toml uses it. A
+// failure is a warning: the secret is stored.
+func (c *app) reloadSecrets(ctx context.Context, home, name string) bool {
+	text, err := vfs.ReadFile(c.fs, filepath.Join(home, config.File), maxConfig)
+	if err != nil || !usesSecret(string(text), name) {
+		return false // a reload also removes the models of models add
+	}
+	used, notes, err := c.reload(ctx)
+	if err != nil {
+		c.Warn("the daemon did not reload its configuration: " + err.Error())
+		return false
+	}
+	for _, n := range notes {
+		c.Note(n)
+	}
+	return used
+}
+
+// usesSecret reports whether a text contains secret:NAME.
+func usesSecret(text, name string) bool {
+	for {
+		_, rest, ok := strings.Cut(text, "secret:"+name)
+		if !ok {
+			return false
+		}
+		if rest == "" || secret.CheckName("x"+rest[:1]) != nil { // the name ends here
+			return true
+		}
+		text = rest
+	}
+}
+
+func (c *app) secretList() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "list the names of secrets",
+		Long: `List the names of the secrets, the time at which each was set, and where the
+encryption key is. list does not read the key and does not print values.`,
+		Example: `  crabmem secret list
+  crabmem secret list --json`,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := c.secrets()
+		if err != nil {
+			return err
+		}
+		list, err := s.List()
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return c.PrintJSON(list)
+		}
+		if len(list.Secrets) == 0 {
+			c.Say("no secrets; run crabmem secret set to store one")
+			return nil
+		}
+		rows := [][]string{{"NAME", "SET"}}
+		for _, i := range list.Secrets {
+			rows = append(rows, []string{i.Name, display.TimeIn(i.Set.Format(time.RFC3339), c.zone())})
+		}
+		c.Table(c.Out, rows, "")
+		c.Say("%s", display.Printable(list.Key.String()))
+		return nil
+	}
+	return cmd
+}
+
+func (c *app) secretRemove() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rm NAME",
+		Short: "remove a secret",
+		Long: `Remove the secret NAME. rm does not need the encryption key. If there is no such
+secret, the exit code is 3. A running daemon keeps the old value until it
+reloads its configuration or restarts. rm does not change config.toml.`,
+		Example:           `  echo "$GITHUB_TOKEN" | crabmem secret set github && crabmem secret rm github`,
+		Args:              exactly(1, "NAME"),
+		ValidArgsFunction: c.completeSecrets,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := c.secrets()
+		if err != nil {
+			return err
+		}
+		if err := s.Remove(args[0]); err != nil {
+			return c.nearSecret(s, args[0], err)
+		}
+		if c.JSON {
+			return c.PrintJSON(map[string]string{"removed": args[0]})
+		}
+		c.Say("removed %s", args[0])
+		return nil
+	}
+	return cmd
+}
+
+// nearSecret sets the fix of an unknown name to a list of the names.
+func (c *app) nearSecret(s *secret.Store, name string, err error) error {
+	f := classify(err)
+	if f.Kind != "not_found" {
+		return err
+	}
+	f.Remedy = "run crabmem secret list to see the names"
+	if list, err := s.List(); err == nil && len(list.Secrets) > 0 {
+		var names []string
+		for _, i := range list.Secrets {
+			names = append(names, i.Name)
+		}
+		f.Remedy = "use one of " + cli.Fit(strings.Join(names, ", "), 200)
+	}
+	return f
+}
+
+// completeSecrets completes the name of a secret.
+func (c *app) completeSecrets(_ *cobra.Command, args []string, toComplete string) (names []string, _ cobra.ShellCompDirective) {
+	s, err := c.secrets()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	list, _ := s.List() // an unreadable store has no names
+	for _, i := range list.Secrets {
+		if strings.HasPrefix(i.Name, toComplete) {
+			names = append(names, i.Name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"crabmem/bench/gate"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestSecretPrompt types a secret on a terminal, which must not show it. After an
+// interrupt, the terminal must be as it was.
+func TestSecretPrompt(t *testing.T) {
+	file, env := program(t)
+	for _, c := range []struct {
+		typed, then string
+		code        int
+	}{
+		{"sk-hunter2\r", "stored openai: created", 0},
+		{"sk-hunter2\x03", "stopped by signal", 130},
+		{"\r", "the value is empty", 2},
+	} {
+		p := openTerminal(t, env, file, "secret", "set", "openai")
+		p.await("value of openai: ")
+		for end := time.Now().Add(gate.Hang); ; time.Sleep(time.Millisecond) {
+			modes, err := unix.IoctlGetTermios(int(p.other.Fd()), unix.TCGETS)
+			if err != nil || time.Now().After(end) {
+				t.Fatalf("the terminal shows the input: %v", err)
+			}
+			if modes.Lflag&unix.ECHO == 0 {
+				break
+			}
+		}
+		p.typed(c.typed)
+		p.await(c.then)
+		p.end(c.code)
+		p.mu.Lock()
+		if strings.Contains(p.ever.String(), "hunter2") {
+			t.Errorf("the terminal shows the secret: %q", p.ever.String())
+		}
+		p.mu.Unlock()
+	}
+}

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,7 +95,7 @@ func parseRows(r io.Reader) (*databaseReader, error) {
 			Row    object
 			End    *struct{ Rows int }
 		}
-		if err := json.Unmarshal(in.Bytes(), &line); err != nil {
+		if err := json.Unmarshal(bytes.ToValidUTF8(in.Bytes(), []byte("\uFFFD")), &line); err != nil {
 			return nil, fmt.Errorf("output of crabmem-sqlite: line %d: %w", n, err)
 		}
 		switch {

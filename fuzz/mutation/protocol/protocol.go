@@ -32,8 +32,8 @@ type Edit = [3]string
 // Run checks that the edits of all mutants apply. If execute is set, it runs the
 // test of each mutant with env added to the environment, two tests at a time. It
 // fails t for each test that passes. CRABMEM_CRASH_SLICE=n limits this to one in n
-// mutants. root is the path of the module's root,
-// relative to the calling package.
+// mutants, each with its whole test. root is the path of the module's root, relative
+// to the calling package.
 func Run[M ~struct {
 	Name, Test string
 	Edits      []Edit
@@ -157,7 +157,7 @@ func (m *Mutant) run(root, dir string, env []string) (string, error) {
 		return "", err
 	}
 	cmd := exec.Command("go", "test", "-overlay", list, "-vet=off", "-count=1", "-timeout=20m", "-run", "^"+m.Test+"$", ".")
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = append(append(os.Environ(), "CRABMEM_CRASH_SLICE="), env...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

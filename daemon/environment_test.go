@@ -7,8 +7,8 @@ import (
 	"crabmem/daemon/agent"
 )
 
-// TestEnvironment compares what a turn is told about where and when it runs. Only
-// crons learn the time of day.
+// TestEnvironment compares the place and the time in the requests of a turn. Only those
+// of cron entries contain the time of day.
 func TestEnvironment(t *testing.T) {
 	noon := time.Date(2026, 11, 23, 12, 5, 9, 0, time.FixedZone("CET", 3600))
 	for _, c := range []struct {

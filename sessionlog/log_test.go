@@ -283,7 +283,7 @@ func TestTornTail(t *testing.T) {
 	for _, c := range []struct{ name, tail, kept, aside string }{
 		{"half a message", `{"role":"user","content":"b`, "", `{"role":"user","content":"b`},
 		{"a whole message", `{"role":"user","content":"b"}`, `{"role":"user","content":"b"}` + "\n", ""},
-		{"a whole record of somebody else's", `{"x":1}`, `{"x":1}` + "\n", ""},
+		{"a whole record of another writer", `{"x":1}`, `{"x":1}` + "\n", ""},
 		{"NULs", "\x00\x00\x00\x00", "", "\x00\x00\x00\x00"},
 		{"blanks", "   ", "", "   "},
 		{"half a character", "{\"role\":\"user\",\"content\":\"\xe2\x82", "", "{\"role\":\"user\",\"content\":\"\xe2\x82"},

@@ -79,5 +79,5 @@ func (c *app) redactItems(title *string, items []sessionlog.Item) (n int, err er
 	return n, err
 }
 
-// redactedSecret is the reason of an omission.
+// redactedSecret is the reason that a report of an import lists for a redacted text.
 const redactedSecret = "secret, redacted"

@@ -156,7 +156,8 @@ func (s *bases) save(b, old *base) error {
 	return replaceFile(s.fsys, s.path(b.Tree), text)
 }
 
-// applies reports whether changes of the tree can be told from the base.
+// applies reports whether the base is of this tree, so that a comparison with it finds
+// the changes of the tree.
 func (b *base) applies(t *treeState) bool {
 	if b.Tree == "" {
 		return t.first != nil

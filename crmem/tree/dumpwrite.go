@@ -13,9 +13,9 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// apply makes the planned changes. Whatever it replaces or deletes is in the old
-// base, and what it writes is in the saved base before, so that a dump after a
-// crash knows each page.
+// apply makes the planned changes. The old base contains each page that apply replaces
+// or deletes. The new base, which is saved first, contains each page that it writes.
+// So a dump after a crash recognizes every page.
 func (d *dumper) apply(moves []string) error {
 	if err := d.moveAside(moves); err != nil {
 		return err

@@ -2,8 +2,8 @@ package tree
 
 import "fmt"
 
-// DumpOptionsFor and LoadOptionsFor keep the bases of a store in memory, or of a
-// snapshot, beside the tree.
+// DumpOptionsFor and LoadOptionsFor store the bases of a store in memory, or of a
+// snapshot, next to the tree.
 func DumpOptionsFor(dir string) *DumpOptions { return &DumpOptions{Bases: BasesFor(dir)} }
 func LoadOptionsFor(dir string) *LoadOptions { return &LoadOptions{Bases: BasesFor(dir)} }
 func BasesFor(dir string) string             { return dir + BasesSuffix }

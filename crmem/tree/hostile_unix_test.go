@@ -193,7 +193,7 @@ var hostileLoads = []struct {
 	{name: "two metadata blocks", make: func(s scene) { s.file("notes/a.md", page("", page("", "text"))) }, want: []string{"a|" + page("", "text")}},
 	{name: "metadata in the content", make: func(s scene) { s.file("notes/a.md", page("", "see </div>\n<div id=\"meta\">x</div>")) }, want: []string{"a|see </div>\n<div id=\"meta\">x</div>"}},
 	{name: "text in the metadata", make: func(s scene) { s.file("notes/a.md", page("</dl>\nhello\n<dl>\n", "text")) }, fail: "a.md:6: text outside the rows of the metadata block: \"hello\"", path: "notes/a.md"},
-	{name: "row of somebody else", make: func(s scene) { s.file("notes/a.md", page(rowOf("Tags", "x"), "text")) }, fail: "a.md:5: unknown row \"Tags\"", path: "notes/a.md"},
+	{name: "row of another author", make: func(s scene) { s.file("notes/a.md", page(rowOf("Tags", "x"), "text")) }, fail: "a.md:5: unknown row \"Tags\"", path: "notes/a.md"},
 	{name: "row twice", make: func(s scene) { s.file("notes/a.md", page(rowOf("ID", "1")+rowOf("ID", "2"), "text")) }, fail: "a.md:7: duplicate row \"ID\"", path: "notes/a.md"},
 	{name: "HTML in an alias", make: func(s scene) { s.file("notes/a.md", page(aliasRow("<img src=x onerror=alert(1)>"), "text")) }, fail: "a.md:8: <img> in the metadata block", path: "notes/a.md"},
 	{name: "script in the metadata", make: func(s scene) { s.file("notes/a.md", page("<script>x</script>", "text")) }, fail: "a.md:5: <script> in the metadata block", path: "notes/a.md"},
@@ -264,7 +264,7 @@ var hostileLoads = []struct {
 		s.identified()
 		s.file(recordName, `{"dump":"0123456789abcdef0123456789abcdef","state":"?"}`)
 	}, fail: "state \"?\"", path: recordName},
-	{name: "other files beside records", make: func(s scene) {
+	{name: "other files next to records", make: func(s scene) {
 		s.identified()
 		s.file(".crabmem/README", "x")
 		s.link("/etc/passwd", ".crabmem/x.json")
@@ -363,10 +363,10 @@ var hostileDumps = []struct {
 	{name: "missing directory", make: func(s scene) { s.must(os.Remove(s.dir)) }},
 	{name: "missing parents", make: func(s scene) { s.must(os.RemoveAll(filepath.Dir(s.dir))) }},
 	{name: "file for a directory", make: func(s scene) { s.must(os.Remove(s.dir)); s.must(os.WriteFile(s.dir, nil, 0o600)) }, fail: "not a directory", path: "/tree"},
-	{name: "page of somebody else", make: func(s scene) { s.dumped(noteA); s.file("notes/mine.md", "mine") }, fail: "neither dumped nor loaded by this store: notes/mine.md", path: "/tree", forced: []string{"aside-1/notes/mine.md"}},
-	{name: "page of somebody else at a page's path", make: func(s scene) { s.file("notes/a.md", "mine") }, fail: "neither dumped nor loaded by this store: notes/a.md", path: "/tree", forced: []string{"aside-1/notes/a.md"}},
-	{name: "other file of somebody else", make: func(s scene) { s.file("archives/diagram.svg", "x") }, fail: "neither dumped nor loaded by this store: archives/diagram.svg", path: "/tree", forced: []string{"aside-1/archives/diagram.svg"}},
-	{name: "directory of somebody else", make: func(s scene) { s.file("notes/more/x.md", "x") }, fail: "neither dumped nor loaded by this store: notes/more", path: "/tree", forced: []string{"aside-1/notes/more"}},
+	{name: "page of another author", make: func(s scene) { s.dumped(noteA); s.file("notes/mine.md", "mine") }, fail: "neither dumped nor loaded by this store: notes/mine.md", path: "/tree", forced: []string{"aside-1/notes/mine.md"}},
+	{name: "page of another author at a page's path", make: func(s scene) { s.file("notes/a.md", "mine") }, fail: "neither dumped nor loaded by this store: notes/a.md", path: "/tree", forced: []string{"aside-1/notes/a.md"}},
+	{name: "other file of another author", make: func(s scene) { s.file("archives/diagram.svg", "x") }, fail: "neither dumped nor loaded by this store: archives/diagram.svg", path: "/tree", forced: []string{"aside-1/archives/diagram.svg"}},
+	{name: "directory of another author", make: func(s scene) { s.file("notes/more/x.md", "x") }, fail: "neither dumped nor loaded by this store: notes/more", path: "/tree", forced: []string{"aside-1/notes/more"}},
 	{name: "tree of the reference", make: func(s scene) {
 		s.file("notes/a.md", page("", "alpha"))
 		s.file("SUMMARY.md", "# Summary\n\n# Notes\n\n- [a](notes/a.md)\n\n")
@@ -426,7 +426,7 @@ var hostileDumps = []struct {
 			s.t.Errorf("the victim of a link is now %q", got)
 		}
 	}},
-	{name: "SUMMARY.md of somebody else", make: func(s scene) { s.file("SUMMARY.md", "# My book\n") }, fail: "neither dumped nor loaded by this store: SUMMARY.md", path: "/tree", forced: []string{"aside-1/SUMMARY.md"}},
+	{name: "SUMMARY.md of another author", make: func(s scene) { s.file("SUMMARY.md", "# My book\n") }, fail: "neither dumped nor loaded by this store: SUMMARY.md", path: "/tree", forced: []string{"aside-1/SUMMARY.md"}},
 	{name: "edited SUMMARY.md", make: func(s scene) { s.dumped(noteA); s.file("SUMMARY.md", "# My book\n") }, fail: "edited since the last dump or load: SUMMARY.md", path: "/tree", forced: []string{"aside-1/SUMMARY.md"}},
 	{name: "notes is a link", make: func(s scene) { s.mkdir("else"); s.link("else", "notes") }, fail: "is a symbolic link", path: "notes"},
 	{name: "notes is a link outside", make: func(s scene) { s.link(os.TempDir(), "notes") }, fail: "is a symbolic link", path: "notes"},

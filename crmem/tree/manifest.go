@@ -284,7 +284,7 @@ func (s *treeState) readRecords(t vfs.Tree) error {
 	return nil
 }
 
-// readSmall reads a regular file of a tree. It returns nil if there is none.
+// readSmall reads a regular file of a tree. It returns nil for a missing file.
 func readSmall(t vfs.Tree, name string, limit int64, remedy string) ([]byte, error) {
 	fi, err := t.Lstat(name)
 	switch {

@@ -19,7 +19,7 @@ type Guard struct {
 	// Warn, if set, receives a message for each text with a secret that is stored,
 	// redacted or not.
 	Warn func(message string)
-	// Fix, if set, tells how to store a refused text in spite of the policy.
+	// Fix is the end of the fix for a refused text, after "remove the secret".
 	Fix string
 }
 

@@ -1,7 +1,7 @@
 // Package secret stores API keys and tokens in secrets.json in the home, one record
 // for each name. AES-256-GCM encrypts each value. The encryption key is in the
-// keyring of the operating system or, if there is none, in secrets.key next to
-// the file.
+// keyring of the operating system. On a system without a keyring, it is in
+// secrets.key next to the file.
 //
 // The store protects copies of secrets.json without the key: backups,
 // repositories, and searches. It does not protect against programs of the same

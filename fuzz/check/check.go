@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -384,18 +385,14 @@ func kept(m *faultfs.Mem, tail []byte) error {
 	if err != nil {
 		return err
 	}
-	n := 0
+	list = slices.DeleteFunc(list, func(e fs.DirEntry) bool { return !strings.HasPrefix(e.Name(), "memory.db-wal.torn-") })
 	for _, e := range list {
-		if !strings.HasPrefix(e.Name(), "memory.db-wal.torn-") {
-			continue
-		}
-		n++
 		b, err := vfs.ReadFile(m, "/d/"+e.Name(), 1<<30)
 		if err != nil || !bytes.Equal(b, tail) {
 			return fmt.Errorf("%s contains %x (%v), want %x", e.Name(), b, err, tail)
 		}
 	}
-	if n != 1 {
+	if n := len(list); n != 1 {
 		return fmt.Errorf("%d quarantine files of torn bytes, want 1", n)
 	}
 	return nil

@@ -113,36 +113,22 @@ func TestChangesDuringBuildAreLate(t *testing.T) {
 	}
 }
 
-// TestNewestIsCreatedAgain removes the newest of two files with one id, gives the
-// other a later name, and creates the removed file again: the later name is first.
-func TestNewestIsCreatedAgain(t *testing.T) {
-	text := metaLine("crab", "") + messageLine("user", "needle")
-	f := newMemFolder(t, map[string]string{"crab_user_1_a.jsonl": text, "crab_user_1_m.jsonl": text})
-	x := f.index(nil)
-	f.check(f.m.Remove("/s/crab_user_1_m.jsonl"))
-	f.check(x.Refresh())
-	f.check(f.m.Rename("/s/crab_user_1_a.jsonl", "/s/crab_user_1_z.jsonl"))
-	f.check(x.Refresh())
-	f.write("crab_user_1_m.jsonl", text)
-	f.check(x.Refresh())
-	if got, want := found(t, x, Query{Text: "needle"}), `2 of 4; crab_user_1_z:2 "needle"; crab_user_1_m:2 "needle"`; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}
-
 // TestRenameBeyondRemoved removes the newest of two files with one id, and gives the
-// other a later name than a file that is then created.
+// other a later name than a file that is then created. The created file has the name
+// of the removed one, or a name between the two.
 func TestRenameBeyondRemoved(t *testing.T) {
-	text := metaLine("crab", "") + messageLine("user", "needle")
-	f := newMemFolder(t, map[string]string{"crab_user_1_a.jsonl": text, "crab_user_1_m.jsonl": text})
-	x := f.index(nil)
-	f.check(f.m.Remove("/s/crab_user_1_m.jsonl"))
-	f.check(x.Refresh())
-	f.check(f.m.Rename("/s/crab_user_1_a.jsonl", "/s/crab_user_1_z.jsonl"))
-	f.check(x.Refresh())
-	f.write("crab_user_1_n.jsonl", text)
-	f.check(x.Refresh())
-	if got, want := found(t, x, Query{Text: "needle"}), `2 of 4; crab_user_1_z:2 "needle"; crab_user_1_n:2 "needle"`; got != want {
-		t.Errorf("%s, want %s", got, want)
+	for _, created := range []string{"crab_user_1_m", "crab_user_1_n"} {
+		text := metaLine("crab", "") + messageLine("user", "needle")
+		f := newMemFolder(t, map[string]string{"crab_user_1_a.jsonl": text, "crab_user_1_m.jsonl": text})
+		x := f.index(nil)
+		f.check(f.m.Remove("/s/crab_user_1_m.jsonl"))
+		f.check(x.Refresh())
+		f.check(f.m.Rename("/s/crab_user_1_a.jsonl", "/s/crab_user_1_z.jsonl"))
+		f.check(x.Refresh())
+		f.write(created+".jsonl", text)
+		f.check(x.Refresh())
+		if got, want := found(t, x, Query{Text: "needle"}), `2 of 4; crab_user_1_z:2 "needle"; `+created+`:2 "needle"`; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
 	}
 }

@@ -12,7 +12,7 @@ var ErrSecret = errors.New("secret")
 // Policy is the setting [memory] secrets: what happens to a text with a secret.
 type Policy string
 
-// The policies. An input is a text that somebody asks to store, such as a note. A
+// The policies. An input is a text that a request asks to store, such as a note. A
 // record is a text that a run must store, such as the result of a tool.
 const (
 	Default   Policy = "default" // refuses inputs, redacts records

@@ -34,8 +34,8 @@ func (c changingRoot) Lstat(name string) (fs.FileInfo, error) {
 	return fi, err
 }
 
-// TestPagesThatChange checks that a page is read in bounded memory, or omitted with
-// a reason, whatever happens to it during the import.
+// TestPagesThatChange changes pages during the import. Each is read in bounded memory,
+// or omitted with a reason.
 func TestPagesThatChange(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }

@@ -19,7 +19,7 @@ func newCounter(progress func(done, total int64), files ...[]opener) *counter {
 	return c
 }
 
-// reader returns a reader of r that counts, or r if nobody wants the count.
+// reader returns a reader of r that reports progress, or r if progress is nil.
 func (c *counter) reader(r io.Reader) io.Reader {
 	if c.progress == nil {
 		return r

@@ -75,9 +75,36 @@ func check(fsys vfs.FS, path, link string, maxBytes int64) (*repair.Report, erro
 		return nil, err
 	} else if more {
 		c.checkReplay()
+		c.checkHistory()
 	}
 	return c.r, nil
 }
+
+// checkHistory reads the complete history, if the store itself has no problem.
+func (c *checker) checkHistory() {
+	if c.r.Err() != nil {
+		return
+	}
+	p, err := readPast(c.fsys, c.path, c.maxBytes)
+	if err != nil {
+		return // a checkpoint ran between
+	}
+	w := walker{past: p, yield: func(_ Change, err error) bool {
+		if err == nil {
+			return true
+		}
+		file := p.dir
+		if f, ok := errors.AsType[*FormatError](err); ok {
+			file = f.Path
+		}
+		c.add("history", file, format.OffsetOf(err), 0, err, "nothing to do: the entries are complete, but some earlier states cannot be shown")
+		return len(c.r.Problems) < maxHistoryProblems
+	}}
+	w.walk(0)
+}
+
+// maxHistoryProblems limits the problems that a report lists for a history.
+const maxHistoryProblems = 20
 
 // settleNewer decides, after the log was read, whether a snapshot with kind 2 is
 // corrupt or a newer program wrote it. It updates message and fix of the problem.

@@ -46,7 +46,7 @@ func (s *Store) checkpoint() error {
 		if c == nil {
 			return nil
 		}
-		p, dig, err := s.writeTemp(c.nextID, c.live, c.recs)
+		p, dig, err := s.prepare(c)
 		s.token <- struct{}{}
 		s.wmu.Lock()
 		err = s.install(c, p, dig, err)
@@ -74,8 +74,17 @@ func (s *Store) checkpointLocked() error {
 	if c == nil {
 		return nil
 	}
-	p, dig, err := s.writeTemp(c.nextID, c.live, c.recs)
+	p, dig, err := s.prepare(c)
 	return s.install(c, p, dig, err)
+}
+
+// prepare folds the operations of a cut, and writes its snapshot to a temporary
+// file.
+func (s *Store) prepare(c *cut) (vfs.Pending, format.Digest, error) {
+	if c.unfolded = s.fold(c); vfs.OutOfSpace(c.unfolded) && !c.distrust {
+		return nil, format.Digest{}, c.unfolded // H8: the log keeps the operations
+	}
+	return s.writeTemp(c.nextID, c.live, c.recs)
 }
 
 func (s *Store) checkpointInBackground() {
@@ -107,9 +116,18 @@ type cut struct {
 	seq    uint64
 	last   format.Place // of operation seq
 	log    vfs.File     // that seq was the end of
+	end    int64        // length of log
 	nextID uint64
 	live   int
 	recs   []rec
+
+	// For the history: the snapshot before the cut, and the epoch of the log.
+	base     uint64 // sequence number that it covers
+	dbDig    format.Digest
+	id       format.ID
+	epoch    format.ID
+	distrust bool
+	unfolded error // of fold
 }
 
 // cut returns the present state, or nil if the file contains it. The caller
@@ -118,13 +136,22 @@ func (s *Store) cut() *cut {
 	if s.log == nil || s.stopped != nil || s.ops == 0 && !s.distrust {
 		return nil
 	}
+	if s.id == (format.ID{}) { // a version 1 log; the next log saves it
+		s.id = format.NewID()
+	}
 	return &cut{
-		seq:    s.w.Seq - 1,
-		last:   s.w.Last,
-		log:    s.log,
-		nextID: s.nextID,
-		live:   s.t.live,
-		recs:   slices.Clone(s.t.recs),
+		seq:      s.w.Seq - 1,
+		last:     s.w.Last,
+		log:      s.log,
+		end:      s.w.End,
+		nextID:   s.nextID,
+		live:     s.t.live,
+		recs:     slices.Clone(s.t.recs),
+		base:     s.base,
+		dbDig:    s.dbDig,
+		id:       s.id,
+		epoch:    s.w.Epoch,
+		distrust: s.distrust,
 	}
 }
 
@@ -210,6 +237,9 @@ func (s *Store) install(c *cut, p vfs.Pending, dig format.Digest, err error) err
 	if err := s.checkLog(s.w.End); err != nil {
 		return errors.Join(s.fail(s.keepState(err, nil)), p.Discard())
 	}
+	if c.unfolded != nil {
+		s.keepLog(c.unfolded)
+	}
 	if err := s.announce(dig, c.seq); err != nil {
 		return errors.Join(err, p.Discard())
 	}
@@ -218,6 +248,7 @@ func (s *Store) install(c *cut, p vfs.Pending, dig format.Digest, err error) err
 	}
 	frames, err := s.framesAfter(c)
 	if err == nil {
+		s.w.Epoch = c.epoch // fold may have begun a new one
 		err = s.newLog(c.seq, frames, c.last)
 	}
 	if err != nil {

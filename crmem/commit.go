@@ -67,9 +67,10 @@ func (s *Store) Remember(name, content string, aliases []string) (Entry, error) 
 }
 
 // Overwrite is like Remember, but also returns the note before the change. If
-// Overwrite created the note, before.ID is 0.
-func (s *Store) Overwrite(name, content string, aliases []string) (after, before Entry, err error) {
-	effects, err := s.apply([]Op{remember{name, content, aliases}})
+// Overwrite created the note, before.ID is 0. first are operations of the same
+// batch that change no entry: conditions, or an actor.
+func (s *Store) Overwrite(name, content string, aliases []string, first ...Op) (after, before Entry, err error) {
+	effects, err := s.apply(append(slices.Clip(first), remember{name, content, aliases}))
 	if err != nil {
 		return Entry{}, Entry{}, err
 	}
@@ -79,8 +80,11 @@ func (s *Store) Overwrite(name, content string, aliases []string) (after, before
 	return entryOf(effects[0].rec), before, nil
 }
 
-// Forget removes a Note. [ErrKind] when the name is an Archive's.
-func (s *Store) Forget(name string) error { return s.Apply(forget{name}) }
+// Forget removes a Note. [ErrKind] when the name is an Archive's. first is as for
+// [Store.Overwrite].
+func (s *Store) Forget(name string, first ...Op) error {
+	return s.Apply(append(slices.Clip(first), forget{name})...)
+}
 
 // apply returns the effects, one for each operation with an effect.
 func (s *Store) apply(ops []Op) ([]effect, error) {
@@ -129,7 +133,8 @@ func (s *Store) stage(ops []Op) (g *group, effects []effect, first bool, err err
 	if err := s.ready(); err != nil {
 		return nil, nil, false, fmt.Errorf("%w: %w", ErrNotApplied, err)
 	}
-	st := stage{t: &s.t, nextID: s.nextID, live: s.t.live, bytes: s.t.bytes, now: uint64(max(0, s.opts.Now().Unix()))}
+	now := s.opts.Now()
+	st := stage{t: &s.t, nextID: s.nextID, live: s.t.live, bytes: s.t.bytes, now: uint64(max(0, now.Unix())), by: s.opts.By}
 	from := s.flight
 	if s.staging != nil {
 		from = s.staging
@@ -152,10 +157,14 @@ func (s *Store) stage(ops []Op) (g *group, effects []effect, first bool, err err
 	if size := st.bytes + format.HeaderSize; size > s.opts.MaxBytes && size > s.t.bytes+format.HeaderSize {
 		return nil, nil, false, fmt.Errorf("%w: %d bytes with this write, limit is %d: remove entries, then retry", ErrFull, size, s.opts.MaxBytes)
 	}
+	var context format.Record
 	if s.path != "" {
+		if w.Version != format.LogVersion1 {
+			context = format.NewContext(now, st.by)
+		}
 		end := w.End + 2*format.FrameHeader + format.DigestSize // and room for the frame of a checkpoint
 		for i := range st.effects {
-			end += format.FrameHeader + int64(len(st.effects[i].payload))
+			end += format.FrameHeader + int64(len(context)+len(st.effects[i].payload))
 		}
 		// A log beyond maxLogFor could not be read again.
 		if w.End > s.opts.MaxBytes || end > maxLogFor(s.opts.MaxBytes) {
@@ -181,7 +190,7 @@ func (s *Store) stage(ops []Op) (g *group, effects []effect, first bool, err err
 		}
 		// The group is written only after all earlier bytes are synced.
 		if s.path != "" {
-			g.buf = w.Append(g.buf, typ, g.start, e.payload)
+			g.buf = w.AppendFrame(g.buf, typ, g.start, context, e.payload)
 		}
 	}
 	g.effects = append(g.effects, st.effects...)

@@ -206,7 +206,7 @@ func pieces(t *testing.T, wal []byte) [][]byte {
 	}
 	all, from := [][]byte{wal[:l.Head]}, l.Head
 	for _, f := range l.Frames {
-		if end := f.Offset + 32 + int64(len(f.Payload)); !f.More {
+		if end := f.Offset + 32 + int64(len(f.Context)+len(f.Payload)); !f.More {
 			all = append(all, wal[from:end])
 			from = end
 		}

@@ -64,7 +64,7 @@ func (s *Store) ready() error {
 			return s.fail(err)
 		}
 	}
-	if err := s.newLog(s.base, nil, format.Place{}); err != nil {
+	if err := s.newLog(max(s.base, s.newestSeq()), nil, format.Place{}); err != nil {
 		if !s.retryable(err, s.path+walSuffix) {
 			s.fail(err)
 		}

@@ -377,10 +377,10 @@ func TestR18Modes(t *testing.T) {
 	}
 	list, err := os.ReadDir(dir)
 	ok(t, err)
-	if len(list) != seen {
-		t.Errorf("files %v, want %d", list, seen)
+	if len(list) != seen+1 {
+		t.Errorf("files %v, want %d and the history", list, seen)
 	}
-	for _, d := range []string{dir, filepath.Dir(dir)} {
+	for _, d := range []string{dir, filepath.Dir(dir), path + "-history"} {
 		fi, err := os.Stat(d)
 		ok(t, err)
 		if fi.Mode().Perm() != 0o700 {

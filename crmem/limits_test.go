@@ -159,7 +159,7 @@ func TestLimitOfLogBytes(t *testing.T) {
 		s.opts.MaxBytes = s.w.End - int64(n)
 		before := s.w.End
 		err := s.Apply(Update{Name: "a"})
-		if errors.Is(err, ErrFull) != full || full && errorText(err) != fmt.Sprintf("the store is full: the log has %d bytes, %d with this write: run crabmem checkpoint, or split the write", before, before+145) {
+		if errors.Is(err, ErrFull) != full || full && errorText(err) != fmt.Sprintf("the store is full: the log has %d bytes, %d with this write: run crabmem checkpoint, or split the write", before, before+157) {
 			t.Errorf("%d bytes below the log: %v", n, err)
 		}
 	}

@@ -4,12 +4,14 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"unicode/utf8"
 
+	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
 )
 
 // Op is one change of a store: [Add], [Update], [Alias], [Rename], [Remove], or
-// [Restore]; or [Unchanged], a condition of the others.
+// [Restore]; [Unchanged], a condition of the others; or [By], their actor.
 type Op interface {
 	// Validate returns the error that the operation ends with in every store,
 	// such as [ErrInvalid] for an empty name.
@@ -72,6 +74,10 @@ type Unchanged struct {
 	Entry Entry
 }
 
+// By changes no entry. It records who makes the changes of its batch, instead of
+// [Options.By].
+type By history.Actor
+
 // remember is Add or Update, for Notes.
 type remember struct {
 	name, content string
@@ -80,6 +86,10 @@ type remember struct {
 
 // forget is Remove, for Notes.
 type forget struct{ name string }
+
+// revert changes an entry from one state to another. A state with ID 0 is a missing
+// entry.
+type revert struct{ from, to Entry }
 
 // Validate implements [Op].
 func (o Add) Validate() error {
@@ -100,10 +110,29 @@ func (o remember) Validate() error { return validEntry(o.name, o.content, o.alia
 // Validate implements [Op].
 func (o Rename) Validate() error { return validName(o.To, "name", o.To) }
 
+// Validate returns an error for a field that a log cannot contain.
+func (o By) Validate() error {
+	a := history.Actor(o)
+	for _, field := range a.Fields() {
+		if len(*field) > history.MaxField || !utf8.ValidString(*field) {
+			return fmt.Errorf("%w: a field of the actor has %d bytes or is not UTF-8; use at most %d bytes: %.80q",
+				ErrInvalid, len(*field), history.MaxField, *field)
+		}
+	}
+	return nil
+}
+
+func (o By) stage(g *stage) error {
+	g.by = history.Actor(o)
+	return nil
+}
+
 // Validate returns nil: a store may contain an entry of any name.
 func (o Remove) Validate() error { return nil }
 
 func (o forget) Validate() error { return nil }
+
+func (o revert) Validate() error { return nil }
 
 // Validate returns nil: a store may contain an entry of any name.
 func (o Unchanged) Validate() error { return nil }
@@ -153,6 +182,7 @@ type stage struct {
 	bytes   int64 // of all records
 	empty   bool  // when the batch began
 	now     uint64
+	by      history.Actor
 	effects []effect // of the present batch
 
 	// given has the ids that a batch on an empty store assigned. Only such a
@@ -300,8 +330,13 @@ func (g *stage) remove(name string, old format.Record) {
 	g.live--
 	g.bytes -= int64(len(old))
 	g.change(name, "")
-	payload := binary.LittleEndian.AppendUint64(nil, old.ID())
-	g.effects = append(g.effects, effect{format.FrameRemove, format.Record(format.View(payload)), "", "", old.ID()})
+	g.effects = append(g.effects, removal(old.ID()))
+}
+
+// removal returns the effect that removes an entry.
+func removal(id uint64) effect {
+	payload := binary.LittleEndian.AppendUint64(nil, id)
+	return effect{format.FrameRemove, format.Record(format.View(payload)), "", "", id}
 }
 
 func (o Restore) stage(g *stage) error {
@@ -333,6 +368,51 @@ func (o Unchanged) stage(g *stage) error {
 		return &nameError{ErrStale, o.Entry.Name, ""}
 	}
 	return nil
+}
+
+func (o revert) stage(g *stage) error {
+	present := Unchanged{o.from}
+	if o.from.ID == 0 {
+		present.Entry.Name = o.to.Name
+		if e := g.byID(o.to.ID); e != "" {
+			return &nameError{ErrStale, o.to.Name, fmt.Sprintf("it has the name %q now", e.Name())}
+		}
+	}
+	if err := present.stage(g); err != nil {
+		return err
+	}
+	if o.to.ID != 0 && o.to.Name != o.from.Name && g.get(o.to.Name) != "" {
+		return &nameError{ErrExists, o.to.Name, ""}
+	}
+	same := o.to.ID != 0 && o.to.Name == o.from.Name && o.to.Kind == o.from.Kind && o.to.CreatedAt == o.from.CreatedAt
+	if o.from.ID != 0 && !same {
+		g.remove(o.from.Name, recordOf(&o.from))
+	}
+	if o.to.ID == 0 {
+		return nil
+	}
+	return g.put(&o.to)
+}
+
+// byID returns the record of an id in the staged state, or "".
+func (g *stage) byID(id uint64) format.Record {
+	r := g.t.byID(id)
+	if r != "" && g.get(r.Name()) == r {
+		return r
+	}
+	for _, names := range []map[string]format.Record{g.names, g.before[0], g.before[1]} {
+		for name, r := range names {
+			if r != "" && r.ID() == id && g.get(name) == r {
+				return r
+			}
+		}
+	}
+	for _, c := range g.set {
+		if c.rec != "" && c.rec.ID() == id && g.get(c.name) == c.rec {
+			return c.rec
+		}
+	}
+	return ""
 }
 
 func (o remember) stage(g *stage) error {

@@ -379,8 +379,9 @@ func TestSequenceNumbers(t *testing.T) {
 	}
 }
 
-// TestReplaceErrors fails each step of a Replace: the error says
-// whether the store on disk is known to be the old one.
+// TestReplaceErrors fails each step of a Replace. An error before the commit point
+// leaves the store unchanged. After it, the store is new even if the checkpoint
+// fails.
 func TestReplaceErrors(t *testing.T) {
 	sn, err := NewSnapshot(6, []Entry{{ID: 5, Name: "new"}})
 	noErr(t, err)
@@ -388,9 +389,8 @@ func TestReplaceErrors(t *testing.T) {
 		op, name string
 		want     error
 	}{
-		{"create", "/.m.db", ErrNotApplied}, {"write", "/.m.db", ErrNotApplied}, {"sync", "/.m.db", ErrNotApplied}, {"read", "/.m.db", ErrNotApplied},
-		{"write", "/m.db-wal", ErrUnknown}, {"datasync", "/m.db-wal", ErrUnknown}, {"rename", "/m.db", ErrUnknown}, {"syncdir", "/", ErrUnknown},
-		{"", "", ErrForeign},
+		{"create", "/.m.db", nil}, {"write", "/.m.db", nil}, {"sync", "/.m.db", nil}, {"read", "/.m.db", nil}, {"rename", "/m.db", nil}, {"syncdir", "/", nil},
+		{"write", "/m.db-wal", ErrUnknown}, {"datasync", "/m.db-wal", ErrUnknown}, {"", "", ErrForeign},
 	} {
 		m := faultfs.NewMem()
 		s := opened(t, "/m.db", &Options{FS: m}, 0)
@@ -405,10 +405,14 @@ func TestReplaceErrors(t *testing.T) {
 			m.WriteFile("/m.db", []byte("of another program"), 0o600)
 		}
 		err := s.Replace(sn)
-		if !errors.Is(err, c.want) || errors.Is(err, ErrUnknown) != (c.want == ErrUnknown) {
+		if !errors.Is(err, c.want) || errors.Is(err, ErrUnknown) != (c.want != nil) {
 			t.Errorf("%s %s: %v, want %v", c.op, c.name, err, c.want)
 		}
-		if _, err := s.Get("old"); err != nil {
+		name := "old"
+		if c.want == nil {
+			name = "new"
+		}
+		if _, err := s.Get(name); err != nil {
 			t.Errorf("%s %s: %v", c.op, c.name, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"io/fs"
 
+	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
@@ -33,7 +34,7 @@ func Repair(path string, o *repair.Options) (*repair.Result, error) {
 	if o == nil {
 		o = &repair.Options{}
 	}
-	s := newStore(&Options{FS: o.FS, LockWait: o.LockWait, Command: o.Command, MaxBytes: o.MaxBytes})
+	s := newStore(&Options{FS: o.FS, LockWait: o.LockWait, Command: o.Command, MaxBytes: o.MaxBytes, History: history.Off})
 	defer s.stop()
 	resolved, err := s.fs.Resolve(path)
 	if err != nil {
@@ -275,7 +276,15 @@ func (r *repairer) write(v *files, end int64) error {
 	if err := r.replaceLog(b, v.scan.Writer()); err != nil {
 		return err
 	}
+	if v.scan.Ops() > 0 {
+		if name, err := r.linkLog(); err != nil {
+			r.note("the history lacks the operations of the log: %v", err)
+		} else {
+			r.note("the history has the log as %s", name)
+		}
+	}
 	r.distrust = true
+	r.w.Epoch = format.ID{} // the state may differ from that after the log's operations
 	r.rep.Entries = r.t.live
 	return r.checkpointLocked()
 }
@@ -293,7 +302,7 @@ func (r *repairer) dropLog(v *files, end int64) error {
 	}
 	r.t, r.nextID = v.snap.t, v.snap.NextID
 	r.rep.Entries = v.snap.Len()
-	return r.newLog(0, nil, format.Place{})
+	return r.newLog(r.newestSeq(), nil, format.Place{})
 }
 
 // asideDB quarantines the complete snapshot.

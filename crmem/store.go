@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"crabmem/crmem/checkpoint"
+	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
@@ -58,6 +59,11 @@ type Options struct {
 	// LogVersion is the version of the logs that checkpoints begin: 2, or 1
 	// for programs that know only that. 0: 2.
 	LogVersion int
+	// By is recorded in the log as the origin of changes, unless a batch contains
+	// an operation [By].
+	By history.Actor
+	// History selects whether the store keeps its history. Default: [history.On].
+	History history.Mode
 	// CheckpointOnClose selects when Close checkpoints. Default:
 	// [checkpoint.Always].
 	CheckpointOnClose checkpoint.Mode
@@ -78,6 +84,7 @@ const (
 	walSuffix     = "-wal"
 	lockSuffix    = "-lock"
 	reserveSuffix = "-reserve"
+	historySuffix = "-history"
 	tornSuffix    = "-wal.torn-"
 	ownSuffix     = ".own-"
 )
@@ -145,6 +152,7 @@ type Store struct {
 	sizes  sync.Mutex
 	onDisk Stats
 
+	folding      sync.Mutex     // held during a fold; acquired last
 	bg           sync.WaitGroup // background checkpoint and index build
 	busy         bool           // a background checkpoint runs; under wmu
 	checkpointAt int64          // after a failed checkpoint: least length of the log for the next one; under wmu

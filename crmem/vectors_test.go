@@ -260,6 +260,12 @@ func filesIn(t testing.TB, dir string) map[string]string {
 	}
 	all := map[string]string{}
 	for _, e := range list {
+		if e.IsDir() {
+			for name, text := range filesIn(t, filepath.Join(dir, e.Name())) {
+				all[e.Name()+"/"+name] = text
+			}
+			continue
+		}
 		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		if err != nil {
 			t.Fatal(err)

@@ -149,5 +149,5 @@ func (e *failing) crash(m *faultfs.Mem, outcome []faultfs.Outcome, want []versio
 	if got := stateOf(s); !among(got.print, want) {
 		return wrong("after a crash with outcome %v: %v\nwant one of %v", outcome, got, want)
 	}
-	return nil
+	return e.j.checkHistory(s, stateOf(s))
 }

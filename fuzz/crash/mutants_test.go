@@ -122,6 +122,32 @@ var mutants = []mutant{
 	{"no quarantine of a torn tail", "TestEnumerate", []edit{{"crmem/recover.go",
 		`name, err := quarantine(s.fs, fmt.Sprintf("%s%s%d", s.path, tornSuffix, w.Seq), tail)`, `name, err := "nowhere", error(nil)`}}},
 	{"leave temporary files", "TestEnumerate", []edit{{"crmem/recover.go", "s.fs.Remove(filepath.Join(dir, e.Name()))", "_ = dir"}}},
+	{"no sync of a segment", "TestEnumerate", []edit{{"crmem/fold.go", `	if err := file.Datasync(); err != nil {
+		return false, err
+	}
+`, ""}}},
+	{"no base", "TestEnumerate", []edit{{"crmem/fold.go", "if !found || f.sinceBase() >= baseEvery {", "if found && f.sinceBase() >= baseEvery {"}}},
+	{"no copy of a log that was not folded", "TestErrors", []edit{{"crmem/checkpoint.go", "if c.unfolded != nil {", "if false {"}}},
+	{"checkpoint without a fold on a full disk", "TestErrors", []edit{
+		{"crmem/checkpoint.go", "vfs.OutOfSpace(c.unfolded) && !c.distrust", "false"}, {"crmem/checkpoint.go", "if c.unfolded != nil {", "if false {"}}},
+	{"count operations of an interrupted fold", "TestEnumerate", []edit{{"crmem/past.go", "return i, h.Before.Seq", "return i, noLimit"}}},
+	{"append to an interrupted fold", "TestEnumerate", []edit{{"crmem/fold.go", `	w, ok, err := tailOf(file, fi.Size(), f.prev)
+	if !ok || w.Epoch != f.epoch {
+		return false, err
+	}
+`, `	b, err := vfs.ReadFile(f.s.fs, name, 1<<30)
+	if err != nil {
+		return false, err
+	}
+	scan, err := format.ScanLog(b)
+	if err != nil {
+		return false, nil
+	}
+	w := scan.Writer()
+	for len(f.frames) > 0 && f.frames[0].Seq < w.Seq {
+		f.frames = f.frames[1:]
+	}
+`}}},
 	{"no lock", "TestLocked", []edit{{"crmem/vfs/holder.go", "fsys.Lock(name)", "fsys.Lock(fmt.Sprint(name, rand.Uint64()))"}}},
 }
 

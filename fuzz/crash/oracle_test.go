@@ -11,6 +11,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
+	past "crabmem/crmem/history"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/crashtest"
 	"crabmem/fuzz/refdec"
@@ -27,6 +28,7 @@ type oracle struct {
 	torn         atomic.Int64                     // torn tails in quarantine files
 	decoded      atomic.Int64                     // recoveries that equal those of the reference decoder
 	checkpointed atomic.Int64                     // checkpoints whose snapshot the reference decoder read
+	changes      atomic.Int64                     // recovered histories with a change
 	written      atomic.Int64                     // writes after a recovery that survived a second crash
 	bad          atomic.Int64                     // violations
 }
@@ -92,6 +94,9 @@ func (j *oracle) recover(m *faultfs.Mem, image uint64) (version, error) {
 		return version{}, wrong("open: %v", err) // I3
 	}
 	got := stateOf(s)
+	if err := j.checkHistory(s, got); err != nil {
+		return got, err
+	}
 	if image%4 == 0 {
 		// The reference decoder must find the same state and the same tear.
 		ref, verdict, err := reference(before)
@@ -141,6 +146,33 @@ func (j *oracle) recover(m *faultfs.Mem, image uint64) (version, error) {
 		return got, j.crashAgain(before, got)
 	}
 	return got, nil
+}
+
+// checkHistory checks that the history and the log together contain every operation
+// since the store was created, and that they lead to the state of the store.
+func (j *oracle) checkHistory(s *crmem.Store, got version) error {
+	var last uint64
+	for c, err := range s.Changes() {
+		if err != nil {
+			return wrong("history after change %d: %v", last, err)
+		}
+		if c.Seq != last+1 && c.Seq != last+3 { // two operations reserve the IDs of a load
+			return wrong("history: change %d after change %d", c.Seq, last)
+		}
+		last = c.Seq
+	}
+	if last == 0 {
+		return nil
+	}
+	j.changes.Add(1)
+	sn, err := s.At(past.Point{Seq: last})
+	if err != nil {
+		return wrong("history at change %d: %v", last, err)
+	}
+	if then := newVersion(got.next, slices.Collect(sn.All())); then.print != got.print {
+		return wrong("the history leads to %v\nthe store has %v", then, got)
+	}
+	return nil
 }
 
 // reference returns the state of an image and the verdict of the reference decoder.

@@ -26,22 +26,40 @@ func idle(c faultfs.Change) bool { return strings.HasSuffix(c.Name, "-lock") }
 // nor the checksums that depend on them.
 func imageOf(m *faultfs.Mem) uint64 { return imageWithout(m, "") }
 
+// filesOf returns the paths of the files in a directory and its directories.
+func filesOf(m *faultfs.Mem, dir string) (files []string, err error) {
+	list, err := m.ReadDir(dir)
+	for _, e := range list {
+		path := dir + "/" + e.Name()
+		if !e.IsDir() {
+			files = append(files, path)
+			continue
+		}
+		more, err := filesOf(m, path)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, more...)
+	}
+	return files, err
+}
+
 // imageWithout returns imageOf without one file.
 func imageWithout(m *faultfs.Mem, omit string) uint64 {
 	var h maphash.Hash
 	h.SetSeed(printSeed)
-	list, err := m.ReadDir(dir)
+	files, err := filesOf(m, dir)
 	if err != nil {
 		return 1 // the directory does not exist
 	}
 	buf := images.Get().(*[]byte)
 	defer images.Put(buf)
-	for _, e := range list {
-		name := strings.TrimRight(e.Name(), "0123456789")
+	for _, path := range files {
+		name := strings.TrimRight(path[len(dir)+1:], "0123456789")
 		if strings.HasSuffix(name, "-lock") || name == omit {
 			continue
 		}
-		b, err := vfs.ReadFileOver(*buf, m, dir+"/"+e.Name(), 1<<30)
+		b, err := vfs.ReadFileOver(*buf, m, path, 1<<30)
 		if err != nil {
 			panic(err)
 		}
@@ -50,7 +68,7 @@ func imageWithout(m *faultfs.Mem, omit string) uint64 {
 			maskFrames(b)
 		} else if name == "memory.db-id" {
 			clear(b)
-		} else if (strings.HasSuffix(name, "-wal") || strings.HasSuffix(name, "-wal.held")) && len(b) >= 48 {
+		} else if (strings.HasSuffix(name, "-wal") || strings.HasSuffix(name, "-wal.held") || strings.HasSuffix(name, ".log")) && len(b) >= 48 {
 			clear(b[8:16])
 			clear(b[44:min(len(b), 112)])
 			maskFrames(b[min(len(b), 112):])
@@ -82,7 +100,7 @@ func strays(m *faultfs.Mem) (names []string) {
 	}
 	for _, e := range list {
 		switch rest, ok := strings.CutPrefix(e.Name(), "memory.db"); {
-		case ok && (rest == "" || rest == "-wal" || rest == "-lock" || rest == "-reserve" || rest == "-id" || rest == "-wal.held"):
+		case ok && (rest == "" || rest == "-wal" || rest == "-lock" || rest == "-reserve" || rest == "-id" || rest == "-wal.held" || rest == "-history"):
 		case ok && strings.HasPrefix(rest, "-wal.torn-"):
 		default:
 			names = append(names, e.Name())

@@ -247,6 +247,9 @@ func kept(t *testing.T, dir, text string) bool {
 		t.Fatal(err)
 	}
 	for _, e := range list {
+		if e.IsDir() {
+			continue
+		}
 		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		if err != nil {
 			t.Fatal(err)

@@ -6,6 +6,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/crc32"
+	"time"
+
+	"crabmem/crmem/history"
 )
 
 // The log (FORMAT.md, "Log").
@@ -230,6 +233,47 @@ func (w *LogWriter) AppendFrame(b []byte, typ byte, syncedTo int64, context, pay
 	binary.LittleEndian.PutUint32(b[start+frameOffCRC:], w.prev)
 	w.End += int64(len(b) - start)
 	return b
+}
+
+// The first tags of a context (FORMAT.md, "Context"). The fields of a
+// history.Actor follow in order.
+const (
+	tagTime  = 1
+	tagActor = 2
+)
+
+// NewContext encodes the context of a change. It omits empty fields.
+func NewContext(at time.Time, a history.Actor) Record {
+	b := make([]byte, 0, 64)
+	b = binary.LittleEndian.AppendUint16(b, tagTime)
+	b = binary.LittleEndian.AppendUint16(b, 8)
+	b = binary.LittleEndian.AppendUint64(b, uint64(at.UnixNano()))
+	for i, field := range a.Fields() {
+		if *field != "" {
+			b = binary.LittleEndian.AppendUint16(b, uint16(tagActor+i))
+			b = binary.LittleEndian.AppendUint16(b, uint16(len(*field)))
+			b = append(b, *field...)
+		}
+	}
+	return Record(View(b))
+}
+
+// Origin returns the time and the actor in the context of f. The time is 0 if the
+// context contains none.
+func (f *Frame) Origin() (nanoseconds int64, a history.Actor) {
+	fields := a.Fields()
+	for b := f.Context; len(b) >= 4; {
+		tag, n := int(binary.LittleEndian.Uint16(b)), int(binary.LittleEndian.Uint16(b[2:]))
+		value := b[4 : 4+n]
+		b = b[4+n:]
+		switch {
+		case tag == tagTime && n == 8:
+			nanoseconds = int64(binary.LittleEndian.Uint64(value))
+		case tag >= tagActor && tag < tagActor+len(fields):
+			*fields[tag-tagActor] = string(value)
+		}
+	}
+	return nanoseconds, a
 }
 
 // recordCRC is the record checksum (FORMAT.md): it identifies an operation

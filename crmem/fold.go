@@ -1,0 +1,300 @@
+package crmem
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"crabmem/crmem/history"
+	"crabmem/crmem/internal/format"
+	"crabmem/crmem/vfs"
+)
+
+const (
+	segmentLimit = 8 << 20 // a larger segment is not appended to
+	baseEvery    = 8       // segments between two bases
+)
+
+// fold appends the operations of a cut to the history (FORMAT.md, H2). It sets
+// c.last and c.epoch, because the history may need a new epoch. After an error, the
+// operations must not leave the log; see install.
+//
+// A concurrent checkpoint may replace the files meanwhile. install then discards
+// the cut, and the segment overlaps with the next one, which is harmless (H4).
+func (s *Store) fold(c *cut) error {
+	if s.opts.History == history.Off || s.opts.LogVersion == format.LogVersion1 || c.seq == c.base {
+		return nil
+	}
+	s.folding.Lock()
+	defer s.folding.Unlock()
+	frames, prev, err := c.operations()
+	if err != nil || len(frames) == 0 {
+		return err
+	}
+	f := folder{s: s, c: c, dir: s.path + historySuffix, prev: prev, frames: frames, epoch: c.epoch}
+	if f.epoch == (format.ID{}) {
+		f.epoch = format.NewID()
+	}
+	done, err := f.extend()
+	if !done && err == nil {
+		err = f.begin()
+	}
+	if err != nil {
+		return fmt.Errorf("history: %w", err)
+	}
+	c.last, c.epoch = f.end, f.epoch
+	return nil
+}
+
+// operations returns the operations of the log that the cut contains and the
+// snapshot does not, and the place of the operation before them. The place is zero
+// if it is unknown.
+func (c *cut) operations() ([]format.Frame, format.Place, error) {
+	b := make([]byte, c.end)
+	if n, err := c.log.ReadAt(b, 0); n < len(b) {
+		return nil, format.Place{}, fmt.Errorf("read %d of %d bytes of the log: %w", n, len(b), err)
+	}
+	scan, err := format.ScanLog(b)
+	if err != nil {
+		return nil, format.Place{}, err
+	}
+	if scan.Verdict != format.Clean {
+		return nil, format.Place{}, fmt.Errorf("the log does not read back as written: offset %d: %s", scan.Bad, scan.Why)
+	}
+	var frames []format.Frame
+	prev := scan.Before
+	for i := range scan.Frames {
+		switch f := &scan.Frames[i]; {
+		case f.Type == format.FrameCheckpoint || f.Seq > c.seq:
+		case f.Seq <= c.base:
+			prev = format.Place{Epoch: scan.Epoch, Seq: f.Seq, CRC: f.RecordCRC()}
+		default:
+			frames = append(frames, *f)
+		}
+	}
+	if prev.Epoch == (format.ID{}) { // a version 1 log, or the first log of an epoch
+		prev = format.Place{}
+	}
+	return frames, prev, nil
+}
+
+// folder is one fold.
+type folder struct {
+	s      *Store
+	c      *cut
+	dir    string
+	prev   format.Place // of the operation before frames, or zero
+	frames []format.Frame
+	epoch  format.ID
+	end    format.Place // of the last of frames, in the history
+
+	segments []segment // of the history before the fold
+}
+
+// extend appends the operations to the newest segment. It returns false if they
+// need a new segment.
+func (f *folder) extend() (done bool, err error) {
+	if f.segments, err = listSegments(f.s.fs, f.dir); err != nil || len(f.segments) == 0 || f.prev == (format.Place{}) {
+		return false, err
+	}
+	name := f.segments[len(f.segments)-1].path
+	file, err := f.s.fs.OpenFile(name, os.O_RDWR|os.O_APPEND, 0)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	fi, err := file.Stat()
+	if err != nil || fi.Size() >= segmentLimit || vfs.Identify(fi).Links > 1 {
+		return false, err
+	}
+	w, ok, err := tailOf(file, fi.Size(), f.prev)
+	if !ok || w.Epoch != f.epoch {
+		return false, err
+	}
+	if err := writeAll(file, f.encode(nil, w)); err != nil {
+		return false, err
+	}
+	if err := file.Datasync(); err != nil {
+		return false, err
+	}
+	_, changed, err := vfs.CheckName(f.s.fs, name, fi)
+	if changed != "" {
+		err = &displacedError{path: name, why: changed}
+	}
+	return true, err
+}
+
+// tailOf returns a writer for the end of the segment file, if its last frame is
+// the operation last. Most frames are in the last 64 KiB.
+func tailOf(file io.ReaderAt, size int64, last format.Place) (w format.LogWriter, ok bool, err error) {
+	head := make([]byte, min(size, format.LogHeaderSize))
+	if _, err := file.ReadAt(head, 0); err != nil && err != io.EOF {
+		return w, false, err
+	}
+	h, herr := format.ReadLogHeader(head)
+	if herr != nil || h.Version == format.LogVersion1 { // H7: damaged, it stays unchanged
+		return w, false, nil
+	}
+	for window := int64(64 << 10); ; window = size {
+		at := max(h.Size(), size-window)
+		b := make([]byte, size-at)
+		if n, err := file.ReadAt(b, at); n < len(b) {
+			return w, false, err
+		}
+		if w, ok = h.Tail(b, at, last); ok || at == h.Size() {
+			return w, ok, nil
+		}
+	}
+}
+
+// encode appends the frames of the operations, as one write, and sets f.end.
+func (f *folder) encode(b []byte, w format.LogWriter) []byte {
+	start := w.End
+	for i := range f.frames {
+		fr := &f.frames[i]
+		typ := fr.Type
+		if fr.More {
+			typ |= format.FrameMore
+		}
+		b = w.AppendFrame(b, typ, start, format.Record(format.View(fr.Context)), format.Record(format.View(fr.Payload)))
+	}
+	f.end = w.Last
+	return b
+}
+
+// begin writes the operations to a new segment, after a base if they need one.
+func (f *folder) begin() error {
+	if err := vfs.MkdirAll(f.s.fs, f.dir, 0o700); err != nil {
+		return err
+	}
+	f.sweep()
+	found := f.compare()
+	if !found || f.sinceBase() >= baseEvery {
+		if err := f.s.writeBase(f.dir, f.c.dbDig); err != nil {
+			return err
+		}
+	}
+	h := format.LogHeader{Version: format.LogVersion, Salt: rand.Uint64(), Base: f.c.dbDig, Seq: f.frames[0].Seq, Store: f.c.id, Epoch: f.epoch, Before: f.prev}
+	b := h.Append(nil)
+	return vfs.Replace(f.s.fs, nextSegment(f.dir, f.segments), 0o600, bytesTo(f.encode(b, h.Writer())))
+}
+
+// compare looks for the operation before those to fold, and reports whether a
+// segment has it. If the history has other operations in their place, or later
+// ones, f.epoch becomes a new epoch (FORMAT.md, H6).
+func (f *folder) compare() (found bool) {
+	ours := make(map[uint64]uint32, len(f.frames))
+	for i := range f.frames {
+		ours[f.frames[i].Seq] = f.frames[i].RecordCRC()
+	}
+	for i := len(f.segments) - 1; i >= 0 && !found; i-- {
+		g := &f.segments[i]
+		if g.readHead(f.s.fs) != nil || g.head.Epoch != f.c.epoch && g.head.Epoch != f.prev.Epoch {
+			continue
+		}
+		scan, err := g.scan(f.s.fs, maxLogFor(f.s.opts.MaxBytes))
+		if err != nil {
+			continue // H7: damaged
+		}
+		found = scan.Find(f.prev) >= 0
+		for k := range scan.Frames {
+			fr := &scan.Frames[k]
+			if fr.Type == format.FrameCheckpoint || fr.Seq <= f.c.base || g.head.Epoch != f.c.epoch {
+				continue
+			}
+			if crc, ok := ours[fr.Seq]; !ok && fr.Seq > f.c.seq || ok && crc != fr.RecordCRC() {
+				f.epoch = format.NewID()
+			}
+		}
+	}
+	return found
+}
+
+// sinceBase returns how many segments are newer than the newest base.
+func (f *folder) sinceBase() int {
+	for n := range f.segments {
+		g := &f.segments[len(f.segments)-1-n]
+		if g.readHead(f.s.fs) == nil && hasBase(f.s.fs, f.dir, g.head.Base) {
+			return n + 1
+		}
+	}
+	return len(f.segments)
+}
+
+// writeBase copies the snapshot to the base of its digest. It replaces an existing
+// base, because the sync of that name may have failed.
+func (s *Store) writeBase(dir string, dig format.Digest) error {
+	b, err := vfs.ReadFile(s.fs, s.path, s.opts.MaxBytes)
+	if err != nil {
+		return err
+	}
+	if got := format.DigestOf(b); got != dig {
+		return &displacedError{path: s.path, why: fmt.Sprintf("wrote or replaced it: %v, was %v", got, dig)}
+	}
+	return vfs.Replace(s.fs, filepath.Join(dir, format.BaseName(dig)), 0o600, bytesTo(b))
+}
+
+// sweep removes temporary files of interrupted folds.
+func (f *folder) sweep() {
+	list, err := f.s.fs.ReadDir(f.dir)
+	if err != nil {
+		return
+	}
+	for _, e := range list {
+		if strings.HasPrefix(e.Name(), ".") && e.Type().IsRegular() {
+			f.s.fs.Remove(filepath.Join(f.dir, e.Name()))
+		}
+	}
+}
+
+// keepLog gives the log a second name in the history, because it could not be
+// folded for the reason err (FORMAT.md, H8). The caller holds the token and wmu.
+func (s *Store) keepLog(err error) {
+	name, kerr := s.linkLog()
+	if kerr != nil {
+		s.warn("%v; the history lacks the operations of this log: %v", err, kerr)
+		return
+	}
+	s.warn("%v; the history has the complete log as %s", err, name)
+}
+
+// linkLog gives the log a second name in the history, with a base, and returns that
+// name.
+func (s *Store) linkLog() (name string, err error) {
+	s.folding.Lock()
+	defer s.folding.Unlock()
+	dir := s.path + historySuffix
+	if err := vfs.MkdirAll(s.fs, dir, 0o700); err != nil {
+		return "", err
+	}
+	list, err := listSegments(s.fs, dir)
+	if err != nil {
+		return "", err
+	}
+	if err := s.writeBase(dir, s.dbDig); err != nil {
+		return "", err
+	}
+	name = nextSegment(dir, list)
+	if err := s.fs.Link(s.path+walSuffix, name); err != nil {
+		return "", err
+	}
+	return name, s.fs.SyncDir(dir)
+}
+
+// newestSeq returns the highest sequence number of the newest segment, or 0. A log
+// that does not continue another begins above it.
+func (s *Store) newestSeq() (seq uint64) {
+	list, err := listSegments(s.fs, s.path+historySuffix)
+	if err != nil || len(list) == 0 {
+		return 0
+	}
+	if scan, _ := list[len(list)-1].scan(s.fs, maxLogFor(s.opts.MaxBytes)); scan != nil {
+		w := scan.Writer()
+		seq = w.Seq - 1
+	}
+	return seq
+}

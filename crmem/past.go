@@ -1,0 +1,234 @@
+package crmem
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"crabmem/crmem/internal/format"
+	"crabmem/crmem/vfs"
+)
+
+// segment is a file of a history.
+type segment struct {
+	path string
+	n    uint64
+	head format.LogHeader
+	read bool
+	err  error // of the header
+}
+
+// listSegments returns the segments of a history, oldest first, or none if there
+// is no history.
+func listSegments(fsys vfs.FS, dir string) ([]segment, error) {
+	list, err := fsys.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var segments []segment
+	for _, e := range list {
+		if n, ok := format.ParseSegmentName(e.Name()); ok {
+			segments = append(segments, segment{path: filepath.Join(dir, e.Name()), n: n})
+		}
+	}
+	slices.SortFunc(segments, func(a, b segment) int { return cmp.Compare(a.n, b.n) })
+	return segments, nil
+}
+
+// nextSegment returns the path of a new segment.
+func nextSegment(dir string, segments []segment) string {
+	n := uint64(1)
+	if len(segments) > 0 {
+		n = segments[len(segments)-1].n + 1
+	}
+	return filepath.Join(dir, format.SegmentName(n))
+}
+
+// readHead reads the header, once.
+func (g *segment) readHead(fsys vfs.FS) error {
+	if g.read {
+		return g.err
+	}
+	g.read = true
+	f, err := fsys.Open(g.path)
+	if err != nil {
+		g.err = notAStore(err)
+		return g.err
+	}
+	defer f.Close()
+	b := make([]byte, format.LogHeaderSize)
+	n, err := f.ReadAt(b, 0)
+	if err != nil && err != io.EOF {
+		g.err = err
+	} else if g.head, g.err = format.ReadLogHeader(b[:n]); g.err != nil {
+		g.err = inFile(g.err, g.path)
+	}
+	return g.err
+}
+
+// scan reads the segment. With an error it returns the part before the error, or
+// nil.
+func (g *segment) scan(fsys vfs.FS, max int64) (*format.LogScan, error) {
+	b, err := vfs.ReadFile(fsys, g.path, max)
+	if err != nil {
+		return nil, notAStore(err)
+	}
+	scan, err := format.ScanPrefix(b)
+	return scan, inFile(err, g.path)
+}
+
+// hasBase reports whether the history contains the base of a digest.
+func hasBase(fsys vfs.FS, dir string, d format.Digest) bool {
+	fi, err := fsys.Lstat(filepath.Join(dir, format.BaseName(d)))
+	return err == nil && fi.Mode().IsRegular() && uint64(fi.Size()) == d.Len
+}
+
+// readBase reads the base of a digest.
+func readBase(fsys vfs.FS, dir string, d format.Digest, max int64) (*Snapshot, error) {
+	path := filepath.Join(dir, format.BaseName(d))
+	b, err := vfs.ReadFile(fsys, path, max)
+	if err != nil {
+		return nil, notAStore(err)
+	}
+	if got := format.DigestOf(b); got != d {
+		return nil, &FormatError{Path: path, Entry: -1, Field: "digest", Msg: fmt.Sprintf("the file is %v", got)}
+	}
+	sn, err := Decode(b)
+	return sn, inFile(err, path)
+}
+
+// link is a segment, or the log, whose operations lead to the present state.
+type link struct {
+	segment
+	scanned *format.LogScan // of the log
+	limit   uint64          // sequence number of the last operation that counts
+	start   bool            // the operation before it is not in the history
+}
+
+// noLimit is above every sequence number.
+const noLimit = 1 << 63
+
+// past is the history of a store and its log.
+type past struct {
+	fsys  vfs.FS
+	dir   string
+	max   int64
+	files *files
+	seq   uint64 // sequence number that the snapshot of files covers
+	bound bool   // the snapshot of files is a point of the log
+	links []link // oldest first; the log, if it exists, is last
+}
+
+// readPast reads the log and then lists the segments. If they do not match, it reads
+// them again, until two reads are equal (FORMAT.md, H9).
+func readPast(fsys vfs.FS, path string, maxBytes int64) (*past, error) {
+	var before *past
+	for try := 1; ; try++ {
+		p, ok, err := readPastOnce(fsys, path, maxBytes)
+		if err != nil || ok || try == 20 || p.equal(before) {
+			return p, err
+		}
+		before = p
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// readPastOnce is readPast, once. It returns false if log, snapshot, and segments do
+// not match.
+func readPastOnce(fsys vfs.FS, path string, maxBytes int64) (_ *past, ok bool, err error) {
+	p := &past{fsys: fsys, dir: path + historySuffix, max: maxLogFor(maxBytes)}
+	if p.files, err = readFiles(fsys, path, maxBytes, true); err != nil {
+		return nil, false, err
+	}
+	if p.files.scan != nil {
+		p.seq, p.bound = p.files.point()
+	}
+	ok = p.bound || p.files.scan == nil
+	segments, err := listSegments(fsys, p.dir)
+	if err != nil {
+		return nil, false, err
+	}
+	for i := range segments {
+		if err := segments[i].readHead(fsys); errors.Is(err, fs.ErrNotExist) {
+			ok = false
+		}
+	}
+	return p, p.chain(segments) && ok, nil
+}
+
+// equal reports whether two reads found the same snapshot and log.
+func (p *past) equal(before *past) bool {
+	return before != nil && p.files.dig == before.files.dig && string(p.files.log) == string(before.files.log)
+}
+
+// chain sets the links, newest first and then in order. It returns false if the
+// operation before the log is not in the segments.
+func (p *past) chain(segments []segment) (found bool) {
+	found = true
+	end := len(segments)
+	var next *format.LogHeader // of the link after
+	if scan := p.files.scan; scan != nil && p.bound {
+		p.links = append(p.links, link{scanned: scan, limit: noLimit})
+		next = &scan.LogHeader
+	}
+	for {
+		i, limit := before(segments[:end], next)
+		if next != nil && i < 0 {
+			last := &p.links[len(p.links)-1]
+			last.start = true
+			found = found && (len(p.links) > 1 || next.Before == format.Place{})
+			i, limit = boundary(segments[:end], next)
+		}
+		if i < 0 {
+			break
+		}
+		p.links = append(p.links, link{segment: segments[i], limit: limit})
+		next, end = &segments[i].head, i
+	}
+	if n := len(p.links); n > 0 {
+		p.links[n-1].start = true
+	}
+	slices.Reverse(p.links)
+	return found
+}
+
+// before returns the segment with the operation before the log or segment of a
+// header, and that operation's sequence number, or -1. Without a header, it returns
+// the newest segment.
+func before(segments []segment, h *format.LogHeader) (int, uint64) {
+	for i := len(segments) - 1; i >= 0; i-- {
+		g := &segments[i]
+		switch {
+		case g.err != nil:
+		case h == nil:
+			return i, noLimit
+		case h.Before != format.Place{} && g.head.Epoch == h.Before.Epoch && g.head.Seq <= h.Before.Seq:
+			return i, h.Before.Seq
+		}
+	}
+	return -1, 0
+}
+
+// boundary returns the newest segment that the log or segment of a header does not
+// replace (FORMAT.md, H4), and the last sequence number that counts in it, or -1.
+func boundary(segments []segment, h *format.LogHeader) (int, uint64) {
+	for i := len(segments) - 1; i >= 0; i-- {
+		g := &segments[i]
+		switch {
+		case g.err != nil:
+		case g.head.Epoch != h.Epoch:
+			return i, noLimit
+		case g.head.Seq < h.Seq:
+			return i, h.Seq - 1
+		}
+	}
+	return -1, 0
+}

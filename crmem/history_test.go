@@ -28,12 +28,10 @@ type past struct {
 	now  int64
 	warn []string
 	opts crmem.Options
-
-	states map[uint64]string // by sequence number of the last change
 }
 
 func newPast(t *testing.T) *past {
-	p := &past{t: t, m: faultfs.NewMem(), now: 1_800_000_000, states: map[uint64]string{}}
+	p := &past{t: t, m: faultfs.NewMem(), now: 1_800_000_000}
 	p.opts = crmem.Options{CheckpointOnClose: checkpoint.Never, By: history.Actor{Client: history.CLI}}
 	p.m.Now = func() time.Time { return time.Unix(p.now, 0) }
 	p.open()
@@ -117,6 +115,7 @@ func (p *past) files() []string {
 	return names
 }
 
+// TestChanges lists the changes of a store (H1, H2), and shows earlier states.
 func TestChanges(t *testing.T) {
 	p := newPast(t)
 	p.wantLog("\n")
@@ -171,6 +170,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// TestUndo undoes single changes, and reports conflicts.
 func TestUndo(t *testing.T) {
 	p := newPast(t)
 	p.do(crmem.Add{Name: "a", Content: "one", Aliases: []string{"x"}})
@@ -373,7 +373,7 @@ func (p *past) put(name, text string) {
 }
 
 // TestDamagedHistory removes and changes files of a history. The store works, the
-// changes that remain are listed, and the next fold begins again.
+// changes that remain are listed, and the next fold begins again (H3, H5, H7).
 func TestDamagedHistory(t *testing.T) {
 	start := func() *past {
 		p := newPast(t)
@@ -453,7 +453,7 @@ func TestDamagedHistory(t *testing.T) {
 }
 
 // TestRestoredStore restores an older copy of snapshot and log, but not of the
-// history. The changes after the copy do not count, and numbers are not ambiguous.
+// history. The changes after the copy do not count (H4, H6).
 func TestRestoredStore(t *testing.T) {
 	p := newPast(t)
 	p.do(crmem.Add{Name: "a", Content: "one"})
@@ -482,7 +482,7 @@ func TestRestoredStore(t *testing.T) {
 	p.wantLog("\n1 +1 cli add a\n2 +3 cli add b\n3 +4 cli add c\n")
 }
 
-// TestOtherProgram lists the changes that another program made.
+// TestOtherProgram lists the changes that another program made (H10).
 func TestOtherProgram(t *testing.T) {
 	p := newPast(t)
 	p.do(crmem.Add{Name: "a", Content: "one"}, crmem.Add{Name: "b", Content: "b"})
@@ -522,7 +522,7 @@ func TestHistoryOff(t *testing.T) {
 }
 
 // TestSegments writes segments of 8 MiB, with a base every eight segments. A state
-// after the second base does not need the first.
+// after the second base does not need the first (H3, H5).
 func TestSegments(t *testing.T) {
 	p := newPast(t)
 	text := strings.Repeat("x", 3<<20)
@@ -565,7 +565,8 @@ func TestSegments(t *testing.T) {
 }
 
 // TestFailedFold fails each step of the first fold and of a later one. A full disk
-// prevents the checkpoint. After any other error the history has the complete log.
+// prevents the checkpoint. After any other error the history has the complete log
+// (H8).
 func TestFailedFold(t *testing.T) {
 	refused, warned := 0, 0
 	for _, disk := range []error{syscall.ENOSPC, syscall.EIO} {
@@ -621,7 +622,7 @@ func TestFailedFold(t *testing.T) {
 }
 
 // TestChangesDuringCheckpoints reads the history while a writer checkpoints. Each
-// reader finds every operation that was acknowledged before it began.
+// reader finds every operation that was acknowledged before it began (H9).
 func TestChangesDuringCheckpoints(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.db")
 	s, err := crmem.Open(path, &crmem.Options{CheckpointOnClose: checkpoint.Never})
@@ -669,5 +670,23 @@ func TestChangesDuringCheckpoints(t *testing.T) {
 			return
 		default:
 		}
+	}
+}
+
+// TestClockOfHistory sets the clock back between changes. Times never decrease
+// (H11).
+func TestClockOfHistory(t *testing.T) {
+	p := newPast(t)
+	p.do(crmem.Add{Name: "a"})
+	p.now -= 100
+	p.do(crmem.Add{Name: "b"})
+	p.must(p.s.Checkpoint())
+	p.now += 1000
+	p.do(crmem.Add{Name: "c"})
+	p.wantLog("\n1 +1 cli add a\n2 +1 cli add b\n3 +903 cli add c\n")
+	sn, err := p.s.At(history.Point{Time: time.Unix(1_800_000_100, 0)})
+	p.must(err)
+	if sn.Len() != 2 {
+		t.Errorf("%d entries, want a and b", sn.Len())
 	}
 }

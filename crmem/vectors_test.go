@@ -15,6 +15,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
+	"crabmem/crmem/history"
 	"crabmem/crmem/inspect"
 	"crabmem/fuzz/vectors"
 )
@@ -207,6 +208,7 @@ func TestFormatLogExample(t *testing.T) {
 	if err := errors.Join(s.Checkpoint(), s.Close()); err != nil {
 		t.Fatal(err)
 	}
+	compareHistory(t, path, string(text), formatExample(t, 2))
 	next, err := os.ReadFile(path + "-wal")
 	if err != nil || len(next) != 112 {
 		t.Fatalf("next log: %d bytes, %v", len(next), err)
@@ -215,6 +217,60 @@ func TestFormatLogExample(t *testing.T) {
 	prev := hex.EncodeToString([]byte{next[107], next[106], next[105], next[104]})
 	if !bytes.Equal(next[48:80], log[48:80]) || !bytes.Equal(next[80:96], log[64:80]) || next[96] != 1 || !strings.HasPrefix(sum, prev) {
 		t.Errorf("next log: % x; record checksum %s", next[48:], prev)
+	}
+}
+
+// compareHistory compares the history of the store at path with the example. Salt and
+// checksums differ.
+func compareHistory(t *testing.T, path, text string, want []byte) {
+	t.Helper()
+	files := filesIn(t, path+"-history")
+	got := []byte(files["00000001.log"])
+	if len(files) != 2 || len(got) != len(want) {
+		t.Fatalf("history %q", slices.Sorted(maps.Keys(files)))
+	}
+	for name := range files {
+		if !strings.Contains(text, "`"+name+"`") {
+			t.Errorf("FORMAT.md does not name %s", name)
+		}
+	}
+	for _, b := range [][]byte{got, want} {
+		clear(b[8:16])
+		clear(b[44:48])
+		clear(b[108:112])
+		clear(b[112+24 : 112+32])
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("segment % x\nwant % x", got, want)
+	}
+}
+
+// TestFormatHistoryExample reads the example of a history, without the log.
+func TestFormatHistoryExample(t *testing.T) {
+	path := Place(t, map[string][]byte{"db": formatExample(t, 0)})
+	empty, err := crmem.NewSnapshot(1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := empty.AppendBinary(nil)
+	err = errors.Join(err, os.Mkdir(path+"-history", 0o700),
+		os.WriteFile(path+"-history/1c000000000000009634d8ed4a2f00e7.crmem", base, 0o600),
+		os.WriteFile(path+"-history/00000001.log", formatExample(t, 2), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := crmem.Open(path, &crmem.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for c, err := range s.Changes() {
+		if n++; err != nil || c.Seq != 1 || c.By.Client != history.CLI || c.After.Name != "deploy" {
+			t.Errorf("change %+v, %v", c, err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d changes", n)
 	}
 }
 

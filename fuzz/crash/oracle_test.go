@@ -13,6 +13,7 @@ import (
 	"crabmem/crmem/checkpoint"
 	past "crabmem/crmem/history"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/check"
 	"crabmem/fuzz/internal/crashtest"
 	"crabmem/fuzz/refdec"
 )
@@ -151,15 +152,9 @@ func (j *oracle) recover(m *faultfs.Mem, image uint64) (version, error) {
 // checkHistory checks that the history and the log together contain every operation
 // since the store was created, and that they lead to the state of the store.
 func (j *oracle) checkHistory(s *crmem.Store, got version) error {
-	var last uint64
-	for c, err := range s.Changes() {
-		if err != nil {
-			return wrong("history after change %d: %v", last, err)
-		}
-		if c.Seq != last+1 && c.Seq != last+3 { // two operations reserve the IDs of a load
-			return wrong("history: change %d after change %d", c.Seq, last)
-		}
-		last = c.Seq
+	last, err := check.Past(s)
+	if err != nil {
+		return wrong("%v", err)
 	}
 	if last == 0 {
 		return nil

@@ -16,6 +16,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
+	"crabmem/fuzz/check"
 	"crabmem/fuzz/kill/history"
 )
 
@@ -162,7 +163,7 @@ func writeTogether(r run, o *crmem.Options, dir string, mark func([]byte) error)
 
 // siblings matches the permitted file names in the store's directory after an open and
 // a close. Temporary files are not permitted.
-var siblings = regexp.MustCompile(`^memory\.db(-id|-wal|-wal\.held|-lock|-reserve|-wal\.torn-[0-9.]+)?$`)
+var siblings = regexp.MustCompile(`^memory\.db(-id|-wal|-wal\.held|-lock|-reserve|-history|-wal\.torn-[0-9.]+)?$`)
 
 func storeChecker(r run) func(string, []byte) error {
 	checker := history.NewChecker(r.seed, writers(r))
@@ -199,7 +200,8 @@ func storeChecker(r run) func(string, []byte) error {
 			if err == nil {
 				err = s.Apply(crmem.Remove{Name: "after"})
 			}
-			return nil, err
+			_, perr := check.Past(s)
+			return nil, errors.Join(err, perr)
 		})
 		if err != nil {
 			return fmt.Errorf("after recovery: %w", err)

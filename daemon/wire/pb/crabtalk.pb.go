@@ -250,7 +250,7 @@ func (x LoadMsg_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LoadMsg_Mode.Descriptor instead.
 func (LoadMsg_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{65, 0}
+	return file_crabtalk_proto_rawDescGZIP(), []int{67, 0}
 }
 
 type ClientMessage struct {
@@ -286,6 +286,7 @@ type ClientMessage struct {
 	//	*ClientMessage_Load
 	//	*ClientMessage_Checkpoint
 	//	*ClientMessage_StoreStats
+	//	*ClientMessage_Undo
 	//	*ClientMessage_ListSessions
 	//	*ClientMessage_History
 	//	*ClientMessage_SearchSessions
@@ -300,7 +301,10 @@ type ClientMessage struct {
 	//	*ClientMessage_RemoveModel
 	//	*ClientMessage_ListAgents
 	//	*ClientMessage_CheckConfig
-	Msg           isClientMessage_Msg `protobuf_oneof:"msg"`
+	Msg isClientMessage_Msg `protobuf_oneof:"msg"`
+	// Who makes the changes of this request, for the history of the store. Without
+	// it, the client is "wire". Each field has at most 1,024 bytes.
+	By            *Actor `protobuf:"bytes,1100,opt,name=by,proto3" json:"by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -603,6 +607,15 @@ func (x *ClientMessage) GetStoreStats() *StoreStatsMsg {
 	return nil
 }
 
+func (x *ClientMessage) GetUndo() *UndoMsg {
+	if x != nil {
+		if x, ok := x.Msg.(*ClientMessage_Undo); ok {
+			return x.Undo
+		}
+	}
+	return nil
+}
+
 func (x *ClientMessage) GetListSessions() *ListSessionsMsg {
 	if x != nil {
 		if x, ok := x.Msg.(*ClientMessage_ListSessions); ok {
@@ -729,6 +742,13 @@ func (x *ClientMessage) GetCheckConfig() *CheckConfigMsg {
 	return nil
 }
 
+func (x *ClientMessage) GetBy() *Actor {
+	if x != nil {
+		return x.By
+	}
+	return nil
+}
+
 type isClientMessage_Msg interface {
 	isClientMessage_Msg()
 }
@@ -849,6 +869,10 @@ type ClientMessage_StoreStats struct {
 	StoreStats *StoreStatsMsg `protobuf:"bytes,1020,opt,name=store_stats,json=storeStats,proto3,oneof"` // report
 }
 
+type ClientMessage_Undo struct {
+	Undo *UndoMsg `protobuf:"bytes,1021,opt,name=undo,proto3,oneof"` // entries, in parts: the entry before and after, id 0 = none
+}
+
 type ClientMessage_ListSessions struct {
 	ListSessions *ListSessionsMsg `protobuf:"bytes,1030,opt,name=list_sessions,json=listSessions,proto3,oneof"` // stored_sessions, in parts
 }
@@ -962,6 +986,8 @@ func (*ClientMessage_Load) isClientMessage_Msg() {}
 func (*ClientMessage_Checkpoint) isClientMessage_Msg() {}
 
 func (*ClientMessage_StoreStats) isClientMessage_Msg() {}
+
+func (*ClientMessage_Undo) isClientMessage_Msg() {}
 
 func (*ClientMessage_ListSessions) isClientMessage_Msg() {}
 
@@ -5085,6 +5111,138 @@ func (x *AliasMsg) GetMode() AliasMsg_Mode {
 	return AliasMsg_REPLACE
 }
 
+// UndoMsg restores an entry to its state before a change: 404 if the history has no
+// such change, 409 with kind changed if the entry changed since, and 409 with kind
+// exists if another entry has its name.
+type UndoMsg struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // sequence number of the change
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UndoMsg) Reset() {
+	*x = UndoMsg{}
+	mi := &file_crabtalk_proto_msgTypes[56]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UndoMsg) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UndoMsg) ProtoMessage() {}
+
+func (x *UndoMsg) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[56]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UndoMsg.ProtoReflect.Descriptor instead.
+func (*UndoMsg) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{56}
+}
+
+func (x *UndoMsg) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+// Actor describes who makes a change. Every field may be empty.
+type Actor struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
+	Call          string                 `protobuf:"bytes,3,opt,name=call,proto3" json:"call,omitempty"`     // id of the tool call
+	Client        string                 `protobuf:"bytes,4,opt,name=client,proto3" json:"client,omitempty"` // cli, mcp, ...
+	Origin        string                 `protobuf:"bytes,5,opt,name=origin,proto3" json:"origin,omitempty"` // identity of the sender
+	Op            string                 `protobuf:"bytes,6,opt,name=op,proto3" json:"op,omitempty"`         // id that the client gave the operation
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Actor) Reset() {
+	*x = Actor{}
+	mi := &file_crabtalk_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Actor) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Actor) ProtoMessage() {}
+
+func (x *Actor) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Actor.ProtoReflect.Descriptor instead.
+func (*Actor) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *Actor) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *Actor) GetSession() string {
+	if x != nil {
+		return x.Session
+	}
+	return ""
+}
+
+func (x *Actor) GetCall() string {
+	if x != nil {
+		return x.Call
+	}
+	return ""
+}
+
+func (x *Actor) GetClient() string {
+	if x != nil {
+		return x.Client
+	}
+	return ""
+}
+
+func (x *Actor) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
+}
+
+func (x *Actor) GetOp() string {
+	if x != nil {
+		return x.Op
+	}
+	return ""
+}
+
 // ApplyMsg makes several changes, all or none.
 type ApplyMsg struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -5103,7 +5261,7 @@ type ApplyMsg struct {
 
 func (x *ApplyMsg) Reset() {
 	*x = ApplyMsg{}
-	mi := &file_crabtalk_proto_msgTypes[56]
+	mi := &file_crabtalk_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5115,7 +5273,7 @@ func (x *ApplyMsg) String() string {
 func (*ApplyMsg) ProtoMessage() {}
 
 func (x *ApplyMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[56]
+	mi := &file_crabtalk_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5128,7 +5286,7 @@ func (x *ApplyMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyMsg.ProtoReflect.Descriptor instead.
 func (*ApplyMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{56}
+	return file_crabtalk_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ApplyMsg) GetChanges() []*Change {
@@ -5176,7 +5334,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_crabtalk_proto_msgTypes[57]
+	mi := &file_crabtalk_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5188,7 +5346,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[57]
+	mi := &file_crabtalk_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5201,7 +5359,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{57}
+	return file_crabtalk_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *Change) GetChange() isChange_Change {
@@ -5316,7 +5474,7 @@ type Rename struct {
 
 func (x *Rename) Reset() {
 	*x = Rename{}
-	mi := &file_crabtalk_proto_msgTypes[58]
+	mi := &file_crabtalk_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5328,7 +5486,7 @@ func (x *Rename) String() string {
 func (*Rename) ProtoMessage() {}
 
 func (x *Rename) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[58]
+	mi := &file_crabtalk_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5341,7 +5499,7 @@ func (x *Rename) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rename.ProtoReflect.Descriptor instead.
 func (*Rename) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{58}
+	return file_crabtalk_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *Rename) GetName() string {
@@ -5374,7 +5532,7 @@ type RecallMsg struct {
 
 func (x *RecallMsg) Reset() {
 	*x = RecallMsg{}
-	mi := &file_crabtalk_proto_msgTypes[59]
+	mi := &file_crabtalk_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5386,7 +5544,7 @@ func (x *RecallMsg) String() string {
 func (*RecallMsg) ProtoMessage() {}
 
 func (x *RecallMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[59]
+	mi := &file_crabtalk_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5399,7 +5557,7 @@ func (x *RecallMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallMsg.ProtoReflect.Descriptor instead.
 func (*RecallMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{59}
+	return file_crabtalk_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *RecallMsg) GetQuery() string {
@@ -5475,7 +5633,7 @@ type RecallReply struct {
 
 func (x *RecallReply) Reset() {
 	*x = RecallReply{}
-	mi := &file_crabtalk_proto_msgTypes[60]
+	mi := &file_crabtalk_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5487,7 +5645,7 @@ func (x *RecallReply) String() string {
 func (*RecallReply) ProtoMessage() {}
 
 func (x *RecallReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[60]
+	mi := &file_crabtalk_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5500,7 +5658,7 @@ func (x *RecallReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallReply.ProtoReflect.Descriptor instead.
 func (*RecallReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{60}
+	return file_crabtalk_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *RecallReply) GetHits() []*RecallHit {
@@ -5572,7 +5730,7 @@ type RecallHit struct {
 
 func (x *RecallHit) Reset() {
 	*x = RecallHit{}
-	mi := &file_crabtalk_proto_msgTypes[61]
+	mi := &file_crabtalk_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5584,7 +5742,7 @@ func (x *RecallHit) String() string {
 func (*RecallHit) ProtoMessage() {}
 
 func (x *RecallHit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[61]
+	mi := &file_crabtalk_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5597,7 +5755,7 @@ func (x *RecallHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallHit.ProtoReflect.Descriptor instead.
 func (*RecallHit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{61}
+	return file_crabtalk_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *RecallHit) GetEntry() *Entry {
@@ -5647,7 +5805,7 @@ type Correction struct {
 
 func (x *Correction) Reset() {
 	*x = Correction{}
-	mi := &file_crabtalk_proto_msgTypes[62]
+	mi := &file_crabtalk_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5659,7 +5817,7 @@ func (x *Correction) String() string {
 func (*Correction) ProtoMessage() {}
 
 func (x *Correction) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[62]
+	mi := &file_crabtalk_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5672,7 +5830,7 @@ func (x *Correction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Correction.ProtoReflect.Descriptor instead.
 func (*Correction) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{62}
+	return file_crabtalk_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Correction) GetWord() string {
@@ -5716,7 +5874,7 @@ type BudgetUse struct {
 
 func (x *BudgetUse) Reset() {
 	*x = BudgetUse{}
-	mi := &file_crabtalk_proto_msgTypes[63]
+	mi := &file_crabtalk_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5728,7 +5886,7 @@ func (x *BudgetUse) String() string {
 func (*BudgetUse) ProtoMessage() {}
 
 func (x *BudgetUse) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[63]
+	mi := &file_crabtalk_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5741,7 +5899,7 @@ func (x *BudgetUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetUse.ProtoReflect.Descriptor instead.
 func (*BudgetUse) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{63}
+	return file_crabtalk_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *BudgetUse) GetBudget() uint32 {
@@ -5791,7 +5949,7 @@ type DumpMsg struct {
 
 func (x *DumpMsg) Reset() {
 	*x = DumpMsg{}
-	mi := &file_crabtalk_proto_msgTypes[64]
+	mi := &file_crabtalk_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5803,7 +5961,7 @@ func (x *DumpMsg) String() string {
 func (*DumpMsg) ProtoMessage() {}
 
 func (x *DumpMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[64]
+	mi := &file_crabtalk_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5816,7 +5974,7 @@ func (x *DumpMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpMsg.ProtoReflect.Descriptor instead.
 func (*DumpMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{64}
+	return file_crabtalk_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *DumpMsg) GetDir() string {
@@ -5859,7 +6017,7 @@ type LoadMsg struct {
 
 func (x *LoadMsg) Reset() {
 	*x = LoadMsg{}
-	mi := &file_crabtalk_proto_msgTypes[65]
+	mi := &file_crabtalk_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5871,7 +6029,7 @@ func (x *LoadMsg) String() string {
 func (*LoadMsg) ProtoMessage() {}
 
 func (x *LoadMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[65]
+	mi := &file_crabtalk_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5884,7 +6042,7 @@ func (x *LoadMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadMsg.ProtoReflect.Descriptor instead.
 func (*LoadMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{65}
+	return file_crabtalk_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *LoadMsg) GetDir() string {
@@ -5923,7 +6081,7 @@ type CheckpointMsg struct {
 
 func (x *CheckpointMsg) Reset() {
 	*x = CheckpointMsg{}
-	mi := &file_crabtalk_proto_msgTypes[66]
+	mi := &file_crabtalk_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5935,7 +6093,7 @@ func (x *CheckpointMsg) String() string {
 func (*CheckpointMsg) ProtoMessage() {}
 
 func (x *CheckpointMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[66]
+	mi := &file_crabtalk_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5948,7 +6106,7 @@ func (x *CheckpointMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMsg.ProtoReflect.Descriptor instead.
 func (*CheckpointMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{66}
+	return file_crabtalk_proto_rawDescGZIP(), []int{68}
 }
 
 type CheckpointReply struct {
@@ -5962,7 +6120,7 @@ type CheckpointReply struct {
 
 func (x *CheckpointReply) Reset() {
 	*x = CheckpointReply{}
-	mi := &file_crabtalk_proto_msgTypes[67]
+	mi := &file_crabtalk_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5974,7 +6132,7 @@ func (x *CheckpointReply) String() string {
 func (*CheckpointReply) ProtoMessage() {}
 
 func (x *CheckpointReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[67]
+	mi := &file_crabtalk_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5987,7 +6145,7 @@ func (x *CheckpointReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointReply.ProtoReflect.Descriptor instead.
 func (*CheckpointReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{67}
+	return file_crabtalk_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *CheckpointReply) GetFolded() uint64 {
@@ -6020,7 +6178,7 @@ type StoreStatsMsg struct {
 
 func (x *StoreStatsMsg) Reset() {
 	*x = StoreStatsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[68]
+	mi := &file_crabtalk_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6032,7 +6190,7 @@ func (x *StoreStatsMsg) String() string {
 func (*StoreStatsMsg) ProtoMessage() {}
 
 func (x *StoreStatsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[68]
+	mi := &file_crabtalk_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6045,7 +6203,7 @@ func (x *StoreStatsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreStatsMsg.ProtoReflect.Descriptor instead.
 func (*StoreStatsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{68}
+	return file_crabtalk_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *StoreStatsMsg) GetIndex() bool {
@@ -6066,7 +6224,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_crabtalk_proto_msgTypes[69]
+	mi := &file_crabtalk_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6078,7 +6236,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[69]
+	mi := &file_crabtalk_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6091,7 +6249,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{69}
+	return file_crabtalk_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Report) GetJson() []byte {
@@ -6133,7 +6291,7 @@ type StoredSession struct {
 
 func (x *StoredSession) Reset() {
 	*x = StoredSession{}
-	mi := &file_crabtalk_proto_msgTypes[70]
+	mi := &file_crabtalk_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6145,7 +6303,7 @@ func (x *StoredSession) String() string {
 func (*StoredSession) ProtoMessage() {}
 
 func (x *StoredSession) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[70]
+	mi := &file_crabtalk_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6158,7 +6316,7 @@ func (x *StoredSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredSession.ProtoReflect.Descriptor instead.
 func (*StoredSession) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{70}
+	return file_crabtalk_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *StoredSession) GetId() string {
@@ -6293,7 +6451,7 @@ type ListSessionsMsg struct {
 
 func (x *ListSessionsMsg) Reset() {
 	*x = ListSessionsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[71]
+	mi := &file_crabtalk_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6305,7 +6463,7 @@ func (x *ListSessionsMsg) String() string {
 func (*ListSessionsMsg) ProtoMessage() {}
 
 func (x *ListSessionsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[71]
+	mi := &file_crabtalk_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6318,7 +6476,7 @@ func (x *ListSessionsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsMsg.ProtoReflect.Descriptor instead.
 func (*ListSessionsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{71}
+	return file_crabtalk_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ListSessionsMsg) GetAgent() string {
@@ -6367,7 +6525,7 @@ type StoredSessionList struct {
 
 func (x *StoredSessionList) Reset() {
 	*x = StoredSessionList{}
-	mi := &file_crabtalk_proto_msgTypes[72]
+	mi := &file_crabtalk_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6379,7 +6537,7 @@ func (x *StoredSessionList) String() string {
 func (*StoredSessionList) ProtoMessage() {}
 
 func (x *StoredSessionList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[72]
+	mi := &file_crabtalk_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6392,7 +6550,7 @@ func (x *StoredSessionList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredSessionList.ProtoReflect.Descriptor instead.
 func (*StoredSessionList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{72}
+	return file_crabtalk_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *StoredSessionList) GetSessions() []*StoredSession {
@@ -6428,7 +6586,7 @@ type HistoryMsg struct {
 
 func (x *HistoryMsg) Reset() {
 	*x = HistoryMsg{}
-	mi := &file_crabtalk_proto_msgTypes[73]
+	mi := &file_crabtalk_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6440,7 +6598,7 @@ func (x *HistoryMsg) String() string {
 func (*HistoryMsg) ProtoMessage() {}
 
 func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[73]
+	mi := &file_crabtalk_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6453,7 +6611,7 @@ func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryMsg.ProtoReflect.Descriptor instead.
 func (*HistoryMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{73}
+	return file_crabtalk_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *HistoryMsg) GetId() string {
@@ -6497,7 +6655,7 @@ type HistoryReply struct {
 
 func (x *HistoryReply) Reset() {
 	*x = HistoryReply{}
-	mi := &file_crabtalk_proto_msgTypes[74]
+	mi := &file_crabtalk_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6509,7 +6667,7 @@ func (x *HistoryReply) String() string {
 func (*HistoryReply) ProtoMessage() {}
 
 func (x *HistoryReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[74]
+	mi := &file_crabtalk_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6522,7 +6680,7 @@ func (x *HistoryReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryReply.ProtoReflect.Descriptor instead.
 func (*HistoryReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{74}
+	return file_crabtalk_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *HistoryReply) GetLines() []*HistoryLine {
@@ -6572,7 +6730,7 @@ type HistoryLine struct {
 
 func (x *HistoryLine) Reset() {
 	*x = HistoryLine{}
-	mi := &file_crabtalk_proto_msgTypes[75]
+	mi := &file_crabtalk_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6584,7 +6742,7 @@ func (x *HistoryLine) String() string {
 func (*HistoryLine) ProtoMessage() {}
 
 func (x *HistoryLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[75]
+	mi := &file_crabtalk_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6597,7 +6755,7 @@ func (x *HistoryLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryLine.ProtoReflect.Descriptor instead.
 func (*HistoryLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{75}
+	return file_crabtalk_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *HistoryLine) GetNumber() int64 {
@@ -6687,7 +6845,7 @@ type SearchSessionsMsg struct {
 
 func (x *SearchSessionsMsg) Reset() {
 	*x = SearchSessionsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[76]
+	mi := &file_crabtalk_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6699,7 +6857,7 @@ func (x *SearchSessionsMsg) String() string {
 func (*SearchSessionsMsg) ProtoMessage() {}
 
 func (x *SearchSessionsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[76]
+	mi := &file_crabtalk_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6712,7 +6870,7 @@ func (x *SearchSessionsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchSessionsMsg.ProtoReflect.Descriptor instead.
 func (*SearchSessionsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{76}
+	return file_crabtalk_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *SearchSessionsMsg) GetQuery() string {
@@ -6791,7 +6949,7 @@ type SearchSessionsReply struct {
 
 func (x *SearchSessionsReply) Reset() {
 	*x = SearchSessionsReply{}
-	mi := &file_crabtalk_proto_msgTypes[77]
+	mi := &file_crabtalk_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6803,7 +6961,7 @@ func (x *SearchSessionsReply) String() string {
 func (*SearchSessionsReply) ProtoMessage() {}
 
 func (x *SearchSessionsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[77]
+	mi := &file_crabtalk_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6816,7 +6974,7 @@ func (x *SearchSessionsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchSessionsReply.ProtoReflect.Descriptor instead.
 func (*SearchSessionsReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{77}
+	return file_crabtalk_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *SearchSessionsReply) GetTotal() uint64 {
@@ -6872,7 +7030,7 @@ type SessionHit struct {
 
 func (x *SessionHit) Reset() {
 	*x = SessionHit{}
-	mi := &file_crabtalk_proto_msgTypes[78]
+	mi := &file_crabtalk_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6884,7 +7042,7 @@ func (x *SessionHit) String() string {
 func (*SessionHit) ProtoMessage() {}
 
 func (x *SessionHit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[78]
+	mi := &file_crabtalk_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6897,7 +7055,7 @@ func (x *SessionHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHit.ProtoReflect.Descriptor instead.
 func (*SessionHit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{78}
+	return file_crabtalk_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *SessionHit) GetId() string {
@@ -6981,7 +7139,7 @@ type WindowLine struct {
 
 func (x *WindowLine) Reset() {
 	*x = WindowLine{}
-	mi := &file_crabtalk_proto_msgTypes[79]
+	mi := &file_crabtalk_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6993,7 +7151,7 @@ func (x *WindowLine) String() string {
 func (*WindowLine) ProtoMessage() {}
 
 func (x *WindowLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[79]
+	mi := &file_crabtalk_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7006,7 +7164,7 @@ func (x *WindowLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowLine.ProtoReflect.Descriptor instead.
 func (*WindowLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{79}
+	return file_crabtalk_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *WindowLine) GetLine() int64 {
@@ -7040,7 +7198,7 @@ type UnreadFile struct {
 
 func (x *UnreadFile) Reset() {
 	*x = UnreadFile{}
-	mi := &file_crabtalk_proto_msgTypes[80]
+	mi := &file_crabtalk_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7052,7 +7210,7 @@ func (x *UnreadFile) String() string {
 func (*UnreadFile) ProtoMessage() {}
 
 func (x *UnreadFile) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[80]
+	mi := &file_crabtalk_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7065,7 +7223,7 @@ func (x *UnreadFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreadFile.ProtoReflect.Descriptor instead.
 func (*UnreadFile) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{80}
+	return file_crabtalk_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *UnreadFile) GetFile() string {
@@ -7092,7 +7250,7 @@ type SetTitleMsg struct {
 
 func (x *SetTitleMsg) Reset() {
 	*x = SetTitleMsg{}
-	mi := &file_crabtalk_proto_msgTypes[81]
+	mi := &file_crabtalk_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7104,7 +7262,7 @@ func (x *SetTitleMsg) String() string {
 func (*SetTitleMsg) ProtoMessage() {}
 
 func (x *SetTitleMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[81]
+	mi := &file_crabtalk_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7117,7 +7275,7 @@ func (x *SetTitleMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTitleMsg.ProtoReflect.Descriptor instead.
 func (*SetTitleMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{81}
+	return file_crabtalk_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *SetTitleMsg) GetId() string {
@@ -7146,7 +7304,7 @@ type DeleteSessionMsg struct {
 
 func (x *DeleteSessionMsg) Reset() {
 	*x = DeleteSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[82]
+	mi := &file_crabtalk_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7158,7 +7316,7 @@ func (x *DeleteSessionMsg) String() string {
 func (*DeleteSessionMsg) ProtoMessage() {}
 
 func (x *DeleteSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[82]
+	mi := &file_crabtalk_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7171,7 +7329,7 @@ func (x *DeleteSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionMsg.ProtoReflect.Descriptor instead.
 func (*DeleteSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{82}
+	return file_crabtalk_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *DeleteSessionMsg) GetId() string {
@@ -7197,7 +7355,7 @@ type RestoreSessionMsg struct {
 
 func (x *RestoreSessionMsg) Reset() {
 	*x = RestoreSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[83]
+	mi := &file_crabtalk_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7209,7 +7367,7 @@ func (x *RestoreSessionMsg) String() string {
 func (*RestoreSessionMsg) ProtoMessage() {}
 
 func (x *RestoreSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[83]
+	mi := &file_crabtalk_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7222,7 +7380,7 @@ func (x *RestoreSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreSessionMsg.ProtoReflect.Descriptor instead.
 func (*RestoreSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{83}
+	return file_crabtalk_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *RestoreSessionMsg) GetId() string {
@@ -7243,7 +7401,7 @@ type RepairSessionMsg struct {
 
 func (x *RepairSessionMsg) Reset() {
 	*x = RepairSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[84]
+	mi := &file_crabtalk_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7255,7 +7413,7 @@ func (x *RepairSessionMsg) String() string {
 func (*RepairSessionMsg) ProtoMessage() {}
 
 func (x *RepairSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[84]
+	mi := &file_crabtalk_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7268,7 +7426,7 @@ func (x *RepairSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepairSessionMsg.ProtoReflect.Descriptor instead.
 func (*RepairSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{84}
+	return file_crabtalk_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *RepairSessionMsg) GetId() string {
@@ -7290,7 +7448,7 @@ type RepairSessionReply struct {
 
 func (x *RepairSessionReply) Reset() {
 	*x = RepairSessionReply{}
-	mi := &file_crabtalk_proto_msgTypes[85]
+	mi := &file_crabtalk_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7302,7 +7460,7 @@ func (x *RepairSessionReply) String() string {
 func (*RepairSessionReply) ProtoMessage() {}
 
 func (x *RepairSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[85]
+	mi := &file_crabtalk_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7315,7 +7473,7 @@ func (x *RepairSessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepairSessionReply.ProtoReflect.Descriptor instead.
 func (*RepairSessionReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{85}
+	return file_crabtalk_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *RepairSessionReply) GetSession() *StoredSession {
@@ -7354,7 +7512,7 @@ type ListModelsMsg struct {
 
 func (x *ListModelsMsg) Reset() {
 	*x = ListModelsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7366,7 +7524,7 @@ func (x *ListModelsMsg) String() string {
 func (*ListModelsMsg) ProtoMessage() {}
 
 func (x *ListModelsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7379,7 +7537,7 @@ func (x *ListModelsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsMsg.ProtoReflect.Descriptor instead.
 func (*ListModelsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{86}
+	return file_crabtalk_proto_rawDescGZIP(), []int{88}
 }
 
 type ModelInfo struct {
@@ -7397,7 +7555,7 @@ type ModelInfo struct {
 
 func (x *ModelInfo) Reset() {
 	*x = ModelInfo{}
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7409,7 +7567,7 @@ func (x *ModelInfo) String() string {
 func (*ModelInfo) ProtoMessage() {}
 
 func (x *ModelInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7422,7 +7580,7 @@ func (x *ModelInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelInfo.ProtoReflect.Descriptor instead.
 func (*ModelInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{87}
+	return file_crabtalk_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ModelInfo) GetName() string {
@@ -7484,7 +7642,7 @@ type ModelList struct {
 
 func (x *ModelList) Reset() {
 	*x = ModelList{}
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7496,7 +7654,7 @@ func (x *ModelList) String() string {
 func (*ModelList) ProtoMessage() {}
 
 func (x *ModelList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7509,7 +7667,7 @@ func (x *ModelList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelList.ProtoReflect.Descriptor instead.
 func (*ModelList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{88}
+	return file_crabtalk_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *ModelList) GetModels() []*ModelInfo {
@@ -7535,7 +7693,7 @@ type SwitchModelMsg struct {
 
 func (x *SwitchModelMsg) Reset() {
 	*x = SwitchModelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[89]
+	mi := &file_crabtalk_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7547,7 +7705,7 @@ func (x *SwitchModelMsg) String() string {
 func (*SwitchModelMsg) ProtoMessage() {}
 
 func (x *SwitchModelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[89]
+	mi := &file_crabtalk_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7560,7 +7718,7 @@ func (x *SwitchModelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchModelMsg.ProtoReflect.Descriptor instead.
 func (*SwitchModelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{89}
+	return file_crabtalk_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *SwitchModelMsg) GetModel() string {
@@ -7594,7 +7752,7 @@ type AddModelsMsg struct {
 
 func (x *AddModelsMsg) Reset() {
 	*x = AddModelsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[90]
+	mi := &file_crabtalk_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7606,7 +7764,7 @@ func (x *AddModelsMsg) String() string {
 func (*AddModelsMsg) ProtoMessage() {}
 
 func (x *AddModelsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[90]
+	mi := &file_crabtalk_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7619,7 +7777,7 @@ func (x *AddModelsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddModelsMsg.ProtoReflect.Descriptor instead.
 func (*AddModelsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{90}
+	return file_crabtalk_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *AddModelsMsg) GetProvider() string {
@@ -7729,7 +7887,7 @@ type RemoveModelMsg struct {
 
 func (x *RemoveModelMsg) Reset() {
 	*x = RemoveModelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[91]
+	mi := &file_crabtalk_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7741,7 +7899,7 @@ func (x *RemoveModelMsg) String() string {
 func (*RemoveModelMsg) ProtoMessage() {}
 
 func (x *RemoveModelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[91]
+	mi := &file_crabtalk_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7754,7 +7912,7 @@ func (x *RemoveModelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveModelMsg.ProtoReflect.Descriptor instead.
 func (*RemoveModelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{91}
+	return file_crabtalk_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *RemoveModelMsg) GetModel() string {
@@ -7772,7 +7930,7 @@ type ListAgentsMsg struct {
 
 func (x *ListAgentsMsg) Reset() {
 	*x = ListAgentsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[92]
+	mi := &file_crabtalk_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7784,7 +7942,7 @@ func (x *ListAgentsMsg) String() string {
 func (*ListAgentsMsg) ProtoMessage() {}
 
 func (x *ListAgentsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[92]
+	mi := &file_crabtalk_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7797,7 +7955,7 @@ func (x *ListAgentsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsMsg.ProtoReflect.Descriptor instead.
 func (*ListAgentsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{92}
+	return file_crabtalk_proto_rawDescGZIP(), []int{94}
 }
 
 type AgentInfo struct {
@@ -7817,7 +7975,7 @@ type AgentInfo struct {
 
 func (x *AgentInfo) Reset() {
 	*x = AgentInfo{}
-	mi := &file_crabtalk_proto_msgTypes[93]
+	mi := &file_crabtalk_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7829,7 +7987,7 @@ func (x *AgentInfo) String() string {
 func (*AgentInfo) ProtoMessage() {}
 
 func (x *AgentInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[93]
+	mi := &file_crabtalk_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7842,7 +8000,7 @@ func (x *AgentInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentInfo.ProtoReflect.Descriptor instead.
 func (*AgentInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{93}
+	return file_crabtalk_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *AgentInfo) GetName() string {
@@ -7917,7 +8075,7 @@ type AgentList struct {
 
 func (x *AgentList) Reset() {
 	*x = AgentList{}
-	mi := &file_crabtalk_proto_msgTypes[94]
+	mi := &file_crabtalk_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7929,7 +8087,7 @@ func (x *AgentList) String() string {
 func (*AgentList) ProtoMessage() {}
 
 func (x *AgentList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[94]
+	mi := &file_crabtalk_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7942,7 +8100,7 @@ func (x *AgentList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentList.ProtoReflect.Descriptor instead.
 func (*AgentList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{94}
+	return file_crabtalk_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *AgentList) GetAgents() []*AgentInfo {
@@ -7965,7 +8123,7 @@ type CheckConfigMsg struct {
 
 func (x *CheckConfigMsg) Reset() {
 	*x = CheckConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[95]
+	mi := &file_crabtalk_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7977,7 +8135,7 @@ func (x *CheckConfigMsg) String() string {
 func (*CheckConfigMsg) ProtoMessage() {}
 
 func (x *CheckConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[95]
+	mi := &file_crabtalk_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7990,7 +8148,7 @@ func (x *CheckConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigMsg.ProtoReflect.Descriptor instead.
 func (*CheckConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{95}
+	return file_crabtalk_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *CheckConfigMsg) GetProbe() bool {
@@ -8019,7 +8177,7 @@ type ConfigChecked struct {
 
 func (x *ConfigChecked) Reset() {
 	*x = ConfigChecked{}
-	mi := &file_crabtalk_proto_msgTypes[96]
+	mi := &file_crabtalk_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8031,7 +8189,7 @@ func (x *ConfigChecked) String() string {
 func (*ConfigChecked) ProtoMessage() {}
 
 func (x *ConfigChecked) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[96]
+	mi := &file_crabtalk_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8044,7 +8202,7 @@ func (x *ConfigChecked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigChecked.ProtoReflect.Descriptor instead.
 func (*ConfigChecked) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{96}
+	return file_crabtalk_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *ConfigChecked) GetModel() string {
@@ -8087,7 +8245,7 @@ type ProviderProbe struct {
 
 func (x *ProviderProbe) Reset() {
 	*x = ProviderProbe{}
-	mi := &file_crabtalk_proto_msgTypes[97]
+	mi := &file_crabtalk_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8099,7 +8257,7 @@ func (x *ProviderProbe) String() string {
 func (*ProviderProbe) ProtoMessage() {}
 
 func (x *ProviderProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[97]
+	mi := &file_crabtalk_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8112,7 +8270,7 @@ func (x *ProviderProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderProbe.ProtoReflect.Descriptor instead.
 func (*ProviderProbe) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{97}
+	return file_crabtalk_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *ProviderProbe) GetProvider() string {
@@ -8147,7 +8305,7 @@ var File_crabtalk_proto protoreflect.FileDescriptor
 
 const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
-	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xeb\x15\n" +
+	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xc9\x16\n" +
 	"\rClientMessage\x120\n" +
 	"\x04send\x18\x01 \x01(\v2\x1a.crabtalk.protocol.SendMsgH\x00R\x04send\x126\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1c.crabtalk.protocol.StreamMsgH\x00R\x06stream\x12-\n" +
@@ -8187,7 +8345,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"checkpoint\x18\xfb\a \x01(\v2 .crabtalk.protocol.CheckpointMsgH\x00R\n" +
 	"checkpoint\x12D\n" +
 	"\vstore_stats\x18\xfc\a \x01(\v2 .crabtalk.protocol.StoreStatsMsgH\x00R\n" +
-	"storeStats\x12J\n" +
+	"storeStats\x121\n" +
+	"\x04undo\x18\xfd\a \x01(\v2\x1a.crabtalk.protocol.UndoMsgH\x00R\x04undo\x12J\n" +
 	"\rlist_sessions\x18\x86\b \x01(\v2\".crabtalk.protocol.ListSessionsMsgH\x00R\flistSessions\x12:\n" +
 	"\ahistory\x18\x87\b \x01(\v2\x1d.crabtalk.protocol.HistoryMsgH\x00R\ahistory\x12P\n" +
 	"\x0fsearch_sessions\x18\x88\b \x01(\v2$.crabtalk.protocol.SearchSessionsMsgH\x00R\x0esearchSessions\x12>\n" +
@@ -8204,7 +8363,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\fremove_model\x18\x9d\b \x01(\v2!.crabtalk.protocol.RemoveModelMsgH\x00R\vremoveModel\x12D\n" +
 	"\vlist_agents\x18\xa4\b \x01(\v2 .crabtalk.protocol.ListAgentsMsgH\x00R\n" +
 	"listAgents\x12G\n" +
-	"\fcheck_config\x18\xae\b \x01(\v2!.crabtalk.protocol.CheckConfigMsgH\x00R\vcheckConfigB\x05\n" +
+	"\fcheck_config\x18\xae\b \x01(\v2!.crabtalk.protocol.CheckConfigMsgH\x00R\vcheckConfig\x12)\n" +
+	"\x02by\x18\xcc\b \x01(\v2\x18.crabtalk.protocol.ActorR\x02byB\x05\n" +
 	"\x03msg\"\xbb\r\n" +
 	"\rServerMessage\x12=\n" +
 	"\bresponse\x18\x01 \x01(\v2\x1f.crabtalk.protocol.SendResponseH\x00R\bresponse\x128\n" +
@@ -8529,7 +8689,16 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\aREPLACE\x10\x00\x12\a\n" +
 	"\x03ADD\x10\x01\x12\n" +
 	"\n" +
-	"\x06REMOVE\x10\x02\"\xa5\x01\n" +
+	"\x06REMOVE\x10\x02\"\x1b\n" +
+	"\aUndoMsg\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\"\x8b\x01\n" +
+	"\x05Actor\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
+	"\asession\x18\x02 \x01(\tR\asession\x12\x12\n" +
+	"\x04call\x18\x03 \x01(\tR\x04call\x12\x16\n" +
+	"\x06client\x18\x04 \x01(\tR\x06client\x12\x16\n" +
+	"\x06origin\x18\x05 \x01(\tR\x06origin\x12\x0e\n" +
+	"\x02op\x18\x06 \x01(\tR\x02op\"\xa5\x01\n" +
 	"\bApplyMsg\x123\n" +
 	"\achanges\x18\x01 \x03(\v2\x19.crabtalk.protocol.ChangeR\achanges\x126\n" +
 	"\tunchanged\x18\x02 \x03(\v2\x18.crabtalk.protocol.EntryR\tunchanged\x12\x18\n" +
@@ -8825,7 +8994,7 @@ func file_crabtalk_proto_rawDescGZIP() []byte {
 }
 
 var file_crabtalk_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 99)
+var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 101)
 var file_crabtalk_proto_goTypes = []any{
 	(AgentEventKind)(0),         // 0: crabtalk.protocol.AgentEventKind
 	(EntryKind)(0),              // 1: crabtalk.protocol.EntryKind
@@ -8887,49 +9056,51 @@ var file_crabtalk_proto_goTypes = []any{
 	(*ListEntriesMsg)(nil),      // 57: crabtalk.protocol.ListEntriesMsg
 	(*EntryList)(nil),           // 58: crabtalk.protocol.EntryList
 	(*AliasMsg)(nil),            // 59: crabtalk.protocol.AliasMsg
-	(*ApplyMsg)(nil),            // 60: crabtalk.protocol.ApplyMsg
-	(*Change)(nil),              // 61: crabtalk.protocol.Change
-	(*Rename)(nil),              // 62: crabtalk.protocol.Rename
-	(*RecallMsg)(nil),           // 63: crabtalk.protocol.RecallMsg
-	(*RecallReply)(nil),         // 64: crabtalk.protocol.RecallReply
-	(*RecallHit)(nil),           // 65: crabtalk.protocol.RecallHit
-	(*Correction)(nil),          // 66: crabtalk.protocol.Correction
-	(*BudgetUse)(nil),           // 67: crabtalk.protocol.BudgetUse
-	(*DumpMsg)(nil),             // 68: crabtalk.protocol.DumpMsg
-	(*LoadMsg)(nil),             // 69: crabtalk.protocol.LoadMsg
-	(*CheckpointMsg)(nil),       // 70: crabtalk.protocol.CheckpointMsg
-	(*CheckpointReply)(nil),     // 71: crabtalk.protocol.CheckpointReply
-	(*StoreStatsMsg)(nil),       // 72: crabtalk.protocol.StoreStatsMsg
-	(*Report)(nil),              // 73: crabtalk.protocol.Report
-	(*StoredSession)(nil),       // 74: crabtalk.protocol.StoredSession
-	(*ListSessionsMsg)(nil),     // 75: crabtalk.protocol.ListSessionsMsg
-	(*StoredSessionList)(nil),   // 76: crabtalk.protocol.StoredSessionList
-	(*HistoryMsg)(nil),          // 77: crabtalk.protocol.HistoryMsg
-	(*HistoryReply)(nil),        // 78: crabtalk.protocol.HistoryReply
-	(*HistoryLine)(nil),         // 79: crabtalk.protocol.HistoryLine
-	(*SearchSessionsMsg)(nil),   // 80: crabtalk.protocol.SearchSessionsMsg
-	(*SearchSessionsReply)(nil), // 81: crabtalk.protocol.SearchSessionsReply
-	(*SessionHit)(nil),          // 82: crabtalk.protocol.SessionHit
-	(*WindowLine)(nil),          // 83: crabtalk.protocol.WindowLine
-	(*UnreadFile)(nil),          // 84: crabtalk.protocol.UnreadFile
-	(*SetTitleMsg)(nil),         // 85: crabtalk.protocol.SetTitleMsg
-	(*DeleteSessionMsg)(nil),    // 86: crabtalk.protocol.DeleteSessionMsg
-	(*RestoreSessionMsg)(nil),   // 87: crabtalk.protocol.RestoreSessionMsg
-	(*RepairSessionMsg)(nil),    // 88: crabtalk.protocol.RepairSessionMsg
-	(*RepairSessionReply)(nil),  // 89: crabtalk.protocol.RepairSessionReply
-	(*ListModelsMsg)(nil),       // 90: crabtalk.protocol.ListModelsMsg
-	(*ModelInfo)(nil),           // 91: crabtalk.protocol.ModelInfo
-	(*ModelList)(nil),           // 92: crabtalk.protocol.ModelList
-	(*SwitchModelMsg)(nil),      // 93: crabtalk.protocol.SwitchModelMsg
-	(*AddModelsMsg)(nil),        // 94: crabtalk.protocol.AddModelsMsg
-	(*RemoveModelMsg)(nil),      // 95: crabtalk.protocol.RemoveModelMsg
-	(*ListAgentsMsg)(nil),       // 96: crabtalk.protocol.ListAgentsMsg
-	(*AgentInfo)(nil),           // 97: crabtalk.protocol.AgentInfo
-	(*AgentList)(nil),           // 98: crabtalk.protocol.AgentList
-	(*CheckConfigMsg)(nil),      // 99: crabtalk.protocol.CheckConfigMsg
-	(*ConfigChecked)(nil),       // 100: crabtalk.protocol.ConfigChecked
-	(*ProviderProbe)(nil),       // 101: crabtalk.protocol.ProviderProbe
-	nil,                         // 102: crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
+	(*UndoMsg)(nil),             // 60: crabtalk.protocol.UndoMsg
+	(*Actor)(nil),               // 61: crabtalk.protocol.Actor
+	(*ApplyMsg)(nil),            // 62: crabtalk.protocol.ApplyMsg
+	(*Change)(nil),              // 63: crabtalk.protocol.Change
+	(*Rename)(nil),              // 64: crabtalk.protocol.Rename
+	(*RecallMsg)(nil),           // 65: crabtalk.protocol.RecallMsg
+	(*RecallReply)(nil),         // 66: crabtalk.protocol.RecallReply
+	(*RecallHit)(nil),           // 67: crabtalk.protocol.RecallHit
+	(*Correction)(nil),          // 68: crabtalk.protocol.Correction
+	(*BudgetUse)(nil),           // 69: crabtalk.protocol.BudgetUse
+	(*DumpMsg)(nil),             // 70: crabtalk.protocol.DumpMsg
+	(*LoadMsg)(nil),             // 71: crabtalk.protocol.LoadMsg
+	(*CheckpointMsg)(nil),       // 72: crabtalk.protocol.CheckpointMsg
+	(*CheckpointReply)(nil),     // 73: crabtalk.protocol.CheckpointReply
+	(*StoreStatsMsg)(nil),       // 74: crabtalk.protocol.StoreStatsMsg
+	(*Report)(nil),              // 75: crabtalk.protocol.Report
+	(*StoredSession)(nil),       // 76: crabtalk.protocol.StoredSession
+	(*ListSessionsMsg)(nil),     // 77: crabtalk.protocol.ListSessionsMsg
+	(*StoredSessionList)(nil),   // 78: crabtalk.protocol.StoredSessionList
+	(*HistoryMsg)(nil),          // 79: crabtalk.protocol.HistoryMsg
+	(*HistoryReply)(nil),        // 80: crabtalk.protocol.HistoryReply
+	(*HistoryLine)(nil),         // 81: crabtalk.protocol.HistoryLine
+	(*SearchSessionsMsg)(nil),   // 82: crabtalk.protocol.SearchSessionsMsg
+	(*SearchSessionsReply)(nil), // 83: crabtalk.protocol.SearchSessionsReply
+	(*SessionHit)(nil),          // 84: crabtalk.protocol.SessionHit
+	(*WindowLine)(nil),          // 85: crabtalk.protocol.WindowLine
+	(*UnreadFile)(nil),          // 86: crabtalk.protocol.UnreadFile
+	(*SetTitleMsg)(nil),         // 87: crabtalk.protocol.SetTitleMsg
+	(*DeleteSessionMsg)(nil),    // 88: crabtalk.protocol.DeleteSessionMsg
+	(*RestoreSessionMsg)(nil),   // 89: crabtalk.protocol.RestoreSessionMsg
+	(*RepairSessionMsg)(nil),    // 90: crabtalk.protocol.RepairSessionMsg
+	(*RepairSessionReply)(nil),  // 91: crabtalk.protocol.RepairSessionReply
+	(*ListModelsMsg)(nil),       // 92: crabtalk.protocol.ListModelsMsg
+	(*ModelInfo)(nil),           // 93: crabtalk.protocol.ModelInfo
+	(*ModelList)(nil),           // 94: crabtalk.protocol.ModelList
+	(*SwitchModelMsg)(nil),      // 95: crabtalk.protocol.SwitchModelMsg
+	(*AddModelsMsg)(nil),        // 96: crabtalk.protocol.AddModelsMsg
+	(*RemoveModelMsg)(nil),      // 97: crabtalk.protocol.RemoveModelMsg
+	(*ListAgentsMsg)(nil),       // 98: crabtalk.protocol.ListAgentsMsg
+	(*AgentInfo)(nil),           // 99: crabtalk.protocol.AgentInfo
+	(*AgentList)(nil),           // 100: crabtalk.protocol.AgentList
+	(*CheckConfigMsg)(nil),      // 101: crabtalk.protocol.CheckConfigMsg
+	(*ConfigChecked)(nil),       // 102: crabtalk.protocol.ConfigChecked
+	(*ProviderProbe)(nil),       // 103: crabtalk.protocol.ProviderProbe
+	nil,                         // 104: crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
 }
 var file_crabtalk_proto_depIdxs = []int32{
 	6,   // 0: crabtalk.protocol.ClientMessage.send:type_name -> crabtalk.protocol.SendMsg
@@ -8951,113 +9122,115 @@ var file_crabtalk_proto_depIdxs = []int32{
 	43,  // 16: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
 	24,  // 17: crabtalk.protocol.ClientMessage.cancel:type_name -> crabtalk.protocol.CancelMsg
 	54,  // 18: crabtalk.protocol.ClientMessage.remember:type_name -> crabtalk.protocol.RememberMsg
-	63,  // 19: crabtalk.protocol.ClientMessage.recall:type_name -> crabtalk.protocol.RecallMsg
+	65,  // 19: crabtalk.protocol.ClientMessage.recall:type_name -> crabtalk.protocol.RecallMsg
 	55,  // 20: crabtalk.protocol.ClientMessage.forget:type_name -> crabtalk.protocol.ForgetMsg
 	56,  // 21: crabtalk.protocol.ClientMessage.get_entry:type_name -> crabtalk.protocol.GetEntryMsg
 	57,  // 22: crabtalk.protocol.ClientMessage.list_entries:type_name -> crabtalk.protocol.ListEntriesMsg
 	59,  // 23: crabtalk.protocol.ClientMessage.alias:type_name -> crabtalk.protocol.AliasMsg
-	60,  // 24: crabtalk.protocol.ClientMessage.apply:type_name -> crabtalk.protocol.ApplyMsg
-	68,  // 25: crabtalk.protocol.ClientMessage.dump:type_name -> crabtalk.protocol.DumpMsg
-	69,  // 26: crabtalk.protocol.ClientMessage.load:type_name -> crabtalk.protocol.LoadMsg
-	70,  // 27: crabtalk.protocol.ClientMessage.checkpoint:type_name -> crabtalk.protocol.CheckpointMsg
-	72,  // 28: crabtalk.protocol.ClientMessage.store_stats:type_name -> crabtalk.protocol.StoreStatsMsg
-	75,  // 29: crabtalk.protocol.ClientMessage.list_sessions:type_name -> crabtalk.protocol.ListSessionsMsg
-	77,  // 30: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
-	80,  // 31: crabtalk.protocol.ClientMessage.search_sessions:type_name -> crabtalk.protocol.SearchSessionsMsg
-	85,  // 32: crabtalk.protocol.ClientMessage.set_title:type_name -> crabtalk.protocol.SetTitleMsg
-	86,  // 33: crabtalk.protocol.ClientMessage.delete_session:type_name -> crabtalk.protocol.DeleteSessionMsg
-	87,  // 34: crabtalk.protocol.ClientMessage.restore_session:type_name -> crabtalk.protocol.RestoreSessionMsg
-	31,  // 35: crabtalk.protocol.ClientMessage.compact_session:type_name -> crabtalk.protocol.CompactSessionMsg
-	88,  // 36: crabtalk.protocol.ClientMessage.repair_session:type_name -> crabtalk.protocol.RepairSessionMsg
-	90,  // 37: crabtalk.protocol.ClientMessage.list_models:type_name -> crabtalk.protocol.ListModelsMsg
-	93,  // 38: crabtalk.protocol.ClientMessage.switch_model:type_name -> crabtalk.protocol.SwitchModelMsg
-	94,  // 39: crabtalk.protocol.ClientMessage.add_models:type_name -> crabtalk.protocol.AddModelsMsg
-	95,  // 40: crabtalk.protocol.ClientMessage.remove_model:type_name -> crabtalk.protocol.RemoveModelMsg
-	96,  // 41: crabtalk.protocol.ClientMessage.list_agents:type_name -> crabtalk.protocol.ListAgentsMsg
-	99,  // 42: crabtalk.protocol.ClientMessage.check_config:type_name -> crabtalk.protocol.CheckConfigMsg
-	8,   // 43: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
-	9,   // 44: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
-	44,  // 45: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
-	34,  // 46: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
-	28,  // 47: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
-	37,  // 48: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
-	47,  // 49: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
-	40,  // 50: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
-	51,  // 51: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
-	52,  // 52: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
-	30,  // 53: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
-	42,  // 54: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
-	45,  // 55: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
-	53,  // 56: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
-	58,  // 57: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
-	64,  // 58: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
-	73,  // 59: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
-	71,  // 60: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
-	74,  // 61: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
-	76,  // 62: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
-	78,  // 63: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
-	81,  // 64: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
-	32,  // 65: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
-	89,  // 66: crabtalk.protocol.ServerMessage.repaired:type_name -> crabtalk.protocol.RepairSessionReply
-	92,  // 67: crabtalk.protocol.ServerMessage.models:type_name -> crabtalk.protocol.ModelList
-	98,  // 68: crabtalk.protocol.ServerMessage.agents:type_name -> crabtalk.protocol.AgentList
-	100, // 69: crabtalk.protocol.ServerMessage.config_checked:type_name -> crabtalk.protocol.ConfigChecked
-	22,  // 70: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
-	10,  // 71: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
-	11,  // 72: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
-	12,  // 73: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
-	13,  // 74: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
-	15,  // 75: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
-	16,  // 76: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
-	17,  // 77: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
-	18,  // 78: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
-	22,  // 79: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
-	23,  // 80: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
-	44,  // 81: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
-	14,  // 82: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	19,  // 83: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
-	20,  // 84: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
-	27,  // 85: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
-	0,   // 86: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
-	14,  // 87: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	22,  // 88: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
-	23,  // 89: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
-	44,  // 90: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
-	51,  // 91: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
-	1,   // 92: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
-	1,   // 93: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	1,   // 94: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	53,  // 95: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
-	2,   // 96: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
-	61,  // 97: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
-	53,  // 98: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
-	53,  // 99: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
-	53,  // 100: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
-	53,  // 101: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
-	53,  // 102: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
-	62,  // 103: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
-	1,   // 104: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	65,  // 105: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
-	66,  // 106: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
-	67,  // 107: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
-	53,  // 108: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
-	3,   // 109: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
-	74,  // 110: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
-	79,  // 111: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
-	74,  // 112: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
-	82,  // 113: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
-	84,  // 114: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
-	83,  // 115: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
-	74,  // 116: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
-	91,  // 117: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
-	102, // 118: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
-	97,  // 119: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
-	101, // 120: crabtalk.protocol.ConfigChecked.probes:type_name -> crabtalk.protocol.ProviderProbe
-	121, // [121:121] is the sub-list for method output_type
-	121, // [121:121] is the sub-list for method input_type
-	121, // [121:121] is the sub-list for extension type_name
-	121, // [121:121] is the sub-list for extension extendee
-	0,   // [0:121] is the sub-list for field type_name
+	62,  // 24: crabtalk.protocol.ClientMessage.apply:type_name -> crabtalk.protocol.ApplyMsg
+	70,  // 25: crabtalk.protocol.ClientMessage.dump:type_name -> crabtalk.protocol.DumpMsg
+	71,  // 26: crabtalk.protocol.ClientMessage.load:type_name -> crabtalk.protocol.LoadMsg
+	72,  // 27: crabtalk.protocol.ClientMessage.checkpoint:type_name -> crabtalk.protocol.CheckpointMsg
+	74,  // 28: crabtalk.protocol.ClientMessage.store_stats:type_name -> crabtalk.protocol.StoreStatsMsg
+	60,  // 29: crabtalk.protocol.ClientMessage.undo:type_name -> crabtalk.protocol.UndoMsg
+	77,  // 30: crabtalk.protocol.ClientMessage.list_sessions:type_name -> crabtalk.protocol.ListSessionsMsg
+	79,  // 31: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
+	82,  // 32: crabtalk.protocol.ClientMessage.search_sessions:type_name -> crabtalk.protocol.SearchSessionsMsg
+	87,  // 33: crabtalk.protocol.ClientMessage.set_title:type_name -> crabtalk.protocol.SetTitleMsg
+	88,  // 34: crabtalk.protocol.ClientMessage.delete_session:type_name -> crabtalk.protocol.DeleteSessionMsg
+	89,  // 35: crabtalk.protocol.ClientMessage.restore_session:type_name -> crabtalk.protocol.RestoreSessionMsg
+	31,  // 36: crabtalk.protocol.ClientMessage.compact_session:type_name -> crabtalk.protocol.CompactSessionMsg
+	90,  // 37: crabtalk.protocol.ClientMessage.repair_session:type_name -> crabtalk.protocol.RepairSessionMsg
+	92,  // 38: crabtalk.protocol.ClientMessage.list_models:type_name -> crabtalk.protocol.ListModelsMsg
+	95,  // 39: crabtalk.protocol.ClientMessage.switch_model:type_name -> crabtalk.protocol.SwitchModelMsg
+	96,  // 40: crabtalk.protocol.ClientMessage.add_models:type_name -> crabtalk.protocol.AddModelsMsg
+	97,  // 41: crabtalk.protocol.ClientMessage.remove_model:type_name -> crabtalk.protocol.RemoveModelMsg
+	98,  // 42: crabtalk.protocol.ClientMessage.list_agents:type_name -> crabtalk.protocol.ListAgentsMsg
+	101, // 43: crabtalk.protocol.ClientMessage.check_config:type_name -> crabtalk.protocol.CheckConfigMsg
+	61,  // 44: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
+	8,   // 45: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
+	9,   // 46: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
+	44,  // 47: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
+	34,  // 48: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
+	28,  // 49: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
+	37,  // 50: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
+	47,  // 51: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
+	40,  // 52: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
+	51,  // 53: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
+	52,  // 54: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
+	30,  // 55: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
+	42,  // 56: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
+	45,  // 57: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
+	53,  // 58: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
+	58,  // 59: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
+	66,  // 60: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
+	75,  // 61: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
+	73,  // 62: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
+	76,  // 63: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
+	78,  // 64: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
+	80,  // 65: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
+	83,  // 66: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
+	32,  // 67: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
+	91,  // 68: crabtalk.protocol.ServerMessage.repaired:type_name -> crabtalk.protocol.RepairSessionReply
+	94,  // 69: crabtalk.protocol.ServerMessage.models:type_name -> crabtalk.protocol.ModelList
+	100, // 70: crabtalk.protocol.ServerMessage.agents:type_name -> crabtalk.protocol.AgentList
+	102, // 71: crabtalk.protocol.ServerMessage.config_checked:type_name -> crabtalk.protocol.ConfigChecked
+	22,  // 72: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
+	10,  // 73: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
+	11,  // 74: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
+	12,  // 75: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
+	13,  // 76: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
+	15,  // 77: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
+	16,  // 78: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
+	17,  // 79: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
+	18,  // 80: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
+	22,  // 81: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
+	23,  // 82: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
+	44,  // 83: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
+	14,  // 84: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	19,  // 85: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
+	20,  // 86: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
+	27,  // 87: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
+	0,   // 88: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
+	14,  // 89: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	22,  // 90: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
+	23,  // 91: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
+	44,  // 92: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
+	51,  // 93: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
+	1,   // 94: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
+	1,   // 95: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	1,   // 96: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	53,  // 97: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
+	2,   // 98: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
+	63,  // 99: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
+	53,  // 100: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
+	53,  // 101: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
+	53,  // 102: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
+	53,  // 103: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
+	53,  // 104: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
+	64,  // 105: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
+	1,   // 106: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	67,  // 107: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
+	68,  // 108: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
+	69,  // 109: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
+	53,  // 110: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
+	3,   // 111: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
+	76,  // 112: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
+	81,  // 113: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
+	76,  // 114: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
+	84,  // 115: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
+	86,  // 116: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
+	85,  // 117: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
+	76,  // 118: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
+	93,  // 119: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
+	104, // 120: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
+	99,  // 121: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
+	103, // 122: crabtalk.protocol.ConfigChecked.probes:type_name -> crabtalk.protocol.ProviderProbe
+	123, // [123:123] is the sub-list for method output_type
+	123, // [123:123] is the sub-list for method input_type
+	123, // [123:123] is the sub-list for extension type_name
+	123, // [123:123] is the sub-list for extension extendee
+	0,   // [0:123] is the sub-list for field type_name
 }
 
 func init() { file_crabtalk_proto_init() }
@@ -9095,6 +9268,7 @@ func file_crabtalk_proto_init() {
 		(*ClientMessage_Load)(nil),
 		(*ClientMessage_Checkpoint)(nil),
 		(*ClientMessage_StoreStats)(nil),
+		(*ClientMessage_Undo)(nil),
 		(*ClientMessage_ListSessions)(nil),
 		(*ClientMessage_History)(nil),
 		(*ClientMessage_SearchSessions)(nil),
@@ -9158,7 +9332,7 @@ func file_crabtalk_proto_init() {
 	file_crabtalk_proto_msgTypes[44].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[49].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[53].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[57].OneofWrappers = []any{
+	file_crabtalk_proto_msgTypes[59].OneofWrappers = []any{
 		(*Change_Add)(nil),
 		(*Change_Update)(nil),
 		(*Change_Alias)(nil),
@@ -9166,18 +9340,18 @@ func file_crabtalk_proto_init() {
 		(*Change_Restore)(nil),
 		(*Change_Rename)(nil),
 	}
-	file_crabtalk_proto_msgTypes[59].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[60].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[61].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[76].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[90].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[62].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[63].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[78].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[92].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crabtalk_proto_rawDesc), len(file_crabtalk_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   99,
+			NumMessages:   101,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -3,7 +3,9 @@ package daemon
 import (
 	"context"
 
+	"crabmem/crmem"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 
@@ -14,6 +16,7 @@ import (
 type request struct {
 	ctx  context.Context
 	peer wire.Peer
+	by   crmem.By // who makes the changes
 	send func(*pb.ServerMessage) error
 }
 
@@ -28,7 +31,7 @@ func (r *request) fail(m *pb.ErrorMsg) error {
 // Handle sends the response to a request. It is a [wire.Handler].
 func (d *Daemon) Handle(ctx context.Context, p wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 	gone := false
-	r := &request{ctx: ctx, peer: p, send: func(m *pb.ServerMessage) error {
+	r := &request{ctx: ctx, peer: p, by: crmem.By(memtool.Actor(m.GetBy())), send: func(m *pb.ServerMessage) error {
 		err := send(m)
 		gone = gone || err != nil
 		return err
@@ -74,6 +77,7 @@ var handlers = map[protoreflect.Name]handler{
 	"dump":         with((*pb.ClientMessage).GetDump, (*Daemon).dump),
 	"load":         with((*pb.ClientMessage).GetLoad, (*Daemon).loadTree),
 	"checkpoint":   without((*Daemon).checkpoint),
+	"undo":         with((*pb.ClientMessage).GetUndo, (*Daemon).undo),
 	"store_stats":  with((*pb.ClientMessage).GetStoreStats, (*Daemon).storeStats),
 
 	"list_sessions":   with((*pb.ClientMessage).GetListSessions, (*Daemon).listStored),

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"crabmem/crmem"
+	"crabmem/crmem/history"
 	"crabmem/crmem/recall"
 	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
@@ -51,6 +52,34 @@ func updates(ops ...crmem.Op) func(context.Context, memtool.Store, string) (any,
 
 func big(number, letter string) crmem.Op {
 	return crmem.Add{Name: "big " + number, Content: strings.Repeat(letter, 7<<20)}
+}
+
+// lastChange returns the sequence number of the last change that fits.
+func lastChange(s memtool.Store, fits func(crmem.Change) bool) (seq uint64, err error) {
+	err = s.Read(func(v *crmem.Store) error {
+		for c, err := range v.Changes() {
+			if err != nil {
+				return err
+			}
+			if fits(c) {
+				seq = c.Seq
+			}
+		}
+		return nil
+	})
+	return seq, err
+}
+
+// undoes undoes the last change that left an entry with a name.
+func undoes(name string) func(context.Context, memtool.Store, string) (any, error) {
+	return func(ctx context.Context, s memtool.Store, _ string) (any, error) {
+		seq, err := lastChange(s, func(c crmem.Change) bool { return c.After.Name == name })
+		if err != nil {
+			return nil, err
+		}
+		before, after, err := s.Undo(ctx, seq)
+		return []crmem.Entry{before, after}, err
+	}
 }
 
 func recalls(q crmem.Query, o recall.Options) func(context.Context, memtool.Store, string) (any, error) {
@@ -146,6 +175,19 @@ var storeOperations = []storeOperation{
 	{"rename of a stored entry", nil, updates(crmem.Rename{Name: "new name", To: "newer name"}, crmem.Alias{Name: "newer name"})},
 	{"rename to a taken name", crmem.ErrExists, updates(crmem.Add{Name: "taken"}, crmem.Rename{Name: "newer name", To: "taken"})},
 	{"rename a missing entry", crmem.ErrNotFound, updates(crmem.Rename{Name: "new name", To: "x"})},
+	{"rename again", nil, updates(crmem.Rename{Name: "newer name", To: "newest name"})},
+	{"undo a rename", nil, undoes("newest name")},
+	{"redo it", nil, undoes("newer name")},
+	{"add to undo", nil, updates(crmem.Add{Name: "undone", Content: "x"})},
+	{"undo an add", nil, undoes("undone")},
+	{"undo a change of an entry that changed", crmem.ErrStale, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
+		before, after, err := s.Undo(ctx, 1)
+		return []crmem.Entry{before, after}, err
+	}},
+	{"undo a missing change", crmem.ErrNotFound, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
+		before, after, err := s.Undo(ctx, 1<<40)
+		return []crmem.Entry{before, after}, err
+	}},
 	{"read", nil, func(_ context.Context, s memtool.Store, _ string) (any, error) {
 		var list []crmem.Entry
 		err := s.Read(func(v *crmem.Store) error {

@@ -24,13 +24,13 @@ func (d *Daemon) remember(r *request, m *pb.RememberMsg) error {
 	}
 	switch m.GetKind() {
 	case pb.EntryKind_NOTE:
-		e, before, err := d.store.Overwrite(m.GetName(), m.GetContent(), aliases)
+		e, before, err := d.store.Overwrite(m.GetName(), m.GetContent(), aliases, r.by)
 		if err != nil {
 			return err
 		}
 		return r.remembered(memtool.Replaced(e, before))
 	case pb.EntryKind_ARCHIVE:
-		list, err := d.store.Do(crmem.Add{Name: m.GetName(), Content: m.GetContent(), Aliases: aliases, Kind: crmem.Archive})
+		list, err := d.store.Do(r.by, crmem.Add{Name: m.GetName(), Content: m.GetContent(), Aliases: aliases, Kind: crmem.Archive})
 		if err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func (d *Daemon) remember(r *request, m *pb.RememberMsg) error {
 // for nil. It returns the entry that the operation wrote, else the one that f
 // returns.
 func (d *Daemon) update(r *request, f func(s *crmem.Store) (crmem.Entry, crmem.Op, error)) (e crmem.Entry, err error) {
-	after, err := memtool.Local(d.store).Update(r.ctx, func(s *crmem.Store) ([]crmem.Op, error) {
+	after, err := memtool.Local(d.store, r.by).Update(r.ctx, func(s *crmem.Store) ([]crmem.Op, error) {
 		var op crmem.Op
 		if e, op, err = f(s); err != nil || op == nil {
 			return nil, err
@@ -134,7 +134,7 @@ func (d *Daemon) apply(r *request, m *pb.ApplyMsg) error {
 	if err != nil {
 		return err
 	}
-	list, err := d.store.Do(ops...)
+	list, err := d.store.Do(append(ops, r.by)...)
 	if err != nil {
 		return err
 	}
@@ -145,6 +145,14 @@ func (d *Daemon) apply(r *request, m *pb.ApplyMsg) error {
 			}
 		}
 	})
+}
+
+func (d *Daemon) undo(r *request, m *pb.UndoMsg) error {
+	c, err := d.store.Undo(m.GetSeq(), r.by)
+	if err != nil {
+		return err
+	}
+	return r.entries(slices.Values([]*pb.Entry{memtool.Message(c.Before, true), memtool.Message(c.After, true)}))
 }
 
 func (d *Daemon) checkpoint(r *request) error {

@@ -27,7 +27,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"crabmem/crmem/history"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/errtable"
+	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 )
@@ -49,6 +52,9 @@ type Client struct {
 	// Watch, if set, is called every watchEvery while a request waits. After
 	// WatchLimit errors in a row the request ends with the last one.
 	Watch func() error
+	// By is recorded with the changes of every request. If By.Client is empty, the
+	// daemon records history.Wire.
+	By history.Actor
 
 	agreed atomic.Bool // on the version of the additional operations
 
@@ -174,6 +180,9 @@ func (c *Client) request(ctx context.Context, m *pb.ClientMessage) (*pb.ServerMe
 // and including the last one. An error ends the iteration; an error that the
 // daemon reports is an *Error. Breaking out of the loop closes the connection.
 func (c *Client) requestStream(ctx context.Context, m *pb.ClientMessage, last func(*pb.ServerMessage) bool) iter.Seq2[*pb.ServerMessage, error] {
+	if familyOf(m) == errtable.Store {
+		m.By = memtool.ActorMessage(c.By)
+	}
 	return func(yield func(*pb.ServerMessage, error) bool) {
 		for try := 1; c.exchange(ctx, m, last, yield, try < evictions); try++ {
 		}

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 
 	"crabmem/crmem"
@@ -76,7 +77,8 @@ func (c *Client) List(ctx context.Context, o ListOptions) iter.Seq2[crmem.Entry,
 }
 
 // Apply applies operations, all or none, after it has checked each
-// [crmem.Unchanged]. It returns the entries that they wrote, without content.
+// [crmem.Unchanged]. It returns the entries that they wrote, without content. It
+// ignores a [crmem.By]: set [Client.By].
 // Operations that exceed a frame go to the daemon in a private file.
 func (c *Client) Apply(ctx context.Context, ops ...crmem.Op) ([]crmem.Entry, error) {
 	return c.apply(ctx, vfs.OS{}, ops)
@@ -87,6 +89,9 @@ func (c *Client) apply(ctx context.Context, fsys vfs.FS, ops []crmem.Op) ([]crme
 	for _, op := range ops {
 		if u, ok := op.(crmem.Unchanged); ok {
 			m.Unchanged = append(m.Unchanged, memtool.Message(u.Entry, true))
+			continue
+		}
+		if !memtool.Changes(op) { // By is in the request
 			continue
 		}
 		change, _ := memtool.Change(op)
@@ -110,6 +115,23 @@ func (c *Client) apply(ctx context.Context, fsys vfs.FS, ops []crmem.Op) ([]crme
 		all = append(all, e)
 	}
 	return all, nil
+}
+
+// Undo restores the entry of a change to its state before the change, as
+// crmem.Store.Undo does. It returns the entry before and after the write; an ID of
+// 0 is a missing entry.
+func (c *Client) Undo(ctx context.Context, seq uint64) (before, after crmem.Entry, err error) {
+	var all []crmem.Entry
+	for e, err := range c.entries(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_Undo{Undo: &pb.UndoMsg{Seq: seq}}}) {
+		if err != nil {
+			return crmem.Entry{}, crmem.Entry{}, OutcomeUnknown(err)
+		}
+		all = append(all, e)
+	}
+	if len(all) != 2 {
+		return crmem.Entry{}, crmem.Entry{}, fmt.Errorf("unexpected response to undo: %d entries, want 2", len(all))
+	}
+	return all[0], all[1], nil
 }
 
 func (c *Client) entries(ctx context.Context, m *pb.ClientMessage) iter.Seq2[crmem.Entry, error] {

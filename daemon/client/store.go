@@ -104,6 +104,7 @@ func (s *store) do(ctx context.Context, local func(memtool.Store) error, remote 
 			if s.daemon, err = t.connect(ctx, try, s.serves); s.daemon == nil {
 				return err
 			}
+			s.daemon.By = s.o.Options.By
 		}
 		err := remote(s.daemon)
 		if !isUnsent(err) {
@@ -189,6 +190,17 @@ func (s *store) Remember(ctx context.Context, name, content string, aliases []st
 		return MarkRetryable(err)
 	})
 	return r, err
+}
+
+func (s *store) Undo(ctx context.Context, seq uint64) (before, after crmem.Entry, err error) {
+	err = s.do(ctx, func(l memtool.Store) error {
+		before, after, err = l.Undo(ctx, seq)
+		return err
+	}, func(d *Client) error {
+		before, after, err = d.Undo(ctx, seq)
+		return err
+	})
+	return before, after, err
 }
 
 func (s *store) Checkpoint(ctx context.Context) (c memtool.Checkpointed, err error) {

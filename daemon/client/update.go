@@ -52,6 +52,9 @@ func writtenTexts(v *crmem.Store, ops []crmem.Op) (texts []string) {
 		return now[name]
 	}
 	for _, op := range ops {
+		if !memtool.Changes(op) {
+			continue
+		}
 		_, e := memtool.Change(op)
 		switch op := op.(type) {
 		case crmem.Remove:

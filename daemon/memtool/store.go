@@ -6,6 +6,7 @@ package memtool
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
@@ -27,6 +28,10 @@ type Store interface {
 	// Remember creates or replaces a note, and reports the replaced content, as
 	// crmem.Store.Overwrite does.
 	Remember(ctx context.Context, name, content string, aliases []string) (Remembered, error)
+	// Undo restores the entry of a change to its state before the change, as
+	// crmem.Store.Undo does. It returns the entry before and after the write; an ID
+	// of 0 is a missing entry.
+	Undo(ctx context.Context, seq uint64) (before, after crmem.Entry, err error)
 	// Recall searches the entries, as package recall does.
 	Recall(ctx context.Context, q crmem.Query, o recall.Options) (*recall.Answer, error)
 	// Checkpoint writes the log into the snapshot.
@@ -46,10 +51,14 @@ type Checkpointed struct {
 // MaxTries is the number of times that Update calls plan.
 const MaxTries = 100
 
-// Local returns a store of this process as a Store. Close closes it.
-func Local(s *crmem.Store) Store { return local{s} }
+// Local returns a store of this process as a Store. Close closes it. first stands
+// at the beginning of each batch, such as a [crmem.By]; Load ignores it.
+func Local(s *crmem.Store, first ...crmem.Op) Store { return local{s, slices.Clip(first)} }
 
-type local struct{ s *crmem.Store }
+type local struct {
+	s     *crmem.Store
+	first []crmem.Op
+}
 
 func (l local) Path() string                          { return l.s.Path() }
 func (l local) Read(f func(*crmem.Store) error) error { return f(l.s) }
@@ -68,7 +77,7 @@ func (l local) Update(ctx context.Context, plan func(*crmem.Store) ([]crmem.Op, 
 		if err != nil || len(ops) == 0 {
 			return nil, err
 		}
-		ops = append(Conditions(l.s, ops), ops...)
+		ops = slices.Concat(l.first, Conditions(l.s, ops), ops)
 		if l.s.Version() == version { // so plan read the entries that Conditions read
 			after, err := l.s.Do(ops...)
 			if !errors.Is(err, crmem.ErrStale) {
@@ -82,11 +91,16 @@ func (l local) Update(ctx context.Context, plan func(*crmem.Store) ([]crmem.Op, 
 }
 
 func (l local) Remember(_ context.Context, name, content string, aliases []string) (Remembered, error) {
-	e, before, err := l.s.Overwrite(name, content, aliases)
+	e, before, err := l.s.Overwrite(name, content, aliases, l.first...)
 	if err != nil {
 		return Remembered{}, err
 	}
 	return Replaced(e, before), nil
+}
+
+func (l local) Undo(_ context.Context, seq uint64) (before, after crmem.Entry, err error) {
+	c, err := l.s.Undo(seq, l.first...)
+	return c.Before, c.After, err
 }
 
 func (l local) Recall(ctx context.Context, q crmem.Query, o recall.Options) (*recall.Answer, error) {
@@ -104,6 +118,16 @@ func (l local) Checkpoint(context.Context) (Checkpointed, error) {
 
 func (l local) Load(_ context.Context, dir string, o *tree.LoadOptions) (tree.LoadReport, error) {
 	return tree.Load(l.s, dir, o)
+}
+
+// Changes reports whether an operation can change an entry: it is no
+// [crmem.Unchanged] and no [crmem.By].
+func Changes(op crmem.Op) bool {
+	switch op.(type) {
+	case crmem.Unchanged, crmem.By:
+		return false
+	}
+	return true
 }
 
 // Conditions returns a [crmem.Unchanged] for each entry of s that the operations
@@ -125,6 +149,9 @@ func Conditions(s *crmem.Store, ops []crmem.Op) []crmem.Op {
 		}
 	}
 	for _, op := range ops {
+		if !Changes(op) {
+			continue
+		}
 		_, e := Change(op)
 		switch op := op.(type) {
 		case crmem.Add, crmem.Restore:

@@ -1,11 +1,13 @@
 package memtool
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/http"
 
 	"crabmem/crmem"
+	"crabmem/crmem/history"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire/pb"
 
@@ -96,4 +98,18 @@ func AppendOps(ops []crmem.Op, m *pb.ApplyMsg) ([]crmem.Op, error) {
 		}
 	}
 	return ops, nil
+}
+
+// ActorMessage returns an actor as a message, or nil if every field is empty.
+func ActorMessage(a history.Actor) *pb.Actor {
+	if a == (history.Actor{}) {
+		return nil
+	}
+	return &pb.Actor{Agent: a.Agent, Session: a.Session, Call: a.Call, Client: a.Client, Origin: a.Origin, Op: a.Op}
+}
+
+// Actor returns the actor of a message. Without a client, it is [history.Wire].
+func Actor(m *pb.Actor) history.Actor {
+	return history.Actor{Agent: m.GetAgent(), Session: m.GetSession(), Call: m.GetCall(), Client: cmp.Or(m.GetClient(), history.Wire),
+		Origin: m.GetOrigin(), Op: m.GetOp()}
 }

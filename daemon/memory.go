@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"crabmem/bm25"
+	"crabmem/bm25/snippet"
 	"crabmem/crmem"
+	"crabmem/crmem/history"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
@@ -77,8 +79,20 @@ func (d *Daemon) record(text string) string {
 	return kept
 }
 
-func (d *Daemon) rememberTool(ctx context.Context, _ tool.Call, args rememberArgs) (string, error) {
-	r, err := memtool.Remember(ctx, d.guard().Store(memtool.Local(d.store)), args.Name, args.Content, args.Aliases)
+// actor returns who makes the changes of a call.
+func (d *Daemon) actor(c tool.Call) crmem.By {
+	by := crmem.By{Agent: c.Agent, Call: c.ID, Origin: c.Requester}
+	if l, err := d.loaded.Get(c.Session); err == nil {
+		by.Session = l.StoredID()
+	}
+	for _, field := range (*history.Actor)(&by).Fields() { // models invent IDs of calls
+		*field = snippet.Clip(strings.ToValidUTF8(*field, ""), history.MaxField)
+	}
+	return by
+}
+
+func (d *Daemon) rememberTool(ctx context.Context, c tool.Call, args rememberArgs) (string, error) {
+	r, err := memtool.Remember(ctx, d.guard().Store(memtool.Local(d.store, d.actor(c))), args.Name, args.Content, args.Aliases)
 	if err != nil {
 		if errors.Is(err, crmem.ErrKind) {
 			return "", fmt.Errorf("%s is an archive of a conversation, and cannot be overwritten: choose another name", args.Name)
@@ -96,8 +110,8 @@ func (d *Daemon) rememberTool(ctx context.Context, _ tool.Call, args rememberArg
 	return q.end(), nil
 }
 
-func (d *Daemon) forgetTool(_ context.Context, _ tool.Call, args forgetArgs) (string, error) {
-	switch err := d.store.Forget(args.Name); {
+func (d *Daemon) forgetTool(_ context.Context, c tool.Call, args forgetArgs) (string, error) {
+	switch err := d.store.Forget(args.Name, d.actor(c)); {
 	case errors.Is(err, crmem.ErrNotFound):
 		return "", fmt.Errorf("no entry named: %s", args.Name)
 	case errors.Is(err, crmem.ErrKind):

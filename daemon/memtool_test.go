@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/crmem/recall"
 	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"

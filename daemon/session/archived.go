@@ -8,7 +8,9 @@ import (
 	"strconv"
 	"strings"
 
+	"crabmem/bm25/snippet"
 	"crabmem/crmem"
+	"crabmem/crmem/history"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/agent"
 	"crabmem/sessionlog"
@@ -81,9 +83,10 @@ func (m *Manager) addArchive(log *sessionlog.Log, sum agent.Summary) (string, er
 	if meta.Title != "" {
 		aliases = append(aliases, meta.Title)
 	}
+	by := crmem.By{Agent: meta.Agent, Session: log.ID(), Origin: snippet.Clip(meta.CreatedBy, history.MaxField)}
 	name := fmt.Sprintf("%s-%d", log.ID(), sum.Number)
 	for n := 2; ; n++ {
-		err := m.o.Store.Apply(crmem.Add{Name: name, Content: sum.Text, Aliases: aliases, Kind: crmem.Archive})
+		err := m.o.Store.Apply(by, crmem.Add{Name: name, Content: sum.Text, Aliases: aliases, Kind: crmem.Archive})
 		if !errors.Is(err, crmem.ErrExists) {
 			return name, err
 		}

@@ -18,19 +18,19 @@ import (
 	"crabmem/sessionlog"
 )
 
-// history calls a Manager at random.
-type history struct {
+// randomCalls calls a Manager at random.
+type randomCalls struct {
 	*rig
 	*rand.Rand
 	n int // operations
 }
 
-func (h *history) pick(list ...string) string { return list[h.IntN(len(list))] }
+func (h *randomCalls) pick(list ...string) string { return list[h.IntN(len(list))] }
 
 // number returns the number of a session, which may be absent. It never returns
 // a session of delegate: the end of its task closes the session while runs that
 // wait for its run slot begin.
-func (h *history) number() uint64 {
+func (h *randomCalls) number() uint64 {
 	list := slices.DeleteFunc(h.List(), func(l *Session) bool { return isDelegated(l.StoredID()) })
 	if len(list) > 0 && h.IntN(10) > 0 {
 		return list[h.IntN(len(list))].ID()
@@ -41,7 +41,7 @@ func (h *history) number() uint64 {
 func isDelegated(id string) bool { return strings.Contains(id, "_delegate-") }
 
 // stored returns the ID of a stored session, which may be absent.
-func (h *history) stored() string {
+func (h *randomCalls) stored() string {
 	list, _ := h.logs.List() // the disk may fail
 	list = slices.DeleteFunc(list, func(i sessionlog.Info) bool { return isDelegated(i.ID) })
 	if len(list) > 0 && h.IntN(10) > 0 {
@@ -51,7 +51,7 @@ func (h *history) stored() string {
 }
 
 // context returns a context that may end after a time, with its name.
-func (h *history) context() (ctx context.Context, cancel func(), name string) {
+func (h *randomCalls) context() (ctx context.Context, cancel func(), name string) {
 	switch h.IntN(8) {
 	case 0:
 		ctx, cancel := context.WithCancelCause(h.t.Context())
@@ -66,7 +66,7 @@ func (h *history) context() (ctx context.Context, cancel func(), name string) {
 }
 
 // run starts a run in a session and returns its description.
-func (h *history) run(l *Session) string {
+func (h *randomCalls) run(l *Session) string {
 	n := h.n
 	wait := fmt.Sprintf("wait %dns", (1+h.Int64N(30))*int64(time.Second)+int64(n))
 	content := h.pick(wait, wait, "hello", "used 10 5", "used 20 1|used 7 7", "fail badly", "uncounted", "call recall {}|tell", "call bash {}|tell",
@@ -99,7 +99,7 @@ func (h *history) run(l *Session) string {
 }
 
 // request calls Resolve and starts a run in the session.
-func (h *history) request() string {
+func (h *randomCalls) request() string {
 	q := Request{Agent: h.pick("", "", "", "crab", "helper", "bound", "bound", "absent"), Sender: h.pick("", "user", "tg:7"), NewChat: h.IntN(9) == 0}
 	name := fmt.Sprintf("resolve agent %q, sender %q, new %v", q.Agent, q.Sender, q.NewChat)
 	if h.IntN(3) == 0 {
@@ -127,7 +127,7 @@ func (h *history) request() string {
 }
 
 // with calls With in a goroutine.
-func (h *history) with(id uint64) string {
+func (h *randomCalls) with(id uint64) string {
 	n, fails := h.n, h.IntN(3) == 0
 	ctx, cancel, until := h.context()
 	go func() {
@@ -146,7 +146,7 @@ func (h *history) with(id uint64) string {
 }
 
 // files makes calls about files.
-func (h *history) files() string {
+func (h *randomCalls) files() string {
 	ctx := h.t.Context() // a lock is free: an ended context would end some calls
 	id := h.stored()
 	switch h.IntN(4) {
@@ -179,7 +179,7 @@ func (h *history) files() string {
 }
 
 // control ends runs and sessions, and answers questions.
-func (h *history) control() string {
+func (h *randomCalls) control() string {
 	id := h.number()
 	l, err := h.Get(id)
 	if err != nil {
@@ -200,7 +200,7 @@ func (h *history) control() string {
 }
 
 // world changes the files, the configuration, or the time.
-func (h *history) world() string {
+func (h *randomCalls) world() string {
 	switch h.IntN(8) {
 	case 0:
 		meta := sessionlog.Meta{Agent: h.pick("crab", "bound", "absent"), CreatedBy: h.pick("user", "tg:7", ""), Title: h.pick("", "a title"), UptimeSecs: 77}
@@ -237,7 +237,7 @@ func (h *history) world() string {
 }
 
 // operation does one operation, in which a call of the disk may fail.
-func (h *history) operation() string {
+func (h *randomCalls) operation() string {
 	h.n++
 	fault := ""
 	if h.IntN(8) == 0 {
@@ -273,7 +273,7 @@ func TestReportsOfHistories(t *testing.T) {
 	var out golden.Reports
 	for seed := range uint64(20) {
 		bubble(t, func(r *rig) {
-			h := &history{rig: r, Rand: rand.New(rand.NewPCG(7, seed))}
+			h := &randomCalls{rig: r, Rand: rand.New(rand.NewPCG(7, seed))}
 			for range 60 {
 				name, outcome, _ := strings.Cut(h.operation(), "\x00")
 				out.Add(fmt.Sprintf("history %d, operation %d: %s", seed, h.n, name), outcome)

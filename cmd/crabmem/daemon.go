@@ -126,7 +126,7 @@ func (c *app) client() (*client.Client, error) {
 		}
 		path = daemon.Socket(home)
 	}
-	return c.watched(&client.Client{Addr: wire.Addr{Network: "unix", Address: path}}), nil
+	return c.watched(&client.Client{Addr: wire.Addr{Network: "unix", Address: path}, By: actorOf("")}), nil
 }
 
 // running requests the identity of the home's daemon, for up to

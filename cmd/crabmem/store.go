@@ -12,6 +12,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
+	"crabmem/crmem/history"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/memtool"
@@ -141,7 +142,7 @@ func (c *app) write(ctx context.Context, command string, create bool, f func(s m
 	if err := c.secureHome(); err != nil {
 		return err
 	}
-	o := crmem.Options{Command: "crabmem " + command, CheckpointOnClose: checkpoint.Auto, MustExist: !create}
+	o := crmem.Options{Command: "crabmem " + command, CheckpointOnClose: checkpoint.Auto, MustExist: !create, By: actorOf(command)}
 	return c.withStore(ctx, client.StoreOptions{Access: c.access(), Options: o}, func(o *crmem.Options) (s *crmem.Store, err error) {
 		err = c.Wait(ctx, func() (err error) {
 			s, err = c.open(o)
@@ -149,6 +150,15 @@ func (c *app) write(ctx context.Context, command string, create bool, f func(s m
 		})
 		return s, err
 	}, f)
+}
+
+// actorOf returns who makes the changes of a command.
+func actorOf(command string) history.Actor {
+	switch command {
+	case history.MCP, history.Load, history.Import:
+		return history.Actor{Client: command}
+	}
+	return history.Actor{Client: history.CLI}
 }
 
 // search runs f on the store, opened for reading: a daemon that has the store open

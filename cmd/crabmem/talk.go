@@ -135,7 +135,7 @@ func (c *app) serveHere(ctx context.Context, logs bool) (cl *client.Client, end 
 		}
 		return errors.Join(err, d.Close(), closeLog())
 	}
-	return &client.Client{Addr: wire.Addr{Network: "unix", Address: path}}, end, nil
+	return &client.Client{Addr: wire.Addr{Network: "unix", Address: path}, By: actorOf("chat")}, end, nil
 }
 
 // openHere opens the home. If another daemon serves the home, openHere returns a

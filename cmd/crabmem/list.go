@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +26,8 @@ type listed struct {
 	Content   *string    `json:"content,omitempty"`
 	Bytes     int        `json:"bytes"`
 	Aliases   []string   `json:"aliases"`
+	RemovedAt string     `json:"removed_at,omitempty"` // RFC 3339; of --deleted
+	RemovedBy *uint64    `json:"removed_by,omitempty"` // number of the change; 0: another program removed it
 }
 
 func (c *app) listCommand() *cobra.Command {
@@ -41,11 +44,16 @@ aliases. --json prints an array of entries with "bytes" instead of content;
 --sort orders by id, the default, by name, by created, the newest first, or by
 size, the largest first. --limit prints the first entries of that order. --since
 takes a day (2026-04-14, today, yesterday), a month (2026-04), a time
-(2026-04-14T10:00:00Z), or an age (2d, 12h), in the local time zone.`,
+(2026-04-14T10:00:00Z), or an age (2d, 12h), in the local time zone.
+
+--deleted lists the removed entries instead, as they were when they were removed,
+with the day of the removal. --json adds "removed_at", unless the time is unknown,
+and "removed_by", the number of the change. crabmem restore restores an entry.`,
 		Example: `  crabmem list
   crabmem list --sort created -n 10 --since 30d
   crabmem list --kind archive
-  crabmem list --json --content`,
+  crabmem list --json --content
+  crabmem list --deleted`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.kind, "kind", "", "list only this `kind`: note or archive")
@@ -53,6 +61,7 @@ takes a day (2026-04-14, today, yesterday), a month (2026-04), a time
 	fl.StringVar(&f.since, "since", "", "list only entries created at or after this `time`")
 	fl.IntVarP(&f.limit, "limit", "n", 0, "list at most `N` entries, 0 = all")
 	fl.BoolVar(&f.content, "content", false, "include the content")
+	fl.BoolVar(&f.deleted, "deleted", false, "list the removed entries")
 	completeWords(cmd, "kind", "note", "archive")
 	completeWords(cmd, "sort", "id", "name", "created", "size")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -61,9 +70,12 @@ takes a day (2026-04-14, today, yesterday), a month (2026-04), a time
 			return err
 		}
 		return c.read(func(s *crmem.Store) error {
-			entries := choose(s)
+			if f.deleted {
+				return c.listRemoved(s, choose, f.content)
+			}
+			entries := choose(s.All())
 			if c.JSON {
-				return c.listJSON(entries, f.content)
+				return c.PrintJSON(listedOf(entries, f.content))
 			}
 			c.listText(entries, f.content)
 			return nil
@@ -75,11 +87,11 @@ takes a day (2026-04-14, today, yesterday), a month (2026-04), a time
 type listFlags struct {
 	kind, sort, since string
 	limit             int
-	content           bool
+	content, deleted  bool
 }
 
 // choose checks the flags. It returns a function that selects and sorts entries.
-func (f *listFlags) choose(now time.Time) (func(*crmem.Store) []crmem.Entry, error) {
+func (f *listFlags) choose(now time.Time) (func(iter.Seq[crmem.Entry]) []crmem.Entry, error) {
 	kinds, err := parseKinds(f.kind)
 	if err != nil {
 		return nil, err
@@ -102,9 +114,9 @@ func (f *listFlags) choose(now time.Time) (func(*crmem.Store) []crmem.Entry, err
 	if !ok {
 		return nil, cli.Usagef("--sort %q: want id, name, created, or size", f.sort)
 	}
-	return func(s *crmem.Store) []crmem.Entry {
+	return func(all iter.Seq[crmem.Entry]) []crmem.Entry {
 		var list []crmem.Entry
-		for e := range s.All() {
+		for e := range all {
 			if (kinds == nil || kinds[0] == e.Kind) && (since.Unix() <= 0 || e.CreatedAt >= uint64(since.Unix())) {
 				list = append(list, e)
 			}
@@ -129,15 +141,54 @@ func parseKinds(s string) ([]crmem.Kind, error) {
 	return []crmem.Kind{k}, nil
 }
 
-func (c *app) listJSON(entries []crmem.Entry, content bool) error {
+func listedOf(entries []crmem.Entry, content bool) []listed {
 	list := make([]listed, len(entries))
 	for i, e := range entries {
-		list[i] = listed{e.ID, e.Name, e.Kind, e.CreatedAt, nil, len(e.Content), e.Aliases}
+		list[i] = listed{ID: e.ID, Name: e.Name, Kind: e.Kind, CreatedAt: e.CreatedAt, Bytes: len(e.Content), Aliases: e.Aliases}
 		if list[i].Aliases == nil {
 			list[i].Aliases = []string{}
 		}
 		if content {
 			list[i].Content = &e.Content
+		}
+	}
+	return list
+}
+
+// listRemoved lists the removed entries of a store that choose selects.
+func (c *app) listRemoved(s *crmem.Store, choose func(iter.Seq[crmem.Entry]) []crmem.Entry, content bool) error {
+	t := c.timeline(s, "", 0)
+	removed := t.removed()
+	slices.SortFunc(removed, func(a, b crmem.Change) int { return cmp.Compare(a.Before.ID, b.Before.ID) })
+	entries := choose(func(yield func(crmem.Entry) bool) {
+		for _, ch := range removed {
+			if !yield(ch.Before) {
+				return
+			}
+		}
+	})
+	if !c.JSON {
+		if content || len(entries) == 0 {
+			c.listText(entries, content)
+			return nil
+		}
+		rows := [][]string{{"ID", "KIND", "REMOVED", "BYTES", "NAME"}}
+		for _, e := range entries {
+			day := "-"
+			if at := t.last[e.ID].Time; !at.IsZero() {
+				day = at.In(c.zone()).Format(time.DateOnly)
+			}
+			rows = append(rows, []string{strconv.FormatUint(e.ID, 10), e.Kind.String(), day, strconv.Itoa(len(e.Content)), display.Label(e.Name)})
+		}
+		c.fitTable(rows, "03")
+		return nil
+	}
+	list := listedOf(entries, content)
+	for i := range list {
+		ch := t.last[list[i].ID]
+		list[i].RemovedBy = &ch.Seq
+		if !ch.Time.IsZero() {
+			list[i].RemovedAt = ch.Time.UTC().Format(time.RFC3339Nano)
 		}
 	}
 	return c.PrintJSON(list)

@@ -1,111 +1,163 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/daemon/service"
+	"crabmem/crmem"
+	"crabmem/crmem/history"
+	"crabmem/daemon/display"
+	"crabmem/daemon/memtool"
+
+	"github.com/spf13/cobra"
 )
 
-// showLog prints the last lines of a log. If follow is set, it then prints new lines
-// until ctx ends.
-func (c *app) showLog(ctx context.Context, name string, lines int, follow bool) (err error) {
-	r := &service.LogReader{FS: c.fs, Name: name}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	b, err := r.Last(lines)
-	if missing(err) && !follow {
-		return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Path: name, Message: "no log yet: " + name, Remedy: "crabmem daemon start", Err: err}
-	} else if err != nil && !missing(err) {
-		return err
+// changeLog is the output of log --json.
+type changeLog struct {
+	Changes []logged `json:"changes"` // newest first
+	More    int      `json:"more"`    // changes that --limit omits
+}
+
+// logged is a change in the output of log.
+type logged struct {
+	Seq     uint64        `json:"seq"`  // 0: another program made the change
+	Time    string        `json:"time"` // RFC 3339; empty if unknown
+	Type    history.Type  `json:"type"`
+	ID      uint64        `json:"id"`
+	Name    string        `json:"name"`
+	OldName string        `json:"old_name,omitempty"` // before a rename
+	Kind    crmem.Kind    `json:"kind"`
+	Bytes   int           `json:"bytes"` // of the content; before a removal
+	By      history.Actor `json:"by"`
+}
+
+type logFlags struct {
+	since, agent string
+	limit        int
+}
+
+func (c *app) logCommand() *cobra.Command {
+	f := logFlags{limit: 20}
+	cmd := &cobra.Command{
+		Use:     "log [NAME]",
+		GroupID: groupUse,
+		Short:   "list the changes of the store",
+		Long: `List the changes of the store, newest first: the number of the change, the time,
+who made it, what it did, the ID, size, and name of the entry. WHO is the agent
+and the client: cli, mcp, wire, load, or import. A change of another program has
+the number "-".
+
+With NAME, log lists the changes of the entry with that name, or with that alias,
+also those under earlier names. It also lists the changes of other entries that
+had the name. If no entry has or had the name, log exits with 3.
+
+log prints at most 20 changes; --limit 0 prints all. --since takes the times of
+crabmem list. If a part of the history is damaged, log warns and lists the rest.`,
+		Example: `  crabmem log
+  crabmem log deploy --limit 0
+  crabmem log --since yesterday --agent crab --json`,
+		Args:              atMost(1, "NAME"),
+		ValidArgsFunction: c.completeNames(1),
 	}
-	part := c.writeLog(b)
-	for follow {
-		if err := c.Out.Flush(); err != nil {
-			return err
+	fl := cmd.Flags()
+	fl.StringVar(&f.since, "since", "", "list only changes made at or after this `time`")
+	fl.StringVar(&f.agent, "agent", "", "list only changes of this `agent`")
+	fl.IntVarP(&f.limit, "limit", "n", f.limit, "list at most `N` changes, 0 = all")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		since, err := memtool.ParseTime(f.since, false, c.now())
+		if err != nil {
+			return cli.Usagef("--since %v", err)
 		}
-		c.Waiting.Store(true)
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(200 * time.Millisecond):
+		if f.limit < 0 {
+			return cli.Usagef("--limit %d: want 0 or more", f.limit)
 		}
-		c.Waiting.Store(false)
-		if b, err = r.Next(); err != nil {
-			return err
-		}
-		part = c.writeLog(append(part, b...))
+		return c.read(func(s *crmem.Store) error {
+			list, err := c.changesOf(s, args)
+			if err != nil {
+				return err
+			}
+			list = slices.DeleteFunc(list, func(l logged) bool {
+				at, err := time.Parse(time.RFC3339Nano, l.Time)
+				return f.agent != "" && l.By.Agent != f.agent || f.since != "" && (err != nil || at.Before(since))
+			})
+			slices.Reverse(list)
+			a := changeLog{Changes: list}
+			if f.limit > 0 && len(list) > f.limit {
+				a.Changes, a.More = list[:f.limit], len(list)-f.limit
+			}
+			return c.printLog(&a)
+		})
 	}
-	c.writeLog(append(part, '\n'))
+	return cmd
+}
+
+// changesOf returns the changes of a store, oldest first, or those of the entries
+// that have or had the name in args.
+func (c *app) changesOf(s *crmem.Store, args []string) ([]logged, error) {
+	list, ids := []logged{}, make(map[uint64]bool)
+	c.eachChange(s, func(ch *crmem.Change) {
+		e := changedEntry(ch)
+		l := logged{Seq: ch.Seq, Type: ch.Type, ID: e.ID, Name: strings.Clone(e.Name), Kind: e.Kind, Bytes: len(e.Content), By: ch.By}
+		if !ch.Time.IsZero() {
+			l.Time = ch.Time.UTC().Format(time.RFC3339Nano)
+		}
+		if ch.Type == history.Rename {
+			l.OldName = strings.Clone(ch.Before.Name)
+		}
+		if len(args) > 0 && concernsName(ch, args[0]) {
+			ids[e.ID] = true
+		}
+		list = append(list, l)
+	})
+	if len(args) == 0 {
+		return list, nil
+	}
+	e, err := memtool.Find(s, args[0])
+	if err != nil && len(ids) == 0 {
+		return nil, err
+	}
+	ids[e.ID] = err == nil
+	return slices.DeleteFunc(list, func(l logged) bool { return !ids[l.ID] }), nil
+}
+
+func (c *app) printLog(a *changeLog) error {
+	if c.JSON {
+		return c.PrintJSON(a)
+	}
+	if len(a.Changes) == 0 {
+		c.Say("no changes")
+		return nil
+	}
+	rows := [][]string{{"SEQ", "TIME", "WHO", "CHANGE", "ID", "SIZE", "NAME"}}
+	for _, l := range a.Changes {
+		seq, name := "-", display.Label(l.Name)
+		if l.Seq > 0 {
+			seq = strconv.FormatUint(l.Seq, 10)
+		}
+		if l.OldName != "" {
+			name += " (was " + display.Label(l.OldName) + ")"
+		}
+		rows = append(rows, []string{seq, cmp.Or(display.TimeIn(l.Time, c.zone()), "-"), actorLabel(l.By), string(l.Type),
+			strconv.FormatUint(l.ID, 10), display.Size(int64(l.Bytes)), name})
+	}
+	c.fitTable(rows, "045")
+	if a.More > 0 {
+		c.Say("%s omitted; --limit 0 lists all", display.Plural(a.More, "older change", "older changes"))
+	}
 	return nil
 }
 
-// writeLog prints the complete lines of b and returns the rest.
-func (c *app) writeLog(b []byte) (rest []byte) {
-	for {
-		line, rest, ok := bytes.Cut(b, []byte("\n"))
-		if !ok {
-			return b
-		}
-		b = rest
-		text := string(line)
-		if !c.JSON {
-			text = logLine(line)
-		}
-		if text != "" {
-			c.Out.WriteString(c.Text(text) + "\n")
-		}
+// actorLabel describes who made a change.
+func actorLabel(a history.Actor) string {
+	switch {
+	case a.Agent == "":
+		return display.Printable(cmp.Or(a.Client, "-"))
+	case a.Client == "":
+		return display.Printable(a.Agent)
 	}
-}
-
-// logLine returns a line of the daemon's log as text: the local time, the level, the
-// message, and the attributes in their order. It returns any other line unchanged.
-func logLine(line []byte) string {
-	dec := json.NewDecoder(bytes.NewReader(line))
-	dec.UseNumber()
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return string(line)
-	}
-	var at, level, msg string
-	var attrs strings.Builder
-	for dec.More() {
-		key, err := dec.Token()
-		var raw json.RawMessage
-		if err = errors.Join(err, dec.Decode(&raw)); err != nil {
-			return string(line)
-		}
-		value := string(raw)
-		var s string
-		isText := json.Unmarshal(raw, &s) == nil
-		switch key {
-		case "time":
-			if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
-				at = t.Local().Format("2006-01-02 15:04:05 MST")
-				continue
-			}
-		case "level":
-			level = s
-			continue
-		case "msg":
-			msg = s
-			continue
-		}
-		if isText {
-			value = s
-			if s == "" || strings.ContainsAny(s, " =\"\n\r\t") {
-				value = strconv.Quote(s)
-			}
-		}
-		fmt.Fprintf(&attrs, "  %s=%s", key, value)
-	}
-	if at == "" || msg == "" {
-		return string(line)
-	}
-	return fmt.Sprintf("%s  %-5s  %s%s", at, level, msg, attrs.String())
+	return display.Printable(a.Agent + " (" + a.Client + ")")
 }

@@ -28,6 +28,7 @@ type recallFlags struct {
 	budget   int
 	exitCode bool
 	syntax   bool
+	at       string
 }
 
 func (c *app) recallCommand() *cobra.Command {
@@ -59,11 +60,15 @@ Anything else is a word; after: and before: without a date exit with 2.
 snippets, then replaces snippets with full texts where they fit, then lengthens
 snippets. It never splits a code block. The limit counts ` + budget.Encoding + ` tokens of
 names and texts, with line ends, but not scores or JSON keys. Newer OpenAI
-models count fewer tokens; models of other vendors may count more.`,
+models count fewer tokens; models of other vendors may count more.
+
+--at searches the store as it was after a change or at a time: --at SEQ or --at
+TIME. ` + pointForms,
 		Example: `  crabmem recall "how do we deploy?"
   crabmem recall canary --explain --why-not tea
   crabmem recall "release steps" --json --budget 400
   crabmem recall --syntax '"release steps" -draft kind:note after:2026-01'
+  crabmem recall canary --at now
   crabmem recall nothing-like-it --exit-code || echo "not in memory"`,
 		Args:              atLeast(1, "QUERY (or -)"),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -76,6 +81,7 @@ models count fewer tokens; models of other vendors may count more.`,
 	fl.StringVar(&f.whyNot, "why-not", "", "explain why the entry `NAME` is not a hit")
 	fl.IntVar(&f.budget, "budget", 0, "limit names and texts to this many `tokens`")
 	fl.BoolVar(&f.syntax, "syntax", false, "parse clauses in the query")
+	fl.StringVar(&f.at, "at", "", "search the store as it was at this `change or time`")
 	fl.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 if there are no hits")
 	completeWords(cmd, "kind", "note", "archive")
 	completeWords(cmd, "analyzer", "standard", "plain")
@@ -96,6 +102,9 @@ models count fewer tokens; models of other vendors may count more.`,
 				return cli.Usagef("standard input is not valid UTF-8")
 			}
 		}
+		if cmd.Flags().Changed("at") {
+			return c.recallAt(cmd.Context(), q, f)
+		}
 		return c.search(cmd.Context(), func(s memtool.Store) error { return c.recall(cmd.Context(), s, q, f) })
 	}
 	return cmd
@@ -114,6 +123,21 @@ func (f *recallFlags) query(text string) (crmem.Query, error) {
 		return q, cli.Usagef("--analyzer: %v", err)
 	}
 	return q, nil
+}
+
+// recallAt searches the store as it was at f.at.
+func (c *app) recallAt(ctx context.Context, q crmem.Query, f recallFlags) error {
+	p, err := c.parsePoint("--at", f.at)
+	if err != nil {
+		return err
+	}
+	return c.read(func(s *crmem.Store) error {
+		then, err := c.at(s, p)
+		if err != nil {
+			return err
+		}
+		return c.recall(ctx, memtool.Local(then), q, f)
+	})
 }
 
 func (c *app) recall(ctx context.Context, s memtool.Store, q crmem.Query, f recallFlags) error {

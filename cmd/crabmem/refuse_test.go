@@ -177,7 +177,7 @@ func checkError(ts *testscript.TestScript, name string, asJSON bool, code int) {
 	}
 }
 
-// copyStore copies the store and its log into a directory of their own.
+// copyStore copies the store, its log, and its history into a directory of their own.
 func copyStore(ts *testscript.TestScript, db, name string) string {
 	dir, err := os.MkdirTemp(ts.MkAbs("."), "refuse-"+name+"-")
 	ts.Check(err)
@@ -190,6 +190,9 @@ func copyStore(ts *testscript.TestScript, db, name string) string {
 		}
 		ts.Check(err)
 		ts.Check(os.WriteFile(to+suffix, b, 0o600))
+	}
+	if _, err := os.Stat(db + "-history"); err == nil {
+		ts.Check(os.CopyFS(to+"-history", os.DirFS(db+"-history")))
 	}
 	return to
 }

@@ -42,6 +42,10 @@ func (c *app) commandTable() []command {
 		{"list", c.listCommand},
 		{"show", c.showCommand},
 		{"edit", c.editCommand},
+		{"log", c.logCommand},
+		{"diff", c.diffCommand},
+		{"undo", c.undoCommand},
+		{"restore", c.restoreCommand},
 
 		{"sessions", c.sessionsCommand},
 		{"skills", c.skillsCommand},
@@ -329,7 +333,7 @@ func likeFlags(cmd *cobra.Command, name string) []string {
 	return flags.SuggestionsFor(name)
 }
 
-// noArgs, oneArg and atLeast check the arguments of a command.
+// noArgs, exactly, between, and atLeast check the arguments of a command.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return wrongArgs(cmd, "unexpected argument %q", args[0])
@@ -344,6 +348,18 @@ func exactly(n int, names string) cobra.PositionalArgs {
 			return wrongArgs(cmd, "missing argument: want %s", names)
 		case len(args) > n:
 			return wrongArgs(cmd, "too many arguments: want %s; quote an argument that has spaces", names)
+		}
+		return nil
+	}
+}
+
+func between(least, most int, names string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return wrongArgs(cmd, "missing argument: want %s", names)
+		case len(args) > most:
+			return wrongArgs(cmd, "too many arguments: want %s", names)
 		}
 		return nil
 	}

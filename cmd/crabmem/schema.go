@@ -18,12 +18,13 @@ var sharedSchemas = map[string]string{
 	"alias":        "entry",
 	"append":       "entry",
 	"config edit":  "config_set",
-	"daemon logs":  "log",
+	"daemon logs":  "daemonlog",
 	"edit":         "entry",
 	"export":       "entry",
 	"remember":     "entry",
 	"rename":       "entry",
-	"service logs": "log",
+	"restore":      "entry",
+	"service logs": "daemonlog",
 	"show":         "entry",
 }
 

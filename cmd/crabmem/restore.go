@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/crmem"
+	"crabmem/crmem/history"
+	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *app) restoreCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "restore NAME",
+		GroupID: groupUse,
+		Short:   "restore a removed entry",
+		Long: `Restore the entry that had the name NAME when it was removed, with its ID,
+creation time, text, and aliases. If several removed entries had the name,
+restore restores the newest one; crabmem undo SEQ restores another. crabmem list
+--deleted lists the removed entries.
+
+If an entry has the name now, restore changes nothing and exits with 4. If no
+removed entry had the name, restore exits with 3.`,
+		Example: `  crabmem forget deploy && crabmem restore deploy
+  crabmem forget deploy && crabmem restore deploy --json`,
+		Args:              exactly(1, "NAME"),
+		ValidArgsFunction: c.completeRemoved,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var ch crmem.Change
+			var t *timeline
+			err := c.read(func(s *crmem.Store) (err error) {
+				t = c.timeline(s, args[0], 0)
+				ch, err = removalToUndo(s, t, args[0])
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			_, e, err := c.undo(cmd.Context(), "restore", &ch, t)
+			if err != nil {
+				return err
+			}
+			if c.JSON {
+				return c.PrintJSON(e)
+			}
+			c.Say("%s", restoredLabel(e))
+			return nil
+		},
+	}
+}
+
+// removalToUndo returns the newest change that removed an entry with a name, which
+// no entry of the store has.
+func removalToUndo(s *crmem.Store, t *timeline, name string) (crmem.Change, error) {
+	if e, err := s.Get(name); err == nil && e.Name == name {
+		return crmem.Change{}, &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Path: s.Path(), Err: crmem.ErrExists,
+			Message: fmt.Sprintf("restore %s: entry %d has the name", display.Quoted(name), e.ID),
+			Remedy:  "run crabmem rename " + errtable.ShellWord(name) + " NEW, then retry"}
+	}
+	list := t.removed()
+	for _, ch := range list {
+		if ch.Before.Name == name {
+			return ch, nil
+		}
+	}
+	fix := "run crabmem list --deleted to list the removed entries"
+	if len(list) == 0 {
+		fix = "run crabmem log to list the changes"
+	}
+	return crmem.Change{}, missingFrom(s, crmem.ErrNotFound, "no removed entry "+display.Quoted(name), fix)
+}
+
+// removed returns the changes that removed the entries that are still missing, newest
+// first.
+func (t *timeline) removed() []crmem.Change {
+	var list []crmem.Change
+	for _, ch := range t.last {
+		if ch.Type == history.Remove {
+			list = append(list, ch)
+		}
+	}
+	slices.SortFunc(list, func(a, b crmem.Change) int { return t.order[b.Before.ID] - t.order[a.Before.ID] })
+	return list
+}
+
+// completeRemoved completes the name of a removed entry.
+func (c *app) completeRemoved(_ *cobra.Command, args []string, toComplete string) (names []string, _ cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	_ = c.read(func(s *crmem.Store) error { // without a store, no names
+		for ch, err := range s.Changes() {
+			switch e := changedEntry(&ch); {
+			case err != nil:
+				return err
+			case ch.Type != history.Remove:
+				names = slices.DeleteFunc(names, func(n string) bool { return n == e.Name })
+			case strings.HasPrefix(e.Name, toComplete) && !strings.ContainsAny(e.Name, "\t\r\n"):
+				names = append(names, e.Name)
+			}
+		}
+		return nil
+	})
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/crmem"
+	"crabmem/crmem/history"
+	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
+	"crabmem/daemon/memtool"
+
+	"github.com/spf13/cobra"
+)
+
+// undone is the output of undo --json.
+type undone struct {
+	Undid  uint64       `json:"undid"` // number of the change
+	Type   history.Type `json:"type"`  // of the change
+	Before *crmem.Entry `json:"before"`
+	After  *crmem.Entry `json:"after"` // null: undo removed the entry
+}
+
+func (c *app) undoCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "undo [SEQ|NAME]",
+		GroupID: groupUse,
+		Short:   "undo a change of an entry",
+		Long: `Restore an entry to its state before a change, with its ID and creation time.
+SEQ is the number of a change in crabmem log. With NAME, undo undoes the newest
+change of that entry; NAME may be an alias, or the name of a removed entry.
+Without an argument, undo undoes the newest change of the store. To undo an undo
+is to redo the change. A number is always SEQ.
+
+undo changes one entry, also if the change was part of a load or an import. If
+the entry changed since, or if another entry has its name, undo changes nothing
+and exits with 4. If there is no such change, undo exits with 3.`,
+		Example: `  crabmem undo
+  crabmem undo deploy
+  crabmem undo deploy --json`,
+		Args:              atMost(1, "SEQ or NAME"),
+		ValidArgsFunction: c.completeNames(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var ch crmem.Change
+			var t *timeline
+			err := c.read(func(s *crmem.Store) (err error) {
+				ch, t, err = c.changeToUndo(s, args)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			before, after, err := c.undo(cmd.Context(), "undo", &ch, t)
+			if err != nil {
+				return err
+			}
+			return c.printUndone(&ch, before, after)
+		},
+	}
+}
+
+// changeToUndo returns the change that the arguments of undo select.
+func (c *app) changeToUndo(s *crmem.Store, args []string) (ch crmem.Change, t *timeline, err error) {
+	var name string
+	var seq uint64
+	if len(args) > 0 {
+		if seq, err = strconv.ParseUint(args[0], 10, 64); err != nil {
+			name, seq = args[0], 0
+		}
+	}
+	t = c.timeline(s, name, seq)
+	switch {
+	case len(args) == 0:
+		if ch = t.newest; ch.Type == "" {
+			err = missingFrom(s, crmem.ErrNotFound, "the history has no change", "run crabmem log to list the changes")
+		}
+	case name == "":
+		if ch = t.change; ch.Type == "" {
+			err = noChange(s, seq)
+		}
+	default:
+		var id uint64
+		if id, err = t.idOf(s, name); err == nil {
+			if ch = t.last[id]; ch.Type == "" {
+				err = noHistory(s, name)
+			}
+		}
+	}
+	return ch, t, err
+}
+
+// undo undoes a change. It returns the entry before and after.
+func (c *app) undo(ctx context.Context, command string, ch *crmem.Change, t *timeline) (before, after crmem.Entry, err error) {
+	e := changedEntry(ch)
+	if ch.Seq == 0 {
+		return before, after, &cli.Failure{Code: cli.ExitConflict, Kind: "other_program",
+			Message: "undo the newest change of " + display.Quoted(e.Name) + ": another program made it, and the history has no operation for it",
+			Remedy:  "run crabmem diff " + errtable.ShellWord(e.Name) + " to print the change"}
+	}
+	err = c.write(ctx, command, false, func(s memtool.Store) error {
+		before, after, err = s.Undo(ctx, ch.Seq)
+		if errors.Is(err, crmem.ErrStale) || errors.Is(err, crmem.ErrExists) {
+			return undoConflict(s, ch, t, err)
+		}
+		return err
+	})
+	return before, after, err
+}
+
+// undoConflict returns the failure for a change that cannot be undone.
+func undoConflict(s memtool.Store, ch *crmem.Change, t *timeline, cause error) error {
+	e := changedEntry(ch)
+	word := errtable.ShellWord(e.Name)
+	f := &cli.Failure{Code: cli.ExitConflict, Kind: "changed", Path: s.Path(), Err: cause}
+	last := t.last[e.ID]
+	if last.Seq != ch.Seq {
+		newest := "of another program"
+		if last.Seq > 0 {
+			newest = strconv.FormatUint(last.Seq, 10)
+		}
+		f.Message = fmt.Sprintf("undo change %d of %s: the entry has later changes, the newest is %s", ch.Seq, display.Quoted(e.Name), newest)
+		f.Remedy = fmt.Sprintf("run crabmem log %s to list the changes, and crabmem diff %s %d to compare; to undo the newest, run crabmem undo %s", word, word, ch.Seq, word)
+		return f
+	}
+	var holder crmem.Entry // of the name to restore
+	err := s.Read(func(s *crmem.Store) error {
+		if got, err := s.Get(ch.Before.Name); err == nil && got.Name == ch.Before.Name && ch.Before.ID != 0 && got.ID != e.ID {
+			holder = got
+		}
+		return nil
+	})
+	if err == nil && holder.ID != 0 {
+		f.Kind = "exists"
+		f.Message = fmt.Sprintf("undo change %d: entry %d has the name %s now", ch.Seq, holder.ID, display.Quoted(holder.Name))
+		f.Remedy = "run crabmem rename " + errtable.ShellWord(holder.Name) + " NEW, then retry"
+		return f
+	}
+	f.Message = fmt.Sprintf("undo change %d of %s: the entry has changed since", ch.Seq, display.Quoted(e.Name))
+	f.Remedy = "run crabmem log " + word + " to list the changes, then retry"
+	return f
+}
+
+func (c *app) printUndone(ch *crmem.Change, before, after crmem.Entry) error {
+	if c.JSON {
+		u := undone{Undid: ch.Seq, Type: ch.Type}
+		if before.ID != 0 {
+			u.Before = &before
+		}
+		if after.ID != 0 {
+			u.After = &after
+		}
+		return c.PrintJSON(u)
+	}
+	what := ""
+	switch ch.Type {
+	case history.Add:
+		what = fmt.Sprintf("removed %s (%s %d)", display.Label(before.Name), before.Kind, before.ID)
+	case history.Rename:
+		what = fmt.Sprintf("renamed %s back to %s", display.Label(before.Name), display.Label(after.Name))
+	case history.Alias:
+		what = "restored the aliases of " + display.Label(after.Name)
+	default:
+		what = restoredLabel(after)
+	}
+	c.Say("undid change %d: %s", ch.Seq, what)
+	return nil
+}
+
+func restoredLabel(e crmem.Entry) string {
+	return fmt.Sprintf("restored %s (%s %d, %s)", display.Label(e.Name), e.Kind, e.ID, display.Size(int64(len(e.Content))))
+}

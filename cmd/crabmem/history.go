@@ -148,11 +148,9 @@ func (c *app) entryAt(s *crmem.Store, name string, p history.Point) (crmem.Entry
 	if !errors.Is(err, crmem.ErrNotFound) {
 		return e, err
 	}
-	if id, err := c.timeline(s, name, 0).idOf(s, name); err == nil {
-		for e := range then.All() {
-			if e.ID == id {
-				return e, nil
-			}
+	if now, err := memtool.Find(s, name); err == nil {
+		if e := entryByID(then, now.ID); e.ID != 0 {
+			return e, nil
 		}
 	}
 	return crmem.Entry{}, missingFrom(s, err, "no entry "+display.Quoted(name)+" at "+p.String(), "run crabmem log "+errtable.ShellWord(name)+" to list its changes")

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
 
@@ -16,6 +18,7 @@ import (
 func (c *app) rememberCommand() *cobra.Command {
 	var aliases []string
 	var noAlias, allowEmpty, allowSecrets bool
+	var expected memtool.Expected
 	kind := crmem.Note.String()
 	cmd := &cobra.Command{
 		Use:     "remember NAME TEXT|-",
@@ -31,9 +34,16 @@ visible character, such as the output of a failed command; --allow-empty permits
 it. It also refuses keys and passwords of a known form; --allow-secrets permits
 them, and [memory] secrets in config.toml sets the policy. remember never
 overwrites an archive; it exits with 4. --kind archive creates an archive with a
-new name.`,
+new name.
+
+--if-version SEQ replaces the note only if SEQ is the number of the newest change
+of the entry, which crabmem log prints. --if-sha256 HEX replaces it only if its
+text has this hash, as crabmem show NAME | sha256sum prints it. If another process
+changed or removed the entry, or if the history does not prove the version,
+remember writes nothing and exits with 4.`,
 		Example: `  crabmem remember deploy "build, tag, push, then watch the canary"
   crabmem remember deploy "build, tag, push" --alias ship --alias release
+  crabmem remember deploy "build, tag, push" --if-version 1 || crabmem log deploy
   uname -a | crabmem remember machine -`,
 		Args:              exactly(2, "NAME and TEXT (or -)"),
 		ValidArgsFunction: c.completeNames(1),
@@ -43,6 +53,8 @@ new name.`,
 	cmd.Flags().BoolVar(&allowEmpty, "allow-empty", false, "permit an empty text")
 	allowSecretsFlag(cmd, &allowSecrets)
 	cmd.Flags().StringVar(&kind, "kind", kind, "create this `kind`: note or archive")
+	cmd.Flags().Uint64Var(&expected.Version, "if-version", 0, "replace the note only if `SEQ` is its newest change")
+	cmd.Flags().StringVar(&expected.SHA256, "if-sha256", "", "replace the note only if its text has this `hash`")
 	completeWords(cmd, "kind", "note", "archive")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := atMostOne(cmd, "alias", "no-alias"); err != nil {
@@ -56,6 +68,10 @@ new name.`,
 		if err != nil {
 			return cli.Usagef("--kind: %v", err)
 		}
+		conditional, err := checkExpected(cmd, expected, k)
+		if err != nil {
+			return err
+		}
 		name, text := args[0], args[1]
 		if text == "-" {
 			if text, err = c.ReadInput(cmd.Context(), limits.Content); err != nil {
@@ -67,6 +83,10 @@ new name.`,
 		}
 		var r memtool.Remembered
 		err = c.writeChecked(cmd.Context(), "remember", true, allowSecrets, func(s memtool.Store) (err error) {
+			if conditional {
+				r, err = memtool.RememberIf(cmd.Context(), s, expected, name, text, once(aliases))
+				return err
+			}
 			if k == crmem.Note {
 				r, err = s.Remember(cmd.Context(), name, text, once(aliases))
 				return err
@@ -85,6 +105,22 @@ new name.`,
 		return c.printWritten("remembered", r)
 	}
 	return cmd
+}
+
+// checkExpected checks the flags for the state of the entry before the write. It
+// returns whether one is set.
+func checkExpected(cmd *cobra.Command, x memtool.Expected, k crmem.Kind) (bool, error) {
+	version, hash := cmd.Flags().Changed("if-version"), cmd.Flags().Changed("if-sha256")
+	if version && x.Version == 0 {
+		return false, cli.Usagef("--if-version 0: want the number of a change, which crabmem log prints")
+	}
+	if b, err := hex.DecodeString(x.SHA256); hash && (err != nil || len(b) != sha256.Size) {
+		return false, cli.Usagef("--if-sha256 %q: want %d hexadecimal digits", x.SHA256, 2*sha256.Size)
+	}
+	if (version || hash) && k != crmem.Note {
+		return false, cli.Usagef("--if-version and --if-sha256 replace a note; --kind archive creates an entry")
+	}
+	return version || hash, nil
 }
 
 // plainEntry is an Entry without the method MarshalJSON: written must not inherit it.

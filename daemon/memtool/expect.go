@@ -1,0 +1,101 @@
+package memtool
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"crabmem/crmem"
+	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
+)
+
+// Expected is the state of an entry that a writer has read. The zero value expects
+// nothing.
+type Expected struct {
+	Version uint64 // sequence number of the newest change of the entry; 0: any
+	SHA256  string // of the content, in hexadecimal; empty: any
+}
+
+// RememberIf replaces a note, as [crmem.Store.Remember] does, if the note is as
+// expected when the write takes effect. Otherwise it writes nothing, and the error
+// has the kind "changed". That is also the error if the history does not prove the
+// version.
+func RememberIf(ctx context.Context, s Store, x Expected, name, content string, aliases []string) (Remembered, error) {
+	var before crmem.Entry
+	// Update writes only if the entry is as the plan read it.
+	list, err := s.Update(ctx, func(st *crmem.Store) ([]crmem.Op, error) {
+		e, err := st.Get(name)
+		switch {
+		case err != nil || e.Name != name:
+			return nil, unexpected(st, name, "no entry has this name")
+		case e.Kind != crmem.Note:
+			return nil, &errtable.Error{Kind: "kind", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Path: st.Path(), Err: crmem.ErrKind,
+				Message: display.Quoted(name) + " is an archive", Fix: "choose another name"}
+		}
+		if err := x.check(st, e); err != nil {
+			return nil, err
+		}
+		before = e
+		list := aliases
+		if list == nil {
+			list = e.Aliases
+		}
+		return []crmem.Op{crmem.Update{Name: name, Content: content, Aliases: list}}, nil
+	})
+	if err != nil {
+		return Remembered{}, err
+	}
+	return Replaced(list[0], before), nil
+}
+
+// check returns an error unless e, an entry of s, is as expected.
+func (x Expected) check(s *crmem.Store, e crmem.Entry) error {
+	if sum := sha256.Sum256([]byte(e.Content)); x.SHA256 != "" && !strings.EqualFold(x.SHA256, hex.EncodeToString(sum[:])) {
+		return unexpected(s, e.Name, "its text has another SHA-256")
+	}
+	if x.Version == 0 {
+		return nil
+	}
+	version, err := Version(s, e)
+	switch {
+	case err != nil:
+		return unexpected(s, e.Name, "the history does not prove its version: "+err.Error())
+	case version != x.Version:
+		return unexpected(s, e.Name, fmt.Sprintf("its version is %d, not %d", version, x.Version))
+	}
+	return nil
+}
+
+// Version returns the sequence number of the newest change of e, an entry of s. It
+// returns an error if the history does not prove that this change led to e.
+func Version(s *crmem.Store, e crmem.Entry) (uint64, error) {
+	var last crmem.Change
+	var unread error // of a part of the history after last
+	for c, err := range s.Changes() {
+		switch {
+		case err != nil:
+			unread = err
+		case c.Before.ID == e.ID || c.After.ID == e.ID:
+			last, unread = c, nil
+		}
+	}
+	switch {
+	case unread != nil:
+		return 0, unread
+	case last.Seq == 0:
+		return 0, fmt.Errorf("no change of %s has a number", display.Quoted(e.Name))
+	case !last.After.Equal(e):
+		return 0, fmt.Errorf("change %d of %s led to another state", last.Seq, display.Quoted(e.Name))
+	}
+	return last.Seq, nil
+}
+
+func unexpected(s *crmem.Store, name, why string) error {
+	return &errtable.Error{Kind: "changed", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Path: s.Path(),
+		Message: "the entry " + display.Quoted(name) + " is not as expected: " + why + "; nothing was written",
+		Fix:     "read the entry again, then retry; run crabmem log " + errtable.ShellWord(name) + " to see its changes"}
+}

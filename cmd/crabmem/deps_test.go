@@ -66,7 +66,7 @@ var mayImport = map[string][]string{
 	"daemon/model":               {"daemon/model/chat", "sessionlog"},
 	"daemon/model/modeltest":     {},
 	"daemon/mcpserver": {"daemon/display", "daemon/errtable", "daemon/memtool", "daemon/tool", "daemon/mcpserver/compat/memfiles", "daemon/mcpserver/compat/memgraph", "bm25/analysis", "bm25/snippet",
-		"crmem", "crmem/budget", "crmem/limits", "crmem/recall", "crmem/vfs", "sessionlog", "sessionlog/search"},
+		"crmem", "crmem/budget", "crmem/history", "crmem/limits", "crmem/recall", "crmem/vfs", "sessionlog", "sessionlog/search"},
 	"daemon/mcpserver/mcptest":         {},
 	"daemon/mcpserver/compat/memfiles": {"daemon/display", "daemon/memtool", "bm25/snippet", "crmem", "crmem/limits"},
 	"daemon/mcpserver/compat/memgraph": {"daemon/display", "daemon/errtable", "crmem"},

@@ -32,9 +32,9 @@ func (c *app) mcpCommand() *cobra.Command {
 		Short:   "serve the store over the Model Context Protocol",
 		Long: `Serve the store over the Model Context Protocol on standard input and output.
 The server stops at the end of input. The tools are remember, recall, forget,
-list_memories, get_memory, and session_search. Entries are also resources:
-crabmem://note/NAME and crabmem://archive/NAME. crabmem mcp install adds the
-server to a client. Other clients need an entry such as
+list_memories, get_memory, memory_history, and session_search. Entries are also
+resources: crabmem://note/NAME and crabmem://archive/NAME. crabmem mcp install
+adds the server to a client. Other clients need an entry such as
 
   {"mcpServers": {"crabmem": {"command": "crabmem", "args": ["mcp"]}}}
 

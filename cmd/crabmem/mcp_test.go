@@ -61,6 +61,7 @@ var toolCalls = []struct {
 	{"recall", map[string]any{"query": "push", "limit": 3}, "1 of 1 match"},
 	{"get_memory", map[string]any{"name": "deploy"}, "build, tag, push"},
 	{"list_memories", map[string]any{}, "1 of 1 entry"},
+	{"memory_history", map[string]any{"name": "deploy"}, "1 of 1 version"},
 	{"session_search", map[string]any{"query": "port"}, "6688, on loopback"},
 	{"forget", map[string]any{"name": "deploy"}, "forgot deploy"},
 }

@@ -23,7 +23,7 @@ func TestArguments(t *testing.T) {
 		{tool: "list_memories", args: `null`, want: "2 of 2 entries", ok: true},
 		{compat: CompatAnthropic, tool: "memory", args: `{"command":"view","path":"/memories/f","view_range":["1","-1"],"file_text":null,"insert_line":null}`, want: "Here's the content of /memories/f", ok: true},
 		{tool: "remember", args: `{"name":"new","content":"text","aliases":null,"tags":["x"]}`, ok: true,
-			want: "remembered the new note new, 4 bytes\nignored unknown arguments: \"tags\"; the arguments are aliases, content, name"},
+			want: "remembered the new note new, 4 bytes\nignored unknown arguments: \"tags\"; the arguments are aliases, content, if_version, name"},
 
 		{tool: "recall", args: `{"query":null}`, want: "query must be text, and is null"},
 		{tool: "recall", args: `{"query":"a","limit":"51"}`, want: "limit must be at most 50, and is 51"},
@@ -38,7 +38,7 @@ func TestArguments(t *testing.T) {
 		{tool: "recall", args: `{"query":"a","limits":5}`, want: `unknown argument "limits"; did you mean limit?`},
 		{tool: "recall", args: `{"q":"a"}`, want: `query is missing; unknown argument "q"; did you mean query?`},
 		{tool: "remember", args: `{"name":"n","text":"a"}`, want: `content is missing; unknown argument "text"; did you mean content?`},
-		{tool: "remember", args: `{"title":"n","zzz":"a"}`, want: `name is missing; content is missing; unknown argument "title"; the arguments are aliases, content, name; unknown argument "zzz"; the arguments are aliases, content, name`},
+		{tool: "remember", args: `{"title":"n","zzz":"a"}`, want: `name is missing; content is missing; unknown argument "title"; the arguments are aliases, content, if_version, name; unknown argument "zzz"; the arguments are aliases, content, if_version, name`},
 		{tool: "remember", args: `{"name":"n","content":"a","aliases":"b"}`, want: `aliases must be a list, and is text "b"`},
 		{tool: "remember", args: `{"name":"n","content":"a","aliases":["b",1]}`, want: "aliases[1] must be text, and is a number"},
 		{tool: "remember", args: `{"name":"n","content":"a","name":"m"}`, want: `"name" occurs twice`},

@@ -101,7 +101,7 @@ func TestExactText(t *testing.T) {
 
 // toolsOf lists the tools of each contract. Those that create come first.
 var toolsOf = map[string][]string{
-	"":              {"remember", "recall", "get_memory", "list_memories", "forget", "session_search"},
+	"":              {"remember", "recall", "get_memory", "list_memories", "memory_history", "forget", "session_search"},
 	CompatReference: {"create_entities", "create_relations", "add_observations", "read_graph", "search_nodes", "open_nodes", "delete_observations", "delete_relations", "delete_entities"},
 	CompatAnthropic: {"memory"},
 }

@@ -92,7 +92,7 @@ func exercise(t *testing.T, s *mcp.ClientSession) {
 		names = append(names, tool.Name)
 	}
 	slices.Sort(names)
-	if want := []string{"forget", "get_memory", "list_memories", "recall", "remember", "session_search"}; !slices.Equal(names, want) {
+	if want := []string{"forget", "get_memory", "list_memories", "memory_history", "recall", "remember", "session_search"}; !slices.Equal(names, want) {
 		t.Fatalf("tools %v, want %v", names, want)
 	}
 	w, text := must[rememberOut](t, s, "remember", dict{"name": "deploy-steps", "content": "build, tag, push\nthen watch the canary", "aliases": []string{"ship"}})
@@ -106,6 +106,22 @@ func exercise(t *testing.T, s *mcp.ClientSession) {
 	if w, _ = must[rememberOut](t, s, "remember", dict{"name": "Deploy steps", "content": "tea"}); w.Created || len(w.Similar) > 0 {
 		t.Errorf("a replacement: %+v", w)
 	}
+	hist, text := must[historyOut](t, s, "memory_history", dict{"name": "Deploy steps"})
+	if hist.Total != 2 || len(hist.Versions) != 2 || hist.Versions[0].Change != "update" || hist.Versions[1].Change != "add" || hist.Content != nil ||
+		!strings.HasPrefix(text, "2 of 2 versions\n") {
+		t.Errorf("history: %+v %q", hist, text)
+	}
+	old := hist.Versions[1].Version
+	if hist, text = must[historyOut](t, s, "memory_history", dict{"name": "Deploy steps", "version": old, "limit": 1}); hist.Content == nil || *hist.Content != "other" ||
+		len(hist.Versions) != 1 || hist.Total != 2 || !strings.Contains(dataIn(t, text)[0], "Deploy steps") {
+		t.Errorf("an old version: %+v %q", hist, text)
+	}
+	mcptest.Refused(t, s, "remember", dict{"name": "Deploy steps", "content": "lost", "if_version": old}, "is not as expected: its version is .* Try: read the entry again")
+	if w, _ = must[rememberOut](t, s, "remember", dict{"name": "Deploy steps", "content": "tea", "if_version": hist.Versions[0].Version}); w.Created {
+		t.Errorf("a replacement of a version: %+v", w)
+	}
+	mcptest.Refused(t, s, "memory_history", dict{"name": "Deploy steps", "version": 1 << 40}, "the entry has no version .* Try: call again without version")
+	mcptest.Refused(t, s, "memory_history", dict{"name": "none"}, `no entry "none"`)
 	r, text := must[recallOut](t, s, "recall", dict{"query": "how do we ship the canary"})
 	if len(r.Hits) != 1 || r.Hits[0].Name != "deploy-steps" || !r.Hits[0].Whole || r.Total != 1 || !strings.Contains(text, "deploy-steps  (note, ") {
 		t.Errorf("recall: %+v\n%s", r, text)

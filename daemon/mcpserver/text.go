@@ -59,13 +59,14 @@ func textResult(text string) *mcp.CallToolResult {
 var toolFixes = map[string]string{
 	"not_found":       "use list_memories to see the names, or recall to search the entries",
 	"no_sessions":     "no conversations yet: continue without them",
+	"changed":         "read the entry again with get_memory and memory_history, then retry",
 	"locked":          "another process is writing: retry the call",
 	"outcome_unknown": "use get_memory to see whether the write took effect; the disk failed, so inform the user",
 	"read_only":       "inform the user: this server is read-only",
 }
 
 // callersFault lists the kinds of errors whose message is about the call alone.
-var callersFault = []string{"not_found", "invalid", "kind", "ambiguous", "alias", "exists", "read_only", "usage", "cancelled"}
+var callersFault = []string{"not_found", "invalid", "kind", "ambiguous", "alias", "exists", "read_only", "usage", "cancelled", "changed", "no_version"}
 
 // explained returns err with a fix that a model can apply. A message that is not
 // about the call may quote the store or its files, so explained fences it.

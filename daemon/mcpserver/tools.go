@@ -105,6 +105,7 @@ func (s *Server) addTools() {
 		oneOf(in["kind"], "note", "archive")
 		atMostChars(in["cursor"], 64)
 	}, s.listMemories)
+	s.addHistory()
 	if s.sessions != nil {
 		s.addSessionSearch()
 	}
@@ -132,6 +133,7 @@ type rememberIn struct {
 	Name    string   `json:"name" jsonschema:"a short name for the subject of the note, such as deploy-steps"`
 	Content string   `json:"content" jsonschema:"the text of the note, in Markdown"`
 	Aliases []string `json:"aliases,omitempty" jsonschema:"other names of the note; if omitted, the note keeps its aliases"`
+	Version uint64   `json:"if_version,omitempty" jsonschema:"replace the note only if this is its newest version in memory_history"`
 }
 
 type rememberOut struct {
@@ -143,7 +145,7 @@ type rememberOut struct {
 }
 
 func (s *Server) remember(ctx context.Context, in rememberIn) (string, rememberOut, error) {
-	w, err := s.store.remember(ctx, in.Name, in.Content, in.Aliases)
+	w, err := s.store.remember(ctx, in.Name, in.Content, in.Aliases, memtool.Expected{Version: in.Version})
 	if err != nil {
 		if errors.Is(err, crmem.ErrKind) {
 			err = &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Err: err, Message: memtool.ShownName(in.Name) + " is the archive of a conversation; remember never overwrites archives",

@@ -19,6 +19,7 @@ async def main(command, *args):
                 ("recall", {"query": "push"}),
                 ("get_memory", {"name": "deploy"}),
                 ("list_memories", {}),
+                ("memory_history", {"name": "deploy"}),
                 ("session_search", {"query": "port"}),
                 ("forget", {"name": "deploy"}),
                 ("forget", {"name": "deploy"}),

@@ -160,6 +160,7 @@ func (d *Daemon) openAll() error {
 	warn := func(text string) { d.log.Warn(text) }
 	if d.store, err = crmem.Open(path, &crmem.Options{
 		FS: d.fs, Now: d.now, LockWait: d.opts.LockWait, Command: "crabmem daemon", Socket: Socket(d.home), Warn: warn,
+		History: s.History,
 	}); err != nil {
 		return err
 	}

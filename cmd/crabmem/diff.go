@@ -38,14 +38,15 @@ texts. Lines before the diff list differences of the name, kind, and aliases.
 
 Without A and B, diff prints the last change of the entry. With A, it compares
 the entry at A with the present one. With A and B, it compares the entry at A
-with the entry at B. A and B are SEQ or TIME. ` + pointForms + `
+with the entry at B. A and B are SEQ or TIME.
+` + pointForms + `
 
 NAME is a name or an alias, or the name of a removed entry. If there is no such
 entry or no such change, diff exits with 3. If the versions are equal, diff
 prints no diff and exits with 0.`,
 		Example: `  crabmem diff deploy
   crabmem diff deploy 1
-  crabmem diff deploy 2026-04-14 now --json`,
+  crabmem diff deploy 1 now --json`,
 		Args:              between(1, 3, "NAME and at most two of SEQ or TIME"),
 		ValidArgsFunction: c.completeNames(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

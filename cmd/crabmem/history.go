@@ -82,8 +82,9 @@ func (t *timeline) idOf(s *crmem.Store, name string) (uint64, error) {
 }
 
 // pointForms are the forms that parsePoint reads, for help texts.
-const pointForms = `SEQ is the number of a change in crabmem log. TIME is a time (2026-04-14T10:00Z),
-an age (2h, 3d), or a day (2026-04-14, today, yesterday), which means its end.`
+const pointForms = `SEQ is the number of a change in crabmem log. TIME is a time
+(2026-04-14T10:00Z), an age (2h, 3d), or a day (2026-04-14, today, yesterday),
+which means its end.`
 
 // parsePoint reads the number of a change or a time.
 func (c *app) parsePoint(what, text string) (history.Point, error) {

@@ -362,7 +362,7 @@ var unstable = []struct {
 	{regexp.MustCompile(`crabmem-(demo|deploy)-[0-9A-Z]+`), `crabmem-$1-<random>`},
 	{regexp.MustCompile(`\.\.crabmem\.json[0-9]+`), `..crabmem.json<random>`},
 	{regexp.MustCompile(`(\.damaged)-[0-9a-f]{8}\b`), `$1-<random>`},
-	{regexp.MustCompile(`"hex":"[0-9a-f]+","field":"(salt|crc|crc2)","value":"[^"]*"`), `"hex":"<random>","field":"$1","value":"<random>"`},
+	{regexp.MustCompile(`"hex":"[0-9a-f]+","field":"(salt|crc|crc2|prev_crc)","value":"[^"]*"`), `"hex":"<random>","field":"$1","value":"<random>"`},
 	// Durations and memory.
 	{regexp.MustCompile(`"(microseconds|build_seconds|index_cpu_seconds|index_wall_seconds|query_p50_us|query_p99_us)":[0-9.e+-]+`), `"$1":<duration>`},
 	{regexp.MustCompile(`"(memory_bytes|heap_bytes)":[0-9]+`), `"$1":<bytes>`},

@@ -46,9 +46,10 @@ size, the largest first. --limit prints the first entries of that order. --since
 takes a day (2026-04-14, today, yesterday), a month (2026-04), a time
 (2026-04-14T10:00:00Z), or an age (2d, 12h), in the local time zone.
 
---deleted lists the removed entries instead, as they were when they were removed,
-with the day of the removal. --json adds "removed_at", unless the time is unknown,
-and "removed_by", the number of the change. crabmem restore restores an entry.`,
+--deleted lists the removed entries instead, as they were before the removal,
+and the day of the removal. --json adds "removed_at", unless the time is
+unknown, and "removed_by", the number of the change. crabmem restore restores an
+entry.`,
 		Example: `  crabmem list
   crabmem list --sort created -n 10 --since 30d
   crabmem list --kind archive

@@ -51,9 +51,9 @@ who made it, what it did, the ID, size, and name of the entry. WHO is the agent
 and the client: cli, mcp, wire, load, or import. A change of another program has
 the number "-".
 
-With NAME, log lists the changes of the entry with that name, or with that alias,
-also those under earlier names. It also lists the changes of other entries that
-had the name. If no entry has or had the name, log exits with 3.
+With NAME, log lists the changes of the entry with that name or alias, also
+those under earlier names. It also lists the changes of other entries that had
+the name. If no entry has or had the name, log exits with 3.
 
 log prints at most 20 changes; --limit 0 prints all. --since takes the times of
 crabmem list. If a part of the history is damaged, log warns and lists the rest.`,

@@ -62,8 +62,8 @@ snippets. It never splits a code block. The limit counts ` + budget.Encoding + `
 names and texts, with line ends, but not scores or JSON keys. Newer OpenAI
 models count fewer tokens; models of other vendors may count more.
 
---at searches the store as it was after a change or at a time: --at SEQ or --at
-TIME. ` + pointForms,
+--at SEQ or --at TIME searches the store as it was after a change or at a time.
+` + pointForms,
 		Example: `  crabmem recall "how do we deploy?"
   crabmem recall canary --explain --why-not tea
   crabmem recall "release steps" --json --budget 400

@@ -36,9 +36,9 @@ them, and [memory] secrets in config.toml sets the policy. remember never
 overwrites an archive; it exits with 4. --kind archive creates an archive with a
 new name.
 
---if-version SEQ replaces the note only if SEQ is the number of the newest change
-of the entry, which crabmem log prints. --if-sha256 HEX replaces it only if its
-text has this hash, as crabmem show NAME | sha256sum prints it. If another process
+--if-version SEQ replaces the note only if SEQ is the number of its newest
+change, which crabmem log prints. --if-sha256 HEX replaces it only if its text
+has this hash, as crabmem show NAME | sha256sum prints it. If another process
 changed or removed the entry, or if the history does not prove the version,
 remember writes nothing and exits with 4.`,
 		Example: `  crabmem remember deploy "build, tag, push, then watch the canary"

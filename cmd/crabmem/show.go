@@ -21,8 +21,8 @@ func (c *app) showCommand() *cobra.Command {
 on a terminal. NAME is the name of the entry, or an alias of exactly one entry.
 If several entries share the alias, show lists them and exits with 4.
 
---at prints the entry as it was after a change or at a time: --at SEQ or --at
-TIME. ` + pointForms + `
+--at SEQ or --at TIME prints the entry as it was after a change or at a time.
+` + pointForms + `
 If no entry had the name, --at prints the present entry of the name as it was.`,
 		Example: `  crabmem show deploy
   crabmem show ship --json

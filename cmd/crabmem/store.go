@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 	"crabmem/crmem/history"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
+	"crabmem/daemon/config"
 	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
@@ -95,12 +97,33 @@ func (c *app) open(o *crmem.Options) (*crmem.Store, error) {
 		return nil, err
 	}
 	o.FS, o.Now, o.Warn, o.Indexing = c.fs, c.now, c.Warn, c.Step
+	if !o.ReadOnly {
+		o.History = c.historyMode()
+	}
 	var s *crmem.Store
 	err = c.Busy("opening "+path, func() (err error) {
 		s, err = crmem.Open(path, o)
 		return err
 	})
 	return s, c.about(path, err)
+}
+
+// historyMode returns the setting [memory] history of the home. If the configuration
+// is invalid, it returns the default.
+func (c *app) historyMode() history.Mode {
+	home, err := c.homeDir()
+	if err != nil {
+		return history.On
+	}
+	text, err := vfs.ReadFile(c.fs, filepath.Join(home, config.File), maxConfig)
+	if err != nil || !bytes.Contains(text, []byte("history")) {
+		return history.On // most configurations, without the time to load them
+	}
+	conf, err := config.LoadStructure(c.fs, home, c.Getenv)
+	if err != nil {
+		return history.On
+	}
+	return conf.History
 }
 
 // about adds the path to an error without one.

@@ -16,9 +16,10 @@ var otherWords = map[string]map[string]string{
 		"get": "show", "cat": "show", "read": "show", "view": "show", "print": "show",
 		"rm": "forget", "del": "forget", "delete": "forget", "remove": "forget",
 		"mv": "rename", "move": "rename",
-		"logs": "daemon logs", "log": "daemon logs", "status": "daemon status",
+		"history": "log", "changes": "log", "compare": "diff", "revert": "undo", "undelete": "restore", "unforget": "restore",
+		"logs": "daemon logs", "status": "daemon status",
 		"start": "daemon start", "stop": "daemon stop", "restart": "daemon restart", "serve": "daemon", "run": "daemon",
-		"backup": "export", "restore": "import", "fsck": "verify", "check": "verify", "fix": "repair",
+		"backup": "export", "fsck": "verify", "check": "verify", "fix": "repair",
 		"setup": "init", "login": "init", "resume": "chat", "ask": "send",
 	},
 	"crabmem daemon": {

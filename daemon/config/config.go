@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"crabmem/crmem/history"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/secret"
 	"crabmem/daemon/secret/scan"
@@ -55,6 +56,7 @@ type Config struct {
 	Env         map[string]Secret
 	Memory      bool        // [memory] enabled; an agent's own switch can only turn it off
 	Secrets     scan.Policy // [memory] secrets
+	History     history.Mode
 	Tasks       Tasks
 	SkillDirs   []string // folders of skills besides the home's; absolute
 	RecallLimit int      // hits of the tool recall, unless a call sets a limit

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"crabmem/crmem/history"
 	"crabmem/daemon/approval"
 	"crabmem/daemon/secret/scan"
 )
@@ -22,6 +23,11 @@ func (l *loader) settings(c *Config, top *section) {
 	secrets := string(scan.Default)
 	memory.enum("secrets", &secrets, scan.Policies...)
 	c.Secrets = scan.Policy(secrets)
+	kept := "on"
+	memory.enum("history", &kept, "on", "off")
+	if kept == "off" {
+		c.History = history.Off
+	}
 	memory.done()
 
 	system := top.table("system")

@@ -66,6 +66,10 @@ func TestActorOfRequests(t *testing.T) {
 		check("alias", err)
 		_, err = c.Apply(t.Context(), crmem.Update{Name: "a", Content: "y"})
 		check("apply", err)
+		_, err = c.Apply(t.Context(), crmem.By{Client: "other"}, crmem.Update{Name: "a", Content: "z"})
+		if got := lastActor(t, s.store); err != nil || got != (history.Actor{Client: "other"}) {
+			t.Errorf("an operation By: actor %+v, %v", got, err)
+		}
 		_, err = c.Forget(t.Context(), "a", client.ForgetOptions{})
 		check("forget", err)
 		seq, err := lastChange(memtool.Local(s.store), func(crmem.Change) bool { return true })

@@ -115,6 +115,8 @@ var storeOperations = []storeOperation{
 	{"add an existing name", crmem.ErrExists, updates(crmem.Add{Name: "new"}, crmem.Add{Name: "deploy"})},
 	{"add an invalid name", crmem.ErrInvalid, updates(crmem.Add{Name: "a\x00b", Content: "\xff"})},
 	{"update", nil, updates(crmem.Update{Name: "plan", Content: "later", Aliases: []string{"when"}})},
+	{"an actor and a condition", nil, updates(crmem.By{Agent: "crab"}, crmem.Unchanged{Entry: crmem.Entry{Name: "missing"}},
+		crmem.Update{Name: "plan", Content: "later", Aliases: []string{"when", "then"}})},
 	{"update a missing entry", crmem.ErrNotFound, updates(crmem.Update{Name: "nobody", Content: "x"})},
 	{"alias", nil, updates(crmem.Alias{Name: "plan", Aliases: []string{"when", "ship"}})},
 	{"alias of a missing entry", crmem.ErrNotFound, updates(crmem.Alias{Name: "nobody", Aliases: []string{"x"}})},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -15,11 +16,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
+type rememberFlags struct {
+	aliases                  []string // nil keeps those of the note
+	kind                     crmem.Kind
+	allowEmpty, allowSecrets bool
+	expected                 memtool.Expected
+	conditional              bool // expected is set
+}
+
 func (c *app) rememberCommand() *cobra.Command {
-	var aliases []string
-	var noAlias, allowEmpty, allowSecrets bool
-	var expected memtool.Expected
-	kind := crmem.Note.String()
+	var f rememberFlags
+	noAlias, kind := false, crmem.Note.String()
 	cmd := &cobra.Command{
 		Use:     "remember NAME TEXT|-",
 		GroupID: groupUse,
@@ -48,63 +55,66 @@ remember writes nothing and exits with 4.`,
 		Args:              exactly(2, "NAME and TEXT (or -)"),
 		ValidArgsFunction: c.completeNames(1),
 	}
-	cmd.Flags().StringArrayVarP(&aliases, "alias", "a", nil, "set this alias `name`; may be repeated")
+	cmd.Flags().StringArrayVarP(&f.aliases, "alias", "a", nil, "set this alias `name`; may be repeated")
 	cmd.Flags().BoolVar(&noAlias, "no-alias", false, "remove all aliases")
-	cmd.Flags().BoolVar(&allowEmpty, "allow-empty", false, "permit an empty text")
-	allowSecretsFlag(cmd, &allowSecrets)
+	cmd.Flags().BoolVar(&f.allowEmpty, "allow-empty", false, "permit an empty text")
+	allowSecretsFlag(cmd, &f.allowSecrets)
 	cmd.Flags().StringVar(&kind, "kind", kind, "create this `kind`: note or archive")
-	cmd.Flags().Uint64Var(&expected.Version, "if-version", 0, "replace the note only if `SEQ` is its newest change")
-	cmd.Flags().StringVar(&expected.SHA256, "if-sha256", "", "replace the note only if its text has this `hash`")
+	cmd.Flags().Uint64Var(&f.expected.Version, "if-version", 0, "replace the note only if `SEQ` is its newest change")
+	cmd.Flags().StringVar(&f.expected.SHA256, "if-sha256", "", "replace the note only if its text has this `hash`")
 	completeWords(cmd, "kind", "note", "archive")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := atMostOne(cmd, "alias", "no-alias"); err != nil {
 			return err
 		}
+		f.aliases = once(f.aliases)
 		if noAlias {
-			aliases = []string{}
+			f.aliases = []string{}
 		}
-		var k crmem.Kind
-		err := k.UnmarshalText([]byte(kind))
-		if err != nil {
+		if err := f.kind.UnmarshalText([]byte(kind)); err != nil {
 			return cli.Usagef("--kind: %v", err)
 		}
-		conditional, err := checkExpected(cmd, expected, k)
-		if err != nil {
+		var err error
+		if f.conditional, err = checkExpected(cmd, f.expected, f.kind); err != nil {
 			return err
 		}
-		name, text := args[0], args[1]
-		if text == "-" {
-			if text, err = c.ReadInput(cmd.Context(), limits.Content); err != nil {
-				return err
-			}
-		}
-		if !allowEmpty && isBlank(text) {
-			return emptyText("the text for " + display.Label(name))
-		}
-		var r memtool.Remembered
-		err = c.writeChecked(cmd.Context(), "remember", true, allowSecrets, func(s memtool.Store) (err error) {
-			if conditional {
-				r, err = memtool.RememberIf(cmd.Context(), s, expected, name, text, once(aliases))
-				return err
-			}
-			if k == crmem.Note {
-				r, err = s.Remember(cmd.Context(), name, text, once(aliases))
-				return err
-			}
-			list, err := s.Update(cmd.Context(), func(*crmem.Store) ([]crmem.Op, error) {
-				return []crmem.Op{crmem.Add{Name: name, Content: text, Aliases: once(aliases), Kind: k}}, nil
-			})
-			if err == nil {
-				r = memtool.Replaced(list[0], crmem.Entry{})
-			}
-			return err
-		})
-		if err != nil {
-			return err
-		}
-		return c.printWritten("remembered", r)
+		return c.remember(cmd.Context(), args[0], args[1], f)
 	}
 	return cmd
+}
+
+// remember writes the entry name. The text "-" is standard input.
+func (c *app) remember(ctx context.Context, name, text string, f rememberFlags) (err error) {
+	if text == "-" {
+		if text, err = c.ReadInput(ctx, limits.Content); err != nil {
+			return err
+		}
+	}
+	if !f.allowEmpty && isBlank(text) {
+		return emptyText("the text for " + display.Label(name))
+	}
+	var r memtool.Remembered
+	err = c.writeChecked(ctx, "remember", true, f.allowSecrets, func(s memtool.Store) (err error) {
+		switch {
+		case f.conditional:
+			r, err = memtool.RememberIf(ctx, s, f.expected, name, text, f.aliases)
+			return err
+		case f.kind == crmem.Note:
+			r, err = s.Remember(ctx, name, text, f.aliases)
+			return err
+		}
+		list, err := s.Update(ctx, func(*crmem.Store) ([]crmem.Op, error) {
+			return []crmem.Op{crmem.Add{Name: name, Content: text, Aliases: f.aliases, Kind: f.kind}}, nil
+		})
+		if err == nil {
+			r = memtool.Replaced(list[0], crmem.Entry{})
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return c.printWritten("remembered", r)
 }
 
 // checkExpected checks the flags for the state of the entry before the write. It

@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"crabmem/crmem"
+	"crabmem/crmem/history"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire"
@@ -77,8 +78,8 @@ func (c *Client) List(ctx context.Context, o ListOptions) iter.Seq2[crmem.Entry,
 }
 
 // Apply applies operations, all or none, after it has checked each
-// [crmem.Unchanged]. It returns the entries that they wrote, without content. It
-// ignores a [crmem.By]: set [Client.By].
+// [crmem.Unchanged]. It returns the entries that they wrote, without content. A
+// [crmem.By] replaces Client.By.
 // Operations that exceed a frame go to the daemon in a private file.
 func (c *Client) Apply(ctx context.Context, ops ...crmem.Op) ([]crmem.Entry, error) {
 	return c.apply(ctx, vfs.OS{}, ops)
@@ -86,12 +87,14 @@ func (c *Client) Apply(ctx context.Context, ops ...crmem.Op) ([]crmem.Entry, err
 
 func (c *Client) apply(ctx context.Context, fsys vfs.FS, ops []crmem.Op) ([]crmem.Entry, error) {
 	m := &pb.ApplyMsg{}
+	var by *pb.Actor // nil: c.By
 	for _, op := range ops {
 		if u, ok := op.(crmem.Unchanged); ok {
 			m.Unchanged = append(m.Unchanged, memtool.Message(u.Entry, true))
 			continue
 		}
-		if !memtool.Changes(op) { // By is in the request
+		if a, ok := op.(crmem.By); ok {
+			by = memtool.ActorMessage(history.Actor(a))
 			continue
 		}
 		change, _ := memtool.Change(op)
@@ -108,7 +111,7 @@ func (c *Client) apply(ctx context.Context, fsys vfs.FS, ops []crmem.Op) ([]crme
 		m = &pb.ApplyMsg{File: name}
 	}
 	var all []crmem.Entry
-	for e, err := range c.entries(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_Apply{Apply: m}}) {
+	for e, err := range c.entries(ctx, &pb.ClientMessage{By: by, Msg: &pb.ClientMessage_Apply{Apply: m}}) {
 		if err != nil {
 			return nil, OutcomeUnknown(err)
 		}

@@ -13,8 +13,8 @@ import (
 	"crabmem/daemon/errtable"
 )
 
-// Expected is the state of an entry that a writer has read. The zero value expects
-// nothing.
+// Expected is the state of an entry that a writer has read. The zero value sets no
+// condition.
 type Expected struct {
 	Version uint64 // sequence number of the newest change of the entry; 0: any
 	SHA256  string // of the content, in hexadecimal; empty: any

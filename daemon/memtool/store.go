@@ -51,8 +51,8 @@ type Checkpointed struct {
 // MaxTries is the number of times that Update calls plan.
 const MaxTries = 100
 
-// Local returns a store of this process as a Store. Close closes it. first stands
-// at the beginning of each batch, such as a [crmem.By]; Load ignores it.
+// Local returns a store of this process as a Store. Close closes it. Each batch
+// begins with first, such as a [crmem.By]. Load ignores first.
 func Local(s *crmem.Store, first ...crmem.Op) Store { return local{s, slices.Clip(first)} }
 
 type local struct {

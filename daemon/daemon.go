@@ -78,6 +78,8 @@ type Daemon struct {
 
 	metrics metrics
 
+	limited sync.Mutex // of writes to spaces with a quota
+
 	indexing sync.Mutex
 	index    *search.Index // nil until something is searched
 }
@@ -173,7 +175,9 @@ func (d *Daemon) openAll() error {
 	})
 	d.files = tool.NewFiles(d.fs, d.hidden(s))
 	d.loaded = session.New(session.Options{
-		FS: d.fs, Home: d.home, Dir: d.dir, Log: d.log, Now: d.now, Store: d.store, Logs: d.sessions, Forget: d.files.Forget, Ran: d.metrics.ran,
+		FS: d.fs, Home: d.home, Dir: d.dir, Log: d.log, Now: d.now, Logs: d.sessions, Space: d.inSpace,
+		Own:    func(agent string) string { return d.spacesOf(agent)[0] },
+		Forget: d.files.Forget, Ran: d.metrics.ran,
 		Allow: d.allow,
 		Kind:  func(err error) string { return message(err).Kind },
 		Setup: func() session.Setup {

@@ -36,7 +36,7 @@ var (
 )
 
 // Identities of clients. Runs in which a user of another service has a part get
-// no file tools.
+// only ask_user.
 var (
 	localSenders  = []string{"", "user", "ann", "cron", "delegate-crab"}
 	remoteSenders = []string{"tg:7", "slack:U02-ABC", "discord:99", "mail:ann@post.example", "matrix:@ann:hs.example", ":"}
@@ -153,8 +153,8 @@ func origin(at string) (rest string, remote bool) {
 // may reports whether everybody on a path may do that.
 func (w *world) may(at, kind, name string) bool {
 	at, remote := origin(at)
-	if remote && kind == "tool" && (name == "bash" || name == "read" || name == "edit") {
-		return false
+	if remote && name != "ask_user" {
+		return false // an untrusted identity
 	}
 	for _, step := range strings.Split(at, ">") {
 		parts := strings.Split(step, "+")

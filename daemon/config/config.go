@@ -22,6 +22,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/secret"
 	"crabmem/daemon/secret/scan"
+	"crabmem/daemon/trust"
 )
 
 const (
@@ -66,6 +67,7 @@ type Config struct {
 	TCP         TCP
 	Log         Log
 	Metrics     Metrics
+	Origins     trust.Rules // trust in identities of other services
 	// SecretFiles are the files with keys and tokens that the keys above name,
 	// wherever they are.
 	SecretFiles []string

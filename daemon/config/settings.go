@@ -42,6 +42,7 @@ func (l *loader) settings(c *Config, top *section) {
 	system.asked["crab"] = true // agents reads it
 	system.done()
 
+	origins(c, top)
 	l.skills(c, top.table("skills"))
 	readTools(c, top)
 	readLimits(c, top)

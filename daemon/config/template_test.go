@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"crabmem/daemon/config"
+	"crabmem/daemon/trust"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -61,6 +62,10 @@ func TestTemplateExamples(t *testing.T) {
 	got.Agents = []config.Agent{crab}
 	withoutOrigins(got)
 	withoutOrigins(want)
+	if len(got.Origins) != 1 || got.Origins[0].Level != trust.Trusted {
+		t.Errorf("origins %+v", got.Origins)
+	}
+	got.Origins = nil
 	got.Providers, got.MCPs, got.Env, got.TCP, got.Metrics, got.Model = want.Providers, want.MCPs, want.Env, want.TCP, want.Metrics, want.Model
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("the template has a wrong default (-default +template):\n%s", d)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"crabmem/daemon/tool"
+	"crabmem/daemon/trust"
 	"crabmem/sessionlog"
 )
 
@@ -111,7 +112,7 @@ func (m *Manager) delegate(ctx context.Context, c tool.Call, t task) (string, er
 	if ctx.Err() != nil { // while the task waited for others
 		return "", context.Cause(ctx)
 	}
-	l, err := m.Create(sessionlog.Meta{Agent: t.Agent, CreatedBy: "delegate-" + c.Agent}, t.Message, c.Dir, c.Scope)
+	l, err := m.Create(sessionlog.Meta{Agent: t.Agent, CreatedBy: trust.Delegate(c.Agent, c.Scope.Memory.Sessions)}, t.Message, c.Dir, c.Scope)
 	if err != nil {
 		return "", err
 	}

@@ -86,7 +86,7 @@ func (d *Daemon) rememberTool(ctx context.Context, c tool.Call, args rememberArg
 		return "", err
 	}
 	var r memtool.Remembered
-	err = d.inSpace(name, func(s *crmem.Store) (err error) {
+	err = d.writeSpace(name, func(s *crmem.Store) (err error) {
 		if limit := (memtool.Quota{Entries: c.Scope.Memory.MaxEntries, Bytes: c.Scope.Memory.MaxBytes}); limit.Entries > 0 {
 			d.limited.Lock()
 			defer d.limited.Unlock()
@@ -120,7 +120,7 @@ func (d *Daemon) forgetTool(_ context.Context, c tool.Call, args forgetArgs) (st
 		return "", err
 	}
 	switch err := d.inSpace(name, func(s *crmem.Store) error { return s.Forget(args.Name) }); {
-	case errors.Is(err, crmem.ErrNotFound):
+	case errors.Is(err, crmem.ErrNotFound) || isUnwritten(name, err):
 		return "", fmt.Errorf("no entry named: %s", args.Name)
 	case errors.Is(err, crmem.ErrKind):
 		return "", fmt.Errorf("%s is an archive of a conversation: only the user removes it, with crabmem forget --archive", args.Name)
@@ -187,6 +187,9 @@ func (d *Daemon) bodies(c tool.Call, names []string) (string, error) {
 				}
 				return err
 			})
+			if isUnwritten(name, err) {
+				err = crmem.ErrNotFound
+			}
 			missing = cmp.Or(missing, err)
 		}
 		if !found {

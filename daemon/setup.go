@@ -79,6 +79,9 @@ func (d *Daemon) warnOfSetup(s *setup) {
 	for _, w := range append(slices.Clone(s.config.Warnings), s.config.UnmatchedTools(tool.Unmatched, tools)...) {
 		d.log.Warn("configuration", "warning", w.String())
 	}
+	for _, name := range d.missingSpaces(s.config) {
+		d.log.Warn("space does not exist: run crabmem spaces create "+name, "space", name)
+	}
 	all := d.skills.Skills(tool.Unbounded())
 	for i := range all {
 		for _, w := range all[i].Unmatched(tools) {

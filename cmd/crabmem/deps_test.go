@@ -57,7 +57,7 @@ var mayImport = map[string][]string{
 	"daemon/memtool":             {"daemon/secret/scan", "bm25/snippet", "daemon/display", "daemon/errtable", "daemon/wire/pb", "crmem", "crmem/limits", "crmem/tree", "crmem/vfs", "crmem/recall"},
 	"daemon/client":              {"bm25", "crmem", "crmem/tree", "crmem/recall", "daemon/memtool", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "crmem/vfs", "daemon/cron", "daemon/model", "sessionlog", "sessionlog/record", "sessionlog/search"},
 	"daemon/config":              {"crmem/vfs", "daemon/approval", "daemon/errtable", "daemon/model", "daemon/secret", "daemon/secret/scan", "daemon/space", "daemon/trust"},
-	"daemon/space":               {},
+	"daemon/space":               {"crmem", "crmem/checkpoint", "crmem/vfs", "daemon/errtable"},
 	"daemon/trust":               {"daemon/space", "daemon/tool"},
 	"daemon/secret":              {"crmem/vfs", "daemon/errtable"},
 	"daemon/cron":                {"crmem/vfs"},

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 
 	"crabmem/daemon/space"
@@ -42,6 +43,31 @@ func origins(c *Config, top *section) {
 	if len(c.Origins) > maxOrigins {
 		top.at("origins").add("%d tables of origins exceed the limit of %d", len(c.Origins), maxOrigins)
 	}
+}
+
+// agentSpaces reads memory, which is a boolean or the space that the agent writes,
+// and memory_read.
+func (s *section) agentSpaces(a *Agent) {
+	if v, ok := s.get("memory"); ok {
+		switch v := v.v.(type) {
+		case bool:
+			a.Memory = v
+		case string:
+			a.Memory, a.Space = true, v
+			if err := space.Check(v); err != nil {
+				s.at("memory").add("%s: %v", s.full("memory"), err)
+			}
+		default:
+			s.wrong("memory", value{s.at("memory").line, v}, "true, false, or the name of a space")
+		}
+	}
+	s.strs("memory_read", &a.ReadSpaces)
+	for _, name := range a.ReadSpaces {
+		if err := space.Check(name); err != nil {
+			s.at("memory_read").add("%s: %v", s.full("memory_read"), err)
+		}
+	}
+	a.ReadSpaces = slices.DeleteFunc(a.ReadSpaces, func(name string) bool { return name == cmp.Or(a.Space, space.Main) })
 }
 
 // spaces checks the spaces and the allowed tools of a rule.

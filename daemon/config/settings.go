@@ -22,6 +22,8 @@ func (l *loader) settings(c *Config, top *section) {
 	secrets := string(scan.Default)
 	memory.enum("secrets", &secrets, scan.Policies...)
 	c.Secrets = scan.Policy(secrets)
+	c.MaxSpaces = 1000
+	memory.integer("max_spaces", &c.MaxSpaces, 1, 100_000)
 	memory.done()
 
 	system := top.table("system")

@@ -58,6 +58,10 @@ func TestTemplateExamples(t *testing.T) {
 	}
 	got.SecretFiles, got.SkillDirs, got.Warnings = nil, nil, nil // the example directory is missing
 	crab, _ := got.Agent("crab")
+	if d := cmp.Diff([]string{"main", "team"}, crab.Spaces()); d != "" {
+		t.Errorf("spaces (-want +got):\n%s", d)
+	}
+	crab.ReadSpaces = nil
 	crab.Model, crab.Members, crab.Skills, crab.SkillTags, crab.MCPs, crab.Tools, crab.CompactPrompt, crab.CompactTokens = "offline", nil, nil, nil, nil, nil, "", 0
 	got.Agents = []config.Agent{crab}
 	withoutOrigins(got)

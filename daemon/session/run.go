@@ -44,6 +44,7 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ctx = context.WithValue(ctx, interactiveKey{}, r.Interactive)
+	ctx = context.WithValue(ctx, senderKey{}, r.Sender)
 	if r.depth == 0 {
 		ctx = context.WithValue(ctx, tasksKey{}, new(atomic.Int32))
 		ctx = context.WithValue(ctx, anyCommandKey{}, r.AnyCommand)

@@ -106,22 +106,26 @@ func (rs Rules) find(identity string) Rule {
 }
 
 // delegatePrefix begins the creator of the session of a delegated task:
-// delegate-AGENT for an admin, delegate-AGENT:IDENTITY for others.
+// delegate-AGENT for users of this machine, delegate-AGENT:IDENTITY for others.
 const delegatePrefix = "delegate-"
 
-// Delegate returns the creator of the session of a task that an agent delegates
-// in a run whose scope permits those sessions. Its scope does not exceed that of the
-// run: if several identities take part, it is untrusted.
-func Delegate(agent string, sessions tool.List) string {
-	creator := delegatePrefix + agent
-	if sessions.All() {
-		return creator
+// Delegate returns the creator of the session of a task that an agent delegates in
+// a run of a creator and a sender. Its scope never exceeds that of the run: if two
+// identities of other services take part, it is untrusted.
+func Delegate(agent, creator, sender string) string {
+	var remote []string
+	for _, id := range []string{creator, sender} {
+		if strings.Contains(id, ":") && !slices.Contains(remote, origin(id)) {
+			remote = append(remote, origin(id))
+		}
 	}
-	creator += ":"
-	if names := sessions.Names(); len(names) == 1 {
-		creator += names[0]
+	switch len(remote) {
+	case 0:
+		return delegatePrefix + agent
+	case 1:
+		return delegatePrefix + agent + ":" + remote[0]
 	}
-	return creator
+	return delegatePrefix + agent + ":"
 }
 
 // origin returns the identity for which a task was delegated, or the identity

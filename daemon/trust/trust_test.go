@@ -114,7 +114,7 @@ func TestDelegate(t *testing.T) {
 	for _, creator := range []string{"user", "tg:7", "tg:9", "slack:U02", "dc:1/2", "tg:*", "api:ci"} {
 		for _, sender := range []string{"user", "tg:7", "tg:8", "slack:U02", "tg:*", ":"} {
 			run := rules.Scope(creator, sender)
-			task := Delegate("bet", run.Memory.Sessions)
+			task := Delegate("bet", creator, sender)
 			if got, want := describe(run.Intersect(rules.Scope(task, task))), describe(rules.Scope(task, "user")); got != want {
 				t.Errorf("%s and %s: the session of %s permits %s, the run %s", creator, sender, task, want, got)
 			}

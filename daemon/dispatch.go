@@ -1,9 +1,12 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 
+	"crabmem/crmem"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/space"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 
@@ -15,6 +18,8 @@ type request struct {
 	ctx  context.Context
 	peer wire.Peer
 	send func(*pb.ServerMessage) error
+
+	store *crmem.Store // of the space, for the operations of a store
 }
 
 func (r *request) pong() error {
@@ -64,17 +69,17 @@ var handlers = map[protoreflect.Name]handler{
 	"cancel":          with((*pb.ClientMessage).GetCancel, (*Daemon).cancel),
 	"compact_session": with((*pb.ClientMessage).GetCompactSession, (*Daemon).compactSession),
 
-	"remember":     with((*pb.ClientMessage).GetRemember, (*Daemon).remember),
-	"recall":       with((*pb.ClientMessage).GetRecall, (*Daemon).recall),
-	"forget":       with((*pb.ClientMessage).GetForget, (*Daemon).forget),
-	"get_entry":    with((*pb.ClientMessage).GetGetEntry, (*Daemon).getEntry),
-	"list_entries": with((*pb.ClientMessage).GetListEntries, (*Daemon).listEntries),
-	"alias":        with((*pb.ClientMessage).GetAlias, (*Daemon).alias),
-	"apply":        with((*pb.ClientMessage).GetApply, (*Daemon).apply),
-	"dump":         with((*pb.ClientMessage).GetDump, (*Daemon).dump),
-	"load":         with((*pb.ClientMessage).GetLoad, (*Daemon).loadTree),
-	"checkpoint":   without((*Daemon).checkpoint),
-	"store_stats":  with((*pb.ClientMessage).GetStoreStats, (*Daemon).storeStats),
+	"remember":     onStore(with((*pb.ClientMessage).GetRemember, (*Daemon).remember)),
+	"recall":       onStore(with((*pb.ClientMessage).GetRecall, (*Daemon).recall)),
+	"forget":       onStore(with((*pb.ClientMessage).GetForget, (*Daemon).forget)),
+	"get_entry":    onStore(with((*pb.ClientMessage).GetGetEntry, (*Daemon).getEntry)),
+	"list_entries": onStore(with((*pb.ClientMessage).GetListEntries, (*Daemon).listEntries)),
+	"alias":        onStore(with((*pb.ClientMessage).GetAlias, (*Daemon).alias)),
+	"apply":        onStore(with((*pb.ClientMessage).GetApply, (*Daemon).apply)),
+	"dump":         onStore(with((*pb.ClientMessage).GetDump, (*Daemon).dump)),
+	"load":         onStore(with((*pb.ClientMessage).GetLoad, (*Daemon).loadTree)),
+	"checkpoint":   onStore(without((*Daemon).checkpoint)),
+	"store_stats":  onStore(with((*pb.ClientMessage).GetStoreStats, (*Daemon).storeStats)),
 
 	"list_sessions":   with((*pb.ClientMessage).GetListSessions, (*Daemon).listStored),
 	"history":         with((*pb.ClientMessage).GetHistory, (*Daemon).history),
@@ -100,6 +105,16 @@ func with[M any](get func(*pb.ClientMessage) M, do func(*Daemon, *request, M) er
 // without returns the handler of an operation that has no parameters.
 func without(do func(*Daemon, *request) error) handler {
 	return func(d *Daemon, r *request, _ *pb.ClientMessage) error { return do(d, r) }
+}
+
+// onStore returns a handler that calls do with the store of the request's space.
+func onStore(do handler) handler {
+	return func(d *Daemon, r *request, m *pb.ClientMessage) error {
+		return d.inSpace(cmp.Or(m.GetSpace(), space.Main), func(s *crmem.Store) error {
+			r.store = s
+			return do(d, r, m)
+		})
+	}
 }
 
 func (d *Daemon) answer(r *request, m *pb.ClientMessage) error {

@@ -21,11 +21,11 @@ func (d *Daemon) recall(r *request, m *pb.RecallMsg) error {
 			return errtable.Invalidf("analyzer: %v", err)
 		}
 	}
-	a, err := recall.Search(r.ctx, d.store, q, recall.Options{Explain: m.GetExplain(), WhyNot: m.GetWhyNot(), Budget: int(min(m.GetBudget(), 1<<30))})
+	a, err := recall.Search(r.ctx, r.store, q, recall.Options{Explain: m.GetExplain(), WhyNot: m.GetWhyNot(), Budget: int(min(m.GetBudget(), 1<<30))})
 	if err != nil {
 		return err
 	}
-	reply := &pb.RecallReply{Total: uint64(a.Total), Searched: uint64(a.Searched), Path: d.store.Path()}
+	reply := &pb.RecallReply{Total: uint64(a.Total), Searched: uint64(a.Searched), Path: r.store.Path()}
 	for _, c := range a.Corrections {
 		reply.Corrections = append(reply.Corrections, &pb.Correction{Word: c.Word, Words: c.Words, Kind: c.Kind, Weight: c.Weight})
 	}

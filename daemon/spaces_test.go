@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,9 +9,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/client"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/space"
 	"crabmem/daemon/wire/pb"
@@ -240,5 +243,40 @@ func TestScoresOfSpaces(t *testing.T) {
 	}
 	if after := normal(s.calls(m, "bet", "user", queries...)); !slices.Equal(before, after) || !slices.Equal(scored, scores()) {
 		t.Errorf("results changed:\n%q\n%q", before, after)
+	}
+}
+
+// TestSpaceOfOpenDaemon writes to a space that the daemon has open: the daemon writes
+// it. A rename is refused, and names the daemon.
+func TestSpaceOfOpenDaemon(t *testing.T) {
+	m := modeltest.New(t)
+	s := serveSpaces(t, m, "[agents.bet]\nprompt = \"x\"\nmemory = \"team\"\n", "team", "other")
+	s.calls(m, "bet", "user", `remember {"name":"walrus","content":"walrus in team"}`)
+	for _, name := range []string{"team", "other", "main"} {
+		st, err := client.OpenStore(t.Context(), client.StoreOptions{Path: space.File(s.home, name), Space: name, Access: client.Access{LockWait: 5 * time.Second}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = st.Update(t.Context(), func(v *crmem.Store) ([]crmem.Op, error) { return []crmem.Op{crmem.Add{Name: "by client"}}, nil })
+		if err == nil {
+			_, err = st.Remember(t.Context(), "note in "+name, "x", nil)
+		}
+		if err == nil {
+			_, err = st.Checkpoint(t.Context())
+		}
+		if err := errors.Join(err, st.Close()); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+	if got, want := s.inSpaces(), "main/by client main/note in main other/by client other/note in other team/walrus team/by client team/note in team"; got != want {
+		t.Errorf("entries %q, want %q", got, want)
+	}
+	err := (&space.Home{FS: vfs.OS{}, Path: s.home}).Rename("team", "crew")
+	if locked, ok := errors.AsType[*vfs.LockedError](err); !ok || locked.Holder.Command != "crabmem daemon" {
+		t.Errorf("rename of an open space: %v", err)
+	}
+	s.stop()
+	if err := (&space.Home{FS: vfs.OS{}, Path: s.home}).Rename("team", "crew"); err != nil {
+		t.Error(err)
 	}
 }

@@ -24,13 +24,13 @@ func (d *Daemon) remember(r *request, m *pb.RememberMsg) error {
 	}
 	switch m.GetKind() {
 	case pb.EntryKind_NOTE:
-		e, before, err := d.store.Overwrite(m.GetName(), m.GetContent(), aliases)
+		e, before, err := r.store.Overwrite(m.GetName(), m.GetContent(), aliases)
 		if err != nil {
 			return err
 		}
 		return r.remembered(memtool.Replaced(e, before))
 	case pb.EntryKind_ARCHIVE:
-		list, err := d.store.Do(crmem.Add{Name: m.GetName(), Content: m.GetContent(), Aliases: aliases, Kind: crmem.Archive})
+		list, err := r.store.Do(crmem.Add{Name: m.GetName(), Content: m.GetContent(), Aliases: aliases, Kind: crmem.Archive})
 		if err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ func (d *Daemon) remember(r *request, m *pb.RememberMsg) error {
 // for nil. It returns the entry that the operation wrote, else the one that f
 // returns.
 func (d *Daemon) update(r *request, f func(s *crmem.Store) (crmem.Entry, crmem.Op, error)) (e crmem.Entry, err error) {
-	after, err := memtool.Local(d.store).Update(r.ctx, func(s *crmem.Store) ([]crmem.Op, error) {
+	after, err := memtool.Local(r.store).Update(r.ctx, func(s *crmem.Store) ([]crmem.Op, error) {
 		var op crmem.Op
 		if e, op, err = f(s); err != nil || op == nil {
 			return nil, err
@@ -71,7 +71,7 @@ func (d *Daemon) forget(r *request, m *pb.ForgetMsg) error {
 }
 
 func (d *Daemon) getEntry(r *request, m *pb.GetEntryMsg) error {
-	e, err := memtool.Find(d.store, m.GetName())
+	e, err := memtool.Find(r.store, m.GetName())
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (d *Daemon) listEntries(r *request, m *pb.ListEntriesMsg) error {
 	}
 	return r.entries(func(yield func(*pb.Entry) bool) {
 		left := m.GetLimit()
-		for e := range d.store.All() {
+		for e := range r.store.All() {
 			if e.ID <= m.GetAfter() || of != nil && of[0] != e.Kind {
 				continue
 			}
@@ -134,7 +134,7 @@ func (d *Daemon) apply(r *request, m *pb.ApplyMsg) error {
 	if err != nil {
 		return err
 	}
-	list, err := d.store.Do(ops...)
+	list, err := r.store.Do(ops...)
 	if err != nil {
 		return err
 	}
@@ -148,8 +148,8 @@ func (d *Daemon) apply(r *request, m *pb.ApplyMsg) error {
 }
 
 func (d *Daemon) checkpoint(r *request) error {
-	before := d.store.Stats()
-	if err := d.store.Checkpoint(); err != nil {
+	before := r.store.Stats()
+	if err := r.store.Checkpoint(); err != nil {
 		m := message(err)
 		if m.Kind != "failed" {
 			return err
@@ -157,16 +157,16 @@ func (d *Daemon) checkpoint(r *request) error {
 		return &errtable.Error{HTTP: m.Code, Kind: m.Kind, Message: m.Message, Path: m.Path, Err: err,
 			Fix: "check the disk, then run crabmem verify and retry"}
 	}
-	after := d.store.Stats()
+	after := r.store.Stats()
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Checkpointed{Checkpointed: &pb.CheckpointReply{
 		Folded: uint64(before.LogOps), Entries: uint64(after.Entries), SnapshotBytes: uint64(after.SnapshotBytes)}}})
 }
 
 func (d *Daemon) storeStats(r *request, m *pb.StoreStatsMsg) error {
-	a := memtool.StatsAnswer{Path: d.store.Path(), Stats: d.store.Stats()}
+	a := memtool.StatsAnswer{Path: r.store.Path(), Stats: r.store.Stats()}
 	if m.GetIndex() {
 		start := time.Now()
-		x, err := d.store.IndexStats(r.ctx, analysis.Standard)
+		x, err := r.store.IndexStats(r.ctx, analysis.Standard)
 		if err != nil {
 			return err
 		}

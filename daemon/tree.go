@@ -24,7 +24,7 @@ func (d *Daemon) dump(r *request, m *pb.DumpMsg) error {
 	if err := absolute(m.GetDir()); err != nil {
 		return err
 	}
-	report, err := tree.Dump(d.store, m.GetDir(), &tree.DumpOptions{
+	report, err := tree.Dump(r.store, m.GetDir(), &tree.DumpOptions{
 		Force: m.GetForce(), DryRun: m.GetDryRun(), Progress: r.progress(m.GetProgress(), "dumping"),
 	})
 	if err != nil {
@@ -62,7 +62,7 @@ func (d *Daemon) loadTree(r *request, m *pb.LoadMsg) error {
 		}
 		return r.lines("removes", more)
 	}
-	report, err := tree.Load(d.store, m.GetDir(), o)
+	report, err := tree.Load(r.store, m.GetDir(), o)
 	if err != nil {
 		return err
 	}

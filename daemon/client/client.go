@@ -49,6 +49,8 @@ type Client struct {
 	// Watch, if set, is called every watchEvery while a request waits. After
 	// WatchLimit errors in a row the request ends with the last one.
 	Watch func() error
+	// Space is the space for operations on a store. Empty: main.
+	Space string
 
 	agreed atomic.Bool // on the version of the additional operations
 

@@ -12,6 +12,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
 )
 
@@ -43,13 +44,18 @@ func Names(fsys vfs.FS, home string) ([]string, error) {
 	return names, nil
 }
 
+// invalid returns the error for a name that is not valid.
+func invalid(err error) error {
+	return &errtable.Error{Kind: "invalid", HTTP: http.StatusBadRequest, Exit: errtable.ExitUsage, Message: "space: " + err.Error(), Err: err}
+}
+
 // checkOther returns an error for a name that is invalid or main.
 func checkOther(name string) error {
 	if err := Check(name); err != nil {
-		return errtable.Invalidf("space: %v", err)
+		return invalid(err)
 	}
 	if name == Main {
-		return errtable.Invalidf("space main is the file memory.db of the home: name another space")
+		return invalid(errors.New("main is the file memory.db of the home: name another space"))
 	}
 	return nil
 }
@@ -65,8 +71,15 @@ func (h *Home) Create(name string, limit int) error {
 	err := makeDir(h.FS, h.Path, name, limit)
 	if errors.Is(err, fs.ErrExist) {
 		return h.taken("create", name)
+	} else if err != nil {
+		return err
 	}
-	return err
+	// With a socket, Open creates the file.
+	s, err := crmem.Open(File(h.Path, name), &crmem.Options{FS: h.FS, LockWait: h.Wait, Command: h.Command, Socket: filepath.Join(h.Path, "daemon.sock"), Warn: h.Warn})
+	if err != nil {
+		return err
+	}
+	return s.Close()
 }
 
 func (h *Home) taken(verb, name string) error {
@@ -131,8 +144,8 @@ func (h *Home) Remove(name string, force bool) (entries int, err error) {
 	err = h.locked(name, func(n int) error {
 		if entries = n; n > 0 && !force {
 			return &errtable.Error{Kind: "not_empty", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Path: Dir(h.Path, name),
-				Message: fmt.Sprintf("remove space %q: it has %d entries", name, n),
-				Fix:     "use --force to remove them; crabmem dump --space " + name + " DIR keeps a copy"}
+				Message: fmt.Sprintf("remove space %q: it has %s", name, display.Plural(n, "entry", "entries")),
+				Fix:     "use --force to remove it; crabmem dump --space " + name + " DIR keeps a copy"}
 		}
 		for i := 1; ; i++ {
 			aside := fmt.Sprintf("%s%s-%d", removedPrefix, name, i)

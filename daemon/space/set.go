@@ -145,7 +145,7 @@ func (s *Set) evict() bool {
 // load opens a space that exists, or creates that of a sender for a write.
 func (s *Set) load(name string, write bool) (*crmem.Store, error) {
 	if err := Check(name); err != nil {
-		return nil, errtable.Invalidf("space: %v", err)
+		return nil, invalid(err)
 	}
 	err := exists(s.o.FS, s.o.Home, name)
 	if errors.Is(err, crmem.ErrNoStore) && write && IsOfSender(name) {
@@ -173,7 +173,18 @@ func (s *Set) Close() error {
 	return errors.Join(errs...)
 }
 
-// exists returns an error unless a space has a directory.
+// Exists returns an error unless the space main is meant or the space has a
+// directory. The error is crmem.ErrNoStore.
+func Exists(fsys vfs.FS, home, name string) error {
+	if name == Main {
+		return nil
+	}
+	if err := Check(name); err != nil {
+		return invalid(err)
+	}
+	return exists(fsys, home, name)
+}
+
 func exists(fsys vfs.FS, home, name string) error {
 	fi, err := fsys.Lstat(Dir(home, name))
 	if err == nil && fi.IsDir() {

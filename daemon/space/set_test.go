@@ -157,7 +157,7 @@ func TestEvict(t *testing.T) {
 // TestFailedOpen opens a space whose file is damaged, and again after the repair.
 func TestFailedOpen(t *testing.T) {
 	r := newRig(t, 2, 1)
-	if err := r.home().Create("team", 2); err != nil {
+	if err := makeDir(r.fs, testHome, "team", 2); err != nil {
 		t.Fatal(err)
 	}
 	r.fs.WriteFile(File(testHome, "team"), []byte("no store"), 0o600)

@@ -300,7 +300,9 @@ type ClientMessage struct {
 	//	*ClientMessage_RemoveModel
 	//	*ClientMessage_ListAgents
 	//	*ClientMessage_CheckConfig
-	Msg           isClientMessage_Msg `protobuf_oneof:"msg"`
+	Msg isClientMessage_Msg `protobuf_oneof:"msg"`
+	// The space for the operations from remember to store_stats. Empty is main.
+	Space         string `protobuf:"bytes,1100,opt,name=space,proto3" json:"space,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -727,6 +729,13 @@ func (x *ClientMessage) GetCheckConfig() *CheckConfigMsg {
 		}
 	}
 	return nil
+}
+
+func (x *ClientMessage) GetSpace() string {
+	if x != nil {
+		return x.Space
+	}
+	return ""
 }
 
 type isClientMessage_Msg interface {
@@ -8147,7 +8156,7 @@ var File_crabtalk_proto protoreflect.FileDescriptor
 
 const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
-	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xeb\x15\n" +
+	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\x82\x16\n" +
 	"\rClientMessage\x120\n" +
 	"\x04send\x18\x01 \x01(\v2\x1a.crabtalk.protocol.SendMsgH\x00R\x04send\x126\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1c.crabtalk.protocol.StreamMsgH\x00R\x06stream\x12-\n" +
@@ -8204,7 +8213,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\fremove_model\x18\x9d\b \x01(\v2!.crabtalk.protocol.RemoveModelMsgH\x00R\vremoveModel\x12D\n" +
 	"\vlist_agents\x18\xa4\b \x01(\v2 .crabtalk.protocol.ListAgentsMsgH\x00R\n" +
 	"listAgents\x12G\n" +
-	"\fcheck_config\x18\xae\b \x01(\v2!.crabtalk.protocol.CheckConfigMsgH\x00R\vcheckConfigB\x05\n" +
+	"\fcheck_config\x18\xae\b \x01(\v2!.crabtalk.protocol.CheckConfigMsgH\x00R\vcheckConfig\x12\x15\n" +
+	"\x05space\x18\xcc\b \x01(\tR\x05spaceB\x05\n" +
 	"\x03msg\"\xbb\r\n" +
 	"\rServerMessage\x12=\n" +
 	"\bresponse\x18\x01 \x01(\v2\x1f.crabtalk.protocol.SendResponseH\x00R\bresponse\x128\n" +

@@ -259,3 +259,21 @@ func TestTrustedSenderHasNoMain(t *testing.T) {
 		}
 	}
 }
+
+// TestQuestionsToUntrustedSenders checks that questions to an untrusted sender have
+// no options.
+func TestQuestionsToUntrustedSenders(t *testing.T) {
+	m := modeltest.New(t)
+	s := serve(t, home(t), scripted(m)+"[origins.\"tg:\"]\ntrust = \"trusted\"\n")
+	for sender, want := range map[string]int{"user": 1, "tg:7": 1, "slack:1": 0} {
+		m.Queue(modeltest.Call("ask_user", `{"questions":[{"question":"Which?","header":"which","options":[{"label":"a","description":"b"}],"multi_select":true}]}`), modeltest.Say("ok"))
+		f := s.begin(&pb.StreamMsg{Content: "hi", Sender: &sender})
+		id := f.start().Session
+		q := f.until(func(e *pb.StreamEvent) bool { return e.GetAskUser() != nil }).GetAskUser().Questions
+		if len(q) != 1 || q[0].Question != "Which?" || len(q[0].Options) != want || q[0].MultiSelect != (want > 0) {
+			t.Errorf("%s: asked %v", sender, q)
+		}
+		s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_ReplyToAsk{ReplyToAsk: &pb.ReplyToAsk{Session: id, Content: "a"}}})
+		f.end()
+	}
+}

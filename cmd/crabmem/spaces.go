@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -25,11 +26,11 @@ func (c *app) checkSpace(cmd *cobra.Command) error {
 	for top.HasParent() && top.Parent().HasParent() {
 		top = top.Parent()
 	}
-	switch {
-	case !slices.Contains(spaceCommands, top.Name()) || top != cmd && top.Name() == "mcp":
-		return cli.Usagef("%s does not use --space", cmd.CommandPath())
-	case c.db != "":
-		return cli.Usagef("--space and --db exclude each other")
+	if !slices.Contains(spaceCommands, top.Name()) || top != cmd && top.Name() == "mcp" {
+		return cli.Usagef("%s does not use --space: remove it", cmd.CommandPath())
+	}
+	if err := atMostOne(cmd, "space", "db"); err != nil {
+		return err
 	}
 	if err := space.Check(c.space); err != nil {
 		return cli.Usagef("--space: %v", err)
@@ -42,19 +43,19 @@ func (c *app) spacesCommand() *cobra.Command {
 		Use:     "spaces COMMAND",
 		GroupID: groupCare,
 		Short:   "manage separate stores of the home",
-		Long: `A space is a separate store. The space main is memory.db in the home directory;
-the space NAME is spaces/NAME/memory.db. No search, score, or spelling correction
-of one space depends on another. NAME has 1 to 64 of the characters a to z, 0 to 9,
-and "-", and does not begin with "-". Names of devices on Windows are refused.
+		Long: `A space is a separate store. The space main is memory.db in the home
+directory; the space NAME is spaces/NAME/memory.db. No search, score, or
+spelling correction of one space depends on another. NAME has 1 to 64 of the
+characters a to z, 0 to 9, and "-", and does not begin with "-". Names of
+devices on Windows are refused.
 
 Commands that open the store use a space with --space NAME. An agent writes the
-space memory and also reads the spaces memory_read of its configuration. A trusted
-sender of another service has its own space, whose name begins with sender-. No
-other space is created by a write.`,
+space memory and also reads the spaces memory_read of its configuration. A
+trusted sender of another service has its own space, whose name begins with
+sender-. A write creates no other space.`,
 		Example: `  crabmem spaces create team
-  crabmem remember deploy "build, tag, push" --space team
-  crabmem recall deploy --space team`,
-	}, c.spacesList(), c.spacesCreate(), c.spacesRename(), c.spacesRemove())
+  crabmem spaces list`,
+	}, c.spacesList(), c.spacesCreate(), c.spacesRename(), c.spacesRemove(), c.spacesAdopt())
 }
 
 // spacesHome returns the spaces of the home.
@@ -74,8 +75,8 @@ func (c *app) spacesList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "list the spaces",
-		Long: `List the spaces of the home: main, then the others by name, each with the size of
-its files and its path. list takes no lock. A space without a write has size 0.`,
+		Long: `List the spaces of the home: main, then the others by name, each with the size
+of its snapshot and log, and its path. list takes no lock.`,
 		Example: `  crabmem spaces list
   crabmem spaces list --json`,
 		Args: noArgs,
@@ -149,10 +150,10 @@ func (c *app) spacesRename() *cobra.Command {
 		Use:   "rename NAME NEW",
 		Short: "rename a space",
 		Long: `Rename the space NAME to NEW. rename writes the log of the space into its
-snapshot, and then renames the directory. If another process has the space open,
-rename changes nothing, names the process, and exits with 4; a daemon keeps the
-spaces open that it used. If NEW exists, the exit code is 4; if NAME does not, it
-is 3. rename does not change config.toml.`,
+snapshot, and then renames the directory. If another process has the space
+open, rename changes nothing, names the process, and exits with 4; a daemon
+keeps the spaces open that it used. If NEW exists, the exit code is 4; if NAME
+does not, it is 3. rename does not change config.toml.`,
 		Example:           `  crabmem spaces create team && crabmem spaces rename team crew`,
 		Args:              exactly(2, "NAME and NEW"),
 		ValidArgsFunction: c.completeSpaces,
@@ -205,6 +206,55 @@ undone, and does not change config.toml.`,
 		return nil
 	}
 	return cmd
+}
+
+func (c *app) spacesAdopt() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "adopt FILE NAME",
+		Short: "make another store a space",
+		Long: `Make the store FILE the space NAME: for example, a store that crabmem mcp
+--namespace FILE served. adopt copies the store to the space, and then renames FILE
+to FILE.adopted. IDs and creation times stay. The copy includes the log of FILE.
+
+If another process has FILE open, adopt changes nothing, names the process, and
+exits with 4. If NAME or FILE.adopted exists, the exit code is 4; if FILE does not
+exist, it is 3. After a crash, FILE, the space, or both contain all entries.`,
+		Example:           `  crabmem remember a b --db work.db && crabmem spaces adopt work.db work`,
+		Args:              exactly(2, "FILE and NAME"),
+		ValidArgsFunction: completeFirstFile,
+	}
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		h, err := c.spacesHome("adopt")
+		if err != nil {
+			return err
+		}
+		conf, err := config.LoadStructure(c.fs, h.Path, c.Getenv)
+		if err != nil {
+			return err
+		}
+		file, err := filepath.Abs(args[0])
+		if err != nil {
+			return err
+		}
+		entries, kept, err := h.Adopt(file, args[1], conf.MaxSpaces)
+		if err != nil {
+			return c.about(file, err)
+		}
+		if c.JSON {
+			return c.PrintJSON(map[string]any{"adopted": args[1], "path": space.File(h.Path, args[1]), "entries": entries, "kept": kept})
+		}
+		c.Say("adopted %s, %s; the old file is %s", args[1], display.Plural(entries, "entry", "entries"), display.Printable(kept))
+		return nil
+	}
+	return cmd
+}
+
+// completeFirstFile completes the first argument with files.
+func completeFirstFile(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeSpaces completes the name of a space, without main.

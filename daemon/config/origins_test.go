@@ -63,3 +63,44 @@ func TestBadOrigins(t *testing.T) {
 		}
 	}
 }
+
+// TestAgentSpaces reads the spaces of agents.
+func TestAgentSpaces(t *testing.T) {
+	c := load(t, map[string]string{"config.toml": `
+[memory]
+max_spaces = 7
+[system.crab]
+memory = "team"
+memory_read = ["main", "team", "notes"]
+[agents.bet]
+prompt = "x"
+memory = false
+[agents.gimel]
+prompt = "x"
+memory_read = ["main", "team"]
+`, "agents/file.md": "---\nmemory: help\nmemory_read: [team]\n---\nYou help.\n"})
+	got := make(map[string]string)
+	for _, a := range c.Agents {
+		got[a.Name] = strings.Join(a.Spaces(), " ")
+		if a.Memory != (a.Name != "bet") {
+			t.Errorf("%s: memory %v", a.Name, a.Memory)
+		}
+	}
+	want := map[string]string{"crab": "team main notes", "bet": "main", "gimel": "main team", "file": "help team"}
+	if d := cmp.Diff(want, got); d != "" || c.MaxSpaces != 7 {
+		t.Errorf("max_spaces %d, spaces (-want +got):\n%s", c.MaxSpaces, d)
+	}
+	for text, want := range map[string]string{
+		"[system.crab]\nmemory = \"Team\"\n":           "must consist of",
+		"[system.crab]\nmemory = 1\n":                  "want true, false, or the name of a space",
+		"[system.crab]\nmemory_read = [\"a/b\"]\n":     "must consist of",
+		"[memory]\nmax_spaces = 0\n":                   "is not between",
+		"[system.crab]\nmemory_read = \"team\"\n":      "want a list of strings",
+		"[agents.x]\nprompt=\"x\"\nmemory = \"nul\"\n": "is a device",
+	} {
+		_, err := config.Load(newHome(t, map[string]string{"config.toml": text}), "/h", getenv)
+		if ps, ok := errors.AsType[config.Problems](err); !ok || len(ps) != 1 || !strings.Contains(ps[0].Message, want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}

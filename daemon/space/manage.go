@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
@@ -46,7 +45,8 @@ func Names(fsys vfs.FS, home string) ([]string, error) {
 
 // invalid returns the error for a name that is not valid.
 func invalid(err error) error {
-	return &errtable.Error{Kind: "invalid", HTTP: http.StatusBadRequest, Exit: errtable.ExitUsage, Message: "space: " + err.Error(), Err: err}
+	return &errtable.Error{Kind: "invalid", HTTP: http.StatusBadRequest, Exit: errtable.ExitUsage, Message: "space: " + err.Error(), Err: err,
+		Fix: "choose a name such as team"}
 }
 
 // checkOther returns an error for a name that is invalid or main.
@@ -96,24 +96,7 @@ func (h *Home) locked(name string, f func(entries int) error) error {
 	if err := exists(h.FS, h.Path, name); err != nil {
 		return err
 	}
-	file := File(h.Path, name)
-	entries := 0
-	s, err := crmem.Open(file, &crmem.Options{FS: h.FS, LockWait: h.Wait, Command: h.Command, Warn: h.Warn, CheckpointOnClose: checkpoint.Always, MustExist: true})
-	switch {
-	case err == nil:
-		entries = s.Stats().Entries
-		if err := s.Close(); err != nil {
-			return err
-		}
-	case !errors.Is(err, crmem.ErrNoStore): // an empty space may have no file
-		return err
-	}
-	lock, err := vfs.Acquire(h.FS, file+"-lock", 0)
-	if err != nil {
-		return err
-	}
-	err = f(entries)
-	return errors.Join(err, lock.Unlock())
+	return h.exclusive(File(h.Path, name), false, f) // an empty space may have no file
 }
 
 // Rename gives a space another name.

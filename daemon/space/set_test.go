@@ -292,3 +292,68 @@ func checkOne(t *testing.T, image *faultfs.Mem, op string, after int) {
 		t.Error(err)
 	}
 }
+
+// TestAdopt makes a store outside the spaces a space, also after a crash in each
+// call: no state lacks the entry.
+func TestAdopt(t *testing.T) {
+	const file = testHome + "/work.db"
+	for after := 0; ; after++ {
+		r := newRig(t, 3, 1)
+		h := r.home()
+		s, err := crmem.Open(file, &crmem.Options{FS: r.fs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(remember("n")(s), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		calls, failed := 0, false
+		r.fs.Hook = func(faultfs.Call) error {
+			if calls++; calls > after {
+				failed = true
+				return errors.New("cut")
+			}
+			return nil
+		}
+		n, kept, err := h.Adopt(file, "work", 3)
+		r.fs.Hook = nil
+		for _, image := range []*faultfs.Mem{r.fs.Crash(), r.fs.Kill()} {
+			found := ""
+			for _, name := range []string{file, file + ".adopted", File(testHome, "work")} {
+				if _, err := image.Lstat(name); err != nil {
+					continue
+				}
+				s, err := crmem.Open(name, &crmem.Options{FS: image})
+				if err != nil {
+					t.Fatalf("after %d calls: %s: %v", after, name, err)
+				}
+				if s.Stats().Entries == 1 {
+					found = name
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+			if found == "" || err == nil && found != File(testHome, "work") {
+				t.Errorf("after %d calls: the entry is in %q", after, found)
+			}
+		}
+		if failed {
+			continue
+		}
+		if n != 1 || kept != file+".adopted" || err != nil {
+			t.Errorf("adopted %d entries, kept %s, %v", n, kept, err)
+		}
+		for _, c := range []struct{ file, name, want string }{
+			{file, "more", "exists"}, {kept, "work", "exists"}, {kept, Main, "invalid"}, {File(testHome, Main), "x", "invalid"}, {File(testHome, "work"), "x", "invalid"},
+		} {
+			if _, _, err := h.Adopt(c.file, c.name, 3); kind(err) != c.want {
+				t.Errorf("adopt %s as %s: %v, want %s", c.file, c.name, err, c.want)
+			}
+		}
+		if got, want := r.names(t), "main:; work: n; "; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		return
+	}
+}

@@ -126,6 +126,8 @@ type Scope struct {
 	// Confined is set for every agent whose configuration bounds it: its
 	// commands see neither the data directory nor the daemon.
 	Confined bool
+	// TextOnly removes the options from the questions of ask_user.
+	TextOnly bool
 	// Memory bounds the memory tools.
 	Memory Memory
 }
@@ -208,7 +210,7 @@ func For(g Grant) Scope {
 func (s Scope) Intersect(t Scope) Scope {
 	both := Scope{
 		Tools: s.Tools.Intersect(t.Tools), Skills: s.Skills.Intersect(t.Skills), MCPs: s.MCPs.Intersect(t.MCPs), Members: s.Members.Intersect(t.Members),
-		Confined: s.Confined || t.Confined, Memory: s.Memory.Intersect(t.Memory),
+		Confined: s.Confined || t.Confined, TextOnly: s.TextOnly || t.TextOnly, Memory: s.Memory.Intersect(t.Memory),
 	}
 	both.Tools = both.Tools.but(both.Memory.without()...)
 	return both

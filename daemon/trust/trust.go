@@ -191,7 +191,7 @@ func (r *Rule) untrusted(s *tool.Scope, own string) {
 		s.Memory.Writes = tool.Only(own)
 		s.Memory.MaxEntries, s.Memory.MaxBytes = maxEntries, maxBytes
 	}
-	s.Tools = tool.Only(tools...)
+	s.Tools, s.TextOnly = tool.Only(tools...), true
 }
 
 func (r *Rule) trusted(s *tool.Scope, own string) {

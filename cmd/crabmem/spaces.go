@@ -213,12 +213,12 @@ func (c *app) spacesAdopt() *cobra.Command {
 		Use:   "adopt FILE NAME",
 		Short: "make another store a space",
 		Long: `Make the store FILE the space NAME: for example, a store that crabmem mcp
---namespace FILE served. adopt copies the store to the space, and then renames FILE
-to FILE.adopted. IDs and creation times stay. The copy includes the log of FILE.
+--namespace FILE served. adopt copies the store to the space, and then renames
+FILE to FILE.adopted. IDs and creation times stay. The copy includes the log.
 
 If another process has FILE open, adopt changes nothing, names the process, and
-exits with 4. If NAME or FILE.adopted exists, the exit code is 4; if FILE does not
-exist, it is 3. After a crash, FILE, the space, or both contain all entries.`,
+exits with 4. If NAME or FILE.adopted exists, the exit code is 4; if FILE does
+not exist, it is 3. After a crash, FILE, the space, or both contain all entries.`,
 		Example:           `  crabmem remember a b --db work.db && crabmem spaces adopt work.db work`,
 		Args:              exactly(2, "FILE and NAME"),
 		ValidArgsFunction: completeFirstFile,

@@ -61,8 +61,8 @@ func (d *Daemon) missingSpaces(c *config.Config) []string {
 	return slices.DeleteFunc(slices.Compact(want), func(name string) bool { return slices.Contains(exist, name) })
 }
 
-// isUnwritten reports whether err means that a sender has no space yet: nothing was
-// written to it.
+// isUnwritten reports whether err means that a sender has no space yet, because it
+// did not write.
 func isUnwritten(name string, err error) bool {
 	return errors.Is(err, crmem.ErrNoStore) && space.IsOfSender(name)
 }

@@ -83,9 +83,8 @@ func (m *Manager) setArchived(id string, a archiveState) error {
 	return err
 }
 
-// archiveSpace returns the space for a summary of a run with a scope, or noSpace.
-// Summaries of a run that may not forget are not archived: a quota limits the
-// space, or there is none.
+// archiveSpace returns the space for a summary of a run with a scope. It returns
+// noSpace if the run may write no space, or only one with a quota.
 func (m *Manager) archiveSpace(agent string, scope tool.Scope) string {
 	name, err := scope.WriteSpace(m.o.Own(agent))
 	if err != nil || scope.Memory.MaxEntries > 0 {
@@ -94,8 +93,8 @@ func (m *Manager) archiveSpace(agent string, scope tool.Scope) string {
 	return name
 }
 
-// recordedSpace returns the space of a summary. An earlier version recorded none:
-// then it is the space of the session's creator.
+// recordedSpace returns the recorded space of a summary. Without one, as in files of
+// earlier versions, it returns the space of the session's creator.
 func (m *Manager) recordedSpace(a *archiveState, meta *sessionlog.Meta, number int) string {
 	if name, ok := a.space(number); ok {
 		return name

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Main is the space of agents whose configuration sets none.
+// Main is the default space of agents.
 const Main = "main"
 
 const letters = "abcdefghijklmnopqrstuvwxyz0123456789-"

@@ -2,15 +2,15 @@ package tool
 
 import "strings"
 
-// Memory is the spaces and sessions that a scope permits. The zero value permits
-// none.
+// Memory is the permitted spaces and sessions of a scope. The zero value permits no
+// space and no session.
 type Memory struct {
 	// Reads and Writes list spaces. A list of all spaces selects those of the agent.
 	Reads, Writes List
 	// Sessions lists the identities whose sessions session_search finds. A list of
 	// all identities selects those of admins.
 	Sessions List
-	// MaxEntries and MaxBytes limit what remember adds to a space. 0 is no limit.
+	// MaxEntries and MaxBytes limit the space that remember writes. 0 is no limit.
 	MaxEntries, MaxBytes int
 }
 
@@ -28,7 +28,7 @@ func (m Memory) Intersect(n Memory) Memory {
 	}
 }
 
-// smaller returns the smaller of two limits, of which 0 is none.
+// smaller returns the smaller of two limits. 0 is no limit.
 func smaller(a, b int) int {
 	if a == 0 || b == 0 {
 		return a + b

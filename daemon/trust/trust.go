@@ -1,5 +1,5 @@
-// Package trust decides what a run may do for the identities that take part in
-// it: the creator of the session and the sender of the message.
+// Package trust computes the permissions of a run from the identities that take part
+// in it: the creator of the session and the sender of the message.
 //
 // An identity without a colon belongs to a user of this machine who may open the
 // socket of the daemon: an admin. An identity with a colon, such as tg:7, belongs

@@ -42,7 +42,7 @@ trust = "admin"
 func TestBadOrigins(t *testing.T) {
 	for text, want := range map[string]string{
 		"[origins.user]\n":                                         "has no ':'",
-		"[origins.\":\"]\n":                                        "is reserved",
+		"[origins.\":\"]\n":                                        "does not begin with a letter",
 		"[origins.\"delegate-crab:tg:\"]\n":                        "is reserved",
 		"[origins.\"tg:\"]\ntrust = \"root\"\n":                    "unknown value 'root'",
 		"[origins.\"tg:\"]\nspace = \"main\"\n":                    "cannot use the space main",

@@ -55,10 +55,16 @@ func CheckPrefix(prefix string) error {
 	switch {
 	case !strings.Contains(prefix, ":"):
 		return fmt.Errorf("prefix %q has no ':': identities without ':' are users of this machine and always admins", prefix)
-	case strings.HasPrefix(prefix, ":") || strings.HasPrefix(prefix, delegatePrefix):
+	case strings.HasPrefix(prefix, delegatePrefix):
 		return fmt.Errorf("prefix %q is reserved: begin it with the name of a service, as in tg:7", prefix)
+	case !isWord(prefix[0]):
+		return fmt.Errorf("prefix %q does not begin with a letter or a digit: begin it with the name of a service, as in tg:7", prefix)
 	}
 	return nil
+}
+
+func isWord(b byte) bool {
+	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9'
 }
 
 // kinds are the words that Allow may contain, by level. A kind with true may be

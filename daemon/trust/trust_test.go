@@ -123,7 +123,7 @@ func TestDelegate(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	for prefix, ok := range map[string]bool{"tg:": true, "tg:7": true, "hook:a/b": true, "": false, "tg": false, "user": false, ":": false, ":x": false, "delegate-crab:tg:7": false} {
+	for prefix, ok := range map[string]bool{"tg:": true, "tg:7": true, "hook:a/b": true, "": false, "tg": false, "user": false, ":": false, ":x": false, "\"tg:\"": false, " tg:": false, "7:": true, "X:": true, "delegate-crab:tg:7": false} {
 		if err := CheckPrefix(prefix); (err == nil) != ok {
 			t.Errorf("%q: %v", prefix, err)
 		}

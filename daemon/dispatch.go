@@ -18,8 +18,6 @@ type request struct {
 	ctx  context.Context
 	peer wire.Peer
 	send func(*pb.ServerMessage) error
-
-	store *crmem.Store // of the space, for the operations of a store
 }
 
 func (r *request) pong() error {
@@ -69,17 +67,17 @@ var handlers = map[protoreflect.Name]handler{
 	"cancel":          with((*pb.ClientMessage).GetCancel, (*Daemon).cancel),
 	"compact_session": with((*pb.ClientMessage).GetCompactSession, (*Daemon).compactSession),
 
-	"remember":     onStore(with((*pb.ClientMessage).GetRemember, (*Daemon).remember)),
-	"recall":       onStore(with((*pb.ClientMessage).GetRecall, (*Daemon).recall)),
-	"forget":       onStore(with((*pb.ClientMessage).GetForget, (*Daemon).forget)),
-	"get_entry":    onStore(with((*pb.ClientMessage).GetGetEntry, (*Daemon).getEntry)),
-	"list_entries": onStore(with((*pb.ClientMessage).GetListEntries, (*Daemon).listEntries)),
-	"alias":        onStore(with((*pb.ClientMessage).GetAlias, (*Daemon).alias)),
-	"apply":        onStore(with((*pb.ClientMessage).GetApply, (*Daemon).apply)),
-	"dump":         onStore(with((*pb.ClientMessage).GetDump, (*Daemon).dump)),
-	"load":         onStore(with((*pb.ClientMessage).GetLoad, (*Daemon).loadTree)),
-	"checkpoint":   onStore(without((*Daemon).checkpoint)),
-	"store_stats":  onStore(with((*pb.ClientMessage).GetStoreStats, (*Daemon).storeStats)),
+	"remember":     onStore((*pb.ClientMessage).GetRemember, opened.remember),
+	"recall":       onStore((*pb.ClientMessage).GetRecall, opened.recall),
+	"forget":       onStore((*pb.ClientMessage).GetForget, opened.forget),
+	"get_entry":    onStore((*pb.ClientMessage).GetGetEntry, opened.getEntry),
+	"list_entries": onStore((*pb.ClientMessage).GetListEntries, opened.listEntries),
+	"alias":        onStore((*pb.ClientMessage).GetAlias, opened.alias),
+	"apply":        onStore((*pb.ClientMessage).GetApply, opened.apply),
+	"dump":         onStore((*pb.ClientMessage).GetDump, opened.dump),
+	"load":         onStore((*pb.ClientMessage).GetLoad, opened.loadTree),
+	"checkpoint":   onStore((*pb.ClientMessage).GetCheckpoint, opened.checkpoint),
+	"store_stats":  onStore((*pb.ClientMessage).GetStoreStats, opened.storeStats),
 
 	"list_sessions":   with((*pb.ClientMessage).GetListSessions, (*Daemon).listStored),
 	"history":         with((*pb.ClientMessage).GetHistory, (*Daemon).history),
@@ -107,13 +105,16 @@ func without(do func(*Daemon, *request) error) handler {
 	return func(d *Daemon, r *request, _ *pb.ClientMessage) error { return do(d, r) }
 }
 
-// onStore returns a handler that calls do with the store of the request's space.
-func onStore(do handler) handler {
+// opened is the daemon with the store of the space that a request names.
+type opened struct {
+	*Daemon
+	store *crmem.Store
+}
+
+// onStore is with for an operation on a store.
+func onStore[M any](get func(*pb.ClientMessage) M, do func(opened, *request, M) error) handler {
 	return func(d *Daemon, r *request, m *pb.ClientMessage) error {
-		return d.inSpace(cmp.Or(m.GetSpace(), space.Main), func(s *crmem.Store) error {
-			r.store = s
-			return do(d, r, m)
-		})
+		return d.inSpace(cmp.Or(m.GetSpace(), space.Main), func(s *crmem.Store) error { return do(opened{d, s}, r, get(m)) })
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
-func (d *Daemon) recall(r *request, m *pb.RecallMsg) error {
+func (d opened) recall(r *request, m *pb.RecallMsg) error {
 	q := crmem.Query{Text: m.GetQuery(), Limit: int(min(m.GetLimit(), 1<<30)), Syntax: m.GetSyntax()}
 	var err error
 	if q.Kinds, err = kinds(m.Kind); err != nil {
@@ -21,11 +21,11 @@ func (d *Daemon) recall(r *request, m *pb.RecallMsg) error {
 			return errtable.Invalidf("analyzer: %v", err)
 		}
 	}
-	a, err := recall.Search(r.ctx, r.store, q, recall.Options{Explain: m.GetExplain(), WhyNot: m.GetWhyNot(), Budget: int(min(m.GetBudget(), 1<<30))})
+	a, err := recall.Search(r.ctx, d.store, q, recall.Options{Explain: m.GetExplain(), WhyNot: m.GetWhyNot(), Budget: int(min(m.GetBudget(), 1<<30))})
 	if err != nil {
 		return err
 	}
-	reply := &pb.RecallReply{Total: uint64(a.Total), Searched: uint64(a.Searched), Path: r.store.Path()}
+	reply := &pb.RecallReply{Total: uint64(a.Total), Searched: uint64(a.Searched), Path: d.store.Path()}
 	for _, c := range a.Corrections {
 		reply.Corrections = append(reply.Corrections, &pb.Correction{Word: c.Word, Words: c.Words, Kind: c.Kind, Weight: c.Weight})
 	}

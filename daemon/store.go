@@ -14,7 +14,7 @@ import (
 // The handlers of requests for the store. Their responses contain the output of
 // the commands of the same names.
 
-func (d *Daemon) remember(r *request, m *pb.RememberMsg) error {
+func (d opened) remember(r *request, m *pb.RememberMsg) error {
 	aliases := m.GetAliases()
 	if len(aliases) > 0 && m.GetClearAliases() {
 		return errtable.Invalidf("aliases and clear_aliases exclude each other")
@@ -24,13 +24,13 @@ func (d *Daemon) remember(r *request, m *pb.RememberMsg) error {
 	}
 	switch m.GetKind() {
 	case pb.EntryKind_NOTE:
-		e, before, err := r.store.Overwrite(m.GetName(), m.GetContent(), aliases)
+		e, before, err := d.store.Overwrite(m.GetName(), m.GetContent(), aliases)
 		if err != nil {
 			return err
 		}
 		return r.remembered(memtool.Replaced(e, before))
 	case pb.EntryKind_ARCHIVE:
-		list, err := r.store.Do(crmem.Add{Name: m.GetName(), Content: m.GetContent(), Aliases: aliases, Kind: crmem.Archive})
+		list, err := d.store.Do(crmem.Add{Name: m.GetName(), Content: m.GetContent(), Aliases: aliases, Kind: crmem.Archive})
 		if err != nil {
 			return err
 		}
@@ -42,8 +42,8 @@ func (d *Daemon) remember(r *request, m *pb.RememberMsg) error {
 // update applies the operation that f returns for an entry of the store, or none
 // for nil. It returns the entry that the operation wrote, else the one that f
 // returns.
-func (d *Daemon) update(r *request, f func(s *crmem.Store) (crmem.Entry, crmem.Op, error)) (e crmem.Entry, err error) {
-	after, err := memtool.Local(r.store).Update(r.ctx, func(s *crmem.Store) ([]crmem.Op, error) {
+func (d opened) update(r *request, f func(s *crmem.Store) (crmem.Entry, crmem.Op, error)) (e crmem.Entry, err error) {
+	after, err := memtool.Local(d.store).Update(r.ctx, func(s *crmem.Store) ([]crmem.Op, error) {
 		var op crmem.Op
 		if e, op, err = f(s); err != nil || op == nil {
 			return nil, err
@@ -56,7 +56,7 @@ func (d *Daemon) update(r *request, f func(s *crmem.Store) (crmem.Entry, crmem.O
 	return e, err
 }
 
-func (d *Daemon) forget(r *request, m *pb.ForgetMsg) error {
+func (d opened) forget(r *request, m *pb.ForgetMsg) error {
 	e, err := d.update(r, func(s *crmem.Store) (crmem.Entry, crmem.Op, error) {
 		e, err := memtool.FindToRemove(s, m.GetName(), m.GetArchive())
 		if m.GetDryRun() {
@@ -70,22 +70,22 @@ func (d *Daemon) forget(r *request, m *pb.ForgetMsg) error {
 	return r.entry(e)
 }
 
-func (d *Daemon) getEntry(r *request, m *pb.GetEntryMsg) error {
-	e, err := memtool.Find(r.store, m.GetName())
+func (d opened) getEntry(r *request, m *pb.GetEntryMsg) error {
+	e, err := memtool.Find(d.store, m.GetName())
 	if err != nil {
 		return err
 	}
 	return r.entry(e)
 }
 
-func (d *Daemon) listEntries(r *request, m *pb.ListEntriesMsg) error {
+func (d opened) listEntries(r *request, m *pb.ListEntriesMsg) error {
 	of, err := kinds(m.Kind)
 	if err != nil {
 		return err
 	}
 	return r.entries(func(yield func(*pb.Entry) bool) {
 		left := m.GetLimit()
-		for e := range r.store.All() {
+		for e := range d.store.All() {
 			if e.ID <= m.GetAfter() || of != nil && of[0] != e.Kind {
 				continue
 			}
@@ -99,7 +99,7 @@ func (d *Daemon) listEntries(r *request, m *pb.ListEntriesMsg) error {
 	})
 }
 
-func (d *Daemon) alias(r *request, m *pb.AliasMsg) error {
+func (d opened) alias(r *request, m *pb.AliasMsg) error {
 	given := m.GetAliases()
 	if len(given) == 0 && m.GetMode() != pb.AliasMsg_REPLACE {
 		return errtable.Invalidf("no alias to add or to remove")
@@ -129,12 +129,12 @@ func (d *Daemon) alias(r *request, m *pb.AliasMsg) error {
 	return r.entry(e)
 }
 
-func (d *Daemon) apply(r *request, m *pb.ApplyMsg) error {
+func (d opened) apply(r *request, m *pb.ApplyMsg) error {
 	ops, err := d.operations(m)
 	if err != nil {
 		return err
 	}
-	list, err := r.store.Do(ops...)
+	list, err := d.store.Do(ops...)
 	if err != nil {
 		return err
 	}
@@ -147,9 +147,9 @@ func (d *Daemon) apply(r *request, m *pb.ApplyMsg) error {
 	})
 }
 
-func (d *Daemon) checkpoint(r *request) error {
-	before := r.store.Stats()
-	if err := r.store.Checkpoint(); err != nil {
+func (d opened) checkpoint(r *request, _ *pb.CheckpointMsg) error {
+	before := d.store.Stats()
+	if err := d.store.Checkpoint(); err != nil {
 		m := message(err)
 		if m.Kind != "failed" {
 			return err
@@ -157,16 +157,16 @@ func (d *Daemon) checkpoint(r *request) error {
 		return &errtable.Error{HTTP: m.Code, Kind: m.Kind, Message: m.Message, Path: m.Path, Err: err,
 			Fix: "check the disk, then run crabmem verify and retry"}
 	}
-	after := r.store.Stats()
+	after := d.store.Stats()
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Checkpointed{Checkpointed: &pb.CheckpointReply{
 		Folded: uint64(before.LogOps), Entries: uint64(after.Entries), SnapshotBytes: uint64(after.SnapshotBytes)}}})
 }
 
-func (d *Daemon) storeStats(r *request, m *pb.StoreStatsMsg) error {
-	a := memtool.StatsAnswer{Path: r.store.Path(), Stats: r.store.Stats()}
+func (d opened) storeStats(r *request, m *pb.StoreStatsMsg) error {
+	a := memtool.StatsAnswer{Path: d.store.Path(), Stats: d.store.Stats()}
 	if m.GetIndex() {
 		start := time.Now()
-		x, err := r.store.IndexStats(r.ctx, analysis.Standard)
+		x, err := d.store.IndexStats(r.ctx, analysis.Standard)
 		if err != nil {
 			return err
 		}

@@ -20,11 +20,11 @@ func absolute(dir string) error {
 	return nil
 }
 
-func (d *Daemon) dump(r *request, m *pb.DumpMsg) error {
+func (d opened) dump(r *request, m *pb.DumpMsg) error {
 	if err := absolute(m.GetDir()); err != nil {
 		return err
 	}
-	report, err := tree.Dump(r.store, m.GetDir(), &tree.DumpOptions{
+	report, err := tree.Dump(d.store, m.GetDir(), &tree.DumpOptions{
 		Force: m.GetForce(), DryRun: m.GetDryRun(), Progress: r.progress(m.GetProgress(), "dumping"),
 	})
 	if err != nil {
@@ -33,7 +33,7 @@ func (d *Daemon) dump(r *request, m *pb.DumpMsg) error {
 	return r.report(memtool.Dumped(report, m.GetDryRun()), report.Warnings)
 }
 
-func (d *Daemon) loadTree(r *request, m *pb.LoadMsg) error {
+func (d opened) loadTree(r *request, m *pb.LoadMsg) error {
 	if err := absolute(m.GetDir()); err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (d *Daemon) loadTree(r *request, m *pb.LoadMsg) error {
 		}
 		return r.lines("removes", more)
 	}
-	report, err := tree.Load(r.store, m.GetDir(), o)
+	report, err := tree.Load(d.store, m.GetDir(), o)
 	if err != nil {
 		return err
 	}

@@ -127,7 +127,7 @@ func (m *Manager) Archive(a *agent.Agent, s *agent.Session, sum agent.Summary) (
 	was, _ := m.archived(s.Log.ID())
 	meta := s.Log.Meta()
 	in := m.recordedSpace(&was, &meta, sum.Number)
-	if a.Memory && in != noSpace {
+	if a.Memory {
 		if name, err = m.addArchive(in, s.Log, sum); err != nil {
 			return "", err
 		}
@@ -143,7 +143,11 @@ func (m *Manager) Archive(a *agent.Agent, s *agent.Session, sum agent.Summary) (
 	return name, nil
 }
 
+// addArchive adds a summary to a space, unless that is noSpace.
 func (m *Manager) addArchive(in string, log *sessionlog.Log, sum agent.Summary) (name string, err error) {
+	if in == noSpace {
+		return "", nil
+	}
 	meta := log.Meta()
 	aliases := []string{meta.Agent, meta.CreatedBy}
 	if meta.Title != "" {

@@ -192,7 +192,7 @@ func TestUndo(t *testing.T) {
 		t.Errorf("after undo of undo: %v", err)
 	}
 	p.do(crmem.Rename{Name: "b", To: "a"})
-	if _, err := p.s.Undo(6); !errors.Is(err, crmem.ErrStale) {
+	if _, err := p.s.Undo(6); !errors.Is(err, crmem.ErrExists) {
 		t.Errorf("undo of a remove whose name is used: %v", err)
 	}
 	p.do(crmem.Add{Name: "b", Content: "new"})

@@ -377,6 +377,9 @@ func (o revert) stage(g *stage) error {
 		if e := g.byID(o.to.ID); e != "" {
 			return &nameError{ErrStale, o.to.Name, fmt.Sprintf("it has the name %q now", e.Name())}
 		}
+		if g.get(o.to.Name) != "" {
+			return &nameError{ErrExists, o.to.Name, ""}
+		}
 	}
 	if err := present.stage(g); err != nil {
 		return err

@@ -28,6 +28,7 @@ import (
 	"crabmem/daemon/model"
 	"crabmem/daemon/session"
 	"crabmem/daemon/skill"
+	"crabmem/daemon/space"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/search"
@@ -63,6 +64,7 @@ type Daemon struct {
 
 	lock     vfs.Locked // of the home
 	store    *crmem.Store
+	spaces   *space.Set
 	sessions *sessionlog.Dir
 	crons    *cron.Table
 	firing   *scheduler
@@ -77,6 +79,8 @@ type Daemon struct {
 	events hub
 
 	metrics metrics
+
+	limited sync.Mutex // of writes to spaces with a quota
 
 	indexing sync.Mutex
 	index    *search.Index // nil until something is searched
@@ -158,12 +162,16 @@ func (d *Daemon) openAll() error {
 		path = filepath.Join(d.home, "memory.db")
 	}
 	warn := func(text string) { d.log.Warn(text) }
-	if d.store, err = crmem.Open(path, &crmem.Options{
-		FS: d.fs, Now: d.now, LockWait: d.opts.LockWait, Command: "crabmem daemon", Socket: Socket(d.home), Warn: warn,
-		History: s.History,
-	}); err != nil {
+	open := func(file string) (*crmem.Store, error) {
+		return crmem.Open(file, &crmem.Options{
+			FS: d.fs, Now: d.now, LockWait: d.opts.LockWait, Command: "crabmem daemon", Socket: Socket(d.home), Warn: warn,
+			History: s.History,
+		})
+	}
+	if d.store, err = open(path); err != nil {
 		return err
 	}
+	d.spaces = d.newSpaces(open)
 	if d.sessions, err = sessionlog.OpenDir(filepath.Join(d.home, "sessions"), &sessionlog.Options{
 		FS: d.fs, Now: d.now, LockWait: d.opts.LockWait, Command: "crabmem daemon", Socket: Socket(d.home), Warn: warn,
 	}); err != nil {
@@ -174,7 +182,9 @@ func (d *Daemon) openAll() error {
 	})
 	d.files = tool.NewFiles(d.fs, d.hidden(s))
 	d.loaded = session.New(session.Options{
-		FS: d.fs, Home: d.home, Dir: d.dir, Log: d.log, Now: d.now, Store: d.store, Logs: d.sessions, Forget: d.files.Forget, Ran: d.metrics.ran,
+		FS: d.fs, Home: d.home, Dir: d.dir, Log: d.log, Now: d.now, Logs: d.sessions, Space: d.writeSpace,
+		Own:    func(agent string) string { return d.spacesOf(agent)[0] },
+		Forget: d.files.Forget, Ran: d.metrics.ran,
 		Allow: d.allow,
 		Kind:  func(err error) string { return message(err).Kind },
 		Setup: func() session.Setup {
@@ -239,6 +249,9 @@ func (d *Daemon) Close() error {
 	}
 	if d.sessions != nil {
 		errs = append(errs, d.sessions.Close())
+	}
+	if d.spaces != nil {
+		errs = append(errs, d.spaces.Close())
 	}
 	if d.store != nil {
 		errs = append(errs, d.store.Close())

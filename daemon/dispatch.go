@@ -1,11 +1,13 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 
 	"crabmem/crmem"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
+	"crabmem/daemon/space"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 
@@ -67,18 +69,18 @@ var handlers = map[protoreflect.Name]handler{
 	"cancel":          with((*pb.ClientMessage).GetCancel, (*Daemon).cancel),
 	"compact_session": with((*pb.ClientMessage).GetCompactSession, (*Daemon).compactSession),
 
-	"remember":     with((*pb.ClientMessage).GetRemember, (*Daemon).remember),
-	"recall":       with((*pb.ClientMessage).GetRecall, (*Daemon).recall),
-	"forget":       with((*pb.ClientMessage).GetForget, (*Daemon).forget),
-	"get_entry":    with((*pb.ClientMessage).GetGetEntry, (*Daemon).getEntry),
-	"list_entries": with((*pb.ClientMessage).GetListEntries, (*Daemon).listEntries),
-	"alias":        with((*pb.ClientMessage).GetAlias, (*Daemon).alias),
-	"apply":        with((*pb.ClientMessage).GetApply, (*Daemon).apply),
-	"dump":         with((*pb.ClientMessage).GetDump, (*Daemon).dump),
-	"load":         with((*pb.ClientMessage).GetLoad, (*Daemon).loadTree),
-	"checkpoint":   without((*Daemon).checkpoint),
-	"undo":         with((*pb.ClientMessage).GetUndo, (*Daemon).undo),
-	"store_stats":  with((*pb.ClientMessage).GetStoreStats, (*Daemon).storeStats),
+	"remember":     onStore((*pb.ClientMessage).GetRemember, opened.remember),
+	"recall":       onStore((*pb.ClientMessage).GetRecall, opened.recall),
+	"forget":       onStore((*pb.ClientMessage).GetForget, opened.forget),
+	"get_entry":    onStore((*pb.ClientMessage).GetGetEntry, opened.getEntry),
+	"list_entries": onStore((*pb.ClientMessage).GetListEntries, opened.listEntries),
+	"alias":        onStore((*pb.ClientMessage).GetAlias, opened.alias),
+	"apply":        onStore((*pb.ClientMessage).GetApply, opened.apply),
+	"dump":         onStore((*pb.ClientMessage).GetDump, opened.dump),
+	"load":         onStore((*pb.ClientMessage).GetLoad, opened.loadTree),
+	"checkpoint":   onStore((*pb.ClientMessage).GetCheckpoint, opened.checkpoint),
+	"undo":         onStore((*pb.ClientMessage).GetUndo, opened.undo),
+	"store_stats":  onStore((*pb.ClientMessage).GetStoreStats, opened.storeStats),
 
 	"list_sessions":   with((*pb.ClientMessage).GetListSessions, (*Daemon).listStored),
 	"history":         with((*pb.ClientMessage).GetHistory, (*Daemon).history),
@@ -104,6 +106,19 @@ func with[M any](get func(*pb.ClientMessage) M, do func(*Daemon, *request, M) er
 // without returns the handler of an operation that has no parameters.
 func without(do func(*Daemon, *request) error) handler {
 	return func(d *Daemon, r *request, _ *pb.ClientMessage) error { return do(d, r) }
+}
+
+// opened is the daemon with the store of the space that a request names.
+type opened struct {
+	*Daemon
+	store *crmem.Store
+}
+
+// onStore is with for an operation on a store.
+func onStore[M any](get func(*pb.ClientMessage) M, do func(opened, *request, M) error) handler {
+	return func(d *Daemon, r *request, m *pb.ClientMessage) error {
+		return d.inSpace(cmp.Or(m.GetSpace(), space.Main), func(s *crmem.Store) error { return do(opened{d, s}, r, get(m)) })
+	}
 }
 
 func (d *Daemon) answer(r *request, m *pb.ClientMessage) error {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,14 +9,16 @@ import (
 	"time"
 
 	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/bm25/snippet"
 	"crabmem/crmem"
 	"crabmem/crmem/history"
-	"crabmem/crmem/recall"
 	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/secret/scan"
+	"crabmem/daemon/space"
 	"crabmem/daemon/tool"
+	"crabmem/daemon/trust"
 	"crabmem/sessionlog/search"
 )
 
@@ -92,7 +95,22 @@ func (d *Daemon) actor(c tool.Call) crmem.By {
 }
 
 func (d *Daemon) rememberTool(ctx context.Context, c tool.Call, args rememberArgs) (string, error) {
-	r, err := memtool.Remember(ctx, d.guard().Store(memtool.Local(d.store, d.actor(c))), args.Name, args.Content, args.Aliases)
+	name, err := c.Scope.WriteSpace(d.spacesOf(c.Agent)[0])
+	if err != nil {
+		return "", err
+	}
+	var r memtool.Remembered
+	err = d.writeSpace(name, func(s *crmem.Store) (err error) {
+		if limit := (memtool.Quota{Entries: c.Scope.Memory.MaxEntries, Bytes: c.Scope.Memory.MaxBytes}); limit.Entries > 0 {
+			d.limited.Lock()
+			defer d.limited.Unlock()
+			if err := limit.Check(s, args.Name, args.Content, args.Aliases); err != nil {
+				return err
+			}
+		}
+		r, err = memtool.Remember(ctx, d.guard().Store(memtool.Local(s, d.actor(c))), args.Name, args.Content, args.Aliases)
+		return err
+	})
 	if err != nil {
 		if errors.Is(err, crmem.ErrKind) {
 			return "", fmt.Errorf("%s is an archive of a conversation, and cannot be overwritten: choose another name", args.Name)
@@ -111,8 +129,12 @@ func (d *Daemon) rememberTool(ctx context.Context, c tool.Call, args rememberArg
 }
 
 func (d *Daemon) forgetTool(_ context.Context, c tool.Call, args forgetArgs) (string, error) {
-	switch err := d.store.Forget(args.Name, d.actor(c)); {
-	case errors.Is(err, crmem.ErrNotFound):
+	name, err := c.Scope.WriteSpace(d.spacesOf(c.Agent)[0])
+	if err != nil {
+		return "", err
+	}
+	switch err := d.inSpace(name, func(s *crmem.Store) error { return s.Forget(args.Name, d.actor(c)) }); {
+	case errors.Is(err, crmem.ErrNotFound) || isUnwritten(name, err):
 		return "", fmt.Errorf("no entry named: %s", args.Name)
 	case errors.Is(err, crmem.ErrKind):
 		return "", fmt.Errorf("%s is an archive of a conversation: only the user removes it, with crabmem forget --archive", args.Name)
@@ -122,9 +144,9 @@ func (d *Daemon) forgetTool(_ context.Context, c tool.Call, args forgetArgs) (st
 	return "forgot: " + args.Name, nil
 }
 
-func (d *Daemon) recallTool(ctx context.Context, _ tool.Call, args recallArgs) (string, error) {
+func (d *Daemon) recallTool(ctx context.Context, c tool.Call, args recallArgs) (string, error) {
 	if len(args.Names) > 0 {
-		return d.bodies(args.Names)
+		return d.bodies(c, args.Names)
 	}
 	limit := args.Limit
 	if limit <= 0 {
@@ -134,21 +156,22 @@ func (d *Daemon) recallTool(ctx context.Context, _ tool.Call, args recallArgs) (
 	if tokens <= 0 {
 		tokens = recallTokens
 	}
-	a, err := recall.Search(ctx, d.store, crmem.Query{Text: args.Query, Limit: min(limit, maxHits)}, recall.Options{Budget: min(tokens, maxRecall)})
+	a, spaces, err := d.recallSpaces(ctx, c.Scope, c.Agent, crmem.Query{Text: args.Query, Limit: min(limit, maxHits)})
 	if err != nil {
 		return "", err
 	}
+	a.Spend(min(tokens, maxRecall), analysis.Standard)
 	if len(a.Hits)+a.LeftOut == 0 {
 		return "no memories found", nil
 	}
 	b := quotation{head: fmt.Sprintf("%d of %d matches", len(a.Hits), a.Total)}
 	b.corrections(a.Corrections)
-	for _, h := range a.Hits {
+	for i, h := range a.Hits {
 		part, text := "full text", h.Content
 		if h.Snippet != nil {
 			part, text = "snippet", h.Snippet
 		}
-		b.entry(&crmem.Entry{Name: h.Name, Kind: h.Kind, CreatedAt: h.CreatedAt}, part, *text)
+		b.entry(spaces[i], &crmem.Entry{Name: h.Name, Kind: h.Kind, CreatedAt: h.CreatedAt}, part, *text)
 	}
 	if a.LeftOut > 0 {
 		fmt.Fprintf(&b, "%d more matches exceed the limit\n", a.LeftOut)
@@ -156,18 +179,36 @@ func (d *Daemon) recallTool(ctx context.Context, _ tool.Call, args recallArgs) (
 	return b.end(), nil
 }
 
-func (d *Daemon) bodies(names []string) (string, error) {
+// bodies returns the full texts of entries, from every space that the call reads.
+func (d *Daemon) bodies(c tool.Call, names []string) (string, error) {
 	if len(names) > maxBodies {
 		return "", fmt.Errorf("%d names, at most %d at once", len(names), maxBodies)
 	}
+	spaces, err := c.Scope.ReadSpaces(d.spacesOf(c.Agent))
+	if err != nil {
+		return "", err
+	}
 	b := quotation{head: "full texts"}
 	for _, n := range names {
-		e, err := d.store.Get(n)
-		if err != nil {
-			fmt.Fprintf(&b, "## %s\n%v\n", display.OneLine(n), err)
-			continue
+		var missing error
+		found := false
+		for _, name := range spaces {
+			err := d.inSpace(name, func(s *crmem.Store) error {
+				e, err := s.Get(n)
+				if err == nil {
+					found = true
+					b.entry(name, &e, "full text", e.Content)
+				}
+				return err
+			})
+			if isUnwritten(name, err) {
+				err = crmem.ErrNotFound
+			}
+			missing = cmp.Or(missing, err)
 		}
-		b.entry(&e, "full text", e.Content)
+		if !found {
+			fmt.Fprintf(&b, "## %s\n%v\n", display.OneLine(n), missing)
+		}
 	}
 	return b.end(), nil
 }
@@ -200,15 +241,22 @@ func (q *quotation) corrections(list []bm25.Correction) {
 	}
 }
 
-func (q *quotation) entry(e *crmem.Entry, part, text string) {
-	fmt.Fprintf(q, "## %s\n(%s of %s, %s)\n", display.OneLine(e.Name), e.Kind, time.Unix(int64(min(e.CreatedAt, 1<<40)), 0).UTC().Format(time.DateOnly), part)
+// entry writes an entry of a space. The space main is not named.
+func (q *quotation) entry(in string, e *crmem.Entry, part, text string) {
+	if in == space.Main {
+		in = ""
+	} else {
+		in = ", space " + in
+	}
+	fmt.Fprintf(q, "## %s\n(%s of %s, %s%s)\n", display.OneLine(e.Name), e.Kind, time.Unix(int64(min(e.CreatedAt, 1<<40)), 0).UTC().Format(time.DateOnly), part, in)
 	if text != "" {
 		q.WriteString(strings.TrimRight(text, "\n") + "\n")
 	}
 }
 
-// searchTool searches only sessions of the calling agent. In a session that a
-// remote user started, it searches only sessions of that user.
+// searchTool searches only sessions of the calling agent and of the same trust: in
+// a run of an admin, those that admins created; in a run for another identity, those
+// that this identity created.
 func (d *Daemon) searchTool(_ context.Context, c tool.Call, args searchArgs) (string, error) {
 	x, err := d.sessionIndex()
 	if err != nil {
@@ -218,8 +266,11 @@ func (d *Daemon) searchTool(_ context.Context, c tool.Call, args searchArgs) (st
 	if q.Window <= 0 {
 		q.Window = 3
 	}
-	if remote(c.Requester) {
-		q.Sender = c.Requester
+	if c.Scope.Memory.Sessions.All() {
+		origins := d.setup().config.Origins
+		q.Created = func(by string) bool { return origins.Level(by) == trust.Admin }
+	} else {
+		q.Created = c.Scope.Memory.Sessions.Allows
 	}
 	r, err := x.Search(q)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"crabmem/bm25/analysis"
 	"crabmem/bm25/snippet"
 	"crabmem/crmem"
+	"crabmem/daemon/agent"
 	"crabmem/daemon/display"
 	"crabmem/daemon/model"
 	"crabmem/daemon/tool"
@@ -75,13 +76,17 @@ func (o *offline) answer(ctx context.Context, q *model.Request) (string, error) 
 	var b strings.Builder
 	// Without recall, the answer uses only the conversation.
 	if slices.ContainsFunc(q.Tools, func(t model.Tool) bool { return t.Name == tool.Recall }) {
-		r, err := o.d.store.Search(ctx, crmem.Query{Text: question, Limit: offlineEntries, Explain: true})
+		t := agent.TurnOf(ctx)
+		if t == nil {
+			return "", errNoRun
+		}
+		r, _, err := o.d.recallSpaces(ctx, t.Scope(), t.Agent.Name, crmem.Query{Text: question, Limit: offlineEntries})
 		if err != nil {
 			return "", err
 		}
-		for i, h := range r.Hits {
-			fmt.Fprintf(&b, "- **%s** (%s): %s\n", display.OneLine(h.Entry.Name), h.Entry.Kind,
-				display.OneLine(snippet.Cut(h.Entry.Content, analysis.Standard, r.Explanations[i].Weights(), offlineSnippet)))
+		for _, h := range r.Hits {
+			fmt.Fprintf(&b, "- **%s** (%s): %s\n", display.OneLine(h.Name), h.Kind,
+				display.OneLine(snippet.Cut(*h.Content, analysis.Standard, h.Weights, offlineSnippet)))
 		}
 	}
 	for _, m := range relevantMessages(q.Messages[:at], question) {
@@ -92,6 +97,8 @@ func (o *offline) answer(ctx context.Context, q *model.Request) (string, error) 
 	}
 	return "No model is in use. The memory and this conversation contain these matches, verbatim:\n\n" + b.String(), nil
 }
+
+var errNoRun = fmt.Errorf("the memory is only available in a run")
 
 var errNoQuestion = fmt.Errorf("no message to answer")
 

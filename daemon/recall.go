@@ -10,7 +10,7 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
-func (d *Daemon) recall(r *request, m *pb.RecallMsg) error {
+func (d opened) recall(r *request, m *pb.RecallMsg) error {
 	q := crmem.Query{Text: m.GetQuery(), Limit: int(min(m.GetLimit(), 1<<30)), Syntax: m.GetSyntax()}
 	var err error
 	if q.Kinds, err = kinds(m.Kind); err != nil {

@@ -36,9 +36,6 @@ func streamRequest(m *pb.StreamMsg) *runRequest {
 	return &runRequest{Request: q, model: m.GetModel(), commands: m.Commands}
 }
 
-// remote is session.Remote.
-func remote(identity string) bool { return session.Remote(identity) }
-
 // run returns the run of the request in a session. Without a sender, the
 // session's creator sends.
 func (q *runRequest) run(l *session.Session) *session.Run {
@@ -56,7 +53,8 @@ func (d *Daemon) resolve(ctx context.Context, q *runRequest) (*session.Session, 
 	a := d.setup().agents[cmp.Or(q.Agent, config.Crab)]
 	before := q.commands && a != nil && q.Session == nil && q.Resume == nil
 	if before {
-		if err := d.command(a.Scope, q); err != nil {
+		by := cmp.Or(q.Sender, session.User)
+		if err := d.command(a.Scope.Intersect(d.setup().config.Origins.Scope(by, by)), q); err != nil {
 			return nil, err
 		}
 	}
@@ -64,7 +62,7 @@ func (d *Daemon) resolve(ctx context.Context, q *runRequest) (*session.Session, 
 	if err != nil || before || !q.commands {
 		return l, err
 	}
-	scope := l.Scope()
+	scope := d.loaded.Scope(l, cmp.Or(q.Sender, l.CreatedBy()))
 	if a := d.setup().agents[l.Agent()]; a != nil {
 		scope = scope.Intersect(a.Scope)
 	}

@@ -9,7 +9,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
-	"path"
+	stdpath "path"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,8 +19,10 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/agent"
+	"crabmem/daemon/cron"
 	"crabmem/daemon/model"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/space"
 	"crabmem/daemon/tool"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
@@ -35,15 +37,12 @@ var (
 	allTools = []string{"bash", "read", "edit", "ask_user", "delegate", "skill", "mcp", "recall", "remember", "forget", "session_search", "weather"}
 )
 
-// Identities of clients. Runs in which a user of another service has a part get
-// no file tools.
-var (
-	localSenders  = []string{"", "user", "ann", "cron", "delegate-crab"}
-	remoteSenders = []string{"tg:7", "slack:U02-ABC", "discord:99", "mail:ann@post.example", "matrix:@ann:hs.example", ":"}
-)
-
-// granted is the configuration of an agent's permissions.
-type granted struct{ tools, skills, mcps, members []string }
+// granted is the configuration of an agent's permissions and spaces.
+type granted struct {
+	tools, skills, mcps, members []string
+	space                        string
+	reads                        []string
+}
 
 func (g granted) scoped() bool { return len(g.tools)+len(g.skills)+len(g.mcps)+len(g.members) > 0 }
 
@@ -93,7 +92,10 @@ var allowedBySkill = map[string][]string{"feeds": {"skill", "weather", "delegate
 type world struct {
 	t      *testing.T
 	d      *Daemon
+	fs     vfs.FS
 	grants map[string]granted
+	rules  standings
+	write  func() // config.toml, with new rules
 
 	mu      sync.Mutex
 	rng     *rand.Rand
@@ -112,6 +114,13 @@ type figures struct {
 	delegated int // of the confined calls, those of a delegate
 	continued int // sequences in a session of an earlier sequence
 	mixed     int // of them, with a sender other than the creator
+	crons     int // of them, as entries of the cron table
+	reads     int // entries that recall returned
+	writes    int // entries that remember wrote
+	forgot    int // entries that forget removed
+	archives  int // summaries in a space
+	searched  int // texts that session_search returned
+	own       int // of the writes, in the space of a sender
 }
 
 func (f *figures) add(o figures) {
@@ -122,6 +131,13 @@ func (f *figures) add(o figures) {
 	f.delegated += o.delegated
 	f.continued += o.continued
 	f.mixed += o.mixed
+	f.crons += o.crons
+	f.reads += o.reads
+	f.writes += o.writes
+	f.forgot += o.forgot
+	f.archives += o.archives
+	f.searched += o.searched
+	f.own += o.own
 }
 
 // talk is a session that later sequences may continue.
@@ -133,30 +149,15 @@ type talk struct {
 	closed  bool // the daemon no longer has it loaded
 }
 
-// A path says who asked whom, which skills each has loaded, and, for the first
-// agent, who created the session and who sent the message:
-// crab|tg:7|user>bet+feeds. The model writes it into everything that it says.
-func origin(at string) (rest string, remote bool) {
-	first, others, _ := strings.Cut(at, ">")
-	parts := strings.Split(first, "|") // agent, creator, sender with its skills
-	sender, skills, _ := strings.Cut(parts[2], "+")
-	rest = parts[0]
-	if skills != "" {
-		rest += "+" + skills
-	}
-	if others != "" {
-		rest += ">" + others
-	}
-	return rest, slices.Contains(remoteSenders, parts[1]) || slices.Contains(remoteSenders, sender)
-}
-
-// may reports whether everybody on a path may do that.
+// may reports whether every agent and every identity on a path may do that.
 func (w *world) may(at, kind, name string) bool {
-	at, remote := origin(at)
-	if remote && kind == "tool" && (name == "bash" || name == "read" || name == "edit") {
-		return false
+	p := parsePath(at)
+	for _, id := range p.identities {
+		if st, _ := w.rules.of(id); !st.allows(kind, name) {
+			return false
+		}
 	}
-	for _, step := range strings.Split(at, ">") {
+	for _, step := range p.steps {
 		parts := strings.Split(step, "+")
 		if !w.grants[parts[0]].mayAlone(parts[0], kind, name) {
 			return false
@@ -174,7 +175,7 @@ func (w *world) record(at, kind, name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.did++
-	if _, remote := origin(at); remote {
+	if strings.Contains(strings.Join(parsePath(at).identities, ""), ":") {
 		w.remote++
 	}
 	if !w.may(at, kind, name) {
@@ -189,9 +190,9 @@ func (w *world) recordBash(at string, confined bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.bash++
-	path, want := origin(at)
-	steps := strings.Split(path, ">")
-	for _, step := range steps {
+	p := parsePath(at)
+	want := len(w.rules.restricted(p)) > 0
+	for _, step := range p.steps {
 		who, _, _ := strings.Cut(step, "+")
 		want = want || w.grants[who].scoped()
 	}
@@ -200,7 +201,7 @@ func (w *world) recordBash(at string, confined bool) {
 	}
 	if confined {
 		w.confined++
-		if len(steps) > 1 {
+		if len(p.steps) > 1 {
 			w.delegated++
 		}
 	}
@@ -255,10 +256,17 @@ func (w *world) Stream(ctx context.Context, q model.Request) iter.Seq2[model.Chu
 			args["name"] = talents[w.rng.IntN(len(talents))]
 		case "mcp":
 			args["server"] = servers[w.rng.IntN(len(servers))]
-		case "recall", "session_search":
-			args["query"] = "x"
-		case "remember", "forget":
-			args["name"], args["content"] = "x", "y"
+		case "recall":
+			args["query"] = "mark"
+			if w.rng.IntN(3) == 0 {
+				args["names"] = []string{"mark"}
+			}
+		case "session_search":
+			args["query"], args["limit"] = "go", 20
+		case "remember":
+			args["name"], args["content"] = fmt.Sprint("note", w.rng.IntN(9)), "by="+at
+		case "forget":
+			args["name"] = "victim-" + spaceNames[w.rng.IntN(len(spaceNames))]
 		}
 		b, err := json.Marshal(args)
 		if err != nil {
@@ -316,6 +324,8 @@ func (w *world) fixtures(set *tool.Set) {
 				return "ok", nil
 			}
 			out, err := real.Run(ctx, c)
+			w.remembered(a.At, name, out)
+			out = strings.ReplaceAll(out, "loaded=", "was=") // of a session that was found
 			if name == "skill" && err == nil && strings.Contains(out, "Skill directory") {
 				w.record(a.At, "skill", a.Name)
 				out = "loaded=" + a.Name
@@ -349,32 +359,50 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), grants: make(map[string]granted)}
 	fs := faultfs.NewMem()
 	write := func(name, text string) {
-		if err := vfs.MkdirAll(fs, path.Dir(name), 0o700); err != nil {
+		if err := vfs.MkdirAll(fs, stdpath.Dir(name), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		if err := vfs.Replace(fs, name, 0o600, func(f io.Writer) error { _, err := io.WriteString(f, text); return err }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	const home = "/home/crab"
+	const home = worldHome
+	w.fs = fs
+	for _, name := range spaceNames[1:] {
+		if err := (&space.Home{FS: fs, Path: home}).Create(name, 9); err != nil {
+			t.Fatal(err)
+		}
+	}
 	var config strings.Builder
 	for _, name := range cast {
-		g := granted{partOf(w.rng, allTools), partOf(w.rng, talents), partOf(w.rng, servers), partOf(w.rng, cast)}
+		g := granted{tools: partOf(w.rng, allTools), skills: partOf(w.rng, talents), mcps: partOf(w.rng, servers), members: partOf(w.rng, cast)}
 		if name == "crab" && w.rng.IntN(2) == 0 {
 			g = granted{}
 		}
+		g.space, g.reads = spaceNames[w.rng.IntN(3)], partOf(w.rng, spaceNames)
 		g.members = slices.DeleteFunc(g.members, func(m string) bool { return m == name })
 		w.grants[name] = g
 		table := "[agents." + name + "]\nprompt = \"x\"\n"
 		if name == "crab" {
 			table = "[system.crab]\n"
 		}
-		fmt.Fprintf(&config, "%smax_iterations = 4\ncompact_threshold = 1000\ntools = %s\nskills = %s\nmcps = %s\nmembers = %s\n",
-			table, quotedList(g.tools), quotedList(g.skills), quotedList(g.mcps), quotedList(g.members))
+		fmt.Fprintf(&config, "%smax_iterations = 4\ncompact_threshold = 1000\ntools = %s\nskills = %s\nmcps = %s\nmembers = %s\nmemory = %q\nmemory_read = %s\n",
+			table, quotedList(g.tools), quotedList(g.skills), quotedList(g.mcps), quotedList(g.members), g.space, quotedList(g.reads))
 	}
 	fmt.Fprintf(&config, "[mcps.search]\nurl = \"http://127.0.0.1:1/mcp\"\n[mcps.mail]\nurl = \"http://127.0.0.1:2/mcp\"\n")
 	config.WriteString("[tools.bash]\napprove = \"off\"\n") // without a person, commands would not run
-	write(home+"/config.toml", config.String())
+	w.write = func() {
+		w.rules = make(standings)
+		text := config.String()
+		for _, prefix := range rulePrefixes {
+			if w.rng.IntN(3) > 0 {
+				w.rules[prefix] = randomStanding(w.rng)
+				text += fmt.Sprintf("[origins.%q]\n%v", prefix, w.rules[prefix])
+			}
+		}
+		write(home+"/config.toml", text)
+	}
+	w.write()
 	for _, sk := range talents {
 		allowed := ""
 		if a := allowedBySkill[sk]; a != nil {
@@ -389,14 +417,36 @@ func newWorld(t *testing.T, seed uint64) *world {
 	}
 	t.Cleanup(func() { d.Close() })
 	w.d = d
-	models := d.setup().models
-	if err := models.AddBackend("random", 1<<21, w); err != nil {
-		t.Fatal(err)
-	}
-	if err := models.Switch("random"); err != nil {
-		t.Fatal(err)
+	w.useModel()
+	for _, name := range spaceNames {
+		w.put(name, "mark")
+		w.put(name, "victim-"+name)
 	}
 	return w
+}
+
+const worldHome = "/home/crab"
+
+// useModel makes the world the active model.
+func (w *world) useModel() {
+	w.t.Helper()
+	models := w.d.setup().models
+	if err := models.AddBackend("random", 1<<21, w); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := models.Switch("random"); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// changeRules replaces the rules for identities, which then hold for old sessions.
+func (w *world) changeRules() {
+	w.t.Helper()
+	w.write()
+	if err := w.d.reload(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.useModel()
 }
 
 // sequence has one agent work on one message, in a new session or in one of an
@@ -431,10 +481,18 @@ func (w *world) sequence() {
 		m.Content = "/" + talents[w.rng.IntN(len(talents))] + " " + m.Content
 	}
 	w.left = 12
-	r := &request{ctx: w.t.Context(), send: func(*pb.ServerMessage) error { return nil }}
-	if err := w.d.send(r, m); err != nil && !strings.Contains(err.Error(), "step limit reached before a response") {
+	var err error
+	if sender == cronSender && m.Session != nil {
+		w.crons++
+		args, _ := strings.CutPrefix(m.Content, "/")
+		err = w.d.runCron(w.t.Context(), cron.Cron{Session: t.id, SessionFile: t.stored, Skill: talents[w.rng.IntN(len(talents))], Args: args})
+	} else {
+		err = w.d.send(&request{ctx: w.t.Context(), send: func(*pb.ServerMessage) error { return nil }}, m)
+	}
+	if err != nil && !strings.Contains(err.Error(), "step limit reached before a response") {
 		w.t.Fatal(err)
 	}
+	w.checkSpaces()
 	w.keep(t, known)
 }
 
@@ -465,17 +523,18 @@ func (w *world) keep(t talk, known int) {
 }
 
 // TestScopesNeverWiden has random agents perform random actions: calls,
-// delegations, slash commands, skills that narrow, and compactions, for senders
-// of several services, in new sessions and in sessions of other senders. No
-// action may exceed the permissions of any agent or sender in its chain. bash
-// must run confined if the configuration restricts any of them. CRABMEM_SCOPE
-// is the number of sequences.
+// delegations, slash commands, skills that narrow, compactions, and crons, for
+// senders of several services with random rules, in new sessions and in sessions of
+// other senders. No action may exceed the permissions of any agent or identity in
+// its chain, also in the memory: the spaces that are read and written, archives,
+// and the sessions that are searched. bash must run confined if the configuration
+// restricts any of them. CRABMEM_SCOPE is the number of sequences.
 func TestScopesNeverWiden(t *testing.T) {
 	sequences, worlds := 2000, 20
 	if n, err := strconv.Atoi(os.Getenv("CRABMEM_SCOPE")); err == nil {
 		sequences, worlds = n, 200
 	} else if testing.Short() {
-		sequences, worlds = 200, 10
+		sequences, worlds = 1000, 20
 	}
 	var mu sync.Mutex
 	var all figures
@@ -484,7 +543,10 @@ func TestScopesNeverWiden(t *testing.T) {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, uint64(seed))
-				for range sequences / worlds {
+				for i := range sequences / worlds {
+					if i%25 == 24 {
+						w.changeRules()
+					}
 					w.sequence()
 				}
 				if len(w.escapes) > 0 {
@@ -498,10 +560,13 @@ func TestScopesNeverWiden(t *testing.T) {
 	})
 	t.Logf("scope: %d sequences, %d things done, 0 escapes; %d of remote senders, %d calls of bash, %d confined, %d of those by delegates",
 		sequences, all.did, all.remote, all.bash, all.confined, all.delegated)
+	t.Logf("spaces: %d reads, %d writes (%d to the space of a sender), %d removals, %d archives, %d texts of sessions, %d crons",
+		all.reads, all.writes, all.own, all.forgot, all.archives, all.searched, all.crons)
 	if all.did < 3*sequences {
 		t.Errorf("only %d things were done", all.did)
 	}
-	if all.remote == 0 || all.confined == 0 || all.bash == all.confined || all.delegated == 0 || all.continued == 0 || all.mixed == 0 {
+	if all.remote == 0 || all.confined == 0 || all.bash == all.confined || all.delegated == 0 || all.continued == 0 || all.mixed == 0 ||
+		all.reads == 0 || all.writes == 0 || all.own == 0 || all.forgot == 0 || all.archives == 0 || all.searched == 0 || all.crons == 0 {
 		t.Errorf("an action never happened: %+v", all)
 	}
 }

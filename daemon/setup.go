@@ -79,6 +79,9 @@ func (d *Daemon) warnOfSetup(s *setup) {
 	for _, w := range append(slices.Clone(s.config.Warnings), s.config.UnmatchedTools(tool.Unmatched, tools)...) {
 		d.log.Warn("configuration", "warning", w.String())
 	}
+	for _, name := range d.missingSpaces(s.config) {
+		d.log.Warn("space does not exist: run crabmem spaces create "+name, "space", name)
+	}
 	all := d.skills.Skills(tool.Unbounded())
 	for i := range all {
 		for _, w := range all[i].Unmatched(tools) {
@@ -189,7 +192,7 @@ func (d *Daemon) registerTools(set *tool.Set, c *config.Config) {
 func (d *Daemon) hidden(c *config.Config) []string {
 	list := append([]string{d.home}, c.SecretFiles...)
 	if p := d.store.Path(); filepath.Dir(p) != d.home {
-		list = append(list, p, p+"-id", p+"-wal", p+"-wal.held", p+"-lock", p+"-reserve", p+tree.BasesSuffix)
+		list = append(list, p, p+"-id", p+"-wal", p+"-wal.held", p+"-lock", p+"-reserve", p+"-history", p+tree.BasesSuffix)
 	}
 	return list
 }

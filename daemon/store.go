@@ -14,7 +14,7 @@ import (
 // The handlers of requests for the store. Their responses contain the output of
 // the commands of the same names.
 
-func (d *Daemon) remember(r *request, m *pb.RememberMsg) error {
+func (d opened) remember(r *request, m *pb.RememberMsg) error {
 	aliases := m.GetAliases()
 	if len(aliases) > 0 && m.GetClearAliases() {
 		return errtable.Invalidf("aliases and clear_aliases exclude each other")
@@ -42,7 +42,7 @@ func (d *Daemon) remember(r *request, m *pb.RememberMsg) error {
 // update applies the operation that f returns for an entry of the store, or none
 // for nil. It returns the entry that the operation wrote, else the one that f
 // returns.
-func (d *Daemon) update(r *request, f func(s *crmem.Store) (crmem.Entry, crmem.Op, error)) (e crmem.Entry, err error) {
+func (d opened) update(r *request, f func(s *crmem.Store) (crmem.Entry, crmem.Op, error)) (e crmem.Entry, err error) {
 	after, err := memtool.Local(d.store, r.by).Update(r.ctx, func(s *crmem.Store) ([]crmem.Op, error) {
 		var op crmem.Op
 		if e, op, err = f(s); err != nil || op == nil {
@@ -56,7 +56,7 @@ func (d *Daemon) update(r *request, f func(s *crmem.Store) (crmem.Entry, crmem.O
 	return e, err
 }
 
-func (d *Daemon) forget(r *request, m *pb.ForgetMsg) error {
+func (d opened) forget(r *request, m *pb.ForgetMsg) error {
 	e, err := d.update(r, func(s *crmem.Store) (crmem.Entry, crmem.Op, error) {
 		e, err := memtool.FindToRemove(s, m.GetName(), m.GetArchive())
 		if m.GetDryRun() {
@@ -70,7 +70,7 @@ func (d *Daemon) forget(r *request, m *pb.ForgetMsg) error {
 	return r.entry(e)
 }
 
-func (d *Daemon) getEntry(r *request, m *pb.GetEntryMsg) error {
+func (d opened) getEntry(r *request, m *pb.GetEntryMsg) error {
 	e, err := memtool.Find(d.store, m.GetName())
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (d *Daemon) getEntry(r *request, m *pb.GetEntryMsg) error {
 	return r.entry(e)
 }
 
-func (d *Daemon) listEntries(r *request, m *pb.ListEntriesMsg) error {
+func (d opened) listEntries(r *request, m *pb.ListEntriesMsg) error {
 	of, err := kinds(m.Kind)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (d *Daemon) listEntries(r *request, m *pb.ListEntriesMsg) error {
 	})
 }
 
-func (d *Daemon) alias(r *request, m *pb.AliasMsg) error {
+func (d opened) alias(r *request, m *pb.AliasMsg) error {
 	given := m.GetAliases()
 	if len(given) == 0 && m.GetMode() != pb.AliasMsg_REPLACE {
 		return errtable.Invalidf("no alias to add or to remove")
@@ -129,7 +129,7 @@ func (d *Daemon) alias(r *request, m *pb.AliasMsg) error {
 	return r.entry(e)
 }
 
-func (d *Daemon) apply(r *request, m *pb.ApplyMsg) error {
+func (d opened) apply(r *request, m *pb.ApplyMsg) error {
 	ops, err := d.operations(m)
 	if err != nil {
 		return err
@@ -147,7 +147,7 @@ func (d *Daemon) apply(r *request, m *pb.ApplyMsg) error {
 	})
 }
 
-func (d *Daemon) undo(r *request, m *pb.UndoMsg) error {
+func (d opened) undo(r *request, m *pb.UndoMsg) error {
 	c, err := d.store.Undo(m.GetSeq(), r.by)
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func (d *Daemon) undo(r *request, m *pb.UndoMsg) error {
 	return r.entries(slices.Values([]*pb.Entry{memtool.Message(c.Before, true), memtool.Message(c.After, true)}))
 }
 
-func (d *Daemon) checkpoint(r *request) error {
+func (d opened) checkpoint(r *request, _ *pb.CheckpointMsg) error {
 	before := d.store.Stats()
 	if err := d.store.Checkpoint(); err != nil {
 		m := message(err)
@@ -170,7 +170,7 @@ func (d *Daemon) checkpoint(r *request) error {
 		Folded: uint64(before.LogOps), Entries: uint64(after.Entries), SnapshotBytes: uint64(after.SnapshotBytes)}}})
 }
 
-func (d *Daemon) storeStats(r *request, m *pb.StoreStatsMsg) error {
+func (d opened) storeStats(r *request, m *pb.StoreStatsMsg) error {
 	a := memtool.StatsAnswer{Path: d.store.Path(), Stats: d.store.Stats()}
 	if m.GetIndex() {
 		start := time.Now()

@@ -20,7 +20,7 @@ func absolute(dir string) error {
 	return nil
 }
 
-func (d *Daemon) dump(r *request, m *pb.DumpMsg) error {
+func (d opened) dump(r *request, m *pb.DumpMsg) error {
 	if err := absolute(m.GetDir()); err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (d *Daemon) dump(r *request, m *pb.DumpMsg) error {
 	return r.report(memtool.Dumped(report, m.GetDryRun()), report.Warnings)
 }
 
-func (d *Daemon) loadTree(r *request, m *pb.LoadMsg) error {
+func (d opened) loadTree(r *request, m *pb.LoadMsg) error {
 	if err := absolute(m.GetDir()); err != nil {
 		return err
 	}

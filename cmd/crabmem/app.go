@@ -25,8 +25,8 @@ type app struct {
 	// hello is (*client.Client).Hello, except in tests.
 	hello func(context.Context, *client.Client) (client.Daemon, error)
 
-	db, home string
-	lockWait time.Duration
+	db, space, home string
+	lockWait        time.Duration
 
 	// editing is set while an editor has the terminal: an interrupt is for the
 	// editor.

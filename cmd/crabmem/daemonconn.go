@@ -27,7 +27,10 @@ func (c *app) access() client.Access {
 // localOrDaemon is [client.Access.LocalOrDaemon].
 func (c *app) localOrDaemon(ctx context.Context, local func() error, serves func(client.Daemon) bool, remote func(*client.Client) error) error {
 	a := c.access()
-	return a.LocalOrDaemon(ctx, local, serves, remote)
+	return a.LocalOrDaemon(ctx, local, serves, func(d *client.Client) error {
+		d.Space = c.space
+		return remote(d)
+	})
 }
 
 // lockStep is the wait for a lock in one attempt.

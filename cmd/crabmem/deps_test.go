@@ -55,9 +55,11 @@ var mayImport = map[string][]string{
 	"daemon/wire":                {"daemon/wire/pb", "crmem/vfs"},
 	"daemon/display":             {},
 	"daemon/errtable":            {"crmem", "crmem/tree", "crmem/vfs", "sessionlog", "sessionlog/record", "daemon/model/chat"},
-	"daemon/memtool":             {"crmem/history", "daemon/secret/scan", "bm25/snippet", "daemon/display", "daemon/errtable", "daemon/wire/pb", "crmem", "crmem/limits", "crmem/tree", "crmem/vfs", "crmem/recall"},
-	"daemon/client":              {"bm25", "crmem", "crmem/history", "crmem/tree", "crmem/recall", "daemon/memtool", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "crmem/vfs", "daemon/cron", "daemon/model", "sessionlog", "sessionlog/record", "sessionlog/search"},
-	"daemon/config":              {"crmem/history", "crmem/vfs", "daemon/approval", "daemon/errtable", "daemon/model", "daemon/secret", "daemon/secret/scan"},
+	"daemon/memtool":             {"daemon/secret/scan", "bm25/snippet", "daemon/display", "daemon/errtable", "daemon/wire/pb", "crmem", "crmem/limits", "crmem/tree", "crmem/vfs", "crmem/recall", "crmem/history"},
+	"daemon/client":              {"daemon/space", "bm25", "crmem", "crmem/tree", "crmem/recall", "daemon/memtool", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "crmem/vfs", "daemon/cron", "daemon/model", "sessionlog", "sessionlog/record", "sessionlog/search", "crmem/history"},
+	"daemon/config":              {"crmem/vfs", "daemon/approval", "daemon/errtable", "daemon/model", "daemon/secret", "daemon/secret/scan", "daemon/space", "daemon/trust", "crmem/history"},
+	"daemon/space":               {"daemon/display", "crmem", "crmem/checkpoint", "crmem/vfs", "daemon/errtable"},
+	"daemon/trust":               {"daemon/space", "daemon/tool"},
 	"daemon/secret":              {"crmem/vfs", "daemon/errtable"},
 	"daemon/cron":                {"crmem/vfs"},
 	"daemon/service":             {"crmem/vfs"},
@@ -77,7 +79,7 @@ var mayImport = map[string][]string{
 	"daemon/agent":                     {"daemon/model", "daemon/tool", "sessionlog", "sessionlog/record", "crmem/vfs"},
 	"daemon/approval":                  {},
 	"daemon/secret/scan":               {},
-	"daemon/session":                   {"daemon/approval", "daemon/errtable", "daemon/config", "daemon/agent", "daemon/tool", "bm25/snippet", "crmem", "crmem/history", "crmem/vfs", "sessionlog"},
+	"daemon/session":                   {"daemon/approval", "daemon/space", "daemon/trust", "daemon/errtable", "daemon/config", "daemon/agent", "daemon/tool", "crmem", "crmem/vfs", "sessionlog", "bm25/snippet", "crmem/history"},
 	"cmd/crabmem/internal/cli":         {"daemon/display", "daemon/errtable"},
 	"cmd/crabmem/internal/mcpclient":   {},
 	"cmd/crabmem/internal/doctor": {"cmd/crabmem/internal/cli", "cmd/crabmem/internal/mcpclient", "crmem", "crmem/repair", "crmem/vfs", "daemon", "daemon/client", "daemon/config", "daemon/cron",
@@ -88,7 +90,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/sqliterows":       {"crmem/vfs"},
 	"cmd/crabmem/internal/chat":     {"cmd/crabmem/internal/chat/tty", "cmd/crabmem/internal/cli", "crmem/vfs", "daemon/client", "daemon/config", "daemon/display", "sessionlog", "bm25/analysis", "bm25/snippet", "crmem", "crmem/recall", "daemon/memtool"},
 	"cmd/crabmem/internal/chat/tty": {"cmd/crabmem/internal/cli", "daemon/display"},
-	"daemon":                        {"daemon/secret/scan", "daemon/display", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/session", "crmem", "crmem/history", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog", "bm25/analysis", "daemon/memtool", "sessionlog/record", "sessionlog/search"},
+	"daemon":                        {"daemon/secret/scan", "daemon/space", "daemon/trust", "daemon/display", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/session", "crmem", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog", "bm25/analysis", "daemon/memtool", "sessionlog/record", "sessionlog/search", "crmem/history"},
 }
 
 // rivals are measured in bench and used nowhere else.

@@ -47,6 +47,7 @@ var helpCommands = map[string]string{
 	"crabmem sessions":             noWork,
 	"crabmem sessions compactions": noWork,
 	"crabmem skills":               noWork,
+	"crabmem spaces":               noWork,
 }
 
 const noWork = "groups commands and does nothing itself"

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/mcpserver"
 	"crabmem/daemon/memtool"
+	"crabmem/daemon/space"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -43,9 +45,10 @@ write. If a daemon holds the lock, the server sends the write to the daemon. An
 acknowledged write is on disk. Reads take no lock and see the writes of other
 processes.
 
---namespace FILE serves another store file, in the home directory unless the
-path is absolute. The server then offers no sessions. With --read-only, the
-server offers only tools that read. --compat selects the tools of another
+--space NAME serves a space of the home; see crabmem spaces. --namespace FILE
+serves another store file, in the home directory unless the path is absolute.
+With either, the server offers no sessions. With --read-only, the server offers
+only tools that read. --compat selects the tools of another
 server:
 
   reference  the nine tools of the reference memory server (create_entities …
@@ -62,6 +65,7 @@ and pass the proxy's name with --allow-host. The server logs to standard error.`
 		Example: `  crabmem mcp
   crabmem mcp --read-only
   crabmem mcp --namespace work.db --compat anthropic
+  crabmem spaces create team && crabmem mcp --space team
   crabmem mcp --compat reference --lock-wait 30s`,
 	}
 	fl := cmd.Flags()
@@ -100,7 +104,7 @@ func (c *app) mcpOptions(cmd *cobra.Command, f *mcpFlags) (o mcpserver.Options, 
 	if !slices.Contains([]string{"", mcpserver.CompatReference, mcpserver.CompatAnthropic}, f.compat) {
 		return o, cli.Usagef("--compat %q: want %s or %s", f.compat, mcpserver.CompatReference, mcpserver.CompatAnthropic)
 	}
-	if err := atMostOne(cmd, "namespace", "db"); err != nil {
+	if err := cmp.Or(atMostOne(cmd, "namespace", "db"), atMostOne(cmd, "namespace", "space")); err != nil {
 		return o, err
 	}
 	if f.http == "" && (f.tokenFile != "" || len(f.allowHosts) > 0) {
@@ -129,7 +133,7 @@ func (c *app) mcpOptions(cmd *cobra.Command, f *mcpFlags) (o mcpserver.Options, 
 			return write(memtool.Guard{Policy: c.secretsPolicy, Warn: c.Warn}.Store(s))
 		})
 	}
-	if f.namespace == "" {
+	if f.namespace == "" && (c.space == "" || c.space == space.Main) {
 		o.Sessions = func() (*sessionlog.Dir, error) { return c.openSessions("search", true) }
 	}
 	return o, nil

@@ -76,6 +76,7 @@ func (c *app) commandTable() []command {
 		{"repair", c.repairCommand},
 		{"inspect", c.inspectCommand},
 		{"checkpoint", c.checkpointCommand},
+		{"spaces", c.spacesCommand},
 		{"identity", c.identityCommand},
 		{"prune", c.pruneCommand},
 		{"stats", c.statsCommand},
@@ -116,7 +117,8 @@ const rootLong = `crabmem stores what LLM agents remember, in one file. When a w
 it is on disk. Search takes microseconds and can explain each score.
 
 The store is --db, CRABMEM_DB, or memory.db in the home directory. The home is
---home, CRABTALK_HOME, or ~/.crabtalk. The first write creates the store.
+--home, CRABTALK_HOME, or ~/.crabtalk. The first write creates the store. A home
+may contain other stores, called spaces: see crabmem spaces and --space.
 Sessions, the logs of conversations, are in sessions/ in the home.
 
 Names are exact. If no entry has the given name, crabmem uses the entry with
@@ -170,6 +172,7 @@ func (c *app) root(args ...string) *cobra.Command {
 	root.SetHelpFunc(printHelp)
 	p := root.PersistentFlags()
 	p.StringVar(&c.db, "db", "", "use the store in this `file` (CRABMEM_DB; default: memory.db in the home)")
+	p.StringVar(&c.space, "space", "", "use the space of this `name` in the home instead of --db")
 	p.StringVar(&c.home, "home", "", "use this home `directory` (CRABTALK_HOME; default: ~/.crabtalk)")
 	p.DurationVar(&c.lockWait, "lock-wait", defaultLockWait, "wait this long for the lock of another process, 0 = do not wait")
 	p.BoolVar(&c.JSON, "json", false, "print JSON")
@@ -194,9 +197,14 @@ func (c *app) root(args ...string) *cobra.Command {
 // checkGlobal refuses global flags without a value: a variable that is not set
 // must not lead to another store.
 func (c *app) checkGlobal(cmd *cobra.Command, _ []string) error {
-	for _, name := range []string{"db", "home"} {
+	for _, name := range []string{"db", "home", "space"} {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
 			return cli.Usagef("--%s is empty", name)
+		}
+	}
+	if c.space != "" {
+		if err := c.checkSpace(cmd); err != nil {
+			return err
 		}
 	}
 	if c.lockWait < 0 {

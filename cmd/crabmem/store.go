@@ -18,14 +18,23 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
 	"crabmem/daemon/memtool"
+	"crabmem/daemon/space"
 
 	"github.com/spf13/cobra"
 )
 
 const defaultLockWait = 10 * time.Second
 
-// storePath returns where the store is: flag, environment, home.
+// storePath returns where the store is: flags, environment, home. The space that
+// --space names must exist.
 func (c *app) storePath() (string, error) {
+	if c.space != "" && c.space != space.Main {
+		home, err := c.absHome()
+		if err == nil {
+			err = space.Exists(c.fs, home, c.space)
+		}
+		return space.File(home, c.space), err
+	}
 	if c.db != "" {
 		return c.db, nil
 	}
@@ -68,7 +77,7 @@ func (c *app) secureHome() error {
 		return err
 	}
 	home, err := c.homeDir()
-	if err != nil || path != filepath.Join(home, "memory.db") {
+	if err != nil || path != filepath.Join(home, "memory.db") && (c.space == "" || c.space == space.Main) {
 		return nil
 	}
 	return c.tighten(home, path)
@@ -200,7 +209,7 @@ func (c *app) withStore(ctx context.Context, o client.StoreOptions, open func(*c
 	if err != nil {
 		return err
 	}
-	o.Path, o.Options.FS, o.Options.Now, o.Options.Warn = path, c.fs, c.now, c.Warn
+	o.Path, o.Space, o.Options.FS, o.Options.Now, o.Options.Warn = path, c.space, c.fs, c.now, c.Warn
 	o.Open = func(_ string, o *crmem.Options) (*crmem.Store, error) { return open(o) }
 	s, err := client.OpenStore(ctx, o)
 	if err != nil {
@@ -227,7 +236,7 @@ func (c *app) servesStore(h client.Daemon) bool {
 	if err == nil {
 		path, err = c.fs.Resolve(path)
 	}
-	return err == nil && h.Store == path
+	return err == nil && h.Serves(path, c.space)
 }
 
 // completeNames completes the first n arguments with names of entries.

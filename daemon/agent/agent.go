@@ -63,6 +63,22 @@ type Agent struct {
 // memories: agents use a tool to search them.
 func (a *Agent) System() string { return a.system }
 
+// systemFor returns the system prompt for a run with a scope. It omits the parts
+// about memory and about skills and servers if the scope lacks their tools.
+func (a *Agent) systemFor(s tool.Scope) string {
+	memory := s.Tools.Allows(tool.Recall) || s.Tools.Allows(tool.Remember)
+	resources := s.Tools.Allows(tool.Skill) || s.Tools.Allows(tool.MCP)
+	if a.system == "" || (memory || !a.Memory) && (resources || a.Resources == "") {
+		return a.system
+	}
+	b := *a
+	b.Memory = b.Memory && memory
+	if !resources {
+		b.Resources, b.Scope = "", tool.Scope{}
+	}
+	return b.compose()
+}
+
 func (a *Agent) compose() string {
 	parts := []string{strings.TrimSpace(a.Prompt), environment()}
 	if a.Memory {

@@ -54,7 +54,8 @@ func TestCompactWithoutHelp(t *testing.T) {
 	for threshold, want := range map[int]bool{1: true, 99: true, 100: true, 101: false, 102: false, 0: false} {
 		tn := &turn{
 			Runner: runnerOf(t, 1000, new(summarizer)), yield: func(Event, error) bool { return true },
-			Turn: Turn{Agent: &Agent{CompactThreshold: threshold, system: strings.Repeat("x", 404-len("summary"))}, Session: &Session{Messages: []sessionlog.Message{{Content: "hello"}}}},
+			Turn:   Turn{Agent: &Agent{CompactThreshold: threshold}, Session: &Session{Messages: []sessionlog.Message{{Content: "hello"}}}},
+			system: strings.Repeat("x", 404-len("summary")),
 		}
 		if tn.compact(t.Context()); tn.noCompact != want || tn.full != 101 || tn.counted != 1 || tn.newest != 0 {
 			t.Errorf("limit %d: no compaction %v, want %v; full %d, counted %d, newest %d", threshold, tn.noCompact, want, tn.full, tn.counted, tn.newest)

@@ -89,8 +89,8 @@ func (r *Runner) summaryRequest(a *Agent, s *Session, o CompactOptions, room int
 		prompt += fmt.Sprintf("\n\nWrite at most %d tokens.", o.Tokens)
 	}
 	ms := []sessionlog.Message{{Role: record.RoleSystem, Content: prompt}}
-	if a.system != "" {
-		ms = append(ms, sessionlog.Message{Role: record.RoleUser, Content: "The instructions of the agent:\n\n" + a.system})
+	if system := a.systemFor(a.Scope.Intersect(s.Scope)); system != "" {
+		ms = append(ms, sessionlog.Message{Role: record.RoleUser, Content: "The instructions of the agent:\n\n" + system})
 	}
 	end := sessionlog.Message{Role: record.RoleUser, Content: "Write the summary now."}
 	room -= Size(ms) + Size([]sessionlog.Message{end})
@@ -227,7 +227,7 @@ func (t *turn) count(u *model.Usage) {
 // estimate returns the tokens in the context if the model did not count them: of the system
 // prompt, the schemas and the messages of this run.
 func (t *turn) estimate() int {
-	n := len(t.Agent.system) + Size(t.injected) + Size(t.Session.Messages)
+	n := len(t.system) + Size(t.injected) + Size(t.Session.Messages)
 	for _, s := range t.Tools.Schemas(t.Scope()) {
 		n += len(s.Name) + len(s.Description) + len(s.Parameters)
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"sync"
 
 	"crabmem/daemon/tool"
@@ -50,6 +51,14 @@ func (t *Turn) Scope() tool.Scope {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.scope
+}
+
+type turnKey struct{}
+
+// TurnOf returns the run in whose context a model or a tool is called, or nil.
+func TurnOf(ctx context.Context) *Turn {
+	t, _ := ctx.Value(turnKey{}).(*Turn)
+	return t
 }
 
 // Narrow restricts the run, until its end, to permissions that s also has. It

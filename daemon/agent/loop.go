@@ -56,8 +56,9 @@ func (r *Runner) Run(ctx context.Context, a *Agent, s *Session, in Input) iter.S
 			Turn:   Turn{Agent: a, Session: s, Sender: in.Sender, Tag: in.Tag, Content: in.Content, Depth: in.Depth, Literal: in.Literal, scope: a.Scope.Intersect(s.Scope)},
 			Runner: r, yield: yield, cancel: cancel,
 		}
+		t.system = a.systemFor(t.scope)
 		began := time.Now()
-		stop, err := t.run(ctx)
+		stop, err := t.run(context.WithValue(ctx, turnKey{}, &t.Turn))
 		if kept := t.keep(began); kept != nil {
 			stop, err = Failed, errors.Join(err, kept)
 		}
@@ -73,6 +74,7 @@ type turn struct {
 	cancel func()
 	gone   bool // the caller does not receive further events
 
+	system    string               // the system prompt
 	streaming *streaming           // of the current response
 	newest    int                  // of the user's message in the session's
 	injected  []sessionlog.Message // precede it
@@ -257,8 +259,8 @@ func (t *turn) stream(ctx context.Context) (*merger, error) {
 // tools.
 func (t *turn) request() model.Request {
 	ms := make([]sessionlog.Message, 0, 1+len(t.Session.Messages)+len(t.injected))
-	if t.Agent.system != "" {
-		ms = append(ms, sessionlog.Message{Role: record.RoleSystem, Content: t.Agent.system})
+	if t.system != "" {
+		ms = append(ms, sessionlog.Message{Role: record.RoleSystem, Content: t.system})
 	}
 	ms = append(ms, t.Session.answered(t.newest)...)
 	ms = append(ms, t.injected...)

@@ -55,6 +55,8 @@ type Client struct {
 	// By is recorded with the changes of every request. If By.Client is empty, the
 	// daemon records history.Wire.
 	By history.Actor
+	// Space is the space for operations on a store. Empty: main.
+	Space string
 
 	agreed atomic.Bool // on the version of the additional operations
 

@@ -11,6 +11,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
+	"crabmem/daemon/space"
 )
 
 // StoreOptions say which store [OpenStore] opens, and how.
@@ -18,6 +19,8 @@ type StoreOptions struct {
 	Access
 	// Path is the store's file. It may be a link.
 	Path string
+	// Space, if set, is the space of a home whose file Path is.
+	Space string
 	// Options are those of the file, except for LockWait, which Access sets.
 	Options crmem.Options
 	// Daemon, if set, searches a store with Options.ReadOnly if it has the store
@@ -74,7 +77,7 @@ func (s *store) open() error {
 // serves reports whether a daemon has the store open.
 func (s *store) serves(h Daemon) bool {
 	path, err := s.o.Options.FS.Resolve(s.o.Path)
-	return err == nil && h.Store == path
+	return err == nil && h.Serves(path, s.o.Space)
 }
 
 // do calls one of local and remote. It calls them again after the store has
@@ -105,6 +108,7 @@ func (s *store) do(ctx context.Context, local func(memtool.Store) error, remote 
 				return err
 			}
 			s.daemon.By = s.o.Options.By
+			s.daemon.Space = s.o.Space
 		}
 		err := remote(s.daemon)
 		if !isUnsent(err) {
@@ -252,6 +256,9 @@ func openReader(ctx context.Context, o StoreOptions, d *Client) (*reader, error)
 	r := &reader{store: store{o: o}}
 	if d == nil {
 		return r, r.open()
+	}
+	if o.Space != "" && o.Space != space.Main { // the daemon would open it, and keep it open
+		return r, errors.Join(r.open(), d.Close())
 	}
 	hello, cancel := context.WithTimeout(ctx, ReadWait)
 	defer cancel()

@@ -5,6 +5,7 @@ import (
 
 	"crabmem/daemon/cron"
 	"crabmem/daemon/model"
+	"crabmem/daemon/space"
 	"crabmem/sessionlog"
 )
 
@@ -18,6 +19,15 @@ type Daemon struct {
 	SessionsDir string
 	StartedAt   string // RFC 3339
 	Model       string // the active one
+}
+
+// Serves reports whether the daemon serves a store: the file of a space of its home,
+// or if spaceName is empty, its own store. path is the real path of the file.
+func (d *Daemon) Serves(path, spaceName string) bool {
+	if spaceName == "" || spaceName == space.Main {
+		return d.Store == path
+	}
+	return space.File(d.Home, spaceName) == path
 }
 
 // Stats are figures of a daemon.

@@ -127,7 +127,7 @@ func (l *loader) fields(a *source, s *section) {
 	s.integer("compact_threshold", &a.agent.CompactThreshold, 0, maxTokens)
 	s.integer("compact_tokens", &a.agent.CompactTokens, 0, maxTokens)
 	l.prompt(s, "compact_prompt", &a.agent.CompactPrompt)
-	s.boolean("memory", &a.agent.Memory)
+	s.agentSpaces(&a.agent)
 }
 
 // agentFiles reads agents/*.md. It ignores directories, hidden files, and files

@@ -23,6 +23,8 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/secret"
 	"crabmem/daemon/secret/scan"
+	"crabmem/daemon/space"
+	"crabmem/daemon/trust"
 )
 
 const (
@@ -57,6 +59,7 @@ type Config struct {
 	Memory      bool        // [memory] enabled; an agent's own switch can only turn it off
 	Secrets     scan.Policy // [memory] secrets
 	History     history.Mode
+	MaxSpaces   int // [memory] max_spaces: without main
 	Tasks       Tasks
 	SkillDirs   []string // folders of skills besides the home's; absolute
 	RecallLimit int      // hits of the tool recall, unless a call sets a limit
@@ -68,6 +71,7 @@ type Config struct {
 	TCP         TCP
 	Log         Log
 	Metrics     Metrics
+	Origins     trust.Rules // trust in identities of other services
 	// SecretFiles are the files with keys and tokens that the keys above name,
 	// wherever they are.
 	SecretFiles []string
@@ -103,6 +107,8 @@ type Agent struct {
 	CompactPrompt    string // the text, "" = the built-in one
 	CompactTokens    int    // that a summary may have; 0 = the built-in limit
 	Memory           bool
+	Space            string            // that it writes; "" = main
+	ReadSpaces       []string          // more spaces for recall
 	Origins          map[string]Origin // of the keys that the files set
 }
 
@@ -202,6 +208,11 @@ type Log struct {
 // Metrics is [metrics]; an empty Listen means off.
 type Metrics struct {
 	Listen string // a loopback address
+}
+
+// Spaces returns the spaces that an agent reads. It writes the first one.
+func (a *Agent) Spaces() []string {
+	return append([]string{cmp.Or(a.Space, space.Main)}, a.ReadSpaces...)
 }
 
 // Agent returns the agent of a name.

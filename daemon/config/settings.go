@@ -28,6 +28,8 @@ func (l *loader) settings(c *Config, top *section) {
 	if kept == "off" {
 		c.History = history.Off
 	}
+	c.MaxSpaces = 1000
+	memory.integer("max_spaces", &c.MaxSpaces, 1, 100_000)
 	memory.done()
 
 	system := top.table("system")
@@ -48,6 +50,7 @@ func (l *loader) settings(c *Config, top *section) {
 	system.asked["crab"] = true // agents reads it
 	system.done()
 
+	origins(c, top)
 	l.skills(c, top.table("skills"))
 	readTools(c, top)
 	readLimits(c, top)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"crabmem/daemon/config"
+	"crabmem/daemon/trust"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -57,10 +58,18 @@ func TestTemplateExamples(t *testing.T) {
 	}
 	got.SecretFiles, got.SkillDirs, got.Warnings = nil, nil, nil // the example directory is missing
 	crab, _ := got.Agent("crab")
+	if d := cmp.Diff([]string{"main", "team"}, crab.Spaces()); d != "" {
+		t.Errorf("spaces (-want +got):\n%s", d)
+	}
+	crab.ReadSpaces = nil
 	crab.Model, crab.Members, crab.Skills, crab.SkillTags, crab.MCPs, crab.Tools, crab.CompactPrompt, crab.CompactTokens = "offline", nil, nil, nil, nil, nil, "", 0
 	got.Agents = []config.Agent{crab}
 	withoutOrigins(got)
 	withoutOrigins(want)
+	if len(got.Origins) != 1 || got.Origins[0].Level != trust.Trusted {
+		t.Errorf("origins %+v", got.Origins)
+	}
+	got.Origins = nil
 	got.Providers, got.MCPs, got.Env, got.TCP, got.Metrics, got.Model = want.Providers, want.MCPs, want.Env, want.TCP, want.Metrics, want.Model
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("the template has a wrong default (-default +template):\n%s", d)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,96 +14,171 @@ import (
 	"crabmem/crmem/history"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/agent"
+	"crabmem/daemon/space"
+	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
 )
 
 // The file archived/ID of the home contains how many of a session's summaries
-// need no more work: they are in the store, or the agent's memory was off. It is
+// need no more work: they are in a store, or the agent's memory was off. After the
+// number it lists the space of each later summary, in order, or noSpace. It is
 // written before the first marker that it does not count. A summary without its
 // entry is therefore found at the next load, also after later messages, and an
 // entry that the user removed is not created again. Without the file the number
 // is unknown.
 
-func (m *Manager) archivedFile(id string) string { return filepath.Join(m.o.Home, "archived", id) }
+// noSpace is written for a summary that stays in the session only.
+const noSpace = "-"
 
-// archived returns how many of a session's summaries need no more work, if that
-// is known.
-func (m *Manager) archived(id string) (n int, known bool) {
-	b, err := vfs.ReadFile(m.o.FS, m.archivedFile(id), 32)
-	if err != nil {
-		return 0, false
-	}
-	n, err = strconv.Atoi(strings.TrimSuffix(string(b), "\n"))
-	return n, err == nil && n >= 0
+// maxArchived limits the file, in bytes.
+const maxArchived = 64 << 10
+
+// archiveState is the content of the file archived/ID.
+type archiveState struct {
+	done   int      // summaries that need no more work
+	spaces []string // of the summaries after them
 }
 
-// setArchived replaces the file atomically; the number is then on disk.
-func (m *Manager) setArchived(id string, n int) error {
-	if was, known := m.archived(id); known && was == n {
+// space returns the space of a summary, if it is recorded.
+func (a *archiveState) space(number int) (string, bool) {
+	if i := number - a.done - 1; i >= 0 && i < len(a.spaces) {
+		return a.spaces[i], true
+	}
+	return "", false
+}
+
+func (m *Manager) archivedFile(id string) string { return filepath.Join(m.o.Home, "archived", id) }
+
+// archived returns the content of a session's file, if it is known.
+func (m *Manager) archived(id string) (a archiveState, known bool) {
+	b, err := vfs.ReadFile(m.o.FS, m.archivedFile(id), maxArchived)
+	if err != nil {
+		return archiveState{}, false
+	}
+	words := strings.Split(strings.TrimSuffix(string(b), "\n"), " ")
+	a.done, err = strconv.Atoi(words[0])
+	if err != nil || a.done < 0 {
+		return archiveState{}, false
+	}
+	for _, name := range words[1:] {
+		if name != noSpace && space.Check(name) != nil {
+			return archiveState{}, false
+		}
+		a.spaces = append(a.spaces, name)
+	}
+	return a, true
+}
+
+// setArchived replaces the file atomically; the content is then on disk.
+func (m *Manager) setArchived(id string, a archiveState) error {
+	if was, known := m.archived(id); known && was.done == a.done && slices.Equal(was.spaces, a.spaces) {
 		return nil
 	}
 	name := m.archivedFile(id)
 	err := vfs.MkdirAll(m.o.FS, filepath.Dir(name), 0o700)
 	if err == nil {
 		err = vfs.Replace(m.o.FS, name, 0o600, func(w io.Writer) error {
-			_, err := fmt.Fprintln(w, n)
+			_, err := fmt.Fprintln(w, strings.Join(append([]string{strconv.Itoa(a.done)}, a.spaces...), " "))
 			return err
 		})
 	}
 	return err
 }
 
-// BeforeSummary records, before a summary is in the session, that it is not in
-// the store. It is the hook of [agent.Runner] with this name.
-func (m *Manager) BeforeSummary(s *agent.Session) error {
-	return m.setArchived(s.Log.ID(), s.Compactions-len(s.Unarchived))
+// archiveSpace returns the space for a summary of a run with a scope. It returns
+// noSpace if the run may write no space, or only one with a quota.
+func (m *Manager) archiveSpace(agent string, scope tool.Scope) string {
+	name, err := scope.WriteSpace(m.o.Own(agent))
+	if err != nil || scope.Memory.MaxEntries > 0 {
+		return noSpace
+	}
+	return name
 }
 
-// Archive adds a summary to the store as an entry, unless the entry exists with
-// the same text. After a crash it may be called again for the same summary. If
-// the agent's memory is off, the summary stays in the session only.
+// recordedSpace returns the recorded space of a summary. Without one, as in files of
+// earlier versions, it returns the space of the session's creator.
+func (m *Manager) recordedSpace(a *archiveState, meta *sessionlog.Meta, number int) string {
+	if name, ok := a.space(number); ok {
+		return name
+	}
+	return m.archiveSpace(meta.Agent, m.o.Setup().Config.Origins.Scope(meta.CreatedBy, meta.CreatedBy))
+}
+
+// BeforeSummary records, before a summary is in the session, its space, and that it
+// is not in the store. It is the hook of [agent.Runner] with this name.
+func (m *Manager) BeforeSummary(s *agent.Session) error {
+	meta := s.Log.Meta()
+	next := m.archiveSpace(meta.Agent, s.Scope)
+	was, _ := m.archived(s.Log.ID())
+	now := archiveState{done: s.Compactions - len(s.Unarchived)}
+	for _, sum := range s.Unarchived {
+		now.spaces = append(now.spaces, m.recordedSpace(&was, &meta, sum.Number))
+	}
+	now.spaces = append(now.spaces, next)
+	return m.setArchived(s.Log.ID(), now)
+}
+
+// Archive adds a summary to its recorded space as an entry, unless the entry exists
+// with the same text. After a crash it may be called again for the same summary. If
+// the agent's memory is off, or no space is recorded, the summary stays in the
+// session only. If the recorded space no longer exists, Archive returns an error.
 func (m *Manager) Archive(a *agent.Agent, s *agent.Session, sum agent.Summary) (name string, err error) {
 	if s.Log == nil {
 		return "", nil
 	}
+	was, _ := m.archived(s.Log.ID())
+	meta := s.Log.Meta()
+	in := m.recordedSpace(&was, &meta, sum.Number)
 	if a.Memory {
-		if name, err = m.addArchive(s.Log, sum); err != nil {
+		if name, err = m.addArchive(in, s.Log, sum); err != nil {
 			return "", err
 		}
 	}
-	if err := m.setArchived(s.Log.ID(), sum.Number); err != nil {
+	now := archiveState{done: sum.Number}
+	if skip := sum.Number - was.done; skip >= 0 && skip < len(was.spaces) {
+		now.spaces = was.spaces[skip:]
+	}
+	if err := m.setArchived(s.Log.ID(), now); err != nil {
 		// The next load archives the summary again and finds the entry.
 		m.o.Log.Warn("record archived summary", "session", s.Log.ID(), "error", err)
 	}
 	return name, nil
 }
 
-func (m *Manager) addArchive(log *sessionlog.Log, sum agent.Summary) (string, error) {
+// addArchive adds a summary to a space, unless that is noSpace.
+func (m *Manager) addArchive(in string, log *sessionlog.Log, sum agent.Summary) (name string, err error) {
+	if in == noSpace {
+		return "", nil
+	}
 	meta := log.Meta()
 	aliases := []string{meta.Agent, meta.CreatedBy}
 	if meta.Title != "" {
 		aliases = append(aliases, meta.Title)
 	}
 	by := crmem.By{Agent: meta.Agent, Session: log.ID(), Origin: snippet.Clip(meta.CreatedBy, history.MaxField)}
-	name := fmt.Sprintf("%s-%d", log.ID(), sum.Number)
-	for n := 2; ; n++ {
-		err := m.o.Store.Apply(by, crmem.Add{Name: name, Content: sum.Text, Aliases: aliases, Kind: crmem.Archive})
-		if !errors.Is(err, crmem.ErrExists) {
-			return name, err
+	err = m.o.Space(in, func(s *crmem.Store) error {
+		name = fmt.Sprintf("%s-%d", log.ID(), sum.Number)
+		for n := 2; ; n++ {
+			err := s.Apply(by, crmem.Add{Name: name, Content: sum.Text, Aliases: aliases, Kind: crmem.Archive})
+			if !errors.Is(err, crmem.ErrExists) {
+				return err
+			}
+			// Get also finds aliases. After an error, the entry is empty.
+			if e, _ := s.Get(name); e.Name == name && e.Content == sum.Text {
+				return nil
+			}
+			name = fmt.Sprintf("%s-%d.%d", log.ID(), sum.Number, n)
 		}
-		// Get also finds aliases. After an error, the entry is empty.
-		if e, _ := m.o.Store.Get(name); e.Name == name && e.Content == sum.Text {
-			return name, nil
-		}
-		name = fmt.Sprintf("%s-%d.%d", log.ID(), sum.Number, n)
-	}
+	})
+	return name, err
 }
 
 // unarchived returns the summaries of a session that may not be in the store. If
 // the number is unknown, that is the last summary unless a message followed it:
 // its writer may have crashed before it archived.
 func (m *Manager) unarchived(id string, all []sessionlog.Compaction, followed bool) []agent.Summary {
-	n, known := m.archived(id)
+	a, known := m.archived(id)
+	n := a.done
 	if !known || n > len(all) {
 		if n = len(all); !followed && n > 0 {
 			n--
@@ -111,7 +187,7 @@ func (m *Manager) unarchived(id string, all []sessionlog.Compaction, followed bo
 			return nil
 		}
 		// Messages may follow before the summary is in the store.
-		if err := m.setArchived(id, n); err != nil {
+		if err := m.setArchived(id, archiveState{done: n}); err != nil {
 			m.o.Log.Warn("record summary without archive", "session", id, "error", err)
 		}
 	}

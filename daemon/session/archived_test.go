@@ -24,7 +24,7 @@ func TestReportsOfArchived(t *testing.T) {
 	var out golden.Reports
 	all := []sessionlog.Compaction{{N: 1, Summary: "one"}, {N: 2, Summary: "two"}, {N: 3, Summary: "three"}}
 	bubble(t, func(r *rig) {
-		for i, content := range []string{"no file", "", "0\n", "1\n", "1", "2\n", "3\n", "4\n", "-1\n", "-1", "x\n", "1\n\n", " 1\n", strings.Repeat("0", 31) + "\n", strings.Repeat("0", 32) + "\n"} {
+		for i, content := range []string{"no file", "", "0\n", "1\n", "1", "1 main\n", "1 - team-2\n", "1 Team\n", "1  main\n", "1 ..\n", "2\n", "3\n", "4\n", "-1\n", "-1", "x\n", "1\n\n", " 1\n", strings.Repeat("0", 31) + "\n", strings.Repeat("0", 32) + "\n"} {
 			for n := range len(all) + 1 {
 				for _, followed := range []bool{false, true} {
 					for _, fault := range []string{"", "archived"} {
@@ -44,7 +44,7 @@ func TestReportsOfArchived(t *testing.T) {
 							err = r.fs.Remove(r.archivedFile(id))
 						}
 						out.Addf(fmt.Sprintf("file %q, %d summaries, followed %v, fault %q", content, n, followed, fault),
-							"%d %v, unarchived %v, then %q %v %v", known, ok, list, b, err != nil, r.notes)
+							"%s %v, unarchived %v, then %q %v %v", fmt.Sprint(known), ok, list, b, err != nil, r.notes)
 						r.notes = nil
 					}
 				}
@@ -57,9 +57,9 @@ func TestReportsOfArchived(t *testing.T) {
 // TestArchivedFile checks the calls and modes of setArchived.
 func TestArchivedFile(t *testing.T) {
 	bubble(t, func(r *rig) {
-		r.check(r.setArchived("s", 2))
+		r.check(r.setArchived("s", archiveState{done: 2}))
 		before := r.fs.Calls()
-		r.check(r.setArchived("s", 2))
+		r.check(r.setArchived("s", archiveState{done: 2}))
 		if n := r.fs.Calls() - before; n > 6 { // they read
 			r.t.Errorf("%d calls for the same number", n)
 		}
@@ -71,10 +71,10 @@ func TestArchivedFile(t *testing.T) {
 			}
 		}
 		r.fail("mkdir", "archived")
-		r.check(r.setArchived("s", 3))
+		r.check(r.setArchived("s", archiveState{done: 3}))
 		r.check(r.fs.Remove(rigHome + "/archived/s"))
 		r.check(r.fs.Remove(rigHome + "/archived"))
-		if err := r.setArchived("s", 3); err == nil {
+		if err := r.setArchived("s", archiveState{done: 3}); err == nil {
 			r.t.Error("setArchived returns no error without its folder")
 		}
 	})

@@ -130,6 +130,11 @@ func (m *Manager) askTool() tool.Tool {
 			case len(args.Questions) == 0 || len(args.Questions) > maxQuestions:
 				return "", fmt.Errorf("invalid arguments: want 1 to %d questions", maxQuestions)
 			}
+			if c.Scope.TextOnly {
+				for i := range args.Questions {
+					args.Questions[i].Options, args.Questions[i].MultiSelect = nil, false
+				}
+			}
 			return m.ask(ctx, &person{session: c.Session, ctx: ctx}, args.Questions)
 		})
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"crabmem/daemon/tool"
+	"crabmem/daemon/trust"
 	"crabmem/sessionlog"
 )
 
@@ -35,6 +36,14 @@ const maxTasks = 64
 
 // tasksKey is the context key of the number of active tasks, an *atomic.Int32.
 type tasksKey struct{}
+
+// senderKey is the context key of the sender of a run, a string.
+type senderKey struct{}
+
+func senderOf(ctx context.Context) string {
+	sender, _ := ctx.Value(senderKey{}).(string)
+	return sender
+}
 
 // delegateTool returns delegate. Each task is a run of another agent in a new
 // session, which ends with the run. Its scope is the intersection of the agent's
@@ -111,7 +120,7 @@ func (m *Manager) delegate(ctx context.Context, c tool.Call, t task) (string, er
 	if ctx.Err() != nil { // while the task waited for others
 		return "", context.Cause(ctx)
 	}
-	l, err := m.Create(sessionlog.Meta{Agent: t.Agent, CreatedBy: "delegate-" + c.Agent}, t.Message, c.Dir, c.Scope)
+	l, err := m.Create(sessionlog.Meta{Agent: t.Agent, CreatedBy: trust.Delegate(c.Agent, c.Requester, senderOf(ctx))}, t.Message, c.Dir, c.Scope)
 	if err != nil {
 		return "", err
 	}

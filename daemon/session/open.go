@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -16,6 +17,9 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
+// User is the sender of a request without one.
+const User = "user"
+
 // Request names the session of a run.
 type Request struct {
 	Agent, Sender string  // empty: defaults
@@ -29,24 +33,17 @@ type Request struct {
 func (m *Manager) adopt(log *sessionlog.Log, dir string) *Session {
 	meta := log.Meta()
 	l := &Session{
-		agent: meta.Agent, createdBy: meta.CreatedBy, log: log, dir: dir, scope: tool.Unbounded(),
+		agent: meta.Agent, createdBy: meta.CreatedBy, log: log, dir: dir, inherited: tool.Unbounded(),
 		slot: semaphore.NewWeighted(1), done: make(chan struct{}),
 	}
 	l.setTitle(meta.Title)
 	l.alive.Store(int64(meta.UptimeSecs))
-	if Remote(meta.CreatedBy) {
-		l.scope = l.scope.Remote()
-	}
 	l.slot.TryAcquire(1) // succeeds: the session is not published yet
 	m.add(l)
 	return l
 }
 
-// Remote reports whether an identity belongs to another service, such as tg:7.
-// Runs for such a user have no shell.
-func Remote(identity string) bool { return strings.Contains(identity, ":") }
-
-// Create returns a new session, whose runs are limited to scope. If meta has no
+// Create returns a new session, whose runs never exceed scope. If meta has no
 // title, Create titles the session with the first line of its first message, text,
 // unless [sessions] titles is off.
 func (m *Manager) Create(meta sessionlog.Meta, text, dir string, scope tool.Scope) (*Session, error) {
@@ -61,7 +58,7 @@ func (m *Manager) Create(meta sessionlog.Meta, text, dir string, scope tool.Scop
 	}
 	l := m.adopt(log, dir)
 	l.unused, l.firstTitle = true, first
-	l.scope = l.scope.Intersect(scope)
+	l.inherited = scope
 	m.release(l)
 	m.evictIdle()
 	return l, nil
@@ -208,10 +205,7 @@ func (m *Manager) resolve(ctx context.Context, q *Request) (*Session, error) {
 	if _, ok := m.o.Setup().Agents[q.Agent]; !ok {
 		return nil, notRegistered(q.Agent)
 	}
-	by := q.Sender
-	if by == "" {
-		by = "user"
-	}
+	by := cmp.Or(q.Sender, User)
 	if q.NewChat {
 		return m.Create(sessionlog.Meta{Agent: q.Agent, CreatedBy: by}, q.Content, dir, tool.Unbounded())
 	}

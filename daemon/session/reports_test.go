@@ -204,7 +204,7 @@ func (h *randomCalls) world() string {
 	switch h.IntN(8) {
 	case 0:
 		meta := sessionlog.Meta{Agent: h.pick("crab", "bound", "absent"), CreatedBy: h.pick("user", "tg:7", ""), Title: h.pick("", "a title"), UptimeSecs: 77}
-		l, err := h.Create(meta, "", h.pick("", "/other"), tool.Scope{Tools: tool.Only("recall", "delegate"), Members: tool.Only("helper")})
+		l, err := h.Create(meta, "", h.pick("", "/other"), tool.Scope{Tools: tool.Only("recall", "delegate"), Members: tool.Only("helper"), Memory: tool.AllMemory()})
 		h.note("Create returns %v, %v", l != nil, err)
 		return fmt.Sprintf("create %+v", meta)
 	case 1:

@@ -24,7 +24,9 @@ import (
 	"crabmem/daemon/config"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/model"
+	"crabmem/daemon/space"
 	"crabmem/daemon/tool"
+	"crabmem/daemon/trust"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 )
@@ -83,7 +85,8 @@ func (r *rig) open() {
 	r.check(err)
 	r.Manager = New(Options{
 		FS: r.fs, Home: rigHome, Dir: "/work", Log: slog.New(slog.NewTextHandler(r, &slog.HandlerOptions{ReplaceAttr: withoutTime})), Now: time.Now,
-		Store: r.store, Logs: r.logs, Setup: func() Setup { return *r.setup.Load() },
+		Logs: r.logs, Space: func(_ string, f func(*crmem.Store) error) error { return f(r.store) }, Own: func(string) string { return space.Main },
+		Setup:  func() Setup { return *r.setup.Load() },
 		Forget: func(id uint64) { r.note("forget %d", id) },
 		Ran:    func(d time.Duration) { r.note("ran for %v", d) },
 		Allow: func(prefixes []string) error {
@@ -109,6 +112,7 @@ func (r *rig) open() {
 	c := &config.Config{
 		Ask: config.Ask{Timeout: 30*time.Second + 7*time.Microsecond}, Tasks: config.Tasks{MaxConcurrent: 100, Timeout: time.Minute + 3*time.Microsecond},
 		Delegate: config.Delegate{MaxDepth: 2, MaxTasks: 3}, Limits: config.Limits{Sessions: 100}, Bash: config.Bash{Approve: "off"},
+		Origins: trust.Rules{{Prefix: "tg:", Level: trust.Trusted, Allow: []string{tool.Delegate}}},
 	}
 	s := Setup{Config: c, Runner: run, Agents: make(map[string]*agent.Agent)}
 	for _, a := range []*agent.Agent{

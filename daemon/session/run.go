@@ -44,6 +44,7 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ctx = context.WithValue(ctx, interactiveKey{}, r.Interactive)
+	ctx = context.WithValue(ctx, senderKey{}, r.Sender)
 	if r.depth == 0 {
 		ctx = context.WithValue(ctx, tasksKey{}, new(atomic.Int32))
 		ctx = context.WithValue(ctx, anyCommandKey{}, r.AnyCommand)
@@ -76,10 +77,7 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 	}
 	m.recordEarlier(l)
 	m.titleEmpty(l, r.Content)
-	l.session.Dir, l.session.Scope = dir, l.scope
-	if Remote(r.Sender) {
-		l.session.Scope = l.session.Scope.Remote()
-	}
+	l.session.Dir, l.session.Scope = dir, m.Scope(l, r.Sender)
 	var broken error
 	for e, err := range s.Runner.Run(ctx, a, l.session, agent.Input{Content: r.Content, Sender: r.Sender, Tag: r.Tag, Literal: r.Literal, Depth: r.depth}) {
 		switch e.Kind {
@@ -186,5 +184,6 @@ func (m *Manager) With(ctx context.Context, id uint64, f func(context.Context, S
 	if err := m.load(l); err != nil {
 		return err
 	}
+	l.session.Scope = m.Scope(l, l.createdBy)
 	return f(ctx, s, a, l.session)
 }

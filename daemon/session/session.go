@@ -28,14 +28,17 @@ import (
 
 // Options configure a Manager. All fields are required.
 type Options struct {
-	FS    vfs.FS
-	Home  string // contains archived/
-	Dir   string // working directory of sessions without one
-	Log   *slog.Logger
-	Now   func() time.Time
-	Store *crmem.Store    // for archives
-	Logs  *sessionlog.Dir // the files of the sessions
-	Setup func() Setup    // the current configuration
+	FS   vfs.FS
+	Home string // contains archived/
+	Dir  string // working directory of sessions without one
+	Log  *slog.Logger
+	Now  func() time.Time
+	Logs *sessionlog.Dir // the files of the sessions
+	// Space calls f with the store of a space, for archives. Own returns the space
+	// that an agent writes.
+	Space func(name string, f func(*crmem.Store) error) error
+	Own   func(agent string) string
+	Setup func() Setup // the current configuration
 	// Forget is called when a session closes; Ran after each run.
 	Forget func(id uint64)
 	Ran    func(time.Duration)
@@ -85,7 +88,7 @@ type Session struct {
 	id               uint64 // in this daemon, from 1
 	agent, createdBy string
 	log              *sessionlog.Log
-	scope            tool.Scope          // limits its runs
+	inherited        tool.Scope          // of the run that delegated the session's task; limits its runs
 	slot             *semaphore.Weighted // the run slot, first come, first served; its holder may use session
 	session          *agent.Session      // nil: not loaded
 	closed           bool                // the file is closed; read by the holder of the slot
@@ -116,8 +119,12 @@ func (l *Session) StoredID() string { return l.log.ID() }
 // Agent returns the name of the session's agent.
 func (l *Session) Agent() string { return l.agent }
 
-// Scope returns the permissions that limit all runs in the session.
-func (l *Session) Scope() tool.Scope { return l.scope }
+// Scope returns the permissions that limit a run in the session for a sender: those
+// that the creator of the session and the sender both have in the current
+// configuration, and, for a delegated task, those of the run that delegated it.
+func (m *Manager) Scope(l *Session, sender string) tool.Scope {
+	return l.inherited.Intersect(m.o.Setup().Config.Origins.Scope(l.createdBy, sender))
+}
 
 // CreatedBy returns the identity that created the session.
 func (l *Session) CreatedBy() string { return l.createdBy }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"crabmem/daemon/agent"
+	"crabmem/daemon/space"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
 )
@@ -119,13 +121,24 @@ func TestEndAfterErrors(t *testing.T) {
 	}
 }
 
-// TestBeforeSummary checks the number that BeforeSummary records.
+// TestBeforeSummary checks the number and the spaces that BeforeSummary records.
 func TestBeforeSummary(t *testing.T) {
 	bubble(t, func(r *rig) {
-		s := &agent.Session{Log: r.create("crab", "user").log, Compactions: 5, Unarchived: make([]agent.Summary, 2)}
+		s := &agent.Session{Log: r.create("crab", "user").log, Compactions: 5, Unarchived: []agent.Summary{{Number: 4}, {Number: 5}}}
 		r.check(r.BeforeSummary(s))
-		if n, known := r.archived("crab_user_1"); n != 3 || !known {
-			r.t.Errorf("%d summaries are archived, want 3", n)
+		for _, c := range []struct {
+			creator, sender string
+			want            archiveState
+		}{
+			{"user", "user", archiveState{3, []string{"main", "main", "main"}}}, // two by an earlier version
+			{"user", "tg:7", archiveState{3, []string{"main", "main", space.OfSender("tg:7")}}},
+			{"user", "slack:7", archiveState{3, []string{"main", "main", "-"}}},
+		} {
+			s.Scope = r.setup.Load().Config.Origins.Scope(c.creator, c.sender)
+			r.check(r.BeforeSummary(s))
+			if got, known := r.archived("crab_user_1"); !reflect.DeepEqual(got, c.want) || !known {
+				r.t.Errorf("%s: recorded %v, want %v", c.sender, got, c.want)
+			}
 		}
 		r.fail("rename", "archived")
 		s.Compactions++

@@ -151,7 +151,7 @@ func TestReportsOfScopes(t *testing.T) {
 					for n, bash := range []string{"", "base", "listed", "never"} {
 						g := Grant{Tools: tools, Skills: skills, MCPs: mcps, Members: members, Default: (i+j)%2 == 0, NoMemory: (k+m+n)%3 == 0, Bash: bash}
 						s := For(g)
-						r.Add(fmt.Sprintf("%+v", g), describe(s)+"\n"+describe(s.Remote()))
+						r.Add(fmt.Sprintf("%+v", g), describe(s))
 						if (i+j+k+m+n)%5 == 0 {
 							scopes = append(scopes, s)
 						}

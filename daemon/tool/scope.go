@@ -39,9 +39,6 @@ func Unmatched(patterns, names []string) []string {
 // one of them, because it returns texts of earlier sessions.
 var memoryTools = []string{Forget, Recall, Remember, SessionSearch}
 
-// fileTools work on the machine's files.
-var fileTools = []string{Bash, Edit, Read}
-
 // List is the permitted names of one kind. The zero value permits nothing.
 type List struct {
 	all    bool
@@ -129,6 +126,10 @@ type Scope struct {
 	// Confined is set for every agent whose configuration bounds it: its
 	// commands see neither the data directory nor the daemon.
 	Confined bool
+	// TextOnly removes the options from the questions of ask_user.
+	TextOnly bool
+	// Memory bounds the memory tools.
+	Memory Memory
 }
 
 // Grant is the permissions of an agent in the configuration.
@@ -150,7 +151,7 @@ type Grant struct {
 // to all agents, and only if all lists are empty. The tools list is intersected
 // with the tools that the other lists bring, so that no list widens another.
 func For(g Grant) Scope {
-	s := Scope{Tools: Everything(), Skills: Everything(), MCPs: Everything()}
+	s := Scope{Tools: Everything(), Skills: Everything(), MCPs: Everything(), Memory: AllMemory()}
 	skills := g.OnlySkills || len(g.Skills) > 0
 	s.Confined = skills || len(g.Tools)+len(g.MCPs)+len(g.Members) > 0
 	if skills {
@@ -204,25 +205,20 @@ func For(g Grant) Scope {
 }
 
 // Intersect returns the intersection of two scopes. A delegated task runs in
-// the intersection of its agent's scope and the caller's.
+// the intersection of its agent's scope and the caller's. A memory tool to which
+// no space or session is left is not in the result.
 func (s Scope) Intersect(t Scope) Scope {
-	return Scope{
+	both := Scope{
 		Tools: s.Tools.Intersect(t.Tools), Skills: s.Skills.Intersect(t.Skills), MCPs: s.MCPs.Intersect(t.MCPs), Members: s.Members.Intersect(t.Members),
-		Confined: s.Confined || t.Confined,
+		Confined: s.Confined || t.Confined, TextOnly: s.TextOnly || t.TextOnly, Memory: s.Memory.Intersect(t.Memory),
 	}
-}
-
-// Remote returns the scope without tools that use the machine's files: the scope
-// of a session that a remote user started.
-func (s Scope) Remote() Scope {
-	s.Tools = s.Tools.but(fileTools...)
-	s.Confined = true
-	return s
+	both.Tools = both.Tools.but(both.Memory.without()...)
+	return both
 }
 
 // Violation is a call outside the scope of the caller.
 type Violation struct {
-	Kind    string // "tool", "skill", "mcp" or "member"
+	Kind    string // "tool", "skill", "mcp", "member", or "space"
 	Name    string // name of the call
 	Agent   string
 	Session uint64
@@ -236,6 +232,8 @@ func (v *Violation) Error() string {
 		return fmt.Sprintf("agent '%s' is not in your members list", v.Name)
 	case "mcp":
 		return fmt.Sprintf("mcp tool '%s' not available", v.Name)
+	case "space":
+		return "space not available: " + v.Name
 	}
 	return "tool not available: " + v.Name
 }
@@ -275,5 +273,5 @@ func (s Scope) Prompt() string {
 // Unbounded returns the scope without restrictions: that of a session of the
 // user.
 func Unbounded() Scope {
-	return Scope{Tools: Everything(), Skills: Everything(), MCPs: Everything(), Members: Everything()}
+	return Scope{Tools: Everything(), Skills: Everything(), MCPs: Everything(), Members: Everything(), Memory: AllMemory()}
 }

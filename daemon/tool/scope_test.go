@@ -46,15 +46,6 @@ func TestFor(t *testing.T) {
 	if (Scope{}).Tool(Recall) == nil || (Scope{}).Skill("a") == nil || (Scope{}).Server("a") == nil || (Scope{}).Member("a") == nil {
 		t.Error("the scope of an unknown agent allows something")
 	}
-	remote := For(Grant{Default: true}).Remote()
-	for _, name := range fileTools {
-		if remote.Tools.Allows(name) {
-			t.Errorf("a session from elsewhere may call %s", name)
-		}
-	}
-	if !remote.Confined {
-		t.Error("a session from elsewhere is not confined")
-	}
 }
 
 // TestIntersectKeepsConfinement checks that an intersection is confined if either
@@ -101,5 +92,47 @@ func TestPrompt(t *testing.T) {
 	want := "<scope>\nskills: check-feeds, summarize\nmcp servers: search\nmembers: researcher, writer\n</scope>"
 	if p := For(Grant{Skills: []string{"summarize", "check-feeds"}, MCPs: []string{"search"}, Members: []string{"writer", "researcher"}}).Prompt(); p != want {
 		t.Errorf("got %q, want %q", p, want)
+	}
+}
+
+// TestIntersectMemory intersects the spaces and the limits of two scopes.
+func TestIntersectMemory(t *testing.T) {
+	with := func(m Memory) Scope {
+		s := Unbounded()
+		s.Memory = m
+		return s
+	}
+	one := Memory{Reads: Only("a", "team"), Writes: Only("a"), Sessions: Only("x:1"), MaxEntries: 9}
+	two := Memory{Reads: Only("b", "team"), Writes: Only("b"), Sessions: Only("x:2"), MaxEntries: 5, MaxBytes: 7}
+	for _, c := range []struct {
+		name        string
+		s, t        Scope
+		reads       string
+		write       string
+		tools       string // of the memory tools
+		entries, kb int
+	}{
+		{"admins", Unbounded(), Unbounded(), "own team", "own", "forget recall remember session_search", 0, 0},
+		{"admin and one", Unbounded(), with(one), "a team", "a", "forget recall remember session_search", 9, 0},
+		{"one and one", with(one), with(one), "a team", "a", "forget recall remember session_search", 9, 0},
+		{"one and another", with(one), with(two), "team", "", "recall", 5, 7},
+		{"one and none", with(one), with(Memory{}), "", "", "", 9, 0},
+		{"admin and none", with(Memory{}), Unbounded(), "", "", "", 0, 0},
+	} {
+		s := c.s.Intersect(c.t)
+		reads, rerr := s.ReadSpaces([]string{"own", "team"})
+		write, werr := s.WriteSpace("own")
+		if strings.Join(reads, " ") != c.reads || write != c.write || (rerr == nil) != (c.reads != "") || (werr == nil) != (c.write != "") {
+			t.Errorf("%s: reads %q, %v; writes %q, %v", c.name, reads, rerr, write, werr)
+		}
+		var tools []string
+		for _, name := range memoryTools {
+			if s.Tools.Allows(name) {
+				tools = append(tools, name)
+			}
+		}
+		if strings.Join(tools, " ") != c.tools || s.Memory.MaxEntries != c.entries || s.Memory.MaxBytes != c.kb {
+			t.Errorf("%s: tools %q, limits %d and %d", c.name, tools, s.Memory.MaxEntries, s.Memory.MaxBytes)
+		}
 	}
 }

@@ -173,8 +173,8 @@ func (s *Set) Schemas(scope Scope) []model.Tool {
 }
 
 // Call makes a call. It refuses a tool that the scope does not allow, and bounds
-// the output. It is the first of five enforcement points (daemon/DESIGN.md,
-// Scopes); the tools for skills, MCP, delegation, and files are the others.
+// the output. It is the first of six enforcement points (daemon/DESIGN.md,
+// Scopes); the tools for skills, MCP, delegation, files, and memory are the others.
 func (s *Set) Call(ctx context.Context, c Call) Result {
 	began := time.Now()
 	out, err := s.call(ctx, c)

@@ -33,6 +33,8 @@ type Query struct {
 
 	Agent  string // exactly as in the meta line
 	Sender string // exactly, created_by of the meta line
+	// Created, if set, excludes the sessions for whose created_by it returns false.
+	Created func(by string) bool
 	// Since excludes sessions whose last write was before it; Until excludes
 	// sessions created after it. Messages have no times of their own. A session
 	// with an invalid created_at passes Until.
@@ -140,7 +142,7 @@ func (q *Query) bound() {
 // filter returns the selection of documents of a query, and the number of
 // selected documents. The caller holds mu while it uses the filter.
 func (x *Index) filter(q *Query) (class uint8, pass func(id uint64) bool, searched int) {
-	bySession := q.Agent != "" || q.Sender != "" || !q.Since.IsZero() || !q.Until.IsZero()
+	bySession := q.Agent != "" || q.Sender != "" || !q.Since.IsZero() || !q.Until.IsZero() || q.Created != nil
 	class = math.MaxUint8
 	if len(q.Roles) > 0 {
 		class = 0
@@ -160,13 +162,14 @@ func (x *Index) filter(q *Query) (class uint8, pass func(id uint64) bool, search
 		return 0, nil, 0
 	}
 	byTime := !q.Since.IsZero() || !q.Until.IsZero()
+	created := q.createdBy()
 	sessions := make([]uint64, (len(x.entries)+63)/64)
 	for ord, p := range x.parties {
 		if p.agent == 0 || q.Agent != "" && p.agent != agent || q.Sender != "" && p.sender != sender {
 			continue
 		}
 		e := x.entries[ord]
-		if byTime && !q.within(e) {
+		if byTime && !q.within(e) || !created(p.sender, e.sender) {
 			continue
 		}
 		sessions[ord>>6] |= 1 << (ord & 63)
@@ -196,6 +199,22 @@ func (x *Index) filter(q *Query) (class uint8, pass func(id uint64) bool, search
 		}
 		return true
 	}, searched
+}
+
+// createdBy returns a function that calls Created once for each number of a sender.
+func (q *Query) createdBy() func(number uint32, by string) bool {
+	if q.Created == nil {
+		return func(uint32, string) bool { return true }
+	}
+	known := make(map[uint32]bool)
+	return func(number uint32, by string) bool {
+		pass, ok := known[number]
+		if !ok {
+			pass = q.Created(by)
+			known[number] = pass
+		}
+		return pass
+	}
 }
 
 // of returns how many documents are of a set of classes.

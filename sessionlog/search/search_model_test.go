@@ -261,7 +261,7 @@ func (d modelDoc) role() string {
 func (d modelDoc) passes(q *search.Query) bool {
 	s := d.session
 	created, _ := s.meta.Created()
-	return (q.Agent == "" || s.meta.Agent == q.Agent) && (q.Sender == "" || s.meta.CreatedBy == q.Sender) &&
+	return (q.Agent == "" || s.meta.Agent == q.Agent) && (q.Sender == "" || s.meta.CreatedBy == q.Sender) && (q.Created == nil || q.Created(s.meta.CreatedBy)) &&
 		(q.Since.IsZero() || !s.mod.Before(q.Since)) && (q.Until.IsZero() || !created.After(q.Until)) &&
 		(len(q.Roles) == 0 || slices.Contains(q.Roles, d.role()))
 }
@@ -484,6 +484,10 @@ func randomSearch(r *rand.Rand) search.Query {
 	}
 	if r.IntN(3) == 0 {
 		q.Sender = searchSenders[r.IntN(len(searchSenders))]
+	}
+	if r.IntN(4) == 0 {
+		excluded := searchSenders[r.IntN(len(searchSenders))]
+		q.Created = func(by string) bool { return by != excluded }
 	}
 	if r.IntN(4) == 0 {
 		q.Since = time.Unix(1_750_000_000+int64(r.IntN(1000)), 0)

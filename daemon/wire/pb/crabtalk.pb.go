@@ -304,7 +304,9 @@ type ClientMessage struct {
 	Msg isClientMessage_Msg `protobuf_oneof:"msg"`
 	// Who makes the changes of this request, for the history of the store. Without
 	// it, the client is "wire". Each field has at most 1,024 bytes.
-	By            *Actor `protobuf:"bytes,1100,opt,name=by,proto3" json:"by,omitempty"`
+	By *Actor `protobuf:"bytes,1100,opt,name=by,proto3" json:"by,omitempty"`
+	// The space for the operations from remember to store_stats. Empty is main.
+	Space         string `protobuf:"bytes,1101,opt,name=space,proto3" json:"space,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -747,6 +749,13 @@ func (x *ClientMessage) GetBy() *Actor {
 		return x.By
 	}
 	return nil
+}
+
+func (x *ClientMessage) GetSpace() string {
+	if x != nil {
+		return x.Space
+	}
+	return ""
 }
 
 type isClientMessage_Msg interface {
@@ -8305,7 +8314,7 @@ var File_crabtalk_proto protoreflect.FileDescriptor
 
 const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
-	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xc9\x16\n" +
+	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xe0\x16\n" +
 	"\rClientMessage\x120\n" +
 	"\x04send\x18\x01 \x01(\v2\x1a.crabtalk.protocol.SendMsgH\x00R\x04send\x126\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1c.crabtalk.protocol.StreamMsgH\x00R\x06stream\x12-\n" +
@@ -8364,7 +8373,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\vlist_agents\x18\xa4\b \x01(\v2 .crabtalk.protocol.ListAgentsMsgH\x00R\n" +
 	"listAgents\x12G\n" +
 	"\fcheck_config\x18\xae\b \x01(\v2!.crabtalk.protocol.CheckConfigMsgH\x00R\vcheckConfig\x12)\n" +
-	"\x02by\x18\xcc\b \x01(\v2\x18.crabtalk.protocol.ActorR\x02byB\x05\n" +
+	"\x02by\x18\xcc\b \x01(\v2\x18.crabtalk.protocol.ActorR\x02by\x12\x15\n" +
+	"\x05space\x18\xcd\b \x01(\tR\x05spaceB\x05\n" +
 	"\x03msg\"\xbb\r\n" +
 	"\rServerMessage\x12=\n" +
 	"\bresponse\x18\x01 \x01(\v2\x1f.crabtalk.protocol.SendResponseH\x00R\bresponse\x128\n" +

@@ -1,0 +1,45 @@
+package memtool
+
+import (
+	"fmt"
+
+	"crabmem/crmem"
+)
+
+// Quota limits the entries of a store. 0 is no limit.
+type Quota struct {
+	Entries int
+	Bytes   int // of names, aliases, and texts
+}
+
+// Check returns an error if a note of that name would exceed the quota. It counts
+// the note in place of the entry that it replaces.
+func (q Quota) Check(s *crmem.Store, name, content string, aliases []string) error {
+	note := crmem.Entry{Name: name, Content: content, Aliases: aliases}
+	entries, bytes := 1, size(&note)
+	for e := range s.All() {
+		if e.Name == name {
+			if aliases == nil { // the note keeps them
+				bytes += size(&e) - len(e.Content) - len(e.Name)
+			}
+			continue
+		}
+		entries++
+		bytes += size(&e)
+	}
+	switch {
+	case q.Entries > 0 && entries > q.Entries:
+		return fmt.Errorf("this memory may contain %d entries: write to an existing name", q.Entries)
+	case q.Bytes > 0 && bytes > q.Bytes:
+		return fmt.Errorf("this memory may contain %d bytes, and would contain %d: write a shorter text", q.Bytes, bytes)
+	}
+	return nil
+}
+
+func size(e *crmem.Entry) int {
+	n := len(e.Name) + len(e.Content)
+	for _, a := range e.Aliases {
+		n += len(a)
+	}
+	return n
+}

@@ -1,0 +1,91 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"crabmem/crmem"
+	"crabmem/crmem/recall"
+	"crabmem/daemon/config"
+	"crabmem/daemon/memtool"
+	"crabmem/daemon/space"
+	"crabmem/daemon/tool"
+)
+
+// maxOpenSpaces limits the spaces that are open at a time, without main.
+const maxOpenSpaces = 64
+
+// newSpaces returns the spaces of the home. open opens a store for writing.
+func (d *Daemon) newSpaces(open func(file string) (*crmem.Store, error)) *space.Set {
+	return space.NewSet(space.Options{
+		FS: d.fs, Home: d.home, Main: d.store, Open: open, MaxOpen: maxOpenSpaces,
+		Max: func() int { return d.setup().config.MaxSpaces },
+	})
+}
+
+// inSpace calls f with the store of a space that it reads.
+func (d *Daemon) inSpace(name string, f func(*crmem.Store) error) error {
+	return d.spaces.Use(name, false, f)
+}
+
+// writeSpace calls f with the store of a space that it writes.
+func (d *Daemon) writeSpace(name string, f func(*crmem.Store) error) error {
+	return d.spaces.Use(name, true, f)
+}
+
+// spacesOf returns the spaces of an agent: the one that it writes, and then those
+// that it only reads.
+func (d *Daemon) spacesOf(agent string) []string {
+	a, _ := d.setup().config.Agent(agent)
+	return a.Spaces()
+}
+
+// missingSpaces returns the spaces that a configuration names and that do not exist.
+func (d *Daemon) missingSpaces(c *config.Config) []string {
+	var want []string
+	for _, a := range c.Agents {
+		want = append(want, a.Spaces()...)
+	}
+	for _, r := range c.Origins {
+		want = append(want, r.Reads...)
+		if r.Space != "" {
+			want = append(want, r.Space)
+		}
+	}
+	slices.Sort(want)
+	exist, err := space.Names(d.fs, d.home)
+	if err != nil {
+		d.log.Warn("spaces", "error", err)
+	}
+	return slices.DeleteFunc(slices.Compact(want), func(name string) bool { return slices.Contains(exist, name) })
+}
+
+// isUnwritten reports whether err means that a sender has no space yet, because it
+// did not write.
+func isUnwritten(name string, err error) bool {
+	return errors.Is(err, crmem.ErrNoStore) && space.IsOfSender(name)
+}
+
+// recallSpaces searches the spaces that a scope permits to an agent. The hits of
+// several spaces are in the order of their ranks, because scores of different
+// spaces do not compare. It returns the space of each hit.
+func (d *Daemon) recallSpaces(ctx context.Context, scope tool.Scope, agent string, q crmem.Query) (*recall.Answer, []string, error) {
+	spaces, err := scope.ReadSpaces(d.spacesOf(agent))
+	if err != nil {
+		return nil, nil, err
+	}
+	var found []memtool.Found
+	for _, name := range spaces {
+		err := d.inSpace(name, func(s *crmem.Store) error {
+			a, err := recall.Search(ctx, s, q, recall.Options{Weights: true})
+			found = append(found, memtool.Found{Space: name, Answer: a})
+			return err
+		})
+		if err != nil && !isUnwritten(name, err) {
+			return nil, nil, err
+		}
+	}
+	a, of := memtool.MergeSpaces(found, q.Limit)
+	return a, of, nil
+}

@@ -1,0 +1,224 @@
+// Package trust computes the permissions of a run from the identities that take part
+// in it: the creator of the session and the sender of the message.
+//
+// An identity without a colon belongs to a user of this machine who may open the
+// socket of the daemon: an admin. An identity with a colon, such as tg:7, belongs
+// to another service. The rules of the configuration set the trust of such an
+// identity. Without a rule it is untrusted.
+package trust
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"crabmem/daemon/space"
+	"crabmem/daemon/tool"
+)
+
+// Level is the trust in an identity.
+type Level string
+
+// The levels, from the least to the most trust.
+const (
+	Untrusted Level = "untrusted" // only ask_user, and the tools that a rule allows
+	Trusted   Level = "trusted"   // its own space, and the tools that a rule allows
+	Admin     Level = "admin"     // everything that the agent may do
+)
+
+// Limits of the space of an untrusted identity with a rule that allows remember.
+const (
+	maxEntries = 100
+	maxBytes   = 256 << 10
+)
+
+// Rule is the trust in the identities that a prefix matches.
+type Rule struct {
+	// Prefix matches itself. It matches every identity that begins with it if it
+	// ends with ':' or '/'. Otherwise the identity must continue with '/'.
+	Prefix string
+	Level  Level
+	// Space is the space that the identities share. If it is empty, each identity
+	// has its own space.
+	Space string
+	Reads []string // more spaces for recall
+	// Allow lists words KIND or KIND:NAME. See CheckAllow.
+	Allow []string
+}
+
+// Rules are the rules of a configuration. The longest prefix that matches an
+// identity wins.
+type Rules []Rule
+
+// CheckPrefix returns an error for a prefix that no rule can have.
+func CheckPrefix(prefix string) error {
+	switch {
+	case !strings.Contains(prefix, ":"):
+		return fmt.Errorf("prefix %q has no ':': identities without ':' are users of this machine and always admins", prefix)
+	case strings.HasPrefix(prefix, delegatePrefix):
+		return fmt.Errorf("prefix %q is reserved: begin it with the name of a service, as in tg:7", prefix)
+	case !isWord(prefix[0]):
+		return fmt.Errorf("prefix %q does not begin with a letter or a digit: begin it with the name of a service, as in tg:7", prefix)
+	}
+	return nil
+}
+
+func isWord(b byte) bool {
+	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9'
+}
+
+// kinds are the words that Allow may contain, by level. A kind with true may be
+// followed by a name.
+var kinds = map[Level]map[string]bool{
+	Untrusted: {tool.Recall: false, tool.Remember: false},
+	Trusted:   {tool.Delegate: true, tool.MCP: true, tool.Skill: true},
+}
+
+// CheckAllow returns an error for a word that a rule of a level cannot allow:
+// recall and remember for untrusted identities; skill, mcp, and delegate for
+// trusted ones, with or without a NAME.
+func CheckAllow(level Level, word string) error {
+	kind, name, named := strings.Cut(word, ":")
+	canHaveName, ok := kinds[level][kind]
+	switch {
+	case level == Admin:
+		return fmt.Errorf("admins need no %q: remove it", word)
+	case !ok || named && (!canHaveName || name == ""):
+		return fmt.Errorf("%s identities cannot be allowed %q: want %s", level, word, words[level])
+	}
+	return nil
+}
+
+var words = map[Level]string{
+	Untrusted: "recall or remember",
+	Trusted:   "skill, mcp, or delegate, or one of them with a name, as in skill:feeds",
+}
+
+// matches reports whether the rule is for an identity.
+func (r *Rule) matches(identity string) bool {
+	rest, ok := strings.CutPrefix(identity, r.Prefix)
+	return ok && (rest == "" || rest[0] == '/' || strings.HasSuffix(r.Prefix, ":") || strings.HasSuffix(r.Prefix, "/"))
+}
+
+// find returns the rule of an identity with a colon.
+func (rs Rules) find(identity string) Rule {
+	best := Rule{Level: Untrusted}
+	for _, r := range rs {
+		if r.matches(identity) && len(r.Prefix) > len(best.Prefix) {
+			best = r
+		}
+	}
+	return best
+}
+
+// delegatePrefix begins the creator of the session of a delegated task:
+// delegate-AGENT for users of this machine, delegate-AGENT:IDENTITY for others.
+const delegatePrefix = "delegate-"
+
+// Delegate returns the creator of the session of a task that an agent delegates in
+// a run of a creator and a sender. Its scope never exceeds that of the run: if two
+// identities of other services take part, it is untrusted.
+func Delegate(agent, creator, sender string) string {
+	var remote []string
+	for _, id := range []string{creator, sender} {
+		if strings.Contains(id, ":") && !slices.Contains(remote, origin(id)) {
+			remote = append(remote, origin(id))
+		}
+	}
+	switch len(remote) {
+	case 0:
+		return delegatePrefix + agent
+	case 1:
+		return delegatePrefix + agent + ":" + remote[0]
+	}
+	return delegatePrefix + agent + ":"
+}
+
+// origin returns the identity for which a task was delegated, or the identity
+// itself.
+func origin(identity string) string {
+	if strings.HasPrefix(identity, delegatePrefix) {
+		if _, rest, ok := strings.Cut(identity, ":"); ok {
+			return rest
+		}
+	}
+	return identity
+}
+
+// Level returns the trust in an identity.
+func (rs Rules) Level(identity string) Level {
+	if !strings.Contains(identity, ":") {
+		return Admin
+	}
+	return rs.find(origin(identity)).Level
+}
+
+// Scope returns the permissions of a run in which a creator of a session and a
+// sender take part: those that both have.
+func (rs Rules) Scope(creator, sender string) tool.Scope {
+	scope := rs.of(creator)
+	if sender != creator {
+		scope = scope.Intersect(rs.of(sender))
+	}
+	return scope
+}
+
+// of returns the permissions of an identity.
+func (rs Rules) of(identity string) tool.Scope {
+	if !strings.Contains(identity, ":") {
+		return tool.Unbounded()
+	}
+	identity = origin(identity)
+	r := rs.find(identity)
+	if r.Level == Admin {
+		return tool.Unbounded()
+	}
+	own := r.Space
+	if own == "" {
+		own = space.OfSender(identity)
+	}
+	s := tool.Scope{Confined: true, Memory: tool.Memory{Sessions: tool.Only(identity)}}
+	if r.Level == Trusted {
+		r.trusted(&s, own)
+	} else {
+		r.untrusted(&s, own)
+	}
+	return s
+}
+
+func (r *Rule) untrusted(s *tool.Scope, own string) {
+	tools := []string{tool.AskUser}
+	if slices.Contains(r.Allow, tool.Recall) {
+		tools = append(tools, tool.Recall)
+		s.Memory.Reads = tool.Only(own)
+	}
+	if slices.Contains(r.Allow, tool.Remember) {
+		tools = append(tools, tool.Remember)
+		s.Memory.Writes = tool.Only(own)
+		s.Memory.MaxEntries, s.Memory.MaxBytes = maxEntries, maxBytes
+	}
+	s.Tools, s.TextOnly = tool.Only(tools...), true
+}
+
+func (r *Rule) trusted(s *tool.Scope, own string) {
+	tools := []string{tool.AskUser, tool.Recall, tool.Remember, tool.Forget, tool.SessionSearch}
+	for kind, list := range map[string]*tool.List{tool.Skill: &s.Skills, tool.MCP: &s.MCPs, tool.Delegate: &s.Members} {
+		var names []string
+		for _, word := range r.Allow {
+			if name, ok := strings.CutPrefix(word, kind+":"); ok {
+				names = append(names, name)
+			}
+		}
+		switch {
+		case slices.Contains(r.Allow, kind):
+			*list = tool.Everything()
+		case len(names) > 0:
+			*list = tool.Matching(names...)
+		default:
+			continue
+		}
+		tools = append(tools, kind)
+	}
+	s.Tools = tool.Only(tools...)
+	s.Memory.Reads, s.Memory.Writes = tool.Only(append([]string{own}, r.Reads...)...), tool.Only(own)
+}

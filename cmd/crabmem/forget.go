@@ -15,7 +15,10 @@ func (c *app) forgetCommand() *cobra.Command {
 		GroupID: groupUse,
 		Short:   "remove a note",
 		Long: `Remove the note NAME, by its exact name. The store never reuses the ID.
-forget removes an archive only with --archive; without it, forget exits with 4.`,
+forget removes an archive only with --archive; without it, forget exits with 4.
+
+The history keeps the text, so crabmem restore brings the entry back. With
+history = "off" in [memory], it does not.`,
 		Example: `  crabmem forget deploy --dry-run
   crabmem forget deploy
   crabmem forget chat-2026-01 --archive`,

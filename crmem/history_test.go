@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -211,8 +213,12 @@ func TestUndoAll(t *testing.T) {
 	}
 }
 
-// histories returns the number of random histories of a test.
+// histories returns the number of random histories of a test: CRABMEM_HISTORIES, or
+// 300.
 func histories() int {
+	if n, err := strconv.Atoi(os.Getenv("CRABMEM_HISTORIES")); err == nil {
+		return n
+	}
 	if testing.Short() {
 		return 40
 	}

@@ -233,7 +233,10 @@ func (s *Store) writeBase(dir string, dig format.Digest) error {
 		return err
 	}
 	if got := format.DigestOf(b); got != dig {
-		return &displacedError{path: s.path, why: fmt.Sprintf("wrote or replaced it: %v, was %v", got, dig)}
+		return fmt.Errorf("%w: %s has the digest %v, not %v", ErrForeign, s.path, got, dig)
+	}
+	if _, err := Decode(b); err != nil {
+		return inFile(err, s.path)
 	}
 	return vfs.Replace(s.fs, filepath.Join(dir, format.BaseName(dig)), 0o600, bytesTo(b))
 }
@@ -254,7 +257,7 @@ func (f *folder) sweep() {
 // keepLog gives the log a second name in the history, because it could not be
 // folded for the reason err (FORMAT.md, H8). The caller holds the token and wmu.
 func (s *Store) keepLog(err error) {
-	name, kerr := s.linkLog()
+	name, kerr := s.linkLog(s.dbDig)
 	if kerr != nil {
 		s.warn("%v; the history lacks the operations of this log: %v", err, kerr)
 		return
@@ -262,9 +265,9 @@ func (s *Store) keepLog(err error) {
 	s.warn("%v; the history has the complete log as %s", err, name)
 }
 
-// linkLog gives the log a second name in the history, with a base, and returns that
-// name.
-func (s *Store) linkLog() (name string, err error) {
+// linkLog gives the log a second name in the history, with the snapshot as base, and
+// returns that name. It returns an error if the snapshot is not the base.
+func (s *Store) linkLog(base format.Digest) (name string, err error) {
 	s.folding.Lock()
 	defer s.folding.Unlock()
 	dir := s.path + historySuffix
@@ -275,7 +278,7 @@ func (s *Store) linkLog() (name string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err := s.writeBase(dir, s.dbDig); err != nil {
+	if err := s.writeBase(dir, base); err != nil {
 		return "", err
 	}
 	name = nextSegment(dir, list)

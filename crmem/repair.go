@@ -277,7 +277,7 @@ func (r *repairer) write(v *files, end int64) error {
 		return err
 	}
 	if v.scan.Ops() > 0 {
-		if name, err := r.linkLog(); err != nil {
+		if name, err := r.linkLog(v.scan.Base); err != nil {
 			r.note("the history lacks the operations of the log: %v", err)
 		} else {
 			r.note("the history has the log as %s", name)

@@ -17,7 +17,7 @@ import (
 func TestInspectFrameFields(t *testing.T) {
 	for version, want := range map[int][]string{
 		format.LogVersion1: {"type 1 put", "zero 0x000000", "len 41", "seq 1"},
-		format.LogVersion:  {"type 1 put", "zero 0x00", "context_len 0", "len 41", "seq 1"},
+		format.LogVersion:  {"type 1 put", "zero 0x00", "context_len 12", "len 53", "seq 1"},
 	} {
 		m := faultfs.NewMem()
 		s, err := crmem.Open("/m.db", &crmem.Options{FS: m, LogVersion: version, CheckpointOnClose: checkpoint.Never})

@@ -112,10 +112,7 @@ func (w *walker) scanOf(l *link) (*format.LogScan, error) {
 	kept := *scan
 	kept.Frames = nil
 	for _, f := range scan.Frames {
-		switch n := len(kept.Frames); {
-		case f.Type == format.FrameCheckpoint && n > 0:
-			kept.Frames[n-1].More = false // the checkpoint ends the batch
-		case f.Type != format.FrameCheckpoint && f.Seq <= l.limit:
+		if f.Type != format.FrameCheckpoint && f.Seq <= l.limit {
 			kept.Frames = append(kept.Frames, f)
 		}
 	}

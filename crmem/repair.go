@@ -276,7 +276,7 @@ func (r *repairer) write(v *files, end int64) error {
 	if err := r.replaceLog(b, v.scan.Writer()); err != nil {
 		return err
 	}
-	if v.scan.Ops() > 0 {
+	if v.scan.Ops() > 0 && r.replays(v) {
 		if name, err := r.linkLog(v.scan.Base); err != nil {
 			r.note("the history lacks the operations of the log: %v", err)
 		} else {

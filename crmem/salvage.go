@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"crabmem/crmem/internal/format"
+	"crabmem/crmem/vfs"
 )
 
 // salvage recovers the readable entries of a snapshot, and applies the
@@ -70,4 +71,19 @@ func salvageFrame(f *format.Frame, t *table, next *uint64) error {
 		}
 	}
 	return applyFrame(f, t, next)
+}
+
+// replays reports whether the snapshot on disk and every operation of the log lead to
+// a state.
+func (r *repairer) replays(v *files) bool {
+	b, err := vfs.ReadFile(r.fs, r.path, r.opts.MaxBytes)
+	if err != nil || format.DigestOf(b) != v.scan.Base {
+		return false
+	}
+	sn, err := Decode(b)
+	if err != nil {
+		return false
+	}
+	_, err = v.replay(&sn.t, &sn.NextID, v.scan.Seq-1)
+	return err == nil
 }

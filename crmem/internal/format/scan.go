@@ -102,6 +102,9 @@ func ScanLog(b []byte) (*LogScan, error) {
 		if err := f.checkType(h.Version); err != nil {
 			return nil, err
 		}
+		if n := len(s.Frames); n > 0 && f.Type == FrameCheckpoint {
+			s.Frames[n-1].More = false // a copy without the checkpoint ends the batch there
+		}
 		s.Frames = append(s.Frames, f)
 		off = f.End()
 		s.Bad = off

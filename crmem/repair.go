@@ -232,12 +232,6 @@ func (r *repairer) replayPrefix(v *files, seq uint64, why error) error {
 	return r.write(v, end)
 }
 
-// keptNewer returns the error with which Repair refuses a file of a newer program:
-// the repair would remove entries from it.
-func keptNewer(err error) error {
-	return fmt.Errorf("%w; nothing was changed; if the file is corrupt, run crabmem repair --quarantine-newer", err)
-}
-
 // batchStart returns the offset of the batch that frame i belongs to.
 func (r *repairer) batchStart(s *format.LogScan, i int) int64 {
 	for i > 0 && s.Frames[i-1].More {

@@ -87,3 +87,9 @@ func (r *repairer) replays(v *files) bool {
 	_, err = v.replay(&sn.t, &sn.NextID, v.scan.Seq-1)
 	return err == nil
 }
+
+// keptNewer returns the error with which Repair refuses a file of a newer program:
+// the repair would remove entries from it.
+func keptNewer(err error) error {
+	return fmt.Errorf("%w; nothing was changed; if the file is corrupt, run crabmem repair --quarantine-newer", err)
+}

@@ -155,12 +155,7 @@ func tailOf(file io.ReaderAt, size int64, last format.Place) (w format.LogWriter
 func (f *folder) encode(b []byte, w format.LogWriter) []byte {
 	start := w.End
 	for i := range f.frames {
-		fr := &f.frames[i]
-		typ := fr.Type
-		if fr.More {
-			typ |= format.FrameMore
-		}
-		b = w.AppendFrame(b, typ, start, format.Record(format.View(fr.Context)), format.Record(format.View(fr.Payload)))
+		b = w.AppendCopy(b, &f.frames[i], start)
 	}
 	f.end = w.Last
 	return b

@@ -47,13 +47,8 @@ func (s *Store) newLog(seq uint64, frames []format.Frame, before format.Place) e
 	w := h.Writer()
 	start := w.End
 	for i := range frames {
-		f := &frames[i]
-		typ := f.Type
-		if f.More {
-			typ |= format.FrameMore
-		}
-		b = w.AppendFrame(b, typ, start, format.Record(format.View(f.Context)), format.Record(format.View(f.Payload)))
-		if !f.More {
+		b = w.AppendCopy(b, &frames[i], start)
+		if !frames[i].More {
 			start = w.End // the complete file is synced before it gets its name
 		}
 	}

@@ -45,9 +45,9 @@ func concernsName(ch *crmem.Change, name string) bool {
 type timeline struct {
 	last   map[uint64]crmem.Change // newest change of each entry, by ID
 	order  map[uint64]int          // position of each entry's newest change
-	newest crmem.Change            // of all; its Type is empty if there is none
+	newest crmem.Change            // of all; its Type is empty without a change
 	named  uint64                  // ID of the newest entry that had the name
-	change crmem.Change            // newest change with the sequence number; its Type is empty if there is none
+	change crmem.Change            // newest change with the sequence number; its Type is empty without one
 	end    uint64                  // highest sequence number
 }
 

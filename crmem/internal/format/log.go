@@ -276,6 +276,15 @@ func (f *Frame) Origin() (nanoseconds int64, a history.Actor) {
 	return nanoseconds, a
 }
 
+// AppendCopy appends the operation of f, which is from another log.
+func (w *LogWriter) AppendCopy(b []byte, f *Frame, syncedTo int64) []byte {
+	typ := f.Type
+	if f.More {
+		typ |= FrameMore
+	}
+	return w.AppendFrame(b, typ, syncedTo, Record(View(f.Context)), Record(View(f.Payload)))
+}
+
 // recordCRC is the record checksum (FORMAT.md): it identifies an operation
 // apart from its place in a log.
 func recordCRC(seq uint64, typ byte, context, payload Record) uint32 {

@@ -21,6 +21,14 @@ type Change struct {
 	After  Entry // ID 0 if the change removed the entry
 }
 
+// Entry returns the entry after the change or, if the change removed it, before.
+func (c *Change) Entry() *Entry {
+	if c.After.ID == 0 {
+		return &c.Before
+	}
+	return &c.After
+}
+
 // Changes returns every change of the store, oldest first, with the part of the
 // history that exists. It reads the files, also while a writer uses them, and needs
 // no lock. An error with a zero Change reports a damaged part; later changes

@@ -27,15 +27,6 @@ func (c *app) eachChange(s *crmem.Store, f func(*crmem.Change)) {
 	}
 }
 
-// changedEntry returns the entry after a change or, if the change removed it, the
-// entry before.
-func changedEntry(ch *crmem.Change) *crmem.Entry {
-	if ch.After.ID == 0 {
-		return &ch.Before
-	}
-	return &ch.After
-}
-
 // concernsName reports whether an entry had a name before or after a change.
 func concernsName(ch *crmem.Change, name string) bool {
 	return ch.Before.ID != 0 && ch.Before.Name == name || ch.After.ID != 0 && ch.After.Name == name
@@ -57,7 +48,7 @@ func (c *app) timeline(s *crmem.Store, name string, seq uint64) *timeline {
 	t := &timeline{last: make(map[uint64]crmem.Change), order: make(map[uint64]int)}
 	n := 0
 	c.eachChange(s, func(ch *crmem.Change) {
-		id := changedEntry(ch).ID
+		id := ch.Entry().ID
 		n++
 		t.last[id], t.order[id], t.newest = *ch, n, *ch
 		t.end = max(t.end, ch.Seq)

@@ -100,7 +100,7 @@ crabmem list. If a part of the history is damaged, log warns and lists the rest.
 func (c *app) changesOf(s *crmem.Store, args []string) ([]logged, error) {
 	list, ids := []logged{}, make(map[uint64]bool)
 	c.eachChange(s, func(ch *crmem.Change) {
-		e := changedEntry(ch)
+		e := ch.Entry()
 		l := logged{Seq: ch.Seq, Type: ch.Type, ID: e.ID, Name: strings.Clone(e.Name), Kind: e.Kind, Bytes: len(e.Content), By: ch.By}
 		if !ch.Time.IsZero() {
 			l.Time = ch.Time.UTC().Format(time.RFC3339Nano)

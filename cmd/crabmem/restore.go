@@ -95,7 +95,7 @@ func (c *app) completeRemoved(_ *cobra.Command, args []string, toComplete string
 	}
 	_ = c.read(func(s *crmem.Store) error { // without a store, no names
 		for ch, err := range s.Changes() {
-			switch e := changedEntry(&ch); {
+			switch e := ch.Entry(); {
 			case err != nil:
 				return err
 			case ch.Type != history.Remove:

@@ -94,7 +94,7 @@ func (c *app) changeToUndo(s *crmem.Store, args []string) (ch crmem.Change, t *t
 
 // undo undoes a change. It returns the entry before and after.
 func (c *app) undo(ctx context.Context, command string, ch *crmem.Change, t *timeline) (before, after crmem.Entry, err error) {
-	e := changedEntry(ch)
+	e := ch.Entry()
 	if ch.Seq == 0 {
 		return before, after, &cli.Failure{Code: cli.ExitConflict, Kind: "other_program",
 			Message: "undo the newest change of " + display.Quoted(e.Name) + ": another program made it, and the history has no operation for it",
@@ -112,7 +112,7 @@ func (c *app) undo(ctx context.Context, command string, ch *crmem.Change, t *tim
 
 // undoConflict returns the failure for a change that cannot be undone.
 func undoConflict(s memtool.Store, ch *crmem.Change, t *timeline, cause error) error {
-	e := changedEntry(ch)
+	e := ch.Entry()
 	word := errtable.ShellWord(e.Name)
 	f := &cli.Failure{Code: cli.ExitConflict, Kind: "changed", Path: s.Path(), Err: cause}
 	last := t.last[e.ID]

@@ -11,7 +11,6 @@ import (
 
 	"crabmem/bm25/snippet"
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
@@ -71,7 +70,7 @@ func (s *Server) memoryHistory(_ context.Context, in historyIn) (string, history
 				out.Damaged = snippet.Clip(err.Error(), 1<<10)
 				continue
 			}
-			id := cmp.Or(c.After.ID, c.Before.ID)
+			id := c.Entry().ID
 			byID[id] = append(byID[id], c)
 			if e.ID == 0 && (c.After.Name == in.Name || c.Before.Name == in.Name) {
 				out.ID = id
@@ -93,10 +92,7 @@ func (out *historyOut) fill(changes []crmem.Change, in historyIn) error {
 	out.Total = len(changes)
 	found := in.Version == 0
 	for _, c := range slices.Backward(changes) {
-		e := c.After
-		if c.Type == history.Remove {
-			e = c.Before
-		}
+		e := c.Entry()
 		if in.Version > 0 && c.Seq == in.Version && out.Content == nil {
 			text := snippet.Clip(c.After.Content, memtool.MaxShownText)
 			out.Content, out.Whole, found = &text, len(text) == len(c.After.Content), true

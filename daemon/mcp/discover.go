@@ -111,10 +111,21 @@ func (m *Manager) scan() {
 		return
 	}
 	m.warn(m.o.Run, "")
+	var hidden []Port
+	m.changed(func() { hidden = m.replace(ports, wrong) })
+	for _, p := range hidden {
+		m.warn(p.File+hiddenKey, "ignored a component: a configured MCP server has the same name", "server", p.Name)
+	}
+}
+
+// replace makes the components those of ports, and forgets logged problems that
+// are fixed: wrong lists the files that still have one. It returns the ports
+// that are not used because a configured server has the name.
+func (m *Manager) replace(ports []Port, wrong []string) (hidden []Port) {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.closed {
-		m.mu.Unlock()
-		return
+		return nil
 	}
 	for key := range m.warned { // a fixed problem may occur again
 		if strings.HasSuffix(key, ".port") && !slices.Contains(wrong, key) {
@@ -123,7 +134,6 @@ func (m *Manager) scan() {
 	}
 	old := m.components
 	m.components = make(map[string]*server, len(ports))
-	var hidden []Port
 	for _, p := range ports {
 		if _, ok := m.configured[p.Name]; ok {
 			hidden = append(hidden, p)
@@ -150,11 +160,7 @@ func (m *Manager) scan() {
 			delete(m.warned, key)
 		}
 	}
-	m.mu.Unlock()
-	for _, p := range hidden {
-		m.warn(p.File+hiddenKey, "ignored a component: a configured MCP server has the same name", "server", p.Name)
-	}
-	m.changed()
+	return hidden
 }
 
 // watch scans the directory at the start and whenever it changes.

@@ -32,12 +32,12 @@ func TestChangedComparesTheLatestState(t *testing.T) {
 		defer m.Close()
 		s := &server{Server: Server{Name: "s"}, m: m, state: up, tools: []remote{{name: "old"}}}
 		m.configured["s"] = s
-		go m.changed()
+		go m.changed(func() {})
 		synctest.Wait()
 		s.mu.Lock()
 		s.tools = slices.Concat(s.tools, []remote{{name: "new"}})
 		s.mu.Unlock()
-		go m.changed()
+		go m.changed(func() {})
 		synctest.Wait()
 		close(slow)
 		synctest.Wait()

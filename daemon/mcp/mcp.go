@@ -95,7 +95,7 @@ type Manager struct {
 	checkOwner func(netip.AddrPort) error
 
 	scanning sync.Mutex    // one scan at a time
-	changing chan struct{} // has one while changed runs; synctest can wait for it
+	changing chan struct{} // has one while a change is made; synctest can wait for it
 
 	mu         sync.Mutex
 	closed     bool
@@ -129,9 +129,17 @@ func New(o Options) *Manager {
 // Set replaces the configured servers, and looks for components. Unchanged
 // servers stay connected. A server that was given up is tried again.
 func (m *Manager) Set(servers []Server) {
+	m.changed(func() { m.configure(servers) })
+	if m.o.Run != "" {
+		m.scan()
+	}
+}
+
+// configure is Set without components.
+func (m *Manager) configure(servers []Server) {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.closed {
-		m.mu.Unlock()
 		return
 	}
 	old := m.configured
@@ -149,11 +157,6 @@ func (m *Manager) Set(servers []Server) {
 	for _, s := range old {
 		s.cancel()
 	}
-	m.mu.Unlock()
-	if m.o.Run != "" {
-		m.scan()
-	}
-	m.changed()
 }
 
 // Close disconnects from all servers and kills the process groups of the
@@ -197,11 +200,13 @@ func (m *Manager) servers() []*server {
 	return append(list, slices.SortedFunc(maps.Values(m.components), byName)...)
 }
 
-// changed wakes waiting calls, and notifies the daemon if the list of servers
-// changed.
-func (m *Manager) changed() {
+// changed makes a change, wakes waiting calls, and notifies the daemon if the
+// list of servers changed. One change is made at a time, so that a server that
+// connects quickly cannot hide that it was replaced.
+func (m *Manager) changed(change func()) {
 	m.changing <- struct{}{}
 	defer func() { <-m.changing }()
+	change()
 	resources := m.Resources(tool.Unbounded())
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -74,10 +74,11 @@ func (s *server) wake() {
 }
 
 func (s *server) set(st state, session *sdk.ClientSession, tools []remote) {
-	s.mu.Lock()
-	s.state, s.session, s.tools = st, session, tools
-	s.mu.Unlock()
-	s.m.changed()
+	s.m.changed(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.state, s.session, s.tools = st, session, tools
+	})
 }
 
 // run keeps the server connected until its context ends.

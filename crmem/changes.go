@@ -102,7 +102,9 @@ type walker struct {
 	t      table
 	nextID uint64
 	begun  bool // t is the state before the next operation
-	now    int64
+
+	applied uint64 // sequence number of the last operation of the present link
+	now     int64
 }
 
 // errDone ends a walk.
@@ -177,6 +179,7 @@ func (w *walker) follow(l *link, first bool) error {
 	if !l.start && !first && !w.begun && l.scanned == nil && !hasBase(w.fsys, w.dir, scan.Base) {
 		return nil // the error of an earlier link says so
 	}
+	w.applied = scan.Seq - 1
 	if l.start || first || !w.begun {
 		if err := w.takeBase(l, scan, first); err != nil {
 			return err
@@ -190,6 +193,7 @@ func (w *walker) follow(l *link, first bool) error {
 		if err := w.batch(frames[:n]); err != nil {
 			return inFile(err, l.path)
 		}
+		w.applied = frames[n-1].Seq
 		frames = frames[n:]
 	}
 	if n := len(scan.Frames); l.limit != noLimit && (n == 0 || scan.Frames[n-1].Seq != l.limit) {

@@ -37,6 +37,8 @@ func (s *Store) Checkpoint() error {
 
 // checkpoint is Checkpoint with writers going on during the encode.
 func (s *Store) checkpoint() error {
+	s.checkpointing.RLock()
+	defer s.checkpointing.RUnlock()
 	for {
 		s.token <- struct{}{}
 		s.wmu.Lock()
@@ -81,6 +83,11 @@ func (s *Store) checkpointLocked() error {
 // prepare folds the operations of a cut, and writes its snapshot to a temporary
 // file.
 func (s *Store) prepare(c *cut) (vfs.Pending, format.Digest, error) {
+	if len(c.purging) > 0 {
+		if err := s.writePurge(c.id, c.purging); err != nil {
+			return nil, format.Digest{}, err
+		}
+	}
 	if c.unfolded = s.fold(c); vfs.OutOfSpace(c.unfolded) && !c.distrust {
 		return nil, format.Digest{}, c.unfolded // H8: the log keeps the operations
 	}
@@ -127,7 +134,8 @@ type cut struct {
 	id       format.ID
 	epoch    format.ID
 	distrust bool
-	unfolded error // of fold
+	unfolded error    // of fold
+	purging  []uint64 // ids of entries whose purge is not complete
 }
 
 // cut returns the present state, or nil if the file contains it. The caller
@@ -152,6 +160,7 @@ func (s *Store) cut() *cut {
 		id:       s.id,
 		epoch:    s.w.Epoch,
 		distrust: s.distrust,
+		purging:  s.unpurged(),
 	}
 }
 

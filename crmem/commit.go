@@ -373,6 +373,12 @@ func (s *Store) publish(g *group) {
 	defer s.mu.Unlock()
 	for i := range g.effects {
 		e := &g.effects[i]
+		if id, begins, ok := pending(e.typ, e.payload); ok {
+			s.notePurge(id, begins)
+		}
+		if e.id == 0 { // no entry changes
+			continue
+		}
 		if e.rec == "" {
 			s.t.remove(e.id)
 		} else {
@@ -390,8 +396,4 @@ func (s *Store) publish(g *group) {
 	s.w = g.w
 	s.ops += len(g.effects)
 	s.measured()
-}
-
-func onlyRemoves(effects []effect) bool {
-	return !slices.ContainsFunc(effects, func(e effect) bool { return e.typ != format.FrameRemove })
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,7 +26,9 @@ func (p *past) copyFiles() map[string]string {
 	files := map[string]string{}
 	for _, dir := range []string{"/", "/m.db-history"} {
 		list, err := p.m.ReadDir(dir)
-		p.must(err)
+		if !errors.Is(err, fs.ErrNotExist) {
+			p.must(err)
+		}
 		for _, e := range list {
 			if !e.IsDir() {
 				b, err := vfs.ReadFile(p.m, filepath.Join(dir, e.Name()), 1<<30)

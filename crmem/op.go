@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"unicode/utf8"
 
 	"crabmem/crmem/history"
@@ -156,7 +157,7 @@ type effect struct {
 	payload format.Record
 	rec     format.Record // the entry after; "" after a remove
 	old     format.Record // of a put, the entry before; "" if there was none
-	id      uint64
+	id      uint64        // 0 if no entry changes
 }
 
 // stage is the state after all earlier operations: the table, effects that are
@@ -331,6 +332,10 @@ func (g *stage) remove(name string, old format.Record) {
 func removal(id uint64) effect {
 	payload := binary.LittleEndian.AppendUint64(nil, id)
 	return effect{format.FrameRemove, format.Record(format.View(payload)), "", "", id}
+}
+
+func onlyRemoves(effects []effect) bool {
+	return !slices.ContainsFunc(effects, func(e effect) bool { return e.typ != format.FrameRemove && e.typ != format.FramePurge })
 }
 
 func (o Restore) stage(g *stage) error {

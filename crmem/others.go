@@ -21,6 +21,7 @@ type others struct {
 	old      []*sideLog  // version 2 logs that an older program set aside
 	linked   *sideLog    // next to a symbolic link to the store
 	own      []string    // copies that a writer kept
+	purge    bool        // the file of an unfinished purge exists
 }
 
 // sideLog is a log under another name.
@@ -48,6 +49,8 @@ func (v *files) findOthers(fsys vfs.FS, path string, maxBytes int64) error {
 		switch n, aside := strings.CutPrefix(rest, walSuffix+damagedSuffix+"0"); {
 		case strings.HasPrefix(rest, ownSuffix) && e.Type().IsRegular():
 			v.own = append(v.own, name)
+		case rest == purgeSuffix:
+			v.purge = true
 		case rest == walSuffix+heldSuffix:
 			v.findHeld(fsys, name, maxBytes)
 		case aside && (n == "" || n[0] == '.'):

@@ -40,6 +40,7 @@ func (s *Store) recover(before vfs.LockHolder, fresh bool) error {
 		return err
 	}
 	s.heldInfo = v.heldInfo
+	s.notePurges(v)
 	defer func() { s.t.loadedFrom(v.db, v.log) }()
 	if _, err := s.fs.Lstat(s.path + reserveSuffix); err == nil {
 		s.spare = true
@@ -265,13 +266,13 @@ func (s *Store) rewriteSnapshot(v *files) error {
 	return err
 }
 
-// sweep removes temporary files of interrupted replacements. A file that cannot
-// be removed is harmless.
-func (s *Store) sweep() {
+// sweep removes temporary files of interrupted replacements. Only for a purge is
+// its error important.
+func (s *Store) sweep() error {
 	dir, base := dirOf(s.path), filepath.Base(s.path)
 	list, err := s.fs.ReadDir(dir)
 	if err != nil {
-		return
+		return err
 	}
 	names := make(map[string]bool, len(list))
 	for _, e := range list {
@@ -286,7 +287,9 @@ func (s *Store) sweep() {
 		if tail, ok := strings.CutPrefix(rest, tornSuffix); ok {
 			rest, digits = tail, digits+"." // quarantine numbers names, too
 		}
-		rest = strings.TrimPrefix(strings.TrimPrefix(rest, idSuffix), walSuffix)
+		for _, suffix := range []string{idSuffix, purgeSuffix, walSuffix} {
+			rest = strings.TrimPrefix(rest, suffix)
+		}
 		// The digits may be part of the name of another store, which a process
 		// has open.
 		theirs := false
@@ -294,7 +297,8 @@ func (s *Store) sweep() {
 			theirs = theirs || names[base+rest[:i]] || names[base+rest[:i]+lockSuffix]
 		}
 		if !theirs && rest != "" && strings.Trim(rest, digits) == "" {
-			s.fs.Remove(filepath.Join(dir, e.Name()))
+			err = errors.Join(err, s.fs.Remove(filepath.Join(dir, e.Name())))
 		}
 	}
+	return err
 }

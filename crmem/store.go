@@ -152,12 +152,14 @@ type Store struct {
 	sizes  sync.Mutex
 	onDisk Stats
 
-	folding      sync.Mutex     // held during a fold; acquired last
-	bg           sync.WaitGroup // background checkpoint and index build
-	busy         bool           // a background checkpoint runs; under wmu
-	checkpointAt int64          // after a failed checkpoint: least length of the log for the next one; under wmu
-	ctx          context.Context
-	stop         context.CancelFunc // ends the index build
+	folding       sync.Mutex      // held during a fold; acquired last
+	checkpointing sync.RWMutex    // read-locked by a checkpoint that runs while writers do, locked by a purge; acquired first
+	purging       map[uint64]bool // ids of entries whose purge is not complete; under wmu
+	bg            sync.WaitGroup  // background checkpoint and index build
+	busy          bool            // a background checkpoint runs; under wmu
+	checkpointAt  int64           // after a failed checkpoint: least length of the log for the next one; under wmu
+	ctx           context.Context
+	stop          context.CancelFunc // ends the index build
 }
 
 func newStore(o *Options) *Store {
@@ -282,6 +284,7 @@ func (s *Store) lockAndRecover() error {
 		}
 		return err
 	}
+	s.resumePurge()
 	return nil
 }
 

@@ -88,12 +88,17 @@ func (s *Store) logDifferences(sn *Snapshot, first []Op) error {
 			return err
 		}
 	}
-	effects := append(differences(&s.t, &sn.t), s.reserveIDs(sn)...)
+	return s.logEffects(append(differences(&s.t, &sn.t), s.reserveIDs(sn)...), sn.NextID, st.by)
+}
+
+// logEffects makes effects durable as one batch of the log. It does not change the
+// table. The caller holds the token and wmu.
+func (s *Store) logEffects(effects []effect, nextID uint64, by history.Actor) error {
 	g := s.newGroup(s.w.End)
-	g.w, g.nextID, g.effects = s.w, sn.NextID, effects
+	g.w, g.nextID, g.effects = s.w, nextID, effects
 	context := format.Record("")
 	if s.w.Version != format.LogVersion1 {
-		context = format.NewContext(s.opts.Now(), st.by)
+		context = format.NewContext(s.opts.Now(), by)
 	}
 	for i := range effects {
 		typ := effects[i].typ

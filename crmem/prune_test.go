@@ -1,0 +1,100 @@
+package crmem_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/crmem/history"
+)
+
+// changesFrom returns the changes at or after a time, and the state after each.
+func (p *past) changesFrom(at time.Time) string {
+	p.t.Helper()
+	var b strings.Builder
+	for c, err := range p.s.Changes() {
+		p.must(err)
+		if c.Time.Before(at) {
+			continue
+		}
+		sn, err := p.s.At(history.Point{Seq: c.Seq})
+		p.must(err)
+		fmt.Fprintf(&b, "%d %v %s %s%s", c.Seq, c.Time, c.Type, stateText(c.Before, c.After), stateText(slices.Collect(sn.All())...))
+	}
+	return b.String()
+}
+
+// TestPrune prunes random histories. The changes since the time, and the states after
+// them, are the same as before, and older changes are gone.
+func TestPrune(t *testing.T) {
+	freed, all := 0, 0
+	for seed := range uint64(histories()) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		p := newPast(t)
+		for range 3 + r.IntN(20) {
+			p.random(r)
+		}
+		limit := time.Unix(1_800_000_000+r.Int64N(p.now-1_800_000_000+2), 0)
+		for range 2 {
+			want := p.changesFrom(limit)
+			state := stateText(slices.Collect(p.s.All())...)
+			n, err := p.s.Prune(limit)
+			p.must(err)
+			if n > 0 {
+				freed++
+			}
+			if got := p.changesFrom(time.Time{}); got != want {
+				t.Fatalf("seed %d: changes after the prune\n%s\nwant\n%s", seed, got, want)
+			}
+			if want == "" {
+				all++
+			}
+			if got := stateText(slices.Collect(p.s.All())...); got != state {
+				t.Fatalf("seed %d: state\n%s\nwant\n%s", seed, got, state)
+			}
+			for range r.IntN(4) {
+				p.random(r)
+			}
+			limit = time.Unix(limit.Unix()+r.Int64N(5), 0)
+		}
+	}
+	if freed < histories()/2 || all < histories()/20 {
+		t.Errorf("%d prunes freed bytes, %d removed every change", freed, all)
+	}
+}
+
+// TestPruneFiles checks which files remain, and that the next changes continue the
+// history.
+func TestPruneFiles(t *testing.T) {
+	p := newPast(t)
+	p.do(crmem.Add{Name: "a", Content: "one"})
+	p.do(crmem.Update{Name: "a", Content: "two"})
+	p.do(crmem.Add{Name: "b"})
+	if _, err := p.s.Prune(time.Unix(p.now, 0)); err != nil {
+		t.Fatal(err)
+	}
+	p.wantLog("3 +3 cli add b\n")
+	if got := p.files(); len(got) != 2 || got[0] != "00000001.log" {
+		t.Errorf("files %q", got)
+	}
+	if sn, err := p.s.At(history.Point{Seq: 2}); err != nil || stateText(slices.Collect(sn.All())...) != "1 a note 1800000001 \"two\" []\n" {
+		t.Errorf("state before the first change: %v", err)
+	}
+	p.do(crmem.Remove{Name: "a"})
+	p.must(p.s.Checkpoint())
+	p.wantLog("3 +3 cli add b\n4 +4 cli remove a\n")
+	if _, err := p.s.Prune(time.Unix(p.now+1, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.files(); len(got) != 0 {
+		t.Errorf("files %q after all changes were pruned", got)
+	}
+	p.do(crmem.Add{Name: "c"})
+	p.reopen()
+	p.must(p.s.Checkpoint())
+	p.wantLog("5 +5 cli add c\n")
+}

@@ -1,0 +1,391 @@
+package crmem
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"crabmem/crmem/internal/format"
+	"crabmem/crmem/vfs"
+)
+
+// purgeSuffix is that of the file with the ids of an unfinished purge.
+const purgeSuffix = "-purge"
+
+// Purge removes the note of a name, and its texts from the history and from every
+// other file of the store. It also purges removed entries that had the name last.
+// deleted are the files that may have contained the texts and were deleted because
+// they cannot be read completely. first is as for [Store.Overwrite].
+//
+// Writers wait until the purge is complete. Open descriptors, free blocks of the
+// disk, and copies of the files may contain the texts afterwards.
+//
+// Errors: [ErrNotFound] if the store and its history do not contain the name, and
+// those of [Store.Forget]. After any other error the entry is removed, but files
+// may contain its texts; the next open for writing continues the purge.
+func (s *Store) Purge(name string, first ...Op) (deleted []string, err error) {
+	if err := s.beginPurge(); err != nil {
+		return nil, err
+	}
+	defer s.bg.Done()
+	ids, err := s.removedAs(name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: read the history: %w", ErrNotApplied, err)
+	}
+	if err := s.Apply(append(slices.Clip(first), purge{name, ids})...); err != nil && !s.unfinished(err) {
+		return nil, err
+	}
+	if s.path == "" {
+		return nil, nil
+	}
+	s.checkpointing.Lock()
+	defer s.checkpointing.Unlock()
+	s.token <- struct{}{}
+	defer func() { <-s.token }()
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	return s.finishPurge()
+}
+
+// beginPurge adds to s.bg, so that Close waits for a purge. A version 1 log cannot
+// contain one, so beginPurge ends it.
+func (s *Store) beginPurge() error {
+	s.wmu.Lock()
+	err := s.writable()
+	if err == nil && s.path != "" && !s.absent {
+		err = s.ready()
+	}
+	if err != nil {
+		s.wmu.Unlock()
+		return err
+	}
+	s.bg.Add(1)
+	old := s.path != "" && !s.absent && s.w.Version == format.LogVersion1
+	s.wmu.Unlock()
+	switch {
+	case s.opts.LogVersion == format.LogVersion1:
+		err = fmt.Errorf("%w: a version 1 log cannot contain a purge", ErrNotApplied)
+	case old:
+		err = s.Checkpoint()
+	}
+	if err != nil {
+		s.bg.Done()
+	}
+	return err
+}
+
+// unfinished reports whether err is ErrNotFound because an earlier call removed the
+// entry, but could not complete the purge.
+func (s *Store) unfinished(err error) bool {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	return errors.Is(err, ErrNotFound) && len(s.purging) > 0
+}
+
+// removedAs returns the ids of removed entries that had the name last.
+func (s *Store) removedAs(name string) ([]uint64, error) {
+	ids := make(map[uint64]bool)
+	for c, err := range s.Changes() {
+		switch {
+		case err != nil && !errors.Is(err, ErrFormat) && !errors.Is(err, ErrNotFound):
+			return nil, err
+		case err != nil: // a damaged part; the purge deletes it
+		case c.After.ID == 0 && c.Before.Name == name:
+			ids[c.Before.ID] = true
+		default:
+			delete(ids, c.After.ID)
+		}
+	}
+	delete(ids, 0)
+	return slices.Sorted(maps.Keys(ids)), nil
+}
+
+// purge removes a note for Purge. ids are of removed entries.
+type purge struct {
+	name string
+	ids  []uint64
+}
+
+func (o purge) Validate() error { return nil }
+
+func (o purge) stage(g *stage) error {
+	old := g.get(o.name)
+	switch {
+	case old == "" && len(o.ids) == 0:
+		return &nameError{ErrNotFound, o.name, ""}
+	case old != "" && Kind(old.Kind()) == Archive:
+		return &nameError{ErrKind, o.name, "it is an Archive of a session"}
+	case old != "":
+		g.remove(o.name, old)
+		g.effects[len(g.effects)-1].typ = format.FramePurge
+	}
+	for _, id := range o.ids {
+		if g.byID(id) == "" { // else it was restored meanwhile
+			e := removal(id)
+			g.effects = append(g.effects, effect{typ: format.FramePurge, payload: e.payload})
+		}
+	}
+	return nil
+}
+
+// pending returns the id of a purge or purged operation, and whether it begins a
+// purge.
+func pending(typ byte, payload format.Record) (id uint64, begins, ok bool) {
+	if typ != format.FramePurge && typ != format.FramePurged || len(payload) != 8 {
+		return 0, false, false
+	}
+	return binary.LittleEndian.Uint64([]byte(payload)), typ == format.FramePurge, true
+}
+
+// notePurges sets s.purging from the operations of the log and the file of an
+// unfinished purge. The caller has exclusive use of the store.
+func (s *Store) notePurges(v *files) {
+	for i := range frames(v.scan) {
+		f := &v.scan.Frames[i]
+		if id, begins, ok := pending(f.Type, format.Record(format.View(f.Payload))); ok {
+			s.notePurge(id, begins)
+		}
+	}
+	if !v.purge {
+		return
+	}
+	ids, err := s.readPurge()
+	if err != nil {
+		s.warn("%v: it names purged entries whose texts may remain in files of the store; purge them again, then remove this file", err)
+	}
+	for _, id := range ids {
+		s.notePurge(id, true)
+	}
+}
+
+func frames(scan *format.LogScan) []format.Frame {
+	if scan == nil {
+		return nil
+	}
+	return scan.Frames
+}
+
+// notePurge records that a purge began or ended. The caller holds wmu.
+func (s *Store) notePurge(id uint64, begins bool) {
+	if s.purging == nil {
+		s.purging = make(map[uint64]bool)
+	}
+	if begins {
+		s.purging[id] = true
+	} else {
+		delete(s.purging, id)
+	}
+}
+
+// unpurged returns the ids of entries whose purge is not complete. An entry that
+// exists is not one: a person restored it, or a backup that contains it.
+func (s *Store) unpurged() (ids []uint64) {
+	for id := range s.purging {
+		if s.t.byID(id) == "" {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// resumePurge completes the purge that an earlier process began. The caller has
+// exclusive use of the store.
+func (s *Store) resumePurge() {
+	if len(s.purging) == 0 {
+		return
+	}
+	if len(s.unpurged()) == 0 {
+		s.fs.Remove(s.path + purgeSuffix) //nolint:errcheck // it names no entry to purge
+		return
+	}
+	deleted, err := s.finishPurge()
+	if err != nil {
+		s.warn("continue the purge of an earlier process: %v", err)
+		return
+	}
+	s.warn("completed a purge that an earlier process began")
+	for _, name := range deleted {
+		s.warn("deleted %s, which may have contained purged text", name)
+	}
+}
+
+// finishPurge completes a purge whose operation is in the log (FORMAT.md, H12).
+// The caller holds checkpointing, the token, and wmu, or has exclusive use of the
+// store.
+func (s *Store) finishPurge() (deleted []string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("the entry is removed, but files may contain its earlier texts: %w: the next open for writing continues the purge", err)
+		}
+	}()
+	if err := s.writable(); err != nil {
+		return nil, err
+	}
+	if err := s.ready(); err != nil {
+		return nil, err
+	}
+	if err := s.checkpointLocked(); err != nil {
+		return nil, err
+	}
+	p := purger{s: s, dir: s.path + historySuffix, ids: make(map[uint64]bool)}
+	for _, id := range s.unpurged() {
+		p.ids[id] = true
+	}
+	if err := p.files(); err != nil {
+		return p.deleted, err
+	}
+	if err := p.history(); err != nil {
+		return p.deleted, err
+	}
+	var effects []effect
+	for _, id := range s.unpurged() {
+		e := removal(id)
+		effects = append(effects, effect{typ: format.FramePurged, payload: e.payload})
+	}
+	// The synced record is the end of the purge; the file is removed after it, so
+	// that a crash between repeats the purge, which changes nothing.
+	if err := s.logEffects(effects, s.nextID, s.opts.By); err != nil {
+		return p.deleted, err
+	}
+	if err := s.fs.Remove(s.path + purgeSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return p.deleted, err
+	}
+	s.purging = nil
+	return p.deleted, s.fs.SyncDir(dirOf(s.path))
+}
+
+// writePurge makes the ids of an unfinished purge durable in a file, before the
+// operations leave the log.
+func (s *Store) writePurge(id format.ID, ids []uint64) error {
+	text := format.IdentityText(id)
+	for _, id := range ids {
+		text += strconv.FormatUint(id, 10) + "\n"
+	}
+	return vfs.Replace(s.fs, s.path+purgeSuffix, 0o600, bytesTo([]byte(text)))
+}
+
+// readPurge returns the ids in the file of an unfinished purge.
+func (s *Store) readPurge() (ids []uint64, err error) {
+	name := s.path + purgeSuffix
+	b, err := vfs.ReadFile(s.fs, name, 1<<20)
+	if err != nil {
+		return nil, err
+	}
+	head := format.IdentityText(s.id)
+	rest, ok := strings.CutPrefix(string(b), head)
+	if !ok {
+		return nil, fmt.Errorf("%s: not of this store", name)
+	}
+	for line := range strings.Lines(rest) {
+		id, err := strconv.ParseUint(strings.TrimSuffix(line, "\n"), 10, 64)
+		if err != nil || id == 0 || !strings.HasSuffix(line, "\n") {
+			return nil, fmt.Errorf("%s: invalid id %.40q", name, line)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// purger removes the texts of entries from files.
+type purger struct {
+	s       *Store
+	dir     string // of the history
+	ids     map[uint64]bool
+	deleted []string
+
+	bases   map[format.Digest]format.Digest // rewritten, by their old digests
+	unused  []string                        // bases to remove when no segment names them
+	stubs   map[place]uint32                // record checksums of stubs
+	removed map[uint64]place                // where an id that was seen was removed last; zero: not yet
+}
+
+// place identifies an operation without its checksum.
+type place struct {
+	epoch format.ID
+	seq   uint64
+}
+
+// remove deletes a file that may contain the texts.
+func (p *purger) remove(name string) error {
+	if err := p.s.fs.Remove(name); err != nil {
+		return err
+	}
+	p.deleted = append(p.deleted, name)
+	return nil
+}
+
+// files deletes the files next to the store that may contain the texts:
+// quarantined, kept, and temporary ones.
+func (p *purger) files() error {
+	dir, base := dirOf(p.s.path), filepath.Base(p.s.path)
+	list, err := p.s.fs.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	if err := p.s.sweep(); err != nil {
+		return err
+	}
+	for _, e := range list {
+		rest, ok := strings.CutPrefix(e.Name(), base)
+		kept := strings.HasPrefix(rest, ownSuffix) || strings.HasPrefix(rest, damagedSuffix)
+		aside := rest == walSuffix+heldSuffix || strings.HasPrefix(rest, tornSuffix) ||
+			strings.HasPrefix(rest, walSuffix+damagedSuffix) || strings.HasPrefix(rest, walSuffix+rejoinedSuffix)
+		if !ok || !e.Type().IsRegular() || !kept && !aside {
+			continue
+		}
+		name := filepath.Join(dir, e.Name())
+		free, err := p.free(name)
+		if err == nil && !free {
+			err = p.remove(name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return p.s.fs.SyncDir(dir)
+}
+
+// free reports whether a file is a complete snapshot or log of this store without
+// the entries.
+func (p *purger) free(name string) (bool, error) {
+	b, err := vfs.ReadFile(p.s.fs, name, maxLogFor(p.s.opts.MaxBytes))
+	if err = notAStore(err); errors.Is(err, ErrFormat) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	if sn, err := Decode(b); err == nil {
+		return !p.has(sn), nil
+	}
+	scan, err := format.ScanLog(b)
+	if err != nil || scan.Verdict != format.Clean || scan.Version == format.LogVersion1 || scan.Store != p.s.id {
+		return false, nil
+	}
+	for i := range scan.Frames {
+		if p.concerns(&scan.Frames[i]) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+func (p *purger) has(sn *Snapshot) bool {
+	for id := range p.ids {
+		if sn.t.byID(id) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// concerns reports whether a frame may contain a text of the entries.
+func (p *purger) concerns(f *format.Frame) bool {
+	return p.ids[f.EntryID()] && f.Type != format.FramePurge && f.Type != format.FramePurged
+}

@@ -59,7 +59,9 @@ func (s *Store) beginPurge() error {
 	s.wmu.Lock()
 	err := s.writable()
 	if err == nil && s.path != "" && !s.absent {
-		err = s.ready()
+		if err = s.ready(); err != nil {
+			err = fmt.Errorf("%w: %w", ErrNotApplied, err)
+		}
 	}
 	if err != nil {
 		s.wmu.Unlock()
@@ -206,6 +208,9 @@ func (s *Store) resumePurge() {
 		return
 	}
 	deleted, err := s.finishPurge()
+	if err == nil {
+		err = s.checkpointLocked() // as after every recovery, the log is empty
+	}
 	if err != nil {
 		s.warn("continue the purge of an earlier process: %v", err)
 		return
@@ -222,7 +227,8 @@ func (s *Store) resumePurge() {
 func (s *Store) finishPurge() (deleted []string, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("the entry is removed, but files may contain its earlier texts: %w: the next open for writing continues the purge", err)
+			// No class: the purge is neither without effect nor is its outcome unknown.
+			err = fmt.Errorf("the entry is removed, but files may contain its texts until the next open for writing: %v", err)
 		}
 	}()
 	if err := s.writable(); err != nil {

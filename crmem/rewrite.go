@@ -28,7 +28,7 @@ func (p *purger) history() error {
 		return err
 	}
 	for i := range segments {
-		if err := p.segment(&segments[i]); err != nil {
+		if err := p.segment(&segments[i], i == len(segments)-1); err != nil {
 			return err
 		}
 	}
@@ -104,8 +104,9 @@ func saveBase(fsys vfs.FS, dir string, sn *Snapshot) (format.Digest, error) {
 }
 
 // segment rewrites a segment if it contains a text, or a checksum of one. It drops
-// the bytes after the last operation that can be read.
-func (p *purger) segment(g *segment) error {
+// the bytes after the last operation that can be read, which are a torn tail if the
+// segment is the newest.
+func (p *purger) segment(g *segment, newest bool) error {
 	b, err := vfs.ReadFile(p.s.fs, g.path, maxLogFor(p.s.opts.MaxBytes))
 	if err = notAStore(err); err != nil && !errors.Is(err, ErrFormat) {
 		return err
@@ -116,7 +117,7 @@ func (p *purger) segment(g *segment) error {
 	}
 	h := scan.LogHeader
 	change := serr != nil || scan.End < int64(len(b))
-	if change {
+	if serr != nil || change && !newest {
 		p.deleted = append(p.deleted, fmt.Sprintf("%s from offset %d on", g.path, scan.End))
 	}
 	if d, ok := p.bases[h.Base]; ok {

@@ -9,15 +9,15 @@ import (
 
 // Past returns the last sequence number of a store that no other program changed. It
 // returns an error unless history and log contain every operation since the store
-// was created.
-func Past(s *crmem.Store) (last uint64, err error) {
+// was created. If purged is set, operations may be missing.
+func Past(s *crmem.Store, purged bool) (last uint64, err error) {
 	for c, err := range s.Changes() {
 		if err != nil {
 			return last, fmt.Errorf("history after change %d: %w", last, err)
 		}
 		skipped := c.Seq - last - 1
 		switch {
-		case skipped == 0:
+		case skipped == 0, purged && c.Seq > last:
 		case skipped == 1 && c.Type == history.Rename: // a remove and a put
 		case skipped == 2: // two operations reserve the IDs of a load
 		default:

@@ -127,6 +127,8 @@ func (r *run) step(symbol string, i int) error {
 		}
 		r.acked, r.Grown = r.issued, true
 		return nil
+	case "purge":
+		return r.purge(r.acked.first())
 	case "overlap":
 		var inner error
 		r.during = func() { inner = r.apply(operations(symbol, r.acked, i)) }
@@ -138,6 +140,17 @@ func (r *run) step(symbol string, i int) error {
 		return errors.Join(err, inner)
 	}
 	return r.apply(operations(symbol, r.acked, i))
+}
+
+// purge purges an entry from the store and the model.
+func (r *run) purge(name string) error {
+	next, refused := r.acked.purge(name)
+	r.issued = next
+	if _, err := r.s.Purge(name); !errors.Is(err, refused) {
+		return fmt.Errorf("purge: %w, want %v", err, refused)
+	}
+	r.acked, r.Grown = next, true // a crash must not show a purged text from here on
+	return checkGone(r.m, next.gone)
 }
 
 // apply applies operations to the store and the model, and compares the results.

@@ -19,6 +19,7 @@ func TestErrors(t *testing.T) {
 		{"add", "checkpoint", "batch"},
 		{"batch", "reopen", "update"},
 		{"add", "load", "remove"},
+		{"update", "purge", "add"},
 	}
 	if full {
 		workloads = append(workloads, crashtest.Sequences(alphabet, 1)...)
@@ -59,6 +60,7 @@ type failing struct {
 	*fault.Injector
 	j       *oracle
 	classes map[error]int
+	purged  bool // a purge was begun
 }
 
 func (e *failing) run(scene string, seq []string) error {
@@ -84,6 +86,29 @@ func (e *failing) run(scene string, seq []string) error {
 				acked, maybe = next, next
 			case !unknown && !errors.Is(err, crmem.ErrNotApplied) && !errors.Is(err, crmem.ErrStopped):
 				maybe, unknown = next, true
+			}
+		case "purge":
+			next, refused := acked.purge(acked.first())
+			e.purged = true
+			_, err = r.s.Purge(acked.first())
+			switch c := class(err); {
+			case c == nil && refused == nil:
+				if unknown {
+					return wrong("step %d: purge acknowledged after an unknown outcome", i)
+				}
+				if err := checkGone(r.m.Kill(), next.gone); err != nil {
+					return err
+				}
+				acked, maybe = next, next
+			case refused != nil && c == refused, c == crmem.ErrNotApplied, c == crmem.ErrStopped:
+			case c == crmem.ErrUnknown && refused == nil:
+				maybe, unknown = next, true
+			case refused == nil && strings.Contains(err.Error(), "the entry is removed, but"):
+				maybe = next
+				next.gone = acked.gone // until the next open
+				acked = next
+			default:
+				return wrong("step %d: %v", i, err)
 			}
 		case "reopen":
 			// A failed close loses no operation. The process may hold the lock
@@ -142,12 +167,20 @@ func (e *failing) run(scene string, seq []string) error {
 
 // crash checks the store after a power cut with the given outcome.
 func (e *failing) crash(m *faultfs.Mem, outcome []faultfs.Outcome, want []version) error {
-	s, err := e.j.open(m.Crash(outcome...), epoch, nil)
+	m = m.Crash(outcome...)
+	s, err := e.j.open(m, epoch, nil)
 	if err != nil {
 		return wrong("open after a crash with outcome %v: %v", outcome, err)
 	}
 	if got := stateOf(s); !among(got.print, want) {
 		return wrong("after a crash with outcome %v: %v\nwant one of %v", outcome, got, want)
 	}
-	return e.j.checkHistory(s, stateOf(s))
+	for _, v := range want {
+		if v.print == stateOf(s).print {
+			if err := checkGone(m, v.gone); err != nil {
+				return err
+			}
+		}
+	}
+	return e.j.checkHistory(s, stateOf(s), e.purged)
 }

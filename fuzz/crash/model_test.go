@@ -17,6 +17,7 @@ type version struct {
 	next    uint64        // next ID
 	entries []crmem.Entry // by ascending ID
 	print   uint64        // fingerprint of next and entries
+	gone    []string      // beginnings of purged texts; no file may contain them
 }
 
 var printSeed = maphash.MakeSeed()
@@ -42,7 +43,7 @@ func fingerprint(next uint64, entries iter.Seq[crmem.Entry]) uint64 {
 }
 
 func newVersion(next uint64, entries []crmem.Entry) version {
-	return version{next, entries, fingerprint(next, slices.Values(entries))}
+	return version{next: next, entries: entries, print: fingerprint(next, slices.Values(entries))}
 }
 
 func (v version) String() string {
@@ -100,7 +101,24 @@ func (v version) apply(now uint64, ops ...crmem.Op) (version, error) {
 			panic(fmt.Sprintf("crash: no model of %T", op))
 		}
 	}
-	return newVersion(next, entries), nil
+	after := newVersion(next, entries)
+	after.gone = v.gone
+	return after, nil
+}
+
+// purge returns the state after a purge. The initial contents of the scene used and
+// the content of each step begin with texts of their own.
+func (v version) purge(name string) (version, error) {
+	i := v.find(name)
+	switch {
+	case i < 0:
+		return v, crmem.ErrNotFound
+	case v.entries[i].Kind == crmem.Archive:
+		return v, crmem.ErrKind
+	}
+	after := newVersion(v.next, slices.Delete(slices.Clone(v.entries), i, i+1))
+	after.gone = append(slices.Clone(v.gone), v.entries[i].Content[:min(40, len(v.entries[i].Content))])
+	return after, nil
 }
 
 // stateOf returns the content of a store.
@@ -125,12 +143,14 @@ func (v version) last() string {
 
 // alphabet contains the symbols of TestEnumerate. overlap is a checkpoint during
 // which an entry is added.
-var alphabet = []string{"add", "update", "alias", "remove", "forget-missing", "batch", "checkpoint", "reopen", "overlap"}
+var alphabet = []string{"add", "update", "alias", "remove", "forget-missing", "batch", "checkpoint", "reopen", "overlap", "purge"}
 
 // loaded returns the state that the symbol load installs in state v at step i.
 func loaded(v version, i int) version {
 	e := crmem.Entry{ID: v.next + 3, Name: fmt.Sprint("loaded ", i), Kind: crmem.Archive, CreatedAt: epoch, Content: text(5000, i), Aliases: []string{}}
-	return newVersion(v.next+7, append(slices.Clone(v.entries[min(1, len(v.entries)):]), e))
+	after := newVersion(v.next+7, append(slices.Clone(v.entries[min(1, len(v.entries)):]), e))
+	after.gone = v.gone
+	return after
 }
 
 // snapshot returns the state as a snapshot for Replace.

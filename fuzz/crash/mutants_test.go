@@ -50,6 +50,12 @@ var mutants = []mutant{
 	}
 `},
 		{"crmem/commit.go", "\ts.publish(g)\n\tif len(g.buf)", "\tif len(g.buf)"}}},
+	{"no file of an unfinished purge", "TestEnumerate", []edit{{"crmem/checkpoint.go", `	if len(c.purging) > 0 {
+		if err := s.writePurge(`, `	if false {
+		if err := s.writePurge(`}}},
+	{"purge without the history", "TestEnumerate", []edit{{"crmem/purge.go", "if err := p.history(); err != nil {", "if err := error(nil); err != nil {"}}},
+	{"purge without the other files", "TestEnumerate", []edit{{"crmem/purge.go", "if err := p.files(); err != nil {", "if err := error(nil); err != nil {"}}},
+	{"purge keeps old bases", "TestEnumerate", []edit{{"crmem/rewrite.go", "range p.unused {", "range p.unused[:0] {"}}},
 	{"no batch flag", "TestEnumerate", []edit{{"crmem/commit.go", `		if i < len(st.effects)-1 {
 			typ |= format.FrameMore
 		}
@@ -121,7 +127,7 @@ var mutants = []mutant{
 		"if !s.trusts(v, before) || dirty || v.scan.Verdict == format.TornTail {", "if _ = s.trusts(v, before); v.scan.Verdict == format.TornTail {"}}},
 	{"no quarantine of a torn tail", "TestEnumerate", []edit{{"crmem/recover.go",
 		`name, err := quarantine(s.fs, fmt.Sprintf("%s%s%d", s.path, tornSuffix, w.Seq), tail)`, `name, err := "nowhere", error(nil)`}}},
-	{"leave temporary files", "TestEnumerate", []edit{{"crmem/recover.go", "s.fs.Remove(filepath.Join(dir, e.Name()))", "_ = dir"}}},
+	{"leave temporary files", "TestEnumerate", []edit{{"crmem/recover.go", "s.fs.Remove(filepath.Join(dir, e.Name()))", "error(nil)"}}},
 	{"no sync of a segment", "TestEnumerate", []edit{{"crmem/fold.go", `	if err := file.Datasync(); err != nil {
 		return false, err
 	}

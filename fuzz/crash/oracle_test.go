@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
 	past "crabmem/crmem/history"
+	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/check"
 	"crabmem/fuzz/internal/crashtest"
@@ -30,6 +32,7 @@ type oracle struct {
 	decoded      atomic.Int64                     // recoveries that equal those of the reference decoder
 	checkpointed atomic.Int64                     // checkpoints whose snapshot the reference decoder read
 	changes      atomic.Int64                     // recovered histories with a change
+	purges       atomic.Int64                     // purges that a recovery completed
 	written      atomic.Int64                     // writes after a recovery that survived a second crash
 	bad          atomic.Int64                     // violations
 }
@@ -55,10 +58,13 @@ func (j *oracle) open(m *faultfs.Mem, now uint64, warn func(string)) (*crmem.Sto
 // crashed checks a machine after a power cut. The store must recover to a state in
 // want. crashed recovers each distinct image once.
 func (j *oracle) crashed(m *faultfs.Mem, want []version) error {
+	if err := checkGone(m, want[0].gone); err != nil { // acknowledged
+		return err
+	}
 	image := imageOf(m)
 	print, ok := j.seen.Get(image)
 	if !ok {
-		got, err := j.recover(m, image)
+		got, err := j.recover(m, image, want)
 		if err != nil {
 			return err
 		}
@@ -81,13 +87,20 @@ func among(print uint64, want []version) bool {
 
 // recover opens a crash state, checks the rules for every recovery (I3 to I6, I9),
 // and returns the recovered state.
-func (j *oracle) recover(m *faultfs.Mem, image uint64) (version, error) {
+func (j *oracle) recover(m *faultfs.Mem, image uint64, want []version) (version, error) {
 	before := m.Kill()
 	var warnings []string
+	deleted := false
 	s, err := j.open(m, epoch, func(line string) {
 		// A new store writes the identity file before the first log. A crash
 		// between the two looks like a removed log.
-		if !strings.Contains(line, "is missing, but the identity file") || read(before, wal) != nil {
+		switch {
+		case strings.Contains(line, "is missing, but the identity file") && read(before, wal) == nil:
+		case strings.HasPrefix(line, "completed a purge"):
+			j.purges.Add(1)
+		case strings.HasPrefix(line, "deleted ") && strings.Contains(line, tornSuffix):
+			deleted = true // the torn tail, by a purge
+		default:
 			warnings = append(warnings, line)
 		}
 	})
@@ -95,7 +108,14 @@ func (j *oracle) recover(m *faultfs.Mem, image uint64) (version, error) {
 		return version{}, wrong("open: %v", err) // I3
 	}
 	got := stateOf(s)
-	if err := j.checkHistory(s, got); err != nil {
+	for _, v := range want {
+		if v.print == got.print && (v.print != want[0].print || len(want) == 1) {
+			if err := checkGone(m, v.gone); err != nil { // also after a crash during the purge
+				return got, err
+			}
+		}
+	}
+	if err := j.checkHistory(s, got, slices.ContainsFunc(want, func(v version) bool { return len(v.gone) > 0 })); err != nil {
 		return got, err
 	}
 	if image%4 == 0 {
@@ -113,8 +133,10 @@ func (j *oracle) recover(m *faultfs.Mem, image uint64) (version, error) {
 	if names := strays(m); len(names) > 0 && read(before, db) != nil {
 		return got, wrong("unexpected files: %q", names) // I9
 	}
-	if err := j.checkQuarantine(before, m, got, warnings); err != nil {
-		return got, err // I4
+	if !deleted {
+		if err := j.checkQuarantine(before, m, got, warnings); err != nil {
+			return got, err // I4
+		}
 	}
 
 	// I5: after a recovery, another recovery changes no file. The second link of
@@ -150,9 +172,10 @@ func (j *oracle) recover(m *faultfs.Mem, image uint64) (version, error) {
 }
 
 // checkHistory checks that the history and the log together contain every operation
-// since the store was created, and that they lead to the state of the store.
-func (j *oracle) checkHistory(s *crmem.Store, got version) error {
-	last, err := check.Past(s)
+// since the store was created, and that they lead to the state of the store. After a
+// purge, operations are missing.
+func (j *oracle) checkHistory(s *crmem.Store, got version, purged bool) error {
+	last, err := check.Past(s, purged)
 	if err != nil {
 		return wrong("%v", err)
 	}
@@ -166,6 +189,29 @@ func (j *oracle) checkHistory(s *crmem.Store, got version) error {
 	}
 	if then := newVersion(got.next, slices.Collect(sn.All())); then.print != got.print {
 		return wrong("the history leads to %v\nthe store has %v", then, got)
+	}
+	return nil
+}
+
+// checkGone checks that no file contains one of the texts.
+func checkGone(m *faultfs.Mem, texts []string) error {
+	if len(texts) == 0 {
+		return nil
+	}
+	files, err := filesOf(m, dir)
+	if err != nil {
+		return nil // the directory does not exist
+	}
+	for _, path := range files {
+		b, err := vfs.ReadFile(m, path, 1<<30)
+		if err != nil {
+			return err
+		}
+		for _, text := range texts {
+			if bytes.Contains(b, []byte(text)) {
+				return wrong("%s contains the purged %q", path, text)
+			}
+		}
 	}
 	return nil
 }
@@ -312,6 +358,9 @@ func (j *oracle) crashAgain(image *faultfs.Mem, want version) error {
 
 // killed checks a machine after a kill, which the page cache survives.
 func (j *oracle) killed(m *faultfs.Mem, want []version) error {
+	if err := checkGone(m, want[0].gone); err != nil {
+		return err
+	}
 	s, err := j.open(m, epoch, nil)
 	if err != nil {
 		return wrong("open after a kill: %v", err)

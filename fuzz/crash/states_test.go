@@ -15,6 +15,8 @@ const (
 	dir = "/home"
 	db  = dir + "/memory.db"
 	wal = db + "-wal"
+
+	tornSuffix = "-wal.torn-"
 )
 
 // idle reports whether a change affects only the lock file. The tested outcomes
@@ -68,6 +70,8 @@ func imageWithout(m *faultfs.Mem, omit string) uint64 {
 			maskFrames(b)
 		} else if name == "memory.db-id" {
 			clear(b)
+		} else if name == "memory.db-purge" {
+			clear(b[:min(55, len(b))]) // the identity
 		} else if (strings.HasSuffix(name, "-wal") || strings.HasSuffix(name, "-wal.held") || strings.HasSuffix(name, ".log")) && len(b) >= 48 {
 			clear(b[8:16])
 			clear(b[44:min(len(b), 112)])

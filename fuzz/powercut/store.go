@@ -200,7 +200,7 @@ func storeChecker(r run) func(string, []byte) error {
 			if err == nil {
 				err = s.Apply(crmem.Remove{Name: "after"})
 			}
-			_, perr := check.Past(s)
+			_, perr := check.Past(s, false)
 			return nil, errors.Join(err, perr)
 		})
 		if err != nil {

@@ -23,6 +23,7 @@ var (
 var targets = []target{
 	{"./crmem", storeTests},
 	{"./crmem/internal/format", append([]string{"./crmem/internal/format"}, storeTests...)},
+	{"./crmem/history", []string{"./crmem/history", "./crmem"}},
 	{"./crmem/inspect", []string{"./crmem/inspect", "./fuzz/snapshot"}},
 	{"./crmem/repair", []string{"./crmem/repair", "./crmem", "./fuzz/corrupt"}},
 	{"./crmem/tree", []string{"./crmem/tree", "./fuzz/tree", "./crmem:ReportsOf"}},
@@ -42,6 +43,8 @@ var targets = []target{
 	{"./daemon/mcp", []string{"./daemon/mcp", "./daemon"}},
 	{"./daemon/skill", []string{"./daemon/skill", "./fuzz/skill", "./daemon"}},
 	{"./daemon/approval", []string{"./daemon/approval"}},
+	{"./daemon/space", []string{"./daemon/space", "./daemon"}},
+	{"./daemon/trust", []string{"./daemon/trust", "./daemon"}},
 	{"./daemon/cron", []string{"./daemon/cron", "./daemon"}},
 }
 

@@ -3,7 +3,6 @@ package crmem
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -44,9 +43,11 @@ func (s *Store) fold(c *cut) error {
 		err = f.begin()
 	}
 	if err != nil {
+		s.folded = folded{}
 		return fmt.Errorf("history: %w", err)
 	}
-	c.last, c.epoch = f.end, f.epoch
+	s.folded = folded{f.listing(), f.end}
+	c.last, c.epoch = f.end.Last, f.epoch
 	return nil
 }
 
@@ -90,7 +91,7 @@ type folder struct {
 	prev   format.Place // of the operation before frames, or zero
 	frames []format.Frame
 	epoch  format.ID
-	end    format.Place // of the last of frames, in the history
+	end    format.LogWriter // of the newest segment, after the fold
 
 	segments []segment // of the history before the fold
 }
@@ -111,9 +112,9 @@ func (f *folder) extend() (done bool, err error) {
 	if err != nil || fi.Size() >= segmentLimit || vfs.Identify(fi).Links > 1 {
 		return false, err
 	}
-	w, ok, err := tailOf(file, fi.Size(), f.prev)
+	w, ok := f.tail(fi.Size())
 	if !ok || w.Epoch != f.epoch {
-		return false, err
+		return false, nil
 	}
 	if err := writeAll(file, f.encode(nil, w)); err != nil {
 		return false, err
@@ -128,36 +129,13 @@ func (f *folder) extend() (done bool, err error) {
 	return true, err
 }
 
-// tailOf returns a writer for the end of the segment file, if its last frame is
-// the operation last. Most frames are in the last 64 KiB.
-func tailOf(file io.ReaderAt, size int64, last format.Place) (w format.LogWriter, ok bool, err error) {
-	head := make([]byte, min(size, format.LogHeaderSize))
-	if _, err := file.ReadAt(head, 0); err != nil && err != io.EOF {
-		return w, false, err
-	}
-	h, herr := format.ReadLogHeader(head)
-	if herr != nil || h.Version == format.LogVersion1 { // H7: damaged, it stays unchanged
-		return w, false, nil
-	}
-	for window := int64(64 << 10); ; window = size {
-		at := max(h.Size(), size-window)
-		b := make([]byte, size-at)
-		if n, err := file.ReadAt(b, at); n < len(b) {
-			return w, false, err
-		}
-		if w, ok = h.Tail(b, at, last); ok || at == h.Size() {
-			return w, ok, nil
-		}
-	}
-}
-
 // encode appends the frames of the operations, as one write, and sets f.end.
 func (f *folder) encode(b []byte, w format.LogWriter) []byte {
 	start := w.End
 	for i := range f.frames {
 		b = w.AppendCopy(b, &f.frames[i], start)
 	}
-	f.end = w.Last
+	f.end = w
 	return b
 }
 
@@ -168,7 +146,7 @@ func (f *folder) begin() error {
 	}
 	f.sweep()
 	found := f.compare()
-	if !found || f.sinceBase() >= baseEvery {
+	if !found || f.sinceBase() >= baseEvery || f.readable(true) == nil {
 		if err := f.s.writeBase(f.dir, f.c.dbDig); err != nil {
 			return err
 		}

@@ -153,6 +153,7 @@ type Store struct {
 	onDisk Stats
 
 	folding       sync.Mutex      // held during a fold; acquired last
+	folded        folded          // guarded by folding
 	checkpointing sync.RWMutex    // read-locked by a checkpoint that runs while writers do, locked by a purge; acquired first
 	purging       map[uint64]bool // ids of entries whose purge is not complete; under wmu
 	bg            sync.WaitGroup  // background checkpoint and index build

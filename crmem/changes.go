@@ -44,7 +44,7 @@ func (s *Store) Changes() iter.Seq2[Change, error] {
 			return
 		}
 		w := walker{past: p, yield: yield}
-		w.walk(0)
+		w.all()
 	}
 }
 
@@ -144,6 +144,16 @@ func (w *walker) beginsBefore(i int) (bool, error) {
 	}
 	at, _ := scan.Frames[0].Origin()
 	return at <= w.until.Time.UnixNano(), nil
+}
+
+// all yields the errors of segments that cannot be read, and then every change.
+func (w *walker) all() {
+	for _, err := range w.bad {
+		if !w.yield(Change{}, err) {
+			return
+		}
+	}
+	w.walk(0)
 }
 
 // walk applies the links from number i on. The result is an error of a damaged part

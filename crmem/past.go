@@ -122,9 +122,10 @@ type past struct {
 	dir   string
 	max   int64
 	files *files
-	seq   uint64 // sequence number that the snapshot of files covers
-	bound bool   // the snapshot of files is a point of the log
-	links []link // oldest first; the log, if it exists, is last
+	seq   uint64  // sequence number that the snapshot of files covers
+	bound bool    // the snapshot of files is a point of the log
+	links []link  // oldest first; the log, if it exists, is last
+	bad   []error // of segments that no link contains
 }
 
 // readPast reads the log and then lists the segments. If they do not match, it reads
@@ -161,7 +162,55 @@ func readPastOnce(fsys vfs.FS, path string, maxBytes int64) (_ *past, ok bool, e
 			ok = false
 		}
 	}
-	return p, p.chain(segments) && ok, nil
+	found := p.chain(segments)
+	for p.excludeOther(segments) {
+		p.links = nil
+		found = p.chain(segments)
+	}
+	for i := range segments {
+		if err := segments[i].err; err != nil && !errors.Is(err, fs.ErrNotExist) {
+			p.bad = append(p.bad, err)
+		}
+	}
+	return p, found && ok, nil
+}
+
+// excludeOther looks for a segment of another store in the links, newest first, and
+// sets its err. A segment with another identity belongs to the store if the state
+// after it is the base of the next link, because a new identity does not change the
+// entries (FORMAT.md, H12).
+func (p *past) excludeOther(segments []segment) bool {
+	for i := len(p.links) - 1; i > 0; i-- {
+		l := &p.links[i-1]
+		next := p.links[i].header()
+		if l.head.Store == next.Store || next.Version == format.LogVersion1 || l.head.Version == format.LogVersion1 {
+			continue
+		}
+		from := i - 1
+		for !p.links[from].start {
+			from--
+		}
+		w := walker{past: &past{fsys: p.fsys, dir: p.dir, max: p.max, links: p.links[:i]}}
+		if err := w.walk(from); err == nil {
+			w.t.sort()
+			sn := Snapshot{NextID: w.nextID, t: w.t}
+			if b, err := sn.AppendBinary(nil); err == nil && format.DigestOf(b) == next.Base {
+				continue
+			}
+		}
+		k := slices.IndexFunc(segments, func(g segment) bool { return g.n == l.n })
+		segments[k].err = &FormatError{Path: l.path, Entry: -1, Field: "store", Msg: fmt.Sprintf("segment of store %v, not of %v", l.head.Store, next.Store)}
+		return true
+	}
+	return false
+}
+
+// header returns the header of the segment or log.
+func (l *link) header() *format.LogHeader {
+	if l.scanned != nil {
+		return &l.scanned.LogHeader
+	}
+	return &l.head
 }
 
 // equal reports whether two reads found the same snapshot and log.

@@ -85,6 +85,11 @@ func (c *checker) checkHistory() {
 	if c.r.Err() != nil {
 		return
 	}
+	dir := c.path + historySuffix
+	if _, err := listSegments(c.fsys, dir); err != nil {
+		c.add("history", dir, 0, 0, err, "make the directory readable, or move the file: the entries are complete, but the history cannot be read or written")
+		return
+	}
 	p, err := readPast(c.fsys, c.path, c.maxBytes)
 	if err != nil {
 		return // a checkpoint ran between
@@ -100,7 +105,7 @@ func (c *checker) checkHistory() {
 		c.add("history", file, format.OffsetOf(err), 0, err, "nothing to do: the entries are complete, but some earlier states cannot be shown")
 		return len(c.r.Problems) < maxHistoryProblems
 	}}
-	w.walk(0)
+	w.all()
 }
 
 // maxHistoryProblems limits the problems that a report lists for a history.

@@ -4,5 +4,9 @@
 // competes with a second writer. An oracle then follows the messages as a user
 // would, and compares the recovered entries with the acknowledged ones.
 //
+// TestHistory changes files of the history, and compares the changes that the store
+// shows with those that the writers made.
+//
 //	go test -v ./fuzz/displaced    prints the table of outcomes
+//	CRABMEM_CRASH=full go test -run TestHistory ./fuzz/displaced
 package displaced

@@ -139,8 +139,12 @@ func (w *walker) beginsBefore(i int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if w.until.Seq > 0 || len(scan.Frames) == 0 {
-		return scan.Seq <= w.until.Seq+1 || w.until.Seq == 0, nil
+	if w.until.Seq > 0 {
+		return scan.Seq <= w.until.Seq+1, nil
+	}
+	if len(scan.Frames) == 0 { // the snapshot, which did not change since its time
+		info := w.files.stat.info
+		return i == len(w.links)-1 && info != nil && !info.ModTime().After(w.until.Time), nil
 	}
 	at, _ := scan.Frames[0].Origin()
 	return at <= w.until.Time.UnixNano(), nil

@@ -1,0 +1,389 @@
+package crmem_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/crmem/history"
+	"crabmem/crmem/internal/format"
+	"crabmem/crmem/vfs/faultfs"
+)
+
+func segmentPath(n int) string { return fmt.Sprintf("/m.db-history/%08d.log", n) }
+
+// beginSegment makes a checkpoint that begins a segment, because the newest one has
+// a second name.
+func (p *past) beginSegment(newest int) {
+	p.t.Helper()
+	p.must(p.m.Link(segmentPath(newest), "/link"))
+	p.must(p.s.Checkpoint())
+	p.must(p.m.Remove("/link"))
+}
+
+// newSegments returns a store with the changes 1 to n, in n segments after one base.
+func newSegments(t *testing.T, n int) *past {
+	p := newPast(t)
+	p.do(crmem.Add{Name: "a1"})
+	p.must(p.s.Checkpoint())
+	for i := 2; i <= n; i++ {
+		p.do(crmem.Add{Name: fmt.Sprint("a", i)})
+		p.beginSegment(i - 1)
+	}
+	if got := len(p.files()); got != n+1 {
+		t.Fatalf("%d segments: %q", n, p.files())
+	}
+	return p
+}
+
+// flip changes a byte of a file.
+func (p *past) flip(name string, at int) {
+	p.t.Helper()
+	b := []byte(p.copyFiles()[name])
+	b[at]++
+	p.now++
+	p.put(name, string(b))
+}
+
+// brief returns the sequence numbers of the changes, and "error" for each error.
+func (p *past) brief() string {
+	var list []string
+	for c, err := range p.s.Changes() {
+		if err != nil {
+			list = append(list, "error")
+		} else {
+			list = append(list, fmt.Sprint(c.Seq))
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+// TestFoldDetectsDamage damages files of a history between two folds, of one
+// process and of two. Later changes are shown (H5).
+func TestFoldDetectsDamage(t *testing.T) {
+	var base string
+	for _, c := range []struct {
+		name   string
+		damage func(p *past)
+		reopen bool
+		want   string
+	}{
+		{"newest segment", func(p *past) { p.flip(segmentPath(3), 150) }, false, "1 2 error 5 6"},
+		{"newest segment, next process", func(p *past) { p.flip(segmentPath(3), 150) }, true, "1 2 error 5 6"},
+		{"earlier segment", func(p *past) { p.flip(segmentPath(2), 150) }, false, "1 error 5 6"},
+		{"earlier segment, next process", func(p *past) { p.flip(segmentPath(2), 150) }, true, "1 error 5 6"},
+		{"removed segment, next process", func(p *past) { p.must(p.m.Remove(segmentPath(2))) }, true, "1 error 5 6"},
+		{"first header, next process", func(p *past) { p.flip(segmentPath(1), 3) }, true, "error error 5 6"},
+		{"base", func(p *past) { p.flip(base, 20) }, false, "error 5 6"},
+		{"removed base, next process", func(p *past) { p.must(p.m.Remove(base)) }, true, "error 5 6"},
+		{"base, next process", func(p *past) { p.flip(base, 20) }, true, "error"},
+		{"other file", func(p *past) { p.put("/m.db-history/other", "x") }, true, "1 2 3 4 5 6"},
+	} {
+		p := newSegments(t, 3)
+		base = "/m.db-history/" + p.files()[slices.IndexFunc(p.files(), func(f string) bool { return strings.HasSuffix(f, ".crmem") })]
+		p.do(crmem.Add{Name: "a4"})
+		p.must(p.s.Checkpoint())
+		c.damage(p)
+		if c.reopen {
+			p.reopen()
+		}
+		p.do(crmem.Add{Name: "a5"})
+		p.must(p.s.Checkpoint())
+		p.do(crmem.Add{Name: "a6"})
+		p.must(p.s.Checkpoint())
+		if got := p.brief(); got != c.want {
+			t.Errorf("%s: changes %s, want %s\n%s%q", c.name, got, c.want, p.log(), p.files())
+		}
+		if c.want == "error" { // the next segment begins with a base
+			p.do(crmem.Add{Name: "a7"})
+			p.beginSegment(3)
+			if got := p.brief(); got != "error 7" {
+				t.Errorf("%s: changes %s", c.name, got)
+			}
+		}
+	}
+}
+
+// TestFoldExtends counts the bytes that folds read. A process reads the newest
+// segment at its first fold only.
+func TestFoldExtends(t *testing.T) {
+	p := newSegments(t, 2)
+	p.reopen()
+	for i := range 4 {
+		reads := 0
+		p.m.Hook = func(c faultfs.Call) error {
+			if c.Op == "read" && strings.HasSuffix(c.Name, ".log") {
+				reads++
+			}
+			return nil
+		}
+		p.do(crmem.Add{Name: fmt.Sprint("b", i)})
+		p.must(p.s.Checkpoint())
+		p.m.Hook = nil
+		if (reads == 0) != (i > 0) {
+			t.Errorf("fold %d has %d reads of segments", i, reads)
+		}
+	}
+	if got := p.files(); len(got) != 3 {
+		t.Errorf("files %q", got)
+	}
+	if got := p.brief(); got != "1 2 3 4 5 6" {
+		t.Errorf("changes %s", got)
+	}
+}
+
+// TestGap removes a segment between two others. The changes after the gap are not
+// shown before the next base, and the gap is one error.
+func TestGap(t *testing.T) {
+	p := newSegments(t, 4)
+	p.must(p.m.Remove(segmentPath(2)))
+	if got := p.brief(); got != "1 error" {
+		t.Errorf("changes %s", got)
+	}
+	for seq := uint64(2); seq < 4; seq++ {
+		if _, err := p.s.At(history.Point{Seq: seq}); err == nil {
+			t.Errorf("state after change %d", seq)
+		}
+	}
+	r, err := crmem.Check(p.m, "/m.db", 0)
+	p.must(err)
+	if len(r.Problems) != 1 || r.Problems[0].Kind != "history" {
+		t.Errorf("%+v", r.Problems)
+	}
+}
+
+// TestHistoryBegins removes the first segment of a store whose second one has a
+// base. States from that base on are shown.
+func TestHistoryBegins(t *testing.T) {
+	p := newPast(t)
+	p.do(crmem.Add{Name: "a"}, crmem.Add{Name: "b"})
+	p.must(p.s.Checkpoint())
+	p.must(p.m.Remove(segmentPath(1)))
+	p.do(crmem.Add{Name: "c"})
+	p.must(p.s.Checkpoint())
+	if got := p.brief(); got != "3" {
+		t.Errorf("changes %s", got)
+	}
+	if sn, err := p.s.At(history.Point{Seq: 2}); err != nil || sn.Len() != 2 {
+		t.Errorf("after change 2: %v, %v", sn, err)
+	}
+	if _, err := p.s.At(history.Point{Seq: 1}); !errors.Is(err, crmem.ErrNotFound) {
+		t.Errorf("after change 1: %v", err)
+	}
+}
+
+// TestUnreadableHistory replaces the history by a file, and removes permissions.
+func TestUnreadableHistory(t *testing.T) {
+	for _, c := range []struct {
+		damage func(p *past)
+		want   string
+	}{
+		{func(p *past) {
+			p.must(p.m.Rename("/m.db-history", "/moved"))
+			p.put("/m.db-history", "")
+		}, "/m.db-history"},
+		{func(p *past) { p.m.Chmod("/m.db-history", 0) }, "/m.db-history"},
+		{func(p *past) { p.m.Chmod(segmentPath(1), 0) }, segmentPath(1)},
+		{func(p *past) { p.flip(segmentPath(1), 3) }, segmentPath(1)},
+	} {
+		p := newSegments(t, 2)
+		c.damage(p)
+		if got := p.brief(); !strings.HasPrefix(got, "error") {
+			t.Errorf("%s: changes %s", c.want, got)
+		}
+		if _, err := p.s.At(history.Point{Seq: 1}); err == nil {
+			t.Errorf("%s: state after change 1", c.want)
+		}
+		r, err := crmem.Check(p.m, "/m.db", 0)
+		p.must(err)
+		if len(r.Problems) == 0 || r.Problems[0].Kind != "history" || !strings.Contains(r.Problems[0].Message, c.want) {
+			t.Errorf("%s: %+v", c.want, r.Problems)
+		}
+	}
+}
+
+// TestUnreadSegment fails to read a segment after its header.
+func TestUnreadSegment(t *testing.T) {
+	p := newSegments(t, 2)
+	opens := 0
+	p.m.Hook = func(c faultfs.Call) error {
+		if c.Op == "open" && c.Name == segmentPath(1) {
+			if opens++; opens > 1 {
+				return errors.New("failed")
+			}
+		}
+		return nil
+	}
+	if _, err := p.s.At(history.Point{Seq: 1}); !errors.Is(err, crmem.ErrNotFound) || opens < 2 {
+		t.Errorf("%d opens: %v", opens, err)
+	}
+}
+
+// TestNoHistory asks for states of a store without changes.
+func TestNoHistory(t *testing.T) {
+	if _, err := crmem.New(nil).At(history.Point{Seq: 1}); !errors.Is(err, crmem.ErrNotFound) {
+		t.Errorf("a store in RAM: %v", err)
+	}
+	p := newPast(t)
+	if _, err := p.s.At(history.Point{Seq: 1}); !errors.Is(err, crmem.ErrNotFound) {
+		t.Errorf("an absent store: %v", err)
+	}
+	p.do(crmem.Add{Name: "a"})
+	p.must(p.s.Checkpoint())
+	list := p.files()
+	for _, name := range list {
+		p.must(p.m.Remove("/m.db-history/" + name))
+	}
+	sn, err := p.s.At(history.Point{Time: time.Unix(p.now+1, 0)})
+	if err != nil || sn.Len() != 1 {
+		t.Errorf("a store without segments: %v, %v", sn, err)
+	}
+	if _, err := p.s.At(history.Point{Time: time.Unix(p.now-100, 0)}); !errors.Is(err, crmem.ErrNotFound) {
+		t.Errorf("a store without segments, before its snapshot: %v", err)
+	}
+}
+
+// TestSegmentOrder gives segments numbers whose names have another order.
+func TestSegmentOrder(t *testing.T) {
+	p := newSegments(t, 2)
+	p.must(p.m.Rename(segmentPath(1), segmentPath(20_000_000)))
+	p.must(p.m.Rename(segmentPath(2), segmentPath(100_000_000)))
+	p.do(crmem.Add{Name: "a3"})
+	p.beginSegment(100_000_000)
+	if got := p.brief(); got != "1 2 3" {
+		t.Errorf("changes %s", got)
+	}
+	if _, err := p.m.Lstat(segmentPath(100_000_001)); err != nil {
+		t.Error(err, p.files())
+	}
+}
+
+// TestBatchAcrossSegments writes a segment that continues inside a batch.
+func TestBatchAcrossSegments(t *testing.T) {
+	p := newPast(t)
+	p.do(crmem.Add{Name: "a"}, crmem.Add{Name: "b"})
+	p.must(p.s.Checkpoint())
+	scan, err := format.ScanLog([]byte(p.copyFiles()[segmentPath(1)]))
+	p.must(err)
+	h := scan.LogHeader
+	h.Seq, h.Before = 2, format.Place{Epoch: h.Epoch, Seq: 1, CRC: scan.Frames[0].RecordCRC()}
+	w := h.Writer()
+	p.put(segmentPath(2), string(w.AppendCopy(h.Append(nil), &scan.Frames[1], w.End)))
+	var got error
+	for _, err := range p.s.Changes() {
+		got = errors.Join(got, err)
+	}
+	f, ok := errors.AsType[*crmem.FormatError](got)
+	if !ok || f.Path != segmentPath(1) || f.Offset != 112 || f.Entry != -1 || !strings.Contains(f.Msg, "inside this batch") {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestSegmentOfAnotherStore puts a segment of another store into a history. Its
+// changes are not shown (H12). A new identity does not end the history.
+func TestSegmentOfAnotherStore(t *testing.T) {
+	other := newSegments(t, 1).copyFiles()[segmentPath(1)]
+	p := newPast(t)
+	p.do(crmem.Add{Name: "b"}, crmem.Add{Name: "c"})
+	p.must(p.s.Checkpoint())
+	p.must(p.s.NewIdentity())
+	p.do(crmem.Remove{Name: "c"})
+	p.must(p.s.Checkpoint())
+	p.must(p.s.NewIdentity())
+	p.do(crmem.Remove{Name: "b"})
+	want := "1 2 3 4"
+	if got := p.brief(); got != want {
+		t.Errorf("changes %s, want %s", got, want)
+	}
+	p.put(segmentPath(3), other) // next to the log
+	if got := p.brief(); got != "error 1 2 3 4" {
+		t.Errorf("with another segment: %s", got)
+	}
+	p.must(p.s.Checkpoint())
+	if got := p.brief(); got != "error 1 2 3 4" {
+		t.Errorf("after a checkpoint: %s", got)
+	}
+	p.put(segmentPath(2), other)
+	if got := p.brief(); !strings.HasPrefix(got, "error ") || strings.Contains(got, "3") {
+		t.Errorf("with a replaced segment: %s", got)
+	}
+	if got := p.log(); strings.Contains(got, "add a1") {
+		t.Errorf("changes of another store:\n%s", got)
+	}
+}
+
+// TestUnlinkedSegment adds a segment of another store that no other one continues.
+func TestUnlinkedSegment(t *testing.T) {
+	other := newSegments(t, 1).copyFiles()[segmentPath(1)]
+	p := newSegments(t, 2)
+	p.put(segmentPath(3), other)
+	if got := p.brief(); got != "1 2" {
+		t.Errorf("changes %s", got)
+	}
+}
+
+// TestNewEpoch folds operations after an older copy was restored. The segment has a
+// new epoch if the history has other or later operations (H6).
+func TestNewEpoch(t *testing.T) {
+	for _, restored := range []int{1, 2} { // operations in the log of the copy
+		p := newPast(t)
+		p.do(crmem.Add{Name: "a1"})
+		p.must(p.s.Checkpoint())
+		var old map[string]string
+		for i := 2; i <= 3; i++ {
+			if i == restored+1 {
+				old = p.copyFiles()
+			}
+			p.do(crmem.Add{Name: fmt.Sprint("a", i)})
+		}
+		p.must(p.s.Checkpoint())
+		p.must(p.s.Close())
+		p.put("/m.db", old["/m.db"])
+		p.put("/m.db-wal", old["/m.db-wal"])
+		p.must(p.m.Remove("/m.db-wal.held"))
+		p.must(p.m.SyncDir("/"))
+		now := p.m.Now
+		p.m = p.m.Crash()
+		p.m.Now = now
+		p.open()
+		if restored == 1 {
+			p.do(crmem.Add{Name: "other"})
+		}
+		p.must(p.s.Checkpoint())
+		epochs := map[format.ID]bool{}
+		for name, text := range p.copyFiles() {
+			if strings.HasSuffix(name, ".log") {
+				h, err := format.ReadLogHeader([]byte(text))
+				p.must(err)
+				epochs[h.Epoch] = true
+			}
+		}
+		if len(epochs) != 2 || p.brief() != "1 2" {
+			t.Errorf("%d operations restored: %d epochs, changes %s", restored, len(epochs), p.brief())
+		}
+	}
+}
+
+// TestUpdateOfConcurrentlyCreatedStore creates the store during Update. Update calls
+// next again.
+func TestUpdateOfConcurrentlyCreatedStore(t *testing.T) {
+	p := newPast(t)
+	p.must(p.s.Update(func(sn *crmem.Snapshot) (*crmem.Snapshot, error) {
+		if _, err := p.m.Lstat("/m.db"); errors.Is(err, fs.ErrNotExist) {
+			s, err := crmem.Open("/m.db", &crmem.Options{FS: p.m})
+			p.must(err)
+			p.must(errors.Join(s.Apply(crmem.Add{Name: "first"}), s.Close()))
+			return sn, nil
+		}
+		list := append(slices.Collect(sn.All()), crmem.Entry{ID: 9, Name: "second", CreatedAt: 1})
+		return crmem.NewSnapshot(10, list)
+	}))
+	if _, err := p.s.Get("first"); err != nil || p.s.Len() != 2 {
+		t.Errorf("%d entries: %v", p.s.Len(), err)
+	}
+}

@@ -99,7 +99,7 @@ type folder struct {
 // extend appends the operations to the newest segment. It returns false if they
 // need a new segment.
 func (f *folder) extend() (done bool, err error) {
-	if f.segments, err = listSegments(f.s.fs, f.dir); err != nil || len(f.segments) == 0 || f.prev == (format.Place{}) {
+	if f.segments, err = listSegments(f.s.fs, f.dir); err != nil || len(f.segments) == 0 || f.prev.Epoch != f.epoch {
 		return false, err
 	}
 	name := f.segments[len(f.segments)-1].path
@@ -113,7 +113,7 @@ func (f *folder) extend() (done bool, err error) {
 		return false, err
 	}
 	w, ok := f.tail(fi.Size())
-	if !ok || w.Epoch != f.epoch {
+	if !ok {
 		return false, nil
 	}
 	if err := writeAll(file, f.encode(nil, w)); err != nil {

@@ -3,7 +3,6 @@ package crmem_test
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -85,6 +84,7 @@ func TestFoldDetectsDamage(t *testing.T) {
 		{"other file", func(p *past) { p.put("/m.db-history/other", "x") }, true, "1 2 3 4 5 6"},
 	} {
 		p := newSegments(t, 3)
+		p.put("/m.db-history/!", "sorts before the segments")
 		base = "/m.db-history/" + p.files()[slices.IndexFunc(p.files(), func(f string) bool { return strings.HasSuffix(f, ".crmem") })]
 		p.do(crmem.Add{Name: "a4"})
 		p.must(p.s.Checkpoint())
@@ -134,6 +134,42 @@ func TestFoldExtends(t *testing.T) {
 	}
 	if got := p.brief(); got != "1 2 3 4 5 6" {
 		t.Errorf("changes %s", got)
+	}
+}
+
+// TestFirstFoldReads folds after a segment of 200 KiB. It reads only the end of that
+// segment, and writes a base if it cannot read the segment.
+func TestFirstFoldReads(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		p := newPast(t)
+		p.do(crmem.Add{Name: "large", Content: strings.Repeat("x", 200<<10)})
+		p.do(crmem.Add{Name: "small"})
+		p.must(p.s.Checkpoint())
+		p.do(crmem.Add{Name: "a"})
+		p.beginSegment(1)
+		p.reopen()
+		p.do(crmem.Add{Name: "b"})
+		opens, bytes := 0, 0
+		p.m.Hook = func(c faultfs.Call) error {
+			switch {
+			case c.Name != segmentPath(1):
+			case c.Op == "read":
+				bytes += c.Size
+			case c.Op == "open":
+				if opens++; fails && opens > 1 {
+					return errors.New("failed")
+				}
+			}
+			return nil
+		}
+		p.must(p.s.Checkpoint())
+		p.m.Hook = nil
+		if want := map[bool]int{false: 3, true: 5}[fails]; len(p.files()) != want {
+			t.Errorf("fails %t: files %q", fails, p.files())
+		}
+		if bytes < 60<<10 != fails || bytes > 100<<10 {
+			t.Errorf("fails %t: read %d bytes", fails, bytes)
+		}
 	}
 }
 
@@ -196,8 +232,8 @@ func TestUnreadableHistory(t *testing.T) {
 		if got := p.brief(); !strings.HasPrefix(got, "error") {
 			t.Errorf("%s: changes %s", c.want, got)
 		}
-		if _, err := p.s.At(history.Point{Seq: 1}); err == nil {
-			t.Errorf("%s: state after change 1", c.want)
+		if _, err := p.s.At(history.Point{Seq: 1}); err == nil || c.want == "/m.db-history" && errors.Is(err, crmem.ErrNotFound) {
+			t.Errorf("%s: state after change 1: %v", c.want, err)
 		}
 		r, err := crmem.Check(p.m, "/m.db", 0)
 		p.must(err)
@@ -281,109 +317,5 @@ func TestBatchAcrossSegments(t *testing.T) {
 	f, ok := errors.AsType[*crmem.FormatError](got)
 	if !ok || f.Path != segmentPath(1) || f.Offset != 112 || f.Entry != -1 || !strings.Contains(f.Msg, "inside this batch") {
 		t.Errorf("%v", got)
-	}
-}
-
-// TestSegmentOfAnotherStore puts a segment of another store into a history. Its
-// changes are not shown (H12). A new identity does not end the history.
-func TestSegmentOfAnotherStore(t *testing.T) {
-	other := newSegments(t, 1).copyFiles()[segmentPath(1)]
-	p := newPast(t)
-	p.do(crmem.Add{Name: "b"}, crmem.Add{Name: "c"})
-	p.must(p.s.Checkpoint())
-	p.must(p.s.NewIdentity())
-	p.do(crmem.Remove{Name: "c"})
-	p.must(p.s.Checkpoint())
-	p.must(p.s.NewIdentity())
-	p.do(crmem.Remove{Name: "b"})
-	want := "1 2 3 4"
-	if got := p.brief(); got != want {
-		t.Errorf("changes %s, want %s", got, want)
-	}
-	p.put(segmentPath(3), other) // next to the log
-	if got := p.brief(); got != "error 1 2 3 4" {
-		t.Errorf("with another segment: %s", got)
-	}
-	p.must(p.s.Checkpoint())
-	if got := p.brief(); got != "error 1 2 3 4" {
-		t.Errorf("after a checkpoint: %s", got)
-	}
-	p.put(segmentPath(2), other)
-	if got := p.brief(); !strings.HasPrefix(got, "error ") || strings.Contains(got, "3") {
-		t.Errorf("with a replaced segment: %s", got)
-	}
-	if got := p.log(); strings.Contains(got, "add a1") {
-		t.Errorf("changes of another store:\n%s", got)
-	}
-}
-
-// TestUnlinkedSegment adds a segment of another store that no other one continues.
-func TestUnlinkedSegment(t *testing.T) {
-	other := newSegments(t, 1).copyFiles()[segmentPath(1)]
-	p := newSegments(t, 2)
-	p.put(segmentPath(3), other)
-	if got := p.brief(); got != "1 2" {
-		t.Errorf("changes %s", got)
-	}
-}
-
-// TestNewEpoch folds operations after an older copy was restored. The segment has a
-// new epoch if the history has other or later operations (H6).
-func TestNewEpoch(t *testing.T) {
-	for _, restored := range []int{1, 2} { // operations in the log of the copy
-		p := newPast(t)
-		p.do(crmem.Add{Name: "a1"})
-		p.must(p.s.Checkpoint())
-		var old map[string]string
-		for i := 2; i <= 3; i++ {
-			if i == restored+1 {
-				old = p.copyFiles()
-			}
-			p.do(crmem.Add{Name: fmt.Sprint("a", i)})
-		}
-		p.must(p.s.Checkpoint())
-		p.must(p.s.Close())
-		p.put("/m.db", old["/m.db"])
-		p.put("/m.db-wal", old["/m.db-wal"])
-		p.must(p.m.Remove("/m.db-wal.held"))
-		p.must(p.m.SyncDir("/"))
-		now := p.m.Now
-		p.m = p.m.Crash()
-		p.m.Now = now
-		p.open()
-		if restored == 1 {
-			p.do(crmem.Add{Name: "other"})
-		}
-		p.must(p.s.Checkpoint())
-		epochs := map[format.ID]bool{}
-		for name, text := range p.copyFiles() {
-			if strings.HasSuffix(name, ".log") {
-				h, err := format.ReadLogHeader([]byte(text))
-				p.must(err)
-				epochs[h.Epoch] = true
-			}
-		}
-		if len(epochs) != 2 || p.brief() != "1 2" {
-			t.Errorf("%d operations restored: %d epochs, changes %s", restored, len(epochs), p.brief())
-		}
-	}
-}
-
-// TestUpdateOfConcurrentlyCreatedStore creates the store during Update. Update calls
-// next again.
-func TestUpdateOfConcurrentlyCreatedStore(t *testing.T) {
-	p := newPast(t)
-	p.must(p.s.Update(func(sn *crmem.Snapshot) (*crmem.Snapshot, error) {
-		if _, err := p.m.Lstat("/m.db"); errors.Is(err, fs.ErrNotExist) {
-			s, err := crmem.Open("/m.db", &crmem.Options{FS: p.m})
-			p.must(err)
-			p.must(errors.Join(s.Apply(crmem.Add{Name: "first"}), s.Close()))
-			return sn, nil
-		}
-		list := append(slices.Collect(sn.All()), crmem.Entry{ID: 9, Name: "second", CreatedAt: 1})
-		return crmem.NewSnapshot(10, list)
-	}))
-	if _, err := p.s.Get("first"); err != nil || p.s.Len() != 2 {
-		t.Errorf("%d entries: %v", p.s.Len(), err)
 	}
 }

@@ -1,0 +1,126 @@
+package crmem_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	"crabmem/crmem"
+	"crabmem/crmem/internal/format"
+)
+
+// TestSegmentOfAnotherStore puts a segment of another store into a history. Its
+// changes are not shown (H12). A new identity does not end the history.
+func TestSegmentOfAnotherStore(t *testing.T) {
+	other := newSegments(t, 1).copyFiles()[segmentPath(1)]
+	p := newPast(t)
+	p.do(crmem.Add{Name: "b"}, crmem.Add{Name: "c"})
+	p.must(p.s.Checkpoint())
+	p.must(p.s.NewIdentity())
+	p.do(crmem.Remove{Name: "c"})
+	p.must(p.s.Checkpoint())
+	p.must(p.s.NewIdentity())
+	p.do(crmem.Remove{Name: "b"})
+	want := "1 2 3 4"
+	if got := p.brief(); got != want {
+		t.Errorf("changes %s, want %s", got, want)
+	}
+	p.put(segmentPath(3), other) // next to the log
+	if got := p.brief(); got != "error 1 2 3 4" {
+		t.Errorf("with another segment: %s", got)
+	}
+	p.must(p.s.Checkpoint())
+	if got := p.brief(); got != "error 1 2 3 4" {
+		t.Errorf("after a checkpoint: %s", got)
+	}
+	p.put(segmentPath(2), other)
+	if got := p.brief(); !strings.HasPrefix(got, "error ") || strings.Contains(got, "3") {
+		t.Errorf("with a replaced segment: %s", got)
+	}
+	if got := p.log(); strings.Contains(got, "add a1") {
+		t.Errorf("changes of another store:\n%s", got)
+	}
+}
+
+// TestUnlinkedSegment adds a segment of another store that no other one continues.
+func TestUnlinkedSegment(t *testing.T) {
+	other := newSegments(t, 1).copyFiles()[segmentPath(1)]
+	p := newSegments(t, 2)
+	p.put(segmentPath(3), other)
+	if got := p.brief(); got != "1 2" {
+		t.Errorf("changes %s", got)
+	}
+	p.do(crmem.Add{Name: "a3"})
+	p.must(p.s.Checkpoint())
+	if got := p.files(); len(got) != 5 { // a segment, but no base
+		t.Errorf("files %q", got)
+	}
+	if got := p.brief(); got != "1 2 3" {
+		t.Errorf("changes %s", got)
+	}
+}
+
+// TestNewEpoch folds operations after an older copy was restored. The segment has a
+// new epoch if the history has other or later operations (H6).
+func TestNewEpoch(t *testing.T) {
+	for _, c := range []struct{ restored, last int }{{1, 2}, {1, 3}, {2, 3}} { // operations of the copy, and of the history
+		restored := c.restored
+		p := newPast(t)
+		p.do(crmem.Add{Name: "a1"})
+		p.must(p.s.Checkpoint())
+		var old map[string]string
+		for i := 2; i <= c.last; i++ {
+			if i == restored+1 {
+				old = p.copyFiles()
+			}
+			p.do(crmem.Add{Name: fmt.Sprint("a", i)})
+		}
+		p.must(p.s.Checkpoint())
+		p.must(p.s.Close())
+		p.put("/m.db", old["/m.db"])
+		p.put("/m.db-wal", old["/m.db-wal"])
+		p.must(p.m.Remove("/m.db-wal.held"))
+		p.must(p.m.SyncDir("/"))
+		now := p.m.Now
+		p.m = p.m.Crash()
+		p.m.Now = now
+		p.open()
+		if restored == 1 {
+			p.do(crmem.Add{Name: "other"})
+		}
+		p.must(p.s.Checkpoint())
+		epochs := map[format.ID]bool{}
+		for name, text := range p.copyFiles() {
+			if strings.HasSuffix(name, ".log") {
+				h, err := format.ReadLogHeader([]byte(text))
+				p.must(err)
+				epochs[h.Epoch] = true
+			}
+		}
+		if len(epochs) != 2 || p.brief() != "1 2" {
+			t.Errorf("%+v: %d epochs, changes %s", c, len(epochs), p.brief())
+		}
+	}
+}
+
+// TestUpdateOfConcurrentlyCreatedStore creates the store during Update. Update calls
+// next again.
+func TestUpdateOfConcurrentlyCreatedStore(t *testing.T) {
+	p := newPast(t)
+	p.must(p.s.Update(func(sn *crmem.Snapshot) (*crmem.Snapshot, error) {
+		if _, err := p.m.Lstat("/m.db"); errors.Is(err, fs.ErrNotExist) {
+			s, err := crmem.Open("/m.db", &crmem.Options{FS: p.m})
+			p.must(err)
+			p.must(errors.Join(s.Apply(crmem.Add{Name: "first"}), s.Close()))
+			return sn, nil
+		}
+		list := append(slices.Collect(sn.All()), crmem.Entry{ID: 9, Name: "second", CreatedAt: 1})
+		return crmem.NewSnapshot(10, list)
+	}))
+	if _, err := p.s.Get("first"); err != nil || p.s.Len() != 2 {
+		t.Errorf("%d entries: %v", p.s.Len(), err)
+	}
+}

@@ -13,7 +13,7 @@ import (
 )
 
 // TestSegmentOfAnotherStore puts a segment of another store into a history. Its
-// changes are not shown (H12). A new identity does not end the history.
+// changes are not shown (H14). A new identity does not end the history.
 func TestSegmentOfAnotherStore(t *testing.T) {
 	other := newSegments(t, 1).copyFiles()[segmentPath(1)]
 	p := newPast(t)

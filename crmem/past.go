@@ -178,7 +178,7 @@ func readPastOnce(fsys vfs.FS, path string, maxBytes int64) (_ *past, ok bool, e
 // excludeOther looks for a segment of another store in the links, newest first, and
 // sets its err. A segment with another identity belongs to the store if the state
 // after it is the base of the next link, because a new identity does not change the
-// entries (FORMAT.md, H12).
+// entries (FORMAT.md, H14).
 func (p *past) excludeOther(segments []segment) bool {
 	for i := len(p.links) - 1; i > 0; i-- {
 		l := &p.links[i-1]

@@ -303,7 +303,7 @@ func (c *historyCell) shown(t *testing.T, m machine, made []string, others bool)
 }
 
 // TestHistory changes files of the history. The entries do not change, the writer
-// continues, and each change that the store shows happened (H5, H7, H12).
+// continues, and each change that the store shows happened (H5, H7, H14).
 // CRABMEM_CRASH=full runs every cell.
 func TestHistory(t *testing.T) {
 	full := os.Getenv("CRABMEM_CRASH") == "full"

@@ -190,7 +190,7 @@ func TestGap(t *testing.T) {
 	}
 	r, err := crmem.Check(p.m, "/m.db", 0)
 	p.must(err)
-	if len(r.Problems) != 1 || r.Problems[0].Kind != "history" {
+	if len(r.Problems) != 1 || r.Problems[0].Kind != "history" || r.Problems[0].Length != 0 {
 		t.Errorf("%+v", r.Problems)
 	}
 }

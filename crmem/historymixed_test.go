@@ -6,10 +6,12 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"crabmem/crmem"
 	"crabmem/crmem/internal/format"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // TestSegmentOfAnotherStore puts a segment of another store into a history. Its
@@ -42,6 +44,40 @@ func TestSegmentOfAnotherStore(t *testing.T) {
 	}
 	if got := p.log(); strings.Contains(got, "add a1") {
 		t.Errorf("changes of another store:\n%s", got)
+	}
+}
+
+// TestIdentityAfterSegments gives a store with two segments a new identity.
+func TestIdentityAfterSegments(t *testing.T) {
+	p := newSegments(t, 2)
+	p.must(p.s.NewIdentity())
+	p.do(crmem.Add{Name: "a3"})
+	p.must(p.s.Checkpoint())
+	if got := p.brief(); got != "1 2 3" {
+		t.Errorf("changes %s\n%s", got, p.log())
+	}
+}
+
+// TestFoldWithoutCheckpoint folds operations that stay in the log, because the disk
+// is full when the checkpoint writes the snapshot. The next fold begins a segment
+// (H3).
+func TestFoldWithoutCheckpoint(t *testing.T) {
+	p := newSegments(t, 2)
+	p.do(crmem.Add{Name: "a3"})
+	p.m.Hook = func(c faultfs.Call) error {
+		if c.Op == "write" && strings.HasPrefix(c.Name, "/.m.db") {
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	if err := p.s.Checkpoint(); !errors.Is(err, crmem.ErrNotApplied) {
+		t.Errorf("checkpoint on a full disk: %v", err)
+	}
+	p.m.Hook = nil
+	p.do(crmem.Add{Name: "a4"})
+	p.must(p.s.Checkpoint())
+	if got := p.brief(); got != "1 2 3 4" || len(p.files()) != 4 {
+		t.Errorf("changes %s, files %q", got, p.files())
 	}
 }
 

@@ -323,42 +323,6 @@ type Frame struct {
 
 func (f *Frame) End() int64 { return f.Offset + FrameHeader + int64(len(f.Context)+len(f.Payload)) }
 
-// ReadFrame reads the frame at b[off:] as far as it can be judged without its
-// checksum. If it is invalid, why is the reason.
-func (h *LogHeader) ReadFrame(b []byte, off int64) (f Frame, why string) {
-	p := b[off:]
-	switch {
-	case len(p) < FrameHeader:
-		return f, fmt.Sprintf("%d bytes, shorter than a frame's header", len(p))
-	case p[0]&^FrameMore == 0:
-		return f, fmt.Sprintf("frame type %#02x", p[0])
-	case p[1] != 0 || h.Version == LogVersion1 && p[2]|p[3] != 0:
-		return f, "the bytes after the frame type are not zero"
-	}
-	n := binary.LittleEndian.Uint32(p[frameOffLen:])
-	nc := uint32(binary.LittleEndian.Uint16(p[frameOffContext:]))
-	synced := binary.LittleEndian.Uint64(p[frameOffSynced:])
-	switch {
-	case uint64(n) > uint64(len(p)-FrameHeader):
-		return f, fmt.Sprintf("a frame of %d bytes, %d left", n, len(p)-FrameHeader)
-	case nc > n:
-		return f, fmt.Sprintf("a context of %d bytes in a frame of %d", nc, n)
-	case synced < uint64(h.Size()) || synced > uint64(off):
-		return f, fmt.Sprintf("synced_to %d, outside the log before the frame", synced)
-	}
-	return Frame{
-		Offset:   off,
-		Type:     p[0] &^ FrameMore,
-		More:     p[0]&FrameMore != 0,
-		Seq:      binary.LittleEndian.Uint64(p[frameOffSeq:]),
-		syncedTo: int64(synced),
-		prev:     binary.LittleEndian.Uint32(p[frameOffPrev:]),
-		crc:      binary.LittleEndian.Uint32(p[frameOffCRC:]),
-		Context:  p[FrameHeader : FrameHeader+nc : FrameHeader+nc],
-		Payload:  p[FrameHeader+nc : FrameHeader+int64(n) : FrameHeader+int64(n)],
-	}, ""
-}
-
 func (f *Frame) RecordCRC() uint32 {
 	return recordCRC(f.Seq, f.Type, Record(View(f.Context)), Record(View(f.Payload)))
 }

@@ -138,6 +138,46 @@ func ScanPrefix(b []byte) (*LogScan, error) {
 	return scan, err
 }
 
+// ReadFrame reads the frame at b[off:] as far as it can be judged without its
+// checksum. If it is invalid, why is the reason.
+func (h *LogHeader) ReadFrame(b []byte, off int64) (f Frame, why string) {
+	return h.parseFrame(b[off:], off)
+}
+
+// parseFrame is ReadFrame for the bytes p of the log from offset off on.
+func (h *LogHeader) parseFrame(p []byte, off int64) (f Frame, why string) {
+	switch {
+	case len(p) < FrameHeader:
+		return f, fmt.Sprintf("%d bytes, shorter than a frame's header", len(p))
+	case p[0]&^FrameMore == 0:
+		return f, fmt.Sprintf("frame type %#02x", p[0])
+	case p[1] != 0 || h.Version == LogVersion1 && p[2]|p[3] != 0:
+		return f, "the bytes after the frame type are not zero"
+	}
+	n := binary.LittleEndian.Uint32(p[frameOffLen:])
+	nc := uint32(binary.LittleEndian.Uint16(p[frameOffContext:]))
+	synced := binary.LittleEndian.Uint64(p[frameOffSynced:])
+	switch {
+	case uint64(n) > uint64(len(p)-FrameHeader):
+		return f, fmt.Sprintf("a frame of %d bytes, %d left", n, len(p)-FrameHeader)
+	case nc > n:
+		return f, fmt.Sprintf("a context of %d bytes in a frame of %d", nc, n)
+	case synced < uint64(h.Size()) || synced > uint64(off):
+		return f, fmt.Sprintf("synced_to %d, outside the log before the frame", synced)
+	}
+	return Frame{
+		Offset:   off,
+		Type:     p[0] &^ FrameMore,
+		More:     p[0]&FrameMore != 0,
+		Seq:      binary.LittleEndian.Uint64(p[frameOffSeq:]),
+		syncedTo: int64(synced),
+		prev:     binary.LittleEndian.Uint32(p[frameOffPrev:]),
+		crc:      binary.LittleEndian.Uint32(p[frameOffCRC:]),
+		Context:  p[FrameHeader : FrameHeader+nc : FrameHeader+nc],
+		Payload:  p[FrameHeader+nc : FrameHeader+int64(n) : FrameHeader+int64(n)],
+	}, ""
+}
+
 // check returns why a frame is not the next one of the log. If it is, check
 // advances the writer past it and returns "".
 func (w *LogWriter) check(f *Frame, b []byte) string {

@@ -120,7 +120,7 @@ func (w *walker) scanOf(l *link) (*format.LogScan, error) {
 		}
 	}
 	kept := *scan
-	kept.Frames = nil
+	kept.Frames = make([]format.Frame, 0, len(scan.Frames))
 	for _, f := range scan.Frames {
 		if f.Type != format.FrameCheckpoint && f.Seq <= l.limit {
 			kept.Frames = append(kept.Frames, f)
@@ -301,7 +301,8 @@ func (w *walker) batch(frames []format.Frame) error {
 
 // reserves reports whether frames begin with the two operations that reserve IDs.
 func reserves(frames []format.Frame) bool {
-	return len(frames) == 2 && frames[0].Type == format.FramePut && frames[1].Type == format.FrameRemove && frames[0].EntryID() == frames[1].EntryID()
+	return len(frames) == 2 && frames[0].Type == format.FramePut && frames[1].Type == format.FrameRemove && frames[0].EntryID() == frames[1].EntryID() &&
+		frames[1].Seq == frames[0].Seq+1 && !frames[1].More // a batch of ChangesOf omits operations of other entries
 }
 
 // changeOf returns the change between two records of an entry, of which one may be

@@ -1,5 +1,7 @@
 package crmem
 
+import "crabmem/crmem/vfs"
+
 // Names that the external tests use.
 const (
 	IDSuffix   = idSuffix
@@ -14,3 +16,15 @@ var (
 	MemBytes = memBytes
 	LogOf    = logOf
 )
+
+// SetSegmentLimit makes a store begin a segment after limit bytes.
+func SetSegmentLimit(s *Store, limit int64) { s.segmentLimit = limit }
+
+// RemoveIndexes removes the change indexes of a history.
+func RemoveIndexes(fsys vfs.FS, dir string) error { return removeIndexes(fsys, dir, nil) }
+
+// IndexedChanges reports whether ChangesOf needs no read of the complete history.
+func IndexedChanges(s *Store, name string) bool {
+	_, err := s.indexedChanges(name, map[uint64]bool{})
+	return err == nil
+}

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	segmentLimit = 8 << 20 // a larger segment is not appended to
+	segmentBytes = 8 << 20 // a larger segment is not appended to
 	baseEvery    = 8       // segments between two bases
 )
 
@@ -109,14 +109,15 @@ func (f *folder) extend() (done bool, err error) {
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	fi, err := file.Stat()
-	if err != nil || fi.Size() >= segmentLimit || vfs.Identify(fi).Links > 1 {
+	if err != nil || fi.Size() >= f.s.segmentLimit || vfs.Identify(fi).Links > 1 {
 		return false, err
 	}
 	w, ok := f.tail(fi.Size())
 	if !ok {
 		return false, nil
 	}
-	if err := writeAll(file, f.encode(nil, w)); err != nil {
+	b := f.encode(nil, w)
+	if err := writeAll(file, b); err != nil {
 		return false, err
 	}
 	if err := file.Datasync(); err != nil {
@@ -125,6 +126,9 @@ func (f *folder) extend() (done bool, err error) {
 	_, changed, err := vfs.CheckName(f.s.fs, name, fi)
 	if changed != "" {
 		err = &displacedError{path: name, why: changed}
+	}
+	if err == nil && fi.Size()+int64(len(b)) >= f.s.segmentLimit {
+		f.indexSegments()
 	}
 	return true, err
 }
@@ -153,7 +157,11 @@ func (f *folder) begin() error {
 	}
 	h := format.LogHeader{Version: format.LogVersion, Salt: rand.Uint64(), Base: f.c.dbDig, Seq: f.frames[0].Seq, Store: f.c.id, Epoch: f.epoch, Before: f.prev}
 	b := h.Append(nil)
-	return vfs.Replace(f.s.fs, nextSegment(f.dir, f.segments), 0o600, bytesTo(f.encode(b, h.Writer())))
+	if err := vfs.Replace(f.s.fs, nextSegment(f.dir, f.segments), 0o600, bytesTo(f.encode(b, h.Writer()))); err != nil {
+		return err
+	}
+	f.indexSegments()
+	return nil
 }
 
 // compare looks for the operation before those to fold, and reports whether a

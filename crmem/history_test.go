@@ -25,6 +25,8 @@ type past struct {
 	now  int64
 	warn []string
 	opts crmem.Options
+
+	segmentLimit int64 // 0: the default
 }
 
 func newPast(t *testing.T) *past {
@@ -42,6 +44,9 @@ func (p *past) open() {
 	s, err := crmem.Open("/m.db", &o)
 	p.must(err)
 	p.s = s
+	if p.segmentLimit > 0 {
+		crmem.SetSegmentLimit(s, p.segmentLimit)
+	}
 }
 
 func (p *past) reopen() {

@@ -210,16 +210,9 @@ func TestSegments(t *testing.T) {
 		p.do(crmem.Update{Name: "a", Content: fmt.Sprint(i, text)})
 		p.must(p.s.Checkpoint())
 	}
-	var logs, bases []string
-	for _, name := range p.files() {
-		if strings.HasSuffix(name, ".log") {
-			logs = append(logs, name)
-		} else {
-			bases = append(bases, name)
-		}
-	}
-	if len(logs) != 9 || len(bases) != 2 {
-		t.Errorf("%d segments, %d bases: %q", len(logs), len(bases), p.files())
+	logs, bases, indexes := p.history(".log"), p.history(".crmem"), p.history(".idx")
+	if len(logs) != 9 || len(bases) != 2 || len(indexes) != 8 {
+		t.Errorf("%d segments, %d bases, %d indexes: %q", len(logs), len(bases), len(indexes), p.files())
 	}
 	p.reopen()
 	for seq, want := range map[uint64]string{1: "first", 2: "0x", 14: "12x", 25: "23x", 26: "24x", 27: "25x"} {

@@ -126,6 +126,7 @@ type past struct {
 	bound bool    // the snapshot of files is a point of the log
 	links []link  // oldest first; the log, if it exists, is last
 	bad   []error // of segments that no link contains
+	last  uint64  // number of the newest segment
 }
 
 // readPast reads the log and then lists the segments. If they do not match, it reads
@@ -145,10 +146,17 @@ func readPast(fsys vfs.FS, path string, maxBytes int64) (*past, error) {
 // readPastOnce is readPast, once. It returns false if log, snapshot, and segments do
 // not match.
 func readPastOnce(fsys vfs.FS, path string, maxBytes int64) (_ *past, ok bool, err error) {
-	p := &past{fsys: fsys, dir: path + historySuffix, max: maxLogFor(maxBytes)}
-	if p.files, err = readFiles(fsys, path, maxBytes, true); err != nil {
+	v, err := readFiles(fsys, path, maxBytes, true)
+	if err != nil {
 		return nil, false, err
 	}
+	return pastOf(fsys, path, maxBytes, v)
+}
+
+// pastOf lists the segments and compares them with the files v of a store. It returns
+// false if they do not match.
+func pastOf(fsys vfs.FS, path string, maxBytes int64, v *files) (_ *past, ok bool, err error) {
+	p := &past{fsys: fsys, dir: path + historySuffix, max: maxLogFor(maxBytes), files: v}
 	if p.files.scan != nil {
 		p.seq, p.bound = p.files.point()
 	}
@@ -158,6 +166,7 @@ func readPastOnce(fsys vfs.FS, path string, maxBytes int64) (_ *past, ok bool, e
 		return nil, false, err
 	}
 	for i := range segments {
+		p.last = segments[i].n
 		if err := segments[i].readHead(fsys); errors.Is(err, fs.ErrNotExist) {
 			ok = false
 		}

@@ -76,7 +76,7 @@ func (s *Store) openReader() error {
 // view takes the state of files that a reader read. It returns false if they
 // must be read again.
 func (s *Store) view(v *files, last bool) (bool, error) {
-	s.dbStat = v.stat
+	s.dbStat, s.dbDig = v.stat, v.dig
 	if err := v.refuse(s.path); err != nil {
 		if !last {
 			return false, nil

@@ -147,15 +147,17 @@ type Store struct {
 	distrust bool             // the files must be rewritten, whatever they contain
 	spare    bool             // the reserve file is believed to be there
 
-	// sizes guards onDisk, of which only the sizes of the files are set. It is
-	// held for the assignment alone, whatever else is held.
+	// sizes guards onDisk, of which only the sizes of the files are set, and
+	// known. It is held for the assignment alone, whatever else is held.
 	sizes  sync.Mutex
 	onDisk Stats
+	known  knownSnapshot
 
 	folding       sync.Mutex      // held during a fold; acquired last
 	folded        folded          // guarded by folding
 	checkpointing sync.RWMutex    // read-locked by a checkpoint that runs while writers do, locked by a purge; acquired first
 	purging       map[uint64]bool // ids of entries whose purge is not complete; under wmu
+	segmentLimit  int64           // a larger segment is not appended to
 	bg            sync.WaitGroup  // background checkpoint and index build
 	busy          bool            // a background checkpoint runs; under wmu
 	checkpointAt  int64           // after a failed checkpoint: least length of the log for the next one; under wmu
@@ -164,7 +166,7 @@ type Store struct {
 }
 
 func newStore(o *Options) *Store {
-	s := &Store{nextID: 1, token: make(chan struct{}, 1)}
+	s := &Store{nextID: 1, token: make(chan struct{}, 1), segmentLimit: segmentBytes}
 	if o != nil {
 		s.opts = *o
 	}
@@ -289,11 +291,13 @@ func (s *Store) lockAndRecover() error {
 	return nil
 }
 
-// measured updates the sizes of the files for Stats. The caller holds wmu.
+// measured updates the sizes of the files for Stats, and the digest of the snapshot
+// for ChangesOf. The caller holds wmu.
 func (s *Store) measured() {
 	s.sizes.Lock()
 	defer s.sizes.Unlock()
 	s.onDisk = Stats{SnapshotBytes: s.dbStat.size(), LogBytes: s.w.End, LogOps: s.ops}
+	s.known = knownSnapshot{s.dbStat, s.dbDig}
 }
 
 func (s *Store) warn(format string, args ...any) {

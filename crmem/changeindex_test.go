@@ -1,0 +1,111 @@
+package crmem_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+
+	"crabmem/crmem"
+	"crabmem/crmem/history"
+	"crabmem/crmem/internal/format"
+)
+
+// indexedPast returns a store whose history begins with a base that contains entries,
+// and has change indexes.
+func indexedPast(t *testing.T) *past {
+	t.Helper()
+	p := newPast(t)
+	p.opts.History = history.Off
+	p.segmentLimit = 300
+	p.reopen()
+	p.do(crmem.Add{Name: "a", Content: "base"}, crmem.Add{Name: "d", Content: "base"})
+	p.must(p.s.Checkpoint())
+	p.opts.History = history.On
+	p.reopen()
+	p.do(crmem.Alias{Name: "a", Aliases: []string{"z"}})
+	p.do(crmem.Rename{Name: "a", To: "b"}, crmem.Remove{Name: "d"})
+	for i := range 12 {
+		p.now += int64(i%3-1) * 10 // the clock is set back
+		p.do(crmem.Add{Name: fmt.Sprint(i), Content: "x"}, crmem.Update{Name: "b", Content: fmt.Sprint(i)})
+		p.must(p.s.Checkpoint())
+	}
+	p.do(crmem.Rename{Name: "b", To: "c"})
+	if n := p.compare("start"); n != len(randomNames) || len(p.history(".idx")) < 3 {
+		t.Fatalf("%d names used the %d indexes", n, len(p.history(".idx")))
+	}
+	return p
+}
+
+// TestChangeIndexBytes changes each byte of a segment and of its change index. With the
+// index ChangesOf may return the changes before the damage.
+func TestChangeIndexBytes(t *testing.T) {
+	p := indexedPast(t)
+	names := []string{"a", "b", "z"}
+	want := map[string]string{}
+	for _, name := range names {
+		want[name] = p.changesOf(name)
+	}
+	for _, kind := range []string{".idx", ".log"} {
+		file := p.history(kind)[1]
+		b := p.copyFiles()[file]
+		for at := range b {
+			if kind == ".idx" && b[at] == 0 && at%64 > 0 || testing.Short() && at%5 > 0 {
+				continue
+			}
+			p.put(file, b[:at]+string(b[at]^1)+b[at+1:])
+			for _, name := range names {
+				if got := p.changesOf(name); got != want[name] && (kind == ".idx" || got != p.filtered(name)) {
+					t.Fatalf("%s, byte %d: changes of %s:\n%swant\n%s", file, at, name, got, want[name])
+				}
+			}
+		}
+		p.put(file, b)
+	}
+}
+
+// TestRewrittenSegment replaces a segment by one with the same operations, another salt
+// and another text. Its change index is of the segment before.
+func TestRewrittenSegment(t *testing.T) {
+	p := indexedPast(t)
+	name := p.history(".log")[1]
+	b := []byte(p.copyFiles()[name])
+	scan, err := format.ScanLog(b)
+	p.must(err)
+	h := scan.LogHeader
+	h.Salt++
+	out := h.Append(nil)
+	w := h.Writer()
+	changed := false
+	for i := range scan.Frames {
+		f := &scan.Frames[i]
+		if f.Type == format.FramePut && binary.LittleEndian.Uint64(f.Payload) == 1 {
+			r, err := format.DecodeRecord(f.Payload)
+			p.must(err)
+			f.Payload = []byte(format.NewRecord(r.ID(), r.CreatedAt(), r.Kind(), r.Name(), "!", nil))
+			changed = true
+		}
+		out = w.AppendCopy(out, f, w.End)
+	}
+	if !changed {
+		t.Fatal("the segment has no text of the entry")
+	}
+	p.put(name, string(out))
+	p.compare("rewritten segment")
+}
+
+// TestMissingIndexes removes all change indexes. The folds that begin a segment write
+// them again.
+func TestMissingIndexes(t *testing.T) {
+	p := indexedPast(t)
+	want := len(p.history(".idx"))
+	p.must(crmem.RemoveIndexes(p.m, "/m.db-history"))
+	p.put("/m.db-history/00000099.idx", "of a missing segment")
+	for i := range 12 {
+		p.do(crmem.Update{Name: "c", Content: fmt.Sprintf("%0300d", i)})
+		p.must(p.s.Checkpoint())
+	}
+	if got := len(p.history(".idx")); got < want+10 || got != len(p.history(".log")) {
+		t.Errorf("%d indexes of %d segments, %d before the removal", got, len(p.history(".log")), want)
+	}
+	p.compare("indexes written again")
+}

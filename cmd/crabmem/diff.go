@@ -64,7 +64,7 @@ prints no diff and exits with 0.`,
 // versions returns the versions of an entry to compare.
 func (c *app) versions(s *crmem.Store, name string, points []string) (from, to entryVersion, err error) {
 	if len(points) == 0 {
-		t := c.timeline(s, name, 0)
+		t := c.timelineOf(s.ChangesOf(name), name, 0)
 		id, err := t.idOf(s, name)
 		if err != nil {
 			return from, to, err
@@ -97,7 +97,7 @@ func (c *app) versions(s *crmem.Store, name string, points []string) (from, to e
 		}
 	}
 	if len(points) == 1 {
-		if id, err := c.timeline(s, name, 0).idOf(s, name); err == nil {
+		if id, err := c.timelineOf(s.ChangesOf(name), name, 0).idOf(s, name); err == nil {
 			to.entry = entryByID(s, id)
 		}
 	}

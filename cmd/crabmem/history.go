@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"strconv"
 	"time"
@@ -15,10 +16,10 @@ import (
 	"crabmem/daemon/memtool"
 )
 
-// eachChange calls f with each change of a store, oldest first. It warns of each
-// damaged part of the history.
-func (c *app) eachChange(s *crmem.Store, f func(*crmem.Change)) {
-	for ch, err := range s.Changes() {
+// eachChange calls f with each of changes. It warns of each damaged part of the
+// history.
+func (c *app) eachChange(changes iter.Seq2[crmem.Change, error], f func(*crmem.Change)) {
+	for ch, err := range changes {
 		if err != nil {
 			c.Warn("read history: " + err.Error())
 			continue
@@ -42,12 +43,17 @@ type timeline struct {
 	end    uint64                  // highest sequence number
 }
 
-// timeline reads the changes of a store. It looks for a name and for a sequence
+// timeline reads all changes of a store. It looks for a name and for a sequence
 // number, either of which may be unset.
 func (c *app) timeline(s *crmem.Store, name string, seq uint64) *timeline {
+	return c.timelineOf(s.Changes(), name, seq)
+}
+
+// timelineOf is timeline for some of the changes of a store.
+func (c *app) timelineOf(changes iter.Seq2[crmem.Change, error], name string, seq uint64) *timeline {
 	t := &timeline{last: make(map[uint64]crmem.Change), order: make(map[uint64]int)}
 	n := 0
-	c.eachChange(s, func(ch *crmem.Change) {
+	c.eachChange(changes, func(ch *crmem.Change) {
 		id := ch.Entry().ID
 		n++
 		t.last[id], t.order[id], t.newest = *ch, n, *ch

@@ -98,8 +98,11 @@ crabmem list. If a part of the history is damaged, log warns and lists the rest.
 // changesOf returns the changes of a store, oldest first, or those of the entries
 // that have or had the name in args.
 func (c *app) changesOf(s *crmem.Store, args []string) ([]logged, error) {
-	list, ids := []logged{}, make(map[uint64]bool)
-	c.eachChange(s, func(ch *crmem.Change) {
+	list, changes := []logged{}, s.Changes()
+	if len(args) > 0 {
+		changes = s.ChangesOf(args[0])
+	}
+	c.eachChange(changes, func(ch *crmem.Change) {
 		e := ch.Entry()
 		l := logged{Seq: ch.Seq, Type: ch.Type, ID: e.ID, Name: strings.Clone(e.Name), Kind: e.Kind, Bytes: len(e.Content), By: ch.By}
 		if !ch.Time.IsZero() {
@@ -108,20 +111,14 @@ func (c *app) changesOf(s *crmem.Store, args []string) ([]logged, error) {
 		if ch.Type == history.Rename {
 			l.OldName = strings.Clone(ch.Before.Name)
 		}
-		if len(args) > 0 && concernsName(ch, args[0]) {
-			ids[e.ID] = true
-		}
 		list = append(list, l)
 	})
-	if len(args) == 0 {
-		return list, nil
+	if len(args) > 0 && len(list) == 0 {
+		if _, err := memtool.Find(s, args[0]); err != nil {
+			return nil, err
+		}
 	}
-	e, err := memtool.Find(s, args[0])
-	if err != nil && len(ids) == 0 {
-		return nil, err
-	}
-	ids[e.ID] = err == nil
-	return slices.DeleteFunc(list, func(l logged) bool { return !ids[l.ID] }), nil
+	return list, nil
 }
 
 func (c *app) printLog(a *changeLog) error {

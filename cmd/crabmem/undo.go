@@ -71,7 +71,11 @@ func (c *app) changeToUndo(s *crmem.Store, args []string) (ch crmem.Change, t *t
 			name, seq = args[0], 0
 		}
 	}
-	t = c.timeline(s, name, seq)
+	if name != "" {
+		t = c.timelineOf(s.ChangesOf(name), name, 0)
+	} else {
+		t = c.timeline(s, "", seq)
+	}
 	switch {
 	case len(args) == 0:
 		if ch = t.newest; ch.Type == "" {

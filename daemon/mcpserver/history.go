@@ -65,7 +65,7 @@ func (s *Server) memoryHistory(_ context.Context, in historyIn) (string, history
 			return err
 		}
 		byID := make(map[uint64][]crmem.Change)
-		for c, err := range st.Changes() {
+		for c, err := range st.ChangesOf(in.Name) {
 			if err != nil {
 				out.Damaged = snippet.Clip(err.Error(), 1<<10)
 				continue

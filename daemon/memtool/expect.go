@@ -75,7 +75,7 @@ func (x Expected) check(s *crmem.Store, e crmem.Entry) error {
 func Version(s *crmem.Store, e crmem.Entry) (uint64, error) {
 	var last crmem.Change
 	var unread error // of a part of the history after last
-	for c, err := range s.Changes() {
+	for c, err := range s.ChangesOf(e.Name) {
 		switch {
 		case err != nil:
 			unread = err

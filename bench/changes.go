@@ -1,0 +1,125 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"crabmem/bench/measure"
+	"crabmem/crmem"
+	"crabmem/crmem/checkpoint"
+)
+
+// changesOf measures how long package crmem reads the changes of one entry, and all
+// changes, from a long history.
+func changesOf(f *flag.FlagSet) func(*measure.Limits) error {
+	n := f.Int("n", 1_000_000, "number of changes")
+	names := f.Int("names", 100_000, "number of entries")
+	dir := f.String("dir", "", "write to a new directory in this `directory` (default: the temporary directory)")
+	return func(t *measure.Limits) error {
+		return inTemp(*dir, func(dir string) error {
+			path := filepath.Join(dir, "changes.db")
+			if err := writeChanges(path, *n, *names); err != nil {
+				return err
+			}
+			return readChanges(t, path, *n, *names)
+		})
+	}
+}
+
+// writeChanges creates a store with n changes of notes of 500 bytes, in batches of
+// 1000. A checkpoint after 15 batches fills a segment.
+func writeChanges(path string, n, names int) error {
+	s, err := crmem.Open(path, &crmem.Options{LogLimit: 1 << 40, CheckpointOnClose: checkpoint.Never})
+	if err != nil {
+		return err
+	}
+	defer s.Close() // the second call has no effect
+	text := strings.Repeat("word ", 98)
+	start := time.Now()
+	var ops []crmem.Op
+	for i := range n {
+		content := fmt.Sprintf("%s%09d", text, i)
+		if i < names {
+			ops = append(ops, crmem.Add{Name: name(i), Content: content})
+		} else {
+			ops = append(ops, crmem.Update{Name: name(i * 7919 % names), Content: content})
+		}
+		if len(ops) == 1000 || i == n-1 {
+			if err := s.Apply(ops...); err != nil {
+				return err
+			}
+			ops = ops[:0]
+			if (i+1)%15000 == 0 {
+				if err := s.Checkpoint(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	st := s.Stats()
+	if err := s.Close(); err != nil {
+		return err
+	}
+	files, err := os.ReadDir(path + "-history")
+	if err != nil {
+		return err
+	}
+	size := map[string]int64{}
+	for _, e := range files {
+		fi, err := e.Info()
+		if err != nil {
+			return err
+		}
+		size[filepath.Ext(e.Name())] += fi.Size()
+	}
+	fmt.Printf("changes: %d changes of %d entries in %.1f s; snapshot %.1f MB, log %.1f MB, segments %.1f MB, indexes %.1f MB, bases %.1f MB\n\n", n, names, time.Since(start).Seconds(),
+		float64(st.SnapshotBytes)/1e6, float64(st.LogBytes)/1e6, float64(size[".log"])/1e6, float64(size[".idx"])/1e6, float64(size[".crmem"])/1e6)
+	return nil
+}
+
+// readChanges measures ChangesOf and Changes of a store.
+func readChanges(t *measure.Limits, path string, n, names int) error {
+	s, err := crmem.Open(path, &crmem.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	found, all := 0, 0
+	next := 0
+	took, err := measure.Fastest(9, func() error {
+		found = 0
+		next += names / 11
+		for _, err := range s.ChangesOf(name(next % names)) {
+			if err != nil {
+				return err
+			}
+			found++
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	walk, err := measure.Fastest(1, func() error {
+		for _, err := range s.Changes() {
+			if err != nil {
+				return err
+			}
+			all++
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if all != n {
+		return fmt.Errorf("read changes: got %d, want %d", all, n)
+	}
+	fmt.Printf("all %d changes %v, the %d changes of one entry %v\n", all, walk[0], found, took[0])
+	t.Most("ChangesOf one entry", measure.Millis(took[0]), 20, "ms")
+	return nil
+}

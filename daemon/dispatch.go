@@ -80,6 +80,8 @@ var handlers = map[protoreflect.Name]handler{
 	"load":         onStore((*pb.ClientMessage).GetLoad, opened.loadTree),
 	"checkpoint":   onStore((*pb.ClientMessage).GetCheckpoint, opened.checkpoint),
 	"undo":         onStore((*pb.ClientMessage).GetUndo, opened.undo),
+	"purge":        onStore((*pb.ClientMessage).GetPurge, opened.purge),
+	"prune":        onStore((*pb.ClientMessage).GetPrune, opened.prune),
 	"store_stats":  onStore((*pb.ClientMessage).GetStoreStats, opened.storeStats),
 
 	"list_sessions":   with((*pb.ClientMessage).GetListSessions, (*Daemon).listStored),

@@ -81,6 +81,13 @@ func undoes(name string) func(context.Context, memtool.Store, string) (any, erro
 	}
 }
 
+func purges(name string, archives bool) func(context.Context, memtool.Store, string) (any, error) {
+	return func(ctx context.Context, s memtool.Store, _ string) (any, error) {
+		p, err := s.Purge(ctx, name, archives)
+		return []any{p.Entry.ID, p.Entry.Name, p.Entry.Kind, p.Deleted}, err
+	}
+}
+
 func recalls(q crmem.Query, o recall.Options) func(context.Context, memtool.Store, string) (any, error) {
 	return func(ctx context.Context, s memtool.Store, _ string) (any, error) { return s.Recall(ctx, q, o) }
 }
@@ -188,6 +195,18 @@ var storeOperations = []storeOperation{
 	{"undo a missing change", crmem.ErrNotFound, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
 		before, after, err := s.Undo(ctx, 1<<40)
 		return []crmem.Entry{before, after}, err
+	}},
+	{"entries to purge", nil, updates(crmem.Add{Name: "secret", Content: "a text to purge", Aliases: []string{"hidden"}},
+		crmem.Add{Name: "talk", Content: "a text to purge, too", Kind: crmem.Archive}, crmem.Add{Name: "removed", Content: "a removed text"})},
+	{"purge an alias", crmem.ErrNotFound, purges("hidden", false)},
+	{"purge a missing entry", crmem.ErrNotFound, purges("missing", false)},
+	{"purge an archive", crmem.ErrKind, purges("talk", false)},
+	{"purge", nil, purges("secret", false)},
+	{"purge an archive as such", nil, purges("talk", true)},
+	{"remove an entry to purge", nil, updates(crmem.Remove{Name: "removed"})},
+	{"purge a removed entry", nil, purges("removed", false)},
+	{"prune", nil, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
+		return s.Prune(ctx, time.Unix(1, 0))
 	}},
 	{"read", nil, func(_ context.Context, s memtool.Store, _ string) (any, error) {
 		var list []crmem.Entry

@@ -6,6 +6,7 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
+	"crabmem/crmem/history"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire/pb"
@@ -153,6 +154,29 @@ func (d opened) undo(r *request, m *pb.UndoMsg) error {
 		return err
 	}
 	return r.entries(slices.Values([]*pb.Entry{memtool.Message(c.Before, true), memtool.Message(c.After, true)}))
+}
+
+func (d opened) purge(r *request, m *pb.PurgeMsg) error {
+	if err := memtool.CheckEraser(history.Actor(r.by)); err != nil {
+		return err
+	}
+	p, err := memtool.Purge(d.store, m.GetName(), m.GetArchive(), r.by)
+	if err != nil {
+		return err
+	}
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Purged{Purged: &pb.PurgeReply{
+		Entry: memtool.Message(p.Entry, false), Deleted: p.Deleted}}})
+}
+
+func (d opened) prune(r *request, m *pb.PruneMsg) error {
+	if err := memtool.CheckEraser(history.Actor(r.by)); err != nil {
+		return err
+	}
+	freed, err := d.store.Prune(time.Unix(0, m.GetBefore()))
+	if err != nil {
+		return err
+	}
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Pruned{Pruned: &pb.PruneReply{Freed: uint64(max(freed, 0))}}})
 }
 
 func (d opened) checkpoint(r *request, _ *pb.CheckpointMsg) error {

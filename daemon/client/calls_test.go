@@ -24,7 +24,7 @@ var replies = map[string]string{
 	"delete_cron": "pong", "list_crons": "cron_list", "compact": "compact",
 	"hello": "hello", "auth": "pong", "cancel": "pong",
 	"remember": "entry", "recall": "recalled", "forget": "entry", "get_entry": "entry", "list_entries": "entries", "alias": "entry",
-	"apply": "entries", "dump": "report", "load": "report", "checkpoint": "checkpointed", "undo": "entries", "store_stats": "report",
+	"apply": "entries", "dump": "report", "load": "report", "checkpoint": "checkpointed", "undo": "entries", "purge": "purged", "prune": "pruned", "store_stats": "report",
 	"list_sessions": "stored_sessions", "history": "history", "search_sessions": "sessions_found", "set_title": "stored_session",
 	"delete_session": "stored_session", "restore_session": "stored_session", "repair_session": "repaired", "compact_session": "compacted",
 	"list_models": "models", "switch_model": "models", "add_models": "models", "remove_model": "models", "list_agents": "agents", "check_config": "config_checked",
@@ -123,6 +123,8 @@ func TestCalls(t *testing.T) {
 		func() error { _, err := c.Load(ctx, "d", nil); return err },
 		func() error { _, err := c.Checkpoint(ctx); return err },
 		func() error { _, _, err := c.Undo(ctx, 1); return err },
+		func() error { _, err := c.Purge(ctx, "n", false); return err },
+		func() error { _, err := c.Prune(ctx, time.Unix(1, 0)); return err },
 		func() error { _, err := c.StoreStats(ctx, true); return err },
 		func() error { _, _, err := c.ListSessions(ctx, SessionFilter{}); return err },
 		func() error {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"time"
 
 	"crabmem/crmem"
 	"crabmem/crmem/history"
@@ -135,6 +136,24 @@ func (c *Client) Undo(ctx context.Context, seq uint64) (before, after crmem.Entr
 		return crmem.Entry{}, crmem.Entry{}, fmt.Errorf("unexpected response to undo: %d entries, want 2", len(all))
 	}
 	return all[0], all[1], nil
+}
+
+// Purge removes the entry of a name, and its texts from every file of the store, as
+// crmem.Store.Purge does. Unless archives is set, the error for an archive is
+// crmem.ErrKind.
+func (c *Client) Purge(ctx context.Context, name string, archives bool) (memtool.Purged, error) {
+	r, err := callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Purge{Purge: &pb.PurgeMsg{Name: name, Archive: archives}}}, (*pb.ServerMessage).GetPurged)
+	if err != nil {
+		return memtool.Purged{}, OutcomeUnknown(err)
+	}
+	return memtool.Purged{Entry: memtool.Entry(r.GetEntry()), Deleted: r.GetDeleted()}, nil
+}
+
+// Prune removes the operations of the history that are older than a time, as
+// crmem.Store.Prune does. It returns the number of freed bytes.
+func (c *Client) Prune(ctx context.Context, before time.Time) (freed int64, err error) {
+	r, err := callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Prune{Prune: &pb.PruneMsg{Before: before.UnixNano()}}}, (*pb.ServerMessage).GetPruned)
+	return int64(r.GetFreed()), err
 }
 
 func (c *Client) entries(ctx context.Context, m *pb.ClientMessage) iter.Seq2[crmem.Entry, error] {

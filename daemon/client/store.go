@@ -207,6 +207,28 @@ func (s *store) Undo(ctx context.Context, seq uint64) (before, after crmem.Entry
 	return before, after, err
 }
 
+func (s *store) Purge(ctx context.Context, name string, archives bool) (p memtool.Purged, err error) {
+	err = s.do(ctx, func(l memtool.Store) error {
+		p, err = l.Purge(ctx, name, archives)
+		return err
+	}, func(d *Client) error {
+		p, err = d.Purge(ctx, name, archives)
+		return err
+	})
+	return p, err
+}
+
+func (s *store) Prune(ctx context.Context, before time.Time) (freed int64, err error) {
+	err = s.do(ctx, func(l memtool.Store) error {
+		freed, err = l.Prune(ctx, before)
+		return err
+	}, func(d *Client) error {
+		freed, err = d.Prune(ctx, before)
+		return MarkRetryable(err)
+	})
+	return freed, err
+}
+
 func (s *store) Checkpoint(ctx context.Context) (c memtool.Checkpointed, err error) {
 	err = s.do(ctx, func(l memtool.Store) error {
 		c, err = l.Checkpoint(ctx)

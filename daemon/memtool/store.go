@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
@@ -32,6 +33,12 @@ type Store interface {
 	// crmem.Store.Undo does. It returns the entry before and after the write; an ID
 	// of 0 is a missing entry.
 	Undo(ctx context.Context, seq uint64) (before, after crmem.Entry, err error)
+	// Purge removes the entry of a name, and its texts from every file of the store,
+	// as the function Purge does.
+	Purge(ctx context.Context, name string, archives bool) (Purged, error)
+	// Prune removes the operations of the history that are older than a time, as
+	// crmem.Store.Prune does. It returns the number of freed bytes.
+	Prune(ctx context.Context, before time.Time) (freed int64, err error)
 	// Recall searches the entries, as package recall does.
 	Recall(ctx context.Context, q crmem.Query, o recall.Options) (*recall.Answer, error)
 	// Checkpoint writes the log into the snapshot.
@@ -102,6 +109,12 @@ func (l local) Undo(_ context.Context, seq uint64) (before, after crmem.Entry, e
 	c, err := l.s.Undo(seq, l.first...)
 	return c.Before, c.After, err
 }
+
+func (l local) Purge(_ context.Context, name string, archives bool) (Purged, error) {
+	return Purge(l.s, name, archives, l.first...)
+}
+
+func (l local) Prune(_ context.Context, before time.Time) (int64, error) { return l.s.Prune(before) }
 
 func (l local) Recall(ctx context.Context, q crmem.Query, o recall.Options) (*recall.Answer, error) {
 	return recall.Search(ctx, l.s, q, o)

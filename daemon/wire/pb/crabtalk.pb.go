@@ -250,7 +250,7 @@ func (x LoadMsg_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LoadMsg_Mode.Descriptor instead.
 func (LoadMsg_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{67, 0}
+	return file_crabtalk_proto_rawDescGZIP(), []int{71, 0}
 }
 
 type ClientMessage struct {
@@ -287,6 +287,8 @@ type ClientMessage struct {
 	//	*ClientMessage_Checkpoint
 	//	*ClientMessage_StoreStats
 	//	*ClientMessage_Undo
+	//	*ClientMessage_Purge
+	//	*ClientMessage_Prune
 	//	*ClientMessage_ListSessions
 	//	*ClientMessage_History
 	//	*ClientMessage_SearchSessions
@@ -618,6 +620,24 @@ func (x *ClientMessage) GetUndo() *UndoMsg {
 	return nil
 }
 
+func (x *ClientMessage) GetPurge() *PurgeMsg {
+	if x != nil {
+		if x, ok := x.Msg.(*ClientMessage_Purge); ok {
+			return x.Purge
+		}
+	}
+	return nil
+}
+
+func (x *ClientMessage) GetPrune() *PruneMsg {
+	if x != nil {
+		if x, ok := x.Msg.(*ClientMessage_Prune); ok {
+			return x.Prune
+		}
+	}
+	return nil
+}
+
 func (x *ClientMessage) GetListSessions() *ListSessionsMsg {
 	if x != nil {
 		if x, ok := x.Msg.(*ClientMessage_ListSessions); ok {
@@ -882,6 +902,14 @@ type ClientMessage_Undo struct {
 	Undo *UndoMsg `protobuf:"bytes,1021,opt,name=undo,proto3,oneof"` // entries, in parts: the entry before and after, id 0 = none
 }
 
+type ClientMessage_Purge struct {
+	Purge *PurgeMsg `protobuf:"bytes,1022,opt,name=purge,proto3,oneof"` // purged
+}
+
+type ClientMessage_Prune struct {
+	Prune *PruneMsg `protobuf:"bytes,1023,opt,name=prune,proto3,oneof"` // pruned
+}
+
 type ClientMessage_ListSessions struct {
 	ListSessions *ListSessionsMsg `protobuf:"bytes,1030,opt,name=list_sessions,json=listSessions,proto3,oneof"` // stored_sessions, in parts
 }
@@ -998,6 +1026,10 @@ func (*ClientMessage_StoreStats) isClientMessage_Msg() {}
 
 func (*ClientMessage_Undo) isClientMessage_Msg() {}
 
+func (*ClientMessage_Purge) isClientMessage_Msg() {}
+
+func (*ClientMessage_Prune) isClientMessage_Msg() {}
+
 func (*ClientMessage_ListSessions) isClientMessage_Msg() {}
 
 func (*ClientMessage_History) isClientMessage_Msg() {}
@@ -1048,6 +1080,8 @@ type ServerMessage struct {
 	//	*ServerMessage_Recalled
 	//	*ServerMessage_Report
 	//	*ServerMessage_Checkpointed
+	//	*ServerMessage_Purged
+	//	*ServerMessage_Pruned
 	//	*ServerMessage_StoredSession
 	//	*ServerMessage_StoredSessions
 	//	*ServerMessage_History
@@ -1261,6 +1295,24 @@ func (x *ServerMessage) GetCheckpointed() *CheckpointReply {
 	return nil
 }
 
+func (x *ServerMessage) GetPurged() *PurgeReply {
+	if x != nil {
+		if x, ok := x.Msg.(*ServerMessage_Purged); ok {
+			return x.Purged
+		}
+	}
+	return nil
+}
+
+func (x *ServerMessage) GetPruned() *PruneReply {
+	if x != nil {
+		if x, ok := x.Msg.(*ServerMessage_Pruned); ok {
+			return x.Pruned
+		}
+	}
+	return nil
+}
+
 func (x *ServerMessage) GetStoredSession() *StoredSession {
 	if x != nil {
 		if x, ok := x.Msg.(*ServerMessage_StoredSession); ok {
@@ -1418,6 +1470,14 @@ type ServerMessage_Checkpointed struct {
 	Checkpointed *CheckpointReply `protobuf:"bytes,1014,opt,name=checkpointed,proto3,oneof"`
 }
 
+type ServerMessage_Purged struct {
+	Purged *PurgeReply `protobuf:"bytes,1015,opt,name=purged,proto3,oneof"`
+}
+
+type ServerMessage_Pruned struct {
+	Pruned *PruneReply `protobuf:"bytes,1016,opt,name=pruned,proto3,oneof"`
+}
+
 type ServerMessage_StoredSession struct {
 	StoredSession *StoredSession `protobuf:"bytes,1030,opt,name=stored_session,json=storedSession,proto3,oneof"`
 }
@@ -1489,6 +1549,10 @@ func (*ServerMessage_Recalled) isServerMessage_Msg() {}
 func (*ServerMessage_Report) isServerMessage_Msg() {}
 
 func (*ServerMessage_Checkpointed) isServerMessage_Msg() {}
+
+func (*ServerMessage_Purged) isServerMessage_Msg() {}
+
+func (*ServerMessage_Pruned) isServerMessage_Msg() {}
 
 func (*ServerMessage_StoredSession) isServerMessage_Msg() {}
 
@@ -5167,6 +5231,203 @@ func (x *UndoMsg) GetSeq() uint64 {
 	return 0
 }
 
+// PurgeMsg removes an entry, and its texts from every file of the store: 404 if no
+// entry has or had the name. It is 403 for an agent, an MCP client, and an identity
+// of another service.
+type PurgeMsg struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`        // never an alias
+	Archive       bool                   `protobuf:"varint,2,opt,name=archive,proto3" json:"archive,omitempty"` // also an archive
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PurgeMsg) Reset() {
+	*x = PurgeMsg{}
+	mi := &file_crabtalk_proto_msgTypes[57]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PurgeMsg) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PurgeMsg) ProtoMessage() {}
+
+func (x *PurgeMsg) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[57]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PurgeMsg.ProtoReflect.Descriptor instead.
+func (*PurgeMsg) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{57}
+}
+
+func (x *PurgeMsg) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PurgeMsg) GetArchive() bool {
+	if x != nil {
+		return x.Archive
+	}
+	return false
+}
+
+type PurgeReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Entry         *Entry                 `protobuf:"bytes,1,opt,name=entry,proto3" json:"entry,omitempty"`     // without content; id 0: the name was of removed entries only
+	Deleted       []string               `protobuf:"bytes,2,rep,name=deleted,proto3" json:"deleted,omitempty"` // files that may have contained the texts
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PurgeReply) Reset() {
+	*x = PurgeReply{}
+	mi := &file_crabtalk_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PurgeReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PurgeReply) ProtoMessage() {}
+
+func (x *PurgeReply) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PurgeReply.ProtoReflect.Descriptor instead.
+func (*PurgeReply) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *PurgeReply) GetEntry() *Entry {
+	if x != nil {
+		return x.Entry
+	}
+	return nil
+}
+
+func (x *PurgeReply) GetDeleted() []string {
+	if x != nil {
+		return x.Deleted
+	}
+	return nil
+}
+
+// PruneMsg removes the operations of the history that are older than a time. It is
+// 403 for an agent, an MCP client, and an identity of another service.
+type PruneMsg struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Before        int64                  `protobuf:"varint,1,opt,name=before,proto3" json:"before,omitempty"` // Unix time in nanoseconds
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PruneMsg) Reset() {
+	*x = PruneMsg{}
+	mi := &file_crabtalk_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PruneMsg) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PruneMsg) ProtoMessage() {}
+
+func (x *PruneMsg) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PruneMsg.ProtoReflect.Descriptor instead.
+func (*PruneMsg) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *PruneMsg) GetBefore() int64 {
+	if x != nil {
+		return x.Before
+	}
+	return 0
+}
+
+type PruneReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Freed         uint64                 `protobuf:"varint,1,opt,name=freed,proto3" json:"freed,omitempty"` // bytes of files
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PruneReply) Reset() {
+	*x = PruneReply{}
+	mi := &file_crabtalk_proto_msgTypes[60]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PruneReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PruneReply) ProtoMessage() {}
+
+func (x *PruneReply) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[60]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PruneReply.ProtoReflect.Descriptor instead.
+func (*PruneReply) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{60}
+}
+
+func (x *PruneReply) GetFreed() uint64 {
+	if x != nil {
+		return x.Freed
+	}
+	return 0
+}
+
 // Actor describes who makes a change. Every field may be empty.
 type Actor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5182,7 +5443,7 @@ type Actor struct {
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_crabtalk_proto_msgTypes[57]
+	mi := &file_crabtalk_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5194,7 +5455,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[57]
+	mi := &file_crabtalk_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5207,7 +5468,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{57}
+	return file_crabtalk_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *Actor) GetAgent() string {
@@ -5270,7 +5531,7 @@ type ApplyMsg struct {
 
 func (x *ApplyMsg) Reset() {
 	*x = ApplyMsg{}
-	mi := &file_crabtalk_proto_msgTypes[58]
+	mi := &file_crabtalk_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5282,7 +5543,7 @@ func (x *ApplyMsg) String() string {
 func (*ApplyMsg) ProtoMessage() {}
 
 func (x *ApplyMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[58]
+	mi := &file_crabtalk_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5295,7 +5556,7 @@ func (x *ApplyMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyMsg.ProtoReflect.Descriptor instead.
 func (*ApplyMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{58}
+	return file_crabtalk_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *ApplyMsg) GetChanges() []*Change {
@@ -5343,7 +5604,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_crabtalk_proto_msgTypes[59]
+	mi := &file_crabtalk_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5355,7 +5616,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[59]
+	mi := &file_crabtalk_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5368,7 +5629,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{59}
+	return file_crabtalk_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *Change) GetChange() isChange_Change {
@@ -5483,7 +5744,7 @@ type Rename struct {
 
 func (x *Rename) Reset() {
 	*x = Rename{}
-	mi := &file_crabtalk_proto_msgTypes[60]
+	mi := &file_crabtalk_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5495,7 +5756,7 @@ func (x *Rename) String() string {
 func (*Rename) ProtoMessage() {}
 
 func (x *Rename) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[60]
+	mi := &file_crabtalk_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5508,7 +5769,7 @@ func (x *Rename) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rename.ProtoReflect.Descriptor instead.
 func (*Rename) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{60}
+	return file_crabtalk_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *Rename) GetName() string {
@@ -5541,7 +5802,7 @@ type RecallMsg struct {
 
 func (x *RecallMsg) Reset() {
 	*x = RecallMsg{}
-	mi := &file_crabtalk_proto_msgTypes[61]
+	mi := &file_crabtalk_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5553,7 +5814,7 @@ func (x *RecallMsg) String() string {
 func (*RecallMsg) ProtoMessage() {}
 
 func (x *RecallMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[61]
+	mi := &file_crabtalk_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5566,7 +5827,7 @@ func (x *RecallMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallMsg.ProtoReflect.Descriptor instead.
 func (*RecallMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{61}
+	return file_crabtalk_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *RecallMsg) GetQuery() string {
@@ -5642,7 +5903,7 @@ type RecallReply struct {
 
 func (x *RecallReply) Reset() {
 	*x = RecallReply{}
-	mi := &file_crabtalk_proto_msgTypes[62]
+	mi := &file_crabtalk_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5654,7 +5915,7 @@ func (x *RecallReply) String() string {
 func (*RecallReply) ProtoMessage() {}
 
 func (x *RecallReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[62]
+	mi := &file_crabtalk_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5667,7 +5928,7 @@ func (x *RecallReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallReply.ProtoReflect.Descriptor instead.
 func (*RecallReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{62}
+	return file_crabtalk_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *RecallReply) GetHits() []*RecallHit {
@@ -5739,7 +6000,7 @@ type RecallHit struct {
 
 func (x *RecallHit) Reset() {
 	*x = RecallHit{}
-	mi := &file_crabtalk_proto_msgTypes[63]
+	mi := &file_crabtalk_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5751,7 +6012,7 @@ func (x *RecallHit) String() string {
 func (*RecallHit) ProtoMessage() {}
 
 func (x *RecallHit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[63]
+	mi := &file_crabtalk_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5764,7 +6025,7 @@ func (x *RecallHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallHit.ProtoReflect.Descriptor instead.
 func (*RecallHit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{63}
+	return file_crabtalk_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *RecallHit) GetEntry() *Entry {
@@ -5814,7 +6075,7 @@ type Correction struct {
 
 func (x *Correction) Reset() {
 	*x = Correction{}
-	mi := &file_crabtalk_proto_msgTypes[64]
+	mi := &file_crabtalk_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5826,7 +6087,7 @@ func (x *Correction) String() string {
 func (*Correction) ProtoMessage() {}
 
 func (x *Correction) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[64]
+	mi := &file_crabtalk_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5839,7 +6100,7 @@ func (x *Correction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Correction.ProtoReflect.Descriptor instead.
 func (*Correction) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{64}
+	return file_crabtalk_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Correction) GetWord() string {
@@ -5883,7 +6144,7 @@ type BudgetUse struct {
 
 func (x *BudgetUse) Reset() {
 	*x = BudgetUse{}
-	mi := &file_crabtalk_proto_msgTypes[65]
+	mi := &file_crabtalk_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5895,7 +6156,7 @@ func (x *BudgetUse) String() string {
 func (*BudgetUse) ProtoMessage() {}
 
 func (x *BudgetUse) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[65]
+	mi := &file_crabtalk_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5908,7 +6169,7 @@ func (x *BudgetUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetUse.ProtoReflect.Descriptor instead.
 func (*BudgetUse) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{65}
+	return file_crabtalk_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *BudgetUse) GetBudget() uint32 {
@@ -5958,7 +6219,7 @@ type DumpMsg struct {
 
 func (x *DumpMsg) Reset() {
 	*x = DumpMsg{}
-	mi := &file_crabtalk_proto_msgTypes[66]
+	mi := &file_crabtalk_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5970,7 +6231,7 @@ func (x *DumpMsg) String() string {
 func (*DumpMsg) ProtoMessage() {}
 
 func (x *DumpMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[66]
+	mi := &file_crabtalk_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5983,7 +6244,7 @@ func (x *DumpMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpMsg.ProtoReflect.Descriptor instead.
 func (*DumpMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{66}
+	return file_crabtalk_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *DumpMsg) GetDir() string {
@@ -6026,7 +6287,7 @@ type LoadMsg struct {
 
 func (x *LoadMsg) Reset() {
 	*x = LoadMsg{}
-	mi := &file_crabtalk_proto_msgTypes[67]
+	mi := &file_crabtalk_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6038,7 +6299,7 @@ func (x *LoadMsg) String() string {
 func (*LoadMsg) ProtoMessage() {}
 
 func (x *LoadMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[67]
+	mi := &file_crabtalk_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6051,7 +6312,7 @@ func (x *LoadMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadMsg.ProtoReflect.Descriptor instead.
 func (*LoadMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{67}
+	return file_crabtalk_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *LoadMsg) GetDir() string {
@@ -6090,7 +6351,7 @@ type CheckpointMsg struct {
 
 func (x *CheckpointMsg) Reset() {
 	*x = CheckpointMsg{}
-	mi := &file_crabtalk_proto_msgTypes[68]
+	mi := &file_crabtalk_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6102,7 +6363,7 @@ func (x *CheckpointMsg) String() string {
 func (*CheckpointMsg) ProtoMessage() {}
 
 func (x *CheckpointMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[68]
+	mi := &file_crabtalk_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6115,7 +6376,7 @@ func (x *CheckpointMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMsg.ProtoReflect.Descriptor instead.
 func (*CheckpointMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{68}
+	return file_crabtalk_proto_rawDescGZIP(), []int{72}
 }
 
 type CheckpointReply struct {
@@ -6129,7 +6390,7 @@ type CheckpointReply struct {
 
 func (x *CheckpointReply) Reset() {
 	*x = CheckpointReply{}
-	mi := &file_crabtalk_proto_msgTypes[69]
+	mi := &file_crabtalk_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6141,7 +6402,7 @@ func (x *CheckpointReply) String() string {
 func (*CheckpointReply) ProtoMessage() {}
 
 func (x *CheckpointReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[69]
+	mi := &file_crabtalk_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6154,7 +6415,7 @@ func (x *CheckpointReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointReply.ProtoReflect.Descriptor instead.
 func (*CheckpointReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{69}
+	return file_crabtalk_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *CheckpointReply) GetFolded() uint64 {
@@ -6187,7 +6448,7 @@ type StoreStatsMsg struct {
 
 func (x *StoreStatsMsg) Reset() {
 	*x = StoreStatsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[70]
+	mi := &file_crabtalk_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6199,7 +6460,7 @@ func (x *StoreStatsMsg) String() string {
 func (*StoreStatsMsg) ProtoMessage() {}
 
 func (x *StoreStatsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[70]
+	mi := &file_crabtalk_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6212,7 +6473,7 @@ func (x *StoreStatsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreStatsMsg.ProtoReflect.Descriptor instead.
 func (*StoreStatsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{70}
+	return file_crabtalk_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *StoreStatsMsg) GetIndex() bool {
@@ -6233,7 +6494,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_crabtalk_proto_msgTypes[71]
+	mi := &file_crabtalk_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6245,7 +6506,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[71]
+	mi := &file_crabtalk_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6258,7 +6519,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{71}
+	return file_crabtalk_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Report) GetJson() []byte {
@@ -6300,7 +6561,7 @@ type StoredSession struct {
 
 func (x *StoredSession) Reset() {
 	*x = StoredSession{}
-	mi := &file_crabtalk_proto_msgTypes[72]
+	mi := &file_crabtalk_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6312,7 +6573,7 @@ func (x *StoredSession) String() string {
 func (*StoredSession) ProtoMessage() {}
 
 func (x *StoredSession) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[72]
+	mi := &file_crabtalk_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6325,7 +6586,7 @@ func (x *StoredSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredSession.ProtoReflect.Descriptor instead.
 func (*StoredSession) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{72}
+	return file_crabtalk_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *StoredSession) GetId() string {
@@ -6460,7 +6721,7 @@ type ListSessionsMsg struct {
 
 func (x *ListSessionsMsg) Reset() {
 	*x = ListSessionsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[73]
+	mi := &file_crabtalk_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6472,7 +6733,7 @@ func (x *ListSessionsMsg) String() string {
 func (*ListSessionsMsg) ProtoMessage() {}
 
 func (x *ListSessionsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[73]
+	mi := &file_crabtalk_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6485,7 +6746,7 @@ func (x *ListSessionsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsMsg.ProtoReflect.Descriptor instead.
 func (*ListSessionsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{73}
+	return file_crabtalk_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *ListSessionsMsg) GetAgent() string {
@@ -6534,7 +6795,7 @@ type StoredSessionList struct {
 
 func (x *StoredSessionList) Reset() {
 	*x = StoredSessionList{}
-	mi := &file_crabtalk_proto_msgTypes[74]
+	mi := &file_crabtalk_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6546,7 +6807,7 @@ func (x *StoredSessionList) String() string {
 func (*StoredSessionList) ProtoMessage() {}
 
 func (x *StoredSessionList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[74]
+	mi := &file_crabtalk_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6559,7 +6820,7 @@ func (x *StoredSessionList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredSessionList.ProtoReflect.Descriptor instead.
 func (*StoredSessionList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{74}
+	return file_crabtalk_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *StoredSessionList) GetSessions() []*StoredSession {
@@ -6595,7 +6856,7 @@ type HistoryMsg struct {
 
 func (x *HistoryMsg) Reset() {
 	*x = HistoryMsg{}
-	mi := &file_crabtalk_proto_msgTypes[75]
+	mi := &file_crabtalk_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6607,7 +6868,7 @@ func (x *HistoryMsg) String() string {
 func (*HistoryMsg) ProtoMessage() {}
 
 func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[75]
+	mi := &file_crabtalk_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6620,7 +6881,7 @@ func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryMsg.ProtoReflect.Descriptor instead.
 func (*HistoryMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{75}
+	return file_crabtalk_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *HistoryMsg) GetId() string {
@@ -6664,7 +6925,7 @@ type HistoryReply struct {
 
 func (x *HistoryReply) Reset() {
 	*x = HistoryReply{}
-	mi := &file_crabtalk_proto_msgTypes[76]
+	mi := &file_crabtalk_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6676,7 +6937,7 @@ func (x *HistoryReply) String() string {
 func (*HistoryReply) ProtoMessage() {}
 
 func (x *HistoryReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[76]
+	mi := &file_crabtalk_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6689,7 +6950,7 @@ func (x *HistoryReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryReply.ProtoReflect.Descriptor instead.
 func (*HistoryReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{76}
+	return file_crabtalk_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *HistoryReply) GetLines() []*HistoryLine {
@@ -6739,7 +7000,7 @@ type HistoryLine struct {
 
 func (x *HistoryLine) Reset() {
 	*x = HistoryLine{}
-	mi := &file_crabtalk_proto_msgTypes[77]
+	mi := &file_crabtalk_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6751,7 +7012,7 @@ func (x *HistoryLine) String() string {
 func (*HistoryLine) ProtoMessage() {}
 
 func (x *HistoryLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[77]
+	mi := &file_crabtalk_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6764,7 +7025,7 @@ func (x *HistoryLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryLine.ProtoReflect.Descriptor instead.
 func (*HistoryLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{77}
+	return file_crabtalk_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *HistoryLine) GetNumber() int64 {
@@ -6854,7 +7115,7 @@ type SearchSessionsMsg struct {
 
 func (x *SearchSessionsMsg) Reset() {
 	*x = SearchSessionsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[78]
+	mi := &file_crabtalk_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6866,7 +7127,7 @@ func (x *SearchSessionsMsg) String() string {
 func (*SearchSessionsMsg) ProtoMessage() {}
 
 func (x *SearchSessionsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[78]
+	mi := &file_crabtalk_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6879,7 +7140,7 @@ func (x *SearchSessionsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchSessionsMsg.ProtoReflect.Descriptor instead.
 func (*SearchSessionsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{78}
+	return file_crabtalk_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *SearchSessionsMsg) GetQuery() string {
@@ -6958,7 +7219,7 @@ type SearchSessionsReply struct {
 
 func (x *SearchSessionsReply) Reset() {
 	*x = SearchSessionsReply{}
-	mi := &file_crabtalk_proto_msgTypes[79]
+	mi := &file_crabtalk_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6970,7 +7231,7 @@ func (x *SearchSessionsReply) String() string {
 func (*SearchSessionsReply) ProtoMessage() {}
 
 func (x *SearchSessionsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[79]
+	mi := &file_crabtalk_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6983,7 +7244,7 @@ func (x *SearchSessionsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchSessionsReply.ProtoReflect.Descriptor instead.
 func (*SearchSessionsReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{79}
+	return file_crabtalk_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *SearchSessionsReply) GetTotal() uint64 {
@@ -7039,7 +7300,7 @@ type SessionHit struct {
 
 func (x *SessionHit) Reset() {
 	*x = SessionHit{}
-	mi := &file_crabtalk_proto_msgTypes[80]
+	mi := &file_crabtalk_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7051,7 +7312,7 @@ func (x *SessionHit) String() string {
 func (*SessionHit) ProtoMessage() {}
 
 func (x *SessionHit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[80]
+	mi := &file_crabtalk_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7064,7 +7325,7 @@ func (x *SessionHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHit.ProtoReflect.Descriptor instead.
 func (*SessionHit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{80}
+	return file_crabtalk_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *SessionHit) GetId() string {
@@ -7148,7 +7409,7 @@ type WindowLine struct {
 
 func (x *WindowLine) Reset() {
 	*x = WindowLine{}
-	mi := &file_crabtalk_proto_msgTypes[81]
+	mi := &file_crabtalk_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7160,7 +7421,7 @@ func (x *WindowLine) String() string {
 func (*WindowLine) ProtoMessage() {}
 
 func (x *WindowLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[81]
+	mi := &file_crabtalk_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7173,7 +7434,7 @@ func (x *WindowLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowLine.ProtoReflect.Descriptor instead.
 func (*WindowLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{81}
+	return file_crabtalk_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *WindowLine) GetLine() int64 {
@@ -7207,7 +7468,7 @@ type UnreadFile struct {
 
 func (x *UnreadFile) Reset() {
 	*x = UnreadFile{}
-	mi := &file_crabtalk_proto_msgTypes[82]
+	mi := &file_crabtalk_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7219,7 +7480,7 @@ func (x *UnreadFile) String() string {
 func (*UnreadFile) ProtoMessage() {}
 
 func (x *UnreadFile) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[82]
+	mi := &file_crabtalk_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7232,7 +7493,7 @@ func (x *UnreadFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreadFile.ProtoReflect.Descriptor instead.
 func (*UnreadFile) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{82}
+	return file_crabtalk_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *UnreadFile) GetFile() string {
@@ -7259,7 +7520,7 @@ type SetTitleMsg struct {
 
 func (x *SetTitleMsg) Reset() {
 	*x = SetTitleMsg{}
-	mi := &file_crabtalk_proto_msgTypes[83]
+	mi := &file_crabtalk_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7271,7 +7532,7 @@ func (x *SetTitleMsg) String() string {
 func (*SetTitleMsg) ProtoMessage() {}
 
 func (x *SetTitleMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[83]
+	mi := &file_crabtalk_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7284,7 +7545,7 @@ func (x *SetTitleMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTitleMsg.ProtoReflect.Descriptor instead.
 func (*SetTitleMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{83}
+	return file_crabtalk_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *SetTitleMsg) GetId() string {
@@ -7313,7 +7574,7 @@ type DeleteSessionMsg struct {
 
 func (x *DeleteSessionMsg) Reset() {
 	*x = DeleteSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[84]
+	mi := &file_crabtalk_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7325,7 +7586,7 @@ func (x *DeleteSessionMsg) String() string {
 func (*DeleteSessionMsg) ProtoMessage() {}
 
 func (x *DeleteSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[84]
+	mi := &file_crabtalk_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7338,7 +7599,7 @@ func (x *DeleteSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionMsg.ProtoReflect.Descriptor instead.
 func (*DeleteSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{84}
+	return file_crabtalk_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *DeleteSessionMsg) GetId() string {
@@ -7364,7 +7625,7 @@ type RestoreSessionMsg struct {
 
 func (x *RestoreSessionMsg) Reset() {
 	*x = RestoreSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[85]
+	mi := &file_crabtalk_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7376,7 +7637,7 @@ func (x *RestoreSessionMsg) String() string {
 func (*RestoreSessionMsg) ProtoMessage() {}
 
 func (x *RestoreSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[85]
+	mi := &file_crabtalk_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7389,7 +7650,7 @@ func (x *RestoreSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreSessionMsg.ProtoReflect.Descriptor instead.
 func (*RestoreSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{85}
+	return file_crabtalk_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *RestoreSessionMsg) GetId() string {
@@ -7410,7 +7671,7 @@ type RepairSessionMsg struct {
 
 func (x *RepairSessionMsg) Reset() {
 	*x = RepairSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7422,7 +7683,7 @@ func (x *RepairSessionMsg) String() string {
 func (*RepairSessionMsg) ProtoMessage() {}
 
 func (x *RepairSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7435,7 +7696,7 @@ func (x *RepairSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepairSessionMsg.ProtoReflect.Descriptor instead.
 func (*RepairSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{86}
+	return file_crabtalk_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *RepairSessionMsg) GetId() string {
@@ -7457,7 +7718,7 @@ type RepairSessionReply struct {
 
 func (x *RepairSessionReply) Reset() {
 	*x = RepairSessionReply{}
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7469,7 +7730,7 @@ func (x *RepairSessionReply) String() string {
 func (*RepairSessionReply) ProtoMessage() {}
 
 func (x *RepairSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7482,7 +7743,7 @@ func (x *RepairSessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepairSessionReply.ProtoReflect.Descriptor instead.
 func (*RepairSessionReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{87}
+	return file_crabtalk_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *RepairSessionReply) GetSession() *StoredSession {
@@ -7521,7 +7782,7 @@ type ListModelsMsg struct {
 
 func (x *ListModelsMsg) Reset() {
 	*x = ListModelsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7533,7 +7794,7 @@ func (x *ListModelsMsg) String() string {
 func (*ListModelsMsg) ProtoMessage() {}
 
 func (x *ListModelsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7546,7 +7807,7 @@ func (x *ListModelsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsMsg.ProtoReflect.Descriptor instead.
 func (*ListModelsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{88}
+	return file_crabtalk_proto_rawDescGZIP(), []int{92}
 }
 
 type ModelInfo struct {
@@ -7564,7 +7825,7 @@ type ModelInfo struct {
 
 func (x *ModelInfo) Reset() {
 	*x = ModelInfo{}
-	mi := &file_crabtalk_proto_msgTypes[89]
+	mi := &file_crabtalk_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7576,7 +7837,7 @@ func (x *ModelInfo) String() string {
 func (*ModelInfo) ProtoMessage() {}
 
 func (x *ModelInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[89]
+	mi := &file_crabtalk_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7589,7 +7850,7 @@ func (x *ModelInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelInfo.ProtoReflect.Descriptor instead.
 func (*ModelInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{89}
+	return file_crabtalk_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ModelInfo) GetName() string {
@@ -7651,7 +7912,7 @@ type ModelList struct {
 
 func (x *ModelList) Reset() {
 	*x = ModelList{}
-	mi := &file_crabtalk_proto_msgTypes[90]
+	mi := &file_crabtalk_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7663,7 +7924,7 @@ func (x *ModelList) String() string {
 func (*ModelList) ProtoMessage() {}
 
 func (x *ModelList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[90]
+	mi := &file_crabtalk_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7676,7 +7937,7 @@ func (x *ModelList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelList.ProtoReflect.Descriptor instead.
 func (*ModelList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{90}
+	return file_crabtalk_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *ModelList) GetModels() []*ModelInfo {
@@ -7702,7 +7963,7 @@ type SwitchModelMsg struct {
 
 func (x *SwitchModelMsg) Reset() {
 	*x = SwitchModelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[91]
+	mi := &file_crabtalk_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7714,7 +7975,7 @@ func (x *SwitchModelMsg) String() string {
 func (*SwitchModelMsg) ProtoMessage() {}
 
 func (x *SwitchModelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[91]
+	mi := &file_crabtalk_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7727,7 +7988,7 @@ func (x *SwitchModelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchModelMsg.ProtoReflect.Descriptor instead.
 func (*SwitchModelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{91}
+	return file_crabtalk_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *SwitchModelMsg) GetModel() string {
@@ -7761,7 +8022,7 @@ type AddModelsMsg struct {
 
 func (x *AddModelsMsg) Reset() {
 	*x = AddModelsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[92]
+	mi := &file_crabtalk_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7773,7 +8034,7 @@ func (x *AddModelsMsg) String() string {
 func (*AddModelsMsg) ProtoMessage() {}
 
 func (x *AddModelsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[92]
+	mi := &file_crabtalk_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7786,7 +8047,7 @@ func (x *AddModelsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddModelsMsg.ProtoReflect.Descriptor instead.
 func (*AddModelsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{92}
+	return file_crabtalk_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *AddModelsMsg) GetProvider() string {
@@ -7896,7 +8157,7 @@ type RemoveModelMsg struct {
 
 func (x *RemoveModelMsg) Reset() {
 	*x = RemoveModelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[93]
+	mi := &file_crabtalk_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7908,7 +8169,7 @@ func (x *RemoveModelMsg) String() string {
 func (*RemoveModelMsg) ProtoMessage() {}
 
 func (x *RemoveModelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[93]
+	mi := &file_crabtalk_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7921,7 +8182,7 @@ func (x *RemoveModelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveModelMsg.ProtoReflect.Descriptor instead.
 func (*RemoveModelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{93}
+	return file_crabtalk_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *RemoveModelMsg) GetModel() string {
@@ -7939,7 +8200,7 @@ type ListAgentsMsg struct {
 
 func (x *ListAgentsMsg) Reset() {
 	*x = ListAgentsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[94]
+	mi := &file_crabtalk_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7951,7 +8212,7 @@ func (x *ListAgentsMsg) String() string {
 func (*ListAgentsMsg) ProtoMessage() {}
 
 func (x *ListAgentsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[94]
+	mi := &file_crabtalk_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7964,7 +8225,7 @@ func (x *ListAgentsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsMsg.ProtoReflect.Descriptor instead.
 func (*ListAgentsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{94}
+	return file_crabtalk_proto_rawDescGZIP(), []int{98}
 }
 
 type AgentInfo struct {
@@ -7984,7 +8245,7 @@ type AgentInfo struct {
 
 func (x *AgentInfo) Reset() {
 	*x = AgentInfo{}
-	mi := &file_crabtalk_proto_msgTypes[95]
+	mi := &file_crabtalk_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7996,7 +8257,7 @@ func (x *AgentInfo) String() string {
 func (*AgentInfo) ProtoMessage() {}
 
 func (x *AgentInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[95]
+	mi := &file_crabtalk_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8009,7 +8270,7 @@ func (x *AgentInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentInfo.ProtoReflect.Descriptor instead.
 func (*AgentInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{95}
+	return file_crabtalk_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *AgentInfo) GetName() string {
@@ -8084,7 +8345,7 @@ type AgentList struct {
 
 func (x *AgentList) Reset() {
 	*x = AgentList{}
-	mi := &file_crabtalk_proto_msgTypes[96]
+	mi := &file_crabtalk_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8096,7 +8357,7 @@ func (x *AgentList) String() string {
 func (*AgentList) ProtoMessage() {}
 
 func (x *AgentList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[96]
+	mi := &file_crabtalk_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8109,7 +8370,7 @@ func (x *AgentList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentList.ProtoReflect.Descriptor instead.
 func (*AgentList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{96}
+	return file_crabtalk_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *AgentList) GetAgents() []*AgentInfo {
@@ -8132,7 +8393,7 @@ type CheckConfigMsg struct {
 
 func (x *CheckConfigMsg) Reset() {
 	*x = CheckConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[97]
+	mi := &file_crabtalk_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8144,7 +8405,7 @@ func (x *CheckConfigMsg) String() string {
 func (*CheckConfigMsg) ProtoMessage() {}
 
 func (x *CheckConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[97]
+	mi := &file_crabtalk_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8157,7 +8418,7 @@ func (x *CheckConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigMsg.ProtoReflect.Descriptor instead.
 func (*CheckConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{97}
+	return file_crabtalk_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *CheckConfigMsg) GetProbe() bool {
@@ -8186,7 +8447,7 @@ type ConfigChecked struct {
 
 func (x *ConfigChecked) Reset() {
 	*x = ConfigChecked{}
-	mi := &file_crabtalk_proto_msgTypes[98]
+	mi := &file_crabtalk_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8198,7 +8459,7 @@ func (x *ConfigChecked) String() string {
 func (*ConfigChecked) ProtoMessage() {}
 
 func (x *ConfigChecked) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[98]
+	mi := &file_crabtalk_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8211,7 +8472,7 @@ func (x *ConfigChecked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigChecked.ProtoReflect.Descriptor instead.
 func (*ConfigChecked) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{98}
+	return file_crabtalk_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ConfigChecked) GetModel() string {
@@ -8254,7 +8515,7 @@ type ProviderProbe struct {
 
 func (x *ProviderProbe) Reset() {
 	*x = ProviderProbe{}
-	mi := &file_crabtalk_proto_msgTypes[99]
+	mi := &file_crabtalk_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8266,7 +8527,7 @@ func (x *ProviderProbe) String() string {
 func (*ProviderProbe) ProtoMessage() {}
 
 func (x *ProviderProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[99]
+	mi := &file_crabtalk_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8279,7 +8540,7 @@ func (x *ProviderProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderProbe.ProtoReflect.Descriptor instead.
 func (*ProviderProbe) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{99}
+	return file_crabtalk_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ProviderProbe) GetProvider() string {
@@ -8314,7 +8575,7 @@ var File_crabtalk_proto protoreflect.FileDescriptor
 
 const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
-	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xe0\x16\n" +
+	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xcc\x17\n" +
 	"\rClientMessage\x120\n" +
 	"\x04send\x18\x01 \x01(\v2\x1a.crabtalk.protocol.SendMsgH\x00R\x04send\x126\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1c.crabtalk.protocol.StreamMsgH\x00R\x06stream\x12-\n" +
@@ -8355,7 +8616,9 @@ const file_crabtalk_proto_rawDesc = "" +
 	"checkpoint\x12D\n" +
 	"\vstore_stats\x18\xfc\a \x01(\v2 .crabtalk.protocol.StoreStatsMsgH\x00R\n" +
 	"storeStats\x121\n" +
-	"\x04undo\x18\xfd\a \x01(\v2\x1a.crabtalk.protocol.UndoMsgH\x00R\x04undo\x12J\n" +
+	"\x04undo\x18\xfd\a \x01(\v2\x1a.crabtalk.protocol.UndoMsgH\x00R\x04undo\x124\n" +
+	"\x05purge\x18\xfe\a \x01(\v2\x1b.crabtalk.protocol.PurgeMsgH\x00R\x05purge\x124\n" +
+	"\x05prune\x18\xff\a \x01(\v2\x1b.crabtalk.protocol.PruneMsgH\x00R\x05prune\x12J\n" +
 	"\rlist_sessions\x18\x86\b \x01(\v2\".crabtalk.protocol.ListSessionsMsgH\x00R\flistSessions\x12:\n" +
 	"\ahistory\x18\x87\b \x01(\v2\x1d.crabtalk.protocol.HistoryMsgH\x00R\ahistory\x12P\n" +
 	"\x0fsearch_sessions\x18\x88\b \x01(\v2$.crabtalk.protocol.SearchSessionsMsgH\x00R\x0esearchSessions\x12>\n" +
@@ -8375,7 +8638,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\fcheck_config\x18\xae\b \x01(\v2!.crabtalk.protocol.CheckConfigMsgH\x00R\vcheckConfig\x12)\n" +
 	"\x02by\x18\xcc\b \x01(\v2\x18.crabtalk.protocol.ActorR\x02by\x12\x15\n" +
 	"\x05space\x18\xcd\b \x01(\tR\x05spaceB\x05\n" +
-	"\x03msg\"\xbb\r\n" +
+	"\x03msg\"\xaf\x0e\n" +
 	"\rServerMessage\x12=\n" +
 	"\bresponse\x18\x01 \x01(\v2\x1f.crabtalk.protocol.SendResponseH\x00R\bresponse\x128\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1e.crabtalk.protocol.StreamEventH\x00R\x06stream\x123\n" +
@@ -8396,7 +8659,9 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\aentries\x18\xf3\a \x01(\v2\x1c.crabtalk.protocol.EntryListH\x00R\aentries\x12=\n" +
 	"\brecalled\x18\xf4\a \x01(\v2\x1e.crabtalk.protocol.RecallReplyH\x00R\brecalled\x124\n" +
 	"\x06report\x18\xf5\a \x01(\v2\x19.crabtalk.protocol.ReportH\x00R\x06report\x12I\n" +
-	"\fcheckpointed\x18\xf6\a \x01(\v2\".crabtalk.protocol.CheckpointReplyH\x00R\fcheckpointed\x12J\n" +
+	"\fcheckpointed\x18\xf6\a \x01(\v2\".crabtalk.protocol.CheckpointReplyH\x00R\fcheckpointed\x128\n" +
+	"\x06purged\x18\xf7\a \x01(\v2\x1d.crabtalk.protocol.PurgeReplyH\x00R\x06purged\x128\n" +
+	"\x06pruned\x18\xf8\a \x01(\v2\x1d.crabtalk.protocol.PruneReplyH\x00R\x06pruned\x12J\n" +
 	"\x0estored_session\x18\x86\b \x01(\v2 .crabtalk.protocol.StoredSessionH\x00R\rstoredSession\x12P\n" +
 	"\x0fstored_sessions\x18\x87\b \x01(\v2$.crabtalk.protocol.StoredSessionListH\x00R\x0estoredSessions\x12<\n" +
 	"\ahistory\x18\x88\b \x01(\v2\x1f.crabtalk.protocol.HistoryReplyH\x00R\ahistory\x12P\n" +
@@ -8701,7 +8966,19 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
 	"\x06REMOVE\x10\x02\"\x1b\n" +
 	"\aUndoMsg\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\"\x8b\x01\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\"8\n" +
+	"\bPurgeMsg\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aarchive\x18\x02 \x01(\bR\aarchive\"V\n" +
+	"\n" +
+	"PurgeReply\x12.\n" +
+	"\x05entry\x18\x01 \x01(\v2\x18.crabtalk.protocol.EntryR\x05entry\x12\x18\n" +
+	"\adeleted\x18\x02 \x03(\tR\adeleted\"\"\n" +
+	"\bPruneMsg\x12\x16\n" +
+	"\x06before\x18\x01 \x01(\x03R\x06before\"\"\n" +
+	"\n" +
+	"PruneReply\x12\x14\n" +
+	"\x05freed\x18\x01 \x01(\x04R\x05freed\"\x8b\x01\n" +
 	"\x05Actor\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x12\n" +
@@ -9004,7 +9281,7 @@ func file_crabtalk_proto_rawDescGZIP() []byte {
 }
 
 var file_crabtalk_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 101)
+var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 105)
 var file_crabtalk_proto_goTypes = []any{
 	(AgentEventKind)(0),         // 0: crabtalk.protocol.AgentEventKind
 	(EntryKind)(0),              // 1: crabtalk.protocol.EntryKind
@@ -9067,50 +9344,54 @@ var file_crabtalk_proto_goTypes = []any{
 	(*EntryList)(nil),           // 58: crabtalk.protocol.EntryList
 	(*AliasMsg)(nil),            // 59: crabtalk.protocol.AliasMsg
 	(*UndoMsg)(nil),             // 60: crabtalk.protocol.UndoMsg
-	(*Actor)(nil),               // 61: crabtalk.protocol.Actor
-	(*ApplyMsg)(nil),            // 62: crabtalk.protocol.ApplyMsg
-	(*Change)(nil),              // 63: crabtalk.protocol.Change
-	(*Rename)(nil),              // 64: crabtalk.protocol.Rename
-	(*RecallMsg)(nil),           // 65: crabtalk.protocol.RecallMsg
-	(*RecallReply)(nil),         // 66: crabtalk.protocol.RecallReply
-	(*RecallHit)(nil),           // 67: crabtalk.protocol.RecallHit
-	(*Correction)(nil),          // 68: crabtalk.protocol.Correction
-	(*BudgetUse)(nil),           // 69: crabtalk.protocol.BudgetUse
-	(*DumpMsg)(nil),             // 70: crabtalk.protocol.DumpMsg
-	(*LoadMsg)(nil),             // 71: crabtalk.protocol.LoadMsg
-	(*CheckpointMsg)(nil),       // 72: crabtalk.protocol.CheckpointMsg
-	(*CheckpointReply)(nil),     // 73: crabtalk.protocol.CheckpointReply
-	(*StoreStatsMsg)(nil),       // 74: crabtalk.protocol.StoreStatsMsg
-	(*Report)(nil),              // 75: crabtalk.protocol.Report
-	(*StoredSession)(nil),       // 76: crabtalk.protocol.StoredSession
-	(*ListSessionsMsg)(nil),     // 77: crabtalk.protocol.ListSessionsMsg
-	(*StoredSessionList)(nil),   // 78: crabtalk.protocol.StoredSessionList
-	(*HistoryMsg)(nil),          // 79: crabtalk.protocol.HistoryMsg
-	(*HistoryReply)(nil),        // 80: crabtalk.protocol.HistoryReply
-	(*HistoryLine)(nil),         // 81: crabtalk.protocol.HistoryLine
-	(*SearchSessionsMsg)(nil),   // 82: crabtalk.protocol.SearchSessionsMsg
-	(*SearchSessionsReply)(nil), // 83: crabtalk.protocol.SearchSessionsReply
-	(*SessionHit)(nil),          // 84: crabtalk.protocol.SessionHit
-	(*WindowLine)(nil),          // 85: crabtalk.protocol.WindowLine
-	(*UnreadFile)(nil),          // 86: crabtalk.protocol.UnreadFile
-	(*SetTitleMsg)(nil),         // 87: crabtalk.protocol.SetTitleMsg
-	(*DeleteSessionMsg)(nil),    // 88: crabtalk.protocol.DeleteSessionMsg
-	(*RestoreSessionMsg)(nil),   // 89: crabtalk.protocol.RestoreSessionMsg
-	(*RepairSessionMsg)(nil),    // 90: crabtalk.protocol.RepairSessionMsg
-	(*RepairSessionReply)(nil),  // 91: crabtalk.protocol.RepairSessionReply
-	(*ListModelsMsg)(nil),       // 92: crabtalk.protocol.ListModelsMsg
-	(*ModelInfo)(nil),           // 93: crabtalk.protocol.ModelInfo
-	(*ModelList)(nil),           // 94: crabtalk.protocol.ModelList
-	(*SwitchModelMsg)(nil),      // 95: crabtalk.protocol.SwitchModelMsg
-	(*AddModelsMsg)(nil),        // 96: crabtalk.protocol.AddModelsMsg
-	(*RemoveModelMsg)(nil),      // 97: crabtalk.protocol.RemoveModelMsg
-	(*ListAgentsMsg)(nil),       // 98: crabtalk.protocol.ListAgentsMsg
-	(*AgentInfo)(nil),           // 99: crabtalk.protocol.AgentInfo
-	(*AgentList)(nil),           // 100: crabtalk.protocol.AgentList
-	(*CheckConfigMsg)(nil),      // 101: crabtalk.protocol.CheckConfigMsg
-	(*ConfigChecked)(nil),       // 102: crabtalk.protocol.ConfigChecked
-	(*ProviderProbe)(nil),       // 103: crabtalk.protocol.ProviderProbe
-	nil,                         // 104: crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
+	(*PurgeMsg)(nil),            // 61: crabtalk.protocol.PurgeMsg
+	(*PurgeReply)(nil),          // 62: crabtalk.protocol.PurgeReply
+	(*PruneMsg)(nil),            // 63: crabtalk.protocol.PruneMsg
+	(*PruneReply)(nil),          // 64: crabtalk.protocol.PruneReply
+	(*Actor)(nil),               // 65: crabtalk.protocol.Actor
+	(*ApplyMsg)(nil),            // 66: crabtalk.protocol.ApplyMsg
+	(*Change)(nil),              // 67: crabtalk.protocol.Change
+	(*Rename)(nil),              // 68: crabtalk.protocol.Rename
+	(*RecallMsg)(nil),           // 69: crabtalk.protocol.RecallMsg
+	(*RecallReply)(nil),         // 70: crabtalk.protocol.RecallReply
+	(*RecallHit)(nil),           // 71: crabtalk.protocol.RecallHit
+	(*Correction)(nil),          // 72: crabtalk.protocol.Correction
+	(*BudgetUse)(nil),           // 73: crabtalk.protocol.BudgetUse
+	(*DumpMsg)(nil),             // 74: crabtalk.protocol.DumpMsg
+	(*LoadMsg)(nil),             // 75: crabtalk.protocol.LoadMsg
+	(*CheckpointMsg)(nil),       // 76: crabtalk.protocol.CheckpointMsg
+	(*CheckpointReply)(nil),     // 77: crabtalk.protocol.CheckpointReply
+	(*StoreStatsMsg)(nil),       // 78: crabtalk.protocol.StoreStatsMsg
+	(*Report)(nil),              // 79: crabtalk.protocol.Report
+	(*StoredSession)(nil),       // 80: crabtalk.protocol.StoredSession
+	(*ListSessionsMsg)(nil),     // 81: crabtalk.protocol.ListSessionsMsg
+	(*StoredSessionList)(nil),   // 82: crabtalk.protocol.StoredSessionList
+	(*HistoryMsg)(nil),          // 83: crabtalk.protocol.HistoryMsg
+	(*HistoryReply)(nil),        // 84: crabtalk.protocol.HistoryReply
+	(*HistoryLine)(nil),         // 85: crabtalk.protocol.HistoryLine
+	(*SearchSessionsMsg)(nil),   // 86: crabtalk.protocol.SearchSessionsMsg
+	(*SearchSessionsReply)(nil), // 87: crabtalk.protocol.SearchSessionsReply
+	(*SessionHit)(nil),          // 88: crabtalk.protocol.SessionHit
+	(*WindowLine)(nil),          // 89: crabtalk.protocol.WindowLine
+	(*UnreadFile)(nil),          // 90: crabtalk.protocol.UnreadFile
+	(*SetTitleMsg)(nil),         // 91: crabtalk.protocol.SetTitleMsg
+	(*DeleteSessionMsg)(nil),    // 92: crabtalk.protocol.DeleteSessionMsg
+	(*RestoreSessionMsg)(nil),   // 93: crabtalk.protocol.RestoreSessionMsg
+	(*RepairSessionMsg)(nil),    // 94: crabtalk.protocol.RepairSessionMsg
+	(*RepairSessionReply)(nil),  // 95: crabtalk.protocol.RepairSessionReply
+	(*ListModelsMsg)(nil),       // 96: crabtalk.protocol.ListModelsMsg
+	(*ModelInfo)(nil),           // 97: crabtalk.protocol.ModelInfo
+	(*ModelList)(nil),           // 98: crabtalk.protocol.ModelList
+	(*SwitchModelMsg)(nil),      // 99: crabtalk.protocol.SwitchModelMsg
+	(*AddModelsMsg)(nil),        // 100: crabtalk.protocol.AddModelsMsg
+	(*RemoveModelMsg)(nil),      // 101: crabtalk.protocol.RemoveModelMsg
+	(*ListAgentsMsg)(nil),       // 102: crabtalk.protocol.ListAgentsMsg
+	(*AgentInfo)(nil),           // 103: crabtalk.protocol.AgentInfo
+	(*AgentList)(nil),           // 104: crabtalk.protocol.AgentList
+	(*CheckConfigMsg)(nil),      // 105: crabtalk.protocol.CheckConfigMsg
+	(*ConfigChecked)(nil),       // 106: crabtalk.protocol.ConfigChecked
+	(*ProviderProbe)(nil),       // 107: crabtalk.protocol.ProviderProbe
+	nil,                         // 108: crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
 }
 var file_crabtalk_proto_depIdxs = []int32{
 	6,   // 0: crabtalk.protocol.ClientMessage.send:type_name -> crabtalk.protocol.SendMsg
@@ -9132,115 +9413,120 @@ var file_crabtalk_proto_depIdxs = []int32{
 	43,  // 16: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
 	24,  // 17: crabtalk.protocol.ClientMessage.cancel:type_name -> crabtalk.protocol.CancelMsg
 	54,  // 18: crabtalk.protocol.ClientMessage.remember:type_name -> crabtalk.protocol.RememberMsg
-	65,  // 19: crabtalk.protocol.ClientMessage.recall:type_name -> crabtalk.protocol.RecallMsg
+	69,  // 19: crabtalk.protocol.ClientMessage.recall:type_name -> crabtalk.protocol.RecallMsg
 	55,  // 20: crabtalk.protocol.ClientMessage.forget:type_name -> crabtalk.protocol.ForgetMsg
 	56,  // 21: crabtalk.protocol.ClientMessage.get_entry:type_name -> crabtalk.protocol.GetEntryMsg
 	57,  // 22: crabtalk.protocol.ClientMessage.list_entries:type_name -> crabtalk.protocol.ListEntriesMsg
 	59,  // 23: crabtalk.protocol.ClientMessage.alias:type_name -> crabtalk.protocol.AliasMsg
-	62,  // 24: crabtalk.protocol.ClientMessage.apply:type_name -> crabtalk.protocol.ApplyMsg
-	70,  // 25: crabtalk.protocol.ClientMessage.dump:type_name -> crabtalk.protocol.DumpMsg
-	71,  // 26: crabtalk.protocol.ClientMessage.load:type_name -> crabtalk.protocol.LoadMsg
-	72,  // 27: crabtalk.protocol.ClientMessage.checkpoint:type_name -> crabtalk.protocol.CheckpointMsg
-	74,  // 28: crabtalk.protocol.ClientMessage.store_stats:type_name -> crabtalk.protocol.StoreStatsMsg
+	66,  // 24: crabtalk.protocol.ClientMessage.apply:type_name -> crabtalk.protocol.ApplyMsg
+	74,  // 25: crabtalk.protocol.ClientMessage.dump:type_name -> crabtalk.protocol.DumpMsg
+	75,  // 26: crabtalk.protocol.ClientMessage.load:type_name -> crabtalk.protocol.LoadMsg
+	76,  // 27: crabtalk.protocol.ClientMessage.checkpoint:type_name -> crabtalk.protocol.CheckpointMsg
+	78,  // 28: crabtalk.protocol.ClientMessage.store_stats:type_name -> crabtalk.protocol.StoreStatsMsg
 	60,  // 29: crabtalk.protocol.ClientMessage.undo:type_name -> crabtalk.protocol.UndoMsg
-	77,  // 30: crabtalk.protocol.ClientMessage.list_sessions:type_name -> crabtalk.protocol.ListSessionsMsg
-	79,  // 31: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
-	82,  // 32: crabtalk.protocol.ClientMessage.search_sessions:type_name -> crabtalk.protocol.SearchSessionsMsg
-	87,  // 33: crabtalk.protocol.ClientMessage.set_title:type_name -> crabtalk.protocol.SetTitleMsg
-	88,  // 34: crabtalk.protocol.ClientMessage.delete_session:type_name -> crabtalk.protocol.DeleteSessionMsg
-	89,  // 35: crabtalk.protocol.ClientMessage.restore_session:type_name -> crabtalk.protocol.RestoreSessionMsg
-	31,  // 36: crabtalk.protocol.ClientMessage.compact_session:type_name -> crabtalk.protocol.CompactSessionMsg
-	90,  // 37: crabtalk.protocol.ClientMessage.repair_session:type_name -> crabtalk.protocol.RepairSessionMsg
-	92,  // 38: crabtalk.protocol.ClientMessage.list_models:type_name -> crabtalk.protocol.ListModelsMsg
-	95,  // 39: crabtalk.protocol.ClientMessage.switch_model:type_name -> crabtalk.protocol.SwitchModelMsg
-	96,  // 40: crabtalk.protocol.ClientMessage.add_models:type_name -> crabtalk.protocol.AddModelsMsg
-	97,  // 41: crabtalk.protocol.ClientMessage.remove_model:type_name -> crabtalk.protocol.RemoveModelMsg
-	98,  // 42: crabtalk.protocol.ClientMessage.list_agents:type_name -> crabtalk.protocol.ListAgentsMsg
-	101, // 43: crabtalk.protocol.ClientMessage.check_config:type_name -> crabtalk.protocol.CheckConfigMsg
-	61,  // 44: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
-	8,   // 45: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
-	9,   // 46: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
-	44,  // 47: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
-	34,  // 48: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
-	28,  // 49: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
-	37,  // 50: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
-	47,  // 51: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
-	40,  // 52: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
-	51,  // 53: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
-	52,  // 54: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
-	30,  // 55: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
-	42,  // 56: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
-	45,  // 57: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
-	53,  // 58: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
-	58,  // 59: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
-	66,  // 60: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
-	75,  // 61: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
-	73,  // 62: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
-	76,  // 63: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
-	78,  // 64: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
-	80,  // 65: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
-	83,  // 66: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
-	32,  // 67: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
-	91,  // 68: crabtalk.protocol.ServerMessage.repaired:type_name -> crabtalk.protocol.RepairSessionReply
-	94,  // 69: crabtalk.protocol.ServerMessage.models:type_name -> crabtalk.protocol.ModelList
-	100, // 70: crabtalk.protocol.ServerMessage.agents:type_name -> crabtalk.protocol.AgentList
-	102, // 71: crabtalk.protocol.ServerMessage.config_checked:type_name -> crabtalk.protocol.ConfigChecked
-	22,  // 72: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
-	10,  // 73: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
-	11,  // 74: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
-	12,  // 75: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
-	13,  // 76: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
-	15,  // 77: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
-	16,  // 78: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
-	17,  // 79: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
-	18,  // 80: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
-	22,  // 81: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
-	23,  // 82: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
-	44,  // 83: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
-	14,  // 84: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	19,  // 85: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
-	20,  // 86: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
-	27,  // 87: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
-	0,   // 88: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
-	14,  // 89: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	22,  // 90: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
-	23,  // 91: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
-	44,  // 92: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
-	51,  // 93: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
-	1,   // 94: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
-	1,   // 95: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	1,   // 96: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	53,  // 97: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
-	2,   // 98: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
-	63,  // 99: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
-	53,  // 100: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
-	53,  // 101: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
-	53,  // 102: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
-	53,  // 103: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
-	53,  // 104: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
-	64,  // 105: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
-	1,   // 106: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	67,  // 107: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
-	68,  // 108: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
-	69,  // 109: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
-	53,  // 110: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
-	3,   // 111: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
-	76,  // 112: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
-	81,  // 113: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
-	76,  // 114: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
-	84,  // 115: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
-	86,  // 116: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
-	85,  // 117: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
-	76,  // 118: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
-	93,  // 119: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
-	104, // 120: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
-	99,  // 121: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
-	103, // 122: crabtalk.protocol.ConfigChecked.probes:type_name -> crabtalk.protocol.ProviderProbe
-	123, // [123:123] is the sub-list for method output_type
-	123, // [123:123] is the sub-list for method input_type
-	123, // [123:123] is the sub-list for extension type_name
-	123, // [123:123] is the sub-list for extension extendee
-	0,   // [0:123] is the sub-list for field type_name
+	61,  // 30: crabtalk.protocol.ClientMessage.purge:type_name -> crabtalk.protocol.PurgeMsg
+	63,  // 31: crabtalk.protocol.ClientMessage.prune:type_name -> crabtalk.protocol.PruneMsg
+	81,  // 32: crabtalk.protocol.ClientMessage.list_sessions:type_name -> crabtalk.protocol.ListSessionsMsg
+	83,  // 33: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
+	86,  // 34: crabtalk.protocol.ClientMessage.search_sessions:type_name -> crabtalk.protocol.SearchSessionsMsg
+	91,  // 35: crabtalk.protocol.ClientMessage.set_title:type_name -> crabtalk.protocol.SetTitleMsg
+	92,  // 36: crabtalk.protocol.ClientMessage.delete_session:type_name -> crabtalk.protocol.DeleteSessionMsg
+	93,  // 37: crabtalk.protocol.ClientMessage.restore_session:type_name -> crabtalk.protocol.RestoreSessionMsg
+	31,  // 38: crabtalk.protocol.ClientMessage.compact_session:type_name -> crabtalk.protocol.CompactSessionMsg
+	94,  // 39: crabtalk.protocol.ClientMessage.repair_session:type_name -> crabtalk.protocol.RepairSessionMsg
+	96,  // 40: crabtalk.protocol.ClientMessage.list_models:type_name -> crabtalk.protocol.ListModelsMsg
+	99,  // 41: crabtalk.protocol.ClientMessage.switch_model:type_name -> crabtalk.protocol.SwitchModelMsg
+	100, // 42: crabtalk.protocol.ClientMessage.add_models:type_name -> crabtalk.protocol.AddModelsMsg
+	101, // 43: crabtalk.protocol.ClientMessage.remove_model:type_name -> crabtalk.protocol.RemoveModelMsg
+	102, // 44: crabtalk.protocol.ClientMessage.list_agents:type_name -> crabtalk.protocol.ListAgentsMsg
+	105, // 45: crabtalk.protocol.ClientMessage.check_config:type_name -> crabtalk.protocol.CheckConfigMsg
+	65,  // 46: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
+	8,   // 47: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
+	9,   // 48: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
+	44,  // 49: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
+	34,  // 50: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
+	28,  // 51: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
+	37,  // 52: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
+	47,  // 53: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
+	40,  // 54: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
+	51,  // 55: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
+	52,  // 56: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
+	30,  // 57: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
+	42,  // 58: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
+	45,  // 59: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
+	53,  // 60: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
+	58,  // 61: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
+	70,  // 62: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
+	79,  // 63: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
+	77,  // 64: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
+	62,  // 65: crabtalk.protocol.ServerMessage.purged:type_name -> crabtalk.protocol.PurgeReply
+	64,  // 66: crabtalk.protocol.ServerMessage.pruned:type_name -> crabtalk.protocol.PruneReply
+	80,  // 67: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
+	82,  // 68: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
+	84,  // 69: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
+	87,  // 70: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
+	32,  // 71: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
+	95,  // 72: crabtalk.protocol.ServerMessage.repaired:type_name -> crabtalk.protocol.RepairSessionReply
+	98,  // 73: crabtalk.protocol.ServerMessage.models:type_name -> crabtalk.protocol.ModelList
+	104, // 74: crabtalk.protocol.ServerMessage.agents:type_name -> crabtalk.protocol.AgentList
+	106, // 75: crabtalk.protocol.ServerMessage.config_checked:type_name -> crabtalk.protocol.ConfigChecked
+	22,  // 76: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
+	10,  // 77: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
+	11,  // 78: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
+	12,  // 79: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
+	13,  // 80: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
+	15,  // 81: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
+	16,  // 82: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
+	17,  // 83: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
+	18,  // 84: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
+	22,  // 85: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
+	23,  // 86: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
+	44,  // 87: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
+	14,  // 88: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	19,  // 89: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
+	20,  // 90: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
+	27,  // 91: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
+	0,   // 92: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
+	14,  // 93: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	22,  // 94: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
+	23,  // 95: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
+	44,  // 96: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
+	51,  // 97: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
+	1,   // 98: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
+	1,   // 99: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	1,   // 100: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	53,  // 101: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
+	2,   // 102: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
+	53,  // 103: crabtalk.protocol.PurgeReply.entry:type_name -> crabtalk.protocol.Entry
+	67,  // 104: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
+	53,  // 105: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
+	53,  // 106: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
+	53,  // 107: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
+	53,  // 108: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
+	53,  // 109: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
+	68,  // 110: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
+	1,   // 111: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	71,  // 112: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
+	72,  // 113: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
+	73,  // 114: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
+	53,  // 115: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
+	3,   // 116: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
+	80,  // 117: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
+	85,  // 118: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
+	80,  // 119: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
+	88,  // 120: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
+	90,  // 121: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
+	89,  // 122: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
+	80,  // 123: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
+	97,  // 124: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
+	108, // 125: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
+	103, // 126: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
+	107, // 127: crabtalk.protocol.ConfigChecked.probes:type_name -> crabtalk.protocol.ProviderProbe
+	128, // [128:128] is the sub-list for method output_type
+	128, // [128:128] is the sub-list for method input_type
+	128, // [128:128] is the sub-list for extension type_name
+	128, // [128:128] is the sub-list for extension extendee
+	0,   // [0:128] is the sub-list for field type_name
 }
 
 func init() { file_crabtalk_proto_init() }
@@ -9279,6 +9565,8 @@ func file_crabtalk_proto_init() {
 		(*ClientMessage_Checkpoint)(nil),
 		(*ClientMessage_StoreStats)(nil),
 		(*ClientMessage_Undo)(nil),
+		(*ClientMessage_Purge)(nil),
+		(*ClientMessage_Prune)(nil),
 		(*ClientMessage_ListSessions)(nil),
 		(*ClientMessage_History)(nil),
 		(*ClientMessage_SearchSessions)(nil),
@@ -9313,6 +9601,8 @@ func file_crabtalk_proto_init() {
 		(*ServerMessage_Recalled)(nil),
 		(*ServerMessage_Report)(nil),
 		(*ServerMessage_Checkpointed)(nil),
+		(*ServerMessage_Purged)(nil),
+		(*ServerMessage_Pruned)(nil),
 		(*ServerMessage_StoredSession)(nil),
 		(*ServerMessage_StoredSessions)(nil),
 		(*ServerMessage_History)(nil),
@@ -9342,7 +9632,7 @@ func file_crabtalk_proto_init() {
 	file_crabtalk_proto_msgTypes[44].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[49].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[53].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[59].OneofWrappers = []any{
+	file_crabtalk_proto_msgTypes[63].OneofWrappers = []any{
 		(*Change_Add)(nil),
 		(*Change_Update)(nil),
 		(*Change_Alias)(nil),
@@ -9350,18 +9640,18 @@ func file_crabtalk_proto_init() {
 		(*Change_Restore)(nil),
 		(*Change_Rename)(nil),
 	}
-	file_crabtalk_proto_msgTypes[61].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[62].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[63].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[78].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[92].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[65].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[66].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[67].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[82].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[96].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crabtalk_proto_rawDesc), len(file_crabtalk_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   101,
+			NumMessages:   105,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

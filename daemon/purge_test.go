@@ -1,0 +1,87 @@
+package daemon
+
+import (
+	"errors"
+	"io/fs"
+	"slices"
+	"testing"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/crmem/history"
+	"crabmem/daemon/client"
+	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/tool"
+	"crabmem/daemon/wire"
+)
+
+// TestOnlyUsersErase checks that the daemon refuses to purge and to prune for
+// agents, MCP clients, and identities of other services, whatever their trust.
+func TestOnlyUsersErase(t *testing.T) {
+	s := serve(t, home(t), "[origins.\"api:\"]\ntrust = \"admin\"\n")
+	remember := func() {
+		t.Helper()
+		if _, _, err := s.store.Overwrite("a", "a text to purge", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remember()
+	request := func(by history.Actor) (purged, pruned error) {
+		c := &client.Client{Addr: wire.Addr{Network: "unix", Address: Socket(s.home)}, By: by}
+		_, purged = c.Purge(t.Context(), "a", true)
+		_, pruned = c.Prune(t.Context(), time.Now())
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+		return purged, pruned
+	}
+	for _, by := range []history.Actor{
+		{Agent: "crab"}, {Session: "crab_user_1"}, {Call: "call-1"}, {Client: history.MCP}, {Origin: "tg:7"}, {Origin: "api:ci"}, {Origin: ":"},
+		{Agent: "crab", Client: history.CLI}, {Origin: "delegate-crab:tg:7", Client: history.CLI},
+	} {
+		purged, pruned := request(by)
+		for _, err := range []error{purged, pruned} {
+			if e, ok := errors.AsType[*client.Error](err); !ok || e.Code != 403 || e.Kind != "permission" || e.Remedy == "" || !errors.Is(err, fs.ErrPermission) {
+				t.Errorf("%+v: %v, want a permission error", by, err)
+			}
+		}
+	}
+	if _, err := s.store.Get("a"); err != nil {
+		t.Errorf("after refused requests: %v", err)
+	}
+	for _, by := range []history.Actor{{}, {Client: history.CLI}, {Client: history.CLI, Origin: "user"}} {
+		remember()
+		purged, pruned := request(by)
+		if _, err := s.store.Get("a"); purged != nil || pruned != nil || !errors.Is(err, crmem.ErrNotFound) {
+			t.Errorf("%+v: purge %v, prune %v, get %v", by, purged, pruned, err)
+		}
+	}
+}
+
+// TestNoToolErases checks that no agent has a tool that purges or prunes.
+func TestNoToolErases(t *testing.T) {
+	m := modeltest.New(t)
+	s := serve(t, home(t), scripted(m))
+	if _, _, err := s.store.Overwrite("a", "a text to purge", nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"purge", "prune"} {
+		if slices.Contains(tool.BuiltIn(), name) {
+			t.Errorf("there is a tool %s", name)
+		}
+		toolResult(t, s, m, name, `{"name":"a"}`)
+	}
+	toolResult(t, s, m, "forget", `{"name":"a","purge":true}`)
+	n := 0
+	for c, err := range s.store.Changes() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Entry().Content == "a text to purge" {
+			n++
+		}
+	}
+	if n == 0 {
+		t.Error("a tool removed the history of an entry")
+	}
+}

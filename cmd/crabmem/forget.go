@@ -9,7 +9,7 @@ import (
 )
 
 func (c *app) forgetCommand() *cobra.Command {
-	var archive, dry bool
+	var archive, dry, purge bool
 	cmd := &cobra.Command{
 		Use:     "forget NAME",
 		GroupID: groupUse,
@@ -18,17 +18,36 @@ func (c *app) forgetCommand() *cobra.Command {
 forget removes an archive only with --archive; without it, forget exits with 4.
 
 The history keeps the text, so crabmem restore brings the entry back. With
-history = "off" in [memory], it does not.`,
+history = "off" in [memory], it does not.
+
+With --purge, forget removes the entry, its versions in the history, and its
+texts from every other file of the store. NAME may also be the last name of a
+removed entry. A purge cannot be undone. It deletes damaged and temporary files
+that may contain a text, and lists them.
+
+A purge does not remove the text from these places; forget --purge lists those
+that it finds, with a fix: other entries and spaces of the home, sessions, and
+Markdown trees. The search ignores texts shorter than 12 bytes and has limits;
+a message reports an incomplete search. A purge also does not remove the text
+from open files, memory, free disk blocks, backups, and other copies.
+
+If no entry has the name, the exit code is 3. An interrupted purge continues
+when a command or the daemon next opens the store for writing.`,
 		Example: `  crabmem forget deploy --dry-run
   crabmem forget deploy
-  crabmem forget chat-2026-01 --archive`,
+  crabmem forget chat-2026-01 --archive
+  crabmem forget secret-plan --purge --dry-run`,
 		Args:              exactly(1, "NAME"),
 		ValidArgsFunction: c.completeNames(1),
 	}
 	cmd.Flags().BoolVar(&archive, "archive", false, "also remove an archive")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the entry to remove, change nothing")
+	cmd.Flags().BoolVar(&purge, "purge", false, "also remove the history of the note; no undo")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := args[0]
+		if purge {
+			return c.purge(cmd.Context(), name, archive, dry)
+		}
 		var e crmem.Entry
 		check := func(s *crmem.Store) (err error) {
 			e, err = memtool.FindToRemove(s, name, archive)

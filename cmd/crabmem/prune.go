@@ -11,29 +11,46 @@ import (
 	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func (c *app) pruneCommand() *cobra.Command {
 	var older string
 	var keep int
-	var dry bool
+	var dry, history bool
 	cmd := &cobra.Command{
-		Use:     "prune --older-than AGE | --keep N",
+		Use:     "prune --older-than AGE | --keep N | --history --older-than AGE",
 		GroupID: groupCare,
-		Short:   "remove old archives",
+		Short:   "remove old archives, or old history",
 		Long: `Remove archives atomically. --older-than removes archives older than an age
 (90d, 12w, 1y, 36h), and --keep removes all but the newest N. With both flags,
 prune removes archives that are older and not among the newest N. prune needs
-one of the flags and never removes notes.`,
+one of the flags and never removes notes.
+
+With --history, prune removes the changes that are older than an age from the
+history, and frees their disk space. Entries and later changes stay. log, diff,
+undo, restore, and show --at no longer reach the removed changes. --keep and
+--dry-run do not combine with --history; --older is the same as --older-than.`,
 		Example: `  crabmem prune --older-than 90d --dry-run
   crabmem prune --keep 20
-  crabmem prune --older-than 1y --keep 5 --json`,
+  crabmem prune --older-than 1y --keep 5 --json
+  crabmem prune --history --older 90d`,
 	}
-	cmd.Flags().StringVar(&older, "older-than", "", "remove archives older than this `age`")
+	cmd.Flags().SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == "older" {
+			name = "older-than"
+		}
+		return pflag.NormalizedName(name)
+	})
+	cmd.Flags().StringVar(&older, "older-than", "", "remove archives or changes older than this `age`")
 	cmd.Flags().IntVar(&keep, "keep", 0, "keep the newest `N` archives")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the archives to remove, change nothing")
+	cmd.Flags().BoolVar(&history, "history", false, "remove changes from the history, not archives")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		byAge, byCount := cmd.Flags().Changed("older-than"), cmd.Flags().Changed("keep")
+		if history && (!byAge || byCount || dry) {
+			return wrongArgs(cmd, "--history needs --older-than AGE, without --keep and --dry-run")
+		}
 		if !byAge && !byCount {
 			return wrongArgs(cmd, "missing --older-than AGE or --keep N")
 		}
@@ -45,6 +62,9 @@ one of the flags and never removes notes.`,
 			age, err := memtool.ParseAge(older)
 			if err != nil {
 				return cli.Usagef("--older-than: %v", err)
+			}
+			if history {
+				return c.pruneHistory(cmd.Context(), c.now().Add(-age))
 			}
 			limit = uint64(max(c.now().Add(-age).Unix(), 0))
 		}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/daemon/display"
+	"crabmem/daemon/memtool"
+)
+
+// prunedHistory is the output of prune --history --json.
+type prunedHistory struct {
+	Before    string `json:"before"`      // RFC 3339: older changes were removed
+	Freed     int64  `json:"freed_bytes"` // of files
+	FirstSeq  uint64 `json:"first_seq"`   // number of the oldest change; 0: no change
+	FirstTime string `json:"first_time"`  // of the oldest change, RFC 3339; empty if unknown
+}
+
+// pruneHistory runs prune --history.
+func (c *app) pruneHistory(ctx context.Context, before time.Time) error {
+	p := prunedHistory{Before: before.UTC().Format(time.RFC3339)}
+	err := c.write(ctx, "prune", false, func(s memtool.Store) (err error) {
+		p.Freed, err = s.Prune(ctx, before)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = c.read(func(s *crmem.Store) error {
+		for ch, err := range s.Changes() {
+			if err != nil {
+				c.Warn("read history: " + err.Error())
+			}
+			if err != nil || ch.Seq == 0 { // another program made the change
+				continue
+			}
+			p.FirstSeq = ch.Seq
+			if !ch.Time.IsZero() {
+				p.FirstTime = ch.Time.UTC().Format(time.RFC3339Nano)
+			}
+			return nil
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return c.PrintJSON(p)
+	}
+	c.Say("freed %s; %s", display.Size(p.Freed), p.reach(c.zone()))
+	return nil
+}
+
+// reach describes from when the history reaches.
+func (p *prunedHistory) reach(zone *time.Location) string {
+	switch {
+	case p.FirstSeq == 0:
+		return "the history has no changes"
+	case p.FirstTime == "":
+		return "the history begins with change " + strconv.FormatUint(p.FirstSeq, 10)
+	}
+	return "the history begins with change " + strconv.FormatUint(p.FirstSeq, 10) + ", " + display.TimeIn(p.FirstTime, zone)
+}

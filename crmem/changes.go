@@ -269,6 +269,9 @@ func (w *walker) batch(frames []format.Frame) error {
 			return err
 		}
 		after := w.t.byID(id)
+		if f.Type == format.FramePurged { // a stub may be of the operation that added it
+			w.nextID = max(w.nextID, id+1)
+		}
 		if w.yield == nil {
 			continue
 		}

@@ -25,6 +25,12 @@ func (p *past) beginSegment(newest int) {
 	p.must(p.m.Remove("/link"))
 }
 
+// originals returns the segments and bases.
+func (p *past) originals() []string {
+	p.t.Helper()
+	return slices.DeleteFunc(p.files(), func(name string) bool { return strings.HasSuffix(name, ".idx") })
+}
+
 // newSegments returns a store with the changes 1 to n, in n segments after one base.
 func newSegments(t *testing.T, n int) *past {
 	p := newPast(t)
@@ -34,8 +40,8 @@ func newSegments(t *testing.T, n int) *past {
 		p.do(crmem.Add{Name: fmt.Sprint("a", i)})
 		p.beginSegment(i - 1)
 	}
-	if got := len(p.files()); got != n+1 {
-		t.Fatalf("%d segments: %q", n, p.files())
+	if got := len(p.originals()); got != n+1 {
+		t.Fatalf("%d segments: %q", n, p.originals())
 	}
 	return p
 }
@@ -85,7 +91,7 @@ func TestFoldDetectsDamage(t *testing.T) {
 	} {
 		p := newSegments(t, 3)
 		p.put("/m.db-history/!", "sorts before the segments")
-		base = "/m.db-history/" + p.files()[slices.IndexFunc(p.files(), func(f string) bool { return strings.HasSuffix(f, ".crmem") })]
+		base = "/m.db-history/" + p.originals()[slices.IndexFunc(p.originals(), func(f string) bool { return strings.HasSuffix(f, ".crmem") })]
 		p.do(crmem.Add{Name: "a4"})
 		p.must(p.s.Checkpoint())
 		c.damage(p)
@@ -97,7 +103,7 @@ func TestFoldDetectsDamage(t *testing.T) {
 		p.do(crmem.Add{Name: "a6"})
 		p.must(p.s.Checkpoint())
 		if got := p.brief(); got != c.want {
-			t.Errorf("%s: changes %s, want %s\n%s%q", c.name, got, c.want, p.log(), p.files())
+			t.Errorf("%s: changes %s, want %s\n%s%q", c.name, got, c.want, p.log(), p.originals())
 		}
 		if c.want == "error" { // the next segment begins with a base
 			p.do(crmem.Add{Name: "a7"})
@@ -129,7 +135,7 @@ func TestFoldExtends(t *testing.T) {
 			t.Errorf("fold %d has %d reads of segments", i, reads)
 		}
 	}
-	if got := p.files(); len(got) != 3 {
+	if got := p.originals(); len(got) != 3 {
 		t.Errorf("files %q", got)
 	}
 	if got := p.brief(); got != "1 2 3 4 5 6" {
@@ -166,8 +172,8 @@ func TestFirstFoldReads(t *testing.T) {
 		}
 		p.must(p.s.Checkpoint())
 		p.m.Hook = nil
-		if want := map[bool]int{false: 3, true: 5}[fails]; len(p.files()) != want {
-			t.Errorf("%q fails: files %q", failed, p.files())
+		if want := map[bool]int{false: 3, true: 5}[fails]; len(p.originals()) != want {
+			t.Errorf("%q fails: files %q", failed, p.originals())
 		}
 		if bytes < 60<<10 != fails || bytes > 100<<10 {
 			t.Errorf("%q fails: read %d bytes", failed, bytes)
@@ -273,7 +279,7 @@ func TestNoHistory(t *testing.T) {
 	}
 	p.do(crmem.Add{Name: "a"})
 	p.must(p.s.Checkpoint())
-	list := p.files()
+	list := p.originals()
 	for _, name := range list {
 		p.must(p.m.Remove("/m.db-history/" + name))
 	}
@@ -297,7 +303,7 @@ func TestSegmentOrder(t *testing.T) {
 		t.Errorf("changes %s", got)
 	}
 	if _, err := p.m.Lstat(segmentPath(100_000_001)); err != nil {
-		t.Error(err, p.files())
+		t.Error(err, p.originals())
 	}
 }
 

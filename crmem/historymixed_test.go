@@ -76,8 +76,8 @@ func TestFoldWithoutCheckpoint(t *testing.T) {
 	p.m.Hook = nil
 	p.do(crmem.Add{Name: "a4"})
 	p.must(p.s.Checkpoint())
-	if got := p.brief(); got != "1 2 3 4" || len(p.files()) != 4 {
-		t.Errorf("changes %s, files %q", got, p.files())
+	if got := p.brief(); got != "1 2 3 4" || len(p.originals()) != 4 {
+		t.Errorf("changes %s, files %q", got, p.originals())
 	}
 }
 
@@ -91,7 +91,7 @@ func TestUnlinkedSegment(t *testing.T) {
 	}
 	p.do(crmem.Add{Name: "a3"})
 	p.must(p.s.Checkpoint())
-	if got := p.files(); len(got) != 5 { // a segment, but no base
+	if got := p.originals(); len(got) != 5 { // a segment, but no base
 		t.Errorf("files %q", got)
 	}
 	if got := p.brief(); got != "1 2 3" {

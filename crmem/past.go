@@ -187,12 +187,12 @@ func pastOf(fsys vfs.FS, path string, maxBytes int64, v *files) (_ *past, ok boo
 // excludeOther looks for a segment of another store in the links, newest first, and
 // sets its err. A segment with another identity belongs to the store if the state
 // after it is the base of the next link, because a new identity does not change the
-// entries (FORMAT.md, H14).
+// entries (FORMAT.md, H14). A purge may have removed that digest.
 func (p *past) excludeOther(segments []segment) bool {
 	for i := len(p.links) - 1; i > 0; i-- {
 		l := &p.links[i-1]
 		next := p.links[i].header()
-		if l.head.Store == next.Store || next.Version == format.LogVersion1 || l.head.Version == format.LogVersion1 {
+		if l.head.Store == next.Store || next.Base == (format.Digest{}) || next.Version == format.LogVersion1 || l.head.Version == format.LogVersion1 {
 			continue
 		}
 		from := i - 1

@@ -38,6 +38,7 @@ func (s *Store) Prune(before time.Time) (freed int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	s.folded = folded{}
 	if err := p.prune(before); err != nil {
 		return 0, fmt.Errorf("%s: prune the history: %w", p.dir, err)
 	}
@@ -112,10 +113,12 @@ func (p *past) shorten(l *link, w *walker) error {
 // keepFrom removes the segments with smaller numbers than n, and the bases that no
 // other segment names.
 func (p *past) keepFrom(n uint64) error {
-	list, err := p.fsys.ReadDir(p.dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	if err := removeIndexes(p.fsys, p.dir, nil); errors.Is(err, fs.ErrNotExist) {
 		return nil
+	} else if err != nil {
+		return err
 	}
+	list, err := p.fsys.ReadDir(p.dir)
 	if err != nil {
 		return err
 	}

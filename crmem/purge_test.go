@@ -53,16 +53,6 @@ func (p *past) wantAbsent(list ...secrets) bool {
 	return true
 }
 
-// byID returns the entry of an id, or an entry without an ID.
-func (p *past) byID(id uint64) crmem.Entry {
-	for e := range p.s.All() {
-		if e.ID == id {
-			return e
-		}
-	}
-	return crmem.Entry{}
-}
-
 // otherChanges returns the changes of other entries than those of ids.
 func (p *past) otherChanges(ids ...uint64) string {
 	p.t.Helper()

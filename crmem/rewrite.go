@@ -27,6 +27,10 @@ func (p *purger) history() error {
 	if err := p.otherFiles(); err != nil {
 		return err
 	}
+	if err := removeIndexes(p.s.fs, p.dir, nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	p.s.folded = folded{}
 	for i := range segments {
 		if err := p.segment(&segments[i], i == len(segments)-1); err != nil {
 			return err

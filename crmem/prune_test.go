@@ -35,6 +35,8 @@ func TestPrune(t *testing.T) {
 	for seed := range uint64(histories()) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		p := newPast(t)
+		p.segmentLimit = []int64{0, 150, 600}[seed%3]
+		p.reopen()
 		for range 3 + r.IntN(20) {
 			p.random(r)
 		}

@@ -74,8 +74,13 @@ func TestPurge(t *testing.T) {
 	for seed := range uint64(histories()) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		p := newPast(t)
+		p.segmentLimit = []int64{0, 150, 600}[seed%3]
+		p.reopen()
 		of := map[uint64]secrets{}
 		for range 3 + r.IntN(20) {
+			if r.IntN(10) == 0 && p.s.Len() > 0 {
+				p.must(p.s.NewIdentity())
+			}
 			p.random(r)
 			p.keep(of)
 		}
@@ -113,8 +118,9 @@ func TestPurge(t *testing.T) {
 			}
 			p.reopen()
 		}
-		if !ok {
-			t.Fatalf("seed %d", seed)
+		report, err := crmem.Check(p.m, "/m.db", 0)
+		if !ok || err == nil && len(report.Problems) > 0 {
+			t.Fatalf("seed %d: %+v %v", seed, report, err)
 		}
 		if len(p.warn) > 0 {
 			t.Fatalf("seed %d: warnings %q", seed, p.warn)

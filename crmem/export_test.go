@@ -1,6 +1,10 @@
 package crmem
 
-import "crabmem/crmem/vfs"
+import (
+	"os"
+
+	"crabmem/crmem/vfs"
+)
 
 // Names that the external tests use.
 const (
@@ -16,6 +20,13 @@ var (
 	MemBytes = memBytes
 	LogOf    = logOf
 )
+
+// FixProcessID sets the process ID in lock files, and returns a function that resets
+// it.
+func FixProcessID(id int) (reset func()) {
+	processID = func() int { return id }
+	return func() { processID = os.Getpid }
+}
 
 // SetSegmentLimit makes a store begin a segment after limit bytes.
 func SetSegmentLimit(s *Store, limit int64) { s.segmentLimit = limit }

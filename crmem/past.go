@@ -16,11 +16,12 @@ import (
 
 // segment is a file of a history.
 type segment struct {
-	path string
-	n    uint64
-	head format.LogHeader
-	read bool
-	err  error // of the header
+	path  string
+	n     uint64
+	head  format.LogHeader
+	read  bool
+	err   error // of the header
+	other bool  // it is of another store
 }
 
 // listSegments returns the segments of a history, oldest first, or none if there
@@ -177,6 +178,9 @@ func pastOf(fsys vfs.FS, path string, maxBytes int64, v *files) (_ *past, ok boo
 		found = p.chain(segments)
 	}
 	for i := range segments {
+		if segments[i].other && p.links[0].header().Before == (format.Place{}) {
+			continue // of a store that was removed before this one was created
+		}
 		if err := segments[i].err; err != nil && !errors.Is(err, fs.ErrNotExist) {
 			p.bad = append(p.bad, err)
 		}
@@ -208,6 +212,7 @@ func (p *past) excludeOther(segments []segment) bool {
 			}
 		}
 		k := slices.IndexFunc(segments, func(g segment) bool { return g.n == l.n })
+		segments[k].other = true
 		segments[k].err = &FormatError{Path: l.path, Entry: -1, Field: "store", Msg: fmt.Sprintf("segment of store %v, not of %v", l.head.Store, next.Store)}
 		return true
 	}

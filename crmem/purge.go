@@ -18,7 +18,7 @@ import (
 // purgeSuffix is that of the file with the ids of an unfinished purge.
 const purgeSuffix = "-purge"
 
-// Purge removes the note of a name, and its texts from the history and from every
+// Purge removes the entry of a name, and its texts from the history and from every
 // other file of the store. It also purges removed entries that had the name last.
 // deleted are the files that may have contained the texts and were deleted because
 // they cannot be read completely. first is as for [Store.Overwrite].
@@ -27,7 +27,7 @@ const purgeSuffix = "-purge"
 // disk, and copies of the files may contain the texts afterwards.
 //
 // Errors: [ErrNotFound] if the store and its history do not contain the name, and
-// those of [Store.Forget]. After any other error the entry is removed, but files
+// those of [Store.Apply]. After any other error the entry is removed, but files
 // may contain its texts; the next open for writing continues the purge.
 func (s *Store) Purge(name string, first ...Op) (deleted []string, err error) {
 	if err := s.beginPurge(); err != nil {
@@ -108,7 +108,7 @@ func (s *Store) removedAs(name string) ([]uint64, error) {
 	return slices.Sorted(maps.Keys(ids)), nil
 }
 
-// purge removes a note for Purge. ids are of removed entries.
+// purge removes an entry for Purge. ids are of removed entries.
 type purge struct {
 	name string
 	ids  []uint64
@@ -121,8 +121,6 @@ func (o purge) stage(g *stage) error {
 	switch {
 	case old == "" && len(o.ids) == 0:
 		return &nameError{ErrNotFound, o.name, ""}
-	case old != "" && Kind(old.Kind()) == Archive:
-		return &nameError{ErrKind, o.name, "it is an Archive of a session"}
 	case old != "":
 		g.remove(o.name, old)
 		g.effects[len(g.effects)-1].typ = format.FramePurge

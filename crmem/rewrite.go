@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"crabmem/crmem/internal/format"
@@ -32,7 +33,7 @@ func (p *purger) history() error {
 	}
 	p.s.folded = folded{}
 	for i := range segments {
-		if err := p.segment(&segments[i], i == len(segments)-1); err != nil {
+		if err := p.segment(&segments[i], segments[i+1:]); err != nil {
 			return err
 		}
 	}
@@ -108,9 +109,8 @@ func saveBase(fsys vfs.FS, dir string, sn *Snapshot) (format.Digest, error) {
 }
 
 // segment rewrites a segment if it contains a text, or a checksum of one. It drops
-// the bytes after the last operation that can be read, which are a torn tail if the
-// segment is the newest.
-func (p *purger) segment(g *segment, newest bool) error {
+// the bytes after the last operation that can be read. later are the newer segments.
+func (p *purger) segment(g *segment, later []segment) error {
 	b, err := vfs.ReadFile(p.s.fs, g.path, maxLogFor(p.s.opts.MaxBytes))
 	if err = notAStore(err); err != nil && !errors.Is(err, ErrFormat) {
 		return err
@@ -121,7 +121,7 @@ func (p *purger) segment(g *segment, newest bool) error {
 	}
 	h := scan.LogHeader
 	change := serr != nil || scan.End < int64(len(b))
-	if serr != nil || change && !newest {
+	if serr != nil || change && !p.continues(scan, later) {
 		p.deleted = append(p.deleted, fmt.Sprintf("%s from offset %d on", g.path, scan.End))
 	}
 	if d, ok := p.bases[h.Base]; ok {
@@ -142,6 +142,15 @@ func (p *purger) segment(g *segment, newest bool) error {
 		return nil
 	}
 	return writeSegment(p.s.fs, g.path, h, kept)
+}
+
+// continues reports whether a later segment or the log begins at or before the end of
+// a scan, so that the bytes after it are a torn tail (FORMAT.md, H7).
+func (p *purger) continues(scan *format.LogScan, later []segment) bool {
+	w := scan.Writer()
+	return len(later) == 0 || slices.ContainsFunc(later, func(g segment) bool {
+		return g.readHead(p.s.fs) == nil && g.head.Epoch == w.Epoch && g.head.Seq <= w.Seq
+	})
 }
 
 // covers reports whether the state before a segment may contain an entry, so that

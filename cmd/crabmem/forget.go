@@ -36,7 +36,7 @@ when a command or the daemon next opens the store for writing.`,
 		Example: `  crabmem forget deploy --dry-run
   crabmem forget deploy
   crabmem forget chat-2026-01 --archive
-  crabmem forget secret-plan --purge --dry-run`,
+  crabmem forget tea --purge --dry-run`,
 		Args:              exactly(1, "NAME"),
 		ValidArgsFunction: c.completeNames(1),
 	}

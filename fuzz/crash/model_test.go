@@ -110,11 +110,8 @@ func (v version) apply(now uint64, ops ...crmem.Op) (version, error) {
 // the content of each step begin with texts of their own.
 func (v version) purge(name string) (version, error) {
 	i := v.find(name)
-	switch {
-	case i < 0:
+	if i < 0 {
 		return v, crmem.ErrNotFound
-	case v.entries[i].Kind == crmem.Archive:
-		return v, crmem.ErrKind
 	}
 	after := newVersion(v.next, slices.Delete(slices.Clone(v.entries), i, i+1))
 	after.gone = append(slices.Clone(v.gone), v.entries[i].Content[:min(40, len(v.entries[i].Content))])

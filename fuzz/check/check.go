@@ -31,6 +31,7 @@ type Verdict struct {
 	Ops    bool          // the log of another snapshot contains operations: Repair requires an option
 	Refuse bool          // Open for writing must fail
 	Torn   []byte        // torn tail, which a writer truncates and quarantines
+	Purge  bool          // the log contains a purge, which removes quarantine files
 }
 
 // Expect returns the verdict of the independent decoder. A nil wal means no
@@ -66,7 +67,8 @@ func Expect(db, wal []byte) Verdict {
 	case "foreign-empty":
 		return Verdict{Kind: "foreign", File: Path, Store: s, Refuse: l.Verdict == "rotten", Torn: tail}
 	case "torn":
-		return Verdict{Kind: "torn", File: walPath, Offset: l.Good, Store: s, Torn: tail}
+		purge := slices.ContainsFunc(l.Frames, func(f refdec.Frame) bool { return f.Type == 5 })
+		return Verdict{Kind: "torn", File: walPath, Offset: l.Good, Store: s, Torn: tail, Purge: purge}
 	case "rotten":
 		return Verdict{Kind: "rot", File: walPath, Offset: l.Good, Store: s, Refuse: true}
 	}
@@ -341,7 +343,7 @@ func (v *Verdict) state(s *crmem.Store, m *faultfs.Mem) error {
 		return fmt.Errorf("next_id %d, the independent decoder has %d", s.NextID(), v.Store.NextID)
 	}
 	if v.Torn != nil {
-		if err := kept(m, v.Torn); err != nil {
+		if err := kept(m, v.Torn, v.Purge); err != nil {
 			return err
 		}
 	}
@@ -379,8 +381,8 @@ func (v *Verdict) state(s *crmem.Store, m *faultfs.Mem) error {
 }
 
 // kept returns an error unless there is exactly one quarantine file, with these
-// bytes.
-func kept(m *faultfs.Mem, tail []byte) error {
+// bytes. After a purge there may be none.
+func kept(m *faultfs.Mem, tail []byte, purged bool) error {
 	list, err := m.ReadDir("/d")
 	if err != nil {
 		return err
@@ -392,7 +394,7 @@ func kept(m *faultfs.Mem, tail []byte) error {
 			return fmt.Errorf("%s contains %x (%v), want %x", e.Name(), b, err, tail)
 		}
 	}
-	if n := len(list); n != 1 {
+	if n := len(list); n != 1 && !(purged && n == 0) {
 		return fmt.Errorf("%d quarantine files of torn bytes, want 1", n)
 	}
 	return nil

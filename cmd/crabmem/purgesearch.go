@@ -55,7 +55,7 @@ type textSearch struct {
 
 	trees      []string // merge bases that contain the entries
 	seen       map[string]bool
-	left       int // bytes to compare
+	left       int64 // bytes to compare
 	places     []textPlace
 	incomplete bool
 }
@@ -126,7 +126,7 @@ func (t *textSearch) collectTexts(s *crmem.Store, ids map[uint64]bool) {
 func (t *textSearch) contains(text string) bool { return t.containsAny(text, t.texts) }
 
 func (t *textSearch) containsAny(text string, parts []string) bool {
-	if t.left -= len(text) * len(parts); t.left < 0 {
+	if t.left -= int64(len(text)) * int64(len(parts)); t.left < 0 {
 		t.incomplete = true
 		return false
 	}

@@ -67,8 +67,7 @@ func Expect(db, wal []byte) Verdict {
 	case "foreign-empty":
 		return Verdict{Kind: "foreign", File: Path, Store: s, Refuse: l.Verdict == "rotten", Torn: tail}
 	case "torn":
-		purge := slices.ContainsFunc(l.Frames, func(f refdec.Frame) bool { return f.Type == 5 })
-		return Verdict{Kind: "torn", File: walPath, Offset: l.Good, Store: s, Torn: tail, Purge: purge}
+		return Verdict{Kind: "torn", File: walPath, Offset: l.Good, Store: s, Torn: tail, Purge: slices.ContainsFunc(l.Frames, func(f refdec.Frame) bool { return f.Type == 5 })}
 	case "rotten":
 		return Verdict{Kind: "rot", File: walPath, Offset: l.Good, Store: s, Refuse: true}
 	}

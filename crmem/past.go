@@ -178,7 +178,7 @@ func pastOf(fsys vfs.FS, path string, maxBytes int64, v *files) (_ *past, ok boo
 		found = p.chain(segments)
 	}
 	for i := range segments {
-		if segments[i].other && p.links[0].header().Before == (format.Place{}) {
+		if segments[i].other && p.beganEmpty(segments[i].n) {
 			continue // of a store that was removed before this one was created
 		}
 		if err := segments[i].err; err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -186,6 +186,16 @@ func pastOf(fsys vfs.FS, path string, maxBytes int64, v *files) (_ *past, ok boo
 		}
 	}
 	return p, found && ok, nil
+}
+
+// beganEmpty reports whether the history begins after segment n, with an empty store.
+func (p *past) beganEmpty(n uint64) bool {
+	if len(p.links) == 0 {
+		return false
+	}
+	first := &p.links[0]
+	h := first.header()
+	return (first.scanned != nil || n < first.n) && h.Before == (format.Place{}) && h.Base.Len == format.HeaderSize
 }
 
 // excludeOther looks for a segment of another store in the links, newest first, and

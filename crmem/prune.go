@@ -16,7 +16,7 @@ import (
 // checkpoints.
 //
 // Errors: those of [Store.Checkpoint], and of reading or writing the history, which
-// is then complete.
+// is then valid, but may begin before the time.
 func (s *Store) Prune(before time.Time) (freed int64, err error) {
 	if err := s.Checkpoint(); err != nil || s.path == "" {
 		return 0, err
@@ -103,10 +103,10 @@ func (p *past) shorten(l *link, w *walker) error {
 			kept = append(kept, f)
 		}
 	}
-	if int64(len(scan.Frames)) == int64(len(kept)) && h == scan.LogHeader {
+	h.Seq, h.Before = w.applied+1, format.Place{}
+	if len(kept) == len(scan.Frames) && h == scan.LogHeader {
 		return nil
 	}
-	h.Seq, h.Before = w.applied+1, format.Place{}
 	return writeSegment(p.fsys, l.path, h, kept)
 }
 

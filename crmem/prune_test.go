@@ -28,15 +28,22 @@ func (p *past) changesFrom(at time.Time) string {
 	return b.String()
 }
 
+// newSegmented returns a store whose history has many segments, unless seed is a
+// multiple of 3.
+func newSegmented(t *testing.T, seed uint64) *past {
+	p := newPast(t)
+	p.segmentLimit = []int64{0, 150, 600}[seed%3]
+	p.reopen()
+	return p
+}
+
 // TestPrune prunes random histories. The changes since the time, and the states after
 // them, are the same as before, and older changes are gone.
 func TestPrune(t *testing.T) {
 	freed, all := 0, 0
 	for seed := range uint64(histories()) {
 		r := rand.New(rand.NewPCG(seed, 5))
-		p := newPast(t)
-		p.segmentLimit = []int64{0, 150, 600}[seed%3]
-		p.reopen()
+		p := newSegmented(t, seed)
 		for range 3 + r.IntN(20) {
 			p.random(r)
 		}

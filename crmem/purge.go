@@ -127,12 +127,15 @@ func (o purge) stage(g *stage) error {
 	}
 	for _, id := range o.ids {
 		if g.byID(id) == "" { // else it was restored meanwhile
-			e := removal(id)
-			g.effects = append(g.effects, effect{typ: format.FramePurge, payload: e.payload})
+			g.effects = append(g.effects, purgeEffect(format.FramePurge, id))
 		}
 	}
 	return nil
 }
+
+// purgeEffect returns the effect of a purge or purged operation on an entry that does
+// not exist.
+func purgeEffect(typ byte, id uint64) effect { return effect{typ: typ, payload: removal(id).payload} }
 
 // pending returns the id of a purge or purged operation, and whether it begins a
 // purge.
@@ -146,10 +149,11 @@ func pending(typ byte, payload format.Record) (id uint64, begins, ok bool) {
 // notePurges sets s.purging from the operations of the log and the file of an
 // unfinished purge. The caller has exclusive use of the store.
 func (s *Store) notePurges(v *files) {
-	for i := range frames(v.scan) {
-		f := &v.scan.Frames[i]
-		if id, begins, ok := pending(f.Type, format.Record(format.View(f.Payload))); ok {
-			s.notePurge(id, begins)
+	if v.scan != nil {
+		for _, f := range v.scan.Frames {
+			if id, begins, ok := pending(f.Type, format.Record(format.View(f.Payload))); ok {
+				s.notePurge(id, begins)
+			}
 		}
 	}
 	if !v.purge {
@@ -162,13 +166,6 @@ func (s *Store) notePurges(v *files) {
 	for _, id := range ids {
 		s.notePurge(id, true)
 	}
-}
-
-func frames(scan *format.LogScan) []format.Frame {
-	if scan == nil {
-		return nil
-	}
-	return scan.Frames
 }
 
 // notePurge records that a purge began or ended. The caller holds wmu.
@@ -239,19 +236,16 @@ func (s *Store) finishPurge() (deleted []string, err error) {
 		return nil, err
 	}
 	p := purger{s: s, dir: s.path + historySuffix, ids: make(map[uint64]bool)}
+	var effects []effect
 	for _, id := range s.unpurged() {
 		p.ids[id] = true
+		effects = append(effects, purgeEffect(format.FramePurged, id))
 	}
 	if err := p.files(); err != nil {
 		return p.deleted, err
 	}
 	if err := p.history(); err != nil {
 		return p.deleted, err
-	}
-	var effects []effect
-	for _, id := range s.unpurged() {
-		e := removal(id)
-		effects = append(effects, effect{typ: format.FramePurged, payload: e.payload})
 	}
 	// The synced record is the end of the purge; the file is removed after it, so
 	// that a crash between repeats the purge, which changes nothing.

@@ -73,9 +73,7 @@ func TestPurge(t *testing.T) {
 	purged, removed := 0, 0
 	for seed := range uint64(histories()) {
 		r := rand.New(rand.NewPCG(seed, 3))
-		p := newPast(t)
-		p.segmentLimit = []int64{0, 150, 600}[seed%3]
-		p.reopen()
+		p := newSegmented(t, seed)
 		of := map[uint64]secrets{}
 		for range 3 + r.IntN(20) {
 			if r.IntN(10) == 0 && p.s.Len() > 0 {
@@ -139,7 +137,7 @@ func secretStore(t *testing.T) (*past, secrets) {
 	p.do(crmem.Add{Name: "a", Content: "first secret"}, crmem.Add{Name: "b", Content: "known"})
 	p.keep(of)
 	p.must(p.s.Checkpoint())
-	p.keepBases(of)
+	p.forgetHistory()
 	p.do(crmem.Update{Name: "a", Content: "second secret"})
 	p.keep(of)
 	p.must(p.s.Checkpoint())
@@ -149,9 +147,9 @@ func secretStore(t *testing.T) (*past, secrets) {
 	return p, of[1]
 }
 
-// keepBases removes the directory of the history, so that the next fold begins with
-// a base of the present snapshot.
-func (p *past) keepBases(map[uint64]secrets) {
+// forgetHistory removes the files of the history, so that the next fold begins with a
+// base of the present snapshot.
+func (p *past) forgetHistory() {
 	p.t.Helper()
 	for _, name := range p.files() {
 		p.must(p.m.Remove("/m.db-history/" + name))

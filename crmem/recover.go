@@ -266,8 +266,8 @@ func (s *Store) rewriteSnapshot(v *files) error {
 	return err
 }
 
-// sweep removes temporary files of interrupted replacements. Only for a purge is
-// its error important.
+// sweep removes temporary files of interrupted replacements. A file that cannot be
+// removed is harmless, except to a purge.
 func (s *Store) sweep() error {
 	dir, base := dirOf(s.path), filepath.Base(s.path)
 	list, err := s.fs.ReadDir(dir)

@@ -266,9 +266,7 @@ func (s *Store) install(c *cut, p vfs.Pending, dig format.Digest, err error) err
 	s.ops = len(frames)
 	s.distrust = false
 	s.measured()
-	if !s.spare {
-		s.makeReserve()
-	}
+	s.makeReserve()
 	return nil
 }
 

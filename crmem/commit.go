@@ -278,6 +278,9 @@ func (s *Store) commit() {
 	if len(g.buf) < 1<<20 && len(g.effects) < 1<<12 { // release the memory of a large import
 		s.written = &group{buf: g.buf, names: g.names, effects: g.effects}
 	}
+	if s.path != "" && s.dbStat.size()+g.start < reserveFrom { // not again after the reserve was given up
+		s.makeReserve()
+	}
 	if s.opts.Literal && s.path != "" {
 		if err := s.checkpointLocked(); err != nil {
 			s.warn("checkpoint: %v", err) // the operation is durable in the log

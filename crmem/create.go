@@ -13,9 +13,16 @@ import (
 // a user must be able to remove entries.
 const reserveSize = 256 << 10
 
-// makeReserve creates the reserve file. The store works without it if there is
-// no space. The caller holds the token or wmu.
+// A smaller store, in bytes of snapshot and log, has no reserve, because a home may
+// have a thousand stores. Tests change it.
+var reserveFrom int64 = 1 << 20
+
+// makeReserve creates the reserve file of a store that is large enough. The store
+// works without it if there is no space. The caller holds the token or wmu.
 func (s *Store) makeReserve() {
+	if s.spare || s.dbStat.size()+s.w.End < reserveFrom {
+		return
+	}
 	name := s.path + reserveSuffix
 	f, err := s.fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

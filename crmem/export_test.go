@@ -39,3 +39,14 @@ func IndexedChanges(s *Store, name string) bool {
 	_, err := s.indexedChanges(name, map[uint64]bool{})
 	return err == nil
 }
+
+// Small stores have a reserve in the tests of this package, so that they cover it.
+func init() { reserveFrom = 0 }
+
+// SetReserveFrom makes stores of at least size bytes have a reserve. It returns a
+// function that resets it.
+func SetReserveFrom(size int64) (reset func()) {
+	old := reserveFrom
+	reserveFrom = size
+	return func() { reserveFrom = old }
+}

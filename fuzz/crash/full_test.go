@@ -16,17 +16,21 @@ import (
 // after it frees space. It checks the crash state of each stage.
 func TestDiskFull(t *testing.T) {
 	states := 0
-	for limit := int64(300_000); limit < 340_000; limit += 1000 {
+	for limit := int64(3_700_000); limit < 4_100_000; limit += 10_000 {
 		m := faultfs.NewMem()
-		m.Limit = limit // includes 256 KiB for the reserve file
+		m.Limit = limit
 		s, err := crmem.Open(db, &crmem.Options{FS: m, Now: func() time.Time { return time.Unix(epoch, 0) }, CheckpointOnClose: checkpoint.Never})
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := newVersion(1, nil)
+		first := crmem.Add{Name: "first", Content: text(1<<20, 0)} // large enough for a reserve file
+		want, _ := newVersion(1, nil).apply(epoch, first)
+		if err := s.Apply(first); err != nil {
+			t.Fatal(err)
+		}
 		full := false
 		for i := 0; !full; i++ {
-			op := crmem.Add{Name: fmt.Sprint("entry ", i), Content: text(1500, i)}
+			op := crmem.Add{Name: fmt.Sprint("entry ", i), Content: text(20_000, i)}
 			switch err := s.Apply(op); {
 			case err == nil:
 				want, _ = want.apply(epoch, op)
@@ -56,14 +60,14 @@ func TestDiskFull(t *testing.T) {
 		}
 		check("full")
 		// A remove must succeed, as it uses the reserve file.
-		op := crmem.Remove{Name: want.first()}
+		op := crmem.Remove{Name: "entry 0"}
 		if err := s.Apply(op); err != nil {
 			t.Fatalf("limit %d: remove on a full disk: %v", limit, err)
 		}
 		want, _ = want.apply(epoch, op)
 		check("after a remove")
 		m.Limit = 0
-		add := crmem.Add{Name: "room", Content: text(3000, 1)}
+		add := crmem.Add{Name: "room", Content: text(30_000, 1)}
 		if err := errors.Join(s.Apply(add), s.Checkpoint()); err != nil {
 			t.Fatalf("limit %d: after space was freed: %v", limit, err)
 		}

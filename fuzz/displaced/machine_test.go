@@ -41,8 +41,12 @@ func newMem() memMachine {
 			panic(err)
 		}
 	}
+	keepReserve(m)
 	return m
 }
+
+// keepReserve creates the reserve that a store keeps if it was large before.
+func keepReserve(m machine) { create(m, m.store()+"-reserve", make([]byte, 256<<10)) }
 
 func (m memMachine) store() string                       { return "/home/memory.db" }
 func (m memMachine) symlink(target, name string)         { m.Symlink(target, name) }
@@ -71,7 +75,9 @@ func newOS(root string) osMachine {
 			panic(err)
 		}
 	}
-	return osMachine{root: root}
+	m := osMachine{root: root}
+	keepReserve(m)
+	return m
 }
 
 func (m osMachine) store() string { return filepath.Join(m.root, "home", "memory.db") }

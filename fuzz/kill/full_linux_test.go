@@ -112,18 +112,21 @@ func TestDiskFull(t *testing.T) {
 	disks, adds, refused, removed, checkpoints := rounds(10, 40), 0, 0, 0, 0
 	for i := range disks {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			dir := tmpfs(t, 1<<20-i*2*4096)
+			dir := tmpfs(t, 5<<20-i*2*4096)
 			d := &fullDisk{t: t, dir: dir, path: filepath.Join(dir, "home", "memory.db"), acked: map[string]string{}}
 			d.open()
 
 			// The ballast is later removed. Its sizes range from too small to large
 			// enough for a checkpoint.
-			err := os.WriteFile(filepath.Join(dir, "ballast"), make([]byte, []int{20, 100, 300, 420}[i%4]<<10), 0o600)
+			err := os.WriteFile(filepath.Join(dir, "ballast"), make([]byte, []int{20, 1000, 2800, 3300}[i%4]<<10), 0o600)
+			if err == nil {
+				err = d.add("first", 1<<20) // large enough for a reserve file
+			}
 			if err != nil {
 				t.Fatal(err)
 			}
 			for n := 0; err == nil; n++ {
-				err = d.add(fmt.Sprintf("entry %d", n), 500+rng.IntN(20_000))
+				err = d.add(fmt.Sprintf("entry %d", n), 500+rng.IntN(60_000))
 				adds++
 			}
 			if !errors.Is(err, crmem.ErrNotApplied) || !errors.Is(err, syscall.ENOSPC) {

@@ -1,20 +1,23 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
+	"crabmem/bench/corpus"
 	"crabmem/bench/measure"
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
+	"crabmem/crmem/history"
 )
 
-// changesOf measures how long package crmem reads the changes of one entry, and all
-// changes, from a long history.
+// changesOf measures how long package crmem reads the changes of one entry, all changes,
+// and earlier states, from a long history.
 func changesOf(f *flag.FlagSet) func(*measure.Limits) error {
 	n := f.Int("n", 1_000_000, "number of changes")
 	names := f.Int("names", 100_000, "number of entries")
@@ -25,24 +28,27 @@ func changesOf(f *flag.FlagSet) func(*measure.Limits) error {
 			if err := writeChanges(path, *n, *names); err != nil {
 				return err
 			}
-			return readChanges(t, path, *n, *names)
+			if err := readChanges(t, path, *n, *names); err != nil {
+				return err
+			}
+			return asOf(t, path, *n)
 		})
 	}
 }
 
-// writeChanges creates a store with n changes of notes of 500 bytes, in batches of
-// 1000. A checkpoint after 15 batches fills a segment.
+// writeChanges creates a store with n changes of notes of about 505 bytes, in batches
+// of 1000. A checkpoint after 15 batches fills a segment.
 func writeChanges(path string, n, names int) error {
 	s, err := crmem.Open(path, &crmem.Options{LogLimit: 1 << 40, CheckpointOnClose: checkpoint.Never})
 	if err != nil {
 		return err
 	}
 	defer s.Close() // the second call has no effect
-	text := strings.Repeat("word ", 98)
+	texts := corpus.NewZipf(1)
 	start := time.Now()
 	var ops []crmem.Op
 	for i := range n {
-		content := fmt.Sprintf("%s%09d", text, i)
+		content := texts.Doc(i)
 		if i < names {
 			ops = append(ops, crmem.Add{Name: name(i), Content: content})
 		} else {
@@ -122,4 +128,68 @@ func readChanges(t *measure.Limits, path string, n, names int) error {
 	fmt.Printf("all %d changes %v, the %d changes of one entry %v\n", all, walk[0], found, took[0])
 	t.Most("ChangesOf one entry", measure.Millis(took[0]), 20, "ms")
 	return nil
+}
+
+// asOf measures a search of earlier states of the store, against the build of the
+// index of the present state.
+func asOf(t *measure.Limits, path string, n int) error {
+	s, err := crmem.Open(path, &crmem.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	search := func(sn *crmem.Snapshot) error {
+		then := crmem.New(nil)
+		if err := then.Replace(sn); err != nil {
+			return err
+		}
+		_, err := then.Search(context.Background(), crmem.Query{Text: "memory of crabs", Limit: 5})
+		return errors.Join(err, then.Close())
+	}
+	now := s.Snapshot()
+	shares := []int{99, 75, 50, 37}
+	var points []history.Point
+	for _, share := range shares {
+		points = append(points, history.Point{Seq: uint64(n * share / 100)})
+	}
+	// The times are those of the last change of each point.
+	for c, err := range s.Changes() {
+		if err != nil {
+			return err
+		}
+		if c.Seq == points[1].Seq {
+			points = append(points, history.Point{Time: c.Time})
+		}
+	}
+	build, err := leastCPU(3, func() error { return search(now) })
+	if err != nil {
+		return err
+	}
+	for _, p := range points {
+		took, err := leastCPU(3, func() error {
+			sn, err := s.At(p)
+			if err != nil {
+				return err
+			}
+			return search(sn)
+		})
+		if err != nil {
+			return err
+		}
+		fmt.Printf("as-of search at %v: %v, index build %v\n", p, took, build)
+		t.Most(fmt.Sprintf("as-of search at %v", p), measure.Ratio(took, build), 1.5, "index builds")
+	}
+	return nil
+}
+
+// leastCPU returns the least CPU time of a number of calls.
+func leastCPU(passes int, do func() error) (best time.Duration, err error) {
+	for range passes {
+		before := measure.CPU()
+		if err := do(); err != nil {
+			return 0, err
+		}
+		best = measure.Least(best, measure.CPU()-before)
+	}
+	return best, nil
 }

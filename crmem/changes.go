@@ -68,8 +68,8 @@ func (s *Store) past() (*past, error) {
 
 // At returns the store as it was after a point.
 //
-// Errors: [ErrNotFound] if the history does not reach back to the point, and those
-// of [Store.Changes].
+// Errors: [ErrNotFound] if the history begins after the point or ends before it, and
+// those of [Store.Changes].
 func (s *Store) At(point history.Point) (*Snapshot, error) {
 	p, err := s.past()
 	if err != nil {
@@ -78,19 +78,23 @@ func (s *Store) At(point history.Point) (*Snapshot, error) {
 	if p == nil || len(p.links) == 0 {
 		return nil, fmt.Errorf("%w: the store has no history", ErrNotFound)
 	}
-	w := walker{past: p, until: point}
+	err = fmt.Errorf("%w: the history begins after %v", ErrNotFound, point)
 	for i := len(p.links) - 1; i >= 0; i-- {
-		begins, err := w.beginsBefore(i)
-		if err != nil || !begins {
+		w := walker{past: p, until: point}
+		begins, berr := w.beginsBefore(i)
+		if berr != nil || !begins {
 			continue
 		}
-		if err := w.walk(i); err != nil {
-			return nil, err
+		if err = w.walk(i); err != nil {
+			continue // an earlier base may lead to the point without the damaged part
+		}
+		if !w.done && w.applied < point.Seq {
+			return nil, fmt.Errorf("%w: the history ends before %v", ErrNotFound, point)
 		}
 		w.t.sort()
 		return &Snapshot{NextID: w.nextID, t: w.t}, nil
 	}
-	return nil, fmt.Errorf("%w: the history begins after %v", ErrNotFound, point)
+	return nil, err
 }
 
 // walker applies the operations of a history in order.
@@ -104,6 +108,7 @@ type walker struct {
 	begun  bool // t is the state before the next operation
 
 	applied uint64 // sequence number of the last operation of the present link
+	done    bool   // the walk ended before the end of the history
 	now     int64
 }
 
@@ -135,12 +140,12 @@ func (w *walker) beginsBefore(i int) (bool, error) {
 	if !l.start && (l.scanned != nil || !hasBase(w.fsys, w.dir, l.head.Base)) {
 		return false, nil
 	}
+	if w.until.Seq > 0 {
+		return l.header().Seq <= w.until.Seq+1, nil
+	}
 	scan, err := w.scanOf(l)
 	if err != nil {
 		return false, err
-	}
-	if w.until.Seq > 0 {
-		return scan.Seq <= w.until.Seq+1, nil
 	}
 	if len(scan.Frames) == 0 { // the snapshot, which did not change since its time
 		info := w.files.stat.info
@@ -164,8 +169,12 @@ func (w *walker) all() {
 // if yield is nil.
 func (w *walker) walk(i int) error {
 	for first := i; i < len(w.links); i++ {
+		if i > first && w.begun && w.until.Seq > 0 && w.applied == w.until.Seq {
+			return nil
+		}
 		err := w.follow(&w.links[i], i == first)
 		if err == errDone {
+			w.done = true
 			return nil
 		}
 		if err != nil {

@@ -167,8 +167,10 @@ func TestChanges(t *testing.T) {
 			t.Errorf("%v:\n%swant\n%s", point, got, want)
 		}
 	}
-	if _, err := p.s.At(history.Point{Time: time.Unix(1, 0)}); !errors.Is(err, crmem.ErrNotFound) {
-		t.Errorf("before the first change: %v", err)
+	for _, point := range []history.Point{{Time: time.Unix(1, 0)}, {Seq: 1000}} {
+		if _, err := p.s.At(point); !errors.Is(err, crmem.ErrNotFound) {
+			t.Errorf("%v: %v", point, err)
+		}
 	}
 }
 

@@ -201,6 +201,25 @@ func TestGap(t *testing.T) {
 	}
 }
 
+// TestAtDamagedBase damages the only operation of a segment with a base. The state
+// before that operation is shown from an older base.
+func TestAtDamagedBase(t *testing.T) {
+	p := newSegments(t, 8)
+	p.do(crmem.Add{Name: "a9"})
+	p.beginSegment(8)
+	bases := slices.DeleteFunc(p.originals(), func(name string) bool { return !strings.HasSuffix(name, ".crmem") })
+	if len(bases) != 2 {
+		t.Fatalf("bases %q", bases)
+	}
+	p.flip(segmentPath(9), len(p.copyFiles()[segmentPath(9)])-1)
+	if sn, err := p.s.At(history.Point{Seq: 8}); err != nil || sn.Len() != 8 {
+		t.Errorf("after change 8: %v", err)
+	}
+	if _, err := p.s.At(history.Point{Seq: 9}); err == nil {
+		t.Error("state after a damaged change")
+	}
+}
+
 // TestHistoryBegins removes the first segment of a store whose second one has a
 // base. States from that base on are shown.
 func TestHistoryBegins(t *testing.T) {

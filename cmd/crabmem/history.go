@@ -100,12 +100,10 @@ func (c *app) parsePoint(what, text string) (history.Point, error) {
 
 // at returns the store as it was after a point, in RAM.
 func (c *app) at(s *crmem.Store, p history.Point) (*crmem.Store, error) {
-	if p.Seq > 0 {
-		if end := c.timeline(s, "", 0).end; p.Seq > end {
-			return nil, noChange(s, p.Seq)
-		}
-	}
 	sn, err := s.At(p)
+	if errors.Is(err, crmem.ErrNotFound) && p.Seq > c.timeline(s, "", 0).end {
+		return nil, noChange(s, p.Seq)
+	}
 	if errors.Is(err, crmem.ErrNotFound) {
 		return nil, missingFrom(s, errNoPoint, "the history begins after "+p.String(), "run crabmem log --limit 0 to list the changes")
 	}

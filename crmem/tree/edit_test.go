@@ -1,6 +1,7 @@
 package tree_test
 
 import (
+	"io"
 	"strings"
 	"testing"
 
@@ -158,4 +159,33 @@ func TestEditLoadDump(t *testing.T) {
 
 func noteIn(name string, id uint64, content string) Entry {
 	return Entry{ID: id, Name: name, CreatedAt: april, Content: content}
+}
+
+// TestEditedHeading edits the heading of a page. load reports that it ignores the
+// heading, and the next dump restores it.
+func TestEditedHeading(t *testing.T) {
+	mem := faultfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: mem}, 0)
+	ok(t, s.Apply(Add{Name: "a", Content: "text"}))
+	dump := func() string {
+		t.Helper()
+		_, err := Dump(s, "/b", nil)
+		ok(t, err)
+		return string(memFile(t, mem, "/b/notes/a.md"))
+	}
+	page := dump()
+	ok(t, vfs.Replace(mem, "/b/notes/a.md", 0o600, func(w io.Writer) error {
+		_, err := io.WriteString(w, strings.Replace(page, "<h1>a</h1>", "<h1>b</h1>", 1))
+		return err
+	}))
+	r, err := Load(s, "/b", nil)
+	if err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], `notes/a.md: load ignores the heading "b" of the entry "a"`) {
+		t.Errorf("load: %q, %v", r.Warnings, err)
+	}
+	if e, err := s.Get("a"); err != nil || s.Len() != 1 || e.Content != "text" {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if again := dump(); again != page {
+		t.Errorf("the next dump wrote\n%s", again)
+	}
 }

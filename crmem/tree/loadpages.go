@@ -102,6 +102,9 @@ func readPage(root vfs.Tree, f *treeFile, known basePages) (*treePage, error) {
 			return nil, &Error{Path: f.path, Msg: "the file name is not UTF-8", Remedy: "rename it"}
 		}
 	}
+	if want := shownName(p.Name); p.heading != "" && p.heading != want {
+		p.warnings = append(p.warnings, fmt.Sprintf("load ignores the heading %s of the entry %s: to rename the entry, run crabmem rename", quoted(p.heading), quoted(want)))
+	}
 	hash := pageHash(b)
 	if !known.has(f.path, hash) {
 		if err := (crmem.Add{Name: p.Name, Content: p.Content, Aliases: p.Aliases, Kind: p.Kind}).Validate(); err != nil {

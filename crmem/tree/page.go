@@ -13,10 +13,11 @@ import (
 	"crabmem/crmem/limits"
 )
 
-// A page is one entry as a Markdown file: a block of HTML with the metadata, an
-// empty line, and the content.
+// A page is one entry as a Markdown file: a block of HTML with the name as heading
+// and the metadata, an empty line, and the content.
 //
 //	<div id="meta">
+//	<h1>deploy</h1>
 //	<dl>
 //	  <dt>Created</dt>
 //	  <dd><time datetime="2026-04-14T10:23:45Z">2026-04-14T10:23:45Z</time></dd>
@@ -31,7 +32,8 @@ import (
 //	</dl>
 //	</div>
 //
-// The reference defines Created and Aliases. The other rows are extensions:
+// The reference defines Created and Aliases. The heading and the other rows are
+// extensions. The heading is a copy of the name for readers, which load ignores.
 //
 //	ID                      the entry's id
 //	Name                    the exact name, if the file's stem differs
@@ -64,6 +66,10 @@ const (
 // unescapes no others.
 var escapeHTML = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace
 
+// escapeHeading escapes a heading. The reference looks for datetime=" in the block,
+// and mdbook for two braces.
+var escapeHeading = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "{{", "{&#123;").Replace
+
 // isoTime returns the date that a page shows.
 func isoTime(sec uint64) string {
 	return time.Unix(int64(min(sec, maxISO)), 0).UTC().Format(isoLayout)
@@ -72,7 +78,7 @@ func isoTime(sec uint64) string {
 // appendPage renders the page of an entry. stem is the file's stem.
 func appendPage(b []byte, e *crmem.Entry, stem string) []byte {
 	iso := isoTime(e.CreatedAt)
-	b = append(b, metaOpen+"\n<dl>\n"...)
+	b = fmt.Appendf(b, "%s\n<h1>%s</h1>\n<dl>\n", metaOpen, escapeHeading(shownName(e.Name)))
 	b = fmt.Appendf(b, "  <dt>%s</dt>\n  <dd><time datetime=\"%s\">%s</time></dd>\n", rowCreated, iso, iso)
 	exact := false
 	for _, a := range e.Aliases {

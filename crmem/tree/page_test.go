@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"crabmem/crmem"
 )
 
 // TestQuotedShortensLongText checks the texts of errors around 80 bytes.
@@ -50,6 +52,36 @@ func TestPageErrorOffset(t *testing.T) {
 		_, err := parsePage([]byte(mark + text))
 		if e, ok := errors.AsType[*pageError](err); !ok || e.offset != want {
 			t.Errorf("mark %q: %+v, want offset %d", mark, err, want)
+		}
+	}
+}
+
+// TestHeading writes and reads headings. A heading is text, one line, and contains
+// nothing that the reference or mdbook looks for.
+func TestHeading(t *testing.T) {
+	for name, want := range map[string]string{
+		"deploy":                            "<h1>deploy</h1>",
+		"a & <b> </div>":                    "<h1>a &amp; &lt;b&gt; &lt;/div&gt;</h1>",
+		`x datetime="2020-01-01T00:00:00Z"`: "<h1>x datetime=&quot;2020-01-01T00:00:00Z&quot;</h1>",
+		"{{#include /etc/passwd}}":          "<h1>{&#123;#include /etc/passwd}}</h1>",
+		"two\n\nlines":                      "<h1>two\u240a\u240alines</h1>",
+		" ":                                 "<h1>(no name)</h1>",
+	} {
+		e := crmem.Entry{ID: 1, Name: name, Content: "text"}
+		b := appendPage(nil, &e, "stem")
+		if _, rest, _ := strings.Cut(string(b), "\n"); !strings.HasPrefix(rest, want+"\n<dl>\n") {
+			t.Errorf("%q: %s", name, b)
+		}
+		if err := checkPage(b, &e, "stem"); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+		if p, err := parsePage(b); err != nil || p.heading != shownName(name) {
+			t.Errorf("%q: heading %q, %v", name, p.heading, err)
+		}
+	}
+	for _, page := range []string{"<h1>a</h1><h1>b</h1>", "<dl><dt>ID</dt><dd>1</dd></dl><h1>a</h1>", "<h1><b>a</b></h1>", "<h2>a</h2>"} {
+		if _, err := parsePage([]byte(metaOpen + page + metaClose)); err == nil {
+			t.Errorf("%s: no error", page)
 		}
 	}
 }

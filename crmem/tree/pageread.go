@@ -26,7 +26,8 @@ type page struct {
 	named, hasID bool
 	hasTime      bool
 	warnings     []string
-	nameAt       int // offset of the Name row, for errors
+	nameAt       int    // offset of the Name row, for errors
+	heading      string // empty without a heading
 }
 
 // pageError is an error in a page, with its offset. The remedy is an imperative
@@ -58,7 +59,8 @@ func parsePage(b []byte) (*page, error) {
 		p.Content = strings.TrimRightFunc(s, unicode.IsSpace)
 		return p, nil
 	}
-	rows, err := parseRows(s[:end])
+	rows, heading, err := parseRows(s[:end])
+	p.heading = heading
 	var rule bodyRule
 	if err == nil {
 		err = p.takeRows(rows, &rule)
@@ -86,13 +88,12 @@ type row struct {
 // ignores the comment marks, and so does this parser.
 var openComments = strings.NewReplacer("<!--", "    ", "-->", "   ").Replace
 
-// parseRows reads the metadata block, up to its </div>.
-func parseRows(block string) ([]row, *pageError) {
+// parseRows reads the metadata block, up to its </div>, and its heading.
+func parseRows(block string) (rows []row, heading string, _ *pageError) {
 	const remedy = "move it below the block's </div>, or remove it"
 	block = openComments(block)
 	z := html.NewTokenizer(strings.NewReader(block))
-	var rows []row
-	in := "" // dt, dd, or li: the element that text belongs to
+	in := "" // h1, dt, dd, or li: the element that text belongs to
 	var item strings.Builder
 	endItem := func() {
 		if in == "li" {
@@ -113,6 +114,8 @@ func parseRows(block string) ([]row, *pageError) {
 		switch kind {
 		case html.TextToken:
 			switch {
+			case in == "h1":
+				heading += t.Data
 			case in == "li":
 				item.WriteString(t.Data)
 			case in == "dt":
@@ -121,11 +124,13 @@ func parseRows(block string) ([]row, *pageError) {
 				rows[len(rows)-1].text += t.Data
 			case strings.TrimSpace(t.Data) != "":
 				start += len(t.Data) - len(strings.TrimLeftFunc(t.Data, unicode.IsSpace))
-				return nil, &pageError{start, "text outside the rows of the metadata block: " + quoted(strings.TrimSpace(t.Data)), remedy}
+				return nil, "", &pageError{start, "text outside the rows of the metadata block: " + quoted(strings.TrimSpace(t.Data)), remedy}
 			}
 		case html.StartTagToken:
 			switch {
 			case t.Data == "div" && start == 0, t.Data == "dl", t.Data == "ul":
+			case t.Data == "h1" && len(rows) == 0 && heading == "":
+				in = "h1"
 			case t.Data == "dt":
 				endItem()
 				in = "dt"
@@ -144,25 +149,25 @@ func parseRows(block string) ([]row, *pageError) {
 					}
 				}
 			default:
-				return nil, &pageError{start, fmt.Sprintf("<%s> in the metadata block", t.Data), remedy}
+				return nil, "", &pageError{start, fmt.Sprintf("<%s> in the metadata block", t.Data), remedy}
 			}
 		case html.EndTagToken:
 			switch t.Data {
 			case "li":
 				endItem()
-			case "dt", "dd":
+			case "h1", "dt", "dd":
 				endItem()
 				in = ""
 			case "dl", "ul", "time":
 			default:
-				return nil, &pageError{start, fmt.Sprintf("</%s> in the metadata block", t.Data), remedy}
+				return nil, "", &pageError{start, fmt.Sprintf("</%s> in the metadata block", t.Data), remedy}
 			}
 		default:
-			return nil, &pageError{start, fmt.Sprintf("%s in the metadata block", quoted(t.String())), remedy}
+			return nil, "", &pageError{start, fmt.Sprintf("%s in the metadata block", quoted(t.String())), remedy}
 		}
 	}
 	endItem()
-	return rows, nil
+	return rows, strings.TrimSpace(heading), nil
 }
 
 // takeRows interprets the rows.

@@ -2,6 +2,7 @@ package tree
 
 import (
 	"cmp"
+	_ "embed"
 	"fmt"
 	"path"
 	"slices"
@@ -14,18 +15,25 @@ import (
 const (
 	summaryFile    = "SUMMARY.md"
 	bookFile       = "book.toml"
+	styleFile      = "crabmem.css"
 	attributesFile = ".gitattributes"
 )
 
+// pageStyle is the style of the metadata block in mdbook.
+//
+//go:embed crabmem.css
+var pageStyle string
+
 // seeds are the files that dump writes once and never changes. book.toml lets
-// mdbook serve the tree. .gitattributes lets git merge tables of contents, which
-// the next dump sorts.
+// mdbook serve the tree, with the style. .gitattributes lets git merge tables of
+// contents, which the next dump sorts.
 var seeds = map[string]string{
-	bookFile:       "[book]\ntitle = \"Memory\"\nsrc = \".\"\n\n[output.html]\n",
+	bookFile:       "[book]\ntitle = \"Memory\"\nsrc = \".\"\n\n[output.html]\nadditional-css = [\"" + styleFile + "\"]\n",
+	styleFile:      pageStyle,
 	attributesFile: summaryFile + " merge=union\n",
 }
 
-var seedFiles = []string{attributesFile, bookFile}
+var seedFiles = []string{attributesFile, styleFile, bookFile}
 
 const summaryTitle = "# Summary"
 
@@ -94,29 +102,37 @@ func (d *dumper) ownSummary(text string) bool {
 	return true
 }
 
+// shownName returns a name as one line of visible text.
+func shownName(name string) string {
+	shown := strings.Map(func(r rune) rune {
+		switch {
+		case r < ' ':
+			return r + 0x2400 // its control picture
+		case r == 0x7f:
+			return 0x2421
+		case unicode.Is(unicode.Zs, r):
+			return ' '
+		case !unicode.IsPrint(r) && r != '\u200c' && r != '\u200d': // joiners shape letters and emoji
+			return unicode.ReplacementChar
+		}
+		return r
+	}, name)
+	if shown = strings.TrimSpace(shown); shown != "" {
+		return shown
+	}
+	return "(no name)"
+}
+
 // linkText renders a name as literal text in Markdown.
 func linkText(name string) string {
 	var b strings.Builder
-	for _, r := range name {
-		switch {
-		case r < ' ':
-			r += 0x2400 // its control picture
-		case r == 0x7f:
-			r = 0x2421
-		case unicode.Is(unicode.Zs, r):
-			r = ' '
-		case !unicode.IsPrint(r) && r != '\u200c' && r != '\u200d': // joiners shape letters and emoji
-			r = unicode.ReplacementChar
-		}
+	for _, r := range shownName(name) {
 		if strings.ContainsRune("\\`*_[]<>&~!|$^{}#", r) {
 			b.WriteByte('\\')
 		}
 		b.WriteRune(r)
 	}
-	if s := strings.TrimSpace(b.String()); s != "" {
-		return s
-	}
-	return "(no name)"
+	return b.String()
 }
 
 // linkDest renders a page's path as the target of a link. A stem contains no

@@ -7,6 +7,10 @@ import (
 )
 
 // A collector keeps the best hits that pass the query's filters.
+//
+// The tail offers exact scores. For a segment, near takes approximate scores and
+// gathers candidates: all documents whose exact score may be among the best. keep
+// then takes their exact scores. DESIGN.md proves that no candidate is missing.
 type collector struct {
 	query   Query
 	classes uint64 // bit c: class c passes; the class of removed documents does not
@@ -21,45 +25,132 @@ type collector struct {
 	// Of the current segment:
 	ids   []uint64
 	class []uint8
-	// classMask is a mask of document numbers whose class is read. It is 0 if all
-	// pass, so that only the class of document 0 is read.
-	classMask uint16
+	some  bool // not all documents pass the classes
+
+	// best is a heap of the best approximate scores, the least on top once there are
+	// Limit of them. The scores of hits of other segments are among them.
+	best       []float32
+	candidates []candidate
+	nearFloor  float32 // approximate score that a document must reach for near
+	nearLeast  float32 // approximate score that a candidate must reach
+	share      float64 // nearLeast as a share of the worst of best
 }
 
-// segment makes a segment the current one.
-func (c *collector) segment(seg *segment) {
-	c.ids, c.class, c.classMask = seg.ids, seg.class, math.MaxUint16
-	if c.classes == math.MaxUint8 && seg.deadDocs == 0 {
-		c.classMask = 0
+// A candidate is a document of the current segment with its approximate score.
+type candidate struct {
+	doc   uint16
+	score float32
+}
+
+// segment makes a segment the current one. An approximate score adds at most the
+// given number of terms.
+func (c *collector) segment(seg *segment, terms int) {
+	c.ids, c.class = seg.ids, seg.class
+	c.some = c.classes != math.MaxUint8 || seg.deadDocs > 0
+	c.nearFloor, c.nearLeast = math.SmallestNonzeroFloat32, math.SmallestNonzeroFloat32
+	c.share = 1 - margin(terms)
+	c.candidates, c.best = c.candidates[:0], c.best[:0]
+	if limit := c.query.Limit; limit > 0 {
+		for _, h := range c.hits {
+			c.best = append(c.best, float32(h.Score)) // in the order of a heap, too
+		}
+		if len(c.best) == limit {
+			c.raiseNear()
+		}
 	}
 }
 
+// margin returns the share by which the approximate score of a document among the
+// best may be less than the worst of the best approximate scores, if scores add at
+// most n terms. DESIGN.md derives it.
+func margin(n int) float64 { return float64(n+3) / (1 << 22) }
+
 func (c *collector) reset(q Query) {
-	*c = collector{query: q, hits: c.hits[:0], floor: math.SmallestNonzeroFloat64}
+	*c = collector{query: q, hits: c.hits[:0], floor: math.SmallestNonzeroFloat64, best: c.best, candidates: c.candidates}
 	c.all = q.Count && q.Filter != nil
 	if c.classes = uint64(q.Classes); q.Classes == 0 {
 		c.classes = math.MaxUint8
 	}
 }
 
-// offer takes document d of the current segment with a score of at least floor,
-// which is positive. A score of 0 marks a document that was already collected.
+// near takes document d of the current segment with an approximate score of at least
+// nearFloor, which is positive. A score of 0 marks a document that was already
+// collected.
+func (c *collector) near(d uint16, score float32) {
+	if c.classes>>c.class[d]&1 == 0 || c.query.Filter != nil && !c.query.Filter(c.ids[d]) {
+		return
+	}
+	c.passed++
+	if score < c.nearLeast {
+		return
+	}
+	c.candidates = append(c.candidates, candidate{d, score})
+	switch limit := c.query.Limit; {
+	case len(c.best) < limit:
+		c.best = append(c.best, score)
+		if len(c.best) == limit {
+			for i := range slices.Backward(c.best[:limit/2]) {
+				c.sinkNear(i)
+			}
+			c.raiseNear()
+		}
+	case limit > 0 && score > c.best[0]:
+		c.best[0] = score
+		c.sinkNear(0)
+		c.raiseNear()
+	}
+}
+
+// raiseNear sets the approximate scores that documents must reach.
+func (c *collector) raiseNear() {
+	c.nearLeast = max(float32(float64(c.best[0])*c.share), math.SmallestNonzeroFloat32)
+	if !c.all {
+		c.nearFloor = c.nearLeast
+	}
+}
+
+// sinkNear restores the heap best below i.
+func (c *collector) sinkNear(i int) {
+	h := c.best
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			return
+		}
+		if child+1 < len(h) && h[child] > h[child+1] {
+			child++
+		}
+		if h[i] <= h[child] {
+			return
+		}
+		h[i], h[child] = h[child], h[i]
+		i = child
+	}
+}
+
+// offer takes document d of the tail with a score of at least floor, which is
+// positive. A score of 0 marks a document that was already collected.
 func (c *collector) offer(d uint16, score float64) {
 	if c.classes>>c.class[d]&1 == 0 {
 		return
 	}
 	h := Hit{c.ids[d], score}
 	limit := c.query.Limit
-	full := limit > 0 && len(c.hits) == limit
-	if full && !c.all && !better(h, c.hits[0]) {
+	if limit > 0 && len(c.hits) == limit && !c.all && !better(h, c.hits[0]) {
 		return
 	}
 	if c.query.Filter != nil && !c.query.Filter(h.ID) {
 		return
 	}
 	c.passed++
+	c.keep(h)
+}
+
+// keep takes a hit that passes the filters.
+func (c *collector) keep(h Hit) {
+	limit := c.query.Limit
 	switch {
-	case !full:
+	case limit <= 0 || len(c.hits) < limit:
 		c.hits = append(c.hits, h)
 		if len(c.hits) == limit {
 			for i := range slices.Backward(c.hits[:limit/2]) {

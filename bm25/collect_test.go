@@ -16,14 +16,14 @@ func TestCollectorSegment(t *testing.T) {
 	for _, c := range []struct {
 		classes uint8
 		dead    int
-		want    uint16
-	}{{0, 0, 0}, {255, 0, 0}, {0, 1, 0xffff}, {255, 1, 0xffff}, {254, 0, 0xffff}, {1, 0, 0xffff}} {
+		want    bool
+	}{{0, 0, false}, {255, 0, false}, {0, 1, true}, {255, 1, true}, {254, 0, true}, {1, 0, true}} {
 		s := &segment{docTable: docTable{ids: []uint64{7}, class: []uint8{3}, deadDocs: c.dead}}
 		var got collector
 		got.reset(Query{Classes: c.classes})
-		got.segment(s)
-		if got.classMask != c.want || &got.ids[0] != &s.ids[0] || &got.class[0] != &s.class[0] {
-			t.Errorf("classes %b, %d dead documents: mask %#x, want %#x", c.classes, c.dead, got.classMask, c.want)
+		got.segment(s, 1)
+		if got.some != c.want || &got.ids[0] != &s.ids[0] || &got.class[0] != &s.class[0] {
+			t.Errorf("classes %b, %d dead documents: some %v, want %v", c.classes, c.dead, got.some, c.want)
 		}
 	}
 }
@@ -56,7 +56,7 @@ func TestCollector(t *testing.T) {
 		}
 		var got collector
 		got.reset(c.q)
-		got.segment(&segment{docTable: docTable{ids: []uint64{2, 3, 9, 1, 8, 7}, class: []uint8{0, 0, 8, 1, 1, 1}}})
+		got.segment(&segment{docTable: docTable{ids: []uint64{2, 3, 9, 1, 8, 7}, class: []uint8{0, 0, 8, 1, 1, 1}}}, 1)
 		got.class = []uint8{0, 0, 0, 1, 1, 1}
 		got.total = 42
 		var after floors

@@ -142,8 +142,7 @@ func (m match) escapedTF(at uint32) int {
 	if m.seg != nil {
 		return int(m.seg.escapesIn(at, at+1)[0].tf)
 	}
-	tf, _ := m.tail.pair(at)
-	return tf
+	return int(m.tail.escape(at).tf)
 }
 
 // term returns the contribution of a term. It reports false if the document does

@@ -3,6 +3,7 @@ package bm25
 import (
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // A codeSet is the set of posting codes in use. It only grows.
@@ -24,8 +25,20 @@ func (c *codeSet) add(code uint16) {
 
 func (c *codeSet) bytes() int { return len(c.has)*8 + 2*cap(c.list) }
 
-// norms is the table of tfNorm by posting code for one mean length. The first
-// search after a change updates it.
+// A normTable contains the saturated term frequencies by posting code, for one mean
+// length.
+type normTable struct {
+	approximate [1 << 16]float32 // of codes in use; 0 for escaped
+	lens        [maxLen + 1]float64
+}
+
+// exact returns the saturated frequency of a code that is not escaped.
+func (t *normTable) exact(code uint16) float64 {
+	return tfNorm(int(code>>lenBits), t.lens[code&maxLen])
+}
+
+// norms is the table of norms for one mean length. The first search after a change
+// updates it.
 //
 // Searches hold the index's read lock while they use the table. The mean length
 // and the codes change only under the write lock. So concurrent searches need the
@@ -33,7 +46,7 @@ func (c *codeSet) bytes() int { return len(c.has)*8 + 2*cap(c.list) }
 type norms struct {
 	mu    sync.Mutex
 	ready atomic.Pointer[normKey]
-	table *[1 << 16]float64 // of codes in use; 0 for escaped
+	table *normTable
 }
 
 // A normKey identifies the inputs of a table.
@@ -43,7 +56,7 @@ type normKey struct {
 }
 
 // of returns the table for a mean length and the codes in use.
-func (n *norms) of(avgdl float64, used *codeSet) *[1 << 16]float64 {
+func (n *norms) of(avgdl float64, used *codeSet) *normTable {
 	codes := used.list
 	want := normKey{avgdl, len(codes)}
 	if k := n.ready.Load(); k != nil && *k == want {
@@ -56,21 +69,21 @@ func (n *norms) of(avgdl float64, used *codeSet) *[1 << 16]float64 {
 	case old != nil && *old == want:
 		return n.table
 	case n.table == nil:
-		n.table = new([1 << 16]float64)
+		n.table = new(normTable)
 	case old != nil && old.avgdl == avgdl:
 		codes = codes[old.codes:]
 	}
-	var lens [maxLen + 1]float64
+	t := n.table
 	for dl := range used.maxLen + 1 {
-		lens[dl] = lenNorm(dl, avgdl)
+		t.lens[dl] = lenNorm(dl, avgdl)
 	}
 	for _, c := range codes {
 		if c != escaped {
-			n.table[c] = tfNorm(int(c>>lenBits), lens[c&maxLen])
+			t.approximate[c] = float32(t.exact(c))
 		}
 	}
 	n.ready.Store(&want)
-	return n.table
+	return t
 }
 
 func (n *norms) bytes() int {
@@ -79,5 +92,5 @@ func (n *norms) bytes() int {
 	if n.table == nil {
 		return 0
 	}
-	return len(n.table) * 8
+	return int(unsafe.Sizeof(*n.table))
 }

@@ -12,14 +12,14 @@ import (
 // TestBytes adds memory to the parts of an index. Its size grows by the capacities.
 func TestBytes(t *testing.T) {
 	x := newIndex("some words")
-	table := new([1 << 16]float64)
+	table := new(normTable)
 	for _, c := range []struct {
 		name   string
 		change func()
 		want   int64
 	}{
 		{"no change", func() {}, 0},
-		{"norms", func() { x.norms.table = table }, 1 << 19},
+		{"norms", func() { x.norms.table = table }, 1<<18 + 1<<15},
 		{"df", func() { x.df = append(make([]uint32, 0, cap(x.df)+100), x.df...) }, 400},
 		{"codes", func() { x.codes.list = append(make([]uint16, 0, cap(x.codes.list)+100), x.codes.list...) }, 200},
 		{"initials", func() { x.initials.lists[3] = make([]listed, 1, 5); x.initials.lists[128] = make([]listed, 0, 2) }, 56},

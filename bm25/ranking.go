@@ -91,9 +91,13 @@ func (r *Ranking) BoostByNeighbors(neighbors func(list []Neighbor, id uint64) []
 			}
 			for k, t := range missing {
 				c, at := m.code(t.id)
-				v := norms[c] // 0 if the neighbor lacks the term
-				if c == escaped {
+				v := 0.0
+				switch c {
+				case 0: // the neighbor lacks the term
+				case escaped:
 					v = tfNorm(m.escapedTF(at), lenNorm(m.len(), avgdl))
+				default:
+					v = norms.exact(c)
 				}
 				boost[k] = max(boost[k], float64(n.Weight*contribution(t.idf, v)))
 			}

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
-	"math"
+	"math/bits"
 	"slices"
 	"sync"
 
@@ -59,17 +59,20 @@ func (x *Index) reranks(q Query) bool { return q.Texts != nil && x.analyzer == a
 type searcher struct {
 	scanner analysis.Scanner
 	terms   []queryTerm // terms that a document contains, ascending by their bytes
-	lists   []list
+	lists   []list      // of the current segment, in the order of the terms
+	order   []int       // of the lists, by length
 
 	corrections []Correction
 	text        []byte
 	collector   collector
 	reader      reader
-	norms       *[1 << 16]float64
+	norms       *normTable
 	avgdl       float64
-	// scores are the scores in the current segment, by document. All are zero
-	// between segments.
-	scores [maxDocs]float64
+	// scores are the approximate scores in the current segment, by document. All are
+	// zero between segments.
+	scores     [maxDocs]float32
+	tailScores []float64             // exact scores in the tail, by document; zero between searches
+	seen       *[maxDocs / 64]uint64 // set of documents; empty between segments
 }
 
 var searchers = sync.Pool{New: func() any { return new(searcher) }}
@@ -141,9 +144,9 @@ func (s *searcher) addTerm(x *Index, term []byte, id uint32, weight float64) {
 	s.terms = append(s.terms, queryTerm{prefix: binary.BigEndian.Uint64(prefix[:]), id: id, df: x.df[id], weight: weight})
 }
 
-// segment scores the documents of a segment. It adds posting list after posting
-// list, in the order of the terms, so that each score is the exact sum. One pass
-// adds and collects the last list.
+// segment scores the documents of a segment: approximately, to find candidates, and
+// then these exactly. It adds posting list after posting list, the longest last. One
+// pass adds and collects the last list.
 func (s *searcher) segment(seg *segment) {
 	s.lists = s.lists[:0]
 	for _, t := range s.terms {
@@ -155,51 +158,91 @@ func (s *searcher) segment(seg *segment) {
 		return
 	}
 	c := &s.collector
-	c.segment(seg)
+	c.segment(seg, len(s.lists))
+	if c.query.Count && c.query.Filter == nil {
+		c.total += s.matches()
+	}
+	s.byLength()
 	last := len(s.lists) - 1
-	for _, l := range s.lists[:last] {
-		s.add(l)
+	for _, i := range s.order[:last] {
+		s.add(&s.lists[i])
 	}
-	s.addLast(s.lists[last])
-	for _, l := range s.lists[:last] {
-		s.collect(l.postings)
+	s.addLast(&s.lists[s.order[last]])
+	for _, i := range s.order[:last] {
+		s.collect(s.lists[i].postings)
 	}
+	s.rescore()
 }
 
-// add adds a list to the scores.
-func (s *searcher) add(l list) {
-	scores, norms := &s.scores, s.norms
-	w := l.idf
+// byLength sets s.order to the numbers of the lists, the shortest first.
+func (s *searcher) byLength() {
+	s.order = s.order[:0]
+	for i := range s.lists {
+		s.order = append(s.order, i)
+	}
+	slices.SortFunc(s.order, func(a, b int) int { return len(s.lists[a].postings) - len(s.lists[b].postings) })
+}
+
+// matches returns the number of documents in the lists that are of the query's
+// classes.
+func (s *searcher) matches() int {
+	if s.seen == nil {
+		s.seen = new([maxDocs / 64]uint64)
+	}
+	seen := s.seen
+	for _, l := range s.lists {
+		for _, p := range l.postings {
+			seen[p>>22] |= 1 << (p >> 16 & 63)
+		}
+	}
+	c := &s.collector
+	n := 0
+	for w, word := range seen[:bitWords(len(c.ids))] {
+		if c.some {
+			for left := word; left != 0; left &= left - 1 {
+				if c.classes>>c.class[w<<6+bits.TrailingZeros64(left)]&1 == 0 {
+					n--
+				}
+			}
+		}
+		n += bits.OnesCount64(word)
+		seen[w] = 0
+	}
+	return n
+}
+
+// add adds a list to the approximate scores.
+func (s *searcher) add(l *list) {
+	scores, norms := &s.scores, &s.norms.approximate
+	w := float32(l.idf)
 	for _, p := range l.postings {
-		scores[uint16(p>>16)] += contribution(w, norms[uint16(p)])
+		scores[uint16(p>>16)] += w * norms[uint16(p)]
 	}
 	s.addEscapes(l)
 }
 
-func (s *searcher) addEscapes(l list) {
+func (s *searcher) addEscapes(l *list) {
 	for _, e := range l.escapes {
-		s.scores[l.postings[e.pos-l.first]>>16] += contribution(l.idf, tfNorm(int(e.tf), lenNorm(int(e.dl), s.avgdl)))
+		s.scores[l.postings[e.pos-l.first]>>16] += float32(l.idf) * float32(e.norm(s.avgdl))
 	}
 }
 
 // addLast adds a list, collects its documents and zeroes their scores.
-func (s *searcher) addLast(l list) {
+func (s *searcher) addLast(l *list) {
 	s.addEscapes(l)
-	scores, norms := &s.scores, s.norms
-	w := l.idf
+	scores, norms := &s.scores, &s.norms.approximate
+	w := float32(l.idf)
 	c := &s.collector
-	floor, class, mask, classes, n := c.floor, c.class, c.classMask, c.classes, uint64(0)
+	floor := c.nearFloor
 	for _, p := range l.postings {
 		d := uint16(p >> 16)
-		v := scores[d] + contribution(w, norms[uint16(p)])
+		v := scores[d] + w*norms[uint16(p)]
 		scores[d] = 0
-		n += classes >> (class[d&mask] & 63) & 1
 		if v >= floor {
-			c.offer(d, v)
-			floor = c.floor
+			c.near(d, v)
+			floor = c.nearFloor
 		}
 	}
-	c.total += int(n)
 }
 
 // collect collects the documents of a list that still have a score. It zeroes
@@ -207,44 +250,114 @@ func (s *searcher) addLast(l list) {
 func (s *searcher) collect(postings []uint32) {
 	scores := &s.scores
 	c := &s.collector
-	floor, class, mask, classes, n := c.floor, c.class, c.classMask, c.classes, uint64(0)
+	floor := c.nearFloor
 	for _, p := range postings {
 		d := uint16(p >> 16)
 		v := scores[d]
 		scores[d] = 0
-		b := math.Float64bits(v) // no branch: a CPU cannot predict it
-		n += (b | -b) >> 63 & (classes >> (class[d&mask] & 63))
 		if v >= floor {
-			c.offer(d, v)
-			floor = c.floor
+			c.near(d, v)
+			floor = c.nearFloor
 		}
 	}
-	c.total += int(n)
 }
 
-// tail scores the documents of the tail.
+// rescore offers the candidates with their exact scores.
+func (s *searcher) rescore() {
+	c := &s.collector
+	docs := uint64(len(c.ids))
+	for _, near := range c.candidates {
+		if near.score < c.nearLeast {
+			continue
+		}
+		score := 0.0
+		for i := range s.lists {
+			l := &s.lists[i]
+			at := l.find(near.doc, docs)
+			if at < 0 {
+				continue
+			}
+			norm := 0.0
+			if code := uint16(l.postings[at]); code != escaped {
+				norm = s.norms.exact(code)
+			} else {
+				norm = l.escape(at).norm(s.avgdl)
+			}
+			score += contribution(l.idf, norm)
+		}
+		c.keep(Hit{c.ids[near.doc], score})
+	}
+}
+
+// find returns the position of the posting of document d in a list of a segment of
+// so many documents, or -1. Documents are spread evenly in most lists, so it first
+// looks near the position that an even spread gives.
+func (l *list) find(d uint16, docs uint64) int {
+	list, key := l.postings, uint32(d)<<16
+	n := len(list)
+	guess := int(uint64(d) * uint64(n) / docs)
+	from, to := 0, n // the first posting of d or later is in [from, to]
+	for width := 16; ; width *= 4 {
+		if at := guess - width; at > from && list[at] < key {
+			from = at
+		} else if at > from {
+			to = at
+			continue
+		}
+		if at := guess + width; at < to && list[at] >= key {
+			to = at
+		} else if at < to {
+			from = at
+			continue
+		}
+		break
+	}
+	for size := to - from; size > 0; {
+		half := size >> 1
+		if list[from+half] < key {
+			from += size - half
+		}
+		size = half
+	}
+	if from == n || list[from]>>16 != uint32(d) {
+		return -1
+	}
+	return from
+}
+
+// escape returns the escape of the posting at a position in the list.
+func (l *list) escape(at int) escape {
+	i, _ := slices.BinarySearchFunc(l.escapes, l.first+uint32(at), escape.compare)
+	return l.escapes[i]
+}
+
+// tail scores the documents of the tail, which are few, exactly.
 func (s *searcher) tail(t *tail) {
 	if len(t.nodes) == 0 {
 		return // head may lack the query's terms
 	}
 	c := &s.collector
 	c.ids, c.class = t.ids, t.class
+	if n := len(t.ids); n > len(s.tailScores) {
+		s.tailScores = make([]float64, max(n, tailDocs))
+	}
 	for _, q := range s.terms {
 		for i := t.head[q.id]; i > 0; i = t.nodes[i-1].prev {
 			n := t.nodes[i-1]
-			v := s.norms[n.code]
+			v := 0.0
 			if n.code == escaped {
-				tf, dl := t.pair(i - 1)
-				v = tfNorm(tf, lenNorm(dl, s.avgdl))
+				v = t.escape(i - 1).norm(s.avgdl)
+			} else {
+				v = s.norms.exact(n.code)
 			}
-			s.scores[n.doc] += contribution(q.idf, v)
+			s.tailScores[n.doc] += contribution(q.idf, v)
 		}
 	}
 	for _, q := range s.terms {
 		for i := t.head[q.id]; i > 0; i = t.nodes[i-1].prev {
 			d := t.nodes[i-1].doc
-			v := s.scores[d]
-			s.scores[d] = 0
+			v := s.tailScores[d]
+			s.tailScores[d] = 0
 			if v > 0 {
 				c.total += int(c.classes >> c.class[d] & 1)
 			}

@@ -34,6 +34,12 @@ type escape struct {
 	pos, tf, dl uint32 // pos: position of the posting
 }
 
+// norm returns the saturated term frequency.
+func (e escape) norm(avgdl float64) float64 { return tfNorm(int(e.tf), lenNorm(int(e.dl), avgdl)) }
+
+// compare compares the position of an escape with pos.
+func (e escape) compare(pos uint32) int { return cmp.Compare(e.pos, pos) }
+
 // A segment is an immutable part of the index, except for removals. It contains
 // the postings of all terms in one array, and the terms of each document.
 type segment struct {
@@ -131,9 +137,8 @@ func (s *segment) escapesIn(from, to uint32) []escape {
 	if len(s.escapes) == 0 {
 		return nil
 	}
-	byPos := func(e escape, pos uint32) int { return cmp.Compare(e.pos, pos) }
-	i, _ := slices.BinarySearchFunc(s.escapes, from, byPos)
-	j, _ := slices.BinarySearchFunc(s.escapes, to, byPos)
+	i, _ := slices.BinarySearchFunc(s.escapes, from, escape.compare)
+	j, _ := slices.BinarySearchFunc(s.escapes, to, escape.compare)
 	return s.escapes[i:j]
 }
 

@@ -97,10 +97,10 @@ func (t *tail) kill(d uint16) {
 // of returns the nodes of a document.
 func (t *tail) of(d uint16) []node { return t.nodes[t.first[d]:t.first[d+1]] }
 
-// pair returns the frequency and length of node i, whose code is escaped.
-func (t *tail) pair(i uint32) (tf, dl int) {
-	at, _ := slices.BinarySearchFunc(t.escapes, i, func(e escape, pos uint32) int { return int(e.pos) - int(pos) })
-	return int(t.escapes[at].tf), int(t.escapes[at].dl)
+// escape returns the escape of node i, whose code is escaped.
+func (t *tail) escape(i uint32) escape {
+	at, _ := slices.BinarySearchFunc(t.escapes, i, escape.compare)
+	return t.escapes[at]
 }
 
 // freeze returns the live documents, by ascending ID, as a segment and empties
@@ -148,8 +148,8 @@ func (t *tail) freeze() *segment {
 			at := &next[t.head[n.term]]
 			s.postings[*at] = uint32(to)<<16 | uint32(n.code)
 			if n.code == escaped {
-				tf, dl := t.pair(t.first[d] + uint32(i))
-				s.escapes = append(s.escapes, escape{*at, uint32(tf), uint32(dl)})
+				e := t.escape(t.first[d] + uint32(i))
+				s.escapes = append(s.escapes, escape{*at, e.tf, e.dl})
 			}
 			*at++
 		}

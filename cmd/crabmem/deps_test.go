@@ -40,6 +40,7 @@ var mayImport = map[string][]string{
 	"crmem/checkpoint":           {},
 	"crmem/history":              {},
 	"crmem/limits":               {},
+	"crmem/metadata":             {},
 	"crmem/repair":               {"crmem/vfs"},
 	"crmem/recall":               {"crmem", "bm25", "bm25/analysis", "crmem/budget"},
 	"crmem/recalleval":           {"crmem", "crmem/limits", "bm25/analysis"},

@@ -1,0 +1,203 @@
+// Package metadata reads and writes the metadata of an entry: YAML front matter at
+// the beginning of the content.
+//
+//	---
+//	type: decision
+//	tags: [release, infra]
+//	importance: 0.8
+//	supersedes: "[[deploy-v1]]"
+//	---
+//	We deploy from main. See [[canary]].
+//
+// # Grammar
+//
+// Front matter is a small part of YAML, which every reader of YAML understands in
+// the same way. All other content has no metadata; it is never an error.
+//
+//	front matter = "---" EOL *line "---" ( EOL / end of content )
+//	line         = ( blank / comment / field / item ) EOL
+//	field        = key ":" [ 1*SP ( scalar / flow ) ] [ 1*SP comment ]
+//	item         = *SP "-" 1*SP scalar [ 1*SP comment ]
+//	flow         = "[" *SP [ scalar *SP *( "," *SP scalar *SP ) [ "," *SP ] ] "]"
+//	scalar       = plain / "'" *( character / "''" ) "'" / DQUOTE *( character / escape ) DQUOTE
+//	escape       = "\" ( "\" / DQUOTE / "/" / "n" / "r" / "t" / "x" 2HEX / "u" 4HEX / "U" 8HEX )
+//	comment      = *SP "#" *character
+//	EOL          = LF / CRLF
+//
+// The content begins with the front matter, without a byte order mark. Items follow
+// a field without a value, with the same indentation. A key consists of letters,
+// digits, spaces, and "_-./". It begins with a letter, a digit, or "_", does not end
+// with a space, and occurs once. A plain scalar is as in YAML, on one line: it has
+// no ": " and no " #", does not end with ":", and begins with none of the
+// indicators ?:,[]{}#&*!|>'"%@ and backquote, and with "-" only before another
+// character. In a flow list it has none of ,[]{}:? and does not begin with "-". Characters are printable
+// UTF-8; a tab is none. There are no anchors, aliases, tags of YAML, mappings, or
+// texts of several lines. The front matter has at most [MaxBytes] bytes and
+// [MaxKeys] keys.
+//
+// # Links
+//
+// [[name]] is a link to the entry of that name or alias. [[name|text]] is the same
+// link, shown as a text. In a relation, such as supersedes, the link has the meaning
+// of the relation; elsewhere in the content it has the meaning of related. A link is
+// on one line. Code, between backquotes on one line or in a fence, contains no links.
+package metadata
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Limits of front matter.
+const (
+	MaxBytes = 4 << 10 // with both lines of "---"
+	MaxKeys  = 64
+	maxKey   = 128 // bytes of a key
+)
+
+// The keys that crabmem gives a meaning to. Other keys are kept, and filters can
+// select by them.
+const (
+	Type         = "type"       // fact, preference, decision, identity, event, observation, goal, todo, or another word
+	Tags         = "tags"       // a word or a list of words
+	Importance   = "importance" // from 0 to 1
+	Expires      = "expires"    // the last day on which the entry is valid
+	Source       = "source"     // where the entry comes from
+	Conversation = "conversation"
+	Position     = "position" // in the conversation
+	Role         = "role"     // of the author in the conversation
+
+	// Relations: links to other entries.
+	Related     = "related"
+	Supersedes  = "supersedes"
+	Contradicts = "contradicts"
+	CausedBy    = "caused_by"
+	PartOf      = "part_of"
+
+	// Adopted has the value 1 in an entry whose expires and supersedes affect
+	// rankings. Other notes may have these keys with another meaning.
+	Adopted = "crabmem"
+)
+
+// Relations are the keys whose values are links, in canonical order.
+var Relations = []string{Related, Supersedes, Contradicts, CausedBy, PartOf}
+
+// order is the canonical order of the known keys. Other keys are before the last.
+var order = slices.Concat([]string{Type, Tags, Importance, Expires, Source, Conversation, Position, Role}, Relations)
+
+// Types are the types with a meaning, and the importance of an entry of each type
+// that does not state its own.
+var types = []struct {
+	name       string
+	importance float64
+}{
+	{"fact", 0.5}, {"preference", 0.7}, {"decision", 0.7}, {"identity", 0.9},
+	{"event", 0.4}, {"observation", 0.3}, {"goal", 0.7}, {"todo", 0.6},
+}
+
+// defaultImportance is that of entries without a type with a meaning.
+const defaultImportance = 0.5
+
+// TypeNames returns the types that crabmem gives a meaning to.
+func TypeNames() []string {
+	names := make([]string, len(types))
+	for i, t := range types {
+		names[i] = t.name
+	}
+	return names
+}
+
+// A Field is a key and its values.
+type Field struct {
+	Key    string
+	Values []string
+	List   bool // a list; otherwise there is at most one value
+}
+
+// Metadata is the front matter of a content. The zero value has no fields.
+type Metadata struct {
+	fields []Field
+	spans  []span // the lines of each field
+	end    int    // offset of the closing line
+	eol    string // of the first line
+}
+
+// A span is a part of a content, in bytes.
+type span struct{ from, to int }
+
+// Fields returns the fields in their order. The caller must not change them.
+func (m *Metadata) Fields() []Field { return m.fields }
+
+// Values returns the values of a key. It is nil for a missing key.
+func (m *Metadata) Values(key string) []string {
+	for i := range m.fields {
+		if m.fields[i].Key == key {
+			return m.fields[i].Values
+		}
+	}
+	return nil
+}
+
+// text returns the only value of a key, or "".
+func (m *Metadata) text(key string) string {
+	if v := m.Values(key); len(v) == 1 {
+		return strings.TrimSpace(v[0])
+	}
+	return ""
+}
+
+// Type returns the type, or "".
+func (m *Metadata) Type() string { return m.text(Type) }
+
+// Tags returns the tags without a leading "#". A single value may contain several
+// tags, with commas between them.
+func (m *Metadata) Tags() []string {
+	values := m.Values(Tags)
+	if len(values) == 1 {
+		values = strings.Split(values[0], ",")
+	}
+	var tags []string
+	for _, v := range values {
+		if v = strings.TrimPrefix(strings.TrimSpace(v), "#"); v != "" {
+			tags = append(tags, v)
+		}
+	}
+	return tags
+}
+
+// Importance returns the importance, from 0 to 1. If the value is missing or no such
+// number, it is that of the type.
+func (m *Metadata) Importance() float64 {
+	if v, ok := importance(m.text(Importance)); ok {
+		return v
+	}
+	for _, t := range types {
+		if strings.EqualFold(t.name, m.Type()) {
+			return t.importance
+		}
+	}
+	return defaultImportance
+}
+
+func importance(s string) (float64, bool) {
+	v, err := strconv.ParseFloat(s, 64)
+	return v, err == nil && v >= 0 && v <= 1
+}
+
+// Expired reports whether the entry is not valid at a time: its day of expiry is
+// over, in UTC. Without such a day it is false.
+func (m *Metadata) Expired(now time.Time) bool {
+	day, ok := expiry(m.text(Expires))
+	return ok && !now.Before(day.AddDate(0, 0, 1))
+}
+
+// expiry parses a day.
+func expiry(s string) (time.Time, bool) {
+	day, err := time.Parse(time.DateOnly, s)
+	return day, err == nil
+}
+
+// Adopted reports whether expires and supersedes affect rankings.
+func (m *Metadata) Adopted() bool { return m.text(Adopted) == "1" }

@@ -1,0 +1,224 @@
+package metadata
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// ErrInvalid is the reason of every error of this package: a field that front matter
+// cannot contain, or front matter that exceeds a limit.
+var ErrInvalid = errors.New("invalid metadata")
+
+// Set returns a content with fields, in place of those with the same keys. A field
+// without values removes its key. All bytes outside the lines of the changed fields
+// stay the same. New front matter is canonical.
+func Set(content string, fields ...Field) (string, error) {
+	for _, f := range fields {
+		if err := f.check(); err != nil {
+			return "", err
+		}
+	}
+	added := slices.Clone(fields)
+	slices.SortStableFunc(added, func(a, b Field) int { return cmp.Compare(rank(a.Key), rank(b.Key)) })
+	for _, f := range added {
+		content = set(content, f)
+	}
+	m, _, ok := Parse(content)
+	for _, f := range fields {
+		if len(f.Values) > 0 && (!ok || !slices.Equal(m.Values(f.Key), f.Values)) {
+			return "", fmt.Errorf("%w: the front matter would exceed %d bytes or %d keys", ErrInvalid, MaxBytes, MaxKeys)
+		}
+	}
+	return content, nil
+}
+
+// set returns a content with one field. If the result exceeds a limit, it has no
+// front matter.
+func set(content string, f Field) string {
+	if len(f.Values) == 0 {
+		return remove(content, f.Key)
+	}
+	m, _, ok := Parse(content)
+	if !ok {
+		eol := "\n"
+		if first, _, found := strings.Cut(content, "\n"); found && strings.HasSuffix(first, "\r") {
+			eol = "\r\n"
+		}
+		return "---" + eol + f.line() + eol + "---" + eol + content
+	}
+	at := span{m.end, m.end}
+	for i, old := range m.fields {
+		switch {
+		case old.Key != f.Key:
+		case old.List == f.List && slices.Equal(old.Values, f.Values):
+			return content
+		default:
+			at = m.spans[i]
+		}
+	}
+	return content[:at.from] + f.line() + m.eol + content[at.to:]
+}
+
+// Remove returns a content without the fields of keys. It removes front matter
+// without other lines, unless the text after it would become front matter.
+func Remove(content string, keys ...string) string {
+	for _, key := range keys {
+		content = remove(content, key)
+	}
+	return content
+}
+
+func remove(content, key string) string {
+	m, body, _ := Parse(content)
+	for i, f := range m.fields {
+		if f.Key != key {
+			continue
+		}
+		at := m.spans[i]
+		others := content[len("---")+len(m.eol):at.from] + content[at.to:m.end]
+		if _, _, again := Parse(content[body:]); strings.TrimSpace(others) == "" && !again {
+			return content[body:]
+		}
+		return content[:at.from] + content[at.to:]
+	}
+	return content
+}
+
+// Merge returns the content for a text that replaces old: the text with the front
+// matter of old, if the text has none.
+func Merge(old, text string) string {
+	m, body, has := Parse(old)
+	if _, _, own := Parse(text); own || !has {
+		return text
+	}
+	front := old[:body]
+	if !strings.HasSuffix(front, "\n") {
+		front += m.eol
+	}
+	return front + text
+}
+
+// An Edit is a change of the metadata of an entry.
+type Edit struct {
+	Set  []Field // fields to set; one without values removes its key
+	Drop bool    // remove all other metadata
+}
+
+// Apply returns the content for a text that replaces old: with the front matter of
+// the text, or else of old, and with the changes of the edit. If the edit sets a
+// field, the entry becomes [Adopted].
+func (e *Edit) Apply(old, text string) (string, error) {
+	if e.Drop {
+		for {
+			_, body, ok := Parse(text)
+			if !ok {
+				break
+			}
+			text = text[body:]
+		}
+	} else {
+		text = Merge(old, text)
+	}
+	if len(e.Set) == 0 {
+		return text, nil
+	}
+	fields := e.Set
+	if slices.ContainsFunc(fields, func(f Field) bool { return len(f.Values) > 0 }) {
+		fields = append(slices.Clip(fields), Field{Key: Adopted, Values: []string{"1"}})
+	}
+	return Set(text, fields...)
+}
+
+// Validate returns the error that Apply returns for every entry, or nil.
+func (e *Edit) Validate() error {
+	_, err := (&Edit{Set: e.Set}).Apply("", "")
+	return err
+}
+
+// check returns an error for a field that front matter cannot contain.
+func (f *Field) check() error {
+	if !validKey(f.Key) {
+		return fmt.Errorf("%w: key %.80q: use letters, digits, spaces, and _-./", ErrInvalid, f.Key)
+	}
+	if !f.List && len(f.Values) > 1 {
+		return fmt.Errorf("%w: %s: %d values, at most one", ErrInvalid, f.Key, len(f.Values))
+	}
+	for _, v := range f.Values {
+		if !utf8.ValidString(v) {
+			return fmt.Errorf("%w: %s: the value is not UTF-8", ErrInvalid, f.Key)
+		}
+		if len(v) > MaxBytes {
+			return fmt.Errorf("%w: %s: the value has %d bytes; the front matter has at most %d", ErrInvalid, f.Key, len(v), MaxBytes)
+		}
+	}
+	return nil
+}
+
+// rank returns the place of a key in the canonical order.
+func rank(key string) int {
+	switch i := slices.Index(order, key); {
+	case key == Adopted:
+		return len(order) + 1
+	case i < 0:
+		return len(order)
+	default:
+		return i
+	}
+}
+
+// line returns the line of a field, without its end.
+func (f *Field) line() string {
+	var b strings.Builder
+	b.WriteString(f.Key + ": ")
+	if !f.List {
+		b.WriteString(written(f.Values[0], false))
+		return b.String()
+	}
+	b.WriteByte('[')
+	for i, v := range f.Values {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(written(v, true))
+	}
+	b.WriteByte(']')
+	return b.String()
+}
+
+// words are plain scalars that YAML does not read as texts, in lower case.
+var words = []string{"null", "~", "true", "false", "yes", "no", "on", "off", "y", "n"}
+
+// written returns the scalar for a value: plain if possible, else in double quotes.
+func written(v string, inFlow bool) string {
+	if v == strings.TrimSpace(v) && printable(v) && isPlain(v, inFlow) && !slices.Contains(words, strings.ToLower(v)) {
+		return v
+	}
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range v {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\r':
+			b.WriteString(`\r`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case printable(string(r)) && (r == ' ' || unicode.IsGraphic(r)):
+			b.WriteRune(r)
+		case r < 0x100:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}

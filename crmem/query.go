@@ -9,6 +9,7 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem/internal/format"
+	"crabmem/crmem/metadata"
 )
 
 // clauses are the parsed clauses of a query with [Query.Syntax].
@@ -122,8 +123,9 @@ func (c *clauses) empty() bool {
 	return len(c.has)+len(c.hasNot)+len(c.names)+len(c.kinds) == 0 && c.after == 0 && c.before == 0
 }
 
-// passes reports whether an entry passes the filters.
-func (c *clauses) passes(r format.Record) bool {
+// passes reports whether an entry passes the filters. It searches the texts that the
+// index of an analyzer contains.
+func (c *clauses) passes(r format.Record, an analysis.Analyzer) bool {
 	if at := r.CreatedAt(); at < c.after || c.before > 0 && at >= c.before {
 		return false
 	}
@@ -137,10 +139,15 @@ func (c *clauses) passes(r format.Record) bool {
 		}
 	}
 	content, _ := r.Content()
+	texts := append(names, content)
+	if an == analysis.Standard {
+		more, text, values := metadata.Parts(content)
+		texts = slices.Concat(names, more, []string{text}, values)
+	}
 	for _, p := range c.has {
-		if !p.In(names...) && !p.In(content) {
+		if !p.In(texts...) {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(c.hasNot, func(p analysis.Phrase) bool { return p.In(names...) || p.In(content) })
+	return !slices.ContainsFunc(c.hasNot, func(p analysis.Phrase) bool { return p.In(texts...) })
 }

@@ -12,6 +12,7 @@ import (
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
 	"crabmem/crmem/internal/format"
+	"crabmem/crmem/metadata"
 )
 
 // Query is a search request.
@@ -94,10 +95,12 @@ func (ix *index) doc(r format.Record) bm25.Doc {
 	content, _ := r.Content()
 	aliases := r.Aliases()
 	fields := make([]string, 0, len(aliases)+2)
-	fields = append(fields, content)
-	fields = append(fields, aliases...)
-	if ix.names {
-		fields = append(fields, r.Name())
+	if !ix.names {
+		fields = append(append(fields, content), aliases...)
+	} else {
+		names, text, values := metadata.Parts(content)
+		fields = append(append(fields, text), aliases...)
+		fields = slices.Concat(append(fields, r.Name()), names, values)
 	}
 	return bm25.Doc{ID: r.ID(), Class: uint8(r.Kind()), Fields: fields}
 }
@@ -232,7 +235,7 @@ func (q *Query) parse() (clauses, error) {
 func (s *Store) query(q Query, c clauses) bm25.Query {
 	x := bm25.Query{Text: c.text, Limit: q.Limit, Classes: q.classes(), Count: q.Count, Explain: q.Explain}
 	if !c.empty() {
-		x.Filter = func(id uint64) bool { return c.passes(s.t.byID(id)) }
+		x.Filter = func(id uint64) bool { return c.passes(s.t.byID(id), q.Analyzer) }
 	}
 	if q.Analyzer == analysis.Standard {
 		x.Texts, x.Named, x.Correct = s.texts, s.named(c.text), true
@@ -240,12 +243,15 @@ func (s *Store) query(q Query, c clauses) bm25.Query {
 	return x
 }
 
-// texts are those that are indexed, the name first.
+// texts are those that are indexed: the name, the aliases, the metadata that is like
+// a name, the text, and the other metadata.
 func (s *Store) texts(id uint64) []string {
 	r := s.t.byID(id)
 	content, _ := r.Content()
+	names, text, values := metadata.Parts(content)
 	texts := append(make([]string, 0, 4), r.Name())
-	return append(append(texts, r.Aliases()...), content)
+	texts = append(append(texts, r.Aliases()...), names...)
+	return append(append(texts, text), values...)
 }
 
 // named returns the entries that have text, in one of its common spellings, as

@@ -86,7 +86,7 @@ func (o *offline) answer(ctx context.Context, q *model.Request) (string, error) 
 		}
 		for _, h := range r.Hits {
 			fmt.Fprintf(&b, "- **%s** (%s): %s\n", display.OneLine(h.Name), h.Kind,
-				display.OneLine(snippet.Cut(*h.Content, analysis.Standard, h.Weights, offlineSnippet)))
+				display.OneLine(h.Cut(analysis.Standard, offlineSnippet)))
 		}
 	}
 	for _, m := range relevantMessages(q.Messages[:at], question) {

@@ -8,7 +8,6 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
-	"crabmem/bm25/snippet"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/budget"
@@ -203,7 +202,7 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 		case f.budget > 0:
 			c.indent(*h.Content)
 		default:
-			preview := display.OneLine(snippet.Cut(*h.Content, q.Analyzer, h.Weights, 240))
+			preview := display.OneLine(h.Cut(q.Analyzer, 240))
 			if preview = display.Printable(preview); preview != "" {
 				fmt.Fprintf(c.Out, "    %s\n", cli.Fit(preview, max(room, 0)))
 			}

@@ -14,6 +14,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/history"
+	"crabmem/crmem/metadata"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
@@ -255,7 +256,7 @@ func (c *app) completeNames(n int) cobra.CompletionFunc {
 			// The completion protocol cannot represent a name with a line break
 			// or a tab.
 			if strings.HasPrefix(e.Name, toComplete) && !strings.ContainsAny(e.Name, "\t\r\n") {
-				names = append(names, cobra.CompletionWithDesc(e.Name, cli.FirstLine(cli.Fit(cli.FirstLine(e.Content), 60))))
+				names = append(names, cobra.CompletionWithDesc(e.Name, cli.FirstLine(cli.Fit(cli.FirstLine(metadata.Text(e.Content)), 60))))
 			}
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp

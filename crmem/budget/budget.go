@@ -15,6 +15,7 @@ import (
 type Entry struct {
 	Name, Text string
 	Weights    map[string]float64 // terms of the entry and their weights
+	Skip       int                // bytes at the beginning of Text that no snippet shows
 }
 
 // A Part is the selected text of an entry: the complete text, a snippet, or
@@ -138,7 +139,7 @@ func (s *spender) body(i, limit int) bool {
 func (s *spender) part(i, limit int) {
 	t := &s.texts[i]
 	if t.excerpt == nil {
-		text := s.entries[i].Text
+		text := s.entries[i].Text[s.entries[i].Skip:]
 		t.excerpt = newExcerpt(text, snippet.Matches(snippet.Clip(text, maxScan), s.analyzer, s.entries[i].Weights))
 	}
 	if text, n := t.excerpt.fit(limit); n > t.tokens {

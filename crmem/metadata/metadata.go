@@ -201,3 +201,19 @@ func expiry(s string) (time.Time, bool) {
 
 // Adopted reports whether expires and supersedes affect rankings.
 func (m *Metadata) Adopted() bool { return m.text(Adopted) == "1" }
+
+// Parts returns the parts of a content that a search index contains: the tags and
+// the values of the relations, which are like names; the text after the front
+// matter; and the other values, except for the one of [Adopted].
+func Parts(content string) (names []string, text string, values []string) {
+	m, body, _ := Parse(content)
+	for _, f := range m.fields {
+		switch {
+		case f.Key == Tags || slices.Contains(Relations, f.Key):
+			names = append(names, f.Values...)
+		case f.Key != Adopted:
+			values = append(values, f.Values...)
+		}
+	}
+	return names, content[body:], values
+}

@@ -8,6 +8,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/crmem"
+	"crabmem/crmem/metadata"
 )
 
 // Explanation is how a score came about: adding the contributions in order
@@ -32,7 +33,7 @@ type Term struct {
 	Weight       float64 `json:"weight"`
 	LengthNorm   float64 `json:"length_norm"`
 	Contribution float64 `json:"contribution"`
-	Field        string  `json:"field,omitempty"` // of its first word: name, alias or content
+	Field        string  `json:"field,omitempty"` // of its first word: name, alias, metadata, or content
 	Place        int     `json:"place,omitempty"`
 	Early        float64 `json:"early,omitempty"`
 	Exact        float64 `json:"exact,omitempty"`
@@ -47,9 +48,10 @@ func (x *Explanation) Weights() map[string]float64 {
 	return w
 }
 
-// explain converts e. It needs the number of the entry's aliases to distinguish
-// the fields.
-func explain(e bm25.Explanation, aliases int) *Explanation {
+// explain converts the explanation of an entry.
+func explain(e bm25.Explanation, of *crmem.Entry) *Explanation {
+	names, _, _ := metadata.Parts(of.Content)
+	text := 1 + len(of.Aliases) + len(names) // field of the text
 	x := &Explanation{Score: e.Score, Docs: e.Docs, AvgLen: e.AvgLen, Len: e.Len, Terms: []Term{}, Read: e.Read, Near: e.Near, Named: e.Named}
 	for _, t := range e.Terms {
 		line := Term{
@@ -60,10 +62,12 @@ func explain(e bm25.Explanation, aliases int) *Explanation {
 		case t.Place == 0:
 		case t.Field == 0:
 			line.Field = "name"
-		case t.Field <= aliases:
+		case t.Field <= len(of.Aliases):
 			line.Field = "alias"
-		default:
+		case t.Field == text:
 			line.Field = "content"
+		default:
+			line.Field = "metadata"
 		}
 		x.Terms = append(x.Terms, line)
 	}
@@ -121,7 +125,7 @@ func whyNot(ctx context.Context, s *crmem.Store, q crmem.Query, name string) (*W
 	if w.Rank == 0 {
 		return says("no_match", "it contains no query term (%s)", terms(q)), nil
 	}
-	w.Explain = explain(x, len(e.Aliases))
+	w.Explain = explain(x, &e)
 	if q.Limit == 0 || w.Rank <= q.Limit {
 		return says("hit", "it is hit %d", w.Rank), nil
 	}

@@ -8,8 +8,10 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
+	"crabmem/bm25/snippet"
 	"crabmem/crmem"
 	"crabmem/crmem/budget"
+	"crabmem/crmem/metadata"
 )
 
 // Options are the additions to the hits of an Answer.
@@ -53,6 +55,12 @@ type Hit struct {
 	Weights map[string]float64 `json:"-"`
 }
 
+// Cut returns at most n bytes of the content of a hit: the part that matches best. It
+// contains no front matter.
+func (h *Hit) Cut(an analysis.Analyzer, n int) string {
+	return snippet.Cut(metadata.Text(*h.Content), an, h.Weights, n)
+}
+
 // Budgeted describes how an answer used its budget.
 type Budgeted struct {
 	Budget    int    `json:"budget"`
@@ -81,7 +89,7 @@ func Search(ctx context.Context, s *crmem.Store, q crmem.Query, o Options) (*Ans
 			a.Hits[i].Weights = r.Explanations[i].Weights()
 		}
 		if o.Explain {
-			a.Hits[i].Explain = explain(r.Explanations[i], len(h.Entry.Aliases))
+			a.Hits[i].Explain = explain(r.Explanations[i], &h.Entry)
 		}
 	}
 	if o.Budget > 0 {
@@ -100,7 +108,8 @@ func Search(ctx context.Context, s *crmem.Store, q crmem.Query, o Options) (*Ans
 func (a *Answer) Spend(tokens int, an analysis.Analyzer) {
 	entries := make([]budget.Entry, len(a.Hits))
 	for i, h := range a.Hits {
-		entries[i] = budget.Entry{Name: h.Name, Text: *h.Content, Weights: h.Weights}
+		_, body, _ := metadata.Parse(*h.Content)
+		entries[i] = budget.Entry{Name: h.Name, Text: *h.Content, Weights: h.Weights, Skip: body}
 	}
 	parts, used := budget.Spend(entries, tokens, an)
 	a.Budgeted = &Budgeted{tokens, used, budget.Encoding, false, len(a.Hits) - len(parts)}

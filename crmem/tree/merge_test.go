@@ -46,7 +46,7 @@ func entriesOf(sn *Snapshot) map[string]Entry {
 var mergeNames = []string{"a", "A", "a/b", "日本", "x y", "..", "README", "é"}
 
 func mergeEntry(r *rand.Rand, id uint64, name string) Entry {
-	texts := []string{"one", "two\n", "  three", "</div>", "four\r\nfive", ""}
+	texts := []string{"one", "two\n", "  three", "</div>", "four\r\nfive", "---\ntype: fact # a\n---\nsix", "---\r\ntags:\r\n- a\r\n---\r\n---\r\nb: c\r\n---", ""}
 	e := Entry{ID: id, Name: name, Kind: Kind(r.IntN(8) / 7), CreatedAt: 1_700_000_000 + r.Uint64N(2), Content: texts[r.IntN(len(texts))]}
 	if r.IntN(3) == 0 {
 		e.Aliases = []string{texts[r.IntN(len(texts)-1)]}

@@ -125,3 +125,26 @@ func TestLimitsOfTouchedPages(t *testing.T) {
 		t.Errorf("edited within the limits: %+v, %v", r, err)
 	}
 }
+
+// TestFrontMatterInTree dumps and loads contents with front matter, also after an
+// edit of the page, and compares every byte.
+func TestFrontMatterInTree(t *testing.T) {
+	for _, content := range []string{
+		"---\ntype: fact\n---\ntext", "---\r\ntags:  [ a ,b ] # c\r\n---\r\n\r\ntext\r\n", "---\na: 1\n---", "---\na: {}\n---\n", "---\n---\n---\na: 1\n---\n",
+	} {
+		mem, s := dumpOne(t, Entry{ID: 1, Name: "a", CreatedAt: 7, Content: content})
+		for _, more := range []string{"", "e"} {
+			if more != "" {
+				editPage(t, mem, content, content+more)
+				content += more
+			}
+			o := LoadOptions{}
+			if _, err := Load(s, "/brain", &o); err != nil {
+				t.Fatal(err)
+			}
+			if e, err := s.Get("a"); err != nil || e.Content != content {
+				t.Errorf("loaded %q, want %q, %v", e.Content, content, err)
+			}
+		}
+	}
+}

@@ -115,7 +115,7 @@ func (out *recallOut) fill(a *recall.Answer, in recallIn) {
 		h := &a.Hits[i]
 		h.Name = snippet.Clip(h.Name, memtool.MaxShownName)
 		if h.Bytes > most {
-			cut := snippet.Cut(*h.Content, analysis.Standard, h.Weights, most)
+			cut := h.Cut(analysis.Standard, most)
 			h.Content = &cut
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"crabmem/bm25/analysis"
-	"crabmem/bm25/snippet"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
@@ -37,8 +36,8 @@ func (ch *chat) recall(ctx context.Context, query string) error {
 	for i := range a.Hits {
 		h := &a.Hits[i]
 		lines = append(lines, fmt.Sprintf("%d  %s  %s %d, %s", i+1, display.Label(h.Name), h.Kind, h.ID, display.Day(h.CreatedAt)))
-		if text := h.Content; text != nil {
-			lines = append(lines, "   "+display.OneLine(snippet.Cut(*text, analysis.Standard, h.Weights, previewSize)))
+		if h.Content != nil {
+			lines = append(lines, "   "+display.OneLine(h.Cut(analysis.Standard, previewSize)))
 		}
 	}
 	searched := display.Plural(a.Searched, "entry", "entries") + " searched"

@@ -35,8 +35,17 @@ func (s *Store) Checkpoint() error {
 	return s.checkpoint()
 }
 
-// checkpoint is Checkpoint with writers going on during the encode.
+// checkpoint is Checkpoint with writers going on during the encode. It then limits
+// the history.
 func (s *Store) checkpoint() error {
+	if err := s.checkpointOnly(); err != nil {
+		return err
+	}
+	s.limitHistory()
+	return nil
+}
+
+func (s *Store) checkpointOnly() error {
 	s.checkpointing.RLock()
 	defer s.checkpointing.RUnlock()
 	for {

@@ -50,3 +50,6 @@ func SetReserveFrom(size int64) (reset func()) {
 	reserveFrom = size
 	return func() { reserveFrom = old }
 }
+
+// LimitHistory prunes a history of limited duration, as after a checkpoint.
+func LimitHistory(s *Store) { s.limitHistory() }

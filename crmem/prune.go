@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
+	"crabmem/crmem/vfs"
 )
 
 // Prune removes the operations of the history that are older than a time, and
@@ -18,14 +20,22 @@ import (
 // Errors: those of [Store.Checkpoint], and of reading or writing the history, which
 // is then valid, but may begin before the time.
 func (s *Store) Prune(before time.Time) (freed int64, err error) {
-	if err := s.Checkpoint(); err != nil || s.path == "" {
+	if err := s.Checkpoint(); err != nil {
 		return 0, err
 	}
+	return s.pruneBefore(before)
+}
+
+// pruneBefore is Prune, without a checkpoint. No checkpoint may be between its fold
+// and its new log, because the operations that it folded would seem to be in the log.
+func (s *Store) pruneBefore(before time.Time) (freed int64, err error) {
+	s.checkpointing.Lock()
+	defer s.checkpointing.Unlock()
 	s.token <- struct{}{}
 	defer func() { <-s.token }()
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
-	if err := s.writable(); err != nil || s.absent {
+	if err := s.writable(); s.lock == nil || err != nil && err != errClosed { // no file, or no writer
 		return 0, err
 	}
 	s.folding.Lock()
@@ -46,6 +56,84 @@ func (s *Store) Prune(before time.Time) (freed int64, err error) {
 	return old - size, err
 }
 
+// limitHistory prunes a history of limited duration if its first operation is older
+// than that by more than a quarter (FORMAT.md, H13). It reports errors through
+// Options.Warn.
+func (s *Store) limitHistory() {
+	limit, now := s.opts.HistoryLimit, s.opts.Now()
+	if limit <= 0 || s.opts.History == history.Off || !s.exceedsLimit(now) {
+		return
+	}
+	if _, err := s.pruneBefore(now.Add(-limit)); err != nil {
+		s.warn("remove changes older than %v: %v", limit, err)
+		return
+	}
+	s.folding.Lock()
+	defer s.folding.Unlock()
+	s.pruneAt = now.Add(limit / 4)
+}
+
+// exceedsLimit reports whether the first operation of the history is too old.
+func (s *Store) exceedsLimit(now time.Time) bool {
+	s.wmu.Lock()
+	path, writes := s.path, s.stopped == nil && s.lock != nil
+	s.wmu.Unlock()
+	s.folding.Lock()
+	defer s.folding.Unlock()
+	if !writes || now.Before(s.pruneAt) {
+		return false
+	}
+	segments, err := listSegments(s.fs, path+historySuffix)
+	if err != nil {
+		return false // the fold has reported it
+	}
+	for i := range segments {
+		if at := segments[i].firstTime(s.fs, maxLogFor(s.opts.MaxBytes)); at > 0 {
+			s.pruneAt = time.Unix(0, at).Add(s.opts.HistoryLimit).Add(s.opts.HistoryLimit / 4)
+			return now.After(s.pruneAt)
+		}
+	}
+	return false
+}
+
+// firstTime returns the time of the first operation with a time, or 0. Most often it
+// reads only the beginning of the segment.
+func (g *segment) firstTime(fsys vfs.FS, max int64) int64 {
+	scan := g.scanHead(fsys)
+	at := timeIn(scan)
+	if at == 0 {
+		scan, _ = g.scan(fsys, max) // of a damaged segment, the part before the damage
+		at = timeIn(scan)
+	}
+	return at
+}
+
+// scanHead reads the first 64 KiB of the segment. It returns nil if they are no log.
+func (g *segment) scanHead(fsys vfs.FS) *format.LogScan {
+	file, err := fsys.Open(g.path)
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	b := make([]byte, 64<<10)
+	n, _ := file.ReadAt(b, 0)
+	scan, _ := format.ScanPrefix(b[:n])
+	return scan
+}
+
+// timeIn returns the time of the first operation with a time, or 0.
+func timeIn(scan *format.LogScan) int64 {
+	if scan == nil {
+		return 0
+	}
+	for i := range scan.Frames {
+		if at, _ := scan.Frames[i].Origin(); at > 0 {
+			return at
+		}
+	}
+	return 0
+}
+
 // size returns how many bytes the files of the history have.
 func (p *past) size() (n int64, err error) {
 	list, err := p.fsys.ReadDir(p.dir)
@@ -64,15 +152,24 @@ func (p *past) size() (n int64, err error) {
 
 // prune removes the operations before a time. The segment with the first operation
 // that stays begins with it, and gets a base.
+//
+// A segment that is damaged counts as older. If one cannot be read for another reason,
+// prune changes nothing.
 func (p *past) prune(before time.Time) error {
+	for _, err := range p.bad {
+		if !isDamage(err) {
+			return err
+		}
+	}
 	w := walker{past: p, until: history.Point{Time: before.Add(-1)}}
 	for i := range p.links {
 		l := &p.links[i]
 		err := w.follow(l, i == 0)
-		if err != nil && err != errDone {
-			w.begun = false
-		}
 		if err != errDone {
+			if err != nil && !isDamage(err) {
+				return err
+			}
+			w.begun = w.begun && err == nil
 			continue
 		}
 		if l.scanned != nil {
@@ -85,6 +182,9 @@ func (p *past) prune(before time.Time) error {
 	}
 	return p.keepFrom(noLimit)
 }
+
+// isDamage reports whether an error is of files that cannot be read as they are.
+func isDamage(err error) bool { return errors.Is(err, ErrFormat) || errors.Is(err, fs.ErrNotExist) }
 
 // shorten removes the operations that w applied from a segment.
 func (p *past) shorten(l *link, w *walker) error {
@@ -111,9 +211,10 @@ func (p *past) shorten(l *link, w *walker) error {
 }
 
 // keepFrom removes the segments with smaller numbers than n, and the bases that no
-// other segment names.
+// other segment names. The oldest segment goes last, so that an interrupted prune of a
+// limited history is repeated.
 func (p *past) keepFrom(n uint64) error {
-	if err := removeIndexes(p.fsys, p.dir, nil); errors.Is(err, fs.ErrNotExist) {
+	if err := removeIndexes(p.fsys, p.dir, func(k uint64) bool { return k > n }); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
 		return err
@@ -126,24 +227,35 @@ func (p *past) keepFrom(n uint64) error {
 	if err != nil {
 		return err
 	}
+	var old []string
 	named := make(map[format.Digest]bool)
 	for i := range segments {
 		g := &segments[i]
 		if g.n < n {
-			err = p.fsys.Remove(g.path)
-		} else if err = g.readHead(p.fsys); err == nil {
+			old = append(old, g.path)
+		} else if err := g.readHead(p.fsys); err == nil {
 			named[g.head.Base] = true
-		}
-		if err != nil {
+		} else {
 			return err
 		}
 	}
+	var bases []string
 	for _, e := range list {
 		if d, ok := format.ParseBaseName(e.Name()); ok && !named[d] {
-			if err := p.fsys.Remove(filepath.Join(p.dir, e.Name())); err != nil {
+			bases = append(bases, filepath.Join(p.dir, e.Name()))
+		}
+	}
+	oldest := min(1, len(old))
+	slices.Reverse(old)
+	for _, names := range [][]string{slices.Concat(old[:len(old)-oldest], bases), old[len(old)-oldest:]} {
+		for _, name := range names {
+			if err := p.fsys.Remove(name); err != nil {
 				return err
 			}
 		}
+		if err := p.fsys.SyncDir(p.dir); err != nil {
+			return err
+		}
 	}
-	return p.fsys.SyncDir(p.dir)
+	return nil
 }

@@ -1,6 +1,7 @@
 package crmem_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -17,6 +18,9 @@ func (p *past) changesFrom(at time.Time) string {
 	p.t.Helper()
 	var b strings.Builder
 	for c, err := range p.s.Changes() {
+		if err != nil && (errors.Is(err, crmem.ErrNotFound) || errors.Is(err, crmem.ErrFormat)) && !at.IsZero() { // an interrupted prune left a segment
+			continue
+		}
 		p.must(err)
 		if c.Time.Before(at) {
 			continue

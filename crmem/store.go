@@ -64,6 +64,9 @@ type Options struct {
 	By history.Actor
 	// History selects whether the store keeps its history. Default: [history.On].
 	History history.Mode
+	// HistoryLimit is the age from which on changes leave the history, after a
+	// checkpoint, once the oldest is older by a quarter (FORMAT.md, H13). 0: none do.
+	HistoryLimit time.Duration
 	// CheckpointOnClose selects when Close checkpoints. Default:
 	// [checkpoint.Always].
 	CheckpointOnClose checkpoint.Mode
@@ -155,7 +158,8 @@ type Store struct {
 
 	folding       sync.Mutex      // held during a fold; acquired last
 	folded        folded          // guarded by folding
-	checkpointing sync.RWMutex    // read-locked by a checkpoint that runs while writers do, locked by a purge; acquired first
+	pruneAt       time.Time       // before it, no operation is to be pruned for its age; guarded by folding
+	checkpointing sync.RWMutex    // read-locked by a checkpoint that runs while writers do, locked by a purge or prune; acquired first
 	purging       map[uint64]bool // ids of entries whose purge is not complete; under wmu
 	segmentLimit  int64           // a larger segment is not appended to
 	bg            sync.WaitGroup  // background checkpoint and index build

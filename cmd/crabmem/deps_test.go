@@ -58,7 +58,7 @@ var mayImport = map[string][]string{
 	"daemon/errtable":            {"crmem", "crmem/tree", "crmem/vfs", "sessionlog", "sessionlog/record", "daemon/model/chat"},
 	"daemon/memtool":             {"daemon/secret/scan", "bm25/snippet", "daemon/display", "daemon/errtable", "daemon/wire/pb", "crmem", "crmem/limits", "crmem/tree", "crmem/vfs", "crmem/recall", "crmem/history"},
 	"daemon/client":              {"daemon/space", "bm25", "crmem", "crmem/tree", "crmem/recall", "daemon/memtool", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "crmem/vfs", "daemon/cron", "daemon/model", "sessionlog", "sessionlog/record", "sessionlog/search", "crmem/history"},
-	"daemon/config":              {"crmem/vfs", "daemon/approval", "daemon/errtable", "daemon/model", "daemon/secret", "daemon/secret/scan", "daemon/space", "daemon/trust", "crmem/history"},
+	"daemon/config":              {"crmem/vfs", "daemon/approval", "daemon/errtable", "daemon/memtool", "daemon/model", "daemon/secret", "daemon/secret/scan", "daemon/space", "daemon/trust", "crmem/history"},
 	"daemon/space":               {"daemon/display", "crmem", "crmem/checkpoint", "crmem/vfs", "daemon/errtable"},
 	"daemon/trust":               {"daemon/space", "daemon/tool"},
 	"daemon/secret":              {"crmem/vfs", "daemon/errtable"},

@@ -30,7 +30,9 @@ one of the flags and never removes notes.
 With --history, prune removes the changes that are older than an age from the
 history, and frees their disk space. Entries and later changes stay. log, diff,
 undo, restore, and show --at no longer reach the removed changes. --keep and
---dry-run do not combine with --history; --older is the same as --older-than.`,
+--dry-run do not combine with --history; --older is the same as --older-than.
+With history = "90d" in [memory] of config.toml, checkpoints remove changes
+older than 90 days, once the oldest is older by a quarter.`,
 		Example: `  crabmem prune --older-than 90d --dry-run
   crabmem prune --keep 20
   crabmem prune --older-than 1y --keep 5 --json

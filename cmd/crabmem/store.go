@@ -108,7 +108,7 @@ func (c *app) open(o *crmem.Options) (*crmem.Store, error) {
 	}
 	o.FS, o.Now, o.Warn, o.Indexing = c.fs, c.now, c.Warn, c.Step
 	if !o.ReadOnly {
-		o.History = c.historyMode()
+		o.History, o.HistoryLimit = c.historySetting()
 	}
 	var s *crmem.Store
 	err = c.Busy("opening "+path, func() (err error) {
@@ -118,22 +118,22 @@ func (c *app) open(o *crmem.Options) (*crmem.Store, error) {
 	return s, c.about(path, err)
 }
 
-// historyMode returns the setting [memory] history of the home. If the configuration
-// is invalid, it returns the default.
-func (c *app) historyMode() history.Mode {
+// historySetting returns the setting [memory] history of the home. If the
+// configuration is invalid, it returns the default.
+func (c *app) historySetting() (history.Mode, time.Duration) {
 	home, err := c.homeDir()
 	if err != nil {
-		return history.On
+		return history.On, 0
 	}
 	text, err := vfs.ReadFile(c.fs, filepath.Join(home, config.File), maxConfig)
 	if err != nil || !bytes.Contains(text, []byte("history")) {
-		return history.On // most configurations, without the time to load them
+		return history.On, 0 // most configurations, without the time to load them
 	}
 	conf, err := config.LoadStructure(c.fs, home, c.Getenv)
 	if err != nil {
-		return history.On
+		return history.On, 0
 	}
-	return conf.History
+	return conf.History, conf.HistoryLimit
 }
 
 // about adds the path to an error without one.

@@ -50,28 +50,31 @@ const DefaultPrompt = "You are Crab, a helpful assistant that remembers. You ans
 
 // Config is a valid configuration, with every default filled in.
 type Config struct {
-	Home        string     // with links resolved
-	Model       string     // the active model: crab's
-	Agents      []Agent    // by name; crab is one of them
-	Providers   []Provider // as in the file
-	MCPs        []MCP      // by name
-	Env         map[string]Secret
-	Memory      bool        // [memory] enabled; an agent's own switch can only turn it off
-	Secrets     scan.Policy // [memory] secrets
-	History     history.Mode
-	MaxSpaces   int // [memory] max_spaces: without main
-	Tasks       Tasks
-	SkillDirs   []string // folders of skills besides the home's; absolute
-	RecallLimit int      // hits of the tool recall, unless a call sets a limit
-	Bash        Bash
-	Ask         Ask
-	Delegate    Delegate
-	Sessions    Sessions
-	Limits      Limits
-	TCP         TCP
-	Log         Log
-	Metrics     Metrics
-	Origins     trust.Rules // trust in identities of other services
+	Home      string     // with links resolved
+	Model     string     // the active model: crab's
+	Agents    []Agent    // by name; crab is one of them
+	Providers []Provider // as in the file
+	MCPs      []MCP      // by name
+	Env       map[string]Secret
+	Memory    bool        // [memory] enabled; an agent's own switch can only turn it off
+	Secrets   scan.Policy // [memory] secrets
+	History   history.Mode
+	// HistoryLimit is the duration in [memory] history, or 0: changes that are older
+	// leave the history, as crmem.Options defines.
+	HistoryLimit time.Duration
+	MaxSpaces    int // [memory] max_spaces: without main
+	Tasks        Tasks
+	SkillDirs    []string // folders of skills besides the home's; absolute
+	RecallLimit  int      // hits of the tool recall, unless a call sets a limit
+	Bash         Bash
+	Ask          Ask
+	Delegate     Delegate
+	Sessions     Sessions
+	Limits       Limits
+	TCP          TCP
+	Log          Log
+	Metrics      Metrics
+	Origins      trust.Rules // trust in identities of other services
 	// SecretFiles are the files with keys and tokens that the keys above name,
 	// wherever they are.
 	SecretFiles []string

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/crmem/history"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/approval"
@@ -407,6 +408,11 @@ func TestProblems(t *testing.T) {
 			"config.toml:5: provider.a.context_limits.x: 0 is not between 1 and 1073741824\nconfig.toml:6: provider.a.context_limits: provider 'a' has no model 'y'"},
 		{"titles", "[sessions]\ntitles = 'modl'\ntitle = 'off'\n", nil,
 			"config.toml:2: sessions.titles: unknown value 'modl': want one of model, first-line, off; did you mean 'model'?\nconfig.toml:3: unknown key 'title' in sessions; did you mean 'titles'?"},
+		{"history", ok + "[memory]\nhistory = 'offf'\n", nil,
+			"config.toml:5: memory.history: unknown value 'offf': want on, off, or an age from 1h on, such as 90d, 12w, 1y, or 36h; did you mean 'off'?"},
+		{"short history", ok + "[memory]\nhistory = '59m'\n", nil,
+			"config.toml:5: memory.history: unknown value '59m': want on, off, or an age from 1h on, such as 90d, 12w, 1y, or 36h"},
+		{"history, no text", ok + "[memory]\nhistory = 90\n", nil, "config.toml:5: memory.history: got an integer, want a string"},
 		{"fallback", ok + "fallback = [\n'x',\n'large']\n", nil, "config.toml:6: fallback: no provider has the model 'large'"},
 		{"unset", "[provider.a]\nmodels = ['x']\napi_key = 'a${UNSET}b${NOTHING}'\n[env]\nX = '${'\nY = '${1}'", nil,
 			"config.toml:3: provider.a.api_key: the environment variable UNSET is not set\nconfig.toml:3: provider.a.api_key: the environment variable NOTHING is not set\n" +
@@ -555,5 +561,20 @@ func TestSecretsAreNotShown(t *testing.T) {
 	slog.New(slog.NewJSONHandler(&b, nil)).Info("x", "key", c.Providers[0].APIKey, "config", c)
 	if strings.Contains(b.String(), "sk-") || strings.Count(b.String(), "[secret]") < 4 {
 		t.Errorf("logged: %s", b.String())
+	}
+}
+
+// TestHistorySetting reads every form of [memory] history.
+func TestHistorySetting(t *testing.T) {
+	for text, want := range map[string]time.Duration{"": 0, "history = 'on'": 0, "history = 'off'": -1,
+		"history = '1h'": time.Hour, "history = '90d'": 90 * 24 * time.Hour, "history = '2w'": 14 * 24 * time.Hour} {
+		c := load(t, map[string]string{"config.toml": "[memory]\n" + text + "\n"})
+		got := c.HistoryLimit
+		if c.History == history.Off {
+			got = -1
+		}
+		if got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
 	}
 }

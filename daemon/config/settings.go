@@ -12,6 +12,7 @@ import (
 
 	"crabmem/crmem/history"
 	"crabmem/daemon/approval"
+	"crabmem/daemon/memtool"
 	"crabmem/daemon/secret/scan"
 )
 
@@ -23,11 +24,7 @@ func (l *loader) settings(c *Config, top *section) {
 	secrets := string(scan.Default)
 	memory.enum("secrets", &secrets, scan.Policies...)
 	c.Secrets = scan.Policy(secrets)
-	kept := "on"
-	memory.enum("history", &kept, "on", "off")
-	if kept == "off" {
-		c.History = history.Off
-	}
+	memory.history(c)
 	c.MaxSpaces = 1000
 	memory.integer("max_spaces", &c.MaxSpaces, 1, 100_000)
 	memory.done()
@@ -76,6 +73,28 @@ func (l *loader) settings(c *Config, top *section) {
 	metrics.str("listen", &c.Metrics.Listen)
 	metrics.loopback(c.Metrics.Listen)
 	metrics.done()
+}
+
+// minHistory is the shortest duration of the history.
+const minHistory = time.Hour
+
+// history reads whether, or how long, the history keeps changes.
+func (s *section) history(c *Config) {
+	text := "on"
+	s.str("history", &text)
+	switch text {
+	case "on":
+		return
+	case "off":
+		c.History = history.Off
+		return
+	}
+	age, err := memtool.ParseAge(text)
+	if err != nil || age < minHistory {
+		s.at("history").unknown(text, []string{"on", "off"}, "%s: unknown value '%s': want on, off, or an age from 1h on, such as 90d, 12w, 1y, or 36h", s.full("history"), clip(text))
+		return
+	}
+	c.HistoryLimit = age
 }
 
 // readTools reads the tables of tools.

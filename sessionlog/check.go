@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog/internal/feed"
@@ -143,24 +144,33 @@ func (d *Dir) repairLocked(id, name string, lock *sessionLock, before vfs.LockHo
 			return did, err
 		}
 	}
+	err = d.replaceLocked(&s, lock, info, func(w io.Writer) (int64, error) { return s.writeGood(w, &did) })
+	return did, err
+}
+
+// replaceLocked replaces the file of a session by the lines that write writes. write
+// returns their size. The caller holds the session's lock.
+func (d *Dir) replaceLocked(s *Session, lock *sessionLock, info fs.FileInfo, write func(io.Writer) (int64, error)) error {
 	if err := lock.SetText(d.holder(-1).Text()); err != nil {
-		return did, err
+		return err
 	}
-	d.sweep(id)
+	d.sweep(s.ID)
 	size := int64(0)
-	err = d.replace(s.Path, func(w io.Writer) error {
-		size, err = s.writeGood(w, &did)
+	err := d.replace(s.Path, func(w io.Writer) (err error) {
+		size, err = write(w)
 		return err
 	}, func(vfs.Pending) error { return d.check(lock, s.Path, info, s.Size) })
 	if e := unkept(err); e != nil {
-		d.keep(e, id, f)
+		d.keep(e, s.ID, s.file)
 	}
 	if err != nil {
-		return did, err
+		return err
 	}
-	d.notify(func(w feed.Watcher) { w.Changed(name) })
+	if s.Path == d.file(s.File) {
+		d.notify(func(w feed.Watcher) { w.Changed(s.File) })
+	}
 	_ = lock.SetText(d.holder(size).Text()) // without this text the next opener does not trust the file (S21)
-	return did, nil
+	return nil
 }
 
 // writeGood writes the valid lines unchanged, and the complete records in bad

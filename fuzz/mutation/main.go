@@ -3,6 +3,7 @@
 //
 //	go run ./fuzz/mutation -n 500 -seed 1
 //	go run ./fuzz/mutation -packages ./bm25,./daemon/wire -n 100
+//	go run ./fuzz/mutation -packages ./crmem -files crmem/purge.go,crmem/prune.go
 //	go run ./fuzz/mutation -packages ./bm25 -only 0123456789
 //
 // Mutation compiles all chosen mutants together. An environment variable selects
@@ -54,6 +55,7 @@ type config struct {
 	targets     []target
 	n           int
 	seed        uint64
+	files       []string // change only these files; empty: all
 	only        []string
 	run         string        // regular expression of test names
 	timeout     time.Duration // minimum timeout of a test process
@@ -69,6 +71,7 @@ func main() {
 	flag.IntVar(&c.n, "n", 500, "run this many `mutants`")
 	flag.Uint64Var(&c.seed, "seed", 1, "choose the mutants with this `seed`")
 	packages := flag.String("packages", "", "change only these comma-separated `packages`, such as ./bm25")
+	files := flag.String("files", "", "change only these comma-separated `files`, such as crmem/purge.go")
 	draw := flag.Int("draw", 0, "change only this `number` of packages, chosen by the seed")
 	only := flag.String("only", "", "run only the mutants with these comma-separated `IDs`")
 	flag.DurationVar(&c.timeout, "timeout", 30*time.Second, "minimum `timeout` of a test; the timeout is 10 times the duration without a mutant")
@@ -85,6 +88,9 @@ func main() {
 		fail(err)
 	}
 	c.equivalents = filepath.Join(c.root, "fuzz/mutation/equivalents.json")
+	if *files != "" {
+		c.files = strings.Split(*files, ",")
+	}
 	if *only != "" {
 		c.only = strings.Split(*only, ",")
 	}
@@ -153,7 +159,7 @@ func writeJSON(name string, results []*result) error {
 type plan struct {
 	config
 	packages    []*weave.Package
-	all         int // number of mutants of the targets
+	all         int // number of mutants of the targets and files
 	chosen      []*weave.Mutant
 	ids         map[*weave.Mutant]int
 	equivalents map[weave.Key]*equivalent
@@ -180,10 +186,13 @@ func newPlan(c *config) (*plan, error) {
 		}
 		all = append(all, found...)
 	}
-	p.all = len(all)
 	if err := p.readEquivalents(all); err != nil {
 		return nil, err
 	}
+	if all, err = inFiles(all, c.files); err != nil {
+		return nil, err
+	}
+	p.all = len(all)
 	p.choose(all)
 	for _, id := range c.only {
 		if !slices.ContainsFunc(p.chosen, func(m *weave.Mutant) bool { return m.ID() == id }) {
@@ -197,6 +206,16 @@ func newPlan(c *config) (*plan, error) {
 		return nil, err
 	}
 	return p, os.Chmod(p.tmp, 0o755) // some tests run their binary as another user
+}
+
+// inFiles returns the mutants in the files, or all if files is empty.
+func inFiles(all []*weave.Mutant, files []string) ([]*weave.Mutant, error) {
+	for _, name := range files {
+		if !slices.ContainsFunc(all, func(m *weave.Mutant) bool { return m.File == name }) {
+			return nil, fmt.Errorf("find file %s: no mutant in the chosen packages", name)
+		}
+	}
+	return slices.DeleteFunc(all, func(m *weave.Mutant) bool { return len(files) > 0 && !slices.Contains(files, m.File) }), nil
 }
 
 func (p *plan) choose(all []*weave.Mutant) {

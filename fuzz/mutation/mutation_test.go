@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +108,22 @@ func TestChooseIsStable(t *testing.T) {
 		if a.chosen[i].ID() != b.chosen[i].ID() {
 			t.Errorf("mutant %d differs", i)
 		}
+	}
+}
+
+func TestFilesChooseMutants(t *testing.T) {
+	p := tiny(t)
+	all := len(p.chosen)
+	chosen, err := inFiles(slices.Clone(p.chosen), []string{tinyFile})
+	if err != nil || len(chosen) != all {
+		t.Errorf("chose %d of %d mutants: %v", len(chosen), all, err)
+	}
+	p.chosen[0].File = "other.go"
+	if chosen, err = inFiles(p.chosen, []string{"other.go"}); err != nil || len(chosen) != 1 {
+		t.Errorf("chose %d mutants of a file with 1: %v", len(chosen), err)
+	}
+	if _, err := inFiles(nil, []string{"missing.go"}); err == nil {
+		t.Error("accepts a file without mutants")
 	}
 }
 

@@ -273,16 +273,16 @@ func TestUnreadableHistory(t *testing.T) {
 // TestUnreadSegment fails to read a segment after its header.
 func TestUnreadSegment(t *testing.T) {
 	p := newSegments(t, 2)
-	opens := 0
+	opens, failed := 0, errors.New("failed")
 	p.m.Hook = func(c faultfs.Call) error {
 		if c.Op == "open" && c.Name == segmentPath(1) {
 			if opens++; opens > 1 {
-				return errors.New("failed")
+				return failed
 			}
 		}
 		return nil
 	}
-	if _, err := p.s.At(history.Point{Seq: 1}); !errors.Is(err, crmem.ErrNotFound) || opens < 2 {
+	if _, err := p.s.At(history.Point{Seq: 1}); !errors.Is(err, failed) || opens < 2 {
 		t.Errorf("%d opens: %v", opens, err)
 	}
 }

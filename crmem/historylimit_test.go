@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs/faultfs"
 )
 
@@ -112,7 +111,7 @@ func limitedStore(t *testing.T) (p *past, cutoff time.Time) {
 // checkpoint completes the prune.
 func TestHistoryLimitCrashes(t *testing.T) {
 	p, cutoff := limitedStore(t)
-	state, young := stateText(slices.Collect(p.s.All())...), p.changesFrom(cutoff)
+	state, young, all := stateText(slices.Collect(p.s.All())...), p.changesFrom(cutoff), p.changesFrom(time.Time{})
 	var machines []*faultfs.Mem
 	p.m.Hook = func(faultfs.Call) error {
 		machines = append(machines, p.m.Kill(), p.m.Crash())
@@ -123,18 +122,22 @@ func TestHistoryLimitCrashes(t *testing.T) {
 	if got := p.changesFrom(time.Time{}); got != young {
 		t.Fatalf("changes\n%s\nwant\n%s", got, young)
 	}
-	part := 0
+	pruned := 0
 	for i, m := range machines {
 		c := *p
 		c.m, c.warn = m, nil
 		c.m.Now = c.at
 		report, err := crmem.Check(c.m, "/m.db", 0)
-		if err != nil || slices.ContainsFunc(report.Problems, func(p repair.Problem) bool { return p.Kind != "history" }) {
+		if err != nil || len(report.Problems) > 0 {
 			t.Fatalf("crash %d: %+v %v", i, report, err)
 		}
 		c.open()
-		if len(report.Problems) > 0 {
-			part++
+		switch c.changesFrom(time.Time{}) {
+		case young:
+			pruned++
+		case all:
+		default:
+			t.Fatalf("crash %d: changes\n%s\nwant those before or after the prune", i, c.changesFrom(time.Time{}))
 		}
 		got := c.changesFrom(cutoff)
 		if got != young {
@@ -149,8 +152,8 @@ func TestHistoryLimitCrashes(t *testing.T) {
 			t.Fatalf("crash %d: changes after the next checkpoint\n%s\nwarnings %q", i, got, c.warn)
 		}
 	}
-	if len(machines) < 40 || part == 0 {
-		t.Errorf("%d crashes, %d left a part of the old segments", len(machines), part)
+	if len(machines) < 40 || pruned < 5 || len(machines)-pruned < 5 {
+		t.Errorf("%d crashes, %d after the commit point of the prune", len(machines), pruned)
 	}
 }
 

@@ -263,7 +263,14 @@ func (p *past) chain(segments []segment) (found bool) {
 		if i < 0 {
 			break
 		}
+		first, none := segments[i].head.Pruned()
+		if none {
+			break
+		}
 		p.links = append(p.links, link{segment: segments[i], limit: limit})
+		if first {
+			break
+		}
 		next, end = &segments[i].head, i
 	}
 	if n := len(p.links); n > 0 {

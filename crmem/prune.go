@@ -151,39 +151,54 @@ func (p *past) size() (n int64, err error) {
 }
 
 // prune removes the operations before a time. The segment with the first operation
-// that stays begins with it, and gets a base.
-//
-// A segment that is damaged counts as older. If one cannot be read for another reason,
-// prune changes nothing.
+// that stays begins with it, and gets a base. If none stays, the newest segment is
+// emptied, and removed last. The rename of that segment prunes the history, because a
+// reader ignores the older segments from then on.
 func (p *past) prune(before time.Time) error {
+	w := walker{past: p, until: history.Point{Time: before.Add(-1)}}
 	for _, err := range p.bad {
 		if !isDamage(err) {
 			return err
 		}
 	}
-	w := walker{past: p, until: history.Point{Time: before.Add(-1)}}
+	var newest *link
+	var last uint64 // sequence number of its last operation
 	for i := range p.links {
 		l := &p.links[i]
 		err := w.follow(l, i == 0)
-		if err != errDone {
-			if err != nil && !isDamage(err) {
+		switch {
+		case err == errDone && l.scanned == nil:
+			if err := p.shorten(l, &w); err != nil {
 				return err
 			}
-			w.begun = w.begun && err == nil
-			continue
-		}
-		if l.scanned != nil {
-			break
-		}
-		if err := p.shorten(l, &w); err != nil {
+			return p.keepFrom(l.n)
+		case err == nil:
+		case err != errDone && !isDamage(err):
 			return err
+		default:
+			w.begun = false
 		}
-		return p.keepFrom(l.n)
+		if l.scanned == nil {
+			newest, last = l, max(w.applied, 1)
+		}
+	}
+	if newest == nil {
+		return p.keepFrom(noLimit)
+	}
+	h := newest.head
+	h.Base, h.Seq = format.Digest{}, last
+	h.Prune(true)
+	if err := writeSegment(p.fsys, newest.path, h, nil); err != nil {
+		return err
+	}
+	if err := p.keepFrom(newest.n); err != nil {
+		return err
 	}
 	return p.keepFrom(noLimit)
 }
 
-// isDamage reports whether an error is of files that cannot be read as they are.
+// isDamage reports whether an error is of damaged or missing bytes. After another error,
+// they can be read later.
 func isDamage(err error) bool { return errors.Is(err, ErrFormat) || errors.Is(err, fs.ErrNotExist) }
 
 // shorten removes the operations that w applied from a segment.
@@ -203,7 +218,8 @@ func (p *past) shorten(l *link, w *walker) error {
 			kept = append(kept, f)
 		}
 	}
-	h.Seq, h.Before = w.applied+1, format.Place{}
+	h.Seq = w.applied + 1
+	h.Prune(false)
 	if len(kept) == len(scan.Frames) && h == scan.LogHeader {
 		return nil
 	}

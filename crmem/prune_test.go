@@ -11,6 +11,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/history"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // changesFrom returns the changes at or after a time, and the state after each.
@@ -110,4 +111,54 @@ func TestPruneFiles(t *testing.T) {
 	p.reopen()
 	p.must(p.s.Checkpoint())
 	p.wantLog("5 +5 cli add c\n")
+}
+
+// TestPruneInterrupted fails a call of a prune, or all calls from there on, and kills the
+// process. Every later change remains, and the history is valid: it only may begin
+// earlier. A second prune removes the same changes.
+func TestPruneInterrupted(t *testing.T) {
+	for k := range 4 {
+		stays, ever := int64(k&1*3), k&2 != 0
+		for fail, calls := 1, 1; fail <= calls; fail++ {
+			p := newPast(t)
+			p.segmentLimit = 1
+			p.reopen()
+			for i := range 12 {
+				p.do(crmem.Add{Name: fmt.Sprint("entry ", i), Content: strings.Repeat("text ", i)})
+				p.must(p.s.Checkpoint())
+			}
+			all := p.changesFrom(time.Time{})
+			limit := time.Unix(p.now-stays+1, 0)
+			want := p.changesFrom(limit)
+			calls = 0
+			p.m.Hook = func(faultfs.Call) error {
+				if calls++; calls == fail || calls > fail && ever {
+					return errors.New("failed")
+				}
+				return nil
+			}
+			_, err := p.s.Prune(limit)
+			p.m.Hook = nil
+			if err != nil && calls < fail || err == nil && calls >= fail && ever {
+				t.Fatalf("call %d of %d fails: %v", fail, calls, err)
+			}
+			p.m = p.m.Kill()
+			p.open()
+			got := p.changesFrom(time.Time{})
+			if !strings.HasSuffix(got, want) || !strings.HasSuffix(all, got) || err == nil && got != want {
+				t.Fatalf("call %d fails, %v: changes\n%s\nwant those from %v on:\n%s", fail, err, got, limit, want)
+			}
+			if r, err := crmem.Check(p.m, "/m.db", 0); err != nil || len(r.Problems) > 0 {
+				t.Errorf("call %d fails: check: %v, %+v", fail, err, r)
+			}
+			if _, err := p.s.Prune(limit); err != nil || p.changesFrom(time.Time{}) != want {
+				t.Errorf("call %d fails: second prune: %v; changes\n%s", fail, err, p.changesFrom(time.Time{}))
+			}
+			for _, name := range p.files() {
+				if stays == 0 && !strings.HasPrefix(name, ".") { // the next segment removes temporary files
+					t.Errorf("call %d fails: file %s after the second prune", fail, name)
+				}
+			}
+		}
+	}
 }

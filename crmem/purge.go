@@ -95,7 +95,7 @@ func (s *Store) removedAs(name string) ([]uint64, error) {
 	ids := make(map[uint64]bool)
 	for c, err := range s.Changes() {
 		switch {
-		case err != nil && !errors.Is(err, ErrFormat) && !errors.Is(err, ErrNotFound):
+		case err != nil && !isDamage(err):
 			return nil, err
 		case err != nil: // a damaged part; the purge deletes it
 		case c.After.ID == 0 && c.Before.Name == name:

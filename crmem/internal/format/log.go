@@ -100,6 +100,21 @@ func (h *LogHeader) Size() int64 {
 	return LogHeaderSize
 }
 
+// Prune marks the header of a segment: the operations before it do not count, and if
+// all is set, neither do its own (FORMAT.md, H13).
+func (h *LogHeader) Prune(all bool) {
+	h.Before = Place{Epoch: h.Store}
+	if all {
+		h.Before.Seq = h.Seq
+	}
+}
+
+// Pruned returns the marks that Prune set.
+func (h *LogHeader) Pruned() (before, all bool) {
+	before = h.Version != LogVersion1 && h.Before.Epoch == h.Store
+	return before, before && h.Before.Seq == h.Seq
+}
+
 // Append appends the header to b and sets h.crc.
 func (h *LogHeader) Append(b []byte) []byte {
 	start := len(b)

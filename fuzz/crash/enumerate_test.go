@@ -31,15 +31,27 @@ type run struct {
 
 	acked  version // state after the acknowledged operations
 	issued version // state after all issued operations
+	lacks  bool    // the store reported that the history lacks operations
 	during func()  // runs once, when the next checkpoint creates its temporary file
 }
 
 // scenes are the initial states of sequences. fresh has no store. used has a store
 // that another process closed, with two entries in the snapshot and one operation
-// in the log. newRun also accepts empty, which has only the directory.
-var scenes = []string{"fresh", "used"}
+// in the log. long has the same with a history of ten segments. newRun also accepts
+// empty, which has only the directory.
+var scenes = []string{"fresh", "used", "long"}
 
-func newRun(j *oracle, scene string) (*run, error) {
+// rewrites are the symbols that read or rewrite old segments. Without
+// CRABMEM_CRASH=full, only sequences that end in one begin with the scene long.
+var rewrites = []string{"purge", "undo", "prune"}
+
+// scene is a prepared initial state.
+type scene struct {
+	m     *faultfs.Mem
+	acked version
+}
+
+func newRun(j *oracle, name string) (*run, error) {
 	r := &run{j: j, m: faultfs.NewMem()}
 	r.Explorer = crashtest.Explorer{Limit: 6, Idle: idle, Lost: &j.bad,
 		Crashed: func(m *faultfs.Mem) error { return j.crashed(m, []version{r.acked, r.issued}) },
@@ -47,19 +59,26 @@ func newRun(j *oracle, scene string) (*run, error) {
 	if full {
 		r.Limit = 10
 	}
-	r.now.Store(epoch)
 	r.m.Now = r.clock
 	r.acked = newVersion(1, nil)
-	switch scene {
+	switch name {
 	case "empty":
 		if err := vfs.MkdirAll(r.m, dir, 0o700); err != nil {
 			return nil, err
 		}
-	case "used":
-		if err := r.used(); err != nil {
-			return nil, err
+	case "used", "long":
+		start, ok := j.scenes.Get(name)
+		if !ok {
+			if err := r.used(name == "long"); err != nil {
+				return nil, err
+			}
+			start = scene{r.m, r.acked}
+			j.scenes.Put(name, start)
 		}
+		r.m, r.acked = start.m.Kill(), start.acked
+		r.m.Now = r.clock
 	}
+	r.now.Store(epoch)
 	r.issued = r.acked
 	r.m.Hook = r.hook
 	return r, r.open()
@@ -67,34 +86,45 @@ func newRun(j *oracle, scene string) (*run, error) {
 
 func (r *run) clock() time.Time { return time.Unix(int64(r.now.Load()), 0) }
 
-// used creates the store of the scene used.
-func (r *run) used() error {
-	var err error
+// used creates the store of the scene used or long.
+func (r *run) used(long bool) error {
 	r.m.Hook = crashtest.NoReserve
-	if err = r.open(); err != nil {
+	r.now.Store(epoch - 20)
+	if err := r.open(); err != nil {
 		return err
 	}
-	for i, op := range []crmem.Op{
-		crmem.Add{Name: "a", Content: text(100, 0)}, crmem.Add{Name: "b", Content: text(900, 0), Aliases: []string{"shared"}},
-		crmem.Alias{Name: "a", Aliases: []string{"logged"}},
-	} {
-		if i == 2 {
-			err = r.s.Checkpoint()
-		}
-		if err = errors.Join(err, r.s.Apply(op)); err != nil {
+	apply := func(op crmem.Op) (err error) {
+		r.now.Add(1)
+		if err := r.s.Apply(op); err != nil {
 			return err
 		}
-		if r.acked, err = r.acked.apply(r.now.Load(), op); err != nil {
-			return err
-		}
+		r.acked, err = r.acked.apply(r.now.Load(), op)
+		return err
 	}
-	return r.s.Close()
+	err := errors.Join(apply(crmem.Add{Name: "a", Content: text(100, 0)}), apply(crmem.Add{Name: "b", Content: text(900, 0), Aliases: []string{"shared"}}), r.s.Checkpoint())
+	for i := 1; long && i < 10 && err == nil; i++ {
+		op := crmem.Update{Name: "a", Content: text(100, 100+i), Aliases: []string{"kept"}}
+		err = errors.Join(r.fixSegment(i), apply(op), r.s.Checkpoint())
+	}
+	r.now.Store(epoch - 1)
+	return errors.Join(err, apply(crmem.Alias{Name: "a", Aliases: []string{"logged"}}), r.s.Close())
+}
+
+// fixSegment gives segment n another name, so that the writer begins the next one.
+func (r *run) fixSegment(n int) error {
+	if err := vfs.MkdirAll(r.m, "/fixed", 0o700); err != nil {
+		return err
+	}
+	return errors.Join(r.m.Link(fmt.Sprintf("%s-history/%08d.log", db, n), fmt.Sprint("/fixed/", n)), r.m.SyncDir("/fixed"))
 }
 
 func (r *run) open() error {
 	o := r.j.opts
 	o.FS = r.m
 	o.Now = r.clock
+	o.Warn = func(line string) {
+		r.lacks = r.lacks || strings.Contains(line, "the history lacks the operations of this log")
+	}
 	s, err := crmem.Open(db, &o)
 	r.s = s
 	return err
@@ -120,51 +150,76 @@ func (r *run) step(symbol string, i int) error {
 			return err
 		}
 		return r.open()
-	case "load":
-		r.issued = loaded(r.acked, i)
-		if err := r.s.Replace(r.issued.snapshot()); err != nil {
-			return err
-		}
-		r.acked, r.Grown = r.issued, true
-		return nil
-	case "purge":
-		return r.purge(r.acked.first())
 	case "overlap":
 		var inner error
-		r.during = func() { inner = r.apply(operations(symbol, r.acked, i)) }
+		r.during = func() { inner = r.issue(symbol, i) }
 		err := r.s.Checkpoint()
 		if r.during != nil { // the log was empty, so nothing was checkpointed
 			r.during = nil
-			inner = r.apply(operations(symbol, r.acked, i))
+			inner = r.issue(symbol, i)
 		}
 		return errors.Join(err, inner)
 	}
-	return r.apply(operations(symbol, r.acked, i))
+	return r.issue(symbol, i)
 }
 
-// purge purges an entry from the store and the model.
-func (r *run) purge(name string) error {
-	next, refused := r.acked.purge(name)
-	r.issued = next
-	if _, err := r.s.Purge(name); !errors.Is(err, refused) {
-		return fmt.Errorf("purge: %w, want %v", err, refused)
-	}
-	r.acked, r.Grown = next, true // a crash must not show a purged text from here on
-	return checkGone(r.m, next.gone)
+// issue executes a symbol that changes the entries or the history, and compares the
+// result with the model.
+func (r *run) issue(symbol string, i int) error {
+	next, refused := r.acked.issue(symbol, r.now.Load(), i)
+	return r.expect(next, refused, func() error { return r.call(symbol, r.acked, i) })
 }
 
-// apply applies operations to the store and the model, and compares the results.
+// apply applies operations, and compares the result with the model.
 func (r *run) apply(ops []crmem.Op) error {
 	next, refused := r.acked.apply(r.now.Load(), ops...)
+	return r.expect(next, refused, func() error { return r.s.Apply(ops...) })
+}
+
+func (r *run) expect(next version, refused error, do func() error) error {
 	r.issued = next
-	if err := r.s.Apply(ops...); !errors.Is(err, refused) {
-		return fmt.Errorf("apply: %w, want %v", err, refused)
+	if next.print == r.acked.print && len(next.past) < len(r.acked.past) {
+		r.acked.loose = len(r.acked.past) - len(next.past) // a prune
 	}
-	r.acked, r.Grown = next, true // a crash must not lose the operation from here on
+	if err := do(); !errors.Is(err, refused) {
+		return fmt.Errorf("%w, want %v", err, refused)
+	}
+	r.acked, r.Grown = next, true // from here on, a crash must not lose the operation, nor show a purged text
 	if got := stateOf(r.s); got.print != next.print {
 		return fmt.Errorf("the store has %v\nwant %v", got, next)
 	}
-	return nil
+	return checkGone(r.m, next.gone)
+}
+
+// call executes a symbol in a store with the content of v.
+func (r *run) call(symbol string, v version, i int) error {
+	switch symbol {
+	case "load":
+		return r.s.Replace(loaded(v, 0, i).snapshot())
+	case "purge":
+		_, err := r.s.Purge(v.purged())
+		return err
+	case "undo":
+		_, err := r.s.Undo(r.lastSeq())
+		return err
+	case "prune":
+		_, err := r.s.Prune(time.Unix(pruneLimit(i), 0))
+		return err
+	}
+	return r.s.Apply(operations(symbol, v, i)...)
+}
+
+// lastSeq returns the sequence number of the last change. It injects no fault.
+func (r *run) lastSeq() (seq uint64) {
+	hook := r.m.Hook
+	r.m.Hook = nil
+	defer func() { r.m.Hook = hook }()
+	for c, err := range r.s.Changes() {
+		if err == nil {
+			seq = c.Seq
+		}
+	}
+	return seq
 }
 
 // TestEnumerate implements L1 and L2. In each sequence it crashes only the last
@@ -218,7 +273,9 @@ func enumerate(t *testing.T, j *oracle, mode string, length int) (points, count 
 	return crashtest.Enumerate(t, &j.bad, func(yield func(crashtest.Job)) {
 		for _, scene := range scenes {
 			for i := 0; i < len(seqs); i += crashtest.Slice {
-				yield(crashtest.Job{Scene: scene, Seq: seqs[i]})
+				if scene != "long" || full || slices.Contains(rewrites, seqs[i][len(seqs[i])-1]) {
+					yield(crashtest.Job{Scene: scene, Seq: seqs[i]})
+				}
 			}
 		}
 	}, func(w crashtest.Job) (int, bool, error) {

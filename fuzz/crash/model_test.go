@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -16,8 +17,41 @@ import (
 type version struct {
 	next    uint64        // next ID
 	entries []crmem.Entry // by ascending ID
-	print   uint64        // fingerprint of next and entries
+	past    []change      // of the history and the log, oldest first
+	loose   int           // number of the oldest changes that an incomplete prune may have removed
 	gone    []string      // beginnings of purged texts; no file may contain them
+
+	print     uint64 // fingerprint of next and entries
+	pastPrint uint64 // fingerprint of past
+}
+
+// change is an expected change of the history.
+type change struct {
+	at            int64 // in Unix seconds
+	before, after crmem.Entry
+	print         uint64
+}
+
+func newChange(at int64, before, after crmem.Entry) change {
+	return change{at, before, after, fingerprint(uint64(at), slices.Values([]crmem.Entry{before, after}))}
+}
+
+// entry returns the entry after the change or, if the change removed it, before.
+func (c *change) entry() *crmem.Entry {
+	if c.after.ID == 0 {
+		return &c.before
+	}
+	return &c.after
+}
+
+// fingerprintOf returns a hash of changes.
+func fingerprintOf(past []change) uint64 {
+	var h maphash.Hash
+	h.SetSeed(printSeed)
+	for _, c := range past {
+		maphash.WriteComparable(&h, c.print)
+	}
+	return h.Sum64()
 }
 
 var printSeed = maphash.MakeSeed()
@@ -43,7 +77,33 @@ func fingerprint(next uint64, entries iter.Seq[crmem.Entry]) uint64 {
 }
 
 func newVersion(next uint64, entries []crmem.Entry) version {
-	return version{next: next, entries: entries, print: fingerprint(next, slices.Values(entries))}
+	return version{next: next, entries: entries, print: fingerprint(next, slices.Values(entries)), pastPrint: fingerprintOf(nil)}
+}
+
+// then returns the version after v with another content and another past.
+func (v version) then(next uint64, entries []crmem.Entry, past []change) version {
+	after := newVersion(next, entries)
+	after.past, after.loose, after.gone = past, v.loose, v.gone
+	after.pastPrint = fingerprintOf(past)
+	return after
+}
+
+// result identifies the content and the past of a recovered store.
+type result struct{ print, pastPrint uint64 }
+
+func (v version) result() result { return result{v.print, v.pastPrint} }
+
+// matches reports whether a store with this result is as expected.
+func (v version) matches(r result) bool {
+	if r.print != v.print {
+		return false
+	}
+	for n := range v.loose + 1 {
+		if r.pastPrint == v.pastPrint || n > 0 && r.pastPrint == fingerprintOf(v.past[n:]) {
+			return true
+		}
+	}
+	return false
 }
 
 func (v version) String() string {
@@ -51,6 +111,10 @@ func (v version) String() string {
 	fmt.Fprintf(&b, "next_id %d", v.next)
 	for _, e := range v.entries {
 		fmt.Fprintf(&b, " | %d %s %.12q(%d) %v", e.ID, e.Name, e.Content, len(e.Content), e.Aliases)
+	}
+	b.WriteString("; changes")
+	for _, c := range v.past {
+		fmt.Fprintf(&b, " | %d %d(%d) to %d(%d)", c.at-epoch, c.before.ID, len(c.before.Content), c.after.ID, len(c.after.Content))
 	}
 	return b.String()
 }
@@ -63,7 +127,7 @@ func (v version) find(name string) int {
 // apply returns the state after a batch. If the contract refuses the batch, it
 // returns v and the class of the error.
 func (v version) apply(now uint64, ops ...crmem.Op) (version, error) {
-	next, entries := v.next, slices.Clone(v.entries)
+	next, entries, past := v.next, slices.Clone(v.entries), slices.Clip(v.past)
 	at := func(name string) (int, error) {
 		i := version{entries: entries}.find(name)
 		if i < 0 {
@@ -72,50 +136,143 @@ func (v version) apply(now uint64, ops ...crmem.Op) (version, error) {
 		return i, nil
 	}
 	for _, op := range ops {
+		var before, after crmem.Entry
 		switch o := op.(type) {
 		case crmem.Add:
 			if _, err := at(o.Name); err == nil {
 				return v, crmem.ErrExists
 			}
-			entries = append(entries, crmem.Entry{ID: next, Name: o.Name, Kind: o.Kind, CreatedAt: now, Content: o.Content, Aliases: o.Aliases})
+			after = crmem.Entry{ID: next, Name: o.Name, Kind: o.Kind, CreatedAt: now, Content: o.Content, Aliases: o.Aliases}
+			entries = append(entries, after)
 			next++
 		case crmem.Update:
 			i, err := at(o.Name)
 			if err != nil {
 				return v, err
 			}
+			before = entries[i]
 			entries[i].Content, entries[i].Aliases = o.Content, o.Aliases
+			after = entries[i]
 		case crmem.Alias:
 			i, err := at(o.Name)
 			if err != nil {
 				return v, err
 			}
+			before = entries[i]
 			entries[i].Aliases = o.Aliases
+			after = entries[i]
 		case crmem.Remove:
 			i, err := at(o.Name)
 			if err != nil {
 				return v, err
 			}
+			before = entries[i]
 			entries = slices.Delete(entries, i, i+1)
 		default:
 			panic(fmt.Sprintf("crash: no model of %T", op))
 		}
+		past = append(past, newChange(int64(now), before, after))
 	}
-	after := newVersion(next, entries)
-	after.gone = v.gone
+	// The history does not show an add and a remove at the end of a batch: like them, a
+	// load reserves IDs.
+	if n := len(past); len(ops) > 1 && past[n-2].before.ID == 0 && past[n-1].after.ID == 0 && past[n-2].after.ID == past[n-1].before.ID {
+		past = past[:n-2]
+	}
+	return v.then(next, entries, past), nil
+}
+
+// purged returns the name of the entry that the symbol purge purges: that of the
+// oldest change, which may be of a removed entry.
+func (v version) purged() string {
+	if len(v.past) > 0 {
+		return v.past[0].entry().Name
+	}
+	return v.first()
+}
+
+// purge returns the state after a purge. No two entries had the same name, and no two
+// texts begin with the same 40 bytes.
+func (v version) purge(name string) (version, error) {
+	var id uint64
+	var gone []string
+	entries := slices.DeleteFunc(slices.Clone(v.entries), func(e crmem.Entry) bool {
+		if e.Name == name {
+			id, gone = e.ID, append(gone, e.Content)
+		}
+		return e.Name == name
+	})
+	var past []change
+	loose := 0
+	for i, c := range v.past {
+		if e := c.entry(); e.Name == name {
+			id, gone = e.ID, append(gone, c.before.Content, c.after.Content)
+			continue
+		}
+		past = append(past, c)
+		if i < v.loose {
+			loose++
+		}
+	}
+	if id == 0 {
+		return v, crmem.ErrNotFound
+	}
+	after := v.then(v.next, entries, past)
+	after.loose, after.gone = loose, slices.Clone(v.gone)
+	for _, text := range gone {
+		if text != "" {
+			after.gone = append(after.gone, text[:min(40, len(text))])
+		}
+	}
 	return after, nil
 }
 
-// purge returns the state after a purge. The initial contents of the scene used and
-// the content of each step begin with texts of their own.
-func (v version) purge(name string) (version, error) {
-	i := v.find(name)
-	if i < 0 {
+// undo returns the state after the last change is undone.
+func (v version) undo(now uint64) (version, error) {
+	if len(v.past) == 0 {
 		return v, crmem.ErrNotFound
 	}
-	after := newVersion(v.next, slices.Delete(slices.Clone(v.entries), i, i+1))
-	after.gone = append(slices.Clone(v.gone), v.entries[i].Content[:min(40, len(v.entries[i].Content))])
-	return after, nil
+	last := v.past[len(v.past)-1]
+	entries := slices.DeleteFunc(slices.Clone(v.entries), func(e crmem.Entry) bool { return e.ID == last.after.ID })
+	if last.before.ID != 0 {
+		entries = append(entries, last.before)
+		slices.SortFunc(entries, func(a, b crmem.Entry) int { return cmp.Compare(a.ID, b.ID) })
+	}
+	return v.then(v.next, entries, append(slices.Clip(v.past), newChange(int64(now), last.after, last.before))), nil
+}
+
+// older returns the number of changes before a time.
+func (v version) older(limit int64) int {
+	n := 0
+	for n < len(v.past) && v.past[n].at < limit {
+		n++
+	}
+	return n
+}
+
+// prune returns the state after a prune of the changes before a time.
+func (v version) prune(limit int64) version {
+	after := v.then(v.next, v.entries, v.past[v.older(limit):])
+	after.loose = 0
+	return after
+}
+
+// pruneLimit returns the time before which the symbol prune at step i removes the
+// history: the last two steps stay.
+func pruneLimit(i int) int64 { return epoch + int64(i) - 1 }
+
+// issue returns the state after the symbol at step i, or the class of the error.
+func (v version) issue(symbol string, now uint64, i int) (version, error) {
+	switch symbol {
+	case "load":
+		return loaded(v, now, i), nil
+	case "purge":
+		return v.purge(v.purged())
+	case "undo":
+		return v.undo(now)
+	case "prune":
+		return v.prune(pruneLimit(i)), nil
+	}
+	return v.apply(now, operations(symbol, v, i)...)
 }
 
 // stateOf returns the content of a store.
@@ -140,14 +297,18 @@ func (v version) last() string {
 
 // alphabet contains the symbols of TestEnumerate. overlap is a checkpoint during
 // which an entry is added.
-var alphabet = []string{"add", "update", "alias", "remove", "forget-missing", "batch", "checkpoint", "reopen", "overlap", "purge"}
+var alphabet = []string{"add", "update", "alias", "remove", "forget-missing", "batch", "checkpoint", "reopen", "overlap", "purge", "undo", "prune"}
 
 // loaded returns the state that the symbol load installs in state v at step i.
-func loaded(v version, i int) version {
+func loaded(v version, now uint64, i int) version {
 	e := crmem.Entry{ID: v.next + 3, Name: fmt.Sprint("loaded ", i), Kind: crmem.Archive, CreatedAt: epoch, Content: text(5000, i), Aliases: []string{}}
-	after := newVersion(v.next+7, append(slices.Clone(v.entries[min(1, len(v.entries)):]), e))
-	after.gone = v.gone
-	return after
+	past := slices.Clip(v.past)
+	removed := v.entries[:min(1, len(v.entries))]
+	for _, old := range removed {
+		past = append(past, newChange(int64(now), old, crmem.Entry{}))
+	}
+	past = append(past, newChange(int64(now), crmem.Entry{}, e))
+	return v.then(v.next+7, append(slices.Clone(v.entries[len(removed):]), e), past)
 }
 
 // snapshot returns the state as a snapshot for Replace.
@@ -194,7 +355,7 @@ func text(n, i int) string {
 
 // class returns the sentinel that an error of Apply wraps, or the error.
 func class(err error) error {
-	for _, c := range []error{crmem.ErrUnknown, crmem.ErrStopped, crmem.ErrNotApplied, crmem.ErrNotFound, crmem.ErrExists, crmem.ErrKind, crmem.ErrInvalid} {
+	for _, c := range []error{crmem.ErrUnknown, crmem.ErrStopped, crmem.ErrNotApplied, crmem.ErrNotFound, crmem.ErrExists, crmem.ErrStale, crmem.ErrKind, crmem.ErrInvalid} {
 		if errors.Is(err, c) {
 			return c
 		}

@@ -56,6 +56,17 @@ var mutants = []mutant{
 	{"purge without the history", "TestEnumerate", []edit{{"crmem/purge.go", "if err := p.history(); err != nil {", "if err := error(nil); err != nil {"}}},
 	{"purge without the other files", "TestEnumerate", []edit{{"crmem/purge.go", "if err := p.files(); err != nil {", "if err := error(nil); err != nil {"}}},
 	{"purge keeps old bases", "TestEnumerate", []edit{{"crmem/rewrite.go", "range p.unused {", "range p.unused[:0] {"}}},
+	{"prune does not hide older segments", "TestEnumerate", []edit{{"crmem/past.go", "		if first {\n", "		if first && false {\n"}}},
+	{"prune before the new segment", "TestEnumerate", []edit{{"crmem/prune.go", `			if err := p.shorten(l, &w); err != nil {
+				return err
+			}
+			return p.keepFrom(l.n)
+`, `			if err := p.keepFrom(l.n); err != nil {
+				return err
+			}
+			return p.shorten(l, &w)
+`}}},
+	{"prune what it could not read", "TestErrors", []edit{{"crmem/prune.go", "		case err != errDone && !isDamage(err):", "		case false:"}}},
 	{"no batch flag", "TestEnumerate", []edit{{"crmem/commit.go", `		if i < len(st.effects)-1 {
 			typ |= format.FrameMore
 		}

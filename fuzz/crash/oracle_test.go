@@ -12,10 +12,9 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
-	past "crabmem/crmem/history"
+	records "crabmem/crmem/history"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
-	"crabmem/fuzz/check"
 	"crabmem/fuzz/internal/crashtest"
 	"crabmem/fuzz/refdec"
 )
@@ -25,13 +24,14 @@ type oracle struct {
 	opts         crmem.Options // open sets FS, Now, and Warn
 	recrashEvery uint64        // crash during the recovery of every n-th image, too; 0: never
 
-	seen         crashtest.Memo[uint64, uint64]   // fingerprint of the recovered state, by image
+	scenes       crashtest.Memo[string, scene]
+	seen         crashtest.Memo[uint64, result]   // recovered content and past, by image
 	seen2        crashtest.Memo[uint64, struct{}] // images of crashes during a recovery
 	kills        atomic.Int64                     // checked states after a kill
 	torn         atomic.Int64                     // torn tails in quarantine files
 	decoded      atomic.Int64                     // recoveries that equal those of the reference decoder
 	checkpointed atomic.Int64                     // checkpoints whose snapshot the reference decoder read
-	changes      atomic.Int64                     // recovered histories with a change
+	changes      atomic.Int64                     // changes in recovered histories
 	purges       atomic.Int64                     // purges that a recovery completed
 	written      atomic.Int64                     // writes after a recovery that survived a second crash
 	bad          atomic.Int64                     // violations
@@ -62,27 +62,27 @@ func (j *oracle) crashed(m *faultfs.Mem, want []version) error {
 		return err
 	}
 	image := imageOf(m)
-	print, ok := j.seen.Get(image)
+	found, ok := j.seen.Get(image)
 	if !ok {
 		got, err := j.recover(m, image, want)
 		if err != nil {
 			return err
 		}
-		print = got.print
-		j.seen.Put(image, print)
-		if !among(got.print, want) {
+		found = got.result()
+		j.seen.Put(image, found)
+		if !among(found, want) {
 			return wrong("recovered %v\nwant one of %v", got, want)
 		}
 	}
-	if !among(print, want) {
+	if !among(found, want) {
 		return wrong("recovered another state (cached)\nwant one of %v", want)
 	}
 	return nil
 }
 
-// among reports whether want contains a state with this fingerprint.
-func among(print uint64, want []version) bool {
-	return slices.ContainsFunc(want, func(v version) bool { return v.print == print })
+// among reports whether want contains a state with this result.
+func among(r result, want []version) bool {
+	return slices.ContainsFunc(want, func(v version) bool { return v.matches(r) })
 }
 
 // recover opens a crash state, checks the rules for every recovery (I3 to I6, I9),
@@ -107,16 +107,15 @@ func (j *oracle) recover(m *faultfs.Mem, image uint64, want []version) (version,
 	if err != nil {
 		return version{}, wrong("open: %v", err) // I3
 	}
-	got := stateOf(s)
-	for _, v := range want {
-		if v.print == got.print && (v.print != want[0].print || len(want) == 1) {
-			if err := checkGone(m, v.gone); err != nil { // also after a crash during the purge
-				return got, err
-			}
-		}
-	}
-	if err := j.checkHistory(s, got, slices.ContainsFunc(want, func(v version) bool { return len(v.gone) > 0 })); err != nil {
+	got, err := pastOf(s)
+	if err != nil {
 		return got, err
+	}
+	j.changes.Add(int64(len(got.past)))
+	if want[1].matches(got.result()) && !want[0].matches(got.result()) {
+		if err := checkGone(m, want[1].gone); err != nil { // also after a crash during the purge
+			return got, err
+		}
 	}
 	if image%4 == 0 {
 		// The reference decoder must find the same state and the same tear.
@@ -171,26 +170,31 @@ func (j *oracle) recover(m *faultfs.Mem, image uint64, want []version) (version,
 	return got, nil
 }
 
-// checkHistory checks that the history and the log together contain every operation
-// since the store was created, and that they lead to the state of the store. After a
-// purge, operations are missing.
-func (j *oracle) checkHistory(s *crmem.Store, got version, purged bool) error {
-	last, err := check.Past(s, purged)
-	if err != nil {
-		return wrong("%v", err)
+// pastOf returns the content of a store and its changes. The last change must lead to
+// the content.
+func pastOf(s *crmem.Store) (version, error) {
+	got := stateOf(s)
+	var past []change
+	var last uint64
+	for c, err := range s.Changes() {
+		if err != nil {
+			return got, wrong("history after change %d: %v", last, err)
+		}
+		past = append(past, newChange(c.Time.Unix(), c.Before, c.After))
+		last = c.Seq
 	}
+	got = got.then(got.next, got.entries, past)
 	if last == 0 {
-		return nil
+		return got, nil
 	}
-	j.changes.Add(1)
-	sn, err := s.At(past.Point{Seq: last})
+	sn, err := s.At(records.Point{Seq: last})
 	if err != nil {
-		return wrong("history at change %d: %v", last, err)
+		return got, wrong("history at change %d: %v", last, err)
 	}
 	if then := newVersion(got.next, slices.Collect(sn.All())); then.print != got.print {
-		return wrong("the history leads to %v\nthe store has %v", then, got)
+		return got, wrong("the history leads to %v\nthe store has %v", then, got)
 	}
-	return nil
+	return got, nil
 }
 
 // checkGone checks that no file contains one of the texts.
@@ -332,8 +336,8 @@ func (j *oracle) crashAgain(image *faultfs.Mem, want version) error {
 			if err != nil {
 				return fmt.Errorf("open: %w", err)
 			}
-			if got := stateOf(s); got.print != want.print {
-				return fmt.Errorf("%v\nwant %v", got, want)
+			if got, err := pastOf(s); err != nil || got.result() != want.result() {
+				return fmt.Errorf("%v (%v)\nwant %v", got, err, want)
 			}
 			if names := strays(m); len(names) > 0 && read(before, db) != nil {
 				return fmt.Errorf("unexpected files: %q", names)
@@ -365,8 +369,11 @@ func (j *oracle) killed(m *faultfs.Mem, want []version) error {
 	if err != nil {
 		return wrong("open after a kill: %v", err)
 	}
-	got := stateOf(s)
-	if !among(got.print, want) {
+	got, err := pastOf(s)
+	if err != nil {
+		return err
+	}
+	if !among(got.result(), want) {
 		return wrong("after a kill: %v\nwant one of %v", got, want)
 	}
 	j.kills.Add(1)

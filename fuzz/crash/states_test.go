@@ -76,6 +76,8 @@ func imageWithout(m *faultfs.Mem, omit string) uint64 {
 			clear(b[8:16])
 			clear(b[44:min(len(b), 112)])
 			maskFrames(b[min(len(b), 112):])
+		} else if strings.HasSuffix(name, ".idx") {
+			maskIndex(b)
 		}
 		maphash.WriteComparable(&h, [2]uint64{maphash.String(printSeed, name), maphash.Bytes(printSeed, b)})
 	}
@@ -91,6 +93,14 @@ func maskFrames(b []byte) {
 		n := uint64(binary.LittleEndian.Uint32(b[4:]))
 		clear(b[24:min(32, len(b))])
 		b = b[min(32+n, uint64(len(b))):]
+	}
+}
+
+// maskIndex clears the salt and the checksums of a change index.
+func maskIndex(b []byte) {
+	clear(b[min(24, len(b)):min(40, len(b))])
+	for end := 4096; end <= len(b); end += 4096 {
+		clear(b[end-4 : end])
 	}
 }
 

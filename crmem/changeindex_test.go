@@ -12,9 +12,10 @@ import (
 
 // indexedPast returns a store whose history begins with a base that contains entries,
 // and has change indexes.
-func indexedPast(t *testing.T) *past {
+func indexedPast(t *testing.T, plain bool) *past {
 	t.Helper()
 	p := newPast(t)
+	p.plain = plain
 	p.opts.History = history.Off
 	p.segmentLimit = 300
 	p.reopen()
@@ -39,13 +40,20 @@ func indexedPast(t *testing.T) *past {
 // TestChangeIndexBytes changes each byte of a segment and of its change index. With the
 // index ChangesOf may return the changes before the damage.
 func TestChangeIndexBytes(t *testing.T) {
-	p := indexedPast(t)
+	for _, plain := range []bool{true, false} {
+		changeIndexBytes(t, plain)
+	}
+}
+
+func changeIndexBytes(t *testing.T, plain bool) {
+	p := indexedPast(t, plain)
+	segments := map[bool]string{true: ".log", false: ".log.zst"}[plain]
 	names := []string{"a", "b", "z"}
 	want := map[string]string{}
 	for _, name := range names {
 		want[name] = p.changesOf(name)
 	}
-	for _, kind := range []string{".idx", ".log"} {
+	for _, kind := range []string{".idx", segments} {
 		file := p.history(kind)[1]
 		b := p.copyFiles()[file]
 		for at := range b {
@@ -66,7 +74,7 @@ func TestChangeIndexBytes(t *testing.T) {
 // TestRewrittenSegment replaces a segment by one with the same operations, another salt
 // and another text. Its change index is of the segment before.
 func TestRewrittenSegment(t *testing.T) {
-	p := indexedPast(t)
+	p := indexedPast(t, true)
 	name := p.history(".log")[1]
 	b := []byte(p.copyFiles()[name])
 	scan, err := format.ScanLog(b)
@@ -96,7 +104,7 @@ func TestRewrittenSegment(t *testing.T) {
 // TestMissingIndexes removes all change indexes. The folds that begin a segment write
 // them again.
 func TestMissingIndexes(t *testing.T) {
-	p := indexedPast(t)
+	p := indexedPast(t, false)
 	want := len(p.history(".idx"))
 	p.must(crmem.RemoveIndexes(p.m, "/m.db-history"))
 	p.put("/m.db-history/00000099.idx", "of a missing segment")
@@ -104,7 +112,7 @@ func TestMissingIndexes(t *testing.T) {
 		p.do(crmem.Update{Name: "c", Content: fmt.Sprintf("%0300d", i)})
 		p.must(p.s.Checkpoint())
 	}
-	if got := len(p.history(".idx")); got < want+10 || got != len(p.history(".log")) {
+	if got := len(p.history(".idx")); got < want+10 || got != len(p.history(".log"))+len(p.history(".zst")) {
 		t.Errorf("%d indexes of %d segments, %d before the removal", got, len(p.history(".log")), want)
 	}
 	p.compare("indexes written again")

@@ -167,7 +167,7 @@ func (p *past) randomSteps(r *rand.Rand, n int) {
 // returns what it did.
 func (p *past) disturb(r *rand.Rand) string {
 	p.t.Helper()
-	kind := []string{".idx", ".idx", ".log", ".log", ".crmem"}[r.IntN(5)]
+	kind := []string{".idx", ".idx", ".log", ".zst", ".crmem"}[r.IntN(5)]
 	list := p.history(kind)
 	if len(list) == 0 {
 		return "nothing"
@@ -193,7 +193,7 @@ func (p *past) disturb(r *rand.Rand) string {
 		p.must(p.s.NewIdentity())
 	case what == 5:
 		p.writeSnapshot(r)
-	case kind == ".log":
+	case kind == ".log" || kind == ".zst":
 		p.flipSegment(name, b, flipped)
 	default:
 		p.put(name, flipped)

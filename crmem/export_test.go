@@ -1,6 +1,7 @@
 package crmem
 
 import (
+	"errors"
 	"os"
 
 	"crabmem/crmem/vfs"
@@ -30,6 +31,23 @@ func FixProcessID(id int) (reset func()) {
 
 // SetSegmentLimit makes a store begin a segment after limit bytes.
 func SetSegmentLimit(s *Store, limit int64) { s.segmentLimit = limit }
+
+// KeepPlain makes a store compress no segments.
+func KeepPlain(s *Store) { s.maxCompressed = 0 }
+
+// Compress compresses the segments of a store, except the newest one.
+func Compress(s *Store) error {
+	s.folding.Lock()
+	defer s.folding.Unlock()
+	f := folder{s: s, dir: s.path + historySuffix}
+	segments, err := listSegments(s.fs, f.dir)
+	for i := range segments[:max(0, len(segments)-1)] {
+		if g := &segments[i]; !g.compressed() {
+			err = errors.Join(err, f.compress(g))
+		}
+	}
+	return err
+}
 
 // RemoveIndexes removes the change indexes of a history.
 func RemoveIndexes(fsys vfs.FS, dir string) error { return removeIndexes(fsys, dir, nil) }

@@ -16,6 +16,8 @@ import (
 const (
 	segmentBytes = 8 << 20 // a larger segment is not appended to
 	baseEvery    = 8       // segments between two bases
+
+	segmentsCompressed = 4 // at most, in one fold
 )
 
 // fold appends the operations of a cut to the history (FORMAT.md, H2). It sets
@@ -102,7 +104,11 @@ func (f *folder) extend() (done bool, err error) {
 	if f.segments, err = listSegments(f.s.fs, f.dir); err != nil || len(f.segments) == 0 || f.prev.Epoch != f.epoch {
 		return false, err
 	}
-	name := f.segments[len(f.segments)-1].path
+	newest := &f.segments[len(f.segments)-1]
+	if newest.compressed() {
+		return false, nil
+	}
+	name := newest.path
 	file, err := f.s.fs.OpenFile(name, os.O_RDWR|os.O_APPEND, 0)
 	if err != nil {
 		return false, err
@@ -128,7 +134,7 @@ func (f *folder) extend() (done bool, err error) {
 		err = &displacedError{path: name, why: changed}
 	}
 	if err == nil && fi.Size()+int64(len(b)) >= f.s.segmentLimit {
-		f.indexSegments()
+		f.seal()
 	}
 	return true, err
 }
@@ -160,7 +166,7 @@ func (f *folder) begin() error {
 	if err := vfs.Replace(f.s.fs, nextSegment(f.dir, f.segments), 0o600, bytesTo(f.encode(b, h.Writer()))); err != nil {
 		return err
 	}
-	f.indexSegments()
+	f.seal()
 	return nil
 }
 

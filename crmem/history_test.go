@@ -27,6 +27,7 @@ type past struct {
 	opts crmem.Options
 
 	segmentLimit int64 // 0: the default
+	plain        bool  // compress no segments
 }
 
 func newPast(t *testing.T) *past {
@@ -46,6 +47,9 @@ func (p *past) open() {
 	p.s = s
 	if p.segmentLimit > 0 {
 		crmem.SetSegmentLimit(s, p.segmentLimit)
+	}
+	if p.plain {
+		crmem.KeepPlain(s)
 	}
 }
 

@@ -16,6 +16,14 @@ import (
 
 func segmentPath(n int) string { return fmt.Sprintf("/m.db-history/%08d.log", n) }
 
+// segmentFile returns the path of a segment, compressed or not.
+func (p *past) segmentFile(n int) string {
+	if _, err := p.m.Lstat(segmentPath(n)); err != nil {
+		return segmentPath(n) + ".zst"
+	}
+	return segmentPath(n)
+}
+
 // beginSegment makes a checkpoint that begins a segment, because the newest one has
 // a second name.
 func (p *past) beginSegment(newest int) {
@@ -32,8 +40,14 @@ func (p *past) originals() []string {
 }
 
 // newSegments returns a store with the changes 1 to n, in n segments after one base.
-func newSegments(t *testing.T, n int) *past {
+func newSegments(t *testing.T, n int) *past { return newSegmentsOf(t, n, true) }
+
+// newSegmentsOf is newSegments. If plain is not set, the segments before the newest one
+// are compressed.
+func newSegmentsOf(t *testing.T, n int, plain bool) *past {
 	p := newPast(t)
+	p.plain = true
+	p.reopen()
 	p.do(crmem.Add{Name: "a1"})
 	p.must(p.s.Checkpoint())
 	for i := 2; i <= n; i++ {
@@ -42,6 +56,12 @@ func newSegments(t *testing.T, n int) *past {
 	}
 	if got := len(p.originals()); got != n+1 {
 		t.Fatalf("%d segments: %q", n, p.originals())
+	}
+	if !plain {
+		p.must(crmem.Compress(p.s))
+		if got := len(p.history(".zst")); got != n-1 {
+			t.Fatalf("%d of %d segments are compressed", got, n)
+		}
 	}
 	return p
 }
@@ -71,6 +91,12 @@ func (p *past) brief() string {
 // TestFoldDetectsDamage damages files of a history between two folds, of one
 // process and of two. Later changes are shown (H5).
 func TestFoldDetectsDamage(t *testing.T) {
+	for _, plain := range []bool{true, false} {
+		foldDetectsDamage(t, plain)
+	}
+}
+
+func foldDetectsDamage(t *testing.T, plain bool) {
 	var base string
 	for _, c := range []struct {
 		name   string
@@ -78,18 +104,18 @@ func TestFoldDetectsDamage(t *testing.T) {
 		reopen bool
 		want   string
 	}{
-		{"newest segment", func(p *past) { p.flip(segmentPath(3), 150) }, false, "1 2 error 5 6"},
-		{"newest segment, next process", func(p *past) { p.flip(segmentPath(3), 150) }, true, "1 2 error 5 6"},
-		{"earlier segment", func(p *past) { p.flip(segmentPath(2), 150) }, false, "1 error 5 6"},
-		{"earlier segment, next process", func(p *past) { p.flip(segmentPath(2), 150) }, true, "1 error 5 6"},
-		{"removed segment, next process", func(p *past) { p.must(p.m.Remove(segmentPath(2))) }, true, "1 error 5 6"},
-		{"first header, next process", func(p *past) { p.flip(segmentPath(1), 3) }, true, "error error 5 6"},
+		{"newest segment", func(p *past) { p.flip(p.segmentFile(3), 150) }, false, "1 2 error 5 6"},
+		{"newest segment, next process", func(p *past) { p.flip(p.segmentFile(3), 150) }, true, "1 2 error 5 6"},
+		{"earlier segment", func(p *past) { p.flip(p.segmentFile(2), 150) }, false, "1 error 5 6"},
+		{"earlier segment, next process", func(p *past) { p.flip(p.segmentFile(2), 150) }, true, "1 error 5 6"},
+		{"removed segment, next process", func(p *past) { p.must(p.m.Remove(p.segmentFile(2))) }, true, "1 error 5 6"},
+		{"first header, next process", func(p *past) { p.flip(p.segmentFile(1), 3) }, true, "error error 5 6"},
 		{"base", func(p *past) { p.flip(base, 20) }, false, "error 5 6"},
 		{"removed base, next process", func(p *past) { p.must(p.m.Remove(base)) }, true, "error 5 6"},
 		{"base, next process", func(p *past) { p.flip(base, 20) }, true, "error"},
 		{"other file", func(p *past) { p.put("/m.db-history/other", "x") }, true, "1 2 3 4 5 6"},
 	} {
-		p := newSegments(t, 3)
+		p := newSegmentsOf(t, 3, plain)
 		p.put("/m.db-history/!", "sorts before the segments")
 		base = "/m.db-history/" + p.originals()[slices.IndexFunc(p.originals(), func(f string) bool { return strings.HasSuffix(f, ".crmem") })]
 		p.do(crmem.Add{Name: "a4"})
@@ -185,7 +211,7 @@ func TestFirstFoldReads(t *testing.T) {
 // shown before the next base, and the gap is one error.
 func TestGap(t *testing.T) {
 	p := newSegments(t, 4)
-	p.must(p.m.Remove(segmentPath(2)))
+	p.must(p.m.Remove(p.segmentFile(2)))
 	if got := p.brief(); got != "1 error" {
 		t.Errorf("changes %s", got)
 	}
@@ -226,7 +252,7 @@ func TestHistoryBegins(t *testing.T) {
 	p := newPast(t)
 	p.do(crmem.Add{Name: "a"}, crmem.Add{Name: "b"})
 	p.must(p.s.Checkpoint())
-	p.must(p.m.Remove(segmentPath(1)))
+	p.must(p.m.Remove(p.segmentFile(1)))
 	p.do(crmem.Add{Name: "c"})
 	p.must(p.s.Checkpoint())
 	if got := p.brief(); got != "3" {
@@ -252,7 +278,7 @@ func TestUnreadableHistory(t *testing.T) {
 		}, "/m.db-history"},
 		{func(p *past) { p.m.Chmod("/m.db-history", 0) }, "/m.db-history"},
 		{func(p *past) { p.m.Chmod(segmentPath(1), 0) }, segmentPath(1)},
-		{func(p *past) { p.flip(segmentPath(1), 3) }, segmentPath(1)},
+		{func(p *past) { p.flip(p.segmentFile(1), 3) }, segmentPath(1)},
 	} {
 		p := newSegments(t, 2)
 		c.damage(p)

@@ -210,7 +210,7 @@ func TestSegments(t *testing.T) {
 		p.do(crmem.Update{Name: "a", Content: fmt.Sprint(i, text)})
 		p.must(p.s.Checkpoint())
 	}
-	logs, bases, indexes := p.history(".log"), p.history(".crmem"), p.history(".idx")
+	logs, bases, indexes := append(p.history(".log"), p.history(".zst")...), p.history(".crmem"), p.history(".idx")
 	if len(logs) != 9 || len(bases) != 2 || len(indexes) != 8 {
 		t.Errorf("%d segments, %d bases, %d indexes: %q", len(logs), len(bases), len(indexes), p.files())
 	}

@@ -130,7 +130,10 @@ func TestNewEpoch(t *testing.T) {
 		p.must(p.s.Checkpoint())
 		epochs := map[format.ID]bool{}
 		for name, text := range p.copyFiles() {
-			if strings.HasSuffix(name, ".log") {
+			if strings.HasSuffix(name, ".zst") {
+				text = decompressed(text)
+			}
+			if strings.Contains(name, ".log") {
 				h, err := format.ReadLogHeader([]byte(text))
 				p.must(err)
 				epochs[h.Epoch] = true

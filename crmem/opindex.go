@@ -2,7 +2,6 @@ package crmem
 
 import (
 	"errors"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 
@@ -13,9 +12,10 @@ import (
 // opIndex is an open change index and the segment that it describes.
 type opIndex struct {
 	format.IndexHeader
-	g             *segment
-	segment, file vfs.File
-	block         [format.IndexBlock]byte // that read returned last
+	g       *segment
+	segment *segmentFile
+	file    vfs.File
+	block   [format.IndexBlock]byte // that read returned last
 }
 
 // errNoIndex reports that a segment has no valid change index, or that its frames do
@@ -30,7 +30,7 @@ func openIndex(fsys vfs.FS, dir string, g *segment) (*opIndex, error) {
 	if err != nil {
 		return nil, err
 	}
-	of, err := fsys.Open(g.path)
+	of, err := g.open(fsys)
 	if err != nil {
 		file.Close()
 		return nil, err
@@ -54,15 +54,11 @@ func (x *opIndex) check() error {
 	if err != nil {
 		return err
 	}
-	of, err := x.segment.Stat()
-	if err != nil {
-		return err
-	}
 	if n, err := x.file.ReadAt(x.block[:], 0); n < len(x.block) {
 		return errors.Join(errNoIndex, err)
 	}
 	var ok bool
-	if x.IndexHeader, ok = format.ReadIndexHeader(x.block[:]); !ok || !x.IsOf(x.g.n, of.Size(), &x.g.head) || x.FileSize() != fi.Size() {
+	if x.IndexHeader, ok = format.ReadIndexHeader(x.block[:]); !ok || !x.IsOf(x.g.n, x.segment.size, &x.g.head) || x.FileSize() != fi.Size() {
 		return errNoIndex
 	}
 	end := make([]byte, format.FrameHeader)
@@ -109,14 +105,19 @@ func removeIndexes(fsys vfs.FS, dir string, keep func(segment uint64) bool) erro
 // indexes.
 const maxIndexed = 4
 
+// seal writes change indexes of segments that are not appended to, and compresses such
+// segments. It ignores errors: the next fold continues.
+func (f *folder) seal() {
+	if segments, err := listSegments(f.s.fs, f.dir); err == nil {
+		f.indexSegments(segments)
+		f.compressSegments(segments)
+	}
+}
+
 // indexSegments writes missing change indexes of the segments that are not appended to:
 // those of the two newest ones, and of a few others. It ignores errors, because an
 // index is derived.
-func (f *folder) indexSegments() {
-	segments, err := listSegments(f.s.fs, f.dir)
-	if err != nil {
-		return
-	}
+func (f *folder) indexSegments(segments []segment) {
 	_ = removeIndexes(f.s.fs, f.dir, func(n uint64) bool {
 		return slices.ContainsFunc(segments, func(g segment) bool { return g.n == n })
 	})
@@ -132,12 +133,7 @@ func (f *folder) indexSegments() {
 			missing = append(missing, g)
 		}
 	}
-	// In random order, so that segments that cannot have an index do not prevent others.
-	if n := len(missing) - 2; n > 0 {
-		rand.Shuffle(n, func(i, k int) { missing[i], missing[k] = missing[k], missing[i] })
-	}
-	slices.Reverse(missing)
-	for _, g := range missing[:min(len(missing), maxIndexed)] {
+	for _, g := range newestAndOthers(missing, 2, maxIndexed) {
 		_ = f.writeIndex(g)
 	}
 }
@@ -150,7 +146,7 @@ func (f *folder) isFull(g *segment) bool {
 
 // writeIndex writes the change index of a segment.
 func (f *folder) writeIndex(g *segment) error {
-	b, err := vfs.ReadFile(f.s.fs, g.path, maxLogFor(f.s.opts.MaxBytes))
+	b, err := g.readAll(f.s.fs, maxLogFor(f.s.opts.MaxBytes))
 	if err != nil {
 		return err
 	}

@@ -49,11 +49,12 @@ type past struct {
 	dir   string
 	max   int64
 	files *files
-	seq   uint64  // sequence number that the snapshot of files covers
-	bound bool    // the snapshot of files is a point of the log
-	links []link  // oldest first; the log, if it exists, is last
-	bad   []error // of segments that no link contains
-	last  uint64  // number of the newest segment
+	seq   uint64   // sequence number that the snapshot of files covers
+	bound bool     // the snapshot of files is a point of the log
+	links []link   // oldest first; the log, if it exists, is last
+	bad   []error  // of segments that no link contains
+	last  uint64   // number of the newest segment
+	names []string // of the segments
 }
 
 // readPast reads the log and then lists the segments. If they do not match, it reads
@@ -94,6 +95,7 @@ func pastOf(fsys vfs.FS, path string, maxBytes int64, v *files) (_ *past, ok boo
 	}
 	for i := range segments {
 		p.last = segments[i].n
+		p.names = append(p.names, segments[i].path)
 		if err := segments[i].readHead(fsys); errors.Is(err, fs.ErrNotExist) {
 			ok = false
 		}
@@ -111,7 +113,10 @@ func pastOf(fsys vfs.FS, path string, maxBytes int64, v *files) (_ *past, ok boo
 			p.bad = append(p.bad, err)
 		}
 	}
-	return p, found && ok, nil
+	// A list that is read while a writer compresses a segment may lack it.
+	again, err := listSegments(fsys, p.dir)
+	same := slices.EqualFunc(p.names, again, func(name string, g segment) bool { return name == g.path })
+	return p, found && ok && same, err
 }
 
 // beganEmpty reports whether the history begins after segment n, with an empty store.
@@ -163,9 +168,9 @@ func (l *link) header() *format.LogHeader {
 	return &l.head
 }
 
-// equal reports whether two reads found the same snapshot and log.
+// equal reports whether two reads found the same snapshot, log, and segments.
 func (p *past) equal(before *past) bool {
-	return before != nil && p.files.dig == before.files.dig && string(p.files.log) == string(before.files.log)
+	return before != nil && p.files.dig == before.files.dig && string(p.files.log) == string(before.files.log) && slices.Equal(p.names, before.names)
 }
 
 // chain sets the links, newest first and then in order. It returns false if the

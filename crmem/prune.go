@@ -188,7 +188,7 @@ func (p *past) prune(before time.Time) error {
 	h := newest.head
 	h.Base, h.Seq = format.Digest{}, last
 	h.Prune(true)
-	if err := writeSegment(p.fsys, newest.path, h, nil); err != nil {
+	if err := writeSegment(p.fsys, &newest.segment, h, nil); err != nil {
 		return err
 	}
 	if err := p.keepFrom(newest.n); err != nil {
@@ -223,7 +223,7 @@ func (p *past) shorten(l *link, w *walker) error {
 	if len(kept) == len(scan.Frames) && h == scan.LogHeader {
 		return nil
 	}
-	return writeSegment(p.fsys, l.path, h, kept)
+	return writeSegment(p.fsys, &l.segment, h, kept)
 }
 
 // keepFrom removes the segments with smaller numbers than n, and the bases that no
@@ -249,6 +249,9 @@ func (p *past) keepFrom(n uint64) error {
 		g := &segments[i]
 		if g.n < n {
 			old = append(old, g.path)
+			if g.both {
+				old = append(old, g.otherPath()) // removed before path
+			}
 		} else if err := g.readHead(p.fsys); err == nil {
 			named[g.head.Base] = true
 		} else {

@@ -66,17 +66,13 @@ func (f *folder) readable(all bool) (found *format.LogScan) {
 // endsWith reports whether an operation is in the last 64 KiB of the segment, and
 // the last one.
 func (g *segment) endsWith(fsys vfs.FS, last format.Place) bool {
-	file, err := fsys.Open(g.path)
+	file, err := g.open(fsys)
 	if err != nil {
 		return false
 	}
 	defer file.Close()
-	fi, err := file.Stat()
-	if err != nil {
-		return false
-	}
-	at := max(g.head.Size(), fi.Size()-64<<10)
-	b := make([]byte, max(0, fi.Size()-at))
+	at := max(g.head.Size(), file.size-64<<10)
+	b := make([]byte, max(0, file.size-at))
 	if n, _ := file.ReadAt(b, at); n < len(b) {
 		return false
 	}

@@ -1,6 +1,7 @@
 package crmem
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -111,11 +112,16 @@ func saveBase(fsys vfs.FS, dir string, sn *Snapshot) (format.Digest, error) {
 // segment rewrites a segment if it contains a text, or a checksum of one. It drops
 // the bytes after the last operation that can be read. later are the newer segments.
 func (p *purger) segment(g *segment, later []segment) error {
-	b, err := vfs.ReadFile(p.s.fs, g.path, maxLogFor(p.s.opts.MaxBytes))
-	if err = notAStore(err); err != nil && !errors.Is(err, ErrFormat) {
+	if err := g.removeUnused(p.s.fs); err != nil {
+		return err
+	}
+	g.both = false
+	b, err := g.readAll(p.s.fs, maxLogFor(p.s.opts.MaxBytes))
+	if err != nil && !errors.Is(err, ErrFormat) {
 		return err
 	}
 	scan, serr := format.ScanPrefix(b)
+	serr = cmp.Or(serr, err)
 	if scan == nil || scan.Version == format.LogVersion1 {
 		return p.remove(g.path)
 	}
@@ -141,7 +147,7 @@ func (p *purger) segment(g *segment, later []segment) error {
 	if !change && !stubbed {
 		return nil
 	}
-	return writeSegment(p.s.fs, g.path, h, kept)
+	return writeSegment(p.s.fs, g, h, kept)
 }
 
 // continues reports whether a later segment or the log begins at or before the end of
@@ -190,7 +196,7 @@ func (p *purger) stub(scan *format.LogScan) (kept []format.Frame, changed bool) 
 }
 
 // writeSegment replaces a segment by one with the frames.
-func writeSegment(fsys vfs.FS, name string, h format.LogHeader, frames []format.Frame) error {
+func writeSegment(fsys vfs.FS, g *segment, h format.LogHeader, frames []format.Frame) error {
 	h.Salt = rand.Uint64()
 	b := h.Append(nil)
 	w := h.Writer()
@@ -198,5 +204,5 @@ func writeSegment(fsys vfs.FS, name string, h format.LogHeader, frames []format.
 	for i := range frames {
 		b = w.AppendCopy(b, &frames[i], start)
 	}
-	return vfs.Replace(fsys, name, 0o600, bytesTo(b))
+	return g.replace(fsys, b)
 }

@@ -162,6 +162,7 @@ type Store struct {
 	checkpointing sync.RWMutex    // read-locked by a checkpoint that runs while writers do, locked by a purge or prune; acquired first
 	purging       map[uint64]bool // ids of entries whose purge is not complete; under wmu
 	segmentLimit  int64           // a larger segment is not appended to
+	maxCompressed int             // segments that a fold compresses at most
 	bg            sync.WaitGroup  // background checkpoint and index build
 	busy          bool            // a background checkpoint runs; under wmu
 	checkpointAt  int64           // after a failed checkpoint: least length of the log for the next one; under wmu
@@ -170,7 +171,7 @@ type Store struct {
 }
 
 func newStore(o *Options) *Store {
-	s := &Store{nextID: 1, token: make(chan struct{}, 1), segmentLimit: segmentBytes}
+	s := &Store{nextID: 1, token: make(chan struct{}, 1), segmentLimit: segmentBytes, maxCompressed: segmentsCompressed}
 	if o != nil {
 		s.opts = *o
 	}

@@ -247,6 +247,16 @@ func compareHistory(t *testing.T, path, text string, want []byte) {
 
 // TestFormatHistoryExample reads the example of a history, without the log.
 func TestFormatHistoryExample(t *testing.T) {
+	readHistoryExample(t, "00000001.log", formatExample(t, 2))
+	z := formatExample(t, 3)
+	if got := decompressed(string(z)); got != string(formatExample(t, 2)) {
+		t.Errorf("the compressed segment has the content % x", got)
+	}
+	readHistoryExample(t, "00000001.log.zst", z)
+}
+
+// readHistoryExample reads a history with one segment.
+func readHistoryExample(t *testing.T, name string, segment []byte) {
 	path := Place(t, map[string][]byte{"db": formatExample(t, 0)})
 	empty, err := crmem.NewSnapshot(1, nil)
 	if err != nil {
@@ -255,7 +265,7 @@ func TestFormatHistoryExample(t *testing.T) {
 	base, err := empty.AppendBinary(nil)
 	err = errors.Join(err, os.Mkdir(path+"-history", 0o700),
 		os.WriteFile(path+"-history/1c000000000000009634d8ed4a2f00e7.crmem", base, 0o600),
-		os.WriteFile(path+"-history/00000001.log", formatExample(t, 2), 0o600))
+		os.WriteFile(path+"-history/"+name, segment, 0o600))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,6 +89,38 @@ func linkedModules(t *testing.T) map[string]string {
 	return dirs
 }
 
+// TestEmbedderModules checks that crmem/DESIGN.md lists each module that package crmem
+// needs.
+func TestEmbedderModules(t *testing.T) {
+	design, err := os.ReadFile("../../crmem/DESIGN.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(design), "## What an embedder pays")
+	table, _, _ = strings.Cut(table, "\n## ")
+	found := 0
+	for _, on := range notedSystems {
+		system, arch, _ := strings.Cut(on, "/")
+		list := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "../../crmem")
+		list.Env = append(os.Environ(), "GOOS="+system, "GOARCH="+arch, "CGO_ENABLED=0", "GOFLAGS=-mod=readonly")
+		out, err := list.Output()
+		if err != nil {
+			t.Fatalf("go list for %s: %v", on, err)
+		}
+		modules := strings.Fields(string(out))
+		slices.Sort(modules)
+		for _, m := range slices.Compact(modules) {
+			found++
+			if m != "crabmem" && !strings.Contains(table, "`"+strings.TrimPrefix(m, "github.com/")+"`") {
+				t.Errorf("crmem/DESIGN.md does not list %s, which crmem needs on %s", m, on)
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("found %d modules", found)
+	}
+}
+
 // licenseFile matches the files of a module that a copy must include.
 var licenseFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)([-.].*)?$`)
 

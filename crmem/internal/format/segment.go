@@ -18,9 +18,10 @@ const (
 	baseSuffix    = ".crmem"
 )
 
-// ParseSegmentName returns the number of a segment. It returns false for any other
-// name.
+// ParseSegmentName returns the number of a segment, whether it is compressed or not. It
+// returns false for any other name.
 func ParseSegmentName(name string) (n uint64, ok bool) {
+	name = strings.TrimSuffix(name, CompressedSuffix)
 	_, err := fmt.Sscanf(name, "%d"+segmentSuffix, &n)
 	return n, err == nil && n < 1<<63 && name == SegmentName(n)
 }

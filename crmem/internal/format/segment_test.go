@@ -12,8 +12,11 @@ func TestSegmentNames(t *testing.T) {
 		if got, ok := ParseSegmentName(SegmentName(n)); !ok || got != n {
 			t.Errorf("%s: %d, %t", SegmentName(n), got, ok)
 		}
+		if got, ok := ParseSegmentName(SegmentName(n) + CompressedSuffix); !ok || got != n {
+			t.Errorf("compressed %s: %d, %t", SegmentName(n), got, ok)
+		}
 	}
-	for _, name := range []string{SegmentName(1 << 63), "1.log", "000000001.log", "00000001.log2", "00000001", "x.log", "-0000001.log", "", "99999999999999999999999.log"} {
+	for _, name := range []string{SegmentName(1 << 63), "00000001.zst", "00000001.log.zst.zst", "1.log.zst", "00000001.log.zs", "1.log", "000000001.log", "00000001.log2", "00000001", "x.log", "-0000001.log", "", "99999999999999999999999.log"} {
 		if n, ok := ParseSegmentName(name); ok {
 			t.Errorf("%s: %d", name, n)
 		}

@@ -1,0 +1,450 @@
+package crmem_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"crabmem/crmem"
+	"crabmem/crmem/history"
+	"crabmem/crmem/vfs/faultfs"
+)
+
+// decompressed returns the content of a zstd file, up to the first error.
+func decompressed(z string) string {
+	d, err := zstd.NewReader(strings.NewReader(z), zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		panic(err)
+	}
+	defer d.Close()
+	b, _ := io.ReadAll(d)
+	return string(b)
+}
+
+// everything returns all changes, the state after each, and the changes of each name.
+func (p *past) everything() string {
+	p.t.Helper()
+	var b strings.Builder
+	for c, err := range p.s.Changes() {
+		b.WriteString(changeText(c, err))
+		if err == nil && c.Seq > 0 {
+			sn, err := p.s.At(history.Point{Seq: c.Seq})
+			p.must(err)
+			b.WriteString(stateText(slices.Collect(sn.All())...))
+		}
+	}
+	for _, list := range ofAll(p.changesOf) {
+		b.WriteString(list + "\n")
+	}
+	return b.String()
+}
+
+// TestCompressedHistory executes the same operations in a store that compresses
+// segments and in one that does not. Changes, states, purges, and prunes are equal.
+func TestCompressedHistory(t *testing.T) {
+	files, purged, pruned := 0, 0, 0
+	for seed := range uint64(histories()) {
+		var texts [2]string
+		for i := range texts {
+			r := rand.New(rand.NewPCG(seed, 9))
+			p := newPast(t)
+			p.plain, p.segmentLimit = i == 1, 100+r.Int64N(500)
+			p.reopen()
+			var b strings.Builder
+			for range 3 {
+				p.randomSteps(r, 3+r.IntN(12))
+				b.WriteString(p.everything())
+				if i == 0 {
+					files += len(p.history(".zst"))
+				}
+				switch name := randomNames[r.IntN(5)]; r.IntN(3) {
+				case 0:
+					_, err := p.s.Purge(name)
+					fmt.Fprintln(&b, "purge", name, err)
+					purged += len(p.history(".zst"))
+				case 1:
+					_, err := p.s.Prune(time.Unix(p.now-r.Int64N(12), 0))
+					fmt.Fprintln(&b, "prune", err)
+					pruned += len(p.history(".zst"))
+				}
+				b.WriteString(p.everything())
+				if r.IntN(2) == 0 {
+					p.reopen()
+				}
+			}
+			if list := p.history(".zst"); i == 1 && len(list) > 0 {
+				t.Fatalf("compressed segments %q", list)
+			}
+			report, err := crmem.Check(p.m, "/m.db", 0)
+			p.must(err)
+			fmt.Fprintf(&b, "%+v %d warnings", report.Problems, len(p.warn))
+			texts[i] = b.String()
+		}
+		if texts[0] != texts[1] {
+			t.Fatalf("seed %d: compressed\n%s\nnot compressed\n%s", seed, texts[0], texts[1])
+		}
+	}
+	t.Logf("%d compressed segments, %d after purges, %d after prunes", files, purged, pruned)
+	if files < histories() || purged < histories()/10 || pruned < histories()/20 {
+		t.Errorf("%d compressed segments, %d after purges, %d after prunes", files, purged, pruned)
+	}
+}
+
+// TestCompressedFiles decodes compressed segments with the library.
+func TestCompressedFiles(t *testing.T) {
+	p := newSegments(t, 5)
+	before := p.copyFiles()
+	p.must(crmem.Compress(p.s))
+	after := p.copyFiles()
+	for n := 1; n <= 5; n++ {
+		name := segmentPath(n)
+		want, got := before[name], decompressed(after[name+".zst"])
+		if n == 5 {
+			got = after[name]
+		}
+		if _, both := after[name]; both != (n == 5) || got != want || want == "" {
+			t.Errorf("segment %d: %d bytes, want %d; files %q", n, len(got), len(want), p.files())
+		}
+	}
+}
+
+// segmentState describes the files of segment 1.
+func (p *past) segmentState() string {
+	var state []string
+	for _, suffix := range []string{"", ".zst"} {
+		if _, err := p.m.Lstat(segmentPath(1) + suffix); err == nil {
+			state = append(state, "log"+suffix)
+		}
+	}
+	return strings.Join(state, " ")
+}
+
+// TestCompressCrash crashes at each call of a fold that compresses a segment. The
+// segment exists in one form, or in both, and the next fold finishes (H16).
+func TestCompressCrash(t *testing.T) {
+	states := map[string]int{}
+	kinds := map[string]bool{}
+	for after := 0; ; after++ {
+		crashed := false
+		for _, keep := range []func(m *faultfs.Mem) *faultfs.Mem{
+			func(m *faultfs.Mem) *faultfs.Mem { return m.Crash() }, (*faultfs.Mem).Kill,
+			func(m *faultfs.Mem) *faultfs.Mem { return crashOf(m, uint64(after)) },
+			func(m *faultfs.Mem) *faultfs.Mem { return crashOf(m, uint64(after)+1000) },
+		} {
+			p := newSegmentsOf(t, 2, true)
+			p.plain = false
+			p.reopen()
+			p.do(crmem.Add{Name: "a3"})
+			want := p.everything()
+			p.must(p.m.Link(segmentPath(2), "/link")) // the next fold begins a segment
+			var image *faultfs.Mem
+			calls := 0
+			p.m.Hook = func(c faultfs.Call) error {
+				if calls++; calls > after && image == nil {
+					image = keep(p.m)
+					kinds[c.Op] = true
+				}
+				if image != nil {
+					return errors.New("crashed")
+				}
+				return nil
+			}
+			_ = p.s.Checkpoint()
+			p.m.Hook = nil
+			crashed = image != nil
+			_ = p.s.Close()
+			if image == nil {
+				continue
+			}
+			p.m = image
+			p.m.Now = func() time.Time { return time.Unix(p.now, 0) }
+			states[p.segmentState()]++
+			p.open()
+			if got := p.everything(); got != want {
+				t.Fatalf("crash at call %d: %s\nwant %s\nfiles %q", after, got, want, p.files())
+			}
+			_ = p.m.Remove("/link")
+			seqs := "1 2 3"
+			for i := 0; i < 100 && (i == 0 || p.segmentState() != "log.zst"); i++ {
+				p.do(crmem.Add{Name: fmt.Sprint("later", i)})
+				seqs += fmt.Sprint(" ", i+4)
+				list := p.history(".log")
+				p.must(p.m.Link(list[len(list)-1], "/link"))
+				p.must(p.s.Checkpoint())
+				p.must(p.m.Remove("/link"))
+			}
+			if got := p.segmentState(); got != "log.zst" {
+				t.Fatalf("crash at call %d: finished as %q: %q", after, got, p.files())
+			}
+			for _, name := range p.files() {
+				if strings.HasPrefix(name, ".") {
+					t.Errorf("crash at call %d: %s remains", after, name)
+				}
+			}
+			if got := p.brief(); got != seqs {
+				t.Errorf("crash at call %d: changes %s, want %s", after, got, seqs)
+			}
+		}
+		if !crashed {
+			break
+		}
+	}
+	t.Logf("states of the segment %v", states)
+	if states["log"] < 10 || states["log log.zst"] < 2 || states["log.zst"] < 2 || len(states) != 3 {
+		t.Errorf("states of the segment %v", states)
+	}
+	if !kinds["rename"] || !kinds["remove"] || !kinds["syncdir"] {
+		t.Errorf("crashed at %v", kinds)
+	}
+}
+
+// crashOf crashes a machine. Each unsynced change has a random outcome.
+func crashOf(m *faultfs.Mem, seed uint64) *faultfs.Mem {
+	r := rand.New(rand.NewPCG(seed, 10))
+	var outcomes []faultfs.Outcome
+	for range m.Unsynced() {
+		outcomes = append(outcomes, faultfs.Outcome(r.IntN(4)))
+	}
+	return m.Crash(outcomes...)
+}
+
+// TestCompressFails fails calls on the compressed file and its segment, once and from
+// then on. The checkpoint succeeds, and no operation is lost.
+func TestCompressFails(t *testing.T) {
+	failed := 0
+	for _, fault := range []error{syscall.EIO, syscall.ENOSPC} {
+		for _, forever := range []bool{false, true} {
+			for fail := 1; ; fail++ {
+				p := newSegmentsOf(t, 2, true)
+				p.plain = false
+				p.reopen()
+				p.do(crmem.Add{Name: "a3"})
+				p.must(p.m.Link(segmentPath(2), "/link"))
+				compressing, calls, hit := false, 0, false
+				p.m.Hook = func(c faultfs.Call) error {
+					name := filepath.Base(c.Name)
+					compressing = compressing || strings.HasPrefix(name, ".00000001.log.zst")
+					if !compressing || !strings.Contains(name, "00000001.log") && c.Name != "/m.db-history" || hit && !forever {
+						return nil
+					}
+					if calls++; calls < fail {
+						return nil
+					}
+					hit = true
+					if c.Op == "syncdir" {
+						compressing = false // it is one of the fold from here on
+					}
+					return fault
+				}
+				err := p.s.Checkpoint()
+				p.m.Hook = nil
+				p.must(err)
+				if len(p.warn) > 0 {
+					t.Fatalf("%v at call %d: %q", fault, fail, p.warn)
+				}
+				p.must(p.s.Close())
+				p.m = p.m.Crash()
+				p.m.Now = func() time.Time { return time.Unix(p.now, 0) }
+				p.open()
+				if got := p.brief(); got != "1 2 3" {
+					t.Fatalf("%v at call %d: changes %s, files %q", fault, fail, got, p.files())
+				}
+				if !hit {
+					break
+				}
+				failed++
+			}
+		}
+	}
+	if failed < 20 {
+		t.Errorf("%d calls failed", failed)
+	}
+}
+
+// TestNotCompressed begins segments after damaged ones, and after one with a second
+// name. They remain.
+func TestNotCompressed(t *testing.T) {
+	p := newSegmentsOf(t, 5, true)
+	p.flip(segmentPath(1), 150)
+	p.put(segmentPath(2), p.copyFiles()[segmentPath(2)]+"torn")
+	p.must(p.m.Link(segmentPath(3), "/second"))
+	p.plain = false
+	p.reopen()
+	before := p.copyFiles()
+	for i := 0; i < 100 && (i < 6 || p.segmentFile(4) == segmentPath(4)); i++ {
+		p.do(crmem.Add{Name: fmt.Sprint("b", i)})
+		list := p.history(".log")
+		p.must(p.m.Link(list[len(list)-1], "/link"))
+		p.must(p.s.Checkpoint())
+		p.must(p.m.Remove("/link"))
+	}
+	after := p.copyFiles()
+	for n := 1; n <= 4; n++ {
+		_, compressed := after[segmentPath(n)+".zst"]
+		if compressed != (n == 4) || !compressed && after[segmentPath(n)] != before[segmentPath(n)] {
+			t.Errorf("segment %d is compressed: %t", n, compressed)
+		}
+	}
+}
+
+// TestBothForms adds compressed files next to segments: of an earlier state, and
+// invalid. They do not count, and the next fold replaces them. A purge removes them.
+func TestBothForms(t *testing.T) {
+	for _, purge := range []bool{false, true} {
+		p, secret := secretStore(t)
+		p.must(p.s.Checkpoint())
+		p.must(p.m.Link(segmentPath(1), "/link"))
+		p.do(crmem.Add{Name: "c"})
+		p.must(p.s.Checkpoint())
+		p.must(p.m.Remove("/link"))
+		plain := p.copyFiles()[segmentPath(1)]
+		p.must(crmem.Compress(p.s))
+		z := p.copyFiles()[segmentPath(1)+".zst"]
+		for _, other := range []string{z, "", "first secret", z[:len(z)/2]} {
+			p.put(segmentPath(1), plain)
+			p.put(segmentPath(1)+".zst", other)
+			if got := p.log(); strings.Contains(got, "error") || strings.Count(got, "\n") < 3 {
+				t.Errorf("changes %s", got)
+			}
+			if !purge {
+				p.must(crmem.Compress(p.s))
+				if got := p.copyFiles()[segmentPath(1)+".zst"]; decompressed(got) != plain || p.segmentState() != "log.zst" {
+					t.Errorf("finished as %s", p.segmentState())
+				}
+			}
+		}
+		if purge {
+			if _, err := p.s.Purge("a"); err != nil {
+				t.Fatal(err)
+			}
+			p.wantAbsent(secret)
+			if got := p.segmentState(); got != "log" {
+				t.Errorf("after the purge: %s", got)
+			}
+		}
+	}
+}
+
+// TestPurgeCompressed purges an entry of compressed segments, of which one is damaged.
+func TestPurgeCompressed(t *testing.T) {
+	for _, damage := range []int{-1, 10, 200, -10} { // the seek table ends the file
+		p := newPast(t)
+		p.segmentLimit = 120
+		p.reopen()
+		of := map[uint64]secrets{}
+		for i := range 8 {
+			p.do(crmem.Add{Name: fmt.Sprint("n", i), Content: strings.Repeat(fmt.Sprint("secret ", i, " "), 30)})
+			p.keep(of)
+			p.must(p.s.Checkpoint())
+		}
+		name := p.history(".zst")[2]
+		if damage != -1 {
+			b := p.copyFiles()[name]
+			p.flip(name, (damage+len(b))%len(b))
+		}
+		deleted, err := p.s.Purge("n3")
+		p.must(err)
+		if len(deleted) == 0 != (damage == -1) || len(deleted) > 0 && !strings.HasPrefix(deleted[0], name) {
+			t.Errorf("damage at %d: deleted %q", damage, deleted)
+		}
+		p.wantAbsent(of[4])
+		if damage == -1 {
+			if got := p.brief(); strings.Contains(got, "error") || len(p.history(".zst")) < 6 {
+				t.Errorf("changes %s, files %q", got, p.files())
+			}
+		}
+	}
+}
+
+// TestCompressedDamage changes each byte of a compressed segment and cuts it after each
+// byte. Changes returns the same changes, or an error with the path and an offset, which
+// verify reports.
+func TestCompressedDamage(t *testing.T) {
+	p := newSegmentsOf(t, 3, false)
+	name := segmentPath(2) + ".zst"
+	z := p.copyFiles()[name]
+	reported := 0
+	check := func(what string, at int) {
+		t.Helper()
+		var errs []error
+		for c, err := range p.s.Changes() {
+			if err != nil {
+				errs = append(errs, err)
+			} else if c.Seq != 1 && c.Seq != 2 && c.Seq != 3 {
+				t.Fatalf("%s %d: change %d", what, at, c.Seq)
+			}
+		}
+		r, err := crmem.Check(p.m, "/m.db", 0)
+		p.must(err)
+		if len(errs) == 0 {
+			if len(r.Problems) > 0 || p.brief() != "1 2 3" {
+				t.Fatalf("%s %d: changes %s, %+v", what, at, p.brief(), r.Problems)
+			}
+			return
+		}
+		reported++
+		f, ok := errors.AsType[*crmem.FormatError](errs[0])
+		if !ok || f.Path != name || f.Offset < 0 || f.Offset > int64(len(z)) {
+			t.Fatalf("%s %d: %v", what, at, errs)
+		}
+		if len(r.Problems) == 0 || r.Problems[0].File != name {
+			t.Fatalf("%s %d: %+v", what, at, r.Problems)
+		}
+	}
+	for at := range z {
+		for _, bit := range []byte{1, 0xff} {
+			b := bytes.Clone([]byte(z))
+			b[at] ^= bit
+			p.put(name, string(b))
+			check("change", at)
+		}
+		p.put(name, z[:at])
+		check("cut", at)
+	}
+	if reported < 2*len(z) {
+		t.Errorf("%d of %d changes are reported", reported, 3*len(z))
+	}
+}
+
+// TestCompressedDuringRead compresses segments while a reader has listed them.
+func TestCompressedDuringRead(t *testing.T) {
+	p := newSegmentsOf(t, 4, true)
+	read := func(p *past) string { return p.log() + p.changesOf("a1") + p.changesOf("a2") }
+	want := read(p)
+	reader, err := crmem.Open("/m.db", &crmem.Options{FS: p.m, ReadOnly: true})
+	p.must(err)
+	for at := 0; ; at++ {
+		calls, done := 0, false
+		p.m.Hook = func(faultfs.Call) error {
+			if calls++; calls > at && !done {
+				done = true
+				p.m.Hook = nil
+				p.must(crmem.Compress(p.s))
+			}
+			return nil
+		}
+		q := *p
+		q.s = reader
+		if got := read(&q); got != want {
+			t.Fatalf("compressed at call %d:\n%s\nwant\n%s", at, got, want)
+		}
+		p.m.Hook = nil
+		if !done {
+			break
+		}
+		for n, name := range p.history(".zst") {
+			p.put(segmentPath(n+1), decompressed(p.copyFiles()[name]))
+			p.must(p.m.Remove(name))
+		}
+	}
+}

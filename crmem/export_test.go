@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 
+	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
 
@@ -40,10 +41,14 @@ func Compress(s *Store) error {
 	s.folding.Lock()
 	defer s.folding.Unlock()
 	f := folder{s: s, dir: s.path + historySuffix}
+	w, err := format.NewCompressor()
+	if err != nil {
+		return err
+	}
 	segments, err := listSegments(s.fs, f.dir)
 	for i := range segments[:max(0, len(segments)-1)] {
 		if g := &segments[i]; !g.compressed() {
-			err = errors.Join(err, f.compress(g))
+			err = errors.Join(err, f.compress(w, g))
 		}
 	}
 	return err

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/klauspost/compress/zstd"
+
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
@@ -200,26 +202,33 @@ func (g *segment) scan(fsys vfs.FS, max int64) (*format.LogScan, error) {
 	return scan, err
 }
 
-// replace replaces the bytes of the segment. A compressed one stays compressed. No file
-// contains the earlier bytes afterwards.
+// replace replaces the bytes of the segment by a file that is not compressed, also if
+// the segment is. So an earlier file N.log, whose removal may not be on disk after a
+// failed sync, does not return. No file contains the earlier bytes afterwards, if the
+// caller syncs the directory.
 func (g *segment) replace(fsys vfs.FS, b []byte) error {
 	if err := g.removeUnused(fsys); err != nil {
 		return err
 	}
-	if g.compressed() {
-		return writeCompressed(fsys, g.path, b)
+	if !g.compressed() {
+		return vfs.Replace(fsys, g.path, 0o600, bytesTo(b))
 	}
-	return vfs.Replace(fsys, g.path, 0o600, bytesTo(b))
+	old := g.path
+	g.path = g.otherPath()
+	if err := vfs.Replace(fsys, g.path, 0o600, bytesTo(b)); err != nil {
+		return err
+	}
+	return fsys.Remove(old)
 }
 
 // writeCompressed writes the compressed file of a complete segment b. It compares the
 // written file with b before it renames the file.
-func writeCompressed(fsys vfs.FS, path string, b []byte) error {
+func writeCompressed(fsys vfs.FS, w *zstd.Encoder, path string, b []byte) error {
 	scan, err := format.ScanLog(b)
 	if err != nil {
 		return err
 	}
-	z, err := scan.Compress(b)
+	z, err := scan.Compress(w, b)
 	if err != nil {
 		return err
 	}
@@ -228,7 +237,7 @@ func writeCompressed(fsys vfs.FS, path string, b []byte) error {
 		if err != nil {
 			return err
 		}
-		part := make([]byte, 1<<20)
+		part := make([]byte, min(len(b), 1<<20))
 		for at := int64(0); at < int64(len(b)); {
 			n, err := c.ReadAt(part, at)
 			if !bytes.HasPrefix(b[at:], part[:n]) || n == 0 || err != nil && err != io.EOF {
@@ -252,14 +261,22 @@ func (f *folder) compressSegments(segments []segment) {
 			plain = append(plain, g)
 		}
 	}
-	for _, g := range newestAndOthers(plain, 1, f.s.maxCompressed) {
-		_ = f.compress(g)
+	plain = newestAndOthers(plain, 1, f.s.maxCompressed)
+	if len(plain) == 0 {
+		return
+	}
+	w, err := format.NewCompressor()
+	if err != nil {
+		return
+	}
+	for _, g := range plain {
+		_ = f.compress(w, g)
 	}
 }
 
 // compress replaces a complete segment by its compressed file. If that exists, it may
 // be incomplete, or of an earlier state of the segment (FORMAT.md, H16).
-func (f *folder) compress(g *segment) error {
+func (f *folder) compress(w *zstd.Encoder, g *segment) error {
 	fi, err := f.s.fs.Lstat(g.path)
 	if err != nil || vfs.Identify(fi).Links > 1 {
 		return err
@@ -268,7 +285,7 @@ func (f *folder) compress(g *segment) error {
 	if err != nil {
 		return err
 	}
-	if err := writeCompressed(f.s.fs, g.otherPath(), b); err != nil {
+	if err := writeCompressed(f.s.fs, w, g.otherPath(), b); err != nil {
 		return err
 	}
 	now, changed, err := vfs.CheckName(f.s.fs, g.path, fi)

@@ -104,18 +104,34 @@ func (r *run) used(long bool) error {
 	err := errors.Join(apply(crmem.Add{Name: "a", Content: text(100, 0)}), apply(crmem.Add{Name: "b", Content: text(900, 0), Aliases: []string{"shared"}}), r.s.Checkpoint())
 	for i := 1; long && i < 10 && err == nil; i++ {
 		op := crmem.Update{Name: "a", Content: text(100, 100+i), Aliases: []string{"kept"}}
-		err = errors.Join(r.fixSegment(i), apply(op), r.s.Checkpoint())
+		err = r.seal(func() error { return apply(op) })
 	}
 	r.now.Store(epoch - 1)
 	return errors.Join(err, apply(crmem.Alias{Name: "a", Aliases: []string{"logged"}}), r.s.Close())
 }
 
-// fixSegment gives segment n another name, so that the writer begins the next one.
-func (r *run) fixSegment(n int) error {
-	if err := vfs.MkdirAll(r.m, "/fixed", 0o700); err != nil {
+// seal calls do and checkpoints while the newest segment has a second name, so that the
+// next fold begins a segment. It compresses the older ones.
+func (r *run) seal(do func() error) error {
+	const link = "/second-name"
+	unhooked := func(do func() error) error {
+		hook := r.m.Hook
+		r.m.Hook = nil
+		defer func() { r.m.Hook = hook }()
+		return errors.Join(do(), r.m.SyncDir("/"))
+	}
+	newest := ""
+	for name := range crashtest.Files(r.m, db+"-history", func(name string) bool { return strings.HasSuffix(name, ".log") }) {
+		newest = max(newest, name)
+	}
+	if newest == "" {
+		return errors.Join(do(), r.s.Checkpoint())
+	}
+	if err := unhooked(func() error { return r.m.Link(db+"-history/"+newest, link) }); err != nil {
 		return err
 	}
-	return errors.Join(r.m.Link(fmt.Sprintf("%s-history/%08d.log", db, n), fmt.Sprint("/fixed/", n)), r.m.SyncDir("/fixed"))
+	err := errors.Join(do(), r.s.Checkpoint())
+	return errors.Join(err, unhooked(func() error { return r.m.Remove(link) }))
 }
 
 func (r *run) open() error {
@@ -145,6 +161,8 @@ func (r *run) step(symbol string, i int) error {
 	switch symbol {
 	case "checkpoint":
 		return r.s.Checkpoint()
+	case "seal":
+		return r.seal(func() error { return r.issue(symbol, i) })
 	case "reopen":
 		if err := r.s.Close(); err != nil {
 			return err
@@ -236,13 +254,13 @@ func TestEnumerate(t *testing.T) {
 		again := newOracle(mode == "literal")
 		again.recrashEvery = every
 		enumerate(t, again, mode, length-1)
-		if j.torn.Load() == 0 || j.decoded.Load() == 0 || j.checkpointed.Load() == 0 || j.written.Load() == 0 || again.seen2.Len() == 0 {
-			t.Errorf("%s mode: a counter is 0: torn %d, decoded %d, checkpointed %d, written %d, crashed twice %d", mode,
-				j.torn.Load(), j.decoded.Load(), j.checkpointed.Load(), j.written.Load(), again.seen2.Len())
+		if j.torn.Load() == 0 || j.decoded.Load() == 0 || j.checkpointed.Load() == 0 || j.written.Load() == 0 || j.compressed.Load() == 0 || again.seen2.Len() == 0 {
+			t.Errorf("%s mode: a counter is 0: torn %d, decoded %d, checkpointed %d, written %d, compressed %d, crashed twice %d", mode,
+				j.torn.Load(), j.decoded.Load(), j.checkpointed.Load(), j.written.Load(), j.compressed.Load(), again.seen2.Len())
 		}
 		lost := j.bad.Load() + again.bad.Load()
-		t.Logf("%s mode: crash states checked: %d distinct, %d lost (%d sequences, %d crash points, %d torn tails quarantined, %d kills)",
-			mode, j.seen.Len(), lost, count, points, j.torn.Load(), j.kills.Load())
+		t.Logf("%s mode: crash states checked: %d distinct, %d lost (%d sequences, %d crash points, %d torn tails quarantined, %d kills, %d with compressed segments)",
+			mode, j.seen.Len(), lost, count, points, j.torn.Load(), j.kills.Load(), j.compressed.Load())
 		t.Logf("%s mode: crashes during recovery checked: %d distinct, %d lost", mode, again.seen2.Len(), again.bad.Load())
 		for image := range j.seen.Keys() {
 			distinct[image] = struct{}{}

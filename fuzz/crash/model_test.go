@@ -296,8 +296,9 @@ func (v version) last() string {
 }
 
 // alphabet contains the symbols of TestEnumerate. overlap is a checkpoint during
-// which an entry is added.
-var alphabet = []string{"add", "update", "alias", "remove", "forget-missing", "batch", "checkpoint", "reopen", "overlap", "purge", "undo", "prune"}
+// which an entry is added. seal is an update and a checkpoint that begins a segment and
+// compresses older ones.
+var alphabet = []string{"add", "update", "alias", "remove", "forget-missing", "batch", "checkpoint", "reopen", "overlap", "purge", "undo", "prune", "seal"}
 
 // loaded returns the state that the symbol load installs in state v at step i.
 func loaded(v version, now uint64, i int) version {
@@ -329,7 +330,7 @@ func operations(symbol string, v version, i int) []crmem.Op {
 		return []crmem.Op{crmem.Add{Name: name, Content: text(6000, i), Aliases: []string{"shared"}}}
 	case "overlap":
 		return []crmem.Op{crmem.Add{Name: name, Content: text(1500, i)}}
-	case "update":
+	case "update", "seal":
 		return []crmem.Op{crmem.Update{Name: v.first(), Content: text(90, i)}}
 	case "alias":
 		return []crmem.Op{crmem.Alias{Name: v.last(), Aliases: []string{fmt.Sprint("alias ", i), "shared"}}}

@@ -143,6 +143,10 @@ var mutants = []mutant{
 		return false, err
 	}
 `, ""}}},
+	{"no sync of a compressed segment", "TestEnumerate", []edit{{"crmem/segment.go", "	return f.s.fs.Remove(g.path)", "	return errors.Join(f.s.fs.Remove(g.path), f.s.fs.SyncDir(f.dir))"},
+		{"crmem/vfs/vfs.go", "		err := p.Sync()\n		if err == nil {\n			err = check(p)\n		}", "		err := check(p)"},
+		{"crmem/vfs/vfs.go", "	if err := p.Commit(); err != nil {", "	if check != nil {\n		if err := errors.Join(p.Close(), t.Rename(p.Name(), name)); err != nil {\n			return err\n		}\n	} else if err := p.Commit(); err != nil {"}}},
+	{"remove a segment before it is compressed", "TestEnumerate", []edit{{"crmem/segment.go", "	if err := writeCompressed(f.s.fs, w, g.otherPath(), b); err != nil {", "	if err := errors.Join(f.s.fs.Remove(g.path), f.s.fs.SyncDir(f.dir), writeCompressed(f.s.fs, w, g.otherPath(), b)); err != nil {"}}},
 	{"no base", "TestEnumerate", []edit{{"crmem/fold.go", "if !found || f.sinceBase() >= baseEvery || f.readable(true) == nil {", "if found && f.sinceBase() >= baseEvery {"}}},
 	{"no copy of a log that was not folded", "TestErrors", []edit{{"crmem/checkpoint.go", "if c.unfolded != nil {", "if false {"}}},
 	{"checkpoint without a fold on a full disk", "TestErrors", []edit{

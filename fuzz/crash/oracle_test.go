@@ -33,6 +33,7 @@ type oracle struct {
 	checkpointed atomic.Int64                     // checkpoints whose snapshot the reference decoder read
 	changes      atomic.Int64                     // changes in recovered histories
 	purges       atomic.Int64                     // purges that a recovery completed
+	compressed   atomic.Int64                     // recovered histories with a compressed segment
 	written      atomic.Int64                     // writes after a recovery that survived a second crash
 	bad          atomic.Int64                     // violations
 }
@@ -112,6 +113,9 @@ func (j *oracle) recover(m *faultfs.Mem, image uint64, want []version) (version,
 		return got, err
 	}
 	j.changes.Add(int64(len(got.past)))
+	if len(crashtest.Files(m, db+"-history", func(name string) bool { return strings.HasSuffix(name, ".log.zst") })) > 0 {
+		j.compressed.Add(1)
+	}
 	if want[1].matches(got.result()) && !want[0].matches(got.result()) {
 		if err := checkGone(m, want[1].gone); err != nil { // also after a crash during the purge
 			return got, err
@@ -210,6 +214,9 @@ func checkGone(m *faultfs.Mem, texts []string) error {
 		b, err := vfs.ReadFile(m, path, 1<<30)
 		if err != nil {
 			return err
+		}
+		if strings.Contains(path, ".log.zst") {
+			b = append(b, decompress(b)...)
 		}
 		for _, text := range texts {
 			if bytes.Contains(b, []byte(text)) {

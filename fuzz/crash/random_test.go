@@ -84,6 +84,8 @@ func (h *history) play(steps int) error {
 			if err = h.r.s.Close(); err == nil {
 				err = h.open()
 			}
+		case k == 6:
+			err = h.r.seal(func() error { return h.r.apply(h.draw()) })
 		case h.every == 0 && k == 5 || h.every > 0 && h.Steps%h.every == 0:
 			err = h.r.s.Checkpoint()
 		case k >= 40:

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/klauspost/compress/zstd"
+
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/crashtest"
@@ -66,13 +68,16 @@ func imageWithout(m *faultfs.Mem, omit string) uint64 {
 			panic(err)
 		}
 		*buf = b
+		if strings.HasSuffix(name, ".log.zst") {
+			b, name = decompress(b), strings.TrimSuffix(name, ".zst")+"z"
+		}
 		if strings.Contains(name, "-wal.torn-") {
 			maskFrames(b)
-		} else if name == "memory.db-id" {
+		} else if name == "memory.db-id" || strings.HasSuffix(name, ".idx") {
 			clear(b)
 		} else if name == "memory.db-purge" {
 			clear(b[:min(55, len(b))]) // the identity
-		} else if (strings.HasSuffix(name, "-wal") || strings.HasSuffix(name, "-wal.held") || strings.HasSuffix(name, ".log")) && len(b) >= 48 {
+		} else if (strings.HasSuffix(name, "-wal") || strings.HasSuffix(name, "-wal.held") || strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".logz")) && len(b) >= 48 {
 			clear(b[8:16])
 			clear(b[44:min(len(b), 112)])
 			maskFrames(b[min(len(b), 112):])
@@ -83,6 +88,22 @@ func imageWithout(m *faultfs.Mem, omit string) uint64 {
 	}
 	return h.Sum64()
 }
+
+// decompress returns the content of a zstd file, up to the first error.
+func decompress(z []byte) []byte {
+	d := decoders.Get().(*zstd.Decoder)
+	defer decoders.Put(d)
+	b, _ := d.DecodeAll(z, nil)
+	return b
+}
+
+var decoders = sync.Pool{New: func() any {
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20))
+	if err != nil {
+		panic(err)
+	}
+	return d
+}}
 
 // images contains buffers for imageWithout, which reads millions of files.
 var images = sync.Pool{New: func() any { return new([]byte) }}

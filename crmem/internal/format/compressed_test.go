@@ -34,9 +34,18 @@ func segmentOf(t testing.TB, r *rand.Rand, sizes ...int) ([]byte, *LogScan) {
 	return b, scan
 }
 
+func compressor(t testing.TB) *zstd.Encoder {
+	t.Helper()
+	w, err := NewCompressor()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
 func compressed(t testing.TB, b []byte, scan *LogScan) []byte {
 	t.Helper()
-	z, err := scan.Compress(b)
+	z, err := scan.Compress(compressor(t), b)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,12 +121,12 @@ func TestCompressRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := torn.Compress(cut); err == nil {
+		if _, err := torn.Compress(compressor(t), cut); err == nil {
 			t.Errorf("compressed %d of %d bytes", len(cut), len(b))
 		}
 	}
 	scan.Version = LogVersion1
-	if _, err := scan.Compress(b); err == nil {
+	if _, err := scan.Compress(compressor(t), b); err == nil {
 		t.Error("compressed a version 1 log")
 	}
 }

@@ -216,7 +216,7 @@ func (c *historyCell) run(t *testing.T) (outcome string) {
 	h.beginSegment()
 	h.put("y")
 	if again := c.check(t, h, first); again == blocked || again == late {
-		t.Errorf("%v: later changes are not shown: %s\nfiles %q\nwarnings %q", c, again, listHistory(h.m, ".log"), h.lines)
+		t.Errorf("%v: later changes are not shown: %s\nfiles %q\nwarnings %q", c, again, segmentsOf(h.m), h.lines)
 	}
 	return outcome
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/klauspost/compress/zstd"
+
 	"crabmem/crmem/checkpoint"
 	"crabmem/fuzz/refdec"
 )
@@ -26,6 +28,7 @@ var historyTargets = []historyTarget{
 	{"history", "", nil, historyDir},
 	{"newest segment", "", nil, newestSegment},
 	{"older segment", "", nil, olderSegment},
+	{"compressed segment", "", nil, compressedSegment},
 	{"base", "", nil, oldestBase},
 	{"newest base", "", nil, newestBase},
 	{"all segments", "", nil, segmentsOf},
@@ -50,7 +53,34 @@ func listHistory(m machine, ext string) (names []string) {
 	return names
 }
 
-func segmentsOf(m machine) []string { return listHistory(m, ".log") }
+// segmentsOf returns the segments, compressed or not.
+func segmentsOf(m machine) []string {
+	list := append(listHistory(m, ".log"), compressedSegments(m)...)
+	slices.Sort(list)
+	return list
+}
+
+func compressedSegments(m machine) []string { return listHistory(m, ".zst") }
+
+// compressedSegment returns the newest compressed segment.
+func compressedSegment(m machine) []string {
+	list := compressedSegments(m)
+	return list[max(0, len(list)-1):]
+}
+
+// readSegment returns the bytes of a segment.
+func readSegment(m machine, name string) []byte {
+	b := read(m, name)
+	if filepath.Ext(name) != ".zst" {
+		return b
+	}
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+	must(err)
+	defer d.Close()
+	b, err = d.DecodeAll(b, nil)
+	must(err)
+	return b
+}
 
 func newestSegment(m machine) []string {
 	list := segmentsOf(m)
@@ -66,7 +96,7 @@ func olderSegment(m machine) []string {
 // basesOf returns the bases in the order of the segments that they precede.
 func basesOf(m machine) (names []string) {
 	for _, segment := range segmentsOf(m) {
-		l, err := refdec.ReadLog(read(m, segment))
+		l, err := refdec.ReadLog(readSegment(m, segment))
 		must(err)
 		for _, name := range listHistory(m, ".crmem") {
 			d := refdec.DigestOf(read(m, name))

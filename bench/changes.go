@@ -2,22 +2,29 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
-	"crabmem/bench/corpus"
+	"github.com/klauspost/compress/zstd"
+
 	"crabmem/bench/measure"
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/history"
+	"crabmem/testdata"
 )
 
 // changesOf measures how long package crmem reads the changes of one entry, all changes,
-// and earlier states, from a long history.
+// and earlier states, from a long history, and the size of the history.
 func changesOf(f *flag.FlagSet) func(*measure.Limits) error {
 	n := f.Int("n", 1_000_000, "number of changes")
 	names := f.Int("names", 100_000, "number of entries")
@@ -25,66 +32,152 @@ func changesOf(f *flag.FlagSet) func(*measure.Limits) error {
 	return func(t *measure.Limits) error {
 		return inTemp(*dir, func(dir string) error {
 			path := filepath.Join(dir, "changes.db")
-			if err := writeChanges(path, *n, *names); err != nil {
+			text, err := english()
+			if err != nil {
+				return err
+			}
+			if _, err := writeChanges(path, *n, *names, text); err != nil {
 				return err
 			}
 			if err := readChanges(t, path, *n, *names); err != nil {
 				return err
 			}
-			return asOf(t, path, *n)
+			if err := asOf(t, path, *n); err != nil {
+				return err
+			}
+			return historySizes(t, dir, *n/10)
 		})
 	}
 }
 
-// writeChanges creates a store with n changes of notes of about 505 bytes, in batches
-// of 1000. A checkpoint after 15 batches fills a segment.
-func writeChanges(path string, n, names int) error {
-	s, err := crmem.Open(path, &crmem.Options{LogLimit: 1 << 40, CheckpointOnClose: checkpoint.Never})
+// english returns a function that returns random excerpts of 500 bytes of the sample
+// brain.
+func english() (func() string, error) {
+	var text strings.Builder
+	err := fs.WalkDir(testdata.Brain, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := testdata.Brain.ReadFile(path)
+		text.WriteString(strings.ToValidUTF8(string(b), ""))
+		return err
+	})
+	all := text.String()
+	r := rand.New(rand.NewPCG(1, 1))
+	return func() string { return strings.ToValidUTF8(all[r.IntN(len(all)-500):][:500], " ") }, err
+}
+
+// random returns a function that returns 500 random characters of base64.
+func random() func() string {
+	r := rand.New(rand.NewPCG(1, 2))
+	return func() string {
+		b := make([]byte, 375)
+		for i := range b {
+			b[i] = byte(r.Uint32())
+		}
+		return base64.StdEncoding.EncodeToString(b)
+	}
+}
+
+// historySizes measures how much compression reduces the segments of n changes.
+func historySizes(t *measure.Limits, dir string, n int) error {
+	text, err := english()
 	if err != nil {
 		return err
 	}
+	for _, c := range []struct {
+		name    string
+		content func() string
+		most    float64
+	}{{"English text", text, 0.65}, {"random base64", random(), 0.9}} {
+		fmt.Printf("%s: ", c.name)
+		size, err := writeChanges(filepath.Join(dir, strings.ReplaceAll(c.name, " ", "-")+".db"), n, n/10, c.content)
+		if err != nil {
+			return err
+		}
+		t.Most("segments of "+c.name+", share of uncompressed", float64(size.disk)/float64(size.content), c.most, "")
+	}
+	return nil
+}
+
+// segmentSizes contains the bytes of the files of all segments, and of their contents.
+type segmentSizes struct{ disk, content int64 }
+
+// writeChanges creates a store with n changes of notes, in batches of 1000. A
+// checkpoint after 15 batches of 500 bytes fills a segment.
+func writeChanges(path string, n, names int, content func() string) (size segmentSizes, err error) {
+	s, err := crmem.Open(path, &crmem.Options{LogLimit: 1 << 40, CheckpointOnClose: checkpoint.Never})
+	if err != nil {
+		return size, err
+	}
 	defer s.Close() // the second call has no effect
-	texts := corpus.NewZipf(1)
 	start := time.Now()
 	var ops []crmem.Op
 	for i := range n {
-		content := texts.Doc(i)
 		if i < names {
-			ops = append(ops, crmem.Add{Name: name(i), Content: content})
+			ops = append(ops, crmem.Add{Name: name(i), Content: content()})
 		} else {
-			ops = append(ops, crmem.Update{Name: name(i * 7919 % names), Content: content})
+			ops = append(ops, crmem.Update{Name: name(i * 7919 % names), Content: content()})
 		}
 		if len(ops) == 1000 || i == n-1 {
 			if err := s.Apply(ops...); err != nil {
-				return err
+				return size, err
 			}
 			ops = ops[:0]
 			if (i+1)%15000 == 0 {
 				if err := s.Checkpoint(); err != nil {
-					return err
+					return size, err
 				}
 			}
 		}
 	}
 	st := s.Stats()
 	if err := s.Close(); err != nil {
-		return err
+		return size, err
 	}
+	took := time.Since(start)
 	files, err := os.ReadDir(path + "-history")
 	if err != nil {
-		return err
+		return size, err
 	}
-	size := map[string]int64{}
+	sizes := map[string]int64{}
 	for _, e := range files {
 		fi, err := e.Info()
 		if err != nil {
-			return err
+			return size, err
 		}
-		size[filepath.Ext(e.Name())] += fi.Size()
+		ext := filepath.Ext(e.Name())
+		sizes[ext] += fi.Size()
+		switch ext {
+		case ".log":
+			size.content += fi.Size()
+		case ".zst":
+			n, err := contentSize(filepath.Join(path+"-history", e.Name()))
+			if err != nil {
+				return size, err
+			}
+			size.content += n
+		}
 	}
-	fmt.Printf("changes: %d changes of %d entries in %.1f s; snapshot %.1f MB, log %.1f MB, segments %.1f MB, indexes %.1f MB, bases %.1f MB\n\n", n, names, time.Since(start).Seconds(),
-		float64(st.SnapshotBytes)/1e6, float64(st.LogBytes)/1e6, float64(size[".log"])/1e6, float64(size[".idx"])/1e6, float64(size[".crmem"])/1e6)
-	return nil
+	size.disk = sizes[".log"] + sizes[".zst"]
+	fmt.Printf("%d changes of %d entries in %.1f s; snapshot %.1f MB, log %.1f MB, segments %.1f MB (%.1f MB uncompressed), indexes %.1f MB, bases %.1f MB\n\n", n, names, took.Seconds(),
+		float64(st.SnapshotBytes)/1e6, float64(st.LogBytes)/1e6, float64(size.disk)/1e6, float64(size.content)/1e6, float64(sizes[".idx"])/1e6, float64(sizes[".crmem"])/1e6)
+	return size, nil
+}
+
+// contentSize returns the size of what a zstd file decodes to.
+func contentSize(name string) (int64, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	d, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return 0, err
+	}
+	defer d.Close()
+	return io.Copy(io.Discard, d)
 }
 
 // readChanges measures ChangesOf and Changes of a store.
@@ -143,7 +236,7 @@ func asOf(t *measure.Limits, path string, n int) error {
 		if err := then.Replace(sn); err != nil {
 			return err
 		}
-		_, err := then.Search(context.Background(), crmem.Query{Text: "memory of crabs", Limit: 5})
+		_, err := then.Search(context.Background(), crmem.Query{Text: "release notes of the memory", Limit: 5})
 		return errors.Join(err, then.Close())
 	}
 	now := s.Snapshot()

@@ -91,6 +91,7 @@ var handlers = map[protoreflect.Name]handler{
 	"delete_session":  with((*pb.ClientMessage).GetDeleteSession, (*Daemon).deleteStored),
 	"restore_session": with((*pb.ClientMessage).GetRestoreSession, (*Daemon).restoreStored),
 	"repair_session":  with((*pb.ClientMessage).GetRepairSession, (*Daemon).repairStored),
+	"purge_session":   with((*pb.ClientMessage).GetPurgeSession, (*Daemon).purgeStored),
 
 	"list_models":  without((*Daemon).listModels),
 	"switch_model": with((*pb.ClientMessage).GetSwitchModel, (*Daemon).switchModel),

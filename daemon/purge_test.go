@@ -13,6 +13,7 @@ import (
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/tool"
 	"crabmem/daemon/wire"
+	"crabmem/sessionlog"
 )
 
 // TestOnlyUsersErase checks that the daemon refuses to purge and to prune for
@@ -26,21 +27,30 @@ func TestOnlyUsersErase(t *testing.T) {
 		}
 	}
 	remember()
-	request := func(by history.Actor) (purged, pruned error) {
+	log, err := s.sessions.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "user"})
+	if err == nil {
+		err = errors.Join(log.Append(sessionlog.Message{Role: "user", Content: "this is a text to purge"}), log.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := log.ID()
+	request := func(by history.Actor) (purged, pruned, session error) {
 		c := &client.Client{Addr: wire.Addr{Network: "unix", Address: Socket(s.home)}, By: by}
 		_, purged = c.Purge(t.Context(), "a", true)
 		_, pruned = c.Prune(t.Context(), time.Now())
+		_, session = c.PurgeSession(t.Context(), id, "a text to purge")
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
-		return purged, pruned
+		return purged, pruned, session
 	}
 	for _, by := range []history.Actor{
 		{Agent: "crab"}, {Session: "crab_user_1"}, {Call: "call-1"}, {Client: history.MCP}, {Origin: "tg:7"}, {Origin: "api:ci"}, {Origin: ":"},
 		{Agent: "crab", Client: history.CLI}, {Origin: "delegate-crab:tg:7", Client: history.CLI},
 	} {
-		purged, pruned := request(by)
-		for _, err := range []error{purged, pruned} {
+		purged, pruned, session := request(by)
+		for _, err := range []error{purged, pruned, session} {
 			if e, ok := errors.AsType[*client.Error](err); !ok || e.Code != 403 || e.Kind != "permission" || e.Remedy == "" || !errors.Is(err, fs.ErrPermission) {
 				t.Errorf("%+v: %v, want a permission error", by, err)
 			}
@@ -51,9 +61,9 @@ func TestOnlyUsersErase(t *testing.T) {
 	}
 	for _, by := range []history.Actor{{}, {Client: history.CLI}, {Client: history.CLI, Origin: "user"}} {
 		remember()
-		purged, pruned := request(by)
-		if _, err := s.store.Get("a"); purged != nil || pruned != nil || !errors.Is(err, crmem.ErrNotFound) {
-			t.Errorf("%+v: purge %v, prune %v, get %v", by, purged, pruned, err)
+		purged, pruned, session := request(by)
+		if _, err := s.store.Get("a"); purged != nil || pruned != nil || session != nil || !errors.Is(err, crmem.ErrNotFound) {
+			t.Errorf("%+v: purge %v, prune %v, session %v, get %v", by, purged, pruned, session, err)
 		}
 	}
 }

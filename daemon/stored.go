@@ -7,7 +7,9 @@ import (
 	"slices"
 	"time"
 
+	"crabmem/crmem/history"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/memtool"
 	"crabmem/daemon/session"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
@@ -309,4 +311,28 @@ func (d *Daemon) repairStored(r *request, m *pb.RepairSessionMsg) error {
 	}
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Repaired{Repaired: &pb.RepairSessionReply{
 		Session: s, Copy: did.Copy, Dropped: uint64(did.Dropped), Unglued: uint64(did.Unglued)}}})
+}
+
+// purgeStored purges texts from a session file, and closes the session if it is
+// loaded. It returns an error if a run is active.
+func (d *Daemon) purgeStored(r *request, m *pb.PurgeSessionMsg) error {
+	if err := memtool.CheckEraser(history.Actor(r.by)); err != nil {
+		return err
+	}
+	if slices.Contains(m.GetTexts(), "") {
+		return errtable.Invalidf("a text is empty")
+	}
+	s, err := d.describe(m.GetId())
+	if err != nil {
+		return err
+	}
+	var lines int
+	err = d.loaded.WithIdle(r.ctx, s.Id, func() (err error) {
+		lines, err = d.sessions.Purge(m.GetId(), m.GetTexts()...)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_SessionPurged{SessionPurged: &pb.PurgeSessionReply{Lines: uint64(lines)}}})
 }

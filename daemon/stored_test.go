@@ -109,6 +109,42 @@ func TestStoredSessions(t *testing.T) {
 	}
 }
 
+// TestPurgeStored purges sessions: one with a run, which is refused, and the same one
+// loaded and idle. The next run in it does not see the text.
+func TestPurgeStored(t *testing.T) {
+	s := serve(t, home(t), "")
+	c, ctx := s.client(), t.Context()
+	sent, err := c.Send(ctx, client.Message{Agent: "crab", Content: "the vault code"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.loaded.With(ctx, sent.Session, func(context.Context, session.Setup, *agent.Agent, *agent.Session) error {
+		_, err := c.PurgeSession(ctx, sent.StoredID, "the vault code")
+		wantError(t, err, 409, "busy", "has an active run")
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.PurgeSession(ctx, sent.StoredID, "")
+	wantError(t, err, 400, "invalid", "a text is empty")
+	_, err = c.PurgeSession(ctx, "crab_user_99", "the vault code")
+	wantError(t, err, 404, "not_found", "crab_user_99")
+	if n, err := c.PurgeSession(ctx, sent.StoredID, "the vault code"); n == 0 || err != nil {
+		t.Errorf("%d lines, %v", n, err)
+	}
+	for h, err := range c.History(ctx, sent.StoredID, client.HistoryOptions{}) {
+		if err != nil || strings.Contains(fmt.Sprint(h), "the vault code") {
+			t.Errorf("%v, %v", h, err)
+		}
+	}
+	if found, _, err := c.SearchSessions(ctx, search.Query{Text: "vault code"}, true); len(found.Hits) > 0 || err != nil {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if _, err := c.Send(ctx, client.Message{Agent: "crab", Content: "next"}); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestDeleteStored deletes sessions: a loaded idle one, one with a run, and one
 // that is not loaded.
 func TestDeleteStored(t *testing.T) {

@@ -26,7 +26,7 @@ var replies = map[string]string{
 	"remember": "entry", "recall": "recalled", "forget": "entry", "get_entry": "entry", "list_entries": "entries", "alias": "entry",
 	"apply": "entries", "dump": "report", "load": "report", "checkpoint": "checkpointed", "undo": "entries", "purge": "purged", "prune": "pruned", "store_stats": "report",
 	"list_sessions": "stored_sessions", "history": "history", "search_sessions": "sessions_found", "set_title": "stored_session",
-	"delete_session": "stored_session", "restore_session": "stored_session", "repair_session": "repaired", "compact_session": "compacted",
+	"delete_session": "stored_session", "restore_session": "stored_session", "repair_session": "repaired", "purge_session": "session_purged", "compact_session": "compacted",
 	"list_models": "models", "switch_model": "models", "add_models": "models", "remove_model": "models", "list_agents": "agents", "check_config": "config_checked",
 }
 
@@ -138,6 +138,7 @@ func TestCalls(t *testing.T) {
 		func() error { _, err := c.DeleteSession(ctx, "i", false); return err },
 		func() error { _, err := c.RestoreSession(ctx, "i"); return err },
 		func() error { _, _, err := c.RepairSession(ctx, "i"); return err },
+		func() error { _, err := c.PurgeSession(ctx, "i", "t"); return err },
 		func() error { _, err := c.CheckConfig(ctx, true, time.Second); return err },
 	}
 	for i, call := range calls {

@@ -72,7 +72,7 @@ func familyOf(m *pb.ClientMessage) errtable.Family {
 		*pb.ClientMessage_Undo, *pb.ClientMessage_Purge, *pb.ClientMessage_Prune:
 		return errtable.Store
 	case *pb.ClientMessage_ListSessions, *pb.ClientMessage_History, *pb.ClientMessage_SearchSessions, *pb.ClientMessage_SetTitle,
-		*pb.ClientMessage_DeleteSession, *pb.ClientMessage_RestoreSession, *pb.ClientMessage_RepairSession,
+		*pb.ClientMessage_DeleteSession, *pb.ClientMessage_RestoreSession, *pb.ClientMessage_RepairSession, *pb.ClientMessage_PurgeSession,
 		*pb.ClientMessage_CompactSession, *pb.ClientMessage_CreateCron:
 		return errtable.Session
 	}

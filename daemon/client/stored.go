@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 
+	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/search"
@@ -69,4 +70,12 @@ func (c *Client) RepairSession(ctx context.Context, id string) (Session, session
 	r, err := callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_RepairSession{RepairSession: &pb.RepairSessionMsg{Id: id}}}, (*pb.ServerMessage).GetRepaired)
 	did := sessionlog.Repaired{Copy: r.GetCopy(), Dropped: int(r.GetDropped()), Unglued: int(r.GetUnglued())}
 	return storedOf(r.GetSession()), did, err
+}
+
+// PurgeSession purges texts from a session's file, as sessionlog.Dir.Purge does. It
+// returns the number of changed lines.
+func (c *Client) PurgeSession(ctx context.Context, id string, texts ...string) (lines int, err error) {
+	m := &pb.ClientMessage{By: memtool.ActorMessage(c.By), Msg: &pb.ClientMessage_PurgeSession{PurgeSession: &pb.PurgeSessionMsg{Id: id, Texts: texts}}}
+	r, err := callExt(ctx, c, m, (*pb.ServerMessage).GetSessionPurged)
+	return int(r.GetLines()), err
 }

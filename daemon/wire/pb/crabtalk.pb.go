@@ -297,6 +297,7 @@ type ClientMessage struct {
 	//	*ClientMessage_RestoreSession
 	//	*ClientMessage_CompactSession
 	//	*ClientMessage_RepairSession
+	//	*ClientMessage_PurgeSession
 	//	*ClientMessage_ListModels
 	//	*ClientMessage_SwitchModel
 	//	*ClientMessage_AddModels
@@ -710,6 +711,15 @@ func (x *ClientMessage) GetRepairSession() *RepairSessionMsg {
 	return nil
 }
 
+func (x *ClientMessage) GetPurgeSession() *PurgeSessionMsg {
+	if x != nil {
+		if x, ok := x.Msg.(*ClientMessage_PurgeSession); ok {
+			return x.PurgeSession
+		}
+	}
+	return nil
+}
+
 func (x *ClientMessage) GetListModels() *ListModelsMsg {
 	if x != nil {
 		if x, ok := x.Msg.(*ClientMessage_ListModels); ok {
@@ -942,6 +952,10 @@ type ClientMessage_RepairSession struct {
 	RepairSession *RepairSessionMsg `protobuf:"bytes,1037,opt,name=repair_session,json=repairSession,proto3,oneof"` // repaired
 }
 
+type ClientMessage_PurgeSession struct {
+	PurgeSession *PurgeSessionMsg `protobuf:"bytes,1038,opt,name=purge_session,json=purgeSession,proto3,oneof"` // session_purged
+}
+
 type ClientMessage_ListModels struct {
 	ListModels *ListModelsMsg `protobuf:"bytes,1050,opt,name=list_models,json=listModels,proto3,oneof"` // models
 }
@@ -1046,6 +1060,8 @@ func (*ClientMessage_CompactSession) isClientMessage_Msg() {}
 
 func (*ClientMessage_RepairSession) isClientMessage_Msg() {}
 
+func (*ClientMessage_PurgeSession) isClientMessage_Msg() {}
+
 func (*ClientMessage_ListModels) isClientMessage_Msg() {}
 
 func (*ClientMessage_SwitchModel) isClientMessage_Msg() {}
@@ -1088,6 +1104,7 @@ type ServerMessage struct {
 	//	*ServerMessage_SessionsFound
 	//	*ServerMessage_Compacted
 	//	*ServerMessage_Repaired
+	//	*ServerMessage_SessionPurged
 	//	*ServerMessage_Models
 	//	*ServerMessage_Agents
 	//	*ServerMessage_ConfigChecked
@@ -1367,6 +1384,15 @@ func (x *ServerMessage) GetRepaired() *RepairSessionReply {
 	return nil
 }
 
+func (x *ServerMessage) GetSessionPurged() *PurgeSessionReply {
+	if x != nil {
+		if x, ok := x.Msg.(*ServerMessage_SessionPurged); ok {
+			return x.SessionPurged
+		}
+	}
+	return nil
+}
+
 func (x *ServerMessage) GetModels() *ModelList {
 	if x != nil {
 		if x, ok := x.Msg.(*ServerMessage_Models); ok {
@@ -1502,6 +1528,10 @@ type ServerMessage_Repaired struct {
 	Repaired *RepairSessionReply `protobuf:"bytes,1035,opt,name=repaired,proto3,oneof"`
 }
 
+type ServerMessage_SessionPurged struct {
+	SessionPurged *PurgeSessionReply `protobuf:"bytes,1036,opt,name=session_purged,json=sessionPurged,proto3,oneof"`
+}
+
 type ServerMessage_Models struct {
 	Models *ModelList `protobuf:"bytes,1050,opt,name=models,proto3,oneof"`
 }
@@ -1565,6 +1595,8 @@ func (*ServerMessage_SessionsFound) isServerMessage_Msg() {}
 func (*ServerMessage_Compacted) isServerMessage_Msg() {}
 
 func (*ServerMessage_Repaired) isServerMessage_Msg() {}
+
+func (*ServerMessage_SessionPurged) isServerMessage_Msg() {}
 
 func (*ServerMessage_Models) isServerMessage_Msg() {}
 
@@ -7774,6 +7806,105 @@ func (x *RepairSessionReply) GetUnglued() uint64 {
 	return 0
 }
 
+// PurgeSessionMsg replaces each string that contains one of the texts in a session's
+// file. One with a run is refused: 409, kind busy. It is 403 for the same requests as
+// PurgeMsg.
+type PurgeSessionMsg struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Texts         []string               `protobuf:"bytes,2,rep,name=texts,proto3" json:"texts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PurgeSessionMsg) Reset() {
+	*x = PurgeSessionMsg{}
+	mi := &file_crabtalk_proto_msgTypes[92]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PurgeSessionMsg) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PurgeSessionMsg) ProtoMessage() {}
+
+func (x *PurgeSessionMsg) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[92]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PurgeSessionMsg.ProtoReflect.Descriptor instead.
+func (*PurgeSessionMsg) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{92}
+}
+
+func (x *PurgeSessionMsg) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *PurgeSessionMsg) GetTexts() []string {
+	if x != nil {
+		return x.Texts
+	}
+	return nil
+}
+
+type PurgeSessionReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lines         uint64                 `protobuf:"varint,1,opt,name=lines,proto3" json:"lines,omitempty"` // that changed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PurgeSessionReply) Reset() {
+	*x = PurgeSessionReply{}
+	mi := &file_crabtalk_proto_msgTypes[93]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PurgeSessionReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PurgeSessionReply) ProtoMessage() {}
+
+func (x *PurgeSessionReply) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[93]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PurgeSessionReply.ProtoReflect.Descriptor instead.
+func (*PurgeSessionReply) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{93}
+}
+
+func (x *PurgeSessionReply) GetLines() uint64 {
+	if x != nil {
+		return x.Lines
+	}
+	return 0
+}
+
 type ListModelsMsg struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -7782,7 +7913,7 @@ type ListModelsMsg struct {
 
 func (x *ListModelsMsg) Reset() {
 	*x = ListModelsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[92]
+	mi := &file_crabtalk_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7794,7 +7925,7 @@ func (x *ListModelsMsg) String() string {
 func (*ListModelsMsg) ProtoMessage() {}
 
 func (x *ListModelsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[92]
+	mi := &file_crabtalk_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7807,7 +7938,7 @@ func (x *ListModelsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsMsg.ProtoReflect.Descriptor instead.
 func (*ListModelsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{92}
+	return file_crabtalk_proto_rawDescGZIP(), []int{94}
 }
 
 type ModelInfo struct {
@@ -7825,7 +7956,7 @@ type ModelInfo struct {
 
 func (x *ModelInfo) Reset() {
 	*x = ModelInfo{}
-	mi := &file_crabtalk_proto_msgTypes[93]
+	mi := &file_crabtalk_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7837,7 +7968,7 @@ func (x *ModelInfo) String() string {
 func (*ModelInfo) ProtoMessage() {}
 
 func (x *ModelInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[93]
+	mi := &file_crabtalk_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7850,7 +7981,7 @@ func (x *ModelInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelInfo.ProtoReflect.Descriptor instead.
 func (*ModelInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{93}
+	return file_crabtalk_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *ModelInfo) GetName() string {
@@ -7912,7 +8043,7 @@ type ModelList struct {
 
 func (x *ModelList) Reset() {
 	*x = ModelList{}
-	mi := &file_crabtalk_proto_msgTypes[94]
+	mi := &file_crabtalk_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7924,7 +8055,7 @@ func (x *ModelList) String() string {
 func (*ModelList) ProtoMessage() {}
 
 func (x *ModelList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[94]
+	mi := &file_crabtalk_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7937,7 +8068,7 @@ func (x *ModelList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelList.ProtoReflect.Descriptor instead.
 func (*ModelList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{94}
+	return file_crabtalk_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *ModelList) GetModels() []*ModelInfo {
@@ -7963,7 +8094,7 @@ type SwitchModelMsg struct {
 
 func (x *SwitchModelMsg) Reset() {
 	*x = SwitchModelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[95]
+	mi := &file_crabtalk_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7975,7 +8106,7 @@ func (x *SwitchModelMsg) String() string {
 func (*SwitchModelMsg) ProtoMessage() {}
 
 func (x *SwitchModelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[95]
+	mi := &file_crabtalk_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7988,7 +8119,7 @@ func (x *SwitchModelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchModelMsg.ProtoReflect.Descriptor instead.
 func (*SwitchModelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{95}
+	return file_crabtalk_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *SwitchModelMsg) GetModel() string {
@@ -8022,7 +8153,7 @@ type AddModelsMsg struct {
 
 func (x *AddModelsMsg) Reset() {
 	*x = AddModelsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[96]
+	mi := &file_crabtalk_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8034,7 +8165,7 @@ func (x *AddModelsMsg) String() string {
 func (*AddModelsMsg) ProtoMessage() {}
 
 func (x *AddModelsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[96]
+	mi := &file_crabtalk_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8047,7 +8178,7 @@ func (x *AddModelsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddModelsMsg.ProtoReflect.Descriptor instead.
 func (*AddModelsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{96}
+	return file_crabtalk_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *AddModelsMsg) GetProvider() string {
@@ -8157,7 +8288,7 @@ type RemoveModelMsg struct {
 
 func (x *RemoveModelMsg) Reset() {
 	*x = RemoveModelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[97]
+	mi := &file_crabtalk_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8169,7 +8300,7 @@ func (x *RemoveModelMsg) String() string {
 func (*RemoveModelMsg) ProtoMessage() {}
 
 func (x *RemoveModelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[97]
+	mi := &file_crabtalk_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8182,7 +8313,7 @@ func (x *RemoveModelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveModelMsg.ProtoReflect.Descriptor instead.
 func (*RemoveModelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{97}
+	return file_crabtalk_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *RemoveModelMsg) GetModel() string {
@@ -8200,7 +8331,7 @@ type ListAgentsMsg struct {
 
 func (x *ListAgentsMsg) Reset() {
 	*x = ListAgentsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[98]
+	mi := &file_crabtalk_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8212,7 +8343,7 @@ func (x *ListAgentsMsg) String() string {
 func (*ListAgentsMsg) ProtoMessage() {}
 
 func (x *ListAgentsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[98]
+	mi := &file_crabtalk_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8225,7 +8356,7 @@ func (x *ListAgentsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsMsg.ProtoReflect.Descriptor instead.
 func (*ListAgentsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{98}
+	return file_crabtalk_proto_rawDescGZIP(), []int{100}
 }
 
 type AgentInfo struct {
@@ -8245,7 +8376,7 @@ type AgentInfo struct {
 
 func (x *AgentInfo) Reset() {
 	*x = AgentInfo{}
-	mi := &file_crabtalk_proto_msgTypes[99]
+	mi := &file_crabtalk_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8257,7 +8388,7 @@ func (x *AgentInfo) String() string {
 func (*AgentInfo) ProtoMessage() {}
 
 func (x *AgentInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[99]
+	mi := &file_crabtalk_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8270,7 +8401,7 @@ func (x *AgentInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentInfo.ProtoReflect.Descriptor instead.
 func (*AgentInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{99}
+	return file_crabtalk_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *AgentInfo) GetName() string {
@@ -8345,7 +8476,7 @@ type AgentList struct {
 
 func (x *AgentList) Reset() {
 	*x = AgentList{}
-	mi := &file_crabtalk_proto_msgTypes[100]
+	mi := &file_crabtalk_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8357,7 +8488,7 @@ func (x *AgentList) String() string {
 func (*AgentList) ProtoMessage() {}
 
 func (x *AgentList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[100]
+	mi := &file_crabtalk_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8370,7 +8501,7 @@ func (x *AgentList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentList.ProtoReflect.Descriptor instead.
 func (*AgentList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{100}
+	return file_crabtalk_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *AgentList) GetAgents() []*AgentInfo {
@@ -8393,7 +8524,7 @@ type CheckConfigMsg struct {
 
 func (x *CheckConfigMsg) Reset() {
 	*x = CheckConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[101]
+	mi := &file_crabtalk_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8405,7 +8536,7 @@ func (x *CheckConfigMsg) String() string {
 func (*CheckConfigMsg) ProtoMessage() {}
 
 func (x *CheckConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[101]
+	mi := &file_crabtalk_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8418,7 +8549,7 @@ func (x *CheckConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigMsg.ProtoReflect.Descriptor instead.
 func (*CheckConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{101}
+	return file_crabtalk_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *CheckConfigMsg) GetProbe() bool {
@@ -8447,7 +8578,7 @@ type ConfigChecked struct {
 
 func (x *ConfigChecked) Reset() {
 	*x = ConfigChecked{}
-	mi := &file_crabtalk_proto_msgTypes[102]
+	mi := &file_crabtalk_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8459,7 +8590,7 @@ func (x *ConfigChecked) String() string {
 func (*ConfigChecked) ProtoMessage() {}
 
 func (x *ConfigChecked) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[102]
+	mi := &file_crabtalk_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8472,7 +8603,7 @@ func (x *ConfigChecked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigChecked.ProtoReflect.Descriptor instead.
 func (*ConfigChecked) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{102}
+	return file_crabtalk_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *ConfigChecked) GetModel() string {
@@ -8515,7 +8646,7 @@ type ProviderProbe struct {
 
 func (x *ProviderProbe) Reset() {
 	*x = ProviderProbe{}
-	mi := &file_crabtalk_proto_msgTypes[103]
+	mi := &file_crabtalk_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8527,7 +8658,7 @@ func (x *ProviderProbe) String() string {
 func (*ProviderProbe) ProtoMessage() {}
 
 func (x *ProviderProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[103]
+	mi := &file_crabtalk_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8540,7 +8671,7 @@ func (x *ProviderProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderProbe.ProtoReflect.Descriptor instead.
 func (*ProviderProbe) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{103}
+	return file_crabtalk_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *ProviderProbe) GetProvider() string {
@@ -8575,7 +8706,7 @@ var File_crabtalk_proto protoreflect.FileDescriptor
 
 const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
-	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xcc\x17\n" +
+	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\x98\x18\n" +
 	"\rClientMessage\x120\n" +
 	"\x04send\x18\x01 \x01(\v2\x1a.crabtalk.protocol.SendMsgH\x00R\x04send\x126\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1c.crabtalk.protocol.StreamMsgH\x00R\x06stream\x12-\n" +
@@ -8626,7 +8757,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x0edelete_session\x18\x8a\b \x01(\v2#.crabtalk.protocol.DeleteSessionMsgH\x00R\rdeleteSession\x12P\n" +
 	"\x0frestore_session\x18\x8b\b \x01(\v2$.crabtalk.protocol.RestoreSessionMsgH\x00R\x0erestoreSession\x12P\n" +
 	"\x0fcompact_session\x18\x8c\b \x01(\v2$.crabtalk.protocol.CompactSessionMsgH\x00R\x0ecompactSession\x12M\n" +
-	"\x0erepair_session\x18\x8d\b \x01(\v2#.crabtalk.protocol.RepairSessionMsgH\x00R\rrepairSession\x12D\n" +
+	"\x0erepair_session\x18\x8d\b \x01(\v2#.crabtalk.protocol.RepairSessionMsgH\x00R\rrepairSession\x12J\n" +
+	"\rpurge_session\x18\x8e\b \x01(\v2\".crabtalk.protocol.PurgeSessionMsgH\x00R\fpurgeSession\x12D\n" +
 	"\vlist_models\x18\x9a\b \x01(\v2 .crabtalk.protocol.ListModelsMsgH\x00R\n" +
 	"listModels\x12G\n" +
 	"\fswitch_model\x18\x9b\b \x01(\v2!.crabtalk.protocol.SwitchModelMsgH\x00R\vswitchModel\x12A\n" +
@@ -8638,7 +8770,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\fcheck_config\x18\xae\b \x01(\v2!.crabtalk.protocol.CheckConfigMsgH\x00R\vcheckConfig\x12)\n" +
 	"\x02by\x18\xcc\b \x01(\v2\x18.crabtalk.protocol.ActorR\x02by\x12\x15\n" +
 	"\x05space\x18\xcd\b \x01(\tR\x05spaceB\x05\n" +
-	"\x03msg\"\xaf\x0e\n" +
+	"\x03msg\"\xff\x0e\n" +
 	"\rServerMessage\x12=\n" +
 	"\bresponse\x18\x01 \x01(\v2\x1f.crabtalk.protocol.SendResponseH\x00R\bresponse\x128\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1e.crabtalk.protocol.StreamEventH\x00R\x06stream\x123\n" +
@@ -8667,7 +8799,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\ahistory\x18\x88\b \x01(\v2\x1f.crabtalk.protocol.HistoryReplyH\x00R\ahistory\x12P\n" +
 	"\x0esessions_found\x18\x89\b \x01(\v2&.crabtalk.protocol.SearchSessionsReplyH\x00R\rsessionsFound\x12G\n" +
 	"\tcompacted\x18\x8a\b \x01(\v2&.crabtalk.protocol.CompactSessionReplyH\x00R\tcompacted\x12D\n" +
-	"\brepaired\x18\x8b\b \x01(\v2%.crabtalk.protocol.RepairSessionReplyH\x00R\brepaired\x127\n" +
+	"\brepaired\x18\x8b\b \x01(\v2%.crabtalk.protocol.RepairSessionReplyH\x00R\brepaired\x12N\n" +
+	"\x0esession_purged\x18\x8c\b \x01(\v2$.crabtalk.protocol.PurgeSessionReplyH\x00R\rsessionPurged\x127\n" +
 	"\x06models\x18\x9a\b \x01(\v2\x1c.crabtalk.protocol.ModelListH\x00R\x06models\x127\n" +
 	"\x06agents\x18\xa4\b \x01(\v2\x1c.crabtalk.protocol.AgentListH\x00R\x06agents\x12J\n" +
 	"\x0econfig_checked\x18\xae\b \x01(\v2 .crabtalk.protocol.ConfigCheckedH\x00R\rconfigCheckedB\x05\n" +
@@ -9180,7 +9313,12 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\asession\x18\x01 \x01(\v2 .crabtalk.protocol.StoredSessionR\asession\x12\x12\n" +
 	"\x04copy\x18\x02 \x01(\tR\x04copy\x12\x18\n" +
 	"\adropped\x18\x03 \x01(\x04R\adropped\x12\x18\n" +
-	"\aunglued\x18\x04 \x01(\x04R\aunglued\"\x0f\n" +
+	"\aunglued\x18\x04 \x01(\x04R\aunglued\"7\n" +
+	"\x0fPurgeSessionMsg\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05texts\x18\x02 \x03(\tR\x05texts\")\n" +
+	"\x11PurgeSessionReply\x12\x14\n" +
+	"\x05lines\x18\x01 \x01(\x04R\x05lines\"\x0f\n" +
 	"\rListModelsMsg\"\xc3\x01\n" +
 	"\tModelInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
@@ -9281,7 +9419,7 @@ func file_crabtalk_proto_rawDescGZIP() []byte {
 }
 
 var file_crabtalk_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 105)
+var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 107)
 var file_crabtalk_proto_goTypes = []any{
 	(AgentEventKind)(0),         // 0: crabtalk.protocol.AgentEventKind
 	(EntryKind)(0),              // 1: crabtalk.protocol.EntryKind
@@ -9379,19 +9517,21 @@ var file_crabtalk_proto_goTypes = []any{
 	(*RestoreSessionMsg)(nil),   // 93: crabtalk.protocol.RestoreSessionMsg
 	(*RepairSessionMsg)(nil),    // 94: crabtalk.protocol.RepairSessionMsg
 	(*RepairSessionReply)(nil),  // 95: crabtalk.protocol.RepairSessionReply
-	(*ListModelsMsg)(nil),       // 96: crabtalk.protocol.ListModelsMsg
-	(*ModelInfo)(nil),           // 97: crabtalk.protocol.ModelInfo
-	(*ModelList)(nil),           // 98: crabtalk.protocol.ModelList
-	(*SwitchModelMsg)(nil),      // 99: crabtalk.protocol.SwitchModelMsg
-	(*AddModelsMsg)(nil),        // 100: crabtalk.protocol.AddModelsMsg
-	(*RemoveModelMsg)(nil),      // 101: crabtalk.protocol.RemoveModelMsg
-	(*ListAgentsMsg)(nil),       // 102: crabtalk.protocol.ListAgentsMsg
-	(*AgentInfo)(nil),           // 103: crabtalk.protocol.AgentInfo
-	(*AgentList)(nil),           // 104: crabtalk.protocol.AgentList
-	(*CheckConfigMsg)(nil),      // 105: crabtalk.protocol.CheckConfigMsg
-	(*ConfigChecked)(nil),       // 106: crabtalk.protocol.ConfigChecked
-	(*ProviderProbe)(nil),       // 107: crabtalk.protocol.ProviderProbe
-	nil,                         // 108: crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
+	(*PurgeSessionMsg)(nil),     // 96: crabtalk.protocol.PurgeSessionMsg
+	(*PurgeSessionReply)(nil),   // 97: crabtalk.protocol.PurgeSessionReply
+	(*ListModelsMsg)(nil),       // 98: crabtalk.protocol.ListModelsMsg
+	(*ModelInfo)(nil),           // 99: crabtalk.protocol.ModelInfo
+	(*ModelList)(nil),           // 100: crabtalk.protocol.ModelList
+	(*SwitchModelMsg)(nil),      // 101: crabtalk.protocol.SwitchModelMsg
+	(*AddModelsMsg)(nil),        // 102: crabtalk.protocol.AddModelsMsg
+	(*RemoveModelMsg)(nil),      // 103: crabtalk.protocol.RemoveModelMsg
+	(*ListAgentsMsg)(nil),       // 104: crabtalk.protocol.ListAgentsMsg
+	(*AgentInfo)(nil),           // 105: crabtalk.protocol.AgentInfo
+	(*AgentList)(nil),           // 106: crabtalk.protocol.AgentList
+	(*CheckConfigMsg)(nil),      // 107: crabtalk.protocol.CheckConfigMsg
+	(*ConfigChecked)(nil),       // 108: crabtalk.protocol.ConfigChecked
+	(*ProviderProbe)(nil),       // 109: crabtalk.protocol.ProviderProbe
+	nil,                         // 110: crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
 }
 var file_crabtalk_proto_depIdxs = []int32{
 	6,   // 0: crabtalk.protocol.ClientMessage.send:type_name -> crabtalk.protocol.SendMsg
@@ -9434,99 +9574,101 @@ var file_crabtalk_proto_depIdxs = []int32{
 	93,  // 37: crabtalk.protocol.ClientMessage.restore_session:type_name -> crabtalk.protocol.RestoreSessionMsg
 	31,  // 38: crabtalk.protocol.ClientMessage.compact_session:type_name -> crabtalk.protocol.CompactSessionMsg
 	94,  // 39: crabtalk.protocol.ClientMessage.repair_session:type_name -> crabtalk.protocol.RepairSessionMsg
-	96,  // 40: crabtalk.protocol.ClientMessage.list_models:type_name -> crabtalk.protocol.ListModelsMsg
-	99,  // 41: crabtalk.protocol.ClientMessage.switch_model:type_name -> crabtalk.protocol.SwitchModelMsg
-	100, // 42: crabtalk.protocol.ClientMessage.add_models:type_name -> crabtalk.protocol.AddModelsMsg
-	101, // 43: crabtalk.protocol.ClientMessage.remove_model:type_name -> crabtalk.protocol.RemoveModelMsg
-	102, // 44: crabtalk.protocol.ClientMessage.list_agents:type_name -> crabtalk.protocol.ListAgentsMsg
-	105, // 45: crabtalk.protocol.ClientMessage.check_config:type_name -> crabtalk.protocol.CheckConfigMsg
-	65,  // 46: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
-	8,   // 47: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
-	9,   // 48: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
-	44,  // 49: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
-	34,  // 50: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
-	28,  // 51: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
-	37,  // 52: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
-	47,  // 53: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
-	40,  // 54: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
-	51,  // 55: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
-	52,  // 56: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
-	30,  // 57: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
-	42,  // 58: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
-	45,  // 59: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
-	53,  // 60: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
-	58,  // 61: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
-	70,  // 62: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
-	79,  // 63: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
-	77,  // 64: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
-	62,  // 65: crabtalk.protocol.ServerMessage.purged:type_name -> crabtalk.protocol.PurgeReply
-	64,  // 66: crabtalk.protocol.ServerMessage.pruned:type_name -> crabtalk.protocol.PruneReply
-	80,  // 67: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
-	82,  // 68: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
-	84,  // 69: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
-	87,  // 70: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
-	32,  // 71: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
-	95,  // 72: crabtalk.protocol.ServerMessage.repaired:type_name -> crabtalk.protocol.RepairSessionReply
-	98,  // 73: crabtalk.protocol.ServerMessage.models:type_name -> crabtalk.protocol.ModelList
-	104, // 74: crabtalk.protocol.ServerMessage.agents:type_name -> crabtalk.protocol.AgentList
-	106, // 75: crabtalk.protocol.ServerMessage.config_checked:type_name -> crabtalk.protocol.ConfigChecked
-	22,  // 76: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
-	10,  // 77: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
-	11,  // 78: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
-	12,  // 79: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
-	13,  // 80: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
-	15,  // 81: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
-	16,  // 82: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
-	17,  // 83: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
-	18,  // 84: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
-	22,  // 85: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
-	23,  // 86: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
-	44,  // 87: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
-	14,  // 88: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	19,  // 89: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
-	20,  // 90: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
-	27,  // 91: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
-	0,   // 92: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
-	14,  // 93: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	22,  // 94: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
-	23,  // 95: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
-	44,  // 96: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
-	51,  // 97: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
-	1,   // 98: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
-	1,   // 99: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	1,   // 100: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	53,  // 101: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
-	2,   // 102: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
-	53,  // 103: crabtalk.protocol.PurgeReply.entry:type_name -> crabtalk.protocol.Entry
-	67,  // 104: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
-	53,  // 105: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
-	53,  // 106: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
-	53,  // 107: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
-	53,  // 108: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
-	53,  // 109: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
-	68,  // 110: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
-	1,   // 111: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	71,  // 112: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
-	72,  // 113: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
-	73,  // 114: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
-	53,  // 115: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
-	3,   // 116: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
-	80,  // 117: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
-	85,  // 118: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
-	80,  // 119: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
-	88,  // 120: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
-	90,  // 121: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
-	89,  // 122: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
-	80,  // 123: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
-	97,  // 124: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
-	108, // 125: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
-	103, // 126: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
-	107, // 127: crabtalk.protocol.ConfigChecked.probes:type_name -> crabtalk.protocol.ProviderProbe
-	128, // [128:128] is the sub-list for method output_type
-	128, // [128:128] is the sub-list for method input_type
-	128, // [128:128] is the sub-list for extension type_name
-	128, // [128:128] is the sub-list for extension extendee
-	0,   // [0:128] is the sub-list for field type_name
+	96,  // 40: crabtalk.protocol.ClientMessage.purge_session:type_name -> crabtalk.protocol.PurgeSessionMsg
+	98,  // 41: crabtalk.protocol.ClientMessage.list_models:type_name -> crabtalk.protocol.ListModelsMsg
+	101, // 42: crabtalk.protocol.ClientMessage.switch_model:type_name -> crabtalk.protocol.SwitchModelMsg
+	102, // 43: crabtalk.protocol.ClientMessage.add_models:type_name -> crabtalk.protocol.AddModelsMsg
+	103, // 44: crabtalk.protocol.ClientMessage.remove_model:type_name -> crabtalk.protocol.RemoveModelMsg
+	104, // 45: crabtalk.protocol.ClientMessage.list_agents:type_name -> crabtalk.protocol.ListAgentsMsg
+	107, // 46: crabtalk.protocol.ClientMessage.check_config:type_name -> crabtalk.protocol.CheckConfigMsg
+	65,  // 47: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
+	8,   // 48: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
+	9,   // 49: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
+	44,  // 50: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
+	34,  // 51: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
+	28,  // 52: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
+	37,  // 53: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
+	47,  // 54: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
+	40,  // 55: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
+	51,  // 56: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
+	52,  // 57: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
+	30,  // 58: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
+	42,  // 59: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
+	45,  // 60: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
+	53,  // 61: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
+	58,  // 62: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
+	70,  // 63: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
+	79,  // 64: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
+	77,  // 65: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
+	62,  // 66: crabtalk.protocol.ServerMessage.purged:type_name -> crabtalk.protocol.PurgeReply
+	64,  // 67: crabtalk.protocol.ServerMessage.pruned:type_name -> crabtalk.protocol.PruneReply
+	80,  // 68: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
+	82,  // 69: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
+	84,  // 70: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
+	87,  // 71: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
+	32,  // 72: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
+	95,  // 73: crabtalk.protocol.ServerMessage.repaired:type_name -> crabtalk.protocol.RepairSessionReply
+	97,  // 74: crabtalk.protocol.ServerMessage.session_purged:type_name -> crabtalk.protocol.PurgeSessionReply
+	100, // 75: crabtalk.protocol.ServerMessage.models:type_name -> crabtalk.protocol.ModelList
+	106, // 76: crabtalk.protocol.ServerMessage.agents:type_name -> crabtalk.protocol.AgentList
+	108, // 77: crabtalk.protocol.ServerMessage.config_checked:type_name -> crabtalk.protocol.ConfigChecked
+	22,  // 78: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
+	10,  // 79: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
+	11,  // 80: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
+	12,  // 81: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
+	13,  // 82: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
+	15,  // 83: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
+	16,  // 84: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
+	17,  // 85: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
+	18,  // 86: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
+	22,  // 87: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
+	23,  // 88: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
+	44,  // 89: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
+	14,  // 90: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	19,  // 91: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
+	20,  // 92: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
+	27,  // 93: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
+	0,   // 94: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
+	14,  // 95: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	22,  // 96: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
+	23,  // 97: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
+	44,  // 98: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
+	51,  // 99: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
+	1,   // 100: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
+	1,   // 101: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	1,   // 102: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	53,  // 103: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
+	2,   // 104: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
+	53,  // 105: crabtalk.protocol.PurgeReply.entry:type_name -> crabtalk.protocol.Entry
+	67,  // 106: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
+	53,  // 107: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
+	53,  // 108: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
+	53,  // 109: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
+	53,  // 110: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
+	53,  // 111: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
+	68,  // 112: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
+	1,   // 113: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	71,  // 114: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
+	72,  // 115: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
+	73,  // 116: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
+	53,  // 117: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
+	3,   // 118: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
+	80,  // 119: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
+	85,  // 120: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
+	80,  // 121: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
+	88,  // 122: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
+	90,  // 123: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
+	89,  // 124: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
+	80,  // 125: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
+	99,  // 126: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
+	110, // 127: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
+	105, // 128: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
+	109, // 129: crabtalk.protocol.ConfigChecked.probes:type_name -> crabtalk.protocol.ProviderProbe
+	130, // [130:130] is the sub-list for method output_type
+	130, // [130:130] is the sub-list for method input_type
+	130, // [130:130] is the sub-list for extension type_name
+	130, // [130:130] is the sub-list for extension extendee
+	0,   // [0:130] is the sub-list for field type_name
 }
 
 func init() { file_crabtalk_proto_init() }
@@ -9575,6 +9717,7 @@ func file_crabtalk_proto_init() {
 		(*ClientMessage_RestoreSession)(nil),
 		(*ClientMessage_CompactSession)(nil),
 		(*ClientMessage_RepairSession)(nil),
+		(*ClientMessage_PurgeSession)(nil),
 		(*ClientMessage_ListModels)(nil),
 		(*ClientMessage_SwitchModel)(nil),
 		(*ClientMessage_AddModels)(nil),
@@ -9609,6 +9752,7 @@ func file_crabtalk_proto_init() {
 		(*ServerMessage_SessionsFound)(nil),
 		(*ServerMessage_Compacted)(nil),
 		(*ServerMessage_Repaired)(nil),
+		(*ServerMessage_SessionPurged)(nil),
 		(*ServerMessage_Models)(nil),
 		(*ServerMessage_Agents)(nil),
 		(*ServerMessage_ConfigChecked)(nil),
@@ -9644,14 +9788,14 @@ func file_crabtalk_proto_init() {
 	file_crabtalk_proto_msgTypes[66].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[67].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[82].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[96].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[98].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crabtalk_proto_rawDesc), len(file_crabtalk_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   105,
+			NumMessages:   107,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

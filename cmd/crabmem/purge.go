@@ -1,13 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 )
 
@@ -16,21 +20,26 @@ type purgedEntry struct {
 	Name       string      `json:"name"`
 	DryRun     bool        `json:"dry_run"`
 	Deleted    []string    `json:"deleted"`    // files that may have contained the texts
+	Purged     []textPlace `json:"purged"`     // by --everywhere
 	Places     []textPlace `json:"places"`     // outside the purge, that contain a text
 	Incomplete bool        `json:"incomplete"` // places may lack some
 }
 
-// purge runs forget --purge.
-func (c *app) purge(ctx context.Context, name string, archive, dry bool) error {
-	t := textSearch{app: c, seen: make(map[string]bool), left: maxSearched, places: []textPlace{}}
+// purgeOptions are the flags of forget --purge.
+type purgeOptions struct{ archive, dry, everywhere bool }
+
+// purge runs forget --purge. With --everywhere, the entry goes last: it has the texts
+// that an interrupted purge must find again.
+func (c *app) purge(ctx context.Context, name string, o purgeOptions) error {
+	t := textSearch{app: c, everywhere: o.everywhere, left: maxSearched}
 	var e crmem.Entry
 	err := c.read(func(s *crmem.Store) error {
 		t.collect(s, name)
-		if !dry {
+		if !o.dry && !o.everywhere {
 			return nil
 		}
 		var err error
-		if e, err = memtool.FindToRemove(s, name, archive); errors.Is(err, crmem.ErrNotFound) && len(t.ids) > 0 {
+		if e, err = memtool.FindToRemove(s, name, o.archive); errors.Is(err, crmem.ErrNotFound) && len(t.ids) > 0 {
 			return nil // removed entries had the name
 		}
 		return err
@@ -38,53 +47,106 @@ func (c *app) purge(ctx context.Context, name string, archive, dry bool) error {
 	if err != nil {
 		return err
 	}
-	p := purgedEntry{Name: name, DryRun: dry, Deleted: []string{}}
-	if !dry {
+	t.omitted = t.omitted || t.incomplete || o.everywhere && t.short
+	p := purgedEntry{Name: name, DryRun: o.dry, Deleted: []string{}, Purged: []textPlace{}}
+	if o.everywhere && !o.dry {
+		if p.Purged, err = t.purgePlaces(ctx); err != nil {
+			return err
+		}
+	}
+	isLeft := func(p textPlace) bool { return p.Kind != placeTree }
+	kept := o.everywhere && !o.dry && (t.incomplete || slices.ContainsFunc(t.places, isLeft))
+	if !o.dry && !kept {
 		err = c.write(ctx, "forget", false, func(s memtool.Store) error {
-			done, err := s.Purge(ctx, name, archive)
+			done, err := s.Purge(ctx, name, o.archive)
 			e, p.Deleted = done.Entry, append(p.Deleted, done.Deleted...)
 			return err
 		})
+		if err == nil && o.everywhere {
+			err = t.removeBases()
+		}
 		if err != nil {
 			return err
 		}
 	}
-	if err := c.Busy("searching for other copies", func() error { return t.run() }); err != nil {
+	if kept {
+		if err := t.keep(name); err != nil {
+			return err
+		}
+	} else if !o.everywhere || o.dry {
+		if err := t.search(); err != nil {
+			return err
+		}
+	}
+	p.Places, p.Incomplete = t.places, t.incomplete || t.omitted
+	if c.JSON {
+		err = c.PrintJSON(p)
+	} else {
+		c.printPurged(&p, &e, o, kept, t.short && len(t.texts) == 0)
+	}
+	if err != nil || !o.everywhere || o.dry || len(p.Places) == 0 && !p.Incomplete {
 		return err
 	}
-	p.Places, p.Incomplete = t.places, t.incomplete
-	if c.JSON {
-		return c.PrintJSON(p)
+	return cmp.Or(c.Out.Flush(), error(cli.SilentError(cli.ExitFailure)))
+}
+
+// keep adds the entry itself to the places, because others are left.
+func (t *textSearch) keep(name string) error {
+	path, err := t.storePath()
+	if err != nil {
+		return err
 	}
-	c.printPurged(&p, &e, t.short)
+	t.places = append(t.places, textPlace{Kind: placeEntry, Space: t.space, Name: name, Path: path,
+		Reason: "it is kept until the other places are purged",
+		Remedy: "correct the other places, then run the command again, or run crabmem forget --purge " + errtable.ShellWord(name)})
 	return nil
 }
 
 // printPurged prints the result of a purge. short reports that each text was too short
 // for a search.
-func (c *app) printPurged(p *purgedEntry, e *crmem.Entry, short bool) {
+func (c *app) printPurged(p *purgedEntry, e *crmem.Entry, o purgeOptions, kept, short bool) {
 	what := "the history of the removed entry " + display.Label(p.Name)
 	if e.ID > 0 {
 		what = fmt.Sprintf("%s (%s %d) and its history", display.Label(e.Name), e.Kind, e.ID)
 	}
-	if p.DryRun {
+	switch {
+	case kept:
+	case o.dry:
 		c.Say("would purge %s", what)
-	} else {
+	default:
 		c.Say("purged %s; undo is not possible", what)
 	}
 	for _, f := range p.Deleted {
 		c.Say("deleted %s, which may have contained the text", display.Printable(f))
 	}
+	for i := range p.Purged {
+		c.Say("purged %s", p.Purged[i].label())
+	}
+	left := p.Places
+	if o.everywhere && o.dry {
+		left = nil
+		for i := range p.Places {
+			if place := &p.Places[i]; place.Kind == placeTree || place.Reason != "" {
+				left = append(left, *place)
+			} else {
+				c.Say("would purge %s", place.label())
+			}
+		}
+	}
 	switch {
-	case len(p.Places) > 0:
+	case len(left) > 0:
 		c.Say("the text is also in:")
 	case short:
 		c.Say("no search for other copies: the text is shorter than %d bytes", minSearched)
 	}
-	for i := range p.Places {
-		c.Say("  %s: %s", p.Places[i].label(), p.Places[i].Remedy)
+	for i := range left {
+		reason := ""
+		if left[i].Reason != "" {
+			reason = display.Printable(left[i].Reason) + "; "
+		}
+		c.Say("  %s: %s%s", left[i].label(), reason, left[i].Remedy)
 	}
-	if p.Incomplete {
+	if p.Incomplete && !short {
 		c.Say("the search for other copies is incomplete: more places may have the text")
 	}
 }

@@ -3,16 +3,14 @@ package main
 import (
 	"cmp"
 	"errors"
-	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/cmd/crabmem/internal/chat"
 	"crabmem/crmem"
 	"crabmem/crmem/tree"
-	"crabmem/crmem/vfs"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/space"
 )
@@ -43,21 +41,23 @@ type textPlace struct {
 	Name   string `json:"name,omitempty"`  // of the entry; ID of the session or of the tree
 	Path   string `json:"path"`            // of the file
 	Remedy string `json:"remedy"`
+	Reason string `json:"reason,omitempty"` // why it is not purged, with --everywhere
 }
 
 // textSearch finds the places outside a purge that contain the texts of an entry.
 type textSearch struct {
 	*app
+	everywhere bool // the places are to be purged
+
 	ids     []uint64 // entries to purge
 	texts   []string // trimmed
-	escaped []string // texts in JSON strings
-	short   bool     // texts were omitted because they are short, and no text is left
+	short   bool     // texts were omitted because they are short
+	omitted bool     // texts were omitted because of a limit
 
-	trees      []string // merge bases that contain the entries
-	seen       map[string]bool
-	left       int64 // bytes to compare
+	trees      []string // merge bases that contain the entries, or entries to purge
+	left       int64    // bytes to compare
 	places     []textPlace
-	incomplete bool
+	incomplete bool // the search did not read everything
 }
 
 // collect finds the entries of a name, their texts, and their trees. It reads the
@@ -93,7 +93,7 @@ func (t *textSearch) collectTexts(s *crmem.Store, ids map[uint64]bool) {
 		case len(text) < minSearched:
 			t.short = true
 		case len(versions) == maxVersions || size+len(text) > maxCopied:
-			t.incomplete = true
+			t.omitted = true
 		default:
 			versions[strings.Clone(text)] = true
 			size += len(text)
@@ -111,26 +111,24 @@ func (t *textSearch) collectTexts(s *crmem.Store, ids map[uint64]bool) {
 			continue
 		}
 		if len(t.texts) == maxTexts {
-			t.incomplete = true
+			t.omitted = true
 			break
 		}
 		t.texts = append(t.texts, text)
-		if b, err := cli.EncodeJSON(text); err == nil {
-			t.escaped = append(t.escaped, strings.Trim(strings.TrimSpace(string(b)), `"`))
-		}
 	}
-	t.short = t.short && len(t.texts) == 0
 }
 
 // contains reports whether a text contains one of the texts.
-func (t *textSearch) contains(text string) bool { return t.containsAny(text, t.texts) }
+func (t *textSearch) contains(text string) bool {
+	return t.takes(int64(len(text))) && slices.ContainsFunc(t.texts, func(part string) bool { return strings.Contains(text, part) })
+}
 
-func (t *textSearch) containsAny(text string, parts []string) bool {
-	if t.left -= int64(len(text)) * int64(len(parts)); t.left < 0 {
+// takes reports whether the search may compare so many bytes with each text.
+func (t *textSearch) takes(size int64) bool {
+	if t.left -= size * int64(len(t.texts)); t.left < 0 {
 		t.incomplete = true
-		return false
 	}
-	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
+	return t.left >= 0
 }
 
 // full reports that the search is at a limit.
@@ -152,13 +150,12 @@ func (t *textSearch) failed(err error) {
 	t.Warn("search for other copies: " + err.Error())
 }
 
-// run searches the stores and the sessions of the home.
+// run searches the stores, the sessions, and the messages of chats of the home.
 func (t *textSearch) run() error {
-	for _, path := range t.trees {
-		id := strings.TrimSuffix(filepath.Base(path), ".json")
-		t.add(textPlace{Kind: placeTree, Name: id, Path: path,
-			Remedy: "the tree whose .crabmem.json has this ID may have the text: run crabmem dump with its directory, then remove other copies of the tree"})
-	}
+	t.places, t.left, t.incomplete = []textPlace{}, maxSearched, false
+	known := t.trees
+	t.trees = nil
+	t.addTrees(known)
 	if len(t.texts) == 0 {
 		return nil
 	}
@@ -181,8 +178,36 @@ func (t *textSearch) run() error {
 		}
 	}
 	t.sessions()
+	if err := t.chatHistory(home, true); err != nil {
+		t.failed(err)
+	}
 	return nil
 }
+
+// chatHistory adds the file with the messages of chats if it contains a text. Unless
+// dry is set, it removes these messages instead.
+func (t *textSearch) chatHistory(home string, dry bool) error {
+	path, err := chat.PurgeHistory(t.fs, home, dry, t.contains)
+	if path != "" && dry {
+		t.add(textPlace{Kind: placeFile, Path: path, Remedy: "remove the lines with the text"})
+	}
+	return err
+}
+
+// addTrees adds the trees of merge bases.
+func (t *textSearch) addTrees(paths []string) {
+	for _, path := range paths {
+		if slices.Contains(t.trees, path) {
+			continue
+		}
+		t.trees = append(t.trees, path)
+		t.add(textPlace{Kind: placeTree, Name: strings.TrimSuffix(filepath.Base(path), ".json"), Path: path,
+			Remedy: "the tree whose .crabmem.json has this ID may have the text: run crabmem dump with its directory, then remove other copies of the tree"})
+	}
+}
+
+// search is run with a progress message.
+func (t *textSearch) search() error { return t.Busy("searching for other copies", t.run) }
 
 // sameFile reports whether two paths lead to the same file.
 func (t *textSearch) sameFile(a, b string) bool {
@@ -209,37 +234,52 @@ func (t *textSearch) store(path, home, name string, own bool) {
 	if name == "" && t.sameFile(path, space.File(home, space.Main)) {
 		name = space.Main
 	}
-	found := make(map[uint64]bool)
-	if own {
-		for _, id := range t.ids {
-			found[id] = true
+	found := make(map[uint64]string) // by id, the kind of the place
+	for e := range s.All() {
+		if (!own || !slices.Contains(t.ids, e.ID)) && !t.full() && t.contains(e.Content) {
+			found[e.ID] = placeEntry
 		}
 	}
-	add := func(kind string, e *crmem.Entry) {
-		if t.full() || found[e.ID] || !t.contains(e.Content) {
-			return
+	last := make(map[uint64]crmem.Entry) // of entries with a version that contains a text
+	for ch, err := range s.Changes() {
+		if err != nil {
+			t.failed(err)
+			continue
 		}
-		found[e.ID] = true
-		archive := ""
-		if e.Kind == crmem.Archive {
-			archive = "--archive "
+		e := ch.Entry()
+		if found[e.ID] == "" && (!own || !slices.Contains(t.ids, e.ID)) && !t.full() && (t.contains(ch.Before.Content) || t.contains(ch.After.Content)) {
+			found[e.ID] = placeVersion
 		}
-		t.add(textPlace{Kind: kind, Space: name, Name: strings.Clone(e.Name), Path: path,
-			Remedy: "run crabmem forget --purge " + archive + flags + errtable.ShellWord(e.Name)})
+		if found[e.ID] != "" {
+			last[e.ID] = crmem.Entry{Name: strings.Clone(e.Name), Kind: e.Kind}
+		}
 	}
 	for e := range s.All() {
-		add(placeEntry, &e)
+		last[e.ID] = e
 	}
-	for ch, err := range s.Changes() {
-		switch {
-		case t.full():
-			return
-		case err != nil:
-			t.failed(err)
-		default:
-			add(placeVersion, &ch.Before)
-			add(placeVersion, &ch.After)
+	ids := slices.Sorted(maps.Keys(found))
+	for _, kind := range []string{placeEntry, placeVersion} {
+		for _, id := range ids {
+			if found[id] != kind {
+				continue
+			}
+			e, archive := last[id], ""
+			if e.Kind == crmem.Archive {
+				archive = "--archive "
+			}
+			p := textPlace{Kind: kind, Space: name, Name: strings.Clone(e.Name), Path: path,
+				Remedy: "run crabmem forget --purge " + archive + flags + errtable.ShellWord(e.Name)}
+			if other, err := s.Get(e.Name); err == nil && other.Name == e.Name && other.ID != id {
+				p.Reason = "a purge of this removed entry also removes the present entry of the same name"
+				p.Remedy = "run crabmem rename for the present entry, then " + strings.TrimPrefix(p.Remedy, "run ")
+			}
+			t.add(p)
 		}
+	}
+	if trees, err := tree.Exchanged(s, ids...); err != nil {
+		t.failed(err)
+	} else if t.everywhere {
+		t.addTrees(trees)
 	}
 }
 
@@ -258,29 +298,4 @@ func (t *textSearch) storeFlags(home, name string, own bool) string {
 		return "--home " + errtable.ShellWord(home) + " "
 	}
 	return ""
-}
-
-// rawFile searches a file of JSON lines that is not a session.
-func (t *textSearch) rawFile(path string) {
-	b, err := vfs.ReadFile(t.fs, path, maxCopied)
-	switch {
-	case missing(err):
-	case err != nil:
-		t.failed(err)
-	case t.containsAny(string(b), t.escaped):
-		t.add(textPlace{Kind: placeFile, Path: path, Remedy: "remove the file"})
-	}
-}
-
-// rawFiles searches the files of a directory.
-func (t *textSearch) rawFiles(dir string) {
-	entries, err := t.fs.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		t.failed(err)
-	}
-	for _, e := range entries {
-		if e.Type().IsRegular() && !t.full() {
-			t.rawFile(filepath.Join(dir, e.Name()))
-		}
-	}
 }

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"io"
 	"io/fs"
@@ -84,4 +85,32 @@ func addHistory(fsys vfs.FS, home, text string) error {
 		err = cerr
 	}
 	return err
+}
+
+// PurgeHistory removes the messages for which contains returns true from the history
+// file, unless dry is set. It returns the path of the file if it has such messages.
+func PurgeHistory(fsys vfs.FS, home string, dry bool, contains func(string) bool) (path string, err error) {
+	name := historyFile(home)
+	b, err := vfs.ReadFile(fsys, name, 1<<30)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	} else if err != nil {
+		return "", err
+	}
+	var kept []byte
+	for line := range bytes.Lines(b) {
+		if !contains(fromHistory.Replace(string(line))) {
+			kept = append(kept, line...)
+		}
+	}
+	if len(kept) == len(b) {
+		return "", nil
+	}
+	if !dry {
+		err = vfs.Replace(fsys, name, 0o600, func(w io.Writer) error {
+			_, err := w.Write(kept)
+			return err
+		})
+	}
+	return name, err
 }

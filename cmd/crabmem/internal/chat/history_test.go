@@ -50,3 +50,24 @@ func TestChatHistory(t *testing.T) {
 		}
 	}
 }
+
+// TestPurgeHistory removes messages from the history file, and keeps the others.
+func TestPurgeHistory(t *testing.T) {
+	home := t.TempDir()
+	name := filepath.Join(home, "history")
+	contains := func(text string) bool { return strings.Contains(text, "two\nlines") }
+	if path, err := PurgeHistory(vfs.OS{}, home, false, contains); path != "" || err != nil {
+		t.Errorf("no file: %q, %v", path, err)
+	}
+	if err := os.WriteFile(name, []byte("one\nmy two\\nlines\ntwo\\\\nlines"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dry := range []bool{true, false} {
+		if path, err := PurgeHistory(vfs.OS{}, home, dry, contains); path != name || err != nil {
+			t.Errorf("dry %v: %q, %v", dry, path, err)
+		}
+	}
+	if b, err := os.ReadFile(name); string(b) != "one\ntwo\\\\nlines" || err != nil {
+		t.Errorf("history %q, %v", b, err)
+	}
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+
+	"crabmem/daemon/client"
+	"crabmem/daemon/memtool"
+	"crabmem/sessionlog"
+)
+
+// key identifies a place between two searches.
+func (p *textPlace) key() string { return p.Kind + "\x00" + p.Path + "\x00" + p.Name }
+
+// purgePlaces purges the places that a search finds, and searches again until no place
+// is left or those that are left cannot be purged. It returns the purged places;
+// t.places are those that are left.
+func (t *textSearch) purgePlaces(ctx context.Context) (purged []textPlace, err error) {
+	tried := make(map[string]string) // the reason why a place is not purged, by its key
+	purged = []textPlace{}
+	for progress := true; progress; {
+		if err := t.search(); err != nil {
+			return purged, err
+		}
+		progress = false
+		for i := range t.places {
+			p := &t.places[i]
+			reason, again := tried[p.key()]
+			switch {
+			case p.Kind == placeTree:
+				p.Reason = "its directory is unknown"
+			case p.Reason != "":
+			case again:
+				p.Reason = cmp.Or(reason, "it contains the text again")
+			default:
+				if err := t.purgePlace(ctx, p); err == nil {
+					purged, progress = append(purged, *p), true
+				} else if ctx.Err() != nil {
+					return purged, err
+				} else {
+					p.Reason = classify(err).Message
+				}
+				tried[p.key()] = p.Reason
+			}
+		}
+	}
+	return purged, nil
+}
+
+// purgePlace purges a place.
+func (t *textSearch) purgePlace(ctx context.Context, p *textPlace) error {
+	switch p.Kind {
+	case placeEntry, placeVersion:
+		return t.inStore(p, func() error {
+			return t.write(ctx, "forget", false, func(s memtool.Store) error {
+				_, err := s.Purge(ctx, p.Name, true)
+				return err
+			})
+		})
+	case placeSession:
+		return t.writeSessions("purge", true, func(d *sessionlog.Dir) error {
+			return t.onSession(ctx, d, func() error {
+				_, err := d.Purge(p.Name, t.texts...)
+				return err
+			}, func(daemon *client.Client) error {
+				_, err := daemon.PurgeSession(ctx, p.Name, t.texts...)
+				return err
+			})
+		})
+	}
+	home, err := t.absHome()
+	if err != nil {
+		return err
+	}
+	if filepath.Dir(p.Path) == home {
+		return t.chatHistory(home, false)
+	}
+	return t.writeSessions("purge", true, func(d *sessionlog.Dir) error {
+		paths, err := d.PurgeCopies(false, t.texts...)
+		if _, lerr := t.fs.Lstat(p.Path); slices.Contains(paths, p.Path) || missing(lerr) {
+			return nil
+		}
+		return err
+	})
+}
+
+// inStore calls f while the flags select the store of a place.
+func (t *textSearch) inStore(p *textPlace, f func() error) error {
+	own, err := t.storePath()
+	if err != nil || t.sameFile(p.Path, own) {
+		return errors.Join(err, f())
+	}
+	home, err := t.absHome()
+	if err != nil {
+		return err
+	}
+	db, old, name := t.db, t.home, t.space
+	defer func() { t.db, t.home, t.space = db, old, name }()
+	t.db, t.home, t.space = "", home, p.Space
+	return f()
+}
+
+// removeBases removes the merge bases of the entries.
+func (t *textSearch) removeBases() error {
+	for _, path := range t.trees {
+		if err := t.fs.Remove(path); err != nil && !missing(err) {
+			return err
+		}
+		if err := t.fs.SyncDir(filepath.Dir(path)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

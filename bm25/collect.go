@@ -33,7 +33,8 @@ type collector struct {
 	candidates []candidate
 	nearFloor  float32 // approximate score that a document must reach for near
 	nearLeast  float32 // approximate score that a candidate must reach
-	share      float64 // nearLeast as a share of the worst of best
+	share      float64 // nearLeast as a share of the worst of best, without rest
+	rest       float64 // most that a document gains after near
 }
 
 // A candidate is a document of the current segment with its approximate score.
@@ -47,8 +48,15 @@ type candidate struct {
 func (c *collector) segment(seg *segment, terms int) {
 	c.ids, c.class = seg.ids, seg.class
 	c.some = c.classes != math.MaxUint8 || seg.deadDocs > 0
-	c.nearFloor, c.nearLeast = math.SmallestNonzeroFloat32, math.SmallestNonzeroFloat32
 	c.share = 1 - margin(terms)
+	c.start(0)
+}
+
+// start drops the candidates of the current segment. Documents may gain up to rest
+// after near.
+func (c *collector) start(rest float64) {
+	c.rest = rest
+	c.nearFloor, c.nearLeast = math.SmallestNonzeroFloat32, math.SmallestNonzeroFloat32
 	c.candidates, c.best = c.candidates[:0], c.best[:0]
 	if limit := c.query.Limit; limit > 0 {
 		for _, h := range c.hits {
@@ -85,6 +93,11 @@ func (c *collector) near(d uint16, score float32) {
 		return
 	}
 	c.candidates = append(c.candidates, candidate{d, score})
+	c.rank(score)
+}
+
+// rank adds the approximate score of a candidate to best.
+func (c *collector) rank(score float32) {
 	switch limit := c.query.Limit; {
 	case len(c.best) < limit:
 		c.best = append(c.best, score)
@@ -103,7 +116,7 @@ func (c *collector) near(d uint16, score float32) {
 
 // raiseNear sets the approximate scores that documents must reach.
 func (c *collector) raiseNear() {
-	c.nearLeast = max(float32(float64(c.best[0])*c.share), math.SmallestNonzeroFloat32)
+	c.nearLeast = max(float32(float64(c.best[0])*c.share-c.rest), math.SmallestNonzeroFloat32)
 	if !c.all {
 		c.nearFloor = c.nearLeast
 	}

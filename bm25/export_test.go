@@ -24,6 +24,14 @@ func setMaxPostings(t testing.TB, n int) {
 	t.Cleanup(func() { maxPostings = old })
 }
 
+// SetPruning makes searches leave lists out as often as they can, and look up single
+// postings at a cost, until the test ends.
+func SetPruning(t testing.TB, cost int) {
+	share, saved, old, length := restShare, leastSaved, lookUpCost, usualLength
+	restShare, leastSaved, lookUpCost, usualLength = 2, 0, cost, 0
+	t.Cleanup(func() { restShare, leastSaved, lookUpCost, usualLength = share, saved, old, length })
+}
+
 // Terms returns the number of terms and word forms in the dict of an index.
 func (x *Index) Terms() int { return x.lexer.Dict().Len() }
 

@@ -82,6 +82,9 @@ func TestModel(t *testing.T) {
 		for _, tailDocs := range []int{3, 16, 2048} {
 			t.Run(fmt.Sprintf("%v-%d", a, tailDocs), func(t *testing.T) {
 				bm25.SetTailDocs(t, tailDocs)
+				if tailDocs < 100 {
+					bm25.SetPruning(t, tailDocs)
+				}
 				r := random(t)
 				x, m := bm25.New(a), index.NewModel(a)
 				if r.IntN(2) == 0 {

@@ -47,9 +47,11 @@ func nearTies(r *rand.Rand, words []string) []bm25.Doc {
 			d.ID = uint64(len(docs))
 			docs = append(docs, d)
 		}
-	case 2: // rare words
-		for i := range min(n, 4) {
-			docs[r.IntN(len(docs))].Fields[0] += fmt.Sprintf("rare%c ", 'a'+i)
+	case 2, 3: // rare words
+		for i := range 5 {
+			for range 1 + r.IntN(30) {
+				docs[r.IntN(len(docs))].Fields[0] += fmt.Sprintf("rare%c ", 'a'+i)
+			}
 		}
 	}
 	for i, id := range r.Perm(len(docs)) {
@@ -73,6 +75,9 @@ func TestNearTies(t *testing.T) {
 		}
 		docs := nearTies(r, words)
 		bm25.SetTailDocs(t, 1+r.IntN(400))
+		if n%3 > 0 {
+			bm25.SetPruning(t, []int{0, 1, 16}[r.IntN(3)])
+		}
 		x, m := bm25.New(analysis.Plain), index.NewModel(analysis.Plain)
 		if n%2 == 0 {
 			if err := x.Build(t.Context(), len(docs), func(i int) bm25.Doc { return docs[i] }); err != nil {
@@ -94,8 +99,8 @@ func TestNearTies(t *testing.T) {
 			for _, i := range r.Perm(len(words))[:1+r.IntN(len(words))] {
 				text.WriteString(words[i] + " ")
 			}
-			if r.IntN(4) == 0 {
-				text.WriteString("raree rarea filler")
+			if r.IntN(2) == 0 {
+				text.WriteString("raree rarea rarec filler")
 			}
 			q := bm25.Query{Text: text.String(), Limit: r.IntN(12), Count: r.IntN(2) == 0}
 			if r.IntN(4) == 0 {

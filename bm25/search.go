@@ -61,6 +61,7 @@ type searcher struct {
 	terms   []queryTerm // terms that a document contains, ascending by their bytes
 	lists   []list      // of the current segment, in the order of the terms
 	order   []int       // of the lists, by length
+	rest    []float64   // by place in order: most that this list and all later ones add
 
 	corrections []Correction
 	text        []byte
@@ -163,6 +164,14 @@ func (s *searcher) segment(seg *segment) {
 		c.total += s.matches()
 	}
 	s.byLength()
+	if n := s.essential(); n == len(s.lists) || !s.partly(n) {
+		s.wholly()
+	}
+	s.rescore()
+}
+
+// wholly finds candidates by adding all lists.
+func (s *searcher) wholly() {
 	last := len(s.lists) - 1
 	for _, i := range s.order[:last] {
 		s.add(&s.lists[i])
@@ -171,7 +180,6 @@ func (s *searcher) segment(seg *segment) {
 	for _, i := range s.order[:last] {
 		s.collect(s.lists[i].postings)
 	}
-	s.rescore()
 }
 
 // byLength sets s.order to the numbers of the lists, the shortest first.
@@ -273,20 +281,20 @@ func (s *searcher) rescore() {
 		score := 0.0
 		for i := range s.lists {
 			l := &s.lists[i]
-			at := l.find(near.doc, docs)
-			if at < 0 {
-				continue
+			if at := l.find(near.doc, docs); at >= 0 {
+				score += contribution(l.idf, s.norm(l, at))
 			}
-			norm := 0.0
-			if code := uint16(l.postings[at]); code != escaped {
-				norm = s.norms.exact(code)
-			} else {
-				norm = l.escape(at).norm(s.avgdl)
-			}
-			score += contribution(l.idf, norm)
 		}
 		c.keep(Hit{c.ids[near.doc], score})
 	}
+}
+
+// norm returns the saturated term frequency of the posting at a position in a list.
+func (s *searcher) norm(l *list, at int) float64 {
+	if code := uint16(l.postings[at]); code != escaped {
+		return s.norms.exact(code)
+	}
+	return l.escape(at).norm(s.avgdl)
 }
 
 // find returns the position of the posting of document d in a list of a segment of
@@ -297,7 +305,7 @@ func (l *list) find(d uint16, docs uint64) int {
 	n := len(list)
 	guess := int(uint64(d) * uint64(n) / docs)
 	from, to := 0, n // the first posting of d or later is in [from, to]
-	for width := 16; ; width *= 4 {
+	for width := 1 << (bits.Len(uint(n))/2 + 1); ; width *= 4 {
 		if at := guess - width; at > from && list[at] < key {
 			from = at
 		} else if at > from {

@@ -134,14 +134,21 @@ func (z *Zipf) Docs(n int) []string {
 
 // Queries returns n queries of 2 to 8 words, without the stopRanks most
 // frequent words.
-func (z *Zipf) Queries(n int) []string {
+func (z *Zipf) Queries(n int) []string { return z.queries(n, stopRanks) }
+
+// FrequentQueries returns n queries of 2 to 8 words that include the most frequent
+// words.
+func (z *Zipf) FrequentQueries(n int) []string { return z.queries(n, 0) }
+
+// queries returns n queries without the most frequent words.
+func (z *Zipf) queries(n, without int) []string {
 	r := rand.New(rand.NewPCG(z.seed, 2))
 	queries := make([]string, n)
 	for i := range queries {
 		terms := make([]string, 0, 8)
 		for range 2 + r.IntN(7) {
 			rank := z.rank(r)
-			for rank < stopRanks {
+			for rank < without {
 				rank = z.rank(r)
 			}
 			terms = append(terms, z.words[rank])

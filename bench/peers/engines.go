@@ -18,6 +18,12 @@ var enginesPy string
 //go:embed Lucene.java
 var luceneJava string
 
+//go:embed tantivy/Cargo.toml
+var tantivyToml string
+
+//go:embed tantivy/src/main.rs
+var tantivyMain string
+
 // errMissing means that the programs of an engine are not installed.
 var errMissing = errors.New("not installed")
 
@@ -27,14 +33,28 @@ type engine struct {
 	install string
 	// command returns the program and its first arguments, or errMissing.
 	command func(dir string) ([]string, error)
-	least   float64 // minimum ratio of search times to the search times of crabmem
+	least   func(docs int) ratios
 }
 
 var engines = []engine{
-	{"sqlite", "pip install apsw", python("sqlite"), 100},
-	{"tantivy", "pip install tantivy", python("tantivy"), 2},
-	{"xapian", "apt-get install python3-xapian", python("xapian"), 5},
-	{"lucene", "apt-get install default-jdk-headless maven && mvn dependency:get -Dartifact=org.apache.lucene:lucene-core:" + luceneVersion, lucene, 3.5},
+	{"sqlite", "pip install apsw", python("sqlite"), always(100)},
+	{"tantivy", "install Rust: https://rustup.rs", tantivy("skip"), tantivyLeast},
+	{"tantivy, no skips", "install Rust: https://rustup.rs", tantivy("all"), tantivyLeast},
+	{"xapian", "apt-get install python3-xapian", python("xapian"), always(5)},
+	{"lucene", "apt-get install default-jdk-headless maven && mvn dependency:get -Dartifact=org.apache.lucene:lucene-core:" + luceneVersion, lucene, always(3.5)},
+}
+
+// always returns one minimum for p50 and p99.
+func always(least float64) func(int) ratios {
+	return func(int) ratios { return ratios{p50: least, p99: least} }
+}
+
+// tantivyLeast returns the minimum ratios for an index of so many documents.
+func tantivyLeast(docs int) ratios {
+	if docs >= 1_000_000 {
+		return ratios{p50: 2, p99: 4}
+	}
+	return ratios{3, 2.6, 1.5}
 }
 
 // measure runs the program of an engine.
@@ -43,7 +63,7 @@ func (e engine) measure(dir string, passes int) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	index, err := os.MkdirTemp(dir, e.name)
+	index, err := os.MkdirTemp(dir, "index")
 	if err != nil {
 		return result{}, err
 	}
@@ -104,4 +124,43 @@ func lucene(dir string) ([]string, error) {
 		return nil, errMissing
 	}
 	return []string{"java", "-cp", jar, filepath.Join(dir, "Lucene.java"), "lucene"}, nil
+}
+
+// tantivy returns the command of the program in the directory tantivy.
+func tantivy(mode string) func(string) ([]string, error) {
+	return func(string) ([]string, error) {
+		program, err := buildTantivy()
+		return []string{program, mode}, err
+	}
+}
+
+// buildTantivy builds the program and returns its path. It keeps the build in the
+// user's cache directory, as it takes minutes.
+func buildTantivy() (string, error) {
+	if _, err := exec.LookPath("cargo"); err != nil {
+		return "", errMissing
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "crabmem-bench", "tantivy")
+	for name, content := range map[string]string{"Cargo.toml": tantivyToml, "src/main.rs": tantivyMain} {
+		path := filepath.Join(dir, name)
+		if old, err := os.ReadFile(path); err == nil && string(old) == content {
+			continue // a new modification time would build it again
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			return "", err
+		}
+	}
+	cmd := exec.Command("cargo", "build", "--release", "--quiet", "--target-dir", filepath.Join(dir, "target"))
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build tantivy: %w\n%s", err, out)
+	}
+	return filepath.Join(dir, "target", "release", "engine"), nil
 }

@@ -30,32 +30,6 @@ def sqlite():
     return apsw.sqlite_lib_version(), build, search
 
 
-def tantivy():
-    import tantivy
-    occur, term = tantivy.Occur.Should, tantivy.Query.term_query
-    fields = tantivy.SchemaBuilder()
-    fields.add_text_field("text", tokenizer_name="whitespace", index_option="freq")
-    schema = fields.build()
-
-    def build(docs):
-        index = tantivy.Index(schema)
-        writer = index.writer(1 << 30, num_threads=1)
-        for d in docs:
-            writer.add_document(tantivy.Document(text=d))
-        writer.commit()
-        writer.wait_merging_threads()
-        index.reload()
-        searcher = index.searcher()
-        assert searcher.num_segments == 1  # document numbers are line numbers
-        return searcher
-
-    def search(searcher, query):
-        q = tantivy.Query.boolean_query([(occur, term(schema, "text", t, "freq")) for t in query.split()])
-        return [a.doc for _, a in searcher.search(q, 10, count=False).hits]
-
-    return tantivy.__version__.split()[1].strip("v,"), build, search
-
-
 def xapian():
     import xapian
     def build(docs):
@@ -79,7 +53,7 @@ def xapian():
 
 def main(engine, *args):
     try:
-        version, build, search = {"sqlite": sqlite, "tantivy": tantivy, "xapian": xapian}[engine]()
+        version, build, search = {"sqlite": sqlite, "xapian": xapian}[engine]()
     except ImportError:
         sys.exit(3)
     if not args:

@@ -8,17 +8,19 @@
 // -require a missing engine is an error:
 //
 //	SQLite FTS5 in C   pip install apsw
-//	tantivy            pip install tantivy
+//	tantivy            cargo, of Rust: https://rustup.rs; the first build takes minutes
 //	Xapian             apt-get install python3-xapian
 //	Lucene             a JDK, and mvn dependency:get -Dartifact=org.apache.lucene:lucene-core:9.12.3
+//
+// A prototype of the layout without the duties of a product runs in turn with crabmem.
 //
 // The words of the corpus are terms of the plain analyzer, separated by spaces. So all
 // engines index the same terms. A query is an OR of distinct terms. BM25 uses
 // k1 = 1.2 and b = 0.75.
 //
 // The time of a query is the least of several passes. For the other engines it is CPU
-// time, including the Python binding and the results. For crabmem it is wall time,
-// with passes before and after each engine. The time of a query without a match shows
+// time, including the Python binding, if any, and the results. For crabmem and the
+// prototype it is wall time, with passes before and after each engine. The time of a query without a match shows
 // the cost of a binding. Peers does not subtract it. The time of a build is the CPU
 // time of the process.
 package main
@@ -43,6 +45,10 @@ const leastOverlap = 0.9
 // emptyQueries is the number of queries without a match at the end of the queries.
 const emptyQueries = 20
 
+// frequentQueries is the number of queries with the most frequent words, before those
+// without a match.
+const frequentQueries = 300
+
 func main() {
 	gate := flag.Bool("gate", false, "exit with 1 if a ratio misses its limit")
 	p := peers{engines: engines}
@@ -50,7 +56,8 @@ func main() {
 	flag.IntVar(&p.passes, "passes", 10, "make this many `passes` over the queries")
 	zipf := measure.ZipfFlags(flag.CommandLine)
 	flag.Parse()
-	r, _ := zipf()
+	r, z := zipf()
+	r.Queries = append(r.Queries, z.FrequentQueries(frequentQueries)...)
 	l := &measure.Limits{}
 	err := p.run(l, r)
 	if err == nil {
@@ -90,7 +97,14 @@ func (p peers) run(l *measure.Limits, r measure.Run) error {
 		return err
 	}
 	turn := (p.passes + len(p.engines)) / (len(p.engines) + 1) // crabmem's passes before and after each engine
-	x.search(r, turn)
+	proto := newPrototype(r.Docs)
+	both := func() {
+		for range turn {
+			x.search(r)
+			proto.run(r)
+		}
+	}
+	both()
 	var results []result
 	var missing []string
 	for _, e := range p.engines {
@@ -102,15 +116,24 @@ func (p peers) run(l *measure.Limits, r measure.Run) error {
 		if err != nil {
 			return fmt.Errorf("measure %s: %w", e.name, err)
 		}
-		x.search(r, turn)
-		res.name, res.least = e.name, e.least
+		both()
+		res.name, res.least = e.name, e.least(len(r.Docs))
 		if res.overlap, err = x.overlap(r, res.Hits); err != nil {
 			return fmt.Errorf("compare %s: %w", e.name, err)
 		}
 		r.Log("%s: measured", e.name)
 		results = append(results, res)
 	}
-	table(l, append([]result{x.result()}, results...))
+	hits := make([][]uint64, len(r.Queries))
+	for i, q := range r.Queries {
+		hits[i] = proto.search(q, r.K)
+	}
+	share, err := x.overlap(r, hits)
+	if err != nil {
+		return fmt.Errorf("compare the prototype: %w", err)
+	}
+	prototype := result{name: "prototype", Version: "this", Best: proto.best, overlap: share}
+	table(l, append([]result{x.result(), prototype}, results...))
 	if len(missing) == 0 {
 		return nil
 	}
@@ -156,28 +179,56 @@ type result struct {
 	Best          []time.Duration // least time by query
 	Hits          [][]uint64      // IDs by query, the best first
 	overlap       float64
-	least         float64 // minimum ratio of search times to the search times of crabmem
+	least         ratios
 }
 
-// table prints the figures of all engines, crabmem first, and the gates of the others.
+// ratios are minimum ratios of search times to the search times of crabmem.
+type ratios struct {
+	p50, p99    float64
+	frequentP50 float64 // of queries with the most frequent words; 0: no minimum
+}
+
+// times are the search times of one engine.
+type times struct{ p50, p99, frequentP50, frequentP99, empty time.Duration }
+
+func timesOf(best []time.Duration) times {
+	n := len(best) - emptyQueries
+	m := max(n-frequentQueries, 1)
+	usual, frequent := best[:m], best[m:n]
+	if len(frequent) == 0 {
+		frequent = usual // only tests
+	}
+	return times{measure.Percentile(usual, 50), measure.Percentile(usual, 99),
+		measure.Percentile(frequent, 50), measure.Percentile(frequent, 99), measure.Percentile(best[n:], 0)}
+}
+
+// table prints the figures of all engines, crabmem and the prototype first, and the
+// gates.
 func table(l *measure.Limits, results []result) {
 	tw := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "engine\tversion\tsearch p50\tratio\tsearch p99\tratio\tempty query\tbuild CPU\tratio\toverlap@10\t")
-	type times struct{ p50, p99 time.Duration }
+	fmt.Fprintln(tw, "engine\tversion\tsearch p50\tratio\tsearch p99\tratio\tfrequent p50\tratio\tfrequent p99\tratio\tempty query\tbuild CPU\tratio\toverlap@10\t")
 	all := make([]times, len(results))
 	for i, r := range results {
-		n := len(r.Best) - emptyQueries
-		empty := measure.Percentile(r.Best[n:], 0)
-		all[i] = times{measure.Percentile(r.Best[:n], 50), measure.Percentile(r.Best[:n], 99)}
+		t := timesOf(r.Best)
+		all[i] = t
 		us := func(d time.Duration) string { return fmt.Sprintf("%.1f µs", measure.Micros(d)) }
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%.2f\t%s\t%.2f\t%s\t%.2f s\t%.2f\t%.3f\t\n", r.name, r.Version,
-			us(all[i].p50), measure.Ratio(all[i].p50, all[0].p50), us(all[i].p99), measure.Ratio(all[i].p99, all[0].p99),
-			us(empty), r.Build.Seconds(), measure.Ratio(r.Build, results[0].Build), r.overlap)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%.2f\t%s\t%.2f\t%s\t%.2f\t%s\t%.2f\t%s\t%.2f s\t%.2f\t%.3f\t\n", r.name, r.Version,
+			us(t.p50), measure.Ratio(t.p50, all[0].p50), us(t.p99), measure.Ratio(t.p99, all[0].p99),
+			us(t.frequentP50), measure.Ratio(t.frequentP50, all[0].frequentP50), us(t.frequentP99), measure.Ratio(t.frequentP99, all[0].frequentP99),
+			us(t.empty), r.Build.Seconds(), measure.Ratio(r.Build, results[0].Build), r.overlap)
 	}
 	tw.Flush()
 	fmt.Println()
-	for i, r := range results[1:] {
-		l.Least("search p50 against "+r.name, measure.Ratio(all[i+1].p50, all[0].p50), r.least, "")
-		l.Least("search p99 against "+r.name, measure.Ratio(all[i+1].p99, all[0].p99), r.least, "")
+	l.Most("search p50 relative to the prototype", measure.Ratio(all[0].p50, all[1].p50), 1.15, "")
+	for i, r := range results[2:] {
+		t := all[i+2]
+		l.Least("search p50 against "+r.name, measure.Ratio(t.p50, all[0].p50), r.least.p50, "")
+		l.Least("search p99 against "+r.name, measure.Ratio(t.p99, all[0].p99), r.least.p99, "")
+		if r.least.frequentP50 > 0 {
+			l.Least("search of frequent words p50 against "+r.name, measure.Ratio(t.frequentP50, all[0].frequentP50), r.least.frequentP50, "")
+		}
+		if strings.HasPrefix(r.name, "tantivy") {
+			l.Most("search p50 of the prototype relative to "+r.name, measure.Ratio(all[1].p50, t.p50), 0.30, "")
+		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 // A collector keeps the best hits that pass the query's filters.
 //
-// The tail offers exact scores. For a segment, near takes approximate scores and
+// The tail offers exact scores. For segments, near takes approximate scores and
 // gathers candidates: all documents whose exact score may be among the best. keep
 // then takes their exact scores. DESIGN.md proves that no candidate is missing.
 type collector struct {
@@ -28,44 +28,32 @@ type collector struct {
 	some  bool // not all documents pass the classes
 
 	// best is a heap of the best approximate scores, the least on top once there are
-	// Limit of them. The scores of hits of other segments are among them.
+	// Limit of them. The scores of hits are among them.
 	best       []float32
 	candidates []candidate
+	first      int     // first candidate of the current segment
+	part       uint16  // number of the current segment
 	nearFloor  float32 // approximate score that a document must reach for near
 	nearLeast  float32 // approximate score that a candidate must reach
 	share      float64 // nearLeast as a share of the worst of best, without rest
 	rest       float64 // most that a document gains after near
 }
 
-// A candidate is a document of the current segment with its approximate score.
+// A candidate is a document of a segment with its approximate score.
 type candidate struct {
-	doc   uint16
-	score float32
+	part, doc uint16
+	score     float32
 }
 
-// segment makes a segment the current one. An approximate score adds at most the
-// given number of terms.
-func (c *collector) segment(seg *segment, terms int) {
-	c.ids, c.class = seg.ids, seg.class
-	c.some = c.classes != math.MaxUint8 || seg.deadDocs > 0
+// reset prepares a search. A score adds at most the given number of terms.
+func (c *collector) reset(q Query, terms int) {
+	*c = collector{query: q, hits: c.hits[:0], floor: math.SmallestNonzeroFloat64, best: c.best, candidates: c.candidates[:0]}
+	c.all = q.Count && q.Filter != nil
+	if c.classes = uint64(q.Classes); q.Classes == 0 {
+		c.classes = math.MaxUint8
+	}
 	c.share = 1 - margin(terms)
 	c.start(0)
-}
-
-// start drops the candidates of the current segment. Documents may gain up to rest
-// after near.
-func (c *collector) start(rest float64) {
-	c.rest = rest
-	c.nearFloor, c.nearLeast = math.SmallestNonzeroFloat32, math.SmallestNonzeroFloat32
-	c.candidates, c.best = c.candidates[:0], c.best[:0]
-	if limit := c.query.Limit; limit > 0 {
-		for _, h := range c.hits {
-			c.best = append(c.best, float32(h.Score)) // in the order of a heap, too
-		}
-		if len(c.best) == limit {
-			c.raiseNear()
-		}
-	}
 }
 
 // margin returns the share by which the approximate score of a document among the
@@ -73,11 +61,29 @@ func (c *collector) start(rest float64) {
 // most n terms. DESIGN.md derives it.
 func margin(n int) float64 { return float64(n+3) / (1 << 22) }
 
-func (c *collector) reset(q Query) {
-	*c = collector{query: q, hits: c.hits[:0], floor: math.SmallestNonzeroFloat64, best: c.best, candidates: c.candidates}
-	c.all = q.Count && q.Filter != nil
-	if c.classes = uint64(q.Classes); q.Classes == 0 {
-		c.classes = math.MaxUint8
+// segment makes a segment the current one.
+func (c *collector) segment(seg *segment, part int) {
+	c.ids, c.class, c.part = seg.ids, seg.class, uint16(part)
+	c.some = c.classes != math.MaxUint8 || seg.deadDocs > 0
+	c.first = len(c.candidates)
+}
+
+// start drops the candidates of the current segment. Documents may gain up to rest
+// after near.
+func (c *collector) start(rest float64) {
+	c.rest = rest
+	c.nearFloor, c.nearLeast = math.SmallestNonzeroFloat32, math.SmallestNonzeroFloat32
+	c.candidates, c.best = c.candidates[:c.first], c.best[:0]
+	if limit := c.query.Limit; limit > 0 {
+		for _, h := range c.hits {
+			c.best = append(c.best, float32(h.Score)) // in the order of a heap, too
+		}
+		if len(c.best) == limit {
+			c.raiseNear()
+		}
+		for _, near := range c.candidates {
+			c.rank(near.score)
+		}
 	}
 }
 
@@ -92,7 +98,7 @@ func (c *collector) near(d uint16, score float32) {
 	if score < c.nearLeast {
 		return
 	}
-	c.candidates = append(c.candidates, candidate{d, score})
+	c.candidates = append(c.candidates, candidate{c.part, d, score})
 	c.rank(score)
 }
 
@@ -113,6 +119,18 @@ func (c *collector) rank(score float32) {
 		c.raiseNear()
 	}
 }
+
+// drop drops candidates of earlier segments that are not among the best. It reports
+// false if many remain.
+func (c *collector) drop() bool {
+	if c.query.Limit > 0 {
+		c.candidates = slices.DeleteFunc(c.candidates, func(near candidate) bool { return near.score < c.nearLeast })
+	}
+	return len(c.candidates) <= 4*c.query.Limit+mostWaiting
+}
+
+// mostWaiting bounds the candidates that wait for their exact scores.
+const mostWaiting = 1024
 
 // raiseNear sets the approximate scores that documents must reach.
 func (c *collector) raiseNear() {

@@ -20,7 +20,7 @@ func TestCollectorSegment(t *testing.T) {
 	}{{0, 0, false}, {255, 0, false}, {0, 1, true}, {255, 1, true}, {254, 0, true}, {1, 0, true}} {
 		s := &segment{docTable: docTable{ids: []uint64{7}, class: []uint8{3}, deadDocs: c.dead}}
 		var got collector
-		got.reset(Query{Classes: c.classes})
+		got.reset(Query{Classes: c.classes}, 1)
 		got.segment(s, 1)
 		if got.some != c.want || &got.ids[0] != &s.ids[0] || &got.class[0] != &s.class[0] {
 			t.Errorf("classes %b, %d dead documents: some %v, want %v", c.classes, c.dead, got.some, c.want)
@@ -55,7 +55,7 @@ func TestCollector(t *testing.T) {
 			c.q.Filter = func(id uint64) bool { calls = append(calls, id); return f(id) }
 		}
 		var got collector
-		got.reset(c.q)
+		got.reset(c.q, 1)
 		got.segment(&segment{docTable: docTable{ids: []uint64{2, 3, 9, 1, 8, 7}, class: []uint8{0, 0, 8, 1, 1, 1}}}, 1)
 		got.class = []uint8{0, 0, 0, 1, 1, 1}
 		got.total = 42
@@ -73,7 +73,7 @@ func TestCollector(t *testing.T) {
 		if got.query.Filter != nil || got.query.Limit != 0 || got.ids != nil || got.class != nil {
 			t.Errorf("%s: the collector keeps the query", name)
 		}
-		got.reset(Query{})
+		got.reset(Query{}, 1)
 		if r := got.result(); r.Hits != nil || r.Total != 0 {
 			t.Errorf("%s: without documents: %+v", name, r)
 		}

@@ -73,17 +73,17 @@ func (s *searcher) partly(n int) bool {
 	}
 	for place := n; place < len(s.order); place++ {
 		l := &s.lists[s.order[place]]
-		if len(c.candidates)*lookUpCost > len(l.postings) {
+		if (len(c.candidates)-c.first)*lookUpCost > len(l.postings) {
 			s.addTo(l)
 		} else {
 			s.lookUp(l)
 		}
 		kept := c.candidates
 		c.start(s.rest[place+1])
-		c.candidates = kept
-		for _, near := range kept {
+		for _, near := range kept[c.first:] {
 			c.rank(near.score)
 		}
+		c.candidates = kept
 	}
 	return true
 }
@@ -93,8 +93,8 @@ func (s *searcher) partly(n int) bool {
 func (s *searcher) lookUp(l *list) {
 	c := &s.collector
 	docs := uint64(len(c.ids))
-	kept := c.candidates[:0]
-	for _, near := range c.candidates {
+	kept := c.candidates[:c.first]
+	for _, near := range c.candidates[c.first:] {
 		if near.score < c.nearLeast {
 			continue
 		}
@@ -109,12 +109,13 @@ func (s *searcher) lookUp(l *list) {
 // addTo is lookUp for many candidates. It adds the complete list.
 func (s *searcher) addTo(l *list) {
 	c := &s.collector
-	for _, near := range c.candidates {
+	added := c.candidates[c.first:]
+	for _, near := range added {
 		s.scores[near.doc] = near.score
 	}
 	s.add(l)
-	for i := range c.candidates {
-		near := &c.candidates[i]
+	for i := range added {
+		near := &added[i]
 		near.score = s.scores[near.doc]
 		s.scores[near.doc] = 0
 	}

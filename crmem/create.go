@@ -93,7 +93,8 @@ func (s *Store) retryable(err error, name string) bool {
 }
 
 // syncSnapshot makes durable a snapshot that another program wrote, and may not
-// have synced, before a log extends it. Its name is synced with the log's.
+// have synced, before a log extends it. Its name is synced with the log's. That program
+// may also have created or renamed the directory.
 func (s *Store) syncSnapshot() error {
 	f, err := s.fs.OpenFile(s.path, os.O_RDWR, 0) // Windows cannot sync a file that is open for reading only
 	if errors.Is(err, os.ErrPermission) {
@@ -102,7 +103,10 @@ func (s *Store) syncSnapshot() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close())
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return vfs.MkdirAll(s.fs, dirOf(s.path), 0o700)
 }
 
 // create creates an empty store with its parent directories. If another process

@@ -114,11 +114,17 @@ func (h *Home) Rename(from, to string) error {
 	})
 }
 
+// move renames a directory of spaces. After an error it has the old name, unless it
+// cannot be renamed back.
 func (h *Home) move(from, to string) error {
-	if err := h.FS.Rename(Dir(h.Path, from), Dir(h.Path, to)); err != nil {
-		return err
+	err := h.FS.Rename(Dir(h.Path, from), Dir(h.Path, to))
+	if err == nil {
+		err = h.FS.SyncDir(filepath.Join(h.Path, "spaces"))
 	}
-	return h.FS.SyncDir(filepath.Join(h.Path, "spaces"))
+	if err != nil { // a later sync would succeed without the name
+		_ = h.FS.Rename(Dir(h.Path, to), Dir(h.Path, from))
+	}
+	return err
 }
 
 // Remove removes a space and returns the number of its entries. A space with

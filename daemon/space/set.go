@@ -213,5 +213,9 @@ func makeDir(fsys vfs.FS, home, name string, limit int) error {
 	if err := fsys.Mkdir(Dir(home, name), 0o700); err != nil {
 		return err
 	}
-	return fsys.SyncDir(parent)
+	if err := fsys.SyncDir(parent); err != nil {
+		// A later sync would succeed without the name, and writes would be lost.
+		return errors.Join(err, fsys.Remove(Dir(home, name)))
+	}
+	return nil
 }

@@ -147,7 +147,7 @@ func (j *oracle) recover(m *faultfs.Mem, image uint64, want []version) (version,
 	// link, which the next writer replaces.
 	const held = "memory.db-wal.held"
 	recovered := m.Crash()
-	settled := imageWithout(recovered, held)
+	settled := crashtest.StoreImage(recovered, dir, held)
 	s2, err := j.open(recovered, epoch, nil)
 	if err != nil {
 		return got, wrong("second open: %v", err)
@@ -155,7 +155,7 @@ func (j *oracle) recover(m *faultfs.Mem, image uint64, want []version) (version,
 	if now := stateOf(s2); now.print != got.print {
 		return got, wrong("recovered %v\na second recovery recovered %v", got, now)
 	}
-	if read(before, db) != nil && imageWithout(recovered.Crash(), held) != settled {
+	if read(before, db) != nil && crashtest.StoreImage(recovered.Crash(), dir, held) != settled {
 		return got, wrong("a second recovery changed the files")
 	}
 	switch {
@@ -206,17 +206,20 @@ func checkGone(m *faultfs.Mem, texts []string) error {
 	if len(texts) == 0 {
 		return nil
 	}
-	files, err := filesOf(m, dir)
+	paths, err := crashtest.Paths(m, dir)
 	if err != nil {
 		return nil // the directory does not exist
 	}
-	for _, path := range files {
+	for _, path := range paths {
+		if strings.HasSuffix(path, "/") {
+			continue
+		}
 		b, err := vfs.ReadFile(m, path, 1<<30)
 		if err != nil {
 			return err
 		}
 		if strings.Contains(path, ".log.zst") {
-			b = append(b, decompress(b)...)
+			b = append(b, crashtest.Decompress(b)...)
 		}
 		for _, text := range texts {
 			if bytes.Contains(b, []byte(text)) {

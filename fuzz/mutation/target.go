@@ -43,7 +43,7 @@ var targets = []target{
 	{"./daemon/mcp", []string{"./daemon/mcp", "./daemon"}},
 	{"./daemon/skill", []string{"./daemon/skill", "./fuzz/skill", "./daemon"}},
 	{"./daemon/approval", []string{"./daemon/approval"}},
-	{"./daemon/space", []string{"./daemon/space", "./daemon"}},
+	{"./daemon/space", []string{"./daemon/space", "./fuzz/spacecrash", "./daemon"}},
 	{"./daemon/trust", []string{"./daemon/trust", "./daemon"}},
 	{"./daemon/cron", []string{"./daemon/cron", "./daemon"}},
 }

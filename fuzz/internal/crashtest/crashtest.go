@@ -25,7 +25,7 @@ var (
 	// Full reports whether CRABMEM_CRASH=full selects more and longer sequences.
 	Full = os.Getenv("CRABMEM_CRASH") == "full"
 	// Slice is CRABMEM_CRASH_SLICE, at least 1. TestEnumerate runs one in Slice
-	// sequences.
+	// sequences. A divisor of the number of symbols would omit some last symbols.
 	Slice = max(1, atoi(os.Getenv("CRABMEM_CRASH_SLICE")))
 
 	seed = flag.Uint64("seed", 0, "run only the history of TestRandom with this seed; 0: the default histories")

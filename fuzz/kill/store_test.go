@@ -16,6 +16,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/crmem"
+	"crabmem/fuzz/check"
 	"crabmem/fuzz/kill/history"
 )
 
@@ -48,7 +49,7 @@ func childWrite(args []string) error {
 			}
 			for n := done + 1; ; n++ {
 				os.Stdout.Write(history.Issued(i, n))
-				if err := s.Apply(w.Next()...); err != nil {
+				if err := history.Apply(s, n, w.Next()); err != nil {
 					errs <- fmt.Errorf("writer %d, operation %d: %w", i, n, err)
 				}
 				os.Stdout.Write(history.Acked(i, n))
@@ -94,29 +95,30 @@ func TestKillStore(t *testing.T) {
 	n := rounds(100, 2000)
 	sd := seed(t)
 	rng := random(sd)
-	acked, views, mid := 0, 0, 0
-	few := func() bool { return acked < n/2 || views == 0 }
+	acked, views, mid, purged := 0, 0, 0, 0
+	few := func() bool { return acked < n/2 || views == 0 || purged == 0 }
 	done := 0
 	for done < n || done < 20*n && few() { // the load determines how many operations a process makes
 		life := min(1+rng.IntN(25), max(n-done, 1))
-		a, v, m := killRepeatedly(t, filepath.Join(t.TempDir(), "home", "memory.db"), rng, life)
-		acked, views, mid, done = acked+a, views+v, mid+m, done+life
+		a, v, m, g := killRepeatedly(t, filepath.Join(t.TempDir(), "home", "memory.db"), rng, life)
+		acked, views, mid, purged, done = acked+a, views+v, mid+m, purged+g, done+life
 	}
-	t.Logf("kill -9 of a store's writers: %d iterations, %d operations acknowledged, 0 lost, %d in flight kept, %d views of concurrent readers",
-		done, acked, mid, views)
+	t.Logf("kill -9 of a store's writers: %d iterations, %d operations acknowledged, 0 lost, %d in flight kept, %d views of concurrent readers, 0 of %d purged texts found",
+		done, acked, mid, views, purged)
 	if few() {
 		t.Errorf("%d operations acknowledged and %d views in %d iterations: too few to test", acked, views, done)
 	}
 }
 
 // killRepeatedly kills the writers of one store several times, and checks the store
-// each time. It returns the numbers of acknowledged operations, of views, and of
-// found operations without an acknowledgment.
-func killRepeatedly(t *testing.T, path string, rng *rand.Rand, kills int) (acked, views, inFlight int) {
+// each time. It returns the numbers of acknowledged operations, of views, of found
+// operations without an acknowledgment, and of searches for a purged text.
+func killRepeatedly(t *testing.T, path string, rng *rand.Rand, kills int) (acked, views, inFlight, purged int) {
 	t.Helper()
 	sd := rng.Uint64()
 	checker := history.NewChecker(sd, killWriters)
 	found := make([]int, killWriters)
+	completed := slices.Clone(found) // purges up to these operations: a process that opened the store for writing acknowledged or found them
 	for k := range kills {
 		p := &history.Progress{Issued: slices.Clone(found), Acked: slices.Clone(found)}
 		out, v := killOnce(t, path, sd, found, rng)
@@ -132,14 +134,28 @@ func killRepeatedly(t *testing.T, path string, rng *rand.Rand, kills int) (acked
 		for i := range p.Acked {
 			acked += p.Acked[i] - found[i]
 		}
-		check := func(s *crmem.Store) (err error) {
+		for i := range found {
+			if p.Acked[i] > found[i] {
+				completed = slices.Clone(p.Acked)
+			}
+		}
+		n, err := checker.CheckPurged(&history.Progress{Acked: completed}, filepath.Dir(path))
+		if err != nil {
+			t.Fatalf("kill %d of history %d: %v", k, sd, err)
+		}
+		purged += n
+		entries := func(s *crmem.Store) (err error) {
 			found, err = checker.Check(p, s.NextID(), s.All())
 			return err
 		}
 		// In half of the cases this process recovers the store, else the next child.
-		err := readStore(path, check)
+		err = readStore(path, entries)
 		if err == nil && rng.IntN(2) == 0 {
-			err = withStore(path, options(), check)
+			err = withStore(path, options(), func(s *crmem.Store) error {
+				_, perr := check.Past(s, true)
+				return errors.Join(entries(s), perr)
+			})
+			completed = slices.Clone(found)
 		}
 		if err != nil {
 			t.Fatalf("kill %d of history %d in %s: %v", k, sd, path, err)
@@ -149,7 +165,7 @@ func killRepeatedly(t *testing.T, path string, rng *rand.Rand, kills int) (acked
 		}
 	}
 	checkHealthy(t, path)
-	return acked, views, inFlight
+	return acked, views, inFlight, purged
 }
 
 // killOnce starts the writers and kills them after 1 to 50 ms. Mostly the time

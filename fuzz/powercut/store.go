@@ -22,11 +22,13 @@ import (
 
 // store writes a history to a crmem.Store. The modes are:
 //
-//	log      one writer; explicit and background checkpoints; reopens
+//	log      one writer; explicit and background checkpoints; prunes; reopens
 //	literal  one writer; a checkpoint for every operation
 //	writers  three concurrent writers, which share syncs
 //
-// On a crash state store continues after the last operation of the history.
+// All modes purge entries and undo changes. After an acknowledged purge no file contains
+// a text of the entry; free blocks of the disk may. On a crash state store continues
+// after the last operation of the history.
 var store = workload{write: writeStore, checker: storeChecker, resumes: true}
 
 const logLimit = 8 << 10 // small, so that background checkpoints are frequent
@@ -62,7 +64,12 @@ func writeStore(r run, fsys vfs.FS, dir string, mark func([]byte) error) error {
 	w := history.NewWriter(r.seed, 0, true)
 	skip(w, done[0])
 	for n := done[0] + 1; n <= done[0]+count(r, 80); n++ {
-		switch rng.IntN(12) {
+		switch rng.IntN(14) {
+		case 2, 3:
+			// The clock stands still, so this removes all changes, or none.
+			if _, err := s.Prune(history.Stamp.Add(time.Duration(rng.IntN(2)) * time.Second)); err != nil {
+				return fmt.Errorf("prune before operation %d: %w", n, err)
+			}
 		case 0:
 			if err := s.Checkpoint(); err != nil {
 				return fmt.Errorf("checkpoint before operation %d: %w", n, err)
@@ -134,7 +141,7 @@ func step(s *crmem.Store, w *history.Writer, writer, n int, mark func([]byte) er
 	if err := mark(history.Issued(writer, n)); err != nil {
 		return err
 	}
-	if err := s.Apply(w.Next()...); err != nil {
+	if err := history.Apply(s, n, w.Next()); err != nil {
 		return fmt.Errorf("writer %d, operation %d: %w", writer, n, err)
 	}
 	return mark(history.Acked(writer, n))
@@ -174,6 +181,9 @@ func storeChecker(r run) func(string, []byte) error {
 		}
 		path := storePath(dir)
 		o := storeOptions(vfs.OS{})
+		if _, err := checker.CheckPurged(p, dir); err != nil {
+			return err
+		}
 
 		// A reader and the writer must find the same state.
 		o.ReadOnly = true
@@ -200,10 +210,13 @@ func storeChecker(r run) func(string, []byte) error {
 			if err == nil {
 				err = s.Apply(crmem.Remove{Name: "after"})
 			}
-			_, perr := check.Past(s, false)
+			_, perr := check.Past(s, true)
 			return nil, errors.Join(err, perr)
 		})
 		if err != nil {
+			return fmt.Errorf("after recovery: %w", err)
+		}
+		if _, err := checker.CheckPurged(p, dir); err != nil {
 			return fmt.Errorf("after recovery: %w", err)
 		}
 		return tidy(filepath.Dir(path))

@@ -11,11 +11,15 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"io"
+	"io/fs"
 	"iter"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +34,14 @@ type Checker struct {
 	mu      sync.Mutex
 	writers []*Writer
 	states  [][]state // by writer and number of operations
+	purged  [][]purged
+	texts   []map[string][]string // of entries that exist, by writer and name
+}
+
+// purged is a text that the n-th operation of a writer purges.
+type purged struct {
+	n    int
+	text string
 }
 
 // state is the state of a writer's entries after a prefix of its operations.
@@ -41,8 +53,9 @@ type state struct {
 
 // NewChecker returns the checker of a history with the given number of writers.
 func NewChecker(seed uint64, writers int) *Checker {
-	c := &Checker{states: make([][]state, writers)}
+	c := &Checker{states: make([][]state, writers), purged: make([][]purged, writers)}
 	for i := range writers {
+		c.texts = append(c.texts, map[string][]string{})
 		c.writers = append(c.writers, NewWriter(seed, i, writers == 1))
 		c.states[i] = []state{c.writers[i].state()}
 	}
@@ -93,10 +106,7 @@ func (c *Checker) Check(p *Progress, nextID uint64, entries iter.Seq[crmem.Entry
 // find returns the length of writer i's longest prefix with the state got.
 func (c *Checker) find(i int, got state, p *Progress) (int, error) {
 	acked, issued := p.Acked[i], p.Issued[i]
-	for len(c.states[i]) <= issued {
-		c.writers[i].Next()
-		c.states[i] = append(c.states[i], c.writers[i].state())
-	}
+	c.grow(i, issued)
 	for n := issued; n >= acked; n-- {
 		if c.states[i][n] == got {
 			return n, nil
@@ -109,6 +119,61 @@ func (c *Checker) find(i int, got state, p *Progress) (int, error) {
 	}
 	return 0, fmt.Errorf("writer %d: %d operations acknowledged, %d issued, but the state (%d entries, next ID %d) matches no prefix; want after %d operations: %d entries, next ID %d",
 		i, acked, issued, got.len, got.nextID, acked, c.states[i][acked].len, c.states[i][acked].nextID)
+}
+
+// grow computes the states up to operation n of writer i.
+func (c *Checker) grow(i, n int) {
+	for len(c.states[i]) <= n {
+		ops := c.writers[i].Next()
+		at, texts := len(c.states[i]), c.texts[i]
+		for _, op := range ops {
+			switch o := op.(type) {
+			case crmem.Add:
+				texts[o.Name] = append(texts[o.Name], o.Content)
+			case crmem.Update:
+				texts[o.Name] = append(texts[o.Name], o.Content)
+			case crmem.Remove:
+				if Purges(at, ops) {
+					for _, text := range texts[o.Name] {
+						c.purged[i] = append(c.purged[i], purged{at, text})
+					}
+				}
+				delete(texts, o.Name)
+			}
+		}
+		c.states[i] = append(c.states[i], c.writers[i].state())
+	}
+}
+
+// CheckPurged returns an error if a file below dir contains a text of an acknowledged
+// purge, or how many texts it looked for. It looks for the beginnings and ends of texts
+// of at least 16 bytes, which are random.
+func (c *Checker) CheckPurged(p *Progress, dir string) (texts int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var parts []string
+	for i := range c.writers {
+		c.grow(i, p.Acked[i])
+		for _, g := range c.purged[i] {
+			if len(g.text) >= 16 && g.n <= p.Acked[i] {
+				texts++
+				parts = append(parts, g.text[:min(32, len(g.text))], g.text[max(0, len(g.text)-32):])
+			}
+		}
+	}
+	err = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(name)
+		for _, part := range parts {
+			if err == nil && bytes.Contains(b, []byte(part)) {
+				return fmt.Errorf("%s contains the purged text %q", name, part)
+			}
+		}
+		return err
+	})
+	return texts, err
 }
 
 // state returns the current state of the writer's entries.
@@ -219,6 +284,56 @@ func (w *Writer) Next() []crmem.Op {
 		batch[i] = w.op()
 	}
 	return batch
+}
+
+// Purges reports whether Apply purges an entry.
+func Purges(n int, ops []crmem.Op) bool {
+	_, removes := ops[0].(crmem.Remove)
+	return len(ops) == 1 && removes && n%2 == 0
+}
+
+// Apply executes operation n of a writer, from 1. In half of the cases it purges an
+// entry instead of removing it. In the other half it applies a change of one entry,
+// undoes it, and applies it again. At every moment the entries are those before or
+// after the operation.
+func Apply(s *crmem.Store, n int, ops []crmem.Op) error {
+	var name string
+	switch o := ops[0].(type) {
+	case crmem.Remove:
+		name = o.Name
+	case crmem.Update:
+		name = o.Name
+	case crmem.Alias:
+		name = o.Name
+	}
+	switch {
+	case Purges(n, ops):
+		_, err := s.Purge(name)
+		return err
+	case len(ops) > 1 || name == "" || n%2 == 0:
+		return s.Apply(ops...)
+	}
+	before, err := s.Get(name)
+	if err != nil {
+		return err
+	}
+	if err := s.Apply(ops...); err != nil {
+		return err
+	}
+	var seq uint64
+	for c, err := range s.ChangesOf(name) {
+		if err != nil {
+			return err
+		}
+		seq = c.Seq
+	}
+	if _, err := s.Undo(seq); err != nil {
+		return fmt.Errorf("undo change %d of %s: %w", seq, name, err)
+	}
+	if e, err := s.Get(name); err != nil || !e.Equal(before) {
+		return errors.Join(err, fmt.Errorf("undo of change %d: entry %+v, want %+v", seq, e, before))
+	}
+	return s.Apply(ops...)
 }
 
 func (w *Writer) op() crmem.Op {

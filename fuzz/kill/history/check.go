@@ -162,6 +162,9 @@ func (c *Checker) CheckPurged(p *Progress, dir string) (texts int, err error) {
 		}
 	}
 	err = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if name == dir && errors.Is(err, fs.ErrNotExist) {
+			return nil // the process was killed before it created the store
+		}
 		if err != nil || !e.Type().IsRegular() {
 			return err
 		}

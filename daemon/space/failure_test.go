@@ -2,9 +2,11 @@ package space
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 )
 
@@ -68,5 +70,93 @@ func TestExists(t *testing.T) {
 		if err := Exists(r.fs, testHome, name); kind(err) != want {
 			t.Errorf("%q: %v, want %s", name, err, want)
 		}
+	}
+}
+
+// TestRemoveFailure fails each call of Remove that removes a file. It returns the error,
+// and the space is gone or complete.
+func TestRemoveFailure(t *testing.T) {
+	for fail, calls := 1, 1; calls >= fail-1; fail++ {
+		r := newRig(t, 3, 1)
+		if err := errors.Join(r.home().Create("work", 3), r.set.Use("work", true, remember("n")), r.set.Close()); err != nil {
+			t.Fatal(err)
+		}
+		calls = 0
+		r.fs.Hook = func(c faultfs.Call) error {
+			if c.Op != "remove" || !strings.Contains(c.Name, removedPrefix) {
+				return nil
+			}
+			if calls++; calls == fail {
+				return errors.New("failed")
+			}
+			return nil
+		}
+		_, err := r.home().Remove("work", true)
+		r.fs.Hook = nil
+		if (err != nil) != (calls >= fail) {
+			t.Errorf("failed call %d of %d: %v", fail, calls, err)
+		}
+		if Exists(r.fs, testHome, "work") == nil {
+			t.Errorf("failed call %d: the space exists", fail)
+		}
+	}
+}
+
+// TestOpenElsewhere removes, renames, and adopts stores that another process has open.
+func TestOpenElsewhere(t *testing.T) {
+	r := newRig(t, 3, 1)
+	if err := errors.Join(r.home().Create("work", 3), r.set.Use("work", true, remember("n"))); err != nil {
+		t.Fatal(err)
+	}
+	const file = testHome + "/other.db"
+	s, err := crmem.Open(file, &crmem.Options{FS: r.fs})
+	if err := errors.Join(err, remember("n")(s)); err != nil {
+		t.Fatal(err)
+	}
+	_, removed := r.home().Remove("work", true)
+	_, _, adopted := r.home().Adopt(file, "other", 3)
+	for what, err := range map[string]error{"remove": removed, "rename": r.home().Rename("work", "play"), "adopt": adopted} {
+		if !errors.Is(err, vfs.ErrLocked) {
+			t.Errorf("%s: %v, want %v", what, err, vfs.ErrLocked)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAdoptHistory adopts a store: its history gets the name of the kept file.
+func TestAdoptHistory(t *testing.T) {
+	r := newRig(t, 3, 1)
+	const file = testHome + "/work.db"
+	s, err := crmem.Open(file, &crmem.Options{FS: r.fs})
+	if err := errors.Join(err, remember("n")(s), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	r.fs.Hook = func(c faultfs.Call) error {
+		if c.Op == "rename" && strings.HasSuffix(c.Name, "-history") {
+			return errors.New("failed")
+		}
+		return nil
+	}
+	if _, _, err := r.home().Adopt(file, "work", 3); err == nil {
+		t.Error("no error if the history cannot be renamed")
+	}
+	r.fs.Hook = nil
+	if _, err := r.home().Remove("work", true); err != nil {
+		t.Fatal(err)
+	}
+	_, kept, err := r.home().Adopt(file, "work", 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fi, err := r.fs.Lstat(kept + "-history"); err != nil || !fi.IsDir() {
+		t.Errorf("history of the kept file: %v", err)
+	}
+	if list, err := Names(r.fs.Crash(), testHome); err != nil || len(list) != 2 {
+		t.Errorf("spaces after a crash: %v, %v", list, err)
+	}
+	if _, err := r.fs.Crash().Lstat(kept); err != nil {
+		t.Errorf("after a crash: %v", err)
 	}
 }

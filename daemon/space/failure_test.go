@@ -73,7 +73,7 @@ func TestExists(t *testing.T) {
 	}
 }
 
-// TestRemoveFailure fails each call of Remove that removes a file. It returns the error,
+// TestRemoveFailure fails each call of Remove on the renamed directory. It returns the error,
 // and the space is gone or complete.
 func TestRemoveFailure(t *testing.T) {
 	for fail, calls := 1, 1; calls >= fail-1; fail++ {
@@ -83,7 +83,7 @@ func TestRemoveFailure(t *testing.T) {
 		}
 		calls = 0
 		r.fs.Hook = func(c faultfs.Call) error {
-			if c.Op != "remove" || !strings.Contains(c.Name, removedPrefix) {
+			if c.Op != "remove" && c.Op != "readdir" || !strings.Contains(c.Name, removedPrefix) {
 				return nil
 			}
 			if calls++; calls == fail {
@@ -158,5 +158,20 @@ func TestAdoptHistory(t *testing.T) {
 	}
 	if _, err := r.fs.Crash().Lstat(kept); err != nil {
 		t.Errorf("after a crash: %v", err)
+	}
+}
+
+// TestCorruptSpace removes a space whose file is corrupt, without force.
+func TestCorruptSpace(t *testing.T) {
+	r := newRig(t, 3, 1)
+	if err := r.home().Create("work", 3); err != nil {
+		t.Fatal(err)
+	}
+	r.fs.WriteFile(File(testHome, "work"), []byte("corrupt"), 0o600)
+	if _, err := r.home().Remove("work", false); !errors.Is(err, crmem.ErrFormat) {
+		t.Errorf("%v, want %v", err, crmem.ErrFormat)
+	}
+	if err := Exists(r.fs, testHome, "work"); err != nil {
+		t.Error(err)
 	}
 }

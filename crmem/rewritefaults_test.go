@@ -38,8 +38,8 @@ func segmentedStore(t *testing.T) *past {
 	return p
 }
 
-// ignored are the calls of a purge whose error it does not return, and how often. The
-// checkpoint folds, or else keeps the complete log. Change indexes and the second link
+// ignored are the calls of a purge or prune whose error it does not return, and how
+// often. Its checkpoint folds, or else keeps the complete log. Change indexes and the second link
 // are not needed.
 var ignored = map[string]int{
 	"syncdir /": 1, "syncdir /m.db-history": 2, "write /m.db-lock": 1, "truncate /m.db-lock": 1, "remove /m.db-wal.held": 1, "link /m.db-wal.held": 1,
@@ -54,6 +54,7 @@ func TestRewriteErrors(t *testing.T) {
 		got := map[string]int{}
 		for fail, calls := 1, 1; calls >= fail-1; fail++ {
 			p := segmentedStore(t)
+			p.do(crmem.Add{Name: "in the log"})
 			calls = 0
 			which := ""
 			p.m.Hook = func(c faultfs.Call) error {
@@ -70,7 +71,7 @@ func TestRewriteErrors(t *testing.T) {
 			if purge {
 				_, err = p.s.Purge("a")
 			} else {
-				_, err = p.s.Prune(time.Unix(p.now-3, 0))
+				_, err = p.s.Prune(time.Unix(p.now-4, 0))
 			}
 			p.m.Hook = nil
 			if err == nil && which != "" {
@@ -85,12 +86,8 @@ func TestRewriteErrors(t *testing.T) {
 				}
 			}
 		}
-		want := map[string]int{}
-		if purge {
-			want = ignored
-		}
-		if !maps.Equal(got, want) {
-			t.Errorf("purge %t: ignored errors of %v, want %v", purge, got, want)
+		if !maps.Equal(got, ignored) {
+			t.Errorf("purge %t: ignored errors of %v, want %v", purge, got, ignored)
 		}
 	}
 }
@@ -128,6 +125,141 @@ func TestPurgeFirst(t *testing.T) {
 	}
 	if _, err := p.s.Purge("b"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPurgeOldLog kills a purge of a store with a log of version 1 at each call. The
+// store can be opened, and the entry is complete or purged.
+func TestPurgeOldLog(t *testing.T) {
+	for fail, calls := 1, 1; calls >= fail-1; fail++ {
+		p := newPast(t)
+		p.opts.LogVersion = format.LogVersion1
+		p.reopen()
+		p.do(crmem.Add{Name: "a", Content: "a purged text"}, crmem.Add{Name: "b"})
+		p.opts.LogVersion = 0
+		p.reopen()
+		calls = 0
+		p.m.Hook = func(faultfs.Call) error {
+			if calls++; calls >= fail {
+				return syscall.EIO
+			}
+			return nil
+		}
+		_, err := p.s.Purge("a")
+		p.m.Hook = nil
+		if err == nil && calls >= fail {
+			t.Errorf("call %d fails: no error", fail)
+		}
+		p.m = p.m.Kill()
+		p.open()
+		if e, err := p.s.Get("a"); err == nil && e.Content != "a purged text" || err != nil && !p.wantAbsent(secrets{"a purged text": true}) {
+			t.Errorf("call %d fails: %v, %v", fail, e, err)
+		}
+	}
+}
+
+// TestPurgeReadOnly purges in a store that is open for reading: no file changes.
+func TestPurgeReadOnly(t *testing.T) {
+	p := newPast(t)
+	p.do(crmem.Add{Name: "a"})
+	p.must(p.s.Close())
+	p.must(p.m.Remove("/m.db-wal"))
+	p.must(p.m.Remove("/m.db-wal.held"))
+	p.opts.ReadOnly = true
+	p.open()
+	before := p.m.Hash()
+	if _, err := p.s.Purge("a"); !errors.Is(err, crmem.ErrReadOnly) || p.m.Hash() != before {
+		t.Errorf("%v, or the files changed", err)
+	}
+}
+
+// TestCheckpointInterrupted kills a process at each call of a checkpoint. The next
+// process continues the history.
+func TestCheckpointInterrupted(t *testing.T) {
+	for fail, calls := 1, 1; calls >= fail-1; fail++ {
+		p := newPast(t)
+		p.do(crmem.Add{Name: "a"})
+		p.must(p.s.Checkpoint())
+		p.do(crmem.Add{Name: "b"})
+		calls = 0
+		p.m.Hook = func(faultfs.Call) error {
+			if calls++; calls >= fail {
+				return syscall.EIO
+			}
+			return nil
+		}
+		_ = p.s.Checkpoint()
+		p.m = p.m.Kill()
+		p.m.Hook = nil
+		p.open()
+		p.do(crmem.Add{Name: "c"})
+		p.must(p.s.Checkpoint())
+		p.wantLog("1 +1 cli add a\n2 +2 cli add b\n3 +3 cli add c\n")
+		if r, err := crmem.Check(p.m, "/m.db", 0); err != nil || len(r.Problems) > 0 {
+			t.Errorf("call %d fails: %v, %+v", fail, err, r)
+		}
+		if bases := p.history(".crmem"); len(bases) > 1 {
+			t.Errorf("call %d fails: bases %q", fail, bases)
+		}
+	}
+}
+
+// TestChangesDuringPrune prunes all changes and makes others while a reader has read the
+// log and not the segments. The reader reads again.
+func TestChangesDuringPrune(t *testing.T) {
+	p := newPast(t)
+	p.do(crmem.Add{Name: "a"})
+	p.must(p.s.Checkpoint())
+	p.do(crmem.Add{Name: "b"})
+	r, err := crmem.Open("/m.db", &crmem.Options{FS: p.m, ReadOnly: true})
+	p.must(err)
+	done := false
+	p.m.Hook = func(c faultfs.Call) error {
+		if done || c.Op != "readdir" || c.Name != "/m.db-history" {
+			return nil
+		}
+		done = true
+		_, err := p.s.Prune(time.Unix(p.now+1, 0))
+		p.must(err)
+		p.do(crmem.Add{Name: "c"})
+		p.must(p.s.Checkpoint())
+		p.do(crmem.Add{Name: "d"})
+		return nil
+	}
+	var names []string
+	for c, err := range r.Changes() {
+		p.must(err)
+		names = append(names, c.Entry().Name)
+	}
+	if !done || !slices.Equal(names, []string{"c", "d"}) {
+		t.Errorf("changes of %q", names)
+	}
+}
+
+// TestForgedOperation replaces an operation of an indexed segment by one that does not
+// apply. ChangesOf returns the error, as without the index.
+func TestForgedOperation(t *testing.T) {
+	p := indexedPast(t)
+	file := p.history(".log")[1]
+	scan, err := format.ScanLog([]byte(p.copyFiles()[file]))
+	p.must(err)
+	h := scan.LogHeader
+	b := h.Append(nil)
+	w := h.Writer()
+	forged := false
+	for _, f := range scan.Frames {
+		if f.Type == format.FramePut && !forged && f.More { // an update keeps the name
+			f.Payload = []byte(format.NewRecord(1, 0, format.KindArchive, "another name", "", nil))
+			forged = true
+		}
+		b = w.AppendCopy(b, &f, h.Size())
+	}
+	scan, err = format.ScanLog(b)
+	p.must(err)
+	p.put(file, string(b))
+	p.put(strings.TrimSuffix(file, ".log")+".idx", string(format.NewIndex(2, int64(len(b)), scan)))
+	if got, want := p.changesOf("b"), p.filtered("b"); !forged || got != want || !strings.Contains(got, file) {
+		t.Errorf("changes\n%s\nwant\n%s", got, want)
 	}
 }
 

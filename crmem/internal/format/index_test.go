@@ -55,7 +55,12 @@ func TestIndexBlocks(t *testing.T) {
 		if !ok || len(b) != c.blocks*IndexBlock || h.FileSize() != int64(len(b)) || !h.IsOf(3, size, &scan.LogHeader) {
 			t.Errorf("%d names: %d bytes, %+v", c.names, len(b), h)
 		}
-		read := func(n int64) ([]byte, error) { return b[n*IndexBlock:][:IndexBlock], nil }
+		read := func(n int64) ([]byte, error) {
+			if !h.CheckBlock(n, b[n*IndexBlock:][:IndexBlock]) {
+				t.Errorf("%d names: block %d is invalid", c.names, n)
+			}
+			return b[n*IndexBlock:][:IndexBlock], nil
+		}
 		for i, name := range manyNames(c.names) {
 			var ids []uint64
 			err := h.IDs(name, read, func(id uint64) { ids = append(ids, id) })

@@ -22,7 +22,7 @@ const (
 	other   = root + "/other/work.db" // the store to adopt
 	kept    = other + ".adopted"
 	adopted = "work" // its space
-	limit   = 4      // of spaces
+	limit   = 6      // of spaces
 )
 
 // sender is the space that a write creates.

@@ -243,7 +243,7 @@ func (r *run) lastSeq() (seq uint64) {
 // TestEnumerate implements L1 and L2. In each sequence it crashes only the last
 // operation, because shorter sequences cover the other operations.
 func TestEnumerate(t *testing.T) {
-	length, every := 2, uint64(8)
+	length, every := 2, uint64(32)
 	if full {
 		length, every = 3, 1
 	}

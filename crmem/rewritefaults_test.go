@@ -236,33 +236,6 @@ func TestChangesDuringPrune(t *testing.T) {
 	}
 }
 
-// TestForgedOperation replaces an operation of an indexed segment by one that does not
-// apply. ChangesOf returns the error, as without the index.
-func TestForgedOperation(t *testing.T) {
-	p := indexedPast(t)
-	file := p.history(".log")[1]
-	scan, err := format.ScanLog([]byte(p.copyFiles()[file]))
-	p.must(err)
-	h := scan.LogHeader
-	b := h.Append(nil)
-	w := h.Writer()
-	forged := false
-	for _, f := range scan.Frames {
-		if f.Type == format.FramePut && !forged && f.More { // an update keeps the name
-			f.Payload = []byte(format.NewRecord(1, 0, format.KindArchive, "another name", "", nil))
-			forged = true
-		}
-		b = w.AppendCopy(b, &f, h.Size())
-	}
-	scan, err = format.ScanLog(b)
-	p.must(err)
-	p.put(file, string(b))
-	p.put(strings.TrimSuffix(file, ".log")+".idx", string(format.NewIndex(2, int64(len(b)), scan)))
-	if got, want := p.changesOf("b"), p.filtered("b"); !forged || got != want || !strings.Contains(got, file) {
-		t.Errorf("changes\n%s\nwant\n%s", got, want)
-	}
-}
-
 // TestPurgeOrder purges removed entries that had one name: the log has their ids in
 // order.
 func TestPurgeOrder(t *testing.T) {
@@ -392,24 +365,4 @@ func TestSegmentReplacedDuringFold(t *testing.T) {
 		t.Fatal("the segment was not replaced")
 	}
 	p.wantLog("1 +1 cli add a\n2 +2 cli add b\n")
-}
-
-// TestChangesOfFails fails each call of ChangesOf. It returns an error, or the changes.
-func TestChangesOfFails(t *testing.T) {
-	p := indexedPast(t)
-	want := p.changesOf("b")
-	for fail, calls := 1, 1; calls >= fail-1; fail++ {
-		calls = 0
-		p.m.Hook = func(faultfs.Call) error {
-			if calls++; calls == fail {
-				return syscall.EIO
-			}
-			return nil
-		}
-		got := p.changesOf("b")
-		p.m.Hook = nil
-		if got != want && !strings.Contains(got, syscall.EIO.Error()) {
-			t.Errorf("call %d fails: changes\n%s\nwant\n%s", fail, got, want)
-		}
-	}
 }

@@ -62,15 +62,15 @@ func (s *Store) Do(ops ...Op) ([]Entry, error) {
 // aliases replaces the old aliases; nil keeps them. It returns [ErrKind] if the
 // name is that of an Archive.
 func (s *Store) Remember(name, content string, aliases []string) (Entry, error) {
-	e, _, err := s.Overwrite(name, content, aliases)
+	e, _, err := s.Overwrite(Remember{Name: name, Content: content, Aliases: aliases})
 	return e, err
 }
 
-// Overwrite is like Remember, but also returns the note before the change. If
+// Overwrite applies an operation and returns the note after and before the change. If
 // Overwrite created the note, before.ID is 0. first are operations of the same
 // batch that change no entry: conditions, or an actor.
-func (s *Store) Overwrite(name, content string, aliases []string, first ...Op) (after, before Entry, err error) {
-	effects, err := s.apply(append(slices.Clip(first), remember{name, content, aliases}))
+func (s *Store) Overwrite(o Remember, first ...Op) (after, before Entry, err error) {
+	effects, err := s.apply(append(slices.Clip(first), o))
 	if err != nil {
 		return Entry{}, Entry{}, err
 	}

@@ -1,13 +1,16 @@
 package crmem_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
+	"crabmem/crmem/metadata"
 )
 
 // hitNames returns the names of the hits of a query, best first.
@@ -117,5 +120,73 @@ func TestPlainIgnoresFrontMatter(t *testing.T) {
 		if len(a.Hits) == 0 || !slices.EqualFunc(a.Hits, b.Hits, func(x, y crmem.Hit) bool { return x.ID == y.ID && x.Score == y.Score }) {
 			t.Errorf("%s: %v, without front matter %v", text, a.Hits, b.Hits)
 		}
+	}
+}
+
+// TestConcurrentMetadata changes one note from several goroutines: each sets a key of
+// its own, and another one replaces the text. No metadata is lost.
+func TestConcurrentMetadata(t *testing.T) {
+	s := crmem.New(nil)
+	defer s.Close()
+	const writers, rounds = 8, 50
+	var wg sync.WaitGroup
+	errs := make(chan error, writers+1)
+	for i := range writers + 1 {
+		wg.Go(func() {
+			for round := range rounds {
+				e := &metadata.Edit{}
+				if i < writers {
+					e.Set = []metadata.Field{{Key: fmt.Sprint("key", i), Values: []string{fmt.Sprint(round)}}}
+				}
+				if _, _, err := s.Overwrite(crmem.Remember{Name: "a", Content: fmt.Sprint("text ", i), Metadata: e}); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	close(errs)
+	for err := range errs {
+		t.Error(err)
+	}
+	e, err := s.Get("a")
+	ok(t, err)
+	m, body, _ := metadata.Parse(e.Content)
+	for i := range writers {
+		if got := m.Values(fmt.Sprint("key", i)); !slices.Equal(got, []string{fmt.Sprint(rounds - 1)}) {
+			t.Errorf("key%d: %q", i, got)
+		}
+	}
+	if !m.Adopted() || !strings.HasPrefix(e.Content[body:], "text ") {
+		t.Errorf("content %q", e.Content)
+	}
+}
+
+// TestMetadataLimits checks that a change beyond a limit changes nothing, and that
+// operations without metadata are literal.
+func TestMetadataLimits(t *testing.T) {
+	s := crmem.New(nil)
+	defer s.Close()
+	set := func(key string, bytes int) error {
+		_, _, err := s.Overwrite(crmem.Remember{Name: "a", Content: "text", Metadata: &metadata.Edit{Set: []metadata.Field{{Key: key, Values: []string{strings.Repeat("x", bytes)}}}}})
+		return err
+	}
+	ok(t, set("a", 3000))
+	before, err := s.Get("a")
+	ok(t, err)
+	for _, bytes := range []int{2000, 5000} { // too much with a, and alone
+		err := set("b", bytes)
+		after, gerr := s.Get("a")
+		if ok(t, gerr); !errors.Is(err, crmem.ErrInvalid) || !after.Equal(before) {
+			t.Errorf("%d bytes: %v, content of %d bytes", bytes, err, len(after.Content))
+		}
+	}
+	if e, err := s.Remember("a", "text", nil); err != nil || e.Content != "text" {
+		t.Errorf("literal: %q, %v", e.Content, err)
+	}
+	ok(t, s.Apply(crmem.Add{Name: "archive", Kind: crmem.Archive}))
+	if _, _, err := s.Overwrite(crmem.Remember{Name: "archive", Metadata: &metadata.Edit{}}); !errors.Is(err, crmem.ErrKind) {
+		t.Errorf("archive: %v", err)
 	}
 }

@@ -9,10 +9,12 @@ import (
 
 	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
+	"crabmem/crmem/metadata"
 )
 
-// Op is one change of a store: [Add], [Update], [Alias], [Rename], [Remove], or
-// [Restore]; [Unchanged], a condition of the others; or [By], their actor.
+// Op is one change of a store: [Add], [Update], [Remember], [Alias], [Rename],
+// [Remove], or [Restore]; [Unchanged], a condition of the others; or [By], their
+// actor.
 type Op interface {
 	// Validate returns the error that the operation ends with in every store,
 	// such as [ErrInvalid] for an empty name.
@@ -79,10 +81,15 @@ type Unchanged struct {
 // [Options.By].
 type By history.Actor
 
-// remember is Add or Update, for Notes.
-type remember struct {
-	name, content string
-	aliases       []string // nil keeps the present aliases
+// Remember is Add or Update, for notes. It returns [ErrKind] if the entry is an
+// archive.
+type Remember struct {
+	Name    string
+	Content string
+	Aliases []string // nil keeps the present aliases
+	// Metadata, if set, changes the metadata of the note as it is when the operation
+	// takes effect, see [metadata.Edit.Apply]. If nil, Content is stored as it is.
+	Metadata *metadata.Edit
 }
 
 // forget is Remove, for Notes.
@@ -102,7 +109,15 @@ func (o Update) Validate() error { return validEntry(o.Name, o.Content, o.Aliase
 // Validate implements [Op].
 func (o Alias) Validate() error { return validEntry(o.Name, "", o.Aliases) }
 
-func (o remember) Validate() error { return validEntry(o.name, o.content, o.aliases) }
+// Validate implements [Op].
+func (o Remember) Validate() error {
+	if o.Metadata != nil {
+		if err := o.Metadata.Validate(); err != nil {
+			return &nameError{ErrInvalid, cutName(o.Name), err.Error()}
+		}
+	}
+	return validEntry(o.Name, o.Content, o.Aliases)
+}
 
 // Validate implements [Op].
 func (o Rename) Validate() error { return validName(o.To, "name", o.To) }
@@ -369,17 +384,39 @@ func (o Unchanged) stage(g *stage) error {
 	return nil
 }
 
-func (o remember) stage(g *stage) error {
-	old := g.get(o.name)
-	switch {
-	case old == "":
-		return Add{o.name, o.content, o.aliases, Note}.stage(g)
-	case Kind(old.Kind()) != Note:
-		return &nameError{ErrKind, o.name, "it is an archive; remember changes only notes: choose another name"}
-	case o.aliases == nil:
-		o.aliases = old.Aliases()
+func (o Remember) stage(g *stage) error {
+	old := g.get(o.Name)
+	if old != "" && Kind(old.Kind()) != Note {
+		return &nameError{ErrKind, o.Name, "it is an archive; remember changes only notes: choose another name"}
 	}
-	return Update{o.name, o.content, o.aliases}.stage(g)
+	content, aliases := "", o.Aliases
+	if old != "" {
+		content, _ = old.Content()
+		if aliases == nil {
+			aliases = old.Aliases()
+		}
+	}
+	content, err := o.ContentFor(content)
+	if err != nil {
+		return err
+	}
+	if old == "" {
+		return Add{o.Name, content, aliases, Note}.stage(g)
+	}
+	return Update{o.Name, content, aliases}.stage(g)
+}
+
+// ContentFor returns the content that the operation stores if the content of the note
+// is old, or "" without a note.
+func (o *Remember) ContentFor(old string) (string, error) {
+	if o.Metadata == nil {
+		return o.Content, nil
+	}
+	content, err := o.Metadata.Apply(old, o.Content)
+	if err != nil {
+		return "", &nameError{ErrInvalid, cutName(o.Name), err.Error()}
+	}
+	return content, validEntry(o.Name, content, nil)
 }
 
 func (o forget) stage(g *stage) error {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/crmem/metadata"
 	"crabmem/crmem/vfs/faultfs"
 )
 
@@ -23,7 +24,7 @@ func TestStageCounts(t *testing.T) {
 			for range 1 + random.IntN(3) + 9*random.IntN(2) {
 				content, aliases := fmt.Sprint(random.IntN(1<<random.IntN(30))), slices.Repeat([]string{"alias"}, random.IntN(3))
 				ops = append(ops, []Op{Add{name(), content, aliases, Kind(random.IntN(2))}, Update{name(), content, aliases}, Alias{name(), aliases}, Remove{name()},
-					Restore{Entry{ID: uint64(random.IntN(20)), Name: name(), Content: content}}, remember{name(), content, nil}, forget{name()}}[random.IntN(7)])
+					Restore{Entry{ID: uint64(random.IntN(20)), Name: name(), Content: content}}, Remember{name(), content, nil, []*metadata.Edit{nil, {Set: []metadata.Field{{Key: name(), Values: []string{content}}}}}[random.IntN(2)]}, forget{name()}}[random.IntN(7)])
 			}
 			if random.IntN(2) == 0 {
 				ops = ops[:1]

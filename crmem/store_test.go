@@ -173,13 +173,13 @@ func TestRememberAndForget(t *testing.T) {
 func TestOverwrite(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "memory.db"), nil)
 	for _, row := range []struct{ text, before string }{{"one", ""}, {"", "one"}, {"three", ""}, {"three", "three"}} {
-		after, before, err := s.Overwrite("a", row.text, nil)
+		after, before, err := s.Overwrite(crmem.Remember{Name: "a", Content: row.text})
 		if err != nil || after.Content != row.text || before.Content != row.before || (before.ID == 0) != (row.text == "one") {
 			t.Errorf("%q: after %+v, before %+v, %v", row.text, after, before, err)
 		}
 	}
 	ok(t, s.Forget("a"))
-	if after, before, err := s.Overwrite("a", "new", nil); err != nil || after.ID != 2 || before.ID != 0 {
+	if after, before, err := s.Overwrite(crmem.Remember{Name: "a", Content: "new"}); err != nil || after.ID != 2 || before.ID != 0 {
 		t.Errorf("after a removal: after %+v, before %+v, %v", after, before, err)
 	}
 }

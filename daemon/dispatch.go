@@ -82,6 +82,7 @@ var handlers = map[protoreflect.Name]handler{
 	"undo":         onStore((*pb.ClientMessage).GetUndo, opened.undo),
 	"purge":        onStore((*pb.ClientMessage).GetPurge, opened.purge),
 	"prune":        onStore((*pb.ClientMessage).GetPrune, opened.prune),
+	"write_note":   onStore((*pb.ClientMessage).GetWriteNote, opened.writeNote),
 	"store_stats":  onStore((*pb.ClientMessage).GetStoreStats, opened.storeStats),
 
 	"list_sessions":   with((*pb.ClientMessage).GetListSessions, (*Daemon).listStored),

@@ -34,6 +34,7 @@ type rememberArgs struct {
 	Name    string   `json:"name" jsonschema:"a short name for the subject of the note, in words you would search for"`
 	Content string   `json:"content" jsonschema:"the text; it replaces the text of an existing note with this name"`
 	Aliases []string `json:"aliases,omitempty" jsonschema:"other words to find it by"`
+	memtool.MetadataArgs
 }
 
 type forgetArgs struct {
@@ -99,16 +100,21 @@ func (d *Daemon) rememberTool(ctx context.Context, c tool.Call, args rememberArg
 	if err != nil {
 		return "", err
 	}
+	edit, err := args.Edit()
+	if err != nil {
+		return "", fmt.Errorf("failed to save entry: %w", err)
+	}
+	o := crmem.Remember{Name: args.Name, Content: args.Content, Aliases: args.Aliases, Metadata: edit}
 	var r memtool.Remembered
 	err = d.writeSpace(name, func(s *crmem.Store) (err error) {
 		if limit := (memtool.Quota{Entries: c.Scope.Memory.MaxEntries, Bytes: c.Scope.Memory.MaxBytes}); limit.Entries > 0 {
 			d.limited.Lock()
 			defer d.limited.Unlock()
-			if err := limit.Check(s, args.Name, args.Content, args.Aliases); err != nil {
+			if err := limit.Check(s, &o); err != nil {
 				return err
 			}
 		}
-		r, err = memtool.Remember(ctx, d.guard().Store(memtool.Local(s, d.actor(c))), args.Name, args.Content, args.Aliases)
+		r, err = memtool.Remember(ctx, d.guard().Store(memtool.Local(s, d.actor(c))), o)
 		return err
 	})
 	if err != nil {

@@ -51,6 +51,27 @@ func TestRememberExactText(t *testing.T) {
 	}
 }
 
+// TestRememberMetadata writes metadata with the tool, replaces the text, and refuses
+// values that are none.
+func TestRememberMetadata(t *testing.T) {
+	m := modeltest.New(t)
+	s := serve(t, home(t), scripted(m))
+	const front = "---\ntype: decision\ntags: [infra]\nimportance: 0.8\nexpires: 2026-12-31\nrelated: [\"[[b]]\", \"[[c]]\"]\nsupersedes: \"[[v1]]\"\ncrabmem: 1\n---\n"
+	for _, call := range []struct{ args, result, content string }{
+		{`{"name":"a","content":"x","type":"decision","tags":["infra"],"importance":0.8,"expires":"2026-12-31","supersedes":["v1"],"related":["b","[[c]]"]}`, "remembered: a", front + "x"},
+		{`{"name":"a","content":"y"}`, "remembered: a", front + "y"},
+		{`{"name":"a","content":"z","importance":8}`, `failed to save entry: invalid metadata: importance "8": want a number from 0 to 1`, front + "y"},
+		{`{"name":"a","content":"---\ntype: fact\n---\nz"}`, "remembered: a", "---\ntype: fact\n---\nz"},
+	} {
+		if got := toolResult(t, s, m, "remember", call.args); got != call.result {
+			t.Errorf("%s: %q, want %q", call.args, got, call.result)
+		}
+		if e, err := s.store.Get("a"); err != nil || e.Content != call.content {
+			t.Errorf("%s: stored %q, %v, want %q", call.args, e.Content, err, call.content)
+		}
+	}
+}
+
 // TestRecallLimit checks that recall_limit is the number of results of a call
 // without a limit, also after a reload.
 func TestRecallLimit(t *testing.T) {

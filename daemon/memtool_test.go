@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"crabmem/crmem"
+	"crabmem/crmem/metadata"
 	"crabmem/crmem/recall"
 	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
@@ -39,7 +40,13 @@ type storeOperation struct {
 
 func remembers(name, content string, aliases ...string) func(context.Context, memtool.Store, string) (any, error) {
 	return func(ctx context.Context, s memtool.Store, _ string) (any, error) {
-		return s.Remember(ctx, name, content, aliases)
+		return s.Remember(ctx, crmem.Remember{Name: name, Content: content, Aliases: aliases})
+	}
+}
+
+func withMetadata(e metadata.Edit, content string, aliases ...string) func(context.Context, memtool.Store, string) (any, error) {
+	return func(ctx context.Context, s memtool.Store, _ string) (any, error) {
+		return s.Remember(ctx, crmem.Remember{Name: "deploy", Content: content, Aliases: aliases, Metadata: &e})
 	}
 }
 
@@ -112,8 +119,18 @@ var storeOperations = []storeOperation{
 	{"remember", nil, remembers("deploy", "build, tag", "ship")},
 	{"replace", nil, remembers("deploy", "build, tag, push")},
 	{"remember without aliases", nil, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
-		return s.Remember(ctx, "deploy", "build, tag, push, watch", []string{})
+		return s.Remember(ctx, crmem.Remember{Name: "deploy", Content: "build, tag, push, watch", Aliases: []string{}})
 	}},
+	{"set metadata", nil, withMetadata(metadata.Edit{Set: []metadata.Field{
+		{Key: "type", Values: []string{"decision"}}, {Key: "tags", Values: []string{"a, b", "c"}, List: true}}}, "build", "ship")},
+	{"keep metadata", nil, withMetadata(metadata.Edit{}, "build, tag")},
+	{"remove a key", nil, withMetadata(metadata.Edit{Set: []metadata.Field{{Key: "tags"}}}, "build, tag, push")},
+	{"write literally", nil, remembers("deploy", "---\nx: y\n---\nbuild")},
+	{"remove metadata", nil, withMetadata(metadata.Edit{Drop: true}, "build, tag, push, watch", "x")},
+	{"remove the alias", nil, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
+		return s.Remember(ctx, crmem.Remember{Name: "deploy", Content: "build", Aliases: []string{}, Metadata: &metadata.Edit{}})
+	}},
+	{"set an invalid key", crmem.ErrInvalid, withMetadata(metadata.Edit{Set: []metadata.Field{{Key: "a:b", Values: []string{"c"}}}}, "x")},
 	{"remember with aliases", nil, remembers("tea", "green", "go", "ship")},
 	{"remember without a name", crmem.ErrInvalid, remembers("", "x")},
 	{"remember invalid text", crmem.ErrInvalid, remembers("x", "\xff")},

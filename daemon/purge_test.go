@@ -22,7 +22,7 @@ func TestOnlyUsersErase(t *testing.T) {
 	s := serve(t, home(t), "[origins.\"api:\"]\ntrust = \"admin\"\n")
 	remember := func() {
 		t.Helper()
-		if _, _, err := s.store.Overwrite("a", "a text to purge", nil); err != nil {
+		if _, _, err := s.store.Overwrite(crmem.Remember{Name: "a", Content: "a text to purge"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,7 +72,7 @@ func TestOnlyUsersErase(t *testing.T) {
 func TestNoToolErases(t *testing.T) {
 	m := modeltest.New(t)
 	s := serve(t, home(t), scripted(m))
-	if _, _, err := s.store.Overwrite("a", "a text to purge", nil); err != nil {
+	if _, _, err := s.store.Overwrite(crmem.Remember{Name: "a", Content: "a text to purge"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"purge", "prune"} {

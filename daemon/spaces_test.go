@@ -259,7 +259,7 @@ func TestSpaceOfOpenDaemon(t *testing.T) {
 		}
 		_, err = st.Update(t.Context(), func(v *crmem.Store) ([]crmem.Op, error) { return []crmem.Op{crmem.Add{Name: "by client"}}, nil })
 		if err == nil {
-			_, err = st.Remember(t.Context(), "note in "+name, "x", nil)
+			_, err = st.Remember(t.Context(), crmem.Remember{Name: "note in " + name, Content: "x"})
 		}
 		if err == nil {
 			_, err = st.Checkpoint(t.Context())

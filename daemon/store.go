@@ -25,11 +25,7 @@ func (d opened) remember(r *request, m *pb.RememberMsg) error {
 	}
 	switch m.GetKind() {
 	case pb.EntryKind_NOTE:
-		e, before, err := d.store.Overwrite(m.GetName(), m.GetContent(), aliases, r.by)
-		if err != nil {
-			return err
-		}
-		return r.remembered(memtool.Replaced(e, before))
+		return d.overwrite(r, crmem.Remember{Name: m.GetName(), Content: m.GetContent(), Aliases: aliases})
 	case pb.EntryKind_ARCHIVE:
 		list, err := d.store.Do(r.by, crmem.Add{Name: m.GetName(), Content: m.GetContent(), Aliases: aliases, Kind: crmem.Archive})
 		if err != nil {
@@ -38,6 +34,21 @@ func (d opened) remember(r *request, m *pb.RememberMsg) error {
 		return r.remembered(memtool.Replaced(list[0], crmem.Entry{}))
 	}
 	return errtable.Invalidf("kind %d: want 0 (note) or 1 (archive)", m.GetKind())
+}
+
+func (d opened) writeNote(r *request, m *pb.NoteMsg) error {
+	if len(m.GetAliases()) > 0 && m.GetClearAliases() {
+		return errtable.Invalidf("aliases and clear_aliases exclude each other")
+	}
+	return d.overwrite(r, memtool.Note(m))
+}
+
+func (d opened) overwrite(r *request, o crmem.Remember) error {
+	e, before, err := d.store.Overwrite(o, r.by)
+	if err != nil {
+		return err
+	}
+	return r.remembered(memtool.Replaced(e, before))
 }
 
 // update applies the operation that f returns for an entry of the store, or none

@@ -26,15 +26,23 @@ aliases.
 
 append refuses a text without a visible character. It also refuses keys and
 passwords of a known form, unless --allow-secrets is set. If the note does not
-exist, append exits with 3; for an archive it exits with 4.`,
+exist, append exits with 3; for an archive it exits with 4.
+
+` + metadataHelp,
 		Example: `  crabmem append deploy "then write the release notes"
+  crabmem append deploy "it failed on 2026-04-14" --tag incident --caused-by tea
   date | crabmem append deploy - --json`,
 		Args:              exactly(2, "NAME and TEXT (or -)"),
 		ValidArgsFunction: c.completeNames(1),
 	}
 	allowSecretsFlag(cmd, &allow)
+	meta := c.addMetadataFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		text := args[1]
+		edit, err := meta.edit(cmd)
+		if err != nil {
+			return err
+		}
 		if text == "-" {
 			if text, err = c.ReadInput(cmd.Context(), limits.Content); err != nil {
 				return err
@@ -55,7 +63,9 @@ exist, append exits with 3; for an archive it exits with 4.`,
 					return nil, &errtable.Error{Kind: "kind", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Path: s.Path(), Err: crmem.ErrKind,
 						Message: display.Quoted(before.Name) + " is an archive", Fix: "use crabmem edit to change an archive"}
 				}
-				return []crmem.Op{crmem.Update{Name: before.Name, Content: appended(before.Content, text), Aliases: before.Aliases}}, nil
+				o := crmem.Remember{Name: before.Name, Content: appended(before.Content, text), Metadata: edit}
+				content, err := o.ContentFor(before.Content)
+				return []crmem.Op{crmem.Update{Name: before.Name, Content: content, Aliases: before.Aliases}}, err
 			})
 			if err == nil {
 				e = list[0]

@@ -56,7 +56,7 @@ var mayImport = map[string][]string{
 	"daemon/wire":                {"daemon/wire/pb", "crmem/vfs"},
 	"daemon/display":             {},
 	"daemon/errtable":            {"crmem", "crmem/tree", "crmem/vfs", "sessionlog", "sessionlog/record", "daemon/model/chat"},
-	"daemon/memtool":             {"daemon/secret/scan", "bm25/snippet", "daemon/display", "daemon/errtable", "daemon/wire/pb", "crmem", "crmem/limits", "crmem/tree", "crmem/vfs", "crmem/recall", "crmem/history"},
+	"daemon/memtool":             {"daemon/secret/scan", "bm25/snippet", "daemon/display", "daemon/errtable", "daemon/wire/pb", "crmem", "crmem/limits", "crmem/tree", "crmem/vfs", "crmem/recall", "crmem/history", "crmem/metadata"},
 	"daemon/client":              {"daemon/space", "bm25", "crmem", "crmem/tree", "crmem/recall", "daemon/memtool", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "crmem/vfs", "daemon/cron", "daemon/model", "sessionlog", "sessionlog/record", "sessionlog/search", "crmem/history"},
 	"daemon/config":              {"crmem/vfs", "daemon/approval", "daemon/errtable", "daemon/memtool", "daemon/model", "daemon/secret", "daemon/secret/scan", "daemon/space", "daemon/trust", "crmem/history"},
 	"daemon/space":               {"daemon/display", "crmem", "crmem/checkpoint", "crmem/vfs", "daemon/errtable"},
@@ -89,7 +89,7 @@ var mayImport = map[string][]string{
 		"daemon/display", "daemon/mcpserver/compat/memgraph", "bm25/snippet", "crmem/limits", "sessionlog/record"},
 	"cmd/crabmem-sqlite":            {"cmd/internal/sqliterows"},
 	"cmd/internal/sqliterows":       {"crmem/vfs"},
-	"cmd/crabmem/internal/chat":     {"cmd/crabmem/internal/chat/tty", "cmd/crabmem/internal/cli", "crmem/vfs", "daemon/client", "daemon/config", "daemon/display", "sessionlog", "bm25/analysis", "bm25/snippet", "crmem", "crmem/recall", "daemon/memtool"},
+	"cmd/crabmem/internal/chat":     {"cmd/crabmem/internal/chat/tty", "cmd/crabmem/internal/cli", "crmem/vfs", "daemon/client", "daemon/config", "daemon/display", "sessionlog", "bm25/analysis", "bm25/snippet", "crmem", "crmem/metadata", "crmem/recall", "daemon/memtool"},
 	"cmd/crabmem/internal/chat/tty": {"cmd/crabmem/internal/cli", "daemon/display"},
 	"daemon":                        {"daemon/secret/scan", "daemon/space", "daemon/trust", "daemon/display", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/session", "crmem", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog", "bm25/analysis", "daemon/memtool", "sessionlog/record", "sessionlog/search", "crmem/history"},
 }

@@ -10,6 +10,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/limits"
+	"crabmem/crmem/metadata"
 	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 
@@ -20,6 +21,7 @@ type rememberFlags struct {
 	aliases                  []string // nil keeps those of the note
 	kind                     crmem.Kind
 	allowEmpty, allowSecrets bool
+	metadata                 *metadata.Edit
 	expected                 memtool.Expected
 	conditional              bool // expected is set
 }
@@ -47,10 +49,15 @@ new name.
 change, which crabmem log prints. --if-sha256 HEX replaces it only if its text
 has this hash, as crabmem show NAME | sha256sum prints it. If another process
 changed or removed the entry, or if the history does not prove the version,
-remember writes nothing and exits with 4.`,
+remember writes nothing and exits with 4.
+
+` + metadataHelp + ` In a note
+with one of these flags, --expires and --supersedes change the order of recall.`,
 		Example: `  crabmem remember deploy "build, tag, push, then watch the canary"
   crabmem remember deploy "build, tag, push" --alias ship --alias release
   crabmem remember deploy "build, tag, push" --if-version 1 || crabmem log deploy
+  crabmem remember deploy-v2 "deploy from main" --type decision --tag infra --supersedes deploy
+  crabmem remember vpn "the password changes monthly" --expires 2026-12-31 --meta owner=ops
   uname -a | crabmem remember machine -`,
 		Args:              exactly(2, "NAME and TEXT (or -)"),
 		ValidArgsFunction: c.completeNames(1),
@@ -62,6 +69,7 @@ remember writes nothing and exits with 4.`,
 	cmd.Flags().StringVar(&kind, "kind", kind, "create this `kind`: note or archive")
 	cmd.Flags().Uint64Var(&f.expected.Version, "if-version", 0, "replace the note only if `SEQ` is its newest change")
 	cmd.Flags().StringVar(&f.expected.SHA256, "if-sha256", "", "replace the note only if its text has this `hash`")
+	meta := c.addMetadataFlags(cmd)
 	completeWords(cmd, "kind", "note", "archive")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := atMostOne(cmd, "alias", "no-alias"); err != nil {
@@ -75,6 +83,9 @@ remember writes nothing and exits with 4.`,
 			return cli.Usagef("--kind: %v", err)
 		}
 		var err error
+		if f.metadata, err = meta.edit(cmd); err != nil {
+			return err
+		}
 		if f.conditional, err = checkExpected(cmd, f.expected, f.kind); err != nil {
 			return err
 		}
@@ -93,18 +104,20 @@ func (c *app) remember(ctx context.Context, name, text string, f rememberFlags) 
 	if !f.allowEmpty && isBlank(text) {
 		return emptyText("the text for " + display.Label(name))
 	}
+	o := crmem.Remember{Name: name, Content: text, Aliases: f.aliases, Metadata: f.metadata}
 	var r memtool.Remembered
 	err = c.writeChecked(ctx, "remember", true, f.allowSecrets, func(s memtool.Store) (err error) {
 		switch {
 		case f.conditional:
-			r, err = memtool.RememberIf(ctx, s, f.expected, name, text, f.aliases)
+			r, err = memtool.RememberIf(ctx, s, f.expected, o)
 			return err
 		case f.kind == crmem.Note:
-			r, err = s.Remember(ctx, name, text, f.aliases)
+			r, err = s.Remember(ctx, o)
 			return err
 		}
 		list, err := s.Update(ctx, func(*crmem.Store) ([]crmem.Op, error) {
-			return []crmem.Op{crmem.Add{Name: name, Content: text, Aliases: f.aliases, Kind: f.kind}}, nil
+			content, err := o.ContentFor("")
+			return []crmem.Op{crmem.Add{Name: name, Content: content, Aliases: f.aliases, Kind: f.kind}}, err
 		})
 		if err == nil {
 			r = memtool.Replaced(list[0], crmem.Entry{})

@@ -159,6 +159,62 @@ func (f *Field) check() error {
 	return nil
 }
 
+// NewField returns the field for the values of a flag or an argument. Without a value
+// that is not empty, the field removes its key. Relations take names of entries.
+func NewField(key string, values ...string) (Field, error) {
+	f := Field{Key: key}
+	for _, v := range values {
+		if strings.TrimSpace(v) == "" {
+			continue
+		}
+		v, err := fieldValue(key, v)
+		if err != nil {
+			return Field{}, err
+		}
+		if !slices.Contains(f.Values, v) {
+			f.Values = append(f.Values, v)
+		}
+	}
+	f.List = key == Tags && len(f.Values) > 0 || len(f.Values) > 1
+	return f, f.check()
+}
+
+// fieldValue returns the value to store for a value of a flag or an argument.
+func fieldValue(key, v string) (string, error) {
+	switch {
+	case slices.Contains(Relations, key):
+		name := strings.TrimSpace(v)
+		if inner, ok := strings.CutPrefix(name, "[["); ok && strings.HasSuffix(inner, "]]") {
+			name = strings.TrimSuffix(inner, "]]")
+		}
+		return LinkTo(name)
+	case key == Adopted:
+		return "", fmt.Errorf("%w: key %s: set another key, or run crabmem metadata adopt", ErrInvalid, key)
+	}
+	word := strings.TrimSpace(v)
+	switch key {
+	case Type:
+		if strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '-' && r != '_' }) {
+			return "", fmt.Errorf("%w: type %.80q: want a word, such as %s", ErrInvalid, v, strings.Join(TypeNames(), ", "))
+		}
+	case Tags:
+		if word = strings.TrimPrefix(word, "#"); word == "" || strings.ContainsAny(word, ",\r\n") {
+			return "", fmt.Errorf("%w: tag %.80q: want a word without commas", ErrInvalid, v)
+		}
+	case Importance:
+		if _, ok := importance(word); !ok {
+			return "", fmt.Errorf("%w: importance %.80q: want a number from 0 to 1", ErrInvalid, v)
+		}
+	case Expires:
+		if _, ok := expiry(word); !ok {
+			return "", fmt.Errorf("%w: expires %.80q: want a day, such as 2026-04-14", ErrInvalid, v)
+		}
+	default:
+		return v, nil
+	}
+	return word, nil
+}
+
 // rank returns the place of a key in the canonical order.
 func rank(key string) int {
 	switch i := slices.Index(order, key); {

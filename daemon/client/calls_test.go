@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"crabmem/crmem"
+	"crabmem/crmem/metadata"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/model"
@@ -23,7 +24,7 @@ var replies = map[string]string{
 	"reload": "pong", "subscribe_events": "agent_event", "reply_to_ask": "pong", "get_stats": "stats", "create_cron": "cron_info",
 	"delete_cron": "pong", "list_crons": "cron_list", "compact": "compact",
 	"hello": "hello", "auth": "pong", "cancel": "pong",
-	"remember": "entry", "recall": "recalled", "forget": "entry", "get_entry": "entry", "list_entries": "entries", "alias": "entry",
+	"remember": "entry", "write_note": "entry", "recall": "recalled", "forget": "entry", "get_entry": "entry", "list_entries": "entries", "alias": "entry",
 	"apply": "entries", "dump": "report", "load": "report", "checkpoint": "checkpointed", "undo": "entries", "purge": "purged", "prune": "pruned", "store_stats": "report",
 	"list_sessions": "stored_sessions", "history": "history", "search_sessions": "sessions_found", "set_title": "stored_session",
 	"delete_session": "stored_session", "restore_session": "stored_session", "repair_session": "repaired", "purge_session": "session_purged", "compact_session": "compacted",
@@ -108,6 +109,10 @@ func TestCalls(t *testing.T) {
 		func() error { _, err := c.RemoveModel(ctx, "m"); return err },
 		func() error { _, err := c.Agents(ctx); return err },
 		func() error { _, err := c.Remember(ctx, "n", "", nil); return err },
+		func() error {
+			_, err := c.Overwrite(ctx, crmem.Remember{Name: "n", Metadata: &metadata.Edit{}})
+			return err
+		},
 		func() error { _, _, err := c.Search(ctx, crmem.Query{}, recall.Options{}); return err },
 		func() error { _, err := c.Forget(ctx, "n", ForgetOptions{}); return err },
 		func() error { _, err := c.Get(ctx, "n"); return err },

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/crmem"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/model"
 	"crabmem/daemon/wire"
@@ -271,7 +272,7 @@ func TestOverwriteSizes(t *testing.T) {
 		{&pb.Entry{Name: "a", Content: "x", ReplacedBytes: proto.Uint64(1 << 63)}, "unknown"},
 	} {
 		serve(t, script(&pb.ServerMessage{Msg: &pb.ServerMessage_Entry{Entry: tc.entry}}))
-		r, err := newClient(t).Overwrite(t.Context(), "a", "x", nil)
+		r, err := newClient(t).Overwrite(t.Context(), crmem.Remember{Name: "a", Content: "x"})
 		got := "unknown"
 		switch {
 		case r.Created:

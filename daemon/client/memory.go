@@ -28,14 +28,18 @@ func entryOf(m *pb.Entry, err error) (crmem.Entry, error) {
 // Remember creates or replaces a note. Aliases replace the old ones; nil keeps
 // them.
 func (c *Client) Remember(ctx context.Context, name, content string, aliases []string) (crmem.Entry, error) {
-	r, err := c.Overwrite(ctx, name, content, aliases)
+	r, err := c.Overwrite(ctx, crmem.Remember{Name: name, Content: content, Aliases: aliases})
 	return r.Entry, err
 }
 
-// Overwrite is like Remember, but also returns the size of the replaced content.
-func (c *Client) Overwrite(ctx context.Context, name, content string, aliases []string) (memtool.Remembered, error) {
-	m := &pb.RememberMsg{Name: name, Content: content, Aliases: aliases, ClearAliases: aliases != nil && len(aliases) == 0}
-	e, err := callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Remember{Remember: m}}, (*pb.ServerMessage).GetEntry)
+// Overwrite applies an operation, and returns the size of the replaced content, too.
+func (c *Client) Overwrite(ctx context.Context, o crmem.Remember) (memtool.Remembered, error) {
+	m := &pb.ClientMessage{Msg: &pb.ClientMessage_Remember{Remember: &pb.RememberMsg{
+		Name: o.Name, Content: o.Content, Aliases: o.Aliases, ClearAliases: o.Aliases != nil && len(o.Aliases) == 0}}}
+	if o.Metadata != nil { // an older daemon refuses this message
+		m.Msg = &pb.ClientMessage_WriteNote{WriteNote: memtool.NoteMessage(o)}
+	}
+	e, err := callExt(ctx, c, m, (*pb.ServerMessage).GetEntry)
 	if err != nil {
 		return memtool.Remembered{}, err
 	}

@@ -181,16 +181,16 @@ func (s *store) Update(ctx context.Context, plan func(*crmem.Store) ([]crmem.Op,
 	return list, err
 }
 
-func (s *store) Remember(ctx context.Context, name, content string, aliases []string) (r memtool.Remembered, err error) {
+func (s *store) Remember(ctx context.Context, o crmem.Remember) (r memtool.Remembered, err error) {
 	err = s.do(ctx, func(l memtool.Store) error {
-		r, err = l.Remember(ctx, name, content, aliases)
+		r, err = l.Remember(ctx, o)
 		return err
 	}, func(d *Client) error {
 		// Text that is not UTF-8 would change on the wire.
-		if err := (crmem.Update{Name: name, Content: content, Aliases: aliases}).Validate(); err != nil {
+		if err := o.Validate(); err != nil {
 			return err
 		}
-		r, err = d.Overwrite(ctx, name, content, aliases)
+		r, err = d.Overwrite(ctx, o)
 		return MarkRetryable(err)
 	})
 	return r, err

@@ -120,6 +120,13 @@ func exercise(t *testing.T, s *mcp.ClientSession) {
 	if w, _ = must[rememberOut](t, s, "remember", dict{"name": "Deploy steps", "content": "tea", "if_version": hist.Versions[0].Version}); w.Created {
 		t.Errorf("a replacement of a version: %+v", w)
 	}
+	typed, _ := must[rememberOut](t, s, "remember", dict{"name": "typed", "content": "rope", "type": "goal", "tags": []string{"a", "b"}, "importance": 1, "part_of": []string{"tea"}})
+	must[rememberOut](t, s, "remember", dict{"name": "typed", "content": "tide"})
+	if g, _ := must[getOut](t, s, "get_memory", dict{"name": "typed"}); !typed.Created || g.Content != "---\ntype: goal\ntags: [a, b]\nimportance: 1\npart_of: \"[[tea]]\"\ncrabmem: 1\n---\ntide" {
+		t.Errorf("metadata: %+v", g)
+	}
+	mcptest.Refused(t, s, "remember", dict{"name": "typed", "content": "x", "expires": "soon"}, `expires "soon": want a day`)
+	must[forgetOut](t, s, "forget", dict{"name": "typed"})
 	mcptest.Refused(t, s, "memory_history", dict{"name": "Deploy steps", "version": 1 << 30}, "the entry has no version .* Try: call again without version")
 	mcptest.Refused(t, s, "memory_history", dict{"name": "none"}, `no entry "none"`)
 	r, text := must[recallOut](t, s, "recall", dict{"query": "how do we ship the canary"})

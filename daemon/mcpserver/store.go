@@ -144,15 +144,15 @@ func (m *store) close() error {
 	return m.retire()
 }
 
-// remember writes a note. aliases replaces the note's aliases; nil keeps them. If x
-// is set, remember only replaces a note that is as expected.
-func (m *store) remember(ctx context.Context, name, text string, aliases []string, x memtool.Expected) (r memtool.Remembered, err error) {
+// remember writes a note. If x is set, remember only replaces a note that is as
+// expected.
+func (m *store) remember(ctx context.Context, o crmem.Remember, x memtool.Expected) (r memtool.Remembered, err error) {
 	err = m.write(ctx, func(ctx context.Context, s memtool.Store) error {
 		if x != (memtool.Expected{}) {
-			r, err = memtool.RememberIf(ctx, s, x, name, text, aliases)
+			r, err = memtool.RememberIf(ctx, s, x, o)
 			return err
 		}
-		r, err = memtool.Remember(ctx, s, name, text, aliases)
+		r, err = memtool.Remember(ctx, s, o)
 		return err
 	})
 	return r, err

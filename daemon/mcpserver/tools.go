@@ -115,7 +115,8 @@ func (s *Server) addTools() {
 	addTool(s, &mcp.Tool{
 		Name: "remember",
 		Description: "Save a note for later conversations. The note is on disk when the tool returns. An existing note with this name is replaced, including its text: " +
-			"to extend a note, read it with get_memory first. Use one note per subject, with a short name that states the subject.",
+			"to extend a note, read it with get_memory first. Use one note per subject, with a short name that states the subject. " +
+			"A note keeps the metadata that the call does not set, such as type and tags.",
 		Annotations: toolHints("Remember a note", false, true, true),
 	}, func(in map[string]*jsonschema.Schema) {
 		atMostChars(in["name"], limits.Name)
@@ -134,6 +135,7 @@ type rememberIn struct {
 	Content string   `json:"content" jsonschema:"the text of the note, in Markdown"`
 	Aliases []string `json:"aliases,omitempty" jsonschema:"other names of the note; if omitted, the note keeps its aliases"`
 	Version uint64   `json:"if_version,omitempty" jsonschema:"replace the note only if this is its newest version in memory_history"`
+	memtool.MetadataArgs
 }
 
 type rememberOut struct {
@@ -145,7 +147,12 @@ type rememberOut struct {
 }
 
 func (s *Server) remember(ctx context.Context, in rememberIn) (string, rememberOut, error) {
-	w, err := s.store.remember(ctx, in.Name, in.Content, in.Aliases, memtool.Expected{Version: in.Version})
+	edit, err := in.Edit()
+	if err != nil {
+		return "", rememberOut{}, err
+	}
+	o := crmem.Remember{Name: in.Name, Content: in.Content, Aliases: in.Aliases, Metadata: edit}
+	w, err := s.store.remember(ctx, o, memtool.Expected{Version: in.Version})
 	if err != nil {
 		if errors.Is(err, crmem.ErrKind) {
 			err = &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Err: err, Message: memtool.ShownName(in.Name) + " is the archive of a conversation; remember never overwrites archives",

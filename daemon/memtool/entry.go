@@ -34,20 +34,20 @@ func Replaced(e, before crmem.Entry) Remembered {
 
 // Remember creates or replaces a note, as [crmem.Store.Remember] does, and finds
 // the names that a created note may duplicate.
-func Remember(ctx context.Context, s Store, name, content string, aliases []string) (r Remembered, err error) {
+func Remember(ctx context.Context, s Store, o crmem.Remember) (r Remembered, err error) {
 	var created bool
 	var similar []string
 	err = s.Read(func(s *crmem.Store) error {
-		old, err := s.Get(name)
-		if created = err != nil || old.Name != name; created {
-			similar = similarNames(s, name)
+		old, err := s.Get(o.Name)
+		if created = err != nil || old.Name != o.Name; created {
+			similar = similarNames(s, o.Name)
 		}
 		return nil
 	})
 	if err != nil {
 		return r, err
 	}
-	r, err = s.Remember(ctx, name, content, aliases)
+	r, err = s.Remember(ctx, o)
 	if r.Before == nil {
 		r.Created = r.Created || created // a daemon of an older version does not send it
 	}

@@ -24,27 +24,31 @@ type Expected struct {
 // expected when the write takes effect. Otherwise it writes nothing, and the error
 // has the kind "changed". That is also the error if the history does not prove the
 // version.
-func RememberIf(ctx context.Context, s Store, x Expected, name, content string, aliases []string) (Remembered, error) {
+func RememberIf(ctx context.Context, s Store, x Expected, o crmem.Remember) (Remembered, error) {
 	var before crmem.Entry
 	// Update writes only if the entry is as the plan read it.
 	list, err := s.Update(ctx, func(st *crmem.Store) ([]crmem.Op, error) {
-		e, err := st.Get(name)
+		e, err := st.Get(o.Name)
 		switch {
-		case err != nil || e.Name != name:
-			return nil, unexpected(st, name, "no entry has this name")
+		case err != nil || e.Name != o.Name:
+			return nil, unexpected(st, o.Name, "no entry has this name")
 		case e.Kind != crmem.Note:
 			return nil, &errtable.Error{Kind: "kind", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Path: st.Path(), Err: crmem.ErrKind,
-				Message: display.Quoted(name) + " is an archive", Fix: "choose another name"}
+				Message: display.Quoted(o.Name) + " is an archive", Fix: "choose another name"}
 		}
 		if err := x.check(st, e); err != nil {
 			return nil, err
 		}
 		before = e
-		list := aliases
+		content, err := o.ContentFor(e.Content)
+		if err != nil {
+			return nil, err
+		}
+		list := o.Aliases
 		if list == nil {
 			list = e.Aliases
 		}
-		return []crmem.Op{crmem.Update{Name: name, Content: content, Aliases: list}}, nil
+		return []crmem.Op{crmem.Update{Name: o.Name, Content: content, Aliases: list}}, nil
 	})
 	if err != nil {
 		return Remembered{}, err

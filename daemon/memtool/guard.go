@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"crabmem/crmem"
+	"crabmem/crmem/metadata"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/secret/scan"
@@ -44,12 +45,35 @@ func (s guarded) Update(ctx context.Context, plan func(*crmem.Store) ([]crmem.Op
 	})
 }
 
-func (s guarded) Remember(ctx context.Context, name, content string, aliases []string) (Remembered, error) {
-	content, err := s.guard.entry(nil, name, content, aliases)
-	if err != nil {
+func (s guarded) Remember(ctx context.Context, o crmem.Remember) (_ Remembered, err error) {
+	if o, err = s.guard.remember(nil, o); err != nil {
 		return Remembered{}, err
 	}
-	return s.Store.Remember(ctx, name, content, aliases)
+	return s.Store.Remember(ctx, o)
+}
+
+// remember returns the operation with the texts that the policy permits. s may be nil.
+func (g Guard) remember(s *crmem.Store, o crmem.Remember) (_ crmem.Remember, err error) {
+	if o.Content, err = g.entry(s, o.Name, o.Content, o.Aliases); err == nil && o.Metadata != nil {
+		o.Metadata, err = g.metadata(o.Name, *o.Metadata)
+	}
+	return o, err
+}
+
+// metadata returns the change to make of the metadata of an entry.
+func (g Guard) metadata(name string, e metadata.Edit) (*metadata.Edit, error) {
+	e.Set = slices.Clone(e.Set)
+	for i, f := range e.Set {
+		f.Values = slices.Clone(f.Values)
+		for k, v := range f.Values {
+			var err error
+			if f.Values[k], err = g.text("the metadata of "+display.Label(name), v, false, func(string) bool { return false }); err != nil {
+				return nil, err
+			}
+		}
+		e.Set[i] = f
+	}
+	return &e, nil
 }
 
 // Ops returns the operations with the texts that the policy permits.
@@ -61,6 +85,8 @@ func (g Guard) Ops(s *crmem.Store, ops []crmem.Op) ([]crmem.Op, error) {
 		case crmem.Add:
 			o.Content, err = g.entry(s, o.Name, o.Content, o.Aliases)
 			ops[i] = o
+		case crmem.Remember:
+			ops[i], err = g.remember(s, o)
 		case crmem.Update:
 			o.Content, err = g.entry(s, o.Name, o.Content, o.Aliases)
 			ops[i] = o

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/crmem/metadata"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/secret/scan"
 )
@@ -14,14 +15,18 @@ import (
 // TestGuard writes a secret by every operation under every policy.
 func TestGuard(t *testing.T) {
 	secret := "ghp_" + "8Jq2vX4mT7bN1kR6wZ3pL9sD5fG0hC2yV7aE"
+	remember := func(o crmem.Remember) func(Store) error {
+		return func(s Store) error { _, err := s.Remember(t.Context(), o); return err }
+	}
 	const marker = "[redacted: github-token]"
 	writes := map[string]struct {
 		inName bool
 		write  func(Store) error
 	}{
-		"remember":       {false, func(s Store) error { _, err := s.Remember(t.Context(), "new", "a "+secret, nil); return err }},
-		"remember name":  {true, func(s Store) error { _, err := s.Remember(t.Context(), secret, "a", nil); return err }},
-		"remember alias": {true, func(s Store) error { _, err := s.Remember(t.Context(), "new", "a", []string{secret}); return err }},
+		"remember":       {false, remember(crmem.Remember{Name: "new", Content: "a " + secret})},
+		"remember name":  {true, remember(crmem.Remember{Name: secret, Content: "a"})},
+		"remember alias": {true, remember(crmem.Remember{Name: "new", Content: "a", Aliases: []string{secret}})},
+		"metadata":       {false, remember(crmem.Remember{Name: "new", Metadata: &metadata.Edit{Set: []metadata.Field{{Key: "source", Values: []string{"a " + secret}}}}})},
 		"add":            {false, update(t, crmem.Add{Name: "new", Content: secret})},
 		"add alias":      {true, update(t, crmem.Add{Name: "new", Aliases: []string{"b", secret}})},
 		"update":         {false, update(t, crmem.Update{Name: "plain", Content: "a " + secret})},
@@ -91,10 +96,10 @@ func TestGuardKeepsPresentSecrets(t *testing.T) {
 func TestGuardPolicyError(t *testing.T) {
 	broken := errors.New("broken")
 	guarded := Guard{Policy: func() (scan.Policy, error) { return "", broken }}.Store(Local(crmem.New(nil)))
-	if _, err := guarded.Remember(t.Context(), "a", "text", nil); err != nil {
+	if _, err := guarded.Remember(t.Context(), crmem.Remember{Name: "a", Content: "text"}); err != nil {
 		t.Error(err)
 	}
-	if _, err := guarded.Remember(t.Context(), "a", "ghp_"+"8Jq2vX4mT7bN1kR6wZ3pL9sD5fG0hC2yV7aE", nil); !errors.Is(err, broken) {
+	if _, err := guarded.Remember(t.Context(), crmem.Remember{Name: "a", Content: "ghp_" + "8Jq2vX4mT7bN1kR6wZ3pL9sD5fG0hC2yV7aE"}); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 }

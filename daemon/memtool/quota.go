@@ -12,14 +12,22 @@ type Quota struct {
 	Bytes   int // of names, aliases, and texts
 }
 
-// Check returns an error if a note of that name would exceed the quota. It counts
-// the note in place of the entry that it replaces.
-func (q Quota) Check(s *crmem.Store, name, content string, aliases []string) error {
-	note := crmem.Entry{Name: name, Content: content, Aliases: aliases}
+// Check returns an error if the note that an operation writes would exceed the quota.
+// It counts the note in place of the entry that it replaces.
+func (q Quota) Check(s *crmem.Store, o *crmem.Remember) error {
+	old, err := s.Get(o.Name)
+	if err != nil || old.Name != o.Name {
+		old = crmem.Entry{}
+	}
+	content, err := o.ContentFor(old.Content)
+	if err != nil {
+		return err
+	}
+	note := crmem.Entry{Name: o.Name, Content: content, Aliases: o.Aliases}
 	entries, bytes := 1, size(&note)
 	for e := range s.All() {
-		if e.Name == name {
-			if aliases == nil { // the note keeps them
+		if e.Name == o.Name {
+			if o.Aliases == nil { // the note keeps them
 				bytes += size(&e) - len(e.Content) - len(e.Name)
 			}
 			continue

@@ -34,7 +34,7 @@ func TestQuota(t *testing.T) {
 		{Quota{Bytes: 30}, "a", "0123456789012345", []string{}, true},
 		{Quota{Bytes: 30}, "a", "01234567890123456", []string{}, false},
 	} {
-		if err := c.q.Check(s, c.name, c.content, c.aliases); (err == nil) != c.ok {
+		if err := c.q.Check(s, &crmem.Remember{Name: c.name, Content: c.content, Aliases: c.aliases}); (err == nil) != c.ok {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

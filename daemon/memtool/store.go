@@ -28,7 +28,7 @@ type Store interface {
 	Update(ctx context.Context, plan func(*crmem.Store) ([]crmem.Op, error)) ([]crmem.Entry, error)
 	// Remember creates or replaces a note, and reports the replaced content, as
 	// crmem.Store.Overwrite does.
-	Remember(ctx context.Context, name, content string, aliases []string) (Remembered, error)
+	Remember(ctx context.Context, o crmem.Remember) (Remembered, error)
 	// Undo restores the entry of a change to its state before the change, as
 	// crmem.Store.Undo does. It returns the entry before and after the write; an ID
 	// of 0 is a missing entry.
@@ -97,8 +97,8 @@ func (l local) Update(ctx context.Context, plan func(*crmem.Store) ([]crmem.Op, 
 	}
 }
 
-func (l local) Remember(_ context.Context, name, content string, aliases []string) (Remembered, error) {
-	e, before, err := l.s.Overwrite(name, content, aliases, l.first...)
+func (l local) Remember(_ context.Context, o crmem.Remember) (Remembered, error) {
+	e, before, err := l.s.Overwrite(o, l.first...)
 	if err != nil {
 		return Remembered{}, err
 	}
@@ -167,7 +167,7 @@ func Conditions(s *crmem.Store, ops []crmem.Op) []crmem.Op {
 		}
 		_, e := Change(op)
 		switch op := op.(type) {
-		case crmem.Add, crmem.Restore:
+		case crmem.Add, crmem.Remember, crmem.Restore:
 			add(e.Name, true)
 		case crmem.Rename:
 			add(op.Name, false)

@@ -8,6 +8,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/history"
+	"crabmem/crmem/metadata"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire/pb"
 
@@ -48,6 +49,28 @@ func Entry(m *pb.Entry) crmem.Entry {
 	return crmem.Entry{ID: m.GetId(), Name: m.GetName(), Kind: crmem.Kind(m.GetKind()), CreatedAt: m.GetCreatedAt(), Content: m.GetContent(), Aliases: m.GetAliases()}
 }
 
+// NoteMessage returns an operation with metadata as a message.
+func NoteMessage(o crmem.Remember) *pb.NoteMsg {
+	m := &pb.NoteMsg{Name: o.Name, Content: o.Content, Aliases: o.Aliases, ClearAliases: o.Aliases != nil && len(o.Aliases) == 0, Metadata: &pb.MetadataEdit{Drop: o.Metadata.Drop}}
+	for _, f := range o.Metadata.Set {
+		m.Metadata.Set = append(m.Metadata.Set, &pb.MetadataField{Key: f.Key, Values: f.Values, List: f.List})
+	}
+	return m
+}
+
+// Note returns the operation of a message.
+func Note(m *pb.NoteMsg) crmem.Remember {
+	e := metadata.Edit{Drop: m.GetMetadata().GetDrop()}
+	for _, f := range m.GetMetadata().GetSet() {
+		e.Set = append(e.Set, metadata.Field{Key: f.GetKey(), Values: f.GetValues(), List: f.GetList()})
+	}
+	o := crmem.Remember{Name: m.GetName(), Content: m.GetContent(), Aliases: m.GetAliases(), Metadata: &e}
+	if m.GetClearAliases() {
+		o.Aliases = []string{}
+	}
+	return o
+}
+
 // Change returns an operation as a message, and the entry that it changes.
 func Change(op crmem.Op) (*pb.Change, crmem.Entry) {
 	switch op := op.(type) {
@@ -57,6 +80,8 @@ func Change(op crmem.Op) (*pb.Change, crmem.Entry) {
 	case crmem.Update:
 		e := crmem.Entry{Name: op.Name, Content: op.Content, Aliases: op.Aliases}
 		return &pb.Change{Change: &pb.Change_Update{Update: Message(e, true)}}, e
+	case crmem.Remember:
+		return &pb.Change{}, crmem.Entry{Name: op.Name} // no batch has one
 	case crmem.Alias:
 		e := crmem.Entry{Name: op.Name, Aliases: op.Aliases}
 		return &pb.Change{Change: &pb.Change_Alias{Alias: Message(e, true)}}, e

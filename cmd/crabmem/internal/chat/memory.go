@@ -9,6 +9,7 @@ import (
 	"crabmem/bm25/analysis"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/crmem/metadata"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
@@ -56,10 +57,11 @@ func (ch *chat) remember(ctx context.Context, arg string) error {
 		return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "/remember: NAME or TEXT is missing; nothing was changed",
 			Remedy: `run /remember NAME TEXT, or /remember "NAME OF SEVERAL WORDS" TEXT`}
 	}
-	e, err := ch.Client.Remember(ctx, name, text, nil)
+	r, err := ch.Client.Overwrite(ctx, crmem.Remember{Name: name, Content: text, Metadata: &metadata.Edit{}})
 	if err != nil {
 		return ch.explainStore(client.OutcomeUnknown(err))
 	}
+	e := r.Entry
 	ch.info(fmt.Sprintf("remembered %s (%s %d, %s)", display.Label(e.Name), e.Kind, e.ID, display.Size(int64(len(e.Content)))))
 	return nil
 }

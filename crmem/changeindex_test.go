@@ -124,7 +124,7 @@ func TestMissingIndexes(t *testing.T) {
 // TestForgedOperation replaces an operation of an indexed segment by one that does not
 // apply. ChangesOf returns the error, as without the index.
 func TestForgedOperation(t *testing.T) {
-	p := indexedPast(t)
+	p := indexedPast(t, true)
 	file := p.history(".log")[1]
 	scan, err := format.ScanLog([]byte(p.copyFiles()[file]))
 	p.must(err)
@@ -150,7 +150,7 @@ func TestForgedOperation(t *testing.T) {
 
 // TestChangesOfFails fails each call of ChangesOf. It returns an error, or the changes.
 func TestChangesOfFails(t *testing.T) {
-	p := indexedPast(t)
+	p := indexedPast(t, true)
 	want := p.changesOf("b")
 	for fail, calls := 1, 1; calls >= fail-1; fail++ {
 		calls = 0

@@ -24,12 +24,17 @@ type Query struct {
 	Count    bool              // fill Result.Total
 	Explain  bool              // fill Result.Explanations
 	Syntax   bool              // read Text as words and clauses, see [parseClauses]
+	Filter   Filter            // applies before the limit, as Kinds does
+	MinShare float64           // drop hits with less than this share of the best score
+	Sort     Sort              // order of the matches, before the limit
+	Expand   bool              // add the entries that the hits link to, after them and beyond the limit
 }
 
 // Hit is an entry that was found.
 type Hit struct {
 	Entry
 	Score float64
+	Marks *Marks // nil: none
 }
 
 // MarshalJSON writes the entry's keys and "score".
@@ -61,9 +66,11 @@ const maxNamed = 512
 // index is an index of the store that is built, or being built.
 type index struct {
 	x     *bm25.Index
-	names bool          // names are indexed
-	ready chan struct{} // closed when built or err is set
-	err   error
+	names bool // names are indexed
+	// relations are those of the entries that have some, if names are indexed.
+	relations map[uint64]relations
+	ready     chan struct{} // closed when built or err is set
+	err       error
 
 	// building and late: changes made while it is built wait here. Guarded by
 	// Store.mu.
@@ -83,6 +90,9 @@ func (ix *index) change(id uint64, r format.Record) {
 	if ix.building {
 		ix.late = append(ix.late, change{id, r})
 		return
+	}
+	if ix.names {
+		ix.related(id, r)
 	}
 	if r == "" {
 		ix.x.Remove(id)
@@ -137,6 +147,9 @@ func (s *Store) build(ix *index, recs []rec) {
 		}
 		return ix.doc(recs[i].enc)
 	})
+	for i := 0; i < len(recs) && ix.names && err == nil; i++ {
+		ix.related(recs[i].id, recs[i].enc)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
@@ -214,10 +227,39 @@ func (s *Store) Search(ctx context.Context, q Query) (Result, error) {
 		return Result{}, err
 	}
 	defer s.mu.RUnlock()
-	found := ix.x.Search(s.query(q, c))
-	r := Result{Hits: make([]Hit, len(found.Hits)), Total: found.Total, Searched: s.t.count(q.Kinds), Corrections: found.Corrections, Explanations: found.Explanations}
-	for i, h := range found.Hits {
-		r.Hits[i] = Hit{entryOf(s.t.byID(h.ID)), h.Score}
+	x := s.query(q, c)
+	rank := s.newRanker(ix)
+	moves := rank.moves || q.Sort != ByScore
+	if moves { // any match may become one of the first
+		x.Limit, x.Explain = 0, false
+	}
+	found := ix.x.Search(x)
+	r := Result{Hits: make([]Hit, 0, len(found.Hits)), Total: found.Total, Searched: s.t.count(q.Kinds), Corrections: found.Corrections}
+	for _, h := range found.Hits {
+		if h.Score < q.MinShare*found.Hits[0].Score {
+			break
+		}
+		r.Hits = append(r.Hits, Hit{Entry: entryOf(s.t.byID(h.ID)), Score: h.Score})
+	}
+	r.Hits = rank.order(r.Hits, q.Sort)
+	if q.Limit > 0 {
+		r.Hits = r.Hits[:min(len(r.Hits), q.Limit)]
+	}
+	for i := range r.Hits {
+		r.Hits[i].Marks = rank.mark(r.Hits[i].ID)
+	}
+	if q.Expand {
+		r.Hits = rank.expand(r.Hits)
+	}
+	if q.Explain {
+		r.Explanations = found.Explanations[:min(len(r.Hits), len(found.Explanations))]
+		for _, h := range r.Hits[len(r.Explanations):] {
+			e := bm25.Explanation{ID: h.ID}
+			if h.Marks == nil || h.Marks.Linked == nil {
+				e, _ = ix.x.Explain(x, h.ID)
+			}
+			r.Explanations = append(r.Explanations, e)
+		}
 	}
 	return r, nil
 }
@@ -234,8 +276,12 @@ func (q *Query) parse() (clauses, error) {
 // for reading.
 func (s *Store) query(q Query, c clauses) bm25.Query {
 	x := bm25.Query{Text: c.text, Limit: q.Limit, Classes: q.classes(), Count: q.Count, Explain: q.Explain}
-	if !c.empty() {
-		x.Filter = func(id uint64) bool { return c.passes(s.t.byID(id), q.Analyzer) }
+	if !c.empty() || !q.Filter.empty() {
+		x.Filter = func(id uint64) bool {
+			r := s.t.byID(id)
+			content, _ := r.Content()
+			return q.Filter.Selects(r.CreatedAt(), content) && c.passes(r, q.Analyzer)
+		}
 	}
 	if q.Analyzer == analysis.Standard {
 		x.Texts, x.Named, x.Correct = s.texts, s.named(c.text), true

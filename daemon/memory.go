@@ -46,6 +46,7 @@ type recallArgs struct {
 	Limit        int      `json:"limit,omitempty" jsonschema:"at most this many; the configured default when absent"`
 	Names        []string `json:"names,omitempty" jsonschema:"return the full texts of these entries instead of a search"`
 	BudgetTokens int      `json:"budget_tokens,omitempty" jsonschema:"tokens of names and snippets; 1500 when absent"`
+	memtool.FilterArgs
 }
 
 type searchArgs struct {
@@ -162,7 +163,11 @@ func (d *Daemon) recallTool(ctx context.Context, c tool.Call, args recallArgs) (
 	if tokens <= 0 {
 		tokens = recallTokens
 	}
-	a, spaces, err := d.recallSpaces(ctx, c.Scope, c.Agent, crmem.Query{Text: args.Query, Limit: min(limit, maxHits)})
+	q := crmem.Query{Text: args.Query, Limit: min(limit, maxHits)}
+	if err := args.Apply(&q, d.now()); err != nil {
+		return "", err
+	}
+	a, spaces, err := d.recallSpaces(ctx, c.Scope, c.Agent, q)
 	if err != nil {
 		return "", err
 	}
@@ -176,6 +181,9 @@ func (d *Daemon) recallTool(ctx context.Context, c tool.Call, args recallArgs) (
 		part, text := "full text", h.Content
 		if h.Snippet != nil {
 			part, text = "snippet", h.Snippet
+		}
+		for _, note := range h.Marks.Notes() {
+			part += ", " + display.OneLine(note)
 		}
 		b.entry(spaces[i], &crmem.Entry{Name: h.Name, Kind: h.Kind, CreatedAt: h.CreatedAt}, part, *text)
 	}

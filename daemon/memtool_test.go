@@ -178,6 +178,14 @@ var storeOperations = []storeOperation{
 	{"recall with everything", nil, recalls(crmem.Query{Text: "biuld green", Limit: 5}, recall.Options{Explain: true, WhyNot: "chat"})},
 	{"recall in a budget", nil, recalls(crmem.Query{Text: "build tag said", Limit: 5}, recall.Options{Weights: true, Budget: 20})},
 	{"recall archives", nil, recalls(crmem.Query{Text: "said", Kinds: []crmem.Kind{crmem.Archive}, Syntax: true}, recall.Options{})},
+	{"add linked notes", nil, updates(
+		crmem.Add{Name: "dune 1", Content: "---\ntype: fact\ntags: [sand]\nowner: ops\n---\ndune dune dune"},
+		crmem.Add{Name: "dune 2", Content: "---\ntype: fact\ntags: [sand, sea]\nowner: ops\nsupersedes: \"[[dune 1]]\"\ncrabmem: 1\n---\nthe dune, see [[sea]]"},
+		crmem.Add{Name: "sea", Content: "---\nexpires: 2001-01-01\ncontradicts: \"[[dune 1]]\"\ncrabmem: 1\n---\nwater"})},
+	{"recall with filters", nil, recalls(crmem.Query{Text: "dune", Limit: 5, Expand: true, MinShare: 0.1, Sort: crmem.ByImportant, Filter: crmem.Filter{
+		Type: "fact", Tags: []string{"sand"}, Fields: []metadata.Field{{Key: "owner", Values: []string{"ops"}}}, After: 1, Before: 1 << 40}}, recall.Options{Explain: true})},
+	{"recall by tag", nil, recalls(crmem.Query{Text: "dune", Filter: crmem.Filter{Tags: []string{"sea"}}}, recall.Options{})},
+	{"remove linked notes", nil, updates(crmem.Remove{Name: "dune 1"}, crmem.Remove{Name: "dune 2"}, crmem.Remove{Name: "sea"})},
 	{"recall nothing", nil, recalls(crmem.Query{Text: "zeppelin"}, recall.Options{})},
 	{"checkpoint", nil, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
 		c, err := s.Checkpoint(ctx)

@@ -7,6 +7,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -21,11 +22,14 @@ func (d opened) recall(r *request, m *pb.RecallMsg) error {
 			return errtable.Invalidf("analyzer: %v", err)
 		}
 	}
+	if err := memtool.ReadFilter(&q, m); err != nil {
+		return err
+	}
 	a, err := recall.Search(r.ctx, d.store, q, recall.Options{Explain: m.GetExplain(), WhyNot: m.GetWhyNot(), Budget: int(min(m.GetBudget(), 1<<30))})
 	if err != nil {
 		return err
 	}
-	reply := &pb.RecallReply{Total: uint64(a.Total), Searched: uint64(a.Searched), Path: d.store.Path()}
+	reply := &pb.RecallReply{Total: uint64(a.Total), Searched: uint64(a.Searched), Path: d.store.Path(), Filtered: true}
 	for _, c := range a.Corrections {
 		reply.Corrections = append(reply.Corrections, &pb.Correction{Word: c.Word, Words: c.Words, Kind: c.Kind, Weight: c.Weight})
 	}
@@ -66,6 +70,9 @@ func hitOf(h *recall.Hit) (*pb.RecallHit, error) {
 	var err error
 	if h.Explain != nil {
 		m.Explain, err = encode(h.Explain)
+	}
+	if h.Marks != nil && err == nil {
+		m.Marks, err = encode(h.Marks)
 	}
 	return m, err
 }

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
@@ -169,7 +170,7 @@ func TestQuestions(t *testing.T) {
 				continue
 			}
 			f := recallFlags{limit: 3, analyzer: "standard"}
-			q, err := f.query(query)
+			q, err := f.query(query, time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -42,6 +42,7 @@ var helpCommands = map[string]string{
 	"crabmem config":               noWork,
 	"crabmem cron":                 noWork,
 	"crabmem models":               noWork,
+	"crabmem metadata":             noWork,
 	"crabmem secret":               noWork,
 	"crabmem service":              noWork,
 	"crabmem sessions":             noWork,

@@ -10,6 +10,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/crmem/metadata"
 	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 
@@ -41,10 +42,11 @@ func (c *app) listCommand() *cobra.Command {
 aliases. --json prints an array of entries with "bytes" instead of content;
 --content adds the content.
 
---sort orders by id, the default, by name, by created, the newest first, or by
-size, the largest first. --limit prints the first entries of that order. --since
-takes a day (2026-04-14, today, yesterday), a month (2026-04), a time
-(2026-04-14T10:00:00Z), or an age (2d, 12h), in the local time zone.
+--sort orders by id, the default, by name, by created or recent, the newest
+first, by size, the largest first, or by important, the largest importance
+first. --limit prints the first entries of that order. --since is --after.
+
+` + filterHelp + `
 
 --deleted lists the removed entries instead, as they were before the removal,
 and the day of the removal. --json adds "removed_at", unless the time is
@@ -53,18 +55,18 @@ entry.`,
 		Example: `  crabmem list
   crabmem list --sort created -n 10 --since 30d
   crabmem list --kind archive
+  crabmem list --type decision --tag infra --sort important
   crabmem list --json --content
   crabmem list --deleted`,
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.kind, "kind", "", "list only this `kind`: note or archive")
-	fl.StringVar(&f.sort, "sort", "id", "sort by `field` id, name, created, or size")
+	f.filter.add(cmd, "list")
+	fl.StringVar(&f.sort, "sort", "id", "sort by `field` id, name, created, recent, size, or important")
 	fl.StringVar(&f.since, "since", "", "list only entries created at or after this `time`")
 	fl.IntVarP(&f.limit, "limit", "n", 0, "list at most `N` entries, 0 = all")
 	fl.BoolVar(&f.content, "content", false, "include the content")
 	fl.BoolVar(&f.deleted, "deleted", false, "list the removed entries")
-	completeWords(cmd, "kind", "note", "archive")
-	completeWords(cmd, "sort", "id", "name", "created", "size")
+	completeWords(cmd, "sort", "id", "name", "created", "recent", "size", "important")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		choose, err := f.choose(c.now())
 		if err != nil {
@@ -86,15 +88,16 @@ entry.`,
 }
 
 type listFlags struct {
-	kind, sort, since string
-	limit             int
-	content, deleted  bool
+	filter           filterFlags
+	sort, since      string
+	limit            int
+	content, deleted bool
 }
 
 // choose checks the flags. It returns a function that selects and sorts entries.
 func (f *listFlags) choose(now time.Time) (func(iter.Seq[crmem.Entry]) []crmem.Entry, error) {
-	kinds, err := parseKinds(f.kind)
-	if err != nil {
+	var q crmem.Query
+	if err := f.filter.apply(&q, now); err != nil {
 		return nil, err
 	}
 	since, err := memtool.ParseTime(f.since, false, now)
@@ -104,21 +107,28 @@ func (f *listFlags) choose(now time.Time) (func(iter.Seq[crmem.Entry]) []crmem.E
 	if f.limit < 0 {
 		return nil, cli.Usagef("--limit %d: want 0 or more", f.limit)
 	}
+	recent := func(a, b crmem.Entry) int {
+		return cmp.Or(cmp.Compare(b.CreatedAt, a.CreatedAt), cmp.Compare(b.ID, a.ID))
+	}
 	order, ok := map[string]func(a, b crmem.Entry) int{
-		"id":   func(a, b crmem.Entry) int { return cmp.Compare(a.ID, b.ID) },
-		"name": func(a, b crmem.Entry) int { return cmp.Compare(a.Name, b.Name) },
-		"created": func(a, b crmem.Entry) int {
-			return cmp.Or(cmp.Compare(b.CreatedAt, a.CreatedAt), cmp.Compare(b.ID, a.ID))
+		"id":      func(a, b crmem.Entry) int { return cmp.Compare(a.ID, b.ID) },
+		"name":    func(a, b crmem.Entry) int { return cmp.Compare(a.Name, b.Name) },
+		"created": recent,
+		"recent":  recent,
+		"size":    func(a, b crmem.Entry) int { return cmp.Compare(len(b.Content), len(a.Content)) },
+		"important": func(a, b crmem.Entry) int {
+			x, _, _ := metadata.Parse(a.Content)
+			y, _, _ := metadata.Parse(b.Content)
+			return cmp.Compare(y.Importance(), x.Importance())
 		},
-		"size": func(a, b crmem.Entry) int { return cmp.Compare(len(b.Content), len(a.Content)) },
 	}[f.sort]
 	if !ok {
-		return nil, cli.Usagef("--sort %q: want id, name, created, or size", f.sort)
+		return nil, cli.Usagef("--sort %q: want id, name, created, recent, size, or important", f.sort)
 	}
 	return func(all iter.Seq[crmem.Entry]) []crmem.Entry {
 		var list []crmem.Entry
 		for e := range all {
-			if (kinds == nil || kinds[0] == e.Kind) && (since.Unix() <= 0 || e.CreatedAt >= uint64(since.Unix())) {
+			if (q.Kinds == nil || q.Kinds[0] == e.Kind) && q.Filter.Selects(e.CreatedAt, e.Content) && (since.Unix() <= 0 || e.CreatedAt >= uint64(since.Unix())) {
 				list = append(list, e)
 			}
 		}
@@ -128,18 +138,6 @@ func (f *listFlags) choose(now time.Time) (func(iter.Seq[crmem.Entry]) []crmem.E
 		}
 		return list
 	}, nil
-}
-
-// parseKinds reads the value of --kind; nil is every kind.
-func parseKinds(s string) ([]crmem.Kind, error) {
-	if s == "" {
-		return nil, nil
-	}
-	var k crmem.Kind
-	if err := k.UnmarshalText([]byte(s)); err != nil {
-		return nil, cli.Usagef("--kind: %v", err)
-	}
-	return []crmem.Kind{k}, nil
 }
 
 func listedOf(entries []crmem.Entry, content bool) []listed {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"crabmem/bm25"
@@ -19,8 +20,11 @@ import (
 )
 
 type recallFlags struct {
+	filter   filterFlags
 	limit    int
-	kind     string
+	minShare float64
+	sort     string
+	expand   int
 	analyzer string
 	explain  bool
 	whyNot   string
@@ -31,7 +35,7 @@ type recallFlags struct {
 }
 
 func (c *app) recallCommand() *cobra.Command {
-	f := recallFlags{limit: 5, analyzer: analysis.Standard.String()}
+	f := recallFlags{limit: 5, analyzer: analysis.Standard.String(), sort: "score"}
 	cmd := &cobra.Command{
 		Use:     "recall QUERY|-",
 		GroupID: groupUse,
@@ -55,6 +59,15 @@ not search names.
   before:2026-04-14          created before this day, month, or year
 Anything else is a word; after: and before: without a date exit with 2.
 
+` + filterHelp + `
+A filter applies before --limit. --min-share 0.3 drops hits with less than this share of
+the best score. --sort recent or important orders all matches by creation or by
+importance. --expand 1 adds the entries that the hits link to, after them.
+
+An entry that another match supersedes follows that match directly, and expired
+entries come last, if remember wrote their metadata or crabmem metadata adopt
+adopted it. recall marks these hits, and entries that contradict each other.
+
 --budget TOKENS limits the names and texts of the hits. recall returns names and
 snippets, then replaces snippets with full texts where they fit, then lengthens
 snippets. It never splits a code block. The limit counts ` + budget.Encoding + ` tokens of
@@ -67,6 +80,8 @@ models count fewer tokens; models of other vendors may count more.
   crabmem recall canary --explain --why-not tea
   crabmem recall "release steps" --json --budget 400
   crabmem recall --syntax '"release steps" -draft kind:note after:2026-01'
+  crabmem recall "why main?" --type decision --after 2026-01 --sort recent
+  crabmem recall canary --tag infra --min-share 0.3 --expand 1
   crabmem recall canary --at now
   crabmem recall nothing-like-it --exit-code || echo "not in memory"`,
 		Args:              atLeast(1, "QUERY (or -)"),
@@ -74,7 +89,10 @@ models count fewer tokens; models of other vendors may count more.
 	}
 	fl := cmd.Flags()
 	fl.IntVarP(&f.limit, "limit", "n", f.limit, "return at most `N` hits, 0 = all")
-	fl.StringVar(&f.kind, "kind", "", "search only this `kind`: note or archive")
+	f.filter.add(cmd, "search")
+	fl.Float64Var(&f.minShare, "min-share", 0, "drop hits with less than this `share` of the best score, from 0 to 1")
+	fl.StringVar(&f.sort, "sort", f.sort, "sort by `order` score, recent, or important")
+	fl.IntVar(&f.expand, "expand", 0, "add linked entries up to this `distance`, 0 or 1")
 	fl.StringVar(&f.analyzer, "analyzer", f.analyzer, "tokenize with `analyzer` standard or plain")
 	fl.BoolVar(&f.explain, "explain", false, "print the score breakdown of each hit")
 	fl.StringVar(&f.whyNot, "why-not", "", "explain why the entry `NAME` is not a hit")
@@ -82,11 +100,11 @@ models count fewer tokens; models of other vendors may count more.
 	fl.BoolVar(&f.syntax, "syntax", false, "parse clauses in the query")
 	fl.StringVar(&f.at, "at", "", "search the store as it was at this `change or time`")
 	fl.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 if there are no hits")
-	completeWords(cmd, "kind", "note", "archive")
+	completeWords(cmd, "sort", "score", "recent", "important")
 	completeWords(cmd, "analyzer", "standard", "plain")
 	_ = cmd.RegisterFlagCompletionFunc("why-not", c.completeNames(-1))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		q, err := f.query(strings.Join(args, " "))
+		q, err := f.query(strings.Join(args, " "), c.now())
 		if err != nil {
 			return err
 		}
@@ -109,13 +127,22 @@ models count fewer tokens; models of other vendors may count more.
 	return cmd
 }
 
-func (f *recallFlags) query(text string) (crmem.Query, error) {
-	q := crmem.Query{Text: text, Limit: f.limit, Count: true, Syntax: f.syntax}
+func (f *recallFlags) query(text string, now time.Time) (crmem.Query, error) {
+	q := crmem.Query{Text: text, Limit: f.limit, Count: true, Syntax: f.syntax, MinShare: f.minShare, Expand: f.expand == 1}
 	var err error
 	if f.limit < 0 {
 		return q, cli.Usagef("--limit %d: want 0 or more", f.limit)
 	}
-	if q.Kinds, err = parseKinds(f.kind); err != nil {
+	if !(f.minShare >= 0 && f.minShare <= 1) {
+		return q, cli.Usagef("--min-share %v: want a number from 0 to 1", f.minShare)
+	}
+	if f.expand != 0 && f.expand != 1 {
+		return q, cli.Usagef("--expand %d: want 0 or 1", f.expand)
+	}
+	if q.Sort, err = crmem.ParseSort(f.sort); err != nil {
+		return q, cli.Usagef("--sort %v", err)
+	}
+	if err := f.filter.apply(&q, now); err != nil {
 		return q, err
 	}
 	if q.Analyzer, err = analysis.ParseAnalyzer(f.analyzer); err != nil {
@@ -195,7 +222,14 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 	for i := range a.Hits {
 		h := &a.Hits[i]
 		e := crmem.Entry{ID: h.ID, Name: h.Name, Kind: h.Kind, CreatedAt: h.CreatedAt, Aliases: h.Aliases}
-		fmt.Fprintf(c.Out, "%2d  %s\n", i+1, c.heading(e)+c.Dim(fmt.Sprintf(", score %.3f", h.Score)))
+		end := ""
+		if h.Marks == nil || h.Marks.Linked == nil {
+			end = fmt.Sprintf(", score %.3f", h.Score)
+		}
+		for _, note := range h.Marks.Notes() {
+			end += ", " + display.Printable(note)
+		}
+		fmt.Fprintf(c.Out, "%2d  %s\n", i+1, c.heading(e)+c.Dim(end))
 		switch {
 		case h.Snippet != nil:
 			c.indent(*h.Snippet)

@@ -78,6 +78,7 @@ func (c *app) commandTable() []command {
 		{"checkpoint", c.checkpointCommand},
 		{"spaces", c.spacesCommand},
 		{"identity", c.identityCommand},
+		{"metadata", c.metadataCommand},
 		{"prune", c.pruneCommand},
 		{"stats", c.statsCommand},
 		{"bench", c.benchCommand},

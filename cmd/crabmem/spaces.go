@@ -17,7 +17,7 @@ import (
 // spaceCommands are the commands that open the store, and so accept --space.
 var spaceCommands = []string{
 	"alias", "append", "checkpoint", "diff", "dump", "edit", "export", "forget", "identity", "import", "inspect", "list", "load", "log",
-	"mcp", "prune", "recall", "remember", "rename", "repair", "restore", "show", "stats", "undo", "verify",
+	"mcp", "metadata", "prune", "recall", "remember", "rename", "repair", "restore", "show", "stats", "undo", "verify",
 }
 
 // checkSpace checks --space for a command.

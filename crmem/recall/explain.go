@@ -105,7 +105,7 @@ func whyNot(ctx context.Context, s *crmem.Store, q crmem.Query, name string) (*W
 		return says("filtered", "its kind is %s, which --kind excludes", e.Kind), nil
 	}
 	all := q
-	all.Limit, all.Explain = 0, false
+	all.Limit, all.Explain, all.Expand = 0, false, false
 	r, err := s.Search(ctx, all)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func whyNot(ctx context.Context, s *crmem.Store, q crmem.Query, name string) (*W
 		return nil, err
 	}
 	if w.Rank == 0 && x.Score > 0 {
-		return says("filtered", "a clause of the query excludes it"), nil
+		return says("filtered", "a filter or a clause of the query excludes it"), nil
 	}
 	if w.Rank == 0 {
 		return says("no_match", "it contains no query term (%s)", terms(q)), nil

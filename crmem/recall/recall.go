@@ -48,6 +48,7 @@ type Hit struct {
 	Score     float64      `json:"score"`
 	Tokens    *int         `json:"tokens,omitempty"`
 	Explain   *Explanation `json:"explain,omitempty"`
+	Marks     *crmem.Marks `json:"marks,omitempty"`
 
 	Bytes int `json:"-"` // of the complete content
 	// Weights has the terms of the hit and their weights, for the selection of
@@ -83,12 +84,12 @@ func Search(ctx context.Context, s *crmem.Store, q crmem.Query, o Options) (*Ans
 		a.Hits[i] = Hit{
 			ID: h.Entry.ID, Name: h.Entry.Name, Kind: h.Entry.Kind, CreatedAt: h.Entry.CreatedAt,
 			Content: &h.Entry.Content, Aliases: append([]string{}, h.Entry.Aliases...), Score: h.Score,
-			Bytes: len(h.Entry.Content),
+			Bytes: len(h.Entry.Content), Marks: h.Marks,
 		}
 		if q.Explain {
 			a.Hits[i].Weights = r.Explanations[i].Weights()
 		}
-		if o.Explain {
+		if o.Explain && (h.Marks == nil || h.Marks.Linked == nil) {
 			a.Hits[i].Explain = explain(r.Explanations[i], &h.Entry)
 		}
 	}

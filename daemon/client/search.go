@@ -8,6 +8,8 @@ import (
 	"crabmem/bm25"
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
+	"crabmem/daemon/errtable"
+	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -28,9 +30,13 @@ func (c *Client) Search(ctx context.Context, q crmem.Query, o recall.Options) (a
 		k := pb.EntryKind(q.Kinds[0])
 		m.Kind = &k
 	}
+	filtered := memtool.SetFilter(m, &q)
 	r, err := c.recall(ctx, m)
 	if err != nil {
 		return nil, "", err
+	}
+	if filtered && !r.GetFiltered() {
+		return nil, "", errtable.Invalidf("the daemon is older than the filters of the client: restart the daemon")
 	}
 	a, err = answerOf(q.Text, r, o.Explain)
 	return a, r.GetPath(), err
@@ -61,6 +67,11 @@ func answerOf(query string, r *pb.RecallReply, explain bool) (*recall.Answer, er
 			h.Weights = x.Weights()
 			if explain {
 				h.Explain = x
+			}
+		}
+		if len(m.GetMarks()) > 0 {
+			if err := json.Unmarshal(m.GetMarks(), &h.Marks); err != nil {
+				return nil, err
 			}
 		}
 		a.Hits[i] = h

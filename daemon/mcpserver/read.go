@@ -33,7 +33,7 @@ type recallIn struct {
 	Limit  int    `json:"limit,omitempty" jsonschema:"at most this many entries"`
 	Budget int    `json:"budget_tokens,omitempty" jsonschema:"limit of tokens for all names and texts"`
 	Bodies bool   `json:"bodies,omitempty" jsonschema:"return full texts instead of snippets where they fit the budget"`
-	Kind   string `json:"kind,omitempty" jsonschema:"only notes, or only archives of conversations"`
+	memtool.FilterArgs
 }
 
 type recallHit struct {
@@ -45,6 +45,7 @@ type recallHit struct {
 	Text      string   `json:"text" jsonschema:"the full text, or the best matching snippet"`
 	Whole     bool     `json:"whole" jsonschema:"true if text is the full text; if false, get_memory returns the rest"`
 	Tokens    int      `json:"tokens" jsonschema:"tokens of the name and the text"`
+	Notes     []string `json:"notes,omitempty" jsonschema:"such as superseded by NAME, contradicts NAME, expired DAY"`
 }
 
 type recallOut struct {
@@ -82,11 +83,11 @@ func parseKind(s string) (kinds []crmem.Kind, err error) {
 
 func (s *Server) recall(ctx context.Context, in recallIn) (string, recallOut, error) {
 	out := recallOut{Notice: dataNotice, Hits: []recallHit{}, Corrections: []string{}}
-	kinds, err := parseKind(in.Kind)
+	q := crmem.Query{Text: in.Query, Limit: in.Limit}
+	err := in.Apply(&q, s.o.Now())
 	if err != nil {
 		return "", out, err
 	}
-	q := crmem.Query{Text: in.Query, Limit: in.Limit, Kinds: kinds}
 	err = s.store.Read(func(st *crmem.Store) error {
 		a, err := recall.Search(ctx, st, q, recall.Options{Weights: true})
 		if err != nil {
@@ -128,7 +129,7 @@ func (out *recallOut) fill(a *recall.Answer, in recallIn) {
 		}
 		out.Hits = append(out.Hits, recallHit{
 			Name: h.Name, Kind: h.Kind.String(), CreatedAt: h.CreatedAt, Aliases: shownAliases(h.Aliases),
-			Score: h.Score, Text: *text, Whole: h.Content != nil && h.Bytes <= most, Tokens: *h.Tokens,
+			Score: h.Score, Text: *text, Whole: h.Content != nil && h.Bytes <= most, Tokens: *h.Tokens, Notes: shownAliases(h.Marks.Notes()),
 		})
 	}
 }
@@ -148,6 +149,9 @@ func (out *recallOut) text() string {
 		}
 		if !h.Whole {
 			b.WriteString(", in part")
+		}
+		for _, note := range h.Notes {
+			b.WriteString(", " + display.Printable(note))
 		}
 		b.WriteString(")\n" + indented(h.Text))
 	}

@@ -52,18 +52,47 @@ func Entry(m *pb.Entry) crmem.Entry {
 // NoteMessage returns an operation with metadata as a message.
 func NoteMessage(o crmem.Remember) *pb.NoteMsg {
 	m := &pb.NoteMsg{Name: o.Name, Content: o.Content, Aliases: o.Aliases, ClearAliases: o.Aliases != nil && len(o.Aliases) == 0, Metadata: &pb.MetadataEdit{Drop: o.Metadata.Drop}}
-	for _, f := range o.Metadata.Set {
-		m.Metadata.Set = append(m.Metadata.Set, &pb.MetadataField{Key: f.Key, Values: f.Values, List: f.List})
-	}
+	m.Metadata.Set = fieldMessages(o.Metadata.Set)
 	return m
+}
+
+func fieldMessages(fields []metadata.Field) (list []*pb.MetadataField) {
+	for _, f := range fields {
+		list = append(list, &pb.MetadataField{Key: f.Key, Values: f.Values, List: f.List})
+	}
+	return list
+}
+
+func fieldsOf(list []*pb.MetadataField) (fields []metadata.Field) {
+	for _, f := range list {
+		fields = append(fields, metadata.Field{Key: f.GetKey(), Values: f.GetValues(), List: f.GetList()})
+	}
+	return fields
+}
+
+// SetFilter sets the filter and the order of a request, and reports whether the query
+// has some.
+func SetFilter(m *pb.RecallMsg, q *crmem.Query) bool {
+	f := &q.Filter
+	m.Type, m.Tags, m.Meta, m.After, m.Before = f.Type, f.Tags, fieldMessages(f.Fields), f.After, f.Before
+	m.MinShare, m.Sort, m.Expand = q.MinShare, string(q.Sort), q.Expand
+	return f.Type != "" || len(f.Tags)+len(f.Fields) > 0 || f.After > 0 || f.Before > 0 || q.MinShare > 0 || q.Sort != "" || q.Expand
+}
+
+// ReadFilter sets the filter and the order of a query to those of a request.
+func ReadFilter(q *crmem.Query, m *pb.RecallMsg) (err error) {
+	q.Filter = crmem.Filter{Type: m.GetType(), Tags: m.GetTags(), Fields: fieldsOf(m.GetMeta()), After: m.GetAfter(), Before: m.GetBefore()}
+	q.MinShare, q.Expand = m.GetMinShare(), m.GetExpand()
+	q.Sort, err = crmem.ParseSort(m.GetSort())
+	if err != nil {
+		return errtable.Invalidf("sort %v", err)
+	}
+	return nil
 }
 
 // Note returns the operation of a message.
 func Note(m *pb.NoteMsg) crmem.Remember {
-	e := metadata.Edit{Drop: m.GetMetadata().GetDrop()}
-	for _, f := range m.GetMetadata().GetSet() {
-		e.Set = append(e.Set, metadata.Field{Key: f.GetKey(), Values: f.GetValues(), List: f.GetList()})
-	}
+	e := metadata.Edit{Set: fieldsOf(m.GetMetadata().GetSet()), Drop: m.GetMetadata().GetDrop()}
 	o := crmem.Remember{Name: m.GetName(), Content: m.GetContent(), Aliases: m.GetAliases(), Metadata: &e}
 	if m.GetClearAliases() {
 		o.Aliases = []string{}

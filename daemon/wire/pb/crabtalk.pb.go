@@ -6026,15 +6026,24 @@ func (x *Rename) GetTo() string {
 }
 
 type RecallMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Query         string                 `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
-	Limit         uint32                 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"` // 0 = all
-	Kind          *EntryKind             `protobuf:"varint,3,opt,name=kind,proto3,enum=crabtalk.protocol.EntryKind,oneof" json:"kind,omitempty"`
-	Analyzer      string                 `protobuf:"bytes,4,opt,name=analyzer,proto3" json:"analyzer,omitempty"` // standard (also when empty) or plain
-	Syntax        bool                   `protobuf:"varint,5,opt,name=syntax,proto3" json:"syntax,omitempty"`    // the query has clauses
-	Explain       bool                   `protobuf:"varint,6,opt,name=explain,proto3" json:"explain,omitempty"`
-	WhyNot        string                 `protobuf:"bytes,7,opt,name=why_not,json=whyNot,proto3" json:"why_not,omitempty"` // an entry's name
-	Budget        uint32                 `protobuf:"varint,8,opt,name=budget,proto3" json:"budget,omitempty"`              // tokens of names and texts; 0 = no budget, whole contents
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Query    string                 `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
+	Limit    uint32                 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"` // 0 = all
+	Kind     *EntryKind             `protobuf:"varint,3,opt,name=kind,proto3,enum=crabtalk.protocol.EntryKind,oneof" json:"kind,omitempty"`
+	Analyzer string                 `protobuf:"bytes,4,opt,name=analyzer,proto3" json:"analyzer,omitempty"` // standard (also when empty) or plain
+	Syntax   bool                   `protobuf:"varint,5,opt,name=syntax,proto3" json:"syntax,omitempty"`    // the query has clauses
+	Explain  bool                   `protobuf:"varint,6,opt,name=explain,proto3" json:"explain,omitempty"`
+	WhyNot   string                 `protobuf:"bytes,7,opt,name=why_not,json=whyNot,proto3" json:"why_not,omitempty"` // an entry's name
+	Budget   uint32                 `protobuf:"varint,8,opt,name=budget,proto3" json:"budget,omitempty"`              // tokens of names and texts; 0 = no budget, whole contents
+	// A daemon that applies these sets filtered in its reply.
+	Type          string           `protobuf:"bytes,1000,opt,name=type,proto3" json:"type,omitempty"`                           // of the metadata
+	Tags          []string         `protobuf:"bytes,1001,rep,name=tags,proto3" json:"tags,omitempty"`                           // the entry has all of them
+	Meta          []*MetadataField `protobuf:"bytes,1002,rep,name=meta,proto3" json:"meta,omitempty"`                           // the entry has these values
+	After         uint64           `protobuf:"varint,1003,opt,name=after,proto3" json:"after,omitempty"`                        // created at or after, unix seconds; 0 = no limit
+	Before        uint64           `protobuf:"varint,1004,opt,name=before,proto3" json:"before,omitempty"`                      // created before
+	MinShare      float64          `protobuf:"fixed64,1005,opt,name=min_share,json=minShare,proto3" json:"min_share,omitempty"` // of the best score
+	Sort          string           `protobuf:"bytes,1006,opt,name=sort,proto3" json:"sort,omitempty"`                           // score (also when empty), recent, or important
+	Expand        bool             `protobuf:"varint,1007,opt,name=expand,proto3" json:"expand,omitempty"`                      // add the entries that the hits link to
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6125,6 +6134,62 @@ func (x *RecallMsg) GetBudget() uint32 {
 	return 0
 }
 
+func (x *RecallMsg) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *RecallMsg) GetTags() []string {
+	if x != nil {
+		return x.Tags
+	}
+	return nil
+}
+
+func (x *RecallMsg) GetMeta() []*MetadataField {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *RecallMsg) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *RecallMsg) GetBefore() uint64 {
+	if x != nil {
+		return x.Before
+	}
+	return 0
+}
+
+func (x *RecallMsg) GetMinShare() float64 {
+	if x != nil {
+		return x.MinShare
+	}
+	return 0
+}
+
+func (x *RecallMsg) GetSort() string {
+	if x != nil {
+		return x.Sort
+	}
+	return ""
+}
+
+func (x *RecallMsg) GetExpand() bool {
+	if x != nil {
+		return x.Expand
+	}
+	return false
+}
+
 type RecallReply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Hits  []*RecallHit           `protobuf:"bytes,1,rep,name=hits,proto3" json:"hits,omitempty"`
@@ -6136,6 +6201,7 @@ type RecallReply struct {
 	Budget        *BudgetUse    `protobuf:"bytes,6,opt,name=budget,proto3,oneof" json:"budget,omitempty"`
 	WhyNot        []byte        `protobuf:"bytes,7,opt,name=why_not,json=whyNot,proto3" json:"why_not,omitempty"` // JSON
 	Path          string        `protobuf:"bytes,8,opt,name=path,proto3" json:"path,omitempty"`                   // of the store
+	Filtered      bool          `protobuf:"varint,1000,opt,name=filtered,proto3" json:"filtered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6226,6 +6292,13 @@ func (x *RecallReply) GetPath() string {
 	return ""
 }
 
+func (x *RecallReply) GetFiltered() bool {
+	if x != nil {
+		return x.Filtered
+	}
+	return false
+}
+
 type RecallHit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Entry         *Entry                 `protobuf:"bytes,1,opt,name=entry,proto3" json:"entry,omitempty"` // without content where there is a snippet
@@ -6233,6 +6306,7 @@ type RecallHit struct {
 	Snippet       *string                `protobuf:"bytes,3,opt,name=snippet,proto3,oneof" json:"snippet,omitempty"`
 	Tokens        *uint32                `protobuf:"varint,4,opt,name=tokens,proto3,oneof" json:"tokens,omitempty"`
 	Explain       []byte                 `protobuf:"bytes,5,opt,name=explain,proto3" json:"explain,omitempty"` // JSON
+	Marks         []byte                 `protobuf:"bytes,1000,opt,name=marks,proto3" json:"marks,omitempty"`  // JSON
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6298,6 +6372,13 @@ func (x *RecallHit) GetTokens() uint32 {
 func (x *RecallHit) GetExplain() []byte {
 	if x != nil {
 		return x.Explain
+	}
+	return nil
+}
+
+func (x *RecallHit) GetMarks() []byte {
+	if x != nil {
+		return x.Marks
 	}
 	return nil
 }
@@ -9356,7 +9437,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x06change\",\n" +
 	"\x06Rename\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\tR\x02to\"\xf6\x01\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\"\xd3\x03\n" +
 	"\tRecallMsg\x12\x14\n" +
 	"\x05query\x18\x01 \x01(\tR\x05query\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\rR\x05limit\x125\n" +
@@ -9365,8 +9446,16 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x06syntax\x18\x05 \x01(\bR\x06syntax\x12\x18\n" +
 	"\aexplain\x18\x06 \x01(\bR\aexplain\x12\x17\n" +
 	"\awhy_not\x18\a \x01(\tR\x06whyNot\x12\x16\n" +
-	"\x06budget\x18\b \x01(\rR\x06budgetB\a\n" +
-	"\x05_kind\"\xb9\x02\n" +
+	"\x06budget\x18\b \x01(\rR\x06budget\x12\x13\n" +
+	"\x04type\x18\xe8\a \x01(\tR\x04type\x12\x13\n" +
+	"\x04tags\x18\xe9\a \x03(\tR\x04tags\x125\n" +
+	"\x04meta\x18\xea\a \x03(\v2 .crabtalk.protocol.MetadataFieldR\x04meta\x12\x15\n" +
+	"\x05after\x18\xeb\a \x01(\x04R\x05after\x12\x17\n" +
+	"\x06before\x18\xec\a \x01(\x04R\x06before\x12\x1c\n" +
+	"\tmin_share\x18\xed\a \x01(\x01R\bminShare\x12\x13\n" +
+	"\x04sort\x18\xee\a \x01(\tR\x04sort\x12\x17\n" +
+	"\x06expand\x18\xef\a \x01(\bR\x06expandB\a\n" +
+	"\x05_kind\"\xd6\x02\n" +
 	"\vRecallReply\x120\n" +
 	"\x04hits\x18\x01 \x03(\v2\x1c.crabtalk.protocol.RecallHitR\x04hits\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\x12\x14\n" +
@@ -9375,14 +9464,16 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\vcorrections\x18\x05 \x03(\v2\x1d.crabtalk.protocol.CorrectionR\vcorrections\x129\n" +
 	"\x06budget\x18\x06 \x01(\v2\x1c.crabtalk.protocol.BudgetUseH\x00R\x06budget\x88\x01\x01\x12\x17\n" +
 	"\awhy_not\x18\a \x01(\fR\x06whyNot\x12\x12\n" +
-	"\x04path\x18\b \x01(\tR\x04pathB\t\n" +
-	"\a_budget\"\xbe\x01\n" +
+	"\x04path\x18\b \x01(\tR\x04path\x12\x1b\n" +
+	"\bfiltered\x18\xe8\a \x01(\bR\bfilteredB\t\n" +
+	"\a_budget\"\xd5\x01\n" +
 	"\tRecallHit\x12.\n" +
 	"\x05entry\x18\x01 \x01(\v2\x18.crabtalk.protocol.EntryR\x05entry\x12\x14\n" +
 	"\x05score\x18\x02 \x01(\x01R\x05score\x12\x1d\n" +
 	"\asnippet\x18\x03 \x01(\tH\x00R\asnippet\x88\x01\x01\x12\x1b\n" +
 	"\x06tokens\x18\x04 \x01(\rH\x01R\x06tokens\x88\x01\x01\x12\x18\n" +
-	"\aexplain\x18\x05 \x01(\fR\aexplainB\n" +
+	"\aexplain\x18\x05 \x01(\fR\aexplain\x12\x15\n" +
+	"\x05marks\x18\xe8\a \x01(\fR\x05marksB\n" +
 	"\n" +
 	"\b_snippetB\t\n" +
 	"\a_tokens\"b\n" +
@@ -9876,27 +9967,28 @@ var file_crabtalk_proto_depIdxs = []int32{
 	53,  // 114: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
 	71,  // 115: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
 	1,   // 116: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	74,  // 117: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
-	75,  // 118: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
-	76,  // 119: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
-	53,  // 120: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
-	3,   // 121: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
-	83,  // 122: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
-	88,  // 123: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
-	83,  // 124: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
-	91,  // 125: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
-	93,  // 126: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
-	92,  // 127: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
-	83,  // 128: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
-	102, // 129: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
-	113, // 130: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
-	108, // 131: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
-	112, // 132: crabtalk.protocol.ConfigChecked.probes:type_name -> crabtalk.protocol.ProviderProbe
-	133, // [133:133] is the sub-list for method output_type
-	133, // [133:133] is the sub-list for method input_type
-	133, // [133:133] is the sub-list for extension type_name
-	133, // [133:133] is the sub-list for extension extendee
-	0,   // [0:133] is the sub-list for field type_name
+	57,  // 117: crabtalk.protocol.RecallMsg.meta:type_name -> crabtalk.protocol.MetadataField
+	74,  // 118: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
+	75,  // 119: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
+	76,  // 120: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
+	53,  // 121: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
+	3,   // 122: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
+	83,  // 123: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
+	88,  // 124: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
+	83,  // 125: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
+	91,  // 126: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
+	93,  // 127: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
+	92,  // 128: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
+	83,  // 129: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
+	102, // 130: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
+	113, // 131: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
+	108, // 132: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
+	112, // 133: crabtalk.protocol.ConfigChecked.probes:type_name -> crabtalk.protocol.ProviderProbe
+	134, // [134:134] is the sub-list for method output_type
+	134, // [134:134] is the sub-list for method input_type
+	134, // [134:134] is the sub-list for extension type_name
+	134, // [134:134] is the sub-list for extension extendee
+	0,   // [0:134] is the sub-list for field type_name
 }
 
 func init() { file_crabtalk_proto_init() }

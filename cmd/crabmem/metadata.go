@@ -1,0 +1,123 @@
+package main
+
+import (
+	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/crmem"
+	"crabmem/crmem/metadata"
+	"crabmem/daemon/display"
+	"crabmem/daemon/memtool"
+
+	"github.com/spf13/cobra"
+)
+
+func (c *app) metadataCommand() *cobra.Command {
+	return family(&cobra.Command{
+		Use:     "metadata COMMAND",
+		GroupID: groupCare,
+		Short:   "adopt the metadata of entries",
+		Long: `Change how recall uses the metadata of entries: YAML front matter at the
+beginning of their texts. crabmem remember writes metadata.`,
+		Example: `  crabmem metadata adopt --dry-run`,
+	}, c.metadataAdoptCommand())
+}
+
+// adoptedAnswer is the JSON output of metadata adopt.
+type adoptedAnswer struct {
+	Adopted []string `json:"adopted"`
+	DryRun  bool     `json:"dry_run"`
+}
+
+func (c *app) metadataAdoptCommand() *cobra.Command {
+	dry := false
+	cmd := &cobra.Command{
+		Use:   "adopt [NAME...]",
+		Short: "let expires and supersedes affect recall",
+		Long: `Add the key "crabmem: 1" to the front matter of the entries NAME, so that their
+keys expires and supersedes affect the order of recall. Without NAME, add it to
+every entry with one of these keys. Imported notes may use these keys with
+another meaning; remember adds the key to the notes whose metadata it writes.
+All other bytes of the entries stay the same.
+
+If an entry NAME has no front matter, adopt changes nothing and exits with 2; if
+it does not exist, adopt exits with 3.`,
+		Example: `  crabmem metadata adopt --dry-run
+  crabmem metadata adopt --json`,
+		ValidArgsFunction: c.completeNames(-1),
+	}
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "list the entries without changing them")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		a := adoptedAnswer{DryRun: dry}
+		plan := func(s *crmem.Store) (ops []crmem.Op, err error) {
+			if ops, a.Adopted, err = adoption(s, args); err != nil || dry {
+				return nil, err
+			}
+			return ops, nil
+		}
+		var err error
+		if dry {
+			err = c.read(func(s *crmem.Store) error { _, err := plan(s); return err })
+		} else {
+			err = c.update(cmd.Context(), "metadata adopt", plan)
+		}
+		switch {
+		case err != nil:
+			return err
+		case c.JSON:
+			return c.PrintJSON(a)
+		}
+		verb := "adopted"
+		if dry {
+			verb = "would adopt"
+		}
+		for _, name := range a.Adopted {
+			c.Say("%s %s", verb, display.Label(name))
+		}
+		if len(a.Adopted) == 0 {
+			c.Say("no entry to adopt")
+		}
+		return nil
+	}
+	return cmd
+}
+
+// adoption returns the operations that adopt entries, and the names of the entries:
+// those given, or else all with a key that affects recall.
+func adoption(s *crmem.Store, given []string) (ops []crmem.Op, names []string, err error) {
+	names = []string{}
+	adopt := func(e crmem.Entry) error {
+		content, err := metadata.Set(e.Content, metadata.Field{Key: metadata.Adopted, Values: []string{"1"}})
+		if err != nil {
+			return cli.Usagef("%s: %v", display.Quoted(e.Name), err)
+		}
+		if content != e.Content {
+			ops = append(ops, crmem.Update{Name: e.Name, Content: content, Aliases: e.Aliases})
+			names = append(names, e.Name)
+		}
+		return nil
+	}
+	for _, name := range once(given) {
+		e, err := memtool.Find(s, name)
+		if err != nil {
+			return nil, names, err
+		}
+		if _, _, ok := metadata.Parse(e.Content); !ok {
+			return nil, names, cli.Usagef("%s has no front matter", display.Quoted(e.Name))
+		}
+		if err := adopt(e); err != nil {
+			return nil, names, err
+		}
+	}
+	if len(given) > 0 {
+		return ops, names, nil
+	}
+	for e := range s.All() {
+		m, _, ok := metadata.Parse(e.Content)
+		if !ok || m.Adopted() || len(m.Values(metadata.Expires))+len(m.Values(metadata.Supersedes)) == 0 {
+			continue
+		}
+		if err := adopt(e); err != nil {
+			return nil, names, err
+		}
+	}
+	return ops, names, nil
+}

@@ -178,6 +178,9 @@ func (d *Dict) resize(n int) {
 // long returns the term of a long key.
 func (d *Dict) long(key uint64) []byte {
 	b := d.arena[key&^longKey:]
+	if n := b[0]; n < 0x80 {
+		return b[1 : 1+n]
+	}
 	n, size := binary.Uvarint(b)
 	return b[size : size+int(n)]
 }

@@ -189,9 +189,31 @@ func (s *searcher) wholly() {
 	for _, i := range s.order[:last] {
 		s.add(&s.lists[i])
 	}
+	s.warm(last)
 	s.addLast(&s.lists[s.order[last]])
 	for _, i := range s.order[:last] {
 		s.collect(s.lists[i].postings)
+	}
+}
+
+// warm raises the scores to reach before the first documents are collected: some
+// sums of the first n lists are the least that the best scores can be.
+func (s *searcher) warm(n int) {
+	c := &s.collector
+	limit := c.query.Limit
+	if len(c.best) > 0 || limit <= 0 || c.some || c.query.Filter != nil {
+		return
+	}
+	for _, i := range s.order[:n] {
+		list := s.lists[i].postings
+		if len(list) < 2*limit {
+			continue
+		}
+		for _, p := range list[:min(len(list), 10*limit)] {
+			c.rank(s.scores[p>>16])
+		}
+		c.best = c.best[:0]
+		return
 	}
 }
 

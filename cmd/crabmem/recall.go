@@ -60,9 +60,10 @@ not search names.
 Anything else is a word; after: and before: without a date exit with 2.
 
 ` + filterHelp + `
-A filter applies before --limit. --min-share 0.3 drops hits with less than this share of
-the best score. --sort recent or important orders all matches by creation or by
-importance. --expand 1 adds the entries that the hits link to, after them.
+A filter applies before --limit. --min-share 0.3 drops hits with less than this
+share of the best score. --sort recent or important orders all matches by
+creation or by importance. --expand 1 adds the entries that the hits link to,
+after them.
 
 An entry that another match supersedes follows that match directly, and expired
 entries come last, if remember wrote their metadata or crabmem metadata adopt

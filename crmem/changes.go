@@ -143,6 +143,12 @@ func (w *walker) beginsBefore(i int) (bool, error) {
 	if w.until.Seq > 0 {
 		return l.header().Seq <= w.until.Seq+1, nil
 	}
+	if l.scanned == nil {
+		if scan := l.scanHead(w.fsys); scan != nil && len(scan.Frames) > 0 && scan.Frames[0].Type != format.FrameCheckpoint && scan.Frames[0].Seq <= l.limit {
+			at, _ := scan.Frames[0].Origin()
+			return at <= w.until.Time.UnixNano(), nil
+		}
+	}
 	scan, err := w.scanOf(l)
 	if err != nil {
 		return false, err

@@ -53,6 +53,7 @@ type past struct {
 	bound bool     // the snapshot of files is a point of the log
 	links []link   // oldest first; the log, if it exists, is last
 	bad   []error  // of segments that no link contains
+	first uint64   // number of the oldest segment
 	last  uint64   // number of the newest segment
 	names []string // of the segments
 }
@@ -94,7 +95,7 @@ func pastOf(fsys vfs.FS, path string, maxBytes int64, v *files) (_ *past, ok boo
 		return nil, false, err
 	}
 	for i := range segments {
-		p.last = segments[i].n
+		p.first, p.last = segments[0].n, segments[i].n
 		p.names = append(p.names, segments[i].path)
 		if err := segments[i].readHead(fsys); errors.Is(err, fs.ErrNotExist) {
 			ok = false

@@ -53,7 +53,7 @@ func (s *Store) pruneBefore(before time.Time) (freed int64, err error) {
 		return 0, fmt.Errorf("%s: prune the history: %w", p.dir, err)
 	}
 	size, err := p.size()
-	return old - size, err
+	return max(0, old-size), err // a later fold compresses the segment that prune rewrote
 }
 
 // limitHistory prunes a history of limited duration if its first operation is older
@@ -110,12 +110,12 @@ func (g *segment) firstTime(fsys vfs.FS, max int64) int64 {
 
 // scanHead reads the first 64 KiB of the segment. It returns nil if they are no log.
 func (g *segment) scanHead(fsys vfs.FS) *format.LogScan {
-	file, err := fsys.Open(g.path)
+	file, err := g.open(fsys)
 	if err != nil {
 		return nil
 	}
 	defer file.Close()
-	b := make([]byte, 64<<10)
+	b := make([]byte, min(file.size, 64<<10))
 	n, _ := file.ReadAt(b, 0)
 	scan, _ := format.ScanPrefix(b[:n])
 	return scan
@@ -219,10 +219,10 @@ func (p *past) shorten(l *link, w *walker) error {
 		}
 	}
 	h.Seq = w.applied + 1
-	h.Prune(false)
-	if len(kept) == len(scan.Frames) && h == scan.LogHeader {
+	if before, _ := h.Pruned(); len(kept) == len(scan.Frames) && h == scan.LogHeader && (before || l.n == p.first) {
 		return nil
 	}
+	h.Prune(false)
 	return writeSegment(p.fsys, &l.segment, h, kept)
 }
 

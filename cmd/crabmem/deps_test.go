@@ -35,7 +35,7 @@ var mayImport = map[string][]string{
 	"daemon/wire/pb":             {},
 	"testdata":                   {},
 	"crmem":                      {"crmem/history", "crmem/vfs", "bm25", "bm25/analysis", "crmem/internal/format", "crmem/checkpoint", "crmem/limits", "crmem/metadata", "crmem/repair"},
-	"crmem/tree":                 {"crmem", "crmem/limits", "crmem/vfs", "crmem/internal/format"},
+	"crmem/tree":                 {"crmem", "crmem/limits", "crmem/metadata", "crmem/vfs", "crmem/internal/format"},
 	"crmem/inspect":              {"crmem", "crmem/internal/format"},
 	"crmem/checkpoint":           {},
 	"crmem/history":              {},

@@ -11,6 +11,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/limits"
+	"crabmem/crmem/metadata"
 )
 
 // A page is one entry as a Markdown file: a block of HTML with the name as heading
@@ -39,6 +40,7 @@ import (
 //	Name                    the exact name, if the file's stem differs
 //	Created, unix seconds   the time, if the date cannot represent it (from year 10000 on)
 //	Aliases, exact          the list, if an HTML reader that trims would change it
+//	Metadata                the fields of the content's front matter, a copy that load ignores
 //	Content                 how to read the content, if the reference's rule (without blank
 //	                        lines before and white space after) would change it: see bodyRule
 //
@@ -57,6 +59,7 @@ const (
 	rowSeconds = "Created, unix seconds"
 	rowExact   = "Aliases, exact"
 	rowContent = "Content"
+	rowFields  = "Metadata"
 
 	isoLayout = "2006-01-02T15:04:05Z"
 	maxISO    = 253402300799 // 9999-12-31T23:59:59Z
@@ -66,9 +69,9 @@ const (
 // unescapes no others.
 var escapeHTML = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace
 
-// escapeHeading escapes a heading. The reference looks for datetime=" in the block,
+// escapeShown escapes text that is not in a row of the reference. The reference looks for datetime=" in the block,
 // and mdbook for two braces.
-var escapeHeading = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "{{", "{&#123;").Replace
+var escapeShown = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "{{", "{&#123;").Replace
 
 // isoTime returns the date that a page shows.
 func isoTime(sec uint64) string {
@@ -78,7 +81,7 @@ func isoTime(sec uint64) string {
 // appendPage renders the page of an entry. stem is the file's stem.
 func appendPage(b []byte, e *crmem.Entry, stem string) []byte {
 	iso := isoTime(e.CreatedAt)
-	b = fmt.Appendf(b, "%s\n<h1>%s</h1>\n<dl>\n", metaOpen, escapeHeading(shownName(e.Name)))
+	b = fmt.Appendf(b, "%s\n<h1>%s</h1>\n<dl>\n", metaOpen, escapeShown(shownName(e.Name)))
 	b = fmt.Appendf(b, "  <dt>%s</dt>\n  <dd><time datetime=\"%s\">%s</time></dd>\n", rowCreated, iso, iso)
 	exact := false
 	for _, a := range e.Aliases {
@@ -97,6 +100,7 @@ func appendPage(b []byte, e *crmem.Entry, stem string) []byte {
 	if exact {
 		b = appendList(b, rowExact, e.Aliases, jsonText)
 	}
+	b = appendFields(b, e.Content)
 	rule := bodyRuleOf(e.Content)
 	if rule != (bodyRule{}) {
 		b = appendRow(b, rowContent, rule.String())
@@ -113,6 +117,22 @@ func appendPage(b []byte, e *crmem.Entry, stem string) []byte {
 		b = append(b, '\n')
 	}
 	return b
+}
+
+// appendFields appends the row with the fields of the content's front matter. Its class
+// makes the style hide the front matter itself, which Markdown shows as a heading.
+func appendFields(b []byte, content string) []byte {
+	m, _, ok := metadata.Parse(content)
+	if !ok {
+		return b
+	}
+	b = append(b, "  <dt class=\"front-matter\">"+rowFields+"</dt>\n  <dd>\n    <ul>\n"...)
+	for _, f := range m.Fields() {
+		if f.Key != metadata.Adopted {
+			b = fmt.Appendf(b, "      <li>%s: %s</li>\n", escapeShown(f.Key), escapeShown(strings.Join(f.Values, ", ")))
+		}
+	}
+	return append(b, "    </ul>\n  </dd>\n"...)
 }
 
 func appendRow(b []byte, title, html string) []byte {

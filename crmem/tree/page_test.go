@@ -85,3 +85,23 @@ func TestHeading(t *testing.T) {
 		}
 	}
 }
+
+// TestFieldsRow writes the fields of front matter. load ignores the row, and the
+// content keeps the front matter.
+func TestFieldsRow(t *testing.T) {
+	e := crmem.Entry{ID: 1, Name: "a", Content: "---\ntype: decision\ntags: [x, \"{{y}} <b>\"]\ncrabmem: 1\n---\ntext"}
+	b := appendPage(nil, &e, "a")
+	const row = "  <dt class=\"front-matter\">Metadata</dt>\n  <dd>\n    <ul>\n      <li>type: decision</li>\n      <li>tags: x, {&#123;y}} &lt;b&gt;</li>\n    </ul>\n  </dd>\n"
+	if !strings.Contains(string(b), row) || !strings.HasSuffix(string(b), metaClose+"\n\n"+e.Content+"\n") {
+		t.Errorf("%s", b)
+	}
+	for _, edited := range []string{row, "", strings.Replace(row, "decision", "fact", 1), "<dt>Metadata</dt><dd>text</dd>"} {
+		p, err := parsePage([]byte(strings.Replace(string(b), row, edited, 1)))
+		if err != nil || p.Content != e.Content || len(p.warnings) > 0 {
+			t.Errorf("row %q: %q, %v", edited, p.Content, err)
+		}
+	}
+	if err := checkPage(b, &e, "a"); err != nil {
+		t.Error(err)
+	}
+}

@@ -229,6 +229,9 @@ var listed = func() func(string) string {
 }()
 
 func (p *page) takeRow(r *row, rule *bodyRule) *pageError {
+	if r.title == rowFields {
+		return nil // the front matter counts
+	}
 	r.text = strings.TrimSpace(r.text)
 	list := r.title == rowAliases || r.title == rowExact
 	if list && r.text != "" {

@@ -23,8 +23,9 @@ func (c *app) dumpCommand() *cobra.Command {
 		GroupID: groupMove,
 		Short:   "write the store as Markdown pages",
 		Long: `Write each entry to a page under DIR/notes or DIR/archives. Write SUMMARY.md
-and, if it is missing, book.toml, so that mdBook can build DIR. crabmem load
-reads the pages back byte for byte. dump writes only pages that differ.
+and, if they are missing, book.toml and crabmem.css, so that mdBook can build
+DIR. crabmem load reads the pages back byte for byte. dump writes only pages
+that differ.
 
 dump overwrites and deletes only pages that this store dumped or loaded. It
 lists edited pages and other files and exits with 4. Use crabmem load --merge to

@@ -17,7 +17,7 @@ const (
 	segmentBytes = 8 << 20 // a larger segment is not appended to
 	baseEvery    = 8       // segments between two bases
 
-	segmentsCompressed = 4 // at most, in one fold
+	segmentsCompressed = 4 // maximum of segments that one fold compresses
 )
 
 // fold appends the operations of a cut to the history (FORMAT.md, H2). It sets

@@ -81,14 +81,14 @@ type Unchanged struct {
 // [Options.By].
 type By history.Actor
 
-// Remember is Add or Update, for notes. It returns [ErrKind] if the entry is an
-// archive.
+// Remember creates a note as [Add] does, or replaces it as [Update] does. If the entry
+// is an archive, the error is [ErrKind].
 type Remember struct {
 	Name    string
 	Content string
 	Aliases []string // nil keeps the present aliases
-	// Metadata, if set, changes the metadata of the note as it is when the operation
-	// takes effect, see [metadata.Edit.Apply]. If nil, Content is stored as it is.
+	// Metadata, if set, is applied to Content and the content of the note at the time
+	// of the write, see [metadata.Edit.Apply]. If nil, Content is stored unchanged.
 	Metadata *metadata.Edit
 }
 
@@ -406,8 +406,8 @@ func (o Remember) stage(g *stage) error {
 	return Update{o.Name, content, aliases}.stage(g)
 }
 
-// ContentFor returns the content that the operation stores if the content of the note
-// is old, or "" without a note.
+// ContentFor returns the content that the operation stores. old is the present content
+// of the note, or "" if there is no note.
 func (o *Remember) ContentFor(old string) (string, error) {
 	if o.Metadata == nil {
 		return o.Content, nil

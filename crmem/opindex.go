@@ -105,8 +105,8 @@ func removeIndexes(fsys vfs.FS, dir string, keep func(segment uint64) bool) erro
 // indexes.
 const maxIndexed = 4
 
-// seal writes change indexes of segments that are not appended to, and compresses such
-// segments. It ignores errors: the next fold continues.
+// seal writes change indexes of segments that are not appended to, and compresses these
+// segments. It ignores errors: a later call continues.
 func (f *folder) seal() {
 	if segments, err := listSegments(f.s.fs, f.dir); err == nil {
 		f.indexSegments(segments)

@@ -114,7 +114,7 @@ func pastOf(fsys vfs.FS, path string, maxBytes int64, v *files) (_ *past, ok boo
 			p.bad = append(p.bad, err)
 		}
 	}
-	// A list that is read while a writer compresses a segment may lack it.
+	// A directory listing can omit a segment that a writer compresses concurrently.
 	again, err := listSegments(fsys, p.dir)
 	same := slices.EqualFunc(p.names, again, func(name string, g segment) bool { return name == g.path })
 	return p, found && ok && same, err

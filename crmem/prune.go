@@ -26,8 +26,8 @@ func (s *Store) Prune(before time.Time) (freed int64, err error) {
 	return s.pruneBefore(before)
 }
 
-// pruneBefore is Prune, without a checkpoint. No checkpoint may be between its fold
-// and its new log, because the operations that it folded would seem to be in the log.
+// pruneBefore is Prune without a checkpoint. It waits for a running checkpoint: until
+// that writes its new log, operations that it folded seem to be in the log.
 func (s *Store) pruneBefore(before time.Time) (freed int64, err error) {
 	s.checkpointing.Lock()
 	defer s.checkpointing.Unlock()
@@ -56,9 +56,9 @@ func (s *Store) pruneBefore(before time.Time) (freed int64, err error) {
 	return max(0, old-size), err // a later fold compresses the segment that prune rewrote
 }
 
-// limitHistory prunes a history of limited duration if its first operation is older
-// than that by more than a quarter (FORMAT.md, H13). It reports errors through
-// Options.Warn.
+// limitHistory removes the operations older than Options.HistoryLimit if the first
+// operation is older than 1.25 times that limit (FORMAT.md, H13). It reports errors
+// through Options.Warn.
 func (s *Store) limitHistory() {
 	limit, now := s.opts.HistoryLimit, s.opts.Now()
 	if limit <= 0 || s.opts.History == history.Off || !s.exceedsLimit(now) {
@@ -73,7 +73,8 @@ func (s *Store) limitHistory() {
 	s.pruneAt = now.Add(limit / 4)
 }
 
-// exceedsLimit reports whether the first operation of the history is too old.
+// exceedsLimit reports whether the first operation of the history is older than 1.25
+// times Options.HistoryLimit.
 func (s *Store) exceedsLimit(now time.Time) bool {
 	s.wmu.Lock()
 	path, writes := s.path, s.stopped == nil && s.lock != nil
@@ -108,7 +109,7 @@ func (g *segment) firstTime(fsys vfs.FS, max int64) int64 {
 	return at
 }
 
-// scanHead reads the first 64 KiB of the segment. It returns nil if they are no log.
+// scanHead reads the first 64 KiB of the segment. If they are not a log, it returns nil.
 func (g *segment) scanHead(fsys vfs.FS) *format.LogScan {
 	file, err := g.open(fsys)
 	if err != nil {
@@ -151,9 +152,9 @@ func (p *past) size() (n int64, err error) {
 }
 
 // prune removes the operations before a time. The segment with the first operation
-// that stays begins with it, and gets a base. If none stays, the newest segment is
-// emptied, and removed last. The rename of that segment prunes the history, because a
-// reader ignores the older segments from then on.
+// that stays begins with it, and gets a base. If all are removed, prune empties the
+// newest segment, and removes it last. The rename of that segment commits the prune:
+// from then on, readers ignore the older segments.
 func (p *past) prune(before time.Time) error {
 	w := walker{past: p, until: history.Point{Time: before.Add(-1)}}
 	for _, err := range p.bad {
@@ -197,8 +198,8 @@ func (p *past) prune(before time.Time) error {
 	return p.keepFrom(noLimit)
 }
 
-// isDamage reports whether an error is of damaged or missing bytes. After another error,
-// they can be read later.
+// isDamage reports whether an error means damaged or missing bytes. After any other
+// error, a later read may succeed.
 func isDamage(err error) bool { return errors.Is(err, ErrFormat) || errors.Is(err, fs.ErrNotExist) }
 
 // shorten removes the operations that w applied from a segment.
@@ -227,8 +228,8 @@ func (p *past) shorten(l *link, w *walker) error {
 }
 
 // keepFrom removes the segments with smaller numbers than n, and the bases that no
-// other segment names. The oldest segment goes last, so that an interrupted prune of a
-// limited history is repeated.
+// other segment names. It removes the oldest segment last, so that the next checkpoint
+// repeats an interrupted prune of a limited history.
 func (p *past) keepFrom(n uint64) error {
 	if err := removeIndexes(p.fsys, p.dir, func(k uint64) bool { return k > n }); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -31,12 +31,12 @@ func ParseSort(name string) (Sort, error) {
 	return "", fmt.Errorf("%q: want score, recent, or important", name)
 }
 
-// Marks state what the metadata of the store says about a hit.
+// Marks are the facts about a hit that the metadata of the store states.
 type Marks struct {
 	SupersededBy []string `json:"superseded_by,omitempty"` // names
 	Contradicts  []string `json:"contradicts,omitempty"`   // names, in either direction
 	Expired      string   `json:"expired,omitempty"`       // the last day on which it was valid
-	Linked       *Linked  `json:"linked,omitempty"`        // it is no match
+	Linked       *Linked  `json:"linked,omitempty"`        // set if Query.Expand added the entry
 }
 
 // Linked is the link to an entry that [Query.Expand] added.
@@ -111,7 +111,7 @@ func (s *Store) resolve(target string) uint64 {
 	if i := s.t.find(target); i >= 0 {
 		return s.t.recs[i].id
 	}
-	if s.t.owners == nil { // only an index of names makes it
+	if s.t.owners == nil { // not built: only an index with names builds it
 		return 0
 	}
 	if ids := s.t.alias(target); len(ids) == 1 {
@@ -193,7 +193,8 @@ func (r *ranker) order(hits []Hit, by Sort) []Hit {
 	return append(r.group(valid), r.group(expired)...)
 }
 
-// group moves the best successor of each hit before it.
+// group moves each superseded hit directly after its best successor. If that has a
+// lower rank, both take the place of the superseded hit.
 func (r *ranker) group(hits []Hit) []Hit {
 	place := make(map[uint64]int, len(hits))
 	for i, h := range hits {

@@ -26,8 +26,8 @@ type Query struct {
 	Syntax   bool              // read Text as words and clauses, see [parseClauses]
 	Filter   Filter            // applies before the limit, as Kinds does
 	MinShare float64           // drop hits with less than this share of the best score
-	Sort     Sort              // order of the matches, before the limit
-	Expand   bool              // add the entries that the hits link to, after them and beyond the limit
+	Sort     Sort              // order of the matches; applies before the limit
+	Expand   bool              // add up to 50 entries that the hits link to, after the hits; Limit and Filter do not apply to them
 }
 
 // Hit is an entry that was found.
@@ -67,7 +67,7 @@ const maxNamed = 512
 type index struct {
 	x     *bm25.Index
 	names bool // names are indexed
-	// relations are those of the entries that have some, if names are indexed.
+	// relations contains entries with relations, by ID. It is empty unless names are indexed.
 	relations map[uint64]relations
 	ready     chan struct{} // closed when built or err is set
 	err       error
@@ -289,8 +289,8 @@ func (s *Store) query(q Query, c clauses) bm25.Query {
 	return x
 }
 
-// texts are those that are indexed: the name, the aliases, the metadata that is like
-// a name, the text, and the other metadata.
+// texts returns the indexed texts of an entry: the name, the aliases, tags and values of
+// relations, the text after the front matter, and the other metadata.
 func (s *Store) texts(id uint64) []string {
 	r := s.t.byID(id)
 	content, _ := r.Content()

@@ -21,7 +21,7 @@ import (
 // segment is a file of a history.
 type segment struct {
 	path  string // of the file that counts
-	both  bool   // a compressed file exists, too, which does not count
+	both  bool   // a compressed file exists, too; readers ignore it
 	n     uint64
 	head  format.LogHeader
 	read  bool
@@ -77,7 +77,7 @@ func (g *segment) otherPath() string {
 	return g.path + format.CompressedSuffix
 }
 
-// removeUnused removes a compressed file that does not count.
+// removeUnused removes a compressed file that readers ignore.
 func (g *segment) removeUnused(fsys vfs.FS) error {
 	if !g.both {
 		return nil
@@ -85,12 +85,12 @@ func (g *segment) removeUnused(fsys vfs.FS) error {
 	return fsys.Remove(g.otherPath())
 }
 
-// segmentFile is an open segment. It reads the same bytes if the file is compressed.
+// segmentFile is an open segment. Offsets and size are those of the decoded segment.
 type segmentFile struct {
 	file  vfs.File
 	path  string
 	size  int64       // of the segment
-	bytes io.ReaderAt // the file, or what it decodes to
+	bytes io.ReaderAt // the file, or its decoded content
 }
 
 // open opens the segment. The caller must close it.
@@ -202,10 +202,10 @@ func (g *segment) scan(fsys vfs.FS, max int64) (*format.LogScan, error) {
 	return scan, err
 }
 
-// replace replaces the bytes of the segment by a file that is not compressed, also if
-// the segment is. So an earlier file N.log, whose removal may not be on disk after a
-// failed sync, does not return. No file contains the earlier bytes afterwards, if the
-// caller syncs the directory.
+// replace writes b to the file N.log, even if the segment is compressed, and removes
+// N.log.zst. An earlier N.log, whose removal may not be on disk after a failed sync,
+// therefore cannot return. When the caller has synced the directory, no file contains
+// the earlier bytes.
 func (g *segment) replace(fsys vfs.FS, b []byte) error {
 	if err := g.removeUnused(fsys); err != nil {
 		return err
@@ -274,8 +274,8 @@ func (f *folder) compressSegments(segments []segment) {
 	}
 }
 
-// compress replaces a complete segment by its compressed file. If that exists, it may
-// be incomplete, or of an earlier state of the segment (FORMAT.md, H16).
+// compress replaces a complete segment by its compressed file. It overwrites an existing
+// compressed file, which may be incomplete or outdated (FORMAT.md, H16).
 func (f *folder) compress(w *zstd.Encoder, g *segment) error {
 	fi, err := f.s.fs.Lstat(g.path)
 	if err != nil || vfs.Identify(fi).Links > 1 {
@@ -298,8 +298,9 @@ func (f *folder) compress(w *zstd.Encoder, g *segment) error {
 	return f.s.fs.Remove(g.path)
 }
 
-// newestAndOthers returns at most n segments of an ordered list: some of the newest,
-// and others in random order, so that segments that fail do not prevent others.
+// newestAndOthers returns at most n segments of a list with the oldest first. The result
+// begins with the newest ones, up to the given number. The others are in random order,
+// so that segments that always fail do not block the rest.
 func newestAndOthers(list []*segment, newest, n int) []*segment {
 	if k := len(list) - newest; k > 0 {
 		rand.Shuffle(k, func(i, j int) { list[i], list[j] = list[j], list[i] })

@@ -64,8 +64,9 @@ type Options struct {
 	By history.Actor
 	// History selects whether the store keeps its history. Default: [history.On].
 	History history.Mode
-	// HistoryLimit is the age from which on changes leave the history, after a
-	// checkpoint, once the oldest is older by a quarter (FORMAT.md, H13). 0: none do.
+	// HistoryLimit limits the age of changes in the history. After a checkpoint, older
+	// changes are removed if the oldest is older than 1.25 times HistoryLimit
+	// (FORMAT.md, H13). 0 is no limit.
 	HistoryLimit time.Duration
 	// CheckpointOnClose selects when Close checkpoints. Default:
 	// [checkpoint.Always].
@@ -158,11 +159,11 @@ type Store struct {
 
 	folding       sync.Mutex      // held during a fold; acquired last
 	folded        folded          // guarded by folding
-	pruneAt       time.Time       // before it, no operation is to be pruned for its age; guarded by folding
+	pruneAt       time.Time       // earliest time to check HistoryLimit again; guarded by folding
 	checkpointing sync.RWMutex    // read-locked by a checkpoint that runs while writers do, locked by a purge or prune; acquired first
 	purging       map[uint64]bool // ids of entries whose purge is not complete; under wmu
 	segmentLimit  int64           // a larger segment is not appended to
-	maxCompressed int             // segments that a fold compresses at most
+	maxCompressed int             // maximum of segments that a fold compresses
 	bg            sync.WaitGroup  // background checkpoint and index build
 	busy          bool            // a background checkpoint runs; under wmu
 	checkpointAt  int64           // after a failed checkpoint: least length of the log for the next one; under wmu

@@ -50,7 +50,7 @@ func (d *Dir) Purge(id string, texts ...string) (lines int, err error) {
 
 // PurgeCopies purges the deleted sessions, and removes quarantine files and kept
 // copies that contain one of the texts. If dry is set, it changes nothing. It returns
-// the paths of these files. An error does not omit the others.
+// the paths of these files. After an error, it continues with the next file.
 func (d *Dir) PurgeCopies(dry bool, texts ...string) (paths []string, err error) {
 	for _, folder := range []string{trashFolder, tornFolder, damagedFolder, keptFolder} {
 		folder = d.folder(folder)
@@ -244,7 +244,7 @@ func (e eraser) line(b []byte, first bool) (purged []byte, changed bool) {
 	return e.value(b, rec.Kind == record.KindMessage || rec.Kind == record.KindMeta)
 }
 
-// badLine is line for a bad line.
+// badLine is like line, for a bad line.
 func (e eraser) badLine(b []byte, first bool) (purged []byte, changed bool) {
 	changed = slices.ContainsFunc(e, func(text string) bool {
 		return bytes.Contains(b, []byte(text)) || bytes.Contains(b, bytes.Trim(appendJSON(nil, text), `"`))

@@ -11,8 +11,9 @@
 //
 // # Grammar
 //
-// Front matter is a small part of YAML, which every reader of YAML understands in
-// the same way. All other content has no metadata; it is never an error.
+// Front matter is a subset of YAML that all YAML parsers read in the same way. If the
+// beginning of a content does not follow this grammar, the content has no metadata;
+// that is not an error.
 //
 //	front matter = "---" EOL *line "---" ( EOL / end of content )
 //	line         = ( blank / comment / field / item ) EOL
@@ -27,18 +28,21 @@
 // The content begins with the front matter, without a byte order mark. Items follow
 // a field without a value, with the same indentation. A key consists of letters,
 // digits, spaces, and "_-./". It begins with a letter, a digit, or "_", does not end
-// with a space, and occurs once. A plain scalar is as in YAML, on one line: it has
-// no ": " and no " #", does not end with ":", and begins with none of the
-// indicators ?:,[]{}#&*!|>'"%@ and backquote, and with "-" only before another
-// character. In a flow list it has none of ,[]{}:? and does not begin with "-". Characters are printable
-// UTF-8; a tab is none. There are no anchors, aliases, tags of YAML, mappings, or
-// texts of several lines. The front matter has at most [MaxBytes] bytes and
-// [MaxKeys] keys.
+// with a space, and occurs once.
+//
+// A plain scalar is as in YAML, on one line. It does not contain ": " or " #", and does
+// not end with ":". It does not begin with "- ", a backquote, or one of
+// ?:,[]{}#&*!|>'"%@, and is not "-". In a flow list, it does not contain any of ,[]{}:?
+// and does not begin with "-".
+//
+// Characters are printable UTF-8, without tabs. Anchors, aliases, YAML tags, mappings,
+// and texts of several lines are not supported. The front matter has at most [MaxBytes]
+// bytes and [MaxKeys] keys.
 //
 // # Links
 //
 // [[name]] is a link to the entry of that name or alias. [[name|text]] is the same
-// link, shown as a text. In a relation, such as supersedes, the link has the meaning
+// link with a text to display. In a relation, such as supersedes, the link has the meaning
 // of the relation; elsewhere in the content it has the meaning of related. A link is
 // on one line. Code, between backquotes on one line or in a fence, contains no links.
 package metadata
@@ -57,8 +61,8 @@ const (
 	maxKey   = 128 // bytes of a key
 )
 
-// The keys that crabmem gives a meaning to. Other keys are kept, and filters can
-// select by them.
+// Keys with a meaning for crabmem. It keeps other keys, and filters can select by
+// them.
 const (
 	Type         = "type"       // fact, preference, decision, identity, event, observation, goal, todo, or another word
 	Tags         = "tags"       // a word or a list of words
@@ -87,8 +91,8 @@ var Relations = []string{Related, Supersedes, Contradicts, CausedBy, PartOf}
 // order is the canonical order of the known keys. Other keys are before the last.
 var order = slices.Concat([]string{Type, Tags, Importance, Expires, Source, Conversation, Position, Role}, Relations)
 
-// Types are the types with a meaning, and the importance of an entry of each type
-// that does not state its own.
+// types are the types with a meaning, and the default importance of an entry of each
+// type.
 var types = []struct {
 	name       string
 	importance float64
@@ -97,10 +101,10 @@ var types = []struct {
 	{"event", 0.4}, {"observation", 0.3}, {"goal", 0.7}, {"todo", 0.6},
 }
 
-// defaultImportance is that of entries without a type with a meaning.
+// defaultImportance is the default importance of all other entries.
 const defaultImportance = 0.5
 
-// TypeNames returns the types that crabmem gives a meaning to.
+// TypeNames returns the names of the types with a meaning.
 func TypeNames() []string {
 	names := make([]string, len(types))
 	for i, t := range types {
@@ -167,8 +171,8 @@ func (m *Metadata) Tags() []string {
 	return tags
 }
 
-// Importance returns the importance, from 0 to 1. If the value is missing or no such
-// number, it is that of the type.
+// Importance returns the importance, from 0 to 1. If the value is missing or invalid, it
+// returns the default of the type.
 func (m *Metadata) Importance() float64 {
 	if v, ok := importance(m.text(Importance)); ok {
 		return v
@@ -186,8 +190,8 @@ func importance(s string) (float64, bool) {
 	return v, err == nil && v >= 0 && v <= 1
 }
 
-// Expired reports whether the entry is not valid at a time: its day of expiry is
-// over, in UTC. Without such a day it is false.
+// Expired reports whether the day of the key expires, in UTC, is over at a time. Without
+// a valid day, it returns false.
 func (m *Metadata) Expired(now time.Time) bool {
 	day, ok := expiry(m.text(Expires))
 	return ok && !now.Before(day.AddDate(0, 0, 1))

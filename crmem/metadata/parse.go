@@ -149,7 +149,7 @@ func validKey(key string) bool {
 	return key != ""
 }
 
-// ends reports whether the rest of a line after a value has no more than a comment.
+// ends reports whether the rest of a line after a value is empty or a comment.
 func ends(rest string) bool {
 	text := strings.TrimLeft(rest, " ")
 	return text == "" || text[0] == '#' && len(text) < len(rest)
@@ -227,7 +227,7 @@ func singleQuoted(text string) (value, rest string, ok bool) {
 	}
 }
 
-// escapes are the characters after a backslash, and what they stand for.
+// escapes maps the character after a backslash to the text of the escape.
 var escapes = map[byte]string{'\\': "\\", '"': "\"", '/': "/", 'n': "\n", 'r': "\r", 't': "\t"}
 
 // hexDigits is the number of digits after a backslash and a letter.

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// ErrInvalid is the reason of every error of this package: a field that front matter
-// cannot contain, or front matter that exceeds a limit.
+// ErrInvalid is wrapped by every error of this package. It means a field that front
+// matter cannot contain, or front matter that exceeds a limit.
 var ErrInvalid = errors.New("invalid metadata")
 
 // Set returns a content with fields, in place of those with the same keys. A field
@@ -37,8 +37,8 @@ func Set(content string, fields ...Field) (string, error) {
 	return content, nil
 }
 
-// set returns a content with one field. If the result exceeds a limit, it has no
-// front matter.
+// set returns a content with one field. If the result exceeds a limit, Parse finds no
+// front matter in it.
 func set(content string, f Field) string {
 	if len(f.Values) == 0 {
 		return remove(content, f.Key)
@@ -64,8 +64,8 @@ func set(content string, f Field) string {
 	return content[:at.from] + f.line() + m.eol + content[at.to:]
 }
 
-// Remove returns a content without the fields of keys. It removes front matter
-// without other lines, unless the text after it would become front matter.
+// Remove returns a content without the fields of keys. If no other line is left, it
+// removes the front matter, unless the text after it would become front matter.
 func Remove(content string, keys ...string) string {
 	for _, key := range keys {
 		content = remove(content, key)
@@ -246,7 +246,7 @@ func (f *Field) line() string {
 	return b.String()
 }
 
-// words are plain scalars that YAML does not read as texts, in lower case.
+// words are plain scalars, in lower case, that YAML does not read as strings.
 var words = []string{"null", "~", "true", "false", "yes", "no", "on", "off", "y", "n"}
 
 // written returns the scalar for a value: plain if possible, else in double quotes.

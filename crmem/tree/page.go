@@ -69,8 +69,8 @@ const (
 // unescapes no others.
 var escapeHTML = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace
 
-// escapeShown escapes text that is not in a row of the reference. The reference looks for datetime=" in the block,
-// and mdbook for two braces.
+// escapeShown escapes text outside the rows that the reference defines. The reference
+// searches the block for datetime=", and mdbook searches it for two braces.
 var escapeShown = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "{{", "{&#123;").Replace
 
 // isoTime returns the date that a page shows.
@@ -119,8 +119,8 @@ func appendPage(b []byte, e *crmem.Entry, stem string) []byte {
 	return b
 }
 
-// appendFields appends the row with the fields of the content's front matter. Its class
-// makes the style hide the front matter itself, which Markdown shows as a heading.
+// appendFields appends the row with the fields of the content's front matter. For its
+// class, crabmem.css hides the front matter itself, which Markdown shows as a heading.
 func appendFields(b []byte, content string) []byte {
 	m, _, ok := metadata.Parse(content)
 	if !ok {

@@ -80,7 +80,8 @@ type CompressedReader struct {
 	data    []byte // its content
 }
 
-// frameEnd is where a frame ends in the file, and its content in the segment.
+// frameEnd contains the end offsets of a frame in the file and of its content in the
+// segment.
 type frameEnd struct{ file, content int64 }
 
 // OpenCompressed reads the seek table of a compressed file of size bytes. The error is
@@ -175,7 +176,7 @@ func (c *CompressedReader) ReadAt(b []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// begin returns where a frame and its content begin.
+// begin returns the offsets at which frame i and its content begin.
 func (c *CompressedReader) begin(i int) frameEnd {
 	if i == 0 {
 		return frameEnd{}

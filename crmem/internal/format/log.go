@@ -100,8 +100,8 @@ func (h *LogHeader) Size() int64 {
 	return LogHeaderSize
 }
 
-// Prune marks the header of a segment: the operations before it do not count, and if
-// all is set, neither do its own (FORMAT.md, H13).
+// Prune marks the header of a segment, so that readers ignore the operations before the
+// segment (FORMAT.md, H13). If all is set, they also ignore its operations.
 func (h *LogHeader) Prune(all bool) {
 	h.Before = Place{Epoch: h.Store}
 	if all {

@@ -24,8 +24,9 @@ func (c *app) dumpCommand() *cobra.Command {
 		Short:   "write the store as Markdown pages",
 		Long: `Write each entry to a page under DIR/notes or DIR/archives. Write SUMMARY.md
 and, if they are missing, book.toml and crabmem.css, so that mdBook can build
-DIR. crabmem load reads the pages back byte for byte. dump writes only pages
-that differ.
+DIR. dump never changes an existing book.toml; to use the style, add
+additional-css = ["crabmem.css"] to [output.html]. crabmem load reads the pages
+back byte for byte. dump writes only pages that differ.
 
 dump overwrites and deletes only pages that this store dumped or loaded. It
 lists edited pages and other files and exits with 4. Use crabmem load --merge to

@@ -17,7 +17,7 @@ type filterFlags struct {
 	others []string
 }
 
-// add adds the flags to a command, whose verb begins their usage.
+// add adds the flags to a command. verb is the first word of their usage.
 func (f *filterFlags) add(cmd *cobra.Command, verb string) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.Kind, "kind", "", verb+" only this `kind`: note or archive")
@@ -39,7 +39,9 @@ func (f *filterFlags) apply(q *crmem.Query, now time.Time) (err error) {
 	return err
 }
 
-// filterHelp is a part of the help of commands with these flags.
-const filterHelp = `--type, --tag, and --meta select by metadata, --after and --before by creation.
-They take a day (2026-04-14, today, yesterday), a month (2026-04), a year, a
-time (2026-04-14T10:00:00Z), or an age (2d, 12h), in the local time zone.`
+// filterHelp is the part of a command's help that describes these flags.
+const filterHelp = `--type, --tag, and --meta select entries by metadata; case does not count. An
+entry must have all given tags and values. --after and --before select entries
+by creation time. Their values are a day (2026-04-14, today, yesterday), a month
+(2026-04), a year (2026), a time (2026-04-14T10:00:00Z), or an age (2d, 12h).
+Days, months, and years are in the local time zone.`

@@ -31,15 +31,19 @@ Markdown trees. The search ignores texts shorter than 12 bytes and has limits;
 a message reports an incomplete search. A purge also does not remove the text
 from open files, memory, free disk blocks, backups, and other copies.
 
-With --everywhere, forget also purges these places in the home: entries with the
-text, and entries whose earlier versions have it, in every space, archives too;
-sessions and deleted sessions, where [purged] replaces each string with the
-text; quarantine files, kept copies, and messages of chats. The entry itself
-goes last. If a place is left, forget lists the reason, keeps the entry, purges
-the others, and exits with 1; then correct the place and run it again. It also
-exits with 1 if the search is incomplete, a version is shorter than 12 bytes, or
-a Markdown tree may have the text: forget cannot purge trees, but removes their
-merge bases. --dry-run lists the places.
+With --everywhere, forget first purges other places in the home, then the entry:
+- entries and archives of every space whose text or earlier versions contain the
+  text
+- sessions and deleted sessions: [purged] replaces each string that contains the
+  text
+- quarantine files and kept copies of sessions
+- the input history of crabmem chat: forget removes messages with the text
+If forget cannot purge one of these places, it purges the others, keeps the
+entry, prints the reason, and exits with 1. Correct the place, then run the
+command again. forget cannot purge Markdown trees; it removes their merge bases.
+The exit code is also 1 if a tree may contain the text, if the search is
+incomplete, or if a version is shorter than 12 bytes. --dry-run lists the places
+and exits with 0.
 
 If no entry has the name, the exit code is 3. An interrupted purge continues
 when a command or the daemon next opens the store for writing.`,
@@ -54,7 +58,7 @@ when a command or the daemon next opens the store for writing.`,
 	cmd.Flags().BoolVar(&archive, "archive", false, "also remove an archive")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the entry to remove, change nothing")
 	cmd.Flags().BoolVar(&purge, "purge", false, "also remove the history of the note; no undo")
-	cmd.Flags().BoolVar(&everywhere, "everywhere", false, "also purge the other places in the home")
+	cmd.Flags().BoolVar(&everywhere, "everywhere", false, "also purge other places in the home; needs --purge")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := args[0]
 		if purge {

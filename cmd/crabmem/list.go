@@ -42,9 +42,10 @@ func (c *app) listCommand() *cobra.Command {
 aliases. --json prints an array of entries with "bytes" instead of content;
 --content adds the content.
 
---sort orders by id, the default, by name, by created or recent, the newest
-first, by size, the largest first, or by important, the largest importance
-first. --limit prints the first entries of that order. --since is --after.
+--sort sets the order: id (the default), name, created or recent (the newest
+first), size (the largest first), or important (the largest importance first).
+--limit prints the first entries of that order. --since is another name for
+--after.
 
 ` + filterHelp + `
 

@@ -15,8 +15,9 @@ func (c *app) metadataCommand() *cobra.Command {
 		Use:     "metadata COMMAND",
 		GroupID: groupCare,
 		Short:   "adopt the metadata of entries",
-		Long: `Change how recall uses the metadata of entries: YAML front matter at the
-beginning of their texts. crabmem remember writes metadata.`,
+		Long: `Metadata is YAML front matter at the beginning of an entry's text. crabmem
+remember and crabmem append write it; crabmem metadata adopt lets imported
+metadata affect the order of recall.`,
 		Example: `  crabmem metadata adopt --dry-run`,
 	}, c.metadataAdoptCommand())
 }
@@ -32,14 +33,17 @@ func (c *app) metadataAdoptCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "adopt [NAME...]",
 		Short: "let expires and supersedes affect recall",
-		Long: `Add the key "crabmem: 1" to the front matter of the entries NAME, so that their
-keys expires and supersedes affect the order of recall. Without NAME, add it to
-every entry with one of these keys. Imported notes may use these keys with
-another meaning; remember adds the key to the notes whose metadata it writes.
-All other bytes of the entries stay the same.
+		Long: `Add the key "crabmem: 1" to the front matter of the entries NAME. Then their
+keys expires and supersedes affect the order of recall. Without NAME, adopt
+changes every entry that has one of these two keys. All other bytes of the
+entries stay the same.
 
-If an entry NAME has no front matter, adopt changes nothing and exits with 2; if
-it does not exist, adopt exits with 3.`,
+Check imported notes first: other programs may use expires and supersedes with
+another meaning. The flags of remember and append add "crabmem: 1" themselves.
+
+adopt changes all of these entries or none. If an entry NAME has no front
+matter, or a limit of metadata leaves no room for the key, adopt exits with 2.
+If an entry NAME does not exist, adopt exits with 3.`,
 		Example: `  crabmem metadata adopt --dry-run
   crabmem metadata adopt --json`,
 		ValidArgsFunction: c.completeNames(-1),
@@ -80,8 +84,8 @@ it does not exist, adopt exits with 3.`,
 	return cmd
 }
 
-// adoption returns the operations that adopt entries, and the names of the entries:
-// those given, or else all with a key that affects recall.
+// adoption returns the operations that adopt entries, and the names of the entries. It
+// adopts the given entries or, if there are none, all with expires or supersedes.
 func adoption(s *crmem.Store, given []string) (ops []crmem.Op, names []string, err error) {
 	names = []string{}
 	adopt := func(e crmem.Entry) error {

@@ -18,7 +18,7 @@ type metadataFlags struct {
 	drop   bool
 }
 
-// fieldFlag is a flag for a key. It is not set unless the command line has it.
+// fieldFlag is a flag that sets a key.
 type fieldFlag struct {
 	name, key string
 	values    []string
@@ -32,12 +32,12 @@ func (c *app) addMetadataFlags(cmd *cobra.Command) *metadataFlags {
 		{"type", metadata.Type, "set the type to this `word`, such as decision"},
 		{"tag", metadata.Tags, "set this `tag`; may be repeated"},
 		{"importance", metadata.Importance, "set the importance to this `number` from 0 to 1"},
-		{"expires", metadata.Expires, "set the last valid `day`, such as 2026-04-14"},
-		{"supersedes", metadata.Supersedes, "the note replaces the entry `NAME`; may be repeated"},
-		{"related", metadata.Related, "the note is related to the entry `NAME`; may be repeated"},
-		{"contradicts", metadata.Contradicts, "the note contradicts the entry `NAME`; may be repeated"},
-		{"caused-by", metadata.CausedBy, "the entry `NAME` is a cause; may be repeated"},
-		{"part-of", metadata.PartOf, "the note is part of the entry `NAME`; may be repeated"},
+		{"expires", metadata.Expires, "set the last valid `day`, in UTC, such as 2026-04-14"},
+		{"supersedes", metadata.Supersedes, "link to the entry `NAME`, which the note replaces; may be repeated"},
+		{"related", metadata.Related, "link to the related entry `NAME`; may be repeated"},
+		{"contradicts", metadata.Contradicts, "link to the entry `NAME`, which the note contradicts; may be repeated"},
+		{"caused-by", metadata.CausedBy, "link to the entry `NAME`, a cause; may be repeated"},
+		{"part-of", metadata.PartOf, "link to the entry `NAME`, which the note is part of; may be repeated"},
 	} {
 		field := &fieldFlag{name: row.name, key: row.key}
 		f.fields = append(f.fields, field)
@@ -92,7 +92,7 @@ func (f *metadataFlags) edit(cmd *cobra.Command) (*metadata.Edit, error) {
 	return e, nil
 }
 
-// keyValues parses the values of --meta. Those of one key become one field.
+// keyValues parses the values of --meta. Several values of a key become one field.
 func keyValues(list []string) (fields []metadata.Field, err error) {
 	for _, s := range list {
 		key, value, ok := strings.Cut(s, "=")
@@ -109,11 +109,11 @@ func keyValues(list []string) (fields []metadata.Field, err error) {
 	return fields, nil
 }
 
-// metadataHelp is a part of the help of commands with these flags.
+// metadataHelp is the part of a command's help that describes these flags.
 var metadataHelp = fmt.Sprintf(`Metadata is YAML front matter at the beginning of the text: at most %d keys and
-%d bytes. A text without front matter of its own keeps the metadata of the
-note, also if another process changes it at the same time. --type, --tag,
---importance, --expires, and --meta key=value set keys; --supersedes, --related,
---contradicts, --caused-by, and --part-of link other entries. An empty value
-removes the key, and --no-metadata all keys that no other flag sets. Metadata
-beyond the limits exits with 2.`, metadata.MaxKeys, metadata.MaxBytes)
+%d bytes; if it exceeds a limit, the exit code is 2. If TEXT has no front
+matter, the note keeps its metadata, including concurrent changes by other
+processes. --type, --tag, --importance, --expires, and --meta key=value set
+keys; --supersedes, --related, --contradicts, --caused-by, and --part-of link to
+other entries. An empty value removes its key. --no-metadata removes all keys
+that no other flag sets.`, metadata.MaxKeys, metadata.MaxBytes)

@@ -31,8 +31,10 @@ With --history, prune removes the changes that are older than an age from the
 history, and frees their disk space. Entries and later changes stay. log, diff,
 undo, restore, and show --at no longer reach the removed changes. --keep and
 --dry-run do not combine with --history; --older is the same as --older-than.
-With history = "90d" in [memory] of config.toml, checkpoints remove changes
-older than 90 days, once the oldest is older by a quarter.`,
+
+With history = "90d" in [memory] of config.toml, a checkpoint removes changes
+older than 90 days if the oldest change is older than 112.5 days, a quarter
+more. The shortest age is 1h.`,
 		Example: `  crabmem prune --older-than 90d --dry-run
   crabmem prune --keep 20
   crabmem prune --older-than 1y --keep 5 --json

@@ -20,7 +20,7 @@ type purgedEntry struct {
 	Name       string      `json:"name"`
 	DryRun     bool        `json:"dry_run"`
 	Deleted    []string    `json:"deleted"`    // files that may have contained the texts
-	Purged     []textPlace `json:"purged"`     // by --everywhere
+	Purged     []textPlace `json:"purged"`     // places that --everywhere purged
 	Places     []textPlace `json:"places"`     // outside the purge, that contain a text
 	Incomplete bool        `json:"incomplete"` // places may lack some
 }
@@ -28,8 +28,8 @@ type purgedEntry struct {
 // purgeOptions are the flags of forget --purge.
 type purgeOptions struct{ archive, dry, everywhere bool }
 
-// purge runs forget --purge. With --everywhere, the entry goes last: it has the texts
-// that an interrupted purge must find again.
+// purge implements forget --purge. With --everywhere, it purges the entry last: a
+// repeated command reads the texts to search for from the entry.
 func (c *app) purge(ctx context.Context, name string, o purgeOptions) error {
 	t := textSearch{app: c, everywhere: o.everywhere, left: maxSearched}
 	var e crmem.Entry
@@ -90,7 +90,7 @@ func (c *app) purge(ctx context.Context, name string, o purgeOptions) error {
 	return cmp.Or(c.Out.Flush(), error(cli.SilentError(cli.ExitFailure)))
 }
 
-// keep adds the entry itself to the places, because others are left.
+// keep adds the entry itself to the places, because not all others could be purged.
 func (t *textSearch) keep(name string) error {
 	path, err := t.storePath()
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 	"crabmem/sessionlog"
 )
 
-// key identifies a place between two searches.
+// key returns a key that is equal for the same place in two searches.
 func (p *textPlace) key() string { return p.Kind + "\x00" + p.Path + "\x00" + p.Name }
 
-// purgePlaces purges the places that a search finds, and searches again until no place
-// is left or those that are left cannot be purged. It returns the purged places;
-// t.places are those that are left.
+// purgePlaces searches for places and purges them. It repeats this until a search finds
+// no place that can be purged. It returns the purged places. t.places contains the
+// remaining places, each with a reason.
 func (t *textSearch) purgePlaces(ctx context.Context) (purged []textPlace, err error) {
 	tried := make(map[string]string) // the reason why a place is not purged, by its key
 	purged = []textPlace{}
@@ -50,7 +50,7 @@ func (t *textSearch) purgePlaces(ctx context.Context) (purged []textPlace, err e
 	return purged, nil
 }
 
-// purgePlace purges a place.
+// purgePlace purges one place. Trees are not supported.
 func (t *textSearch) purgePlace(ctx context.Context, p *textPlace) error {
 	switch p.Kind {
 	case placeEntry, placeVersion:
@@ -87,7 +87,7 @@ func (t *textSearch) purgePlace(ctx context.Context, p *textPlace) error {
 	})
 }
 
-// inStore calls f while the flags select the store of a place.
+// inStore calls f with flags that select the store of a place.
 func (t *textSearch) inStore(p *textPlace, f func() error) error {
 	own, err := t.storePath()
 	if err != nil || t.sameFile(p.Path, own) {

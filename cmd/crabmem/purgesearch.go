@@ -41,13 +41,13 @@ type textPlace struct {
 	Name   string `json:"name,omitempty"`  // of the entry; ID of the session or of the tree
 	Path   string `json:"path"`            // of the file
 	Remedy string `json:"remedy"`
-	Reason string `json:"reason,omitempty"` // why it is not purged, with --everywhere
+	Reason string `json:"reason,omitempty"` // why --everywhere did not purge it
 }
 
 // textSearch finds the places outside a purge that contain the texts of an entry.
 type textSearch struct {
 	*app
-	everywhere bool // the places are to be purged
+	everywhere bool // the caller purges the places
 
 	ids     []uint64 // entries to purge
 	texts   []string // trimmed
@@ -123,7 +123,8 @@ func (t *textSearch) contains(text string) bool {
 	return t.takes(int64(len(text))) && slices.ContainsFunc(t.texts, func(part string) bool { return strings.Contains(text, part) })
 }
 
-// takes reports whether the search may compare so many bytes with each text.
+// takes reports whether the limit permits the search to compare size bytes with each
+// text. It counts them.
 func (t *textSearch) takes(size int64) bool {
 	if t.left -= size * int64(len(t.texts)); t.left < 0 {
 		t.incomplete = true
@@ -150,7 +151,7 @@ func (t *textSearch) failed(err error) {
 	t.Warn("search for other copies: " + err.Error())
 }
 
-// run searches the stores, the sessions, and the messages of chats of the home.
+// run searches the stores, the sessions, and the chat input history of the home.
 func (t *textSearch) run() error {
 	t.places, t.left, t.incomplete = []textPlace{}, maxSearched, false
 	known := t.trees
@@ -184,8 +185,8 @@ func (t *textSearch) run() error {
 	return nil
 }
 
-// chatHistory adds the file with the messages of chats if it contains a text. Unless
-// dry is set, it removes these messages instead.
+// chatHistory adds the file with the chat input history if it contains a text. If dry is
+// not set, it instead removes the messages with a text.
 func (t *textSearch) chatHistory(home string, dry bool) error {
 	path, err := chat.PurgeHistory(t.fs, home, dry, t.contains)
 	if path != "" && dry {
@@ -194,7 +195,7 @@ func (t *textSearch) chatHistory(home string, dry bool) error {
 	return err
 }
 
-// addTrees adds the trees of merge bases.
+// addTrees adds a place for the tree of each merge base.
 func (t *textSearch) addTrees(paths []string) {
 	for _, path := range paths {
 		if slices.Contains(t.trees, path) {
@@ -206,7 +207,7 @@ func (t *textSearch) addTrees(paths []string) {
 	}
 }
 
-// search is run with a progress message.
+// search calls run and shows progress.
 func (t *textSearch) search() error { return t.Busy("searching for other copies", t.run) }
 
 // sameFile reports whether two paths lead to the same file.

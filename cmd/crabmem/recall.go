@@ -60,14 +60,16 @@ not search names.
 Anything else is a word; after: and before: without a date exit with 2.
 
 ` + filterHelp + `
-A filter applies before --limit. --min-share 0.3 drops hits with less than this
-share of the best score. --sort recent or important orders all matches by
-creation or by importance. --expand 1 adds the entries that the hits link to,
-after them.
+Filters apply before --limit. --min-share 0.3 drops hits with a score of less
+than 0.3 times the best score. --sort recent puts the newest matches first, and
+--sort important those of the largest importance. --expand 1 adds up to 50
+entries that the hits link to, after the hits. --limit and the filters do not
+apply to these entries.
 
-An entry that another match supersedes follows that match directly, and expired
-entries come last, if remember wrote their metadata or crabmem metadata adopt
-adopted it. recall marks these hits, and entries that contradict each other.
+If another match supersedes an entry, the entry directly follows that match.
+Expired entries come last. Both need metadata that a flag of remember or append
+wrote, or that crabmem metadata adopt adopted. recall marks superseded, expired,
+and contradictory entries.
 
 --budget TOKENS limits the names and texts of the hits. recall returns names and
 snippets, then replaces snippets with full texts where they fit, then lengthens
@@ -91,9 +93,9 @@ models count fewer tokens; models of other vendors may count more.
 	fl := cmd.Flags()
 	fl.IntVarP(&f.limit, "limit", "n", f.limit, "return at most `N` hits, 0 = all")
 	f.filter.add(cmd, "search")
-	fl.Float64Var(&f.minShare, "min-share", 0, "drop hits with less than this `share` of the best score, from 0 to 1")
+	fl.Float64Var(&f.minShare, "min-share", 0, "drop hits below this `share` of the best score, from 0 to 1")
 	fl.StringVar(&f.sort, "sort", f.sort, "sort by `order` score, recent, or important")
-	fl.IntVar(&f.expand, "expand", 0, "add linked entries up to this `distance`, 0 or 1")
+	fl.IntVar(&f.expand, "expand", 0, "add entries within this `distance` in links, 0 or 1")
 	fl.StringVar(&f.analyzer, "analyzer", f.analyzer, "tokenize with `analyzer` standard or plain")
 	fl.BoolVar(&f.explain, "explain", false, "print the score breakdown of each hit")
 	fl.StringVar(&f.whyNot, "why-not", "", "explain why the entry `NAME` is not a hit")

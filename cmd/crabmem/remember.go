@@ -51,8 +51,10 @@ has this hash, as crabmem show NAME | sha256sum prints it. If another process
 changed or removed the entry, or if the history does not prove the version,
 remember writes nothing and exits with 4.
 
-` + metadataHelp + ` In a note
-with one of these flags, --expires and --supersedes change the order of recall.`,
+` + metadataHelp + `
+
+If one of these flags sets a key, the keys expires and supersedes of the note
+affect the order of recall.`,
 		Example: `  crabmem remember deploy "build, tag, push, then watch the canary"
   crabmem remember deploy "build, tag, push" --alias ship --alias release
   crabmem remember deploy "build, tag, push" --if-version 1 || crabmem log deploy

@@ -70,8 +70,8 @@ func fieldsOf(list []*pb.MetadataField) (fields []metadata.Field) {
 	return fields
 }
 
-// SetFilter sets the filter and the order of a request, and reports whether the query
-// has some.
+// SetFilter copies the filter and the order of a query to a request. It reports whether
+// the query has a filter, an order, or an expansion.
 func SetFilter(m *pb.RecallMsg, q *crmem.Query) bool {
 	f := &q.Filter
 	m.Type, m.Tags, m.Meta, m.After, m.Before = f.Type, f.Tags, fieldMessages(f.Fields), f.After, f.Before

@@ -114,14 +114,14 @@ func (h *Home) Rename(from, to string) error {
 	})
 }
 
-// move renames a directory of spaces. After an error it has the old name, unless it
-// cannot be renamed back.
+// move renames a directory of spaces durably. After an error, it tries to restore the
+// old name.
 func (h *Home) move(from, to string) error {
 	err := h.FS.Rename(Dir(h.Path, from), Dir(h.Path, to))
 	if err == nil {
 		err = h.FS.SyncDir(filepath.Join(h.Path, "spaces"))
 	}
-	if err != nil { // a later sync would succeed without the name
+	if err != nil { // a later sync could succeed although the new name is not on disk
 		_ = h.FS.Rename(Dir(h.Path, to), Dir(h.Path, from))
 	}
 	return err

@@ -214,7 +214,7 @@ func makeDir(fsys vfs.FS, home, name string, limit int) error {
 		return err
 	}
 	if err := fsys.SyncDir(parent); err != nil {
-		// A later sync would succeed without the name, and writes would be lost.
+		// A later sync could succeed although the name is not on disk: writes would be lost.
 		return errors.Join(err, fsys.Remove(Dir(home, name)))
 	}
 	return nil

@@ -8095,8 +8095,8 @@ func (x *RepairSessionReply) GetUnglued() uint64 {
 }
 
 // PurgeSessionMsg replaces each string that contains one of the texts in a session's
-// file. One with a run is refused: 409, kind busy. It is 403 for the same requests as
-// PurgeMsg.
+// file. If a run is active, the error is 409, kind busy. The error is 403 for the same
+// requests as for PurgeMsg.
 type PurgeSessionMsg struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`

@@ -167,3 +167,75 @@ func TestChangesOfFails(t *testing.T) {
 		}
 	}
 }
+
+// TestFoundBytes limits the memory of ChangesOf to the bytes of the operations of an
+// entry, and to one byte less.
+func TestFoundBytes(t *testing.T) {
+	p := indexedPast(t, true)
+	total := int64(0)
+	for name, b := range p.copyFiles() {
+		if !strings.HasSuffix(name, ".log") && name != "/m.db-wal" {
+			continue
+		}
+		scan, err := format.ScanLog([]byte(b))
+		p.must(err)
+		for i := range scan.Frames {
+			if f := &scan.Frames[i]; f.Type != format.FrameCheckpoint && f.EntryID() == 1 {
+				total += f.End() - f.Offset
+			}
+		}
+	}
+	for less := range int64(2) {
+		reset := crmem.SetMaxFoundBytes(total - less)
+		if got := crmem.IndexedChanges(p.s, "c"); got != (less == 0) {
+			t.Errorf("limit %d of %d bytes: used the indexes: %v", total-less, total, got)
+		}
+		reset()
+	}
+}
+
+// TestNoSnapshotDigest replaces the log by one without the digest of the snapshot, as
+// in a purged segment, and fails reads of the snapshot. ChangesOf returns the error.
+func TestNoSnapshotDigest(t *testing.T) {
+	p := indexedPast(t, true)
+	scan, err := format.ScanLog([]byte(p.copyFiles()["/m.db-wal"]))
+	p.must(err)
+	h := scan.LogHeader
+	h.Base = format.Digest{}
+	b := h.Append(nil)
+	w := h.Writer()
+	for i := range scan.Frames {
+		b = w.AppendCopy(b, &scan.Frames[i], h.Size())
+	}
+	p.put("/m.db-wal", string(b))
+	p.m.Hook = func(c faultfs.Call) error {
+		if c.Name == "/m.db" {
+			return syscall.EIO
+		}
+		return nil
+	}
+	got := p.changesOf("c")
+	p.m.Hook = nil
+	if !strings.Contains(got, syscall.EIO.Error()) {
+		t.Errorf("changes\n%s\nwant %v", got, syscall.EIO)
+	}
+}
+
+// TestDamagedSegmentIndex damages the last operation of each compressed segment. Folds
+// write no change index of it.
+func TestDamagedSegmentIndex(t *testing.T) {
+	p := indexedPast(t, false)
+	for _, name := range p.history(".zst") {
+		z := []byte(p.copyFiles()[name])
+		frames := int(binary.LittleEndian.Uint32(z[len(z)-9:]))
+		z[len(z)-9-8*frames-8-1] ^= 1
+		p.put(name, string(z))
+		index := strings.TrimSuffix(name, ".log.zst") + ".idx"
+		p.must(p.m.Remove(index))
+		p.do(crmem.Update{Name: "c", Content: name})
+		p.must(p.s.Checkpoint())
+		if _, err := p.m.Lstat(index); err == nil {
+			t.Errorf("%s is damaged, but has a change index", name)
+		}
+	}
+}

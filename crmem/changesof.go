@@ -64,7 +64,7 @@ type finder struct {
 }
 
 // maxFoundBytes limits the frames that indexedChanges keeps in memory.
-const maxFoundBytes = 64 << 20
+var maxFoundBytes int64 = 64 << 20
 
 // errUnusual reports a history for which a change index does not suffice.
 var errUnusual = errors.New("the history is not one chain of complete segments")

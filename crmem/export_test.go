@@ -63,6 +63,14 @@ func IndexedChanges(s *Store, name string) bool {
 	return err == nil
 }
 
+// SetMaxFoundBytes limits the frames that IndexedChanges keeps in memory. It returns a
+// function that resets the limit.
+func SetMaxFoundBytes(n int64) (reset func()) {
+	old := maxFoundBytes
+	maxFoundBytes = n
+	return func() { maxFoundBytes = old }
+}
+
 // Small stores have a reserve in the tests of this package, so that they cover it.
 func init() { reserveFrom = 0 }
 

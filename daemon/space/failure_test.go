@@ -3,7 +3,9 @@ package space
 import (
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
@@ -174,4 +176,67 @@ func TestCorruptSpace(t *testing.T) {
 	if err := Exists(r.fs, testHome, "work"); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestRemovedNames removes spaces of one name that cannot be deleted. Each directory has
+// the first unused number, from 1.
+func TestRemovedNames(t *testing.T) {
+	r := newRig(t, 3, 1)
+	for _, aside := range []string{".removed-work-1", ".removed-work-2"} {
+		if err := r.home().Create("work", 3); err != nil {
+			t.Fatal(err)
+		}
+		r.fs.Hook = func(c faultfs.Call) error {
+			if c.Op == "remove" && strings.Contains(c.Name, removedPrefix) {
+				return errors.New("failed")
+			}
+			return nil
+		}
+		_, err := r.home().Remove("work", true)
+		r.fs.Hook = nil
+		if _, lerr := r.fs.Lstat(Dir(testHome, aside)); err == nil || lerr != nil {
+			t.Errorf("%s: %v, %v", aside, err, lerr)
+		}
+	}
+}
+
+// TestFailedUsers fails an open for which two users wait. Both give their places to
+// users of other spaces.
+func TestFailedUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fail := make(chan struct{})
+		s := NewSet(Options{FS: faultfs.NewMem(), Home: testHome, Max: func() int { return 9 }, MaxOpen: 2,
+			Open: func(file string) (*crmem.Store, error) {
+				if file == File(testHome, "failing") {
+					<-fail
+					return nil, errors.New("failed")
+				}
+				return crmem.New(nil), nil
+			}})
+		for _, name := range []string{"a", "b", "c", "d", "failing"} {
+			if err := vfs.MkdirAll(s.o.FS, Dir(testHome, name), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end := make(chan struct{})
+		var used atomic.Int32
+		defer close(end)
+		use := func(name string, until chan struct{}) {
+			go func() { _ = s.Use(name, false, func(*crmem.Store) error { used.Add(1); <-until; return nil }) }()
+			synctest.Wait()
+		}
+		a, b := make(chan struct{}), make(chan struct{})
+		use("a", a)
+		use("b", b)
+		for _, name := range []string{"failing", "failing", "c", "d"} {
+			use(name, end)
+		}
+		for _, c := range []chan struct{}{a, b, fail} {
+			close(c)
+			synctest.Wait()
+		}
+		if n := used.Load(); n != 4 {
+			t.Errorf("%d users had a space, want 4", n)
+		}
+	})
 }

@@ -60,8 +60,12 @@ func (s *Store) pruneBefore(before time.Time) (freed int64, err error) {
 // operation is older than 1.25 times that limit (FORMAT.md, H13). It reports errors
 // through Options.Warn.
 func (s *Store) limitHistory() {
-	limit, now := s.opts.HistoryLimit, s.opts.Now()
-	if limit <= 0 || s.opts.History == history.Off || !s.exceedsLimit(now) {
+	limit := s.opts.HistoryLimit
+	if limit <= 0 || s.opts.History == history.Off {
+		return
+	}
+	now := s.opts.Now()
+	if !s.exceedsLimit(now) {
 		return
 	}
 	if _, err := s.pruneBefore(now.Add(-limit)); err != nil {

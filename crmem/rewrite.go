@@ -115,7 +115,6 @@ func (p *purger) segment(g *segment, later []segment) error {
 	if err := g.removeUnused(p.s.fs); err != nil {
 		return err
 	}
-	g.both = false
 	b, err := g.readAll(p.s.fs, maxLogFor(p.s.opts.MaxBytes))
 	if err != nil && !errors.Is(err, ErrFormat) {
 		return err

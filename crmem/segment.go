@@ -82,6 +82,7 @@ func (g *segment) removeUnused(fsys vfs.FS) error {
 	if !g.both {
 		return nil
 	}
+	g.both = false
 	return fsys.Remove(g.otherPath())
 }
 

@@ -85,7 +85,7 @@ If an entry NAME does not exist, adopt exits with 3.`,
 }
 
 // adoption returns the operations that adopt entries, and the names of the entries. It
-// adopts the given entries or, if there are none, all with expires or supersedes.
+// adopts the given entries. If given is empty, it adopts all with expires or supersedes.
 func adoption(s *crmem.Store, given []string) (ops []crmem.Op, names []string, err error) {
 	names = []string{}
 	adopt := func(e crmem.Entry) error {

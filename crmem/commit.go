@@ -58,28 +58,6 @@ func (s *Store) Do(ops ...Op) ([]Entry, error) {
 	return list, nil
 }
 
-// Remember adds a Note, or replaces the content of the note with the name.
-// aliases replaces the old aliases; nil keeps them. It returns [ErrKind] if the
-// name is that of an Archive.
-func (s *Store) Remember(name, content string, aliases []string) (Entry, error) {
-	e, _, err := s.Overwrite(Remember{Name: name, Content: content, Aliases: aliases})
-	return e, err
-}
-
-// Overwrite applies an operation and returns the note after and before the change. If
-// Overwrite created the note, before.ID is 0. first are operations of the same
-// batch that change no entry: conditions, or an actor.
-func (s *Store) Overwrite(o Remember, first ...Op) (after, before Entry, err error) {
-	effects, err := s.apply(append(slices.Clip(first), o))
-	if err != nil {
-		return Entry{}, Entry{}, err
-	}
-	if old := effects[0].old; old != "" {
-		before = entryOf(old)
-	}
-	return entryOf(effects[0].rec), before, nil
-}
-
 // Forget removes a Note. [ErrKind] when the name is an Archive's. first is as for
 // [Store.Overwrite].
 func (s *Store) Forget(name string, first ...Op) error {

@@ -9,7 +9,6 @@ import (
 
 	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
-	"crabmem/crmem/metadata"
 )
 
 // Op is one change of a store: [Add], [Update], [Remember], [Alias], [Rename],
@@ -81,17 +80,6 @@ type Unchanged struct {
 // [Options.By].
 type By history.Actor
 
-// Remember creates a note as [Add] does, or replaces it as [Update] does. If the entry
-// is an archive, the error is [ErrKind].
-type Remember struct {
-	Name    string
-	Content string
-	Aliases []string // nil keeps the present aliases
-	// Metadata, if set, is applied to Content and the content of the note at the time
-	// of the write, see [metadata.Edit.Apply]. If nil, Content is stored unchanged.
-	Metadata *metadata.Edit
-}
-
 // forget is Remove, for Notes.
 type forget struct{ name string }
 
@@ -108,16 +96,6 @@ func (o Update) Validate() error { return validEntry(o.Name, o.Content, o.Aliase
 
 // Validate implements [Op].
 func (o Alias) Validate() error { return validEntry(o.Name, "", o.Aliases) }
-
-// Validate implements [Op].
-func (o Remember) Validate() error {
-	if o.Metadata != nil {
-		if err := o.Metadata.Validate(); err != nil {
-			return &nameError{ErrInvalid, cutName(o.Name), err.Error()}
-		}
-	}
-	return validEntry(o.Name, o.Content, o.Aliases)
-}
 
 // Validate implements [Op].
 func (o Rename) Validate() error { return validName(o.To, "name", o.To) }
@@ -382,41 +360,6 @@ func (o Unchanged) stage(g *stage) error {
 		return &nameError{ErrStale, o.Entry.Name, ""}
 	}
 	return nil
-}
-
-func (o Remember) stage(g *stage) error {
-	old := g.get(o.Name)
-	if old != "" && Kind(old.Kind()) != Note {
-		return &nameError{ErrKind, o.Name, "it is an archive; remember changes only notes: choose another name"}
-	}
-	content, aliases := "", o.Aliases
-	if old != "" {
-		content, _ = old.Content()
-		if aliases == nil {
-			aliases = old.Aliases()
-		}
-	}
-	content, err := o.ContentFor(content)
-	if err != nil {
-		return err
-	}
-	if old == "" {
-		return Add{o.Name, content, aliases, Note}.stage(g)
-	}
-	return Update{o.Name, content, aliases}.stage(g)
-}
-
-// ContentFor returns the content that the operation stores. old is the present content
-// of the note, or "" if there is no note.
-func (o *Remember) ContentFor(old string) (string, error) {
-	if o.Metadata == nil {
-		return o.Content, nil
-	}
-	content, err := o.Metadata.Apply(old, o.Content)
-	if err != nil {
-		return "", &nameError{ErrInvalid, cutName(o.Name), err.Error()}
-	}
-	return content, validEntry(o.Name, content, nil)
 }
 
 func (o forget) stage(g *stage) error {

@@ -3,6 +3,8 @@ package crmem
 import (
 	"iter"
 	"slices"
+
+	"crabmem/crmem/internal/format"
 )
 
 // Options returns the options of the store, with the defaults filled in.
@@ -42,39 +44,46 @@ func (s *Store) NextID() uint64 {
 // entries have the alias.
 func (s *Store) Get(name string) (Entry, error) {
 	s.mu.RLock()
-	if i := s.t.find(name); i >= 0 {
+	if s.t.owners != nil || s.t.find(name) >= 0 {
 		defer s.mu.RUnlock()
-		return entryOf(s.t.recs[i].enc), nil
-	}
-	if s.t.owners != nil {
-		defer s.mu.RUnlock()
-		return s.byAlias(name)
+		return s.meaning(name)
 	}
 	s.mu.RUnlock()
 	// The first lookup of an alias builds the map of aliases.
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := s.t.find(name); i >= 0 {
-		return entryOf(s.t.recs[i].enc), nil
-	}
-	return s.byAlias(name)
+	return s.meaning(name)
 }
 
-// byAlias returns the only entry with an alias. The caller holds mu, for
-// writing if the map of aliases is not built.
-func (s *Store) byAlias(name string) (Entry, error) {
-	switch ids := s.t.alias(name); len(ids) {
-	case 0:
+// meaning returns the entry that a name means. The caller holds mu, for writing if the
+// map of aliases is not built.
+func (s *Store) meaning(name string) (Entry, error) {
+	r, owners := s.t.resolve(name)
+	switch {
+	case r != "":
+		return entryOf(r), nil
+	case len(owners) == 0:
 		return Entry{}, &nameError{ErrNotFound, name, ""}
-	case 1:
-		return entryOf(s.t.byID(ids[0])), nil
-	default:
-		e := &AmbiguousError{Alias: name}
-		for _, id := range ids {
-			e.Owners = append(e.Owners, s.t.byID(id).Name())
-		}
-		return Entry{}, e
 	}
+	e := &AmbiguousError{Alias: name}
+	for _, id := range owners {
+		e.Owners = append(e.Owners, s.t.byID(id).Name())
+	}
+	return Entry{}, e
+}
+
+// resolve returns the record of the entry that a name means: the one with the name,
+// or else the only one with the name as an alias. If several have the alias, it
+// returns their ids, ascending. Without the map of aliases, it builds the map.
+func (t *table) resolve(name string) (r format.Record, owners []uint64) {
+	if i := t.find(name); i >= 0 {
+		return t.recs[i].enc, nil
+	}
+	ids := t.alias(name)
+	if len(ids) == 1 {
+		return t.byID(ids[0]), nil
+	}
+	return "", ids
 }
 
 // All returns the entries, ascending by ID, as they are when the call is made.

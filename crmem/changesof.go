@@ -210,8 +210,8 @@ func (f *finder) findIDs() error {
 	if err != nil {
 		return err
 	}
-	if i := base.t.find(f.name); i >= 0 {
-		f.ids[base.t.recs[i].id] = true
+	if r := base.t.byName(f.name); r != "" {
+		f.ids[r.ID()] = true
 	}
 	for i := range f.sources {
 		src := &f.sources[i]

@@ -145,11 +145,11 @@ func NewSnapshot(nextID uint64, entries []Entry) (*Snapshot, error) {
 
 // Get returns the entry of a name.
 func (s *Snapshot) Get(name string) (Entry, bool) {
-	i := s.t.find(name)
-	if i < 0 {
+	r := s.t.byName(name)
+	if r == "" {
 		return Entry{}, false
 	}
-	return entryOf(s.t.recs[i].enc), true
+	return entryOf(r), true
 }
 
 // Len returns the number of entries.

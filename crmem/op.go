@@ -200,10 +200,7 @@ func (g *stage) get(name string) format.Record {
 			return r
 		}
 	}
-	if i := g.t.find(name); i >= 0 {
-		return g.t.recs[i].enc
-	}
-	return ""
+	return g.t.byName(name)
 }
 
 // named is the new record of a name.

@@ -108,7 +108,7 @@ func (ix *index) related(id uint64, r format.Record) {
 // resolve returns the ID of the entry that a link names, or 0. The caller holds mu for
 // reading.
 func (s *Store) resolve(target string) uint64 {
-	if s.t.owners == nil && s.t.find(target) < 0 { // not built: only an index with names builds it
+	if s.t.owners == nil && s.t.byName(target) == "" { // not built: only an index with names builds it
 		return 0
 	}
 	if r, _ := s.t.resolve(target); r != "" {

@@ -44,7 +44,7 @@ func (s *Store) NextID() uint64 {
 // entries have the alias.
 func (s *Store) Get(name string) (Entry, error) {
 	s.mu.RLock()
-	if s.t.owners != nil || s.t.find(name) >= 0 {
+	if s.t.owners != nil || s.t.byName(name) != "" {
 		defer s.mu.RUnlock()
 		return s.meaning(name)
 	}
@@ -76,8 +76,8 @@ func (s *Store) meaning(name string) (Entry, error) {
 // or else the only one with the name as an alias. If several have the alias, it
 // returns their ids, ascending. Without the map of aliases, it builds the map.
 func (t *table) resolve(name string) (r format.Record, owners []uint64) {
-	if i := t.find(name); i >= 0 {
-		return t.recs[i].enc, nil
+	if r := t.byName(name); r != "" {
+		return r, nil
 	}
 	ids := t.alias(name)
 	if len(ids) == 1 {

@@ -184,11 +184,11 @@ func (r *repairer) mergeChange(l *sideLog, before, after format.Record) {
 		return
 	}
 	have := r.t.byID(before.ID())
-	switch i := r.t.find(nameOr(after, before)); {
+	switch same := r.t.byName(nameOr(after, before)); {
 	case have == after:
 	case have == before && after == "":
 		r.t.remove(before.ID())
-	case have == before && (i < 0 || r.t.recs[i].enc.ID() == before.ID()):
+	case have == before && (same == "" || same.ID() == before.ID()):
 		r.t.remove(before.ID())
 		r.t.put(after)
 	case after == "":
@@ -251,11 +251,11 @@ func (r *repairer) mergeEntries(l *sideLog) {
 func (r *repairer) add(e Entry) string {
 	result, name := "added", e.Name
 	for n := 1; ; n++ {
-		i := r.t.find(e.Name)
-		if i < 0 {
+		old := r.t.byName(e.Name)
+		if old == "" {
 			break
 		}
-		have := entryOf(r.t.recs[i].enc)
+		have := entryOf(old)
 		if have.Content == e.Content && have.Kind == e.Kind && slices.Equal(have.Aliases, e.Aliases) {
 			return "same" // also if an earlier repair, which a crash stopped, added it
 		}

@@ -25,7 +25,7 @@ func applyFrame(f *format.Frame, t *table, nextID *uint64) error {
 			if old.Name() != r.Name() || old.Kind() != r.Kind() || old.CreatedAt() != r.CreatedAt() {
 				return fail("put changes the name, kind, or time of entry %d", r.ID())
 			}
-		} else if t.find(r.Name()) >= 0 {
+		} else if t.byName(r.Name()) != "" {
 			return fail("put of entry %d uses the name %.80q of another entry", r.ID(), r.Name())
 		}
 		t.put(r)
@@ -73,7 +73,7 @@ func renameEntry(f *format.Frame, t *table) error {
 		return fail("rename of entry %d: the name is not UTF-8", old.ID())
 	case old.Name() == string(name):
 		return nil
-	case t.find(string(name)) >= 0:
+	case t.byName(string(name)) != "":
 		return fail("rename of entry %d uses the name %.80q of another entry", old.ID(), name)
 	}
 	t.remove(old.ID())

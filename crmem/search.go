@@ -316,8 +316,8 @@ func (s *Store) named(text string) []uint64 {
 			continue
 		}
 		tried = append(tried, name)
-		if i := s.t.find(name); i >= 0 {
-			ids = append(ids, s.t.recs[i].id)
+		if r := s.t.byName(name); r != "" {
+			ids = append(ids, r.ID())
 		}
 		ids = append(ids, s.t.alias(name)...)
 	}

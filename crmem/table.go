@@ -93,16 +93,16 @@ func (t *table) link(i int) bool {
 	return true
 }
 
-// find returns the position of a name's record, or -1.
-func (t *table) find(name string) int {
+// byName returns the record of a name, or "".
+func (t *table) byName(name string) format.Record {
 	if len(t.slots) == 0 {
-		return -1
+		return ""
 	}
 	slot, _, found := t.slot(name)
 	if !found {
-		return -1
+		return ""
 	}
-	return int(uint32(t.slots[slot])) - 1
+	return t.recs[uint32(t.slots[slot])-1].enc
 }
 
 // at returns the position of an id, live or removed, or where it would be.

@@ -31,8 +31,8 @@ func checkTable(t *testing.T, tab *table, model tableModel, indexed bool) {
 				aliases[a] = append(aliases[a], id)
 			}
 		}
-		if i := tab.find(e.Name); i < 0 || tab.recs[i].id != id {
-			t.Fatalf("find %q: position %d", e.Name, i)
+		if r := tab.byName(e.Name); r == "" || r.ID() != id {
+			t.Fatalf("byName %q: %q", e.Name, r)
 		}
 		if got := tab.byID(id); got != recordOf(&e) {
 			t.Fatalf("byID(%d) = %q", id, got)
@@ -160,15 +160,15 @@ func TestTableAppendGrows(t *testing.T) {
 // TestEmptyTableFindsNothing looks up names and IDs in tables without entries.
 func TestEmptyTableFindsNothing(t *testing.T) {
 	var tab table
-	if i := tab.find("x"); i != -1 {
-		t.Errorf("find: %d", i)
+	if r := tab.byName("x"); r != "" {
+		t.Errorf("byName: %q", r)
 	}
 	if i, ok := tab.at(1); i != 0 || ok {
 		t.Errorf("at: %d, %t", i, ok)
 	}
 	tab.init(0)
-	if i := tab.find("x"); i != -1 {
-		t.Errorf("find after init: %d", i)
+	if r := tab.byName("x"); r != "" {
+		t.Errorf("byName after init: %q", r)
 	}
 	if got := tab.alias("x"); got != nil {
 		t.Errorf("alias: %v", got)

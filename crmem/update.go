@@ -133,7 +133,7 @@ func (s *Store) reserveIDs(sn *Snapshot) []effect {
 	if id < s.nextID || sn.t.byID(id) != "" {
 		return nil
 	}
-	for s.t.find(name) >= 0 || sn.t.find(name) >= 0 {
+	for s.t.byName(name) != "" || sn.t.byName(name) != "" {
 		name += "-"
 	}
 	r := format.NewRecord(id, 0, format.KindNote, name, "", nil)

@@ -48,7 +48,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 		fs:      vfs.OS{},
 		now:     time.Now,
 
-		machine: doctor.Machine{Free: vfs.Free, Confinable: sandbox.Check},
+		machine: doctor.Machine{Free: vfs.OS{}.Free, Confinable: sandbox.Check},
 		hello:   func(ctx context.Context, d *client.Client) (client.Daemon, error) { return d.Hello(ctx) },
 	}
 }

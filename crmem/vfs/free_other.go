@@ -4,5 +4,4 @@ package vfs
 
 import "errors"
 
-// Free returns errors.ErrUnsupported on this system.
-func Free(string) (int64, error) { return 0, errors.ErrUnsupported }
+func (OS) Free(string) (int64, error) { return 0, errors.ErrUnsupported }

@@ -8,9 +8,7 @@ import (
 	"syscall"
 )
 
-// Free returns how many bytes this user may still write to the disk of a
-// directory of this machine.
-func Free(dir string) (int64, error) {
+func (OS) Free(dir string) (int64, error) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {
 		return 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}

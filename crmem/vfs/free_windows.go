@@ -7,9 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Free returns how many bytes this user may still write to the disk of a
-// directory of this machine.
-func Free(dir string) (int64, error) {
+func (OS) Free(dir string) (int64, error) {
 	name, err := windows.UTF16PtrFromString(dir)
 	if err != nil {
 		return 0, &fs.PathError{Op: "free", Path: dir, Err: err}

@@ -293,7 +293,7 @@ func TestPropertiesOfMachine(t *testing.T) {
 	for range 100 { // until no other program changes the free space
 		var before, after syscall.Statfs_t
 		check(t, syscall.Statfs(dir, &before))
-		n, err := Free(dir)
+		n, err := OS{}.Free(dir)
 		check(t, err, syscall.Statfs(dir, &after))
 		if before.Bavail != after.Bavail {
 			continue
@@ -303,10 +303,10 @@ func TestPropertiesOfMachine(t *testing.T) {
 		}
 		break
 	}
-	if n, err := Free("/proc"); n != 0 || err != nil {
+	if n, err := (OS{}).Free("/proc"); n != 0 || err != nil {
 		t.Errorf("free space of /proc: %d, %v", n, err)
 	}
-	n, err := Free("/none/of/this/machine")
+	n, err := OS{}.Free("/none/of/this/machine")
 	wantError(t, "free space of a missing directory", err, "statfs /none/of/this/machine: no such file or directory", fs.ErrNotExist)
 	if n != 0 {
 		t.Errorf("free space of a missing directory: %d", n)

@@ -44,3 +44,10 @@ func Owner(fi fs.FileInfo) (uid int, known bool) {
 	}
 	return int(st.Uid), true
 }
+
+// IsPrivate reports whether only this user may change a file: no other user owns it,
+// and neither its group nor others may write it.
+func IsPrivate(fi fs.FileInfo) bool {
+	uid, known := Owner(fi)
+	return (!known || uid == os.Geteuid()) && fi.Mode()&0o022 == 0
+}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -165,12 +164,18 @@ func TestConformEndOfFile(t *testing.T) {
 
 // TestFree reads the free space of a directory and of a missing directory.
 func TestFree(t *testing.T) {
-	if n, err := vfs.Free(t.TempDir()); err != nil || n < 0 {
-		t.Errorf("free space: %d, %v", n, err)
-	}
-	if runtime.GOOS == "linux" {
-		if n, err := vfs.Free(t.TempDir() + "/none"); !errors.Is(err, fs.ErrNotExist) || n != 0 {
+	eachFS(t, func(t *testing.T, fsys vfs.FS, dir string, _ scene) {
+		if n, err := fsys.Free(dir); err != nil || n < 0 {
+			t.Errorf("free space: %d, %v", n, err)
+		}
+		if n, err := fsys.Free(dir + "/none"); !errors.Is(err, fs.ErrNotExist) || n != 0 {
 			t.Errorf("a missing directory: %d, %v", n, err)
 		}
+	})
+	m := faultfs.NewMem()
+	m.Limit = 100
+	m.WriteFile("/a", make([]byte, 30), 0o600)
+	if n, err := m.Free("/"); n != 70 || err != nil {
+		t.Errorf("a disk of 100 bytes with 30: %d, %v", n, err)
 	}
 }

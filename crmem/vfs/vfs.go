@@ -90,6 +90,10 @@ type FS interface {
 	// returns "" for other types, and if the type is unknown.
 	Remote(dir string) string
 
+	// Free returns how many bytes this user may still write to the disk of a
+	// directory. The error is errors.ErrUnsupported if the system does not tell.
+	Free(dir string) (int64, error)
+
 	// BootID identifies this run of the kernel; empty where it is unknown.
 	BootID() string
 }

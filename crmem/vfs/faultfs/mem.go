@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -59,7 +60,7 @@ type Mem struct {
 // Call is one primitive call on a [Mem].
 type Call struct {
 	N    int    // number of the call, from 1
-	Op   string // open, create, read, write, truncate, sync, datasync, stat, close, rename, link, remove, mkdir, readdir, lstat, syncdir, lock, unlock, resolve, root
+	Op   string // open, create, read, write, truncate, sync, datasync, stat, close, rename, link, remove, mkdir, readdir, lstat, syncdir, lock, unlock, resolve, root, free
 	Name string // name of the file; the new name for a rename or link
 	Size int    // bytes to read or write
 }
@@ -184,6 +185,21 @@ func pathError(op, name string, err error) error {
 
 // Remote returns "": Mem is a local file system.
 func (m *Mem) Remote(string) string { return "" }
+
+// Free implements [vfs.FS].
+func (m *Mem) Free(dir string) (free int64, err error) {
+	err = m.do("free", dir, func() error {
+		if free = math.MaxInt64; m.Limit > 0 {
+			free = max(0, m.Limit-m.used)
+		}
+		_, err := m.walk(dir, true)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return free, nil
+}
 
 // BootID returns the ID of this boot. The result of [Mem.Crash] has another ID.
 func (m *Mem) BootID() string { return "mem-boot-" + strconv.Itoa(m.boot) }

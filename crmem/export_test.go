@@ -3,6 +3,7 @@ package crmem
 import (
 	"errors"
 	"os"
+	"time"
 
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
@@ -84,3 +85,25 @@ func SetReserveFrom(size int64) (reset func()) {
 
 // LimitHistory prunes a history of limited duration, as after a checkpoint.
 func LimitHistory(s *Store) { s.limitHistory() }
+
+// WriteDerived is writeDerived.
+var WriteDerived = writeDerived
+
+// ReadBasis reads a store, and returns a function that reports whether a derived file
+// of that state is current.
+func ReadBasis(fsys vfs.FS, path string) (isCurrent func() bool, err error) {
+	v, err := readFiles(fsys, path, defaultMaxBytes, true)
+	if err != nil {
+		return nil, err
+	}
+	b := v.basis()
+	return func() bool { return b.isCurrent(fsys, path) }, nil
+}
+
+// SetDerivedWait sets how long a purge waits for the lock of derived files. It returns
+// a function that resets it.
+func SetDerivedWait(d time.Duration) (reset func()) {
+	old := derivedWait
+	derivedWait = d
+	return func() { derivedWait = old }
+}

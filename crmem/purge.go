@@ -320,14 +320,14 @@ func (p *purger) remove(name string) error {
 }
 
 // files deletes the files next to the store that may contain the texts:
-// quarantined, kept, and temporary ones.
+// quarantined, kept, temporary, and derived ones.
 func (p *purger) files() error {
 	dir, base := dirOf(p.s.path), filepath.Base(p.s.path)
 	list, err := p.s.fs.ReadDir(dir)
 	if err != nil {
 		return err
 	}
-	if err := p.s.sweep(); err != nil {
+	if err := errors.Join(p.s.sweep(), p.derived()); err != nil {
 		return err
 	}
 	for _, e := range list {

@@ -266,11 +266,27 @@ func (s *Store) rewriteSnapshot(v *files) error {
 	return err
 }
 
-// sweep removes temporary files of interrupted replacements. A file that cannot be
-// removed is harmless, except to a purge.
+// sweep removes temporary files of interrupted replacements, except those of derived
+// files. A file that cannot be removed is harmless, except to a purge.
 func (s *Store) sweep() error {
-	dir, base := dirOf(s.path), filepath.Base(s.path)
-	list, err := s.fs.ReadDir(dir)
+	return sweepTemporary(s.fs, s.path, func(rest string) (stem, number, digits string) {
+		digits = "0123456789"
+		if tail, ok := strings.CutPrefix(rest, tornSuffix); ok {
+			rest, digits = tail, digits+"." // quarantine numbers names, too
+		}
+		for _, suffix := range []string{idSuffix, purgeSuffix, walSuffix} {
+			rest = strings.TrimPrefix(rest, suffix)
+		}
+		return "", rest, digits
+	})
+}
+
+// sweepTemporary removes temporary files of the store's files. Their names are a dot,
+// the name of the store, and a rest that number divides into the suffix of a file, stem,
+// and a number of one or more of the given digits.
+func sweepTemporary(fsys vfs.FS, path string, number func(rest string) (stem, number, digits string)) error {
+	dir, base := dirOf(path), filepath.Base(path)
+	list, err := fsys.ReadDir(dir)
 	if err != nil {
 		return err
 	}
@@ -283,21 +299,15 @@ func (s *Store) sweep() error {
 		if !ok || !e.Type().IsRegular() {
 			continue
 		}
-		digits := "0123456789"
-		if tail, ok := strings.CutPrefix(rest, tornSuffix); ok {
-			rest, digits = tail, digits+"." // quarantine numbers names, too
-		}
-		for _, suffix := range []string{idSuffix, purgeSuffix, walSuffix} {
-			rest = strings.TrimPrefix(rest, suffix)
-		}
+		stem, n, digits := number(rest)
 		// The digits may be part of the name of another store, which a process
 		// has open.
 		theirs := false
-		for i := 1; i < len(rest); i++ {
-			theirs = theirs || names[base+rest[:i]] || names[base+rest[:i]+lockSuffix]
+		for i := 1; i < len(n); i++ {
+			theirs = theirs || names[base+stem+n[:i]] || names[base+stem+n[:i]+lockSuffix]
 		}
-		if !theirs && rest != "" && strings.Trim(rest, digits) == "" {
-			err = errors.Join(err, s.fs.Remove(filepath.Join(dir, e.Name())))
+		if !theirs && n != "" && strings.Trim(n, digits) == "" {
+			err = errors.Join(err, fsys.Remove(filepath.Join(dir, e.Name())))
 		}
 	}
 	return err

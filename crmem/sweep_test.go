@@ -20,7 +20,7 @@ func TestSweepRemovesTemporaries(t *testing.T) {
 		+brain4-lock .brain4 +.brain41 +.brain4123
 		+brain5-wal .brain51
 		+brain67 .brain6 .brain67 +.brain678 .brain61
-		+.brain-wal.damaged-5 +brain1.txt`
+		+.brain-wal.damaged-5 +brain1.txt +.brain-usage5 +.brain-index-plain5`
 	for _, dir := range []string{"/", "/dir"} {
 		m := faultfs.NewMem()
 		if dir != "/" {

@@ -192,7 +192,10 @@ func (d *Daemon) registerTools(set *tool.Set, c *config.Config) {
 func (d *Daemon) hidden(c *config.Config) []string {
 	list := append([]string{d.home}, c.SecretFiles...)
 	if p := d.store.Path(); filepath.Dir(p) != d.home {
-		list = append(list, p, p+"-id", p+"-wal", p+"-wal.held", p+"-lock", p+"-reserve", p+"-history", p+tree.BasesSuffix)
+		for _, suffix := range []string{"", "-id", "-wal", "-wal.held", "-lock", "-reserve", "-history", tree.BasesSuffix,
+			"-usage", "-index-plain", "-index-standard", "-derived-lock"} {
+			list = append(list, p+suffix)
+		}
 	}
 	return list
 }

@@ -57,9 +57,27 @@ func (h *Home) Adopt(file, name string, limit int) (entries int, kept string, er
 		if err := h.FS.Rename(file, kept); err != nil {
 			return err
 		}
+		if err := h.removeDerived(file); err != nil {
+			return err
+		}
 		return h.FS.SyncDir(filepath.Dir(file))
 	})
 	return entries, kept, err
+}
+
+// removeDerived removes the derived files of a store that was renamed. A process that
+// read the store writes none after that, because it does not find the store.
+func (h *Home) removeDerived(file string) error {
+	lock, err := vfs.Acquire(h.FS, file+"-derived-lock", h.Wait)
+	if err != nil {
+		return err
+	}
+	for _, suffix := range []string{"-usage", "-index-plain", "-index-standard"} {
+		if rerr := h.FS.Remove(file + suffix); !errors.Is(rerr, fs.ErrNotExist) {
+			err = errors.Join(err, rerr)
+		}
+	}
+	return errors.Join(err, lock.Unlock())
 }
 
 // copyTo copies the snapshot of a store to a new space. The space exists when its

@@ -2,6 +2,7 @@ package space
 
 import (
 	"errors"
+	"io/fs"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -127,13 +128,18 @@ func TestOpenElsewhere(t *testing.T) {
 	}
 }
 
-// TestAdoptHistory adopts a store: its history gets the name of the kept file.
+// TestAdoptHistory adopts a store: its history gets the name of the kept file, and its
+// derived files are removed.
 func TestAdoptHistory(t *testing.T) {
 	r := newRig(t, 3, 1)
 	const file = testHome + "/work.db"
 	s, err := crmem.Open(file, &crmem.Options{FS: r.fs})
 	if err := errors.Join(err, remember("n")(s), s.Close()); err != nil {
 		t.Fatal(err)
+	}
+	derived := []string{"-usage", "-index-plain", "-index-standard"}
+	for _, suffix := range derived {
+		r.fs.WriteFile(file+suffix, []byte("n"), 0o600)
 	}
 	r.fs.Hook = func(c faultfs.Call) error {
 		if c.Op == "rename" && strings.HasSuffix(c.Name, "-history") {
@@ -154,6 +160,11 @@ func TestAdoptHistory(t *testing.T) {
 	}
 	if fi, err := r.fs.Lstat(kept + "-history"); err != nil || !fi.IsDir() {
 		t.Errorf("history of the kept file: %v", err)
+	}
+	for _, suffix := range derived {
+		if _, err := r.fs.Lstat(file + suffix); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("derived file %s: %v", file+suffix, err)
+		}
 	}
 	if list, err := Names(r.fs.Crash(), testHome); err != nil || len(list) != 2 {
 		t.Errorf("spaces after a crash: %v, %v", list, err)

@@ -138,7 +138,7 @@ var mutants = []mutant{
 		"if !s.trusts(v, before) || dirty || v.scan.Verdict == format.TornTail {", "if _ = s.trusts(v, before); v.scan.Verdict == format.TornTail {"}}},
 	{"no quarantine of a torn tail", "TestEnumerate", []edit{{"crmem/recover.go",
 		`name, err := quarantine(s.fs, fmt.Sprintf("%s%s%d", s.path, tornSuffix, w.Seq), tail)`, `name, err := "nowhere", error(nil)`}}},
-	{"leave temporary files", "TestEnumerate", []edit{{"crmem/recover.go", "s.fs.Remove(filepath.Join(dir, e.Name()))", "error(nil)"}}},
+	{"leave temporary files", "TestEnumerate", []edit{{"crmem/recover.go", "fsys.Remove(filepath.Join(dir, e.Name()))", "error(nil)"}}},
 	{"no sync of a segment", "TestEnumerate", []edit{{"crmem/fold.go", `	if err := file.Datasync(); err != nil {
 		return false, err
 	}

@@ -33,7 +33,7 @@ func strays(m *faultfs.Mem) (names []string) {
 	for _, e := range list {
 		switch rest, ok := strings.CutPrefix(e.Name(), "memory.db"); {
 		case ok && (rest == "" || rest == "-wal" || rest == "-lock" || rest == "-reserve" || rest == "-id" || rest == "-wal.held" || rest == "-history"):
-		case ok && strings.HasPrefix(rest, "-wal.torn-"):
+		case ok && (strings.HasPrefix(rest, "-wal.torn-") || rest == "-derived-lock" || rest == "-usage" || strings.HasPrefix(rest, "-index-")):
 		default:
 			names = append(names, e.Name())
 		}

@@ -213,7 +213,10 @@ func (r *reader) walk(text string) {
 			}
 			continue
 		}
-		r.alone = !analysis.IsASCII(run)
+		r.alone = !analysis.IsWordForm(run)
+		if !r.alone && run[0] >= utf8.RuneSelf {
+			r.at++
+		}
 		s.Terms(run, r.see)
 	}
 }

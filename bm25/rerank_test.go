@@ -223,3 +223,15 @@ func TestExact(t *testing.T) {
 		t.Errorf("found %v, want the word as it is in the query first", got)
 	}
 }
+
+// TestPlaceIgnoresHistory reads a word after a word of two terms. The place is the
+// same whether or not the index analyzed the word before.
+func TestPlaceIgnoresHistory(t *testing.T) {
+	l := newLibrary(t, []string{"הספר word"})
+	for _, before := range []string{"הספר", "הבית", "aéé"} {
+		q := bm25.Query{Text: "word", Texts: func(uint64) []string { return []string{before + " word"} }}
+		if e, _ := l.x.Explain(q, 1); e.Terms[0].Place != 2 {
+			t.Errorf("word is at place %d after %q, want 2", e.Terms[0].Place, before)
+		}
+	}
+}

@@ -148,12 +148,12 @@ func (l *Lexer) standard(fields []string) {
 		}
 		if n := end - start; n <= 8 {
 			key := binary.LittleEndian.Uint64(buf[start:]) & prefixMask[n&15]
-			if key&(key<<1)&(key<<2)&highs == 0 { // as in repeats: no byte from 0xe0 on
+			if key&(key<<1)&(key<<2)&highs == 0 { // as in IsWordForm: no byte from 0xe0 on
 				h := d.hashShort(key)
 				probes = append(probes, probe{key, uint32(h), slots[uint32(h>>32)&mask]})
 				continue
 			}
-		} else if run := buf[start:end]; repeats(run) {
+		} else if run := buf[start:end]; IsWordForm(run) {
 			l.addForm(d.addLong(run))
 			continue
 		}
@@ -216,7 +216,7 @@ func (l *Lexer) analyze(f uint32) {
 // Terms returns the terms of a run. It reports false if the run is not a word form
 // that the lexer analyzed.
 func (l *Lexer) Terms(run []byte) (terms []uint32, ok bool) {
-	if !repeats(run) {
+	if !IsWordForm(run) {
 		return nil, false
 	}
 	f, ok := l.dict.Find(run)
@@ -291,9 +291,10 @@ func (l *Lexer) learn(o *Lexer, remap []uint32, from int) {
 	}
 }
 
-// repeats reports whether a run is likely to occur again: it is short, and its
-// characters take at most two bytes, as in most scripts with spaces.
-func repeats(run []byte) bool {
+// IsWordForm reports whether a Lexer stores the terms of a run, which is likely to
+// occur again: it is short, and its characters take at most two bytes, as in most
+// scripts with spaces.
+func IsWordForm(run []byte) bool {
 	if len(run) > maxRun {
 		return false
 	}

@@ -106,7 +106,8 @@ type Explanation struct {
 	Named  float64 // bonus if the query is the document's name
 }
 
-// Stats describes the size of an index.
+// Stats describes the size of an index. For an opened index, Postings, Segments, and
+// Bytes count what it read, and Terms includes the terms of removed documents.
 type Stats struct {
 	Docs     int   // documents, empty ones included
 	Terms    int   // distinct terms of the documents

@@ -2,6 +2,7 @@ package bm25
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -18,6 +19,9 @@ import (
 func (x *Index) Build(ctx context.Context, n int, docs func(i int) Doc) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if x.stored != nil {
+		return errors.New("build index: it was opened from storage: use a new index")
+	}
 	if x.live > 0 {
 		return fmt.Errorf("build index: it contains %d documents: use a new index", x.live)
 	}

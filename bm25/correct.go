@@ -67,8 +67,11 @@ func (s *searcher) correct(x *Index) []Correction {
 		word := sc.Letters(run)
 		known := word == ""
 		sc.Terms(run, func(term []byte) {
-			id, ok := x.lexer.Dict().Find(term)
-			known = known || ok && x.df[id] > 0 || analysis.IsStopWord(term)
+			if !known && !analysis.IsStopWord(term) {
+				_, known = x.lookUp(term, false)
+				return
+			}
+			known = true
 		})
 		here := known
 		if !(known && beforeKnown) {
@@ -96,7 +99,7 @@ func (s *searcher) joined(x *Index, a, b string) (c Correction, ok bool) {
 	}
 	c = Correction{Word: a + " " + b, Kind: "joined", Weight: joinedBy}
 	s.scanner.Terms([]byte(a+b), func(term []byte) {
-		if id, found := x.lexer.Dict().Find(term); found && x.df[id] > 0 {
+		if id, found := x.lookUp(term, false); found {
 			s.addTerm(x, term, id, joinedBy)
 			c.Words = []string{a + b}
 		}
@@ -118,51 +121,32 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 	if n < minCorrected {
 		return Correction{}, false
 	}
-	edits := 1
-	if n >= 8 {
-		edits = 2
+	p := newPattern(word, n)
+	if x.stored != nil {
+		x.stored.similar(p)
 	}
-	var dfa *levenshtein.DFA // built for the first candidate
 	var begun, misspelled []choice
 	l := x.lexer
 	var text []byte
-	begin := []byte(word)
-	set := letters(begin)
 	for _, b := range x.initials.of(l.Dict(), word[0]) {
-		if set&^b.letters != 0 && bits.OnesCount32(set^b.letters) > 2*edits {
+		if !p.mayMatch(b.letters) {
 			continue
 		}
 		f := b.id
-		t := f
-		if x.df[t] == 0 {
-			var ok bool
-			if t, ok = l.Term(f); !ok || x.df[t] == 0 {
-				continue
-			}
+		t, ok := x.termOf(f)
+		if !ok {
+			continue
 		}
 		stem := 0
 		if !l.Analyzed(f) {
 			stem = 1
 		}
 		text = compared(l.Dict().AppendTerm(text[:0], f))
-		if dfa == nil {
-			var err error
-			if dfa, err = misspellings[edits]().BuildDfa(word, uint8(edits)); err != nil {
-				return Correction{}, false
-			}
-		}
-		state := dfa.Start()
-		for _, b := range text {
-			if !dfa.CanMatch(state) {
-				break
-			}
-			state = dfa.Accept(state, b)
-		}
-		switch {
-		case len(text) > len(word) && bytes.HasPrefix(text, begin):
+		switch isBegun, isMisspelled, edits := p.match(text); {
+		case isBegun:
 			begun = append(begun, choice{t, f, stem, 0})
-		case dfa.IsMatch(state):
-			misspelled = append(misspelled, choice{t, f, stem, dfa.EditDistance(state)})
+		case isMisspelled:
+			misspelled = append(misspelled, choice{t, f, stem, edits})
 		}
 	}
 	c = Correction{Word: word, Kind: "prefix"}
@@ -186,6 +170,65 @@ func (s *searcher) correction(x *Index, word string) (c Correction, ok bool) {
 		c.Words = append(c.Words, strings.ToLower(string(l.Dict().AppendTerm(nil, ch.form))))
 	}
 	return c, len(c.Words) > 0
+}
+
+// termOf returns the term of documents that a word form or term stands for. It reports
+// false if no document contains it.
+func (x *Index) termOf(f uint32) (t uint32, ok bool) {
+	x.settle(f)
+	if x.df[f] > 0 {
+		return f, true
+	}
+	if t, ok = x.lexer.Term(f); !ok {
+		return 0, false
+	}
+	x.settle(t)
+	return t, x.df[t] > 0
+}
+
+// A pattern matches the terms and word forms that may replace a word.
+type pattern struct {
+	word    string
+	letters uint32
+	edits   int              // most edits of a misspelling
+	dfa     *levenshtein.DFA // built for the first candidate
+	failed  bool             // no automaton can be built
+}
+
+// newPattern returns the pattern of a word of n letters.
+func newPattern(word string, n int) *pattern {
+	p := &pattern{word: word, letters: letters([]byte(word)), edits: 1}
+	if n >= 8 {
+		p.edits = 2
+	}
+	return p
+}
+
+// mayMatch reports whether a text with this set of letters may match.
+func (p *pattern) mayMatch(letters uint32) bool {
+	return p.letters&^letters == 0 || bits.OnesCount32(p.letters^letters) <= 2*p.edits
+}
+
+// match reports whether the word begins a longer text, and whether the word is a
+// misspelling of the text, with so many edits.
+func (p *pattern) match(text []byte) (begun, misspelled bool, edits uint8) {
+	if p.dfa == nil && !p.failed {
+		var err error
+		p.dfa, err = misspellings[p.edits]().BuildDfa(p.word, uint8(p.edits))
+		p.failed = err != nil
+	}
+	if p.failed {
+		return false, false, 0
+	}
+	state := p.dfa.Start()
+	for _, b := range text {
+		if !p.dfa.CanMatch(state) {
+			break
+		}
+		state = p.dfa.Accept(state, b)
+	}
+	begun = len(text) > len(p.word) && string(text[:len(p.word)]) == p.word
+	return begun, p.dfa.IsMatch(state), p.dfa.EditDistance(state)
 }
 
 // initials lists the terms of a dict by their first bytes: each ASCII letter has a

@@ -5,8 +5,8 @@ import "slices"
 // Explain returns the score breakdown of a document, a hit or not. It reports
 // false if the index does not contain the document.
 func (x *Index) Explain(q Query, id uint64) (Explanation, bool) {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
+	x.rlock()
+	defer x.runlock()
 	m, ok := x.match(id)
 	if !ok {
 		return Explanation{}, false

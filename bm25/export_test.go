@@ -1,6 +1,9 @@
 package bm25
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // SetTailDocs makes tails freeze at n documents until the test ends.
 func SetTailDocs(t testing.TB, n int) {
@@ -61,6 +64,23 @@ func TestBitWords(t *testing.T) {
 	for n, want := range map[int]int{0: 0, 1: 1, 63: 1, 64: 1, 65: 2, 128: 2, 129: 3} {
 		if got := bitWords(n); got != want {
 			t.Errorf("%d terms: %d words, want %d", n, got, want)
+		}
+	}
+}
+
+// TestInitialRanges checks that the ranges of a word contain each text that initials
+// lists with the word.
+func TestInitialRanges(t *testing.T) {
+	for r := rune(1); r < 0x30000; r++ {
+		text := string(r) + "a"
+		first := compared([]byte(text))[0]
+		if first < 'a' || first > 'z' && first < 0x80 {
+			continue // no letter, with which no corrected word begins
+		}
+		if !slices.ContainsFunc(initialRanges(string([]byte{first, 'a'})), func(in textRange) bool {
+			return text >= in.from && (in.to == "" || text < in.to)
+		}) {
+			t.Errorf("%U is listed with %q, but not in its ranges", r, first)
 		}
 	}
 }

@@ -32,6 +32,7 @@ type Index struct {
 	removed   int // postings removed since the latest check of shrink
 	looked    int // terms at that check
 	codes     codeSet
+	stored    *stored // of an opened index; nil for others; never changes
 
 	norms    norms    // has its own lock
 	initials initials // has its own lock
@@ -97,6 +98,10 @@ func (x *Index) remove(id uint64) int {
 	if !ok {
 		return 0
 	}
+	if s.stored != nil {
+		x.stored.remove(s, d)
+		return 0
+	}
 	dl, terms := s.lenAndTerms(d)
 	n := 0
 	term := ^uint32(0)
@@ -131,6 +136,9 @@ func (x *Index) forget(dl int) {
 // locate returns the segment and number of a live document outside the tail.
 func (x *Index) locate(id uint64) (*segment, uint16, bool) {
 	for _, s := range slices.Backward(x.segments) {
+		if s.stored != nil && s.minID <= id && id <= s.maxID {
+			x.stored.readDocs(s)
+		}
 		if d, ok := s.find(id); ok {
 			return s, d, true
 		}
@@ -150,8 +158,8 @@ func (x *Index) avgLen() float64 { return float64(x.length) / float64(x.counted)
 
 // Stats returns the size of the index.
 func (x *Index) Stats() Stats {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
+	x.rlock()
+	defer x.runlock()
 	st := Stats{
 		Docs:     x.live,
 		Postings: len(x.tail.nodes),
@@ -161,10 +169,13 @@ func (x *Index) Stats() Stats {
 	if len(x.tail.ids) > 0 {
 		st.Segments++
 	}
-	for _, n := range x.df {
-		if n > 0 {
+	for t, n := range x.df {
+		if n > 0 && x.stored.lacks(uint32(t)) {
 			st.Terms++
 		}
+	}
+	if x.stored != nil {
+		st.Terms += int(x.stored.terms)
 	}
 	for _, s := range x.segments {
 		st.Postings += len(s.postings)

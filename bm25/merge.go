@@ -54,6 +54,9 @@ func (x *Index) freeze() {
 
 // maintain does a part of the due merging, after a change of so many postings.
 func (x *Index) maintain(postings int) {
+	if x.stored != nil {
+		return // a search may need the numbers of terms
+	}
 	if x.merge == nil {
 		x.shrink()
 		if !x.unsettled {

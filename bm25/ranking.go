@@ -24,8 +24,8 @@ type Ranking struct {
 // and ignores Texts and Named of the query.
 func (x *Index) Rank(q Query) *Ranking {
 	q.Texts, q.Named = nil, nil
-	x.mu.RLock()
-	defer x.mu.RUnlock()
+	x.rlock()
+	defer x.runlock()
 	s := searchers.Get().(*searcher)
 	defer searchers.Put(s)
 	s.parse(x, q)
@@ -61,8 +61,8 @@ func (r *Ranking) BoostByNeighbors(neighbors func(list []Neighbor, id uint64) []
 		terms = terms[:maxBoostTerms]
 	}
 	x := r.index
-	x.mu.RLock()
-	defer x.mu.RUnlock()
+	x.rlock()
+	defer x.runlock()
 	norms, avgdl := x.norms.of(x.avgLen(), &x.codes), x.avgLen()
 	best := r.Hits[:min(len(r.Hits), BoostLimit)]
 	var list []Neighbor
@@ -114,8 +114,8 @@ func (r *Ranking) BoostByNeighbors(neighbors func(list []Neighbor, id uint64) []
 // of the first hits, in order; Read uses at most [RerankLimit].
 func (r *Ranking) Read(texts [][]string) {
 	x := r.index
-	x.mu.RLock()
-	defer x.mu.RUnlock()
+	x.rlock()
+	defer x.runlock()
 	s := searchers.Get().(*searcher)
 	defer searchers.Put(s)
 	s.reader.prepare(r.lexer, r.terms, r.text)
@@ -130,8 +130,8 @@ func (r *Ranking) Read(texts [][]string) {
 // Weights returns the IDF of each query term that a document contains.
 func (r *Ranking) Weights(id uint64) map[string]float64 {
 	x := r.index
-	x.mu.RLock()
-	defer x.mu.RUnlock()
+	x.rlock()
+	defer x.runlock()
 	weights := make(map[string]float64)
 	if m, ok := x.match(id); ok {
 		for _, t := range r.terms {

@@ -13,8 +13,8 @@ import (
 
 // Search returns the best documents for the query.
 func (x *Index) Search(q Query) Result {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
+	x.rlock()
+	defer x.runlock()
 	s := searchers.Get().(*searcher)
 	defer searchers.Put(s)
 	s.parse(x, q)
@@ -100,8 +100,8 @@ func (s *searcher) parse(x *Index, q Query) {
 	s.scanner.Query(x.analyzer, q.Text, func(term []byte, weight float64) {
 		isStop := x.analyzer == analysis.Standard && analysis.IsStopWord(term)
 		content = content || !isStop
-		id, ok := d.Find(term)
-		if !ok || x.df[id] == 0 {
+		id, ok := x.lookUp(term, isStop)
+		if !ok {
 			unknown = unknown || !isStop
 			return
 		}
@@ -117,6 +117,9 @@ func (s *searcher) parse(x *Index, q Query) {
 	}
 	if unknown && q.Correct && x.analyzer == analysis.Standard {
 		s.corrections = s.correct(x)
+	}
+	if x.stored != nil {
+		s.attachAll(x)
 	}
 	slices.SortFunc(s.terms, func(a, b queryTerm) int {
 		if a.prefix != b.prefix {
@@ -293,7 +296,7 @@ func (s *searcher) tail(t *tail) {
 		s.tailScores = make([]float64, max(n, tailDocs))
 	}
 	for _, q := range s.terms {
-		for i := t.head[q.id]; i > 0; i = t.nodes[i-1].prev {
+		for i := t.newest(q.id); i > 0; i = t.nodes[i-1].prev {
 			n := t.nodes[i-1]
 			v := 0.0
 			if n.code == escaped {
@@ -305,7 +308,7 @@ func (s *searcher) tail(t *tail) {
 		}
 	}
 	for _, q := range s.terms {
-		for i := t.head[q.id]; i > 0; i = t.nodes[i-1].prev {
+		for i := t.newest(q.id); i > 0; i = t.nodes[i-1].prev {
 			d := t.nodes[i-1].doc
 			v := s.tailScores[d]
 			s.tailScores[d] = 0

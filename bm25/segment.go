@@ -51,6 +51,8 @@ type segment struct {
 	postings []uint32
 	escapes  []escape // ascending pos
 	deadPost int      // postings of dead documents
+
+	stored *storedPart // of a segment of an opened index, which has no present, rank, start
 }
 
 // A docTable is the part of a segment that is indexed by document.
@@ -65,6 +67,8 @@ type docTable struct {
 	// its terms as gaps, all in uvarints. termsAt has one more entry.
 	terms   []byte
 	termsAt []uint32
+	// lens contains the lengths of documents without terms, in an opened index.
+	lens []uint32
 }
 
 // removed is the class of removed documents. Other classes are smaller.
@@ -113,6 +117,9 @@ func (t *docTable) kill(d uint16) {
 
 // lenAndTerms returns the length of a document and its encoded terms.
 func (t *docTable) lenAndTerms(d uint16) (int, []byte) {
+	if t.lens != nil {
+		return int(t.lens[d]), nil
+	}
 	b := t.terms[t.termsAt[d]:t.termsAt[int(d)+1]]
 	n, size := binary.Uvarint(b)
 	return int(n), b[size:]
@@ -120,6 +127,10 @@ func (t *docTable) lenAndTerms(d uint16) (int, []byte) {
 
 // list returns the first position of a term's postings and the one after the last.
 func (s *segment) list(term uint32) (from, to uint32) {
+	if s.stored != nil {
+		at := s.stored.attached[term]
+		return at.from, at.to
+	}
 	w := int(term >> 6)
 	if w >= len(s.present) {
 		return 0, 0
@@ -232,6 +243,6 @@ func (s *segment) buildTerms(lens []uint32) {
 func uvarintLen(n uint32) int { return (bits.Len32(n|1) + 6) / 7 }
 
 func (s *segment) bytes() int {
-	return 8*cap(s.ids) + cap(s.class) + 2*cap(s.order) + cap(s.terms) + 4*cap(s.termsAt) +
+	return 8*cap(s.ids) + cap(s.class) + 2*cap(s.order) + 4*cap(s.lens) + cap(s.terms) + 4*cap(s.termsAt) +
 		8*cap(s.present) + 4*cap(s.rank) + 4*cap(s.start) + 4*cap(s.postings) + 12*cap(s.escapes)
 }

@@ -87,6 +87,14 @@ func (t *tail) add(d Doc, terms []uint32, length, vocabulary int, df []uint32) {
 	t.where[d.ID] = doc
 }
 
+// newest returns the newest node of a term plus one; 0 if there is none.
+func (t *tail) newest(term uint32) uint32 {
+	if int(term) >= len(t.head) {
+		return 0 // of storage, from after the latest document
+	}
+	return t.head[term]
+}
+
 func (t *tail) isDead(d uint16) bool { return t.class[d] == removed }
 
 func (t *tail) kill(d uint16) {

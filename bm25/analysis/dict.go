@@ -106,8 +106,8 @@ func (d *Dict) addLong(term []byte) uint32 {
 	}
 }
 
-// add returns the number of a term. It adds the term if necessary.
-func (d *Dict) add(term []byte) uint32 {
+// Add returns the number of a term. It adds the term if necessary.
+func (d *Dict) Add(term []byte) uint32 {
 	if len(term) <= 8 {
 		return d.addShort(shortKey(term))
 	}
@@ -193,6 +193,16 @@ func (d *Dict) AppendTerm(dst []byte, id uint32) []byte {
 	}
 	dst = binary.LittleEndian.AppendUint64(dst, key)
 	return dst[:len(dst)-bits.LeadingZeros64(key)/8]
+}
+
+// Prefix returns the first eight bytes of a term as a big-endian number, so that
+// numbers compare as the bytes do. A shorter term ends with zeros.
+func (d *Dict) Prefix(id uint32) uint64 {
+	key := d.keys[id]
+	if key >= longKey {
+		return binary.BigEndian.Uint64(d.long(key))
+	}
+	return bits.ReverseBytes64(key)
 }
 
 // Len returns the number of terms and word forms.

@@ -15,14 +15,14 @@ func TestDict(t *testing.T) {
 		return fmt.Appendf(nil, "%s%x", strings.Repeat("w", i%12), i)
 	}
 	for i := range n {
-		if id := d.add(term(i)); id != uint32(i) {
+		if id := d.Add(term(i)); id != uint32(i) {
 			t.Fatalf("term %d, %q, gets the number %d", i, term(i), id)
 		}
 	}
 	d.clip()
 	for i := range n {
 		id, ok := d.Find(term(i))
-		if again := d.add(term(i)); !ok || id != uint32(i) || again != id {
+		if again := d.Add(term(i)); !ok || id != uint32(i) || again != id {
 			t.Fatalf("term %d, %q, is found as %d, %t, and added again as %d", i, term(i), id, ok, again)
 		}
 		if got := d.AppendTerm(nil, id); string(got) != string(term(i)) {
@@ -43,7 +43,7 @@ func TestDictSize(t *testing.T) {
 		l := NewLexer(Standard)
 		d := l.Dict()
 		for i := range n {
-			d.add(fmt.Append(nil, i))
+			d.Add(fmt.Append(nil, i))
 		}
 		grown := len(d.slots)
 		d.resize(16 * want)

@@ -49,10 +49,10 @@ const (
 func NewLexer(a Analyzer) *Lexer {
 	d := newDict()
 	l := &Lexer{analyzer: a, dict: d}
-	l.emit = func(term []byte) { l.keep(l.dict.add(term)) }
+	l.emit = func(term []byte) { l.keep(l.dict.Add(term)) }
 	if a == Plain {
 		for _, w := range plainStopWords {
-			d.add([]byte(w))
+			d.Add([]byte(w))
 		}
 		l.stops = uint32(len(plainStopWords))
 	}
@@ -213,6 +213,14 @@ func (l *Lexer) analyze(f uint32) {
 	l.moreTerms = append(append(l.moreTerms, uint32(len(terms))), terms...)
 }
 
+// Analyze stores the terms of word form f.
+func (l *Lexer) Analyze(f uint32) {
+	if !l.Analyzed(f) {
+		l.ids = l.ids[:0]
+		l.analyze(f)
+	}
+}
+
 // Terms returns the terms of a run. It reports false if the run is not a word form
 // that the lexer analyzed.
 func (l *Lexer) Terms(run []byte) (terms []uint32, ok bool) {
@@ -317,7 +325,7 @@ func (l *Lexer) Renumber(keep func(t uint32) bool, to []uint32, kept int) {
 	for t := range to {
 		if keep(uint32(t)) {
 			term = old.AppendTerm(term[:0], uint32(t))
-			l.dict.add(term)
+			l.dict.Add(term)
 		}
 	}
 	forms, more := l.forms, l.moreTerms

@@ -41,7 +41,7 @@ func TestSameHash(t *testing.T) {
 		t.Errorf("%q have different hashes", terms)
 	}
 	for i, term := range terms {
-		if id := d.add([]byte(term)); id != uint32(i) {
+		if id := d.Add([]byte(term)); id != uint32(i) {
 			t.Errorf("%q gets the number %d, want %d", term, id, i)
 		}
 	}
@@ -180,7 +180,7 @@ func TestRenumberAllocations(t *testing.T) {
 	l := NewLexer(Standard)
 	to := make([]uint32, 50_000)
 	for i := range to {
-		to[i] = l.dict.add(fmt.Append(nil, i))
+		to[i] = l.dict.Add(fmt.Append(nil, i))
 	}
 	allocs := testing.AllocsPerRun(3, func() { l.Renumber(func(uint32) bool { return true }, to, len(to)) })
 	if allocs > 9 { // each step of growth allocates once

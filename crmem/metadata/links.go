@@ -15,32 +15,46 @@ type Link struct {
 	Target   string // a name or an alias
 }
 
+// A Place is a link and the number of its line, from 1. A link in front matter has
+// the line of its key.
+type Place struct {
+	Link
+	Line int
+}
+
 // links collects links, each once.
 type links struct {
-	list []Link
+	list []Place
 	seen map[Link]bool
 }
 
 // add adds a link, and reports whether the list has room for another one.
-func (s *links) add(relation, target string) bool {
+func (s *links) add(relation, target string, line int) bool {
 	l := Link{relation, target}
 	if s.seen == nil {
 		s.seen = make(map[Link]bool)
 	}
 	if !s.seen[l] && len(s.list) < MaxLinks {
 		s.seen[l] = true
-		s.list = append(s.list, l)
+		s.list = append(s.list, Place{l, line})
 	}
 	return len(s.list) < MaxLinks
 }
 
 // Links returns the links of a content in their order, each once.
-func Links(content string) []Link {
+func Links(content string) []Link { return linksOf(Places(content)) }
+
+// Places returns the links of a content in their order, each at its first place.
+func Places(content string) []Place {
 	m, body, _ := Parse(content)
 	var s links
 	s.addFields(&m)
-	for target := range inText(content[body:]) {
-		if !s.add(Related, target) {
+	line := 0
+	for target, n := range inText(content[body:]) {
+		if line == 0 {
+			line = 1 + strings.Count(content[:body], "\n")
+		}
+		if !s.add(Related, target, line+n) {
 			break
 		}
 	}
@@ -51,18 +65,25 @@ func Links(content string) []Link {
 func (m *Metadata) Links() []Link {
 	var s links
 	s.addFields(m)
-	return s.list
+	return linksOf(s.list)
+}
+
+func linksOf(places []Place) (list []Link) {
+	for _, p := range places {
+		list = append(list, p.Link)
+	}
+	return list
 }
 
 func (s *links) addFields(m *Metadata) {
-	for _, f := range m.fields {
+	for i, f := range m.fields {
 		relation := f.Key
 		if !slices.Contains(Relations, relation) {
 			relation = Related
 		}
 		for _, v := range f.Values {
 			for target := range targets(v) {
-				s.add(relation, target)
+				s.add(relation, target, m.spans[i].line)
 			}
 		}
 	}
@@ -112,14 +133,16 @@ func targets(line string) func(func(string) bool) {
 	}
 }
 
-// inText yields the targets of the links of a text, except for those in code.
-func inText(text string) func(func(string) bool) {
-	return func(yield func(string) bool) {
+// inText yields the targets of the links of a text, except for those in code, and the
+// number of their lines, from 0.
+func inText(text string) func(func(string, int) bool) {
+	return func(yield func(string, int) bool) {
 		if !strings.Contains(text, "[[") {
 			return
 		}
-		fence := "" // that is open
+		fence, n := "", -1 // the fence that is open, the line
 		for line := range strings.Lines(text) {
+			n++
 			line = strings.TrimRight(line, "\r\n")
 			mark := fenceOf(line)
 			switch {
@@ -135,7 +158,7 @@ func inText(text string) func(func(string) bool) {
 				continue
 			}
 			for target := range targets(withoutCode(line)) {
-				if !yield(target) {
+				if !yield(target, n) {
 					return
 				}
 			}

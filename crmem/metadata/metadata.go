@@ -128,8 +128,8 @@ type Metadata struct {
 	eol    string // of the first line
 }
 
-// A span is a part of a content, in bytes.
-type span struct{ from, to int }
+// A span is a part of a content, in bytes, and the number of its first line, from 1.
+type span struct{ from, to, line int }
 
 // Fields returns the fields in their order. The caller must not change them.
 func (m *Metadata) Fields() []Field { return m.fields }

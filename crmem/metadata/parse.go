@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
@@ -11,23 +12,47 @@ import (
 // content has no front matter of the grammar, ok is false and body is 0. Parse reads
 // at most [MaxBytes] bytes.
 func Parse(content string) (m Metadata, body int, ok bool) {
+	m, body, bad := parse(content)
+	if bad != nil {
+		return Metadata{}, 0, false
+	}
+	return m, body, true
+}
+
+// errNone means that a content does not begin with front matter.
+var errNone = &Problem{Line: 1, Message: "the first line is not ---"}
+
+// parse is [Parse] with the first line that does not follow the grammar.
+func parse(content string) (m Metadata, body int, bad *Problem) {
 	switch {
 	case strings.HasPrefix(content, "---\n"):
 		m.eol = "\n"
 	case strings.HasPrefix(content, "---\r\n"):
 		m.eol = "\r\n"
 	default:
-		return Metadata{}, 0, false
+		return m, 0, errNone
 	}
 	p := parser{m: &m}
-	for at := len("---") + len(m.eol); ; {
+	at := len("---") + len(m.eol)
+	for n := 2; ; n++ {
 		line, next, complete := cutLine(content[:min(len(content), MaxBytes)], at)
 		if line == "---" && (complete || next == len(content)) {
 			m.end = at
-			return m, next, true
+			return m, next, nil
 		}
-		if !complete || !printable(line) || !p.line(line, span{at, next}) {
-			return Metadata{}, 0, false
+		reason := ""
+		switch {
+		case !complete && next < len(content):
+			reason = fmt.Sprintf("the closing line --- is not within the first %d bytes", MaxBytes)
+		case !complete:
+			reason = "the closing line --- is missing"
+		case !printable(line):
+			reason = "the line contains a tab or another control character"
+		default:
+			reason = p.line(line, span{at, next, n})
+		}
+		if reason != "" {
+			return m, 0, &Problem{Line: n, Message: reason}
 		}
 		at = next
 	}
@@ -70,45 +95,57 @@ type parser struct {
 	indent int  // of its items; -1: none yet
 }
 
-// line adds a line, and reports whether it follows the grammar.
-func (p *parser) line(line string, at span) bool {
+// The reasons of values that do not follow the grammar.
+const (
+	noScalar = "the value is not a word or a list of words: put it in double quotes"
+	noKey    = "the line is not a key, a colon, a space, and a value"
+)
+
+// line adds a line. It returns the reason if the line does not follow the grammar.
+func (p *parser) line(line string, at span) string {
 	rest := strings.TrimLeft(line, " ")
 	indent := len(line) - len(rest)
 	switch {
 	case rest == "" || rest[0] == '#':
-		return true
+		return ""
 	case strings.HasPrefix(rest, "- "):
 		return p.item(strings.TrimLeft(rest[2:], " "), indent, at)
 	case indent > 0:
-		return false
+		return "only items of a list may be indented"
 	}
 	return p.field(rest, at)
 }
 
-func (p *parser) item(text string, indent int, at span) bool {
-	if !p.open || p.indent >= 0 && p.indent != indent {
-		return false
+func (p *parser) item(text string, indent int, at span) string {
+	if !p.open {
+		return "an item of a list needs a key without a value before it"
+	}
+	if p.indent >= 0 && p.indent != indent {
+		return "the items of a list need the same indentation"
 	}
 	value, rest, ok := scalar(text, false)
 	if !ok || !ends(rest) {
-		return false
+		return noScalar
 	}
 	p.indent = indent
 	last := len(p.m.fields) - 1
 	f := &p.m.fields[last]
 	f.List, f.Values = true, append(f.Values, value)
 	p.m.spans[last].to = at.to
-	return true
+	return ""
 }
 
-func (p *parser) field(line string, at span) bool {
+func (p *parser) field(line string, at span) string {
 	key, rest, ok := strings.Cut(line, ":")
-	if !ok || !validKey(key) || rest != "" && rest[0] != ' ' || len(p.m.fields) == MaxKeys {
-		return false
+	if !ok || !validKey(key) || rest != "" && rest[0] != ' ' {
+		return noKey
+	}
+	if len(p.m.fields) == MaxKeys {
+		return fmt.Sprintf("there are more than %d keys", MaxKeys)
 	}
 	for i := range p.m.fields {
 		if p.m.fields[i].Key == key {
-			return false
+			return "the key " + key + " occurs twice"
 		}
 	}
 	f := Field{Key: key}
@@ -119,18 +156,18 @@ func (p *parser) field(line string, at span) bool {
 	case text[0] == '[':
 		f.List = true
 		if f.Values, rest, ok = flow(text); !ok || !ends(rest) {
-			return false
+			return "the list in brackets is not valid: put its values in double quotes"
 		}
 	default:
 		var value string
 		if value, rest, ok = scalar(text, false); !ok || !ends(rest) {
-			return false
+			return noScalar
 		}
 		f.Values = []string{value}
 	}
 	p.m.fields = append(p.m.fields, f)
 	p.m.spans = append(p.m.spans, at)
-	return true
+	return ""
 }
 
 // validKey reports whether a text is a key.

@@ -51,7 +51,7 @@ func set(content string, f Field) string {
 		}
 		return "---" + eol + f.line() + eol + "---" + eol + content
 	}
-	at := span{m.end, m.end}
+	at := span{from: m.end, to: m.end}
 	for i, old := range m.fields {
 		switch {
 		case old.Key != f.Key:

@@ -122,6 +122,7 @@ install() {
   command -v strace >/dev/null || need+=(strace)
   command -v fusermount3 >/dev/null || need+=(fuse3)
   command -v mkfs.ext4 >/dev/null || need+=(e2fsprogs)
+  command -v dot >/dev/null || need+=(graphviz)
   if [ ${#need[@]} -gt 0 ]; then
     apt-get update -qq
     apt-get install -y -qq "${need[@]}" >/dev/null
@@ -140,7 +141,7 @@ built() {
 # needs sets CRABMEM_REQUIRE, which makes tests fail instead of skip.
 needs() {
   check_skip
-  export CRABMEM_REQUIRE=mdbook,strace,fuse,root,tmpfs,userns,git
+  export CRABMEM_REQUIRE=mdbook,dot,strace,fuse,root,tmpfs,userns,git
   local datasets=${CRABMEM_DATASETS:-../shared/datasets}
   unset CRABMEM_DATASETS
   if require datasets "the recall test sets in $datasets" test -d "$datasets"; then

@@ -40,6 +40,8 @@ var mayImport = map[string][]string{
 	"crmem/checkpoint":           {},
 	"crmem/history":              {},
 	"crmem/limits":               {},
+	"crmem/links":                {"crmem", "crmem/metadata"},
+	"crmem/lint":                 {"crmem", "crmem/links", "crmem/metadata"},
 	"crmem/metadata":             {},
 	"crmem/repair":               {"crmem/vfs"},
 	"crmem/recall":               {"crmem", "bm25", "bm25/analysis", "bm25/snippet", "crmem/budget", "crmem/metadata"},

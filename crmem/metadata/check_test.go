@@ -32,7 +32,7 @@ func TestCheck(t *testing.T) {
 		"---\na: b\n- c\n---\n":                                 "3: an item of a list needs a key without a value before it",
 		"---\na:\n- b\n - c\n---\n":                             "4: the items of a list need the same indentation",
 		"---\na: [b, {c}]\n---\n":                               "2: the list in brackets is not valid: put its values in double quotes",
-		"---\na: b\nsome words\n---\n":                          "3: the line is not a key, a colon, a space, and a value",
+		"---\na: b\nsome words\n---\n":                          "3: the line is neither the closing --- nor a key, a colon, a space, and a value",
 		"---\na: b\tc\n---\n":                                   "2: the line contains a tab or another control character",
 		"---\na: b\n" + strings.Repeat("# x\n", 1500) + "---\n": "1024: the closing line --- is not within the first 4096 bytes",
 		"\ufeff---\ntype: fact\n---\n":                          "1: white space or a byte order mark is before the first ---",

@@ -144,6 +144,16 @@ func (m *Metadata) Values(key string) []string {
 	return nil
 }
 
+// Line returns the number of the line of a key, from 1, or 0 for a missing key.
+func (m *Metadata) Line(key string) int {
+	for i := range m.fields {
+		if m.fields[i].Key == key {
+			return m.spans[i].line
+		}
+	}
+	return 0
+}
+
 // text returns the only value of a key, or "".
 func (m *Metadata) text(key string) string {
 	if v := m.Values(key); len(v) == 1 {

@@ -98,7 +98,7 @@ type parser struct {
 // The reasons of values that do not follow the grammar.
 const (
 	noScalar = "the value is not a word or a list of words: put it in double quotes"
-	noKey    = "the line is not a key, a colon, a space, and a value"
+	noKey    = "the line is neither the closing --- nor a key, a colon, a space, and a value"
 )
 
 // line adds a line. It returns the reason if the line does not follow the grammar.

@@ -331,13 +331,3 @@ CRABTALK_HOME, or ~/.crabtalk sets the home directory.`,
 	}
 	return cmd
 }
-
-// atMost permits at most n arguments.
-func atMost(n int, names string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) > n {
-			return wrongArgs(cmd, "too many arguments: want %s", names)
-		}
-		return nil
-	}
-}

@@ -72,7 +72,7 @@ func (c *linter) duplicates(settled map[pair]bool) {
 
 // duplicate adds the finding about an entry and an earlier one.
 func (c *linter) duplicate(e, other crmem.Entry, share float64) {
-	message := fmt.Sprintf("%.0f%% of the text is that of another entry", math.Floor(share*100))
+	message := fmt.Sprintf("%.0f%% of the word pairs are those of another entry", math.Floor(share*100))
 	if metadata.Text(e.Content) == metadata.Text(other.Content) {
 		message = "the text is that of another entry"
 	}

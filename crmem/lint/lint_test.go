@@ -63,7 +63,7 @@ func TestPlanted(t *testing.T) {
 		{"ambiguous", "as [[shared alias]] states",
 			`ambiguous_link ambiguous:1 the link related [[shared alias]] leads to no entry: several have this alias [owner-1 owner-2] | run crabmem edit ambiguous and link to a name`},
 		{"rollback-copy", strings.Replace(quay.Content, ",", ";", 1) + "\nCopied.",
-			`near_duplicate rollback-copy:0 98% of the text is that of another entry [rollback-quay] | compare crabmem show rollback-quay and crabmem show rollback-copy, then run crabmem forget rollback-copy if one is enough`},
+			`near_duplicate rollback-copy:0 98% of the word pairs are those of another entry [rollback-quay] | compare crabmem show rollback-quay and crabmem show rollback-copy, then run crabmem forget rollback-copy if one is enough`},
 		{"contradicts", "---\ncontradicts: \"[[rollback-quay]]\"\n---\nquay cannot be rolled back",
 			`contradiction contradicts:2 contradicts another entry [rollback-quay] | run crabmem forget for the wrong entry, or run crabmem edit contradicts and add supersedes: "[[rollback-quay]]"`},
 		{"expired", "---\nexpires: 2026-11-24\ncrabmem: 1\n---\nthe freeze lasts until Tuesday",

@@ -46,6 +46,8 @@ func (c *app) commandTable() []command {
 		{"diff", c.diffCommand},
 		{"undo", c.undoCommand},
 		{"restore", c.restoreCommand},
+		{"links", c.linksCommand},
+		{"graph", c.graphCommand},
 
 		{"sessions", c.sessionsCommand},
 		{"skills", c.skillsCommand},
@@ -73,6 +75,7 @@ func (c *app) commandTable() []command {
 
 		{"doctor", c.doctorCommand},
 		{"verify", c.verifyCommand},
+		{"lint", c.lintCommand},
 		{"repair", c.repairCommand},
 		{"inspect", c.inspectCommand},
 		{"checkpoint", c.checkpointCommand},

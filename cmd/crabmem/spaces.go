@@ -16,7 +16,7 @@ import (
 
 // spaceCommands are the commands that open the store, and so accept --space.
 var spaceCommands = []string{
-	"alias", "append", "checkpoint", "diff", "dump", "edit", "export", "forget", "identity", "import", "inspect", "list", "load", "log",
+	"alias", "append", "checkpoint", "diff", "dump", "edit", "export", "forget", "graph", "identity", "import", "inspect", "links", "lint", "list", "load", "log",
 	"mcp", "metadata", "prune", "recall", "remember", "rename", "repair", "restore", "show", "stats", "undo", "verify",
 }
 

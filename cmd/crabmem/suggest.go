@@ -16,7 +16,7 @@ var otherWords = map[string]map[string]string{
 		"get": "show", "cat": "show", "read": "show", "view": "show", "print": "show",
 		"rm": "forget", "del": "forget", "delete": "forget", "remove": "forget",
 		"mv": "rename", "move": "rename",
-		"history": "log", "changes": "log", "compare": "diff", "revert": "undo", "undelete": "restore", "unforget": "restore",
+		"history": "log", "changes": "log", "compare": "diff", "revert": "undo", "undelete": "restore", "unforget": "restore", "backlinks": "links",
 		"logs": "daemon logs", "status": "daemon status",
 		"start": "daemon start", "stop": "daemon stop", "restart": "daemon restart", "serve": "daemon", "run": "daemon",
 		"backup": "export", "fsck": "verify", "check": "verify", "fix": "repair",

@@ -61,6 +61,7 @@ func TestRememberMetadata(t *testing.T) {
 		{`{"name":"a","content":"x","type":"decision","tags":["infra"],"importance":0.8,"expires":"2026-12-31","supersedes":["v1"],"related":["b","[[c]]"]}`, "remembered: a", front + "x"},
 		{`{"name":"a","content":"y"}`, "remembered: a", front + "y"},
 		{`{"name":"a","content":"z","importance":8}`, `failed to save entry: invalid metadata: importance "8": want a number from 0 to 1`, front + "y"},
+		{`{"name":"a","content":"z","type":"","tags":[],"expires":"","related":[],"supersedes":null}`, "remembered: a", "---\nimportance: 0.8\nsupersedes: \"[[v1]]\"\ncrabmem: 1\n---\nz"},
 		{`{"name":"a","content":"---\ntype: fact\n---\nz"}`, "remembered: a", "---\ntype: fact\n---\nz"},
 	} {
 		if got := toolResult(t, s, m, "remember", call.args); got != call.result {

@@ -125,6 +125,10 @@ func exercise(t *testing.T, s *mcp.ClientSession) {
 	if g, _ := must[getOut](t, s, "get_memory", dict{"name": "typed"}); !typed.Created || g.Content != "---\ntype: goal\ntags: [a, b]\nimportance: 1\npart_of: \"[[tea]]\"\ncrabmem: 1\n---\ntide" {
 		t.Errorf("metadata: %+v", g)
 	}
+	must[rememberOut](t, s, "remember", dict{"name": "typed", "content": "tide", "type": "", "tags": []string{}, "part_of": []string{}})
+	if g, _ := must[getOut](t, s, "get_memory", dict{"name": "typed"}); g.Content != "---\nimportance: 1\ncrabmem: 1\n---\ntide" {
+		t.Errorf("removed metadata: %+v", g)
+	}
 	mcptest.Refused(t, s, "remember", dict{"name": "typed", "content": "x", "expires": "soon"}, `expires "soon": want a day`)
 	must[forgetOut](t, s, "forget", dict{"name": "typed"})
 	mcptest.Refused(t, s, "memory_history", dict{"name": "Deploy steps", "version": 1 << 30}, "the entry has no version .* Try: call again without version")

@@ -89,6 +89,7 @@ func sameAsYAML(t *testing.T, content string, m *Metadata) {
 
 // checkContent checks Parse, Set, and Remove with a content and a field.
 func checkContent(t *testing.T, content string, f Field) {
+	checkPlaces(t, content)
 	t.Helper()
 	m, body, ok := Parse(content)
 	if !ok && body != 0 || body > MaxBytes || len(m.fields) > MaxKeys {
@@ -171,6 +172,24 @@ func TestRandom(t *testing.T) {
 		t.Errorf("%d valid and %d broken", valid, broken)
 	}
 	t.Logf("front matter: %d valid, %d broken", valid, broken)
+}
+
+// checkPlaces checks the lines of links and problems.
+func checkPlaces(t *testing.T, content string) {
+	t.Helper()
+	lines := strings.Split(content, "\n")
+	m, body, ok := Parse(content)
+	front := strings.Count(content[:body], "\n")
+	for _, p := range Places(content) {
+		if p.Line < 1 || p.Line > len(lines) || p.Line > front && !strings.Contains(lines[p.Line-1], p.Target) {
+			t.Fatalf("%q: link %+v", content, p)
+		}
+	}
+	for _, p := range Check(content) {
+		if p.Line < 1 || p.Line > len(lines) || p.Message == "" || (p.Key == "") == ok || ok && p.Line != m.Line(p.Key) {
+			t.Fatalf("%q: problem %+v", content, p)
+		}
+	}
 }
 
 func FuzzMetadata(f *testing.F) {

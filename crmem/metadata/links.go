@@ -109,40 +109,100 @@ func LinkTo(name string) (string, error) {
 	return "[[" + name + "]]", nil
 }
 
+// linksIn yields the offsets of the texts between the brackets of the links of a line.
+func linksIn(line string) func(func(span) bool) {
+	return func(yield func(span) bool) {
+		for at := 0; ; {
+			i := strings.Index(line[at:], "[[")
+			if i < 0 {
+				return
+			}
+			from := at + i + 2
+			n := strings.Index(line[from:], "]]")
+			if n < 0 {
+				return
+			}
+			at = from + n + 2
+			if i := strings.LastIndex(line[from:from+n], "[["); i >= 0 {
+				from, n = from+i+2, n-i-2
+			}
+			if Target(line[from:from+n]) != "" && !yield(span{from: from, to: from + n}) {
+				return
+			}
+		}
+	}
+}
+
+// Target returns the target of a link: the name or the alias in the text between its
+// brackets. It is empty if the text is no link.
+func Target(link string) string {
+	target, _, _ := strings.Cut(link, "|")
+	if strings.ContainsAny(target, "\r\n") {
+		return ""
+	}
+	return strings.TrimSpace(target)
+}
+
 // targets yields the targets of the links of a line.
 func targets(line string) func(func(string) bool) {
 	return func(yield func(string) bool) {
-		for {
-			_, after, found := strings.Cut(line, "[[")
-			if !found {
+		for at := range linksIn(line) {
+			if !yield(Target(line[at.from:at.to])) {
 				return
 			}
-			text, rest, found := strings.Cut(after, "]]")
-			if !found {
-				return
-			}
-			if i := strings.LastIndex(text, "[["); i >= 0 {
-				text = text[i+2:]
-			}
-			target, _, _ := strings.Cut(text, "|")
-			if target = strings.TrimSpace(target); target != "" && !strings.ContainsAny(target, "\r\n") && !yield(target) {
-				return
-			}
-			line = rest
 		}
 	}
+}
+
+// ReplaceLinks returns a text, without front matter, in which replace has changed the
+// text between the brackets of each link, except in code.
+func ReplaceLinks(text string, replace func(link, line string) string) string {
+	var b strings.Builder
+	done := 0
+	for line := range prose(text) {
+		for l := range linksIn(line.text) {
+			link := text[line.at+l.from : line.at+l.to]
+			b.WriteString(text[done : line.at+l.from])
+			b.WriteString(replace(link, line.text))
+			done = line.at + l.to
+		}
+	}
+	b.WriteString(text[done:])
+	return b.String()
 }
 
 // inText yields the targets of the links of a text, except for those in code, and the
 // number of their lines, from 0.
 func inText(text string) func(func(string, int) bool) {
 	return func(yield func(string, int) bool) {
+		for line := range prose(text) {
+			for target := range targets(line.text) {
+				if !yield(target, line.number) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// A proseLine is a line without code and line end. Backquotes replace code.
+type proseLine struct {
+	at, number int // offset in the text, number from 0
+	text       string
+}
+
+// prose yields the lines that may contain links.
+func prose(text string) func(func(proseLine) bool) {
+	return func(yield func(proseLine) bool) {
 		if !strings.Contains(text, "[[") {
 			return
 		}
-		fence, n := "", -1 // the fence that is open, the line
+		fence := "" // that is open
+		next, number := 0, -1
 		for line := range strings.Lines(text) {
-			n++
+			at := next
+			next += len(line)
+			number++
 			line = strings.TrimRight(line, "\r\n")
 			mark := fenceOf(line)
 			switch {
@@ -150,17 +210,10 @@ func inText(text string) func(func(string, int) bool) {
 				if strings.HasPrefix(mark, fence) && strings.TrimSpace(line) == mark {
 					fence = ""
 				}
-				continue
 			case mark != "":
 				fence = mark
-				continue
-			case !strings.Contains(line, "[["):
-				continue
-			}
-			for target := range targets(withoutCode(line)) {
-				if !yield(target, n) {
-					return
-				}
+			case strings.Contains(line, "[[") && !yield(proseLine{at, number, withoutCode(line)}):
+				return
 			}
 		}
 	}
@@ -180,7 +233,8 @@ func fenceOf(line string) string {
 	return rest[:n]
 }
 
-// withoutCode returns a line without the code between backquotes.
+// withoutCode returns a line of the same length, in which backquotes replace the code
+// between backquotes.
 func withoutCode(line string) string {
 	if !strings.Contains(line, "`") {
 		return line
@@ -207,8 +261,8 @@ func withoutCode(line string) string {
 				end += max(run(line, end), 1)
 			}
 			end += n
-			b.WriteByte('`')
 		}
+		b.WriteString(strings.Repeat("`", end-i))
 		i = end
 	}
 	return b.String()

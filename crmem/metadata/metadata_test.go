@@ -194,3 +194,23 @@ func TestKnownKeys(t *testing.T) {
 		t.Error("wrong expiry or adoption")
 	}
 }
+
+func TestReplaceLinks(t *testing.T) {
+	mark := func(link, line string) string { return "<" + link + ">" + line[:1] }
+	for text, want := range map[string]string{
+		"":                                 "",
+		"a [[b]] [[c|d]]\r\n[[e]]":         "a [[<b>a]] [[<c|d>a]]\r\n[[<e>[]]",
+		"`[[a]]` ``[[b]]`` `` [[c]]":       "`[[a]]` ``[[b]]`` `` [[<c>`]]",
+		"[[[[a]] b]]":                      "[[[[<a>[]] b]]",
+		"[[a`b]]":                          "[[<a`b>[]]",
+		"```\n[[a]]\n```\n[[b]]\n~~~\n[[c": "```\n[[a]]\n```\n[[<b>[]]\n~~~\n[[c",
+		"[[ ]] [[|a]] [[a\n]]":             "[[ ]] [[|a]] [[a\n]]",
+	} {
+		if got := ReplaceLinks(text, mark); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	if got := Links("[[a`b]]"); len(got) != 1 || got[0].Target != "a`b" {
+		t.Errorf("links %v", got)
+	}
+}

@@ -49,7 +49,7 @@ func set(content string, f Field) string {
 		if first, _, found := strings.Cut(content, "\n"); found && strings.HasSuffix(first, "\r") {
 			eol = "\r\n"
 		}
-		return "---" + eol + f.line() + eol + "---" + eol + content
+		return "---" + eol + f.Line() + eol + "---" + eol + content
 	}
 	at := span{from: m.end, to: m.end}
 	for i, old := range m.fields {
@@ -61,7 +61,7 @@ func set(content string, f Field) string {
 			at = m.spans[i]
 		}
 	}
-	return content[:at.from] + f.line() + m.eol + content[at.to:]
+	return content[:at.from] + f.Line() + m.eol + content[at.to:]
 }
 
 // Remove returns a content without the fields of keys. If no other line is left, it
@@ -227,15 +227,16 @@ func rank(key string) int {
 	}
 }
 
-// line returns the line of a field, without its end.
-func (f *Field) line() string {
-	var b strings.Builder
-	b.WriteString(f.Key + ": ")
+// Line returns the canonical line of a field, without its end.
+func (f *Field) Line() string {
 	if !f.List {
-		b.WriteString(written(f.Values[0], false))
-		return b.String()
+		if len(f.Values) == 0 {
+			return f.Key + ":"
+		}
+		return f.Key + ": " + written(f.Values[0], false)
 	}
-	b.WriteByte('[')
+	var b strings.Builder
+	b.WriteString(f.Key + ": [")
 	for i, v := range f.Values {
 		if i > 0 {
 			b.WriteString(", ")
@@ -254,6 +255,11 @@ func written(v string, inFlow bool) string {
 	if v == strings.TrimSpace(v) && printable(v) && isPlain(v, inFlow) && !slices.Contains(words, strings.ToLower(v)) {
 		return v
 	}
+	return Quote(v)
+}
+
+// Quote returns the scalar in double quotes for a value.
+func Quote(v string) string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for _, r := range v {

@@ -23,6 +23,8 @@ type DumpOptions struct {
 	// path of the store with [BasesSuffix]. Without it the store counts as another
 	// one at each exchange with the tree.
 	Bases string
+	// Format is the form of the pages, unless it is nil.
+	Format *Format
 	// Progress is called after each step, with done rising to total.
 	Progress func(done, total int)
 }
@@ -44,6 +46,7 @@ type EditedError struct {
 	Dir     string
 	Edited  []string // pages that the store exchanged with the tree, changed since
 	Foreign []string // files that the store neither dumped nor loaded
+	format  string
 }
 
 func (e *EditedError) Error() string {
@@ -55,7 +58,7 @@ func (e *EditedError) Error() string {
 	if len(e.Foreign) > 0 {
 		fmt.Fprintf(&b, ": neither dumped nor loaded by this store: %s", someOf(e.Foreign))
 	}
-	b.WriteString(": nothing was changed; run crabmem load --merge to load the pages, move the other files, or run crabmem dump --force to move both aside")
+	b.WriteString(": nothing was changed; " + editedAdvice(e.format))
 	return b.String()
 }
 
@@ -125,7 +128,14 @@ func dump(bases bases, dir string, sn *crmem.Snapshot, o *DumpOptions) (DumpRepo
 		}
 		count[d.entries[i].Kind]++
 	}
-	d.paths = pagePaths(d.entries)
+	d.paths = pagePaths(d.entries, o.Format)
+	if o.Format != nil {
+		stems := make([]string, len(d.paths))
+		for i, p := range d.paths {
+			stems[i] = stemOf(p)
+		}
+		o.Format.Begin(d.entries, stems)
+	}
 	err := d.run(bases.fsys)
 	return d.report, err
 }
@@ -154,9 +164,10 @@ type dumper struct {
 	present map[string]string // pageHash of pages to replace or delete
 	sweep   []string          // temporary files and records of interrupted dumps
 	refused EditedError
-	seed    []string // files to create
-	summary []byte   // nil if unchanged
-	steps   int      // for Progress
+	folded  map[string]bool // foldKey of all planned pages
+	seed    []string        // files to create
+	summary []byte          // nil if unchanged
+	steps   int             // for Progress
 }
 
 func (d *dumper) run(fsys vfs.FS) error {
@@ -177,7 +188,7 @@ func (d *dumper) run(fsys vfs.FS) error {
 	}
 	moves := append(append([]string{}, d.refused.Edited...), d.refused.Foreign...)
 	if len(moves) > 0 && !d.opts.Force {
-		d.refused.Dir = d.dir
+		d.refused.Dir, d.refused.format = d.dir, d.opts.formName()
 		return &d.refused
 	}
 	if d.opts.DryRun {
@@ -223,6 +234,9 @@ func unsaved(err error, dir string) string {
 func (d *dumper) inspect() error {
 	var err error
 	if d.state, err = readState(d.root); err != nil {
+		return err
+	}
+	if err := d.begin(); err != nil {
 		return err
 	}
 	var warning string

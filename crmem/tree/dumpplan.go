@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strings"
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
@@ -17,11 +16,12 @@ import (
 func (d *dumper) plan() error {
 	var buf []byte
 	planned := make(map[string]bool, len(d.paths))
+	d.folded = make(map[string]bool, len(d.paths))
 	for i := range d.entries {
 		e, p := &d.entries[i], d.paths[i]
-		planned[p] = true
-		stem := strings.TrimSuffix(path.Base(p), pageExt)
-		buf = appendPage(buf[:0], e, stem)
+		planned[p], d.folded[foldKey(p)] = true, true
+		stem := stemOf(p)
+		buf = d.appendPage(buf[:0], e, stem)
 		mp := basePage{Path: p, Name: e.Name, ID: e.ID, Created: e.CreatedAt, Entry: entryHash(e), Page: pageHash(buf), Size: int64(len(buf))}
 		same, err := d.isCurrent(&mp, e)
 		if err != nil {
@@ -30,7 +30,7 @@ func (d *dumper) plan() error {
 		if same {
 			d.report.Unchanged++
 		} else {
-			if err := checkPage(buf, e, stem); err != nil {
+			if err := d.checkPage(buf, e, stem); err != nil {
 				return &Error{Path: p, Msg: err.Error(), Remedy: "report this bug; until it is fixed, use crabmem export"}
 			}
 			d.write = append(d.write, i)
@@ -73,44 +73,15 @@ func (d *dumper) isCurrent(mp *basePage, e *crmem.Entry) (bool, error) {
 		d.refuse(f.path)
 	case hash == mp.Page:
 		return true, nil
-	case samePage(b, e, f):
+	case d.samePage(b, e, f):
 		mp.Page, mp.Size = hash, int64(len(b))
 		return true, nil
-	case d.known.has(mp.Path, hash), d.state.dumped() && contains(e, b, f):
+	case d.known.has(mp.Path, hash), d.state.dumped() && d.contains(e, b, f):
 		d.present[mp.Path] = hash
 	default:
 		d.refuse(f.path)
 	}
 	return false, nil
-}
-
-// samePage reports whether dump would write a page for e with the ID of the page.
-// Stores that share a tree may have given an entry different IDs.
-func samePage(b []byte, e *crmem.Entry, f *treeFile) bool {
-	p, err := parsePage(b)
-	if err != nil || !p.hasID {
-		return false
-	}
-	same := *e
-	same.ID = p.ID
-	return bytes.Equal(b, appendPage(nil, &same, f.stem()))
-}
-
-// contains reports whether a page has the text of the entry e alone.
-func contains(e *crmem.Entry, b []byte, f *treeFile) bool {
-	p, err := parsePage(b)
-	if err != nil {
-		return false
-	}
-	got := p.Entry
-	got.ID, got.Kind = e.ID, f.kind
-	if !p.named {
-		got.Name = f.stem()
-	}
-	if !p.hasTime {
-		got.CreatedAt = e.CreatedAt
-	}
-	return len(p.warnings) == 0 && got.Equal(*e)
 }
 
 // surplus plans the removal or refusal of a file that is not a page of the
@@ -121,7 +92,7 @@ func (d *dumper) surplus(f *treeFile) error {
 		switch {
 		case temp && f.mode.IsRegular() && d.interrupted() && d.known[of] != nil:
 			d.sweep = append(d.sweep, f.path)
-		case !f.hidden():
+		case !d.ignores(f):
 			d.refuse(f.path)
 		}
 		return nil
@@ -168,6 +139,12 @@ func (d *dumper) read(f *treeFile, most int64) ([]byte, error) {
 // planRest plans the files other than pages.
 func (d *dumper) planRest() error {
 	d.record.NextID, d.record.Entries = d.snapshot.NextID, len(d.entries)
+	if d.opts.Format != nil {
+		if d.root == nil {
+			return nil
+		}
+		return d.planSweep()
+	}
 	d.summary = summary(d.entries, d.paths)
 	if d.root == nil {
 		d.seed = seedFiles

@@ -36,7 +36,7 @@ func (d *dumper) apply(moves []string) error {
 		return err
 	}
 	if d.state.id == "" {
-		if err := writeManifest(d.root, unfinished.Tree); err != nil {
+		if err := writeManifest(d.root, unfinished.Tree, d.opts.formName()); err != nil {
 			return err
 		}
 	}
@@ -206,7 +206,7 @@ func (d *dumper) replacePages() error {
 		wg.Go(func() {
 			var buf []byte
 			for i, ok := next(); ok; i, ok = next() {
-				buf = appendPage(buf[:0], &d.entries[i], strings.TrimSuffix(path.Base(d.paths[i]), pageExt))
+				buf = d.appendPage(buf[:0], &d.entries[i], stemOf(d.paths[i]))
 				if rerr := d.replacePage(&d.next.Pages[i], buf); rerr != nil {
 					mu.Lock()
 					err = errors.Join(err, rerr)

@@ -273,8 +273,8 @@ var hostileLoads = []struct {
 	{name: "manifest of another program", make: func(s scene) { s.file("notes/a.md", "x"); s.file(".crabmem.json", "{}") }, fail: "format \"\"", path: ".crabmem.json"},
 	{name: "manifest of a later version", make: func(s scene) {
 		s.file("notes/a.md", "x")
-		s.file(".crabmem.json", `{"format":"crabmem tree","version":3,"tree":"0123456789abcdef0123456789abcdef"}`)
-	}, fail: "version 3, this program reads versions 1 and 2", path: ".crabmem.json"},
+		s.file(".crabmem.json", `{"format":"crabmem tree","version":4,"tree":"0123456789abcdef0123456789abcdef"}`)
+	}, fail: "version 4, this program reads versions 1 to 3", path: ".crabmem.json"},
 	{name: "manifest without an identity", make: func(s scene) {
 		s.file("notes/a.md", "x")
 		s.file(".crabmem.json", `{"format":"crabmem tree","version":2,"tree":"../../etc"}`)

@@ -250,5 +250,5 @@ func (t *loadedTree) saveBase(plan *loadPlan) error {
 	if err := t.bases.save(b, &base{}); err != nil {
 		return err
 	}
-	return writeManifest(root, b.Tree)
+	return writeManifest(root, b.Tree, "")
 }

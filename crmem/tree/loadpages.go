@@ -136,6 +136,9 @@ func readTree(bases bases, dir string, sn *crmem.Snapshot, maxBytes int64, progr
 	if t.state, err = readState(root); err != nil {
 		return nil, err
 	}
+	if t.state.form != "" {
+		return nil, otherFormat(t.state.form)
+	}
 	if file := t.state.unfinished(); file != "" {
 		return nil, &Error{Path: file, Msg: "the last dump of this tree was interrupted", Remedy: "run crabmem dump to complete it"}
 	}

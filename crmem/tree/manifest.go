@@ -30,18 +30,21 @@ const (
 const (
 	manifestFormat  = "crabmem tree"
 	manifestVersion = 2
+	formatVersion   = 3 // of a manifest with Form, which older programs refuse
 
 	stateDone       = "done"
 	stateUnfinished = "unfinished" // a dump runs or was interrupted
 
 	maxManifest = 256 << 20 // bytes, also of all records; manifests of version 1 list the pages
 	maxRecords  = 10_000
+	maxFormat   = 32 // bytes of the name of a Format
 )
 
 type manifest struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
-	Tree    string `json:"tree"` // random, 32 hexadecimal digits
+	Tree    string `json:"tree"`           // random, 32 hexadecimal digits
+	Form    string `json:"form,omitempty"` // name of the Format
 }
 
 // dumpRecord describes the last dump of one store.
@@ -66,7 +69,8 @@ type unlimitedPage struct {
 
 // treeState is the content of the manifest and the records.
 type treeState struct {
-	id      string                 // "" for a tree without a manifest of version 2
+	id      string                 // "" for a tree without a manifest of version 2 or 3
+	form    string                 // name of the Format
 	first   *manifest1             // nil unless the manifest has version 1
 	records map[string]*dumpRecord // by their names
 }
@@ -164,8 +168,12 @@ func (s *treeState) unlimited() map[string][]unlimitedPage {
 func (r *dumpRecord) path() string { return recordDir + "/" + r.Dump + recordExt }
 
 // writeManifest gives the tree its identity.
-func writeManifest(t vfs.Tree, id string) error {
-	b, err := format.MarshalJSON(manifest{manifestFormat, manifestVersion, id})
+func writeManifest(t vfs.Tree, id, form string) error {
+	version := manifestVersion
+	if form != "" {
+		version = formatVersion
+	}
+	b, err := format.MarshalJSON(manifest{manifestFormat, version, id, form})
 	if err != nil {
 		return err
 	}
@@ -231,12 +239,14 @@ func (s *treeState) readManifest(t vfs.Tree) error {
 	case m.Version == 1:
 		s.first, err = parseManifest1(b)
 		return err
-	case m.Version != manifestVersion:
-		return bad(fmt.Sprintf("version %d, this program reads versions 1 and %d", m.Version, manifestVersion), "use the newer program, or "+manifestRemedy)
+	case m.Version != manifestVersion && m.Version != formatVersion:
+		return bad(fmt.Sprintf("version %d, this program reads versions 1 to %d", m.Version, formatVersion), "use the newer program, or "+manifestRemedy)
+	case (m.Version == formatVersion) != (m.Form != "" && len(m.Form) <= maxFormat):
+		return bad(fmt.Sprintf("version %d with form %.80q", m.Version, m.Form), manifestRemedy)
 	case !validID(m.Tree):
 		return bad(fmt.Sprintf("tree %q is not 32 hexadecimal digits", m.Tree), manifestRemedy)
 	}
-	s.id = m.Tree
+	s.id, s.form = m.Tree, m.Form
 	return nil
 }
 

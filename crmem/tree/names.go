@@ -37,19 +37,23 @@ const (
 // order. All paths differ on a file system that ignores case or normal forms.
 // Stems also differ across directories, because the reference refuses equal
 // names of both kinds. Among equal stems the lowest ID gets the plain stem, so
-// that a new entry never moves an older entry's page.
-func pagePaths(entries []crmem.Entry) []string {
+// that a new entry never moves an older entry's page. A format changes names first.
+func pagePaths(entries []crmem.Entry, format *Format) []string {
 	taken := make(map[string]bool, len(entries))
 	paths := make([]string, len(entries))
 	for i, e := range entries {
-		stem := pageStem(e.Name)
+		name := e.Name
+		if format != nil {
+			name = format.Stem(name)
+		}
+		stem := pageStem(name)
 		for n := 0; ; n++ {
 			key := foldKey(stem)
 			if !taken[key] {
 				taken[key] = true
 				break
 			}
-			stem = suffixed(pageStem(e.Name), e.Name, n)
+			stem = suffixed(pageStem(name), e.Name, n)
 		}
 		paths[i] = kindDirs[e.Kind] + "/" + stem + pageExt
 	}

@@ -88,7 +88,7 @@ var treeChanges = []struct {
 		b := memFile(t, m, "/tree/.crabmem.json")
 		m.WriteFile("/tree/.crabmem.json", b[:len(b)/2], 0o600)
 	}},
-	{"manifest of another format", replaceIn(treeManifest, "crabmem tree", "other tree")}, {"manifest of a later version", replaceIn(treeManifest, `"version":2`, `"version":3`)}, {"manifest of no version", replaceIn(treeManifest, `"version":2`, `"version":0`)},
+	{"manifest of another format", replaceIn(treeManifest, "crabmem tree", "other tree")}, {"manifest of a later version", replaceIn(treeManifest, `"version":2`, `"version":4`)}, {"manifest of no version", replaceIn(treeManifest, `"version":2`, `"version":0`)},
 	{"record unfinished", replaceIn(treeRecord, `"state":"done"`, `"state":"unfinished"`)}, {"record of another state", replaceIn(treeRecord, `"state":"done"`, `"state":"x"`)},
 	{"record of another name", replaceIn(treeRecord, `"dump":"0`, `"dump":"1`)}, {"record with a later ID", replaceIn(treeRecord, `"next_id":`, `"next_id":7`)}, {"record of an empty store", replaceIn(treeRecord, `"entries":8`, `"entries":0`)},
 	{"record removed", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Remove(treeRecord)) }},

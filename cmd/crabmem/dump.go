@@ -44,42 +44,60 @@ load --merge DIR after git pull, and crabmem dump DIR before git commit.`,
 	cmd.Flags().BoolVar(&force, "force", false, "move edited pages and other files aside")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the pages to write, change nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.read(func(s *crmem.Store) error {
-			p := c.Progress("dumping")
-			defer p.End()
-			r, err := tree.Dump(s, args[0], &tree.DumpOptions{Force: force, DryRun: dry, Progress: p.Step})
-			p.End()
-			if err != nil {
-				f := treeFailure(args[0], err)
-				if strings.HasSuffix(f.Message, ", not a directory") {
-					f.Remedy = "choose another path: dump creates a missing directory"
-				}
-				return f
-			}
-			for _, w := range r.Warnings {
-				c.Warn(w)
-			}
-			if c.JSON {
-				return c.PrintJSON(memtool.Dumped(r, dry))
-			}
-			wrote, deleted, moved := "wrote", "deleted", "moved aside"
-			if dry {
-				wrote, deleted, moved = "would write", "would delete", "would move aside"
-				for _, n := range r.Written {
-					c.Say("%s %s", wrote, display.Printable(n))
-				}
-				for _, n := range r.Deleted {
-					c.Say("%s %s", deleted, display.Printable(n))
-				}
-			}
-			for _, n := range r.Aside {
-				c.Say("%s: %s", moved, display.Printable(n))
-			}
-			c.Say("%s %s, %s %d, left %d unchanged: %s", wrote, display.Plural(len(r.Written), "page", "pages"), deleted, len(r.Deleted), r.Unchanged, display.Printable(args[0]))
-			return nil
-		})
+		return c.dumpTo(args[0], "dumping", &tree.DumpOptions{Force: force, DryRun: dry})
 	}
 	return cmd
+}
+
+// dumpTo writes the store as a tree, and reports the changes.
+func (c *app) dumpTo(dir, doing string, o *tree.DumpOptions) error {
+	return c.read(func(s *crmem.Store) error {
+		p := c.Progress(doing)
+		defer p.End()
+		o.Progress = p.Step
+		r, err := tree.Dump(s, dir, o)
+		p.End()
+		if err != nil {
+			return dumpFailure(dir, o, err)
+		}
+		for _, w := range r.Warnings {
+			c.Warn(w)
+		}
+		if c.JSON {
+			return c.PrintJSON(memtool.Dumped(r, o.DryRun))
+		}
+		wrote, deleted, moved := "wrote", "deleted", "moved aside"
+		if o.DryRun {
+			wrote, deleted, moved = "would write", "would delete", "would move aside"
+			for _, n := range r.Written {
+				c.Say("%s %s", wrote, display.Printable(n))
+			}
+			for _, n := range r.Deleted {
+				c.Say("%s %s", deleted, display.Printable(n))
+			}
+		}
+		for _, n := range r.Aside {
+			c.Say("%s: %s", moved, display.Printable(n))
+		}
+		c.Say("%s %s, %s %d, left %d unchanged: %s", wrote, display.Plural(len(r.Written), "page", "pages"), deleted, len(r.Deleted), r.Unchanged, display.Printable(dir))
+		return nil
+	})
+}
+
+// dumpFailure returns an error of a dump, or of an export to a directory, as a failure.
+func dumpFailure(dir string, o *tree.DumpOptions, err error) error {
+	f := treeFailure(dir, err)
+	switch {
+	case strings.HasSuffix(f.Message, ", not a directory"):
+		f.Remedy = "choose another path: dump creates a missing directory"
+		if o.Format != nil {
+			f.Remedy = "choose another path: export creates a missing directory"
+		}
+	case o.Format != nil && errors.Is(err, tree.ErrEdited):
+		dir = errtable.ShellWord(dir)
+		f.Remedy = "run crabmem import --replace " + dir + " to import the edits, or crabmem export --format " + o.Format.Name + " --force " + dir + " to move them aside"
+	}
+	return f
 }
 
 // treeFailure adds codes to errors of dump and load.

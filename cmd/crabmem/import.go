@@ -49,6 +49,7 @@ func (c *app) importCommand() *cobra.Command {
   rfc0038       a directory with entries/*.md, MEMORY.md, and Crab.md
   basic-memory  a directory of Markdown files with permalinks
   markdown      other Markdown: an Obsidian vault, a directory, or a page
+  obsidian      a vault that crabmem export --format obsidian wrote
   memory-json   the file of the reference memory server
   mem0          a JSON list of memories
   chatgpt       conversations.json of a ChatGPT export, or the export archive
@@ -83,7 +84,11 @@ whose source changed. If the note changed too, that is a conflict, as above.
 rfc0038 joins description and content; it skips Crab.md and prints what to do.
 basic-memory, markdown: a note is named by its title or file name. permalink and
 aliases become aliases, unless another entry uses them. Other front matter, such
-as tags, follows the page text. mem0 notes are named by their first words.
+as tags, becomes metadata, or else follows the page text. mem0 notes are named
+by their first words.
+obsidian: a page that crabmem wrote becomes the same entry, with its edits.
+Another page becomes a note of the same bytes, named by its file. import neither
+renames nor removes entries. A link to another name is as it was before export.
 engram, claude-mem, walrus, spacebot: memories and summaries become notes.
 import only reads the database, and omits prompts, deleted rows, and embeddings.
 claude: each memory, each document of a project, and the text of each project

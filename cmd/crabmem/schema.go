@@ -20,7 +20,6 @@ var sharedSchemas = map[string]string{
 	"config edit":  "config_set",
 	"daemon logs":  "daemonlog",
 	"edit":         "entry",
-	"export":       "entry",
 	"remember":     "entry",
 	"rename":       "entry",
 	"restore":      "entry",

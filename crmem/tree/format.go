@@ -32,7 +32,10 @@ type Format struct {
 // pages that [Load] reads. If the last dump was interrupted, FormatOf returns an error.
 func FormatOf(t vfs.Tree) (string, error) {
 	s, err := readState(t)
-	if err == nil && s.form != "" && s.unfinished() != "" {
+	if err != nil {
+		return "", err
+	}
+	if s.form != "" && s.unfinished() != "" {
 		err = &Error{Path: s.unfinished(), Msg: "the last export to this directory was interrupted", Remedy: "run crabmem export --format " + s.form + " to complete it"}
 	}
 	return s.form, err

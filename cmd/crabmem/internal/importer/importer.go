@@ -22,6 +22,7 @@ const (
 	RFC0038     = "rfc0038"      // entries/*.md and MEMORY.md, the memory of the reference before it had a store
 	BasicMemory = "basic-memory" // a tree of Markdown with permalinks in its front matter
 	Markdown    = "markdown"     // another tree of Markdown, such as a vault of Obsidian, or a page
+	Obsidian    = "obsidian"     // a vault that crabmem export wrote
 	Mem0        = "mem0"         // a JSON export of mem0
 	ChatGPT     = "chatgpt"      // conversations.json of ChatGPT's export
 	Claude      = "claude"       // conversations.json of Claude's export
@@ -72,6 +73,8 @@ type Left struct {
 type Memory struct {
 	Kind   string
 	Notes  []Note
+	Exact  []Line   // entries of kind Obsidian, in place of notes
+	Paths  []string // of the entries in Exact
 	Left   []Left
 	Manual []string // manual steps that remain
 }

@@ -30,19 +30,38 @@ func (e *LineConflictError) Unwrap() error { return crmem.ErrExists }
 // conflict is a *LineConflictError. now is the creation time of new entries
 // whose line states none.
 func PlanLines(s *crmem.Store, lines []Line, mode Mode, now time.Time) (*Plan, error) {
-	p := &Plan{}
+	return planLines(s, lines, mode, now, func(_ *Plan, l *Line, other int) error {
+		return &LineConflictError{Line: l.Number, Other: other, Name: l.Entry.Name}
+	})
+}
+
+// planExact plans the import of the entries of a vault, with all conflicts.
+func (m *Memory) planExact(s *crmem.Store, mode Mode, now time.Time) (*Plan, error) {
+	return planLines(s, m.Exact, mode, now, func(p *Plan, l *Line, _ int) error {
+		p.Conflicts = append(p.Conflicts, Conflict{Name: l.Entry.Name, Source: m.Paths[l.Number-1]})
+		return nil
+	})
+}
+
+// planLines plans to import lines. In mode Refuse it calls differs for each conflict,
+// with the number of an earlier line.
+func planLines(s *crmem.Store, lines []Line, mode Mode, now time.Time, differs func(p *Plan, l *Line, other int) error) (*Plan, error) {
+	p := &Plan{Left: []Left{}}
 	staged := make(map[string]crmem.Entry) // by name, after the operations so far
 	for e := range s.All() {
 		staged[e.Name] = e
 	}
 	lineOf := make(map[string]int)
-	for _, l := range lines {
+	for i := range lines {
+		l := &lines[i]
 		e := l.Entry
 		old, exists := staged[e.Name]
 		if !l.Timed {
-			e.CreatedAt = uint64(max(now.Unix(), 0))
-			if exists {
+			switch {
+			case exists:
 				e.CreatedAt = old.CreatedAt
+			case e.CreatedAt == 0:
+				e.CreatedAt = uint64(max(now.Unix(), 0))
 			}
 		}
 		same := e
@@ -58,14 +77,19 @@ func PlanLines(s *crmem.Store, lines []Line, mode Mode, now time.Time) (*Plan, e
 			p.Kept++
 			continue
 		case mode != Replace:
-			return nil, &LineConflictError{Line: l.Number, Other: lineOf[e.Name], Name: e.Name}
+			if err := differs(p, l, lineOf[e.Name]); err != nil {
+				return nil, err
+			}
+			continue
 		case old.Kind == e.Kind && old.CreatedAt == e.CreatedAt && validNew(e) == nil:
 			p.Replaced++
+			p.Updated = append(p.Updated, e.Name)
 			p.Ops = append(p.Ops, crmem.Update{Name: e.Name, Content: e.Content, Aliases: e.Aliases})
 		default:
 			// Kind and time of an entry never change, and an update cannot exceed the
 			// limits, so this is a new entry.
 			p.Replaced++
+			p.Updated = append(p.Updated, e.Name)
 			p.Ops = append(p.Ops, crmem.Remove{Name: e.Name}, crmem.Restore{Entry: e})
 		}
 		staged[e.Name], lineOf[e.Name] = e, l.Number

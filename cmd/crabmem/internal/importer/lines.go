@@ -30,7 +30,7 @@ const (
 type Line struct {
 	Number int
 	Entry  crmem.Entry
-	Timed  bool // the source states the creation time
+	Timed  bool // the source states the creation time; else Entry has one for a new entry, or 0
 	// Exported is set for a line with an ID and a creation time, as crabmem export
 	// writes it. The entry was in a store, and may exceed the limits of new entries.
 	Exported bool

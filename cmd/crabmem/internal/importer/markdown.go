@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/vault"
+	"crabmem/crmem/metadata"
 	"crabmem/crmem/vfs"
 
 	"go.yaml.in/yaml/v3"
@@ -28,8 +30,10 @@ import (
 //
 // A page becomes a note. The name of the note is the title, or else the file name. The
 // text of the note is the unchanged text of the page, including links, observations,
-// and relations. Permalink and aliases become aliases. The other keys of the front
-// matter, including tags, follow the text.
+// and relations. Permalink and aliases become aliases, and the file name, by which links
+// of Obsidian name a page. The other keys of the front matter, including tags, become
+// metadata at the beginning of the text. If the grammar of package metadata does not
+// allow that, they follow the text.
 
 // permalinkPages is the number of pages that Detect searches for a permalink. Every
 // page of basic-memory has a permalink.
@@ -55,6 +59,9 @@ func ReadMarkdown(kind string, fsys vfs.FS, name string, progress func(done, tot
 	take := func(p *page) {
 		n := Note{ID: path.Join(base, p.path), Created: p.when}
 		n.page(p, &t.left)
+		if kind == Markdown {
+			n.addAlias(p.stem(), &t.left)
+		}
 		m.add(n, &t.left)
 	}
 	if file == "" {
@@ -113,7 +120,7 @@ func isPage(name string, head []byte) bool {
 func (n *Note) page(p *page, left *Tally) {
 	front, body, ok := p.front()
 	n.Text = trimEnd(strings.TrimLeft(body, "\n"))
-	title, aliases := p.stem(), []string(nil)
+	title, aliases, first := p.stem(), []string(nil), ""
 	if ok {
 		keys, err := frontKeys(front)
 		if err != nil {
@@ -142,12 +149,18 @@ func (n *Note) page(p *page, left *Tally) {
 				lines = append(lines, k.text)
 			}
 		}
-		n.Text = joined(n.Text, strings.Join(lines, "\n"))
+		rest := strings.Join(lines, "\n")
+		if m, _, _ := metadata.Parse("---\n" + rest + "\n---\n"); len(m.Fields()) > 0 {
+			first = "---\n" + rest + "\n---\n"
+		} else {
+			n.Text = joined(n.Text, rest)
+		}
 	}
 	n.named(title)
 	for _, a := range aliases {
 		n.addAlias(a, left)
 	}
+	n.Text = first + n.Text
 }
 
 // frontKey is a key of front matter, and its lines.
@@ -160,47 +173,32 @@ type frontKey struct {
 // frontKeys splits front matter. If it does not have one key per line, the
 // complete text becomes one key without a name.
 func frontKeys(front string) ([]frontKey, error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal([]byte(front), &doc); err != nil {
-		return nil, err
-	}
-	if len(doc.Content) == 0 {
-		if strings.TrimSpace(front) == "" {
-			return nil, nil
-		}
-		return []frontKey{{"", trimEnd(front), &yaml.Node{}}}, nil // comments alone
-	}
-	top := doc.Content[0]
-	if top.Kind != yaml.MappingNode {
-		return nil, errors.New("no keys and values")
-	}
+	list, err := vault.Keys(front)
 	whole := frontKey{"", trimEnd(front), &yaml.Node{}}
+	switch {
+	case errors.Is(err, vault.ErrLines):
+		keys := []frontKey{whole}
+		for _, k := range list {
+			if slices.Contains([]string{"title", "permalink", "aliases", "alias", "created", "created_at", "date"}, k.Name) {
+				keys = append(keys, frontKey{k.Name, "", k.Value})
+			}
+		}
+		return keys, nil
+	case err != nil:
+		return nil, err
+	case len(list) == 0 && whole.text != "":
+		return []frontKey{whole}, nil // comments alone
+	}
 	lines := strings.Split(front, "\n")
-	var keys []frontKey
-	start := 0
-	for i := 0; i+1 < len(top.Content); i += 2 {
-		end := len(lines)
-		if i+2 < len(top.Content) {
-			end = top.Content[i+2].Line - 1
+	keys := make([]frontKey, len(list))
+	for i, k := range list {
+		from := k.From
+		if i == 0 {
+			from = 0 // with the comments before it
 		}
-		if end <= start || end > len(lines) {
-			return withWhole(top, whole), nil
-		}
-		keys = append(keys, frontKey{top.Content[i].Value, trimEnd(strings.Join(lines[start:end], "\n")), top.Content[i+1]})
-		start = end
+		keys[i] = frontKey{k.Name, trimEnd(strings.Join(lines[from:k.To], "\n")), k.Value}
 	}
 	return keys, nil
-}
-
-// withWhole returns the keys of a mapping whose lines cannot be separated.
-func withWhole(top *yaml.Node, whole frontKey) []frontKey {
-	keys := []frontKey{whole}
-	for i := 0; i+1 < len(top.Content); i += 2 {
-		if name := top.Content[i].Value; slices.Contains([]string{"title", "permalink", "aliases", "alias", "created", "created_at", "date"}, name) {
-			keys = append(keys, frontKey{name, "", top.Content[i+1]})
-		}
-	}
-	return keys
 }
 
 // words are a value that is a word, words with commas, or a list of words.

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"crabmem/cmd/crabmem/internal/vault"
+	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog/foreign"
 )
@@ -26,7 +28,7 @@ const headSize = 256 << 10
 
 // IsTree reports whether sources of a kind are directories.
 func IsTree(kind string) bool {
-	return kind == RFC0038 || kind == BasicMemory || kind == Markdown
+	return kind == RFC0038 || kind == BasicMemory || kind == Markdown || kind == Obsidian
 }
 
 // IsSQLite reports whether sources of a kind are SQLite databases.
@@ -113,6 +115,9 @@ func detectDir(ctx context.Context, fsys vfs.FS, name string) (string, error) {
 		}
 	}
 	if has(root, ".crabmem.json", false) {
+		if form, err := tree.FormatOf(root); form == vault.Name {
+			return Obsidian, err
+		}
 		return "", fmt.Errorf("%s: crabmem dump wrote this tree: use crabmem load", name)
 	}
 	if looksRFC0038(root) {

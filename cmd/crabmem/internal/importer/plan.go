@@ -70,7 +70,12 @@ type planner struct {
 // replaced if only the source changed, and is a conflict if both changed. If
 // the name of a new note belongs to another note of the same source, the new
 // note gets another name. If it belongs to any other entry, that is a conflict.
+//
+// Entries of a vault have no last line: they are planned as lines are.
 func (m *Memory) Plan(s *crmem.Store, mode Mode, now time.Time) (*Plan, error) {
+	if m.Kind == Obsidian {
+		return m.planExact(s, mode, now)
+	}
 	p := planner{kind: m.Kind, mode: mode, names: make(map[string]crmem.Entry), from: make(map[string]held), ours: make(map[string]bool),
 		alias: make(map[string]map[string]bool), named: make(map[string]bool)}
 	for _, n := range m.Notes {

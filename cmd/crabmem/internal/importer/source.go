@@ -12,7 +12,7 @@ import (
 )
 
 // Kinds are all kinds of sources.
-var Kinds = []string{Crabmem, RFC0038, BasicMemory, Markdown, MemoryJSON, Mem0, ChatGPT, Claude, Transcripts, Engram, ClaudeMem, Walrus, Spacebot}
+var Kinds = []string{Crabmem, RFC0038, BasicMemory, Markdown, Obsidian, MemoryJSON, Mem0, ChatGPT, Claude, Transcripts, Engram, ClaudeMem, Walrus, Spacebot}
 
 // Source is a path or a stream that an import reads.
 type Source struct {
@@ -111,6 +111,9 @@ func (s *Source) Memory(ctx context.Context) (m *Memory, err error) {
 	case BasicMemory, Markdown:
 		m, err = ReadMarkdown(s.Kind, s.FS, s.Path, s.Pages)
 		err = openError(err)
+	case Obsidian:
+		m, err = ReadVault(s.FS, s.Path, s.Pages)
+		err = openError(err)
 	case Claude:
 		m, err = s.claudeNotes()
 	default:
@@ -119,7 +122,7 @@ func (s *Source) Memory(ctx context.Context) (m *Memory, err error) {
 			return formatError(err)
 		})
 	}
-	if err == nil && len(m.Notes) == 0 && len(m.Left) > 0 {
+	if err == nil && len(m.Notes)+len(m.Exact) == 0 && len(m.Left) > 0 {
 		err = formatError(fmt.Errorf("no entries to import: %s: %s", m.Left[0].Reason, strings.Join(m.Left[0].Where, ", ")))
 	}
 	return m, err

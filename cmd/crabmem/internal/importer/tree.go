@@ -25,6 +25,7 @@ type page struct {
 type treeReader struct {
 	root     vfs.Tree
 	progress func(done, total int) // of pages; may be nil
+	exact    bool                  // of a vault: pages keep line ends and byte order marks
 	left     Tally
 	names    int
 	size     int64
@@ -53,6 +54,9 @@ func (t *treeReader) list(dir string) (files, dirs []string, err error) {
 	for _, e := range entries {
 		name := path.Join(dir, e.Name())
 		switch {
+		case t.exact && vaultFile(name):
+		case t.exact && e.IsDir() && asideDir().MatchString(name):
+			t.left.add("moved aside by crabmem export", name)
 		case strings.HasPrefix(e.Name(), "."):
 			t.left.add("hidden", name)
 		case !utf8.ValidString(e.Name()):
@@ -130,18 +134,22 @@ func (t *treeReader) walk(dir string, depth int, visit func(name string) error) 
 
 // read reads a page; nil when it is left out.
 func (t *treeReader) read(name string) (*page, error) {
+	most := int64(maxPage)
+	if t.exact {
+		most = maxExact
+	}
 	fi, err := t.root.Lstat(name)
-	if err == nil && fi.Size() > maxPage {
+	if err == nil && fi.Size() > most {
 		err = &vfs.TooLargeError{}
 	}
 	var b []byte
 	if err == nil {
-		b, err = vfs.ReadFile(t.root, name, maxPage)
+		b, err = vfs.ReadFile(t.root, name, most)
 	}
 	_, large := errors.AsType[*vfs.TooLargeError](err)
 	switch {
 	case large:
-		t.left.add(fmt.Sprintf("larger than %d MiB", maxPage>>20), name)
+		t.left.add(fmt.Sprintf("larger than %d MiB", most>>20), name)
 		return nil, nil
 	case errors.Is(err, fs.ErrPermission):
 		t.left.add("not readable", name)
@@ -157,6 +165,9 @@ func (t *treeReader) read(name string) (*page, error) {
 	}
 	if t.size += int64(len(b)); t.size > maxSource {
 		return nil, sizeError("the tree", maxSource)
+	}
+	if t.exact {
+		return &page{name, string(b), fi.ModTime()}, nil
 	}
 	text := strings.TrimPrefix(strings.ReplaceAll(string(b), "\r\n", "\n"), "\ufeff")
 	return &page{name, text, fi.ModTime()}, nil

@@ -73,6 +73,9 @@ func (f *footer) parse(b []byte, size uint64, a analysis.Analyzer) error {
 // maxStored is the largest number of documents, and of entries, of a stored index.
 const maxStored = 1 << 31
 
+// mostPostings is the largest number of postings in a segment to which a list is added.
+const mostPostings = 1<<31 - 1
+
 // segments returns the number of segments: all but the last are full.
 func (f *footer) segments() uint64 { return (f.docs + maxDocs - 1) / maxDocs }
 

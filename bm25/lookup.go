@@ -202,8 +202,9 @@ func (s *stored) attach(id uint32) {
 		}
 		if at := s.segments[doc/maxDocs]; at != seg {
 			end()
-			if s.readDocs(at); at.ids == nil {
-				return
+			if s.readDocs(at); at.ids == nil || len(at.postings) > mostPostings {
+				l.bad = true
+				break
 			}
 			seg, from = at, uint32(len(at.postings))
 		}

@@ -55,6 +55,22 @@ func (r *failingReader) ReadAt(b []byte, at int64) (int, error) {
 	return r.ReaderAt.ReadAt(b, at)
 }
 
+// TestLoadErrors fails each read of Load in turn, and loads with a context that ended.
+func TestLoadErrors(t *testing.T) {
+	data := write(t, newLibrary(t, []string{"some words"}, []string{"other words"}).x)
+	for n := range 5 {
+		r := &failingReader{bytes.NewReader(data), n}
+		if x, err := bm25.Load(t.Context(), r, int64(len(data)), analysis.Standard); x != nil || !errors.Is(err, errRead) {
+			t.Errorf("read %d: %v", n, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if x, err := bm25.Load(ctx, bytes.NewReader(data), int64(len(data)), analysis.Standard); x != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("an ended context: %v", err)
+	}
+}
+
 // TestErr fails each read of an opened index in turn.
 func TestErr(t *testing.T) {
 	var texts [][]string

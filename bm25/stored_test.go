@@ -215,15 +215,23 @@ func testStored(t *testing.T, seed uint64) {
 	}
 	b := write(t, x)
 	opened := open(t, b, a)
+	loaded, err := bm25.Load(t.Context(), bytes.NewReader(b), int64(len(b)), a)
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	if again := write(t, loaded); !bytes.Equal(again, b) {
+		t.Fatalf("%s: a loaded index writes other bytes", what)
+	}
 	for step := range 12 {
 		if opened.Len() != x.Len() {
 			t.Fatalf("%s: %d documents, want %d", what, opened.Len(), x.Len())
 		}
 		for range 4 {
 			compareSearches(t, fmt.Sprintf("%s step %d: opened", what, step), r, x, opened, docs, sameResults)
+			compareSearches(t, fmt.Sprintf("%s step %d: loaded", what, step), r, x, loaded, docs, sameResults)
 		}
 		for range r.IntN(8) {
-			change(x, opened)
+			change(x, opened, loaded)
 		}
 	}
 	if err := opened.Err(); err != nil {

@@ -46,6 +46,24 @@ func BenchmarkWriteTo(b *testing.B) {
 	}
 }
 
+func BenchmarkLoad(b *testing.B) {
+	for _, a := range []analysis.Analyzer{analysis.Standard, analysis.Plain} {
+		b.Run(a.String(), func(b *testing.B) {
+			x, _, _ := storedBench(b, a, 100_000)
+			data := write(b, x)
+			least := cpuTimes{}
+			for b.Loop() {
+				least.time(func() {
+					if _, err := bm25.Load(b.Context(), bytes.NewReader(data), int64(len(data)), a); err != nil {
+						b.Fatal(err)
+					}
+				})
+			}
+			b.ReportMetric(least.least, "least-cpu-ms")
+		})
+	}
+}
+
 // cpuTimes keeps the least CPU time of passes, in milliseconds.
 type cpuTimes struct{ least float64 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math/bits"
 	"slices"
 
 	"crabmem/bm25/analysis"
@@ -41,7 +42,9 @@ type output struct {
 	n       int64
 	err     error
 	sources []writeSource
-	overlap bool     // the segments do not follow one another
+	overlap bool // the segments do not follow one another
+	lists   []listSpan
+	touched uint32
 	list    []uint64 // of the current term: document (32 bits), frequency (32 bits)
 	buf     []byte   // encoded lists
 
@@ -153,17 +156,33 @@ func (o *output) documents() (table []byte) {
 	return table
 }
 
-// dictionary writes the postings and makes the dictionary.
-func (o *output) dictionary() {
+// An item is an entry of the dictionary before it is written.
+type item struct {
+	prefix   uint64 // of its text
+	id       uint32
+	flags    uint8
+	lists    uint16 // number of its lists
+	firstRef uint32 // of its lists
+}
+
+// A listSpan is a list in a source.
+type listSpan struct{ source, from, to uint32 }
+
+// items returns the entries of the dictionary, by number, and sets their lists.
+func (o *output) items() (items []item) {
 	x := o.index
 	l := x.lexer
-	type item struct {
-		prefix    uint64
-		id, flags uint32
-	}
-	var items []item
+	next := make([]int, len(o.sources)) // of start, by source
 	for id := l.Stops(); id < uint32(l.Dict().Len()); id++ {
-		flags := uint32(0)
+		first := len(o.lists)
+		for i := range o.sources {
+			s := &o.sources[i]
+			if w := int(id >> 6); w < len(s.present) && s.present[w]>>(id&63)&1 != 0 {
+				o.lists = append(o.lists, listSpan{uint32(i), s.start[next[i]], s.start[next[i]+1]})
+				next[i]++
+			}
+		}
+		flags := uint8(0)
 		if x.df[id] > 0 {
 			flags = isTerm
 		}
@@ -171,26 +190,56 @@ func (o *output) dictionary() {
 			flags |= isForm
 		}
 		if flags != 0 {
-			items = append(items, item{l.Dict().Prefix(id), id, flags})
+			items = append(items, item{l.Dict().Prefix(id), id, flags, uint16(len(o.lists) - first), uint32(first)})
 		}
 	}
+	return items
+}
+
+// dictionary writes the postings and makes the dictionary.
+func (o *output) dictionary() {
+	items := o.items()
+	d := o.index.lexer.Dict()
 	var text []byte
 	slices.SortFunc(items, func(a, b item) int {
 		if a.prefix != b.prefix {
 			return cmp.Compare(a.prefix, b.prefix)
 		}
-		text = l.Dict().AppendTerm(text[:0], a.id)
+		text = d.AppendTerm(text[:0], a.id)
 		n := len(text)
-		text = l.Dict().AppendTerm(text, b.id)
+		text = d.AppendTerm(text, b.id)
 		return bytes.Compare(text[:n], text[n:])
 	})
-	for _, it := range items {
-		text = l.Dict().AppendTerm(text[:0], it.id)
-		o.entry(text, it.id, byte(it.flags))
+	for group := range slices.Chunk(items, groupEntries) {
+		o.touch(group)
+		for _, it := range group {
+			if byte(it.prefix) == 0 { // the prefix is the text
+				text = binary.BigEndian.AppendUint64(text[:0], it.prefix)
+				text = text[:8-bits.TrailingZeros64(it.prefix)/8]
+			} else {
+				text = d.AppendTerm(text[:0], it.id)
+			}
+			o.entry(text, it.flags, o.lists[it.firstRef:][:it.lists])
+		}
 	}
 	o.endGroup()
 	o.endPage()
 	o.write(o.buf)
+}
+
+// touch loads the beginnings of the lists of a group into the CPU caches, so that the
+// loads overlap.
+func (o *output) touch(group []item) {
+	for _, it := range group {
+		if it.lists > 0 {
+			o.touched += o.lists[it.firstRef].from
+		}
+	}
+	for _, it := range group {
+		for _, l := range o.lists[it.firstRef:][:it.lists] {
+			o.touched += o.sources[l.source].postings[l.from]
+		}
+	}
 }
 
 // hasCapital reports whether a word form contains an ASCII capital, so that it is not a
@@ -200,7 +249,7 @@ func hasCapital(d *analysis.Dict, f uint32) bool {
 }
 
 // entry adds an entry to the dictionary.
-func (o *output) entry(text []byte, id uint32, flags byte) {
+func (o *output) entry(text []byte, flags byte, lists []listSpan) {
 	shared := 0
 	for n := min(len(text), len(o.last)); shared < n && text[shared] == o.last[shared]; {
 		shared++
@@ -221,7 +270,7 @@ func (o *output) entry(text []byte, id uint32, flags byte) {
 	b = append(b, text[shared:]...)
 	if flags&isTerm != 0 {
 		o.terms++
-		df, size := o.encode(id)
+		df, size := o.encode(lists)
 		b = binary.AppendUvarint(b, uint64(df))
 		b = binary.AppendUvarint(b, uint64(size-df))
 		o.postings += uint64(size)
@@ -256,18 +305,14 @@ func appendText(b, text []byte) []byte {
 }
 
 // encode writes the postings of a term. It returns their number and size in bytes.
-func (o *output) encode(term uint32) (df, size int) {
+func (o *output) encode(lists []listSpan) (df, size int) {
 	list, next := o.list[:0], uint32(0)
 	b := o.buf
 	before := len(b)
-	for i := range o.sources {
-		s := &o.sources[i]
-		from, to := s.segment.list(term)
-		if from == to {
-			continue
-		}
-		escapes := s.escapesIn(from, to)
-		for _, p := range s.postings[from:to] {
+	for _, span := range lists {
+		s := &o.sources[span.source]
+		escapes := s.escapesIn(span.from, span.to)
+		for _, p := range s.postings[span.from:span.to] {
 			doc, tf := p>>16+s.base, p>>lenBits&15
 			if p&0xffff == escaped {
 				tf = escapes[0].tf

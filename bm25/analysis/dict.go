@@ -195,6 +195,14 @@ func (d *Dict) AppendTerm(dst []byte, id uint32) []byte {
 	return dst[:len(dst)-bits.LeadingZeros64(key)/8]
 }
 
+// Grow makes room for n more terms.
+func (d *Dict) Grow(n int) {
+	d.keys = slices.Grow(d.keys, n)
+	if size := tableSize(len(d.keys) + n); size > len(d.slots) {
+		d.resize(size)
+	}
+}
+
 // Prefix returns the first eight bytes of a term as a big-endian number, so that
 // numbers compare as the bytes do. A shorter term ends with zeros.
 func (d *Dict) Prefix(id uint32) uint64 {

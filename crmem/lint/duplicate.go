@@ -76,8 +76,8 @@ func (c *linter) duplicate(e, other crmem.Entry, share float64) {
 	if metadata.Text(e.Content) == metadata.Text(other.Content) {
 		message = "the text is that of another entry"
 	}
-	c.add(NearDuplicate, e, 0, fmt.Sprintf("compare crabmem show %s and crabmem show %s, then run crabmem forget %s%s if one is enough",
-		arg(other.Name), arg(e.Name), arg(e.Name), flagFor(e)), message, other.Name)
+	c.add(NearDuplicate, e, 0, fmt.Sprintf("compare crabmem show %s and crabmem show %s, then %s if one is enough",
+		arg(other.Name), arg(e.Name), forget(e)), message, other.Name)
 }
 
 // newComparer returns a comparer of the entries with enough words. Its slots are the

@@ -97,7 +97,7 @@ func (c *linter) metadata(e crmem.Entry) {
 		}
 		c.add(NotAdopted, e, line, "run crabmem metadata adopt "+arg(e.Name), "expires and supersedes have no effect: the metadata is not adopted")
 	case m.Expired(c.now):
-		c.add(Expired, e, expires, "run crabmem forget "+arg(e.Name)+flagFor(e)+", or "+edit(e)+" and set another day", "expired "+m.Values(metadata.Expires)[0])
+		c.add(Expired, e, expires, forget(e)+", or "+edit(e)+" and set another day", "expired "+m.Values(metadata.Expires)[0])
 	}
 }
 
@@ -169,12 +169,11 @@ func pairOf(a, b uint64) pair { return pair{min(a, b), max(a, b)} }
 
 func edit(e crmem.Entry) string { return "run crabmem edit " + arg(e.Name) }
 
-// flagFor returns the flag that forget needs for an entry.
-func flagFor(e crmem.Entry) string {
+func forget(e crmem.Entry) string {
 	if e.Kind == crmem.Archive {
-		return " --archive"
+		return "run crabmem forget --archive " + arg(e.Name)
 	}
-	return ""
+	return "run crabmem forget " + arg(e.Name)
 }
 
 // arg returns a name as an argument of a command in a POSIX shell.

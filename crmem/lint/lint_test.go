@@ -189,3 +189,49 @@ func common(a, b []string) float64 {
 	}
 	return float64(both) / float64(len(x)+len(y)-both)
 }
+
+// TestFindings checks the findings of small stores. A name is followed by the
+// aliases.
+func TestFindings(t *testing.T) {
+	const long = "build the image, tag it, push it, then watch the canary"
+	meta := func(lines string) string { return "---\n" + lines + "\ncrabmem: 1\n---\n" }
+	for _, c := range []struct {
+		what    string
+		entries [][]string
+		want    []string // kind, name, and others
+	}{
+		{"entries that contradict each other", [][]string{{"a", meta(`contradicts: "[[b]]"`)}, {"b", meta(`contradicts: ["[[a]]", "[[b]]"]`)}}, []string{"contradiction a:2 [b]"}},
+		{"a contradiction that one supersedes", [][]string{{"a", ""}, {"b", meta("contradicts: \"[[a]]\"\nsupersedes: \"[[a]]\"")}}, nil},
+		{"a contradiction of a superseded entry", [][]string{{"a", ""}, {"b", meta(`contradicts: "[[a]]"`)}, {"c", meta(`supersedes: "[[b]]"`)}}, nil},
+		{"a duplicate in another case", [][]string{{"a", long}, {"b", strings.ToUpper(long)}}, []string{"near_duplicate b:0 [a]"}},
+		{"a duplicate with other metadata", [][]string{{"a", meta("type: fact") + long}, {"b", long}}, []string{"near_duplicate b:0 [a]"}},
+		{"a duplicate that supersedes", [][]string{{"a", long}, {"b", meta(`supersedes: "[[a]]"`) + long}}, nil},
+		{"a duplicate that contradicts", [][]string{{"a", long}, {"b", meta(`contradicts: "[[a]]"`) + long}}, []string{"contradiction b:2 [a]"}},
+		{"three duplicates", [][]string{{"a", long}, {"b", long}, {"c", long}}, []string{"near_duplicate b:0 [a]", "near_duplicate c:0 [a]"}},
+		{"texts without spaces", [][]string{{"a", "从主分支部署然后观察金丝雀"}, {"b", "从主分支部署,然后观察金丝雀。"}, {"c", "明天去海边看潮汐表和船"}}, []string{"near_duplicate b:0 [a]"}},
+		{"an entry that supersedes itself", [][]string{{"a,x", meta(`supersedes: "[[x]]"`)}}, []string{"cycle a:2 []"}},
+		{"a cycle of three", [][]string{{"a", meta("type: fact\npart_of: \"[[b]]\"")}, {"b", meta(`part_of: "[[c]]"`)}, {"c", meta(`part_of: "[[a]]"`)}}, []string{"cycle a:3 [b c]"}},
+		{"related entries", [][]string{{"a", "[[b]] [[a]]"}, {"b", "[[a]]"}}, nil},
+		{"an expired day that is not adopted", [][]string{{"a", "---\nexpires: 2020-01-01\n---\n"}}, []string{"not_adopted a:2 []"}},
+	} {
+		s := newStore(t)
+		for _, e := range c.entries {
+			names := strings.Split(e[0], ",")
+			add(t, s, names[0], e[1], names[1:]...)
+		}
+		var got []string
+		for _, f := range lint.Check(s, now) {
+			got = append(got, fmt.Sprintf("%s %s:%d %v", f.Kind, f.Name, f.Line, f.Others))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
+	}
+	s := newStore(t)
+	if err := s.Apply(crmem.Add{Name: "-it's", Kind: crmem.Archive, Content: "---\nexpires: 2020-01-01\ncrabmem: 1\n---\n"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := lint.Check(s, now); len(got) != 1 || got[0].Remedy != `run crabmem forget --archive -- '-it'\''s', or run crabmem edit -- '-it'\''s' and set another day` {
+		t.Errorf("an archive: %+v", got)
+	}
+}

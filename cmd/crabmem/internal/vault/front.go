@@ -162,8 +162,12 @@ func editedFront(front string, keys []Key, links *linkMap) (string, bool) {
 		if slices.ContainsFunc(exported, same(f)) {
 			continue
 		}
+		old := m.Values(f.Key)
 		for i := range f.Values {
 			f.Values[i] = links.read(f.Values[i])
+			if j := slices.IndexFunc(old, func(tag string) bool { return shownTag(tag) == f.Values[i] }); f.Key == metadata.Tags && j >= 0 {
+				f.Values[i] = old[j]
+			}
 		}
 		set, err := metadata.Set(front, f)
 		if err != nil {

@@ -18,19 +18,18 @@ type linkMap struct {
 }
 
 // write changes the links of a text of the entry to those of the note. It keeps links
-// that read would not change back.
+// whose form in the note would be ambiguous.
 func (m *linkMap) write(text string) string {
-	items := slices.Clone(m.items)
-	changed := metadata.ReplaceLinks(text, func(link, line string) string {
+	return metadata.ReplaceLinks(text, func(link, line string) string {
 		stem := m.resolve(metadata.Target(link))
 		if stem == "" || strings.ContainsAny(link, "[]") {
 			return link
 		}
 		item := stem + "|" + link
-		if !slices.Contains(m.items, item) && (m.fixed || len(m.items) >= maxLinks || m.ambiguous(item)) {
-			return link
-		}
 		if !slices.Contains(m.items, item) {
+			if m.fixed || len(m.items) >= maxLinks || m.ambiguous(item) {
+				return link
+			}
 			m.items = append(m.items, item)
 		}
 		if row := strings.HasPrefix(strings.TrimSpace(line), "|"); row {
@@ -38,11 +37,6 @@ func (m *linkMap) write(text string) string {
 		}
 		return shownLink(item)
 	})
-	if m.read(changed) != text {
-		m.items = items
-		return text
-	}
-	return changed
 }
 
 // maxLinks is the largest number of links of an entry that change.

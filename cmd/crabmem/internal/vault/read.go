@@ -51,6 +51,9 @@ func Read(page, stem string) (*Page, error) {
 	if !ok || !exported && len(front) > maxFront {
 		return p, nil
 	}
+	if n := strings.Count(front, "\n"); exported && n > maxFrontLines {
+		return nil, fmt.Errorf("front matter has more than %d lines", maxFrontLines)
+	}
 	keys, err := Keys(front)
 	if !exported {
 		if err == nil || err == ErrLines {
@@ -64,7 +67,7 @@ func Read(page, stem string) (*Page, error) {
 		return p, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("front matter is not YAML: %w", err)
+		return nil, fmt.Errorf("front matter cannot be read: %w", err)
 	}
 	// An editor or version control may have changed the line ends of a note.
 	if ends, _ := keyOf(keys, keyEnds).text(); ends != crlf && strings.HasSuffix(open, "\r\n") {
@@ -79,8 +82,12 @@ func Read(page, stem string) (*Page, error) {
 	return p, nil
 }
 
-// maxFront bounds the front matter of a note that crabmem did not write.
-const maxFront = 64 << 10
+// Limits of front matter, because large YAML costs much time. A note of crabmem may have
+// long lines.
+const (
+	maxFront      = 64 << 10 // bytes, of a note that crabmem did not write
+	maxFrontLines = 8 << 10  // of a note that crabmem wrote, and an editor may have changed
+)
 
 // keyOf returns the first key of a name, or nil.
 func keyOf(keys []Key, name string) *Key {

@@ -232,7 +232,6 @@ func shownTags(f metadata.Field) metadata.Field {
 	}
 	f = metadata.Field{Key: f.Key, List: true}
 	for _, tag := range values {
-		tag = strings.TrimPrefix(strings.TrimSpace(tag), "#")
 		if tag = shownTag(tag); tag != "" && !slices.Contains(f.Values, tag) {
 			f.Values = append(f.Values, tag)
 		}
@@ -241,13 +240,16 @@ func shownTags(f metadata.Field) metadata.Field {
 }
 
 // shownTag returns a tag of the characters that Obsidian accepts: letters, digits, _,
-// -, and /, and one that is not a digit.
+// -, and /, and one that is not a digit. Numbers of YAML are no tags, either.
 func shownTag(tag string) string {
 	valid := func(r rune) bool {
 		return unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsDigit(r) || strings.ContainsRune("_-/", r) || unicode.Is(unicode.So, r)
 	}
+	tag = strings.TrimPrefix(strings.TrimSpace(tag), "#")
 	tag = strings.Join(strings.FieldsFunc(tag, func(r rune) bool { return !valid(r) }), "-")
-	if tag != "" && !strings.ContainsFunc(tag, func(r rune) bool { return !unicode.IsDigit(r) }) {
+	digits := !strings.ContainsFunc(tag, func(r rune) bool { return !unicode.IsDigit(r) })
+	_, err := strconv.ParseFloat(tag, 64)
+	if number := err == nil && strings.ContainsAny(tag, "0123456789"); tag != "" && (digits || number) {
 		tag = "_" + tag
 	}
 	return tag

@@ -73,7 +73,7 @@ func randomStore(r *rand.Rand) string {
 // TestExportRoundTrip exports random legal files, which contain empty names and
 // aliases, NUL, and texts that exceed the limits of new entries, and imports the
 // output into empty stores, into a store without the entries, and again. A
-// second import changes nothing.
+// second import changes nothing. An import of a vault restores the same entries.
 func TestExportRoundTrip(t *testing.T) {
 	for _, withDaemon := range []bool{false, true} {
 		p := newPlace(t, withDaemon)
@@ -92,6 +92,18 @@ func TestExportRoundTrip(t *testing.T) {
 			}
 			if got, _, _ := p.runs("export", "--db", into); got != lines {
 				t.Fatalf("seed %d: exported\n%s\nand after the import\n%s", seed, lines, got)
+			}
+			vault, back := fmt.Sprintf("HOME/vault-%d", seed), fmt.Sprintf("HOME/back-%d.db", seed)
+			for _, args := range [][]string{{"export", "--format", "obsidian", vault, "--db", into}, {"import", "--allow-secrets", vault, "--db", back}} {
+				if lines == "" {
+					break // the import of no entry creates no store
+				}
+				if out, diag, code := p.runs(args...); code != 0 {
+					t.Fatalf("seed %d, daemon %v: %v: %s%s", seed, withDaemon, args, out, diag)
+				}
+			}
+			if got, _, _ := p.runs("export", "--db", back); got != lines {
+				t.Fatalf("seed %d: exported\n%s\nand after the import of the vault\n%s", seed, lines, got)
 			}
 			// The daemon has the other store open, whose IDs differ.
 			out, diag, code := p.runs("import", "HOME/lines.jsonl", "--json")

@@ -66,7 +66,7 @@ func (v *vaultReader) page(p *page) {
 		v.left.add(err.Error(), p.path)
 		return
 	}
-	l := Line{Entry: got.Entry, Timed: got.Timed, Exported: got.Exported}
+	l := Line{Entry: got.Entry, Timed: got.Timed, Exported: got.Exported && got.Timed}
 	if !got.Exported {
 		if strings.TrimSpace(p.text) == "" {
 			v.left.add("page without text", p.path)

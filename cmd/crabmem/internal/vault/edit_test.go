@@ -73,6 +73,9 @@ func TestEdits(t *testing.T) {
 		"odd tags": {"---\ntags: [two words, x]\n# c\n---\nx", "tags: [two-words, x]", "tags:\n  - two-words\n  - new", func(e *crmem.Entry) {
 			e.Content = "---\ntags: [two words, new]\n# c\n---\nx"
 		}, ""},
+		"one of two properties": {"---\ntags: two words\ntype: goal\n---\nx", "type: goal\n", "", func(e *crmem.Entry) {
+			e.Content = "---\ntags: two words\n---\nx"
+		}, ""},
 		"relation": {"---\npart_of: \"[[ship]]\"\ntype: goal\n---\nx", "type: goal", "type: todo", func(e *crmem.Entry) {
 			e.Content = "---\npart_of: \"[[ship]]\"\ntype: todo\n---\nx"
 		}, ""},

@@ -14,7 +14,7 @@ type linkMap struct {
 	resolve func(target string) string // stem of another name; may be nil
 	text    string                     // the complete content
 	items   []string
-	fixed   bool // no further items
+	seen    map[string]bool // results of changes
 }
 
 // write changes the links of a text of the entry to those of the note. It keeps links
@@ -26,11 +26,8 @@ func (m *linkMap) write(text string) string {
 			return link
 		}
 		item := stem + "|" + link
-		if !slices.Contains(m.items, item) {
-			if m.fixed || len(m.items) >= maxLinks || m.ambiguous(item) {
-				return link
-			}
-			m.items = append(m.items, item)
+		if !m.changes(item) {
+			return link
 		}
 		if row := strings.HasPrefix(strings.TrimSpace(line), "|"); row {
 			return tableLink(item)
@@ -39,8 +36,25 @@ func (m *linkMap) write(text string) string {
 	})
 }
 
-// maxLinks is the largest number of links of an entry that change.
+// maxLinks is the largest number of different links of an entry that may change, because
+// each of them costs a search of the content.
 const maxLinks = metadata.MaxLinks
+
+// changes reports whether a link changes, and adds it to the items.
+func (m *linkMap) changes(item string) bool {
+	ok, seen := m.seen[item]
+	if seen || len(m.seen) >= maxLinks {
+		return ok
+	}
+	if ok = slices.Contains(m.items, item); !ok && !m.ambiguous(item) {
+		m.items, ok = append(m.items, item), true
+	}
+	if m.seen == nil {
+		m.seen = make(map[string]bool)
+	}
+	m.seen[item] = ok
+	return ok
+}
 
 // ambiguous reports whether the changed link is in the content, or is the form of
 // another link.
@@ -65,9 +79,9 @@ func (m *linkMap) read(text string) string {
 	return strings.NewReplacer(pairs...).Replace(text)
 }
 
-// known returns the link map that writes only links of the items.
+// known returns a link map that resolves the targets of the items.
 func (m *linkMap) known() *linkMap {
-	return &linkMap{items: m.items, fixed: true, resolve: func(target string) string {
+	return &linkMap{items: m.items, resolve: func(target string) string {
 		for _, item := range m.items {
 			if stem, link, _ := strings.Cut(item, "|"); metadata.Target(link) == target {
 				return stem

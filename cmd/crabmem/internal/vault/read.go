@@ -147,6 +147,7 @@ func (p *Page) content(page string, keys []Key) {
 	open, front, end, text, _ := split(page)
 	links := &linkMap{}
 	links.items, _ = keyOf(keys, keyLinks).list()
+	links.items = links.items[:min(len(links.items), maxLinks)]
 	text = links.read(text)
 	remove := func(name string) bool {
 		return strings.HasPrefix(name, keyPrefix) || name == keyAliases && keyOf(keys, keyOwn) == nil

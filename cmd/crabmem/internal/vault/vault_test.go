@@ -33,7 +33,17 @@ var hostile = []string{
 	"---\nsupersedes: \"[[a/b]]\"\n---\n[[a/b]] [[ship]] [[ship|the ship]] [[boat|the ship]]",
 	"[[ship]] and [[deploy|ship]]", "| [[ship]] |\n| - |\n", "`[[ship]]` [[ship]]\n```\n[[ship]]\n```\n", "[[[[ship]]]] [[ship ]] [[ ship|x]]",
 	"---\nrelated: [\"[[ship]]\", '[[it''s]]']\n---\n[[it's]]", "[[shared]] [[SHIP]] [[nowhere]] [[ship\n]]", "[[deploy\\|ship]] [[ship]]",
+	strings.Repeat("[[ship]] ", 1<<20) + "[[deploy|ship]]", manyLinks("[[ship|%d]]") + manyLinks("[[deploy|%d]]"), manyLinks("[[ship|%d]]"),
 	strings.Repeat("x", 1<<20), "---\n" + strings.Repeat("k", metadata.MaxBytes) + "\n---\n",
+}
+
+// manyLinks returns many different links.
+func manyLinks(format string) string {
+	var b strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&b, format, i)
+	}
+	return b.String()
 }
 
 func TestRoundTrip(t *testing.T) {

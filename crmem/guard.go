@@ -279,3 +279,29 @@ func (s *Store) markClean(end int64) error {
 	s.holder.Clean = end
 	return s.lock.SetText(s.holder.Text())
 }
+
+// lastCheck checks the names before Close closes the files, and keeps the state
+// if another program changed one. err is the error of the checkpoint; the result
+// also says whether the acknowledged operations are on disk. The caller holds wmu.
+func (s *Store) lastCheck(err error) error {
+	if s.lock == nil {
+		return err
+	}
+	end := s.w.End
+	if s.stopped != nil {
+		end = anyLength
+	}
+	nerr := s.checkNames(end)
+	if nerr != nil && s.kept == "" {
+		nerr = s.keepState(nerr, nil)
+		s.fail(nerr)
+		err = errors.Join(err, nerr)
+	}
+	switch {
+	case err == nil && s.stopped != nil:
+		return fmt.Errorf("%w: %w", ErrStopped, s.stopped)
+	case err != nil && nerr == nil && s.log != nil:
+		return fmt.Errorf("%w; %s has every acknowledged operation", err, s.path+walSuffix)
+	}
+	return err
+}

@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
+	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
 
@@ -163,8 +165,8 @@ func sweepDerived(fsys vfs.FS, path string) error {
 	})
 }
 
-// derived removes the derived files and their temporary files. Afterwards no process
-// writes a derived file of a state before the checkpoint of the purge (FORMAT.md, X4).
+// derived removes the derived files and their temporary files, except for the counts of
+// reads of the other entries. Afterwards no process writes a derived file of a state before the checkpoint of the purge (FORMAT.md, X4).
 func (p *purger) derived() error {
 	fsys, path := p.s.fs, p.s.path
 	lock, err := vfs.Acquire(fsys, path+derivedLockSuffix, derivedWait)
@@ -172,11 +174,17 @@ func (p *purger) derived() error {
 		return err
 	}
 	err = sweepDerived(fsys, path)
+	counts, _ := readUsage(fsys, path, p.s.id)
 	for _, suffix := range derivedSuffixes {
 		// A directory is not a derived file (X2).
 		if fi, lerr := fsys.Lstat(path + suffix); lerr != nil || !fi.IsDir() {
 			err = errors.Join(err, removeIfExists(fsys, path+suffix))
 		}
+	}
+	counts = slices.DeleteFunc(counts, func(u format.Usage) bool { return p.s.t.byID(u.ID) == "" })
+	if err == nil && len(counts) > 0 {
+		// They contain no text. If this fails, the counts are lost.
+		_ = vfs.Replace(fsys, path+usageSuffix, 0o600, bytesTo(format.EncodeUsage(p.s.id, counts)))
 	}
 	return errors.Join(err, lock.Unlock())
 }

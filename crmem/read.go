@@ -43,6 +43,14 @@ func (s *Store) NextID() uint64 {
 // the name as an alias. Errors: [ErrNotFound]; *[AmbiguousError] if several
 // entries have the alias.
 func (s *Store) Get(name string) (Entry, error) {
+	e, err := s.get(name)
+	if err == nil {
+		s.countReads([]Hit{{Entry: e}})
+	}
+	return e, err
+}
+
+func (s *Store) get(name string) (Entry, error) {
 	s.mu.RLock()
 	if s.t.owners != nil || s.t.byName(name) != "" {
 		defer s.mu.RUnlock()

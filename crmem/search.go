@@ -17,17 +17,18 @@ import (
 
 // Query is a search request.
 type Query struct {
-	Text     string
-	Limit    int               // 0: no limit
-	Kinds    []Kind            // empty = all
-	Analyzer analysis.Analyzer // Standard searches names too; Plain is the reference's: content and aliases
-	Count    bool              // fill Result.Total
-	Explain  bool              // fill Result.Explanations
-	Syntax   bool              // read Text as words and clauses, see [parseClauses]
-	Filter   Filter            // applies before the limit, as Kinds does
-	MinShare float64           // drop hits with less than this share of the best score
-	Sort     Sort              // order of the matches; applies before the limit
-	Expand   bool              // add up to 50 entries that the hits link to, after the hits; Limit and Filter do not apply to them
+	Text      string
+	Limit     int               // 0: no limit
+	Kinds     []Kind            // empty = all
+	Analyzer  analysis.Analyzer // Standard searches names too; Plain is the reference's: content and aliases
+	Count     bool              // fill Result.Total
+	Explain   bool              // fill Result.Explanations
+	Syntax    bool              // read Text as words and clauses, see [parseClauses]
+	Filter    Filter            // applies before the limit, as Kinds does
+	MinShare  float64           // drop hits with less than this share of the best score
+	Sort      Sort              // order of the matches; applies before the limit
+	Uncounted bool              // do not count reads of the hits
+	Expand    bool              // add up to 50 entries that the hits link to, after the hits; Limit and Filter do not apply to them
 }
 
 // Hit is an entry that was found.
@@ -247,6 +248,9 @@ func (s *Store) Search(ctx context.Context, q Query) (Result, error) {
 	}
 	for i := range r.Hits {
 		r.Hits[i].Marks = rank.mark(r.Hits[i].ID)
+	}
+	if !q.Uncounted {
+		s.countReads(r.Hits)
 	}
 	if q.Expand {
 		r.Hits = rank.expand(r.Hits)

@@ -35,7 +35,7 @@ type Options struct {
 	Now func() time.Time // nil: time.Now
 
 	// ReadOnly opens without a lock, concurrently with a writer, and never
-	// writes. Readers see the state at the time of Open.
+	// writes the store. Readers see the state at the time of Open.
 	ReadOnly bool
 	// MustExist makes a missing file ErrNoStore. Otherwise it is an empty
 	// store, which the first write creates.
@@ -71,6 +71,11 @@ type Options struct {
 	// CheckpointOnClose selects when Close checkpoints. Default:
 	// [checkpoint.Always].
 	CheckpointOnClose checkpoint.Mode
+
+	// CountReads counts how often Get and Search return each entry, for
+	// [Store.Usage]. The counts are written every 30 seconds and by Close, to a file
+	// that may be lost. It is for processes that keep the store open.
+	CountReads bool
 
 	// Indexing is called while an index is built, with the number of its entries.
 	// Calls may be concurrent and out of order.
@@ -167,6 +172,7 @@ type Store struct {
 	bg            sync.WaitGroup  // background checkpoint and index build
 	busy          bool            // a background checkpoint runs; under wmu
 	checkpointAt  int64           // after a failed checkpoint: least length of the log for the next one; under wmu
+	usage         usage
 	ctx           context.Context
 	stop          context.CancelFunc // ends the index build
 }
@@ -231,6 +237,9 @@ func Open(path string, o *Options) (*Store, error) {
 		return nil, err
 	}
 	s.measured()
+	if s.opts.CountReads {
+		s.keepUsage()
+	}
 	return s, nil
 }
 
@@ -328,6 +337,7 @@ func (s *Store) Close() error {
 	s.closed = true // no operation is staged after this
 	s.wmu.Unlock()
 	s.bg.Wait()
+	s.closeUsage()
 
 	s.token <- struct{}{} // wait for staged and active writes
 	s.commit()

@@ -165,7 +165,7 @@ func (d *Daemon) openAll() error {
 	open := func(file string) (*crmem.Store, error) {
 		return crmem.Open(file, &crmem.Options{
 			FS: d.fs, Now: d.now, LockWait: d.opts.LockWait, Command: "crabmem daemon", Socket: Socket(d.home), Warn: warn,
-			History: s.History, HistoryLimit: s.HistoryLimit,
+			History: s.History, HistoryLimit: s.HistoryLimit, CountReads: true,
 		})
 	}
 	if d.store, err = open(path); err != nil {

@@ -36,6 +36,9 @@ type Hit struct {
 	Entry
 	Score float64
 	Marks *Marks // nil: none
+	// Importance is how importance changed the score. It is nil unless
+	// Options.ImportanceWeight is set and the analyzer is Standard.
+	Importance *Importance
 }
 
 // MarshalJSON writes the entry's keys and "score".
@@ -70,8 +73,12 @@ type index struct {
 	names bool // names are indexed
 	// relations contains entries with relations, by ID. It is empty unless names are indexed.
 	relations map[uint64]relations
-	ready     chan struct{} // closed when built or err is set
-	err       error
+	// links contains the targets of the links of entries, by ID. It is nil unless
+	// names are indexed and importance affects rankings.
+	links   map[uint64][]string
+	inbound inbound
+	ready   chan struct{} // closed when built or err is set
+	err     error
 
 	// building and late: changes made while it is built wait here. Guarded by
 	// Store.mu.
@@ -94,6 +101,7 @@ func (ix *index) change(id uint64, r format.Record) {
 	}
 	if ix.names {
 		ix.related(id, r)
+		ix.link(id, r)
 	}
 	if r == "" {
 		ix.x.Remove(id)
@@ -134,6 +142,9 @@ func (s *Store) indexLocked(a analysis.Analyzer) *index {
 		close(ix.ready)
 		return ix
 	}
+	if ix.names && s.opts.ImportanceWeight > 0 {
+		ix.links = make(map[uint64][]string)
+	}
 	s.ix[a] = ix
 	recs := slices.DeleteFunc(slices.Clone(s.t.recs), func(r rec) bool { return r.enc == "" })
 	s.bg.Go(func() { s.build(ix, recs) }) // Close waits for it
@@ -150,6 +161,7 @@ func (s *Store) build(ix *index, recs []rec) {
 	})
 	for i := 0; i < len(recs) && ix.names && err == nil; i++ {
 		ix.related(recs[i].id, recs[i].enc)
+		ix.link(recs[i].id, recs[i].enc)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,6 +235,10 @@ func (s *Store) Search(ctx context.Context, q Query) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	weighs := s.weighsHits(&q)
+	if weighs {
+		s.loadUsage()
+	}
 	ix, err := s.indexed(ctx, q.Analyzer)
 	if err != nil {
 		return Result{}, err
@@ -230,17 +246,26 @@ func (s *Store) Search(ctx context.Context, q Query) (Result, error) {
 	defer s.mu.RUnlock()
 	x := s.query(q, c)
 	rank := s.newRanker(ix)
-	moves := rank.moves || q.Sort != ByScore
-	if moves { // any match may become one of the first
+	if rank.moves || q.Sort != ByScore { // any match may become one of the first
 		x.Limit, x.Explain = 0, false
 	}
-	found := ix.x.Search(x)
+	var found bm25.Result
+	var weigh *weigher
+	if weighs {
+		weigh = s.newWeigher(ix)
+		found = weigh.search(ix, x, x.Limit)
+	} else {
+		found = ix.x.Search(x)
+	}
 	r := Result{Hits: make([]Hit, 0, len(found.Hits)), Total: found.Total, Searched: s.t.count(q.Kinds), Corrections: found.Corrections}
 	for _, h := range found.Hits {
 		if h.Score < q.MinShare*found.Hits[0].Score {
 			break
 		}
 		r.Hits = append(r.Hits, Hit{Entry: entryOf(s.t.byID(h.ID)), Score: h.Score})
+	}
+	if weighs {
+		weigh.weigh(r.Hits)
 	}
 	r.Hits = rank.order(r.Hits, q.Sort)
 	if q.Limit > 0 {

@@ -77,6 +77,13 @@ type Options struct {
 	// that may be lost. It is for processes that keep the store open.
 	CountReads bool
 
+	// ImportanceWeight makes Search multiply the score of each match by 1 +
+	// ImportanceWeight * its [Importance], for the analyzer Standard. It is from 0,
+	// which is off, to 1. HalfLife is the time in which the recency of an entry
+	// falls to half; 0 is 30 days.
+	ImportanceWeight float64
+	HalfLife         time.Duration
+
 	// Indexing is called while an index is built, with the number of its entries.
 	// Calls may be concurrent and out of order.
 	Indexing func(done, total int)

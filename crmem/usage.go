@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"crabmem/crmem/internal/format"
@@ -28,7 +29,7 @@ var usageTicks = func() (ticks <-chan time.Time, stop func()) {
 type usage struct {
 	writing sync.Mutex // held while the file is read or written; acquired before mu
 	mu      sync.Mutex
-	loaded  bool                    // the file was read; changes under both
+	loaded  atomic.Bool             // the file was read
 	stored  map[uint64]format.Usage // of the file, as last read or written; changes under both
 	counted map[uint64]format.Usage // since then
 }
@@ -90,10 +91,13 @@ func (s *Store) usageOf(id uint64) (reads uint64, last time.Time) {
 
 // loadUsage reads the file, once.
 func (s *Store) loadUsage() {
+	if s.usage.loaded.Load() {
+		return
+	}
 	s.usage.writing.Lock()
 	defer s.usage.writing.Unlock()
 	path := s.Path()
-	if s.usage.loaded || path == "" {
+	if s.usage.loaded.Load() || path == "" {
 		return
 	}
 	var rows []format.Usage
@@ -103,7 +107,8 @@ func (s *Store) loadUsage() {
 	}
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
-	s.usage.loaded, s.usage.stored = true, byID(rows)
+	s.usage.stored = byID(rows)
+	s.usage.loaded.Store(true)
 }
 
 func byID(rows []format.Usage) map[uint64]format.Usage {
@@ -199,7 +204,8 @@ func (s *Store) writeUsage() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if written {
-		u.loaded, u.stored = true, byID(rows)
+		u.stored = byID(rows)
+		u.loaded.Store(true)
 		return true
 	}
 	for _, row := range counted { // with those that were counted meanwhile

@@ -166,6 +166,7 @@ func (d *Daemon) openAll() error {
 		return crmem.Open(file, &crmem.Options{
 			FS: d.fs, Now: d.now, LockWait: d.opts.LockWait, Command: "crabmem daemon", Socket: Socket(d.home), Warn: warn,
 			History: s.History, HistoryLimit: s.HistoryLimit, CountReads: true,
+			ImportanceWeight: s.ImportanceWeight, HalfLife: s.HalfLife,
 		})
 	}
 	if d.store, err = open(path); err != nil {

@@ -122,6 +122,9 @@ func (c *app) mcpOptions(cmd *cobra.Command, f *mcpFlags) (o mcpserver.Options, 
 	}
 	c.db, c.WarnLog = path, c.logger()
 	o = mcpserver.Options{Path: path, FS: c.fs, Now: c.now, ReadOnly: f.readOnly, Compat: f.compat, Log: c.WarnLog}
+	if conf := c.storeSettings("importance_weight"); conf != nil {
+		o.ImportanceWeight, o.HalfLife = conf.ImportanceWeight, conf.HalfLife
+	}
 	o.Version, _ = buildVersion()
 	o.Write = func(ctx context.Context, write func(memtool.Store) error) error {
 		if f.namespace != "" {

@@ -298,6 +298,10 @@ func (c *app) explainText(x recall.Explanation) {
 	if x.Named > 0 {
 		fmt.Fprintf(c.Out, "    exact name match: %.3f\n", x.Named)
 	}
+	if i := x.Importance; i != nil {
+		fmt.Fprintf(c.Out, "    importance: explicit %.2f, access %.2f, recency %.2f, links %.2f: %.3f; with weight %g: %.3f × %.3f = %.3f\n",
+			i.Explicit, i.Access, i.Recency, i.Links, i.Value, i.Weight, x.Score, i.Factor, x.Score*i.Factor)
+	}
 	fmt.Fprintf(c.Out, "    %s\n", c.Dim(fmt.Sprintf("score %.3f; %d terms here, %.1f on average in %s",
 		x.Score, x.Len, x.AvgLen, display.Plural(x.Docs, "entry", "entries"))))
 }

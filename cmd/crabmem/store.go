@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -107,8 +108,13 @@ func (c *app) open(o *crmem.Options) (*crmem.Store, error) {
 		return nil, err
 	}
 	o.FS, o.Now, o.Warn, o.Indexing = c.fs, c.now, c.Warn, c.Step
+	keys := []string{"importance_weight"}
 	if !o.ReadOnly {
-		o.History, o.HistoryLimit = c.historySetting()
+		keys = append(keys, "history")
+	}
+	if conf := c.storeSettings(keys...); conf != nil {
+		o.History, o.HistoryLimit = conf.History, conf.HistoryLimit
+		o.ImportanceWeight, o.HalfLife = conf.ImportanceWeight, conf.HalfLife
 	}
 	var s *crmem.Store
 	err = c.Busy("opening "+path, func() (err error) {
@@ -118,22 +124,22 @@ func (c *app) open(o *crmem.Options) (*crmem.Store, error) {
 	return s, c.about(path, err)
 }
 
-// historySetting returns the setting [memory] history of the home. If the
-// configuration is invalid, it returns the default.
-func (c *app) historySetting() (history.Mode, time.Duration) {
+// storeSettings returns the configuration of the home, or nil if it is invalid or
+// contains none of the keys. Most configurations contain none, and loading takes time.
+func (c *app) storeSettings(keys ...string) *config.Config {
 	home, err := c.homeDir()
 	if err != nil {
-		return history.On, 0
+		return nil
 	}
 	text, err := vfs.ReadFile(c.fs, filepath.Join(home, config.File), maxConfig)
-	if err != nil || !bytes.Contains(text, []byte("history")) {
-		return history.On, 0 // most configurations, without the time to load them
+	if err != nil || !slices.ContainsFunc(keys, func(key string) bool { return bytes.Contains(text, []byte(key)) }) {
+		return nil
 	}
 	conf, err := config.LoadStructure(c.fs, home, c.Getenv)
 	if err != nil {
-		return history.On, 0
+		return nil
 	}
-	return conf.History, conf.HistoryLimit
+	return conf
 }
 
 // about adds the path to an error without one.

@@ -91,13 +91,17 @@ var Relations = []string{Related, Supersedes, Contradicts, CausedBy, PartOf}
 // order is the canonical order of the known keys. Other keys are before the last.
 var order = slices.Concat([]string{Type, Tags, Importance, Expires, Source, Conversation, Position, Role}, Relations)
 
+// Identity is the type of entries about who the user or the agent is. They do not lose
+// importance with time.
+const Identity = "identity"
+
 // types are the types with a meaning, and the default importance of an entry of each
 // type.
 var types = []struct {
 	name       string
 	importance float64
 }{
-	{"fact", 0.5}, {"preference", 0.7}, {"decision", 0.7}, {"identity", 0.9},
+	{"fact", 0.5}, {"preference", 0.7}, {"decision", 0.7}, {Identity, 0.9},
 	{"event", 0.4}, {"observation", 0.3}, {"goal", 0.7}, {"todo", 0.6},
 }
 

@@ -22,6 +22,9 @@ type Explanation struct {
 	Read   bool        `json:"read"`
 	Near   []bm25.Near `json:"near,omitempty"`
 	Named  float64     `json:"named,omitempty"`
+	// Importance is set if it changed the score of the hit, which is then Score times
+	// its factor.
+	Importance *crmem.Importance `json:"importance,omitempty"`
 }
 
 // Term is the contribution of a term of the query.
@@ -110,9 +113,10 @@ func whyNot(ctx context.Context, s *crmem.Store, q crmem.Query, name string) (*W
 	if err != nil {
 		return nil, err
 	}
+	var importance *crmem.Importance
 	for i, h := range r.Hits {
 		if h.ID == e.ID {
-			w.Rank, w.Score = i+1, h.Score
+			w.Rank, w.Score, importance = i+1, h.Score, h.Importance
 		}
 	}
 	x, _, err := s.Explain(ctx, q, e.ID)
@@ -126,6 +130,7 @@ func whyNot(ctx context.Context, s *crmem.Store, q crmem.Query, name string) (*W
 		return says("no_match", "it contains no query term (%s)", terms(q)), nil
 	}
 	w.Explain = explain(x, &e)
+	w.Explain.Importance = importance
 	if q.Limit == 0 || w.Rank <= q.Limit {
 		return says("hit", "it is hit %d", w.Rank), nil
 	}

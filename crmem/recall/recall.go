@@ -91,6 +91,7 @@ func Search(ctx context.Context, s *crmem.Store, q crmem.Query, o Options) (*Ans
 		}
 		if o.Explain && (h.Marks == nil || h.Marks.Linked == nil) {
 			a.Hits[i].Explain = explain(r.Explanations[i], &h.Entry)
+			a.Hits[i].Explain.Importance = h.Importance
 		}
 	}
 	if o.Budget > 0 {

@@ -200,3 +200,41 @@ func TestDatasets(t *testing.T) {
 		}
 	}
 }
+
+// TestImportance runs the test sets with weights of importance. Their documents have no
+// metadata, so that only links and, with ages, recency differ.
+func TestImportance(t *testing.T) {
+	if os.Getenv("CRABMEM_IMPORTANCE") == "" {
+		t.Skip("SKIPPED: CRABMEM_IMPORTANCE=1 is not set; the test searches every set six times")
+	}
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(w, "\nnDCG@10\tone time: 0\t0.1\t0.3\taged: 0\t0.1\t0.3\t\n")
+	for _, dir := range datasets(t) {
+		set, err := recalleval.Load(open, dir)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		fmt.Fprintf(w, "%s\t", set.Name)
+		var unweighed []float64
+		for _, aged := range []bool{false, true} {
+			for _, weight := range []float64{0, 0.1, 0.3} {
+				r, err := recalleval.Run(t.Context(), set, recalleval.Options{ImportanceWeight: weight, Aged: aged})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if weight == 0 {
+					unweighed = append(unweighed, r.NDCG10)
+				}
+				fmt.Fprintf(w, "%.4f\t", r.NDCG10)
+			}
+		}
+		if unweighed[0] != unweighed[1] {
+			t.Errorf("%s: ages change nDCG@10 without a weight: %v", set.Name, unweighed)
+		}
+		fmt.Fprintln(w)
+	}
+	w.Flush()
+	t.Log(b.String())
+}

@@ -17,6 +17,10 @@ import (
 type Options struct {
 	Mode     Mode
 	Analyzer analysis.Analyzer
+	// ImportanceWeight is as in crmem.Options. With Aged, the documents were created
+	// one hour apart, the last one now; otherwise all were created at one time.
+	ImportanceWeight float64
+	Aged             bool
 	// Passes is how often queries are timed, each by its fastest; with 0 no
 	// cost is measured at all.
 	Passes int

@@ -63,7 +63,7 @@ func newStoreSet(ctx context.Context, s *Set, o Options) (*storeSet, error) {
 		before = HeapBytes()
 	}
 	for name, entries := range parts {
-		store, err := fill(entries)
+		store, err := fill(entries, o)
 		if err != nil {
 			return nil, errors.Join(err, ss.close())
 		}
@@ -88,9 +88,15 @@ func newStoreSet(ctx context.Context, s *Set, o Options) (*storeSet, error) {
 	return ss, nil
 }
 
-// fill makes a store in memory of entries, as they are.
-func fill(entries []crmem.Entry) (*crmem.Store, error) {
+// fill makes a store in memory of entries.
+func fill(entries []crmem.Entry, o Options) (*crmem.Store, error) {
 	next := uint64(1)
+	if o.Aged {
+		entries = slices.Clone(entries)
+		for i := range entries {
+			entries[i].CreatedAt -= uint64(len(entries)-1-i) * 3600
+		}
+	}
 	for _, e := range entries {
 		next = max(next, e.ID+1)
 	}
@@ -98,7 +104,8 @@ func fill(entries []crmem.Entry) (*crmem.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	store := crmem.New(nil)
+	now := func() time.Time { return time.Unix(created, 0) }
+	store := crmem.New(&crmem.Options{ImportanceWeight: o.ImportanceWeight, Now: now})
 	if err := store.Replace(sn); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}

@@ -62,19 +62,22 @@ type Config struct {
 	// HistoryLimit is the duration in [memory] history, or 0: changes that are older
 	// leave the history, as crmem.Options defines.
 	HistoryLimit time.Duration
-	MaxSpaces    int // [memory] max_spaces: without main
-	Tasks        Tasks
-	SkillDirs    []string // folders of skills besides the home's; absolute
-	RecallLimit  int      // hits of the tool recall, unless a call sets a limit
-	Bash         Bash
-	Ask          Ask
-	Delegate     Delegate
-	Sessions     Sessions
-	Limits       Limits
-	TCP          TCP
-	Log          Log
-	Metrics      Metrics
-	Origins      trust.Rules // trust in identities of other services
+	// ImportanceWeight and HalfLife are those of [recall], as crmem.Options defines.
+	ImportanceWeight float64
+	HalfLife         time.Duration
+	MaxSpaces        int // [memory] max_spaces: without main
+	Tasks            Tasks
+	SkillDirs        []string // folders of skills besides the home's; absolute
+	RecallLimit      int      // hits of the tool recall, unless a call sets a limit
+	Bash             Bash
+	Ask              Ask
+	Delegate         Delegate
+	Sessions         Sessions
+	Limits           Limits
+	TCP              TCP
+	Log              Log
+	Metrics          Metrics
+	Origins          trust.Rules // trust in identities of other services
 	// SecretFiles are the files with keys and tokens that the keys above name,
 	// wherever they are.
 	SecretFiles []string

@@ -413,6 +413,11 @@ func TestProblems(t *testing.T) {
 		{"short history", ok + "[memory]\nhistory = '59m'\n", nil,
 			"config.toml:5: memory.history: unknown value '59m': want on, off, or an age from 1h on, such as 90d, 12w, 1y, or 36h"},
 		{"history, no text", ok + "[memory]\nhistory = 90\n", nil, "config.toml:5: memory.history: got an integer, want a string"},
+		{"importance", ok + "[recall]\nimportance_weight = 1.5\nhalf_life = '59m'\n", nil,
+			"config.toml:5: recall.importance_weight: 1.5 is not between 0 and 1\nconfig.toml:6: recall.half_life: \"59m\": want a time from 1h on, such as 30d, 12w, 1y, or 36h"},
+		{"importance, no number", ok + "[recall]\nimportance_weight = 'high'\nhalf_life = 30\nweight = 1\n", nil,
+			"config.toml:5: recall.importance_weight: got a string, want a number\nconfig.toml:6: recall.half_life: got an integer, want a string\nconfig.toml:7: unknown key 'weight' in recall"},
+		{"importance, not a number", ok + "[recall]\nimportance_weight = nan\n", nil, "config.toml:5: recall.importance_weight: NaN is not between 0 and 1"},
 		{"fallback", ok + "fallback = [\n'x',\n'large']\n", nil, "config.toml:6: fallback: no provider has the model 'large'"},
 		{"unset", "[provider.a]\nmodels = ['x']\napi_key = 'a${UNSET}b${NOTHING}'\n[env]\nX = '${'\nY = '${1}'", nil,
 			"config.toml:3: provider.a.api_key: the environment variable UNSET is not set\nconfig.toml:3: provider.a.api_key: the environment variable NOTHING is not set\n" +
@@ -561,6 +566,21 @@ func TestSecretsAreNotShown(t *testing.T) {
 	slog.New(slog.NewJSONHandler(&b, nil)).Info("x", "key", c.Providers[0].APIKey, "config", c)
 	if strings.Contains(b.String(), "sk-") || strings.Count(b.String(), "[secret]") < 4 {
 		t.Errorf("logged: %s", b.String())
+	}
+}
+
+// TestRecallSettings reads the table recall.
+func TestRecallSettings(t *testing.T) {
+	const month = 30 * 24 * time.Hour
+	for text, want := range map[string]struct {
+		weight   float64
+		halfLife time.Duration
+	}{"": {0, month}, "[recall]": {0, month}, "[recall]\nimportance_weight = 0.3": {0.3, month}, "[recall]\nimportance_weight = 1": {1, month},
+		"[recall]\nhalf_life = '36h'": {0, 36 * time.Hour}, "recall = { importance_weight = 0.1, half_life = '1w' }": {0.1, 7 * 24 * time.Hour}} {
+		c := load(t, map[string]string{"config.toml": text + "\n"})
+		if c.ImportanceWeight != want.weight || c.HalfLife != want.halfLife {
+			t.Errorf("%q: %v, %v, want %v", text, c.ImportanceWeight, c.HalfLife, want)
+		}
 	}
 }
 

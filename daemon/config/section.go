@@ -115,6 +115,26 @@ func (s *section) integer(key string, to *int, low, high int) {
 	}
 }
 
+// fraction reads a number from 0 to 1.
+func (s *section) fraction(key string, to *float64) {
+	v, ok := s.get(key)
+	if !ok {
+		return
+	}
+	f, ok := v.v.(float64)
+	if n, isInt := v.v.(int64); isInt {
+		f, ok = float64(n), true
+	}
+	switch {
+	case !ok:
+		s.wrong(key, v, "a number")
+	case !(f >= 0 && f <= 1):
+		s.f.add(v.line, "%s: %v is not between 0 and 1", s.full(key), f)
+	default:
+		*to = f
+	}
+}
+
 // duration reads an integer of seconds or a text such as "1m30s".
 func (s *section) duration(key string, to *time.Duration, low, high time.Duration) {
 	v, ok := s.get(key)

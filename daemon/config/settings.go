@@ -29,6 +29,11 @@ func (l *loader) settings(c *Config, top *section) {
 	memory.integer("max_spaces", &c.MaxSpaces, 1, 100_000)
 	memory.done()
 
+	ranking := top.table("recall")
+	ranking.fraction("importance_weight", &c.ImportanceWeight)
+	ranking.halfLife(c)
+	ranking.done()
+
 	system := top.table("system")
 	c.Tasks = Tasks{MaxConcurrent: 4, Timeout: 5 * time.Minute}
 	tasks := system.table("tasks")
@@ -95,6 +100,18 @@ func (s *section) history(c *Config) {
 		return
 	}
 	c.HistoryLimit = age
+}
+
+// halfLife reads the time in which the recency of an entry falls to half.
+func (s *section) halfLife(c *Config) {
+	text := "30d"
+	s.str("half_life", &text)
+	age, err := memtool.ParseAge(text)
+	if err != nil || age < minHistory {
+		s.at("half_life").add("%s: %q: want a time from 1h on, such as 30d, 12w, 1y, or 36h", s.full("half_life"), clip(text))
+		return
+	}
+	c.HalfLife = age
 }
 
 // readTools reads the tables of tools.

@@ -43,10 +43,13 @@ type Options struct {
 	Write func(context.Context, func(memtool.Store) error) error
 	// Sessions opens the folder of sessions. nil: the server has no session_search.
 	Sessions func() (*sessionlog.Dir, error)
-	ReadOnly bool   // offer only tools that read
-	Compat   string // offer the tools of this server; "": those of crabmem
-	Version  string // that clients see
-	Log      *slog.Logger
+	ReadOnly bool // offer only tools that read
+	// ImportanceWeight and HalfLife are as in crmem.Options.
+	ImportanceWeight float64
+	HalfLife         time.Duration
+	Compat           string // offer the tools of this server; "": those of crabmem
+	Version          string // that clients see
+	Log              *slog.Logger
 }
 
 // Server is a server of the Model Context Protocol. It is safe for concurrent use.

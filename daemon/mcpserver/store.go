@@ -97,7 +97,10 @@ func (m *store) current() (*view, error) {
 		return nil, err
 	}
 	if m.view == nil || m.view.seen != seen {
-		s, err := crmem.Open(m.o.Path, &crmem.Options{FS: m.o.FS, Now: m.o.Now, ReadOnly: true, MustExist: m.o.ReadOnly, Warn: m.warn, CountReads: !m.o.ReadOnly})
+		s, err := crmem.Open(m.o.Path, &crmem.Options{
+			FS: m.o.FS, Now: m.o.Now, ReadOnly: true, MustExist: m.o.ReadOnly, Warn: m.warn, CountReads: !m.o.ReadOnly,
+			ImportanceWeight: m.o.ImportanceWeight, HalfLife: m.o.HalfLife,
+		})
 		if err != nil {
 			return nil, err
 		}

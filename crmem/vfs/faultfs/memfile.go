@@ -282,3 +282,6 @@ func (i *memInfo) Mode() fs.FileMode  { return i.mode }
 func (i *memInfo) ModTime() time.Time { return i.mtime }
 func (i *memInfo) IsDir() bool        { return i.mode.IsDir() }
 func (i *memInfo) Sys() any           { return i.id }
+
+// ChangeTime is the modification time: programs cannot set either.
+func (i *memInfo) ChangeTime() time.Time { return i.mtime }

@@ -362,6 +362,18 @@ func (l *Lexer) Renumber(keep func(t uint32) bool, to []uint32, kept int) {
 	}
 }
 
+// Snapshot returns a copy of the terms and word forms, which does not change. It cannot
+// turn documents into terms.
+func (l *Lexer) Snapshot() *Lexer {
+	return &Lexer{
+		analyzer:  l.analyzer,
+		dict:      &Dict{keys: slices.Clip(l.dict.keys), arena: slices.Clip(l.dict.arena)},
+		stops:     l.stops,
+		forms:     slices.Clone(l.forms),
+		moreTerms: slices.Clip(l.moreTerms),
+	}
+}
+
 // Clip frees memory that growth reserved.
 func (l *Lexer) Clip() {
 	l.dict.clip()

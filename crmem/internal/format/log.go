@@ -226,6 +226,9 @@ func (w *LogWriter) Append(b []byte, typ byte, syncedTo int64, payload Record) [
 	return w.AppendFrame(b, typ, syncedTo, "", payload)
 }
 
+// Sum returns the checksum of the last frame, or of the header.
+func (w *LogWriter) Sum() uint32 { return w.prev }
+
 // AppendFrame is append with an encoded context.
 func (w *LogWriter) AppendFrame(b []byte, typ byte, syncedTo int64, context, payload Record) []byte {
 	seq := w.Seq
@@ -337,6 +340,9 @@ type Frame struct {
 }
 
 func (f *Frame) End() int64 { return f.Offset + FrameHeader + int64(len(f.Context)+len(f.Payload)) }
+
+// Sum returns the checksum of the frame. It depends on all earlier frames of the log.
+func (f *Frame) Sum() uint32 { return f.crc }
 
 func (f *Frame) RecordCRC() uint32 {
 	return recordCRC(f.Seq, f.Type, Record(View(f.Context)), Record(View(f.Payload)))

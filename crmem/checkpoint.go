@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 
+	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
@@ -51,11 +52,11 @@ func (s *Store) checkpointOnly() error {
 	for {
 		s.token <- struct{}{}
 		s.wmu.Lock()
-		c := s.cut()
+		c, err := s.cut()
 		s.wmu.Unlock()
 		<-s.token
 		if c == nil {
-			return nil
+			return err
 		}
 		p, dig, err := s.prepare(c)
 		s.token <- struct{}{}
@@ -66,6 +67,9 @@ func (s *Store) checkpointOnly() error {
 		<-s.token
 		// Another checkpoint, of an earlier cut, may have come between.
 		if err != nil || covered || s.isStopped() {
+			if err == nil && covered {
+				s.saveIndexes(dig, c.recs)
+			}
 			return err
 		}
 	}
@@ -81,9 +85,9 @@ func (s *Store) isStopped() bool {
 // checkpointLocked is checkpoint while writers wait. The caller holds the token
 // and wmu, or has exclusive use of the store.
 func (s *Store) checkpointLocked() error {
-	c := s.cut()
+	c, err := s.cut()
 	if c == nil {
-		return nil
+		return err
 	}
 	p, dig, err := s.prepare(c)
 	return s.install(c, p, dig, err)
@@ -147,11 +151,14 @@ type cut struct {
 	purging  []uint64 // ids of entries whose purge is not complete
 }
 
-// cut returns the present state, or nil if the file contains it. The caller
+// cut returns the present state, or nil if the snapshot contains it. The caller
 // holds wmu, and the token, so that no operation is incomplete.
-func (s *Store) cut() *cut {
+func (s *Store) cut() (*cut, error) {
 	if s.log == nil || s.stopped != nil || s.ops == 0 && !s.distrust {
-		return nil
+		return nil, nil
+	}
+	if err := s.loadLocked(); err != nil {
+		return nil, fmt.Errorf("%w: checkpoint: %w", ErrNotApplied, err)
 	}
 	if s.id == (format.ID{}) { // a version 1 log; the next log saves it
 		s.id = format.NewID()
@@ -170,7 +177,7 @@ func (s *Store) cut() *cut {
 		epoch:    s.w.Epoch,
 		distrust: s.distrust,
 		purging:  s.unpurged(),
-	}
+	}, nil
 }
 
 var buffers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 1<<18) }}
@@ -273,6 +280,7 @@ func (s *Store) install(c *cut, p vfs.Pending, dig format.Digest, err error) err
 		return s.fail(s.keepState(err, nil))
 	}
 	s.ops = len(frames)
+	s.logged, s.noIndexFile = nil, true // index files of other programs describe the former snapshot
 	s.distrust = false
 	s.measured()
 	s.makeReserve()
@@ -354,4 +362,19 @@ func (s *Store) keepOwn(err error, p vfs.Pending, dig format.Digest) error {
 		d.kept = fmt.Sprintf("this process wrote the snapshot %s, which the log extends: run crabmem repair --keep-log %s to use both", name, name)
 	}
 	return err
+}
+
+func (s *Store) checkpointsOnClose() bool {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	if s.ops == 0 || s.log == nil || s.stopped != nil {
+		return false
+	}
+	switch s.opts.CheckpointOnClose {
+	case checkpoint.Always:
+		return true
+	case checkpoint.Auto:
+		return s.dbStat.size() <= smallSnapshot || s.w.End > s.dbStat.size()/4
+	}
+	return false
 }

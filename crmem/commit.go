@@ -1,6 +1,7 @@
 package crmem
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -73,6 +74,12 @@ func (s *Store) apply(ops []Op) ([]effect, error) {
 	}
 	for {
 		g, effects, first, err := s.stage(ops)
+		if errors.Is(err, errIndexFile) {
+			if _, err := s.mended(); err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrNotApplied, err)
+			}
+			continue
+		}
 		if err != nil && g != nil { // it rests on writes of g, which may fail
 			if <-g.done; g.err != nil || g.again {
 				continue
@@ -129,8 +136,11 @@ func (s *Store) stage(ops []Op) (g *group, effects []effect, first bool, err err
 	st.set, st.effects = st.oneSet[:0], st.oneEffect[:0]
 	for _, op := range ops {
 		if err := op.stage(&st); err != nil {
-			return from, nil, false, err
+			return from, nil, false, cmp.Or(s.t.file.broken(), err)
 		}
+	}
+	if err := s.t.file.broken(); err != nil {
+		return nil, nil, false, err
 	}
 	if size := st.bytes + format.HeaderSize; size > s.opts.MaxBytes && size > s.t.bytes+format.HeaderSize {
 		return nil, nil, false, fmt.Errorf("%w: %d bytes with this write, limit is %d: remove entries, then retry", ErrFull, size, s.opts.MaxBytes)
@@ -373,6 +383,11 @@ func (s *Store) publish(g *group) {
 	}
 	s.t.sort()
 	s.version++
+	if s.path != "" && !s.noIndexFile {
+		for i := range g.effects {
+			s.logged = append(s.logged, logged{seq: s.w.Seq + uint64(i), id: g.effects[i].id})
+		}
+	}
 	s.nextID = g.nextID
 	s.w = g.w
 	s.ops += len(g.effects)

@@ -92,7 +92,7 @@ var WriteDerived = writeDerived
 // ReadBasis reads a store, and returns a function that reports whether a derived file
 // of that state is current.
 func ReadBasis(fsys vfs.FS, path string) (isCurrent func() bool, err error) {
-	v, err := readFiles(fsys, path, defaultMaxBytes, true)
+	v, err := readFiles(fsys, path, defaultMaxBytes, true, false)
 	if err != nil {
 		return nil, err
 	}
@@ -107,3 +107,9 @@ func SetDerivedWait(d time.Duration) (reset func()) {
 	derivedWait = d
 	return func() { derivedWait = old }
 }
+
+// UsesIndexFile reports whether a store reads entries through an index file.
+func UsesIndexFile(s *Store) bool { return s.t.file != nil }
+
+// SavedFrom is savedFrom.
+var SavedFrom = &savedFrom

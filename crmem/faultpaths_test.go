@@ -228,7 +228,7 @@ func TestEqualComparesEveryField(t *testing.T) {
 func TestTextsOrder(t *testing.T) {
 	s := New(nil)
 	noErr(t, s.Apply(Add{Name: "name", Content: "content", Aliases: []string{"one", "two", "three"}}))
-	if got := s.texts(1); !slices.Equal(got, []string{"name", "one", "two", "three", "content"}) {
+	if got := texts(s.t.byID(1)); !slices.Equal(got, []string{"name", "one", "two", "three", "content"}) {
 		t.Errorf("%q", got)
 	}
 }

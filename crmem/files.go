@@ -19,15 +19,35 @@ type files struct {
 	log     []byte // nil without a log
 	logStat fileStat
 	scan    *format.LogScan // nil without a log
+	file    *indexFile      // if set, db is nil, and snap reads through this file
 	id      format.ID
 	idErr   error // of the identity file; fs.ErrNotExist if it is missing
 	others
 }
 
 // readFiles reads the snapshot and then the log. Without a log it computes the
-// digest of the snapshot only if digested is set.
-func readFiles(fsys vfs.FS, path string, maxBytes int64, digested bool) (*files, error) {
+// digest of the snapshot only if digested is set. If lazy is set and an index file
+// describes the files, readFiles does not read the snapshot; the caller closes
+// files.file.
+func readFiles(fsys vfs.FS, path string, maxBytes int64, digested, lazy bool) (*files, error) {
 	v := &files{}
+	if lazy {
+		v.useIndexFile(fsys, path, maxBytes)
+	}
+	if v.file != nil {
+		err := v.readLog(fsys, path, maxBytes)
+		if err == nil {
+			v.scan, err = format.ScanLog(v.log)
+		} else if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		v.id, v.idErr = readIdentity(fsys, path)
+		if err == nil {
+			return v, nil
+		}
+		v.closeIndexFile()
+		v = &files{}
+	}
 	b, err := v.readSnapshot(fsys, path, maxBytes)
 	if err != nil {
 		return nil, err
@@ -105,7 +125,7 @@ func (v *files) checkNewer(err error) error {
 // point returns the sequence number that the snapshot on disk covers, and false
 // if the log does not name that snapshot or is of another store.
 func (v *files) point() (seq uint64, ok bool) {
-	if v.otherStore() {
+	if v.scan == nil || v.otherStore() {
 		return 0, false
 	}
 	return v.scan.Covers(v.dig)

@@ -128,7 +128,12 @@ func (s *Store) keepState(err error, g *group) error {
 	if !ok || s.kept != "" {
 		return err
 	}
-	sn := s.Snapshot()
+	if s.t.file != nil { // no checkpoint has begun, and the caller does not hold wmu
+		if lerr := s.Load(); lerr != nil {
+			return errors.Join(err, lerr)
+		}
+	}
+	sn := s.snapshot()
 	what := "this process's copy of the store"
 	if g != nil {
 		sn.take(g)
@@ -285,6 +290,9 @@ func (s *Store) markClean(end int64) error {
 // also says whether the acknowledged operations are on disk. The caller holds wmu.
 func (s *Store) lastCheck(err error) error {
 	if s.lock == nil {
+		if err == nil && s.opts.ReadOnly && s.stopped != nil {
+			return fmt.Errorf("%w: %w", ErrStopped, s.stopped)
+		}
 		return err
 	}
 	end := s.w.End
@@ -293,7 +301,11 @@ func (s *Store) lastCheck(err error) error {
 	}
 	nerr := s.checkNames(end)
 	if nerr != nil && s.kept == "" {
-		nerr = s.keepState(nerr, nil)
+		if lerr := s.loadLocked(); lerr != nil {
+			nerr = errors.Join(nerr, lerr)
+		} else {
+			nerr = s.keepState(nerr, nil)
+		}
 		s.fail(nerr)
 		err = errors.Join(err, nerr)
 	}

@@ -75,7 +75,7 @@ func readPast(fsys vfs.FS, path string, maxBytes int64) (*past, error) {
 // readPastOnce is readPast, once. It returns false if log, snapshot, and segments do
 // not match.
 func readPastOnce(fsys vfs.FS, path string, maxBytes int64) (_ *past, ok bool, err error) {
-	v, err := readFiles(fsys, path, maxBytes, true)
+	v, err := readFiles(fsys, path, maxBytes, true, false)
 	if err != nil {
 		return nil, false, err
 	}

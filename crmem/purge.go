@@ -235,6 +235,11 @@ func (s *Store) finishPurge() (deleted []string, err error) {
 	if err := s.checkpointLocked(); err != nil {
 		return nil, err
 	}
+	// A word stays in an index in memory after its entry is removed, and a checkpoint
+	// would write it to an index file.
+	s.mu.Lock()
+	s.dropIndex()
+	s.mu.Unlock()
 	p := purger{s: s, dir: s.path + historySuffix, ids: make(map[uint64]bool)}
 	var effects []effect
 	for _, id := range s.unpurged() {

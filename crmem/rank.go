@@ -255,7 +255,7 @@ func (r *ranker) mark(id uint64) *Marks {
 // names returns the names of entries, each once.
 func (r *ranker) names(ids []uint64) (list []string) {
 	for _, id := range ids {
-		if name := r.s.t.byID(id).Name(); !slices.Contains(list, name) {
+		if name := r.s.found(r.ix, id).Name(); !slices.Contains(list, name) {
 			list = append(list, name)
 		}
 	}
@@ -284,7 +284,7 @@ func (r *ranker) expand(hits []Hit) []Hit {
 				m = &Marks{}
 			}
 			m.Linked = &Linked{h.Name, l.Relation}
-			hits = append(hits, Hit{Entry: entryOf(r.s.t.byID(id)), Marks: m})
+			hits = append(hits, Hit{Entry: entryOf(r.s.found(r.ix, id)), Marks: m})
 		}
 	}
 	return hits

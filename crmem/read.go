@@ -1,6 +1,7 @@
 package crmem
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 
@@ -42,12 +43,18 @@ func (s *Store) NextID() uint64 {
 // Get returns the entry of a name. If there is none, it returns the entry with
 // the name as an alias. Errors: [ErrNotFound]; *[AmbiguousError] if several
 // entries have the alias.
-func (s *Store) Get(name string) (Entry, error) {
-	e, err := s.get(name)
-	if err == nil {
-		s.countReads([]Hit{{Entry: e}})
+func (s *Store) Get(name string) (e Entry, err error) {
+	for {
+		e, err = s.get(name)
+		again, lerr := s.mended()
+		if again && lerr == nil {
+			continue
+		}
+		if err = cmp.Or(lerr, err); err == nil {
+			s.countReads([]Hit{{Entry: e}})
+		}
+		return e, err
 	}
-	return e, err
 }
 
 func (s *Store) get(name string) (Entry, error) {
@@ -75,7 +82,9 @@ func (s *Store) meaning(name string) (Entry, error) {
 	}
 	e := &AmbiguousError{Alias: name}
 	for _, id := range owners {
-		e.Owners = append(e.Owners, s.t.byID(id).Name())
+		if r := s.t.byID(id); r != "" {
+			e.Owners = append(e.Owners, r.Name())
+		}
 	}
 	return Entry{}, e
 }
@@ -96,6 +105,9 @@ func (t *table) resolve(name string) (r format.Record, owners []uint64) {
 
 // All returns the entries, ascending by ID, as they are when the call is made.
 func (s *Store) All() iter.Seq[Entry] {
+	if !s.loaded() {
+		return func(func(Entry) bool) {}
+	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return entries(slices.Clone(s.t.recs))
@@ -103,6 +115,12 @@ func (s *Store) All() iter.Seq[Entry] {
 
 // Snapshot returns a copy of the present state.
 func (s *Store) Snapshot() *Snapshot {
+	s.loaded()
+	return s.snapshot()
+}
+
+// snapshot is Snapshot of a store that is loaded.
+func (s *Store) snapshot() *Snapshot {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	sn := &Snapshot{NextID: s.nextID}

@@ -38,8 +38,9 @@ func (s *Store) absence() (bool, error) {
 // openReader reads without a lock. A writer may replace both files
 // concurrently, so it reads again if log and snapshot do not match.
 func (s *Store) openReader() error {
+	lazy := s.opts.Lazy
 	for try := 1; ; try++ {
-		v, err := readFiles(s.fs, s.path, s.opts.MaxBytes, false)
+		v, err := readFiles(s.fs, s.path, s.opts.MaxBytes, s.opts.Lazy, lazy)
 		if errors.Is(err, fs.ErrNotExist) {
 			absent, err := s.absence()
 			if err != nil {
@@ -65,7 +66,15 @@ func (s *Store) openReader() error {
 			}
 			v.findLinked(s.fs, s.link, s.opts.MaxBytes)
 			done, err := s.view(v, last)
-			if done || err != nil {
+			if v.file != nil && isOfIndexFile(err) {
+				s.warnIndexFile(err)
+				done, err, lazy = false, nil, false
+			}
+			if done && err == nil {
+				return nil
+			}
+			v.closeIndexFile()
+			if err != nil {
 				return err
 			}
 		}
@@ -77,6 +86,7 @@ func (s *Store) openReader() error {
 // must be read again.
 func (s *Store) view(v *files, last bool) (bool, error) {
 	s.dbStat, s.dbDig = v.stat, v.dig
+	s.noteLog(v)
 	if err := v.refuse(s.path); err != nil {
 		if !last {
 			return false, nil

@@ -22,11 +22,32 @@ func (s *Store) recover(before vfs.LockHolder, fresh bool) error {
 	if err := s.oneName(); err != nil {
 		return err
 	}
-	v, err := readFiles(s.fs, s.path, s.opts.MaxBytes, true)
+	// After an unclean end or a restart of the system, the snapshot may be only in the
+	// page cache.
+	lazy := s.opts.Lazy && !fresh && before.Clean >= 0 && before.Boot != "" && before.Boot == s.holder.Boot
+	v, err := readFiles(s.fs, s.path, s.opts.MaxBytes, true, lazy)
 	if err != nil {
 		return err
 	}
+	err = s.recoverFrom(v, before, fresh)
+	used := v.file != nil
+	if used && err != nil {
+		v.closeIndexFile()
+		s.t = table{}
+	}
+	if used && isOfIndexFile(err) {
+		s.warnIndexFile(err)
+		if v, err = readFiles(s.fs, s.path, s.opts.MaxBytes, true, false); err == nil {
+			err = s.recoverFrom(v, before, fresh)
+		}
+	}
+	return err
+}
+
+// recoverFrom is recover for files that were read.
+func (s *Store) recoverFrom(v *files, before vfs.LockHolder, fresh bool) error {
 	s.dbDig, s.dbStat = v.dig, v.stat
+	s.noteLog(v)
 	s.t, s.nextID = v.snap.t, v.snap.NextID
 	s.logStat = v.logStat
 	if err := s.takeIdentity(v); err != nil {
@@ -41,7 +62,9 @@ func (s *Store) recover(before vfs.LockHolder, fresh bool) error {
 	}
 	s.heldInfo = v.heldInfo
 	s.notePurges(v)
-	defer func() { s.t.loadedFrom(v.db, v.log) }()
+	if v.file == nil {
+		defer func() { s.t.loadedFrom(v.db, v.log) }()
+	}
 	if _, err := s.fs.Lstat(s.path + reserveSuffix); err == nil {
 		s.spare = true
 	}
@@ -57,6 +80,7 @@ func (s *Store) recover(before vfs.LockHolder, fresh bool) error {
 	if !ok {
 		return s.takeUnboundLog(v, dirty)
 	}
+	var err error
 	if s.ops, err = v.replay(&s.t, &s.nextID, seq); err != nil {
 		return inFile(err, s.path+walSuffix)
 	}

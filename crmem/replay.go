@@ -116,7 +116,7 @@ func (v *files) replay(t *table, nextID *uint64, seq uint64) (ops int, err error
 			err = applyFrame(f, t, nextID)
 		}
 		if err != nil {
-			return ops, err
+			return ops, errors.Join(err, t.file.broken())
 		}
 		switch f.Type {
 		case format.FrameAlias:
@@ -130,5 +130,5 @@ func (v *files) replay(t *table, nextID *uint64, seq uint64) (ops int, err error
 		t.put(t.byID(id).WithAliases(list))
 	}
 	t.sort()
-	return ops, nil
+	return ops, t.file.broken()
 }

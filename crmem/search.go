@@ -2,11 +2,9 @@ package crmem
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"unicode"
 
 	"crabmem/bm25"
@@ -67,154 +65,6 @@ type Result struct {
 // maxNamed is the longest text that is looked up as a name, in bytes.
 const maxNamed = 512
 
-// index is an index of the store that is built, or being built.
-type index struct {
-	x     *bm25.Index
-	names bool // names are indexed
-	// relations contains entries with relations, by ID. It is empty unless names are indexed.
-	relations map[uint64]relations
-	// links contains the targets of the links of entries, by ID. It is nil unless
-	// names are indexed and importance affects rankings.
-	links   map[uint64][]string
-	inbound inbound
-	ready   chan struct{} // closed when built or err is set
-	err     error
-
-	// building and late: changes made while it is built wait here. Guarded by
-	// Store.mu.
-	building bool
-	late     []change
-}
-
-// indexingStep is the number of entries between two calls of Options.Indexing.
-const indexingStep = 64
-
-type change struct {
-	id  uint64
-	rec format.Record // "" = removed
-}
-
-func (ix *index) change(id uint64, r format.Record) {
-	if ix.building {
-		ix.late = append(ix.late, change{id, r})
-		return
-	}
-	if ix.names {
-		ix.related(id, r)
-		ix.link(id, r)
-	}
-	if r == "" {
-		ix.x.Remove(id)
-	} else {
-		ix.x.Add(ix.doc(r))
-	}
-}
-
-func (ix *index) doc(r format.Record) bm25.Doc {
-	content, _ := r.Content()
-	aliases := r.Aliases()
-	fields := make([]string, 0, len(aliases)+2)
-	if !ix.names {
-		fields = append(append(fields, content), aliases...)
-	} else {
-		names, text, values := metadata.Parts(content)
-		fields = append(append(fields, text), aliases...)
-		fields = slices.Concat(append(fields, r.Name()), names, values)
-	}
-	return bm25.Doc{ID: r.ID(), Class: uint8(r.Kind()), Fields: fields}
-}
-
-// Index starts to build the index in the background, unless that has begun. The
-// first search does the same; call Index to reduce the latency of that search.
-func (s *Store) Index(a analysis.Analyzer) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.indexLocked(a)
-}
-
-func (s *Store) indexLocked(a analysis.Analyzer) *index {
-	if ix := s.ix[a]; ix != nil {
-		return ix
-	}
-	ix := &index{x: bm25.New(a), names: a == analysis.Standard, ready: make(chan struct{}), building: true}
-	if s.ctx.Err() != nil {
-		ix.err = errClosed
-		close(ix.ready)
-		return ix
-	}
-	if ix.names && s.opts.ImportanceWeight > 0 {
-		ix.links = make(map[uint64][]string)
-	}
-	s.ix[a] = ix
-	recs := slices.DeleteFunc(slices.Clone(s.t.recs), func(r rec) bool { return r.enc == "" })
-	s.bg.Go(func() { s.build(ix, recs) }) // Close waits for it
-	return ix
-}
-
-func (s *Store) build(ix *index, recs []rec) {
-	var done atomic.Int64
-	err := ix.x.Build(s.ctx, len(recs), func(i int) bm25.Doc {
-		if n := int(done.Add(1)); s.opts.Indexing != nil && (n%indexingStep == 0 || n == len(recs)) {
-			s.opts.Indexing(n, len(recs))
-		}
-		return ix.doc(recs[i].enc)
-	})
-	for i := 0; i < len(recs) && ix.names && err == nil; i++ {
-		ix.related(recs[i].id, recs[i].enc)
-		ix.link(recs[i].id, recs[i].enc)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err != nil {
-		ix.err = errors.Join(errClosed, err)
-	}
-	ix.building = false
-	for _, c := range ix.late {
-		ix.change(c.id, c.rec)
-	}
-	ix.late = nil
-	if ix.names {
-		s.t.alias("") // makes the list of them, which searches only read
-	}
-	close(ix.ready)
-}
-
-// dropIndex discards the indexes; the next search rebuilds them. The caller
-// holds mu.
-func (s *Store) dropIndex() { clear(s.ix[:]) }
-
-// indexed returns with mu held for reading and the index ready and current.
-func (s *Store) indexed(ctx context.Context, a analysis.Analyzer) (*index, error) {
-	if int(a) >= len(s.ix) {
-		return nil, fmt.Errorf("%w: %v", ErrInvalid, a)
-	}
-	for {
-		s.mu.RLock()
-		ix := s.ix[a]
-		if ix != nil && !ix.building {
-			if ix.err != nil {
-				s.mu.RUnlock()
-				return nil, ix.err
-			}
-			return ix, nil
-		}
-		s.mu.RUnlock()
-		if ix == nil {
-			s.mu.Lock()
-			ix = s.indexLocked(a)
-			s.mu.Unlock()
-		}
-		select {
-		case <-ix.ready:
-			if ix.err != nil {
-				return nil, ix.err
-			}
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
 func (q *Query) classes() uint8 {
 	var c uint8
 	for _, k := range q.Kinds {
@@ -235,6 +85,15 @@ func (s *Store) Search(ctx context.Context, q Query) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	for {
+		r, err := s.search(ctx, q, c)
+		if again, err := s.mendedIndex(q.Analyzer, err); !again {
+			return r, err
+		}
+	}
+}
+
+func (s *Store) search(ctx context.Context, q Query, c clauses) (Result, error) {
 	weighs := s.weighsHits(&q)
 	if weighs {
 		s.loadUsage()
@@ -244,7 +103,7 @@ func (s *Store) Search(ctx context.Context, q Query) (Result, error) {
 		return Result{}, err
 	}
 	defer s.mu.RUnlock()
-	x := s.query(q, c)
+	x := s.query(ix, q, c)
 	rank := s.newRanker(ix)
 	if rank.moves || q.Sort != ByScore { // any match may become one of the first
 		x.Limit, x.Explain = 0, false
@@ -262,7 +121,7 @@ func (s *Store) Search(ctx context.Context, q Query) (Result, error) {
 		if h.Score < q.MinShare*found.Hits[0].Score {
 			break
 		}
-		r.Hits = append(r.Hits, Hit{Entry: entryOf(s.t.byID(h.ID)), Score: h.Score})
+		r.Hits = append(r.Hits, Hit{Entry: entryOf(s.found(ix, h.ID)), Score: h.Score})
 	}
 	if weighs {
 		weigh.weigh(r.Hits)
@@ -303,30 +162,30 @@ func (q *Query) parse() (clauses, error) {
 
 // query returns q, whose clauses are c, as a query of the index. The caller holds mu
 // for reading.
-func (s *Store) query(q Query, c clauses) bm25.Query {
+func (s *Store) query(ix *index, q Query, c clauses) bm25.Query {
 	x := bm25.Query{Text: c.text, Limit: q.Limit, Classes: q.classes(), Count: q.Count, Explain: q.Explain}
 	if !c.empty() || !q.Filter.empty() {
 		x.Filter = func(id uint64) bool {
-			r := s.t.byID(id)
+			r := s.found(ix, id)
 			content, _ := r.Content()
 			return q.Filter.Selects(r.CreatedAt(), content) && c.passes(r, q.Analyzer)
 		}
 	}
 	if q.Analyzer == analysis.Standard {
-		x.Texts, x.Named, x.Correct = s.texts, s.named(c.text), true
+		x.Texts = func(id uint64) []string { return texts(s.found(ix, id)) }
+		x.Named, x.Correct = s.named(c.text), true
 	}
 	return x
 }
 
-// texts returns the indexed texts of an entry: the name, the aliases, tags and values of
+// texts returns the indexed texts of a record: the name, the aliases, tags and values of
 // relations, the text after the front matter, and the other metadata.
-func (s *Store) texts(id uint64) []string {
-	r := s.t.byID(id)
+func texts(r format.Record) []string {
 	content, _ := r.Content()
 	names, text, values := metadata.Parts(content)
-	texts := append(make([]string, 0, 4), r.Name())
-	texts = append(append(texts, r.Aliases()...), names...)
-	return append(append(texts, text), values...)
+	list := append(make([]string, 0, 4), r.Name())
+	list = append(append(list, r.Aliases()...), names...)
+	return append(append(list, text), values...)
 }
 
 // named returns the entries that have text, in one of its common spellings, as
@@ -360,12 +219,21 @@ func (s *Store) Explain(ctx context.Context, q Query, id uint64) (bm25.Explanati
 	if err != nil {
 		return bm25.Explanation{}, false, err
 	}
+	for {
+		e, ok, err := s.explain(ctx, q, c, id)
+		if again, err := s.mendedIndex(q.Analyzer, err); !again {
+			return e, ok, err
+		}
+	}
+}
+
+func (s *Store) explain(ctx context.Context, q Query, c clauses, id uint64) (bm25.Explanation, bool, error) {
 	ix, err := s.indexed(ctx, q.Analyzer)
 	if err != nil {
 		return bm25.Explanation{}, false, err
 	}
 	defer s.mu.RUnlock()
-	e, ok := ix.x.Explain(s.query(q, c), id)
+	e, ok := ix.x.Explain(s.query(ix, q, c), id)
 	return e, ok, nil
 }
 

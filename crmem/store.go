@@ -41,6 +41,12 @@ type Options struct {
 	// store, which the first write creates.
 	MustExist bool
 
+	// Lazy makes Open read only the log if an index file describes the snapshot. Then
+	// Get, Search, Apply and similar methods read the entries that they need, and other
+	// methods first call Load. If Load fails in a method without an error, such as
+	// [Store.All], the method yields nothing and the store stops: Close returns the error.
+	Lazy bool
+
 	// LockWait is how long Open waits for another writer. 0: not at all.
 	LockWait time.Duration
 	// Command and Socket identify the lock holder in the lock file. If Socket
@@ -124,8 +130,16 @@ type Store struct {
 	mu      sync.RWMutex
 	t       table
 	nextID  uint64
-	version uint64    // counts the changes of t
-	ix      [2]*index // by analysis.Analyzer; nil until it is wanted
+	lazyLog *format.LogScan // while t has a file: the log that Open read
+	// lazySnapshot contains the records of the snapshot, if Lazy is set and t had no file.
+	lazySnapshot []rec
+	builtFor     time.Duration // time that building the indexes took
+	hashed       time.Time     // before Open read the snapshot
+	noIndexFile  bool          // index files are not opened
+	logged       []logged      // operations of the log, while index files may be opened
+	loggedIn     uint64        // salt of the log that Open read
+	version      uint64        // counts the changes of t
+	ix           [2]*index     // by analysis.Analyzer; nil until it is wanted
 
 	// The leader of a group, or a checkpoint, holds the token while it writes
 	// to the files. Sending acquires it. It is acquired before wmu.
@@ -228,6 +242,7 @@ func Open(path string, o *Options) (*Store, error) {
 	}
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
+	s.hashed = s.opts.Now()
 	if s.opts.ReadOnly {
 		err = s.openReader()
 	} else if err = s.openWriter(); err == nil && s.opts.Socket != "" {
@@ -355,6 +370,7 @@ func (s *Store) Close() error {
 			err = fmt.Errorf("checkpoint on close: %w", err)
 		}
 	}
+	s.closeIndexes()
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	err = s.lastCheck(err)
@@ -369,19 +385,4 @@ func (s *Store) Close() error {
 		err = errors.Join(err, s.unlock())
 	}
 	return err
-}
-
-func (s *Store) checkpointsOnClose() bool {
-	s.wmu.Lock()
-	defer s.wmu.Unlock()
-	if s.ops == 0 || s.log == nil || s.stopped != nil {
-		return false
-	}
-	switch s.opts.CheckpointOnClose {
-	case checkpoint.Always:
-		return true
-	case checkpoint.Auto:
-		return s.dbStat.size() <= smallSnapshot || s.w.End > s.dbStat.size()/4
-	}
-	return false
 }

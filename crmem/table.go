@@ -6,7 +6,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"unsafe"
 
 	"crabmem/crmem/internal/format"
 )
@@ -35,6 +34,10 @@ type table struct {
 	owners map[string]*[]uint64
 
 	loaded []loaded // files that records are pieces of
+
+	// file, if set, contains the records whose IDs are not in recs. live, kinds and
+	// bytes count them, too.
+	file *indexFile
 }
 
 // rec is a record and its id. A removed record keeps the id, so that the order
@@ -95,14 +98,19 @@ func (t *table) link(i int) bool {
 
 // byName returns the record of a name, or "".
 func (t *table) byName(name string) format.Record {
-	if len(t.slots) == 0 {
-		return ""
+	if len(t.slots) > 0 {
+		if slot, _, found := t.slot(name); found {
+			return t.recs[uint32(t.slots[slot])-1].enc
+		}
 	}
-	slot, _, found := t.slot(name)
-	if !found {
-		return ""
+	if t.file != nil {
+		for _, r := range t.file.named(name, false) {
+			if _, ok := t.at(r.ID()); !ok {
+				return r
+			}
+		}
 	}
-	return t.recs[uint32(t.slots[slot])-1].enc
+	return ""
 }
 
 // at returns the position of an id, live or removed, or where it would be.
@@ -139,7 +147,44 @@ func (t *table) byID(id uint64) format.Record {
 	if i, ok := t.at(id); ok {
 		return t.recs[i].enc
 	}
+	if t.file != nil {
+		return t.file.record(id)
+	}
 	return ""
+}
+
+// fetch copies a record of the file to recs, so that it can be changed.
+func (t *table) fetch(id uint64) {
+	if t.file == nil {
+		return
+	}
+	i, ok := t.at(id)
+	if ok {
+		return
+	}
+	r := t.file.record(id)
+	if r == "" {
+		return
+	}
+	i = t.insert(i, rec{id, r})
+	if 2*(t.used+1) > len(t.slots) {
+		t.grow(2 * len(t.recs))
+	} else {
+		t.link(i)
+	}
+	t.indexAliases(r)
+}
+
+// insert adds a record whose place among the IDs is i, and returns its position.
+func (t *table) insert(i int, r rec) int {
+	if i < len(t.recs) {
+		if i = len(t.recs); t.low == nil {
+			t.low = make(map[uint64]int)
+		}
+		t.low[r.id] = i
+	}
+	t.recs = append(t.recs, r)
+	return i
 }
 
 // append adds a record whose id is above all others. It returns false and
@@ -166,6 +211,7 @@ func (t *table) append(r format.Record) bool {
 // put adds a record, or replaces the record of the same id and name. The name
 // of a new record must be unused.
 func (t *table) put(r format.Record) {
+	t.fetch(r.ID())
 	i, ok := t.at(r.ID())
 	switch {
 	case ok && t.recs[i].enc != "":
@@ -184,11 +230,7 @@ func (t *table) put(r format.Record) {
 		if ok {
 			t.recs[i].enc = r
 		} else {
-			if i = len(t.recs); t.low == nil {
-				t.low = make(map[uint64]int)
-			}
-			t.low[r.ID()] = i
-			t.recs = append(t.recs, rec{r.ID(), r})
+			i = t.insert(i, rec{r.ID(), r})
 		}
 		t.live++
 		t.kinds[r.Kind()]++
@@ -215,7 +257,13 @@ func (t *table) sort() {
 
 // remove removes the record of an existing id.
 func (t *table) remove(id uint64) {
-	i, _ := t.at(id)
+	t.fetch(id)
+	i, ok := t.at(id)
+	if !ok { // the file is broken, so the store is loaded before the next use
+		t.insert(i, rec{id: id})
+		t.live--
+		return
+	}
 	r := t.recs[i].enc
 	t.unindexAliases(r)
 	t.unlink(r.Name())
@@ -224,7 +272,7 @@ func (t *table) remove(id uint64) {
 	t.bytes -= int64(len(r))
 	t.recs[i].enc = ""
 	t.releaseRecord(r)
-	if len(t.recs) > 64 && t.live < len(t.recs)/2 {
+	if len(t.recs) > 64 && t.live < len(t.recs)/2 && t.file == nil {
 		t.sort()
 		t.recs = slices.DeleteFunc(slices.Clone(t.recs), func(r rec) bool { return r.enc == "" })
 		t.grow(2 * len(t.recs))
@@ -250,6 +298,22 @@ func (t *table) unlink(name string) {
 
 // alias returns the ids of the entries that have an alias, ascending.
 func (t *table) alias(alias string) []uint64 {
+	ids := t.aliased(alias)
+	if t.file == nil {
+		return ids
+	}
+	ids = slices.Clone(ids)
+	for _, r := range t.file.named(alias, true) {
+		if _, ok := t.at(r.ID()); !ok {
+			ids = append(ids, r.ID())
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// aliased is alias for the records in recs.
+func (t *table) aliased(alias string) []uint64 {
 	if t.owners == nil {
 		t.owners = make(map[string]*[]uint64)
 		for _, r := range t.recs {
@@ -322,68 +386,4 @@ func (t *table) count(kinds []Kind) int {
 		}
 	}
 	return n
-}
-
-// loaded is the buffer of a file whose records the table uses. The buffer stays
-// in memory while one record refers to it. If few bytes are still in use, the
-// table copies those records and releases the buffer. Copying each record at
-// Open instead takes 2.1 times as long for 100,000 entries.
-type loaded struct {
-	from, to uintptr // address range; it does not keep the buffer alive
-	left     int64   // bytes of the records in the buffer that the table uses
-}
-
-// keepLoaded limits the work of copyRecords, which blocks readers: at most
-// 1/keepLoaded of a buffer is copied.
-const keepLoaded = 4
-
-func (l *loaded) has(r format.Record) bool {
-	at := uintptr(unsafe.Pointer(unsafe.StringData(string(r))))
-	return l.from <= at && at < l.to
-}
-
-// loadedFrom records the buffers that the table's records point into.
-func (t *table) loadedFrom(files ...[]byte) {
-	t.loaded = nil
-	for _, b := range files {
-		if len(b) == 0 {
-			continue
-		}
-		l := loaded{from: uintptr(unsafe.Pointer(unsafe.SliceData(b)))}
-		l.to = l.from + uintptr(len(b))
-		for _, r := range t.recs {
-			if r.enc != "" && l.has(r.enc) {
-				l.left += int64(len(r.enc))
-			}
-		}
-		if l.left > 0 {
-			t.loaded = append(t.loaded, l)
-		}
-	}
-}
-
-// releaseRecord updates the live byte count of the buffer of a record that the
-// table no longer uses.
-func (t *table) releaseRecord(r format.Record) {
-	for i := range t.loaded {
-		l := &t.loaded[i]
-		if !l.has(r) {
-			continue
-		}
-		if l.left -= int64(len(r)); l.left < int64(l.to-l.from)/keepLoaded {
-			t.copyRecords(i)
-		}
-		return
-	}
-}
-
-// copyRecords copies the records that point into buffer i and releases it.
-func (t *table) copyRecords(i int) {
-	l := t.loaded[i]
-	for k := range t.recs {
-		if r := &t.recs[k]; r.enc != "" && l.has(r.enc) {
-			r.enc = format.Record(strings.Clone(string(r.enc)))
-		}
-	}
-	t.loaded = append(t.loaded[:i:i], t.loaded[i+1:]...)
 }

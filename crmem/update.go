@@ -32,7 +32,10 @@ func (s *Store) Update(next func(*Snapshot) (*Snapshot, error), first ...Op) err
 		return err
 	}
 	s.restage()
-	sn, err := next(s.Snapshot())
+	if err := s.loadLocked(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotApplied, err)
+	}
+	sn, err := next(s.snapshot())
 	if err != nil || sn == nil {
 		return err
 	}
@@ -43,7 +46,7 @@ func (s *Store) Update(next func(*Snapshot) (*Snapshot, error), first ...Op) err
 		}
 		if absent && s.nextID != 1 {
 			// Another process created the store concurrently: call next again.
-			if sn, err = next(s.Snapshot()); err != nil || sn == nil {
+			if sn, err = next(s.snapshot()); err != nil || sn == nil {
 				return err
 			}
 		}
@@ -66,6 +69,7 @@ func (s *Store) Update(next func(*Snapshot) (*Snapshot, error), first ...Op) err
 	}
 	s.nextID = max(s.nextID, sn.NextID)
 	s.version++
+	s.noIndexFile, s.logged = true, nil
 	s.dropIndex()
 	s.mu.Unlock()
 	if s.path == "" {

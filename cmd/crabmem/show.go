@@ -41,7 +41,7 @@ If no entry had the name, --at prints the present entry of the name as it was.`,
 			}
 			find = func(s *crmem.Store, name string) (crmem.Entry, error) { return c.entryAt(s, name, p) }
 		}
-		return c.read(func(s *crmem.Store) error {
+		return c.readFew(func(s *crmem.Store) error {
 			e, err := find(s, args[0])
 			if err != nil {
 				return err

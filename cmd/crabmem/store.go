@@ -167,12 +167,25 @@ func (c *app) about(path string, err error) error {
 
 // read runs f on the store, opened for reading.
 func (c *app) read(f func(s *crmem.Store) error) error {
-	s, err := c.reading()
+	return c.readWith(crmem.Options{}, f)
+}
+
+// readFew is read for a function that uses few entries.
+func (c *app) readFew(f func(s *crmem.Store) error) error {
+	return c.readWith(crmem.Options{Lazy: true}, f)
+}
+
+func (c *app) readWith(o crmem.Options, f func(s *crmem.Store) error) error {
+	o.ReadOnly, o.MustExist = true, true
+	s, err := c.open(&o)
 	if err != nil {
 		return err
 	}
 	return errors.Join(f(s), s.Close())
 }
+
+// few are the commands that write and use few entries.
+var few = []string{"alias", "append", "edit", "forget", "remember", "rename"}
 
 // write runs f on the store, opened for writing. A missing store is an error
 // unless create is set; then the first write creates it. What f has written is
@@ -181,7 +194,7 @@ func (c *app) write(ctx context.Context, command string, create bool, f func(s m
 	if err := c.secureHome(); err != nil {
 		return err
 	}
-	o := crmem.Options{Command: "crabmem " + command, CheckpointOnClose: checkpoint.Auto, MustExist: !create, By: actorOf(command)}
+	o := crmem.Options{Command: "crabmem " + command, CheckpointOnClose: checkpoint.Auto, MustExist: !create, By: actorOf(command), Lazy: slices.Contains(few, command)}
 	return c.withStore(ctx, client.StoreOptions{Access: c.access(), Options: o}, func(o *crmem.Options) (s *crmem.Store, err error) {
 		err = c.Wait(ctx, func() (err error) {
 			s, err = c.open(o)
@@ -207,7 +220,7 @@ func (c *app) search(ctx context.Context, f func(s memtool.Store) error) error {
 	if err != nil {
 		return err
 	}
-	return c.withStore(ctx, client.StoreOptions{Daemon: d, Options: crmem.Options{ReadOnly: true, MustExist: true}}, c.open, f)
+	return c.withStore(ctx, client.StoreOptions{Daemon: d, Options: crmem.Options{ReadOnly: true, MustExist: true, Lazy: true}}, c.open, f)
 }
 
 // withStore runs f on a store whose files open opens.

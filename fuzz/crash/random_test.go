@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -54,6 +55,7 @@ func newHistory(seed uint64) (*history, error) {
 	if r.IntN(3) == 0 {
 		j.opts.LogLimit = 4000 // background checkpoints
 	}
+	j.opts.Lazy = r.IntN(2) == 0
 	h := &history{rand: r, every: []int{0, 1, 7, 1 << 30}[r.IntN(4)]}
 	var err error
 	h.r, err = newRun(j, scenes[r.IntN(len(scenes))])
@@ -84,6 +86,8 @@ func (h *history) play(steps int) error {
 			if err = h.r.s.Close(); err == nil {
 				err = h.open()
 			}
+		case k >= 36 && k < 40: // a checkpoint writes the index, which a lazy store uses later
+			_, err = h.r.s.Search(context.Background(), crmem.Query{Text: "content of step"})
 		case k == 6:
 			err = h.r.seal(func() error { return h.r.apply(h.draw()) })
 		case h.every == 0 && k == 5 || h.every > 0 && h.Steps%h.every == 0:

@@ -280,7 +280,6 @@ func (s *Store) install(c *cut, p vfs.Pending, dig format.Digest, err error) err
 		return s.fail(s.keepState(err, nil))
 	}
 	s.ops = len(frames)
-	s.logged, s.noIndexFile = nil, true // index files of other programs describe the former snapshot
 	s.distrust = false
 	s.measured()
 	s.makeReserve()
@@ -345,7 +344,11 @@ func (s *Store) swap(p vfs.Pending, dig format.Digest) error {
 	if err := s.fs.SyncDir(dirOf(s.path)); err != nil {
 		return s.fail(err)
 	}
-	s.dbDig, s.dbStat = dig, fileStat{fi}
+	s.dbStat = fileStat{fi}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dbDig = dig
+	s.logged, s.noIndexFile = nil, true // index files of other programs describe the former snapshot
 	return nil
 }
 

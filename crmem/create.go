@@ -162,7 +162,10 @@ func (s *Store) create() (made bool, err error) {
 	if err != nil {
 		return made, s.fail(err)
 	}
-	s.dbDig, s.dbStat = sum, fileStat{fi}
+	s.dbStat = fileStat{fi}
+	s.mu.Lock()
+	s.dbDig = sum
+	s.mu.Unlock()
 	s.absent = false
 	return true, nil
 }

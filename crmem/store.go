@@ -147,8 +147,8 @@ type Store struct {
 	crowd int // callers of the last group; under the token
 
 	// wmu guards the write side below. It is not held during a sync of the
-	// log. t, nextID and version change only under wmu and mu both, so a holder of
-	// either may read them.
+	// log. t, nextID, version, logged and dbDig change only under wmu and mu both, so a
+	// holder of either may read them.
 	wmu     sync.Mutex
 	closed  bool
 	stopped error // first error; later writes are refused

@@ -59,6 +59,7 @@ func TestHelloWithoutRoundTrip(t *testing.T) {
 	}
 	defer l.Close()
 	served := make(chan error, 1)
+	hungUp := make(chan struct{})
 	go func() {
 		served <- func() error {
 			first, err := l.Accept()
@@ -74,6 +75,7 @@ func TestHelloWithoutRoundTrip(t *testing.T) {
 				return err
 			}
 			first.Close()
+			close(hungUp)
 			second, err := l.Accept()
 			if err != nil {
 				return err
@@ -101,9 +103,11 @@ func TestHelloWithoutRoundTrip(t *testing.T) {
 	if _, err := c.Hello(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	<-hungUp // or else the client may use the first connection again
 	if text, err := collect(t, c); text != "a" || err != nil {
 		t.Errorf("stream: %q, %v", text, err)
 	}
+	l.Close()
 	if err := <-served; err != nil {
 		t.Error(err)
 	}

@@ -45,7 +45,8 @@ failures() {
     /^=== (RUN|CONT|NAME|PAUSE) / { test = $3; next }
     /^ *--- FAIL: / { failed[$3]; result = result $0 "\n"; next }
     /^ *--- (PASS|SKIP): / { next }
-    /^(FAIL|panic: )/ { result = result $0 "\n" }
+    /^panic: / { failed[test]; result = result $0 " (" test ")\n" }
+    /^FAIL/ { result = result $0 "\n" }
     /^(ok|PASS|FAIL|\?)/ { test = ""; next }
     { text[test] = text[test] $0 "\n" }
     END {
@@ -61,7 +62,7 @@ failures() {
 tested() {
   local out passed skipped
   out=$(mktemp)
-  if ! go test -v -timeout 60m "$@" >"$out" 2>&1; then
+  if ! go test -v -timeout 30m "$@" >"$out" 2>&1; then
     failures "$out"
     exit 1
   fi

@@ -167,13 +167,15 @@ func TestOpenedRefuses(t *testing.T) {
 // TestOpenedConcurrently searches and changes an opened index concurrently.
 func TestOpenedConcurrently(t *testing.T) {
 	z := corpus.NewZipf(3)
-	docs := z.Docs(500)
+	docs, queries := z.Docs(500), z.Queries(40)
 	x := bm25.New(analysis.Standard)
 	for i, d := range docs {
 		x.Add(bm25.Doc{ID: uint64(i), Fields: []string{d}})
 	}
+	for i, text := range queries { // so that each query has a match that stays
+		x.Add(bm25.Doc{ID: uint64(len(docs) + i), Fields: []string{text}})
+	}
 	opened := open(t, write(t, x), analysis.Standard)
-	queries := z.Queries(40)
 	var wg sync.WaitGroup
 	for w := range 4 {
 		wg.Go(func() {
@@ -181,7 +183,11 @@ func TestOpenedConcurrently(t *testing.T) {
 				q := bm25.Query{Text: text + " streatea", Limit: 5, Correct: true}
 				switch (i + w) % 4 {
 				case 0:
-					opened.Explain(q, opened.Search(q).Hits[0].ID)
+					if hits := opened.Search(q).Hits; len(hits) > 0 {
+						opened.Explain(q, hits[0].ID)
+					} else {
+						t.Errorf("%q finds nothing: %v", q.Text, opened.Err())
+					}
 				case 1:
 					opened.Add(bm25.Doc{ID: uint64(i), Fields: []string{text}})
 				case 2:

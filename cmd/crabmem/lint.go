@@ -18,7 +18,8 @@ type lintAnswer struct {
 }
 
 func (c *app) lintCommand() *cobra.Command {
-	return &cobra.Command{
+	unread := false
+	cmd := &cobra.Command{
 		Use:     "lint",
 		GroupID: groupCare,
 		Short:   "find faulty links, metadata, and duplicates",
@@ -35,6 +36,12 @@ func (c *app) lintCommand() *cobra.Command {
   not_adopted     expires or supersedes without effect; see crabmem metadata
   cycle           supersedes, caused_by, or part_of that leads back to its entry
 
+With --unread, it also finds:
+
+  unread          an entry of at least 30 days that no search found and nobody
+                  read. The daemon and MCP servers count searches and reads,
+                  but commands do not.
+
 lint does not compare texts of fewer than 5 words, and no entry with the one
 that it supersedes. Its work per entry is limited: among many similar texts, it
 can miss near duplicates.
@@ -42,7 +49,8 @@ can miss near duplicates.
 The exit code is 1 if lint finds something. crabmem verify checks the bytes of
 the store instead.`,
 		Example: `  crabmem lint
-  crabmem lint --json`,
+  crabmem lint --json
+  crabmem lint --unread`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.read(func(s *crmem.Store) error {
 				a := lintAnswer{Entries: s.Len()}
@@ -50,10 +58,19 @@ the store instead.`,
 					a.Findings = lint.Check(s, c.now())
 					return nil
 				})
+				if unread {
+					list, counted := lint.Unread(s, c.now())
+					a.Findings = append(a.Findings, list...)
+					if !counted {
+						c.Say("no reads are counted in this store: the daemon and MCP servers count them")
+					}
+				}
 				return c.printFindings(&a)
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&unread, "unread", false, "also find entries that no search found")
+	return cmd
 }
 
 func (c *app) printFindings(a *lintAnswer) error {

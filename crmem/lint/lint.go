@@ -29,6 +29,7 @@ const (
 	Value         Kind = "value"          // the value of a known key has no effect
 	NotAdopted    Kind = "not_adopted"    // expires and supersedes have no effect
 	Cycle         Kind = "cycle"          // the entry supersedes itself, through others or not
+	UnreadEntry   Kind = "unread"         // no counted read returned the entry
 )
 
 // A Finding is a fault of an entry, or a reason to look at it.
@@ -188,4 +189,27 @@ func arg(name string) string {
 		text = "-- " + text
 	}
 	return text
+}
+
+// unreadAge is the least age of an entry that Unread returns.
+const unreadAge = 30 * 24 * time.Hour
+
+// Unread returns the entries of at least 30 days that no counted read returned (see
+// [crmem.Store.Usage]), ascending by ID. counted reports whether any read of the
+// store's entries was counted.
+func Unread(s *crmem.Store, now time.Time) (list []Finding, counted bool) {
+	c := &linter{list: []Finding{}}
+	for e := range s.All() {
+		if reads, _ := s.Usage(e.ID); reads > 0 {
+			counted = true
+		} else if age := now.Sub(time.Unix(int64(e.CreatedAt), 0)); age >= unreadAge {
+			c.add(UnreadEntry, e, 0, "run crabmem show "+arg(e.Name)+", and "+forget(e)+" if nobody needs it",
+				fmt.Sprintf("no search found it in its %d days", age/(24*time.Hour)))
+		}
+	}
+	slices.SortFunc(c.list, func(a, b Finding) int { return cmp.Compare(a.ID, b.ID) })
+	if !counted {
+		return nil, false
+	}
+	return c.list, true
 }

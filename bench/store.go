@@ -256,27 +256,15 @@ func command(t *measure.Limits, path string, n int) error {
 	return nil
 }
 
-// bareProgram is a minimal Go program with output.
-const bareProgram = `package main
-
-import "fmt"
-
-func main() { fmt.Println("crabmem") }
-`
-
 // startUp measures the size of the release binary and the CPU time of crabmem
 // version. It compares that with bareProgram, the least of 100 alternating runs each.
 func startUp(t *measure.Limits, path string, _ int) error {
 	dir := filepath.Dir(path)
-	source := filepath.Join(dir, "bare.go")
-	if err := os.WriteFile(source, []byte(bareProgram), 0o600); err != nil {
-		return err
-	}
 	release, err := buildRelease(filepath.Join(dir, "release"), "crabmem/cmd/crabmem")
 	if err != nil {
 		return err
 	}
-	bare, err := buildRelease(filepath.Join(dir, "bare"), source)
+	bare, err := buildBare(dir)
 	if err != nil {
 		return err
 	}
@@ -284,45 +272,17 @@ func startUp(t *measure.Limits, path string, _ int) error {
 	if err != nil {
 		return err
 	}
-	var version, base time.Duration
-	for range 100 {
-		a, err := cpuOf(release, "version")
-		if err != nil {
-			return err
-		}
-		b, err := cpuOf(bare)
-		if err != nil {
-			return err
-		}
-		version, base = measure.Least(version, a), measure.Least(base, b)
-	}
-	fmt.Printf("CPU of a process: version %v, a bare Go program %v\n", version, base)
-	t.Most("release binary", float64(fi.Size())/1e6, 36, "MB")
-	t.Most("crabmem version, CPU", float64(version.Microseconds())/1000, 4, "ms")
-	t.Most("crabmem version, CPU, relative to a bare Go program", measure.Ratio(version, base), 4, "x")
-	return nil
-}
-
-// buildRelease builds a program with the options of a release. It returns the path of
-// a copy, because a file that the linker mapped and wrote starts more slowly.
-func buildRelease(out, pkg string) (string, error) {
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, pkg)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, text)
-	}
-	b, err := os.ReadFile(out)
+	version, base := &process{args: []string{release, "version"}}, &process{args: []string{bare}}
+	launch, err := buildLaunch(dir)
 	if err != nil {
-		return "", err
+		return err
 	}
-	return out + "-copy", os.WriteFile(out+"-copy", b, 0o700)
-}
-
-// cpuOf returns the CPU time of one run of a program.
-func cpuOf(name string, args ...string) (time.Duration, error) {
-	cmd := exec.Command(name, args...)
-	if err := cmd.Run(); err != nil {
-		return 0, fmt.Errorf("%s %v: %w", name, args, err)
+	if err := runTurns(launch, 100, version, base); err != nil {
+		return err
 	}
-	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
+	fmt.Printf("CPU of a process: version %v, a bare Go program %v\n", version.cpu, base.cpu)
+	t.Most("release binary", float64(fi.Size())/1e6, 36, "MB")
+	t.Most("crabmem version, CPU", measure.Millis(version.cpu), 4, "ms")
+	t.Most("crabmem version, CPU, relative to a bare Go program", measure.Ratio(version.cpu, base.cpu), 4, "x")
+	return nil
 }

@@ -61,7 +61,7 @@ func hostileNames(t *testing.T, r *rand.Rand) *Snapshot {
 // once.
 func checkBook(t *testing.T, fsys vfs.FS, dir string, sn *Snapshot) {
 	t.Helper()
-	if b, err := vfs.ReadFile(fsys, dir+"/book.toml", 1<<20); err != nil || string(b) != "[book]\ntitle = \"Memory\"\nsrc = \".\"\n\n[output.html]\nadditional-css = [\"crabmem.css\"]\n" {
+	if b, err := vfs.ReadFile(fsys, dir+"/book.toml", 1<<20); err != nil || string(b) != "[book]\ntitle = \"Memory\"\nsrc = \".\"\n\n[output.html]\nadditional-css = [\"crabmem.css\"]\nsidebar-header-nav = false\n" {
 		t.Fatalf("book.toml is %q, %v", b, err)
 	}
 	src, err := vfs.ReadFile(fsys, dir+"/SUMMARY.md", 1<<26)

@@ -25,10 +25,11 @@ const (
 var pageStyle string
 
 // seeds are the files that dump writes once and never changes. book.toml lets
-// mdbook serve the tree, with the style. .gitattributes lets git merge tables of
+// mdbook serve the tree, with the style, and without front matter in the sidebar, where
+// mdbook would list it as a heading. .gitattributes lets git merge tables of
 // contents, which the next dump sorts.
 var seeds = map[string]string{
-	bookFile:       "[book]\ntitle = \"Memory\"\nsrc = \".\"\n\n[output.html]\nadditional-css = [\"" + styleFile + "\"]\n",
+	bookFile:       "[book]\ntitle = \"Memory\"\nsrc = \".\"\n\n[output.html]\nadditional-css = [\"" + styleFile + "\"]\nsidebar-header-nav = false\n",
 	styleFile:      pageStyle,
 	attributesFile: summaryFile + " merge=union\n",
 }

@@ -113,3 +113,15 @@ func UsesIndexFile(s *Store) bool { return s.t.file != nil }
 
 // SavedFrom is savedFrom.
 var SavedFrom = &savedFrom
+
+// InMemory reports whether a store and its indexes are in memory.
+func InMemory(s *Store) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, ix := range s.ix {
+		if ix != nil && (ix.building || ix.file != nil) {
+			return false
+		}
+	}
+	return s.t.file == nil
+}

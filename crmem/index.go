@@ -33,9 +33,10 @@ type index struct {
 	strange atomic.Bool
 
 	// building and late: changes made while it is built wait here. While it is loading,
-	// x has them, too. Guarded by Store.mu.
-	building, loading bool
-	late              []change
+	// or may be loaded, x has them, too. begun is set when the loading begins. Guarded by
+	// Store.mu.
+	building, loading, begun bool
+	late                     []change
 }
 
 // indexingStep is the number of entries between two calls of Options.Indexing.
@@ -80,9 +81,15 @@ func (ix *index) doc(r format.Record) bm25.Doc {
 
 // Index starts to build the index in the background, unless that has begun or an index
 // file contains it. The first search does the same; call Index to reduce the latency of
-// that search.
+// that search. If the store is lazy, Index also starts to load it and the index into
+// memory; if that fails, the store stops. It is for processes that keep the store open.
 func (s *Store) Index(a analysis.Analyzer) {
 	s.startIndex(a) // the first search reports an error
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.t.file != nil && s.ctx.Err() == nil {
+		s.bg.Go(s.loadInBackground) // Close waits for it
+	}
 }
 
 // buildIndex starts to build an index. The caller holds mu.

@@ -87,14 +87,43 @@ func (s *Store) fileIndex(a analysis.Analyzer) *index {
 		s.ignoreIndexFile(f, err)
 		return nil
 	}
+	ix.loading = true
+	for _, id := range changed {
+		ix.late = append(ix.late, change{id, s.t.byID(id)})
+	}
 	if s.t.file == nil { // the program runs for longer than one search
-		ix.loading = true
-		for _, id := range changed {
-			ix.late = append(ix.late, change{id, s.t.byID(id)})
-		}
-		s.bg.Go(func() { s.loadIndex(a, ix) }) // Close waits for it
+		s.beginLoad(a, ix)
 	}
 	return ix
+}
+
+// beginLoad loads an index in a file in the background, unless that has begun. The caller
+// holds mu.
+func (s *Store) beginLoad(a analysis.Analyzer, ix *index) {
+	if ix.loading && !ix.begun && s.ctx.Err() == nil {
+		ix.begun = true
+		s.bg.Go(func() { s.loadIndex(a, ix) }) // Close waits for it
+	}
+}
+
+// loadInBackground loads the store, and then its indexes.
+func (s *Store) loadInBackground() {
+	if s.ctx.Err() != nil {
+		return
+	}
+	if !s.loaded() {
+		s.wmu.Lock()
+		defer s.wmu.Unlock()
+		s.warn("load the store: %v", s.stopped)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for a, ix := range s.ix {
+		if ix != nil {
+			s.beginLoad(analysis.Analyzer(a), ix)
+		}
+	}
 }
 
 // ignoreIndexFile closes an index file that cannot be used. The caller holds mu.

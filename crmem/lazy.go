@@ -86,7 +86,7 @@ func (s *Store) noteLog(v *files) {
 	switch {
 	case v.file != nil && s.loggedIn != 0:
 		s.lazyLog = v.scan
-	case v.file == nil && s.opts.Lazy:
+	case v.file == nil && s.opts.Lazy && s.opts.ReadOnly:
 		s.lazySnapshot = slices.Clone(v.snap.t.recs)
 	}
 }
@@ -137,7 +137,10 @@ func (s *Store) loadLocked() error {
 		s.fs.Remove(s.path + indexSuffix(analysis.Analyzer(x.Analyzer))) //nolint:errcheck // it is not needed
 		return fmt.Errorf("%w: %s changed after it was opened: run the command again", ErrForeign, s.path)
 	}
-	snapshot := slices.Clone(sn.t.recs)
+	var snapshot []rec // of a reader, which may write the index file
+	if s.opts.ReadOnly {
+		snapshot = slices.Clone(sn.t.recs)
+	}
 	if v.scan != nil {
 		covered, _ := v.scan.Covers(v.dig)
 		if _, err := v.replay(&sn.t, &sn.NextID, covered); err != nil {

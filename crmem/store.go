@@ -131,7 +131,7 @@ type Store struct {
 	t       table
 	nextID  uint64
 	lazyLog *format.LogScan // while t has a file: the log that Open read
-	// lazySnapshot contains the records of the snapshot, if Lazy is set and t had no file.
+	// lazySnapshot contains the records of the snapshot of a lazy reader, if t had no file.
 	lazySnapshot []rec
 	builtFor     time.Duration // time that building the indexes took
 	hashed       time.Time     // before Open read the snapshot
@@ -370,10 +370,12 @@ func (s *Store) Close() error {
 			err = fmt.Errorf("checkpoint on close: %w", err)
 		}
 	}
+	s.wmu.Lock()
+	err = s.lastCheck(err) // may read the complete store through an index file
+	s.wmu.Unlock()
 	s.closeIndexes()
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
-	err = s.lastCheck(err)
 	if s.log != nil {
 		err = errors.Join(err, s.log.Close())
 		s.log = nil

@@ -162,17 +162,19 @@ func (d *Daemon) openAll() error {
 		path = filepath.Join(d.home, "memory.db")
 	}
 	warn := func(text string) { d.log.Warn(text) }
-	open := func(file string) (*crmem.Store, error) {
+	open := func(file string, lazy bool) (*crmem.Store, error) {
 		return crmem.Open(file, &crmem.Options{
-			FS: d.fs, Now: d.now, LockWait: d.opts.LockWait, Command: "crabmem daemon", Socket: Socket(d.home), Warn: warn,
+			Lazy: lazy,
+			FS:   d.fs, Now: d.now, LockWait: d.opts.LockWait, Command: "crabmem daemon", Socket: Socket(d.home), Warn: warn,
 			History: s.History, HistoryLimit: s.HistoryLimit, CountReads: true,
 			ImportanceWeight: s.ImportanceWeight, HalfLife: s.HalfLife,
 		})
 	}
-	if d.store, err = open(path); err != nil {
+	// Index, below, loads the store in the background.
+	if d.store, err = open(path, true); err != nil {
 		return err
 	}
-	d.spaces = d.newSpaces(open)
+	d.spaces = d.newSpaces(func(file string) (*crmem.Store, error) { return open(file, false) })
 	if d.sessions, err = sessionlog.OpenDir(filepath.Join(d.home, "sessions"), &sessionlog.Options{
 		FS: d.fs, Now: d.now, LockWait: d.opts.LockWait, Command: "crabmem daemon", Socket: Socket(d.home), Warn: warn,
 	}); err != nil {

@@ -10,9 +10,9 @@ import (
 // TestExplained compares explanations with search results, for the queries of
 // the recall cases and every entry.
 func TestExplained(t *testing.T) {
-	entries := caseEntries(t)
+	entries := caseEntries(t, casesDir)
 	s := caseStore(t, entries)
-	cases, reads, enough := recallCases(t, entries), 1000, 100_000
+	cases, reads, enough := recallCases(t, casesDir, entries), 1000, 100_000
 	if testing.Short() {
 		cases, reads, enough = cases[:len(cases)/8], 125, 12_500
 	}

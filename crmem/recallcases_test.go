@@ -13,7 +13,10 @@ import (
 	"crabmem/crmem"
 )
 
-const casesDir = "../testdata/recall/cases"
+const (
+	casesDir         = "../testdata/recall/cases"
+	conversationsDir = "../testdata/recall/conversations"
+)
 
 // nothing replaces a name in cases.tsv: the query must return neither a hit nor
 // an error.
@@ -27,20 +30,31 @@ type recallCase struct {
 	want  string // the name of the entry that must be first, or nothing
 }
 
-// TestRecallCases runs the hand-written queries on a small store, with the
-// entries in the order of the file and in reverse order. An entry that is first
-// in only one order is first because of its id. Known failures are in
-// misses.txt, in the order of cases.tsv; no other case may fail.
 func TestRecallCases(t *testing.T) {
 	t.Parallel()
-	entries := caseEntries(t)
-	cases := recallCases(t, entries)
+	checkCases(t, casesDir, 200, 37)
+}
+
+// TestConversationCases runs queries on the messages of conversations.
+func TestConversationCases(t *testing.T) {
+	t.Parallel()
+	checkCases(t, conversationsDir, 60, 5)
+}
+
+// checkCases runs the hand-written queries of dir on a small store, with the
+// entries in the order of the file and in reverse order. An entry that is first
+// in only one order is first because of its id. Known failures are in
+// misses.txt, in the order of cases.tsv; no other case may fail. dir must have
+// at least minCases cases of minClasses classes.
+func checkCases(t *testing.T, dir string, minCases, minClasses int) {
+	entries := caseEntries(t, dir)
+	cases := recallCases(t, dir, entries)
 	forth := caseStore(t, entries)
 	slices.Reverse(entries)
 	back := caseStore(t, entries)
 
 	known := make(map[string]bool)
-	for _, line := range caseLines(t, "misses.txt") {
+	for _, line := range caseLines(t, dir, "misses.txt") {
 		if known[line] {
 			t.Errorf("misses.txt has %q twice", line)
 		}
@@ -82,8 +96,8 @@ func TestRecallCases(t *testing.T) {
 		sum += first[class]
 		t.Logf("%3d of %3d first: %s", first[class], total[class], class)
 	}
-	if len(cases) < 200 || len(classes) < 37 {
-		t.Errorf("%d cases of %d classes, want at least 200 of 37", len(cases), len(classes))
+	if len(cases) < minCases || len(classes) < minClasses {
+		t.Errorf("%d cases of %d classes, want at least %d of %d", len(cases), len(classes), minCases, minClasses)
 	}
 	t.Logf("%3d of %3d first, %d entries", sum, len(cases), len(entries))
 }
@@ -105,10 +119,10 @@ func bestNames(t *testing.T, s *crmem.Store, text string, syntax bool) []string 
 	return names
 }
 
-// caseLines returns the lines of a file of cases.
-func caseLines(t *testing.T, name string) []string {
+// caseLines returns the lines of a file of cases in dir.
+func caseLines(t *testing.T, dir, name string) []string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(casesDir, name))
+	b, err := os.ReadFile(filepath.Join(dir, name))
 	ok(t, err)
 	var lines []string
 	for line := range strings.Lines(string(b)) {
@@ -117,10 +131,10 @@ func caseLines(t *testing.T, name string) []string {
 	return lines
 }
 
-func caseEntries(t *testing.T) []crmem.Entry {
+func caseEntries(t *testing.T, dir string) []crmem.Entry {
 	t.Helper()
 	var entries []crmem.Entry
-	for i, line := range caseLines(t, "store.jsonl") {
+	for i, line := range caseLines(t, dir, "store.jsonl") {
 		var e crmem.Entry
 		dec := json.NewDecoder(strings.NewReader(line))
 		dec.DisallowUnknownFields()
@@ -148,9 +162,9 @@ func caseStore(t *testing.T, entries []crmem.Entry) *crmem.Store {
 	return s
 }
 
-// recallCases reads cases.tsv: class, query with Go's escapes, name and
+// recallCases reads cases.tsv of dir: class, query with Go's escapes, name and
 // comment.
-func recallCases(t *testing.T, entries []crmem.Entry) []recallCase {
+func recallCases(t *testing.T, dir string, entries []crmem.Entry) []recallCase {
 	t.Helper()
 	names := map[string]bool{nothing: true}
 	for _, e := range entries {
@@ -158,7 +172,7 @@ func recallCases(t *testing.T, entries []crmem.Entry) []recallCase {
 	}
 	var cases []recallCase
 	seen := make(map[string]bool)
-	for i, line := range caseLines(t, "cases.tsv") {
+	for i, line := range caseLines(t, dir, "cases.tsv") {
 		f := strings.Split(line, "\t")
 		if len(f) != 4 || slices.Index(f, "") >= 0 && f[0] != "empty" {
 			t.Fatalf("cases.tsv, line %d: %q: want class, query, name and comment", i+1, line)

@@ -73,7 +73,7 @@ type Term struct {
 	// LengthNorm is the saturated term frequency: TF damped by k1 and the length
 	// of the document.
 	LengthNorm   float64
-	Weight       float64 // 1, or less for a part of a name in the query
+	Weight       float64 // 1; less for a part of a name; more if a long query repeats the term
 	Contribution float64 // IDF × Weight × LengthNorm
 
 	// Of a re-ranked document:

@@ -64,7 +64,7 @@ func randomDoc(r *rand.Rand, id uint64) bm25.Doc {
 }
 
 func randomQuery(r *rand.Rand) bm25.Query {
-	q := bm25.Query{Text: text(r, 1+r.IntN(6)), Limit: r.IntN(12), Count: r.IntN(2) == 0}
+	q := bm25.Query{Text: text(r, 1+r.IntN([]int{6, 6, 6, 40}[r.IntN(4)])), Limit: r.IntN(12), Count: r.IntN(2) == 0}
 	if r.IntN(3) == 0 {
 		q.Classes = uint8(r.IntN(256))
 	}

@@ -26,6 +26,12 @@ func TestParse(t *testing.T) {
 		"internationalizzq internationalizz ": "internat 1 1, internat 1 1",
 		"getUserName":                         "get 1 0.5, getusern 1 1, name 1 0.5, user 1 0.5",
 		"name getUserName":                    "get 1 0.5, getusern 1 1, name 1 1, user 1 0.5",
+		"alpha beta" + strings.Repeat(" alpha", 13):                         "alpha 2 1, beta 1 1",
+		"alpha beta" + strings.Repeat(" alpha", 14):                         "alpha 2 15, beta 1 1",
+		"alpha beta" + strings.Repeat(" alpha", 13) + " the of 記憶 記憶":       "alpha 2 1, beta 1 1",
+		"alpha beta" + strings.Repeat(" alpha", 198):                        "alpha 2 199, beta 1 1",
+		"alpha beta" + strings.Repeat(" alpha", 199):                        "alpha 2 1, beta 1 1",
+		"alpha unknown" + strings.Repeat(" beta", 13) + " getUserName Name": "alpha 2 1, beta 1 13, get 1 0.5, getusern 1 1, name 1 1.5, user 1 0.5",
 	} {
 		s.parse(x, Query{Text: query})
 		var got []string

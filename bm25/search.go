@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"slices"
 	"sync"
+	"unicode/utf8"
 
 	"crabmem/bm25/analysis"
 )
@@ -96,10 +97,13 @@ type queryTerm struct {
 func (s *searcher) parse(x *Index, q Query) {
 	s.terms, s.corrections = s.terms[:0], nil
 	d := x.lexer.Dict()
-	content, stop, unknown := false, 0, false
+	content, stop, unknown, words := false, 0, false, 0
 	s.scanner.Query(x.analyzer, q.Text, func(term []byte, weight float64) {
 		isStop := x.analyzer == analysis.Standard && analysis.IsStopWord(term)
 		content = content || !isStop
+		if first, _ := utf8.DecodeRune(term); weight == 1 && !isStop && !analysis.IsUnspaced(first) {
+			words++
+		}
 		id, ok := x.lookUp(term, isStop)
 		if !ok {
 			unknown = unknown || !isStop
@@ -133,10 +137,35 @@ func (s *searcher) parse(x *Index, q Query) {
 		s.text = d.AppendTerm(s.text, b.id)
 		return bytes.Compare(s.text[:n], s.text[n:])
 	})
-	s.terms = slices.CompactFunc(s.terms, func(a, b queryTerm) bool { return a.id == b.id })
+	s.unite(x.analyzer == analysis.Standard && words > shortQuery && words <= longQuery)
 	for i := range s.terms {
 		s.terms[i].idf = float64(s.terms[i].weight * idf(x.counted, int(s.terms[i].df)))
 	}
+}
+
+// A query of more than shortQuery and at most longQuery words describes a topic, and
+// repeats the words that matter, so each repetition counts. A question repeats a word by
+// chance, and a longer text is a pasted one. The words of unspaced scripts are unknown
+// and do not count.
+const (
+	shortQuery = 15
+	longQuery  = 200
+)
+
+// unite unites the occurrences of each term, of which the first has the largest weight.
+// If add is set, it adds their weights.
+func (s *searcher) unite(add bool) {
+	united := s.terms[:0]
+	for _, t := range s.terms {
+		last := len(united) - 1
+		switch {
+		case last < 0 || united[last].id != t.id:
+			united = append(united, t)
+		case add:
+			united[last].weight += t.weight
+		}
+	}
+	s.terms = united
 }
 
 func (s *searcher) addTerm(x *Index, term []byte, id uint32, weight float64) {

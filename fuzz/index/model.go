@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"unicode/utf8"
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
@@ -120,8 +121,18 @@ func (m *Model) Search(q bm25.Query) bm25.Result {
 			weights[t] = 1
 		}
 	} else {
+		words := 0
 		for t, w := range m.Analyzer.QueryTerms(q.Text) {
-			weights[t] = max(weights[t], w)
+			if first, _ := utf8.DecodeRuneInString(t); w == 1 && !analysis.IsStopWord([]byte(t)) && !analysis.IsUnspaced(first) {
+				words++
+			}
+		}
+		for t, w := range m.Analyzer.QueryTerms(q.Text) {
+			if words > 15 && words <= 200 {
+				weights[t] += w
+			} else {
+				weights[t] = max(weights[t], w)
+			}
 		}
 	}
 	terms := slices.Sorted(maps.Keys(weights))

@@ -2,6 +2,7 @@
 //
 //	go run ./bench                    run all programs, each in its own process
 //	go run ./bench index [-standard]  measure package bm25 against bleve
+//	go run ./bench recall             measure the queries of test sets
 //	go run ./bench store              measure package crmem against raw system calls
 //	go run ./bench commands           measure commands as complete processes
 //	go run ./bench changes            measure the history of package crmem
@@ -30,11 +31,11 @@ import (
 // programs contains the programs by name. A program defines its flags in the set and
 // returns the measurement.
 var programs = map[string]func(*flag.FlagSet) func(*measure.Limits) error{
-	"index": index, "store": store, "commands": commands, "changes": changesOf, "sessions": sessions, "ping": ping, "daemon": daemons,
+	"index": index, "recall": queries, "store": store, "commands": commands, "changes": changesOf, "sessions": sessions, "ping": ping, "daemon": daemons,
 }
 
 // allPrograms lists the programs, with arguments, that bench runs by default.
-var allPrograms = []string{"index", "index -standard", "store", "commands", "changes", "sessions", "ping", "daemon"}
+var allPrograms = []string{"index", "index -standard", "recall", "store", "commands", "changes", "sessions", "ping", "daemon"}
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {

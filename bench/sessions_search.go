@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -109,7 +110,7 @@ func timed(x *search.Index, queries []string, q search.Query) (p50, p99 time.Dur
 	for range 5 {
 		took, err := measure.Turns(1, len(queries), func(i int) error {
 			q.Text = queries[i]
-			r, err := x.Search(q)
+			r, err := x.Search(context.Background(), q)
 			if err == nil {
 				hits += len(r.Hits)
 			}

@@ -43,6 +43,12 @@ type Query struct {
 	// Named lists documents whose name is the text. With Texts they rank first if
 	// they match.
 	Named []uint64
+	// Context relates messages of conversations. Only searches that re-rank use it.
+	Context *Context
+	// Factor returns a factor of the score of a match, at least 1 and at most MaxFactor;
+	// nil multiplies nothing. It must not use the index.
+	Factor    func(id uint64) float64
+	MaxFactor float64
 }
 
 // Hit is a document that matches.
@@ -73,7 +79,7 @@ type Term struct {
 	// LengthNorm is the saturated term frequency: TF damped by k1 and the length
 	// of the document.
 	LengthNorm   float64
-	Weight       float64 // 1; less for a part of a name; more if a long query repeats the term
+	Weight       float64 // 1; less for a part of a name; in a long query, times the repetitions and IDF^(1/4)
 	Contribution float64 // IDF × Weight × LengthNorm
 
 	// Of a re-ranked document:
@@ -92,18 +98,30 @@ type Near struct {
 }
 
 // Explanation is the breakdown of a score. The sum of the contributions of Terms,
-// the contributions of Near, Early of Terms, Exact of Terms, and Named, in this
-// order, equals the score bit for bit.
+// the contributions of Near, Early of Terms, Exact of Terms, Named, and the
+// contributions of Boosts, in this order, equals the score bit for bit. If the document
+// is a message of a [Context], the score is this sum times Prior, plus Group. If Factor is
+// set, it multiplies the score.
 type Explanation struct {
 	ID     uint64
 	Score  float64
 	Docs   int     // documents with at least one term
 	AvgLen float64 // their mean length in terms
+	Pivot  float64 // the length that is not damped: smaller than AvgLen if lengths are uneven
 	Len    int     // length of this document in terms
 	Terms  []Term  // the query's terms that the document contains, ascending
 	Read   bool    // the document was a candidate for re-ranking
-	Near   []Near  // in the order of the query
-	Named  float64 // bonus if the query is the document's name
+	// Damping is the factor of the bonuses of re-ranking: smaller than 1 for a long
+	// document if lengths are uneven. It is 0 if the document was not read.
+	Damping float64
+	Near    []Near  // in the order of the query
+	Named   float64 // bonus if the query is the document's name
+
+	Boosts []Boost // by neighbors of a message
+	Prior  float64 // factor of a message; 0: not a message
+	Group  float64 // evidence of the conversation of a message
+
+	Factor float64 // of Query.Factor; 0: not applied
 }
 
 // Stats describes the size of an index. For an opened index, Postings, Segments, and

@@ -57,7 +57,7 @@ func (x *Index) Build(ctx context.Context, n int, docs func(i int) Doc) error {
 func (x *Index) clear() {
 	x.lexer = analysis.NewLexer(x.analyzer)
 	x.df, x.segments, x.merge = nil, nil, nil
-	x.live, x.counted, x.length, x.removed = 0, 0, 0, 0
+	x.live, x.lengths, x.removed = 0, lengths{}, 0
 	x.tail = tail{}
 }
 
@@ -143,8 +143,7 @@ type draft struct {
 	codes   codeSet
 	staged  []stagedPosting
 	fill    []uint32 // by stretch: next position in staged
-	counted int
-	length  int
+	lengths lengths
 }
 
 func (b *builder) wave(ctx context.Context, from, to, size int, docs func(i int) Doc) error {
@@ -203,8 +202,7 @@ func (b *builder) wave(ctx context.Context, from, to, size int, docs func(i int)
 			x.codes.add(c)
 		}
 		x.live += len(d.ids)
-		x.counted += d.counted
-		x.length += d.length
+		x.lengths.add(d.lengths)
 		s := d.segment
 		x.segments = append(x.segments, &s)
 	}
@@ -306,10 +304,7 @@ func (d *draft) layOut(vocabulary int) {
 	d.buildTerms(d.lens)
 	d.sortIDs()
 	for _, n := range d.lens {
-		d.length += int(n)
-		if n > 0 {
-			d.counted++
-		}
+		d.lengths.add(lengthsOf(int(n)))
 	}
 }
 

@@ -81,8 +81,8 @@ func TestBuildSegments(t *testing.T) {
 				next++
 			}
 		}
-		if !slices.Equal(got, c.want) || x.live != c.docs || x.counted != 0 {
-			t.Errorf("%d cores, %d documents: segments of %v, want %v; %d documents, %d with terms", c.procs, c.docs, got, c.want, x.live, x.counted)
+		if !slices.Equal(got, c.want) || x.live != c.docs || x.lengths.counted != 0 {
+			t.Errorf("%d cores, %d documents: segments of %v, want %v; %d documents, %d with terms", c.procs, c.docs, got, c.want, x.live, x.lengths.counted)
 		}
 	}
 }
@@ -146,8 +146,8 @@ func TestClear(t *testing.T) {
 	}
 	x.merge, x.removed = &merge{}, 5
 	x.clear()
-	if x.live != 0 || x.counted != 0 || x.length != 0 || x.removed != 0 || x.df != nil || x.segments != nil || x.merge != nil {
-		t.Errorf("%d documents, %d with terms, length %d, %d removed postings, %d terms, %d segments, merge %v", x.live, x.counted, x.length, x.removed, len(x.df), len(x.segments), x.merge)
+	if x.live != 0 || x.lengths.counted != 0 || x.lengths.length != 0 || x.removed != 0 || x.df != nil || x.segments != nil || x.merge != nil {
+		t.Errorf("%d documents, %d with terms, length %d, %d removed postings, %d terms, %d segments, merge %v", x.live, x.lengths.counted, x.lengths.length, x.removed, len(x.df), len(x.segments), x.merge)
 	}
 	if !reflect.DeepEqual(x.tail, tail{}) || x.Terms() != New(analysis.Plain).Terms() {
 		t.Errorf("tail %+v, %d terms", x.tail, x.Terms())

@@ -3,13 +3,10 @@ package bm25
 import (
 	"bytes"
 	"cmp"
-	"math/bits"
 	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
-
-	"github.com/blevesearch/vellum/levenshtein"
 
 	"crabmem/bm25/analysis"
 )
@@ -33,20 +30,6 @@ type Correction struct {
 	Words []string `json:"words"` // words of documents
 	// Weight is the weight of each word. The words share the weight of one.
 	Weight float64 `json:"weight"`
-}
-
-// misspellings contains the automata of at most one and two edits. Two swapped
-// neighbors are one edit.
-var misspellings = [3]func() *levenshtein.LevenshteinAutomatonBuilder{1: automata(1), 2: automata(2)}
-
-func automata(edits uint8) func() *levenshtein.LevenshteinAutomatonBuilder {
-	return sync.OnceValue(func() *levenshtein.LevenshteinAutomatonBuilder {
-		b, err := levenshtein.NewLevenshteinAutomatonBuilder(edits, true)
-		if err != nil {
-			panic(err) // of constants
-		}
-		return b
-	})
 }
 
 // correct adds terms for the words of the query in s.scanner that no document
@@ -112,7 +95,7 @@ type choice struct {
 	id    uint32
 	form  uint32 // the word form that resembles the word
 	stem  int    // 1 if form may be only a stem, not a word
-	edits uint8
+	edits int
 }
 
 // correction adds the terms that replace a word.
@@ -184,51 +167,6 @@ func (x *Index) termOf(f uint32) (t uint32, ok bool) {
 	}
 	x.settle(t)
 	return t, x.df[t] > 0
-}
-
-// A pattern matches the terms and word forms that may replace a word.
-type pattern struct {
-	word    string
-	letters uint32
-	edits   int              // most edits of a misspelling
-	dfa     *levenshtein.DFA // built for the first candidate
-	failed  bool             // no automaton can be built
-}
-
-// newPattern returns the pattern of a word of n letters.
-func newPattern(word string, n int) *pattern {
-	p := &pattern{word: word, letters: letters([]byte(word)), edits: 1}
-	if n >= 8 {
-		p.edits = 2
-	}
-	return p
-}
-
-// mayMatch reports whether a text with this set of letters may match.
-func (p *pattern) mayMatch(letters uint32) bool {
-	return p.letters&^letters == 0 || bits.OnesCount32(p.letters^letters) <= 2*p.edits
-}
-
-// match reports whether the word begins a longer text, and whether the word is a
-// misspelling of the text, with so many edits.
-func (p *pattern) match(text []byte) (begun, misspelled bool, edits uint8) {
-	if p.dfa == nil && !p.failed {
-		var err error
-		p.dfa, err = misspellings[p.edits]().BuildDfa(p.word, uint8(p.edits))
-		p.failed = err != nil
-	}
-	if p.failed {
-		return false, false, 0
-	}
-	state := p.dfa.Start()
-	for _, b := range text {
-		if !p.dfa.CanMatch(state) {
-			break
-		}
-		state = p.dfa.Accept(state, b)
-	}
-	begun = len(text) > len(p.word) && string(text[:len(p.word)]) == p.word
-	return begun, p.dfa.IsMatch(state), p.dfa.EditDistance(state)
 }
 
 // initials lists the terms of a dict by their first bytes: each ASCII letter has a

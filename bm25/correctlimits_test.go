@@ -99,15 +99,6 @@ func TestCorrectionLimits(t *testing.T) {
 	}
 }
 
-// TestMisspellings checks the numbers of edits of the automata.
-func TestMisspellings(t *testing.T) {
-	for edits := 1; edits <= 2; edits++ {
-		if got := misspellings[edits]().MaxDistance(); int(got) != edits {
-			t.Errorf("the automata of %d edits have at most %d", edits, got)
-		}
-	}
-}
-
 // TestInitials compares the lists of first bytes, also after another dict replaces
 // the first one.
 func TestInitials(t *testing.T) {

@@ -64,8 +64,8 @@ func TestBuildUniqueWords(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if st := x.Stats(); st.Terms != docs*words || st.Postings != docs*words || x.length != docs*words {
-		t.Errorf("%+v, length %d, want %d terms", st, x.length, docs*words)
+	if st := x.Stats(); st.Terms != docs*words || st.Postings != docs*words || x.lengths.length != docs*words {
+		t.Errorf("%+v, length %d, want %d terms", st, x.lengths.length, docs*words)
 	}
 	for i := 0; i < docs*words; i += 101 {
 		if r := x.Search(Query{Text: fmt.Sprint("word", i)}); len(r.Hits) != 1 || r.Hits[0].ID != uint64(i/words) {
@@ -90,8 +90,8 @@ func TestDraft(t *testing.T) {
 	if d.staged != nil || d.blocks[0].entries != nil {
 		t.Errorf("the draft keeps %d postings and %d entries", len(d.staged), len(d.blocks[0].entries))
 	}
-	if d.counted != 2 || d.length != 5 || !slices.Equal(d.postings, []uint32{0x1002, 0x1002, 0x12003, 0x11003}) || !slices.Equal(d.start, []uint32{0, 1, 3, 4}) {
-		t.Errorf("%d documents with terms, length %d, postings %x from %d", d.counted, d.length, d.postings, d.start)
+	if d.lengths.counted != 2 || d.lengths.length != 5 || !slices.Equal(d.postings, []uint32{0x1002, 0x1002, 0x12003, 0x11003}) || !slices.Equal(d.start, []uint32{0, 1, 3, 4}) {
+		t.Errorf("%d documents with terms, length %d, postings %x from %d", d.lengths.counted, d.lengths.length, d.postings, d.start)
 	}
 	if !slices.Equal(d.order, []uint16{2, 1, 0}) || len(d.codes.list) != 3 || d.codes.maxLen != 3 || slices.Max(d.df) != 2 {
 		t.Errorf("order %v, codes %x, longest document %d, documents %v", d.order, d.codes.list, d.codes.maxLen, d.df)

@@ -14,6 +14,9 @@ func (x *Index) Explain(q Query, id uint64) (Explanation, bool) {
 	s := searchers.Get().(*searcher)
 	defer searchers.Put(s)
 	s.parse(x, q)
+	if x.hasContext(q) || q.Factor != nil {
+		return s.explainAdjusted(x, q, id), true
+	}
 	candidate := false
 	if x.reranks(q) {
 		best := q
@@ -26,9 +29,9 @@ func (x *Index) Explain(q Query, id uint64) (Explanation, bool) {
 // explain returns the score breakdown of a document, with re-ranking if it is a
 // candidate.
 func (s *searcher) explain(x *Index, q Query, m match, id uint64, candidate bool) Explanation {
-	e := Explanation{ID: id, Docs: x.counted, Len: m.len()}
-	if x.counted > 0 {
-		e.AvgLen = x.avgLen()
+	e := Explanation{ID: id, Docs: x.lengths.counted, Len: m.len()}
+	if e.Docs > 0 {
+		e.AvgLen, e.Pivot = x.lengths.mean(), x.pivot().length
 	}
 	for _, t := range s.terms {
 		if line, ok := m.term(x, t); ok {
@@ -37,16 +40,17 @@ func (s *searcher) explain(x *Index, q Query, m match, id uint64, candidate bool
 		}
 	}
 	if candidate {
-		s.explainText(&e, q)
+		s.explainText(&e, q, x.damping(id))
 	}
 	return e
 }
 
 // explainText adds to e what re-ranking adds to the score.
-func (s *searcher) explainText(e *Explanation, q Query) {
+func (s *searcher) explainText(e *Explanation, q Query, damping float64) {
 	r := &s.reader
 	if e.Read = len(r.terms) > 0; e.Read {
-		r.read(q.Texts(e.ID))
+		e.Damping = damping
+		r.read(q.Texts(e.ID), damping)
 	}
 	name := func(t queryTerm) string { return string(r.lexer.Dict().AppendTerm(nil, t.id)) }
 	for i := range r.sequence {
@@ -56,9 +60,9 @@ func (s *searcher) explainText(e *Explanation, q Query) {
 		}
 	}
 	for k, t := range r.terms {
-		if v := r.earliness(k); v > 0 {
+		if r.first[k] > 0 {
 			if i := slices.IndexFunc(e.Terms, func(line Term) bool { return line.Term == name(t) }); i >= 0 {
-				e.Terms[i].Place, e.Terms[i].Field, e.Terms[i].Early = int(r.first[k]), r.fields[k], v
+				e.Terms[i].Place, e.Terms[i].Field, e.Terms[i].Early = int(r.first[k]), r.fields[k], r.earliness(k)
 				e.Terms[i].Exact = r.exactness(k)
 			}
 		}
@@ -156,9 +160,9 @@ func (m match) term(x *Index, q queryTerm) (Term, bool) {
 		Term:       string(x.lexer.Dict().AppendTerm(nil, q.id)),
 		TF:         tf,
 		DF:         int(q.df),
-		IDF:        idf(x.counted, int(q.df)),
+		IDF:        idf(x.lengths.counted, int(q.df)),
 		Weight:     q.weight,
-		LengthNorm: tfNorm(tf, lenNorm(m.len(), x.avgLen())),
+		LengthNorm: tfNorm(tf, lenNorm(m.len(), x.pivot().length)),
 	}
 	t.Contribution = contribution(q.idf, t.LengthNorm)
 	return t, true

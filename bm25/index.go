@@ -22,8 +22,7 @@ type Index struct {
 	lexer    *analysis.Lexer
 	df       []uint32 // by term: live documents that contain it
 	live     int      // documents
-	counted  int      // documents with at least one term
-	length   int      // terms in all documents
+	lengths  lengths
 	tail     tail
 	segments []*segment
 	merge    *merge // in progress, or nil
@@ -58,10 +57,7 @@ func (x *Index) Add(d Doc) {
 		x.codes.add(n.code)
 	}
 	x.live++
-	x.length += length
-	if length > 0 {
-		x.counted++
-	}
+	x.lengths.add(lengthsOf(length))
 	if t.full() {
 		x.freeze()
 	}
@@ -127,10 +123,7 @@ func (x *Index) remove(id uint64) int {
 // forget subtracts a document of dl terms from the counts.
 func (x *Index) forget(dl int) {
 	x.live--
-	x.length -= dl
-	if dl > 0 {
-		x.counted--
-	}
+	x.lengths.subtract(lengthsOf(dl))
 }
 
 // locate returns the segment and number of a live document outside the tail.
@@ -153,8 +146,14 @@ func (x *Index) Len() int {
 	return x.live
 }
 
-// avgLen returns the mean length of the documents with terms.
-func (x *Index) avgLen() float64 { return float64(x.length) / float64(x.counted) }
+// pivot returns the pivot of the lengths. A plain index has the reference's formula,
+// whose pivot is the mean.
+func (x *Index) pivot() pivot {
+	if x.analyzer == analysis.Plain {
+		return pivot{length: x.lengths.mean()}
+	}
+	return x.lengths.pivot()
+}
 
 // Stats returns the size of the index.
 func (x *Index) Stats() Stats {

@@ -9,12 +9,12 @@ import (
 
 // Layout of a stored index. FORMAT.md describes the bytes.
 const (
-	layoutMagic  = 0x3158444935324d42 // "BM25IDX1", little-endian
+	layoutMagic  = 0x3258444935324d42 // "BM25IDX2", little-endian
 	groupEntries = 64                 // entries of the dictionary that are read together
 	pageGroups   = 256                // groups that a page of the group index lists
 	mostShared   = 63                 // bytes that an entry shares with the one before
 	footerSize   = 8 * 11
-	recordSize   = 8 * 4 // of a segment in the table
+	recordSize   = 8 * 5 // of a segment in the table
 
 	// Flags of an entry.
 	isTerm = 1 // a document contains it

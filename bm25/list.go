@@ -33,7 +33,7 @@ func (s *searcher) add(l *list) {
 
 func (s *searcher) addEscapes(l *list) {
 	for _, e := range l.escapes {
-		s.scores[l.postings[e.pos-l.first]>>16] += float32(l.idf) * float32(e.norm(s.avgdl))
+		s.scores[l.postings[e.pos-l.first]>>16] += float32(l.idf) * float32(e.norm(s.pivot.length))
 	}
 }
 
@@ -77,7 +77,7 @@ func (s *searcher) norm(l *list, at int) float64 {
 	if code := uint16(l.postings[at]); code != escaped {
 		return s.norms.exact(code)
 	}
-	return l.escape(at).norm(s.avgdl)
+	return l.escape(at).norm(s.pivot.length)
 }
 
 // find returns the position of the posting of document d in a list of a segment of

@@ -45,7 +45,7 @@ func Load(ctx context.Context, r io.ReaderAt, size int64, a analysis.Analyzer) (
 	for _, seg := range l.segments {
 		x.segments = append(x.segments, &seg.segment)
 	}
-	x.live, x.counted, x.length = opened.live, opened.counted, opened.length
+	x.live, x.lengths = opened.live, opened.lengths
 	x.df = l.df
 	x.growDF()
 	x.lexer.Clip()

@@ -92,7 +92,7 @@ func TestRemoveCounts(t *testing.T) {
 		}{{9, "0; 4 3 7 0"}, {1, "2; 3 2 4 2"}, {1, "0; 3 2 4 2"}, {2, "0; 2 2 4 2"}, {4, "3; 1 1 1 5"}, {3, "1; 0 0 0 6"}} {
 			x.unsettled = false
 			n := x.remove(c.id)
-			if got := fmt.Sprintf("%d; %d %d %d %d", n, x.live, x.counted, x.length, x.removed); got != c.want {
+			if got := fmt.Sprintf("%d; %d %d %d %d", n, x.live, x.lengths.counted, x.lengths.length, x.removed); got != c.want {
 				t.Errorf("tails of %d, remove %d: %s, want %s", tailDocs, c.id, got, c.want)
 			}
 			if want := tailDocs == 4 && x.live == 0; x.unsettled != want {

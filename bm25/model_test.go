@@ -1,35 +1,18 @@
 package bm25_test
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
 	"crabmem/fuzz/index"
+	"crabmem/fuzz/seed"
 
 	"github.com/google/go-cmp/cmp"
 )
-
-var seedFlag = flag.Uint64("seed", 0, "replay random tests with this seed")
-
-// random returns a source. It logs the seed if the test fails.
-func random(t *testing.T) *rand.Rand {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("replay with -seed=%d", seed)
-		}
-	})
-	return rand.New(rand.NewPCG(seed, 0))
-}
 
 // words contains short and long words, and some with equal first eight bytes.
 var words = strings.Fields(`alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu xi omicron pi rho
@@ -85,7 +68,7 @@ func TestModel(t *testing.T) {
 				if tailDocs < 100 {
 					bm25.SetPruning(t, tailDocs)
 				}
-				r := random(t)
+				r := seed.Random(t)
 				x, m := bm25.New(a), index.NewModel(a)
 				if r.IntN(2) == 0 {
 					docs := make([]bm25.Doc, r.IntN(300))
@@ -133,7 +116,7 @@ func TestModel(t *testing.T) {
 // TestScoresIgnoreHistory checks that scores depend on the set of documents, not on
 // the order of changes or on removed documents.
 func TestScoresIgnoreHistory(t *testing.T) {
-	r := random(t)
+	r := seed.Random(t)
 	docs := make([]bm25.Doc, 5000)
 	for i := range docs {
 		docs[i] = bm25.Doc{ID: uint64(i) * 3, Class: uint8(i % 8), Fields: []string{text(r, r.IntN(30))}}

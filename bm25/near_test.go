@@ -9,6 +9,7 @@ import (
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
 	"crabmem/fuzz/index"
+	"crabmem/fuzz/seed"
 )
 
 // nearTies returns documents of words of equal document frequency. A document
@@ -63,7 +64,7 @@ func nearTies(r *rand.Rand, words []string) []bm25.Doc {
 // TestNearTies compares 10,000 random queries with the model, to the bit, where
 // approximate scores have another order than the exact ones.
 func TestNearTies(t *testing.T) {
-	r := random(t)
+	r := seed.Random(t)
 	indexes := 200
 	if testing.Short() {
 		indexes = 20

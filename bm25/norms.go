@@ -25,8 +25,8 @@ func (c *codeSet) add(code uint16) {
 
 func (c *codeSet) bytes() int { return len(c.has)*8 + 2*cap(c.list) }
 
-// A normTable contains the saturated term frequencies by posting code, for one mean
-// length.
+// A normTable contains the saturated term frequencies by posting code, for one
+// pivot.
 type normTable struct {
 	approximate [1 << 16]float32 // of codes in use; 0 for escaped
 	lens        [maxLen + 1]float64
@@ -37,11 +37,11 @@ func (t *normTable) exact(code uint16) float64 {
 	return tfNorm(int(code>>lenBits), t.lens[code&maxLen])
 }
 
-// norms is the table of norms for one mean length. The first search after a change
+// norms is the table of norms for one pivot. The first search after a change
 // updates it.
 //
-// Searches hold the index's read lock while they use the table. The mean length
-// and the codes change only under the write lock. So concurrent searches need the
+// Searches hold the index's read lock while they use the table. The pivot and
+// the codes change only under the write lock. So concurrent searches need the
 // same table, and none rewrites a table that another reads.
 type norms struct {
 	mu    sync.Mutex
@@ -51,14 +51,14 @@ type norms struct {
 
 // A normKey identifies the inputs of a table.
 type normKey struct {
-	avgdl float64
+	pivot float64
 	codes int
 }
 
-// of returns the table for a mean length and the codes in use.
-func (n *norms) of(avgdl float64, used *codeSet) *normTable {
+// of returns the table for a pivot and the codes in use.
+func (n *norms) of(pivot float64, used *codeSet) *normTable {
 	codes := used.list
-	want := normKey{avgdl, len(codes)}
+	want := normKey{pivot, len(codes)}
 	if k := n.ready.Load(); k != nil && *k == want {
 		return n.table
 	}
@@ -70,12 +70,12 @@ func (n *norms) of(avgdl float64, used *codeSet) *normTable {
 		return n.table
 	case n.table == nil:
 		n.table = new(normTable)
-	case old != nil && old.avgdl == avgdl:
+	case old != nil && old.pivot == pivot:
 		codes = codes[old.codes:]
 	}
 	t := n.table
 	for dl := range used.maxLen + 1 {
-		t.lens[dl] = lenNorm(dl, avgdl)
+		t.lens[dl] = lenNorm(dl, pivot)
 	}
 	for _, c := range codes {
 		if c != escaped {

@@ -63,7 +63,8 @@ func (r *Ranking) BoostByNeighbors(neighbors func(list []Neighbor, id uint64) []
 	x := r.index
 	x.rlock()
 	defer x.runlock()
-	norms, avgdl := x.norms.of(x.avgLen(), &x.codes), x.avgLen()
+	pivot := x.pivot()
+	norms := x.norms.of(pivot.length, &x.codes)
 	best := r.Hits[:min(len(r.Hits), BoostLimit)]
 	var list []Neighbor
 	var missing []queryTerm
@@ -95,7 +96,7 @@ func (r *Ranking) BoostByNeighbors(neighbors func(list []Neighbor, id uint64) []
 				switch c {
 				case 0: // the neighbor lacks the term
 				case escaped:
-					v = tfNorm(m.escapedTF(at), lenNorm(m.len(), avgdl))
+					v = tfNorm(m.escapedTF(at), lenNorm(m.len(), pivot.length))
 				default:
 					v = norms.exact(c)
 				}
@@ -109,8 +110,8 @@ func (r *Ranking) BoostByNeighbors(neighbors func(list []Neighbor, id uint64) []
 	slices.SortFunc(best, byRank)
 }
 
-// Read re-ranks the best hits by their texts: by the distance of the query words
-// and by words spelled as in the query, but not by position. texts are the texts
+// Read re-ranks the best hits by their texts: by the distance of the query words, but
+// not by their position and spelling, because a neighbor may have them. texts are the texts
 // of the first hits, in order; Read uses at most [RerankLimit].
 func (r *Ranking) Read(texts [][]string) {
 	x := r.index
@@ -121,7 +122,7 @@ func (r *Ranking) Read(texts [][]string) {
 	s.reader.prepare(r.lexer, r.terms, r.text)
 	best := r.Hits[:min(len(r.Hits), len(texts), RerankLimit)]
 	for i := range best {
-		s.reader.read(texts[i])
+		s.reader.read(texts[i], x.damping(best[i].ID))
 		best[i].Score = s.reader.closeness(best[i].Score)
 	}
 	slices.SortFunc(best, byRank)
@@ -157,8 +158,8 @@ func idf(n, df int) float64 {
 // lenNorm returns the summand that damps term frequencies of a document of dl
 // terms. The conversions here and below keep the compiler from fusing a product
 // into a sum, so that every machine computes the same bits.
-func lenNorm(dl int, avgdl float64) float64 {
-	ratio := float64(lengthWeight*float64(dl)) / avgdl
+func lenNorm(dl int, pivot float64) float64 {
+	ratio := float64(lengthWeight*float64(dl)) / pivot
 	return float64(k1 * (1 - lengthWeight + ratio))
 }
 

@@ -104,19 +104,18 @@ func TestRanking(t *testing.T) {
 			}
 		}
 	}
-	if lent < enough || read < enough {
+	if lent < enough || read < enough/2 {
 		t.Errorf("only %d boosted terms and %d texts with an effect", lent, read)
 	}
 }
 
-// TestRead checks the bonuses for words near each other and for words spelled as in
-// the query.
+// TestRead checks the bonus for words near each other, and that spelling has none.
 func TestRead(t *testing.T) {
 	texts := [][]string{
 		{"green is one and blue another"}, {"another one is blue green and"}, {"deploying"}, {"deployed"},
 	}
 	l := newLibrary(t, texts...)
-	for query, want := range map[string][]uint64{"blue green": {2, 1}, "deployed": {4, 3}} {
+	for query, want := range map[string][]uint64{"blue green": {2, 1}, "deployed": {3, 4}} {
 		r := l.x.Rank(bm25.Query{Text: query, Limit: 10})
 		var best [][]string
 		var got []uint64

@@ -23,8 +23,10 @@ type reader struct {
 	touched  byte
 	at       uint32 // position of the latest word over all fields, from 1
 	field    int
+	long     bool // the query is long
 
 	// Of the current document:
+	damping  float64
 	first    []uint32 // by term: its first position; 0: none
 	exact    []bool   // by term: the document contains the spelling of the query
 	fields   []int    // by term: the field of its first position
@@ -163,8 +165,10 @@ func (r *reader) touch(texts []string) {
 	}
 }
 
-// read reads the texts of a document, up to maxRead bytes.
-func (r *reader) read(texts []string) {
+// read reads the texts of a document, up to maxRead bytes. damping is a factor of its
+// bonuses.
+func (r *reader) read(texts []string, damping float64) {
+	r.damping = damping
 	clear(r.first)
 	clear(r.exact)
 	for i := range r.distance {

@@ -103,10 +103,10 @@ func TestPrepare(t *testing.T) {
 		}
 		highest := 0.0
 		for _, term := range used.terms {
-			highest += (2.2 + 1 + 0) * term.idf
+			highest += (2.2 + 0.9 + 0.8) * term.idf
 		}
 		for _, w := range again.sequence {
-			highest += 0.6 * again.terms[w.term].idf
+			highest += 0.65 * again.terms[w.term].idf
 		}
 		if d := again.highest - highest; d > 1e-9 || d < -1e-9 {
 			t.Errorf("%.20q: highest score %v, want %v", c.query, again.highest, highest)
@@ -191,12 +191,12 @@ func TestReadTexts(t *testing.T) {
 	} {
 		r := prepared(new(searcher), x, c.query)
 		for range 2 {
-			if r.read(c.texts); r.ofText() != c.want {
+			if r.read(c.texts, 1); r.ofText() != c.want {
 				t.Errorf("%q in %.30q: %s, want %s", c.query, c.texts, r.ofText(), c.want)
 			}
 			want := r.ofText()
-			r.read([]string{"beta alpha", "alpha beta x 7 deploys mouse ivy казань"})
-			r.read(c.texts)
+			r.read([]string{"beta alpha", "alpha beta x 7 deploys mouse ivy казань"}, 1)
+			r.read(c.texts, 1)
 			if got := r.ofText(); got != want {
 				t.Errorf("%q in %.30q after another text: %s, want %s", c.query, c.texts, got, want)
 			}
@@ -210,7 +210,7 @@ func TestReadSkips(t *testing.T) {
 	r := prepared(new(searcher), newIndex("alpha"), "alpha")
 	for text, want := range map[string]bool{"qqqqq": true, "alp": false, "alphabetic": false, "beta qqqqq the": true, "Alpine": false, "Qqqqq": true, "qQqqq": false, "qqqq7": false} {
 		r.alone = true
-		if r.read([]string{text}); r.alone != want {
+		if r.read([]string{text}, 1); r.alone != want {
 			t.Errorf("%q is skipped: %v, want %v", text, r.alone, want)
 		}
 	}

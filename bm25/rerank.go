@@ -10,9 +10,9 @@ const (
 	// RerankLimit is the number of candidates: matches whose texts are read.
 	RerankLimit = 16
 
-	nearWeight  = 0.6
+	nearWeight  = 0.65
 	earlyWeight = 0.9
-	exactWeight = 0.1
+	exactWeight = 0.8 // over the number of words of the query, at most shortQuery
 	// earlyHalf is the position at which a word counts half as much as at the
 	// beginning.
 	earlyHalf = 160
@@ -29,24 +29,26 @@ func (r *reader) nearness(i int) float64 {
 		return 0
 	}
 	w := min(r.terms[r.sequence[i].term].idf, r.terms[r.sequence[i+1].term].idf)
-	return float64(nearWeight * w / float64(r.distance[i]))
+	return float64(r.damping * nearWeight * w / float64(r.distance[i]))
 }
 
-// earliness returns the bonus for the first position of term k.
+// earliness returns the bonus for the first position of term k, unless the query is long.
 func (r *reader) earliness(k int) float64 {
-	if r.first[k] == 0 {
+	if r.first[k] == 0 || r.long {
 		return 0
 	}
-	return float64(earlyWeight * r.terms[k].idf * earlyHalf / (earlyHalf + float64(r.first[k]-1)))
+	return float64(r.damping * earlyWeight * r.terms[k].idf * earlyHalf / (earlyHalf + float64(r.first[k]-1)))
 }
 
 // exactness returns the bonus for term k if the document contains the spelling of
-// the query, not only another word with the same stem.
+// the query, not only another word with the same stem. The other words of a query also
+// show which meaning of a stem it asks for, so spelling counts most in a query of one
+// word.
 func (r *reader) exactness(k int) float64 {
 	if !r.exact[k] {
 		return 0
 	}
-	return float64(exactWeight * r.terms[k].idf)
+	return float64(r.damping * exactWeight * r.terms[k].idf / float64(min(len(r.sequence), shortQuery)))
 }
 
 // score adds all bonuses of the current document to its score.
@@ -66,13 +68,10 @@ func (r *reader) score(base float64, named bool) float64 {
 	return base
 }
 
-// closeness adds the bonuses for distance and spelling to a score.
+// closeness adds the bonuses for distance to a score.
 func (r *reader) closeness(base float64) float64 {
 	for i := range r.sequence {
 		base += r.nearness(i)
-	}
-	for k := range r.terms {
-		base += r.exactness(k)
 	}
 	return base
 }
@@ -80,6 +79,7 @@ func (r *reader) closeness(base float64) float64 {
 // rerank re-ranks the best hits and applies the limit.
 func (s *searcher) rerank(x *Index, q Query, hits []Hit) []Hit {
 	s.reader.prepare(x.lexer, s.terms, q.Text)
+	s.reader.long = s.long
 	hits = s.enter(x, q, hits)
 	best := hits[:min(len(hits), RerankLimit)]
 	var texts [RerankLimit][]string
@@ -92,7 +92,7 @@ func (s *searcher) rerank(x *Index, q Query, hits []Hit) []Hit {
 		}
 	}
 	for i, h := range best {
-		s.reader.read(texts[i])
+		s.reader.read(texts[i], x.damping(h.ID))
 		best[i].Score = s.reader.score(h.Score, slices.Contains(q.Named, h.ID))
 	}
 	slices.SortFunc(best, byRank)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"math"
 	"math/bits"
 	"slices"
 	"sync"
@@ -19,6 +20,9 @@ func (x *Index) Search(q Query) Result {
 	s := searchers.Get().(*searcher)
 	defer searchers.Put(s)
 	s.parse(x, q)
+	if x.hasContext(q) || q.Factor != nil {
+		return s.adjusted(x, q)
+	}
 	return s.search(x, q)
 }
 
@@ -32,8 +36,8 @@ func (s *searcher) search(x *Index, q Query) Result {
 	c.reset(base, len(s.terms))
 	s.parts, s.all = s.parts[:0], s.all[:0]
 	if len(s.terms) > 0 {
-		s.norms = x.norms.of(x.avgLen(), &x.codes)
-		s.avgdl = x.avgLen()
+		s.pivot = x.pivot()
+		s.norms = x.norms.of(s.pivot.length, &x.codes)
 		for _, seg := range x.segments {
 			s.segment(seg)
 		}
@@ -73,7 +77,8 @@ type searcher struct {
 	collector   collector
 	reader      reader
 	norms       *normTable
-	avgdl       float64
+	pivot       pivot
+	long        bool // the query is long
 	// scores are the approximate scores in the current segment, by document. All are
 	// zero between segments.
 	scores     [maxDocs]float32
@@ -137,31 +142,43 @@ func (s *searcher) parse(x *Index, q Query) {
 		s.text = d.AppendTerm(s.text, b.id)
 		return bytes.Compare(s.text[:n], s.text[n:])
 	})
-	s.unite(x.analyzer == analysis.Standard && words > shortQuery && words <= longQuery)
+	s.long = x.analyzer == analysis.Standard && words > shortQuery && words <= longQuery
+	s.unite()
 	for i := range s.terms {
-		s.terms[i].idf = float64(s.terms[i].weight * idf(x.counted, int(s.terms[i].df)))
+		t := &s.terms[i]
+		rarity := idf(x.lengths.counted, int(t.df))
+		if s.long {
+			t.weight = float64(t.weight * math.Sqrt(math.Sqrt(rarity)))
+		}
+		t.idf = float64(t.weight * rarity)
 	}
 }
 
-// A query of more than shortQuery and at most longQuery words describes a topic, and
-// repeats the words that matter, so each repetition counts. A question repeats a word by
-// chance, and a longer text is a pasted one. The words of unspaced scripts are unknown
-// and do not count.
+// A query of more than shortQuery and at most longQuery words is long: it describes a
+// topic.
+//
+//   - It repeats the words that matter, so each repetition counts.
+//   - It contains many general words, which together outweigh the few that name the
+//     topic. So a term has the weight of IDF^(1/4), and counts as IDF^(5/4).
+//   - Some of its words begin any text, so early words do not count.
+//
+// A question repeats a word by chance, and a longer text is a pasted one. The words of
+// unspaced scripts are unknown and do not count.
 const (
-	shortQuery = 15
+	shortQuery = 8
 	longQuery  = 200
 )
 
 // unite unites the occurrences of each term, of which the first has the largest weight.
-// If add is set, it adds their weights.
-func (s *searcher) unite(add bool) {
+// In a long query, it adds their weights.
+func (s *searcher) unite() {
 	united := s.terms[:0]
 	for _, t := range s.terms {
 		last := len(united) - 1
 		switch {
 		case last < 0 || united[last].id != t.id:
 			united = append(united, t)
-		case add:
+		case s.long:
 			united[last].weight += t.weight
 		}
 	}
@@ -329,7 +346,7 @@ func (s *searcher) tail(t *tail) {
 			n := t.nodes[i-1]
 			v := 0.0
 			if n.code == escaped {
-				v = t.escape(i - 1).norm(s.avgdl)
+				v = t.escape(i - 1).norm(s.pivot.length)
 			} else {
 				v = s.norms.exact(n.code)
 			}

@@ -35,7 +35,7 @@ type escape struct {
 }
 
 // norm returns the saturated term frequency.
-func (e escape) norm(avgdl float64) float64 { return tfNorm(int(e.tf), lenNorm(int(e.dl), avgdl)) }
+func (e escape) norm(pivot float64) float64 { return tfNorm(int(e.tf), lenNorm(int(e.dl), pivot)) }
 
 // compare compares the position of an escape with pos.
 func (e escape) compare(pos uint32) int { return cmp.Compare(e.pos, pos) }

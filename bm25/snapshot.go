@@ -7,7 +7,7 @@ import "slices"
 func (x *Index) Snapshot() *Index {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	c := &Index{analyzer: x.analyzer, lexer: x.lexer.Snapshot(), df: slices.Clone(x.df), live: x.live, counted: x.counted, length: x.length, stored: x.stored}
+	c := &Index{analyzer: x.analyzer, lexer: x.lexer.Snapshot(), df: slices.Clone(x.df), live: x.live, lengths: x.lengths, stored: x.stored}
 	for _, s := range x.segments {
 		own := *s
 		own.class, own.termsAt = slices.Clone(s.class), slices.Clone(s.termsAt)

@@ -103,18 +103,18 @@ func (m *mirror) check() {
 	m.t.Helper()
 	x := m.x
 	df := make([]uint32, x.lexer.Dict().Len())
-	counted, length := 0, 0
+	var sum lengths
 	for _, d := range m.docs {
 		tf, n := m.content(d)
 		for term := range tf {
 			df[term]++
 		}
-		length += n
-		counted += min(n, 1)
+		if n > 0 {
+			sum.add(lengths{1, n, (1 << 32) / uint64(n)})
+		}
 	}
 	equal(m, "live", x.live, len(m.docs))
-	equal(m, "counted", x.counted, counted)
-	equal(m, "length", x.length, length)
+	equal(m, "lengths", x.lengths, sum)
 	equalLists(m, "df", x.df, df)
 	equal(m, "full tail", x.tail.full(), false)
 	seen := m.checkTail()

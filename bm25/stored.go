@@ -29,12 +29,12 @@ type stored struct {
 
 // A storedPart is the part of a segment that an opened index has not read.
 type storedPart struct {
-	attached        map[uint32]span // lists that were read, by term
-	read            bool            // the documents were read
-	number          int
-	docs            int
-	at, size        uint64 // of the block of documents
-	length, counted uint64
+	attached map[uint32]span // lists that were read, by term
+	read     bool            // the documents were read
+	number   int
+	docs     int
+	at, size uint64 // of the block of documents
+	lengths  lengths
 }
 
 type span struct{ from, to uint32 }
@@ -133,21 +133,21 @@ func (s *stored) readTable() {
 	at, left := uint64(0), s.docs
 	for i := 0; len(b) > 0; i++ {
 		u64 := binary.LittleEndian.Uint64
-		p := &storedPart{attached: map[uint32]span{}, number: i, docs: int(min(left, maxDocs)), at: at, length: u64(b[16:]), counted: u64(b[24:]) >> 32, size: u64(b[24:]) & (1<<32 - 1)}
+		p := &storedPart{attached: map[uint32]span{}, number: i, docs: int(min(left, maxDocs)), at: at, size: u64(b[32:]) & (1<<32 - 1)}
+		p.lengths = lengths{int(u64(b[32:]) >> 32), int(u64(b[16:])), u64(b[24:])}
 		seg := &segment{stored: p}
 		seg.minID, seg.maxID = u64(b), u64(b[8:])
 		b = b[recordSize:]
 		at += p.size
 		left -= uint64(p.docs)
 		last := i == 0 || s.segments[i-1].maxID < seg.minID
-		if !last || seg.maxID < seg.minID || seg.maxID-seg.minID < uint64(p.docs-1) || p.counted > uint64(p.docs) || p.length > maxStored*uint64(p.docs) || p.length < p.counted || at > s.blocks {
+		if !last || seg.maxID < seg.minID || seg.maxID-seg.minID < uint64(p.docs-1) || !p.lengths.possible(p.docs) || at > s.blocks {
 			s.damaged(s.tableAt()+uint64(i*recordSize), "a segment is not possible")
 			return
 		}
 		s.segments = append(s.segments, seg)
 		x.live += p.docs
-		x.counted += int(p.counted)
-		x.length += int(p.length)
+		x.lengths.add(p.lengths)
 	}
 	if at != s.blocks {
 		s.damaged(s.tableAt(), "the blocks of documents have another size")
@@ -184,17 +184,16 @@ func (s *stored) readDocs(seg *segment) {
 	for _, c := range class {
 		next.bad = next.bad || c >= removed
 	}
-	length, counted := uint64(0), uint64(0)
+	var sum lengths
 	for i := range lens {
 		dl := next.next()
 		if lens[i] = uint32(dl); dl > maxStored {
 			next.bad = true
 			break
 		}
-		length += dl
-		counted += min(dl, 1)
+		sum.add(lengthsOf(int(dl)))
 	}
-	if next.bad || len(next.b) > 0 || ids[n-1] != seg.maxID || length != p.length || counted != p.counted {
+	if next.bad || len(next.b) > 0 || ids[n-1] != seg.maxID || sum != p.lengths {
 		s.damaged(p.at, "a block of documents is not possible")
 		return
 	}

@@ -7,6 +7,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
+	"crabmem/fuzz/seed"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -76,7 +77,7 @@ func TestShrunkIndexEqualsNew(t *testing.T) {
 			t.Run(fmt.Sprintf("%v-%d", a, tailDocs), func(t *testing.T) {
 				bm25.SetTailDocs(t, tailDocs)
 				bm25.SetFewTerms(t, 100)
-				r := random(t)
+				r := seed.Random(t)
 				words := func(from int) string {
 					var b strings.Builder
 					for range r.IntN(12) {

@@ -141,15 +141,14 @@ func (o *output) documents() (table []byte) {
 			}
 		}
 		b = append(b, class[from:to]...)
-		length, counted := uint64(0), uint64(0)
+		var sum lengths
 		for _, dl := range lens[from:to] {
 			b = binary.AppendUvarint(b, uint64(dl))
-			length += uint64(dl)
-			counted += uint64(min(dl, 1))
+			sum.add(lengthsOf(int(dl)))
 		}
 		o.write(b)
 		o.blocks += uint64(len(b))
-		for _, v := range []uint64{ids[from], ids[to-1], length, counted<<32 | uint64(len(b))} {
+		for _, v := range []uint64{ids[from], ids[to-1], uint64(sum.length), sum.inverse, uint64(sum.counted)<<32 | uint64(len(b))} {
 			table = binary.LittleEndian.AppendUint64(table, v)
 		}
 	}

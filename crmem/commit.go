@@ -380,6 +380,7 @@ func (s *Store) publish(g *group) {
 				ix.change(e.id, e.rec)
 			}
 		}
+		s.changeVectors(e.id, e.rec)
 	}
 	s.t.sort()
 	s.version++

@@ -30,6 +30,14 @@ import (
 
 const rotPath = check.Path
 
+// every returns n, or 1 if CRABMEM_CRASH=full selects all cases of a test.
+func every(n int) int {
+	if os.Getenv("CRABMEM_CRASH") == "full" {
+		return 1
+	}
+	return n
+}
+
 // rotStep returns the step between cases of a run.
 func rotStep(part int) int {
 	if os.Getenv("CRABMEM_ROT") == "full" {

@@ -183,6 +183,9 @@ func (s *Store) adopt() error {
 	s.absent = false
 	s.version++
 	s.dropIndex()
+	s.vectors.set = nil
+	s.vectors.replaced++
+	s.vectors.wakeUp()
 	s.measured()
 	return nil
 }

@@ -1,10 +1,8 @@
 package crmem
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"slices"
@@ -20,10 +18,11 @@ const (
 	usageSuffix         = "-usage"
 	indexPlainSuffix    = "-index-plain"
 	indexStandardSuffix = "-index-standard"
+	vectorsSuffix       = "-vectors"
 	derivedLockSuffix   = "-derived-lock"
 )
 
-var derivedSuffixes = []string{usageSuffix, indexPlainSuffix, indexStandardSuffix}
+var derivedSuffixes = []string{usageSuffix, indexPlainSuffix, indexStandardSuffix, vectorsSuffix}
 
 // derivedWait is how long a purge waits for a process that writes a derived file.
 // Tests change it.
@@ -102,54 +101,7 @@ func writeDerived(fsys vfs.FS, path, suffix string, size int64, isCurrent func()
 	if err := sweepDerived(fsys, path); err != nil {
 		return false, err
 	}
-	free, err := fsys.Free(dirOf(path))
-	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		return false, err
-	}
-	if err == nil && free/2 < size {
-		return false, fmt.Errorf("write %s: it needs %d bytes, and the disk has only %d bytes free", path+suffix, size, free)
-	}
-	p, err := fsys.Pending(path+suffix, 0o600)
-	if err != nil {
-		return false, err
-	}
-	w := bufio.NewWriterSize(p, 1<<16)
-	err = write(w)
-	if err == nil {
-		err = w.Flush()
-	}
-	ok := false
-	if err == nil {
-		ok, err = mayWrite()
-	}
-	if err != nil || !ok {
-		return false, errors.Join(err, p.Discard())
-	}
-	if err = p.Keep(); err == nil { // Commit would sync
-		err = fsys.Rename(p.Name(), path+suffix)
-	}
-	if err != nil {
-		return false, errors.Join(err, removeIfExists(fsys, p.Name()))
-	}
-	return true, nil
-}
-
-// openDerived opens a derived file for reading. It returns an error, which callers
-// treat as a missing file, if the file is not regular, or if another user owns it or
-// may write it (FORMAT.md, X2). It does not follow a link.
-func openDerived(fsys vfs.FS, name string) (vfs.File, fs.FileInfo, error) {
-	f, err := fsys.Open(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	fi, err := f.Stat()
-	if err == nil && !vfs.IsPrivate(fi) {
-		err = &fs.PathError{Op: "use", Path: name, Err: fmt.Errorf("another user owns it or may write it: %w", fs.ErrPermission)}
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, f.Close())
-	}
-	return f, fi, nil
+	return vfs.WriteDerived(fsys, path+suffix, size, write, mayWrite)
 }
 
 // sweepDerived removes the temporary files of derived files. The caller holds the

@@ -21,7 +21,7 @@ func always() bool { return true }
 // derivedText returns the text of a derived file, or "missing".
 func derivedText(t *testing.T, m *faultfs.Mem, name string) string {
 	t.Helper()
-	f, fi, err := openDerived(m, name)
+	f, fi, err := vfs.OpenDerived(m, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "missing"
 	}
@@ -187,7 +187,7 @@ func TestDerivedHostile(t *testing.T) {
 	noErr(t, m.Mkdir("/d.db-usage", 0o700))
 	m.Symlink("/other", "/l.db-derived-lock")
 	for _, name := range []string{"/m.db-usage", "/n.db-usage", "/d.db-usage"} {
-		if _, _, err := openDerived(m, name); !errors.Is(err, vfs.ErrNotRegular) {
+		if _, _, err := vfs.OpenDerived(m, name); !errors.Is(err, vfs.ErrNotRegular) {
 			t.Errorf("open %s: %v", name, err)
 		}
 	}
@@ -204,7 +204,7 @@ func TestDerivedHostile(t *testing.T) {
 			continue
 		}
 		m.WriteFile("/p.db-usage", nil, mode)
-		f, _, err := openDerived(m, "/p.db-usage")
+		f, _, err := vfs.OpenDerived(m, "/p.db-usage")
 		if (err == nil) != (mode&0o022 == 0) {
 			t.Errorf("mode %o: %v", mode, err)
 		}
@@ -224,9 +224,9 @@ func TestDerivedOfOtherUser(t *testing.T) {
 	}
 	name := filepath.Join(t.TempDir(), "m.db-usage")
 	noErr(t, os.WriteFile(name, nil, 0o600))
-	f, _, err := openDerived(vfs.OS{}, name)
+	f, _, err := vfs.OpenDerived(vfs.OS{}, name)
 	noErr(t, errors.Join(err, f.Close(), os.Chown(name, 65534, -1)))
-	if _, _, err := openDerived(vfs.OS{}, name); !errors.Is(err, fs.ErrPermission) {
+	if _, _, err := vfs.OpenDerived(vfs.OS{}, name); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("open: %v", err)
 	}
 }

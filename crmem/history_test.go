@@ -233,7 +233,7 @@ func histories() int {
 	if testing.Short() {
 		return 40
 	}
-	return 300
+	return 100
 }
 
 func undoAll(t *testing.T, seed uint64) bool {

@@ -20,6 +20,8 @@ type index struct {
 	names bool // names are indexed
 	// relations contains entries with relations, by ID. It is empty unless names are indexed.
 	relations map[uint64]relations
+	// conversations contains the messages. It is empty unless names are indexed.
+	conversations conversations
 	// links contains the targets of the links of entries, by ID. It is nil unless
 	// names are indexed and importance affects rankings.
 	links   map[uint64][]string
@@ -56,6 +58,7 @@ func (ix *index) change(id uint64, r format.Record) {
 	}
 	if ix.names {
 		ix.related(id, r)
+		ix.conversations.change(id, r)
 		ix.link(id, r)
 	}
 	if r == "" {
@@ -121,6 +124,9 @@ func (s *Store) build(ix *index, recs []rec) {
 	for i := 0; i < len(recs) && ix.names && err == nil; i++ {
 		ix.related(recs[i].id, recs[i].enc)
 		ix.link(recs[i].id, recs[i].enc)
+	}
+	if ix.names && err == nil {
+		ix.conversations.build(recs)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -51,7 +51,7 @@ const maxFound = 16 << 20
 
 // openIndexFile opens the index file of a store for an analyzer.
 func openIndexFile(fsys vfs.FS, path string, a analysis.Analyzer) (*indexFile, error) {
-	f, fi, err := openDerived(fsys, path+indexSuffix(a))
+	f, fi, err := vfs.OpenDerived(fsys, path+indexSuffix(a))
 	if err != nil {
 		return nil, err
 	}
@@ -238,10 +238,19 @@ func (x *indexFile) named(text string, alias bool) (list []format.Record) {
 	return slices.Compact(list)
 }
 
+// all returns the bytes of a section.
+func (x *indexFile) all(section int) ([]byte, error) {
+	b := make([]byte, x.Sections[section].Len)
+	if _, err := x.section(section).ReadAt(b, 0); err != nil && len(b) > 0 {
+		return nil, err
+	}
+	return b, nil
+}
+
 // related returns the IDs of the entries with relations.
 func (x *indexFile) related() []uint64 {
-	b := make([]byte, x.Sections[format.IndexRelations].Len)
-	if _, err := x.section(format.IndexRelations).ReadAt(b, 0); err != nil && len(b) > 0 {
+	b, err := x.all(format.IndexRelations)
+	if err != nil {
 		x.fail(err)
 		return nil
 	}

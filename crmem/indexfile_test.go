@@ -45,6 +45,17 @@ func randomText(rng *rand.Rand, n int) string {
 	return b.String()
 }
 
+// randomMessage returns a message of one of two conversations. Its metadata may be invalid.
+func randomMessage(rng *rand.Rand) string {
+	position := fmt.Sprint(rng.IntN(8))
+	if rng.IntN(10) == 0 {
+		position = "-1"
+	}
+	return fmt.Sprintf("---\nconversation: %s\nposition: %s\nrole: %s\ndate: %s\n---\n%s%s", indexWords[rng.IntN(2)], position,
+		[]string{"user", "assistant", "Nora"}[rng.IntN(3)], []string{"2023-11-14", "2026-03-14", "soon"}[rng.IntN(3)],
+		randomText(rng, 6), []string{"", "?"}[rng.IntN(2)])
+}
+
 // randomOp returns an operation that may fail.
 func randomOp(rng *rand.Rand) crmem.Op {
 	name := func() string { return fmt.Sprintf("%s %d", indexWords[rng.IntN(4)], rng.IntN(12)) }
@@ -53,13 +64,15 @@ func randomOp(rng *rand.Rand) crmem.Op {
 		aliases = append(aliases, indexWords[rng.IntN(6)])
 	}
 	content := randomText(rng, 30)
-	switch rng.IntN(8) {
+	switch rng.IntN(12) {
 	case 0:
 		content = fmt.Sprintf("---\ncrabmem: 1\ntags: [%s]\nsupersedes: \"[[%s]]\"\n---\n%s", indexWords[rng.IntN(6)], name(), content)
 	case 1:
 		content = fmt.Sprintf("---\ncontradicts: \"[[%s]]\"\n---\n%s", name(), content)
 	case 2:
 		content = strings.Repeat(content, 20)
+	case 3, 4, 5:
+		content = randomMessage(rng)
 	}
 	switch rng.IntN(9) {
 	case 0:
@@ -132,7 +145,7 @@ func answers(t *testing.T, s *crmem.Store, seed uint64) (list []string) {
 	add := func(v ...any) { list = append(list, fmt.Sprintf("%+v", v)) }
 	for range 10 {
 		q := crmem.Query{Text: randomText(rng, 4), Limit: rng.IntN(6), Count: rng.IntN(2) == 0, Explain: rng.IntN(2) == 0, Expand: rng.IntN(3) == 0}
-		switch rng.IntN(5) {
+		switch rng.IntN(6) {
 		case 0:
 			q.Analyzer = analysis.Plain
 		case 1:
@@ -141,6 +154,8 @@ func answers(t *testing.T, s *crmem.Store, seed uint64) (list []string) {
 			q.Text = fmt.Sprintf("%s %d", indexWords[rng.IntN(4)], rng.IntN(12))
 		case 3:
 			q.Syntax, q.Text = true, "kind:note -tea "+q.Text
+		case 4:
+			q.Text += []string{" yesterday", " in March", " on 14 November 2023"}[rng.IntN(3)]
 		}
 		if rng.IntN(4) == 0 {
 			q.Kinds = []crmem.Kind{crmem.Archive}

@@ -97,6 +97,20 @@ var forgeries = []struct {
 	{"no names", true, func(g *forger) { g.f.Sections[format.IndexNames].Len = 0 }},
 	{"no search index", false, func(g *forger) { g.f.Sections[format.IndexSearch].Len = 0 }},
 	{"related IDs", false, func(g *forger) { g.f.Sections[format.IndexRelations] = g.f.Sections[format.IndexSearch]; g.trim(8) }},
+	{"other conversations", false, func(g *forger) { g.f.Sections[format.IndexConversations] = g.f.Sections[format.IndexSearch] }},
+	{"no conversations", false, func(g *forger) { g.f.Sections[format.IndexConversations].Len = 0 }},
+	{"many conversations", false, func(g *forger) { g.f.Sections[format.IndexConversations].Len = 1 << 62 }},
+	{"messages that are no entries", false, func(g *forger) {
+		b := g.at(format.IndexConversations)
+		for n := uint32(0); len(b) > 0; {
+			if n == 0 {
+				n = binary.LittleEndian.Uint32(b[4:])
+				b = b[8+binary.LittleEndian.Uint32(b):]
+			}
+			b[1]++ // the ID
+			b, n = b[24:], n-1
+		}
+	}},
 	{"many related IDs", false, func(g *forger) { g.f.Sections[format.IndexRelations].Len = 1 << 62 }},
 	{"overlapping sections", false, func(g *forger) {
 		g.f.Sections[format.IndexRelations] = g.f.Sections[format.IndexEntries]
@@ -119,7 +133,7 @@ var forgeries = []struct {
 	}},
 	{"zero search index", false, func(g *forger) { clear(g.at(format.IndexSearch)[:len(g.at(format.IndexSearch))/2]) }},
 	{"random entries", false, func(g *forger) {
-		for _, i := range []int{format.IndexEntries, format.IndexNames, format.IndexRelations} {
+		for _, i := range []int{format.IndexEntries, format.IndexNames, format.IndexRelations, format.IndexConversations} {
 			if b := g.at(i); len(b) > 0 {
 				b[g.rng.IntN(len(b))] ^= 1 << g.rng.IntN(8)
 			}

@@ -73,6 +73,10 @@ func (s *Store) fileIndex(a analysis.Analyzer) *index {
 	ix := &index{x: x, names: a == analysis.Standard, ready: make(chan struct{}), file: f}
 	close(ix.ready)
 	if ix.names {
+		if err := f.conversations(&ix.conversations); err != nil {
+			s.ignoreIndexFile(f, err)
+			return nil
+		}
 		for _, id := range f.related() {
 			if r := s.t.byID(id); r != "" {
 				ix.related(id, r)

@@ -222,11 +222,7 @@ func TestIndexRot(t *testing.T) {
 	right, err := c.ask(readAll, q, false)
 	noErr(t, err)
 	c.removeIndexes()
-	step := 1
-	if testing.Short() {
-		step = 7
-	}
-	for at := 0; at < len(b); at += step {
+	for at := 0; at < len(b); at += rotStep(7) {
 		c.clock = changed
 		c.fs.WriteFile("/m.db", flipBit(b, uint64(at), at%8), 0o600)
 		c.clock = changed.Add(time.Minute)

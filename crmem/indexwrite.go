@@ -25,6 +25,7 @@ type indexWriter struct {
 	format.IndexFooter
 	recs      []rec // of the snapshot; some may have no encoding
 	relations []uint64
+	messages  []byte // section IndexConversations
 	search    io.WriterTo
 }
 
@@ -55,7 +56,7 @@ func (s *Store) indexWriter(a analysis.Analyzer, dig format.Digest, snapshot []r
 	}
 	fi := s.dbStat.info
 	id := vfs.Identify(fi)
-	w := &indexWriter{recs: snapshot, relations: slices.Sorted(maps.Keys(ix.relations)), search: ix.x.Snapshot()}
+	w := &indexWriter{recs: snapshot, relations: slices.Sorted(maps.Keys(ix.relations)), messages: ix.conversations.encode(), search: ix.x.Snapshot()}
 	w.IndexFooter = format.IndexFooter{
 		Analyzer: uint32(a), Digest: s.dbDig,
 		Dev: id.Dev, Ino: id.Ino, Modified: fi.ModTime().UnixNano(), Hashed: s.hashed.UnixNano(),
@@ -90,6 +91,12 @@ func (w *indexWriter) write(to io.Writer) error {
 	if err == nil {
 		err = section(format.IndexRelations, func() error {
 			_, err := b.Write(appendAll(nil, w.relations))
+			return err
+		})
+	}
+	if err == nil {
+		err = section(format.IndexConversations, func() error {
+			_, err := b.Write(w.messages)
 			return err
 		})
 	}

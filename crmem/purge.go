@@ -239,6 +239,7 @@ func (s *Store) finishPurge() (deleted []string, err error) {
 	// would write it to an index file.
 	s.mu.Lock()
 	s.dropIndex()
+	s.vectors.unsaved = true // the purge removes the file
 	s.mu.Unlock()
 	p := purger{s: s, dir: s.path + historySuffix, ids: make(map[uint64]bool)}
 	var effects []effect

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"crabmem/crmem"
 )
@@ -146,10 +147,13 @@ func caseEntries(t *testing.T, dir string) []crmem.Entry {
 	return entries
 }
 
+// caseDay is the day on which the queries run, after the entries.
+var caseDay = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+
 // caseStore returns a store of the entries. The ids are their positions.
 func caseStore(t *testing.T, entries []crmem.Entry) *crmem.Store {
 	t.Helper()
-	s := crmem.New(nil)
+	s := crmem.New(&crmem.Options{Now: func() time.Time { return caseDay }})
 	t.Cleanup(func() { ok(t, s.Close()) })
 	for i, e := range entries {
 		e.ID = uint64(i + 1)

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
+	"crabmem/crmem/fusion"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/metadata"
 )
@@ -26,6 +28,9 @@ type Query struct {
 	MinShare  float64           // drop hits with less than this share of the best score
 	Sort      Sort              // order of the matches; applies before the limit
 	Uncounted bool              // do not count reads of the hits
+	Semantic  *fusion.Request   // rank by meaning, too; nil: by words only
+	Diverse   bool              // prefer hits that are not similar to better ones
+	HalfLife  time.Duration     // if above 0, the scores of entries halve with each HalfLife of their age
 	Expand    bool              // add up to 50 entries that the hits link to, after the hits; Limit and Filter do not apply to them
 }
 
@@ -37,6 +42,9 @@ type Hit struct {
 	// Importance is how importance changed the score. It is nil unless
 	// Options.ImportanceWeight is set and the analyzer is Standard.
 	Importance *Importance
+	Fused      *fusion.Fused // how words and meaning were combined; nil: by words only
+	Decay      float64       // factor for the age; 0: none
+	Diversity  *Diversity    // why the hit has its place with Query.Diverse
 }
 
 // MarshalJSON writes the entry's keys and "score".
@@ -60,6 +68,7 @@ type Result struct {
 	// contains.
 	Corrections  []bm25.Correction
 	Explanations []bm25.Explanation // of Hits, in their order; with Query.Explain
+	Meaning      *fusion.Meaning    // with Query.Semantic
 }
 
 // maxNamed is the longest text that is looked up as a name, in bytes.
@@ -85,15 +94,18 @@ func (s *Store) Search(ctx context.Context, q Query) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	m := s.mean(ctx, &q, c)
 	for {
-		r, err := s.search(ctx, q, c)
+		r, err := s.search(ctx, q, c, m)
+		r.Meaning = m
 		if again, err := s.mendedIndex(q.Analyzer, err); !again {
 			return r, err
 		}
 	}
 }
 
-func (s *Store) search(ctx context.Context, q Query, c clauses) (Result, error) {
+// search is Search with the vector of the query.
+func (s *Store) search(ctx context.Context, q Query, c clauses, m *fusion.Meaning) (Result, error) {
 	weighs := s.weighsHits(&q)
 	if weighs {
 		s.loadUsage()
@@ -105,9 +117,7 @@ func (s *Store) search(ctx context.Context, q Query, c clauses) (Result, error) 
 	defer s.mu.RUnlock()
 	x := s.query(ix, q, c)
 	rank := s.newRanker(ix)
-	if rank.moves || q.Sort != ByScore { // any match may become one of the first
-		x.Limit, x.Explain = 0, false
-	}
+	x.Limit, x.Explain = s.candidates(&q, rank, m.Query() != nil)
 	var found bm25.Result
 	var weigh *weigher
 	if weighs {
@@ -118,7 +128,7 @@ func (s *Store) search(ctx context.Context, q Query, c clauses) (Result, error) 
 	}
 	r := Result{Hits: make([]Hit, 0, len(found.Hits)), Total: found.Total, Searched: s.t.count(q.Kinds), Corrections: found.Corrections}
 	for _, h := range found.Hits {
-		if h.Score < q.MinShare*found.Hits[0].Score {
+		if m.Query() == nil && h.Score < q.MinShare*found.Hits[0].Score {
 			break
 		}
 		r.Hits = append(r.Hits, Hit{Entry: entryOf(s.found(ix, h.ID)), Score: h.Score})
@@ -126,7 +136,14 @@ func (s *Store) search(ctx context.Context, q Query, c clauses) (Result, error) 
 	if weighs {
 		weigh.weigh(r.Hits)
 	}
-	r.Hits = rank.order(r.Hits, q.Sort)
+	if m.Query() != nil {
+		n := len(r.Hits)
+		r.Hits = s.fuse(ix, r.Hits, &q, m, s.selects(ix, &q, c))
+		r.Total += len(r.Hits) - n
+		r.Hits = slices.DeleteFunc(r.Hits, func(h Hit) bool { return h.Score < q.MinShare*r.Hits[0].Score })
+	}
+	s.decay(ix, r.Hits, &q)
+	r.Hits = rank.order(s.diversify(r.Hits, &q), q.Sort)
 	if q.Limit > 0 {
 		r.Hits = r.Hits[:min(len(r.Hits), q.Limit)]
 	}
@@ -140,16 +157,39 @@ func (s *Store) search(ctx context.Context, q Query, c clauses) (Result, error) 
 		r.Hits = rank.expand(r.Hits)
 	}
 	if q.Explain {
-		r.Explanations = found.Explanations[:min(len(r.Hits), len(found.Explanations))]
-		for _, h := range r.Hits[len(r.Explanations):] {
-			e := bm25.Explanation{ID: h.ID}
-			if h.Marks == nil || h.Marks.Linked == nil {
-				e, _ = ix.x.Explain(x, h.ID)
-			}
-			r.Explanations = append(r.Explanations, e)
-		}
+		r.Explanations = s.explanations(ix, x, r.Hits, found.Explanations)
 	}
 	return r, nil
+}
+
+// candidates returns the limit of a search by words, or 0 if any match may become one of
+// the first, and whether it explains all hits. fuses is set if meaning counts.
+func (s *Store) candidates(q *Query, rank *ranker, fuses bool) (limit int, explain bool) {
+	switch {
+	case rank.moves || q.Sort != ByScore || q.HalfLife > 0 || q.Limit == 0:
+		return 0, q.Explain && q.Limit == 0
+	case fuses || q.Diverse:
+		return max(q.Limit, fusion.Least), false
+	}
+	return q.Limit, q.Explain
+}
+
+// explanations returns the score breakdowns of hits by words. found are those of the first
+// hits, if they have their order. The caller holds mu for reading.
+func (s *Store) explanations(ix *index, x bm25.Query, hits []Hit, found []bm25.Explanation) []bm25.Explanation {
+	list := make([]bm25.Explanation, 0, len(hits))
+	for i, h := range hits {
+		e := bm25.Explanation{ID: h.ID}
+		switch {
+		case i < len(found) && found[i].ID == h.ID:
+			e = found[i]
+		case h.Marks == nil || h.Marks.Linked == nil:
+			e, _ = ix.x.Explain(x, h.ID)
+		}
+		s.nameBoosts(ix, &e)
+		list = append(list, e)
+	}
+	return list
 }
 
 // parse returns the clauses of a query. Without Syntax, all of Text is text.
@@ -165,17 +205,26 @@ func (q *Query) parse() (clauses, error) {
 func (s *Store) query(ix *index, q Query, c clauses) bm25.Query {
 	x := bm25.Query{Text: c.text, Limit: q.Limit, Classes: q.classes(), Count: q.Count, Explain: q.Explain}
 	if !c.empty() || !q.Filter.empty() {
-		x.Filter = func(id uint64) bool {
-			r := s.found(ix, id)
-			content, _ := r.Content()
-			return q.Filter.Selects(r.CreatedAt(), content) && c.passes(r, q.Analyzer)
-		}
+		x.Filter = s.selects(ix, &q, c)
 	}
 	if q.Analyzer == analysis.Standard {
 		x.Texts = func(id uint64) []string { return texts(s.found(ix, id)) }
 		x.Named, x.Correct = s.named(c.text), true
+		x.Context = s.context(ix)
+		x.Factor, x.MaxFactor = s.dateFactor(ix, c.text), dateFactor
 	}
 	return x
+}
+
+// selects returns the filter of a query: clauses, filters, and kinds. The caller holds mu
+// for reading, also when it calls the filter.
+func (s *Store) selects(ix *index, q *Query, c clauses) func(id uint64) bool {
+	return func(id uint64) bool {
+		r := s.found(ix, id)
+		content, _ := r.Content()
+		return (len(q.Kinds) == 0 || slices.Contains(q.Kinds, Kind(r.Kind()))) &&
+			q.Filter.Selects(r.CreatedAt(), content) && c.passes(r, q.Analyzer)
+	}
 }
 
 // texts returns the indexed texts of a record: the name, the aliases, tags and values of
@@ -198,8 +247,8 @@ func (s *Store) named(text string) []uint64 {
 	lower := strings.ToLower(text)
 	words := strings.FieldsFunc(lower, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.Is(unicode.M, r) })
 	var ids []uint64
-	tried := make([]string, 0, 5)
-	for _, name := range []string{text, lower, strings.Join(words, " "), strings.Join(words, "-"), strings.Join(words, "_")} {
+	tried := make([]string, 0, 7)
+	for _, name := range []string{text, lower, strings.ToUpper(text), title(lower), strings.Join(words, " "), strings.Join(words, "-"), strings.Join(words, "_")} {
 		if name == "" || slices.Contains(tried, name) {
 			continue
 		}
@@ -210,6 +259,19 @@ func (s *Store) named(text string) []uint64 {
 		ids = append(ids, s.t.alias(name)...)
 	}
 	return ids
+}
+
+// title returns text with a capital at the beginning of each word.
+func title(text string) string {
+	inWord := false
+	return strings.Map(func(r rune) rune {
+		if inWord {
+			inWord = !unicode.IsSpace(r)
+			return r
+		}
+		inWord = !unicode.IsSpace(r)
+		return unicode.ToTitle(r)
+	}, text)
 }
 
 // Explain returns the score breakdown of an entry, and whether the entry is in
@@ -234,7 +296,16 @@ func (s *Store) explain(ctx context.Context, q Query, c clauses, id uint64) (bm2
 	}
 	defer s.mu.RUnlock()
 	e, ok := ix.x.Explain(s.query(ix, q, c), id)
+	s.nameBoosts(ix, &e)
 	return e, ok, nil
+}
+
+// nameBoosts sets the names of the neighbors in an explanation. The caller holds mu for
+// reading.
+func (s *Store) nameBoosts(ix *index, e *bm25.Explanation) {
+	for i := range e.Boosts {
+		e.Boosts[i].Name = s.found(ix, e.Boosts[i].From).Name()
+	}
 }
 
 // IndexStats returns the size of an index, building it if need be.

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"crabmem/crmem/checkpoint"
+	"crabmem/crmem/embed"
 	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
@@ -88,7 +89,17 @@ type Options struct {
 	// which is off, to 1. HalfLife is the time in which the recency of an entry
 	// falls to half; 0 is 30 days.
 	ImportanceWeight float64
-	HalfLife         time.Duration
+
+	// AssistantPrior is the factor of the scores of messages whose metadata has the role
+	// assistant, for the analyzer Standard: above 0, and 1 at most. Other values, such as
+	// 0, are 0.7.
+	AssistantPrior float64
+	HalfLife       time.Duration
+
+	// Embed is the model of the vectors that [Query.Semantic] needs. Unless ReadOnly is
+	// set without CountReads, the store sends it the texts of new and changed entries in
+	// the background, after the writes return. The vectors are in a file that may be lost.
+	Embed *embed.Model
 
 	// Indexing is called while an index is built, with the number of its entries.
 	// Calls may be concurrent and out of order.
@@ -124,6 +135,8 @@ type Store struct {
 	path string  // resolved; "" in RAM. Changed, under wmu and mu, only by create
 	link string  // the symbolic link that Open resolved, or ""
 	opts Options // immutable after Open
+
+	without uint8 // parts of the ranking that a test disables
 
 	// mu guards the state of readers. Writers hold it only while they change
 	// memory, after the sync.
@@ -194,6 +207,7 @@ type Store struct {
 	busy          bool            // a background checkpoint runs; under wmu
 	checkpointAt  int64           // after a failed checkpoint: least length of the log for the next one; under wmu
 	usage         usage
+	vectors       vectors
 	ctx           context.Context
 	stop          context.CancelFunc // ends the index build
 }
@@ -205,6 +219,9 @@ func newStore(o *Options) *Store {
 	}
 	if s.opts.FS == nil {
 		s.opts.FS = vfs.OS{}
+	}
+	if p := s.opts.AssistantPrior; !(p > 0 && p <= 1) {
+		s.opts.AssistantPrior = defaultPrior
 	}
 	if s.opts.Now == nil {
 		s.opts.Now = time.Now
@@ -221,6 +238,7 @@ func newStore(o *Options) *Store {
 func New(o *Options) *Store {
 	s := newStore(o)
 	s.opts.ReadOnly = false
+	s.keepVectors()
 	return s
 }
 
@@ -261,6 +279,9 @@ func Open(path string, o *Options) (*Store, error) {
 	s.measured()
 	if s.opts.CountReads {
 		s.keepUsage()
+	}
+	if !s.opts.ReadOnly || s.opts.CountReads {
+		s.keepVectors()
 	}
 	return s, nil
 }
@@ -360,6 +381,7 @@ func (s *Store) Close() error {
 	s.wmu.Unlock()
 	s.bg.Wait()
 	s.closeUsage()
+	s.closeVectors()
 
 	s.token <- struct{}{} // wait for staged and active writes
 	s.commit()

@@ -71,6 +71,7 @@ func (s *Store) Update(next func(*Snapshot) (*Snapshot, error), first ...Op) err
 	s.version++
 	s.noIndexFile, s.logged = true, nil
 	s.dropIndex()
+	s.compareVectors()
 	s.mu.Unlock()
 	if s.path == "" {
 		return nil

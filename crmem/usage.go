@@ -122,7 +122,7 @@ func byID(rows []format.Usage) map[uint64]format.Usage {
 // readUsage returns the counts of the file of a store, or none if it is missing or to
 // be ignored (FORMAT.md, X1 and X2). The error is that of a file that may be valid.
 func readUsage(fsys vfs.FS, path string, id format.ID) (rows []format.Usage, err error) {
-	f, fi, err := openDerived(fsys, path+usageSuffix)
+	f, fi, err := vfs.OpenDerived(fsys, path+usageSuffix)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, vfs.ErrNotRegular) {
 		return nil, nil
 	} else if err != nil {

@@ -36,6 +36,12 @@ func (d *Daemon) stats(r *request) error {
 			s.ActiveSessions++
 		}
 	}
+	if v := d.store.VectorState(); v != nil {
+		var err error
+		if s.Vectors, err = encode(v); err != nil {
+			return err
+		}
+	}
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Stats{Stats: s}})
 }
 

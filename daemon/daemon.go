@@ -21,9 +21,12 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
+	"crabmem/crmem/embed"
+	"crabmem/crmem/fusion"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/cron"
+	"crabmem/daemon/embedder"
 	"crabmem/daemon/mcp"
 	"crabmem/daemon/model"
 	"crabmem/daemon/session"
@@ -84,6 +87,9 @@ type Daemon struct {
 
 	indexing sync.Mutex
 	index    *search.Index // nil until something is searched
+
+	model    *embed.Model    // of recall and session search; nil: by words only
+	semantic *fusion.Request // how recall uses the embedding model; nil: by words only
 }
 
 // Socket returns the socket of a home.
@@ -162,10 +168,17 @@ func (d *Daemon) openAll() error {
 		path = filepath.Join(d.home, "memory.db")
 	}
 	warn := func(text string) { d.log.Warn(text) }
+	model, err := embedder.Open(d.fs, d.home, s.Embedder)
+	if err != nil {
+		d.log.Error("recall is by words only", "error", err)
+	}
+	if d.model = model; model != nil {
+		d.semantic = embedder.Semantic(s.Embedder)
+	}
 	open := func(file string, lazy bool) (*crmem.Store, error) {
 		return crmem.Open(file, &crmem.Options{
-			Lazy: lazy,
-			FS:   d.fs, Now: d.now, LockWait: d.opts.LockWait, Command: "crabmem daemon", Socket: Socket(d.home), Warn: warn,
+			Lazy: lazy, Embed: model,
+			FS: d.fs, Now: d.now, LockWait: d.opts.LockWait, Command: "crabmem daemon", Socket: Socket(d.home), Warn: warn,
 			History: s.History, HistoryLimit: s.HistoryLimit, CountReads: true,
 			ImportanceWeight: s.ImportanceWeight, HalfLife: s.HalfLife,
 		})
@@ -218,7 +231,7 @@ func (d *Daemon) sessionIndex() (*search.Index, error) {
 	d.indexing.Lock()
 	defer d.indexing.Unlock()
 	if d.index == nil {
-		x, err := search.NewIndex(d.sessions, nil)
+		x, err := search.NewIndex(d.sessions, &search.IndexOptions{Embed: d.model})
 		if err != nil {
 			return nil, err
 		}

@@ -163,7 +163,7 @@ func (d *Daemon) recallTool(ctx context.Context, c tool.Call, args recallArgs) (
 	if tokens <= 0 {
 		tokens = recallTokens
 	}
-	q := crmem.Query{Text: args.Query, Limit: min(limit, maxHits)}
+	q := crmem.Query{Text: args.Query, Limit: min(limit, maxHits), Semantic: d.semantic}
 	if err := args.Apply(&q, d.now()); err != nil {
 		return "", err
 	}
@@ -172,10 +172,11 @@ func (d *Daemon) recallTool(ctx context.Context, c tool.Call, args recallArgs) (
 		return "", err
 	}
 	a.Spend(min(tokens, maxRecall), analysis.Standard)
+	note := a.Meaning.Note("entry", "entries")
 	if len(a.Hits)+a.LeftOut == 0 {
-		return "no memories found", nil
+		return noted("no memories found", note), nil
 	}
-	b := quotation{head: fmt.Sprintf("%d of %d matches", len(a.Hits), a.Total)}
+	b := quotation{head: noted(fmt.Sprintf("%d of %d matches", len(a.Hits), a.Total), note)}
 	b.corrections(a.Corrections)
 	for i, h := range a.Hits {
 		part, text := "full text", h.Content
@@ -247,6 +248,14 @@ func (q *quotation) end() string {
 // cutNote follows a text that end has cut.
 const cutNote = "\n... [the rest exceeds the limit: pass fewer names]"
 
+// noted appends what a result lacks to its description.
+func noted(text, note string) string {
+	if note == "" {
+		return text
+	}
+	return text + "; " + display.OneLine(note)
+}
+
 // corrections writes the terms that replaced query words that no entry
 // contains.
 func (q *quotation) corrections(list []bm25.Correction) {
@@ -271,12 +280,12 @@ func (q *quotation) entry(in string, e *crmem.Entry, part, text string) {
 // searchTool searches only sessions of the calling agent and of the same trust: in
 // a run of an admin, those that admins created; in a run for another identity, those
 // that this identity created.
-func (d *Daemon) searchTool(_ context.Context, c tool.Call, args searchArgs) (string, error) {
+func (d *Daemon) searchTool(ctx context.Context, c tool.Call, args searchArgs) (string, error) {
 	x, err := d.sessionIndex()
 	if err != nil {
 		return "", err
 	}
-	q := search.Query{Text: args.Query, Limit: args.Limit, Window: args.Window, Agent: c.Agent}
+	q := search.Query{Text: args.Query, Limit: args.Limit, Window: args.Window, Agent: c.Agent, Semantic: d.semantic}
 	if q.Window <= 0 {
 		q.Window = 3
 	}
@@ -286,14 +295,15 @@ func (d *Daemon) searchTool(_ context.Context, c tool.Call, args searchArgs) (st
 	} else {
 		q.Created = c.Scope.Memory.Sessions.Allows
 	}
-	r, err := x.Search(q)
+	r, err := x.Search(ctx, q)
 	if err != nil {
 		return "", err
 	}
+	note := r.Meaning.Note("text", "texts")
 	if len(r.Hits) == 0 {
-		return "no sessions found", nil
+		return noted("no sessions found", note), nil
 	}
-	b := quotation{head: fmt.Sprintf("%d of %d matches", len(r.Hits), r.Total)}
+	b := quotation{head: noted(fmt.Sprintf("%d of %d matches", len(r.Hits), r.Total), note)}
 	b.corrections(r.Corrections)
 	for _, h := range r.Hits {
 		title := h.Title

@@ -5,6 +5,7 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
+	"crabmem/crmem/fusion"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
@@ -25,10 +26,14 @@ func (d opened) recall(r *request, m *pb.RecallMsg) error {
 	if err := memtool.ReadFilter(&q, m); err != nil {
 		return err
 	}
+	if m.GetSemantic() {
+		q.Semantic = d.semanticRequest()
+	}
 	a, err := recall.Search(r.ctx, d.store, q, recall.Options{Explain: m.GetExplain(), WhyNot: m.GetWhyNot(), Budget: int(min(m.GetBudget(), 1<<30))})
 	if err != nil {
 		return err
 	}
+	d.noModel(a.Meaning)
 	reply := &pb.RecallReply{Total: uint64(a.Total), Searched: uint64(a.Searched), Path: d.store.Path(), Filtered: true}
 	for _, c := range a.Corrections {
 		reply.Corrections = append(reply.Corrections, &pb.Correction{Word: c.Word, Words: c.Words, Kind: c.Kind, Weight: c.Weight})
@@ -38,6 +43,11 @@ func (d opened) recall(r *request, m *pb.RecallMsg) error {
 	}
 	if a.WhyNot != nil {
 		if reply.WhyNot, err = encode(a.WhyNot); err != nil {
+			return err
+		}
+	}
+	if a.Meaning != nil {
+		if reply.Meaning, err = encode(a.Meaning); err != nil {
 			return err
 		}
 	}
@@ -75,4 +85,20 @@ func hitOf(h *recall.Hit) (*pb.RecallHit, error) {
 		m.Marks, err = encode(h.Marks)
 	}
 	return m, err
+}
+
+// semanticRequest returns how a search uses the embedding model.
+func (d *Daemon) semanticRequest() *fusion.Request {
+	if d.semantic == nil {
+		return &fusion.Request{}
+	}
+	r := *d.semantic
+	return &r
+}
+
+// noModel adds the remedy to a result that lacks a model.
+func (d *Daemon) noModel(m *fusion.Meaning) {
+	if m != nil && d.semantic == nil {
+		m.Reason = "the daemon has no embedding model: check [embedder] in config.toml, then run crabmem daemon restart"
+	}
 }

@@ -193,7 +193,7 @@ func (d *Daemon) hidden(c *config.Config) []string {
 	list := append([]string{d.home}, c.SecretFiles...)
 	if p := d.store.Path(); filepath.Dir(p) != d.home {
 		for _, suffix := range []string{"", "-id", "-wal", "-wal.held", "-lock", "-reserve", "-history", tree.BasesSuffix,
-			"-usage", "-index-plain", "-index-standard", "-derived-lock"} {
+			"-usage", "-index-plain", "-index-standard", "-vectors", "-derived-lock"} {
 			list = append(list, p+suffix)
 		}
 	}

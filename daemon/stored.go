@@ -193,16 +193,30 @@ func (d *Daemon) searchStored(r *request, m *pb.SearchSessionsMsg) error {
 	if m.Until != nil {
 		q.Until = time.UnixMilli(m.GetUntil())
 	}
-	found, unread, err := d.searchIn(m.GetTools(), q)
+	if m.GetSemantic() {
+		q.Semantic = d.semanticRequest()
+	}
+	found, unread, err := d.searchIn(r.ctx, m.GetTools(), q)
 	if err != nil {
 		return err
 	}
 	reply := &pb.SearchSessionsReply{Total: uint64(found.Total), Searched: uint64(found.Searched), Path: d.sessions.Path()}
+	if found.Meaning != nil {
+		d.noModel(found.Meaning)
+		if reply.Meaning, err = encode(found.Meaning); err != nil {
+			return err
+		}
+	}
 	for _, h := range found.Hits {
 		hit := &pb.SessionHit{Id: h.ID, File: h.File, Agent: h.Agent, CreatedBy: h.CreatedBy, Title: h.Title, Role: h.Role, Line: h.Line,
 			Score: h.Score, Snippet: h.Snippet}
 		for _, w := range h.Window {
 			hit.Window = append(hit.Window, &pb.WindowLine{Line: w.Line, Role: w.Role, Text: w.Text})
+		}
+		if h.Fused != nil {
+			if hit.Fused, err = encode(h.Fused); err != nil {
+				return err
+			}
 		}
 		reply.Hits = append(reply.Hits, hit)
 	}
@@ -214,7 +228,7 @@ func (d *Daemon) searchStored(r *request, m *pb.SearchSessionsMsg) error {
 
 // searchIn searches the index. Calls and results of tools are in no index; for
 // them it reads the files.
-func (d *Daemon) searchIn(tools bool, q search.Query) (found *search.Result, unread map[string]error, err error) {
+func (d *Daemon) searchIn(ctx context.Context, tools bool, q search.Query) (found *search.Result, unread map[string]error, err error) {
 	if !tools {
 		x, err := d.sessionIndex()
 		if err != nil {
@@ -223,7 +237,7 @@ func (d *Daemon) searchIn(tools bool, q search.Query) (found *search.Result, unr
 		if err := x.Refresh(); err != nil {
 			return nil, nil, err
 		}
-		found, err = x.Search(q)
+		found, err = x.Search(ctx, q)
 		return found, x.Unread(), err
 	}
 	dir, err := sessionlog.OpenDir(d.sessions.Path(), &sessionlog.Options{FS: d.fs, Now: d.now})
@@ -236,7 +250,7 @@ func (d *Daemon) searchIn(tools bool, q search.Query) (found *search.Result, unr
 		return nil, nil, err
 	}
 	defer x.Close()
-	found, err = x.Search(q)
+	found, err = x.Search(ctx, q)
 	return found, x.Unread(), err
 }
 

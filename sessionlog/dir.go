@@ -71,6 +71,10 @@ const (
 	trashFolder   = ".trash"
 )
 
+// VectorFile is the name of the file in the folder that contains the vectors of texts of
+// sessions (FORMAT.md, "Vectors"). Package search writes it.
+const VectorFile = "search-vectors"
+
 // Dir is a folder of sessions. It is safe for concurrent use.
 type Dir struct {
 	path string

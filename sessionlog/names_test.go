@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"crabmem/fuzz/seed"
 	"crabmem/fuzz/sessionref"
 )
 
@@ -265,7 +266,7 @@ func asciiLower(r rune) rune {
 }
 
 func TestNameLaws(t *testing.T) {
-	r := Random(t)
+	r := seed.Random(t)
 	type key struct {
 		prefix string
 		seq    uint64

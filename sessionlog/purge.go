@@ -135,6 +135,9 @@ func (d *Dir) purgeLocked(s *Session, lock *sessionLock, texts []string) (lines 
 	if err != nil || !p.found {
 		return 0, err
 	}
+	if err := d.fs.Remove(filepath.Join(d.path, VectorFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, err
+	}
 	err = d.replaceLocked(s, lock, info, func(w io.Writer) (size int64, err error) {
 		lines, size, err = s.writePurged(w, &p)
 		return size, err

@@ -1,8 +1,11 @@
 package sessionlog_test
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,11 +16,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const purgedSecret = "the code of the \"vault\"\nis 4711"
+const purgedSecret = "the code of the \"vault\"\nis 47x11"
 
 // forms are strings with the secret.
-var forms = []string{purgedSecret, "I know: " + purgedSecret + ".", `{"query":"the code of the \"vault\"\nis 4711","limit":5}`,
-	`[{"n":1},"{\"inner\":\"the code\\u0020of the \\\"vault\\\"\\nis 4711\"}"]`}
+var forms = []string{purgedSecret, "I know: " + purgedSecret + ".", `{"query":"the code of the \"vault\"\nis 47x11","limit":5}`,
+	`[{"n":1},"{\"inner\":\"the code\\u0020of the \\\"vault\\\"\\nis 47x11\"}"]`}
 
 // TestPurge purges random sessions. Afterwards no file contains the secret in any form
 // of JSON, each other line is the same, and so are roles, IDs, and calls.
@@ -56,7 +59,7 @@ func TestPurge(t *testing.T) {
 			case 5: // in two text records, which the next message replaces
 				planted++
 				if err = l.AppendStreamed("so the code of the "); err == nil {
-					err = l.AppendStreamed("\"vault\"\nis 4711.")
+					err = l.AppendStreamed("\"vault\"\nis 47x11.")
 				}
 			}
 			if err != nil {
@@ -83,7 +86,7 @@ func TestPurge(t *testing.T) {
 			t.Fatalf("seed %d: %d lines changed, want %d:\n%s", seed, changed, lines, cmp.Diff(before, after))
 		}
 		for _, line := range after {
-			if strings.Contains(line, "4711") && strings.Contains(line, "vault") || strings.Contains(line, "is 4711") {
+			if strings.Contains(line, "47x11") && strings.Contains(line, "vault") || strings.Contains(line, "is 47x11") {
 				t.Fatalf("seed %d: %s", seed, line)
 			}
 		}
@@ -179,6 +182,7 @@ func TestPurgeCrashes(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
+	m.WriteFile("/s/"+sessionlog.VectorFile, []byte("vectors of the text"), 0o600)
 	old := sessionLines(t, m, d, "a_b_1")
 	var machines []*faultfs.Mem
 	m.Hook = func(faultfs.Call) error {
@@ -190,6 +194,9 @@ func TestPurgeCrashes(t *testing.T) {
 	}
 	m.Hook = nil
 	purged := sessionLines(t, m, d, "a_b_1")
+	if _, err := m.Lstat("/s/" + sessionlog.VectorFile); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the purge left the vectors of the text: %v", err)
+	}
 	for i, m := range machines {
 		d := get(sessionlog.OpenDir("/s", &sessionlog.Options{FS: m}))
 		if got := sessionLines(t, m, d, "a_b_1"); !cmp.Equal(got, old) && !cmp.Equal(got, purged) {
@@ -202,6 +209,7 @@ func TestPurgeCrashes(t *testing.T) {
 			t.Errorf("crash %d: after the next purge %q", i, got)
 		}
 		list, err := m.ReadDir("/s")
+		list = slices.DeleteFunc(list, func(e fs.DirEntry) bool { return e.Name() == sessionlog.VectorFile })
 		if err != nil || len(list) != 2 {
 			t.Errorf("crash %d: files %v %v", i, list, err)
 		}
@@ -226,7 +234,7 @@ func TestPurgeOpen(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if got := sessionLines(t, m, d, "a_b_1"); !strings.Contains(got[1], "4711") {
+	if got := sessionLines(t, m, d, "a_b_1"); !strings.Contains(got[1], "47x11") {
 		t.Errorf("%q", got)
 	}
 }

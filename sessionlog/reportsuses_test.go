@@ -1,6 +1,7 @@
 package sessionlog_test
 
 import (
+	"context"
 	"fmt"
 	"hash/crc32"
 	"maps"
@@ -319,7 +320,7 @@ func printIndex(x *search.Index, w *strings.Builder) {
 		{Text: "port grep", Agent: "crab", Window: -1}, {Text: "prot", Sender: "user", Since: noon},
 		{Text: "a port", Bare: true, Limit: 2, Until: noon.Add(time.Hour)},
 	} {
-		r, err := x.Search(q)
+		r, err := x.Search(context.Background(), q)
 		if !note(w, "search", err) {
 			continue
 		}

@@ -20,6 +20,7 @@ type Session struct {
 	File string // its name in the folder
 	Path string
 	Size int64 // bytes
+	Meta Meta  // of the first line when the session was opened; zero if it is damaged
 
 	fs      vfs.FS
 	file    vfs.File
@@ -44,8 +45,8 @@ func (d *Dir) Read(id string) (*Session, error) {
 		f.Close()
 		return nil, err
 	}
-	m, _ := readMetaLine(f, s.Path) // an empty meta line identifies a file by its name
-	s.ID, _ = idOf(name, &m)
+	s.Meta, _ = readMetaLine(f, s.Path) // an empty meta line identifies a file by its name
+	s.ID, _ = idOf(name, &s.Meta)
 	return s, nil
 }
 

@@ -12,6 +12,12 @@
 //	Xapian             apt-get install python3-xapian
 //	Lucene             a JDK, and mvn dependency:get -Dartifact=org.apache.lucene:lucene-core:9.12.3
 //
+// With -recall, peers measures nDCG@10 on the test sets in a directory instead, with
+// bleve, SQLite FTS5, and, if they are installed, tantivy and bm25s:
+//
+//	pip install -r bench/peers/requirements.txt
+//	go run ./bench/peers -recall -datasets DIR [-require]
+//
 // A prototype of the layout without the duties of a product runs in turn with crabmem.
 //
 // The words of the corpus are terms of the plain analyzer, separated by spaces. So all
@@ -54,8 +60,17 @@ func main() {
 	p := peers{engines: engines}
 	flag.BoolVar(&p.require, "require", false, "exit with 1 if an engine is missing")
 	flag.IntVar(&p.passes, "passes", 10, "make this many `passes` over the queries")
+	recall := flag.Bool("recall", false, "compare recall on test sets instead of speed")
+	root := flag.String("datasets", os.Getenv("CRABMEM_DATASETS"), "with -recall, use the test sets in this `directory` (CRABMEM_DATASETS)")
 	zipf := measure.ZipfFlags(flag.CommandLine)
 	flag.Parse()
+	if *recall {
+		if err := compareRecall(*root, p.require, rankers); err != nil {
+			fmt.Fprintln(os.Stderr, "peers:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	r, z := zipf()
 	r.Queries = append(r.Queries, z.FrequentQueries(frequentQueries)...)
 	l := &measure.Limits{}

@@ -55,6 +55,7 @@ func (s *Scanner) compounds(i int, emit func([]byte)) (next int) {
 	}
 	if len(s.atoms) == 2 {
 		s.sharp(s.atoms[0], s.atoms[1], emit)
+		s.elided(i, emit)
 	}
 	if len(s.atoms) > 0 {
 		s.numbered(first, s.atoms[1], emit)
@@ -200,6 +201,18 @@ func (s *Scanner) measure(i int, start, end uint32, emit func([]byte)) {
 	s.join = appendASCIILower(s.join[:0], unit)
 	if units[string(s.join)] {
 		s.emitJoined(emit, s.buf[start:end], unit)
+	}
+}
+
+// elided emits a surname that begins with a letter and an apostrophe, in run i, as one
+// word: people also write O'Neill as ONeill.
+func (s *Scanner) elided(i int, emit func([]byte)) {
+	start, end := s.edges[i], s.edges[i+1]
+	if end-start != 1 || s.buf[end] != '\'' || i+4 > len(s.edges) || s.edges[i+2] != end+1 {
+		return
+	}
+	if name := s.buf[end+1 : s.edges[i+3]]; len(name) > 2 && len(name) <= maxRun && upperCase(name[0]) && IsASCII(name) {
+		s.emitJoined(emit, s.buf[start:end], name)
 	}
 }
 

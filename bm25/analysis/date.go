@@ -9,19 +9,33 @@ import (
 // A day is a compound: in each spelling it also gives a term of eight digits.
 // Ambiguous ones, such as 3/4/2026, do not.
 
+// monthNames are the names of the months in several languages.
+var monthNames = []string{
+	"january february march april may june july august september october november december",
+	"januar februar märz april mai juni juli august september oktober november dezember",
+	"janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+	"enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+	"janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
+	"gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
+	"января февраля марта апреля мая июня июля августа сентября октября ноября декабря",
+}
+
+// fullMonths is the set of the names of months.
+var fullMonths = sync.OnceValue(func() map[string]bool {
+	m := map[string]bool{}
+	for _, names := range monthNames {
+		for name := range strings.FieldsSeq(names) {
+			m[name] = true
+		}
+	}
+	return m
+})
+
 // months maps names of months, and their beginnings of at least three letters, to
 // numbers. It covers the languages of most dates.
 var months = sync.OnceValue(func() map[string]int {
 	m := map[string]int{}
-	for _, names := range []string{
-		"january february march april may june july august september october november december",
-		"januar februar märz april mai juni juli august september oktober november dezember",
-		"janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
-		"enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
-		"janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
-		"gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
-		"января февраля марта апреля мая июня июля августа сентября октября ноября декабря",
-	} {
+	for _, names := range monthNames {
 		for i, name := range strings.Fields(names) {
 			letters := []rune(name)
 			for n := 3; n <= len(letters); n++ {

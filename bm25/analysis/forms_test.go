@@ -184,7 +184,7 @@ func TestRest(t *testing.T) {
 func TestLexLength(t *testing.T) {
 	for _, a := range []Analyzer{Standard, Plain} {
 		l := NewLexer(a)
-		for _, text := range []string{"", "a b", "rate_limit", "max_wal_size v2.6.1", "HTTP 404 4 GiB 1,000,000", "2026-03-04", "C++ a/b/c", "記憶 é_é x"} {
+		for _, text := range []string{"", "a b", "rate_limit", "max_wal_size v2.6.1", "HTTP 404 4 GiB 1,000,000", "2026-03-04", "C++ a/b/c", "O'Neill", "記憶 é_é x"} {
 			if _, n := l.Lex([]string{text}); n != a.Length(text) {
 				t.Errorf("%v: %q has the length %d, want %d", a, text, n, a.Length(text))
 			}

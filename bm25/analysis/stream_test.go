@@ -25,7 +25,7 @@ var streams = []struct {
 }{
 	{
 		"brain", brainTexts,
-		"a385267c3b66350ddd0654edf6b4a60fa7755e30285b28d6cf20de92b4355117",
+		"0cb6f5049ca9425bab48320ea4a8c2056b3793480cfe408a73d5ce2b24ac007f",
 		"67a0bd51d723d6b0e1687dd55038bfba5ac66f8b9345ed9b574980d0c40fa93f",
 	},
 	{
@@ -35,7 +35,7 @@ var streams = []struct {
 	},
 	{
 		"words", wordTexts,
-		"eb0b8ac18372056b3fe5e904bc49da51f16d36b8dd726b577685285c4c17c902",
+		"a7e5a8fcd09a902329034729ace747c7bde8b83c7e96f41bc802e1b067aadf21",
 		"063db60ecbb9894c12ccb93753a558738f43bbd7db2e12d4907e8bffa6e5055d",
 	},
 	{

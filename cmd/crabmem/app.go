@@ -10,6 +10,7 @@ import (
 	"crabmem/cmd/crabmem/internal/chat"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/cmd/crabmem/internal/doctor"
+	"crabmem/crmem/embed"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/sandbox"
@@ -26,7 +27,9 @@ type app struct {
 	hello func(context.Context, *client.Client) (client.Daemon, error)
 
 	db, space, home string
-	lockWait        time.Duration
+	// embed is the embedding model of stores that are opened later; nil: none.
+	embed    *embed.Model
+	lockWait time.Duration
 
 	// editing is set while an editor has the terminal: an interrupt is for the
 	// editor.

@@ -10,7 +10,10 @@ import (
 	"crabmem/bm25/analysis"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/crmem/fusion"
 	"crabmem/crmem/recalleval"
+	"crabmem/daemon/config"
+	"crabmem/daemon/embedder"
 
 	"github.com/spf13/cobra"
 )
@@ -20,6 +23,9 @@ type benchFlags struct {
 	store, questions string
 	perQuery         string
 	save, compare    string
+	embedder         string
+	weight           float64
+	fusion           string
 }
 
 func (c *app) benchCommand() *cobra.Command {
@@ -55,6 +61,11 @@ metadata.group. --mode sets the documents that a query searches:
   filter  all documents; only the hits of its group count
   pooled  all documents
 
+--embedder NAME also ranks by meaning, with the vectors of the static model NAME
+that crabmem model add installed; --embedder config uses [embedder] of
+config.toml, which may send all texts to a server. --weight and --fusion set how
+the scores by words and by meaning are combined.
+
 --save keeps a run. --compare compares this run with a saved one: a paired
 randomization test for each measure, and the queries whose results changed.
 --per-query writes one JSON line per query, with its hits. --json prints one
@@ -75,6 +86,10 @@ line per set.`,
 	fl.StringVar(&f.perQuery, "per-query", "", "write one JSON line per query to this `file`")
 	fl.StringVar(&f.save, "save", "", "save the run to this `file`")
 	fl.StringVar(&f.compare, "compare", "", "compare with the saved run in this `file`")
+	fl.StringVar(&f.embedder, "embedder", "", "rank by meaning, too, with this `model`")
+	fl.Float64Var(&f.weight, "weight", fusion.DefaultWeight, "weight of meaning, from 0 to 1, with --embedder")
+	fl.StringVar(&f.fusion, "fusion", "convex", "combine scores by `fusion` convex or reciprocal_rank, with --embedder")
+	completeWords(cmd, "fusion", "convex", "reciprocal_rank")
 	completeWords(cmd, "mode", "group", "filter", "pooled")
 	completeWords(cmd, "analyzer", "standard", "plain")
 	cmd.RunE = func(cmd *cobra.Command, dirs []string) error {
@@ -86,6 +101,9 @@ line per set.`,
 		if b.options.Analyzer, err = analysis.ParseAnalyzer(f.analyzer); err != nil {
 			return cli.Usagef("--analyzer: %v", err)
 		}
+		if err := b.meaning(); err != nil {
+			return err
+		}
 		if (f.store == "") != (f.questions == "") {
 			return wrongArgs(cmd, "--store requires --questions, and --questions requires --store")
 		}
@@ -95,6 +113,37 @@ line per set.`,
 		return b.run(dirs)
 	}
 	return cmd
+}
+
+// meaning sets the options of --embedder, --weight, and --fusion.
+func (b *bench) meaning() error {
+	if b.f.embedder == "" {
+		return nil
+	}
+	method, err := fusion.ParseMethod(b.f.fusion)
+	if err != nil {
+		return cli.Usagef("--fusion %v", err)
+	}
+	if !(b.f.weight > 0 && b.f.weight <= 1) {
+		return cli.Usagef("--weight %v: want a number above 0, up to 1", b.f.weight)
+	}
+	home, err := b.c.homeDir()
+	if err != nil {
+		return err
+	}
+	conf := &config.Embedder{Static: b.f.embedder}
+	if b.f.embedder == "config" {
+		all, err := config.Load(b.c.fs, home, b.c.Getenv)
+		if err != nil {
+			return err
+		}
+		if conf = all.Embedder; conf == nil {
+			return noEmbedder()
+		}
+	}
+	b.options.Semantic = &fusion.Request{Fusion: method, Weight: b.f.weight}
+	b.options.Embed, err = embedder.Open(b.c.fs, home, conf)
+	return err
 }
 
 // bench is one run of bench recall.

@@ -52,7 +52,7 @@ func (b *bench) printJSON() error {
 func (b *bench) text() {
 	c := b.c
 	quality := [][]string{append([]string{"SET", "DOCS", "QUERIES"}, upper(recalleval.Metrics[:])...)}
-	cost := [][]string{{"SET", "MODE", "ANALYZER", "INDEX CPU", "WALL", "DOCS/CPU-S", "MB/CPU-S", "QUERY P50", "P99", "INDEX", "MEMORY"}}
+	cost := [][]string{{"SET", "MODE", "ANALYZER", "INDEX CPU", "WALL", "DOCS/CPU-S", "MB/CPU-S", "QUERY P50", "P99", "MAX", "INDEX", "MEMORY"}}
 	for _, r := range b.results {
 		means := []string{display.Printable(r.Set), fmt.Sprint(r.Docs), fmt.Sprint(r.Queries)}
 		half := []string{"", "", "95%"}
@@ -64,12 +64,12 @@ func (b *bench) text() {
 		quality = append(quality, means, half)
 		k := r.Cost
 		cost = append(cost, []string{display.Printable(r.Set), string(r.Mode), r.Analyzer, seconds(k.IndexCPU), seconds(k.IndexWall),
-			rate(float64(r.Docs), k.IndexCPU), rate(float64(k.TextBytes)/1e6, k.IndexCPU), micros(k.QueryP50), micros(k.QueryP99),
+			rate(float64(r.Docs), k.IndexCPU), rate(float64(k.TextBytes)/1e6, k.IndexCPU), micros(k.QueryP50), micros(k.QueryP99), micros(k.QueryMax),
 			display.Size(k.IndexBytes), display.Size(max(k.HeapBytes, 0))})
 	}
 	c.Table(c.Out, quality, "123456789:")
 	c.Out.WriteString("\n")
-	c.Table(c.Out, cost, "3456789:")
+	c.Table(c.Out, cost, "3456789:;")
 	for _, r := range b.results {
 		b.oddities(r)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon"
 	"crabmem/daemon/client"
@@ -166,6 +167,8 @@ type daemonState struct {
 	ActiveSessions int    `json:"active_sessions"`
 	Subscribers    int    `json:"subscribers"`
 	MemoryBytes    uint64 `json:"memory_bytes,omitempty"`
+
+	Vectors *crmem.VectorState `json:"vectors,omitempty"`
 }
 
 func newState(h client.Daemon) daemonState {
@@ -174,7 +177,7 @@ func newState(h client.Daemon) daemonState {
 
 func (s *daemonState) measure(st client.Stats) {
 	s.UptimeSecs, s.Agents, s.LiveSessions, s.ActiveSessions = uint64(st.Uptime/time.Second), st.Agents, st.LoadedSessions, st.ActiveSessions
-	s.Subscribers, s.MemoryBytes = st.Subscribers, st.MemoryBytes
+	s.Subscribers, s.MemoryBytes, s.Vectors = st.Subscribers, st.MemoryBytes, st.Vectors
 }
 
 func (c *app) daemonStop() *cobra.Command {

@@ -184,6 +184,16 @@ func TestExamples(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			if strings.Fields(cmd.CommandPath())[0] == "model" {
+				for _, name := range []string{"minilm", "potion-base-8M"} {
+					if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(top, "testdata", "static"))); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if cmd.CommandPath() == "model remove" {
+				shell(`crabmem model add minilm && crabmem model add potion-base-8M --name potion`)
+			}
 			if cmd.CommandPath() == "skills show" {
 				shell(`crabmem skills new deploy`)
 			}

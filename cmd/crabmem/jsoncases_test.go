@@ -364,7 +364,7 @@ var unstable = []struct {
 	{regexp.MustCompile(`(\.damaged)-[0-9a-f]{8}\b`), `$1-<random>`},
 	{regexp.MustCompile(`"hex":"[0-9a-f]+","field":"(salt|crc|crc2|prev_crc)","value":"[^"]*"`), `"hex":"<random>","field":"$1","value":"<random>"`},
 	// Durations and memory.
-	{regexp.MustCompile(`"(microseconds|build_seconds|index_cpu_seconds|index_wall_seconds|query_p50_us|query_p99_us)":[0-9.e+-]+`), `"$1":<duration>`},
+	{regexp.MustCompile(`"(microseconds|build_seconds|index_cpu_seconds|index_wall_seconds|query_p50_us|query_p99_us|query_max_us)":[0-9.e+-]+`), `"$1":<duration>`},
 	{regexp.MustCompile(`"(memory_bytes|heap_bytes)":[0-9]+`), `"$1":<bytes>`},
 	{regexp.MustCompile(`"uptime_secs":[0-9]+,("agents":)`), `$1`}, // absent in the first second
 	{regexp.MustCompile(`"next":"[^"]+"`), `"next":"<time>"`},

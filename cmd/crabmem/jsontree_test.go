@@ -41,6 +41,7 @@ var helpCommands = map[string]string{
 	"crabmem bench":                noWork,
 	"crabmem config":               noWork,
 	"crabmem cron":                 noWork,
+	"crabmem model":                noWork,
 	"crabmem models":               noWork,
 	"crabmem metadata":             noWork,
 	"crabmem secret":               noWork,

@@ -38,9 +38,9 @@ func (c *app) lintCommand() *cobra.Command {
 
 With --unread, it also finds:
 
-  unread          an entry of at least 30 days that no search found and nobody
-                  read. The daemon and MCP servers count searches and reads,
-                  but commands do not.
+  unread          an entry of at least 30 days without a search that found it
+                  or a read. The daemon and MCP servers count searches and
+                  reads, but commands do not.
 
 lint does not compare texts of fewer than 5 words, and no entry with the one
 that it supersedes. Its work per entry is limited: among many similar texts, it

@@ -102,6 +102,7 @@ func scriptParams(t *testing.T) testscript.Params {
 			e.Setenv("TRANSCRIPTS", transcripts)
 			tiny, err := filepath.Abs(filepath.Join(top, "testdata", "recall", "tiny"))
 			e.Setenv("TINY", tiny)
+			e.Setenv("STATIC", filepath.Join(filepath.Dir(filepath.Dir(tiny)), "static"))
 			e.Setenv("IMPORTS", filepath.Join(filepath.Dir(transcripts), "import"))
 			home := filepath.Join(e.WorkDir, "home", ".crabtalk")
 			e.Defer(func() { endDaemon(home) })

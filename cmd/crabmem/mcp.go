@@ -125,6 +125,16 @@ func (c *app) mcpOptions(cmd *cobra.Command, f *mcpFlags) (o mcpserver.Options, 
 	if conf := c.storeSettings("importance_weight"); conf != nil {
 		o.ImportanceWeight, o.HalfLife = conf.ImportanceWeight, conf.HalfLife
 	}
+	if conf := c.storeSettings("embedder"); conf != nil && conf.Embedder != nil {
+		if o.Semantic, err = c.semantic(); err != nil {
+			c.warnFailure(err)
+			err = nil
+		}
+		if o.Embed = c.embed; o.Semantic != nil {
+			o.Semantic.Complete = false // a view of the store does that in the background
+		}
+		c.embed = nil // writes do not wait for it
+	}
 	o.Version, _ = buildVersion()
 	o.Write = func(ctx context.Context, write func(memtool.Store) error) error {
 		if f.namespace != "" {

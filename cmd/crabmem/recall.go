@@ -32,6 +32,9 @@ type recallFlags struct {
 	exitCode bool
 	syntax   bool
 	at       string
+	semantic bool
+	diverse  bool
+	halfLife string
 }
 
 func (c *app) recallCommand() *cobra.Command {
@@ -71,6 +74,12 @@ Expired entries come last. Both need metadata that a flag of remember or append
 wrote, or that crabmem metadata adopt adopted. recall marks superseded, expired,
 and contradictory entries.
 
+--semantic also finds entries whose words differ from those of QUERY. It needs
+an [embedder] in config.toml. Without a daemon, recall first computes missing
+vectors. If the model fails, recall searches by words and says so. --diverse
+prefers entries that are not similar to better ones. --half-life 30d halves the
+score of an entry with each 30 days of its age.
+
 --budget TOKENS limits the names and texts of the hits. recall returns names and
 snippets, then replaces snippets with full texts where they fit, then lengthens
 snippets. It never splits a code block. The limit counts ` + budget.Encoding + ` tokens of
@@ -86,6 +95,7 @@ models count fewer tokens; models of other vendors may count more.
   crabmem recall "why main?" --type decision --after 2026-01 --sort recent
   crabmem recall canary --tag infra --min-share 0.3 --expand 1
   crabmem recall canary --at now
+  crabmem recall deployment --diverse --half-life 30d
   crabmem recall nothing-like-it --exit-code || echo "not in memory"`,
 		Args:              atLeast(1, "QUERY (or -)"),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -102,6 +112,9 @@ models count fewer tokens; models of other vendors may count more.
 	fl.IntVar(&f.budget, "budget", 0, "limit names and texts to this many `tokens`")
 	fl.BoolVar(&f.syntax, "syntax", false, "parse clauses in the query")
 	fl.StringVar(&f.at, "at", "", "search the store as it was at this `change or time`")
+	fl.BoolVar(&f.semantic, "semantic", false, "search by meaning, too")
+	fl.BoolVar(&f.diverse, "diverse", false, "prefer entries that are not similar to better ones")
+	fl.StringVar(&f.halfLife, "half-life", "", "halve scores with each `age`, such as 30d or 12w")
 	fl.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 if there are no hits")
 	completeWords(cmd, "sort", "score", "recent", "important")
 	completeWords(cmd, "analyzer", "standard", "plain")
@@ -120,6 +133,14 @@ models count fewer tokens; models of other vendors may count more.
 			}
 			if !utf8.ValidString(q.Text) {
 				return cli.Usagef("standard input is not valid UTF-8")
+			}
+		}
+		if err := atMostOne(cmd, "at", "semantic"); err != nil {
+			return err
+		}
+		if f.semantic {
+			if q.Semantic, err = c.semantic(); err != nil {
+				return err
 			}
 		}
 		if cmd.Flags().Changed("at") {
@@ -141,6 +162,12 @@ func (f *recallFlags) query(text string, now time.Time) (crmem.Query, error) {
 	}
 	if f.expand != 0 && f.expand != 1 {
 		return q, cli.Usagef("--expand %d: want 0 or 1", f.expand)
+	}
+	q.Diverse = f.diverse
+	if f.halfLife != "" {
+		if q.HalfLife, err = memtool.ParseAge(f.halfLife); err != nil || q.HalfLife < time.Hour {
+			return q, cli.Usagef("--half-life %q: want an age from 1h on, such as 30d, 12w, or 36h", f.halfLife)
+		}
 	}
 	if q.Sort, err = crmem.ParseSort(f.sort); err != nil {
 		return q, cli.Usagef("--sort %v", err)
@@ -248,6 +275,9 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 			c.explainText(*h.Explain)
 		}
 	}
+	if note := a.Meaning.Note("entry", "entries"); note != "" {
+		c.Note(display.Printable(note))
+	}
 	if len(a.Hits) > 0 && !c.Quiet {
 		end := fmt.Sprintf("%d of %s, %s searched", len(a.Hits), display.Plural(a.Total, "match", "matches"), display.Plural(a.Searched, "entry", "entries"))
 		if a.Budgeted != nil {
@@ -298,10 +328,35 @@ func (c *app) explainText(x recall.Explanation) {
 	if x.Named > 0 {
 		fmt.Fprintf(c.Out, "    exact name match: %.3f\n", x.Named)
 	}
+	for _, b := range x.Boosts {
+		fmt.Fprintf(c.Out, "    neighbor %s: %s: %.3f with weight %.3f\n", display.Printable(b.Name), display.Printable(strings.Join(b.Terms, ", ")), b.Contribution, b.Weight)
+	}
+	if x.Prior > 0 && x.Prior < 1 {
+		fmt.Fprintf(c.Out, "    message of an assistant: × %.3f\n", x.Prior)
+	}
+	if x.Conversation > 0 {
+		fmt.Fprintf(c.Out, "    conversation: %.3f\n", x.Conversation)
+	}
+	if x.Date > 0 {
+		fmt.Fprintf(c.Out, "    time in the query: × %.3f\n", x.Date)
+	}
 	if i := x.Importance; i != nil {
 		fmt.Fprintf(c.Out, "    importance: explicit %.2f, access %.2f, recency %.2f, links %.2f: %.3f; with weight %g: %.3f × %.3f = %.3f\n",
 			i.Explicit, i.Access, i.Recency, i.Links, i.Value, i.Weight, x.Score, i.Factor, x.Score*i.Factor)
 	}
-	fmt.Fprintf(c.Out, "    %s\n", c.Dim(fmt.Sprintf("score %.3f; %d terms here, %.1f on average in %s",
-		x.Score, x.Len, x.AvgLen, display.Plural(x.Docs, "entry", "entries"))))
+	if f := x.Fused; f != nil {
+		cosine := "no vector"
+		if f.Cosine != nil {
+			cosine = fmt.Sprintf("cosine %.3f", *f.Cosine)
+		}
+		fmt.Fprintf(c.Out, "    words %.3f, meaning %.3f (%s), weight of meaning %g: %.3f\n", f.Words, f.Meaning, cosine, f.Weight, f.Score())
+	}
+	if x.Decay > 0 {
+		fmt.Fprintf(c.Out, "    age: × %.3f\n", x.Decay)
+	}
+	if d := x.Diversity; d != nil {
+		fmt.Fprintf(c.Out, "    diversity: score %.3f of the best, similarity %.3f: %.3f\n", d.Relevance, d.Similarity, d.Value)
+	}
+	fmt.Fprintf(c.Out, "    %s\n", c.Dim(fmt.Sprintf("score %.3f; %d terms here, %.1f on average in %s, pivot %.1f",
+		x.Score, x.Len, x.AvgLen, display.Plural(x.Docs, "entry", "entries"), x.Pivot)))
 }

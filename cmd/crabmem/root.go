@@ -63,6 +63,7 @@ func (c *app) commandTable() []command {
 		{"compact", c.compactCommand},
 		{"agents", c.agentsCommand},
 		{"models", c.modelsCommand},
+		{"model", c.modelCommand},
 		{"config", c.configCommand},
 		{"secret", c.secretCommand},
 		{"mcp", c.mcpCommand},

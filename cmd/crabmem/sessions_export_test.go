@@ -3,13 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
-	"math/rand/v2"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
+	"crabmem/fuzz/seed"
 	"crabmem/sessionlog"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,18 +68,10 @@ func plain(t *testing.T, n ast.Node, source []byte) {
 
 // TestExportMarkdown exports conversations of hostile texts. A Markdown parser
 // must find every call complete in a separate block, and each message in a
-// separate quote without HTML. CRABMEM_SEED replays one run.
+// separate quote without HTML.
 func TestExportMarkdown(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	if s := os.Getenv("CRABMEM_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("CRABMEM_SEED=%d", seed)
-	r := rand.New(rand.NewPCG(seed, 1))
+	r := seed.Random(t)
 	pieces := []string{"```", "````", "~~~", "`", "\n", "\n\n", "# h", "<div>", "</div>", "<!--", "-->", "- x", "> q", "word", "a_b", "_a_", " ", "    ", "\t", "[a](b)", "|", "&amp;", "\\", "***", "===\n", "---\n", "茶"}
 	draw := func() string {
 		var b strings.Builder

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +14,7 @@ import (
 	"crabmem/bm25/analysis"
 	"crabmem/bm25/snippet"
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/crmem/fusion"
 	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 	"crabmem/sessionlog"
@@ -29,6 +32,7 @@ type sessionSearchFlags struct {
 	since, until  string
 	limit, window int
 	tools         bool
+	semantic      bool
 	exitCode      bool
 }
 
@@ -51,6 +55,9 @@ a day (2026-04-14, today, yesterday), a month (2026-04), a time
 zone. Messages have no timestamps, so --since omits sessions last written before
 that time, and --until omits sessions created after it.
 
+--semantic also finds messages whose words differ from those of QUERY. It needs
+an embedding model: see crabmem model --help.
+
 Tool arguments and results can contain files and secrets, so search omits them
 unless --tools is set. If there are no hits, the exit code is 0, or 3 with
 --exit-code.`,
@@ -70,6 +77,7 @@ unless --tools is set. If there are no hits, the exit code is 0, or 3 with
 	fl.IntVarP(&f.limit, "limit", "n", f.limit, "return at most `N` hits, up to 20")
 	fl.IntVar(&f.window, "window", f.window, "show `N` messages around a hit, including the hit, up to 16")
 	fl.BoolVar(&f.tools, "tools", false, "also search tool arguments and results")
+	fl.BoolVar(&f.semantic, "semantic", false, "search by meaning, too")
 	fl.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 if there are no hits")
 	completeParties(c, cmd)
 	completeWords(cmd, "role", "user", "assistant", "system", "tool", "compact", "session")
@@ -86,7 +94,16 @@ unless --tools is set. If there are no hits, the exit code is 0, or 3 with
 				return cli.Usagef("standard input is not valid UTF-8")
 			}
 		}
-		return c.readSessions(func(d *sessionlog.Dir) error { return c.searchSessions(d, q, f) })
+		if err := atMostOne(cmd, "tools", "semantic"); err != nil {
+			return err
+		}
+		if f.semantic {
+			if q.Semantic, err = c.semantic(); err != nil {
+				return err
+			}
+			q.Progress = c.Step
+		}
+		return c.readSessions(func(d *sessionlog.Dir) error { return c.searchSessions(cmd.Context(), d, q, f) })
 	}
 	return cmd
 }
@@ -120,20 +137,22 @@ type sessionsFound struct {
 	Hits     []search.Hit `json:"hits"`
 
 	Corrections []bm25.Correction `json:"corrections,omitempty"`
+	Meaning     *fusion.Meaning   `json:"meaning,omitempty"` // with --semantic
 }
 
-func (c *app) searchSessions(d *sessionlog.Dir, q search.Query, f sessionSearchFlags) error {
+func (c *app) searchSessions(ctx context.Context, d *sessionlog.Dir, q search.Query, f sessionSearchFlags) error {
 	a := sessionsFound{Query: q.Text, Hits: []search.Hit{}}
 	err := c.Busy("reading sessions", func() error {
-		x, err := search.NewIndex(d, &search.IndexOptions{Tools: f.tools})
+		x, err := search.NewIndex(d, &search.IndexOptions{Tools: f.tools, Embed: c.embed})
 		if err != nil {
 			return err
 		}
-		r, err := x.Search(q)
+		r, err := x.Search(ctx, q)
 		if err != nil {
-			return err
+			return errors.Join(err, x.Close())
 		}
 		a.Total, a.Searched, a.Hits, a.Corrections = r.Total, r.Searched, r.Hits, r.Corrections
+		a.Meaning = r.Meaning
 		c.warnUnread(x.Unread())
 		return x.Close()
 	})
@@ -148,6 +167,9 @@ func (c *app) searchSessions(d *sessionlog.Dir, q search.Query, f sessionSearchF
 		return c.PrintJSON(a)
 	}
 	c.corrections("no text", a.Corrections)
+	if note := a.Meaning.Note("text", "texts"); note != "" {
+		c.Note(display.Printable(note))
+	}
 	if len(a.Hits) == 0 {
 		c.Out.WriteString(nothing + "\n")
 		if f.exitCode {

@@ -79,6 +79,18 @@ func (c *app) daemonStats(ctx context.Context, store string) *daemonState {
 	return &s
 }
 
+// vectorsLine describes the vectors of a store.
+func vectorsLine(v *crmem.VectorState, zone *time.Location) string {
+	if !v.Loaded {
+		return "the vector file is not read yet"
+	}
+	text := fmt.Sprintf("%d of %s have vectors", v.Entries-v.Empty, display.Plural(v.Entries+v.Missing, "entry", "entries"))
+	if v.Failure != "" && v.RetryAt != nil {
+		text += fmt.Sprintf("; failed: %s; next request at %s", v.Failure, v.RetryAt.In(zone).Format(time.TimeOnly))
+	}
+	return text
+}
+
 func (c *app) statsText(a statsAnswer) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(c.Out, "%-9s %s\n", name, fmt.Sprintf(format, args...))
@@ -100,5 +112,8 @@ func (c *app) statsText(a statsAnswer) {
 	if d := a.Daemon; d != nil {
 		line("daemon", "pid %d, %s, %d with an active run; %s, %s; model %s", d.Pid, display.Plural(uint64(d.LiveSessions), "loaded session", "loaded sessions"),
 			d.ActiveSessions, display.Plural(uint64(d.Agents), "agent", "agents"), display.Size(int64(d.MemoryBytes)), display.Label(d.Model))
+		if v := d.Vectors; v != nil {
+			line("vectors", "%s", display.Printable(vectorsLine(v, c.zone())))
+		}
 	}
 }

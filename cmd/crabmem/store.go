@@ -107,7 +107,7 @@ func (c *app) open(o *crmem.Options) (*crmem.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.FS, o.Now, o.Warn, o.Indexing = c.fs, c.now, c.Warn, c.Step
+	o.FS, o.Now, o.Warn, o.Indexing, o.Embed = c.fs, c.now, c.Warn, c.Step, c.embed
 	keys := []string{"importance_weight"}
 	if !o.ReadOnly {
 		keys = append(keys, "history")

@@ -203,7 +203,7 @@ func Unread(s *crmem.Store, now time.Time) (list []Finding, counted bool) {
 		if reads, _ := s.Usage(e.ID); reads > 0 {
 			counted = true
 		} else if age := now.Sub(time.Unix(int64(e.CreatedAt), 0)); age >= unreadAge {
-			c.add(UnreadEntry, e, 0, "run crabmem show "+arg(e.Name)+", and "+forget(e)+" if nobody needs it",
+			c.add(UnreadEntry, e, 0, "run crabmem show "+arg(e.Name)+", and "+forget(e)+" if it is not needed",
 				fmt.Sprintf("no search found it in its %d days", age/(24*time.Hour)))
 		}
 	}

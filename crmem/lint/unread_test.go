@@ -35,8 +35,8 @@ func TestUnread(t *testing.T) {
 		got = append(got, format(f))
 	}
 	want := []string{
-		"unread never read:0 no search found it in its 40 days [] | run crabmem show 'never read', and run crabmem forget 'never read' if nobody needs it",
-		"unread old:0 no search found it in its 40 days [] | run crabmem show old, and run crabmem forget old if nobody needs it",
+		"unread never read:0 no search found it in its 40 days [] | run crabmem show 'never read', and run crabmem forget 'never read' if it is not needed",
+		"unread old:0 no search found it in its 40 days [] | run crabmem show old, and run crabmem forget old if it is not needed",
 	}
 	if !slices.Equal(got, want) || !counted {
 		t.Errorf("counted %v, got\n%q, want\n%q", counted, got, want)

@@ -72,6 +72,7 @@ const (
 	Conversation = "conversation"
 	Position     = "position" // in the conversation
 	Role         = "role"     // of the author in the conversation
+	Date         = "date"     // the day of which the entry is, such as 2026-03-14
 
 	// Relations: links to other entries.
 	Related     = "related"
@@ -158,8 +159,8 @@ func (m *Metadata) Line(key string) int {
 	return 0
 }
 
-// text returns the only value of a key, or "".
-func (m *Metadata) text(key string) string {
+// Text returns the only value of a key, or "".
+func (m *Metadata) Text(key string) string {
 	if v := m.Values(key); len(v) == 1 {
 		return strings.TrimSpace(v[0])
 	}
@@ -167,7 +168,7 @@ func (m *Metadata) text(key string) string {
 }
 
 // Type returns the type, or "".
-func (m *Metadata) Type() string { return m.text(Type) }
+func (m *Metadata) Type() string { return m.Text(Type) }
 
 // Tags returns the tags without a leading "#". A single value may contain several
 // tags, with commas between them.
@@ -188,7 +189,7 @@ func (m *Metadata) Tags() []string {
 // Importance returns the importance, from 0 to 1. If the value is missing or invalid, it
 // returns the default of the type.
 func (m *Metadata) Importance() float64 {
-	if v, ok := importance(m.text(Importance)); ok {
+	if v, ok := importance(m.Text(Importance)); ok {
 		return v
 	}
 	for _, t := range types {
@@ -207,7 +208,7 @@ func importance(s string) (float64, bool) {
 // Expired reports whether the day of the key expires, in UTC, is over at a time. Without
 // a valid day, it returns false.
 func (m *Metadata) Expired(now time.Time) bool {
-	day, ok := expiry(m.text(Expires))
+	day, ok := expiry(m.Text(Expires))
 	return ok && !now.Before(day.AddDate(0, 0, 1))
 }
 
@@ -218,7 +219,7 @@ func expiry(s string) (time.Time, bool) {
 }
 
 // Adopted reports whether expires and supersedes affect rankings.
-func (m *Metadata) Adopted() bool { return m.text(Adopted) == "1" }
+func (m *Metadata) Adopted() bool { return m.Text(Adopted) == "1" }
 
 // Parts returns the parts of a content that a search index contains: the tags and
 // the values of the relations, which are like names; the text after the front

@@ -8,23 +8,45 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/crmem"
+	"crabmem/crmem/fusion"
 	"crabmem/crmem/metadata"
 )
 
-// Explanation is how a score came about: adding the contributions in order
-// gives it bit for bit.
+// Explanation is the breakdown of a score. Adding the contributions in order, with the
+// factors at their places, gives the score bit for bit.
 type Explanation struct {
-	Score  float64     `json:"score"`
-	Docs   int         `json:"docs"`
-	AvgLen float64     `json:"avg_len"`
-	Len    int         `json:"len"`
-	Terms  []Term      `json:"terms"`
-	Read   bool        `json:"read"`
-	Near   []bm25.Near `json:"near,omitempty"`
-	Named  float64     `json:"named,omitempty"`
+	Score  float64 `json:"score"`
+	Docs   int     `json:"docs"`
+	AvgLen float64 `json:"avg_len"`
+	Pivot  float64 `json:"pivot"` // the length that the formula does not damp
+	Len    int     `json:"len"`
+	Terms  []Term  `json:"terms"`
+	Read   bool    `json:"read"`
+	// Damping is the factor of the bonuses for place, spelling, and nearness, which include
+	// it.
+	Damping float64     `json:"damping,omitempty"`
+	Near    []bm25.Near `json:"near,omitempty"`
+	Named   float64     `json:"named,omitempty"`
+	// Boosts are by neighbors of a message. The sum of the lines above and of these is
+	// multiplied by Prior, if it is set. Conversation is added, and the result is
+	// multiplied by Date, if it is set.
+	Boosts       []bm25.Boost `json:"boosts,omitempty"`
+	Prior        float64      `json:"prior,omitempty"`        // factor for the author of a message
+	Conversation float64      `json:"conversation,omitempty"` // share of the score of the conversation
+	Date         float64      `json:"date,omitempty"`         // factor of an entry of a time that the query names
 	// Importance is set if it changed the score of the hit, which is then Score times
 	// its factor.
 	Importance *crmem.Importance `json:"importance,omitempty"`
+	// Fused is set if the score was combined with one by meaning; Decay is then a factor
+	// for the age, if it is not 0. Diversity is the reason for the place of the hit.
+	Fused     *fusion.Fused    `json:"fused,omitempty"`
+	Decay     float64          `json:"decay,omitempty"`
+	Diversity *crmem.Diversity `json:"diversity,omitempty"`
+}
+
+// add adds what changed the score of a hit after the search by words.
+func (x *Explanation) add(h *crmem.Hit) {
+	x.Importance, x.Fused, x.Decay, x.Diversity = h.Importance, h.Fused, h.Decay, h.Diversity
 }
 
 // Term is the contribution of a term of the query.
@@ -55,7 +77,10 @@ func (x *Explanation) Weights() map[string]float64 {
 func explain(e bm25.Explanation, of *crmem.Entry) *Explanation {
 	names, _, _ := metadata.Parts(of.Content)
 	text := 1 + len(of.Aliases) + len(names) // field of the text
-	x := &Explanation{Score: e.Score, Docs: e.Docs, AvgLen: e.AvgLen, Len: e.Len, Terms: []Term{}, Read: e.Read, Near: e.Near, Named: e.Named}
+	x := &Explanation{
+		Score: e.Score, Docs: e.Docs, AvgLen: e.AvgLen, Pivot: e.Pivot, Len: e.Len, Damping: e.Damping, Terms: []Term{}, Read: e.Read, Near: e.Near, Named: e.Named,
+		Boosts: e.Boosts, Prior: e.Prior, Conversation: e.Group, Date: e.Factor,
+	}
 	for _, t := range e.Terms {
 		line := Term{
 			Term: t.Term, TF: t.TF, DF: t.DF, IDF: t.IDF, Weight: t.Weight, LengthNorm: t.LengthNorm, Contribution: t.Contribution,
@@ -113,10 +138,10 @@ func whyNot(ctx context.Context, s *crmem.Store, q crmem.Query, name string) (*W
 	if err != nil {
 		return nil, err
 	}
-	var importance *crmem.Importance
+	var hit crmem.Hit
 	for i, h := range r.Hits {
 		if h.ID == e.ID {
-			w.Rank, w.Score, importance = i+1, h.Score, h.Importance
+			w.Rank, w.Score, hit = i+1, h.Score, h
 		}
 	}
 	x, _, err := s.Explain(ctx, q, e.ID)
@@ -130,7 +155,7 @@ func whyNot(ctx context.Context, s *crmem.Store, q crmem.Query, name string) (*W
 		return says("no_match", "it contains no query term (%s)", terms(q)), nil
 	}
 	w.Explain = explain(x, &e)
-	w.Explain.Importance = importance
+	w.Explain.add(&hit)
 	if q.Limit == 0 || w.Rank <= q.Limit {
 		return says("hit", "it is hit %d", w.Rank), nil
 	}

@@ -11,6 +11,7 @@ import (
 	"crabmem/bm25/snippet"
 	"crabmem/crmem"
 	"crabmem/crmem/budget"
+	"crabmem/crmem/fusion"
 	"crabmem/crmem/metadata"
 )
 
@@ -33,6 +34,7 @@ type Answer struct {
 	WhyNot *WhyNot `json:"why_not,omitempty"`
 
 	Corrections []bm25.Correction `json:"corrections,omitempty"`
+	Meaning     *fusion.Meaning   `json:"meaning,omitempty"` // of a query with crmem.Query.Semantic
 }
 
 // Hit is an entry that was found. It has its content or, under a budget, a
@@ -78,7 +80,7 @@ func Search(ctx context.Context, s *crmem.Store, q crmem.Query, o Options) (*Ans
 	if err != nil {
 		return nil, err
 	}
-	a := &Answer{Query: q.Text, Total: r.Total, Searched: r.Searched, Hits: make([]Hit, len(r.Hits)), Corrections: r.Corrections}
+	a := &Answer{Query: q.Text, Total: r.Total, Searched: r.Searched, Hits: make([]Hit, len(r.Hits)), Corrections: r.Corrections, Meaning: r.Meaning}
 	for i := range r.Hits {
 		h := &r.Hits[i]
 		a.Hits[i] = Hit{
@@ -91,7 +93,7 @@ func Search(ctx context.Context, s *crmem.Store, q crmem.Query, o Options) (*Ans
 		}
 		if o.Explain && (h.Marks == nil || h.Marks.Linked == nil) {
 			a.Hits[i].Explain = explain(r.Explanations[i], &h.Entry)
-			a.Hits[i].Explain.Importance = h.Importance
+			a.Hits[i].Explain.add(h)
 		}
 	}
 	if o.Budget > 0 {

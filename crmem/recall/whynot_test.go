@@ -12,9 +12,16 @@ import (
 // TestWhyNotRank compares the rank of --why-not with a search of that limit,
 // whose last hit must be the entry.
 func TestWhyNotRank(t *testing.T) {
+	compareRanks(t, "../../testdata/recall/cases", 1000, 1000)
+	compareRanks(t, "../../testdata/recall/conversations", 200, 20)
+}
+
+// compareRanks is TestWhyNotRank for the cases of dir. It expects least numbers of ranks
+// and of entries that do not match.
+func compareRanks(t *testing.T, dir string, ranks, missing int) {
 	s := crmem.New(nil)
 	var names []string
-	for line := range strings.Lines(read(t, "../../testdata/recall/cases/store.jsonl")) {
+	for line := range strings.Lines(read(t, dir+"/store.jsonl")) {
 		var e crmem.Entry
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatal(err)
@@ -25,7 +32,7 @@ func TestWhyNotRank(t *testing.T) {
 		names = append(names, e.Name)
 	}
 	ranked, absent := 0, 0
-	for i, line := range strings.Split(read(t, "../../testdata/recall/cases/cases.tsv"), "\n") {
+	for i, line := range strings.Split(read(t, dir+"/cases.tsv"), "\n") {
 		fields := strings.Split(line, "\t")
 		if len(fields) < 3 || len(fields[1]) > 2000 {
 			continue
@@ -64,7 +71,7 @@ func TestWhyNotRank(t *testing.T) {
 			}
 		}
 	}
-	if ranked < 1000 || absent < 1000 {
+	if ranked < ranks || absent < missing {
 		t.Errorf("%d ranks, %d entries that do not match: too few to say anything", ranked, absent)
 	}
 	t.Logf("--why-not: %d ranks as in the full ranking, %d entries that do not match", ranked, absent)

@@ -126,6 +126,23 @@ func shuffled(t *testing.T, s *recalleval.Set, rng *rand.Rand) recalleval.Open {
 	return files(map[string]string{"set/corpus.jsonl": corpus.String(), "set/queries.jsonl": queries.String(), "set/qrels.tsv": qrels.String()})
 }
 
+// results are those of run, by set and analyzer.
+var results = make(map[string]*recalleval.Result)
+
+// run searches a test set, once for all tests.
+func run(t *testing.T, s *recalleval.Set, a analysis.Analyzer) *recalleval.Result {
+	t.Helper()
+	key := fmt.Sprint(s.Name, a)
+	if results[key] == nil {
+		r, err := recalleval.Run(t.Context(), s, recalleval.Options{Analyzer: a})
+		if err != nil {
+			t.Fatalf("%s, %v: %v", s.Name, a, err)
+		}
+		results[key] = r
+	}
+	return results[key]
+}
+
 // TestShuffled checks that the order of documents and their ids affect only the
 // order of equal scores.
 func TestShuffled(t *testing.T) {
@@ -140,10 +157,7 @@ func TestShuffled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := recalleval.Run(t.Context(), set, recalleval.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := run(t, set, analysis.Standard)
 		b, err := recalleval.Run(t.Context(), other, recalleval.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -174,11 +188,7 @@ func TestDatasets(t *testing.T) {
 			continue
 		}
 		for _, a := range []analysis.Analyzer{analysis.Standard, analysis.Plain} {
-			r, err := recalleval.Run(t.Context(), set, recalleval.Options{Analyzer: a})
-			if err != nil {
-				t.Errorf("%s: %v", dir, err)
-				continue
-			}
+			r := run(t, set, a)
 			least := "-"
 			if n, named := want[r.Set]; named && a == analysis.Standard {
 				least = fmt.Sprintf("%.3f", n)

@@ -3,6 +3,7 @@ package recalleval
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
@@ -11,6 +12,8 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
+	"crabmem/crmem/embed"
+	"crabmem/crmem/fusion"
 )
 
 // Options are how a set is run.
@@ -21,6 +24,9 @@ type Options struct {
 	// one hour apart, the last one now; otherwise all were created at one time.
 	ImportanceWeight float64
 	Aged             bool
+	// Embed and Semantic, if set, rank by meaning, too.
+	Embed    *embed.Model
+	Semantic *fusion.Request
 	// Passes is how often queries are timed, each by its fastest; with 0 no
 	// cost is measured at all.
 	Passes int
@@ -36,6 +42,7 @@ type Result struct {
 	Set      string `json:"set"`
 	Mode     Mode   `json:"mode"`
 	Analyzer string `json:"analyzer"`
+	Embedder string `json:"embedder,omitempty"` // identity of the embedding model
 	Docs     int    `json:"docs"`
 	Groups   int    `json:"groups"`
 	Queries  int    `json:"queries"` // the means are over
@@ -89,6 +96,9 @@ func Run(ctx context.Context, s *Set, o Options) (_ *Result, err error) {
 		Set: s.Name, Mode: ss.mode, Analyzer: o.Analyzer.String(), Docs: len(s.Docs), Groups: s.Groups, Queries: len(s.Queries),
 		LeftOut: s.LeftOut, UnknownDocs: s.UnknownDocs, UnknownQueries: s.UnknownQueries, Ungrouped: s.Ungrouped,
 		Intervals: make(map[string][2]float64), Cost: ss.cost,
+	}
+	if o.Embed != nil {
+		r.Embedder = o.Embed.Identity()
 	}
 	if r.Answers, err = ss.answers(ctx, s.Queries, o.Progress); err != nil {
 		return nil, err
@@ -168,7 +178,7 @@ func (ss *storeSet) search(ctx context.Context, q Query) ([]crmem.Hit, error) {
 	if store == nil {
 		return nil, nil // a group without documents
 	}
-	query := crmem.Query{Text: q.Text, Limit: K, Analyzer: ss.analyzer}
+	query := crmem.Query{Text: q.Text, Limit: K, Analyzer: ss.analyzer, Semantic: ss.semantic}
 	filtered := ss.mode == Filter && q.Group != ""
 	if filtered {
 		query.Limit = 0
@@ -176,6 +186,9 @@ func (ss *storeSet) search(ctx context.Context, q Query) ([]crmem.Hit, error) {
 	found, err := store.Search(ctx, query)
 	if err == nil {
 		err = ctx.Err()
+	}
+	if m := found.Meaning; err == nil && m != nil && !m.Used && m.Reason != fusion.UnknownWords {
+		err = fmt.Errorf("query %s: %s", q.ID, m.Note("entry", "entries"))
 	}
 	hits := found.Hits
 	if filtered {

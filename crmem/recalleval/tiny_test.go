@@ -201,7 +201,7 @@ func TestCost(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := r.Cost
-	if c == nil || c.QueryP50 <= 0 || c.QueryP99 < c.QueryP50 || c.IndexWall <= 0 || c.IndexBytes <= 0 || c.TextBytes < 10*40 {
+	if c == nil || c.QueryP50 <= 0 || c.QueryP99 < c.QueryP50 || c.QueryMax < c.QueryP99 || c.IndexWall <= 0 || c.IndexBytes <= 0 || c.TextBytes < 10*40 {
 		t.Errorf("%+v", c)
 	}
 }

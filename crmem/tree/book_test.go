@@ -23,6 +23,7 @@ import (
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/seed"
 )
 
 // hostileNames is a store with names and aliases that are difficult for a tree.
@@ -159,7 +160,7 @@ func unescaped(s string) string {
 }
 
 func TestSummary(t *testing.T) {
-	r := seeded(t)
+	r := seed.Random(t)
 	rounds, links := 100, 0
 	for range rounds {
 		sn := randomSnapshot(t, r, 30)
@@ -206,7 +207,7 @@ func TestRealMdbook(t *testing.T) {
 	for _, book := range []struct {
 		name string
 		sn   *Snapshot
-	}{{"demo", demo.Snapshot()}, {"hostile", hostileNames(t, seeded(t))}} {
+	}{{"demo", demo.Snapshot()}, {"hostile", hostileNames(t, seed.Random(t))}} {
 		t.Run(book.name, func(t *testing.T) {
 			dir, out := filepath.Join(t.TempDir(), "brain"), filepath.Join(t.TempDir(), "out")
 			if _, err := DumpSnapshot(vfs.OS{}, dir, book.sn, DumpOptionsFor(dir)); err != nil {

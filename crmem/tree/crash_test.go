@@ -12,6 +12,7 @@ import (
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/seed"
 )
 
 // crashes calls check for crash states of the present moment: no unsynced
@@ -107,7 +108,7 @@ func crashSnapshots(t *testing.T) (empty, old, next, other *Snapshot) {
 // takes the old tree or the new one or refuses, and the next dump completes the
 // tree.
 func TestDumpCrash(t *testing.T) {
-	r := seeded(t)
+	r := seed.Random(t)
 	empty, old, next, other := crashSnapshots(t)
 	seen := map[[32]byte]bool{}
 	states, refusals := 0, 0
@@ -243,7 +244,7 @@ func TestDumpErrors(t *testing.T) {
 
 // TestForcedDumpCrash cuts power during a forced dump: no moved file is lost.
 func TestForcedDumpCrash(t *testing.T) {
-	r := seeded(t)
+	r := seed.Random(t)
 	_, old, next, _ := crashSnapshots(t)
 	start := faultfs.NewMem()
 	if _, err := DumpSnapshot(start, "/brain", old, DumpOptionsFor("/brain")); err != nil {
@@ -342,7 +343,7 @@ func contents(sn *Snapshot) string {
 // After a power cut at any call of a load the store is the old or the new one,
 // no page has changed, and the next load arrives.
 func TestLoadCrash(t *testing.T) {
-	r := seeded(t)
+	r := seed.Random(t)
 	for _, merge := range []bool{false, true} {
 		start, before := loadScene(t)
 		want := "both=tree's both;here=base of here;there=tree's there;new=tree's new;"

@@ -1,37 +1,27 @@
 package tree_test
 
 import (
-	"flag"
 	"math"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
-	"time"
 
 	. "crabmem/crmem"
 )
 
-var treeSeed = flag.Uint64("tree.seed", 0, "replay the random tree tests with this seed")
-
 const april = 1776162225 // 2026-04-14T10:23:45Z
 
-// seeded gives a test its random numbers and says how to have them again.
-func seeded(t *testing.T) *rand.Rand {
-	seed := *treeSeed
-	if seed == 0 {
-		seed = uint64(time.Now().UnixNano())
+// rounds returns the number of rounds of a random test of trees. 500 suffice for each
+// case that a test counts.
+func rounds() int {
+	switch {
+	case testing.Short():
+		return 500
+	case os.Getenv("CRABMEM_CRASH") == "full":
+		return 10_000
 	}
-	t.Logf("replay with -tree.seed=%d", seed)
-	return rand.New(rand.NewPCG(seed, 7))
-}
-
-// unlessShort is how many rounds a random test of trees has. As many as a short
-// one has are enough to see each case that it counts.
-func unlessShort(rounds int) int {
-	if testing.Short() {
-		return min(rounds, 500)
-	}
-	return rounds
+	return 2000
 }
 
 // hostile are parts of names, aliases, and contents that are difficult for a

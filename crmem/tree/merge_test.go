@@ -13,6 +13,7 @@ import (
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/seed"
 )
 
 // value is an entry apart from its id and name, comparable.
@@ -174,8 +175,8 @@ func checkIDs(t *testing.T, before, after *Snapshot) {
 }
 
 func TestMergeAgainstModel(t *testing.T) {
-	r := seeded(t)
-	rounds := unlessShort(treeRounds)
+	r := seed.Random(t)
+	rounds := rounds()
 	var conflicts, settled, unbased, replaced, guarded int
 	for n := 0; replaced < rounds; n++ {
 		first, err := NewSnapshot(1, nil)

@@ -14,6 +14,7 @@ import (
 	. "crabmem/crmem"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/seed"
 )
 
 // pathsOf dumps entries of these names, ids ascending from 1, and returns
@@ -69,7 +70,7 @@ func TestPageNames(t *testing.T) {
 
 // A page's name suits every file system, and stays when later entries come.
 func TestRandomPageNames(t *testing.T) {
-	r := seeded(t)
+	r := seed.Random(t)
 	checked := 0
 	for range 200 {
 		seen := map[string]bool{}

@@ -15,6 +15,7 @@ import (
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/seed"
 )
 
 // refEntry is the entry that the reference's loader reads from a page.
@@ -131,8 +132,8 @@ var easyName = regexp.MustCompile(`^[a-wyz日本旅行数据库مرحبا][a-z�
 // The reference reads our trees: same names (as stems), contents and aliases
 // up to white space at the edges, and times.
 func TestReferenceReadsTrees(t *testing.T) {
-	r := seeded(t)
-	rounds := unlessShort(treeRounds / 2) // a plain name comes once in ten
+	r := seed.Random(t)
+	rounds := rounds() / 2 // a plain name comes once in ten
 	pages, easy := 0, 0
 	for n := range rounds {
 		sn := randomSnapshot(t, r, 12)

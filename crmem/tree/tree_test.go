@@ -9,13 +9,14 @@ import (
 	. "crabmem/crmem"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/seed"
 )
 
 // TestTreeRoundTrip dumps a snapshot and loads it into an empty store: the
 // snapshots are equal, and a second dump changes no file.
 func TestTreeRoundTrip(t *testing.T) {
-	r := seeded(t)
-	rounds := unlessShort(treeRounds)
+	r := seed.Random(t)
+	rounds := rounds()
 	pages := 0
 	for n := range rounds {
 		sn := randomSnapshot(t, r, 6)

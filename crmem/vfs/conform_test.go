@@ -16,6 +16,7 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/seed"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -490,10 +491,9 @@ func TestConformLinks(t *testing.T) {
 // TestConformFile makes random calls on a file and on a model, a byte slice. OS
 // and Mem get the same calls.
 func TestConformFile(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	n := seed.Of(t)
 	eachFS(t, func(t *testing.T, fsys vfs.FS, dir string, s scene) {
-		r := rand.New(rand.NewPCG(seed, 0))
+		r := rand.New(rand.NewPCG(n, 0))
 		for round := range 40 {
 			appending := round%2 == 0
 			flag := os.O_RDWR | os.O_CREATE

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/seed"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -461,9 +461,7 @@ func TestMemHash(t *testing.T) {
 // each crash state, the synced bytes are intact. Each other byte is as written
 // or zero.
 func TestMemCrashModel(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := seed.Random(t)
 	m := faultfs.NewMem()
 	f := create(t, m, "/f", "")
 	must(t, m.SyncDir("/"))

@@ -171,7 +171,10 @@ func (c *Client) Reload(ctx context.Context) (notes []string, err error) {
 // Stats returns figures of the daemon.
 func (c *Client) Stats(ctx context.Context) (Stats, error) {
 	r, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_GetStats{GetStats: &pb.GetStats{}}}, (*pb.ServerMessage).GetStats)
-	return statsOf(r), err
+	if err != nil {
+		return Stats{}, err
+	}
+	return statsOf(r)
 }
 
 // CreateCron adds an entry to the cron table, for the session SessionFile or, if

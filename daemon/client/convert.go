@@ -1,10 +1,13 @@
 package client
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"time"
 
+	"crabmem/crmem"
+	"crabmem/crmem/fusion"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/model"
@@ -41,12 +44,17 @@ func daemonOf(m *pb.HelloReply) Daemon {
 	}
 }
 
-func statsOf(m *pb.DaemonStats) Stats {
-	return Stats{
+func statsOf(m *pb.DaemonStats) (st Stats, err error) {
+	st = Stats{
 		Version: m.GetVersion(), Uptime: time.Duration(m.GetUptimeSecs()) * time.Second, Agents: int(m.GetRegisteredAgents()),
 		LoadedSessions: int(m.GetLiveSessions()), ActiveSessions: int(m.GetActiveSessions()), WaitingRuns: int(m.GetRunsWaiting()),
 		Connections: int(m.GetConnections()), Subscribers: int(m.GetSubscribers()), MemoryBytes: m.GetMemoryBytes(), Goroutines: int(m.GetGoroutines()),
 	}
+	if len(m.GetVectors()) > 0 {
+		st.Vectors = new(crmem.VectorState)
+		err = json.Unmarshal(m.GetVectors(), st.Vectors)
+	}
+	return st, err
 }
 
 func (m *Message) send() *pb.SendMsg {
@@ -178,7 +186,7 @@ func lineOf(m *pb.HistoryLine) sessionlog.Line {
 }
 
 func searchOf(q search.Query, tools bool) *pb.SearchSessionsMsg {
-	m := &pb.SearchSessionsMsg{Query: q.Text, Agent: q.Agent, Sender: q.Sender, Roles: q.Roles, Limit: uint32(max(q.Limit, 0)), Tools: tools}
+	m := &pb.SearchSessionsMsg{Query: q.Text, Agent: q.Agent, Sender: q.Sender, Roles: q.Roles, Limit: uint32(max(q.Limit, 0)), Tools: tools, Semantic: q.Semantic != nil}
 	if q.Window != 0 || q.Bare {
 		window := uint32(max(q.Window, 0))
 		m.Window = &window
@@ -192,19 +200,35 @@ func searchOf(q search.Query, tools bool) *pb.SearchSessionsMsg {
 	return m
 }
 
-func foundOf(m *pb.SearchSessionsReply) (search.Result, map[string]error) {
-	unread := make(map[string]error)
+func foundOf(m *pb.SearchSessionsReply) (found search.Result, unread map[string]error, err error) {
+	unread = make(map[string]error)
 	for _, u := range m.GetUnread() {
 		unread[u.GetFile()] = errors.New(u.GetError())
 	}
-	return search.Result{Total: int(m.GetTotal()), Searched: int(m.GetSearched()), Hits: each(m.GetHits(), func(h *pb.SessionHit) search.Hit {
-		return search.Hit{
+	found = search.Result{Total: int(m.GetTotal()), Searched: int(m.GetSearched())}
+	decode := func(b []byte, to any) {
+		if err == nil {
+			err = json.Unmarshal(b, to)
+		}
+	}
+	if b := m.GetMeaning(); len(b) > 0 {
+		found.Meaning = new(fusion.Meaning)
+		decode(b, found.Meaning)
+	}
+	found.Hits = each(m.GetHits(), func(h *pb.SessionHit) search.Hit {
+		hit := search.Hit{
 			ID: h.GetId(), File: h.GetFile(), Agent: h.GetAgent(), CreatedBy: h.GetCreatedBy(), Title: h.GetTitle(), Role: h.GetRole(), Line: h.GetLine(),
 			Score: h.GetScore(), Snippet: h.GetSnippet(), Window: each(h.GetWindow(), func(w *pb.WindowLine) search.Windowed {
 				return search.Windowed{Line: w.GetLine(), Role: w.GetRole(), Text: w.GetText()}
 			}),
 		}
-	})}, unread
+		if b := h.GetFused(); len(b) > 0 {
+			hit.Fused = new(fusion.Fused)
+			decode(b, hit.Fused)
+		}
+		return hit
+	})
+	return found, unread, err
 }
 
 func cronOf(m *pb.CronInfo) Cron {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"crabmem/crmem"
+	"crabmem/crmem/fusion"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/model"
 	"crabmem/daemon/wire"
@@ -82,13 +83,27 @@ func unset(path string, v reflect.Value) (list []string) {
 // TestResponsesKeepFields converts messages whose fields are all set: the results
 // have all fields set, too, except for those that no message contains.
 func TestResponsesKeepFields(t *testing.T) {
-	found, unread := foundOf(fillMessage(new(pb.SearchSessionsReply)))
+	foundMessage := fillMessage(new(pb.SearchSessionsReply))
+	foundMessage.Meaning = []byte(`{"used":true,"reason":"r","model":"m","missing":1}`)
+	for _, h := range foundMessage.Hits {
+		h.Fused = []byte(`{"fusion":"f","weight":1,"lexical":1,"scores":[1,1],"cosine":1,"cosines":[1,1],"lexical_rank":1,"meaning_rank":1,"words":1,"meaning":1}`)
+	}
+	found, unread, err := foundOf(foundMessage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	statsMessage := fillMessage(new(pb.DaemonStats))
+	statsMessage.Vectors = []byte(`{"model":"m","loaded":true,"entries":1,"empty":1,"missing":1,"vectors":1,"failure":"f","retry_at":"2026-01-02T03:04:05Z","file_size":1}`)
+	stats, err := statsOf(statsMessage)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tc := range []struct {
 		got    any
 		except string
 	}{
 		{daemonOf(fillMessage(new(pb.HelloReply))), ""},
-		{statsOf(fillMessage(new(pb.DaemonStats))), ""},
+		{stats, ""},
 		{responseOf(fillMessage(new(pb.SendResponse))), ""},
 		{*agentEventOf(fillMessage(new(pb.AgentEventMsg))), "Model Calls.Type Took Failed Questions Err.Family"},
 		{loadedOf(fillMessage(new(pb.SessionInfo))), "Info.File Info.Meta.CreatedAt Info.Meta.Source Followers Info.Partial Info.Damaged Info.Torn Info.Size Info.Modified Info.Err"},
@@ -226,7 +241,7 @@ func TestRequestsKeepFields(t *testing.T) {
 	_, _, _ = c.ListSessions(ctx, SessionFilter{Agent: "a", Sender: "s", Trash: true, Offset: 1, Limit: 1})
 	for range c.History(ctx, "i", HistoryOptions{FromMarker: true, After: 1, Limit: 1}) {
 	}
-	_, _, _ = c.SearchSessions(ctx, search.Query{Text: "t", Limit: 1, Agent: "a", Sender: "s", Since: time.Unix(1, 0), Until: time.Unix(2, 0), Roles: []string{"r"}, Window: 1}, true)
+	_, _, _ = c.SearchSessions(ctx, search.Query{Text: "t", Limit: 1, Agent: "a", Sender: "s", Since: time.Unix(1, 0), Until: time.Unix(2, 0), Roles: []string{"r"}, Window: 1, Semantic: &fusion.Request{}}, true)
 	if len(sent) != 8 {
 		t.Errorf("%d requests: %v", len(sent), sent)
 	}

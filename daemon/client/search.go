@@ -7,6 +7,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/crmem"
+	"crabmem/crmem/fusion"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
@@ -15,6 +16,8 @@ import (
 
 // maxNumber limits the numbers in a request.
 const maxNumber = 1 << 30
+
+var errOlderDaemon = errtable.Invalidf("the daemon is older than the filters of the client: restart the daemon")
 
 // Search has the daemon search its store, and returns the answer and the path of
 // the store. The content of a hit that has a snippet is not part of the answer.
@@ -35,8 +38,8 @@ func (c *Client) Search(ctx context.Context, q crmem.Query, o recall.Options) (a
 	if err != nil {
 		return nil, "", err
 	}
-	if filtered && !r.GetFiltered() {
-		return nil, "", errtable.Invalidf("the daemon is older than the filters of the client: restart the daemon")
+	if filtered && !r.GetFiltered() || q.Semantic != nil && len(r.GetMeaning()) == 0 {
+		return nil, "", errOlderDaemon
 	}
 	a, err = answerOf(q.Text, r, o.Explain)
 	return a, r.GetPath(), err
@@ -85,6 +88,12 @@ func answerOf(query string, r *pb.RecallReply, explain bool) (*recall.Answer, er
 	if len(r.GetWhyNot()) > 0 {
 		a.WhyNot = new(recall.WhyNot)
 		if err := json.Unmarshal(r.GetWhyNot(), a.WhyNot); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.GetMeaning()) > 0 {
+		a.Meaning = new(fusion.Meaning)
+		if err := json.Unmarshal(r.GetMeaning(), a.Meaning); err != nil {
 			return nil, err
 		}
 	}

@@ -41,8 +41,13 @@ func (c *Client) History(ctx context.Context, id string, o HistoryOptions) iter.
 // searched, by name. The daemon ignores q.Bare.
 func (c *Client) SearchSessions(ctx context.Context, q search.Query, tools bool) (found search.Result, unread map[string]error, err error) {
 	r, err := callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_SearchSessions{SearchSessions: searchOf(q, tools)}}, (*pb.ServerMessage).GetSessionsFound)
-	found, unread = foundOf(r)
-	return found, unread, err
+	if err != nil {
+		return found, nil, err
+	}
+	if q.Semantic != nil && len(r.GetMeaning()) == 0 {
+		return found, nil, errOlderDaemon
+	}
+	return foundOf(r)
 }
 
 // SetTitle gives a session a title.

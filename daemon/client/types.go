@@ -3,6 +3,7 @@ package client
 import (
 	"time"
 
+	"crabmem/crmem"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/model"
 	"crabmem/daemon/space"
@@ -40,6 +41,7 @@ type Stats struct {
 	Connections, Subscribers       int
 	MemoryBytes                    uint64
 	Goroutines                     int
+	Vectors                        *crmem.VectorState // of the store; nil without an embedding model
 }
 
 // Message is a message to an agent.

@@ -65,7 +65,8 @@ type Config struct {
 	// ImportanceWeight and HalfLife are those of [recall], as crmem.Options defines.
 	ImportanceWeight float64
 	HalfLife         time.Duration
-	MaxSpaces        int // [memory] max_spaces: without main
+	Embedder         *Embedder // nil: recall is by words only
+	MaxSpaces        int       // [memory] max_spaces: without main
 	Tasks            Tasks
 	SkillDirs        []string // folders of skills besides the home's; absolute
 	RecallLimit      int      // hits of the tool recall, unless a call sets a limit

@@ -418,6 +418,17 @@ func TestProblems(t *testing.T) {
 		{"importance, no number", ok + "[recall]\nimportance_weight = 'high'\nhalf_life = 30\nweight = 1\n", nil,
 			"config.toml:5: recall.importance_weight: got a string, want a number\nconfig.toml:6: recall.half_life: got an integer, want a string\nconfig.toml:7: unknown key 'weight' in recall"},
 		{"importance, not a number", ok + "[recall]\nimportance_weight = nan\n", nil, "config.toml:5: recall.importance_weight: NaN is not between 0 and 1"},
+		{"embedder", ok + "[embedder]\nweight = 0.2\nfusion = 'sum'\n", nil,
+			"config.toml:4: embedder has neither static nor model: set static to a model of crabmem model list, or set model, base_url, and dimensions\n" +
+				"config.toml:6: embedder.fusion: unknown value 'sum': want one of convex, reciprocal_rank"},
+		{"embedder, endpoint", ok + "[embedder]\nmodel = 'm'\nbase_url = 'ftp://x'\napi_key = 'k'\n", nil,
+			"config.toml:4: embedder.dimensions is missing: set it to the number of components of a vector of m\n" +
+				"config.toml:6: embedder.base_url is not an address such as https://api.openai.com/v1"},
+		{"embedder, both", ok + "[embedder]\nstatic = '../m'\nmodel = 'm'\ndimensions = 5000\n", nil,
+			"config.toml:5: embedder.static: \"../m\" is not the name of a model: want letters, digits, '-', '_', and '.', not first\n" +
+				"config.toml:6: embedder.model: it is for an endpoint, and static selects a model in a file: remove one\n" +
+				"config.toml:7: embedder.dimensions: 5000 is not between 1 and 4096\n" +
+				"config.toml:7: embedder.dimensions: it is for an endpoint, and static selects a model in a file: remove one"},
 		{"fallback", ok + "fallback = [\n'x',\n'large']\n", nil, "config.toml:6: fallback: no provider has the model 'large'"},
 		{"unset", "[provider.a]\nmodels = ['x']\napi_key = 'a${UNSET}b${NOTHING}'\n[env]\nX = '${'\nY = '${1}'", nil,
 			"config.toml:3: provider.a.api_key: the environment variable UNSET is not set\nconfig.toml:3: provider.a.api_key: the environment variable NOTHING is not set\n" +

@@ -33,6 +33,7 @@ func (l *loader) settings(c *Config, top *section) {
 	ranking.fraction("importance_weight", &c.ImportanceWeight)
 	ranking.halfLife(c)
 	ranking.done()
+	l.embedder(c, top)
 
 	system := top.table("system")
 	c.Tasks = Tasks{MaxConcurrent: 4, Timeout: 5 * time.Minute}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"crabmem/crmem/fusion"
 	"crabmem/daemon/config"
 	"crabmem/daemon/trust"
 
@@ -70,6 +71,10 @@ func TestTemplateExamples(t *testing.T) {
 		t.Errorf("origins %+v", got.Origins)
 	}
 	got.Origins = nil
+	if e := got.Embedder; e == nil || e.Model == "" || e.Dimensions == 0 || e.Weight != fusion.DefaultWeight || e.Fusion != fusion.Convex || e.Send || e.QueryPrefix+e.PassagePrefix != "" {
+		t.Errorf("embedder %+v", got.Embedder)
+	}
+	got.Embedder = nil
 	got.Providers, got.MCPs, got.Env, got.TCP, got.Metrics, got.Model = want.Providers, want.MCPs, want.Env, want.TCP, want.Metrics, want.Model
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("the template has a wrong default (-default +template):\n%s", d)

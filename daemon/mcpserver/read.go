@@ -55,6 +55,7 @@ type recallOut struct {
 	Tokens      int         `json:"tokens" jsonschema:"tokens of all names and texts"`
 	LeftOut     int         `json:"left_out" jsonschema:"entries within limit that did not fit the budget"`
 	Corrections []string    `json:"corrections" jsonschema:"query words that no entry contains, and the words searched instead"`
+	Lacks       string      `json:"lacks,omitempty" jsonschema:"why the search was by words only, or which entries it found by words only; absent if it was complete"`
 	Hits        []recallHit `json:"hits" jsonschema:"best first"`
 }
 
@@ -83,7 +84,7 @@ func parseKind(s string) (kinds []crmem.Kind, err error) {
 
 func (s *Server) recall(ctx context.Context, in recallIn) (string, recallOut, error) {
 	out := recallOut{Notice: dataNotice, Hits: []recallHit{}, Corrections: []string{}}
-	q := crmem.Query{Text: in.Query, Limit: in.Limit}
+	q := crmem.Query{Text: in.Query, Limit: in.Limit, Semantic: s.o.Semantic}
 	err := in.Apply(&q, s.o.Now())
 	if err != nil {
 		return "", out, err
@@ -104,7 +105,7 @@ func (s *Server) recall(ctx context.Context, in recallIn) (string, recallOut, er
 
 // fill adds the hits that fit into the budget.
 func (out *recallOut) fill(a *recall.Answer, in recallIn) {
-	out.Total, out.Searched = a.Total, a.Searched
+	out.Total, out.Searched, out.Lacks = a.Total, a.Searched, a.Meaning.Note("entry", "entries")
 	for _, x := range a.Corrections {
 		out.Corrections = append(out.Corrections, x.Word+" → "+strings.Join(x.Words, ", "))
 	}
@@ -159,6 +160,9 @@ func (out *recallOut) text() string {
 		display.Plural(out.Searched, "entry", "entries"), display.Plural(out.Tokens, "token", "tokens"))
 	if out.LeftOut > 0 {
 		head += fmt.Sprintf(", %s omitted: raise budget_tokens", display.Plural(out.LeftOut, "match", "matches"))
+	}
+	if out.Lacks != "" {
+		head += "; " + display.OneLine(out.Lacks)
 	}
 	if b.Len() == 0 {
 		return head

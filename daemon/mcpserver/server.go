@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"crabmem/crmem"
+	"crabmem/crmem/embed"
+	"crabmem/crmem/fusion"
 	"crabmem/crmem/limits"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/display"
@@ -47,9 +49,12 @@ type Options struct {
 	// ImportanceWeight and HalfLife are as in crmem.Options.
 	ImportanceWeight float64
 	HalfLife         time.Duration
-	Compat           string // offer the tools of this server; "": those of crabmem
-	Version          string // that clients see
-	Log              *slog.Logger
+	// Embed is as in crmem.Options; Semantic is how recall uses it. nil: by words only.
+	Embed    *embed.Model
+	Semantic *fusion.Request
+	Compat   string // offer the tools of this server; "": those of crabmem
+	Version  string // that clients see
+	Log      *slog.Logger
 }
 
 // Server is a server of the Model Context Protocol. It is safe for concurrent use.
@@ -98,7 +103,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		s.addAnthropicTool()
 	default:
 		if o.Sessions != nil {
-			s.sessions = &sessions{open: o.Sessions, log: o.Log}
+			s.sessions = &sessions{open: o.Sessions, log: o.Log, model: o.Embed}
 		}
 		s.addTools()
 		s.addResources()

@@ -12,6 +12,7 @@ import (
 	"crabmem/bm25/analysis"
 	"crabmem/bm25/snippet"
 	"crabmem/crmem/budget"
+	"crabmem/crmem/embed"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
@@ -25,22 +26,23 @@ import (
 // sessions indexes the sessions of the home at the first search. The index omits
 // results of tools, which contain files and secrets.
 type sessions struct {
-	open func() (*sessionlog.Dir, error)
-	log  *slog.Logger
+	open  func() (*sessionlog.Dir, error)
+	log   *slog.Logger
+	model *embed.Model // nil: by words only
 
 	mu    sync.Mutex
 	dir   *sessionlog.Dir
 	index *search.Index
 }
 
-func (m *sessions) search(q search.Query) (*search.Result, error) {
+func (m *sessions) search(ctx context.Context, q search.Query) (*search.Result, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.index != nil {
 		if err := m.index.Refresh(); err != nil {
 			return nil, err
 		}
-		return m.index.Search(q)
+		return m.index.Search(ctx, q)
 	}
 	dir, err := m.open()
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,7 +50,7 @@ func (m *sessions) search(q search.Query) (*search.Result, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	index, err := search.NewIndex(dir, nil)
+	index, err := search.NewIndex(dir, &search.IndexOptions{Embed: m.model})
 	if err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
@@ -56,7 +58,7 @@ func (m *sessions) search(q search.Query) (*search.Result, error) {
 	if n := len(index.Unread()); n > 0 {
 		m.log.Warn("omitted unreadable sessions from the search: run crabmem sessions verify", "files", n)
 	}
-	return index.Search(q)
+	return index.Search(ctx, q)
 }
 
 func (m *sessions) close() error {
@@ -103,6 +105,7 @@ type sessionSearchOut struct {
 	Searched int          `json:"searched" jsonschema:"messages that were searched"`
 	Tokens   int          `json:"tokens" jsonschema:"tokens of all texts"`
 	LeftOut  int          `json:"left_out" jsonschema:"hits within limit that did not fit the budget"`
+	Lacks    string       `json:"lacks,omitempty" jsonschema:"why the search was by words only, or which texts it found by words only; absent if it was complete"`
 	Hits     []sessionHit `json:"hits" jsonschema:"best first"`
 }
 
@@ -125,9 +128,9 @@ func (s *Server) addSessionSearch() {
 
 const crabNameChars = 256
 
-func (s *Server) sessionSearch(_ context.Context, in sessionSearchIn) (string, sessionSearchOut, error) {
+func (s *Server) sessionSearch(ctx context.Context, in sessionSearchIn) (string, sessionSearchOut, error) {
 	out := sessionSearchOut{Notice: dataNotice, Hits: []sessionHit{}}
-	q := search.Query{Text: in.Query, Limit: in.Limit, Agent: in.Agent, Roles: in.Roles, Window: in.Window}
+	q := search.Query{Text: in.Query, Limit: in.Limit, Agent: in.Agent, Roles: in.Roles, Window: in.Window, Semantic: s.o.Semantic}
 	if in.Window == 0 {
 		q.Window = -1 // no neighbors; 0 is the default
 	}
@@ -138,11 +141,11 @@ func (s *Server) sessionSearch(_ context.Context, in sessionSearchIn) (string, s
 	if q.Until, err = memtool.ParseTime(in.Until, true, s.o.Now()); err != nil {
 		return "", out, &errtable.Error{Exit: errtable.ExitUsage, Kind: "invalid", Message: "until " + err.Error(), Err: err}
 	}
-	r, err := s.sessions.search(q)
+	r, err := s.sessions.search(ctx, q)
 	if err != nil {
 		return "", out, err
 	}
-	out.Total, out.Searched = r.Total, r.Searched
+	out.Total, out.Searched, out.Lacks = r.Total, r.Searched, r.Meaning.Note("text", "texts")
 	terms := make(map[string]float64)
 	for t := range analysis.Standard.Tokens(in.Query) {
 		terms[t] = 1
@@ -159,6 +162,9 @@ func (s *Server) sessionSearch(_ context.Context, in sessionSearchIn) (string, s
 		display.Plural(out.Searched, "text", "texts"), display.Plural(out.Tokens, "token", "tokens"))
 	if out.LeftOut > 0 {
 		head += fmt.Sprintf(", %d omitted: raise budget_tokens", out.LeftOut)
+	}
+	if out.Lacks != "" {
+		head += "; " + out.Lacks
 	}
 	if len(out.Hits) > 0 {
 		head += "\n" + memtool.Fence(b.String())

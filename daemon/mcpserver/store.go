@@ -99,7 +99,7 @@ func (m *store) current() (*view, error) {
 	if m.view == nil || m.view.seen != seen {
 		s, err := crmem.Open(m.o.Path, &crmem.Options{
 			FS: m.o.FS, Now: m.o.Now, ReadOnly: true, MustExist: m.o.ReadOnly, Warn: m.warn, CountReads: !m.o.ReadOnly,
-			ImportanceWeight: m.o.ImportanceWeight, HalfLife: m.o.HalfLife,
+			ImportanceWeight: m.o.ImportanceWeight, HalfLife: m.o.HalfLife, Embed: m.o.Embed,
 		})
 		if err != nil {
 			return nil, err

@@ -26,6 +26,7 @@ func MergeSpaces(found []Found, limit int) (*recall.Answer, []string) {
 		merged.Query = f.Answer.Query
 		merged.Total += f.Answer.Total
 		merged.Searched += f.Answer.Searched
+		merged.Meaning = merged.Meaning.Merge(f.Answer.Meaning)
 		merged.Corrections = append(merged.Corrections, f.Answer.Corrections...)
 		most = max(most, len(f.Answer.Hits))
 	}

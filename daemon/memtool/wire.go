@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"time"
 
 	"crabmem/crmem"
 	"crabmem/crmem/history"
@@ -76,13 +77,16 @@ func SetFilter(m *pb.RecallMsg, q *crmem.Query) bool {
 	f := &q.Filter
 	m.Type, m.Tags, m.Meta, m.After, m.Before = f.Type, f.Tags, fieldMessages(f.Fields), f.After, f.Before
 	m.MinShare, m.Sort, m.Expand = q.MinShare, string(q.Sort), q.Expand
-	return f.Type != "" || len(f.Tags)+len(f.Fields) > 0 || f.After > 0 || f.Before > 0 || q.MinShare > 0 || q.Sort != "" || q.Expand
+	m.Semantic, m.Diverse, m.HalfLife = q.Semantic != nil, q.Diverse, uint64(max(q.HalfLife, 0)/time.Second)
+	return f.Type != "" || len(f.Tags)+len(f.Fields) > 0 || f.After > 0 || f.Before > 0 || q.MinShare > 0 || q.Sort != "" || q.Expand ||
+		q.Diverse || q.HalfLife > 0
 }
 
 // ReadFilter sets the filter and the order of a query to those of a request.
 func ReadFilter(q *crmem.Query, m *pb.RecallMsg) (err error) {
 	q.Filter = crmem.Filter{Type: m.GetType(), Tags: m.GetTags(), Fields: fieldsOf(m.GetMeta()), After: m.GetAfter(), Before: m.GetBefore()}
-	q.MinShare, q.Expand = m.GetMinShare(), m.GetExpand()
+	q.MinShare, q.Expand, q.Diverse = m.GetMinShare(), m.GetExpand(), m.GetDiverse()
+	q.HalfLife = time.Duration(min(m.GetHalfLife(), uint64(math.MaxInt64/time.Second))) * time.Second
 	q.Sort, err = crmem.ParseSort(m.GetSort())
 	if err != nil {
 		return errtable.Invalidf("sort %v", err)

@@ -72,7 +72,7 @@ func (h *Home) removeDerived(file string) error {
 	if err != nil {
 		return err
 	}
-	for _, suffix := range []string{"-usage", "-index-plain", "-index-standard"} {
+	for _, suffix := range []string{"-usage", "-index-plain", "-index-standard", "-vectors"} {
 		if rerr := h.FS.Remove(file + suffix); !errors.Is(rerr, fs.ErrNotExist) {
 			err = errors.Join(err, rerr)
 		}

@@ -137,7 +137,7 @@ func TestAdoptHistory(t *testing.T) {
 	if err := errors.Join(err, remember("n")(s), s.Close()); err != nil {
 		t.Fatal(err)
 	}
-	derived := []string{"-usage", "-index-plain", "-index-standard"}
+	derived := []string{"-usage", "-index-plain", "-index-standard", "-vectors"}
 	for _, suffix := range derived {
 		r.fs.WriteFile(file+suffix, []byte("n"), 0o600)
 	}

@@ -20,6 +20,7 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/seed"
 )
 
 // token is a secret that no attack may see.
@@ -419,8 +420,7 @@ func (d *desk) safe2(dir, path string) {
 // TestFilesRandom checks that no path leads outside or to a hidden path.
 func TestFilesRandom(t *testing.T) {
 	d := newDesk(t)
-	seed := uint64(time.Now().UnixNano())
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := seed.Random(t)
 	parts := []string{
 		"..", "..", ".", "", "/", "work", "share", "data", "secret", "sessions", "log", "key", "file", "sub", "deep", "back", "abs", "up", "root", "inside",
 		"filelink", "secretlink", "keylink", "chain", "loop", "self", "out", "outside", "open", "proc", "environ", d.home, d.work, "dangling", "\\", " ", "é", "...", "~",
@@ -442,7 +442,7 @@ func TestFilesRandom(t *testing.T) {
 			shown++
 		}
 		if t.Failed() {
-			t.Fatalf("seed %d", seed)
+			t.FailNow()
 		}
 	}
 	if shown < 100 {

@@ -115,7 +115,7 @@ func (m *Model) Compare(x *bm25.Index, q bm25.Query) error {
 // Search searches as bm25.Index.Search does. It sums a score in ascending order of
 // the query's terms.
 func (m *Model) Search(q bm25.Query) bm25.Result {
-	weights := map[string]float64{}
+	weights, long := map[string]float64{}, false
 	if m.Analyzer == analysis.Plain {
 		for _, t := range plainTokens(q.Text) {
 			weights[t] = 1
@@ -128,7 +128,7 @@ func (m *Model) Search(q bm25.Query) bm25.Result {
 			}
 		}
 		for t, w := range m.Analyzer.QueryTerms(q.Text) {
-			if words > 15 && words <= 200 {
+			if long = words > 8 && words <= 200; long {
 				weights[t] += w
 			} else {
 				weights[t] = max(weights[t], w)
@@ -136,12 +136,13 @@ func (m *Model) Search(q bm25.Query) bm25.Result {
 		}
 	}
 	terms := slices.Sorted(maps.Keys(weights))
-	n, length := 0, 0
+	n, length, inverse := 0, 0, uint64(0)
 	df := map[string]int{}
 	for _, d := range m.docs {
 		if d.len > 0 {
 			n++
 			length += d.len
+			inverse += 1 << 32 / uint64(d.len)
 		}
 		for _, t := range terms {
 			if d.tf[t] > 0 {
@@ -150,7 +151,12 @@ func (m *Model) Search(q bm25.Query) bm25.Result {
 		}
 	}
 	const k1, b = 1.2, 0.75
-	avgdl := float64(length) / float64(n)
+	pivot := float64(length) / float64(n)
+	if m.Analyzer == analysis.Standard {
+		u := min(float64(n)*(1<<32)/float64(inverse)/pivot, 1)
+		uneven := float64((1 - u) * (1 - u))
+		pivot /= 1 + float64(uneven*(1/float64(u*u)-1))
+	}
 	var r bm25.Result
 	for id, d := range m.docs {
 		if q.Classes != 0 && q.Classes>>d.class&1 == 0 || q.Filter != nil && !q.Filter(id) {
@@ -163,8 +169,12 @@ func (m *Model) Search(q bm25.Query) bm25.Result {
 				continue
 			}
 			idf := math.Log((float64(n)-float64(df[t])+0.5)/(float64(df[t])+0.5) + 1)
-			norm := tf * (k1 + 1) / (tf + float64(k1*(1-b+float64(b*float64(d.len))/avgdl)))
-			score += float64(float64(weights[t]*idf) * norm)
+			norm := tf * (k1 + 1) / (tf + float64(k1*(1-b+float64(b*float64(d.len))/pivot)))
+			weight := weights[t]
+			if long {
+				weight = float64(weight * math.Sqrt(math.Sqrt(idf)))
+			}
+			score += float64(float64(weight*idf) * norm)
 		}
 		if score > 0 {
 			r.Hits = append(r.Hits, bm25.Hit{ID: id, Score: score})

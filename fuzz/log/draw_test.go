@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	seed = flag.Uint64("seed", 0, "repeat the run with this seed; 0 is a new seed")
+	seed = flag.Uint64("seed", 1, "draw the logs with this seed; 0 is a new seed")
 	logs = flag.Int("logs", 4000, "number of logs")
 )
 

@@ -20,10 +20,10 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/refdec"
+	"crabmem/fuzz/seed"
 )
 
 var (
-	seed     = flag.Uint64("seed", 0, "repeat the run with this seed; 0 is a new seed")
 	programs = flag.Int("programs", 300, "number of programs")
 )
 
@@ -405,10 +405,7 @@ func (w *world) files() error {
 
 // TestPrograms runs random programs. The seed determines the programs.
 func TestPrograms(t *testing.T) {
-	s := *seed
-	if s == 0 {
-		s = uint64(time.Now().UnixNano())
-	}
+	s := seed.Of(t)
 	rng := rand.New(rand.NewPCG(s, 0))
 	total := 0
 	for i := range *programs {

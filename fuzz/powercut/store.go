@@ -170,7 +170,7 @@ func writeTogether(r run, o *crmem.Options, dir string, mark func([]byte) error)
 
 // siblings matches the permitted file names in the store's directory after an open and
 // a close. Temporary files are not permitted.
-var siblings = regexp.MustCompile(`^memory\.db(-id|-wal|-wal\.held|-lock|-reserve|-history|-usage|-index-plain|-index-standard|-derived-lock|-wal\.torn-[0-9.]+)?$`)
+var siblings = regexp.MustCompile(`^memory\.db(-id|-wal|-wal\.held|-lock|-reserve|-history|-usage|-index-plain|-index-standard|-vectors|-derived-lock|-wal\.torn-[0-9.]+)?$`)
 
 func storeChecker(r run) func(string, []byte) error {
 	checker := history.NewChecker(r.seed, writers(r))

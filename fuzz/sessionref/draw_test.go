@@ -8,17 +8,16 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/seed"
 	"crabmem/fuzz/sessionref"
 	"crabmem/sessionlog"
 )
 
 var (
-	seed  = flag.Uint64("seed", 0, "run the test with this seed; 0: a new seed")
 	files = flag.Int("files", 10_000, "number of random session files")
 )
 
@@ -26,10 +25,7 @@ var (
 // on the number of the file. run returns the number of files.
 func run(t *testing.T, f func(t *testing.T, rng *rand.Rand, i int)) (n int) {
 	t.Helper()
-	s := *seed
-	if s == 0 {
-		s = uint64(time.Now().UnixNano())
-	}
+	s := seed.Of(t)
 	n = *files
 	if testing.Short() {
 		n = min(n, 1000)

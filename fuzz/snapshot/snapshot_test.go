@@ -14,16 +14,15 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"crabmem/crmem"
 	"crabmem/crmem/inspect"
 	"crabmem/fuzz/refdec"
+	"crabmem/fuzz/seed"
 	"crabmem/fuzz/vectors"
 )
 
 var (
-	seed   = flag.Uint64("seed", 0, "repeat the run with this seed; 0 is a new seed")
 	stores = flag.Int("stores", 10_000, "number of stores")
 )
 
@@ -106,10 +105,7 @@ func equal(next uint64, list []crmem.Entry, ref *refdec.Store) error {
 // TestGeneratedStores checks that the two codecs agree on 10,000 valid stores and
 // on mutations of them.
 func TestGeneratedStores(t *testing.T) {
-	s := *seed
-	if s == 0 {
-		s = uint64(time.Now().UnixNano())
-	}
+	s := seed.Of(t)
 	rng := rand.New(rand.NewPCG(s, 0))
 	accepted, refused := 0, 0
 	for i := range *stores {

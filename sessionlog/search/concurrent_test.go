@@ -156,7 +156,7 @@ func TestClosedIndex(t *testing.T) {
 	if err := x.Refresh(); err != errIndexClosed {
 		t.Error(err)
 	}
-	if r, err := x.Search(Query{Text: "needle"}); r != nil || err != errIndexClosed {
+	if r, err := x.Search(t.Context(), Query{Text: "needle"}); r != nil || err != errIndexClosed {
 		t.Errorf("%v, %v", r, err)
 	}
 	f.check(f.index(nil).Close())

@@ -259,7 +259,7 @@ func TestPlacesBeyondLimits(t *testing.T) {
 		}
 	}
 	for role, want := range map[string]int{"r0": 2*maxOthers + 1, "r255": 1, "r256": 0, "r1": 1} {
-		if r, err := x.Search(Query{Text: "again needle", Roles: []string{role}}); err != nil || r.Total != want || r.Searched != want {
+		if r, err := x.Search(t.Context(), Query{Text: "again needle", Roles: []string{role}}); err != nil || r.Total != want || r.Searched != want {
 			t.Errorf("%s: %+v, %v", role, r, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package search_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"os"
@@ -41,7 +42,7 @@ func ExampleIndex_Search() {
 		log.Fatal(err)
 	}
 	// The answer ranks first, although only the question contains redis.
-	r, err := x.Search(search.Query{Text: "redis port", Limit: 2})
+	r, err := x.Search(context.Background(), search.Query{Text: "redis port", Limit: 2})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -8,6 +9,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
+	"crabmem/crmem/embed"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/internal/feed"
 )
@@ -19,6 +21,10 @@ type IndexOptions struct {
 	// Tools also indexes and shows the results and arguments of tool calls. They
 	// contain the files, environments, and secrets that agents read.
 	Tools bool
+	// Embed, if set, is a model for Query.Semantic. The index embeds its texts in the
+	// background, and keeps their vectors in [sessionlog.VectorFile]. One
+	// process needs no more than one such index of a folder.
+	Embed *embed.Model
 }
 
 // Index finds messages in all sessions of a folder. It follows the writes of
@@ -58,6 +64,12 @@ type Index struct {
 	closed   bool
 	writes   indexReader // state for the writes of this process
 	without  int         // parts of the ranking; for tests
+
+	texts *texts // nil without a model
+	// The background work on vectors ends with ctx; work waits for it.
+	ctx  context.Context
+	end  context.CancelFunc
+	work sync.WaitGroup
 }
 
 var errIndexClosed = errors.New("the index is closed")
@@ -81,6 +93,9 @@ func NewIndex(d *sessionlog.Dir, o *IndexOptions) (*Index, error) {
 	if x.folder, x.detach, ok = feed.Attach(d, watcher{x}); !ok {
 		return nil, fmt.Errorf("index %s: folder has an index: close it first", d.Path())
 	}
+	if o != nil && o.Embed != nil {
+		x.texts = newTexts(o.Embed, x.folder.FS, x.folder.Path)
+	}
 	files, err := x.list()
 	if err == nil {
 		err = x.build(files)
@@ -99,12 +114,24 @@ func NewIndex(d *sessionlog.Dir, o *IndexOptions) (*Index, error) {
 			return nil, err
 		}
 	}
+	if x.texts != nil {
+		x.mu.Lock()
+		x.texts.prune()
+		x.mu.Unlock()
+		x.ctx, x.end = context.WithCancel(context.Background())
+		x.keepVectors()
+	}
 	return x, nil
 }
 
 // Close releases the index. Later searches return an error.
 func (x *Index) Close() error {
 	x.detach()
+	if x.end != nil {
+		x.end()
+		x.work.Wait()
+		x.saveVectors() //nolint:errcheck // the next index computes the vectors again
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.closed = true

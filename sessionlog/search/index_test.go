@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/fuzz/seed"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/search"
 
@@ -257,7 +258,7 @@ func TestIndexIsKeptCurrent(t *testing.T) {
 	for round := range rounds {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			t.Parallel()
-			r := search.Random(t)
+			r := seed.Random(t)
 			path := t.TempDir()
 			searchFolder(t, r, path, 6)
 			d, err := sessionlog.OpenDir(path, &sessionlog.Options{Sync: sessionlog.SyncNone, MaxOpen: 3})
@@ -514,7 +515,7 @@ func TestRefreshSeesReplacedEnd(t *testing.T) {
 // written, titled, deleted and restored.
 func TestIndexWhileWriting(t *testing.T) {
 	path := t.TempDir()
-	r := search.Random(t)
+	r := seed.Random(t)
 	searchFolder(t, r, path, 10)
 	d, err := sessionlog.OpenDir(path, &sessionlog.Options{Sync: sessionlog.SyncNone})
 	if err != nil {
@@ -560,7 +561,7 @@ func TestIndexWhileWriting(t *testing.T) {
 		reading.Go(func() {
 			r := rand.New(rand.NewPCG(seeds[3+w], 0))
 			for n := 0; !done.Load(); n++ {
-				res, err := x.Load().Search(randomSearch(r))
+				res, err := x.Load().Search(t.Context(), randomSearch(r))
 				if err != nil {
 					t.Error(err)
 					return
@@ -584,7 +585,7 @@ func TestIndexWhileWriting(t *testing.T) {
 		t.Error("two indexes of one folder")
 	}
 	first.Close()
-	if _, err := first.Search(search.Query{Text: "alpha"}); err == nil {
+	if _, err := first.Search(t.Context(), search.Query{Text: "alpha"}); err == nil {
 		t.Error("a closed index finds something")
 	}
 	if err := first.Refresh(); err == nil {

@@ -138,6 +138,12 @@ func (x *Index) build(files []listed) error {
 		for c, n := range e.counts {
 			x.counts[c] += n
 		}
+		if x.texts != nil {
+			x.texts.add(e.doc(-1), e.head())
+			for _, t := range p.texts {
+				x.texts.add(e.doc(t.place), t.text)
+			}
+		}
 	}
 	x.mu.Unlock()
 	for _, name := range rest {

@@ -233,6 +233,7 @@ func (x *Index) describe(e *entry) {
 		x.counts[classSession]++
 	}
 	x.docs.Add(bm25.Doc{ID: e.doc(-1), Class: classSession, Fields: []string{e.head()}})
+	x.texts.add(e.doc(-1), e.head())
 }
 
 // add adds the places and documents that r has read to an entry. The caller
@@ -249,6 +250,7 @@ func (x *Index) add(e *entry, r *indexReader) {
 	for _, t := range r.texts {
 		field[0] = t.text
 		x.docs.Add(bm25.Doc{ID: e.doc(base + t.place), Class: t.class, Fields: field[:]})
+		x.texts.add(e.doc(base+t.place), t.text)
 		x.counts[t.class]++
 	}
 }
@@ -258,6 +260,7 @@ func (x *Index) drop(e *entry, n int) {
 	for i := len(e.places) - 1; i >= n; i-- {
 		if p := e.places[i]; p.doc() {
 			x.docs.Remove(e.doc(i))
+			x.texts.remove(e.doc(i))
 			c := classOther
 			if p.role < classes {
 				c = int(p.role)
@@ -281,6 +284,7 @@ func (x *Index) forget(e *entry) {
 		more = len(e.places) > 0
 		if !more && int(e.ord) < len(x.entries) && x.entries[e.ord] == e {
 			x.docs.Remove(e.doc(-1))
+			x.texts.remove(e.doc(-1))
 			x.counts[classSession]--
 			x.entries[e.ord], x.parties[e.ord] = nil, parties{}
 		}

@@ -102,7 +102,7 @@ func messageLine(role, content string) string {
 // found lists the hits of a query: file, line, and snippet.
 func found(t *testing.T, x *Index, q Query) string {
 	t.Helper()
-	r, err := x.Search(q)
+	r, err := x.Search(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,7 +85,7 @@ func reportQuery(r *rand.Rand) search.Query {
 // describeSearch describes a result. Long texts are cut.
 func describeSearch(t *testing.T, x *search.Index, q search.Query) string {
 	t.Helper()
-	result, err := x.Search(q)
+	result, err := x.Search(t.Context(), q)
 	if err != nil {
 		return err.Error()
 	}

@@ -6,6 +6,7 @@
 package search
 
 import (
+	"context"
 	"math"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
 	"crabmem/bm25/snippet"
+	"crabmem/crmem/fusion"
 	"crabmem/crmem/vfs"
 )
 
@@ -50,6 +52,12 @@ type Query struct {
 	// Bare omits everything that is read from files: snippets, windows, and
 	// re-ranking.
 	Bare bool
+
+	// Semantic, if set, ranks by meaning, too. It has an effect for the analyzer
+	// Standard and an index with a model. Its Lead is ignored.
+	Semantic *fusion.Request
+	// Progress, if set, is called while Semantic.Complete embeds texts.
+	Progress func(done, total int)
 }
 
 // Result is the result of a search.
@@ -62,6 +70,8 @@ type Result struct {
 	// Corrections are the terms that replaced query words that no document
 	// contains, with analysis.Standard.
 	Corrections []bm25.Correction `json:"corrections,omitempty"`
+	// Meaning is what Query.Semantic contributed; nil without it.
+	Meaning *fusion.Meaning `json:"meaning,omitempty"`
 }
 
 // Hit is a message, a summary, or a session, as of the time when it was
@@ -76,6 +86,8 @@ type Hit struct {
 	Role      string  `json:"role"`
 	Line      int64   `json:"line"` // in the file, from 1
 	Score     float64 `json:"score"`
+	// Fused is how the score was combined; nil if only words counted.
+	Fused *fusion.Fused `json:"fused,omitempty"`
 	// Snippet is the part of the text that matches best, at most 1 KiB.
 	Snippet string     `json:"snippet"`
 	Window  []Windowed `json:"window"`
@@ -94,9 +106,11 @@ type Windowed struct {
 // the distance of words in their texts. It replaces query words that no
 // document contains: see [bm25.Correction]. Equal scores rank the newest
 // message first: the session that was created last, and within a session the
-// last message.
-func (x *Index) Search(q Query) (*Result, error) {
+// last message. The context is that of the request to the model, for
+// Query.Semantic.
+func (x *Index) Search(ctx context.Context, q Query) (*Result, error) {
 	q.bound()
+	m := x.mean(ctx, &q)
 	ranked, err := x.rank(&q)
 	if err != nil {
 		return nil, err
@@ -106,6 +120,12 @@ func (x *Index) Search(q Query) (*Result, error) {
 	if !q.Bare && x.analyzer == analysis.Standard {
 		ranked.read(&v)
 	}
+	if m.Query() != nil {
+		if err := x.fuse(&q, ranked, m); err != nil {
+			return nil, err
+		}
+	}
+	ranked.Meaning = m
 	found := ranked.found[:min(len(ranked.found), q.Limit)]
 	r := &ranked.Result
 	r.Hits = make([]Hit, len(found))

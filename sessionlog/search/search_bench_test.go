@@ -117,7 +117,7 @@ func BenchmarkSearch(b *testing.B) {
 						}
 						c.q.Text = text
 						start := time.Now()
-						if _, err := x.Search(c.q); err != nil {
+						if _, err := x.Search(b.Context(), c.q); err != nil {
 							b.Fatal(err)
 						}
 						if t := time.Since(start); best[i] == 0 || t < best[i] {

@@ -192,59 +192,39 @@ func (m *searchModel) neighbors(list []bm25.Neighbor, d modelDoc) []bm25.Neighbo
 	add := func(i int, weight float64) {
 		list = append(list, bm25.Neighbor{ID: m.ids[modelDoc{d.session, i}], Weight: weight})
 	}
-	// The user messages before and after, and the other messages with text
-	// between.
-	question, reply := -1, -1
-	var before, behind []int
-	for i := range d.session.msgs {
+	// The latest user message before, and the messages with text after it.
+	question := -1
+	var before []int
+	for i := range d.session.msgs[:d.msg] {
 		n := modelDoc{d.session, i}
 		_, known := m.ids[n]
 		switch {
-		case d.session.msgs[i].summary && i < d.msg:
+		case d.session.msgs[i].summary:
 			question, before = -1, nil
-		case d.session.msgs[i].summary && i > d.msg:
-			if reply < 0 {
-				reply = len(d.session.msgs)
-			}
 		case !known:
-		case i < d.msg:
-			if n.role() == record.RoleUser {
-				question, before = i, nil
-			} else {
-				before = append(before, i)
-			}
-		case i > d.msg && reply < 0:
-			if n.role() == record.RoleUser {
-				reply = i
-				if len(behind) == 0 {
-					behind = []int{i}
-				}
-			} else {
-				behind = append(behind, i)
-			}
+		case n.role() == record.RoleUser:
+			question, before = i, nil
+		default:
+			before = append(before, i)
 		}
 	}
-	weight := func(i int) float64 {
+	asks := func(i int) bool {
 		text := d.session.msgs[i].text(m.tools)
 		for i, c := range text {
 			if next := text[i:]; c == '?' && (len(next) == 1 || strings.Contains(" \n\r\t\"')*", next[1:2])) {
-				return 1.2
+				return true
 			}
 		}
-		return 0.2
+		return false
 	}
-	user := d.role() == record.RoleUser
-	if len(before) > 0 {
-		last := before[len(before)-1]
-		add(last, weight(last))
+	if n := len(before); n > 0 && asks(before[n-1]) {
+		add(before[n-1], 1.2)
 	}
-	if question >= 0 && (!user || len(before) == 0) {
-		add(question, weight(question))
-	}
-	if len(behind) > 0 {
-		add(behind[0], 0.1)
-		if user {
-			add(behind[len(behind)-1], 0.1)
+	if question >= 0 && (d.role() != record.RoleUser || len(before) == 0) {
+		if asks(question) {
+			add(question, 1.2)
+		} else {
+			add(question, 0.3)
 		}
 	}
 	return list

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"crabmem/bm25/analysis"
+	"crabmem/fuzz/seed"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/internal/line"
 	"crabmem/sessionlog/search"
@@ -40,7 +41,7 @@ func TestSearchEqualsBruteForce(t *testing.T) {
 		for _, tools := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%v-tools-%t", a, tools), func(t *testing.T) {
 				t.Parallel()
-				r := search.Random(t)
+				r := seed.Random(t)
 				dir := t.TempDir()
 				m := newSearchModel(t, a, tools, searchFolder(t, r, dir, sessions))
 				x := newIndex(t, openSearchDir(t, dir), &search.IndexOptions{Analyzer: a, Tools: tools})
@@ -83,7 +84,7 @@ func writeSession(t testing.TB, dir, name string, lines ...string) {
 
 func mustSearch(t testing.TB, x *search.Index, q search.Query) *search.Result {
 	t.Helper()
-	r, err := x.Search(q)
+	r, err := x.Search(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/bm25/analysis"
+	"crabmem/fuzz/seed"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/internal/line"
 	"crabmem/sessionlog/search"
@@ -27,7 +28,7 @@ func searchOne(t testing.TB, a analysis.Analyzer, content, query string) search.
 
 // TestSnippetShowsTheMatch puts a word anywhere into a long text of many kinds.
 func TestSnippetShowsTheMatch(t *testing.T) {
-	r := search.Random(t)
+	r := seed.Random(t)
 	for _, filler := range []string{"hay ", "мова \"слово\"\n", "漢字仮名", "\x01\t\\", "x", "🦀🦀 "} {
 		for range 12 {
 			n := 1000 + r.IntN(8000)

@@ -78,7 +78,7 @@ func TestReportsOfStaleFiles(t *testing.T) {
 
 func describeStale(t *testing.T, x *Index, q Query) string {
 	t.Helper()
-	r, err := x.Search(q)
+	r, err := x.Search(t.Context(), q)
 	if err != nil {
 		return err.Error()
 	}
@@ -94,13 +94,13 @@ func describeStale(t *testing.T, x *Index, q Query) string {
 
 // TestSearchWithFaults fails each read of a search.
 func TestSearchWithFaults(t *testing.T) {
-	f := newMemFolder(t, map[string]string{"crab_user_1.jsonl": metaLine("crab", "") + messageLine("user", "needle one") + messageLine("assistant", "hay")})
+	f := newMemFolder(t, map[string]string{"crab_user_1.jsonl": metaLine("crab", "") + messageLine("user", "needle pin") + messageLine("assistant", "hay")})
 	x := f.index(nil)
 	var got []string
 	for _, op := range []string{"open", "read"} {
 		for n := 1; n <= 4; n++ {
 			f.during(op, "crab_user_1.jsonl", n, syscall.EIO, func() { got = append(got, fmt.Sprint(op, n)) })
-			r, err := x.Search(Query{Text: "needle"})
+			r, err := x.Search(t.Context(), Query{Text: "needle pin"})
 			f.m.Hook = nil
 			f.check(err)
 			text := fmt.Sprintf("%.3f %q", r.Hits[0].Score, r.Hits[0].Snippet)
@@ -111,9 +111,9 @@ func TestSearchWithFaults(t *testing.T) {
 		}
 	}
 	want := []string{
-		"open1", `0.907 ""`, `1.005 "needle one" 2 "needle one" 3 "hay"`, `1.005 "needle one" 2 "needle one" 3 "hay"`, `1.005 "needle one" 2 "needle one" 3 "hay"`,
-		"read1", `0.907 "needle one" 2 "needle one" 3 "hay"`, "read2", `1.005 "" 2 "" 3 "hay"`, "read3", `1.005 "needle one" 2 "needle one" 3 ""`,
-		`1.005 "needle one" 2 "needle one" 3 "hay"`,
+		"open1", `1.811 ""`, `2.448 "needle pin" 2 "needle pin" 3 "hay"`, `2.448 "needle pin" 2 "needle pin" 3 "hay"`, `2.448 "needle pin" 2 "needle pin" 3 "hay"`,
+		"read1", `1.811 "needle pin" 2 "needle pin" 3 "hay"`, "read2", `2.448 "" 2 "" 3 "hay"`, "read3", `2.448 "needle pin" 2 "needle pin" 3 ""`,
+		`2.448 "needle pin" 2 "needle pin" 3 "hay"`,
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -147,7 +147,7 @@ func TestSearchReads(t *testing.T) {
 			}
 			return nil
 		}
-		_, err := x.Search(Query{Text: "needle", Window: c.window, Limit: 1})
+		_, err := x.Search(t.Context(), Query{Text: "needle", Window: c.window, Limit: 1})
 		f.m.Hook = nil
 		f.check(err)
 		if fmt.Sprint(reads) != fmt.Sprint(c.want) {
@@ -170,7 +170,7 @@ func TestLimitsOfTexts(t *testing.T) {
 		{}, {Agent: party + "z"}, {Sender: party + "z"}, {Agent: party}, {Sender: party}, {Roles: []string{role + "z"}}, {Roles: []string{role}},
 	} {
 		q.Text = "needle"
-		r, err := x.Search(q)
+		r, err := x.Search(t.Context(), q)
 		f.check(err)
 		if len(r.Hits) != 1 {
 			t.Errorf("%.20q %.20q %.20q: %d hits", q.Agent, q.Sender, q.Roles, len(r.Hits))
@@ -187,12 +187,12 @@ func TestLimitsOfTexts(t *testing.T) {
 			t.Errorf("%d bytes", n)
 		}
 	}
-	r, err := x.Search(Query{Text: strings.Repeat("t", maxText+1), Roles: []string{RoleSession}})
+	r, err := x.Search(t.Context(), Query{Text: strings.Repeat("t", maxText+1), Roles: []string{RoleSession}})
 	if f.check(err); len(r.Hits) != 1 || len(r.Hits[0].Snippet) != maxText {
 		t.Errorf("%d hits", len(r.Hits))
 	}
 	for n, want := range map[int]int{maxQuery - 6: 1, maxQuery - 5: 0} {
-		r, err := x.Search(Query{Text: strings.Repeat(" ", n) + "needle"})
+		r, err := x.Search(t.Context(), Query{Text: strings.Repeat(" ", n) + "needle"})
 		if f.check(err); r.Total != want {
 			t.Errorf("after %d bytes: %d", n, r.Total)
 		}
@@ -211,7 +211,7 @@ func TestEqualScoresBeyondTheLimit(t *testing.T) {
 		f.check(x.Refresh())
 	}
 	for limit := 1; limit <= 20; limit++ {
-		r, err := x.Search(Query{Text: "needle", Limit: limit, Bare: true})
+		r, err := x.Search(t.Context(), Query{Text: "needle", Limit: limit, Bare: true})
 		f.check(err)
 		if r.Total != 40 || len(r.Hits) != limit {
 			t.Errorf("limit %d: %d of %d", limit, len(r.Hits), r.Total)
@@ -222,7 +222,7 @@ func TestEqualScoresBeyondTheLimit(t *testing.T) {
 			}
 		}
 	}
-	if r, err := x.Search(Query{Text: "straw needle", Limit: 3, Bare: true}); err != nil || r.Total != 40 || r.Hits[2].ID != "crab_user_18" {
+	if r, err := x.Search(t.Context(), Query{Text: "straw needle", Limit: 3, Bare: true}); err != nil || r.Total != 40 || r.Hits[2].ID != "crab_user_18" {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -240,7 +240,7 @@ func TestTextsLongerThanLines(t *testing.T) {
 		f := newMemFolder(t, map[string]string{"crab_user_1.jsonl": metaLine("crab", "") + old})
 		x := f.index(&IndexOptions{Tools: true})
 		f.write("crab_user_1.jsonl", metaLine("crab", "")+torn)
-		r, err := x.Search(Query{Text: "needle"})
+		r, err := x.Search(t.Context(), Query{Text: "needle"})
 		f.check(err)
 		if got := r.Hits[0].Snippet; strings.Contains(got, "needle") != (n > maxText) || len(got) < maxText/2 {
 			t.Errorf("line of %d bytes: %q", n, got)
@@ -257,7 +257,7 @@ func TestFirstLineOfRecords(t *testing.T) {
 	} {
 		f := newMemFolder(t, map[string]string{"crab_user_1.jsonl": text + "\n"})
 		x := f.index(nil)
-		r, err := x.Search(Query{Text: "needle"})
+		r, err := x.Search(t.Context(), Query{Text: "needle"})
 		f.check(err)
 		if len(r.Hits) != 1 || r.Hits[0].Snippet != "needle" {
 			t.Errorf("%q: %+v", text, r.Hits)

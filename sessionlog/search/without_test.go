@@ -1,5 +1,7 @@
 package search
 
+import "context"
+
 // Parts of the ranking that a test leaves out.
 const (
 	WithoutCorrections = partCorrect
@@ -12,5 +14,5 @@ const (
 func SearchWithout(x *Index, q Query, parts int) (*Result, error) {
 	x.without = parts
 	defer func() { x.without = 0 }()
-	return x.Search(q)
+	return x.Search(context.Background(), q)
 }

@@ -13,7 +13,7 @@ const (
 	IndexFooterSize = 512
 
 	indexFileMagic   = "CRMEMIDX"
-	indexFileVersion = 1
+	indexFileVersion = 2
 
 	// IndexEntrySize is the size of an entry of section IndexEntries, and
 	// IndexNameSize of section IndexNames.
@@ -23,10 +23,11 @@ const (
 
 // The sections of an index file.
 const (
-	IndexEntries   = iota // places of the records in the snapshot, ascending by ID
-	IndexNames            // hashes of names and aliases, ascending
-	IndexRelations        // IDs of entries with relations
-	IndexSearch           // the search index
+	IndexEntries       = iota // places of the records in the snapshot, ascending by ID
+	IndexNames                // hashes of names and aliases, ascending
+	IndexRelations            // IDs of entries with relations
+	IndexConversations        // the messages of conversations
+	IndexSearch               // the search index
 	indexSections
 )
 

@@ -310,7 +310,12 @@ type ClientMessage struct {
 	// it, the client is "wire". Each field has at most 1,024 bytes.
 	By *Actor `protobuf:"bytes,1100,opt,name=by,proto3" json:"by,omitempty"`
 	// The space for the operations from remember to store_stats. Empty is main.
-	Space         string `protobuf:"bytes,1101,opt,name=space,proto3" json:"space,omitempty"`
+	Space string `protobuf:"bytes,1101,opt,name=space,proto3" json:"space,omitempty"`
+	// The identity for which the client asks, such as api:NAME. The request may do only
+	// what that identity may: 403, kind scope. Sessions of others do not exist for it:
+	// 404. Empty: the owner of the home. Without space, an identity with a space of its
+	// own uses that one.
+	As            string `protobuf:"bytes,1102,opt,name=as,proto3" json:"as,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -794,6 +799,13 @@ func (x *ClientMessage) GetBy() *Actor {
 func (x *ClientMessage) GetSpace() string {
 	if x != nil {
 		return x.Space
+	}
+	return ""
+}
+
+func (x *ClientMessage) GetAs() string {
+	if x != nil {
+		return x.As
 	}
 	return ""
 }
@@ -3715,6 +3727,7 @@ type DaemonStats struct {
 	MemoryBytes      uint64                 `protobuf:"varint,1004,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	Goroutines       uint32                 `protobuf:"varint,1005,opt,name=goroutines,proto3" json:"goroutines,omitempty"`
 	RunsWaiting      uint32                 `protobuf:"varint,1006,opt,name=runs_waiting,json=runsWaiting,proto3" json:"runs_waiting,omitempty"`
+	Vectors          []byte                 `protobuf:"bytes,1007,opt,name=vectors,proto3" json:"vectors,omitempty"` // of the store: JSON; empty without an embedding model
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -3817,6 +3830,13 @@ func (x *DaemonStats) GetRunsWaiting() uint32 {
 		return x.RunsWaiting
 	}
 	return 0
+}
+
+func (x *DaemonStats) GetVectors() []byte {
+	if x != nil {
+		return x.Vectors
+	}
+	return nil
 }
 
 // HelloMsg requests the versions of the daemon. The client closes the connection
@@ -4200,6 +4220,8 @@ func (x *Progress) GetLines() []string {
 type SubscribeEvents struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	StoredId      string                 `protobuf:"bytes,1000,opt,name=stored_id,json=storedId,proto3" json:"stored_id,omitempty"` // only events of this session, which counts its followers
+	Agent         string                 `protobuf:"bytes,1001,opt,name=agent,proto3" json:"agent,omitempty"`                       // only events of this agent
+	Session       uint64                 `protobuf:"varint,1002,opt,name=session,proto3" json:"session,omitempty"`                  // only events of this loaded session
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4239,6 +4261,20 @@ func (x *SubscribeEvents) GetStoredId() string {
 		return x.StoredId
 	}
 	return ""
+}
+
+func (x *SubscribeEvents) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *SubscribeEvents) GetSession() uint64 {
+	if x != nil {
+		return x.Session
+	}
+	return 0
 }
 
 type AgentEventMsg struct {
@@ -6044,6 +6080,9 @@ type RecallMsg struct {
 	MinShare      float64          `protobuf:"fixed64,1005,opt,name=min_share,json=minShare,proto3" json:"min_share,omitempty"` // of the best score
 	Sort          string           `protobuf:"bytes,1006,opt,name=sort,proto3" json:"sort,omitempty"`                           // score (also when empty), recent, or important
 	Expand        bool             `protobuf:"varint,1007,opt,name=expand,proto3" json:"expand,omitempty"`                      // add the entries that the hits link to
+	Semantic      bool             `protobuf:"varint,1008,opt,name=semantic,proto3" json:"semantic,omitempty"`                  // rank by meaning, too; meaning of the reply is then set
+	Diverse       bool             `protobuf:"varint,1009,opt,name=diverse,proto3" json:"diverse,omitempty"`                    // prefer hits that are not similar to better ones
+	HalfLife      uint64           `protobuf:"varint,1010,opt,name=half_life,json=halfLife,proto3" json:"half_life,omitempty"`  // seconds; 0 = the age does not count
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6190,6 +6229,27 @@ func (x *RecallMsg) GetExpand() bool {
 	return false
 }
 
+func (x *RecallMsg) GetSemantic() bool {
+	if x != nil {
+		return x.Semantic
+	}
+	return false
+}
+
+func (x *RecallMsg) GetDiverse() bool {
+	if x != nil {
+		return x.Diverse
+	}
+	return false
+}
+
+func (x *RecallMsg) GetHalfLife() uint64 {
+	if x != nil {
+		return x.HalfLife
+	}
+	return 0
+}
+
 type RecallReply struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Hits  []*RecallHit           `protobuf:"bytes,1,rep,name=hits,proto3" json:"hits,omitempty"`
@@ -6202,6 +6262,7 @@ type RecallReply struct {
 	WhyNot        []byte        `protobuf:"bytes,7,opt,name=why_not,json=whyNot,proto3" json:"why_not,omitempty"` // JSON
 	Path          string        `protobuf:"bytes,8,opt,name=path,proto3" json:"path,omitempty"`                   // of the store
 	Filtered      bool          `protobuf:"varint,1000,opt,name=filtered,proto3" json:"filtered,omitempty"`
+	Meaning       []byte        `protobuf:"bytes,1001,opt,name=meaning,proto3" json:"meaning,omitempty"` // JSON
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -6297,6 +6358,13 @@ func (x *RecallReply) GetFiltered() bool {
 		return x.Filtered
 	}
 	return false
+}
+
+func (x *RecallReply) GetMeaning() []byte {
+	if x != nil {
+		return x.Meaning
+	}
+	return nil
 }
 
 type RecallHit struct {
@@ -7428,7 +7496,8 @@ type SearchSessionsMsg struct {
 	Until         *int64                 `protobuf:"varint,6,opt,name=until,proto3,oneof" json:"until,omitempty"`
 	Limit         uint32                 `protobuf:"varint,7,opt,name=limit,proto3" json:"limit,omitempty"` // 0 = the default
 	Window        *uint32                `protobuf:"varint,8,opt,name=window,proto3,oneof" json:"window,omitempty"`
-	Tools         bool                   `protobuf:"varint,9,opt,name=tools,proto3" json:"tools,omitempty"` // arguments and results of tools too
+	Tools         bool                   `protobuf:"varint,9,opt,name=tools,proto3" json:"tools,omitempty"`        // arguments and results of tools too
+	Semantic      bool                   `protobuf:"varint,10,opt,name=semantic,proto3" json:"semantic,omitempty"` // rank by meaning, too; meaning of the reply is then set
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7526,13 +7595,21 @@ func (x *SearchSessionsMsg) GetTools() bool {
 	return false
 }
 
+func (x *SearchSessionsMsg) GetSemantic() bool {
+	if x != nil {
+		return x.Semantic
+	}
+	return false
+}
+
 type SearchSessionsReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Total         uint64                 `protobuf:"varint,1,opt,name=total,proto3" json:"total,omitempty"`
 	Searched      uint64                 `protobuf:"varint,2,opt,name=searched,proto3" json:"searched,omitempty"`
 	Hits          []*SessionHit          `protobuf:"bytes,3,rep,name=hits,proto3" json:"hits,omitempty"`
-	Unread        []*UnreadFile          `protobuf:"bytes,4,rep,name=unread,proto3" json:"unread,omitempty"` // were not searched
-	Path          string                 `protobuf:"bytes,5,opt,name=path,proto3" json:"path,omitempty"`     // of the folder
+	Unread        []*UnreadFile          `protobuf:"bytes,4,rep,name=unread,proto3" json:"unread,omitempty"`   // were not searched
+	Path          string                 `protobuf:"bytes,5,opt,name=path,proto3" json:"path,omitempty"`       // of the folder
+	Meaning       []byte                 `protobuf:"bytes,6,opt,name=meaning,proto3" json:"meaning,omitempty"` // JSON
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7602,6 +7679,13 @@ func (x *SearchSessionsReply) GetPath() string {
 	return ""
 }
 
+func (x *SearchSessionsReply) GetMeaning() []byte {
+	if x != nil {
+		return x.Meaning
+	}
+	return nil
+}
+
 type SessionHit struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -7614,6 +7698,7 @@ type SessionHit struct {
 	Score         float64                `protobuf:"fixed64,8,opt,name=score,proto3" json:"score,omitempty"`
 	Snippet       string                 `protobuf:"bytes,9,opt,name=snippet,proto3" json:"snippet,omitempty"`
 	Window        []*WindowLine          `protobuf:"bytes,10,rep,name=window,proto3" json:"window,omitempty"`
+	Fused         []byte                 `protobuf:"bytes,11,opt,name=fused,proto3" json:"fused,omitempty"` // JSON; empty if only words counted
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7714,6 +7799,13 @@ func (x *SessionHit) GetSnippet() string {
 func (x *SessionHit) GetWindow() []*WindowLine {
 	if x != nil {
 		return x.Window
+	}
+	return nil
+}
+
+func (x *SessionHit) GetFused() []byte {
+	if x != nil {
+		return x.Fused
 	}
 	return nil
 }
@@ -8994,7 +9086,7 @@ var File_crabtalk_proto protoreflect.FileDescriptor
 
 const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
-	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xd6\x18\n" +
+	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xe7\x18\n" +
 	"\rClientMessage\x120\n" +
 	"\x04send\x18\x01 \x01(\v2\x1a.crabtalk.protocol.SendMsgH\x00R\x04send\x126\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1c.crabtalk.protocol.StreamMsgH\x00R\x06stream\x12-\n" +
@@ -9059,7 +9151,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"listAgents\x12G\n" +
 	"\fcheck_config\x18\xae\b \x01(\v2!.crabtalk.protocol.CheckConfigMsgH\x00R\vcheckConfig\x12)\n" +
 	"\x02by\x18\xcc\b \x01(\v2\x18.crabtalk.protocol.ActorR\x02by\x12\x15\n" +
-	"\x05space\x18\xcd\b \x01(\tR\x05spaceB\x05\n" +
+	"\x05space\x18\xcd\b \x01(\tR\x05space\x12\x0f\n" +
+	"\x02as\x18\xce\b \x01(\tR\x02asB\x05\n" +
 	"\x03msg\"\xff\x0e\n" +
 	"\rServerMessage\x12=\n" +
 	"\bresponse\x18\x01 \x01(\v2\x1f.crabtalk.protocol.SendResponseH\x00R\bresponse\x128\n" +
@@ -9248,7 +9341,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x06config\x18\x01 \x01(\tR\x06config\"\v\n" +
 	"\tReloadMsg\"\n" +
 	"\n" +
-	"\bGetStats\"\xf4\x02\n" +
+	"\bGetStats\"\x8f\x03\n" +
 	"\vDaemonStats\x12\x1f\n" +
 	"\vuptime_secs\x18\x01 \x01(\x04R\n" +
 	"uptimeSecs\x12'\n" +
@@ -9262,7 +9355,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
 	"goroutines\x18\xed\a \x01(\rR\n" +
 	"goroutines\x12\"\n" +
-	"\fruns_waiting\x18\xee\a \x01(\rR\vrunsWaiting\"@\n" +
+	"\fruns_waiting\x18\xee\a \x01(\rR\vrunsWaiting\x12\x19\n" +
+	"\avectors\x18\xef\a \x01(\fR\avectors\"@\n" +
 	"\bHelloMsg\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\"\xd6\x01\n" +
@@ -9294,9 +9388,11 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x05label\x18\x01 \x01(\tR\x05label\x12\x12\n" +
 	"\x04done\x18\x02 \x01(\x04R\x04done\x12\x14\n" +
 	"\x05total\x18\x03 \x01(\x04R\x05total\x12\x14\n" +
-	"\x05lines\x18\x04 \x03(\tR\x05lines\"/\n" +
+	"\x05lines\x18\x04 \x03(\tR\x05lines\"a\n" +
 	"\x0fSubscribeEvents\x12\x1c\n" +
-	"\tstored_id\x18\xe8\a \x01(\tR\bstoredId\"\xe8\x03\n" +
+	"\tstored_id\x18\xe8\a \x01(\tR\bstoredId\x12\x15\n" +
+	"\x05agent\x18\xe9\a \x01(\tR\x05agent\x12\x19\n" +
+	"\asession\x18\xea\a \x01(\x04R\asession\"\xe8\x03\n" +
 	"\rAgentEventMsg\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x125\n" +
@@ -9437,7 +9533,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x06change\",\n" +
 	"\x06Rename\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\tR\x02to\"\xd3\x03\n" +
+	"\x02to\x18\x02 \x01(\tR\x02to\"\xa9\x04\n" +
 	"\tRecallMsg\x12\x14\n" +
 	"\x05query\x18\x01 \x01(\tR\x05query\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\rR\x05limit\x125\n" +
@@ -9454,8 +9550,11 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x06before\x18\xec\a \x01(\x04R\x06before\x12\x1c\n" +
 	"\tmin_share\x18\xed\a \x01(\x01R\bminShare\x12\x13\n" +
 	"\x04sort\x18\xee\a \x01(\tR\x04sort\x12\x17\n" +
-	"\x06expand\x18\xef\a \x01(\bR\x06expandB\a\n" +
-	"\x05_kind\"\xd6\x02\n" +
+	"\x06expand\x18\xef\a \x01(\bR\x06expand\x12\x1b\n" +
+	"\bsemantic\x18\xf0\a \x01(\bR\bsemantic\x12\x19\n" +
+	"\adiverse\x18\xf1\a \x01(\bR\adiverse\x12\x1c\n" +
+	"\thalf_life\x18\xf2\a \x01(\x04R\bhalfLifeB\a\n" +
+	"\x05_kind\"\xf1\x02\n" +
 	"\vRecallReply\x120\n" +
 	"\x04hits\x18\x01 \x03(\v2\x1c.crabtalk.protocol.RecallHitR\x04hits\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\x12\x14\n" +
@@ -9465,7 +9564,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x06budget\x18\x06 \x01(\v2\x1c.crabtalk.protocol.BudgetUseH\x00R\x06budget\x88\x01\x01\x12\x17\n" +
 	"\awhy_not\x18\a \x01(\fR\x06whyNot\x12\x12\n" +
 	"\x04path\x18\b \x01(\tR\x04path\x12\x1b\n" +
-	"\bfiltered\x18\xe8\a \x01(\bR\bfilteredB\t\n" +
+	"\bfiltered\x18\xe8\a \x01(\bR\bfiltered\x12\x19\n" +
+	"\ameaning\x18\xe9\a \x01(\fR\ameaningB\t\n" +
 	"\a_budget\"\xd5\x01\n" +
 	"\tRecallHit\x12.\n" +
 	"\x05entry\x18\x01 \x01(\v2\x18.crabtalk.protocol.EntryR\x05entry\x12\x14\n" +
@@ -9569,7 +9669,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x06pieces\x18\b \x01(\rR\x06pieces\x12\x12\n" +
 	"\x04tail\x18\t \x01(\bR\x04tail\x12\x12\n" +
 	"\x04torn\x18\n" +
-	" \x01(\bR\x04torn\"\x8b\x02\n" +
+	" \x01(\bR\x04torn\"\xa7\x02\n" +
 	"\x11SearchSessionsMsg\x12\x14\n" +
 	"\x05query\x18\x01 \x01(\tR\x05query\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x16\n" +
@@ -9579,16 +9679,19 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x05until\x18\x06 \x01(\x03H\x01R\x05until\x88\x01\x01\x12\x14\n" +
 	"\x05limit\x18\a \x01(\rR\x05limit\x12\x1b\n" +
 	"\x06window\x18\b \x01(\rH\x02R\x06window\x88\x01\x01\x12\x14\n" +
-	"\x05tools\x18\t \x01(\bR\x05toolsB\b\n" +
+	"\x05tools\x18\t \x01(\bR\x05tools\x12\x1a\n" +
+	"\bsemantic\x18\n" +
+	" \x01(\bR\bsemanticB\b\n" +
 	"\x06_sinceB\b\n" +
 	"\x06_untilB\t\n" +
-	"\a_window\"\xc5\x01\n" +
+	"\a_window\"\xdf\x01\n" +
 	"\x13SearchSessionsReply\x12\x14\n" +
 	"\x05total\x18\x01 \x01(\x04R\x05total\x12\x1a\n" +
 	"\bsearched\x18\x02 \x01(\x04R\bsearched\x121\n" +
 	"\x04hits\x18\x03 \x03(\v2\x1d.crabtalk.protocol.SessionHitR\x04hits\x125\n" +
 	"\x06unread\x18\x04 \x03(\v2\x1d.crabtalk.protocol.UnreadFileR\x06unread\x12\x12\n" +
-	"\x04path\x18\x05 \x01(\tR\x04path\"\x8a\x02\n" +
+	"\x04path\x18\x05 \x01(\tR\x04path\x12\x18\n" +
+	"\ameaning\x18\x06 \x01(\fR\ameaning\"\xa0\x02\n" +
 	"\n" +
 	"SessionHit\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
@@ -9602,7 +9705,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x05score\x18\b \x01(\x01R\x05score\x12\x18\n" +
 	"\asnippet\x18\t \x01(\tR\asnippet\x125\n" +
 	"\x06window\x18\n" +
-	" \x03(\v2\x1d.crabtalk.protocol.WindowLineR\x06window\"H\n" +
+	" \x03(\v2\x1d.crabtalk.protocol.WindowLineR\x06window\x12\x14\n" +
+	"\x05fused\x18\v \x01(\fR\x05fused\"H\n" +
 	"\n" +
 	"WindowLine\x12\x12\n" +
 	"\x04line\x18\x01 \x01(\x03R\x04line\x12\x12\n" +

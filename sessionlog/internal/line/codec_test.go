@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"crabmem/fuzz/seed"
 	"crabmem/sessionlog/record"
 )
 
@@ -220,7 +221,7 @@ type serdeCall struct {
 // TestEncode: our lines are those of encoding/json without its HTML escapes,
 // but for the two characters and the two escapes it has its own way with.
 func TestEncode(t *testing.T) {
-	g := Random(t)
+	g := seed.Random(t)
 	replace := strings.NewReplacer(`\u2028`, "\u2028", `\u2029`, "\u2029", `\\`, `\\`)
 	for range codecRounds {
 		m := randomMessage(g)
@@ -275,7 +276,7 @@ func TestEncodeExamples(t *testing.T) {
 // TestDecodeMutated holds the decoder against the oracle on good lines, and on
 // the same with a few bytes changed.
 func TestDecodeMutated(t *testing.T) {
-	g := Random(t)
+	g := seed.Random(t)
 	spare := []string{`"`, `\`, `{`, `}`, `[`, `]`, `,`, `:`, ` `, "\t", "\x00", "\x1f", "\x7f", "\x80", "\xc3", "\xed\xa0\x80", "\ufeff", "\u2028",
 		`\u`, `\ud83d`, `\ude00`, `\u0041`, `null`, `true`, `-0`, `1e9`, `01`, `"x":`, `"role":"a"`, `,"role":5`, `,"compact":"x"`, `{"role":`,
 		`{"role":"user"}`, `{"compact":"x"}`, `{"meta":{}}`, `{"meta":{"title":"a"}}`, `"content":`, `,"content":"x"`, `"tool_calls":[`, `"\u0072ole":"x"`}
@@ -340,7 +341,7 @@ func TestMetaKinds(t *testing.T) {
 // TestDecodeJSON compares the decoder with encoding/json, on values of every
 // form under unknown keys.
 func TestDecodeJSON(t *testing.T) {
-	g := Random(t)
+	g := seed.Random(t)
 	const mutants = `"\{}[]:,.0123456789-+eEtrufalsn/bx ` + "\t\r\x00\x1f\x80\xff"
 	good, deep := 0, 0
 	for i := range 2 * codecRounds {
@@ -427,7 +428,7 @@ func randomValue(g *rand.Rand, depth int) []byte {
 // TestTruncated checks that every strict prefix of a valid line is bad and that
 // its spans cover the prefix.
 func TestTruncated(t *testing.T) {
-	g := Random(t)
+	g := seed.Random(t)
 	prefixes := 0
 	for range 300 {
 		m := randomMessage(g)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"crabmem/fuzz/seed"
 	"crabmem/sessionlog/record"
 )
 
@@ -58,7 +59,7 @@ func randomFile(g *rand.Rand) []byte {
 // TestContextModel holds the context read from the end against one read from
 // the beginning.
 func TestContextModel(t *testing.T) {
-	g := Random(t)
+	g := seed.Random(t)
 	tally := map[string]int{}
 	for i := range codecRounds {
 		file := randomFile(g)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"crabmem/fuzz/seed"
 	"crabmem/sessionlog/record"
 )
 
@@ -46,7 +47,7 @@ func split(b []byte, limit int64) (fs []found) {
 // TestScan: both scanners find the lines there are, whatever the sizes of
 // chunks and the limit.
 func TestScan(t *testing.T) {
-	g := Random(t)
+	g := seed.Random(t)
 	var forward Scanner // one for all: it is used again
 	total := 0
 	for i := range 2 * codecRounds {
@@ -115,7 +116,7 @@ func TestScan(t *testing.T) {
 }
 
 func TestLastNewline(t *testing.T) {
-	g := Random(t)
+	g := seed.Random(t)
 	for range 10 * codecRounds {
 		b := make([]byte, g.IntN(40))
 		for i := range b {
@@ -175,7 +176,7 @@ func (p parts) ReadAt(b []byte, off int64) (n int, err error) {
 }
 
 func TestParts(t *testing.T) {
-	g := Random(t)
+	g := seed.Random(t)
 	for range 2000 {
 		var p parts
 		var whole strings.Builder

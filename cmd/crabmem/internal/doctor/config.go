@@ -51,6 +51,7 @@ func (d *doctor) checkConfig(ctx context.Context) {
 		d.ok("config", "no config.toml; run crabmem init to create it")
 	}
 	d.checkModel(c, written)
+	d.checkEmbedder(ctx, c.Embedder)
 	if checked == "" {
 		probes = model.ProbeAll(ctx, c.Models(), d.Timeout)
 	}

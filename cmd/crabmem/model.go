@@ -1,0 +1,242 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/crmem/embed/static"
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/display"
+	"crabmem/daemon/embedder"
+
+	"github.com/spf13/cobra"
+)
+
+// staticModel is an installed model, in the answers of the commands on them.
+type staticModel struct {
+	Name   string `json:"name"`
+	File   string `json:"file"`
+	Bytes  int64  `json:"bytes"`
+	Tokens int    `json:"tokens"`
+	Dim    int    `json:"dimensions"`
+}
+
+func (c *app) modelCommand() *cobra.Command {
+	return family(&cobra.Command{
+		Use:     "model COMMAND",
+		GroupID: groupAgents,
+		Short:   "install files of embedding models",
+		Long: `recall --semantic and the daemon use an embedding model to find entries by
+meaning. These commands install static models, which need no server, into the
+directory models of the home directory. crabmem models is about the language
+models of agents.`,
+		Example: `  crabmem model add minilm/
+  crabmem model list`,
+	}, c.modelAdd(), c.modelList(), c.modelRemove())
+}
+
+func (c *app) modelAdd() *cobra.Command {
+	name := ""
+	cmd := &cobra.Command{
+		Use:   "add DIR|FILE",
+		Short: "install a static model",
+		Long: `Install a static embedding model: a directory with model.safetensors and
+tokenizer.json, as the model2vec project writes it, or a file from the directory
+models of another home. The tokenizer must be a WordPiece tokenizer of BERT. add
+converts the vectors to 8 bits. Without --name, the name is that of DIR or FILE.
+
+If a model with this name exists, add changes nothing and exits with 4. To use
+the model, set static in the table [embedder] of config.toml.`,
+		Example: `  crabmem model add minilm/
+  crabmem model add potion-base-8M --name potion --json`,
+		Args: exactly(1, "DIR or FILE"),
+	}
+	cmd.Flags().StringVar(&name, "name", "", "install the model under this `name`")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		path, err := filepath.Abs(args[0])
+		if err != nil {
+			return err
+		}
+		name := cmp.Or(name, filepath.Base(path))
+		if err := static.CheckName(name); err != nil {
+			return wrongArgs(cmd, "%v: use --name", err)
+		}
+		home, err := c.homeDir()
+		if err != nil {
+			return err
+		}
+		file := embedder.File(home, name)
+		if _, err := c.fs.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+			return &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Path: file, Err: err,
+				Message: "model " + display.Quoted(name) + " already exists: " + file, Remedy: "choose another name, or run crabmem model remove " + name}
+		}
+		var t *static.Table
+		if err := c.Busy("converting", func() (err error) {
+			t, err = c.readModel(path)
+			return err
+		}); err != nil {
+			return c.about(path, err)
+		}
+		if err := vfs.MkdirAll(c.fs, filepath.Dir(file), 0o700); err != nil {
+			return err
+		}
+		if err := vfs.Replace(c.fs, file, 0o600, func(w io.Writer) error { return t.Write(w) }); err != nil {
+			return err
+		}
+		m, err := c.describe(name, file)
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return c.PrintJSON(m)
+		}
+		c.Say("installed %s: to use it, set static = %q in [embedder] of config.toml", display.Printable(name), name)
+		return nil
+	}
+	return cmd
+}
+
+// readModel reads a model of model2vec or an installed file.
+func (c *app) readModel(path string) (*static.Table, error) {
+	fi, err := c.fs.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	dir := path
+	switch {
+	case fi.IsDir():
+	case strings.HasSuffix(path, ".safetensors"):
+		dir = filepath.Dir(path)
+		return static.Import(c.fs, path, filepath.Join(dir, "tokenizer.json"))
+	default:
+		return static.Open(c.fs, path)
+	}
+	return static.Import(c.fs, filepath.Join(dir, "model.safetensors"), filepath.Join(dir, "tokenizer.json"))
+}
+
+func (c *app) describe(name, file string) (staticModel, error) {
+	fi, err := c.fs.Lstat(file)
+	if err != nil {
+		return staticModel{}, err
+	}
+	t, err := static.Open(c.fs, file)
+	if err != nil {
+		return staticModel{}, err
+	}
+	return staticModel{Name: name, File: file, Bytes: fi.Size(), Tokens: t.Tokens(), Dim: t.Dim()}, nil
+}
+
+func (c *app) modelList() *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "list the installed static models",
+		Long: `List the static embedding models in the directory models of the home directory,
+by name. A file that is no model is a warning.`,
+		Example: `  crabmem model list
+  crabmem model list --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			names, err := c.modelNames()
+			if err != nil {
+				return err
+			}
+			home, err := c.homeDir()
+			if err != nil {
+				return err
+			}
+			list := []staticModel{}
+			rows := [][]string{{"NAME", "TOKENS", "DIMENSIONS", "SIZE"}}
+			for _, name := range names {
+				m, err := c.describe(name, embedder.File(home, name))
+				if err != nil {
+					c.Warn(err.Error())
+					continue
+				}
+				list = append(list, m)
+				rows = append(rows, []string{display.Printable(name), fmt.Sprint(m.Tokens), fmt.Sprint(m.Dim), display.Size(m.Bytes)})
+			}
+			if c.JSON {
+				return c.PrintJSON(list)
+			}
+			if len(list) == 0 {
+				c.Say("no models")
+				return nil
+			}
+			c.Table(c.Out, rows, "123")
+			return nil
+		},
+	}
+}
+
+// modelNames returns the names of the files in the directory of models.
+func (c *app) modelNames() (names []string, err error) {
+	home, err := c.homeDir()
+	if err != nil {
+		return nil, err
+	}
+	files, err := c.fs.ReadDir(filepath.Join(home, embedder.Dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, f := range files {
+		if static.CheckName(f.Name()) == nil {
+			names = append(names, f.Name())
+		}
+	}
+	return names, err
+}
+
+func (c *app) modelRemove() *cobra.Command {
+	return &cobra.Command{
+		Use:     "remove NAME",
+		Aliases: []string{"rm"},
+		Short:   "remove an installed static model",
+		Long: `Remove the file of a static embedding model. If [embedder] selects this model,
+recall is by words only from the next start of the daemon. Without such a model,
+remove exits with 3.`,
+		Example: `  crabmem model remove minilm
+  crabmem model remove potion --json`,
+		Args: exactly(1, "NAME"),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			names, err := c.modelNames()
+			if err != nil || len(args) > 0 {
+				names = nil
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name := args[0]
+			if err := static.CheckName(name); err != nil {
+				return wrongArgs(cmd, "%v", err)
+			}
+			home, err := c.homeDir()
+			if err != nil {
+				return err
+			}
+			file := embedder.File(home, name)
+			err = c.fs.Remove(file)
+			if errors.Is(err, fs.ErrNotExist) {
+				return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Path: file, Err: err, Message: "no model " + display.Quoted(name),
+					Remedy: "run crabmem model list to see the names"}
+			}
+			if err != nil {
+				return err
+			}
+			if c.JSON {
+				return c.PrintJSON(struct {
+					Removed string `json:"removed"`
+				}{name})
+			}
+			c.Say("removed %s", display.Printable(name))
+			return nil
+		},
+	}
+}

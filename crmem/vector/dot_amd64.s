@@ -1,0 +1,101 @@
+#include "textflag.h"
+
+// func dotAVX2(a, b *int8, n int) int32
+// n is a multiple of 16.
+TEXT ·dotAVX2(SB), NOSPLIT, $0-28
+	MOVQ a+0(FP), SI
+	MOVQ b+8(FP), DI
+	MOVQ n+16(FP), CX
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+
+loop32:
+	CMPQ CX, $32
+	JLT  tail16
+	VPMOVSXBW (SI), Y2
+	VPMOVSXBW (DI), Y3
+	VPMADDWD  Y2, Y3, Y2
+	VPADDD    Y2, Y0, Y0
+	VPMOVSXBW 16(SI), Y4
+	VPMOVSXBW 16(DI), Y5
+	VPMADDWD  Y4, Y5, Y4
+	VPADDD    Y4, Y1, Y1
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $32, CX
+	JMP  loop32
+
+tail16:
+	CMPQ CX, $16
+	JLT  done
+	VPMOVSXBW (SI), Y2
+	VPMOVSXBW (DI), Y3
+	VPMADDWD  Y2, Y3, Y2
+	VPADDD    Y2, Y0, Y0
+
+done:
+	VPADDD Y1, Y0, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPADDD X1, X0, X0
+	VPSHUFD $0x4E, X0, X1
+	VPADDD X1, X0, X0
+	VPSHUFD $0xB1, X0, X1
+	VPADDD X1, X0, X0
+	VMOVD X0, AX
+	VZEROUPPER
+	MOVL AX, ret+24(FP)
+	RET
+
+// func dotsAVX2(dst *int32, query, rows *int8, n, dim int)
+// It computes n inner products, 4 at a time; n is a multiple of 4, dim one of 16.
+TEXT ·dotsAVX2(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), DX
+	MOVQ query+8(FP), SI
+	MOVQ rows+16(FP), DI
+	MOVQ n+24(FP), BX
+	MOVQ dim+32(FP), R8
+	LEAQ (R8)(R8*2), R12 // 3 * dim
+
+rows4:
+	CMPQ BX, $4
+	JLT  end
+	VPXOR Y0, Y0, Y0
+	VPXOR Y1, Y1, Y1
+	VPXOR Y2, Y2, Y2
+	VPXOR Y3, Y3, Y3
+	XORQ  R9, R9
+	MOVQ  DI, R10
+
+loop:
+	VPMOVSXBW (SI)(R9*1), Y4
+	VPMOVSXBW (R10), Y5
+	VPMOVSXBW (R10)(R8*1), Y6
+	VPMOVSXBW (R10)(R8*2), Y7
+	VPMOVSXBW (R10)(R12*1), Y8
+	VPMADDWD  Y4, Y5, Y5
+	VPMADDWD  Y4, Y6, Y6
+	VPMADDWD  Y4, Y7, Y7
+	VPMADDWD  Y4, Y8, Y8
+	VPADDD    Y5, Y0, Y0
+	VPADDD    Y6, Y1, Y1
+	VPADDD    Y7, Y2, Y2
+	VPADDD    Y8, Y3, Y3
+	ADDQ $16, R10
+	ADDQ $16, R9
+	CMPQ R9, R8
+	JLT  loop
+
+	VPHADDD Y1, Y0, Y0
+	VPHADDD Y3, Y2, Y2
+	VPHADDD Y2, Y0, Y0
+	VEXTRACTI128 $1, Y0, X1
+	VPADDD  X1, X0, X0
+	VMOVDQU X0, (DX)
+	ADDQ $16, DX
+	LEAQ (DI)(R8*4), DI
+	SUBQ $4, BX
+	JMP  rows4
+
+end:
+	VZEROUPPER
+	RET

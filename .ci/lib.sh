@@ -31,13 +31,6 @@ report() {
   printf '%s\n' "${summary[@]}"
 }
 
-# told waits for a process and prints the file with the output. It exits with 1
-# if the process failed.
-told() {
-  wait "$1" || { cat "$2"; exit 1; }
-  cat "$2"
-}
-
 # failures prints the messages of the failed tests in the output of go test -v,
 # and then one line for each. CI systems often show only the end of an output.
 failures() {
@@ -124,6 +117,7 @@ install() {
   command -v fusermount3 >/dev/null || need+=(fuse3)
   command -v mkfs.ext4 >/dev/null || need+=(e2fsprogs)
   command -v dot >/dev/null || need+=(graphviz)
+  command -v qemu-aarch64 >/dev/null || need+=(qemu-user)
   if [ ${#need[@]} -gt 0 ]; then
     apt-get update -qq
     apt-get install -y -qq "${need[@]}" >/dev/null

@@ -23,10 +23,10 @@ func TestPowerCuts(t *testing.T) {
 	scripts := [][]string{tour}
 	j := newOracle()
 	j.recutEvery, j.resumeEvery = 80, 32
-	limit, want := 3, 300
+	limit, want, every := 3, 100, 4
 	if full {
 		j.recutEvery, j.resumeEvery = 16, 8
-		limit, want = 6, 1000
+		limit, want, every = 6, 1000, 1
 		for seed := range uint64(4) {
 			r := rand.New(rand.NewPCG(seed, 2))
 			script := slices.Clone(tour)
@@ -40,7 +40,7 @@ func TestPowerCuts(t *testing.T) {
 	kinds := map[string]int{}
 	for seed, script := range scripts {
 		w := newWorld(t, j, "power cut", uint64(seed))
-		w.Limit = limit
+		w.Limit, w.every = limit, every
 		if err := w.play(script); err != nil {
 			t.Fatal(err)
 		}

@@ -8,5 +8,5 @@
 // shows with those that the writers made.
 //
 //	go test -v ./fuzz/displaced    prints the table of outcomes
-//	CRABMEM_CRASH=full go test -run TestHistory ./fuzz/displaced
+//	CRABMEM_CRASH=full go test ./fuzz/displaced    all cells
 package displaced

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -306,9 +305,8 @@ func (c *historyCell) shown(t *testing.T, m machine, made []string, others bool)
 // continues, and each change that the store shows happened (H5, H7, H14).
 // CRABMEM_CRASH=full runs every cell.
 func TestHistory(t *testing.T) {
-	full := os.Getenv("CRABMEM_CRASH") == "full"
 	chosen := historyCells()
-	if !full {
+	if !full() {
 		rand.New(rand.NewPCG(20261124, 1)).Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
 		chosen = chosen[:len(chosen)/16]
 	}
@@ -337,7 +335,7 @@ func TestHistory(t *testing.T) {
 			t.Errorf("not detected before the next segment: %s", name)
 		}
 	}
-	if full {
+	if full() {
 		checkList(t, "before the next segment", cells)
 	}
 	t.Logf("history: %d cells checked: %v", len(chosen), counts)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"crabmem/fuzz/seed"
 )
 
 // TestKillCommand kills runs of crabmem remember. Exit code 0 acknowledges the entry
@@ -14,7 +16,7 @@ import (
 func TestKillCommand(t *testing.T) {
 	bin := command(t)
 	n := rounds(20, 200)
-	rng := random(seed(t))
+	rng := seed.Random(t)
 	path := filepath.Join(t.TempDir(), "home", "memory.db")
 	acked, killed, complete := make(map[string]string), make(map[string]string), 0
 	began := time.Now()

@@ -21,6 +21,7 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/wire"
 	"crabmem/fuzz/internal/model"
+	"crabmem/fuzz/seed"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 )
@@ -64,7 +65,7 @@ func TestKillDaemon(t *testing.T) {
 			t.Fatalf("CRABMEM_DAEMON_KILLS: %v", err)
 		}
 	}
-	rng := random(seed(t))
+	rng := seed.Random(t)
 	m, err := model.Start()
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/tree"
 	"crabmem/fuzz/kill/history"
+	"crabmem/fuzz/seed"
 )
 
 // tmpfs mounts a file system of size bytes until the end of the test, and returns
@@ -198,7 +199,7 @@ func TestDiskFull(t *testing.T) {
 // TestDiskFullDump dumps to disks with increasing free space. After a failed dump, a
 // dump with enough space must complete the tree.
 func TestDiskFullDump(t *testing.T) {
-	sd := seed(t)
+	sd := seed.Of(t)
 	s := crmem.New(options())
 	w := history.NewWriter(sd, 0, true)
 	var want []crmem.Entry

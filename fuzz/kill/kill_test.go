@@ -16,7 +16,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -80,23 +79,6 @@ func rounds(usual, all int) int {
 		return max(1, usual/10)
 	}
 	return usual
-}
-
-// seed returns CRABMEM_SEED or a new seed. It logs the seed if the test fails.
-func seed(t *testing.T) uint64 {
-	n := uint64(time.Now().UnixNano())
-	if s := os.Getenv("CRABMEM_SEED"); s != "" {
-		var err error
-		if n, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("CRABMEM_SEED: %v", err)
-		}
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("repeat with CRABMEM_SEED=%d", n)
-		}
-	})
-	return n
 }
 
 func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }

@@ -14,6 +14,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/fuzz/linear"
+	"crabmem/fuzz/seed"
 )
 
 const linearWriters = 6
@@ -96,7 +97,7 @@ func linearCalls(out []byte) ([]linear.Call, error) {
 // must exist that explains all results and the store.
 func TestKillConcurrentWritesToSameNames(t *testing.T) {
 	n := rounds(30, 500)
-	rng := random(seed(t))
+	rng := seed.Random(t)
 	total, unanswered := 0, 0
 	few := func() bool { return total < 10*n || unanswered == 0 }
 	done := 0

@@ -16,6 +16,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/fuzz/kill/history"
+	"crabmem/fuzz/seed"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 )
@@ -115,7 +116,7 @@ type sessionKills struct {
 // Most processes continue with the folder of the previous process.
 func TestKillSessions(t *testing.T) {
 	n := rounds(40, 1000)
-	rng := random(seed(t))
+	rng := seed.Random(t)
 	var sum sessionKills
 	done := 0
 	for done < n || done < 20*n && sum.acked < n/2 { // the load determines how many messages a process writes

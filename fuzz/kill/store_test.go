@@ -18,6 +18,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/fuzz/check"
 	"crabmem/fuzz/kill/history"
+	"crabmem/fuzz/seed"
 )
 
 const killWriters = 4
@@ -93,7 +94,7 @@ type view struct {
 // processes continue with the store of the previous process.
 func TestKillStore(t *testing.T) {
 	n := rounds(100, 2000)
-	sd := seed(t)
+	sd := seed.Of(t)
 	rng := random(sd)
 	acked, views, mid, purged := 0, 0, 0, 0
 	few := func() bool { return acked < n/2 || views == 0 || purged == 0 }

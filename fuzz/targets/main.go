@@ -2,8 +2,7 @@
 // between runs.
 //
 //	go run ./fuzz/targets -list
-//	go run ./fuzz/targets [-each 60s] [-jobs 2] [-cache DIR]           all targets
-//	go run ./fuzz/targets -choose 4 -by COMMIT                         four of them
+//	go run ./fuzz/targets [-each 60s] [-jobs 2] [-cache DIR]
 //
 // A target fails if an input fails, if it has no seeds, or if it executes no input
 // for five minutes. The target writes a failing input, or an input that hangs,
@@ -13,12 +12,9 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -40,8 +36,6 @@ type options struct {
 
 func main() {
 	var o options
-	choose := flag.Int("choose", 0, "run this many targets (default: all)")
-	by := flag.String("by", "", "choose the targets by a hash of this `text`, such as a commit")
 	list := flag.Bool("list", false, "list the targets")
 	flag.DurationVar(&o.each, "each", time.Minute, "fuzz each target for this `duration`, after it read the corpus")
 	flag.DurationVar(&o.hang, "hang", 5*time.Minute, "fail a target that executes no input for this `duration`")
@@ -55,19 +49,15 @@ func main() {
 	if err == nil && len(all) == 0 {
 		err = errors.New("no fuzz targets in this directory")
 	}
-	chosen := all
-	if *choose > 0 {
-		chosen = pick(all, *choose, *by)
-	}
 	switch {
 	case err != nil:
 	case *list:
-		for _, t := range chosen {
+		for _, t := range all {
 			fmt.Println(t)
 		}
 	default:
-		fmt.Printf("fuzzing %d of %d targets for %v each; corpora in %s\n", len(chosen), len(all), o.each, o.cache)
-		err = run(ctx, o, chosen)
+		fmt.Printf("fuzzing %d targets for %v each; corpora in %s\n", len(all), o.each, o.cache)
+		err = run(ctx, o, all)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "fuzz/targets:", err)
@@ -120,19 +110,6 @@ func find(root string) ([]target, error) {
 	})
 	slices.SortFunc(list, func(a, b target) int { return strings.Compare(a.String(), b.String()) })
 	return list, err
-}
-
-// pick chooses n targets by a hash of by and returns them in the order of all.
-func pick(all []target, n int, by string) []target {
-	sum := sha256.Sum256([]byte(by))
-	rng := rand.New(rand.NewPCG(binary.LittleEndian.Uint64(sum[:]), binary.LittleEndian.Uint64(sum[8:])))
-	chosen := rng.Perm(len(all))[:min(n, len(all))]
-	slices.Sort(chosen)
-	list := make([]target, len(chosen))
-	for i, at := range chosen {
-		list[i] = all[at]
-	}
-	return list
 }
 
 // run builds and fuzzes targets and prints a line per target. It returns an error if

@@ -19,6 +19,7 @@ type request struct {
 	ctx  context.Context
 	peer wire.Peer
 	by   crmem.By // who makes the changes
+	as   identity // for which the client asks
 	send func(*pb.ServerMessage) error
 }
 
@@ -33,7 +34,7 @@ func (r *request) fail(m *pb.ErrorMsg) error {
 // Handle sends the response to a request. It is a [wire.Handler].
 func (d *Daemon) Handle(ctx context.Context, p wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 	gone := false
-	r := &request{ctx: ctx, peer: p, by: crmem.By(memtool.Actor(m.GetBy())), send: func(m *pb.ServerMessage) error {
+	r := &request{ctx: ctx, peer: p, by: crmem.By(memtool.Actor(m.GetBy())), as: d.identity(m.GetAs()), send: func(m *pb.ServerMessage) error {
 		err := send(m)
 		gone = gone || err != nil
 		return err
@@ -121,7 +122,11 @@ type opened struct {
 // onStore is with for an operation on a store.
 func onStore[M any](get func(*pb.ClientMessage) M, do func(opened, *request, M) error) handler {
 	return func(d *Daemon, r *request, m *pb.ClientMessage) error {
-		return d.inSpace(cmp.Or(m.GetSpace(), space.Main), func(s *crmem.Store) error { return do(opened{d, s}, r, get(m)) })
+		name, use := cmp.Or(m.GetSpace(), r.as.space, space.Main), d.inSpace
+		if name == r.as.space && r.as.writes {
+			use = d.writeSpace // creates it
+		}
+		return use(name, func(s *crmem.Store) error { return do(opened{d, s}, r, get(m)) })
 	}
 }
 
@@ -129,6 +134,9 @@ func (d *Daemon) answer(r *request, m *pb.ClientMessage) error {
 	msg := m.ProtoReflect()
 	if op := msg.WhichOneof(msg.Descriptor().Oneofs().ByName("msg")); op != nil {
 		if answer, ok := handlers[op.Name()]; ok {
+			if err := d.permit(r, op.Name(), m); err != nil {
+				return err
+			}
 			return answer(d, r, m)
 		}
 	}

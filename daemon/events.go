@@ -40,13 +40,14 @@ type hub struct {
 // subscriber has a queue of a fixed length. The hub counts events that do not
 // fit and reports the count when the queue has room again.
 type subscriber struct {
-	session string // its stored ID; empty: all sessions
+	only    *pb.SubscribeEvents
+	created func(by string) bool // selects sessions by their creators
 	queue   chan *pb.AgentEventMsg
 	bytes   atomic.Int64 // in the queue
 	lost    atomic.Uint64
 }
 
-func (h *hub) add(session string, n, limit int) (*subscriber, error) {
+func (h *hub) add(only *pb.SubscribeEvents, created func(by string) bool, n, limit int) (*subscriber, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.subs) >= limit {
@@ -56,7 +57,7 @@ func (h *hub) add(session string, n, limit int) (*subscriber, error) {
 	if h.subs == nil {
 		h.subs = make(map[*subscriber]struct{})
 	}
-	s := &subscriber{session: session, queue: make(chan *pb.AgentEventMsg, n)}
+	s := &subscriber{only: only, created: created, queue: make(chan *pb.AgentEventMsg, n)}
 	h.subs[s] = struct{}{}
 	h.count.Add(1)
 	return s, nil
@@ -74,20 +75,27 @@ func (h *hub) followers(session string) (n uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s := range h.subs {
-		if s.session == session {
+		if s.only.GetStoredId() == session {
 			n++
 		}
 	}
 	return n
 }
 
-// publish never waits.
-func (h *hub) publish(m *pb.AgentEventMsg) {
+// wants reports whether the subscriber receives an event of a session.
+func (s *subscriber) wants(m *pb.AgentEventMsg, createdBy string) bool {
+	o := s.only
+	return (o.GetStoredId() == "" || o.GetStoredId() == m.StoredId) && (o.GetAgent() == "" || o.GetAgent() == m.Agent) &&
+		(o.GetSession() == 0 || o.GetSession() == m.Session) && s.created(createdBy)
+}
+
+// publish never waits. createdBy is the identity that created the session.
+func (h *hub) publish(m *pb.AgentEventMsg, createdBy string) {
 	n := int64(proto.Size(m))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for s := range h.subs {
-		if s.session != "" && s.session != m.StoredId {
+		if !s.wants(m, createdBy) {
 			continue
 		}
 		if queued := s.bytes.Load(); queued > 0 && queued+n > maxQueued {
@@ -139,7 +147,7 @@ func (d *Daemon) publish(t *agent.Turn, e agent.Event) {
 	default:
 		return
 	}
-	d.events.publish(m)
+	d.events.publish(m, t.Session.CreatedBy)
 }
 
 // eventOf returns an event of a run. The caller sets the kind.
@@ -156,7 +164,7 @@ func (d *Daemon) publishUser(t *agent.Turn) {
 	if d.events.count.Load() > 0 {
 		m := d.eventOf(t)
 		m.Kind, m.Content = pb.AgentEventKind_USER, t.Content
-		d.events.publish(m)
+		d.events.publish(m, t.Session.CreatedBy)
 	}
 }
 
@@ -231,12 +239,12 @@ func questions(qs []agent.Question) []*pb.AskQuestion {
 	return list
 }
 
-// subscribe sends the events of all sessions, or of one, until the client
+// subscribe sends the events of the sessions that the client selects, until it
 // disconnects. It reports the number of events that a slow client missed, and ends
 // the request if this number is too large.
 func (d *Daemon) subscribe(r *request, m *pb.SubscribeEvents) error {
 	limits := d.setup().config.Limits
-	s, err := d.events.add(m.GetStoredId(), limits.SendQueue, limits.Subscribers)
+	s, err := d.events.add(m, r.as.mayRead, limits.SendQueue, limits.Subscribers)
 	if err != nil {
 		return err
 	}

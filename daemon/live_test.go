@@ -313,25 +313,27 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 }
 
+func everybody(string) bool { return true }
+
 // TestQueueOfBytes publishes long events to a subscriber that does not read.
 func TestQueueOfBytes(t *testing.T) {
 	var h hub
-	sub, err := h.add("", 1024, 1)
+	sub, err := h.add(nil, everybody, 1024, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	long := strings.Repeat("x", 1<<20)
 	for range 100 {
-		h.publish(&pb.AgentEventMsg{Content: long})
+		h.publish(&pb.AgentEventMsg{Content: long}, "user")
 	}
 	if n := len(sub.queue); n != 3 || sub.lost.Load() != 97 {
 		t.Errorf("%d events wait, %d are lost", n, sub.lost.Load())
 	}
 	var big hub
-	if sub, err = big.add("", 1024, 1); err != nil {
+	if sub, err = big.add(nil, everybody, 1024, 1); err != nil {
 		t.Fatal(err)
 	}
-	big.publish(&pb.AgentEventMsg{Content: strings.Repeat("x", 2*maxQueued)})
+	big.publish(&pb.AgentEventMsg{Content: strings.Repeat("x", 2*maxQueued)}, "user")
 	if len(sub.queue) != 1 {
 		t.Error("an event that is longer than the queue never arrives")
 	}

@@ -154,6 +154,9 @@ func (d *Daemon) stream(r *request, m *pb.StreamMsg) error {
 func (d *Daemon) listSessions(r *request) error {
 	list := &pb.SessionList{}
 	for _, l := range d.loaded.List() {
+		if !r.as.mayRead(l.CreatedBy()) {
+			continue
+		}
 		info := &pb.SessionInfo{
 			Id: l.ID(), Agent: l.Agent(), CreatedBy: l.CreatedBy(), MessageCount: uint64(l.Messages()), AliveSecs: uint64(l.Alive()),
 			Active: l.Active(), Title: l.Title(), StoredId: l.StoredID(), Waiting: uint64(l.Waiting()), Asking: d.loaded.Asking(l.ID()),

@@ -352,7 +352,7 @@ func TestDelegateIsBounded(t *testing.T) {
 	const maxTasks, concurrent, width = 64, 30, 8
 	m := modeltest.New(t)
 	var s *served
-	var requests, most, refused atomic.Int64
+	var most, refused atomic.Int64
 	count := func() int64 {
 		n := int64(len(s.loaded.List()))
 		for old := most.Load(); old < n && !most.CompareAndSwap(old, n); old = most.Load() {
@@ -370,15 +370,18 @@ func TestDelegateIsBounded(t *testing.T) {
 			}
 			return modeltest.Say("enough")
 		}
-		if n := requests.Add(1); n > 1 { // a task: wait until others are active
-			want := int64(concurrent)
-			if n <= 1+width {
-				want = 1 + width
-			}
-			for began := time.Now(); count() < want && time.Since(began) < gate.Hang; time.Sleep(time.Millisecond) {
-			}
+		// The eight tasks wait for each other. Their tasks wait for a refusal, so that
+		// none of them ends before the last one starts.
+		next, done := "first", func() bool { return true }
+		switch {
+		case strings.Contains(last.Content, "first"):
+			next, done = "second", func() bool { return count() >= 1+width }
+		case strings.Contains(last.Content, "second"):
+			done = func() bool { return refused.Load() > 0 }
 		}
-		tasks := strings.TrimSuffix(strings.Repeat(`{"agent":"crab","message":"go"},`, width), ",")
+		for began := time.Now(); !done() && time.Since(began) < gate.Hang; time.Sleep(time.Millisecond) {
+		}
+		tasks := strings.TrimSuffix(strings.Repeat(`{"agent":"crab","message":"`+next+`"},`, width), ",")
 		return modeltest.Call("delegate", `{"tasks":[`+tasks+`]}`)
 	})
 	s = serve(t, home(t), scripted(m)+"[tools.delegate]\nmax_depth = 2\n[system.tasks]\nmax_concurrent = 8\n")
@@ -390,7 +393,6 @@ func TestDelegateIsBounded(t *testing.T) {
 	}
 	// The limit permits new tasks after the others end.
 	refused.Store(0)
-	requests.Store(0)
 	if r := s.one(send(&pb.SendMsg{Content: "go", NewChat: true})).GetResponse(); r.GetContent() != "enough" {
 		t.Errorf("answered %v", r)
 	}
@@ -634,7 +636,7 @@ func TestSlowSubscriber(t *testing.T) {
 		return modeltest.Reply{}.Text(strings.Split(strings.Repeat("x ", 3000), " ")...)
 	})
 	s := serve(t, home(t), scripted(m))
-	slow, err := s.events.add("", 16, 10)
+	slow, err := s.events.add(nil, everybody, 16, 10)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -77,7 +77,7 @@ func (d *Daemon) listStored(r *request, m *pb.ListSessionsMsg) error {
 	}
 	slices.SortFunc(infos, sessionlog.Info.Compare)
 	infos = slices.DeleteFunc(infos, func(i sessionlog.Info) bool {
-		return m.GetAgent() != "" && i.Meta.Agent != m.GetAgent() || m.GetSender() != "" && i.Meta.CreatedBy != m.GetSender()
+		return m.GetAgent() != "" && i.Meta.Agent != m.GetAgent() || m.GetSender() != "" && i.Meta.CreatedBy != m.GetSender() || !r.as.mayRead(i.Meta.CreatedBy)
 	})
 	total := uint64(len(infos))
 	infos = infos[min(m.GetOffset(), total):]
@@ -193,6 +193,9 @@ func (d *Daemon) searchStored(r *request, m *pb.SearchSessionsMsg) error {
 	if m.Until != nil {
 		q.Until = time.UnixMilli(m.GetUntil())
 	}
+	if !r.as.owner {
+		q.Created = r.as.mayRead
+	}
 	if m.GetSemantic() {
 		q.Semantic = d.semanticRequest()
 	}
@@ -201,6 +204,9 @@ func (d *Daemon) searchStored(r *request, m *pb.SearchSessionsMsg) error {
 		return err
 	}
 	reply := &pb.SearchSessionsReply{Total: uint64(found.Total), Searched: uint64(found.Searched), Path: d.sessions.Path()}
+	if !r.as.owner {
+		reply.Path, unread = "", nil // of sessions whose creators are not known
+	}
 	if found.Meaning != nil {
 		d.noModel(found.Meaning)
 		if reply.Meaning, err = encode(found.Meaning); err != nil {

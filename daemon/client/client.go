@@ -57,6 +57,8 @@ type Client struct {
 	By history.Actor
 	// Space is the space for operations on a store. Empty: main.
 	Space string
+	// As limits requests to what an identity may do. Empty: the owner of the home.
+	As string
 
 	agreed atomic.Bool // on the version of the additional operations
 

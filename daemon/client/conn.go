@@ -35,7 +35,7 @@ func needsHello(m *pb.ClientMessage) bool {
 // together. A daemon without Hello responds with an error, and its responses contain
 // no additions.
 func (c *Client) begin(conn *conn, m *pb.ClientMessage) error {
-	m.Space = c.Space
+	m.Space, m.As = c.Space, c.As
 	if m.GetHello() != nil {
 		conn.hello = true
 	}

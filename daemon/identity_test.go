@@ -1,0 +1,332 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"crabmem/crmem"
+	"crabmem/crmem/recall"
+	"crabmem/daemon/client"
+	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/space"
+	"crabmem/daemon/wire/pb"
+	"crabmem/sessionlog/search"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// identities is a configuration with an identity of each level of trust; api:u has no
+// rule.
+const identities = `[origins."api:a"]
+trust = "trusted"
+[origins."api:b"]
+trust = "trusted"
+[origins."api:reads"]
+allow = ["recall", "remember"]
+[origins."api:root"]
+trust = "admin"
+`
+
+// as returns a client for an identity.
+func (s *served) as(name string) *client.Client {
+	c := s.client()
+	c.As = name
+	return c
+}
+
+// TestIdentityOperations asks for each operation as each identity, without fields. It
+// compares the refusals with a list of the operations that are permitted.
+func TestIdentityOperations(t *testing.T) {
+	s := serve(t, home(t), identities)
+	open := "auth get_stats hello list_agents list_models list_sessions ping search_sessions sessions "
+	untrusted := open + "cancel history reply_to_ask "
+	reads := untrusted + "get_entry list_entries recall "
+	trusted := reads + "apply compact_session delete_session forget remember restore_session set_title write_note "
+	for id, want := range map[string]string{"api:u": untrusted, "api:reads": reads, "api:a": trusted, "tg:7": untrusted, "delegate-crab:api:a": trusted, "api:a2": untrusted} {
+		var got []string
+		for op := range handlers {
+			if op == "send" || op == "stream" || op == "subscribe_events" {
+				continue // they are in other tests
+			}
+			m := &pb.ClientMessage{As: id}
+			field := m.ProtoReflect().Descriptor().Fields().ByName(op)
+			m.ProtoReflect().Set(field, protoreflect.ValueOfMessage(m.ProtoReflect().NewField(field).Message()))
+			if e := s.one(m).GetError(); e.GetKind() != "scope" {
+				got = append(got, string(op))
+			} else if e.GetCode() != 403 || !strings.HasPrefix(e.GetMessage(), id+" may not ") {
+				t.Errorf("%s, %s: %v", id, op, e)
+			}
+		}
+		slices.Sort(got)
+		all := strings.Fields(want)
+		slices.Sort(all)
+		if !slices.Equal(got, all) {
+			t.Errorf("%s may do\n%s\nwant\n%s", id, got, all)
+		}
+	}
+	if err := s.as(strings.Repeat("x", 1025)).Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "1025 bytes") {
+		t.Errorf("a long identity: %v", err)
+	}
+}
+
+// TestIdentityReadsItsSessions lists, reads, searches, and changes sessions as several
+// identities. Each sees only its own; those of others are missing.
+func TestIdentityReadsItsSessions(t *testing.T) {
+	m := modeltest.New(t)
+	s := serve(t, home(t), scripted(m)+identities)
+	stored := map[string]client.Response{}
+	for _, by := range []string{"user", "api:a", "api:b", "api:u"} {
+		m.Queue(modeltest.Say("the walrus of " + by))
+		r, err := s.client().Send(t.Context(), client.Message{Agent: "crab", Sender: by, Content: "about the walrus"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored[by] = r
+	}
+	ctx := t.Context()
+	for _, id := range []string{"api:a", "api:b", "api:u", "api:root", "someone"} {
+		c := s.as(id)
+		owner := id == "api:root" || id == "someone"
+		var listed, live, hits []string
+		list, total, err := c.ListSessions(ctx, client.SessionFilter{})
+		check(t, err)
+		for _, i := range list {
+			listed = append(listed, i.Meta.CreatedBy)
+		}
+		loaded, err := c.Sessions(ctx)
+		check(t, err)
+		for _, l := range loaded {
+			live = append(live, l.Meta.CreatedBy)
+		}
+		found, _, err := c.SearchSessions(ctx, search.Query{Text: "walrus", Limit: 20}, false)
+		check(t, err)
+		for _, h := range found.Hits {
+			hits = append(hits, h.CreatedBy)
+			for _, w := range h.Window {
+				if !owner && strings.Contains(w.Text, "of ") && !strings.Contains(w.Text, id) {
+					t.Errorf("%s: a hit contains %q", id, w.Text)
+				}
+			}
+		}
+		for what, got := range map[string][]string{"lists": listed, "sees live": live, "finds": hits} {
+			slices.Sort(got)
+			want := []string{id}
+			if owner {
+				want = []string{"api:a", "api:b", "api:u", "user"}
+			}
+			if got = slices.Compact(got); !slices.Equal(got, want) || total != len(want) {
+				t.Errorf("%s %s %q, want %q of %d", id, what, got, want, total)
+			}
+		}
+		for by, r := range stored {
+			mine := owner || by == id
+			for what, err := range map[string]error{
+				"history": first(c.History(ctx, r.StoredID, client.HistoryOptions{})), "by file": first(c.History(ctx, r.StoredID+".jsonl", client.HistoryOptions{})),
+				"cancel": c.Cancel(ctx, r.Session),
+			} {
+				if mine != (err == nil) || !mine && !missing(err) {
+					t.Errorf("%s: %s of %s: %v", id, what, by, err)
+				}
+			}
+			if mine {
+				continue
+			}
+			_, titled := c.SetTitle(ctx, r.StoredID, "taken")
+			_, deleted := c.DeleteSession(ctx, r.StoredID, false)
+			_, compacted := c.CompactSession(ctx, client.CompactOptions{StoredID: r.StoredID})
+			_, sent := c.Send(ctx, client.Message{Session: r.Session, Content: "what did we say?"})
+			_, resumed := c.Send(ctx, client.Message{StoredID: r.StoredID, Content: "what did we say?"})
+			answered := c.ReplyToAsk(ctx, r.Session, "yes")
+			for what, err := range map[string]error{"title": titled, "delete": deleted, "compact": compacted} {
+				if want := missing; id == "api:u" {
+					wantError(t, err, 403, "scope", "may not change sessions")
+				} else if !want(err) {
+					t.Errorf("%s: %s of %s: %v", id, what, by, err)
+				}
+			}
+			for what, err := range map[string]error{"send": sent, "resume": resumed, "reply": answered} {
+				if !missing(err) {
+					t.Errorf("%s: %s to %s: %v", id, what, by, err)
+				}
+			}
+		}
+	}
+	if n := len(m.Requests()); n != 4 {
+		t.Errorf("%d requests to the model", n)
+	}
+	a := s.as("api:a")
+	if _, err := a.DeleteSession(ctx, stored["api:a"].StoredID, false); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.as("api:b").RestoreSession(ctx, stored["api:a"].StoredID); !missing(err) {
+		t.Errorf("restore by another identity: %v", err)
+	}
+	if i, err := a.RestoreSession(ctx, stored["api:a"].StoredID); err != nil || i.Meta.CreatedBy != "api:a" {
+		t.Errorf("%+v, %v", i, err)
+	}
+	path := filepath.Join(s.home, "sessions", stored["api:a"].StoredID+".jsonl")
+	if err := first(a.History(ctx, path, client.HistoryOptions{})); !missing(err) {
+		t.Errorf("a path: %v", err)
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// missing reports whether err is that of a session that does not exist.
+func missing(err error) bool {
+	e, ok := errors.AsType[*client.Error](err)
+	return ok && e.Kind == "not_found"
+}
+
+// first returns the error of a sequence.
+func first[T any](seq func(func(T, error) bool)) error {
+	for _, err := range seq {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestIdentitySends sends messages as an identity.
+func TestIdentitySends(t *testing.T) {
+	m := modeltest.New(t)
+	s := serve(t, home(t), scripted(m)+identities)
+	m.Queue(modeltest.Say("hello"))
+	r, err := s.as("api:a").Send(t.Context(), client.Message{Agent: "crab", Content: "hi"})
+	check(t, err)
+	if i, err := s.describe(r.StoredID); err != nil || i.CreatedBy != "api:a" {
+		t.Errorf("created by %v, %v", i, err)
+	}
+	_, err = s.as("api:a").Send(t.Context(), client.Message{Agent: "crab", Sender: "user", Content: "hi"})
+	wantError(t, err, 403, "scope", "api:a may not send messages of user")
+	dir := os.TempDir()
+	_, err = s.as("api:a").Send(t.Context(), client.Message{Agent: "crab", Content: "hi", Dir: dir})
+	wantError(t, err, 403, "scope", "working directory")
+	err = first(s.as("api:a").Stream(t.Context(), client.Message{Agent: "crab", Sender: "api:b", Content: "hi"}))
+	wantError(t, err, 403, "scope", "may not send messages of api:b")
+}
+
+// TestIdentityEvents subscribes as several identities.
+func TestIdentityEvents(t *testing.T) {
+	m := modeltest.New(t)
+	s := serve(t, home(t), scripted(m)+identities)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	got := make(chan string, 100)
+	for _, id := range []string{"api:a", "api:u", "api:root"} {
+		go func() {
+			for e, err := range s.as(id).Events(ctx, "") {
+				if err != nil {
+					return
+				}
+				if e.Kind == "user" {
+					got <- id + " sees " + e.Text
+				}
+			}
+		}()
+	}
+	for s.events.count.Load() < 3 {
+		if ctx.Err() != nil {
+			t.Fatal(ctx.Err())
+		}
+	}
+	for _, by := range []string{"user", "api:b", "api:a", "api:u"} {
+		m.Queue(modeltest.Say("ok"))
+		_, err := s.client().Send(ctx, client.Message{Agent: "crab", Sender: by, Content: by})
+		check(t, err)
+	}
+	var list []string
+	for range 6 {
+		list = append(list, <-got)
+	}
+	slices.Sort(list)
+	if want := []string{"api:a sees api:a", "api:root sees api:a", "api:root sees api:b", "api:root sees api:u", "api:root sees user", "api:u sees api:u"}; !slices.Equal(list, want) {
+		t.Errorf("%q, want %q", list, want)
+	}
+}
+
+// TestIdentityChangesItsSpace reads and writes spaces as several identities.
+func TestIdentityChangesItsSpace(t *testing.T) {
+	s := serve(t, home(t), identities)
+	ctx := t.Context()
+	_, err := s.client().Remember(ctx, "plan", "the owner's plan", nil)
+	check(t, err)
+	a, b := s.as("api:a"), s.as("api:b")
+	if _, err := a.Get(ctx, "plan"); !missing(err) && !errors.Is(err, crmem.ErrNoStore) {
+		t.Errorf("an identity without a space: %v", err)
+	}
+	e, err := a.Remember(ctx, "plan", "the plan of a", nil)
+	check(t, err)
+	if _, err := b.Remember(ctx, "other", "of b", nil); err != nil {
+		t.Error(err)
+	}
+	own := space.OfSender("api:a")
+	for _, name := range []string{space.Main, own} {
+		b.Space = name
+		_, read := b.Get(ctx, "plan")
+		_, written := b.Remember(ctx, "plan", "overwritten", nil)
+		_, forgotten := b.Forget(ctx, "plan", client.ForgetOptions{})
+		_, applied := b.Apply(ctx, crmem.Remove{Name: "plan"})
+		_, _, found := b.Search(ctx, crmem.Query{Text: "plan", Limit: 5}, recall.Options{})
+		for i, err := range []error{read, written, forgotten, applied, found} {
+			wantError(t, err, 403, "scope", map[bool]string{true: "change", false: "read"}[i > 0 && i < 4]+" the space "+name)
+		}
+	}
+	check(t, s.inSpace(own, func(st *crmem.Store) error {
+		return st.Apply(crmem.Add{Name: "archive", Kind: crmem.Archive, Content: "a summary"})
+	}))
+	archive, err := a.Get(ctx, "archive")
+	check(t, err)
+	_, err = a.Forget(ctx, "archive", client.ForgetOptions{Archive: true})
+	wantError(t, err, 403, "scope", "may not change archives")
+	_, err = a.Apply(ctx, crmem.Add{Name: "second", Kind: crmem.Archive})
+	wantError(t, err, 403, "scope", "may not change archives")
+	for _, ops := range [][]crmem.Op{
+		{crmem.Update{Name: "plan", Content: "x"}}, {crmem.Remove{Name: "archive"}}, {crmem.Unchanged{Entry: archive}, crmem.Remove{Name: "archive"}},
+		{crmem.Unchanged{Entry: e}, crmem.Rename{Name: "archive", To: "x"}}, {crmem.Alias{Name: "archive", Aliases: []string{"x"}}},
+	} {
+		_, err = a.Apply(ctx, ops...)
+		wantError(t, err, 403, "scope", "without the note in unchanged")
+	}
+	// A condition that names the archive as a note does not hold.
+	lie := archive
+	lie.Kind = crmem.Note
+	_, err = a.Apply(ctx, crmem.Unchanged{Entry: lie}, crmem.Remove{Name: "archive"})
+	wantError(t, err, 409, "changed", "")
+	if _, err = a.Apply(ctx, crmem.Unchanged{Entry: e}, crmem.Update{Name: "plan", Content: "the new plan of a"}); err != nil {
+		t.Error(err)
+	}
+	_, err = a.Apply(ctx, crmem.Restore{Entry: archive})
+	wantError(t, err, 403, "scope", "may not restore entries")
+	u := s.as("api:reads") // its agents may write its space; it may not
+	_, err = u.Remember(ctx, "x", "y", nil)
+	wantError(t, err, 403, "scope", "may not change the space "+space.OfSender("api:reads"))
+	var origins []string
+	check(t, s.inSpace(own, func(st *crmem.Store) error {
+		for c, err := range st.Changes() {
+			if err != nil {
+				return err
+			}
+			origins = append(origins, c.By.Origin)
+		}
+		return nil
+	}))
+	if got := fmt.Sprint(origins); !strings.Contains(got, "api:a") || strings.Contains(got, "api:b") {
+		t.Errorf("changes by %s", got)
+	}
+	if got := s.inSpaces(); !strings.Contains(got, "main/plan") || !strings.Contains(got, own+"/plan") || !strings.Contains(got, space.OfSender("api:b")+"/other") {
+		t.Errorf("entries: %s", got)
+	}
+}

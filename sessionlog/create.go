@@ -57,6 +57,9 @@ func checkMeta(m *Meta) error {
 			return fmt.Errorf("%w: agent, sender, time, and source must be UTF-8 of at most %d bytes", ErrInvalid, maxTitle)
 		}
 	}
+	if !utf8.ValidString(m.Request) || len(m.Request) > MaxRequest {
+		return fmt.Errorf("%w: the ID of a request must be UTF-8 of at most %d bytes", ErrInvalid, MaxRequest)
+	}
 	if m.Agent == "" || m.CreatedBy == "" {
 		return fmt.Errorf("%w: agent and sender must not be empty", ErrInvalid)
 	}
@@ -189,13 +192,19 @@ func (d *Dir) identify(path string) (vfs.Identity, bool) {
 // readMetaLine reads the first line of a session file. With an error it returns
 // an empty Meta.
 func readMetaLine(r io.ReaderAt, path string) (Meta, error) {
+	m, _, err := readFirstLine(r, path)
+	return m, err
+}
+
+// readFirstLine returns the meta line, decoded and as it is.
+func readFirstLine(r io.ReaderAt, path string) (m Meta, text string, err error) {
 	b := make([]byte, 1<<10)
 	for {
 		n, err := r.ReadAt(b, 0)
 		first, _, complete := strings.Cut(string(b[:n]), "\n")
 		if complete || n < len(b) || len(b) >= maxMetaLine {
 			if n < len(b) && err != nil && err != io.EOF {
-				return Meta{}, err
+				return Meta{}, "", err
 			}
 			var rec line.Record
 			rec.Decode([]byte(first), true)
@@ -207,9 +216,9 @@ func readMetaLine(r io.ReaderAt, path string) (Meta, error) {
 				}
 			}
 			if rec.Kind == record.KindMeta {
-				return rec.Meta(), nil
+				return rec.Meta(), first, nil
 			}
-			return Meta{}, &record.FormatError{Path: path, Line: 1, Msg: msg}
+			return Meta{}, "", &record.FormatError{Path: path, Line: 1, Msg: msg}
 		}
 		b = make([]byte, 4*len(b))
 	}

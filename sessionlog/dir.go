@@ -329,12 +329,18 @@ func (d *Dir) findOnce(folder, id string) (found string, moved bool, err error) 
 // readMetaLine reads the first line of a session file. With an error it returns
 // an empty Meta.
 func (d *Dir) readMetaLine(path string) (Meta, error) {
+	m, _, err := d.firstLine(path)
+	return m, err
+}
+
+// firstLine returns the meta line of a file, decoded and as it is.
+func (d *Dir) firstLine(path string) (Meta, string, error) {
 	f, err := d.fs.Open(path)
 	if err != nil {
-		return Meta{}, err
+		return Meta{}, "", err
 	}
 	defer f.Close()
-	return readMetaLine(f, path)
+	return readFirstLine(f, path)
 }
 
 // maxMetaLine limits the bytes that are read of a meta line.

@@ -55,6 +55,8 @@ func checkMessage(m *Message) error {
 	switch {
 	case m.Role == "":
 		return fmt.Errorf("%w: message has no role", ErrInvalid)
+	case !utf8.ValidString(m.Request) || len(m.Request) > MaxRequest:
+		return fmt.Errorf("%w: the ID of a request must be UTF-8 of at most %d bytes", ErrInvalid, MaxRequest)
 	case !utf8.ValidString(m.Role) || !utf8.ValidString(m.Content) || !utf8.ValidString(m.ReasoningContent) || !utf8.ValidString(m.ToolCallID):
 		return fmt.Errorf("%w: message of role %q is not UTF-8", ErrInvalid, m.Role)
 	}

@@ -91,8 +91,20 @@ func appendMessage(dst []byte, m *Message) []byte {
 		}
 		dst = append(dst, ']')
 	}
-	return append(dst, '}')
+	return append(appendRequest(dst, m.Request), '}')
 }
+
+// appendRequest appends the key of a request's ID (S35), if there is one.
+func appendRequest(dst []byte, id string) []byte {
+	if id == "" {
+		return dst
+	}
+	return append(append(dst, ','), RequestKey(id)...)
+}
+
+// RequestKey returns the key request with an ID as lines contain it (S35). No other
+// part of a line that this package wrote contains these bytes.
+func RequestKey(id string) []byte { return appendString([]byte(`"request":`), id) }
 
 func appendCall(dst []byte, c *ToolCall) []byte {
 	dst = append(dst, '{')
@@ -134,7 +146,7 @@ func appendMeta(dst []byte, m *Meta) []byte {
 		dst = append(dst, `,"source":`...)
 		dst = appendString(dst, m.Source)
 	}
-	return append(dst, '}')
+	return append(appendRequest(dst, m.Request), '}')
 }
 
 // escapes has the letters after a backslash that stand for the characters of
@@ -193,7 +205,7 @@ func specials(x uint64) uint64 {
 
 // MarshalJSON returns m as its line holds it.
 func (m Message) MarshalJSON() ([]byte, error) {
-	texts := []string{m.Role, m.Content, m.ReasoningContent, m.ToolCallID}
+	texts := []string{m.Role, m.Content, m.ReasoningContent, m.ToolCallID, m.Request}
 	for _, c := range m.ToolCalls {
 		texts = append(texts, c.ID, c.Type, c.Function.Name, c.Function.Arguments)
 	}
@@ -205,7 +217,7 @@ func (m Message) MarshalJSON() ([]byte, error) {
 
 // MarshalJSON returns m as the first line of a session holds it.
 func (m Meta) MarshalJSON() ([]byte, error) {
-	if err := checkText([]string{m.Agent, m.CreatedBy, m.CreatedAt, m.Title, m.Source}); err != nil {
+	if err := checkText([]string{m.Agent, m.CreatedBy, m.CreatedAt, m.Title, m.Source, m.Request}); err != nil {
 		return nil, fmt.Errorf("meta: %w", err)
 	}
 	return appendMeta(nil, &m), nil

@@ -157,6 +157,9 @@ type Message struct {
 	ToolCallID       string // of the call that a tool's message answers
 	ToolCalls        []ToolCall
 
+	// Request is the ID of the client's request that a user message is from (S35).
+	// Only Log.Request reads it.
+	Request string
 	// Sender is the sender of a user message. It is never written.
 	Sender string
 	// Injected marks a message for one run. It is never written.
@@ -186,6 +189,9 @@ type Meta struct {
 	// Source identifies the origin of an imported session. Such a session is
 	// read-only.
 	Source string
+	// Request is the ID of the client's request for which the session was created
+	// (S35). Only Dir.Requested reads it.
+	Request string
 }
 
 // Created returns CreatedAt as a time, and false if it is not a time.

@@ -17,6 +17,7 @@ import (
 // stores, sessions and files have precedence.
 var ownRows = []errtable.Row{
 	{Err: agent.ErrExhausted, Kind: "exhausted", HTTP: http.StatusInternalServerError, Exit: errtable.ExitFailure},
+	{Err: agent.ErrRequest, Kind: "request", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, DaemonFix: "send the message with another request ID"},
 	{Err: model.ErrUnknownModel, Kind: "unknown_model", HTTP: http.StatusNotFound, Exit: errtable.ExitNotFound},
 }
 

@@ -118,6 +118,8 @@ func (d *Daemon) publish(t *agent.Turn, e agent.Event) {
 	}
 	m := d.eventOf(t)
 	switch e.Kind {
+	case agent.Appended:
+		m.Kind, m.Content = pb.AgentEventKind_USER, e.Text
 	case agent.TextDelta:
 		m.Kind, m.Content = pb.AgentEventKind_TEXT_DELTA, e.Text
 	case agent.ThinkingDelta:
@@ -159,15 +161,6 @@ func (d *Daemon) eventOf(t *agent.Turn) *pb.AgentEventMsg {
 	return m
 }
 
-// publishUser shows the user's message of a run to the subscribers.
-func (d *Daemon) publishUser(t *agent.Turn) {
-	if d.events.count.Load() > 0 {
-		m := d.eventOf(t)
-		m.Kind, m.Content = pb.AgentEventKind_USER, t.Content
-		d.events.publish(m, t.Session.CreatedBy)
-	}
-}
-
 // describe names calls in one line, a command by its first line.
 func describe(calls []sessionlog.ToolCall) string {
 	names := make([]string, len(calls))
@@ -204,6 +197,8 @@ func usage(u agent.TokenUsage) *pb.Usage {
 // only for subscribers.
 func streamEvent(e agent.Event) *pb.StreamEvent {
 	switch e.Kind {
+	case agent.Appended:
+		return &pb.StreamEvent{Event: &pb.StreamEvent_Appended{Appended: &pb.Appended{Line: uint64(e.Line), Repeated: e.Repeated}}}
 	case agent.TextDelta:
 		return &pb.StreamEvent{Event: &pb.StreamEvent_Chunk{Chunk: &pb.StreamChunk{Content: e.Text}}}
 	case agent.ThinkingDelta:

@@ -81,7 +81,7 @@ func TestReferenceToolStartTwice(t *testing.T) {
 	if c := starts[1].Calls; len(c) != 2 || c[0].Arguments != `{"query":"tea"}` || c[1].Name != "forget" || c[0].Id == "" {
 		t.Errorf("the second: %v", c)
 	}
-	want := "Start ToolStart ToolStart ToolResult ToolResult ToolsComplete Chunk End"
+	want := "Start Appended ToolStart ToolStart ToolResult ToolResult ToolsComplete Chunk End"
 	if got := strings.ReplaceAll(strings.Join(kinds, " "), "Usage ", ""); strings.ReplaceAll(got, " Usage", "") != want {
 		t.Errorf("events %s, want %s", got, want)
 	}

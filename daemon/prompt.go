@@ -36,7 +36,6 @@ func (d *Daemon) hooks() agent.Hooks {
 // run to the skill's tools. It returns the text unchanged if the scope lacks
 // the skill, or if the text is literal.
 func (d *Daemon) preprocess(t *agent.Turn) string {
-	d.publishUser(t)
 	if t.Literal {
 		return t.Content
 	}

@@ -16,6 +16,7 @@ import (
 	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
 	"crabmem/daemon/wire/pb"
+	"crabmem/sessionlog"
 )
 
 // runRequest is a request to run an agent, of both kinds.
@@ -27,24 +28,27 @@ type runRequest struct {
 }
 
 func sendRequest(m *pb.SendMsg) *runRequest {
-	q := session.Request{Agent: m.Agent, Sender: m.GetSender(), Session: m.Session, Dir: m.Cwd, Resume: m.ResumeFile, NewChat: m.NewChat, Content: m.Content}
+	q := session.Request{Agent: m.Agent, Sender: m.GetSender(), Session: m.Session, Dir: m.Cwd, Resume: m.ResumeFile, NewChat: m.NewChat, Content: m.Content, ID: m.RequestId}
 	return &runRequest{Request: q, model: m.GetModel(), commands: m.Commands}
 }
 
 func streamRequest(m *pb.StreamMsg) *runRequest {
-	q := session.Request{Agent: m.Agent, Sender: m.GetSender(), Session: m.Session, Dir: m.Cwd, Resume: m.ResumeFile, NewChat: m.NewChat, Content: m.Content}
+	q := session.Request{Agent: m.Agent, Sender: m.GetSender(), Session: m.Session, Dir: m.Cwd, Resume: m.ResumeFile, NewChat: m.NewChat, Content: m.Content, ID: m.RequestId}
 	return &runRequest{Request: q, model: m.GetModel(), commands: m.Commands}
 }
 
 // run returns the run of the request in a session. Without a sender, the
 // session's creator sends.
 func (q *runRequest) run(l *session.Session) *session.Run {
-	return &session.Run{Session: l, Content: q.Content, Sender: cmp.Or(q.Sender, l.CreatedBy()), Model: q.model, Literal: q.literal}
+	return &session.Run{Session: l, Content: q.Content, Sender: cmp.Or(q.Sender, l.CreatedBy()), Model: q.model, Request: q.ID, Literal: q.literal}
 }
 
 // resolve returns the session of a request. It checks the model and a command /NAME
 // before it creates a session.
 func (d *Daemon) resolve(ctx context.Context, q *runRequest) (*session.Session, error) {
+	if len(q.ID) > sessionlog.MaxRequest {
+		return nil, errtable.Invalidf("request_id: %d bytes, want at most %d", len(q.ID), sessionlog.MaxRequest)
+	}
 	if q.model != "" {
 		if err := d.setup().models.Check(q.model); err != nil {
 			return nil, err
@@ -101,7 +105,7 @@ func (d *Daemon) send(r *request, m *pb.SendMsg) error {
 		return err
 	}
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Response{Response: &pb.SendResponse{
-		Agent: q.Agent, Content: run.Answer, Session: l.ID(), StoredId: l.StoredID(), Usage: usage(run.Usage)}}})
+		Agent: q.Agent, Content: run.Answer, Session: l.ID(), StoredId: l.StoredID(), Usage: usage(run.Usage), Repeated: run.Repeated}}})
 }
 
 // stream runs an agent and sends its events. It sends the end after the session

@@ -77,7 +77,7 @@ func newRig(t *testing.T, limit int, h Hooks) *rig {
 func (r *rig) run(ctx context.Context, content string) (events []string, err error) {
 	r.t.Helper()
 	for e, eerr := range r.Run(ctx, r.agent, r.s, Input{Content: content}) {
-		if e.Kind != Usage {
+		if e.Kind != Usage && e.Kind != Appended {
 			events = append(events, line(e))
 		}
 		if eerr != nil && e.Kind != Done {

@@ -24,12 +24,15 @@ const (
 	Refused                       // Refused
 	Notice                        // Text is something the user should know
 	Done                          // Text is the answer, Stop and Err why it ended; the last event
+	Appended                      // Text is the user's input, Line its message; Repeated
 )
 
 // Event is something that happened in a run.
 type Event struct {
 	Kind      Kind
 	Text      string
+	Line      int64 // of the session's file; 0 if the input has no request ID
+	Repeated  bool  // an earlier run answered the request
 	Calls     []sessionlog.ToolCall
 	Early     bool
 	Questions []Question

@@ -22,7 +22,8 @@ type Hooks struct {
 	// BeforeRun returns messages for this run only. They precede the user's
 	// newest message and are never written.
 	BeforeRun func(t *Turn) []sessionlog.Message
-	// Event receives every event of every run, before the run's caller.
+	// Event receives every event of every run, before the run's caller, except of a
+	// run that returns the answer of an earlier one.
 	Event func(t *Turn, e Event)
 }
 

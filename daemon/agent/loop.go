@@ -31,12 +31,16 @@ type Input struct {
 	Content string
 	Sender  string
 	Tag     string // names the request in events
+	Request string // ID of the client's request; "": none
 	Depth   int    // number of delegations that led here
 	Literal bool   // Content names no skill
 }
 
 // ErrExhausted ends a run whose model requests more steps than the limit.
 var ErrExhausted = errors.New("step limit reached before a response")
+
+// ErrRequest refuses a request with an ID that the session contains.
+var ErrRequest = errors.New("an earlier request has this ID")
 
 // errEmpty is the error for an empty response.
 var errEmpty = errors.New("the model returned an empty response")
@@ -46,6 +50,11 @@ var errEmpty = errors.New("the model returned an empty response")
 // in the session and on disk, also if ctx ends or the caller stops the
 // iteration. Both cancel the run.
 //
+// If the session contains the request of in.Request, Run appends no message: it
+// continues the turn, or returns its answer. Run returns
+// ErrRequest if that request has another message, or if its turn has no answer and was
+// canceled or is not the newest one.
+//
 // Run never removes a message from the session. A call without a result when
 // the run is canceled gets a result that says so.
 func (r *Runner) Run(ctx context.Context, a *Agent, s *Session, in Input) iter.Seq2[Event, error] {
@@ -54,7 +63,7 @@ func (r *Runner) Run(ctx context.Context, a *Agent, s *Session, in Input) iter.S
 		defer cancel()
 		t := turn{
 			Turn:   Turn{Agent: a, Session: s, Sender: in.Sender, Tag: in.Tag, Content: in.Content, Depth: in.Depth, Literal: in.Literal, scope: a.Scope.Intersect(s.Scope)},
-			Runner: r, yield: yield, cancel: cancel,
+			Runner: r, yield: yield, cancel: cancel, input: in.Content, requestID: in.Request,
 		}
 		t.system = a.systemFor(t.scope)
 		began := time.Now()
@@ -74,6 +83,9 @@ type turn struct {
 	cancel func()
 	gone   bool // the caller does not receive further events
 
+	input     string // the user's
+	requestID string
+	repeated  bool                 // the session contains the answer; hooks receive no event
 	system    string               // the system prompt
 	streaming *streaming           // of the current response
 	newest    int                  // of the user's message in the session's
@@ -89,7 +101,9 @@ type turn struct {
 func (t *turn) emit(e Event) { t.show(e, nil) }
 
 func (t *turn) show(e Event, err error) {
-	t.Hooks.event(&t.Turn, e)
+	if !t.repeated {
+		t.Hooks.event(&t.Turn, e)
+	}
 	if !t.gone && !t.yield(e, err) {
 		t.gone = true
 		t.cancel()
@@ -127,8 +141,12 @@ func (t *turn) run(ctx context.Context) (Stop, error) {
 	t.archive()
 	t.Content = clean(t.Hooks.preprocess(&t.Turn))
 	s.Messages = slices.DeleteFunc(s.Messages, func(m sessionlog.Message) bool { return m.Injected })
-	if err := t.begin(); err != nil {
+	answered, err := t.begin()
+	if err != nil {
 		return Failed, err
+	}
+	if answered {
+		return Answered, nil
 	}
 	for range t.Agent.MaxIterations {
 		m, err := t.step(ctx)

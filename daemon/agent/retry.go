@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"fmt"
+
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 )
@@ -32,17 +34,43 @@ func (s *Session) Interrupted() bool {
 	return (open || s.Streamed != "") && !s.Failed
 }
 
+// asked returns the turn of the request, if the session contains it.
+func (t *turn) asked() (a sessionlog.Asked, ok bool, err error) {
+	if t.requestID == "" || t.Session.Log == nil {
+		return a, false, nil
+	}
+	a, ok, err = t.Session.Log.Request(t.requestID)
+	if ok && a.Content != t.Content {
+		return a, true, fmt.Errorf("%w and another message", ErrRequest)
+	}
+	return a, ok, err
+}
+
 // begin adds the user's message to the session. If the newest turn has no answer
-// and the same message, the run continues this turn, and the session has the
-// message once. Before another message, the streamed text of that turn becomes
-// its answer.
-func (t *turn) begin() error {
+// and is of the same request, the run continues this turn, and the session has the
+// message once. Two requests without an ID are the same if their messages are. Before
+// another message, the streamed text of that turn becomes its answer. answered reports
+// that the session contains the answer.
+func (t *turn) begin() (answered bool, err error) {
 	s := t.Session
+	asked, known, err := t.asked()
+	if err != nil {
+		return false, err
+	}
+	if asked.Answered {
+		t.answer, t.repeated = asked.Answer, true
+		t.emit(Event{Kind: Appended, Text: t.input, Line: asked.Line, Repeated: true})
+		t.emit(Event{Kind: TextDelta, Text: t.answer})
+		return true, nil
+	}
 	user, open := s.unanswered()
-	again := open && s.Messages[user].Content == t.Content
+	again := open && s.Messages[user].Content == t.Content && known == (t.requestID != "")
+	if known && (!again || !asked.Newest) {
+		return false, fmt.Errorf("%w and no answer", ErrRequest)
+	}
 	if !again && s.Streamed != "" {
 		if err := t.append(sessionlog.Message{Role: record.RoleAssistant, Content: s.Streamed}); err != nil {
-			return err
+			return false, err
 		}
 	}
 	s.Streamed, s.Failed = "", false
@@ -53,10 +81,17 @@ func (t *turn) begin() error {
 		s.Messages[user].Sender = t.Sender
 	}
 	t.injected = t.Hooks.beforeRun(&t.Turn)
-	if again {
-		return nil
+	if !again {
+		m := sessionlog.Message{Role: record.RoleUser, Content: t.Content, Sender: t.Sender, Request: t.requestID}
+		if err := t.append(m); err != nil {
+			return false, err
+		}
+		if asked, _, err = t.asked(); err != nil {
+			return false, err
+		}
 	}
-	return t.append(sessionlog.Message{Role: record.RoleUser, Content: t.Content, Sender: t.Sender})
+	t.emit(Event{Kind: Appended, Text: t.input, Line: asked.Line})
+	return false, nil
 }
 
 // answered returns the first n messages for a request. It adds noResponse to each

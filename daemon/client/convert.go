@@ -59,16 +59,16 @@ func statsOf(m *pb.DaemonStats) (st Stats, err error) {
 
 func (m *Message) send() *pb.SendMsg {
 	return &pb.SendMsg{Agent: m.Agent, Content: m.Content, Session: set(m.Session), Sender: set(m.Sender), Cwd: set(m.Dir), NewChat: m.NewChat,
-		ResumeFile: set(m.StoredID), Model: set(m.Model), Commands: m.Commands}
+		ResumeFile: set(m.StoredID), Model: set(m.Model), Commands: m.Commands, RequestId: m.Request}
 }
 
 func (m *Message) stream() *pb.StreamMsg {
 	return &pb.StreamMsg{Agent: m.Agent, Content: m.Content, Session: set(m.Session), Sender: set(m.Sender), Cwd: set(m.Dir), NewChat: m.NewChat,
-		ResumeFile: set(m.StoredID), Model: set(m.Model), Tag: m.Tag, Commands: m.Commands}
+		ResumeFile: set(m.StoredID), Model: set(m.Model), Tag: m.Tag, Commands: m.Commands, RequestId: m.Request}
 }
 
 func responseOf(m *pb.SendResponse) Response {
-	return Response{Agent: m.GetAgent(), Content: m.GetContent(), Session: m.GetSession(), StoredID: m.GetStoredId(), Usage: usageOf(m.GetUsage())}
+	return Response{Agent: m.GetAgent(), Content: m.GetContent(), Session: m.GetSession(), StoredID: m.GetStoredId(), Usage: usageOf(m.GetUsage()), Repeated: m.GetRepeated()}
 }
 
 func usageOf(m *pb.Usage) Usage {
@@ -90,6 +90,8 @@ func streamEventOf(m *pb.StreamEvent) *Event {
 	switch m := m.GetEvent().(type) {
 	case *pb.StreamEvent_Start:
 		return &Event{Kind: "start", Agent: m.Start.GetAgent(), Session: m.Start.GetSession(), StoredID: m.Start.GetStoredId(), Model: m.Start.GetModel()}
+	case *pb.StreamEvent_Appended:
+		return &Event{Kind: "appended", Line: int64(m.Appended.GetLine()), Repeated: m.Appended.GetRepeated()}
 	case *pb.StreamEvent_Chunk:
 		return &Event{Kind: "text_delta", Text: m.Chunk.GetContent()}
 	case *pb.StreamEvent_Thinking:

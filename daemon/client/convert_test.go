@@ -105,9 +105,9 @@ func TestResponsesKeepFields(t *testing.T) {
 		{daemonOf(fillMessage(new(pb.HelloReply))), ""},
 		{stats, ""},
 		{responseOf(fillMessage(new(pb.SendResponse))), ""},
-		{*agentEventOf(fillMessage(new(pb.AgentEventMsg))), "Model Calls.Type Took Failed Questions Err.Family"},
-		{loadedOf(fillMessage(new(pb.SessionInfo))), "Info.File Info.Meta.CreatedAt Info.Meta.Source Followers Info.Partial Info.Damaged Info.Torn Info.Size Info.Modified Info.Err"},
-		{storedOf(fillMessage(new(pb.StoredSession))), "Info.Partial Model Waiting Asking"},
+		{*agentEventOf(fillMessage(new(pb.AgentEventMsg))), "Model Line Repeated Calls.Type Took Failed Questions Err.Family"},
+		{loadedOf(fillMessage(new(pb.SessionInfo))), "Info.File Info.Meta.CreatedAt Info.Meta.Source Info.Meta.Request Followers Info.Partial Info.Damaged Info.Torn Info.Size Info.Modified Info.Err"},
+		{storedOf(fillMessage(new(pb.StoredSession))), "Info.Partial Info.Meta.Request Model Waiting Asking"},
 		{cronOf(fillMessage(new(pb.CronInfo))), ""},
 		{modelsOf(fillMessage(new(pb.ModelList))), ""},
 		{agentOf(fillMessage(new(pb.AgentInfo))), ""},
@@ -155,6 +155,9 @@ func TestStreamEvents(t *testing.T) {
 			t.Errorf("%s: session %q, %d, %q", e.Kind, e.Agent, e.Session, e.StoredID)
 		}
 		got = append(got, fmt.Sprint(e.Kind, e.Model, e.Text, e.Calls, e.CallID, e.Took, e.Failed, e.Questions, e.Usage != nil, e.Summary, e.Archive))
+		if e.Line > 0 || e.Repeated {
+			got[len(got)-1] += fmt.Sprint(" ", e.Line, e.Repeated)
+		}
 	}
 	want := []string{
 		"startmodel[]0s false [] false",
@@ -167,6 +170,7 @@ func TestStreamEvents(t *testing.T) {
 		"usage[]0s false [] true",
 		"compact[]0s false [] falsesummaryarchive",
 		"noticecareful[]0s false [] false",
+		"appended[]0s false [] false 1 true",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -230,7 +234,7 @@ func TestRequestsKeepFields(t *testing.T) {
 		_ = send(fail(404, "not found"))
 	})
 	c, ctx := newClient(t), t.Context()
-	m := Message{Content: "c", Agent: "a", Sender: "s", Session: 1, StoredID: "i", NewChat: true, Dir: "/d", Model: "m", Tag: "t", Commands: true}
+	m := Message{Content: "c", Agent: "a", Sender: "s", Session: 1, StoredID: "i", NewChat: true, Dir: "/d", Model: "m", Tag: "t", Request: "r", Commands: true}
 	_, _ = c.Send(ctx, m)
 	for range c.Stream(ctx, m) {
 	}

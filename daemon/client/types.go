@@ -58,6 +58,10 @@ type Message struct {
 	Dir      string // absolute, for the agent's commands; empty: the session's
 	Model    string // for this run only; empty: the agent's
 	Tag      string // Event.Tag in the events of the run
+	// Request identifies the message, of at most 255 bytes. A client that got no response
+	// repeats the message with the ID, and the session contains it once: the daemon
+	// returns the stored answer, or continues the turn.
+	Request string
 	// If Commands is set, the daemon refuses a content /NAME if no skill has this
 	// name, and sends //NAME to the model as the text /NAME. Otherwise the model
 	// receives both unchanged.
@@ -71,6 +75,7 @@ type Response struct {
 	Session  uint64
 	StoredID string
 	Usage    Usage
+	Repeated bool // an earlier run gave the response
 }
 
 // Usage counts tokens of one response of a model, or of a run.
@@ -84,6 +89,7 @@ type Usage struct {
 //
 //	start            Model; the first event of a stream
 //	user             Text, the user's message
+//	appended         Line, Repeated; the user's message is on the disk
 //	text_delta       Text
 //	thinking_delta   Text
 //	tool_start       Calls; in a stream also before the arguments and the ID are known
@@ -98,7 +104,7 @@ type Usage struct {
 //	done             Err, nil after a success
 //
 // Client.Stream yields no user, scope_violation, lag, or done, and Client.Events
-// yields no start, ask_user, or notice. A newer daemon may send other kinds.
+// yields no start, appended, ask_user, or notice. A newer daemon may send other kinds.
 type Event struct {
 	Kind     string
 	Agent    string
@@ -108,6 +114,8 @@ type Event struct {
 
 	Model     string
 	Text      string
+	Line      int64 // of the user's message in the file; 0 without Message.Request
+	Repeated  bool  // an earlier run answered Message.Request
 	Calls     []sessionlog.ToolCall
 	CallID    string
 	Took      time.Duration

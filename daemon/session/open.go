@@ -27,6 +27,7 @@ type Request struct {
 	Dir, Resume   *string // working directory; stored session
 	NewChat       bool    // create a session
 	Content       string  // of the first message; titles a session that is created
+	ID            string  // of the client's request; empty: none
 }
 
 // adopt returns a new session with an open log. The caller holds its run slot.
@@ -206,14 +207,27 @@ func (m *Manager) resolve(ctx context.Context, q *Request) (*Session, error) {
 		return nil, notRegistered(q.Agent)
 	}
 	by := cmp.Or(q.Sender, User)
-	if q.NewChat {
-		return m.Create(sessionlog.Meta{Agent: q.Agent, CreatedBy: by}, q.Content, dir, tool.Unbounded())
+	create := func() (*Session, error) {
+		return m.Create(sessionlog.Meta{Agent: q.Agent, CreatedBy: by, Request: q.ID}, q.Content, dir, tool.Unbounded())
+	}
+	if q.NewChat && q.ID == "" {
+		return create()
 	}
 	unlock, err := m.identities.lock(ctx, q.Agent+"\x00"+by)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
+	if q.NewChat {
+		id, err := m.o.Logs.Requested(q.Agent, by, q.ID)
+		if errors.Is(err, sessionlog.ErrNotFound) {
+			return create()
+		}
+		if err != nil {
+			return nil, err
+		}
+		return m.Open(ctx, id, dir)
+	}
 	if l := m.find(func(l *Session) bool { return l.agent == q.Agent && l.createdBy == by && !l.dead() }); l != nil {
 		if dir != "" {
 			l.setDir(dir)
@@ -226,7 +240,7 @@ func (m *Manager) resolve(ctx context.Context, q *Request) (*Session, error) {
 		l, err = m.Open(ctx, id, dir) // not found: Discard removed it after Latest
 	}
 	if errors.Is(err, sessionlog.ErrNotFound) {
-		return m.Create(sessionlog.Meta{Agent: q.Agent, CreatedBy: by}, q.Content, dir, tool.Unbounded())
+		return create()
 	}
 	return l, err
 }

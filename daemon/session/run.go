@@ -16,6 +16,7 @@ type Run struct {
 	Content, Sender string
 	Model           string                  // empty: the agent's
 	Tag             string                  // names the request in events
+	Request         string                  // ID of the client's request; empty: none
 	Interactive     bool                    // the client can answer ask_user
 	AnyCommand      bool                    // no command needs approval
 	Literal         bool                    // Content names no skill
@@ -23,8 +24,9 @@ type Run struct {
 	depth           int                     // of delegations
 	cancelled       bool
 
-	Answer string
-	Usage  agent.TokenUsage
+	Answer   string
+	Usage    agent.TokenUsage
+	Repeated bool // an earlier run gave Answer
 }
 
 // Run waits for the run slot and runs the session's agent. The run ends with
@@ -79,8 +81,10 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 	m.titleEmpty(l, r.Content)
 	l.session.Dir, l.session.Scope = dir, m.Scope(l, r.Sender)
 	var broken error
-	for e, err := range s.Runner.Run(ctx, a, l.session, agent.Input{Content: r.Content, Sender: r.Sender, Tag: r.Tag, Literal: r.Literal, Depth: r.depth}) {
+	for e, err := range s.Runner.Run(ctx, a, l.session, agent.Input{Content: r.Content, Sender: r.Sender, Tag: r.Tag, Request: r.Request, Literal: r.Literal, Depth: r.depth}) {
 		switch e.Kind {
+		case agent.Appended:
+			r.Repeated = e.Repeated
 		case agent.Usage:
 			r.Usage.Prompt += e.Usage.Prompt
 			r.Usage.Completion += e.Usage.Completion
@@ -89,8 +93,10 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 		case agent.Done:
 			if r.Answer = e.Text; err != nil {
 				r.cancelled = e.Stop == agent.Cancelled
-				m.recordFailure(l, m.kind(err, r.cancelled), err)
-			} else {
+				if !errors.Is(err, agent.ErrRequest) { // no turn failed
+					m.recordFailure(l, m.kind(err, r.cancelled), err)
+				}
+			} else if !r.Repeated {
 				m.titleByModel(s, a, r)
 			}
 			return err
@@ -102,7 +108,9 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 		}
 	}
 	r.cancelled = true
-	m.recordFailure(l, m.kind(broken, true), broken)
+	if !r.Repeated {
+		m.recordFailure(l, m.kind(broken, true), broken)
+	}
 	return broken
 }
 

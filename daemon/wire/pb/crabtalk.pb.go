@@ -49,7 +49,7 @@ const (
 	AgentEventKind_SCOPE_VIOLATION AgentEventKind = 1001
 	AgentEventKind_LAG             AgentEventKind = 1002
 	AgentEventKind_USAGE           AgentEventKind = 1003
-	AgentEventKind_USER            AgentEventKind = 1004 // content is the user's message, at the start of a run
+	AgentEventKind_USER            AgentEventKind = 1004 // content is the user's message, when it is on the disk
 )
 
 // Enum value maps for AgentEventKind.
@@ -201,7 +201,7 @@ func (x AliasMsg_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AliasMsg_Mode.Descriptor instead.
 func (AliasMsg_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{58, 0}
+	return file_crabtalk_proto_rawDescGZIP(), []int{59, 0}
 }
 
 type LoadMsg_Mode int32
@@ -250,7 +250,7 @@ func (x LoadMsg_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LoadMsg_Mode.Descriptor instead.
 func (LoadMsg_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{74, 0}
+	return file_crabtalk_proto_rawDescGZIP(), []int{75, 0}
 }
 
 type ClientMessage struct {
@@ -1641,8 +1641,9 @@ type SendMsg struct {
 	Cwd           *string                `protobuf:"bytes,5,opt,name=cwd,proto3,oneof" json:"cwd,omitempty"`
 	NewChat       bool                   `protobuf:"varint,6,opt,name=new_chat,json=newChat,proto3" json:"new_chat,omitempty"`
 	ResumeFile    *string                `protobuf:"bytes,7,opt,name=resume_file,json=resumeFile,proto3,oneof" json:"resume_file,omitempty"`
-	Model         *string                `protobuf:"bytes,1000,opt,name=model,proto3,oneof" json:"model,omitempty"`  // for this run alone
-	Commands      bool                   `protobuf:"varint,1002,opt,name=commands,proto3" json:"commands,omitempty"` // an unknown /NAME is an error, and //NAME is the text /NAME
+	Model         *string                `protobuf:"bytes,1000,opt,name=model,proto3,oneof" json:"model,omitempty"`                    // for this run alone
+	Commands      bool                   `protobuf:"varint,1002,opt,name=commands,proto3" json:"commands,omitempty"`                   // an unknown /NAME is an error, and //NAME is the text /NAME
+	RequestId     string                 `protobuf:"bytes,1003,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // see StreamMsg
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1740,18 +1741,31 @@ func (x *SendMsg) GetCommands() bool {
 	return false
 }
 
+func (x *SendMsg) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type StreamMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	Content       string                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
-	Session       *uint64                `protobuf:"varint,3,opt,name=session,proto3,oneof" json:"session,omitempty"`
-	Sender        *string                `protobuf:"bytes,4,opt,name=sender,proto3,oneof" json:"sender,omitempty"`
-	Cwd           *string                `protobuf:"bytes,5,opt,name=cwd,proto3,oneof" json:"cwd,omitempty"`
-	NewChat       bool                   `protobuf:"varint,6,opt,name=new_chat,json=newChat,proto3" json:"new_chat,omitempty"`
-	ResumeFile    *string                `protobuf:"bytes,7,opt,name=resume_file,json=resumeFile,proto3,oneof" json:"resume_file,omitempty"`
-	Model         *string                `protobuf:"bytes,1000,opt,name=model,proto3,oneof" json:"model,omitempty"`  // for this run alone
-	Tag           string                 `protobuf:"bytes,1001,opt,name=tag,proto3" json:"tag,omitempty"`            // in the events of the run
-	Commands      bool                   `protobuf:"varint,1002,opt,name=commands,proto3" json:"commands,omitempty"` // an unknown /NAME is an error, and //NAME is the text /NAME
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Agent      string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Content    string                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	Session    *uint64                `protobuf:"varint,3,opt,name=session,proto3,oneof" json:"session,omitempty"`
+	Sender     *string                `protobuf:"bytes,4,opt,name=sender,proto3,oneof" json:"sender,omitempty"`
+	Cwd        *string                `protobuf:"bytes,5,opt,name=cwd,proto3,oneof" json:"cwd,omitempty"`
+	NewChat    bool                   `protobuf:"varint,6,opt,name=new_chat,json=newChat,proto3" json:"new_chat,omitempty"`
+	ResumeFile *string                `protobuf:"bytes,7,opt,name=resume_file,json=resumeFile,proto3,oneof" json:"resume_file,omitempty"`
+	Model      *string                `protobuf:"bytes,1000,opt,name=model,proto3,oneof" json:"model,omitempty"`  // for this run alone
+	Tag        string                 `protobuf:"bytes,1001,opt,name=tag,proto3" json:"tag,omitempty"`            // in the events of the run
+	Commands   bool                   `protobuf:"varint,1002,opt,name=commands,proto3" json:"commands,omitempty"` // an unknown /NAME is an error, and //NAME is the text /NAME
+	// At most 255 bytes. A client that got no response repeats the request with its ID.
+	// The session then contains the message once: the daemon returns the stored answer,
+	// or continues the turn. 409, kind request: the message is another one, or its turn
+	// was canceled, or has no answer and is not the newest one. With new_chat, the ID
+	// also names the session that the request creates.
+	RequestId     string `protobuf:"bytes,1003,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1856,6 +1870,13 @@ func (x *StreamMsg) GetCommands() bool {
 	return false
 }
 
+func (x *StreamMsg) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
 type SendResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -1863,6 +1884,7 @@ type SendResponse struct {
 	Session       uint64                 `protobuf:"varint,3,opt,name=session,proto3" json:"session,omitempty"`
 	StoredId      string                 `protobuf:"bytes,1000,opt,name=stored_id,json=storedId,proto3" json:"stored_id,omitempty"` // of the session's file
 	Usage         *Usage                 `protobuf:"bytes,1001,opt,name=usage,proto3" json:"usage,omitempty"`                       // of the whole run
+	Repeated      bool                   `protobuf:"varint,1002,opt,name=repeated,proto3" json:"repeated,omitempty"`                // an earlier run answered the request
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1932,6 +1954,13 @@ func (x *SendResponse) GetUsage() *Usage {
 	return nil
 }
 
+func (x *SendResponse) GetRepeated() bool {
+	if x != nil {
+		return x.Repeated
+	}
+	return false
+}
+
 type StreamEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Event:
@@ -1947,6 +1976,7 @@ type StreamEvent struct {
 	//	*StreamEvent_Usage
 	//	*StreamEvent_Compacted
 	//	*StreamEvent_Error
+	//	*StreamEvent_Appended
 	Event         isStreamEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2088,6 +2118,15 @@ func (x *StreamEvent) GetError() *ErrorMsg {
 	return nil
 }
 
+func (x *StreamEvent) GetAppended() *Appended {
+	if x != nil {
+		if x, ok := x.Event.(*StreamEvent_Appended); ok {
+			return x.Appended
+		}
+	}
+	return nil
+}
+
 type isStreamEvent_Event interface {
 	isStreamEvent_Event()
 }
@@ -2136,6 +2175,10 @@ type StreamEvent_Error struct {
 	Error *ErrorMsg `protobuf:"bytes,1002,opt,name=error,proto3,oneof"` // before end, which has its message too
 }
 
+type StreamEvent_Appended struct {
+	Appended *Appended `protobuf:"bytes,1003,opt,name=appended,proto3,oneof"` // once, before all events of the model
+}
+
 func (*StreamEvent_Start) isStreamEvent_Event() {}
 
 func (*StreamEvent_Chunk) isStreamEvent_Event() {}
@@ -2157,6 +2200,8 @@ func (*StreamEvent_Usage) isStreamEvent_Event() {}
 func (*StreamEvent_Compacted) isStreamEvent_Event() {}
 
 func (*StreamEvent_Error) isStreamEvent_Event() {}
+
+func (*StreamEvent_Appended) isStreamEvent_Event() {}
 
 type StreamStart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2226,6 +2271,59 @@ func (x *StreamStart) GetModel() string {
 	return ""
 }
 
+// Appended says that the user's message is in the session's file, and on the disk.
+type Appended struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Line          uint64                 `protobuf:"varint,1,opt,name=line,proto3" json:"line,omitempty"`         // of the message in the file; 0 without request_id
+	Repeated      bool                   `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"` // an earlier run answered the request: a chunk contains the answer
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Appended) Reset() {
+	*x = Appended{}
+	mi := &file_crabtalk_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Appended) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Appended) ProtoMessage() {}
+
+func (x *Appended) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Appended.ProtoReflect.Descriptor instead.
+func (*Appended) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Appended) GetLine() uint64 {
+	if x != nil {
+		return x.Line
+	}
+	return 0
+}
+
+func (x *Appended) GetRepeated() bool {
+	if x != nil {
+		return x.Repeated
+	}
+	return false
+}
+
 type StreamChunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Content       string                 `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
@@ -2235,7 +2333,7 @@ type StreamChunk struct {
 
 func (x *StreamChunk) Reset() {
 	*x = StreamChunk{}
-	mi := &file_crabtalk_proto_msgTypes[7]
+	mi := &file_crabtalk_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2247,7 +2345,7 @@ func (x *StreamChunk) String() string {
 func (*StreamChunk) ProtoMessage() {}
 
 func (x *StreamChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[7]
+	mi := &file_crabtalk_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2260,7 +2358,7 @@ func (x *StreamChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamChunk.ProtoReflect.Descriptor instead.
 func (*StreamChunk) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{7}
+	return file_crabtalk_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *StreamChunk) GetContent() string {
@@ -2279,7 +2377,7 @@ type StreamThinking struct {
 
 func (x *StreamThinking) Reset() {
 	*x = StreamThinking{}
-	mi := &file_crabtalk_proto_msgTypes[8]
+	mi := &file_crabtalk_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2291,7 +2389,7 @@ func (x *StreamThinking) String() string {
 func (*StreamThinking) ProtoMessage() {}
 
 func (x *StreamThinking) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[8]
+	mi := &file_crabtalk_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2304,7 +2402,7 @@ func (x *StreamThinking) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamThinking.ProtoReflect.Descriptor instead.
 func (*StreamThinking) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{8}
+	return file_crabtalk_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StreamThinking) GetContent() string {
@@ -2323,7 +2421,7 @@ type ToolStartEvent struct {
 
 func (x *ToolStartEvent) Reset() {
 	*x = ToolStartEvent{}
-	mi := &file_crabtalk_proto_msgTypes[9]
+	mi := &file_crabtalk_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +2433,7 @@ func (x *ToolStartEvent) String() string {
 func (*ToolStartEvent) ProtoMessage() {}
 
 func (x *ToolStartEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[9]
+	mi := &file_crabtalk_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +2446,7 @@ func (x *ToolStartEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolStartEvent.ProtoReflect.Descriptor instead.
 func (*ToolStartEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{9}
+	return file_crabtalk_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ToolStartEvent) GetCalls() []*ToolCallInfo {
@@ -2369,7 +2467,7 @@ type ToolCallInfo struct {
 
 func (x *ToolCallInfo) Reset() {
 	*x = ToolCallInfo{}
-	mi := &file_crabtalk_proto_msgTypes[10]
+	mi := &file_crabtalk_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2381,7 +2479,7 @@ func (x *ToolCallInfo) String() string {
 func (*ToolCallInfo) ProtoMessage() {}
 
 func (x *ToolCallInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[10]
+	mi := &file_crabtalk_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2394,7 +2492,7 @@ func (x *ToolCallInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallInfo.ProtoReflect.Descriptor instead.
 func (*ToolCallInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{10}
+	return file_crabtalk_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ToolCallInfo) GetName() string {
@@ -2430,7 +2528,7 @@ type ToolResultEvent struct {
 
 func (x *ToolResultEvent) Reset() {
 	*x = ToolResultEvent{}
-	mi := &file_crabtalk_proto_msgTypes[11]
+	mi := &file_crabtalk_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2442,7 +2540,7 @@ func (x *ToolResultEvent) String() string {
 func (*ToolResultEvent) ProtoMessage() {}
 
 func (x *ToolResultEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[11]
+	mi := &file_crabtalk_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2455,7 +2553,7 @@ func (x *ToolResultEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolResultEvent.ProtoReflect.Descriptor instead.
 func (*ToolResultEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{11}
+	return file_crabtalk_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ToolResultEvent) GetCallId() string {
@@ -2494,7 +2592,7 @@ type ToolsCompleteEvent struct {
 
 func (x *ToolsCompleteEvent) Reset() {
 	*x = ToolsCompleteEvent{}
-	mi := &file_crabtalk_proto_msgTypes[12]
+	mi := &file_crabtalk_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2506,7 +2604,7 @@ func (x *ToolsCompleteEvent) String() string {
 func (*ToolsCompleteEvent) ProtoMessage() {}
 
 func (x *ToolsCompleteEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[12]
+	mi := &file_crabtalk_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2519,7 +2617,7 @@ func (x *ToolsCompleteEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolsCompleteEvent.ProtoReflect.Descriptor instead.
 func (*ToolsCompleteEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{12}
+	return file_crabtalk_proto_rawDescGZIP(), []int{13}
 }
 
 type StreamEnd struct {
@@ -2532,7 +2630,7 @@ type StreamEnd struct {
 
 func (x *StreamEnd) Reset() {
 	*x = StreamEnd{}
-	mi := &file_crabtalk_proto_msgTypes[13]
+	mi := &file_crabtalk_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2544,7 +2642,7 @@ func (x *StreamEnd) String() string {
 func (*StreamEnd) ProtoMessage() {}
 
 func (x *StreamEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[13]
+	mi := &file_crabtalk_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2557,7 +2655,7 @@ func (x *StreamEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamEnd.ProtoReflect.Descriptor instead.
 func (*StreamEnd) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{13}
+	return file_crabtalk_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StreamEnd) GetAgent() string {
@@ -2583,7 +2681,7 @@ type AskUserEvent struct {
 
 func (x *AskUserEvent) Reset() {
 	*x = AskUserEvent{}
-	mi := &file_crabtalk_proto_msgTypes[14]
+	mi := &file_crabtalk_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2595,7 +2693,7 @@ func (x *AskUserEvent) String() string {
 func (*AskUserEvent) ProtoMessage() {}
 
 func (x *AskUserEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[14]
+	mi := &file_crabtalk_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2608,7 +2706,7 @@ func (x *AskUserEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskUserEvent.ProtoReflect.Descriptor instead.
 func (*AskUserEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{14}
+	return file_crabtalk_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AskUserEvent) GetQuestions() []*AskQuestion {
@@ -2630,7 +2728,7 @@ type AskQuestion struct {
 
 func (x *AskQuestion) Reset() {
 	*x = AskQuestion{}
-	mi := &file_crabtalk_proto_msgTypes[15]
+	mi := &file_crabtalk_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2642,7 +2740,7 @@ func (x *AskQuestion) String() string {
 func (*AskQuestion) ProtoMessage() {}
 
 func (x *AskQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[15]
+	mi := &file_crabtalk_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2655,7 +2753,7 @@ func (x *AskQuestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskQuestion.ProtoReflect.Descriptor instead.
 func (*AskQuestion) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{15}
+	return file_crabtalk_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AskQuestion) GetQuestion() string {
@@ -2696,7 +2794,7 @@ type AskOption struct {
 
 func (x *AskOption) Reset() {
 	*x = AskOption{}
-	mi := &file_crabtalk_proto_msgTypes[16]
+	mi := &file_crabtalk_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2708,7 +2806,7 @@ func (x *AskOption) String() string {
 func (*AskOption) ProtoMessage() {}
 
 func (x *AskOption) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[16]
+	mi := &file_crabtalk_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2721,7 +2819,7 @@ func (x *AskOption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskOption.ProtoReflect.Descriptor instead.
 func (*AskOption) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{16}
+	return file_crabtalk_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AskOption) GetLabel() string {
@@ -2748,7 +2846,7 @@ type ReplyToAsk struct {
 
 func (x *ReplyToAsk) Reset() {
 	*x = ReplyToAsk{}
-	mi := &file_crabtalk_proto_msgTypes[17]
+	mi := &file_crabtalk_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2760,7 +2858,7 @@ func (x *ReplyToAsk) String() string {
 func (*ReplyToAsk) ProtoMessage() {}
 
 func (x *ReplyToAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[17]
+	mi := &file_crabtalk_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2773,7 +2871,7 @@ func (x *ReplyToAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyToAsk.ProtoReflect.Descriptor instead.
 func (*ReplyToAsk) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{17}
+	return file_crabtalk_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReplyToAsk) GetSession() uint64 {
@@ -2804,7 +2902,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_crabtalk_proto_msgTypes[18]
+	mi := &file_crabtalk_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2816,7 +2914,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[18]
+	mi := &file_crabtalk_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2829,7 +2927,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{18}
+	return file_crabtalk_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Usage) GetPrompt() uint64 {
@@ -2878,7 +2976,7 @@ type Compacted struct {
 
 func (x *Compacted) Reset() {
 	*x = Compacted{}
-	mi := &file_crabtalk_proto_msgTypes[19]
+	mi := &file_crabtalk_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2890,7 +2988,7 @@ func (x *Compacted) String() string {
 func (*Compacted) ProtoMessage() {}
 
 func (x *Compacted) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[19]
+	mi := &file_crabtalk_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2903,7 +3001,7 @@ func (x *Compacted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Compacted.ProtoReflect.Descriptor instead.
 func (*Compacted) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{19}
+	return file_crabtalk_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Compacted) GetSummary() string {
@@ -2931,7 +3029,7 @@ type CancelMsg struct {
 
 func (x *CancelMsg) Reset() {
 	*x = CancelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[20]
+	mi := &file_crabtalk_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2943,7 +3041,7 @@ func (x *CancelMsg) String() string {
 func (*CancelMsg) ProtoMessage() {}
 
 func (x *CancelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[20]
+	mi := &file_crabtalk_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2956,7 +3054,7 @@ func (x *CancelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelMsg.ProtoReflect.Descriptor instead.
 func (*CancelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{20}
+	return file_crabtalk_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CancelMsg) GetSession() uint64 {
@@ -2974,7 +3072,7 @@ type Sessions struct {
 
 func (x *Sessions) Reset() {
 	*x = Sessions{}
-	mi := &file_crabtalk_proto_msgTypes[21]
+	mi := &file_crabtalk_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2986,7 +3084,7 @@ func (x *Sessions) String() string {
 func (*Sessions) ProtoMessage() {}
 
 func (x *Sessions) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[21]
+	mi := &file_crabtalk_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2999,7 +3097,7 @@ func (x *Sessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sessions.ProtoReflect.Descriptor instead.
 func (*Sessions) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{21}
+	return file_crabtalk_proto_rawDescGZIP(), []int{22}
 }
 
 type KillMsg struct {
@@ -3011,7 +3109,7 @@ type KillMsg struct {
 
 func (x *KillMsg) Reset() {
 	*x = KillMsg{}
-	mi := &file_crabtalk_proto_msgTypes[22]
+	mi := &file_crabtalk_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3023,7 +3121,7 @@ func (x *KillMsg) String() string {
 func (*KillMsg) ProtoMessage() {}
 
 func (x *KillMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[22]
+	mi := &file_crabtalk_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3036,7 +3134,7 @@ func (x *KillMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillMsg.ProtoReflect.Descriptor instead.
 func (*KillMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{22}
+	return file_crabtalk_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *KillMsg) GetSession() uint64 {
@@ -3065,7 +3163,7 @@ type SessionInfo struct {
 
 func (x *SessionInfo) Reset() {
 	*x = SessionInfo{}
-	mi := &file_crabtalk_proto_msgTypes[23]
+	mi := &file_crabtalk_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3077,7 +3175,7 @@ func (x *SessionInfo) String() string {
 func (*SessionInfo) ProtoMessage() {}
 
 func (x *SessionInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[23]
+	mi := &file_crabtalk_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3090,7 +3188,7 @@ func (x *SessionInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionInfo.ProtoReflect.Descriptor instead.
 func (*SessionInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{23}
+	return file_crabtalk_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SessionInfo) GetId() uint64 {
@@ -3179,7 +3277,7 @@ type SessionList struct {
 
 func (x *SessionList) Reset() {
 	*x = SessionList{}
-	mi := &file_crabtalk_proto_msgTypes[24]
+	mi := &file_crabtalk_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3191,7 +3289,7 @@ func (x *SessionList) String() string {
 func (*SessionList) ProtoMessage() {}
 
 func (x *SessionList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[24]
+	mi := &file_crabtalk_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3204,7 +3302,7 @@ func (x *SessionList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionList.ProtoReflect.Descriptor instead.
 func (*SessionList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{24}
+	return file_crabtalk_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SessionList) GetSessions() []*SessionInfo {
@@ -3223,7 +3321,7 @@ type CompactMsg struct {
 
 func (x *CompactMsg) Reset() {
 	*x = CompactMsg{}
-	mi := &file_crabtalk_proto_msgTypes[25]
+	mi := &file_crabtalk_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3235,7 +3333,7 @@ func (x *CompactMsg) String() string {
 func (*CompactMsg) ProtoMessage() {}
 
 func (x *CompactMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[25]
+	mi := &file_crabtalk_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3248,7 +3346,7 @@ func (x *CompactMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactMsg.ProtoReflect.Descriptor instead.
 func (*CompactMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{25}
+	return file_crabtalk_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CompactMsg) GetSession() uint64 {
@@ -3267,7 +3365,7 @@ type CompactResponse struct {
 
 func (x *CompactResponse) Reset() {
 	*x = CompactResponse{}
-	mi := &file_crabtalk_proto_msgTypes[26]
+	mi := &file_crabtalk_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3279,7 +3377,7 @@ func (x *CompactResponse) String() string {
 func (*CompactResponse) ProtoMessage() {}
 
 func (x *CompactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[26]
+	mi := &file_crabtalk_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3292,7 +3390,7 @@ func (x *CompactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactResponse.ProtoReflect.Descriptor instead.
 func (*CompactResponse) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{26}
+	return file_crabtalk_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CompactResponse) GetSummary() string {
@@ -3315,7 +3413,7 @@ type CompactSessionMsg struct {
 
 func (x *CompactSessionMsg) Reset() {
 	*x = CompactSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[27]
+	mi := &file_crabtalk_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3327,7 +3425,7 @@ func (x *CompactSessionMsg) String() string {
 func (*CompactSessionMsg) ProtoMessage() {}
 
 func (x *CompactSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[27]
+	mi := &file_crabtalk_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3340,7 +3438,7 @@ func (x *CompactSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactSessionMsg.ProtoReflect.Descriptor instead.
 func (*CompactSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{27}
+	return file_crabtalk_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CompactSessionMsg) GetSession() uint64 {
@@ -3383,7 +3481,7 @@ type CompactSessionReply struct {
 
 func (x *CompactSessionReply) Reset() {
 	*x = CompactSessionReply{}
-	mi := &file_crabtalk_proto_msgTypes[28]
+	mi := &file_crabtalk_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3395,7 +3493,7 @@ func (x *CompactSessionReply) String() string {
 func (*CompactSessionReply) ProtoMessage() {}
 
 func (x *CompactSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[28]
+	mi := &file_crabtalk_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3408,7 +3506,7 @@ func (x *CompactSessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactSessionReply.ProtoReflect.Descriptor instead.
 func (*CompactSessionReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{28}
+	return file_crabtalk_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CompactSessionReply) GetSummary() string {
@@ -3447,7 +3545,7 @@ type Ping struct {
 
 func (x *Ping) Reset() {
 	*x = Ping{}
-	mi := &file_crabtalk_proto_msgTypes[29]
+	mi := &file_crabtalk_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3459,7 +3557,7 @@ func (x *Ping) String() string {
 func (*Ping) ProtoMessage() {}
 
 func (x *Ping) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[29]
+	mi := &file_crabtalk_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3472,7 +3570,7 @@ func (x *Ping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ping.ProtoReflect.Descriptor instead.
 func (*Ping) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{29}
+	return file_crabtalk_proto_rawDescGZIP(), []int{30}
 }
 
 type Pong struct {
@@ -3484,7 +3582,7 @@ type Pong struct {
 
 func (x *Pong) Reset() {
 	*x = Pong{}
-	mi := &file_crabtalk_proto_msgTypes[30]
+	mi := &file_crabtalk_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3496,7 +3594,7 @@ func (x *Pong) String() string {
 func (*Pong) ProtoMessage() {}
 
 func (x *Pong) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[30]
+	mi := &file_crabtalk_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3509,7 +3607,7 @@ func (x *Pong) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pong.ProtoReflect.Descriptor instead.
 func (*Pong) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{30}
+	return file_crabtalk_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Pong) GetNotes() []string {
@@ -3527,7 +3625,7 @@ type GetConfig struct {
 
 func (x *GetConfig) Reset() {
 	*x = GetConfig{}
-	mi := &file_crabtalk_proto_msgTypes[31]
+	mi := &file_crabtalk_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3539,7 +3637,7 @@ func (x *GetConfig) String() string {
 func (*GetConfig) ProtoMessage() {}
 
 func (x *GetConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[31]
+	mi := &file_crabtalk_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3552,7 +3650,7 @@ func (x *GetConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfig.ProtoReflect.Descriptor instead.
 func (*GetConfig) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{31}
+	return file_crabtalk_proto_rawDescGZIP(), []int{32}
 }
 
 type SetConfigMsg struct {
@@ -3564,7 +3662,7 @@ type SetConfigMsg struct {
 
 func (x *SetConfigMsg) Reset() {
 	*x = SetConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[32]
+	mi := &file_crabtalk_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3576,7 +3674,7 @@ func (x *SetConfigMsg) String() string {
 func (*SetConfigMsg) ProtoMessage() {}
 
 func (x *SetConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[32]
+	mi := &file_crabtalk_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3589,7 +3687,7 @@ func (x *SetConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConfigMsg.ProtoReflect.Descriptor instead.
 func (*SetConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{32}
+	return file_crabtalk_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SetConfigMsg) GetConfig() string {
@@ -3608,7 +3706,7 @@ type ConfigMsg struct {
 
 func (x *ConfigMsg) Reset() {
 	*x = ConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[33]
+	mi := &file_crabtalk_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3620,7 +3718,7 @@ func (x *ConfigMsg) String() string {
 func (*ConfigMsg) ProtoMessage() {}
 
 func (x *ConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[33]
+	mi := &file_crabtalk_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3633,7 +3731,7 @@ func (x *ConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigMsg.ProtoReflect.Descriptor instead.
 func (*ConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{33}
+	return file_crabtalk_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ConfigMsg) GetConfig() string {
@@ -3651,7 +3749,7 @@ type ReloadMsg struct {
 
 func (x *ReloadMsg) Reset() {
 	*x = ReloadMsg{}
-	mi := &file_crabtalk_proto_msgTypes[34]
+	mi := &file_crabtalk_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3663,7 +3761,7 @@ func (x *ReloadMsg) String() string {
 func (*ReloadMsg) ProtoMessage() {}
 
 func (x *ReloadMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[34]
+	mi := &file_crabtalk_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3676,7 +3774,7 @@ func (x *ReloadMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadMsg.ProtoReflect.Descriptor instead.
 func (*ReloadMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{34}
+	return file_crabtalk_proto_rawDescGZIP(), []int{35}
 }
 
 type GetStats struct {
@@ -3687,7 +3785,7 @@ type GetStats struct {
 
 func (x *GetStats) Reset() {
 	*x = GetStats{}
-	mi := &file_crabtalk_proto_msgTypes[35]
+	mi := &file_crabtalk_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3699,7 +3797,7 @@ func (x *GetStats) String() string {
 func (*GetStats) ProtoMessage() {}
 
 func (x *GetStats) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[35]
+	mi := &file_crabtalk_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3712,7 +3810,7 @@ func (x *GetStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStats.ProtoReflect.Descriptor instead.
 func (*GetStats) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{35}
+	return file_crabtalk_proto_rawDescGZIP(), []int{36}
 }
 
 type DaemonStats struct {
@@ -3734,7 +3832,7 @@ type DaemonStats struct {
 
 func (x *DaemonStats) Reset() {
 	*x = DaemonStats{}
-	mi := &file_crabtalk_proto_msgTypes[36]
+	mi := &file_crabtalk_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3746,7 +3844,7 @@ func (x *DaemonStats) String() string {
 func (*DaemonStats) ProtoMessage() {}
 
 func (x *DaemonStats) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[36]
+	mi := &file_crabtalk_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3759,7 +3857,7 @@ func (x *DaemonStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DaemonStats.ProtoReflect.Descriptor instead.
 func (*DaemonStats) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{36}
+	return file_crabtalk_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DaemonStats) GetUptimeSecs() uint64 {
@@ -3852,7 +3950,7 @@ type HelloMsg struct {
 
 func (x *HelloMsg) Reset() {
 	*x = HelloMsg{}
-	mi := &file_crabtalk_proto_msgTypes[37]
+	mi := &file_crabtalk_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3864,7 +3962,7 @@ func (x *HelloMsg) String() string {
 func (*HelloMsg) ProtoMessage() {}
 
 func (x *HelloMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[37]
+	mi := &file_crabtalk_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3877,7 +3975,7 @@ func (x *HelloMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloMsg.ProtoReflect.Descriptor instead.
 func (*HelloMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{37}
+	return file_crabtalk_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *HelloMsg) GetProtocol() uint32 {
@@ -3910,7 +4008,7 @@ type HelloReply struct {
 
 func (x *HelloReply) Reset() {
 	*x = HelloReply{}
-	mi := &file_crabtalk_proto_msgTypes[38]
+	mi := &file_crabtalk_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3922,7 +4020,7 @@ func (x *HelloReply) String() string {
 func (*HelloReply) ProtoMessage() {}
 
 func (x *HelloReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[38]
+	mi := &file_crabtalk_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3935,7 +4033,7 @@ func (x *HelloReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloReply.ProtoReflect.Descriptor instead.
 func (*HelloReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{38}
+	return file_crabtalk_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *HelloReply) GetProtocol() uint32 {
@@ -4005,7 +4103,7 @@ type AuthMsg struct {
 
 func (x *AuthMsg) Reset() {
 	*x = AuthMsg{}
-	mi := &file_crabtalk_proto_msgTypes[39]
+	mi := &file_crabtalk_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4017,7 +4115,7 @@ func (x *AuthMsg) String() string {
 func (*AuthMsg) ProtoMessage() {}
 
 func (x *AuthMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[39]
+	mi := &file_crabtalk_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4030,7 +4128,7 @@ func (x *AuthMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthMsg.ProtoReflect.Descriptor instead.
 func (*AuthMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{39}
+	return file_crabtalk_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AuthMsg) GetToken() string {
@@ -4057,7 +4155,7 @@ type ErrorMsg struct {
 
 func (x *ErrorMsg) Reset() {
 	*x = ErrorMsg{}
-	mi := &file_crabtalk_proto_msgTypes[40]
+	mi := &file_crabtalk_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4069,7 +4167,7 @@ func (x *ErrorMsg) String() string {
 func (*ErrorMsg) ProtoMessage() {}
 
 func (x *ErrorMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[40]
+	mi := &file_crabtalk_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4082,7 +4180,7 @@ func (x *ErrorMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorMsg.ProtoReflect.Descriptor instead.
 func (*ErrorMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{40}
+	return file_crabtalk_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ErrorMsg) GetCode() uint32 {
@@ -4161,7 +4259,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_crabtalk_proto_msgTypes[41]
+	mi := &file_crabtalk_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4173,7 +4271,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[41]
+	mi := &file_crabtalk_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4186,7 +4284,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{41}
+	return file_crabtalk_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Progress) GetLabel() string {
@@ -4228,7 +4326,7 @@ type SubscribeEvents struct {
 
 func (x *SubscribeEvents) Reset() {
 	*x = SubscribeEvents{}
-	mi := &file_crabtalk_proto_msgTypes[42]
+	mi := &file_crabtalk_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4240,7 +4338,7 @@ func (x *SubscribeEvents) String() string {
 func (*SubscribeEvents) ProtoMessage() {}
 
 func (x *SubscribeEvents) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[42]
+	mi := &file_crabtalk_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4253,7 +4351,7 @@ func (x *SubscribeEvents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscribeEvents.ProtoReflect.Descriptor instead.
 func (*SubscribeEvents) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{42}
+	return file_crabtalk_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SubscribeEvents) GetStoredId() string {
@@ -4298,7 +4396,7 @@ type AgentEventMsg struct {
 
 func (x *AgentEventMsg) Reset() {
 	*x = AgentEventMsg{}
-	mi := &file_crabtalk_proto_msgTypes[43]
+	mi := &file_crabtalk_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4310,7 +4408,7 @@ func (x *AgentEventMsg) String() string {
 func (*AgentEventMsg) ProtoMessage() {}
 
 func (x *AgentEventMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[43]
+	mi := &file_crabtalk_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4323,7 +4421,7 @@ func (x *AgentEventMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEventMsg.ProtoReflect.Descriptor instead.
 func (*AgentEventMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{43}
+	return file_crabtalk_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AgentEventMsg) GetAgent() string {
@@ -4434,7 +4532,7 @@ type CreateCronMsg struct {
 
 func (x *CreateCronMsg) Reset() {
 	*x = CreateCronMsg{}
-	mi := &file_crabtalk_proto_msgTypes[44]
+	mi := &file_crabtalk_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4446,7 +4544,7 @@ func (x *CreateCronMsg) String() string {
 func (*CreateCronMsg) ProtoMessage() {}
 
 func (x *CreateCronMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[44]
+	mi := &file_crabtalk_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4459,7 +4557,7 @@ func (x *CreateCronMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateCronMsg.ProtoReflect.Descriptor instead.
 func (*CreateCronMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{44}
+	return file_crabtalk_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CreateCronMsg) GetSchedule() string {
@@ -4534,7 +4632,7 @@ type DeleteCronMsg struct {
 
 func (x *DeleteCronMsg) Reset() {
 	*x = DeleteCronMsg{}
-	mi := &file_crabtalk_proto_msgTypes[45]
+	mi := &file_crabtalk_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4546,7 +4644,7 @@ func (x *DeleteCronMsg) String() string {
 func (*DeleteCronMsg) ProtoMessage() {}
 
 func (x *DeleteCronMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[45]
+	mi := &file_crabtalk_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4559,7 +4657,7 @@ func (x *DeleteCronMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCronMsg.ProtoReflect.Descriptor instead.
 func (*DeleteCronMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{45}
+	return file_crabtalk_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *DeleteCronMsg) GetId() uint64 {
@@ -4577,7 +4675,7 @@ type ListCronsMsg struct {
 
 func (x *ListCronsMsg) Reset() {
 	*x = ListCronsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[46]
+	mi := &file_crabtalk_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4589,7 +4687,7 @@ func (x *ListCronsMsg) String() string {
 func (*ListCronsMsg) ProtoMessage() {}
 
 func (x *ListCronsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[46]
+	mi := &file_crabtalk_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4602,7 +4700,7 @@ func (x *ListCronsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCronsMsg.ProtoReflect.Descriptor instead.
 func (*ListCronsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{46}
+	return file_crabtalk_proto_rawDescGZIP(), []int{47}
 }
 
 type CronInfo struct {
@@ -4627,7 +4725,7 @@ type CronInfo struct {
 
 func (x *CronInfo) Reset() {
 	*x = CronInfo{}
-	mi := &file_crabtalk_proto_msgTypes[47]
+	mi := &file_crabtalk_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4639,7 +4737,7 @@ func (x *CronInfo) String() string {
 func (*CronInfo) ProtoMessage() {}
 
 func (x *CronInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[47]
+	mi := &file_crabtalk_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4652,7 +4750,7 @@ func (x *CronInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronInfo.ProtoReflect.Descriptor instead.
 func (*CronInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{47}
+	return file_crabtalk_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *CronInfo) GetId() uint64 {
@@ -4762,7 +4860,7 @@ type CronList struct {
 
 func (x *CronList) Reset() {
 	*x = CronList{}
-	mi := &file_crabtalk_proto_msgTypes[48]
+	mi := &file_crabtalk_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4774,7 +4872,7 @@ func (x *CronList) String() string {
 func (*CronList) ProtoMessage() {}
 
 func (x *CronList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[48]
+	mi := &file_crabtalk_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4787,7 +4885,7 @@ func (x *CronList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronList.ProtoReflect.Descriptor instead.
 func (*CronList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{48}
+	return file_crabtalk_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *CronList) GetCrons() []*CronInfo {
@@ -4816,7 +4914,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_crabtalk_proto_msgTypes[49]
+	mi := &file_crabtalk_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4828,7 +4926,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[49]
+	mi := &file_crabtalk_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4841,7 +4939,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{49}
+	return file_crabtalk_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Entry) GetId() uint64 {
@@ -4921,7 +5019,7 @@ type RememberMsg struct {
 
 func (x *RememberMsg) Reset() {
 	*x = RememberMsg{}
-	mi := &file_crabtalk_proto_msgTypes[50]
+	mi := &file_crabtalk_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4933,7 +5031,7 @@ func (x *RememberMsg) String() string {
 func (*RememberMsg) ProtoMessage() {}
 
 func (x *RememberMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[50]
+	mi := &file_crabtalk_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4946,7 +5044,7 @@ func (x *RememberMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RememberMsg.ProtoReflect.Descriptor instead.
 func (*RememberMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{50}
+	return file_crabtalk_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RememberMsg) GetName() string {
@@ -5000,7 +5098,7 @@ type NoteMsg struct {
 
 func (x *NoteMsg) Reset() {
 	*x = NoteMsg{}
-	mi := &file_crabtalk_proto_msgTypes[51]
+	mi := &file_crabtalk_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5012,7 +5110,7 @@ func (x *NoteMsg) String() string {
 func (*NoteMsg) ProtoMessage() {}
 
 func (x *NoteMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[51]
+	mi := &file_crabtalk_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5025,7 +5123,7 @@ func (x *NoteMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteMsg.ProtoReflect.Descriptor instead.
 func (*NoteMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{51}
+	return file_crabtalk_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *NoteMsg) GetName() string {
@@ -5073,7 +5171,7 @@ type MetadataEdit struct {
 
 func (x *MetadataEdit) Reset() {
 	*x = MetadataEdit{}
-	mi := &file_crabtalk_proto_msgTypes[52]
+	mi := &file_crabtalk_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5085,7 +5183,7 @@ func (x *MetadataEdit) String() string {
 func (*MetadataEdit) ProtoMessage() {}
 
 func (x *MetadataEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[52]
+	mi := &file_crabtalk_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5098,7 +5196,7 @@ func (x *MetadataEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetadataEdit.ProtoReflect.Descriptor instead.
 func (*MetadataEdit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{52}
+	return file_crabtalk_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *MetadataEdit) GetSet() []*MetadataField {
@@ -5126,7 +5224,7 @@ type MetadataField struct {
 
 func (x *MetadataField) Reset() {
 	*x = MetadataField{}
-	mi := &file_crabtalk_proto_msgTypes[53]
+	mi := &file_crabtalk_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5138,7 +5236,7 @@ func (x *MetadataField) String() string {
 func (*MetadataField) ProtoMessage() {}
 
 func (x *MetadataField) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[53]
+	mi := &file_crabtalk_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5151,7 +5249,7 @@ func (x *MetadataField) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetadataField.ProtoReflect.Descriptor instead.
 func (*MetadataField) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{53}
+	return file_crabtalk_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *MetadataField) GetKey() string {
@@ -5186,7 +5284,7 @@ type ForgetMsg struct {
 
 func (x *ForgetMsg) Reset() {
 	*x = ForgetMsg{}
-	mi := &file_crabtalk_proto_msgTypes[54]
+	mi := &file_crabtalk_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5198,7 +5296,7 @@ func (x *ForgetMsg) String() string {
 func (*ForgetMsg) ProtoMessage() {}
 
 func (x *ForgetMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[54]
+	mi := &file_crabtalk_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5211,7 +5309,7 @@ func (x *ForgetMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetMsg.ProtoReflect.Descriptor instead.
 func (*ForgetMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{54}
+	return file_crabtalk_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ForgetMsg) GetName() string {
@@ -5244,7 +5342,7 @@ type GetEntryMsg struct {
 
 func (x *GetEntryMsg) Reset() {
 	*x = GetEntryMsg{}
-	mi := &file_crabtalk_proto_msgTypes[55]
+	mi := &file_crabtalk_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5256,7 +5354,7 @@ func (x *GetEntryMsg) String() string {
 func (*GetEntryMsg) ProtoMessage() {}
 
 func (x *GetEntryMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[55]
+	mi := &file_crabtalk_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5269,7 +5367,7 @@ func (x *GetEntryMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEntryMsg.ProtoReflect.Descriptor instead.
 func (*GetEntryMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{55}
+	return file_crabtalk_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GetEntryMsg) GetName() string {
@@ -5291,7 +5389,7 @@ type ListEntriesMsg struct {
 
 func (x *ListEntriesMsg) Reset() {
 	*x = ListEntriesMsg{}
-	mi := &file_crabtalk_proto_msgTypes[56]
+	mi := &file_crabtalk_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5303,7 +5401,7 @@ func (x *ListEntriesMsg) String() string {
 func (*ListEntriesMsg) ProtoMessage() {}
 
 func (x *ListEntriesMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[56]
+	mi := &file_crabtalk_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5316,7 +5414,7 @@ func (x *ListEntriesMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEntriesMsg.ProtoReflect.Descriptor instead.
 func (*ListEntriesMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{56}
+	return file_crabtalk_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ListEntriesMsg) GetKind() EntryKind {
@@ -5357,7 +5455,7 @@ type EntryList struct {
 
 func (x *EntryList) Reset() {
 	*x = EntryList{}
-	mi := &file_crabtalk_proto_msgTypes[57]
+	mi := &file_crabtalk_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5369,7 +5467,7 @@ func (x *EntryList) String() string {
 func (*EntryList) ProtoMessage() {}
 
 func (x *EntryList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[57]
+	mi := &file_crabtalk_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5382,7 +5480,7 @@ func (x *EntryList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntryList.ProtoReflect.Descriptor instead.
 func (*EntryList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{57}
+	return file_crabtalk_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *EntryList) GetEntries() []*Entry {
@@ -5410,7 +5508,7 @@ type AliasMsg struct {
 
 func (x *AliasMsg) Reset() {
 	*x = AliasMsg{}
-	mi := &file_crabtalk_proto_msgTypes[58]
+	mi := &file_crabtalk_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5422,7 +5520,7 @@ func (x *AliasMsg) String() string {
 func (*AliasMsg) ProtoMessage() {}
 
 func (x *AliasMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[58]
+	mi := &file_crabtalk_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5435,7 +5533,7 @@ func (x *AliasMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AliasMsg.ProtoReflect.Descriptor instead.
 func (*AliasMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{58}
+	return file_crabtalk_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *AliasMsg) GetName() string {
@@ -5471,7 +5569,7 @@ type UndoMsg struct {
 
 func (x *UndoMsg) Reset() {
 	*x = UndoMsg{}
-	mi := &file_crabtalk_proto_msgTypes[59]
+	mi := &file_crabtalk_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5483,7 +5581,7 @@ func (x *UndoMsg) String() string {
 func (*UndoMsg) ProtoMessage() {}
 
 func (x *UndoMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[59]
+	mi := &file_crabtalk_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5496,7 +5594,7 @@ func (x *UndoMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoMsg.ProtoReflect.Descriptor instead.
 func (*UndoMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{59}
+	return file_crabtalk_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *UndoMsg) GetSeq() uint64 {
@@ -5519,7 +5617,7 @@ type PurgeMsg struct {
 
 func (x *PurgeMsg) Reset() {
 	*x = PurgeMsg{}
-	mi := &file_crabtalk_proto_msgTypes[60]
+	mi := &file_crabtalk_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5531,7 +5629,7 @@ func (x *PurgeMsg) String() string {
 func (*PurgeMsg) ProtoMessage() {}
 
 func (x *PurgeMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[60]
+	mi := &file_crabtalk_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5544,7 +5642,7 @@ func (x *PurgeMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeMsg.ProtoReflect.Descriptor instead.
 func (*PurgeMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{60}
+	return file_crabtalk_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *PurgeMsg) GetName() string {
@@ -5571,7 +5669,7 @@ type PurgeReply struct {
 
 func (x *PurgeReply) Reset() {
 	*x = PurgeReply{}
-	mi := &file_crabtalk_proto_msgTypes[61]
+	mi := &file_crabtalk_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5583,7 +5681,7 @@ func (x *PurgeReply) String() string {
 func (*PurgeReply) ProtoMessage() {}
 
 func (x *PurgeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[61]
+	mi := &file_crabtalk_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5596,7 +5694,7 @@ func (x *PurgeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeReply.ProtoReflect.Descriptor instead.
 func (*PurgeReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{61}
+	return file_crabtalk_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PurgeReply) GetEntry() *Entry {
@@ -5624,7 +5722,7 @@ type PruneMsg struct {
 
 func (x *PruneMsg) Reset() {
 	*x = PruneMsg{}
-	mi := &file_crabtalk_proto_msgTypes[62]
+	mi := &file_crabtalk_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5636,7 +5734,7 @@ func (x *PruneMsg) String() string {
 func (*PruneMsg) ProtoMessage() {}
 
 func (x *PruneMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[62]
+	mi := &file_crabtalk_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5649,7 +5747,7 @@ func (x *PruneMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneMsg.ProtoReflect.Descriptor instead.
 func (*PruneMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{62}
+	return file_crabtalk_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *PruneMsg) GetBefore() int64 {
@@ -5668,7 +5766,7 @@ type PruneReply struct {
 
 func (x *PruneReply) Reset() {
 	*x = PruneReply{}
-	mi := &file_crabtalk_proto_msgTypes[63]
+	mi := &file_crabtalk_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5680,7 +5778,7 @@ func (x *PruneReply) String() string {
 func (*PruneReply) ProtoMessage() {}
 
 func (x *PruneReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[63]
+	mi := &file_crabtalk_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5693,7 +5791,7 @@ func (x *PruneReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneReply.ProtoReflect.Descriptor instead.
 func (*PruneReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{63}
+	return file_crabtalk_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *PruneReply) GetFreed() uint64 {
@@ -5718,7 +5816,7 @@ type Actor struct {
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_crabtalk_proto_msgTypes[64]
+	mi := &file_crabtalk_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5730,7 +5828,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[64]
+	mi := &file_crabtalk_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5743,7 +5841,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{64}
+	return file_crabtalk_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *Actor) GetAgent() string {
@@ -5806,7 +5904,7 @@ type ApplyMsg struct {
 
 func (x *ApplyMsg) Reset() {
 	*x = ApplyMsg{}
-	mi := &file_crabtalk_proto_msgTypes[65]
+	mi := &file_crabtalk_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5818,7 +5916,7 @@ func (x *ApplyMsg) String() string {
 func (*ApplyMsg) ProtoMessage() {}
 
 func (x *ApplyMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[65]
+	mi := &file_crabtalk_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5831,7 +5929,7 @@ func (x *ApplyMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyMsg.ProtoReflect.Descriptor instead.
 func (*ApplyMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{65}
+	return file_crabtalk_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ApplyMsg) GetChanges() []*Change {
@@ -5879,7 +5977,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_crabtalk_proto_msgTypes[66]
+	mi := &file_crabtalk_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5891,7 +5989,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[66]
+	mi := &file_crabtalk_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5904,7 +6002,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{66}
+	return file_crabtalk_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *Change) GetChange() isChange_Change {
@@ -6019,7 +6117,7 @@ type Rename struct {
 
 func (x *Rename) Reset() {
 	*x = Rename{}
-	mi := &file_crabtalk_proto_msgTypes[67]
+	mi := &file_crabtalk_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6031,7 +6129,7 @@ func (x *Rename) String() string {
 func (*Rename) ProtoMessage() {}
 
 func (x *Rename) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[67]
+	mi := &file_crabtalk_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6044,7 +6142,7 @@ func (x *Rename) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rename.ProtoReflect.Descriptor instead.
 func (*Rename) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{67}
+	return file_crabtalk_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Rename) GetName() string {
@@ -6089,7 +6187,7 @@ type RecallMsg struct {
 
 func (x *RecallMsg) Reset() {
 	*x = RecallMsg{}
-	mi := &file_crabtalk_proto_msgTypes[68]
+	mi := &file_crabtalk_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6101,7 +6199,7 @@ func (x *RecallMsg) String() string {
 func (*RecallMsg) ProtoMessage() {}
 
 func (x *RecallMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[68]
+	mi := &file_crabtalk_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6114,7 +6212,7 @@ func (x *RecallMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallMsg.ProtoReflect.Descriptor instead.
 func (*RecallMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{68}
+	return file_crabtalk_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *RecallMsg) GetQuery() string {
@@ -6269,7 +6367,7 @@ type RecallReply struct {
 
 func (x *RecallReply) Reset() {
 	*x = RecallReply{}
-	mi := &file_crabtalk_proto_msgTypes[69]
+	mi := &file_crabtalk_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6281,7 +6379,7 @@ func (x *RecallReply) String() string {
 func (*RecallReply) ProtoMessage() {}
 
 func (x *RecallReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[69]
+	mi := &file_crabtalk_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6294,7 +6392,7 @@ func (x *RecallReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallReply.ProtoReflect.Descriptor instead.
 func (*RecallReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{69}
+	return file_crabtalk_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *RecallReply) GetHits() []*RecallHit {
@@ -6381,7 +6479,7 @@ type RecallHit struct {
 
 func (x *RecallHit) Reset() {
 	*x = RecallHit{}
-	mi := &file_crabtalk_proto_msgTypes[70]
+	mi := &file_crabtalk_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6393,7 +6491,7 @@ func (x *RecallHit) String() string {
 func (*RecallHit) ProtoMessage() {}
 
 func (x *RecallHit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[70]
+	mi := &file_crabtalk_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6406,7 +6504,7 @@ func (x *RecallHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallHit.ProtoReflect.Descriptor instead.
 func (*RecallHit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{70}
+	return file_crabtalk_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *RecallHit) GetEntry() *Entry {
@@ -6463,7 +6561,7 @@ type Correction struct {
 
 func (x *Correction) Reset() {
 	*x = Correction{}
-	mi := &file_crabtalk_proto_msgTypes[71]
+	mi := &file_crabtalk_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6475,7 +6573,7 @@ func (x *Correction) String() string {
 func (*Correction) ProtoMessage() {}
 
 func (x *Correction) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[71]
+	mi := &file_crabtalk_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6488,7 +6586,7 @@ func (x *Correction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Correction.ProtoReflect.Descriptor instead.
 func (*Correction) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{71}
+	return file_crabtalk_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *Correction) GetWord() string {
@@ -6532,7 +6630,7 @@ type BudgetUse struct {
 
 func (x *BudgetUse) Reset() {
 	*x = BudgetUse{}
-	mi := &file_crabtalk_proto_msgTypes[72]
+	mi := &file_crabtalk_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6544,7 +6642,7 @@ func (x *BudgetUse) String() string {
 func (*BudgetUse) ProtoMessage() {}
 
 func (x *BudgetUse) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[72]
+	mi := &file_crabtalk_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6557,7 +6655,7 @@ func (x *BudgetUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetUse.ProtoReflect.Descriptor instead.
 func (*BudgetUse) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{72}
+	return file_crabtalk_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *BudgetUse) GetBudget() uint32 {
@@ -6607,7 +6705,7 @@ type DumpMsg struct {
 
 func (x *DumpMsg) Reset() {
 	*x = DumpMsg{}
-	mi := &file_crabtalk_proto_msgTypes[73]
+	mi := &file_crabtalk_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6619,7 +6717,7 @@ func (x *DumpMsg) String() string {
 func (*DumpMsg) ProtoMessage() {}
 
 func (x *DumpMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[73]
+	mi := &file_crabtalk_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6632,7 +6730,7 @@ func (x *DumpMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpMsg.ProtoReflect.Descriptor instead.
 func (*DumpMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{73}
+	return file_crabtalk_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *DumpMsg) GetDir() string {
@@ -6675,7 +6773,7 @@ type LoadMsg struct {
 
 func (x *LoadMsg) Reset() {
 	*x = LoadMsg{}
-	mi := &file_crabtalk_proto_msgTypes[74]
+	mi := &file_crabtalk_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6687,7 +6785,7 @@ func (x *LoadMsg) String() string {
 func (*LoadMsg) ProtoMessage() {}
 
 func (x *LoadMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[74]
+	mi := &file_crabtalk_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6700,7 +6798,7 @@ func (x *LoadMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadMsg.ProtoReflect.Descriptor instead.
 func (*LoadMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{74}
+	return file_crabtalk_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *LoadMsg) GetDir() string {
@@ -6739,7 +6837,7 @@ type CheckpointMsg struct {
 
 func (x *CheckpointMsg) Reset() {
 	*x = CheckpointMsg{}
-	mi := &file_crabtalk_proto_msgTypes[75]
+	mi := &file_crabtalk_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6751,7 +6849,7 @@ func (x *CheckpointMsg) String() string {
 func (*CheckpointMsg) ProtoMessage() {}
 
 func (x *CheckpointMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[75]
+	mi := &file_crabtalk_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6764,7 +6862,7 @@ func (x *CheckpointMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMsg.ProtoReflect.Descriptor instead.
 func (*CheckpointMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{75}
+	return file_crabtalk_proto_rawDescGZIP(), []int{76}
 }
 
 type CheckpointReply struct {
@@ -6778,7 +6876,7 @@ type CheckpointReply struct {
 
 func (x *CheckpointReply) Reset() {
 	*x = CheckpointReply{}
-	mi := &file_crabtalk_proto_msgTypes[76]
+	mi := &file_crabtalk_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6790,7 +6888,7 @@ func (x *CheckpointReply) String() string {
 func (*CheckpointReply) ProtoMessage() {}
 
 func (x *CheckpointReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[76]
+	mi := &file_crabtalk_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6803,7 +6901,7 @@ func (x *CheckpointReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointReply.ProtoReflect.Descriptor instead.
 func (*CheckpointReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{76}
+	return file_crabtalk_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *CheckpointReply) GetFolded() uint64 {
@@ -6836,7 +6934,7 @@ type StoreStatsMsg struct {
 
 func (x *StoreStatsMsg) Reset() {
 	*x = StoreStatsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[77]
+	mi := &file_crabtalk_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6848,7 +6946,7 @@ func (x *StoreStatsMsg) String() string {
 func (*StoreStatsMsg) ProtoMessage() {}
 
 func (x *StoreStatsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[77]
+	mi := &file_crabtalk_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6861,7 +6959,7 @@ func (x *StoreStatsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreStatsMsg.ProtoReflect.Descriptor instead.
 func (*StoreStatsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{77}
+	return file_crabtalk_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *StoreStatsMsg) GetIndex() bool {
@@ -6882,7 +6980,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_crabtalk_proto_msgTypes[78]
+	mi := &file_crabtalk_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6894,7 +6992,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[78]
+	mi := &file_crabtalk_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6907,7 +7005,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{78}
+	return file_crabtalk_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Report) GetJson() []byte {
@@ -6949,7 +7047,7 @@ type StoredSession struct {
 
 func (x *StoredSession) Reset() {
 	*x = StoredSession{}
-	mi := &file_crabtalk_proto_msgTypes[79]
+	mi := &file_crabtalk_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6961,7 +7059,7 @@ func (x *StoredSession) String() string {
 func (*StoredSession) ProtoMessage() {}
 
 func (x *StoredSession) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[79]
+	mi := &file_crabtalk_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6974,7 +7072,7 @@ func (x *StoredSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredSession.ProtoReflect.Descriptor instead.
 func (*StoredSession) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{79}
+	return file_crabtalk_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *StoredSession) GetId() string {
@@ -7109,7 +7207,7 @@ type ListSessionsMsg struct {
 
 func (x *ListSessionsMsg) Reset() {
 	*x = ListSessionsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[80]
+	mi := &file_crabtalk_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7121,7 +7219,7 @@ func (x *ListSessionsMsg) String() string {
 func (*ListSessionsMsg) ProtoMessage() {}
 
 func (x *ListSessionsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[80]
+	mi := &file_crabtalk_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7134,7 +7232,7 @@ func (x *ListSessionsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsMsg.ProtoReflect.Descriptor instead.
 func (*ListSessionsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{80}
+	return file_crabtalk_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *ListSessionsMsg) GetAgent() string {
@@ -7183,7 +7281,7 @@ type StoredSessionList struct {
 
 func (x *StoredSessionList) Reset() {
 	*x = StoredSessionList{}
-	mi := &file_crabtalk_proto_msgTypes[81]
+	mi := &file_crabtalk_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7195,7 +7293,7 @@ func (x *StoredSessionList) String() string {
 func (*StoredSessionList) ProtoMessage() {}
 
 func (x *StoredSessionList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[81]
+	mi := &file_crabtalk_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7208,7 +7306,7 @@ func (x *StoredSessionList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredSessionList.ProtoReflect.Descriptor instead.
 func (*StoredSessionList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{81}
+	return file_crabtalk_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *StoredSessionList) GetSessions() []*StoredSession {
@@ -7244,7 +7342,7 @@ type HistoryMsg struct {
 
 func (x *HistoryMsg) Reset() {
 	*x = HistoryMsg{}
-	mi := &file_crabtalk_proto_msgTypes[82]
+	mi := &file_crabtalk_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7256,7 +7354,7 @@ func (x *HistoryMsg) String() string {
 func (*HistoryMsg) ProtoMessage() {}
 
 func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[82]
+	mi := &file_crabtalk_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7269,7 +7367,7 @@ func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryMsg.ProtoReflect.Descriptor instead.
 func (*HistoryMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{82}
+	return file_crabtalk_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *HistoryMsg) GetId() string {
@@ -7313,7 +7411,7 @@ type HistoryReply struct {
 
 func (x *HistoryReply) Reset() {
 	*x = HistoryReply{}
-	mi := &file_crabtalk_proto_msgTypes[83]
+	mi := &file_crabtalk_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7325,7 +7423,7 @@ func (x *HistoryReply) String() string {
 func (*HistoryReply) ProtoMessage() {}
 
 func (x *HistoryReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[83]
+	mi := &file_crabtalk_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7338,7 +7436,7 @@ func (x *HistoryReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryReply.ProtoReflect.Descriptor instead.
 func (*HistoryReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{83}
+	return file_crabtalk_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *HistoryReply) GetLines() []*HistoryLine {
@@ -7388,7 +7486,7 @@ type HistoryLine struct {
 
 func (x *HistoryLine) Reset() {
 	*x = HistoryLine{}
-	mi := &file_crabtalk_proto_msgTypes[84]
+	mi := &file_crabtalk_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7400,7 +7498,7 @@ func (x *HistoryLine) String() string {
 func (*HistoryLine) ProtoMessage() {}
 
 func (x *HistoryLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[84]
+	mi := &file_crabtalk_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7413,7 +7511,7 @@ func (x *HistoryLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryLine.ProtoReflect.Descriptor instead.
 func (*HistoryLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{84}
+	return file_crabtalk_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *HistoryLine) GetNumber() int64 {
@@ -7504,7 +7602,7 @@ type SearchSessionsMsg struct {
 
 func (x *SearchSessionsMsg) Reset() {
 	*x = SearchSessionsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[85]
+	mi := &file_crabtalk_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7516,7 +7614,7 @@ func (x *SearchSessionsMsg) String() string {
 func (*SearchSessionsMsg) ProtoMessage() {}
 
 func (x *SearchSessionsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[85]
+	mi := &file_crabtalk_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7529,7 +7627,7 @@ func (x *SearchSessionsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchSessionsMsg.ProtoReflect.Descriptor instead.
 func (*SearchSessionsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{85}
+	return file_crabtalk_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *SearchSessionsMsg) GetQuery() string {
@@ -7616,7 +7714,7 @@ type SearchSessionsReply struct {
 
 func (x *SearchSessionsReply) Reset() {
 	*x = SearchSessionsReply{}
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7628,7 +7726,7 @@ func (x *SearchSessionsReply) String() string {
 func (*SearchSessionsReply) ProtoMessage() {}
 
 func (x *SearchSessionsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7641,7 +7739,7 @@ func (x *SearchSessionsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchSessionsReply.ProtoReflect.Descriptor instead.
 func (*SearchSessionsReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{86}
+	return file_crabtalk_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *SearchSessionsReply) GetTotal() uint64 {
@@ -7705,7 +7803,7 @@ type SessionHit struct {
 
 func (x *SessionHit) Reset() {
 	*x = SessionHit{}
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7717,7 +7815,7 @@ func (x *SessionHit) String() string {
 func (*SessionHit) ProtoMessage() {}
 
 func (x *SessionHit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7730,7 +7828,7 @@ func (x *SessionHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHit.ProtoReflect.Descriptor instead.
 func (*SessionHit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{87}
+	return file_crabtalk_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *SessionHit) GetId() string {
@@ -7821,7 +7919,7 @@ type WindowLine struct {
 
 func (x *WindowLine) Reset() {
 	*x = WindowLine{}
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7833,7 +7931,7 @@ func (x *WindowLine) String() string {
 func (*WindowLine) ProtoMessage() {}
 
 func (x *WindowLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7846,7 +7944,7 @@ func (x *WindowLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowLine.ProtoReflect.Descriptor instead.
 func (*WindowLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{88}
+	return file_crabtalk_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *WindowLine) GetLine() int64 {
@@ -7880,7 +7978,7 @@ type UnreadFile struct {
 
 func (x *UnreadFile) Reset() {
 	*x = UnreadFile{}
-	mi := &file_crabtalk_proto_msgTypes[89]
+	mi := &file_crabtalk_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7892,7 +7990,7 @@ func (x *UnreadFile) String() string {
 func (*UnreadFile) ProtoMessage() {}
 
 func (x *UnreadFile) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[89]
+	mi := &file_crabtalk_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7905,7 +8003,7 @@ func (x *UnreadFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreadFile.ProtoReflect.Descriptor instead.
 func (*UnreadFile) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{89}
+	return file_crabtalk_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *UnreadFile) GetFile() string {
@@ -7932,7 +8030,7 @@ type SetTitleMsg struct {
 
 func (x *SetTitleMsg) Reset() {
 	*x = SetTitleMsg{}
-	mi := &file_crabtalk_proto_msgTypes[90]
+	mi := &file_crabtalk_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7944,7 +8042,7 @@ func (x *SetTitleMsg) String() string {
 func (*SetTitleMsg) ProtoMessage() {}
 
 func (x *SetTitleMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[90]
+	mi := &file_crabtalk_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7957,7 +8055,7 @@ func (x *SetTitleMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTitleMsg.ProtoReflect.Descriptor instead.
 func (*SetTitleMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{90}
+	return file_crabtalk_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *SetTitleMsg) GetId() string {
@@ -7986,7 +8084,7 @@ type DeleteSessionMsg struct {
 
 func (x *DeleteSessionMsg) Reset() {
 	*x = DeleteSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[91]
+	mi := &file_crabtalk_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7998,7 +8096,7 @@ func (x *DeleteSessionMsg) String() string {
 func (*DeleteSessionMsg) ProtoMessage() {}
 
 func (x *DeleteSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[91]
+	mi := &file_crabtalk_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8011,7 +8109,7 @@ func (x *DeleteSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionMsg.ProtoReflect.Descriptor instead.
 func (*DeleteSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{91}
+	return file_crabtalk_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *DeleteSessionMsg) GetId() string {
@@ -8037,7 +8135,7 @@ type RestoreSessionMsg struct {
 
 func (x *RestoreSessionMsg) Reset() {
 	*x = RestoreSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[92]
+	mi := &file_crabtalk_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8049,7 +8147,7 @@ func (x *RestoreSessionMsg) String() string {
 func (*RestoreSessionMsg) ProtoMessage() {}
 
 func (x *RestoreSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[92]
+	mi := &file_crabtalk_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8062,7 +8160,7 @@ func (x *RestoreSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreSessionMsg.ProtoReflect.Descriptor instead.
 func (*RestoreSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{92}
+	return file_crabtalk_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *RestoreSessionMsg) GetId() string {
@@ -8083,7 +8181,7 @@ type RepairSessionMsg struct {
 
 func (x *RepairSessionMsg) Reset() {
 	*x = RepairSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[93]
+	mi := &file_crabtalk_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8095,7 +8193,7 @@ func (x *RepairSessionMsg) String() string {
 func (*RepairSessionMsg) ProtoMessage() {}
 
 func (x *RepairSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[93]
+	mi := &file_crabtalk_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8108,7 +8206,7 @@ func (x *RepairSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepairSessionMsg.ProtoReflect.Descriptor instead.
 func (*RepairSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{93}
+	return file_crabtalk_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *RepairSessionMsg) GetId() string {
@@ -8130,7 +8228,7 @@ type RepairSessionReply struct {
 
 func (x *RepairSessionReply) Reset() {
 	*x = RepairSessionReply{}
-	mi := &file_crabtalk_proto_msgTypes[94]
+	mi := &file_crabtalk_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8142,7 +8240,7 @@ func (x *RepairSessionReply) String() string {
 func (*RepairSessionReply) ProtoMessage() {}
 
 func (x *RepairSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[94]
+	mi := &file_crabtalk_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8155,7 +8253,7 @@ func (x *RepairSessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepairSessionReply.ProtoReflect.Descriptor instead.
 func (*RepairSessionReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{94}
+	return file_crabtalk_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *RepairSessionReply) GetSession() *StoredSession {
@@ -8199,7 +8297,7 @@ type PurgeSessionMsg struct {
 
 func (x *PurgeSessionMsg) Reset() {
 	*x = PurgeSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[95]
+	mi := &file_crabtalk_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8211,7 +8309,7 @@ func (x *PurgeSessionMsg) String() string {
 func (*PurgeSessionMsg) ProtoMessage() {}
 
 func (x *PurgeSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[95]
+	mi := &file_crabtalk_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8224,7 +8322,7 @@ func (x *PurgeSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeSessionMsg.ProtoReflect.Descriptor instead.
 func (*PurgeSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{95}
+	return file_crabtalk_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *PurgeSessionMsg) GetId() string {
@@ -8250,7 +8348,7 @@ type PurgeSessionReply struct {
 
 func (x *PurgeSessionReply) Reset() {
 	*x = PurgeSessionReply{}
-	mi := &file_crabtalk_proto_msgTypes[96]
+	mi := &file_crabtalk_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8262,7 +8360,7 @@ func (x *PurgeSessionReply) String() string {
 func (*PurgeSessionReply) ProtoMessage() {}
 
 func (x *PurgeSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[96]
+	mi := &file_crabtalk_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8275,7 +8373,7 @@ func (x *PurgeSessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeSessionReply.ProtoReflect.Descriptor instead.
 func (*PurgeSessionReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{96}
+	return file_crabtalk_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *PurgeSessionReply) GetLines() uint64 {
@@ -8293,7 +8391,7 @@ type ListModelsMsg struct {
 
 func (x *ListModelsMsg) Reset() {
 	*x = ListModelsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[97]
+	mi := &file_crabtalk_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8305,7 +8403,7 @@ func (x *ListModelsMsg) String() string {
 func (*ListModelsMsg) ProtoMessage() {}
 
 func (x *ListModelsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[97]
+	mi := &file_crabtalk_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8318,7 +8416,7 @@ func (x *ListModelsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsMsg.ProtoReflect.Descriptor instead.
 func (*ListModelsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{97}
+	return file_crabtalk_proto_rawDescGZIP(), []int{98}
 }
 
 type ModelInfo struct {
@@ -8336,7 +8434,7 @@ type ModelInfo struct {
 
 func (x *ModelInfo) Reset() {
 	*x = ModelInfo{}
-	mi := &file_crabtalk_proto_msgTypes[98]
+	mi := &file_crabtalk_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8348,7 +8446,7 @@ func (x *ModelInfo) String() string {
 func (*ModelInfo) ProtoMessage() {}
 
 func (x *ModelInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[98]
+	mi := &file_crabtalk_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8361,7 +8459,7 @@ func (x *ModelInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelInfo.ProtoReflect.Descriptor instead.
 func (*ModelInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{98}
+	return file_crabtalk_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *ModelInfo) GetName() string {
@@ -8423,7 +8521,7 @@ type ModelList struct {
 
 func (x *ModelList) Reset() {
 	*x = ModelList{}
-	mi := &file_crabtalk_proto_msgTypes[99]
+	mi := &file_crabtalk_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8435,7 +8533,7 @@ func (x *ModelList) String() string {
 func (*ModelList) ProtoMessage() {}
 
 func (x *ModelList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[99]
+	mi := &file_crabtalk_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8448,7 +8546,7 @@ func (x *ModelList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelList.ProtoReflect.Descriptor instead.
 func (*ModelList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{99}
+	return file_crabtalk_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *ModelList) GetModels() []*ModelInfo {
@@ -8474,7 +8572,7 @@ type SwitchModelMsg struct {
 
 func (x *SwitchModelMsg) Reset() {
 	*x = SwitchModelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[100]
+	mi := &file_crabtalk_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8486,7 +8584,7 @@ func (x *SwitchModelMsg) String() string {
 func (*SwitchModelMsg) ProtoMessage() {}
 
 func (x *SwitchModelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[100]
+	mi := &file_crabtalk_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8499,7 +8597,7 @@ func (x *SwitchModelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchModelMsg.ProtoReflect.Descriptor instead.
 func (*SwitchModelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{100}
+	return file_crabtalk_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *SwitchModelMsg) GetModel() string {
@@ -8533,7 +8631,7 @@ type AddModelsMsg struct {
 
 func (x *AddModelsMsg) Reset() {
 	*x = AddModelsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[101]
+	mi := &file_crabtalk_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8545,7 +8643,7 @@ func (x *AddModelsMsg) String() string {
 func (*AddModelsMsg) ProtoMessage() {}
 
 func (x *AddModelsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[101]
+	mi := &file_crabtalk_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8558,7 +8656,7 @@ func (x *AddModelsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddModelsMsg.ProtoReflect.Descriptor instead.
 func (*AddModelsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{101}
+	return file_crabtalk_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *AddModelsMsg) GetProvider() string {
@@ -8668,7 +8766,7 @@ type RemoveModelMsg struct {
 
 func (x *RemoveModelMsg) Reset() {
 	*x = RemoveModelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[102]
+	mi := &file_crabtalk_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8680,7 +8778,7 @@ func (x *RemoveModelMsg) String() string {
 func (*RemoveModelMsg) ProtoMessage() {}
 
 func (x *RemoveModelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[102]
+	mi := &file_crabtalk_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8693,7 +8791,7 @@ func (x *RemoveModelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveModelMsg.ProtoReflect.Descriptor instead.
 func (*RemoveModelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{102}
+	return file_crabtalk_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *RemoveModelMsg) GetModel() string {
@@ -8711,7 +8809,7 @@ type ListAgentsMsg struct {
 
 func (x *ListAgentsMsg) Reset() {
 	*x = ListAgentsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[103]
+	mi := &file_crabtalk_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8723,7 +8821,7 @@ func (x *ListAgentsMsg) String() string {
 func (*ListAgentsMsg) ProtoMessage() {}
 
 func (x *ListAgentsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[103]
+	mi := &file_crabtalk_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8736,7 +8834,7 @@ func (x *ListAgentsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsMsg.ProtoReflect.Descriptor instead.
 func (*ListAgentsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{103}
+	return file_crabtalk_proto_rawDescGZIP(), []int{104}
 }
 
 type AgentInfo struct {
@@ -8756,7 +8854,7 @@ type AgentInfo struct {
 
 func (x *AgentInfo) Reset() {
 	*x = AgentInfo{}
-	mi := &file_crabtalk_proto_msgTypes[104]
+	mi := &file_crabtalk_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8768,7 +8866,7 @@ func (x *AgentInfo) String() string {
 func (*AgentInfo) ProtoMessage() {}
 
 func (x *AgentInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[104]
+	mi := &file_crabtalk_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8781,7 +8879,7 @@ func (x *AgentInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentInfo.ProtoReflect.Descriptor instead.
 func (*AgentInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{104}
+	return file_crabtalk_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *AgentInfo) GetName() string {
@@ -8856,7 +8954,7 @@ type AgentList struct {
 
 func (x *AgentList) Reset() {
 	*x = AgentList{}
-	mi := &file_crabtalk_proto_msgTypes[105]
+	mi := &file_crabtalk_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8868,7 +8966,7 @@ func (x *AgentList) String() string {
 func (*AgentList) ProtoMessage() {}
 
 func (x *AgentList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[105]
+	mi := &file_crabtalk_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8881,7 +8979,7 @@ func (x *AgentList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentList.ProtoReflect.Descriptor instead.
 func (*AgentList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{105}
+	return file_crabtalk_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *AgentList) GetAgents() []*AgentInfo {
@@ -8904,7 +9002,7 @@ type CheckConfigMsg struct {
 
 func (x *CheckConfigMsg) Reset() {
 	*x = CheckConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[106]
+	mi := &file_crabtalk_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8916,7 +9014,7 @@ func (x *CheckConfigMsg) String() string {
 func (*CheckConfigMsg) ProtoMessage() {}
 
 func (x *CheckConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[106]
+	mi := &file_crabtalk_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8929,7 +9027,7 @@ func (x *CheckConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigMsg.ProtoReflect.Descriptor instead.
 func (*CheckConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{106}
+	return file_crabtalk_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *CheckConfigMsg) GetProbe() bool {
@@ -8958,7 +9056,7 @@ type ConfigChecked struct {
 
 func (x *ConfigChecked) Reset() {
 	*x = ConfigChecked{}
-	mi := &file_crabtalk_proto_msgTypes[107]
+	mi := &file_crabtalk_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8970,7 +9068,7 @@ func (x *ConfigChecked) String() string {
 func (*ConfigChecked) ProtoMessage() {}
 
 func (x *ConfigChecked) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[107]
+	mi := &file_crabtalk_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8983,7 +9081,7 @@ func (x *ConfigChecked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigChecked.ProtoReflect.Descriptor instead.
 func (*ConfigChecked) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{107}
+	return file_crabtalk_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *ConfigChecked) GetModel() string {
@@ -9026,7 +9124,7 @@ type ProviderProbe struct {
 
 func (x *ProviderProbe) Reset() {
 	*x = ProviderProbe{}
-	mi := &file_crabtalk_proto_msgTypes[108]
+	mi := &file_crabtalk_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9038,7 +9136,7 @@ func (x *ProviderProbe) String() string {
 func (*ProviderProbe) ProtoMessage() {}
 
 func (x *ProviderProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[108]
+	mi := &file_crabtalk_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9051,7 +9149,7 @@ func (x *ProviderProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderProbe.ProtoReflect.Descriptor instead.
 func (*ProviderProbe) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{108}
+	return file_crabtalk_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *ProviderProbe) GetProvider() string {
@@ -9187,7 +9285,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x06models\x18\x9a\b \x01(\v2\x1c.crabtalk.protocol.ModelListH\x00R\x06models\x127\n" +
 	"\x06agents\x18\xa4\b \x01(\v2\x1c.crabtalk.protocol.AgentListH\x00R\x06agents\x12J\n" +
 	"\x0econfig_checked\x18\xae\b \x01(\v2 .crabtalk.protocol.ConfigCheckedH\x00R\rconfigCheckedB\x05\n" +
-	"\x03msg\"\xbf\x02\n" +
+	"\x03msg\"\xdf\x02\n" +
 	"\aSendMsg\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12\x1d\n" +
@@ -9198,13 +9296,15 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\vresume_file\x18\a \x01(\tH\x03R\n" +
 	"resumeFile\x88\x01\x01\x12\x1a\n" +
 	"\x05model\x18\xe8\a \x01(\tH\x04R\x05model\x88\x01\x01\x12\x1b\n" +
-	"\bcommands\x18\xea\a \x01(\bR\bcommandsB\n" +
+	"\bcommands\x18\xea\a \x01(\bR\bcommands\x12\x1e\n" +
+	"\n" +
+	"request_id\x18\xeb\a \x01(\tR\trequestIdB\n" +
 	"\n" +
 	"\b_sessionB\t\n" +
 	"\a_senderB\x06\n" +
 	"\x04_cwdB\x0e\n" +
 	"\f_resume_fileB\b\n" +
-	"\x06_model\"\xd4\x02\n" +
+	"\x06_model\"\xf4\x02\n" +
 	"\tStreamMsg\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12\x1d\n" +
@@ -9216,19 +9316,22 @@ const file_crabtalk_proto_rawDesc = "" +
 	"resumeFile\x88\x01\x01\x12\x1a\n" +
 	"\x05model\x18\xe8\a \x01(\tH\x04R\x05model\x88\x01\x01\x12\x11\n" +
 	"\x03tag\x18\xe9\a \x01(\tR\x03tag\x12\x1b\n" +
-	"\bcommands\x18\xea\a \x01(\bR\bcommandsB\n" +
+	"\bcommands\x18\xea\a \x01(\bR\bcommands\x12\x1e\n" +
+	"\n" +
+	"request_id\x18\xeb\a \x01(\tR\trequestIdB\n" +
 	"\n" +
 	"\b_sessionB\t\n" +
 	"\a_senderB\x06\n" +
 	"\x04_cwdB\x0e\n" +
 	"\f_resume_fileB\b\n" +
-	"\x06_model\"\xa7\x01\n" +
+	"\x06_model\"\xc4\x01\n" +
 	"\fSendResponse\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12\x18\n" +
 	"\asession\x18\x03 \x01(\x04R\asession\x12\x1c\n" +
 	"\tstored_id\x18\xe8\a \x01(\tR\bstoredId\x12/\n" +
-	"\x05usage\x18\xe9\a \x01(\v2\x18.crabtalk.protocol.UsageR\x05usage\"\xba\x05\n" +
+	"\x05usage\x18\xe9\a \x01(\v2\x18.crabtalk.protocol.UsageR\x05usage\x12\x1b\n" +
+	"\brepeated\x18\xea\a \x01(\bR\brepeated\"\xf6\x05\n" +
 	"\vStreamEvent\x126\n" +
 	"\x05start\x18\x01 \x01(\v2\x1e.crabtalk.protocol.StreamStartH\x00R\x05start\x126\n" +
 	"\x05chunk\x18\x02 \x01(\v2\x1e.crabtalk.protocol.StreamChunkH\x00R\x05chunk\x12?\n" +
@@ -9242,13 +9345,17 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\bask_user\x18\b \x01(\v2\x1f.crabtalk.protocol.AskUserEventH\x00R\aaskUser\x121\n" +
 	"\x05usage\x18\xe8\a \x01(\v2\x18.crabtalk.protocol.UsageH\x00R\x05usage\x12=\n" +
 	"\tcompacted\x18\xe9\a \x01(\v2\x1c.crabtalk.protocol.CompactedH\x00R\tcompacted\x124\n" +
-	"\x05error\x18\xea\a \x01(\v2\x1b.crabtalk.protocol.ErrorMsgH\x00R\x05errorB\a\n" +
+	"\x05error\x18\xea\a \x01(\v2\x1b.crabtalk.protocol.ErrorMsgH\x00R\x05error\x12:\n" +
+	"\bappended\x18\xeb\a \x01(\v2\x1b.crabtalk.protocol.AppendedH\x00R\bappendedB\a\n" +
 	"\x05event\"r\n" +
 	"\vStreamStart\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x12\x1c\n" +
 	"\tstored_id\x18\xe8\a \x01(\tR\bstoredId\x12\x15\n" +
-	"\x05model\x18\xe9\a \x01(\tR\x05model\"'\n" +
+	"\x05model\x18\xe9\a \x01(\tR\x05model\":\n" +
+	"\bAppended\x12\x12\n" +
+	"\x04line\x18\x01 \x01(\x04R\x04line\x12\x1a\n" +
+	"\brepeated\x18\x02 \x01(\bR\brepeated\"'\n" +
 	"\vStreamChunk\x12\x18\n" +
 	"\acontent\x18\x01 \x01(\tR\acontent\"*\n" +
 	"\x0eStreamThinking\x12\x18\n" +
@@ -9836,7 +9943,7 @@ func file_crabtalk_proto_rawDescGZIP() []byte {
 }
 
 var file_crabtalk_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 110)
+var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 111)
 var file_crabtalk_proto_goTypes = []any{
 	(AgentEventKind)(0),         // 0: crabtalk.protocol.AgentEventKind
 	(EntryKind)(0),              // 1: crabtalk.protocol.EntryKind
@@ -9849,250 +9956,252 @@ var file_crabtalk_proto_goTypes = []any{
 	(*SendResponse)(nil),        // 8: crabtalk.protocol.SendResponse
 	(*StreamEvent)(nil),         // 9: crabtalk.protocol.StreamEvent
 	(*StreamStart)(nil),         // 10: crabtalk.protocol.StreamStart
-	(*StreamChunk)(nil),         // 11: crabtalk.protocol.StreamChunk
-	(*StreamThinking)(nil),      // 12: crabtalk.protocol.StreamThinking
-	(*ToolStartEvent)(nil),      // 13: crabtalk.protocol.ToolStartEvent
-	(*ToolCallInfo)(nil),        // 14: crabtalk.protocol.ToolCallInfo
-	(*ToolResultEvent)(nil),     // 15: crabtalk.protocol.ToolResultEvent
-	(*ToolsCompleteEvent)(nil),  // 16: crabtalk.protocol.ToolsCompleteEvent
-	(*StreamEnd)(nil),           // 17: crabtalk.protocol.StreamEnd
-	(*AskUserEvent)(nil),        // 18: crabtalk.protocol.AskUserEvent
-	(*AskQuestion)(nil),         // 19: crabtalk.protocol.AskQuestion
-	(*AskOption)(nil),           // 20: crabtalk.protocol.AskOption
-	(*ReplyToAsk)(nil),          // 21: crabtalk.protocol.ReplyToAsk
-	(*Usage)(nil),               // 22: crabtalk.protocol.Usage
-	(*Compacted)(nil),           // 23: crabtalk.protocol.Compacted
-	(*CancelMsg)(nil),           // 24: crabtalk.protocol.CancelMsg
-	(*Sessions)(nil),            // 25: crabtalk.protocol.Sessions
-	(*KillMsg)(nil),             // 26: crabtalk.protocol.KillMsg
-	(*SessionInfo)(nil),         // 27: crabtalk.protocol.SessionInfo
-	(*SessionList)(nil),         // 28: crabtalk.protocol.SessionList
-	(*CompactMsg)(nil),          // 29: crabtalk.protocol.CompactMsg
-	(*CompactResponse)(nil),     // 30: crabtalk.protocol.CompactResponse
-	(*CompactSessionMsg)(nil),   // 31: crabtalk.protocol.CompactSessionMsg
-	(*CompactSessionReply)(nil), // 32: crabtalk.protocol.CompactSessionReply
-	(*Ping)(nil),                // 33: crabtalk.protocol.Ping
-	(*Pong)(nil),                // 34: crabtalk.protocol.Pong
-	(*GetConfig)(nil),           // 35: crabtalk.protocol.GetConfig
-	(*SetConfigMsg)(nil),        // 36: crabtalk.protocol.SetConfigMsg
-	(*ConfigMsg)(nil),           // 37: crabtalk.protocol.ConfigMsg
-	(*ReloadMsg)(nil),           // 38: crabtalk.protocol.ReloadMsg
-	(*GetStats)(nil),            // 39: crabtalk.protocol.GetStats
-	(*DaemonStats)(nil),         // 40: crabtalk.protocol.DaemonStats
-	(*HelloMsg)(nil),            // 41: crabtalk.protocol.HelloMsg
-	(*HelloReply)(nil),          // 42: crabtalk.protocol.HelloReply
-	(*AuthMsg)(nil),             // 43: crabtalk.protocol.AuthMsg
-	(*ErrorMsg)(nil),            // 44: crabtalk.protocol.ErrorMsg
-	(*Progress)(nil),            // 45: crabtalk.protocol.Progress
-	(*SubscribeEvents)(nil),     // 46: crabtalk.protocol.SubscribeEvents
-	(*AgentEventMsg)(nil),       // 47: crabtalk.protocol.AgentEventMsg
-	(*CreateCronMsg)(nil),       // 48: crabtalk.protocol.CreateCronMsg
-	(*DeleteCronMsg)(nil),       // 49: crabtalk.protocol.DeleteCronMsg
-	(*ListCronsMsg)(nil),        // 50: crabtalk.protocol.ListCronsMsg
-	(*CronInfo)(nil),            // 51: crabtalk.protocol.CronInfo
-	(*CronList)(nil),            // 52: crabtalk.protocol.CronList
-	(*Entry)(nil),               // 53: crabtalk.protocol.Entry
-	(*RememberMsg)(nil),         // 54: crabtalk.protocol.RememberMsg
-	(*NoteMsg)(nil),             // 55: crabtalk.protocol.NoteMsg
-	(*MetadataEdit)(nil),        // 56: crabtalk.protocol.MetadataEdit
-	(*MetadataField)(nil),       // 57: crabtalk.protocol.MetadataField
-	(*ForgetMsg)(nil),           // 58: crabtalk.protocol.ForgetMsg
-	(*GetEntryMsg)(nil),         // 59: crabtalk.protocol.GetEntryMsg
-	(*ListEntriesMsg)(nil),      // 60: crabtalk.protocol.ListEntriesMsg
-	(*EntryList)(nil),           // 61: crabtalk.protocol.EntryList
-	(*AliasMsg)(nil),            // 62: crabtalk.protocol.AliasMsg
-	(*UndoMsg)(nil),             // 63: crabtalk.protocol.UndoMsg
-	(*PurgeMsg)(nil),            // 64: crabtalk.protocol.PurgeMsg
-	(*PurgeReply)(nil),          // 65: crabtalk.protocol.PurgeReply
-	(*PruneMsg)(nil),            // 66: crabtalk.protocol.PruneMsg
-	(*PruneReply)(nil),          // 67: crabtalk.protocol.PruneReply
-	(*Actor)(nil),               // 68: crabtalk.protocol.Actor
-	(*ApplyMsg)(nil),            // 69: crabtalk.protocol.ApplyMsg
-	(*Change)(nil),              // 70: crabtalk.protocol.Change
-	(*Rename)(nil),              // 71: crabtalk.protocol.Rename
-	(*RecallMsg)(nil),           // 72: crabtalk.protocol.RecallMsg
-	(*RecallReply)(nil),         // 73: crabtalk.protocol.RecallReply
-	(*RecallHit)(nil),           // 74: crabtalk.protocol.RecallHit
-	(*Correction)(nil),          // 75: crabtalk.protocol.Correction
-	(*BudgetUse)(nil),           // 76: crabtalk.protocol.BudgetUse
-	(*DumpMsg)(nil),             // 77: crabtalk.protocol.DumpMsg
-	(*LoadMsg)(nil),             // 78: crabtalk.protocol.LoadMsg
-	(*CheckpointMsg)(nil),       // 79: crabtalk.protocol.CheckpointMsg
-	(*CheckpointReply)(nil),     // 80: crabtalk.protocol.CheckpointReply
-	(*StoreStatsMsg)(nil),       // 81: crabtalk.protocol.StoreStatsMsg
-	(*Report)(nil),              // 82: crabtalk.protocol.Report
-	(*StoredSession)(nil),       // 83: crabtalk.protocol.StoredSession
-	(*ListSessionsMsg)(nil),     // 84: crabtalk.protocol.ListSessionsMsg
-	(*StoredSessionList)(nil),   // 85: crabtalk.protocol.StoredSessionList
-	(*HistoryMsg)(nil),          // 86: crabtalk.protocol.HistoryMsg
-	(*HistoryReply)(nil),        // 87: crabtalk.protocol.HistoryReply
-	(*HistoryLine)(nil),         // 88: crabtalk.protocol.HistoryLine
-	(*SearchSessionsMsg)(nil),   // 89: crabtalk.protocol.SearchSessionsMsg
-	(*SearchSessionsReply)(nil), // 90: crabtalk.protocol.SearchSessionsReply
-	(*SessionHit)(nil),          // 91: crabtalk.protocol.SessionHit
-	(*WindowLine)(nil),          // 92: crabtalk.protocol.WindowLine
-	(*UnreadFile)(nil),          // 93: crabtalk.protocol.UnreadFile
-	(*SetTitleMsg)(nil),         // 94: crabtalk.protocol.SetTitleMsg
-	(*DeleteSessionMsg)(nil),    // 95: crabtalk.protocol.DeleteSessionMsg
-	(*RestoreSessionMsg)(nil),   // 96: crabtalk.protocol.RestoreSessionMsg
-	(*RepairSessionMsg)(nil),    // 97: crabtalk.protocol.RepairSessionMsg
-	(*RepairSessionReply)(nil),  // 98: crabtalk.protocol.RepairSessionReply
-	(*PurgeSessionMsg)(nil),     // 99: crabtalk.protocol.PurgeSessionMsg
-	(*PurgeSessionReply)(nil),   // 100: crabtalk.protocol.PurgeSessionReply
-	(*ListModelsMsg)(nil),       // 101: crabtalk.protocol.ListModelsMsg
-	(*ModelInfo)(nil),           // 102: crabtalk.protocol.ModelInfo
-	(*ModelList)(nil),           // 103: crabtalk.protocol.ModelList
-	(*SwitchModelMsg)(nil),      // 104: crabtalk.protocol.SwitchModelMsg
-	(*AddModelsMsg)(nil),        // 105: crabtalk.protocol.AddModelsMsg
-	(*RemoveModelMsg)(nil),      // 106: crabtalk.protocol.RemoveModelMsg
-	(*ListAgentsMsg)(nil),       // 107: crabtalk.protocol.ListAgentsMsg
-	(*AgentInfo)(nil),           // 108: crabtalk.protocol.AgentInfo
-	(*AgentList)(nil),           // 109: crabtalk.protocol.AgentList
-	(*CheckConfigMsg)(nil),      // 110: crabtalk.protocol.CheckConfigMsg
-	(*ConfigChecked)(nil),       // 111: crabtalk.protocol.ConfigChecked
-	(*ProviderProbe)(nil),       // 112: crabtalk.protocol.ProviderProbe
-	nil,                         // 113: crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
+	(*Appended)(nil),            // 11: crabtalk.protocol.Appended
+	(*StreamChunk)(nil),         // 12: crabtalk.protocol.StreamChunk
+	(*StreamThinking)(nil),      // 13: crabtalk.protocol.StreamThinking
+	(*ToolStartEvent)(nil),      // 14: crabtalk.protocol.ToolStartEvent
+	(*ToolCallInfo)(nil),        // 15: crabtalk.protocol.ToolCallInfo
+	(*ToolResultEvent)(nil),     // 16: crabtalk.protocol.ToolResultEvent
+	(*ToolsCompleteEvent)(nil),  // 17: crabtalk.protocol.ToolsCompleteEvent
+	(*StreamEnd)(nil),           // 18: crabtalk.protocol.StreamEnd
+	(*AskUserEvent)(nil),        // 19: crabtalk.protocol.AskUserEvent
+	(*AskQuestion)(nil),         // 20: crabtalk.protocol.AskQuestion
+	(*AskOption)(nil),           // 21: crabtalk.protocol.AskOption
+	(*ReplyToAsk)(nil),          // 22: crabtalk.protocol.ReplyToAsk
+	(*Usage)(nil),               // 23: crabtalk.protocol.Usage
+	(*Compacted)(nil),           // 24: crabtalk.protocol.Compacted
+	(*CancelMsg)(nil),           // 25: crabtalk.protocol.CancelMsg
+	(*Sessions)(nil),            // 26: crabtalk.protocol.Sessions
+	(*KillMsg)(nil),             // 27: crabtalk.protocol.KillMsg
+	(*SessionInfo)(nil),         // 28: crabtalk.protocol.SessionInfo
+	(*SessionList)(nil),         // 29: crabtalk.protocol.SessionList
+	(*CompactMsg)(nil),          // 30: crabtalk.protocol.CompactMsg
+	(*CompactResponse)(nil),     // 31: crabtalk.protocol.CompactResponse
+	(*CompactSessionMsg)(nil),   // 32: crabtalk.protocol.CompactSessionMsg
+	(*CompactSessionReply)(nil), // 33: crabtalk.protocol.CompactSessionReply
+	(*Ping)(nil),                // 34: crabtalk.protocol.Ping
+	(*Pong)(nil),                // 35: crabtalk.protocol.Pong
+	(*GetConfig)(nil),           // 36: crabtalk.protocol.GetConfig
+	(*SetConfigMsg)(nil),        // 37: crabtalk.protocol.SetConfigMsg
+	(*ConfigMsg)(nil),           // 38: crabtalk.protocol.ConfigMsg
+	(*ReloadMsg)(nil),           // 39: crabtalk.protocol.ReloadMsg
+	(*GetStats)(nil),            // 40: crabtalk.protocol.GetStats
+	(*DaemonStats)(nil),         // 41: crabtalk.protocol.DaemonStats
+	(*HelloMsg)(nil),            // 42: crabtalk.protocol.HelloMsg
+	(*HelloReply)(nil),          // 43: crabtalk.protocol.HelloReply
+	(*AuthMsg)(nil),             // 44: crabtalk.protocol.AuthMsg
+	(*ErrorMsg)(nil),            // 45: crabtalk.protocol.ErrorMsg
+	(*Progress)(nil),            // 46: crabtalk.protocol.Progress
+	(*SubscribeEvents)(nil),     // 47: crabtalk.protocol.SubscribeEvents
+	(*AgentEventMsg)(nil),       // 48: crabtalk.protocol.AgentEventMsg
+	(*CreateCronMsg)(nil),       // 49: crabtalk.protocol.CreateCronMsg
+	(*DeleteCronMsg)(nil),       // 50: crabtalk.protocol.DeleteCronMsg
+	(*ListCronsMsg)(nil),        // 51: crabtalk.protocol.ListCronsMsg
+	(*CronInfo)(nil),            // 52: crabtalk.protocol.CronInfo
+	(*CronList)(nil),            // 53: crabtalk.protocol.CronList
+	(*Entry)(nil),               // 54: crabtalk.protocol.Entry
+	(*RememberMsg)(nil),         // 55: crabtalk.protocol.RememberMsg
+	(*NoteMsg)(nil),             // 56: crabtalk.protocol.NoteMsg
+	(*MetadataEdit)(nil),        // 57: crabtalk.protocol.MetadataEdit
+	(*MetadataField)(nil),       // 58: crabtalk.protocol.MetadataField
+	(*ForgetMsg)(nil),           // 59: crabtalk.protocol.ForgetMsg
+	(*GetEntryMsg)(nil),         // 60: crabtalk.protocol.GetEntryMsg
+	(*ListEntriesMsg)(nil),      // 61: crabtalk.protocol.ListEntriesMsg
+	(*EntryList)(nil),           // 62: crabtalk.protocol.EntryList
+	(*AliasMsg)(nil),            // 63: crabtalk.protocol.AliasMsg
+	(*UndoMsg)(nil),             // 64: crabtalk.protocol.UndoMsg
+	(*PurgeMsg)(nil),            // 65: crabtalk.protocol.PurgeMsg
+	(*PurgeReply)(nil),          // 66: crabtalk.protocol.PurgeReply
+	(*PruneMsg)(nil),            // 67: crabtalk.protocol.PruneMsg
+	(*PruneReply)(nil),          // 68: crabtalk.protocol.PruneReply
+	(*Actor)(nil),               // 69: crabtalk.protocol.Actor
+	(*ApplyMsg)(nil),            // 70: crabtalk.protocol.ApplyMsg
+	(*Change)(nil),              // 71: crabtalk.protocol.Change
+	(*Rename)(nil),              // 72: crabtalk.protocol.Rename
+	(*RecallMsg)(nil),           // 73: crabtalk.protocol.RecallMsg
+	(*RecallReply)(nil),         // 74: crabtalk.protocol.RecallReply
+	(*RecallHit)(nil),           // 75: crabtalk.protocol.RecallHit
+	(*Correction)(nil),          // 76: crabtalk.protocol.Correction
+	(*BudgetUse)(nil),           // 77: crabtalk.protocol.BudgetUse
+	(*DumpMsg)(nil),             // 78: crabtalk.protocol.DumpMsg
+	(*LoadMsg)(nil),             // 79: crabtalk.protocol.LoadMsg
+	(*CheckpointMsg)(nil),       // 80: crabtalk.protocol.CheckpointMsg
+	(*CheckpointReply)(nil),     // 81: crabtalk.protocol.CheckpointReply
+	(*StoreStatsMsg)(nil),       // 82: crabtalk.protocol.StoreStatsMsg
+	(*Report)(nil),              // 83: crabtalk.protocol.Report
+	(*StoredSession)(nil),       // 84: crabtalk.protocol.StoredSession
+	(*ListSessionsMsg)(nil),     // 85: crabtalk.protocol.ListSessionsMsg
+	(*StoredSessionList)(nil),   // 86: crabtalk.protocol.StoredSessionList
+	(*HistoryMsg)(nil),          // 87: crabtalk.protocol.HistoryMsg
+	(*HistoryReply)(nil),        // 88: crabtalk.protocol.HistoryReply
+	(*HistoryLine)(nil),         // 89: crabtalk.protocol.HistoryLine
+	(*SearchSessionsMsg)(nil),   // 90: crabtalk.protocol.SearchSessionsMsg
+	(*SearchSessionsReply)(nil), // 91: crabtalk.protocol.SearchSessionsReply
+	(*SessionHit)(nil),          // 92: crabtalk.protocol.SessionHit
+	(*WindowLine)(nil),          // 93: crabtalk.protocol.WindowLine
+	(*UnreadFile)(nil),          // 94: crabtalk.protocol.UnreadFile
+	(*SetTitleMsg)(nil),         // 95: crabtalk.protocol.SetTitleMsg
+	(*DeleteSessionMsg)(nil),    // 96: crabtalk.protocol.DeleteSessionMsg
+	(*RestoreSessionMsg)(nil),   // 97: crabtalk.protocol.RestoreSessionMsg
+	(*RepairSessionMsg)(nil),    // 98: crabtalk.protocol.RepairSessionMsg
+	(*RepairSessionReply)(nil),  // 99: crabtalk.protocol.RepairSessionReply
+	(*PurgeSessionMsg)(nil),     // 100: crabtalk.protocol.PurgeSessionMsg
+	(*PurgeSessionReply)(nil),   // 101: crabtalk.protocol.PurgeSessionReply
+	(*ListModelsMsg)(nil),       // 102: crabtalk.protocol.ListModelsMsg
+	(*ModelInfo)(nil),           // 103: crabtalk.protocol.ModelInfo
+	(*ModelList)(nil),           // 104: crabtalk.protocol.ModelList
+	(*SwitchModelMsg)(nil),      // 105: crabtalk.protocol.SwitchModelMsg
+	(*AddModelsMsg)(nil),        // 106: crabtalk.protocol.AddModelsMsg
+	(*RemoveModelMsg)(nil),      // 107: crabtalk.protocol.RemoveModelMsg
+	(*ListAgentsMsg)(nil),       // 108: crabtalk.protocol.ListAgentsMsg
+	(*AgentInfo)(nil),           // 109: crabtalk.protocol.AgentInfo
+	(*AgentList)(nil),           // 110: crabtalk.protocol.AgentList
+	(*CheckConfigMsg)(nil),      // 111: crabtalk.protocol.CheckConfigMsg
+	(*ConfigChecked)(nil),       // 112: crabtalk.protocol.ConfigChecked
+	(*ProviderProbe)(nil),       // 113: crabtalk.protocol.ProviderProbe
+	nil,                         // 114: crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
 }
 var file_crabtalk_proto_depIdxs = []int32{
 	6,   // 0: crabtalk.protocol.ClientMessage.send:type_name -> crabtalk.protocol.SendMsg
 	7,   // 1: crabtalk.protocol.ClientMessage.stream:type_name -> crabtalk.protocol.StreamMsg
-	33,  // 2: crabtalk.protocol.ClientMessage.ping:type_name -> crabtalk.protocol.Ping
-	25,  // 3: crabtalk.protocol.ClientMessage.sessions:type_name -> crabtalk.protocol.Sessions
-	26,  // 4: crabtalk.protocol.ClientMessage.kill:type_name -> crabtalk.protocol.KillMsg
-	35,  // 5: crabtalk.protocol.ClientMessage.get_config:type_name -> crabtalk.protocol.GetConfig
-	36,  // 6: crabtalk.protocol.ClientMessage.set_config:type_name -> crabtalk.protocol.SetConfigMsg
-	38,  // 7: crabtalk.protocol.ClientMessage.reload:type_name -> crabtalk.protocol.ReloadMsg
-	46,  // 8: crabtalk.protocol.ClientMessage.subscribe_events:type_name -> crabtalk.protocol.SubscribeEvents
-	21,  // 9: crabtalk.protocol.ClientMessage.reply_to_ask:type_name -> crabtalk.protocol.ReplyToAsk
-	39,  // 10: crabtalk.protocol.ClientMessage.get_stats:type_name -> crabtalk.protocol.GetStats
-	48,  // 11: crabtalk.protocol.ClientMessage.create_cron:type_name -> crabtalk.protocol.CreateCronMsg
-	49,  // 12: crabtalk.protocol.ClientMessage.delete_cron:type_name -> crabtalk.protocol.DeleteCronMsg
-	50,  // 13: crabtalk.protocol.ClientMessage.list_crons:type_name -> crabtalk.protocol.ListCronsMsg
-	29,  // 14: crabtalk.protocol.ClientMessage.compact:type_name -> crabtalk.protocol.CompactMsg
-	41,  // 15: crabtalk.protocol.ClientMessage.hello:type_name -> crabtalk.protocol.HelloMsg
-	43,  // 16: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
-	24,  // 17: crabtalk.protocol.ClientMessage.cancel:type_name -> crabtalk.protocol.CancelMsg
-	54,  // 18: crabtalk.protocol.ClientMessage.remember:type_name -> crabtalk.protocol.RememberMsg
-	72,  // 19: crabtalk.protocol.ClientMessage.recall:type_name -> crabtalk.protocol.RecallMsg
-	58,  // 20: crabtalk.protocol.ClientMessage.forget:type_name -> crabtalk.protocol.ForgetMsg
-	59,  // 21: crabtalk.protocol.ClientMessage.get_entry:type_name -> crabtalk.protocol.GetEntryMsg
-	60,  // 22: crabtalk.protocol.ClientMessage.list_entries:type_name -> crabtalk.protocol.ListEntriesMsg
-	62,  // 23: crabtalk.protocol.ClientMessage.alias:type_name -> crabtalk.protocol.AliasMsg
-	69,  // 24: crabtalk.protocol.ClientMessage.apply:type_name -> crabtalk.protocol.ApplyMsg
-	77,  // 25: crabtalk.protocol.ClientMessage.dump:type_name -> crabtalk.protocol.DumpMsg
-	78,  // 26: crabtalk.protocol.ClientMessage.load:type_name -> crabtalk.protocol.LoadMsg
-	79,  // 27: crabtalk.protocol.ClientMessage.checkpoint:type_name -> crabtalk.protocol.CheckpointMsg
-	81,  // 28: crabtalk.protocol.ClientMessage.store_stats:type_name -> crabtalk.protocol.StoreStatsMsg
-	63,  // 29: crabtalk.protocol.ClientMessage.undo:type_name -> crabtalk.protocol.UndoMsg
-	64,  // 30: crabtalk.protocol.ClientMessage.purge:type_name -> crabtalk.protocol.PurgeMsg
-	66,  // 31: crabtalk.protocol.ClientMessage.prune:type_name -> crabtalk.protocol.PruneMsg
-	55,  // 32: crabtalk.protocol.ClientMessage.write_note:type_name -> crabtalk.protocol.NoteMsg
-	84,  // 33: crabtalk.protocol.ClientMessage.list_sessions:type_name -> crabtalk.protocol.ListSessionsMsg
-	86,  // 34: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
-	89,  // 35: crabtalk.protocol.ClientMessage.search_sessions:type_name -> crabtalk.protocol.SearchSessionsMsg
-	94,  // 36: crabtalk.protocol.ClientMessage.set_title:type_name -> crabtalk.protocol.SetTitleMsg
-	95,  // 37: crabtalk.protocol.ClientMessage.delete_session:type_name -> crabtalk.protocol.DeleteSessionMsg
-	96,  // 38: crabtalk.protocol.ClientMessage.restore_session:type_name -> crabtalk.protocol.RestoreSessionMsg
-	31,  // 39: crabtalk.protocol.ClientMessage.compact_session:type_name -> crabtalk.protocol.CompactSessionMsg
-	97,  // 40: crabtalk.protocol.ClientMessage.repair_session:type_name -> crabtalk.protocol.RepairSessionMsg
-	99,  // 41: crabtalk.protocol.ClientMessage.purge_session:type_name -> crabtalk.protocol.PurgeSessionMsg
-	101, // 42: crabtalk.protocol.ClientMessage.list_models:type_name -> crabtalk.protocol.ListModelsMsg
-	104, // 43: crabtalk.protocol.ClientMessage.switch_model:type_name -> crabtalk.protocol.SwitchModelMsg
-	105, // 44: crabtalk.protocol.ClientMessage.add_models:type_name -> crabtalk.protocol.AddModelsMsg
-	106, // 45: crabtalk.protocol.ClientMessage.remove_model:type_name -> crabtalk.protocol.RemoveModelMsg
-	107, // 46: crabtalk.protocol.ClientMessage.list_agents:type_name -> crabtalk.protocol.ListAgentsMsg
-	110, // 47: crabtalk.protocol.ClientMessage.check_config:type_name -> crabtalk.protocol.CheckConfigMsg
-	68,  // 48: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
+	34,  // 2: crabtalk.protocol.ClientMessage.ping:type_name -> crabtalk.protocol.Ping
+	26,  // 3: crabtalk.protocol.ClientMessage.sessions:type_name -> crabtalk.protocol.Sessions
+	27,  // 4: crabtalk.protocol.ClientMessage.kill:type_name -> crabtalk.protocol.KillMsg
+	36,  // 5: crabtalk.protocol.ClientMessage.get_config:type_name -> crabtalk.protocol.GetConfig
+	37,  // 6: crabtalk.protocol.ClientMessage.set_config:type_name -> crabtalk.protocol.SetConfigMsg
+	39,  // 7: crabtalk.protocol.ClientMessage.reload:type_name -> crabtalk.protocol.ReloadMsg
+	47,  // 8: crabtalk.protocol.ClientMessage.subscribe_events:type_name -> crabtalk.protocol.SubscribeEvents
+	22,  // 9: crabtalk.protocol.ClientMessage.reply_to_ask:type_name -> crabtalk.protocol.ReplyToAsk
+	40,  // 10: crabtalk.protocol.ClientMessage.get_stats:type_name -> crabtalk.protocol.GetStats
+	49,  // 11: crabtalk.protocol.ClientMessage.create_cron:type_name -> crabtalk.protocol.CreateCronMsg
+	50,  // 12: crabtalk.protocol.ClientMessage.delete_cron:type_name -> crabtalk.protocol.DeleteCronMsg
+	51,  // 13: crabtalk.protocol.ClientMessage.list_crons:type_name -> crabtalk.protocol.ListCronsMsg
+	30,  // 14: crabtalk.protocol.ClientMessage.compact:type_name -> crabtalk.protocol.CompactMsg
+	42,  // 15: crabtalk.protocol.ClientMessage.hello:type_name -> crabtalk.protocol.HelloMsg
+	44,  // 16: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
+	25,  // 17: crabtalk.protocol.ClientMessage.cancel:type_name -> crabtalk.protocol.CancelMsg
+	55,  // 18: crabtalk.protocol.ClientMessage.remember:type_name -> crabtalk.protocol.RememberMsg
+	73,  // 19: crabtalk.protocol.ClientMessage.recall:type_name -> crabtalk.protocol.RecallMsg
+	59,  // 20: crabtalk.protocol.ClientMessage.forget:type_name -> crabtalk.protocol.ForgetMsg
+	60,  // 21: crabtalk.protocol.ClientMessage.get_entry:type_name -> crabtalk.protocol.GetEntryMsg
+	61,  // 22: crabtalk.protocol.ClientMessage.list_entries:type_name -> crabtalk.protocol.ListEntriesMsg
+	63,  // 23: crabtalk.protocol.ClientMessage.alias:type_name -> crabtalk.protocol.AliasMsg
+	70,  // 24: crabtalk.protocol.ClientMessage.apply:type_name -> crabtalk.protocol.ApplyMsg
+	78,  // 25: crabtalk.protocol.ClientMessage.dump:type_name -> crabtalk.protocol.DumpMsg
+	79,  // 26: crabtalk.protocol.ClientMessage.load:type_name -> crabtalk.protocol.LoadMsg
+	80,  // 27: crabtalk.protocol.ClientMessage.checkpoint:type_name -> crabtalk.protocol.CheckpointMsg
+	82,  // 28: crabtalk.protocol.ClientMessage.store_stats:type_name -> crabtalk.protocol.StoreStatsMsg
+	64,  // 29: crabtalk.protocol.ClientMessage.undo:type_name -> crabtalk.protocol.UndoMsg
+	65,  // 30: crabtalk.protocol.ClientMessage.purge:type_name -> crabtalk.protocol.PurgeMsg
+	67,  // 31: crabtalk.protocol.ClientMessage.prune:type_name -> crabtalk.protocol.PruneMsg
+	56,  // 32: crabtalk.protocol.ClientMessage.write_note:type_name -> crabtalk.protocol.NoteMsg
+	85,  // 33: crabtalk.protocol.ClientMessage.list_sessions:type_name -> crabtalk.protocol.ListSessionsMsg
+	87,  // 34: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
+	90,  // 35: crabtalk.protocol.ClientMessage.search_sessions:type_name -> crabtalk.protocol.SearchSessionsMsg
+	95,  // 36: crabtalk.protocol.ClientMessage.set_title:type_name -> crabtalk.protocol.SetTitleMsg
+	96,  // 37: crabtalk.protocol.ClientMessage.delete_session:type_name -> crabtalk.protocol.DeleteSessionMsg
+	97,  // 38: crabtalk.protocol.ClientMessage.restore_session:type_name -> crabtalk.protocol.RestoreSessionMsg
+	32,  // 39: crabtalk.protocol.ClientMessage.compact_session:type_name -> crabtalk.protocol.CompactSessionMsg
+	98,  // 40: crabtalk.protocol.ClientMessage.repair_session:type_name -> crabtalk.protocol.RepairSessionMsg
+	100, // 41: crabtalk.protocol.ClientMessage.purge_session:type_name -> crabtalk.protocol.PurgeSessionMsg
+	102, // 42: crabtalk.protocol.ClientMessage.list_models:type_name -> crabtalk.protocol.ListModelsMsg
+	105, // 43: crabtalk.protocol.ClientMessage.switch_model:type_name -> crabtalk.protocol.SwitchModelMsg
+	106, // 44: crabtalk.protocol.ClientMessage.add_models:type_name -> crabtalk.protocol.AddModelsMsg
+	107, // 45: crabtalk.protocol.ClientMessage.remove_model:type_name -> crabtalk.protocol.RemoveModelMsg
+	108, // 46: crabtalk.protocol.ClientMessage.list_agents:type_name -> crabtalk.protocol.ListAgentsMsg
+	111, // 47: crabtalk.protocol.ClientMessage.check_config:type_name -> crabtalk.protocol.CheckConfigMsg
+	69,  // 48: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
 	8,   // 49: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
 	9,   // 50: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
-	44,  // 51: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
-	34,  // 52: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
-	28,  // 53: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
-	37,  // 54: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
-	47,  // 55: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
-	40,  // 56: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
-	51,  // 57: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
-	52,  // 58: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
-	30,  // 59: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
-	42,  // 60: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
-	45,  // 61: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
-	53,  // 62: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
-	61,  // 63: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
-	73,  // 64: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
-	82,  // 65: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
-	80,  // 66: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
-	65,  // 67: crabtalk.protocol.ServerMessage.purged:type_name -> crabtalk.protocol.PurgeReply
-	67,  // 68: crabtalk.protocol.ServerMessage.pruned:type_name -> crabtalk.protocol.PruneReply
-	83,  // 69: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
-	85,  // 70: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
-	87,  // 71: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
-	90,  // 72: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
-	32,  // 73: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
-	98,  // 74: crabtalk.protocol.ServerMessage.repaired:type_name -> crabtalk.protocol.RepairSessionReply
-	100, // 75: crabtalk.protocol.ServerMessage.session_purged:type_name -> crabtalk.protocol.PurgeSessionReply
-	103, // 76: crabtalk.protocol.ServerMessage.models:type_name -> crabtalk.protocol.ModelList
-	109, // 77: crabtalk.protocol.ServerMessage.agents:type_name -> crabtalk.protocol.AgentList
-	111, // 78: crabtalk.protocol.ServerMessage.config_checked:type_name -> crabtalk.protocol.ConfigChecked
-	22,  // 79: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
+	45,  // 51: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
+	35,  // 52: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
+	29,  // 53: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
+	38,  // 54: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
+	48,  // 55: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
+	41,  // 56: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
+	52,  // 57: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
+	53,  // 58: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
+	31,  // 59: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
+	43,  // 60: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
+	46,  // 61: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
+	54,  // 62: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
+	62,  // 63: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
+	74,  // 64: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
+	83,  // 65: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
+	81,  // 66: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
+	66,  // 67: crabtalk.protocol.ServerMessage.purged:type_name -> crabtalk.protocol.PurgeReply
+	68,  // 68: crabtalk.protocol.ServerMessage.pruned:type_name -> crabtalk.protocol.PruneReply
+	84,  // 69: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
+	86,  // 70: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
+	88,  // 71: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
+	91,  // 72: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
+	33,  // 73: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
+	99,  // 74: crabtalk.protocol.ServerMessage.repaired:type_name -> crabtalk.protocol.RepairSessionReply
+	101, // 75: crabtalk.protocol.ServerMessage.session_purged:type_name -> crabtalk.protocol.PurgeSessionReply
+	104, // 76: crabtalk.protocol.ServerMessage.models:type_name -> crabtalk.protocol.ModelList
+	110, // 77: crabtalk.protocol.ServerMessage.agents:type_name -> crabtalk.protocol.AgentList
+	112, // 78: crabtalk.protocol.ServerMessage.config_checked:type_name -> crabtalk.protocol.ConfigChecked
+	23,  // 79: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
 	10,  // 80: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
-	11,  // 81: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
-	12,  // 82: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
-	13,  // 83: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
-	15,  // 84: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
-	16,  // 85: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
-	17,  // 86: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
-	18,  // 87: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
-	22,  // 88: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
-	23,  // 89: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
-	44,  // 90: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
-	14,  // 91: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	19,  // 92: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
-	20,  // 93: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
-	27,  // 94: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
-	0,   // 95: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
-	14,  // 96: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	22,  // 97: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
-	23,  // 98: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
-	44,  // 99: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
-	51,  // 100: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
-	1,   // 101: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
-	1,   // 102: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	56,  // 103: crabtalk.protocol.NoteMsg.metadata:type_name -> crabtalk.protocol.MetadataEdit
-	57,  // 104: crabtalk.protocol.MetadataEdit.set:type_name -> crabtalk.protocol.MetadataField
-	1,   // 105: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	53,  // 106: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
-	2,   // 107: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
-	53,  // 108: crabtalk.protocol.PurgeReply.entry:type_name -> crabtalk.protocol.Entry
-	70,  // 109: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
-	53,  // 110: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
-	53,  // 111: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
-	53,  // 112: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
-	53,  // 113: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
-	53,  // 114: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
-	71,  // 115: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
-	1,   // 116: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	57,  // 117: crabtalk.protocol.RecallMsg.meta:type_name -> crabtalk.protocol.MetadataField
-	74,  // 118: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
-	75,  // 119: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
-	76,  // 120: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
-	53,  // 121: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
-	3,   // 122: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
-	83,  // 123: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
-	88,  // 124: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
-	83,  // 125: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
-	91,  // 126: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
-	93,  // 127: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
-	92,  // 128: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
-	83,  // 129: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
-	102, // 130: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
-	113, // 131: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
-	108, // 132: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
-	112, // 133: crabtalk.protocol.ConfigChecked.probes:type_name -> crabtalk.protocol.ProviderProbe
-	134, // [134:134] is the sub-list for method output_type
-	134, // [134:134] is the sub-list for method input_type
-	134, // [134:134] is the sub-list for extension type_name
-	134, // [134:134] is the sub-list for extension extendee
-	0,   // [0:134] is the sub-list for field type_name
+	12,  // 81: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
+	13,  // 82: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
+	14,  // 83: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
+	16,  // 84: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
+	17,  // 85: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
+	18,  // 86: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
+	19,  // 87: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
+	23,  // 88: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
+	24,  // 89: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
+	45,  // 90: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
+	11,  // 91: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
+	15,  // 92: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	20,  // 93: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
+	21,  // 94: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
+	28,  // 95: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
+	0,   // 96: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
+	15,  // 97: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	23,  // 98: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
+	24,  // 99: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
+	45,  // 100: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
+	52,  // 101: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
+	1,   // 102: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
+	1,   // 103: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	57,  // 104: crabtalk.protocol.NoteMsg.metadata:type_name -> crabtalk.protocol.MetadataEdit
+	58,  // 105: crabtalk.protocol.MetadataEdit.set:type_name -> crabtalk.protocol.MetadataField
+	1,   // 106: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	54,  // 107: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
+	2,   // 108: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
+	54,  // 109: crabtalk.protocol.PurgeReply.entry:type_name -> crabtalk.protocol.Entry
+	71,  // 110: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
+	54,  // 111: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
+	54,  // 112: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
+	54,  // 113: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
+	54,  // 114: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
+	54,  // 115: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
+	72,  // 116: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
+	1,   // 117: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	58,  // 118: crabtalk.protocol.RecallMsg.meta:type_name -> crabtalk.protocol.MetadataField
+	75,  // 119: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
+	76,  // 120: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
+	77,  // 121: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
+	54,  // 122: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
+	3,   // 123: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
+	84,  // 124: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
+	89,  // 125: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
+	84,  // 126: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
+	92,  // 127: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
+	94,  // 128: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
+	93,  // 129: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
+	84,  // 130: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
+	103, // 131: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
+	114, // 132: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
+	109, // 133: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
+	113, // 134: crabtalk.protocol.ConfigChecked.probes:type_name -> crabtalk.protocol.ProviderProbe
+	135, // [135:135] is the sub-list for method output_type
+	135, // [135:135] is the sub-list for method input_type
+	135, // [135:135] is the sub-list for extension type_name
+	135, // [135:135] is the sub-list for extension extendee
+	0,   // [0:135] is the sub-list for field type_name
 }
 
 func init() { file_crabtalk_proto_init() }
@@ -10196,12 +10305,13 @@ func file_crabtalk_proto_init() {
 		(*StreamEvent_Usage)(nil),
 		(*StreamEvent_Compacted)(nil),
 		(*StreamEvent_Error)(nil),
+		(*StreamEvent_Appended)(nil),
 	}
-	file_crabtalk_proto_msgTypes[40].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[44].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[49].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[56].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[66].OneofWrappers = []any{
+	file_crabtalk_proto_msgTypes[41].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[45].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[50].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[57].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[67].OneofWrappers = []any{
 		(*Change_Add)(nil),
 		(*Change_Update)(nil),
 		(*Change_Alias)(nil),
@@ -10209,18 +10319,18 @@ func file_crabtalk_proto_init() {
 		(*Change_Restore)(nil),
 		(*Change_Rename)(nil),
 	}
-	file_crabtalk_proto_msgTypes[68].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[69].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[70].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[85].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[101].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[71].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[86].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[102].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crabtalk_proto_rawDesc), len(file_crabtalk_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   110,
+			NumMessages:   111,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,169 @@
+package daemon
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"crabmem/daemon/client"
+	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/session"
+	"crabmem/sessionlog"
+
+	daemonagent "crabmem/daemon/agent"
+)
+
+// userLines returns the user's messages of a session's file.
+func (s *served) userLines(id string) (lines []string) {
+	s.t.Helper()
+	file, err := s.sessions.Read(id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer file.Close()
+	for l, err := range file.Lines(0) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if l.Message.Role == "user" {
+			lines = append(lines, l.Message.Content)
+		}
+	}
+	return lines
+}
+
+// TestRequestID repeats requests with IDs: in a new session, in the latest one, while
+// the first one is active, after a restart, and with another message.
+func TestRequestID(t *testing.T) {
+	m := modeltest.New(t)
+	at := home(t)
+	s := serve(t, at, scripted(m))
+	c := s.client()
+	ctx := t.Context()
+	end := s.follow()
+	m.Queue(modeltest.Say("fine"))
+	first := client.Message{Agent: "crab", Content: "go", Request: "a", NewChat: true}
+	var kinds []string
+	stored := ""
+	for e, err := range c.Stream(ctx, first) {
+		check(t, err)
+		kinds = append(kinds, e.Kind)
+		if e.Kind == "appended" && (e.Line != 2 || e.Repeated) {
+			t.Errorf("appended %+v", e)
+		}
+		stored = e.StoredID
+	}
+	if got := strings.Join(kinds, " "); got != "start appended text_delta usage" {
+		t.Errorf("events: %s", got)
+	}
+	again := func(what string, q client.Message) {
+		t.Helper()
+		r, err := c.Send(ctx, q)
+		if err != nil || !r.Repeated || r.Content != "fine" || r.StoredID != stored {
+			t.Errorf("%s: %+v, %v", what, r, err)
+		}
+		kinds, text := "", ""
+		for e, err := range c.Stream(ctx, q) {
+			check(t, err)
+			if kinds += e.Kind + " "; e.Kind == "appended" && (e.Line != 2 || !e.Repeated) {
+				t.Errorf("%s: appended %+v", what, e)
+			}
+			text += e.Text
+		}
+		if kinds != "start appended text_delta " || text != "fine" {
+			t.Errorf("%s: events %swith %q", what, kinds, text)
+		}
+	}
+	latest := client.Message{Agent: "crab", Content: "go", Request: "a"}
+	again("new chat", first)
+	again("latest session", latest)
+	_, err := c.Send(ctx, client.Message{Agent: "crab", Content: "stop", Request: "a"})
+	wantError(t, err, 409, "request", "an earlier request has this ID and another message")
+	_, err = c.Send(ctx, client.Message{Agent: "crab", Content: "go", Request: strings.Repeat("x", 256)})
+	wantError(t, err, 400, "invalid", "request_id: 256 bytes, want at most 255")
+	// A client that disconnects does not change the turn that has the answer.
+	l, err := s.loaded.Open(ctx, stored, "")
+	check(t, err)
+	gone := errors.New("gone")
+	run := &session.Run{Session: l, Content: "go", Sender: "user", Request: "a", Each: func(daemonagent.Event) error { return gone }}
+	if err := s.loaded.Run(ctx, run); !errors.Is(err, gone) {
+		t.Errorf("a run without a client: %v", err)
+	}
+	again("after a refusal and a disconnection", latest)
+	users := 0
+	for _, e := range end(2) { // the refused request is a run, too
+		if e.Content == "go" {
+			users++
+		}
+	}
+	if users != 1 {
+		t.Errorf("followers saw the message %d times", users)
+	}
+	s.stop()
+	s = serve(t, at, "")
+	c = s.client()
+	again("new chat after a restart", first)
+	again("latest session after a restart", latest)
+	if n := len(m.Requests()); n != 1 {
+		t.Errorf("%d requests to the model", n)
+	}
+
+	m.Queue(modeltest.Reply{}.Stall(50 * time.Millisecond).Text("slow"))
+	var each sync.WaitGroup
+	answers := make([]client.Response, 8)
+	for i := range answers {
+		each.Go(func() {
+			var err error
+			if answers[i], err = c.Send(ctx, client.Message{Agent: "crab", Content: "go", Request: "b", NewChat: true}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	each.Wait()
+	repeated := 0
+	for _, r := range answers {
+		if r.Repeated {
+			repeated++
+		}
+		if r.Content != "slow" || r.StoredID != answers[0].StoredID || r.StoredID == stored {
+			t.Errorf("concurrent: %+v", r)
+		}
+	}
+	if n := len(m.Requests()); n != 2 || repeated != 7 {
+		t.Errorf("concurrent: %d requests to the model, %d repeated", n-1, repeated)
+	}
+	for _, id := range []string{stored, answers[0].StoredID} {
+		if got := s.userLines(id); len(got) != 1 {
+			t.Errorf("%s has the messages %q", id, got)
+		}
+	}
+	if _, total, err := c.ListSessions(ctx, client.SessionFilter{}); err != nil || total != 2 {
+		t.Errorf("%d sessions: %v", total, err)
+	}
+	// Another sender's request with the ID is another request.
+	m.Queue(modeltest.Say("for tg"))
+	r, err := c.Send(ctx, client.Message{Agent: "crab", Content: "go", Request: "a", NewChat: true, Sender: "tg:1"})
+	if err != nil || r.Repeated || r.Content != "for tg" {
+		t.Errorf("another sender: %+v, %v", r, err)
+	}
+}
+
+// TestRequestWithoutSession creates no session for a message that is refused, and finds
+// the session of a request whose daemon ended before the message was written.
+func TestRequestWithoutSession(t *testing.T) {
+	m := modeltest.New(t)
+	at := home(t)
+	s := serve(t, at, scripted(m))
+	l, err := s.sessions.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "user", Request: "a"})
+	check(t, err)
+	check(t, l.Close())
+	s.stop()
+	s = serve(t, at, "")
+	m.Queue(modeltest.Say("fine"))
+	r, err := s.client().Send(t.Context(), client.Message{Agent: "crab", Content: "go", Request: "a", NewChat: true})
+	if err != nil || r.StoredID != l.ID() || r.Repeated {
+		t.Errorf("%+v, %v; want the session %s", r, err, l.ID())
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"crabmem/daemon/guard"
 	"crabmem/daemon/mcpserver/mcptest"
 )
 
@@ -87,7 +88,7 @@ func runConformance(t *testing.T, version string) map[string]string {
 	}))
 	defer server.Close()
 	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
-	handler = s.httpHandler(newBearer(testToken), newHosts("127.0.0.1", port, nil), 64)
+	handler = s.httpHandler(newBearer(testToken), guard.NewHosts("127.0.0.1", port, nil), 64)
 	dir := t.TempDir()
 	cmd.Args = append(cmd.Args, "server", "--url", server.URL+mcpPath, "--suite", "all", "--spec-version", version, "--output-dir", dir)
 	out, err := cmd.CombinedOutput() // fails if a check fails

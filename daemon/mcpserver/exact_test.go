@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/crmem"
+	"crabmem/daemon/guard"
 	"crabmem/daemon/mcpserver/compat/memgraph"
 )
 
@@ -26,7 +27,7 @@ type rawServer struct {
 func newRawServer(t *testing.T, mode string) *rawServer {
 	t.Helper()
 	s := newTestServer(t, t.TempDir(), compat(mode))
-	return &rawServer{t, s.o.Path, s.httpHandler(newBearer(testToken), newHosts("127.0.0.1", "80", nil), 1)}
+	return &rawServer{t, s.o.Path, s.httpHandler(newBearer(testToken), guard.NewHosts("127.0.0.1", "80", nil), 1)}
 }
 
 // call returns the text of a tool's result, and whether the server accepted

@@ -6,12 +6,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/guard"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -57,7 +55,7 @@ func (s *Server) ServeHTTP(ctx context.Context, o HTTPOptions) error {
 	if err != nil {
 		return &errtable.Error{Exit: errtable.ExitUsage, Kind: "usage", Message: fmt.Sprintf("--http %q: want an address and a port, such as 127.0.0.1:7433", o.Address)}
 	}
-	token, from, err := o.token(s.o.FS, loopback(host))
+	token, from, err := o.token(s.o.FS, guard.Loopback(host))
 	if err != nil {
 		return err
 	}
@@ -66,14 +64,14 @@ func (s *Server) ServeHTTP(ctx context.Context, o HTTPOptions) error {
 		return &errtable.Error{Exit: errtable.ExitFailure, Kind: "listen", Message: err.Error(), Fix: "use another port, or 0 for a free one", Err: err}
 	}
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	server, gate := s.httpServer(l, newBearer(token), newHosts(host, port, o.AllowHosts), defaultHTTPLimits())
-	if !loopback(host) {
+	server, gate := s.httpServer(l, newBearer(token), guard.NewHosts(host, port, o.AllowHosts), defaultHTTPLimits())
+	if !guard.Loopback(host) {
 		s.o.Log.Warn("other machines can reach this address, and it has no TLS: they can read the token in transit", "address", l.Addr().String())
 	}
 	s.o.Log.Info("listening", "url", "http://"+l.Addr().String()+mcpPath, "token", from, "store", s.o.Path)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(gate) }()
-	defer s.refusals.flush()
+	defer s.refusals.Flush()
 	select {
 	case err = <-served:
 		return err
@@ -89,19 +87,19 @@ func (s *Server) ServeHTTP(ctx context.Context, o HTTPOptions) error {
 }
 
 // httpServer returns a server and the listener that it must serve.
-func (s *Server) httpServer(l net.Listener, token bearer, known hosts, limits httpLimits) (*http.Server, net.Listener) {
+func (s *Server) httpServer(l net.Listener, token bearer, known guard.Hosts, limits httpLimits) (*http.Server, net.Listener) {
 	return &http.Server{
 		Handler:           s.httpHandler(token, known, limits.calls),
 		ReadHeaderTimeout: limits.header, ReadTimeout: limits.body, WriteTimeout: limits.response, IdleTimeout: limits.idle,
 		MaxHeaderBytes: maxHTTPHeaders,
-		ConnContext:    connContext,
+		ConnContext:    guard.ConnContext,
 		ErrorLog:       slog.NewLogLogger(s.o.Log.Handler(), slog.LevelWarn),
-	}, newConnGate(l, limits.unverified, limits.conns, s.refusals.evict)
+	}, guard.NewGate(l, limits.unverified, limits.conns, s.refusals.Evict)
 }
 
 // httpHandler serves requests that name this server and carry the token. Every
 // other request gets the same response, whatever its path.
-func (s *Server) httpHandler(token bearer, known hosts, maxCalls int) http.Handler {
+func (s *Server) httpHandler(token bearer, known guard.Hosts, maxCalls int) http.Handler {
 	protocol := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.sdk }, &mcp.StreamableHTTPOptions{
 		// Without state there is no session to hijack, and the server sends
 		// nothing but responses.
@@ -116,7 +114,7 @@ func (s *Server) httpHandler(token bearer, known hosts, maxCalls int) http.Handl
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
 		refuse := func(code int, why string) {
-			s.refusals.refuse(code, why, r.RemoteAddr)
+			s.refusals.Refuse(code, why, r.RemoteAddr)
 			// Do not read the rest of the request: the connection ends.
 			w.Header().Set("Connection", "close")
 			http.Error(w, why, code)
@@ -128,13 +126,13 @@ func (s *Server) httpHandler(token bearer, known hosts, maxCalls int) http.Handl
 			refuse(code, why)
 			return
 		}
-		if !verifyConn(r.Context()) {
+		if !guard.VerifyConn(r.Context()) {
 			w.Header().Set("Connection", "close")
 		}
 		switch {
 		case r.URL.Path != mcpPath:
 			refuse(http.StatusNotFound, "unknown path: use "+mcpPath)
-		case r.Method == http.MethodPost && !jsonBody(r.Header):
+		case r.Method == http.MethodPost && !guard.JSONBody(r.Header):
 			refuse(http.StatusUnsupportedMediaType, "set Content-Type to application/json")
 		case r.Header.Get("Content-Encoding") != "":
 			refuse(http.StatusUnsupportedMediaType, "send the body without Content-Encoding")
@@ -153,72 +151,14 @@ func (s *Server) httpHandler(token bearer, known hosts, maxCalls int) http.Handl
 
 // refusalOf returns the status and the reason to refuse a request that is not for
 // this server or lacks the token, or 0.
-func refusalOf(r *http.Request, token bearer, known hosts) (code int, why string) {
+func refusalOf(r *http.Request, token bearer, known guard.Hosts) (code int, why string) {
 	switch {
-	case !known.host(r.Host):
+	case !known.Host(r.Host):
 		return http.StatusForbidden, "unknown Host: use the server's address, or allow the name with --allow-host"
-	case !known.origins(r.Header):
+	case !known.Origins(r.Header):
 		return http.StatusForbidden, "cross-site request: use an Origin of this server, or allow its name with --allow-host"
 	case len(r.Header.Values("Authorization")) != 1 || !token.allows(r.Header.Get("Authorization")):
 		return http.StatusUnauthorized, "missing or wrong bearer token: use CRABMEM_TOKEN of the server, or the content of its token file"
 	}
 	return 0, ""
-}
-
-// jsonBody reports whether the only Content-Type is JSON. Browsers send it to
-// another site only after a preflight request.
-func jsonBody(h http.Header) bool {
-	types := h.Values("Content-Type")
-	if len(types) != 1 {
-		return false
-	}
-	media, _, _ := strings.Cut(types[0], ";")
-	return strings.EqualFold(strings.TrimSpace(media), "application/json")
-}
-
-// loopback reports whether only this machine can reach an address.
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// hosts contains the names of this server, in lower case.
-type hosts struct {
-	port    string
-	own     []string
-	allowed []string // names of a proxy, with any port
-}
-
-func newHosts(bound, port string, allowed []string) hosts {
-	h := hosts{port: port, own: []string{"localhost", "127.0.0.1", "::1"}}
-	if ip := net.ParseIP(bound); bound != "" && (ip == nil || !ip.IsUnspecified()) {
-		h.own = append(h.own, strings.ToLower(bound))
-	}
-	for _, name := range allowed {
-		h.allowed = append(h.allowed, strings.ToLower(strings.Trim(name, "[]")))
-	}
-	return h
-}
-
-// host reports whether a Host header contains one of the names and the server's
-// port.
-func (h hosts) host(header string) bool {
-	name, port, err := net.SplitHostPort(header)
-	if err != nil {
-		name, port = strings.TrimSuffix(strings.TrimPrefix(header, "["), "]"), "80"
-	}
-	name = strings.ToLower(name)
-	return slices.Contains(h.own, name) && port == h.port || slices.Contains(h.allowed, name)
-}
-
-// origins reports whether Origin and Sec-Fetch-Site, if set, name this server.
-func (h hosts) origins(header http.Header) bool {
-	for _, o := range header.Values("Origin") {
-		u, err := url.Parse(o)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || !h.host(u.Host) {
-			return false
-		}
-	}
-	site := header.Get("Sec-Fetch-Site")
-	return site == "" || site == "same-origin" || site == "none"
 }

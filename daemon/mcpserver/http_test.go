@@ -16,6 +16,7 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/guard"
 )
 
 const testToken = "0123456789abcdef0123456789abcdef"
@@ -35,13 +36,13 @@ func listenWith(t *testing.T, dir, bound string, limits httpLimits, allowed ...s
 	}
 	address = l.Addr().String()
 	_, port, _ := net.SplitHostPort(address)
-	server, gate := s.httpServer(l, newBearer(testToken), newHosts(bound, port, allowed), limits)
+	server, gate := s.httpServer(l, newBearer(testToken), guard.NewHosts(bound, port, allowed), limits)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(gate) }()
 	t.Cleanup(func() {
 		server.Close()
 		<-served
-		s.refusals.flush()
+		s.refusals.Flush()
 	})
 	return address
 }
@@ -228,13 +229,13 @@ func TestHosts(t *testing.T) {
 		{"Box.local", "box.LOCAL", true},
 		{"2001:db8::1", "[2001:db8::1]:80", true},
 	} {
-		if got := newHosts(c.bound, "80", nil).host(c.host); got != c.want {
+		if got := guard.NewHosts(c.bound, "80", nil).Host(c.host); got != c.want {
 			t.Errorf("bound to %q: Host %q is allowed: %t", c.bound, c.host, got)
 		}
 	}
 	for host, want := range map[string]bool{"127.0.0.1": true, "127.9.9.9": true, "::1": true, "localhost": true, "": false, "0.0.0.0": false, "::": false, "192.0.2.1": false, "localhost.evil.example": false} {
-		if loopback(host) != want {
-			t.Errorf("loopback(%q) = %t", host, !want)
+		if guard.Loopback(host) != want {
+			t.Errorf("Loopback(%q) = %t", host, !want)
 		}
 	}
 }

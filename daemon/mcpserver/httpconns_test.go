@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"crabmem/bench/gate"
+	"crabmem/daemon/guard"
 )
 
 func dial(t *testing.T, address string) net.Conn {
@@ -110,7 +111,7 @@ type noListener struct{ net.Listener }
 // TestTimeouts wants all time-outs of the default limits in the server.
 func TestTimeouts(t *testing.T) {
 	s := newTestServer(t, t.TempDir())
-	server, _ := s.httpServer(noListener{}, newBearer(testToken), hosts{}, defaultHTTPLimits())
+	server, _ := s.httpServer(noListener{}, newBearer(testToken), guard.Hosts{}, defaultHTTPLimits())
 	got := []time.Duration{server.ReadHeaderTimeout, server.ReadTimeout, server.WriteTimeout, server.IdleTimeout}
 	if want := []time.Duration{10 * time.Second, time.Minute, 5 * time.Minute, 2 * time.Minute}; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("time-outs %v, want %v", got, want)

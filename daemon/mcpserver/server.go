@@ -18,6 +18,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/guard"
 	"crabmem/daemon/memtool"
 	"crabmem/sessionlog"
 
@@ -62,7 +63,7 @@ type Server struct {
 	o        Options
 	store    *store
 	sessions *sessions // nil: not offered
-	refusals *refusalLog
+	refusals *guard.RefusalLog
 	inputs   map[string]*jsonschema.Schema // of the tools, by name
 	sdk      *mcp.Server
 	caps     *mcp.ServerCapabilities
@@ -74,7 +75,7 @@ type Server struct {
 // New reads the store once and returns a server. When ctx ends, writes stop waiting
 // for the store's lock.
 func New(ctx context.Context, o Options) (*Server, error) {
-	s := &Server{o: o, store: newStore(ctx, o), refusals: &refusalLog{log: o.Log}, inputs: make(map[string]*jsonschema.Schema), progressEvery: progressInterval}
+	s := &Server{o: o, store: newStore(ctx, o), refusals: &guard.RefusalLog{Log: o.Log}, inputs: make(map[string]*jsonschema.Schema), progressEvery: progressInterval}
 	empty := false
 	err := s.store.Read(func(s *crmem.Store) error {
 		empty = s.Len() == 0

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/daemon/guard"
 	"crabmem/daemon/mcpserver/mcptest"
 	"crabmem/daemon/memtool"
 
@@ -221,7 +222,7 @@ func TestProgressHTTP(t *testing.T) {
 		}
 	})
 	s.progressEvery = time.Millisecond
-	raw := &rawServer{t, s.o.Path, s.httpHandler(newBearer(testToken), newHosts("127.0.0.1", "80", nil), 1)}
+	raw := &rawServer{t, s.o.Path, s.httpHandler(newBearer(testToken), guard.NewHosts("127.0.0.1", "80", nil), 1)}
 	if text, ok := raw.call("remember", `{"name":"a","content":"b"},"_meta":{"progressToken":1}`); !ok {
 		t.Error(text)
 	}

@@ -1,4 +1,4 @@
-package mcpserver
+package guard
 
 import (
 	"context"
@@ -7,34 +7,34 @@ import (
 	"sync"
 )
 
-// connGate is a listener that never delays a new connection. A connection is
+// gate is a listener that never delays a new connection. A connection is
 // unverified until verify is called for one of its requests. If unverified
 // connections exceed their limit, Accept closes the oldest.
-type connGate struct {
+type gate struct {
 	net.Listener
 	maxUnverified int
 	maxVerified   int
 	evicted       func() // called after each eviction, without a lock
 
 	mu         sync.Mutex
-	unverified []*gatedConn        // oldest first
-	verified   map[*gatedConn]bool // whether to keep it after its response
+	unverified []*gated        // oldest first
+	verified   map[*gated]bool // whether to keep it after its response
 }
 
-// newConnGate returns a listener with a limit for unverified connections, and one
+// NewGate returns a listener with a limit for unverified connections, and one
 // for the verified connections that it keeps. It calls evicted after each eviction.
-func newConnGate(l net.Listener, maxUnverified, maxVerified int, evicted func()) net.Listener {
-	return &connGate{Listener: l, maxUnverified: maxUnverified, maxVerified: maxVerified, evicted: evicted, verified: make(map[*gatedConn]bool)}
+func NewGate(l net.Listener, maxUnverified, maxVerified int, evicted func()) net.Listener {
+	return &gate{Listener: l, maxUnverified: maxUnverified, maxVerified: maxVerified, evicted: evicted, verified: make(map[*gated]bool)}
 }
 
 // Accept returns the next connection.
-func (g *connGate) Accept() (net.Conn, error) {
+func (g *gate) Accept() (net.Conn, error) {
 	conn, err := g.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	c := &gatedConn{Conn: conn, gate: g}
-	var oldest *gatedConn
+	c := &gated{Conn: conn, gate: g}
+	var oldest *gated
 	g.mu.Lock()
 	g.unverified = append(g.unverified, c)
 	if len(g.unverified) > g.maxUnverified {
@@ -51,7 +51,7 @@ func (g *connGate) Accept() (net.Conn, error) {
 
 // verify exempts a connection from eviction. It reports false if the gate had
 // maxVerified other connections: this one must end with its response.
-func (g *connGate) verify(c *gatedConn) (keep bool) {
+func (g *gate) verify(c *gated) (keep bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if i := slices.Index(g.unverified, c); i >= 0 {
@@ -61,7 +61,7 @@ func (g *connGate) verify(c *gatedConn) (keep bool) {
 	return g.verified[c]
 }
 
-func (g *connGate) remove(c *gatedConn) {
+func (g *gate) remove(c *gated) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.verified, c)
@@ -70,28 +70,28 @@ func (g *connGate) remove(c *gatedConn) {
 	}
 }
 
-// gatedConn is a connection of a connGate.
-type gatedConn struct {
+// gated is a connection of a gate.
+type gated struct {
 	net.Conn
-	gate *connGate
+	gate *gate
 }
 
 // Close removes the connection from its gate and closes it.
-func (c *gatedConn) Close() error {
+func (c *gated) Close() error {
 	c.gate.remove(c)
 	return c.Conn.Close()
 }
 
-type gatedConnKey struct{}
+type connKey struct{}
 
-// connContext stores a connection for verifyConn. It is an
+// ConnContext stores a connection for VerifyConn. It is an
 // [http.Server.ConnContext].
-func connContext(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, gatedConnKey{}, c)
+func ConnContext(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, c)
 }
 
-// verifyConn verifies the connection of a request. Without a gate it keeps all.
-func verifyConn(ctx context.Context) (keep bool) {
-	c, ok := ctx.Value(gatedConnKey{}).(*gatedConn)
+// VerifyConn verifies the connection of a request. Without a gate it keeps all.
+func VerifyConn(ctx context.Context) (keep bool) {
+	c, ok := ctx.Value(connKey{}).(*gated)
 	return !ok || c.gate.verify(c)
 }

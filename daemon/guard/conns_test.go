@@ -1,4 +1,4 @@
-package mcpserver
+package guard
 
 import (
 	"errors"
@@ -21,14 +21,14 @@ func (p pipes) Accept() (net.Conn, error) {
 func (p pipes) Close() error   { return nil }
 func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestConnGate accepts connections that are never closed by a client.
-func TestConnGate(t *testing.T) {
+// TestGate accepts connections that are never closed by a client.
+func TestGate(t *testing.T) {
 	const maxUnverified, total = 4, 300
 	l := make(pipes, total)
 	evicted := 0
-	g := newConnGate(l, maxUnverified, 1, func() { evicted++ }).(*connGate)
+	g := NewGate(l, maxUnverified, 1, func() { evicted++ }).(*gate)
 	var clients []net.Conn
-	var accepted []*gatedConn
+	var accepted []*gated
 	for i := range total {
 		client, server := net.Pipe()
 		clients = append(clients, client)
@@ -37,7 +37,7 @@ func TestConnGate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		accepted = append(accepted, c.(*gatedConn))
+		accepted = append(accepted, c.(*gated))
 		if i == 1 && !g.verify(accepted[1]) {
 			t.Error("the first verified connection is not kept")
 		}

@@ -1,4 +1,4 @@
-package mcpserver
+package guard
 
 import (
 	"fmt"
@@ -14,11 +14,11 @@ import (
 func TestRefusalLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &mcptest.Buffer{}
-		r := &refusalLog{log: slog.New(slog.NewTextHandler(out, nil))}
+		r := &RefusalLog{Log: slog.New(slog.NewTextHandler(out, nil))}
 		count := func(part string) int { return strings.Count(out.String(), part) }
 		for i := range 1000 {
-			r.refuse(401, "no token", fmt.Sprintf("client %d", i))
-			r.evict()
+			r.Refuse(401, "no token", fmt.Sprintf("client %d", i))
+			r.Evict()
 		}
 		if got := count("refused a request"); got != 10 || count("\n") != 10 {
 			t.Errorf("%d refusals logged, want 10:\n%s", got, out)
@@ -29,15 +29,15 @@ func TestRefusalLog(t *testing.T) {
 			t.Errorf("after the window:\n%s", out)
 		}
 		// The next window logs again, and one without a count has no summary.
-		r.refuse(403, "host", "client 1001")
+		r.Refuse(403, "host", "client 1001")
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if count("status=403") != 1 || count("\n") != 12 {
 			t.Errorf("in the next window:\n%s", out)
 		}
-		r.evict()
-		r.flush()
-		r.flush()
+		r.Evict()
+		r.Flush()
+		r.Flush()
 		if count("requests=0 connections=1 ") != 1 || count("\n") != 13 {
 			t.Errorf("after flush:\n%s", out)
 		}

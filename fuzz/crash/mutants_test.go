@@ -176,5 +176,5 @@ var mutants = []mutant{
 // build, so the tests run only with CRABMEM_CRASH=full. Otherwise TestMutants
 // checks only that the edits apply.
 func TestMutants(t *testing.T) {
-	protocol.Run(t, "../..", mutants, full, "CRABMEM_CRASH=")
+	protocol.Run(t, "../..", mutants, full, "CRABMEM_CRASH=calls")
 }

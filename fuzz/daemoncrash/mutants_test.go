@@ -76,5 +76,5 @@ func TestMutants(t *testing.T) {
 	for i := range mutants {
 		mutants[i].Test = "TestPowerCuts"
 	}
-	protocol.Run(t, "../..", mutants, full, "CRABMEM_CRASH=")
+	protocol.Run(t, "../..", mutants, full, "CRABMEM_CRASH=calls")
 }

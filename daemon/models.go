@@ -82,7 +82,7 @@ func (d *Daemon) listAgents(r *request) error {
 		built := s.agents[a.Name]
 		info := &pb.AgentInfo{
 			Name: a.Name, Description: a.Description, Model: built.Model, Skills: a.Skills, Mcps: a.MCPs, Members: a.Members,
-			Scoped: built.Scope.Confined, Memory: built.Memory,
+			Scoped: built.Scope.Confined, Memory: built.Memory, SkillTags: a.SkillTags,
 		}
 		for _, t := range s.runner.Tools.Schemas(built.Scope) {
 			info.Tools = append(info.Tools, t.Name)

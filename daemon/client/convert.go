@@ -280,7 +280,7 @@ func providerMessage(p *model.Provider) *pb.AddModelsMsg {
 func agentOf(m *pb.AgentInfo) Agent {
 	return Agent{
 		Name: m.GetName(), Description: m.GetDescription(), Model: m.GetModel(), Tools: m.GetTools(), Skills: m.GetSkills(), MCPs: m.GetMcps(),
-		Members: m.GetMembers(), Scoped: m.GetScoped(), Memory: m.GetMemory(),
+		Members: m.GetMembers(), Scoped: m.GetScoped(), Memory: m.GetMemory(), SkillTags: m.GetSkillTags(),
 	}
 }
 

@@ -217,6 +217,7 @@ type Agent struct {
 	Tools, Skills, MCPs, Members []string
 	Scoped                       bool // limited to these
 	Memory                       bool
+	SkillTags                    []string // skills with one of these tags are permitted, too
 }
 
 // ConfigCheck describes a valid configuration.

@@ -8848,6 +8848,7 @@ type AgentInfo struct {
 	Members       []string               `protobuf:"bytes,7,rep,name=members,proto3" json:"members,omitempty"`
 	Scoped        bool                   `protobuf:"varint,8,opt,name=scoped,proto3" json:"scoped,omitempty"`
 	Memory        bool                   `protobuf:"varint,9,opt,name=memory,proto3" json:"memory,omitempty"`
+	SkillTags     []string               `protobuf:"bytes,10,rep,name=skill_tags,json=skillTags,proto3" json:"skill_tags,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -8943,6 +8944,13 @@ func (x *AgentInfo) GetMemory() bool {
 		return x.Memory
 	}
 	return false
+}
+
+func (x *AgentInfo) GetSkillTags() []string {
+	if x != nil {
+		return x.SkillTags
+	}
+	return nil
 }
 
 type AgentList struct {
@@ -9884,7 +9892,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\f_max_retries\"&\n" +
 	"\x0eRemoveModelMsg\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\"\x0f\n" +
-	"\rListAgentsMsg\"\xe3\x01\n" +
+	"\rListAgentsMsg\"\x82\x02\n" +
 	"\tAgentInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x14\n" +
@@ -9894,7 +9902,10 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x04mcps\x18\x06 \x03(\tR\x04mcps\x12\x18\n" +
 	"\amembers\x18\a \x03(\tR\amembers\x12\x16\n" +
 	"\x06scoped\x18\b \x01(\bR\x06scoped\x12\x16\n" +
-	"\x06memory\x18\t \x01(\bR\x06memory\"A\n" +
+	"\x06memory\x18\t \x01(\bR\x06memory\x12\x1d\n" +
+	"\n" +
+	"skill_tags\x18\n" +
+	" \x03(\tR\tskillTags\"A\n" +
 	"\tAgentList\x124\n" +
 	"\x06agents\x18\x01 \x03(\v2\x1c.crabtalk.protocol.AgentInfoR\x06agents\"E\n" +
 	"\x0eCheckConfigMsg\x12\x14\n" +

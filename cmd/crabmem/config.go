@@ -208,34 +208,43 @@ func (c *app) configSent(ctx context.Context, args []string) ([]byte, error) {
 	return cli.EncodeJSON(root)
 }
 
-// setConfig writes a configuration. If a daemon runs, it writes the file and
-// uses the configuration.
+// setConfig writes a configuration and reports it.
 func (c *app) setConfig(ctx context.Context, js []byte) error {
-	home, err := c.homeDir()
+	a, err := c.writeConfig(ctx, js)
 	if err != nil {
 		return err
 	}
-	a := configWritten{Path: filepath.Join(home, config.File), Notes: []string{}}
+	return c.sayWritten("set", a)
+}
+
+// writeConfig writes a configuration. If a daemon runs, it writes the file and
+// uses the configuration.
+func (c *app) writeConfig(ctx context.Context, js []byte) (a configWritten, err error) {
+	home, err := c.homeDir()
+	if err != nil {
+		return a, err
+	}
+	a = configWritten{Path: filepath.Join(home, config.File), Notes: []string{}}
 	d, _, err := c.running(ctx)
 	switch {
 	case err == nil:
 		notes, err := d.SetConfig(ctx, string(js))
 		if err := errors.Join(err, d.Close()); err != nil {
-			return aboutVariables(notSet(client.OutcomeUnknown(err)))
+			return a, aboutVariables(notSet(client.OutcomeUnknown(err)))
 		}
 		a.Used, a.Notes = true, listOf(notes)
 	case classify(err).Kind != "no_daemon":
-		return client.Unreachable(err)
+		return a, client.Unreachable(err)
 	default:
 		err := c.lockConfig(home, func() error {
 			_, err := config.Set(c.fs, home, js, c.Getenv)
 			return err
 		})
 		if err != nil {
-			return notSet(aboutConfig(err))
+			return a, notSet(aboutConfig(err))
 		}
 	}
-	return c.sayWritten("set", a)
+	return a, nil
 }
 
 // lockConfig calls change while it holds the lock of config.toml: a concurrent change

@@ -194,6 +194,9 @@ func TestExamples(t *testing.T) {
 			if cmd.CommandPath() == "model remove" {
 				shell(`crabmem model add minilm && crabmem model add potion-base-8M --name potion`)
 			}
+			if cmd.CommandPath() == "gateway key remove" {
+				shell(`crabmem gateway key add phone && crabmem gateway key add ci`)
+			}
 			if cmd.CommandPath() == "skills show" {
 				shell(`crabmem skills new deploy`)
 			}

@@ -359,6 +359,8 @@ var unstable = []struct {
 	{regexp.MustCompile(`process [0-9]+ \(crabmem daemon\)`), `process <pid> (crabmem daemon)`},
 	// Random names and numbers.
 	{regexp.MustCompile(`\b[0-9a-f]{32}\b`), `<identity>`},
+	{regexp.MustCompile(`\bcmk_[A-Za-z0-9_-]{43}`), `cmk_<random>`},
+	{regexp.MustCompile(`\bcmk_[A-Za-z0-9_-]{4}"`), `cmk_<4>"`},
 	{regexp.MustCompile(`crabmem-(demo|deploy)-[0-9A-Z]+`), `crabmem-$1-<random>`},
 	{regexp.MustCompile(`\.\.crabmem\.json[0-9]+`), `..crabmem.json<random>`},
 	{regexp.MustCompile(`(\.damaged)-[0-9a-f]{8}\b`), `$1-<random>`},

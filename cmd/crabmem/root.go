@@ -67,6 +67,7 @@ func (c *app) commandTable() []command {
 		{"config", c.configCommand},
 		{"secret", c.secretCommand},
 		{"mcp", c.mcpCommand},
+		{"gateway", c.gatewayCommand},
 		{"components", c.componentsCommand},
 
 		{"dump", c.dumpCommand},

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/display"
+	"crabmem/daemon/gateway"
+	"crabmem/daemon/memtool"
+	"crabmem/daemon/trust"
+
+	"github.com/spf13/cobra"
+)
+
+// gatewayKey is a key, in the answers of the commands on them.
+type gatewayKey struct {
+	Name      string   `json:"name"`
+	Key       string   `json:"key,omitempty"` // only in the answer of add
+	Begins    string   `json:"begins"`
+	Identity  string   `json:"identity"`
+	Trust     string   `json:"trust"`
+	Agents    []string `json:"agents"` // none: all
+	CreatedAt string   `json:"created_at"`
+	Expires   string   `json:"expires,omitempty"`
+}
+
+func describeKey(k *gateway.Key, level trust.Level) gatewayKey {
+	return gatewayKey{Name: k.Name, Begins: k.Begins, Identity: k.Identity(), Trust: string(level), Agents: append([]string{}, k.Agents...),
+		CreatedAt: k.CreatedAt, Expires: k.Expires}
+}
+
+type keyFlags struct {
+	trust   string
+	space   string
+	reads   []string
+	agents  []string
+	expires string
+}
+
+func (c *app) keyAdd() *cobra.Command {
+	f := keyFlags{trust: string(trust.Trusted)}
+	cmd := &cobra.Command{
+		Use:   "add NAME",
+		Short: "add a key and print it once",
+		Long: `Add a key and print it. No command prints it again: store it in the client. The
+identity of the key is api:NAME. add sets the table [origins."api:NAME"] in
+config.toml:
+
+  --trust untrusted  the key sends messages to agents, which use no memory
+  --trust trusted    the key and its agents use their own space and sessions
+  --trust admin      the key may do everything; treat it as a root password
+
+A trusted key has a space of its own, or the one of --key-space, and may also
+read the spaces of --reads. --agents limits the agents to which the key may
+talk. After the time of --expires, an age or a day, the gateway refuses the key.
+If a key with this name exists, add changes nothing and exits with 4.`,
+		Example: `  crabmem gateway key add phone
+  crabmem gateway key add ci --trust untrusted --agents crab --expires 30d
+  crabmem gateway key add laptop --key-space team --reads main --json`,
+		Args:              exactly(1, "NAME"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.trust, "trust", f.trust, "set the trust to `level` untrusted, trusted, or admin")
+	fl.StringVar(&f.space, "key-space", "", "use the space of this `name` for the key")
+	fl.StringSliceVar(&f.reads, "reads", nil, "let the key read these `spaces`, too")
+	fl.StringSliceVar(&f.agents, "agents", nil, "let the key talk to these `agents` only")
+	fl.StringVar(&f.expires, "expires", "", "refuse the key after this `time`, such as 30d or 2027-01-31")
+	completeWords(cmd, "trust", string(trust.Untrusted), string(trust.Trusted), string(trust.Admin))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		k := gateway.Key{Name: args[0], Agents: f.agents}
+		if err := gateway.CheckKeyName(k.Name); err != nil {
+			return cli.Usagef("%v", err)
+		}
+		level := trust.Level(f.trust)
+		if !slices.Contains([]trust.Level{trust.Untrusted, trust.Trusted, trust.Admin}, level) {
+			return cli.Usagef("--trust %q: want untrusted, trusted, or admin", f.trust)
+		}
+		var err error
+		if k.Expires, err = expiry(f.expires, c.now()); err != nil {
+			return err
+		}
+		return c.addKey(cmd.Context(), k, level, &f)
+	}
+	return cmd
+}
+
+// expiry returns the time of --expires.
+func expiry(text string, now time.Time) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	t, err := time.Time{}, error(nil)
+	if age, aerr := memtool.ParseAge(text); aerr == nil {
+		t = now.Add(age)
+	} else if t, err = memtool.ParseTime(text, true, now); err != nil {
+		return "", cli.Usagef("--expires %v", err)
+	}
+	if !t.After(now) {
+		return "", cli.Usagef("--expires %q: this time has passed", text)
+	}
+	return t.UTC().Format(time.RFC3339), nil
+}
+
+// addKey sets the trust in a key, and adds it.
+func (c *app) addKey(ctx context.Context, k gateway.Key, level trust.Level, f *keyFlags) error {
+	home, err := c.absHome()
+	if err != nil {
+		return err
+	}
+	keys, err := gateway.Keys(c.fs, home)
+	if err != nil {
+		return err
+	}
+	rule := map[string]any{"trust": string(level)}
+	if f.space != "" {
+		rule["space"] = f.space
+	}
+	if len(f.reads) > 0 {
+		rule["reads"] = f.reads
+	}
+	if !slices.ContainsFunc(keys, func(other gateway.Key) bool { return other.Name == k.Name }) { // AddKey returns the error
+		if err := c.setOrigin(ctx, k.Identity(), rule); err != nil {
+			return err
+		}
+	}
+	text, added, err := gateway.AddKey(c.fs, home, k, c.now())
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		out := describeKey(&added, level)
+		out.Key = text
+		return c.PrintJSON(out)
+	}
+	c.Out.WriteString(text + "\n")
+	c.Note("this is the only time that the key is printed: store it in the client")
+	return nil
+}
+
+// setOrigin sets the table of an identity in config.toml; nil removes it.
+func (c *app) setOrigin(ctx context.Context, identity string, rule map[string]any) error {
+	v, err := c.configValue()
+	if err != nil {
+		return err
+	}
+	root, ok := v.(map[string]any)
+	if !ok {
+		return cli.Usagef("the configuration is not a table")
+	}
+	var value any
+	if rule != nil {
+		value = rule
+	} else if _, there := lookup(root, "origins."+identity); !there {
+		return nil
+	}
+	if err := put(root, "origins."+identity, value); err != nil {
+		return err
+	}
+	js, err := cli.EncodeJSON(root)
+	if err != nil {
+		return err
+	}
+	_, err = c.writeConfig(ctx, js)
+	return err
+}
+
+func (c *app) keyList() *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "list the keys of the gateway",
+		Long: `List the keys by name, with the trust that config.toml gives them. BEGINS shows
+the first characters of a key.`,
+		Example: `  crabmem gateway key list
+  crabmem gateway key list --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(*cobra.Command, []string) error {
+			home, err := c.absHome()
+			if err != nil {
+				return err
+			}
+			keys, err := gateway.Keys(c.fs, home)
+			if err != nil {
+				return err
+			}
+			conf, err := c.loadConfig()
+			if err != nil {
+				return err
+			}
+			list := []gatewayKey{}
+			rows := [][]string{{"NAME", "TRUST", "AGENTS", "EXPIRES", "BEGINS"}}
+			for i := range keys {
+				k := describeKey(&keys[i], conf.Origins.Level(keys[i].Identity()))
+				list = append(list, k)
+				agents, expires := "all", "never"
+				if len(k.Agents) > 0 {
+					agents = strings.Join(k.Agents, ",")
+				}
+				if k.Expires != "" {
+					expires = k.Expires
+				}
+				if keys[i].Expired(c.now()) {
+					expires = "expired"
+				}
+				rows = append(rows, []string{k.Name, k.Trust, display.Printable(agents), expires, k.Begins})
+			}
+			if c.JSON {
+				return c.PrintJSON(list)
+			}
+			if len(list) == 0 {
+				c.Say("no keys")
+				return nil
+			}
+			c.Table(c.Out, rows, "")
+			return nil
+		},
+	}
+}
+
+func (c *app) keyRemove() *cobra.Command {
+	return &cobra.Command{
+		Use:     "remove NAME",
+		Aliases: []string{"rm"},
+		Short:   "remove a key of the gateway",
+		Long: `Remove a key, and the table [origins."api:NAME"] from config.toml. The gateway
+refuses the key at once. Its space and its sessions stay. Without such a key,
+remove exits with 3.`,
+		Example: `  crabmem gateway key remove phone
+  crabmem gateway key remove ci --json`,
+		Args: exactly(1, "NAME"),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+			home, err := c.absHome()
+			if err == nil && len(args) == 0 {
+				keys, _ := gateway.Keys(c.fs, home)
+				for _, k := range keys {
+					names = append(names, k.Name)
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			home, err := c.absHome()
+			if err != nil {
+				return err
+			}
+			if err := gateway.RemoveKey(c.fs, home, args[0]); err != nil {
+				return err
+			}
+			if err := c.setOrigin(cmd.Context(), gateway.Origin+args[0], nil); err != nil {
+				return err
+			}
+			if c.JSON {
+				return c.PrintJSON(struct {
+					Removed string `json:"removed"`
+				}{args[0]})
+			}
+			c.Say("removed %s", args[0])
+			return nil
+		},
+	}
+}

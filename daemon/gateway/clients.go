@@ -1,0 +1,54 @@
+package gateway
+
+import (
+	"sync"
+
+	"crabmem/crmem/history"
+	"crabmem/daemon/client"
+	"crabmem/daemon/wire"
+
+	"golang.org/x/time/rate"
+)
+
+// clients has, for each key, its client of the daemon and what it occupies.
+type clients struct {
+	addr   wire.Addr
+	limits *Limits
+
+	mu   sync.Mutex
+	byID map[string]*tenant
+}
+
+// tenant is an identity with a key. Its client uses the space of the identity.
+type tenant struct {
+	*client.Client
+	limiter       *rate.Limiter
+	streams, runs slots
+}
+
+func newClients(addr wire.Addr, limits *Limits) *clients {
+	return &clients{addr: addr, limits: limits, byID: make(map[string]*tenant)}
+}
+
+// of returns the tenant of an identity. Each has a key, so they are few.
+func (c *clients) of(id string) *tenant {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.byID[id]
+	if t == nil {
+		t = &tenant{
+			Client: &client.Client{Addr: c.addr, As: id, By: history.Actor{Client: "http"}}, limiter: rate.NewLimiter(rate.Limit(c.limits.Rate), c.limits.Burst),
+			streams: newSlots(c.limits.StreamsPerKey), runs: newSlots(c.limits.RunsPerKey),
+		}
+		c.byID[id] = t
+	}
+	return t
+}
+
+func (c *clients) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range c.byID {
+		_ = t.Close()
+	}
+}

@@ -1,0 +1,127 @@
+package gateway
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/errtable"
+
+	"github.com/pelletier/go-toml/v2"
+)
+
+// File is the configuration of the gateway in the home.
+const File = "config/gateway.toml"
+
+const maxConfig = 1 << 20 // bytes
+
+// Config is the configuration of a gateway.
+type Config struct {
+	Server Server `toml:"server"`
+	Limits Limits `toml:"limits"`
+}
+
+// Server is where a gateway listens.
+type Server struct {
+	Host string `toml:"host"`
+	Port int    `toml:"port"` // 0: a free one
+	// AllowHosts are further names in the header Host, such as that of a proxy. An
+	// address that other machines can reach needs one.
+	AllowHosts []string `toml:"allow_hosts"`
+}
+
+// Limits bound what clients occupy.
+type Limits struct {
+	Connections   int     `toml:"connections"`     // that sent a key
+	Calls         int     `toml:"calls"`           // at one time, without streams
+	Streams       int     `toml:"streams"`         // at one time
+	StreamsPerKey int     `toml:"streams_per_key"` // of one key
+	RunsPerKey    int     `toml:"runs_per_key"`    // of one key
+	Rate          float64 `toml:"rate"`            // requests per second of one key
+	Burst         int     `toml:"burst"`           // requests above the rate
+}
+
+// DefaultConfig returns the configuration of a home without the file.
+func DefaultConfig() Config {
+	return Config{
+		Server: Server{Host: "127.0.0.1", Port: 3000},
+		Limits: Limits{Connections: 256, Calls: 64, Streams: 64, StreamsPerKey: 8, RunsPerKey: 2, Rate: 10, Burst: 40},
+	}
+}
+
+// ReadConfig reads the configuration in a home.
+func ReadConfig(fsys vfs.FS, home string) (Config, error) {
+	c := DefaultConfig()
+	path := filepath.Join(home, File)
+	b, err := readPrivate(fsys, path, maxConfig)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	if err != nil {
+		return c, err
+	}
+	d := toml.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&c); err != nil {
+		return c, tomlError(path, err)
+	}
+	if err := c.check(); err != nil {
+		return c, &errtable.Error{Kind: "config", Exit: errtable.ExitUsage, Path: path, Message: path + ": " + err.Error(), Fix: "correct the value", Err: err}
+	}
+	return c, nil
+}
+
+// tomlError returns the error of a decoder with path and line.
+func tomlError(path string, err error) error {
+	at, what := path, err.Error()
+	var strict *toml.StrictMissingError
+	var decode *toml.DecodeError
+	switch {
+	case errors.As(err, &strict) && len(strict.Errors) > 0:
+		line, _ := strict.Errors[0].Position()
+		at, what = fmt.Sprintf("%s:%d", path, line), "unknown key "+strings.Join(strict.Errors[0].Key(), ".")
+	case errors.As(err, &decode):
+		line, _ := decode.Position()
+		at = fmt.Sprintf("%s:%d", path, line)
+	}
+	return &errtable.Error{Kind: "config", Exit: errtable.ExitUsage, Path: path, Message: at + ": " + what, Fix: "correct the file", Err: err}
+}
+
+func (c *Config) check() error {
+	l := &c.Limits
+	for name, n := range map[string]int{"connections": l.Connections, "calls": l.Calls, "streams": l.Streams, "streams_per_key": l.StreamsPerKey,
+		"runs_per_key": l.RunsPerKey, "burst": l.Burst} {
+		if n < 1 || n > 1<<20 {
+			return fmt.Errorf("limits.%s = %d: want 1 to %d", name, n, 1<<20)
+		}
+	}
+	if !(l.Rate > 0 && l.Rate <= 1e6) {
+		return fmt.Errorf("limits.rate = %v: want more than 0, and at most 1000000", l.Rate)
+	}
+	if c.Server.Port < 0 || c.Server.Port > 65535 {
+		return fmt.Errorf("server.port = %d: want 0 to 65535", c.Server.Port)
+	}
+	for _, name := range c.Server.AllowHosts {
+		if name == "" || strings.ContainsAny(name, "/ \t*") {
+			return fmt.Errorf("server.allow_hosts: %q is not the name of a host", name)
+		}
+	}
+	return nil
+}
+
+// readPrivate reads a file that other users must not be able to change.
+func readPrivate(fsys vfs.FS, path string, limit int64) ([]byte, error) {
+	fi, err := fsys.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if fi.Mode().IsRegular() && !vfs.IsPrivate(fi) {
+		return nil, &errtable.Error{Kind: "permission", Exit: errtable.ExitPermission, Path: path,
+			Message: fmt.Sprintf("%s has mode %04o, or another owner: others can change it", path, fi.Mode().Perm()), Fix: "run chmod 600 " + errtable.ShellWord(path)}
+	}
+	return vfs.ReadFile(fsys, path, limit)
+}

@@ -1,0 +1,154 @@
+// Package gateway serves a daemon over HTTP: its memory, its sessions, and its agents. A
+// gateway is a client of the daemon. It opens no store and no session file.
+//
+// [Gateway.Serve] listens, [Config] is its configuration, and [Keys] the keys of its
+// clients. A table of routes determines what the server accepts, and the OpenAPI
+// document that describes it.
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/client"
+	"crabmem/daemon/errtable"
+	"crabmem/daemon/guard"
+	"crabmem/daemon/wire"
+)
+
+// Options are the options of [New].
+type Options struct {
+	FS      vfs.FS
+	Home    string // contains the files of Config and Keys
+	Config  Config
+	Daemon  wire.Addr // zero: the daemon of this user's home
+	Log     *slog.Logger
+	Version string // of this program
+	Now     func() time.Time
+}
+
+// Gateway is an HTTP server. It is safe for concurrent use.
+type Gateway struct {
+	o        Options
+	keys     *keyring
+	clients  *clients
+	pinger   *client.Client
+	mux      *http.ServeMux
+	known    guard.Hosts
+	refusals *guard.RefusalLog
+	calls    slots
+	streams  slots
+	document []byte // OpenAPI
+	homes    []string
+
+	ending context.Context // ends when the server begins to stop
+	end    context.CancelFunc
+}
+
+// New returns a gateway. Close releases its connections to the daemon.
+func New(o Options) (*Gateway, error) {
+	g := &Gateway{
+		o: o, keys: newKeyring(o.FS, o.Home, o.Now), clients: newClients(o.Daemon, &o.Config.Limits), pinger: &client.Client{Addr: o.Daemon}, refusals: &guard.RefusalLog{Log: o.Log},
+		calls: newSlots(o.Config.Limits.Calls), streams: newSlots(o.Config.Limits.Streams),
+	}
+	g.ending, g.end = context.WithCancel(context.Background())
+	g.homes = []string{o.Home}
+	if real, err := o.FS.Resolve(o.Home); err == nil {
+		g.homes = append(g.homes, real)
+	}
+	var err error
+	g.document, err = openAPI(routes)
+	g.mux = g.newMux()
+	return g, err
+}
+
+// Close ends the streams and closes the connections to the daemon.
+func (g *Gateway) Close() {
+	g.end()
+	g.clients.close()
+	_ = g.pinger.Close()
+	g.refusals.Flush()
+}
+
+// The limits of a connection.
+const (
+	headerTime   = 10 * time.Second
+	bodyTime     = time.Minute
+	responseTime = 5 * time.Minute
+	idleTime     = 2 * time.Minute
+	maxHeaders   = 32 << 10
+	unverified   = 64 // connections that have not sent a key
+	shutdownTime = 5 * time.Second
+)
+
+// Listen listens on the address of the configuration. It refuses an address that other
+// machines can reach if the configuration names no host for them.
+func (c *Server) Listen() (net.Listener, error) {
+	if !guard.Loopback(c.Host) && len(c.AllowHosts) == 0 {
+		return nil, &errtable.Error{Kind: "config", Exit: errtable.ExitUsage, Message: fmt.Sprintf("host %q: other machines can reach this address, and allow_hosts is empty", c.Host),
+			Fix: "listen on 127.0.0.1, or set allow_hosts in gateway.toml to the names that clients use"}
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(c.Host, strconv.Itoa(c.Port)))
+	if err != nil {
+		return nil, &errtable.Error{Kind: "listen", Exit: errtable.ExitFailure, Message: err.Error(), Fix: "use another port, or 0 for a free one", Err: err}
+	}
+	return l, nil
+}
+
+// Serve answers requests until ctx ends, and then ends the streams and waits for the
+// other requests, at most five seconds. It closes l.
+func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
+	host, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		return err
+	}
+	g.known = guard.NewHosts(host, port, g.o.Config.Server.AllowHosts)
+	s := &http.Server{
+		Handler: g, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaders,
+		ConnContext: guard.ConnContext, ErrorLog: slog.NewLogLogger(g.o.Log.Handler(), slog.LevelWarn),
+	}
+	g.o.Log.Info("listening", "url", "http://"+l.Addr().String())
+	if !guard.Loopback(host) {
+		g.o.Log.Warn("other machines can reach this address, and it has no TLS: they can read keys in transit", "address", l.Addr().String())
+	}
+	served := make(chan error, 1)
+	go func() {
+		served <- s.Serve(guard.NewGate(l, unverified, g.o.Config.Limits.Connections, g.refusals.Evict))
+	}()
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
+	}
+	g.end()
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
+	defer cancel()
+	if s.Shutdown(end) != nil {
+		_ = s.Close()
+	}
+	<-served
+	return nil
+}
+
+// slots limits how many holders there are at one time.
+type slots chan struct{}
+
+func newSlots(n int) slots { return make(slots, n) }
+
+// take takes a slot, and returns false if there is none.
+func (s slots) take() bool {
+	select {
+	case s <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (s slots) give() { <-s }

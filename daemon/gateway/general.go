@@ -1,0 +1,111 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"crabmem/daemon/client"
+)
+
+var generalRoutes = []route{
+	{method: "GET", path: "/health", summary: "Report whether gateway and daemon answer", open: true, out: of[health](), status: 200, run: (*call).health},
+	{method: "GET", path: "/api-docs/openapi.json", summary: "Describe this interface", out: of[map[string]any](), status: 200, run: (*call).openAPI},
+	{method: "GET", path: "/v1/agents", summary: "List the agents", out: of[[]Agent](), status: 200, run: (*call).listAgents},
+	{method: "GET", path: "/v1/agents/{id}", summary: "Describe an agent", out: of[Agent](), status: 200, run: (*call).readAgent},
+	{method: "GET", path: "/v1/status", summary: "Report figures of the daemon", out: of[status](), status: 200, run: (*call).status},
+}
+
+type health struct {
+	Status  string `json:"status" jsonschema:"ok, or no_daemon"`
+	Version string `json:"version" jsonschema:"of the gateway"`
+}
+
+// Agent is an agent of the daemon.
+type Agent struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	Model       string   `json:"model" jsonschema:"empty: the active one"`
+	Tools       []string `json:"tools"`
+	SkillTags   []string `json:"skill_tags"`
+}
+
+type status struct {
+	Version    string      `json:"version" jsonschema:"of the daemon"`
+	Gateway    string      `json:"gateway" jsonschema:"version of the gateway"`
+	UptimeSecs int64       `json:"uptime_secs"`
+	Agents     int         `json:"agents"`
+	Sessions   int         `json:"sessions" jsonschema:"loaded"`
+	Active     int         `json:"active" jsonschema:"sessions with a run"`
+	Waiting    int         `json:"waiting" jsonschema:"runs that wait for another run of their session"`
+	Models     []modelInfo `json:"models"`
+}
+
+type modelInfo struct {
+	Name         string `json:"name"`
+	Provider     string `json:"provider"`
+	ContextLimit int    `json:"context_limit" jsonschema:"tokens; 0: unknown"`
+	Active       bool   `json:"active"`
+}
+
+// pingTime is how long the daemon has to answer a request for the gateway's health.
+const pingTime = 2 * time.Second
+
+func (c *call) health() (any, error) {
+	ctx, cancel := context.WithTimeout(c.r.Context(), pingTime)
+	defer cancel()
+	h := health{Status: "ok", Version: c.g.o.Version}
+	if c.g.pinger.Ping(ctx) != nil {
+		h.Status = "no_daemon"
+	}
+	return h, nil
+}
+
+func (c *call) openAPI() (any, error) { return raw(c.g.document), nil }
+
+// agents returns the agents to which the key may talk.
+func (c *call) agents() ([]client.Agent, error) {
+	all, err := c.daemon.Agents(c.r.Context())
+	return slices.DeleteFunc(all, func(a client.Agent) bool { return !c.key.Allows(a.Name) }), err
+}
+
+func agentOf(a *client.Agent) Agent {
+	return Agent{Name: a.Name, Description: a.Description, Model: a.Model, Tools: append([]string{}, a.Tools...), SkillTags: append([]string{}, a.SkillTags...)}
+}
+
+func (c *call) listAgents() (any, error) {
+	all, err := c.agents()
+	list := []Agent{}
+	for i := range all {
+		list = append(list, agentOf(&all[i]))
+	}
+	return list, err
+}
+
+func (c *call) readAgent() (any, error) {
+	all, err := c.agents()
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(all, func(a client.Agent) bool { return a.Name == c.r.PathValue("id") })
+	if i < 0 {
+		return nil, problemf(http.StatusNotFound, "unknown_agent", "no agent %s", printable(c.r.PathValue("id"))).fix("GET /v1/agents lists the agents")
+	}
+	return agentOf(&all[i]), nil
+}
+
+func (c *call) status() (any, error) {
+	st, err := c.daemon.Stats(c.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	out := status{Version: st.Version, Gateway: c.g.o.Version, UptimeSecs: int64(st.Uptime / time.Second), Agents: st.Agents, Sessions: st.LoadedSessions,
+		Active: st.ActiveSessions, Waiting: st.WaitingRuns, Models: []modelInfo{}}
+	models, err := c.daemon.Models(c.r.Context())
+	for i := range models {
+		m := &models[i]
+		out.Models = append(out.Models, modelInfo{m.Name, m.Provider, m.ContextLimit, m.Active})
+	}
+	return out, err
+}

@@ -1,0 +1,218 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/errtable"
+)
+
+// KeyFile contains the keys of the gateway's clients, in the home. It contains no key,
+// only the hash of each.
+const KeyFile = "config/gateway-keys.json"
+
+const (
+	maxKeyFile = 4 << 20 // bytes
+	maxKeys    = 1000
+	keyPrefix  = "cmk_"
+	shownBytes = 8  // of a key, which the file contains
+	maxKeyName = 63 // bytes: it is part of the name of a space
+	lockWait   = 5 * time.Second
+)
+
+// Origin begins the identity of a key: api:NAME.
+const Origin = "api:"
+
+// Key is a key of a client.
+type Key struct {
+	Name      string   `json:"name"`
+	Begins    string   `json:"begins"` // with these characters, for people
+	SHA256    string   `json:"sha256"`
+	Agents    []string `json:"agents,omitempty"`  // that it may talk to; none: all
+	CreatedAt string   `json:"created_at"`        // RFC 3339
+	Expires   string   `json:"expires,omitempty"` // RFC 3339; empty: never
+}
+
+// Identity returns the identity for which the requests of the key are made.
+func (k *Key) Identity() string { return Origin + k.Name }
+
+// Allows reports whether the key may talk to an agent.
+func (k *Key) Allows(agent string) bool {
+	return len(k.Agents) == 0 || slices.Contains(k.Agents, agent)
+}
+
+// Expired reports whether the key is no longer valid.
+func (k *Key) Expired(now time.Time) bool {
+	if k.Expires == "" {
+		return false
+	}
+	t, err := time.Parse(time.RFC3339, k.Expires)
+	return err != nil || !now.Before(t)
+}
+
+// CheckKeyName returns an error for a name that no key can have.
+func CheckKeyName(name string) error {
+	bad := strings.ContainsFunc(name, func(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-') })
+	if bad || name == "" || len(name) > maxKeyName || name[0] == '-' {
+		return fmt.Errorf("%q is not the name of a key: want up to %d letters a to z, digits, and hyphens", name, maxKeyName)
+	}
+	return nil
+}
+
+type keysFile struct {
+	Keys []Key `json:"keys"`
+}
+
+// Keys reads the keys of a home, by name.
+func Keys(fsys vfs.FS, home string) ([]Key, error) {
+	path := filepath.Join(home, KeyFile)
+	b, err := readPrivate(fsys, path, maxKeyFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var file keysFile
+	if err := json.Unmarshal(b, &file); err != nil {
+		return nil, &errtable.Error{Kind: "format", Exit: errtable.ExitCorrupt, Path: path, Message: path + ": " + err.Error(),
+			Fix: "remove the file, then add the keys again", Err: err}
+	}
+	return file.Keys, nil
+}
+
+// changeKeys replaces the keys of a home with the result of change. Other processes that
+// change them wait.
+func changeKeys(fsys vfs.FS, home string, change func([]Key) ([]Key, error)) (err error) {
+	path := filepath.Join(home, KeyFile)
+	if err := vfs.MkdirAll(fsys, filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	lock, err := vfs.Acquire(fsys, path+".lock", lockWait)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	keys, err := Keys(fsys, home)
+	if err != nil {
+		return err
+	}
+	if keys, err = change(keys); err != nil {
+		return err
+	}
+	slices.SortFunc(keys, func(a, b Key) int { return strings.Compare(a.Name, b.Name) })
+	b, err := json.MarshalIndent(keysFile{keys}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return vfs.Replace(fsys, path, 0o600, func(w io.Writer) error {
+		_, err := w.Write(append(b, '\n'))
+		return err
+	})
+}
+
+// AddKey adds a key to a home, and returns its text, which is stored nowhere. k has a
+// name, agents, and a time when it expires.
+func AddKey(fsys vfs.FS, home string, k Key, now time.Time) (text string, added Key, err error) {
+	if err := CheckKeyName(k.Name); err != nil {
+		return "", k, errtable.Invalidf("%v", err)
+	}
+	var secret [32]byte
+	if _, err := rand.Read(secret[:]); err != nil {
+		return "", k, err
+	}
+	text = keyPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
+	k.Begins, k.SHA256, k.CreatedAt = text[:shownBytes], hashOf(text), now.UTC().Format(time.RFC3339)
+	err = changeKeys(fsys, home, func(keys []Key) ([]Key, error) {
+		if slices.ContainsFunc(keys, func(other Key) bool { return other.Name == k.Name }) {
+			return nil, &errtable.Error{Kind: "exists", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Message: fmt.Sprintf("key %q already exists", k.Name),
+				Fix: "choose another name, or run crabmem gateway key remove " + k.Name}
+		}
+		if len(keys) >= maxKeys {
+			return nil, errtable.Invalidf("%d keys exist: remove one", len(keys))
+		}
+		return append(keys, k), nil
+	})
+	return text, k, err
+}
+
+// RemoveKey removes a key from a home. Requests with it are then refused.
+func RemoveKey(fsys vfs.FS, home, name string) error {
+	return changeKeys(fsys, home, func(keys []Key) ([]Key, error) {
+		left := slices.DeleteFunc(slices.Clone(keys), func(k Key) bool { return k.Name == name })
+		if len(left) == len(keys) {
+			return nil, &errtable.Error{Kind: "not_found", HTTP: http.StatusNotFound, Exit: errtable.ExitNotFound, Message: fmt.Sprintf("no key %q", name),
+				Fix: "run crabmem gateway key list to see the names"}
+		}
+		return left, nil
+	})
+}
+
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// keyring finds keys by their texts. It reads the file again after it has changed.
+type keyring struct {
+	fs   vfs.FS
+	home string
+	now  func() time.Time
+
+	mu     sync.Mutex
+	read   fs.FileInfo // when the file was read; nil: it was missing
+	loaded bool
+	byHash map[string]*Key
+}
+
+func newKeyring(fsys vfs.FS, home string, now func() time.Time) *keyring {
+	return &keyring{fs: fsys, home: home, now: now}
+}
+
+// find returns the key of a text, or nil.
+func (r *keyring) find(text string) (*Key, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fi, err := r.fs.Lstat(filepath.Join(r.home, KeyFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if !r.loaded || !sameFile(fi, r.read) {
+		keys, err := Keys(r.fs, r.home)
+		if err != nil {
+			return nil, err
+		}
+		r.byHash = make(map[string]*Key, len(keys))
+		for i := range keys {
+			r.byHash[keys[i].SHA256] = &keys[i]
+		}
+		r.read, r.loaded = fi, true
+	}
+	if len(text) != len(keyPrefix)+43 {
+		return nil, nil
+	}
+	return r.byHash[hashOf(text)], nil
+}
+
+// sameFile reports whether a file was not replaced or written.
+func sameFile(a, b fs.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	x, y := vfs.Identify(a), vfs.Identify(b)
+	return x.Dev == y.Dev && x.Ino == y.Ino && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}

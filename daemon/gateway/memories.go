@@ -1,0 +1,309 @@
+package gateway
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/crmem/history"
+	"crabmem/daemon/client"
+)
+
+// Memory is an entry of a store.
+type Memory struct {
+	ID        uint64   `json:"id"`
+	Name      string   `json:"name"`
+	Kind      string   `json:"kind" jsonschema:"note or archive"`
+	CreatedAt string   `json:"created_at" jsonschema:"RFC 3339"`
+	Bytes     int      `json:"bytes" jsonschema:"size of the content"`
+	Aliases   []string `json:"aliases"`
+	ETag      string   `json:"etag" jsonschema:"of this state of the entry, for If-Match"`
+	Content   *string  `json:"content,omitempty"`
+}
+
+// memoryOf returns an entry, with its content if full is set.
+func memoryOf(e *crmem.Entry, full bool) *Memory {
+	m := &Memory{ID: e.ID, Name: e.Name, Kind: e.Kind.String(), CreatedAt: timeOf(int64(e.CreatedAt)), Bytes: len(e.Content),
+		Aliases: append([]string{}, e.Aliases...), ETag: etagOf(e)}
+	if full {
+		m.Content = &e.Content
+	}
+	return m
+}
+
+func timeOf(unix int64) string { return time.Unix(unix, 0).UTC().Format(time.RFC3339) }
+
+// etagOf returns the etag of an entry: a hash of all that a client may change, and of the
+// ID. Each part is preceded by its length.
+func etagOf(e *crmem.Entry) string {
+	h := sha256.New()
+	for _, part := range append([]string{strconv.FormatUint(e.ID, 10), e.Kind.String(), e.Name, e.Content}, e.Aliases...) {
+		fmt.Fprintf(h, "%d:%s", len(part), part)
+	}
+	return `"` + hex.EncodeToString(h.Sum(nil)) + `"`
+}
+
+// matches reports whether the header If-Match contains an etag. W/ etags never match.
+func matches(header, etag string) bool {
+	for one := range strings.SplitSeq(header, ",") {
+		if one = strings.TrimSpace(one); one == etag || one == "*" {
+			return true
+		}
+	}
+	return false
+}
+
+type memoryList struct {
+	Items []*Memory `json:"items"`
+	Next  string    `json:"next,omitempty" jsonschema:"value of after for the next page; absent on the last page"`
+}
+
+type newMemory struct {
+	Name    string   `json:"name"`
+	Content string   `json:"content"`
+	Aliases []string `json:"aliases,omitempty"`
+}
+
+type changedMemory struct {
+	Content string    `json:"content"`
+	Aliases *[]string `json:"aliases,omitempty" jsonschema:"absent: they do not change"`
+}
+
+// spaceParam is the space of an operation.
+var spaceParam = param{name: "space", summary: "a space that the key may use; absent: its own", kind: "string", size: 64}
+
+var limitParam = param{name: "limit", summary: "items of a page, at least 1; absent: 50", kind: "integer", most: 200}
+
+const defaultPage = 50
+
+var memoryRoutes = []route{
+	{method: "GET", path: "/v1/memories", summary: "List entries by ID", out: of[memoryList](), status: 200, fails: []int{403},
+		query: []param{spaceParam, limitParam,
+			{name: "after", summary: "next of the page before", kind: "integer"},
+			{name: "kind", summary: "only this kind", kind: "string", words: []string{"note", "archive"}},
+			{name: "name", summary: "only the entry with this name or alias", kind: "string", size: 4096},
+			{name: "view", summary: "full: with contents; absent: basic", kind: "string", words: []string{"basic", "full"}}},
+		run: (*call).listMemories},
+	{method: "POST", path: "/v1/memories", summary: "Create a note", in: of[newMemory](), big: true, once: true, out: of[Memory](), status: 201,
+		fails: []int{403, 409, 502, 507}, query: []param{spaceParam}, run: with((*call).createMemory)},
+	{method: "GET", path: "/v1/memories/{id}", summary: "Read an entry", out: of[Memory](), status: 200, fails: []int{403},
+		query: []param{spaceParam}, run: (*call).readMemory},
+	{method: "PUT", path: "/v1/memories/{id}", summary: "Replace content and aliases of a note", in: of[changedMemory](), big: true, once: true, match: true,
+		out: of[Memory](), status: 200, fails: []int{403, 412, 428, 502, 507}, query: []param{spaceParam}, run: with((*call).changeMemory)},
+	{method: "DELETE", path: "/v1/memories/{id}", summary: "Remove an entry", once: true, match: true, status: 204, fails: []int{403, 412, 428, 502, 507},
+		query: []param{spaceParam, {name: "archive", summary: "true: also an archive", kind: "boolean"}}, run: (*call).removeMemory},
+	{method: "POST", path: "/v1/recall", summary: "Search entries by words, and by meaning", in: of[question](), out: of[answer](), status: 200,
+		fails: []int{403}, query: []param{spaceParam}, run: with((*call).recall)},
+}
+
+// in calls f with a client for the space of the request.
+func (c *call) in(f func(*client.Client) error) error {
+	name := c.text("space")
+	if name == "" {
+		return f(c.daemon.Client)
+	}
+	other := &client.Client{Addr: c.daemon.Addr, As: c.daemon.As, By: c.daemon.By, Space: name}
+	return errors.Join(f(other), other.Close())
+}
+
+func (c *call) listMemories() (any, error) {
+	list := memoryList{Items: []*Memory{}}
+	limit := int(max(c.number("limit", defaultPage), 1))
+	full := c.text("view") == "full"
+	o := client.ListOptions{Content: true, After: c.number("after", 0), Limit: uint32(limit) + 1}
+	if k := c.text("kind"); k != "" {
+		o.Kinds = make([]crmem.Kind, 1)
+		if err := o.Kinds[0].UnmarshalText([]byte(k)); err != nil {
+			return nil, err
+		}
+	}
+	err := c.in(func(d *client.Client) error {
+		if name := c.text("name"); name != "" {
+			e, err := d.Get(c.r.Context(), name)
+			if errors.Is(err, crmem.ErrNotFound) || len(o.Kinds) > 0 && e.Kind != o.Kinds[0] || e.ID <= o.After {
+				return nil
+			}
+			list.Items = append(list.Items, memoryOf(&e, full))
+			return err
+		}
+		for e, err := range d.List(c.r.Context(), o) {
+			if err != nil {
+				return err
+			}
+			if len(list.Items) == limit {
+				list.Next = strconv.FormatUint(list.Items[limit-1].ID, 10)
+				break
+			}
+			list.Items = append(list.Items, memoryOf(&e, full))
+		}
+		return nil
+	})
+	return list, err
+}
+
+// entry returns the entry with the ID in the path.
+func (c *call) entry(d *client.Client) (*crmem.Entry, error) {
+	text := c.r.PathValue("id")
+	missing := problemf(http.StatusNotFound, "not_found", "no entry %s", printable(text)).fix("GET /v1/memories lists the entries")
+	id, err := strconv.ParseUint(text, 10, 53)
+	if err != nil || id == 0 || text[0] == '0' || text[0] == '+' {
+		return nil, missing
+	}
+	for e, err := range d.List(c.r.Context(), client.ListOptions{Content: true, After: id - 1, Limit: 1}) {
+		if err != nil {
+			return nil, err
+		}
+		if e.ID == id {
+			return &e, nil
+		}
+	}
+	return nil, missing
+}
+
+// respond returns an entry as the response, with its etag.
+func (c *call) respond(e *crmem.Entry) *Memory {
+	m := memoryOf(e, true)
+	c.w.Header().Set("ETag", m.ETag)
+	return m
+}
+
+func (c *call) readMemory() (m any, err error) {
+	err = c.in(func(d *client.Client) error {
+		e, err := c.entry(d)
+		if err == nil {
+			m = c.respond(e)
+		}
+		return err
+	})
+	return m, err
+}
+
+// by returns the operation that records who makes a change.
+func (c *call) by(d *client.Client) crmem.By {
+	by := history.Actor(d.By)
+	by.Op = c.once
+	return crmem.By(by)
+}
+
+// createMemory adds a note. A repeated request with an Idempotency-Key finds its note.
+func (c *call) createMemory(in *newMemory) (m any, err error) {
+	add := crmem.Add{Name: in.Name, Content: in.Content, Aliases: in.Aliases}
+	if err := add.Validate(); err != nil {
+		return nil, invalidf("%v", err)
+	}
+	err = c.in(func(d *client.Client) error {
+		list, err := d.Apply(c.r.Context(), c.by(d), crmem.Unchanged{Entry: crmem.Entry{Name: in.Name}}, add)
+		if taken := errors.Is(err, crmem.ErrExists) || errors.Is(err, crmem.ErrStale); taken {
+			e, gerr := d.Get(c.r.Context(), in.Name)
+			if c.once != "" && gerr == nil && e.Name == in.Name && e.Kind == crmem.Note && e.Content == in.Content && slices.Equal(e.Aliases, in.Aliases) {
+				m = c.respond(&e)
+				return nil
+			}
+			return problemf(http.StatusConflict, "exists", "an entry has the name %q", printable(in.Name)).fix("choose another name, or change the entry with PUT")
+		}
+		if err != nil {
+			return err
+		}
+		e := list[0]
+		e.Content = in.Content
+		m = c.respond(&e)
+		return nil
+	})
+	if created, ok := m.(*Memory); ok && err == nil {
+		c.w.Header().Set("Location", "/v1/memories/"+strconv.FormatUint(created.ID, 10))
+	}
+	return m, err
+}
+
+// changed returns the problem of a precondition that does not hold.
+func changed(e *crmem.Entry) *Problem {
+	p := problemf(http.StatusPreconditionFailed, "changed", "the entry has changed").fix("compare current with your change, and send its etag")
+	p.Current = memoryOf(e, true)
+	return p
+}
+
+// archived refuses a change of an archive.
+func archived(e *crmem.Entry) *Problem {
+	return problemf(http.StatusForbidden, "archive", "%q is an archive of a conversation", printable(e.Name)).fix("change a note; an admin removes an archive with archive=true")
+}
+
+// changeMemory replaces content and aliases. If the entry is already as requested, a
+// repeated request with an Idempotency-Key succeeds.
+func (c *call) changeMemory(in *changedMemory) (m any, err error) {
+	err = c.in(func(d *client.Client) error {
+		e, err := c.entry(d)
+		if err != nil {
+			return err
+		}
+		if e.Kind != crmem.Note {
+			return archived(e)
+		}
+		aliases := e.Aliases
+		if in.Aliases != nil {
+			aliases = *in.Aliases
+		}
+		if !matches(c.r.Header.Get("If-Match"), etagOf(e)) {
+			if c.once != "" && e.Content == in.Content && slices.Equal(e.Aliases, aliases) {
+				m = c.respond(e)
+				return nil
+			}
+			return changed(e)
+		}
+		update := crmem.Update{Name: e.Name, Content: in.Content, Aliases: aliases}
+		if err := update.Validate(); err != nil {
+			return invalidf("%v", err)
+		}
+		if err := c.apply(d, e, update); err != nil {
+			return err
+		}
+		e.Content, e.Aliases = in.Content, aliases
+		m = c.respond(e)
+		return nil
+	})
+	return m, err
+}
+
+// apply applies an operation to an entry that has not changed since it was read.
+func (c *call) apply(d *client.Client, e *crmem.Entry, op crmem.Op) error {
+	_, err := d.Apply(c.r.Context(), c.by(d), crmem.Unchanged{Entry: *e}, op)
+	if errors.Is(err, crmem.ErrStale) {
+		now, err := c.entry(d)
+		if err != nil {
+			return err
+		}
+		return changed(now)
+	}
+	return err
+}
+
+// removeMemory removes an entry. A repeated request with an Idempotency-Key succeeds if
+// the entry is missing: IDs are never used again.
+func (c *call) removeMemory() (any, error) {
+	return nil, c.in(func(d *client.Client) error {
+		e, err := c.entry(d)
+		if p, ok := errors.AsType[*Problem](err); ok && p.Status == http.StatusNotFound && c.once != "" {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if e.Kind != crmem.Note && !c.flag("archive") {
+			return archived(e)
+		}
+		if !matches(c.r.Header.Get("If-Match"), etagOf(e)) {
+			return changed(e)
+		}
+		return c.apply(d, e, crmem.Remove{Name: e.Name})
+	})
+}
+
+// raw is JSON of another package.
+type raw = json.RawMessage

@@ -1,0 +1,199 @@
+package gateway
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// create creates a note and returns its path and its etag.
+func (r *rig) create(who, name, content string) (path, etag string) {
+	r.t.Helper()
+	p := r.want("create "+name, r.do(who, "POST", "/v1/memories", object{"name": name, "content": content}), 201, "")
+	return p.Header.Get("Location"), p.Header.Get("ETag")
+}
+
+// TestMemories creates, reads, lists, changes, and removes entries, with names that no
+// path could contain.
+func TestMemories(t *testing.T) {
+	r := newRig(t)
+	names := []string{"deploy", "a//b", "..", "a b?c#d%2F", "x/../y", "日本", "\u202eevil", strings.Repeat("n", 500)}
+	paths := make(map[string]string)
+	for _, name := range names {
+		path, etag := r.create("ann", name, "about "+name)
+		paths[name] = path
+		p := r.want("read "+name, r.do("ann", "GET", path, nil), 200, "")
+		if p.field("name") != name || p.field("content") != "about "+name || p.field("etag") != etag || p.Header.Get("ETag") != etag || p.field("kind") != "note" {
+			t.Errorf("%q: %s", name, p.body)
+		}
+	}
+	var listed []string
+	for after := "0"; ; {
+		p := r.want("list", r.do("ann", "GET", "/v1/memories?limit=3&after="+after, nil), 200, "")
+		items, _ := p.field("items").([]any)
+		if len(items) > 3 {
+			t.Fatalf("%d items", len(items))
+		}
+		for _, i := range items {
+			listed = append(listed, i.(map[string]any)["name"].(string))
+		}
+		next, more := p.field("next").(string)
+		if !more {
+			break
+		}
+		after = next
+	}
+	if got, want := fmt.Sprintf("%q", listed), fmt.Sprintf("%q", names); got != want {
+		t.Errorf("listed %s, want %s", got, want)
+	}
+	p := r.do("ann", "GET", "/v1/memories?name=a%2F%2Fb&view=full", nil)
+	if p.field("items.0.content") != "about a//b" || p.field("items.1") != nil {
+		t.Errorf("by name: %s", p.body)
+	}
+	if p := r.do("ann", "GET", "/v1/memories?name=nobody", nil); string(p.body) != `{"items":[]}`+"\n" {
+		t.Errorf("by another name: %s", p.body)
+	}
+	for _, id := range []string{"0", "007", "99", "x", "-1", "18446744073709551615", "1e3", "+1"} {
+		r.want("entry "+id, r.do("ann", "GET", "/v1/memories/"+id, nil), 404, "not_found")
+	}
+	r.want("a taken name", r.do("ann", "POST", "/v1/memories", object{"name": "deploy", "content": "other"}), 409, "exists")
+	r.want("an empty name", r.do("ann", "POST", "/v1/memories", object{"name": "", "content": "x"}), 400, "invalid")
+	r.want("a long name", r.do("ann", "POST", "/v1/memories", object{"name": strings.Repeat("n", 70000), "content": "x"}), 400, "invalid")
+}
+
+// TestPreconditions changes and removes entries with etags.
+func TestPreconditions(t *testing.T) {
+	r := newRig(t)
+	path, first := r.create("ann", "deploy", "by hand")
+	put := func(content, etag string) *response {
+		return r.do("ann", "PUT", path, object{"content": content, "aliases": []string{"ship"}}, "If-Match", etag)
+	}
+	r.want("without an etag", r.do("ann", "PUT", path, object{"content": "x"}), 428, "no_precondition")
+	r.want("two headers", r.do("ann", "PUT", path, object{"content": "x"}, "If-Match", first, "If-Match", first), 428, "no_precondition")
+	p := r.want("put", put("by a script", first), 200, "")
+	second := p.Header.Get("ETag")
+	if p.field("content") != "by a script" || p.field("aliases.0") != "ship" || second == first || p.field("etag") != second {
+		t.Errorf("put: %s", p.body)
+	}
+	p = r.want("an old etag", put("lost", first), 412, "changed")
+	if p.field("current.content") != "by a script" || p.field("current.etag") != second {
+		t.Errorf("current: %s", p.body)
+	}
+	r.want("a weak etag", put("lost", "W/"+second), 412, "changed")
+	p = r.want("one of two etags", put("again", first+", "+second), 200, "")
+	p = r.want("any etag", put("and again", "*"), 200, "")
+	if p = r.do("ann", "PUT", path, object{"content": "kept aliases"}, "If-Match", p.Header.Get("ETag")); p.field("aliases.0") != "ship" {
+		t.Errorf("absent aliases: %s", p.body)
+	}
+	r.want("delete with an old etag", r.do("ann", "DELETE", path, nil, "If-Match", first), 412, "changed")
+	r.want("delete without an etag", r.do("ann", "DELETE", path, nil), 428, "no_precondition")
+	r.want("delete", r.do("ann", "DELETE", path, nil, "If-Match", p.Header.Get("ETag")), 204, "")
+	r.want("read it", r.do("ann", "GET", path, nil), 404, "not_found")
+	r.want("delete it again", r.do("ann", "DELETE", path, nil, "If-Match", "*"), 404, "not_found")
+}
+
+// TestMemoryRequestsTwice repeats requests with an Idempotency-Key: each has one effect.
+func TestMemoryRequestsTwice(t *testing.T) {
+	r := newRig(t)
+	twice := func(what, method, path string, body any, status int, header ...string) (p *response) {
+		t.Helper()
+		header = append(header, "Idempotency-Key", what)
+		first := r.want(what, r.do("ann", method, path, body, header...), status, "")
+		again := r.want(what+" again", r.do("ann", method, path, body, header...), status, "")
+		if string(first.body) != string(again.body) || first.Header.Get("ETag") != again.Header.Get("ETag") || first.Header.Get("Location") != again.Header.Get("Location") {
+			t.Errorf("%s: %s\nthen %s", what, first.body, again.body)
+		}
+		return first
+	}
+	created := twice("create", "POST", "/v1/memories", object{"name": "deploy", "content": "by hand", "aliases": []string{"ship"}}, 201)
+	path := created.Header.Get("Location")
+	r.want("the key with another note", r.do("ann", "POST", "/v1/memories", object{"name": "deploy", "content": "other"}, "Idempotency-Key", "create"), 409, "exists")
+	changed := twice("change", "PUT", path, object{"content": "by a script"}, 200, "If-Match", created.Header.Get("ETag"))
+	r.want("the key with another content", r.do("ann", "PUT", path, object{"content": "other"}, "If-Match", created.Header.Get("ETag"), "Idempotency-Key", "change"), 412, "changed")
+	if p := r.do("ann", "GET", "/v1/memories", nil); p.field("items.1") != nil {
+		t.Errorf("entries: %s", p.body)
+	}
+	twice("remove", "DELETE", path, nil, 204, "If-Match", changed.Header.Get("ETag"))
+	for _, key := range []string{"", strings.Repeat("k", 256)} {
+		r.want("a bad key", r.do("ann", "POST", "/v1/memories", object{"name": "x", "content": "y"}, "Idempotency-Key", key), 400, "invalid")
+	}
+}
+
+// TestSpaces: each key has its own space, an admin has all, and eve has none.
+func TestSpaces(t *testing.T) {
+	r := newRig(t)
+	path, etag := r.create("ann", "secret of ann", "the walrus")
+	r.create("root", "secret of root", "the walrus")
+	for _, who := range []string{"bob", "eve", "ann", "root"} {
+		p := r.do(who, "GET", "/v1/memories?view=full", nil)
+		q := r.do(who, "POST", "/v1/recall", object{"query": "walrus"})
+		one := r.do(who, "GET", path, nil)
+		put := r.do(who, "PUT", path, object{"content": "x"}, "If-Match", `"y"`)
+		del := r.do(who, "DELETE", path, nil, "If-Match", `"y"`)
+		switch who {
+		case "eve":
+			for what, p := range map[string]*response{"list": p, "recall": q, "read": one, "put": put, "delete": del, "create": r.do(who, "POST", "/v1/memories", object{"name": "n", "content": "c"})} {
+				r.want("eve: "+what, p, 403, "scope")
+			}
+		case "bob":
+			if p.field("items.0") != nil || q.field("hits.0") != nil {
+				t.Errorf("bob sees %s and %s", p.body, q.body)
+			}
+			for what, p := range map[string]*response{"read": one, "put": put, "delete": del} {
+				r.want("bob: "+what, p, 404, "not_found")
+			}
+			for _, space := range []string{"main", "api-ann", "..", "x"} {
+				r.want("bob in "+space, r.do(who, "GET", "/v1/memories?space="+space, nil), 403, "scope")
+			}
+		default:
+			if got := p.field("items.0.name"); got != "secret of "+who || p.field("items.1") != nil || q.field("hits.0.entry.name") != got {
+				t.Errorf("%s sees %s and %s", who, p.body, q.body)
+			}
+		}
+	}
+	p := r.want("ann's entry", r.do("ann", "GET", path, nil), 200, "")
+	if p.Header.Get("ETag") != etag {
+		t.Error("another key changed the entry of ann")
+	}
+}
+
+// TestRecall searches with all options.
+func TestRecall(t *testing.T) {
+	r := newRig(t)
+	r.create("ann", "deploy", "We deploy with a script. "+strings.Repeat("Nothing else matters here. ", 100)+"The canary goes first.")
+	r.create("ann", "tea", "Green tea is a drink.")
+	ask := func(body object) *response {
+		t.Helper()
+		return r.want(fmt.Sprint(body), r.do("ann", "POST", "/v1/recall", body), 200, "")
+	}
+	p := ask(object{"query": "canary"})
+	snippet, _ := p.field("hits.0.snippet").(string)
+	if p.field("hits.0.entry.name") != "deploy" || p.field("total") != 1.0 || !strings.Contains(snippet, "canary") || len(snippet) > snippetBytes || p.field("hits.0.entry.content") != nil {
+		t.Errorf("recall: %s", p.body)
+	}
+	if p := ask(object{"query": "canary", "full": true, "explain": true}); p.field("hits.0.entry.content") == nil || p.field("hits.0.explain") == nil {
+		t.Errorf("full and explain: %s", p.body)
+	}
+	if p := ask(object{"query": "canary", "why_not": "tea"}); p.field("why_not") == nil {
+		t.Errorf("why not: %s", p.body)
+	}
+	if p := ask(object{"query": "canary deploy", "budget": 60}); p.field("budget.tokens") == nil || p.field("hits.0.snippet") == "" {
+		t.Errorf("budget: %s", p.body)
+	}
+	if p := ask(object{"query": "cannary"}); p.field("corrections.0.word") != "cannary" {
+		t.Errorf("correction: %s", p.body)
+	}
+	if p := ask(object{"query": "deploy tea", "limit": 1, "kind": "note", "after": "2020", "semantic": true}); p.field("hits.1") != nil || p.field("total") != 2.0 || p.field("meaning") == nil {
+		t.Errorf("filters: %s", p.body)
+	}
+	if p := r.do("bob", "POST", "/v1/recall", object{"query": "canary"}); string(p.body) != `{"hits":[],"total":0,"searched":0}`+"\n" {
+		t.Errorf("an empty space: %s", p.body)
+	}
+	for _, body := range []object{{"query": ""}, {"query": "x", "limit": 0}, {"query": "x", "limit": 201}, {"query": "x", "kind": "other"}, {"query": "x", "budget": -1},
+		{"query": "x", "after": "soon"}, {"query": strings.Repeat("x", maxQuestion+1)}, {"query": "after:soon", "syntax": true}} {
+		r.want(fmt.Sprint(body)[:min(40, len(fmt.Sprint(body)))], r.do("ann", "POST", "/v1/recall", body), 400, "invalid")
+	}
+	if p := ask(object{"query": "x", "why_not": "nothing"}); p.field("why_not.reason") != "no_entry" {
+		t.Errorf("why not without an entry: %s", p.body)
+	}
+}

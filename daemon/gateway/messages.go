@@ -1,0 +1,176 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"crabmem/daemon/client"
+	"crabmem/daemon/config"
+)
+
+// message is a message to an agent.
+type message struct {
+	Content string `json:"content"`
+	Agent   string `json:"agent,omitempty" jsonschema:"absent: the agent of the session, or crab"`
+	AgentID string `json:"agent_id,omitempty" jsonschema:"another name of agent"`
+	Session string `json:"session,omitempty" jsonschema:"ID of the session; absent: the latest one of key and agent"`
+	New     bool   `json:"new,omitempty" jsonschema:"begin a session"`
+	Model   string `json:"model,omitempty" jsonschema:"for this message only"`
+}
+
+type reply struct {
+	Agent    string     `json:"agent"`
+	Content  string     `json:"content"`
+	Session  string     `json:"session" jsonschema:"ID of the session"`
+	Usage    tokenUsage `json:"usage"`
+	Repeated bool       `json:"repeated,omitempty" jsonschema:"an earlier request with this Idempotency-Key was answered so"`
+}
+
+type tokenUsage struct {
+	Prompt       uint64 `json:"prompt"`
+	Completion   uint64 `json:"completion"`
+	ContextLimit uint64 `json:"context_limit" jsonschema:"of the model; 0: unknown"`
+	Estimated    bool   `json:"estimated" jsonschema:"the provider did not report the numbers"`
+}
+
+func usageOf(u *client.Usage) tokenUsage {
+	return tokenUsage{u.Prompt, u.Completion, u.ContextLimit, u.Estimated}
+}
+
+var messageRoutes = []route{
+	{method: "POST", path: "/v1/send", summary: "Send a message to an agent, and wait for the answer", in: of[message](), once: true, out: of[reply](), status: 200,
+		fails: []int{403, 409, 429}, run: with((*call).send)},
+	{method: "POST", path: "/v1/stream", summary: "Send a message to an agent, and receive the answer as it is written", in: of[message](), once: true, kind: streamKind,
+		out: of[chunk](), status: 200, fails: []int{403, 429}, run: with((*call).stream)},
+}
+
+// request returns the message as the daemon receives it, and checks that the key may
+// send it.
+func (c *call) request(in *message) (m client.Message, err error) {
+	if in.Agent != "" && in.AgentID != "" && in.Agent != in.AgentID {
+		return m, invalidf("agent and agent_id differ: send one of them")
+	}
+	m = client.Message{Content: in.Content, Agent: in.Agent + in.AgentID, StoredID: in.Session, NewChat: in.New, Model: in.Model, Sender: c.key.Identity(), Request: c.once}
+	if in.Agent == in.AgentID {
+		m.Agent = in.Agent
+	}
+	switch {
+	case strings.TrimSpace(in.Content) == "":
+		return m, invalidf("content is empty")
+	case in.New && in.Session != "":
+		return m, invalidf("new and session: send one of them")
+	case in.Session == "" && m.Agent == "":
+		m.Agent = config.Crab
+	}
+	agent := m.Agent
+	if in.Session != "" {
+		s, err := c.sessionOf(in.Session)
+		if err != nil {
+			return m, err
+		}
+		if agent = s.Meta.Agent; m.Agent != "" && m.Agent != agent {
+			return m, invalidf("the session is of the agent %s", printable(agent))
+		}
+	}
+	if !c.key.Allows(agent) {
+		return m, problemf(http.StatusForbidden, "agent", "the key may not talk to the agent %s", printable(agent)).fix("GET /v1/agents lists the agents of the key")
+	}
+	return m, nil
+}
+
+// begin takes a slot for a run of the key.
+func (c *call) begin() (end func(), err error) {
+	if !c.daemon.runs.take() {
+		n := c.g.o.Config.Limits.RunsPerKey
+		return nil, problemf(http.StatusTooManyRequests, "runs", "%d runs of the key are active", n).fix("wait until one of them ends").after(1)
+	}
+	return c.daemon.runs.give, nil
+}
+
+// send runs an agent. A client that disconnects ends the run.
+func (c *call) send(in *message) (any, error) {
+	m, err := c.request(in)
+	if err != nil {
+		return nil, err
+	}
+	end, err := c.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	c.unlimited()
+	r, err := c.daemon.Send(c.r.Context(), m)
+	return reply{Agent: r.Agent, Content: r.Content, Session: r.StoredID, Usage: usageOf(&r.Usage), Repeated: r.Repeated}, err
+}
+
+// chunk is an unnamed event of a stream: a part of the answer. The last one has done.
+type chunk struct {
+	Content string `json:"content"`
+	Agent   string `json:"agent"`
+	Done    bool   `json:"done"`
+}
+
+// stream runs an agent, and sends what it does as events.
+func (c *call) stream(in *message) (any, error) {
+	m, err := c.request(in)
+	if err != nil {
+		return nil, err
+	}
+	end, err := c.begin()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	leave, err := c.enter()
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	ctx, cancel := c.streaming()
+	defer cancel()
+	out := newEventStream(c.w)
+	defer out.close()
+	started := false
+	w := &runWriter{g: c.g, out: out, agent: m.Agent}
+	for e, err := range c.daemon.Stream(ctx, m) {
+		if err != nil && !started {
+			return nil, err
+		}
+		started = true
+		if err != nil {
+			return nil, w.failed(err)
+		}
+		if err := w.write(e); err != nil {
+			return nil, nil // the client is gone
+		}
+	}
+	return nil, w.done()
+}
+
+// enter takes slots for a stream.
+func (c *call) enter() (leave func(), err error) {
+	if !c.daemon.streams.take() {
+		n := c.g.o.Config.Limits.StreamsPerKey
+		return nil, problemf(http.StatusTooManyRequests, "streams", "%d streams of the key are open", n).fix("close one of them").after(1)
+	}
+	if !c.g.streams.take() {
+		c.daemon.streams.give()
+		return nil, busy("streams")
+	}
+	return func() {
+		c.g.streams.give()
+		c.daemon.streams.give()
+	}, nil
+}
+
+// streaming returns the context of a stream: it ends with the request, or when the
+// server stops.
+func (c *call) streaming() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(c.r.Context())
+	stop := context.AfterFunc(c.g.ending, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}

@@ -1,0 +1,183 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// protocolVersion is the version of the interface.
+const protocolVersion = "0.1"
+
+// object is a JSON object of the document. Its keys are sorted when it is encoded.
+type object = map[string]any
+
+// common are the statuses of refusals that every route with a key may have.
+var common = []int{
+	http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusTooManyRequests,
+	http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable,
+}
+
+// statuses returns the statuses of refusals of a route.
+func (r *route) statuses() []int {
+	if r.open {
+		return []int{http.StatusBadRequest, http.StatusForbidden, http.StatusServiceUnavailable}
+	}
+	list := slices.Concat(common, r.fails)
+	if r.in != nil {
+		list = append(list, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// operationID returns a name for a route, such as get_v1_memories_id.
+func (r *route) operationID() string {
+	words := strings.FieldsFunc(r.path, func(c rune) bool { return c == '/' || c == '{' || c == '}' || c == '-' || c == '.' })
+	return strings.ToLower(r.method) + "_" + strings.Join(words, "_")
+}
+
+// schemas collects the schemas of types by their names.
+type schemas map[string]*jsonschema.Schema
+
+// ref returns a reference to the schema of a type.
+func (s schemas) ref(t reflect.Type) (object, error) {
+	name := t.Name()
+	if name == "" || t.PkgPath() == "" { // a list or a map
+		schema, err := jsonschema.ForType(t, &jsonschema.ForOptions{})
+		return object{"schema": schema}, err
+	}
+	name = strings.ToUpper(name[:1]) + name[1:]
+	if s[name] == nil {
+		schema, err := jsonschema.ForType(t, &jsonschema.ForOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("schema of %s: %w", name, err)
+		}
+		s[name] = schema
+	}
+	return object{"schema": object{"$ref": "#/components/schemas/" + name}}, nil
+}
+
+// namedEvents are the data of the named events of a stream.
+var namedEvents = map[string]reflect.Type{
+	"start": of[startEvent](), "appended": of[appendedEvent](), "thinking": of[thinkingEvent](), "tool_start": of[toolStartEvent](),
+	"tool_result": of[toolResultEvent](), "ask": of[askEvent](), "usage": of[tokenUsage](), "compacted": of[compactedEvent](), "notice": of[noticeEvent](),
+	"error": of[Problem](),
+}
+
+// openAPI returns the document that describes routes, in version 3.1 of OpenAPI.
+func openAPI(routes []route) ([]byte, error) {
+	all := schemas{}
+	paths := make(map[string]object)
+	for i := range routes {
+		r := &routes[i]
+		operation, err := r.describe(all)
+		if err != nil {
+			return nil, err
+		}
+		if paths[r.path] == nil {
+			paths[r.path] = object{}
+		}
+		paths[r.path][strings.ToLower(r.method)] = operation
+	}
+	return json.Marshal(object{
+		"openapi": "3.1.0",
+		"info":    object{"title": "crabmem", "version": protocolVersion, "description": "The memory, the sessions, and the agents of a crabmem daemon."},
+		"paths":   paths,
+		"components": object{
+			"schemas": all,
+			"securitySchemes": object{
+				"bearer": object{"type": "http", "scheme": "bearer"},
+				"header": object{"type": "apiKey", "in": "header", "name": "X-Api-Key"},
+			},
+		},
+		"security": []object{{"bearer": []string{}}, {"header": []string{}}},
+	})
+}
+
+// describe returns the operation of a route.
+func (r *route) describe(all schemas) (object, error) {
+	problem, err := all.ref(of[Problem]())
+	if err != nil {
+		return nil, err
+	}
+	responses := object{}
+	for _, status := range r.statuses() {
+		responses[fmt.Sprint(status)] = object{"description": http.StatusText(status), "content": object{problemKind: problem}}
+	}
+	success := object{"description": r.summary}
+	if r.out != nil {
+		schema, err := all.ref(r.out)
+		if err != nil {
+			return nil, err
+		}
+		kind := jsonKind
+		if r.kind == streamKind {
+			kind = streamKind
+			events := object{}
+			for name, t := range namedEvents {
+				event, err := all.ref(t)
+				if err != nil {
+					return nil, err
+				}
+				events[name] = event["schema"]
+			}
+			success["x-events"] = events
+		}
+		success["content"] = object{kind: schema}
+	}
+	responses[fmt.Sprint(r.status)] = success
+	o := object{"summary": r.summary, "operationId": r.operationID(), "responses": responses}
+	if list := r.parameters(); len(list) > 0 {
+		o["parameters"] = list
+	}
+	if r.in != nil {
+		schema, err := all.ref(r.in)
+		if err != nil {
+			return nil, err
+		}
+		o["requestBody"] = object{"required": true, "content": object{jsonKind: schema}}
+	}
+	if r.open {
+		o["security"] = []object{}
+	}
+	return o, nil
+}
+
+// parameters returns the parameters of path, query, and header.
+func (r *route) parameters() (list []object) {
+	for part := range strings.SplitSeq(r.path, "/") {
+		if !strings.HasPrefix(part, "{") {
+			continue
+		}
+		list = append(list, object{"name": strings.Trim(part, "{}"), "in": "path", "required": true, "schema": object{"type": "string"}})
+	}
+	for i := range r.query {
+		p := &r.query[i]
+		schema := object{"type": p.kind}
+		switch {
+		case p.kind == "integer":
+			schema["minimum"] = 0
+			schema["maximum"] = int64(1)<<53 - 1
+			if p.most > 0 {
+				schema["maximum"] = p.most
+			}
+		case len(p.words) > 0:
+			schema["enum"] = p.words
+		}
+		list = append(list, object{"name": p.name, "in": "query", "description": p.summary, "schema": schema})
+	}
+	if r.match {
+		list = append(list, object{"name": "If-Match", "in": "header", "required": true, "description": "etag of the entry, or *", "schema": object{"type": "string"}})
+	}
+	if r.once {
+		list = append(list, object{"name": "Idempotency-Key", "in": "header", "description": "the request may be repeated with this key, and has one effect",
+			"schema": object{"type": "string", "minLength": 1, "maxLength": maxOnceKey}})
+	}
+	return list
+}

@@ -1,0 +1,154 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"crabmem/daemon/client"
+	"crabmem/daemon/errtable"
+	"crabmem/sessionlog"
+)
+
+// statusClosed is the status for the log of a request whose client is gone.
+const statusClosed = 499
+
+// Problem is the body of a refusal, as RFC 9457 defines it.
+type Problem struct {
+	Type    string  `json:"type" jsonschema:"always about:blank: status and kind determine the meaning"`
+	Title   string  `json:"title" jsonschema:"the meaning of the status"`
+	Status  int     `json:"status"`
+	Detail  string  `json:"detail" jsonschema:"what went wrong"`
+	Kind    string  `json:"kind" jsonschema:"a word for programs, such as not_found"`
+	Remedy  string  `json:"remedy,omitempty" jsonschema:"what to do"`
+	Current *Memory `json:"current,omitempty" jsonschema:"with status 412: the entry as it is now"`
+
+	retry  int  // seconds; 0: no Retry-After
+	close  bool // the connection ends, because the body is not read
+	hidden error
+}
+
+func (p *Problem) Error() string { return p.Detail }
+
+// problemf returns a problem with a status and a kind.
+func problemf(status int, kind, format string, args ...any) *Problem {
+	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Kind: kind, Detail: fmt.Sprintf(format, args...)}
+}
+
+func invalidf(format string, args ...any) *Problem {
+	return problemf(http.StatusBadRequest, "invalid", format, args...)
+}
+
+// fix sets the remedy.
+func (p *Problem) fix(format string, args ...any) *Problem {
+	p.Remedy = fmt.Sprintf(format, args...)
+	return p
+}
+
+// after sets the header Retry-After.
+func (p *Problem) after(seconds int) *Problem {
+	p.retry = seconds
+	return p
+}
+
+// problem returns the problem of an error, without the path of the home.
+func (g *Gateway) problem(err error) *Problem {
+	p := problemOf(err)
+	for _, home := range g.homes {
+		p.Detail, p.Remedy = strings.ReplaceAll(p.Detail, home, "HOME"), strings.ReplaceAll(p.Remedy, home, "HOME")
+	}
+	return p
+}
+
+// problemOf returns the problem of an error. The details of an error of the daemon that
+// is not about the request are for the log: they may name files of the machine.
+func problemOf(err error) *Problem {
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p
+	}
+	if _, ok := errors.AsType[*client.NoDaemonError](err); ok {
+		return problemf(http.StatusServiceUnavailable, "no_daemon", "no daemon answers").fix("run crabmem daemon start on the machine of the gateway").after(1)
+	}
+	if _, ok := errors.AsType[*client.SkewError](err); ok {
+		return problemf(http.StatusServiceUnavailable, "version", "the daemon has another version than the gateway").fix("restart both: run crabmem daemon restart, and start the gateway again")
+	}
+	if errors.Is(err, context.Canceled) {
+		return problemf(statusClosed, "canceled", "the client closed the request")
+	}
+	if errors.Is(err, sessionlog.ErrNotFound) {
+		return problemf(http.StatusNotFound, "not_found", "no such session").fix("GET /v1/sessions lists the sessions")
+	}
+	row := errtable.Find(err)
+	status := row.HTTP
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		status = e.Code
+	}
+	// Operations of RFC 0018 keep the status of the reference.
+	switch row.Kind {
+	case "not_found", "unknown_agent":
+		status = http.StatusNotFound
+	case "busy":
+		status = http.StatusConflict
+	case "outcome_unknown", "no_response":
+		status = http.StatusBadGateway
+	}
+	if _, ok := errors.AsType[*client.Error](err); !ok && row.Kind == errtable.Failed {
+		p := problemf(http.StatusBadGateway, "no_response", "the daemon did not answer").fix("repeat the request; with an Idempotency-Key it has one effect")
+		p.hidden = err
+		return p
+	}
+	if status < 400 || status > 599 {
+		status = http.StatusInternalServerError
+	}
+	if status == http.StatusInternalServerError {
+		p := problemf(int(status), row.Kind, "the daemon could not do it").fix("the log of the gateway has the cause")
+		p.hidden = err
+		return p
+	}
+	p := problemf(int(status), row.Kind, "%s", messageOf(err)).fix("%s", row.Fix)
+	switch status {
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		p.after(1)
+	case http.StatusBadGateway:
+		p.hidden = err
+	}
+	return p
+}
+
+// messageOf returns the message of an error without the prefix of its class.
+func messageOf(err error) string {
+	if e, ok := errors.AsType[*client.Error](err); ok {
+		return e.Message
+	}
+	return err.Error()
+}
+
+// write sends the problem as the response.
+func (p *Problem) write(w http.ResponseWriter) {
+	h := w.Header()
+	if p.retry > 0 {
+		h.Set("Retry-After", fmt.Sprint(p.retry))
+	}
+	if p.close {
+		h.Set("Connection", "close")
+	}
+	if p.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="crabmem"`)
+	}
+	writeJSON(w, p.Status, "application/problem+json", p)
+}
+
+// writeJSON sends a value as the response.
+func writeJSON(w http.ResponseWriter, status int, kind string, v any) {
+	b, err := json.Marshal(v)
+	if err != nil { // the types of this package can be encoded
+		panic(err)
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", fmt.Sprint(len(b)+1))
+	w.WriteHeader(status)
+	_, _ = w.Write(append(b, '\n')) // an error: the client is gone
+}

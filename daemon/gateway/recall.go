@@ -1,0 +1,130 @@
+package gateway
+
+import (
+	"errors"
+
+	"crabmem/bm25"
+	"crabmem/bm25/analysis"
+	"crabmem/bm25/snippet"
+	"crabmem/crmem"
+	"crabmem/crmem/fusion"
+	"crabmem/crmem/metadata"
+	"crabmem/crmem/recall"
+	"crabmem/daemon/client"
+	"crabmem/daemon/memtool"
+)
+
+// The limits of a search.
+const (
+	maxQuestion  = 64 << 10 // bytes
+	maxHits      = 200
+	defaultHits  = 5
+	maxBudget    = 1 << 20 // tokens
+	snippetBytes = 480
+)
+
+// question is a search.
+type question struct {
+	Query string `json:"query"`
+	Limit *int   `json:"limit,omitempty" jsonschema:"hits, at most 200; absent: 5"`
+	memtool.FilterArgs
+	Syntax   bool   `json:"syntax,omitempty" jsonschema:"the query has clauses, such as name:deploy"`
+	Semantic bool   `json:"semantic,omitempty" jsonschema:"search by meaning, too"`
+	Explain  bool   `json:"explain,omitempty" jsonschema:"add how each score came about"`
+	WhyNot   string `json:"why_not,omitempty" jsonschema:"the name of an entry: explain why it is not a hit"`
+	Budget   int    `json:"budget,omitempty" jsonschema:"limit in tokens of names and texts"`
+	Full     bool   `json:"full,omitempty" jsonschema:"add the contents of the hits"`
+}
+
+// answer is the result of a search.
+type answer struct {
+	Hits        []hit             `json:"hits" jsonschema:"the best first"`
+	Total       int               `json:"total" jsonschema:"matches before the limit"`
+	Searched    int               `json:"searched" jsonschema:"entries that passed the filters"`
+	Corrections []bm25.Correction `json:"corrections,omitempty" jsonschema:"words that replaced a word that no entry contains"`
+	Budget      *budget           `json:"budget,omitempty"`
+	WhyNot      any               `json:"why_not,omitempty"`
+	Meaning     *fusion.Meaning   `json:"meaning,omitempty" jsonschema:"whether the search was by meaning, or why not"`
+}
+
+type budget struct {
+	Tokens  int `json:"tokens" jsonschema:"of names and texts"`
+	LeftOut int `json:"left_out" jsonschema:"hits whose names exceed the budget"`
+}
+
+type hit struct {
+	Entry   Memory  `json:"entry"`
+	Score   float64 `json:"score"`
+	Snippet string  `json:"snippet" jsonschema:"the part of the content that matches best"`
+	Tokens  *int    `json:"tokens,omitempty"`
+	Explain any     `json:"explain,omitempty" jsonschema:"as crabmem recall --explain --json prints it"`
+}
+
+// crmemQuery returns the query of a question.
+func (c *call) crmemQuery(in *question) (q crmem.Query, err error) {
+	q = crmem.Query{Text: in.Query, Limit: defaultHits, Analyzer: analysis.Standard, Syntax: in.Syntax}
+	switch {
+	case in.Query == "":
+		return q, invalidf("query is empty")
+	case len(in.Query) > maxQuestion:
+		return q, invalidf("query has %d bytes, want at most %d", len(in.Query), maxQuestion)
+	case in.Budget < 0 || in.Budget > maxBudget:
+		return q, invalidf("budget: want 0 to %d", maxBudget)
+	case in.Limit != nil && (*in.Limit < 1 || *in.Limit > maxHits):
+		return q, invalidf("limit: want 1 to %d", maxHits)
+	}
+	if in.Limit != nil {
+		q.Limit = *in.Limit
+	}
+	if in.Semantic {
+		q.Semantic = &fusion.Request{}
+	}
+	return q, in.Apply(&q, c.g.o.Now())
+}
+
+func (c *call) recall(in *question) (any, error) {
+	q, err := c.crmemQuery(in)
+	if err != nil {
+		return nil, err
+	}
+	out := answer{Hits: []hit{}}
+	err = c.in(func(d *client.Client) error {
+		a, _, err := d.Search(c.r.Context(), q, recall.Options{Explain: in.Explain, Weights: true, WhyNot: in.WhyNot, Budget: in.Budget})
+		if errors.Is(err, crmem.ErrNoStore) {
+			return nil // the identity has written nothing yet
+		}
+		if err != nil {
+			return err
+		}
+		out.Total, out.Searched, out.Corrections, out.Meaning = a.Total, a.Searched, a.Corrections, a.Meaning
+		if a.WhyNot != nil {
+			out.WhyNot = a.WhyNot
+		}
+		if a.Budgeted != nil {
+			out.Budget = &budget{a.Budgeted.Tokens, a.LeftOut}
+		}
+		for i := range a.Hits {
+			out.Hits = append(out.Hits, hitOf(&a.Hits[i], in))
+		}
+		return nil
+	})
+	return out, err
+}
+
+// hitOf converts a hit. Under a budget, a hit without its complete content has no etag.
+func hitOf(h *recall.Hit, in *question) hit {
+	e := crmem.Entry{ID: h.ID, Name: h.Name, Kind: h.Kind, CreatedAt: h.CreatedAt, Aliases: h.Aliases}
+	out := hit{Score: h.Score, Tokens: h.Tokens}
+	if h.Content != nil {
+		e.Content = *h.Content
+		out.Entry = *memoryOf(&e, in.Full || in.Budget > 0)
+		out.Snippet = snippet.Cut(metadata.Text(e.Content), analysis.Standard, h.Weights, snippetBytes)
+	} else {
+		out.Entry = *memoryOf(&e, false)
+		out.Entry.ETag, out.Entry.Bytes, out.Snippet = "", h.Bytes, *h.Snippet
+	}
+	if h.Explain != nil {
+		out.Explain = h.Explain
+	}
+	return out
+}

@@ -1,0 +1,100 @@
+package gateway
+
+import (
+	"net/http"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// The kinds of responses.
+const (
+	jsonKind    = "application/json"
+	problemKind = "application/problem+json"
+	streamKind  = "text/event-stream"
+)
+
+// route is what the server accepts on a path with a method.
+type route struct {
+	method, path string
+	summary      string
+	open         bool // without a key
+	query        []param
+	match        bool         // needs the header If-Match
+	once         bool         // accepts the header Idempotency-Key
+	in           reflect.Type // of the body; nil: none
+	big          bool         // the body contains the content of an entry
+	out          reflect.Type // of the response; nil: none
+	status       int          // of a success
+	kind         string       // of the response; empty: JSON
+	fails        []int        // statuses of refusals, besides those of every route
+	run          func(*call) (any, error)
+}
+
+// param is a parameter of the query.
+type param struct {
+	name, summary string
+	kind          string   // string, integer, or boolean
+	words         []string // if set, the only values
+	most          int      // of an integer; the least is 0
+	size          int      // of a string, in bytes; 0: 1024
+}
+
+// of returns the type of a body.
+func of[T any]() reflect.Type { return reflect.TypeFor[T]() }
+
+// with returns the function of a route whose body is a T.
+func with[T any](f func(*call, *T) (any, error)) func(*call) (any, error) {
+	return func(c *call) (any, error) {
+		in := new(T)
+		if err := c.decode(in); err != nil {
+			return nil, err
+		}
+		return f(c, in)
+	}
+}
+
+// routes is the table of all routes.
+var routes = slices.Concat(generalRoutes, memoryRoutes, sessionRoutes, messageRoutes)
+
+// newMux returns the handler of all paths.
+func (g *Gateway) newMux() *http.ServeMux {
+	mux := http.NewServeMux()
+	methods := make(map[string]map[string]*route)
+	for i := range routes {
+		r := &routes[i]
+		if methods[r.path] == nil {
+			methods[r.path] = make(map[string]*route)
+		}
+		methods[r.path][r.method] = r
+	}
+	for at, byMethod := range methods {
+		allowed := make([]string, 0, len(byMethod))
+		for method := range byMethod {
+			allowed = append(allowed, method)
+		}
+		slices.Sort(allowed)
+		mux.HandleFunc(at, func(w http.ResponseWriter, r *http.Request) {
+			route := byMethod[r.Method]
+			if route == nil {
+				w.Header().Set("Allow", strings.Join(allowed, ", "))
+				g.unrouted(w, r, problemf(http.StatusMethodNotAllowed, "method", "%s is not a method of this path", printable(r.Method)).fix("use %s", strings.Join(allowed, " or ")))
+				return
+			}
+			g.serve(w, r, route)
+		})
+	}
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { g.unrouted(w, r, noRoute()) })
+	return mux
+}
+
+func noRoute() *Problem {
+	return problemf(http.StatusNotFound, "no_route", "no such path").fix("see /api-docs/openapi.json")
+}
+
+// clean reports whether the server would redirect no request for the path. Redirected
+// methods and bodies are not what the client sent.
+func clean(p string) bool {
+	return p != "" && p[0] == '/' && (path.Clean(p) == p || strings.HasSuffix(p, "/") && path.Clean(p)+"/" == p)
+}

@@ -227,7 +227,7 @@ func TestIdentityEvents(t *testing.T) {
 	got := make(chan string, 100)
 	for _, id := range []string{"api:a", "api:u", "api:root"} {
 		go func() {
-			for e, err := range s.as(id).Events(ctx, "") {
+			for e, err := range s.as(id).Events(ctx, client.EventFilter{}) {
 				if err != nil {
 					return
 				}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"crabmem/daemon/client"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/tool"
 	"crabmem/daemon/wire/pb"
@@ -47,7 +48,7 @@ func TestRecordedSecrets(t *testing.T) {
 			ended := make(chan bool)
 			go func() { // ends with ctx
 				defer close(ended)
-				for e, err := range s.client().Events(ctx, "") {
+				for e, err := range s.client().Events(ctx, client.EventFilter{}) {
 					if err != nil {
 						return
 					}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/client"
 	"crabmem/daemon/model/modeltest"
 	store "crabmem/daemon/secret"
 	"crabmem/daemon/wire"
@@ -132,7 +133,7 @@ model = "script"
 	ended := make(chan bool)
 	go func() {
 		defer close(ended)
-		for e, err := range s.client().Events(ctx, "") {
+		for e, err := range s.client().Events(ctx, client.EventFilter{}) {
 			if err != nil {
 				return
 			}

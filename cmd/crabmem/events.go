@@ -109,7 +109,7 @@ or if it stops, the exit code is 8.`,
 		}
 		err := c.withDaemon(ctx, func(d *client.Client) error {
 			p := eventPrinter{c: c}
-			for m, err := range d.Events(ctx, "") {
+			for m, err := range d.Events(ctx, client.EventFilter{}) {
 				if err != nil {
 					p.flush()
 					return gone(err)

@@ -121,10 +121,10 @@ func (c *Client) CompactSession(ctx context.Context, o CompactOptions) (Compacti
 	return Compaction{Summary: r.GetSummary(), Archive: r.GetArchive(), TokensBefore: r.GetTokensBefore(), TokensAfter: r.GetTokensAfter()}, err
 }
 
-// Events returns what happens in all sessions, from now on.
-func (c *Client) Events(ctx context.Context, storedID string) iter.Seq2[*Event, error] {
+// Events returns what happens in the sessions that the filter selects, from now on.
+func (c *Client) Events(ctx context.Context, f EventFilter) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
-		m := &pb.ClientMessage{Msg: &pb.ClientMessage_SubscribeEvents{SubscribeEvents: &pb.SubscribeEvents{StoredId: storedID}}}
+		m := &pb.ClientMessage{Msg: &pb.ClientMessage_SubscribeEvents{SubscribeEvents: &pb.SubscribeEvents{StoredId: f.StoredID, Agent: f.Agent}}}
 		for r, err := range c.requestStream(ctx, m, func(*pb.ServerMessage) bool { return false }) {
 			if err == nil && r.GetAgentEvent() == nil {
 				err = &unexpectedError{r}

@@ -91,7 +91,7 @@ func TestCalls(t *testing.T) {
 		func() error { _, err := c.Compact(ctx, 1); return err },
 		func() error { _, err := c.CompactSession(ctx, CompactOptions{}); return err },
 		func() error {
-			for _, err := range c.Events(ctx, "") {
+			for _, err := range c.Events(ctx, EventFilter{}) {
 				return err
 			}
 			return nil

@@ -37,7 +37,7 @@ func TestHelloOnEachConnection(t *testing.T) {
 	}
 	for range 2 {
 		for range c.Stream(t.Context(), Message{}) {
-			for _, err := range c.Events(t.Context(), "") {
+			for _, err := range c.Events(t.Context(), EventFilter{}) {
 				if err != nil {
 					t.Fatalf("events: %v", err)
 				}

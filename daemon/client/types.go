@@ -129,6 +129,9 @@ type Event struct {
 	Tag       string // Message.Tag of the run
 }
 
+// EventFilter selects events. An empty field passes all.
+type EventFilter struct{ StoredID, Agent string }
+
 // Question is a question of an agent to the user.
 type Question struct {
 	Question    string

@@ -232,7 +232,7 @@ func (s *soak) subscribeWithoutReading(ctx context.Context, r *rand.Rand) {
 func (s *soak) listen(ctx context.Context, _ *rand.Rand) {
 	c := &client.Client{Addr: s.addr}
 	defer c.Close()
-	for _, err := range c.Events(ctx, "") {
+	for _, err := range c.Events(ctx, client.EventFilter{}) {
 		if err != nil {
 			pause(ctx, 100*time.Millisecond)
 			return

@@ -42,7 +42,7 @@ func (s *screen) follow(ctx context.Context) {
 	session, tag := s.Stored, s.Tag
 	s.runs.Go(func() {
 		defer s.raw.Guard()
-		for e, err := range s.Client.Events(ctx, session) {
+		for e, err := range s.Client.Events(ctx, client.EventFilter{StoredID: session}) {
 			if err != nil {
 				break
 			}

@@ -91,7 +91,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, route *route) {
 	if route.in == nil {
 		c.received()
 	}
-	if route.kind == streamKind {
+	if route.kind == streamKind || route.kind == socketKind {
 		if _, err := route.run(c); err != nil {
 			c.fail(err)
 		}
@@ -201,6 +201,14 @@ func (c *call) authenticate() *Problem {
 	if p != nil {
 		return p
 	}
+	if p := c.identify(text); p != nil {
+		return p
+	}
+	return c.spend()
+}
+
+// identify sets the key of the request to the one with a text.
+func (c *call) identify(text string) *Problem {
 	k, err := c.g.keys.find(text)
 	if err != nil {
 		c.g.o.Log.Error("read keys", "error", err)
@@ -217,6 +225,11 @@ func (c *call) authenticate() *Problem {
 		return problemf(http.StatusUnauthorized, "expired", "the key has expired").fix("run crabmem gateway key add NAME on the machine of the gateway")
 	}
 	c.key, c.daemon = k, c.g.clients.of(k.Identity())
+	return nil
+}
+
+// spend takes a token of the rate of the key.
+func (c *call) spend() *Problem {
 	if r := c.daemon.limiter.ReserveN(c.g.o.Now(), 1); r.DelayFrom(c.g.o.Now()) > 0 {
 		wait := r.DelayFrom(c.g.o.Now())
 		r.CancelAt(c.g.o.Now())

@@ -63,24 +63,46 @@ func (s *eventStream) close() {
 
 // event sends an event. An empty name is that of an unnamed event.
 func (s *eventStream) event(name string, data any) error {
-	b, err := json.Marshal(data) // has no line ends
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.id++
+	b, err := encodeEvent(s.id, name, data)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.begin()
+	return s.send(b)
+}
+
+// begin sends the header of the response, once. The caller holds mu.
+func (s *eventStream) begin() {
 	if !s.open {
 		s.open = true
 		s.w.Header().Set("Content-Type", streamKind)
 		s.w.WriteHeader(http.StatusOK)
 	}
-	s.id++
+}
+
+// copy sends events that are encoded. Without events, it sends the header.
+func (s *eventStream) copy(events []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begin()
+	return s.send(events)
+}
+
+// encodeEvent returns an event as a stream contains it.
+func encodeEvent(id int, name string, data any) ([]byte, error) {
+	b, err := json.Marshal(data) // has no line ends
+	if err != nil {
+		return nil, err
+	}
 	var text bytes.Buffer
 	if name != "" {
 		fmt.Fprintf(&text, "event: %s\n", name)
 	}
-	fmt.Fprintf(&text, "id: %d\ndata: %s\n\n", s.id, b)
-	return s.send(text.Bytes())
+	fmt.Fprintf(&text, "id: %d\ndata: %s\n\n", id, b)
+	return text.Bytes(), nil
 }
 
 // send writes to a client that reads. The caller holds mu.
@@ -143,12 +165,21 @@ type (
 	noticeEvent struct {
 		Text string `json:"text"`
 	}
+	gapEvent struct {
+		Lost uint64 `json:"lost" jsonschema:"events that this stream does not contain"`
+	}
 )
+
+// A sink receives events: the response of a client, or the events of a run that a
+// client may read later.
+type sink interface {
+	event(name string, data any) error
+}
 
 // runWriter sends the events of a run.
 type runWriter struct {
 	g      *Gateway
-	out    *eventStream
+	out    sink
 	agent  string
 	wrote  bool // text
 	passed bool // a round of tools has ended since the last text

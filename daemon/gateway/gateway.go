@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"crabmem/crmem/vfs"
@@ -42,13 +43,15 @@ type Gateway struct {
 	mux      *http.ServeMux
 	known    guard.Hosts
 	refusals *guard.RefusalLog
+	runs     *runTable
 	calls    slots
 	streams  slots
 	document []byte // OpenAPI
 	homes    []string
 
-	ending context.Context // ends when the server begins to stop
-	end    context.CancelFunc
+	ending     context.Context // ends when the server begins to stop
+	end        context.CancelFunc
+	background sync.WaitGroup // runs and WebSocket connections
 }
 
 // New returns a gateway. Close releases its connections to the daemon.
@@ -57,6 +60,7 @@ func New(o Options) (*Gateway, error) {
 		o: o, keys: newKeyring(o.FS, o.Home, o.Now), clients: newClients(o.Daemon, &o.Config.Limits), pinger: &client.Client{Addr: o.Daemon}, refusals: &guard.RefusalLog{Log: o.Log},
 		calls: newSlots(o.Config.Limits.Calls), streams: newSlots(o.Config.Limits.Streams),
 	}
+	g.runs = newRunTable(o.Now)
 	g.ending, g.end = context.WithCancel(context.Background())
 	g.homes = []string{o.Home}
 	if real, err := o.FS.Resolve(o.Home); err == nil {
@@ -68,9 +72,10 @@ func New(o Options) (*Gateway, error) {
 	return g, err
 }
 
-// Close ends the streams and closes the connections to the daemon.
+// Close ends streams and runs, and closes the connections to the daemon.
 func (g *Gateway) Close() {
 	g.end()
+	g.background.Wait()
 	g.clients.close()
 	_ = g.pinger.Close()
 	g.refusals.Flush()

@@ -50,7 +50,7 @@ func TestSend(t *testing.T) {
 		r.want(who, r.do(who, "POST", "/v1/send", object{"content": "what did ann say?", "session": id}), 404, "not_found")
 	}
 	r.model.Queue(modeltest.Status(401, "sk-planted is not a key"))
-	p = r.want("a model that fails", r.do("ann", "POST", "/v1/send", object{"content": "x"}), 500, "model_key")
+	r.want("a model that fails", r.do("ann", "POST", "/v1/send", object{"content": "x"}), 500, "model_key")
 	if !strings.Contains(r.log.String(), "request failed") {
 		t.Errorf("log: %s", r.log)
 	}
@@ -163,6 +163,11 @@ func TestRunsOfKey(t *testing.T) {
 	ann.runs.give()
 	ann.streams.take()
 	r.want("a second stream", r.do("ann", "POST", "/v1/stream", object{"content": "x"}), 429, "streams")
+	r.want("a second stream of events", r.do("ann", "GET", "/v1/events", nil), 429, "streams")
+	r.model.Queue(modeltest.Say("fine"))
+	at := r.want("a run", r.do("ann", "POST", "/v1/runs", object{"content": "x"}), 202, "").Header.Get("Location")
+	r.eventually("it ends", func() bool { return r.do("ann", "GET", at, nil).field("state") == succeeded })
+	r.want("a second stream of a run", r.do("ann", "GET", at+"/events", nil), 429, "streams")
 	ann.streams.give()
 	r.g.streams.take()
 	r.want("a stream of another key", r.do("ann", "POST", "/v1/stream", object{"content": "x"}), 503, "busy")

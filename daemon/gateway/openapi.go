@@ -25,6 +25,9 @@ var common = []int{
 
 // statuses returns the statuses of refusals of a route.
 func (r *route) statuses() []int {
+	if r.kind == socketKind {
+		return []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusUpgradeRequired, http.StatusTooManyRequests, http.StatusServiceUnavailable}
+	}
 	if r.open {
 		return []int{http.StatusBadRequest, http.StatusForbidden, http.StatusServiceUnavailable}
 	}
@@ -66,7 +69,7 @@ func (s schemas) ref(t reflect.Type) (object, error) {
 // namedEvents are the data of the named events of a stream.
 var namedEvents = map[string]reflect.Type{
 	"start": of[startEvent](), "appended": of[appendedEvent](), "thinking": of[thinkingEvent](), "tool_start": of[toolStartEvent](),
-	"tool_result": of[toolResultEvent](), "ask": of[askEvent](), "usage": of[tokenUsage](), "compacted": of[compactedEvent](), "notice": of[noticeEvent](),
+	"tool_result": of[toolResultEvent](), "ask": of[askEvent](), "usage": of[tokenUsage](), "compacted": of[compactedEvent](), "notice": of[noticeEvent](), "gap": of[gapEvent](),
 	"error": of[Problem](),
 }
 

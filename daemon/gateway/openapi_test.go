@@ -76,6 +76,9 @@ func TestBodiesOfRoutes(t *testing.T) {
 		if body := one.method == "POST" || one.method == "PUT" || one.method == "PATCH"; typed && !body || one.method == "PUT" && !typed {
 			t.Errorf("%s %s: body %v", one.method, one.path, one.in)
 		}
+		if one.kind == socketKind {
+			continue
+		}
 		if one.status < 200 || one.status > 299 || (one.out == nil) != (one.status == 204) || one.out != nil && one.out.Kind() == reflect.Pointer {
 			t.Errorf("%s %s: status %d with %v", one.method, one.path, one.status, one.out)
 		}

@@ -57,10 +57,16 @@ func (p *Problem) after(seconds int) *Problem {
 // problem returns the problem of an error, without the path of the home.
 func (g *Gateway) problem(err error) *Problem {
 	p := problemOf(err)
-	for _, home := range g.homes {
-		p.Detail, p.Remedy = strings.ReplaceAll(p.Detail, home, "HOME"), strings.ReplaceAll(p.Remedy, home, "HOME")
-	}
+	p.Detail, p.Remedy = g.hide(p.Detail), g.hide(p.Remedy)
 	return p
+}
+
+// hide replaces the path of the home in a text.
+func (g *Gateway) hide(text string) string {
+	for _, home := range g.homes {
+		text = strings.ReplaceAll(text, home, "HOME")
+	}
+	return text
 }
 
 // problemOf returns the problem of an error. The details of an error of the daemon that

@@ -56,7 +56,7 @@ func with[T any](f func(*call, *T) (any, error)) func(*call) (any, error) {
 }
 
 // routes is the table of all routes.
-var routes = slices.Concat(generalRoutes, memoryRoutes, sessionRoutes, messageRoutes)
+var routes = slices.Concat(generalRoutes, memoryRoutes, sessionRoutes, messageRoutes, runRoutes, followRoutes, socketRoutes)
 
 // newMux returns the handler of all paths.
 func (g *Gateway) newMux() *http.ServeMux {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"reflect"
 	"slices"
 
 	"crabmem/daemon/client"
@@ -25,10 +26,18 @@ type followed struct {
 var followKinds = []string{"user", "text_delta", "thinking_delta", "tool_start", "tool_result", "tools_complete", "usage", "compact", "scope_violation", "done", "gap"}
 
 var followRoutes = []route{
-	{method: "GET", path: "/v1/events", summary: "Receive what happens in sessions from now on", kind: streamKind, out: of[followed](), status: 200, fails: []int{429},
+	{method: "GET", path: "/v1/events", summary: "Receive what happens in sessions from now on", kind: streamKind, events: followEvents(), out: of[followed](), status: 200, fails: []int{429},
 		query: []param{{name: "session", summary: "only events of this session", kind: "string"}, {name: "agent", summary: "only events of this agent", kind: "string"},
 			{name: "kind", summary: "only events of this kind, and gap", kind: "string", words: followKinds}},
 		run: (*call).followSessions},
+}
+
+func followEvents() map[string]reflect.Type {
+	events := map[string]reflect.Type{"error": of[Problem]()}
+	for _, name := range followKinds {
+		events[name] = of[followed]()
+	}
+	return events
 }
 
 // followedOf converts an event; name is empty for one of a newer daemon.

@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -66,7 +67,7 @@ func (s schemas) ref(t reflect.Type) (object, error) {
 	return object{"schema": object{"$ref": "#/components/schemas/" + name}}, nil
 }
 
-// namedEvents are the data of the named events of a stream.
+// namedEvents are the data of the named events of a run.
 var namedEvents = map[string]reflect.Type{
 	"start": of[startEvent](), "appended": of[appendedEvent](), "thinking": of[thinkingEvent](), "tool_start": of[toolStartEvent](),
 	"tool_result": of[toolResultEvent](), "ask": of[askEvent](), "usage": of[tokenUsage](), "compacted": of[compactedEvent](), "notice": of[noticeEvent](), "gap": of[gapEvent](),
@@ -122,15 +123,9 @@ func (r *route) describe(all schemas) (object, error) {
 		kind := jsonKind
 		if r.kind == streamKind {
 			kind = streamKind
-			events := object{}
-			for name, t := range namedEvents {
-				event, err := all.ref(t)
-				if err != nil {
-					return nil, err
-				}
-				events[name] = event["schema"]
+			if schema, err = r.eventSchema(all, schema["schema"]); err != nil {
+				return nil, err
 			}
-			success["x-events"] = events
 		}
 		success["content"] = object{kind: schema}
 	}
@@ -150,6 +145,28 @@ func (r *route) describe(all schemas) (object, error) {
 		o["security"] = []object{}
 	}
 	return o, nil
+}
+
+// eventSchema returns the schema of an event of a stream, as OpenAPI 3.2 defines it. An
+// unnamed event has the schema first.
+func (r *route) eventSchema(all schemas, first any) (object, error) {
+	byName, every := object{}, []any{first}
+	for name, t := range r.events {
+		event, err := all.ref(t)
+		if err != nil {
+			return nil, err
+		}
+		byName[name] = event["schema"]
+	}
+	names := slices.Sorted(maps.Keys(byName))
+	for _, name := range names {
+		every = append(every, byName[name])
+	}
+	return object{"x-events": byName, "schema": object{"type": "object", "required": []string{"data"}, "properties": object{
+		"id":    object{"type": "string"},
+		"event": object{"type": "string", "enum": append(names, "message")}, // an unnamed event is a message
+		"data":  object{"type": "string", "contentMediaType": jsonKind, "contentSchema": object{"anyOf": every}},
+	}}}, nil
 }
 
 // parameters returns the parameters of path, query, and header.

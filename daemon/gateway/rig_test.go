@@ -370,9 +370,9 @@ func (r *rig) conforms(q *http.Request, p *response) {
 			fail("type %q", kind)
 		}
 		for _, e := range eventsOf(p.body) {
-			t := namedEvents[e.name]
+			t := one.events[e.name]
 			if e.name == "" {
-				t = of[chunk]()
+				t = one.out
 			}
 			if t == nil {
 				fail("event %q", e.name)

@@ -21,14 +21,15 @@ type route struct {
 	summary      string
 	open         bool // without a key
 	query        []param
-	match        bool         // needs the header If-Match
-	once         bool         // accepts the header Idempotency-Key
-	in           reflect.Type // of the body; nil: none
-	big          bool         // the body contains the content of an entry
-	out          reflect.Type // of the response; nil: none
-	status       int          // of a success
-	kind         string       // of the response; empty: JSON
-	fails        []int        // statuses of refusals, besides those of every route
+	match        bool                    // needs the header If-Match
+	once         bool                    // accepts the header Idempotency-Key
+	in           reflect.Type            // of the body; nil: none
+	big          bool                    // the body contains the content of an entry
+	out          reflect.Type            // of the response; nil: none
+	status       int                     // of a success
+	kind         string                  // of the response; empty: JSON
+	events       map[string]reflect.Type // the named events of a stream
+	fails        []int                   // statuses of refusals, besides those of every route
 	run          func(*call) (any, error)
 }
 

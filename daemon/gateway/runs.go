@@ -81,7 +81,7 @@ var runRoutes = []route{
 	{method: "POST", path: "/v1/runs", summary: "Send a message to an agent; the run goes on without the client", in: of[message](), once: true, out: of[Run](), status: 202,
 		fails: []int{403, 409, 429}, run: with((*call).beginRun)},
 	{method: "GET", path: "/v1/runs/{id}", summary: "Describe a run", out: of[Run](), status: 200, run: (*call).readRun},
-	{method: "GET", path: "/v1/runs/{id}/events", summary: "Receive the events of a run, also the earlier ones", kind: streamKind, out: of[chunk](), status: 200,
+	{method: "GET", path: "/v1/runs/{id}/events", summary: "Receive the events of a run, also the earlier ones", kind: streamKind, events: namedEvents, out: of[chunk](), status: 200,
 		fails: []int{429}, run: (*call).runEvents},
 	{method: "POST", path: "/v1/runs/{id}/cancel", summary: "End a run", status: 204, run: (*call).cancelRun},
 	{method: "POST", path: "/v1/runs/{id}/answer", summary: "Answer the question of a run", in: of[runAnswer](), status: 204, fails: []int{409}, run: with((*call).answerRun)},

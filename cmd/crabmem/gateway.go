@@ -30,6 +30,8 @@ The gateway reads config/gateway.toml in the home directory:
   host = "127.0.0.1"     # another address needs allow_hosts
   port = 3000
   allow_hosts = []       # names in the header Host, such as that of a proxy
+  [gateway]
+  openai = false         # true: clients of OpenAI may use agents as models
   [limits]
   connections = 256      # that sent a key
   calls = 64             # at one time, without streams

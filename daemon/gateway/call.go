@@ -62,9 +62,14 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // refuse answers a request whose body is not read.
 func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
-	g.refusals.Refuse(p.Status, p.Detail, r.RemoteAddr)
+	(&call{w: w, r: r, g: g}).refuse(p)
+}
+
+// refuse answers a request whose body is not read.
+func (c *call) refuse(p *Problem) {
+	c.g.refusals.Refuse(p.Status, p.Detail, c.r.RemoteAddr)
 	p.close = true
-	p.write(w)
+	c.refusal(p)
 }
 
 // unrouted refuses a request without a route. A client without a key learns nothing
@@ -81,7 +86,7 @@ func (g *Gateway) unrouted(w http.ResponseWriter, r *http.Request, p *Problem) {
 func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, route *route) {
 	c := &call{w: w, r: r, g: g, route: route}
 	if p := c.admit(); p != nil {
-		g.refuse(w, r, p)
+		c.refuse(p)
 		return
 	}
 	if !route.open && !guard.VerifyConn(r.Context()) {
@@ -98,11 +103,14 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, route *route) {
 		return
 	}
 	if !g.calls.take() {
-		g.refuse(w, r, busy("calls"))
+		c.refuse(busy("calls"))
 		return
 	}
 	defer g.calls.give()
 	out, err := route.run(c)
+	if err == errSent {
+		return
+	}
 	if err != nil {
 		c.fail(err)
 		return
@@ -128,7 +136,17 @@ func (c *call) fail(err error) {
 	if p.hidden != nil {
 		c.g.o.Log.Error("request failed", "method", c.route.method, "path", c.route.path, "error", p.hidden)
 	}
-	p.write(c.w)
+	c.refusal(p)
+}
+
+// refusal sends a refusal in the style of the route.
+func (c *call) refusal(p *Problem) {
+	p.headers(c.w)
+	if c.route != nil && c.route.style == openaiStyle {
+		writeJSON(c.w, p.Status, jsonKind, openaiErrorOf(p))
+		return
+	}
+	writeJSON(c.w, p.Status, problemKind, p)
 }
 
 // unlimited removes the time limit of the response, for a run of an agent.

@@ -21,8 +21,9 @@ const maxConfig = 1 << 20 // bytes
 
 // Config is the configuration of a gateway.
 type Config struct {
-	Server Server `toml:"server"`
-	Limits Limits `toml:"limits"`
+	Server  Server `toml:"server"`
+	Gateway Paths  `toml:"gateway"`
+	Limits  Limits `toml:"limits"`
 }
 
 // Server is where a gateway listens.
@@ -32,6 +33,11 @@ type Server struct {
 	// AllowHosts are further names in the header Host, such as that of a proxy. An
 	// address that other machines can reach needs one.
 	AllowHosts []string `toml:"allow_hosts"`
+}
+
+// Paths turns paths on that are off by default.
+type Paths struct {
+	OpenAI bool `toml:"openai"` // /v1/chat/completions and /v1/models
 }
 
 // Limits bound what clients occupy.

@@ -43,7 +43,10 @@ type Gateway struct {
 	mux      *http.ServeMux
 	known    guard.Hosts
 	refusals *guard.RefusalLog
+	routes   []route
 	runs     *runTable
+	chats    chatTable
+	began    time.Time
 	calls    slots
 	streams  slots
 	document []byte // OpenAPI
@@ -60,14 +63,14 @@ func New(o Options) (*Gateway, error) {
 		o: o, keys: newKeyring(o.FS, o.Home, o.Now), clients: newClients(o.Daemon, &o.Config.Limits), pinger: &client.Client{Addr: o.Daemon}, refusals: &guard.RefusalLog{Log: o.Log},
 		calls: newSlots(o.Config.Limits.Calls), streams: newSlots(o.Config.Limits.Streams),
 	}
-	g.runs = newRunTable(o.Now)
+	g.runs, g.began, g.routes = newRunTable(o.Now), o.Now(), o.Config.routes()
 	g.ending, g.end = context.WithCancel(context.Background())
 	g.homes = []string{o.Home}
 	if real, err := o.FS.Resolve(o.Home); err == nil {
 		g.homes = append(g.homes, real)
 	}
 	var err error
-	g.document, err = openAPI(routes)
+	g.document, err = openAPI(g.routes)
 	g.mux = g.newMux()
 	return g, err
 }

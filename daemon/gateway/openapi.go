@@ -53,18 +53,29 @@ type schemas map[string]*jsonschema.Schema
 func (s schemas) ref(t reflect.Type) (object, error) {
 	name := t.Name()
 	if name == "" || t.PkgPath() == "" { // a list or a map
-		schema, err := jsonschema.ForType(t, &jsonschema.ForOptions{})
+		schema, err := schemaOf(t)
 		return object{"schema": schema}, err
 	}
 	name = strings.ToUpper(name[:1]) + name[1:]
 	if s[name] == nil {
-		schema, err := jsonschema.ForType(t, &jsonschema.ForOptions{})
+		schema, err := schemaOf(t)
 		if err != nil {
 			return nil, fmt.Errorf("schema of %s: %w", name, err)
 		}
 		s[name] = schema
 	}
 	return object{"schema": object{"$ref": "#/components/schemas/" + name}}, nil
+}
+
+// schemaOf returns the schema of a type.
+func schemaOf(t reflect.Type) (*jsonschema.Schema, error) {
+	texts := &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, {Type: "array", Items: &jsonschema.Schema{
+		Type: "object", Required: []string{"type", "text"}, Properties: map[string]*jsonschema.Schema{"type": {Const: jsonschema.Ptr[any]("text")}, "text": {Type: "string"}}}}}}
+	schema, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{of[chatContent](): texts}})
+	if err == nil && t == of[chatRequest]() {
+		schema.AdditionalProperties = nil // they are ignored
+	}
+	return schema, err
 }
 
 // namedEvents are the data of the named events of a run.
@@ -106,13 +117,17 @@ func openAPI(routes []route) ([]byte, error) {
 
 // describe returns the operation of a route.
 func (r *route) describe(all schemas) (object, error) {
-	problem, err := all.ref(of[Problem]())
+	refused, kind := of[Problem](), problemKind
+	if r.style == openaiStyle {
+		refused, kind = of[openaiError](), jsonKind
+	}
+	problem, err := all.ref(refused)
 	if err != nil {
 		return nil, err
 	}
 	responses := object{}
 	for _, status := range r.statuses() {
-		responses[fmt.Sprint(status)] = object{"description": http.StatusText(status), "content": object{problemKind: problem}}
+		responses[fmt.Sprint(status)] = object{"description": http.StatusText(status), "content": object{kind: problem}}
 	}
 	success := object{"description": r.summary}
 	if r.out != nil {
@@ -120,14 +135,18 @@ func (r *route) describe(all schemas) (object, error) {
 		if err != nil {
 			return nil, err
 		}
-		kind := jsonKind
+		kind = jsonKind
 		if r.kind == streamKind {
 			kind = streamKind
 			if schema, err = r.eventSchema(all, schema["schema"]); err != nil {
 				return nil, err
 			}
 		}
-		success["content"] = object{kind: schema}
+		content := object{kind: schema}
+		if r.kind == "" && r.events != nil { // also a stream of unnamed events
+			content[streamKind] = object{"schema": object{"type": "object", "required": []string{"data"}, "properties": object{"data": object{"type": "string"}}}}
+		}
+		success["content"] = content
 	}
 	responses[fmt.Sprint(r.status)] = success
 	o := object{"summary": r.summary, "operationId": r.operationID(), "responses": responses}

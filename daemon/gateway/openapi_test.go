@@ -19,7 +19,8 @@ var update = flag.Bool("gateway.update", false, "rewrite testdata/openapi.json")
 // server sends it only to clients with a key.
 func TestOpenAPI(t *testing.T) {
 	const file = "testdata/openapi.json"
-	b, err := openAPI(routes)
+	all := slices.Concat(routes, openaiRoutes)
+	b, err := openAPI(all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,8 +59,8 @@ func TestOpenAPI(t *testing.T) {
 			ids[o.OperationID] = true
 		}
 	}
-	if len(ids) != len(routes) {
-		t.Errorf("%d operations of %d routes", len(ids), len(routes))
+	if len(ids) != len(all) {
+		t.Errorf("%d operations of %d routes", len(ids), len(all))
 	}
 	r := newRig(t)
 	r.want("without a key", r.do("", "GET", "/api-docs/openapi.json", nil), 401, "no_key")
@@ -71,7 +72,7 @@ func TestOpenAPI(t *testing.T) {
 // TestBodiesOfRoutes: the type of a route's body in the table is the one that its
 // function decodes.
 func TestBodiesOfRoutes(t *testing.T) {
-	for _, one := range routes {
+	for _, one := range slices.Concat(routes, openaiRoutes) {
 		typed := one.in != nil
 		if body := one.method == "POST" || one.method == "PUT" || one.method == "PATCH"; typed && !body || one.method == "PUT" && !typed {
 			t.Errorf("%s %s: body %v", one.method, one.path, one.in)

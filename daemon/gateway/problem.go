@@ -132,8 +132,8 @@ func messageOf(err error) string {
 	return err.Error()
 }
 
-// write sends the problem as the response.
-func (p *Problem) write(w http.ResponseWriter) {
+// headers sets the headers of the problem.
+func (p *Problem) headers(w http.ResponseWriter) {
 	h := w.Header()
 	if p.retry > 0 {
 		h.Set("Retry-After", fmt.Sprint(p.retry))
@@ -144,7 +144,6 @@ func (p *Problem) write(w http.ResponseWriter) {
 	if p.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `Bearer realm="crabmem"`)
 	}
-	writeJSON(w, p.Status, "application/problem+json", p)
 }
 
 // writeJSON sends a value as the response.

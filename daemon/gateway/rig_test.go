@@ -26,7 +26,6 @@ import (
 	"crabmem/daemon/service/servicetest"
 	"crabmem/daemon/wire"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"go.uber.org/goleak"
 )
 
@@ -50,7 +49,7 @@ func (t tests) Run() int {
 // unseen lists the responses that no test saw: the success of each route, each refusal
 // that is special to a route, and the refusals of all routes.
 func unseen() (missing []string) {
-	for _, one := range routes {
+	for _, one := range slices.Concat(routes, openaiRoutes) {
 		for _, status := range append([]int{one.status}, one.fails...) {
 			name := fmt.Sprint(one.operationID(), " ", status)
 			if _, ok := seen.Load(name); !ok && status != http.StatusInsufficientStorage && status != http.StatusBadGateway {
@@ -305,6 +304,9 @@ func (r *rig) send(q *http.Request) *response {
 func (r *rig) want(what string, p *response, status int, kind string) *response {
 	r.t.Helper()
 	got, _ := p.field("kind").(string)
+	if code, ok := p.field("error.code").(string); ok {
+		got = code
+	}
 	if p.StatusCode < 400 {
 		got = "" // of an entry
 	}
@@ -336,23 +338,23 @@ func (r *rig) conforms(q *http.Request, p *response) {
 	}
 	kind := p.Header.Get("Content-Type")
 	if p.StatusCode >= 400 {
-		if kind != problemKind {
-			fail("a problem of type %q", kind)
-		}
-		r.valid(of[Problem](), p.body, fail)
-		if n, ok := p.field("status").(float64); !ok || int(n) != p.StatusCode {
-			fail("the body has another status than %d", p.StatusCode)
+		if kind == jsonKind {
+			r.valid(of[openaiError](), p.body, fail)
+		} else if n, ok := p.field("status").(float64); kind != problemKind || !ok || int(n) != p.StatusCode {
+			fail("a problem of type %q with status %v", kind, n)
+		} else {
+			r.valid(of[Problem](), p.body, fail)
 		}
 	}
 	_, pattern := r.g.mux.Handler(q)
-	i := slices.IndexFunc(routes, func(one route) bool { return one.path == pattern && one.method == q.Method })
+	i := slices.IndexFunc(r.g.routes, func(one route) bool { return one.path == pattern && one.method == q.Method })
 	if i < 0 {
 		if p.StatusCode < 400 {
 			fail("a response without a route")
 		}
 		return
 	}
-	one := &routes[i]
+	one := &r.g.routes[i]
 	seen.Store(fmt.Sprint(one.operationID(), " ", p.StatusCode), true)
 	switch {
 	case p.StatusCode >= 400:
@@ -361,6 +363,7 @@ func (r *rig) conforms(q *http.Request, p *response) {
 		}
 	case p.StatusCode != one.status:
 		fail("status %d, want %d", p.StatusCode, one.status)
+	case kind == streamKind && one.kind == "" && one.events != nil:
 	case one.out == nil:
 		if len(p.body) > 0 {
 			fail("a body")
@@ -391,7 +394,7 @@ func (r *rig) conforms(q *http.Request, p *response) {
 // valid checks a body against the schema of its type.
 func (r *rig) valid(t reflect.Type, b []byte, fail func(string, ...any)) {
 	r.t.Helper()
-	schema, err := jsonschema.ForType(t, &jsonschema.ForOptions{})
+	schema, err := schemaOf(t)
 	if err != nil {
 		r.t.Fatal(err)
 	}

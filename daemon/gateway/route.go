@@ -30,6 +30,7 @@ type route struct {
 	kind         string                  // of the response; empty: JSON
 	events       map[string]reflect.Type // the named events of a stream
 	fails        []int                   // statuses of refusals, besides those of every route
+	style        string                  // of refusals; empty: problems
 	run          func(*call) (any, error)
 }
 
@@ -56,15 +57,23 @@ func with[T any](f func(*call, *T) (any, error)) func(*call) (any, error) {
 	}
 }
 
-// routes is the table of all routes.
+// routes is the table of the routes that every gateway has.
 var routes = slices.Concat(generalRoutes, memoryRoutes, sessionRoutes, messageRoutes, runRoutes, followRoutes, socketRoutes)
+
+// routes returns the table of all routes of a configuration.
+func (c *Config) routes() []route {
+	if c.Gateway.OpenAI {
+		return slices.Concat(routes, openaiRoutes)
+	}
+	return routes
+}
 
 // newMux returns the handler of all paths.
 func (g *Gateway) newMux() *http.ServeMux {
 	mux := http.NewServeMux()
 	methods := make(map[string]map[string]*route)
-	for i := range routes {
-		r := &routes[i]
+	for i := range g.routes {
+		r := &g.routes[i]
 		if methods[r.path] == nil {
 			methods[r.path] = make(map[string]*route)
 		}

@@ -70,6 +70,11 @@ func TestIdentityOperations(t *testing.T) {
 			t.Errorf("%s may do\n%s\nwant\n%s", id, got, all)
 		}
 	}
+	for id, want := range map[string]string{"": "admin", "someone": "admin", "api:u": "untrusted", "api:a": "trusted", "api:root": "admin"} {
+		if h, err := s.as(id).Hello(t.Context()); err != nil || h.Trust != want {
+			t.Errorf("%q has the trust %q, %v; want %q", id, h.Trust, err, want)
+		}
+	}
 	if err := s.as(strings.Repeat("x", 1025)).Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "1025 bytes") {
 		t.Errorf("a long identity: %v", err)
 	}

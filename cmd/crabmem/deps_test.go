@@ -81,7 +81,7 @@ var mayImport = map[string][]string{
 	"daemon/model/modeltest":     {},
 	"daemon/guard":               {},
 	"daemon/gateway": {"bm25", "bm25/analysis", "bm25/snippet", "crmem", "crmem/fusion", "crmem/history", "crmem/metadata", "crmem/recall", "crmem/vfs", "sessionlog", "sessionlog/search",
-		"daemon/client", "daemon/config", "daemon/display", "daemon/errtable", "daemon/guard", "daemon/memtool", "daemon/wire"},
+		"daemon/client", "daemon/config", "daemon/cron", "daemon/display", "daemon/errtable", "daemon/guard", "daemon/memtool", "daemon/trust", "daemon/wire"},
 	"daemon/mcpserver": {"daemon/guard", "daemon/display", "daemon/errtable", "daemon/memtool", "daemon/tool", "daemon/mcpserver/compat/memfiles", "daemon/mcpserver/compat/memgraph", "bm25/analysis", "bm25/snippet",
 		"crmem", "crmem/budget", "crmem/history", "crmem/limits", "crmem/recall", "crmem/vfs", "sessionlog", "sessionlog/search", "crmem/embed", "crmem/fusion"},
 	"daemon/mcpserver/mcptest":         {},

@@ -40,7 +40,7 @@ func set[T comparable](v T) *T {
 func daemonOf(m *pb.HelloReply) Daemon {
 	return Daemon{
 		Protocol: m.GetProtocol(), Version: m.GetVersion(), PID: int(m.GetPid()), Home: m.GetHome(), Store: m.GetStore(),
-		SessionsDir: m.GetSessionsDir(), StartedAt: m.GetStartedAt(), Model: m.GetModel(),
+		SessionsDir: m.GetSessionsDir(), StartedAt: m.GetStartedAt(), Model: m.GetModel(), Trust: m.GetTrust(),
 	}
 }
 

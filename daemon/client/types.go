@@ -20,6 +20,7 @@ type Daemon struct {
 	SessionsDir string
 	StartedAt   string // RFC 3339
 	Model       string // the active one
+	Trust       string // in Client.As: untrusted, trusted, or admin
 }
 
 // Serves reports whether the daemon serves a store: the file of a space of its home,

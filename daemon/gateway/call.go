@@ -84,7 +84,10 @@ func (g *Gateway) unrouted(w http.ResponseWriter, r *http.Request, p *Problem) {
 
 // serve answers a request for a route.
 func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, route *route) {
-	c := &call{w: w, r: r, g: g, route: route}
+	counted := &countedWriter{ResponseWriter: w}
+	c := &call{w: counted, r: r, g: g, route: route}
+	defer g.metrics.count(route, counted, g.o.Now(), g.o.Now)
+	w = counted
 	if p := c.admit(); p != nil {
 		c.refuse(p)
 		return
@@ -117,6 +120,10 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, route *route) {
 	}
 	if route.out == nil {
 		w.WriteHeader(route.status)
+		return
+	}
+	if text, ok := out.(string); ok && route.kind == textKind {
+		writeText(w, text)
 		return
 	}
 	writeJSON(w, route.status, jsonKind, out)

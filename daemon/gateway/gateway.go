@@ -46,6 +46,7 @@ type Gateway struct {
 	routes   []route
 	runs     *runTable
 	chats    chatTable
+	metrics  metrics
 	began    time.Time
 	calls    slots
 	streams  slots

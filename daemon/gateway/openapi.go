@@ -136,6 +136,9 @@ func (r *route) describe(all schemas) (object, error) {
 			return nil, err
 		}
 		kind = jsonKind
+		if r.kind == textKind {
+			kind, schema = "text/plain", object{"schema": object{"type": "string"}}
+		}
 		if r.kind == streamKind {
 			kind = streamKind
 			if schema, err = r.eventSchema(all, schema["schema"]); err != nil {

@@ -32,16 +32,18 @@ func TestHealth(t *testing.T) {
 			continue
 		}
 		at := strings.Replace(one.path, "/v1/memories/{id}", path, 1)
-		at = strings.Replace(at, "{id}", "x", 1)
+		at = strings.Replace(at, "{id}", "1", 1)
 		var body any
 		if one.in != nil {
 			body = object{}
 			switch {
 			case strings.HasSuffix(at, "/search") || strings.HasSuffix(at, "/recall"):
 				body = object{"query": "x"}
+			case one.path == "/v1/crons":
+				body = object{"schedule": "0 9 * * *", "skill": "x"}
 			case one.path == "/v1/memories":
 				body = object{"name": "x", "content": "x"}
-			case at != "/v1/sessions/x" && !strings.HasSuffix(at, "/compact"):
+			case at != "/v1/sessions/1" && !strings.HasSuffix(at, "/compact"):
 				body = object{"content": "x"}
 			}
 		}
@@ -210,7 +212,7 @@ func TestHosts(t *testing.T) {
 // would redirect.
 func TestPaths(t *testing.T) {
 	r := newRig(t)
-	for _, path := range []string{"/", "/v1", "/v1/", "/v1/agents/", "/v1//agents", "/v1/../v1/agents", "/v1/%2e%2e/v1/agents", "/v1/memories/1/2", "/V1/agents", "/health/", "/.git", "/metrics"} {
+	for _, path := range []string{"/", "/v1", "/v1/", "/v1/agents/", "/v1//agents", "/v1/../v1/agents", "/v1/%2e%2e/v1/agents", "/v1/memories/1/2", "/V1/agents", "/health/", "/.git", "/metrics/"} {
 		r.want(path, r.do("ann", "GET", path, nil), 404, "no_route")
 		r.want(path+" without a key", r.do("", "GET", path, nil), 401, "no_key")
 	}

@@ -368,6 +368,10 @@ func (r *rig) conforms(q *http.Request, p *response) {
 		if len(p.body) > 0 {
 			fail("a body")
 		}
+	case one.kind == textKind:
+		if kind != textKind {
+			fail("type %q", kind)
+		}
 	case one.kind == streamKind:
 		if kind != streamKind {
 			fail("type %q", kind)

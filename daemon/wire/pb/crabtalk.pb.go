@@ -4002,6 +4002,7 @@ type HelloReply struct {
 	SessionsDir   string                 `protobuf:"bytes,6,opt,name=sessions_dir,json=sessionsDir,proto3" json:"sessions_dir,omitempty"`
 	StartedAt     string                 `protobuf:"bytes,7,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"` // RFC 3339
 	Model         string                 `protobuf:"bytes,8,opt,name=model,proto3" json:"model,omitempty"`                          // the active one
+	Trust         string                 `protobuf:"bytes,9,opt,name=trust,proto3" json:"trust,omitempty"`                          // in the identity that asks: untrusted, trusted, or admin
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4088,6 +4089,13 @@ func (x *HelloReply) GetStartedAt() string {
 func (x *HelloReply) GetModel() string {
 	if x != nil {
 		return x.Model
+	}
+	return ""
+}
+
+func (x *HelloReply) GetTrust() string {
+	if x != nil {
+		return x.Trust
 	}
 	return ""
 }
@@ -9474,7 +9482,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\avectors\x18\xef\a \x01(\fR\avectors\"@\n" +
 	"\bHelloMsg\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\tR\aversion\"\xd6\x01\n" +
+	"\aversion\x18\x02 \x01(\tR\aversion\"\xec\x01\n" +
 	"\n" +
 	"HelloReply\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
@@ -9485,7 +9493,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\fsessions_dir\x18\x06 \x01(\tR\vsessionsDir\x12\x1d\n" +
 	"\n" +
 	"started_at\x18\a \x01(\tR\tstartedAt\x12\x14\n" +
-	"\x05model\x18\b \x01(\tR\x05model\"\x1f\n" +
+	"\x05model\x18\b \x01(\tR\x05model\x12\x14\n" +
+	"\x05trust\x18\t \x01(\tR\x05trust\"\x1f\n" +
 	"\aAuthMsg\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\"\xfa\x01\n" +
 	"\bErrorMsg\x12\x12\n" +

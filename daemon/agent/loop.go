@@ -175,7 +175,9 @@ func (t *turn) run(ctx context.Context) (Stop, error) {
 
 // step requests one response from the model and adds it to the session. It keeps the
 // text of a canceled response as a message, and the text of a failed one as streamed
-// text, which a retry replaces. It omits the calls of both.
+// text, which a retry replaces. It omits the calls of both. If the client of a request
+// with an ID disconnected, the response counts as failed: the client may repeat the
+// request.
 func (t *turn) step(ctx context.Context) (sessionlog.Message, error) {
 	m, err := t.stream(ctx)
 	if errors.Is(err, model.ErrOverflow) && !m.began() && !t.noCompact && t.Agent.CompactThreshold > 0 {
@@ -197,7 +199,7 @@ func (t *turn) step(ctx context.Context) (sessionlog.Message, error) {
 	}
 	if err != nil {
 		msg.ToolCalls = nil
-		if ctx.Err() == nil {
+		if ctx.Err() == nil || t.requestID != "" && context.Cause(ctx) == context.Canceled {
 			t.streaming.end(true)
 			t.Session.Streamed = msg.Content
 			if m.usage != nil {

@@ -84,28 +84,38 @@ func TestRequestTwice(t *testing.T) {
 	}
 }
 
-// TestRequestCanceled refuses a request whose turn was canceled with a part of an
-// answer. Requests with different IDs and the same message are different turns.
+// TestRequestCanceled refuses a request whose turn the user canceled with a part of an
+// answer. If the client disconnected, the request continues the turn. Requests with
+// different IDs and the same message are different turns.
 func TestRequestCanceled(t *testing.T) {
 	r := newRig(t, 100_000, Hooks{})
-	r.model.Queue(modeltest.Reply{}.Text("half").Stall(0), modeltest.Status(401, "no key"), modeltest.Say("fine"), modeltest.Say("fine too"))
-	ctx, cancel := context.WithCancel(t.Context())
-	for e := range r.Run(ctx, r.agent, r.s, Input{Content: "go", Request: "a"}) {
-		if e.Kind == TextDelta {
-			cancel()
+	half := modeltest.Reply{}.Text("half").Stall(0)
+	r.model.Queue(half, half, modeltest.Say("whole"), modeltest.Status(401, "no key"), modeltest.Say("fine"), modeltest.Say("fine too"))
+	end := func(id string, cause error) {
+		t.Helper()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		for e := range r.Run(ctx, r.agent, r.s, Input{Content: "go", Request: id}) {
+			if e.Kind == TextDelta {
+				cancel(cause)
+			}
 		}
 	}
-	cancel()
+	end("a", errors.New("by the user"))
 	if err := r.s.Log.AppendFailure("cancelled", "by the user"); err != nil { // as the daemon does
 		t.Fatal(err)
 	}
 	if _, _, err := r.request(t.Context(), "go", "a"); !errors.Is(err, ErrRequest) {
 		t.Errorf("after the cancellation: %v", err)
 	}
+	end("gone", nil)
+	if answer, _, err := r.request(t.Context(), "go", "gone"); err != nil || answer != "whole" {
+		t.Errorf("after a disconnection: %q, %v", answer, err)
+	}
 	for _, id := range []string{"b", "c"} {
 		r.request(t.Context(), "go", id)
 	}
-	r.want("file", r.kept(), "user go", "assistant half", "user go", "user go", "assistant fine")
+	r.want("file", r.kept(), "user go", "assistant half", "user go", "assistant whole", "user go", "user go", "assistant fine")
 	if answer, _, err := r.request(t.Context(), "go", ""); err != nil || answer != "fine too" {
 		t.Errorf("without an ID: %q, %v", answer, err)
 	}

@@ -9,6 +9,7 @@
 //	go run ./bench sessions [-large]  measure package sessionlog
 //	go run ./bench ping               measure the daemon's protocol against an echo
 //	go run ./bench daemon             measure the daemon in a separate process
+//	go run ./bench gateway            measure the gateway in a separate process
 //
 // With -gate the exit code is 1 if a figure misses its limit. -h lists the flags of a
 // program. Absolute times vary on a shared machine. So most figures are CPU times, or
@@ -31,11 +32,11 @@ import (
 // programs contains the programs by name. A program defines its flags in the set and
 // returns the measurement.
 var programs = map[string]func(*flag.FlagSet) func(*measure.Limits) error{
-	"index": index, "recall": queries, "store": store, "commands": commands, "changes": changesOf, "sessions": sessions, "ping": ping, "daemon": daemons,
+	"index": index, "recall": queries, "store": store, "commands": commands, "changes": changesOf, "sessions": sessions, "ping": ping, "daemon": daemons, "gateway": gateways,
 }
 
 // allPrograms lists the programs, with arguments, that bench runs by default.
-var allPrograms = []string{"index", "index -standard", "recall", "store", "commands", "changes", "sessions", "ping", "daemon"}
+var allPrograms = []string{"index", "index -standard", "recall", "store", "commands", "changes", "sessions", "ping", "daemon", "gateway"}
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {

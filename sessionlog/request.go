@@ -16,8 +16,8 @@ import (
 // MaxRequest limits the ID of a request, in bytes.
 const MaxRequest = 255
 
-// Asked is the turn of a request (S35).
-type Asked struct {
+// RequestTurn is the turn that a request began (S35).
+type RequestTurn struct {
 	Line     int64  // of the user's message
 	Content  string // of the user's message
 	Answer   string // the content of the last complete response
@@ -28,7 +28,7 @@ type Asked struct {
 
 // Request finds the turn of a request with an ID. It reads the complete file. ok is
 // false if no user message has the ID.
-func (l *Log) Request(id string) (a Asked, ok bool, err error) {
+func (l *Log) Request(id string) (a RequestTurn, ok bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.use(); err != nil {
@@ -38,14 +38,14 @@ func (l *Log) Request(id string) (a Asked, ok bool, err error) {
 	for n, err := range line.Numbered(l.open.file, 0, 1, l.size, l.dir.opts.MaxLine) {
 		switch {
 		case err != nil:
-			return Asked{}, false, inFile(err, l.dir.file(l.name))
+			return RequestTurn{}, false, inFile(err, l.dir.file(l.name))
 		case n.Kind == record.KindMessage && n.Message.Role == record.RoleUser:
 			if ok {
 				a.Newest = false
 				return a, true, nil
 			}
 			if bytes.Contains(n.Raw, key) {
-				a, ok = Asked{Line: n.Number, Content: n.Message.Content, Newest: true}, true
+				a, ok = RequestTurn{Line: n.Number, Content: n.Message.Content, Newest: true}, true
 			}
 		case ok:
 			a.add(&n)
@@ -55,7 +55,7 @@ func (l *Log) Request(id string) (a Asked, ok bool, err error) {
 }
 
 // add adds a line after the user's message.
-func (a *Asked) add(n *Line) {
+func (a *RequestTurn) add(n *Line) {
 	switch n.Kind {
 	case record.KindMessage:
 		if n.Message.Role == record.RoleAssistant {
@@ -68,15 +68,15 @@ func (a *Asked) add(n *Line) {
 	}
 }
 
-// maxRequested is how many sessions [Dir.Requested] searches.
-const maxRequested = 1000
+// maxCreatedFor is how many sessions [Dir.CreatedFor] searches.
+const maxCreatedFor = 1000
 
-// Requested returns the ID of the session of an agent and a sender that was created for
-// a request. It searches the newest maxRequested sessions. Errors: [ErrNotFound] and
+// CreatedFor returns the ID of the session of an agent and a sender that was created for
+// a request. It searches the newest maxCreatedFor sessions. Errors: [ErrNotFound] and
 // the system's.
-func (d *Dir) Requested(agent, createdBy, id string) (string, error) {
+func (d *Dir) CreatedFor(agent, createdBy, id string) (string, error) {
 	for try := 1; ; try++ {
-		stored, moved, err := d.requestedOnce(agent, createdBy, string(line.RequestKey(id)))
+		stored, moved, err := d.createdForOnce(agent, createdBy, string(line.RequestKey(id)))
 		if stored != "" || err != nil {
 			return stored, err
 		}
@@ -86,9 +86,9 @@ func (d *Dir) Requested(agent, createdBy, id string) (string, error) {
 	}
 }
 
-// requestedOnce is Requested in one listing of the folder. The ID is empty if there is
+// createdForOnce is CreatedFor in one listing of the folder. The ID is empty if there is
 // no such session. moved is as in latestOnce.
-func (d *Dir) requestedOnce(agent, createdBy, key string) (id string, moved bool, err error) {
+func (d *Dir) createdForOnce(agent, createdBy, key string) (id string, moved bool, err error) {
 	names, err := d.names(d.path)
 	if err != nil {
 		return "", false, err
@@ -100,7 +100,7 @@ func (d *Dir) requestedOnce(agent, createdBy, key string) (id string, moved bool
 		y, _ := seqOf(prefix, b)
 		return cmp.Compare(y, x)
 	})
-	for _, name := range names[:min(len(names), maxRequested)] {
+	for _, name := range names[:min(len(names), maxCreatedFor)] {
 		m, text, err := d.firstLine(d.file(name))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):

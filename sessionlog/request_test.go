@@ -20,24 +20,24 @@ func TestRequest(t *testing.T) {
 	const odd = "b\"\\\n\u2028é"
 	for i, c := range []struct {
 		add  func() error
-		a, b *sessionlog.Asked
+		a, b *sessionlog.RequestTurn
 	}{
 		{func() error { return l.Append(ask(`"request":"a"`, "ab")) }, nil, nil},
-		{func() error { return l.Append(ask("go", "a")) }, &sessionlog.Asked{Newest: true}, nil},
+		{func() error { return l.Append(ask("go", "a")) }, &sessionlog.RequestTurn{Newest: true}, nil},
 		{func() error {
 			return l.Append(sessionlog.Message{Role: "assistant", Content: "let me look", ToolCalls: []sessionlog.ToolCall{{ID: "c", Function: sessionlog.Function{Name: "f", Arguments: `{"request":"b"}`}}}})
-		}, &sessionlog.Asked{Answer: "let me look", Newest: true}, nil},
+		}, &sessionlog.RequestTurn{Answer: "let me look", Newest: true}, nil},
 		{func() error {
 			return l.Append(sessionlog.Message{Role: "tool", ToolCallID: "c", Content: "found"})
-		}, &sessionlog.Asked{Answer: "let me look", Newest: true}, nil},
-		{func() error { return l.AppendFailure("model", "no key") }, &sessionlog.Asked{Answer: "let me look", Failed: "model", Newest: true}, nil},
-		{func() error { return l.AppendStreamed("half") }, &sessionlog.Asked{Answer: "let me look", Failed: "model", Newest: true}, nil},
-		{func() error { return l.Append(answer("done")) }, &sessionlog.Asked{Answer: "done", Answered: true, Newest: true}, nil},
-		{func() error { return l.Compact("all is well") }, &sessionlog.Asked{Answer: "done", Answered: true, Newest: true}, nil},
-		{func() error { return l.Append(ask("stop", odd)) }, &sessionlog.Asked{Answer: "done", Answered: true}, &sessionlog.Asked{Newest: true}},
-		{func() error { return l.Append(answer("stopp")) }, &sessionlog.Asked{Answer: "done", Answered: true}, &sessionlog.Asked{Answer: "stopp", Answered: true, Newest: true}},
-		{func() error { return l.AppendFailure("cancelled", "by the user") }, &sessionlog.Asked{Answer: "done", Answered: true},
-			&sessionlog.Asked{Answer: "stopp", Failed: "cancelled", Newest: true}},
+		}, &sessionlog.RequestTurn{Answer: "let me look", Newest: true}, nil},
+		{func() error { return l.AppendFailure("model", "no key") }, &sessionlog.RequestTurn{Answer: "let me look", Failed: "model", Newest: true}, nil},
+		{func() error { return l.AppendStreamed("half") }, &sessionlog.RequestTurn{Answer: "let me look", Failed: "model", Newest: true}, nil},
+		{func() error { return l.Append(answer("done")) }, &sessionlog.RequestTurn{Answer: "done", Answered: true, Newest: true}, nil},
+		{func() error { return l.Compact("all is well") }, &sessionlog.RequestTurn{Answer: "done", Answered: true, Newest: true}, nil},
+		{func() error { return l.Append(ask("stop", odd)) }, &sessionlog.RequestTurn{Answer: "done", Answered: true}, &sessionlog.RequestTurn{Newest: true}},
+		{func() error { return l.Append(answer("stopp")) }, &sessionlog.RequestTurn{Answer: "done", Answered: true}, &sessionlog.RequestTurn{Answer: "stopp", Answered: true, Newest: true}},
+		{func() error { return l.AppendFailure("cancelled", "by the user") }, &sessionlog.RequestTurn{Answer: "done", Answered: true},
+			&sessionlog.RequestTurn{Answer: "stopp", Failed: "cancelled", Newest: true}},
 	} {
 		noErr(t, c.add())
 		for _, restart := range []bool{false, true} {
@@ -45,7 +45,7 @@ func TestRequest(t *testing.T) {
 				noErr(t, l.Close())
 				l = reopen(t, d, l.ID())
 			}
-			for id, want := range map[string]*sessionlog.Asked{"a": c.a, odd: c.b, "": nil, "b": nil, "ab\",\"": nil} {
+			for id, want := range map[string]*sessionlog.RequestTurn{"a": c.a, odd: c.b, "": nil, "b": nil, "ab\",\"": nil} {
 				got, ok, err := l.Request(id)
 				noErr(t, err)
 				if want != nil {
@@ -80,9 +80,9 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// TestRequested looks for sessions by the requests that created them. A session that is
-// renamed meanwhile is found.
-func TestRequested(t *testing.T) {
+// TestCreatedFor looks for sessions by the requests that created them. It finds a
+// session that is renamed during the search.
+func TestCreatedFor(t *testing.T) {
 	m, d, _ := onMem(t, sessionlog.Options{})
 	var logs []*sessionlog.Log
 	for _, meta := range []sessionlog.Meta{
@@ -96,7 +96,7 @@ func TestRequested(t *testing.T) {
 	m.WriteFile("/s/crab_user_18446744073709551615.jsonl", []byte("no meta line"), 0o600)
 	check := func(agent, by, id, want string) {
 		t.Helper()
-		got, err := d.Requested(agent, by, id)
+		got, err := d.CreatedFor(agent, by, id)
 		if got != want || (want == "") != errors.Is(err, sessionlog.ErrNotFound) {
 			t.Errorf("request %q of %s and %s: %q, %v; want %q", id, agent, by, got, err, want)
 		}

@@ -34,8 +34,8 @@ The gateway reads config/gateway.toml in the home directory:
   openai = false         # true: clients of OpenAI may use agents as models
   [limits]
   connections = 256      # that sent a key
-  calls = 64             # at one time, without streams
-  streams = 64           # at one time
+  calls = 64             # concurrent, without streams
+  streams = 64           # concurrent
   streams_per_key = 8
   runs_per_key = 2
   rate = 10.0            # requests per second of one key

@@ -34,8 +34,8 @@ func (s *Session) Interrupted() bool {
 	return (open || s.Streamed != "") && !s.Failed
 }
 
-// asked returns the turn of the request, if the session contains it.
-func (t *turn) asked() (a sessionlog.Asked, ok bool, err error) {
+// requestTurn returns the turn of the request, if the session contains it.
+func (t *turn) requestTurn() (a sessionlog.RequestTurn, ok bool, err error) {
 	if t.requestID == "" || t.Session.Log == nil {
 		return a, false, nil
 	}
@@ -53,19 +53,19 @@ func (t *turn) asked() (a sessionlog.Asked, ok bool, err error) {
 // that the session contains the answer.
 func (t *turn) begin() (answered bool, err error) {
 	s := t.Session
-	asked, known, err := t.asked()
+	earlier, known, err := t.requestTurn()
 	if err != nil {
 		return false, err
 	}
-	if asked.Answered {
-		t.answer, t.repeated = asked.Answer, true
-		t.emit(Event{Kind: Appended, Text: t.input, Line: asked.Line, Repeated: true})
+	if earlier.Answered {
+		t.answer, t.repeated = earlier.Answer, true
+		t.emit(Event{Kind: Appended, Text: t.input, Line: earlier.Line, Repeated: true})
 		t.emit(Event{Kind: TextDelta, Text: t.answer})
 		return true, nil
 	}
 	user, open := s.unanswered()
 	again := open && s.Messages[user].Content == t.Content && known == (t.requestID != "")
-	if known && (!again || !asked.Newest) {
+	if known && (!again || !earlier.Newest) {
 		return false, fmt.Errorf("%w and no answer", ErrRequest)
 	}
 	if !again && s.Streamed != "" {
@@ -86,11 +86,11 @@ func (t *turn) begin() (answered bool, err error) {
 		if err := t.append(m); err != nil {
 			return false, err
 		}
-		if asked, _, err = t.asked(); err != nil {
+		if earlier, _, err = t.requestTurn(); err != nil {
 			return false, err
 		}
 	}
-	t.emit(Event{Kind: Appended, Text: t.input, Line: asked.Line})
+	t.emit(Event{Kind: Appended, Text: t.input, Line: earlier.Line})
 	return false, nil
 }
 

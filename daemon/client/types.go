@@ -90,7 +90,7 @@ type Usage struct {
 //
 //	start            Model; the first event of a stream
 //	user             Text, the user's message
-//	appended         Line, Repeated; the user's message is on the disk
+//	appended         Line, Repeated; the user's message is durable
 //	text_delta       Text
 //	thinking_delta   Text
 //	tool_start       Calls; in a stream also before the arguments and the ID are known

@@ -72,8 +72,8 @@ func (c *call) refuse(p *Problem) {
 	c.refusal(p)
 }
 
-// unrouted refuses a request without a route. A client without a key learns nothing
-// about the routes.
+// unrouted refuses a request without a route. The response to a client without a key
+// does not depend on the path.
 func (g *Gateway) unrouted(w http.ResponseWriter, r *http.Request, p *Problem) {
 	c := &call{w: w, r: r, g: g}
 	if key := c.authenticate(); key != nil {
@@ -130,7 +130,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, route *route) {
 }
 
 func busy(what string) *Problem {
-	return problemf(http.StatusServiceUnavailable, "busy", "too many %s at one time", what).fix("try again, or raise %s in gateway.toml", what).after(1)
+	return problemf(http.StatusServiceUnavailable, "busy", "too many concurrent %s", what).fix("try again, or raise %s in gateway.toml", what).after(1)
 }
 
 // fail sends the problem of an error, and logs what the client does not receive.

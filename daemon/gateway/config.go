@@ -43,8 +43,8 @@ type Paths struct {
 // Limits bound what clients occupy.
 type Limits struct {
 	Connections   int     `toml:"connections"`     // that sent a key
-	Calls         int     `toml:"calls"`           // at one time, without streams
-	Streams       int     `toml:"streams"`         // at one time
+	Calls         int     `toml:"calls"`           // concurrent, without streams
+	Streams       int     `toml:"streams"`         // concurrent
 	StreamsPerKey int     `toml:"streams_per_key"` // of one key
 	RunsPerKey    int     `toml:"runs_per_key"`    // of one key
 	Rate          float64 `toml:"rate"`            // requests per second of one key

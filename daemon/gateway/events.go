@@ -29,7 +29,7 @@ type eventStream struct {
 	open bool  // the header is sent
 }
 
-// newEventStream returns a stream that sends a comment if nothing else was sent. The
+// newEventStream returns a stream that sends a comment every 15 seconds. The
 // first event sends the header of the response. The caller must close it.
 func newEventStream(w http.ResponseWriter) *eventStream {
 	s := &eventStream{w: w, control: http.NewResponseController(w), stop: make(chan struct{}), ended: make(chan struct{})}
@@ -238,8 +238,7 @@ func (w *runWriter) write(e *client.Event) error {
 // done ends the answer.
 func (w *runWriter) done() error { return w.out.event("", chunk{Agent: w.agent, Done: true}) }
 
-// failed ends the answer after an error, of which the status of the response says
-// nothing.
+// failed ends the answer after an error. The status of the response is sent before.
 func (w *runWriter) failed(err error) error {
 	if err := w.out.event("error", w.g.problem(err)); err != nil {
 		return err

@@ -145,7 +145,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// slots limits how many holders there are at one time.
+// slots limits the number of concurrent holders.
 type slots chan struct{}
 
 func newSlots(n int) slots { return make(slots, n) }

@@ -96,11 +96,11 @@ func TestKeyFileCrash(t *testing.T) {
 		t.Errorf("states: %v", seen)
 	}
 	if keys, _ := Keys(machines[len(machines)-1], "/h"); len(keys) != 2 {
-		t.Error("an added key is not on the disk")
+		t.Error("an added key is not durable")
 	}
 }
 
-// TestKeyFileConcurrently adds keys at one time: none is lost.
+// TestKeyFileConcurrently adds keys concurrently: the file contains all.
 func TestKeyFileConcurrently(t *testing.T) {
 	home := t.TempDir()
 	var wg sync.WaitGroup

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"maps"
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
@@ -89,9 +90,9 @@ func (c *call) recall(in *question) (any, error) {
 	}
 	out := answer{Hits: []hit{}}
 	err = c.in(func(d *client.Client) error {
-		a, _, err := d.Search(c.r.Context(), q, recall.Options{Explain: in.Explain, Weights: true, WhyNot: in.WhyNot, Budget: in.Budget})
+		a, _, err := d.Search(c.r.Context(), q, recall.Options{Explain: in.Explain, WhyNot: in.WhyNot, Budget: in.Budget})
 		if errors.Is(err, crmem.ErrNoStore) {
-			return nil // the identity has written nothing yet
+			return nil // the identity has not written yet
 		}
 		if err != nil {
 			return err
@@ -103,22 +104,37 @@ func (c *call) recall(in *question) (any, error) {
 		if a.Budgeted != nil {
 			out.Budget = &budget{a.Budgeted.Tokens, a.LeftOut}
 		}
+		weights := weightsOf(a)
 		for i := range a.Hits {
-			out.Hits = append(out.Hits, hitOf(&a.Hits[i], in))
+			out.Hits = append(out.Hits, hitOf(&a.Hits[i], in, weights))
 		}
 		return nil
 	})
 	return out, err
 }
 
+// weightsOf returns the terms of a query and of its corrections, for the selection of
+// snippets. The weights of the terms in each hit would cost as much as the search.
+func weightsOf(a *recall.Answer) map[string]float64 {
+	weights := maps.Collect(analysis.Standard.QueryTerms(a.Query))
+	for _, c := range a.Corrections {
+		for _, word := range c.Words {
+			for term := range analysis.Standard.Tokens(word) {
+				weights[term] = c.Weight
+			}
+		}
+	}
+	return weights
+}
+
 // hitOf converts a hit. Under a budget, a hit without its complete content has no etag.
-func hitOf(h *recall.Hit, in *question) hit {
+func hitOf(h *recall.Hit, in *question, weights map[string]float64) hit {
 	e := crmem.Entry{ID: h.ID, Name: h.Name, Kind: h.Kind, CreatedAt: h.CreatedAt, Aliases: h.Aliases}
 	out := hit{Score: h.Score, Tokens: h.Tokens}
 	if h.Content != nil {
 		e.Content = *h.Content
 		out.Entry = *memoryOf(&e, in.Full || in.Budget > 0)
-		out.Snippet = snippet.Cut(metadata.Text(e.Content), analysis.Standard, h.Weights, snippetBytes)
+		out.Snippet = snippet.Cut(metadata.Text(e.Content), analysis.Standard, weights, snippetBytes)
 	} else {
 		out.Entry = *memoryOf(&e, false)
 		out.Entry.ETag, out.Entry.Bytes, out.Snippet = "", h.Bytes, *h.Snippet

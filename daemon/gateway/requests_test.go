@@ -60,7 +60,7 @@ func TestHealth(t *testing.T) {
 	r.want("after the daemon started", r.do("ann", "GET", path, nil), 200, "")
 }
 
-// TestKeys sends keys in all ways, and changes the file of the keys meanwhile.
+// TestKeys sends keys in all ways, and changes the file of the keys.
 func TestKeys(t *testing.T) {
 	r := newRig(t)
 	r.keys["old"] = r.addKey(Key{Name: "old", Expires: time.Now().Add(-time.Second).UTC().Format(time.RFC3339)})
@@ -275,7 +275,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestLimits: the rate of a key, and calls at one time.
+// TestLimits: the rate of a key, and concurrent calls.
 func TestLimits(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Limits.Rate, c.Limits.Burst = 0.001, 3 })
 	for range 3 {

@@ -19,7 +19,7 @@ const (
 	keepRun     = time.Hour
 )
 
-// runTable has the runs that go on without a client, and those that ended.
+// runTable contains the active runs that need no client, and those that ended.
 type runTable struct {
 	now func() time.Time
 
@@ -39,7 +39,7 @@ type run struct {
 	once     string // Idempotency-Key
 	message  message
 	cancel   context.CancelFunc
-	appended chan struct{} // closed when the message is on the disk, or the run ended
+	appended chan struct{} // closed when the message is durable, or the run ended
 
 	mu      sync.Mutex
 	state   string
@@ -78,7 +78,7 @@ type runAnswer struct {
 }
 
 var runRoutes = []route{
-	{method: "POST", path: "/v1/runs", summary: "Send a message to an agent; the run goes on without the client", in: of[message](), once: true, out: of[Run](), status: 202,
+	{method: "POST", path: "/v1/runs", summary: "Send a message to an agent; the run continues without the client", in: of[message](), once: true, out: of[Run](), status: 202,
 		fails: []int{403, 409, 429}, run: with((*call).beginRun)},
 	{method: "GET", path: "/v1/runs/{id}", summary: "Describe a run", out: of[Run](), status: 200, run: (*call).readRun},
 	{method: "GET", path: "/v1/runs/{id}/events", summary: "Receive the events of a run, also the earlier ones", kind: streamKind, events: namedEvents, out: of[chunk](), status: 200,
@@ -172,7 +172,7 @@ func newRun(owner, once string, m *message) *run {
 		appended: make(chan struct{}), changed: make(chan struct{})}
 }
 
-// beginRun begins a run, and answers when the message is on the disk.
+// beginRun begins a run, and responds when the message is durable.
 func (c *call) beginRun(in *message) (any, error) {
 	m, err := c.request(in)
 	if err != nil {

@@ -242,7 +242,7 @@ func (s *socket) answer(f *frameIn) {
 	}
 }
 
-// run runs an agent. Frames are answered meanwhile.
+// run runs an agent, while loop answers other frames.
 func (s *socket) run(f *frameIn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

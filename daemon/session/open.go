@@ -219,7 +219,7 @@ func (m *Manager) resolve(ctx context.Context, q *Request) (*Session, error) {
 	}
 	defer unlock()
 	if q.NewChat {
-		id, err := m.o.Logs.Requested(q.Agent, by, q.ID)
+		id, err := m.o.Logs.CreatedFor(q.Agent, by, q.ID)
 		if errors.Is(err, sessionlog.ErrNotFound) {
 			return create()
 		}

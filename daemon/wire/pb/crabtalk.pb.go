@@ -49,7 +49,7 @@ const (
 	AgentEventKind_SCOPE_VIOLATION AgentEventKind = 1001
 	AgentEventKind_LAG             AgentEventKind = 1002
 	AgentEventKind_USAGE           AgentEventKind = 1003
-	AgentEventKind_USER            AgentEventKind = 1004 // content is the user's message, when it is on the disk
+	AgentEventKind_USER            AgentEventKind = 1004 // content is the user's message, when it is durable
 )
 
 // Enum value maps for AgentEventKind.
@@ -2271,7 +2271,7 @@ func (x *StreamStart) GetModel() string {
 	return ""
 }
 
-// Appended says that the user's message is in the session's file, and on the disk.
+// Appended says that the user's message is durable in the session's file.
 type Appended struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Line          uint64                 `protobuf:"varint,1,opt,name=line,proto3" json:"line,omitempty"`         // of the message in the file; 0 without request_id

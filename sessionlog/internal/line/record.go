@@ -190,7 +190,7 @@ type Meta struct {
 	// read-only.
 	Source string
 	// Request is the ID of the client's request for which the session was created
-	// (S35). Only Dir.Requested reads it.
+	// (S35). Only Dir.CreatedFor reads it.
 	Request string
 }
 

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -83,7 +84,8 @@ func TestRequestID(t *testing.T) {
 	wantError(t, err, 409, "request", "an earlier request has this ID and another message")
 	_, err = c.Send(ctx, client.Message{Agent: "crab", Content: "go", Request: strings.Repeat("x", 256)})
 	wantError(t, err, 400, "invalid", "request_id: 256 bytes, want at most 255")
-	// A client that disconnects does not change the turn that has the answer.
+	// A client that disconnects, also after the answer of a first run, does not change the
+	// turn that has the answer.
 	l, err := s.loaded.Open(ctx, stored, "")
 	check(t, err)
 	gone := errors.New("gone")
@@ -92,8 +94,21 @@ func TestRequestID(t *testing.T) {
 		t.Errorf("a run without a client: %v", err)
 	}
 	again("after a refusal and a disconnection", latest)
+	m.Queue(modeltest.Say("last"))
+	run = &session.Run{Session: l, Content: "the last", Sender: "user", Request: "z", Each: func(e daemonagent.Event) error {
+		if e.Kind == daemonagent.Usage { // the answer is in the session
+			return gone
+		}
+		return nil
+	}}
+	if err := s.loaded.Run(ctx, run); !errors.Is(err, gone) {
+		t.Errorf("a run without a client: %v", err)
+	}
+	if r, err := c.Send(ctx, client.Message{Agent: "crab", Content: "the last", Request: "z"}); err != nil || !r.Repeated || r.Content != "last" {
+		t.Errorf("after a disconnection at the end: %+v, %v", r, err)
+	}
 	users := 0
-	for _, e := range end(2) { // the refused request is a run, too
+	for _, e := range end(3) { // the refused request is a run, too
 		if e.Content == "go" {
 			users++
 		}
@@ -106,7 +121,7 @@ func TestRequestID(t *testing.T) {
 	c = s.client()
 	again("new chat after a restart", first)
 	again("latest session after a restart", latest)
-	if n := len(m.Requests()); n != 1 {
+	if n := len(m.Requests()); n != 2 {
 		t.Errorf("%d requests to the model", n)
 	}
 
@@ -131,11 +146,11 @@ func TestRequestID(t *testing.T) {
 			t.Errorf("concurrent: %+v", r)
 		}
 	}
-	if n := len(m.Requests()); n != 2 || repeated != 7 {
-		t.Errorf("concurrent: %d requests to the model, %d repeated", n-1, repeated)
+	if n := len(m.Requests()); n != 3 || repeated != 7 {
+		t.Errorf("concurrent: %d requests to the model, %d repeated", n-2, repeated)
 	}
 	for _, id := range []string{stored, answers[0].StoredID} {
-		if got := s.userLines(id); len(got) != 1 {
+		if got := s.userLines(id); slices.Compact(got)[0] != "go" || len(got) > 2 || id != stored && len(got) != 1 {
 			t.Errorf("%s has the messages %q", id, got)
 		}
 	}

@@ -124,6 +124,8 @@ type Session struct {
 	// Failed reports whether the log contains the failure of the newest turn.
 	Streamed string
 	Failed   bool
+	// Stop is why the newest run ended; 0 before the first one.
+	Stop Stop
 	// Compactions counts the summaries so far.
 	Compactions int
 	// Unarchived are summaries that are in the log and not yet in the store.

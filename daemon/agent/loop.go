@@ -71,6 +71,7 @@ func (r *Runner) Run(ctx context.Context, a *Agent, s *Session, in Input) iter.S
 		if kept := t.keep(began); kept != nil {
 			stop, err = Failed, errors.Join(err, kept)
 		}
+		s.Stop = stop
 		t.show(Event{Kind: Done, Text: t.answer, Stop: stop, Err: err}, err)
 	}
 }

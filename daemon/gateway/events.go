@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net/http"
 	"sync"
 	"time"
@@ -233,6 +234,27 @@ func (w *runWriter) write(e *client.Event) error {
 		return w.out.event("notice", noticeEvent{e.Text})
 	}
 	return nil
+}
+
+// compactedNote is the text that the daemon sends after the event of a compaction, for
+// clients that do not know the event.
+const compactedNote = "\n[context compacted]\n"
+
+// withoutNotes returns the events of a run without the texts that repeat an event.
+func withoutNotes(events iter.Seq2[*client.Event, error]) iter.Seq2[*client.Event, error] {
+	return func(yield func(*client.Event, error) bool) {
+		compacted := false
+		for e, err := range events {
+			if err == nil && compacted && e.Kind == "text_delta" && e.Text == compactedNote {
+				compacted = false
+				continue
+			}
+			compacted = compacted || err == nil && e.Kind == "compact"
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
 }
 
 // done ends the answer.

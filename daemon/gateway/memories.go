@@ -203,6 +203,9 @@ func (c *call) createMemory(in *newMemory) (m any, err error) {
 		list, err := d.Apply(c.r.Context(), c.by(d), crmem.Unchanged{Entry: crmem.Entry{Name: in.Name}}, add)
 		if taken := errors.Is(err, crmem.ErrExists) || errors.Is(err, crmem.ErrStale); taken {
 			e, gerr := d.Get(c.r.Context(), in.Name)
+			if gerr != nil && !errors.Is(gerr, crmem.ErrNotFound) {
+				return gerr
+			}
 			if c.once != "" && gerr == nil && e.Name == in.Name && e.Kind == crmem.Note && e.Content == in.Content && slices.Equal(e.Aliases, in.Aliases) {
 				m = c.respond(&e)
 				return nil

@@ -133,7 +133,7 @@ func (c *call) stream(in *message) (any, error) {
 	defer out.close()
 	started := false
 	w := &runWriter{g: c.g, out: out, agent: m.Agent}
-	for e, err := range c.daemon.Stream(ctx, m) {
+	for e, err := range withoutNotes(c.daemon.Stream(ctx, m)) {
 		if err != nil && !started {
 			return nil, err
 		}

@@ -103,6 +103,25 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// TestCompactedRun: the answer of a run that compacts its session does not contain the
+// note of the compaction.
+func TestCompactedRun(t *testing.T) {
+	r := newRig(t)
+	long := strings.Repeat("many words ", 60_000)
+	r.model.Queue(modeltest.Say("short"), modeltest.Say("a summary"), modeltest.Say("fine"))
+	p := r.want("stream", r.do("ann", "POST", "/v1/stream", object{"content": long}), 200, "")
+	text, compacted := "", false
+	for _, e := range eventsOf(p.body) {
+		if e.name == "" {
+			text += (&response{body: []byte(e.data)}).field("content").(string)
+		}
+		compacted = compacted || e.name == "compacted"
+	}
+	if text != "short" || !compacted {
+		t.Errorf("text %q, compacted %t", text, compacted)
+	}
+}
+
 // TestHangUp ends runs when their clients disconnect, and streams when the gateway stops.
 func TestHangUp(t *testing.T) {
 	r := newRig(t)

@@ -356,7 +356,7 @@ func (c *call) chatStream(in *chatRequest, m client.Message, a *chatAnswer) erro
 	w := &chatWriter{out: out, a: a}
 	run := &runWriter{g: c.g, out: w, agent: m.Agent}
 	began, session, empty := false, "", ""
-	for e, err := range c.daemon.Stream(ctx, m) {
+	for e, err := range withoutNotes(c.daemon.Stream(ctx, m)) {
 		switch {
 		case err != nil && !began:
 			return err

@@ -221,7 +221,7 @@ func (r *run) follow(ctx context.Context, g *Gateway, d *client.Client, m client
 	defer appended()
 	fresh := true // the next text begins the answer
 	var failure *Problem
-	for e, err := range d.Stream(ctx, m) {
+	for e, err := range withoutNotes(d.Stream(ctx, m)) {
 		if err != nil {
 			failure = g.problem(err)
 			_ = w.failed(err) // a run receives every event

@@ -304,7 +304,7 @@ func (s *socket) send(ctx context.Context, f *frameIn, m client.Message) []frame
 func (s *socket) stream(ctx context.Context, f *frameIn, m client.Message) (last []frameOut) {
 	w := &runWriter{g: s.g, out: &frames{s, f.ID}, agent: m.Agent}
 	began := false
-	for e, err := range s.daemon.Stream(ctx, m) {
+	for e, err := range withoutNotes(s.daemon.Stream(ctx, m)) {
 		if err != nil {
 			last = []frameOut{s.problem(f.ID, err)}
 			break

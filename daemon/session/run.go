@@ -108,7 +108,7 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 		}
 	}
 	r.cancelled = true
-	if !r.Repeated {
+	if l.session.Stop != agent.Answered { // else the client missed only the end
 		m.recordFailure(l, m.kind(broken, true), broken)
 	}
 	return broken

@@ -39,7 +39,11 @@ type httpClient struct {
 func (c *httpClient) do(ctx context.Context, method, path string, body map[string]any, etag string) (status int, out map[string]any, err error) {
 	c.n++
 	once := fmt.Sprint(c.name, "-", c.n)
+	var last string
 	for try := 0; ; try++ {
+		if ctx.Err() == nil && (status > 0 || err != nil) {
+			last = fmt.Sprint(status, " ", out, " ", err)
+		}
 		if status, out, err = c.once(ctx, method, path, body, etag, once); err == nil && status < 500 && status != http.StatusTooManyRequests {
 			if try > 0 {
 				c.repeated++
@@ -47,7 +51,7 @@ func (c *httpClient) do(ctx context.Context, method, path string, body map[strin
 			return status, out, nil
 		}
 		if ctx.Err() != nil {
-			return 0, nil, errors.Join(ctx.Err(), fmt.Errorf("%s %s: %d %v %w", method, path, status, out, err))
+			return 0, nil, errors.Join(ctx.Err(), fmt.Errorf("%s %s: %s", method, path, last))
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
@@ -137,12 +141,12 @@ func (c *httpClient) say(ctx context.Context, rng *rand.Rand, text string) error
 		}
 		content, _ = answer["content"].(string)
 	} else {
-		before := c.n
+		before, last := c.n, ""
 		for content == "" { // a gateway that was killed has forgotten the run
 			c.n = before
 			status, run, err := c.do(ctx, "POST", "/v1/runs", body, "")
 			if err != nil || status != http.StatusAccepted {
-				return fmt.Errorf("run %q: %d %v %w", text, status, run, err)
+				return fmt.Errorf("run %q: %d %v %w; before: %s", text, status, run, err, last)
 			}
 			for run["state"] == "running" {
 				if status, run, err = c.once(ctx, "GET", fmt.Sprint("/v1/runs/", run["run"]), nil, "", ""); err != nil || status != http.StatusOK {
@@ -152,6 +156,9 @@ func (c *httpClient) say(ctx context.Context, rng *rand.Rand, text string) error
 			}
 			if run["state"] == "succeeded" {
 				content, _ = run["content"].(string)
+			}
+			if run["state"] != "running" {
+				last = fmt.Sprint(run)
 			}
 			if ctx.Err() != nil {
 				return fmt.Errorf("run %q: %v: %w", text, run, ctx.Err())
@@ -170,7 +177,7 @@ func (c *httpClient) check(ctx context.Context, t *testing.T) {
 	t.Helper()
 	found := make(map[string]string)
 	for after := "0"; after != ""; {
-		_, page, err := c.do(ctx, "GET", "/v1/memories?view=full&limit=200&after="+after, nil, "")
+		_, page, err := c.do(ctx, "GET", "/v1/memories?kind=note&view=full&limit=200&after="+after, nil, "")
 		if err != nil {
 			t.Fatal(err)
 		}

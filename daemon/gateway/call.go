@@ -105,11 +105,13 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, route *route) {
 		}
 		return
 	}
-	if !g.calls.take() {
-		c.refuse(busy("calls"))
-		return
+	if !route.open { // GET /health tells a supervisor that the gateway is busy, not dead
+		if !g.calls.take() {
+			c.refuse(busy("calls"))
+			return
+		}
+		defer g.calls.give()
 	}
-	defer g.calls.give()
 	out, err := route.run(c)
 	if err == errSent {
 		return
@@ -118,6 +120,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, route *route) {
 		c.fail(err)
 		return
 	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(responseTime)) // after unlimited
 	if route.out == nil {
 		w.WriteHeader(route.status)
 		return

@@ -134,12 +134,14 @@ func (c *call) listMemories() (any, error) {
 			list.Items = append(list.Items, memoryOf(&e, full))
 			return err
 		}
+		size := 0
 		for e, err := range d.List(c.r.Context(), o) {
 			if err != nil {
 				return err
 			}
-			if len(list.Items) == limit {
-				list.Next = strconv.FormatUint(list.Items[limit-1].ID, 10)
+			size += len(e.Content)
+			if n := len(list.Items); n == limit || n > 0 && full && size > maxPage {
+				list.Next = strconv.FormatUint(list.Items[n-1].ID, 10)
 				break
 			}
 			list.Items = append(list.Items, memoryOf(&e, full))

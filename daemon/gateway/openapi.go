@@ -30,7 +30,7 @@ func (r *route) statuses() []int {
 		return []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusUpgradeRequired, http.StatusTooManyRequests, http.StatusServiceUnavailable}
 	}
 	if r.open {
-		return []int{http.StatusBadRequest, http.StatusForbidden, http.StatusServiceUnavailable}
+		return []int{http.StatusBadRequest, http.StatusForbidden}
 	}
 	list := slices.Concat(common, r.fails)
 	if r.in != nil {

@@ -202,7 +202,7 @@ func (c *call) sessionHistory() (any, error) {
 	return list, nil
 }
 
-// maxPage is the number of bytes of lines after which a page ends.
+// maxPage is the number of bytes of lines, or of contents, after which a page ends.
 const maxPage = 8 << 20
 
 func (c *call) searchSessions(in *sessionQuestion) (any, error) {

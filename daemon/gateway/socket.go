@@ -60,6 +60,7 @@ type socket struct {
 	*call
 	conn    *websocket.Conn
 	ctx     context.Context
+	token   string          // the text of the key
 	release func()          // of the slots of a stream; nil before a key
 	fresh   map[string]bool // agents whose next message begins a session
 	runs    sync.WaitGroup
@@ -85,6 +86,7 @@ func (c *call) serveSocket() (any, error) {
 		if p := c.authenticate(); p != nil {
 			return nil, p
 		}
+		s.token, _ = keyOf(h) // authenticate has read it
 		if err := s.occupy(); err != nil {
 			return nil, err
 		}
@@ -206,6 +208,7 @@ func (s *socket) login(f *frameIn) bool {
 		s.fail(f.ID, err)
 		return false
 	}
+	s.token = f.Token
 	s.write(frameOut{Type: "authenticated", ID: f.ID, SessionID: s.key.Identity()})
 	return true
 }
@@ -250,7 +253,11 @@ func (s *socket) run(f *frameIn) {
 		s.fail(f.ID, problemf(http.StatusConflict, "busy", "a run of this connection is active"))
 		return
 	}
-	if p := s.spend(); p != nil {
+	p := s.identify(s.token) // the key may have been removed
+	if p == nil {
+		p = s.spend()
+	}
+	if p != nil {
 		s.fail(f.ID, p)
 		return
 	}

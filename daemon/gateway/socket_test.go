@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"crabmem/bench/gate"
+	"crabmem/crmem/vfs"
 	"crabmem/daemon/model/modeltest"
 
 	"github.com/coder/websocket"
@@ -148,6 +149,13 @@ func TestSocketFrames(t *testing.T) {
 	}
 	if p := r.do("ann", "GET", "/v1/sessions", nil); p.field("total") != 2.0 {
 		t.Errorf("sessions: %s", p.body)
+	}
+	if err := RemoveKey(vfs.OS{}, r.home, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	w.write(`{"type":"send","content":"hi"}`)
+	if _, f := w.read(); f.Code != 401 {
+		t.Errorf("with a removed key: %+v", f)
 	}
 }
 

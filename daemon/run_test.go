@@ -370,14 +370,14 @@ func TestDelegateIsBounded(t *testing.T) {
 			}
 			return modeltest.Say("enough")
 		}
-		// The eight tasks wait for each other. Their tasks wait for a refusal, so that
-		// none of them ends before the last one starts.
+		// The eight tasks wait for each other. Their tasks wait for a refusal and for
+		// enough others, so that none of them ends before.
 		next, done := "first", func() bool { return true }
 		switch {
 		case strings.Contains(last.Content, "first"):
 			next, done = "second", func() bool { return count() >= 1+width }
 		case strings.Contains(last.Content, "second"):
-			done = func() bool { return refused.Load() > 0 }
+			done = func() bool { return count() >= concurrent && refused.Load() > 0 }
 		}
 		for began := time.Now(); !done() && time.Since(began) < gate.Hang; time.Sleep(time.Millisecond) {
 		}

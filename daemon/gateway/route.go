@@ -34,15 +34,6 @@ type route struct {
 	run          func(*call) (any, error)
 }
 
-// param is a parameter of the query.
-type param struct {
-	name, summary string
-	kind          string   // string, integer, or boolean
-	words         []string // if set, the only values
-	most          int      // of an integer; the least is 0
-	size          int      // of a string, in bytes; 0: 1024
-}
-
 // of returns the type of a body.
 func of[T any]() reflect.Type { return reflect.TypeFor[T]() }
 

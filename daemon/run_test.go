@@ -371,7 +371,7 @@ func TestDelegateIsBounded(t *testing.T) {
 			return modeltest.Say("enough")
 		}
 		// The eight tasks wait for each other. Their tasks wait for a refusal and for
-		// enough others, so that none of them ends before.
+		// enough others, so that all of them are active first.
 		next, done := "first", func() bool { return true }
 		switch {
 		case strings.Contains(last.Content, "first"):

@@ -190,13 +190,9 @@ func (c *app) configSent(ctx context.Context, args []string) ([]byte, error) {
 		}
 		return vfs.ReadFile(c.fs, args[0], maxConfig)
 	}
-	v, err := c.configValue()
+	root, err := c.configTable()
 	if err != nil {
 		return nil, err
-	}
-	root, ok := v.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("the configuration is not a table: %T", v)
 	}
 	value, err := decodeJSON([]byte(args[1]))
 	if err != nil {
@@ -206,6 +202,19 @@ func (c *app) configSent(ctx context.Context, args []string) ([]byte, error) {
 		return nil, err
 	}
 	return cli.EncodeJSON(root)
+}
+
+// configTable is the configuration without its secrets, for a change.
+func (c *app) configTable() (map[string]any, error) {
+	v, err := c.configValue()
+	if err != nil {
+		return nil, err
+	}
+	root, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("the configuration is not a table: %T", v)
+	}
+	return root, nil
 }
 
 // setConfig writes a configuration and reports it.

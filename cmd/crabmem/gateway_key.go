@@ -143,13 +143,9 @@ func (c *app) addKey(ctx context.Context, k gateway.Key, level trust.Level, f *k
 
 // setOrigin sets the table of an identity in config.toml; nil removes it.
 func (c *app) setOrigin(ctx context.Context, identity string, rule map[string]any) error {
-	v, err := c.configValue()
+	root, err := c.configTable()
 	if err != nil {
 		return err
-	}
-	root, ok := v.(map[string]any)
-	if !ok {
-		return cli.Usagef("the configuration is not a table")
 	}
 	var value any
 	if rule != nil {
@@ -168,6 +164,14 @@ func (c *app) setOrigin(ctx context.Context, identity string, rule map[string]an
 	return err
 }
 
+func (c *app) gatewayKeys() ([]gateway.Key, error) {
+	home, err := c.absHome()
+	if err != nil {
+		return nil, err
+	}
+	return gateway.Keys(c.fs, home)
+}
+
 func (c *app) keyList() *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
@@ -180,11 +184,7 @@ the first characters of a key.`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
-			home, err := c.absHome()
-			if err != nil {
-				return err
-			}
-			keys, err := gateway.Keys(c.fs, home)
+			keys, err := c.gatewayKeys()
 			if err != nil {
 				return err
 			}
@@ -234,9 +234,7 @@ remove exits with 3.`,
   crabmem gateway key remove ci --json`,
 		Args: exactly(1, "NAME"),
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-			home, err := c.absHome()
-			if err == nil && len(args) == 0 {
-				keys, _ := gateway.Keys(c.fs, home)
+			if keys, err := c.gatewayKeys(); err == nil && len(args) == 0 {
 				for _, k := range keys {
 					names = append(names, k.Name)
 				}

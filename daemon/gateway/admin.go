@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"io"
 	"net/http"
 	"strconv"
 
@@ -88,5 +89,7 @@ func (c *call) readMetrics() (any, error) {
 	if d.Trust != string(trust.Admin) {
 		return nil, problemf(http.StatusForbidden, "scope", "only an admin may read the counters").fix("ask the owner of this machine, who sets trust in [origins] of config.toml")
 	}
-	return c.g.metrics.text(c.g), nil
+	c.w.Header().Set("Content-Type", textKind)
+	_, _ = io.WriteString(c.w, c.g.metrics.text(c.g)) // an error: the client is gone
+	return nil, errSent
 }

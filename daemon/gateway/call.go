@@ -57,7 +57,7 @@ func (g *Gateway) refuse(w http.ResponseWriter, r *http.Request, p *Problem) {
 func (c *call) refuse(p *Problem) {
 	c.g.refusals.Refuse(p.Status, p.Detail, c.r.RemoteAddr)
 	p.close = true
-	c.refusal(p)
+	c.writeProblem(p)
 }
 
 // unrouted refuses a request without a route. The response to a client without a key
@@ -72,10 +72,10 @@ func (g *Gateway) unrouted(w http.ResponseWriter, r *http.Request, p *Problem) {
 
 // serve answers a request for a route.
 func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, route *route) {
-	counted := &countedWriter{ResponseWriter: w}
-	c := &call{w: counted, r: r, g: g, route: route}
-	defer g.metrics.count(route, counted, g.o.Now(), g.o.Now)
+	counted, began := &countedWriter{ResponseWriter: w}, g.o.Now()
+	defer func() { g.metrics.count(route, counted.status, g.o.Now().Sub(began)) }()
 	w = counted
+	c := &call{w: w, r: r, g: g, route: route}
 	if p := c.admit(); p != nil {
 		c.refuse(p)
 		return
@@ -93,7 +93,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, route *route) {
 		}
 		return
 	}
-	if !route.open { // GET /health tells a supervisor that the gateway is busy, not dead
+	if !route.open { // a busy gateway is not dead: GET /health needs no slot
 		if !g.calls.take() {
 			c.refuse(busy("calls"))
 			return
@@ -113,10 +113,6 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, route *route) {
 		w.WriteHeader(route.status)
 		return
 	}
-	if text, ok := out.(string); ok && route.kind == textKind {
-		writeText(w, text)
-		return
-	}
 	writeJSON(w, route.status, jsonKind, out)
 }
 
@@ -134,11 +130,11 @@ func (c *call) fail(err error) {
 	if p.hidden != nil {
 		c.g.o.Log.Error("request failed", "method", c.route.method, "path", c.route.path, "error", p.hidden)
 	}
-	c.refusal(p)
+	c.writeProblem(p)
 }
 
-// refusal sends a refusal in the style of the route.
-func (c *call) refusal(p *Problem) {
+// writeProblem sends a problem in the style of the route.
+func (c *call) writeProblem(p *Problem) {
 	p.headers(c.w)
 	if c.route != nil && c.route.style == openaiStyle {
 		writeJSON(c.w, p.Status, jsonKind, openaiErrorOf(p))

@@ -9,17 +9,17 @@ import (
 
 // followed is an event of a session, which is named by its kind.
 type followed struct {
-	Session  string      `json:"session" jsonschema:"ID of the session"`
-	Agent    string      `json:"agent"`
-	Time     string      `json:"time" jsonschema:"RFC 3339"`
-	Content  string      `json:"content,omitempty" jsonschema:"the text of user, text_delta, thinking_delta, tool_result, and scope_violation"`
-	Calls    []toolCall  `json:"calls,omitempty" jsonschema:"of tool_start"`
-	ID       string      `json:"id,omitempty" jsonschema:"of the call, of tool_result"`
-	Usage    *tokenUsage `json:"usage,omitempty"`
-	Summary  string      `json:"summary,omitempty" jsonschema:"of compact"`
-	Error    string      `json:"error,omitempty" jsonschema:"of done"`
-	Lost     uint64      `json:"lost,omitempty" jsonschema:"of gap: events that this client read too slowly"`
-	Archived string      `json:"archive,omitempty" jsonschema:"of compact: the entry that contains the summary"`
+	Session string      `json:"session" jsonschema:"ID of the session"`
+	Agent   string      `json:"agent"`
+	Time    string      `json:"time" jsonschema:"RFC 3339"`
+	Content string      `json:"content,omitempty" jsonschema:"the text of user, text_delta, thinking_delta, tool_result, and scope_violation"`
+	Calls   []toolCall  `json:"calls,omitempty" jsonschema:"of tool_start"`
+	ID      string      `json:"id,omitempty" jsonschema:"of the call, of tool_result"`
+	Usage   *tokenUsage `json:"usage,omitempty"`
+	Summary string      `json:"summary,omitempty" jsonschema:"of compact"`
+	Error   string      `json:"error,omitempty" jsonschema:"of done"`
+	Lost    uint64      `json:"lost,omitempty" jsonschema:"of gap: events that this client read too slowly"`
+	Archive string      `json:"archive,omitempty" jsonschema:"of compact: the entry that contains the summary"`
 }
 
 // followKinds are the names of the events.
@@ -42,7 +42,7 @@ func followEvents() map[string]reflect.Type {
 
 // followedOf converts an event; name is empty for one of a newer daemon.
 func followedOf(e *client.Event) (name string, out followed) {
-	out = followed{Session: e.StoredID, Agent: e.Agent, Time: e.Time, Content: e.Text, ID: e.CallID, Summary: e.Summary, Archived: e.Archive, Lost: e.Lost}
+	out = followed{Session: e.StoredID, Agent: e.Agent, Time: e.Time, Content: e.Text, ID: e.CallID, Summary: e.Summary, Archive: e.Archive, Lost: e.Lost}
 	for _, call := range e.Calls {
 		out.Calls = append(out.Calls, toolCall{call.ID, call.Function.Name, call.Function.Arguments})
 	}
@@ -65,19 +65,15 @@ func followedOf(e *client.Event) (name string, out followed) {
 // followSessions sends events until the client disconnects. There is no replay: history
 // has after.
 func (c *call) followSessions() (any, error) {
-	leave, err := c.enter()
+	ctx, out, leave, err := c.openStream()
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	ctx, cancel := c.streaming()
-	defer cancel()
 	// The daemon sends no response before the first event, so the header is sent first.
 	if _, err := c.daemon.Hello(ctx); err != nil {
 		return nil, err
 	}
-	out := newEventStream(c.w)
-	defer out.close()
 	if out.copy([]byte(": following\n\n")) != nil {
 		return nil, nil
 	}

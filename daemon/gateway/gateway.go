@@ -150,7 +150,7 @@ type slots chan struct{}
 
 func newSlots(n int) slots { return make(slots, n) }
 
-// take takes a slot, and returns false if there is none.
+// take takes a slot, and returns false if all are taken.
 func (s slots) take() bool {
 	select {
 	case s <- struct{}{}:

@@ -88,13 +88,17 @@ func (c *call) begin() (end func(), err error) {
 	return c.daemon.runs.give, nil
 }
 
+// prepare returns the message as the daemon receives it, and takes a slot for its run.
+func (c *call) prepare(in *message) (m client.Message, end func(), err error) {
+	if m, err = c.request(in); err == nil {
+		end, err = c.begin()
+	}
+	return m, end, err
+}
+
 // send runs an agent. A client that disconnects ends the run.
 func (c *call) send(in *message) (any, error) {
-	m, err := c.request(in)
-	if err != nil {
-		return nil, err
-	}
-	end, err := c.begin()
+	m, end, err := c.prepare(in)
 	if err != nil {
 		return nil, err
 	}
@@ -113,24 +117,16 @@ type chunk struct {
 
 // stream runs an agent, and sends what it does as events.
 func (c *call) stream(in *message) (any, error) {
-	m, err := c.request(in)
-	if err != nil {
-		return nil, err
-	}
-	end, err := c.begin()
+	m, end, err := c.prepare(in)
 	if err != nil {
 		return nil, err
 	}
 	defer end()
-	leave, err := c.enter()
+	ctx, out, leave, err := c.openStream()
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	ctx, cancel := c.streaming()
-	defer cancel()
-	out := newEventStream(c.w)
-	defer out.close()
 	started := false
 	w := &runWriter{g: c.g, out: out, agent: m.Agent}
 	for e, err := range withoutNotes(c.daemon.Stream(ctx, m)) {
@@ -164,13 +160,20 @@ func (c *call) enter() (leave func(), err error) {
 	}, nil
 }
 
-// streaming returns the context of a stream: it ends with the request, or when the
-// server stops.
-func (c *call) streaming() (context.Context, context.CancelFunc) {
+// openStream takes slots for a stream of events, and returns it with its context, which
+// ends with the request or when the server stops. The caller must call leave.
+func (c *call) openStream() (ctx context.Context, out *eventStream, leave func(), err error) {
+	free, err := c.enter()
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	ctx, cancel := context.WithCancel(c.r.Context())
 	stop := context.AfterFunc(c.g.ending, cancel)
-	return ctx, func() {
+	out = newEventStream(c.w)
+	return ctx, out, func() {
+		out.close()
 		stop()
 		cancel()
-	}
+		free()
+	}, nil
 }

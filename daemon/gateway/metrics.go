@@ -39,15 +39,15 @@ func (w *countedWriter) WriteHeader(status int) {
 // Unwrap returns the writer for http.ResponseController.
 func (w *countedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// count counts a response that began at a time.
-func (m *metrics) count(r *route, w *countedWriter, began time.Time, now func() time.Time) {
+// count counts a response. A status of 0 is that of a response without WriteHeader.
+func (m *metrics) count(r *route, status int, took time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.responses == nil {
 		m.responses, m.took = make(map[routeStatus]uint64), make(map[string]time.Duration)
 	}
-	m.responses[routeStatus{r.method, r.path, max(w.status, http.StatusOK)}]++
-	m.took[r.path] += now().Sub(began)
+	m.responses[routeStatus{r.method, r.path, max(status, http.StatusOK)}]++
+	m.took[r.path] += took
 }
 
 // text returns the counters in the text format of Prometheus.
@@ -73,9 +73,4 @@ func (m *metrics) text(g *Gateway) string {
 		fmt.Fprintf(&b, "# HELP crabmem_gateway_%s %s\n# TYPE crabmem_gateway_%s gauge\ncrabmem_gateway_%s %d\n", one.name, one.help, one.name, one.name, one.n)
 	}
 	return b.String()
-}
-
-func writeText(w http.ResponseWriter, text string) {
-	w.Header().Set("Content-Type", textKind)
-	_, _ = w.Write([]byte(text)) // an error: the client is gone
 }

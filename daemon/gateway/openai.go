@@ -237,26 +237,22 @@ func (c *call) chatID() string {
 // conversation returns the message of a request, in the session of its conversation. If
 // the gateway does not know the conversation, the message begins a session, and quotes
 // the messages before it.
-func (c *call) conversation(in *chatRequest) (client.Message, error) {
+func (c *call) conversation(in *chatRequest) (*message, error) {
 	last := len(in.Messages) - 1
 	if last < 0 || in.Messages[last].Role != "user" {
-		return client.Message{}, invalidf("messages: the last one must have the role user")
+		return nil, invalidf("messages: the last one must have the role user")
 	}
-	m := message{Agent: in.Model, Content: string(in.Messages[last].Content), Session: c.r.Header.Get("X-Crabmem-Session")}
+	m := &message{Agent: in.Model, Content: string(in.Messages[last].Content), Session: c.r.Header.Get("X-Crabmem-Session")}
 	if m.Session == "" && c.chatID() != "" {
 		m.Session = c.g.chats.get(c.chatID())
 	}
 	if m.Session == "" && last > 0 {
 		m.Session = c.g.chats.get(c.hashOfChat(in.Model, in.Messages[:last]))
 	}
-	if m.Session != "" {
-		return c.request(&m)
-	}
-	m.New = true
-	if last > 0 {
+	if m.New = m.Session == ""; m.New && last > 0 {
 		m.Content = quoted(in.Messages[:last]) + "\n" + m.Content
 	}
-	return c.request(&m)
+	return m, nil
 }
 
 // quoted returns messages as a text that no message can end.
@@ -272,11 +268,11 @@ func quoted(messages []chatMessage) string {
 
 // chat runs an agent, and answers as OpenAI does.
 func (c *call) chat(in *chatRequest) (any, error) {
-	m, err := c.conversation(in)
+	newest, err := c.conversation(in)
 	if err != nil {
 		return nil, err
 	}
-	end, err := c.begin()
+	m, end, err := c.prepare(newest)
 	if err != nil {
 		return nil, err
 	}
@@ -295,6 +291,7 @@ func (c *call) chat(in *chatRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.w.Header().Set("X-Crabmem-Session", r.StoredID)
 	c.answered(in, r.Content, r.StoredID)
 	stop := "stop"
 	a.Choices = []chatChoice{{Message: &chatText{Role: "assistant", Content: &r.Content}, FinishReason: &stop}}
@@ -305,7 +302,6 @@ func (c *call) chat(in *chatRequest) (any, error) {
 
 // answered keeps the session of a conversation.
 func (c *call) answered(in *chatRequest, answer, session string) {
-	c.w.Header().Set("X-Crabmem-Session", session) // a stream has sent its headers
 	if id := c.chatID(); id != "" {
 		c.g.chats.set(id, session)
 	}
@@ -343,15 +339,11 @@ func (w *chatWriter) event(_ string, data any) error {
 // chatStream sends the answer as it is written. An error after the first event has no
 // status: it is an event, and the stream does not end with [DONE].
 func (c *call) chatStream(in *chatRequest, m client.Message, a *chatAnswer) error {
-	leave, err := c.enter()
+	ctx, out, leave, err := c.openStream()
 	if err != nil {
 		return err
 	}
 	defer leave()
-	ctx, cancel := c.streaming()
-	defer cancel()
-	out := newEventStream(c.w)
-	defer out.close()
 	a.Object = "chat.completion.chunk"
 	w := &chatWriter{out: out, a: a}
 	run := &runWriter{g: c.g, out: w, agent: m.Agent}

@@ -174,11 +174,7 @@ func newRun(owner, once string, m *message) *run {
 
 // beginRun begins a run, and responds when the message is durable.
 func (c *call) beginRun(in *message) (any, error) {
-	m, err := c.request(in)
-	if err != nil {
-		return nil, err
-	}
-	end, err := c.begin()
+	m, end, err := c.prepare(in)
 	if err != nil {
 		return nil, err
 	}
@@ -290,15 +286,11 @@ func (c *call) runEvents() (any, error) {
 			return nil, invalidf("Last-Event-ID: want the ID of an event")
 		}
 	}
-	leave, err := c.enter()
+	ctx, out, leave, err := c.openStream()
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	ctx, cancel := c.streaming()
-	defer cancel()
-	out := newEventStream(c.w)
-	defer out.close()
 	for {
 		events, next, lost, ended, changed := r.after(last)
 		if lost > 0 {

@@ -4,7 +4,8 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -107,7 +108,7 @@ func (c *call) serveSocket() (any, error) {
 	ctx, cancel := context.WithCancel(c.g.ending)
 	defer cancel()
 	s.conn, s.ctx = conn, ctx
-	conn.SetReadLimit(maxBody)
+	conn.SetReadLimit(2 * maxBody) // read refuses less, and answers it
 	s.loop()
 	s.mu.Lock()
 	if s.cancel != nil {
@@ -146,12 +147,8 @@ func (s *socket) loop() {
 	}
 	defer login.Stop()
 	for {
-		kind, b, err := s.conn.Read(context.Background()) // Close ends it
-		if err != nil {
-			return
-		}
-		if kind != websocket.MessageText {
-			_ = s.conn.Close(websocket.StatusUnsupportedData, "want text frames")
+		b, ok := s.read()
+		if !ok {
 			return
 		}
 		var f frameIn
@@ -174,6 +171,30 @@ func (s *socket) loop() {
 	}
 }
 
+// read returns the next frame. It is false at the end of the connection, and after a frame
+// that ends it: the frame is read to its end, or the client would not receive the reason.
+func (s *socket) read() ([]byte, bool) {
+	kind, in, err := s.conn.Reader(context.Background()) // Close ends it
+	if err != nil {
+		return nil, false
+	}
+	b, err := io.ReadAll(io.LimitReader(in, maxBody+1))
+	if err == nil {
+		_, err = io.Copy(io.Discard, in)
+	}
+	switch {
+	case err != nil:
+		return nil, false
+	case kind != websocket.MessageText:
+		_ = s.conn.Close(websocket.StatusUnsupportedData, "want text frames")
+		return nil, false
+	case len(b) > maxBody:
+		_ = s.conn.Close(websocket.StatusMessageTooBig, fmt.Sprintf("want at most %d bytes", maxBody))
+		return nil, false
+	}
+	return b, true
+}
+
 // keepAlive ends with the connection: stop is then closed.
 func (s *socket) keepAlive(stop chan struct{}) {
 	t := time.NewTicker(pingEvery)
@@ -183,7 +204,7 @@ func (s *socket) keepAlive(stop chan struct{}) {
 		case <-stop:
 			return
 		case <-t.C:
-			ctx, cancel := context.WithTimeout(s.ctx, pingEvery)
+			ctx, cancel := context.WithTimeout(context.Background(), pingEvery) // Close ends it
 			if s.conn.Ping(ctx) != nil {
 				s.conn.CloseNow()
 			}
@@ -368,10 +389,12 @@ func (s *socket) write(f frameOut) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, frameTime)
+	// A context that ends closes the connection, and its reason does not arrive: the frame
+	// ends by its time, or by Close.
+	ctx, cancel := context.WithTimeout(context.Background(), frameTime)
 	defer cancel()
 	err = s.conn.Write(ctx, websocket.MessageText, b)
-	if err != nil && !errors.Is(err, context.Canceled) {
+	if err != nil {
 		s.conn.CloseNow()
 	}
 	return err

@@ -20,6 +20,26 @@ func (s *Store) ChangesOf(name string) iter.Seq2[Change, error] {
 		if e, err := s.Get(name); err == nil {
 			ids[e.ID] = true
 		}
+		s.changesOf(name, ids)(yield)
+	}
+}
+
+// ChangesOfID returns the changes of the entry with an ID, oldest first, as ChangesOf
+// does. The entry may have been removed.
+func (s *Store) ChangesOfID(id uint64) iter.Seq2[Change, error] {
+	return func(yield func(Change, error) bool) {
+		for c, err := range s.changesOf("", map[uint64]bool{id: true}) {
+			if (err != nil || c.Entry().ID == id) && !yield(c, err) {
+				return
+			}
+		}
+	}
+}
+
+// changesOf returns the changes of the entries in ids, and of those that have or had a
+// name, which it adds to ids.
+func (s *Store) changesOf(name string, ids map[uint64]bool) iter.Seq2[Change, error] {
+	return func(yield func(Change, error) bool) {
 		if list, err := s.indexedChanges(name, ids); err == nil {
 			for _, c := range list {
 				if !yield(c, nil) {

@@ -63,6 +63,25 @@ func ofAll(of func(name string) string) (list []string) {
 	return list
 }
 
+// compareIDs compares ChangesOfID with the changes of the store.
+func (p *past) compareIDs(what string) {
+	p.t.Helper()
+	for id := range p.s.NextID() + 1 {
+		got, want := "", ""
+		for c, err := range p.s.ChangesOfID(id) {
+			got += changeText(c, err)
+		}
+		for c, err := range p.s.Changes() {
+			if err != nil || c.Entry().ID == id {
+				want += changeText(c, err)
+			}
+		}
+		if got != want {
+			p.t.Fatalf("%s: changes of entry %d:\n%swant\n%sfiles %q", what, id, got, want, p.files())
+		}
+	}
+}
+
 // compare compares ChangesOf with the changes of the store. It returns how many names
 // needed no read of the complete history.
 func (p *past) compare(what string) (indexed int) {
@@ -119,6 +138,9 @@ func TestChangesOf(t *testing.T) {
 			p.must(p.s.Close())
 			p.opts.ReadOnly = true
 			p.open()
+		}
+		if seed%4 == 0 {
+			p.compareIDs(fmt.Sprintf("seed %d", seed))
 		}
 		if p.history("") != nil {
 			p.must(crmem.RemoveIndexes(p.m, "/m.db-history"))

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"crabmem/crmem"
+	"crabmem/crmem/history"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/space"
@@ -34,7 +35,9 @@ func (r *request) fail(m *pb.ErrorMsg) error {
 // Handle sends the response to a request. It is a [wire.Handler].
 func (d *Daemon) Handle(ctx context.Context, p wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 	gone := false
-	r := &request{ctx: ctx, peer: p, by: crmem.By(memtool.Actor(m.GetBy())), as: d.identity(m.GetAs()), send: func(m *pb.ServerMessage) error {
+	by := memtool.Actor(m.GetBy())
+	by.Client = cmp.Or(by.Client, history.Wire)
+	r := &request{ctx: ctx, peer: p, by: crmem.By(by), as: d.identity(m.GetAs()), send: func(m *pb.ServerMessage) error {
 		err := send(m)
 		gone = gone || err != nil
 		return err
@@ -70,21 +73,22 @@ var handlers = map[protoreflect.Name]handler{
 	"cancel":          with((*pb.ClientMessage).GetCancel, (*Daemon).cancel),
 	"compact_session": with((*pb.ClientMessage).GetCompactSession, (*Daemon).compactSession),
 
-	"remember":     onStore((*pb.ClientMessage).GetRemember, opened.remember),
-	"recall":       onStore((*pb.ClientMessage).GetRecall, opened.recall),
-	"forget":       onStore((*pb.ClientMessage).GetForget, opened.forget),
-	"get_entry":    onStore((*pb.ClientMessage).GetGetEntry, opened.getEntry),
-	"list_entries": onStore((*pb.ClientMessage).GetListEntries, opened.listEntries),
-	"alias":        onStore((*pb.ClientMessage).GetAlias, opened.alias),
-	"apply":        onStore((*pb.ClientMessage).GetApply, opened.apply),
-	"dump":         onStore((*pb.ClientMessage).GetDump, opened.dump),
-	"load":         onStore((*pb.ClientMessage).GetLoad, opened.loadTree),
-	"checkpoint":   onStore((*pb.ClientMessage).GetCheckpoint, opened.checkpoint),
-	"undo":         onStore((*pb.ClientMessage).GetUndo, opened.undo),
-	"purge":        onStore((*pb.ClientMessage).GetPurge, opened.purge),
-	"prune":        onStore((*pb.ClientMessage).GetPrune, opened.prune),
-	"write_note":   onStore((*pb.ClientMessage).GetWriteNote, opened.writeNote),
-	"store_stats":  onStore((*pb.ClientMessage).GetStoreStats, opened.storeStats),
+	"remember":      onStore((*pb.ClientMessage).GetRemember, opened.remember),
+	"recall":        onStore((*pb.ClientMessage).GetRecall, opened.recall),
+	"forget":        onStore((*pb.ClientMessage).GetForget, opened.forget),
+	"get_entry":     onStore((*pb.ClientMessage).GetGetEntry, opened.getEntry),
+	"list_entries":  onStore((*pb.ClientMessage).GetListEntries, opened.listEntries),
+	"alias":         onStore((*pb.ClientMessage).GetAlias, opened.alias),
+	"apply":         onStore((*pb.ClientMessage).GetApply, opened.apply),
+	"dump":          onStore((*pb.ClientMessage).GetDump, opened.dump),
+	"load":          onStore((*pb.ClientMessage).GetLoad, opened.loadTree),
+	"checkpoint":    onStore((*pb.ClientMessage).GetCheckpoint, opened.checkpoint),
+	"undo":          onStore((*pb.ClientMessage).GetUndo, opened.undo),
+	"purge":         onStore((*pb.ClientMessage).GetPurge, opened.purge),
+	"prune":         onStore((*pb.ClientMessage).GetPrune, opened.prune),
+	"write_note":    onStore((*pb.ClientMessage).GetWriteNote, opened.writeNote),
+	"entry_changes": onStore((*pb.ClientMessage).GetEntryChanges, opened.entryChanges),
+	"store_stats":   onStore((*pb.ClientMessage).GetStoreStats, opened.storeStats),
 
 	"list_sessions":   with((*pb.ClientMessage).GetListSessions, (*Daemon).listStored),
 	"history":         with((*pb.ClientMessage).GetHistory, (*Daemon).history),

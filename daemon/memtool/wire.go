@@ -1,7 +1,6 @@
 package memtool
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"net/http"
@@ -166,8 +165,7 @@ func ActorMessage(a history.Actor) *pb.Actor {
 	return &pb.Actor{Agent: a.Agent, Session: a.Session, Call: a.Call, Client: a.Client, Origin: a.Origin, Op: a.Op}
 }
 
-// Actor returns the actor of a message. Without a client, it is [history.Wire].
+// Actor returns the actor of a message.
 func Actor(m *pb.Actor) history.Actor {
-	return history.Actor{Agent: m.GetAgent(), Session: m.GetSession(), Call: m.GetCall(), Client: cmp.Or(m.GetClient(), history.Wire),
-		Origin: m.GetOrigin(), Op: m.GetOp()}
+	return history.Actor{Agent: m.GetAgent(), Session: m.GetSession(), Call: m.GetCall(), Client: m.GetClient(), Origin: m.GetOrigin(), Op: m.GetOp()}
 }

@@ -250,7 +250,7 @@ func (x LoadMsg_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LoadMsg_Mode.Descriptor instead.
 func (LoadMsg_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{75, 0}
+	return file_crabtalk_proto_rawDescGZIP(), []int{78, 0}
 }
 
 type ClientMessage struct {
@@ -290,6 +290,7 @@ type ClientMessage struct {
 	//	*ClientMessage_Purge
 	//	*ClientMessage_Prune
 	//	*ClientMessage_WriteNote
+	//	*ClientMessage_EntryChanges
 	//	*ClientMessage_ListSessions
 	//	*ClientMessage_History
 	//	*ClientMessage_SearchSessions
@@ -654,6 +655,15 @@ func (x *ClientMessage) GetWriteNote() *NoteMsg {
 	return nil
 }
 
+func (x *ClientMessage) GetEntryChanges() *ChangesMsg {
+	if x != nil {
+		if x, ok := x.Msg.(*ClientMessage_EntryChanges); ok {
+			return x.EntryChanges
+		}
+	}
+	return nil
+}
+
 func (x *ClientMessage) GetListSessions() *ListSessionsMsg {
 	if x != nil {
 		if x, ok := x.Msg.(*ClientMessage_ListSessions); ok {
@@ -946,6 +956,10 @@ type ClientMessage_WriteNote struct {
 	WriteNote *NoteMsg `protobuf:"bytes,1024,opt,name=write_note,json=writeNote,proto3,oneof"` // entry
 }
 
+type ClientMessage_EntryChanges struct {
+	EntryChanges *ChangesMsg `protobuf:"bytes,1025,opt,name=entry_changes,json=entryChanges,proto3,oneof"` // changes, in parts
+}
+
 type ClientMessage_ListSessions struct {
 	ListSessions *ListSessionsMsg `protobuf:"bytes,1030,opt,name=list_sessions,json=listSessions,proto3,oneof"` // stored_sessions, in parts
 }
@@ -1072,6 +1086,8 @@ func (*ClientMessage_Prune) isClientMessage_Msg() {}
 
 func (*ClientMessage_WriteNote) isClientMessage_Msg() {}
 
+func (*ClientMessage_EntryChanges) isClientMessage_Msg() {}
+
 func (*ClientMessage_ListSessions) isClientMessage_Msg() {}
 
 func (*ClientMessage_History) isClientMessage_Msg() {}
@@ -1126,6 +1142,7 @@ type ServerMessage struct {
 	//	*ServerMessage_Checkpointed
 	//	*ServerMessage_Purged
 	//	*ServerMessage_Pruned
+	//	*ServerMessage_Changes
 	//	*ServerMessage_StoredSession
 	//	*ServerMessage_StoredSessions
 	//	*ServerMessage_History
@@ -1358,6 +1375,15 @@ func (x *ServerMessage) GetPruned() *PruneReply {
 	return nil
 }
 
+func (x *ServerMessage) GetChanges() *ChangeList {
+	if x != nil {
+		if x, ok := x.Msg.(*ServerMessage_Changes); ok {
+			return x.Changes
+		}
+	}
+	return nil
+}
+
 func (x *ServerMessage) GetStoredSession() *StoredSession {
 	if x != nil {
 		if x, ok := x.Msg.(*ServerMessage_StoredSession); ok {
@@ -1532,6 +1558,10 @@ type ServerMessage_Pruned struct {
 	Pruned *PruneReply `protobuf:"bytes,1016,opt,name=pruned,proto3,oneof"`
 }
 
+type ServerMessage_Changes struct {
+	Changes *ChangeList `protobuf:"bytes,1017,opt,name=changes,proto3,oneof"`
+}
+
 type ServerMessage_StoredSession struct {
 	StoredSession *StoredSession `protobuf:"bytes,1030,opt,name=stored_session,json=storedSession,proto3,oneof"`
 }
@@ -1611,6 +1641,8 @@ func (*ServerMessage_Checkpointed) isServerMessage_Msg() {}
 func (*ServerMessage_Purged) isServerMessage_Msg() {}
 
 func (*ServerMessage_Pruned) isServerMessage_Msg() {}
+
+func (*ServerMessage_Changes) isServerMessage_Msg() {}
 
 func (*ServerMessage_StoredSession) isServerMessage_Msg() {}
 
@@ -5809,6 +5841,237 @@ func (x *PruneReply) GetFreed() uint64 {
 	return 0
 }
 
+// ChangesMsg returns changes of an entry that the history contains, the newest first. The
+// entry may have been removed. It is 404 if the history has no such change, and 404 with
+// kind no_history if the configuration turns the history off.
+type ChangesMsg struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`           // of the entry
+	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`         // only the change with this sequence number; 0 = all
+	Until         uint64                 `protobuf:"varint,3,opt,name=until,proto3" json:"until,omitempty"`     // only changes up to this place; 0 = all
+	Limit         uint32                 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`     // at most this many; 0 = all
+	Content       bool                   `protobuf:"varint,5,opt,name=content,proto3" json:"content,omitempty"` // include the contents; only with seq
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangesMsg) Reset() {
+	*x = ChangesMsg{}
+	mi := &file_crabtalk_proto_msgTypes[65]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangesMsg) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangesMsg) ProtoMessage() {}
+
+func (x *ChangesMsg) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[65]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangesMsg.ProtoReflect.Descriptor instead.
+func (*ChangesMsg) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{65}
+}
+
+func (x *ChangesMsg) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *ChangesMsg) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *ChangesMsg) GetUntil() uint64 {
+	if x != nil {
+		return x.Until
+	}
+	return 0
+}
+
+func (x *ChangesMsg) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ChangesMsg) GetContent() bool {
+	if x != nil {
+		return x.Content
+	}
+	return false
+}
+
+type EntryChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Place         uint64                 `protobuf:"varint,1,opt,name=place,proto3" json:"place,omitempty"` // in the history of the entry; the oldest has 1
+	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`     // 0 if another program changed the file
+	Time          int64                  `protobuf:"varint,3,opt,name=time,proto3" json:"time,omitempty"`   // Unix time in nanoseconds; 0 = unknown
+	By            *Actor                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
+	Type          string                 `protobuf:"bytes,5,opt,name=type,proto3" json:"type,omitempty"`                      // add, update, alias, rename, or remove
+	Entry         *Entry                 `protobuf:"bytes,6,opt,name=entry,proto3" json:"entry,omitempty"`                    // after the change or, if the change removed it, before
+	OldName       string                 `protobuf:"bytes,7,opt,name=old_name,json=oldName,proto3" json:"old_name,omitempty"` // before a rename
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntryChange) Reset() {
+	*x = EntryChange{}
+	mi := &file_crabtalk_proto_msgTypes[66]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntryChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntryChange) ProtoMessage() {}
+
+func (x *EntryChange) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[66]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntryChange.ProtoReflect.Descriptor instead.
+func (*EntryChange) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{66}
+}
+
+func (x *EntryChange) GetPlace() uint64 {
+	if x != nil {
+		return x.Place
+	}
+	return 0
+}
+
+func (x *EntryChange) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *EntryChange) GetTime() int64 {
+	if x != nil {
+		return x.Time
+	}
+	return 0
+}
+
+func (x *EntryChange) GetBy() *Actor {
+	if x != nil {
+		return x.By
+	}
+	return nil
+}
+
+func (x *EntryChange) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *EntryChange) GetEntry() *Entry {
+	if x != nil {
+		return x.Entry
+	}
+	return nil
+}
+
+func (x *EntryChange) GetOldName() string {
+	if x != nil {
+		return x.OldName
+	}
+	return ""
+}
+
+type ChangeList struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Changes       []*EntryChange         `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
+	Damaged       string                 `protobuf:"bytes,2,opt,name=damaged,proto3" json:"damaged,omitempty"` // why a part of the history is not readable
+	More          bool                   `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeList) Reset() {
+	*x = ChangeList{}
+	mi := &file_crabtalk_proto_msgTypes[67]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeList) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeList) ProtoMessage() {}
+
+func (x *ChangeList) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[67]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeList.ProtoReflect.Descriptor instead.
+func (*ChangeList) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{67}
+}
+
+func (x *ChangeList) GetChanges() []*EntryChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+func (x *ChangeList) GetDamaged() string {
+	if x != nil {
+		return x.Damaged
+	}
+	return ""
+}
+
+func (x *ChangeList) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
 // Actor describes who makes a change. Every field may be empty.
 type Actor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5824,7 +6087,7 @@ type Actor struct {
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_crabtalk_proto_msgTypes[65]
+	mi := &file_crabtalk_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5836,7 +6099,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[65]
+	mi := &file_crabtalk_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5849,7 +6112,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{65}
+	return file_crabtalk_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Actor) GetAgent() string {
@@ -5912,7 +6175,7 @@ type ApplyMsg struct {
 
 func (x *ApplyMsg) Reset() {
 	*x = ApplyMsg{}
-	mi := &file_crabtalk_proto_msgTypes[66]
+	mi := &file_crabtalk_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5924,7 +6187,7 @@ func (x *ApplyMsg) String() string {
 func (*ApplyMsg) ProtoMessage() {}
 
 func (x *ApplyMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[66]
+	mi := &file_crabtalk_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5937,7 +6200,7 @@ func (x *ApplyMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyMsg.ProtoReflect.Descriptor instead.
 func (*ApplyMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{66}
+	return file_crabtalk_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *ApplyMsg) GetChanges() []*Change {
@@ -5985,7 +6248,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_crabtalk_proto_msgTypes[67]
+	mi := &file_crabtalk_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5997,7 +6260,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[67]
+	mi := &file_crabtalk_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6010,7 +6273,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{67}
+	return file_crabtalk_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Change) GetChange() isChange_Change {
@@ -6125,7 +6388,7 @@ type Rename struct {
 
 func (x *Rename) Reset() {
 	*x = Rename{}
-	mi := &file_crabtalk_proto_msgTypes[68]
+	mi := &file_crabtalk_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6137,7 +6400,7 @@ func (x *Rename) String() string {
 func (*Rename) ProtoMessage() {}
 
 func (x *Rename) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[68]
+	mi := &file_crabtalk_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6150,7 +6413,7 @@ func (x *Rename) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rename.ProtoReflect.Descriptor instead.
 func (*Rename) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{68}
+	return file_crabtalk_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Rename) GetName() string {
@@ -6195,7 +6458,7 @@ type RecallMsg struct {
 
 func (x *RecallMsg) Reset() {
 	*x = RecallMsg{}
-	mi := &file_crabtalk_proto_msgTypes[69]
+	mi := &file_crabtalk_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6207,7 +6470,7 @@ func (x *RecallMsg) String() string {
 func (*RecallMsg) ProtoMessage() {}
 
 func (x *RecallMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[69]
+	mi := &file_crabtalk_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6220,7 +6483,7 @@ func (x *RecallMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallMsg.ProtoReflect.Descriptor instead.
 func (*RecallMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{69}
+	return file_crabtalk_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *RecallMsg) GetQuery() string {
@@ -6375,7 +6638,7 @@ type RecallReply struct {
 
 func (x *RecallReply) Reset() {
 	*x = RecallReply{}
-	mi := &file_crabtalk_proto_msgTypes[70]
+	mi := &file_crabtalk_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6387,7 +6650,7 @@ func (x *RecallReply) String() string {
 func (*RecallReply) ProtoMessage() {}
 
 func (x *RecallReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[70]
+	mi := &file_crabtalk_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6400,7 +6663,7 @@ func (x *RecallReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallReply.ProtoReflect.Descriptor instead.
 func (*RecallReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{70}
+	return file_crabtalk_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *RecallReply) GetHits() []*RecallHit {
@@ -6487,7 +6750,7 @@ type RecallHit struct {
 
 func (x *RecallHit) Reset() {
 	*x = RecallHit{}
-	mi := &file_crabtalk_proto_msgTypes[71]
+	mi := &file_crabtalk_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6499,7 +6762,7 @@ func (x *RecallHit) String() string {
 func (*RecallHit) ProtoMessage() {}
 
 func (x *RecallHit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[71]
+	mi := &file_crabtalk_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6512,7 +6775,7 @@ func (x *RecallHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallHit.ProtoReflect.Descriptor instead.
 func (*RecallHit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{71}
+	return file_crabtalk_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *RecallHit) GetEntry() *Entry {
@@ -6569,7 +6832,7 @@ type Correction struct {
 
 func (x *Correction) Reset() {
 	*x = Correction{}
-	mi := &file_crabtalk_proto_msgTypes[72]
+	mi := &file_crabtalk_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6581,7 +6844,7 @@ func (x *Correction) String() string {
 func (*Correction) ProtoMessage() {}
 
 func (x *Correction) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[72]
+	mi := &file_crabtalk_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6594,7 +6857,7 @@ func (x *Correction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Correction.ProtoReflect.Descriptor instead.
 func (*Correction) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{72}
+	return file_crabtalk_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Correction) GetWord() string {
@@ -6638,7 +6901,7 @@ type BudgetUse struct {
 
 func (x *BudgetUse) Reset() {
 	*x = BudgetUse{}
-	mi := &file_crabtalk_proto_msgTypes[73]
+	mi := &file_crabtalk_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6650,7 +6913,7 @@ func (x *BudgetUse) String() string {
 func (*BudgetUse) ProtoMessage() {}
 
 func (x *BudgetUse) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[73]
+	mi := &file_crabtalk_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6663,7 +6926,7 @@ func (x *BudgetUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetUse.ProtoReflect.Descriptor instead.
 func (*BudgetUse) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{73}
+	return file_crabtalk_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *BudgetUse) GetBudget() uint32 {
@@ -6713,7 +6976,7 @@ type DumpMsg struct {
 
 func (x *DumpMsg) Reset() {
 	*x = DumpMsg{}
-	mi := &file_crabtalk_proto_msgTypes[74]
+	mi := &file_crabtalk_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6725,7 +6988,7 @@ func (x *DumpMsg) String() string {
 func (*DumpMsg) ProtoMessage() {}
 
 func (x *DumpMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[74]
+	mi := &file_crabtalk_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6738,7 +7001,7 @@ func (x *DumpMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpMsg.ProtoReflect.Descriptor instead.
 func (*DumpMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{74}
+	return file_crabtalk_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *DumpMsg) GetDir() string {
@@ -6781,7 +7044,7 @@ type LoadMsg struct {
 
 func (x *LoadMsg) Reset() {
 	*x = LoadMsg{}
-	mi := &file_crabtalk_proto_msgTypes[75]
+	mi := &file_crabtalk_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6793,7 +7056,7 @@ func (x *LoadMsg) String() string {
 func (*LoadMsg) ProtoMessage() {}
 
 func (x *LoadMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[75]
+	mi := &file_crabtalk_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6806,7 +7069,7 @@ func (x *LoadMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadMsg.ProtoReflect.Descriptor instead.
 func (*LoadMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{75}
+	return file_crabtalk_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *LoadMsg) GetDir() string {
@@ -6845,7 +7108,7 @@ type CheckpointMsg struct {
 
 func (x *CheckpointMsg) Reset() {
 	*x = CheckpointMsg{}
-	mi := &file_crabtalk_proto_msgTypes[76]
+	mi := &file_crabtalk_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6857,7 +7120,7 @@ func (x *CheckpointMsg) String() string {
 func (*CheckpointMsg) ProtoMessage() {}
 
 func (x *CheckpointMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[76]
+	mi := &file_crabtalk_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6870,7 +7133,7 @@ func (x *CheckpointMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMsg.ProtoReflect.Descriptor instead.
 func (*CheckpointMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{76}
+	return file_crabtalk_proto_rawDescGZIP(), []int{79}
 }
 
 type CheckpointReply struct {
@@ -6884,7 +7147,7 @@ type CheckpointReply struct {
 
 func (x *CheckpointReply) Reset() {
 	*x = CheckpointReply{}
-	mi := &file_crabtalk_proto_msgTypes[77]
+	mi := &file_crabtalk_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6896,7 +7159,7 @@ func (x *CheckpointReply) String() string {
 func (*CheckpointReply) ProtoMessage() {}
 
 func (x *CheckpointReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[77]
+	mi := &file_crabtalk_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6909,7 +7172,7 @@ func (x *CheckpointReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointReply.ProtoReflect.Descriptor instead.
 func (*CheckpointReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{77}
+	return file_crabtalk_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *CheckpointReply) GetFolded() uint64 {
@@ -6942,7 +7205,7 @@ type StoreStatsMsg struct {
 
 func (x *StoreStatsMsg) Reset() {
 	*x = StoreStatsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[78]
+	mi := &file_crabtalk_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6954,7 +7217,7 @@ func (x *StoreStatsMsg) String() string {
 func (*StoreStatsMsg) ProtoMessage() {}
 
 func (x *StoreStatsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[78]
+	mi := &file_crabtalk_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6967,7 +7230,7 @@ func (x *StoreStatsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreStatsMsg.ProtoReflect.Descriptor instead.
 func (*StoreStatsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{78}
+	return file_crabtalk_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *StoreStatsMsg) GetIndex() bool {
@@ -6988,7 +7251,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_crabtalk_proto_msgTypes[79]
+	mi := &file_crabtalk_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7000,7 +7263,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[79]
+	mi := &file_crabtalk_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7013,7 +7276,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{79}
+	return file_crabtalk_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Report) GetJson() []byte {
@@ -7055,7 +7318,7 @@ type StoredSession struct {
 
 func (x *StoredSession) Reset() {
 	*x = StoredSession{}
-	mi := &file_crabtalk_proto_msgTypes[80]
+	mi := &file_crabtalk_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7067,7 +7330,7 @@ func (x *StoredSession) String() string {
 func (*StoredSession) ProtoMessage() {}
 
 func (x *StoredSession) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[80]
+	mi := &file_crabtalk_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7080,7 +7343,7 @@ func (x *StoredSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredSession.ProtoReflect.Descriptor instead.
 func (*StoredSession) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{80}
+	return file_crabtalk_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *StoredSession) GetId() string {
@@ -7215,7 +7478,7 @@ type ListSessionsMsg struct {
 
 func (x *ListSessionsMsg) Reset() {
 	*x = ListSessionsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[81]
+	mi := &file_crabtalk_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7227,7 +7490,7 @@ func (x *ListSessionsMsg) String() string {
 func (*ListSessionsMsg) ProtoMessage() {}
 
 func (x *ListSessionsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[81]
+	mi := &file_crabtalk_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7240,7 +7503,7 @@ func (x *ListSessionsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsMsg.ProtoReflect.Descriptor instead.
 func (*ListSessionsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{81}
+	return file_crabtalk_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *ListSessionsMsg) GetAgent() string {
@@ -7289,7 +7552,7 @@ type StoredSessionList struct {
 
 func (x *StoredSessionList) Reset() {
 	*x = StoredSessionList{}
-	mi := &file_crabtalk_proto_msgTypes[82]
+	mi := &file_crabtalk_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7301,7 +7564,7 @@ func (x *StoredSessionList) String() string {
 func (*StoredSessionList) ProtoMessage() {}
 
 func (x *StoredSessionList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[82]
+	mi := &file_crabtalk_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7314,7 +7577,7 @@ func (x *StoredSessionList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredSessionList.ProtoReflect.Descriptor instead.
 func (*StoredSessionList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{82}
+	return file_crabtalk_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *StoredSessionList) GetSessions() []*StoredSession {
@@ -7350,7 +7613,7 @@ type HistoryMsg struct {
 
 func (x *HistoryMsg) Reset() {
 	*x = HistoryMsg{}
-	mi := &file_crabtalk_proto_msgTypes[83]
+	mi := &file_crabtalk_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7362,7 +7625,7 @@ func (x *HistoryMsg) String() string {
 func (*HistoryMsg) ProtoMessage() {}
 
 func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[83]
+	mi := &file_crabtalk_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7375,7 +7638,7 @@ func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryMsg.ProtoReflect.Descriptor instead.
 func (*HistoryMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{83}
+	return file_crabtalk_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *HistoryMsg) GetId() string {
@@ -7419,7 +7682,7 @@ type HistoryReply struct {
 
 func (x *HistoryReply) Reset() {
 	*x = HistoryReply{}
-	mi := &file_crabtalk_proto_msgTypes[84]
+	mi := &file_crabtalk_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7431,7 +7694,7 @@ func (x *HistoryReply) String() string {
 func (*HistoryReply) ProtoMessage() {}
 
 func (x *HistoryReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[84]
+	mi := &file_crabtalk_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7444,7 +7707,7 @@ func (x *HistoryReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryReply.ProtoReflect.Descriptor instead.
 func (*HistoryReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{84}
+	return file_crabtalk_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *HistoryReply) GetLines() []*HistoryLine {
@@ -7494,7 +7757,7 @@ type HistoryLine struct {
 
 func (x *HistoryLine) Reset() {
 	*x = HistoryLine{}
-	mi := &file_crabtalk_proto_msgTypes[85]
+	mi := &file_crabtalk_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7506,7 +7769,7 @@ func (x *HistoryLine) String() string {
 func (*HistoryLine) ProtoMessage() {}
 
 func (x *HistoryLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[85]
+	mi := &file_crabtalk_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7519,7 +7782,7 @@ func (x *HistoryLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryLine.ProtoReflect.Descriptor instead.
 func (*HistoryLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{85}
+	return file_crabtalk_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *HistoryLine) GetNumber() int64 {
@@ -7610,7 +7873,7 @@ type SearchSessionsMsg struct {
 
 func (x *SearchSessionsMsg) Reset() {
 	*x = SearchSessionsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7622,7 +7885,7 @@ func (x *SearchSessionsMsg) String() string {
 func (*SearchSessionsMsg) ProtoMessage() {}
 
 func (x *SearchSessionsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7635,7 +7898,7 @@ func (x *SearchSessionsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchSessionsMsg.ProtoReflect.Descriptor instead.
 func (*SearchSessionsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{86}
+	return file_crabtalk_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *SearchSessionsMsg) GetQuery() string {
@@ -7722,7 +7985,7 @@ type SearchSessionsReply struct {
 
 func (x *SearchSessionsReply) Reset() {
 	*x = SearchSessionsReply{}
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7734,7 +7997,7 @@ func (x *SearchSessionsReply) String() string {
 func (*SearchSessionsReply) ProtoMessage() {}
 
 func (x *SearchSessionsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7747,7 +8010,7 @@ func (x *SearchSessionsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchSessionsReply.ProtoReflect.Descriptor instead.
 func (*SearchSessionsReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{87}
+	return file_crabtalk_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *SearchSessionsReply) GetTotal() uint64 {
@@ -7811,7 +8074,7 @@ type SessionHit struct {
 
 func (x *SessionHit) Reset() {
 	*x = SessionHit{}
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7823,7 +8086,7 @@ func (x *SessionHit) String() string {
 func (*SessionHit) ProtoMessage() {}
 
 func (x *SessionHit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7836,7 +8099,7 @@ func (x *SessionHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHit.ProtoReflect.Descriptor instead.
 func (*SessionHit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{88}
+	return file_crabtalk_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *SessionHit) GetId() string {
@@ -7927,7 +8190,7 @@ type WindowLine struct {
 
 func (x *WindowLine) Reset() {
 	*x = WindowLine{}
-	mi := &file_crabtalk_proto_msgTypes[89]
+	mi := &file_crabtalk_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7939,7 +8202,7 @@ func (x *WindowLine) String() string {
 func (*WindowLine) ProtoMessage() {}
 
 func (x *WindowLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[89]
+	mi := &file_crabtalk_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7952,7 +8215,7 @@ func (x *WindowLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowLine.ProtoReflect.Descriptor instead.
 func (*WindowLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{89}
+	return file_crabtalk_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *WindowLine) GetLine() int64 {
@@ -7986,7 +8249,7 @@ type UnreadFile struct {
 
 func (x *UnreadFile) Reset() {
 	*x = UnreadFile{}
-	mi := &file_crabtalk_proto_msgTypes[90]
+	mi := &file_crabtalk_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7998,7 +8261,7 @@ func (x *UnreadFile) String() string {
 func (*UnreadFile) ProtoMessage() {}
 
 func (x *UnreadFile) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[90]
+	mi := &file_crabtalk_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8011,7 +8274,7 @@ func (x *UnreadFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreadFile.ProtoReflect.Descriptor instead.
 func (*UnreadFile) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{90}
+	return file_crabtalk_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *UnreadFile) GetFile() string {
@@ -8038,7 +8301,7 @@ type SetTitleMsg struct {
 
 func (x *SetTitleMsg) Reset() {
 	*x = SetTitleMsg{}
-	mi := &file_crabtalk_proto_msgTypes[91]
+	mi := &file_crabtalk_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8050,7 +8313,7 @@ func (x *SetTitleMsg) String() string {
 func (*SetTitleMsg) ProtoMessage() {}
 
 func (x *SetTitleMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[91]
+	mi := &file_crabtalk_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8063,7 +8326,7 @@ func (x *SetTitleMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTitleMsg.ProtoReflect.Descriptor instead.
 func (*SetTitleMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{91}
+	return file_crabtalk_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *SetTitleMsg) GetId() string {
@@ -8092,7 +8355,7 @@ type DeleteSessionMsg struct {
 
 func (x *DeleteSessionMsg) Reset() {
 	*x = DeleteSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[92]
+	mi := &file_crabtalk_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8104,7 +8367,7 @@ func (x *DeleteSessionMsg) String() string {
 func (*DeleteSessionMsg) ProtoMessage() {}
 
 func (x *DeleteSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[92]
+	mi := &file_crabtalk_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8117,7 +8380,7 @@ func (x *DeleteSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionMsg.ProtoReflect.Descriptor instead.
 func (*DeleteSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{92}
+	return file_crabtalk_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *DeleteSessionMsg) GetId() string {
@@ -8143,7 +8406,7 @@ type RestoreSessionMsg struct {
 
 func (x *RestoreSessionMsg) Reset() {
 	*x = RestoreSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[93]
+	mi := &file_crabtalk_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8155,7 +8418,7 @@ func (x *RestoreSessionMsg) String() string {
 func (*RestoreSessionMsg) ProtoMessage() {}
 
 func (x *RestoreSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[93]
+	mi := &file_crabtalk_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8168,7 +8431,7 @@ func (x *RestoreSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreSessionMsg.ProtoReflect.Descriptor instead.
 func (*RestoreSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{93}
+	return file_crabtalk_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *RestoreSessionMsg) GetId() string {
@@ -8189,7 +8452,7 @@ type RepairSessionMsg struct {
 
 func (x *RepairSessionMsg) Reset() {
 	*x = RepairSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[94]
+	mi := &file_crabtalk_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8201,7 +8464,7 @@ func (x *RepairSessionMsg) String() string {
 func (*RepairSessionMsg) ProtoMessage() {}
 
 func (x *RepairSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[94]
+	mi := &file_crabtalk_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8214,7 +8477,7 @@ func (x *RepairSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepairSessionMsg.ProtoReflect.Descriptor instead.
 func (*RepairSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{94}
+	return file_crabtalk_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *RepairSessionMsg) GetId() string {
@@ -8236,7 +8499,7 @@ type RepairSessionReply struct {
 
 func (x *RepairSessionReply) Reset() {
 	*x = RepairSessionReply{}
-	mi := &file_crabtalk_proto_msgTypes[95]
+	mi := &file_crabtalk_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8248,7 +8511,7 @@ func (x *RepairSessionReply) String() string {
 func (*RepairSessionReply) ProtoMessage() {}
 
 func (x *RepairSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[95]
+	mi := &file_crabtalk_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8261,7 +8524,7 @@ func (x *RepairSessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepairSessionReply.ProtoReflect.Descriptor instead.
 func (*RepairSessionReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{95}
+	return file_crabtalk_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *RepairSessionReply) GetSession() *StoredSession {
@@ -8305,7 +8568,7 @@ type PurgeSessionMsg struct {
 
 func (x *PurgeSessionMsg) Reset() {
 	*x = PurgeSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[96]
+	mi := &file_crabtalk_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8317,7 +8580,7 @@ func (x *PurgeSessionMsg) String() string {
 func (*PurgeSessionMsg) ProtoMessage() {}
 
 func (x *PurgeSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[96]
+	mi := &file_crabtalk_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8330,7 +8593,7 @@ func (x *PurgeSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeSessionMsg.ProtoReflect.Descriptor instead.
 func (*PurgeSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{96}
+	return file_crabtalk_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *PurgeSessionMsg) GetId() string {
@@ -8356,7 +8619,7 @@ type PurgeSessionReply struct {
 
 func (x *PurgeSessionReply) Reset() {
 	*x = PurgeSessionReply{}
-	mi := &file_crabtalk_proto_msgTypes[97]
+	mi := &file_crabtalk_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8368,7 +8631,7 @@ func (x *PurgeSessionReply) String() string {
 func (*PurgeSessionReply) ProtoMessage() {}
 
 func (x *PurgeSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[97]
+	mi := &file_crabtalk_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8381,7 +8644,7 @@ func (x *PurgeSessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeSessionReply.ProtoReflect.Descriptor instead.
 func (*PurgeSessionReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{97}
+	return file_crabtalk_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *PurgeSessionReply) GetLines() uint64 {
@@ -8399,7 +8662,7 @@ type ListModelsMsg struct {
 
 func (x *ListModelsMsg) Reset() {
 	*x = ListModelsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[98]
+	mi := &file_crabtalk_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8411,7 +8674,7 @@ func (x *ListModelsMsg) String() string {
 func (*ListModelsMsg) ProtoMessage() {}
 
 func (x *ListModelsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[98]
+	mi := &file_crabtalk_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8424,7 +8687,7 @@ func (x *ListModelsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsMsg.ProtoReflect.Descriptor instead.
 func (*ListModelsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{98}
+	return file_crabtalk_proto_rawDescGZIP(), []int{101}
 }
 
 type ModelInfo struct {
@@ -8442,7 +8705,7 @@ type ModelInfo struct {
 
 func (x *ModelInfo) Reset() {
 	*x = ModelInfo{}
-	mi := &file_crabtalk_proto_msgTypes[99]
+	mi := &file_crabtalk_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8454,7 +8717,7 @@ func (x *ModelInfo) String() string {
 func (*ModelInfo) ProtoMessage() {}
 
 func (x *ModelInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[99]
+	mi := &file_crabtalk_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8467,7 +8730,7 @@ func (x *ModelInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelInfo.ProtoReflect.Descriptor instead.
 func (*ModelInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{99}
+	return file_crabtalk_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *ModelInfo) GetName() string {
@@ -8529,7 +8792,7 @@ type ModelList struct {
 
 func (x *ModelList) Reset() {
 	*x = ModelList{}
-	mi := &file_crabtalk_proto_msgTypes[100]
+	mi := &file_crabtalk_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8541,7 +8804,7 @@ func (x *ModelList) String() string {
 func (*ModelList) ProtoMessage() {}
 
 func (x *ModelList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[100]
+	mi := &file_crabtalk_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8554,7 +8817,7 @@ func (x *ModelList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelList.ProtoReflect.Descriptor instead.
 func (*ModelList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{100}
+	return file_crabtalk_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *ModelList) GetModels() []*ModelInfo {
@@ -8580,7 +8843,7 @@ type SwitchModelMsg struct {
 
 func (x *SwitchModelMsg) Reset() {
 	*x = SwitchModelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[101]
+	mi := &file_crabtalk_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8592,7 +8855,7 @@ func (x *SwitchModelMsg) String() string {
 func (*SwitchModelMsg) ProtoMessage() {}
 
 func (x *SwitchModelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[101]
+	mi := &file_crabtalk_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8605,7 +8868,7 @@ func (x *SwitchModelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchModelMsg.ProtoReflect.Descriptor instead.
 func (*SwitchModelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{101}
+	return file_crabtalk_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *SwitchModelMsg) GetModel() string {
@@ -8639,7 +8902,7 @@ type AddModelsMsg struct {
 
 func (x *AddModelsMsg) Reset() {
 	*x = AddModelsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[102]
+	mi := &file_crabtalk_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8651,7 +8914,7 @@ func (x *AddModelsMsg) String() string {
 func (*AddModelsMsg) ProtoMessage() {}
 
 func (x *AddModelsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[102]
+	mi := &file_crabtalk_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8664,7 +8927,7 @@ func (x *AddModelsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddModelsMsg.ProtoReflect.Descriptor instead.
 func (*AddModelsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{102}
+	return file_crabtalk_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *AddModelsMsg) GetProvider() string {
@@ -8774,7 +9037,7 @@ type RemoveModelMsg struct {
 
 func (x *RemoveModelMsg) Reset() {
 	*x = RemoveModelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[103]
+	mi := &file_crabtalk_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8786,7 +9049,7 @@ func (x *RemoveModelMsg) String() string {
 func (*RemoveModelMsg) ProtoMessage() {}
 
 func (x *RemoveModelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[103]
+	mi := &file_crabtalk_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8799,7 +9062,7 @@ func (x *RemoveModelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveModelMsg.ProtoReflect.Descriptor instead.
 func (*RemoveModelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{103}
+	return file_crabtalk_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *RemoveModelMsg) GetModel() string {
@@ -8817,7 +9080,7 @@ type ListAgentsMsg struct {
 
 func (x *ListAgentsMsg) Reset() {
 	*x = ListAgentsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[104]
+	mi := &file_crabtalk_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8829,7 +9092,7 @@ func (x *ListAgentsMsg) String() string {
 func (*ListAgentsMsg) ProtoMessage() {}
 
 func (x *ListAgentsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[104]
+	mi := &file_crabtalk_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8842,7 +9105,7 @@ func (x *ListAgentsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsMsg.ProtoReflect.Descriptor instead.
 func (*ListAgentsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{104}
+	return file_crabtalk_proto_rawDescGZIP(), []int{107}
 }
 
 type AgentInfo struct {
@@ -8863,7 +9126,7 @@ type AgentInfo struct {
 
 func (x *AgentInfo) Reset() {
 	*x = AgentInfo{}
-	mi := &file_crabtalk_proto_msgTypes[105]
+	mi := &file_crabtalk_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8875,7 +9138,7 @@ func (x *AgentInfo) String() string {
 func (*AgentInfo) ProtoMessage() {}
 
 func (x *AgentInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[105]
+	mi := &file_crabtalk_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8888,7 +9151,7 @@ func (x *AgentInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentInfo.ProtoReflect.Descriptor instead.
 func (*AgentInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{105}
+	return file_crabtalk_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *AgentInfo) GetName() string {
@@ -8970,7 +9233,7 @@ type AgentList struct {
 
 func (x *AgentList) Reset() {
 	*x = AgentList{}
-	mi := &file_crabtalk_proto_msgTypes[106]
+	mi := &file_crabtalk_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8982,7 +9245,7 @@ func (x *AgentList) String() string {
 func (*AgentList) ProtoMessage() {}
 
 func (x *AgentList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[106]
+	mi := &file_crabtalk_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8995,7 +9258,7 @@ func (x *AgentList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentList.ProtoReflect.Descriptor instead.
 func (*AgentList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{106}
+	return file_crabtalk_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *AgentList) GetAgents() []*AgentInfo {
@@ -9018,7 +9281,7 @@ type CheckConfigMsg struct {
 
 func (x *CheckConfigMsg) Reset() {
 	*x = CheckConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[107]
+	mi := &file_crabtalk_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9030,7 +9293,7 @@ func (x *CheckConfigMsg) String() string {
 func (*CheckConfigMsg) ProtoMessage() {}
 
 func (x *CheckConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[107]
+	mi := &file_crabtalk_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9043,7 +9306,7 @@ func (x *CheckConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigMsg.ProtoReflect.Descriptor instead.
 func (*CheckConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{107}
+	return file_crabtalk_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *CheckConfigMsg) GetProbe() bool {
@@ -9072,7 +9335,7 @@ type ConfigChecked struct {
 
 func (x *ConfigChecked) Reset() {
 	*x = ConfigChecked{}
-	mi := &file_crabtalk_proto_msgTypes[108]
+	mi := &file_crabtalk_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9084,7 +9347,7 @@ func (x *ConfigChecked) String() string {
 func (*ConfigChecked) ProtoMessage() {}
 
 func (x *ConfigChecked) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[108]
+	mi := &file_crabtalk_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9097,7 +9360,7 @@ func (x *ConfigChecked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigChecked.ProtoReflect.Descriptor instead.
 func (*ConfigChecked) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{108}
+	return file_crabtalk_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *ConfigChecked) GetModel() string {
@@ -9140,7 +9403,7 @@ type ProviderProbe struct {
 
 func (x *ProviderProbe) Reset() {
 	*x = ProviderProbe{}
-	mi := &file_crabtalk_proto_msgTypes[109]
+	mi := &file_crabtalk_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9152,7 +9415,7 @@ func (x *ProviderProbe) String() string {
 func (*ProviderProbe) ProtoMessage() {}
 
 func (x *ProviderProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[109]
+	mi := &file_crabtalk_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9165,7 +9428,7 @@ func (x *ProviderProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderProbe.ProtoReflect.Descriptor instead.
 func (*ProviderProbe) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{109}
+	return file_crabtalk_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *ProviderProbe) GetProvider() string {
@@ -9200,7 +9463,7 @@ var File_crabtalk_proto protoreflect.FileDescriptor
 
 const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
-	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xe7\x18\n" +
+	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xae\x19\n" +
 	"\rClientMessage\x120\n" +
 	"\x04send\x18\x01 \x01(\v2\x1a.crabtalk.protocol.SendMsgH\x00R\x04send\x126\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1c.crabtalk.protocol.StreamMsgH\x00R\x06stream\x12-\n" +
@@ -9245,7 +9508,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x05purge\x18\xfe\a \x01(\v2\x1b.crabtalk.protocol.PurgeMsgH\x00R\x05purge\x124\n" +
 	"\x05prune\x18\xff\a \x01(\v2\x1b.crabtalk.protocol.PruneMsgH\x00R\x05prune\x12<\n" +
 	"\n" +
-	"write_note\x18\x80\b \x01(\v2\x1a.crabtalk.protocol.NoteMsgH\x00R\twriteNote\x12J\n" +
+	"write_note\x18\x80\b \x01(\v2\x1a.crabtalk.protocol.NoteMsgH\x00R\twriteNote\x12E\n" +
+	"\rentry_changes\x18\x81\b \x01(\v2\x1d.crabtalk.protocol.ChangesMsgH\x00R\fentryChanges\x12J\n" +
 	"\rlist_sessions\x18\x86\b \x01(\v2\".crabtalk.protocol.ListSessionsMsgH\x00R\flistSessions\x12:\n" +
 	"\ahistory\x18\x87\b \x01(\v2\x1d.crabtalk.protocol.HistoryMsgH\x00R\ahistory\x12P\n" +
 	"\x0fsearch_sessions\x18\x88\b \x01(\v2$.crabtalk.protocol.SearchSessionsMsgH\x00R\x0esearchSessions\x12>\n" +
@@ -9267,7 +9531,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x02by\x18\xcc\b \x01(\v2\x18.crabtalk.protocol.ActorR\x02by\x12\x15\n" +
 	"\x05space\x18\xcd\b \x01(\tR\x05space\x12\x0f\n" +
 	"\x02as\x18\xce\b \x01(\tR\x02asB\x05\n" +
-	"\x03msg\"\xff\x0e\n" +
+	"\x03msg\"\xbb\x0f\n" +
 	"\rServerMessage\x12=\n" +
 	"\bresponse\x18\x01 \x01(\v2\x1f.crabtalk.protocol.SendResponseH\x00R\bresponse\x128\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1e.crabtalk.protocol.StreamEventH\x00R\x06stream\x123\n" +
@@ -9290,7 +9554,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x06report\x18\xf5\a \x01(\v2\x19.crabtalk.protocol.ReportH\x00R\x06report\x12I\n" +
 	"\fcheckpointed\x18\xf6\a \x01(\v2\".crabtalk.protocol.CheckpointReplyH\x00R\fcheckpointed\x128\n" +
 	"\x06purged\x18\xf7\a \x01(\v2\x1d.crabtalk.protocol.PurgeReplyH\x00R\x06purged\x128\n" +
-	"\x06pruned\x18\xf8\a \x01(\v2\x1d.crabtalk.protocol.PruneReplyH\x00R\x06pruned\x12J\n" +
+	"\x06pruned\x18\xf8\a \x01(\v2\x1d.crabtalk.protocol.PruneReplyH\x00R\x06pruned\x12:\n" +
+	"\achanges\x18\xf9\a \x01(\v2\x1d.crabtalk.protocol.ChangeListH\x00R\achanges\x12J\n" +
 	"\x0estored_session\x18\x86\b \x01(\v2 .crabtalk.protocol.StoredSessionH\x00R\rstoredSession\x12P\n" +
 	"\x0fstored_sessions\x18\x87\b \x01(\v2$.crabtalk.protocol.StoredSessionListH\x00R\x0estoredSessions\x12<\n" +
 	"\ahistory\x18\x88\b \x01(\v2\x1f.crabtalk.protocol.HistoryReplyH\x00R\ahistory\x12P\n" +
@@ -9634,7 +9899,27 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x06before\x18\x01 \x01(\x03R\x06before\"\"\n" +
 	"\n" +
 	"PruneReply\x12\x14\n" +
-	"\x05freed\x18\x01 \x01(\x04R\x05freed\"\x8b\x01\n" +
+	"\x05freed\x18\x01 \x01(\x04R\x05freed\"t\n" +
+	"\n" +
+	"ChangesMsg\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x14\n" +
+	"\x05until\x18\x03 \x01(\x04R\x05until\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\rR\x05limit\x12\x18\n" +
+	"\acontent\x18\x05 \x01(\bR\acontent\"\xd2\x01\n" +
+	"\vEntryChange\x12\x14\n" +
+	"\x05place\x18\x01 \x01(\x04R\x05place\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04time\x18\x03 \x01(\x03R\x04time\x12(\n" +
+	"\x02by\x18\x04 \x01(\v2\x18.crabtalk.protocol.ActorR\x02by\x12\x12\n" +
+	"\x04type\x18\x05 \x01(\tR\x04type\x12.\n" +
+	"\x05entry\x18\x06 \x01(\v2\x18.crabtalk.protocol.EntryR\x05entry\x12\x19\n" +
+	"\bold_name\x18\a \x01(\tR\aoldName\"t\n" +
+	"\n" +
+	"ChangeList\x128\n" +
+	"\achanges\x18\x01 \x03(\v2\x1e.crabtalk.protocol.EntryChangeR\achanges\x12\x18\n" +
+	"\adamaged\x18\x02 \x01(\tR\adamaged\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"\x8b\x01\n" +
 	"\x05Actor\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x12\n" +
@@ -9963,7 +10248,7 @@ func file_crabtalk_proto_rawDescGZIP() []byte {
 }
 
 var file_crabtalk_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 111)
+var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 114)
 var file_crabtalk_proto_goTypes = []any{
 	(AgentEventKind)(0),         // 0: crabtalk.protocol.AgentEventKind
 	(EntryKind)(0),              // 1: crabtalk.protocol.EntryKind
@@ -10034,52 +10319,55 @@ var file_crabtalk_proto_goTypes = []any{
 	(*PurgeReply)(nil),          // 66: crabtalk.protocol.PurgeReply
 	(*PruneMsg)(nil),            // 67: crabtalk.protocol.PruneMsg
 	(*PruneReply)(nil),          // 68: crabtalk.protocol.PruneReply
-	(*Actor)(nil),               // 69: crabtalk.protocol.Actor
-	(*ApplyMsg)(nil),            // 70: crabtalk.protocol.ApplyMsg
-	(*Change)(nil),              // 71: crabtalk.protocol.Change
-	(*Rename)(nil),              // 72: crabtalk.protocol.Rename
-	(*RecallMsg)(nil),           // 73: crabtalk.protocol.RecallMsg
-	(*RecallReply)(nil),         // 74: crabtalk.protocol.RecallReply
-	(*RecallHit)(nil),           // 75: crabtalk.protocol.RecallHit
-	(*Correction)(nil),          // 76: crabtalk.protocol.Correction
-	(*BudgetUse)(nil),           // 77: crabtalk.protocol.BudgetUse
-	(*DumpMsg)(nil),             // 78: crabtalk.protocol.DumpMsg
-	(*LoadMsg)(nil),             // 79: crabtalk.protocol.LoadMsg
-	(*CheckpointMsg)(nil),       // 80: crabtalk.protocol.CheckpointMsg
-	(*CheckpointReply)(nil),     // 81: crabtalk.protocol.CheckpointReply
-	(*StoreStatsMsg)(nil),       // 82: crabtalk.protocol.StoreStatsMsg
-	(*Report)(nil),              // 83: crabtalk.protocol.Report
-	(*StoredSession)(nil),       // 84: crabtalk.protocol.StoredSession
-	(*ListSessionsMsg)(nil),     // 85: crabtalk.protocol.ListSessionsMsg
-	(*StoredSessionList)(nil),   // 86: crabtalk.protocol.StoredSessionList
-	(*HistoryMsg)(nil),          // 87: crabtalk.protocol.HistoryMsg
-	(*HistoryReply)(nil),        // 88: crabtalk.protocol.HistoryReply
-	(*HistoryLine)(nil),         // 89: crabtalk.protocol.HistoryLine
-	(*SearchSessionsMsg)(nil),   // 90: crabtalk.protocol.SearchSessionsMsg
-	(*SearchSessionsReply)(nil), // 91: crabtalk.protocol.SearchSessionsReply
-	(*SessionHit)(nil),          // 92: crabtalk.protocol.SessionHit
-	(*WindowLine)(nil),          // 93: crabtalk.protocol.WindowLine
-	(*UnreadFile)(nil),          // 94: crabtalk.protocol.UnreadFile
-	(*SetTitleMsg)(nil),         // 95: crabtalk.protocol.SetTitleMsg
-	(*DeleteSessionMsg)(nil),    // 96: crabtalk.protocol.DeleteSessionMsg
-	(*RestoreSessionMsg)(nil),   // 97: crabtalk.protocol.RestoreSessionMsg
-	(*RepairSessionMsg)(nil),    // 98: crabtalk.protocol.RepairSessionMsg
-	(*RepairSessionReply)(nil),  // 99: crabtalk.protocol.RepairSessionReply
-	(*PurgeSessionMsg)(nil),     // 100: crabtalk.protocol.PurgeSessionMsg
-	(*PurgeSessionReply)(nil),   // 101: crabtalk.protocol.PurgeSessionReply
-	(*ListModelsMsg)(nil),       // 102: crabtalk.protocol.ListModelsMsg
-	(*ModelInfo)(nil),           // 103: crabtalk.protocol.ModelInfo
-	(*ModelList)(nil),           // 104: crabtalk.protocol.ModelList
-	(*SwitchModelMsg)(nil),      // 105: crabtalk.protocol.SwitchModelMsg
-	(*AddModelsMsg)(nil),        // 106: crabtalk.protocol.AddModelsMsg
-	(*RemoveModelMsg)(nil),      // 107: crabtalk.protocol.RemoveModelMsg
-	(*ListAgentsMsg)(nil),       // 108: crabtalk.protocol.ListAgentsMsg
-	(*AgentInfo)(nil),           // 109: crabtalk.protocol.AgentInfo
-	(*AgentList)(nil),           // 110: crabtalk.protocol.AgentList
-	(*CheckConfigMsg)(nil),      // 111: crabtalk.protocol.CheckConfigMsg
-	(*ConfigChecked)(nil),       // 112: crabtalk.protocol.ConfigChecked
-	(*ProviderProbe)(nil),       // 113: crabtalk.protocol.ProviderProbe
-	nil,                         // 114: crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
+	(*ChangesMsg)(nil),          // 69: crabtalk.protocol.ChangesMsg
+	(*EntryChange)(nil),         // 70: crabtalk.protocol.EntryChange
+	(*ChangeList)(nil),          // 71: crabtalk.protocol.ChangeList
+	(*Actor)(nil),               // 72: crabtalk.protocol.Actor
+	(*ApplyMsg)(nil),            // 73: crabtalk.protocol.ApplyMsg
+	(*Change)(nil),              // 74: crabtalk.protocol.Change
+	(*Rename)(nil),              // 75: crabtalk.protocol.Rename
+	(*RecallMsg)(nil),           // 76: crabtalk.protocol.RecallMsg
+	(*RecallReply)(nil),         // 77: crabtalk.protocol.RecallReply
+	(*RecallHit)(nil),           // 78: crabtalk.protocol.RecallHit
+	(*Correction)(nil),          // 79: crabtalk.protocol.Correction
+	(*BudgetUse)(nil),           // 80: crabtalk.protocol.BudgetUse
+	(*DumpMsg)(nil),             // 81: crabtalk.protocol.DumpMsg
+	(*LoadMsg)(nil),             // 82: crabtalk.protocol.LoadMsg
+	(*CheckpointMsg)(nil),       // 83: crabtalk.protocol.CheckpointMsg
+	(*CheckpointReply)(nil),     // 84: crabtalk.protocol.CheckpointReply
+	(*StoreStatsMsg)(nil),       // 85: crabtalk.protocol.StoreStatsMsg
+	(*Report)(nil),              // 86: crabtalk.protocol.Report
+	(*StoredSession)(nil),       // 87: crabtalk.protocol.StoredSession
+	(*ListSessionsMsg)(nil),     // 88: crabtalk.protocol.ListSessionsMsg
+	(*StoredSessionList)(nil),   // 89: crabtalk.protocol.StoredSessionList
+	(*HistoryMsg)(nil),          // 90: crabtalk.protocol.HistoryMsg
+	(*HistoryReply)(nil),        // 91: crabtalk.protocol.HistoryReply
+	(*HistoryLine)(nil),         // 92: crabtalk.protocol.HistoryLine
+	(*SearchSessionsMsg)(nil),   // 93: crabtalk.protocol.SearchSessionsMsg
+	(*SearchSessionsReply)(nil), // 94: crabtalk.protocol.SearchSessionsReply
+	(*SessionHit)(nil),          // 95: crabtalk.protocol.SessionHit
+	(*WindowLine)(nil),          // 96: crabtalk.protocol.WindowLine
+	(*UnreadFile)(nil),          // 97: crabtalk.protocol.UnreadFile
+	(*SetTitleMsg)(nil),         // 98: crabtalk.protocol.SetTitleMsg
+	(*DeleteSessionMsg)(nil),    // 99: crabtalk.protocol.DeleteSessionMsg
+	(*RestoreSessionMsg)(nil),   // 100: crabtalk.protocol.RestoreSessionMsg
+	(*RepairSessionMsg)(nil),    // 101: crabtalk.protocol.RepairSessionMsg
+	(*RepairSessionReply)(nil),  // 102: crabtalk.protocol.RepairSessionReply
+	(*PurgeSessionMsg)(nil),     // 103: crabtalk.protocol.PurgeSessionMsg
+	(*PurgeSessionReply)(nil),   // 104: crabtalk.protocol.PurgeSessionReply
+	(*ListModelsMsg)(nil),       // 105: crabtalk.protocol.ListModelsMsg
+	(*ModelInfo)(nil),           // 106: crabtalk.protocol.ModelInfo
+	(*ModelList)(nil),           // 107: crabtalk.protocol.ModelList
+	(*SwitchModelMsg)(nil),      // 108: crabtalk.protocol.SwitchModelMsg
+	(*AddModelsMsg)(nil),        // 109: crabtalk.protocol.AddModelsMsg
+	(*RemoveModelMsg)(nil),      // 110: crabtalk.protocol.RemoveModelMsg
+	(*ListAgentsMsg)(nil),       // 111: crabtalk.protocol.ListAgentsMsg
+	(*AgentInfo)(nil),           // 112: crabtalk.protocol.AgentInfo
+	(*AgentList)(nil),           // 113: crabtalk.protocol.AgentList
+	(*CheckConfigMsg)(nil),      // 114: crabtalk.protocol.CheckConfigMsg
+	(*ConfigChecked)(nil),       // 115: crabtalk.protocol.ConfigChecked
+	(*ProviderProbe)(nil),       // 116: crabtalk.protocol.ProviderProbe
+	nil,                         // 117: crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
 }
 var file_crabtalk_proto_depIdxs = []int32{
 	6,   // 0: crabtalk.protocol.ClientMessage.send:type_name -> crabtalk.protocol.SendMsg
@@ -10101,127 +10389,132 @@ var file_crabtalk_proto_depIdxs = []int32{
 	44,  // 16: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
 	25,  // 17: crabtalk.protocol.ClientMessage.cancel:type_name -> crabtalk.protocol.CancelMsg
 	55,  // 18: crabtalk.protocol.ClientMessage.remember:type_name -> crabtalk.protocol.RememberMsg
-	73,  // 19: crabtalk.protocol.ClientMessage.recall:type_name -> crabtalk.protocol.RecallMsg
+	76,  // 19: crabtalk.protocol.ClientMessage.recall:type_name -> crabtalk.protocol.RecallMsg
 	59,  // 20: crabtalk.protocol.ClientMessage.forget:type_name -> crabtalk.protocol.ForgetMsg
 	60,  // 21: crabtalk.protocol.ClientMessage.get_entry:type_name -> crabtalk.protocol.GetEntryMsg
 	61,  // 22: crabtalk.protocol.ClientMessage.list_entries:type_name -> crabtalk.protocol.ListEntriesMsg
 	63,  // 23: crabtalk.protocol.ClientMessage.alias:type_name -> crabtalk.protocol.AliasMsg
-	70,  // 24: crabtalk.protocol.ClientMessage.apply:type_name -> crabtalk.protocol.ApplyMsg
-	78,  // 25: crabtalk.protocol.ClientMessage.dump:type_name -> crabtalk.protocol.DumpMsg
-	79,  // 26: crabtalk.protocol.ClientMessage.load:type_name -> crabtalk.protocol.LoadMsg
-	80,  // 27: crabtalk.protocol.ClientMessage.checkpoint:type_name -> crabtalk.protocol.CheckpointMsg
-	82,  // 28: crabtalk.protocol.ClientMessage.store_stats:type_name -> crabtalk.protocol.StoreStatsMsg
+	73,  // 24: crabtalk.protocol.ClientMessage.apply:type_name -> crabtalk.protocol.ApplyMsg
+	81,  // 25: crabtalk.protocol.ClientMessage.dump:type_name -> crabtalk.protocol.DumpMsg
+	82,  // 26: crabtalk.protocol.ClientMessage.load:type_name -> crabtalk.protocol.LoadMsg
+	83,  // 27: crabtalk.protocol.ClientMessage.checkpoint:type_name -> crabtalk.protocol.CheckpointMsg
+	85,  // 28: crabtalk.protocol.ClientMessage.store_stats:type_name -> crabtalk.protocol.StoreStatsMsg
 	64,  // 29: crabtalk.protocol.ClientMessage.undo:type_name -> crabtalk.protocol.UndoMsg
 	65,  // 30: crabtalk.protocol.ClientMessage.purge:type_name -> crabtalk.protocol.PurgeMsg
 	67,  // 31: crabtalk.protocol.ClientMessage.prune:type_name -> crabtalk.protocol.PruneMsg
 	56,  // 32: crabtalk.protocol.ClientMessage.write_note:type_name -> crabtalk.protocol.NoteMsg
-	85,  // 33: crabtalk.protocol.ClientMessage.list_sessions:type_name -> crabtalk.protocol.ListSessionsMsg
-	87,  // 34: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
-	90,  // 35: crabtalk.protocol.ClientMessage.search_sessions:type_name -> crabtalk.protocol.SearchSessionsMsg
-	95,  // 36: crabtalk.protocol.ClientMessage.set_title:type_name -> crabtalk.protocol.SetTitleMsg
-	96,  // 37: crabtalk.protocol.ClientMessage.delete_session:type_name -> crabtalk.protocol.DeleteSessionMsg
-	97,  // 38: crabtalk.protocol.ClientMessage.restore_session:type_name -> crabtalk.protocol.RestoreSessionMsg
-	32,  // 39: crabtalk.protocol.ClientMessage.compact_session:type_name -> crabtalk.protocol.CompactSessionMsg
-	98,  // 40: crabtalk.protocol.ClientMessage.repair_session:type_name -> crabtalk.protocol.RepairSessionMsg
-	100, // 41: crabtalk.protocol.ClientMessage.purge_session:type_name -> crabtalk.protocol.PurgeSessionMsg
-	102, // 42: crabtalk.protocol.ClientMessage.list_models:type_name -> crabtalk.protocol.ListModelsMsg
-	105, // 43: crabtalk.protocol.ClientMessage.switch_model:type_name -> crabtalk.protocol.SwitchModelMsg
-	106, // 44: crabtalk.protocol.ClientMessage.add_models:type_name -> crabtalk.protocol.AddModelsMsg
-	107, // 45: crabtalk.protocol.ClientMessage.remove_model:type_name -> crabtalk.protocol.RemoveModelMsg
-	108, // 46: crabtalk.protocol.ClientMessage.list_agents:type_name -> crabtalk.protocol.ListAgentsMsg
-	111, // 47: crabtalk.protocol.ClientMessage.check_config:type_name -> crabtalk.protocol.CheckConfigMsg
-	69,  // 48: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
-	8,   // 49: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
-	9,   // 50: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
-	45,  // 51: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
-	35,  // 52: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
-	29,  // 53: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
-	38,  // 54: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
-	48,  // 55: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
-	41,  // 56: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
-	52,  // 57: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
-	53,  // 58: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
-	31,  // 59: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
-	43,  // 60: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
-	46,  // 61: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
-	54,  // 62: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
-	62,  // 63: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
-	74,  // 64: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
-	83,  // 65: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
-	81,  // 66: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
-	66,  // 67: crabtalk.protocol.ServerMessage.purged:type_name -> crabtalk.protocol.PurgeReply
-	68,  // 68: crabtalk.protocol.ServerMessage.pruned:type_name -> crabtalk.protocol.PruneReply
-	84,  // 69: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
-	86,  // 70: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
-	88,  // 71: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
-	91,  // 72: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
-	33,  // 73: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
-	99,  // 74: crabtalk.protocol.ServerMessage.repaired:type_name -> crabtalk.protocol.RepairSessionReply
-	101, // 75: crabtalk.protocol.ServerMessage.session_purged:type_name -> crabtalk.protocol.PurgeSessionReply
-	104, // 76: crabtalk.protocol.ServerMessage.models:type_name -> crabtalk.protocol.ModelList
-	110, // 77: crabtalk.protocol.ServerMessage.agents:type_name -> crabtalk.protocol.AgentList
-	112, // 78: crabtalk.protocol.ServerMessage.config_checked:type_name -> crabtalk.protocol.ConfigChecked
-	23,  // 79: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
-	10,  // 80: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
-	12,  // 81: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
-	13,  // 82: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
-	14,  // 83: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
-	16,  // 84: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
-	17,  // 85: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
-	18,  // 86: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
-	19,  // 87: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
-	23,  // 88: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
-	24,  // 89: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
-	45,  // 90: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
-	11,  // 91: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
-	15,  // 92: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	20,  // 93: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
-	21,  // 94: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
-	28,  // 95: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
-	0,   // 96: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
-	15,  // 97: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	23,  // 98: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
-	24,  // 99: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
-	45,  // 100: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
-	52,  // 101: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
-	1,   // 102: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
-	1,   // 103: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	57,  // 104: crabtalk.protocol.NoteMsg.metadata:type_name -> crabtalk.protocol.MetadataEdit
-	58,  // 105: crabtalk.protocol.MetadataEdit.set:type_name -> crabtalk.protocol.MetadataField
-	1,   // 106: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	54,  // 107: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
-	2,   // 108: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
-	54,  // 109: crabtalk.protocol.PurgeReply.entry:type_name -> crabtalk.protocol.Entry
-	71,  // 110: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
-	54,  // 111: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
-	54,  // 112: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
-	54,  // 113: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
-	54,  // 114: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
-	54,  // 115: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
-	72,  // 116: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
-	1,   // 117: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	58,  // 118: crabtalk.protocol.RecallMsg.meta:type_name -> crabtalk.protocol.MetadataField
-	75,  // 119: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
-	76,  // 120: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
-	77,  // 121: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
-	54,  // 122: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
-	3,   // 123: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
-	84,  // 124: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
-	89,  // 125: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
-	84,  // 126: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
-	92,  // 127: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
-	94,  // 128: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
-	93,  // 129: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
-	84,  // 130: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
-	103, // 131: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
-	114, // 132: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
-	109, // 133: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
-	113, // 134: crabtalk.protocol.ConfigChecked.probes:type_name -> crabtalk.protocol.ProviderProbe
-	135, // [135:135] is the sub-list for method output_type
-	135, // [135:135] is the sub-list for method input_type
-	135, // [135:135] is the sub-list for extension type_name
-	135, // [135:135] is the sub-list for extension extendee
-	0,   // [0:135] is the sub-list for field type_name
+	69,  // 33: crabtalk.protocol.ClientMessage.entry_changes:type_name -> crabtalk.protocol.ChangesMsg
+	88,  // 34: crabtalk.protocol.ClientMessage.list_sessions:type_name -> crabtalk.protocol.ListSessionsMsg
+	90,  // 35: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
+	93,  // 36: crabtalk.protocol.ClientMessage.search_sessions:type_name -> crabtalk.protocol.SearchSessionsMsg
+	98,  // 37: crabtalk.protocol.ClientMessage.set_title:type_name -> crabtalk.protocol.SetTitleMsg
+	99,  // 38: crabtalk.protocol.ClientMessage.delete_session:type_name -> crabtalk.protocol.DeleteSessionMsg
+	100, // 39: crabtalk.protocol.ClientMessage.restore_session:type_name -> crabtalk.protocol.RestoreSessionMsg
+	32,  // 40: crabtalk.protocol.ClientMessage.compact_session:type_name -> crabtalk.protocol.CompactSessionMsg
+	101, // 41: crabtalk.protocol.ClientMessage.repair_session:type_name -> crabtalk.protocol.RepairSessionMsg
+	103, // 42: crabtalk.protocol.ClientMessage.purge_session:type_name -> crabtalk.protocol.PurgeSessionMsg
+	105, // 43: crabtalk.protocol.ClientMessage.list_models:type_name -> crabtalk.protocol.ListModelsMsg
+	108, // 44: crabtalk.protocol.ClientMessage.switch_model:type_name -> crabtalk.protocol.SwitchModelMsg
+	109, // 45: crabtalk.protocol.ClientMessage.add_models:type_name -> crabtalk.protocol.AddModelsMsg
+	110, // 46: crabtalk.protocol.ClientMessage.remove_model:type_name -> crabtalk.protocol.RemoveModelMsg
+	111, // 47: crabtalk.protocol.ClientMessage.list_agents:type_name -> crabtalk.protocol.ListAgentsMsg
+	114, // 48: crabtalk.protocol.ClientMessage.check_config:type_name -> crabtalk.protocol.CheckConfigMsg
+	72,  // 49: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
+	8,   // 50: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
+	9,   // 51: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
+	45,  // 52: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
+	35,  // 53: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
+	29,  // 54: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
+	38,  // 55: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
+	48,  // 56: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
+	41,  // 57: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
+	52,  // 58: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
+	53,  // 59: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
+	31,  // 60: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
+	43,  // 61: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
+	46,  // 62: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
+	54,  // 63: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
+	62,  // 64: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
+	77,  // 65: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
+	86,  // 66: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
+	84,  // 67: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
+	66,  // 68: crabtalk.protocol.ServerMessage.purged:type_name -> crabtalk.protocol.PurgeReply
+	68,  // 69: crabtalk.protocol.ServerMessage.pruned:type_name -> crabtalk.protocol.PruneReply
+	71,  // 70: crabtalk.protocol.ServerMessage.changes:type_name -> crabtalk.protocol.ChangeList
+	87,  // 71: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
+	89,  // 72: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
+	91,  // 73: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
+	94,  // 74: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
+	33,  // 75: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
+	102, // 76: crabtalk.protocol.ServerMessage.repaired:type_name -> crabtalk.protocol.RepairSessionReply
+	104, // 77: crabtalk.protocol.ServerMessage.session_purged:type_name -> crabtalk.protocol.PurgeSessionReply
+	107, // 78: crabtalk.protocol.ServerMessage.models:type_name -> crabtalk.protocol.ModelList
+	113, // 79: crabtalk.protocol.ServerMessage.agents:type_name -> crabtalk.protocol.AgentList
+	115, // 80: crabtalk.protocol.ServerMessage.config_checked:type_name -> crabtalk.protocol.ConfigChecked
+	23,  // 81: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
+	10,  // 82: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
+	12,  // 83: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
+	13,  // 84: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
+	14,  // 85: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
+	16,  // 86: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
+	17,  // 87: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
+	18,  // 88: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
+	19,  // 89: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
+	23,  // 90: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
+	24,  // 91: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
+	45,  // 92: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
+	11,  // 93: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
+	15,  // 94: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	20,  // 95: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
+	21,  // 96: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
+	28,  // 97: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
+	0,   // 98: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
+	15,  // 99: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	23,  // 100: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
+	24,  // 101: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
+	45,  // 102: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
+	52,  // 103: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
+	1,   // 104: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
+	1,   // 105: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	57,  // 106: crabtalk.protocol.NoteMsg.metadata:type_name -> crabtalk.protocol.MetadataEdit
+	58,  // 107: crabtalk.protocol.MetadataEdit.set:type_name -> crabtalk.protocol.MetadataField
+	1,   // 108: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	54,  // 109: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
+	2,   // 110: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
+	54,  // 111: crabtalk.protocol.PurgeReply.entry:type_name -> crabtalk.protocol.Entry
+	72,  // 112: crabtalk.protocol.EntryChange.by:type_name -> crabtalk.protocol.Actor
+	54,  // 113: crabtalk.protocol.EntryChange.entry:type_name -> crabtalk.protocol.Entry
+	70,  // 114: crabtalk.protocol.ChangeList.changes:type_name -> crabtalk.protocol.EntryChange
+	74,  // 115: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
+	54,  // 116: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
+	54,  // 117: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
+	54,  // 118: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
+	54,  // 119: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
+	54,  // 120: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
+	75,  // 121: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
+	1,   // 122: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	58,  // 123: crabtalk.protocol.RecallMsg.meta:type_name -> crabtalk.protocol.MetadataField
+	78,  // 124: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
+	79,  // 125: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
+	80,  // 126: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
+	54,  // 127: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
+	3,   // 128: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
+	87,  // 129: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
+	92,  // 130: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
+	87,  // 131: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
+	95,  // 132: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
+	97,  // 133: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
+	96,  // 134: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
+	87,  // 135: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
+	106, // 136: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
+	117, // 137: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
+	112, // 138: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
+	116, // 139: crabtalk.protocol.ConfigChecked.probes:type_name -> crabtalk.protocol.ProviderProbe
+	140, // [140:140] is the sub-list for method output_type
+	140, // [140:140] is the sub-list for method input_type
+	140, // [140:140] is the sub-list for extension type_name
+	140, // [140:140] is the sub-list for extension extendee
+	0,   // [0:140] is the sub-list for field type_name
 }
 
 func init() { file_crabtalk_proto_init() }
@@ -10263,6 +10556,7 @@ func file_crabtalk_proto_init() {
 		(*ClientMessage_Purge)(nil),
 		(*ClientMessage_Prune)(nil),
 		(*ClientMessage_WriteNote)(nil),
+		(*ClientMessage_EntryChanges)(nil),
 		(*ClientMessage_ListSessions)(nil),
 		(*ClientMessage_History)(nil),
 		(*ClientMessage_SearchSessions)(nil),
@@ -10300,6 +10594,7 @@ func file_crabtalk_proto_init() {
 		(*ServerMessage_Checkpointed)(nil),
 		(*ServerMessage_Purged)(nil),
 		(*ServerMessage_Pruned)(nil),
+		(*ServerMessage_Changes)(nil),
 		(*ServerMessage_StoredSession)(nil),
 		(*ServerMessage_StoredSessions)(nil),
 		(*ServerMessage_History)(nil),
@@ -10331,7 +10626,7 @@ func file_crabtalk_proto_init() {
 	file_crabtalk_proto_msgTypes[45].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[50].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[57].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[67].OneofWrappers = []any{
+	file_crabtalk_proto_msgTypes[70].OneofWrappers = []any{
 		(*Change_Add)(nil),
 		(*Change_Update)(nil),
 		(*Change_Alias)(nil),
@@ -10339,18 +10634,18 @@ func file_crabtalk_proto_init() {
 		(*Change_Restore)(nil),
 		(*Change_Rename)(nil),
 	}
-	file_crabtalk_proto_msgTypes[69].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[70].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[71].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[86].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[102].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[72].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[73].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[74].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[89].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[105].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crabtalk_proto_rawDesc), len(file_crabtalk_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   111,
+			NumMessages:   114,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,73 @@
+package daemon
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"crabmem/bm25/snippet"
+	"crabmem/crmem"
+	"crabmem/crmem/history"
+	"crabmem/daemon/errtable"
+	"crabmem/daemon/memtool"
+	"crabmem/daemon/wire/pb"
+)
+
+// entryChanges answers with changes of an entry, the newest first. Without content, it
+// keeps no text of the history in memory.
+func (d opened) entryChanges(r *request, m *pb.ChangesMsg) error {
+	if m.GetContent() && m.GetSeq() == 0 {
+		return errtable.Invalidf("content requires seq")
+	}
+	if d.setup().config.History == history.Off {
+		return &errtable.Error{HTTP: http.StatusNotFound, Kind: "no_history", Exit: errtable.ExitNotFound,
+			Message: "the store keeps no history", Fix: `set history = "on" in [memory] of config.toml`}
+	}
+	var list []*pb.EntryChange // the newest of those that the request selects
+	damaged, place := "", uint64(0)
+	for c, err := range d.store.ChangesOfID(m.GetId()) {
+		if err != nil {
+			damaged = snippet.Clip(err.Error(), 1<<10)
+			continue
+		}
+		if place++; m.GetUntil() > 0 && place > m.GetUntil() {
+			break
+		}
+		if m.GetSeq() > 0 && c.Seq != m.GetSeq() {
+			continue
+		}
+		if n := m.GetLimit(); n > 0 && len(list) == int(n) {
+			list = slices.Delete(list, 0, 1)
+		}
+		list = append(list, changeMessage(&c, place, m.GetContent()))
+	}
+	if m.GetSeq() > 0 && list == nil {
+		return fmt.Errorf("%w: the history has no change %d of entry %d", crmem.ErrNotFound, m.GetSeq(), m.GetId())
+	}
+	slices.Reverse(list)
+	for part, more := range parts(slices.Values(list)) {
+		if err := r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Changes{Changes: &pb.ChangeList{Changes: part, More: more, Damaged: damaged}}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// changeMessage returns a change as a message. Without content, it shares no memory with
+// the change.
+func changeMessage(c *crmem.Change, place uint64, content bool) *pb.EntryChange {
+	e := memtool.Message(*c.Entry(), content)
+	e.Name, e.Aliases = strings.Clone(e.Name), slices.Clone(e.Aliases)
+	for i, a := range e.Aliases {
+		e.Aliases[i] = strings.Clone(a)
+	}
+	m := &pb.EntryChange{Place: place, Seq: c.Seq, By: memtool.ActorMessage(c.By), Type: string(c.Type), Entry: e}
+	if !c.Time.IsZero() {
+		m.Time = c.Time.UnixNano()
+	}
+	if c.Type == history.Rename {
+		m.OldName = strings.Clone(c.Before.Name)
+	}
+	return m
+}

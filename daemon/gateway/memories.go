@@ -153,11 +153,9 @@ func (c *call) listMemories() (any, error) {
 
 // entry returns the entry with the ID in the path.
 func (c *call) entry(d *client.Client) (*crmem.Entry, error) {
-	text := c.r.PathValue("id")
-	missing := problemf(http.StatusNotFound, "not_found", "no entry %s", printable(text)).fix("GET /v1/memories lists the entries")
-	id, err := strconv.ParseUint(text, 10, 53)
-	if err != nil || id == 0 || text[0] == '0' || text[0] == '+' {
-		return nil, missing
+	id, ok := positive(c.r.PathValue("id"))
+	if !ok {
+		return nil, c.noEntry()
 	}
 	for e, err := range d.List(c.r.Context(), client.ListOptions{Content: true, After: id - 1, Limit: 1}) {
 		if err != nil {
@@ -167,7 +165,12 @@ func (c *call) entry(d *client.Client) (*crmem.Entry, error) {
 			return &e, nil
 		}
 	}
-	return nil, missing
+	return nil, c.noEntry()
+}
+
+// noEntry returns the problem that no entry has the ID in the path.
+func (c *call) noEntry() *Problem {
+	return problemf(http.StatusNotFound, "not_found", "no entry %s", printable(c.r.PathValue("id"))).fix("GET /v1/memories lists the entries")
 }
 
 // respond returns an entry as the response, with its etag.

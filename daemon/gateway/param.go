@@ -73,6 +73,12 @@ func (p *param) wants() string {
 	return "a number below 2^53"
 }
 
+// positive returns the number of a part of a path. A number has one form.
+func positive(text string) (uint64, bool) {
+	n, err := strconv.ParseUint(text, 10, 53)
+	return n, err == nil && n > 0 && text[0] != '0' && text[0] != '+'
+}
+
 // text returns a parameter, which the route declares.
 func (c *call) text(name string) string { return c.query.Get(name) }
 

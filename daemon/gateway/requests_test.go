@@ -32,7 +32,7 @@ func TestHealth(t *testing.T) {
 			continue
 		}
 		at := strings.Replace(one.path, "/v1/memories/{id}", path, 1)
-		at = strings.Replace(at, "{id}", "1", 1)
+		at = strings.NewReplacer("{id}", "1", "{version}", "1").Replace(at)
 		var body any
 		if one.in != nil {
 			body = object{}

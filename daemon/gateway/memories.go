@@ -1,11 +1,8 @@
 package gateway
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -15,6 +12,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/history"
 	"crabmem/daemon/client"
+	"crabmem/daemon/memtool"
 )
 
 // Memory is an entry of a store.
@@ -32,7 +30,7 @@ type Memory struct {
 // memoryOf returns an entry, with its content if full is set.
 func memoryOf(e *crmem.Entry, full bool) *Memory {
 	m := &Memory{ID: e.ID, Name: e.Name, Kind: e.Kind.String(), CreatedAt: timeOf(int64(e.CreatedAt)), Bytes: len(e.Content),
-		Aliases: append([]string{}, e.Aliases...), ETag: etagOf(e)}
+		Aliases: append([]string{}, e.Aliases...), ETag: memtool.ETag(e)}
 	if full {
 		m.Content = &e.Content
 	}
@@ -40,16 +38,6 @@ func memoryOf(e *crmem.Entry, full bool) *Memory {
 }
 
 func timeOf(unix int64) string { return time.Unix(unix, 0).UTC().Format(time.RFC3339) }
-
-// etagOf returns the etag of an entry: a hash of all that a client may change, and of the
-// ID. Each part is preceded by its length.
-func etagOf(e *crmem.Entry) string {
-	h := sha256.New()
-	for _, part := range append([]string{strconv.FormatUint(e.ID, 10), e.Kind.String(), e.Name, e.Content}, e.Aliases...) {
-		fmt.Fprintf(h, "%d:%s", len(part), part)
-	}
-	return `"` + hex.EncodeToString(h.Sum(nil)) + `"`
-}
 
 // matches reports whether the header If-Match contains an etag. W/ etags never match.
 func matches(header, etag string) bool {
@@ -258,7 +246,7 @@ func (c *call) changeMemory(in *changedMemory) (m any, err error) {
 		if in.Aliases != nil {
 			aliases = *in.Aliases
 		}
-		if !matches(c.r.Header.Get("If-Match"), etagOf(e)) {
+		if !matches(c.r.Header.Get("If-Match"), memtool.ETag(e)) {
 			if c.once != "" && e.Content == in.Content && slices.Equal(e.Aliases, aliases) {
 				m = c.respond(e)
 				return nil
@@ -306,7 +294,7 @@ func (c *call) removeMemory() (any, error) {
 		if e.Kind != crmem.Note && !c.flag("archive") {
 			return archived(e)
 		}
-		if !matches(c.r.Header.Get("If-Match"), etagOf(e)) {
+		if !matches(c.r.Header.Get("If-Match"), memtool.ETag(e)) {
 			return changed(e)
 		}
 		return c.apply(d, e, crmem.Remove{Name: e.Name})

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/daemon/display"
+	"crabmem/daemon/gateway/page"
 	"crabmem/daemon/guard"
 )
 
@@ -41,11 +42,26 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, r, problemf(http.StatusForbidden, "host", "unknown Host").fix("use the address of the gateway, or add the name to allow_hosts in gateway.toml"))
 	case !g.known.Origins(r.Header):
 		g.refuse(w, r, problemf(http.StatusForbidden, "origin", "request of another site").fix("send the request from a page of the gateway, or without a browser"))
+	case r.URL.Path == "/" && r.Method == http.MethodGet:
+		http.Redirect(w, r, page.Prefix, http.StatusSeeOther)
 	case !clean(r.URL.Path):
 		g.unrouted(w, r, noRoute())
+	case strings.HasPrefix(r.URL.Path, page.Prefix):
+		g.servePage(w, r)
 	default:
 		g.mux.ServeHTTP(w, r)
 	}
+}
+
+// servePage answers a request for the web page, for which keys have no meaning.
+func (g *Gateway) servePage(w http.ResponseWriter, r *http.Request) {
+	if !g.calls.take() {
+		g.refuse(w, r, busy("calls"))
+		return
+	}
+	defer g.calls.give()
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(responseTime))
+	g.page.ServeHTTP(w, r)
 }
 
 // refuse answers a request whose body is not read.

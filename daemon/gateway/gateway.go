@@ -19,6 +19,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/gateway/page"
 	"crabmem/daemon/guard"
 	"crabmem/daemon/wire"
 )
@@ -41,6 +42,7 @@ type Gateway struct {
 	clients  *clients
 	pinger   *client.Client
 	mux      *http.ServeMux
+	page     *page.Page
 	known    guard.Hosts
 	refusals *guard.RefusalLog
 	routes   []route
@@ -71,8 +73,11 @@ func New(o Options) (*Gateway, error) {
 		g.homes = append(g.homes, real)
 	}
 	var err error
-	g.document, err = openAPI(g.routes)
+	if g.document, err = openAPI(g.routes); err != nil {
+		return nil, err
+	}
 	g.mux = g.newMux()
+	g.page, err = page.New(page.Options{FS: o.FS, Home: o.Home, Daemon: o.Daemon, Log: o.Log, Version: o.Version, Now: o.Now, Verified: guard.VerifyConn})
 	return g, err
 }
 
@@ -81,6 +86,7 @@ func (g *Gateway) Close() {
 	g.end()
 	g.background.Wait()
 	g.clients.close()
+	g.page.Close()
 	_ = g.pinger.Close()
 	g.refusals.Flush()
 }

@@ -212,7 +212,7 @@ func TestHosts(t *testing.T) {
 // would redirect.
 func TestPaths(t *testing.T) {
 	r := newRig(t)
-	for _, path := range []string{"/", "/v1", "/v1/", "/v1/agents/", "/v1//agents", "/v1/../v1/agents", "/v1/%2e%2e/v1/agents", "/v1/memories/1/2", "/V1/agents", "/health/", "/.git", "/metrics/"} {
+	for _, path := range []string{"/ui", "/v1", "/v1/", "/v1/agents/", "/v1//agents", "/v1/../v1/agents", "/v1/%2e%2e/v1/agents", "/v1/memories/1/2", "/V1/agents", "/health/", "/.git", "/metrics/"} {
 		r.want(path, r.do("ann", "GET", path, nil), 404, "no_route")
 		r.want(path+" without a key", r.do("", "GET", path, nil), 401, "no_key")
 	}

@@ -35,7 +35,7 @@ type Hosts struct {
 // NewHosts returns the names of a server that listens on bound and port. allowed are
 // further names, with any port.
 func NewHosts(bound, port string, allowed []string) Hosts {
-	h := Hosts{port: port, own: []string{"localhost", "127.0.0.1", "::1"}}
+	h := Hosts{port: port, own: []string{"localhost", "crabmem.localhost", "127.0.0.1", "::1"}}
 	if ip := net.ParseIP(bound); bound != "" && (ip == nil || !ip.IsUnspecified()) {
 		h.own = append(h.own, strings.ToLower(bound))
 	}

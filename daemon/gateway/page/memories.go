@@ -1,0 +1,251 @@
+package page
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"crabmem/bm25"
+	"crabmem/bm25/analysis"
+	"crabmem/crmem"
+	"crabmem/crmem/metadata"
+	"crabmem/crmem/recall"
+	"crabmem/daemon/client"
+	"crabmem/daemon/display"
+)
+
+const (
+	pageSize     = 50
+	maxQuery     = 4 << 10 // bytes
+	snippetBytes = 320
+)
+
+// listView is what the list of entries shows: a part of the store, or hits.
+type listView struct {
+	Query, Kind string
+	Semantic    bool
+	Entries     []crmem.Entry // newest first
+	Older       string        // the address of the next part; empty: none
+	Found       *foundView
+}
+
+type foundView struct {
+	Hits        []hitView
+	Total       int
+	Corrections []bm25.Correction
+	Note        string // why the search was not by meaning
+}
+
+type hitView struct {
+	*recall.Hit
+	Text  string
+	Parts []scorePart
+	Notes []string
+}
+
+// scorePart is a line of the breakdown of a score.
+type scorePart struct {
+	Label, Place string
+	Value, Best  float64 // Best is the largest value of the hits
+}
+
+func (v *visit) memories() error {
+	q := v.r.URL.Query()
+	list := listView{Query: q.Get("q"), Kind: q.Get("kind"), Semantic: q.Get("meaning") != ""}
+	kinds, err := kindsOf(list.Kind)
+	if err != nil {
+		return err
+	}
+	switch name := q.Get("name"); {
+	case name != "":
+		return v.named(name)
+	case strings.TrimSpace(list.Query) != "":
+		err = v.search(&list, kinds)
+	default:
+		err = v.browse(&list, kinds)
+	}
+	if err != nil {
+		return err
+	}
+	return v.show("memories.html", http.StatusOK, view{Title: "Memories", Nav: "memories", Data: list})
+}
+
+func kindsOf(text string) ([]crmem.Kind, error) {
+	switch text {
+	case "":
+		return nil, nil
+	case "note":
+		return []crmem.Kind{crmem.Note}, nil
+	case "archive":
+		return []crmem.Kind{crmem.Archive}, nil
+	}
+	return nil, &pageError{status: http.StatusBadRequest, message: "unknown kind " + strconv.Quote(text), fix: "choose note or archive"}
+}
+
+// named shows the entry that a link leads to.
+func (v *visit) named(name string) error {
+	e, err := v.p.daemon.Get(v.r.Context(), name)
+	if err != nil {
+		return err
+	}
+	return v.see(pathOf(e.ID))
+}
+
+func pathOf(id uint64) string { return "/ui/memories/" + strconv.FormatUint(id, 10) }
+
+// browse lists entries before an ID, or the newest.
+func (v *visit) browse(list *listView, kinds []crmem.Kind) error {
+	before, err := strconv.ParseUint(v.r.URL.Query().Get("before"), 10, 64)
+	if err != nil {
+		a, err := v.p.daemon.StoreStats(v.r.Context(), false)
+		if err != nil {
+			return err
+		}
+		before = a.Stats.NextID
+	}
+	window := uint64(2 * pageSize)
+	for end := before; end > 1 && len(list.Entries) <= pageSize; window *= 2 {
+		begin := end - min(end, window) // the entries after it, and before end
+		var part []crmem.Entry
+		for e, err := range v.p.daemon.List(v.r.Context(), client.ListOptions{Kinds: kinds, After: begin, Limit: uint32(min(window, 1<<20))}) {
+			if err != nil {
+				return err
+			}
+			if e.ID >= end {
+				break
+			}
+			part = append(part, e)
+		}
+		slices.Reverse(part)
+		list.Entries = append(list.Entries, part...)
+		end = begin + 1
+	}
+	if len(list.Entries) > pageSize {
+		list.Entries = list.Entries[:pageSize]
+		q := url.Values{"before": {strconv.FormatUint(list.Entries[pageSize-1].ID, 10)}}
+		if list.Kind != "" {
+			q.Set("kind", list.Kind)
+		}
+		list.Older = "/ui/memories?" + q.Encode()
+	}
+	return nil
+}
+
+func (v *visit) search(list *listView, kinds []crmem.Kind) error {
+	if len(list.Query) > maxQuery {
+		return &pageError{status: http.StatusBadRequest, message: fmt.Sprintf("the query has %d bytes, at most %d", len(list.Query), maxQuery), fix: "shorten the query"}
+	}
+	q := crmem.Query{Text: list.Query, Limit: 20, Analyzer: analysis.Standard, Kinds: kinds}
+	if list.Semantic {
+		q.Semantic = semantic
+	}
+	a, _, err := v.p.daemon.Search(v.r.Context(), q, recall.Options{Explain: true})
+	if err != nil {
+		return err
+	}
+	list.Found = &foundView{Total: a.Total, Corrections: a.Corrections, Note: a.Meaning.Note("entry", "entries")}
+	best := 0.0
+	for i := range a.Hits {
+		h := hitView{Hit: &a.Hits[i], Text: a.Hits[i].Cut(analysis.Standard, snippetBytes)}
+		h.Parts, h.Notes = partsOf(h.Explain)
+		for _, part := range h.Parts {
+			best = max(best, part.Value)
+		}
+		list.Found.Hits = append(list.Found.Hits, h)
+	}
+	for _, h := range list.Found.Hits {
+		for i := range h.Parts {
+			h.Parts[i].Best = best
+		}
+	}
+	return nil
+}
+
+// partsOf returns the parts that are added, and descriptions of the factors.
+func partsOf(x *recall.Explanation) (parts []scorePart, notes []string) {
+	for _, t := range x.Terms {
+		place := t.Field
+		if t.Place > 0 {
+			place = fmt.Sprintf("%s, word %d", t.Field, t.Place)
+		}
+		parts = append(parts, scorePart{Label: t.Term, Place: place, Value: t.Contribution + t.Early + t.Exact})
+	}
+	for _, n := range x.Near {
+		parts = append(parts, scorePart{Label: n.Terms[0] + " near " + n.Terms[1], Value: n.Contribution})
+	}
+	for _, b := range x.Boosts {
+		parts = append(parts, scorePart{Label: strings.Join(b.Terms, ", "), Place: "neighbor " + b.Name, Value: b.Contribution})
+	}
+	for label, value := range map[string]float64{"exact name": x.Named, "conversation": x.Conversation} {
+		if value > 0 {
+			parts = append(parts, scorePart{Label: label, Value: value})
+		}
+	}
+	if x.Prior > 0 && x.Prior < 1 {
+		notes = append(notes, fmt.Sprintf("message of an assistant: × %.3f", x.Prior))
+	}
+	if x.Date > 0 {
+		notes = append(notes, fmt.Sprintf("time in the query: × %.3f", x.Date))
+	}
+	if x.Importance != nil {
+		notes = append(notes, fmt.Sprintf("importance: × %.3f", x.Importance.Factor))
+	}
+	if f := x.Fused; f != nil {
+		notes = append(notes, fmt.Sprintf("words %.3f, meaning %.3f: %.3f", f.Words, f.Meaning, f.Score()))
+	}
+	if x.Decay > 0 {
+		notes = append(notes, fmt.Sprintf("age: × %.3f", x.Decay))
+	}
+	return parts, notes
+}
+
+// entryView is what the page of an entry shows.
+type entryView struct {
+	*crmem.Entry
+	Fields   []metadata.Field
+	Body     rendered
+	Editable string // why the entry cannot be edited here; empty: it can
+}
+
+// entry returns the entry with the ID in the path.
+func (v *visit) entry() (*crmem.Entry, error) {
+	id, err := v.id("id")
+	if err != nil {
+		return nil, err
+	}
+	for e, err := range v.p.daemon.List(v.r.Context(), client.ListOptions{Content: true, After: id - 1, Limit: 1}) {
+		if err != nil {
+			return nil, err
+		}
+		if e.ID == id {
+			return &e, nil
+		}
+	}
+	return nil, notFound(fmt.Sprintf("no entry %d", id), "choose an entry of the list; the history of a removed entry remains")
+}
+
+// id returns a number in the path.
+func (v *visit) id(name string) (uint64, error) {
+	id, err := strconv.ParseUint(v.r.PathValue(name), 10, 64)
+	if err != nil || id == 0 {
+		return 0, notFound("no "+name+" "+strconv.Quote(v.r.PathValue(name)), "choose an entry of the list")
+	}
+	return id, nil
+}
+
+func (v *visit) memory() error {
+	e, err := v.entry()
+	if err != nil {
+		return err
+	}
+	out := entryView{Entry: e, Editable: uneditable(e)}
+	text := e.Content
+	if m, body, ok := metadata.Parse(e.Content); ok {
+		out.Fields, text = m.Fields(), e.Content[body:]
+	}
+	out.Body = v.p.render(v.r.Context(), text)
+	return v.show("memory.html", http.StatusOK, view{Title: display.Label(e.Name), Nav: "memories", Data: out})
+}

@@ -1,0 +1,294 @@
+// Package page serves the web page of the gateway: a person reads, searches, and edits the
+// memory in a browser. It works without JavaScript. The page is for the owner of the home,
+// who logs in with a code that crabmem open prints.
+package page
+
+import (
+	"bytes"
+	"context"
+	"crypto/subtle"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/crmem/history"
+	"crabmem/crmem/vfs"
+	"crabmem/daemon/client"
+	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
+	"crabmem/daemon/wire"
+)
+
+// Prefix begins the path of each part of the page.
+const Prefix = "/ui/"
+
+// maxForm limits the body of a request. A form encodes each byte of a content of at most
+// 8 MiB as up to three.
+const maxForm = 25 << 20
+
+//go:embed templates
+var files embed.FS
+
+//go:embed style.css
+var style []byte
+
+//go:embed icon.svg
+var icon []byte
+
+// policy permits the stylesheet and forms of this server, and nothing else.
+const policy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'"
+
+// Options are the options of a page.
+type Options struct {
+	FS      vfs.FS
+	Home    string
+	Daemon  wire.Addr
+	Log     *slog.Logger
+	Version string // of the gateway
+	Now     func() time.Time
+	// Verified is called for a request of a logged-in browser. If it returns false, the
+	// connection ends with the response.
+	Verified func(context.Context) bool
+}
+
+// Page is the web page of a gateway.
+type Page struct {
+	o         Options
+	daemon    *client.Client
+	mux       *http.ServeMux
+	templates map[string]*template.Template
+	browsers  browsers
+	attempts  chan struct{} // a slot for each login that is being checked
+	rendering chan struct{} // a slot for each text that is being rendered
+}
+
+// New returns a page. Close releases its connections to the daemon.
+func New(o Options) (*Page, error) {
+	p := &Page{
+		o: o, daemon: &client.Client{Addr: o.Daemon, By: history.Actor{Client: "page"}}, mux: http.NewServeMux(), templates: make(map[string]*template.Template),
+		browsers: browsers{byHash: make(map[string]*browser)}, attempts: make(chan struct{}, 2), rendering: make(chan struct{}, 2),
+	}
+	layout, err := template.New("").Funcs(functions).ParseFS(files, "templates/layout.html")
+	if err != nil {
+		return nil, err
+	}
+	names, err := files.ReadDir("templates")
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range names {
+		t, err := layout.Clone()
+		if err == nil {
+			t, err = t.ParseFS(files, "templates/"+f.Name())
+		}
+		if err != nil {
+			return nil, err
+		}
+		p.templates[f.Name()] = t
+	}
+	p.route()
+	return p, nil
+}
+
+// Close closes the connections to the daemon.
+func (p *Page) Close() { _ = p.daemon.Close() }
+
+// functions are the functions of the templates.
+var functions = template.FuncMap{
+	"label":        display.Label,
+	"sessionlabel": display.SessionLabel,
+	"bytes":        display.Size,
+	"before":       func(line int64) int64 { return line - 1 },
+	"size":         func(n int) string { return display.Size(int64(n)) },
+	"plural":       display.Plural[int],
+	"score":        func(f float64) string { return strconv.FormatFloat(f, 'f', 3, 64) },
+	"day":          func(unix uint64) string { return display.Day(unix) },
+	"instant":      func(unix uint64) string { return time.Unix(int64(min(unix, 1<<40)), 0).UTC().Format(time.RFC3339) },
+}
+
+// openPaths need no login.
+var openPaths = map[string]func(*visit) error{
+	"GET /ui/login":     (*visit).login,
+	"POST /ui/login":    (*visit).enter,
+	"GET /ui/style.css": static("text/css; charset=utf-8", style),
+	"GET /ui/icon.svg":  static("image/svg+xml", icon),
+}
+
+// closedPaths need a login.
+var closedPaths = map[string]func(*visit) error{
+	"GET /ui/{$}":                              func(v *visit) error { return v.see("/ui/memories") },
+	"POST /ui/logout":                          (*visit).logout,
+	"GET /ui/memories":                         (*visit).memories,
+	"GET /ui/new":                              (*visit).newMemory,
+	"POST /ui/new":                             (*visit).createMemory,
+	"GET /ui/memories/{id}":                    (*visit).memory,
+	"GET /ui/memories/{id}/edit":               (*visit).editMemory,
+	"POST /ui/memories/{id}/edit":              (*visit).saveMemory,
+	"GET /ui/memories/{id}/remove":             (*visit).askRemoval,
+	"POST /ui/memories/{id}/remove":            (*visit).removeMemory,
+	"GET /ui/memories/{id}/history":            (*visit).history,
+	"GET /ui/memories/{id}/history/{version}":  (*visit).version,
+	"POST /ui/memories/{id}/history/{version}": (*visit).restore,
+	"GET /ui/sessions":                         (*visit).sessions,
+	"GET /ui/sessions/{id}":                    (*visit).session,
+	"GET /ui/status":                           (*visit).status,
+	"/ui/":                                     func(*visit) error { return notFound("no such page", "choose a page of the navigation") },
+}
+
+// route adds the handlers of the paths.
+func (p *Page) route() {
+	for pattern, f := range openPaths {
+		p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { (&visit{p: p, w: w, r: r}).run(f) })
+	}
+	for pattern, f := range closedPaths {
+		p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { (&visit{p: p, w: w, r: r}).runLoggedIn(f) })
+	}
+}
+
+// ServeHTTP answers a request whose Host and Origin were checked.
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Referrer-Policy", "same-origin") // with no-referrer, browsers send forms with the Origin null
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	p.mux.ServeHTTP(w, r)
+}
+
+// visit is a request.
+type visit struct {
+	p       *Page
+	w       http.ResponseWriter
+	r       *http.Request
+	browser *browser // nil: not logged in
+}
+
+// run answers a request.
+func (v *visit) run(f func(*visit) error) {
+	if err := f(v); err != nil {
+		v.fail(err)
+	}
+}
+
+// runLoggedIn answers a request of a logged-in browser. A form must contain the token of
+// the browser, which pages of other sites do not know.
+func (v *visit) runLoggedIn(f func(*visit) error) {
+	if v.browser = v.p.browsers.find(v.r, v.p.o.Now()); v.browser == nil {
+		v.run(func(v *visit) error { return v.see("/ui/login") })
+		return
+	}
+	if !v.p.o.Verified(v.r.Context()) {
+		v.w.Header().Set("Connection", "close")
+	}
+	if v.r.Method == http.MethodPost {
+		if err := v.parse(); err != nil {
+			v.fail(err)
+			return
+		}
+		if subtle.ConstantTimeCompare([]byte(v.r.PostForm.Get("token")), []byte(v.browser.token)) != 1 {
+			v.fail(&pageError{status: http.StatusForbidden, message: "the form is of an earlier login", fix: "load the page again, and repeat the change"})
+			return
+		}
+	}
+	v.run(f)
+}
+
+// parse reads the form of the request.
+func (v *visit) parse() error {
+	err := v.r.ParseForm()
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return &pageError{status: http.StatusRequestEntityTooLarge, message: "the form is too large", fix: "shorten the text"}
+	}
+	if err != nil {
+		return &pageError{status: http.StatusBadRequest, message: "the form is not valid", fix: "load the page again"}
+	}
+	return nil
+}
+
+// see redirects to another part of the page.
+func (v *visit) see(path string) error {
+	http.Redirect(v.w, v.r, path, http.StatusSeeOther)
+	return nil
+}
+
+// static returns the handler of a file.
+func static(kind string, content []byte) func(*visit) error {
+	return func(v *visit) error {
+		v.w.Header().Set("Content-Type", kind)
+		_, _ = v.w.Write(content) // an error: the browser is gone
+		return nil
+	}
+}
+
+// view is what a template shows.
+type view struct {
+	Title string
+	Nav   string // the part of the navigation that is current
+	Token string // of the browser; empty: not logged in
+	Data  any
+}
+
+// show sends a page.
+func (v *visit) show(name string, status int, page view) error {
+	if v.browser != nil {
+		page.Token = v.browser.token
+	}
+	var b bytes.Buffer
+	if err := v.p.templates[name].ExecuteTemplate(&b, "layout", page); err != nil {
+		return err
+	}
+	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	v.w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
+	v.w.WriteHeader(status)
+	_, _ = v.w.Write(b.Bytes()) // an error: the browser is gone
+	return nil
+}
+
+// pageError is a refusal of the page.
+type pageError struct {
+	status       int
+	message, fix string
+}
+
+func (e *pageError) Error() string { return e.message }
+
+func notFound(message, fix string) error {
+	return &pageError{status: http.StatusNotFound, message: message, fix: fix}
+}
+
+// fail sends the page of an error.
+func (v *visit) fail(err error) {
+	e, ok := errors.AsType[*pageError](err)
+	if !ok {
+		row := errtable.Find(err)
+		e = &pageError{status: int(row.HTTP), message: err.Error(), fix: row.Fix}
+		if c, ok := errors.AsType[*client.Error](err); ok {
+			e.status, e.message = int(c.Code), c.Message
+		}
+		if errors.Is(err, crmem.ErrNotFound) {
+			e.status = http.StatusNotFound
+		}
+		if _, ok := errors.AsType[*client.NoDaemonError](err); ok {
+			e = &pageError{status: http.StatusServiceUnavailable, message: "no daemon answers", fix: "run crabmem daemon start"}
+		}
+	}
+	if e.status < 400 || e.status > 599 {
+		e.status = http.StatusInternalServerError
+	}
+	if e.status >= 500 && !errors.Is(err, context.Canceled) {
+		v.p.o.Log.Error("page failed", "path", v.r.URL.Path, "error", err)
+	}
+	problem := struct{ Status, Message, Fix string }{fmt.Sprint(e.status, " ", http.StatusText(e.status)), display.Printable(e.message), e.fix}
+	if err := v.show("problem.html", e.status, view{Title: http.StatusText(e.status), Data: problem}); err != nil {
+		v.p.o.Log.Error("page failed", "path", v.r.URL.Path, "error", err)
+		http.Error(v.w, "the page failed: see the log of the gateway", http.StatusInternalServerError)
+	}
+}

@@ -1,0 +1,162 @@
+package page
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"crabmem/daemon/client"
+	"crabmem/daemon/display"
+	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
+	"crabmem/sessionlog/search"
+)
+
+const (
+	maxMessage = 64 << 10 // bytes of a message that the page shows
+	maxLines   = 4 << 20  // bytes of the lines of one part of a session
+)
+
+type sessionsView struct {
+	Query    string
+	Semantic bool
+	Sessions []client.Session
+	Total    int
+	Older    string // the address of the next part; empty: none
+	Found    *search.Result
+	Note     string // why the search was not by meaning
+}
+
+func (v *visit) sessions() error {
+	q := v.r.URL.Query()
+	out := sessionsView{Query: q.Get("q"), Semantic: q.Get("meaning") != ""}
+	var err error
+	if strings.TrimSpace(out.Query) != "" {
+		err = v.searchSessions(&out)
+	} else {
+		from, _ := strconv.Atoi(q.Get("from")) // 0: from the newest
+		from = min(max(from, 0), 1<<20)
+		out.Sessions, out.Total, err = v.p.daemon.ListSessions(v.r.Context(), client.SessionFilter{Offset: from, Limit: pageSize})
+		if from+pageSize < out.Total {
+			out.Older = "/ui/sessions?from=" + strconv.Itoa(from+pageSize)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return v.show("sessions.html", http.StatusOK, view{Title: "Sessions", Nav: "sessions", Data: out})
+}
+
+func (v *visit) searchSessions(out *sessionsView) error {
+	if len(out.Query) > maxQuery {
+		return &pageError{status: http.StatusBadRequest, message: "the query is too long", fix: "shorten the query"}
+	}
+	q := search.Query{Text: out.Query, Limit: 20, Window: -1}
+	if out.Semantic {
+		q.Semantic = semantic
+	}
+	found, _, err := v.p.daemon.SearchSessions(v.r.Context(), q, false)
+	if err != nil {
+		return err
+	}
+	out.Found, out.Note = &found, found.Meaning.Note("text", "texts")
+	return nil
+}
+
+type sessionView struct {
+	*client.Session
+	Lines []lineView
+	Newer string // the address of the next part; empty: none
+	First bool   // the part begins with the first line
+}
+
+// lineView is a line of a session.
+type lineView struct {
+	Number    int64
+	Role      string // empty: a summary, or a bad line
+	Body      rendered
+	Reasoning string
+	Calls     []callView
+	Result    string // of a tool
+	Summary   bool
+	Note      string // what is not shown
+}
+
+type callView struct{ Name, Arguments string }
+
+func (v *visit) session() error {
+	id := v.r.PathValue("id")
+	after, _ := strconv.ParseInt(v.r.URL.Query().Get("after"), 10, 64) // 0: from the beginning
+	out := sessionView{First: after <= 0}
+	size, lines, last := 0, 0, int64(0)
+	for h, err := range v.p.daemon.History(v.r.Context(), id, client.HistoryOptions{After: max(after, 0), Limit: pageSize + 1}) {
+		if err != nil {
+			return err
+		}
+		if h.Session != nil {
+			out.Session = h.Session
+		}
+		for i := range h.Lines {
+			l := &h.Lines[i]
+			size += len(l.Raw)
+			if lines > 0 && (lines >= pageSize || size > maxLines) && l.Number > last {
+				out.Newer = "/ui/sessions/" + url.PathEscape(id) + "?after=" + strconv.FormatInt(last, 10)
+				break
+			}
+			lines, last = lines+1, l.Number
+			if line, shown := v.line(l); shown {
+				out.Lines = append(out.Lines, line)
+			}
+		}
+		if out.Newer != "" {
+			break
+		}
+	}
+	if out.Session == nil {
+		return notFound("no session "+display.Quoted(id), "choose a session of the list")
+	}
+	return v.show("session.html", http.StatusOK, view{Title: display.SessionLabel(out.ID, out.Meta.Title), Nav: "sessions", Data: out})
+}
+
+// line returns what the page shows of a line. Lines of metadata are not shown.
+func (v *visit) line(l *sessionlog.Line) (out lineView, shown bool) {
+	out.Number = l.Number
+	switch l.Kind {
+	case record.KindMessage:
+		var m sessionlog.Message
+		if err := json.Unmarshal(l.Raw, &m); err != nil {
+			out.Note = "A message that cannot be shown."
+			return out, true
+		}
+		out.Role, out.Reasoning = m.Role, clip(m.ReasoningContent, &out.Note)
+		for _, c := range m.ToolCalls {
+			out.Calls = append(out.Calls, callView{c.Function.Name, clip(c.Function.Arguments, &out.Note)})
+		}
+		if text := clip(m.Content, &out.Note); m.Role == record.RoleTool {
+			out.Result = text
+		} else {
+			out.Body = v.p.render(v.r.Context(), text)
+		}
+		return out, true
+	case record.KindMarker:
+		var m struct{ Compact string }
+		_ = json.Unmarshal(l.Raw, &m) // otherwise empty
+		out.Summary, out.Body = true, v.p.render(v.r.Context(), clip(m.Compact, &out.Note))
+		return out, true
+	case record.KindBad:
+		out.Note = "A damaged line: run crabmem sessions check."
+		return out, true
+	}
+	return out, false
+}
+
+// clip returns the beginning of a text, and sets note if the text is longer.
+func clip(text string, note *string) string {
+	if len(text) <= maxMessage {
+		return text
+	}
+	*note = "A part of the message is not shown: run crabmem sessions show."
+	return strings.ToValidUTF8(text[:maxMessage], "")
+}

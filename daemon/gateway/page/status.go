@@ -1,0 +1,46 @@
+package page
+
+import (
+	"net/http"
+	"time"
+
+	"crabmem/crmem/fusion"
+	"crabmem/daemon/client"
+	"crabmem/daemon/memtool"
+)
+
+// semantic requests a search by meaning, too.
+var semantic = &fusion.Request{}
+
+type statusView struct {
+	Gateway string
+	Daemon  client.Stats
+	Uptime  time.Duration
+	Store   memtool.StatsAnswer
+	Agents  []client.Agent
+	Models  []client.Model
+	Crons   []client.Cron
+}
+
+func (v *visit) status() error {
+	ctx, d := v.r.Context(), v.p.daemon
+	out := statusView{Gateway: v.p.o.Version}
+	var err error
+	if out.Daemon, err = d.Stats(ctx); err != nil {
+		return err
+	}
+	out.Uptime = out.Daemon.Uptime.Truncate(time.Second)
+	if out.Store, err = d.StoreStats(ctx, false); err != nil {
+		return err
+	}
+	if out.Agents, err = d.Agents(ctx); err != nil {
+		return err
+	}
+	if out.Models, err = d.Models(ctx); err != nil {
+		return err
+	}
+	if out.Crons, err = d.Crons(ctx); err != nil {
+		return err
+	}
+	return v.show("status.html", http.StatusOK, view{Title: "Status", Nav: "status", Data: out})
+}

@@ -1,0 +1,179 @@
+package page
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"crabmem/crmem"
+	"crabmem/crmem/history"
+	"crabmem/daemon/client"
+	"crabmem/daemon/display"
+	"crabmem/daemon/memtool"
+
+	"github.com/rogpeppe/go-internal/diff"
+)
+
+// maxCompared limits a text that is compared, in bytes.
+const maxCompared = 512 << 10
+
+// diffLine is a line of a comparison.
+type diffLine struct {
+	Class, Mark, Text string
+}
+
+// compare returns the lines that differ, with those around them.
+func compare(before, after string) (lines []diffLine, long bool) {
+	if len(before) > maxCompared || len(after) > maxCompared {
+		return nil, true
+	}
+	text := diff.Diff("before", []byte(before), "after", []byte(after))
+	_, text, _ = bytes.Cut(text, []byte("\n+++ after\n"))
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimRight(line, "\r\n")
+		switch {
+		case strings.HasPrefix(line, "@@"):
+			lines = append(lines, diffLine{"place", "", line})
+		case strings.HasPrefix(line, "+"):
+			lines = append(lines, diffLine{"added", "+", line[1:]})
+		case strings.HasPrefix(line, "-"):
+			lines = append(lines, diffLine{"removed", "−", line[1:]})
+		default:
+			lines = append(lines, diffLine{"same", "", strings.TrimPrefix(line, " ")})
+		}
+	}
+	return lines, false
+}
+
+type historyView struct {
+	ID       uint64
+	Name     string
+	Versions []client.Change
+	Older    uint64 // place of the next part; 0: none
+	Damaged  string
+}
+
+func (v *visit) history() error {
+	id, err := v.id("id")
+	if err != nil {
+		return err
+	}
+	var until uint64
+	if text := v.r.URL.Query().Get("until"); text != "" {
+		if _, err := fmt.Sscanf(text, "%d", &until); err != nil {
+			return notFound("no version "+display.Quoted(text), "")
+		}
+	}
+	list, damaged, err := v.p.daemon.Changes(v.r.Context(), id, client.ChangesOptions{Until: until, Limit: pageSize + 1})
+	if err != nil {
+		return err
+	}
+	out := historyView{ID: id, Versions: list, Damaged: display.Printable(damaged)}
+	if len(list) > pageSize {
+		out.Older, out.Versions = list[pageSize].Place, list[:pageSize]
+	}
+	if len(list) > 0 {
+		out.Name = list[0].Entry.Name
+	} else {
+		e, err := v.entry()
+		if err != nil {
+			return err
+		}
+		out.Name = e.Name
+	}
+	return v.show("history.html", http.StatusOK, view{Title: "History of " + display.Label(out.Name), Nav: "memories", Data: out})
+}
+
+type versionView struct {
+	client.Change
+	Removed bool         // the entry does not exist
+	Now     *crmem.Entry // nil: the entry does not exist
+	ETag    string       // of the present entry
+	Lines   []diffLine
+	Long    bool
+	Reason  string // why the version cannot be restored; empty: it can
+}
+
+// versionOf returns the version in the path, and what restoring it would change.
+func (v *visit) versionOf() (out versionView, err error) {
+	id, err := v.id("id")
+	if err != nil {
+		return out, err
+	}
+	seq, err := v.id("version")
+	if err != nil {
+		return out, err
+	}
+	list, _, err := v.p.daemon.Changes(v.r.Context(), id, client.ChangesOptions{Seq: seq})
+	if errors.Is(err, crmem.ErrNotFound) || err == nil && len(list) == 0 {
+		return out, notFound(fmt.Sprintf("entry %d has no version %d", id, seq), "choose a version of its history")
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Change = list[0]
+	now, err := v.entry()
+	if e, ok := errors.AsType[*pageError](err); ok && e.status == http.StatusNotFound {
+		now, err = nil, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Now, out.Removed = now, now == nil
+	switch {
+	case out.Entry.Kind != crmem.Note:
+		out.Reason = "An archive of a conversation does not change here."
+	case now == nil:
+		out.Lines, out.Long = compare("", out.Entry.Content)
+	default:
+		out.ETag = memtool.ETag(now)
+		out.Lines, out.Long = compare(now.Content, out.Entry.Content)
+		if now.Content == out.Entry.Content && fmt.Sprintf("%q", now.Aliases) == fmt.Sprintf("%q", out.Entry.Aliases) {
+			out.Reason = "This is the present text."
+		}
+	}
+	return out, nil
+}
+
+func (v *visit) version() error {
+	out, err := v.versionOf()
+	if err != nil {
+		return err
+	}
+	return v.show("version.html", http.StatusOK, view{Title: "Version of " + display.Label(out.Entry.Name), Nav: "memories", Data: out})
+}
+
+// restore replaces content and aliases by those of a version. It adds a removed note again,
+// with a new ID.
+func (v *visit) restore() error {
+	out, err := v.versionOf()
+	if err != nil {
+		return err
+	}
+	changed := &pageError{status: http.StatusConflict, message: "the entry has changed", fix: "compare the versions again"}
+	if out.Reason != "" || v.r.PostForm.Get("etag") != out.ETag {
+		return changed
+	}
+	old := &out.Entry
+	var list []crmem.Entry
+	if out.Now == nil {
+		list, err = v.p.daemon.Apply(v.r.Context(), crmem.Add{Name: old.Name, Content: old.Content, Aliases: old.Aliases})
+		if errors.Is(err, crmem.ErrExists) {
+			return &pageError{status: http.StatusConflict, message: "another entry has the name " + display.Quoted(old.Name), fix: "rename that entry with crabmem rename, then restore this one"}
+		}
+	} else {
+		list, err = v.p.daemon.Apply(v.r.Context(), crmem.Unchanged{Entry: *out.Now}, crmem.Update{Name: out.Now.Name, Content: old.Content, Aliases: old.Aliases})
+	}
+	if errors.Is(err, crmem.ErrStale) {
+		return changed
+	}
+	if err != nil {
+		return err
+	}
+	return v.see(pathOf(list[0].ID))
+}
+
+// Removal reports whether the change removed the entry.
+func (v versionView) Removal() bool { return v.Type == history.Remove }

@@ -22,7 +22,8 @@ The gateway is a process of its own. Without a daemon it answers 503.
 Every request needs a key, except GET /health. crabmem gateway key add creates a
 key. A key is the identity api:NAME, and the tables [origins] in config.toml set
 what it may do: a trusted key has its own space and its own sessions. The
-gateway describes its paths in /api-docs/openapi.json.
+gateway describes its paths in /api-docs/openapi.json. The page at /ui/ is for
+the owner of the home: crabmem open prints a login code.
 
 The gateway reads config/gateway.toml in the home directory:
 
@@ -76,16 +77,7 @@ allow_hosts. The gateway logs to standard error.`,
 			}
 			conf.Server.Port = port
 		}
-		daemon, err := c.client()
-		if err != nil {
-			return err
-		}
-		l, err := conf.Server.Listen()
-		if err != nil {
-			return err
-		}
-		version, _ := buildVersion()
-		g, err := gateway.New(gateway.Options{FS: c.fs, Home: home, Config: conf, Daemon: daemon.Addr, Log: c.logger(), Version: version, Now: c.now})
+		l, g, err := c.newGateway(home, &conf)
 		if err != nil {
 			return err
 		}

@@ -2,13 +2,18 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/cmd/crabmem/internal/cli"
 
 	"github.com/spf13/cobra"
@@ -132,6 +137,32 @@ func TestCommandTable(t *testing.T) {
 	}
 }
 
+// exampleGateway runs a gateway of the home until the result is called.
+func exampleGateway(t *testing.T, shell func(string)) (stop func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0") // finds a free port
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	shell(fmt.Sprintf(`mkdir -p home/config && chmod 700 home && printf '[server]\nport = %d\n' >home/config/gateway.toml && chmod 600 home/config/gateway.toml`, port))
+	shell(`crabmem daemon start`)
+	shell(`crabmem gateway >/dev/null 2>&1 & echo $! >gateway.pid`)
+	for began := time.Now(); !answers(t.Context(), "127.0.0.1", port); time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > gate.Hang {
+			t.Fatal("the gateway does not answer")
+		}
+	}
+	return func() {
+		http.DefaultClient.CloseIdleConnections()
+		shell(`kill $(cat gateway.pid)`)
+		shell(`crabmem daemon stop`)
+	}
+}
+
 // TestExamples runs the examples of every help text unchanged, in a shell, on a
 // small store.
 func TestExamples(t *testing.T) {
@@ -196,6 +227,9 @@ func TestExamples(t *testing.T) {
 			}
 			if cmd.CommandPath() == "gateway key remove" {
 				shell(`crabmem gateway key add phone && crabmem gateway key add ci`)
+			}
+			if cmd.CommandPath() == "open" { // without a gateway, it would run until a signal
+				defer exampleGateway(t, shell)()
 			}
 			if cmd.CommandPath() == "skills show" {
 				shell(`crabmem skills new deploy`)

@@ -68,6 +68,7 @@ func (c *app) commandTable() []command {
 		{"secret", c.secretCommand},
 		{"mcp", c.mcpCommand},
 		{"gateway", c.gatewayCommand},
+		{"open", c.openCommand},
 		{"components", c.componentsCommand},
 
 		{"dump", c.dumpCommand},

@@ -22,8 +22,10 @@ import (
 // CodeFile contains the hash of the newest login code, in the home.
 const CodeFile = "config/gateway-login.json"
 
+// CodeTime is how long a code is valid.
+const CodeTime = time.Minute
+
 const (
-	codeTime    = time.Minute
 	loginTime   = 12 * time.Hour
 	wrongWait   = 200 * time.Millisecond // before a wrong code is refused
 	maxBrowsers = 100
@@ -60,7 +62,7 @@ func NewCode(fsys vfs.FS, home string, now time.Time) (string, error) {
 		}
 		code.WriteByte(alphabet[b%32])
 	}
-	b, err := json.Marshal(codeFile{hashOf(code.String()), now.Add(codeTime).UTC()})
+	b, err := json.Marshal(codeFile{hashOf(code.String()), now.Add(CodeTime).UTC()})
 	if err != nil {
 		return "", err
 	}
@@ -101,7 +103,7 @@ func useCode(fsys vfs.FS, home, code string, now time.Time) (valid bool, err err
 			return err
 		}
 		var f codeFile
-		if json.Unmarshal(b, &f) != nil || !now.Before(f.Expires) || f.Expires.Sub(now) > codeTime ||
+		if json.Unmarshal(b, &f) != nil || !now.Before(f.Expires) || f.Expires.Sub(now) > CodeTime ||
 			subtle.ConstantTimeCompare([]byte(f.SHA256), []byte(hashOf(code))) != 1 {
 			return nil
 		}

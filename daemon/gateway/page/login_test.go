@@ -34,10 +34,10 @@ func TestLogin(t *testing.T) {
 	}
 	refused("the code again", second)
 	late := r.code()
-	r.clock.advance(codeTime)
+	r.clock.advance(CodeTime)
 	refused("a late code", late)
 	early := r.code()
-	r.clock.advance(-2 * codeTime) // somebody set the clock back
+	r.clock.advance(-2 * CodeTime) // somebody set the clock back
 	refused("a code of the future", early)
 	if err := os.WriteFile(filepath.Join(r.home, CodeFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)

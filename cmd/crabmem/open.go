@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+
+	"crabmem/daemon/gateway"
+	"crabmem/daemon/gateway/page"
+	"crabmem/daemon/guard"
+
+	"github.com/spf13/cobra"
+)
+
+// openedPage is the output of open.
+type openedPage struct {
+	URL     string `json:"url"`
+	Code    string `json:"code"`
+	Expires string `json:"expires_at"`
+	Serving bool   `json:"serving"` // this process is the gateway
+}
+
+func (c *app) openCommand() *cobra.Command {
+	var stay bool
+	cmd := &cobra.Command{
+		Use:     "open",
+		GroupID: groupAgents,
+		Short:   "open the web page of the memory",
+		Long: `Open the page on which you read, search, and edit the memory in a browser. open
+prints a code for one login within a minute. A browser then remains logged in
+for 12 hours, or until the gateway stops.
+
+open starts the daemon if it is not running. If no gateway is running, open runs
+it until Ctrl+C; see crabmem gateway. The browser opens only if the output is a
+terminal.`,
+		Example: `  crabmem open
+  crabmem open --no-browser`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().BoolVar(&stay, "no-browser", false, "open no browser")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		home, err := c.absHome()
+		if err != nil {
+			return err
+		}
+		conf, err := gateway.ReadConfig(c.fs, home)
+		if err != nil {
+			return c.about(filepath.Join(home, gateway.File), err)
+		}
+		if cl, _, err := c.running(cmd.Context()); err == nil {
+			cl.Close() //nolint:errcheck // it has responded
+		} else if isUnresponsive(err) {
+			return err
+		} else if _, err := c.startDaemon(cmd.Context(), home, false); err != nil {
+			return err
+		}
+		show := func(port int, serving bool) error {
+			return c.showPage(cmd.Context(), home, pageURL(conf.Server.Host, port), serving, !stay)
+		}
+		if answers(cmd.Context(), conf.Server.Host, conf.Server.Port) {
+			return show(conf.Server.Port, false)
+		}
+		l, g, err := c.newGateway(home, &conf)
+		if err != nil {
+			return err
+		}
+		defer g.Close()
+		if err := show(l.Addr().(*net.TCPAddr).Port, true); err != nil {
+			l.Close() //nolint:errcheck // the error before is the cause
+			return err
+		}
+		c.serving.Store(true)
+		return g.Serve(cmd.Context(), l)
+	}
+	return cmd
+}
+
+// pageURL returns the address of the page. Browsers send a cookie to each port of a host,
+// so the page has a host name that other programs do not use.
+func pageURL(host string, port int) string {
+	if guard.Loopback(host) {
+		host = "crabmem.localhost"
+	}
+	return "http://" + net.JoinHostPort(host, strconv.Itoa(port)) + page.Prefix
+}
+
+// answers reports whether a gateway answers at an address.
+func answers(ctx context.Context, host string, port int) bool {
+	if port == 0 {
+		return false
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, strconv.Itoa(port))+"/health", nil)
+	if err != nil {
+		return false
+	}
+	p, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return false
+	}
+	defer p.Body.Close()
+	var health struct{ Status, Version string }
+	return json.NewDecoder(http.MaxBytesReader(nil, p.Body, 1<<10)).Decode(&health) == nil && health.Status != "" && health.Version != ""
+}
+
+// showPage prints the address and a login code, and opens the browser of a person.
+func (c *app) showPage(ctx context.Context, home, url string, serving, browse bool) error {
+	now := c.now()
+	code, err := page.NewCode(c.fs, home, now)
+	if err != nil {
+		return c.about(filepath.Join(home, page.CodeFile), err)
+	}
+	if c.JSON {
+		return c.PrintJSON(openedPage{URL: url, Code: code, Expires: now.Add(page.CodeTime).UTC().Format(time.RFC3339), Serving: serving})
+	}
+	fmt.Fprintf(c.Out, "page  %s\ncode  %s  (for one login within a minute)\n", url, code)
+	if serving {
+		c.Say("Ctrl+C stops the gateway")
+	}
+	c.Out.Flush() //nolint:errcheck // the end of the command reports it
+	if browse && c.IsTerminal(c.Stdout) {
+		if name, args := browserCommand(url, c.Getenv); name != "" {
+			_ = exec.CommandContext(context.WithoutCancel(ctx), name, args...).Start() // the address is printed, too
+		}
+	}
+	return nil
+}
+
+// browserCommand returns the program that opens a URL; empty without a screen.
+func browserCommand(url string, getenv func(string) string) (name string, args []string) {
+	switch {
+	case runtime.GOOS == "darwin":
+		return "open", []string{url}
+	case runtime.GOOS == "windows":
+		return "rundll32", []string{"url.dll,FileProtocolHandler", url}
+	case getenv("DISPLAY")+getenv("WAYLAND_DISPLAY") != "":
+		return "xdg-open", []string{url}
+	}
+	return "", nil
+}
+
+// newGateway returns a gateway and the listener of its configuration.
+func (c *app) newGateway(home string, conf *gateway.Config) (net.Listener, *gateway.Gateway, error) {
+	daemon, err := c.client()
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := conf.Server.Listen()
+	if err != nil {
+		return nil, nil, err
+	}
+	version, _ := buildVersion()
+	g, err := gateway.New(gateway.Options{FS: c.fs, Home: home, Config: *conf, Daemon: daemon.Addr, Log: c.logger(), Version: version, Now: c.now})
+	if err != nil {
+		l.Close() //nolint:errcheck // the error before is the cause
+		return nil, nil, err
+	}
+	return l, g, nil
+}

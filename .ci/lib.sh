@@ -118,6 +118,7 @@ install() {
   command -v mkfs.ext4 >/dev/null || need+=(e2fsprogs)
   command -v dot >/dev/null || need+=(graphviz)
   command -v qemu-aarch64 >/dev/null || need+=(qemu-user)
+  command -v chromium >/dev/null || need+=(chromium)
   if [ ${#need[@]} -gt 0 ]; then
     apt-get update -qq
     apt-get install -y -qq "${need[@]}" >/dev/null

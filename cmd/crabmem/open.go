@@ -33,9 +33,9 @@ func (c *app) openCommand() *cobra.Command {
 		Use:     "open",
 		GroupID: groupAgents,
 		Short:   "open the web page of the memory",
-		Long: `Open the page on which you read, search, and edit the memory in a browser. open
-prints a code for one login within a minute. A browser then remains logged in
-for 12 hours, or until the gateway stops.
+		Long: `Open the page on which you read, search, and edit the memory in a browser, and
+talk to agents. open prints a code for one login within a minute. A browser then
+remains logged in for 12 hours, or until the gateway stops.
 
 open starts the daemon if it is not running. If no gateway is running, open runs
 it until Ctrl+C; see crabmem gateway. The browser opens only if the output is a

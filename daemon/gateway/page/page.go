@@ -66,6 +66,7 @@ type Page struct {
 	browsers  browsers
 	attempts  chan struct{} // a slot for each login that is being checked
 	rendering chan struct{} // a slot for each text that is being rendered
+	talks     *talks
 }
 
 // New returns a page. Close releases its connections to the daemon.
@@ -73,6 +74,7 @@ func New(o Options) (*Page, error) {
 	p := &Page{
 		o: o, daemon: &client.Client{Addr: o.Daemon, By: history.Actor{Client: "page"}}, mux: http.NewServeMux(), templates: make(map[string]*template.Template),
 		browsers: browsers{byHash: make(map[string]*browser)}, attempts: make(chan struct{}, 2), rendering: make(chan struct{}, 2),
+		talks: newTalks(),
 	}
 	layout, err := template.New("").Funcs(functions).ParseFS(files, "templates/layout.html")
 	if err != nil {
@@ -96,8 +98,11 @@ func New(o Options) (*Page, error) {
 	return p, nil
 }
 
-// Close closes the connections to the daemon.
-func (p *Page) Close() { _ = p.daemon.Close() }
+// Close cancels the runs, and closes the connections to the daemon.
+func (p *Page) Close() {
+	p.talks.close()
+	_ = p.daemon.Close()
+}
 
 // functions are the functions of the templates.
 var functions = template.FuncMap{
@@ -137,6 +142,11 @@ var closedPaths = map[string]func(*visit) error{
 	"POST /ui/memories/{id}/history/{version}": (*visit).restore,
 	"GET /ui/sessions":                         (*visit).sessions,
 	"GET /ui/sessions/{id}":                    (*visit).session,
+	"POST /ui/sessions/{id}":                   (*visit).continueChat,
+	"POST /ui/sessions/{id}/cancel":            (*visit).cancel,
+	"POST /ui/sessions/{id}/answer":            (*visit).reply,
+	"GET /ui/chat":                             (*visit).chat,
+	"POST /ui/chat":                            (*visit).startChat,
 	"GET /ui/status":                           (*visit).status,
 	"/ui/":                                     func(*visit) error { return notFound("no such page", "choose a page of the navigation") },
 }

@@ -43,6 +43,7 @@ type rig struct {
 	daemon *client.Client
 	stop   func() // the daemon
 	clock  *clock
+	page   *Page
 }
 
 // clock is a time that a test sets.
@@ -95,7 +96,7 @@ model = "script"
 	t.Cleanup(p.Close)
 	s := httptest.NewServer(p)
 	t.Cleanup(s.Close)
-	r.url = s.URL
+	r.url, r.page = s.URL, p
 	return r
 }
 
@@ -134,10 +135,11 @@ func (r *rig) startDaemon() {
 type person struct {
 	*rig
 	c    *http.Client
-	page *html.Node // the current page
+	doc  *html.Node // of the current page
 	at   string     // its path and query
 	text string     // its source
 	code int        // its status
+	next string     // the header Refresh
 }
 
 // arrive returns a browser that has not logged in.
@@ -197,8 +199,8 @@ func (p *person) load(q *http.Request) *person {
 	if kind := r.Header.Get("Content-Type"); kind != "text/html; charset=utf-8" {
 		p.Fatalf("%s: %s", q.URL.Path, kind)
 	}
-	p.text, p.code, p.at = string(b), r.StatusCode, r.Request.URL.RequestURI()
-	if p.page, err = html.Parse(strings.NewReader(p.text)); err != nil {
+	p.text, p.code, p.at, p.next = string(b), r.StatusCode, r.Request.URL.RequestURI(), r.Header.Get("Refresh")
+	if p.doc, err = html.Parse(strings.NewReader(p.text)); err != nil {
 		p.Fatal(err)
 	}
 	p.check()
@@ -207,7 +209,7 @@ func (p *person) load(q *http.Request) *person {
 
 // find returns the elements for which f is true.
 func (p *person) find(f func(*html.Node) bool) (list []*html.Node) {
-	for n := range p.page.Descendants() {
+	for n := range p.doc.Descendants() {
 		if n.Type == html.ElementNode && f(n) {
 			list = append(list, n)
 		}
@@ -287,6 +289,9 @@ func (p *person) fields(action string) (values url.Values, method string) {
 					value += t.Data
 				}
 			}
+			if n.Data == "select" {
+				value, _ = attr(n.FirstChild, "value")
+			}
 			if kind, _ := attr(n, "type"); kind == "checkbox" {
 				if _, checked := attr(n, "checked"); !checked {
 					continue
@@ -334,7 +339,7 @@ func (p *person) check() {
 		p.Errorf("%s: %s", p.at, fmt.Sprintf(format, args...))
 	}
 	ids, labels := make(map[string]bool), make(map[string]bool)
-	for n := range p.page.Descendants() {
+	for n := range p.doc.Descendants() {
 		if n.Type != html.ElementNode {
 			continue
 		}
@@ -348,14 +353,14 @@ func (p *person) check() {
 			labels[id] = true
 		}
 	}
-	for n := range p.page.Descendants() {
+	for n := range p.doc.Descendants() {
 		if n.Type != html.ElementNode {
 			continue
 		}
 		switch n.Data {
 		case "script", "iframe", "object", "embed", "base", "style", "svg", "math", "frame":
 			fail("an element %s", n.Data)
-		case "input", "textarea":
+		case "input", "textarea", "select":
 			id, _ := attr(n, "id")
 			kind, _ := attr(n, "type")
 			if kind != "hidden" && !labels[id] && n.Parent.Data != "label" {

@@ -67,9 +67,12 @@ func (v *visit) searchSessions(out *sessionsView) error {
 
 type sessionView struct {
 	*client.Session
-	Lines []lineView
-	Newer string // the address of the next part; empty: none
-	First bool   // the part begins with the first line
+	Lines   []lineView
+	Newer   string // the address of the next part; empty: none
+	First   bool   // the part begins with the first line
+	Talk    talkView
+	Partial rendered // of the answer of an active run
+	Request string   // for the next message
 }
 
 // lineView is a line of a session.
@@ -88,8 +91,16 @@ type callView struct{ Name, Arguments string }
 
 func (v *visit) session() error {
 	id := v.r.PathValue("id")
-	after, _ := strconv.ParseInt(v.r.URL.Query().Get("after"), 10, 64) // 0: from the beginning
-	out := sessionView{First: after <= 0}
+	q := v.r.URL.Query()
+	after, _ := strconv.ParseInt(q.Get("after"), 10, 64) // 0: from the beginning
+	if q.Get("last") != "" {
+		last, err := v.lastLine(id)
+		if err != nil {
+			return err
+		}
+		after = last - pageSize
+	}
+	out := sessionView{First: after <= 0, Talk: v.p.talks.of(id).view(), Request: newRequest()}
 	size, lines, last := 0, 0, int64(0)
 	for h, err := range v.p.daemon.History(v.r.Context(), id, client.HistoryOptions{After: max(after, 0), Limit: pageSize + 1}) {
 		if err != nil {
@@ -117,7 +128,22 @@ func (v *visit) session() error {
 	if out.Session == nil {
 		return notFound("no session "+display.Quoted(id), "choose a session of the list")
 	}
+	if out.Talk.Active {
+		out.Partial = v.p.render(v.r.Context(), out.Talk.Text)
+		if out.Talk.Question == nil { // or a load would delete the answer that the person writes
+			load, _ := strconv.Atoi(q.Get("last")) // with the same query, a browser would only move to the end
+			v.w.Header().Set("Refresh", refresh+"; url="+endOf(id, load+1))
+		}
+	}
 	return v.show("session.html", http.StatusOK, view{Title: display.SessionLabel(out.ID, out.Meta.Title), Nav: "sessions", Data: out})
+}
+
+// lastLine returns the number of lines of a session.
+func (v *visit) lastLine(id string) (int64, error) {
+	for h, err := range v.p.daemon.History(v.r.Context(), id, client.HistoryOptions{Limit: 1}) {
+		return h.LastLine, err
+	}
+	return 0, nil
 }
 
 // line returns what the page shows of a line. Lines of metadata are not shown.

@@ -1,3 +1,7 @@
+//go:build !386 && !race
+
+// The protocol of the browser takes long to compile, so one system does it once.
+
 package page
 
 import (
@@ -13,6 +17,7 @@ import (
 	"testing"
 
 	"crabmem/bench/gate"
+	"crabmem/daemon/model/modeltest"
 
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/cdproto/cdp"
@@ -42,9 +47,6 @@ type chrome struct {
 // chrome starts a browser. Without Chromium, it skips the test.
 func (r *rig) chrome() *chrome {
 	r.Helper()
-	if testing.Short() {
-		r.Skip("SKIPPED: -short: starts a browser")
-	}
 	name := ""
 	for _, n := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(n); err == nil {
@@ -283,6 +285,26 @@ func TestBrowser(t *testing.T) {
 	}
 	c.clean()
 	other.clean()
+}
+
+// TestBrowserChat sends a message, and waits while Chromium loads the page again.
+func TestBrowserChat(t *testing.T) {
+	r := newRig(t)
+	c := r.chrome()
+	call(c, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	r.model.Queue(modeltest.Say("**Half** of").Stall(0).Text(" the answer."))
+	c.login()
+	c.open("/ui/chat")
+	c.named()
+	c.do(chromedp.SendKeys(chromedp.CSS("#content"), "How do we deploy?"))
+	c.click("form.edit button")
+	c.do(chromedp.WaitVisible(chromedp.CSS("#end strong")))
+	c.named()
+	c.shot("chat")
+	r.model.Release()
+	c.do(chromedp.WaitVisible(chromedp.CSS("#end textarea")), chromedp.WaitVisible(chromedp.CSS("li.assistant strong")))
+	c.named()
+	c.clean()
 }
 
 // TestBrowserForms: what a real browser makes of texts in a form is what the other tests

@@ -1,0 +1,272 @@
+package page
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+
+	"crabmem/bm25/snippet"
+	"crabmem/daemon/client"
+	"crabmem/daemon/display"
+)
+
+const (
+	maxTalks   = 100 // runs that the page remembers
+	maxRunning = 8   // runs of the page at the same time
+	refresh    = "2" // seconds between two loads of the page of a run
+)
+
+// talks are the newest runs of the page, by the ID of their session. A run continues when
+// the browser closes the page, and ends with the gateway.
+type talks struct {
+	ctx   context.Context
+	end   context.CancelFunc
+	runs  sync.WaitGroup
+	slots chan struct{}
+
+	mu        sync.Mutex
+	bySession map[string]*talk
+}
+
+func newTalks() *talks {
+	t := &talks{slots: make(chan struct{}, maxRunning), bySession: make(map[string]*talk)}
+	t.ctx, t.end = context.WithCancel(context.Background())
+	return t
+}
+
+// close cancels the runs and waits for them.
+func (t *talks) close() {
+	t.end()
+	t.runs.Wait()
+}
+
+// talk is a run.
+type talk struct {
+	mu   sync.Mutex
+	seen talkView
+}
+
+// talkView is what the page shows of a run.
+type talkView struct {
+	Session  string
+	Number   uint64 // of the session in the daemon
+	Text     string // of the answer so far
+	Tools    []string
+	Question *client.Question // that waits for an answer
+	Failure  string
+	Active   bool
+}
+
+// view returns what the page shows of a run. A session without one has no active run.
+func (t *talk) view() talkView {
+	if t == nil {
+		return talkView{}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.seen
+}
+
+// of returns the newest run of a session, or nil.
+func (t *talks) of(session string) *talk {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.bySession[session]
+}
+
+// add makes a run the newest of its session. It forgets a run that has ended if there are
+// too many.
+func (t *talks) add(session string, one *talk) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id, old := range t.bySession {
+		if len(t.bySession) < maxTalks {
+			break
+		}
+		if !old.view().Active {
+			delete(t.bySession, id)
+		}
+	}
+	t.bySession[session] = one
+}
+
+// begin sends a message to an agent. It returns the ID of the session when the message is
+// durable, and then reads the rest of the run.
+func (t *talks) begin(ctx context.Context, d *client.Client, m client.Message) (session string, err error) {
+	select {
+	case t.slots <- struct{}{}:
+	default:
+		return "", &pageError{status: http.StatusServiceUnavailable, message: "too many agents answer at the same time", fix: "wait for one of them"}
+	}
+	one := &talk{seen: talkView{Active: true}}
+	durable := make(chan error, 1)
+	report := func(err error) { // the first one counts
+		select {
+		case durable <- err:
+		default:
+		}
+	}
+	t.runs.Go(func() {
+		defer func() { <-t.slots }()
+		for e, err := range d.Stream(t.ctx, m) {
+			if err != nil {
+				one.fail(err)
+				report(err)
+				break
+			}
+			if e.Kind == "start" {
+				one.mu.Lock()
+				one.seen.Session, one.seen.Number = e.StoredID, e.Session
+				one.mu.Unlock()
+				t.add(e.StoredID, one)
+			}
+			if e.Kind == "appended" {
+				report(nil)
+			}
+			one.add(e)
+		}
+		one.stop()
+		report(nil)
+	})
+	select {
+	case err = <-durable:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if session = one.view().Session; session != "" {
+		err = nil // the page of the session shows the failure
+	}
+	return session, err
+}
+
+func (t *talk) fail(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.seen.Failure = display.Printable(snippet.Clip(err.Error(), 1<<10))
+}
+
+// answered removes the question.
+func (t *talk) answered() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.seen.Question = nil
+}
+
+func (t *talk) stop() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.seen.Active, t.seen.Question = false, nil
+}
+
+// add adds an event to what the page shows.
+func (t *talk) add(e *client.Event) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch e.Kind {
+	case "text_delta":
+		if len(t.seen.Text) < maxMessage {
+			t.seen.Text += e.Text
+		}
+	case "tool_start":
+		t.seen.Text, t.seen.Question = "", nil // the session contains the message
+		t.seen.Tools = nil
+		for _, call := range e.Calls {
+			t.seen.Tools = append(t.seen.Tools, call.Function.Name)
+		}
+	case "tool_result":
+		t.seen.Question = nil
+	case "tools_complete":
+		t.seen.Tools = nil
+	case "ask_user":
+		if len(e.Questions) > 0 {
+			t.seen.Question = &e.Questions[0]
+		}
+	}
+}
+
+type chatView struct {
+	Agents  []client.Agent
+	Request string
+}
+
+// newRequest returns an ID that makes a message, which a browser sends twice, one message.
+func newRequest() string { return "page-" + rand.Text() }
+
+func (v *visit) chat() error {
+	agents, err := v.p.daemon.Agents(v.r.Context())
+	if err != nil {
+		return err
+	}
+	return v.show("chat.html", http.StatusOK, view{Title: "New conversation", Nav: "sessions", Data: chatView{agents, newRequest()}})
+}
+
+// message returns the message of a form.
+func (v *visit) message() (client.Message, error) {
+	form := v.r.PostForm
+	m := client.Message{Content: strings.TrimSpace(unixLines(form.Get("content"))), Request: form.Get("request"), Commands: true}
+	if m.Content == "" {
+		return m, &pageError{status: http.StatusUnprocessableEntity, message: "the message is empty", fix: "write a message"}
+	}
+	return m, nil
+}
+
+// startChat begins a session.
+func (v *visit) startChat() error {
+	m, err := v.message()
+	if err != nil {
+		return err
+	}
+	m.Agent, m.NewChat = v.r.PostForm.Get("agent"), true
+	return v.send(m)
+}
+
+// continueChat sends a message to the session in the path.
+func (v *visit) continueChat() error {
+	m, err := v.message()
+	if err != nil {
+		return err
+	}
+	m.StoredID = v.r.PathValue("id")
+	return v.send(m)
+}
+
+func (v *visit) send(m client.Message) error {
+	session, err := v.p.talks.begin(v.r.Context(), v.p.daemon, m)
+	if err != nil {
+		return err
+	}
+	return v.see(endOf(session, 1))
+}
+
+// endOf returns the address of the last messages of a session. Each load has another one.
+func endOf(session string, load int) string {
+	return "/ui/sessions/" + url.PathEscape(session) + "?last=" + strconv.Itoa(load) + "#end"
+}
+
+// cancel cancels the run of the session in the path.
+func (v *visit) cancel() error {
+	if t := v.p.talks.of(v.r.PathValue("id")).view(); t.Active {
+		if err := v.p.daemon.Cancel(v.r.Context(), t.Number); err != nil {
+			return err
+		}
+	}
+	return v.see(endOf(v.r.PathValue("id"), 1))
+}
+
+// reply answers the question of an agent.
+func (v *visit) reply() error {
+	one := v.p.talks.of(v.r.PathValue("id"))
+	t := one.view()
+	if t.Question == nil {
+		return &pageError{status: http.StatusConflict, message: "no question waits for an answer", fix: "load the session again"}
+	}
+	if err := v.p.daemon.ReplyToAsk(v.r.Context(), t.Number, unixLines(v.r.PostForm.Get("content"))); err != nil {
+		return err
+	}
+	one.answered()
+	return v.see(endOf(v.r.PathValue("id"), 1))
+}

@@ -1,21 +1,14 @@
 package main
 
 import (
-	"context"
-	"net"
 	"path/filepath"
 	"strconv"
-	"sync"
-	"time"
 
 	"crabmem/daemon/display"
 	"crabmem/daemon/mcp"
 
 	"github.com/spf13/cobra"
 )
-
-// componentWait limits the wait for a component to accept a connection.
-const componentWait = time.Second
 
 // component is an element of components --json.
 type component struct {
@@ -55,16 +48,9 @@ user service.`,
 			return err
 		}
 		list := make([]component, len(ports))
-		var wg sync.WaitGroup
-		for i, p := range ports {
-			wg.Go(func() {
-				list[i] = component{p.Name, p.Port, "stale", p.File}
-				if listens(cmd.Context(), p.Port) {
-					list[i].State = "running"
-				}
-			})
+		for i, state := range mcp.States(cmd.Context(), ports) {
+			list[i] = component{ports[i].Name, ports[i].Port, state, ports[i].File}
 		}
-		wg.Wait()
 		if c.JSON {
 			return c.PrintJSON(list)
 		}
@@ -80,16 +66,4 @@ user service.`,
 		return nil
 	}
 	return cmd
-}
-
-// listens reports whether a port of this machine accepts connections.
-func listens(ctx context.Context, port int) bool {
-	ctx, cancel := context.WithTimeout(ctx, componentWait)
-	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	if err != nil {
-		return false
-	}
-	conn.Close()
-	return true
 }

@@ -3,10 +3,12 @@ package gateway
 import (
 	"context"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"crabmem/daemon/client"
+	"crabmem/daemon/mcp"
 )
 
 var generalRoutes = []route{
@@ -14,6 +16,7 @@ var generalRoutes = []route{
 	{method: "GET", path: "/api-docs/openapi.json", summary: "Describe this interface", out: of[map[string]any](), status: 200, run: (*call).openAPI},
 	{method: "GET", path: "/v1/agents", summary: "List the agents", out: of[[]Agent](), status: 200, run: (*call).listAgents},
 	{method: "GET", path: "/v1/agents/{id}", summary: "Describe an agent", out: of[Agent](), status: 200, run: (*call).readAgent},
+	{method: "GET", path: "/v1/components", summary: "List the programs that provide tools to agents", out: of[[]Component](), status: 200, run: (*call).listComponents},
 	{method: "GET", path: "/v1/status", summary: "Report figures of the daemon", out: of[status](), status: 200, run: (*call).status},
 }
 
@@ -29,6 +32,24 @@ type Agent struct {
 	Model       string   `json:"model" jsonschema:"empty: the active one"`
 	Tools       []string `json:"tools"`
 	SkillTags   []string `json:"skill_tags"`
+}
+
+// Component is a program that provides tools to agents.
+type Component struct {
+	Name  string `json:"name"`
+	State string `json:"state" jsonschema:"running or stale"`
+}
+
+// listComponents reads the port files of the home.
+func (c *call) listComponents() (any, error) {
+	ports, err := mcp.Ports(c.g.o.FS, filepath.Join(c.g.o.Home, "run"), func(file string, err error) {
+		c.g.o.Log.Warn("not a component", "file", file, "error", err)
+	})
+	list := make([]Component, len(ports))
+	for i, state := range mcp.States(c.r.Context(), ports) {
+		list[i] = Component{ports[i].Name, state}
+	}
+	return list, err
 }
 
 type status struct {

@@ -28,7 +28,7 @@ func TestHealth(t *testing.T) {
 		t.Errorf("without a daemon: %d %s", p.StatusCode, p.body)
 	}
 	for _, one := range routes {
-		if one.open || strings.HasPrefix(one.path, "/api-docs") || strings.HasPrefix(one.path, "/v1/runs/") {
+		if one.open || strings.HasPrefix(one.path, "/api-docs") || one.path == "/v1/components" || strings.HasPrefix(one.path, "/v1/runs/") {
 			continue
 		}
 		at := strings.Replace(one.path, "/v1/memories/{id}", path, 1)
@@ -58,6 +58,32 @@ func TestHealth(t *testing.T) {
 	}
 	r.startDaemon()
 	r.want("after the daemon started", r.do("ann", "GET", path, nil), 200, "")
+}
+
+// TestComponents lists the port files of the home, with or without a program that listens.
+func TestComponents(t *testing.T) {
+	r := newRig(t)
+	if p := r.want("none", r.do("ann", "GET", "/v1/components", nil), 200, ""); string(p.body) != "[]\n" {
+		t.Errorf("none: %s", p.body)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := strings.Cut(l.Addr().String(), ":")
+	for name, text := range map[string]string{"browser": port, "stale": "1", "bad": "x", "crabtalk": port} {
+		if err := os.WriteFile(filepath.Join(r.home, "run", name+".port"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := r.want("two", r.do("ann", "GET", "/v1/components", nil), 200, "")
+	if want := `[{"name":"browser","state":"running"},{"name":"stale","state":"stale"}]` + "\n"; string(p.body) != want {
+		t.Errorf("components %s, want %s", p.body, want)
+	}
+	if !strings.Contains(r.log.String(), "bad.port") {
+		t.Error("the log does not have the bad file")
+	}
 }
 
 // TestKeys sends keys in all ways, and changes the file of the keys.

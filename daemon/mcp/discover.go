@@ -1,13 +1,16 @@
 package mcp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"crabmem/crmem/vfs"
@@ -63,6 +66,34 @@ func Ports(fsys vfs.FS, dir string, warn func(file string, err error)) ([]Port, 
 		ports = append(ports, p)
 	}
 	return ports, nil
+}
+
+// The states of a component.
+const (
+	Running = "running" // a program accepts connections on the port
+	Stale   = "stale"   // a killed component leaves its file
+)
+
+// stateWait limits the wait for a component to accept a connection.
+const stateWait = time.Second
+
+// States returns the state of the component of each port.
+func States(ctx context.Context, ports []Port) []string {
+	ctx, cancel := context.WithTimeout(ctx, stateWait)
+	defer cancel()
+	list := make([]string, len(ports))
+	var wg sync.WaitGroup
+	for i, p := range ports {
+		wg.Go(func() {
+			list[i] = Stale
+			if conn, err := new(net.Dialer).DialContext(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(p.Port))); err == nil {
+				list[i] = Running
+				_ = conn.Close() // nothing was sent
+			}
+		})
+	}
+	wg.Wait()
+	return list
 }
 
 func readPort(fsys vfs.FS, file, name string) (Port, error) {

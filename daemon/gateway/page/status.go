@@ -2,10 +2,12 @@ package page
 
 import (
 	"net/http"
+	"path/filepath"
 	"time"
 
 	"crabmem/crmem/fusion"
 	"crabmem/daemon/client"
+	"crabmem/daemon/mcp"
 	"crabmem/daemon/memtool"
 )
 
@@ -20,6 +22,20 @@ type statusView struct {
 	Agents  []client.Agent
 	Models  []client.Model
 	Crons   []client.Cron
+	Parts   []componentView
+}
+
+type componentView struct{ Name, State string }
+
+// components lists the programs that provide tools to agents.
+func (v *visit) components() (list []componentView, err error) {
+	ports, err := mcp.Ports(v.p.o.FS, filepath.Join(v.p.o.Home, "run"), func(file string, err error) {
+		v.p.o.Log.Warn("not a component", "file", file, "error", err)
+	})
+	for i, state := range mcp.States(v.r.Context(), ports) {
+		list = append(list, componentView{ports[i].Name, state})
+	}
+	return list, err
 }
 
 func (v *visit) status() error {
@@ -40,6 +56,9 @@ func (v *visit) status() error {
 		return err
 	}
 	if out.Crons, err = d.Crons(ctx); err != nil {
+		return err
+	}
+	if out.Parts, err = v.components(); err != nil {
 		return err
 	}
 	return v.show("status.html", http.StatusOK, view{Title: "Status", Nav: "status", Data: out})

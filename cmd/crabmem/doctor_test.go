@@ -225,6 +225,37 @@ func exitOfError(err error) int {
 	return 0
 }
 
+// TestDoctorGateway finds the gateway of a home, if the home has one.
+func TestDoctorGateway(t *testing.T) {
+	p := newPatient(t)
+	check := func() string {
+		t.Helper()
+		a, wrong := p.examine()
+		i := slices.IndexFunc(a.Checks, func(f doctor.Finding) bool { return f.Name == "gateway" })
+		if i < 0 || len(wrong) > 0 {
+			return fmt.Sprint(wrong)
+		}
+		return a.Checks[i].What
+	}
+	if got := check(); got != "[]" {
+		t.Errorf("without a gateway: %s", got)
+	}
+	health := `{"status":"ok","version":"1"}`
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, health) }))
+	defer server.Close()
+	address := strings.TrimPrefix(server.URL, "http://")
+	_, port, _ := strings.Cut(address, ":")
+	p.write("config/gateway.toml", "[server]\nport = "+port+"\n")
+	if got := check(); got != "answers at "+address {
+		t.Errorf("with a gateway: %s", got)
+	}
+	for _, health = range []string{"{}", "hello", ""} {
+		if got := check(); !strings.HasPrefix(got, "not running") {
+			t.Errorf("another program answers %q: %s", health, got)
+		}
+	}
+}
+
 // TestDoctor plants faults, each in a home without other problems: the doctor
 // reports the fault with its fix, and no other.
 func TestDoctor(t *testing.T) {
@@ -311,6 +342,14 @@ func TestDoctor(t *testing.T) {
 		}, "daemon", doctor.Fail, "holds the home, but does not answer", "crabmem daemon start"},
 		{"the daemon is of another version", func(p *patient) { serveSick(p, "0.0.1") },
 			"daemon", doctor.Warn, "the daemon has version 0.0.1", "run crabmem daemon stop, then run crabmem daemon start"},
+		{"the gateway's configuration has a slip", func(p *patient) { p.write("config/gateway.toml", "[server]\nhots = 1\n") },
+			"gateway", doctor.Fail, "gateway.toml:2: unknown key server.hots", "correct the file"},
+		{"the gateway's keys are damaged", func(p *patient) { p.write("config/gateway-keys.json", "{") },
+			"gateway", doctor.Fail, "gateway-keys.json: unexpected end", "remove the file"},
+		{"others can change the gateway's keys", func(p *patient) {
+			p.write("config/gateway-keys.json", "{}")
+			chmod(p, "config/gateway-keys.json", 0o666)
+		}, "gateway", doctor.Fail, "has mode 0666", "chmod 600 "},
 		{"the configuration has a slip", func(p *patient) { p.change("config.toml", "prompt", "descripton = \"reads\"\nprompt") },
 			"config", doctor.Fail, "config.toml:", "fix it in "},
 		{"the key is not set", func(p *patient) { p.key = "" },

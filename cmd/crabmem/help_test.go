@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/gateway"
 
 	"github.com/spf13/cobra"
 )
@@ -151,13 +151,12 @@ func exampleGateway(t *testing.T, shell func(string)) (stop func()) {
 	shell(fmt.Sprintf(`mkdir -p home/config && chmod 700 home && printf '[server]\nport = %d\n' >home/config/gateway.toml && chmod 600 home/config/gateway.toml`, port))
 	shell(`crabmem daemon start`)
 	shell(`crabmem gateway >/dev/null 2>&1 & echo $! >gateway.pid`)
-	for began := time.Now(); !answers(t.Context(), "127.0.0.1", port); time.Sleep(10 * time.Millisecond) {
+	for began := time.Now(); !gateway.Answers(t.Context(), &gateway.Server{Host: "127.0.0.1", Port: port}); time.Sleep(10 * time.Millisecond) {
 		if time.Since(began) > gate.Hang {
 			t.Fatal("the gateway does not answer")
 		}
 	}
 	return func() {
-		http.DefaultClient.CloseIdleConnections()
 		shell(`kill $(cat gateway.pid)`)
 		shell(`crabmem daemon stop`)
 	}

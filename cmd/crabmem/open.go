@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
-	"net/http"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -65,7 +63,7 @@ terminal.`,
 		show := func(port int, serving bool) error {
 			return c.showPage(cmd.Context(), home, pageURL(conf.Server.Host, port), serving, !stay)
 		}
-		if answers(cmd.Context(), conf.Server.Host, conf.Server.Port) {
+		if gateway.Answers(cmd.Context(), &conf.Server) {
 			return show(conf.Server.Port, false)
 		}
 		l, g, err := c.newGateway(home, &conf)
@@ -90,29 +88,6 @@ func pageURL(host string, port int) string {
 		host = "crabmem.localhost"
 	}
 	return "http://" + net.JoinHostPort(host, strconv.Itoa(port)) + page.Prefix
-}
-
-// answers reports whether a gateway answers at an address.
-func answers(ctx context.Context, host string, port int) bool {
-	if port == 0 {
-		return false
-	}
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	q, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, strconv.Itoa(port))+"/health", nil)
-	if err != nil {
-		return false
-	}
-	p, err := http.DefaultClient.Do(q)
-	if err != nil {
-		return false
-	}
-	defer p.Body.Close()
-	var health struct{ Status, Version string }
-	return json.NewDecoder(http.MaxBytesReader(nil, p.Body, 1<<10)).Decode(&health) == nil && health.Status != "" && health.Version != ""
 }
 
 // showPage prints the address and a login code, and opens the browser of a person.

@@ -39,6 +39,9 @@ func TestChat(t *testing.T) {
 	if p.next != "2; url=/ui/sessions/"+session+"?last=2#end" || !strings.Contains(p.text, "The agent is answering") || strings.Contains(p.text, `name="request"`) {
 		t.Errorf("during the run: Refresh %q, %s", p.next, p.text)
 	}
+	if other := p.visitor().open("/ui/sessions/" + session + "?after=0"); other.next == "" {
+		t.Error("another browser does not load the page again")
+	}
 	r.model.Release()
 	p.until(`name="request"`)
 	if p.next != "" || !strings.Contains(p.text, "<strong>half</strong> of it") || strings.Contains(p.text, "The agent is answering") {

@@ -128,6 +128,13 @@ func TestSessionParts(t *testing.T) {
 		}
 		p.follow("Newer messages")
 	}
+	r.model.Queue(modeltest.Stall())
+	if p.submit("/ui/sessions/"+id, map[string]string{"content": "one more"}); p.next == "" {
+		t.Errorf("the end of an active session: no Refresh: %s", p.text)
+	}
+	if p.open("/ui/sessions/" + id); p.next != "" || !strings.Contains(p.text, "To the last messages") {
+		t.Errorf("the beginning of an active session: Refresh %q", p.next)
+	}
 	if messages != 80 || summaries != 1 {
 		t.Errorf("%d messages, %d summaries", messages, summaries)
 	}

@@ -128,7 +128,7 @@ func (v *visit) session() error {
 	if out.Session == nil {
 		return notFound("no session "+display.Quoted(id), "choose a session of the list")
 	}
-	if out.Talk.Active {
+	if out.Talk.Active && out.Newer == "" {
 		out.Partial = v.p.render(v.r.Context(), out.Talk.Text)
 		if out.Talk.Question == nil { // or a load would delete the answer that the person writes
 			load, _ := strconv.Atoi(q.Get("last")) // with the same query, a browser would only move to the end

@@ -80,6 +80,7 @@ var mayImport = map[string][]string{
 	"daemon/model":               {"daemon/model/chat", "sessionlog"},
 	"daemon/model/modeltest":     {},
 	"daemon/guard":               {},
+	"daemon/daemontest":          {"daemon", "daemon/wire"},
 	"daemon/gateway/page": {"bm25", "bm25/analysis", "bm25/snippet", "crmem", "crmem/fusion", "crmem/history", "crmem/metadata", "crmem/recall", "crmem/vfs", "sessionlog", "sessionlog/record", "sessionlog/search",
 		"daemon/client", "daemon/display", "daemon/errtable", "daemon/mcp", "daemon/memtool", "daemon/wire"},
 	"daemon/gateway": {"daemon/gateway/page", "bm25", "bm25/analysis", "bm25/snippet", "crmem", "crmem/fusion", "crmem/history", "crmem/metadata", "crmem/recall", "crmem/vfs", "sessionlog", "sessionlog/search",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"path/filepath"
 
 	"crabmem/cmd/crabmem/internal/cli"
@@ -60,13 +61,9 @@ allow_hosts. The gateway logs to standard error.`,
 	fl.StringVar(&host, "host", "", "listen on this `address` instead of that in gateway.toml")
 	fl.IntVar(&port, "port", 0, "listen on this `port` instead of that in gateway.toml, 0 = a free one")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		home, err := c.absHome()
+		home, conf, err := c.gatewayConfig()
 		if err != nil {
 			return err
-		}
-		conf, err := gateway.ReadConfig(c.fs, home)
-		if err != nil {
-			return c.about(filepath.Join(home, gateway.File), err)
 		}
 		if fl.Changed("host") {
 			conf.Server.Host = host
@@ -95,4 +92,34 @@ config/gateway-keys.json. A running gateway uses a change at once.`,
   crabmem gateway key list`,
 	}, c.keyAdd(), c.keyList(), c.keyRemove()))
 	return cmd
+}
+
+// gatewayConfig returns the home and the configuration of its gateway.
+func (c *app) gatewayConfig() (home string, conf gateway.Config, err error) {
+	if home, err = c.absHome(); err != nil {
+		return "", conf, err
+	}
+	if conf, err = gateway.ReadConfig(c.fs, home); err != nil {
+		return "", conf, c.about(filepath.Join(home, gateway.File), err)
+	}
+	return home, conf, nil
+}
+
+// newGateway returns a gateway and the listener of its configuration.
+func (c *app) newGateway(home string, conf *gateway.Config) (net.Listener, *gateway.Gateway, error) {
+	daemon, err := c.client()
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := conf.Server.Listen()
+	if err != nil {
+		return nil, nil, err
+	}
+	version, _ := buildVersion()
+	g, err := gateway.New(gateway.Options{FS: c.fs, Home: home, Config: *conf, Daemon: daemon.Addr, Log: c.logger(), Version: version, Now: c.now})
+	if err != nil {
+		l.Close() //nolint:errcheck // the error before is the cause
+		return nil, nil, err
+	}
+	return l, g, nil
 }

@@ -45,13 +45,9 @@ terminal.`,
 	}
 	cmd.Flags().BoolVar(&stay, "no-browser", false, "open no browser")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		home, err := c.absHome()
+		home, conf, err := c.gatewayConfig()
 		if err != nil {
 			return err
-		}
-		conf, err := gateway.ReadConfig(c.fs, home)
-		if err != nil {
-			return c.about(filepath.Join(home, gateway.File), err)
 		}
 		if cl, _, err := c.running(cmd.Context()); err == nil {
 			cl.Close() //nolint:errcheck // it has responded
@@ -124,23 +120,4 @@ func browserCommand(url string, getenv func(string) string) (name string, args [
 		return "xdg-open", []string{url}
 	}
 	return "", nil
-}
-
-// newGateway returns a gateway and the listener of its configuration.
-func (c *app) newGateway(home string, conf *gateway.Config) (net.Listener, *gateway.Gateway, error) {
-	daemon, err := c.client()
-	if err != nil {
-		return nil, nil, err
-	}
-	l, err := conf.Server.Listen()
-	if err != nil {
-		return nil, nil, err
-	}
-	version, _ := buildVersion()
-	g, err := gateway.New(gateway.Options{FS: c.fs, Home: home, Config: *conf, Daemon: daemon.Addr, Log: c.logger(), Version: version, Now: c.now})
-	if err != nil {
-		l.Close() //nolint:errcheck // the error before is the cause
-		return nil, nil, err
-	}
-	return l, g, nil
 }

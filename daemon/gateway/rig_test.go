@@ -21,7 +21,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
-	"crabmem/daemon"
+	"crabmem/daemon/daemontest"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/service/servicetest"
 	"crabmem/daemon/wire"
@@ -138,7 +138,6 @@ model = "script"
 	for _, name := range []string{"root", "ann", "bob", "eve"} {
 		r.keys[name] = r.addKey(Key{Name: name})
 	}
-	r.addr = wire.Addr{Network: "unix", Address: daemon.Socket(home)}
 	r.startDaemon()
 	c := DefaultConfig()
 	c.Limits.Rate, c.Limits.Burst = 1e5, 1e5
@@ -161,30 +160,7 @@ func (r *rig) addKey(k Key) string {
 // startDaemon runs a daemon until r.daemon is called.
 func (r *rig) startDaemon() {
 	r.t.Helper()
-	d, err := daemon.Open(daemon.Options{Home: r.home, Getenv: func(string) string { return "" }, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Version: "test"})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- d.Serve(ctx) }()
-	r.daemon = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			r.t.Errorf("daemon: %v", err)
-		}
-		if err := d.Close(); err != nil {
-			r.t.Errorf("close the daemon: %v", err)
-		}
-	})
-	r.t.Cleanup(func() { r.daemon() })
-	r.eventually("the daemon listens", func() bool {
-		c, err := net.Dial("unix", daemon.Socket(r.home))
-		if err == nil {
-			c.Close()
-		}
-		return err == nil
-	})
+	r.addr, r.daemon = daemontest.Serve(r.t, r.home)
 }
 
 func (r *rig) eventually(what string, f func() bool) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -17,13 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
-	"crabmem/daemon"
 	"crabmem/daemon/client"
+	"crabmem/daemon/daemontest"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/service/servicetest"
-	"crabmem/daemon/wire"
 
 	"go.uber.org/goleak"
 	"golang.org/x/net/html"
@@ -85,8 +82,8 @@ model = "script"
 	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.startDaemon()
-	r.daemon = &client.Client{Addr: wire.Addr{Network: "unix", Address: daemon.Socket(home)}}
+	addr, stop := daemontest.Serve(t, home)
+	r.stop, r.daemon = stop, &client.Client{Addr: addr}
 	t.Cleanup(func() { r.daemon.Close() })
 	p, err := New(Options{FS: vfs.OS{}, Home: home, Daemon: r.daemon.Addr, Log: slog.New(slog.DiscardHandler), Version: "test", Now: r.clock.now,
 		Verified: func(context.Context) bool { return true }})
@@ -98,37 +95,6 @@ model = "script"
 	t.Cleanup(s.Close)
 	r.url, r.page = s.URL, p
 	return r
-}
-
-// startDaemon runs a daemon until r.stop is called.
-func (r *rig) startDaemon() {
-	r.Helper()
-	d, err := daemon.Open(daemon.Options{Home: r.home, Getenv: func(string) string { return "" }, Log: slog.New(slog.DiscardHandler), Version: "test"})
-	if err != nil {
-		r.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- d.Serve(ctx) }()
-	r.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			r.Errorf("daemon: %v", err)
-		}
-		if err := d.Close(); err != nil {
-			r.Errorf("close the daemon: %v", err)
-		}
-	})
-	r.Cleanup(r.stop)
-	for began := time.Now(); ; time.Sleep(time.Millisecond) {
-		if c, err := net.Dial("unix", daemon.Socket(r.home)); err == nil {
-			c.Close()
-			return
-		}
-		if time.Since(began) > gate.Hang {
-			r.Fatal("the daemon does not listen")
-		}
-	}
 }
 
 // person is a browser without JavaScript.

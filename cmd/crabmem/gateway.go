@@ -42,6 +42,7 @@ The gateway reads config/gateway.toml in the home directory:
   runs_per_key = 2
   rate = 10.0            # requests per second of one key
   burst = 40             # requests above the rate
+  untrusted_runs = 6     # in a minute, of one untrusted key
 
 With a key in KEY:
 

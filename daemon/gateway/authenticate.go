@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // keyWait is the time before a wrong key is refused.
@@ -50,12 +52,20 @@ func (c *call) identify(text string) *Problem {
 
 // spend takes a token of the rate of the key.
 func (c *call) spend() *Problem {
-	if r := c.daemon.limiter.ReserveN(c.g.o.Now(), 1); r.DelayFrom(c.g.o.Now()) > 0 {
-		wait := r.DelayFrom(c.g.o.Now())
-		r.CancelAt(c.g.o.Now())
+	if wait := delayOf(c.daemon.limiter, c.g.o.Now()); wait > 0 {
 		return problemf(http.StatusTooManyRequests, "rate", "too many requests with this key").fix("send at most %v requests per second", c.g.o.Config.Limits.Rate).after(1 + int(wait/time.Second))
 	}
 	return nil
+}
+
+// delayOf takes a token of a limiter, or returns after which time it has one.
+func delayOf(l *rate.Limiter, now time.Time) time.Duration {
+	r := l.ReserveN(now, 1)
+	wait := r.DelayFrom(now)
+	if wait > 0 {
+		r.CancelAt(now)
+	}
+	return wait
 }
 
 // keyOf returns the key of a request: exactly one, in one header.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"sync"
+	"time"
 
 	"crabmem/crmem/history"
 	"crabmem/daemon/client"
@@ -23,6 +24,7 @@ type clients struct {
 type tenant struct {
 	*client.Client
 	limiter       *rate.Limiter
+	untrusted     *rate.Limiter // of runs, if the identity is not trusted
 	streams, runs slots
 }
 
@@ -38,7 +40,8 @@ func (c *clients) of(id string) *tenant {
 	if t == nil {
 		t = &tenant{
 			Client: &client.Client{Addr: c.addr, As: id, By: history.Actor{Client: "http"}}, limiter: rate.NewLimiter(rate.Limit(c.limits.Rate), c.limits.Burst),
-			streams: newSlots(c.limits.StreamsPerKey), runs: newSlots(c.limits.RunsPerKey),
+			untrusted: rate.NewLimiter(rate.Every(time.Minute/time.Duration(c.limits.UntrustedRuns)), c.limits.UntrustedRuns),
+			streams:   newSlots(c.limits.StreamsPerKey), runs: newSlots(c.limits.RunsPerKey),
 		}
 		c.byID[id] = t
 	}

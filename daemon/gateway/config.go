@@ -49,13 +49,14 @@ type Limits struct {
 	RunsPerKey    int     `toml:"runs_per_key"`    // of one key
 	Rate          float64 `toml:"rate"`            // requests per second of one key
 	Burst         int     `toml:"burst"`           // requests above the rate
+	UntrustedRuns int     `toml:"untrusted_runs"`  // in a minute, of one untrusted key
 }
 
 // DefaultConfig returns the configuration of a home without the file.
 func DefaultConfig() Config {
 	return Config{
 		Server: Server{Host: "127.0.0.1", Port: 3000},
-		Limits: Limits{Connections: 256, Calls: 64, Streams: 64, StreamsPerKey: 8, RunsPerKey: 2, Rate: 10, Burst: 40},
+		Limits: Limits{Connections: 256, Calls: 64, Streams: 64, StreamsPerKey: 8, RunsPerKey: 2, Rate: 10, Burst: 40, UntrustedRuns: 6},
 	}
 }
 
@@ -100,7 +101,7 @@ func tomlError(path string, err error) error {
 func (c *Config) check() error {
 	l := &c.Limits
 	for name, n := range map[string]int{"connections": l.Connections, "calls": l.Calls, "streams": l.Streams, "streams_per_key": l.StreamsPerKey,
-		"runs_per_key": l.RunsPerKey, "burst": l.Burst} {
+		"runs_per_key": l.RunsPerKey, "burst": l.Burst, "untrusted_runs": l.UntrustedRuns} {
 		if n < 1 || n > 1<<20 {
 			return fmt.Errorf("limits.%s = %d: want 1 to %d", name, n, 1<<20)
 		}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"net/http"
 	"strings"
+	"sync"
+	"time"
 
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
+	"crabmem/daemon/trust"
 )
 
 // message is a message to an agent.
@@ -79,13 +82,28 @@ func (c *call) request(in *message) (m client.Message, err error) {
 	return m, nil
 }
 
-// begin takes a slot for a run of the key.
+// begin takes a slot for a run of the key. The daemon decides whether a key is trusted.
+// end gives the slot back, once: before a client reads that the run has ended, or its next
+// run could be refused.
 func (c *call) begin() (end func(), err error) {
 	if !c.daemon.runs.take() {
 		n := c.g.o.Config.Limits.RunsPerKey
 		return nil, problemf(http.StatusTooManyRequests, "runs", "%d runs of the key are active", n).fix("wait until one of them ends").after(1)
 	}
-	return c.daemon.runs.give, nil
+	end = sync.OnceFunc(c.daemon.runs.give)
+	d, err := c.daemon.Hello(c.r.Context())
+	if err != nil {
+		end()
+		return nil, err
+	}
+	if trust.Level(d.Trust) != trust.Untrusted {
+		return end, nil
+	}
+	if wait := delayOf(c.daemon.untrusted, c.g.o.Now()); wait > 0 {
+		end()
+		return nil, problemf(http.StatusTooManyRequests, "rate", "too many runs of an untrusted key").fix("begin at most %d runs in a minute", c.g.o.Config.Limits.UntrustedRuns).after(1 + int(wait/time.Second))
+	}
+	return end, nil
 }
 
 // prepare returns the message as the daemon receives it, and takes a slot for its run.
@@ -135,12 +153,14 @@ func (c *call) stream(in *message) (any, error) {
 		}
 		started = true
 		if err != nil {
+			end()
 			return nil, w.failed(err)
 		}
 		if err := w.write(e); err != nil {
 			return nil, nil // the client is gone
 		}
 	}
+	end()
 	return nil, w.done()
 }
 

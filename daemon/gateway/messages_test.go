@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -170,6 +171,49 @@ func TestHangUp(t *testing.T) {
 	}
 	if took := time.Since(began); took > shutdownTime {
 		t.Errorf("the gateway stopped after %v", took)
+	}
+}
+
+// TestUntrustedRuns: a key that is not trusted begins at most so many runs in a minute.
+func TestUntrustedRuns(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Limits.UntrustedRuns = 2 })
+	r.model.Func(func(modeltest.Request) modeltest.Reply { return modeltest.Say("fine") })
+	for _, who := range []string{"ann", "eve"} {
+		for _, path := range []string{"/v1/send", "/v1/stream"} {
+			r.want(who+" "+path, r.do(who, "POST", path, object{"content": "x"}), 200, "")
+		}
+	}
+	for _, path := range []string{"/v1/send", "/v1/stream", "/v1/runs"} {
+		p := r.want("eve "+path, r.do("eve", "POST", path, object{"content": "x"}), 429, "rate")
+		if wait, err := strconv.Atoi(p.Header.Get("Retry-After")); err != nil || wait < 1 || wait > 31 {
+			t.Errorf("Retry-After %q", p.Header.Get("Retry-After"))
+		}
+	}
+	r.want("ann again", r.do("ann", "POST", "/v1/send", object{"content": "x"}), 200, "")
+	r.want("eve reads", r.do("eve", "GET", "/v1/sessions", nil), 200, "")
+}
+
+// TestNextRun: who reads the end of a run may begin the next one.
+func TestNextRun(t *testing.T) {
+	r := newRig(t, func(c *Config) { c.Limits.RunsPerKey, c.Gateway.OpenAI = 1, true })
+	r.model.Func(func(q modeltest.Request) modeltest.Reply { return modeltest.Say("fine") })
+	for range 50 {
+		at := r.want("a run", r.do("ann", "POST", "/v1/runs", object{"content": "x"}), 202, "").Header.Get("Location")
+		r.eventually("it ends", func() bool { return r.do("ann", "GET", at, nil).field("state") == succeeded })
+		q, err := http.NewRequestWithContext(t.Context(), "POST", r.url+"/v1/stream", strings.NewReader(`{"content":"x"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Authorization", "Bearer "+r.keys["ann"])
+		q.Header.Set("Content-Type", "application/json")
+		p, err := http.DefaultClient.Do(q)
+		if err != nil || p.StatusCode != 200 {
+			t.Fatal(p, err)
+		}
+		for lines := bufio.NewScanner(p.Body); lines.Scan() && !strings.Contains(lines.Text(), `"done":true`); { // it does not wait for the end of the response
+		}
+		r.want("the next one", r.do("ann", "POST", "/v1/send", object{"content": "x"}), 200, "")
+		p.Body.Close()
 	}
 }
 

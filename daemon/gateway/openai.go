@@ -284,7 +284,7 @@ func (c *call) chat(in *chatRequest) (any, error) {
 	_, _ = rand.Read(random[:]) // never fails
 	a := &chatAnswer{ID: "chatcmpl-" + base64.RawURLEncoding.EncodeToString(random[:]), Object: "chat.completion", Created: c.g.o.Now().Unix(), Model: in.Model}
 	if in.Stream {
-		return nil, c.chatStream(in, m, a)
+		return nil, c.chatStream(in, m, a, end)
 	}
 	c.unlimited()
 	r, err := c.daemon.Send(c.r.Context(), m)
@@ -338,7 +338,7 @@ func (w *chatWriter) event(_ string, data any) error {
 
 // chatStream sends the answer as it is written. An error after the first event has no
 // status: it is an event, and the stream does not end with [DONE].
-func (c *call) chatStream(in *chatRequest, m client.Message, a *chatAnswer) error {
+func (c *call) chatStream(in *chatRequest, m client.Message, a *chatAnswer, end func()) error {
 	ctx, out, leave, err := c.openStream()
 	if err != nil {
 		return err
@@ -353,6 +353,7 @@ func (c *call) chatStream(in *chatRequest, m client.Message, a *chatAnswer) erro
 		case err != nil && !began:
 			return err
 		case err != nil:
+			end()
 			b, _ := json.Marshal(openaiErrorOf(c.g.problem(err))) // texts and numbers
 			_ = out.copy([]byte("data: " + string(b) + "\n\n"))   // the client may be gone
 			return errSent
@@ -370,6 +371,7 @@ func (c *call) chatStream(in *chatRequest, m client.Message, a *chatAnswer) erro
 		}
 	}
 	c.answered(in, w.text.String(), session)
+	end()
 	stop := "stop"
 	_ = w.send(chatChoice{Delta: &chatText{}, FinishReason: &stop})
 	if in.Usage {

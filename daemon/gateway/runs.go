@@ -189,9 +189,8 @@ func (c *call) beginRun(in *message) (any, error) {
 		ctx, cancel := context.WithCancel(c.g.ending)
 		mine.cancel = cancel
 		c.g.background.Go(func() {
-			defer end()
 			defer cancel()
-			mine.follow(ctx, c.g, c.daemon.Client, m)
+			mine.follow(ctx, c.g, c.daemon.Client, m, end)
 		})
 	}
 	select {
@@ -211,16 +210,15 @@ func (c *call) beginRun(in *message) (any, error) {
 }
 
 // follow runs the agent and keeps the events.
-func (r *run) follow(ctx context.Context, g *Gateway, d *client.Client, m client.Message) {
+func (r *run) follow(ctx context.Context, g *Gateway, d *client.Client, m client.Message, end func()) {
 	w := &runWriter{g: g, out: r, agent: m.Agent}
 	appended := sync.OnceFunc(func() { close(r.appended) })
 	defer appended()
 	fresh := true // the next text begins the answer
-	var failure *Problem
+	var failed error
 	for e, err := range withoutNotes(d.Stream(ctx, m)) {
 		if err != nil {
-			failure = g.problem(err)
-			_ = w.failed(err) // a run receives every event
+			failed = err
 			break
 		}
 		_ = w.write(e)
@@ -242,14 +240,22 @@ func (r *run) follow(ctx context.Context, g *Gateway, d *client.Client, m client
 			appended()
 		}
 	}
-	if failure == nil {
+	end()
+	r.finish(w, failed, g)
+}
+
+// finish ends a run, and keeps its error.
+func (r *run) finish(w *runWriter, err error, g *Gateway) {
+	if err != nil {
+		_ = w.failed(err) // a run receives every event
+	} else {
 		_ = w.done()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.state, r.ended = succeeded, g.o.Now()
-	if failure != nil {
-		r.state, r.failure = failed, failure
+	if err != nil {
+		r.state, r.failure = failed, g.problem(err)
 	}
 	close(r.changed)
 	r.changed = make(chan struct{})

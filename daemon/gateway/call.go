@@ -53,13 +53,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// servePage answers a request for the web page, for which keys have no meaning.
+// servePage answers a request for the web page, for which keys have no meaning. Only a
+// request of a logged-in browser takes a slot of a call.
 func (g *Gateway) servePage(w http.ResponseWriter, r *http.Request) {
-	if !g.calls.take() {
-		g.refuse(w, r, busy("calls"))
-		return
-	}
-	defer g.calls.give()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(responseTime))
 	g.page.ServeHTTP(w, r)
 }

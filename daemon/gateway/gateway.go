@@ -77,7 +77,8 @@ func New(o Options) (*Gateway, error) {
 		return nil, err
 	}
 	g.mux = g.newMux()
-	g.page, err = page.New(page.Options{FS: o.FS, Home: o.Home, Daemon: o.Daemon, Log: o.Log, Version: o.Version, Now: o.Now, Verified: guard.VerifyConn})
+	g.page, err = page.New(page.Options{FS: o.FS, Home: o.Home, Daemon: o.Daemon, Log: o.Log, Version: o.Version, Now: o.Now, Verified: guard.VerifyConn,
+		Enter: func() (func(), bool) { return g.calls.give, g.calls.take() }})
 	return g, err
 }
 

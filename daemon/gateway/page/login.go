@@ -30,6 +30,7 @@ const (
 	wrongWait   = 200 * time.Millisecond // before a wrong code is refused
 	maxBrowsers = 100
 	maxCodeFile = 4 << 10 // bytes
+	maxLogin    = 4 << 10 // bytes of a form
 	lockWait    = 5 * time.Second
 	cookieName  = "crabmem"
 )
@@ -184,6 +185,7 @@ func (v *visit) login() error {
 // enter logs a browser in. Few codes are checked at the same time, so that no program can
 // try many.
 func (v *visit) enter() error {
+	v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxLogin)
 	if err := v.parse(); err != nil {
 		return err
 	}

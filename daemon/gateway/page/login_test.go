@@ -137,6 +137,23 @@ func TestPathsNeedLogin(t *testing.T) {
 	}
 }
 
+// TestLoginLimits: who has not logged in occupies little.
+func TestLoginLimits(t *testing.T) {
+	r := newRig(t)
+	p := r.visitor()
+	r.busy.Store(true)
+	if p.open("/ui/status"); p.code != http.StatusServiceUnavailable {
+		t.Errorf("a busy gateway: %d", p.code)
+	}
+	if other := r.arrive().open("/ui/login"); other.code != 200 {
+		t.Errorf("the login of a busy gateway: %d", other.code)
+	}
+	r.busy.Store(false)
+	if other := r.arrive().open("/ui/login").submit("/ui/login", map[string]string{"code": strings.Repeat("x", maxLogin)}); other.code != http.StatusRequestEntityTooLarge {
+		t.Errorf("a long form: %d", other.code)
+	}
+}
+
 // TestHeaders: the policy of each page permits no script.
 func TestHeaders(t *testing.T) {
 	r := newRig(t)

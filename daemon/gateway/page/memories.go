@@ -110,14 +110,16 @@ func (v *visit) browse(list *listView, kinds []crmem.Kind) error {
 	for end := before; end > 1 && len(list.Entries) <= pageSize; window *= 2 {
 		begin := end - min(end, window) // the entries after it, and before end
 		var part []crmem.Entry
-		for e, err := range v.p.daemon.List(v.r.Context(), client.ListOptions{Kinds: kinds, After: begin, Limit: uint32(min(window, 1<<20))}) {
+		for e, err := range v.p.daemon.List(v.r.Context(), client.ListOptions{Kinds: kinds, After: begin}) {
 			if err != nil {
 				return err
 			}
 			if e.ID >= end {
 				break
 			}
-			part = append(part, e)
+			if part = append(part, e); len(part) > 4*pageSize { // the newest are enough
+				part = slices.Delete(part, 0, len(part)-pageSize-1)
+			}
 		}
 		slices.Reverse(part)
 		list.Entries = append(list.Entries, part...)

@@ -58,6 +58,13 @@ func TestBrowse(t *testing.T) {
 	if _, err := r.daemon.Apply(t.Context(), ops...); err != nil {
 		t.Fatal(err)
 	}
+	// One window contains many entries, and all windows before it are empty.
+	if _, err := r.daemon.Apply(t.Context(), crmem.Restore{Entry: crmem.Entry{ID: 1500, Name: "far", Content: "x", CreatedAt: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.daemon.Apply(t.Context(), crmem.Remove{Name: "far"}); err != nil {
+		t.Fatal(err)
+	}
 	for _, kind := range []string{"", "note", "archive"} {
 		var got, want []string
 		for i := 700; i > 0; i-- {

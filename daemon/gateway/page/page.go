@@ -55,6 +55,9 @@ type Options struct {
 	// Verified is called for a request of a logged-in browser. If it returns false, the
 	// connection ends with the response.
 	Verified func(context.Context) bool
+	// Enter takes a slot for a request of a logged-in browser. It returns false if there
+	// is none, or the function that gives the slot back.
+	Enter func() (leave func(), ok bool)
 }
 
 // Page is the web page of a gateway.
@@ -198,6 +201,12 @@ func (v *visit) runLoggedIn(f func(*visit) error) {
 	if !v.p.o.Verified(v.r.Context()) {
 		v.w.Header().Set("Connection", "close")
 	}
+	leave, ok := v.p.o.Enter()
+	if !ok {
+		v.fail(&pageError{status: http.StatusServiceUnavailable, message: "the gateway is busy", fix: "load the page again in a second"})
+		return
+	}
+	defer leave()
 	if v.r.Method == http.MethodPost {
 		if err := v.parse(); err != nil {
 			v.fail(err)

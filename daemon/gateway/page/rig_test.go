@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,6 +42,7 @@ type rig struct {
 	stop   func() // the daemon
 	clock  *clock
 	page   *Page
+	busy   atomic.Bool // no request may enter
 }
 
 // clock is a time that a test sets.
@@ -86,7 +88,7 @@ model = "script"
 	r.stop, r.daemon = stop, &client.Client{Addr: addr}
 	t.Cleanup(func() { r.daemon.Close() })
 	p, err := New(Options{FS: vfs.OS{}, Home: home, Daemon: r.daemon.Addr, Log: slog.New(slog.DiscardHandler), Version: "test", Now: r.clock.now,
-		Verified: func(context.Context) bool { return true }})
+		Verified: func(context.Context) bool { return true }, Enter: func() (func(), bool) { return func() {}, !r.busy.Load() }})
 	if err != nil {
 		t.Fatal(err)
 	}

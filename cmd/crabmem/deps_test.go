@@ -82,7 +82,7 @@ var mayImport = map[string][]string{
 	"daemon/guard":               {},
 	"daemon/daemontest":          {"daemon", "daemon/wire"},
 	"daemon/gateway/page": {"bm25", "bm25/analysis", "bm25/snippet", "crmem", "crmem/fusion", "crmem/history", "crmem/metadata", "crmem/recall", "crmem/vfs", "sessionlog", "sessionlog/record", "sessionlog/search",
-		"daemon/client", "daemon/display", "daemon/errtable", "daemon/mcp", "daemon/memtool", "daemon/wire"},
+		"daemon/client", "daemon/display", "daemon/errtable", "daemon/mcp", "daemon/memtool", "daemon/space", "daemon/wire"},
 	"daemon/gateway": {"daemon/gateway/page", "bm25", "bm25/analysis", "bm25/snippet", "crmem", "crmem/fusion", "crmem/history", "crmem/metadata", "crmem/recall", "crmem/vfs", "sessionlog", "sessionlog/search",
 		"daemon/client", "daemon/config", "daemon/cron", "daemon/display", "daemon/errtable", "daemon/guard", "daemon/mcp", "daemon/memtool", "daemon/trust", "daemon/wire"},
 	"daemon/mcpserver": {"daemon/guard", "daemon/display", "daemon/errtable", "daemon/memtool", "daemon/tool", "daemon/mcpserver/compat/memfiles", "daemon/mcpserver/compat/memgraph", "bm25/analysis", "bm25/snippet",

@@ -197,7 +197,7 @@ type chatView struct {
 func newRequest() string { return "page-" + rand.Text() }
 
 func (v *visit) chat() error {
-	agents, err := v.p.daemon.Agents(v.r.Context())
+	agents, err := v.store().Agents(v.r.Context())
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (v *visit) continueChat() error {
 }
 
 func (v *visit) send(m client.Message) error {
-	session, err := v.p.talks.begin(v.r.Context(), v.p.daemon, m)
+	session, err := v.p.talks.begin(v.r.Context(), v.store(), m)
 	if err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func endOf(session string, load int) string {
 // cancel cancels the run of the session in the path.
 func (v *visit) cancel() error {
 	if t := v.p.talks.of(v.r.PathValue("id")).view(); t.Active {
-		if err := v.p.daemon.Cancel(v.r.Context(), t.Number); err != nil {
+		if err := v.store().Cancel(v.r.Context(), t.Number); err != nil {
 			return err
 		}
 	}
@@ -264,7 +264,7 @@ func (v *visit) reply() error {
 	if t.Question == nil {
 		return &pageError{status: http.StatusConflict, message: "no question waits for an answer", fix: "load the session again"}
 	}
-	if err := v.p.daemon.ReplyToAsk(v.r.Context(), t.Number, unixLines(v.r.PostForm.Get("content"))); err != nil {
+	if err := v.store().ReplyToAsk(v.r.Context(), t.Number, unixLines(v.r.PostForm.Get("content"))); err != nil {
 		return err
 	}
 	one.answered()

@@ -89,7 +89,7 @@ func (v *visit) createMemory() error {
 	err := add.Validate()
 	if err == nil {
 		var list []crmem.Entry
-		if list, err = v.p.daemon.Apply(v.r.Context(), add); err == nil {
+		if list, err = v.store().Apply(v.r.Context(), add); err == nil {
 			return v.see(pathOf(list[0].ID))
 		}
 		if !errors.Is(err, crmem.ErrExists) {
@@ -132,7 +132,7 @@ func (v *visit) saveMemory() error {
 		f.Problem = err.Error()
 		return v.show("edit.html", http.StatusUnprocessableEntity, view{Title: "Edit " + display.Label(e.Name), Nav: "memories", Data: f})
 	}
-	_, err = v.p.daemon.Apply(v.r.Context(), crmem.Unchanged{Entry: *e}, update)
+	_, err = v.store().Apply(v.r.Context(), crmem.Unchanged{Entry: *e}, update)
 	if errors.Is(err, crmem.ErrStale) {
 		if e, err = v.entry(); err == nil {
 			return v.conflict(f, e)
@@ -176,7 +176,7 @@ func (v *visit) removeMemory() error {
 	if v.r.PostForm.Get("etag") != memtool.ETag(e) {
 		return changed
 	}
-	_, err = v.p.daemon.Apply(v.r.Context(), crmem.Unchanged{Entry: *e}, crmem.Remove{Name: e.Name})
+	_, err = v.store().Apply(v.r.Context(), crmem.Unchanged{Entry: *e}, crmem.Remove{Name: e.Name})
 	if errors.Is(err, crmem.ErrStale) {
 		return changed
 	}

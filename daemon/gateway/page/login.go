@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/space"
 )
 
 // CodeFile contains the hash of the newest login code, in the home.
@@ -121,6 +122,7 @@ func useCode(fsys vfs.FS, home, code string, now time.Time) (valid bool, err err
 type browser struct {
 	token   string // in each form
 	expires time.Time
+	space   string // of the pages that it loads; guarded by browsers.mu
 }
 
 // browsers has the logged-in browsers by the hash of their cookie. They log in again after
@@ -149,7 +151,7 @@ func (b *browsers) add(now time.Time) (cookie string, err error) {
 		}
 		delete(b.byHash, first)
 	}
-	b.byHash[hashOf(cookie)] = &browser{token: base64.RawURLEncoding.EncodeToString(random[32:]), expires: now.Add(loginTime)}
+	b.byHash[hashOf(cookie)] = &browser{space: space.Main, token: base64.RawURLEncoding.EncodeToString(random[32:]), expires: now.Add(loginTime)}
 	return cookie, nil
 }
 
@@ -165,6 +167,18 @@ func (b *browsers) find(r *http.Request, now time.Time) *browser {
 		delete(b.byHash, hash)
 	}
 	return nil
+}
+
+func (b *browsers) spaceOf(one *browser) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return one.space
+}
+
+func (b *browsers) setSpace(one *browser, name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	one.space = name
 }
 
 // remove logs the browser of a request out.

@@ -87,7 +87,7 @@ func kindsOf(text string) ([]crmem.Kind, error) {
 
 // named shows the entry that a link leads to.
 func (v *visit) named(name string) error {
-	e, err := v.p.daemon.Get(v.r.Context(), name)
+	e, err := v.store().Get(v.r.Context(), name)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func pathOf(id uint64) string { return "/ui/memories/" + strconv.FormatUint(id, 
 func (v *visit) browse(list *listView, kinds []crmem.Kind) error {
 	before, err := strconv.ParseUint(v.r.URL.Query().Get("before"), 10, 64)
 	if err != nil {
-		a, err := v.p.daemon.StoreStats(v.r.Context(), false)
+		a, err := v.store().StoreStats(v.r.Context(), false)
 		if err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (v *visit) browse(list *listView, kinds []crmem.Kind) error {
 	for end := before; end > 1 && len(list.Entries) <= pageSize; window *= 2 {
 		begin := end - min(end, window) // the entries after it, and before end
 		var part []crmem.Entry
-		for e, err := range v.p.daemon.List(v.r.Context(), client.ListOptions{Kinds: kinds, After: begin}) {
+		for e, err := range v.store().List(v.r.Context(), client.ListOptions{Kinds: kinds, After: begin}) {
 			if err != nil {
 				return err
 			}
@@ -144,7 +144,7 @@ func (v *visit) search(list *listView, kinds []crmem.Kind) error {
 	if list.Semantic {
 		q.Semantic = semantic
 	}
-	a, _, err := v.p.daemon.Search(v.r.Context(), q, recall.Options{Explain: true})
+	a, _, err := v.store().Search(v.r.Context(), q, recall.Options{Explain: true})
 	if err != nil {
 		return err
 	}
@@ -218,7 +218,7 @@ func (v *visit) entry() (*crmem.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	for e, err := range v.p.daemon.List(v.r.Context(), client.ListOptions{Content: true, After: id - 1, Limit: 1}) {
+	for e, err := range v.store().List(v.r.Context(), client.ListOptions{Content: true, After: id - 1, Limit: 1}) {
 		if err != nil {
 			return nil, err
 		}

@@ -17,11 +17,11 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/space"
 	"crabmem/daemon/wire"
 )
 
@@ -63,7 +63,7 @@ type Options struct {
 // Page is the web page of a gateway.
 type Page struct {
 	o         Options
-	daemon    *client.Client
+	stores    stores
 	mux       *http.ServeMux
 	templates map[string]*template.Template
 	browsers  browsers
@@ -75,7 +75,7 @@ type Page struct {
 // New returns a page. Close releases its connections to the daemon.
 func New(o Options) (*Page, error) {
 	p := &Page{
-		o: o, daemon: &client.Client{Addr: o.Daemon, By: history.Actor{Client: "page"}}, mux: http.NewServeMux(), templates: make(map[string]*template.Template),
+		o: o, stores: stores{addr: o.Daemon, byName: make(map[string]*client.Client)}, mux: http.NewServeMux(), templates: make(map[string]*template.Template),
 		browsers: browsers{byHash: make(map[string]*browser)}, attempts: make(chan struct{}, 2), rendering: make(chan struct{}, 2),
 		talks: newTalks(),
 	}
@@ -104,7 +104,7 @@ func New(o Options) (*Page, error) {
 // Close cancels the runs, and closes the connections to the daemon.
 func (p *Page) Close() {
 	p.talks.close()
-	_ = p.daemon.Close()
+	p.stores.close()
 }
 
 // functions are the functions of the templates.
@@ -132,6 +132,7 @@ var openPaths = map[string]func(*visit) error{
 var closedPaths = map[string]func(*visit) error{
 	"GET /ui/{$}":                              func(v *visit) error { return v.see("/ui/memories") },
 	"POST /ui/logout":                          (*visit).logout,
+	"POST /ui/space":                           (*visit).chooseSpace,
 	"GET /ui/memories":                         (*visit).memories,
 	"GET /ui/new":                              (*visit).newMemory,
 	"POST /ui/new":                             (*visit).createMemory,
@@ -182,6 +183,7 @@ type visit struct {
 	w       http.ResponseWriter
 	r       *http.Request
 	browser *browser // nil: not logged in
+	space   string   // of the memory
 }
 
 // run answers a request.
@@ -201,6 +203,10 @@ func (v *visit) runLoggedIn(f func(*visit) error) {
 	if !v.p.o.Verified(v.r.Context()) {
 		v.w.Header().Set("Connection", "close")
 	}
+	v.space = v.p.browsers.spaceOf(v.browser)
+	if space.Exists(v.p.o.FS, v.p.o.Home, v.space) != nil { // it was removed
+		v.space = space.Main
+	}
 	leave, ok := v.p.o.Enter()
 	if !ok {
 		v.fail(&pageError{status: http.StatusServiceUnavailable, message: "the gateway is busy", fix: "load the page again in a second"})
@@ -215,6 +221,12 @@ func (v *visit) runLoggedIn(f func(*visit) error) {
 		if subtle.ConstantTimeCompare([]byte(v.r.PostForm.Get("token")), []byte(v.browser.token)) != 1 {
 			v.fail(&pageError{status: http.StatusForbidden, message: "the form is of an earlier login", fix: "load the page again, and repeat the change"})
 			return
+		}
+		if name := v.r.PostForm.Get("space"); name != "" {
+			if err := v.use(name); err != nil {
+				v.fail(err)
+				return
+			}
 		}
 	}
 	v.run(f)
@@ -251,14 +263,21 @@ func static(kind string, content []byte) func(*visit) error {
 type view struct {
 	Title string
 	Nav   string // the part of the navigation that is current
-	Token string // of the browser; empty: not logged in
 	Data  any
+
+	// Of the browser. Without a token, it is not logged in.
+	Token, Space string
+	Spaces       []string
 }
 
 // show sends a page.
 func (v *visit) show(name string, status int, page view) error {
 	if v.browser != nil {
-		page.Token = v.browser.token
+		page.Token, page.Space = v.browser.token, v.space
+		var err error
+		if page.Spaces, err = space.Names(v.p.o.FS, v.p.o.Home); err != nil {
+			return err
+		}
 	}
 	var b bytes.Buffer
 	if err := v.p.templates[name].ExecuteTemplate(&b, "layout", page); err != nil {

@@ -38,7 +38,7 @@ func (v *visit) sessions() error {
 	} else {
 		from, _ := strconv.Atoi(q.Get("from")) // 0: from the newest
 		from = min(max(from, 0), 1<<20)
-		out.Sessions, out.Total, err = v.p.daemon.ListSessions(v.r.Context(), client.SessionFilter{Offset: from, Limit: pageSize})
+		out.Sessions, out.Total, err = v.store().ListSessions(v.r.Context(), client.SessionFilter{Offset: from, Limit: pageSize})
 		if from+pageSize < out.Total {
 			out.Older = "/ui/sessions?from=" + strconv.Itoa(from+pageSize)
 		}
@@ -57,7 +57,7 @@ func (v *visit) searchSessions(out *sessionsView) error {
 	if out.Semantic {
 		q.Semantic = semantic
 	}
-	found, _, err := v.p.daemon.SearchSessions(v.r.Context(), q, false)
+	found, _, err := v.store().SearchSessions(v.r.Context(), q, false)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (v *visit) session() error {
 	}
 	out := sessionView{First: after <= 0, Talk: v.p.talks.of(id).view(), Request: newRequest()}
 	size, lines, last := 0, 0, int64(0)
-	for h, err := range v.p.daemon.History(v.r.Context(), id, client.HistoryOptions{After: max(after, 0), Limit: pageSize + 1}) {
+	for h, err := range v.store().History(v.r.Context(), id, client.HistoryOptions{After: max(after, 0), Limit: pageSize + 1}) {
 		if err != nil {
 			return err
 		}
@@ -140,7 +140,7 @@ func (v *visit) session() error {
 
 // lastLine returns the number of lines of a session.
 func (v *visit) lastLine(id string) (int64, error) {
-	for h, err := range v.p.daemon.History(v.r.Context(), id, client.HistoryOptions{Limit: 1}) {
+	for h, err := range v.store().History(v.r.Context(), id, client.HistoryOptions{Limit: 1}) {
 		return h.LastLine, err
 	}
 	return 0, nil

@@ -39,7 +39,7 @@ func (v *visit) components() (list []componentView, err error) {
 }
 
 func (v *visit) status() error {
-	ctx, d := v.r.Context(), v.p.daemon
+	ctx, d := v.r.Context(), v.store()
 	out := statusView{Gateway: v.p.o.Version}
 	var err error
 	if out.Daemon, err = d.Stats(ctx); err != nil {

@@ -66,7 +66,7 @@ func (v *visit) history() error {
 			return notFound("no version "+display.Quoted(text), "")
 		}
 	}
-	list, damaged, err := v.p.daemon.Changes(v.r.Context(), id, client.ChangesOptions{Until: until, Limit: pageSize + 1})
+	list, damaged, err := v.store().Changes(v.r.Context(), id, client.ChangesOptions{Until: until, Limit: pageSize + 1})
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (v *visit) versionOf() (out versionView, err error) {
 	if err != nil {
 		return out, err
 	}
-	list, _, err := v.p.daemon.Changes(v.r.Context(), id, client.ChangesOptions{Seq: seq})
+	list, _, err := v.store().Changes(v.r.Context(), id, client.ChangesOptions{Seq: seq})
 	if errors.Is(err, crmem.ErrNotFound) || err == nil && len(list) == 0 {
 		return out, notFound(fmt.Sprintf("entry %d has no version %d", id, seq), "choose a version of its history")
 	}
@@ -159,12 +159,12 @@ func (v *visit) restore() error {
 	old := &out.Entry
 	var list []crmem.Entry
 	if out.Now == nil {
-		list, err = v.p.daemon.Apply(v.r.Context(), crmem.Add{Name: old.Name, Content: old.Content, Aliases: old.Aliases})
+		list, err = v.store().Apply(v.r.Context(), crmem.Add{Name: old.Name, Content: old.Content, Aliases: old.Aliases})
 		if errors.Is(err, crmem.ErrExists) {
 			return &pageError{status: http.StatusConflict, message: "another entry has the name " + display.Quoted(old.Name), fix: "rename that entry with crabmem rename, then restore this one"}
 		}
 	} else {
-		list, err = v.p.daemon.Apply(v.r.Context(), crmem.Unchanged{Entry: *out.Now}, crmem.Update{Name: out.Now.Name, Content: old.Content, Aliases: old.Aliases})
+		list, err = v.store().Apply(v.r.Context(), crmem.Unchanged{Entry: *out.Now}, crmem.Update{Name: out.Now.Name, Content: old.Content, Aliases: old.Aliases})
 	}
 	if errors.Is(err, crmem.ErrStale) {
 		return changed

@@ -1,0 +1,60 @@
+package page
+
+import (
+	"sync"
+
+	"crabmem/crmem/history"
+	"crabmem/daemon/client"
+	"crabmem/daemon/space"
+	"crabmem/daemon/wire"
+)
+
+// stores are the clients of the daemon by the space that they use.
+type stores struct {
+	addr wire.Addr
+
+	mu     sync.Mutex
+	byName map[string]*client.Client
+}
+
+// of returns the client of a space.
+func (s *stores) of(name string) *client.Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.byName[name]
+	if c == nil {
+		c = &client.Client{Addr: s.addr, By: history.Actor{Client: "page"}, Space: name}
+		s.byName[name] = c
+	}
+	return c
+}
+
+func (s *stores) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.byName {
+		_ = c.Close() // the page sends nothing more
+	}
+}
+
+// use makes a space that of the request, and of the browser. A form contains the space of
+// its page: another tab may have chosen another one.
+func (v *visit) use(name string) error {
+	if err := space.Exists(v.p.o.FS, v.p.o.Home, name); err != nil {
+		return err
+	}
+	v.space = name
+	v.p.browsers.setSpace(v.browser, name)
+	return nil
+}
+
+// store returns the client for the space of the request.
+func (v *visit) store() *client.Client { return v.p.stores.of(v.space) }
+
+// chooseSpace changes the space of the browser.
+func (v *visit) chooseSpace() error {
+	if err := v.use(v.r.PostForm.Get("choice")); err != nil {
+		return err
+	}
+	return v.see("/ui/memories")
+}

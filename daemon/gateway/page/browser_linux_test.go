@@ -31,8 +31,9 @@ import (
 
 // Screenshots are for people: no test compares them.
 var (
-	shots   = flag.String("page.shots", "", "write screenshots of the page into this `directory`")
-	picture = flag.Bool("page.update", false, "write the picture of the README")
+	pictures = []string{"search", "conflict", "dark-1100-memories-2", "light-360-memories-q-deploy"} // in testdata
+	shots    = flag.String("page.shots", "", "write screenshots of the page into this `directory`")
+	picture  = flag.Bool("page.update", false, "write the pictures in testdata")
 )
 
 // chrome is a tab of a real browser.
@@ -183,7 +184,7 @@ func (c *chrome) text(selector string) string {
 // shot writes a screenshot of the page.
 func (c *chrome) shot(name string) {
 	c.Helper()
-	for dir, write := range map[string]bool{*shots: *shots != "", "testdata": *picture && name == "search"} {
+	for dir, write := range map[string]bool{*shots: *shots != "", "testdata": *picture && slices.Contains(pictures, name)} {
 		if !write {
 			continue
 		}
@@ -370,7 +371,7 @@ func TestBrowserKeyboard(t *testing.T) {
 				if over := get(c, chromedp.Evaluate[int](`document.documentElement.scrollWidth - document.documentElement.clientWidth`)); over > 0 {
 					t.Errorf("%s is %d pixels wider than the screen of %d", path, over, width)
 				}
-				c.shot(fmt.Sprintf("%s-%d%s", dark, width, strings.NewReplacer("/ui/", "-", "/", "-", "?", "-").Replace(path)))
+				c.shot(fmt.Sprintf("%s-%d%s", dark, width, strings.NewReplacer("/ui/", "-", "/", "-", "?", "-", "=", "-").Replace(path)))
 			}
 		}
 	}

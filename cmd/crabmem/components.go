@@ -41,15 +41,15 @@ user service.`,
 		if err != nil {
 			return err
 		}
-		ports, err := mcp.Ports(c.fs, filepath.Join(home, "run"), func(file string, err error) {
+		all, err := mcp.Components(cmd.Context(), c.fs, filepath.Join(home, "run"), func(file string, err error) {
 			c.Warn(file + ": not a component: " + err.Error())
 		})
 		if err != nil {
 			return err
 		}
-		list := make([]component, len(ports))
-		for i, state := range mcp.States(cmd.Context(), ports) {
-			list[i] = component{ports[i].Name, ports[i].Port, state, ports[i].File}
+		list := make([]component, len(all))
+		for i, p := range all {
+			list[i] = component{p.Name, p.Port.Port, p.State, p.File}
 		}
 		if c.JSON {
 			return c.PrintJSON(list)

@@ -64,6 +64,20 @@ func (c *Client) Get(ctx context.Context, name string) (crmem.Entry, error) {
 	return entryOf(callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_GetEntry{GetEntry: m}}, (*pb.ServerMessage).GetEntry))
 }
 
+// GetID returns the entry with an ID. The error is crmem.ErrNotFound if no entry has it.
+func (c *Client) GetID(ctx context.Context, id uint64) (crmem.Entry, error) {
+	missing := fmt.Errorf("%w: %d", crmem.ErrNotFound, id)
+	if id == 0 {
+		return crmem.Entry{}, missing
+	}
+	for e, err := range c.List(ctx, ListOptions{Content: true, After: id - 1, Limit: 1}) {
+		if err != nil || e.ID == id {
+			return e, err
+		}
+	}
+	return crmem.Entry{}, missing
+}
+
 // ListOptions are the options of [Client.List].
 type ListOptions struct {
 	Kinds   []crmem.Kind // at most one; empty: all

@@ -42,12 +42,12 @@ type Component struct {
 
 // listComponents reads the port files of the home.
 func (c *call) listComponents() (any, error) {
-	ports, err := mcp.Ports(c.g.o.FS, filepath.Join(c.g.o.Home, "run"), func(file string, err error) {
+	all, err := mcp.Components(c.r.Context(), c.g.o.FS, filepath.Join(c.g.o.Home, "run"), func(file string, err error) {
 		c.g.o.Log.Warn("not a component", "file", file, "error", err)
 	})
-	list := make([]Component, len(ports))
-	for i, state := range mcp.States(c.r.Context(), ports) {
-		list[i] = Component{ports[i].Name, state}
+	list := make([]Component, len(all))
+	for i, p := range all {
+		list[i] = Component{p.Name, p.State}
 	}
 	return list, err
 }

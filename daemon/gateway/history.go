@@ -99,8 +99,7 @@ func (c *call) readVersion() (v any, err error) {
 		if err != nil {
 			return err
 		}
-		one := changes[0]
-		v = versionOf(&one, one.Type != history.Remove)
+		v = versionOf(&changes[0], changes[0].Type != history.Remove)
 		return nil
 	})
 	return v, err

@@ -145,15 +145,11 @@ func (c *call) entry(d *client.Client) (*crmem.Entry, error) {
 	if !ok {
 		return nil, c.noEntry()
 	}
-	for e, err := range d.List(c.r.Context(), client.ListOptions{Content: true, After: id - 1, Limit: 1}) {
-		if err != nil {
-			return nil, err
-		}
-		if e.ID == id {
-			return &e, nil
-		}
+	e, err := d.GetID(c.r.Context(), id)
+	if errors.Is(err, crmem.ErrNotFound) {
+		return nil, c.noEntry()
 	}
-	return nil, c.noEntry()
+	return &e, err
 }
 
 // noEntry returns the problem that no entry has the ID in the path.

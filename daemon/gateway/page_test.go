@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestPage: the page is behind the checks of Host and Origin, and keys have no meaning for
-// it. The tests of package page send it all requests.
+// TestPage: the checks of Host and Origin also protect the page, and keys have no meaning
+// for it. The tests of package page send it all requests.
 func TestPage(t *testing.T) {
 	r := newRig(t)
 	r.check = false // the page is not in the document

@@ -77,23 +77,33 @@ const (
 // stateWait limits the wait for a component to accept a connection.
 const stateWait = time.Second
 
-// States returns the state of the component of each port.
-func States(ctx context.Context, ports []Port) []string {
+// Component is a component with its state.
+type Component struct {
+	Port
+	State string
+}
+
+// Components returns the components of a directory of port files, as Ports does.
+func Components(ctx context.Context, fsys vfs.FS, dir string, warn func(file string, err error)) ([]Component, error) {
+	ports, err := Ports(fsys, dir, warn)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, stateWait)
 	defer cancel()
-	list := make([]string, len(ports))
+	list := make([]Component, len(ports))
 	var wg sync.WaitGroup
 	for i, p := range ports {
 		wg.Go(func() {
-			list[i] = Stale
+			list[i] = Component{p, Stale}
 			if conn, err := new(net.Dialer).DialContext(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(p.Port))); err == nil {
-				list[i] = Running
+				list[i].State = Running
 				_ = conn.Close() // nothing was sent
 			}
 		})
 	}
 	wg.Wait()
-	return list
+	return list, nil
 }
 
 func readPort(fsys vfs.FS, file, name string) (Port, error) {

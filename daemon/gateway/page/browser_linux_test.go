@@ -212,7 +212,7 @@ func (c *chrome) named() {
 		}
 		seen++
 		if role := string(n.Role.Value); role == `"generic"` || role == `""` || n.Name == nil || string(n.Name.Value) == `""` {
-			c.Errorf("%s: an element of the role %s has no name, or the role is none", c.at(), role)
+			c.Errorf("%s: an element of the role %s has no name or no role", c.at(), role)
 		}
 	}
 	if seen < 2 {

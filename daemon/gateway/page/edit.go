@@ -101,13 +101,22 @@ func (v *visit) createMemory() error {
 	return v.show("edit.html", http.StatusUnprocessableEntity, view{Title: "New note", Nav: "new", Data: f})
 }
 
-func (v *visit) editMemory() error {
+// editable returns the entry with the ID in the path, if a form can contain it.
+func (v *visit) editable() (*crmem.Entry, error) {
 	e, err := v.entry()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if why := uneditable(e); why != "" {
-		return &pageError{status: http.StatusConflict, message: "the entry cannot be edited here: " + why}
+		return nil, &pageError{status: http.StatusConflict, message: "the entry cannot be edited here: " + why}
+	}
+	return e, nil
+}
+
+func (v *visit) editMemory() error {
+	e, err := v.editable()
+	if err != nil {
+		return err
 	}
 	return v.show("edit.html", http.StatusOK, view{Title: "Edit " + display.Label(e.Name), Nav: "memories", Data: formOf(e)})
 }
@@ -115,12 +124,9 @@ func (v *visit) editMemory() error {
 // saveMemory replaces content and aliases. If the entry has changed since the form was
 // made, it sends the form again, with the present content.
 func (v *visit) saveMemory() error {
-	e, err := v.entry()
+	e, err := v.editable()
 	if err != nil {
 		return err
-	}
-	if why := uneditable(e); why != "" {
-		return &pageError{status: http.StatusConflict, message: "the entry cannot be edited here: " + why}
 	}
 	f := v.sent()
 	f.ID, f.Name = e.ID, e.Name

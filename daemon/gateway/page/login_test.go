@@ -37,7 +37,7 @@ func TestLogin(t *testing.T) {
 	r.clock.advance(CodeTime)
 	refused("a late code", late)
 	early := r.code()
-	r.clock.advance(-2 * CodeTime) // somebody set the clock back
+	r.clock.advance(-2 * CodeTime) // the clock was set to an earlier time
 	refused("a code of the future", early)
 	if err := os.WriteFile(filepath.Join(r.home, CodeFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
+	"crabmem/crmem/fusion"
 	"crabmem/crmem/metadata"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/client"
@@ -74,15 +76,14 @@ func (v *visit) memories() error {
 }
 
 func kindsOf(text string) ([]crmem.Kind, error) {
-	switch text {
-	case "":
+	if text == "" {
 		return nil, nil
-	case "note":
-		return []crmem.Kind{crmem.Note}, nil
-	case "archive":
-		return []crmem.Kind{crmem.Archive}, nil
 	}
-	return nil, &pageError{status: http.StatusBadRequest, message: "unknown kind " + strconv.Quote(text), fix: "choose note or archive"}
+	kinds := make([]crmem.Kind, 1)
+	if kinds[0].UnmarshalText([]byte(text)) != nil {
+		return nil, &pageError{status: http.StatusBadRequest, message: "unknown kind " + strconv.Quote(text), fix: "choose note or archive"}
+	}
+	return kinds, nil
 }
 
 // named shows the entry that a link leads to.
@@ -142,7 +143,7 @@ func (v *visit) search(list *listView, kinds []crmem.Kind) error {
 	}
 	q := crmem.Query{Text: list.Query, Limit: 20, Analyzer: analysis.Standard, Kinds: kinds}
 	if list.Semantic {
-		q.Semantic = semantic
+		q.Semantic = &fusion.Request{}
 	}
 	a, _, err := v.store().Search(v.r.Context(), q, recall.Options{Explain: true})
 	if err != nil {
@@ -181,9 +182,9 @@ func partsOf(x *recall.Explanation) (parts []scorePart, notes []string) {
 	for _, b := range x.Boosts {
 		parts = append(parts, scorePart{Label: strings.Join(b.Terms, ", "), Place: "neighbor " + b.Name, Value: b.Contribution})
 	}
-	for label, value := range map[string]float64{"exact name": x.Named, "conversation": x.Conversation} {
-		if value > 0 {
-			parts = append(parts, scorePart{Label: label, Value: value})
+	for _, part := range []scorePart{{Label: "exact name", Value: x.Named}, {Label: "conversation", Value: x.Conversation}} {
+		if part.Value > 0 {
+			parts = append(parts, part)
 		}
 	}
 	if x.Prior > 0 && x.Prior < 1 {
@@ -218,15 +219,11 @@ func (v *visit) entry() (*crmem.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	for e, err := range v.store().List(v.r.Context(), client.ListOptions{Content: true, After: id - 1, Limit: 1}) {
-		if err != nil {
-			return nil, err
-		}
-		if e.ID == id {
-			return &e, nil
-		}
+	e, err := v.store().GetID(v.r.Context(), id)
+	if errors.Is(err, crmem.ErrNotFound) {
+		return nil, notFound(fmt.Sprintf("no entry %d", id), "choose an entry of the list; the history of a removed entry remains")
 	}
-	return nil, notFound(fmt.Sprintf("no entry %d", id), "choose an entry of the list; the history of a removed entry remains")
+	return &e, err
 }
 
 // id returns a number in the path.

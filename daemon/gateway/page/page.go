@@ -55,8 +55,8 @@ type Options struct {
 	// Verified is called for a request of a logged-in browser. If it returns false, the
 	// connection ends with the response.
 	Verified func(context.Context) bool
-	// Enter takes a slot for a request of a logged-in browser. It returns false if there
-	// is none, or the function that gives the slot back.
+	// Enter takes a slot for a request of a logged-in browser. It returns the function that
+	// gives the slot back, or false if all slots are taken.
 	Enter func() (leave func(), ok bool)
 }
 
@@ -214,22 +214,26 @@ func (v *visit) runLoggedIn(f func(*visit) error) {
 	}
 	defer leave()
 	if v.r.Method == http.MethodPost {
-		if err := v.parse(); err != nil {
+		if err := v.checkForm(); err != nil {
 			v.fail(err)
 			return
 		}
-		if subtle.ConstantTimeCompare([]byte(v.r.PostForm.Get("token")), []byte(v.browser.token)) != 1 {
-			v.fail(&pageError{status: http.StatusForbidden, message: "the form is of an earlier login", fix: "load the page again, and repeat the change"})
-			return
-		}
-		if name := v.r.PostForm.Get("space"); name != "" {
-			if err := v.use(name); err != nil {
-				v.fail(err)
-				return
-			}
-		}
 	}
 	v.run(f)
+}
+
+// checkForm checks the token of a form, and uses the space of its page.
+func (v *visit) checkForm() error {
+	if err := v.parse(); err != nil {
+		return err
+	}
+	if subtle.ConstantTimeCompare([]byte(v.r.PostForm.Get("token")), []byte(v.browser.token)) != 1 {
+		return &pageError{status: http.StatusForbidden, message: "the form is of an earlier login", fix: "load the page again, and repeat the change"}
+	}
+	if name := v.r.PostForm.Get("space"); name != "" {
+		return v.use(name)
+	}
+	return nil
 }
 
 // parse reads the form of the request.

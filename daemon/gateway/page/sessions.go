@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"crabmem/crmem/fusion"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 	"crabmem/sessionlog"
@@ -55,7 +56,7 @@ func (v *visit) searchSessions(out *sessionsView) error {
 	}
 	q := search.Query{Text: out.Query, Limit: 20, Window: -1}
 	if out.Semantic {
-		q.Semantic = semantic
+		q.Semantic = &fusion.Request{}
 	}
 	found, _, err := v.store().SearchSessions(v.r.Context(), q, false)
 	if err != nil {

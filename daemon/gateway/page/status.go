@@ -5,14 +5,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"crabmem/crmem/fusion"
 	"crabmem/daemon/client"
 	"crabmem/daemon/mcp"
 	"crabmem/daemon/memtool"
 )
-
-// semantic requests a search by meaning, too.
-var semantic = &fusion.Request{}
 
 type statusView struct {
 	Gateway string
@@ -22,20 +18,7 @@ type statusView struct {
 	Agents  []client.Agent
 	Models  []client.Model
 	Crons   []client.Cron
-	Parts   []componentView
-}
-
-type componentView struct{ Name, State string }
-
-// components lists the programs that provide tools to agents.
-func (v *visit) components() (list []componentView, err error) {
-	ports, err := mcp.Ports(v.p.o.FS, filepath.Join(v.p.o.Home, "run"), func(file string, err error) {
-		v.p.o.Log.Warn("not a component", "file", file, "error", err)
-	})
-	for i, state := range mcp.States(v.r.Context(), ports) {
-		list = append(list, componentView{ports[i].Name, state})
-	}
-	return list, err
+	Parts   []mcp.Component
 }
 
 func (v *visit) status() error {
@@ -58,7 +41,9 @@ func (v *visit) status() error {
 	if out.Crons, err = d.Crons(ctx); err != nil {
 		return err
 	}
-	if out.Parts, err = v.components(); err != nil {
+	if out.Parts, err = mcp.Components(ctx, v.p.o.FS, filepath.Join(v.p.o.Home, "run"), func(file string, err error) {
+		v.p.o.Log.Warn("not a component", "file", file, "error", err)
+	}); err != nil {
 		return err
 	}
 	return v.show("status.html", http.StatusOK, view{Title: "Status", Nav: "status", Data: out})

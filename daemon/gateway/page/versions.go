@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 
 	"crabmem/crmem"
@@ -62,7 +64,7 @@ func (v *visit) history() error {
 	}
 	var until uint64
 	if text := v.r.URL.Query().Get("until"); text != "" {
-		if _, err := fmt.Sscanf(text, "%d", &until); err != nil {
+		if until, err = strconv.ParseUint(text, 10, 64); err != nil {
 			return notFound("no version "+display.Quoted(text), "")
 		}
 	}
@@ -88,15 +90,14 @@ func (v *visit) history() error {
 
 type versionView struct {
 	client.Change
-	Removed bool         // the entry does not exist
-	Now     *crmem.Entry // nil: the entry does not exist
-	ETag    string       // of the present entry
-	Lines   []diffLine
-	Long    bool
-	Reason  string // why the version cannot be restored; empty: it can
+	Now    *crmem.Entry // nil: it was removed
+	ETag   string       // of the present entry
+	Lines  []diffLine
+	Long   bool
+	Reason string // why the version cannot be restored; empty: it can
 }
 
-// versionOf returns the version in the path, and what restoring it would change.
+// versionOf returns the version in the path, without its difference to the present entry.
 func (v *visit) versionOf() (out versionView, err error) {
 	id, err := v.id("id")
 	if err != nil {
@@ -121,18 +122,14 @@ func (v *visit) versionOf() (out versionView, err error) {
 	if err != nil {
 		return out, err
 	}
-	out.Now, out.Removed = now, now == nil
+	if out.Now = now; now != nil {
+		out.ETag = memtool.ETag(now)
+	}
 	switch {
 	case out.Entry.Kind != crmem.Note:
 		out.Reason = "An archive of a conversation does not change here."
-	case now == nil:
-		out.Lines, out.Long = compare("", out.Entry.Content)
-	default:
-		out.ETag = memtool.ETag(now)
-		out.Lines, out.Long = compare(now.Content, out.Entry.Content)
-		if now.Content == out.Entry.Content && fmt.Sprintf("%q", now.Aliases) == fmt.Sprintf("%q", out.Entry.Aliases) {
-			out.Reason = "This is the present text."
-		}
+	case now != nil && now.Content == out.Entry.Content && slices.Equal(now.Aliases, out.Entry.Aliases):
+		out.Reason = "This is the present text."
 	}
 	return out, nil
 }
@@ -141,6 +138,9 @@ func (v *visit) version() error {
 	out, err := v.versionOf()
 	if err != nil {
 		return err
+	}
+	if out.Now != nil && out.Reason == "" {
+		out.Lines, out.Long = compare(out.Now.Content, out.Entry.Content)
 	}
 	return v.show("version.html", http.StatusOK, view{Title: "Version of " + display.Label(out.Entry.Name), Nav: "memories", Data: out})
 }

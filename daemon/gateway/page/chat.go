@@ -15,43 +15,43 @@ import (
 )
 
 const (
-	maxTalks   = 100 // runs that the page remembers
+	maxRuns    = 100 // runs that the page remembers
 	maxRunning = 8   // runs of the page at the same time
 	refresh    = "2" // seconds between two loads of the page of a run
 )
 
-// talks are the newest runs of the page, by the ID of their session. A run continues when
+// runTable has the newest runs of the page, by the ID of their session. A run continues when
 // the browser closes the page, and ends with the gateway.
-type talks struct {
-	ctx   context.Context
-	end   context.CancelFunc
-	runs  sync.WaitGroup
-	slots chan struct{}
+type runTable struct {
+	ctx    context.Context
+	end    context.CancelFunc
+	active sync.WaitGroup
+	slots  chan struct{}
 
 	mu        sync.Mutex
-	bySession map[string]*talk
+	bySession map[string]*run
 }
 
-func newTalks() *talks {
-	t := &talks{slots: make(chan struct{}, maxRunning), bySession: make(map[string]*talk)}
+func newRunTable() *runTable {
+	t := &runTable{slots: make(chan struct{}, maxRunning), bySession: make(map[string]*run)}
 	t.ctx, t.end = context.WithCancel(context.Background())
 	return t
 }
 
 // close cancels the runs and waits for them.
-func (t *talks) close() {
+func (t *runTable) close() {
 	t.end()
-	t.runs.Wait()
+	t.active.Wait()
 }
 
-// talk is a run.
-type talk struct {
+// run is a run of an agent.
+type run struct {
 	mu   sync.Mutex
-	seen talkView
+	seen runView
 }
 
-// talkView is what the page shows of a run.
-type talkView struct {
+// runView is what the page shows of a run.
+type runView struct {
 	Session  string
 	Number   uint64 // of the session in the daemon
 	Text     string // of the answer so far
@@ -62,9 +62,9 @@ type talkView struct {
 }
 
 // view returns what the page shows of a run. A session without one has no active run.
-func (t *talk) view() talkView {
+func (t *run) view() runView {
 	if t == nil {
-		return talkView{}
+		return runView{}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,7 +72,7 @@ func (t *talk) view() talkView {
 }
 
 // of returns the newest run of a session, or nil.
-func (t *talks) of(session string) *talk {
+func (t *runTable) of(session string) *run {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.bySession[session]
@@ -80,11 +80,11 @@ func (t *talks) of(session string) *talk {
 
 // add makes a run the newest of its session. It forgets a run that has ended if there are
 // too many.
-func (t *talks) add(session string, one *talk) {
+func (t *runTable) add(session string, one *run) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for id, old := range t.bySession {
-		if len(t.bySession) < maxTalks {
+		if len(t.bySession) < maxRuns {
 			break
 		}
 		if !old.view().Active {
@@ -96,13 +96,13 @@ func (t *talks) add(session string, one *talk) {
 
 // begin sends a message to an agent. It returns the ID of the session when the message is
 // durable, and then reads the rest of the run.
-func (t *talks) begin(ctx context.Context, d *client.Client, m client.Message) (session string, err error) {
+func (t *runTable) begin(ctx context.Context, d *client.Client, m client.Message) (session string, err error) {
 	select {
 	case t.slots <- struct{}{}:
 	default:
 		return "", &pageError{status: http.StatusServiceUnavailable, message: "too many agents answer at the same time", fix: "wait for one of them"}
 	}
-	one := &talk{seen: talkView{Active: true}}
+	one := &run{seen: runView{Active: true}}
 	durable := make(chan error, 1)
 	report := func(err error) { // the first one counts
 		select {
@@ -110,7 +110,7 @@ func (t *talks) begin(ctx context.Context, d *client.Client, m client.Message) (
 		default:
 		}
 	}
-	t.runs.Go(func() {
+	t.active.Go(func() {
 		defer func() { <-t.slots }()
 		for e, err := range d.Stream(t.ctx, m) {
 			if err != nil {
@@ -118,16 +118,13 @@ func (t *talks) begin(ctx context.Context, d *client.Client, m client.Message) (
 				report(err)
 				break
 			}
-			if e.Kind == "start" {
-				one.mu.Lock()
-				one.seen.Session, one.seen.Number = e.StoredID, e.Session
-				one.mu.Unlock()
+			one.update(e)
+			switch e.Kind {
+			case "start":
 				t.add(e.StoredID, one)
-			}
-			if e.Kind == "appended" {
+			case "appended":
 				report(nil)
 			}
-			one.add(e)
 		}
 		one.stop()
 		report(nil)
@@ -143,30 +140,32 @@ func (t *talks) begin(ctx context.Context, d *client.Client, m client.Message) (
 	return session, err
 }
 
-func (t *talk) fail(err error) {
+func (t *run) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.seen.Failure = display.Printable(snippet.Clip(err.Error(), 1<<10))
 }
 
 // answered removes the question.
-func (t *talk) answered() {
+func (t *run) answered() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.seen.Question = nil
 }
 
-func (t *talk) stop() {
+func (t *run) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.seen.Active, t.seen.Question = false, nil
 }
 
-// add adds an event to what the page shows.
-func (t *talk) add(e *client.Event) {
+// update adds an event to what the page shows.
+func (t *run) update(e *client.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch e.Kind {
+	case "start":
+		t.seen.Session, t.seen.Number = e.StoredID, e.Session
 	case "text_delta":
 		if len(t.seen.Text) < maxMessage {
 			t.seen.Text += e.Text
@@ -235,7 +234,7 @@ func (v *visit) continueChat() error {
 }
 
 func (v *visit) send(m client.Message) error {
-	session, err := v.p.talks.begin(v.r.Context(), v.store(), m)
+	session, err := v.p.runs.begin(v.r.Context(), v.store(), m)
 	if err != nil {
 		return err
 	}
@@ -249,7 +248,7 @@ func endOf(session string, load int) string {
 
 // cancel cancels the run of the session in the path.
 func (v *visit) cancel() error {
-	if t := v.p.talks.of(v.r.PathValue("id")).view(); t.Active {
+	if t := v.p.runs.of(v.r.PathValue("id")).view(); t.Active {
 		if err := v.store().Cancel(v.r.Context(), t.Number); err != nil {
 			return err
 		}
@@ -259,7 +258,7 @@ func (v *visit) cancel() error {
 
 // reply answers the question of an agent.
 func (v *visit) reply() error {
-	one := v.p.talks.of(v.r.PathValue("id"))
+	one := v.p.runs.of(v.r.PathValue("id"))
 	t := one.view()
 	if t.Question == nil {
 		return &pageError{status: http.StatusConflict, message: "no question waits for an answer", fix: "load the session again"}

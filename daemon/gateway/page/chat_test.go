@@ -120,17 +120,17 @@ func TestChatLimits(t *testing.T) {
 	if p.open("/ui/chat").submit("/ui/chat", map[string]string{"content": "one"}); p.code != http.StatusServiceUnavailable {
 		t.Errorf("one more: %d", p.code)
 	}
-	r.page.talks.close()
-	for id, one := range r.page.talks.bySession {
+	r.page.runs.close()
+	for id, one := range r.page.runs.bySession {
 		if v := one.view(); v.Active || v.Failure == "" {
 			t.Errorf("%s: %+v", id, v)
 		}
 	}
-	many := newTalks()
-	for i := range maxTalks + 50 {
-		many.add(strings.Repeat("x", i), &talk{seen: talkView{Active: i%10 == 0}})
+	many := newRunTable()
+	for i := range maxRuns + 50 {
+		many.add(strings.Repeat("x", i), &run{seen: runView{Active: i%10 == 0}})
 	}
-	if n := len(many.bySession); n > maxTalks {
+	if n := len(many.bySession); n > maxRuns {
 		t.Errorf("the page remembers %d runs", n)
 	}
 	many.close()

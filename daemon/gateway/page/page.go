@@ -69,7 +69,7 @@ type Page struct {
 	browsers  browsers
 	attempts  chan struct{} // a slot for each login that is being checked
 	rendering chan struct{} // a slot for each text that is being rendered
-	talks     *talks
+	runs      *runTable
 }
 
 // New returns a page. Close releases its connections to the daemon.
@@ -77,7 +77,7 @@ func New(o Options) (*Page, error) {
 	p := &Page{
 		o: o, stores: stores{addr: o.Daemon, byName: make(map[string]*client.Client)}, mux: http.NewServeMux(), templates: make(map[string]*template.Template),
 		browsers: browsers{byHash: make(map[string]*browser)}, attempts: make(chan struct{}, 2), rendering: make(chan struct{}, 2),
-		talks: newTalks(),
+		runs: newRunTable(),
 	}
 	layout, err := template.New("").Funcs(functions).ParseFS(files, "templates/layout.html")
 	if err != nil {
@@ -103,7 +103,7 @@ func New(o Options) (*Page, error) {
 
 // Close cancels the runs, and closes the connections to the daemon.
 func (p *Page) Close() {
-	p.talks.close()
+	p.runs.close()
 	p.stores.close()
 }
 

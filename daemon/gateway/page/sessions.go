@@ -71,7 +71,7 @@ type sessionView struct {
 	Lines   []lineView
 	Newer   string // the address of the next part; empty: none
 	First   bool   // the part begins with the first line
-	Talk    talkView
+	Run     runView
 	Partial rendered // of the answer of an active run
 	Request string   // for the next message
 }
@@ -101,7 +101,7 @@ func (v *visit) session() error {
 		}
 		after = last - pageSize
 	}
-	out := sessionView{First: after <= 0, Talk: v.p.talks.of(id).view(), Request: newRequest()}
+	out := sessionView{First: after <= 0, Run: v.p.runs.of(id).view(), Request: newRequest()}
 	size, lines, last := 0, 0, int64(0)
 	for h, err := range v.store().History(v.r.Context(), id, client.HistoryOptions{After: max(after, 0), Limit: pageSize + 1}) {
 		if err != nil {
@@ -129,9 +129,9 @@ func (v *visit) session() error {
 	if out.Session == nil {
 		return notFound("no session "+display.Quoted(id), "choose a session of the list")
 	}
-	if out.Talk.Active && out.Newer == "" {
-		out.Partial = v.p.render(v.r.Context(), out.Talk.Text)
-		if out.Talk.Question == nil { // or a load would delete the answer that the person writes
+	if out.Run.Active && out.Newer == "" {
+		out.Partial = v.p.render(v.r.Context(), out.Run.Text)
+		if out.Run.Question == nil { // or a load would delete the answer that the person writes
 			load, _ := strconv.Atoi(q.Get("last")) // with the same query, a browser would only move to the end
 			v.w.Header().Set("Refresh", refresh+"; url="+endOf(id, load+1))
 		}

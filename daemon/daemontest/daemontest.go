@@ -16,6 +16,20 @@ import (
 // startTime is the time after which Serve reports that the daemon does not listen.
 const startTime = 5 * time.Minute
 
+// Config returns a configuration with the model script, which the server at url provides.
+func Config(url string) string {
+	return `sessions.titles = "off"
+[provider.test]
+kind = "openai-compatible"
+base_url = "` + url + `"
+api_key = "sk-planted"
+models = ["script"]
+max_retries = 0
+[system.crab]
+model = "script"
+`
+}
+
 // Serve runs a daemon for a home until stop is called, or the test ends. It returns when
 // the daemon listens.
 func Serve(t testing.TB, home string) (addr wire.Addr, stop func()) {

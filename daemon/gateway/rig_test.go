@@ -122,17 +122,7 @@ func newRig(t *testing.T, change ...func(*Config)) *rig {
 	}
 	t.Cleanup(func() { os.RemoveAll(home) })
 	r := &rig{t: t, home: home, model: modeltest.New(t), keys: make(map[string]string), log: &syncBuffer{}, check: true}
-	config := `sessions.titles = "off"
-[provider.test]
-kind = "openai-compatible"
-base_url = "` + r.model.URL + `"
-api_key = "sk-planted"
-models = ["script"]
-max_retries = 0
-[system.crab]
-model = "script"
-` + origins
-	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(config), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(daemontest.Config(r.model.URL)+origins), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"root", "ann", "bob", "eve"} {

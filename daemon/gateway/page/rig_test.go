@@ -71,17 +71,7 @@ func newRig(t *testing.T) *rig {
 	}
 	t.Cleanup(func() { os.RemoveAll(home) })
 	r := &rig{T: t, home: home, model: modeltest.New(t), clock: &clock{}}
-	config := `sessions.titles = "off"
-[provider.test]
-kind = "openai-compatible"
-base_url = "` + r.model.URL + `"
-api_key = "sk-planted"
-models = ["script"]
-max_retries = 0
-[system.crab]
-model = "script"
-`
-	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(config), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(home, "config.toml"), []byte(daemontest.Config(r.model.URL)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	addr, stop := daemontest.Serve(t, home)

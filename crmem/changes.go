@@ -19,6 +19,9 @@ type Change struct {
 	Type   history.Type
 	Before Entry // ID 0 if the change created the entry
 	After  Entry // ID 0 if the change removed the entry
+
+	// When [Store.Redact] removed the content of Before or After; zero: it did not.
+	BeforeRedacted, AfterRedacted time.Time
 }
 
 // Entry returns the entry after the change or, if the change removed it, before.
@@ -27,6 +30,15 @@ func (c *Change) Entry() *Entry {
 		return &c.Before
 	}
 	return &c.After
+}
+
+// Redacted returns when the content of the entry that [Change.Entry] returns was removed,
+// or zero.
+func (c *Change) Redacted() time.Time {
+	if c.After.ID == 0 {
+		return c.BeforeRedacted
+	}
+	return c.AfterRedacted
 }
 
 // Changes returns every change of the store, oldest first, with the part of the
@@ -106,6 +118,8 @@ type walker struct {
 	t      table
 	nextID uint64
 	begun  bool // t is the state before the next operation
+
+	redacted map[uint64]time.Time // when the content of an entry in t was removed
 
 	applied uint64 // sequence number of the last operation of the present link
 	done    bool   // the walk ended before the end of the history
@@ -247,6 +261,7 @@ func (w *walker) takeBase(l *link, scan *format.LogScan, first bool) error {
 		return errDone
 	}
 	w.t, w.nextID, w.begun, w.now = sn.t, sn.NextID, true, 0
+	w.dropRedacted(sn)
 	return nil
 }
 
@@ -284,6 +299,7 @@ func (w *walker) batch(frames []format.Frame) error {
 			return err
 		}
 		after := w.t.byID(id)
+		beforeRedacted := w.noteRedacted(f)
 		if f.Type == format.FramePurged { // a stub may be of the operation that added it
 			w.nextID = max(w.nextID, id+1)
 		}
@@ -307,6 +323,10 @@ func (w *walker) batch(frames []format.Frame) error {
 		}
 		c := changeOf(before, after)
 		c.Seq, c.By = f.Seq, by
+		c.BeforeRedacted, c.AfterRedacted = beforeRedacted, w.redacted[id]
+		if c.Type == history.Alias && !c.BeforeRedacted.Equal(c.AfterRedacted) { // the contents were different
+			c.Type = history.Update
+		}
 		if w.now > 0 {
 			c.Time = time.Unix(0, w.now)
 		}
@@ -363,6 +383,9 @@ func (s *Store) Undo(seq uint64, first ...Op) (Change, error) {
 	}
 	if found.Seq == 0 || seq == 0 {
 		return Change{}, fmt.Errorf("%w: the history has no change %d", ErrNotFound, seq)
+	}
+	if !found.BeforeRedacted.IsZero() {
+		return Change{}, fmt.Errorf("%w: the text before change %d was redacted", ErrNotFound, seq)
 	}
 	if err := s.Apply(append(slices.Clip(first), revert{found.After, found.Before})...); err != nil {
 		return Change{}, err

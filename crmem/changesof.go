@@ -24,12 +24,16 @@ func (s *Store) ChangesOf(name string) iter.Seq2[Change, error] {
 	}
 }
 
-// ChangesOfID returns the changes of the entry with an ID, oldest first, as ChangesOf
-// does. The entry may have been removed.
-func (s *Store) ChangesOfID(id uint64) iter.Seq2[Change, error] {
+// ChangesOfID returns the changes of the entries with some IDs, oldest first, as
+// ChangesOf does. The entries may have been removed.
+func (s *Store) ChangesOfID(ids ...uint64) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
-		for c, err := range s.changesOf("", map[uint64]bool{id: true}) {
-			if (err != nil || c.Entry().ID == id) && !yield(c, err) {
+		wanted := make(map[uint64]bool)
+		for _, id := range ids {
+			wanted[id] = true
+		}
+		for c, err := range s.changesOf("", wanted) {
+			if (err != nil || slices.Contains(ids, c.Entry().ID)) && !yield(c, err) {
 				return
 			}
 		}

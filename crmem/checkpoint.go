@@ -96,7 +96,7 @@ func (s *Store) checkpointLocked() error {
 // prepare folds the operations of a cut, and writes its snapshot to a temporary
 // file.
 func (s *Store) prepare(c *cut) (vfs.Pending, format.Digest, error) {
-	if len(c.purging) > 0 {
+	if c.purging != "" {
 		if err := s.writePurge(c.id, c.purging); err != nil {
 			return nil, format.Digest{}, err
 		}
@@ -147,8 +147,8 @@ type cut struct {
 	id       format.ID
 	epoch    format.ID
 	distrust bool
-	unfolded error    // of fold
-	purging  []uint64 // ids of entries whose purge is not complete
+	unfolded error  // of fold
+	purging  string // purges and redactions that are not complete
 }
 
 // cut returns the present state, or nil if the snapshot contains it. The caller
@@ -176,7 +176,7 @@ func (s *Store) cut() (*cut, error) {
 		id:       s.id,
 		epoch:    s.w.Epoch,
 		distrust: s.distrust,
-		purging:  s.unpurged(),
+		purging:  s.unfinishedLines(),
 	}, nil
 }
 

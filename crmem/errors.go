@@ -26,6 +26,8 @@ var (
 	// ErrStale is returned for an [Unchanged] that does not hold: an entry has
 	// changed since it was read.
 	ErrStale = errors.New("the entry has changed")
+	// ErrCurrent is returned by Redact for a text that the entry has now.
+	ErrCurrent = errors.New("the entry has this text now")
 	// ErrNoStore is returned when the store's file is missing and the call
 	// does not create one.
 	ErrNoStore = errors.New("no store")

@@ -2,6 +2,7 @@ package crmem
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,7 +16,7 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// purgeSuffix is that of the file with the ids of an unfinished purge.
+// purgeSuffix is that of the file with the purges and redactions that are not complete.
 const purgeSuffix = "-purge"
 
 // Purge removes the entry of a name, and its texts from the history and from every
@@ -50,7 +51,10 @@ func (s *Store) Purge(name string, first ...Op) (deleted []string, err error) {
 	defer func() { <-s.token }()
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
-	return s.finishPurge()
+	if deleted, err = s.finishPurge(); err != nil {
+		err = fmt.Errorf("the entry is removed, but %w", err)
+	}
+	return deleted, err
 }
 
 // beginPurge adds to s.bg, so that Close waits for a purge. A version 1 log cannot
@@ -159,12 +163,8 @@ func (s *Store) notePurges(v *files) {
 	if !v.purge {
 		return
 	}
-	ids, err := s.readPurge()
-	if err != nil {
-		s.warn("%v: it names purged entries whose texts may remain in files of the store; purge them again, then remove this file", err)
-	}
-	for _, id := range ids {
-		s.notePurge(id, true)
+	if err := s.readPurge(); err != nil {
+		s.warn("%v: it names entries whose purged texts may remain in files of the store; purge them again, then remove this file", err)
 	}
 }
 
@@ -195,13 +195,14 @@ func (s *Store) unpurged() (ids []uint64) {
 // resumePurge completes the purge that an earlier process began. The caller has
 // exclusive use of the store.
 func (s *Store) resumePurge() {
-	if len(s.purging) == 0 {
+	if len(s.purging)+len(s.redacting) == 0 {
 		return
 	}
-	if len(s.unpurged()) == 0 {
-		s.fs.Remove(s.path + purgeSuffix) //nolint:errcheck // it names no entry to purge
+	if s.unfinishedLines() == "" {
+		s.fs.Remove(s.path + purgeSuffix) //nolint:errcheck // it names no text to remove
 		return
 	}
+	s.interrupted = true
 	deleted, err := s.finishPurge()
 	if err == nil {
 		err = s.checkpointLocked() // as after every recovery, the log is empty
@@ -222,8 +223,8 @@ func (s *Store) resumePurge() {
 func (s *Store) finishPurge() (deleted []string, err error) {
 	defer func() {
 		if err != nil {
-			// No class: the purge is neither without effect nor is its outcome unknown.
-			err = fmt.Errorf("the entry is removed, but files may contain its texts until the next open for writing: %v", err)
+			// No class: the call is neither without effect nor is its outcome unknown.
+			err = fmt.Errorf("files may contain the removed texts until the next open for writing: %v", err)
 		}
 	}()
 	if err := s.writable(); err != nil {
@@ -241,7 +242,8 @@ func (s *Store) finishPurge() (deleted []string, err error) {
 	s.dropIndex()
 	s.vectors.unsaved = true // the purge removes the file
 	s.mu.Unlock()
-	p := purger{s: s, dir: s.path + historySuffix, ids: make(map[uint64]bool)}
+	p := purger{s: s, dir: s.path + historySuffix, ids: make(map[uint64]bool), redactions: s.unredacted(), again: s.interrupted}
+	s.interrupted = true
 	var effects []effect
 	for _, id := range s.unpurged() {
 		p.ids[id] = true
@@ -261,53 +263,69 @@ func (s *Store) finishPurge() (deleted []string, err error) {
 	if err := s.fs.Remove(s.path + purgeSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return p.deleted, err
 	}
-	s.purging = nil
+	s.purging, s.redacting, s.interrupted = nil, nil, false
 	return p.deleted, s.fs.SyncDir(dirOf(s.path))
 }
 
-// writePurge makes the ids of an unfinished purge durable in a file, before the
-// operations leave the log.
-func (s *Store) writePurge(id format.ID, ids []uint64) error {
-	text := format.IdentityText(id)
-	for _, id := range ids {
-		text += strconv.FormatUint(id, 10) + "\n"
+// unfinishedLines returns the lines of the file of unfinished purges and redactions.
+func (s *Store) unfinishedLines() string {
+	var lines strings.Builder
+	for _, id := range s.unpurged() {
+		fmt.Fprintln(&lines, id)
 	}
-	return vfs.Replace(s.fs, s.path+purgeSuffix, 0o600, bytesTo([]byte(text)))
+	for _, r := range s.unredacted() {
+		fmt.Fprintln(&lines, r.id, hex.EncodeToString(r.sum[:]))
+	}
+	return lines.String()
 }
 
-// readPurge returns the ids in the file of an unfinished purge.
-func (s *Store) readPurge() (ids []uint64, err error) {
+// writePurge makes lines of unfinishedLines durable in a file.
+func (s *Store) writePurge(id format.ID, lines string) error {
+	return vfs.Replace(s.fs, s.path+purgeSuffix, 0o600, bytesTo([]byte(format.IdentityText(id)+lines)))
+}
+
+// readPurge adds the purges and redactions in the file of unfinished ones.
+func (s *Store) readPurge() error {
 	name := s.path + purgeSuffix
 	b, err := vfs.ReadFile(s.fs, name, 1<<20)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	head := format.IdentityText(s.id)
-	rest, ok := strings.CutPrefix(string(b), head)
+	rest, ok := strings.CutPrefix(string(b), format.IdentityText(s.id))
 	if !ok {
-		return nil, fmt.Errorf("%s: not of this store", name)
+		return fmt.Errorf("%s: not of this store", name)
 	}
 	for line := range strings.Lines(rest) {
-		id, err := strconv.ParseUint(strings.TrimSuffix(line, "\n"), 10, 64)
-		if err != nil || id == 0 || !strings.HasSuffix(line, "\n") {
-			return nil, fmt.Errorf("%s: invalid id %.40q", name, line)
+		text, complete := strings.CutSuffix(line, "\n")
+		first, sum, redacts := strings.Cut(text, " ")
+		id, err := strconv.ParseUint(first, 10, 64)
+		r := redaction{id: id}
+		n, serr := hex.Decode(r.sum[:], []byte(sum[:min(len(sum), 2*len(r.sum))]))
+		switch {
+		case err != nil || id == 0 || !complete || redacts && (serr != nil || n < len(r.sum) || len(sum) > 2*n):
+			return fmt.Errorf("%s: invalid id %.40q", name, line)
+		case redacts:
+			s.noteRedaction(r)
+		default:
+			s.notePurge(id, true)
 		}
-		ids = append(ids, id)
 	}
-	return ids, nil
+	return nil
 }
 
-// purger removes the texts of entries from files.
+// purger removes texts of entries from files.
 type purger struct {
-	s       *Store
-	dir     string // of the history
-	ids     map[uint64]bool
-	deleted []string
+	s          *Store
+	dir        string          // of the history
+	ids        map[uint64]bool // entries of which it removes all texts
+	redactions []redaction
+	again      bool // an interrupted purge may have removed texts from bases
+	deleted    []string
 
 	bases   map[format.Digest]format.Digest // rewritten, by their old digests
 	unused  []string                        // bases to remove when no segment names them
-	stubs   map[place]uint32                // record checksums of stubs
-	removed map[uint64]place                // where an id that was seen was removed last; zero: not yet
+	stubs   map[place]uint32                // record checksums of rewritten operations
+	removed map[uint64]place                // where the text of an id that was seen ended last; zero: not yet
 }
 
 // place identifies an operation without its checksum.
@@ -386,10 +404,10 @@ func (p *purger) has(sn *Snapshot) bool {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(p.redactions, func(r redaction) bool { return r.isOf(sn.t.byID(r.id)) })
 }
 
 // concerns reports whether a frame may contain a text of the entries.
 func (p *purger) concerns(f *format.Frame) bool {
-	return p.ids[f.EntryID()] && f.Type != format.FramePurge && f.Type != format.FramePurged
+	return p.ids[f.EntryID()] && f.Type != format.FramePurge && f.Type != format.FramePurged || p.redacts(f)
 }

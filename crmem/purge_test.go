@@ -56,6 +56,36 @@ func (p *past) wantAbsent(list ...secrets) bool {
 	return true
 }
 
+// wantSums checks that the headers of segments have the record checksums of the
+// operations before them.
+func (p *past) wantSums() {
+	p.t.Helper()
+	type place struct {
+		epoch format.ID
+		seq   uint64
+	}
+	sums, heads := map[place]uint32{}, map[string]format.Place{}
+	for name, b := range p.copyFiles() {
+		if !strings.HasPrefix(name, "/m.db-history/") || !strings.Contains(name, ".log") {
+			continue
+		}
+		if strings.HasSuffix(name, ".zst") {
+			b = decompressed(b)
+		}
+		scan, err := format.ScanPrefix([]byte(b))
+		p.must(err)
+		heads[name] = scan.Before
+		for i := range scan.Frames {
+			sums[place{scan.Epoch, scan.Frames[i].Seq}] = scan.Frames[i].RecordCRC()
+		}
+	}
+	for name, before := range heads {
+		if want, ok := sums[place{before.Epoch, before.Seq}]; ok && want != before.CRC {
+			p.t.Errorf("%s: prev_crc of operation %d is %x, want %x", name, before.Seq, before.CRC, want)
+		}
+	}
+}
+
 // otherChanges returns the changes of other entries than those of ids.
 func (p *past) otherChanges(ids ...uint64) string {
 	p.t.Helper()
@@ -119,6 +149,7 @@ func TestPurge(t *testing.T) {
 			}
 			p.reopen()
 		}
+		p.wantSums()
 		report, err := crmem.Check(p.m, "/m.db", 0)
 		if !ok || err == nil && len(report.Problems) > 0 {
 			t.Fatalf("seed %d: %+v %v", seed, report, err)

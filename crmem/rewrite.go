@@ -89,6 +89,11 @@ func (p *purger) base(name string, d format.Digest) error {
 			sn.t.remove(id)
 		}
 	}
+	for _, r := range p.redactions {
+		if old := sn.t.byID(r.id); r.isOf(old) {
+			sn.t.put(old.WithoutContent())
+		}
+	}
 	sn.t.sort()
 	if p.bases[d], err = saveBase(p.s.fs, p.dir, sn); err != nil {
 		return err
@@ -134,9 +139,12 @@ func (p *purger) segment(g *segment, later []segment) error {
 		for id := range p.ids {
 			p.removed[id] = place{}
 		}
+		for _, r := range p.redactions {
+			p.removed[r.id] = place{}
+		}
 	} else if hasBase(p.s.fs, p.dir, h.Base) {
 		clear(p.removed)
-	} else if h.Base != (format.Digest{}) && p.covers(&h) {
+	} else if h.Base != (format.Digest{}) && (p.again || p.covers(&h)) {
 		h.Base, change = format.Digest{}, true // there is no base of this digest
 	}
 	if crc, ok := p.stubs[place{h.Before.Epoch, h.Before.Seq}]; ok && h.Before.CRC != crc {
@@ -170,7 +178,8 @@ func (p *purger) covers(h *format.LogHeader) bool {
 }
 
 // stub returns the frames of a segment with stubs in place of the operations on
-// the entries, and whether that changes the segment.
+// the entries, and without redacted contents. It reports whether that changes the
+// segment.
 func (p *purger) stub(scan *format.LogScan) (kept []format.Frame, changed bool) {
 	for _, f := range scan.Frames {
 		if f.Type == format.FrameCheckpoint { // only in a log that became a segment
@@ -190,6 +199,14 @@ func (p *purger) stub(scan *format.LogScan) (kept []format.Frame, changed bool) 
 			p.stubs[place{scan.Epoch, f.Seq}] = f.RecordCRC()
 		}
 		kept = append(kept, f)
+	}
+	for rest := kept; len(rest) > 0; {
+		n := 1 + slices.IndexFunc(rest, func(f format.Frame) bool { return !f.More })
+		if n == 0 { // a torn batch
+			n = len(rest)
+		}
+		changed = p.redact(scan.Epoch, rest[:n]) || changed
+		rest = rest[n:]
 	}
 	return kept, changed
 }

@@ -114,16 +114,18 @@ type Store struct {
 	onDisk Stats
 	known  knownSnapshot
 
-	folding       sync.Mutex      // held during a fold; acquired last
-	folded        folded          // guarded by folding
-	pruneAt       time.Time       // earliest time to check HistoryLimit again; guarded by folding
-	checkpointing sync.RWMutex    // read-locked by a checkpoint that runs while writers do, locked by a purge or prune; acquired first
-	purging       map[uint64]bool // ids of entries whose purge is not complete; under wmu
-	segmentLimit  int64           // a larger segment is not appended to
-	maxCompressed int             // maximum of segments that a fold compresses
-	bg            sync.WaitGroup  // background checkpoint and index build
-	busy          bool            // a background checkpoint runs; under wmu
-	checkpointAt  int64           // after a failed checkpoint: least length of the log for the next one; under wmu
+	folding       sync.Mutex         // held during a fold; acquired last
+	folded        folded             // guarded by folding
+	pruneAt       time.Time          // earliest time to check HistoryLimit again; guarded by folding
+	checkpointing sync.RWMutex       // read-locked by a checkpoint that runs while writers do, locked by a purge or prune; acquired first
+	purging       map[uint64]bool    // ids of entries whose purge is not complete; under wmu
+	redacting     map[redaction]bool // redactions that are not complete; under wmu
+	interrupted   bool               // finishPurge began, and has not succeeded; under wmu
+	segmentLimit  int64              // a larger segment is not appended to
+	maxCompressed int                // maximum of segments that a fold compresses
+	bg            sync.WaitGroup     // background checkpoint and index build
+	busy          bool               // a background checkpoint runs; under wmu
+	checkpointAt  int64              // after a failed checkpoint: least length of the log for the next one; under wmu
 	usage         usage
 	vectors       vectors
 	ctx           context.Context

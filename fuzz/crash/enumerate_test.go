@@ -43,7 +43,7 @@ var scenes = []string{"fresh", "used", "long"}
 
 // rewrites are the symbols that read or rewrite old segments. Without
 // CRABMEM_CRASH=full, only sequences that end in one begin with the scene long.
-var rewrites = []string{"purge", "undo", "prune"}
+var rewrites = []string{"purge", "redact", "undo", "prune"}
 
 // scene is a prepared initial state.
 type scene struct {
@@ -217,8 +217,12 @@ func (r *run) call(symbol string, v version, i int) error {
 	case "purge":
 		_, err := r.s.Purge(v.purged())
 		return err
+	case "redact":
+		id, text := v.redacted()
+		_, err := r.s.Redact(id, r.seqOf(func(c *crmem.Change) bool { return c.After.ID == id && c.After.Content == text }))
+		return err
 	case "undo":
-		_, err := r.s.Undo(r.lastSeq())
+		_, err := r.s.Undo(r.seqOf(func(*crmem.Change) bool { return true }))
 		return err
 	case "prune":
 		_, err := r.s.Prune(time.Unix(pruneLimit(i), 0))
@@ -227,13 +231,14 @@ func (r *run) call(symbol string, v version, i int) error {
 	return r.s.Apply(operations(symbol, v, i)...)
 }
 
-// lastSeq returns the sequence number of the last change. It injects no fault.
-func (r *run) lastSeq() (seq uint64) {
+// seqOf returns the sequence number of the last change that matches. It injects no
+// fault.
+func (r *run) seqOf(matches func(*crmem.Change) bool) (seq uint64) {
 	hook := r.m.Hook
 	r.m.Hook = nil
 	defer func() { r.m.Hook = hook }()
 	for c, err := range r.s.Changes() {
-		if err == nil {
+		if err == nil && matches(&c) {
 			seq = c.Seq
 		}
 	}

@@ -23,13 +23,15 @@ func TestErrors(t *testing.T) {
 		{"update", "purge", "add"},
 		{"batch", "undo", "prune"},
 		{"seal", "purge"},
+		{"update", "redact", "add"},
+		{"seal", "redact"},
 	}
 	if full {
 		workloads = append(workloads, crashtest.Sequences(alphabet, 1)...)
 		workloads = append(workloads, []string{"overlap", "remove", "checkpoint"}, []string{"alias", "add", "reopen", "add"},
 			[]string{"checkpoint", "checkpoint", "add"}, []string{"add", "overlap", "reopen"}, []string{"seal", "purge", "seal"}, []string{"seal", "reopen", "update"}, []string{"remove", "remove", "batch", "remove"},
 			[]string{"add", "add", "add", "reopen", "checkpoint"}, []string{"update", "forget-missing", "batch", "overlap"},
-			[]string{"prune", "purge", "undo"}, []string{"remove", "undo", "purge"}, []string{"purge", "prune", "reopen", "undo"})
+			[]string{"prune", "purge", "undo"}, []string{"remove", "undo", "purge"}, []string{"purge", "prune", "reopen", "undo"}, []string{"update", "redact", "undo"}, []string{"seal", "seal", "redact", "purge", "redact"})
 	}
 	oracles := map[string]*oracle{"log": newOracle(false), "literal": newOracle(true)}
 	runs, bad, hit := crashtest.FailCalls(t, []error{crmem.ErrNotApplied, crmem.ErrUnknown, crmem.ErrStopped}, func(yield func(crashtest.FaultJob)) {
@@ -130,7 +132,7 @@ func (e *failing) run(scene string, seq []string) error {
 			case symbol == "undo" && c == crmem.ErrNotFound: // it could not read the history
 			case refused == nil && (c == crmem.ErrUnknown || symbol == "load" && c != nil):
 				maybe, unknown = next, true
-			case symbol == "purge" && refused == nil && strings.Contains(err.Error(), "the entry is removed, but"):
+			case (symbol == "purge" || symbol == "redact") && refused == nil && strings.Contains(err.Error(), "files may contain the removed texts"):
 				maybe = next
 				next.gone = acked.gone // until the next open
 				acked = next

@@ -29,11 +29,12 @@ type version struct {
 type change struct {
 	at            int64 // in Unix seconds
 	before, after crmem.Entry
+	redacted      bool // the content of before
 	print         uint64
 }
 
 func newChange(at int64, before, after crmem.Entry) change {
-	return change{at, before, after, fingerprint(uint64(at), slices.Values([]crmem.Entry{before, after}))}
+	return change{at, before, after, false, fingerprint(uint64(at), slices.Values([]crmem.Entry{before, after}))}
 }
 
 // entry returns the entry after the change or, if the change removed it, before.
@@ -226,12 +227,50 @@ func (v version) purge(name string) (version, error) {
 	return after, nil
 }
 
+// redacted returns the ID and the text that the symbol redact removes: the oldest that
+// its entry does not have now. The ID is 0 if there is none.
+func (v version) redacted() (id uint64, text string) {
+	for _, c := range v.past {
+		current := slices.ContainsFunc(v.entries, func(e crmem.Entry) bool { return e.ID == c.after.ID && e.Content == c.after.Content })
+		if c.after.ID != 0 && c.after.Content != "" && !current {
+			return c.after.ID, c.after.Content
+		}
+	}
+	return 0, ""
+}
+
+// redact returns the state after a redaction.
+func (v version) redact(id uint64, text string) (version, error) {
+	if id == 0 {
+		return v, crmem.ErrNotFound
+	}
+	var past []change
+	for _, c := range v.past {
+		for _, e := range []*crmem.Entry{&c.before, &c.after} {
+			if e.ID == id && e.Content == text {
+				e.Content = ""
+				c.redacted = c.redacted || e == &c.before
+			}
+		}
+		redacted := c.redacted
+		c = newChange(c.at, c.before, c.after)
+		c.redacted = redacted
+		past = append(past, c)
+	}
+	after := v.then(v.next, v.entries, past)
+	after.gone = append(slices.Clip(v.gone), text[:min(40, len(text))])
+	return after, nil
+}
+
 // undo returns the state after the last change is undone.
 func (v version) undo(now uint64) (version, error) {
 	if len(v.past) == 0 {
 		return v, crmem.ErrNotFound
 	}
 	last := v.past[len(v.past)-1]
+	if last.redacted {
+		return v, crmem.ErrNotFound
+	}
 	entries := slices.DeleteFunc(slices.Clone(v.entries), func(e crmem.Entry) bool { return e.ID == last.after.ID })
 	if last.before.ID != 0 {
 		entries = append(entries, last.before)
@@ -267,6 +306,8 @@ func (v version) issue(symbol string, now uint64, i int) (version, error) {
 		return loaded(v, now, i), nil
 	case "purge":
 		return v.purge(v.purged())
+	case "redact":
+		return v.redact(v.redacted())
 	case "undo":
 		return v.undo(now)
 	case "prune":
@@ -298,7 +339,7 @@ func (v version) last() string {
 // alphabet contains the symbols of TestEnumerate. overlap is a checkpoint during
 // which an entry is added. seal is an update and a checkpoint that begins a segment and
 // compresses older ones.
-var alphabet = []string{"add", "update", "alias", "remove", "forget-missing", "batch", "checkpoint", "reopen", "overlap", "purge", "undo", "prune", "seal"}
+var alphabet = []string{"add", "update", "alias", "remove", "forget-missing", "batch", "checkpoint", "reopen", "overlap", "purge", "redact", "undo", "prune", "seal"}
 
 // loaded returns the state that the symbol load installs in state v at step i.
 func loaded(v version, now uint64, i int) version {

@@ -50,7 +50,7 @@ var mutants = []mutant{
 	}
 `},
 		{"crmem/commit.go", "\ts.publish(g)\n\tif len(g.buf)", "\tif len(g.buf)"}}},
-	{"no file of an unfinished purge", "TestEnumerate", []edit{{"crmem/checkpoint.go", `	if len(c.purging) > 0 {
+	{"no file of an unfinished purge", "TestEnumerate", []edit{{"crmem/checkpoint.go", `	if c.purging != "" {
 		if err := s.writePurge(`, `	if false {
 		if err := s.writePurge(`}}},
 	{"purge without the history", "TestEnumerate", []edit{{"crmem/purge.go", "if err := p.history(); err != nil {", "if err := error(nil); err != nil {"}}},
@@ -156,11 +156,11 @@ var mutants = []mutant{
 	if !ok {
 		return false, nil
 	}
-`, `	b, err := vfs.ReadFile(f.s.fs, name, 1<<30)
+`, `	old, err := vfs.ReadFile(f.s.fs, name, 1<<30)
 	if err != nil {
 		return false, err
 	}
-	scan, err := format.ScanLog(b)
+	scan, err := format.ScanLog(old)
 	if err != nil {
 		return false, nil
 	}

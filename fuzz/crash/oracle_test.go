@@ -184,7 +184,9 @@ func pastOf(s *crmem.Store) (version, error) {
 		if err != nil {
 			return got, wrong("history after change %d: %v", last, err)
 		}
-		past = append(past, newChange(c.Time.Unix(), c.Before, c.After))
+		one := newChange(c.Time.Unix(), c.Before, c.After)
+		one.redacted = !c.BeforeRedacted.IsZero()
+		past = append(past, one)
 		last = c.Seq
 	}
 	got = got.then(got.next, got.entries, past)

@@ -93,7 +93,7 @@ func (h *history) play(steps int) error {
 		case h.every == 0 && k == 5 || h.every > 0 && h.Steps%h.every == 0:
 			err = h.r.s.Checkpoint()
 		case k >= 40:
-			err = h.issue([]string{"purge", "undo", "prune"}[h.rand.IntN(3)])
+			err = h.issue([]string{"purge", "redact", "undo", "prune"}[h.rand.IntN(4)])
 		default:
 			err = h.r.apply(h.draw())
 		}

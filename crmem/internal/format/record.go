@@ -108,6 +108,13 @@ func View(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 // bytesOf returns r as bytes without a copy. The bytes must not be changed.
 func bytesOf(r Record) []byte { return unsafe.Slice(unsafe.StringData(string(r)), len(r)) }
 
+// WithoutContent returns the record with an empty content.
+func (r Record) WithoutContent() Record {
+	start := OffName + r.u32(recNameLen)
+	_, end := r.Content()
+	return r[:start] + "\x00\x00\x00\x00" + r[end:]
+}
+
 // WithName returns the record with another name.
 func (r Record) WithName(name []byte) Record {
 	rest := OffName + len(r.Name())

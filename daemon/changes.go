@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"crypto/sha256"
 	"fmt"
+	"iter"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,11 +16,17 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
+// maxNewest limits the entries whose newest changes a request selects.
+const maxNewest = 200
+
 // entryChanges answers with changes of an entry, the newest first. Without content, it
 // keeps no text of the history in memory.
 func (d opened) entryChanges(r *request, m *pb.ChangesMsg) error {
 	if m.GetContent() && m.GetSeq() == 0 {
 		return errtable.Invalidf("content requires seq")
+	}
+	if n := len(m.GetNewestOf()); n > maxNewest || n > 0 && (m.GetId() != 0 || m.GetSeq() != 0) {
+		return errtable.Invalidf("newest_of: want at most %d entries, without id and seq", maxNewest)
 	}
 	if d.setup().config.History == history.Off {
 		return &errtable.Error{HTTP: http.StatusNotFound, Kind: "no_history", Exit: errtable.ExitNotFound,
@@ -26,10 +34,13 @@ func (d opened) entryChanges(r *request, m *pb.ChangesMsg) error {
 	}
 	var list []*pb.EntryChange // the newest of those that the request selects
 	damaged, place := "", uint64(0)
-	for c, err := range d.store.ChangesOfID(m.GetId()) {
+	for c, err := range d.selectedChanges(m) {
 		if err != nil {
 			damaged = snippet.Clip(err.Error(), 1<<10)
 			continue
+		}
+		if len(m.GetNewestOf()) > 0 {
+			list = slices.DeleteFunc(list, func(older *pb.EntryChange) bool { return older.GetEntry().GetId() == c.Entry().ID })
 		}
 		if place++; m.GetUntil() > 0 && place > m.GetUntil() {
 			break
@@ -40,7 +51,12 @@ func (d opened) entryChanges(r *request, m *pb.ChangesMsg) error {
 		if n := m.GetLimit(); n > 0 && len(list) == int(n) {
 			list = slices.Delete(list, 0, 1)
 		}
-		list = append(list, changeMessage(&c, place, m.GetContent()))
+		one := changeMessage(&c, place, m.GetContent())
+		if m.GetSums() {
+			sum := sha256.Sum256([]byte(c.Entry().Content))
+			one.Sha256 = sum[:]
+		}
+		list = append(list, one)
 	}
 	if m.GetSeq() > 0 && list == nil {
 		return fmt.Errorf("%w: the history has no change %d of entry %d", crmem.ErrNotFound, m.GetSeq(), m.GetId())
@@ -54,6 +70,17 @@ func (d opened) entryChanges(r *request, m *pb.ChangesMsg) error {
 	return nil
 }
 
+// selectedChanges returns the changes of the entries of a request, oldest first.
+func (d opened) selectedChanges(m *pb.ChangesMsg) iter.Seq2[crmem.Change, error] {
+	switch {
+	case len(m.GetNewestOf()) > 0:
+		return d.store.ChangesOfID(m.GetNewestOf()...)
+	case m.GetId() == 0:
+		return d.store.Changes()
+	}
+	return d.store.ChangesOfID(m.GetId())
+}
+
 // changeMessage returns a change as a message. Without content, it shares no memory with
 // the change.
 func changeMessage(c *crmem.Change, place uint64, content bool) *pb.EntryChange {
@@ -65,6 +92,9 @@ func changeMessage(c *crmem.Change, place uint64, content bool) *pb.EntryChange 
 	m := &pb.EntryChange{Place: place, Seq: c.Seq, By: memtool.ActorMessage(c.By), Type: string(c.Type), Entry: e}
 	if !c.Time.IsZero() {
 		m.Time = c.Time.UnixNano()
+	}
+	if at := c.Redacted(); !at.IsZero() {
+		m.Redacted = at.UnixNano()
 	}
 	if c.Type == history.Rename {
 		m.OldName = strings.Clone(c.Before.Name)

@@ -41,7 +41,11 @@ func TestEntryChanges(t *testing.T) {
 	c := s.client()
 	for id := range uint64(5) {
 		var all []crmem.Change
-		for x, err := range s.store.ChangesOfID(id) {
+		changes := s.store.ChangesOfID(id)
+		if id == 0 {
+			changes = s.store.Changes()
+		}
+		for x, err := range changes {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +63,7 @@ func TestEntryChanges(t *testing.T) {
 					if all[i].Type == "rename" {
 						old = all[i].Before.Name
 					}
-					want += changeLine(all[i].Seq, word(all[i].Type), id, e.Name, len(e.Content), i+1, all[i].Time.UnixNano(), all[i].By, e.Aliases, "", e.CreatedAt, old)
+					want += changeLine(all[i].Seq, word(all[i].Type), e.ID, e.Name, len(e.Content), i+1, all[i].Time.UnixNano(), all[i].By, e.Aliases, "", e.CreatedAt, old)
 				}
 				list, damaged, err := c.Changes(t.Context(), id, client.ChangesOptions{Until: until, Limit: limit})
 				if err != nil || damaged != "" {

@@ -85,6 +85,7 @@ var handlers = map[protoreflect.Name]handler{
 	"checkpoint":    onStore((*pb.ClientMessage).GetCheckpoint, opened.checkpoint),
 	"undo":          onStore((*pb.ClientMessage).GetUndo, opened.undo),
 	"purge":         onStore((*pb.ClientMessage).GetPurge, opened.purge),
+	"redact":        onStore((*pb.ClientMessage).GetRedact, opened.redact),
 	"prune":         onStore((*pb.ClientMessage).GetPrune, opened.prune),
 	"write_note":    onStore((*pb.ClientMessage).GetWriteNote, opened.writeNote),
 	"entry_changes": onStore((*pb.ClientMessage).GetEntryChanges, opened.entryChanges),
@@ -105,6 +106,11 @@ var handlers = map[protoreflect.Name]handler{
 	"remove_model": with((*pb.ClientMessage).GetRemoveModel, (*Daemon).removeModel),
 	"list_agents":  without((*Daemon).listAgents),
 	"check_config": with((*pb.ClientMessage).GetCheckConfig, (*Daemon).checkConfig),
+
+	"list_spaces":    without((*Daemon).listSpaces),
+	"create_space":   with((*pb.ClientMessage).GetCreateSpace, (*Daemon).createSpace),
+	"describe_space": with((*pb.ClientMessage).GetDescribeSpace, (*Daemon).describeSpace),
+	"remove_space":   with((*pb.ClientMessage).GetRemoveSpace, (*Daemon).removeSpace),
 }
 
 // with returns a handler that passes the operation's message to do.

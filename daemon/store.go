@@ -179,6 +179,19 @@ func (d opened) purge(r *request, m *pb.PurgeMsg) error {
 		Entry: memtool.Message(p.Entry, false), Deleted: p.Deleted}}})
 }
 
+func (d opened) redact(r *request, m *pb.RedactMsg) error {
+	by := history.Actor(r.by)
+	by.Origin = "" // an admin, who may do what the owner may
+	if err := memtool.CheckEraser(by); err != nil {
+		return err
+	}
+	deleted, err := d.store.Redact(m.GetId(), m.GetSeq())
+	if err != nil {
+		return err
+	}
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Purged{Purged: &pb.PurgeReply{Deleted: deleted}}})
+}
+
 func (d opened) prune(r *request, m *pb.PruneMsg) error {
 	if err := memtool.CheckEraser(history.Actor(r.by)); err != nil {
 		return err

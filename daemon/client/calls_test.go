@@ -24,11 +24,11 @@ var replies = map[string]string{
 	"reload": "pong", "subscribe_events": "agent_event", "reply_to_ask": "pong", "get_stats": "stats", "create_cron": "cron_info",
 	"delete_cron": "pong", "list_crons": "cron_list", "compact": "compact",
 	"hello": "hello", "auth": "pong", "cancel": "pong",
-	"remember": "entry", "write_note": "entry", "entry_changes": "changes", "recall": "recalled", "forget": "entry", "get_entry": "entry", "list_entries": "entries", "alias": "entry",
+	"remember": "entry", "write_note": "entry", "entry_changes": "changes", "redact": "purged", "recall": "recalled", "forget": "entry", "get_entry": "entry", "list_entries": "entries", "alias": "entry",
 	"apply": "entries", "dump": "report", "load": "report", "checkpoint": "checkpointed", "undo": "entries", "purge": "purged", "prune": "pruned", "store_stats": "report",
 	"list_sessions": "stored_sessions", "history": "history", "search_sessions": "sessions_found", "set_title": "stored_session",
 	"delete_session": "stored_session", "restore_session": "stored_session", "repair_session": "repaired", "purge_session": "session_purged", "compact_session": "compacted",
-	"list_models": "models", "switch_model": "models", "add_models": "models", "remove_model": "models", "list_agents": "agents", "check_config": "config_checked",
+	"list_models": "models", "switch_model": "models", "add_models": "models", "remove_model": "models", "list_agents": "agents", "check_config": "config_checked", "list_spaces": "spaces", "create_space": "spaces", "describe_space": "spaces", "remove_space": "pong",
 }
 
 // TestCalls makes every call: each asks for what it should, and takes the right
@@ -66,6 +66,9 @@ func TestCalls(t *testing.T) {
 		msg := a.Interface().(*pb.ServerMessage)
 		if r := msg.GetReport(); r != nil {
 			r.Json = []byte("{}")
+		}
+		if l := msg.GetSpaces(); l != nil {
+			l.Spaces = []*pb.Space{{}}
 		}
 		if op == "undo" && !wrong {
 			msg.GetEntries().Entries = []*pb.Entry{{}, {}}
@@ -131,6 +134,12 @@ func TestCalls(t *testing.T) {
 		func() error { _, err := c.Purge(ctx, "n", false); return err },
 		func() error { _, err := c.Prune(ctx, time.Unix(1, 0)); return err },
 		func() error { _, _, err := c.Changes(ctx, 1, ChangesOptions{}); return err },
+		func() error { _, err := c.NewestChanges(ctx, 1, 2); return err },
+		func() error { _, err := c.Redact(ctx, 1, 2); return err },
+		func() error { _, err := c.Spaces(ctx); return err },
+		func() error { _, err := c.CreateSpace(ctx, &Space{Name: "n"}); return err },
+		func() error { _, err := c.DescribeSpace(ctx, &Space{Name: "n"}, false); return err },
+		func() error { return c.RemoveSpace(ctx, "n") },
 		func() error { _, err := c.StoreStats(ctx, true); return err },
 		func() error { _, _, err := c.ListSessions(ctx, SessionFilter{}); return err },
 		func() error {

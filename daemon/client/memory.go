@@ -167,6 +167,13 @@ func (c *Client) Purge(ctx context.Context, name string, archives bool) (memtool
 	return memtool.Purged{Entry: memtool.Entry(r.GetEntry()), Deleted: r.GetDeleted()}, nil
 }
 
+// Redact removes the content of the entry with an ID after a change, as
+// crmem.Store.Redact does.
+func (c *Client) Redact(ctx context.Context, id, seq uint64) (deleted []string, err error) {
+	r, err := callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Redact{Redact: &pb.RedactMsg{Id: id, Seq: seq}}}, (*pb.ServerMessage).GetPurged)
+	return r.GetDeleted(), OutcomeUnknown(err)
+}
+
 // Prune removes the operations of the history that are older than a time, as
 // crmem.Store.Prune does. It returns the number of freed bytes.
 func (c *Client) Prune(ctx context.Context, before time.Time) (freed int64, err error) {

@@ -90,6 +90,7 @@ var rows = []Row{
 	{crmem.ErrExists, Store, "exists", http.StatusConflict, ExitConflict, "choose another name, or forget the entry first", ""},
 	{crmem.ErrKind, Store, "kind", http.StatusConflict, ExitConflict, "", ""},
 	{crmem.ErrStale, Store, "changed", http.StatusConflict, ExitConflict, "read the entry again, then retry", ""},
+	{crmem.ErrCurrent, Store, "current", http.StatusConflict, ExitConflict, "change the entry first, then retry", ""},
 	{tree.ErrChanged, Tree, "changed", http.StatusConflict, ExitConflict, "", ""},
 	{tree.ErrEdited, Tree, "edited", http.StatusConflict, ExitConflict, "", ""},
 	{crmem.ErrFull, Store, "full", http.StatusInsufficientStorage, ExitFailure, "", ""},

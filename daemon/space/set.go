@@ -36,6 +36,8 @@ type Set struct {
 	open   map[string]*opened
 	clock  int64 // counts uses
 	closed bool
+
+	describing sync.Mutex // held while a description changes
 }
 
 // opened is a space that is open or being opened.
@@ -108,7 +110,7 @@ func (s *Set) acquire(name string, write bool) (*opened, error) {
 		s.mu.Unlock()
 		if o.store, o.err = s.load(name, write); o.err != nil {
 			s.mu.Lock()
-			delete(s.open, name)
+			s.forget(name, o)
 			s.mu.Unlock()
 			s.release(o)
 		}
@@ -117,11 +119,18 @@ func (s *Set) acquire(name string, write bool) (*opened, error) {
 	}
 }
 
+// forget removes o from the open spaces, unless a removal replaced it. The caller holds mu.
+func (s *Set) forget(name string, o *opened) {
+	if s.open[name] == o {
+		delete(s.open, name)
+	}
+}
+
 func (s *Set) release(o *opened) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o.uses--
-	s.unused.Signal()
+	s.unused.Broadcast() // also to Remove
 }
 
 // evict closes the space that was not used for the longest time. It returns false if

@@ -250,7 +250,7 @@ func (x LoadMsg_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LoadMsg_Mode.Descriptor instead.
 func (LoadMsg_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{78, 0}
+	return file_crabtalk_proto_rawDescGZIP(), []int{85, 0}
 }
 
 type ClientMessage struct {
@@ -291,6 +291,7 @@ type ClientMessage struct {
 	//	*ClientMessage_Prune
 	//	*ClientMessage_WriteNote
 	//	*ClientMessage_EntryChanges
+	//	*ClientMessage_Redact
 	//	*ClientMessage_ListSessions
 	//	*ClientMessage_History
 	//	*ClientMessage_SearchSessions
@@ -306,6 +307,10 @@ type ClientMessage struct {
 	//	*ClientMessage_RemoveModel
 	//	*ClientMessage_ListAgents
 	//	*ClientMessage_CheckConfig
+	//	*ClientMessage_ListSpaces
+	//	*ClientMessage_CreateSpace
+	//	*ClientMessage_DescribeSpace
+	//	*ClientMessage_RemoveSpace
 	Msg isClientMessage_Msg `protobuf_oneof:"msg"`
 	// Who makes the changes of this request, for the history of the store. Without
 	// it, the client is "wire". Each field has at most 1,024 bytes.
@@ -664,6 +669,15 @@ func (x *ClientMessage) GetEntryChanges() *ChangesMsg {
 	return nil
 }
 
+func (x *ClientMessage) GetRedact() *RedactMsg {
+	if x != nil {
+		if x, ok := x.Msg.(*ClientMessage_Redact); ok {
+			return x.Redact
+		}
+	}
+	return nil
+}
+
 func (x *ClientMessage) GetListSessions() *ListSessionsMsg {
 	if x != nil {
 		if x, ok := x.Msg.(*ClientMessage_ListSessions); ok {
@@ -794,6 +808,42 @@ func (x *ClientMessage) GetCheckConfig() *CheckConfigMsg {
 	if x != nil {
 		if x, ok := x.Msg.(*ClientMessage_CheckConfig); ok {
 			return x.CheckConfig
+		}
+	}
+	return nil
+}
+
+func (x *ClientMessage) GetListSpaces() *ListSpacesMsg {
+	if x != nil {
+		if x, ok := x.Msg.(*ClientMessage_ListSpaces); ok {
+			return x.ListSpaces
+		}
+	}
+	return nil
+}
+
+func (x *ClientMessage) GetCreateSpace() *CreateSpaceMsg {
+	if x != nil {
+		if x, ok := x.Msg.(*ClientMessage_CreateSpace); ok {
+			return x.CreateSpace
+		}
+	}
+	return nil
+}
+
+func (x *ClientMessage) GetDescribeSpace() *DescribeSpaceMsg {
+	if x != nil {
+		if x, ok := x.Msg.(*ClientMessage_DescribeSpace); ok {
+			return x.DescribeSpace
+		}
+	}
+	return nil
+}
+
+func (x *ClientMessage) GetRemoveSpace() *RemoveSpaceMsg {
+	if x != nil {
+		if x, ok := x.Msg.(*ClientMessage_RemoveSpace); ok {
+			return x.RemoveSpace
 		}
 	}
 	return nil
@@ -960,6 +1010,10 @@ type ClientMessage_EntryChanges struct {
 	EntryChanges *ChangesMsg `protobuf:"bytes,1025,opt,name=entry_changes,json=entryChanges,proto3,oneof"` // changes, in parts
 }
 
+type ClientMessage_Redact struct {
+	Redact *RedactMsg `protobuf:"bytes,1026,opt,name=redact,proto3,oneof"` // purged
+}
+
 type ClientMessage_ListSessions struct {
 	ListSessions *ListSessionsMsg `protobuf:"bytes,1030,opt,name=list_sessions,json=listSessions,proto3,oneof"` // stored_sessions, in parts
 }
@@ -1018,6 +1072,22 @@ type ClientMessage_ListAgents struct {
 
 type ClientMessage_CheckConfig struct {
 	CheckConfig *CheckConfigMsg `protobuf:"bytes,1070,opt,name=check_config,json=checkConfig,proto3,oneof"` // config_checked
+}
+
+type ClientMessage_ListSpaces struct {
+	ListSpaces *ListSpacesMsg `protobuf:"bytes,1080,opt,name=list_spaces,json=listSpaces,proto3,oneof"` // spaces
+}
+
+type ClientMessage_CreateSpace struct {
+	CreateSpace *CreateSpaceMsg `protobuf:"bytes,1081,opt,name=create_space,json=createSpace,proto3,oneof"` // spaces: the new one
+}
+
+type ClientMessage_DescribeSpace struct {
+	DescribeSpace *DescribeSpaceMsg `protobuf:"bytes,1082,opt,name=describe_space,json=describeSpace,proto3,oneof"` // spaces: the one that changed
+}
+
+type ClientMessage_RemoveSpace struct {
+	RemoveSpace *RemoveSpaceMsg `protobuf:"bytes,1083,opt,name=remove_space,json=removeSpace,proto3,oneof"` // pong
 }
 
 func (*ClientMessage_Send) isClientMessage_Msg() {}
@@ -1088,6 +1158,8 @@ func (*ClientMessage_WriteNote) isClientMessage_Msg() {}
 
 func (*ClientMessage_EntryChanges) isClientMessage_Msg() {}
 
+func (*ClientMessage_Redact) isClientMessage_Msg() {}
+
 func (*ClientMessage_ListSessions) isClientMessage_Msg() {}
 
 func (*ClientMessage_History) isClientMessage_Msg() {}
@@ -1117,6 +1189,14 @@ func (*ClientMessage_RemoveModel) isClientMessage_Msg() {}
 func (*ClientMessage_ListAgents) isClientMessage_Msg() {}
 
 func (*ClientMessage_CheckConfig) isClientMessage_Msg() {}
+
+func (*ClientMessage_ListSpaces) isClientMessage_Msg() {}
+
+func (*ClientMessage_CreateSpace) isClientMessage_Msg() {}
+
+func (*ClientMessage_DescribeSpace) isClientMessage_Msg() {}
+
+func (*ClientMessage_RemoveSpace) isClientMessage_Msg() {}
 
 type ServerMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1153,6 +1233,7 @@ type ServerMessage struct {
 	//	*ServerMessage_Models
 	//	*ServerMessage_Agents
 	//	*ServerMessage_ConfigChecked
+	//	*ServerMessage_Spaces
 	Msg           isServerMessage_Msg `protobuf_oneof:"msg"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1474,6 +1555,15 @@ func (x *ServerMessage) GetConfigChecked() *ConfigChecked {
 	return nil
 }
 
+func (x *ServerMessage) GetSpaces() *SpaceList {
+	if x != nil {
+		if x, ok := x.Msg.(*ServerMessage_Spaces); ok {
+			return x.Spaces
+		}
+	}
+	return nil
+}
+
 type isServerMessage_Msg interface {
 	isServerMessage_Msg()
 }
@@ -1602,6 +1692,10 @@ type ServerMessage_ConfigChecked struct {
 	ConfigChecked *ConfigChecked `protobuf:"bytes,1070,opt,name=config_checked,json=configChecked,proto3,oneof"`
 }
 
+type ServerMessage_Spaces struct {
+	Spaces *SpaceList `protobuf:"bytes,1080,opt,name=spaces,proto3,oneof"`
+}
+
 func (*ServerMessage_Response) isServerMessage_Msg() {}
 
 func (*ServerMessage_Stream) isServerMessage_Msg() {}
@@ -1663,6 +1757,8 @@ func (*ServerMessage_Models) isServerMessage_Msg() {}
 func (*ServerMessage_Agents) isServerMessage_Msg() {}
 
 func (*ServerMessage_ConfigChecked) isServerMessage_Msg() {}
+
+func (*ServerMessage_Spaces) isServerMessage_Msg() {}
 
 type SendMsg struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -5751,6 +5847,62 @@ func (x *PurgeReply) GetDeleted() []string {
 	return nil
 }
 
+// RedactMsg removes the content of an entry after a change from every file of the store,
+// and from its other versions with the same content. The answer has no entry. It is 404
+// if the history has no such change, and 409, kind current, if the entry has the content
+// now. It is 403 for an agent, an MCP client, and an identity that is not an admin.
+type RedactMsg struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`   // of the entry
+	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"` // of the change
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RedactMsg) Reset() {
+	*x = RedactMsg{}
+	mi := &file_crabtalk_proto_msgTypes[63]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RedactMsg) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RedactMsg) ProtoMessage() {}
+
+func (x *RedactMsg) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[63]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RedactMsg.ProtoReflect.Descriptor instead.
+func (*RedactMsg) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{63}
+}
+
+func (x *RedactMsg) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *RedactMsg) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
 // PruneMsg removes the operations of the history that are older than a time. It is
 // 403 for an agent, an MCP client, and an identity of another service.
 type PruneMsg struct {
@@ -5762,7 +5914,7 @@ type PruneMsg struct {
 
 func (x *PruneMsg) Reset() {
 	*x = PruneMsg{}
-	mi := &file_crabtalk_proto_msgTypes[63]
+	mi := &file_crabtalk_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5774,7 +5926,7 @@ func (x *PruneMsg) String() string {
 func (*PruneMsg) ProtoMessage() {}
 
 func (x *PruneMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[63]
+	mi := &file_crabtalk_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5787,7 +5939,7 @@ func (x *PruneMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneMsg.ProtoReflect.Descriptor instead.
 func (*PruneMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{63}
+	return file_crabtalk_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *PruneMsg) GetBefore() int64 {
@@ -5806,7 +5958,7 @@ type PruneReply struct {
 
 func (x *PruneReply) Reset() {
 	*x = PruneReply{}
-	mi := &file_crabtalk_proto_msgTypes[64]
+	mi := &file_crabtalk_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5818,7 +5970,7 @@ func (x *PruneReply) String() string {
 func (*PruneReply) ProtoMessage() {}
 
 func (x *PruneReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[64]
+	mi := &file_crabtalk_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5831,7 +5983,7 @@ func (x *PruneReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneReply.ProtoReflect.Descriptor instead.
 func (*PruneReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{64}
+	return file_crabtalk_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *PruneReply) GetFreed() uint64 {
@@ -5846,18 +5998,20 @@ func (x *PruneReply) GetFreed() uint64 {
 // kind no_history if the configuration turns the history off.
 type ChangesMsg struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`           // of the entry
-	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`         // only the change with this sequence number; 0 = all
-	Until         uint64                 `protobuf:"varint,3,opt,name=until,proto3" json:"until,omitempty"`     // only changes up to this place; 0 = all
-	Limit         uint32                 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`     // at most this many; 0 = all
-	Content       bool                   `protobuf:"varint,5,opt,name=content,proto3" json:"content,omitempty"` // include the contents; only with seq
+	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`                                    // of the entry; 0 = all entries
+	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`                                  // only the change with this sequence number; 0 = all
+	Until         uint64                 `protobuf:"varint,3,opt,name=until,proto3" json:"until,omitempty"`                              // only changes up to this place; 0 = all
+	Limit         uint32                 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`                              // at most this many; 0 = all
+	Content       bool                   `protobuf:"varint,5,opt,name=content,proto3" json:"content,omitempty"`                          // include the contents; only with seq
+	NewestOf      []uint64               `protobuf:"varint,6,rep,packed,name=newest_of,json=newestOf,proto3" json:"newest_of,omitempty"` // in place of id: the newest change of each of these entries
+	Sums          bool                   `protobuf:"varint,7,opt,name=sums,proto3" json:"sums,omitempty"`                                // include the digests of the contents
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ChangesMsg) Reset() {
 	*x = ChangesMsg{}
-	mi := &file_crabtalk_proto_msgTypes[65]
+	mi := &file_crabtalk_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5869,7 +6023,7 @@ func (x *ChangesMsg) String() string {
 func (*ChangesMsg) ProtoMessage() {}
 
 func (x *ChangesMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[65]
+	mi := &file_crabtalk_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5882,7 +6036,7 @@ func (x *ChangesMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangesMsg.ProtoReflect.Descriptor instead.
 func (*ChangesMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{65}
+	return file_crabtalk_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ChangesMsg) GetId() uint64 {
@@ -5920,22 +6074,38 @@ func (x *ChangesMsg) GetContent() bool {
 	return false
 }
 
+func (x *ChangesMsg) GetNewestOf() []uint64 {
+	if x != nil {
+		return x.NewestOf
+	}
+	return nil
+}
+
+func (x *ChangesMsg) GetSums() bool {
+	if x != nil {
+		return x.Sums
+	}
+	return false
+}
+
 type EntryChange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Place         uint64                 `protobuf:"varint,1,opt,name=place,proto3" json:"place,omitempty"` // in the history of the entry; the oldest has 1
+	Place         uint64                 `protobuf:"varint,1,opt,name=place,proto3" json:"place,omitempty"` // in the history of the entry, or of all; the oldest has 1
 	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`     // 0 if another program changed the file
 	Time          int64                  `protobuf:"varint,3,opt,name=time,proto3" json:"time,omitempty"`   // Unix time in nanoseconds; 0 = unknown
 	By            *Actor                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
 	Type          string                 `protobuf:"bytes,5,opt,name=type,proto3" json:"type,omitempty"`                      // add, update, alias, rename, or remove
 	Entry         *Entry                 `protobuf:"bytes,6,opt,name=entry,proto3" json:"entry,omitempty"`                    // after the change or, if the change removed it, before
 	OldName       string                 `protobuf:"bytes,7,opt,name=old_name,json=oldName,proto3" json:"old_name,omitempty"` // before a rename
+	Sha256        []byte                 `protobuf:"bytes,9,opt,name=sha256,proto3" json:"sha256,omitempty"`                  // of the content; empty without sums
+	Redacted      int64                  `protobuf:"varint,8,opt,name=redacted,proto3" json:"redacted,omitempty"`             // Unix time in nanoseconds when the content was removed; 0 = it was not
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EntryChange) Reset() {
 	*x = EntryChange{}
-	mi := &file_crabtalk_proto_msgTypes[66]
+	mi := &file_crabtalk_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5947,7 +6117,7 @@ func (x *EntryChange) String() string {
 func (*EntryChange) ProtoMessage() {}
 
 func (x *EntryChange) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[66]
+	mi := &file_crabtalk_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5960,7 +6130,7 @@ func (x *EntryChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntryChange.ProtoReflect.Descriptor instead.
 func (*EntryChange) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{66}
+	return file_crabtalk_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *EntryChange) GetPlace() uint64 {
@@ -6012,6 +6182,20 @@ func (x *EntryChange) GetOldName() string {
 	return ""
 }
 
+func (x *EntryChange) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
+func (x *EntryChange) GetRedacted() int64 {
+	if x != nil {
+		return x.Redacted
+	}
+	return 0
+}
+
 type ChangeList struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Changes       []*EntryChange         `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
@@ -6023,7 +6207,7 @@ type ChangeList struct {
 
 func (x *ChangeList) Reset() {
 	*x = ChangeList{}
-	mi := &file_crabtalk_proto_msgTypes[67]
+	mi := &file_crabtalk_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6035,7 +6219,7 @@ func (x *ChangeList) String() string {
 func (*ChangeList) ProtoMessage() {}
 
 func (x *ChangeList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[67]
+	mi := &file_crabtalk_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6048,7 +6232,7 @@ func (x *ChangeList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeList.ProtoReflect.Descriptor instead.
 func (*ChangeList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{67}
+	return file_crabtalk_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ChangeList) GetChanges() []*EntryChange {
@@ -6072,6 +6256,325 @@ func (x *ChangeList) GetMore() bool {
 	return false
 }
 
+// ListSpacesMsg returns the spaces that the identity may read.
+type ListSpacesMsg struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSpacesMsg) Reset() {
+	*x = ListSpacesMsg{}
+	mi := &file_crabtalk_proto_msgTypes[69]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSpacesMsg) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSpacesMsg) ProtoMessage() {}
+
+func (x *ListSpacesMsg) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[69]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSpacesMsg.ProtoReflect.Descriptor instead.
+func (*ListSpacesMsg) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{69}
+}
+
+// CreateSpaceMsg creates an empty space: 409 if the name exists.
+type CreateSpaceMsg struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Space         *Space                 `protobuf:"bytes,1,opt,name=space,proto3" json:"space,omitempty"` // the times are those of the daemon
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateSpaceMsg) Reset() {
+	*x = CreateSpaceMsg{}
+	mi := &file_crabtalk_proto_msgTypes[70]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateSpaceMsg) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateSpaceMsg) ProtoMessage() {}
+
+func (x *CreateSpaceMsg) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[70]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateSpaceMsg.ProtoReflect.Descriptor instead.
+func (*CreateSpaceMsg) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{70}
+}
+
+func (x *CreateSpaceMsg) GetSpace() *Space {
+	if x != nil {
+		return x.Space
+	}
+	return nil
+}
+
+// DescribeSpaceMsg replaces the description of a space. It is 409, kind changed, if
+// space.updated_at is not that of the present description.
+type DescribeSpaceMsg struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Space         *Space                 `protobuf:"bytes,1,opt,name=space,proto3" json:"space,omitempty"`
+	Archive       bool                   `protobuf:"varint,2,opt,name=archive,proto3" json:"archive,omitempty"` // set archived_at, once
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DescribeSpaceMsg) Reset() {
+	*x = DescribeSpaceMsg{}
+	mi := &file_crabtalk_proto_msgTypes[71]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DescribeSpaceMsg) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DescribeSpaceMsg) ProtoMessage() {}
+
+func (x *DescribeSpaceMsg) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[71]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DescribeSpaceMsg.ProtoReflect.Descriptor instead.
+func (*DescribeSpaceMsg) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{71}
+}
+
+func (x *DescribeSpaceMsg) GetSpace() *Space {
+	if x != nil {
+		return x.Space
+	}
+	return nil
+}
+
+func (x *DescribeSpaceMsg) GetArchive() bool {
+	if x != nil {
+		return x.Archive
+	}
+	return false
+}
+
+// RemoveSpaceMsg removes a space with its entries, after the requests that use it.
+type RemoveSpaceMsg struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveSpaceMsg) Reset() {
+	*x = RemoveSpaceMsg{}
+	mi := &file_crabtalk_proto_msgTypes[72]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveSpaceMsg) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveSpaceMsg) ProtoMessage() {}
+
+func (x *RemoveSpaceMsg) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[72]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveSpaceMsg.ProtoReflect.Descriptor instead.
+func (*RemoveSpaceMsg) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{72}
+}
+
+func (x *RemoveSpaceMsg) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// Space describes a space. Times are Unix times in nanoseconds; 0 = unknown, or not
+// archived.
+type Space struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Title         string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
+	Description   string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
+	Metadata      map[string]string      `protobuf:"bytes,4,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	CreatedAt     int64                  `protobuf:"varint,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	UpdatedAt     int64                  `protobuf:"varint,6,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
+	ArchivedAt    int64                  `protobuf:"varint,7,opt,name=archived_at,json=archivedAt,proto3" json:"archived_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Space) Reset() {
+	*x = Space{}
+	mi := &file_crabtalk_proto_msgTypes[73]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Space) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Space) ProtoMessage() {}
+
+func (x *Space) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[73]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Space.ProtoReflect.Descriptor instead.
+func (*Space) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{73}
+}
+
+func (x *Space) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Space) GetTitle() string {
+	if x != nil {
+		return x.Title
+	}
+	return ""
+}
+
+func (x *Space) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *Space) GetMetadata() map[string]string {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
+func (x *Space) GetCreatedAt() int64 {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return 0
+}
+
+func (x *Space) GetUpdatedAt() int64 {
+	if x != nil {
+		return x.UpdatedAt
+	}
+	return 0
+}
+
+func (x *Space) GetArchivedAt() int64 {
+	if x != nil {
+		return x.ArchivedAt
+	}
+	return 0
+}
+
+type SpaceList struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Spaces        []*Space               `protobuf:"bytes,1,rep,name=spaces,proto3" json:"spaces,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SpaceList) Reset() {
+	*x = SpaceList{}
+	mi := &file_crabtalk_proto_msgTypes[74]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SpaceList) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SpaceList) ProtoMessage() {}
+
+func (x *SpaceList) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[74]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SpaceList.ProtoReflect.Descriptor instead.
+func (*SpaceList) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{74}
+}
+
+func (x *SpaceList) GetSpaces() []*Space {
+	if x != nil {
+		return x.Spaces
+	}
+	return nil
+}
+
 // Actor describes who makes a change. Every field may be empty.
 type Actor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -6087,7 +6590,7 @@ type Actor struct {
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_crabtalk_proto_msgTypes[68]
+	mi := &file_crabtalk_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6099,7 +6602,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[68]
+	mi := &file_crabtalk_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6112,7 +6615,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{68}
+	return file_crabtalk_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Actor) GetAgent() string {
@@ -6175,7 +6678,7 @@ type ApplyMsg struct {
 
 func (x *ApplyMsg) Reset() {
 	*x = ApplyMsg{}
-	mi := &file_crabtalk_proto_msgTypes[69]
+	mi := &file_crabtalk_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6187,7 +6690,7 @@ func (x *ApplyMsg) String() string {
 func (*ApplyMsg) ProtoMessage() {}
 
 func (x *ApplyMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[69]
+	mi := &file_crabtalk_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6200,7 +6703,7 @@ func (x *ApplyMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyMsg.ProtoReflect.Descriptor instead.
 func (*ApplyMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{69}
+	return file_crabtalk_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *ApplyMsg) GetChanges() []*Change {
@@ -6248,7 +6751,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_crabtalk_proto_msgTypes[70]
+	mi := &file_crabtalk_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6260,7 +6763,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[70]
+	mi := &file_crabtalk_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6273,7 +6776,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{70}
+	return file_crabtalk_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Change) GetChange() isChange_Change {
@@ -6388,7 +6891,7 @@ type Rename struct {
 
 func (x *Rename) Reset() {
 	*x = Rename{}
-	mi := &file_crabtalk_proto_msgTypes[71]
+	mi := &file_crabtalk_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6400,7 +6903,7 @@ func (x *Rename) String() string {
 func (*Rename) ProtoMessage() {}
 
 func (x *Rename) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[71]
+	mi := &file_crabtalk_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6413,7 +6916,7 @@ func (x *Rename) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rename.ProtoReflect.Descriptor instead.
 func (*Rename) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{71}
+	return file_crabtalk_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Rename) GetName() string {
@@ -6458,7 +6961,7 @@ type RecallMsg struct {
 
 func (x *RecallMsg) Reset() {
 	*x = RecallMsg{}
-	mi := &file_crabtalk_proto_msgTypes[72]
+	mi := &file_crabtalk_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6470,7 +6973,7 @@ func (x *RecallMsg) String() string {
 func (*RecallMsg) ProtoMessage() {}
 
 func (x *RecallMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[72]
+	mi := &file_crabtalk_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6483,7 +6986,7 @@ func (x *RecallMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallMsg.ProtoReflect.Descriptor instead.
 func (*RecallMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{72}
+	return file_crabtalk_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *RecallMsg) GetQuery() string {
@@ -6638,7 +7141,7 @@ type RecallReply struct {
 
 func (x *RecallReply) Reset() {
 	*x = RecallReply{}
-	mi := &file_crabtalk_proto_msgTypes[73]
+	mi := &file_crabtalk_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6650,7 +7153,7 @@ func (x *RecallReply) String() string {
 func (*RecallReply) ProtoMessage() {}
 
 func (x *RecallReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[73]
+	mi := &file_crabtalk_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6663,7 +7166,7 @@ func (x *RecallReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallReply.ProtoReflect.Descriptor instead.
 func (*RecallReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{73}
+	return file_crabtalk_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *RecallReply) GetHits() []*RecallHit {
@@ -6750,7 +7253,7 @@ type RecallHit struct {
 
 func (x *RecallHit) Reset() {
 	*x = RecallHit{}
-	mi := &file_crabtalk_proto_msgTypes[74]
+	mi := &file_crabtalk_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6762,7 +7265,7 @@ func (x *RecallHit) String() string {
 func (*RecallHit) ProtoMessage() {}
 
 func (x *RecallHit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[74]
+	mi := &file_crabtalk_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6775,7 +7278,7 @@ func (x *RecallHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallHit.ProtoReflect.Descriptor instead.
 func (*RecallHit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{74}
+	return file_crabtalk_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *RecallHit) GetEntry() *Entry {
@@ -6832,7 +7335,7 @@ type Correction struct {
 
 func (x *Correction) Reset() {
 	*x = Correction{}
-	mi := &file_crabtalk_proto_msgTypes[75]
+	mi := &file_crabtalk_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6844,7 +7347,7 @@ func (x *Correction) String() string {
 func (*Correction) ProtoMessage() {}
 
 func (x *Correction) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[75]
+	mi := &file_crabtalk_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6857,7 +7360,7 @@ func (x *Correction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Correction.ProtoReflect.Descriptor instead.
 func (*Correction) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{75}
+	return file_crabtalk_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Correction) GetWord() string {
@@ -6901,7 +7404,7 @@ type BudgetUse struct {
 
 func (x *BudgetUse) Reset() {
 	*x = BudgetUse{}
-	mi := &file_crabtalk_proto_msgTypes[76]
+	mi := &file_crabtalk_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6913,7 +7416,7 @@ func (x *BudgetUse) String() string {
 func (*BudgetUse) ProtoMessage() {}
 
 func (x *BudgetUse) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[76]
+	mi := &file_crabtalk_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6926,7 +7429,7 @@ func (x *BudgetUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetUse.ProtoReflect.Descriptor instead.
 func (*BudgetUse) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{76}
+	return file_crabtalk_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *BudgetUse) GetBudget() uint32 {
@@ -6976,7 +7479,7 @@ type DumpMsg struct {
 
 func (x *DumpMsg) Reset() {
 	*x = DumpMsg{}
-	mi := &file_crabtalk_proto_msgTypes[77]
+	mi := &file_crabtalk_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6988,7 +7491,7 @@ func (x *DumpMsg) String() string {
 func (*DumpMsg) ProtoMessage() {}
 
 func (x *DumpMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[77]
+	mi := &file_crabtalk_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7001,7 +7504,7 @@ func (x *DumpMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpMsg.ProtoReflect.Descriptor instead.
 func (*DumpMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{77}
+	return file_crabtalk_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *DumpMsg) GetDir() string {
@@ -7044,7 +7547,7 @@ type LoadMsg struct {
 
 func (x *LoadMsg) Reset() {
 	*x = LoadMsg{}
-	mi := &file_crabtalk_proto_msgTypes[78]
+	mi := &file_crabtalk_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7056,7 +7559,7 @@ func (x *LoadMsg) String() string {
 func (*LoadMsg) ProtoMessage() {}
 
 func (x *LoadMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[78]
+	mi := &file_crabtalk_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7069,7 +7572,7 @@ func (x *LoadMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadMsg.ProtoReflect.Descriptor instead.
 func (*LoadMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{78}
+	return file_crabtalk_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *LoadMsg) GetDir() string {
@@ -7108,7 +7611,7 @@ type CheckpointMsg struct {
 
 func (x *CheckpointMsg) Reset() {
 	*x = CheckpointMsg{}
-	mi := &file_crabtalk_proto_msgTypes[79]
+	mi := &file_crabtalk_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7120,7 +7623,7 @@ func (x *CheckpointMsg) String() string {
 func (*CheckpointMsg) ProtoMessage() {}
 
 func (x *CheckpointMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[79]
+	mi := &file_crabtalk_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7133,7 +7636,7 @@ func (x *CheckpointMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMsg.ProtoReflect.Descriptor instead.
 func (*CheckpointMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{79}
+	return file_crabtalk_proto_rawDescGZIP(), []int{86}
 }
 
 type CheckpointReply struct {
@@ -7147,7 +7650,7 @@ type CheckpointReply struct {
 
 func (x *CheckpointReply) Reset() {
 	*x = CheckpointReply{}
-	mi := &file_crabtalk_proto_msgTypes[80]
+	mi := &file_crabtalk_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7159,7 +7662,7 @@ func (x *CheckpointReply) String() string {
 func (*CheckpointReply) ProtoMessage() {}
 
 func (x *CheckpointReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[80]
+	mi := &file_crabtalk_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7172,7 +7675,7 @@ func (x *CheckpointReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointReply.ProtoReflect.Descriptor instead.
 func (*CheckpointReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{80}
+	return file_crabtalk_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *CheckpointReply) GetFolded() uint64 {
@@ -7205,7 +7708,7 @@ type StoreStatsMsg struct {
 
 func (x *StoreStatsMsg) Reset() {
 	*x = StoreStatsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[81]
+	mi := &file_crabtalk_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7217,7 +7720,7 @@ func (x *StoreStatsMsg) String() string {
 func (*StoreStatsMsg) ProtoMessage() {}
 
 func (x *StoreStatsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[81]
+	mi := &file_crabtalk_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7230,7 +7733,7 @@ func (x *StoreStatsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreStatsMsg.ProtoReflect.Descriptor instead.
 func (*StoreStatsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{81}
+	return file_crabtalk_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *StoreStatsMsg) GetIndex() bool {
@@ -7251,7 +7754,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_crabtalk_proto_msgTypes[82]
+	mi := &file_crabtalk_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7263,7 +7766,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[82]
+	mi := &file_crabtalk_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7276,7 +7779,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{82}
+	return file_crabtalk_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *Report) GetJson() []byte {
@@ -7318,7 +7821,7 @@ type StoredSession struct {
 
 func (x *StoredSession) Reset() {
 	*x = StoredSession{}
-	mi := &file_crabtalk_proto_msgTypes[83]
+	mi := &file_crabtalk_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7330,7 +7833,7 @@ func (x *StoredSession) String() string {
 func (*StoredSession) ProtoMessage() {}
 
 func (x *StoredSession) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[83]
+	mi := &file_crabtalk_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7343,7 +7846,7 @@ func (x *StoredSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredSession.ProtoReflect.Descriptor instead.
 func (*StoredSession) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{83}
+	return file_crabtalk_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *StoredSession) GetId() string {
@@ -7478,7 +7981,7 @@ type ListSessionsMsg struct {
 
 func (x *ListSessionsMsg) Reset() {
 	*x = ListSessionsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[84]
+	mi := &file_crabtalk_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7490,7 +7993,7 @@ func (x *ListSessionsMsg) String() string {
 func (*ListSessionsMsg) ProtoMessage() {}
 
 func (x *ListSessionsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[84]
+	mi := &file_crabtalk_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7503,7 +8006,7 @@ func (x *ListSessionsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsMsg.ProtoReflect.Descriptor instead.
 func (*ListSessionsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{84}
+	return file_crabtalk_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *ListSessionsMsg) GetAgent() string {
@@ -7552,7 +8055,7 @@ type StoredSessionList struct {
 
 func (x *StoredSessionList) Reset() {
 	*x = StoredSessionList{}
-	mi := &file_crabtalk_proto_msgTypes[85]
+	mi := &file_crabtalk_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7564,7 +8067,7 @@ func (x *StoredSessionList) String() string {
 func (*StoredSessionList) ProtoMessage() {}
 
 func (x *StoredSessionList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[85]
+	mi := &file_crabtalk_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7577,7 +8080,7 @@ func (x *StoredSessionList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredSessionList.ProtoReflect.Descriptor instead.
 func (*StoredSessionList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{85}
+	return file_crabtalk_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *StoredSessionList) GetSessions() []*StoredSession {
@@ -7613,7 +8116,7 @@ type HistoryMsg struct {
 
 func (x *HistoryMsg) Reset() {
 	*x = HistoryMsg{}
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7625,7 +8128,7 @@ func (x *HistoryMsg) String() string {
 func (*HistoryMsg) ProtoMessage() {}
 
 func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7638,7 +8141,7 @@ func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryMsg.ProtoReflect.Descriptor instead.
 func (*HistoryMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{86}
+	return file_crabtalk_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *HistoryMsg) GetId() string {
@@ -7682,7 +8185,7 @@ type HistoryReply struct {
 
 func (x *HistoryReply) Reset() {
 	*x = HistoryReply{}
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7694,7 +8197,7 @@ func (x *HistoryReply) String() string {
 func (*HistoryReply) ProtoMessage() {}
 
 func (x *HistoryReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7707,7 +8210,7 @@ func (x *HistoryReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryReply.ProtoReflect.Descriptor instead.
 func (*HistoryReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{87}
+	return file_crabtalk_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *HistoryReply) GetLines() []*HistoryLine {
@@ -7757,7 +8260,7 @@ type HistoryLine struct {
 
 func (x *HistoryLine) Reset() {
 	*x = HistoryLine{}
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7769,7 +8272,7 @@ func (x *HistoryLine) String() string {
 func (*HistoryLine) ProtoMessage() {}
 
 func (x *HistoryLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7782,7 +8285,7 @@ func (x *HistoryLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryLine.ProtoReflect.Descriptor instead.
 func (*HistoryLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{88}
+	return file_crabtalk_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *HistoryLine) GetNumber() int64 {
@@ -7873,7 +8376,7 @@ type SearchSessionsMsg struct {
 
 func (x *SearchSessionsMsg) Reset() {
 	*x = SearchSessionsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[89]
+	mi := &file_crabtalk_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7885,7 +8388,7 @@ func (x *SearchSessionsMsg) String() string {
 func (*SearchSessionsMsg) ProtoMessage() {}
 
 func (x *SearchSessionsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[89]
+	mi := &file_crabtalk_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7898,7 +8401,7 @@ func (x *SearchSessionsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchSessionsMsg.ProtoReflect.Descriptor instead.
 func (*SearchSessionsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{89}
+	return file_crabtalk_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *SearchSessionsMsg) GetQuery() string {
@@ -7985,7 +8488,7 @@ type SearchSessionsReply struct {
 
 func (x *SearchSessionsReply) Reset() {
 	*x = SearchSessionsReply{}
-	mi := &file_crabtalk_proto_msgTypes[90]
+	mi := &file_crabtalk_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7997,7 +8500,7 @@ func (x *SearchSessionsReply) String() string {
 func (*SearchSessionsReply) ProtoMessage() {}
 
 func (x *SearchSessionsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[90]
+	mi := &file_crabtalk_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8010,7 +8513,7 @@ func (x *SearchSessionsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchSessionsReply.ProtoReflect.Descriptor instead.
 func (*SearchSessionsReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{90}
+	return file_crabtalk_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *SearchSessionsReply) GetTotal() uint64 {
@@ -8074,7 +8577,7 @@ type SessionHit struct {
 
 func (x *SessionHit) Reset() {
 	*x = SessionHit{}
-	mi := &file_crabtalk_proto_msgTypes[91]
+	mi := &file_crabtalk_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8086,7 +8589,7 @@ func (x *SessionHit) String() string {
 func (*SessionHit) ProtoMessage() {}
 
 func (x *SessionHit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[91]
+	mi := &file_crabtalk_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8099,7 +8602,7 @@ func (x *SessionHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHit.ProtoReflect.Descriptor instead.
 func (*SessionHit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{91}
+	return file_crabtalk_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *SessionHit) GetId() string {
@@ -8190,7 +8693,7 @@ type WindowLine struct {
 
 func (x *WindowLine) Reset() {
 	*x = WindowLine{}
-	mi := &file_crabtalk_proto_msgTypes[92]
+	mi := &file_crabtalk_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8202,7 +8705,7 @@ func (x *WindowLine) String() string {
 func (*WindowLine) ProtoMessage() {}
 
 func (x *WindowLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[92]
+	mi := &file_crabtalk_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8215,7 +8718,7 @@ func (x *WindowLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowLine.ProtoReflect.Descriptor instead.
 func (*WindowLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{92}
+	return file_crabtalk_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *WindowLine) GetLine() int64 {
@@ -8249,7 +8752,7 @@ type UnreadFile struct {
 
 func (x *UnreadFile) Reset() {
 	*x = UnreadFile{}
-	mi := &file_crabtalk_proto_msgTypes[93]
+	mi := &file_crabtalk_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8261,7 +8764,7 @@ func (x *UnreadFile) String() string {
 func (*UnreadFile) ProtoMessage() {}
 
 func (x *UnreadFile) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[93]
+	mi := &file_crabtalk_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8274,7 +8777,7 @@ func (x *UnreadFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreadFile.ProtoReflect.Descriptor instead.
 func (*UnreadFile) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{93}
+	return file_crabtalk_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *UnreadFile) GetFile() string {
@@ -8301,7 +8804,7 @@ type SetTitleMsg struct {
 
 func (x *SetTitleMsg) Reset() {
 	*x = SetTitleMsg{}
-	mi := &file_crabtalk_proto_msgTypes[94]
+	mi := &file_crabtalk_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8313,7 +8816,7 @@ func (x *SetTitleMsg) String() string {
 func (*SetTitleMsg) ProtoMessage() {}
 
 func (x *SetTitleMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[94]
+	mi := &file_crabtalk_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8326,7 +8829,7 @@ func (x *SetTitleMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTitleMsg.ProtoReflect.Descriptor instead.
 func (*SetTitleMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{94}
+	return file_crabtalk_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *SetTitleMsg) GetId() string {
@@ -8355,7 +8858,7 @@ type DeleteSessionMsg struct {
 
 func (x *DeleteSessionMsg) Reset() {
 	*x = DeleteSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[95]
+	mi := &file_crabtalk_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8367,7 +8870,7 @@ func (x *DeleteSessionMsg) String() string {
 func (*DeleteSessionMsg) ProtoMessage() {}
 
 func (x *DeleteSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[95]
+	mi := &file_crabtalk_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8380,7 +8883,7 @@ func (x *DeleteSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionMsg.ProtoReflect.Descriptor instead.
 func (*DeleteSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{95}
+	return file_crabtalk_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *DeleteSessionMsg) GetId() string {
@@ -8406,7 +8909,7 @@ type RestoreSessionMsg struct {
 
 func (x *RestoreSessionMsg) Reset() {
 	*x = RestoreSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[96]
+	mi := &file_crabtalk_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8418,7 +8921,7 @@ func (x *RestoreSessionMsg) String() string {
 func (*RestoreSessionMsg) ProtoMessage() {}
 
 func (x *RestoreSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[96]
+	mi := &file_crabtalk_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8431,7 +8934,7 @@ func (x *RestoreSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreSessionMsg.ProtoReflect.Descriptor instead.
 func (*RestoreSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{96}
+	return file_crabtalk_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *RestoreSessionMsg) GetId() string {
@@ -8452,7 +8955,7 @@ type RepairSessionMsg struct {
 
 func (x *RepairSessionMsg) Reset() {
 	*x = RepairSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[97]
+	mi := &file_crabtalk_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8464,7 +8967,7 @@ func (x *RepairSessionMsg) String() string {
 func (*RepairSessionMsg) ProtoMessage() {}
 
 func (x *RepairSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[97]
+	mi := &file_crabtalk_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8477,7 +8980,7 @@ func (x *RepairSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepairSessionMsg.ProtoReflect.Descriptor instead.
 func (*RepairSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{97}
+	return file_crabtalk_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *RepairSessionMsg) GetId() string {
@@ -8499,7 +9002,7 @@ type RepairSessionReply struct {
 
 func (x *RepairSessionReply) Reset() {
 	*x = RepairSessionReply{}
-	mi := &file_crabtalk_proto_msgTypes[98]
+	mi := &file_crabtalk_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8511,7 +9014,7 @@ func (x *RepairSessionReply) String() string {
 func (*RepairSessionReply) ProtoMessage() {}
 
 func (x *RepairSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[98]
+	mi := &file_crabtalk_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8524,7 +9027,7 @@ func (x *RepairSessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepairSessionReply.ProtoReflect.Descriptor instead.
 func (*RepairSessionReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{98}
+	return file_crabtalk_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *RepairSessionReply) GetSession() *StoredSession {
@@ -8568,7 +9071,7 @@ type PurgeSessionMsg struct {
 
 func (x *PurgeSessionMsg) Reset() {
 	*x = PurgeSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[99]
+	mi := &file_crabtalk_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8580,7 +9083,7 @@ func (x *PurgeSessionMsg) String() string {
 func (*PurgeSessionMsg) ProtoMessage() {}
 
 func (x *PurgeSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[99]
+	mi := &file_crabtalk_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8593,7 +9096,7 @@ func (x *PurgeSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeSessionMsg.ProtoReflect.Descriptor instead.
 func (*PurgeSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{99}
+	return file_crabtalk_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *PurgeSessionMsg) GetId() string {
@@ -8619,7 +9122,7 @@ type PurgeSessionReply struct {
 
 func (x *PurgeSessionReply) Reset() {
 	*x = PurgeSessionReply{}
-	mi := &file_crabtalk_proto_msgTypes[100]
+	mi := &file_crabtalk_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8631,7 +9134,7 @@ func (x *PurgeSessionReply) String() string {
 func (*PurgeSessionReply) ProtoMessage() {}
 
 func (x *PurgeSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[100]
+	mi := &file_crabtalk_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8644,7 +9147,7 @@ func (x *PurgeSessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeSessionReply.ProtoReflect.Descriptor instead.
 func (*PurgeSessionReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{100}
+	return file_crabtalk_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *PurgeSessionReply) GetLines() uint64 {
@@ -8662,7 +9165,7 @@ type ListModelsMsg struct {
 
 func (x *ListModelsMsg) Reset() {
 	*x = ListModelsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[101]
+	mi := &file_crabtalk_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8674,7 +9177,7 @@ func (x *ListModelsMsg) String() string {
 func (*ListModelsMsg) ProtoMessage() {}
 
 func (x *ListModelsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[101]
+	mi := &file_crabtalk_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8687,7 +9190,7 @@ func (x *ListModelsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsMsg.ProtoReflect.Descriptor instead.
 func (*ListModelsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{101}
+	return file_crabtalk_proto_rawDescGZIP(), []int{108}
 }
 
 type ModelInfo struct {
@@ -8705,7 +9208,7 @@ type ModelInfo struct {
 
 func (x *ModelInfo) Reset() {
 	*x = ModelInfo{}
-	mi := &file_crabtalk_proto_msgTypes[102]
+	mi := &file_crabtalk_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8717,7 +9220,7 @@ func (x *ModelInfo) String() string {
 func (*ModelInfo) ProtoMessage() {}
 
 func (x *ModelInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[102]
+	mi := &file_crabtalk_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8730,7 +9233,7 @@ func (x *ModelInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelInfo.ProtoReflect.Descriptor instead.
 func (*ModelInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{102}
+	return file_crabtalk_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *ModelInfo) GetName() string {
@@ -8792,7 +9295,7 @@ type ModelList struct {
 
 func (x *ModelList) Reset() {
 	*x = ModelList{}
-	mi := &file_crabtalk_proto_msgTypes[103]
+	mi := &file_crabtalk_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8804,7 +9307,7 @@ func (x *ModelList) String() string {
 func (*ModelList) ProtoMessage() {}
 
 func (x *ModelList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[103]
+	mi := &file_crabtalk_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8817,7 +9320,7 @@ func (x *ModelList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelList.ProtoReflect.Descriptor instead.
 func (*ModelList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{103}
+	return file_crabtalk_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *ModelList) GetModels() []*ModelInfo {
@@ -8843,7 +9346,7 @@ type SwitchModelMsg struct {
 
 func (x *SwitchModelMsg) Reset() {
 	*x = SwitchModelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[104]
+	mi := &file_crabtalk_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8855,7 +9358,7 @@ func (x *SwitchModelMsg) String() string {
 func (*SwitchModelMsg) ProtoMessage() {}
 
 func (x *SwitchModelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[104]
+	mi := &file_crabtalk_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8868,7 +9371,7 @@ func (x *SwitchModelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchModelMsg.ProtoReflect.Descriptor instead.
 func (*SwitchModelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{104}
+	return file_crabtalk_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *SwitchModelMsg) GetModel() string {
@@ -8902,7 +9405,7 @@ type AddModelsMsg struct {
 
 func (x *AddModelsMsg) Reset() {
 	*x = AddModelsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[105]
+	mi := &file_crabtalk_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8914,7 +9417,7 @@ func (x *AddModelsMsg) String() string {
 func (*AddModelsMsg) ProtoMessage() {}
 
 func (x *AddModelsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[105]
+	mi := &file_crabtalk_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8927,7 +9430,7 @@ func (x *AddModelsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddModelsMsg.ProtoReflect.Descriptor instead.
 func (*AddModelsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{105}
+	return file_crabtalk_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *AddModelsMsg) GetProvider() string {
@@ -9037,7 +9540,7 @@ type RemoveModelMsg struct {
 
 func (x *RemoveModelMsg) Reset() {
 	*x = RemoveModelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[106]
+	mi := &file_crabtalk_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9049,7 +9552,7 @@ func (x *RemoveModelMsg) String() string {
 func (*RemoveModelMsg) ProtoMessage() {}
 
 func (x *RemoveModelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[106]
+	mi := &file_crabtalk_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9062,7 +9565,7 @@ func (x *RemoveModelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveModelMsg.ProtoReflect.Descriptor instead.
 func (*RemoveModelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{106}
+	return file_crabtalk_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *RemoveModelMsg) GetModel() string {
@@ -9080,7 +9583,7 @@ type ListAgentsMsg struct {
 
 func (x *ListAgentsMsg) Reset() {
 	*x = ListAgentsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[107]
+	mi := &file_crabtalk_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9092,7 +9595,7 @@ func (x *ListAgentsMsg) String() string {
 func (*ListAgentsMsg) ProtoMessage() {}
 
 func (x *ListAgentsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[107]
+	mi := &file_crabtalk_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9105,7 +9608,7 @@ func (x *ListAgentsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsMsg.ProtoReflect.Descriptor instead.
 func (*ListAgentsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{107}
+	return file_crabtalk_proto_rawDescGZIP(), []int{114}
 }
 
 type AgentInfo struct {
@@ -9126,7 +9629,7 @@ type AgentInfo struct {
 
 func (x *AgentInfo) Reset() {
 	*x = AgentInfo{}
-	mi := &file_crabtalk_proto_msgTypes[108]
+	mi := &file_crabtalk_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9138,7 +9641,7 @@ func (x *AgentInfo) String() string {
 func (*AgentInfo) ProtoMessage() {}
 
 func (x *AgentInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[108]
+	mi := &file_crabtalk_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9151,7 +9654,7 @@ func (x *AgentInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentInfo.ProtoReflect.Descriptor instead.
 func (*AgentInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{108}
+	return file_crabtalk_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *AgentInfo) GetName() string {
@@ -9233,7 +9736,7 @@ type AgentList struct {
 
 func (x *AgentList) Reset() {
 	*x = AgentList{}
-	mi := &file_crabtalk_proto_msgTypes[109]
+	mi := &file_crabtalk_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9245,7 +9748,7 @@ func (x *AgentList) String() string {
 func (*AgentList) ProtoMessage() {}
 
 func (x *AgentList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[109]
+	mi := &file_crabtalk_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9258,7 +9761,7 @@ func (x *AgentList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentList.ProtoReflect.Descriptor instead.
 func (*AgentList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{109}
+	return file_crabtalk_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *AgentList) GetAgents() []*AgentInfo {
@@ -9281,7 +9784,7 @@ type CheckConfigMsg struct {
 
 func (x *CheckConfigMsg) Reset() {
 	*x = CheckConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[110]
+	mi := &file_crabtalk_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9293,7 +9796,7 @@ func (x *CheckConfigMsg) String() string {
 func (*CheckConfigMsg) ProtoMessage() {}
 
 func (x *CheckConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[110]
+	mi := &file_crabtalk_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9306,7 +9809,7 @@ func (x *CheckConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigMsg.ProtoReflect.Descriptor instead.
 func (*CheckConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{110}
+	return file_crabtalk_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *CheckConfigMsg) GetProbe() bool {
@@ -9335,7 +9838,7 @@ type ConfigChecked struct {
 
 func (x *ConfigChecked) Reset() {
 	*x = ConfigChecked{}
-	mi := &file_crabtalk_proto_msgTypes[111]
+	mi := &file_crabtalk_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9347,7 +9850,7 @@ func (x *ConfigChecked) String() string {
 func (*ConfigChecked) ProtoMessage() {}
 
 func (x *ConfigChecked) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[111]
+	mi := &file_crabtalk_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9360,7 +9863,7 @@ func (x *ConfigChecked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigChecked.ProtoReflect.Descriptor instead.
 func (*ConfigChecked) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{111}
+	return file_crabtalk_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *ConfigChecked) GetModel() string {
@@ -9403,7 +9906,7 @@ type ProviderProbe struct {
 
 func (x *ProviderProbe) Reset() {
 	*x = ProviderProbe{}
-	mi := &file_crabtalk_proto_msgTypes[112]
+	mi := &file_crabtalk_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9415,7 +9918,7 @@ func (x *ProviderProbe) String() string {
 func (*ProviderProbe) ProtoMessage() {}
 
 func (x *ProviderProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[112]
+	mi := &file_crabtalk_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9428,7 +9931,7 @@ func (x *ProviderProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderProbe.ProtoReflect.Descriptor instead.
 func (*ProviderProbe) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{112}
+	return file_crabtalk_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *ProviderProbe) GetProvider() string {
@@ -9463,7 +9966,7 @@ var File_crabtalk_proto protoreflect.FileDescriptor
 
 const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
-	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xae\x19\n" +
+	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\x8e\x1c\n" +
 	"\rClientMessage\x120\n" +
 	"\x04send\x18\x01 \x01(\v2\x1a.crabtalk.protocol.SendMsgH\x00R\x04send\x126\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1c.crabtalk.protocol.StreamMsgH\x00R\x06stream\x12-\n" +
@@ -9509,7 +10012,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x05prune\x18\xff\a \x01(\v2\x1b.crabtalk.protocol.PruneMsgH\x00R\x05prune\x12<\n" +
 	"\n" +
 	"write_note\x18\x80\b \x01(\v2\x1a.crabtalk.protocol.NoteMsgH\x00R\twriteNote\x12E\n" +
-	"\rentry_changes\x18\x81\b \x01(\v2\x1d.crabtalk.protocol.ChangesMsgH\x00R\fentryChanges\x12J\n" +
+	"\rentry_changes\x18\x81\b \x01(\v2\x1d.crabtalk.protocol.ChangesMsgH\x00R\fentryChanges\x127\n" +
+	"\x06redact\x18\x82\b \x01(\v2\x1c.crabtalk.protocol.RedactMsgH\x00R\x06redact\x12J\n" +
 	"\rlist_sessions\x18\x86\b \x01(\v2\".crabtalk.protocol.ListSessionsMsgH\x00R\flistSessions\x12:\n" +
 	"\ahistory\x18\x87\b \x01(\v2\x1d.crabtalk.protocol.HistoryMsgH\x00R\ahistory\x12P\n" +
 	"\x0fsearch_sessions\x18\x88\b \x01(\v2$.crabtalk.protocol.SearchSessionsMsgH\x00R\x0esearchSessions\x12>\n" +
@@ -9527,11 +10031,16 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\fremove_model\x18\x9d\b \x01(\v2!.crabtalk.protocol.RemoveModelMsgH\x00R\vremoveModel\x12D\n" +
 	"\vlist_agents\x18\xa4\b \x01(\v2 .crabtalk.protocol.ListAgentsMsgH\x00R\n" +
 	"listAgents\x12G\n" +
-	"\fcheck_config\x18\xae\b \x01(\v2!.crabtalk.protocol.CheckConfigMsgH\x00R\vcheckConfig\x12)\n" +
+	"\fcheck_config\x18\xae\b \x01(\v2!.crabtalk.protocol.CheckConfigMsgH\x00R\vcheckConfig\x12D\n" +
+	"\vlist_spaces\x18\xb8\b \x01(\v2 .crabtalk.protocol.ListSpacesMsgH\x00R\n" +
+	"listSpaces\x12G\n" +
+	"\fcreate_space\x18\xb9\b \x01(\v2!.crabtalk.protocol.CreateSpaceMsgH\x00R\vcreateSpace\x12M\n" +
+	"\x0edescribe_space\x18\xba\b \x01(\v2#.crabtalk.protocol.DescribeSpaceMsgH\x00R\rdescribeSpace\x12G\n" +
+	"\fremove_space\x18\xbb\b \x01(\v2!.crabtalk.protocol.RemoveSpaceMsgH\x00R\vremoveSpace\x12)\n" +
 	"\x02by\x18\xcc\b \x01(\v2\x18.crabtalk.protocol.ActorR\x02by\x12\x15\n" +
 	"\x05space\x18\xcd\b \x01(\tR\x05space\x12\x0f\n" +
 	"\x02as\x18\xce\b \x01(\tR\x02asB\x05\n" +
-	"\x03msg\"\xbb\x0f\n" +
+	"\x03msg\"\xf4\x0f\n" +
 	"\rServerMessage\x12=\n" +
 	"\bresponse\x18\x01 \x01(\v2\x1f.crabtalk.protocol.SendResponseH\x00R\bresponse\x128\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1e.crabtalk.protocol.StreamEventH\x00R\x06stream\x123\n" +
@@ -9565,7 +10074,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x0esession_purged\x18\x8c\b \x01(\v2$.crabtalk.protocol.PurgeSessionReplyH\x00R\rsessionPurged\x127\n" +
 	"\x06models\x18\x9a\b \x01(\v2\x1c.crabtalk.protocol.ModelListH\x00R\x06models\x127\n" +
 	"\x06agents\x18\xa4\b \x01(\v2\x1c.crabtalk.protocol.AgentListH\x00R\x06agents\x12J\n" +
-	"\x0econfig_checked\x18\xae\b \x01(\v2 .crabtalk.protocol.ConfigCheckedH\x00R\rconfigCheckedB\x05\n" +
+	"\x0econfig_checked\x18\xae\b \x01(\v2 .crabtalk.protocol.ConfigCheckedH\x00R\rconfigChecked\x127\n" +
+	"\x06spaces\x18\xb8\b \x01(\v2\x1c.crabtalk.protocol.SpaceListH\x00R\x06spacesB\x05\n" +
 	"\x03msg\"\xdf\x02\n" +
 	"\aSendMsg\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
@@ -9894,19 +10404,24 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
 	"PurgeReply\x12.\n" +
 	"\x05entry\x18\x01 \x01(\v2\x18.crabtalk.protocol.EntryR\x05entry\x12\x18\n" +
-	"\adeleted\x18\x02 \x03(\tR\adeleted\"\"\n" +
+	"\adeleted\x18\x02 \x03(\tR\adeleted\"-\n" +
+	"\tRedactMsg\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\"\n" +
 	"\bPruneMsg\x12\x16\n" +
 	"\x06before\x18\x01 \x01(\x03R\x06before\"\"\n" +
 	"\n" +
 	"PruneReply\x12\x14\n" +
-	"\x05freed\x18\x01 \x01(\x04R\x05freed\"t\n" +
+	"\x05freed\x18\x01 \x01(\x04R\x05freed\"\xa5\x01\n" +
 	"\n" +
 	"ChangesMsg\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05until\x18\x03 \x01(\x04R\x05until\x12\x14\n" +
 	"\x05limit\x18\x04 \x01(\rR\x05limit\x12\x18\n" +
-	"\acontent\x18\x05 \x01(\bR\acontent\"\xd2\x01\n" +
+	"\acontent\x18\x05 \x01(\bR\acontent\x12\x1b\n" +
+	"\tnewest_of\x18\x06 \x03(\x04R\bnewestOf\x12\x12\n" +
+	"\x04sums\x18\a \x01(\bR\x04sums\"\x86\x02\n" +
 	"\vEntryChange\x12\x14\n" +
 	"\x05place\x18\x01 \x01(\x04R\x05place\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x12\n" +
@@ -9914,12 +10429,38 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x02by\x18\x04 \x01(\v2\x18.crabtalk.protocol.ActorR\x02by\x12\x12\n" +
 	"\x04type\x18\x05 \x01(\tR\x04type\x12.\n" +
 	"\x05entry\x18\x06 \x01(\v2\x18.crabtalk.protocol.EntryR\x05entry\x12\x19\n" +
-	"\bold_name\x18\a \x01(\tR\aoldName\"t\n" +
+	"\bold_name\x18\a \x01(\tR\aoldName\x12\x16\n" +
+	"\x06sha256\x18\t \x01(\fR\x06sha256\x12\x1a\n" +
+	"\bredacted\x18\b \x01(\x03R\bredacted\"t\n" +
 	"\n" +
 	"ChangeList\x128\n" +
 	"\achanges\x18\x01 \x03(\v2\x1e.crabtalk.protocol.EntryChangeR\achanges\x12\x18\n" +
 	"\adamaged\x18\x02 \x01(\tR\adamaged\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more\"\x8b\x01\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"\x0f\n" +
+	"\rListSpacesMsg\"@\n" +
+	"\x0eCreateSpaceMsg\x12.\n" +
+	"\x05space\x18\x01 \x01(\v2\x18.crabtalk.protocol.SpaceR\x05space\"\\\n" +
+	"\x10DescribeSpaceMsg\x12.\n" +
+	"\x05space\x18\x01 \x01(\v2\x18.crabtalk.protocol.SpaceR\x05space\x12\x18\n" +
+	"\aarchive\x18\x02 \x01(\bR\aarchive\"$\n" +
+	"\x0eRemoveSpaceMsg\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\xb3\x02\n" +
+	"\x05Space\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05title\x18\x02 \x01(\tR\x05title\x12 \n" +
+	"\vdescription\x18\x03 \x01(\tR\vdescription\x12B\n" +
+	"\bmetadata\x18\x04 \x03(\v2&.crabtalk.protocol.Space.MetadataEntryR\bmetadata\x12\x1d\n" +
+	"\n" +
+	"created_at\x18\x05 \x01(\x03R\tcreatedAt\x12\x1d\n" +
+	"\n" +
+	"updated_at\x18\x06 \x01(\x03R\tupdatedAt\x12\x1f\n" +
+	"\varchived_at\x18\a \x01(\x03R\n" +
+	"archivedAt\x1a;\n" +
+	"\rMetadataEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"=\n" +
+	"\tSpaceList\x120\n" +
+	"\x06spaces\x18\x01 \x03(\v2\x18.crabtalk.protocol.SpaceR\x06spaces\"\x8b\x01\n" +
 	"\x05Actor\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x12\n" +
@@ -10248,7 +10789,7 @@ func file_crabtalk_proto_rawDescGZIP() []byte {
 }
 
 var file_crabtalk_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 114)
+var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 122)
 var file_crabtalk_proto_goTypes = []any{
 	(AgentEventKind)(0),         // 0: crabtalk.protocol.AgentEventKind
 	(EntryKind)(0),              // 1: crabtalk.protocol.EntryKind
@@ -10317,57 +10858,65 @@ var file_crabtalk_proto_goTypes = []any{
 	(*UndoMsg)(nil),             // 64: crabtalk.protocol.UndoMsg
 	(*PurgeMsg)(nil),            // 65: crabtalk.protocol.PurgeMsg
 	(*PurgeReply)(nil),          // 66: crabtalk.protocol.PurgeReply
-	(*PruneMsg)(nil),            // 67: crabtalk.protocol.PruneMsg
-	(*PruneReply)(nil),          // 68: crabtalk.protocol.PruneReply
-	(*ChangesMsg)(nil),          // 69: crabtalk.protocol.ChangesMsg
-	(*EntryChange)(nil),         // 70: crabtalk.protocol.EntryChange
-	(*ChangeList)(nil),          // 71: crabtalk.protocol.ChangeList
-	(*Actor)(nil),               // 72: crabtalk.protocol.Actor
-	(*ApplyMsg)(nil),            // 73: crabtalk.protocol.ApplyMsg
-	(*Change)(nil),              // 74: crabtalk.protocol.Change
-	(*Rename)(nil),              // 75: crabtalk.protocol.Rename
-	(*RecallMsg)(nil),           // 76: crabtalk.protocol.RecallMsg
-	(*RecallReply)(nil),         // 77: crabtalk.protocol.RecallReply
-	(*RecallHit)(nil),           // 78: crabtalk.protocol.RecallHit
-	(*Correction)(nil),          // 79: crabtalk.protocol.Correction
-	(*BudgetUse)(nil),           // 80: crabtalk.protocol.BudgetUse
-	(*DumpMsg)(nil),             // 81: crabtalk.protocol.DumpMsg
-	(*LoadMsg)(nil),             // 82: crabtalk.protocol.LoadMsg
-	(*CheckpointMsg)(nil),       // 83: crabtalk.protocol.CheckpointMsg
-	(*CheckpointReply)(nil),     // 84: crabtalk.protocol.CheckpointReply
-	(*StoreStatsMsg)(nil),       // 85: crabtalk.protocol.StoreStatsMsg
-	(*Report)(nil),              // 86: crabtalk.protocol.Report
-	(*StoredSession)(nil),       // 87: crabtalk.protocol.StoredSession
-	(*ListSessionsMsg)(nil),     // 88: crabtalk.protocol.ListSessionsMsg
-	(*StoredSessionList)(nil),   // 89: crabtalk.protocol.StoredSessionList
-	(*HistoryMsg)(nil),          // 90: crabtalk.protocol.HistoryMsg
-	(*HistoryReply)(nil),        // 91: crabtalk.protocol.HistoryReply
-	(*HistoryLine)(nil),         // 92: crabtalk.protocol.HistoryLine
-	(*SearchSessionsMsg)(nil),   // 93: crabtalk.protocol.SearchSessionsMsg
-	(*SearchSessionsReply)(nil), // 94: crabtalk.protocol.SearchSessionsReply
-	(*SessionHit)(nil),          // 95: crabtalk.protocol.SessionHit
-	(*WindowLine)(nil),          // 96: crabtalk.protocol.WindowLine
-	(*UnreadFile)(nil),          // 97: crabtalk.protocol.UnreadFile
-	(*SetTitleMsg)(nil),         // 98: crabtalk.protocol.SetTitleMsg
-	(*DeleteSessionMsg)(nil),    // 99: crabtalk.protocol.DeleteSessionMsg
-	(*RestoreSessionMsg)(nil),   // 100: crabtalk.protocol.RestoreSessionMsg
-	(*RepairSessionMsg)(nil),    // 101: crabtalk.protocol.RepairSessionMsg
-	(*RepairSessionReply)(nil),  // 102: crabtalk.protocol.RepairSessionReply
-	(*PurgeSessionMsg)(nil),     // 103: crabtalk.protocol.PurgeSessionMsg
-	(*PurgeSessionReply)(nil),   // 104: crabtalk.protocol.PurgeSessionReply
-	(*ListModelsMsg)(nil),       // 105: crabtalk.protocol.ListModelsMsg
-	(*ModelInfo)(nil),           // 106: crabtalk.protocol.ModelInfo
-	(*ModelList)(nil),           // 107: crabtalk.protocol.ModelList
-	(*SwitchModelMsg)(nil),      // 108: crabtalk.protocol.SwitchModelMsg
-	(*AddModelsMsg)(nil),        // 109: crabtalk.protocol.AddModelsMsg
-	(*RemoveModelMsg)(nil),      // 110: crabtalk.protocol.RemoveModelMsg
-	(*ListAgentsMsg)(nil),       // 111: crabtalk.protocol.ListAgentsMsg
-	(*AgentInfo)(nil),           // 112: crabtalk.protocol.AgentInfo
-	(*AgentList)(nil),           // 113: crabtalk.protocol.AgentList
-	(*CheckConfigMsg)(nil),      // 114: crabtalk.protocol.CheckConfigMsg
-	(*ConfigChecked)(nil),       // 115: crabtalk.protocol.ConfigChecked
-	(*ProviderProbe)(nil),       // 116: crabtalk.protocol.ProviderProbe
-	nil,                         // 117: crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
+	(*RedactMsg)(nil),           // 67: crabtalk.protocol.RedactMsg
+	(*PruneMsg)(nil),            // 68: crabtalk.protocol.PruneMsg
+	(*PruneReply)(nil),          // 69: crabtalk.protocol.PruneReply
+	(*ChangesMsg)(nil),          // 70: crabtalk.protocol.ChangesMsg
+	(*EntryChange)(nil),         // 71: crabtalk.protocol.EntryChange
+	(*ChangeList)(nil),          // 72: crabtalk.protocol.ChangeList
+	(*ListSpacesMsg)(nil),       // 73: crabtalk.protocol.ListSpacesMsg
+	(*CreateSpaceMsg)(nil),      // 74: crabtalk.protocol.CreateSpaceMsg
+	(*DescribeSpaceMsg)(nil),    // 75: crabtalk.protocol.DescribeSpaceMsg
+	(*RemoveSpaceMsg)(nil),      // 76: crabtalk.protocol.RemoveSpaceMsg
+	(*Space)(nil),               // 77: crabtalk.protocol.Space
+	(*SpaceList)(nil),           // 78: crabtalk.protocol.SpaceList
+	(*Actor)(nil),               // 79: crabtalk.protocol.Actor
+	(*ApplyMsg)(nil),            // 80: crabtalk.protocol.ApplyMsg
+	(*Change)(nil),              // 81: crabtalk.protocol.Change
+	(*Rename)(nil),              // 82: crabtalk.protocol.Rename
+	(*RecallMsg)(nil),           // 83: crabtalk.protocol.RecallMsg
+	(*RecallReply)(nil),         // 84: crabtalk.protocol.RecallReply
+	(*RecallHit)(nil),           // 85: crabtalk.protocol.RecallHit
+	(*Correction)(nil),          // 86: crabtalk.protocol.Correction
+	(*BudgetUse)(nil),           // 87: crabtalk.protocol.BudgetUse
+	(*DumpMsg)(nil),             // 88: crabtalk.protocol.DumpMsg
+	(*LoadMsg)(nil),             // 89: crabtalk.protocol.LoadMsg
+	(*CheckpointMsg)(nil),       // 90: crabtalk.protocol.CheckpointMsg
+	(*CheckpointReply)(nil),     // 91: crabtalk.protocol.CheckpointReply
+	(*StoreStatsMsg)(nil),       // 92: crabtalk.protocol.StoreStatsMsg
+	(*Report)(nil),              // 93: crabtalk.protocol.Report
+	(*StoredSession)(nil),       // 94: crabtalk.protocol.StoredSession
+	(*ListSessionsMsg)(nil),     // 95: crabtalk.protocol.ListSessionsMsg
+	(*StoredSessionList)(nil),   // 96: crabtalk.protocol.StoredSessionList
+	(*HistoryMsg)(nil),          // 97: crabtalk.protocol.HistoryMsg
+	(*HistoryReply)(nil),        // 98: crabtalk.protocol.HistoryReply
+	(*HistoryLine)(nil),         // 99: crabtalk.protocol.HistoryLine
+	(*SearchSessionsMsg)(nil),   // 100: crabtalk.protocol.SearchSessionsMsg
+	(*SearchSessionsReply)(nil), // 101: crabtalk.protocol.SearchSessionsReply
+	(*SessionHit)(nil),          // 102: crabtalk.protocol.SessionHit
+	(*WindowLine)(nil),          // 103: crabtalk.protocol.WindowLine
+	(*UnreadFile)(nil),          // 104: crabtalk.protocol.UnreadFile
+	(*SetTitleMsg)(nil),         // 105: crabtalk.protocol.SetTitleMsg
+	(*DeleteSessionMsg)(nil),    // 106: crabtalk.protocol.DeleteSessionMsg
+	(*RestoreSessionMsg)(nil),   // 107: crabtalk.protocol.RestoreSessionMsg
+	(*RepairSessionMsg)(nil),    // 108: crabtalk.protocol.RepairSessionMsg
+	(*RepairSessionReply)(nil),  // 109: crabtalk.protocol.RepairSessionReply
+	(*PurgeSessionMsg)(nil),     // 110: crabtalk.protocol.PurgeSessionMsg
+	(*PurgeSessionReply)(nil),   // 111: crabtalk.protocol.PurgeSessionReply
+	(*ListModelsMsg)(nil),       // 112: crabtalk.protocol.ListModelsMsg
+	(*ModelInfo)(nil),           // 113: crabtalk.protocol.ModelInfo
+	(*ModelList)(nil),           // 114: crabtalk.protocol.ModelList
+	(*SwitchModelMsg)(nil),      // 115: crabtalk.protocol.SwitchModelMsg
+	(*AddModelsMsg)(nil),        // 116: crabtalk.protocol.AddModelsMsg
+	(*RemoveModelMsg)(nil),      // 117: crabtalk.protocol.RemoveModelMsg
+	(*ListAgentsMsg)(nil),       // 118: crabtalk.protocol.ListAgentsMsg
+	(*AgentInfo)(nil),           // 119: crabtalk.protocol.AgentInfo
+	(*AgentList)(nil),           // 120: crabtalk.protocol.AgentList
+	(*CheckConfigMsg)(nil),      // 121: crabtalk.protocol.CheckConfigMsg
+	(*ConfigChecked)(nil),       // 122: crabtalk.protocol.ConfigChecked
+	(*ProviderProbe)(nil),       // 123: crabtalk.protocol.ProviderProbe
+	nil,                         // 124: crabtalk.protocol.Space.MetadataEntry
+	nil,                         // 125: crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
 }
 var file_crabtalk_proto_depIdxs = []int32{
 	6,   // 0: crabtalk.protocol.ClientMessage.send:type_name -> crabtalk.protocol.SendMsg
@@ -10389,132 +10938,142 @@ var file_crabtalk_proto_depIdxs = []int32{
 	44,  // 16: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
 	25,  // 17: crabtalk.protocol.ClientMessage.cancel:type_name -> crabtalk.protocol.CancelMsg
 	55,  // 18: crabtalk.protocol.ClientMessage.remember:type_name -> crabtalk.protocol.RememberMsg
-	76,  // 19: crabtalk.protocol.ClientMessage.recall:type_name -> crabtalk.protocol.RecallMsg
+	83,  // 19: crabtalk.protocol.ClientMessage.recall:type_name -> crabtalk.protocol.RecallMsg
 	59,  // 20: crabtalk.protocol.ClientMessage.forget:type_name -> crabtalk.protocol.ForgetMsg
 	60,  // 21: crabtalk.protocol.ClientMessage.get_entry:type_name -> crabtalk.protocol.GetEntryMsg
 	61,  // 22: crabtalk.protocol.ClientMessage.list_entries:type_name -> crabtalk.protocol.ListEntriesMsg
 	63,  // 23: crabtalk.protocol.ClientMessage.alias:type_name -> crabtalk.protocol.AliasMsg
-	73,  // 24: crabtalk.protocol.ClientMessage.apply:type_name -> crabtalk.protocol.ApplyMsg
-	81,  // 25: crabtalk.protocol.ClientMessage.dump:type_name -> crabtalk.protocol.DumpMsg
-	82,  // 26: crabtalk.protocol.ClientMessage.load:type_name -> crabtalk.protocol.LoadMsg
-	83,  // 27: crabtalk.protocol.ClientMessage.checkpoint:type_name -> crabtalk.protocol.CheckpointMsg
-	85,  // 28: crabtalk.protocol.ClientMessage.store_stats:type_name -> crabtalk.protocol.StoreStatsMsg
+	80,  // 24: crabtalk.protocol.ClientMessage.apply:type_name -> crabtalk.protocol.ApplyMsg
+	88,  // 25: crabtalk.protocol.ClientMessage.dump:type_name -> crabtalk.protocol.DumpMsg
+	89,  // 26: crabtalk.protocol.ClientMessage.load:type_name -> crabtalk.protocol.LoadMsg
+	90,  // 27: crabtalk.protocol.ClientMessage.checkpoint:type_name -> crabtalk.protocol.CheckpointMsg
+	92,  // 28: crabtalk.protocol.ClientMessage.store_stats:type_name -> crabtalk.protocol.StoreStatsMsg
 	64,  // 29: crabtalk.protocol.ClientMessage.undo:type_name -> crabtalk.protocol.UndoMsg
 	65,  // 30: crabtalk.protocol.ClientMessage.purge:type_name -> crabtalk.protocol.PurgeMsg
-	67,  // 31: crabtalk.protocol.ClientMessage.prune:type_name -> crabtalk.protocol.PruneMsg
+	68,  // 31: crabtalk.protocol.ClientMessage.prune:type_name -> crabtalk.protocol.PruneMsg
 	56,  // 32: crabtalk.protocol.ClientMessage.write_note:type_name -> crabtalk.protocol.NoteMsg
-	69,  // 33: crabtalk.protocol.ClientMessage.entry_changes:type_name -> crabtalk.protocol.ChangesMsg
-	88,  // 34: crabtalk.protocol.ClientMessage.list_sessions:type_name -> crabtalk.protocol.ListSessionsMsg
-	90,  // 35: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
-	93,  // 36: crabtalk.protocol.ClientMessage.search_sessions:type_name -> crabtalk.protocol.SearchSessionsMsg
-	98,  // 37: crabtalk.protocol.ClientMessage.set_title:type_name -> crabtalk.protocol.SetTitleMsg
-	99,  // 38: crabtalk.protocol.ClientMessage.delete_session:type_name -> crabtalk.protocol.DeleteSessionMsg
-	100, // 39: crabtalk.protocol.ClientMessage.restore_session:type_name -> crabtalk.protocol.RestoreSessionMsg
-	32,  // 40: crabtalk.protocol.ClientMessage.compact_session:type_name -> crabtalk.protocol.CompactSessionMsg
-	101, // 41: crabtalk.protocol.ClientMessage.repair_session:type_name -> crabtalk.protocol.RepairSessionMsg
-	103, // 42: crabtalk.protocol.ClientMessage.purge_session:type_name -> crabtalk.protocol.PurgeSessionMsg
-	105, // 43: crabtalk.protocol.ClientMessage.list_models:type_name -> crabtalk.protocol.ListModelsMsg
-	108, // 44: crabtalk.protocol.ClientMessage.switch_model:type_name -> crabtalk.protocol.SwitchModelMsg
-	109, // 45: crabtalk.protocol.ClientMessage.add_models:type_name -> crabtalk.protocol.AddModelsMsg
-	110, // 46: crabtalk.protocol.ClientMessage.remove_model:type_name -> crabtalk.protocol.RemoveModelMsg
-	111, // 47: crabtalk.protocol.ClientMessage.list_agents:type_name -> crabtalk.protocol.ListAgentsMsg
-	114, // 48: crabtalk.protocol.ClientMessage.check_config:type_name -> crabtalk.protocol.CheckConfigMsg
-	72,  // 49: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
-	8,   // 50: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
-	9,   // 51: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
-	45,  // 52: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
-	35,  // 53: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
-	29,  // 54: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
-	38,  // 55: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
-	48,  // 56: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
-	41,  // 57: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
-	52,  // 58: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
-	53,  // 59: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
-	31,  // 60: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
-	43,  // 61: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
-	46,  // 62: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
-	54,  // 63: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
-	62,  // 64: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
-	77,  // 65: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
-	86,  // 66: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
-	84,  // 67: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
-	66,  // 68: crabtalk.protocol.ServerMessage.purged:type_name -> crabtalk.protocol.PurgeReply
-	68,  // 69: crabtalk.protocol.ServerMessage.pruned:type_name -> crabtalk.protocol.PruneReply
-	71,  // 70: crabtalk.protocol.ServerMessage.changes:type_name -> crabtalk.protocol.ChangeList
-	87,  // 71: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
-	89,  // 72: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
-	91,  // 73: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
-	94,  // 74: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
-	33,  // 75: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
-	102, // 76: crabtalk.protocol.ServerMessage.repaired:type_name -> crabtalk.protocol.RepairSessionReply
-	104, // 77: crabtalk.protocol.ServerMessage.session_purged:type_name -> crabtalk.protocol.PurgeSessionReply
-	107, // 78: crabtalk.protocol.ServerMessage.models:type_name -> crabtalk.protocol.ModelList
-	113, // 79: crabtalk.protocol.ServerMessage.agents:type_name -> crabtalk.protocol.AgentList
-	115, // 80: crabtalk.protocol.ServerMessage.config_checked:type_name -> crabtalk.protocol.ConfigChecked
-	23,  // 81: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
-	10,  // 82: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
-	12,  // 83: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
-	13,  // 84: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
-	14,  // 85: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
-	16,  // 86: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
-	17,  // 87: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
-	18,  // 88: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
-	19,  // 89: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
-	23,  // 90: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
-	24,  // 91: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
-	45,  // 92: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
-	11,  // 93: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
-	15,  // 94: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	20,  // 95: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
-	21,  // 96: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
-	28,  // 97: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
-	0,   // 98: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
-	15,  // 99: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	23,  // 100: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
-	24,  // 101: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
-	45,  // 102: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
-	52,  // 103: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
-	1,   // 104: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
-	1,   // 105: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	57,  // 106: crabtalk.protocol.NoteMsg.metadata:type_name -> crabtalk.protocol.MetadataEdit
-	58,  // 107: crabtalk.protocol.MetadataEdit.set:type_name -> crabtalk.protocol.MetadataField
-	1,   // 108: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	54,  // 109: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
-	2,   // 110: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
-	54,  // 111: crabtalk.protocol.PurgeReply.entry:type_name -> crabtalk.protocol.Entry
-	72,  // 112: crabtalk.protocol.EntryChange.by:type_name -> crabtalk.protocol.Actor
-	54,  // 113: crabtalk.protocol.EntryChange.entry:type_name -> crabtalk.protocol.Entry
-	70,  // 114: crabtalk.protocol.ChangeList.changes:type_name -> crabtalk.protocol.EntryChange
-	74,  // 115: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
-	54,  // 116: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
-	54,  // 117: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
-	54,  // 118: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
-	54,  // 119: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
-	54,  // 120: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
-	75,  // 121: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
-	1,   // 122: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	58,  // 123: crabtalk.protocol.RecallMsg.meta:type_name -> crabtalk.protocol.MetadataField
-	78,  // 124: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
-	79,  // 125: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
-	80,  // 126: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
-	54,  // 127: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
-	3,   // 128: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
-	87,  // 129: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
-	92,  // 130: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
-	87,  // 131: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
-	95,  // 132: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
-	97,  // 133: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
-	96,  // 134: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
-	87,  // 135: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
-	106, // 136: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
-	117, // 137: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
-	112, // 138: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
-	116, // 139: crabtalk.protocol.ConfigChecked.probes:type_name -> crabtalk.protocol.ProviderProbe
-	140, // [140:140] is the sub-list for method output_type
-	140, // [140:140] is the sub-list for method input_type
-	140, // [140:140] is the sub-list for extension type_name
-	140, // [140:140] is the sub-list for extension extendee
-	0,   // [0:140] is the sub-list for field type_name
+	70,  // 33: crabtalk.protocol.ClientMessage.entry_changes:type_name -> crabtalk.protocol.ChangesMsg
+	67,  // 34: crabtalk.protocol.ClientMessage.redact:type_name -> crabtalk.protocol.RedactMsg
+	95,  // 35: crabtalk.protocol.ClientMessage.list_sessions:type_name -> crabtalk.protocol.ListSessionsMsg
+	97,  // 36: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
+	100, // 37: crabtalk.protocol.ClientMessage.search_sessions:type_name -> crabtalk.protocol.SearchSessionsMsg
+	105, // 38: crabtalk.protocol.ClientMessage.set_title:type_name -> crabtalk.protocol.SetTitleMsg
+	106, // 39: crabtalk.protocol.ClientMessage.delete_session:type_name -> crabtalk.protocol.DeleteSessionMsg
+	107, // 40: crabtalk.protocol.ClientMessage.restore_session:type_name -> crabtalk.protocol.RestoreSessionMsg
+	32,  // 41: crabtalk.protocol.ClientMessage.compact_session:type_name -> crabtalk.protocol.CompactSessionMsg
+	108, // 42: crabtalk.protocol.ClientMessage.repair_session:type_name -> crabtalk.protocol.RepairSessionMsg
+	110, // 43: crabtalk.protocol.ClientMessage.purge_session:type_name -> crabtalk.protocol.PurgeSessionMsg
+	112, // 44: crabtalk.protocol.ClientMessage.list_models:type_name -> crabtalk.protocol.ListModelsMsg
+	115, // 45: crabtalk.protocol.ClientMessage.switch_model:type_name -> crabtalk.protocol.SwitchModelMsg
+	116, // 46: crabtalk.protocol.ClientMessage.add_models:type_name -> crabtalk.protocol.AddModelsMsg
+	117, // 47: crabtalk.protocol.ClientMessage.remove_model:type_name -> crabtalk.protocol.RemoveModelMsg
+	118, // 48: crabtalk.protocol.ClientMessage.list_agents:type_name -> crabtalk.protocol.ListAgentsMsg
+	121, // 49: crabtalk.protocol.ClientMessage.check_config:type_name -> crabtalk.protocol.CheckConfigMsg
+	73,  // 50: crabtalk.protocol.ClientMessage.list_spaces:type_name -> crabtalk.protocol.ListSpacesMsg
+	74,  // 51: crabtalk.protocol.ClientMessage.create_space:type_name -> crabtalk.protocol.CreateSpaceMsg
+	75,  // 52: crabtalk.protocol.ClientMessage.describe_space:type_name -> crabtalk.protocol.DescribeSpaceMsg
+	76,  // 53: crabtalk.protocol.ClientMessage.remove_space:type_name -> crabtalk.protocol.RemoveSpaceMsg
+	79,  // 54: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
+	8,   // 55: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
+	9,   // 56: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
+	45,  // 57: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
+	35,  // 58: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
+	29,  // 59: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
+	38,  // 60: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
+	48,  // 61: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
+	41,  // 62: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
+	52,  // 63: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
+	53,  // 64: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
+	31,  // 65: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
+	43,  // 66: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
+	46,  // 67: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
+	54,  // 68: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
+	62,  // 69: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
+	84,  // 70: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
+	93,  // 71: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
+	91,  // 72: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
+	66,  // 73: crabtalk.protocol.ServerMessage.purged:type_name -> crabtalk.protocol.PurgeReply
+	69,  // 74: crabtalk.protocol.ServerMessage.pruned:type_name -> crabtalk.protocol.PruneReply
+	72,  // 75: crabtalk.protocol.ServerMessage.changes:type_name -> crabtalk.protocol.ChangeList
+	94,  // 76: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
+	96,  // 77: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
+	98,  // 78: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
+	101, // 79: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
+	33,  // 80: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
+	109, // 81: crabtalk.protocol.ServerMessage.repaired:type_name -> crabtalk.protocol.RepairSessionReply
+	111, // 82: crabtalk.protocol.ServerMessage.session_purged:type_name -> crabtalk.protocol.PurgeSessionReply
+	114, // 83: crabtalk.protocol.ServerMessage.models:type_name -> crabtalk.protocol.ModelList
+	120, // 84: crabtalk.protocol.ServerMessage.agents:type_name -> crabtalk.protocol.AgentList
+	122, // 85: crabtalk.protocol.ServerMessage.config_checked:type_name -> crabtalk.protocol.ConfigChecked
+	78,  // 86: crabtalk.protocol.ServerMessage.spaces:type_name -> crabtalk.protocol.SpaceList
+	23,  // 87: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
+	10,  // 88: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
+	12,  // 89: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
+	13,  // 90: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
+	14,  // 91: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
+	16,  // 92: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
+	17,  // 93: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
+	18,  // 94: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
+	19,  // 95: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
+	23,  // 96: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
+	24,  // 97: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
+	45,  // 98: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
+	11,  // 99: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
+	15,  // 100: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	20,  // 101: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
+	21,  // 102: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
+	28,  // 103: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
+	0,   // 104: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
+	15,  // 105: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	23,  // 106: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
+	24,  // 107: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
+	45,  // 108: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
+	52,  // 109: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
+	1,   // 110: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
+	1,   // 111: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	57,  // 112: crabtalk.protocol.NoteMsg.metadata:type_name -> crabtalk.protocol.MetadataEdit
+	58,  // 113: crabtalk.protocol.MetadataEdit.set:type_name -> crabtalk.protocol.MetadataField
+	1,   // 114: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	54,  // 115: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
+	2,   // 116: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
+	54,  // 117: crabtalk.protocol.PurgeReply.entry:type_name -> crabtalk.protocol.Entry
+	79,  // 118: crabtalk.protocol.EntryChange.by:type_name -> crabtalk.protocol.Actor
+	54,  // 119: crabtalk.protocol.EntryChange.entry:type_name -> crabtalk.protocol.Entry
+	71,  // 120: crabtalk.protocol.ChangeList.changes:type_name -> crabtalk.protocol.EntryChange
+	77,  // 121: crabtalk.protocol.CreateSpaceMsg.space:type_name -> crabtalk.protocol.Space
+	77,  // 122: crabtalk.protocol.DescribeSpaceMsg.space:type_name -> crabtalk.protocol.Space
+	124, // 123: crabtalk.protocol.Space.metadata:type_name -> crabtalk.protocol.Space.MetadataEntry
+	77,  // 124: crabtalk.protocol.SpaceList.spaces:type_name -> crabtalk.protocol.Space
+	81,  // 125: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
+	54,  // 126: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
+	54,  // 127: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
+	54,  // 128: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
+	54,  // 129: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
+	54,  // 130: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
+	82,  // 131: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
+	1,   // 132: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	58,  // 133: crabtalk.protocol.RecallMsg.meta:type_name -> crabtalk.protocol.MetadataField
+	85,  // 134: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
+	86,  // 135: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
+	87,  // 136: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
+	54,  // 137: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
+	3,   // 138: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
+	94,  // 139: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
+	99,  // 140: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
+	94,  // 141: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
+	102, // 142: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
+	104, // 143: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
+	103, // 144: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
+	94,  // 145: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
+	113, // 146: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
+	125, // 147: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
+	119, // 148: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
+	123, // 149: crabtalk.protocol.ConfigChecked.probes:type_name -> crabtalk.protocol.ProviderProbe
+	150, // [150:150] is the sub-list for method output_type
+	150, // [150:150] is the sub-list for method input_type
+	150, // [150:150] is the sub-list for extension type_name
+	150, // [150:150] is the sub-list for extension extendee
+	0,   // [0:150] is the sub-list for field type_name
 }
 
 func init() { file_crabtalk_proto_init() }
@@ -10557,6 +11116,7 @@ func file_crabtalk_proto_init() {
 		(*ClientMessage_Prune)(nil),
 		(*ClientMessage_WriteNote)(nil),
 		(*ClientMessage_EntryChanges)(nil),
+		(*ClientMessage_Redact)(nil),
 		(*ClientMessage_ListSessions)(nil),
 		(*ClientMessage_History)(nil),
 		(*ClientMessage_SearchSessions)(nil),
@@ -10572,6 +11132,10 @@ func file_crabtalk_proto_init() {
 		(*ClientMessage_RemoveModel)(nil),
 		(*ClientMessage_ListAgents)(nil),
 		(*ClientMessage_CheckConfig)(nil),
+		(*ClientMessage_ListSpaces)(nil),
+		(*ClientMessage_CreateSpace)(nil),
+		(*ClientMessage_DescribeSpace)(nil),
+		(*ClientMessage_RemoveSpace)(nil),
 	}
 	file_crabtalk_proto_msgTypes[1].OneofWrappers = []any{
 		(*ServerMessage_Response)(nil),
@@ -10605,6 +11169,7 @@ func file_crabtalk_proto_init() {
 		(*ServerMessage_Models)(nil),
 		(*ServerMessage_Agents)(nil),
 		(*ServerMessage_ConfigChecked)(nil),
+		(*ServerMessage_Spaces)(nil),
 	}
 	file_crabtalk_proto_msgTypes[2].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[3].OneofWrappers = []any{}
@@ -10626,7 +11191,7 @@ func file_crabtalk_proto_init() {
 	file_crabtalk_proto_msgTypes[45].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[50].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[57].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[70].OneofWrappers = []any{
+	file_crabtalk_proto_msgTypes[77].OneofWrappers = []any{
 		(*Change_Add)(nil),
 		(*Change_Update)(nil),
 		(*Change_Alias)(nil),
@@ -10634,18 +11199,18 @@ func file_crabtalk_proto_init() {
 		(*Change_Restore)(nil),
 		(*Change_Rename)(nil),
 	}
-	file_crabtalk_proto_msgTypes[72].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[73].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[74].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[89].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[105].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[79].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[80].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[81].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[96].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[112].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crabtalk_proto_rawDesc), len(file_crabtalk_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   114,
+			NumMessages:   122,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -33,6 +33,8 @@ type logged struct {
 	Kind    crmem.Kind    `json:"kind"`
 	Bytes   int           `json:"bytes"` // of the content; before a removal
 	By      history.Actor `json:"by"`
+
+	Redacted string `json:"redacted,omitempty"` // RFC 3339: when the content was removed
 }
 
 type logFlags struct {
@@ -111,6 +113,9 @@ func (c *app) changesOf(s *crmem.Store, args []string) ([]logged, error) {
 		if ch.Type == history.Rename {
 			l.OldName = strings.Clone(ch.Before.Name)
 		}
+		if at := ch.Redacted(); !at.IsZero() {
+			l.Redacted = at.UTC().Format(time.RFC3339Nano)
+		}
 		list = append(list, l)
 	})
 	if len(args) > 0 && len(list) == 0 {
@@ -137,6 +142,9 @@ func (c *app) printLog(a *changeLog) error {
 		}
 		if l.OldName != "" {
 			name += " (was " + display.Label(l.OldName) + ")"
+		}
+		if l.Redacted != "" {
+			name += " (redacted)"
 		}
 		rows = append(rows, []string{seq, cmp.Or(display.TimeIn(l.Time, c.zone()), "-"), actorLabel(l.By), string(l.Type),
 			strconv.FormatUint(l.ID, 10), display.Size(int64(l.Bytes)), name})

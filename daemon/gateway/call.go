@@ -148,11 +148,18 @@ func (c *call) fail(err error) {
 // writeProblem sends a problem in the style of the route.
 func (c *call) writeProblem(p *Problem) {
 	p.headers(c.w)
-	if c.route != nil && c.route.style == openaiStyle {
-		writeJSON(c.w, p.Status, jsonKind, openaiErrorOf(p))
-		return
+	style := ""
+	if c.route != nil {
+		style = c.route.style
 	}
-	writeJSON(c.w, p.Status, problemKind, p)
+	switch style {
+	case openaiStyle:
+		writeJSON(c.w, p.Status, jsonKind, openaiErrorOf(p))
+	case storeStyle:
+		writeJSON(c.w, p.Status, jsonKind, storeErrorOf(p))
+	default:
+		writeJSON(c.w, p.Status, problemKind, p)
+	}
 }
 
 // unlimited removes the time limit of the response, for a run of an agent.

@@ -24,6 +24,8 @@ type Version struct {
 	Agent   string   `json:"agent,omitempty" jsonschema:"the agent that made the change"`
 	Client  string   `json:"client,omitempty" jsonschema:"the program that made the change"`
 	Content *string  `json:"content,omitempty" jsonschema:"only of one version"`
+
+	Redacted string `json:"redacted,omitempty" jsonschema:"RFC 3339: when the content was removed from the history"`
 }
 
 type versionList struct {
@@ -46,7 +48,9 @@ func versionOf(c *client.Change, full bool) *Version {
 	if !c.Time.IsZero() {
 		v.Time = c.Time.UTC().Format(time.RFC3339Nano)
 	}
-	if full {
+	if !c.Redacted.IsZero() {
+		v.Redacted = exactTime(c.Redacted)
+	} else if full {
 		v.Content = &c.Entry.Content
 	}
 	return v

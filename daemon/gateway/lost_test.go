@@ -98,17 +98,18 @@ func TestLostResponses(t *testing.T) {
 	c.Limits.Rate, c.Limits.Burst = 1e5, 1e5
 	r.start(c)
 	r.model.Queue(modeltest.Say("hello"))
+	who := "ann"
 	ask := func(what, method, path string, body any, header ...string) *response {
 		t.Helper()
 		header = append(header, "Idempotency-Key", what)
-		r.do("ann", "GET", "/v1/agents", nil) // the connection is in use
+		r.do(who, "GET", "/v1/agents", nil) // the connection is in use
 		p.lose.Store(1)
-		first := r.do("ann", method, path, body, header...)
+		first := r.do(who, method, path, body, header...)
 		p.lose.Store(0)
 		if first.StatusCode != 502 {
 			t.Errorf("%s without a response: %d %s", what, first.StatusCode, cut(first.body))
 		}
-		again := r.do("ann", method, path, body, header...)
+		again := r.do(who, method, path, body, header...)
 		if again.StatusCode >= 300 {
 			t.Errorf("%s again: %d %s", what, again.StatusCode, cut(again.body))
 		}
@@ -133,6 +134,13 @@ func TestLostResponses(t *testing.T) {
 			}
 		}
 	}
+	who = "root"
+	store := storesPath + "/" + ask("create a store", "POST", storesPath, object{"name": "team"}).field("id").(string)
+	if list := r.do("root", "GET", storesPath, nil); len(list.field("data").([]any)) != 3 { // main and the space of ann, too
+		t.Errorf("stores: %s", list.body)
+	}
+	r.do("root", "POST", store+"/memories", object{"path": "/other", "content": "x"}) // it opens the space
+	r.want("taken", r.do("root", "POST", store+"/memories", object{"path": "/other", "content": "y"}, "Idempotency-Key", "z"), 409, pathConflict)
 	if users != 1 {
 		t.Errorf("the session has %d messages of the user: %s", users, history.body)
 	}

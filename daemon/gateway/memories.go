@@ -93,8 +93,10 @@ var memoryRoutes = []route{
 }
 
 // in calls f with a client for the space of the request.
-func (c *call) in(f func(*client.Client) error) error {
-	name := c.text("space")
+func (c *call) in(f func(*client.Client) error) error { return c.inSpace(c.text("space"), f) }
+
+// inSpace calls f with a client for a space. An empty name is that of the key.
+func (c *call) inSpace(name string, f func(*client.Client) error) error {
 	if name == "" {
 		return f(c.daemon.Client)
 	}
@@ -281,7 +283,7 @@ func (c *call) apply(d *client.Client, e *crmem.Entry, op crmem.Op) error {
 func (c *call) removeMemory() (any, error) {
 	return nil, c.in(func(d *client.Client) error {
 		e, err := c.entry(d)
-		if p, ok := errors.AsType[*Problem](err); ok && p.Status == http.StatusNotFound && c.once != "" {
+		if c.once != "" && isMissing(err) {
 			return nil
 		}
 		if err != nil {

@@ -115,12 +115,20 @@ func openAPI(routes []route) ([]byte, error) {
 	})
 }
 
+// refusal returns the type of the body of a refusal, and its kind.
+func (r *route) refusal() (reflect.Type, string) {
+	switch r.style {
+	case openaiStyle:
+		return of[openaiError](), jsonKind
+	case storeStyle:
+		return of[storeError](), jsonKind
+	}
+	return of[Problem](), problemKind
+}
+
 // describe returns the operation of a route.
 func (r *route) describe(all schemas) (object, error) {
-	refused, kind := of[Problem](), problemKind
-	if r.style == openaiStyle {
-		refused, kind = of[openaiError](), jsonKind
-	}
+	refused, kind := r.refusal()
 	problem, err := all.ref(refused)
 	if err != nil {
 		return nil, err

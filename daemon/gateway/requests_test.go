@@ -32,7 +32,7 @@ func TestHealth(t *testing.T) {
 			continue
 		}
 		at := strings.Replace(one.path, "/v1/memories/{id}", path, 1)
-		at = strings.NewReplacer("{id}", "1", "{version}", "1").Replace(at)
+		at = strings.NewReplacer("{id}", "1", "{version}", "1", "{store}", "memstore_main", "{memory}", "mem_1").Replace(at)
 		var body any
 		if one.in != nil {
 			body = object{}
@@ -41,6 +41,10 @@ func TestHealth(t *testing.T) {
 				body = object{"query": "x"}
 			case one.path == "/v1/crons":
 				body = object{"schedule": "0 9 * * *", "skill": "x"}
+			case one.path == storesPath || one.path == storePath:
+				body = object{"name": "x"}
+			case one.path == storedPath:
+				body = object{"path": "/x", "content": "x"}
 			case one.path == "/v1/memories":
 				body = object{"name": "x", "content": "x"}
 			case at != "/v1/sessions/1" && !strings.HasSuffix(at, "/compact"):
@@ -51,7 +55,11 @@ func TestHealth(t *testing.T) {
 		if one.match {
 			header = []string{"If-Match", etag}
 		}
-		p := r.want(one.method+" "+at, r.do("ann", one.method, at, body, header...), 503, "no_daemon")
+		kind := "no_daemon"
+		if one.style == storeStyle {
+			kind = "overloaded_error"
+		}
+		p := r.want(one.method+" "+at, r.do("ann", one.method, at, body, header...), 503, kind)
 		if p.Header.Get("Retry-After") != "1" {
 			t.Errorf("%s: no Retry-After", at)
 		}

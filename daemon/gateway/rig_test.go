@@ -270,8 +270,10 @@ func (r *rig) send(q *http.Request) *response {
 func (r *rig) want(what string, p *response, status int, kind string) *response {
 	r.t.Helper()
 	got, _ := p.field("kind").(string)
-	if code, ok := p.field("error.code").(string); ok {
-		got = code
+	for _, name := range []string{"error.type", "error.code"} {
+		if code, ok := p.field(name).(string); ok {
+			got = code
+		}
 	}
 	if p.StatusCode < 400 {
 		got = "" // of an entry
@@ -303,17 +305,18 @@ func (r *rig) conforms(q *http.Request, p *response) {
 		fail("the response contains a key or a path")
 	}
 	kind := p.Header.Get("Content-Type")
+	_, pattern := r.g.mux.Handler(q)
+	i := slices.IndexFunc(r.g.routes, func(one route) bool { return one.path == pattern && one.method == q.Method })
 	if p.StatusCode >= 400 {
-		if kind == jsonKind {
-			r.valid(of[openaiError](), p.body, fail)
+		if kind == jsonKind && i >= 0 && r.g.routes[i].style != "" {
+			refused, _ := r.g.routes[i].refusal()
+			r.valid(refused, p.body, fail)
 		} else if n, ok := p.field("status").(float64); kind != problemKind || !ok || int(n) != p.StatusCode {
 			fail("a problem of type %q with status %v", kind, n)
 		} else {
 			r.valid(of[Problem](), p.body, fail)
 		}
 	}
-	_, pattern := r.g.mux.Handler(q)
-	i := slices.IndexFunc(r.g.routes, func(one route) bool { return one.path == pattern && one.method == q.Method })
 	if i < 0 {
 		if p.StatusCode < 400 {
 			fail("a response without a route")

@@ -49,7 +49,8 @@ func with[T any](f func(*call, *T) (any, error)) func(*call) (any, error) {
 }
 
 // routes is the table of the routes that every gateway has.
-var routes = slices.Concat(generalRoutes, memoryRoutes, historyRoutes, sessionRoutes, messageRoutes, runRoutes, followRoutes, socketRoutes, adminRoutes)
+var routes = slices.Concat(generalRoutes, memoryRoutes, historyRoutes, sessionRoutes, messageRoutes, runRoutes, followRoutes, socketRoutes, adminRoutes,
+	storeRoutes, storedMemoryRoutes, storedVersionRoutes)
 
 // routes returns the table of all routes of a configuration.
 func (c *Config) routes() []route {

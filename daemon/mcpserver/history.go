@@ -33,6 +33,8 @@ type historyItem struct {
 	Bytes   int    `json:"bytes" jsonschema:"of the text; before a removal"`
 	Agent   string `json:"agent,omitempty" jsonschema:"the agent that made the change"`
 	Client  string `json:"client,omitempty" jsonschema:"the program that made the change"`
+
+	Redacted string `json:"redacted,omitempty" jsonschema:"RFC 3339: when the text was removed from the history"`
 }
 
 type historyOut struct {
@@ -105,6 +107,9 @@ func (out *historyOut) fill(changes []crmem.Change, in historyIn) error {
 		if !c.Time.IsZero() {
 			item.Time = c.Time.UTC().Format(time.RFC3339)
 		}
+		if at := c.Redacted(); !at.IsZero() {
+			item.Redacted = at.UTC().Format(time.RFC3339)
+		}
 		out.Versions = append(out.Versions, item)
 	}
 	if !found {
@@ -120,6 +125,9 @@ func (out *historyOut) text(version uint64) string {
 		fmt.Fprintf(&b, "%d  %s  %s  %s, %s", v.Version, cmp.Or(v.Time, "-"), v.Change, memtool.ShownName(v.Name), display.Size(int64(v.Bytes)))
 		if who := strings.TrimSpace(v.Agent + " " + v.Client); who != "" {
 			b.WriteString(", by " + display.Printable(who))
+		}
+		if v.Redacted != "" {
+			b.WriteString(", redacted")
 		}
 		b.WriteString("\n")
 	}

@@ -126,6 +126,8 @@ func (v *visit) versionOf() (out versionView, err error) {
 		out.ETag = memtool.ETag(now)
 	}
 	switch {
+	case !out.Redacted.IsZero():
+		out.Reason = "The text of this version was redacted."
 	case out.Entry.Kind != crmem.Note:
 		out.Reason = "An archive of a conversation does not change here."
 	case now != nil && now.Content == out.Entry.Content && slices.Equal(now.Aliases, out.Entry.Aliases):

@@ -1,0 +1,301 @@
+package gateway
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"crabmem/crmem"
+	"crabmem/crmem/history"
+	"crabmem/daemon/client"
+)
+
+var storedVersionRoutes = []route{
+	{method: "GET", path: versionsPath, summary: "List versions of memories, newest first", out: of[storedVersionList](), status: 200, style: storeStyle,
+		query: []param{betaParam, storeLimit, pageParam, viewParam, {name: "memory_id", summary: "only versions of this memory", kind: "string"},
+			{name: "operation", summary: "only these changes", kind: "string", words: []string{"created", "modified", "deleted"}},
+			{name: "session_id", summary: "only changes by this session", kind: "string"}, {name: "api_key_id", summary: "only changes with this key", kind: "string"},
+			{name: "service_account_id", summary: "accepted: there are no service accounts", kind: "string"},
+			{name: "created_at[gte]", summary: "only versions since this time", kind: "string"}, {name: "created_at[lte]", summary: "only versions up to this time", kind: "string"}},
+		run: (*call).listStoredVersions},
+	{method: "GET", path: versionsPath + "/{version}", summary: "Read a version of a memory", out: of[storedVersion](), status: 200, query: []param{betaParam, viewParam},
+		style: storeStyle, run: (*call).readStoredVersion},
+	{method: "POST", path: versionsPath + "/{version}/redact", summary: "Remove the content of a version from all files", out: of[storedVersion](), status: 200,
+		fails: []int{507}, query: []param{betaParam}, style: storeStyle, run: (*call).redactVersion},
+}
+
+const (
+	versionsPath  = storePath + "/memory_versions"
+	versionPrefix = "memver_" // of the ID of a version; the IDs of note and change follow
+	keyPrefixID   = "apikey_" // of the ID of a key; its name follows
+	changesPage   = 500       // changes that a filter reads at a time
+)
+
+type storedVersion struct {
+	ID         string       `json:"id"`
+	Type       string       `json:"type"`
+	Memory     string       `json:"memory_id"`
+	Store      string       `json:"memory_store_id"`
+	Operation  string       `json:"operation" jsonschema:"created, modified, or deleted"`
+	Path       *string      `json:"path" jsonschema:"null: redacted"`
+	Content    *string      `json:"content" jsonschema:"null in the basic view, of a deletion, and if redacted"`
+	SHA256     *string      `json:"content_sha256" jsonschema:"null of a deletion, and if redacted"`
+	Bytes      *int         `json:"content_size_bytes" jsonschema:"null of a deletion, and if redacted"`
+	CreatedAt  string       `json:"created_at" jsonschema:"RFC 3339"`
+	CreatedBy  *storedActor `json:"created_by" jsonschema:"null: unknown"`
+	RedactedAt *string      `json:"redacted_at" jsonschema:"RFC 3339; null: it was not"`
+	RedactedBy *storedActor `json:"redacted_by" jsonschema:"always null: it is not recorded"`
+}
+
+// storedActor is who made a change: a key, a session of an agent, or the owner of the
+// home.
+type storedActor struct {
+	Type    string `json:"type" jsonschema:"api_actor, session_actor, or user_actor"`
+	Key     string `json:"api_key_id,omitempty"`
+	Session string `json:"session_id,omitempty"`
+	User    string `json:"user_id,omitempty"`
+}
+
+type storedVersionList struct {
+	Data []storedVersion `json:"data"`
+	Next *string         `json:"next_page"`
+}
+
+// versionID returns the ID of a version. Change 0 is the state before the history.
+func versionID(id, seq uint64) string { return fmt.Sprintf("%s%d_%d", versionPrefix, id, seq) }
+
+// parseVersion returns the IDs of note and change in the ID of a version.
+func parseVersion(text string) (id, seq uint64, ok bool) {
+	rest, ok := strings.CutPrefix(text, versionPrefix)
+	first, second, both := strings.Cut(rest, "_")
+	id, isID := positive(first)
+	seq, err := strconv.ParseUint(second, 10, 53)
+	return id, seq, ok && both && isID && err == nil && strconv.FormatUint(seq, 10) == second
+}
+
+// storedActorOf returns who made a change, or nil if it is not recorded.
+func storedActorOf(by *history.Actor) *storedActor {
+	name, isKey := strings.CutPrefix(by.Origin, Origin)
+	switch {
+	case by.Session != "":
+		return &storedActor{Type: "session_actor", Session: by.Session}
+	case isKey:
+		return &storedActor{Type: "api_actor", Key: keyPrefixID + name}
+	case by.Client != "":
+		return &storedActor{Type: "user_actor", User: "user_owner"}
+	}
+	return nil
+}
+
+// storedVersionOf converts a change of a note, or returns false if it has no path.
+func (c *call) storedVersionOf(change *client.Change, full bool) (v storedVersion, ok bool) {
+	e := &change.Entry
+	path, ok := pathOf(e.Name)
+	v = storedVersion{ID: versionID(e.ID, change.Seq), Type: "memory_version", Memory: memoryPrefix + strconv.FormatUint(e.ID, 10), Store: c.r.PathValue("store"), Operation: "modified",
+		CreatedAt: exactTime(change.Time), CreatedBy: storedActorOf(&change.By)}
+	switch change.Type {
+	case history.Add:
+		v.Operation = "created"
+	case history.Remove:
+		v.Operation = "deleted"
+	}
+	if !change.Redacted.IsZero() && change.Type != history.Remove {
+		at := exactTime(change.Redacted)
+		v.RedactedAt = &at
+		return v, ok && e.Kind == crmem.Note
+	}
+	v.Path = &path
+	if change.Type != history.Remove {
+		sum, size := hex.EncodeToString(change.SHA256), change.Bytes
+		v.SHA256, v.Bytes = &sum, &size
+		if full {
+			v.Content = &e.Content
+		}
+	}
+	return v, ok && e.Kind == crmem.Note
+}
+
+// storedFilter selects versions.
+type storedFilter struct {
+	operation, session, key, service string
+	bounds                           [2]time.Time
+}
+
+func (c *call) storedFilter() (f storedFilter, err error) {
+	f = storedFilter{operation: c.text("operation"), session: c.text("session_id"), key: c.text("api_key_id"), service: c.text("service_account_id")}
+	for i, name := range []string{"created_at[gte]", "created_at[lte]"} {
+		if f.bounds[i], err = c.timeParam(name); err != nil {
+			return f, err
+		}
+	}
+	return f, nil
+}
+
+func (f *storedFilter) accepts(v *storedVersion, at time.Time) bool {
+	var by storedActor
+	if v.CreatedBy != nil {
+		by = *v.CreatedBy
+	}
+	return (f.operation == "" || v.Operation == f.operation) && (f.session == "" || by.Session == f.session) &&
+		(f.key == "" || by.Key == f.key) && f.service == "" && within(at, f.bounds)
+}
+
+// listStoredVersions lists versions. A cursor is the place of the next change.
+func (c *call) listStoredVersions() (any, error) {
+	var id uint64
+	if text := c.text("memory_id"); text != "" {
+		var ok bool
+		if id, ok = storedID(text); !ok {
+			return nil, problemf(http.StatusNotFound, "not_found", "no memory %s", printable(text)).fix("list the memories of the store")
+		}
+	}
+	var until uint64
+	if text := c.text("page"); text != "" {
+		var ok bool
+		if until, ok = positive(text); !ok {
+			return nil, invalidf("the parameter page: want next_page of the page before")
+		}
+	}
+	f, err := c.storedFilter()
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.store()
+	if err != nil {
+		return nil, err
+	}
+	list := storedVersionList{Data: []storedVersion{}}
+	return &list, c.inSpace(s.Name, func(d *client.Client) error { return c.fillVersions(d, &list, &f, id, until) })
+}
+
+// fillVersions adds a page of the versions that a filter accepts.
+func (c *call) fillVersions(d *client.Client, list *storedVersionList, f *storedFilter, id, until uint64) error {
+	for {
+		changes, _, err := d.Changes(c.r.Context(), id, client.ChangesOptions{Until: until, Limit: changesPage, Sums: true})
+		if errors.Is(err, crmem.ErrNoStore) { // the first write of the key creates it
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for i := range changes {
+			change := &changes[i]
+			v, ok := c.storedVersionOf(change, false)
+			if !ok || !f.accepts(&v, change.Time) {
+				continue
+			}
+			if len(list.Data) == c.pageSize() {
+				next := strconv.FormatUint(change.Place, 10)
+				list.Next = &next
+				return nil
+			}
+			if c.text("view") == "full" && v.SHA256 != nil {
+				one, err := c.changeOf(d, change.Entry.ID, change.Seq)
+				if err != nil {
+					return err
+				}
+				v.Content = &one.Entry.Content
+			}
+			list.Data = append(list.Data, v)
+		}
+		if len(changes) < changesPage || changes[len(changes)-1].Place <= 1 {
+			return nil
+		}
+		until = changes[len(changes)-1].Place - 1
+	}
+}
+
+// changeOf returns a change with its content. Change 0 is the state before the history.
+func (c *call) changeOf(d *client.Client, id, seq uint64) (*client.Change, error) {
+	if seq == 0 {
+		e, err := d.GetID(c.r.Context(), id)
+		if err != nil {
+			return nil, err
+		}
+		newest, err := d.NewestChanges(c.r.Context(), id)
+		if _, known := newest[id]; err != nil || known {
+			return nil, errors.Join(err, crmem.ErrNotFound)
+		}
+		sum, err := hex.DecodeString(sumOf(e.Content))
+		return &client.Change{Type: history.Add, Entry: e, Bytes: len(e.Content), SHA256: sum, Time: time.Unix(int64(e.CreatedAt), 0)}, err
+	}
+	changes, _, err := d.Changes(c.r.Context(), id, client.ChangesOptions{Seq: seq})
+	if err != nil {
+		return nil, err
+	}
+	if len(changes) == 0 {
+		return nil, crmem.ErrNotFound
+	}
+	return &changes[0], nil
+}
+
+func (c *call) noVersion() *Problem {
+	return problemf(http.StatusNotFound, "not_found", "no version %s", printable(c.r.PathValue("version"))).fix("list the versions of the store")
+}
+
+// version returns the version in the path.
+func (c *call) version(d *client.Client, full bool) (*storedVersion, error) {
+	id, seq, ok := parseVersion(c.r.PathValue("version"))
+	if !ok {
+		return nil, c.noVersion()
+	}
+	change, err := c.changeOf(d, id, seq)
+	if errors.Is(err, crmem.ErrNotFound) || errors.Is(err, crmem.ErrNoStore) {
+		return nil, c.noVersion()
+	}
+	if err != nil {
+		return nil, err
+	}
+	v, ok := c.storedVersionOf(change, full)
+	if !ok {
+		return nil, c.noVersion()
+	}
+	return &v, nil
+}
+
+func (c *call) readStoredVersion() (v any, err error) {
+	s, err := c.store()
+	if err != nil {
+		return nil, err
+	}
+	err = c.inSpace(s.Name, func(d *client.Client) error {
+		one, err := c.version(d, c.text("view") != "basic")
+		if err == nil {
+			v = *one
+		}
+		return err
+	})
+	return v, err
+}
+
+// redactVersion removes the content of a version, except of the present one.
+func (c *call) redactVersion() (v any, err error) {
+	s, err := c.store()
+	if err != nil {
+		return nil, err
+	}
+	err = c.inSpace(s.Name, func(d *client.Client) error {
+		one, err := c.version(d, false)
+		if err != nil {
+			return err
+		}
+		id, seq, _ := parseVersion(one.ID)
+		if seq == 0 || one.Operation == "deleted" {
+			return invalidf("this version has no content to redact")
+		}
+		if _, err := d.Redact(c.r.Context(), id, seq); errors.Is(err, crmem.ErrCurrent) {
+			return invalidf("the memory has the content of this version now").fix("change or remove the memory first")
+		} else if err != nil {
+			return err
+		}
+		if one, err = c.version(d, false); err == nil {
+			v = *one
+		}
+		return err
+	})
+	return v, err
+}

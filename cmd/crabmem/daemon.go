@@ -309,6 +309,17 @@ keep.`,
 		if err != nil {
 			return err
 		}
+		if c.ofGateway {
+			s, err := c.service()
+			if err != nil {
+				return err
+			}
+			file, err := s.LogFile()
+			if err != nil {
+				return err
+			}
+			return c.showLog(cmd.Context(), file, n, follow)
+		}
 		return c.showLog(cmd.Context(), logFile(home), n, follow)
 	}
 	return cmd

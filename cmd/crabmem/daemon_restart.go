@@ -121,14 +121,14 @@ func (c *app) isManaged(s *service.Service, h client.Daemon) (bool, error) {
 func (c *app) restartService(ctx context.Context, s *service.Service, h client.Daemon) error {
 	if h.PID > 0 {
 		if err := c.Wait(ctx, func() error { return s.End(ctx) }); err != nil {
-			return aboutService(err)
+			return c.aboutService(err)
 		}
 		if err := c.stopRemaining(ctx, h); err != nil {
 			return err
 		}
 	}
 	if err := c.Wait(ctx, func() error { return s.Launch(ctx) }); err != nil {
-		return aboutService(err)
+		return c.aboutService(err)
 	}
 	st := serviceState{Log: logFile(s.Home)}
 	if err := c.answers(ctx, &st); err != nil {

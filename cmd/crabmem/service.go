@@ -13,13 +13,14 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/config"
 	"crabmem/daemon/display"
+	"crabmem/daemon/gateway"
 	"crabmem/daemon/service"
 
 	"github.com/spf13/cobra"
 )
 
 func (c *app) serviceCommand() *cobra.Command {
-	return family(&cobra.Command{
+	cmd := family(&cobra.Command{
 		Use:     "service COMMAND",
 		GroupID: groupAgents,
 		Short:   "manage the daemon as a system service",
@@ -27,17 +28,39 @@ func (c *app) serviceCommand() *cobra.Command {
 user unit, a launchd agent, or a Task Scheduler task named ai.crabtalk.crabmem.
 The service runs as you and does not need root.
 
+With --gateway, the commands manage crabmem gateway as a second service, named
+ai.crabtalk.crabmem-gateway. Set its address in config/gateway.toml.
+
 The service does not inherit your shell environment: store keys in files and set
 api_key_file. After crabmem daemon stop, the system restarts the daemon. To stop
 it until the next login, use crabmem service stop.`,
 		Example: `  crabmem service install
   crabmem service status`,
 	}, c.serviceInstall(), c.serviceStart(), c.serviceStop(), c.serviceStatus(), c.serviceLogs(), c.serviceUninstall())
+	cmd.PersistentFlags().BoolVar(&c.ofGateway, "gateway", false, "manage the service of the gateway")
+	return cmd
 }
 
-// serviceName is part of the label, and the name of the file for output outside
-// the daemon's log.
-const serviceName = "crabmem"
+const (
+	// serviceName is part of the label, and the name of the file for output outside
+	// the daemon's log.
+	serviceName    = "crabmem"
+	gatewayService = "crabmem-gateway"
+)
+
+// service returns the service of this command line: the daemon or the gateway.
+func (c *app) service() (*service.Service, error) {
+	if !c.ofGateway {
+		return c.daemonService()
+	}
+	home, err := c.absHome()
+	if err != nil {
+		return nil, err
+	}
+	return &service.Service{
+		Name: gatewayService, Description: "crabmem: memory and agents over HTTP", Home: home, FS: c.fs, Args: []string{"gateway", "--home", home},
+	}, nil
+}
 
 // daemonService is the daemon of this command line as a service. Its log is the
 // daemon's to rotate.
@@ -75,8 +98,8 @@ func (c *app) daemonArgs(home string) ([]string, error) {
 // serviceState is the output of service --json.
 type serviceState struct {
 	Installed bool   `json:"installed"`
-	Running   bool   `json:"running"` // the daemon, by whomever
-	Pid       int    `json:"pid,omitempty"`
+	Running   bool   `json:"running"`       // daemon or gateway, by whomever
+	Pid       int    `json:"pid,omitempty"` // of the daemon
 	Label     string `json:"label"`
 	File      string `json:"file"` // that defines the service
 	Home      string `json:"home"`
@@ -84,26 +107,55 @@ type serviceState struct {
 	Text      string `json:"text,omitempty"` // of the file, with --print
 
 	hung error // why the daemon of the home does not respond
+	what string
+}
+
+// running sets whether the daemon or the gateway responds.
+func (st *serviceState) running(ctx context.Context, c *app) error {
+	if c.ofGateway {
+		_, conf, err := c.gatewayConfig()
+		st.Running = err == nil && gateway.Answers(ctx, &conf.Server)
+		return err
+	}
+	cl, h, err := c.running(ctx)
+	if err == nil {
+		cl.Close() //nolint:errcheck // it has responded
+		st.Running, st.Pid = true, h.PID
+	}
+	return err
+}
+
+// pid returns the end of a message about a process that runs.
+func (st *serviceState) pid() string {
+	if st.Pid == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": pid %d", st.Pid)
 }
 
 func (c *app) serviceState(ctx context.Context, s *service.Service) (serviceState, error) {
 	file, ok, err := s.Installed()
-	st := serviceState{Installed: ok, Label: s.Label(), File: file, Home: s.Home, Log: logFile(s.Home)}
+	st := serviceState{Installed: ok, Label: s.Label(), File: file, Home: s.Home, Log: logFile(s.Home), what: "daemon"}
+	if c.ofGateway {
+		st.what = "gateway"
+		if st.Log, err = s.LogFile(); err != nil {
+			return st, err
+		}
+	}
 	if err != nil {
 		return st, err
 	}
-	if cl, h, err := c.running(ctx); err == nil {
-		cl.Close() //nolint:errcheck // it has responded
-		st.Running, st.Pid = true, h.PID
+	if err := st.running(ctx, c); c.ofGateway {
+		return st, err // of the configuration
 	} else if isUnresponsive(err) {
 		st.hung = err
 	}
 	return st, nil
 }
 
-// onService runs f on the daemon's service.
+// onService runs f on the service of this command line.
 func (c *app) onService(ctx context.Context, f func(s *service.Service, st serviceState) error) error {
-	s, err := c.daemonService()
+	s, err := c.service()
 	if err != nil {
 		return err
 	}
@@ -111,14 +163,14 @@ func (c *app) onService(ctx context.Context, f func(s *service.Service, st servi
 	if err != nil {
 		return err
 	}
-	return aboutService(f(s, st))
+	return c.aboutService(f(s, st))
 }
 
 // aboutService adds fixes to the errors of a service.
-func aboutService(err error) error {
+func (c *app) aboutService(err error) error {
 	switch {
 	case errors.Is(err, service.ErrNotInstalled):
-		return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_installed", Message: err.Error(), Remedy: "crabmem service install", Err: err}
+		return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_installed", Message: err.Error(), Remedy: "crabmem service install" + c.gatewayFlag(), Err: err}
 	case errors.Is(err, exec.ErrNotFound):
 		return &cli.Failure{Code: cli.ExitFailure, Kind: "no_services", Message: err.Error(), Err: err,
 			Remedy: "run crabmem daemon start to run the daemon without a service, or crabmem service install --print to see the definition"}
@@ -138,25 +190,39 @@ func (c *app) saidService(st serviceState, format string, args ...any) error {
 	return nil
 }
 
-// answers waits until the daemon that the system has started responds.
+// answers waits until the process that the system has started responds.
 func (c *app) answers(ctx context.Context, st *serviceState) error {
 	late := time.After(startWait)
 	for {
-		cl, h, err := c.running(ctx)
-		if err == nil {
-			cl.Close() //nolint:errcheck // it has responded
-			st.Running, st.Pid = true, h.PID
+		err := st.running(ctx, c)
+		if st.Running {
 			return nil
 		}
 		select {
 		case <-late:
-			return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Path: st.Log, Message: fmt.Sprintf("start service: the daemon did not respond within %s", startWait),
-				Remedy: "see crabmem service logs and " + filepath.Join(filepath.Dir(st.Log), serviceName+".log"), Err: err}
+			return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_" + st.what, Path: st.Log, Message: fmt.Sprintf("start service: the %s did not respond within %s", st.what, startWait),
+				Remedy: c.logsFix(st.Log), Err: err}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// logsFix says where the output of a process is that did not respond.
+func (c *app) logsFix(log string) string {
+	if c.ofGateway {
+		return "see crabmem service logs --gateway; [server] in config/gateway.toml must set a port"
+	}
+	return "see crabmem service logs and " + filepath.Join(filepath.Dir(log), serviceName+".log")
+}
+
+// gatewayFlag returns the flag for the commands of a fix.
+func (c *app) gatewayFlag() string {
+	if c.ofGateway {
+		return " --gateway"
+	}
+	return ""
 }
 
 func (c *app) serviceInstall() *cobra.Command {
@@ -170,6 +236,7 @@ service. --print prints the service definition for this system, or for --system,
 and changes nothing.`,
 		Example: `  crabmem service install
   crabmem service install --print
+  crabmem service install --gateway --print
   crabmem service install --print --system darwin`,
 	}
 	systems := []cobra.Completion{"linux", "darwin", "windows"}
@@ -190,13 +257,19 @@ and changes nothing.`,
 				return c.printService(s, st, system)
 			}
 			if st.Running && !st.Installed {
-				return &cli.Failure{Code: cli.ExitConflict, Kind: "running", Message: fmt.Sprintf("a daemon is already running, but not as a service: pid %d", st.Pid),
+				f := &cli.Failure{Code: cli.ExitConflict, Kind: "running", Message: fmt.Sprintf("a %s is already running, but not as a service%s", st.what, st.pid()),
 					Remedy: "run crabmem daemon stop, then crabmem service install"}
+				if c.ofGateway {
+					f.Remedy = "stop it, then run crabmem service install --gateway"
+				}
+				return f
 			}
 			if st.hung != nil {
 				return st.hung
 			}
-			c.warnEnvironment(s.Home)
+			if !c.ofGateway {
+				c.warnEnvironment(s.Home)
+			}
 			if err := c.Wait(cmd.Context(), func() error { return s.Start(cmd.Context()) }); err != nil {
 				return err
 			}
@@ -204,7 +277,7 @@ and changes nothing.`,
 			if err := c.answers(cmd.Context(), &st); err != nil {
 				return err
 			}
-			return c.saidService(st, "installed %s: pid %d", display.Printable(st.File), st.Pid)
+			return c.saidService(st, "installed %s%s", display.Printable(st.File), st.pid())
 		})
 	}
 	return cmd
@@ -252,14 +325,14 @@ func (c *app) serviceStart() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start",
 		Short: "start the service",
-		Long: `Start the installed service, and wait until the daemon answers. A running daemon
-keeps running.`,
+		Long: `Start the installed service, and wait until it answers. If it runs, it keeps
+running.`,
 		Example: `  crabmem service install && crabmem service start`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {
 			if st.Installed && st.Running {
-				return c.saidService(st, "the daemon is already running: pid %d", st.Pid)
+				return c.saidService(st, "the %s is already running%s", st.what, st.pid())
 			}
 			if st.hung != nil {
 				return st.hung
@@ -270,7 +343,7 @@ keeps running.`,
 			if err := c.answers(cmd.Context(), &st); err != nil {
 				return err
 			}
-			return c.saidService(st, "started: pid %d", st.Pid)
+			return c.saidService(st, "started%s", st.pid())
 		})
 	}
 	return cmd
@@ -280,8 +353,8 @@ func (c *app) serviceStop() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop",
 		Short: "stop the service until the next login",
-		Long: `Stop the daemon of the service. The service stays installed. It starts at the
-next login, or with crabmem service start.`,
+		Long: `Stop the service. It stays installed. It starts at the next login, or with
+crabmem service start.`,
 		Example: `  crabmem service install && crabmem service stop`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -292,9 +365,9 @@ next login, or with crabmem service start.`,
 			if err := c.Wait(cmd.Context(), func() error { return s.End(cmd.Context()) }); err != nil {
 				return err
 			}
-			pid := st.Pid
+			pid := st.pid()
 			st.Running, st.Pid = false, 0
-			return c.saidService(st, "stopped: pid %d", pid)
+			return c.saidService(st, "stopped%s", pid)
 		})
 	}
 	return cmd
@@ -304,8 +377,9 @@ func (c *app) serviceStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "show whether the service is installed and runs",
-		Long: `Show whether the service is installed, and whether its daemon runs. The exit
-code is 3 if the service is not installed, and 8 if no daemon runs.`,
+		Long: `Show whether the service is installed, and whether the daemon or the gateway
+runs. The exit code is 3 if the service is not installed, and 8 if it does not
+run.`,
 		Example: `  crabmem service install && crabmem service status
   crabmem service status --json`,
 	}
@@ -318,8 +392,8 @@ code is 3 if the service is not installed, and 8 if no daemon runs.`,
 				return st.hung
 			}
 			if !st.Running {
-				return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_daemon", Path: st.File, Message: "the service is installed, but no daemon answers: " + st.File,
-					Remedy: "run crabmem service start; run crabmem service logs to see why the daemon exited"}
+				return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_" + st.what, Path: st.File, Message: fmt.Sprintf("the service is installed, but no %s answers: %s", st.what, st.File),
+					Remedy: fmt.Sprintf("run crabmem service start%s; run crabmem service logs%[1]s to see why the %s exited", c.gatewayFlag(), st.what)}
 			}
 			if c.JSON {
 				return c.PrintJSON(st)
@@ -327,7 +401,9 @@ code is 3 if the service is not installed, and 8 if no daemon runs.`,
 			row := func(name, text string) { fmt.Fprintf(c.Out, "%-9s %s\n", name, text) }
 			row("service", st.Label)
 			row("file", display.Printable(st.File))
-			row("pid", fmt.Sprint(st.Pid))
+			if st.Pid != 0 {
+				row("pid", fmt.Sprint(st.Pid))
+			}
 			row("home", display.Printable(st.Home))
 			row("log", display.Printable(st.Log))
 			return nil
@@ -338,8 +414,10 @@ code is 3 if the service is not installed, and 8 if no daemon runs.`,
 
 func (c *app) serviceLogs() *cobra.Command {
 	cmd := c.daemonLogs()
+	cmd.Short = "print the log of the service"
 	cmd.Long = `Print the last lines of logs/daemon.log in the home directory, as crabmem daemon
-logs does. If the daemon fails to start, its output is in logs/crabmem.log.`
+logs does. If the daemon fails to start, its output is in logs/crabmem.log. With
+--gateway, the log is logs/crabmem-gateway.log.`
 	cmd.Example = `  crabmem service install && crabmem service logs -n 5`
 	return cmd
 }
@@ -348,8 +426,8 @@ func (c *app) serviceUninstall() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "stop and remove the service",
-		Long: `Stop the daemon of the service, and remove the service. The home directory does
-not change. If no service is installed, uninstall exits with 0.`,
+		Long: `Stop the service, and remove it. The home directory does not change.
+If the service is not installed, uninstall exits with 0.`,
 		Example: `  crabmem service install && crabmem service uninstall`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -4,14 +4,19 @@ import (
 	"bytes"
 	"errors"
 	"flag"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/config"
+	"crabmem/daemon/gateway"
 	"crabmem/daemon/service"
 
 	"github.com/google/go-cmp/cmp"
@@ -108,17 +113,56 @@ func TestServiceEnvironment(t *testing.T) {
 	}
 }
 
+// TestServiceGateway: with --gateway, the service is crabmem gateway, and it runs if the
+// address of its configuration answers.
+func TestServiceGateway(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", "")
+	c := newApp(strings.NewReader(""), new(bytes.Buffer), new(bytes.Buffer))
+	c.home, c.ofGateway = t.TempDir(), true
+	s, err := c.service()
+	if err != nil || s.Label() != "ai.crabtalk.crabmem-gateway" || !slices.Equal(s.Args, []string{"gateway", "--home", c.home}) {
+		t.Fatalf("service %+v, %v", s, err)
+	}
+	l := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"status":"ok","version":"1"}`)
+	}))
+	defer l.Close()
+	file := filepath.Join(c.home, gateway.File)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bool{true, false} {
+		text := "[server]\nport = " + l.URL[strings.LastIndexByte(l.URL, ':')+1:] + "\n"
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		st, err := c.serviceState(t.Context(), s)
+		if err != nil || st.Running != want || st.Installed || st.Log != filepath.Join(c.home, "logs", "crabmem-gateway.log") {
+			t.Errorf("running %v: %+v, %v", want, st, err)
+		}
+		l.Close()
+	}
+	if err := os.WriteFile(file, []byte("[serve]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.serviceState(t.Context(), s); err == nil {
+		t.Error("no error for an invalid configuration")
+	}
+}
+
 func TestAboutService(t *testing.T) {
+	c := newApp(strings.NewReader(""), new(bytes.Buffer), new(bytes.Buffer))
 	s := &service.Service{Name: serviceName, Home: t.TempDir()}
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", "")
-	if f := classify(aboutService(s.End(t.Context()))); f.Code != cli.ExitNotFound || f.Remedy != "crabmem service install" {
+	if f := classify(c.aboutService(s.End(t.Context()))); f.Code != cli.ExitNotFound || f.Remedy != "crabmem service install" {
 		t.Errorf("%+v", f)
 	}
 	t.Setenv("PATH", t.TempDir())
 	if err := s.Start(t.Context()); err == nil {
 		t.Fatal("it started without a system")
-	} else if f := classify(aboutService(err)); f.Code != cli.ExitFailure || !strings.Contains(f.Remedy, "crabmem daemon start") {
+	} else if f := classify(c.aboutService(err)); f.Code != cli.ExitFailure || !strings.Contains(f.Remedy, "crabmem daemon start") {
 		t.Errorf("%+v", f)
 	}
 }

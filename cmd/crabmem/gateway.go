@@ -24,7 +24,8 @@ Every request needs a key, except GET /health. crabmem gateway key add creates a
 key. A key is the identity api:NAME, and the tables [origins] in config.toml set
 what it may do: a trusted key has its own space and its own sessions. The
 gateway describes its paths in /api-docs/openapi.json. The page at /ui/ is for
-the owner of the home: crabmem open prints a login code.
+the owner of the home: crabmem open prints a login code. Messages to
+/webhook/send have the identity hook:KEY/CONVERSATION.
 
 The gateway reads config/gateway.toml in the home directory:
 

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,12 @@ func (c *call) authenticate() *Problem {
 			return invalidf("a URL must not contain a key: it is in logs and histories").fix("send the header Authorization: Bearer KEY, and replace the key")
 		}
 	}
-	text, p := keyOf(c.r.Header)
+	h := c.r.Header
+	if c.route != nil && strings.HasPrefix(c.route.path, hookPath) {
+		h = h.Clone()
+		h["X-Api-Key"] = slices.Concat(h.Values("X-Api-Key"), h.Values("X-Webhook-Token"))
+	}
+	text, p := keyOf(h)
 	if p != nil {
 		return p
 	}

@@ -105,7 +105,14 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, route *route) {
 		}
 		return
 	}
-	if !route.open { // a busy gateway is not dead: GET /health needs no slot
+	if route.waits {
+		leave, err := c.enter()
+		if err != nil {
+			c.fail(err)
+			return
+		}
+		defer leave()
+	} else if !route.open { // a busy gateway is not dead: GET /health needs no slot
 		if !g.calls.take() {
 			c.refuse(busy("calls"))
 			return

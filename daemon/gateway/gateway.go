@@ -47,6 +47,7 @@ type Gateway struct {
 	refusals *guard.RefusalLog
 	routes   []route
 	runs     *runTable
+	hooks    hooks
 	chats    chatTable
 	metrics  metrics
 	began    time.Time
@@ -79,6 +80,9 @@ func New(o Options) (*Gateway, error) {
 	g.mux = g.newMux()
 	g.page, err = page.New(page.Options{FS: o.FS, Home: o.Home, Daemon: o.Daemon, Log: o.Log, Version: o.Version, Now: o.Now, Verified: guard.VerifyConn,
 		Enter: func() (func(), bool) { return g.calls.give, g.calls.take() }})
+	if err == nil {
+		g.openHooks()
+	}
 	return g, err
 }
 

@@ -31,6 +31,7 @@ type route struct {
 	events       map[string]reflect.Type // the named events of a stream
 	fails        []int                   // statuses of refusals, besides those of every route
 	style        string                  // of refusals; empty: problems
+	waits        bool                    // takes the slot of a stream in place of that of a call
 	run          func(*call) (any, error)
 }
 
@@ -50,7 +51,7 @@ func with[T any](f func(*call, *T) (any, error)) func(*call) (any, error) {
 
 // routes is the table of the routes that every gateway has.
 var routes = slices.Concat(generalRoutes, memoryRoutes, historyRoutes, sessionRoutes, messageRoutes, runRoutes, followRoutes, socketRoutes, adminRoutes,
-	storeRoutes, storedMemoryRoutes, storedVersionRoutes)
+	storeRoutes, storedMemoryRoutes, storedVersionRoutes, hookRoutes)
 
 // routes returns the table of all routes of a configuration.
 func (c *Config) routes() []route {

@@ -185,7 +185,7 @@ func TestStoredMemories(t *testing.T) {
 		t.Errorf("a change without effect: %s, before %s", after.body, before.body)
 	}
 	r.want("taken", r.do("root", "POST", one, object{"path": "/empty"}), 409, pathConflict)
-	if p := r.want("rename", r.do("root", "POST", one, object{"path": "/projects/bar.md", "precondition": object{"type": "content_sha256", "content_sha256": sumOf("two")}}), 200, ""); p.field("path") != "/projects/bar.md" || "mem_1" != p.field("id") {
+	if p := r.want("rename", r.do("root", "POST", one, object{"path": "/projects/bar.md", "precondition": object{"type": "content_sha256", "content_sha256": sumOf("two")}}), 200, ""); p.field("path") != "/projects/bar.md" || p.field("id") != "mem_1" {
 		t.Errorf("memory: %s", p.body)
 	}
 	for _, bad := range []object{{}, {"content": "x", "precondition": object{"type": "etag", "content_sha256": sumOf("two")}}, {"content": "x", "precondition": object{"type": "content_sha256"}},

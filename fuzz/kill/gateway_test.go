@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +34,7 @@ type httpClient struct {
 	repeated       int
 	entries        map[string]string // contents of the entries that must exist, by name
 	turns          []string          // messages that were answered
+	hooks          []string          // answers to the messages of the webhook
 }
 
 // do sends a request until it is answered, and decodes the response.
@@ -124,10 +126,50 @@ func (c *httpClient) write(ctx context.Context, rng *rand.Rand, stop chan struct
 			}
 			delete(c.entries, name)
 		}
+		if err := c.writeStored(ctx, rng, fmt.Sprintf("stored/%d of %s", i, c.name)); err != nil {
+			return err
+		}
 		if err := c.say(ctx, rng, fmt.Sprintf("hello %d of %s", i, c.name)); err != nil {
 			return err
 		}
+		text := fmt.Sprintf("hook %d of %s", i, c.name)
+		status, accepted, err := c.do(ctx, "POST", "/webhook/send", map[string]any{"conversation_id": "c", "content": text}, "")
+		if err != nil || status != http.StatusAccepted {
+			return fmt.Errorf("send %q: %d %v %w", text, status, accepted, err)
+		}
+		c.hooks = append(c.hooks, model.Answer(text))
 	}
+}
+
+// writeStored creates, changes, and removes an entry as a memory of a store.
+func (c *httpClient) writeStored(ctx context.Context, rng *rand.Rand, name string) error {
+	status, list, err := c.do(ctx, "GET", "/v1/memory_stores", nil, "")
+	if err != nil || status != http.StatusOK {
+		return fmt.Errorf("list stores: %d %v %w", status, list, err)
+	}
+	memories := fmt.Sprintf("/v1/memory_stores/%s/memories", list["data"].([]any)[0].(map[string]any)["id"])
+	status, m, err := c.do(ctx, "POST", memories, map[string]any{"path": "/" + name, "content": "first"}, "")
+	if err != nil || status != http.StatusOK {
+		return fmt.Errorf("create %s: %d %v %w", name, status, m, err)
+	}
+	c.entries[name] = "first"
+	path := fmt.Sprint(memories, "/", m["id"])
+	if rng.IntN(2) == 0 {
+		old := map[string]any{"type": "content_sha256", "content_sha256": m["content_sha256"]}
+		if status, m, err = c.do(ctx, "POST", path, map[string]any{"content": "second", "path": "/moved/" + name, "precondition": old}, ""); err != nil || status != http.StatusOK {
+			return fmt.Errorf("change %s: %d %v %w", name, status, m, err)
+		}
+		delete(c.entries, name)
+		name = "moved/" + name
+		c.entries[name] = "second"
+	}
+	if rng.IntN(3) == 0 {
+		if status, m, err = c.do(ctx, "DELETE", path, nil, ""); err != nil || status != http.StatusOK {
+			return fmt.Errorf("remove %s: %d %v %w", name, status, m, err)
+		}
+		delete(c.entries, name)
+	}
+	return nil
 }
 
 // say sends a message, as a request or as a run.
@@ -194,6 +236,20 @@ func (c *httpClient) check(ctx context.Context, t *testing.T) {
 	}
 	if len(found) != len(c.entries) {
 		t.Errorf("%s has %d entries, want %d", c.name, len(found), len(c.entries))
+	}
+	var answers []string
+	for after := 0.0; len(answers) < len(c.hooks) && ctx.Err() == nil; {
+		_, page, err := c.do(ctx, "GET", fmt.Sprintf("/webhook/poll/c?wait=10&after=%.0f", after), nil, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range page["messages"].([]any) {
+			m := item.(map[string]any)
+			answers, after = append(answers, m["content"].(string)), m["seq"].(float64)
+		}
+	}
+	if !slices.Equal(answers, c.hooks) {
+		t.Errorf("answers to the webhook of %s: %q, want %q", c.name, answers, c.hooks)
 	}
 	_, list, err := c.do(ctx, "GET", "/v1/sessions", nil, "")
 	if err != nil {
@@ -287,7 +343,7 @@ func TestKillGateway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		config += "[origins.\"api:" + name + "\"]\ntrust = \"trusted\"\n"
+		config += "[origins.\"api:" + name + "\"]\ntrust = \"trusted\"\n[origins.\"hook:" + name + "/\"]\ntrust = \"trusted\"\n"
 		clients[i] = &httpClient{url: "http://127.0.0.1:" + port, key: key, name: name, entries: make(map[string]string)}
 	}
 	for file, text := range map[string]string{"config.toml": config, gateway.File: limits} {
@@ -319,7 +375,7 @@ func TestKillGateway(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
-	entries, turns, repeated := 0, 0, 0
+	entries, turns, repeated, answers := 0, 0, 0, 0
 	for i, c := range clients {
 		if errs[i] != nil {
 			t.Error(errs[i])
@@ -327,8 +383,9 @@ func TestKillGateway(t *testing.T) {
 		}
 		c.check(ctx, t)
 		entries, turns, repeated = entries+len(c.entries), turns+len(c.turns), repeated+c.repeated
+		answers += len(c.hooks)
 	}
-	t.Logf("kill -9 of gateway or daemon: %d rounds, %d requests repeated, %d entries and %d turns, each request one effect", n, repeated, entries, turns)
+	t.Logf("kill -9 of gateway or daemon: %d rounds, %d requests repeated, %d entries, %d turns, and %d answers to the webhook, each request one effect", n, repeated, entries, turns, answers)
 	if !t.Failed() && (entries == 0 || turns == 0 || repeated == 0) {
 		t.Errorf("too little to test")
 	}

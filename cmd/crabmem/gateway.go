@@ -35,6 +35,7 @@ The gateway reads config/gateway.toml in the home directory:
   allow_hosts = []       # names in the header Host, such as that of a proxy
   [gateway]
   openai = false         # true: clients of OpenAI may use agents as models
+  swagger_ui = false     # true: a page at /swagger-ui/ describes the paths
   [limits]
   connections = 256      # that sent a key
   calls = 64             # concurrent, without streams

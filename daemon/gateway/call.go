@@ -46,6 +46,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, page.Prefix, http.StatusSeeOther)
 	case !clean(r.URL.Path):
 		g.unrouted(w, r, noRoute())
+	case g.o.Config.Gateway.SwaggerUI && strings.HasPrefix(r.URL.Path, swaggerPath):
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(responseTime))
+		g.serveSwagger(w, r)
 	case strings.HasPrefix(r.URL.Path, page.Prefix):
 		g.servePage(w, r)
 	default:

@@ -37,7 +37,8 @@ type Server struct {
 
 // Paths turns paths on that are off by default.
 type Paths struct {
-	OpenAI bool `toml:"openai"` // /v1/chat/completions and /v1/models
+	OpenAI    bool `toml:"openai"`     // /v1/chat/completions and /v1/models
+	SwaggerUI bool `toml:"swagger_ui"` // /swagger-ui/
 }
 
 // Limits bound what clients occupy.

@@ -211,6 +211,7 @@ type entryView struct {
 	Fields   []metadata.Field
 	Body     rendered
 	Editable string // why the entry cannot be edited here; empty: it can
+	Linked   []linkedEntry
 }
 
 // entry returns the entry with the ID in the path.
@@ -246,5 +247,8 @@ func (v *visit) memory() error {
 		out.Fields, text = m.Fields(), e.Content[body:]
 	}
 	out.Body = v.p.render(v.r.Context(), text)
+	if out.Linked, err = v.linkedFrom(e); err != nil {
+		return err
+	}
 	return v.show("memory.html", http.StatusOK, view{Title: display.Label(e.Name), Nav: "memories", Data: out})
 }

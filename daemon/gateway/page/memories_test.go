@@ -163,6 +163,25 @@ func TestMemory(t *testing.T) {
 	if !strings.Contains(p.text, "<code>[[canary]]</code> is code") {
 		t.Errorf("code: %s", p.text)
 	}
+	r.remember("rollout", "After [[ship]] comes [[deploy plan]].")
+	r.remember("deploy plan", "We deploy, see `[[deploy]]`. How to deploy is elsewhere.")
+	r.remember("a \"quoted\" name", "---\nsupersedes: \"[[deploy]]\"\n---\nx")
+	p.open(path)
+	_, linked, _ := strings.Cut(p.text, "Linked from")
+	if !strings.Contains(linked, ">rollout<") || !strings.Contains(linked, "quoted") || strings.Contains(linked, ">deploy plan<") || strings.Contains(linked, ">canary<") {
+		t.Errorf("linked from: %s", linked)
+	}
+	for _, name := range []string{"!!!", `"`, "-x", "kind:note", strings.Repeat("long name ", 102)} { // names that are no words, or clauses
+		at := r.remember(name, "see [[rollout]] and [["+name+"]]")
+		if p.open(at); p.code != http.StatusOK {
+			t.Errorf("%.20q: %d", name, p.code)
+		}
+	}
+	p.open(path)
+	if p.follow("rollout"); p.heading() != "rollout" || !strings.Contains(p.text, "Linked from") {
+		t.Errorf("the link led to %s", p.at)
+	}
+	p.open(path)
 	if p.follow("canary"); p.at != "/ui/memories/1" || !strings.Contains(p.text, "<strong>first</strong>") {
 		t.Errorf("the link led to %s", p.at)
 	}

@@ -10,6 +10,7 @@ import (
 
 func (c *app) forgetCommand() *cobra.Command {
 	var archive, dry, purge, everywhere bool
+	var at string
 	cmd := &cobra.Command{
 		Use:     "forget NAME",
 		GroupID: groupUse,
@@ -45,12 +46,18 @@ The exit code is also 1 if a tree may contain the text, if the search is
 incomplete, or if a version is shorter than 12 bytes. --dry-run lists the places
 and exits with 0.
 
+With --at SEQ, --purge removes only the text that the entry had after that
+change, from every file of the store, and keeps the entry and the change.
+crabmem log lists the changes. If the entry has the text now, the exit code is
+4. With --at, forget does not search other places for the text.
+
 If no entry has the name, the exit code is 3. An interrupted purge continues
 when a command or the daemon next opens the store for writing.`,
 		Example: `  crabmem forget deploy --dry-run
   crabmem forget deploy
   crabmem forget chat-2026-01 --archive
   crabmem forget tea --purge --dry-run
+  crabmem remember tea 'black' && crabmem forget tea --purge --at 2
   crabmem forget tea --purge --everywhere --dry-run`,
 		Args:              exactly(1, "NAME"),
 		ValidArgsFunction: c.completeNames(1),
@@ -58,9 +65,16 @@ when a command or the daemon next opens the store for writing.`,
 	cmd.Flags().BoolVar(&archive, "archive", false, "also remove an archive")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the entry to remove, change nothing")
 	cmd.Flags().BoolVar(&purge, "purge", false, "also remove the history of the note; no undo")
+	cmd.Flags().StringVar(&at, "at", "", "with --purge: remove only the text after change `SEQ`")
 	cmd.Flags().BoolVar(&everywhere, "everywhere", false, "also purge other places in the home; needs --purge")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := args[0]
+		if at != "" && (!purge || everywhere || archive) {
+			return wrongArgs(cmd, "--at needs --purge, without --everywhere and --archive")
+		}
+		if at != "" {
+			return c.redact(cmd.Context(), name, at, dry)
+		}
 		if purge {
 			return c.purge(cmd.Context(), name, purgeOptions{archive, dry, everywhere})
 		}

@@ -83,7 +83,7 @@ func (t *textSearch) collect(s *crmem.Store, name string) {
 }
 
 // collectTexts sets texts to those of all versions of entries, without a text that
-// contains another.
+// contains another. It ignores redacted texts, which no file of the store contains.
 func (t *textSearch) collectTexts(s *crmem.Store, ids map[uint64]bool) {
 	versions, size := make(map[string]bool), 0
 	add := func(e *crmem.Entry) {
@@ -103,8 +103,12 @@ func (t *textSearch) collectTexts(s *crmem.Store, ids map[uint64]bool) {
 		add(&e)
 	}
 	for ch := range s.Changes() { // collect has warned of errors
-		add(&ch.Before)
-		add(&ch.After)
+		if ch.BeforeRedacted.IsZero() {
+			add(&ch.Before)
+		}
+		if ch.AfterRedacted.IsZero() {
+			add(&ch.After)
+		}
 	}
 	for _, text := range slices.SortedFunc(maps.Keys(versions), func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }) {
 		if slices.ContainsFunc(t.texts, func(part string) bool { return strings.Contains(text, part) }) {

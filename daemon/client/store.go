@@ -218,6 +218,17 @@ func (s *store) Purge(ctx context.Context, name string, archives bool) (p memtoo
 	return p, err
 }
 
+func (s *store) Redact(ctx context.Context, id, seq uint64) (deleted []string, err error) {
+	err = s.do(ctx, func(l memtool.Store) error {
+		deleted, err = l.Redact(ctx, id, seq)
+		return err
+	}, func(d *Client) error {
+		deleted, err = d.Redact(ctx, id, seq)
+		return MarkRetryable(err)
+	})
+	return deleted, err
+}
+
 func (s *store) Prune(ctx context.Context, before time.Time) (freed int64, err error) {
 	err = s.do(ctx, func(l memtool.Store) error {
 		freed, err = l.Prune(ctx, before)

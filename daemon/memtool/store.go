@@ -36,6 +36,9 @@ type Store interface {
 	// Purge removes the entry of a name, and its texts from every file of the store,
 	// as the function Purge does.
 	Purge(ctx context.Context, name string, archives bool) (Purged, error)
+	// Redact removes the content of the entry with an ID after a change, as
+	// crmem.Store.Redact does.
+	Redact(ctx context.Context, id, seq uint64) (deleted []string, err error)
 	// Prune removes the operations of the history that are older than a time, as
 	// crmem.Store.Prune does. It returns the number of freed bytes.
 	Prune(ctx context.Context, before time.Time) (freed int64, err error)
@@ -112,6 +115,10 @@ func (l local) Undo(_ context.Context, seq uint64) (before, after crmem.Entry, e
 
 func (l local) Purge(_ context.Context, name string, archives bool) (Purged, error) {
 	return Purge(l.s, name, archives, l.first...)
+}
+
+func (l local) Redact(_ context.Context, id, seq uint64) ([]string, error) {
+	return l.s.Redact(id, seq)
 }
 
 func (l local) Prune(_ context.Context, before time.Time) (int64, error) { return l.s.Prune(before) }

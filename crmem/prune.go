@@ -29,12 +29,7 @@ func (s *Store) Prune(before time.Time) (freed int64, err error) {
 // pruneBefore is Prune without a checkpoint. It waits for a running checkpoint: until
 // that writes its new log, operations that it folded seem to be in the log.
 func (s *Store) pruneBefore(before time.Time) (freed int64, err error) {
-	s.checkpointing.Lock()
-	defer s.checkpointing.Unlock()
-	s.token <- struct{}{}
-	defer func() { <-s.token }()
-	s.wmu.Lock()
-	defer s.wmu.Unlock()
+	defer s.excludeWriters()()
 	if err := s.writable(); s.lock == nil || err != nil && err != errClosed { // no file, or no writer
 		return 0, err
 	}

@@ -45,16 +45,24 @@ func (s *Store) Purge(name string, first ...Op) (deleted []string, err error) {
 	if s.path == "" {
 		return nil, nil
 	}
-	s.checkpointing.Lock()
-	defer s.checkpointing.Unlock()
-	s.token <- struct{}{}
-	defer func() { <-s.token }()
-	s.wmu.Lock()
-	defer s.wmu.Unlock()
+	defer s.excludeWriters()()
 	if deleted, err = s.finishPurge(); err != nil {
 		err = fmt.Errorf("the entry is removed, but %w", err)
 	}
 	return deleted, err
+}
+
+// excludeWriters waits for checkpoints and writers, and excludes them until the returned
+// function is called.
+func (s *Store) excludeWriters() (admit func()) {
+	s.checkpointing.Lock()
+	s.token <- struct{}{}
+	s.wmu.Lock()
+	return func() {
+		s.wmu.Unlock()
+		<-s.token
+		s.checkpointing.Unlock()
+	}
 }
 
 // beginPurge adds to s.bg, so that Close waits for a purge. A version 1 log cannot

@@ -46,12 +46,7 @@ func (s *Store) Redact(id, seq uint64) (deleted []string, err error) {
 	if err != nil || !c.AfterRedacted.IsZero() {
 		return nil, err
 	}
-	s.checkpointing.Lock()
-	defer s.checkpointing.Unlock()
-	s.token <- struct{}{}
-	defer func() { <-s.token }()
-	s.wmu.Lock()
-	defer s.wmu.Unlock()
+	defer s.excludeWriters()()
 	if err := s.writable(); err != nil {
 		return nil, err
 	}

@@ -327,7 +327,7 @@ type purger struct {
 	dir        string          // of the history
 	ids        map[uint64]bool // entries of which it removes all texts
 	redactions []redaction
-	again      bool // an interrupted purge may have removed texts from bases
+	again      bool // a purge failed before: its changes may not be durable, and bases may lack the texts
 	deleted    []string
 
 	bases   map[format.Digest]format.Digest // rewritten, by their old digests
@@ -379,7 +379,16 @@ func (p *purger) files() error {
 			return err
 		}
 	}
-	return p.s.fs.SyncDir(dir)
+	return p.syncDir(dir)
+}
+
+// syncDir makes the names in a directory durable. The caller holds wmu. After an error,
+// the store is fail-stop: a later sync could succeed although a removed text is on disk.
+func (p *purger) syncDir(dir string) error {
+	if err := p.s.fs.SyncDir(dir); err != nil {
+		return p.s.fail(err)
+	}
+	return nil
 }
 
 // free reports whether a file is a complete snapshot or log of this store without

@@ -46,7 +46,7 @@ func (p *purger) history() error {
 	if len(segments)+len(p.bases)+len(p.deleted) == 0 {
 		return nil
 	}
-	return p.s.fs.SyncDir(p.dir)
+	return p.syncDir(p.dir)
 }
 
 // otherFiles rewrites the bases, and removes temporary files.
@@ -80,6 +80,9 @@ func (p *purger) base(name string, d format.Digest) error {
 	sn, err := readBase(p.s.fs, p.dir, d, p.s.opts.MaxBytes)
 	if errors.Is(err, ErrFormat) {
 		return p.remove(name)
+	}
+	if err == nil && p.again && !p.has(sn) {
+		_, err = saveBase(p.s.fs, p.dir, sn)
 	}
 	if err != nil || !p.has(sn) {
 		return err
@@ -130,8 +133,8 @@ func (p *purger) segment(g *segment, later []segment) error {
 		return p.remove(g.path)
 	}
 	h := scan.LogHeader
-	change := serr != nil || scan.End < int64(len(b))
-	if serr != nil || change && !p.continues(scan, later) {
+	change := p.again || serr != nil || scan.End < int64(len(b))
+	if serr != nil || scan.End < int64(len(b)) && !p.continues(scan, later) {
 		p.deleted = append(p.deleted, fmt.Sprintf("%s from offset %d on", g.path, scan.End))
 	}
 	if d, ok := p.bases[h.Base]; ok {

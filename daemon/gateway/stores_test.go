@@ -153,8 +153,8 @@ func TestStoreKeys(t *testing.T) {
 	r.want("no key", r.do("", "GET", storesPath, nil), 401, "authentication_error")
 }
 
-// TestStoredMemories creates, lists, changes, and removes memories.
-func TestStoredMemories(t *testing.T) {
+// TestMemoriesOfStores creates, lists, changes, and removes memories.
+func TestMemoriesOfStores(t *testing.T) {
 	r := newRig(t)
 	memories := r.newStore("root", "team") + "/memories"
 	p := r.want("create", r.do("root", "POST", memories, object{"path": "/projects/foo/notes.md", "content": "one"}), 200, "")
@@ -256,9 +256,9 @@ func paths(format string, from, to, step int) (list []string) {
 	return list
 }
 
-// TestStoredNames: notes whose names are no paths, and archives, are not memories. A
+// TestNamesOfStores: notes whose names are no paths, and archives, are not memories. A
 // store has at most 2,000 memories.
-func TestStoredNames(t *testing.T) {
+func TestNamesOfStores(t *testing.T) {
 	r := newRig(t)
 	main := storesPath + "/memstore_main"
 	owner := &client.Client{Addr: r.addr}
@@ -290,8 +290,8 @@ func TestStoredNames(t *testing.T) {
 	r.want("full", r.do("root", "POST", main+"/memories", object{"path": "/more", "content": "x"}), 400, "invalid_request_error")
 }
 
-// TestStoredVersions lists, filters, reads, and redacts versions.
-func TestStoredVersions(t *testing.T) {
+// TestVersionsOfStores lists, filters, reads, and redacts versions.
+func TestVersionsOfStores(t *testing.T) {
 	r := newRig(t)
 	store := r.newStore("root", "team")
 	memories, versions := store+"/memories", store+"/memory_versions"

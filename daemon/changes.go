@@ -16,8 +16,10 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
-// maxNewest limits the entries whose newest changes a request selects.
-const maxNewest = 200
+const (
+	maxNewest     = 200    // entries whose newest changes a request selects
+	maxAllChanges = 10_000 // changes of all entries in a response
+)
 
 // entryChanges answers with changes of an entry, the newest first. Without content, it
 // keeps no text of the history in memory.
@@ -27,6 +29,9 @@ func (d opened) entryChanges(r *request, m *pb.ChangesMsg) error {
 	}
 	if n := len(m.GetNewestOf()); n > maxNewest || n > 0 && (m.GetId() != 0 || m.GetSeq() != 0) {
 		return errtable.Invalidf("newest_of: want at most %d entries, without id and seq", maxNewest)
+	}
+	if n := m.GetLimit(); m.GetId() == 0 && m.GetSeq() == 0 && len(m.GetNewestOf()) == 0 && (n == 0 || n > maxAllChanges) {
+		return errtable.Invalidf("limit: want 1 to %d changes of all entries", maxAllChanges)
 	}
 	if d.setup().config.History == history.Off {
 		return &errtable.Error{HTTP: http.StatusNotFound, Kind: "no_history", Exit: errtable.ExitNotFound,

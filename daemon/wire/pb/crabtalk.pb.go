@@ -6001,7 +6001,7 @@ type ChangesMsg struct {
 	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`                                    // of the entry; 0 = all entries
 	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`                                  // only the change with this sequence number; 0 = all
 	Until         uint64                 `protobuf:"varint,3,opt,name=until,proto3" json:"until,omitempty"`                              // only changes up to this place; 0 = all
-	Limit         uint32                 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`                              // at most this many; 0 = all
+	Limit         uint32                 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`                              // at most this many; 0 = all; of all entries: 1 to 10,000
 	Content       bool                   `protobuf:"varint,5,opt,name=content,proto3" json:"content,omitempty"`                          // include the contents; only with seq
 	NewestOf      []uint64               `protobuf:"varint,6,rep,packed,name=newest_of,json=newestOf,proto3" json:"newest_of,omitempty"` // in place of id: the newest change of each of these entries
 	Sums          bool                   `protobuf:"varint,7,opt,name=sums,proto3" json:"sums,omitempty"`                                // include the digests of the contents

@@ -43,7 +43,7 @@ func (r *request) sendSpaces(list ...*pb.Space) error {
 }
 
 // createSpace creates a space, and then its description: after a crash between the two,
-// the space has none.
+// the space has no description.
 func (d *Daemon) createSpace(r *request, m *pb.CreateSpaceMsg) error {
 	name := m.GetSpace().GetName()
 	about := aboutOf(m.GetSpace())

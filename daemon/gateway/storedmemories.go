@@ -344,7 +344,7 @@ func (c *call) fillStored(d *client.Client, list *storedList, items []storedName
 			continue
 		}
 		e, err := d.GetID(c.r.Context(), n.id)
-		if errors.Is(err, crmem.ErrNotFound) { // removed meanwhile
+		if errors.Is(err, crmem.ErrNotFound) { // removed concurrently
 			continue
 		}
 		if err != nil {
@@ -465,7 +465,7 @@ func isSum(text string) bool {
 
 // unmet is the refusal of a change of a memory that has changed.
 func unmet(e *crmem.Entry) *Problem {
-	return problemf(http.StatusConflict, preconditionFailed, "the content of /%s has another digest, or it changed meanwhile", printable(e.Name)).fix("read the memory again, then retry")
+	return problemf(http.StatusConflict, preconditionFailed, "the content of /%s has another digest, or changes concurrently", printable(e.Name)).fix("read the memory again, then retry")
 }
 
 func (c *call) removeStored() (any, error) {

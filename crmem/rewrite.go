@@ -43,7 +43,7 @@ func (p *purger) history() error {
 			return err
 		}
 	}
-	if len(segments)+len(p.bases)+len(p.deleted) == 0 {
+	if _, err := p.s.fs.Lstat(p.dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return p.syncDir(p.dir)

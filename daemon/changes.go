@@ -94,13 +94,7 @@ func changeMessage(c *crmem.Change, place uint64, content bool) *pb.EntryChange 
 	for i, a := range e.Aliases {
 		e.Aliases[i] = strings.Clone(a)
 	}
-	m := &pb.EntryChange{Place: place, Seq: c.Seq, By: memtool.ActorMessage(c.By), Type: string(c.Type), Entry: e}
-	if !c.Time.IsZero() {
-		m.Time = c.Time.UnixNano()
-	}
-	if at := c.Redacted(); !at.IsZero() {
-		m.Redacted = at.UnixNano()
-	}
+	m := &pb.EntryChange{Place: place, Seq: c.Seq, By: memtool.ActorMessage(c.By), Type: string(c.Type), Entry: e, Time: nanoseconds(c.Time), Redacted: nanoseconds(c.Redacted())}
 	if c.Type == history.Rename {
 		m.OldName = strings.Clone(c.Before.Name)
 	}

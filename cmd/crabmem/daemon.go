@@ -57,7 +57,7 @@ Use crabmem daemon start to run the daemon in the background.`,
 		return c.daemon(cmd.Context(), log, verbose)
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	addCommands(cmd, c.daemonStart(&verbose), c.daemonStop(), c.daemonRestart(&verbose), c.daemonStatus(), c.daemonLogs())
+	addCommands(cmd, c.daemonStart(&verbose), c.daemonStop(), c.daemonRestart(&verbose), c.daemonStatus(), c.logsCommand(c.daemonLog))
 	return cmd
 }
 
@@ -286,7 +286,14 @@ a daemon the exit code is 8.`,
 	return cmd
 }
 
-func (c *app) daemonLogs() *cobra.Command {
+// daemonLog returns the log of the home's daemon.
+func (c *app) daemonLog() (string, error) {
+	home, err := c.homeDir()
+	return logFile(home), err
+}
+
+// logsCommand prints a log.
+func (c *app) logsCommand(file func() (string, error)) *cobra.Command {
 	n, follow := 50, false
 	cmd := &cobra.Command{
 		Use:   "logs",
@@ -305,22 +312,11 @@ keep.`,
 		if n < 0 {
 			return cli.Usagef("--lines %d: want 0 or more", n)
 		}
-		home, err := c.homeDir()
+		file, err := file()
 		if err != nil {
 			return err
 		}
-		if c.ofGateway {
-			s, err := c.service()
-			if err != nil {
-				return err
-			}
-			file, err := s.LogFile()
-			if err != nil {
-				return err
-			}
-			return c.showLog(cmd.Context(), file, n, follow)
-		}
-		return c.showLog(cmd.Context(), logFile(home), n, follow)
+		return c.showLog(cmd.Context(), file, n, follow)
 	}
 	return cmd
 }

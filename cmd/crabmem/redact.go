@@ -40,7 +40,8 @@ func (c *app) redact(ctx context.Context, name, at string, dry bool) error {
 		default:
 			r.Name, r.ID = ch.After.Name, id
 			if now := entryByID(s, id); now.ID != 0 && now.Content == ch.After.Content && ch.AfterRedacted.IsZero() {
-				return currentText(s, name, crmem.ErrCurrent)
+				return &cli.Failure{Code: cli.ExitConflict, Kind: "current", Path: s.Path(), Err: crmem.ErrCurrent, Message: "purge text of " + display.Quoted(name) + ": " + crmem.ErrCurrent.Error(),
+					Remedy: "change the entry first, or run crabmem forget --purge " + errtable.ShellWord(name) + " to purge it"}
 			}
 			return nil
 		}
@@ -68,10 +69,4 @@ func (c *app) redact(ctx context.Context, name, at string, dry bool) error {
 		c.Say("deleted %s, which may have contained the text", display.Printable(f))
 	}
 	return nil
-}
-
-// currentText returns the error for a text that the entry of a name has now.
-func currentText(s *crmem.Store, name string, cause error) error {
-	return &cli.Failure{Code: cli.ExitConflict, Kind: "current", Path: s.Path(), Err: cause, Message: "purge text of " + display.Quoted(name) + ": " + cause.Error(),
-		Remedy: "change the entry first, or run crabmem forget --purge " + errtable.ShellWord(name) + " to purge it"}
 }

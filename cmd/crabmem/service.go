@@ -413,7 +413,16 @@ run.`,
 }
 
 func (c *app) serviceLogs() *cobra.Command {
-	cmd := c.daemonLogs()
+	cmd := c.logsCommand(func() (string, error) {
+		if !c.ofGateway {
+			return c.daemonLog()
+		}
+		s, err := c.service()
+		if err != nil {
+			return "", err
+		}
+		return s.LogFile()
+	})
 	cmd.Short = "print the log of the service"
 	cmd.Long = `Print the last lines of logs/daemon.log in the home directory, as crabmem daemon
 logs does. If the daemon fails to start, its output is in logs/crabmem.log. With

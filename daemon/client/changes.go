@@ -34,8 +34,8 @@ type Change struct {
 }
 
 // Changes returns the changes of the entry with an ID, or of all entries if that is 0,
-// newest first, and why a part of the
-// history is not readable, if that is so.
+// newest first. damaged is the reason why a part of the history is not readable, or
+// empty.
 func (c *Client) Changes(ctx context.Context, id uint64, o ChangesOptions) (list []Change, damaged string, err error) {
 	return c.changes(ctx, &pb.ChangesMsg{Id: id, Seq: o.Seq, Until: o.Until, Limit: o.Limit, Content: o.Seq > 0, Sums: o.Sums || o.Seq > 0})
 }
@@ -62,13 +62,8 @@ func (c *Client) changes(ctx context.Context, m *pb.ChangesMsg) (list []Change, 
 		damaged = l.GetDamaged()
 		for _, m := range l.GetChanges() {
 			change := Change{Place: m.GetPlace(), Seq: m.GetSeq(), By: memtool.Actor(m.GetBy()), Type: history.Type(m.GetType()), OldName: m.GetOldName(),
-				Entry: memtool.Entry(m.GetEntry()), Bytes: int(m.GetEntry().GetBytes()), SHA256: m.GetSha256()}
-			if m.GetTime() != 0 {
-				change.Time = time.Unix(0, m.GetTime())
-			}
-			if m.GetRedacted() != 0 {
-				change.Redacted = time.Unix(0, m.GetRedacted())
-			}
+				Entry: memtool.Entry(m.GetEntry()), Bytes: int(m.GetEntry().GetBytes()), SHA256: m.GetSha256(),
+				Time: timeOf(m.GetTime()), Redacted: timeOf(m.GetRedacted())}
 			list = append(list, change)
 		}
 	}

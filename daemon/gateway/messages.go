@@ -76,10 +76,15 @@ func (c *call) request(in *message) (m client.Message, err error) {
 			return m, invalidf("the session is of the agent %s", printable(agent))
 		}
 	}
-	if !c.key.Allows(agent) {
-		return m, problemf(http.StatusForbidden, "agent", "the key may not talk to the agent %s", printable(agent)).fix("GET /v1/agents lists the agents of the key")
+	return m, c.permitAgent(agent)
+}
+
+// permitAgent returns an error if the key may not use an agent.
+func (c *call) permitAgent(agent string) error {
+	if c.key.Allows(agent) {
+		return nil
 	}
-	return m, nil
+	return problemf(http.StatusForbidden, "agent", "the key may not talk to the agent %s", printable(agent)).fix("GET /v1/agents lists the agents of the key")
 }
 
 // begin takes a slot for a run of the key. The daemon decides whether a key is trusted.

@@ -123,9 +123,17 @@ func pathOf(name string) (string, bool) {
 	return "/" + name, err == nil
 }
 
-func sumOf(content string) string {
-	sum := sha256.Sum256([]byte(content))
-	return hex.EncodeToString(sum[:])
+// pathOfEntry returns the path of an entry, or false if it is no memory.
+func pathOfEntry(e *crmem.Entry) (string, bool) {
+	path, ok := pathOf(e.Name)
+	return path, ok && e.Kind == crmem.Note
+}
+
+func memoryID(id uint64) string { return memoryPrefix + strconv.FormatUint(id, 10) }
+
+// noMemory returns the problem that no memory has an ID.
+func noMemory(id string) *Problem {
+	return problemf(http.StatusNotFound, "not_found", "no memory %s", printable(id)).fix("list the memories of the store")
 }
 
 // storedID returns the number in an ID of a memory.
@@ -139,7 +147,7 @@ func storedID(text string) (uint64, bool) {
 
 // stored returns the note of the memory in the path.
 func (c *call) stored(d *client.Client) (*crmem.Entry, error) {
-	missing := problemf(http.StatusNotFound, "not_found", "no memory %s", printable(c.r.PathValue("memory"))).fix("list the memories of the store")
+	missing := noMemory(c.r.PathValue("memory"))
 	id, ok := storedID(c.r.PathValue("memory"))
 	if !ok {
 		return nil, missing
@@ -151,7 +159,7 @@ func (c *call) stored(d *client.Client) (*crmem.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, ok := pathOf(e.Name); !ok || e.Kind != crmem.Note {
+	if _, ok := pathOfEntry(&e); !ok {
 		return nil, missing
 	}
 	return &e, nil
@@ -169,7 +177,7 @@ func (c *call) describeStored(d *client.Client, entries []*crmem.Entry, full boo
 	}
 	list := make([]storedMemory, len(entries))
 	for i, e := range entries {
-		m := storedMemory{ID: memoryPrefix + strconv.FormatUint(e.ID, 10), Type: "memory", Store: c.r.PathValue("store"), Path: "/" + e.Name, SHA256: sumOf(e.Content), Bytes: len(e.Content),
+		m := storedMemory{ID: memoryID(e.ID), Type: "memory", Store: c.r.PathValue("store"), Path: "/" + e.Name, SHA256: hashOf(e.Content), Bytes: len(e.Content),
 			CreatedAt: timeOf(int64(e.CreatedAt)), UpdatedAt: timeOf(int64(e.CreatedAt)), Version: versionID(e.ID, 0)}
 		if change := newest[e.ID]; hex.EncodeToString(change.SHA256) == m.SHA256 {
 			m.Version = versionID(e.ID, change.Seq)
@@ -361,7 +369,7 @@ func (c *call) fillStored(d *client.Client, list *storedList, items []storedName
 			list.Data = append(list.Data, storedItem{Type: "memory_prefix", Path: n.path})
 			continue
 		}
-		id := memoryPrefix + strconv.FormatUint(n.id, 10)
+		id := memoryID(n.id)
 		if i := slices.IndexFunc(described, func(m storedMemory) bool { return m.ID == id }); i >= 0 {
 			m := &described[i]
 			list.Data = append(list.Data, storedItem{m.ID, m.Type, m.Store, m.Version, m.Path, m.Content, m.SHA256, &m.Bytes, m.CreatedAt, m.UpdatedAt})
@@ -412,7 +420,7 @@ func (c *call) changeStored(in *changedStored) (m any, err error) {
 			m, err = c.respondStored(d, e, false)
 			return err
 		}
-		if in.Precondition != nil && in.Precondition.SHA256 != sumOf(e.Content) {
+		if in.Precondition != nil && in.Precondition.SHA256 != hashOf(e.Content) {
 			return unmet(e)
 		}
 		_, err = d.Apply(c.r.Context(), append([]crmem.Op{c.by(d), crmem.Unchanged{Entry: *e}}, ops...)...)
@@ -485,7 +493,7 @@ func (c *call) removeStored() (any, error) {
 		if err != nil {
 			return err
 		}
-		if expected != "" && expected != sumOf(e.Content) {
+		if expected != "" && expected != hashOf(e.Content) {
 			return unmet(e)
 		}
 		_, err = d.Apply(c.r.Context(), c.by(d), crmem.Unchanged{Entry: *e}, crmem.Remove{Name: e.Name})

@@ -20,7 +20,7 @@ var storedVersionRoutes = []route{
 			{name: "operation", summary: "only these changes", kind: "string", words: []string{"created", "modified", "deleted"}},
 			{name: "session_id", summary: "only changes by this session", kind: "string"}, {name: "api_key_id", summary: "only changes with this key", kind: "string"},
 			{name: "service_account_id", summary: "accepted: there are no service accounts", kind: "string"},
-			{name: "created_at[gte]", summary: "only versions since this time", kind: "string"}, {name: "created_at[lte]", summary: "only versions up to this time", kind: "string"}},
+			createdParams[0], createdParams[1]},
 		run: (*call).listStoredVersions},
 	{method: "GET", path: versionsPath + "/{version}", summary: "Read a version of a memory", out: of[storedVersion](), status: 200, query: []param{betaParam, viewParam},
 		style: storeStyle, run: (*call).readStoredVersion},
@@ -94,8 +94,8 @@ func storedActorOf(by *history.Actor) *storedActor {
 // storedVersionOf converts a change of a note, or returns false if it has no path.
 func (c *call) storedVersionOf(change *client.Change, full bool) (v storedVersion, ok bool) {
 	e := &change.Entry
-	path, ok := pathOf(e.Name)
-	v = storedVersion{ID: versionID(e.ID, change.Seq), Type: "memory_version", Memory: memoryPrefix + strconv.FormatUint(e.ID, 10), Store: c.r.PathValue("store"), Operation: "modified",
+	path, ok := pathOfEntry(e)
+	v = storedVersion{ID: versionID(e.ID, change.Seq), Type: "memory_version", Memory: memoryID(e.ID), Store: c.r.PathValue("store"), Operation: "modified",
 		CreatedAt: exactTime(change.Time), CreatedBy: storedActorOf(&change.By)}
 	switch change.Type {
 	case history.Add:
@@ -106,7 +106,7 @@ func (c *call) storedVersionOf(change *client.Change, full bool) (v storedVersio
 	if !change.Redacted.IsZero() && change.Type != history.Remove {
 		at := exactTime(change.Redacted)
 		v.RedactedAt = &at
-		return v, ok && e.Kind == crmem.Note
+		return v, ok
 	}
 	v.Path = &path
 	if change.Type != history.Remove {
@@ -116,7 +116,7 @@ func (c *call) storedVersionOf(change *client.Change, full bool) (v storedVersio
 			v.Content = &e.Content
 		}
 	}
-	return v, ok && e.Kind == crmem.Note
+	return v, ok
 }
 
 // storedFilter selects versions.
@@ -127,12 +127,8 @@ type storedFilter struct {
 
 func (c *call) storedFilter() (f storedFilter, err error) {
 	f = storedFilter{operation: c.text("operation"), session: c.text("session_id"), key: c.text("api_key_id"), service: c.text("service_account_id")}
-	for i, name := range []string{"created_at[gte]", "created_at[lte]"} {
-		if f.bounds[i], err = c.timeParam(name); err != nil {
-			return f, err
-		}
-	}
-	return f, nil
+	f.bounds, err = c.createdBounds()
+	return f, err
 }
 
 func (f *storedFilter) accepts(v *storedVersion, at time.Time) bool {
@@ -150,7 +146,7 @@ func (c *call) listStoredVersions() (any, error) {
 	if text := c.text("memory_id"); text != "" {
 		var ok bool
 		if id, ok = storedID(text); !ok {
-			return nil, problemf(http.StatusNotFound, "not_found", "no memory %s", printable(text)).fix("list the memories of the store")
+			return nil, noMemory(text)
 		}
 	}
 	var until uint64
@@ -220,7 +216,7 @@ func (c *call) changeOf(d *client.Client, id, seq uint64) (*client.Change, error
 		if _, known := newest[id]; err != nil || known {
 			return nil, errors.Join(err, crmem.ErrNotFound)
 		}
-		sum, err := hex.DecodeString(sumOf(e.Content))
+		sum, err := hex.DecodeString(hashOf(e.Content))
 		return &client.Change{Type: history.Add, Entry: e, Bytes: len(e.Content), SHA256: sum, Time: time.Unix(int64(e.CreatedAt), 0)}, err
 	}
 	changes, _, err := d.Changes(c.r.Context(), id, client.ChangesOptions{Seq: seq})

@@ -21,9 +21,8 @@ var storeRoutes = []route{
 	{method: "POST", path: storesPath, summary: "Create a memory store", in: of[newStore](), once: true, out: of[memoryStore](), status: 200, fails: []int{507},
 		query: []param{betaParam}, style: storeStyle, run: with((*call).createStore)},
 	{method: "GET", path: storesPath, summary: "List memory stores by name", out: of[storeList](), status: 200, style: storeStyle,
-		query: []param{betaParam, storeLimit, pageParam, {name: "include_archived", summary: "true: also archived stores", kind: "boolean"},
-			{name: "created_at[gte]", summary: "only stores since this time", kind: "string"}, {name: "created_at[lte]", summary: "only stores up to this time", kind: "string"}},
-		run: (*call).listStores},
+		query: []param{betaParam, storeLimit, pageParam, {name: "include_archived", summary: "true: also archived stores", kind: "boolean"}, createdParams[0], createdParams[1]},
+		run:   (*call).listStores},
 	{method: "GET", path: storePath, summary: "Describe a memory store", out: of[memoryStore](), status: 200, query: []param{betaParam}, style: storeStyle, run: (*call).readStore},
 	{method: "POST", path: storePath, summary: "Change the description of a memory store", in: of[changedStore](), out: of[memoryStore](), status: 200,
 		query: []param{betaParam}, style: storeStyle, run: with((*call).changeStore)},
@@ -44,13 +43,16 @@ const (
 	defaultStorePage = 20
 	maxFullPage      = 20 // items with contents
 	describeTries    = 4
+	maxSlug          = 40 // bytes of the words in the name of a space
 )
 
 var (
 	betaParam  = param{name: "beta", summary: "accepted and ignored", kind: "string", size: 64}
 	pageParam  = param{name: "page", summary: "next_page of the page before", kind: "string", size: 4096}
 	storeLimit = param{name: "limit", summary: "items of a page, at least 1; absent: 20", kind: "integer", most: 100}
-	viewParam  = param{name: "view", summary: "full: with the content, of at most 20 items; basic: without", kind: "string", words: []string{"basic", "full"}}
+	// createdParams are bounds of created_at: the least time, and the greatest.
+	createdParams = [2]param{{name: "created_at[gte]", summary: "only items since this time", kind: "string"}, {name: "created_at[lte]", summary: "only items up to this time", kind: "string"}}
+	viewParam     = param{name: "view", summary: "full: with the content, of at most 20 items; basic: without", kind: "string", words: []string{"basic", "full"}}
 )
 
 type memoryStore struct {
@@ -165,10 +167,18 @@ func (c *call) store() (*client.Space, error) {
 // activeStore is store, and refuses an archived one.
 func (c *call) activeStore() (*client.Space, error) {
 	s, err := c.store()
-	if err == nil && !s.ArchivedAt.IsZero() {
-		err = problemf(http.StatusBadRequest, "archived", "the memory store is archived").fix("use another store")
+	if err == nil {
+		err = checkActive(s)
 	}
 	return s, err
+}
+
+// checkActive returns an error for an archived store.
+func checkActive(s *client.Space) error {
+	if s.ArchivedAt.IsZero() {
+		return nil
+	}
+	return problemf(http.StatusBadRequest, "archived", "the memory store is archived").fix("use another store")
 }
 
 // createStore creates a space. With an Idempotency-Key, the key determines the name of the
@@ -194,7 +204,8 @@ func (c *call) createStore(in *newStore) (any, error) {
 // that an Idempotency-Key of a key determines, or a random one.
 func spaceName(title, key, once string) string {
 	words := strings.FieldsFunc(strings.ToLower(title), func(r rune) bool { return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9') })
-	slug := strings.Trim(strings.Join(words, "-")[:min(40, len(strings.Join(words, "-")))], "-")
+	slug := strings.Join(words, "-")
+	slug = strings.Trim(slug[:min(maxSlug, len(slug))], "-")
 	if slug == "" {
 		slug = "store"
 	}
@@ -206,12 +217,9 @@ func spaceName(title, key, once string) string {
 }
 
 func (c *call) listStores() (any, error) {
-	var bounds [2]time.Time
-	for i, name := range []string{"created_at[gte]", "created_at[lte]"} {
-		var err error
-		if bounds[i], err = c.timeParam(name); err != nil {
-			return nil, err
-		}
+	bounds, err := c.createdBounds()
+	if err != nil {
+		return nil, err
 	}
 	all, err := c.daemon.Spaces(c.r.Context())
 	if err != nil {
@@ -243,17 +251,20 @@ func (c *call) pageSize() int {
 	return n
 }
 
-// timeParam returns a time of the query, or the zero time.
-func (c *call) timeParam(name string) (time.Time, error) {
-	text := c.text(name)
-	if text == "" {
-		return time.Time{}, nil
+// createdBounds returns the least and the greatest time of createdParams; zero: absent.
+func (c *call) createdBounds() (bounds [2]time.Time, err error) {
+	for i := range createdParams {
+		name := createdParams[i].name
+		text := c.text(name)
+		if text == "" {
+			continue
+		}
+		// A client may not have escaped the plus.
+		if bounds[i], err = time.Parse(time.RFC3339, strings.Replace(text, " ", "+", 1)); err != nil {
+			return bounds, invalidf("the parameter %s: want a time such as 2026-04-14T10:00:00Z", name)
+		}
 	}
-	t, err := time.Parse(time.RFC3339, strings.Replace(text, " ", "+", 1)) // a plus that was not escaped
-	if err != nil {
-		return t, invalidf("the parameter %s: want a time such as 2026-04-14T10:00:00Z", name)
-	}
-	return t, nil
+	return bounds, nil
 }
 
 // within reports whether a time lies between two others, of which either may be zero.
@@ -271,8 +282,8 @@ func (c *call) readStore() (any, error) {
 
 func (c *call) changeStore(in *changedStore) (any, error) {
 	return c.describe(false, func(s *client.Space) error {
-		if !s.ArchivedAt.IsZero() {
-			return problemf(http.StatusBadRequest, "archived", "the memory store is archived").fix("use another store")
+		if err := checkActive(s); err != nil {
+			return err
 		}
 		if in.Name != nil {
 			s.Title = *in.Name
@@ -316,7 +327,7 @@ func (c *call) describe(archive bool, change func(*client.Space) error) (any, er
 			if try < describeTries {
 				continue
 			}
-			err = busy("changes of this store")
+			err = problemf(http.StatusServiceUnavailable, "busy", "other requests change the memory store").fix("try again").after(1)
 		}
 		if err != nil {
 			return nil, err

@@ -43,7 +43,7 @@ const (
 type hookMessage struct {
 	Conversation string `json:"conversation_id" jsonschema:"at most 128 bytes, without a slash"`
 	Content      string `json:"content"`
-	Sender       string `json:"sender_id,omitempty" jsonschema:"precedes the content; absent or webhook: nothing does"`
+	Sender       string `json:"sender_id,omitempty" jsonschema:"precedes the content, unless it is webhook"`
 	Agent        string `json:"agent_id,omitempty" jsonschema:"absent: crab"`
 }
 
@@ -105,8 +105,9 @@ func (c *call) sendHook(in *hookMessage) (any, error) {
 		return nil, invalidf("content is empty")
 	case len(in.Sender) > maxSender || strings.ContainsFunc(in.Sender, unicode.IsControl):
 		return nil, invalidf("sender_id: want at most %d bytes, without control characters", maxSender)
-	case !c.key.Allows(m.Agent):
-		return nil, problemf(http.StatusForbidden, "agent", "the key may not talk to the agent %s", printable(m.Agent)).fix("GET /v1/agents lists the agents of the key")
+	}
+	if err := c.permitAgent(m.Agent); err != nil {
+		return nil, err
 	}
 	if in.Sender != "" && in.Sender != defaultSender {
 		m.Content = in.Sender + ": " + in.Content
@@ -208,7 +209,7 @@ func (g *Gateway) answerNext(conversation string) bool {
 	return false
 }
 
-// runHook returns the answer to a message, or why there is none. It repeats a run that
+// runHook returns the answer to a message, or the text of its error. It repeats a run that
 // the daemon did not answer: the ID of the message makes it one turn.
 func (g *Gateway) runHook(conversation string, m *hook.Message) (string, error) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(conversation, hookOrigin), "/")

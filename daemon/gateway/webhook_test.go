@@ -91,7 +91,7 @@ func TestWebhookRestart(t *testing.T) {
 	for _, content := range []string{"1", "2"} {
 		r.want("send", r.do("ann", "POST", hookPath+"send", object{"conversation_id": "a", "content": content}), 202, "")
 	}
-	r.want("unknown agent", r.do("ann", "POST", hookPath+"send", object{"conversation_id": "b", "content": "x", "agent_id": "nobody"}), 202, "")
+	r.want("unknown agent", r.do("ann", "POST", hookPath+"send", object{"conversation_id": "b", "content": "x", "agent_id": "missing"}), 202, "")
 	if p := r.want("health", r.do("", "GET", hookPath+"health", nil), 200, ""); p.field("status") != "no_daemon" {
 		t.Errorf("health: %s", p.body)
 	}

@@ -227,8 +227,8 @@ func (v version) purge(name string) (version, error) {
 	return after, nil
 }
 
-// redacted returns the ID and the text that the symbol redact removes: the oldest that
-// its entry does not have now. The ID is 0 if there is none.
+// redacted returns the oldest earlier text of an entry, which the symbol redact removes,
+// and the ID of the entry. The ID is 0 without an earlier text.
 func (v version) redacted() (id uint64, text string) {
 	for _, c := range v.past {
 		current := slices.ContainsFunc(v.entries, func(e crmem.Entry) bool { return e.ID == c.after.ID && e.Content == c.after.Content })

@@ -194,12 +194,9 @@ func (b *Box) Add(owner, conversation, once string, m Message) (id string, err e
 	if i := slices.IndexFunc(f.Waiting, func(w Message) bool { return w.ID == m.ID }); i >= 0 {
 		return m.ID, sameSum(sumOf(&f.Waiting[i]), &m)
 	}
-	size, others := len(m.Content), 0
+	total, others := len(m.Content)+size(f.Answers), 0
 	for _, w := range f.Waiting {
-		size += len(w.Content)
-	}
-	for _, a := range f.Answers {
-		size += len(a.Content)
+		total += len(w.Content)
 	}
 	for name, n := range b.waiting {
 		if strings.HasPrefix(name, owner) {
@@ -207,7 +204,7 @@ func (b *Box) Add(owner, conversation, once string, m Message) (id string, err e
 		}
 	}
 	isNew := f.Conversation == ""
-	if size > maxFile || others >= maxWaiting || isNew && b.count >= maxConversations {
+	if total > maxFile || others >= maxWaiting || isNew && b.count >= maxConversations {
 		return "", ErrFull
 	}
 	f.Conversation = conversation

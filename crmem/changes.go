@@ -32,15 +32,6 @@ func (c *Change) Entry() *Entry {
 	return &c.After
 }
 
-// Redacted returns when the content of the entry that [Change.Entry] returns was removed,
-// or zero.
-func (c *Change) Redacted() time.Time {
-	if c.After.ID == 0 {
-		return c.BeforeRedacted
-	}
-	return c.AfterRedacted
-}
-
 // Changes returns every change of the store, oldest first, with the part of the
 // history that exists. It reads the files, also while a writer uses them, and needs
 // no lock. An error with a zero Change reports a damaged part; later changes

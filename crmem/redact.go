@@ -190,6 +190,15 @@ func (p *purger) redact(epoch format.ID, batch []format.Frame) bool {
 	return len(seqs) > 0
 }
 
+// Redacted returns when the content of the entry that [Change.Entry] returns was removed,
+// or zero.
+func (c *Change) Redacted() time.Time {
+	if c.After.ID == 0 {
+		return c.BeforeRedacted
+	}
+	return c.AfterRedacted
+}
+
 // dropRedacted forgets redactions of contents that a base does not continue.
 func (w *walker) dropRedacted(sn *Snapshot) {
 	maps.DeleteFunc(w.redacted, func(id uint64, _ time.Time) bool {

@@ -24,51 +24,32 @@ end_step() {
 
 summary=()
 
-# report ends the last layer and prints a line for each.
+# report ends the last layer and prints a line for each, and then the flaky tests.
 report() {
   end_step
   printf '\n== all layers, %d s\n' $((SECONDS - began))
   printf '%s\n' "${summary[@]}"
+  if [ -s "$rerun/flaky" ]; then
+    printf '\n== flaky tests: add each to .ci/flaky, find its cause, and remove both\n'
+    cat "$rerun/flaky"
+  fi
 }
 
-# failures prints the messages of the failed tests in the output of go test -v,
-# and then one line for each. CI systems often show only the end of an output.
-failures() {
-  awk '
-    /^=== (RUN|CONT|NAME|PAUSE) / { test = $3; next }
-    /^ *--- FAIL: / { failed[$3]; result = result $0 "\n"; next }
-    /^ *--- (PASS|SKIP): / { next }
-    /^panic: / { failed[test]; result = result $0 " (" test ")\n" }
-    /^FAIL/ { result = result $0 "\n" }
-    /^(ok|PASS|FAIL|\?)/ { test = ""; next }
-    { text[test] = text[test] $0 "\n" }
-    END {
-      printf "%s", text[""]
-      for (test in failed) printf "--- output of %s\n%s", test, text[test]
-      printf "%s", result
-    }' "$1"
-}
-
-# tested runs go test with arguments. It prints the failures, or the counts that
-# the tests log, and sets counted to the number of tests. It exits with 1 if a
-# test fails or if no test runs.
+# tested runs go test with arguments, and a failed test again by itself, as
+# ./fuzz/rerun describes. It prints the failures, or the counts that the tests log,
+# and sets counted to the number of tests. It exits with 1 if a test fails for good
+# or if no test runs.
 tested() {
-  local out passed skipped
+  local out
   out=$(mktemp)
-  if ! go test -v -timeout 30m "$@" >"$out" 2>&1; then
-    failures "$out"
-    exit 1
-  fi
-  passed=$(grep -cE '^ *--- PASS' "$out") || true
-  skipped=$(grep -cE '^ *--- SKIP' "$out") || true
-  grep -E '^ +[a-z_0-9]+_test\.go:[0-9]+: (.*(checked|0 lost|0 escapes|killed|found|acknowledged|to the bit|cases)|SKIPPED)' "$out" || true
+  "$rerun/rerun" -known .ci/flaky -report "$rerun/flaky" -never "$final" -- -timeout 30m "$@" | tee "$out"
+  counted=$(tail -n 1 "$out")
   rm "$out"
-  if [ "$passed" -eq 0 ]; then
-    echo "no tests ran: go test $*"
-    exit 1
-  fi
-  counted="$passed tests passed, $skipped skipped"
 }
+
+# final matches the tests whose failure is final: they draw at random, or compare
+# with a model, so a second run that passes means nothing.
+final='/fuzz/|/daemon\.TestScopesNeverWiden$'
 
 # check_skip exits with 1 if CRABMEM_SKIP contains a name that no layer uses.
 check_skip() {
@@ -125,6 +106,8 @@ install() {
   fi
   go version
   go mod download
+  rerun=$(mktemp -d)
+  go build -o "$rerun/rerun" ./fuzz/rerun
   export PATH="$tools/bin:$PATH"
 }
 

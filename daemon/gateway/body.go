@@ -4,11 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
-	"unicode/utf8"
 )
 
 // The limits of a body.
@@ -39,7 +38,11 @@ func (c *call) decode(to any) error {
 		return invalidf("the body could not be read")
 	}
 	c.received()
-	if err := checkJSON(b); err != nil {
+	var t reflect.Type // nil: a shape of another vendor, which its own contract describes
+	if c.route.own() {
+		t = reflect.TypeOf(to).Elem()
+	}
+	if err := checkBody(b, t); err != nil {
 		return invalidf("the body is not valid: %v", err)
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -48,57 +51,4 @@ func (c *call) decode(to any) error {
 		return invalidf("the body is not valid: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	return nil
-}
-
-// checkJSON returns an error for a text that is not one object, is nested too deep, or
-// has a key twice, which programs read in different ways.
-func checkJSON(b []byte) error {
-	if !utf8.Valid(b) {
-		return errors.New("want UTF-8")
-	}
-	if b = bytes.TrimSpace(b); len(b) == 0 || b[0] != '{' {
-		return errors.New("want a JSON object")
-	}
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.UseNumber()
-	var open []map[string]bool // the keys of open objects; nil for an array
-	key := false               // the next string is a key
-	for {
-		t, err := d.Token()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return errors.New(strings.TrimPrefix(err.Error(), "json: "))
-		}
-		switch v := t.(type) {
-		case json.Delim:
-			if v == '{' || v == '[' {
-				if len(open) == maxDepth {
-					return fmt.Errorf("nested more than %d deep", maxDepth)
-				}
-				var keys map[string]bool
-				if v == '{' {
-					keys = make(map[string]bool)
-				}
-				open = append(open, keys)
-			} else {
-				open = open[:len(open)-1]
-			}
-			if len(open) == 0 && d.More() {
-				return errors.New("want one JSON object")
-			}
-		case string:
-			if key {
-				folded := strings.ToLower(v) // as encoding/json compares keys
-				if open[len(open)-1][folded] {
-					return fmt.Errorf("the key %q occurs twice", printable(v))
-				}
-				open[len(open)-1][folded] = true
-				key = false
-				continue
-			}
-		}
-		key = len(open) > 0 && open[len(open)-1] != nil
-	}
 }

@@ -47,7 +47,9 @@ func TestHealth(t *testing.T) {
 				body = object{"path": "/x", "content": "x"}
 			case one.path == "/v1/memories":
 				body = object{"name": "x", "content": "x"}
-			case at != "/v1/sessions/1" && !strings.HasSuffix(at, "/compact"):
+			case at == "/v1/sessions/1":
+				body = object{"title": "x"}
+			case !strings.HasSuffix(at, "/compact"):
 				body = object{"content": "x"}
 			}
 		}

@@ -129,7 +129,7 @@ func (s *socket) loop() {
 			return
 		}
 		var f frameIn
-		if err := checkJSON(b); err != nil || json.Unmarshal(b, &f) != nil {
+		if err := checkBody(b, nil); err != nil || json.Unmarshal(b, &f) != nil {
 			s.fail(nil, problemf(http.StatusBadRequest, "invalid", "want a JSON object with type"))
 			continue
 		}

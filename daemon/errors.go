@@ -18,6 +18,7 @@ import (
 var ownRows = []errtable.Row{
 	{Err: agent.ErrExhausted, Kind: "exhausted", HTTP: http.StatusInternalServerError, Exit: errtable.ExitFailure},
 	{Err: agent.ErrRequest, Kind: "request", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, DaemonFix: "send the message with another request ID"},
+	{Err: agent.ErrContinued, Kind: "continued", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, DaemonFix: "read the session, then send the message again"},
 	{Err: model.ErrUnknownModel, Kind: "unknown_model", HTTP: http.StatusNotFound, Exit: errtable.ExitNotFound},
 }
 

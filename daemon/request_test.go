@@ -182,3 +182,44 @@ func TestRequestWithoutSession(t *testing.T) {
 		t.Errorf("%+v, %v; want the session %s", r, err, l.ID())
 	}
 }
+
+// TestAfterRequest appends a message only after the newest turn, and only if that has an
+// answer. It creates a session for an ID that is fresh.
+func TestAfterRequest(t *testing.T) {
+	m := modeltest.New(t)
+	s := serve(t, home(t), scripted(m))
+	c := s.client()
+	ctx := t.Context()
+	m.Queue(modeltest.Say("one"), modeltest.Say("two"), modeltest.Status(500, "no"), modeltest.Say("five"))
+	first, err := c.Send(ctx, client.Message{Agent: "crab", Content: "1", Request: "a", NewChat: true})
+	check(t, err)
+	in := func(content, id, after string) (client.Response, error) {
+		return c.Send(ctx, client.Message{StoredID: first.StoredID, Content: content, Request: id, After: after})
+	}
+	refused := func(what, id, after string) {
+		t.Helper()
+		_, err := in(what, id, after)
+		wantError(t, err, 409, "continued", "another message has continued the session")
+	}
+	refused("an unknown turn", "x", "other")
+	if r, err := in("2", "b", "a"); err != nil || r.Content != "two" {
+		t.Errorf("after the newest turn: %+v, %v", r, err)
+	}
+	if r, err := in("2", "b", "a"); err != nil || r.Content != "two" || !r.Repeated {
+		t.Errorf("repeated: %+v, %v", r, err)
+	}
+	refused("an earlier turn", "x", "a")
+	_, err = in("3", "c", "b")
+	if err == nil {
+		t.Error("no error of a model that fails")
+	}
+	refused("a turn without an answer", "x", "c")
+	refused("the turn before it", "", "b")
+	if got := s.userLines(first.StoredID); !slices.Equal(got, []string{"1", "2", "3"}) {
+		t.Errorf("the session has %q", got)
+	}
+	r, err := c.Send(ctx, client.Message{Agent: "crab", Content: "1", Request: "a", NewChat: true, Fresh: true})
+	if err != nil || r.Content != "five" || r.StoredID == first.StoredID {
+		t.Errorf("a fresh ID: %+v, %v", r, err)
+	}
+}

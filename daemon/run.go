@@ -22,25 +22,26 @@ import (
 // runRequest is a request to run an agent, of both kinds.
 type runRequest struct {
 	session.Request
+	after    string // see session.Run.After
 	model    string
 	commands bool // check /NAME
 	literal  bool // the content was //NAME
 }
 
 func sendRequest(m *pb.SendMsg) *runRequest {
-	q := session.Request{Agent: m.Agent, Sender: m.GetSender(), Session: m.Session, Dir: m.Cwd, Resume: m.ResumeFile, NewChat: m.NewChat, Content: m.Content, ID: m.RequestId}
-	return &runRequest{Request: q, model: m.GetModel(), commands: m.Commands}
+	q := session.Request{Agent: m.Agent, Sender: m.GetSender(), Session: m.Session, Dir: m.Cwd, Resume: m.ResumeFile, NewChat: m.NewChat, Content: m.Content, ID: m.RequestId, Fresh: m.Fresh}
+	return &runRequest{Request: q, after: m.AfterRequest, model: m.GetModel(), commands: m.Commands}
 }
 
 func streamRequest(m *pb.StreamMsg) *runRequest {
-	q := session.Request{Agent: m.Agent, Sender: m.GetSender(), Session: m.Session, Dir: m.Cwd, Resume: m.ResumeFile, NewChat: m.NewChat, Content: m.Content, ID: m.RequestId}
-	return &runRequest{Request: q, model: m.GetModel(), commands: m.Commands}
+	q := session.Request{Agent: m.Agent, Sender: m.GetSender(), Session: m.Session, Dir: m.Cwd, Resume: m.ResumeFile, NewChat: m.NewChat, Content: m.Content, ID: m.RequestId, Fresh: m.Fresh}
+	return &runRequest{Request: q, after: m.AfterRequest, model: m.GetModel(), commands: m.Commands}
 }
 
 // run returns the run of the request in a session. Without a sender, the
 // session's creator sends.
 func (q *runRequest) run(l *session.Session) *session.Run {
-	return &session.Run{Session: l, Content: q.Content, Sender: cmp.Or(q.Sender, l.CreatedBy()), Model: q.model, Request: q.ID, Literal: q.literal}
+	return &session.Run{Session: l, Content: q.Content, Sender: cmp.Or(q.Sender, l.CreatedBy()), Model: q.model, Request: q.ID, After: q.after, Literal: q.literal}
 }
 
 // resolve returns the session of a request. It checks the model and a command /NAME

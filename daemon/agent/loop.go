@@ -21,6 +21,7 @@ type Input struct {
 	Sender  string
 	Tag     string // names the request in events
 	Request string // ID of the client's request; "": none
+	After   string // ID of the request whose turn must be the newest; "": any
 	Depth   int    // number of delegations that led here
 	Literal bool   // Content names no skill
 }
@@ -30,6 +31,10 @@ var ErrExhausted = errors.New("step limit reached before a response")
 
 // ErrRequest refuses a request with an ID that the session contains.
 var ErrRequest = errors.New("an earlier request has this ID")
+
+// ErrContinued refuses a message after a turn that is not the newest one, or has no
+// answer.
+var ErrContinued = errors.New("another message has continued the session")
 
 // errEmpty is the error for an empty response.
 var errEmpty = errors.New("the model returned an empty response")
@@ -42,7 +47,8 @@ var errEmpty = errors.New("the model returned an empty response")
 // If the session contains the request of in.Request, Run appends no message: it
 // continues the turn, or returns its answer. Run returns
 // ErrRequest if that request has another message, or if its turn has no answer and was
-// canceled or is not the newest one.
+// canceled or is not the newest one. Before it appends a message, Run returns
+// ErrContinued unless the newest turn is that of in.After and has an answer.
 //
 // Run never removes a message from the session. A call without a result when
 // the run is canceled gets a result that says so.
@@ -52,7 +58,7 @@ func (r *Runner) Run(ctx context.Context, a *Agent, s *Session, in Input) iter.S
 		defer cancel()
 		t := turn{
 			Turn:   Turn{Agent: a, Session: s, Sender: in.Sender, Tag: in.Tag, Content: in.Content, Depth: in.Depth, Literal: in.Literal, scope: a.Scope.Intersect(s.Scope)},
-			Runner: r, yield: yield, cancel: cancel, input: in.Content, requestID: in.Request,
+			Runner: r, yield: yield, cancel: cancel, input: in.Content, requestID: in.Request, after: in.After,
 		}
 		t.system = a.systemFor(t.scope)
 		began := time.Now()
@@ -75,6 +81,7 @@ type turn struct {
 
 	input     string // the user's
 	requestID string
+	after     string
 	repeated  bool                 // the session contains the answer; hooks receive no event
 	system    string               // the system prompt
 	streaming *streaming           // of the current response

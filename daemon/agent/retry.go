@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 
 	"crabmem/sessionlog"
@@ -67,6 +68,11 @@ func (t *turn) begin() (answered bool, err error) {
 	again := open && s.Messages[user].Content == t.Content && known == (t.requestID != "")
 	if known && (!again || !earlier.Newest) {
 		return false, fmt.Errorf("%w and no answer", ErrRequest)
+	}
+	if !again && t.after != "" && s.Log != nil {
+		if last, ok, err := s.Log.Request(t.after); err != nil || !ok || !last.Newest || !last.Answered {
+			return false, cmp.Or(err, ErrContinued)
+		}
 	}
 	if !again && s.Streamed != "" {
 		if err := t.append(sessionlog.Message{Role: record.RoleAssistant, Content: s.Streamed}); err != nil {

@@ -59,12 +59,12 @@ func statsOf(m *pb.DaemonStats) (st Stats, err error) {
 
 func (m *Message) send() *pb.SendMsg {
 	return &pb.SendMsg{Agent: m.Agent, Content: m.Content, Session: set(m.Session), Sender: set(m.Sender), Cwd: set(m.Dir), NewChat: m.NewChat,
-		ResumeFile: set(m.StoredID), Model: set(m.Model), Commands: m.Commands, RequestId: m.Request}
+		ResumeFile: set(m.StoredID), Model: set(m.Model), Commands: m.Commands, RequestId: m.Request, AfterRequest: m.After, Fresh: m.Fresh}
 }
 
 func (m *Message) stream() *pb.StreamMsg {
 	return &pb.StreamMsg{Agent: m.Agent, Content: m.Content, Session: set(m.Session), Sender: set(m.Sender), Cwd: set(m.Dir), NewChat: m.NewChat,
-		ResumeFile: set(m.StoredID), Model: set(m.Model), Tag: m.Tag, Commands: m.Commands, RequestId: m.Request}
+		ResumeFile: set(m.StoredID), Model: set(m.Model), Tag: m.Tag, Commands: m.Commands, RequestId: m.Request, AfterRequest: m.After, Fresh: m.Fresh}
 }
 
 func responseOf(m *pb.SendResponse) Response {

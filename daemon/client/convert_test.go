@@ -234,7 +234,7 @@ func TestRequestsKeepFields(t *testing.T) {
 		_ = send(fail(404, "not found"))
 	})
 	c, ctx := newClient(t), t.Context()
-	m := Message{Content: "c", Agent: "a", Sender: "s", Session: 1, StoredID: "i", NewChat: true, Dir: "/d", Model: "m", Tag: "t", Request: "r", Commands: true}
+	m := Message{Content: "c", Agent: "a", Sender: "s", Session: 1, StoredID: "i", NewChat: true, Dir: "/d", Model: "m", Tag: "t", Request: "r", After: "b", Fresh: true, Commands: true}
 	_, _ = c.Send(ctx, m)
 	for range c.Stream(ctx, m) {
 	}

@@ -63,6 +63,12 @@ type Message struct {
 	// repeats the message with the ID, and the session contains it once: the daemon
 	// returns the stored answer, or continues the turn.
 	Request string
+	// If After is not empty, the newest turn of the session must be that of the request
+	// with this ID, and have an answer. Otherwise the error has the kind continued.
+	After string
+	// If Fresh is set, no earlier message had Request. The daemon then does not look for a
+	// session that one created.
+	Fresh bool
 	// If Commands is set, the daemon refuses a content /NAME if no skill has this
 	// name, and sends //NAME to the model as the text /NAME. Otherwise the model
 	// receives both unchanged.

@@ -28,6 +28,7 @@ type Request struct {
 	NewChat       bool    // create a session
 	Content       string  // of the first message; titles a session that is created
 	ID            string  // of the client's request; empty: none
+	Fresh         bool    // no earlier request has ID
 }
 
 // adopt returns a new session with an open log. The caller holds its run slot.
@@ -210,7 +211,7 @@ func (m *Manager) resolve(ctx context.Context, q *Request) (*Session, error) {
 	create := func() (*Session, error) {
 		return m.Create(sessionlog.Meta{Agent: q.Agent, CreatedBy: by, Request: q.ID}, q.Content, dir, tool.Unbounded())
 	}
-	if q.NewChat && q.ID == "" {
+	if q.NewChat && (q.ID == "" || q.Fresh) {
 		return create()
 	}
 	unlock, err := m.identities.lock(ctx, q.Agent+"\x00"+by)

@@ -17,6 +17,7 @@ type Run struct {
 	Model           string                  // empty: the agent's
 	Tag             string                  // names the request in events
 	Request         string                  // ID of the client's request; empty: none
+	After           string                  // ID of the request of the newest turn; empty: any
 	Interactive     bool                    // the client can answer ask_user
 	AnyCommand      bool                    // no command needs approval
 	Literal         bool                    // Content names no skill
@@ -81,7 +82,7 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 	m.titleEmpty(l, r.Content)
 	l.session.Dir, l.session.Scope = dir, m.Scope(l, r.Sender)
 	var broken error
-	for e, err := range s.Runner.Run(ctx, a, l.session, agent.Input{Content: r.Content, Sender: r.Sender, Tag: r.Tag, Request: r.Request, Literal: r.Literal, Depth: r.depth}) {
+	for e, err := range s.Runner.Run(ctx, a, l.session, agent.Input{Content: r.Content, Sender: r.Sender, Tag: r.Tag, Request: r.Request, After: r.After, Literal: r.Literal, Depth: r.depth}) {
 		switch e.Kind {
 		case agent.Appended:
 			r.Repeated = e.Repeated
@@ -93,7 +94,7 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 		case agent.Done:
 			if r.Answer = e.Text; err != nil {
 				r.cancelled = e.Stop == agent.Cancelled
-				if !errors.Is(err, agent.ErrRequest) { // no turn failed
+				if !errors.Is(err, agent.ErrRequest) && !errors.Is(err, agent.ErrContinued) { // no turn failed
 					m.recordFailure(l, m.kind(err, r.cancelled), err)
 				}
 			} else if !r.Repeated {

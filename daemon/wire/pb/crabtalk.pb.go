@@ -1769,9 +1769,11 @@ type SendMsg struct {
 	Cwd           *string                `protobuf:"bytes,5,opt,name=cwd,proto3,oneof" json:"cwd,omitempty"`
 	NewChat       bool                   `protobuf:"varint,6,opt,name=new_chat,json=newChat,proto3" json:"new_chat,omitempty"`
 	ResumeFile    *string                `protobuf:"bytes,7,opt,name=resume_file,json=resumeFile,proto3,oneof" json:"resume_file,omitempty"`
-	Model         *string                `protobuf:"bytes,1000,opt,name=model,proto3,oneof" json:"model,omitempty"`                    // for this run alone
-	Commands      bool                   `protobuf:"varint,1002,opt,name=commands,proto3" json:"commands,omitempty"`                   // an unknown /NAME is an error, and //NAME is the text /NAME
-	RequestId     string                 `protobuf:"bytes,1003,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"` // see StreamMsg
+	Model         *string                `protobuf:"bytes,1000,opt,name=model,proto3,oneof" json:"model,omitempty"`                             // for this run alone
+	Commands      bool                   `protobuf:"varint,1002,opt,name=commands,proto3" json:"commands,omitempty"`                            // an unknown /NAME is an error, and //NAME is the text /NAME
+	RequestId     string                 `protobuf:"bytes,1003,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`          // see StreamMsg
+	AfterRequest  string                 `protobuf:"bytes,1004,opt,name=after_request,json=afterRequest,proto3" json:"after_request,omitempty"` // see StreamMsg
+	Fresh         bool                   `protobuf:"varint,1005,opt,name=fresh,proto3" json:"fresh,omitempty"`                                  // see StreamMsg
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1876,6 +1878,20 @@ func (x *SendMsg) GetRequestId() string {
 	return ""
 }
 
+func (x *SendMsg) GetAfterRequest() string {
+	if x != nil {
+		return x.AfterRequest
+	}
+	return ""
+}
+
+func (x *SendMsg) GetFresh() bool {
+	if x != nil {
+		return x.Fresh
+	}
+	return false
+}
+
 type StreamMsg struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Agent      string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -1893,7 +1909,13 @@ type StreamMsg struct {
 	// or continues the turn. 409, kind request: the message is another one, or its turn
 	// was canceled, or has no answer and is not the newest one. With new_chat, the ID
 	// also names the session that the request creates.
-	RequestId     string `protobuf:"bytes,1003,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,1003,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Not empty: the message is appended only if the newest turn of the session is that of
+	// the request with this ID, and has an answer. 409, kind continued: it is not.
+	AfterRequest string `protobuf:"bytes,1004,opt,name=after_request,json=afterRequest,proto3" json:"after_request,omitempty"`
+	// No earlier request has request_id. With new_chat, the daemon does not look for a
+	// session that an earlier one created.
+	Fresh         bool `protobuf:"varint,1005,opt,name=fresh,proto3" json:"fresh,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2003,6 +2025,20 @@ func (x *StreamMsg) GetRequestId() string {
 		return x.RequestId
 	}
 	return ""
+}
+
+func (x *StreamMsg) GetAfterRequest() string {
+	if x != nil {
+		return x.AfterRequest
+	}
+	return ""
+}
+
+func (x *StreamMsg) GetFresh() bool {
+	if x != nil {
+		return x.Fresh
+	}
+	return false
 }
 
 type SendResponse struct {
@@ -10076,7 +10112,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x06agents\x18\xa4\b \x01(\v2\x1c.crabtalk.protocol.AgentListH\x00R\x06agents\x12J\n" +
 	"\x0econfig_checked\x18\xae\b \x01(\v2 .crabtalk.protocol.ConfigCheckedH\x00R\rconfigChecked\x127\n" +
 	"\x06spaces\x18\xb8\b \x01(\v2\x1c.crabtalk.protocol.SpaceListH\x00R\x06spacesB\x05\n" +
-	"\x03msg\"\xdf\x02\n" +
+	"\x03msg\"\x9c\x03\n" +
 	"\aSendMsg\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12\x1d\n" +
@@ -10089,13 +10125,15 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x05model\x18\xe8\a \x01(\tH\x04R\x05model\x88\x01\x01\x12\x1b\n" +
 	"\bcommands\x18\xea\a \x01(\bR\bcommands\x12\x1e\n" +
 	"\n" +
-	"request_id\x18\xeb\a \x01(\tR\trequestIdB\n" +
+	"request_id\x18\xeb\a \x01(\tR\trequestId\x12$\n" +
+	"\rafter_request\x18\xec\a \x01(\tR\fafterRequest\x12\x15\n" +
+	"\x05fresh\x18\xed\a \x01(\bR\x05freshB\n" +
 	"\n" +
 	"\b_sessionB\t\n" +
 	"\a_senderB\x06\n" +
 	"\x04_cwdB\x0e\n" +
 	"\f_resume_fileB\b\n" +
-	"\x06_model\"\xf4\x02\n" +
+	"\x06_model\"\xb1\x03\n" +
 	"\tStreamMsg\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12\x1d\n" +
@@ -10109,7 +10147,9 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x03tag\x18\xe9\a \x01(\tR\x03tag\x12\x1b\n" +
 	"\bcommands\x18\xea\a \x01(\bR\bcommands\x12\x1e\n" +
 	"\n" +
-	"request_id\x18\xeb\a \x01(\tR\trequestIdB\n" +
+	"request_id\x18\xeb\a \x01(\tR\trequestId\x12$\n" +
+	"\rafter_request\x18\xec\a \x01(\tR\fafterRequest\x12\x15\n" +
+	"\x05fresh\x18\xed\a \x01(\bR\x05freshB\n" +
 	"\n" +
 	"\b_sessionB\t\n" +
 	"\a_senderB\x06\n" +

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/gateway/chats"
 	"crabmem/daemon/gateway/page"
 	"crabmem/daemon/guard"
 	"crabmem/daemon/wire"
@@ -48,7 +50,7 @@ type Gateway struct {
 	routes   []route
 	runs     *runTable
 	hooks    hooks
-	chats    chatTable
+	chats    *chats.Table
 	metrics  metrics
 	began    time.Time
 	calls    slots
@@ -73,7 +75,7 @@ func New(o Options) (*Gateway, error) {
 	if real, err := o.FS.Resolve(o.Home); err == nil {
 		g.homes = append(g.homes, real)
 	}
-	var err error
+	var err, cerr error
 	if g.document, err = openAPI(g.routes); err != nil {
 		return nil, err
 	}
@@ -82,6 +84,9 @@ func New(o Options) (*Gateway, error) {
 		Enter: func() (func(), bool) { return g.calls.give, g.calls.take() }})
 	if err == nil {
 		g.openHooks()
+	}
+	if g.chats, cerr = chats.Open(o.FS, filepath.Join(o.Home, "run", "chats.jsonl")); cerr != nil {
+		o.Log.Warn("read the sessions of conversations: they continue in other sessions", "error", cerr)
 	}
 	return g, err
 }
@@ -93,6 +98,9 @@ func (g *Gateway) Close() {
 	g.clients.close()
 	g.page.Close()
 	_ = g.pinger.Close()
+	if err := g.chats.Close(); err != nil {
+		g.o.Log.Warn("write the sessions of conversations", "error", err)
+	}
 	g.refusals.Flush()
 }
 

@@ -2,8 +2,8 @@ package gateway
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -12,7 +12,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 
 	"crabmem/daemon/client"
 )
@@ -69,6 +68,7 @@ type chatRequest struct {
 	Messages []chatMessage `json:"messages" jsonschema:"the last one is of the user"`
 	Stream   bool          `json:"stream,omitempty"`
 	Usage    bool          `json:"-"` // of stream_options
+	User     string        `json:"-"` // the value of user, as it was sent
 	Ignored  []string      `json:"-"`
 }
 
@@ -124,6 +124,7 @@ func (r *chatRequest) UnmarshalJSON(b []byte) error {
 	if v := string(all["n"]); v != "" && v != "null" && v != "1" {
 		return errors.New("n: want 1")
 	}
+	r.User = string(all["user"])
 	r.Ignored = slices.Sorted(maps.Keys(all))
 	return nil
 }
@@ -182,97 +183,9 @@ func (c *call) openaiModel() (any, error) {
 	return c.modelOf(a.(Agent).Name), nil
 }
 
-// maxChats limits how many conversations are known.
-const maxChats = 4096
-
-// chatTable finds the session of a conversation whose client sends all messages each
-// time. It forgets the oldest conversations.
-type chatTable struct {
-	mu      sync.Mutex
-	session map[string]string
-	order   []string
-}
-
-func (t *chatTable) get(key string) string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.session[key]
-}
-
-func (t *chatTable) set(key, session string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.session == nil {
-		t.session = make(map[string]string)
-	}
-	if _, known := t.session[key]; !known {
-		t.order = append(t.order, key)
-	}
-	t.session[key] = session
-	for ; len(t.order) > maxChats; t.order = t.order[1:] {
-		delete(t.session, t.order[0])
-	}
-}
-
-// hashOfChat returns the key of a conversation that consists of messages.
-func (c *call) hashOfChat(model string, messages []chatMessage) string {
-	h := sha256.New()
-	for _, part := range []string{c.key.Identity(), model} {
-		fmt.Fprintf(h, "%d:%s", len(part), part)
-	}
-	for _, m := range messages {
-		fmt.Fprintf(h, "%d:%s%d:%s", len(m.Role), m.Role, len(m.Content), m.Content)
-	}
-	return string(h.Sum(nil))
-}
-
-// chatID returns the key of the conversation that a header names, or "".
-func (c *call) chatID() string {
-	if id := c.r.Header.Get("X-OpenWebUI-Chat-Id"); id != "" && len(id) <= defaultSize {
-		return "chat\x00" + c.key.Identity() + "\x00" + id
-	}
-	return ""
-}
-
-// conversation returns the message of a request, in the session of its conversation. If
-// the gateway does not know the conversation, the message begins a session, and quotes
-// the messages before it.
-func (c *call) conversation(in *chatRequest) (*message, error) {
-	last := len(in.Messages) - 1
-	if last < 0 || in.Messages[last].Role != "user" {
-		return nil, invalidf("messages: the last one must have the role user")
-	}
-	m := &message{Agent: in.Model, Content: string(in.Messages[last].Content), Session: c.r.Header.Get("X-Crabmem-Session")}
-	if m.Session == "" && c.chatID() != "" {
-		m.Session = c.g.chats.get(c.chatID())
-	}
-	if m.Session == "" && last > 0 {
-		m.Session = c.g.chats.get(c.hashOfChat(in.Model, in.Messages[:last]))
-	}
-	if m.New = m.Session == ""; m.New && last > 0 {
-		m.Content = quoted(in.Messages[:last]) + "\n" + m.Content
-	}
-	return m, nil
-}
-
-// quoted returns messages as a text that no message can end.
-func quoted(messages []chatMessage) string {
-	var b strings.Builder
-	for _, m := range messages {
-		for line := range strings.SplitSeq(m.Role+": "+string(m.Content), "\n") {
-			b.WriteString("> " + line + "\n")
-		}
-	}
-	return b.String()
-}
-
 // chat runs an agent, and answers as OpenAI does.
 func (c *call) chat(in *chatRequest) (any, error) {
-	newest, err := c.conversation(in)
-	if err != nil {
-		return nil, err
-	}
-	m, end, err := c.prepare(newest)
+	t, end, err := c.conversation(in)
 	if err != nil {
 		return nil, err
 	}
@@ -280,19 +193,20 @@ func (c *call) chat(in *chatRequest) (any, error) {
 	if len(in.Ignored) > 0 {
 		c.w.Header().Set("X-Crabmem-Ignored", printable(strings.Join(in.Ignored, ", ")))
 	}
-	var random [12]byte
-	_, _ = rand.Read(random[:]) // never fails
-	a := &chatAnswer{ID: "chatcmpl-" + base64.RawURLEncoding.EncodeToString(random[:]), Object: "chat.completion", Created: c.g.o.Now().Unix(), Model: in.Model}
+	a := &chatAnswer{ID: "chatcmpl-" + randomID(), Object: "chat.completion", Created: c.g.o.Now().Unix(), Model: in.Model}
 	if in.Stream {
-		return nil, c.chatStream(in, m, a, end)
+		return nil, c.chatStream(t, a, end)
 	}
 	c.unlimited()
-	r, err := c.daemon.Send(c.r.Context(), m)
+	r, err := c.daemon.Send(c.r.Context(), t.message)
+	if t.renew(err) {
+		r, err = c.daemon.Send(c.r.Context(), t.message)
+	}
 	if err != nil {
 		return nil, err
 	}
 	c.w.Header().Set("X-Crabmem-Session", r.StoredID)
-	c.answered(in, r.Content, r.StoredID)
+	t.answered(r.Content, r.StoredID, r.Repeated)
 	stop := "stop"
 	a.Choices = []chatChoice{{Message: &chatText{Role: "assistant", Content: &r.Content}, FinishReason: &stop}}
 	a.Usage = &chatUsage{}
@@ -300,21 +214,22 @@ func (c *call) chat(in *chatRequest) (any, error) {
 	return a, nil
 }
 
-// answered keeps the session of a conversation.
-func (c *call) answered(in *chatRequest, answer, session string) {
-	if id := c.chatID(); id != "" {
-		c.g.chats.set(id, session)
-	}
-	all := append(slices.Clone(in.Messages), chatMessage{"assistant", chatContent(answer)})
-	c.g.chats.set(c.hashOfChat(in.Model, all), session)
+// randomID returns a text that cannot be guessed.
+func randomID() string {
+	var b [12]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
 // chatWriter is the sink of a stream in the shape of OpenAI: it sends only texts.
 type chatWriter struct {
-	out   *eventStream
-	a     *chatAnswer
-	text  strings.Builder
-	usage chatUsage
+	out      *eventStream
+	a        *chatAnswer
+	began    bool
+	session  string
+	repeated bool
+	text     strings.Builder
+	usage    chatUsage
 }
 
 func (w *chatWriter) send(choices ...chatChoice) error {
@@ -338,7 +253,7 @@ func (w *chatWriter) event(_ string, data any) error {
 
 // chatStream sends the answer as it is written. An error after the first event has no
 // status: it is an event, and the stream does not end with [DONE].
-func (c *call) chatStream(in *chatRequest, m client.Message, a *chatAnswer, end func()) error {
+func (c *call) chatStream(t *chatTurn, a *chatAnswer, end func()) error {
 	ctx, out, leave, err := c.openStream()
 	if err != nil {
 		return err
@@ -346,40 +261,63 @@ func (c *call) chatStream(in *chatRequest, m client.Message, a *chatAnswer, end 
 	defer leave()
 	a.Object = "chat.completion.chunk"
 	w := &chatWriter{out: out, a: a}
-	run := &runWriter{g: c.g, out: w, agent: m.Agent}
-	began, session, empty := false, "", ""
-	for e, err := range withoutNotes(c.daemon.Stream(ctx, m)) {
-		switch {
-		case err != nil && !began:
+	err = c.chatEvents(ctx, t, w)
+	if !w.began && t.renew(err) {
+		err = c.chatEvents(ctx, t, w)
+	}
+	switch {
+	case err == errSent || err != nil && !w.began:
+		return err
+	case err != nil:
+		end()
+		b, _ := json.Marshal(openaiErrorOf(c.g.problem(err))) // texts and numbers
+		_ = out.copy([]byte("data: " + string(b) + "\n\n"))   // the client may be gone
+		return errSent
+	}
+	t.answered(w.text.String(), w.session, w.repeated)
+	end()
+	stop := "stop"
+	_ = w.send(chatChoice{Delta: &chatText{}, FinishReason: &stop})
+	if t.in.Usage {
+		a.Usage = &w.usage
+		_ = w.send()
+	}
+	_ = out.copy([]byte("data: [DONE]\n\n"))
+	return errSent
+}
+
+// chatEvents sends the events of a run. Before the message is in the session, it sends
+// nothing. The error is errSent if the client is gone.
+func (c *call) chatEvents(ctx context.Context, t *chatTurn, w *chatWriter) error {
+	run := &runWriter{g: c.g, out: w, agent: t.message.Agent}
+	empty := ""
+	for e, err := range withoutNotes(c.daemon.Stream(ctx, t.message)) {
+		if err != nil {
 			return err
-		case err != nil:
-			end()
-			b, _ := json.Marshal(openaiErrorOf(c.g.problem(err))) // texts and numbers
-			_ = out.copy([]byte("data: " + string(b) + "\n\n"))   // the client may be gone
-			return errSent
-		case e.Kind == "start":
-			began, session = true, e.StoredID
-			c.w.Header().Set("X-Crabmem-Session", session)
+		}
+		if e.Kind == "start" {
+			w.session = e.StoredID
+			continue
+		}
+		if !w.began {
+			w.began = true
+			c.w.Header().Set("X-Crabmem-Session", w.session)
 			err = w.send(chatChoice{Delta: &chatText{Role: "assistant", Content: &empty}})
+		}
+		switch {
+		case err != nil:
+		case e.Kind == "appended":
+			w.repeated = e.Repeated
 		case e.Kind == "usage":
 			w.usage.add(e.Usage)
 		default:
 			err = run.write(e)
 		}
 		if err != nil {
-			return errSent // the client is gone
+			return errSent
 		}
 	}
-	c.answered(in, w.text.String(), session)
-	end()
-	stop := "stop"
-	_ = w.send(chatChoice{Delta: &chatText{}, FinishReason: &stop})
-	if in.Usage {
-		a.Usage = &w.usage
-		_ = w.send()
-	}
-	_ = out.copy([]byte("data: [DONE]\n\n"))
-	return errSent
+	return nil
 }
 
 // errSent is returned by a route that has sent its response.

@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"crabmem/daemon/model/modeltest"
@@ -72,8 +73,8 @@ func TestChat(t *testing.T) {
 	p = r.do("ann", "POST", "/v1/chat/completions", ask("hello"), "X-OpenWebUI-Chat-Id", "c1")
 	chat := p.Header.Get("X-Crabmem-Session")
 	p = r.do("ann", "POST", "/v1/chat/completions", ask("x", "edited", "y"), "X-OpenWebUI-Chat-Id", "c1")
-	if p.Header.Get("X-Crabmem-Session") != chat || chat == session {
-		t.Errorf("the chat c1 is in %s and %s", chat, p.Header.Get("X-Crabmem-Session"))
+	if p.Header.Get("X-Crabmem-Session") == chat || chat == session {
+		t.Errorf("an edited chat c1 is in %s and %s", chat, p.Header.Get("X-Crabmem-Session"))
 	}
 	r.want("bob in ann's session", r.do("bob", "POST", "/v1/chat/completions", ask("x"), "X-Crabmem-Session", session), 404, "not_found")
 	parts := object{"model": "crab", "messages": []object{{"role": "user", "content": []object{{"type": "text", "text": "a"}, {"type": "text", "text": "b"}}}}}
@@ -150,13 +151,129 @@ func TestChatStream(t *testing.T) {
 	r.want("no agent", r.do("root", "POST", "/v1/chat/completions", body), 404, "unknown_agent")
 }
 
-// TestChatTable forgets the oldest conversations.
-func TestChatTable(t *testing.T) {
-	var table chatTable
-	for i := range maxChats + 10 {
-		table.set(fmt.Sprint(i), "s")
+// chatOf sends a conversation, and returns its session and its answer.
+func (r *rig) chatOf(texts []string, header ...string) (session, answer string) {
+	r.t.Helper()
+	p := r.want(fmt.Sprint(texts), r.do("ann", "POST", "/v1/chat/completions", ask(texts...), header...), 200, "")
+	answer, _ = p.field("choices.0.message.content").(string)
+	return p.Header.Get("X-Crabmem-Session"), answer
+}
+
+// TestChatSessions: a request continues the only session whose messages the client saw,
+// also after a restart; the second of two equal conversations, a repeated message, and a
+// message after a failed run begin others.
+func TestChatSessions(t *testing.T) {
+	r := newRig(t, withOpenAI)
+	r.model.Func(func(q modeltest.Request) modeltest.Reply {
+		if q.LastUser() == "fail" {
+			return modeltest.Status(500, "no")
+		}
+		return modeltest.Say("Hello!")
+	})
+	a, _ := r.chatOf([]string{"hi"})
+	if got, _ := r.chatOf([]string{" hi", "Hello!\n", "my PIN is 4711"}); got != a {
+		t.Error("the only session of a conversation does not continue")
 	}
-	if len(table.session) != maxChats || len(table.order) != maxChats || table.get("9") != "" || table.get("10") != "s" {
-		t.Errorf("%d and %d conversations", len(table.session), len(table.order))
+	b, _ := r.chatOf([]string{"hi"})
+	if got, _ := r.chatOf([]string{"hi", "Hello!", "edited"}); got == a || got == b {
+		t.Error("a conversation that two sessions had continues one of them")
+	}
+	r.restart()
+	if got, _ := r.chatOf([]string{"hi", "Hello!", "edited"}); got == a || got == b {
+		t.Error("a conversation that two sessions had before a restart continues one of them")
+	}
+	if got, _ := r.chatOf([]string{"hi", "Hello!", "my PIN is 4711", "Hello!", "more"}); got != a {
+		t.Error("the only session of a conversation does not continue after a restart")
+	}
+	// Another client continues the session.
+	c, _ := r.chatOf([]string{"ho"})
+	r.do("ann", "POST", "/v1/send", object{"content": "of another user", "session": c})
+	if got, _ := r.chatOf([]string{"ho", "Hello!", "more"}); got == c {
+		t.Error("a conversation continues a session that another client has continued")
+	}
+	// A run fails.
+	d, _ := r.chatOf([]string{"ha"})
+	if p := r.do("ann", "POST", "/v1/chat/completions", ask("ha", "Hello!", "fail")); p.StatusCode == 200 {
+		t.Error("an answer of a model that fails")
+	}
+	if got, _ := r.chatOf([]string{"ha", "Hello!", "more"}); got == d {
+		t.Error("a conversation continues after a message that it does not contain")
+	}
+	// Its session is removed.
+	e, _ := r.chatOf([]string{"he"})
+	r.want("delete", r.do("ann", "DELETE", "/v1/sessions/"+e, nil), 200, "")
+	stream := ask("he", "Hello!", "more")
+	stream["stream"] = true
+	if p := r.want("a removed session", r.do("ann", "POST", "/v1/chat/completions", stream), 200, ""); p.Header.Get("X-Crabmem-Session") == e {
+		t.Error("a conversation continues a removed session")
+	}
+	// The value of user distinguishes conversations.
+	f := r.want("user", r.do("ann", "POST", "/v1/chat/completions", object{"model": "crab", "user": "f", "messages": ask("hu")["messages"]}), 200, "")
+	if got, _ := r.chatOf([]string{"hu", "Hello!", "more"}); got == f.Header.Get("X-Crabmem-Session") {
+		t.Error("a conversation continues the session of another user")
+	}
+}
+
+// TestNamedChat: a session that a header names must have the other messages of the request,
+// if there are any, and be of the key and the agent.
+func TestNamedChat(t *testing.T) {
+	r := newRig(t, withOpenAI)
+	r.model.Func(func(q modeltest.Request) modeltest.Reply { return modeltest.Say("Hello!") })
+	named := func(what, who, session string, status int, kind string, texts ...string) {
+		t.Helper()
+		p := r.want(what, r.do(who, "POST", "/v1/chat/completions", ask(texts...), "X-Crabmem-Session", session), status, kind)
+		if got := p.Header.Get("X-Crabmem-Session"); status == 200 && got != session {
+			t.Errorf("%s: the session %s", what, got)
+		}
+	}
+	a, _ := r.chatOf([]string{"hi"})
+	named("other messages", "ann", a, 409, "conversation", "ho", "Hello!", "more")
+	named("all messages", "ann", a, 200, "", "hi", "Hello!", "more")
+	named("an earlier state", "ann", a, 409, "conversation", "hi", "Hello!", "edited")
+	named("the newest message", "ann", a, 200, "", "and then?")
+	if got, _ := r.chatOf([]string{"hi", "Hello!", "more", "Hello!", "and then?", "Hello!", "last"}); got != a {
+		t.Error("the session does not continue after a message without the others")
+	}
+	named("another key", "bob", a, 404, "not_found", "x")
+	named("the session of another key, by an admin", "root", a, 403, "session", "x")
+	body := ask("x")
+	body["model"] = "other"
+	r.want("another agent", r.do("ann", "POST", "/v1/chat/completions", body, "X-Crabmem-Session", a), 400, "invalid")
+	sent := r.do("ann", "POST", "/v1/send", object{"content": "x", "new": true}).field("session").(string)
+	named("a session of another path", "ann", sent, 409, "conversation", "x", "Hello!", "more")
+	named("a session of another path, without messages", "ann", sent, 200, "", "more")
+	r.do("ann", "POST", "/v1/send", object{"content": "of another client", "session": a})
+	named("a session that another client has continued", "ann", a, 409, "continued", "hi", "Hello!", "more", "Hello!", "and then?", "Hello!", "last", "Hello!", "on")
+}
+
+// TestChatTwice repeats a request with an Idempotency-Key: in the session that it
+// continued, in the one that it created, and after a restart.
+func TestChatTwice(t *testing.T) {
+	r := newRig(t, withOpenAI)
+	var n atomic.Int32
+	r.model.Func(func(modeltest.Request) modeltest.Reply { return modeltest.Say(fmt.Sprint("answer ", n.Add(1))) })
+	twice := func(key string, texts ...string) (answer string) {
+		t.Helper()
+		session, answer := r.chatOf(texts, "Idempotency-Key", key)
+		for _, restart := range []bool{false, true} {
+			if restart {
+				r.restart()
+			}
+			if s, a := r.chatOf(texts, "Idempotency-Key", key); s != session || a != answer {
+				t.Errorf("%s again (restart %v): %s in %s, want %s in %s", key, restart, a, s, answer, session)
+			}
+			body := ask(texts...)
+			body["messages"] = append([]object{{"role": "system", "content": "other"}}, body["messages"].([]object)...)
+			r.want("another body", r.do("ann", "POST", "/v1/chat/completions", body, "Idempotency-Key", key), 409, "request")
+		}
+		return answer
+	}
+	one := twice("a", "hi")
+	two := twice("b", "hi", one, "more")
+	r.chatOf([]string{"hi", one, "more", two, "last"})
+	twice("b", "hi", one, "more")
+	twice("c", "hi", "edited", "more")
+	if n := n.Load(); n != 4 {
+		t.Errorf("%d requests to the model, want 4", n)
 	}
 }

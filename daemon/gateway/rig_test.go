@@ -189,6 +189,13 @@ func (r *rig) start(c Config) {
 	r.t.Cleanup(func() { r.stop() })
 }
 
+// restart runs another gateway with the same configuration.
+func (r *rig) restart() {
+	r.t.Helper()
+	r.stop()
+	r.start(r.g.o.Config)
+}
+
 // response is a response with its body.
 type response struct {
 	*http.Response

@@ -46,7 +46,7 @@ func TestFile(t *testing.T) {
 		t.Errorf("%d lines, %v", j.Lines(), err)
 	}
 	add(j, 7)
-	j = reopen(5, 6, 7)
+	reopen(5, 6, 7)
 	if fi, err := os.Stat(path); err != nil || fi.Mode().Perm() != 0o600 {
 		t.Errorf("the file: %v, %v", fi.Mode(), err)
 	}

@@ -22,6 +22,9 @@ type request struct {
 	by   crmem.By // who makes the changes
 	as   identity // for which the client asks
 	send func(*pb.ServerMessage) error
+
+	allowSecrets, allowEmpty bool     // in the texts of a change
+	warnings                 []string // for the next message of the response
 }
 
 func (r *request) pong() error {
@@ -37,11 +40,14 @@ func (d *Daemon) Handle(ctx context.Context, p wire.Peer, m *pb.ClientMessage, s
 	gone := false
 	by := memtool.Actor(m.GetBy())
 	by.Client = cmp.Or(by.Client, history.Wire)
-	r := &request{ctx: ctx, peer: p, by: crmem.By(by), as: d.identity(m.GetAs()), send: func(m *pb.ServerMessage) error {
+	r := &request{ctx: ctx, peer: p, by: crmem.By(by), as: d.identity(m.GetAs()), allowEmpty: m.GetAllowEmpty()}
+	r.allowSecrets = r.as.owner && m.GetAllowSecrets()
+	r.send = func(m *pb.ServerMessage) error {
+		m.Warnings, r.warnings = r.warnings, nil
 		err := send(m)
 		gone = gone || err != nil
 		return err
-	}}
+	}
 	if err := d.answer(r, m); err != nil && !gone {
 		_ = r.fail(message(err)) // no other way to report it
 	}

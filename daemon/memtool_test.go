@@ -136,7 +136,7 @@ var storeOperations = []storeOperation{
 	{"remember invalid text", crmem.ErrInvalid, remembers("x", "\xff")},
 	{"add", nil, updates(crmem.Add{Name: "chat", Content: "one was said", Kind: crmem.Archive}, crmem.Add{Name: "plan", Content: "soon"})},
 	{"remember an archive", crmem.ErrKind, remembers("chat", "x")},
-	{"add an existing name", crmem.ErrExists, updates(crmem.Add{Name: "new"}, crmem.Add{Name: "deploy"})},
+	{"add an existing name", crmem.ErrExists, updates(crmem.Add{Name: "new", Content: "x"}, crmem.Add{Name: "deploy"})},
 	{"add an invalid name", crmem.ErrInvalid, updates(crmem.Add{Name: "a\x00b", Content: "\xff"})},
 	{"update", nil, updates(crmem.Update{Name: "plan", Content: "later", Aliases: []string{"when"}})},
 	{"an actor and a condition", nil, updates(crmem.By{Agent: "crab"}, crmem.Unchanged{Entry: crmem.Entry{Name: "missing"}},
@@ -172,7 +172,7 @@ var storeOperations = []storeOperation{
 	{"a cancelled update", context.Canceled, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		cancel()
-		return updates(crmem.Add{Name: "late"})(ctx, s, "")
+		return updates(crmem.Add{Name: "late", Content: "x"})(ctx, s, "")
 	}},
 	{"recall", nil, recalls(crmem.Query{Text: "how do we build"}, recall.Options{})},
 	{"recall with everything", nil, recalls(crmem.Query{Text: "biuld green", Limit: 5}, recall.Options{Explain: true, WhyNot: "chat"})},
@@ -206,7 +206,7 @@ var storeOperations = []storeOperation{
 	{"replace all", nil, loads(tree.LoadOptions{}, "book")},
 	{"rename", nil, updates(crmem.Add{Name: "old name", Content: "kept", Aliases: []string{"also"}}, crmem.Rename{Name: "old name", To: "new name"})},
 	{"rename of a stored entry", nil, updates(crmem.Rename{Name: "new name", To: "newer name"}, crmem.Alias{Name: "newer name"})},
-	{"rename to a taken name", crmem.ErrExists, updates(crmem.Add{Name: "taken"}, crmem.Rename{Name: "newer name", To: "taken"})},
+	{"rename to a taken name", crmem.ErrExists, updates(crmem.Add{Name: "taken", Content: "x"}, crmem.Rename{Name: "newer name", To: "taken"})},
 	{"rename a missing entry", crmem.ErrNotFound, updates(crmem.Rename{Name: "new name", To: "x"})},
 	{"rename again", nil, updates(crmem.Rename{Name: "newer name", To: "newest name"})},
 	{"undo a rename", nil, undoes("newest name")},

@@ -257,7 +257,9 @@ func TestSpaceOfOpenDaemon(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = st.Update(t.Context(), func(v *crmem.Store) ([]crmem.Op, error) { return []crmem.Op{crmem.Add{Name: "by client"}}, nil })
+		_, err = st.Update(t.Context(), func(v *crmem.Store) ([]crmem.Op, error) {
+			return []crmem.Op{crmem.Add{Name: "by client", Content: "x"}}, nil
+		})
 		if err == nil {
 			_, err = st.Remember(t.Context(), crmem.Remember{Name: "note in " + name, Content: "x"})
 		}

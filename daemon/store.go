@@ -7,8 +7,10 @@ import (
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
 	"crabmem/crmem/history"
+	"crabmem/daemon/config"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
+	"crabmem/daemon/secret/scan"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -27,7 +29,9 @@ func (d opened) remember(r *request, m *pb.RememberMsg) error {
 	case pb.EntryKind_NOTE:
 		return d.overwrite(r, crmem.Remember{Name: m.GetName(), Content: m.GetContent(), Aliases: aliases})
 	case pb.EntryKind_ARCHIVE:
-		list, err := d.store.Do(r.by, crmem.Add{Name: m.GetName(), Content: m.GetContent(), Aliases: aliases, Kind: crmem.Archive})
+		list, err := d.checked(r).Update(r.ctx, func(*crmem.Store) ([]crmem.Op, error) {
+			return []crmem.Op{crmem.Add{Name: m.GetName(), Content: m.GetContent(), Aliases: aliases, Kind: crmem.Archive}}, nil
+		})
 		if err != nil {
 			return err
 		}
@@ -44,18 +48,45 @@ func (d opened) writeNote(r *request, m *pb.NoteMsg) error {
 }
 
 func (d opened) overwrite(r *request, o crmem.Remember) error {
-	e, before, err := d.store.Overwrite(o, r.by)
+	w, err := d.checked(r).Remember(r.ctx, o)
 	if err != nil {
 		return err
 	}
-	return r.remembered(memtool.Replaced(e, before))
+	return r.remembered(w)
+}
+
+// checked returns the store of a request. Each change of a text by a client passes the
+// guard here, once.
+func (d opened) checked(r *request) memtool.Store {
+	return d.guardOf(r).Store(memtool.Local(d.store, r.by))
+}
+
+func (d opened) guardOf(r *request) memtool.Guard {
+	g := d.guard()
+	log := g.Warn
+	g.Warn = func(text string) {
+		log(text)
+		r.warnings = append(r.warnings, text)
+	}
+	g.Policy = func() (scan.Policy, error) { // as a command without a daemon reads it
+		c, err := config.LoadStructure(d.fs, d.home, d.opts.Getenv)
+		if err != nil {
+			c = d.setup().config
+		}
+		return c.Secrets, nil
+	}
+	g.AllowSecrets, g.AllowEmpty = r.allowSecrets, r.allowEmpty
+	if c := r.by.Client; r.as.name == "" && (c == history.CLI || c == history.Import) {
+		g.Fix = memtool.OwnerFix
+	}
+	return g
 }
 
 // update applies the operation that f returns for an entry of the store, or none
 // for nil. It returns the entry that the operation wrote, else the one that f
 // returns.
 func (d opened) update(r *request, f func(s *crmem.Store) (crmem.Entry, crmem.Op, error)) (e crmem.Entry, err error) {
-	after, err := memtool.Local(d.store, r.by).Update(r.ctx, func(s *crmem.Store) ([]crmem.Op, error) {
+	after, err := d.checked(r).Update(r.ctx, func(s *crmem.Store) ([]crmem.Op, error) {
 		var op crmem.Op
 		if e, op, err = f(s); err != nil || op == nil {
 			return nil, err
@@ -146,13 +177,18 @@ func (d opened) apply(r *request, m *pb.ApplyMsg) error {
 	if err != nil {
 		return err
 	}
-	list, err := d.store.Do(append(ops, r.by)...)
+	checked, err := d.guardOf(r).Ops(d.store, ops)
 	if err != nil {
 		return err
 	}
+	list, err := d.store.Do(append(checked, r.by)...)
+	if err != nil {
+		return err
+	}
+	content := m.GetContent() || len(r.warnings) > 0
 	return r.entries(func(yield func(*pb.Entry) bool) {
 		for _, e := range list {
-			if !yield(memtool.Message(e, m.GetContent())) {
+			if !yield(memtool.Message(e, content)) {
 				return
 			}
 		}

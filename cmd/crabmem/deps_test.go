@@ -84,7 +84,7 @@ var mayImport = map[string][]string{
 	"daemon/gateway/page": {"bm25", "bm25/analysis", "bm25/snippet", "crmem", "crmem/fusion", "crmem/history", "crmem/metadata", "crmem/recall", "crmem/vfs", "sessionlog", "sessionlog/record", "sessionlog/search",
 		"daemon/client", "daemon/display", "daemon/errtable", "daemon/mcp", "daemon/memtool", "daemon/space", "daemon/wire"},
 	"daemon/gateway/hook": {"crmem/vfs"},
-	"daemon/gateway": {"daemon/gateway/page", "daemon/gateway/hook", "bm25", "bm25/analysis", "bm25/snippet", "crmem", "crmem/fusion", "crmem/history", "crmem/metadata", "crmem/recall", "crmem/vfs", "sessionlog", "sessionlog/search",
+	"daemon/gateway": {"daemon/gateway/page", "daemon/gateway/hook", "bm25", "bm25/analysis", "bm25/snippet", "crmem", "crmem/fusion", "crmem/history", "crmem/limits", "crmem/metadata", "crmem/recall", "crmem/vfs", "sessionlog", "sessionlog/search",
 		"daemon/client", "daemon/config", "daemon/cron", "daemon/display", "daemon/errtable", "daemon/guard", "daemon/mcp", "daemon/memtool", "daemon/trust", "daemon/wire"},
 	"daemon/mcpserver": {"daemon/guard", "daemon/display", "daemon/errtable", "daemon/memtool", "daemon/tool", "daemon/mcpserver/compat/memfiles", "daemon/mcpserver/compat/memgraph", "bm25/analysis", "bm25/snippet",
 		"crmem", "crmem/budget", "crmem/history", "crmem/limits", "crmem/recall", "crmem/vfs", "sessionlog", "sessionlog/search", "crmem/embed", "crmem/fusion"},

@@ -205,11 +205,13 @@ func (c *app) importEntries(ctx context.Context, in *importer.Source, mode impor
 // planned plans operations with the store as it is and, unless it is a dry run,
 // applies them.
 func (c *app) planned(ctx context.Context, a *imported, plan func(*crmem.Store) ([]crmem.Op, error)) error {
+	g := c.guard()
+	g.AllowSecrets, g.AllowEmpty = a.allow, true
 	if a.DryRun {
 		only := func(s *crmem.Store) error {
 			ops, err := plan(s)
-			if err == nil && !a.allow {
-				ops, err = c.guard().Ops(s, ops)
+			if err == nil {
+				ops, err = g.Ops(s, ops)
 			}
 			for i := 0; i < len(ops) && err == nil; i++ {
 				err = ops[i].Validate()
@@ -222,7 +224,7 @@ func (c *app) planned(ctx context.Context, a *imported, plan func(*crmem.Store) 
 		}
 		return err
 	}
-	return c.writeChecked(ctx, "import", true, a.allow, func(s memtool.Store) error {
+	return c.writeGuarded(ctx, "import", true, g, func(s memtool.Store) error {
 		return c.Busy("importing", func() error {
 			_, err := s.Update(ctx, plan)
 			return err

@@ -142,9 +142,8 @@ func (c *app) mcpOptions(cmd *cobra.Command, f *mcpFlags) (o mcpserver.Options, 
 				return err
 			}
 		}
-		return c.write(ctx, "mcp", true, func(s memtool.Store) error {
-			return write(memtool.Guard{Policy: c.secretsPolicy, Warn: c.Warn}.Store(s))
-		})
+		// The interfaces of other servers have empty texts.
+		return c.writeGuarded(ctx, "mcp", true, memtool.Guard{Policy: c.secretsPolicy, Warn: c.Warn, AllowEmpty: f.compat != ""}, write)
 	}
 	if f.namespace == "" && (c.space == "" || c.space == space.Main) {
 		o.Sessions = func() (*sessionlog.Dir, error) { return c.openSessions("search", true) }

@@ -108,7 +108,9 @@ func (c *app) remember(ctx context.Context, name, text string, f rememberFlags) 
 	}
 	o := crmem.Remember{Name: name, Content: text, Aliases: f.aliases, Metadata: f.metadata}
 	var r memtool.Remembered
-	err = c.writeChecked(ctx, "remember", true, f.allowSecrets, func(s memtool.Store) (err error) {
+	g := c.guard()
+	g.AllowSecrets, g.AllowEmpty = f.allowSecrets, f.allowEmpty
+	err = c.writeGuarded(ctx, "remember", true, g, func(s memtool.Store) (err error) {
 		switch {
 		case f.conditional:
 			r, err = memtool.RememberIf(ctx, s, f.expected, o)

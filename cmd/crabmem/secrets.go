@@ -15,18 +15,14 @@ import (
 // writeChecked is write for a text that may contain secrets: f gets a store that
 // applies the setting [memory] secrets, unless allow is set.
 func (c *app) writeChecked(ctx context.Context, command string, create, allow bool, f func(s memtool.Store) error) error {
-	return c.write(ctx, command, create, func(s memtool.Store) error {
-		if !allow {
-			s = c.guard().Store(s)
-		}
-		return f(s)
-	})
+	g := c.guard()
+	g.AllowSecrets = allow
+	return c.writeGuarded(ctx, command, create, g, f)
 }
 
 // guard checks texts by the setting [memory] secrets.
 func (c *app) guard() memtool.Guard {
-	return memtool.Guard{Policy: c.secretsPolicy, Warn: c.Warn,
-		Fix: ", or use --allow-secrets to keep it in memory; [memory] secrets in config.toml sets the policy"}
+	return memtool.Guard{Policy: c.secretsPolicy, Warn: c.Warn, Fix: memtool.OwnerFix}
 }
 
 // secretsPolicy returns the setting [memory] secrets of the home. If the

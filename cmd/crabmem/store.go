@@ -191,11 +191,16 @@ var few = []string{"alias", "append", "edit", "forget", "remember", "rename"}
 // unless create is set; then the first write creates it. What f has written is
 // durable, whatever follows.
 func (c *app) write(ctx context.Context, command string, create bool, f func(s memtool.Store) error) error {
+	return c.writeGuarded(ctx, command, create, memtool.Guard{AllowSecrets: true, AllowEmpty: true}, f)
+}
+
+// writeGuarded is write with checks of the texts.
+func (c *app) writeGuarded(ctx context.Context, command string, create bool, g memtool.Guard, f func(s memtool.Store) error) error {
 	if err := c.secureHome(); err != nil {
 		return err
 	}
 	o := crmem.Options{Command: "crabmem " + command, CheckpointOnClose: checkpoint.Auto, MustExist: !create, By: actorOf(command), Lazy: slices.Contains(few, command)}
-	return c.withStore(ctx, client.StoreOptions{Access: c.access(), Options: o}, func(o *crmem.Options) (s *crmem.Store, err error) {
+	return c.withStore(ctx, client.StoreOptions{Access: c.access(), Options: o, Guard: g}, func(o *crmem.Options) (s *crmem.Store, err error) {
 		err = c.Wait(ctx, func() (err error) {
 			s, err = c.open(o)
 			return err

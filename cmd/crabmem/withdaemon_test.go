@@ -32,6 +32,7 @@ var alone = map[string]string{
 	"init.txtar":              noHome,
 	"inspect.txtar":           "shows the bytes of the files, and damages them",
 	"repair.txtar":            "damages the files, and repairs them under the lock: no daemon may have them",
+	"secrets.txtar":           "changes the configuration of a home that the daemon does not have",
 	"send.txtar":              "runs without a daemon too",
 	"send_direct.txtar":       "runs without a daemon too",
 	"service_install.txtar":   "starts a daemon of its own",

@@ -59,6 +59,11 @@ type Client struct {
 	Space string
 	// As limits requests to what an identity may do. Empty: the owner of the home.
 	As string
+	// AllowSecrets and AllowEmpty skip a check of the texts that a change writes. Only
+	// the owner and admins may skip that for secrets.
+	AllowSecrets, AllowEmpty bool
+	// Warn, if set, receives the daemon's warnings about the texts of a change.
+	Warn func(message string)
 
 	agreed atomic.Bool // on the version of the additional operations
 
@@ -239,6 +244,11 @@ func (c *Client) exchange(ctx context.Context, m *pb.ClientMessage, last func(*p
 			return false
 		}
 		answered = true
+		for _, w := range r.GetWarnings() {
+			if c.Warn != nil {
+				c.Warn(w)
+			}
+		}
 		ended = last(r)
 		if !yield(r, nil) || ended {
 			return false

@@ -35,7 +35,7 @@ func needsHello(m *pb.ClientMessage) bool {
 // together. A daemon without Hello responds with an error, and its responses contain
 // no additions.
 func (c *Client) begin(conn *conn, m *pb.ClientMessage) error {
-	m.Space, m.As = c.Space, c.As
+	m.Space, m.As, m.AllowSecrets, m.AllowEmpty = c.Space, c.As, c.AllowSecrets, c.AllowEmpty
 	if m.GetHello() != nil {
 		conn.hello = true
 	}

@@ -26,6 +26,9 @@ type StoreOptions struct {
 	// Daemon, if set, searches a store with Options.ReadOnly if it has the store
 	// open. [OpenStore] takes it over, and Close closes it.
 	Daemon *Client
+	// Guard checks the texts that this process writes. The daemon has its own guard, of
+	// which AllowSecrets and AllowEmpty skip a check.
+	Guard memtool.Guard
 	// Open replaces [crmem.Open] if it is set.
 	Open func(path string, o *crmem.Options) (*crmem.Store, error)
 }
@@ -69,7 +72,7 @@ func (s *store) open() error {
 	o.LockWait = s.o.Step()
 	f, err := s.o.Open(s.o.Path, &o)
 	if err == nil {
-		s.local = memtool.Local(f)
+		s.local = s.o.Guard.Store(memtool.Local(f))
 	}
 	return err
 }
@@ -107,8 +110,9 @@ func (s *store) do(ctx context.Context, local func(memtool.Store) error, remote 
 			if s.daemon, err = t.connect(ctx, try, s.serves); s.daemon == nil {
 				return err
 			}
-			s.daemon.By = s.o.Options.By
-			s.daemon.Space = s.o.Space
+			d, g := s.daemon, &s.o.Guard
+			d.By, d.Space = s.o.Options.By, s.o.Space
+			d.AllowSecrets, d.AllowEmpty, d.Warn = g.AllowSecrets, g.AllowEmpty, g.Warn
 		}
 		err := remote(s.daemon)
 		if !isUnsent(err) {

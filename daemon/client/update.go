@@ -36,7 +36,9 @@ func (s *store) update(ctx context.Context, d *Client, plan func(*crmem.Store) (
 	}
 	list, err = d.apply(ctx, s.o.Options.FS, ops)
 	for i := range min(len(list), len(texts)) {
-		list[i].Content = texts[i]
+		if list[i].Content == "" { // else the daemon may have redacted it
+			list[i].Content = texts[i]
+		}
 	}
 	return list, err
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -81,11 +82,11 @@ var memoryRoutes = []route{
 			{name: "view", summary: "full: with contents; absent: basic", kind: "string", words: []string{"basic", "full"}}},
 		run: (*call).listMemories},
 	{method: "POST", path: "/v1/memories", summary: "Create a note", in: of[newMemory](), big: true, once: true, out: of[Memory](), status: 201,
-		fails: []int{403, 409, 502, 507}, query: []param{spaceParam}, run: with((*call).createMemory)},
+		fails: []int{403, 409, 422, 502, 507}, query: []param{spaceParam}, run: with((*call).createMemory)},
 	{method: "GET", path: "/v1/memories/{id}", summary: "Read an entry", out: of[Memory](), status: 200, fails: []int{403},
 		query: []param{spaceParam}, run: (*call).readMemory},
 	{method: "PUT", path: "/v1/memories/{id}", summary: "Replace content and aliases of a note", in: of[changedMemory](), big: true, once: true, match: true,
-		out: of[Memory](), status: 200, fails: []int{403, 412, 428, 502, 507}, query: []param{spaceParam}, run: with((*call).changeMemory)},
+		out: of[Memory](), status: 200, fails: []int{403, 412, 422, 428, 502, 507}, query: []param{spaceParam}, run: with((*call).changeMemory)},
 	{method: "DELETE", path: "/v1/memories/{id}", summary: "Remove an entry", once: true, match: true, status: 204, fails: []int{403, 412, 428, 502, 507},
 		query: []param{spaceParam, {name: "archive", summary: "true: also an archive", kind: "boolean"}}, run: (*call).removeMemory},
 	{method: "POST", path: "/v1/recall", summary: "Search entries by words, and by meaning", in: of[question](), out: of[answer](), status: 200,
@@ -100,9 +101,16 @@ func (c *call) inSpace(name string, f func(*client.Client) error) error {
 	if name == "" {
 		return f(c.daemon.Client)
 	}
-	other := &client.Client{Addr: c.daemon.Addr, As: c.daemon.As, By: c.daemon.By, Space: name}
-	return errors.Join(f(other), other.Close())
+	return use(c.clientOf(name), f)
 }
+
+// clientOf returns a client for a space, which the caller closes.
+func (c *call) clientOf(space string) *client.Client {
+	return &client.Client{Addr: c.daemon.Addr, As: c.daemon.As, By: c.daemon.By, Space: space}
+}
+
+// use calls f with a client, and closes it.
+func use(d *client.Client, f func(*client.Client) error) error { return errors.Join(f(d), d.Close()) }
 
 func (c *call) listMemories() (any, error) {
 	list := memoryList{Items: []*Memory{}}
@@ -206,9 +214,7 @@ func (c *call) createMemory(in *newMemory) (m any, err error) {
 		if err != nil {
 			return err
 		}
-		e := list[0]
-		e.Content = in.Content
-		m = c.respond(&e)
+		m = c.respond(written(list, in.Content))
 		return nil
 	})
 	if created, ok := m.(*Memory); ok && err == nil {
@@ -255,27 +261,34 @@ func (c *call) changeMemory(in *changedMemory) (m any, err error) {
 		if err := update.Validate(); err != nil {
 			return invalidf("%v", err)
 		}
-		if err := c.apply(d, e, update); err != nil {
-			return err
+		list, err := c.apply(d, e, update)
+		if err == nil {
+			m = c.respond(written(list, in.Content))
 		}
-		e.Content, e.Aliases = in.Content, aliases
-		m = c.respond(e)
-		return nil
+		return err
 	})
 	return m, err
 }
 
+// written returns the entry that an operation wrote, with the content of the request
+// unless the daemon redacted it.
+func written(list []crmem.Entry, content string) *crmem.Entry {
+	e := &list[0]
+	e.Content = cmp.Or(e.Content, content)
+	return e
+}
+
 // apply applies an operation to an entry that has not changed since it was read.
-func (c *call) apply(d *client.Client, e *crmem.Entry, op crmem.Op) error {
-	_, err := d.Apply(c.r.Context(), c.by(d), crmem.Unchanged{Entry: *e}, op)
+func (c *call) apply(d *client.Client, e *crmem.Entry, op crmem.Op) ([]crmem.Entry, error) {
+	list, err := d.Apply(c.r.Context(), c.by(d), crmem.Unchanged{Entry: *e}, op)
 	if errors.Is(err, crmem.ErrStale) {
 		now, err := c.entry(d)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return changed(now)
+		return nil, changed(now)
 	}
-	return err
+	return list, err
 }
 
 // removeMemory removes an entry. A repeated request with an Idempotency-Key succeeds if
@@ -295,7 +308,8 @@ func (c *call) removeMemory() (any, error) {
 		if !matches(c.r.Header.Get("If-Match"), memtool.ETag(e)) {
 			return changed(e)
 		}
-		return c.apply(d, e, crmem.Remove{Name: e.Name})
+		_, err = c.apply(d, e, crmem.Remove{Name: e.Name})
+		return err
 	})
 }
 

@@ -208,3 +208,42 @@ func TestRecall(t *testing.T) {
 		t.Errorf("why not without an entry: %s", p.body)
 	}
 }
+
+// TestSecretsInTexts: the daemon refuses a secret on each route that writes a text, and
+// the store keeps its texts.
+func TestSecretsInTexts(t *testing.T) {
+	const secret = "ghp_" + "8Jq2vX4mT7bN1kR6wZ3pL9sD5fG0hC2yV7aE"
+	r := newRig(t)
+	path, etag := r.create("root", "deploy", "by hand")
+	at := "/v1/memory_stores/memstore_main/memories"
+	p := r.do("root", "GET", at, nil)
+	stored := at + "/" + p.field("data.0.id").(string)
+	for what, send := range map[string]func() *response{
+		"create": func() *response {
+			return r.do("root", "POST", "/v1/memories", object{"name": "leak", "content": secret})
+		},
+		"create alias": func() *response {
+			return r.do("root", "POST", "/v1/memories", object{"name": "leak", "content": "x", "aliases": []string{secret}})
+		},
+		"put":         func() *response { return r.do("root", "PUT", path, object{"content": secret}, "If-Match", etag) },
+		"stored":      func() *response { return r.do("root", "POST", at, object{"path": "/leak", "content": secret}) },
+		"stored path": func() *response { return r.do("root", "POST", at, object{"path": "/" + secret, "content": "x"}) },
+		"change":      func() *response { return r.do("root", "POST", stored, object{"content": secret}) },
+		"move":        func() *response { return r.do("root", "POST", stored, object{"path": "/" + secret}) },
+	} {
+		p := send()
+		if p.StatusCode != 422 || strings.Contains(string(p.body), secret) {
+			t.Errorf("%s: %d %s", what, p.StatusCode, p.body)
+		}
+	}
+	p = r.do("root", "GET", "/v1/memories?view=full", nil)
+	if p.field("items.0.content") != "by hand" || p.field("items.1") != nil {
+		t.Errorf("entries: %s", p.body)
+	}
+	for what, body := range map[string]object{"empty": {"content": ""}, "blank": {"content": " \n\t"}} {
+		r.want(what, r.do("root", "PUT", path, body, "If-Match", etag), 400, "invalid")
+		body["name"] = "new"
+		r.want(what+", new", r.do("root", "POST", "/v1/memories", body), 400, "invalid")
+	}
+	r.want("an empty memory of a store", r.do("root", "POST", at, object{"path": "/empty", "content": nil}), 200, "")
+}

@@ -18,7 +18,7 @@ import (
 )
 
 var storedMemoryRoutes = []route{
-	{method: "POST", path: storedPath, summary: "Create a memory", once: true, in: of[newStored](), out: of[storedMemory](), status: 200, fails: []int{409, 507},
+	{method: "POST", path: storedPath, summary: "Create a memory", once: true, in: of[newStored](), out: of[storedMemory](), status: 200, fails: []int{409, 422, 507},
 		query: []param{betaParam, viewParam}, style: storeStyle, run: with((*call).createStored)},
 	{method: "GET", path: storedPath, summary: "List memories by path", out: of[storedList](), status: 200, style: storeStyle,
 		query: []param{betaParam, storeLimit, pageParam, viewParam, {name: "path_prefix", summary: "only paths that begin so; it ends with a slash", kind: "string"},
@@ -27,7 +27,7 @@ var storedMemoryRoutes = []route{
 	{method: "GET", path: storedPath + "/{memory}", summary: "Read a memory", out: of[storedMemory](), status: 200, query: []param{betaParam, viewParam}, style: storeStyle,
 		run: (*call).readStored},
 	{method: "POST", path: storedPath + "/{memory}", summary: "Change content and path of a memory", once: true, in: of[changedStored](), out: of[storedMemory](), status: 200,
-		fails: []int{409, 507}, query: []param{betaParam, viewParam}, style: storeStyle, run: with((*call).changeStored)},
+		fails: []int{409, 422, 507}, query: []param{betaParam, viewParam}, style: storeStyle, run: with((*call).changeStored)},
 	{method: "DELETE", path: storedPath + "/{memory}", summary: "Remove a memory", once: true, out: of[removedObject](), status: 200, fails: []int{409, 507}, style: storeStyle,
 		query: []param{betaParam, {name: "expected_content_sha256", summary: "remove it only if its content has this digest", kind: "string", size: 64}}, run: (*call).removeStored},
 }
@@ -225,7 +225,7 @@ func (c *call) createStored(in *newStored) (m any, err error) {
 	if err := add.Validate(); err != nil {
 		return nil, invalidf("%v", err)
 	}
-	err = c.inSpace(s.Name, func(d *client.Client) error {
+	err = c.inStore(s, func(d *client.Client) error {
 		names, _, err := c.storedNames(d)
 		if err != nil {
 			return err
@@ -245,9 +245,7 @@ func (c *call) createStored(in *newStored) (m any, err error) {
 		if err != nil {
 			return err
 		}
-		e := list[0]
-		e.Content = content
-		m, err = c.respondStored(d, &e, false)
+		m, err = c.respondStored(d, written(list, content), false)
 		return err
 	})
 	return m, err
@@ -306,7 +304,7 @@ func (c *call) listStoredMemories() (any, error) {
 		return nil, err
 	}
 	list := storedList{Data: []storedItem{}}
-	return &list, c.inSpace(s.Name, func(d *client.Client) error {
+	return &list, c.inStore(s, func(d *client.Client) error {
 		names, unlisted, err := c.storedNames(d)
 		if err != nil {
 			return err
@@ -383,7 +381,7 @@ func (c *call) readStored() (m any, err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = c.inSpace(s.Name, func(d *client.Client) error {
+	err = c.inStore(s, func(d *client.Client) error {
 		e, err := c.stored(d)
 		if err != nil {
 			return err
@@ -407,7 +405,7 @@ func (c *call) changeStored(in *changedStored) (m any, err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = c.inSpace(s.Name, func(d *client.Client) error {
+	err = c.inStore(s, func(d *client.Client) error {
 		e, err := c.stored(d)
 		if err != nil {
 			return err
@@ -423,7 +421,7 @@ func (c *call) changeStored(in *changedStored) (m any, err error) {
 		if in.Precondition != nil && in.Precondition.SHA256 != hashOf(e.Content) {
 			return unmet(e)
 		}
-		_, err = d.Apply(c.r.Context(), append([]crmem.Op{c.by(d), crmem.Unchanged{Entry: *e}}, ops...)...)
+		list, err := d.Apply(c.r.Context(), append([]crmem.Op{c.by(d), crmem.Unchanged{Entry: *e}}, ops...)...)
 		switch {
 		case errors.Is(err, crmem.ErrExists):
 			return takenPath(*in.Path)
@@ -432,7 +430,7 @@ func (c *call) changeStored(in *changedStored) (m any, err error) {
 		case err != nil:
 			return err
 		}
-		m, err = c.respondStored(d, &after, false)
+		m, err = c.respondStored(d, written(list[len(list)-1:], after.Content), false)
 		return err
 	})
 	return m, err
@@ -485,7 +483,7 @@ func (c *call) removeStored() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return removedObject{c.r.PathValue("memory"), "memory_deleted"}, c.inSpace(s.Name, func(d *client.Client) error {
+	return removedObject{c.r.PathValue("memory"), "memory_deleted"}, c.inStore(s, func(d *client.Client) error {
 		e, err := c.stored(d)
 		if c.once != "" && isMissing(err) {
 			return nil

@@ -165,7 +165,7 @@ func (c *call) listStoredVersions() (any, error) {
 		return nil, err
 	}
 	list := storedVersionList{Data: []storedVersion{}}
-	return &list, c.inSpace(s.Name, func(d *client.Client) error { return c.fillVersions(d, &list, &f, id, until) })
+	return &list, c.inStore(s, func(d *client.Client) error { return c.fillVersions(d, &list, &f, id, until) })
 }
 
 // fillVersions adds a page of the versions that a filter accepts.
@@ -258,7 +258,7 @@ func (c *call) readStoredVersion() (v any, err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = c.inSpace(s.Name, func(d *client.Client) error {
+	err = c.inStore(s, func(d *client.Client) error {
 		one, err := c.version(d, c.text("view") != "basic")
 		if err == nil {
 			v = *one
@@ -274,7 +274,7 @@ func (c *call) redactVersion() (v any, err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = c.inSpace(s.Name, func(d *client.Client) error {
+	err = c.inStore(s, func(d *client.Client) error {
 		one, err := c.version(d, false)
 		if err != nil {
 			return err

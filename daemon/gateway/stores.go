@@ -164,6 +164,14 @@ func (c *call) store() (*client.Space, error) {
 	return &all[i], nil
 }
 
+// inStore calls f with a client for the space of a memory store. Its memories may be
+// empty, as Anthropic's may.
+func (c *call) inStore(s *client.Space, f func(*client.Client) error) error {
+	d := c.clientOf(s.Name)
+	d.AllowEmpty = true
+	return use(d, f)
+}
+
 // activeStore is store, and refuses an archived one.
 func (c *call) activeStore() (*client.Space, error) {
 	s, err := c.store()

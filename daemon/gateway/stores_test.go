@@ -282,7 +282,7 @@ func TestNamesOfStores(t *testing.T) {
 	r.want("taken by an archive", r.do("root", "POST", main+"/memories", object{"path": "/chat", "content": "x"}), 409, pathConflict)
 	ops = nil
 	for i := range maxStored - 1 {
-		ops = append(ops, crmem.Add{Name: fmt.Sprint("n", i)})
+		ops = append(ops, crmem.Add{Name: fmt.Sprint("n", i), Content: "x"})
 	}
 	if _, err := owner.Apply(t.Context(), ops...); err != nil {
 		t.Fatal(err)

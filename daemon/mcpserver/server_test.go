@@ -297,7 +297,7 @@ func newTestServer(t *testing.T, dir string, change ...func(*Options)) *Server {
 	t.Helper()
 	o := Options{Path: filepath.Join(dir, "memory.db"), FS: vfs.OS{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 	o.Write = func(ctx context.Context, f func(memtool.Store) error) error {
-		s, err := client.OpenStore(ctx, client.StoreOptions{Access: client.Access{LockWait: time.Minute}, Path: o.Path})
+		s, err := client.OpenStore(ctx, client.StoreOptions{Access: client.Access{LockWait: time.Minute}, Path: o.Path, Guard: memtool.Guard{AllowEmpty: o.Compat != ""}})
 		if err != nil {
 			return err
 		}

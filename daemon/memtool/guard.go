@@ -13,19 +13,26 @@ import (
 	"crabmem/daemon/secret/scan"
 )
 
-// Guard applies the setting [memory] secrets to the writes of a Store.
+// Guard checks the texts that a Store writes: it applies the setting [memory] secrets,
+// and refuses a note without a visible character.
 type Guard struct {
-	// Policy returns the setting. It is called only if a text contains a secret.
+	// Policy returns the setting. It is called only if a text contains a secret. If it is
+	// nil, the setting is scan.Default.
 	Policy func() (scan.Policy, error)
 	// Warn, if set, receives a message for each text with a secret that is stored,
 	// redacted or not.
 	Warn func(message string)
 	// Fix is the end of the fix for a refused text, after "remove the secret".
 	Fix string
+	// AllowSecrets and AllowEmpty skip a check.
+	AllowSecrets, AllowEmpty bool
 }
 
+// OwnerFix is the Fix for a command of the owner.
+const OwnerFix = ", or use --allow-secrets to keep it in memory; [memory] secrets in config.toml sets the policy"
+
 // Store returns a Store whose methods Update and Remember check the names, aliases,
-// and texts that they write. Its method Load is exact. A secret that the replaced
+// and texts that they write. Its other methods are exact. A secret that the replaced
 // entry already contains is no reason to refuse. The error for an entry that the
 // policy refuses is scan.ErrSecret, and states the kind and the place.
 func (g Guard) Store(s Store) Store { return guarded{s, g} }
@@ -46,19 +53,50 @@ func (s guarded) Update(ctx context.Context, plan func(*crmem.Store) ([]crmem.Op
 }
 
 func (s guarded) Remember(ctx context.Context, o crmem.Remember) (_ Remembered, err error) {
-	if o, err = s.guard.remember(nil, o); err != nil {
+	err = s.Store.Read(func(st *crmem.Store) error {
+		o, err = s.guard.remember(st, o)
+		return err
+	})
+	if err != nil {
 		return Remembered{}, err
 	}
 	return s.Store.Remember(ctx, o)
 }
 
-// remember returns the operation with the texts that the policy permits. s may be nil.
-func (g Guard) remember(s *crmem.Store, o crmem.Remember) (_ crmem.Remember, err error) {
-	if o.Content, err = g.entry(s, o.Name, o.Content, o.Aliases); err == nil && o.Metadata != nil {
-		o.Metadata, err = g.metadata(o.Name, *o.Metadata)
+// remember returns the operation with the texts that the checks permit.
+func (g Guard) remember(s *crmem.Store, o crmem.Remember) (crmem.Remember, error) {
+	ops, err := g.Ops(s, []crmem.Op{o})
+	if err != nil {
+		return o, err
 	}
-	return o, err
+	return ops[0].(crmem.Remember), nil
 }
+
+// visible refuses an operation that replaces a text by one without a visible character,
+// or creates an entry without one. The store reports other errors of the operation.
+func (g Guard) visible(s *crmem.Store, op crmem.Op) error {
+	var name, content string
+	var creates, replaces bool
+	switch o := op.(type) {
+	case crmem.Add:
+		name, content, creates = o.Name, o.Content, true
+	case crmem.Update:
+		name, content, replaces = o.Name, o.Content, true
+	case crmem.Remember:
+		name, content, creates, replaces = o.Name, o.Content, true, true
+	}
+	if g.AllowEmpty || !isBlank(content) || !creates && !replaces {
+		return nil
+	}
+	old, err := s.Get(name)
+	if exists := err == nil && old.Name == name; exists && (!replaces || isBlank(old.Content)) || !exists && !creates {
+		return nil
+	}
+	return &errtable.Error{Kind: "invalid", HTTP: http.StatusBadRequest, Exit: errtable.ExitUsage, Err: crmem.ErrInvalid,
+		Message: "the text of " + display.Label(name) + " is empty; nothing was written", Fix: "write a text, or remove the note"}
+}
+
+func isBlank(text string) bool { return strings.TrimSpace(text) == "" }
 
 // metadata returns the change to make of the metadata of an entry.
 func (g Guard) metadata(name string, e metadata.Edit) (*metadata.Edit, error) {
@@ -76,17 +114,27 @@ func (g Guard) metadata(name string, e metadata.Edit) (*metadata.Edit, error) {
 	return &e, nil
 }
 
-// Ops returns the operations with the texts that the policy permits.
+// Ops returns the operations with the texts that the checks permit.
 func (g Guard) Ops(s *crmem.Store, ops []crmem.Op) ([]crmem.Op, error) {
 	ops = slices.Clone(ops)
 	for i, op := range ops {
-		var err error
+		if op.Validate() != nil { // which the store reports
+			continue
+		}
+		err := g.visible(s, op)
+		if err != nil {
+			return nil, err
+		}
 		switch o := op.(type) {
 		case crmem.Add:
 			o.Content, err = g.entry(s, o.Name, o.Content, o.Aliases)
 			ops[i] = o
 		case crmem.Remember:
-			ops[i], err = g.remember(s, o)
+			o.Content, err = g.entry(s, o.Name, o.Content, o.Aliases)
+			if err == nil && o.Metadata != nil {
+				o.Metadata, err = g.metadata(o.Name, *o.Metadata)
+			}
+			ops[i] = o
 		case crmem.Update:
 			o.Content, err = g.entry(s, o.Name, o.Content, o.Aliases)
 			ops[i] = o
@@ -105,14 +153,11 @@ func (g Guard) Ops(s *crmem.Store, ops []crmem.Op) ([]crmem.Op, error) {
 	return ops, nil
 }
 
-// entry returns the content to store for an entry of s, which may be nil.
+// entry returns the content to store for an entry of s.
 func (g Guard) entry(s *crmem.Store, name, content string, aliases []string) (string, error) {
-	var old crmem.Entry
 	known := func(text string) bool {
-		if s != nil && old.ID == 0 {
-			old, _ = s.Get(name)
-		}
-		return s != nil && (strings.Contains(old.Content, text) || strings.Contains(old.Name, text))
+		old, err := s.Get(name)
+		return err == nil && (strings.Contains(old.Content, text) || strings.Contains(old.Name, text) || slices.ContainsFunc(old.Aliases, func(a string) bool { return strings.Contains(a, text) }))
 	}
 	for _, word := range append([]string{name}, aliases...) {
 		if _, err := g.text("a name or an alias", word, true, known); err != nil {
@@ -125,13 +170,19 @@ func (g Guard) entry(s *crmem.Store, name, content string, aliases []string) (st
 // text returns the text to store for a text. A name is never redacted, because it
 // would become another name. known reports whether the entry contains a text already.
 func (g Guard) text(what, text string, isName bool, known func(string) bool) (string, error) {
+	if g.AllowSecrets {
+		return text, nil
+	}
 	found := slices.DeleteFunc(scan.Find(text), func(m scan.Match) bool { return known(text[m.Start:m.End]) })
 	if len(found) == 0 {
 		return text, nil
 	}
-	policy, err := g.Policy()
-	if err != nil {
-		return "", err
+	policy := scan.Default
+	if g.Policy != nil {
+		var err error
+		if policy, err = g.Policy(); err != nil {
+			return "", err
+		}
 	}
 	contains, stored := scan.Describe(text, found), "stored unchanged"
 	switch {

@@ -314,7 +314,7 @@ func TestBrowserForms(t *testing.T) {
 	r := newRig(t)
 	c := r.chrome()
 	c.login()
-	for _, content := range []string{"", "\n", "\n\na\n\n", "a\r\nb\r\n", "\r\n", "</textarea><b>&amp;&#10;\"'", "\t x \u0085\u2028\ufeff\x7f🦀 \n", "{{.}}"} {
+	for _, content := range []string{"\n\na\n\n", "a\r\nb\r\n", "</textarea><b>&amp;&#10;\"'", "\t x \u0085\u2028\ufeff\x7f🦀 \n", "{{.}}"} {
 		path := r.remember("note", content, "<i>", "an alias")
 		c.open(path + "/edit")
 		c.click("form.edit button")

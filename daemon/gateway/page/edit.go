@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"crabmem/crmem"
+	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 )
@@ -92,13 +93,22 @@ func (v *visit) createMemory() error {
 		if list, err = v.store().Apply(v.r.Context(), add); err == nil {
 			return v.see(pathOf(list[0].ID))
 		}
-		if !errors.Is(err, crmem.ErrExists) {
+		switch {
+		case errors.Is(err, crmem.ErrExists):
+			err = fmt.Errorf("an entry has the name %s: choose another name", display.Quoted(f.Name))
+		case !isRefused(err):
 			return err
 		}
-		err = fmt.Errorf("an entry has the name %s: choose another name", display.Quoted(f.Name))
 	}
 	f.Problem = err.Error()
 	return v.show("edit.html", http.StatusUnprocessableEntity, view{Title: "New note", Nav: "new", Data: f})
+}
+
+// isRefused reports whether the daemon refused a text, such as one with a secret. The
+// form is sent again: it contains what a person wrote.
+func isRefused(err error) bool {
+	e, ok := errors.AsType[*client.Error](err)
+	return ok && (e.Code == http.StatusUnprocessableEntity || e.Code == http.StatusBadRequest)
 }
 
 // editable returns the entry with the ID in the path, if a form can contain it.
@@ -134,11 +144,15 @@ func (v *visit) saveMemory() error {
 		return v.conflict(f, e)
 	}
 	update := crmem.Update{Name: e.Name, Content: f.Content, Aliases: f.aliases()}
-	if err := update.Validate(); err != nil {
+	err = update.Validate()
+	invalid := err != nil
+	if !invalid {
+		_, err = v.store().Apply(v.r.Context(), crmem.Unchanged{Entry: *e}, update)
+	}
+	if invalid || isRefused(err) {
 		f.Problem = err.Error()
 		return v.show("edit.html", http.StatusUnprocessableEntity, view{Title: "Edit " + display.Label(e.Name), Nav: "memories", Data: f})
 	}
-	_, err = v.store().Apply(v.r.Context(), crmem.Unchanged{Entry: *e}, update)
 	if errors.Is(err, crmem.ErrStale) {
 		if e, err = v.entry(); err == nil {
 			return v.conflict(f, e)

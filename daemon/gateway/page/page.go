@@ -75,7 +75,7 @@ type Page struct {
 // New returns a page. Close releases its connections to the daemon.
 func New(o Options) (*Page, error) {
 	p := &Page{
-		o: o, stores: stores{addr: o.Daemon, byName: make(map[string]*client.Client)}, mux: http.NewServeMux(), templates: make(map[string]*template.Template),
+		o: o, stores: stores{addr: o.Daemon, byKind: make(map[storeKind]*client.Client)}, mux: http.NewServeMux(), templates: make(map[string]*template.Template),
 		browsers: browsers{byHash: make(map[string]*browser)}, attempts: make(chan struct{}, 2), rendering: make(chan struct{}, 2),
 		runs: newRunTable(),
 	}

@@ -14,17 +14,23 @@ type stores struct {
 	addr wire.Addr
 
 	mu     sync.Mutex
-	byName map[string]*client.Client
+	byKind map[storeKind]*client.Client
 }
 
-// of returns the client of a space.
-func (s *stores) of(name string) *client.Client {
+// storeKind is a space, and whether its texts are written without checks.
+type storeKind struct {
+	space string
+	exact bool
+}
+
+// of returns the client of a kind.
+func (s *stores) of(k storeKind) *client.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := s.byName[name]
+	c := s.byKind[k]
 	if c == nil {
-		c = &client.Client{Addr: s.addr, By: history.Actor{Client: "page"}, Space: name}
-		s.byName[name] = c
+		c = &client.Client{Addr: s.addr, By: history.Actor{Client: "page"}, Space: k.space, AllowSecrets: k.exact, AllowEmpty: k.exact}
+		s.byKind[k] = c
 	}
 	return c
 }
@@ -32,7 +38,7 @@ func (s *stores) of(name string) *client.Client {
 func (s *stores) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range s.byName {
+	for _, c := range s.byKind {
 		_ = c.Close() // the page sends nothing more
 	}
 }
@@ -49,7 +55,10 @@ func (v *visit) use(name string) error {
 }
 
 // store returns the client for the space of the request.
-func (v *visit) store() *client.Client { return v.p.stores.of(v.space) }
+func (v *visit) store() *client.Client { return v.p.stores.of(storeKind{space: v.space}) }
+
+// exactStore returns a client that writes the texts of an earlier version as they were.
+func (v *visit) exactStore() *client.Client { return v.p.stores.of(storeKind{v.space, true}) }
 
 // chooseSpace changes the space of the browser.
 func (v *visit) chooseSpace() error {

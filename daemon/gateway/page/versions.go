@@ -161,12 +161,12 @@ func (v *visit) restore() error {
 	old := &out.Entry
 	var list []crmem.Entry
 	if out.Now == nil {
-		list, err = v.store().Apply(v.r.Context(), crmem.Add{Name: old.Name, Content: old.Content, Aliases: old.Aliases})
+		list, err = v.exactStore().Apply(v.r.Context(), crmem.Add{Name: old.Name, Content: old.Content, Aliases: old.Aliases})
 		if errors.Is(err, crmem.ErrExists) {
 			return &pageError{status: http.StatusConflict, message: "another entry has the name " + display.Quoted(old.Name), fix: "rename that entry with crabmem rename, then restore this one"}
 		}
 	} else {
-		list, err = v.store().Apply(v.r.Context(), crmem.Unchanged{Entry: *out.Now}, crmem.Update{Name: out.Now.Name, Content: old.Content, Aliases: old.Aliases})
+		list, err = v.exactStore().Apply(v.r.Context(), crmem.Unchanged{Entry: *out.Now}, crmem.Update{Name: out.Now.Name, Content: old.Content, Aliases: old.Aliases})
 	}
 	if errors.Is(err, crmem.ErrStale) {
 		return changed

@@ -321,7 +321,11 @@ type ClientMessage struct {
 	// what that identity may: 403, kind scope. Sessions of others do not exist for it:
 	// 404. Empty: the owner of the home. Without space, an identity with a space of its
 	// own uses that one.
-	As            string `protobuf:"bytes,1102,opt,name=as,proto3" json:"as,omitempty"`
+	As string `protobuf:"bytes,1102,opt,name=as,proto3" json:"as,omitempty"`
+	// Checks of texts that a change of a store skips: for keys and passwords, which only
+	// the owner of the home or an admin may skip, and for a visible character.
+	AllowSecrets  bool `protobuf:"varint,1103,opt,name=allow_secrets,json=allowSecrets,proto3" json:"allow_secrets,omitempty"`
+	AllowEmpty    bool `protobuf:"varint,1104,opt,name=allow_empty,json=allowEmpty,proto3" json:"allow_empty,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -870,6 +874,20 @@ func (x *ClientMessage) GetAs() string {
 	return ""
 }
 
+func (x *ClientMessage) GetAllowSecrets() bool {
+	if x != nil {
+		return x.AllowSecrets
+	}
+	return false
+}
+
+func (x *ClientMessage) GetAllowEmpty() bool {
+	if x != nil {
+		return x.AllowEmpty
+	}
+	return false
+}
+
 type isClientMessage_Msg interface {
 	isClientMessage_Msg()
 }
@@ -1235,6 +1253,7 @@ type ServerMessage struct {
 	//	*ServerMessage_ConfigChecked
 	//	*ServerMessage_Spaces
 	Msg           isServerMessage_Msg `protobuf_oneof:"msg"`
+	Warnings      []string            `protobuf:"bytes,1100,rep,name=warnings,proto3" json:"warnings,omitempty"` // about texts of the request, such as a redacted one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1560,6 +1579,13 @@ func (x *ServerMessage) GetSpaces() *SpaceList {
 		if x, ok := x.Msg.(*ServerMessage_Spaces); ok {
 			return x.Spaces
 		}
+	}
+	return nil
+}
+
+func (x *ServerMessage) GetWarnings() []string {
+	if x != nil {
+		return x.Warnings
 	}
 	return nil
 }
@@ -6703,7 +6729,7 @@ type ApplyMsg struct {
 	// The store must have these entries exactly so or, where the id is 0, none of
 	// the name, or nothing is done: 409, kind changed.
 	Unchanged []*Entry `protobuf:"bytes,2,rep,name=unchanged,proto3" json:"unchanged,omitempty"`
-	Content   bool     `protobuf:"varint,3,opt,name=content,proto3" json:"content,omitempty"` // the answer has the contents
+	Content   bool     `protobuf:"varint,3,opt,name=content,proto3" json:"content,omitempty"` // the answer has the contents; it always has those that the daemon redacted
 	// A file of the user's on the daemon's machine with more of this: any number
 	// of these messages, each behind its length as a varint, which are done with
 	// this one, all or none.
@@ -10002,7 +10028,7 @@ var File_crabtalk_proto protoreflect.FileDescriptor
 
 const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
-	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\x8e\x1c\n" +
+	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xd6\x1c\n" +
 	"\rClientMessage\x120\n" +
 	"\x04send\x18\x01 \x01(\v2\x1a.crabtalk.protocol.SendMsgH\x00R\x04send\x126\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1c.crabtalk.protocol.StreamMsgH\x00R\x06stream\x12-\n" +
@@ -10075,8 +10101,11 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\fremove_space\x18\xbb\b \x01(\v2!.crabtalk.protocol.RemoveSpaceMsgH\x00R\vremoveSpace\x12)\n" +
 	"\x02by\x18\xcc\b \x01(\v2\x18.crabtalk.protocol.ActorR\x02by\x12\x15\n" +
 	"\x05space\x18\xcd\b \x01(\tR\x05space\x12\x0f\n" +
-	"\x02as\x18\xce\b \x01(\tR\x02asB\x05\n" +
-	"\x03msg\"\xf4\x0f\n" +
+	"\x02as\x18\xce\b \x01(\tR\x02as\x12$\n" +
+	"\rallow_secrets\x18\xcf\b \x01(\bR\fallowSecrets\x12 \n" +
+	"\vallow_empty\x18\xd0\b \x01(\bR\n" +
+	"allowEmptyB\x05\n" +
+	"\x03msg\"\x91\x10\n" +
 	"\rServerMessage\x12=\n" +
 	"\bresponse\x18\x01 \x01(\v2\x1f.crabtalk.protocol.SendResponseH\x00R\bresponse\x128\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1e.crabtalk.protocol.StreamEventH\x00R\x06stream\x123\n" +
@@ -10111,7 +10140,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x06models\x18\x9a\b \x01(\v2\x1c.crabtalk.protocol.ModelListH\x00R\x06models\x127\n" +
 	"\x06agents\x18\xa4\b \x01(\v2\x1c.crabtalk.protocol.AgentListH\x00R\x06agents\x12J\n" +
 	"\x0econfig_checked\x18\xae\b \x01(\v2 .crabtalk.protocol.ConfigCheckedH\x00R\rconfigChecked\x127\n" +
-	"\x06spaces\x18\xb8\b \x01(\v2\x1c.crabtalk.protocol.SpaceListH\x00R\x06spacesB\x05\n" +
+	"\x06spaces\x18\xb8\b \x01(\v2\x1c.crabtalk.protocol.SpaceListH\x00R\x06spaces\x12\x1b\n" +
+	"\bwarnings\x18\xcc\b \x03(\tR\bwarningsB\x05\n" +
 	"\x03msg\"\x9c\x03\n" +
 	"\aSendMsg\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +

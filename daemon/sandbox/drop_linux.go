@@ -10,8 +10,8 @@ import (
 
 // drop removes every capability in its namespaces from this thread and the
 // processes it starts, prevents them from gaining others, and denies them Unix
-// sockets.
-func drop() error {
+// sockets, or all sockets.
+func drop(allSockets bool) error {
 	const noRoot = 1<<0 | 1<<1 | 1<<2 | 1<<3 // SECBIT_NOROOT, SECBIT_NO_SETUID_FIXUP, each with its lock
 	for _, p := range []struct {
 		name   string
@@ -42,7 +42,7 @@ func drop() error {
 	if err := system.capset(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &none[0]); err != nil {
 		return fmt.Errorf("capset: %w", err)
 	}
-	filter, err := socketFilter(runtime.GOARCH)
+	filter, err := socketFilter(runtime.GOARCH, allSockets)
 	if err != nil {
 		return err
 	}
@@ -53,9 +53,9 @@ func drop() error {
 }
 
 // socketFilter returns a filter for an architecture that denies Unix sockets
-// except connected pairs. It also denies io_uring, which bypasses filters, and
+// except connected pairs, or all sockets except pairs. It also denies io_uring, which bypasses filters, and
 // system calls of other architectures, which have other numbers.
-func socketFilter(goarch string) ([]unix.SockFilter, error) {
+func socketFilter(goarch string, all bool) ([]unix.SockFilter, error) {
 	arch, ok := map[string]uint32{
 		"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64, "riscv64": unix.AUDIT_ARCH_RISCV64,
 	}[goarch]
@@ -73,6 +73,10 @@ func socketFilter(goarch string) ([]unix.SockFilter, error) {
 
 		x32 = 0x40000000 // the bit of amd64's other numbers; too large for any call elsewhere
 	)
+	family := unix.SockFilter{Code: equal, K: unix.AF_UNIX, Jt: 2} // → no such family
+	if all {
+		family = unix.SockFilter{Code: above, K: 0, Jt: 2}
+	}
 	return []unix.SockFilter{
 		{Code: load, K: offArch},
 		{Code: equal, K: arch, Jf: 7}, // → no such call
@@ -81,7 +85,7 @@ func socketFilter(goarch string) ([]unix.SockFilter, error) {
 		{Code: equal, K: uint32(unix.SYS_IO_URING_SETUP), Jt: 4}, // → no such call
 		{Code: equal, K: uint32(unix.SYS_SOCKET), Jf: 2},         // → allowed
 		{Code: load, K: offArg0},
-		{Code: equal, K: unix.AF_UNIX, Jt: 2}, // → no such family
+		family,
 		{Code: ret, K: unix.SECCOMP_RET_ALLOW},
 		{Code: ret, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
 		{Code: ret, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT)},

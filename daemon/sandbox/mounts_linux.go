@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confine changes this process's mounts to those of a confined command, marks
-// every descriptor above 2 to be closed on exec, and drops every privilege of
-// this thread. It stops at the first step that fails.
-func confine(hidden []string) error {
+// confine changes this process's mounts to those of a job, marks every descriptor
+// above 2 to be closed on exec, and drops every privilege of this thread. It stops
+// at the first step that fails.
+func confine(j *job) error {
 	if err := system.mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
@@ -26,7 +26,7 @@ func confine(hidden []string) error {
 		return err
 	}
 	var covers []cover
-	for _, h := range hidden {
+	for _, h := range j.Hidden {
 		list, err := coversOf(h, mounts)
 		if err != nil {
 			return err
@@ -37,6 +37,29 @@ func confine(hidden []string) error {
 			}
 		}
 	}
+	if j.View != "" {
+		err = enterView(j, covers)
+	} else {
+		err = coverHidden(covers, mounts)
+	}
+	if err != nil {
+		return err
+	}
+	for _, c := range covers {
+		if identityOf(c.path) == c.id {
+			return fmt.Errorf("%s is visible after it was covered", c.path)
+		}
+	}
+	// The daemon may have inherited descriptors of hidden files.
+	if err := system.closeRange(uint(fdJob), math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("close_range: %w", err)
+	}
+	return drop(j.View != "")
+}
+
+// coverHidden covers the hidden paths among the mounts of the machine, and replaces
+// /dev and /proc.
+func coverHidden(covers []cover, mounts []mount) error {
 	devices, err := cloneDevices()
 	if err != nil {
 		return err
@@ -61,16 +84,7 @@ func confine(hidden []string) error {
 	if err := setMounts("/sys", unix.MOUNT_ATTR_RDONLY); err != nil && !errors.Is(err, unix.ENOENT) {
 		return err
 	}
-	for _, c := range covers {
-		if identityOf(c.path) == c.id {
-			return fmt.Errorf("%s is visible after it was covered", c.path)
-		}
-	}
-	// The daemon may have inherited descriptors of hidden files.
-	if err := system.closeRange(uint(fdJob), math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
-		return fmt.Errorf("close_range: %w", err)
-	}
-	return drop()
+	return nil
 }
 
 // mount is a line of mountinfo.

@@ -59,7 +59,7 @@ func newMachine() *machine {
 // run confines this model and describes the calls after the first skip ones.
 func (m *machine) run(t *testing.T, skip int, hidden ...string) string {
 	m.install(t)
-	err := confine(hidden)
+	err := confine(&job{Hidden: hidden})
 	return fmt.Sprintf("error: %v\n%s", err, strings.Join(m.trace[min(skip, len(m.trace)):], "\n"))
 }
 
@@ -188,7 +188,7 @@ func TestReportsOfMountinfo(t *testing.T) {
 // TestSocketFilter runs the filter for system calls of each architecture.
 func TestSocketFilter(t *testing.T) {
 	for goarch, arch := range map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64, "riscv64": unix.AUDIT_ARCH_RISCV64} {
-		filter, err := socketFilter(goarch)
+		filter, err := socketFilter(goarch, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +210,7 @@ func TestSocketFilter(t *testing.T) {
 			}
 		}
 	}
-	if filter, err := socketFilter("wasm"); filter != nil || err == nil || err.Error() != "no filter of system calls for wasm" {
+	if filter, err := socketFilter("wasm", false); filter != nil || err == nil || err.Error() != "no filter of system calls for wasm" {
 		t.Errorf("%v, %v", filter, err)
 	}
 }

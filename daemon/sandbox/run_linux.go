@@ -86,6 +86,8 @@ type job struct {
 	Args, Env []string
 	Dir       string
 	Hidden    []string // absolute, without links
+	View      string   // absolute, without links; "" selects the profile without a view
+	User      string   // name of the user in the view
 }
 
 // start copies its input to next and keeps the first bytes of it.
@@ -124,6 +126,11 @@ func Run(ctx context.Context, c *Command) (int, error) {
 		return 0, &Error{err}
 	}
 	j := job{Path: c.Path, Args: c.Args, Env: c.Env, Dir: c.Dir, Hidden: hidden}
+	if c.View != "" {
+		if err := j.setView(c.View); err != nil {
+			return 0, &Error{err}
+		}
+	}
 	var config bytes.Buffer
 	if err := gob.NewEncoder(&config).Encode(j); err != nil { // JSON cannot encode names that are not UTF-8
 		return 0, err
@@ -140,11 +147,15 @@ func Run(ctx context.Context, c *Command) (int, error) {
 
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
 	cmd.Args, cmd.Env, cmd.Dir = []string{confinedName}, []string{}, "/"
-	stderr := &start{next: c.Stderr}
-	cmd.Stdout, cmd.Stderr = c.Stdout, stderr
+	stderr := new(start)
+	cmd.Stdin = c.Stdin
+	cmd.Stdout, cmd.Stderr = streams(c, stderr)
 	cmd.ExtraFiles = []*os.File{fdJob - 3: in, fdReport - 3: out}
 	cmd.WaitDelay = waitDelay
 	cmd.SysProcAttr = processOne()
+	if c.View != "" {
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWNET
+	}
 	err = cmd.Start()
 	in.Close()
 	out.Close()
@@ -184,6 +195,19 @@ func Run(ctx context.Context, c *Command) (int, error) {
 	return r.Code, nil
 }
 
+// streams returns the output streams of process 1. Standard error keeps its
+// beginning in s, unless a file receives it.
+func streams(c *Command, s *start) (stdout, stderr io.Writer) {
+	if _, ok := c.Stderr.(*os.File); ok {
+		return c.Stdout, c.Stderr
+	}
+	s.next = c.Stderr
+	if c.Stdout == c.Stderr && c.Stdout != nil {
+		return s, s
+	}
+	return c.Stdout, s
+}
+
 // processOne returns the attributes of process 1.
 func processOne() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
@@ -211,7 +235,7 @@ func Main() {
 	var j job
 	if err := gob.NewDecoder(fdJob).Decode(&j); err != nil {
 		r.Setup = fmt.Sprintf("read the command: %v", err)
-	} else if err := confine(j.Hidden); err != nil {
+	} else if err := confine(&j); err != nil {
 		r.Setup = err.Error()
 	} else if j.Path != "" {
 		r.Code, err = oversee(&j)

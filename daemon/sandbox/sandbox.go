@@ -39,13 +39,26 @@ type Command struct {
 	Dir    string   // absolute
 	Hidden []string // paths that a confined program does not see
 
-	Stdout, Stderr io.Writer // nil discards
+	// View selects the read-only profile if it is not empty: the program sees the
+	// system's programs and libraries, and this directory without Hidden. It changes
+	// no file, and has no network.
+	View string
+
+	Stdin          io.Reader // nil is empty
+	Stdout, Stderr io.Writer // nil discards; equal writers share one stream
 }
 
 // Check returns an *Error if this process cannot confine commands on this
 // machine.
 func Check(ctx context.Context) error {
 	_, err := Run(ctx, &Command{Dir: "/"}) // no program to start
+	return err
+}
+
+// CheckView returns an *Error if this process cannot run programs in the read-only
+// profile on this machine.
+func CheckView(ctx context.Context) error {
+	_, err := Run(ctx, &Command{Dir: "/usr", View: "/usr"})
 	return err
 }
 

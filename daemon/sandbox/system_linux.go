@@ -24,6 +24,9 @@ var system = systemCalls{
 	mknod:        unix.Mknod,
 	mkdir:        unix.Mkdir,
 	symlink:      unix.Symlink,
+	readlink:     readlink,
+	writeFile:    writeFile,
+	pivotRoot:    pivotRoot,
 	prctl:        unix.Prctl,
 	capset:       unix.Capset,
 	setFilter:    setFilter,
@@ -44,6 +47,9 @@ type systemCalls struct {
 	mknod        func(path string, mode uint32, dev int) error
 	mkdir        func(path string, mode uint32) error
 	symlink      func(target, path string) error
+	readlink     func(path string) (string, error)
+	writeFile    func(path, text string) error // creates the file
+	pivotRoot    func(dir string) error        // and unmounts the old root
 	prctl        func(option int, arg2, arg3, arg4, arg5 uintptr) error
 	capset       func(h *unix.CapUserHeader, data *unix.CapUserData) error
 	setFilter    func(filter []unix.SockFilter) error
@@ -60,4 +66,41 @@ func setFilter(filter []unix.SockFilter) error {
 		return err
 	}
 	return nil
+}
+
+// readlink returns the target of a symbolic link.
+func readlink(path string) (string, error) {
+	b := make([]byte, unix.PathMax)
+	n, err := unix.Readlink(path, b)
+	if err != nil {
+		return "", err
+	}
+	return string(b[:n]), nil
+}
+
+// writeFile creates a file that everyone may read.
+func writeFile(path, text string) error {
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err := unix.Write(fd, []byte(text)); err != nil {
+		unix.Close(fd)
+		return err
+	}
+	return unix.Close(fd)
+}
+
+// pivotRoot makes the mount at dir the root directory, and detaches the old one.
+func pivotRoot(dir string) error {
+	if err := unix.Chdir(dir); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return err
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return err
+	}
+	return unix.Chdir("/")
 }

@@ -39,7 +39,6 @@ require (
 	golang.org/x/time v0.15.0
 	google.golang.org/protobuf v1.36.12
 	modernc.org/sqlite v1.60.1
-	mvdan.cc/sh/v3 v3.14.1
 )
 
 require (

@@ -25,6 +25,7 @@ import (
 	"crabmem/crmem/fusion"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/agent"
+	"crabmem/daemon/approval"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/embedder"
 	"crabmem/daemon/mcp"
@@ -201,8 +202,8 @@ func (d *Daemon) openAll() error {
 		FS: d.fs, Home: d.home, Dir: d.dir, Log: d.log, Now: d.now, Logs: d.sessions, Space: d.writeSpace,
 		Own:    func(agent string) string { return d.spacesOf(agent)[0] },
 		Forget: d.files.Forget, Ran: d.metrics.ran,
-		Allow: d.allow,
-		Kind:  func(err error) string { return message(err).Kind },
+		Allow: d.allow, Rules: approval.Rules{Home: d.home, User: userHome(), Profile: tool.CanView},
+		Kind: func(err error) string { return message(err).Kind },
 		Setup: func() session.Setup {
 			s := d.setup()
 			return session.Setup{Config: s.config, Runner: s.runner, Agents: s.agents}
@@ -223,6 +224,15 @@ func (d *Daemon) openAll() error {
 	}
 	d.store.Index(analysis.Standard)
 	return nil
+}
+
+// userHome returns the home directory of the user, or "" if it is unknown.
+func userHome() string {
+	dir, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return dir
 }
 
 // sessionIndex returns the index of the sessions, which the first search

@@ -1,190 +1,242 @@
-// Package approval decides which shell commands an allowlist of prefixes permits.
+// Package approval decides which texts of the tool bash run without a question.
 //
-// A prefix is a program, or a program and its first words, such as "git status".
-// The allowlist permits a command if it permits every program that a bash parser
-// finds in the command: at the start, in pipelines, and in substitutions.
+// A text that runs by itself is never given to a shell. [Classify] reads it with a
+// small grammar and returns argument vectors, with the path of each program:
 //
-// It never permits a command with a redirection to a file, a variable before a
-// program, a function, or a builtin that runs its arguments: these can change what
-// a program does or where its output goes. Such a command needs a user's approval.
+//   - Programs of the default list only read. They run in the read-only profile of
+//     daemon/sandbox. cd, echo, false, pwd, and true need no program.
+//   - Programs of a prefix that a person allowed, such as "git push", run as they are.
+//
+// The grammar has plain and quoted words; |, &&, ||, and ;; and the redirections
+// 2>&1, >/dev/null, 2>/dev/null, and </dev/null. Any other text needs a user's
+// approval, and bash runs the approved text.
 package approval
 
 import (
+	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
-	"mvdan.cc/sh/v3/syntax"
+	"crabmem/crmem/vfs"
 )
 
-// Default is the allowlist of a daemon whose configuration has none. It contains
-// programs that only read, whatever their arguments are. It does not contain test
-// and printf, which evaluate a subscript after -v, and git, whose configuration
-// names programs.
-var Default = []string{
-	"basename", "cat", "cd", "cut", "dirname", "echo", "false", "grep", "head", "ls", "pwd", "realpath", "stat", "tail", "tr", "true", "uname",
-	"wc", "whoami",
+// Rules are what permits a text to run by itself.
+type Rules struct {
+	Dir   string   // absolute working directory
+	Home  string   // data directory of the daemon
+	User  string   // home directory of the user; "" if unknown
+	Allow []string // names of the default list, and prefixes that a person allowed
+
+	// Profile reports whether programs can run in the read-only profile. Without it,
+	// only the commands without a program run by themselves.
+	Profile func() bool
+
+	// Path are the directories that contain programs. nil is those of the system.
+	Path []string
 }
 
-// runners are programs that run their arguments, a script, or the text of a file.
-// A prefix of one would permit every command.
-var runners = []string{
-	".", "[", "ash", "awk", "bash", "builtin", "bun", "chroot", "command", "dash", "deno", "doas", "docker", "env", "eval", "exec", "find", "fish",
-	"gawk", "ionice", "ksh", "lua", "make", "mawk", "nice", "node", "nohup", "npx", "nsenter", "parallel", "perl", "php", "podman", "printf", "python",
-	"python3", "ruby", "script", "sed", "setsid", "sh", "source", "ssh", "stdbuf", "strace", "su", "sudo", "tclsh", "test", "time", "timeout", "trap",
-	"unshare", "uvx", "watch", "xargs", "zsh",
+// Decision is the result of Classify.
+type Decision struct {
+	Line   Line   // to run without a question; nil if the text needs approval
+	Reason string // why the text needs approval
+
+	// Missing are the prefixes that would permit the text, each with the path of
+	// its program. They are nil if no prefix can permit the text.
+	Missing []string
 }
 
-// families are programs whose first argument is a subcommand.
-var families = []string{
-	"apt", "apt-get", "brew", "cargo", "gh", "git", "go", "helm", "journalctl", "kubectl", "npm", "pip", "pnpm", "systemctl", "terraform", "uv", "yarn",
-}
-
-const (
-	maxCommand = 16 << 10 // bytes to parse
-	maxParts   = 16       // programs of one command
-)
-
-// Missing returns the prefixes that allow lacks to permit a command. They are nil
-// if allow permits the command. known is false if no allowlist can permit it.
-func Missing(command string, allow []string) (missing []string, known bool) {
-	programs, ok := programs(command)
-	if !ok {
-		return nil, false
+// Classify decides whether a text runs by itself. It reads the file system to find
+// programs, and changes nothing.
+func Classify(text string, r Rules) Decision {
+	line, err := parse(text)
+	if err != nil {
+		return Decision{Reason: err.Error()}
 	}
-	for _, words := range programs {
-		if permits(allow, words) {
-			continue
-		}
-		prefix := words[0]
-		if slices.Contains(runners, prefix) {
-			return nil, false
-		}
-		if len(words) > 1 && slices.Contains(families, prefix) && subcommand(words[1]) {
-			prefix += " " + words[1]
-		}
-		if !slices.Contains(missing, prefix) {
-			missing = append(missing, prefix)
+	c := classifier{Rules: r, cwd: "."}
+	var missing []string
+	var reason error
+	for _, p := range line {
+		for i := range p.Commands {
+			prefix, err := c.command(&p.Commands[i], len(p.Commands) == 1)
+			switch {
+			case prefix != "":
+				if reason == nil {
+					reason = err
+				}
+				if !slices.Contains(missing, prefix) {
+					missing = append(missing, prefix)
+				}
+			case err != nil:
+				return Decision{Reason: err.Error()}
+			}
 		}
 	}
-	return missing, true
+	if reason != nil {
+		return Decision{Reason: reason.Error(), Missing: missing}
+	}
+	return Decision{Line: line}
 }
 
 // Check returns an error for a prefix that no command can match.
 func Check(prefix string) error {
-	words, ok := programs(prefix)
-	if !ok || strings.Join(words[0], " ") != prefix {
+	line, err := parse(prefix)
+	if err != nil || len(line) != 1 || len(line[0].Commands) != 1 || strings.Join(line[0].Commands[0].Words, " ") != prefix {
 		return fmt.Errorf("%q: want a program and its first words, separated by single spaces", prefix)
+	}
+	if name := line[0].Commands[0].Words[0]; strings.Contains(name, "/") && !filepath.IsAbs(name) {
+		return fmt.Errorf("%q: want the name or the absolute path of a program", prefix)
 	}
 	return nil
 }
 
-func permits(allow []string, words []string) bool {
-	return slices.ContainsFunc(allow, func(prefix string) bool {
-		p := strings.Split(prefix, " ")
-		return len(words) >= len(p) && slices.Equal(words[:len(p)], p)
-	})
+// classifier classifies the commands of a text in their order.
+type classifier struct {
+	Rules
+	cwd string // relative to Dir, if each cd before succeeds
 }
 
-// subcommand reports whether a word has the form of a subcommand: it is not a flag
-// or a path.
-func subcommand(word string) bool {
-	for _, r := range word {
-		if r != '-' && (r < 'a' || r > 'z') && (r < '0' || r > '9') {
-			return false
+// command decides whether a command runs by itself, and then sets its path. Else it
+// returns why not, and the prefix that would permit the command, if one can.
+func (c *classifier) command(cmd *Command, alone bool) (prefix string, err error) {
+	name := cmd.Words[0]
+	switch {
+	case slices.Contains(own, name):
+		return "", c.ownCommand(cmd.Words, alone)
+	case slices.Contains(builtins, name):
+		return "", fmt.Errorf("%s is a builtin or a reserved word of bash", name)
+	case strings.Contains(name, "/") && !filepath.IsAbs(name):
+		return "", fmt.Errorf("%s is a path in the working directory", name)
+	}
+	words := slices.Clone(cmd.Words)
+	if filepath.IsAbs(name) {
+		words[0] = filepath.Base(name)
+	} else if slices.Contains(multicall, name) {
+		if len(words) < 2 {
+			return "", fmt.Errorf("%s runs other programs", name)
+		}
+		words = words[1:] // of the applet
+	}
+	if slices.Contains(Default, words[0]) {
+		if slices.Contains(c.Allow, words[0]) {
+			cmd.Path, err = c.reader(name, words)
+			cmd.ReadOnly = err == nil
+			if err == nil {
+				return "", nil
+			}
+		} else {
+			err = fmt.Errorf("%s is not in tools.bash.allow", words[0])
 		}
 	}
-	return word != "" && word[0] != '-'
+	if path, ok := c.permitted(cmd.Words); ok {
+		cmd.Path = path
+		return "", nil
+	} else if err != nil {
+		return "", err
+	}
+	return c.offer(cmd.Words)
 }
 
-// programs returns the literal words that each program of a command begins with.
-// ok is false if the command contains more than programs, such as a redirection to
-// a file or a function, or cannot be parsed.
-func programs(command string) (list [][]string, ok bool) {
-	if len(command) > maxCommand || strings.ContainsRune(command, 0) {
-		return nil, false
+// ownCommand decides whether a command that needs no program runs by itself.
+func (c *classifier) ownCommand(words []string, alone bool) error {
+	name, args := words[0], words[1:]
+	if !slices.Contains(c.Allow, name) {
+		return fmt.Errorf("%s is not in tools.bash.allow", name)
 	}
-	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(command), "")
-	if err != nil {
-		return nil, false
+	if err := c.checkDir(); err != nil {
+		return err
 	}
-	ok = true
-	syntax.Walk(file, func(n syntax.Node) bool {
-		switch n := n.(type) {
-		case *syntax.Stmt:
-			ok = ok && !n.Background && !n.Coprocess && !slices.ContainsFunc(n.Redirs, writes)
-		case *syntax.CallExpr:
-			words := literals(n.Args)
-			ok = ok && len(words) > 0 && len(list) < maxParts
-			list = append(list, words)
-		case *syntax.File, *syntax.BinaryCmd, *syntax.Subshell, *syntax.Block, *syntax.Redirect, *syntax.Word, *syntax.Lit,
-			*syntax.SglQuoted, *syntax.DblQuoted, *syntax.CmdSubst, *syntax.Comment:
-		case *syntax.ParamExp:
-			// Other forms can assign or evaluate.
-			ok = ok && n.Exp == nil && n.Index == nil && n.Slice == nil && n.Repl == nil && !n.Excl
-		case nil:
-		default:
-			ok = false
+	switch name {
+	case "cd":
+		if !alone || len(args) != 1 || args[0] == "" || args[0][0] == '-' {
+			return errors.New("cd needs one directory, outside a pipeline")
 		}
-		return ok
-	})
-	return list, ok && len(list) > 0
-}
-
-// literals returns the words before the first one that bash expands.
-func literals(args []*syntax.Word) (words []string) {
-	for _, w := range args {
-		text, ok := literal(w.Parts)
+		rel, ok := c.local(args[0])
 		if !ok {
+			return fmt.Errorf("%s is outside the working directory", args[0])
+		}
+		c.cwd = rel
+	case "pwd":
+		if len(args) > 0 {
+			return errors.New("pwd has arguments")
+		}
+	case "echo":
+		for _, a := range args {
+			if a == "" || a[0] != '-' || strings.Trim(a[1:], "neE") != "" {
+				break
+			}
+			if a != "-n" {
+				return fmt.Errorf("echo %s is an option of bash", a)
+			}
+		}
+	}
+	return nil
+}
+
+// local returns a path relative to Dir, and whether it is in Dir.
+func (c *classifier) local(path string) (string, bool) {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(c.cwd, path)
+		return path, filepath.IsLocal(path)
+	}
+	for _, dir := range []string{c.Dir, resolved(c.Dir)} {
+		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
+			return rel, true
+		}
+	}
+	return "", false
+}
+
+// checkDir returns an error if the working directory contains a home directory, or
+// is in the daemon's or a file system of the kernel.
+func (c *classifier) checkDir() error {
+	dir := resolved(c.Dir)
+	if filepath.Dir(dir) == dir || c.User != "" && contains(dir, resolved(c.User)) || contains(dir, resolved(c.Home)) {
+		return fmt.Errorf("working directory %s contains a home directory", dir)
+	}
+	for _, d := range append([]string{resolved(c.Home)}, kernelDirs...) {
+		if contains(d, dir) {
+			return fmt.Errorf("working directory is in %s", d)
+		}
+	}
+	return nil
+}
+
+var kernelDirs = []string{"/dev", "/proc", "/sys"}
+
+// resolved returns a path with all links followed, or else the clean path.
+func resolved(path string) string {
+	if real, err := (vfs.OS{}).Resolve(path); err == nil {
+		return filepath.Clean(real)
+	}
+	return filepath.Clean(path)
+}
+
+// contains reports whether a path is a directory or in it. Both are resolved. A
+// directory may have several names, so identities count too.
+func contains(dir, path string) bool {
+	if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
+		return true
+	}
+	id := identity(dir)
+	for id != (vfs.Identity{}) {
+		if is := identity(path); is.Dev == id.Dev && is.Ino == id.Ino {
+			return true
+		}
+		up := filepath.Dir(path)
+		if up == path {
 			break
 		}
-		words = append(words, text)
+		path = up
 	}
-	return words
+	return false
 }
 
-// literal returns the text of the parts of a word if bash does not expand any part.
-func literal(parts []syntax.WordPart) (string, bool) {
-	var b strings.Builder
-	for _, p := range parts {
-		switch p := p.(type) {
-		case *syntax.Lit:
-			if strings.ContainsAny(p.Value, "\\*?[{~") && p.Value != "[" {
-				return "", false
-			}
-			b.WriteString(p.Value)
-		case *syntax.SglQuoted:
-			if p.Dollar {
-				return "", false
-			}
-			b.WriteString(p.Value)
-		case *syntax.DblQuoted:
-			for _, q := range p.Parts {
-				l, ok := q.(*syntax.Lit)
-				if !ok || p.Dollar || strings.Contains(l.Value, "\\") {
-					return "", false
-				}
-				b.WriteString(l.Value)
-			}
-		default:
-			return "", false
-		}
+func identity(path string) vfs.Identity {
+	fi, err := vfs.OS{}.Lstat(path)
+	if err != nil {
+		return vfs.Identity{}
 	}
-	return b.String(), true
-}
-
-// writes reports whether a redirection may write to a file or is of an unknown
-// form. Copies of descriptors, reads, here-documents, and /dev/null do not count.
-func writes(r *syntax.Redirect) bool {
-	switch r.Op {
-	case syntax.DplIn, syntax.DplOut:
-		text, ok := literal(r.Word.Parts)
-		return !ok || text == "" || strings.Trim(text, "0123456789-") != ""
-	case syntax.RdrIn, syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
-		return false
-	case syntax.RdrOut, syntax.AppOut, syntax.RdrAll, syntax.AppAll:
-		text, ok := literal(r.Word.Parts)
-		return !ok || text != "/dev/null"
-	}
-	return true
+	return vfs.Identify(fi)
 }

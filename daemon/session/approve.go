@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"crabmem/daemon/agent"
 	"crabmem/daemon/approval"
@@ -49,51 +51,67 @@ const (
 	refuse       = "No"
 )
 
-// Approve returns nil if a command of an agent may run. [tools.bash] approve sets
-// the rule: if a command is not on the allowlist, a person must approve it, for one
-// call, for the session, or always. Without a person, Approve returns an error with
-// the fix. extra is true if the call sets environment variables: then a person can
-// approve only this call.
-func (m *Manager) Approve(ctx context.Context, c tool.Call, command string, extra bool) error {
+// Approve decides how a command of an agent runs. [tools.bash] approve sets the
+// rule. A command that the allowlist permits runs without a question, as the line
+// that Approve returns. A person must approve any other command, for one call, for
+// the session, or always; bash runs it, and the line is nil. Without a person,
+// Approve returns an error with the fix. extra is true if the call sets environment
+// variables: then a person can approve only this call.
+func (m *Manager) Approve(ctx context.Context, c tool.Call, command string, extra bool) (approval.Line, error) {
 	rules := m.o.Setup().Config.Bash
 	if rules.Approve == "off" || ctx.Value(anyCommandKey{}) == true {
-		return nil
+		return nil, nil
 	}
-	missing, known := approval.Missing(command, rules.Allow)
-	known = known && !extra
-	if known && len(missing) == 0 {
-		return nil
+	d := m.classify(command, c.Dir, rules.Allow)
+	if extra {
+		d = approval.Decision{Reason: "the call sets environment variables"}
+	}
+	if d.Line != nil {
+		return d.Line, nil
 	}
 	p := personOf(ctx, c.Session)
 	switch {
 	case rules.Approve != "ask":
-		return refused(false, missing, known, "the allowlist does not permit the command")
+		return nil, refused(false, d, "the allowlist does not permit the command: "+d.Reason)
 	case p == nil:
-		return refused(true, missing, known, "no user is connected to approve the command")
+		return nil, refused(true, d, "no user is connected to approve the command: "+d.Reason)
 	}
 	select {
 	case p.turn <- struct{}{}:
 		defer func() { <-p.turn }()
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
-	if !extra && m.asks.permits(p.session, command, rules.Allow) {
-		return nil
+	if !extra {
+		allowed := m.asks.allowed(p.session)
+		if slices.Contains(allowed, exact+command) {
+			return nil, nil
+		}
+		if now := m.classify(command, c.Dir, slices.Concat(rules.Allow, allowed)); now.Line != nil {
+			return now.Line, nil
+		}
 	}
-	reply, err := m.ask(ctx, p, []agent.Question{question(c.Agent, command, extra, missing, known)})
+	reply, err := m.ask(ctx, p, []agent.Question{question(c.Agent, command, extra, d)})
 	if err := cmp.Or(err, context.Cause(ctx)); err != nil {
-		return refused(true, missing, known, err.Error())
+		return nil, refused(true, d, err.Error())
 	}
-	return m.decide(p.session, command, extra, missing, known, choice(reply))
+	return nil, m.decide(p.session, command, extra, d, choice(reply))
 }
 
-func question(agentName, command string, extra bool, missing []string, known bool) agent.Question {
-	q := agent.Question{Header: "Run a command", Question: fmt.Sprintf("%s wants to run: %s", agentName, command),
+// classify applies an allowlist to a command.
+func (m *Manager) classify(command, dir string, allow []string) approval.Decision {
+	rules := m.o.Rules
+	rules.Dir, rules.Allow = dir, allow
+	return approval.Classify(command, rules)
+}
+
+func question(agentName, command string, extra bool, d approval.Decision) agent.Question {
+	q := agent.Question{Header: "Run a command", Question: fmt.Sprintf("%s wants to run: %s", agentName, visible(command)),
 		Options: []agent.Option{{Label: yesOnce, Description: "run this command"}}}
 	if extra {
 		q.Question += "\nThe call sets environment variables."
-	} else if known {
-		what := "commands that begin with " + strings.Join(missing, ", or ")
+	} else if d.Missing != nil {
+		what := "commands that begin with " + strings.Join(d.Missing, ", or ")
 		q.Options = append(q.Options, agent.Option{Label: yesInSession, Description: "run " + what + " in this session"},
 			agent.Option{Label: yesAlways, Description: "run " + what + " in every session: adds to tools.bash.allow"})
 	} else {
@@ -117,35 +135,35 @@ func choice(reply string) string {
 
 // decide applies an answer. It returns nil if the answer permits the command. Any
 // answer that is not an option refuses the command, and the error contains it.
-func (m *Manager) decide(id uint64, command string, extra bool, missing []string, known bool, answer string) error {
+func (m *Manager) decide(id uint64, command string, extra bool, d approval.Decision, answer string) error {
 	switch {
 	case strings.EqualFold(answer, yesOnce):
 		return nil
 	case strings.EqualFold(answer, yesInSession) && !extra:
-		if known {
-			m.asks.approve(id, missing...)
+		if d.Missing != nil {
+			m.asks.approve(id, d.Missing...)
 		} else {
 			m.asks.approve(id, exact+command)
 		}
 		return nil
-	case strings.EqualFold(answer, yesAlways) && known:
-		m.asks.approve(id, missing...) // also if the configuration cannot be written
-		if err := m.o.Allow(missing); err != nil {
-			m.o.Log.Warn("store an approval", "prefixes", missing, "error", err)
+	case strings.EqualFold(answer, yesAlways) && d.Missing != nil:
+		m.asks.approve(id, d.Missing...) // also if the configuration cannot be written
+		if err := m.o.Allow(d.Missing); err != nil {
+			m.o.Log.Warn("store an approval", "prefixes", d.Missing, "error", err)
 		}
 		return nil
 	case strings.EqualFold(answer, refuse) || answer == "":
 		return errors.New("the user did not approve the command")
 	}
-	return refused(true, missing, known, "the command was not approved; reply: "+answer)
+	return refused(true, d, "the command was not approved; reply: "+answer)
 }
 
 // refused returns the error for a refused command, with a fix for the user. ask
 // reports whether a user can approve a command.
-func refused(ask bool, missing []string, known bool, why string) error {
+func refused(ask bool, d approval.Decision, why string) error {
 	fix := "run crabmem config set tools.bash.approve off"
-	if known {
-		fix = "add " + strings.Join(missing, ", ") + " to tools.bash.allow in config.toml"
+	if d.Missing != nil {
+		fix = "add " + strings.Join(d.Missing, ", ") + " to tools.bash.allow in config.toml"
 	}
 	if ask {
 		fix = "approve it in crabmem chat, or " + fix
@@ -166,14 +184,23 @@ func (a *asks) approve(session uint64, what ...string) {
 	}
 }
 
-// permits reports whether allow and the approvals of the session permit a command.
-func (a *asks) permits(session uint64, command string, allow []string) bool {
+// allowed returns the prefixes and commands that the user approved for a session.
+func (a *asks) allowed(session uint64) []string {
 	a.mu.Lock()
-	list := slices.Concat(allow, a.approved[session])
-	a.mu.Unlock()
-	if slices.Contains(list, exact+command) {
-		return true
+	defer a.mu.Unlock()
+	return slices.Clone(a.approved[session])
+}
+
+// visible returns a text with each invisible character as an escape: control
+// characters except line feeds, and those that change the direction of text.
+func visible(text string) string {
+	var b strings.Builder
+	for _, r := range strings.ToValidUTF8(text, "\uFFFD") {
+		if r == '\n' || unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
 	}
-	missing, known := approval.Missing(command, list)
-	return known && len(missing) == 0
+	return b.String()
 }

@@ -4,22 +4,36 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"crabmem/daemon/agent"
+	"crabmem/daemon/approval"
 	"crabmem/daemon/tool"
 )
 
-// approving adds the tool run, which runs a command if Approve permits it.
+// approving adds the tool run. It returns the command after "> " if Approve returns
+// a line, and after "$ " if bash runs it.
 func (r *rig) approving(mode string, allow ...string) {
 	r.change(func(s *Setup) { s.Config.Bash.Approve, s.Config.Bash.Allow = mode, allow })
+	bin := filepath.Join(r.t.TempDir(), "bin")
+	r.check(os.Mkdir(bin, 0o700))
+	for _, name := range []string{"find", "git", "grep", "ls", "mv", "rm"} {
+		r.check(os.WriteFile(filepath.Join(bin, name), []byte("\x7fELF"), 0o700))
+	}
+	r.o.Rules = approval.Rules{Home: rigHome, Profile: func() bool { return true }, Path: []string{bin}}
 	r.setup.Load().Runner.Tools.Add(tool.New("run", "", func(ctx context.Context, c tool.Call, args struct {
 		Command string `json:"command"`
 		Extra   bool   `json:"extra"`
 	}) (string, error) {
-		return "$ " + args.Command, r.Approve(ctx, c, args.Command, args.Extra)
+		line, err := r.Approve(ctx, c, args.Command, args.Extra)
+		if line != nil {
+			return "> " + args.Command, err
+		}
+		return "$ " + args.Command, err
 	}))
 }
 
@@ -76,20 +90,21 @@ func TestApprove(t *testing.T) {
 		allow    string   // the list then
 	}{
 		{"off", "off", []string{"rm x"}, false, false, nil, []string{"$ rm x"}, "ls"},
-		{"allowed", "ask", []string{"ls -l | ls"}, false, false, nil, []string{"$ ls -l | ls"}, "ls"},
-		{"allowed, list only", "allowlist", []string{"ls"}, false, true, nil, []string{"$ ls"}, "ls"},
+		{"allowed", "ask", []string{"ls -l | ls"}, false, false, nil, []string{"> ls -l | ls"}, "ls"},
+		{"allowed, list only", "allowlist", []string{"ls"}, false, true, nil, []string{"> ls"}, "ls"},
 		{"list only", "allowlist", []string{"rm x"}, false, true, nil,
-			[]string{"the allowlist does not permit the command; to permit it, the user can add rm to tools.bash.allow in config.toml"}, "ls"},
-		{"no person", "ask", []string{"git push; npm x"}, false, false, nil, []string{"no user is connected to approve the command; to permit it, the user can approve it in crabmem chat, or add git push, npm x to tools.bash.allow"}, "ls"},
+			[]string{"the allowlist does not permit the command: tools.bash.allow does not contain BIN/rm; to permit it, the user can add BIN/rm to tools.bash.allow in config.toml"}, "ls"},
+		{"no person", "ask", []string{"git push; rm x"}, false, false, nil, []string{"no user is connected to approve the command: tools.bash.allow does not contain BIN/git push; " +
+			"to permit it, the user can approve it in crabmem chat, or add BIN/git push, BIN/rm to tools.bash.allow"}, "ls"},
 		{"no person, no prefix", "ask", []string{"ls > x"}, false, false, nil, []string{"crabmem config set tools.bash.approve off"}, "ls"},
 		{"environment", "ask", []string{"ls", "ls"}, true, true, []string{"yes, once", "Yes, in this session"}, []string{"$ ls", "not approved; reply: Yes, in this session"}, "ls"},
 		{"once", "ask", []string{"rm x", "rm x"}, false, true, []string{reply("q", "Yes, once"), "No"}, []string{"$ rm x", "the user did not approve the command"}, "ls"},
 		{"session", "ask", []string{"git push a", "git push b | ls", "git pull"}, false, true, []string{"Yes, in this session", "no"},
-			[]string{"$ git push a", "$ git push b | ls", "did not approve"}, "ls"},
+			[]string{"$ git push a", "> git push b | ls", "did not approve"}, "ls"},
 		{"session, no prefix", "ask", []string{"find . -delete", "find . -delete", "find . -delete x", "ls > x", "ls > x"}, false, true,
 			[]string{"Yes, in this session", "No", "Yes, in this session"},
 			[]string{"$ find . -delete", "$ find . -delete", "did not approve", "$ ls > x", "$ ls > x"}, "ls"},
-		{"always", "ask", []string{"git push && npm run a", "npm run b"}, false, true, []string{"Yes, always"}, []string{"$ git push && npm run a", "$ npm run b"}, "ls,git push,npm run"},
+		{"always", "ask", []string{"git push && rm a", "rm b"}, false, true, []string{"Yes, always"}, []string{"$ git push && rm a", "> rm b"}, "ls,BIN/git push,BIN/rm"},
 		{"always, no prefix", "ask", []string{"ls > x"}, false, true, []string{"Yes, always"}, []string{"not approved; reply: Yes, always"}, "ls"},
 		{"text", "ask", []string{"rm x"}, false, true, []string{"use trash instead"}, []string{"the command was not approved; reply: use trash instead"}, "ls"},
 		{"empty", "ask", []string{"rm x"}, false, true, []string{" "}, []string{"did not approve"}, "ls"},
@@ -128,11 +143,12 @@ func TestApprove(t *testing.T) {
 				t.Fatalf("%s: results %q", c.name, results)
 			}
 			for i, got := range results {
-				if want := c.want[i]; got != want && (strings.HasPrefix(want, "$") || !strings.Contains(got, want)) {
+				got = strings.ReplaceAll(got, r.o.Rules.Path[0], "BIN")
+				if want := c.want[i]; got != want && (strings.ContainsAny(want[:1], "$>") || !strings.Contains(got, want)) {
 					t.Errorf("%s: %s returns %q, want %q", c.name, c.commands[i], got, want)
 				}
 			}
-			if got := strings.Join(r.setup.Load().Config.Bash.Allow, ","); got != c.allow {
+			if got := strings.ReplaceAll(strings.Join(r.setup.Load().Config.Bash.Allow, ","), r.o.Rules.Path[0], "BIN"); got != c.allow {
 				t.Errorf("%s: the list is %s, want %s", c.name, got, c.allow)
 			}
 		})
@@ -146,14 +162,14 @@ func TestApproveForgotten(t *testing.T) {
 		r.approving("ask")
 		first, second := r.create("crab", "user"), r.create("crab", "other")
 		r.started(Run{Session: first, Content: bashCalls(t, false, "rm x"), Interactive: true}, yesInSession)
-		if results, _ := r.started(Run{Session: first, Content: bashCalls(t, false, "rm y"), Interactive: true}); fmt.Sprint(results) != "[$ rm y]" {
+		if results, _ := r.started(Run{Session: first, Content: bashCalls(t, false, "rm y"), Interactive: true}); fmt.Sprint(results) != "[> rm y]" {
 			t.Errorf("the approved program returns %q", results)
 		}
 		if _, asked := r.started(Run{Session: second, Content: bashCalls(t, false, "rm x"), Interactive: true}, refuse); len(asked) != 1 {
 			t.Error("an approval is valid in another session")
 		}
 		r.Kill(first)
-		if r.asks.permits(first.ID(), "rm x", nil) {
+		if len(r.asks.allowed(first.ID())) > 0 {
 			t.Error("an approval outlives its session")
 		}
 	})
@@ -193,18 +209,19 @@ func TestApproveTasks(t *testing.T) {
 // TestQuestion checks the question and its options.
 func TestQuestion(t *testing.T) {
 	for _, c := range []struct {
+		command string
 		extra   bool
 		missing []string
-		known   bool
 		want    string
 	}{
-		{false, []string{"git push", "rm"}, true, "crab wants to run: x; Yes, once: run this command; " +
+		{"x", false, []string{"git push", "rm"}, "crab wants to run: x; Yes, once: run this command; " +
 			"Yes, in this session: run commands that begin with git push, or rm in this session; " +
 			"Yes, always: run commands that begin with git push, or rm in every session: adds to tools.bash.allow; No: do not run it; "},
-		{false, nil, false, "crab wants to run: x; Yes, once: run this command; Yes, in this session: run exactly this command in this session; No: do not run it; "},
-		{true, nil, false, "crab wants to run: x\nThe call sets environment variables.; Yes, once: run this command; No: do not run it; "},
+		{"x", false, nil, "crab wants to run: x; Yes, once: run this command; Yes, in this session: run exactly this command in this session; No: do not run it; "},
+		{"x", true, nil, "crab wants to run: x\nThe call sets environment variables.; Yes, once: run this command; No: do not run it; "},
+		{"ls \r#\u202ex\x1b[2K\u00a0é\na", true, nil, `crab wants to run: ls \r#\u202ex\x1b[2K\u00a0é` + "\na\nThe call sets environment variables.; Yes, once: run this command; No: do not run it; "},
 	} {
-		q := question("crab", "x", c.extra, c.missing, c.known)
+		q := question("crab", c.command, c.extra, approval.Decision{Missing: c.missing})
 		got := q.Question + "; "
 		for _, o := range q.Options {
 			got += o.Label + ": " + o.Description + "; "

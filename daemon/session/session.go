@@ -18,6 +18,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/agent"
+	"crabmem/daemon/approval"
 	"crabmem/daemon/config"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/tool"
@@ -44,6 +45,8 @@ type Options struct {
 	Ran    func(time.Duration)
 	// Allow adds prefixes to the configured allowlist of commands.
 	Allow func(prefixes []string) error
+	// Rules permit commands, without the directory and the allowlist.
+	Rules approval.Rules
 	Kind  func(error) string // the kind of an error, for programs
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/approval"
 	"crabmem/daemon/sandbox"
 )
 
@@ -25,9 +26,11 @@ type BashOptions struct {
 	// Env is added to the environment of commands.
 	Env map[string]string
 
-	// Approve returns an error for a command that must not run. extra is true if
-	// the call sets environment variables. A nil Approve permits every command.
-	Approve func(ctx context.Context, c Call, command string, extra bool) error
+	// Approve returns an error for a command that must not run. It returns a line
+	// for a command that runs without a shell, and else bash runs the command. extra
+	// is true if the call sets environment variables. The call has an absolute
+	// directory. A nil Approve permits every command.
+	Approve func(ctx context.Context, c Call, command string, extra bool) (approval.Line, error)
 
 	// Hidden are the directories and files that a confined agent's commands
 	// must not see: the data directory, keys, sockets elsewhere. One that is
@@ -103,26 +106,25 @@ func (b bash) run(ctx context.Context, c Call, args bashArgs) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("bash failed: %w", err)
 	}
+	c.Dir = dir
+	var line approval.Line
 	if b.o.Approve != nil {
-		if err := b.o.Approve(ctx, c, args.Command, len(args.Env) > 0); err != nil {
+		if line, err = b.o.Approve(ctx, c, args.Command, len(args.Env) > 0); err != nil {
 			return "", fmt.Errorf("bash failed: %w", err)
 		}
 	}
-	path, err := exec.LookPath("bash")
-	if err != nil {
-		return "", fmt.Errorf("bash failed: %w", err)
-	}
 	stdout, stderr := &capture{max: b.o.MaxOutput}, &capture{max: b.o.MaxOutput}
-	cmd := &sandbox.Command{
-		Path: path, Args: []string{"bash", "-c", args.Command}, Env: env, Dir: dir, Hidden: b.o.Hidden, Stdout: stdout, Stderr: stderr,
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimedOut)
 	defer cancel()
 	var code int
-	if c.Scope.Confined {
-		code, err = sandbox.Run(ctx, cmd)
+	if line != nil {
+		code, err = RunLine(ctx, line, LineOptions{
+			Dir: dir, Env: env, Hidden: b.o.Hidden, Confined: c.Scope.Confined, Stdout: stdout, Stderr: stderr,
+		})
 	} else {
-		code, err = runPlain(ctx, cmd)
+		code, err = b.shell(ctx, c, &sandbox.Command{
+			Args: []string{"bash", "-c", args.Command}, Env: env, Dir: dir, Hidden: b.o.Hidden, Stdout: stdout, Stderr: stderr,
+		})
 	}
 	if cause := context.Cause(ctx); err == nil && cause != nil && code == -1 {
 		if errors.Is(cause, errTimedOut) {
@@ -140,6 +142,17 @@ func (b bash) run(ctx context.Context, c Call, args bashArgs) (string, error) {
 		return "", fmt.Errorf("bash failed: %w", err)
 	}
 	return bashResult(code, stdout, stderr), err
+}
+
+// shell runs a command in bash.
+func (b bash) shell(ctx context.Context, c Call, cmd *sandbox.Command) (code int, err error) {
+	if cmd.Path, err = exec.LookPath("bash"); err != nil {
+		return 0, err
+	}
+	if c.Scope.Confined {
+		return sandbox.Run(ctx, cmd)
+	}
+	return runPlain(ctx, cmd)
 }
 
 // workingDir returns the absolute path of a directory that is there; "" is
@@ -198,7 +211,7 @@ func (b bash) environ(call map[string]string) ([]string, error) {
 func runPlain(ctx context.Context, c *sandbox.Command) (int, error) {
 	cmd := exec.CommandContext(ctx, c.Path)
 	cmd.Args, cmd.Env, cmd.Dir = c.Args, c.Env, c.Dir
-	cmd.Stdout, cmd.Stderr = c.Stdout, c.Stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Stdin, c.Stdout, c.Stderr
 	cmd.WaitDelay = bashDelay
 	g := NewGroup(cmd)
 	if err := cmd.Start(); err != nil {

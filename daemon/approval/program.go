@@ -1,0 +1,213 @@
+package approval
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"crabmem/crmem/vfs"
+)
+
+// systemPath are the directories that contain the programs of the default list,
+// and of prefixes without a path.
+var systemPath = []string{"/usr/bin", "/bin", "/usr/sbin", "/sbin"}
+
+// program is a program on this machine.
+type program struct {
+	path string // absolute, as found
+	real string // with all links followed
+	head string // first bytes
+}
+
+func (p *program) isELF() bool    { return p.head == "\x7fELF" }
+func (p *program) isScript() bool { return strings.HasPrefix(p.head, "#!") }
+
+// open returns the program at an absolute path.
+func open(path string) (*program, error) {
+	real, err := vfs.OS{}.Resolve(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := vfs.OS{}.Open(real)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if fi.Mode().Perm()&0o111 == 0 {
+		return nil, &os.PathError{Op: "execute", Path: path, Err: fs.ErrPermission}
+	}
+	head := make([]byte, 4)
+	n, err := io.ReadFull(f, head)
+	if err != nil && n == 0 {
+		return nil, err
+	}
+	return &program{path, real, string(head[:n])}, nil
+}
+
+// find returns the first program of a name in the directories. An absolute name is
+// a path.
+func find(name string, dirs []string) (*program, error) {
+	if filepath.IsAbs(name) {
+		return open(name)
+	}
+	for _, dir := range dirs {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		if p, err := open(filepath.Join(dir, name)); err == nil {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("%s is not a program of the system", name)
+}
+
+func (c *classifier) path() []string {
+	if c.Path != nil {
+		return c.Path
+	}
+	return systemPath
+}
+
+// inDir returns an error for a program inside the working directory.
+func (c *classifier) inDir(p *program) error {
+	if dir := resolved(c.Dir); contains(dir, p.real) || contains(dir, filepath.Dir(p.path)) {
+		return fmt.Errorf("%s is in the working directory", p.path)
+	}
+	return nil
+}
+
+// reader returns the path of a program of the default list. name is the first word
+// of the command, and words are those of the program or applet.
+func (c *classifier) reader(name string, words []string) (string, error) {
+	if err := c.checkDir(); err != nil {
+		return "", err
+	}
+	if c.Profile == nil || !c.Profile() {
+		return "", errors.New("this machine cannot confine programs")
+	}
+	p, err := find(name, c.path())
+	if err != nil {
+		return "", err
+	}
+	base := filepath.Base(p.real)
+	if base != filepath.Base(name) && !slices.Contains(multicall, base) || !p.isELF() || !slices.Contains(c.path(), filepath.Dir(p.path)) {
+		return "", fmt.Errorf("%s is another program: %s", name, p.real)
+	}
+	if err := c.inDir(p); err != nil {
+		return "", err
+	}
+	if err := checkWords(words); err != nil {
+		return "", err
+	}
+	for _, w := range words[1:] {
+		if c.isOutside(w) {
+			return "", fmt.Errorf("%s is outside the working directory", w)
+		}
+	}
+	return p.real, nil
+}
+
+// isOutside reports whether a word names a file outside the working directory and
+// the system's programs. The profile does not contain such a file, so the question
+// lets a person permit it. A word that begins with / may also be a pattern, unless
+// its first directory exists.
+func (c *classifier) isOutside(word string) bool {
+	if _, ok := c.local(word); ok {
+		return false
+	}
+	if !filepath.IsAbs(word) {
+		return true
+	}
+	first, _, _ := strings.Cut(filepath.Clean(word)[1:], "/")
+	if first == "usr" {
+		return false
+	}
+	_, err := vfs.OS{}.Lstat("/" + first)
+	return err == nil
+}
+
+// permitted returns the path of the program of a command that a prefix permits.
+func (c *classifier) permitted(words []string) (path string, ok bool) {
+	for _, prefix := range c.Allow {
+		w := strings.Split(prefix, " ")
+		if len(w) == 1 && (slices.Contains(Default, w[0]) || slices.Contains(multicall, filepath.Base(w[0]))) {
+			continue
+		}
+		named := w[0] == words[0] || filepath.IsAbs(w[0]) && filepath.Base(w[0]) == words[0]
+		if !named || len(words) < len(w) || !slices.Equal(w[1:], words[1:len(w)]) {
+			continue
+		}
+		if p, err := find(w[0], c.path()); err == nil && c.inDir(p) == nil {
+			return p.path, true
+		}
+	}
+	return "", false
+}
+
+// offer returns the prefix to offer for a command. It has none for a program that
+// runs others, a script, and a program in the working directory.
+func (c *classifier) offer(words []string) (prefix string, err error) {
+	p, err := find(words[0], c.path())
+	if err != nil { // a person may permit programs elsewhere
+		p, err = find(words[0], filepath.SplitList(os.Getenv("PATH")))
+	}
+	if err != nil {
+		return "", err
+	}
+	if err := c.inDir(p); err != nil {
+		return "", err
+	}
+	names, words := []string{filepath.Base(p.path)}, slices.Clone(words)
+	prefix = p.path
+	if real := filepath.Base(p.real); slices.Contains(multicall, names[0]) {
+		if len(words) < 2 || !isSubcommand(words[1]) {
+			return "", fmt.Errorf("%s names no applet", names[0])
+		}
+		names, prefix = []string{words[1]}, prefix+" "+words[1] // an applet is a word
+		words = words[1:]
+	} else if !slices.Contains(multicall, real) {
+		names = append(names, real)
+	}
+	if p.isScript() || slices.ContainsFunc(names, isRunner) {
+		return "", fmt.Errorf("%s runs other programs", words[0])
+	}
+	if i := slices.IndexFunc(families, func(f string) bool { return slices.Contains(names, f) }); i >= 0 {
+		if len(words) < 2 || !isSubcommand(words[1]) {
+			return "", fmt.Errorf("%s has no subcommand", words[0])
+		}
+		if slices.Contains(runs, words[1]) {
+			return "", fmt.Errorf("%s %s runs other programs", words[0], words[1])
+		}
+		prefix += " " + words[1]
+	}
+	if err := Check(prefix); err != nil {
+		return "", err
+	}
+	return prefix, fmt.Errorf("tools.bash.allow does not contain %s", prefix)
+}
+
+// isRunner reports whether a name is a runner, also with a version after it, such
+// as python3.12.
+func isRunner(name string) bool {
+	return slices.Contains(runners, name) || slices.Contains(runners, strings.TrimRight(name, "-.0123456789"))
+}
+
+// isSubcommand reports whether a word has the form of a subcommand: it is not a
+// flag or a path.
+func isSubcommand(word string) bool {
+	for _, r := range word {
+		if r != '-' && (r < 'a' || r > 'z') && (r < '0' || r > '9') {
+			return false
+		}
+	}
+	return word != "" && word[0] != '-'
+}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"time"
@@ -66,7 +67,7 @@ func (d *Daemon) cronInfo(c cron.Cron) *pb.CronInfo {
 		info.NextAt = next.Format(time.RFC3339)
 	}
 	info.Failures = uint32(d.firing.failures(c.ID))
-	info.Approve = c.Approve
+	info.Approve = cmp.Or(c.Approve, cron.AllowedOnly)
 	info.Stopped = info.Failures >= cronFailures
 	if c.SessionFile != "" {
 		info.Session = 0

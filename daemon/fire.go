@@ -50,7 +50,7 @@ func newScheduler(d *Daemon) *scheduler {
 	s.warn()
 	if all := s.unrestricted(); len(all) > 0 {
 		d.log.Warn("cron entries run all commands without approval", "crons", all,
-			"fix", `crabmem sessions show lists the commands of an entry's session; to restrict an entry, set approve = "allowlist" in crons.toml`)
+			"fix", `crabmem sessions show lists the commands of an entry's session; to restrict an entry, remove approve = "off" in crons.toml`)
 	}
 	return s
 }
@@ -59,7 +59,7 @@ func newScheduler(d *Daemon) *scheduler {
 // command.
 func (s *scheduler) unrestricted() (ids []uint64) {
 	for _, c := range s.d.crons.List() {
-		if c.Approve == "" {
+		if c.Approve == cron.AnyCommand {
 			ids = append(ids, c.ID)
 		}
 	}
@@ -255,7 +255,7 @@ func (d *Daemon) runCron(ctx context.Context, c cron.Cron) error {
 	if c.Args != "" {
 		text += " " + c.Args
 	}
-	return d.loaded.Run(ctx, &session.Run{Session: l, Content: text, Sender: cronSender, AnyCommand: c.Approve == ""})
+	return d.loaded.Run(ctx, &session.Run{Session: l, Content: text, Sender: cronSender, AnyCommand: c.Approve == cron.AnyCommand})
 }
 
 func (d *Daemon) cronSession(ctx context.Context, c cron.Cron) (*session.Session, error) {

@@ -25,8 +25,8 @@ while it was stopped. It stops an entry after three failures in a row; the entry
 runs again after a configuration reload or a daemon restart. crabmem cron list
 shows stopped entries.
 
-An entry runs only commands on the allowlist, tools.bash.allow. Entries without
-the key approve in crons.toml run all commands.`,
+An entry runs only commands on the allowlist, tools.bash.allow. To let an entry
+run all commands, set approve = "off" in crons.toml.`,
 		Example: `  crabmem cron list`,
 	}
 	return family(cmd, c.cronAdd(), c.cronList(), c.cronRemove())
@@ -46,7 +46,7 @@ type cronEntry struct {
 	Next       string `json:"next,omitempty"`
 	Failures   int    `json:"failures,omitempty"`
 	Stopped    bool   `json:"stopped,omitempty"`
-	Approve    string `json:"approve,omitempty"` // allowlist; empty: all commands run
+	Approve    string `json:"approve,omitempty"` // allowlist, or off: all commands run
 }
 
 func newCronEntry(i client.Cron) cronEntry {
@@ -75,7 +75,7 @@ func (e *cronEntry) line(zone *time.Location) string {
 	if e.Once {
 		notes = append(notes, "once")
 	}
-	if e.Approve == "" {
+	if e.Approve == cron.AnyCommand {
 		notes = append(notes, "runs all commands")
 	}
 	if e.Stopped {

@@ -40,12 +40,17 @@ type Cron struct {
 	QuietEnd    string
 	Once        bool
 	Timezone    string // as in "Europe/Berlin"; "" is the machine's
-	Approve     string // AllowedOnly; "", as in entries of earlier versions: all commands run
+	Approve     string // AllowedOnly, AnyCommand, or "", which is AllowedOnly
 }
 
-// AllowedOnly is the value of Cron.Approve for an entry whose runs refuse commands
-// that need approval.
-const AllowedOnly = "allowlist"
+const (
+	// AllowedOnly is the value of Cron.Approve for an entry whose runs refuse commands
+	// that need approval.
+	AllowedOnly = "allowlist"
+	// AnyCommand is the value of Cron.Approve for an entry whose runs need no approval.
+	// Only a person writes it, in the file.
+	AnyCommand = "off"
+)
 
 // NewSession is the value of Cron.SessionFile for an entry whose runs each get a new
 // session. No session has this ID.

@@ -294,8 +294,8 @@ var checks = []check{
 	}},
 	{"args", func(c *Cron) error { return text("args", c.Args, 16<<10) }},
 	{"approve", func(c *Cron) error {
-		if c.Approve != "" && c.Approve != AllowedOnly {
-			return invalid("invalid approve %s: want %q, or no key to run all commands", quote(c.Approve), AllowedOnly)
+		if c.Approve != "" && c.Approve != AllowedOnly && c.Approve != AnyCommand {
+			return invalid("invalid approve %s: want %q, or %q to run all commands", quote(c.Approve), AllowedOnly, AnyCommand)
 		}
 		return nil
 	}},

@@ -4916,7 +4916,7 @@ type CronInfo struct {
 	NextAt        string                 `protobuf:"bytes,1003,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`       // RFC 3339
 	Failures      uint32                 `protobuf:"varint,1004,opt,name=failures,proto3" json:"failures,omitempty"`                // in a row
 	Stopped       bool                   `protobuf:"varint,1005,opt,name=stopped,proto3" json:"stopped,omitempty"`                  // after too many of them
-	Approve       string                 `protobuf:"bytes,1006,opt,name=approve,proto3" json:"approve,omitempty"`                   // allowlist: runs commands of the allowlist only; empty: all
+	Approve       string                 `protobuf:"bytes,1006,opt,name=approve,proto3" json:"approve,omitempty"`                   // allowlist: runs commands of the allowlist only; off: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

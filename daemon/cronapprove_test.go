@@ -1,0 +1,50 @@
+package daemon
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"crabmem/daemon/model/modeltest"
+)
+
+// TestCronApproval runs entries that a person wrote to crons.toml. Only the value off
+// lets an entry run a command that is not on the allowlist.
+func TestCronApproval(t *testing.T) {
+	runs := map[string]bool{
+		"": false, "approve = \"allowlist\"\n": false, "approve = \"off\"\n": true, "approve = \"\"\n": false,
+		// The values of [tools.bash] and other spellings are invalid: the entry does not run.
+		"approve = \"ask\"\n": false, "approve = \"Off\"\n": false, "approve = false\n": false,
+	}
+	m := modeltest.New(t)
+	h, work := home(t), t.TempDir()
+	table, made := "", make(map[string]bool)
+	for approve, want := range runs {
+		name := filepath.Join(work, fmt.Sprint(len(made)))
+		made[name] = want
+		table += fmt.Sprintf("[[cron]]\nid = %d\nschedule = \"0 9 * * *\"\nskill = \"feeds\"\nargs = %q\nsession = 0\nsession_file = \"new\"\nonce = false\n%s", len(made), name, approve)
+	}
+	if err := os.WriteFile(filepath.Join(h, "crons.toml"), []byte(table), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, h, scripted(m))
+	list := s.crons.List()
+	if len(list) != 4 {
+		t.Fatalf("%d entries are valid: %v, %v", len(list), list, s.crons.Warnings())
+	}
+	for _, c := range list {
+		m.Queue(modeltest.Call("bash", `{"command":"touch `+c.Args+`"}`), modeltest.Say("done"))
+		if err := s.runCron(t.Context(), c); err != nil {
+			t.Error(err)
+		}
+		if shown := s.cronInfo(c).Approve; (shown == "off") != made[c.Args] {
+			t.Errorf("the entry with approve %q is shown with %q", c.Approve, shown)
+		}
+	}
+	for name, want := range made {
+		if _, err := os.Stat(name); (err == nil) != want {
+			t.Errorf("%s: the command ran: %v, want %v", name, err == nil, want)
+		}
+	}
+}

@@ -37,14 +37,15 @@ var (
 	allTools = []string{"bash", "read", "edit", "ask_user", "delegate", "skill", "mcp", "recall", "remember", "forget", "session_search", "weather"}
 )
 
-// granted is the configuration of an agent's permissions and spaces.
+// granted is the configuration of an agent's permissions and spaces. tools is nil for
+// an absent list.
 type granted struct {
 	tools, skills, mcps, members []string
 	space                        string
 	reads                        []string
 }
 
-func (g granted) scoped() bool { return len(g.tools)+len(g.skills)+len(g.mcps)+len(g.members) > 0 }
+func (g granted) scoped() bool { return g.tools != nil || len(g.skills)+len(g.mcps)+len(g.members) > 0 }
 
 // mayAlone is an independent model of the scope rules (RFC 0082; DESIGN.md,
 // Scopes). It reports whether the agent may do that for its own user.
@@ -64,7 +65,7 @@ func (g granted) mayAlone(who, kind, name string) bool {
 	if name == "delegate" && len(g.members) == 0 && !(who == "crab" && !scoped) {
 		return false
 	}
-	if len(g.tools) > 0 && !slices.Contains(g.tools, name) {
+	if g.tools != nil && !slices.Contains(g.tools, name) {
 		return false
 	}
 	if len(g.skills)+len(g.mcps)+len(g.members) == 0 {
@@ -340,7 +341,7 @@ func partOf(r *rand.Rand, list []string) []string {
 	if r.IntN(2) == 0 {
 		return nil
 	}
-	var part []string
+	part := []string{}
 	for _, s := range list {
 		if r.IntN(2) == 0 {
 			part = append(part, s)
@@ -376,6 +377,9 @@ func newWorld(t *testing.T, seed uint64) *world {
 	var config strings.Builder
 	for _, name := range cast {
 		g := granted{tools: partOf(w.rng, allTools), skills: partOf(w.rng, talents), mcps: partOf(w.rng, servers), members: partOf(w.rng, cast)}
+		if w.rng.IntN(6) == 0 {
+			g.tools = []string{}
+		}
 		if name == "crab" && w.rng.IntN(2) == 0 {
 			g = granted{}
 		}
@@ -386,8 +390,11 @@ func newWorld(t *testing.T, seed uint64) *world {
 		if name == "crab" {
 			table = "[system.crab]\n"
 		}
-		fmt.Fprintf(&config, "%smax_iterations = 4\ncompact_threshold = 1000\ntools = %s\nskills = %s\nmcps = %s\nmembers = %s\nmemory = %q\nmemory_read = %s\n",
-			table, quotedList(g.tools), quotedList(g.skills), quotedList(g.mcps), quotedList(g.members), g.space, quotedList(g.reads))
+		if g.tools != nil {
+			table += "tools = " + quotedList(g.tools) + "\n"
+		}
+		fmt.Fprintf(&config, "%smax_iterations = 4\ncompact_threshold = 1000\nskills = %s\nmcps = %s\nmembers = %s\nmemory = %q\nmemory_read = %s\n",
+			table, quotedList(g.skills), quotedList(g.mcps), quotedList(g.members), g.space, quotedList(g.reads))
 	}
 	fmt.Fprintf(&config, "[mcps.search]\nurl = \"http://127.0.0.1:1/mcp\"\n[mcps.mail]\nurl = \"http://127.0.0.1:2/mcp\"\n")
 	config.WriteString("[tools.bash]\napprove = \"off\"\n") // without a person, commands would not run

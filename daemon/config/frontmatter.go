@@ -106,6 +106,9 @@ func yamlValue(n *yaml.Node, depth int) (value, error) {
 			if err != nil {
 				return value{}, err
 			}
+			if v.v == nil && k.Value == "tools" {
+				v.v = []value{} // a list without items, which permits no tool
+			}
 			if v.v == nil { // "key:" is a key without a value
 				continue
 			}

@@ -236,6 +236,31 @@ func TestUnmatchedTools(t *testing.T) {
 	}
 }
 
+// TestEmptyTools checks that a list of tools without items differs from an absent one,
+// in each form of an agent. nil does not bound.
+func TestEmptyTools(t *testing.T) {
+	c := load(t, map[string]string{
+		"agents/empty.md":   "---\ntools: []\n---\nx",
+		"agents/nothing.md": "---\ntools:\n---\nx",
+		"agents/null.md":    "---\ntools: null # none\n---\nx",
+		"agents/absent.md":  "---\nskills:\n---\nx",
+		"agents/both.md":    "---\ntools: [bash]\n---\nx",
+		"config.toml":       "[system.crab]\ntools = []\n[agents.table]\ntools = [\n]\n[agents.open]\nskills = []\n[agents.both]\ntools = []\n",
+	})
+	want := map[string]bool{"crab": true, "empty": true, "nothing": true, "null": true, "absent": false, "table": true, "open": false, "both": true}
+	for _, a := range c.Agents {
+		if got := a.Tools != nil; got != want[a.Name] || len(a.Tools) > 0 {
+			t.Errorf("agent %s has the tools %#v", a.Name, a.Tools)
+		}
+		if err := tool.For(tool.Grant{Tools: a.Tools}).Tool(tool.Recall); (err != nil) != want[a.Name] {
+			t.Errorf("agent %s calls recall: %v", a.Name, err)
+		}
+	}
+	if len(c.Agents) != len(want) {
+		t.Errorf("%d agents, want %d", len(c.Agents), len(want))
+	}
+}
+
 // TestSkillDirs checks the folders of skills, with their bound.
 func TestSkillDirs(t *testing.T) {
 	c := load(t, map[string]string{"config.toml": "skills.dirs = ['agents', '/h/keys', '/h/agents/', 'missing', 'skills/.']\n"})

@@ -134,6 +134,7 @@ type Scope struct {
 
 // Grant is the permissions of an agent in the configuration.
 type Grant struct {
+	// Tools is nil for no bound. An empty list permits no tool.
 	Tools, Skills, MCPs, Members []string
 	// OnlySkills restricts the agent to Skills even if Skills is empty.
 	OnlySkills bool
@@ -146,14 +147,15 @@ type Grant struct {
 	Bash string
 }
 
-// For returns the scope of an agent with that grant. An empty list of the grant
-// does not restrict, except that of members: only the default agent delegates
-// to all agents, and only if all lists are empty. The tools list is intersected
-// with the tools that the other lists bring, so that no list widens another.
+// For returns the scope of an agent with that grant. An empty list of skills or
+// servers does not restrict. An empty list of members permits no delegation, but the
+// default agent delegates to all agents if no list restricts it. The tools list is
+// intersected with the tools that the other lists bring, so that no list widens
+// another.
 func For(g Grant) Scope {
 	s := Scope{Tools: Everything(), Skills: Everything(), MCPs: Everything(), Memory: AllMemory()}
 	skills := g.OnlySkills || len(g.Skills) > 0
-	s.Confined = skills || len(g.Tools)+len(g.MCPs)+len(g.Members) > 0
+	s.Confined = skills || g.Tools != nil || len(g.MCPs)+len(g.Members) > 0
 	if skills {
 		s.Skills = Only(g.Skills...)
 	}
@@ -184,7 +186,7 @@ func For(g Grant) Scope {
 		}
 		s.Tools = Only(tools...)
 	}
-	if len(g.Tools) > 0 {
+	if g.Tools != nil {
 		s.Tools = s.Tools.Intersect(Matching(g.Tools...))
 		for _, t := range []string{Read, Edit} {
 			if !slices.Contains(g.Tools, t) { // by a pattern

@@ -19,6 +19,8 @@ func TestFor(t *testing.T) {
 		{"default agent with skills", Grant{Default: true, Skills: []string{"a"}}, "ask_user bash forget recall remember session_search skill"},
 		{"mcps", Grant{MCPs: []string{"s*"}}, "ask_user bash forget mcp recall remember session_search"},
 		{"members", Grant{Members: []string{"b"}}, "ask_user bash delegate forget recall remember session_search"},
+		{"no tools", Grant{Default: true, Tools: []string{}}, ""},
+		{"no tools, all other lists", Grant{Tools: []string{}, Skills: []string{"a"}, MCPs: []string{"s"}, Members: []string{"b"}}, ""},
 		{"tools alone", Grant{Tools: []string{"weather", Bash}}, "bash weather"},
 		{"tools do not widen", Grant{Tools: []string{"weather", Skill, Read, Bash}, Members: []string{"b"}}, "bash read"},
 		{"a pattern gives no file tools", Grant{Tools: []string{"*"}}, "ask_user bash forget mcp recall remember session_search skill weather"},
@@ -39,6 +41,9 @@ func TestFor(t *testing.T) {
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s: %s, want %s", c.name, strings.Join(got, " "), c.want)
 		}
+	}
+	if !For(Grant{Tools: []string{}}).Confined || For(Grant{}).Confined {
+		t.Error("an agent without tools is not confined, or one without bounds is")
 	}
 	if !For(Grant{Default: true}).Members.All() || !For(Grant{}).Members.empty() || !For(Grant{Default: true, MCPs: []string{"m"}}).Members.empty() {
 		t.Error("who may delegate to whom is wrong")

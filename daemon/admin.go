@@ -96,36 +96,49 @@ func (d *Daemon) checkConfig(r *request, m *pb.CheckConfigMsg) error {
 // setConfig validates a configuration, writes it, and uses it. An invalid one
 // changes no file, so that the daemon can always start again.
 func (d *Daemon) setConfig(r *request, m *pb.SetConfigMsg) error {
-	d.reloading.Lock()
-	defer d.reloading.Unlock()
-	if err := d.change([]byte(m.GetConfig())); err != nil {
+	err := d.change(func() (*config.Change, error) {
+		if m.Key != nil {
+			return config.SetKey(d.fs, d.home, m.GetKey(), []byte(m.GetValue()), d.opts.Getenv)
+		}
+		return config.Set(d.fs, d.home, []byte(m.GetConfig()), d.opts.Getenv)
+	})
+	if err != nil {
 		return err
 	}
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Pong{Pong: &pb.Pong{}}})
 }
 
-// change writes a changed configuration and loads it. The caller holds reloading.
-func (d *Daemon) change(js []byte) error {
-	change, err := config.Set(d.fs, d.home, js, d.opts.Getenv)
-	if err != nil {
-		return err
-	}
-	return d.build(change.Config)
+// change loads the configuration that set writes. No other change is made between the
+// time when set reads the configuration and the time when it is in use.
+func (d *Daemon) change(set func() (*config.Change, error)) error {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
+	return config.Locked(d.fs, d.home, d.opts.LockWait, func() error {
+		changed, err := set()
+		if err != nil {
+			return err
+		}
+		return d.build(changed.Config)
+	})
 }
 
 // allow adds prefixes of commands to [tools.bash] allow in config.toml.
 func (d *Daemon) allow(prefixes []string) error {
-	d.reloading.Lock()
-	defer d.reloading.Unlock()
-	list := slices.Clone(d.setup().config.Bash.Allow)
-	for _, p := range prefixes {
-		if !slices.Contains(list, p) {
-			list = append(list, p)
+	return d.change(func() (*config.Change, error) {
+		c, err := d.readConfig()
+		if err != nil {
+			return nil, err
 		}
-	}
-	js, err := json.Marshal(map[string]any{"tools": map[string]any{"bash": map[string]any{"allow": list}}})
-	if err != nil {
-		return err
-	}
-	return d.change(js)
+		list := slices.Clone(c.Bash.Allow)
+		for _, p := range prefixes {
+			if !slices.Contains(list, p) {
+				list = append(list, p)
+			}
+		}
+		js, err := json.Marshal(list)
+		if err != nil {
+			return nil, err
+		}
+		return config.SetKey(d.fs, d.home, "tools.bash.allow", js, d.opts.Getenv)
+	})
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
@@ -123,25 +122,6 @@ func lookup(v any, path string) (any, bool) {
 	return v, true
 }
 
-// put sets a value in a tree of tables, which it makes where they are missing.
-func put(root map[string]any, path string, v any) error {
-	keys := strings.Split(path, ".")
-	for i, key := range keys[:len(keys)-1] {
-		next, there := root[key]
-		table, ok := next.(map[string]any)
-		if there && !ok {
-			return cli.Usagef("%s is not a table and has no key %s", strings.Join(keys[:i+1], "."), display.Quoted(keys[i+1]))
-		}
-		if !there {
-			table = make(map[string]any)
-			root[key] = table
-		}
-		root = table
-	}
-	root[keys[len(keys)-1]] = v
-	return nil
-}
-
 // configWritten is config set --json.
 type configWritten struct {
 	Path  string   `json:"path"`
@@ -172,63 +152,51 @@ daemon reloads the configuration; active runs and sessions continue.`,
 		ValidArgsFunction: c.completeConfigKeys(true),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		js, err := c.configSent(cmd.Context(), args)
+		a, err := c.setConfig(cmd.Context(), args)
 		if err != nil {
 			return err
 		}
-		return c.setConfig(cmd.Context(), js)
+		return c.sayWritten("set", a)
 	}
 	return cmd
 }
 
-// configSent is the JSON that a set is for.
-func (c *app) configSent(ctx context.Context, args []string) ([]byte, error) {
-	if len(args) == 1 {
-		if args[0] == "-" {
-			text, err := c.ReadInput(ctx, maxConfig)
-			return []byte(text), err
+// setConfig sets the configuration of a file, or one key.
+func (c *app) setConfig(ctx context.Context, args []string) (configWritten, error) {
+	if len(args) == 2 {
+		value := []byte(args[1])
+		if _, err := decodeJSON(value); err != nil {
+			if value, err = cli.EncodeJSON(args[1]); err != nil {
+				return configWritten{}, err
+			}
 		}
-		return vfs.ReadFile(c.fs, args[0], maxConfig)
+		return c.setKey(ctx, args[0], value)
 	}
-	root, err := c.configTable()
+	var js []byte
+	var err error
+	if args[0] == "-" {
+		var text string
+		text, err = c.ReadInput(ctx, maxConfig)
+		js = []byte(text)
+	} else {
+		js, err = vfs.ReadFile(c.fs, args[0], maxConfig)
+	}
 	if err != nil {
-		return nil, err
+		return configWritten{}, err
 	}
-	value, err := decodeJSON([]byte(args[1]))
-	if err != nil {
-		value = args[1]
-	}
-	if err := put(root, args[0], value); err != nil {
-		return nil, err
-	}
-	return cli.EncodeJSON(root)
+	return c.writeConfig(ctx, func(d *client.Client) ([]string, error) { return d.SetConfig(ctx, string(js)) },
+		func(home string) (*config.Change, error) { return config.Set(c.fs, home, js, c.Getenv) })
 }
 
-// configTable is the configuration without its secrets, for a change.
-func (c *app) configTable() (map[string]any, error) {
-	v, err := c.configValue()
-	if err != nil {
-		return nil, err
-	}
-	root, ok := v.(map[string]any)
-	if !ok {
-		return nil, fmt.Errorf("the configuration is not a table: %T", v)
-	}
-	return root, nil
+// setKey sets one key of the configuration to a value in JSON.
+func (c *app) setKey(ctx context.Context, key string, value []byte) (configWritten, error) {
+	return c.writeConfig(ctx, func(d *client.Client) ([]string, error) { return d.SetConfigKey(ctx, key, string(value)) },
+		func(home string) (*config.Change, error) { return config.SetKey(c.fs, home, key, value, c.Getenv) })
 }
 
-// setConfig writes a configuration and reports it.
-func (c *app) setConfig(ctx context.Context, js []byte) error {
-	a, err := c.writeConfig(ctx, js)
-	if err != nil {
-		return err
-	}
-	return c.sayWritten("set", a)
-}
-
-// writeConfig writes a configuration. If a daemon runs, it writes the file and
-// uses the configuration.
-func (c *app) writeConfig(ctx context.Context, js []byte) (a configWritten, err error) {
+// writeConfig changes the configuration: with there, if a daemon runs, which then uses
+// the configuration, or else with here.
+func (c *app) writeConfig(ctx context.Context, there func(*client.Client) ([]string, error), here func(home string) (*config.Change, error)) (a configWritten, err error) {
 	home, err := c.homeDir()
 	if err != nil {
 		return a, err
@@ -237,7 +205,7 @@ func (c *app) writeConfig(ctx context.Context, js []byte) (a configWritten, err 
 	d, _, err := c.running(ctx)
 	switch {
 	case err == nil:
-		notes, err := d.SetConfig(ctx, string(js))
+		notes, err := there(d)
 		if err := errors.Join(err, d.Close()); err != nil {
 			return a, aboutVariables(notSet(client.OutcomeUnknown(err)))
 		}
@@ -246,7 +214,7 @@ func (c *app) writeConfig(ctx context.Context, js []byte) (a configWritten, err 
 		return a, client.Unreachable(err)
 	default:
 		err := c.lockConfig(home, func() error {
-			_, err := config.Set(c.fs, home, js, c.Getenv)
+			_, err := here(home)
 			return err
 		})
 		if err != nil {
@@ -256,17 +224,9 @@ func (c *app) writeConfig(ctx context.Context, js []byte) (a configWritten, err 
 	return a, nil
 }
 
-// lockConfig calls change while it holds the lock of config.toml: a concurrent change
-// would be lost.
+// lockConfig calls change while it holds the lock of config.toml.
 func (c *app) lockConfig(home string, change func() error) error {
-	if err := vfs.MkdirAll(c.fs, filepath.Join(home, "run"), 0o700); err != nil {
-		return err
-	}
-	l, err := vfs.Acquire(c.fs, filepath.Join(home, "run", "config.lock"), c.lockWait)
-	if err != nil {
-		return err
-	}
-	return errors.Join(change(), l.Unlock())
+	return config.Locked(c.fs, home, c.lockWait, change)
 }
 
 func (c *app) sayWritten(verb string, a configWritten) error {

@@ -111,10 +111,6 @@ func (c *app) addKey(ctx context.Context, k gateway.Key, level trust.Level, f *k
 	if err != nil {
 		return err
 	}
-	keys, err := gateway.Keys(c.fs, home)
-	if err != nil {
-		return err
-	}
 	rule := map[string]any{"trust": string(level)}
 	if f.space != "" {
 		rule["space"] = f.space
@@ -122,12 +118,7 @@ func (c *app) addKey(ctx context.Context, k gateway.Key, level trust.Level, f *k
 	if len(f.reads) > 0 {
 		rule["reads"] = f.reads
 	}
-	if !slices.ContainsFunc(keys, func(other gateway.Key) bool { return other.Name == k.Name }) { // AddKey returns the error
-		if err := c.setOrigin(ctx, k.Identity(), rule); err != nil {
-			return err
-		}
-	}
-	text, added, err := gateway.AddKey(c.fs, home, k, c.now())
+	text, added, err := gateway.AddKey(c.fs, home, k, c.now(), func() error { return c.setOrigin(ctx, k.Identity(), rule) })
 	if err != nil {
 		return err
 	}
@@ -143,24 +134,11 @@ func (c *app) addKey(ctx context.Context, k gateway.Key, level trust.Level, f *k
 
 // setOrigin sets the table of an identity in config.toml; nil removes it.
 func (c *app) setOrigin(ctx context.Context, identity string, rule map[string]any) error {
-	root, err := c.configTable()
+	js, err := cli.EncodeJSON(rule)
 	if err != nil {
 		return err
 	}
-	var value any
-	if rule != nil {
-		value = rule
-	} else if _, there := lookup(root, "origins."+identity); !there {
-		return nil
-	}
-	if err := put(root, "origins."+identity, value); err != nil {
-		return err
-	}
-	js, err := cli.EncodeJSON(root)
-	if err != nil {
-		return err
-	}
-	_, err = c.writeConfig(ctx, js)
+	_, err = c.setKey(ctx, "origins."+identity, js)
 	return err
 }
 
@@ -246,10 +224,8 @@ remove exits with 3.`,
 			if err != nil {
 				return err
 			}
-			if err := gateway.RemoveKey(c.fs, home, args[0]); err != nil {
-				return err
-			}
-			if err := c.setOrigin(cmd.Context(), gateway.Origin+args[0], nil); err != nil {
+			revoke := func() error { return c.setOrigin(cmd.Context(), gateway.Origin+args[0], nil) }
+			if err := gateway.RemoveKey(c.fs, home, args[0], revoke); err != nil {
 				return err
 			}
 			if c.JSON {

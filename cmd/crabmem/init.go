@@ -51,6 +51,23 @@ type initAnswer struct {
 	Kept   string   `json:"kept,omitempty"` // new name of the old configuration
 }
 
+// freeConfig sets the new name of an old configuration. Without force, an old
+// configuration is an error.
+func (c *app) freeConfig(a *initAnswer, force bool) error {
+	_, err := c.fs.Lstat(a.Path)
+	switch {
+	case missing(err):
+		a.Kept = ""
+		return nil
+	case err == nil && !force:
+		return &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Path: a.Path, Message: "create " + a.Path + ": file exists",
+			Remedy: "use crabmem init --force to keep the old file under a new name"}
+	case err == nil:
+		a.Kept, err = c.freeName(a.Path + ".old")
+	}
+	return err
+}
+
 func (c *app) init(ctx context.Context, force bool) error {
 	home, err := c.homeDir()
 	if err != nil {
@@ -58,15 +75,7 @@ func (c *app) init(ctx context.Context, force bool) error {
 	}
 	path := filepath.Join(home, config.File)
 	a := initAnswer{Path: path, OpenAI: c.Getenv("OPENAI_API_KEY") != ""}
-	if _, err := c.fs.Lstat(path); err == nil {
-		if !force {
-			return &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Path: path, Message: "create " + path + ": file exists",
-				Remedy: "use crabmem init --force to keep the old file under a new name"}
-		}
-		if a.Kept, err = c.freeName(path + ".old"); err != nil {
-			return err
-		}
-	} else if !missing(err) {
+	if err := c.freeConfig(&a, force); err != nil { // before the search for a model
 		return err
 	}
 	a.Ollama = c.ollama(ctx)
@@ -76,15 +85,20 @@ func (c *app) init(ctx context.Context, force bool) error {
 	if _, err := vfs.MakePrivate(home); err != nil {
 		return err
 	}
-	if a.Kept != "" {
-		if err := c.fs.Rename(path, a.Kept); err != nil {
+	text := config.Template(config.Found{OpenAI: a.OpenAI, Ollama: a.Ollama})
+	if err := c.lockConfig(home, func() error {
+		if err := c.freeConfig(&a, force); err != nil {
 			return err
 		}
-	}
-	text := config.Template(config.Found{OpenAI: a.OpenAI, Ollama: a.Ollama})
-	if err := vfs.Replace(c.fs, path, 0o600, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
+		if a.Kept != "" {
+			if err := c.fs.Rename(path, a.Kept); err != nil {
+				return err
+			}
+		}
+		return vfs.Replace(c.fs, path, 0o600, func(w io.Writer) error {
+			_, err := w.Write(text)
+			return err
+		})
 	}); err != nil {
 		return err
 	}

@@ -288,7 +288,12 @@ func (c *app) writeEdit(e *clientEdit, yes bool) error {
 			return nil
 		}
 	}
-	if err := c.replaceClientFile(e); err != nil {
+	home, err := c.homeDir()
+	if err != nil {
+		return err
+	}
+	lock := filepath.Join(home, "run", "clients.lock") // of one home: other programs take no lock either
+	if err := vfs.WithLock(c.fs, lock, c.lockWait, func() error { return c.replaceClientFile(e) }); err != nil {
 		return err
 	}
 	e.Changed = true

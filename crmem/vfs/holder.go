@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -138,6 +139,19 @@ func Acquire(fsys FS, name string, wait time.Duration) (Locked, error) {
 		}
 		time.Sleep(min(left, pause/2+rand.N(pause)))
 	}
+}
+
+// WithLock calls change while it holds the lock on the file name, as [Acquire] does. It
+// creates the directory of the file.
+func WithLock(fsys FS, name string, wait time.Duration, change func() error) error {
+	if err := MkdirAll(fsys, filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	l, err := Acquire(fsys, name, wait)
+	if err != nil {
+		return err
+	}
+	return errors.Join(change(), l.Unlock())
 }
 
 // TooLargeError is returned for a file over the size that the caller accepts.

@@ -153,6 +153,13 @@ func (c *Client) SetConfig(ctx context.Context, config string) (notes []string, 
 	return r.GetNotes(), err
 }
 
+// SetConfigKey sets one key of the configuration to a value in JSON, as config.SetKey
+// does, and returns what there is to know about it.
+func (c *Client) SetConfigKey(ctx context.Context, key, value string) (notes []string, err error) {
+	r, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_SetConfig{SetConfig: &pb.SetConfigMsg{Key: &key, Value: value}}}, (*pb.ServerMessage).GetPong)
+	return r.GetNotes(), err
+}
+
 // CheckConfig makes the daemon check its configuration file, with the daemon's
 // environment. If probe is set, the daemon also checks its providers, each for up to
 // limit. Problems are returned as an *Error of kind config.

@@ -300,8 +300,21 @@ func shownURL(v any) any {
 	return u.String()
 }
 
+// decodeTable decodes the JSON of a configuration.
+func decodeTable(js []byte) (tree, error) {
+	v, err := decodeJSON(js)
+	if err != nil {
+		return nil, err
+	}
+	t, ok := v.(tree)
+	if !ok {
+		return nil, errors.New("not an object")
+	}
+	return t, nil
+}
+
 // decodeJSON decodes the JSON of a client.
-func decodeJSON(js []byte) (tree, error) {
+func decodeJSON(js []byte) (any, error) {
 	if len(js) > maxFile {
 		return nil, fmt.Errorf("%d bytes, more than the limit of %d", len(js), maxFile)
 	}
@@ -314,15 +327,7 @@ func decodeJSON(js []byte) (tree, error) {
 	if _, err := d.Token(); err != io.EOF {
 		return nil, errors.New("data after the object")
 	}
-	v, err := plain(v, false, 0)
-	if err != nil {
-		return nil, err
-	}
-	t, ok := v.(tree)
-	if !ok {
-		return nil, errors.New("not an object")
-	}
-	return t, nil
+	return plain(v, false, 0)
 }
 
 // plain converts JSON's numbers to TOML's. A null removes a key of a table; in a

@@ -10,8 +10,10 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/errtable"
 )
 
 // Change is the result of [Set].
@@ -32,12 +34,50 @@ type Change struct {
 // that its table omits, and resets an omitted key of the reference to its default.
 // null removes the key.
 //
-// Calls for one home must not overlap.
+// The caller holds the lock of [Locked].
 func Set(fsys vfs.FS, home string, js []byte, getenv func(string) string) (*Change, error) {
-	sent, err := decodeJSON(js)
+	sent, err := decodeTable(js)
 	if err != nil {
 		return nil, fmt.Errorf("invalid DaemonConfig JSON: %w", err)
 	}
+	return change(fsys, home, getenv, func(tree) (tree, error) { return sent, nil })
+}
+
+// SetKey sets one key, as [Set] does, in the present configuration. key is a path of
+// names with dots, and js the JSON of its value; null removes the key. The caller holds
+// the lock of [Locked].
+func SetKey(fsys vfs.FS, home, key string, js []byte, getenv func(string) string) (*Change, error) {
+	v, err := decodeJSON(js)
+	if err != nil {
+		return nil, fmt.Errorf("invalid JSON of %s: %w", clip(key), err)
+	}
+	return change(fsys, home, getenv, func(shown tree) (tree, error) { return shown, put(shown, key, v) })
+}
+
+// put sets a value in a tree of tables. It creates missing tables.
+func put(root tree, path string, v any) error {
+	keys := strings.Split(path, ".")
+	last := len(keys) - 1
+	for i, key := range keys[:last] {
+		next, there := root[key]
+		table, ok := next.(tree)
+		if there && !ok {
+			e := errtable.Invalidf("%s is not a table and has no key '%s'", clip(strings.Join(keys[:i+1], ".")), clip(keys[i+1]))
+			e.Exit, e.Fix = errtable.ExitUsage, "crabmem config get"
+			return e
+		}
+		if !there {
+			table = make(tree)
+			root[key] = table
+		}
+		root = table
+	}
+	root[keys[last]] = v
+	return nil
+}
+
+// change writes the configuration that next returns for the one that a client sees.
+func change(fsys vfs.FS, home string, getenv func(string) string, next func(shown tree) (tree, error)) (*Change, error) {
 	l, err := open(fsys, home, getenv)
 	if err != nil {
 		return nil, err
@@ -47,11 +87,15 @@ func Set(fsys vfs.FS, home string, js []byte, getenv func(string) string) (*Chan
 	if err != nil {
 		return nil, err
 	}
-	next := merge("", stored, l.show(stored, old), sent)
+	sent, err := next(l.show(stored, old))
+	if err != nil {
+		return nil, err
+	}
+	merged := merge("", stored, l.show(stored, old), sent)
 	text := old
-	written := !reflect.DeepEqual(next, stored)
+	written := !reflect.DeepEqual(merged, stored)
 	if written {
-		if text, err = editTOML(old, next); err != nil {
+		if text, err = editTOML(old, merged); err != nil {
 			return nil, fmt.Errorf("invalid DaemonConfig JSON: %w", err)
 		}
 	}
@@ -77,8 +121,8 @@ var ErrChanged = errors.New("config.toml changed")
 
 // Replace replaces the text of config.toml atomically. It returns [ErrChanged] if
 // the present text is not old; old is nil for a missing file. If text is invalid,
-// Replace returns its [Problems] and writes nothing. Calls for one home must not
-// overlap.
+// Replace returns its [Problems] and writes nothing. The caller holds the lock of
+// [Locked].
 func Replace(fsys vfs.FS, home string, old, text []byte, getenv func(string) string) error {
 	l, err := open(fsys, home, getenv)
 	if err != nil {
@@ -96,6 +140,13 @@ func Replace(fsys vfs.FS, home string, old, text []byte, getenv func(string) str
 		return fmt.Errorf("failed to write %s: %w", name, err)
 	}
 	return nil
+}
+
+// Locked calls change while it holds the lock of the configuration of a home, for which it
+// waits up to wait. A change that reads the configuration before, outside change, could
+// undo the change of another process.
+func Locked(fsys vfs.FS, home string, wait time.Duration, change func() error) error {
+	return vfs.WithLock(fsys, filepath.Join(home, "run", "config.lock"), wait, change)
 }
 
 func write(fsys vfs.FS, home, name string, text []byte) error {

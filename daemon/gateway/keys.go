@@ -95,39 +95,47 @@ func Keys(fsys vfs.FS, home string) ([]Key, error) {
 	return file.Keys, nil
 }
 
-// changeKeys replaces the keys of a home with the result of change. Other processes that
-// change them wait.
-func changeKeys(fsys vfs.FS, home string, change func([]Key) ([]Key, error)) (err error) {
+// changeKeys replaces the keys of a home with the result of change, then calls after.
+// Other processes that change them wait.
+func changeKeys(fsys vfs.FS, home string, change func([]Key) ([]Key, error), after ...func() error) error {
 	path := filepath.Join(home, KeyFile)
-	if err := vfs.MkdirAll(fsys, filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	lock, err := vfs.Acquire(fsys, path+".lock", lockWait)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	keys, err := Keys(fsys, home)
-	if err != nil {
-		return err
-	}
-	if keys, err = change(keys); err != nil {
-		return err
-	}
-	slices.SortFunc(keys, func(a, b Key) int { return strings.Compare(a.Name, b.Name) })
-	b, err := json.MarshalIndent(keysFile{keys}, "", "  ")
-	if err != nil {
-		return err
-	}
-	return vfs.Replace(fsys, path, 0o600, func(w io.Writer) error {
-		_, err := w.Write(append(b, '\n'))
-		return err
+	return vfs.WithLock(fsys, path+".lock", lockWait, func() error {
+		keys, err := Keys(fsys, home)
+		if err != nil {
+			return err
+		}
+		if keys, err = change(keys); err != nil {
+			return err
+		}
+		slices.SortFunc(keys, func(a, b Key) int { return strings.Compare(a.Name, b.Name) })
+		b, err := json.MarshalIndent(keysFile{keys}, "", "  ")
+		if err != nil {
+			return err
+		}
+		err = vfs.Replace(fsys, path, 0o600, func(w io.Writer) error {
+			_, err := w.Write(append(b, '\n'))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return callAll(after)
 	})
 }
 
+func callAll(calls []func() error) error {
+	for _, f := range calls {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // AddKey adds a key to a home, and returns its text, which is stored nowhere. k has a
-// name, agents, and a time when it expires.
-func AddKey(fsys vfs.FS, home string, k Key, now time.Time) (text string, added Key, err error) {
+// name, agents, and a time when it expires. grant sets the trust in the key, before the
+// key exists; no other process changes the keys during the call.
+func AddKey(fsys vfs.FS, home string, k Key, now time.Time, grant ...func() error) (text string, added Key, err error) {
 	if err := CheckKeyName(k.Name); err != nil {
 		return "", k, errtable.Invalidf("%v", err)
 	}
@@ -145,13 +153,14 @@ func AddKey(fsys vfs.FS, home string, k Key, now time.Time) (text string, added 
 		if len(keys) >= maxKeys {
 			return nil, errtable.Invalidf("%d keys exist: remove one", len(keys))
 		}
-		return append(keys, k), nil
+		return append(keys, k), callAll(grant)
 	})
 	return text, k, err
 }
 
-// RemoveKey removes a key from a home. Requests with it are then refused.
-func RemoveKey(fsys vfs.FS, home, name string) error {
+// RemoveKey removes a key from a home. Requests with it are then refused. revoke removes
+// the trust in the key after that; no other process changes the keys during the call.
+func RemoveKey(fsys vfs.FS, home, name string, revoke ...func() error) error {
 	return changeKeys(fsys, home, func(keys []Key) ([]Key, error) {
 		left := slices.DeleteFunc(slices.Clone(keys), func(k Key) bool { return k.Name == name })
 		if len(left) == len(keys) {
@@ -159,7 +168,7 @@ func RemoveKey(fsys vfs.FS, home, name string) error {
 				Fix: "run crabmem gateway key list to see the names"}
 		}
 		return left, nil
-	})
+	}, revoke...)
 }
 
 func hashOf(text string) string {

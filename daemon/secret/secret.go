@@ -237,14 +237,7 @@ func (v *Values) Names() []string {
 // excludes other writers. On an error the file is the old or, if only the sync of
 // the directory failed, the new one.
 func (s *Store) update(change func(*document) (*document, error)) error {
-	if err := vfs.MkdirAll(s.FS, filepath.Join(s.Home, "run"), 0o700); err != nil {
-		return err
-	}
-	l, err := vfs.Acquire(s.FS, filepath.Join(s.Home, "run", "secrets.lock"), s.LockWait)
-	if err != nil {
-		return err
-	}
-	return errors.Join(s.replace(change), l.Unlock())
+	return vfs.WithLock(s.FS, filepath.Join(s.Home, "run", "secrets.lock"), s.LockWait, func() error { return s.replace(change) })
 }
 
 func (s *Store) replace(change func(*document) (*document, error)) error {

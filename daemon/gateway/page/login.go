@@ -69,9 +69,6 @@ func NewCode(fsys vfs.FS, home string, now time.Time) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(home, CodeFile)
-	if err := vfs.MkdirAll(fsys, filepath.Dir(path), 0o700); err != nil {
-		return "", err
-	}
 	err = locked(fsys, path, func() error {
 		return vfs.Replace(fsys, path, 0o600, func(w io.Writer) error {
 			_, err := w.Write(append(b, '\n'))
@@ -83,11 +80,7 @@ func NewCode(fsys vfs.FS, home string, now time.Time) (string, error) {
 
 // locked calls f while no other process changes the file.
 func locked(fsys vfs.FS, path string, f func() error) error {
-	lock, err := vfs.Acquire(fsys, path+".lock", lockWait)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(), lock.Unlock())
+	return vfs.WithLock(fsys, path+".lock", lockWait, f)
 }
 
 // useCode reports whether a code is valid, and removes a valid code.

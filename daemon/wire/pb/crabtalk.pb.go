@@ -3844,8 +3844,13 @@ func (*GetConfig) Descriptor() ([]byte, []int) {
 }
 
 type SetConfigMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Config        string                 `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Config string                 `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`
+	// Sets one key, a path of names with dots, to the JSON value; config is empty then.
+	// null removes the key. Other keys keep their values, also those that another client
+	// sets at the same time.
+	Key           *string `protobuf:"bytes,1000,opt,name=key,proto3,oneof" json:"key,omitempty"`
+	Value         string  `protobuf:"bytes,1001,opt,name=value,proto3" json:"value,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3883,6 +3888,20 @@ func (*SetConfigMsg) Descriptor() ([]byte, []int) {
 func (x *SetConfigMsg) GetConfig() string {
 	if x != nil {
 		return x.Config
+	}
+	return ""
+}
+
+func (x *SetConfigMsg) GetKey() string {
+	if x != nil && x.Key != nil {
+		return *x.Key
+	}
+	return ""
+}
+
+func (x *SetConfigMsg) GetValue() string {
+	if x != nil {
+		return x.Value
 	}
 	return ""
 }
@@ -10302,9 +10321,12 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x04Ping\"\x1d\n" +
 	"\x04Pong\x12\x15\n" +
 	"\x05notes\x18\xe8\a \x03(\tR\x05notes\"\v\n" +
-	"\tGetConfig\"&\n" +
+	"\tGetConfig\"]\n" +
 	"\fSetConfigMsg\x12\x16\n" +
-	"\x06config\x18\x01 \x01(\tR\x06config\"#\n" +
+	"\x06config\x18\x01 \x01(\tR\x06config\x12\x16\n" +
+	"\x03key\x18\xe8\a \x01(\tH\x00R\x03key\x88\x01\x01\x12\x15\n" +
+	"\x05value\x18\xe9\a \x01(\tR\x05valueB\x06\n" +
+	"\x04_key\"#\n" +
 	"\tConfigMsg\x12\x16\n" +
 	"\x06config\x18\x01 \x01(\tR\x06config\"\v\n" +
 	"\tReloadMsg\"\n" +
@@ -11257,6 +11279,7 @@ func file_crabtalk_proto_init() {
 		(*StreamEvent_Error)(nil),
 		(*StreamEvent_Appended)(nil),
 	}
+	file_crabtalk_proto_msgTypes[33].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[41].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[45].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[50].OneofWrappers = []any{}

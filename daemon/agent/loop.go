@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	"crabmem/daemon/model"
@@ -219,15 +218,12 @@ func (t *turn) step(ctx context.Context) (sessionlog.Message, error) {
 // broken returns an error if the finish reason means that the model's answer or
 // summary is incomplete. Unknown finish reasons count as success.
 func broken(what, finish string) error {
-	switch finish {
-	case "length", "max_tokens", "MAX_TOKENS", "model_context_window_exceeded":
+	switch model.EndOf(finish) {
+	case model.EndLength:
 		return fmt.Errorf("the %s is incomplete: it reached the model's output token limit", what)
-	case "content_filter", "sensitive", "SAFETY", "RECITATION", "PROHIBITED_CONTENT":
+	case model.EndFiltered:
 		return fmt.Errorf("the provider's content filter cut off the %s", what)
-	case "error", "abort", "network_error", "insufficient_system_resource", "MALFORMED_FUNCTION_CALL":
-		return fmt.Errorf("the provider stopped the %s: %s", what, finish)
-	}
-	if strings.HasPrefix(finish, "function_call_filter") { // Gemini: of an invalid call
+	case model.EndFailed:
 		return fmt.Errorf("the provider stopped the %s: %s", what, clean(finish))
 	}
 	return nil

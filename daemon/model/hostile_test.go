@@ -150,7 +150,7 @@ func TestEndless(t *testing.T) {
 			io.WriteString(w, `{"choices":[{"message":{"tool_calls":[`+strings.Repeat("{},", 2_600_000)+"{}]}}]}")
 		}, "more than 128 elements"},
 		{"tool calls", false, func(w http.ResponseWriter) {
-			calls(w, `{"index":%d,"id":"c","function":{"name":"f","arguments":"{}"}}`)
+			calls(w, `{"index":%[1]d,"id":"c%[1]d","function":{"name":"f","arguments":"{}"}}`)
 		}, "more than 128 tool calls"},
 		{"tool calls of one index", false, func(w http.ResponseWriter) {
 			calls(w, `{"index":0,"id":"c%d","function":{"name":"f","arguments":"{}"}}`)
@@ -300,12 +300,48 @@ func TestNoKeyInErrors(t *testing.T) {
 	}
 }
 
+// reasoned returns an event with a text and a finish reason.
+func reasoned(text, reason string) string {
+	return fmt.Sprintf(`data: {"choices":[{"delta":{"content":%q},"finish_reason":%q}]}`+"\n\n", text, reason)
+}
+
+// TestCutStreams checks which responses are complete if the connection breaks.
+func TestCutStreams(t *testing.T) {
+	text := `data: {"choices":[{"delta":{"content":"x"}}]}` + "\n\n"
+	stop := `data: {"choices":[{"delta":{},"finish_reason":"stop"}]}` + "\n\n"
+	for _, c := range []struct {
+		name, body string
+		complete   bool
+	}{
+		{"null", reasoned("x", "null"), false},
+		{"stop in each chunk", reasoned("x", "stop") + reasoned("y", "stop"), false},
+		{"stop in the first chunk", reasoned("", "stop") + text + stop, false},
+		{"a separate reason", text + stop, true},
+		{"a separate unknown reason", text + strings.Replace(stop, "stop", "tired", 1), false},
+	} {
+		r := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			io.WriteString(w, c.body)
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		})
+		if _, err := collect(t, r, ask("?")); c.complete != (err == nil) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
 // TestBadStreams checks that an incomplete response is an error with a reason.
 func TestBadStreams(t *testing.T) {
 	text := `data: {"choices":[{"index":0,"delta":{"content":"x"}}]}` + "\n\n"
 	for _, c := range []struct{ name, kind, body, want string }{
 		{"no finish_reason", "", text + "data: [DONE]\n\n", "ended without a finish_reason"},
 		{"null finish_reason", "", `data: {"choices":[{"delta":{"content":"x"},"finish_reason":null}]}` + "\n\ndata: [DONE]\n\n", "ended without a finish_reason"},
+		{"a text for null", "", reasoned("x", "null") + reasoned("y", "null") + "data: [DONE]\n\n", "ended without a finish_reason"},
+		{"a text for none", "", reasoned("x", "None"), "ended without a finish_reason"},
+		{"an unknown reason in each chunk", "", reasoned("x", "going") + reasoned("y", "going") + "data: [DONE]\n\n", "ended without a finish_reason"},
+		{"an unknown reason", "", reasoned("x", "tired"), "ended without a finish_reason"},
+		{"text after a reason", "", reasoned("x", "stop") + text, "ended without a finish_reason"},
 		{"empty", "", "", "ended without a finish_reason"},
 		{"garbage", "", text + "data: {\"choices\":[{]\n\n", "a chunk of the stream is malformed"},
 		{"half a chunk", "", text + `data: {"choices":[{"index":0,"del`, "a chunk of the stream is malformed"},
@@ -343,6 +379,12 @@ func TestOddStreams(t *testing.T) {
 	finish := `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n"
 	for _, c := range []struct{ name, kind, body, content, reasoning, calls string }{
 		{name: "no [DONE]", body: `data: {"choices":[{"delta":{"content":"x"}}]}` + "\n\n" + finish, content: "x"},
+		{name: "stop in each chunk", body: reasoned("x", "stop") + reasoned("y", "stop"), content: "xy"},
+		{name: "an unknown reason and [DONE]", body: reasoned("x", "tired") + "data: [DONE]\n\n", content: "x"},
+		{name: "messages in place of deltas", body: `data: {"choices":[{"message":{"content":"x"}}]}` + "\n\n" + `data: {"choices":[{"message":{"content":"y","reasoning":"z"},"finish_reason":"stop"}]}` + "\n\n", content: "xy", reasoning: "z"},
+		{name: "a message that repeats the deltas", calls: "f({})a", content: "x", body: `data: {"choices":[{"delta":{"content":"x"}}]}` + "\n\n" +
+			`data: {"choices":[{"message":{"content":"x","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"stop"}]}` + "\n\n"},
+		{name: "the index of a choice as text", body: `data: {"choices":[{"index":"1","delta":{"content":"no"}},{"index":"0","delta":{"content":"x"}}]}` + "\n\n" + finish, content: "x"},
 		{name: "no empty line at the end", body: `data: {"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}`, content: "x"},
 		{name: "CRLF and comments", body: ": hi\r\n\r\nevent: message\r\nid: 1\r\ndata:{\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\r\n\r\n" + finish, content: "x"},
 		{name: "null error", body: `data: {"error":null,"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}` + "\n\n", content: "x"},

@@ -64,7 +64,19 @@ type (
 	Retry = chat.Retry
 	// Error is a call that failed.
 	Error = chat.Error
+	// End is how a model ended a response.
+	End = chat.End
 )
+
+// The ends of an incomplete response.
+const (
+	EndLength   = chat.EndLength
+	EndFiltered = chat.EndFiltered
+	EndFailed   = chat.EndFailed
+)
+
+// EndOf returns the meaning of a finish reason.
+func EndOf(reason string) End { return chat.EndOf(reason) }
 
 // Causes of an [Error]; test for them with errors.Is. Package chat defines further
 // causes.

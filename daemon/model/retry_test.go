@@ -306,7 +306,8 @@ func TestTimeouts(t *testing.T) {
 				w.Write([]byte{b})
 			}
 		}), stream: true, want: time.Minute, attempts: 1, text: "no chunk within 1m0s"},
-		{name: "no end after the end", answer: stalls(`data: {"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}` + "\n\n"), stream: true, want: 5 * time.Second, attempts: 1},
+		{name: "no end after the end", answer: stalls(strings.TrimSuffix(streamHello, "data: [DONE]\n\n")), stream: true, want: 5 * time.Second, attempts: 1},
+		{name: "a reason with text may be one of many", answer: stalls(`data: {"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}` + "\n\n"), stream: true, want: time.Minute, attempts: 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n := &network{answers: answers{c.answer}}

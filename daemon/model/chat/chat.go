@@ -68,14 +68,14 @@ type Tool struct {
 type Chunk struct {
 	Content, Reasoning string
 	Calls              []CallDelta
-	Finish             string // why the answer ends; once
-	Usage              *Usage // once, with Finish or after it
+	Finish             string // why the answer ends; in the last chunk
+	Usage              *Usage // once
 	Model              string // the model that responds if it is not the requested one; in the first chunk
 }
 
 // CallDelta is a part of a tool call: nonempty ID, Type, and Name replace
 // earlier values, and Arguments is appended. The first part of a call has an
-// ID.
+// ID. Arguments arrive complete, in the last chunk of a response.
 type CallDelta struct {
 	Index                     int // of the call in the answer, from 0 without gaps
 	ID, Type, Name, Arguments string

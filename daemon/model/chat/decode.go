@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -25,7 +26,7 @@ type (
 		}
 	}
 	choice struct {
-		Index          int
+		Index          position
 		Delta, Message message
 		FinishReason   string `json:"finish_reason"`
 		Error          json.RawMessage
@@ -40,7 +41,7 @@ type (
 		ToolCalls        list[toolCall]                       `json:"tool_calls"`
 	}
 	toolCall struct {
-		Index    int
+		Index    position
 		ID, Type string
 		Function struct {
 			Name      string
@@ -122,6 +123,20 @@ func (l *list[T]) UnmarshalJSON(data []byte) error {
 			return err
 		}
 		*l = append(*l, v)
+	}
+	return nil
+}
+
+// position is an index: an integer or its text. Other values count as missing.
+type position struct {
+	n  int
+	ok bool
+}
+
+func (p *position) UnmarshalJSON(data []byte) error {
+	f, err := strconv.ParseFloat(strings.Trim(string(data), `" `), 64)
+	if *p = (position{int(f), err == nil}); float64(p.n) != f {
+		*p = position{}
 	}
 	return nil
 }

@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"crypto/rand"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -17,7 +17,7 @@ import (
 const grace = 5 * time.Second
 
 // chunks yields the chunks of a stream of events. A stream without a
-// finish_reason is incomplete; openai-go accepts it. The content decides
+// known finish_reason is incomplete; openai-go accepts it. The content decides
 // whether the response is a stream, because some endpoints label it wrong.
 func (a *attempt) chunks(res *http.Response, yield func(Chunk, error) bool) error {
 	body := bufio.NewReader(res.Body)
@@ -31,13 +31,16 @@ func (a *attempt) chunks(res *http.Response, yield func(Chunk, error) bool) erro
 	}
 	e := newEvents(body)
 	var d deltas
-	for e.next() {
+	how := endClosed
+	for how != endMark && e.next() {
 		if bytes.HasPrefix(e.data, []byte("[DONE]")) {
-			break
+			how = endMark
+			continue
 		}
 		if e.failed {
 			return inBandError(e.data)
 		}
+		ended := d.reason != ""
 		chunk, err := d.read(e.data)
 		switch {
 		case err != nil:
@@ -47,18 +50,26 @@ func (a *attempt) chunks(res *http.Response, yield func(Chunk, error) bool) erro
 			if !yield(*chunk, nil) {
 				return nil
 			}
-		case !d.alive || d.finished:
+		case !d.alive || ended && d.reason != "":
 			continue
 		}
-		if d.finished {
+		if d.complete(endBroken) {
 			a.await("the stream did not end", min(grace, a.c.e.Idle))
 		} else {
 			a.await("the stream stalled: no chunk", a.c.e.Idle)
 		}
 	}
-	switch err := e.err(); {
-	case d.finished:
-		return nil // the response is complete; only usage may be missing
+	err := e.err()
+	if _, late := errors.AsType[*timeoutError](context.Cause(a.ctx)); late {
+		how = endSilent
+	} else if err != nil {
+		how = endBroken
+	}
+	switch {
+	case d.complete(how):
+		a.rest()
+		yield(d.end(), nil)
+		return nil
 	case err == nil:
 		return transportError(errors.New("the stream ended without a finish_reason: the response is incomplete"))
 	default:
@@ -100,19 +111,16 @@ func (a *attempt) unstreamed(from io.Reader, yield func(Chunk, error) bool) erro
 
 // deltas is the state from a stream's earlier events.
 type deltas struct {
-	size     int // bytes of text, reasoning and arguments
-	finished bool
-	alive    bool // the last event has a choice, which may be empty
-	calls    []call
-	current  map[int]int // index of the endpoint → of calls
+	size  int  // bytes of text, reasoning and arguments
+	alive bool // the last event has a choice, which may be empty
+	ending
+	assembler
+	texts, thoughts, called bool // a delta has text, reasoning, or calls
+	shown                   bool // the first call was sent
 }
 
-type call struct {
-	id, name  string // of the endpoint
-	arguments []byte
-}
-
-// read returns the chunk of an event, or nil if the event has no data.
+// read returns the chunk of an event, or nil if the event has no data. The
+// arguments of calls and the finish reason are in the chunk of [deltas.end].
 func (d *deltas) read(data []byte) (*Chunk, error) {
 	if err := inBand(data); err != nil {
 		return nil, err
@@ -123,87 +131,64 @@ func (d *deltas) read(data []byte) (*Chunk, error) {
 	}
 	k := Chunk{Usage: w.usage()}
 	d.alive = len(w.Choices) > 0
+	d.event++
+	reason, has := "", false
 	for i := range w.Choices {
 		c := &w.Choices[i]
-		if c.Index != 0 {
+		if c.Index.n != 0 {
 			continue
 		}
 		if err := c.failed(); err != nil {
 			return nil, err
 		}
-		k.Content += c.Delta.text()
-		k.Reasoning += c.Delta.thoughts()
-		for j := range c.Delta.ToolCalls {
-			delta, err := d.call(&c.Delta.ToolCalls[j])
+		text, thoughts, calls := d.parts(c)
+		k.Content += text
+		k.Reasoning += thoughts
+		for j := range calls {
+			grown, err := d.add(&calls[j])
 			if err != nil {
 				return nil, err
 			}
-			k.Calls = append(k.Calls, delta)
-			d.size += len(delta.Arguments)
+			d.size += grown
 		}
-		replace(&k.Finish, c.FinishReason)
+		has = has || len(calls) > 0
+		replace(&reason, c.FinishReason)
 	}
 	d.size += len(k.Content) + len(k.Reasoning)
 	if d.size > maxAnswer {
 		return nil, permanent("the response has more than %d bytes; the call was canceled", maxAnswer)
 	}
-	d.finished = d.finished || k.Finish != ""
-	if k.Content == "" && k.Reasoning == "" && k.Calls == nil && k.Finish == "" && k.Usage == nil {
+	d.note(reason, has || k.Content != "" || k.Reasoning != "")
+	if !d.shown {
+		k.Calls = d.announced()
+		d.shown = k.Calls != nil
+	}
+	if k.Content == "" && k.Reasoning == "" && k.Calls == nil && k.Usage == nil {
 		return nil, nil
 	}
 	return &k, nil
 }
 
-// call assigns an index to a part of a call.
-func (d *deltas) call(t *toolCall) (CallDelta, error) {
-	i, known := d.current[t.Index]
-	if !known || d.calls[i].another(t) {
-		i, known = len(d.calls), false
-		if i == maxCalls {
-			return CallDelta{}, permanent("the response has more than %d tool calls; the call was canceled", maxCalls)
-		}
-		d.calls = append(d.calls, call{id: t.ID})
-		if d.current == nil {
-			d.current = make(map[int]int)
-		}
-		d.current[t.Index] = i
+// parts returns the parts of a choice. Some endpoints send a message in place of
+// a delta, others in addition to the deltas: a message counts for parts that no
+// delta has.
+func (d *deltas) parts(c *choice) (text, thoughts string, calls []toolCall) {
+	text, thoughts, calls = c.Delta.text(), c.Delta.thoughts(), c.Delta.ToolCalls
+	d.texts, d.thoughts, d.called = d.texts || text != "", d.thoughts || thoughts != "", d.called || len(calls) > 0
+	if !d.texts {
+		text = c.Message.text()
 	}
-	c := &d.calls[i]
-	arguments := string(t.Function.Arguments)
-	if len(c.arguments)+len(arguments) > maxArguments {
-		return CallDelta{}, permanent("the arguments of a tool call have more than %d bytes; the model call was canceled", maxArguments)
+	if !d.thoughts {
+		thoughts = c.Message.thoughts()
 	}
-	replace(&c.name, t.Function.Name)
-	c.arguments = append(c.arguments, arguments...)
-	id := t.ID
-	if !known {
-		id = callID(id)
+	if !d.called {
+		calls = c.Message.ToolCalls
 	}
-	return CallDelta{Index: i, ID: id, Type: t.Type, Name: t.Function.Name, Arguments: arguments}, nil
+	return text, thoughts, calls
 }
 
-// another reports whether a part with the index of a call begins another call.
-// Some endpoints number all calls 0 and distinguish them by ID. Some, such as
-// Gemini's, also omit the IDs and send each call in one part.
-func (c *call) another(t *toolCall) bool {
-	switch {
-	case t.Function.Name == "":
-		return false
-	case t.ID != "":
-		return c.id != "" && t.ID != c.id
-	case c.name != "" && c.name != t.Function.Name:
-		return true
-	}
-	return t.Function.Arguments != "" && json.Valid(c.arguments)
-}
-
-// callID names a call that the endpoint did not, so that its result can.
-func callID(id string) string {
-	if id == "" {
-		return "call_" + rand.Text()
-	}
-	return id
-}
+// end returns the last chunk of a complete response.
+func (d *deltas) end() Chunk { return Chunk{Finish: d.reason, Calls: d.assembled()} }
 
 // inBand returns the error that an endpoint sent as if it were an answer.
 func inBand(data []byte) error {

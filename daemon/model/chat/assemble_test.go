@@ -1,0 +1,338 @@
+package chat
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// part is a fragment of a call, as an endpoint sends it.
+type part struct {
+	Index    any    `json:"index,omitempty"`
+	ID       string `json:"id,omitempty"`
+	Function struct {
+		Name      string `json:"name,omitempty"`
+		Arguments string `json:"arguments,omitempty"`
+	} `json:"function"`
+}
+
+func piece(index any, id, name, arguments string) part {
+	p := part{Index: index, ID: id}
+	p.Function.Name, p.Function.Arguments = name, arguments
+	return p
+}
+
+// assemble returns the calls of events, each a list of fragments.
+func assemble(t *testing.T, events [][]part) []CallDelta {
+	t.Helper()
+	var d deltas
+	for _, parts := range events {
+		b, err := json.Marshal(map[string]any{"choices": []any{map[string]any{"delta": map[string]any{"tool_calls": parts}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.read(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d.end().Calls
+}
+
+func format(calls []CallDelta) string {
+	var list []string
+	for _, c := range calls {
+		list = append(list, c.Name+c.Arguments)
+	}
+	return strings.Join(list, " ")
+}
+
+// TestAssemble has the fragments of endpoints, one per event.
+func TestAssemble(t *testing.T) {
+	const a, b = `{"x":1}`, `{"x":2}`
+	for _, c := range []struct {
+		name  string
+		parts []part
+		want  string
+	}{
+		{"tails with an unknown index", []part{piece(0, "a", "f", ""), piece(0, "", "", a), piece(0, "b", "f", ""), piece(1, "", "", `{"x"`), piece(1, "", "", ":2}")}, "f" + a + " f" + b},
+		{"tails with the other index", []part{piece(0, "a", "f", ""), piece(1, "b", "f", ""), piece(0, "b", "", b), piece(1, "a", "", a)}, "f" + a + " f" + b},
+		{"tails without an index", []part{piece(0, "a", "f", ""), piece(1, "b", "f", ""), piece(nil, "b", "", b), piece(nil, "a", "", a)}, "f" + a + " f" + b},
+		{"index as text", []part{piece("0", "a", "f", ""), piece("1", "b", "f", ""), piece("0", "", "", a), piece("1.0", "", "", b)}, "f" + a + " f" + b},
+		{"another ID in each fragment", []part{piece(0, "a", "f", ""), piece(0, "b", "", `{"x"`), piece(0, "c", "", `:1}`)}, "f" + a},
+		{"late ID", []part{piece(0, "", "f", `{"x"`), piece(0, "a", "", ""), piece(nil, "a", "", ":1}")}, "f" + a},
+		{"late name", []part{piece(0, "a", "", ""), piece(0, "", "f", ""), piece(0, "", "", a)}, "f" + a},
+		{"repeated with the ID", []part{piece(0, "a", "f", `{"x"`), piece(0, "", "", `:1}`), piece(0, "a", "f", `{ "x": 1 }`)}, "f" + a},
+		{"repeated without the ID", []part{piece(0, "a", "f", a), piece(0, "", "f", a)}, "f" + a},
+		{"repeated without ID and index", []part{piece(0, "a", "f", a), piece(1, "b", "f", b), piece(nil, "", "f", a), piece(nil, "", "f", b)}, "f" + a + " f" + b},
+		{"repeated in fragments", []part{piece(0, "", "f", a), piece(0, "", "f", `{"x"`), piece(0, "", "", `:1}`)}, "f" + a},
+		{"repeated with other names between", []part{piece(0, "", "f", a), piece(0, "", "g", a), piece(0, "", "f", a), piece(0, "", "g", a)}, "f" + a + " g" + a},
+		{"repeated with a late ID", []part{piece(0, "", "f", a), piece(0, "a", "f", a)}, "f" + a},
+		{"repeated with another index", []part{piece(0, "a", "f", a), piece(1, "a", "f", a)}, "f" + a},
+		{"an empty repeat", []part{piece(0, "", "f", a), piece(0, "", "f", ""), piece(0, "", "f", "{}"), piece(0, "", "f", a)}, "f" + a},
+		{"the same with a new ID", []part{piece(0, "a", "f", a), piece(0, "b", "f", a)}, "f" + a + " f" + a},
+		{"the same with a new index", []part{piece(0, "", "f", a), piece(1, "", "f", a)}, "f" + a + " f" + a},
+		{"equal IDs", []part{piece(0, "a", "f", a), piece(1, "a", "f", b), piece(2, "a", "g", a)}, "f" + a + " f" + b + " g" + a},
+		{"cumulative", []part{piece(0, "a", "f", `{`), piece(0, "", "", `{"x"`), piece(0, "", "", a), piece(0, "", "", a)}, "f" + a},
+		{"cumulative names", []part{piece(0, "a", "fi", ``), piece(0, "a", "find", ""), piece(0, "a", "find", a)}, "find" + a},
+		{"not cumulative", []part{piece(0, "a", "f", `{"x":`), piece(0, "", "", `{"x":1}}`)}, `f{"x":{"x":1}}`},
+		{"empty object first", []part{piece(0, "a", "f", `{}`), piece(0, "a", "", `{"x"`), piece(0, "", "", `:1}`)}, "f" + a},
+		{"empty object first, no IDs", []part{piece(0, "", "f", `{}`), piece(0, "", "f", a)}, "f" + a},
+		{"empty text first", []part{piece(0, "a", "f", `""`), piece(0, "a", "", a)}, "f" + a},
+		{"null first", []part{piece(0, "a", "f", `null`), piece(0, "", "", a), piece(0, "", "", `{}`)}, "f" + a},
+		{"only empty objects", []part{piece(0, "a", "f", `{}`), piece(0, "a", "f", `{}`)}, "f{}"},
+		{"different arguments of one call", []part{piece(0, "a", "f", a), piece(0, "a", "", b)}, "f" + a + b},
+		{"nothing", []part{piece(0, "", "", "")}, ""},
+	} {
+		var events [][]part
+		for _, p := range c.parts {
+			events = append(events, []part{p})
+		}
+		if got := format(assemble(t, events)); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// sent is a call of the model. writing cuts it into fragments as endpoints do.
+type sent struct{ id, name, arguments string }
+
+// style is how an endpoint sends calls.
+type style struct {
+	ids     string // all, first, none
+	index   string // right, text, zero, absent, other (with an ID), counter
+	text    string // whole, pieces, grown
+	empty   string // precedes the arguments
+	names   bool   // in each fragment
+	mixed   bool   // fragments of several calls alternate
+	repeats string // of complete calls: "", id, name, summary
+	joined  bool   // all fragments in one event
+}
+
+// newStyle returns a style that identifies each call.
+func newStyle(r *rand.Rand) style {
+	pick := func(list ...string) string { return list[r.IntN(len(list))] }
+	s := style{ids: pick("all", "first", "none"), text: pick("whole", "pieces", "grown"), names: r.IntN(3) == 0, empty: pick("", "", "{}", `""`, "null")}
+	switch s.ids {
+	case "all":
+		s.index, s.mixed = pick("right", "text", "zero", "absent", "other", "counter"), r.IntN(2) == 0
+		s.repeats = pick("", "id", "name", "summary")
+		s.joined = s.repeats == "" && r.IntN(3) == 0
+	case "first":
+		s.index, s.repeats = pick("right", "text", "zero", "absent"), pick("", "id")
+		if s.index == "right" || s.index == "text" {
+			s.mixed, s.repeats = r.IntN(2) == 0, pick("", "id", "name", "summary")
+		}
+	case "none":
+		s.index, s.repeats = pick("right", "text"), pick("", "name", "summary")
+		s.mixed = r.IntN(2) == 0
+		if s.names {
+			s.empty = ""
+		}
+		if r.IntN(3) == 0 { // Gemini
+			s = style{ids: "none", index: pick("zero", "absent"), text: "whole", names: true, joined: true}
+		}
+	}
+	return s
+}
+
+// writing returns the fragments of calls.
+func (s style) writing(r *rand.Rand, calls []sent) [][]part {
+	lists := make([][]part, len(calls))
+	counter := 0
+	for i, c := range calls {
+		var texts []string
+		if s.empty != "" && c.arguments != "{}" {
+			texts = append(texts, s.empty)
+		}
+		switch s.text {
+		case "whole":
+			texts = append(texts, c.arguments)
+		default:
+			for from := 0; from < len(c.arguments); {
+				to := from + 1 + r.IntN(min(8, len(c.arguments)-from))
+				for to < len(c.arguments) && !utf8.RuneStart(c.arguments[to]) {
+					to++
+				}
+				if s.text == "grown" {
+					texts = append(texts, c.arguments[:to])
+				} else {
+					texts = append(texts, c.arguments[from:to])
+				}
+				from = to
+			}
+		}
+		for n, text := range texts {
+			p := piece(i, "", "", text)
+			if n == 0 || s.names {
+				p.Function.Name = c.name
+			}
+			if s.ids == "all" || s.ids == "first" && n == 0 {
+				p.ID = c.id
+			}
+			switch s.index {
+			case "text":
+				p.Index = strconv.Itoa(i)
+			case "zero":
+				p.Index = 0
+			case "absent":
+				p.Index = nil
+			case "other":
+				if n > 0 {
+					p.Index = r.IntN(len(calls))
+				}
+			case "counter":
+				p.Index = counter
+				counter++
+			}
+			lists[i] = append(lists[i], p)
+		}
+		again := piece(lists[i][0].Index, c.id, c.name, c.arguments)
+		switch s.repeats {
+		case "id":
+			lists[i] = append(lists[i], again)
+		case "name":
+			if s.index == "right" || s.index == "text" {
+				again.ID = ""
+				lists[i] = append(lists[i], again)
+			}
+		}
+	}
+	var all []part
+	for left := true; left; {
+		left = false
+		for i := range lists {
+			for len(lists[i]) > 0 {
+				all, lists[i] = append(all, lists[i][0]), lists[i][1:]
+				if s.mixed {
+					break
+				}
+			}
+			left = left || len(lists[i]) > 0
+		}
+	}
+	var events [][]part
+	for _, p := range all {
+		if s.joined && events != nil {
+			events[0] = append(events[0], p)
+		} else {
+			events = append(events, []part{p})
+		}
+	}
+	if s.repeats == "summary" && (s.index == "right" || s.index == "text") {
+		var again []part
+		for i, c := range calls {
+			again = append(again, piece(i, "", c.name, c.arguments))
+		}
+		events = append(events, again)
+	}
+	return events
+}
+
+func randomCalls(r *rand.Rand) []sent {
+	calls := make([]sent, 1+r.IntN(4))
+	for i := range calls {
+		calls[i] = sent{fmt.Sprint("id", i), []string{"bash", "read", "write"}[r.IntN(3)], randomObject(r, 0)}
+		if i > 0 && r.IntN(5) == 0 {
+			calls[i].name, calls[i].arguments = calls[i-1].name, calls[i-1].arguments
+		}
+	}
+	return calls
+}
+
+func randomObject(r *rand.Rand, depth int) string {
+	var members []string
+	for i := range r.IntN(4) {
+		value := []string{`1`, `"}{"`, `"\"{\\"`, `[{},{"k0":1}]`, `null`, `"é"`, `{}`, `""`}[r.IntN(8)]
+		if depth < 2 && r.IntN(4) == 0 {
+			value = randomObject(r, depth+1)
+		}
+		members = append(members, fmt.Sprintf(`"k%d":%s`, i, value))
+	}
+	return "{" + strings.Join(members, ",") + "}"
+}
+
+// runs returns the number of random cases; CRABMEM_CALLS sets it.
+func runs() uint64 {
+	if n, err := strconv.ParseUint(os.Getenv("CRABMEM_CALLS"), 10, 64); err == nil {
+		return n
+	}
+	return 3000
+}
+
+// TestAssembleStyles checks that the assembler returns exactly the calls that
+// an endpoint sends in a random style.
+func TestAssembleStyles(t *testing.T) {
+	for seed := range runs() {
+		r := rand.New(rand.NewPCG(seed, 1))
+		calls, s := randomCalls(r), newStyle(r)
+		events := s.writing(r, calls)
+		var want []CallDelta
+		for _, c := range calls {
+			want = append(want, CallDelta{Name: c.name, Arguments: c.arguments})
+		}
+		if got := format(assemble(t, events)); got != format(want) {
+			t.Fatalf("seed %d, %+v\nevents %+v\n got %s\nwant %s", seed, s, events, got, format(want))
+		}
+	}
+}
+
+// TestAssembleUnclear drops a member of a fragment, or repeats it. Each
+// call with valid arguments must then be a call that was sent, and no call
+// occurs more often than it was sent.
+func TestAssembleUnclear(t *testing.T) {
+	valid := 0
+	for seed := range runs() {
+		r := rand.New(rand.NewPCG(seed, 2))
+		calls := randomCalls(r)
+		for i := range calls {
+			if calls[i].arguments == "{}" { // looks like a placeholder of the next call
+				calls[i].arguments = `{"k":0}`
+			}
+		}
+		s := newStyle(r)
+		s.mixed = false
+		events := s.writing(r, calls)
+		left := make(map[string]int)
+		for _, c := range calls {
+			left[c.name+c.arguments]++
+		}
+		at := r.IntN(len(events))
+		p := &events[at][r.IntN(len(events[at]))]
+		switch r.IntN(4) {
+		case 0:
+			if s.index != "other" && s.index != "counter" { // the ID alone identifies the call
+				p.ID = ""
+			}
+		case 1:
+			if s.index != "zero" || len(left) == len(calls) {
+				p.Index = nil
+			}
+		case 2:
+			if at > 0 && p.ID != "" && p.ID == events[at-1][0].ID {
+				p.Function.Name = ""
+			}
+		case 3:
+			if s.text == "whole" && p.ID != "" {
+				events = append(events, events[at])
+			}
+		}
+		for _, c := range assemble(t, events) {
+			if c.Name == "" || !json.Valid([]byte(c.Arguments)) {
+				continue
+			}
+			valid++
+			if left[c.Name+c.Arguments]--; left[c.Name+c.Arguments] < 0 {
+				t.Errorf("seed %d, %+v\nevents %+v\ncall %s%s\nsent %+v", seed, s, events, c.Name, c.Arguments, calls)
+				return
+			}
+		}
+	}
+	if valid == 0 {
+		t.Error("no call was valid")
+	}
+}

@@ -65,14 +65,8 @@ func (r *Runner) Summarize(ctx context.Context, a *Agent, s *Session, o CompactO
 	if err != nil {
 		return "", err
 	}
-	if err := broken("summary", resp.Finish); err != nil {
-		return "", err
-	}
-	summary := strings.TrimSpace(r.record(clean(resp.Message.Content)))
-	if summary == "" {
-		return "", errEmpty
-	}
-	return summary, nil
+	summary, err := textOf(resp, "summary")
+	return strings.TrimSpace(r.record(summary)), err
 }
 
 // summaryRequest returns a request of at most room bytes if possible.

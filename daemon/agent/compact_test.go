@@ -37,7 +37,7 @@ func TestSummaryRoomIsHalved(t *testing.T) {
 	r.s.Log = nil
 	r.s.Messages = []sessionlog.Message{{Role: record.RoleUser, Content: strings.Repeat("x", 20_000)}}
 	full := modeltest.Status(400, "This model's maximum context length is 8192 tokens")
-	r.model.Queue(full, full, modeltest.Say("short"))
+	r.model.Queue(full, full, modeltest.Say("<think>long</think>\n\nshort"))
 	if text, err := r.Summarize(t.Context(), r.agent, r.s, CompactOptions{}); err != nil || text != "short" {
 		t.Fatalf("Summarize returned %q, %v", text, err)
 	}

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"crabmem/daemon/model"
@@ -32,15 +31,5 @@ func (r *Runner) Title(ctx context.Context, name, message, answer string) (strin
 	if err != nil {
 		return "", err
 	}
-	if err := broken("title", resp.Finish); err != nil {
-		return "", err
-	}
-	text := clean(resp.Message.Content)
-	if _, after, ok := strings.Cut(text, "</think>"); ok { // reasoning that the server did not separate
-		text = after
-	}
-	if strings.TrimSpace(text) == "" {
-		return "", errEmpty
-	}
-	return text, nil
+	return textOf(resp, "title")
 }

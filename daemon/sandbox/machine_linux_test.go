@@ -16,9 +16,10 @@ import (
 type machine struct {
 	mountinfo string
 	files     map[string]unix.Statx_t
-	readOnly  []string // directories that the user cannot change
-	proc      []string // files of a new /proc
-	ignored   string   // target of mounts without effect
+	readOnly  []string                // directories that the user cannot change
+	proc      []string                // files of a new /proc
+	old       map[string]unix.Statx_t // of the old root directory
+	ignored   string                  // target of mounts without effect
 	lastCap   uintptr
 	fail      int // number of the call that fails, from 1
 	err       error
@@ -53,22 +54,40 @@ func (m *machine) install(t *testing.T) {
 		},
 		openTree: func(dir int, path string, flags uint) (int, error) {
 			err := m.at(path, "open_tree %d %s", dir, path)
-			if want := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC); flags != want {
+			if want := uint(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC); flags&^unix.AT_RECURSIVE != want {
 				err = fmt.Errorf("open_tree with flags %#x, want %#x", flags, want)
 			}
 			m.fds++
 			return 100 + m.fds, err
 		},
 		moveMount: func(fromDir int, from string, toDir int, to string, flags int) error {
-			return m.at(to, "move_mount %d %q %d %s %#x", fromDir, from, toDir, to, flags)
+			err := m.at(to, "move_mount %d %q %d %s %#x", fromDir, from, toDir, to, flags)
+			if err == nil && m.old != nil { // the clone has the path that it had
+				for path, s := range m.old {
+					if _, ok := under(path, to); ok {
+						m.files[path] = s
+					}
+				}
+			}
+			return err
 		},
 		close:      func(fd int) error { return m.call("close %d", fd) },
 		closeRange: func(first, last, flags uint) error { return m.call("close_range %d %#x %#x", first, last, flags) },
 		mknod: func(path string, mode uint32, dev int) error {
 			return m.create(path, "mknod %s %o %d", path, mode, dev)
 		},
-		mkdir:   func(path string, mode uint32) error { return m.create(path, "mkdir %s %o", path, mode) },
-		symlink: func(target, path string) error { return m.create(path, "symlink %s %s", target, path) },
+		mkdir:     func(path string, mode uint32) error { return m.create(path, "mkdir %s %o", path, mode) },
+		symlink:   func(target, path string) error { return m.create(path, "symlink %s %s", target, path) },
+		readlink:  func(path string) (string, error) { return "usr/x", m.at(path, "readlink %s", path) },
+		writeFile: func(path, text string) error { return m.create(path, "write %s %q", path, text) },
+		pivotRoot: func(dir string) error {
+			err := m.at(dir, "pivot_root %s", dir)
+			if err == nil {
+				m.old, m.files = m.files, map[string]unix.Statx_t{}
+				m.add("/")
+			}
+			return err
+		},
 		prctl: func(option int, a, b, c, d uintptr) error {
 			err := m.call("prctl %d %d %d %d %d", option, a, b, c, d)
 			if err == nil && option == unix.PR_CAPBSET_DROP && a > m.lastCap {

@@ -187,10 +187,17 @@ func (d *Daemon) registerTools(set *tool.Set, c *config.Config) {
 	}))
 }
 
+// keyFiles are the files in the home that contain keys, tokens, or the names of files
+// that do. One may have another name: a hard link.
+var keyFiles = []string{config.File, "secrets.json", "secrets.key", "config/gateway.toml", "config/gateway-keys.json", "mcp-token", "crons.toml"}
+
 // hidden returns the paths that file tools never access: the home, the store,
-// and key files outside the home.
+// and key files, also those outside the home.
 func (d *Daemon) hidden(c *config.Config) []string {
 	list := append([]string{d.home}, c.SecretFiles...)
+	for _, name := range keyFiles {
+		list = append(list, filepath.Join(d.home, name))
+	}
 	if p := d.store.Path(); filepath.Dir(p) != d.home {
 		for _, suffix := range []string{"", "-id", "-wal", "-wal.held", "-lock", "-reserve", "-history", tree.BasesSuffix,
 			"-usage", "-index-plain", "-index-standard", "-vectors", "-derived-lock"} {

@@ -155,8 +155,8 @@ func (b bash) shell(ctx context.Context, c Call, cmd *sandbox.Command) (code int
 	return runPlain(ctx, cmd)
 }
 
-// workingDir returns the absolute path of a directory that is there; "" is
-// the daemon's own.
+// workingDir returns the real path of a directory that exists; "" is the daemon's
+// own. A link that changes later has no effect.
 func workingDir(name string) (string, error) {
 	dir, err := filepath.Abs(name)
 	if err != nil {
@@ -171,7 +171,7 @@ func workingDir(name string) (string, error) {
 	} else if !fi.IsDir() {
 		return "", fmt.Errorf("working directory: %s: not a directory", dir)
 	}
-	return dir, nil
+	return real, nil
 }
 
 // seconds formats a duration for the tool's texts.

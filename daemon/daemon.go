@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/user"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -202,7 +203,7 @@ func (d *Daemon) openAll() error {
 		FS: d.fs, Home: d.home, Dir: d.dir, Log: d.log, Now: d.now, Logs: d.sessions, Space: d.writeSpace,
 		Own:    func(agent string) string { return d.spacesOf(agent)[0] },
 		Forget: d.files.Forget, Ran: d.metrics.ran,
-		Allow: d.allow, Rules: approval.Rules{Home: d.home, User: userHome(), Profile: tool.CanView},
+		Allow: d.allow, Rules: approval.Rules{Home: d.home, Users: userHomes(), Profile: tool.CanView},
 		Kind: func(err error) string { return message(err).Kind },
 		Setup: func() session.Setup {
 			s := d.setup()
@@ -226,13 +227,16 @@ func (d *Daemon) openAll() error {
 	return nil
 }
 
-// userHome returns the home directory of the user, or "" if it is unknown.
-func userHome() string {
-	dir, err := os.UserHomeDir()
-	if err != nil {
-		return ""
+// userHomes returns the home directories of the user: of the environment, and of the
+// account.
+func userHomes() (dirs []string) {
+	if dir, err := os.UserHomeDir(); err == nil {
+		dirs = append(dirs, dir)
 	}
-	return dir
+	if u, err := user.Current(); err == nil && u.HomeDir != "" {
+		dirs = append(dirs, u.HomeDir)
+	}
+	return dirs
 }
 
 // sessionIndex returns the index of the sessions, which the first search

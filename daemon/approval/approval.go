@@ -26,7 +26,7 @@ import (
 type Rules struct {
 	Dir   string   // absolute working directory
 	Home  string   // data directory of the daemon
-	User  string   // home directory of the user; "" if unknown
+	Users []string // home directories of the user
 	Allow []string // names of the default list, and prefixes that a person allowed
 
 	// Profile reports whether programs can run in the read-only profile. Without it,
@@ -192,8 +192,10 @@ func (c *classifier) local(path string) (string, bool) {
 // is in the daemon's or a file system of the kernel.
 func (c *classifier) checkDir() error {
 	dir := resolved(c.Dir)
-	if filepath.Dir(dir) == dir || c.User != "" && contains(dir, resolved(c.User)) || contains(dir, resolved(c.Home)) {
-		return fmt.Errorf("working directory %s contains a home directory", dir)
+	for _, home := range append([]string{c.Home, "/"}, c.Users...) {
+		if contains(dir, resolved(home)) {
+			return fmt.Errorf("working directory %s contains a home directory", dir)
+		}
 	}
 	for _, d := range append([]string{resolved(c.Home)}, kernelDirs...) {
 		if contains(d, dir) {

@@ -52,7 +52,7 @@ func (m *machine) write(t *testing.T, path, text string, perm os.FileMode) {
 
 func (m *machine) rules(allow ...string) Rules {
 	return Rules{
-		Dir: m.work, Home: m.data, User: m.home, Path: []string{m.bin}, Profile: func() bool { return true },
+		Dir: m.work, Home: m.data, Users: []string{m.home}, Path: []string{m.bin}, Profile: func() bool { return true },
 		Allow: slices.Concat(Default, allow),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/approval"
@@ -25,8 +26,16 @@ type LineOptions struct {
 	Stdout, Stderr io.Writer
 }
 
-// CanView reports whether this process can run programs in the read-only profile.
-var CanView = sync.OnceValue(func() bool { return sandbox.CheckView(context.Background()) == nil })
+var viewed atomic.Bool // CanView returned true
+
+// CanView reports whether this process can run programs in the read-only profile. It
+// tries again after a failure, which may be temporary.
+func CanView() bool {
+	if !viewed.Load() && sandbox.CheckView(context.Background()) == nil {
+		viewed.Store(true)
+	}
+	return viewed.Load()
+}
 
 // RunLine runs a line of [approval.Classify] and returns its exit code, or -1 if a
 // signal or the end of ctx ended its last program. It starts the programs of the
@@ -42,11 +51,11 @@ func RunLine(ctx context.Context, line approval.Line, o LineOptions) (code int, 
 		if p.After == "&&" && code != 0 || p.After == "||" && code == 0 {
 			continue
 		}
-		if ctx.Err() != nil {
-			return -1, nil
-		}
 		if code, err = r.pipeline(ctx, p.Commands); err != nil {
 			return 0, err
+		}
+		if ctx.Err() != nil { // a command of the pipeline may have seen only the end of its input
+			return -1, nil
 		}
 	}
 	return code, nil

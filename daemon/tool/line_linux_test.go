@@ -59,7 +59,7 @@ func needsView(t *testing.T) {
 // run runs a text that must not need approval.
 func (l *lines) run(t *testing.T, text string) (code int, stdout, stderr string) {
 	t.Helper()
-	d := approval.Classify(text, approval.Rules{Dir: l.work, Home: l.data, User: l.home, Allow: l.allow, Profile: func() bool { return l.profile }})
+	d := approval.Classify(text, approval.Rules{Dir: l.work, Home: l.data, Users: []string{l.home}, Allow: l.allow, Profile: func() bool { return l.profile }})
 	if d.Line == nil {
 		t.Fatalf("%q needs approval: %s", text, d.Reason)
 	}

@@ -31,6 +31,7 @@ func newMachine(t *testing.T) *machine {
 		m.write(t, m.bin+"/"+name, "\x7fELF", 0o700)
 	}
 	m.write(t, m.bin+"/zgrep", "#!/bin/sh\n", 0o700)
+	m.write(t, m.bin+"/nl", "#!/bin/sh\n", 0o700) // a name of the default list
 	m.write(t, m.bin+"/data", "\x7fELF", 0o600)
 	m.write(t, m.work+"/ls", "\x7fELF", 0o700)
 	m.write(t, m.work+"/tool", "\x7fELF", 0o700)
@@ -155,7 +156,7 @@ func TestAsks(t *testing.T) {
 		"date 01010000", "date -s x", "date --set=x", "date -us x", "date -f f", "diff -l a b", "diff --paginate a b", "diff -ul a b", "diff --to-file=x a", "diff --from-file x")
 	// Programs that run others, are scripts, other programs, in the directory, or missing.
 	ask("./ls", "sub/ls", "./build.sh", m.work+"/ls", m.work+"/tool", "inside", m.bin+"/inside", "bash -c ls", m.bin+"/bash -c ls", "sh -c ls", "view x", "env ls", m.bin+"/env ls", "find . -delete", "tar xf a",
-		"xargs rm", "make", "python3.12 x", "busybox", "busybox sh -c ls", "busybox --install", m.bin+"/busybox sh", "zgrep x f", "tr a b", "data", "no-such-program", "git", "git -C x push", "git -c a=b push",
+		"xargs rm", "make", "python3.12 x", "busybox", "busybox sh -c ls", "busybox --install", m.bin+"/busybox sh", "zgrep x f", "nl f", "tr a b", "data", "no-such-program", "git", "git -C x push", "git -c a=b push",
 		"git bisect x", "go run x", "go test", "/nowhere/ls")
 	ask("ls " + strings.Repeat("x", maxText))
 	ask(strings.Repeat("ls;", maxCommands+1))
@@ -209,6 +210,10 @@ func TestPrefixes(t *testing.T) {
 		if got := m.describe(Classify(c.text, m.rules(c.allow))); got != c.want {
 			t.Errorf("%q with %q:\n got %s\nwant %s", c.text, c.allow, got, c.want)
 		}
+	}
+	t.Chdir(m.work)
+	if p, err := find("ls", []string{"", ".", "sub/.."}); err == nil {
+		t.Errorf("a relative directory of programs: %+v", p)
 	}
 	r := m.rules()
 	r.Allow = []string{"ls"}

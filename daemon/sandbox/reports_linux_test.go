@@ -210,6 +210,16 @@ func TestSocketFilter(t *testing.T) {
 			}
 		}
 	}
+	filter, err := socketFilter("amd64", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for family := range uint32(unix.AF_MAX) {
+		got := runFilter(t, filter, map[uint32]uint32{0: unix.SYS_SOCKET, 4: unix.AUDIT_ARCH_X86_64, 16: family})
+		if got != unix.SECCOMP_RET_ERRNO|uint32(unix.EAFNOSUPPORT) {
+			t.Errorf("the filter of the read-only profile permits family %d: %#x", family, got)
+		}
+	}
 	if filter, err := socketFilter("wasm", false); filter != nil || err == nil || err.Error() != "no filter of system calls for wasm" {
 		t.Errorf("%v, %v", filter, err)
 	}

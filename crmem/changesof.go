@@ -6,21 +6,38 @@ import (
 	"iter"
 	"slices"
 
+	"golang.org/x/text/unicode/norm"
+
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
 
 // ChangesOf returns the changes of the entry that [Store.Get] returns for a name, and
-// of every other entry that had the name, oldest first. They are those that
-// [Store.Changes] returns. It reads only their operations if the history has change
-// indexes (FORMAT.md). Then it does not report damage of other operations.
+// of every other entry that had the name, oldest first. If there are none, it returns
+// those of the entries that had the name in normal form C, or else in form D. They are
+// those that [Store.Changes] returns. It reads only their operations if the history has
+// change indexes (FORMAT.md). Then it does not report damage of other operations.
 func (s *Store) ChangesOf(name string) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		ids := make(map[uint64]bool)
 		if e, err := s.Get(name); err == nil {
 			ids[e.ID] = true
 		}
-		s.changesOf(name, ids)(yield)
+		forms := []string{name, norm.NFC.String(name), norm.NFD.String(name)}
+		for i, form := range forms {
+			if slices.Contains(forms[:i], form) {
+				continue
+			}
+			found := false
+			for c, err := range s.changesOf(form, ids) {
+				if found = true; !yield(c, err) {
+					return
+				}
+			}
+			if found {
+				return
+			}
+		}
 	}
 }
 

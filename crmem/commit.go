@@ -18,6 +18,7 @@ type group struct {
 	buf     []byte // the frames
 	w       format.LogWriter
 	names   map[string]format.Record // as the group leaves them; "" = removed
+	forms   forms                    // of names
 	effects []effect
 	nextID  uint64
 	live    int
@@ -123,10 +124,10 @@ func (s *Store) stage(ops []Op) (g *group, effects []effect, first bool, err err
 	from := s.flight
 	if s.staging != nil {
 		from = s.staging
-		st.before[0] = s.staging.names
+		st.before[0], st.forms[1] = s.staging.names, s.staging.forms
 	}
 	if s.flight != nil {
-		st.before[1] = s.flight.names
+		st.before[1], st.forms[2] = s.flight.names, s.flight.forms
 	}
 	w := s.w
 	if from != nil {
@@ -169,6 +170,7 @@ func (s *Store) stage(ops []Op) (g *group, effects []effect, first bool, err err
 	g = s.staging
 	for _, c := range st.set {
 		g.names[c.name] = c.rec
+		g.forms.add(c.name)
 	}
 	for i := range st.effects {
 		e := &st.effects[i]

@@ -69,13 +69,17 @@ func (closedError) Is(target error) bool { return target == fs.ErrClosed }
 // and, if Newer is set, [ErrNewer].
 type FormatError = format.Error
 
-// AmbiguousError names the entries that share an alias. It is ErrAmbiguous.
+// AmbiguousError names the entries that share an alias, or that have canonically
+// equivalent names. It is ErrAmbiguous.
 type AmbiguousError struct {
 	Alias  string
 	Owners []string // names, by ascending id
 }
 
 func (e *AmbiguousError) Error() string {
+	if len(e.Owners) > 0 && SameName(e.Owners[0], e.Alias) {
+		return fmt.Sprintf("no entry has the name %+q, but %d entries have equivalent names: %+q", e.Alias, len(e.Owners), e.Owners)
+	}
 	return fmt.Sprintf("%q is an alias of %d entries: %s", e.Alias, len(e.Owners), strings.Join(e.Owners, ", "))
 }
 

@@ -137,7 +137,7 @@ func (x *indexFile) record(id uint64) format.Record {
 	if r, ok := x.records[id]; ok || x.err != nil {
 		return r
 	}
-	r, err := x.find(id)
+	r, err := x.readID(id)
 	if err != nil {
 		x.failed(err)
 		return ""
@@ -149,8 +149,8 @@ func (x *indexFile) record(id uint64) format.Record {
 	return r
 }
 
-// find reads the record of an ID. The caller holds mu.
-func (x *indexFile) find(id uint64) (format.Record, error) {
+// readID reads the record of an ID. The caller holds mu.
+func (x *indexFile) readID(id uint64) (format.Record, error) {
 	n := int(x.Entries())
 	var p format.IndexPlace
 	var err error
@@ -196,7 +196,13 @@ func (x *indexFile) read(p format.IndexPlace) (format.Record, error) {
 }
 
 // named returns the records that have a text as name, or as alias.
-func (x *indexFile) named(text string, alias bool) (list []format.Record) {
+func (x *indexFile) named(text string, alias bool) []format.Record {
+	return x.find(text, alias, func(other string) bool { return other == text })
+}
+
+// find returns the records with a name, or an alias, that the file lists with the hash
+// of a text and that is the same.
+func (x *indexFile) find(text string, alias bool, same func(string) bool) (list []format.Record) {
 	hash := x.NameHash(text)
 	n := int(x.Sections[format.IndexNames].Len / format.IndexNameSize)
 	names := x.section(format.IndexNames)
@@ -227,7 +233,7 @@ func (x *indexFile) named(text string, alias bool) (list []format.Record) {
 			break
 		}
 		r := x.record(p.ID)
-		if r != "" && (!alias && r.Name() == text || alias && slices.Contains(r.Aliases(), text)) {
+		if r != "" && (!alias && same(r.Name()) || alias && slices.ContainsFunc(r.Aliases(), same)) {
 			list = append(list, r)
 		}
 	}

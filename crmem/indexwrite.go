@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/text/unicode/norm"
+
 	"crabmem/bm25/analysis"
 	"crabmem/crmem/internal/blocks"
 	"crabmem/crmem/internal/format"
@@ -153,21 +155,27 @@ func (w *indexWriter) entries(to io.Writer) error {
 	return err
 }
 
-// names writes the hashes of the names and aliases.
+// names writes the hashes of the names and aliases, and of their normal forms.
 func (w *indexWriter) names(to io.Writer) error {
 	type name struct {
 		hash  uint64
 		owner uint32 // number of the entry times 2, plus 1 for an alias
 	}
 	list := make([]name, 0, len(w.recs))
+	add := func(text string, owner uint32) {
+		list = append(list, name{w.NameHash(text), owner})
+		if !isNormal(text) {
+			list = append(list, name{w.NameHash(norm.NFC.String(text)), owner})
+		}
+	}
 	n := uint32(0)
 	for _, r := range w.recs {
 		if r.enc == "" {
 			continue
 		}
-		list = append(list, name{w.NameHash(r.enc.Name()), n << 1})
+		add(r.enc.Name(), n<<1)
 		for _, a := range r.enc.Aliases() {
-			list = append(list, name{w.NameHash(a), n<<1 | 1})
+			add(a, n<<1|1)
 		}
 		n++
 	}

@@ -1,6 +1,7 @@
 package crmem
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -23,8 +24,8 @@ type Op interface {
 	stage(*stage) error
 }
 
-// Add adds an entry. [ErrExists] when the name is taken. Package limits
-// contains the limits of its fields.
+// Add adds an entry. [ErrExists] when the name is taken, or a canonically equivalent
+// one ([SameName]). Package limits contains the limits of its fields.
 type Add struct {
 	Name    string
 	Content string
@@ -48,8 +49,8 @@ type Alias struct {
 }
 
 // Rename changes the name of an entry, and keeps its other fields. It returns
-// [ErrNotFound] if the entry does not exist, and [ErrExists] if To is in use. The
-// log contains a remove and a put, which every version of crmem can read.
+// [ErrNotFound] if the entry does not exist, and [ErrExists] if another entry has the
+// name To or a canonically equivalent one. The log contains a remove and a put, which every version of crmem can read.
 type Rename struct {
 	Name, To string
 }
@@ -64,7 +65,8 @@ type Remove struct {
 // keeps the ID if the ID is not below [Store.NextID], or if the store was empty
 // when the batch began; otherwise the entry gets the next ID. The limits of new
 // entries do not apply, because a file may contain an entry that exceeds them.
-// Restore returns [ErrExists] if the name is in use.
+// Restore returns [ErrExists] if the name is in use. Unlike Add, it adds a canonically
+// equivalent name.
 type Restore struct {
 	Entry Entry
 }
@@ -165,6 +167,8 @@ type stage struct {
 	set   []named
 	names map[string]format.Record
 
+	forms [3]forms // of the names in set, and in before
+
 	nextID  uint64
 	live    int
 	bytes   int64 // of all records
@@ -212,6 +216,7 @@ type named struct {
 // change sets the new record of a name; "" is a removal.
 func (g *stage) change(name string, r format.Record) {
 	g.set = append(g.set, named{name, r})
+	g.forms[0].add(name)
 	switch {
 	case g.names != nil:
 		g.names[name] = r
@@ -253,8 +258,8 @@ func (g *stage) take() (uint64, error) {
 }
 
 func (o Add) stage(g *stage) error {
-	if g.get(o.Name) != "" {
-		return &nameError{ErrExists, o.Name, ""}
+	if _, old, err := g.find(o.Name); old != "" || err != nil {
+		return cmp.Or(err, error(&nameError{ErrExists, o.Name, ""}))
 	}
 	id, err := g.take()
 	if err != nil {
@@ -292,8 +297,9 @@ func (o Rename) stage(g *stage) error {
 		return &nameError{ErrNotFound, o.Name, ""}
 	case o.Name == o.To:
 		return nil
-	case g.get(o.To) != "":
-		return &nameError{ErrExists, o.To, ""}
+	}
+	if _, other, err := g.find(o.To); err != nil || other != "" && other != old {
+		return cmp.Or(err, error(&nameError{ErrExists, o.To, ""}))
 	}
 	g.remove(o.Name, old)
 	e := entryOf(old)
@@ -360,8 +366,14 @@ func (o Unchanged) stage(g *stage) error {
 }
 
 func (o forget) stage(g *stage) error {
-	if old := g.get(o.name); old != "" && Kind(old.Kind()) != Note {
+	name, old, err := g.find(o.name)
+	switch {
+	case err != nil:
+		return err
+	case old == "":
+		return &nameError{ErrNotFound, o.name, ""}
+	case Kind(old.Kind()) != Note:
 		return &nameError{ErrKind, o.name, "it is an archive, which forget does not remove"}
 	}
-	return Remove{o.name}.stage(g)
+	return Remove{name}.stage(g)
 }

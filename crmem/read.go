@@ -41,8 +41,9 @@ func (s *Store) NextID() uint64 {
 }
 
 // Get returns the entry of a name. If there is none, it returns the entry with
-// the name as an alias. Errors: [ErrNotFound]; *[AmbiguousError] if several
-// entries have the alias.
+// the name as an alias, with a canonically equivalent name, or with a canonically
+// equivalent alias, in this order. Errors: [ErrNotFound]; *[AmbiguousError] if several
+// entries have the alias or an equivalent one.
 func (s *Store) Get(name string) (e Entry, err error) {
 	for {
 		e, err = s.get(name)
@@ -89,14 +90,20 @@ func (s *Store) meaning(name string) (Entry, error) {
 	return Entry{}, e
 }
 
-// resolve returns the record of the entry that a name means: the one with the name,
-// or else the only one with the name as an alias. If several have the alias, it
-// returns their ids, ascending. Without the map of aliases, it builds the map.
+// resolve returns the record of the entry that a name means, as [Store.Get] does. If
+// several entries have the alias or an equivalent one, it returns their ids, ascending.
+// Without the map of aliases, it builds the map.
 func (t *table) resolve(name string) (r format.Record, owners []uint64) {
 	if r := t.byName(name); r != "" {
 		return r, nil
 	}
 	ids := t.alias(name)
+	if len(ids) == 0 {
+		ids = t.equivalentNames(name)
+	}
+	if len(ids) == 0 {
+		ids = t.equivalentAliases(name)
+	}
 	if len(ids) == 1 {
 		return t.byID(ids[0]), nil
 	}

@@ -6,8 +6,9 @@ import (
 	"crabmem/crmem/metadata"
 )
 
-// Remember creates a note as [Add] does, or replaces it as [Update] does. If the entry
-// is an archive, the error is [ErrKind].
+// Remember creates a note as [Add] does, or replaces it as [Update] does: the note of
+// the name, or else the only one with a canonically equivalent name. If the entry is an
+// archive, the error is [ErrKind].
 type Remember struct {
 	Name    string
 	Content string
@@ -28,10 +29,14 @@ func (o Remember) Validate() error {
 }
 
 func (o Remember) stage(g *stage) error {
-	old := g.get(o.Name)
+	name, old, err := g.find(o.Name)
+	if err != nil {
+		return err
+	}
 	if old != "" && Kind(old.Kind()) != Note {
 		return &nameError{ErrKind, o.Name, "it is an archive; remember changes only notes: choose another name"}
 	}
+	o.Name = name
 	content, aliases := "", o.Aliases
 	if old != "" {
 		content, _ = old.Content()
@@ -39,7 +44,7 @@ func (o Remember) stage(g *stage) error {
 			aliases = old.Aliases()
 		}
 	}
-	content, err := o.ContentFor(content)
+	content, err = o.ContentFor(content)
 	if err != nil {
 		return err
 	}

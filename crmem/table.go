@@ -33,6 +33,9 @@ type table struct {
 	// because a piece of a record would keep the record in memory.
 	owners map[string]*[]uint64
 
+	nameForms  forms // names of the records in recs
+	aliasForms forms // keys of owners
+
 	loaded []loaded // files that records are pieces of
 
 	// file, if set, contains the records whose IDs are not in recs. live, kinds and
@@ -93,6 +96,7 @@ func (t *table) link(i int) bool {
 	}
 	t.slots[slot] = tag | uint64(i+1)
 	t.used++
+	t.nameForms.add(t.recs[i].enc.Name())
 	return true
 }
 
@@ -282,6 +286,7 @@ func (t *table) remove(id uint64) {
 // unlink empties the slot of a name and moves back the entries that it
 // displaced.
 func (t *table) unlink(name string) {
+	t.nameForms.remove(name)
 	hole, _, _ := t.slot(name)
 	mask := len(t.slots) - 1
 	t.used--
@@ -337,6 +342,7 @@ func (t *table) indexAliases(r format.Record) {
 		if ids == nil {
 			ids = new([]uint64)
 			t.owners[strings.Clone(a)] = ids
+			t.aliasForms.add(a)
 		}
 		if i, ok := slices.BinarySearch(*ids, r.ID()); !ok { // an entry may list an alias twice
 			*ids = slices.Insert(*ids, i, r.ID())
@@ -358,6 +364,7 @@ func (t *table) unindexAliases(r format.Record) {
 		}
 		if len(*ids) == 0 {
 			delete(t.owners, a)
+			t.aliasForms.remove(a)
 		}
 	}
 }

@@ -91,7 +91,8 @@ when a command or the daemon next opens the store for writing.`,
 			err = c.read(check)
 		} else {
 			err = c.update(cmd.Context(), "forget", func(s *crmem.Store) ([]crmem.Op, error) {
-				return []crmem.Op{crmem.Remove{Name: name}}, check(s)
+				err := check(s)
+				return []crmem.Op{crmem.Remove{Name: e.Name}}, err
 			})
 		}
 		if err != nil {
@@ -99,13 +100,13 @@ when a command or the daemon next opens the store for writing.`,
 		}
 		switch {
 		case c.JSON && dry:
-			return c.PrintJSON(map[string]string{"would_forget": name})
+			return c.PrintJSON(map[string]string{"would_forget": e.Name})
 		case c.JSON:
-			return c.PrintJSON(map[string]string{"forgot": name})
+			return c.PrintJSON(map[string]string{"forgot": e.Name})
 		case dry:
-			c.Say("would forget %s (%s %d, %s)", display.Label(name), e.Kind, e.ID, display.Size(int64(len(e.Content))))
+			c.Say("would forget %s (%s %d, %s)", display.Label(e.Name), e.Kind, e.ID, display.Size(int64(len(e.Content))))
 		default:
-			c.Say("forgot %s (%s %d)", display.Label(name), e.Kind, e.ID)
+			c.Say("forgot %s (%s %d)", display.Label(e.Name), e.Kind, e.ID)
 		}
 		return nil
 	}

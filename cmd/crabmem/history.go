@@ -28,17 +28,20 @@ func (c *app) eachChange(changes iter.Seq2[crmem.Change, error], f func(*crmem.C
 	}
 }
 
-// concernsName reports whether an entry had a name before or after a change.
-func concernsName(ch *crmem.Change, name string) bool {
-	return ch.Before.ID != 0 && ch.Before.Name == name || ch.After.ID != 0 && ch.After.Name == name
+// concernsName reports whether an entry had a name before or after a change. same
+// compares names.
+func concernsName(ch *crmem.Change, name string, same func(a, b string) bool) bool {
+	return ch.Before.ID != 0 && same(ch.Before.Name, name) || ch.After.ID != 0 && same(ch.After.Name, name)
 }
+
+func sameBytes(a, b string) bool { return a == b }
 
 // timeline is a summary of the changes of a store.
 type timeline struct {
 	last   map[uint64]crmem.Change // newest change of each entry, by ID
 	order  map[uint64]int          // position of each entry's newest change
 	newest crmem.Change            // of all; its Type is empty without a change
-	named  uint64                  // ID of the newest entry that had the name
+	named  uint64                  // ID of the newest entry that had the name, or else a canonically equivalent one
 	change crmem.Change            // newest change with the sequence number; its Type is empty without one
 	end    uint64                  // highest sequence number
 }
@@ -52,14 +55,14 @@ func (c *app) timeline(s *crmem.Store, name string, seq uint64) *timeline {
 // timelineOf is timeline for some of the changes of a store.
 func (c *app) timelineOf(changes iter.Seq2[crmem.Change, error], name string, seq uint64) *timeline {
 	t := &timeline{last: make(map[uint64]crmem.Change), order: make(map[uint64]int)}
-	n := 0
+	n, exact := 0, false
 	c.eachChange(changes, func(ch *crmem.Change) {
 		id := ch.Entry().ID
 		n++
 		t.last[id], t.order[id], t.newest = *ch, n, *ch
 		t.end = max(t.end, ch.Seq)
-		if concernsName(ch, name) {
-			t.named = id
+		if is := concernsName(ch, name, sameBytes); is || !exact && concernsName(ch, name, crmem.SameName) {
+			t.named, exact = id, is
 		}
 		if seq > 0 && ch.Seq == seq {
 			t.change = *ch

@@ -34,6 +34,9 @@ func (c *app) purge(ctx context.Context, name string, o purgeOptions) error {
 	t := textSearch{app: c, everywhere: o.everywhere, left: maxSearched}
 	var e crmem.Entry
 	err := c.read(func(s *crmem.Store) error {
+		if e, err := s.Get(name); err == nil && crmem.SameName(e.Name, name) {
+			name = strings.Clone(e.Name)
+		}
 		t.collect(s, name)
 		if !o.dry && !o.everywhere {
 			return nil

@@ -63,9 +63,11 @@ func removalToUndo(s *crmem.Store, t *timeline, name string) (crmem.Change, erro
 			Remedy:  "run crabmem rename " + errtable.ShellWord(name) + " NEW, then retry"}
 	}
 	list := t.removed()
-	for _, ch := range list {
-		if ch.Before.Name == name {
-			return ch, nil
+	for _, same := range []func(a, b string) bool{sameBytes, crmem.SameName} {
+		for _, ch := range list {
+			if same(ch.Before.Name, name) {
+				return ch, nil
+			}
 		}
 	}
 	fix := "run crabmem list --deleted to list the removed entries"

@@ -19,7 +19,8 @@ func (c *app) showCommand() *cobra.Command {
 		Short:   "print an entry",
 		Long: `Print the content of an entry: byte for byte in a pipe or a file, with a heading
 on a terminal. NAME is the name of the entry, or an alias of exactly one entry.
-If several entries share the alias, show lists them and exits with 4.
+If several entries share the alias, show lists them and exits with 4. If no
+entry has exactly this name, a canonically equivalent name (NFC, NFD) is found.
 
 --at SEQ or --at TIME prints the entry as it was after a change or at a time.
 ` + pointForms + `

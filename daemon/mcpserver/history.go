@@ -74,7 +74,7 @@ func (s *Server) memoryHistory(_ context.Context, in historyIn) (string, history
 			}
 			id := c.Entry().ID
 			byID[id] = append(byID[id], c)
-			if e.ID == 0 && (c.After.Name == in.Name || c.Before.Name == in.Name) {
+			if e.ID == 0 && (crmem.SameName(c.After.Name, in.Name) || crmem.SameName(c.Before.Name, in.Name)) {
 				out.ID = id
 			}
 		}

@@ -123,7 +123,7 @@ func (s *Server) readResource(_ context.Context, req *mcp.ReadResourceRequest) (
 	}
 	var e crmem.Entry
 	err := s.store.Read(func(st *crmem.Store) (err error) {
-		if e, err = st.Get(name); err == nil && (e.Name != name || e.Kind != k) {
+		if e, err = st.Get(name); err == nil && (!crmem.SameName(e.Name, name) || e.Kind != k) {
 			err = crmem.ErrNotFound
 		}
 		return err

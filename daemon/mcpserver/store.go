@@ -161,19 +161,19 @@ func (m *store) remember(ctx context.Context, o crmem.Remember, x memtool.Expect
 	return r, err
 }
 
-// forget removes the note with this exact name.
+// forget removes the note with this name or a canonically equivalent one.
 func (m *store) forget(ctx context.Context, name string) error {
 	return m.Change(ctx, func(s *crmem.Store) ([]crmem.Op, error) {
 		e, err := s.Get(name)
 		switch {
 		case err != nil:
 			return nil, err
-		case e.Name != name:
+		case !crmem.SameName(e.Name, name):
 			return nil, &aliasError{name, e.Name}
 		case e.Kind != crmem.Note:
 			return nil, crmem.ErrKind
 		}
-		return []crmem.Op{crmem.Remove{Name: name}}, nil
+		return []crmem.Op{crmem.Remove{Name: e.Name}}, nil
 	})
 }
 

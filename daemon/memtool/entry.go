@@ -39,7 +39,7 @@ func Remember(ctx context.Context, s Store, o crmem.Remember) (r Remembered, err
 	var similar []string
 	err = s.Read(func(s *crmem.Store) error {
 		old, err := s.Get(o.Name)
-		if created = err != nil || old.Name != o.Name; created {
+		if created = err != nil || !crmem.SameName(old.Name, o.Name); created {
 			similar = similarNames(s, o.Name)
 		}
 		return nil
@@ -70,14 +70,14 @@ func Find(s *crmem.Store, name string) (crmem.Entry, error) {
 	return e, err
 }
 
-// FindToRemove returns the entry of a name, which must not be an alias. Unless
-// archives is set, the error for an archive is crmem.ErrKind.
+// FindToRemove returns the entry of a name or of a canonically equivalent one, which must
+// not be an alias. Unless archives is set, the error for an archive is crmem.ErrKind.
 func FindToRemove(s *crmem.Store, name string, archives bool) (crmem.Entry, error) {
 	e, err := Find(s, name)
 	switch {
 	case err != nil:
 		return e, err
-	case e.Name != name: // an alias is too often that of another entry
+	case !crmem.SameName(e.Name, name): // an alias is too often that of another entry
 		return e, notFound(s, crmem.ErrNotFound, "crabmem forget "+errtable.ShellWord(e.Name), "no entry %q; it is an alias of %q", name, e.Name)
 	case e.Kind == crmem.Archive && !archives:
 		return e, &errtable.Error{Kind: "kind", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Path: s.Path(), Err: crmem.ErrKind,

@@ -30,7 +30,7 @@ func RememberIf(ctx context.Context, s Store, x Expected, o crmem.Remember) (Rem
 	list, err := s.Update(ctx, func(st *crmem.Store) ([]crmem.Op, error) {
 		e, err := st.Get(o.Name)
 		switch {
-		case err != nil || e.Name != o.Name:
+		case err != nil || !crmem.SameName(e.Name, o.Name):
 			return nil, unexpected(st, o.Name, "no entry has this name")
 		case e.Kind != crmem.Note:
 			return nil, &errtable.Error{Kind: "kind", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Path: st.Path(), Err: crmem.ErrKind,
@@ -48,7 +48,7 @@ func RememberIf(ctx context.Context, s Store, x Expected, o crmem.Remember) (Rem
 		if list == nil {
 			list = e.Aliases
 		}
-		return []crmem.Op{crmem.Update{Name: o.Name, Content: content, Aliases: list}}, nil
+		return []crmem.Op{crmem.Update{Name: e.Name, Content: content, Aliases: list}}, nil
 	})
 	if err != nil {
 		return Remembered{}, err

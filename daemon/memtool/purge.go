@@ -1,6 +1,7 @@
 package memtool
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -31,7 +32,7 @@ func Purge(s *crmem.Store, name string, archives bool, first ...crmem.Op) (Purge
 		case absent != nil:
 			return Purged{}, purgeFix(absent)
 		}
-		deleted, err := s.Purge(name, append(slices.Clip(first), crmem.Unchanged{Entry: expected})...)
+		deleted, err := s.Purge(cmp.Or(e.Name, name), append(slices.Clip(first), crmem.Unchanged{Entry: expected})...)
 		switch {
 		case errors.Is(err, crmem.ErrStale) && try < MaxTries:
 			continue

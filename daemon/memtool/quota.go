@@ -16,7 +16,7 @@ type Quota struct {
 // It counts the note in place of the entry that it replaces.
 func (q Quota) Check(s *crmem.Store, o *crmem.Remember) error {
 	old, err := s.Get(o.Name)
-	if err != nil || old.Name != o.Name {
+	if err != nil || !crmem.SameName(old.Name, o.Name) {
 		old = crmem.Entry{}
 	}
 	content, err := o.ContentFor(old.Content)
@@ -26,7 +26,7 @@ func (q Quota) Check(s *crmem.Store, o *crmem.Remember) error {
 	note := crmem.Entry{Name: o.Name, Content: content, Aliases: o.Aliases}
 	entries, bytes := 1, size(&note)
 	for e := range s.All() {
-		if e.Name == o.Name {
+		if e.ID == old.ID {
 			if o.Aliases == nil { // the note keeps them
 				bytes += size(&e) - len(e.Content) - len(e.Name)
 			}

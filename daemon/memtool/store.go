@@ -151,18 +151,19 @@ func Changes(op crmem.Op) bool {
 }
 
 // Conditions returns a [crmem.Unchanged] for each entry of s that the operations
-// change, and for each name that they add.
+// change, and for each name that they add. Add, Remember, and Rename refuse or change an
+// entry with a canonically equivalent name; Restore ignores it.
 func Conditions(s *crmem.Store, ops []crmem.Op) []crmem.Op {
 	var list []crmem.Op
 	seen := make(map[string]bool)
-	add := func(name string, adds bool) {
+	add := func(name string, adds, exact bool) {
 		if seen[name] {
 			return
 		}
 		seen[name] = true
 		old, err := s.Get(name)
 		switch {
-		case err == nil && old.Name == name:
+		case err == nil && (old.Name == name || !exact && crmem.SameName(old.Name, name)):
 			list = append(list, crmem.Unchanged{Entry: old})
 		case adds:
 			list = append(list, crmem.Unchanged{Entry: crmem.Entry{Name: name}})
@@ -174,13 +175,15 @@ func Conditions(s *crmem.Store, ops []crmem.Op) []crmem.Op {
 		}
 		_, e := Change(op)
 		switch op := op.(type) {
-		case crmem.Add, crmem.Remember, crmem.Restore:
-			add(e.Name, true)
+		case crmem.Add, crmem.Remember:
+			add(e.Name, true, false)
+		case crmem.Restore:
+			add(e.Name, true, true)
 		case crmem.Rename:
-			add(op.Name, false)
-			add(op.To, true)
+			add(op.Name, false, true)
+			add(op.To, true, false)
 		default:
-			add(e.Name, false)
+			add(e.Name, false, true)
 		}
 	}
 	return list

@@ -161,7 +161,7 @@ func (v *visit) restore() error {
 	old := &out.Entry
 	var list []crmem.Entry
 	if out.Now == nil {
-		list, err = v.exactStore().Apply(v.r.Context(), crmem.Add{Name: old.Name, Content: old.Content, Aliases: old.Aliases})
+		list, err = v.exactStore().Apply(v.r.Context(), crmem.Restore{Entry: crmem.Entry{Name: old.Name, CreatedAt: old.CreatedAt, Content: old.Content, Aliases: old.Aliases}})
 		if errors.Is(err, crmem.ErrExists) {
 			return &pageError{status: http.StatusConflict, message: "another entry has the name " + display.Quoted(old.Name), fix: "rename that entry with crabmem rename, then restore this one"}
 		}

@@ -101,7 +101,7 @@ func nameOf(path string) string {
 // whose name is the path has precedence over the note /memories/NAME.md.
 func fileOf(st *crmem.Store, path string) (f file, ok bool) {
 	for _, name := range []string{path, nameOf(path)} {
-		if e, err := st.Get(name); err == nil && e.Name == name {
+		if e, err := st.Get(name); err == nil && crmem.SameName(e.Name, name) {
 			return file{path, e}, true
 		}
 	}

@@ -3,6 +3,8 @@ package memgraph
 import (
 	"slices"
 
+	"golang.org/x/text/unicode/norm"
+
 	"crabmem/crmem"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
@@ -12,6 +14,7 @@ import (
 type Graph struct {
 	nodes []*Node
 	named map[string]*Node
+	forms map[string]*Node      // by the normal form C of the name; nil if several have it
 	taken map[string]crmem.Kind // other entries
 	old   map[string]crmem.Entry
 }
@@ -42,7 +45,7 @@ type OldObservations struct {
 
 // ReadGraph reads the notes that contain nodes.
 func ReadGraph(s *crmem.Store) *Graph {
-	g := &Graph{named: make(map[string]*Node), taken: make(map[string]crmem.Kind), old: make(map[string]crmem.Entry)}
+	g := &Graph{named: make(map[string]*Node), forms: make(map[string]*Node), taken: make(map[string]crmem.Kind), old: make(map[string]crmem.Entry)}
 	for e := range s.All() {
 		n, ok := (*Node)(nil), false
 		if e.Kind == crmem.Note {
@@ -52,16 +55,35 @@ func ReadGraph(s *crmem.Store) *Graph {
 			g.taken[e.Name] = e.Kind
 			continue
 		}
-		g.nodes = append(g.nodes, n)
-		g.named[n.Name], g.old[n.Name] = n, e
+		g.add(n)
+		g.old[n.Name] = e
 	}
 	return g
+}
+
+func (g *Graph) add(n *Node) {
+	g.nodes = append(g.nodes, n)
+	g.named[n.Name] = n
+	form := norm.NFC.String(n.Name)
+	if _, twin := g.forms[form]; twin {
+		n = nil
+	}
+	g.forms[form] = n
+}
+
+// find returns the node with a name, or else the only one with a canonically equivalent
+// name, or nil.
+func (g *Graph) find(name string) *Node {
+	if n := g.named[name]; n != nil {
+		return n
+	}
+	return g.forms[norm.NFC.String(name)]
 }
 
 // node returns the node with a name. It creates the node unless another entry has
 // the name.
 func (g *Graph) node(name string) (*Node, error) {
-	if n := g.named[name]; n != nil {
+	if n := g.find(name); n != nil {
 		return n, nil
 	}
 	if k, taken := g.taken[name]; taken {
@@ -69,8 +91,7 @@ func (g *Graph) node(name string) (*Node, error) {
 			Fix: "choose another name; nothing was changed"}
 	}
 	n := &Node{Name: name, Observations: []string{}}
-	g.nodes = append(g.nodes, n)
-	g.named[name] = n
+	g.add(n)
 	return n, nil
 }
 
@@ -154,7 +175,7 @@ func (g *Graph) CreateRelations(relations []Relation) ([]Relation, error) {
 func (g *Graph) AddObservations(list []NewObservations) ([]AddedObservations, error) {
 	added := []AddedObservations{}
 	for _, o := range list {
-		n := g.named[o.EntityName]
+		n := g.find(o.EntityName)
 		if n == nil || !n.Entity {
 			return nil, &errtable.Error{Exit: errtable.ExitNotFound, Kind: "invalid", Message: "Entity with name " + o.EntityName + " not found"}
 		}
@@ -176,6 +197,9 @@ func (g *Graph) AddObservations(list []NewObservations) ([]AddedObservations, er
 func (g *Graph) DeleteEntities(names []string) {
 	gone := make(map[string]bool, len(names))
 	for _, name := range names {
+		if n := g.find(name); n != nil {
+			name = n.Name
+		}
 		gone[name] = true
 	}
 	for _, n := range g.nodes {
@@ -190,7 +214,7 @@ func (g *Graph) DeleteEntities(names []string) {
 // DeleteObservations deletes the observations that the graph has.
 func (g *Graph) DeleteObservations(list []OldObservations) {
 	for _, d := range list {
-		n := g.named[d.EntityName]
+		n := g.find(d.EntityName)
 		if n == nil || !n.Entity {
 			continue
 		}

@@ -231,6 +231,10 @@ func (w *walker) follow(l *link, first bool) error {
 		frames = frames[n:]
 	}
 	if n := len(scan.Frames); l.limit != noLimit && (n == 0 || scan.Frames[n-1].Seq != l.limit) {
+		if scan.Verdict == format.Clean {
+			return &FormatError{Path: l.path, Offset: scan.End, Entry: -1, Field: "frame",
+				Msg: fmt.Sprintf("changes %d to %d are missing: the segment ends before them", w.applied+1, l.limit)}
+		}
 		return &FormatError{Path: l.path, Offset: scan.Bad, Entry: -1, Field: "frame",
 			Msg: fmt.Sprintf("the segment ends before operation %d: damaged (%s)", l.limit, scan.Why)}
 	}

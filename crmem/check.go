@@ -102,7 +102,7 @@ func (c *checker) checkHistory() {
 		if f, ok := errors.AsType[*FormatError](err); ok {
 			file = f.Path
 		}
-		c.add("history", file, format.OffsetOf(err), 0, err, "nothing to do: the entries are complete, but some earlier states cannot be shown")
+		c.add("history", file, format.OffsetOf(err), 0, err, "no action is required: the entries are complete, but some earlier states cannot be shown; crabmem prune --history --older-than AGE removes the history before them")
 		return len(c.r.Problems) < maxHistoryProblems
 	}}
 	w.all()

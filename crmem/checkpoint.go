@@ -15,8 +15,8 @@ import (
 )
 
 // Checkpoint writes the operations of the log into the snapshot, which then
-// contains the complete store. It returns [ErrNotApplied] if the disk is full:
-// the log still contains every operation.
+// contains the complete store. It returns [ErrNotApplied] if the disk is full, or if
+// the history cannot be written: the log still contains every operation.
 func (s *Store) Checkpoint() error {
 	if s.opts.LogVersion == format.LogVersion1 {
 		return s.restart(func() {})
@@ -101,8 +101,8 @@ func (s *Store) prepare(c *cut) (vfs.Pending, format.Digest, error) {
 			return nil, format.Digest{}, err
 		}
 	}
-	if c.unfolded = s.fold(c); vfs.OutOfSpace(c.unfolded) && !c.distrust {
-		return nil, format.Digest{}, c.unfolded // H8: the log keeps the operations
+	if err := s.fold(c); err != nil {
+		return nil, format.Digest{}, err
 	}
 	return s.writeTemp(c.nextID, c.live, c.recs)
 }
@@ -142,13 +142,12 @@ type cut struct {
 	recs   []rec
 
 	// For the history: the snapshot before the cut, and the epoch of the log.
-	base     uint64 // sequence number that it covers
-	dbDig    format.Digest
-	id       format.ID
-	epoch    format.ID
-	distrust bool
-	unfolded error  // of fold
-	purging  string // purges and redactions that are not complete
+	base    uint64 // sequence number that it covers
+	dbDig   format.Digest
+	id      format.ID
+	epoch   format.ID
+	unread  error  // why fold could not read the log or the snapshot
+	purging string // purges and redactions that are not complete
 }
 
 // cut returns the present state, or nil if the snapshot contains it. The caller
@@ -164,19 +163,18 @@ func (s *Store) cut() (*cut, error) {
 		s.id = format.NewID()
 	}
 	return &cut{
-		seq:      s.w.Seq - 1,
-		last:     s.w.Last,
-		log:      s.log,
-		end:      s.w.End,
-		nextID:   s.nextID,
-		live:     s.t.live,
-		recs:     slices.Clone(s.t.recs),
-		base:     s.base,
-		dbDig:    s.dbDig,
-		id:       s.id,
-		epoch:    s.w.Epoch,
-		distrust: s.distrust,
-		purging:  s.unfinishedLines(),
+		seq:     s.w.Seq - 1,
+		last:    s.w.Last,
+		log:     s.log,
+		end:     s.w.End,
+		nextID:  s.nextID,
+		live:    s.t.live,
+		recs:    slices.Clone(s.t.recs),
+		base:    s.base,
+		dbDig:   s.dbDig,
+		id:      s.id,
+		epoch:   s.w.Epoch,
+		purging: s.unfinishedLines(),
 	}, nil
 }
 
@@ -262,8 +260,8 @@ func (s *Store) install(c *cut, p vfs.Pending, dig format.Digest, err error) err
 	if err := s.checkLog(s.w.End); err != nil {
 		return errors.Join(s.fail(s.keepState(err, nil)), p.Discard())
 	}
-	if c.unfolded != nil {
-		s.keepLog(c.unfolded)
+	if c.unread != nil {
+		s.keepLog(c.unread)
 	}
 	if err := s.announce(dig, c.seq); err != nil {
 		return errors.Join(err, p.Discard())

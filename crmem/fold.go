@@ -3,6 +3,7 @@ package crmem
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -20,9 +21,17 @@ const (
 	segmentsCompressed = 4 // maximum of segments that one fold compresses
 )
 
+// errUnfolded reports that the history cannot be written, so that the log keeps its
+// operations (FORMAT.md, H8).
+var errUnfolded = errors.New("the history cannot be written, and the log keeps the changes")
+
+// errNoBase reports that the snapshot cannot be read, so that no base can be written.
+var errNoBase = errors.New("copy the snapshot to the history")
+
 // fold appends the operations of a cut to the history (FORMAT.md, H2). It sets
-// c.last and c.epoch, because the history may need a new epoch. After an error, the
-// operations must not leave the log; see install.
+// c.last and c.epoch, because the history may need a new epoch. After an error, which
+// is errUnfolded, the operations must not leave the log. If the log or the snapshot
+// cannot be read, fold sets c.unread; see install.
 //
 // A concurrent checkpoint may replace the files meanwhile. install then discards
 // the cut, and the segment overlaps with the next one, which is harmless (H4).
@@ -33,8 +42,8 @@ func (s *Store) fold(c *cut) error {
 	s.folding.Lock()
 	defer s.folding.Unlock()
 	frames, prev, err := c.operations()
-	if err != nil || len(frames) == 0 {
-		return err
+	if c.unread = err; err != nil || len(frames) == 0 {
+		return nil
 	}
 	f := folder{s: s, c: c, dir: s.path + historySuffix, prev: prev, frames: frames, epoch: c.epoch}
 	if f.epoch == (format.ID{}) {
@@ -44,9 +53,13 @@ func (s *Store) fold(c *cut) error {
 	if !done && err == nil {
 		err = f.begin()
 	}
+	if errors.Is(err, errNoBase) {
+		s.folded, c.unread = folded{}, err
+		return nil
+	}
 	if err != nil {
 		s.folded = folded{}
-		return fmt.Errorf("history: %w", err)
+		return fmt.Errorf("%w: checkpoint: %w: %w", ErrNotApplied, errUnfolded, err)
 	}
 	s.folded = folded{f.listing(), f.end}
 	c.last, c.epoch = f.end.Last, f.epoch
@@ -59,14 +72,14 @@ func (s *Store) fold(c *cut) error {
 func (c *cut) operations() ([]format.Frame, format.Place, error) {
 	b := make([]byte, c.end)
 	if n, err := c.log.ReadAt(b, 0); n < len(b) {
-		return nil, format.Place{}, fmt.Errorf("read %d of %d bytes of the log: %w", n, len(b), err)
+		return nil, format.Place{}, fmt.Errorf("history: read %d of %d bytes of the log: %w", n, len(b), err)
 	}
 	scan, err := format.ScanLog(b)
 	if err != nil {
 		return nil, format.Place{}, err
 	}
 	if scan.Verdict != format.Clean {
-		return nil, format.Place{}, fmt.Errorf("the log does not read back as written: offset %d: %s", scan.Bad, scan.Why)
+		return nil, format.Place{}, fmt.Errorf("history: the log does not read back as written: offset %d: %s", scan.Bad, scan.Why)
 	}
 	var frames []format.Frame
 	prev := scan.Before
@@ -99,7 +112,7 @@ type folder struct {
 }
 
 // extend appends the operations to the newest segment. It returns false if they
-// need a new segment.
+// need a new segment, also because the newest one cannot be written, which it reports.
 func (f *folder) extend() (done bool, err error) {
 	if f.segments, err = listSegments(f.s.fs, f.dir); err != nil || len(f.segments) == 0 || f.prev.Epoch != f.epoch {
 		return false, err
@@ -108,7 +121,15 @@ func (f *folder) extend() (done bool, err error) {
 	if newest.compressed() {
 		return false, nil
 	}
-	name := newest.path
+	done, err = f.extendFile(newest.path)
+	if err != nil {
+		f.s.warn("history: %v: the changes go to a new segment", err)
+	}
+	return done && err == nil, nil
+}
+
+// extendFile is extend for the newest segment, whose file is name.
+func (f *folder) extendFile(name string) (done bool, err error) {
 	file, err := f.s.fs.OpenFile(name, os.O_RDWR|os.O_APPEND, 0)
 	if err != nil {
 		return false, err
@@ -216,14 +237,14 @@ func (f *folder) sinceBase() int {
 // base, because the sync of that name may have failed.
 func (s *Store) writeBase(dir string, dig format.Digest) error {
 	b, err := vfs.ReadFile(s.fs, s.path, s.opts.MaxBytes)
+	if got := format.DigestOf(b); err == nil && got != dig {
+		err = fmt.Errorf("%w: %s has the digest %v, not %v", ErrForeign, s.path, got, dig)
+	}
+	if err == nil {
+		_, err = Decode(b)
+	}
 	if err != nil {
-		return err
-	}
-	if got := format.DigestOf(b); got != dig {
-		return fmt.Errorf("%w: %s has the digest %v, not %v", ErrForeign, s.path, got, dig)
-	}
-	if _, err := Decode(b); err != nil {
-		return inFile(err, s.path)
+		return fmt.Errorf("%w: %w", errNoBase, inFile(err, s.path))
 	}
 	return vfs.Replace(s.fs, filepath.Join(dir, format.BaseName(dig)), 0o600, bytesTo(b))
 }
@@ -241,19 +262,28 @@ func (f *folder) sweep() {
 	}
 }
 
-// keepLog gives the log a second name in the history, because it could not be
-// folded for the reason err (FORMAT.md, H8). The caller holds the token and wmu.
+// keepLog gives the log a second name in the history, or else next to the store,
+// because it or the snapshot could not be read for the reason err (FORMAT.md, H8). The
+// caller holds the token and wmu.
 func (s *Store) keepLog(err error) {
-	name, kerr := s.linkLog(s.dbDig)
+	base := s.dbDig
+	if errors.Is(err, errNoBase) {
+		base = format.Digest{}
+	}
+	name, kerr := s.linkLog(base)
 	if kerr != nil {
-		s.warn("%v; the history lacks the operations of this log: %v", err, kerr)
-		return
+		name = fmt.Sprintf("%s%s%s%d", s.path, walSuffix, damagedSuffix, s.w.Seq)
+		if lerr := s.fs.Link(s.path+walSuffix, name); lerr != nil && !errors.Is(lerr, fs.ErrExist) {
+			s.warn("%v; the history lacks the changes of this log: %v", err, errors.Join(kerr, lerr))
+			return
+		}
 	}
 	s.warn("%v; the history has the complete log as %s", err, name)
 }
 
-// linkLog gives the log a second name in the history, with the snapshot as base, and
-// returns that name. It returns an error if the snapshot is not the base.
+// linkLog gives the log a second name in the history and returns that name. It first
+// copies the snapshot to the base, unless that digest is zero, and returns an error if
+// the snapshot has another digest.
 func (s *Store) linkLog(base format.Digest) (name string, err error) {
 	s.folding.Lock()
 	defer s.folding.Unlock()
@@ -265,8 +295,10 @@ func (s *Store) linkLog(base format.Digest) (name string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if err := s.writeBase(dir, base); err != nil {
-		return "", err
+	if base != (format.Digest{}) {
+		if err := s.writeBase(dir, base); err != nil {
+			return "", err
+		}
 	}
 	name = nextSegment(dir, list)
 	if err := s.fs.Link(s.path+walSuffix, name); err != nil {

@@ -236,9 +236,8 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// TestFailedFold fails each step of the first fold and of a later one. A full disk
-// prevents the checkpoint. After any other error the history has the complete log
-// (H8).
+// TestFailedFold fails each step of the first fold and of a later one. An error of the
+// newest segment begins another segment. Any other error prevents the checkpoint (H8).
 func TestFailedFold(t *testing.T) {
 	refused, warned := 0, 0
 	for _, disk := range []error{syscall.ENOSPC, syscall.EIO} {
@@ -260,7 +259,7 @@ func TestFailedFold(t *testing.T) {
 			}
 			err := p.s.Checkpoint()
 			p.m.Hook = nil
-			if err != nil != errors.Is(err, crmem.ErrNotApplied) || err != nil && disk == syscall.EIO {
+			if err != nil != errors.Is(err, crmem.ErrNotApplied) {
 				t.Errorf("%v at call %d: checkpoint: %v", disk, fail, err)
 			}
 			if err != nil {
@@ -288,7 +287,7 @@ func TestFailedFold(t *testing.T) {
 			}
 		}
 	}
-	if refused < 10 || warned < 10 {
+	if refused < 10 || warned < 2 {
 		t.Errorf("%d checkpoints refused, %d warnings", refused, warned)
 	}
 }

@@ -267,7 +267,12 @@ func (s *Store) rewrite(v *files) error {
 		return err
 	}
 	s.distrust = true
-	return s.checkpointLocked()
+	err := s.checkpointLocked()
+	if errors.Is(err, errUnfolded) { // the new log is durable
+		s.warn("%v", err)
+		return nil
+	}
+	return err
 }
 
 // rewriteSnapshot is rewrite of a snapshot that no log extends yet: the same

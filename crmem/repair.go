@@ -271,11 +271,13 @@ func (r *repairer) write(v *files, end int64) error {
 		return err
 	}
 	if v.scan.Ops() > 0 && r.replays(v) {
-		if name, err := r.linkLog(v.scan.Base); err != nil {
-			r.note("the history lacks the operations of the log: %v", err)
-		} else {
-			r.note("the history has the log as %s", name)
+		name, err := r.linkLog(v.scan.Base)
+		if err != nil {
+			r.note("%s keeps its changes, which the next checkpoint moves to the history: %v", r.path+walSuffix, err)
+			r.rep.Entries = r.t.live
+			return nil
 		}
+		r.note("the history has the log as %s", name)
 	}
 	r.distrust = true
 	r.w.Epoch = format.ID{} // the state may differ from that after the log's operations
@@ -332,14 +334,15 @@ func (r *repairer) keepLog(v *files) error {
 	if _, err := bv.replay(&sn.t, &sn.NextID, seq); err != nil {
 		return inFile(err, r.path+walSuffix)
 	}
-	if base == r.path {
-		// The snapshot is the one that the log extends, so it is not replaced.
-	} else if r.db != nil {
-		if err := r.asideDB(0); err != nil {
+	if base != r.path {
+		if r.db != nil {
+			if err := r.asideDB(0); err != nil {
+				return err
+			}
+		}
+		if err := r.putDB(b); err != nil {
 			return err
 		}
-	} else if err := r.putDB(b); err != nil {
-		return err
 	}
 	if v.scan.End < int64(len(r.log)) {
 		if err := r.asideLog(v, v.scan.End); err != nil {
@@ -381,8 +384,7 @@ func (r *repairer) fromLogAlone(v *files) error {
 	return r.write(v, v.scan.End)
 }
 
-// putDB puts a missing snapshot back as it was, so that the log has its base
-// again.
+// putDB puts the snapshot back that the log extends.
 func (r *repairer) putDB(b []byte) error {
 	if err := r.markDirty(); err != nil {
 		return err

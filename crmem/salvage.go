@@ -77,14 +77,15 @@ func salvageFrame(f *format.Frame, t *table, next *uint64) error {
 // a state.
 func (r *repairer) replays(v *files) bool {
 	b, err := vfs.ReadFile(r.fs, r.path, r.opts.MaxBytes)
-	if err != nil || format.DigestOf(b) != v.scan.Base {
+	seq, ok := v.scan.Covers(format.DigestOf(b))
+	if err != nil || !ok {
 		return false
 	}
 	sn, err := Decode(b)
 	if err != nil {
 		return false
 	}
-	_, err = v.replay(&sn.t, &sn.NextID, v.scan.Seq-1)
+	_, err = v.replay(&sn.t, &sn.NextID, seq)
 	return err == nil
 }
 

@@ -287,7 +287,8 @@ func (s *Store) warn(format string, args ...any) {
 // Close checkpoints as Options define, ends background work, and releases the
 // lock. Later writes and calls of Close return [fs.ErrClosed]. The error is
 // that of the checkpoint, or [ErrStopped] with the reason if the store stopped
-// earlier. It states whether the log contains every operation.
+// earlier. It states whether the log contains every operation. If only the history
+// cannot be written, Close reports that with Options.Warn and leaves the log.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.stop() // no index is begun after this
@@ -308,7 +309,10 @@ func (s *Store) Close() error {
 	<-s.token
 	var err error
 	if s.checkpointsOnClose() {
-		if err = s.checkpoint(); err != nil {
+		if err = s.checkpoint(); errors.Is(err, errUnfolded) {
+			s.warn("%v", err)
+			err = nil
+		} else if err != nil {
 			err = fmt.Errorf("checkpoint on close: %w", err)
 		}
 	}

@@ -31,6 +31,7 @@ import (
 	"crabmem/daemon/embedder"
 	"crabmem/daemon/mcp"
 	"crabmem/daemon/model"
+	"crabmem/daemon/once"
 	"crabmem/daemon/session"
 	"crabmem/daemon/skill"
 	"crabmem/daemon/space"
@@ -86,6 +87,8 @@ type Daemon struct {
 	metrics metrics
 
 	limited sync.Mutex // of writes to spaces with a quota
+
+	repeats *once.Table // requests that may be repeated
 
 	indexing sync.Mutex
 	index    *search.Index // nil until something is searched
@@ -216,6 +219,7 @@ func (d *Daemon) openAll() error {
 	if d.crons, err = cron.Open(d.fs, filepath.Join(d.home, "crons.toml")); err != nil {
 		return err
 	}
+	d.openRepeats()
 	d.firing = newScheduler(d)
 	d.reloading.Lock()
 	err = d.build(s)
@@ -276,6 +280,9 @@ func (d *Daemon) Close() error {
 	}
 	if d.index != nil {
 		errs = append(errs, d.index.Close())
+	}
+	if d.repeats != nil {
+		errs = append(errs, d.repeats.Close())
 	}
 	if d.sessions != nil {
 		errs = append(errs, d.sessions.Close())

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/once"
 	"crabmem/daemon/space"
 	"crabmem/daemon/wire/pb"
 )
@@ -42,6 +44,12 @@ func (r *request) sendSpaces(list ...*pb.Space) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Spaces{Spaces: &pb.SpaceList{Spaces: list}}})
 }
 
+// sendDescribed sends the space that the request created or described.
+func (r *request) sendDescribed(s *pb.Space) error {
+	r.effect = &once.Effect{Space: s.GetName(), ETag: strconv.FormatInt(s.GetUpdatedAt(), 10)}
+	return r.sendSpaces(s)
+}
+
 // createSpace creates a space, and then its description: after a crash between the two,
 // the space has no description.
 func (d *Daemon) createSpace(r *request, m *pb.CreateSpaceMsg) error {
@@ -62,7 +70,7 @@ func (d *Daemon) createSpace(r *request, m *pb.CreateSpaceMsg) error {
 	if err != nil {
 		return err
 	}
-	return r.sendSpaces(spaceMessage(name, &a))
+	return r.sendDescribed(spaceMessage(name, &a))
 }
 
 func (d *Daemon) describeSpace(r *request, m *pb.DescribeSpaceMsg) error {
@@ -83,11 +91,15 @@ func (d *Daemon) describeSpace(r *request, m *pb.DescribeSpaceMsg) error {
 	if err != nil {
 		return err
 	}
-	return r.sendSpaces(spaceMessage(name, &a))
+	return r.sendDescribed(spaceMessage(name, &a))
 }
 
 func (d *Daemon) removeSpace(r *request, m *pb.RemoveSpaceMsg) error {
 	if err := d.spaces.Remove(d.manageSpaces(), m.GetName()); err != nil {
+		return err
+	}
+	r.effect = &once.Effect{Space: m.GetName()}
+	if err := d.repeats.PurgeSpace(m.GetName()); err != nil {
 		return err
 	}
 	return r.pong()

@@ -8,6 +8,7 @@ import (
 	"crabmem/crmem/history"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
+	"crabmem/daemon/once"
 	"crabmem/daemon/space"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
@@ -22,6 +23,8 @@ type request struct {
 	by   crmem.By // who makes the changes
 	as   identity // for which the client asks
 	send func(*pb.ServerMessage) error
+
+	effect *once.Effect // of a request with a key; nil: none yet
 
 	allowSecrets, allowEmpty bool     // in the texts of a change
 	warnings                 []string // for the next message of the response
@@ -95,6 +98,7 @@ var handlers = map[protoreflect.Name]handler{
 	"prune":         onStore((*pb.ClientMessage).GetPrune, opened.prune),
 	"write_note":    onStore((*pb.ClientMessage).GetWriteNote, opened.writeNote),
 	"entry_changes": onStore((*pb.ClientMessage).GetEntryChanges, opened.entryChanges),
+	"outcome":       (*Daemon).outcome,
 	"store_stats":   onStore((*pb.ClientMessage).GetStoreStats, opened.storeStats),
 
 	"list_sessions":   with((*pb.ClientMessage).GetListSessions, (*Daemon).listStored),
@@ -133,6 +137,7 @@ func without(do func(*Daemon, *request) error) handler {
 type opened struct {
 	*Daemon
 	store *crmem.Store
+	name  string // of the space
 }
 
 // onStore is with for an operation on a store.
@@ -142,7 +147,7 @@ func onStore[M any](get func(*pb.ClientMessage) M, do func(opened, *request, M) 
 		if name == r.as.space && r.as.writes {
 			use = d.writeSpace // creates it
 		}
-		return use(name, func(s *crmem.Store) error { return do(opened{d, s}, r, get(m)) })
+		return use(name, func(s *crmem.Store) error { return do(opened{d, s, name}, r, get(m)) })
 	}
 }
 
@@ -152,6 +157,9 @@ func (d *Daemon) answer(r *request, m *pb.ClientMessage) error {
 		if answer, ok := handlers[op.Name()]; ok {
 			if err := d.permit(r, op.Name(), m); err != nil {
 				return err
+			}
+			if m.GetOnce() != nil && changing[op.Name()] {
+				return d.doOnce(r, m, func() error { return answer(d, r, m) })
 			}
 			return answer(d, r, m)
 		}

@@ -10,6 +10,7 @@ import (
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/model"
+	"crabmem/daemon/once"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -18,6 +19,8 @@ import (
 var ownRows = []errtable.Row{
 	{Err: agent.ErrExhausted, Kind: "exhausted", HTTP: http.StatusInternalServerError, Exit: errtable.ExitFailure},
 	{Err: agent.ErrRequest, Kind: "request", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, DaemonFix: "send the message with another request ID"},
+	{Err: once.ErrReused, Kind: "request", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, DaemonFix: "use another key"},
+	{Err: once.ErrSpent, Kind: "spent", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, DaemonFix: "read the entries, then use another key"},
 	{Err: agent.ErrContinued, Kind: "continued", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, DaemonFix: "read the session, then send the message again"},
 	{Err: model.ErrUnknownModel, Kind: "unknown_model", HTTP: http.StatusNotFound, Exit: errtable.ExitNotFound},
 }

@@ -35,6 +35,7 @@ func (d opened) remember(r *request, m *pb.RememberMsg) error {
 		if err != nil {
 			return err
 		}
+		r.wrote(&list[0])
 		return r.remembered(memtool.Replaced(list[0], crmem.Entry{}))
 	}
 	return errtable.Invalidf("kind %d: want 0 (note) or 1 (archive)", m.GetKind())
@@ -52,6 +53,7 @@ func (d opened) overwrite(r *request, o crmem.Remember) error {
 	if err != nil {
 		return err
 	}
+	r.wrote(&w.Entry)
 	return r.remembered(w)
 }
 
@@ -109,6 +111,9 @@ func (d opened) forget(r *request, m *pb.ForgetMsg) error {
 	})
 	if err != nil {
 		return err
+	}
+	if !m.GetDryRun() {
+		r.removed(e.ID)
 	}
 	return r.entry(e)
 }
@@ -169,6 +174,7 @@ func (d opened) alias(r *request, m *pb.AliasMsg) error {
 	if err != nil {
 		return err
 	}
+	r.wrote(&e)
 	return r.entry(e)
 }
 
@@ -185,6 +191,7 @@ func (d opened) apply(r *request, m *pb.ApplyMsg) error {
 	if err != nil {
 		return err
 	}
+	r.applied(checked, list)
 	content := m.GetContent() || len(r.warnings) > 0
 	return r.entries(func(yield func(*pb.Entry) bool) {
 		for _, e := range list {
@@ -200,6 +207,8 @@ func (d opened) undo(r *request, m *pb.UndoMsg) error {
 	if err != nil {
 		return err
 	}
+	r.removed(c.Before.ID)
+	r.wrote(&c.After)
 	return r.entries(slices.Values([]*pb.Entry{memtool.Message(c.Before, true), memtool.Message(c.After, true)}))
 }
 
@@ -209,6 +218,9 @@ func (d opened) purge(r *request, m *pb.PurgeMsg) error {
 	}
 	p, err := memtool.Purge(d.store, m.GetName(), m.GetArchive(), r.by)
 	if err != nil {
+		return err
+	}
+	if err := d.forgetPurged(d.store, d.name); err != nil {
 		return err
 	}
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Purged{Purged: &pb.PurgeReply{
@@ -223,6 +235,9 @@ func (d opened) redact(r *request, m *pb.RedactMsg) error {
 	}
 	deleted, err := d.store.Redact(m.GetId(), m.GetSeq())
 	if err != nil {
+		return err
+	}
+	if err := d.forgetPurged(d.store, d.name); err != nil {
 		return err
 	}
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Purged{Purged: &pb.PurgeReply{Deleted: deleted}}})

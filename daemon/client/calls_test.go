@@ -136,6 +136,7 @@ func TestCalls(t *testing.T) {
 		func() error { _, _, err := c.Changes(ctx, 1, ChangesOptions{}); return err },
 		func() error { _, err := c.NewestChanges(ctx, 1, 2); return err },
 		func() error { _, err := c.Redact(ctx, 1, 2); return err },
+		func() error { _, err := c.Outcome(WithOnce(ctx, "k", []byte("s"))); return err },
 		func() error { _, err := c.Spaces(ctx); return err },
 		func() error { _, err := c.CreateSpace(ctx, &Space{Name: "n"}); return err },
 		func() error { _, err := c.DescribeSpace(ctx, &Space{Name: "n"}, false); return err },

@@ -192,6 +192,7 @@ func (c *Client) requestStream(ctx context.Context, m *pb.ClientMessage, last fu
 	if m.By == nil && familyOf(m) == errtable.Store {
 		m.By = memtool.ActorMessage(c.By)
 	}
+	m.Once, _ = ctx.Value(onceKey{}).(*pb.Once)
 	return func(yield func(*pb.ServerMessage, error) bool) {
 		for try := 1; c.exchange(ctx, m, last, yield, try < evictions); try++ {
 		}

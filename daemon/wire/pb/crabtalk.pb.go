@@ -201,7 +201,7 @@ func (x AliasMsg_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AliasMsg_Mode.Descriptor instead.
 func (AliasMsg_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{59, 0}
+	return file_crabtalk_proto_rawDescGZIP(), []int{60, 0}
 }
 
 type LoadMsg_Mode int32
@@ -250,7 +250,7 @@ func (x LoadMsg_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LoadMsg_Mode.Descriptor instead.
 func (LoadMsg_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{85, 0}
+	return file_crabtalk_proto_rawDescGZIP(), []int{88, 0}
 }
 
 type ClientMessage struct {
@@ -292,6 +292,7 @@ type ClientMessage struct {
 	//	*ClientMessage_WriteNote
 	//	*ClientMessage_EntryChanges
 	//	*ClientMessage_Redact
+	//	*ClientMessage_Outcome
 	//	*ClientMessage_ListSessions
 	//	*ClientMessage_History
 	//	*ClientMessage_SearchSessions
@@ -324,8 +325,14 @@ type ClientMessage struct {
 	As string `protobuf:"bytes,1102,opt,name=as,proto3" json:"as,omitempty"`
 	// Checks of texts that a change of a store skips: for keys and passwords, which only
 	// the owner of the home or an admin may skip, and for a visible character.
-	AllowSecrets  bool `protobuf:"varint,1103,opt,name=allow_secrets,json=allowSecrets,proto3" json:"allow_secrets,omitempty"`
-	AllowEmpty    bool `protobuf:"varint,1104,opt,name=allow_empty,json=allowEmpty,proto3" json:"allow_empty,omitempty"`
+	AllowSecrets bool `protobuf:"varint,1103,opt,name=allow_secrets,json=allowSecrets,proto3" json:"allow_secrets,omitempty"`
+	AllowEmpty   bool `protobuf:"varint,1104,opt,name=allow_empty,json=allowEmpty,proto3" json:"allow_empty,omitempty"`
+	// For operations that change entries or spaces: the request may be repeated, and has
+	// one effect. The daemon keeps the key, with as, for 24 hours, and of one identity at
+	// most 10,000. 409: kind repeated, the request has had its effect, see outcome; kind
+	// request, an earlier request with the key has another sum; kind spent, the outcome of
+	// an earlier request is no longer kept, or its entry was purged.
+	Once          *Once `protobuf:"bytes,1105,opt,name=once,proto3" json:"once,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -682,6 +689,15 @@ func (x *ClientMessage) GetRedact() *RedactMsg {
 	return nil
 }
 
+func (x *ClientMessage) GetOutcome() *OutcomeMsg {
+	if x != nil {
+		if x, ok := x.Msg.(*ClientMessage_Outcome); ok {
+			return x.Outcome
+		}
+	}
+	return nil
+}
+
 func (x *ClientMessage) GetListSessions() *ListSessionsMsg {
 	if x != nil {
 		if x, ok := x.Msg.(*ClientMessage_ListSessions); ok {
@@ -888,6 +904,13 @@ func (x *ClientMessage) GetAllowEmpty() bool {
 	return false
 }
 
+func (x *ClientMessage) GetOnce() *Once {
+	if x != nil {
+		return x.Once
+	}
+	return nil
+}
+
 type isClientMessage_Msg interface {
 	isClientMessage_Msg()
 }
@@ -1030,6 +1053,10 @@ type ClientMessage_EntryChanges struct {
 
 type ClientMessage_Redact struct {
 	Redact *RedactMsg `protobuf:"bytes,1026,opt,name=redact,proto3,oneof"` // purged
+}
+
+type ClientMessage_Outcome struct {
+	Outcome *OutcomeMsg `protobuf:"bytes,1027,opt,name=outcome,proto3,oneof"` // outcome
 }
 
 type ClientMessage_ListSessions struct {
@@ -1178,6 +1205,8 @@ func (*ClientMessage_EntryChanges) isClientMessage_Msg() {}
 
 func (*ClientMessage_Redact) isClientMessage_Msg() {}
 
+func (*ClientMessage_Outcome) isClientMessage_Msg() {}
+
 func (*ClientMessage_ListSessions) isClientMessage_Msg() {}
 
 func (*ClientMessage_History) isClientMessage_Msg() {}
@@ -1216,6 +1245,59 @@ func (*ClientMessage_DescribeSpace) isClientMessage_Msg() {}
 
 func (*ClientMessage_RemoveSpace) isClientMessage_Msg() {}
 
+// Once identifies a request that may be repeated.
+type Once struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"` // chosen by the client
+	Sum           []byte                 `protobuf:"bytes,2,opt,name=sum,proto3" json:"sum,omitempty"` // digest of the request
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Once) Reset() {
+	*x = Once{}
+	mi := &file_crabtalk_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Once) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Once) ProtoMessage() {}
+
+func (x *Once) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Once.ProtoReflect.Descriptor instead.
+func (*Once) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Once) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *Once) GetSum() []byte {
+	if x != nil {
+		return x.Sum
+	}
+	return nil
+}
+
 type ServerMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Msg:
@@ -1241,6 +1323,7 @@ type ServerMessage struct {
 	//	*ServerMessage_Purged
 	//	*ServerMessage_Pruned
 	//	*ServerMessage_Changes
+	//	*ServerMessage_Outcome
 	//	*ServerMessage_StoredSession
 	//	*ServerMessage_StoredSessions
 	//	*ServerMessage_History
@@ -1260,7 +1343,7 @@ type ServerMessage struct {
 
 func (x *ServerMessage) Reset() {
 	*x = ServerMessage{}
-	mi := &file_crabtalk_proto_msgTypes[1]
+	mi := &file_crabtalk_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1272,7 +1355,7 @@ func (x *ServerMessage) String() string {
 func (*ServerMessage) ProtoMessage() {}
 
 func (x *ServerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[1]
+	mi := &file_crabtalk_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1285,7 +1368,7 @@ func (x *ServerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerMessage.ProtoReflect.Descriptor instead.
 func (*ServerMessage) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{1}
+	return file_crabtalk_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *ServerMessage) GetMsg() isServerMessage_Msg {
@@ -1479,6 +1562,15 @@ func (x *ServerMessage) GetChanges() *ChangeList {
 	if x != nil {
 		if x, ok := x.Msg.(*ServerMessage_Changes); ok {
 			return x.Changes
+		}
+	}
+	return nil
+}
+
+func (x *ServerMessage) GetOutcome() *OutcomeReply {
+	if x != nil {
+		if x, ok := x.Msg.(*ServerMessage_Outcome); ok {
+			return x.Outcome
 		}
 	}
 	return nil
@@ -1678,6 +1770,10 @@ type ServerMessage_Changes struct {
 	Changes *ChangeList `protobuf:"bytes,1017,opt,name=changes,proto3,oneof"`
 }
 
+type ServerMessage_Outcome struct {
+	Outcome *OutcomeReply `protobuf:"bytes,1018,opt,name=outcome,proto3,oneof"`
+}
+
 type ServerMessage_StoredSession struct {
 	StoredSession *StoredSession `protobuf:"bytes,1030,opt,name=stored_session,json=storedSession,proto3,oneof"`
 }
@@ -1764,6 +1860,8 @@ func (*ServerMessage_Pruned) isServerMessage_Msg() {}
 
 func (*ServerMessage_Changes) isServerMessage_Msg() {}
 
+func (*ServerMessage_Outcome) isServerMessage_Msg() {}
+
 func (*ServerMessage_StoredSession) isServerMessage_Msg() {}
 
 func (*ServerMessage_StoredSessions) isServerMessage_Msg() {}
@@ -1806,7 +1904,7 @@ type SendMsg struct {
 
 func (x *SendMsg) Reset() {
 	*x = SendMsg{}
-	mi := &file_crabtalk_proto_msgTypes[2]
+	mi := &file_crabtalk_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1818,7 +1916,7 @@ func (x *SendMsg) String() string {
 func (*SendMsg) ProtoMessage() {}
 
 func (x *SendMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[2]
+	mi := &file_crabtalk_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1831,7 +1929,7 @@ func (x *SendMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendMsg.ProtoReflect.Descriptor instead.
 func (*SendMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{2}
+	return file_crabtalk_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *SendMsg) GetAgent() string {
@@ -1948,7 +2046,7 @@ type StreamMsg struct {
 
 func (x *StreamMsg) Reset() {
 	*x = StreamMsg{}
-	mi := &file_crabtalk_proto_msgTypes[3]
+	mi := &file_crabtalk_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1960,7 +2058,7 @@ func (x *StreamMsg) String() string {
 func (*StreamMsg) ProtoMessage() {}
 
 func (x *StreamMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[3]
+	mi := &file_crabtalk_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1973,7 +2071,7 @@ func (x *StreamMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamMsg.ProtoReflect.Descriptor instead.
 func (*StreamMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{3}
+	return file_crabtalk_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *StreamMsg) GetAgent() string {
@@ -2081,7 +2179,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_crabtalk_proto_msgTypes[4]
+	mi := &file_crabtalk_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2093,7 +2191,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[4]
+	mi := &file_crabtalk_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2106,7 +2204,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{4}
+	return file_crabtalk_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SendResponse) GetAgent() string {
@@ -2174,7 +2272,7 @@ type StreamEvent struct {
 
 func (x *StreamEvent) Reset() {
 	*x = StreamEvent{}
-	mi := &file_crabtalk_proto_msgTypes[5]
+	mi := &file_crabtalk_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2186,7 +2284,7 @@ func (x *StreamEvent) String() string {
 func (*StreamEvent) ProtoMessage() {}
 
 func (x *StreamEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[5]
+	mi := &file_crabtalk_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2199,7 +2297,7 @@ func (x *StreamEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamEvent.ProtoReflect.Descriptor instead.
 func (*StreamEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{5}
+	return file_crabtalk_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *StreamEvent) GetEvent() isStreamEvent_Event {
@@ -2405,7 +2503,7 @@ type StreamStart struct {
 
 func (x *StreamStart) Reset() {
 	*x = StreamStart{}
-	mi := &file_crabtalk_proto_msgTypes[6]
+	mi := &file_crabtalk_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2417,7 +2515,7 @@ func (x *StreamStart) String() string {
 func (*StreamStart) ProtoMessage() {}
 
 func (x *StreamStart) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[6]
+	mi := &file_crabtalk_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2430,7 +2528,7 @@ func (x *StreamStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStart.ProtoReflect.Descriptor instead.
 func (*StreamStart) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{6}
+	return file_crabtalk_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StreamStart) GetAgent() string {
@@ -2472,7 +2570,7 @@ type Appended struct {
 
 func (x *Appended) Reset() {
 	*x = Appended{}
-	mi := &file_crabtalk_proto_msgTypes[7]
+	mi := &file_crabtalk_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2484,7 +2582,7 @@ func (x *Appended) String() string {
 func (*Appended) ProtoMessage() {}
 
 func (x *Appended) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[7]
+	mi := &file_crabtalk_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2497,7 +2595,7 @@ func (x *Appended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Appended.ProtoReflect.Descriptor instead.
 func (*Appended) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{7}
+	return file_crabtalk_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Appended) GetLine() uint64 {
@@ -2523,7 +2621,7 @@ type StreamChunk struct {
 
 func (x *StreamChunk) Reset() {
 	*x = StreamChunk{}
-	mi := &file_crabtalk_proto_msgTypes[8]
+	mi := &file_crabtalk_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2535,7 +2633,7 @@ func (x *StreamChunk) String() string {
 func (*StreamChunk) ProtoMessage() {}
 
 func (x *StreamChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[8]
+	mi := &file_crabtalk_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2548,7 +2646,7 @@ func (x *StreamChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamChunk.ProtoReflect.Descriptor instead.
 func (*StreamChunk) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{8}
+	return file_crabtalk_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StreamChunk) GetContent() string {
@@ -2567,7 +2665,7 @@ type StreamThinking struct {
 
 func (x *StreamThinking) Reset() {
 	*x = StreamThinking{}
-	mi := &file_crabtalk_proto_msgTypes[9]
+	mi := &file_crabtalk_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2579,7 +2677,7 @@ func (x *StreamThinking) String() string {
 func (*StreamThinking) ProtoMessage() {}
 
 func (x *StreamThinking) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[9]
+	mi := &file_crabtalk_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2592,7 +2690,7 @@ func (x *StreamThinking) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamThinking.ProtoReflect.Descriptor instead.
 func (*StreamThinking) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{9}
+	return file_crabtalk_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StreamThinking) GetContent() string {
@@ -2611,7 +2709,7 @@ type ToolStartEvent struct {
 
 func (x *ToolStartEvent) Reset() {
 	*x = ToolStartEvent{}
-	mi := &file_crabtalk_proto_msgTypes[10]
+	mi := &file_crabtalk_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2623,7 +2721,7 @@ func (x *ToolStartEvent) String() string {
 func (*ToolStartEvent) ProtoMessage() {}
 
 func (x *ToolStartEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[10]
+	mi := &file_crabtalk_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2636,7 +2734,7 @@ func (x *ToolStartEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolStartEvent.ProtoReflect.Descriptor instead.
 func (*ToolStartEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{10}
+	return file_crabtalk_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ToolStartEvent) GetCalls() []*ToolCallInfo {
@@ -2657,7 +2755,7 @@ type ToolCallInfo struct {
 
 func (x *ToolCallInfo) Reset() {
 	*x = ToolCallInfo{}
-	mi := &file_crabtalk_proto_msgTypes[11]
+	mi := &file_crabtalk_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2669,7 +2767,7 @@ func (x *ToolCallInfo) String() string {
 func (*ToolCallInfo) ProtoMessage() {}
 
 func (x *ToolCallInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[11]
+	mi := &file_crabtalk_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2682,7 +2780,7 @@ func (x *ToolCallInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallInfo.ProtoReflect.Descriptor instead.
 func (*ToolCallInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{11}
+	return file_crabtalk_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ToolCallInfo) GetName() string {
@@ -2718,7 +2816,7 @@ type ToolResultEvent struct {
 
 func (x *ToolResultEvent) Reset() {
 	*x = ToolResultEvent{}
-	mi := &file_crabtalk_proto_msgTypes[12]
+	mi := &file_crabtalk_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2730,7 +2828,7 @@ func (x *ToolResultEvent) String() string {
 func (*ToolResultEvent) ProtoMessage() {}
 
 func (x *ToolResultEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[12]
+	mi := &file_crabtalk_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2743,7 +2841,7 @@ func (x *ToolResultEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolResultEvent.ProtoReflect.Descriptor instead.
 func (*ToolResultEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{12}
+	return file_crabtalk_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ToolResultEvent) GetCallId() string {
@@ -2782,7 +2880,7 @@ type ToolsCompleteEvent struct {
 
 func (x *ToolsCompleteEvent) Reset() {
 	*x = ToolsCompleteEvent{}
-	mi := &file_crabtalk_proto_msgTypes[13]
+	mi := &file_crabtalk_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2794,7 +2892,7 @@ func (x *ToolsCompleteEvent) String() string {
 func (*ToolsCompleteEvent) ProtoMessage() {}
 
 func (x *ToolsCompleteEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[13]
+	mi := &file_crabtalk_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2807,7 +2905,7 @@ func (x *ToolsCompleteEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolsCompleteEvent.ProtoReflect.Descriptor instead.
 func (*ToolsCompleteEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{13}
+	return file_crabtalk_proto_rawDescGZIP(), []int{14}
 }
 
 type StreamEnd struct {
@@ -2820,7 +2918,7 @@ type StreamEnd struct {
 
 func (x *StreamEnd) Reset() {
 	*x = StreamEnd{}
-	mi := &file_crabtalk_proto_msgTypes[14]
+	mi := &file_crabtalk_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2832,7 +2930,7 @@ func (x *StreamEnd) String() string {
 func (*StreamEnd) ProtoMessage() {}
 
 func (x *StreamEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[14]
+	mi := &file_crabtalk_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2845,7 +2943,7 @@ func (x *StreamEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamEnd.ProtoReflect.Descriptor instead.
 func (*StreamEnd) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{14}
+	return file_crabtalk_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StreamEnd) GetAgent() string {
@@ -2871,7 +2969,7 @@ type AskUserEvent struct {
 
 func (x *AskUserEvent) Reset() {
 	*x = AskUserEvent{}
-	mi := &file_crabtalk_proto_msgTypes[15]
+	mi := &file_crabtalk_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2883,7 +2981,7 @@ func (x *AskUserEvent) String() string {
 func (*AskUserEvent) ProtoMessage() {}
 
 func (x *AskUserEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[15]
+	mi := &file_crabtalk_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2896,7 +2994,7 @@ func (x *AskUserEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskUserEvent.ProtoReflect.Descriptor instead.
 func (*AskUserEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{15}
+	return file_crabtalk_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AskUserEvent) GetQuestions() []*AskQuestion {
@@ -2918,7 +3016,7 @@ type AskQuestion struct {
 
 func (x *AskQuestion) Reset() {
 	*x = AskQuestion{}
-	mi := &file_crabtalk_proto_msgTypes[16]
+	mi := &file_crabtalk_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2930,7 +3028,7 @@ func (x *AskQuestion) String() string {
 func (*AskQuestion) ProtoMessage() {}
 
 func (x *AskQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[16]
+	mi := &file_crabtalk_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2943,7 +3041,7 @@ func (x *AskQuestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskQuestion.ProtoReflect.Descriptor instead.
 func (*AskQuestion) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{16}
+	return file_crabtalk_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AskQuestion) GetQuestion() string {
@@ -2984,7 +3082,7 @@ type AskOption struct {
 
 func (x *AskOption) Reset() {
 	*x = AskOption{}
-	mi := &file_crabtalk_proto_msgTypes[17]
+	mi := &file_crabtalk_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2996,7 +3094,7 @@ func (x *AskOption) String() string {
 func (*AskOption) ProtoMessage() {}
 
 func (x *AskOption) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[17]
+	mi := &file_crabtalk_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3009,7 +3107,7 @@ func (x *AskOption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskOption.ProtoReflect.Descriptor instead.
 func (*AskOption) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{17}
+	return file_crabtalk_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AskOption) GetLabel() string {
@@ -3036,7 +3134,7 @@ type ReplyToAsk struct {
 
 func (x *ReplyToAsk) Reset() {
 	*x = ReplyToAsk{}
-	mi := &file_crabtalk_proto_msgTypes[18]
+	mi := &file_crabtalk_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3048,7 +3146,7 @@ func (x *ReplyToAsk) String() string {
 func (*ReplyToAsk) ProtoMessage() {}
 
 func (x *ReplyToAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[18]
+	mi := &file_crabtalk_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3061,7 +3159,7 @@ func (x *ReplyToAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyToAsk.ProtoReflect.Descriptor instead.
 func (*ReplyToAsk) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{18}
+	return file_crabtalk_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReplyToAsk) GetSession() uint64 {
@@ -3092,7 +3190,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_crabtalk_proto_msgTypes[19]
+	mi := &file_crabtalk_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3104,7 +3202,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[19]
+	mi := &file_crabtalk_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3117,7 +3215,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{19}
+	return file_crabtalk_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Usage) GetPrompt() uint64 {
@@ -3166,7 +3264,7 @@ type Compacted struct {
 
 func (x *Compacted) Reset() {
 	*x = Compacted{}
-	mi := &file_crabtalk_proto_msgTypes[20]
+	mi := &file_crabtalk_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3178,7 +3276,7 @@ func (x *Compacted) String() string {
 func (*Compacted) ProtoMessage() {}
 
 func (x *Compacted) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[20]
+	mi := &file_crabtalk_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3191,7 +3289,7 @@ func (x *Compacted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Compacted.ProtoReflect.Descriptor instead.
 func (*Compacted) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{20}
+	return file_crabtalk_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Compacted) GetSummary() string {
@@ -3219,7 +3317,7 @@ type CancelMsg struct {
 
 func (x *CancelMsg) Reset() {
 	*x = CancelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[21]
+	mi := &file_crabtalk_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3231,7 +3329,7 @@ func (x *CancelMsg) String() string {
 func (*CancelMsg) ProtoMessage() {}
 
 func (x *CancelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[21]
+	mi := &file_crabtalk_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3244,7 +3342,7 @@ func (x *CancelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelMsg.ProtoReflect.Descriptor instead.
 func (*CancelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{21}
+	return file_crabtalk_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CancelMsg) GetSession() uint64 {
@@ -3262,7 +3360,7 @@ type Sessions struct {
 
 func (x *Sessions) Reset() {
 	*x = Sessions{}
-	mi := &file_crabtalk_proto_msgTypes[22]
+	mi := &file_crabtalk_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3274,7 +3372,7 @@ func (x *Sessions) String() string {
 func (*Sessions) ProtoMessage() {}
 
 func (x *Sessions) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[22]
+	mi := &file_crabtalk_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3287,7 +3385,7 @@ func (x *Sessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sessions.ProtoReflect.Descriptor instead.
 func (*Sessions) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{22}
+	return file_crabtalk_proto_rawDescGZIP(), []int{23}
 }
 
 type KillMsg struct {
@@ -3299,7 +3397,7 @@ type KillMsg struct {
 
 func (x *KillMsg) Reset() {
 	*x = KillMsg{}
-	mi := &file_crabtalk_proto_msgTypes[23]
+	mi := &file_crabtalk_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3311,7 +3409,7 @@ func (x *KillMsg) String() string {
 func (*KillMsg) ProtoMessage() {}
 
 func (x *KillMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[23]
+	mi := &file_crabtalk_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3324,7 +3422,7 @@ func (x *KillMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillMsg.ProtoReflect.Descriptor instead.
 func (*KillMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{23}
+	return file_crabtalk_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *KillMsg) GetSession() uint64 {
@@ -3353,7 +3451,7 @@ type SessionInfo struct {
 
 func (x *SessionInfo) Reset() {
 	*x = SessionInfo{}
-	mi := &file_crabtalk_proto_msgTypes[24]
+	mi := &file_crabtalk_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3365,7 +3463,7 @@ func (x *SessionInfo) String() string {
 func (*SessionInfo) ProtoMessage() {}
 
 func (x *SessionInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[24]
+	mi := &file_crabtalk_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3378,7 +3476,7 @@ func (x *SessionInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionInfo.ProtoReflect.Descriptor instead.
 func (*SessionInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{24}
+	return file_crabtalk_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SessionInfo) GetId() uint64 {
@@ -3467,7 +3565,7 @@ type SessionList struct {
 
 func (x *SessionList) Reset() {
 	*x = SessionList{}
-	mi := &file_crabtalk_proto_msgTypes[25]
+	mi := &file_crabtalk_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3479,7 +3577,7 @@ func (x *SessionList) String() string {
 func (*SessionList) ProtoMessage() {}
 
 func (x *SessionList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[25]
+	mi := &file_crabtalk_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3492,7 +3590,7 @@ func (x *SessionList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionList.ProtoReflect.Descriptor instead.
 func (*SessionList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{25}
+	return file_crabtalk_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SessionList) GetSessions() []*SessionInfo {
@@ -3511,7 +3609,7 @@ type CompactMsg struct {
 
 func (x *CompactMsg) Reset() {
 	*x = CompactMsg{}
-	mi := &file_crabtalk_proto_msgTypes[26]
+	mi := &file_crabtalk_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3523,7 +3621,7 @@ func (x *CompactMsg) String() string {
 func (*CompactMsg) ProtoMessage() {}
 
 func (x *CompactMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[26]
+	mi := &file_crabtalk_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3536,7 +3634,7 @@ func (x *CompactMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactMsg.ProtoReflect.Descriptor instead.
 func (*CompactMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{26}
+	return file_crabtalk_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CompactMsg) GetSession() uint64 {
@@ -3555,7 +3653,7 @@ type CompactResponse struct {
 
 func (x *CompactResponse) Reset() {
 	*x = CompactResponse{}
-	mi := &file_crabtalk_proto_msgTypes[27]
+	mi := &file_crabtalk_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3567,7 +3665,7 @@ func (x *CompactResponse) String() string {
 func (*CompactResponse) ProtoMessage() {}
 
 func (x *CompactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[27]
+	mi := &file_crabtalk_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3580,7 +3678,7 @@ func (x *CompactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactResponse.ProtoReflect.Descriptor instead.
 func (*CompactResponse) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{27}
+	return file_crabtalk_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CompactResponse) GetSummary() string {
@@ -3603,7 +3701,7 @@ type CompactSessionMsg struct {
 
 func (x *CompactSessionMsg) Reset() {
 	*x = CompactSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[28]
+	mi := &file_crabtalk_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3615,7 +3713,7 @@ func (x *CompactSessionMsg) String() string {
 func (*CompactSessionMsg) ProtoMessage() {}
 
 func (x *CompactSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[28]
+	mi := &file_crabtalk_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3628,7 +3726,7 @@ func (x *CompactSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactSessionMsg.ProtoReflect.Descriptor instead.
 func (*CompactSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{28}
+	return file_crabtalk_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CompactSessionMsg) GetSession() uint64 {
@@ -3671,7 +3769,7 @@ type CompactSessionReply struct {
 
 func (x *CompactSessionReply) Reset() {
 	*x = CompactSessionReply{}
-	mi := &file_crabtalk_proto_msgTypes[29]
+	mi := &file_crabtalk_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3683,7 +3781,7 @@ func (x *CompactSessionReply) String() string {
 func (*CompactSessionReply) ProtoMessage() {}
 
 func (x *CompactSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[29]
+	mi := &file_crabtalk_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3696,7 +3794,7 @@ func (x *CompactSessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactSessionReply.ProtoReflect.Descriptor instead.
 func (*CompactSessionReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{29}
+	return file_crabtalk_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CompactSessionReply) GetSummary() string {
@@ -3735,7 +3833,7 @@ type Ping struct {
 
 func (x *Ping) Reset() {
 	*x = Ping{}
-	mi := &file_crabtalk_proto_msgTypes[30]
+	mi := &file_crabtalk_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3747,7 +3845,7 @@ func (x *Ping) String() string {
 func (*Ping) ProtoMessage() {}
 
 func (x *Ping) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[30]
+	mi := &file_crabtalk_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3760,7 +3858,7 @@ func (x *Ping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ping.ProtoReflect.Descriptor instead.
 func (*Ping) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{30}
+	return file_crabtalk_proto_rawDescGZIP(), []int{31}
 }
 
 type Pong struct {
@@ -3772,7 +3870,7 @@ type Pong struct {
 
 func (x *Pong) Reset() {
 	*x = Pong{}
-	mi := &file_crabtalk_proto_msgTypes[31]
+	mi := &file_crabtalk_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3784,7 +3882,7 @@ func (x *Pong) String() string {
 func (*Pong) ProtoMessage() {}
 
 func (x *Pong) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[31]
+	mi := &file_crabtalk_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3797,7 +3895,7 @@ func (x *Pong) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pong.ProtoReflect.Descriptor instead.
 func (*Pong) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{31}
+	return file_crabtalk_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Pong) GetNotes() []string {
@@ -3815,7 +3913,7 @@ type GetConfig struct {
 
 func (x *GetConfig) Reset() {
 	*x = GetConfig{}
-	mi := &file_crabtalk_proto_msgTypes[32]
+	mi := &file_crabtalk_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3827,7 +3925,7 @@ func (x *GetConfig) String() string {
 func (*GetConfig) ProtoMessage() {}
 
 func (x *GetConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[32]
+	mi := &file_crabtalk_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3840,7 +3938,7 @@ func (x *GetConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfig.ProtoReflect.Descriptor instead.
 func (*GetConfig) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{32}
+	return file_crabtalk_proto_rawDescGZIP(), []int{33}
 }
 
 type SetConfigMsg struct {
@@ -3857,7 +3955,7 @@ type SetConfigMsg struct {
 
 func (x *SetConfigMsg) Reset() {
 	*x = SetConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[33]
+	mi := &file_crabtalk_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3869,7 +3967,7 @@ func (x *SetConfigMsg) String() string {
 func (*SetConfigMsg) ProtoMessage() {}
 
 func (x *SetConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[33]
+	mi := &file_crabtalk_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3882,7 +3980,7 @@ func (x *SetConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConfigMsg.ProtoReflect.Descriptor instead.
 func (*SetConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{33}
+	return file_crabtalk_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SetConfigMsg) GetConfig() string {
@@ -3915,7 +4013,7 @@ type ConfigMsg struct {
 
 func (x *ConfigMsg) Reset() {
 	*x = ConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[34]
+	mi := &file_crabtalk_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3927,7 +4025,7 @@ func (x *ConfigMsg) String() string {
 func (*ConfigMsg) ProtoMessage() {}
 
 func (x *ConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[34]
+	mi := &file_crabtalk_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3940,7 +4038,7 @@ func (x *ConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigMsg.ProtoReflect.Descriptor instead.
 func (*ConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{34}
+	return file_crabtalk_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ConfigMsg) GetConfig() string {
@@ -3958,7 +4056,7 @@ type ReloadMsg struct {
 
 func (x *ReloadMsg) Reset() {
 	*x = ReloadMsg{}
-	mi := &file_crabtalk_proto_msgTypes[35]
+	mi := &file_crabtalk_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3970,7 +4068,7 @@ func (x *ReloadMsg) String() string {
 func (*ReloadMsg) ProtoMessage() {}
 
 func (x *ReloadMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[35]
+	mi := &file_crabtalk_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3983,7 +4081,7 @@ func (x *ReloadMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadMsg.ProtoReflect.Descriptor instead.
 func (*ReloadMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{35}
+	return file_crabtalk_proto_rawDescGZIP(), []int{36}
 }
 
 type GetStats struct {
@@ -3994,7 +4092,7 @@ type GetStats struct {
 
 func (x *GetStats) Reset() {
 	*x = GetStats{}
-	mi := &file_crabtalk_proto_msgTypes[36]
+	mi := &file_crabtalk_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4006,7 +4104,7 @@ func (x *GetStats) String() string {
 func (*GetStats) ProtoMessage() {}
 
 func (x *GetStats) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[36]
+	mi := &file_crabtalk_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4019,7 +4117,7 @@ func (x *GetStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStats.ProtoReflect.Descriptor instead.
 func (*GetStats) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{36}
+	return file_crabtalk_proto_rawDescGZIP(), []int{37}
 }
 
 type DaemonStats struct {
@@ -4041,7 +4139,7 @@ type DaemonStats struct {
 
 func (x *DaemonStats) Reset() {
 	*x = DaemonStats{}
-	mi := &file_crabtalk_proto_msgTypes[37]
+	mi := &file_crabtalk_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4053,7 +4151,7 @@ func (x *DaemonStats) String() string {
 func (*DaemonStats) ProtoMessage() {}
 
 func (x *DaemonStats) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[37]
+	mi := &file_crabtalk_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4066,7 +4164,7 @@ func (x *DaemonStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DaemonStats.ProtoReflect.Descriptor instead.
 func (*DaemonStats) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{37}
+	return file_crabtalk_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DaemonStats) GetUptimeSecs() uint64 {
@@ -4159,7 +4257,7 @@ type HelloMsg struct {
 
 func (x *HelloMsg) Reset() {
 	*x = HelloMsg{}
-	mi := &file_crabtalk_proto_msgTypes[38]
+	mi := &file_crabtalk_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4171,7 +4269,7 @@ func (x *HelloMsg) String() string {
 func (*HelloMsg) ProtoMessage() {}
 
 func (x *HelloMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[38]
+	mi := &file_crabtalk_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4184,7 +4282,7 @@ func (x *HelloMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloMsg.ProtoReflect.Descriptor instead.
 func (*HelloMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{38}
+	return file_crabtalk_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *HelloMsg) GetProtocol() uint32 {
@@ -4218,7 +4316,7 @@ type HelloReply struct {
 
 func (x *HelloReply) Reset() {
 	*x = HelloReply{}
-	mi := &file_crabtalk_proto_msgTypes[39]
+	mi := &file_crabtalk_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4230,7 +4328,7 @@ func (x *HelloReply) String() string {
 func (*HelloReply) ProtoMessage() {}
 
 func (x *HelloReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[39]
+	mi := &file_crabtalk_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4243,7 +4341,7 @@ func (x *HelloReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloReply.ProtoReflect.Descriptor instead.
 func (*HelloReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{39}
+	return file_crabtalk_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *HelloReply) GetProtocol() uint32 {
@@ -4320,7 +4418,7 @@ type AuthMsg struct {
 
 func (x *AuthMsg) Reset() {
 	*x = AuthMsg{}
-	mi := &file_crabtalk_proto_msgTypes[40]
+	mi := &file_crabtalk_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4332,7 +4430,7 @@ func (x *AuthMsg) String() string {
 func (*AuthMsg) ProtoMessage() {}
 
 func (x *AuthMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[40]
+	mi := &file_crabtalk_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4345,7 +4443,7 @@ func (x *AuthMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthMsg.ProtoReflect.Descriptor instead.
 func (*AuthMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{40}
+	return file_crabtalk_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AuthMsg) GetToken() string {
@@ -4372,7 +4470,7 @@ type ErrorMsg struct {
 
 func (x *ErrorMsg) Reset() {
 	*x = ErrorMsg{}
-	mi := &file_crabtalk_proto_msgTypes[41]
+	mi := &file_crabtalk_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4384,7 +4482,7 @@ func (x *ErrorMsg) String() string {
 func (*ErrorMsg) ProtoMessage() {}
 
 func (x *ErrorMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[41]
+	mi := &file_crabtalk_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4397,7 +4495,7 @@ func (x *ErrorMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorMsg.ProtoReflect.Descriptor instead.
 func (*ErrorMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{41}
+	return file_crabtalk_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ErrorMsg) GetCode() uint32 {
@@ -4476,7 +4574,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_crabtalk_proto_msgTypes[42]
+	mi := &file_crabtalk_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4488,7 +4586,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[42]
+	mi := &file_crabtalk_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4501,7 +4599,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{42}
+	return file_crabtalk_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Progress) GetLabel() string {
@@ -4543,7 +4641,7 @@ type SubscribeEvents struct {
 
 func (x *SubscribeEvents) Reset() {
 	*x = SubscribeEvents{}
-	mi := &file_crabtalk_proto_msgTypes[43]
+	mi := &file_crabtalk_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4555,7 +4653,7 @@ func (x *SubscribeEvents) String() string {
 func (*SubscribeEvents) ProtoMessage() {}
 
 func (x *SubscribeEvents) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[43]
+	mi := &file_crabtalk_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4568,7 +4666,7 @@ func (x *SubscribeEvents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscribeEvents.ProtoReflect.Descriptor instead.
 func (*SubscribeEvents) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{43}
+	return file_crabtalk_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SubscribeEvents) GetStoredId() string {
@@ -4613,7 +4711,7 @@ type AgentEventMsg struct {
 
 func (x *AgentEventMsg) Reset() {
 	*x = AgentEventMsg{}
-	mi := &file_crabtalk_proto_msgTypes[44]
+	mi := &file_crabtalk_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4625,7 +4723,7 @@ func (x *AgentEventMsg) String() string {
 func (*AgentEventMsg) ProtoMessage() {}
 
 func (x *AgentEventMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[44]
+	mi := &file_crabtalk_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4638,7 +4736,7 @@ func (x *AgentEventMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEventMsg.ProtoReflect.Descriptor instead.
 func (*AgentEventMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{44}
+	return file_crabtalk_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *AgentEventMsg) GetAgent() string {
@@ -4749,7 +4847,7 @@ type CreateCronMsg struct {
 
 func (x *CreateCronMsg) Reset() {
 	*x = CreateCronMsg{}
-	mi := &file_crabtalk_proto_msgTypes[45]
+	mi := &file_crabtalk_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4761,7 +4859,7 @@ func (x *CreateCronMsg) String() string {
 func (*CreateCronMsg) ProtoMessage() {}
 
 func (x *CreateCronMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[45]
+	mi := &file_crabtalk_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4774,7 +4872,7 @@ func (x *CreateCronMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateCronMsg.ProtoReflect.Descriptor instead.
 func (*CreateCronMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{45}
+	return file_crabtalk_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *CreateCronMsg) GetSchedule() string {
@@ -4849,7 +4947,7 @@ type DeleteCronMsg struct {
 
 func (x *DeleteCronMsg) Reset() {
 	*x = DeleteCronMsg{}
-	mi := &file_crabtalk_proto_msgTypes[46]
+	mi := &file_crabtalk_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4861,7 +4959,7 @@ func (x *DeleteCronMsg) String() string {
 func (*DeleteCronMsg) ProtoMessage() {}
 
 func (x *DeleteCronMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[46]
+	mi := &file_crabtalk_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4874,7 +4972,7 @@ func (x *DeleteCronMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCronMsg.ProtoReflect.Descriptor instead.
 func (*DeleteCronMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{46}
+	return file_crabtalk_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *DeleteCronMsg) GetId() uint64 {
@@ -4892,7 +4990,7 @@ type ListCronsMsg struct {
 
 func (x *ListCronsMsg) Reset() {
 	*x = ListCronsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[47]
+	mi := &file_crabtalk_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4904,7 +5002,7 @@ func (x *ListCronsMsg) String() string {
 func (*ListCronsMsg) ProtoMessage() {}
 
 func (x *ListCronsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[47]
+	mi := &file_crabtalk_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4917,7 +5015,7 @@ func (x *ListCronsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCronsMsg.ProtoReflect.Descriptor instead.
 func (*ListCronsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{47}
+	return file_crabtalk_proto_rawDescGZIP(), []int{48}
 }
 
 type CronInfo struct {
@@ -4942,7 +5040,7 @@ type CronInfo struct {
 
 func (x *CronInfo) Reset() {
 	*x = CronInfo{}
-	mi := &file_crabtalk_proto_msgTypes[48]
+	mi := &file_crabtalk_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4954,7 +5052,7 @@ func (x *CronInfo) String() string {
 func (*CronInfo) ProtoMessage() {}
 
 func (x *CronInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[48]
+	mi := &file_crabtalk_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4967,7 +5065,7 @@ func (x *CronInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronInfo.ProtoReflect.Descriptor instead.
 func (*CronInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{48}
+	return file_crabtalk_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *CronInfo) GetId() uint64 {
@@ -5077,7 +5175,7 @@ type CronList struct {
 
 func (x *CronList) Reset() {
 	*x = CronList{}
-	mi := &file_crabtalk_proto_msgTypes[49]
+	mi := &file_crabtalk_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5089,7 +5187,7 @@ func (x *CronList) String() string {
 func (*CronList) ProtoMessage() {}
 
 func (x *CronList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[49]
+	mi := &file_crabtalk_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5102,7 +5200,7 @@ func (x *CronList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronList.ProtoReflect.Descriptor instead.
 func (*CronList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{49}
+	return file_crabtalk_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *CronList) GetCrons() []*CronInfo {
@@ -5131,7 +5229,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_crabtalk_proto_msgTypes[50]
+	mi := &file_crabtalk_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5143,7 +5241,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[50]
+	mi := &file_crabtalk_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5156,7 +5254,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{50}
+	return file_crabtalk_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Entry) GetId() uint64 {
@@ -5236,7 +5334,7 @@ type RememberMsg struct {
 
 func (x *RememberMsg) Reset() {
 	*x = RememberMsg{}
-	mi := &file_crabtalk_proto_msgTypes[51]
+	mi := &file_crabtalk_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5248,7 +5346,7 @@ func (x *RememberMsg) String() string {
 func (*RememberMsg) ProtoMessage() {}
 
 func (x *RememberMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[51]
+	mi := &file_crabtalk_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5261,7 +5359,7 @@ func (x *RememberMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RememberMsg.ProtoReflect.Descriptor instead.
 func (*RememberMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{51}
+	return file_crabtalk_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RememberMsg) GetName() string {
@@ -5315,7 +5413,7 @@ type NoteMsg struct {
 
 func (x *NoteMsg) Reset() {
 	*x = NoteMsg{}
-	mi := &file_crabtalk_proto_msgTypes[52]
+	mi := &file_crabtalk_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5327,7 +5425,7 @@ func (x *NoteMsg) String() string {
 func (*NoteMsg) ProtoMessage() {}
 
 func (x *NoteMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[52]
+	mi := &file_crabtalk_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5340,7 +5438,7 @@ func (x *NoteMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteMsg.ProtoReflect.Descriptor instead.
 func (*NoteMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{52}
+	return file_crabtalk_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *NoteMsg) GetName() string {
@@ -5388,7 +5486,7 @@ type MetadataEdit struct {
 
 func (x *MetadataEdit) Reset() {
 	*x = MetadataEdit{}
-	mi := &file_crabtalk_proto_msgTypes[53]
+	mi := &file_crabtalk_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5400,7 +5498,7 @@ func (x *MetadataEdit) String() string {
 func (*MetadataEdit) ProtoMessage() {}
 
 func (x *MetadataEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[53]
+	mi := &file_crabtalk_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5413,7 +5511,7 @@ func (x *MetadataEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetadataEdit.ProtoReflect.Descriptor instead.
 func (*MetadataEdit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{53}
+	return file_crabtalk_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *MetadataEdit) GetSet() []*MetadataField {
@@ -5441,7 +5539,7 @@ type MetadataField struct {
 
 func (x *MetadataField) Reset() {
 	*x = MetadataField{}
-	mi := &file_crabtalk_proto_msgTypes[54]
+	mi := &file_crabtalk_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5453,7 +5551,7 @@ func (x *MetadataField) String() string {
 func (*MetadataField) ProtoMessage() {}
 
 func (x *MetadataField) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[54]
+	mi := &file_crabtalk_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5466,7 +5564,7 @@ func (x *MetadataField) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetadataField.ProtoReflect.Descriptor instead.
 func (*MetadataField) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{54}
+	return file_crabtalk_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *MetadataField) GetKey() string {
@@ -5501,7 +5599,7 @@ type ForgetMsg struct {
 
 func (x *ForgetMsg) Reset() {
 	*x = ForgetMsg{}
-	mi := &file_crabtalk_proto_msgTypes[55]
+	mi := &file_crabtalk_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5513,7 +5611,7 @@ func (x *ForgetMsg) String() string {
 func (*ForgetMsg) ProtoMessage() {}
 
 func (x *ForgetMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[55]
+	mi := &file_crabtalk_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5526,7 +5624,7 @@ func (x *ForgetMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetMsg.ProtoReflect.Descriptor instead.
 func (*ForgetMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{55}
+	return file_crabtalk_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ForgetMsg) GetName() string {
@@ -5559,7 +5657,7 @@ type GetEntryMsg struct {
 
 func (x *GetEntryMsg) Reset() {
 	*x = GetEntryMsg{}
-	mi := &file_crabtalk_proto_msgTypes[56]
+	mi := &file_crabtalk_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5571,7 +5669,7 @@ func (x *GetEntryMsg) String() string {
 func (*GetEntryMsg) ProtoMessage() {}
 
 func (x *GetEntryMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[56]
+	mi := &file_crabtalk_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5584,7 +5682,7 @@ func (x *GetEntryMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEntryMsg.ProtoReflect.Descriptor instead.
 func (*GetEntryMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{56}
+	return file_crabtalk_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GetEntryMsg) GetName() string {
@@ -5606,7 +5704,7 @@ type ListEntriesMsg struct {
 
 func (x *ListEntriesMsg) Reset() {
 	*x = ListEntriesMsg{}
-	mi := &file_crabtalk_proto_msgTypes[57]
+	mi := &file_crabtalk_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5618,7 +5716,7 @@ func (x *ListEntriesMsg) String() string {
 func (*ListEntriesMsg) ProtoMessage() {}
 
 func (x *ListEntriesMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[57]
+	mi := &file_crabtalk_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5631,7 +5729,7 @@ func (x *ListEntriesMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEntriesMsg.ProtoReflect.Descriptor instead.
 func (*ListEntriesMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{57}
+	return file_crabtalk_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListEntriesMsg) GetKind() EntryKind {
@@ -5672,7 +5770,7 @@ type EntryList struct {
 
 func (x *EntryList) Reset() {
 	*x = EntryList{}
-	mi := &file_crabtalk_proto_msgTypes[58]
+	mi := &file_crabtalk_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5684,7 +5782,7 @@ func (x *EntryList) String() string {
 func (*EntryList) ProtoMessage() {}
 
 func (x *EntryList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[58]
+	mi := &file_crabtalk_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5697,7 +5795,7 @@ func (x *EntryList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntryList.ProtoReflect.Descriptor instead.
 func (*EntryList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{58}
+	return file_crabtalk_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *EntryList) GetEntries() []*Entry {
@@ -5725,7 +5823,7 @@ type AliasMsg struct {
 
 func (x *AliasMsg) Reset() {
 	*x = AliasMsg{}
-	mi := &file_crabtalk_proto_msgTypes[59]
+	mi := &file_crabtalk_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5737,7 +5835,7 @@ func (x *AliasMsg) String() string {
 func (*AliasMsg) ProtoMessage() {}
 
 func (x *AliasMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[59]
+	mi := &file_crabtalk_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5750,7 +5848,7 @@ func (x *AliasMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AliasMsg.ProtoReflect.Descriptor instead.
 func (*AliasMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{59}
+	return file_crabtalk_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *AliasMsg) GetName() string {
@@ -5786,7 +5884,7 @@ type UndoMsg struct {
 
 func (x *UndoMsg) Reset() {
 	*x = UndoMsg{}
-	mi := &file_crabtalk_proto_msgTypes[60]
+	mi := &file_crabtalk_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5798,7 +5896,7 @@ func (x *UndoMsg) String() string {
 func (*UndoMsg) ProtoMessage() {}
 
 func (x *UndoMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[60]
+	mi := &file_crabtalk_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5811,7 +5909,7 @@ func (x *UndoMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoMsg.ProtoReflect.Descriptor instead.
 func (*UndoMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{60}
+	return file_crabtalk_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *UndoMsg) GetSeq() uint64 {
@@ -5834,7 +5932,7 @@ type PurgeMsg struct {
 
 func (x *PurgeMsg) Reset() {
 	*x = PurgeMsg{}
-	mi := &file_crabtalk_proto_msgTypes[61]
+	mi := &file_crabtalk_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5846,7 +5944,7 @@ func (x *PurgeMsg) String() string {
 func (*PurgeMsg) ProtoMessage() {}
 
 func (x *PurgeMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[61]
+	mi := &file_crabtalk_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5859,7 +5957,7 @@ func (x *PurgeMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeMsg.ProtoReflect.Descriptor instead.
 func (*PurgeMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{61}
+	return file_crabtalk_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PurgeMsg) GetName() string {
@@ -5886,7 +5984,7 @@ type PurgeReply struct {
 
 func (x *PurgeReply) Reset() {
 	*x = PurgeReply{}
-	mi := &file_crabtalk_proto_msgTypes[62]
+	mi := &file_crabtalk_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5898,7 +5996,7 @@ func (x *PurgeReply) String() string {
 func (*PurgeReply) ProtoMessage() {}
 
 func (x *PurgeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[62]
+	mi := &file_crabtalk_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5911,7 +6009,7 @@ func (x *PurgeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeReply.ProtoReflect.Descriptor instead.
 func (*PurgeReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{62}
+	return file_crabtalk_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *PurgeReply) GetEntry() *Entry {
@@ -5942,7 +6040,7 @@ type RedactMsg struct {
 
 func (x *RedactMsg) Reset() {
 	*x = RedactMsg{}
-	mi := &file_crabtalk_proto_msgTypes[63]
+	mi := &file_crabtalk_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5954,7 +6052,7 @@ func (x *RedactMsg) String() string {
 func (*RedactMsg) ProtoMessage() {}
 
 func (x *RedactMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[63]
+	mi := &file_crabtalk_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5967,7 +6065,7 @@ func (x *RedactMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedactMsg.ProtoReflect.Descriptor instead.
 func (*RedactMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{63}
+	return file_crabtalk_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *RedactMsg) GetId() uint64 {
@@ -5995,7 +6093,7 @@ type PruneMsg struct {
 
 func (x *PruneMsg) Reset() {
 	*x = PruneMsg{}
-	mi := &file_crabtalk_proto_msgTypes[64]
+	mi := &file_crabtalk_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6007,7 +6105,7 @@ func (x *PruneMsg) String() string {
 func (*PruneMsg) ProtoMessage() {}
 
 func (x *PruneMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[64]
+	mi := &file_crabtalk_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6020,7 +6118,7 @@ func (x *PruneMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneMsg.ProtoReflect.Descriptor instead.
 func (*PruneMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{64}
+	return file_crabtalk_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *PruneMsg) GetBefore() int64 {
@@ -6039,7 +6137,7 @@ type PruneReply struct {
 
 func (x *PruneReply) Reset() {
 	*x = PruneReply{}
-	mi := &file_crabtalk_proto_msgTypes[65]
+	mi := &file_crabtalk_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6051,7 +6149,7 @@ func (x *PruneReply) String() string {
 func (*PruneReply) ProtoMessage() {}
 
 func (x *PruneReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[65]
+	mi := &file_crabtalk_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6064,7 +6162,7 @@ func (x *PruneReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneReply.ProtoReflect.Descriptor instead.
 func (*PruneReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{65}
+	return file_crabtalk_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PruneReply) GetFreed() uint64 {
@@ -6092,7 +6190,7 @@ type ChangesMsg struct {
 
 func (x *ChangesMsg) Reset() {
 	*x = ChangesMsg{}
-	mi := &file_crabtalk_proto_msgTypes[66]
+	mi := &file_crabtalk_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6104,7 +6202,7 @@ func (x *ChangesMsg) String() string {
 func (*ChangesMsg) ProtoMessage() {}
 
 func (x *ChangesMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[66]
+	mi := &file_crabtalk_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6117,7 +6215,7 @@ func (x *ChangesMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangesMsg.ProtoReflect.Descriptor instead.
 func (*ChangesMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{66}
+	return file_crabtalk_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *ChangesMsg) GetId() uint64 {
@@ -6169,6 +6267,129 @@ func (x *ChangesMsg) GetSums() bool {
 	return false
 }
 
+// OutcomeMsg returns what the request with ClientMessage.once did. It waits while the
+// request runs.
+type OutcomeMsg struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OutcomeMsg) Reset() {
+	*x = OutcomeMsg{}
+	mi := &file_crabtalk_proto_msgTypes[68]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OutcomeMsg) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OutcomeMsg) ProtoMessage() {}
+
+func (x *OutcomeMsg) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[68]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OutcomeMsg.ProtoReflect.Descriptor instead.
+func (*OutcomeMsg) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{68}
+}
+
+// OutcomeReply is empty if the daemon knows no such request.
+type OutcomeReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Begun         bool                   `protobuf:"varint,1,opt,name=begun,proto3" json:"begun,omitempty"` // the request began, and its effect is unknown
+	Done          bool                   `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`   // the request had its effect
+	Space         string                 `protobuf:"bytes,3,opt,name=space,proto3" json:"space,omitempty"`  // of the effect
+	Entry         *Entry                 `protobuf:"bytes,4,opt,name=entry,proto3" json:"entry,omitempty"`  // after the change, with content; absent if the request removed it, or changed no entry
+	Seq           uint64                 `protobuf:"varint,5,opt,name=seq,proto3" json:"seq,omitempty"`     // of the change; 0 = unknown
+	Time          int64                  `protobuf:"varint,6,opt,name=time,proto3" json:"time,omitempty"`   // Unix time of the change in nanoseconds; 0 = unknown
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OutcomeReply) Reset() {
+	*x = OutcomeReply{}
+	mi := &file_crabtalk_proto_msgTypes[69]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OutcomeReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OutcomeReply) ProtoMessage() {}
+
+func (x *OutcomeReply) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[69]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OutcomeReply.ProtoReflect.Descriptor instead.
+func (*OutcomeReply) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{69}
+}
+
+func (x *OutcomeReply) GetBegun() bool {
+	if x != nil {
+		return x.Begun
+	}
+	return false
+}
+
+func (x *OutcomeReply) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
+func (x *OutcomeReply) GetSpace() string {
+	if x != nil {
+		return x.Space
+	}
+	return ""
+}
+
+func (x *OutcomeReply) GetEntry() *Entry {
+	if x != nil {
+		return x.Entry
+	}
+	return nil
+}
+
+func (x *OutcomeReply) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *OutcomeReply) GetTime() int64 {
+	if x != nil {
+		return x.Time
+	}
+	return 0
+}
+
 type EntryChange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Place         uint64                 `protobuf:"varint,1,opt,name=place,proto3" json:"place,omitempty"` // in the history of the entry, or of all; the oldest has 1
@@ -6186,7 +6407,7 @@ type EntryChange struct {
 
 func (x *EntryChange) Reset() {
 	*x = EntryChange{}
-	mi := &file_crabtalk_proto_msgTypes[67]
+	mi := &file_crabtalk_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6198,7 +6419,7 @@ func (x *EntryChange) String() string {
 func (*EntryChange) ProtoMessage() {}
 
 func (x *EntryChange) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[67]
+	mi := &file_crabtalk_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6211,7 +6432,7 @@ func (x *EntryChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntryChange.ProtoReflect.Descriptor instead.
 func (*EntryChange) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{67}
+	return file_crabtalk_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *EntryChange) GetPlace() uint64 {
@@ -6288,7 +6509,7 @@ type ChangeList struct {
 
 func (x *ChangeList) Reset() {
 	*x = ChangeList{}
-	mi := &file_crabtalk_proto_msgTypes[68]
+	mi := &file_crabtalk_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6300,7 +6521,7 @@ func (x *ChangeList) String() string {
 func (*ChangeList) ProtoMessage() {}
 
 func (x *ChangeList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[68]
+	mi := &file_crabtalk_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6313,7 +6534,7 @@ func (x *ChangeList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeList.ProtoReflect.Descriptor instead.
 func (*ChangeList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{68}
+	return file_crabtalk_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *ChangeList) GetChanges() []*EntryChange {
@@ -6346,7 +6567,7 @@ type ListSpacesMsg struct {
 
 func (x *ListSpacesMsg) Reset() {
 	*x = ListSpacesMsg{}
-	mi := &file_crabtalk_proto_msgTypes[69]
+	mi := &file_crabtalk_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6358,7 +6579,7 @@ func (x *ListSpacesMsg) String() string {
 func (*ListSpacesMsg) ProtoMessage() {}
 
 func (x *ListSpacesMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[69]
+	mi := &file_crabtalk_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6371,7 +6592,7 @@ func (x *ListSpacesMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSpacesMsg.ProtoReflect.Descriptor instead.
 func (*ListSpacesMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{69}
+	return file_crabtalk_proto_rawDescGZIP(), []int{72}
 }
 
 // CreateSpaceMsg creates an empty space: 409 if the name exists.
@@ -6384,7 +6605,7 @@ type CreateSpaceMsg struct {
 
 func (x *CreateSpaceMsg) Reset() {
 	*x = CreateSpaceMsg{}
-	mi := &file_crabtalk_proto_msgTypes[70]
+	mi := &file_crabtalk_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6396,7 +6617,7 @@ func (x *CreateSpaceMsg) String() string {
 func (*CreateSpaceMsg) ProtoMessage() {}
 
 func (x *CreateSpaceMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[70]
+	mi := &file_crabtalk_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6409,7 +6630,7 @@ func (x *CreateSpaceMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSpaceMsg.ProtoReflect.Descriptor instead.
 func (*CreateSpaceMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{70}
+	return file_crabtalk_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *CreateSpaceMsg) GetSpace() *Space {
@@ -6431,7 +6652,7 @@ type DescribeSpaceMsg struct {
 
 func (x *DescribeSpaceMsg) Reset() {
 	*x = DescribeSpaceMsg{}
-	mi := &file_crabtalk_proto_msgTypes[71]
+	mi := &file_crabtalk_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6443,7 +6664,7 @@ func (x *DescribeSpaceMsg) String() string {
 func (*DescribeSpaceMsg) ProtoMessage() {}
 
 func (x *DescribeSpaceMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[71]
+	mi := &file_crabtalk_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6456,7 +6677,7 @@ func (x *DescribeSpaceMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeSpaceMsg.ProtoReflect.Descriptor instead.
 func (*DescribeSpaceMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{71}
+	return file_crabtalk_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *DescribeSpaceMsg) GetSpace() *Space {
@@ -6483,7 +6704,7 @@ type RemoveSpaceMsg struct {
 
 func (x *RemoveSpaceMsg) Reset() {
 	*x = RemoveSpaceMsg{}
-	mi := &file_crabtalk_proto_msgTypes[72]
+	mi := &file_crabtalk_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6495,7 +6716,7 @@ func (x *RemoveSpaceMsg) String() string {
 func (*RemoveSpaceMsg) ProtoMessage() {}
 
 func (x *RemoveSpaceMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[72]
+	mi := &file_crabtalk_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6508,7 +6729,7 @@ func (x *RemoveSpaceMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSpaceMsg.ProtoReflect.Descriptor instead.
 func (*RemoveSpaceMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{72}
+	return file_crabtalk_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *RemoveSpaceMsg) GetName() string {
@@ -6535,7 +6756,7 @@ type Space struct {
 
 func (x *Space) Reset() {
 	*x = Space{}
-	mi := &file_crabtalk_proto_msgTypes[73]
+	mi := &file_crabtalk_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6547,7 +6768,7 @@ func (x *Space) String() string {
 func (*Space) ProtoMessage() {}
 
 func (x *Space) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[73]
+	mi := &file_crabtalk_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6560,7 +6781,7 @@ func (x *Space) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Space.ProtoReflect.Descriptor instead.
 func (*Space) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{73}
+	return file_crabtalk_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Space) GetName() string {
@@ -6621,7 +6842,7 @@ type SpaceList struct {
 
 func (x *SpaceList) Reset() {
 	*x = SpaceList{}
-	mi := &file_crabtalk_proto_msgTypes[74]
+	mi := &file_crabtalk_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6633,7 +6854,7 @@ func (x *SpaceList) String() string {
 func (*SpaceList) ProtoMessage() {}
 
 func (x *SpaceList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[74]
+	mi := &file_crabtalk_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6646,7 +6867,7 @@ func (x *SpaceList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpaceList.ProtoReflect.Descriptor instead.
 func (*SpaceList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{74}
+	return file_crabtalk_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *SpaceList) GetSpaces() []*Space {
@@ -6671,7 +6892,7 @@ type Actor struct {
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_crabtalk_proto_msgTypes[75]
+	mi := &file_crabtalk_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6683,7 +6904,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[75]
+	mi := &file_crabtalk_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6696,7 +6917,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{75}
+	return file_crabtalk_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Actor) GetAgent() string {
@@ -6759,7 +6980,7 @@ type ApplyMsg struct {
 
 func (x *ApplyMsg) Reset() {
 	*x = ApplyMsg{}
-	mi := &file_crabtalk_proto_msgTypes[76]
+	mi := &file_crabtalk_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6771,7 +6992,7 @@ func (x *ApplyMsg) String() string {
 func (*ApplyMsg) ProtoMessage() {}
 
 func (x *ApplyMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[76]
+	mi := &file_crabtalk_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6784,7 +7005,7 @@ func (x *ApplyMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyMsg.ProtoReflect.Descriptor instead.
 func (*ApplyMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{76}
+	return file_crabtalk_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *ApplyMsg) GetChanges() []*Change {
@@ -6832,7 +7053,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_crabtalk_proto_msgTypes[77]
+	mi := &file_crabtalk_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6844,7 +7065,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[77]
+	mi := &file_crabtalk_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6857,7 +7078,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{77}
+	return file_crabtalk_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Change) GetChange() isChange_Change {
@@ -6972,7 +7193,7 @@ type Rename struct {
 
 func (x *Rename) Reset() {
 	*x = Rename{}
-	mi := &file_crabtalk_proto_msgTypes[78]
+	mi := &file_crabtalk_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6984,7 +7205,7 @@ func (x *Rename) String() string {
 func (*Rename) ProtoMessage() {}
 
 func (x *Rename) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[78]
+	mi := &file_crabtalk_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6997,7 +7218,7 @@ func (x *Rename) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rename.ProtoReflect.Descriptor instead.
 func (*Rename) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{78}
+	return file_crabtalk_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Rename) GetName() string {
@@ -7042,7 +7263,7 @@ type RecallMsg struct {
 
 func (x *RecallMsg) Reset() {
 	*x = RecallMsg{}
-	mi := &file_crabtalk_proto_msgTypes[79]
+	mi := &file_crabtalk_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7054,7 +7275,7 @@ func (x *RecallMsg) String() string {
 func (*RecallMsg) ProtoMessage() {}
 
 func (x *RecallMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[79]
+	mi := &file_crabtalk_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7067,7 +7288,7 @@ func (x *RecallMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallMsg.ProtoReflect.Descriptor instead.
 func (*RecallMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{79}
+	return file_crabtalk_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *RecallMsg) GetQuery() string {
@@ -7222,7 +7443,7 @@ type RecallReply struct {
 
 func (x *RecallReply) Reset() {
 	*x = RecallReply{}
-	mi := &file_crabtalk_proto_msgTypes[80]
+	mi := &file_crabtalk_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7234,7 +7455,7 @@ func (x *RecallReply) String() string {
 func (*RecallReply) ProtoMessage() {}
 
 func (x *RecallReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[80]
+	mi := &file_crabtalk_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7247,7 +7468,7 @@ func (x *RecallReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallReply.ProtoReflect.Descriptor instead.
 func (*RecallReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{80}
+	return file_crabtalk_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *RecallReply) GetHits() []*RecallHit {
@@ -7334,7 +7555,7 @@ type RecallHit struct {
 
 func (x *RecallHit) Reset() {
 	*x = RecallHit{}
-	mi := &file_crabtalk_proto_msgTypes[81]
+	mi := &file_crabtalk_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7346,7 +7567,7 @@ func (x *RecallHit) String() string {
 func (*RecallHit) ProtoMessage() {}
 
 func (x *RecallHit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[81]
+	mi := &file_crabtalk_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7359,7 +7580,7 @@ func (x *RecallHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallHit.ProtoReflect.Descriptor instead.
 func (*RecallHit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{81}
+	return file_crabtalk_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *RecallHit) GetEntry() *Entry {
@@ -7416,7 +7637,7 @@ type Correction struct {
 
 func (x *Correction) Reset() {
 	*x = Correction{}
-	mi := &file_crabtalk_proto_msgTypes[82]
+	mi := &file_crabtalk_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7428,7 +7649,7 @@ func (x *Correction) String() string {
 func (*Correction) ProtoMessage() {}
 
 func (x *Correction) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[82]
+	mi := &file_crabtalk_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7441,7 +7662,7 @@ func (x *Correction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Correction.ProtoReflect.Descriptor instead.
 func (*Correction) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{82}
+	return file_crabtalk_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Correction) GetWord() string {
@@ -7485,7 +7706,7 @@ type BudgetUse struct {
 
 func (x *BudgetUse) Reset() {
 	*x = BudgetUse{}
-	mi := &file_crabtalk_proto_msgTypes[83]
+	mi := &file_crabtalk_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7497,7 +7718,7 @@ func (x *BudgetUse) String() string {
 func (*BudgetUse) ProtoMessage() {}
 
 func (x *BudgetUse) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[83]
+	mi := &file_crabtalk_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7510,7 +7731,7 @@ func (x *BudgetUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetUse.ProtoReflect.Descriptor instead.
 func (*BudgetUse) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{83}
+	return file_crabtalk_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *BudgetUse) GetBudget() uint32 {
@@ -7560,7 +7781,7 @@ type DumpMsg struct {
 
 func (x *DumpMsg) Reset() {
 	*x = DumpMsg{}
-	mi := &file_crabtalk_proto_msgTypes[84]
+	mi := &file_crabtalk_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7572,7 +7793,7 @@ func (x *DumpMsg) String() string {
 func (*DumpMsg) ProtoMessage() {}
 
 func (x *DumpMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[84]
+	mi := &file_crabtalk_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7585,7 +7806,7 @@ func (x *DumpMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpMsg.ProtoReflect.Descriptor instead.
 func (*DumpMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{84}
+	return file_crabtalk_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *DumpMsg) GetDir() string {
@@ -7628,7 +7849,7 @@ type LoadMsg struct {
 
 func (x *LoadMsg) Reset() {
 	*x = LoadMsg{}
-	mi := &file_crabtalk_proto_msgTypes[85]
+	mi := &file_crabtalk_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7640,7 +7861,7 @@ func (x *LoadMsg) String() string {
 func (*LoadMsg) ProtoMessage() {}
 
 func (x *LoadMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[85]
+	mi := &file_crabtalk_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7653,7 +7874,7 @@ func (x *LoadMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadMsg.ProtoReflect.Descriptor instead.
 func (*LoadMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{85}
+	return file_crabtalk_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *LoadMsg) GetDir() string {
@@ -7692,7 +7913,7 @@ type CheckpointMsg struct {
 
 func (x *CheckpointMsg) Reset() {
 	*x = CheckpointMsg{}
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7704,7 +7925,7 @@ func (x *CheckpointMsg) String() string {
 func (*CheckpointMsg) ProtoMessage() {}
 
 func (x *CheckpointMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7717,7 +7938,7 @@ func (x *CheckpointMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMsg.ProtoReflect.Descriptor instead.
 func (*CheckpointMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{86}
+	return file_crabtalk_proto_rawDescGZIP(), []int{89}
 }
 
 type CheckpointReply struct {
@@ -7731,7 +7952,7 @@ type CheckpointReply struct {
 
 func (x *CheckpointReply) Reset() {
 	*x = CheckpointReply{}
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7743,7 +7964,7 @@ func (x *CheckpointReply) String() string {
 func (*CheckpointReply) ProtoMessage() {}
 
 func (x *CheckpointReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7756,7 +7977,7 @@ func (x *CheckpointReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointReply.ProtoReflect.Descriptor instead.
 func (*CheckpointReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{87}
+	return file_crabtalk_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *CheckpointReply) GetFolded() uint64 {
@@ -7789,7 +8010,7 @@ type StoreStatsMsg struct {
 
 func (x *StoreStatsMsg) Reset() {
 	*x = StoreStatsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7801,7 +8022,7 @@ func (x *StoreStatsMsg) String() string {
 func (*StoreStatsMsg) ProtoMessage() {}
 
 func (x *StoreStatsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7814,7 +8035,7 @@ func (x *StoreStatsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreStatsMsg.ProtoReflect.Descriptor instead.
 func (*StoreStatsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{88}
+	return file_crabtalk_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *StoreStatsMsg) GetIndex() bool {
@@ -7835,7 +8056,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_crabtalk_proto_msgTypes[89]
+	mi := &file_crabtalk_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7847,7 +8068,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[89]
+	mi := &file_crabtalk_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7860,7 +8081,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{89}
+	return file_crabtalk_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *Report) GetJson() []byte {
@@ -7902,7 +8123,7 @@ type StoredSession struct {
 
 func (x *StoredSession) Reset() {
 	*x = StoredSession{}
-	mi := &file_crabtalk_proto_msgTypes[90]
+	mi := &file_crabtalk_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7914,7 +8135,7 @@ func (x *StoredSession) String() string {
 func (*StoredSession) ProtoMessage() {}
 
 func (x *StoredSession) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[90]
+	mi := &file_crabtalk_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7927,7 +8148,7 @@ func (x *StoredSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredSession.ProtoReflect.Descriptor instead.
 func (*StoredSession) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{90}
+	return file_crabtalk_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *StoredSession) GetId() string {
@@ -8062,7 +8283,7 @@ type ListSessionsMsg struct {
 
 func (x *ListSessionsMsg) Reset() {
 	*x = ListSessionsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[91]
+	mi := &file_crabtalk_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8074,7 +8295,7 @@ func (x *ListSessionsMsg) String() string {
 func (*ListSessionsMsg) ProtoMessage() {}
 
 func (x *ListSessionsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[91]
+	mi := &file_crabtalk_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8087,7 +8308,7 @@ func (x *ListSessionsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsMsg.ProtoReflect.Descriptor instead.
 func (*ListSessionsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{91}
+	return file_crabtalk_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *ListSessionsMsg) GetAgent() string {
@@ -8136,7 +8357,7 @@ type StoredSessionList struct {
 
 func (x *StoredSessionList) Reset() {
 	*x = StoredSessionList{}
-	mi := &file_crabtalk_proto_msgTypes[92]
+	mi := &file_crabtalk_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8148,7 +8369,7 @@ func (x *StoredSessionList) String() string {
 func (*StoredSessionList) ProtoMessage() {}
 
 func (x *StoredSessionList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[92]
+	mi := &file_crabtalk_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8161,7 +8382,7 @@ func (x *StoredSessionList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredSessionList.ProtoReflect.Descriptor instead.
 func (*StoredSessionList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{92}
+	return file_crabtalk_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *StoredSessionList) GetSessions() []*StoredSession {
@@ -8197,7 +8418,7 @@ type HistoryMsg struct {
 
 func (x *HistoryMsg) Reset() {
 	*x = HistoryMsg{}
-	mi := &file_crabtalk_proto_msgTypes[93]
+	mi := &file_crabtalk_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8209,7 +8430,7 @@ func (x *HistoryMsg) String() string {
 func (*HistoryMsg) ProtoMessage() {}
 
 func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[93]
+	mi := &file_crabtalk_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8222,7 +8443,7 @@ func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryMsg.ProtoReflect.Descriptor instead.
 func (*HistoryMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{93}
+	return file_crabtalk_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *HistoryMsg) GetId() string {
@@ -8266,7 +8487,7 @@ type HistoryReply struct {
 
 func (x *HistoryReply) Reset() {
 	*x = HistoryReply{}
-	mi := &file_crabtalk_proto_msgTypes[94]
+	mi := &file_crabtalk_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8278,7 +8499,7 @@ func (x *HistoryReply) String() string {
 func (*HistoryReply) ProtoMessage() {}
 
 func (x *HistoryReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[94]
+	mi := &file_crabtalk_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8291,7 +8512,7 @@ func (x *HistoryReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryReply.ProtoReflect.Descriptor instead.
 func (*HistoryReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{94}
+	return file_crabtalk_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *HistoryReply) GetLines() []*HistoryLine {
@@ -8341,7 +8562,7 @@ type HistoryLine struct {
 
 func (x *HistoryLine) Reset() {
 	*x = HistoryLine{}
-	mi := &file_crabtalk_proto_msgTypes[95]
+	mi := &file_crabtalk_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8353,7 +8574,7 @@ func (x *HistoryLine) String() string {
 func (*HistoryLine) ProtoMessage() {}
 
 func (x *HistoryLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[95]
+	mi := &file_crabtalk_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8366,7 +8587,7 @@ func (x *HistoryLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryLine.ProtoReflect.Descriptor instead.
 func (*HistoryLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{95}
+	return file_crabtalk_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *HistoryLine) GetNumber() int64 {
@@ -8457,7 +8678,7 @@ type SearchSessionsMsg struct {
 
 func (x *SearchSessionsMsg) Reset() {
 	*x = SearchSessionsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[96]
+	mi := &file_crabtalk_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8469,7 +8690,7 @@ func (x *SearchSessionsMsg) String() string {
 func (*SearchSessionsMsg) ProtoMessage() {}
 
 func (x *SearchSessionsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[96]
+	mi := &file_crabtalk_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8482,7 +8703,7 @@ func (x *SearchSessionsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchSessionsMsg.ProtoReflect.Descriptor instead.
 func (*SearchSessionsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{96}
+	return file_crabtalk_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *SearchSessionsMsg) GetQuery() string {
@@ -8569,7 +8790,7 @@ type SearchSessionsReply struct {
 
 func (x *SearchSessionsReply) Reset() {
 	*x = SearchSessionsReply{}
-	mi := &file_crabtalk_proto_msgTypes[97]
+	mi := &file_crabtalk_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8581,7 +8802,7 @@ func (x *SearchSessionsReply) String() string {
 func (*SearchSessionsReply) ProtoMessage() {}
 
 func (x *SearchSessionsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[97]
+	mi := &file_crabtalk_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8594,7 +8815,7 @@ func (x *SearchSessionsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchSessionsReply.ProtoReflect.Descriptor instead.
 func (*SearchSessionsReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{97}
+	return file_crabtalk_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *SearchSessionsReply) GetTotal() uint64 {
@@ -8658,7 +8879,7 @@ type SessionHit struct {
 
 func (x *SessionHit) Reset() {
 	*x = SessionHit{}
-	mi := &file_crabtalk_proto_msgTypes[98]
+	mi := &file_crabtalk_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8670,7 +8891,7 @@ func (x *SessionHit) String() string {
 func (*SessionHit) ProtoMessage() {}
 
 func (x *SessionHit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[98]
+	mi := &file_crabtalk_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8683,7 +8904,7 @@ func (x *SessionHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHit.ProtoReflect.Descriptor instead.
 func (*SessionHit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{98}
+	return file_crabtalk_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *SessionHit) GetId() string {
@@ -8774,7 +8995,7 @@ type WindowLine struct {
 
 func (x *WindowLine) Reset() {
 	*x = WindowLine{}
-	mi := &file_crabtalk_proto_msgTypes[99]
+	mi := &file_crabtalk_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8786,7 +9007,7 @@ func (x *WindowLine) String() string {
 func (*WindowLine) ProtoMessage() {}
 
 func (x *WindowLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[99]
+	mi := &file_crabtalk_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8799,7 +9020,7 @@ func (x *WindowLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowLine.ProtoReflect.Descriptor instead.
 func (*WindowLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{99}
+	return file_crabtalk_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *WindowLine) GetLine() int64 {
@@ -8833,7 +9054,7 @@ type UnreadFile struct {
 
 func (x *UnreadFile) Reset() {
 	*x = UnreadFile{}
-	mi := &file_crabtalk_proto_msgTypes[100]
+	mi := &file_crabtalk_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8845,7 +9066,7 @@ func (x *UnreadFile) String() string {
 func (*UnreadFile) ProtoMessage() {}
 
 func (x *UnreadFile) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[100]
+	mi := &file_crabtalk_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8858,7 +9079,7 @@ func (x *UnreadFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreadFile.ProtoReflect.Descriptor instead.
 func (*UnreadFile) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{100}
+	return file_crabtalk_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *UnreadFile) GetFile() string {
@@ -8885,7 +9106,7 @@ type SetTitleMsg struct {
 
 func (x *SetTitleMsg) Reset() {
 	*x = SetTitleMsg{}
-	mi := &file_crabtalk_proto_msgTypes[101]
+	mi := &file_crabtalk_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8897,7 +9118,7 @@ func (x *SetTitleMsg) String() string {
 func (*SetTitleMsg) ProtoMessage() {}
 
 func (x *SetTitleMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[101]
+	mi := &file_crabtalk_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8910,7 +9131,7 @@ func (x *SetTitleMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTitleMsg.ProtoReflect.Descriptor instead.
 func (*SetTitleMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{101}
+	return file_crabtalk_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *SetTitleMsg) GetId() string {
@@ -8939,7 +9160,7 @@ type DeleteSessionMsg struct {
 
 func (x *DeleteSessionMsg) Reset() {
 	*x = DeleteSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[102]
+	mi := &file_crabtalk_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8951,7 +9172,7 @@ func (x *DeleteSessionMsg) String() string {
 func (*DeleteSessionMsg) ProtoMessage() {}
 
 func (x *DeleteSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[102]
+	mi := &file_crabtalk_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8964,7 +9185,7 @@ func (x *DeleteSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionMsg.ProtoReflect.Descriptor instead.
 func (*DeleteSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{102}
+	return file_crabtalk_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *DeleteSessionMsg) GetId() string {
@@ -8990,7 +9211,7 @@ type RestoreSessionMsg struct {
 
 func (x *RestoreSessionMsg) Reset() {
 	*x = RestoreSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[103]
+	mi := &file_crabtalk_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9002,7 +9223,7 @@ func (x *RestoreSessionMsg) String() string {
 func (*RestoreSessionMsg) ProtoMessage() {}
 
 func (x *RestoreSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[103]
+	mi := &file_crabtalk_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9015,7 +9236,7 @@ func (x *RestoreSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreSessionMsg.ProtoReflect.Descriptor instead.
 func (*RestoreSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{103}
+	return file_crabtalk_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *RestoreSessionMsg) GetId() string {
@@ -9036,7 +9257,7 @@ type RepairSessionMsg struct {
 
 func (x *RepairSessionMsg) Reset() {
 	*x = RepairSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[104]
+	mi := &file_crabtalk_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9048,7 +9269,7 @@ func (x *RepairSessionMsg) String() string {
 func (*RepairSessionMsg) ProtoMessage() {}
 
 func (x *RepairSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[104]
+	mi := &file_crabtalk_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9061,7 +9282,7 @@ func (x *RepairSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepairSessionMsg.ProtoReflect.Descriptor instead.
 func (*RepairSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{104}
+	return file_crabtalk_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *RepairSessionMsg) GetId() string {
@@ -9083,7 +9304,7 @@ type RepairSessionReply struct {
 
 func (x *RepairSessionReply) Reset() {
 	*x = RepairSessionReply{}
-	mi := &file_crabtalk_proto_msgTypes[105]
+	mi := &file_crabtalk_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9095,7 +9316,7 @@ func (x *RepairSessionReply) String() string {
 func (*RepairSessionReply) ProtoMessage() {}
 
 func (x *RepairSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[105]
+	mi := &file_crabtalk_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9108,7 +9329,7 @@ func (x *RepairSessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepairSessionReply.ProtoReflect.Descriptor instead.
 func (*RepairSessionReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{105}
+	return file_crabtalk_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *RepairSessionReply) GetSession() *StoredSession {
@@ -9152,7 +9373,7 @@ type PurgeSessionMsg struct {
 
 func (x *PurgeSessionMsg) Reset() {
 	*x = PurgeSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[106]
+	mi := &file_crabtalk_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9164,7 +9385,7 @@ func (x *PurgeSessionMsg) String() string {
 func (*PurgeSessionMsg) ProtoMessage() {}
 
 func (x *PurgeSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[106]
+	mi := &file_crabtalk_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9177,7 +9398,7 @@ func (x *PurgeSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeSessionMsg.ProtoReflect.Descriptor instead.
 func (*PurgeSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{106}
+	return file_crabtalk_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *PurgeSessionMsg) GetId() string {
@@ -9203,7 +9424,7 @@ type PurgeSessionReply struct {
 
 func (x *PurgeSessionReply) Reset() {
 	*x = PurgeSessionReply{}
-	mi := &file_crabtalk_proto_msgTypes[107]
+	mi := &file_crabtalk_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9215,7 +9436,7 @@ func (x *PurgeSessionReply) String() string {
 func (*PurgeSessionReply) ProtoMessage() {}
 
 func (x *PurgeSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[107]
+	mi := &file_crabtalk_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9228,7 +9449,7 @@ func (x *PurgeSessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeSessionReply.ProtoReflect.Descriptor instead.
 func (*PurgeSessionReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{107}
+	return file_crabtalk_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *PurgeSessionReply) GetLines() uint64 {
@@ -9246,7 +9467,7 @@ type ListModelsMsg struct {
 
 func (x *ListModelsMsg) Reset() {
 	*x = ListModelsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[108]
+	mi := &file_crabtalk_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9258,7 +9479,7 @@ func (x *ListModelsMsg) String() string {
 func (*ListModelsMsg) ProtoMessage() {}
 
 func (x *ListModelsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[108]
+	mi := &file_crabtalk_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9271,7 +9492,7 @@ func (x *ListModelsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsMsg.ProtoReflect.Descriptor instead.
 func (*ListModelsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{108}
+	return file_crabtalk_proto_rawDescGZIP(), []int{111}
 }
 
 type ModelInfo struct {
@@ -9289,7 +9510,7 @@ type ModelInfo struct {
 
 func (x *ModelInfo) Reset() {
 	*x = ModelInfo{}
-	mi := &file_crabtalk_proto_msgTypes[109]
+	mi := &file_crabtalk_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9301,7 +9522,7 @@ func (x *ModelInfo) String() string {
 func (*ModelInfo) ProtoMessage() {}
 
 func (x *ModelInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[109]
+	mi := &file_crabtalk_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9314,7 +9535,7 @@ func (x *ModelInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelInfo.ProtoReflect.Descriptor instead.
 func (*ModelInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{109}
+	return file_crabtalk_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *ModelInfo) GetName() string {
@@ -9376,7 +9597,7 @@ type ModelList struct {
 
 func (x *ModelList) Reset() {
 	*x = ModelList{}
-	mi := &file_crabtalk_proto_msgTypes[110]
+	mi := &file_crabtalk_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9388,7 +9609,7 @@ func (x *ModelList) String() string {
 func (*ModelList) ProtoMessage() {}
 
 func (x *ModelList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[110]
+	mi := &file_crabtalk_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9401,7 +9622,7 @@ func (x *ModelList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelList.ProtoReflect.Descriptor instead.
 func (*ModelList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{110}
+	return file_crabtalk_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *ModelList) GetModels() []*ModelInfo {
@@ -9427,7 +9648,7 @@ type SwitchModelMsg struct {
 
 func (x *SwitchModelMsg) Reset() {
 	*x = SwitchModelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[111]
+	mi := &file_crabtalk_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9439,7 +9660,7 @@ func (x *SwitchModelMsg) String() string {
 func (*SwitchModelMsg) ProtoMessage() {}
 
 func (x *SwitchModelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[111]
+	mi := &file_crabtalk_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9452,7 +9673,7 @@ func (x *SwitchModelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchModelMsg.ProtoReflect.Descriptor instead.
 func (*SwitchModelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{111}
+	return file_crabtalk_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *SwitchModelMsg) GetModel() string {
@@ -9486,7 +9707,7 @@ type AddModelsMsg struct {
 
 func (x *AddModelsMsg) Reset() {
 	*x = AddModelsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[112]
+	mi := &file_crabtalk_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9498,7 +9719,7 @@ func (x *AddModelsMsg) String() string {
 func (*AddModelsMsg) ProtoMessage() {}
 
 func (x *AddModelsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[112]
+	mi := &file_crabtalk_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9511,7 +9732,7 @@ func (x *AddModelsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddModelsMsg.ProtoReflect.Descriptor instead.
 func (*AddModelsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{112}
+	return file_crabtalk_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *AddModelsMsg) GetProvider() string {
@@ -9621,7 +9842,7 @@ type RemoveModelMsg struct {
 
 func (x *RemoveModelMsg) Reset() {
 	*x = RemoveModelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[113]
+	mi := &file_crabtalk_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9633,7 +9854,7 @@ func (x *RemoveModelMsg) String() string {
 func (*RemoveModelMsg) ProtoMessage() {}
 
 func (x *RemoveModelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[113]
+	mi := &file_crabtalk_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9646,7 +9867,7 @@ func (x *RemoveModelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveModelMsg.ProtoReflect.Descriptor instead.
 func (*RemoveModelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{113}
+	return file_crabtalk_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *RemoveModelMsg) GetModel() string {
@@ -9664,7 +9885,7 @@ type ListAgentsMsg struct {
 
 func (x *ListAgentsMsg) Reset() {
 	*x = ListAgentsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[114]
+	mi := &file_crabtalk_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9676,7 +9897,7 @@ func (x *ListAgentsMsg) String() string {
 func (*ListAgentsMsg) ProtoMessage() {}
 
 func (x *ListAgentsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[114]
+	mi := &file_crabtalk_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9689,7 +9910,7 @@ func (x *ListAgentsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsMsg.ProtoReflect.Descriptor instead.
 func (*ListAgentsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{114}
+	return file_crabtalk_proto_rawDescGZIP(), []int{117}
 }
 
 type AgentInfo struct {
@@ -9710,7 +9931,7 @@ type AgentInfo struct {
 
 func (x *AgentInfo) Reset() {
 	*x = AgentInfo{}
-	mi := &file_crabtalk_proto_msgTypes[115]
+	mi := &file_crabtalk_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9722,7 +9943,7 @@ func (x *AgentInfo) String() string {
 func (*AgentInfo) ProtoMessage() {}
 
 func (x *AgentInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[115]
+	mi := &file_crabtalk_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9735,7 +9956,7 @@ func (x *AgentInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentInfo.ProtoReflect.Descriptor instead.
 func (*AgentInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{115}
+	return file_crabtalk_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *AgentInfo) GetName() string {
@@ -9817,7 +10038,7 @@ type AgentList struct {
 
 func (x *AgentList) Reset() {
 	*x = AgentList{}
-	mi := &file_crabtalk_proto_msgTypes[116]
+	mi := &file_crabtalk_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9829,7 +10050,7 @@ func (x *AgentList) String() string {
 func (*AgentList) ProtoMessage() {}
 
 func (x *AgentList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[116]
+	mi := &file_crabtalk_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9842,7 +10063,7 @@ func (x *AgentList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentList.ProtoReflect.Descriptor instead.
 func (*AgentList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{116}
+	return file_crabtalk_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *AgentList) GetAgents() []*AgentInfo {
@@ -9865,7 +10086,7 @@ type CheckConfigMsg struct {
 
 func (x *CheckConfigMsg) Reset() {
 	*x = CheckConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[117]
+	mi := &file_crabtalk_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9877,7 +10098,7 @@ func (x *CheckConfigMsg) String() string {
 func (*CheckConfigMsg) ProtoMessage() {}
 
 func (x *CheckConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[117]
+	mi := &file_crabtalk_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9890,7 +10111,7 @@ func (x *CheckConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigMsg.ProtoReflect.Descriptor instead.
 func (*CheckConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{117}
+	return file_crabtalk_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *CheckConfigMsg) GetProbe() bool {
@@ -9919,7 +10140,7 @@ type ConfigChecked struct {
 
 func (x *ConfigChecked) Reset() {
 	*x = ConfigChecked{}
-	mi := &file_crabtalk_proto_msgTypes[118]
+	mi := &file_crabtalk_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9931,7 +10152,7 @@ func (x *ConfigChecked) String() string {
 func (*ConfigChecked) ProtoMessage() {}
 
 func (x *ConfigChecked) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[118]
+	mi := &file_crabtalk_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9944,7 +10165,7 @@ func (x *ConfigChecked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigChecked.ProtoReflect.Descriptor instead.
 func (*ConfigChecked) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{118}
+	return file_crabtalk_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *ConfigChecked) GetModel() string {
@@ -9987,7 +10208,7 @@ type ProviderProbe struct {
 
 func (x *ProviderProbe) Reset() {
 	*x = ProviderProbe{}
-	mi := &file_crabtalk_proto_msgTypes[119]
+	mi := &file_crabtalk_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9999,7 +10220,7 @@ func (x *ProviderProbe) String() string {
 func (*ProviderProbe) ProtoMessage() {}
 
 func (x *ProviderProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[119]
+	mi := &file_crabtalk_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10012,7 +10233,7 @@ func (x *ProviderProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderProbe.ProtoReflect.Descriptor instead.
 func (*ProviderProbe) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{119}
+	return file_crabtalk_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *ProviderProbe) GetProvider() string {
@@ -10047,7 +10268,7 @@ var File_crabtalk_proto protoreflect.FileDescriptor
 
 const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
-	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xd6\x1c\n" +
+	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xc0\x1d\n" +
 	"\rClientMessage\x120\n" +
 	"\x04send\x18\x01 \x01(\v2\x1a.crabtalk.protocol.SendMsgH\x00R\x04send\x126\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1c.crabtalk.protocol.StreamMsgH\x00R\x06stream\x12-\n" +
@@ -10094,7 +10315,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
 	"write_note\x18\x80\b \x01(\v2\x1a.crabtalk.protocol.NoteMsgH\x00R\twriteNote\x12E\n" +
 	"\rentry_changes\x18\x81\b \x01(\v2\x1d.crabtalk.protocol.ChangesMsgH\x00R\fentryChanges\x127\n" +
-	"\x06redact\x18\x82\b \x01(\v2\x1c.crabtalk.protocol.RedactMsgH\x00R\x06redact\x12J\n" +
+	"\x06redact\x18\x82\b \x01(\v2\x1c.crabtalk.protocol.RedactMsgH\x00R\x06redact\x12:\n" +
+	"\aoutcome\x18\x83\b \x01(\v2\x1d.crabtalk.protocol.OutcomeMsgH\x00R\aoutcome\x12J\n" +
 	"\rlist_sessions\x18\x86\b \x01(\v2\".crabtalk.protocol.ListSessionsMsgH\x00R\flistSessions\x12:\n" +
 	"\ahistory\x18\x87\b \x01(\v2\x1d.crabtalk.protocol.HistoryMsgH\x00R\ahistory\x12P\n" +
 	"\x0fsearch_sessions\x18\x88\b \x01(\v2$.crabtalk.protocol.SearchSessionsMsgH\x00R\x0esearchSessions\x12>\n" +
@@ -10123,8 +10345,12 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x02as\x18\xce\b \x01(\tR\x02as\x12$\n" +
 	"\rallow_secrets\x18\xcf\b \x01(\bR\fallowSecrets\x12 \n" +
 	"\vallow_empty\x18\xd0\b \x01(\bR\n" +
-	"allowEmptyB\x05\n" +
-	"\x03msg\"\x91\x10\n" +
+	"allowEmpty\x12,\n" +
+	"\x04once\x18\xd1\b \x01(\v2\x17.crabtalk.protocol.OnceR\x04onceB\x05\n" +
+	"\x03msg\"*\n" +
+	"\x04Once\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x10\n" +
+	"\x03sum\x18\x02 \x01(\fR\x03sum\"\xcf\x10\n" +
 	"\rServerMessage\x12=\n" +
 	"\bresponse\x18\x01 \x01(\v2\x1f.crabtalk.protocol.SendResponseH\x00R\bresponse\x128\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1e.crabtalk.protocol.StreamEventH\x00R\x06stream\x123\n" +
@@ -10148,7 +10374,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\fcheckpointed\x18\xf6\a \x01(\v2\".crabtalk.protocol.CheckpointReplyH\x00R\fcheckpointed\x128\n" +
 	"\x06purged\x18\xf7\a \x01(\v2\x1d.crabtalk.protocol.PurgeReplyH\x00R\x06purged\x128\n" +
 	"\x06pruned\x18\xf8\a \x01(\v2\x1d.crabtalk.protocol.PruneReplyH\x00R\x06pruned\x12:\n" +
-	"\achanges\x18\xf9\a \x01(\v2\x1d.crabtalk.protocol.ChangeListH\x00R\achanges\x12J\n" +
+	"\achanges\x18\xf9\a \x01(\v2\x1d.crabtalk.protocol.ChangeListH\x00R\achanges\x12<\n" +
+	"\aoutcome\x18\xfa\a \x01(\v2\x1f.crabtalk.protocol.OutcomeReplyH\x00R\aoutcome\x12J\n" +
 	"\x0estored_session\x18\x86\b \x01(\v2 .crabtalk.protocol.StoredSessionH\x00R\rstoredSession\x12P\n" +
 	"\x0fstored_sessions\x18\x87\b \x01(\v2$.crabtalk.protocol.StoredSessionListH\x00R\x0estoredSessions\x12<\n" +
 	"\ahistory\x18\x88\b \x01(\v2\x1f.crabtalk.protocol.HistoryReplyH\x00R\ahistory\x12P\n" +
@@ -10513,7 +10740,16 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x05limit\x18\x04 \x01(\rR\x05limit\x12\x18\n" +
 	"\acontent\x18\x05 \x01(\bR\acontent\x12\x1b\n" +
 	"\tnewest_of\x18\x06 \x03(\x04R\bnewestOf\x12\x12\n" +
-	"\x04sums\x18\a \x01(\bR\x04sums\"\x86\x02\n" +
+	"\x04sums\x18\a \x01(\bR\x04sums\"\f\n" +
+	"\n" +
+	"OutcomeMsg\"\xa4\x01\n" +
+	"\fOutcomeReply\x12\x14\n" +
+	"\x05begun\x18\x01 \x01(\bR\x05begun\x12\x12\n" +
+	"\x04done\x18\x02 \x01(\bR\x04done\x12\x14\n" +
+	"\x05space\x18\x03 \x01(\tR\x05space\x12.\n" +
+	"\x05entry\x18\x04 \x01(\v2\x18.crabtalk.protocol.EntryR\x05entry\x12\x10\n" +
+	"\x03seq\x18\x05 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04time\x18\x06 \x01(\x03R\x04time\"\x86\x02\n" +
 	"\vEntryChange\x12\x14\n" +
 	"\x05place\x18\x01 \x01(\x04R\x05place\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x12\n" +
@@ -10881,291 +11117,298 @@ func file_crabtalk_proto_rawDescGZIP() []byte {
 }
 
 var file_crabtalk_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 122)
+var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 125)
 var file_crabtalk_proto_goTypes = []any{
 	(AgentEventKind)(0),         // 0: crabtalk.protocol.AgentEventKind
 	(EntryKind)(0),              // 1: crabtalk.protocol.EntryKind
 	(AliasMsg_Mode)(0),          // 2: crabtalk.protocol.AliasMsg.Mode
 	(LoadMsg_Mode)(0),           // 3: crabtalk.protocol.LoadMsg.Mode
 	(*ClientMessage)(nil),       // 4: crabtalk.protocol.ClientMessage
-	(*ServerMessage)(nil),       // 5: crabtalk.protocol.ServerMessage
-	(*SendMsg)(nil),             // 6: crabtalk.protocol.SendMsg
-	(*StreamMsg)(nil),           // 7: crabtalk.protocol.StreamMsg
-	(*SendResponse)(nil),        // 8: crabtalk.protocol.SendResponse
-	(*StreamEvent)(nil),         // 9: crabtalk.protocol.StreamEvent
-	(*StreamStart)(nil),         // 10: crabtalk.protocol.StreamStart
-	(*Appended)(nil),            // 11: crabtalk.protocol.Appended
-	(*StreamChunk)(nil),         // 12: crabtalk.protocol.StreamChunk
-	(*StreamThinking)(nil),      // 13: crabtalk.protocol.StreamThinking
-	(*ToolStartEvent)(nil),      // 14: crabtalk.protocol.ToolStartEvent
-	(*ToolCallInfo)(nil),        // 15: crabtalk.protocol.ToolCallInfo
-	(*ToolResultEvent)(nil),     // 16: crabtalk.protocol.ToolResultEvent
-	(*ToolsCompleteEvent)(nil),  // 17: crabtalk.protocol.ToolsCompleteEvent
-	(*StreamEnd)(nil),           // 18: crabtalk.protocol.StreamEnd
-	(*AskUserEvent)(nil),        // 19: crabtalk.protocol.AskUserEvent
-	(*AskQuestion)(nil),         // 20: crabtalk.protocol.AskQuestion
-	(*AskOption)(nil),           // 21: crabtalk.protocol.AskOption
-	(*ReplyToAsk)(nil),          // 22: crabtalk.protocol.ReplyToAsk
-	(*Usage)(nil),               // 23: crabtalk.protocol.Usage
-	(*Compacted)(nil),           // 24: crabtalk.protocol.Compacted
-	(*CancelMsg)(nil),           // 25: crabtalk.protocol.CancelMsg
-	(*Sessions)(nil),            // 26: crabtalk.protocol.Sessions
-	(*KillMsg)(nil),             // 27: crabtalk.protocol.KillMsg
-	(*SessionInfo)(nil),         // 28: crabtalk.protocol.SessionInfo
-	(*SessionList)(nil),         // 29: crabtalk.protocol.SessionList
-	(*CompactMsg)(nil),          // 30: crabtalk.protocol.CompactMsg
-	(*CompactResponse)(nil),     // 31: crabtalk.protocol.CompactResponse
-	(*CompactSessionMsg)(nil),   // 32: crabtalk.protocol.CompactSessionMsg
-	(*CompactSessionReply)(nil), // 33: crabtalk.protocol.CompactSessionReply
-	(*Ping)(nil),                // 34: crabtalk.protocol.Ping
-	(*Pong)(nil),                // 35: crabtalk.protocol.Pong
-	(*GetConfig)(nil),           // 36: crabtalk.protocol.GetConfig
-	(*SetConfigMsg)(nil),        // 37: crabtalk.protocol.SetConfigMsg
-	(*ConfigMsg)(nil),           // 38: crabtalk.protocol.ConfigMsg
-	(*ReloadMsg)(nil),           // 39: crabtalk.protocol.ReloadMsg
-	(*GetStats)(nil),            // 40: crabtalk.protocol.GetStats
-	(*DaemonStats)(nil),         // 41: crabtalk.protocol.DaemonStats
-	(*HelloMsg)(nil),            // 42: crabtalk.protocol.HelloMsg
-	(*HelloReply)(nil),          // 43: crabtalk.protocol.HelloReply
-	(*AuthMsg)(nil),             // 44: crabtalk.protocol.AuthMsg
-	(*ErrorMsg)(nil),            // 45: crabtalk.protocol.ErrorMsg
-	(*Progress)(nil),            // 46: crabtalk.protocol.Progress
-	(*SubscribeEvents)(nil),     // 47: crabtalk.protocol.SubscribeEvents
-	(*AgentEventMsg)(nil),       // 48: crabtalk.protocol.AgentEventMsg
-	(*CreateCronMsg)(nil),       // 49: crabtalk.protocol.CreateCronMsg
-	(*DeleteCronMsg)(nil),       // 50: crabtalk.protocol.DeleteCronMsg
-	(*ListCronsMsg)(nil),        // 51: crabtalk.protocol.ListCronsMsg
-	(*CronInfo)(nil),            // 52: crabtalk.protocol.CronInfo
-	(*CronList)(nil),            // 53: crabtalk.protocol.CronList
-	(*Entry)(nil),               // 54: crabtalk.protocol.Entry
-	(*RememberMsg)(nil),         // 55: crabtalk.protocol.RememberMsg
-	(*NoteMsg)(nil),             // 56: crabtalk.protocol.NoteMsg
-	(*MetadataEdit)(nil),        // 57: crabtalk.protocol.MetadataEdit
-	(*MetadataField)(nil),       // 58: crabtalk.protocol.MetadataField
-	(*ForgetMsg)(nil),           // 59: crabtalk.protocol.ForgetMsg
-	(*GetEntryMsg)(nil),         // 60: crabtalk.protocol.GetEntryMsg
-	(*ListEntriesMsg)(nil),      // 61: crabtalk.protocol.ListEntriesMsg
-	(*EntryList)(nil),           // 62: crabtalk.protocol.EntryList
-	(*AliasMsg)(nil),            // 63: crabtalk.protocol.AliasMsg
-	(*UndoMsg)(nil),             // 64: crabtalk.protocol.UndoMsg
-	(*PurgeMsg)(nil),            // 65: crabtalk.protocol.PurgeMsg
-	(*PurgeReply)(nil),          // 66: crabtalk.protocol.PurgeReply
-	(*RedactMsg)(nil),           // 67: crabtalk.protocol.RedactMsg
-	(*PruneMsg)(nil),            // 68: crabtalk.protocol.PruneMsg
-	(*PruneReply)(nil),          // 69: crabtalk.protocol.PruneReply
-	(*ChangesMsg)(nil),          // 70: crabtalk.protocol.ChangesMsg
-	(*EntryChange)(nil),         // 71: crabtalk.protocol.EntryChange
-	(*ChangeList)(nil),          // 72: crabtalk.protocol.ChangeList
-	(*ListSpacesMsg)(nil),       // 73: crabtalk.protocol.ListSpacesMsg
-	(*CreateSpaceMsg)(nil),      // 74: crabtalk.protocol.CreateSpaceMsg
-	(*DescribeSpaceMsg)(nil),    // 75: crabtalk.protocol.DescribeSpaceMsg
-	(*RemoveSpaceMsg)(nil),      // 76: crabtalk.protocol.RemoveSpaceMsg
-	(*Space)(nil),               // 77: crabtalk.protocol.Space
-	(*SpaceList)(nil),           // 78: crabtalk.protocol.SpaceList
-	(*Actor)(nil),               // 79: crabtalk.protocol.Actor
-	(*ApplyMsg)(nil),            // 80: crabtalk.protocol.ApplyMsg
-	(*Change)(nil),              // 81: crabtalk.protocol.Change
-	(*Rename)(nil),              // 82: crabtalk.protocol.Rename
-	(*RecallMsg)(nil),           // 83: crabtalk.protocol.RecallMsg
-	(*RecallReply)(nil),         // 84: crabtalk.protocol.RecallReply
-	(*RecallHit)(nil),           // 85: crabtalk.protocol.RecallHit
-	(*Correction)(nil),          // 86: crabtalk.protocol.Correction
-	(*BudgetUse)(nil),           // 87: crabtalk.protocol.BudgetUse
-	(*DumpMsg)(nil),             // 88: crabtalk.protocol.DumpMsg
-	(*LoadMsg)(nil),             // 89: crabtalk.protocol.LoadMsg
-	(*CheckpointMsg)(nil),       // 90: crabtalk.protocol.CheckpointMsg
-	(*CheckpointReply)(nil),     // 91: crabtalk.protocol.CheckpointReply
-	(*StoreStatsMsg)(nil),       // 92: crabtalk.protocol.StoreStatsMsg
-	(*Report)(nil),              // 93: crabtalk.protocol.Report
-	(*StoredSession)(nil),       // 94: crabtalk.protocol.StoredSession
-	(*ListSessionsMsg)(nil),     // 95: crabtalk.protocol.ListSessionsMsg
-	(*StoredSessionList)(nil),   // 96: crabtalk.protocol.StoredSessionList
-	(*HistoryMsg)(nil),          // 97: crabtalk.protocol.HistoryMsg
-	(*HistoryReply)(nil),        // 98: crabtalk.protocol.HistoryReply
-	(*HistoryLine)(nil),         // 99: crabtalk.protocol.HistoryLine
-	(*SearchSessionsMsg)(nil),   // 100: crabtalk.protocol.SearchSessionsMsg
-	(*SearchSessionsReply)(nil), // 101: crabtalk.protocol.SearchSessionsReply
-	(*SessionHit)(nil),          // 102: crabtalk.protocol.SessionHit
-	(*WindowLine)(nil),          // 103: crabtalk.protocol.WindowLine
-	(*UnreadFile)(nil),          // 104: crabtalk.protocol.UnreadFile
-	(*SetTitleMsg)(nil),         // 105: crabtalk.protocol.SetTitleMsg
-	(*DeleteSessionMsg)(nil),    // 106: crabtalk.protocol.DeleteSessionMsg
-	(*RestoreSessionMsg)(nil),   // 107: crabtalk.protocol.RestoreSessionMsg
-	(*RepairSessionMsg)(nil),    // 108: crabtalk.protocol.RepairSessionMsg
-	(*RepairSessionReply)(nil),  // 109: crabtalk.protocol.RepairSessionReply
-	(*PurgeSessionMsg)(nil),     // 110: crabtalk.protocol.PurgeSessionMsg
-	(*PurgeSessionReply)(nil),   // 111: crabtalk.protocol.PurgeSessionReply
-	(*ListModelsMsg)(nil),       // 112: crabtalk.protocol.ListModelsMsg
-	(*ModelInfo)(nil),           // 113: crabtalk.protocol.ModelInfo
-	(*ModelList)(nil),           // 114: crabtalk.protocol.ModelList
-	(*SwitchModelMsg)(nil),      // 115: crabtalk.protocol.SwitchModelMsg
-	(*AddModelsMsg)(nil),        // 116: crabtalk.protocol.AddModelsMsg
-	(*RemoveModelMsg)(nil),      // 117: crabtalk.protocol.RemoveModelMsg
-	(*ListAgentsMsg)(nil),       // 118: crabtalk.protocol.ListAgentsMsg
-	(*AgentInfo)(nil),           // 119: crabtalk.protocol.AgentInfo
-	(*AgentList)(nil),           // 120: crabtalk.protocol.AgentList
-	(*CheckConfigMsg)(nil),      // 121: crabtalk.protocol.CheckConfigMsg
-	(*ConfigChecked)(nil),       // 122: crabtalk.protocol.ConfigChecked
-	(*ProviderProbe)(nil),       // 123: crabtalk.protocol.ProviderProbe
-	nil,                         // 124: crabtalk.protocol.Space.MetadataEntry
-	nil,                         // 125: crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
+	(*Once)(nil),                // 5: crabtalk.protocol.Once
+	(*ServerMessage)(nil),       // 6: crabtalk.protocol.ServerMessage
+	(*SendMsg)(nil),             // 7: crabtalk.protocol.SendMsg
+	(*StreamMsg)(nil),           // 8: crabtalk.protocol.StreamMsg
+	(*SendResponse)(nil),        // 9: crabtalk.protocol.SendResponse
+	(*StreamEvent)(nil),         // 10: crabtalk.protocol.StreamEvent
+	(*StreamStart)(nil),         // 11: crabtalk.protocol.StreamStart
+	(*Appended)(nil),            // 12: crabtalk.protocol.Appended
+	(*StreamChunk)(nil),         // 13: crabtalk.protocol.StreamChunk
+	(*StreamThinking)(nil),      // 14: crabtalk.protocol.StreamThinking
+	(*ToolStartEvent)(nil),      // 15: crabtalk.protocol.ToolStartEvent
+	(*ToolCallInfo)(nil),        // 16: crabtalk.protocol.ToolCallInfo
+	(*ToolResultEvent)(nil),     // 17: crabtalk.protocol.ToolResultEvent
+	(*ToolsCompleteEvent)(nil),  // 18: crabtalk.protocol.ToolsCompleteEvent
+	(*StreamEnd)(nil),           // 19: crabtalk.protocol.StreamEnd
+	(*AskUserEvent)(nil),        // 20: crabtalk.protocol.AskUserEvent
+	(*AskQuestion)(nil),         // 21: crabtalk.protocol.AskQuestion
+	(*AskOption)(nil),           // 22: crabtalk.protocol.AskOption
+	(*ReplyToAsk)(nil),          // 23: crabtalk.protocol.ReplyToAsk
+	(*Usage)(nil),               // 24: crabtalk.protocol.Usage
+	(*Compacted)(nil),           // 25: crabtalk.protocol.Compacted
+	(*CancelMsg)(nil),           // 26: crabtalk.protocol.CancelMsg
+	(*Sessions)(nil),            // 27: crabtalk.protocol.Sessions
+	(*KillMsg)(nil),             // 28: crabtalk.protocol.KillMsg
+	(*SessionInfo)(nil),         // 29: crabtalk.protocol.SessionInfo
+	(*SessionList)(nil),         // 30: crabtalk.protocol.SessionList
+	(*CompactMsg)(nil),          // 31: crabtalk.protocol.CompactMsg
+	(*CompactResponse)(nil),     // 32: crabtalk.protocol.CompactResponse
+	(*CompactSessionMsg)(nil),   // 33: crabtalk.protocol.CompactSessionMsg
+	(*CompactSessionReply)(nil), // 34: crabtalk.protocol.CompactSessionReply
+	(*Ping)(nil),                // 35: crabtalk.protocol.Ping
+	(*Pong)(nil),                // 36: crabtalk.protocol.Pong
+	(*GetConfig)(nil),           // 37: crabtalk.protocol.GetConfig
+	(*SetConfigMsg)(nil),        // 38: crabtalk.protocol.SetConfigMsg
+	(*ConfigMsg)(nil),           // 39: crabtalk.protocol.ConfigMsg
+	(*ReloadMsg)(nil),           // 40: crabtalk.protocol.ReloadMsg
+	(*GetStats)(nil),            // 41: crabtalk.protocol.GetStats
+	(*DaemonStats)(nil),         // 42: crabtalk.protocol.DaemonStats
+	(*HelloMsg)(nil),            // 43: crabtalk.protocol.HelloMsg
+	(*HelloReply)(nil),          // 44: crabtalk.protocol.HelloReply
+	(*AuthMsg)(nil),             // 45: crabtalk.protocol.AuthMsg
+	(*ErrorMsg)(nil),            // 46: crabtalk.protocol.ErrorMsg
+	(*Progress)(nil),            // 47: crabtalk.protocol.Progress
+	(*SubscribeEvents)(nil),     // 48: crabtalk.protocol.SubscribeEvents
+	(*AgentEventMsg)(nil),       // 49: crabtalk.protocol.AgentEventMsg
+	(*CreateCronMsg)(nil),       // 50: crabtalk.protocol.CreateCronMsg
+	(*DeleteCronMsg)(nil),       // 51: crabtalk.protocol.DeleteCronMsg
+	(*ListCronsMsg)(nil),        // 52: crabtalk.protocol.ListCronsMsg
+	(*CronInfo)(nil),            // 53: crabtalk.protocol.CronInfo
+	(*CronList)(nil),            // 54: crabtalk.protocol.CronList
+	(*Entry)(nil),               // 55: crabtalk.protocol.Entry
+	(*RememberMsg)(nil),         // 56: crabtalk.protocol.RememberMsg
+	(*NoteMsg)(nil),             // 57: crabtalk.protocol.NoteMsg
+	(*MetadataEdit)(nil),        // 58: crabtalk.protocol.MetadataEdit
+	(*MetadataField)(nil),       // 59: crabtalk.protocol.MetadataField
+	(*ForgetMsg)(nil),           // 60: crabtalk.protocol.ForgetMsg
+	(*GetEntryMsg)(nil),         // 61: crabtalk.protocol.GetEntryMsg
+	(*ListEntriesMsg)(nil),      // 62: crabtalk.protocol.ListEntriesMsg
+	(*EntryList)(nil),           // 63: crabtalk.protocol.EntryList
+	(*AliasMsg)(nil),            // 64: crabtalk.protocol.AliasMsg
+	(*UndoMsg)(nil),             // 65: crabtalk.protocol.UndoMsg
+	(*PurgeMsg)(nil),            // 66: crabtalk.protocol.PurgeMsg
+	(*PurgeReply)(nil),          // 67: crabtalk.protocol.PurgeReply
+	(*RedactMsg)(nil),           // 68: crabtalk.protocol.RedactMsg
+	(*PruneMsg)(nil),            // 69: crabtalk.protocol.PruneMsg
+	(*PruneReply)(nil),          // 70: crabtalk.protocol.PruneReply
+	(*ChangesMsg)(nil),          // 71: crabtalk.protocol.ChangesMsg
+	(*OutcomeMsg)(nil),          // 72: crabtalk.protocol.OutcomeMsg
+	(*OutcomeReply)(nil),        // 73: crabtalk.protocol.OutcomeReply
+	(*EntryChange)(nil),         // 74: crabtalk.protocol.EntryChange
+	(*ChangeList)(nil),          // 75: crabtalk.protocol.ChangeList
+	(*ListSpacesMsg)(nil),       // 76: crabtalk.protocol.ListSpacesMsg
+	(*CreateSpaceMsg)(nil),      // 77: crabtalk.protocol.CreateSpaceMsg
+	(*DescribeSpaceMsg)(nil),    // 78: crabtalk.protocol.DescribeSpaceMsg
+	(*RemoveSpaceMsg)(nil),      // 79: crabtalk.protocol.RemoveSpaceMsg
+	(*Space)(nil),               // 80: crabtalk.protocol.Space
+	(*SpaceList)(nil),           // 81: crabtalk.protocol.SpaceList
+	(*Actor)(nil),               // 82: crabtalk.protocol.Actor
+	(*ApplyMsg)(nil),            // 83: crabtalk.protocol.ApplyMsg
+	(*Change)(nil),              // 84: crabtalk.protocol.Change
+	(*Rename)(nil),              // 85: crabtalk.protocol.Rename
+	(*RecallMsg)(nil),           // 86: crabtalk.protocol.RecallMsg
+	(*RecallReply)(nil),         // 87: crabtalk.protocol.RecallReply
+	(*RecallHit)(nil),           // 88: crabtalk.protocol.RecallHit
+	(*Correction)(nil),          // 89: crabtalk.protocol.Correction
+	(*BudgetUse)(nil),           // 90: crabtalk.protocol.BudgetUse
+	(*DumpMsg)(nil),             // 91: crabtalk.protocol.DumpMsg
+	(*LoadMsg)(nil),             // 92: crabtalk.protocol.LoadMsg
+	(*CheckpointMsg)(nil),       // 93: crabtalk.protocol.CheckpointMsg
+	(*CheckpointReply)(nil),     // 94: crabtalk.protocol.CheckpointReply
+	(*StoreStatsMsg)(nil),       // 95: crabtalk.protocol.StoreStatsMsg
+	(*Report)(nil),              // 96: crabtalk.protocol.Report
+	(*StoredSession)(nil),       // 97: crabtalk.protocol.StoredSession
+	(*ListSessionsMsg)(nil),     // 98: crabtalk.protocol.ListSessionsMsg
+	(*StoredSessionList)(nil),   // 99: crabtalk.protocol.StoredSessionList
+	(*HistoryMsg)(nil),          // 100: crabtalk.protocol.HistoryMsg
+	(*HistoryReply)(nil),        // 101: crabtalk.protocol.HistoryReply
+	(*HistoryLine)(nil),         // 102: crabtalk.protocol.HistoryLine
+	(*SearchSessionsMsg)(nil),   // 103: crabtalk.protocol.SearchSessionsMsg
+	(*SearchSessionsReply)(nil), // 104: crabtalk.protocol.SearchSessionsReply
+	(*SessionHit)(nil),          // 105: crabtalk.protocol.SessionHit
+	(*WindowLine)(nil),          // 106: crabtalk.protocol.WindowLine
+	(*UnreadFile)(nil),          // 107: crabtalk.protocol.UnreadFile
+	(*SetTitleMsg)(nil),         // 108: crabtalk.protocol.SetTitleMsg
+	(*DeleteSessionMsg)(nil),    // 109: crabtalk.protocol.DeleteSessionMsg
+	(*RestoreSessionMsg)(nil),   // 110: crabtalk.protocol.RestoreSessionMsg
+	(*RepairSessionMsg)(nil),    // 111: crabtalk.protocol.RepairSessionMsg
+	(*RepairSessionReply)(nil),  // 112: crabtalk.protocol.RepairSessionReply
+	(*PurgeSessionMsg)(nil),     // 113: crabtalk.protocol.PurgeSessionMsg
+	(*PurgeSessionReply)(nil),   // 114: crabtalk.protocol.PurgeSessionReply
+	(*ListModelsMsg)(nil),       // 115: crabtalk.protocol.ListModelsMsg
+	(*ModelInfo)(nil),           // 116: crabtalk.protocol.ModelInfo
+	(*ModelList)(nil),           // 117: crabtalk.protocol.ModelList
+	(*SwitchModelMsg)(nil),      // 118: crabtalk.protocol.SwitchModelMsg
+	(*AddModelsMsg)(nil),        // 119: crabtalk.protocol.AddModelsMsg
+	(*RemoveModelMsg)(nil),      // 120: crabtalk.protocol.RemoveModelMsg
+	(*ListAgentsMsg)(nil),       // 121: crabtalk.protocol.ListAgentsMsg
+	(*AgentInfo)(nil),           // 122: crabtalk.protocol.AgentInfo
+	(*AgentList)(nil),           // 123: crabtalk.protocol.AgentList
+	(*CheckConfigMsg)(nil),      // 124: crabtalk.protocol.CheckConfigMsg
+	(*ConfigChecked)(nil),       // 125: crabtalk.protocol.ConfigChecked
+	(*ProviderProbe)(nil),       // 126: crabtalk.protocol.ProviderProbe
+	nil,                         // 127: crabtalk.protocol.Space.MetadataEntry
+	nil,                         // 128: crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
 }
 var file_crabtalk_proto_depIdxs = []int32{
-	6,   // 0: crabtalk.protocol.ClientMessage.send:type_name -> crabtalk.protocol.SendMsg
-	7,   // 1: crabtalk.protocol.ClientMessage.stream:type_name -> crabtalk.protocol.StreamMsg
-	34,  // 2: crabtalk.protocol.ClientMessage.ping:type_name -> crabtalk.protocol.Ping
-	26,  // 3: crabtalk.protocol.ClientMessage.sessions:type_name -> crabtalk.protocol.Sessions
-	27,  // 4: crabtalk.protocol.ClientMessage.kill:type_name -> crabtalk.protocol.KillMsg
-	36,  // 5: crabtalk.protocol.ClientMessage.get_config:type_name -> crabtalk.protocol.GetConfig
-	37,  // 6: crabtalk.protocol.ClientMessage.set_config:type_name -> crabtalk.protocol.SetConfigMsg
-	39,  // 7: crabtalk.protocol.ClientMessage.reload:type_name -> crabtalk.protocol.ReloadMsg
-	47,  // 8: crabtalk.protocol.ClientMessage.subscribe_events:type_name -> crabtalk.protocol.SubscribeEvents
-	22,  // 9: crabtalk.protocol.ClientMessage.reply_to_ask:type_name -> crabtalk.protocol.ReplyToAsk
-	40,  // 10: crabtalk.protocol.ClientMessage.get_stats:type_name -> crabtalk.protocol.GetStats
-	49,  // 11: crabtalk.protocol.ClientMessage.create_cron:type_name -> crabtalk.protocol.CreateCronMsg
-	50,  // 12: crabtalk.protocol.ClientMessage.delete_cron:type_name -> crabtalk.protocol.DeleteCronMsg
-	51,  // 13: crabtalk.protocol.ClientMessage.list_crons:type_name -> crabtalk.protocol.ListCronsMsg
-	30,  // 14: crabtalk.protocol.ClientMessage.compact:type_name -> crabtalk.protocol.CompactMsg
-	42,  // 15: crabtalk.protocol.ClientMessage.hello:type_name -> crabtalk.protocol.HelloMsg
-	44,  // 16: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
-	25,  // 17: crabtalk.protocol.ClientMessage.cancel:type_name -> crabtalk.protocol.CancelMsg
-	55,  // 18: crabtalk.protocol.ClientMessage.remember:type_name -> crabtalk.protocol.RememberMsg
-	83,  // 19: crabtalk.protocol.ClientMessage.recall:type_name -> crabtalk.protocol.RecallMsg
-	59,  // 20: crabtalk.protocol.ClientMessage.forget:type_name -> crabtalk.protocol.ForgetMsg
-	60,  // 21: crabtalk.protocol.ClientMessage.get_entry:type_name -> crabtalk.protocol.GetEntryMsg
-	61,  // 22: crabtalk.protocol.ClientMessage.list_entries:type_name -> crabtalk.protocol.ListEntriesMsg
-	63,  // 23: crabtalk.protocol.ClientMessage.alias:type_name -> crabtalk.protocol.AliasMsg
-	80,  // 24: crabtalk.protocol.ClientMessage.apply:type_name -> crabtalk.protocol.ApplyMsg
-	88,  // 25: crabtalk.protocol.ClientMessage.dump:type_name -> crabtalk.protocol.DumpMsg
-	89,  // 26: crabtalk.protocol.ClientMessage.load:type_name -> crabtalk.protocol.LoadMsg
-	90,  // 27: crabtalk.protocol.ClientMessage.checkpoint:type_name -> crabtalk.protocol.CheckpointMsg
-	92,  // 28: crabtalk.protocol.ClientMessage.store_stats:type_name -> crabtalk.protocol.StoreStatsMsg
-	64,  // 29: crabtalk.protocol.ClientMessage.undo:type_name -> crabtalk.protocol.UndoMsg
-	65,  // 30: crabtalk.protocol.ClientMessage.purge:type_name -> crabtalk.protocol.PurgeMsg
-	68,  // 31: crabtalk.protocol.ClientMessage.prune:type_name -> crabtalk.protocol.PruneMsg
-	56,  // 32: crabtalk.protocol.ClientMessage.write_note:type_name -> crabtalk.protocol.NoteMsg
-	70,  // 33: crabtalk.protocol.ClientMessage.entry_changes:type_name -> crabtalk.protocol.ChangesMsg
-	67,  // 34: crabtalk.protocol.ClientMessage.redact:type_name -> crabtalk.protocol.RedactMsg
-	95,  // 35: crabtalk.protocol.ClientMessage.list_sessions:type_name -> crabtalk.protocol.ListSessionsMsg
-	97,  // 36: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
-	100, // 37: crabtalk.protocol.ClientMessage.search_sessions:type_name -> crabtalk.protocol.SearchSessionsMsg
-	105, // 38: crabtalk.protocol.ClientMessage.set_title:type_name -> crabtalk.protocol.SetTitleMsg
-	106, // 39: crabtalk.protocol.ClientMessage.delete_session:type_name -> crabtalk.protocol.DeleteSessionMsg
-	107, // 40: crabtalk.protocol.ClientMessage.restore_session:type_name -> crabtalk.protocol.RestoreSessionMsg
-	32,  // 41: crabtalk.protocol.ClientMessage.compact_session:type_name -> crabtalk.protocol.CompactSessionMsg
-	108, // 42: crabtalk.protocol.ClientMessage.repair_session:type_name -> crabtalk.protocol.RepairSessionMsg
-	110, // 43: crabtalk.protocol.ClientMessage.purge_session:type_name -> crabtalk.protocol.PurgeSessionMsg
-	112, // 44: crabtalk.protocol.ClientMessage.list_models:type_name -> crabtalk.protocol.ListModelsMsg
-	115, // 45: crabtalk.protocol.ClientMessage.switch_model:type_name -> crabtalk.protocol.SwitchModelMsg
-	116, // 46: crabtalk.protocol.ClientMessage.add_models:type_name -> crabtalk.protocol.AddModelsMsg
-	117, // 47: crabtalk.protocol.ClientMessage.remove_model:type_name -> crabtalk.protocol.RemoveModelMsg
-	118, // 48: crabtalk.protocol.ClientMessage.list_agents:type_name -> crabtalk.protocol.ListAgentsMsg
-	121, // 49: crabtalk.protocol.ClientMessage.check_config:type_name -> crabtalk.protocol.CheckConfigMsg
-	73,  // 50: crabtalk.protocol.ClientMessage.list_spaces:type_name -> crabtalk.protocol.ListSpacesMsg
-	74,  // 51: crabtalk.protocol.ClientMessage.create_space:type_name -> crabtalk.protocol.CreateSpaceMsg
-	75,  // 52: crabtalk.protocol.ClientMessage.describe_space:type_name -> crabtalk.protocol.DescribeSpaceMsg
-	76,  // 53: crabtalk.protocol.ClientMessage.remove_space:type_name -> crabtalk.protocol.RemoveSpaceMsg
-	79,  // 54: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
-	8,   // 55: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
-	9,   // 56: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
-	45,  // 57: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
-	35,  // 58: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
-	29,  // 59: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
-	38,  // 60: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
-	48,  // 61: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
-	41,  // 62: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
-	52,  // 63: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
-	53,  // 64: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
-	31,  // 65: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
-	43,  // 66: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
-	46,  // 67: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
-	54,  // 68: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
-	62,  // 69: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
-	84,  // 70: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
-	93,  // 71: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
-	91,  // 72: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
-	66,  // 73: crabtalk.protocol.ServerMessage.purged:type_name -> crabtalk.protocol.PurgeReply
-	69,  // 74: crabtalk.protocol.ServerMessage.pruned:type_name -> crabtalk.protocol.PruneReply
-	72,  // 75: crabtalk.protocol.ServerMessage.changes:type_name -> crabtalk.protocol.ChangeList
-	94,  // 76: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
-	96,  // 77: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
-	98,  // 78: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
-	101, // 79: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
-	33,  // 80: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
-	109, // 81: crabtalk.protocol.ServerMessage.repaired:type_name -> crabtalk.protocol.RepairSessionReply
-	111, // 82: crabtalk.protocol.ServerMessage.session_purged:type_name -> crabtalk.protocol.PurgeSessionReply
-	114, // 83: crabtalk.protocol.ServerMessage.models:type_name -> crabtalk.protocol.ModelList
-	120, // 84: crabtalk.protocol.ServerMessage.agents:type_name -> crabtalk.protocol.AgentList
-	122, // 85: crabtalk.protocol.ServerMessage.config_checked:type_name -> crabtalk.protocol.ConfigChecked
-	78,  // 86: crabtalk.protocol.ServerMessage.spaces:type_name -> crabtalk.protocol.SpaceList
-	23,  // 87: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
-	10,  // 88: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
-	12,  // 89: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
-	13,  // 90: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
-	14,  // 91: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
-	16,  // 92: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
-	17,  // 93: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
-	18,  // 94: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
-	19,  // 95: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
-	23,  // 96: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
-	24,  // 97: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
-	45,  // 98: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
-	11,  // 99: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
-	15,  // 100: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	20,  // 101: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
-	21,  // 102: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
-	28,  // 103: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
-	0,   // 104: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
-	15,  // 105: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	23,  // 106: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
-	24,  // 107: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
-	45,  // 108: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
-	52,  // 109: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
-	1,   // 110: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
-	1,   // 111: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	57,  // 112: crabtalk.protocol.NoteMsg.metadata:type_name -> crabtalk.protocol.MetadataEdit
-	58,  // 113: crabtalk.protocol.MetadataEdit.set:type_name -> crabtalk.protocol.MetadataField
-	1,   // 114: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	54,  // 115: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
-	2,   // 116: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
-	54,  // 117: crabtalk.protocol.PurgeReply.entry:type_name -> crabtalk.protocol.Entry
-	79,  // 118: crabtalk.protocol.EntryChange.by:type_name -> crabtalk.protocol.Actor
-	54,  // 119: crabtalk.protocol.EntryChange.entry:type_name -> crabtalk.protocol.Entry
-	71,  // 120: crabtalk.protocol.ChangeList.changes:type_name -> crabtalk.protocol.EntryChange
-	77,  // 121: crabtalk.protocol.CreateSpaceMsg.space:type_name -> crabtalk.protocol.Space
-	77,  // 122: crabtalk.protocol.DescribeSpaceMsg.space:type_name -> crabtalk.protocol.Space
-	124, // 123: crabtalk.protocol.Space.metadata:type_name -> crabtalk.protocol.Space.MetadataEntry
-	77,  // 124: crabtalk.protocol.SpaceList.spaces:type_name -> crabtalk.protocol.Space
-	81,  // 125: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
-	54,  // 126: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
-	54,  // 127: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
-	54,  // 128: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
-	54,  // 129: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
-	54,  // 130: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
-	82,  // 131: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
-	1,   // 132: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	58,  // 133: crabtalk.protocol.RecallMsg.meta:type_name -> crabtalk.protocol.MetadataField
-	85,  // 134: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
-	86,  // 135: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
-	87,  // 136: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
-	54,  // 137: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
-	3,   // 138: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
-	94,  // 139: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
-	99,  // 140: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
-	94,  // 141: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
-	102, // 142: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
-	104, // 143: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
-	103, // 144: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
-	94,  // 145: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
-	113, // 146: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
-	125, // 147: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
-	119, // 148: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
-	123, // 149: crabtalk.protocol.ConfigChecked.probes:type_name -> crabtalk.protocol.ProviderProbe
-	150, // [150:150] is the sub-list for method output_type
-	150, // [150:150] is the sub-list for method input_type
-	150, // [150:150] is the sub-list for extension type_name
-	150, // [150:150] is the sub-list for extension extendee
-	0,   // [0:150] is the sub-list for field type_name
+	7,   // 0: crabtalk.protocol.ClientMessage.send:type_name -> crabtalk.protocol.SendMsg
+	8,   // 1: crabtalk.protocol.ClientMessage.stream:type_name -> crabtalk.protocol.StreamMsg
+	35,  // 2: crabtalk.protocol.ClientMessage.ping:type_name -> crabtalk.protocol.Ping
+	27,  // 3: crabtalk.protocol.ClientMessage.sessions:type_name -> crabtalk.protocol.Sessions
+	28,  // 4: crabtalk.protocol.ClientMessage.kill:type_name -> crabtalk.protocol.KillMsg
+	37,  // 5: crabtalk.protocol.ClientMessage.get_config:type_name -> crabtalk.protocol.GetConfig
+	38,  // 6: crabtalk.protocol.ClientMessage.set_config:type_name -> crabtalk.protocol.SetConfigMsg
+	40,  // 7: crabtalk.protocol.ClientMessage.reload:type_name -> crabtalk.protocol.ReloadMsg
+	48,  // 8: crabtalk.protocol.ClientMessage.subscribe_events:type_name -> crabtalk.protocol.SubscribeEvents
+	23,  // 9: crabtalk.protocol.ClientMessage.reply_to_ask:type_name -> crabtalk.protocol.ReplyToAsk
+	41,  // 10: crabtalk.protocol.ClientMessage.get_stats:type_name -> crabtalk.protocol.GetStats
+	50,  // 11: crabtalk.protocol.ClientMessage.create_cron:type_name -> crabtalk.protocol.CreateCronMsg
+	51,  // 12: crabtalk.protocol.ClientMessage.delete_cron:type_name -> crabtalk.protocol.DeleteCronMsg
+	52,  // 13: crabtalk.protocol.ClientMessage.list_crons:type_name -> crabtalk.protocol.ListCronsMsg
+	31,  // 14: crabtalk.protocol.ClientMessage.compact:type_name -> crabtalk.protocol.CompactMsg
+	43,  // 15: crabtalk.protocol.ClientMessage.hello:type_name -> crabtalk.protocol.HelloMsg
+	45,  // 16: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
+	26,  // 17: crabtalk.protocol.ClientMessage.cancel:type_name -> crabtalk.protocol.CancelMsg
+	56,  // 18: crabtalk.protocol.ClientMessage.remember:type_name -> crabtalk.protocol.RememberMsg
+	86,  // 19: crabtalk.protocol.ClientMessage.recall:type_name -> crabtalk.protocol.RecallMsg
+	60,  // 20: crabtalk.protocol.ClientMessage.forget:type_name -> crabtalk.protocol.ForgetMsg
+	61,  // 21: crabtalk.protocol.ClientMessage.get_entry:type_name -> crabtalk.protocol.GetEntryMsg
+	62,  // 22: crabtalk.protocol.ClientMessage.list_entries:type_name -> crabtalk.protocol.ListEntriesMsg
+	64,  // 23: crabtalk.protocol.ClientMessage.alias:type_name -> crabtalk.protocol.AliasMsg
+	83,  // 24: crabtalk.protocol.ClientMessage.apply:type_name -> crabtalk.protocol.ApplyMsg
+	91,  // 25: crabtalk.protocol.ClientMessage.dump:type_name -> crabtalk.protocol.DumpMsg
+	92,  // 26: crabtalk.protocol.ClientMessage.load:type_name -> crabtalk.protocol.LoadMsg
+	93,  // 27: crabtalk.protocol.ClientMessage.checkpoint:type_name -> crabtalk.protocol.CheckpointMsg
+	95,  // 28: crabtalk.protocol.ClientMessage.store_stats:type_name -> crabtalk.protocol.StoreStatsMsg
+	65,  // 29: crabtalk.protocol.ClientMessage.undo:type_name -> crabtalk.protocol.UndoMsg
+	66,  // 30: crabtalk.protocol.ClientMessage.purge:type_name -> crabtalk.protocol.PurgeMsg
+	69,  // 31: crabtalk.protocol.ClientMessage.prune:type_name -> crabtalk.protocol.PruneMsg
+	57,  // 32: crabtalk.protocol.ClientMessage.write_note:type_name -> crabtalk.protocol.NoteMsg
+	71,  // 33: crabtalk.protocol.ClientMessage.entry_changes:type_name -> crabtalk.protocol.ChangesMsg
+	68,  // 34: crabtalk.protocol.ClientMessage.redact:type_name -> crabtalk.protocol.RedactMsg
+	72,  // 35: crabtalk.protocol.ClientMessage.outcome:type_name -> crabtalk.protocol.OutcomeMsg
+	98,  // 36: crabtalk.protocol.ClientMessage.list_sessions:type_name -> crabtalk.protocol.ListSessionsMsg
+	100, // 37: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
+	103, // 38: crabtalk.protocol.ClientMessage.search_sessions:type_name -> crabtalk.protocol.SearchSessionsMsg
+	108, // 39: crabtalk.protocol.ClientMessage.set_title:type_name -> crabtalk.protocol.SetTitleMsg
+	109, // 40: crabtalk.protocol.ClientMessage.delete_session:type_name -> crabtalk.protocol.DeleteSessionMsg
+	110, // 41: crabtalk.protocol.ClientMessage.restore_session:type_name -> crabtalk.protocol.RestoreSessionMsg
+	33,  // 42: crabtalk.protocol.ClientMessage.compact_session:type_name -> crabtalk.protocol.CompactSessionMsg
+	111, // 43: crabtalk.protocol.ClientMessage.repair_session:type_name -> crabtalk.protocol.RepairSessionMsg
+	113, // 44: crabtalk.protocol.ClientMessage.purge_session:type_name -> crabtalk.protocol.PurgeSessionMsg
+	115, // 45: crabtalk.protocol.ClientMessage.list_models:type_name -> crabtalk.protocol.ListModelsMsg
+	118, // 46: crabtalk.protocol.ClientMessage.switch_model:type_name -> crabtalk.protocol.SwitchModelMsg
+	119, // 47: crabtalk.protocol.ClientMessage.add_models:type_name -> crabtalk.protocol.AddModelsMsg
+	120, // 48: crabtalk.protocol.ClientMessage.remove_model:type_name -> crabtalk.protocol.RemoveModelMsg
+	121, // 49: crabtalk.protocol.ClientMessage.list_agents:type_name -> crabtalk.protocol.ListAgentsMsg
+	124, // 50: crabtalk.protocol.ClientMessage.check_config:type_name -> crabtalk.protocol.CheckConfigMsg
+	76,  // 51: crabtalk.protocol.ClientMessage.list_spaces:type_name -> crabtalk.protocol.ListSpacesMsg
+	77,  // 52: crabtalk.protocol.ClientMessage.create_space:type_name -> crabtalk.protocol.CreateSpaceMsg
+	78,  // 53: crabtalk.protocol.ClientMessage.describe_space:type_name -> crabtalk.protocol.DescribeSpaceMsg
+	79,  // 54: crabtalk.protocol.ClientMessage.remove_space:type_name -> crabtalk.protocol.RemoveSpaceMsg
+	82,  // 55: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
+	5,   // 56: crabtalk.protocol.ClientMessage.once:type_name -> crabtalk.protocol.Once
+	9,   // 57: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
+	10,  // 58: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
+	46,  // 59: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
+	36,  // 60: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
+	30,  // 61: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
+	39,  // 62: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
+	49,  // 63: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
+	42,  // 64: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
+	53,  // 65: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
+	54,  // 66: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
+	32,  // 67: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
+	44,  // 68: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
+	47,  // 69: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
+	55,  // 70: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
+	63,  // 71: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
+	87,  // 72: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
+	96,  // 73: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
+	94,  // 74: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
+	67,  // 75: crabtalk.protocol.ServerMessage.purged:type_name -> crabtalk.protocol.PurgeReply
+	70,  // 76: crabtalk.protocol.ServerMessage.pruned:type_name -> crabtalk.protocol.PruneReply
+	75,  // 77: crabtalk.protocol.ServerMessage.changes:type_name -> crabtalk.protocol.ChangeList
+	73,  // 78: crabtalk.protocol.ServerMessage.outcome:type_name -> crabtalk.protocol.OutcomeReply
+	97,  // 79: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
+	99,  // 80: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
+	101, // 81: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
+	104, // 82: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
+	34,  // 83: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
+	112, // 84: crabtalk.protocol.ServerMessage.repaired:type_name -> crabtalk.protocol.RepairSessionReply
+	114, // 85: crabtalk.protocol.ServerMessage.session_purged:type_name -> crabtalk.protocol.PurgeSessionReply
+	117, // 86: crabtalk.protocol.ServerMessage.models:type_name -> crabtalk.protocol.ModelList
+	123, // 87: crabtalk.protocol.ServerMessage.agents:type_name -> crabtalk.protocol.AgentList
+	125, // 88: crabtalk.protocol.ServerMessage.config_checked:type_name -> crabtalk.protocol.ConfigChecked
+	81,  // 89: crabtalk.protocol.ServerMessage.spaces:type_name -> crabtalk.protocol.SpaceList
+	24,  // 90: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
+	11,  // 91: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
+	13,  // 92: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
+	14,  // 93: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
+	15,  // 94: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
+	17,  // 95: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
+	18,  // 96: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
+	19,  // 97: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
+	20,  // 98: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
+	24,  // 99: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
+	25,  // 100: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
+	46,  // 101: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
+	12,  // 102: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
+	16,  // 103: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	21,  // 104: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
+	22,  // 105: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
+	29,  // 106: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
+	0,   // 107: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
+	16,  // 108: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	24,  // 109: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
+	25,  // 110: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
+	46,  // 111: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
+	53,  // 112: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
+	1,   // 113: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
+	1,   // 114: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	58,  // 115: crabtalk.protocol.NoteMsg.metadata:type_name -> crabtalk.protocol.MetadataEdit
+	59,  // 116: crabtalk.protocol.MetadataEdit.set:type_name -> crabtalk.protocol.MetadataField
+	1,   // 117: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	55,  // 118: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
+	2,   // 119: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
+	55,  // 120: crabtalk.protocol.PurgeReply.entry:type_name -> crabtalk.protocol.Entry
+	55,  // 121: crabtalk.protocol.OutcomeReply.entry:type_name -> crabtalk.protocol.Entry
+	82,  // 122: crabtalk.protocol.EntryChange.by:type_name -> crabtalk.protocol.Actor
+	55,  // 123: crabtalk.protocol.EntryChange.entry:type_name -> crabtalk.protocol.Entry
+	74,  // 124: crabtalk.protocol.ChangeList.changes:type_name -> crabtalk.protocol.EntryChange
+	80,  // 125: crabtalk.protocol.CreateSpaceMsg.space:type_name -> crabtalk.protocol.Space
+	80,  // 126: crabtalk.protocol.DescribeSpaceMsg.space:type_name -> crabtalk.protocol.Space
+	127, // 127: crabtalk.protocol.Space.metadata:type_name -> crabtalk.protocol.Space.MetadataEntry
+	80,  // 128: crabtalk.protocol.SpaceList.spaces:type_name -> crabtalk.protocol.Space
+	84,  // 129: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
+	55,  // 130: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
+	55,  // 131: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
+	55,  // 132: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
+	55,  // 133: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
+	55,  // 134: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
+	85,  // 135: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
+	1,   // 136: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	59,  // 137: crabtalk.protocol.RecallMsg.meta:type_name -> crabtalk.protocol.MetadataField
+	88,  // 138: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
+	89,  // 139: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
+	90,  // 140: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
+	55,  // 141: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
+	3,   // 142: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
+	97,  // 143: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
+	102, // 144: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
+	97,  // 145: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
+	105, // 146: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
+	107, // 147: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
+	106, // 148: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
+	97,  // 149: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
+	116, // 150: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
+	128, // 151: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
+	122, // 152: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
+	126, // 153: crabtalk.protocol.ConfigChecked.probes:type_name -> crabtalk.protocol.ProviderProbe
+	154, // [154:154] is the sub-list for method output_type
+	154, // [154:154] is the sub-list for method input_type
+	154, // [154:154] is the sub-list for extension type_name
+	154, // [154:154] is the sub-list for extension extendee
+	0,   // [0:154] is the sub-list for field type_name
 }
 
 func init() { file_crabtalk_proto_init() }
@@ -11209,6 +11452,7 @@ func file_crabtalk_proto_init() {
 		(*ClientMessage_WriteNote)(nil),
 		(*ClientMessage_EntryChanges)(nil),
 		(*ClientMessage_Redact)(nil),
+		(*ClientMessage_Outcome)(nil),
 		(*ClientMessage_ListSessions)(nil),
 		(*ClientMessage_History)(nil),
 		(*ClientMessage_SearchSessions)(nil),
@@ -11229,7 +11473,7 @@ func file_crabtalk_proto_init() {
 		(*ClientMessage_DescribeSpace)(nil),
 		(*ClientMessage_RemoveSpace)(nil),
 	}
-	file_crabtalk_proto_msgTypes[1].OneofWrappers = []any{
+	file_crabtalk_proto_msgTypes[2].OneofWrappers = []any{
 		(*ServerMessage_Response)(nil),
 		(*ServerMessage_Stream)(nil),
 		(*ServerMessage_Error)(nil),
@@ -11251,6 +11495,7 @@ func file_crabtalk_proto_init() {
 		(*ServerMessage_Purged)(nil),
 		(*ServerMessage_Pruned)(nil),
 		(*ServerMessage_Changes)(nil),
+		(*ServerMessage_Outcome)(nil),
 		(*ServerMessage_StoredSession)(nil),
 		(*ServerMessage_StoredSessions)(nil),
 		(*ServerMessage_History)(nil),
@@ -11263,9 +11508,9 @@ func file_crabtalk_proto_init() {
 		(*ServerMessage_ConfigChecked)(nil),
 		(*ServerMessage_Spaces)(nil),
 	}
-	file_crabtalk_proto_msgTypes[2].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[3].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[5].OneofWrappers = []any{
+	file_crabtalk_proto_msgTypes[4].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[6].OneofWrappers = []any{
 		(*StreamEvent_Start)(nil),
 		(*StreamEvent_Chunk)(nil),
 		(*StreamEvent_Thinking)(nil),
@@ -11279,12 +11524,12 @@ func file_crabtalk_proto_init() {
 		(*StreamEvent_Error)(nil),
 		(*StreamEvent_Appended)(nil),
 	}
-	file_crabtalk_proto_msgTypes[33].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[41].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[45].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[50].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[57].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[77].OneofWrappers = []any{
+	file_crabtalk_proto_msgTypes[34].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[42].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[46].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[51].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[58].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[80].OneofWrappers = []any{
 		(*Change_Add)(nil),
 		(*Change_Update)(nil),
 		(*Change_Alias)(nil),
@@ -11292,18 +11537,18 @@ func file_crabtalk_proto_init() {
 		(*Change_Restore)(nil),
 		(*Change_Rename)(nil),
 	}
-	file_crabtalk_proto_msgTypes[79].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[80].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[81].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[96].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[112].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[82].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[83].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[84].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[99].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[115].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crabtalk_proto_rawDesc), len(file_crabtalk_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   122,
+			NumMessages:   125,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

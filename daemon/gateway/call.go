@@ -28,6 +28,7 @@ type call struct {
 	daemon *tenant // nil: the route is open
 	query  url.Values
 	once   string // Idempotency-Key
+	begun  bool   // an earlier request with that key may have had its effect
 }
 
 // ServeHTTP answers a request. It checks, in this order: Host, Origin, the key, the path,

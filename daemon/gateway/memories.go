@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -82,13 +81,13 @@ var memoryRoutes = []route{
 			{name: "view", summary: "full: with contents; absent: basic", kind: "string", words: []string{"basic", "full"}}},
 		run: (*call).listMemories},
 	{method: "POST", path: "/v1/memories", summary: "Create a note", in: of[newMemory](), big: true, once: true, out: of[Memory](), status: 201,
-		fails: []int{403, 409, 422, 502, 507}, query: []param{spaceParam}, run: with((*call).createMemory)},
+		fails: []int{403, 409, 422, 502, 507}, query: []param{spaceParam}, run: onceWith((*call).createMemory, (*call).replayCreated)},
 	{method: "GET", path: "/v1/memories/{id}", summary: "Read an entry", out: of[Memory](), status: 200, fails: []int{403},
 		query: []param{spaceParam}, run: (*call).readMemory},
 	{method: "PUT", path: "/v1/memories/{id}", summary: "Replace content and aliases of a note", in: of[changedMemory](), big: true, once: true, match: true,
-		out: of[Memory](), status: 200, fails: []int{403, 412, 422, 428, 502, 507}, query: []param{spaceParam}, run: with((*call).changeMemory)},
-	{method: "DELETE", path: "/v1/memories/{id}", summary: "Remove an entry", once: true, match: true, status: 204, fails: []int{403, 412, 428, 502, 507},
-		query: []param{spaceParam, {name: "archive", summary: "true: also an archive", kind: "boolean"}}, run: (*call).removeMemory},
+		out: of[Memory](), status: 200, fails: []int{403, 409, 412, 422, 428, 502, 507}, query: []param{spaceParam}, run: onceWith((*call).changeMemory, (*call).replayMemory)},
+	{method: "DELETE", path: "/v1/memories/{id}", summary: "Remove an entry", once: true, match: true, status: 204, fails: []int{403, 409, 412, 428, 502, 507},
+		query: []param{spaceParam, {name: "archive", summary: "true: also an archive", kind: "boolean"}}, run: once((*call).removeMemory, (*call).replayNothing)},
 	{method: "POST", path: "/v1/recall", summary: "Search entries by words, and by meaning", in: of[question](), out: of[answer](), status: 200,
 		fails: []int{403}, query: []param{spaceParam}, run: with((*call).recall)},
 }
@@ -192,7 +191,7 @@ func (c *call) by(d *client.Client) crmem.By {
 	return crmem.By(by)
 }
 
-// createMemory adds a note. A repeated request with an Idempotency-Key finds its note.
+// createMemory adds a note.
 func (c *call) createMemory(in *newMemory) (m any, err error) {
 	add := crmem.Add{Name: in.Name, Content: in.Content, Aliases: in.Aliases}
 	if err := add.Validate(); err != nil {
@@ -200,26 +199,17 @@ func (c *call) createMemory(in *newMemory) (m any, err error) {
 	}
 	err = c.in(func(d *client.Client) error {
 		list, err := d.Apply(c.r.Context(), c.by(d), crmem.Unchanged{Entry: crmem.Entry{Name: in.Name}}, add)
-		if taken := errors.Is(err, crmem.ErrExists) || errors.Is(err, crmem.ErrStale); taken {
-			e, gerr := d.Get(c.r.Context(), in.Name)
-			if gerr != nil && !errors.Is(gerr, crmem.ErrNotFound) {
-				return gerr
-			}
-			if c.once != "" && gerr == nil && e.Name == in.Name && e.Kind == crmem.Note && e.Content == in.Content && slices.Equal(e.Aliases, in.Aliases) {
-				m = c.respond(&e)
-				return nil
-			}
+		if errors.Is(err, crmem.ErrExists) || errors.Is(err, crmem.ErrStale) {
 			return problemf(http.StatusConflict, "exists", "an entry has the name %q", printable(in.Name)).fix("choose another name, or change the entry with PUT")
 		}
 		if err != nil {
 			return err
 		}
-		m = c.respond(written(list, in.Content))
+		e := written(list, in.Content)
+		m = c.respond(e)
+		c.located(e.ID)
 		return nil
 	})
-	if created, ok := m.(*Memory); ok && err == nil {
-		c.w.Header().Set("Location", "/v1/memories/"+strconv.FormatUint(created.ID, 10))
-	}
 	return m, err
 }
 
@@ -235,8 +225,7 @@ func archived(e *crmem.Entry) *Problem {
 	return problemf(http.StatusForbidden, "archive", "%q is an archive of a conversation", printable(e.Name)).fix("change a note; an admin removes an archive with archive=true")
 }
 
-// changeMemory replaces content and aliases. If the entry is already as requested, a
-// repeated request with an Idempotency-Key succeeds.
+// changeMemory replaces content and aliases.
 func (c *call) changeMemory(in *changedMemory) (m any, err error) {
 	err = c.in(func(d *client.Client) error {
 		e, err := c.entry(d)
@@ -251,10 +240,6 @@ func (c *call) changeMemory(in *changedMemory) (m any, err error) {
 			aliases = *in.Aliases
 		}
 		if !matches(c.r.Header.Get("If-Match"), memtool.ETag(e)) {
-			if c.once != "" && e.Content == in.Content && slices.Equal(e.Aliases, aliases) {
-				m = c.respond(e)
-				return nil
-			}
 			return changed(e)
 		}
 		update := crmem.Update{Name: e.Name, Content: in.Content, Aliases: aliases}
@@ -291,14 +276,10 @@ func (c *call) apply(d *client.Client, e *crmem.Entry, op crmem.Op) ([]crmem.Ent
 	return list, err
 }
 
-// removeMemory removes an entry. A repeated request with an Idempotency-Key succeeds if
-// the entry is missing: IDs are never used again.
+// removeMemory removes an entry.
 func (c *call) removeMemory() (any, error) {
 	return nil, c.in(func(d *client.Client) error {
 		e, err := c.entry(d)
-		if c.once != "" && isMissing(err) {
-			return nil
-		}
 		if err != nil {
 			return err
 		}

@@ -118,9 +118,9 @@ func TestMemoryRequestsTwice(t *testing.T) {
 	}
 	created := twice("create", "POST", "/v1/memories", object{"name": "deploy", "content": "by hand", "aliases": []string{"ship"}}, 201)
 	path := created.Header.Get("Location")
-	r.want("the key with another note", r.do("ann", "POST", "/v1/memories", object{"name": "deploy", "content": "other"}, "Idempotency-Key", "create"), 409, "exists")
+	r.want("the key with another note", r.do("ann", "POST", "/v1/memories", object{"name": "deploy", "content": "other"}, "Idempotency-Key", "create"), 409, "request")
 	changed := twice("change", "PUT", path, object{"content": "by a script"}, 200, "If-Match", created.Header.Get("ETag"))
-	r.want("the key with another content", r.do("ann", "PUT", path, object{"content": "other"}, "If-Match", created.Header.Get("ETag"), "Idempotency-Key", "change"), 412, "changed")
+	r.want("the key with another content", r.do("ann", "PUT", path, object{"content": "other"}, "If-Match", created.Header.Get("ETag"), "Idempotency-Key", "change"), 409, "request")
 	if p := r.do("ann", "GET", "/v1/memories", nil); p.field("items.1") != nil {
 		t.Errorf("entries: %s", p.body)
 	}

@@ -124,19 +124,36 @@ func (r *run) after(id int) (events []byte, last int, lost int, ended bool, chan
 	return events, max(id, r.first+len(r.events)-1), lost, r.state != running, r.changed
 }
 
+// earlier returns the run of an earlier request with a key, unless it failed: then the
+// daemon continues the turn. The caller holds mu.
+func (t *runTable) earlier(owner, once string, m *message) (*run, *Problem) {
+	old := t.byKey[owner+"\x00"+once]
+	if old == nil || once == "" {
+		return nil, nil
+	}
+	if old.message != *m {
+		return nil, problemf(http.StatusConflict, "request", "an earlier request has this Idempotency-Key and another body").fix("use another key")
+	}
+	if old.describe().State == failed {
+		return nil, nil
+	}
+	return old, nil
+}
+
+// find is earlier for a caller that does not hold mu.
+func (t *runTable) find(owner, once string, m *message) (*run, *Problem) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.earlier(owner, once, m)
+}
+
 // add adds a run, or returns an earlier one of the same request. It removes runs that
 // ended long ago and, if there are too many, the oldest ones.
 func (t *runTable) add(r *run) (*run, *Problem) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	key := r.owner + "\x00" + r.once
-	if old := t.byKey[key]; old != nil && r.once != "" {
-		if old.message != r.message {
-			return nil, problemf(http.StatusConflict, "request", "an earlier request has this Idempotency-Key and another body").fix("use another key")
-		}
-		if old.describe().State != failed { // else the daemon continues the turn
-			return old, nil
-		}
+	if old, p := t.earlier(r.owner, r.once, &r.message); old != nil || p != nil {
+		return old, p
 	}
 	now := t.now()
 	for id, old := range t.byID {
@@ -152,7 +169,7 @@ func (t *runTable) add(r *run) (*run, *Problem) {
 	}
 	t.byID[r.id] = r
 	if r.once != "" {
-		t.byKey[key] = r
+		t.byKey[r.owner+"\x00"+r.once] = r
 	}
 	return r, nil
 }
@@ -172,26 +189,18 @@ func newRun(owner, once string, m *message) *run {
 		appended: make(chan struct{}), changed: make(chan struct{})}
 }
 
-// beginRun begins a run, and responds when the message is durable.
+// beginRun begins a run, and responds when the message is durable. A repeated request
+// needs no slot.
 func (c *call) beginRun(in *message) (any, error) {
-	m, end, err := c.prepare(in)
-	if err != nil {
-		return nil, err
+	r, p := c.g.runs.find(c.key.Identity(), c.once, in)
+	if p != nil {
+		return nil, p
 	}
-	mine := newRun(c.key.Identity(), c.once, in)
-	r, p := c.g.runs.add(mine)
-	if p != nil || r != mine {
-		end()
-		if p != nil {
-			return nil, p
+	if r == nil {
+		var err error
+		if r, err = c.newRun(in); err != nil {
+			return nil, err
 		}
-	} else {
-		ctx, cancel := context.WithCancel(c.g.ending)
-		mine.cancel = cancel
-		c.g.background.Go(func() {
-			defer cancel()
-			mine.follow(ctx, c.g, c.daemon.Client, m, end)
-		})
 	}
 	select {
 	case <-r.appended:
@@ -207,6 +216,31 @@ func (c *call) beginRun(in *message) (any, error) {
 	}
 	c.w.Header().Set("Location", "/v1/runs/"+r.id)
 	return d, nil
+}
+
+// newRun begins a run, unless an earlier request with the key has begun it.
+func (c *call) newRun(in *message) (*run, error) {
+	m, end, err := c.prepare(in)
+	if err != nil {
+		return nil, err
+	}
+	mine := newRun(c.key.Identity(), c.once, in)
+	r, p := c.g.runs.add(mine)
+	if p != nil {
+		end()
+		return nil, p
+	}
+	if r != mine {
+		end()
+		return r, nil
+	}
+	ctx, cancel := context.WithCancel(c.g.ending)
+	mine.cancel = cancel
+	c.g.background.Go(func() {
+		defer cancel()
+		mine.follow(ctx, c.g, c.daemon.Client, m, end)
+	})
+	return mine, nil
 }
 
 // follow runs the agent and keeps the events.

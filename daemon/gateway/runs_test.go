@@ -83,6 +83,17 @@ func TestRuns(t *testing.T) {
 		t.Errorf("again: %s", p.body)
 	}
 	r.want("another body", r.do("root", "POST", "/v1/runs", object{"content": "other"}, "Idempotency-Key", "k"), 409, "request")
+	root := r.g.clients.of("api:root")
+	taken := 0
+	for ; root.runs.take(); taken++ {
+	}
+	if p := r.want("again without a slot", r.do("root", "POST", "/v1/runs", object{"content": "is there a walrus?"}, "Idempotency-Key", "k"), 202, ""); p.field("run") != id {
+		t.Errorf("again without a slot: %s", p.body)
+	}
+	r.want("another key without a slot", r.do("root", "POST", "/v1/runs", object{"content": "is there a walrus?"}, "Idempotency-Key", "l"), 429, "runs")
+	for range taken {
+		root.runs.give()
+	}
 	for what, q := range map[string]*response{
 		"read": r.do("ann", "GET", at, nil), "events": r.do("ann", "GET", at+"/events", nil), "cancel": r.do("ann", "POST", at+"/cancel", nil),
 		"answer": r.do("ann", "POST", at+"/answer", object{"content": "x"}), "no run": r.do("root", "GET", "/v1/runs/run_x", nil),

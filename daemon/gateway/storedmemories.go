@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
 	"crabmem/crmem"
@@ -19,7 +20,7 @@ import (
 
 var storedMemoryRoutes = []route{
 	{method: "POST", path: storedPath, summary: "Create a memory", once: true, in: of[newStored](), out: of[storedMemory](), status: 200, fails: []int{409, 422, 507},
-		query: []param{betaParam, viewParam}, style: storeStyle, run: with((*call).createStored)},
+		query: []param{betaParam, viewParam}, style: storeStyle, run: onceWith((*call).createStored, (*call).replayStored)},
 	{method: "GET", path: storedPath, summary: "List memories by path", out: of[storedList](), status: 200, style: storeStyle,
 		query: []param{betaParam, storeLimit, pageParam, viewParam, {name: "path_prefix", summary: "only paths that begin so; it ends with a slash", kind: "string"},
 			{name: "depth", summary: "1: group the memories below each directory; absent: 0", kind: "integer", most: 1}},
@@ -27,9 +28,9 @@ var storedMemoryRoutes = []route{
 	{method: "GET", path: storedPath + "/{memory}", summary: "Read a memory", out: of[storedMemory](), status: 200, query: []param{betaParam, viewParam}, style: storeStyle,
 		run: (*call).readStored},
 	{method: "POST", path: storedPath + "/{memory}", summary: "Change content and path of a memory", once: true, in: of[changedStored](), out: of[storedMemory](), status: 200,
-		fails: []int{409, 422, 507}, query: []param{betaParam, viewParam}, style: storeStyle, run: with((*call).changeStored)},
+		fails: []int{409, 422, 507}, query: []param{betaParam, viewParam}, style: storeStyle, run: onceWith((*call).changeStored, (*call).replayStored)},
 	{method: "DELETE", path: storedPath + "/{memory}", summary: "Remove a memory", once: true, out: of[removedObject](), status: 200, fails: []int{409, 507}, style: storeStyle,
-		query: []param{betaParam, {name: "expected_content_sha256", summary: "remove it only if its content has this digest", kind: "string", size: 64}}, run: (*call).removeStored},
+		query: []param{betaParam, {name: "expected_content_sha256", summary: "remove it only if its content has this digest", kind: "string", size: 64}}, run: once((*call).removeStored, (*call).replayRemoved)},
 }
 
 const (
@@ -165,6 +166,24 @@ func (c *call) stored(d *client.Client) (*crmem.Entry, error) {
 	return &e, nil
 }
 
+// storedOf returns a memory without a version.
+func (c *call) storedOf(e *crmem.Entry, full bool) storedMemory {
+	m := storedMemory{ID: memoryID(e.ID), Type: "memory", Store: c.r.PathValue("store"), Path: "/" + e.Name, SHA256: hashOf(e.Content), Bytes: len(e.Content),
+		CreatedAt: timeOf(int64(e.CreatedAt)), UpdatedAt: timeOf(int64(e.CreatedAt)), Version: versionID(e.ID, 0)}
+	if full {
+		m.Content = &e.Content
+	}
+	return m
+}
+
+// setVersion sets the version to a change.
+func (m *storedMemory) setVersion(id, seq uint64, at time.Time) {
+	m.Version = versionID(id, seq)
+	if !at.IsZero() {
+		m.UpdatedAt = exactTime(at)
+	}
+}
+
 // describeStored returns memories with the versions that contain their present contents.
 func (c *call) describeStored(d *client.Client, entries []*crmem.Entry, full bool) ([]storedMemory, error) {
 	ids := make([]uint64, len(entries))
@@ -177,18 +196,10 @@ func (c *call) describeStored(d *client.Client, entries []*crmem.Entry, full boo
 	}
 	list := make([]storedMemory, len(entries))
 	for i, e := range entries {
-		m := storedMemory{ID: memoryID(e.ID), Type: "memory", Store: c.r.PathValue("store"), Path: "/" + e.Name, SHA256: hashOf(e.Content), Bytes: len(e.Content),
-			CreatedAt: timeOf(int64(e.CreatedAt)), UpdatedAt: timeOf(int64(e.CreatedAt)), Version: versionID(e.ID, 0)}
-		if change := newest[e.ID]; hex.EncodeToString(change.SHA256) == m.SHA256 {
-			m.Version = versionID(e.ID, change.Seq)
-			if !change.Time.IsZero() {
-				m.UpdatedAt = exactTime(change.Time)
-			}
+		list[i] = c.storedOf(e, full)
+		if change := newest[e.ID]; hex.EncodeToString(change.SHA256) == list[i].SHA256 {
+			list[i].setVersion(e.ID, change.Seq, change.Time)
 		}
-		if full {
-			m.Content = &e.Content
-		}
-		list[i] = m
 	}
 	return list, err
 }
@@ -235,12 +246,7 @@ func (c *call) createStored(in *newStored) (m any, err error) {
 		}
 		list, err := d.Apply(c.r.Context(), c.by(d), crmem.Unchanged{Entry: crmem.Entry{Name: name}}, add)
 		if errors.Is(err, crmem.ErrExists) || errors.Is(err, crmem.ErrStale) {
-			e, gerr := d.Get(c.r.Context(), name)
-			if c.once == "" || gerr != nil || e.Name != name || e.Kind != crmem.Note || e.Content != content {
-				return takenPath(in.Path)
-			}
-			m, err = c.respondStored(d, &e, false)
-			return err
+			return takenPath(in.Path)
 		}
 		if err != nil {
 			return err
@@ -414,11 +420,11 @@ func (c *call) changeStored(in *changedStored) (m any, err error) {
 		if err != nil {
 			return err
 		}
-		if len(ops) == 0 {
+		if len(ops) == 0 && c.once == "" { // else the daemon records the key
 			m, err = c.respondStored(d, e, false)
 			return err
 		}
-		if in.Precondition != nil && in.Precondition.SHA256 != hashOf(e.Content) {
+		if len(ops) > 0 && in.Precondition != nil && in.Precondition.SHA256 != hashOf(e.Content) {
 			return unmet(e)
 		}
 		list, err := d.Apply(c.r.Context(), append([]crmem.Op{c.by(d), crmem.Unchanged{Entry: *e}}, ops...)...)
@@ -430,7 +436,11 @@ func (c *call) changeStored(in *changedStored) (m any, err error) {
 		case err != nil:
 			return err
 		}
-		m, err = c.respondStored(d, written(list[len(list)-1:], after.Content), false)
+		now := &after
+		if n := len(list); n > 0 {
+			now = written(list[n-1:], after.Content)
+		}
+		m, err = c.respondStored(d, now, false)
 		return err
 	})
 	return m, err
@@ -474,6 +484,11 @@ func unmet(e *crmem.Entry) *Problem {
 	return problemf(http.StatusConflict, preconditionFailed, "the content of /%s has another digest, or changes concurrently", printable(e.Name)).fix("read the memory again, then retry")
 }
 
+// replayRemoved is the outcome of a request that removed the memory.
+func (c *call) replayRemoved(*client.Outcome) (any, error) {
+	return removedObject{c.r.PathValue("memory"), "memory_deleted"}, nil
+}
+
 func (c *call) removeStored() (any, error) {
 	expected := c.text("expected_content_sha256")
 	if expected != "" && !isSum(expected) {
@@ -485,9 +500,6 @@ func (c *call) removeStored() (any, error) {
 	}
 	return removedObject{c.r.PathValue("memory"), "memory_deleted"}, c.inStore(s, func(d *client.Client) error {
 		e, err := c.stored(d)
-		if c.once != "" && isMissing(err) {
-			return nil
-		}
 		if err != nil {
 			return err
 		}

@@ -18,18 +18,18 @@ import (
 // store is a space, a memory is a note, and its path is a slash and the name of the note.
 // Other names have no path: these notes, and archives, are not visible here.
 var storeRoutes = []route{
-	{method: "POST", path: storesPath, summary: "Create a memory store", in: of[newStore](), once: true, out: of[memoryStore](), status: 200, fails: []int{507},
-		query: []param{betaParam}, style: storeStyle, run: with((*call).createStore)},
+	{method: "POST", path: storesPath, summary: "Create a memory store", in: of[newStore](), once: true, out: of[memoryStore](), status: 200, fails: []int{409, 507},
+		query: []param{betaParam}, style: storeStyle, run: onceWith((*call).createStore, (*call).replayStore)},
 	{method: "GET", path: storesPath, summary: "List memory stores by name", out: of[storeList](), status: 200, style: storeStyle,
 		query: []param{betaParam, storeLimit, pageParam, {name: "include_archived", summary: "true: also archived stores", kind: "boolean"}, createdParams[0], createdParams[1]},
 		run:   (*call).listStores},
 	{method: "GET", path: storePath, summary: "Describe a memory store", out: of[memoryStore](), status: 200, query: []param{betaParam}, style: storeStyle, run: (*call).readStore},
-	{method: "POST", path: storePath, summary: "Change the description of a memory store", in: of[changedStore](), out: of[memoryStore](), status: 200,
-		query: []param{betaParam}, style: storeStyle, run: with((*call).changeStore)},
-	{method: "DELETE", path: storePath, summary: "Remove a memory store with its memories", once: true, out: of[removedObject](), status: 200,
-		query: []param{betaParam}, style: storeStyle, run: (*call).removeStore},
-	{method: "POST", path: storePath + "/archive", summary: "Archive a memory store: its memories can be read and removed only", out: of[memoryStore](), status: 200,
-		query: []param{betaParam}, style: storeStyle, run: (*call).archiveStore},
+	{method: "POST", path: storePath, summary: "Change the description of a memory store", in: of[changedStore](), once: true, out: of[memoryStore](), status: 200, fails: []int{409},
+		query: []param{betaParam}, style: storeStyle, run: onceWith((*call).changeStore, (*call).replayStore)},
+	{method: "DELETE", path: storePath, summary: "Remove a memory store with its memories", once: true, out: of[removedObject](), status: 200, fails: []int{409},
+		query: []param{betaParam}, style: storeStyle, run: once((*call).removeStore, (*call).replayRemovedStore)},
+	{method: "POST", path: storePath + "/archive", summary: "Archive a memory store: its memories can be read and removed only", once: true, out: of[memoryStore](), status: 200, fails: []int{409},
+		query: []param{betaParam}, style: storeStyle, run: once((*call).archiveStore, (*call).replayStore)},
 }
 
 const (
@@ -190,12 +190,12 @@ func checkActive(s *client.Space) error {
 }
 
 // createStore creates a space. With an Idempotency-Key, the key determines the name of the
-// space, so a repeated request finds it.
+// space, so a request finds the space that an earlier one created whose effect is unknown.
 func (c *call) createStore(in *newStore) (any, error) {
 	s := client.Space{Name: spaceName(in.Name, c.key.Name, c.once)}
 	s.Title, s.Description, s.Metadata = in.Name, in.Description, in.Metadata
 	made, err := c.daemon.CreateSpace(c.r.Context(), &s)
-	if c.once != "" && isKind(err, "exists") {
+	if c.begun && isKind(err, "exists") {
 		all, err := c.daemon.Spaces(c.r.Context())
 		if i := slices.IndexFunc(all, func(one client.Space) bool { return one.Name == s.Name }); i >= 0 {
 			return c.storeOf(&all[i]), nil
@@ -344,8 +344,7 @@ func (c *call) describe(archive bool, change func(*client.Space) error) (any, er
 	}
 }
 
-// isMissing reports whether an error is the refusal for a missing object. With an
-// Idempotency-Key, a removal of one succeeds: IDs are never used again.
+// isMissing reports whether an error is the refusal for a missing object.
 func isMissing(err error) bool {
 	p, ok := errors.AsType[*Problem](err)
 	return ok && p.Status == http.StatusNotFound
@@ -362,8 +361,13 @@ func (c *call) removeStore() (any, error) {
 	if err == nil {
 		err = c.daemon.RemoveSpace(c.r.Context(), s.Name)
 	}
-	if c.once != "" && isMissing(err) {
+	if c.begun && isMissing(err) { // an earlier request removed it: IDs are never used again
 		err = nil
 	}
 	return removedObject{c.r.PathValue("store"), "memory_store_deleted"}, err
+}
+
+// replayRemovedStore is the outcome of a request that removed the store.
+func (c *call) replayRemovedStore(*client.Outcome) (any, error) {
+	return removedObject{c.r.PathValue("store"), "memory_store_deleted"}, nil
 }

@@ -30,13 +30,9 @@ func Find(text string) []Match {
 	})
 	var list []Match
 	for _, f := range s.found {
-		if n := len(list); n > 0 && f.start < list[n-1].End {
-			list[n-1].End = max(list[n-1].End, f.end)
-			continue
-		}
 		list = append(list, Match{rules[f.rule].kind, f.start, f.end})
 	}
-	return list
+	return merge(list)
 }
 
 // Redact replaces the secrets in a text, as Replace does, and returns them.

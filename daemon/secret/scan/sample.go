@@ -59,15 +59,7 @@ func isPlaceholder(user, password string) bool {
 	if len(password) <= len("65535") && strings.Trim(password, "0123456789") == "" {
 		return true
 	}
-	letters := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'A' && r <= 'Z':
-			return r + 'a' - 'A'
-		case r >= 'a' && r <= 'z' || r > 0x7f:
-			return r
-		}
-		return -1
-	}, password)
+	letters := lettersOf(password)
 	if letters == "" {
 		return isSample(password)
 	}
@@ -75,8 +67,26 @@ func isPlaceholder(user, password string) bool {
 		return true
 	}
 	plain := strings.NewReplacer("@", "a", "0", "o", "$", "s").Replace(strings.ToLower(password))
+	return isCommonWord(password, letters) || slices.ContainsFunc(placeholderParts, func(p string) bool { return strings.Contains(letters, p) || strings.Contains(plain, p) })
+}
+
+// lettersOf returns the ASCII letters of a text, in lower case, and its bytes beyond
+// ASCII.
+func lettersOf(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		case r >= 'a' && r <= 'z' || r > 0x7f:
+			return r
+		}
+		return -1
+	}, text)
+}
+
+// isCommonWord reports whether a password with these letters is a common word. Digits
+// make a word a password: secret is a placeholder, s3cret! and secret4711 are not.
+func isCommonWord(password, letters string) bool {
 	_, common := slices.BinarySearch(placeholders, letters)
-	// Digits make a word a password: secret is a placeholder, s3cret! and secret4711 are not.
-	common = common && len(password)-len(letters) <= 1
-	return common || slices.ContainsFunc(placeholderParts, func(p string) bool { return strings.Contains(letters, p) || strings.Contains(plain, p) })
+	return common && len(password)-len(letters) <= 1
 }

@@ -85,6 +85,7 @@ type Daemon struct {
 	events hub
 
 	metrics metrics
+	secrets knownSecrets
 
 	limited sync.Mutex // of writes to spaces with a quota
 
@@ -119,6 +120,7 @@ func Open(o Options) (*Daemon, error) {
 	if d.opts.Getenv == nil {
 		d.opts.Getenv = os.Getenv
 	}
+	d.log = slog.New(redactedLog{d.log.Handler(), d})
 	d.started = d.now()
 	if err := d.openHome(); err != nil {
 		return nil, err

@@ -77,7 +77,7 @@ func (d *Daemon) guard() memtool.Guard {
 // record returns the text to keep for the result of a tool or a summary.
 func (d *Daemon) record(text string) string {
 	policy := d.setup().config.Secrets
-	kept, found := policy.Record(text)
+	kept, found := policy.Record(text, d.known())
 	if len(found) > 0 && policy == scan.Warn {
 		d.log.Warn("the session contains " + scan.Describe(text, found))
 	}

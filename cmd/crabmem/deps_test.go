@@ -110,7 +110,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/sqliterows":       {"crmem/vfs"},
 	"cmd/crabmem/internal/chat":     {"cmd/crabmem/internal/chat/tty", "cmd/crabmem/internal/cli", "crmem/vfs", "daemon/client", "daemon/config", "daemon/display", "sessionlog", "bm25/analysis", "bm25/snippet", "crmem", "crmem/metadata", "crmem/recall", "daemon/memtool"},
 	"cmd/crabmem/internal/chat/tty": {"cmd/crabmem/internal/cli", "daemon/display"},
-	"daemon":                        {"daemon/approval", "daemon/secret/scan", "daemon/space", "daemon/trust", "daemon/display", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/session", "crmem", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog", "bm25/analysis", "daemon/memtool", "sessionlog/record", "sessionlog/search", "crmem/history", "daemon/embedder", "crmem/embed", "crmem/fusion"},
+	"daemon":                        {"daemon/secret", "daemon/approval", "daemon/secret/scan", "daemon/space", "daemon/trust", "daemon/display", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/session", "crmem", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog", "bm25/analysis", "daemon/memtool", "sessionlog/record", "sessionlog/search", "crmem/history", "daemon/embedder", "crmem/embed", "crmem/fusion"},
 }
 
 // rivals are measured in bench and used nowhere else.

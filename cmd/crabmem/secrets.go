@@ -57,7 +57,7 @@ func (c *app) redactItems(title *string, items []sessionlog.Item) (n int, err er
 		if p, err = policy(); err != nil {
 			return
 		}
-		if kept, _ := p.Record(*text); kept != *text {
+		if kept, _ := p.Record(*text, nil); kept != *text {
 			*text = kept
 			n++
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"crabmem/daemon/model"
+	"crabmem/daemon/secret/scan"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
 )
@@ -154,6 +155,23 @@ type Runner struct {
 	// Record returns the text to keep for the result of a tool or a summary. It
 	// may be nil.
 	Record func(text string) string
+	// Redact returns a redaction of the text of a response, which shows and keeps what
+	// it returns. It may be nil, and so may its result.
+	Redact func() *scan.Stream
+}
+
+// redaction returns a new redaction of a text.
+func (r *Runner) redaction() *scan.Stream {
+	if r.Redact == nil {
+		return nil
+	}
+	return r.Redact()
+}
+
+// redact returns a complete text as the redaction returns it.
+func (r *Runner) redact(text string) string {
+	s := r.redaction()
+	return s.Add(text) + s.End()
 }
 
 // record returns the text to keep for a text that a tool or a model wrote.

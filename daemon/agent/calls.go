@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"crabmem/daemon/tool"
@@ -24,7 +25,7 @@ const cancelledResult = "error: canceled before it finished"
 // before all later ones; calls between two such calls run concurrently. Results
 // are shown in the order of the calls too, each as soon as those before it are.
 func (t *turn) call(ctx context.Context, calls []sessionlog.ToolCall) []sessionlog.Message {
-	t.emit(Event{Kind: ToolStart, Calls: calls})
+	t.emit(Event{Kind: ToolStart, Calls: t.shown(calls)})
 	results := make([]tool.Result, len(calls))
 	done := make(chan int, len(calls)) // never blocks a call that outlives the run
 	events := make(chan Event)
@@ -94,6 +95,15 @@ func (t *turn) call(ctx context.Context, calls []sessionlog.ToolCall) []sessionl
 		ms[i] = sessionlog.Message{Role: record.RoleTool, Content: results[i].Output, ToolCallID: c.ID}
 	}
 	return ms
+}
+
+// shown returns calls with redacted arguments.
+func (t *turn) shown(calls []sessionlog.ToolCall) []sessionlog.ToolCall {
+	calls = slices.Clone(calls)
+	for i := range calls {
+		calls[i].Function.Arguments = t.redact(calls[i].Function.Arguments)
+	}
+	return calls
 }
 
 // waitAll waits until all channels are closed. It returns false if ctx ends

@@ -186,6 +186,7 @@ func (t *turn) step(ctx context.Context) (sessionlog.Message, error) {
 		}
 	}
 	msg := m.message()
+	msg.Content, msg.ReasoningContent = t.redact(msg.Content), t.redact(msg.ReasoningContent)
 	t.answer = msg.Content
 	if err == nil {
 		err = broken("response", m.finish)
@@ -235,6 +236,8 @@ func (t *turn) stream(ctx context.Context) (*merger, error) {
 	early := false
 	t.streaming.end(false)
 	t.streaming = newStreaming(t.Session.Log)
+	pieces := &pieces{t, t.redaction(), t.redaction()}
+	defer pieces.end()
 	for c, err := range t.Models.Stream(ctx, t.request()) {
 		if err != nil {
 			return m, err
@@ -247,16 +250,11 @@ func (t *turn) stream(ctx context.Context) (*merger, error) {
 			asked := cmp.Or(t.Agent.Model, t.Models.Active())
 			t.emit(Event{Kind: Notice, Text: fmt.Sprintf("model '%s' answers instead of '%s', which failed", c.Model, asked)})
 		}
-		if c.Content != "" {
-			t.streaming.add(clean(c.Content))
-			t.emit(Event{Kind: TextDelta, Text: clean(c.Content)})
-		}
-		if c.Reasoning != "" {
-			t.emit(Event{Kind: ThinkingDelta, Text: clean(c.Reasoning)})
-		}
+		pieces.show(pieces.text.Add(clean(c.Content)), pieces.thinking.Add(clean(c.Reasoning)))
 		if len(c.Calls) > 0 && !early {
 			if named := m.named(); len(named) > 0 {
 				early = true
+				pieces.end()
 				t.emit(Event{Kind: ToolStart, Calls: named, Early: true})
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"crabmem/daemon/secret/scan"
 	"crabmem/sessionlog"
 )
 
@@ -23,6 +24,25 @@ type streaming struct {
 	pending strings.Builder
 	timer   *time.Timer // nil: nothing is pending
 	ended   bool
+}
+
+// pieces shows the text of a response while it arrives.
+type pieces struct {
+	*turn
+	text, thinking *scan.Stream
+}
+
+// end shows what the redactions hold back.
+func (p *pieces) end() { p.show(p.text.End(), p.thinking.End()) }
+
+func (p *pieces) show(text, thinking string) {
+	if text != "" {
+		p.streaming.add(text)
+		p.emit(Event{Kind: TextDelta, Text: text})
+	}
+	if thinking != "" {
+		p.emit(Event{Kind: ThinkingDelta, Text: thinking})
+	}
 }
 
 // newStreaming returns a streaming that writes to log, or nil if log is nil.

@@ -25,13 +25,14 @@ const (
 // Policies are the policies, in the order of the documentation.
 var Policies = []string{string(Default), string(RedactAll), string(Refuse), string(Warn), string(Off)}
 
-// Record returns the text to store for a record, and the secrets of text. It
+// Record returns the text to store for a record, and the secrets of text, values of k
+// included. It
 // returns no secrets under the policy Off.
-func (p Policy) Record(text string) (string, []Match) {
+func (p Policy) Record(text string, k *Known) (string, []Match) {
 	if p == Off {
 		return text, nil
 	}
-	found := Find(text)
+	found := k.Find(text)
 	switch {
 	case len(found) == 0 || p == Warn:
 		return text, found

@@ -14,17 +14,17 @@ func TestRecord(t *testing.T) {
 	redacted := "first line\nkey: [redacted: github-token], and again [redacted: github-token]."
 	notice := "[not stored: the text contains a secret: github-token at line 2, byte 6; and 1 more]"
 	for policy, want := range map[Policy]string{Default: redacted, RedactAll: redacted, Refuse: notice, Warn: text, Off: text} {
-		got, found := policy.Record(text)
+		got, found := policy.Record(text, nil)
 		if got != want {
 			t.Errorf("%s: %q, want %q", policy, got, want)
 		}
 		if n := len(found); n != 2 && policy != Off || n != 0 && policy == Off {
 			t.Errorf("%s: %d secrets", policy, n)
 		}
-		if again, found := policy.Record(got); policy != Warn && (again != got || len(found) > 0) {
+		if again, found := policy.Record(got, nil); policy != Warn && (again != got || len(found) > 0) {
 			t.Errorf("%s: a second time %q, %d secrets", policy, again, len(found))
 		}
-		if got, found := policy.Record("no secret"); got != "no secret" || len(found) > 0 {
+		if got, found := policy.Record("no secret", nil); got != "no secret" || len(found) > 0 {
 			t.Errorf("%s: %q, %d secrets", policy, got, len(found))
 		}
 	}

@@ -5,6 +5,7 @@ import "strings"
 const (
 	streamContext = 1 << 10  // bytes before the held text that can decide what it is
 	maxHeld       = 16 << 10 // bytes: a longer text is no secret
+	minWord       = 3        // a shorter one is not held back
 	shortWord     = 8        // letters of a word that is not held back
 	nearContext   = 64       // bytes between a keyword and a value after it
 )
@@ -94,7 +95,8 @@ func runStart(text string, from int) int {
 	return at
 }
 
-// mayBegin reports whether the run at an offset may be the beginning of a secret.
+// mayBegin reports whether the run at an offset may be the beginning of a secret. Some
+// characters of a keyword, which are no secret, may have been returned before.
 func mayBegin(text string, run int) bool {
 	alnum := len(text)
 	for alnum > run && isAlnum(text[alnum-1]) {
@@ -103,7 +105,7 @@ func mayBegin(text string, run int) bool {
 	if run == len(text) {
 		return false
 	}
-	if word := text[alnum:]; word != "" && !isShortWord(word) { // which a keyword may follow
+	if word := text[alnum:]; len(word) >= minWord && !isShortWord(word) { // which a keyword may follow
 		return true
 	}
 	s := loaded()
@@ -111,10 +113,10 @@ func mayBegin(text string, run int) bool {
 	for _, bucket := range s.buckets {
 		for _, k := range bucket {
 			isName := rules[k.rule].find != nil || s.forms[k.rule].value // of a value after it
-			if at := strings.LastIndex(near, k.word); at >= 0 && (isName || at+len(text)-len(near) >= run) {
+			if at := strings.LastIndex(near, k.word); at >= 0 && (isName || at+len(k.word)+len(text)-len(near) >= run) {
 				return true
 			}
-			for n := min(len(k.word)-1, len(text)-run); n > 0; n-- {
+			for n := min(len(k.word)-1, len(text)-run); n >= minWord && !isName; n-- {
 				at := len(text) - n
 				if strings.HasSuffix(text, k.word[:n]) && (at == run || !isWord(text[at-1]) || !isWord(text[at]) || isEscape(text[:at])) {
 					return true
@@ -142,18 +144,19 @@ func isShortWord(text string) bool {
 // end has not arrived, or the length of the text.
 func openBlock(text string, from int) int {
 	for _, block := range []struct{ begin, label, end string }{{"-----BEGIN", "PRIVATE KEY", "-----END"}, {"Private-Lines:", "", "Private-MAC"}} {
-		at := strings.LastIndex(text[from:], block.begin)
+		before := max(0, from-2*maxLabel) // a part of the first line may have been returned
+		at := strings.LastIndex(text[before:], block.begin)
 		if at < 0 {
 			continue
 		}
-		at += from
+		at += before
 		rest := text[at:]
 		line, _, complete := strings.Cut(strings.ReplaceAll(rest, `\n`, "\n"), "\n")
 		if complete && !strings.Contains(line, block.label) || len(line) > maxLabel+2*len(block.begin) && !strings.Contains(line[:maxLabel+2*len(block.begin)], block.label) {
 			continue // another block, or a word in a text
 		}
 		if end := strings.Index(rest, block.end); end < 0 || strings.IndexByte(rest[end:], '\n') < 0 && len(rest)-end < maxLabel+len(block.end) {
-			return at
+			return max(at, from)
 		}
 	}
 	return len(text)

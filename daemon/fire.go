@@ -2,8 +2,8 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -19,7 +19,7 @@ const (
 	// configuration is reloaded.
 	cronFailures = 3
 	// cronLate is how late an entry may run. Later, as after the machine slept,
-	// the run counts as missed: it is not made up for.
+	// the run counts as missed.
 	cronLate = time.Minute
 	// cronLook is the interval of reading the table if no entry is due. It
 	// detects edits of the file.
@@ -30,6 +30,8 @@ const (
 type schedule struct {
 	cron     cron.Cron
 	due      time.Time
+	missed   time.Time // a missed run that is made up for; zero: none
+	started  time.Time // the last start
 	running  bool
 	failures int
 }
@@ -41,12 +43,15 @@ type scheduler struct {
 
 	mu      sync.Mutex
 	entries map[uint64]*schedule
-	warned  []cron.Warning // as logged last
+	stored  map[uint64]cronStart // of entries that are not in entries yet
+	late    bool                 // a missed run is active
+	unsaved bool                 // the file of starts lacks an entry
+	warned  []cron.Warning       // as logged last
 	runs    sync.WaitGroup
 }
 
 func newScheduler(d *Daemon) *scheduler {
-	s := &scheduler{d: d, wake: make(chan struct{}, 1), entries: make(map[uint64]*schedule)}
+	s := &scheduler{d: d, wake: make(chan struct{}, 1), entries: make(map[uint64]*schedule), stored: d.readCronStarts()}
 	s.warn()
 	if all := s.unrestricted(); len(all) > 0 {
 		d.log.Warn("cron entries run all commands without approval", "crons", all,
@@ -108,9 +113,12 @@ func (s *scheduler) failures(id uint64) int {
 // run fires entries when they are due, until ctx ends; then it waits for the
 // runs, which end with it.
 func (s *scheduler) run(ctx context.Context) {
-	defer s.runs.Wait()
 	var last time.Time
-	for {
+	defer func() {
+		s.runs.Wait()
+		s.save(last)
+	}()
+	for look := false; ; {
 		now := s.wall()
 		if now.Before(last.Add(-cronLate)) {
 			s.d.log.Warn("clock set back: crons follow the new time", "by", last.Sub(now).Round(time.Second).String())
@@ -118,6 +126,13 @@ func (s *scheduler) run(ctx context.Context) {
 		}
 		last = now
 		s.warn()
+		s.plan(now) // entries that were removed do not run
+		s.fire(ctx, now)
+		if look {
+			if err := s.d.crons.Reload(); err != nil {
+				s.d.log.Warn("crons.toml", "error", err)
+			}
+		}
 		next := s.plan(now)
 		timer := time.NewTimer(min(next.Sub(now), cronLook))
 		select {
@@ -126,12 +141,10 @@ func (s *scheduler) run(ctx context.Context) {
 			return
 		case <-s.wake:
 			timer.Stop()
+			look = false
 		case <-timer.C:
-			if err := s.d.crons.Reload(); err != nil {
-				s.d.log.Warn("crons.toml", "error", err)
-			}
+			look = true
 		}
-		s.fire(ctx, s.wall())
 	}
 }
 
@@ -157,9 +170,10 @@ func (s *scheduler) plan(now time.Time) time.Time {
 	for _, c := range s.d.crons.List() {
 		seen[c.ID] = true
 		e := s.entries[c.ID]
-		if e == nil || e.cron.Schedule != c.Schedule || e.cron.Timezone != c.Timezone {
-			e = &schedule{running: e != nil && e.running}
-			s.entries[c.ID] = e
+		if e == nil {
+			e = s.add(c, now)
+		} else if e.cron.Schedule != c.Schedule || e.cron.Timezone != c.Timezone {
+			*e = schedule{running: e.running, started: e.started}
 		}
 		e.cron = c
 		if e.due.IsZero() {
@@ -184,7 +198,54 @@ func (s *scheduler) plan(now time.Time) time.Time {
 	return next
 }
 
-// fire starts the entries that are due.
+// add adds an entry of the table, with the run that it missed while the daemon was
+// stopped. The caller holds mu.
+func (s *scheduler) add(c cron.Cron, now time.Time) *schedule {
+	e := &schedule{}
+	s.entries[c.ID] = e
+	if old := s.stored[c.ID]; old.Entry == entryDigest(&c) {
+		e.started, e.missed = old.Started, s.missed(&c, old.Checked, now)
+	} else {
+		s.unsaved = true
+	}
+	return e
+}
+
+// missed returns the first run of an entry that was due after a time, until now, if it is
+// recent enough to be made up for; otherwise the zero time. Runs in the quiet hours do
+// not count.
+func (s *scheduler) missed(c *cron.Cron, after, now time.Time) time.Time {
+	first := now.Add(-s.d.setup().config.Cron.CatchUp)
+	if after.Before(first) {
+		after = first
+	}
+	if due, err := c.Next(after); err == nil && !due.After(now) {
+		return due
+	}
+	return time.Time{}
+}
+
+// save stores the last start of each entry, and until when its runs are not missed.
+func (s *scheduler) save(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.store(now)
+}
+
+// store is save. The caller holds mu.
+func (s *scheduler) store(now time.Time) {
+	starts := make(map[uint64]cronStart)
+	for id, e := range s.entries {
+		starts[id] = cronStart{entryDigest(&e.cron), e.started, now}
+		if !e.missed.IsZero() {
+			starts[id] = cronStart{entryDigest(&e.cron), e.started, e.missed.Add(-time.Second)}
+		}
+	}
+	s.d.writeCronStarts(starts)
+	s.unsaved = false
+}
+
+// fire starts the entries that are due, and one that missed a run.
 func (s *scheduler) fire(ctx context.Context, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,7 +258,9 @@ func (s *scheduler) fire(ctx context.Context, now time.Time) {
 		log := s.d.log.With("cron", id, "skill", e.cron.Skill, "due", due.Format(time.RFC3339))
 		switch {
 		case now.Sub(due) > cronLate:
-			log.Warn("skipped a missed run of a cron entry", "late", now.Sub(due).Round(time.Second).String())
+			if e.missed = s.missed(&e.cron, due.Add(-time.Second), now); e.missed.IsZero() {
+				log.Warn("skipped a missed run of a cron entry", "late", now.Sub(due).Round(time.Second).String())
+			}
 			continue
 		case e.cron.Quiet(due):
 			continue // RFC 0080: silently
@@ -207,38 +270,80 @@ func (s *scheduler) fire(ctx context.Context, now time.Time) {
 		case e.failures >= cronFailures:
 			continue
 		}
-		e.running = true
-		c := e.cron
-		s.runs.Go(func() {
-			err := s.d.runCron(ctx, c)
-			s.ended(c, err)
-			if err != nil {
-				log.Warn("cron entry failed", "error", err)
-			} else {
-				log.Info("cron entry ran")
-			}
-		})
+		s.start(ctx, e, now, log, false)
 	}
+	s.catchUp(ctx, now)
+	if s.unsaved {
+		s.store(now)
+	}
+}
+
+// catchUp starts the oldest missed run, unless another one is active, or the quiet hours
+// of the entry are now. The caller holds mu.
+func (s *scheduler) catchUp(ctx context.Context, now time.Time) {
+	var first *schedule
+	for id, e := range s.entries {
+		switch {
+		case e.missed.IsZero():
+		case now.Sub(e.missed) > s.d.setup().config.Cron.CatchUp:
+			s.d.log.Warn("skipped a missed run of a cron entry", "cron", id, "skill", e.cron.Skill, "due", e.missed.Format(time.RFC3339))
+			e.missed = time.Time{}
+		case e.running || e.failures >= cronFailures || e.cron.Quiet(now):
+		case first == nil || e.missed.Before(first.missed) || e.missed.Equal(first.missed) && e.cron.ID < first.cron.ID:
+			first = e
+		}
+	}
+	if first == nil || s.late {
+		return
+	}
+	log := s.d.log.With("cron", first.cron.ID, "skill", first.cron.Skill, "missed", first.missed.Format(time.RFC3339))
+	s.late = s.start(ctx, first, now, log, true)
+}
+
+// start starts a run of an entry. Before that, it stores the start, and removes a
+// one-time entry: after a crash, such an entry does not run a second time. The caller
+// holds mu.
+func (s *scheduler) start(ctx context.Context, e *schedule, now time.Time, log *slog.Logger, late bool) bool {
+	c := e.cron
+	e.missed = time.Time{}
+	if c.Once {
+		if err := s.d.crons.Delete(c.ID); err != nil {
+			log.Warn("remove one-time cron entry: it does not run", "error", err)
+			return false
+		}
+		delete(s.entries, c.ID)
+	}
+	e.running, e.started = true, now
+	s.store(now)
+	s.runs.Go(func() {
+		err := s.d.runCron(ctx, c)
+		s.ended(c, err, late)
+		if err != nil {
+			log.Warn("cron entry failed", "error", err)
+		} else {
+			log.Info("cron entry ran")
+		}
+	})
+	return true
 }
 
 // cronSender is the sender of the messages of crons.
 const cronSender = "cron"
 
-// ended records the result of a run.
-func (s *scheduler) ended(c cron.Cron, err error) {
+// ended records the result of a run. late is set if it was a missed one: then the next
+// may start.
+func (s *scheduler) ended(c cron.Cron, err error, late bool) {
 	s.mu.Lock()
-	e := s.entries[c.ID]
-	if e != nil {
+	defer s.mu.Unlock()
+	if late {
+		s.late = false
+		s.changed()
+	}
+	if e := s.entries[c.ID]; e != nil {
 		if e.running = false; err == nil {
 			e.failures = 0
 		} else if e.failures++; e.failures == cronFailures {
 			s.d.log.Warn("stopped a cron entry after repeated failures; reload the configuration to start it again", "cron", c.ID, "failures", e.failures)
-		}
-	}
-	s.mu.Unlock()
-	if c.Once && !errors.Is(err, errStopping) && !errors.Is(err, context.Canceled) {
-		if err := s.d.crons.Delete(c.ID); err != nil {
-			s.d.log.Warn("remove one-time cron entry", "cron", c.ID, "error", err)
 		}
 	}
 }

@@ -20,10 +20,11 @@ func (c *app) cronCommand() *cobra.Command {
 		GroupID: groupAgents,
 		Short:   "schedule skills",
 		Long: `Send /SKILL to a session on a schedule, as if a user typed it. Entries are in
-crons.toml in the home directory. The daemon does not run entries that it missed
-while it was stopped. It stops an entry after three failures in a row; the entry
-runs again after a configuration reload or a daemon restart. crabmem cron list
-shows stopped entries.
+crons.toml in the home directory. If the machine slept or the daemon was off,
+an entry that missed runs runs once, up to cron.catch_up late (12h), but not in
+its quiet hours. The daemon stops an entry after three failures in a row; the
+entry runs again after a configuration reload or a daemon restart. crabmem cron
+list shows stopped entries.
 
 An entry runs only commands on the allowlist, tools.bash.allow. To let an entry
 run all commands, set approve = "off" in crons.toml.`,
@@ -111,7 +112,7 @@ seconds. The entry does not run during --quiet-hours.`,
 	}
 	cmd.Flags().StringVar(&quiet, "quiet-hours", "", "do not run during these `hours`, such as 23:00-07:00")
 	cmd.Flags().StringVar(&zone, "timezone", "", "use the time `zone`, such as Europe/Berlin (default: the daemon's)")
-	cmd.Flags().BoolVar(&once, "once", false, "run once, then remove the entry")
+	cmd.Flags().BoolVar(&once, "once", false, "run at most once: remove the entry, then run it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		m := cron.Cron{SessionFile: args[0], Schedule: args[1], Skill: strings.TrimPrefix(args[2], "/"), Args: strings.Join(args[3:], " "), Once: once, Timezone: zone}
 		if quiet != "" {

@@ -74,6 +74,7 @@ type Config struct {
 	Ask              Ask
 	Delegate         Delegate
 	Sessions         Sessions
+	Cron             Cron
 	Limits           Limits
 	TCP              TCP
 	Log              Log
@@ -186,6 +187,11 @@ type Delegate struct {
 // Sessions is [sessions].
 type Sessions struct {
 	Titles string // of new sessions: model, first-line, or off
+}
+
+// Cron is [cron].
+type Cron struct {
+	CatchUp time.Duration // how late a missed run may start; 0 = it is not made up for
 }
 
 // Limits is [limits].

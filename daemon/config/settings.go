@@ -62,6 +62,10 @@ func (l *loader) settings(c *Config, top *section) {
 	sessions := top.table("sessions")
 	sessions.enum("titles", &c.Sessions.Titles, "model", "first-line", "off")
 	sessions.done()
+	c.Cron = Cron{CatchUp: 12 * time.Hour}
+	crons := top.table("cron")
+	crons.duration("catch_up", &c.Cron.CatchUp, 0, 7*24*time.Hour)
+	crons.done()
 
 	tcp := top.table("tcp")
 	tcp.str("listen", &c.TCP.Listen)

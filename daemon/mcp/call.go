@@ -181,7 +181,13 @@ func (t *listed) call(ctx context.Context, args json.RawMessage) (string, error)
 	}
 	answers := make(chan answer, 1)
 	go func() { // ends with ctx, or when a server that does not read is closed
-		res, err := t.session.CallTool(ctx, &sdk.CallToolParams{Name: t.name, Arguments: args})
+		params := &sdk.CallToolParams{Name: t.name, Arguments: args}
+		res, err := t.session.CallTool(ctx, params)
+		if errors.Is(err, sdk.ErrSessionMissing) { // the server refused the call
+			if session := t.renewed(ctx, t.session); session != nil {
+				res, err = session.CallTool(ctx, params)
+			}
+		}
 		answers <- answer{res, err}
 	}()
 	var a answer

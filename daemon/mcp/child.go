@@ -33,9 +33,10 @@ const (
 // child is a server that runs as a child process and exchanges messages, one per
 // line, on its standard input and output. It is a [sdk.Transport] and its own connection.
 type child struct {
-	log   *slog.Logger
-	cmd   *exec.Cmd
-	stops []func() // end the process group: first Terminate, then Kill
+	log    *slog.Logger
+	repair repairer
+	cmd    *exec.Cmd
+	stops  []func() // end the process group: first Terminate, then Kill
 
 	in       input // its standard input
 	out, err io.ReadCloser
@@ -82,7 +83,7 @@ func environ(own []string) []string {
 // spawn starts the server's command in a separate process group.
 func (s *server) spawn() (*child, error) {
 	c := &child{
-		log: s.log, cmd: exec.CommandContext(context.Background(), s.Command, s.Args...),
+		log: s.log, repair: repairer{s.odd}, cmd: exec.CommandContext(context.Background(), s.Command, s.Args...),
 		writing: make(chan struct{}, 1), messages: make(chan jsonrpc.Message, 16),
 		closed: make(chan struct{}), exited: make(chan struct{}),
 	}
@@ -230,7 +231,7 @@ func (c *child) read(out io.Reader) {
 			c.readErr = tooMany
 			return
 		}
-		list := decode(line)
+		list := c.repair.decode(line)
 		if !p.wait(1+len(list), len(line), c.closed) {
 			return
 		}
@@ -252,25 +253,21 @@ func (c *child) read(out io.Reader) {
 	}
 }
 
-// decode returns the message of a line, the messages of a batch, or nil.
-func decode(line []byte) []jsonrpc.Message {
+// decode returns the messages of a line, which may be a batch, or nil.
+func (r *repairer) decode(line []byte) []jsonrpc.Message {
 	line = bytes.TrimSpace(line)
-	if len(line) == 0 {
-		return nil
-	}
-	batch := []json.RawMessage{line}
-	if line[0] == '[' {
-		batch = nil // Unmarshal would write the first element into line
-		if json.Unmarshal(line, &batch) != nil {
-			return nil
+	texts := [][]byte{}
+	var batch []json.RawMessage
+	if len(line) > 0 && line[0] == '[' && json.Unmarshal(line, &batch) == nil {
+		for _, raw := range batch {
+			texts = append(texts, r.message(raw))
 		}
+	} else {
+		texts = r.messages(line)
 	}
 	var list []jsonrpc.Message
-	for _, raw := range batch {
-		if len(raw) == 0 || raw[0] != '{' {
-			continue
-		}
-		if m, err := jsonrpc.DecodeMessage(raw); err == nil {
+	for _, text := range texts {
+		if m, err := jsonrpc.DecodeMessage(text); err == nil {
 			list = append(list, m)
 		}
 	}

@@ -188,6 +188,7 @@ func (m *Manager) forget(name string) {
 	if m.configured[name] == nil && m.components[name] == nil {
 		delete(m.warned, "server "+name)
 		delete(m.warned, "tools of "+name)
+		delete(m.warned, "odd message of "+name)
 	}
 }
 

@@ -81,6 +81,36 @@ func (s *server) set(st state, session *sdk.ClientSession, tools []remote) {
 	})
 }
 
+// odd logs what was omitted of an odd message.
+func (s *server) odd(text string) {
+	s.m.warn("odd message of "+s.Name, "repaired a message of an MCP server: "+text, "server", s.Name)
+}
+
+// renewed returns the session that replaces an expired one, or nil if the
+// server cannot be reached again.
+func (s *server) renewed(ctx context.Context, expired *sdk.ClientSession) *sdk.ClientSession {
+	for retried := false; ; {
+		next := s.m.changes()
+		s.mu.Lock()
+		state, session := s.state, s.session
+		s.mu.Unlock()
+		switch {
+		case state == up && session != expired:
+			return session
+		case (state == down || state == over) && retried:
+			return nil
+		case state == down || state == over:
+			retried = true
+			s.retry()
+		}
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
 // run keeps the server connected until its context ends.
 func (s *server) run() {
 	wait := firstRetry
@@ -135,6 +165,7 @@ func (s *server) serve() (served bool, err error) {
 			dial = s.m.dialComponent
 		}
 		client := httpClient(life, s.URL, s.Token, s.timeout()+writeTimeout, dial)
+		client.Transport = &repairing{client.Transport, repairer{s.odd}}
 		defer client.CloseIdleConnections()
 		return s.talk(overHTTP(s.URL, client), connectTimeout, cut)
 	}

@@ -114,7 +114,7 @@ func (c *classifier) command(cmd *Command, alone bool) (prefix string, err error
 		words[0] = filepath.Base(name)
 	} else if slices.Contains(multicall, name) {
 		if len(words) < 2 {
-			return "", fmt.Errorf("%s runs other programs", name)
+			return "", fmt.Errorf("%s may run other programs", name)
 		}
 		words = words[1:] // of the applet
 	}

@@ -153,8 +153,8 @@ func (c *classifier) permitted(words []string) (path string, ok bool) {
 	return "", false
 }
 
-// offer returns the prefix to offer for a command. It has none for a program that
-// runs others, a script, and a program in the working directory.
+// offer returns the prefix to offer for a command. It has none for a program that may
+// run others, a script, and a program in the working directory.
 func (c *classifier) offer(words []string) (prefix string, err error) {
 	p, err := find(words[0], c.path())
 	if err != nil { // a person may permit programs elsewhere
@@ -166,48 +166,25 @@ func (c *classifier) offer(words []string) (prefix string, err error) {
 	if err := c.inDir(p); err != nil {
 		return "", err
 	}
-	names, words := []string{filepath.Base(p.path)}, slices.Clone(words)
 	prefix = p.path
-	if real := filepath.Base(p.real); slices.Contains(multicall, names[0]) {
-		if len(words) < 2 || !isSubcommand(words[1]) {
-			return "", fmt.Errorf("%s names no applet", names[0])
-		}
-		names, prefix = []string{words[1]}, prefix+" "+words[1] // an applet is a word
-		words = words[1:]
-	} else if !slices.Contains(multicall, real) {
-		names = append(names, real)
+	name, real := filepath.Base(p.path), filepath.Base(p.real)
+	if slices.Contains(multicall, name) {
+		words = words[1:] // of the applet; command has found it
+		name, real = words[0], words[0]
+		prefix += " " + name
 	}
-	if p.isScript() || slices.ContainsFunc(names, isRunner) {
-		return "", fmt.Errorf("%s runs other programs", words[0])
+	if p.isScript() || real != name && !slices.Contains(multicall, real) {
+		return "", fmt.Errorf("%s may run other programs", words[0])
 	}
-	if i := slices.IndexFunc(families, func(f string) bool { return slices.Contains(names, f) }); i >= 0 {
-		if len(words) < 2 || !isSubcommand(words[1]) {
-			return "", fmt.Errorf("%s has no subcommand", words[0])
-		}
-		if slices.Contains(runs, words[1]) {
-			return "", fmt.Errorf("%s %s runs other programs", words[0], words[1])
-		}
+	switch list := subcommands[name]; {
+	case slices.Contains(offered, name):
+	case len(words) > 1 && slices.Contains(list, words[1]):
 		prefix += " " + words[1]
+	default:
+		return "", fmt.Errorf("%s may run other programs", words[0])
 	}
 	if err := Check(prefix); err != nil {
 		return "", err
 	}
 	return prefix, fmt.Errorf("tools.bash.allow does not contain %s", prefix)
-}
-
-// isRunner reports whether a name is a runner, also with a version after it, such
-// as python3.12.
-func isRunner(name string) bool {
-	return slices.Contains(runners, name) || slices.Contains(runners, strings.TrimRight(name, "-.0123456789"))
-}
-
-// isSubcommand reports whether a word has the form of a subcommand: it is not a
-// flag or a path.
-func isSubcommand(word string) bool {
-	for _, r := range word {
-		if r != '-' && (r < 'a' || r > 'z') && (r < '0' || r > '9') {
-			return false
-		}
-	}
-	return word != "" && word[0] != '-'
 }

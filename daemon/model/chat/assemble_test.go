@@ -64,6 +64,8 @@ func TestAssemble(t *testing.T) {
 		{"tails without an index", []part{piece(0, "a", "f", ""), piece(1, "b", "f", ""), piece(nil, "b", "", b), piece(nil, "a", "", a)}, "f" + a + " f" + b},
 		{"index as text", []part{piece("0", "a", "f", ""), piece("1", "b", "f", ""), piece("0", "", "", a), piece("1.0", "", "", b)}, "f" + a + " f" + b},
 		{"another ID in each fragment", []part{piece(0, "a", "f", ""), piece(0, "b", "", `{"x"`), piece(0, "c", "", `:1}`)}, "f" + a},
+		{"another ID and the name in each fragment", []part{piece(0, "a", "f", `{"x"`), piece(0, "b", "f", `:1}`)}, "f" + a},
+		{"another index and the name in each fragment", []part{piece(0, "", "f", `{"x"`), piece(1, "", "f", `:1}`)}, "f" + a},
 		{"late ID", []part{piece(0, "", "f", `{"x"`), piece(0, "a", "", ""), piece(nil, "a", "", ":1}")}, "f" + a},
 		{"late name", []part{piece(0, "a", "", ""), piece(0, "", "f", ""), piece(0, "", "", a)}, "f" + a},
 		{"repeated with the ID", []part{piece(0, "a", "f", `{"x"`), piece(0, "", "", `:1}`), piece(0, "a", "f", `{ "x": 1 }`)}, "f" + a},

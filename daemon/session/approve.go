@@ -72,9 +72,9 @@ func (m *Manager) Approve(ctx context.Context, c tool.Call, command string, extr
 	p := personOf(ctx, c.Session)
 	switch {
 	case rules.Approve != "ask":
-		return nil, refused(false, d, "the allowlist does not permit the command: "+d.Reason)
+		return nil, refused(false, d, "the allowlist does not permit the command")
 	case p == nil:
-		return nil, refused(true, d, "no user is connected to approve the command: "+d.Reason)
+		return nil, refused(true, d, "no user is connected to approve the command")
 	}
 	select {
 	case p.turn <- struct{}{}:
@@ -168,7 +168,7 @@ func refused(ask bool, d approval.Decision, why string) error {
 	if ask {
 		fix = "approve it in crabmem chat, or " + fix
 	}
-	return fmt.Errorf("%s; to permit it, the user can %s", why, fix)
+	return fmt.Errorf("%s; to permit it, the user can %s (reason: %s)", why, fix, d.Reason)
 }
 
 const (

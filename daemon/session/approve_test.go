@@ -93,8 +93,8 @@ func TestApprove(t *testing.T) {
 		{"allowed", "ask", []string{"ls -l | ls"}, false, false, nil, []string{"> ls -l | ls"}, "ls"},
 		{"allowed, list only", "allowlist", []string{"ls"}, false, true, nil, []string{"> ls"}, "ls"},
 		{"list only", "allowlist", []string{"rm x"}, false, true, nil,
-			[]string{"the allowlist does not permit the command: tools.bash.allow does not contain BIN/rm; to permit it, the user can add BIN/rm to tools.bash.allow in config.toml"}, "ls"},
-		{"no person", "ask", []string{"git push; rm x"}, false, false, nil, []string{"no user is connected to approve the command: tools.bash.allow does not contain BIN/git push; " +
+			[]string{"the allowlist does not permit the command; to permit it, the user can add BIN/rm to tools.bash.allow in config.toml (reason: tools.bash.allow does not contain BIN/rm)"}, "ls"},
+		{"no person", "ask", []string{"git push; rm x"}, false, false, nil, []string{"no user is connected to approve the command; " +
 			"to permit it, the user can approve it in crabmem chat, or add BIN/git push, BIN/rm to tools.bash.allow"}, "ls"},
 		{"no person, no prefix", "ask", []string{"ls > x"}, false, false, nil, []string{"crabmem config set tools.bash.approve off"}, "ls"},
 		{"environment", "ask", []string{"ls", "ls"}, true, true, []string{"yes, once", "Yes, in this session"}, []string{"$ ls", "not approved; reply: Yes, in this session"}, "ls"},

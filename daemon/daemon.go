@@ -89,7 +89,8 @@ type Daemon struct {
 
 	limited sync.Mutex // of writes to spaces with a quota
 
-	repeats *once.Table // requests that may be repeated
+	repeats        *once.Table // requests that may be repeated
+	repeatsChecked sync.Once   // against the stores
 
 	indexing sync.Mutex
 	index    *search.Index // nil until something is searched

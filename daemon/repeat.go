@@ -39,6 +39,22 @@ func (d *Daemon) openRepeats() {
 	}
 }
 
+// checkRepeats forgets, once, the records of entries that were purged while no daemon ran,
+// or when the daemon continued a purge.
+func (d *Daemon) checkRepeats() {
+	d.repeatsChecked.Do(func() {
+		for _, name := range d.repeats.Spaces() {
+			err := d.inSpace(name, func(s *crmem.Store) error { return d.forgetPurged(s, name) })
+			if errors.Is(err, crmem.ErrNoStore) {
+				err = d.repeats.PurgeSpace(name)
+			}
+			if err != nil {
+				d.log.Warn("check the requests that may be repeated", "space", name, "error", err)
+			}
+		}
+	})
+}
+
 // identified returns the key and the digest of the request.
 func (r *request) identified(o *pb.Once) (key, sum string, err error) {
 	if n := len(o.GetKey()); n == 0 || n > maxOnce || len(o.GetSum()) == 0 || len(o.GetSum()) > maxOnceSum {
@@ -56,6 +72,7 @@ func (d *Daemon) doOnce(r *request, m *pb.ClientMessage, answer func() error) er
 	if err != nil {
 		return err
 	}
+	d.checkRepeats()
 	r.by.Op = m.GetOnce().GetKey()
 	in := cmp.Or(m.GetSpace(), r.as.space, space.Main)
 	var failed error
@@ -145,6 +162,7 @@ func (d *Daemon) outcome(r *request, m *pb.ClientMessage) error {
 	if err != nil {
 		return err
 	}
+	d.checkRepeats()
 	record, err := d.repeats.Find(r.ctx, key, sum)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"crabmem/crmem"
 	"crabmem/daemon/client"
 )
 
@@ -227,6 +229,22 @@ func TestKeyOfPurged(t *testing.T) {
 		r.startDaemon()
 	}
 	r.want("the entry", r.do("root", "GET", path, nil), http.StatusNotFound, "not_found")
+	// A purge while no daemon runs.
+	r.want("a third", r.do("root", "POST", "/v1/memories", object{"name": "third", "content": "3"}, "Idempotency-Key", "d"), 201, "")
+	r.daemon()
+	s, err := crmem.Open(filepath.Join(r.home, "memory.db"), nil)
+	if err == nil {
+		_, err = s.Purge("third")
+		err = errors.Join(err, s.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.startDaemon()
+	r.want("a third again", r.do("root", "POST", "/v1/memories", object{"name": "third", "content": "3"}, "Idempotency-Key", "d"), 409, "spent")
+	if text := file(); strings.Count(text, `"sum"`) != 1 {
+		t.Errorf("after a purge without a daemon: %s", text)
+	}
 }
 
 // TestKeyAfterCrash repeats requests whose records a crash left incomplete: the history has

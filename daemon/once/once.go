@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -279,6 +280,19 @@ func (t *Table) all() iter.Seq[Record] {
 			}
 		}
 	}
+}
+
+// Spaces returns the spaces with records of changes of entries.
+func (t *Table) Spaces() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	set := make(map[string]bool)
+	for _, r := range t.byKey {
+		if r.State == Done && r.Entry != 0 {
+			set[r.Space] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(set))
 }
 
 // Records returns the records of changes of entries in a space.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/text/unicode/norm"
+
 	"crabmem/crmem"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
@@ -174,7 +176,8 @@ func (b *base) byName() map[string]*basePage {
 	return entries
 }
 
-// basePages are the pages that a store exchanged with a tree, by path.
+// basePages are the pages that a store exchanged with a tree, by the normal form C of
+// the path: some file systems decompose names.
 type basePages map[string][]*basePage
 
 // byPath indexes the exchanged pages, and those that an interrupted dump wrote.
@@ -182,15 +185,23 @@ func (b *base) byPath() basePages {
 	pages := make(basePages, len(b.Pages))
 	for _, list := range [][]basePage{b.Pages, b.next} {
 		for i := range list {
-			pages[list[i].Path] = append(pages[list[i].Path], &list[i])
+			pages.add(&list[i])
 		}
 	}
 	return pages
 }
 
+func (p basePages) add(page *basePage) {
+	form := norm.NFC.String(page.Path)
+	p[form] = append(p[form], page)
+}
+
+// at returns the exchanged pages at a path.
+func (p basePages) at(path string) []*basePage { return p[norm.NFC.String(path)] }
+
 // has reports whether the page at path was exchanged with this hash.
 func (p basePages) has(path, hash string) bool {
-	for _, known := range p[path] {
+	for _, known := range p.at(path) {
 		if known.Page == hash && hash != "" {
 			return true
 		}
@@ -200,7 +211,7 @@ func (p basePages) has(path, hash string) bool {
 
 // size returns the size of the largest exchanged page at path.
 func (p basePages) size(path string) (size int64) {
-	for _, known := range p[path] {
+	for _, known := range p.at(path) {
 		size = max(size, known.Size)
 	}
 	return size

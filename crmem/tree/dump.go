@@ -253,6 +253,9 @@ func (d *dumper) inspect() error {
 	if d.listed, err = listPages(d.root); err != nil {
 		return err
 	}
+	if err := respell(d.root, d.listed, d.paths); err != nil {
+		return err
+	}
 	d.files = make(map[string]*treeFile, len(d.listed))
 	for i := range d.listed {
 		d.files[d.listed[i].path] = &d.listed[i]

@@ -87,10 +87,10 @@ func (d *dumper) isCurrent(mp *basePage, e *crmem.Entry) (bool, error) {
 // surplus plans the removal or refusal of a file that is not a page of the
 // snapshot.
 func (d *dumper) surplus(f *treeFile) error {
-	if d.known[f.path] == nil {
+	if d.known.at(f.path) == nil {
 		of, temp := temporaryOf(f.path)
 		switch {
-		case temp && f.mode.IsRegular() && d.interrupted() && d.known[of] != nil:
+		case temp && f.mode.IsRegular() && d.interrupted() && d.known.at(of) != nil:
 			d.sweep = append(d.sweep, f.path)
 		case !d.ignores(f):
 			d.refuse(f.path)
@@ -115,7 +115,7 @@ func (d *dumper) surplus(f *treeFile) error {
 func (d *dumper) interrupted() bool { return d.state.unfinished() != "" || d.old.Next != "" }
 
 func (d *dumper) refuse(name string) {
-	if d.known[name] != nil || name == summaryFile && d.state.dumped() {
+	if d.known.at(name) != nil || name == summaryFile && d.state.dumped() {
 		d.refused.Edited = append(d.refused.Edited, name)
 	} else {
 		d.refused.Foreign = append(d.refused.Foreign, name)

@@ -12,17 +12,25 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-func (t *loadedTree) readPages(root vfs.Tree, known basePages, maxBytes int64, progress func(done, total int)) error {
+func (t *loadedTree) readPages(root vfs.Tree, sn *crmem.Snapshot, known basePages, maxBytes int64, progress func(done, total int)) error {
 	files, err := listPages(root)
 	if err != nil {
 		return err
 	}
-	for name, list := range t.state.unlimited() {
+	var paths []string
+	for _, list := range known {
 		for _, p := range list {
-			known[name] = append(known[name], &basePage{Page: p.Page, Size: p.Size})
+			paths = append(paths, p.Path)
 		}
 	}
-	paths := make(map[string]string, len(files)) // by name
+	if err := respell(root, files, paths); err != nil {
+		return err
+	}
+	for name, list := range t.state.unlimited() {
+		for _, p := range list {
+			known.add(&basePage{Path: name, Page: p.Page, Size: p.Size})
+		}
+	}
 	var total int64
 	for i := range files {
 		if progress != nil {
@@ -43,14 +51,22 @@ func (t *loadedTree) readPages(root vfs.Tree, known basePages, maxBytes int64, p
 		if err != nil {
 			return err
 		}
-		if other, ok := paths[p.Name]; ok {
-			return &Error{Path: f.path, Msg: fmt.Sprintf("the name %s is also the name of %s", quoted(p.Name), other), Remedy: "rename one page, or change its Name row"}
-		}
-		paths[p.Name] = f.path
-		for _, w := range p.warnings {
-			t.warnings = append(t.warnings, f.path+": "+w)
-		}
 		t.pages = append(t.pages, *p)
+	}
+	t.spellNames(sn, known)
+	names := make(map[string]string, len(files)) // path by name
+	for i := range t.pages {
+		p := &t.pages[i]
+		if other, ok := names[p.Name]; ok {
+			return &Error{Path: p.path, Msg: fmt.Sprintf("the name %s is also the name of %s", quoted(p.Name), other), Remedy: "rename one page, or change its Name row"}
+		}
+		names[p.Name] = p.path
+		if want := shownName(p.Name); p.heading != "" && p.heading != want {
+			p.warnings = append(p.warnings, fmt.Sprintf("load ignores the heading %s of the entry %s: to rename the entry, run crabmem rename", quoted(p.heading), quoted(want)))
+		}
+		for _, w := range p.warnings {
+			t.warnings = append(t.warnings, p.path+": "+w)
+		}
 	}
 	return nil
 }
@@ -102,9 +118,6 @@ func readPage(root vfs.Tree, f *treeFile, known basePages) (*treePage, error) {
 			return nil, &Error{Path: f.path, Msg: "the file name is not UTF-8", Remedy: "rename it"}
 		}
 	}
-	if want := shownName(p.Name); p.heading != "" && p.heading != want {
-		p.warnings = append(p.warnings, fmt.Sprintf("load ignores the heading %s of the entry %s: to rename the entry, run crabmem rename", quoted(p.heading), quoted(want)))
-	}
 	hash := pageHash(b)
 	if !known.has(f.path, hash) {
 		if err := (crmem.Add{Name: p.Name, Content: p.Content, Aliases: p.Aliases, Kind: p.Kind}).Validate(); err != nil {
@@ -152,7 +165,7 @@ func readTree(bases bases, dir string, sn *crmem.Snapshot, maxBytes int64, progr
 	if warning != "" {
 		t.warnings = append(t.warnings, warning)
 	}
-	if err := t.readPages(root, base.byPath(), maxBytes, progress); err != nil {
+	if err := t.readPages(root, sn, base.byPath(), maxBytes, progress); err != nil {
 		return nil, err
 	}
 	if len(t.pages) == 0 && !t.state.mayBeEmpty() {

@@ -10,6 +10,7 @@ import (
 
 	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
+	"crabmem/crmem/limits"
 )
 
 // Op is one change of a store: [Add], [Update], [Remember], [Alias], [Rename],
@@ -48,7 +49,8 @@ type Alias struct {
 	Aliases []string
 }
 
-// Rename changes the name of an entry, and keeps its other fields. It returns
+// Rename changes the name of an entry. The old name becomes an alias, so that links keep
+// working, unless To is equivalent or no alias may be like it. It returns
 // [ErrNotFound] if the entry does not exist, and [ErrExists] if another entry has the
 // name To or a canonically equivalent one. The log contains a remove and a put, which every version of crmem can read.
 type Rename struct {
@@ -301,9 +303,15 @@ func (o Rename) stage(g *stage) error {
 	if _, other, err := g.find(o.To); err != nil || other != "" && other != old {
 		return cmp.Or(err, error(&nameError{ErrExists, o.To, ""}))
 	}
-	g.remove(o.Name, old)
 	e := entryOf(old)
 	e.Name = o.To
+	e.Aliases = slices.DeleteFunc(slices.Clone(e.Aliases), func(a string) bool { return a == o.To })
+	if !SameName(o.Name, o.To) && !slices.Contains(e.Aliases, o.Name) && validName(o.Name, "alias", o.Name) == nil {
+		if e.Aliases = append(e.Aliases, o.Name); len(e.Aliases) > limits.Aliases {
+			return &nameError{ErrInvalid, cutName(o.Name), fmt.Sprintf("%d aliases, and the old name would be another one: remove an alias", limits.Aliases)}
+		}
+	}
+	g.remove(o.Name, old)
 	return g.put(&e)
 }
 

@@ -184,14 +184,15 @@ func TestOverwrite(t *testing.T) {
 	}
 }
 
-// TestRename renames entries, and compares the store with a reopened one.
+// TestRename renames entries, which keep the old names as aliases, and compares the
+// store with a reopened one.
 func TestRename(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "memory.db")
 	s := open(t, path, &crmem.Options{Now: at(5)})
 	ok(t, s.Apply(crmem.Add{Name: "a", Content: "one", Aliases: []string{"x"}}, crmem.Add{Name: "b", Kind: crmem.Archive}))
 	list, err := s.Do(crmem.Rename{Name: "a", To: "c"}, crmem.Rename{Name: "b", To: "a"}, crmem.Rename{Name: "a", To: "a"})
 	ok(t, err)
-	if len(list) != 2 || !list[0].Equal(crmem.Entry{ID: 1, Name: "c", CreatedAt: 5, Content: "one", Aliases: []string{"x"}}) {
+	if len(list) != 2 || !list[0].Equal(crmem.Entry{ID: 1, Name: "c", CreatedAt: 5, Content: "one", Aliases: []string{"x", "a"}}) {
 		t.Errorf("renamed: %+v", list)
 	}
 	for _, row := range []struct {
@@ -202,7 +203,7 @@ func TestRename(t *testing.T) {
 			t.Errorf("%+v: %v, want %v", row.op, err, row.want)
 		}
 	}
-	want := "1:c/note=one[x] 2:a/archive=[]"
+	want := "1:c/note=one[x a] 2:a/archive=[b]"
 	if got := show(s); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
@@ -213,6 +214,31 @@ func TestRename(t *testing.T) {
 	ok(t, s.Close())
 	if got := show(open(t, path, nil)); got != want {
 		t.Errorf("reopened: %s, want %s", got, want)
+	}
+}
+
+// TestRenameAliases renames between names and aliases up to the limit of aliases.
+func TestRenameAliases(t *testing.T) {
+	s := crmem.New(nil)
+	aliases := func(want ...string) {
+		t.Helper()
+		if e, err := s.Get("a"); err != nil || !slices.Equal(e.Aliases, want) {
+			t.Errorf("aliases %q, %v; want %q", e.Aliases, err, want)
+		}
+	}
+	ok(t, s.Apply(crmem.Restore{Entry: crmem.Entry{Name: "bad\x00name"}}, crmem.Rename{Name: "bad\x00name", To: "a"}))
+	aliases() // no alias may have a NUL
+	ok(t, s.Apply(crmem.Rename{Name: "a", To: "b"}, crmem.Rename{Name: "b", To: "a"}))
+	aliases("b")
+	ok(t, s.Apply(crmem.Rename{Name: "a", To: "b"}))
+	aliases("a")
+	var many []string
+	for i := range limits.Aliases {
+		many = append(many, fmt.Sprint("alias ", i))
+	}
+	ok(t, s.Apply(crmem.Alias{Name: "b", Aliases: many}))
+	if err := s.Apply(crmem.Rename{Name: "b", To: "c"}); !errors.Is(err, crmem.ErrInvalid) {
+		t.Errorf("with the largest number of aliases: %v", err)
 	}
 }
 

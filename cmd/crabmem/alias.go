@@ -13,33 +13,34 @@ import (
 )
 
 func (c *app) aliasCommand() *cobra.Command {
-	var add, remove, none bool
+	var add, replace, remove, none bool
 	cmd := &cobra.Command{
 		Use:     "alias NAME [ALIAS...]",
 		GroupID: groupUse,
-		Short:   "show, replace, add, or remove aliases",
-		Long: `Replace the aliases of the entry NAME. --add adds the given aliases,
---remove removes them, and --none removes all aliases. Without aliases and
-flags, alias prints the aliases, one per line.
+		Short:   "show, add, replace, or remove aliases",
+		Long: `Add aliases to the entry NAME. --replace removes the other aliases, --remove
+removes the given ones, and --none removes all aliases. --add is the default.
+Without aliases and flags, alias prints the aliases, one per line.
 
 Several entries may share an alias. No command finds an entry by a shared alias.`,
 		Example: `  crabmem alias deploy ship release
-  crabmem alias deploy --add rollout
-  crabmem alias deploy --remove ship
+  crabmem alias deploy --replace rollout
+  crabmem alias deploy --remove rollout
   crabmem alias deploy`,
 		Args:              atLeast(1, "NAME"),
 		ValidArgsFunction: c.completeNames(1),
 	}
-	cmd.Flags().BoolVar(&add, "add", false, "add the aliases")
+	cmd.Flags().BoolVar(&add, "add", false, "add the aliases (default)")
+	cmd.Flags().BoolVar(&replace, "replace", false, "replace all aliases with the given ones")
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the aliases")
 	cmd.Flags().BoolVar(&none, "none", false, "remove all aliases")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := atMostOne(cmd, "add", "remove", "none"); err != nil {
+		if err := atMostOne(cmd, "add", "replace", "remove", "none"); err != nil {
 			return err
 		}
 		name, given := args[0], once(args[1:])
-		if (add || remove) && len(given) == 0 {
-			return wrongArgs(cmd, "--add and --remove want at least one alias")
+		if (add || replace || remove) && len(given) == 0 {
+			return wrongArgs(cmd, "--add, --replace, and --remove want at least one alias")
 		}
 		if none && len(given) > 0 {
 			return wrongArgs(cmd, "--none wants no alias")
@@ -47,12 +48,12 @@ Several entries may share an alias. No command finds an entry by a shared alias.
 		show := len(given) == 0 && !none
 		e, err := c.aliases(cmd.Context(), name, show, func(s *crmem.Store, e crmem.Entry) ([]string, error) {
 			switch {
-			case add:
-				return memtool.WithAliases(e.Aliases, given), nil
+			case replace, none:
+				return given, nil
 			case remove:
 				return memtool.WithoutAliases(s, e, given)
 			}
-			return given, nil
+			return memtool.WithAliases(e.Aliases, given), nil
 		})
 		if err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 )
 
 func (c *app) forgetCommand() *cobra.Command {
-	var archive, dry, purge, everywhere bool
+	var archive, dry, purge, everywhere, yes bool
 	var at string
 	cmd := &cobra.Command{
 		Use:     "forget NAME",
@@ -23,8 +23,9 @@ history = "off" in [memory], it does not.
 
 With --purge, forget removes the entry, its versions in the history, and its
 texts from every other file of the store. NAME may also be the last name of a
-removed entry. A purge cannot be undone. It deletes damaged and temporary files
-that may contain a text, and lists them.
+removed entry. A purge cannot be undone; on a terminal, forget asks first unless
+--yes is set. It deletes damaged and temporary files that may contain a text,
+and lists them.
 
 A purge does not remove the text from these places; forget --purge lists those
 that it finds, with a fix: other entries and spaces of the home, sessions, and
@@ -66,6 +67,7 @@ when a command or the daemon next opens the store for writing.`,
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the entry to remove, change nothing")
 	cmd.Flags().BoolVar(&purge, "purge", false, "also remove the history of the note; no undo")
 	cmd.Flags().StringVar(&at, "at", "", "with --purge: remove only the text after change `SEQ`")
+	yesFlag(cmd, &yes)
 	cmd.Flags().BoolVar(&everywhere, "everywhere", false, "also purge other places in the home; needs --purge")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		name := args[0]
@@ -73,10 +75,10 @@ when a command or the daemon next opens the store for writing.`,
 			return wrongArgs(cmd, "--at needs --purge, without --everywhere and --archive")
 		}
 		if at != "" {
-			return c.redact(cmd.Context(), name, at, dry)
+			return c.redact(cmd.Context(), name, at, dry, yes)
 		}
 		if purge {
-			return c.purge(cmd.Context(), name, purgeOptions{archive, dry, everywhere})
+			return c.purge(cmd.Context(), name, purgeOptions{archive, dry, everywhere, yes})
 		}
 		if everywhere {
 			return wrongArgs(cmd, "--everywhere needs --purge")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -334,23 +333,6 @@ func (c *app) replaceClientFile(e *clientEdit) error {
 		}
 	}
 	return write(e.Path, e.after)
-}
-
-// confirm asks the user to confirm an action. Without a terminal it returns an error.
-func (c *app) confirm(action string) (bool, error) {
-	if !c.IsTerminal(c.Stdin) || c.JSON {
-		return false, &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: action + ": standard input is not a terminal", Remedy: "use --yes to write without asking"}
-	}
-	if err := c.Out.Flush(); err != nil {
-		return false, err
-	}
-	fmt.Fprintf(c.Stderr, "%s? [y/N] ", action)
-	line, err := bufio.NewReader(io.LimitReader(c.Stdin, 1<<10)).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return false, err
-	}
-	answer := strings.ToLower(strings.TrimSpace(line))
-	return answer == "y" || answer == "yes", nil
 }
 
 // programPath returns the absolute path of this program. It prefers the name in

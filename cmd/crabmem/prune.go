@@ -17,7 +17,7 @@ import (
 func (c *app) pruneCommand() *cobra.Command {
 	var older string
 	var keep int
-	var dry, history bool
+	var dry, history, yes bool
 	cmd := &cobra.Command{
 		Use:     "prune --older-than AGE | --keep N | --history --older-than AGE",
 		GroupID: groupCare,
@@ -29,8 +29,9 @@ one of the flags and never removes notes.
 
 With --history, prune removes the changes that are older than an age from the
 history, and frees their disk space. Entries and later changes stay. log, diff,
-undo, restore, and show --at no longer reach the removed changes. --keep and
---dry-run do not combine with --history; --older is the same as --older-than.
+undo, restore, and show --at no longer reach the removed changes. On a terminal,
+prune --history asks first unless --yes is set. --keep and --dry-run do not
+combine with --history; --older is the same as --older-than.
 
 With history = "90d" in [memory] of config.toml, a checkpoint removes changes
 older than 90 days if the oldest change is older than 112.5 days, a quarter
@@ -49,6 +50,7 @@ more. The shortest age is 1h.`,
 	cmd.Flags().StringVar(&older, "older-than", "", "remove archives or changes older than this `age`")
 	cmd.Flags().IntVar(&keep, "keep", 0, "keep the newest `N` archives")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the archives to remove, change nothing")
+	yesFlag(cmd, &yes)
 	cmd.Flags().BoolVar(&history, "history", false, "remove changes from the history, not archives")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		byAge, byCount := cmd.Flags().Changed("older-than"), cmd.Flags().Changed("keep")
@@ -68,6 +70,9 @@ more. The shortest age is 1h.`,
 				return cli.Usagef("--older-than: %v", err)
 			}
 			if history {
+				if ok, err := c.confirmPurge("remove the changes older than "+older+" from the history", yes); err != nil || !ok {
+					return err
+				}
 				return c.pruneHistory(cmd.Context(), c.now().Add(-age))
 			}
 			limit = uint64(max(c.now().Add(-age).Unix(), 0))

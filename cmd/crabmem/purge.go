@@ -26,7 +26,7 @@ type purgedEntry struct {
 }
 
 // purgeOptions are the flags of forget --purge.
-type purgeOptions struct{ archive, dry, everywhere bool }
+type purgeOptions struct{ archive, dry, everywhere, yes bool }
 
 // purge implements forget --purge. With --everywhere, it purges the entry last: a
 // repeated command reads the texts to search for from the entry.
@@ -38,17 +38,19 @@ func (c *app) purge(ctx context.Context, name string, o purgeOptions) error {
 			name = strings.Clone(e.Name)
 		}
 		t.collect(s, name)
-		if !o.dry && !o.everywhere {
-			return nil
-		}
 		var err error
-		if e, err = memtool.FindToRemove(s, name, o.archive); errors.Is(err, crmem.ErrNotFound) && len(t.ids) > 0 {
+		if e, err = memtool.FindToRemove(s, name, o.archive); (errors.Is(err, crmem.ErrNotFound) || errors.Is(err, crmem.ErrAmbiguous)) && len(t.ids) > 0 {
 			return nil // removed entries had the name
 		}
 		return err
 	})
 	if err != nil {
-		return err
+		return memtool.PurgeFix(err)
+	}
+	if !o.dry {
+		if ok, err := c.confirmPurge("purge "+display.Label(name)+" and its history", o.yes); err != nil || !ok {
+			return err
+		}
 	}
 	t.omitted = t.omitted || t.incomplete || o.everywhere && t.short
 	p := purgedEntry{Name: name, DryRun: o.dry, Deleted: []string{}, Purged: []textPlace{}}

@@ -23,7 +23,7 @@ type redactedText struct {
 
 // redact implements forget --purge --at: it removes the text that the entry of a name had
 // after a change, and keeps the entry.
-func (c *app) redact(ctx context.Context, name, at string, dry bool) error {
+func (c *app) redact(ctx context.Context, name, at string, dry, yes bool) error {
 	seq, err := strconv.ParseUint(at, 10, 64)
 	if err != nil || seq == 0 {
 		return cli.Usagef("--at %q: want the number of a change, see crabmem log %s", at, errtable.ShellWord(name))
@@ -47,6 +47,9 @@ func (c *app) redact(ctx context.Context, name, at string, dry bool) error {
 		}
 	})
 	if err == nil && !dry {
+		if ok, err := c.confirmPurge(fmt.Sprintf("purge the text of %s after change %d", display.Label(r.Name), seq), yes); err != nil || !ok {
+			return err
+		}
 		err = c.write(ctx, "forget", false, func(s memtool.Store) error {
 			deleted, err := s.Redact(ctx, r.ID, seq)
 			r.Deleted = append(r.Deleted, deleted...)

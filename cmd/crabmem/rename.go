@@ -1,8 +1,12 @@
 package main
 
 import (
+	"fmt"
+	"slices"
+
 	"crabmem/crmem"
 	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 
 	"github.com/spf13/cobra"
@@ -14,7 +18,8 @@ func (c *app) renameCommand() *cobra.Command {
 		GroupID: groupUse,
 		Short:   "change the name of an entry",
 		Long: `Change the name of the entry OLD, atomically. The entry keeps its ID, kind,
-creation time, text, and aliases. OLD is a name, or an alias of exactly one
+creation time, text, and aliases. The old name becomes an alias, so that links
+to it and supersedes keep working. OLD is a name, or an alias of exactly one
 entry. If an entry has the name NEW, rename changes nothing and exits with 4.`,
 		Example: `  crabmem rename deploy rollout
   crabmem rename rollout deploy --json`,
@@ -23,9 +28,12 @@ entry. If an entry has the name NEW, rename changes nothing and exits with 4.`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var old, e crmem.Entry
+		shared := false // the old name is an alias of another entry, too
 		err := c.writeChecked(cmd.Context(), "rename", false, false, func(s memtool.Store) error {
 			list, err := s.Update(cmd.Context(), func(s *crmem.Store) (ops []crmem.Op, err error) {
-				old, err = memtool.Find(s, args[0])
+				if old, err = memtool.Find(s, args[0]); err == nil {
+					shared = hasAlias(s, old)
+				}
 				return []crmem.Op{crmem.Rename{Name: old.Name, To: args[1]}}, err
 			})
 			if e = old; len(list) > 0 {
@@ -33,9 +41,13 @@ entry. If an entry has the name NEW, rename changes nothing and exits with 4.`,
 			}
 			return err
 		})
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
+		}
+		if shared && e.Name != old.Name {
+			c.Warn(fmt.Sprintf("%s is an alias of several entries now, so links to it lead to none: remove it from one with crabmem alias NAME --remove %s", display.Label(old.Name), errtable.ShellWord(old.Name)))
+		}
+		switch {
 		case c.JSON:
 			return c.PrintJSON(e)
 		case e.Name == old.Name:
@@ -46,4 +58,14 @@ entry. If an entry has the name NEW, rename changes nothing and exits with 4.`,
 		return nil
 	}
 	return cmd
+}
+
+// hasAlias reports whether another entry has the name of an entry as an alias.
+func hasAlias(s *crmem.Store, named crmem.Entry) bool {
+	for e := range s.All() {
+		if e.ID != named.ID && slices.Contains(e.Aliases, named.Name) {
+			return true
+		}
+	}
+	return false
 }

@@ -30,22 +30,22 @@ func Purge(s *crmem.Store, name string, archives bool, first ...crmem.Op) (Purge
 		case errors.Is(absent, crmem.ErrNotFound) || errors.Is(absent, crmem.ErrAmbiguous): // removed entries may have had the name
 			e, expected = crmem.Entry{}, crmem.Entry{Name: name}
 		case absent != nil:
-			return Purged{}, purgeFix(absent)
+			return Purged{}, PurgeFix(absent)
 		}
 		deleted, err := s.Purge(cmp.Or(e.Name, name), append(slices.Clip(first), crmem.Unchanged{Entry: expected})...)
 		switch {
 		case errors.Is(err, crmem.ErrStale) && try < MaxTries:
 			continue
 		case errors.Is(err, crmem.ErrNotFound) && absent != nil:
-			err = purgeFix(absent)
+			err = PurgeFix(absent)
 		}
 		return Purged{e, deleted}, err
 	}
 }
 
-// purgeFix changes the fix "crabmem forget NAME" of an error, which keeps the
+// PurgeFix changes the fix "crabmem forget NAME" of an error, which keeps the
 // history, to a purge.
-func purgeFix(err error) error {
+func PurgeFix(err error) error {
 	e, ok := errors.AsType[*errtable.Error](err)
 	if !ok || !strings.HasPrefix(e.Fix, "crabmem forget ") {
 		return err

@@ -346,9 +346,7 @@ func (f files) rename(ctx context.Context, from, to string) (string, error) {
 				err := errorf("Error: Invalid path under %s: %s", to, why)
 				return nil, &memtool.NamesError{Err: err, Names: []string{f.Name}}
 			}
-			moved := f.Entry
-			moved.Name = nameOf(path)
-			ops = append(ops, crmem.Remove{Name: f.Name}, crmem.Restore{Entry: moved})
+			ops = append(ops, crmem.Rename{Name: f.Name, To: nameOf(path)})
 		}
 		return ops, nil
 	})

@@ -11,7 +11,6 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog/internal/feed"
 	"crabmem/sessionlog/internal/line"
-	"crabmem/sessionlog/record"
 )
 
 // Item is one line of a transcript to import: a summary if Marker is set, else
@@ -28,7 +27,10 @@ type ImportResult struct {
 	ID      string // of the session; empty if a dry import would create it
 	Created bool   // the session is new
 	Updated bool   // the session was replaced by the transcript
-	Older   bool   // the session has more lines than the transcript and does not change
+	Older   bool   // the session has more texts than the transcript and does not change
+	// DiffersFrom is the ID of another session of the source, if Created is set and
+	// neither has all texts of the other.
+	DiffersFrom string
 }
 
 type outcome uint8
@@ -38,6 +40,7 @@ const (
 	created
 	updated
 	older
+	differs // of another session of the source, which does not change
 )
 
 // Import is [Importer.Import] of one transcript. changed reports whether the
@@ -64,12 +67,13 @@ type Importer struct {
 
 	names, trashed, leftovers []string               // of the folder, when it was listed
 	known                     map[string]*importedBy // by prefix, current; nil before the first listing
+	plans                     map[string][]plan      // of a dry Importer, by source
 }
 
 // importedBy are the sessions that begin with a prefix.
 type importedBy struct {
-	sources map[string]string // name of the file by source
-	top     uint64            // the highest number
+	sources map[string][]string // names of the files by source
+	top     uint64              // the highest number
 }
 
 // importLock is no session's id.
@@ -79,7 +83,7 @@ const importLock = ".import"
 // changes nothing and returns what an import would do. Errors: *[vfs.LockedError]
 // and the system's.
 func (d *Dir) NewImporter(dry bool) (*Importer, error) {
-	im := &Importer{d: d}
+	im := &Importer{d: d, plans: make(map[string][]plan)}
 	if !dry {
 		var err error
 		if im.lock, _, _, err = d.acquire(importLock, d.opts.LockWait); err != nil {
@@ -97,15 +101,17 @@ func (im *Importer) Close() error {
 	return im.lock.Unlock()
 }
 
-// Import creates or replaces the session of another program's transcript. The
-// session is read-only. Each source has one session: importing the source again
-// replaces the session or changes nothing.
+// Import creates or replaces a session of another program's transcript. The session is
+// read-only. Importing a transcript again replaces its session or changes nothing.
 //
-// Transcripts only grow, so the longer copy is the newer one: the copy with
-// more messages and summaries, or with an equal number and more bytes. Import
-// does not count records of the session that bad lines lost. An older copy
-// changes nothing. A copy of equal length with another title or text replaces
-// the session.
+// Import compares texts: the paragraphs of messages and summaries, and the calls. It
+// replaces a session only if the transcript has all texts of the session in this order,
+// and changes nothing if the session has all of the transcript. If no session of the
+// source is such a copy, because two programs continued the transcript or because it was
+// edited, Import creates another session of this source.
+//
+// A purged or redacted text equals every text. A session of which a text was purged does
+// not change unless the transcript has more.
 //
 // Errors: [ErrInvalid], [ErrNotApplied], [ErrUnknown], *[vfs.LockedError], and
 // the system's.
@@ -114,16 +120,38 @@ func (im *Importer) Import(m Meta, items []Item) (ImportResult, error) {
 	if err != nil {
 		return ImportResult{}, err
 	}
+	t := transcript{meta: &m, items: items, text: text}
 	for try := 1; ; try++ {
-		id, o, err := im.one(&m, text)
+		r, err := im.one(&t)
 		if !errors.Is(err, fs.ErrNotExist) {
-			return ImportResult{ID: id, Created: o == created, Updated: o == updated, Older: o == older}, err
+			return r, err
 		}
 		if try == maxMoves {
 			return ImportResult{}, err
 		}
-		im.known = nil
+		im.known, im.plans = nil, make(map[string][]plan)
 	}
+}
+
+// transcript is a transcript to import.
+type transcript struct {
+	meta  *Meta
+	items []Item
+	text  []byte // the lines of its session
+
+	compared bool
+	list     []part
+}
+
+// parts returns the parts of the transcript.
+func (t *transcript) parts() []part {
+	if !t.compared {
+		t.compared = true
+		for i := range t.items {
+			t.list = appendParts(t.list, &t.items[i])
+		}
+	}
+	return t.list
 }
 
 // importText returns the lines of a session that is imported.
@@ -151,57 +179,63 @@ func (d *Dir) importText(m *Meta, items []Item) ([]byte, error) {
 	return text, nil
 }
 
-func (im *Importer) one(m *Meta, text []byte) (id string, o outcome, err error) {
-	d := im.d
-	by, err := im.by(m)
+func (im *Importer) one(t *transcript) (r ImportResult, err error) {
+	by, err := im.by(t.meta)
 	if err != nil {
-		return "", 0, err
+		return r, err
 	}
-	name := by.sources[m.Source]
-	if name == "" {
-		if im.lock == nil {
-			return "", created, nil
-		}
-		lock, id, err := im.claim(by, m)
-		if err != nil {
-			return "", 0, err
-		}
-		name = fileName(id, m.Title)
-		written, err := im.put(id, name, "", nil, text, lock)
-		if err == nil {
-			by.sources[m.Source] = written
-		}
-		return id, created, errors.Join(err, lock.Unlock())
-	}
-	id, _ = idOf(name, m)
+	source := t.meta.Source
 	if im.lock == nil {
-		o, _, err = d.compare(id, name, m, text)
-		return id, o, err
+		return im.dry(by.sources[source], t)
 	}
+	for i, name := range by.sources[source] {
+		id, o, written, err := im.into(name, t)
+		if o != differs || err != nil {
+			if err == nil {
+				by.sources[source][i] = written
+			}
+			return ImportResult{ID: id, Updated: o == updated, Older: o == older}, err
+		}
+		r.DiffersFrom = id
+	}
+	lock, id, err := im.claim(by, t.meta)
+	if err != nil {
+		return ImportResult{}, err
+	}
+	r.ID, r.Created = id, true
+	written, err := im.put(id, fileName(id, t.meta.Title), "", nil, t.text, lock)
+	if err == nil {
+		by.sources[source] = append(by.sources[source], written)
+	}
+	return r, errors.Join(err, lock.Unlock())
+}
+
+// into imports a transcript into the session in a file, unless its texts differ. It
+// returns the session's ID, and the name of its file after the import.
+func (im *Importer) into(name string, t *transcript) (id string, o outcome, written string, err error) {
+	d := im.d
+	id, _ = idOf(name, t.meta)
 	lock, before, _, err := d.acquire(id, d.opts.LockWait)
 	if err != nil {
-		return "", 0, err
+		return "", 0, name, err
 	}
-	o, info, err := d.compare(id, name, m, text)
-	to := fileName(id, m.Title)
-	if err == nil && o != updated && d.maybeUnsynced(before, info.Size()) {
-		if o == older {
-			to = name
-			text, err = vfs.ReadFile(d.fs, d.file(name), info.Size())
-		}
+	o, info, err := d.compare(id, name, t)
+	to, text := fileName(id, t.meta.Title), t.text
+	write := o == updated
+	if err == nil && !write && o != differs && d.maybeUnsynced(before, info.Size()) {
+		write, to = true, name
+		text, err = vfs.ReadFile(d.fs, d.file(name), info.Size())
 		o = updated // the session's content decides
 	}
-	if err == nil && o == updated {
-		if name, err = im.put(id, to, name, info, text, lock); err == nil {
-			by.sources[m.Source] = name
-		}
+	if err == nil && write {
+		name, err = im.put(id, to, name, info, text, lock)
 	}
-	return id, o, errors.Join(err, lock.Unlock())
+	return id, o, name, errors.Join(err, lock.Unlock())
 }
 
 // compare returns the outcome of an import into the session in a file: updated,
-// unchanged, or older.
-func (d *Dir) compare(id, name string, m *Meta, text []byte) (o outcome, info fs.FileInfo, err error) {
+// unchanged, older, or differs.
+func (d *Dir) compare(id, name string, t *transcript) (o outcome, info fs.FileInfo, err error) {
 	f, err := d.fs.Open(d.file(name))
 	if err != nil {
 		return 0, nil, err
@@ -211,48 +245,17 @@ func (d *Dir) compare(id, name string, m *Meta, text []byte) (o outcome, info fs
 		return 0, nil, err
 	}
 	size := info.Size()
-	if size == int64(len(text)) {
+	if size == int64(len(t.text)) {
 		old := make([]byte, size)
 		if err := line.ReadFull(f, old, 0); err != nil {
 			return 0, info, err
 		}
-		if bytes.Equal(old, text) && name == fileName(id, m.Title) {
+		if bytes.Equal(old, t.text) && name == fileName(id, t.meta.Title) {
 			return unchanged, info, nil
 		}
 	}
-	old, err := lengthOf(f, size, d.opts.MaxLine)
-	if err != nil {
-		return 0, info, err
-	}
-	now, err := lengthOf(bytes.NewReader(text), int64(len(text)), d.opts.MaxLine)
-	if err == nil && old.more(now) {
-		return older, info, nil
-	}
-	return updated, info, err
-}
-
-// length returns the number of readable records after the meta line of a
-// session, and their bytes.
-type length struct {
-	items int   // messages and summaries
-	bytes int64 // of their lines
-}
-
-func lengthOf(r io.ReaderAt, size, limit int64) (n length, err error) {
-	var s line.Scanner
-	var rec line.Record
-	s.Reset(r, 0, size, limit)
-	for s.Next() {
-		if s.Decode(&rec); rec.Kind == record.KindMessage || rec.Kind == record.KindMarker {
-			n.items++
-			n.bytes += s.Line.Size
-		}
-	}
-	return n, s.Err
-}
-
-func (n length) more(than length) bool {
-	return n.items > than.items || n.items == than.items && n.bytes > than.bytes
+	o, err = compareWith(t.parts(), f, size, d.opts.MaxLine)
+	return o, info, err
 }
 
 // put writes a complete session and returns its name. It replaces the file old,
@@ -348,7 +351,7 @@ func (im *Importer) by(m *Meta) (*importedBy, error) {
 	if by := im.known[prefix]; by != nil {
 		return by, nil
 	}
-	by := &importedBy{sources: make(map[string]string)}
+	by := &importedBy{sources: make(map[string][]string)}
 	for _, name := range im.trashed {
 		if seq, ok := seqOf(prefix, name); ok {
 			by.top = max(by.top, seq)
@@ -367,7 +370,7 @@ func (im *Importer) by(m *Meta) (*importedBy, error) {
 		case err != nil:
 			return nil, err // the session may be of this source; a second one must not be created
 		case got.Source != "":
-			by.sources[got.Source] = name
+			by.sources[got.Source] = append(by.sources[got.Source], name)
 		}
 	}
 	im.known[prefix] = by

@@ -3,6 +3,7 @@ package sessionlog_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"syscall"
 	"testing"
 
@@ -53,43 +54,87 @@ func TestImportIsLinear(t *testing.T) {
 	}
 }
 
-// TestImportCopies imports copies of a transcript in every order: the newest
-// stays.
+// TestImportCopies imports pairs of copies of a transcript in both orders: the session
+// of a copy that the other extends has all its texts, and two copies that both have
+// texts of their own stay two sessions.
 func TestImportCopies(t *testing.T) {
 	item := func(s string) sessionlog.Item { return sessionlog.Item{Message: user(s)} }
-	for name, copies := range map[string][][]sessionlog.Item{
-		"continued":                {{item("a")}, {item("a"), item("b")}, {item("a"), item("b"), {Marker: true, Summary: "s"}}},
-		"the last line was grown":  {{item("a"), item("b")}, {item("a"), item("b\nc")}},
-		"another, of more":         {{item("a long one")}, {item("b"), item("c")}},
-		"a long line was left out": {{item("a"), item("bbbbbbbbbbb")}, {item("a"), item("c"), item("d")}},
+	said := func(s string) sessionlog.Item { return sessionlog.Item{Message: answer(s)} }
+	system := sessionlog.Item{Message: sessionlog.Message{Role: "system", Content: "a notice"}}
+	call := func(id, name string) sessionlog.ToolCall {
+		return sessionlog.ToolCall{ID: id, Function: sessionlog.Function{Name: name, Arguments: "{}"}}
+	}
+	calls := func(calls ...sessionlog.ToolCall) sessionlog.Item {
+		return sessionlog.Item{Message: sessionlog.Message{Role: "assistant", Content: "look", ToolCalls: calls}}
+	}
+	result := func(id string) sessionlog.Item {
+		return sessionlog.Item{Message: sessionlog.Message{Role: "tool", Content: "ok", ToolCallID: id}}
+	}
+	type items = []sessionlog.Item
+	for name, c := range map[string]struct {
+		old, newer items
+		differ     bool
+	}{
+		"continued":                                    {old: items{item("a")}, newer: items{item("a"), item("b")}},
+		"compacted":                                    {old: items{item("a")}, newer: items{item("a"), {Marker: true, Summary: "s"}}},
+		"an answer has grown":                          {old: items{item("a"), said("b")}, newer: items{item("a"), said("b\n\nc"), item("d")}},
+		"a call joined an answered message":            {old: items{calls(call("1", "x")), result("1")}, newer: items{calls(call("1", "x"), call("2", "y")), result("1"), result("2")}},
+		"the old version left a message out":           {old: items{item("a"), said("b")}, newer: items{item("a"), item("queued"), said("b")}},
+		"the old version took a notice for the user's": {old: items{item("a"), item("a notice")}, newer: items{item("a"), system, said("b")}},
+		"the new version splits a message":             {old: items{item("a notice\n\nb")}, newer: items{system, item("b"), said("c")}},
+		"purged":                                       {old: items{item("[purged]"), said("b")}, newer: items{item("a key"), said("b"), item("c")}},
+		"redacted":                                     {old: items{item("use [redacted: token] here")}, newer: items{item("use 123 here"), said("c")}},
+		"redacted now":                                 {old: items{item("use 123 here")}, newer: items{item("use [redacted: token] here"), said("c")}},
+		"two continued it":                             {old: items{item("a"), said("b"), item("c")}, newer: items{item("a"), said("b"), item("d"), said("a long answer")}, differ: true},
+		"edited":                                       {old: items{item("a"), said("b")}, newer: items{item("a!"), said("b"), item("c")}, differ: true},
+		"the last paragraph changed":                   {old: items{item("a"), said("b")}, newer: items{item("a"), said("b\nc")}, differ: true},
+		"another":                                      {old: items{item("a long one")}, newer: items{item("b"), item("c")}, differ: true},
+		"another order":                                {old: items{item("a"), item("b")}, newer: items{item("b"), item("a"), item("c")}, differ: true},
+		"the answer is the question":                   {old: items{item("a")}, newer: items{said("a"), item("b")}, differ: true},
+		"a call of another argument":                   {old: items{calls(call("1", "x"))}, newer: items{calls(call("1", "y")), result("1")}, differ: true},
 	} {
-		for i := range copies {
-			for j := range copies {
-				_, d, _ := onMem(t, sessionlog.Options{})
-				_, _, err := d.Import(importedMeta("one"), copies[i])
-				noErr(t, err)
-				im, err := d.NewImporter(false)
-				noErr(t, err)
-				got, err := im.Import(importedMeta("one"), copies[j])
-				noErr(t, err)
-				noErr(t, im.Close())
-				want := sessionlog.ImportResult{ID: got.ID, Updated: j > i, Older: j < i}
-				s, err := d.Read(got.ID)
-				noErr(t, err)
-				c, err := s.Info()
-				noErr(t, err)
-				noErr(t, s.Close())
-				messages := 0
-				for _, i := range copies[max(i, j)] {
-					if !i.Marker {
-						messages++
-					}
-				}
-				if got != want || c.Messages != messages {
-					t.Errorf("%s: copy %d and then %d: %+v with %d messages, want %+v with %d", name, i, j, got, c.Messages, want, messages)
+		for i, copies := range [][2]items{{c.old, c.newer}, {c.newer, c.old}} {
+			_, d, _ := onMem(t, sessionlog.Options{})
+			_, _, err := d.Import(importedMeta("one"), copies[0])
+			noErr(t, err)
+			im, err := d.NewImporter(false)
+			noErr(t, err)
+			got, err := im.Import(importedMeta("one"), copies[1])
+			noErr(t, err)
+			want := sessionlog.ImportResult{ID: "codex_user_1", Updated: i == 0, Older: i == 1}
+			if c.differ {
+				want = sessionlog.ImportResult{ID: "codex_user_2", Created: true, DiffersFrom: "codex_user_1"}
+			}
+			if got != want {
+				t.Errorf("%s, order %d: %+v, want %+v", name, i, got, want)
+			}
+			for _, items := range copies {
+				if again, err := im.Import(importedMeta("one"), items); again.Created || again.Updated || err != nil {
+					t.Errorf("%s, order %d: a repeated import: %+v, %v", name, i, again, err)
 				}
 			}
+			noErr(t, im.Close())
 		}
+	}
+}
+
+// TestImportKeepsPurge imports the unchanged original of a purged session, and of one
+// with another title.
+func TestImportKeepsPurge(t *testing.T) {
+	m, d, _ := onMem(t, sessionlog.Options{})
+	items := []sessionlog.Item{{Message: user("my pet is a quokka")}, {Message: answer("b")}}
+	id, _, err := d.Import(importedMeta("one"), items)
+	noErr(t, err)
+	_, err = d.Purge(id, "quokka")
+	noErr(t, err)
+	before := files(t, m, "/s")
+	for _, title := range []string{"one", "two"} {
+		if again, changed, err := d.Import(importedMeta(title), items); again != id || changed || err != nil {
+			t.Errorf("%s, changed %v, %v", again, changed, err)
+		}
+	}
+	if after := files(t, m, "/s"); !maps.Equal(before, after) {
+		t.Errorf("it changed %q to %q", before, after)
 	}
 }
 

@@ -148,7 +148,8 @@ type importedChat struct {
 	ID       string `json:"id"`      // "" when it is skipped, or would be new
 	Title    string `json:"title"`
 	Messages int    `json:"messages"`
-	Reason   string `json:"reason"` // why it is skipped
+	Reason   string `json:"reason"`       // why it is skipped
+	Differs  string `json:"differs_from"` // session with the same source and other texts; "" without one
 }
 
 // importExport imports the notes of an export, and then its conversations. After a
@@ -213,7 +214,7 @@ func (c *app) importChat(im *sessionlog.Importer, h *importer.Chat, a *imported)
 		r.Title = h.Meta.Title
 		a.redacted.AddCount(redactedSecret, h.ID, n)
 		did, err = im.Import(h.Meta, h.Items)
-		r.ID = did.ID
+		r.ID, r.Differs = did.ID, did.DiffersFrom
 		if err != nil && !errors.Is(err, sessionlog.ErrInvalid) {
 			return classify(err)
 		}
@@ -238,6 +239,9 @@ func (c *app) importChat(im *sessionlog.Importer, h *importer.Chat, a *imported)
 		a.Skipped++
 	}
 	a.Sessions = append(a.Sessions, r)
+	if r.Differs != "" {
+		a.warnings = append(a.warnings, differsText(h.ID, r.Differs))
+	}
 	switch r.Outcome {
 	case outcomeUnchanged:
 	case outcomeSkipped:

@@ -30,9 +30,10 @@ type importedFile struct {
 	Path     string    `json:"path"`
 	Tool     string    `json:"tool"`
 	Outcome  string    `json:"outcome"`
-	ID       string    `json:"id"`       // "" when it is skipped, or would be new
-	Messages int       `json:"messages"` // of the session
-	Reason   string    `json:"reason"`   // why it is skipped
+	ID       string    `json:"id"`           // "" when it is skipped, or would be new
+	Messages int       `json:"messages"`     // of the session
+	Reason   string    `json:"reason"`       // why it is skipped
+	Differs  string    `json:"differs_from"` // session with the same source and other texts; "" without one
 	BadLines int64     `json:"bad_lines"`
 	Mended   int64     `json:"mended_lines"` // in which a lone surrogate became U+FFFD
 	LeftOut  []leftOut `json:"left_out"`     // omitted lines and parts
@@ -66,10 +67,11 @@ func (c *app) sessionsImportCommand() *cobra.Command {
 to search for them. import detects the format by content.
 
 A transcript becomes one session, however often you import it. import skips a
-transcript that is unchanged, or shorter than its session, such as an older
-copy. If the transcript is longer, import replaces the session. If several files
-have the same session ID, import takes the largest. It prints the reason for
-each file that it skips and each item that it omits.`,
+transcript if its session has all its texts, such as an older copy. If the
+transcript continues the session, import replaces the session. If both have
+texts that the other lacks, because a session continued on two machines or in
+another file, import keeps both as sessions and prints a warning. It prints the
+reason for each file that it skips and each item that it omits.`,
 		Example: `  crabmem sessions import ~/.claude/projects ~/.codex/sessions --dry-run
   crabmem sessions import ~/.claude/projects ~/.codex/sessions`,
 		Args: atLeast(1, "PATH"),
@@ -111,7 +113,10 @@ func (c *app) importTranscriptsOf(ctx context.Context, in *importer.Source, a *i
 	a.Added, a.Replaced, a.Skipped, a.Kept = files.Imported, files.Updated, files.Unchanged, files.Skipped
 	for i := range files.Files {
 		f := &files.Files[i]
-		a.Sessions = append(a.Sessions, importedChat{Source: f.Path, Outcome: f.Outcome, ID: f.ID, Title: f.title, Messages: f.Messages, Reason: f.Reason})
+		a.Sessions = append(a.Sessions, importedChat{Source: f.Path, Outcome: f.Outcome, ID: f.ID, Title: f.title, Messages: f.Messages, Reason: f.Reason, Differs: f.Differs})
+		if f.Differs != "" {
+			a.warnings = append(a.warnings, differsText(f.Path, f.Differs))
+		}
 		switch f.Outcome {
 		case outcomeUnchanged:
 		case outcomeSkipped:
@@ -192,7 +197,7 @@ func (c *app) importTranscripts(ctx context.Context, d *sessionlog.Dir, found []
 	defer func() { err = errors.Join(err, im.Close()) }()
 	p := c.Progress("importing")
 	defer p.End()
-	taken := make(map[string]string) // path by source
+	taken := make(map[string]string) // path by session, or by source before the session has an ID
 	for n, file := range found {
 		if err := context.Cause(ctx); err != nil {
 			return err
@@ -229,11 +234,6 @@ func (c *app) importOne(im *sessionlog.Importer, file foreign.File, taken map[st
 		f.Reason = strings.TrimPrefix(err.Error(), file.Path+": ")
 		return f, nil
 	}
-	if other := taken[t.Meta.Source]; other != "" {
-		f.Reason = "same session as " + other
-		return f, nil
-	}
-	taken[t.Meta.Source] = file.Path
 	n, err := c.redactItems(&t.Meta.Title, t.Items)
 	if err != nil {
 		return f, err
@@ -250,11 +250,20 @@ func (c *app) importOne(im *sessionlog.Importer, file foreign.File, taken map[st
 	if err != nil {
 		return f, err
 	}
+	session := cmp.Or(did.ID, t.Meta.Source)
+	if other := taken[session]; other != "" && !did.Created && !did.Updated {
+		f.Reason = "same session as " + other
+		return f, nil
+	}
 	if did.Older {
 		f.Reason = "older than " + display.Label(did.ID) + ", which is longer"
 		return f, nil
 	}
 	f.ID = did.ID
+	if did.Created {
+		f.Differs = cmp.Or(did.DiffersFrom, taken[session])
+	}
+	taken[session] = file.Path
 	for i := range t.Items {
 		if !t.Items[i].Marker {
 			f.Messages++
@@ -317,6 +326,11 @@ func (f *importedFile) text(would string) string {
 	return fmt.Sprintf("%s: %s%s%s", name, would, f.Outcome, what)
 }
 
+// differsText is the warning about a session that differs from another of its source.
+func differsText(source, other string) string {
+	return fmt.Sprintf("%s: differs from %s, which has the same source; kept both", display.Printable(source), display.Printable(other))
+}
+
 // importedText prints the results. It omits the reasons that the last import of the
 // paths already printed.
 func (c *app) importedText(a *importedFiles, paths string) {
@@ -333,6 +347,11 @@ func (c *app) importedText(a *importedFiles, paths string) {
 			continue
 		}
 		c.Say("%s", f.text(a.would()))
+	}
+	for i := range a.Files {
+		if f := &a.Files[i]; f.Differs != "" {
+			c.Warn(differsText(f.Path, f.Differs))
+		}
 	}
 	for _, w := range fresh {
 		if strings.HasPrefix(w, omittedStart) {

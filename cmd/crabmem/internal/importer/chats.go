@@ -29,7 +29,6 @@ type Chat struct {
 type chatReader struct {
 	kind string
 	one  func(*chatReader, *Chat, object)
-	seen map[string]bool
 	left Tally
 	chat string // that is being read
 	buf  []byte
@@ -38,7 +37,7 @@ type chatReader struct {
 // ReadChats calls take with every conversation of an export, in order, and
 // returns the omissions.
 func ReadChats(kind string, r io.Reader, take func(*Chat) error) ([]Left, error) {
-	c := chatReader{kind: kind, one: (*chatReader).chatgpt, seen: make(map[string]bool)}
+	c := chatReader{kind: kind, one: (*chatReader).chatgpt}
 	if kind == Claude {
 		c.one = (*chatReader).claude
 	}
@@ -65,12 +64,9 @@ func (c *chatReader) read(raw json.RawMessage) *Chat {
 	switch {
 	case h.ID == "" || len(h.ID) > maxLabel || strings.ContainsFunc(h.ID, unicode.IsControl):
 		h.Err = fmt.Errorf("%s: no usable ID", c.chat)
-	case c.seen[h.ID]:
-		h.Err = fmt.Errorf("%s: duplicate ID; took the first", h.ID)
 	case len(h.Items) == 0:
 		h.Err = fmt.Errorf("%s: no messages", h.ID)
 	}
-	c.seen[h.ID] = true
 	h.Meta.Source = c.kind + ":" + h.ID
 	return h
 }

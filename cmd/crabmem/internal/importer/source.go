@@ -174,14 +174,9 @@ func (s *Source) claudeNotes() (*Memory, error) {
 // unchanged.
 func (s *Source) Chats(take func(*Chat) error) ([]Left, error) {
 	var left []Left
-	taken := make(map[string]bool) // IDs over all files
 	more, err := s.each(func(r io.Reader) error {
 		var failed error // error of take
 		of, err := ReadChats(s.Kind, r, func(h *Chat) error {
-			if h.Err == nil && taken[h.ID] {
-				h.Err = fmt.Errorf("%s: in two files; took the first", h.ID)
-			}
-			taken[h.ID] = true
 			failed = take(h)
 			return failed
 		})

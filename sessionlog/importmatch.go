@@ -12,8 +12,8 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// part is the smallest text that an import compares: a paragraph of a message or
-// of a summary, or a call. One message may have grown since the last import, and
+// part is the smallest text that an import compares: a paragraph of a message or of a
+// summary, an element that begins a paragraph, or a call. One message may have grown since the last import, and
 // another version may split or join messages.
 type part struct {
 	sum   uint64   // of class and text
@@ -31,7 +31,7 @@ var removedTexts = sync.OnceValue(func() *regexp.Regexp {
 })
 
 func appendPart(parts []part, class, text string) []part {
-	if strings.TrimSpace(text) == "" {
+	if text = strings.TrimSpace(text); text == "" {
 		return parts
 	}
 	p := part{class: class, text: text, sum: maphash.String(partSeed, class+"\x00"+text)}
@@ -46,8 +46,13 @@ func appendPart(parts []part, class, text string) []part {
 // appendParts appends the parts of a message or of a summary.
 func appendParts(parts []part, it *Item) []part {
 	paragraphs := func(class, text string) {
-		for p := range strings.SplitSeq(text, "\n\n") {
-			parts = appendPart(parts, class, p)
+		open := make(map[string]bool)
+		for text = strings.TrimLeft(text, "\n"); text != ""; {
+			end := endOfElement(text, open)
+			for p := range strings.SplitSeq(text[:end], "\n\n") {
+				parts = appendPart(parts, class, p)
+			}
+			text = strings.TrimLeft(text[end:], "\n")
 		}
 	}
 	if it.Marker {
@@ -67,6 +72,26 @@ func appendParts(parts []part, it *Item) []part {
 		parts = appendPart(parts, "call", f.Name+"\n"+f.Arguments)
 	}
 	return parts
+}
+
+// maxOpen bounds the elements without an end that endOfElement searches for in a text.
+const maxOpen = 32
+
+// endOfElement returns the end of the element that begins a text, or else of the
+// paragraph: a program writes elements before the text of the user. open has the
+// elements without an end.
+func endOfElement(text string, open map[string]bool) int {
+	if i := strings.IndexAny(text[:min(len(text), 64)], " >\n"); i > 1 && text[0] == '<' && !open[text[1:i]] && len(open) < maxOpen {
+		end := "</" + text[1:i] + ">"
+		if n := strings.Index(text, end); n > 0 {
+			return n + len(end)
+		}
+		open[text[1:i]] = true
+	}
+	if n := strings.Index(text, "\n\n"); n > 0 {
+		return n
+	}
+	return len(text)
 }
 
 // matches reports whether two parts have the same text, except where one has a marker

@@ -15,6 +15,10 @@ import (
 //   - user and assistant lines become messages in the order of the file, which
 //     includes abandoned branches. The lines of one response (message.id) become
 //     one message, followed by the results of its tools;
+//   - messages that the user typed while a tool ran (queued_command, and enqueue
+//     without a later message of that text) become messages of the user;
+//   - texts of Claude Code in the place of the user's, such as notifications and
+//     commands with their output, become messages of the role system;
 //   - a tool's result becomes a message of the role tool;
 //   - the summary of a compaction becomes a compaction;
 //   - lines of sub-agents, lines of the tool itself (isMeta, reminders, error
@@ -24,7 +28,7 @@ import (
 // line, else of the last summary line whose leaf is in the file. Other summary
 // lines belong to other sessions.
 func readClaudeCode(r io.Reader) (Transcript, error) {
-	c := claudeReader{seen: make(map[string]bool)}
+	c := claudeReader{seen: make(map[string]bool), typed: make(map[string]int)}
 	if err := c.read(r, c.record); err != nil {
 		return Transcript{}, err
 	}
@@ -37,6 +41,7 @@ func readClaudeCode(r io.Reader) (Transcript, error) {
 			title = c.summaries[i].title
 		}
 	}
+	c.insertQueued()
 	t, err := c.finish("claude-code", c.id, title, c.created)
 	if errors.Is(err, ErrNoMessages) && c.sidechain {
 		err = ErrSubAgent
@@ -50,6 +55,9 @@ type claudeReader struct {
 	created   time.Time
 	seen      map[string]bool // uuids of the lines that were read
 	sidechain bool
+
+	typed  map[string]int // number of the user's messages by text
+	queued []claudeQueued
 
 	custom, ai string
 	summaries  []struct{ leaf, title string }
@@ -80,6 +88,10 @@ func (c *claudeReader) record(o object) error {
 	switch typ {
 	case "user", "assistant":
 		return c.readMessage(typ, o)
+	case "attachment":
+		return c.attachment(o)
+	case "queue-operation":
+		c.queueOperation(o)
 	case "custom-title":
 		c.custom = o.text("customTitle")
 	case "ai-title":
@@ -92,19 +104,32 @@ func (c *claudeReader) record(o object) error {
 	return nil
 }
 
-// readMessage reads a user or assistant line.
-func (c *claudeReader) readMessage(typ string, o object) error {
+// begin reads the fields of a line with a message, and reports whether to read the
+// message.
+func (c *claudeReader) begin(o object) bool {
 	if o.flag("isSidechain") {
 		c.sidechain = true
 		c.skip("sub-agent")
+		return false
+	}
+	if id := o.text("sessionId"); id != "" {
+		c.id = id
+	}
+	if id := o.text("uuid"); id != "" && c.seen[id] {
+		c.skip("written twice")
+		return false
+	}
+	return true
+}
+
+// readMessage reads a user or assistant line.
+func (c *claudeReader) readMessage(typ string, o object) error {
+	if !c.begin(o) {
 		return nil
 	}
 	m, err := o.sub("message")
 	if err != nil {
 		return err
-	}
-	if id := o.text("sessionId"); id != "" {
-		c.id = id
 	}
 	if c.created.IsZero() {
 		if t, err := time.Parse(time.RFC3339Nano, o.text("timestamp")); err == nil {
@@ -112,10 +137,6 @@ func (c *claudeReader) readMessage(typ string, o object) error {
 		}
 	}
 	id := o.text("uuid")
-	if id != "" && c.seen[id] {
-		c.skip("written twice")
-		return nil
-	}
 	content, err := c.blocks(m)
 	if err != nil {
 		return err
@@ -148,10 +169,7 @@ func (c *claudeReader) readMessage(typ string, o object) error {
 			c.message(c.line, r)
 		}
 		if content.text != "" || len(content.results) == 0 {
-			m := sessionlog.Message{Role: record.RoleUser, Content: content.text}
-			if c.message(c.line, m) > 0 {
-				c.answer = ""
-			}
+			c.userText(content.text, isProgram(o))
 		}
 	}
 	return nil
@@ -177,7 +195,7 @@ func (c *claudeReader) assistant(id string, content claudeContent) {
 	}
 }
 
-// claudeInjected are the elements that Claude Code puts into user messages.
+// claudeInjected are the elements with instructions to the model, which are omitted.
 var claudeInjected = []string{"system-reminder", "local-command-caveat"}
 
 // blocks reads the content of a message: text, or an array of blocks.
@@ -190,7 +208,7 @@ func (c *claudeReader) blocks(m object) (content claudeContent, err error) {
 		var text string
 		switch typ := b.text("type"); typ {
 		case "text":
-			if text, err = b.str("text"); inTags(text, claudeInjected) {
+			if text, err = b.str("text"); isInjected(text) {
 				content.injected = true
 			} else {
 				content.text = join(content.text, text)

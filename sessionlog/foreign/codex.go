@@ -19,13 +19,15 @@ import (
 //   - items of the model's conversation (response_item) become messages:
 //     consecutive reasoning, text, and calls are one message, and the output of a
 //     call is a message of the role tool;
-//   - the message of a compaction becomes a compaction;
+//   - the message of a compaction becomes a compaction. Items of its
+//     replacement_history that are not in the file before it, as in a fork, become
+//     messages before it;
 //   - events, which repeat items, instructions of Codex to the model, and lines
 //     of other types are counted and omitted.
 //
 // The title is the last name of the thread.
 func readCodex(r io.Reader) (Transcript, error) {
-	var c codexReader
+	c := codexReader{seen: make(map[string]int)}
 	if err := c.read(r, c.record); err != nil {
 		return Transcript{}, err
 	}
@@ -42,6 +44,8 @@ type codexReader struct {
 	id, title string
 	created   time.Time
 	subAgent  bool
+	seen      map[string]int // items by key
+	users     []string       // texts of the messages of the user
 
 	answer sessionlog.Message // that is being read
 	began  int64              // the line where the response began; 0 without a response
@@ -82,8 +86,7 @@ func (c *codexReader) record(o object) error {
 	case slices.Contains(codexItems, typ):
 		return c.response(o)
 	case typ == "compacted":
-		c.flush()
-		c.summary(payload.text("message"))
+		return c.compacted(payload)
 	case typ == "event_msg":
 		if name := payload.text("thread_name"); payload.text("type") == "thread_name_updated" && name != "" {
 			c.title = name
@@ -113,6 +116,9 @@ func (c *codexReader) response(o object) error {
 	if err != nil {
 		return err
 	}
+	if key := codexKey(typ, o); key != "" {
+		c.seen[key]++
+	}
 	switch typ {
 	case "message":
 		return c.readMessage(o)
@@ -123,6 +129,12 @@ func (c *codexReader) response(o object) error {
 			return err
 		}
 		c.add(sessionlog.Message{ReasoningContent: join(summary, text)})
+	case "agent_message":
+		text, err := c.plain(o, "content")
+		if err != nil {
+			return err
+		}
+		c.add(sessionlog.Message{Content: join(text, o.text("text"))})
 	case "function_call", "custom_tool_call", "local_shell_call":
 		call, err := codexCall(typ, o)
 		if err != nil {
@@ -190,6 +202,7 @@ func (c *codexReader) readMessage(o object) error {
 		return nil
 	}
 	c.flush()
+	c.users = append(c.users, text)
 	c.message(c.line, sessionlog.Message{Role: role, Content: text})
 	return nil
 }

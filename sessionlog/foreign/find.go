@@ -36,7 +36,7 @@ var (
 type File struct {
 	Path string
 	Kind *Kind
-	Size int64
+	Size int64 // as it is stored, which may be compressed
 }
 
 // List is the result of Find.
@@ -49,8 +49,8 @@ type List struct {
 // Find returns the transcript with a name or, if name is a directory, all
 // transcripts in it and its subdirectories. It detects them by content. A
 // single file may have any name; Find returns ErrNoTranscript if it is not a
-// transcript. In directories Find examines only regular files *.jsonl. It does
-// not follow links.
+// transcript. In directories Find examines only regular files *.jsonl, also
+// compressed as .zst, .gz, or .bz2. It does not follow links.
 func Find(ctx context.Context, fsys vfs.FS, name string) (List, error) {
 	name, err := fsys.Resolve(name)
 	if err != nil {
@@ -86,7 +86,12 @@ func (f File) Read(fsys vfs.FS) (Transcript, error) {
 	if err != nil {
 		return Transcript{}, err
 	}
-	t, err := f.Kind.read(file)
+	r, err := uncompressed(file)
+	if err != nil {
+		return Transcript{}, errors.Join(fmt.Errorf("%s: %w", f.Path, err), file.Close())
+	}
+	t, err := f.Kind.read(r)
+	r.Close()
 	for _, bad := range t.Bad {
 		bad.Path = f.Path
 	}
@@ -130,8 +135,11 @@ func (w *walker) walk(dir string, depth int) error {
 			if err := w.walk(name, depth+1); err != nil {
 				return err
 			}
-		case e.Type().IsRegular() && path.Ext(name) == ".jsonl":
+		case !e.Type().IsRegular():
+		case isTranscriptName(name):
 			w.file(name, e)
+		case strings.Contains(path.Base(name), ".jsonl.") && slices.Contains(otherCompressions, path.Ext(name)):
+			w.fail(name, errors.New("compressed in a format that import does not read: decompress it"))
 		}
 	}
 	return nil
@@ -172,7 +180,12 @@ func detect(t vfs.Tree, name string) (*Kind, error) {
 	if err != nil {
 		return nil, err
 	}
-	kind, err := detectReader(io.LimitReader(f, maxLine+1<<20))
+	r, err := uncompressed(f)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	kind, err := detectReader(io.LimitReader(r, maxLine+1<<20))
+	r.Close()
 	return kind, errors.Join(err, f.Close())
 }
 

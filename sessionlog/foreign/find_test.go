@@ -1,6 +1,8 @@
 package foreign
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +16,7 @@ import (
 	"crabmem/crmem/vfs/faultfs"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
 )
 
 const (
@@ -200,7 +203,7 @@ func TestFindTranscriptFiles(t *testing.T) {
 	if err != nil || len(got.Failed) > 0 || got.Others > 0 {
 		t.Fatalf("%d others, failed: %v (%v)", got.Others, got.Failed, err)
 	}
-	if len(got.Found) != 10 {
+	if len(got.Found) != 12 {
 		t.Fatalf("%d transcripts: %v", len(got.Found), foundList(got))
 	}
 	sessions := 0
@@ -219,7 +222,66 @@ func TestFindTranscriptFiles(t *testing.T) {
 			}
 		}
 	}
-	if sessions != 6 {
-		t.Errorf("%d sessions, want 6", sessions)
+	if sessions != 8 {
+		t.Errorf("%d sessions, want 8", sessions)
+	}
+}
+
+// TestCompressed reads compressed transcripts. TestTranscriptFileLimit bounds what they
+// decompress to.
+func TestCompressed(t *testing.T) {
+	t.Parallel()
+	zstandard := func(text string) []byte {
+		e, err := zstd.NewWriter(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.EncodeAll([]byte(text), nil)
+	}
+	gz := func(text string) []byte {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, err := w.Write([]byte(text))
+		if err = errors.Join(err, w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return b.Bytes()
+	}
+	m := faultfs.NewMem()
+	if err := m.Mkdir("/h", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string][]byte{
+		"a.jsonl.zst": zstandard(claudeLine), "b.jsonl.gz": gz(claudeLine), "c.jsonl": zstandard(claudeLine), "d.zst": zstandard(claudeLine),
+		"e.jsonl.zst": zstandard("{}"), "f.jsonl.zst": zstandard(claudeLine)[:20], "g.jsonl.xz": nil, "i.jsonl.zst": []byte(claudeLine),
+		"j.jsonl.bz2": []byte("BZh"), "k.tar.xz": nil,
+	} {
+		m.WriteFile("/h/"+name, b, 0o600)
+	}
+	list, err := Find(t.Context(), m, "/h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range list.Found {
+		tr, err := f.Read(m)
+		switch {
+		case err != nil:
+			got = append(got, fmt.Sprintf("%s: %v", path.Base(f.Path), err))
+		case len(tr.Items) == 1 && tr.Items[0].Message.Content == "hello":
+			got = append(got, path.Base(f.Path))
+		}
+	}
+	for _, err := range list.Failed {
+		got = append(got, "failed: "+path.Base(err.Error()))
+	}
+	want := []string{"a.jsonl.zst", "b.jsonl.gz", "c.jsonl", "i.jsonl.zst",
+		"failed: f.jsonl.zst: unexpected EOF", "failed: g.jsonl.xz: compressed in a format that import does not read: decompress it",
+		"failed: j.jsonl.bz2: unexpected EOF"}
+	if diff := cmp.Diff(want, got); diff != "" || list.Others != 1 {
+		t.Errorf("%d others\n%s", list.Others, diff)
+	}
+	if one, err := Find(t.Context(), m, "/h/d.zst"); err != nil || len(one.Found) != 1 {
+		t.Errorf("one file: %+v, %v", one, err)
 	}
 }

@@ -74,8 +74,8 @@ func TestTranscripts(t *testing.T) {
 		*Kind
 		files int
 	}{
-		"claude-code": {claudeCode, 5},
-		"codex":       {codex, 5},
+		"claude-code": {claudeCode, 6},
+		"codex":       {codex, 6},
 	} {
 		for _, file := range transcriptFiles(t, tool, kind.files) {
 			data, err := os.ReadFile(file)

@@ -118,6 +118,10 @@ func (c *chatReader) chatgptMessage(h *Chat, id string, n chatgptNode, calls map
 	author, meta := o.sub("author"), o.sub("metadata")
 	c.skipKeys("the metadata of a message", meta, "attachments")
 	m := sessionlog.Message{Role: author.str("role")}
+	if m.Role == record.RoleUser && isHidden(o) {
+		m.Role = record.RoleSystem
+		c.left.add("hidden message of the program; kept as the system's", c.chat)
+	}
 	text, reasoning := c.chatgptContent(o.sub("content"))
 	said := []string{text}
 	for _, raw := range meta.list("attachments") {
@@ -153,6 +157,19 @@ func (c *chatReader) chatgptMessage(h *Chat, id string, n chatgptNode, calls map
 		return
 	}
 	c.say(h, m)
+}
+
+// isHidden reports whether ChatGPT did not show a message: the profile and instructions
+// of the user, which it writes into each conversation, and other texts for the model.
+func isHidden(o object) bool {
+	meta := o.sub("metadata")
+	for _, key := range []string{"is_visually_hidden_from_conversation", "is_user_system_message", "is_contextual_answers_system_message"} {
+		if string(meta[key]) == "true" {
+			return true
+		}
+	}
+	kind := o.sub("content").str("content_type")
+	return kind == "user_editable_context" || kind == "model_editable_context" || kind == "system_error"
 }
 
 // chatgptContent returns the text of a message, and the model's reasoning.

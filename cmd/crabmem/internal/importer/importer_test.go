@@ -292,7 +292,7 @@ func TestEveryFactOfChats(t *testing.T) {
 				for _, it := range chats[0].Items {
 					roles = append(roles, it.Message.Role)
 				}
-				if got := strings.Join(roles, " "); got != "user user assistant assistant tool tool assistant" {
+				if got := strings.Join(roles, " "); got != "system user assistant assistant tool tool assistant" {
 					t.Error(got)
 				}
 				if c := chats[0].Items[3].Message.ToolCalls; len(c) != 1 || c[0].Function.Name != "python" || chats[0].Items[4].Message.ToolCallID != c[0].ID {

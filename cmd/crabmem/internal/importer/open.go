@@ -81,6 +81,9 @@ func detectFile(ctx context.Context, fsys vfs.FS, name string) (string, error) {
 			return Transcripts, nil
 		}
 	}
+	if form := foreign.Compression(head); form != "" {
+		return "", fmt.Errorf("%s: compressed with %s, and not a transcript: decompress it, then import the result", name, form)
+	}
 	f, err := Open(fsys, "", name)
 	if err != nil {
 		return "", err

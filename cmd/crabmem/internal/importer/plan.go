@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"crabmem/crmem"
+	"crabmem/crmem/metadata"
 )
 
 // Mode selects the action for notes that differ between source and store.
@@ -117,7 +118,8 @@ func family(kind string) string {
 func (p *planner) note(n *Note, now time.Time) error {
 	base := n.Name
 	if base == "" {
-		first, _, _ := strings.Cut(n.Text, "\n\n")
+		_, body, _ := metadata.Parse(n.Text)
+		first, _, _ := strings.Cut(n.Text[body:], "\n\n")
 		base = firstWords(first)
 	}
 	if base == "" {
@@ -184,6 +186,10 @@ func (p *planner) known(n *Note, h held, o origin, e crmem.Entry) {
 		return
 	}
 	if h.origin.edited(&old, h.text) && p.mode != Replace {
+		if n.earlier != "" && h.origin.sum == sumOf(n.Name, n.earlier, n.Aliases) {
+			p.plan.Skipped++ // only the form of the import changed
+			return
+		}
 		p.differs(old.Name, n, true)
 		return
 	}
@@ -202,7 +208,7 @@ func (p *planner) known(n *Note, h held, o origin, e crmem.Entry) {
 		return
 	}
 	e.CreatedAt = old.CreatedAt
-	p.plan.Ops = append(p.plan.Ops, crmem.Remove{Name: old.Name}, crmem.Restore{Entry: e})
+	p.plan.Ops = append(p.plan.Ops, crmem.Rename{Name: old.Name, To: e.Name}, crmem.Update{Name: e.Name, Content: e.Content, Aliases: e.Aliases})
 	p.drop(old)
 	p.set(e)
 	p.plan.Replaced++

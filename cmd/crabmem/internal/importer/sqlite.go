@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"crabmem/sessionlog/foreign"
 )
@@ -200,20 +199,6 @@ func (d *databaseReader) list(o object, column string) string {
 		return ""
 	}
 	return inLine(json.RawMessage(s))
-}
-
-// about returns a line for each column with a value.
-func (d *databaseReader) about(o object, columns ...string) string {
-	var lines []string
-	for _, c := range columns {
-		if s := d.list(o, c); s != "" {
-			if strings.ContainsFunc(s, unicode.IsControl) {
-				s = strings.Join(strings.Fields(s), " ")
-			}
-			lines = append(lines, c+": "+s)
-		}
-	}
-	return strings.Join(lines, "\n")
 }
 
 // when returns the time in the first of the columns that contains a time. A time is

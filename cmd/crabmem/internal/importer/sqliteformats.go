@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"crabmem/crmem/metadata"
 	"crabmem/sessionlog/foreign"
 )
 
@@ -18,27 +19,15 @@ var walrus = &database{
 		for _, o := range d.rows["memories"] {
 			key := d.cell(o, "key")
 			id := fmt.Sprintf("%s@%s", key, d.cell(o, "created_at"))
-			d.note(Note{ID: id, Text: joined(d.cell(o, "value"), d.metadata(o)), Created: d.when(o, "created_at")}, key)
+			n := Note{ID: id, Created: d.when(o, "created_at")}
+			n.setFields(d.cell(o, "value"), d.metadata(o))
+			d.note(n, key)
 		}
 	},
 }
 
-// metadata returns the column metadata, a line for each key.
-func (d *databaseReader) metadata(o object) string {
-	text := d.cell(o, "metadata")
-	m, err := parseObject([]byte(text))
-	if err != nil {
-		return d.about(o, "metadata")
-	}
-	var lines []string
-	for _, k := range m.keys() {
-		lines = append(lines, "metadata."+k+": "+inLine(m[k]))
-	}
-	return strings.Join(lines, "\n")
-}
-
-// spacebot is a graph of typed memories. An association becomes a line in the note of
-// its source.
+// spacebot is a graph of typed memories. An association becomes a relation of the note
+// of its source.
 var spacebot = &database{
 	kind: Spacebot, table: "memories", has: []string{"id", "content", "memory_type"},
 	use: map[string][]string{
@@ -46,18 +35,27 @@ var spacebot = &database{
 		"associations": {"id", "source_id", "target_id", "relation_type", "created_at"},
 	},
 	read: func(d *databaseReader) {
-		names := make(map[string]string)
+		names, uses := make(map[string]string), make(map[string]int)
 		for _, o := range d.rows["memories"] {
-			names[d.cell(o, "id")] = firstWords(d.cell(o, "content"))
+			name := firstWords(d.cell(o, "content"))
+			names[d.cell(o, "id")] = name
+			uses[name]++
 		}
-		relations := make(map[string][]string)
+		// A link to a name that is none, or that other memories have, names the ID.
+		target := func(id string) string {
+			if _, err := metadata.LinkTo(names[id]); err != nil || uses[names[id]] > 1 {
+				return id
+			}
+			return names[id]
+		}
+		relations := make(map[string][]relation)
 		for _, o := range d.rows["associations"] {
 			from, to := d.cell(o, "source_id"), d.cell(o, "target_id")
 			if names[from] == "" || names[to] == "" {
 				d.left.add("association with a missing memory", d.cell(o, "id"))
 				continue
 			}
-			relations[from] = append(relations[from], "- "+d.cell(o, "relation_type")+" → "+names[to])
+			relations[from] = append(relations[from], relation{d.cell(o, "relation_type"), names[to], target(to)})
 		}
 		for _, o := range d.rows["memories"] {
 			id := d.cell(o, "id")
@@ -65,10 +63,15 @@ var spacebot = &database{
 				d.left.add("forgotten memory", id)
 				continue
 			}
-			slices.Sort(relations[id])
-			text := joined(d.cell(o, "content"), strings.Join(relations[id], "\n"))
-			text = joined(text, d.about(o, "memory_type", "importance", "source", "channel_id"))
-			d.note(Note{ID: id, Text: text, Created: d.when(o, "created_at")}, "")
+			n := Note{ID: id, Created: d.when(o, "created_at")}
+			text, links := d.cell(o, "content"), relations[id]
+			fields := d.fields(o, "memory_type=type", "importance", "source", "channel_id")
+			n.setFields(text, append(slices.Clone(fields), relationFields(links)...))
+			n.earlier = joined(joined(text, relationLines(links)), fieldLines(fields))
+			if target(id) == id {
+				n.addAlias(id, &d.left)
+			}
+			d.note(n, "")
 		}
 	},
 }
@@ -92,19 +95,21 @@ var engram = &database{
 				d.left.add("deleted observation", id)
 				continue
 			}
-			pinned := ""
+			var pinned []noteField
 			if d.isSet(o, "pinned") {
-				pinned = "pinned: yes"
+				pinned = []noteField{{metadata.Field{Key: "pinned", Values: []string{"yes"}}, "pinned: yes"}}
 			}
-			about := d.about(o, "type", "project", "scope", "topic_key", "tool_name", "review_after", "expires_at")
-			n := Note{ID: id, Text: joined(d.cell(o, "content"), strings.TrimSpace(about+"\n"+pinned)), Created: d.when(o, "created_at")}
+			n := Note{ID: id, Created: d.when(o, "created_at")}
+			n.setFields(d.cell(o, "content"), append(d.fields(o, "type", "project", "scope", "topic_key", "tool_name", "review_after", "expires_at"), pinned...))
 			n.addAlias(d.cell(o, "topic_key"), &d.left)
 			d.note(n, d.cell(o, "title"))
 		}
 		for _, o := range d.rows["sessions"] {
 			if s := d.cell(o, "summary"); s != "" {
 				id := d.cell(o, "id")
-				d.note(Note{ID: "session:" + id, Text: joined(s, d.about(o, "project")), Created: d.when(o, "started_at")}, "Session "+id)
+				n := Note{ID: "session:" + id, Created: d.when(o, "started_at")}
+				n.setFields(s, d.fields(o, "project"))
+				d.note(n, "Session "+id)
 			}
 		}
 		d.leaveOut("user_prompts", "user prompt")
@@ -128,10 +133,11 @@ var claudeMem = &database{
 			if text == "" {
 				text = d.cell(o, "title")
 			}
+			n := Note{ID: d.rowID("observation", o, "created_at_epoch"), Created: d.when(o, "created_at_epoch", "created_at")}
 			if text != "" {
-				text = joined(text, d.about(o, "type", "project", "priority", "concepts", "files_read", "files_modified"))
+				n.setFields(text, d.fields(o, "type", "project", "priority", "concepts=tags", "files_read", "files_modified"))
 			}
-			d.note(Note{ID: d.rowID("observation", o, "created_at_epoch"), Text: text, Created: d.when(o, "created_at_epoch", "created_at")}, d.cell(o, "title"))
+			d.note(n, d.cell(o, "title"))
 		}
 		for _, o := range d.rows["session_summaries"] {
 			var parts []string
@@ -140,10 +146,10 @@ var claudeMem = &database{
 					parts = append(parts, "**"+strings.ReplaceAll(c, "_", " ")+":** "+s)
 				}
 			}
+			n := Note{ID: d.rowID("summary", o, "created_at_epoch"), Created: d.when(o, "created_at_epoch", "created_at")}
 			if len(parts) > 0 {
-				parts = append(parts, d.about(o, "project", "files_read", "files_edited"))
+				n.setFields(lines(parts...), d.fields(o, "project", "files_read", "files_edited"))
 			}
-			n := Note{ID: d.rowID("summary", o, "created_at_epoch"), Text: lines(parts...), Created: d.when(o, "created_at_epoch", "created_at")}
 			d.note(n, firstWords(d.cell(o, "request")))
 		}
 		d.leaveOut("user_prompts", "user prompt")

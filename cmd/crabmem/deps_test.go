@@ -83,8 +83,11 @@ var mayImport = map[string][]string{
 	"daemon/daemontest":          {"daemon", "daemon/wire"},
 	"daemon/gateway/page": {"bm25", "bm25/analysis", "bm25/snippet", "crmem", "crmem/fusion", "crmem/history", "crmem/metadata", "crmem/recall", "crmem/vfs", "sessionlog", "sessionlog/record", "sessionlog/search",
 		"daemon/client", "daemon/display", "daemon/errtable", "daemon/mcp", "daemon/memtool", "daemon/space", "daemon/wire"},
-	"daemon/gateway/hook": {"crmem/vfs"},
-	"daemon/gateway": {"daemon/gateway/page", "daemon/gateway/hook", "bm25", "bm25/analysis", "bm25/snippet", "crmem", "crmem/fusion", "crmem/history", "crmem/limits", "crmem/metadata", "crmem/recall", "crmem/vfs", "sessionlog", "sessionlog/search",
+	"daemon/gateway/hook":  {"crmem/vfs"},
+	"daemon/journal":       {"crmem/vfs"},
+	"daemon/once":          {"crmem/vfs", "daemon/journal"},
+	"daemon/gateway/chats": {"crmem/vfs", "daemon/journal"},
+	"daemon/gateway": {"daemon/gateway/chats", "daemon/gateway/page", "daemon/gateway/hook", "bm25", "bm25/analysis", "bm25/snippet", "crmem", "crmem/fusion", "crmem/history", "crmem/limits", "crmem/metadata", "crmem/recall", "crmem/vfs", "sessionlog", "sessionlog/search",
 		"daemon/client", "daemon/config", "daemon/cron", "daemon/display", "daemon/errtable", "daemon/guard", "daemon/mcp", "daemon/memtool", "daemon/trust", "daemon/wire"},
 	"daemon/mcpserver": {"daemon/guard", "daemon/display", "daemon/errtable", "daemon/memtool", "daemon/tool", "daemon/mcpserver/compat/memfiles", "daemon/mcpserver/compat/memgraph", "bm25/analysis", "bm25/snippet",
 		"crmem", "crmem/budget", "crmem/history", "crmem/limits", "crmem/recall", "crmem/vfs", "sessionlog", "sessionlog/search", "crmem/embed", "crmem/fusion"},
@@ -95,7 +98,7 @@ var mayImport = map[string][]string{
 	"daemon/tool":                      {"daemon/approval", "daemon/model", "daemon/sandbox", "crmem/vfs"},
 	"daemon/skill":                     {"daemon/tool", "crmem/vfs"},
 	"daemon/mcp":                       {"daemon/tool", "crmem/vfs"},
-	"daemon/agent":                     {"daemon/model", "daemon/tool", "sessionlog", "sessionlog/record", "crmem/vfs"},
+	"daemon/agent":                     {"daemon/secret/scan", "daemon/model", "daemon/tool", "sessionlog", "sessionlog/record", "crmem/vfs"},
 	"daemon/approval":                  {"crmem/vfs"},
 	"daemon/secret/scan":               {},
 	"daemon/session":                   {"daemon/approval", "daemon/space", "daemon/trust", "daemon/errtable", "daemon/config", "daemon/agent", "daemon/tool", "crmem", "crmem/vfs", "sessionlog", "bm25/snippet", "crmem/history"},
@@ -110,7 +113,7 @@ var mayImport = map[string][]string{
 	"cmd/internal/sqliterows":       {"crmem/vfs"},
 	"cmd/crabmem/internal/chat":     {"cmd/crabmem/internal/chat/tty", "cmd/crabmem/internal/cli", "crmem/vfs", "daemon/client", "daemon/config", "daemon/display", "sessionlog", "bm25/analysis", "bm25/snippet", "crmem", "crmem/metadata", "crmem/recall", "daemon/memtool"},
 	"cmd/crabmem/internal/chat/tty": {"cmd/crabmem/internal/cli", "daemon/display"},
-	"daemon":                        {"daemon/secret", "daemon/approval", "daemon/secret/scan", "daemon/space", "daemon/trust", "daemon/display", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/session", "crmem", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog", "bm25/analysis", "daemon/memtool", "sessionlog/record", "sessionlog/search", "crmem/history", "daemon/embedder", "crmem/embed", "crmem/fusion"},
+	"daemon":                        {"daemon/once", "daemon/secret", "daemon/approval", "daemon/secret/scan", "daemon/space", "daemon/trust", "daemon/display", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "daemon/config", "daemon/cron", "daemon/service", "daemon/model", "daemon/tool", "daemon/skill", "daemon/mcp", "daemon/agent", "daemon/session", "crmem", "crmem/tree", "crmem/recall", "crmem/vfs", "bm25", "bm25/snippet", "crmem/budget", "sessionlog", "bm25/analysis", "daemon/memtool", "sessionlog/record", "sessionlog/search", "crmem/history", "daemon/embedder", "crmem/embed", "crmem/fusion"},
 }
 
 // rivals are measured in bench and used nowhere else.

@@ -3,6 +3,7 @@ package agent
 import (
 	"regexp"
 	"strings"
+	"sync"
 
 	"crabmem/daemon/model"
 )
@@ -22,18 +23,22 @@ func textOf(resp *model.Response, what string) (string, error) {
 
 // leadingThoughts matches reasoning that the server did not separate. If it has
 // no end, the response has no text.
-var leadingThoughts = regexp.MustCompile(`(?is)^\s*<(?:think|thinking|thought|reasoning)>.*?(?:</(?:think|thinking|thought|reasoning)>|$)`)
+var leadingThoughts = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?is)^\s*<(?:think|thinking|thought|reasoning)>.*?(?:</(?:think|thinking|thought|reasoning)>|$)`)
+})
 
 // lateThoughts matches the end of reasoning whose start is in the prompt: a tag
 // at the start or end of a line, or between two letters or punctuation marks.
-var lateThoughts = regexp.MustCompile("(?i)(?m:^[ \t]*</think>|</think>[ \t]*\r?$)|[^\\s`'\"(]</think>[^\\s`'\").,;:]")
+var lateThoughts = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("(?i)(?m:^[ \t]*</think>|</think>[ \t]*\r?$)|[^\\s`'\"(]</think>[^\\s`'\").,;:]")
+})
 
 // withoutThoughts returns a model's text without reasoning before it and white
 // space around it. Later tags are text.
 func withoutThoughts(text string) string {
-	found := leadingThoughts.FindString(text)
+	found := leadingThoughts().FindString(text)
 	if found == "" {
-		if at := lateThoughts.FindStringIndex(text); at != nil {
+		if at := lateThoughts().FindStringIndex(text); at != nil {
 			const tag = "</think>"
 			end := at[0] + strings.Index(strings.ToLower(text[at[0]:]), tag) + len(tag)
 			if !strings.Contains(strings.ToLower(text[:at[0]]), "<think>") {
@@ -43,7 +48,7 @@ func withoutThoughts(text string) string {
 	}
 	for found != "" {
 		text = text[len(found):]
-		found = leadingThoughts.FindString(text)
+		found = leadingThoughts().FindString(text)
 	}
 	return strings.TrimSpace(text)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Default is the allowlist of a daemon whose configuration has none. It contains
@@ -20,17 +21,19 @@ var own = []string{"cd", "echo", "false", "pwd", "true"}
 // options are the words of a program of Default that begin with "-", for programs
 // with other options that write or start a program: diff -l, sort -o and
 // --compress-program. date also sets the clock.
-var options = map[string]*regexp.Regexp{
-	"date": regexp.MustCompile(`^(-u|-R|-I[a-z]*|-d.+|--date=.*|--utc|--iso-8601(=[a-z]+)?|--rfc-3339=[a-z]+)$`),
-	"diff": regexp.MustCompile(`^(-|-[abBdEiNnpqrstTuwyZ]+|-[UC][0-9]+|--(brief|color=never|recursive|unified(=[0-9]+)?|ignore-[a-z-]+|side-by-side|strip-trailing-cr))$`),
-	"sort": regexp.MustCompile(`^(-|-[bcCdfghiMnRrsuVz]*([kt][^oST]*)?|--(numeric|human-numeric|version|general-numeric)-sort|--(reverse|unique))$`),
-	"uniq": regexp.MustCompile(`^(-|-[cdDuiz]+|-[fsw][0-9]+|--(count|repeated|unique|ignore-case))$`),
-}
+var options = sync.OnceValue(func() map[string]*regexp.Regexp {
+	return map[string]*regexp.Regexp{
+		"date": regexp.MustCompile(`^(-u|-R|-I[a-z]*|-d.+|--date=.*|--utc|--iso-8601(=[a-z]+)?|--rfc-3339=[a-z]+)$`),
+		"diff": regexp.MustCompile(`^(-|-[abBdEiNnpqrstTuwyZ]+|-[UC][0-9]+|--(brief|color=never|recursive|unified(=[0-9]+)?|ignore-[a-z-]+|side-by-side|strip-trailing-cr))$`),
+		"sort": regexp.MustCompile(`^(-|-[bcCdfghiMnRrsuVz]*([kt][^oST]*)?|--(numeric|human-numeric|version|general-numeric)-sort|--(reverse|unique))$`),
+		"uniq": regexp.MustCompile(`^(-|-[cdDuiz]+|-[fsw][0-9]+|--(count|repeated|unique|ignore-case))$`),
+	}
+})
 
 // checkWords returns an error if the words of a program of Default have an option
 // or operand that may write or start a program.
 func checkWords(words []string) error {
-	allowed := options[words[0]]
+	allowed := options()[words[0]]
 	operands := 0
 	for _, w := range words[1:] {
 		switch {

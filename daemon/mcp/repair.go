@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -252,11 +253,11 @@ func plain(raw json.RawMessage) string {
 }
 
 // notJSON matches strings, and numbers that JSON lacks.
-var notJSON = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity|inf)\b`)
+var notJSON = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?\b(?:NaN|Infinity|inf)\b`) })
 
 // withoutNaN replaces numbers that JSON lacks by null.
 func withoutNaN(text []byte) []byte {
-	return notJSON.ReplaceAllFunc(text, func(found []byte) []byte {
+	return notJSON().ReplaceAllFunc(text, func(found []byte) []byte {
 		if found[0] == '"' {
 			return found
 		}
@@ -265,15 +266,15 @@ func withoutNaN(text []byte) []byte {
 }
 
 var (
-	messageID  = regexp.MustCompile(`"id"\s*:\s*(-?[0-9]+|"[^"\\]{1,100}")`)
-	isResponse = regexp.MustCompile(`"(?:result|error)"\s*:`)
+	messageID  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"id"\s*:\s*(-?[0-9]+|"[^"\\]{1,100}")`) })
+	isResponse = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"(?:result|error)"\s*:`) })
 )
 
 // unreadable returns an error response for a response that is not valid, or nil
 // if the text does not look like a response with an ID.
 func unreadable(text []byte) []byte {
-	id := messageID.FindSubmatch(text)
-	if id == nil || !bytes.Contains(text, []byte(`"jsonrpc"`)) || bytes.Contains(text, []byte(`"method"`)) || !isResponse.Match(text) {
+	id := messageID().FindSubmatch(text)
+	if id == nil || !bytes.Contains(text, []byte(`"jsonrpc"`)) || bytes.Contains(text, []byte(`"method"`)) || !isResponse().Match(text) {
 		return nil
 	}
 	message := "server sent an invalid response: " + clip(oneLine(strings.ToValidUTF8(string(text), "\uFFFD")), 500)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -87,7 +88,7 @@ func (s *repairedStream) line(line []byte) []byte {
 }
 
 // aboutSession matches messages of servers that do not know a session.
-var aboutSession = regexp.MustCompile(`(?i)session`)
+var aboutSession = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)session`) })
 
 // repairResponse repairs the response to a call. If the server refused the call
 // because the session has expired, the response becomes one from which the SDK
@@ -150,5 +151,5 @@ func isExpired(status int, text []byte, call json.RawMessage) bool {
 	case http.StatusNotFound, http.StatusForbidden, http.StatusGone:
 		return true
 	}
-	return aboutSession.Match(text)
+	return aboutSession().Match(text)
 }

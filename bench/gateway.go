@@ -48,6 +48,7 @@ type httpLoad struct {
 	cmd  *exec.Cmd
 	addr string
 	key  string
+	low  string // of an untrusted client
 }
 
 // measure starts daemon and gateway, with limits that permit the load.
@@ -89,7 +90,8 @@ func (h *httpLoad) measure(l *measure.Limits, n, turns int) (err error) {
 			return err
 		}
 	}
-	if err := h.recalls(l, z.Queries(1000), turns); err != nil {
+	queries := z.Queries(1000)
+	if err := errors.Join(h.recalls(l, queries, turns), h.attacked(l, queries)); err != nil {
 		return err
 	}
 	return errors.Join(h.idleConnections(l), h.follow(l), h.parallel(l))
@@ -102,6 +104,9 @@ func (h *httpLoad) prepare(home, model string, texts []string) error {
 		return err
 	}
 	h.key = key
+	if h.low, _, err = gateway.AddKey(vfs.OS{}, home, gateway.Key{Name: "low"}, time.Now()); err != nil {
+		return err
+	}
 	config := fmt.Sprintf("sessions.titles = \"off\"\n[provider.test]\nkind = \"openai-compatible\"\nbase_url = %q\napi_key = \"none\"\nmodels = [\"m\"]\n[system.crab]\nmodel = \"m\"\n"+
 		"[origins.\"api:bench\"]\ntrust = \"admin\"\n[limits]\nconnections = 8192\nsubscribers = 4096\n", model)
 	limits := "[limits]\nconnections = 20000\nstreams = 4096\nstreams_per_key = 4096\nruns_per_key = 256\ncalls = 256\nrate = 1000000.0\nburst = 1000000\n"

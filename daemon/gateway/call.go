@@ -11,6 +11,7 @@ import (
 	"crabmem/daemon/display"
 	"crabmem/daemon/gateway/page"
 	"crabmem/daemon/guard"
+	"crabmem/daemon/trust"
 )
 
 const (
@@ -28,7 +29,8 @@ type call struct {
 	daemon *tenant // nil: the route is open
 	query  url.Values
 	once   string // Idempotency-Key
-	begun  bool   // an earlier request with that key may have had its effect
+	body   []byte
+	begun  bool // an earlier request with that key may have had its effect
 }
 
 // ServeHTTP answers a request. It checks, in this order: Host, Origin, the key, the path,
@@ -102,6 +104,13 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, route *route) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(responseTime))
 	if route.in == nil {
 		c.received()
+	} else {
+		give, p := c.read()
+		if p != nil {
+			c.refuse(p)
+			return
+		}
+		defer give()
 	}
 	if route.kind == streamKind || route.kind == socketKind {
 		if _, err := route.run(c); err != nil {
@@ -117,11 +126,12 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, route *route) {
 		}
 		defer leave()
 	} else if !route.open { // a busy gateway is not dead: GET /health needs no slot
-		if !g.calls.take() {
-			c.refuse(busy("calls"))
+		leave, p := c.occupy(g.calls, "calls", 1)
+		if p != nil {
+			c.refuse(p)
 			return
 		}
-		defer g.calls.give()
+		defer leave()
 	}
 	out, err := route.run(c)
 	if err == errSent {
@@ -216,6 +226,11 @@ func (c *call) admit() *Problem {
 		return problemf(http.StatusUnsupportedMediaType, "media_type", "the body is encoded").fix("send the body without Content-Encoding")
 	case c.r.ContentLength > c.limit():
 		return c.tooLarge()
+	}
+	if c.route.big { // the daemon refuses the call, too, but after the body
+		if level, err := c.trust(); err == nil && level == trust.Untrusted {
+			return problemf(http.StatusForbidden, "scope", "an untrusted key may not change the memory").fix("ask the owner of this machine, who sets trust in [origins] of config.toml")
+		}
 	}
 	return nil
 }

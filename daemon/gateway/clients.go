@@ -6,6 +6,7 @@ import (
 
 	"crabmem/crmem/history"
 	"crabmem/daemon/client"
+	"crabmem/daemon/trust"
 	"crabmem/daemon/wire"
 
 	"golang.org/x/time/rate"
@@ -26,6 +27,10 @@ type tenant struct {
 	limiter       *rate.Limiter
 	untrusted     *rate.Limiter // of runs, if the identity is not trusted
 	streams, runs slots
+
+	mu    sync.Mutex
+	level trust.Level // as the daemon said when asked; empty: it has not
+	asked time.Time
 }
 
 func newClients(addr wire.Addr, limits *Limits) *clients {

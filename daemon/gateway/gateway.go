@@ -53,7 +53,9 @@ type Gateway struct {
 	chats    *chats.Table
 	metrics  metrics
 	began    time.Time
-	calls    slots
+	calls    *room
+	readers  *room // calls whose body arrives
+	memory   *room // bytes of bodies
 	streams  slots
 	document []byte // OpenAPI
 	homes    []string
@@ -67,7 +69,7 @@ type Gateway struct {
 func New(o Options) (*Gateway, error) {
 	g := &Gateway{
 		o: o, keys: newKeyring(o.FS, o.Home, o.Now), clients: newClients(o.Daemon, &o.Config.Limits), pinger: &client.Client{Addr: o.Daemon}, refusals: &guard.RefusalLog{Log: o.Log},
-		calls: newSlots(o.Config.Limits.Calls), streams: newSlots(o.Config.Limits.Streams),
+		calls: newRoom(int64(o.Config.Limits.Calls)), readers: newRoom(int64(o.Config.Limits.Calls)), memory: newRoom(bodyMemory), streams: newSlots(o.Config.Limits.Streams),
 	}
 	g.runs, g.began, g.routes = newRunTable(o.Now), o.Now(), o.Config.routes()
 	g.ending, g.end = context.WithCancel(context.Background())
@@ -81,7 +83,11 @@ func New(o Options) (*Gateway, error) {
 	}
 	g.mux = g.newMux()
 	g.page, err = page.New(page.Options{FS: o.FS, Home: o.Home, Daemon: o.Daemon, Log: o.Log, Version: o.Version, Now: o.Now, Verified: guard.VerifyConn,
-		Enter: func() (func(), bool) { return g.calls.give, g.calls.take() }})
+		Enter: func() (func(), bool) {
+			owner := party{key: "page"} // no identity of a key: those begin with api:
+			ok, _ := g.calls.take(owner, 1)
+			return func() { g.calls.give(owner, 1) }, ok
+		}})
 	if err == nil {
 		g.openHooks()
 	}

@@ -69,7 +69,7 @@ func (m *metrics) text(g *Gateway) string {
 	for _, one := range []struct {
 		name, help string
 		n          int
-	}{{"calls", "Calls that are active.", len(g.calls)}, {"streams", "Streams that are open.", len(g.streams)}} {
+	}{{"calls", "Calls that are active.", int(g.calls.occupied())}, {"streams", "Streams that are open.", len(g.streams)}} {
 		fmt.Fprintf(&b, "# HELP crabmem_gateway_%s %s\n# TYPE crabmem_gateway_%s gauge\ncrabmem_gateway_%s %d\n", one.name, one.help, one.name, one.name, one.n)
 	}
 	return b.String()

@@ -32,15 +32,11 @@ func TestPage(t *testing.T) {
 		return p
 	}
 	defer c.CloseIdleConnections()
-	for range cap(r.g.calls) {
-		r.g.calls.take()
-	}
+	free := r.g.calls.fill()
 	if p := get("/ui/login"); p.StatusCode != 200 {
 		t.Errorf("the login while all calls are taken: %d", p.StatusCode)
 	}
-	for range cap(r.g.calls) {
-		r.g.calls.give()
-	}
+	free()
 	_, port, _ := strings.Cut(strings.TrimPrefix(r.url, "http://"), ":")
 	for _, one := range []struct {
 		path     string

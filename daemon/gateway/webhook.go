@@ -65,7 +65,7 @@ type hookAnswer struct {
 // hooks answers the messages of conversations.
 type hooks struct {
 	box  *hook.Box
-	runs slots
+	runs *room
 
 	mu     sync.Mutex
 	active map[string]bool // conversations with a worker
@@ -77,7 +77,7 @@ func (g *Gateway) openHooks() {
 	if g.hooks.box, err = hook.Open(g.o.FS, g.o.Home, g.o.Now); err != nil {
 		g.o.Log.Warn("webhook", "error", err)
 	}
-	g.hooks.runs, g.hooks.active = newSlots(hookRuns), make(map[string]bool)
+	g.hooks.runs, g.hooks.active = newRoom(hookRuns), make(map[string]bool)
 	for _, conversation := range g.hooks.box.Waiting() {
 		g.answer(conversation)
 	}
@@ -243,23 +243,23 @@ func (g *Gateway) runHook(conversation string, m *hook.Message) (string, error) 
 	}
 }
 
-// tryHook runs the agent. A run of an untrusted identity waits for its turn.
+// tryHook runs the agent. A run waits for the share of its key, and that of an untrusted
+// identity first for its rate.
 func (g *Gateway) tryHook(d *client.Client, key, conversation string, m *hook.Message) (string, error) {
-	select {
-	case g.hooks.runs <- struct{}{}:
-		defer g.hooks.runs.give()
-	case <-g.ending.Done():
-		return "", g.ending.Err()
-	}
 	h, err := d.Hello(g.ending)
 	if err != nil {
 		return "", err
 	}
-	if trust.Level(h.Trust) == trust.Untrusted {
+	by := party{Origin + key, trust.Level(h.Trust) == trust.Untrusted}
+	if by.isUntrusted {
 		if err := g.clients.of(Origin + key).untrusted.Wait(g.ending); err != nil {
 			return "", err
 		}
 	}
+	if err := g.hooks.runs.wait(g.ending, by, 1); err != nil {
+		return "", err
+	}
+	defer g.hooks.runs.give(by, 1)
 	ctx, cancel := context.WithTimeout(g.ending, hookTime)
 	defer cancel()
 	r, err := d.Send(ctx, client.Message{Content: m.Content, Agent: m.Agent, Sender: conversation, Request: m.ID})

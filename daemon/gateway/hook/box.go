@@ -28,6 +28,8 @@ const (
 	maxConversations = 1_000
 	maxFile          = 8 << 20 // bytes of a conversation
 	maxWaiting       = 256     // messages of one owner without an answer
+	maxOwned         = maxConversations / 4
+	maxOwnedBytes    = 64 << 20 // of the conversations of one owner
 	keep             = 24 * time.Hour
 	sweepTime        = time.Hour
 )
@@ -60,6 +62,8 @@ type file struct {
 	Answers      []Answer  `json:"answers"`      // not read
 	Done         []done    `json:"done"`         // answered messages that may be repeated
 	Last         uint64    `json:"last"`         // largest Seq
+
+	bytes int // of the file
 }
 
 // done is an answered message. Sum is that of the message.
@@ -78,21 +82,23 @@ type Box struct {
 	mu      sync.Mutex     // held during each change
 	waiting map[string]int // messages without an answer, by conversation
 	changed chan struct{}  // closed and replaced by each answer
-	count   int            // of files
+	sizes   map[string]int // bytes of the files, by conversation
+	unread  int            // files that cannot be read
 	swept   time.Time
 }
 
 // Open reads the conversations of a home. It removes those without messages of the last
 // 24 hours. With an error about files that it cannot read, the others are usable.
 func Open(fsys vfs.FS, home string, now func() time.Time) (*Box, error) {
-	b := &Box{fs: fsys, dir: filepath.Join(home, Dir), now: now, waiting: make(map[string]int), changed: make(chan struct{})}
+	b := &Box{fs: fsys, dir: filepath.Join(home, Dir), now: now, waiting: make(map[string]int), sizes: make(map[string]int), changed: make(chan struct{})}
 	return b, b.sweep()
 }
 
 // sweep counts the conversations, and removes old ones and temporary files. The caller has
 // exclusive use of b.
 func (b *Box) sweep() error {
-	b.swept, b.count = b.now(), 0
+	b.swept, b.unread = b.now(), 0
+	clear(b.sizes)
 	list, err := b.fs.ReadDir(b.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -110,11 +116,11 @@ func (b *Box) sweep() error {
 		switch {
 		case rerr != nil:
 			err = errors.Join(err, rerr)
-			b.count++
+			b.unread++
 		case len(f.Waiting)+len(f.Answers)+len(f.Done) == 0:
 			err = errors.Join(err, b.fs.Remove(path))
 		default:
-			b.count++
+			b.sizes[f.Conversation] = f.bytes
 			if n := len(f.Waiting); n > 0 {
 				b.waiting[f.Conversation] = n
 			}
@@ -148,6 +154,7 @@ func (b *Box) read(path string) (f file, err error) {
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &f)
+		f.bytes = len(text)
 	}
 	if err != nil {
 		return f, fmt.Errorf("read %s: %w: move the file away", path, err)
@@ -168,10 +175,14 @@ func (b *Box) write(f *file) error {
 	if err := vfs.MkdirAll(b.fs, b.dir, 0o700); err != nil {
 		return err
 	}
-	return vfs.Replace(b.fs, b.path(f.Conversation), 0o600, func(w io.Writer) error {
+	err = vfs.Replace(b.fs, b.path(f.Conversation), 0o600, func(w io.Writer) error {
 		_, err := w.Write(text)
 		return err
 	})
+	if err == nil {
+		b.sizes[f.Conversation] = len(text)
+	}
+	return err
 }
 
 // Add stores a message, and returns its ID. once is a key with which the call may be
@@ -203,17 +214,21 @@ func (b *Box) Add(owner, conversation, once string, m Message) (id string, err e
 			others += n
 		}
 	}
+	owned, bytes := 0, len(m.Content)
+	for name, n := range b.sizes {
+		if strings.HasPrefix(name, owner) {
+			owned++
+			bytes += n
+		}
+	}
 	isNew := f.Conversation == ""
-	if total > maxFile || others >= maxWaiting || isNew && b.count >= maxConversations {
+	if total > maxFile || others >= maxWaiting || bytes > maxOwnedBytes || isNew && (owned >= maxOwned || len(b.sizes)+b.unread >= maxConversations) {
 		return "", ErrFull
 	}
 	f.Conversation = conversation
 	f.Waiting = append(f.Waiting, m)
 	if err := b.write(&f); err != nil { // the commit point is the rename in it
 		return "", err
-	}
-	if isNew {
-		b.count++
 	}
 	b.waiting[conversation] = len(f.Waiting)
 	return m.ID, nil

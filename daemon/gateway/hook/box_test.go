@@ -204,10 +204,11 @@ func TestBoxLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.add("k/new", "", "x")
-	r.count = maxConversations
+	r.unread = maxConversations
 	if _, err := r.Add("i/", "i/a", "", Message{Content: "x"}); err != ErrFull {
 		t.Errorf("conversation %d: %v", maxConversations+1, err)
 	}
+	r.unread = 0
 	big := strings.Repeat("y", maxFile/2+1)
 	for _, id := range []string{ids[3], ids[6]} {
 		if err := r.Finish("k/0", id, big); err != nil {
@@ -217,6 +218,38 @@ func TestBoxLimits(t *testing.T) {
 	if list, _ := r.answers("k/0", 0, true); len(list) != 1 || list[0] != big {
 		t.Errorf("%d answers of a large conversation", len(list))
 	}
+}
+
+// TestBoxShares: the conversations and the bytes of one owner leave room for another, also
+// after the box is opened again.
+func TestBoxShares(t *testing.T) {
+	r := newRig(t)
+	for i := range maxOwned {
+		c := fmt.Sprint("k/", i)
+		if err := r.Finish(c, r.add(c, "", "x"), "y"); err != nil { // so that none waits
+			t.Fatal(err)
+		}
+	}
+	full := func(what string) {
+		t.Helper()
+		r.open()
+		if _, err := r.Add("k/", "k/new", "", Message{Content: "x"}); err != ErrFull {
+			t.Errorf("%s: %v", what, err)
+		}
+		if _, err := r.Add("j/", "j/"+what, "", Message{Content: "x"}); err != nil {
+			t.Errorf("%s: another owner: %v", what, err)
+		}
+	}
+	full("conversations")
+	r = newRig(t)
+	big := strings.Repeat("y", maxFile-100)
+	for i := range maxOwnedBytes / maxFile {
+		c := fmt.Sprint("k/", i)
+		if err := r.Finish(c, r.add(c, "", "x"), big); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full("bytes")
 }
 
 // TestBoxFaults fails each call of the file system, and crashes after each. An

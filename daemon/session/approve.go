@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode"
 
+	"crabmem/bm25/snippet"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/approval"
 	"crabmem/daemon/tool"
@@ -91,11 +92,45 @@ func (m *Manager) Approve(ctx context.Context, c tool.Call, command string, extr
 			return now.Line, nil
 		}
 	}
-	reply, err := m.ask(ctx, p, []agent.Question{question(c.Agent, command, extra, d)})
-	if err := cmp.Or(err, context.Cause(ctx)); err != nil {
-		return nil, refused(true, d, err.Error())
+	q := question(c.Agent, command, extra, d)
+	asked := q.Question
+	for n := 1; ; n++ {
+		reply, err := m.ask(ctx, p, []agent.Question{q})
+		if err := cmp.Or(err, context.Cause(ctx)); err != nil {
+			return nil, refused(true, d, err.Error())
+		}
+		answer := choice(reply)
+		if label := chosen(answer, q.Options); label != "" || n == maxAnswers {
+			return nil, m.decide(p.session, command, d, label, answer)
+		}
+		q.Question = asked + "\nThe answer is not one of the choices: " + visible(snippet.Clip(answer, 100)) + ". Answer y, n, a number, or a label."
 	}
-	return nil, m.decide(p.session, command, extra, d, choice(reply))
+}
+
+// maxAnswers limits the answers to one question: a program could repeat another answer
+// again and again.
+const maxAnswers = 3
+
+// chosen returns the label of the option that an answer selects, or "": by its label or
+// its number, or by y, yes, n, no, a, or always, in any case.
+func chosen(answer string, options []agent.Option) string {
+	if n, err := strconv.Atoi(answer); err == nil && 1 <= n && n <= len(options) {
+		return options[n-1].Label
+	}
+	switch strings.ToLower(answer) {
+	case "y", "yes":
+		answer = yesOnce
+	case "n":
+		answer = refuse
+	case "a", "always":
+		answer = yesAlways
+	}
+	for _, o := range options {
+		if strings.EqualFold(o.Label, answer) {
+			return o.Label
+		}
+	}
+	return ""
 }
 
 // classify applies an allowlist to a command.
@@ -133,26 +168,26 @@ func choice(reply string) string {
 	return strings.TrimSpace(reply)
 }
 
-// decide applies an answer. It returns nil if the answer permits the command. Any
-// answer that is not an option refuses the command, and the error contains it.
-func (m *Manager) decide(id uint64, command string, extra bool, d approval.Decision, answer string) error {
-	switch {
-	case strings.EqualFold(answer, yesOnce):
+// decide applies the label of an option. It returns nil if the option permits the
+// command. Without a label, the error contains the answer.
+func (m *Manager) decide(id uint64, command string, d approval.Decision, label, answer string) error {
+	switch label {
+	case yesOnce:
 		return nil
-	case strings.EqualFold(answer, yesInSession) && !extra:
+	case yesInSession:
 		if d.Missing != nil {
 			m.asks.approve(id, d.Missing...)
 		} else {
 			m.asks.approve(id, exact+command)
 		}
 		return nil
-	case strings.EqualFold(answer, yesAlways) && d.Missing != nil:
+	case yesAlways:
 		m.asks.approve(id, d.Missing...) // also if the configuration cannot be written
 		if err := m.o.Allow(d.Missing); err != nil {
 			m.o.Log.Warn("store an approval", "prefixes", d.Missing, "error", err)
 		}
 		return nil
-	case strings.EqualFold(answer, refuse) || answer == "":
+	case refuse:
 		return errors.New("the user did not approve the command")
 	}
 	return refused(true, d, "the command was not approved; reply: "+answer)

@@ -97,7 +97,7 @@ func TestApprove(t *testing.T) {
 		{"no person", "ask", []string{"git push; rm x"}, false, false, nil, []string{"no user is connected to approve the command; " +
 			"to permit it, the user can approve it in crabmem chat, or add BIN/git push, BIN/rm to tools.bash.allow"}, "ls"},
 		{"no person, no prefix", "ask", []string{"ls > x"}, false, false, nil, []string{"crabmem config set tools.bash.approve off"}, "ls"},
-		{"environment", "ask", []string{"ls", "ls"}, true, true, []string{"yes, once", "Yes, in this session"}, []string{"$ ls", "not approved; reply: Yes, in this session"}, "ls"},
+		{"environment", "ask", []string{"ls", "ls"}, true, true, []string{"yes, once", "Yes, in this session", "N"}, []string{"$ ls", "did not approve"}, "ls"},
 		{"once", "ask", []string{"rm x", "rm x"}, false, true, []string{reply("q", "Yes, once"), "No"}, []string{"$ rm x", "the user did not approve the command"}, "ls"},
 		{"session", "ask", []string{"git push a", "git push b | ls", "git pull"}, false, true, []string{"Yes, in this session", "no"},
 			[]string{"$ git push a", "> git push b | ls", "did not approve"}, "ls"},
@@ -105,10 +105,16 @@ func TestApprove(t *testing.T) {
 			[]string{"Yes, in this session", "No", "Yes, in this session"},
 			[]string{"$ find . -delete", "$ find . -delete", "did not approve", "$ ls > x", "$ ls > x"}, "ls"},
 		{"always", "ask", []string{"git push && rm a", "rm b"}, false, true, []string{"Yes, always"}, []string{"$ git push && rm a", "> rm b"}, "ls,BIN/git push,BIN/rm"},
-		{"always, no prefix", "ask", []string{"ls > x"}, false, true, []string{"Yes, always"}, []string{"not approved; reply: Yes, always"}, "ls"},
-		{"text", "ask", []string{"rm x"}, false, true, []string{"use trash instead"}, []string{"the command was not approved; reply: use trash instead"}, "ls"},
-		{"empty", "ask", []string{"rm x"}, false, true, []string{" "}, []string{"did not approve"}, "ls"},
-		{"object", "ask", []string{"rm x"}, false, true, []string{`{"a":"Yes, once","b":"Yes, once"}`}, []string{"not approved; reply: {"}, "ls"},
+		{"always, no prefix", "ask", []string{"ls > x"}, false, true, []string{"Yes, always", "a", "4"}, []string{"not approved; reply: 4"}, "ls"},
+		{"text", "ask", []string{"rm x"}, false, true, []string{"use trash instead", "use trash", "no, trash"}, []string{"the command was not approved; reply: no, trash"}, "ls"},
+		{"text, then no", "ask", []string{"rm x"}, false, true, []string{"use trash instead", "no"}, []string{"did not approve"}, "ls"},
+		{"y", "ask", []string{"rm x", "rm x", "rm x"}, false, true, []string{"y", "YES ", "maybe", "Y"}, []string{"$ rm x", "$ rm x", "$ rm x"}, "ls"},
+		{"numbers", "ask", []string{"rm x", "rm x", "ls > x"}, false, true, []string{"1", "0", "5", "4", "3"}, []string{"$ rm x", "did not approve", "did not approve"}, "ls"},
+		{"number of the session", "ask", []string{"rm x", "rm x"}, false, true, []string{"2"}, []string{"$ rm x", "> rm x"}, "ls"},
+		{"a", "ask", []string{"rm x"}, false, true, []string{"A"}, []string{"$ rm x"}, "ls,BIN/rm"},
+		{"always in an object", "ask", []string{"rm x"}, false, true, []string{reply("q", "always")}, []string{"$ rm x"}, "ls,BIN/rm"},
+		{"empty", "ask", []string{"rm x"}, false, true, []string{" ", "", "n"}, []string{"did not approve"}, "ls"},
+		{"object", "ask", []string{"rm x"}, false, true, []string{`{"a":"Yes, once","b":"Yes, once"}`, `{"a":["y"]}`, `["y"]`}, []string{"not approved; reply: ["}, "ls"},
 	} {
 		bubble(t, func(r *rig) {
 			r.approving(c.mode, "ls")
@@ -124,8 +130,7 @@ func TestApprove(t *testing.T) {
 					got, questions := r.started(q)
 					results, asked = append(results, got...), append(asked, questions...)
 				}()
-				synctest.Wait()
-				if r.Asking(l.ID()) {
+				for synctest.Wait(); r.Asking(l.ID()); synctest.Wait() {
 					if len(replies) == 0 {
 						t.Fatalf("%s: %q is asked without a reply", c.name, command)
 					}

@@ -146,11 +146,13 @@ func (t *run) fail(err error) {
 	t.seen.Failure = display.Printable(snippet.Clip(err.Error(), 1<<10))
 }
 
-// answered removes the question.
-func (t *run) answered() {
+// answered removes a question. The agent may have asked another one since.
+func (t *run) answered(q *client.Question) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.seen.Question = nil
+	if t.seen.Question == q {
+		t.seen.Question = nil
+	}
 }
 
 func (t *run) stop() {
@@ -266,6 +268,6 @@ func (v *visit) reply() error {
 	if err := v.store().ReplyToAsk(v.r.Context(), t.Number, unixLines(v.r.PostForm.Get("content"))); err != nil {
 		return err
 	}
-	one.answered()
+	one.answered(t.Question)
 	return v.see(endOf(v.r.PathValue("id"), 1))
 }

@@ -32,7 +32,7 @@ func TestChat(t *testing.T) {
 	r.model.Queue(modeltest.Say("**half** of").Stall(0).Text(" it"), modeltest.Say("the second answer"))
 	p.submit("/ui/chat", map[string]string{"content": "one\ntwo"})
 	session, _, _ := strings.Cut(strings.TrimPrefix(p.at, "/ui/sessions/"), "?")
-	if p.code != 200 || p.users() != 1 || !strings.Contains(p.text, "<p>one\ntwo</p>") {
+	if p.code != 200 || p.users() != 1 || !strings.Contains(p.text, "<p>one<br>\ntwo</p>") {
 		t.Fatalf("send: %d, %s, %s", p.code, p.at, p.text)
 	}
 	p.until("<strong>half</strong>")
@@ -87,7 +87,7 @@ func TestChatQuestion(t *testing.T) {
 	p := r.visitor().open("/ui/chat")
 	r.model.Queue(modeltest.Call("ask_user", `{"questions":[{"question":"Which <b>one</b>?","header":"which","options":[{"label":"red","description":"a color"}]}]}`), modeltest.Say("thanks"), modeltest.Stall())
 	p.submit("/ui/chat", map[string]string{"content": "one"}).until("The agent asks")
-	if p.next != "" || !strings.Contains(p.text, "Which &lt;b&gt;one&lt;/b&gt;?") || !strings.Contains(p.text, "red: a color") {
+	if p.next != "" || !strings.Contains(p.text, "Which &lt;b&gt;one&lt;/b&gt;?") || !strings.Contains(p.text, `value="red" formnovalidate>red</button>: a color`) {
 		t.Errorf("question: Refresh %q, %s", p.next, p.text)
 	}
 	session, _, _ := strings.Cut(p.at, "?")

@@ -146,7 +146,7 @@ type cut struct {
 	dbDig   format.Digest
 	id      format.ID
 	epoch   format.ID
-	unread  error  // why fold could not read the log or the snapshot
+	unread  error  // why fold could not read the log, or use the snapshot
 	purging string // purges and redactions that are not complete
 }
 

@@ -25,13 +25,14 @@ const (
 // operations (FORMAT.md, H8).
 var errUnfolded = errors.New("the history cannot be written, and the log keeps the changes")
 
-// errNoBase reports that the snapshot cannot be read, so that no base can be written.
+// errNoBase reports that the snapshot is not as it was written, so that no base can be
+// written.
 var errNoBase = errors.New("copy the snapshot to the history")
 
 // fold appends the operations of a cut to the history (FORMAT.md, H2). It sets
 // c.last and c.epoch, because the history may need a new epoch. After an error, which
-// is errUnfolded, the operations must not leave the log. If the log or the snapshot
-// cannot be read, fold sets c.unread; see install.
+// is errUnfolded, the operations must not leave the log. If the log cannot be
+// read, or the snapshot is not as it was written, fold sets c.unread; see install.
 //
 // A concurrent checkpoint may replace the files meanwhile. install then discards
 // the cut, and the segment overlaps with the next one, which is harmless (H4).
@@ -237,10 +238,12 @@ func (f *folder) sinceBase() int {
 // base, because the sync of that name may have failed.
 func (s *Store) writeBase(dir string, dig format.Digest) error {
 	b, err := vfs.ReadFile(s.fs, s.path, s.opts.MaxBytes)
-	if got := format.DigestOf(b); err == nil && got != dig {
-		err = fmt.Errorf("%w: %s has the digest %v, not %v", ErrForeign, s.path, got, dig)
+	if err != nil {
+		return err
 	}
-	if err == nil {
+	if got := format.DigestOf(b); got != dig {
+		err = fmt.Errorf("%w: %s has the digest %v, not %v", ErrForeign, s.path, got, dig)
+	} else {
 		_, err = Decode(b)
 	}
 	if err != nil {
@@ -263,8 +266,8 @@ func (f *folder) sweep() {
 }
 
 // keepLog gives the log a second name in the history, or else next to the store,
-// because it or the snapshot could not be read for the reason err (FORMAT.md, H8). The
-// caller holds the token and wmu.
+// because it could not be folded for the reason err (FORMAT.md, H8). The caller holds
+// the token and wmu.
 func (s *Store) keepLog(err error) {
 	base := s.dbDig
 	if errors.Is(err, errNoBase) {

@@ -81,6 +81,9 @@ func (r *repairer) replays(v *files) bool {
 	if err != nil || !ok {
 		return false
 	}
+	if format.DigestOf(b) == v.scan.Base { // the log becomes a segment from its first operation on
+		seq = v.scan.Seq - 1
+	}
 	sn, err := Decode(b)
 	if err != nil {
 		return false

@@ -148,9 +148,9 @@ var mutants = []mutant{
 		{"crmem/vfs/vfs.go", "	if err := p.Commit(); err != nil {", "	if check != nil {\n		if err := errors.Join(p.Close(), t.Rename(p.Name(), name)); err != nil {\n			return err\n		}\n	} else if err := p.Commit(); err != nil {"}}},
 	{"remove a segment before it is compressed", "TestEnumerate", []edit{{"crmem/segment.go", "	if err := writeCompressed(f.s.fs, w, g.otherPath(), b); err != nil {", "	if err := errors.Join(f.s.fs.Remove(g.path), f.s.fs.SyncDir(f.dir), writeCompressed(f.s.fs, w, g.otherPath(), b)); err != nil {"}}},
 	{"no base", "TestEnumerate", []edit{{"crmem/fold.go", "if !found || f.sinceBase() >= baseEvery || f.readable(true) == nil {", "if found && f.sinceBase() >= baseEvery {"}}},
-	{"no copy of a log that was not folded", "TestErrors", []edit{{"crmem/checkpoint.go", "if c.unfolded != nil {", "if false {"}}},
-	{"checkpoint without a fold on a full disk", "TestErrors", []edit{
-		{"crmem/checkpoint.go", "vfs.OutOfSpace(c.unfolded) && !c.distrust", "false"}, {"crmem/checkpoint.go", "if c.unfolded != nil {", "if false {"}}},
+	{"no copy of a log that was not read", "TestErrors", []edit{{"crmem/checkpoint.go", "if c.unread != nil {", "if false {"}}},
+	{"checkpoint without a fold", "TestErrors", []edit{
+		{"crmem/checkpoint.go", "if err := s.fold(c); err != nil {", "if err := s.fold(c); false {"}}},
 	{"count operations of an interrupted fold", "TestEnumerate", []edit{{"crmem/past.go", "return i, h.Before.Seq", "return i, noLimit"}}},
 	{"append to an interrupted fold", "TestEnumerate", []edit{{"crmem/fold.go", `	w, ok := f.tail(fi.Size())
 	if !ok {

@@ -14,7 +14,7 @@ import (
 // Change is a change of one entry, from the history or the log of a store.
 type Change struct {
 	Seq    uint64    // sequence number; 0 if another program changed the store's file
-	Time   time.Time // zero if unknown
+	Time   time.Time // effective time (FORMAT.md, H11); zero if unknown
 	By     history.Actor
 	Type   history.Type
 	Before Entry // ID 0 if the change created the entry
@@ -114,7 +114,6 @@ type walker struct {
 
 	applied uint64 // sequence number of the last operation of the present link
 	done    bool   // the walk ended before the end of the history
-	now     int64
 }
 
 // errDone ends a walk.
@@ -148,22 +147,23 @@ func (w *walker) beginsBefore(i int) (bool, error) {
 	if w.until.Seq > 0 {
 		return l.header().Seq <= w.until.Seq+1, nil
 	}
-	if l.scanned == nil {
-		if scan := l.scanHead(w.fsys); scan != nil && len(scan.Frames) > 0 && scan.Frames[0].Type != format.FrameCheckpoint && scan.Frames[0].Seq <= l.limit {
-			at, _ := scan.Frames[0].Origin()
-			return at <= w.until.Time.UnixNano(), nil
+	until := w.until.Time.UnixNano()
+	if l.scanned != nil && l.scanned.Ops() == 0 { // the snapshot, which did not change since its time
+		if info := w.files.stat.info; info == nil || info.ModTime().After(w.until.Time) {
+			return false, nil
 		}
+		if i == 0 {
+			return true, nil
+		}
+		before, err := w.scanOf(&w.links[i-1])
+		if err != nil {
+			return false, err
+		}
+		n := len(before.Frames)
+		return n > 0 && before.Frames[n-1].Time() <= until, nil
 	}
-	scan, err := w.scanOf(l)
-	if err != nil {
-		return false, err
-	}
-	if len(scan.Frames) == 0 { // the snapshot, which did not change since its time
-		info := w.files.stat.info
-		return i == len(w.links)-1 && info != nil && !info.ModTime().After(w.until.Time), nil
-	}
-	at, _ := scan.Frames[0].Origin()
-	return at <= w.until.Time.UnixNano(), nil
+	at, err := w.timeFrom(i)
+	return at <= until, err
 }
 
 // all yields the errors of segments that cannot be read, and then every change.
@@ -183,7 +183,7 @@ func (w *walker) walk(i int) error {
 		if i > first && w.begun && w.until.Seq > 0 && w.applied == w.until.Seq {
 			return nil
 		}
-		err := w.follow(&w.links[i], i == first)
+		err := w.follow(i, i == first)
 		if err == errDone {
 			w.done = true
 			return nil
@@ -204,8 +204,9 @@ func (w *walker) walk(i int) error {
 	return nil
 }
 
-// follow applies one link. first is set for the first link of a walk.
-func (w *walker) follow(l *link, first bool) error {
+// follow applies link i. first is set for the first link of a walk.
+func (w *walker) follow(i int, first bool) error {
+	l := &w.links[i]
 	scan, err := w.scanOf(l)
 	if err != nil {
 		return err
@@ -219,12 +220,24 @@ func (w *walker) follow(l *link, first bool) error {
 			return err
 		}
 	}
+	var times []int64
+	if w.yield != nil || !w.until.Time.IsZero() {
+		after, err := w.timeFrom(i + 1)
+		if err != nil && w.yield == nil {
+			return err
+		}
+		times = format.EffectiveTimes(scan.Frames, after)
+	}
 	for frames := scan.Frames; len(frames) > 0; {
 		n := 1 + slices.IndexFunc(frames, func(f format.Frame) bool { return !f.More })
 		if n == 0 {
 			return &FormatError{Path: l.path, Offset: frames[0].Offset, Entry: -1, Field: "frame", Msg: "the next segment begins inside this batch"}
 		}
-		if err := w.batch(frames[:n]); err != nil {
+		at := int64(format.NoTime)
+		if times != nil {
+			at = times[len(times)-len(frames)]
+		}
+		if err := w.batch(frames[:n], at); err != nil {
 			return inFile(err, l.path)
 		}
 		w.applied = frames[n-1].Seq
@@ -255,7 +268,7 @@ func (w *walker) takeBase(l *link, scan *format.LogScan, first bool) error {
 	if w.begun && !first && w.yield != nil && !w.yieldOthers(sn) {
 		return errDone
 	}
-	w.t, w.nextID, w.begun, w.now = sn.t, sn.NextID, true, 0
+	w.t, w.nextID, w.begun = sn.t, sn.NextID, true
 	w.dropRedacted(sn)
 	return nil
 }
@@ -276,13 +289,12 @@ func (w *walker) yieldOthers(sn *Snapshot) bool {
 	return true
 }
 
-// batch applies a batch, and yields its changes. A remove that is followed by a put
-// of the same entry is one change.
-func (w *walker) batch(frames []format.Frame) error {
-	last := &frames[len(frames)-1]
-	at, by := last.Origin()
-	w.now = max(w.now, at)
-	if w.until.Seq > 0 && frames[0].Seq > w.until.Seq || !w.until.Time.IsZero() && w.now > w.until.Time.UnixNano() {
+// batch applies a batch with an effective time, and yields its changes. A remove that
+// is followed by a put of the same entry is one change.
+func (w *walker) batch(frames []format.Frame, at int64) error {
+	_, by := frames[len(frames)-1].Origin()
+	timed := at != format.NoTime
+	if w.until.Seq > 0 && frames[0].Seq > w.until.Seq || timed && !w.until.Time.IsZero() && at > w.until.Time.UnixNano() {
 		return errDone
 	}
 	removed := map[uint64]format.Record{} // to be put again in this batch
@@ -322,8 +334,8 @@ func (w *walker) batch(frames []format.Frame) error {
 		if c.Type == history.Alias && !c.BeforeRedacted.Equal(c.AfterRedacted) { // the contents were different
 			c.Type = history.Update
 		}
-		if w.now > 0 {
-			c.Time = time.Unix(0, w.now)
+		if timed {
+			c.Time = time.Unix(0, at)
 		}
 		if !w.yield(c, nil) {
 			return errDone

@@ -208,7 +208,7 @@ func (f *finder) open() (err error) {
 		src := source{link: &f.links[i]}
 		if src.scanned == nil {
 			if x, err := openIndex(f.fsys, f.dir, &src.segment); err == nil && x.LastSeq == src.limit {
-				src.index = x
+				src.index, src.least, src.timed = x, x.Time, true
 			} else if err == nil {
 				x.close()
 			}
@@ -284,8 +284,12 @@ func (f *finder) findIDs() error {
 func (f *finder) apply() error {
 	for i := range f.sources {
 		src := &f.sources[i]
+		after, err := f.timeFrom(i + 1)
+		if err != nil {
+			return err
+		}
 		if src.index != nil {
-			if err := f.applyIndexed(src.index); err != nil {
+			if err := f.applyIndexed(src.index, after); err != nil {
 				return err
 			}
 			continue
@@ -294,20 +298,26 @@ func (f *finder) apply() error {
 		if err != nil {
 			return err
 		}
-		if err := format.Batches(frames, f.applyPart); err != nil {
+		times := format.EffectiveTimes(frames, after)
+		err = format.Batches(frames, func(batch []format.Frame) error {
+			at := times[0]
+			times = times[len(batch):]
+			return f.applyPart(batch, at)
+		})
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// applyIndexed applies the operations of the entries in an indexed segment.
-func (f *finder) applyIndexed(x *opIndex) error {
+// applyIndexed applies the operations of the entries in an indexed segment. after is
+// the least time of later segments.
+func (f *finder) applyIndexed(x *opIndex, after int64) error {
 	ops, ok := x.Ops(&x.g.head, f.ids, x.read)
 	if !ok {
 		return errNoIndex
 	}
-	before := f.now // the largest time before the segment
 	for len(ops) > 0 {
 		n := 1
 		for n < len(ops) && ops[n].Batch == ops[0].Batch {
@@ -324,19 +334,16 @@ func (f *finder) applyIndexed(x *opIndex) error {
 			}
 			batch = append(batch, frame)
 		}
-		f.now = max(before, ops[0].Time)
-		if err := f.batch(batch); err != nil {
+		if err := f.batch(batch, min(ops[0].Time, after)); err != nil {
 			return err
 		}
 		ops = ops[n:]
 	}
-	f.now = max(before, x.Time)
 	return nil
 }
 
-// applyPart applies the operations of the entries in a batch.
-func (f *finder) applyPart(batch []format.Frame) error {
-	f.now = max(f.now, batch[len(batch)-1].Time())
+// applyPart applies the operations of the entries in a batch with an effective time.
+func (f *finder) applyPart(batch []format.Frame, at int64) error {
 	var part []format.Frame
 	for i := range batch {
 		if f.ids[batch[i].EntryID()] {
@@ -352,5 +359,5 @@ func (f *finder) applyPart(batch []format.Frame) error {
 	if !format.SameContext(batch) {
 		return errUnusual
 	}
-	return f.batch(part)
+	return f.batch(part, at)
 }

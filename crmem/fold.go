@@ -62,6 +62,9 @@ func (s *Store) fold(c *cut) error {
 		s.folded = folded{}
 		return fmt.Errorf("%w: checkpoint: %w: %w", ErrNotApplied, errUnfolded, err)
 	}
+	if end := s.limitEnd(least(frames)); end.Before(s.pruneAt) { // an earlier clock makes all operations older
+		s.pruneAt = end
+	}
 	s.folded = folded{f.listing(), f.end}
 	c.last, c.epoch = f.end.Last, f.epoch
 	return nil

@@ -98,7 +98,7 @@ func (p *past) log() string {
 		if !c.Time.IsZero() {
 			at = c.Time.Unix() - 1_800_000_000
 		}
-		fmt.Fprintf(&b, "%d +%d %s %s %s\n", c.Seq, at, c.By.Client, c.Type, name)
+		fmt.Fprintf(&b, "%d %+d %s %s %s\n", c.Seq, at, c.By.Client, c.Type, name)
 	}
 	return b.String()
 }

@@ -38,6 +38,9 @@ type link struct {
 	scanned *format.LogScan // of the log
 	limit   uint64          // sequence number of the last operation that counts
 	start   bool            // the operation before it is not in the history
+
+	least int64 // least time of its operations, if timed is set
+	timed bool
 }
 
 // noLimit is above every sequence number.
@@ -56,6 +59,7 @@ type past struct {
 	first uint64   // number of the oldest segment
 	last  uint64   // number of the newest segment
 	names []string // of the segments
+	times []int64  // of the last links, newest first, as timeFrom returns
 }
 
 // readPast reads the log and then lists the segments. If they do not match, it reads
@@ -243,4 +247,54 @@ func boundary(segments []segment, h *format.LogHeader) (int, uint64) {
 		}
 	}
 	return -1, 0
+}
+
+// timeFrom returns the least time of the operations of link i and of later ones, which
+// is the effective time of the first of them, or format.NoTime. It reads a change index
+// in place of a segment. It ignores damaged parts.
+func (p *past) timeFrom(i int) (int64, error) {
+	at := int64(format.NoTime)
+	for k := len(p.links) - 1; k >= i; k-- {
+		if n := len(p.links) - 1 - k; n < len(p.times) {
+			at = p.times[n]
+			continue
+		}
+		least, err := p.leastTime(&p.links[k])
+		if err != nil && !isDamage(err) {
+			return at, err
+		}
+		at = min(at, least)
+		p.times = append(p.times, at)
+	}
+	return at, nil
+}
+
+// leastTime returns the least time of the operations of a link that count.
+func (p *past) leastTime(l *link) (int64, error) {
+	if l.timed {
+		return l.least, nil
+	}
+	if l.scanned == nil {
+		if x, err := openIndex(p.fsys, p.dir, &l.segment); err == nil {
+			defer x.close()
+			if x.LastSeq <= l.limit {
+				return x.Time, nil
+			}
+		}
+	}
+	w := walker{past: p}
+	scan, err := w.scanOf(l)
+	if err != nil {
+		return format.NoTime, err
+	}
+	return least(scan.Frames), nil
+}
+
+// least returns the least time of operations, or format.NoTime.
+func least(frames []format.Frame) int64 {
+	at := int64(format.NoTime)
+	for i := range frames {
+		at = min(at, frames[i].Time())
+	}
+	return at
 }

@@ -72,8 +72,8 @@ func (s *Store) limitHistory() {
 	s.pruneAt = now.Add(limit / 4)
 }
 
-// exceedsLimit reports whether the first operation of the history is older than 1.25
-// times Options.HistoryLimit.
+// exceedsLimit reports whether the first operation of the history, whose effective time
+// is the least of all, is older than 1.25 times Options.HistoryLimit.
 func (s *Store) exceedsLimit(now time.Time) bool {
 	s.wmu.Lock()
 	path, writes := s.path, s.stopped == nil && s.lock != nil
@@ -87,51 +87,38 @@ func (s *Store) exceedsLimit(now time.Time) bool {
 	if err != nil {
 		return false // the fold has reported it
 	}
+	at := int64(format.NoTime)
 	for i := range segments {
-		if at := segments[i].firstTime(s.fs, maxLogFor(s.opts.MaxBytes)); at > 0 {
-			s.pruneAt = time.Unix(0, at).Add(s.opts.HistoryLimit).Add(s.opts.HistoryLimit / 4)
-			return now.After(s.pruneAt)
-		}
+		at = min(at, segments[i].leastTime(s.fs, path+historySuffix, maxLogFor(s.opts.MaxBytes)))
 	}
-	return false
+	if at == format.NoTime {
+		return false
+	}
+	s.pruneAt = s.limitEnd(at)
+	return now.After(s.pruneAt)
 }
 
-// firstTime returns the time of the first operation with a time, or 0. Most often it
-// reads only the beginning of the segment.
-func (g *segment) firstTime(fsys vfs.FS, max int64) int64 {
-	scan := g.scanHead(fsys)
-	at := timeIn(scan)
-	if at == 0 {
-		scan, _ = g.scan(fsys, max) // of a damaged segment, the part before the damage
-		at = timeIn(scan)
-	}
-	return at
+// limitEnd returns the time after which an operation with an effective time exceeds
+// 1.25 times Options.HistoryLimit.
+func (s *Store) limitEnd(at int64) time.Time {
+	return time.Unix(0, at).Add(s.opts.HistoryLimit).Add(s.opts.HistoryLimit / 4)
 }
 
-// scanHead reads the first 64 KiB of the segment. If they are not a log, it returns nil.
-func (g *segment) scanHead(fsys vfs.FS) *format.LogScan {
-	file, err := g.open(fsys)
-	if err != nil {
-		return nil
+// leastTime returns the least time of an operation of the segment, or format.NoTime.
+// Of a damaged segment it reads the part before the damage.
+func (g *segment) leastTime(fsys vfs.FS, dir string, max int64) int64 {
+	if g.readHead(fsys) != nil {
+		return format.NoTime
 	}
-	defer file.Close()
-	b := make([]byte, min(file.size, 64<<10))
-	n, _ := file.ReadAt(b, 0)
-	scan, _ := format.ScanPrefix(b[:n])
-	return scan
-}
-
-// timeIn returns the time of the first operation with a time, or 0.
-func timeIn(scan *format.LogScan) int64 {
+	if x, err := openIndex(fsys, dir, g); err == nil {
+		defer x.close()
+		return x.Time
+	}
+	scan, _ := g.scan(fsys, max)
 	if scan == nil {
-		return 0
+		return format.NoTime
 	}
-	for i := range scan.Frames {
-		if at, _ := scan.Frames[i].Origin(); at > 0 {
-			return at
-		}
-	}
-	return 0
+	return least(scan.Frames)
 }
 
 // size returns how many bytes the files of the history have.
@@ -165,7 +152,7 @@ func (p *past) prune(before time.Time) error {
 	var last uint64 // sequence number of its last operation
 	for i := range p.links {
 		l := &p.links[i]
-		err := w.follow(l, i == 0)
+		err := w.follow(i, i == 0)
 		switch {
 		case err == errDone && l.scanned == nil:
 			if err := p.shorten(l, &w); err != nil {

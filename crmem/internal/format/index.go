@@ -17,7 +17,7 @@ const (
 	IndexBlock = 4096 // bytes; the last 4 are the checksum
 
 	indexMagic    = "CRIDX\x00"
-	indexVersion  = 1
+	indexVersion  = 2
 	indexData     = IndexBlock - 4
 	indexHead     = 72 // bytes of the header in block 0
 	indexOpSize   = 32
@@ -44,14 +44,14 @@ type IndexHeader struct {
 	last       uint32 // checksum of the last operation's frame
 	LastOffset int64  // of that frame
 	LastSeq    uint64 // of the last operation
-	Time       int64  // largest time of an operation, in nanoseconds
+	Time       int64  // least time of an operation, in nanoseconds, or NoTime
 	ops, names uint32
 }
 
 // IndexOp describes an operation of a segment.
 type IndexOp struct {
 	ID     uint64 // of the entry
-	Time   int64  // largest time of the segment up to the operation
+	Time   int64  // least time of its batch and of later ones in the segment, or NoTime
 	Seq    uint64
 	Offset int64  // of the frame
 	Length int    // of the frame
@@ -78,12 +78,30 @@ func (f *Frame) NameSet() (name string, ok bool) {
 	return View(rest[:n]), true
 }
 
-// Time returns the time in the context of f, or 0 if the context contains none.
+// NoTime is the time of an operation whose time is unknown.
+const NoTime = math.MaxInt64
+
+// Time returns the time in the context of f, or NoTime if the context contains none
+// after 1970.
 func (f *Frame) Time() int64 {
 	if b := f.Context; len(b) >= 12 && binary.LittleEndian.Uint16(b) == tagTime && binary.LittleEndian.Uint16(b[2:]) == 8 {
-		return int64(binary.LittleEndian.Uint64(b[4:]))
+		if at := int64(binary.LittleEndian.Uint64(b[4:])); at > 0 {
+			return at
+		}
 	}
-	return 0 // the time is the first value
+	return NoTime // the time is the first value
+}
+
+// EffectiveTimes returns the effective times of frames (FORMAT.md, H11): the least of
+// the times of each frame and of all later ones, of which after is the least after the
+// frames.
+func EffectiveTimes(frames []Frame, after int64) []int64 {
+	times := make([]int64, len(frames))
+	for i := len(frames) - 1; i >= 0; i-- {
+		after = min(after, frames[i].Time())
+		times[i] = after
+	}
+	return times
 }
 
 // Batches calls do with the operations of each complete batch, in order, until do
@@ -124,10 +142,10 @@ func NewIndex(n uint64, size int64, scan *LogScan) []byte {
 		return nil
 	}
 	end := &frames[len(frames)-1]
-	h := IndexHeader{Segment: n, Size: size, Salt: scan.Salt, head: scan.crc, last: end.crc, LastOffset: end.Offset, LastSeq: end.Seq}
+	times := EffectiveTimes(frames, NoTime)
+	h := IndexHeader{Segment: n, Time: times[0], Size: size, Salt: scan.Salt, head: scan.crc, last: end.crc, LastOffset: end.Offset, LastSeq: end.Seq}
 	ops, names := make([]IndexOp, 0, len(frames)), make([]indexName, 0, len(frames))
 	err := Batches(frames, func(batch []Frame) error {
-		h.Time = max(h.Time, batch[len(batch)-1].Time())
 		if !SameContext(batch) {
 			return errNoIndex
 		}
@@ -137,7 +155,7 @@ func NewIndex(n uint64, size int64, scan *LogScan) []byte {
 			if f.EntryID() == 0 || !named && (f.Type == FramePut || f.Type == FrameRename) {
 				return errNoIndex
 			}
-			ops = append(ops, IndexOp{f.EntryID(), h.Time, f.Seq, f.Offset, int(f.End() - f.Offset), batch[0].Seq})
+			ops = append(ops, IndexOp{f.EntryID(), times[batch[0].Seq-frames[0].Seq], f.Seq, f.Offset, int(f.End() - f.Offset), batch[0].Seq})
 			if named {
 				names = append(names, indexName{nameKey(name), f.EntryID()})
 			}
@@ -353,7 +371,7 @@ func (h *IndexHeader) Ops(g *LogHeader, ids map[uint64]bool, read BlockReader) (
 	slices.SortFunc(ops, func(a, b IndexOp) int { return cmp.Compare(a.Seq, b.Seq) })
 	before := IndexOp{Seq: g.Seq - 1}
 	for _, o := range ops {
-		if o.Seq <= before.Seq || o.Seq > h.LastSeq || o.Batch > o.Seq || o.Batch != before.Batch && o.Batch <= before.Seq || o.Time < before.Time || o.Time > h.Time ||
+		if o.Seq <= before.Seq || o.Seq > h.LastSeq || o.Batch > o.Seq || o.Batch != before.Batch && o.Batch <= before.Seq || o.Time < max(before.Time, h.Time) ||
 			o.Offset < LogHeaderSize || o.Length < FrameHeader+8 || o.Offset+int64(o.Length) > h.Size {
 			return nil, false
 		}

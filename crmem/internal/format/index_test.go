@@ -88,7 +88,7 @@ func TestNoIndex(t *testing.T) {
 	if b := NewIndex(1, size, scan); b != nil {
 		t.Error("a batch with two contexts has an index")
 	}
-	if got := [2]int64{scan.Frames[0].Time(), scan.Frames[1].Time()}; got != [2]int64{2, 0} {
+	if got := [2]int64{scan.Frames[0].Time(), scan.Frames[1].Time()}; got != [2]int64{2, NoTime} {
 		t.Errorf("times %v", got)
 	}
 	scan, size = indexed(t, []Record{""}, "a", "b")
@@ -123,7 +123,7 @@ func TestIndexOps(t *testing.T) {
 		"a batch after its end":     func(o []IndexOp) { o[2].Batch = 8 },
 		"a batch in another":        func(o []IndexOp) { o[2].Batch = 6 },
 		"an earlier time":           func(o []IndexOp) { o[0].Time = 1 },
-		"a time after the last":     func(o []IndexOp) { o[2].Time = 1 },
+		"a time before the least":   func(o []IndexOp) { o[0].Time = -1 },
 		"an offset in the header":   func(o []IndexOp) { o[0].Offset = 111 },
 		"a frame that is too short": func(o []IndexOp) { o[0].Length = FrameHeader + 7 },
 		"an end after the segment":  func(o []IndexOp) { o[2].Offset = size },

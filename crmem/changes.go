@@ -38,18 +38,45 @@ func (c *Change) Entry() *Entry {
 // follow. A store in RAM has no changes.
 func (s *Store) Changes() iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
-		p, err := s.past()
-		if err != nil {
-			yield(Change{}, err)
+		var shown place // of the last change that was yielded
+		for try := 1; ; try++ {
+			p, err := s.past()
+			if err != nil {
+				yield(Change{}, err)
+				return
+			}
+			if p == nil {
+				return
+			}
+			again := false
+			w := walker{past: p, skip: shown}
+			w.yield = func(c Change, err error) bool {
+				if err != nil && try < maxReads && p.isStale() {
+					again = true
+					return false
+				}
+				if w.skip != (place{}) { // yielded before
+					return true
+				}
+				if err == nil && c.Seq > 0 {
+					shown = place{w.epoch, c.Seq}
+				}
+				return yield(c, err)
+			}
+			w.all()
+			if again {
+				continue
+			}
+			if w.skip != (place{}) && !w.done {
+				yield(Change{}, fmt.Errorf("%s: another process changed the history after change %d was read: read it again", p.dir, shown.seq))
+			}
 			return
 		}
-		if p == nil {
-			return
-		}
-		w := walker{past: p, yield: yield}
-		w.all()
 	}
 }
+
+// maxReads is how often a history is read that changes meanwhile.
+const maxReads = 20
 
 // past reads the history. It returns nil without an error if the store has no
 // files.
@@ -74,14 +101,24 @@ func (s *Store) past() (*past, error) {
 // Errors: [ErrNotFound] if the history begins after the point or ends before it, and
 // those of [Store.Changes].
 func (s *Store) At(point history.Point) (*Snapshot, error) {
-	p, err := s.past()
-	if err != nil {
-		return nil, err
+	for try := 1; ; try++ {
+		p, err := s.past()
+		if err != nil {
+			return nil, err
+		}
+		if p == nil || len(p.links) == 0 {
+			return nil, fmt.Errorf("%w: the store has no history", ErrNotFound)
+		}
+		sn, err := p.at(point)
+		if err == nil || try == maxReads || !p.isStale() {
+			return sn, err
+		}
 	}
-	if p == nil || len(p.links) == 0 {
-		return nil, fmt.Errorf("%w: the store has no history", ErrNotFound)
-	}
-	err = fmt.Errorf("%w: the history begins after %v", ErrNotFound, point)
+}
+
+// at is At for a history that was read.
+func (p *past) at(point history.Point) (*Snapshot, error) {
+	err := fmt.Errorf("%w: the history begins after %v", ErrNotFound, point)
 	for i := len(p.links) - 1; i >= 0; i-- {
 		w := walker{past: p, until: point}
 		begins, berr := w.beginsBefore(i)
@@ -112,8 +149,10 @@ type walker struct {
 
 	redacted map[uint64]time.Time // when the content of an entry in t was removed
 
-	applied uint64 // sequence number of the last operation of the present link
-	done    bool   // the walk ended before the end of the history
+	epoch   format.ID // of the present link
+	skip    place     // operations up to this one are not yielded
+	applied uint64    // sequence number of the last operation of the present link
+	done    bool      // the walk ended before the end of the history
 }
 
 // errDone ends a walk.
@@ -134,6 +173,9 @@ func (w *walker) scanOf(l *link) (*format.LogScan, error) {
 		if f.Type != format.FrameCheckpoint && f.Seq <= l.limit {
 			kept.Frames = append(kept.Frames, f)
 		}
+	}
+	if !w.unfinished.none() {
+		w.unfinished.hide(kept.Frames)
 	}
 	return &kept, nil
 }
@@ -214,7 +256,7 @@ func (w *walker) follow(i int, first bool) error {
 	if !l.start && !first && !w.begun && l.scanned == nil && !hasBase(w.fsys, w.dir, scan.Base) {
 		return nil // the error of an earlier link says so
 	}
-	w.applied = scan.Seq - 1
+	w.applied, w.epoch = scan.Seq-1, scan.Epoch
 	if l.start || first || !w.begun {
 		if err := w.takeBase(l, scan, first); err != nil {
 			return err
@@ -257,9 +299,10 @@ func (w *walker) follow(i int, first bool) error {
 // takeBase sets the state before a link from its base. It yields the changes that
 // another program made since the state before.
 func (w *walker) takeBase(l *link, scan *format.LogScan, first bool) error {
-	sn, err := readBase(w.fsys, w.dir, scan.Base, w.max)
+	sn, err := w.base(scan.Base)
 	if err != nil && l.scanned != nil { // the snapshot has some operations of the log
 		sn, err = w.files.snap, nil
+		w.unfinished.hideIn(sn)
 		scan.Frames = slices.DeleteFunc(scan.Frames, func(f format.Frame) bool { return f.Seq <= w.seq })
 	}
 	if err != nil {
@@ -311,6 +354,12 @@ func (w *walker) batch(frames []format.Frame, at int64) error {
 			w.nextID = max(w.nextID, id+1)
 		}
 		if w.yield == nil {
+			continue
+		}
+		if w.skip != (place{}) {
+			if w.skip.epoch == w.epoch && f.Seq >= w.skip.seq {
+				w.skip = place{}
+			}
 			continue
 		}
 		if after == "" && slices.ContainsFunc(frames[i+1:], func(g format.Frame) bool { return g.Type == format.FramePut && g.EntryID() == id }) {

@@ -74,6 +74,8 @@ func check(fsys vfs.FS, path, link string, maxBytes int64) (*repair.Report, erro
 	if more, err := c.checkLog(err); err != nil {
 		return nil, err
 	} else if more {
+		u := c.v.findUnfinished(fsys, path)
+		c.r.PurgePending = !u.none()
 		c.checkReplay()
 		c.checkHistory()
 	}
@@ -90,10 +92,22 @@ func (c *checker) checkHistory() {
 		c.add("history", dir, 0, 0, err, "make the directory readable, or move the file: the entries are complete, but the history cannot be read or written")
 		return
 	}
-	p, err := readPast(c.fsys, c.path, c.maxBytes)
-	if err != nil {
-		return // a checkpoint ran between
+	for try := 1; ; try++ {
+		p, err := readPast(c.fsys, c.path, c.maxBytes)
+		if err != nil {
+			return // a checkpoint ran between
+		}
+		found := len(c.r.Problems)
+		c.walkHistory(p)
+		if len(c.r.Problems) == found || try == maxReads || !p.isStale() {
+			return
+		}
+		c.r.Problems = c.r.Problems[:found]
 	}
+}
+
+// walkHistory adds the problems of a history.
+func (c *checker) walkHistory(p *past) {
 	w := walker{past: p, yield: func(_ Change, err error) bool {
 		if err == nil {
 			return true

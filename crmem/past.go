@@ -60,6 +60,9 @@ type past struct {
 	last  uint64   // number of the newest segment
 	names []string // of the segments
 	times []int64  // of the last links, newest first, as timeFrom returns
+
+	unfinished unfinished
+	listing    string // as listHistory returned before the segments were read
 }
 
 // readPast reads the log and then lists the segments. If they do not match, it reads
@@ -89,7 +92,8 @@ func readPastOnce(fsys vfs.FS, path string, maxBytes int64) (_ *past, ok bool, e
 // pastOf lists the segments and compares them with the files v of a store. It returns
 // false if they do not match.
 func pastOf(fsys vfs.FS, path string, maxBytes int64, v *files) (_ *past, ok bool, err error) {
-	p := &past{fsys: fsys, dir: path + historySuffix, max: maxLogFor(maxBytes), files: v}
+	p := &past{fsys: fsys, dir: path + historySuffix, max: maxLogFor(maxBytes), files: v, unfinished: v.findUnfinished(fsys, path)}
+	p.listing = listHistory(fsys, p.dir)
 	if p.files.scan != nil {
 		p.seq, p.bound = p.files.point()
 	}
@@ -149,11 +153,11 @@ func (p *past) excludeOther(segments []segment) bool {
 		for !p.links[from].start {
 			from--
 		}
-		w := walker{past: &past{fsys: p.fsys, dir: p.dir, max: p.max, links: p.links[:i]}}
+		w := walker{past: &past{fsys: p.fsys, dir: p.dir, max: p.max, links: p.links[:i], unfinished: p.unfinished}}
 		if err := w.walk(from); err == nil {
 			w.t.sort()
 			sn := Snapshot{NextID: w.nextID, t: w.t}
-			if b, err := sn.AppendBinary(nil); err == nil && format.DigestOf(b) == next.Base {
+			if p.leadsTo(&sn, next.Base) {
 				continue
 			}
 		}
@@ -163,6 +167,25 @@ func (p *past) excludeOther(segments []segment) bool {
 		return true
 	}
 	return false
+}
+
+// leadsTo reports whether a state is that of a base. During a purge, the digest may be
+// of the base before or after it.
+func (p *past) leadsTo(sn *Snapshot, base format.Digest) bool {
+	var dig format.Digest
+	if _, err := sn.WriteTo(&dig); err != nil {
+		return false
+	}
+	if dig == base || p.unfinished.none() {
+		return dig == base
+	}
+	other, err := p.base(base)
+	if err != nil {
+		return true // a purge may have removed it
+	}
+	var want format.Digest
+	_, err = other.WriteTo(&want)
+	return err == nil && dig == want
 }
 
 // header returns the header of the segment or log.

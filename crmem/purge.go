@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
@@ -44,10 +45,65 @@ func (s *Store) Purge(name string, first ...Op) (deleted []string, err error) {
 		return nil, nil
 	}
 	defer s.excludeWriters()()
-	if deleted, err = s.finishPurge(); err != nil {
+	if deleted, err = s.finishOrRetry(); err != nil {
 		err = fmt.Errorf("the entry is removed, but %w", err)
 	}
 	return deleted, err
+}
+
+// finishOrRetry is finishPurge. After an error it continues in the background.
+func (s *Store) finishOrRetry() (deleted []string, err error) {
+	if deleted, err = s.finishPurge(); err != nil {
+		s.retryPurge()
+	}
+	return deleted, err
+}
+
+// purgeRetry is the time between two attempts to complete a purge.
+const purgeRetry = 30 * time.Second
+
+// retryPurge completes the purge in the background, until Close or an error that stops
+// the store. The caller holds wmu.
+func (s *Store) retryPurge() {
+	if s.retrying || s.closed || s.stopped != nil {
+		return
+	}
+	s.retrying = true
+	s.bg.Go(func() {
+		for again := true; again; {
+			select {
+			case <-s.ctx.Done():
+				return
+			case <-time.After(purgeRetry):
+				again = s.tryPurge()
+			}
+		}
+	})
+}
+
+// tryPurge is one attempt of retryPurge. It returns false if there is no other.
+func (s *Store) tryPurge() (again bool) {
+	defer s.excludeWriters()()
+	again = s.unfinishedLines() != "" && s.stopped == nil
+	if again {
+		deleted, err := s.finishPurge()
+		again = err != nil
+		s.reportPurge(deleted, err)
+	}
+	s.retrying = again
+	return again
+}
+
+// reportPurge reports the end of a purge that an earlier call or process began.
+func (s *Store) reportPurge(deleted []string, err error) {
+	if err != nil {
+		s.warn("continue an unfinished purge: %v", err)
+		return
+	}
+	s.warn("completed a purge that was unfinished")
+	for _, name := range deleted {
+		s.warn("deleted %s, which may have contained purged text", name)
+	}
 }
 
 // excludeWriters waits for checkpoints and writers, and excludes them until the returned
@@ -213,13 +269,9 @@ func (s *Store) resumePurge() {
 	if err == nil {
 		err = s.checkpointLocked() // as after every recovery, the log is empty
 	}
+	s.reportPurge(deleted, err)
 	if err != nil {
-		s.warn("continue the purge of an earlier process: %v", err)
-		return
-	}
-	s.warn("completed a purge that an earlier process began")
-	for _, name := range deleted {
-		s.warn("deleted %s, which may have contained purged text", name)
+		s.retryPurge()
 	}
 }
 
@@ -230,7 +282,7 @@ func (s *Store) finishPurge() (deleted []string, err error) {
 	defer func() {
 		if err != nil {
 			// No class: the call is neither without effect nor is its outcome unknown.
-			err = fmt.Errorf("files may contain the removed texts until the next open for writing: %v", err)
+			err = fmt.Errorf("files may contain the removed texts until the purge is complete, which a running process or the next open for writing continues: %v", err)
 		}
 	}()
 	if err := s.writable(); err != nil {

@@ -80,10 +80,13 @@ func (g *segment) endsWith(fsys vfs.FS, last format.Place) bool {
 	return ok
 }
 
-// listing describes the segments and bases, or returns "" if one cannot be
-// described.
-func (f *folder) listing() string {
-	list, err := f.s.fs.ReadDir(f.dir)
+// listing is listHistory of the folder's history.
+func (f *folder) listing() string { return listHistory(f.s.fs, f.dir) }
+
+// listHistory describes the segments and bases of a history, or returns "" if one cannot
+// be described.
+func listHistory(fsys vfs.FS, dir string) string {
+	list, err := fsys.ReadDir(dir)
 	if err != nil {
 		return ""
 	}
@@ -93,7 +96,7 @@ func (f *folder) listing() string {
 		if _, isBase := format.ParseBaseName(e.Name()); !isSegment && !isBase {
 			continue
 		}
-		fi, err := f.s.fs.Lstat(filepath.Join(f.dir, e.Name()))
+		fi, err := fsys.Lstat(filepath.Join(dir, e.Name()))
 		if err != nil {
 			return ""
 		}

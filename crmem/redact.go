@@ -54,7 +54,7 @@ func (s *Store) Redact(id, seq uint64) (deleted []string, err error) {
 		if len(s.redacting) == 0 {
 			return nil, nil
 		}
-		return s.finishPurge() // other files may still contain the text
+		return s.finishOrRetry() // other files may still contain the text
 	}
 	if err := s.ready(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotApplied, err)
@@ -69,7 +69,7 @@ func (s *Store) Redact(id, seq uint64) (deleted []string, err error) {
 	if err := s.beginRedaction(r); err != nil {
 		return nil, err
 	}
-	return s.finishPurge()
+	return s.finishOrRetry()
 }
 
 // beginRedaction makes a redaction durable that the next open for writing completes.

@@ -87,17 +87,8 @@ func (p *purger) base(name string, d format.Digest) error {
 	if err != nil || !p.has(sn) {
 		return err
 	}
-	for id := range p.ids {
-		if sn.t.byID(id) != "" {
-			sn.t.remove(id)
-		}
-	}
-	for _, r := range p.redactions {
-		if old := sn.t.byID(r.id); r.isOf(old) {
-			sn.t.put(old.WithoutContent())
-		}
-	}
-	sn.t.sort()
+	u := unfinished{ids: p.ids, redactions: p.redactions}
+	u.hideIn(sn)
 	if p.bases[d], err = saveBase(p.s.fs, p.dir, sn); err != nil {
 		return err
 	}

@@ -120,6 +120,7 @@ type Store struct {
 	checkpointing sync.RWMutex       // read-locked by a checkpoint that runs while writers do, locked by a purge or prune; acquired first
 	purging       map[uint64]bool    // ids of entries whose purge is not complete; under wmu
 	redacting     map[redaction]bool // redactions that are not complete; under wmu
+	retrying      bool               // retryPurge runs; under wmu
 	interrupted   bool               // finishPurge began, and has not succeeded; under wmu
 	segmentLimit  int64              // a larger segment is not appended to
 	maxCompressed int                // maximum of segments that a fold compresses

@@ -15,6 +15,7 @@ type Report struct {
 	SnapshotBytes int64     `json:"snapshot_bytes"`
 	LogBytes      int64     `json:"log_bytes"`
 	LogOps        int       `json:"log_ops"`
+	PurgePending  bool      `json:"purge_pending,omitempty"` // a purge or redaction is not complete
 	Problems      []Problem `json:"problems"`
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"crabmem/crmem"
@@ -323,4 +324,26 @@ func TestKeyWithoutHistory(t *testing.T) {
 	}
 	r.want("change", r.do("root", "PUT", p.Header.Get("Location"), object{"content": "black"}, "If-Match", "*"), 200, "")
 	create(409, "spent")
+}
+
+// TestKeyConcurrent sends a request many times concurrently: it has one effect, and each
+// response is the same.
+func TestKeyConcurrent(t *testing.T) {
+	r := newRig(t)
+	bodies := make([]string, 16)
+	var each sync.WaitGroup
+	for i := range bodies {
+		each.Go(func() {
+			p := r.do("ann", "POST", "/v1/memories", object{"name": "tea", "content": "green"}, "Idempotency-Key", "k")
+			bodies[i] = fmt.Sprint(p.StatusCode, string(p.body), p.Header.Get("Location"))
+		})
+	}
+	each.Wait()
+	slices.Sort(bodies)
+	if same := slices.Compact(bodies); len(same) != 1 || !strings.HasPrefix(same[0], "201") {
+		t.Errorf("responses: %q", same)
+	}
+	if list := r.do("ann", "GET", "/v1/memories", nil); list.field("items.1") != nil {
+		t.Errorf("entries: %s", list.body)
+	}
 }

@@ -37,7 +37,7 @@ func (d opened) loadTree(r *request, m *pb.LoadMsg) error {
 	if err := absolute(m.GetDir()); err != nil {
 		return err
 	}
-	o := &tree.LoadOptions{DryRun: m.GetDryRun(), Progress: r.progress(m.GetProgress(), "loading")}
+	o := &tree.LoadOptions{DryRun: m.GetDryRun(), Accept: m.GetAccept(), Progress: r.progress(m.GetProgress(), "loading")}
 	switch m.GetMode() {
 	case pb.LoadMsg_GUARD:
 		o.Guard = true

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
@@ -15,6 +16,7 @@ import (
 
 func (c *app) loadCommand() *cobra.Command {
 	var merge, replace, dry bool
+	var accept []string
 	cmd := &cobra.Command{
 		Use:     "load DIR",
 		GroupID: groupMove,
@@ -27,7 +29,13 @@ If the store changed since its last dump or load of DIR, load changes nothing
 and exits with 4. --merge applies the changes of DIR since then and keeps the
 store's. If both changed an entry, the store keeps its text, load copies that
 text to DIR/conflicts, and the exit code is 4. At the first exchange with DIR,
---merge removes no entry. --replace replaces the store even if it changed.`,
+--merge removes no entry. --replace replaces the store even if it changed.
+
+load refuses a page that a program seems to have damaged since the last
+exchange: empty, cut within a line, without its metadata block, or with new
+conflict markers. It also refuses placeholders of cloud drives. Conflict copies
+of sync programs are listed and ignored. --accept FILE loads such a page as it
+is, such as --accept notes/deploy.md.`,
 		Example: `  crabmem dump book && crabmem load book --dry-run
   crabmem load book
   crabmem load book --merge --json`,
@@ -37,13 +45,20 @@ text to DIR/conflicts, and the exit code is 4. At the first exchange with DIR,
 	cmd.Flags().BoolVar(&merge, "merge", false, "merge with the changes of the store")
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace the store, even if it changed")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the changes, change nothing")
+	cmd.Flags().StringArrayVar(&accept, "accept", nil, "load this page `file` although it looks damaged; may be repeated")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := atMostOne(cmd, "merge", "replace"); err != nil {
 			return err
 		}
 		dir := args[0]
+		for i, file := range accept { // relative to the tree, also if the path begins with it
+			if rel, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(rel) {
+				file = rel
+			}
+			accept[i] = filepath.ToSlash(filepath.Clean(file))
+		}
 		var r tree.LoadReport
-		o := &tree.LoadOptions{Merge: merge, Guard: !replace && !merge, DryRun: dry}
+		o := &tree.LoadOptions{Merge: merge, Guard: !replace && !merge, DryRun: dry, Accept: accept}
 		load := func(s memtool.Store) error {
 			p := c.Progress("loading " + dir)
 			o.Progress = p.Step

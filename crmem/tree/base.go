@@ -60,6 +60,7 @@ type basePage struct {
 	Entry string  `json:"entry"`          // entryHash
 	Page  string  `json:"page,omitempty"` // pageHash; empty after a conflict
 	Size  int64   `json:"size"`           // bytes of the page
+	Bare  bool    `json:"bare,omitempty"` // the page has no metadata block
 	Next  bool    `json:"next,omitempty"` // a page of the dump Next
 }
 

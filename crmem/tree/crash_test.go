@@ -317,8 +317,9 @@ func loadScene(t *testing.T) (*faultfs.Mem, *Snapshot) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	m.WriteFile("/home/brain/notes/both.md", []byte("tree's both\n"), 0o600)
-	m.WriteFile("/home/brain/notes/there.md", []byte("tree's there\n"), 0o600)
+	for _, name := range []string{"both", "there"} {
+		writeText(t, m, "/home/brain/notes/"+name+".md", "tree's "+name+"\n")
+	}
 	m.WriteFile("/home/brain/notes/new.md", []byte("tree's new\n"), 0o600)
 	if err := m.Remove("/home/brain/notes/gone.md"); err != nil {
 		t.Fatal(err)

@@ -92,7 +92,10 @@ func (d *dumper) surplus(f *treeFile) error {
 		switch {
 		case temp && f.mode.IsRegular() && d.interrupted() && d.known.at(of) != nil:
 			d.sweep = append(d.sweep, f.path)
-		case !d.ignores(f):
+		case d.ignores(f):
+		case originalOf(f.path) != "":
+			d.report.Warnings = append(d.report.Warnings, copyWarning(f.path, originalOf(f.path)))
+		default:
 			d.refuse(f.path)
 		}
 		return nil

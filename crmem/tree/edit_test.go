@@ -118,7 +118,7 @@ func TestEditLoadDump(t *testing.T) {
 			t.Fatalf("the store is %s, want %s", got, want)
 		}
 	}
-	write := func(name, text string) { mem.WriteFile("/b/notes/"+name+".md", []byte(text), 0o600) }
+	write := func(name, text string) { writeText(t, mem, "/b/notes/"+name+".md", text) }
 	dump(DumpOptionsFor("/b"))
 	write("a", "one, edited")
 	load("a=one, edited;b=two;")

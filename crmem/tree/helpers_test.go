@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"strings"
 	"testing"
 
 	"crabmem/crmem"
@@ -56,4 +57,16 @@ func opened(t *testing.T, path string, o *crmem.Options, want int) *crmem.Store 
 		t.Fatalf("%d entries, want %d", s.Len(), want)
 	}
 	return s
+}
+
+// writeText replaces the text of a page after the metadata block, or creates a page
+// without a block.
+func writeText(t testing.TB, m *faultfs.Mem, name, text string) {
+	t.Helper()
+	if _, err := m.Lstat(name); err == nil {
+		if block, _, ok := strings.Cut(string(memFile(t, m, name)), "</div>\n\n"); ok {
+			text = block + "</div>\n\n" + text
+		}
+	}
+	m.WriteFile(name, []byte(text), 0o600)
 }

@@ -26,6 +26,9 @@ type LoadOptions struct {
 	Guard bool
 	// DryRun reports the changes without making them.
 	DryRun bool
+	// Accept are paths of pages in the tree, such as notes/deploy.md, that Load takes as
+	// they are, although they look damaged or like conflict copies.
+	Accept []string
 	// Bases is the directory of the merge bases, by default the path of the store
 	// with [BasesSuffix].
 	Bases string
@@ -114,7 +117,7 @@ func Load(s *crmem.Store, dir string, o *LoadOptions) (LoadReport, error) {
 	if bases.dir == "" {
 		bases.dir = basesOf(s)
 	}
-	t, err := readTree(bases, dir, s.Snapshot(), opts.MaxBytes, o.Progress)
+	t, err := readTree(bases, dir, s.Snapshot(), opts.MaxBytes, o)
 	if err != nil {
 		return report, err
 	}

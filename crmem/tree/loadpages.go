@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -12,10 +13,31 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-func (t *loadedTree) readPages(root vfs.Tree, sn *crmem.Snapshot, known basePages, maxBytes int64, progress func(done, total int)) error {
+// pageReader reads the pages of a tree, and compares them with those that the store
+// exchanged.
+type pageReader struct {
+	root   vfs.Tree
+	sn     *crmem.Snapshot // of the store
+	known  basePages
+	accept []string // paths of pages
+}
+
+func (r *pageReader) accepted(path string) bool { return slices.Contains(r.accept, path) }
+
+func (t *loadedTree) readPages(r *pageReader, maxBytes int64, progress func(done, total int)) error {
+	root, sn, known := r.root, r.sn, r.known
 	files, err := listPages(root)
 	if err != nil {
 		return err
+	}
+	listed := make(map[string]bool, len(files))
+	for i := range files {
+		listed[files[i].path] = true
+	}
+	for i := range files {
+		if err := checkPlaceholder(files[i].path, listed); err != nil {
+			return err
+		}
 	}
 	var paths []string
 	for _, list := range known {
@@ -25,6 +47,11 @@ func (t *loadedTree) readPages(root vfs.Tree, sn *crmem.Snapshot, known basePage
 	}
 	if err := respell(root, files, paths); err != nil {
 		return err
+	}
+	for _, name := range r.accept {
+		if !slices.ContainsFunc(files, func(f treeFile) bool { return f.path == name }) {
+			return &Error{Path: name, Msg: "the tree has no such page to accept", Remedy: "name a page as notes/NAME.md"}
+		}
 	}
 	for name, list := range t.state.unlimited() {
 		for _, p := range list {
@@ -47,12 +74,17 @@ func (t *loadedTree) readPages(root vfs.Tree, sn *crmem.Snapshot, known basePage
 		if total += f.size; total > maxBytes {
 			return &Error{Path: f.path, Msg: fmt.Sprintf("with this page the tree has more than %d bytes", maxBytes), Remedy: "load it in parts, or raise the store's limit"}
 		}
-		p, err := readPage(root, f, known)
+		p, err := r.read(f)
+		if original := originalOf(f.path); err != nil && original != "" && len(known.at(f.path)) == 0 && !r.accepted(f.path) {
+			t.warnings = append(t.warnings, copyWarning(f.path, original))
+			continue
+		}
 		if err != nil {
 			return err
 		}
 		t.pages = append(t.pages, *p)
 	}
+	t.removeCopies(r)
 	t.spellNames(sn, known)
 	names := make(map[string]string, len(files)) // path by name
 	for i := range t.pages {
@@ -89,11 +121,11 @@ func (t *loadedTree) wanted(f *treeFile) (bool, error) {
 	return false, nil
 }
 
-// readPage reads one page. The limits of new entries do not apply to an
-// unedited page of a dump, because older stores may exceed them.
-func readPage(root vfs.Tree, f *treeFile, known basePages) (*treePage, error) {
-	limit := max(known.size(f.path), pageFits)
-	b, err := vfs.ReadFile(root, f.path, limit)
+// read reads one page. The limits of new entries do not apply to an unedited page of
+// a dump, because older stores may exceed them.
+func (r *pageReader) read(f *treeFile) (*treePage, error) {
+	limit := max(r.known.size(f.path), pageFits)
+	b, err := vfs.ReadFile(r.root, f.path, limit)
 	if large, ok := errors.AsType[*vfs.TooLargeError](err); ok {
 		return nil, &Error{Path: f.path, Msg: fmt.Sprintf("%d bytes, at most %d", large.Size, large.Max), Remedy: "split the page"}
 	}
@@ -103,7 +135,19 @@ func readPage(root vfs.Tree, f *treeFile, known basePages) (*treePage, error) {
 	if err != nil {
 		return nil, err
 	}
+	hash := pageHash(b)
 	p, err := parsePage(b)
+	if r.accepted(f.path) {
+		if at := blockBelow(string(b)); err == nil && !p.block && at > 0 {
+			if p, err = parsePage(b[at:]); err == nil {
+				p.Content = strings.TrimSpace(string(b[:at])) + "\n\n" + p.Content
+			}
+		}
+	} else if !r.known.has(f.path, hash) {
+		if err := r.checkChange(f, b, p); err != nil {
+			return nil, err
+		}
+	}
 	if err != nil {
 		e := &Error{Path: f.path, Msg: err.Error()}
 		if pe, ok := errors.AsType[*pageError](err); ok {
@@ -118,8 +162,7 @@ func readPage(root vfs.Tree, f *treeFile, known basePages) (*treePage, error) {
 			return nil, &Error{Path: f.path, Msg: "the file name is not UTF-8", Remedy: "rename it"}
 		}
 	}
-	hash := pageHash(b)
-	if !known.has(f.path, hash) {
+	if !r.known.has(f.path, hash) {
 		if err := (crmem.Add{Name: p.Name, Content: p.Content, Aliases: p.Aliases, Kind: p.Kind}).Validate(); err != nil {
 			return nil, &Error{Path: f.path, Msg: err.Error(), Remedy: "shorten or correct it"}
 		}
@@ -139,7 +182,7 @@ func (t *loadedTree) base(sn *crmem.Snapshot) (*base, string, error) {
 // wrote it. Every page must be a regular file of a bounded size, a valid entry,
 // and have a unique name. All pages together may have at most maxBytes.
 // readTree writes no file and follows no link out of dir.
-func readTree(bases bases, dir string, sn *crmem.Snapshot, maxBytes int64, progress func(done, total int)) (*loadedTree, error) {
+func readTree(bases bases, dir string, sn *crmem.Snapshot, maxBytes int64, o *LoadOptions) (*loadedTree, error) {
 	root, err := bases.fsys.Root(dir)
 	if err != nil {
 		return nil, rootError(bases.fsys, dir, err)
@@ -151,6 +194,11 @@ func readTree(bases bases, dir string, sn *crmem.Snapshot, maxBytes int64, progr
 	}
 	if t.state.form != "" {
 		return nil, otherFormat(t.state.form)
+	}
+	if !t.state.dumped() {
+		if err := checkEvicted(root, manifestFile); err != nil {
+			return nil, err
+		}
 	}
 	if file := t.state.unfinished(); file != "" {
 		return nil, &Error{Path: file, Msg: "the last dump of this tree was interrupted", Remedy: "run crabmem dump to complete it"}
@@ -165,7 +213,8 @@ func readTree(bases bases, dir string, sn *crmem.Snapshot, maxBytes int64, progr
 	if warning != "" {
 		t.warnings = append(t.warnings, warning)
 	}
-	if err := t.readPages(root, sn, base.byPath(), maxBytes, progress); err != nil {
+	r := &pageReader{root: root, sn: sn, known: base.byPath(), accept: o.Accept}
+	if err := t.readPages(r, maxBytes, o.Progress); err != nil {
 		return nil, err
 	}
 	if len(t.pages) == 0 && !t.state.mayBeEmpty() {

@@ -134,7 +134,7 @@ func (pl *planner) decide(name string, p *treePage, tree *crmem.Entry) {
 	if p == nil {
 		return
 	}
-	row := basePage{Path: p.path, Name: name, ID: p.ID, Created: tree.CreatedAt, Entry: t, Page: p.hash, Size: p.size}
+	row := basePage{Path: p.path, Name: name, ID: p.ID, Created: tree.CreatedAt, Entry: t, Page: p.hash, Size: p.size, Bare: !p.block}
 	if p.hasTime && p.CreatedAt != tree.CreatedAt {
 		row.Date = &p.CreatedAt
 	}

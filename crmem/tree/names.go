@@ -215,6 +215,9 @@ func listPages(t vfs.Tree) ([]treeFile, error) {
 	for kind, dir := range kindDirs {
 		fi, err := t.Lstat(dir)
 		if errors.Is(err, fs.ErrNotExist) {
+			if err := checkEvicted(t, dir); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		if err != nil {

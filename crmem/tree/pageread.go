@@ -17,6 +17,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/internal/format"
+	"crabmem/crmem/metadata"
 )
 
 // page is a parsed page. Fields that the page lacks keep the values of the
@@ -27,6 +28,7 @@ type page struct {
 	hasTime      bool
 	warnings     []string
 	nameAt       int    // offset of the Name row, for errors
+	block        bool   // the page has a metadata block
 	heading      string // empty without a heading
 }
 
@@ -41,7 +43,8 @@ func (e *pageError) Error() string { return e.msg }
 
 // parsePage parses a page of dump or of the reference strictly, and accepts any
 // file that is plain text. It returns an error for text in the metadata block
-// that an entry cannot contain.
+// that an entry cannot contain. Front matter above the block becomes a part of the
+// content's.
 func parsePage(b []byte) (*page, error) {
 	bom := len(b)
 	b = bytes.TrimPrefix(b, []byte("\ufeff"))
@@ -51,6 +54,13 @@ func parsePage(b []byte) (*page, error) {
 	}
 	s := string(b)
 	p := &page{}
+	front, body, above := metadata.Parse(s)
+	if above {
+		start := len(s) - len(strings.TrimLeftFunc(s[body:], unicode.IsSpace))
+		if above = strings.HasPrefix(s[start:], metaOpen) && strings.Contains(s[start:], metaClose); above {
+			s, bom = s[start:], bom+start
+		}
+	}
 	end := strings.Index(s, metaClose)
 	if !strings.HasPrefix(s, metaOpen) || end < 0 {
 		if strings.HasPrefix(s, metaOpen) {
@@ -70,7 +80,15 @@ func parsePage(b []byte) (*page, error) {
 		return nil, err
 	}
 	crlf := strings.HasPrefix(s[len(metaOpen):], "\r\n")
+	p.block = true
 	p.Content = rule.read(s[end+len(metaClose):], crlf)
+	if above {
+		content, err := mergeFront(p.Content, front)
+		if err != nil {
+			return nil, &pageError{0, "front matter above the metadata block: " + err.Error(), "move it below the block's </div>, or remove it"}
+		}
+		p.Content = content
+	}
 	return p, nil
 }
 

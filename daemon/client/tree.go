@@ -49,7 +49,7 @@ func (c *Client) Load(ctx context.Context, dir string, o *tree.LoadOptions) (tre
 	if err != nil {
 		return report, err
 	}
-	m := &pb.LoadMsg{Dir: abs, DryRun: o.DryRun, Progress: true}
+	m := &pb.LoadMsg{Dir: abs, DryRun: o.DryRun, Progress: true, Accept: o.Accept}
 	switch {
 	case o.Merge:
 		m.Mode = pb.LoadMsg_MERGE

@@ -7843,6 +7843,7 @@ type LoadMsg struct {
 	Mode          LoadMsg_Mode           `protobuf:"varint,2,opt,name=mode,proto3,enum=crabtalk.protocol.LoadMsg_Mode" json:"mode,omitempty"`
 	DryRun        bool                   `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	Progress      bool                   `protobuf:"varint,4,opt,name=progress,proto3" json:"progress,omitempty"`
+	Accept        []string               `protobuf:"bytes,1000,rep,name=accept,proto3" json:"accept,omitempty"` // paths of pages to load although they look damaged
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -7903,6 +7904,13 @@ func (x *LoadMsg) GetProgress() bool {
 		return x.Progress
 	}
 	return false
+}
+
+func (x *LoadMsg) GetAccept() []string {
+	if x != nil {
+		return x.Accept
+	}
+	return nil
 }
 
 type CheckpointMsg struct {
@@ -10871,12 +10879,13 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x03dir\x18\x01 \x01(\tR\x03dir\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\x12\x17\n" +
 	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12\x1a\n" +
-	"\bprogress\x18\x04 \x01(\bR\bprogress\"\xb0\x01\n" +
+	"\bprogress\x18\x04 \x01(\bR\bprogress\"\xc9\x01\n" +
 	"\aLoadMsg\x12\x10\n" +
 	"\x03dir\x18\x01 \x01(\tR\x03dir\x123\n" +
 	"\x04mode\x18\x02 \x01(\x0e2\x1f.crabtalk.protocol.LoadMsg.ModeR\x04mode\x12\x17\n" +
 	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12\x1a\n" +
-	"\bprogress\x18\x04 \x01(\bR\bprogress\")\n" +
+	"\bprogress\x18\x04 \x01(\bR\bprogress\x12\x17\n" +
+	"\x06accept\x18\xe8\a \x03(\tR\x06accept\")\n" +
 	"\x04Mode\x12\t\n" +
 	"\x05GUARD\x10\x00\x12\t\n" +
 	"\x05MERGE\x10\x01\x12\v\n" +

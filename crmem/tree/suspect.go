@@ -1,0 +1,235 @@
+package tree
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"crabmem/crmem"
+	"crabmem/crmem/metadata"
+	"crabmem/crmem/vfs"
+)
+
+// Sync programs, cloud drives, linters, and version control change pages in ways that no
+// person means. load refuses such a page, or leaves a copy alone.
+
+// checkChange returns an error for a page that a program seems to have damaged, if it is
+// not as the store exchanged it last.
+func (r *pageReader) checkChange(f *treeFile, b []byte, p *page) error {
+	row := r.written(f.path)
+	if row == nil {
+		return nil
+	}
+	e, _ := r.sn.Get(row.Name)
+	refuse := func(line int, what string) error {
+		return &Error{Path: f.path, Line: line, Msg: what, Remedy: "restore the page, or run crabmem load --accept " + f.path + " to load it as it is"}
+	}
+	if len(b) == 0 {
+		return refuse(0, "the page is empty: it may be a placeholder of a cloud drive")
+	}
+	if at := bytes.IndexByte(b, 0); at >= 0 && !strings.Contains(e.Content, "\x00") {
+		return refuse(lineAt(b, at), "NUL bytes that the entry does not have")
+	}
+	if ours := r.rendered(row, e); len(b) < len(ours) && bytes.HasPrefix(ours, b) && b[len(b)-1] != '\n' && ours[len(b)] != '\n' && ours[len(b)] != '\r' {
+		return refuse(lineAt(b, len(b)), "the page ends within a line: it may be incomplete")
+	}
+	switch at := blockBelow(string(b)); {
+	case p == nil: // parsePage returned the error
+	case !p.block && at > 0:
+		return refuse(lineAt(b, at), "text above the metadata block")
+	case !p.block:
+		return refuse(0, "the metadata block is missing or incomplete")
+	case row.ID != 0 && !p.hasID && !p.hasTime:
+		return refuse(0, "the metadata block has lost its rows")
+	}
+	if n, line := markers(string(b)); n > 0 {
+		if had, _ := markers(e.Content); n > had {
+			return refuse(line, "conflict markers of version control")
+		}
+	}
+	return nil
+}
+
+// written returns the last exchange of a page with a metadata block, or nil.
+func (r *pageReader) written(path string) *basePage {
+	for _, row := range r.known.at(path) {
+		if row.Page != "" && row.Name != "" && !row.Bare {
+			return row
+		}
+	}
+	return nil
+}
+
+// rendered returns the page of a row as it was exchanged, or nil if the store does not
+// have its text any more.
+func (r *pageReader) rendered(row *basePage, e crmem.Entry) []byte {
+	e.ID = row.ID
+	if row.Date != nil {
+		e.CreatedAt = *row.Date
+	}
+	b := appendPage(nil, &e, stemOf(row.Path))
+	if pageHash(b) != row.Page {
+		return nil
+	}
+	return b
+}
+
+// blockBelow returns the offset of the metadata block below other text, or 0.
+func blockBelow(s string) int {
+	at := strings.Index(s, "\n"+metaOpen)
+	if at < 0 || !strings.Contains(s[at:], metaClose) {
+		return 0
+	}
+	return at + 1
+}
+
+// markers counts the lines that begin or end a conflict of version control, and returns
+// the number of the first line.
+func markers(s string) (n, first int) {
+	line := 0
+	for text := range strings.Lines(s) {
+		line++
+		text = strings.TrimRight(text, "\r\n")
+		for _, mark := range []string{"<<<<<<<", ">>>>>>>"} {
+			if rest, ok := strings.CutPrefix(text, mark); ok && (rest == "" || rest[0] == ' ') {
+				if n++; first == 0 {
+					first = line
+				}
+			}
+		}
+	}
+	return n, first
+}
+
+// mergeFront adds the fields of front matter above the metadata block to the front matter
+// of a content. Lists get the values that they lack; another value replaces the old one.
+func mergeFront(content string, front metadata.Metadata) (string, error) {
+	own, _, _ := metadata.Parse(content)
+	fields := make([]metadata.Field, 0, len(front.Fields()))
+	for _, f := range front.Fields() {
+		if f.List || f.Key == metadata.Tags {
+			values := own.Values(f.Key)
+			for _, v := range f.Values {
+				if !slices.Contains(values, v) {
+					values = append(slices.Clip(values), v)
+				}
+			}
+			f.Values, f.List = values, true
+		}
+		fields = append(fields, f)
+	}
+	return metadata.Set(content, fields...)
+}
+
+// copyName matches the stem of a conflict copy that a sync program made, and the stem of
+// the original page.
+var copyName = regexp.MustCompile(`(?i)^(.+?)(?:` +
+	`\.sync-conflict-\d{8}-\d{6}(?:-[a-z0-9]+)?` + // Syncthing
+	`|[ _]?\((?:[^()]*conflicted copy[^()]*|[^()]*(?:case|unicode encoding|white ?space|selective sync) conflict[^()]*|sfconflict [^()]*` + // Dropbox, Nextcloud, Seafile
+	`|[^()]*(?:in konflikt stehende kopie|copie en conflit|copia en conflicto|cópia em conflito)[^()]*)\)(?: \(\d+\))?` +
+	`| \[conflicted\]|_conflict-\d{8}-\d{6}|_[^_]+_[a-z]{3}-\d\d-\d{4,6}-\d{4}_conflict|\.conflict)$`) // pCloud, ownCloud, Synology, Resilio
+
+// numberedCopy matches what OneDrive, iCloud, and Google Drive add to the stem of a copy.
+// People give such names, too, so the copy must have the block of the original.
+var numberedCopy = regexp.MustCompile(`^(?: \d+| \(\d+\)|-[^\s]+)$`)
+
+// originalOf returns the path of the page whose conflict copy a file seems to be, by the
+// name of the file, or "".
+func originalOf(file string) string {
+	m := copyName.FindStringSubmatch(stemOf(file))
+	if m == nil {
+		return ""
+	}
+	return path.Dir(file) + "/" + m[1] + pageExt
+}
+
+// removeCopies removes conflict copies from the pages. A page that the store exchanged, or
+// whose entry really has the name, is no copy.
+func (t *loadedTree) removeCopies(r *pageReader) {
+	byID := make(map[uint64][]*treePage)
+	paths := make(map[string]bool, len(t.pages))
+	for i := range t.pages {
+		p := &t.pages[i]
+		paths[p.path] = true
+		if p.hasID {
+			byID[p.ID] = append(byID[p.ID], p)
+		}
+	}
+	kept := t.pages[:0:0]
+	for i := range t.pages {
+		p := &t.pages[i]
+		original := ""
+		if !r.accepted(p.path) && len(r.known.at(p.path)) == 0 {
+			original = r.copyOf(p, paths, byID[p.ID])
+		}
+		if original == "" {
+			kept = append(kept, *p)
+			continue
+		}
+		t.warnings = append(t.warnings, copyWarning(p.path, original))
+	}
+	t.pages = kept
+}
+
+func copyWarning(file, original string) string {
+	return fmt.Sprintf("%s: ignored: a conflict copy of %s by a sync program: copy its changes to that page and remove it, or run crabmem load --accept %s to load it as a page", file, original, file)
+}
+
+// copyOf returns the path of the page whose conflict copy p is, or "". same are the pages
+// with the ID of p.
+func (r *pageReader) copyOf(p *treePage, paths map[string]bool, same []*treePage) string {
+	stem := stemOf(p.path)
+	if original := originalOf(p.path); original != "" {
+		_, exists := r.sn.Get(stem)
+		own := exists || crmem.SameName(p.heading, shownName(stem)) || p.named && strings.HasPrefix(stem+"~", pageStem(p.Name)+"~")
+		if !own && (p.block || paths[original] || len(r.known.at(original)) > 0) {
+			return original
+		}
+	}
+	for _, q := range same {
+		rest, longer := strings.CutPrefix(stem, stemOf(q.path))
+		if p.hasID && longer && q.path != p.path && q.heading == p.heading && p.heading != "" && p.heading != shownName(stem) && numberedCopy.MatchString(rest) {
+			return q.path
+		}
+	}
+	return ""
+}
+
+// placeholders are the beginnings and ends that cloud drives give to the name of a file
+// that is not on this machine.
+var placeholders = [][2]string{{".", ".icloud"}, {"", ".nextcloud"}, {"", ".owncloud"}, {"", ".rsls"}}
+
+// checkPlaceholder returns an error if a file is the placeholder of a page that is missing.
+func checkPlaceholder(file string, listed map[string]bool) error {
+	dir, base := path.Split(file)
+	for _, mark := range placeholders {
+		name, ok := strings.CutPrefix(base, mark[0])
+		if name, end := strings.CutSuffix(name, mark[1]); ok && end && strings.HasSuffix(name, pageExt) && !listed[dir+name] {
+			return evicted(file, dir+name)
+		}
+	}
+	return nil
+}
+
+// checkEvicted returns an error if a missing file of a tree has a placeholder.
+func checkEvicted(t vfs.Tree, name string) error {
+	for _, mark := range placeholders {
+		_, err := t.Lstat(mark[0] + name + mark[1])
+		if err == nil {
+			return evicted(mark[0]+name+mark[1], name)
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+func evicted(file, name string) error {
+	return &Error{Path: file, Msg: "is a placeholder of a cloud drive: " + name + " is not on this machine", Remedy: "download it, or remove the placeholder, then load again"}
+}

@@ -91,6 +91,10 @@ func (c *app) doctorOptions(timeout time.Duration) (o doctor.Options, err error)
 			return nil, err
 		}
 		a := &doctor.Report{Summary: store + ": " + display.Plural(r.Entries, "entry", "entries"), Count: len(r.Problems)}
+		if r.PurgePending {
+			a.Problems = append(a.Problems, problem(purgePending, "run crabmem checkpoint", true))
+			a.Count++
+		}
 		for _, p := range r.Problems {
 			a.Problems = append(a.Problems, problem(p.Message, p.Remedy, p.IsTorn()))
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"crabmem/daemon/client"
+	"crabmem/daemon/gateway/hook"
 	"crabmem/daemon/memtool"
 	"crabmem/sessionlog"
 )
@@ -75,8 +76,12 @@ func (t *textSearch) purgePlace(ctx context.Context, p *textPlace) error {
 	if err != nil {
 		return err
 	}
-	if filepath.Dir(p.Path) == home {
+	switch filepath.Dir(p.Path) {
+	case home:
 		return t.chatHistory(home, false)
+	case filepath.Join(home, hook.Dir):
+		_, err := hook.Purge(t.fs, home, false, t.texts...)
+		return err
 	}
 	return t.writeSessions("purge", true, func(d *sessionlog.Dir) error {
 		paths, err := d.PurgeCopies(false, t.texts...)

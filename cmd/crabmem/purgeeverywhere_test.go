@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -44,22 +45,29 @@ func TestPurgeEverywhere(t *testing.T) {
 		p.write("sessions/.trash/crab_user_4.jsonl", meta+`{"compact":"`+quoted+`"}`+"\n")
 		p.write("sessions/.damaged/crab_user_5-00.jsonl", "damaged: "+text+"\n")
 		p.write("history", "hello\n"+text+"\n")
+		p.write("webhook/0.json", `{"conversation":"c","waiting":[{"id":"1","content":"ask: `+quoted+`"}],"answers":[{"seq":1,"content":"`+quoted+`"},{"seq":2,"content":"kept"}],"last":2}`)
 		if withDaemon { // it has the session loaded
 			run(0, "send", "hello", "--session", "crab_user_1", "--agent", "crab")
 		}
 		before := run(0, "export", "--space", "team")
 		shown := run(0, "show", "other")
 		dry := run(0, "forget", "plan", "--purge", "--everywhere", "--dry-run")
-		if n := strings.Count(dry, "would purge "); n != 8 {
+		if n := strings.Count(dry, "would purge "); n != 9 {
 			t.Errorf("daemon %v: %d places:\n%s", withDaemon, n, dry)
 		}
 		out := run(1, "forget", "plan", "--purge", "--everywhere") // because of the tree
-		if n := strings.Count(out, "purged "); n != 8 || !strings.Contains(out, "Markdown tree ") {
+		if n := strings.Count(out, "purged "); n != 9 || !strings.Contains(out, "Markdown tree ") {
 			t.Errorf("daemon %v: %d places:\n%s", withDaemon, n, out)
 		}
 		for name, b := range p.homeFiles() {
 			if bytes.Contains(b, []byte("code is 4711")) {
 				t.Errorf("daemon %v: %s contains the text", withDaemon, name)
+			}
+			if strings.HasSuffix(name, "webhook/0.json") && !bytes.Contains(b, []byte(`"ask: [purged]"`)) || strings.HasSuffix(name, "webhook/0.json") && !bytes.Contains(b, []byte(`"kept"`)) {
+				t.Errorf("daemon %v: %s is %s", withDaemon, name, b)
+			}
+			if rel, err := filepath.Rel(p.home, name); err != nil || !isHomePlace(strings.Split(rel, "/")[0]) && !slices.Contains(searchedPlaces, strings.Split(rel, "/")[0]) {
+				t.Errorf("daemon %v: %s is not in homePlaces: purge its texts, or list it", withDaemon, rel)
 			}
 			if strings.HasSuffix(name, "crab_user_3.jsonl") && string(b) != other {
 				t.Errorf("daemon %v: %s is %s", withDaemon, name, b)
@@ -78,6 +86,29 @@ func TestPurgeEverywhere(t *testing.T) {
 		if _, _, code := p.runs("show", "plan"); code != 3 {
 			t.Errorf("daemon %v: show: exit code %d", withDaemon, code)
 		}
+	}
+}
+
+// searchedPlaces are names in a home that are not in homePlaces: a purge searches them for
+// the bytes of a text, and names a file that has one.
+var searchedPlaces = []string{"config.toml", "Crab.md", "agents", "skills", "crons.toml", "models", "run", "mcp-token"}
+
+// TestPurgeNamesOtherFiles purges a text that a file has for which there is no purge. The
+// file is named, and the entry is kept until it is corrected.
+func TestPurgeNamesOtherFiles(t *testing.T) {
+	p := newPlace(t, false)
+	const text = `a line with "quotes" and code 4711`
+	p.runs("remember", "plan", text)
+	p.write("later/state.json", `{"text":"a line with \"quotes\" and code 4711"}`)
+	p.write("Crab.md", "# Crab\n"+text+"\n")
+	out, _, code := p.runs("forget", "plan", "--purge", "--everywhere")
+	if code != 1 || !strings.Contains(out, "later/state.json") || !strings.Contains(out, "Crab.md") {
+		t.Errorf("exit code %d:\n%s", code, out)
+	}
+	p.write("later/state.json", "{}")
+	p.write("Crab.md", "# Crab\n")
+	if out, _, code = p.runs("forget", "plan", "--purge", "--everywhere"); code != 0 {
+		t.Errorf("after the correction: exit code %d:\n%s", code, out)
 	}
 }
 

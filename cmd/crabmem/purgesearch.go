@@ -12,6 +12,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/tree"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/gateway/hook"
 	"crabmem/daemon/space"
 )
 
@@ -186,7 +187,14 @@ func (t *textSearch) run() error {
 	if err := t.chatHistory(home, true); err != nil {
 		t.failed(err)
 	}
-	return nil
+	paths, err := hook.Purge(t.fs, home, true, t.texts...)
+	if err != nil {
+		t.failed(err)
+	}
+	for _, path := range paths {
+		t.add(textPlace{Kind: placeFile, Path: path, Remedy: "run crabmem forget --purge --everywhere with the name of the entry"})
+	}
+	return t.otherFiles(home)
 }
 
 // chatHistory adds the file with the chat input history if it contains a text. If dry is

@@ -17,6 +17,8 @@ import (
 // statsAnswer is stats --json.
 type statsAnswer struct {
 	memtool.StatsAnswer
+	PurgePending bool `json:"purge_pending,omitempty"`
+
 	Daemon *daemonState `json:"daemon,omitempty"` // of the daemon that has the store open
 }
 
@@ -49,6 +51,10 @@ it. If a daemon holds the store's lock, stats adds the daemon's figures.`,
 				a.Index = &memtool.IndexAnswer{Bytes: x.Bytes, Terms: x.Terms, Postings: x.Postings, Seconds: time.Since(start).Seconds()}
 			}
 			a.Daemon = c.daemonStats(cmd.Context(), s.Path())
+			a.PurgePending, _ = crmem.PurgePending(c.fs, s.Path(), 0) // s is readable
+			if a.PurgePending {
+				c.Warn(purgePending)
+			}
 			if c.JSON {
 				return c.PrintJSON(a)
 			}

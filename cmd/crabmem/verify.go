@@ -22,7 +22,7 @@ It reports each problem with file, offset, and a fix.
 
 The exit code is 5 for corruption. A torn tail of a write that was not
 acknowledged is a warning with exit code 0: the next write moves it to a
-quarantine file.`,
+quarantine file. A purge that is not complete is a warning, too.`,
 		Example: `  crabmem verify
   crabmem verify --json`,
 	}
@@ -38,6 +38,9 @@ quarantine file.`,
 		if err := c.damage(r); err != nil {
 			return err
 		}
+		if r.PurgePending {
+			c.Warn(purgePending)
+		}
 		for _, p := range r.Problems {
 			c.Warn(p.Message + "; " + p.Remedy)
 		}
@@ -50,6 +53,9 @@ quarantine file.`,
 	}
 	return cmd
 }
+
+// purgePending is the message of a store with an unfinished purge or redaction.
+const purgePending = "a purge is pending: files may contain the removed texts; the daemon that has the store open, or the next write, continues it"
 
 func (c *app) check(path string) (*repair.Report, error) {
 	var r *repair.Report

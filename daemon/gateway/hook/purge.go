@@ -1,0 +1,103 @@
+package hook
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"crabmem/crmem/vfs"
+)
+
+// purged replaces a purged text.
+const purged = "[purged]"
+
+// Purge replaces texts in the messages and answers of a home. It returns the files that
+// contained one. If dry is set, it changes no file. With an error about files that it
+// cannot read, the others are purged. A gateway may change a file meanwhile: Purge then
+// reads it again, but a gateway that has read it before may write a text back, so the
+// caller must search again.
+func Purge(fsys vfs.FS, home string, dry bool, texts ...string) (paths []string, err error) {
+	dir := filepath.Join(home, Dir)
+	list, err := fsys.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	for _, e := range list {
+		if !strings.HasSuffix(e.Name(), ".json") {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		found, perr := purgeFile(fsys, path, dry, texts)
+		if found {
+			paths = append(paths, path)
+		}
+		err = errors.Join(err, perr)
+	}
+	return paths, err
+}
+
+// purgeTries is how often a file is read that a gateway changes meanwhile.
+const purgeTries = 20
+
+// errChanged reports that a gateway changed a file.
+var errChanged = errors.New("the gateway changes the file: stop the gateway, then retry")
+
+// purgeFile is Purge for one file. It reports whether the file contains a text.
+func purgeFile(fsys vfs.FS, path string, dry bool, texts []string) (found bool, err error) {
+	for range purgeTries {
+		if found, err = tryFile(fsys, path, dry, texts); !errors.Is(err, errChanged) {
+			return found, err
+		}
+	}
+	return found, &fs.PathError{Op: "purge", Path: path, Err: err}
+}
+
+// tryFile is one try of purgeFile.
+func tryFile(fsys vfs.FS, path string, dry bool, texts []string) (found bool, err error) {
+	b, err := vfs.ReadFile(fsys, path, 2*maxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	var f file
+	if err := json.Unmarshal(b, &f); err != nil {
+		return false, &fs.PathError{Op: "read", Path: path, Err: err}
+	}
+	replace := func(s *string) {
+		for _, text := range texts {
+			if strings.Contains(*s, text) {
+				*s, found = strings.ReplaceAll(*s, text, purged), true
+			}
+		}
+	}
+	for i := range f.Waiting {
+		replace(&f.Waiting[i].Content)
+	}
+	for i := range f.Answers {
+		replace(&f.Answers[i].Content)
+	}
+	if !found || dry {
+		return found, nil
+	}
+	text, err := json.Marshal(f)
+	if err != nil {
+		return true, err
+	}
+	return true, vfs.ReplaceChecked(fsys, path, 0o600, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	}, func(vfs.Pending) error {
+		now, err := vfs.ReadFile(fsys, path, 2*maxFile)
+		if err == nil && !bytes.Equal(now, b) || errors.Is(err, fs.ErrNotExist) {
+			return errChanged
+		}
+		return err
+	})
+}

@@ -27,7 +27,7 @@ func newMachine(t *testing.T) *machine {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range slices.Concat(Default, strings.Fields("bash busybox env find git go jq make printf rm mytool tar touch xargs python3.12 test")) {
+	for _, name := range slices.Concat(Default, strings.Fields("apt-cache bash busybox curl env find git go jq kubectl make printf rm mytool tar touch xargs python3.12 test")) {
 		m.write(t, m.bin+"/"+name, "\x7fELF", 0o700)
 	}
 	m.write(t, m.bin+"/zgrep", "#!/bin/sh\n", 0o700)
@@ -156,14 +156,17 @@ func TestAsks(t *testing.T) {
 		"date 01010000", "date -s x", "date --set=x", "date -us x", "date -f f", "diff -l a b", "diff --paginate a b", "diff -ul a b", "diff --to-file=x a", "diff --from-file x")
 	// Programs that run others, are scripts, other programs, in the directory, or missing.
 	ask("./ls", "sub/ls", "./build.sh", m.work+"/ls", m.work+"/tool", "inside", m.bin+"/inside", "bash -c ls", m.bin+"/bash -c ls", "sh -c ls", "view x", "env ls", m.bin+"/env ls", "find . -delete", "tar xf a",
-		"xargs rm", "make", "python3.12 x", "busybox", "busybox sh -c ls", "busybox --install", m.bin+"/busybox sh", "zgrep x f", "nl f", "tr a b", "data", "no-such-program", "git", "git -C x push", "git -c a=b push",
+		"xargs rm", "make", "python3.12 x", "busybox", "busybox sh -c ls", "busybox --install", m.bin+"/busybox", m.bin+"/busybox sh", "zgrep x f", "nl f", "tr a b", "data", "no-such-program", "git", "git -C x push", "git -c a=b push",
 		"git bisect x", "git -c a=b push", "git stat", "go run x", "go test", "go build", "/nowhere/ls")
+	// Programs that an option names.
+	ask("curl --engine ./x.so a", "git fetch --upload-pack=./x .", "git pull --upl ./x", "git push --exec=./x .", "git push", "git cherry-pick --strategy=./x a", "git revert --strategy=./x a",
+		"go list -toolexec ./x", "go version", "kubectl get --kubeconfig=x", "apt-cache show -o Dir::Bin::dpkg=./x")
 	ask("ls " + strings.Repeat("x", maxText))
 	ask(strings.Repeat("ls;", maxCommands+1))
 	for _, c := range []struct{ text, want string }{
 		{"rm -rf x", "BIN/rm"},
 		{m.bin + "/rm x", "BIN/rm"},
-		{"ls && git push a | rm x; git push", "BIN/git push,BIN/rm"},
+		{"ls && git add a | rm x; git add", "BIN/git add,BIN/rm"},
 		{"busybox touch x", "BIN/busybox touch"},
 		{"wget x", ""}, // wget --use-askpass
 		{"mytool x", ""},
@@ -196,7 +199,7 @@ func TestPrefixes(t *testing.T) {
 		{"git", "git -C x push", `run BIN/git ["git" "-C" "x" "push"]`},
 		{other + "/git push", "git push x", "run " + other + `/git ["git" "push" "x"]`},
 		{other + "/git push", other + "/git push", "run " + other + `/git ["` + other + `/git" "push"]`},
-		{other + "/git push", m.bin + "/git push", "ask BIN/git push"},
+		{other + "/git push", m.bin + "/git push", "ask"},
 		{other + "/git push", "ls | git push", `read BIN/ls ["ls"] | run ` + other + `/git ["git" "push"]`},
 		{other + "/deploy", "deploy x", "run " + other + `/deploy ["deploy" "x"]`}, // a script that a person allowed
 		{"deploy", "deploy x", "ask"},                                              // PATH of the environment does not count
@@ -284,7 +287,7 @@ func TestLists(t *testing.T) {
 		}
 	}
 	for _, name := range strings.Fields(`sh bash dash env xargs find tar sudo su python3 perl awk sed make ssh scp rsync nice nohup timeout setsid stdbuf watch script
-		busybox toybox coreutils vi vim less man gdb strace flock parallel socat nc git go npm docker kubectl systemctl systemd-run qemu-x86_64 ld.so`) {
+		busybox toybox coreutils vi vim less man gdb strace flock parallel socat nc curl git go npm docker kubectl systemctl systemd-run qemu-x86_64 ld.so`) {
 		if slices.Contains(offered, name) {
 			t.Errorf("%s runs other programs", name)
 		}

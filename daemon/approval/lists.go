@@ -65,21 +65,19 @@ var builtins = []string{
 
 // offered are programs that run no other program, whatever their arguments are. A
 // question offers only their prefixes: a prefix of a program that runs others would
-// permit every command, and no list of those is complete.
+// permit every command, and no list of those is complete. curl is not in it: it loads
+// the library that --engine names.
 var offered = strings.Fields(`
-	arch b2sum base32 base64 basenc bunzip2 bzcat bzip2 chgrp chmod chown cksum column cp curl dd df dig expand expr factor fmt fold free getconf
+	arch b2sum base32 base64 basenc bunzip2 bzcat bzip2 chgrp chmod chown cksum column cp dd df dig expand expr factor fmt fold free
 	getent groups gzip hexdump host hostname iconv id jq ln lsblk lscpu lsof mkdir mkfifo mktemp mv nproc nslookup numfmt od paste pathchk
 	pdftotext ping pr ps ptx readelf readlink rev rm rmdir seq sha1sum sha224sum sha384sum sha512sum shred shuf sleep ss sum sync tac tee touch
-	tree truncate tsort unexpand unlink unxz uptime users uuidgen vmstat who xmllint xxd xz xzcat yes yq zstd zstdcat
+	tree truncate tsort unexpand unlink unxz uptime users uuidgen vmstat who xmllint xxd xz xzcat yes zstd zstdcat
 `)
 
-// subcommands are programs with a subcommand, and the subcommands to offer. These
-// start other programs only as a configuration says, such as the hooks of a repository.
-var subcommands = map[string][]string{
-	"apt-cache": {"policy", "search", "show"},
-	"git": strings.Fields(`add blame branch checkout cherry-pick clean commit describe diff fetch log ls-files merge mv pull push reflog reset restore
-		rev-parse revert rm shortlog show stash status switch tag`),
-	"go":        {"doc", "list", "version"},
-	"kubectl":   {"apply", "delete", "describe", "get", "logs", "rollout", "scale", "top"},
-	"systemctl": {"is-active", "is-enabled", "list-timers", "list-units", "show", "status"},
-}
+// gitCommands are the subcommands of git to offer. They start other programs only as a
+// configuration says, such as the hooks of a repository. An option of each other one
+// contains a command or names a program: fetch --upload-pack, push --receive-pack,
+// cherry-pick and revert --strategy.
+var gitCommands = strings.Fields(`
+	add blame branch checkout clean commit describe diff log ls-files merge mv reflog reset restore rev-parse rm shortlog show stash status switch tag
+`)

@@ -168,17 +168,17 @@ func (c *classifier) offer(words []string) (prefix string, err error) {
 	}
 	prefix = p.path
 	name, real := filepath.Base(p.path), filepath.Base(p.real)
-	if slices.Contains(multicall, name) {
-		words = words[1:] // of the applet; command has found it
+	if slices.Contains(multicall, name) && len(words) > 1 {
+		words = words[1:] // of the applet
 		name, real = words[0], words[0]
 		prefix += " " + name
 	}
 	if p.isScript() || real != name && !slices.Contains(multicall, real) {
 		return "", fmt.Errorf("%s may run other programs", words[0])
 	}
-	switch list := subcommands[name]; {
+	switch {
 	case slices.Contains(offered, name):
-	case len(words) > 1 && slices.Contains(list, words[1]):
+	case name == "git" && len(words) > 1 && slices.Contains(gitCommands, words[1]):
 		prefix += " " + words[1]
 	default:
 		return "", fmt.Errorf("%s may run other programs", words[0])

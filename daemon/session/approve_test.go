@@ -94,17 +94,17 @@ func TestApprove(t *testing.T) {
 		{"allowed, list only", "allowlist", []string{"ls"}, false, true, nil, []string{"> ls"}, "ls"},
 		{"list only", "allowlist", []string{"rm x"}, false, true, nil,
 			[]string{"the allowlist does not permit the command; to permit it, the user can add BIN/rm to tools.bash.allow in config.toml (reason: tools.bash.allow does not contain BIN/rm)"}, "ls"},
-		{"no person", "ask", []string{"git push; rm x"}, false, false, nil, []string{"no user is connected to approve the command; " +
-			"to permit it, the user can approve it in crabmem chat, or add BIN/git push, BIN/rm to tools.bash.allow"}, "ls"},
+		{"no person", "ask", []string{"git add; rm x"}, false, false, nil, []string{"no user is connected to approve the command; " +
+			"to permit it, the user can approve it in crabmem chat, or add BIN/git add, BIN/rm to tools.bash.allow"}, "ls"},
 		{"no person, no prefix", "ask", []string{"ls > x"}, false, false, nil, []string{"crabmem config set tools.bash.approve off"}, "ls"},
 		{"environment", "ask", []string{"ls", "ls"}, true, true, []string{"yes, once", "Yes, in this session", "N"}, []string{"$ ls", "did not approve"}, "ls"},
 		{"once", "ask", []string{"rm x", "rm x"}, false, true, []string{reply("q", "Yes, once"), "No"}, []string{"$ rm x", "the user did not approve the command"}, "ls"},
-		{"session", "ask", []string{"git push a", "git push b | ls", "git pull"}, false, true, []string{"Yes, in this session", "no"},
-			[]string{"$ git push a", "> git push b | ls", "did not approve"}, "ls"},
+		{"session", "ask", []string{"git add a", "git add b | ls", "git mv"}, false, true, []string{"Yes, in this session", "no"},
+			[]string{"$ git add a", "> git add b | ls", "did not approve"}, "ls"},
 		{"session, no prefix", "ask", []string{"find . -delete", "find . -delete", "find . -delete x", "ls > x", "ls > x"}, false, true,
 			[]string{"Yes, in this session", "No", "Yes, in this session"},
 			[]string{"$ find . -delete", "$ find . -delete", "did not approve", "$ ls > x", "$ ls > x"}, "ls"},
-		{"always", "ask", []string{"git push && rm a", "rm b"}, false, true, []string{"Yes, always"}, []string{"$ git push && rm a", "> rm b"}, "ls,BIN/git push,BIN/rm"},
+		{"always", "ask", []string{"git add && rm a", "rm b"}, false, true, []string{"Yes, always"}, []string{"$ git add && rm a", "> rm b"}, "ls,BIN/git add,BIN/rm"},
 		{"always, no prefix", "ask", []string{"ls > x"}, false, true, []string{"Yes, always", "a", "4"}, []string{"not approved; reply: 4"}, "ls"},
 		{"text", "ask", []string{"rm x"}, false, true, []string{"use trash instead", "use trash", "no, trash"}, []string{"the command was not approved; reply: no, trash"}, "ls"},
 		{"text, then no", "ask", []string{"rm x"}, false, true, []string{"use trash instead", "no"}, []string{"did not approve"}, "ls"},
@@ -219,9 +219,9 @@ func TestQuestion(t *testing.T) {
 		missing []string
 		want    string
 	}{
-		{"x", false, []string{"git push", "rm"}, "crab wants to run: x; Yes, once: run this command; " +
-			"Yes, in this session: run commands that begin with git push, or rm in this session; " +
-			"Yes, always: run commands that begin with git push, or rm in every session: adds to tools.bash.allow; No: do not run it; "},
+		{"x", false, []string{"git add", "rm"}, "crab wants to run: x; Yes, once: run this command; " +
+			"Yes, in this session: run commands that begin with git add, or rm in this session; " +
+			"Yes, always: run commands that begin with git add, or rm in every session: adds to tools.bash.allow; No: do not run it; "},
 		{"x", false, nil, "crab wants to run: x; Yes, once: run this command; Yes, in this session: run exactly this command in this session; No: do not run it; "},
 		{"x", true, nil, "crab wants to run: x\nThe call sets environment variables.; Yes, once: run this command; No: do not run it; "},
 		{"ls \r#\u202ex\x1b[2K\u00a0é\na", true, nil, `crab wants to run: ls \r#\u202ex\x1b[2K\u00a0é` + "\na\nThe call sets environment variables.; Yes, once: run this command; No: do not run it; "},

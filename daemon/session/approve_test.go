@@ -180,6 +180,25 @@ func TestApproveForgotten(t *testing.T) {
 	})
 }
 
+// TestApproveMissed checks that a question without a reply is the last one of its run
+// and tasks: a late reply must not approve another command.
+func TestApproveMissed(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.approving("ask")
+		l := r.create("crab", "user")
+		tasks := delegateArgs{[]task{{"helper", bashCalls(t, false, "rm b")}}}
+		content := strings.Join([]string{strings.TrimSuffix(bashCalls(t, false, "mv a", "rm x"), "|tell"),
+			"call delegate " + strings.ReplaceAll(marshal(t, tasks), "|", `\u007c`), "tell"}, "|")
+		results, asked := r.started(Run{Session: l, Content: content, Interactive: true})
+		if len(asked) != 1 || len(results) != 3 || !strings.Contains(results[0], "timed out") || !strings.Contains(results[1], "got no reply") || !strings.Contains(results[2], "got no reply") {
+			t.Errorf("%d questions, results %q", len(asked), results)
+		}
+		if results, asked := r.started(Run{Session: l, Content: bashCalls(t, false, "rm x"), Interactive: true}, yesOnce); len(asked) != 1 || fmt.Sprint(results) != "[$ rm x]" {
+			t.Errorf("the next run: %d questions, results %q", len(asked), results)
+		}
+	})
+}
+
 // TestApproveTasks checks that tasks ask the person of the run that delegates,
 // one after the other, and that tasks without a person do not.
 func TestApproveTasks(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"crabmem/daemon/agent"
@@ -139,8 +140,21 @@ func (m *Manager) askTool() tool.Tool {
 		})
 }
 
-// ask sends questions to a person and waits for the reply.
+// missedKey is the context key of an *atomic.Bool of a run and its tasks, which is true
+// after a question without a reply.
+type missedKey struct{}
+
+// ask sends questions to a person and waits for the reply. After a question without a
+// reply, a run has no further one: its client may still show the earlier question, and
+// the late reply would answer the new one.
 func (m *Manager) ask(ctx context.Context, p *person, questions []agent.Question) (string, error) {
+	missed, ok := ctx.Value(missedKey{}).(*atomic.Bool)
+	if !ok {
+		return "", errors.New("ask_user is only available in a run")
+	}
+	if missed.Load() {
+		return "", errors.New("an earlier question of this run got no reply")
+	}
 	timeout := m.o.Setup().Config.Ask.Timeout
 	q := m.asks.begin(p.session)
 	defer m.asks.end(p.session, q)
@@ -169,5 +183,6 @@ func (m *Manager) ask(ctx context.Context, p *person, questions []agent.Question
 		}
 	default:
 	}
+	missed.Store(true)
 	return "", why
 }

@@ -51,6 +51,7 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 	if r.depth == 0 {
 		ctx = context.WithValue(ctx, tasksKey{}, new(atomic.Int32))
 		ctx = context.WithValue(ctx, anyCommandKey{}, r.AnyCommand)
+		ctx = context.WithValue(ctx, missedKey{}, new(atomic.Bool))
 	}
 	l := r.Session
 	dir, err := m.acquire(ctx, l, cancel)

@@ -126,14 +126,6 @@ func mergeFront(content string, front metadata.Metadata) (string, error) {
 	return metadata.Set(content, fields...)
 }
 
-// copyName matches the stem of a conflict copy that a sync program made, and the stem of
-// the original page.
-var copyName = regexp.MustCompile(`(?i)^(.+?)(?:` +
-	`\.sync-conflict-\d{8}-\d{6}(?:-[a-z0-9]+)?` + // Syncthing
-	`|[ _]?\((?:[^()]*conflicted copy[^()]*|[^()]*(?:case|unicode encoding|white ?space|selective sync) conflict[^()]*|sfconflict [^()]*` + // Dropbox, Nextcloud, Seafile
-	`|[^()]*(?:in konflikt stehende kopie|copie en conflit|copia en conflicto|cópia em conflito)[^()]*)\)(?: \(\d+\))?` +
-	`| \[conflicted\]|_conflict-\d{8}-\d{6}|_[^_]+_[a-z]{3}-\d\d-\d{4,6}-\d{4}_conflict|\.conflict)$`) // pCloud, ownCloud, Synology, Resilio
-
 // numberedCopy matches what OneDrive, iCloud, and Google Drive add to the stem of a copy.
 // People give such names, too, so the copy must have the block of the original.
 var numberedCopy = regexp.MustCompile(`^(?: \d+| \(\d+\)|-[^\s]+)$`)
@@ -141,11 +133,11 @@ var numberedCopy = regexp.MustCompile(`^(?: \d+| \(\d+\)|-[^\s]+)$`)
 // originalOf returns the path of the page whose conflict copy a file seems to be, by the
 // name of the file, or "".
 func originalOf(file string) string {
-	m := copyName.FindStringSubmatch(stemOf(file))
-	if m == nil {
+	stem := vfs.OriginalStem(stemOf(file))
+	if stem == "" {
 		return ""
 	}
-	return path.Dir(file) + "/" + m[1] + pageExt
+	return path.Dir(file) + "/" + stem + pageExt
 }
 
 // removeCopies removes conflict copies from the pages. A page that the store exchanged, or

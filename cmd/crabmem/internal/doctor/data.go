@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/cron"
@@ -59,12 +60,32 @@ func (d *doctor) checkLock(context.Context) {
 func (d *doctor) checkStore(context.Context) {
 	r, err := d.CheckStore()
 	d.data("store", "none yet: run crabmem remember to create one", r, err, Fail, "crabmem verify")
+	d.checkCopies("store", filepath.Dir(d.Store))
+}
+
+// checkCopies warns of the conflict copies of sync programs in a directory.
+func (d *doctor) checkCopies(name, dir string) {
+	list, err := d.FS.ReadDir(dir)
+	if err != nil {
+		return // the checks of the files report it
+	}
+	for _, f := range list {
+		stem, ext := f.Name(), ""
+		if i := strings.LastIndexByte(stem, '.'); i > 0 {
+			stem, ext = stem[:i], stem[i:]
+		}
+		if original := vfs.OriginalStem(stem); original != "" {
+			d.warn(name, "compare it with "+original+ext+", then move it out of the directory, and keep "+dir+" out of the sync program",
+				"%s is a conflict copy of %s by a sync program", filepath.Join(dir, f.Name()), original+ext)
+		}
+	}
 }
 
 func (d *doctor) checkSessions(context.Context) {
 	r, ids, err := d.CheckSessions()
 	d.sessions = ids
 	d.data("sessions", "none yet", r, err, Fail, "crabmem sessions verify")
+	d.checkCopies("sessions", filepath.Join(d.Home, "sessions"))
 }
 
 func (d *doctor) checkSkills(context.Context) {

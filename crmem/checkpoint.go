@@ -247,6 +247,11 @@ func (s *Store) spaceOr(err error) error {
 // snapshot can appear, and the old log is removed only after that. Between any
 // two steps, the log has a point for whichever snapshot has the name.
 func (s *Store) install(c *cut, p vfs.Pending, dig format.Digest, err error) error {
+	if errors.Is(err, errUnfolded) && s.stopped == nil && s.log == c.log { // another program may have removed the snapshot
+		if nerr := s.checkNames(s.w.End); nerr != nil {
+			return s.fail(s.keepState(nerr, nil))
+		}
+	}
 	if err != nil {
 		return s.spaceOr(err)
 	}

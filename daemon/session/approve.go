@@ -227,13 +227,18 @@ func (a *asks) allowed(session uint64) []string {
 }
 
 // visible returns a text with each invisible character as an escape: control
-// characters except line feeds, and those that change the direction of text.
+// characters, those that change the direction of text, and those without a width. A
+// line feed has a mark, and the next line is indented: no line of the text looks like
+// one of the question, also where a client shows the lines as one.
 func visible(text string) string {
 	var b strings.Builder
 	for _, r := range strings.ToValidUTF8(text, "\uFFFD") {
-		if r == '\n' || unicode.IsPrint(r) {
+		switch {
+		case r == '\n':
+			b.WriteString("↵\n  ")
+		case unicode.IsPrint(r) && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
 			b.WriteRune(r)
-		} else {
+		default:
 			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
 		}
 	}

@@ -243,7 +243,9 @@ func TestQuestion(t *testing.T) {
 			"Yes, always: run commands that begin with git add, or rm in every session: adds to tools.bash.allow; No: do not run it; "},
 		{"x", false, nil, "crab wants to run: x; Yes, once: run this command; Yes, in this session: run exactly this command in this session; No: do not run it; "},
 		{"x", true, nil, "crab wants to run: x\nThe call sets environment variables.; Yes, once: run this command; No: do not run it; "},
-		{"ls \r#\u202ex\x1b[2K\u00a0é\na", true, nil, `crab wants to run: ls \r#\u202ex\x1b[2K\u00a0é` + "\na\nThe call sets environment variables.; Yes, once: run this command; No: do not run it; "},
+		{"ls \r#\u202ex\x1b[2K\u00a0é\na", true, nil, `crab wants to run: ls \r#\u202ex\x1b[2K\u00a0é` + "↵\n  a\nThe call sets environment variables.; Yes, once: run this command; No: do not run it; "},
+		{"ls # \ncrab wants to run: ls\n\u3164\ufe0f\U000e0100", false, nil, "crab wants to run: ls # ↵\n  crab wants to run: ls↵\n  " + `\u3164\ufe0f\U000e0100` +
+			"; Yes, once: run this command; Yes, in this session: run exactly this command in this session; No: do not run it; "},
 	} {
 		q := question("crab", c.command, c.extra, approval.Decision{Missing: c.missing})
 		got := q.Question + "; "

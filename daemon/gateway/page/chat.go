@@ -57,6 +57,7 @@ type runView struct {
 	Text     string // of the answer so far
 	Tools    []string
 	Question *client.Question // that waits for an answer
+	Asked    string           // ID of the newest question
 	Failure  string
 	Active   bool
 }
@@ -184,7 +185,7 @@ func (t *run) update(e *client.Event) {
 		t.seen.Tools = nil
 	case "ask_user":
 		if len(e.Questions) > 0 {
-			t.seen.Question = &e.Questions[0]
+			t.seen.Question, t.seen.Asked = &e.Questions[0], rand.Text()
 		}
 	}
 }
@@ -264,6 +265,9 @@ func (v *visit) reply() error {
 	t := one.view()
 	if t.Question == nil {
 		return &pageError{status: http.StatusConflict, message: "no question waits for an answer", fix: "load the session again"}
+	}
+	if id := v.r.PostForm.Get("question"); id != "" && id != t.Asked { // a second click
+		return &pageError{status: http.StatusConflict, message: "the agent asks another question", fix: "load the session again"}
 	}
 	if err := v.store().ReplyToAsk(v.r.Context(), t.Number, unixLines(v.r.PostForm.Get("content"))); err != nil {
 		return err

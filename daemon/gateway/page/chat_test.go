@@ -85,13 +85,18 @@ func TestChatFails(t *testing.T) {
 func TestChatQuestion(t *testing.T) {
 	r := newRig(t)
 	p := r.visitor().open("/ui/chat")
-	r.model.Queue(modeltest.Call("ask_user", `{"questions":[{"question":"Which <b>one</b>?","header":"which","options":[{"label":"red","description":"a color"}]}]}`), modeltest.Say("thanks"), modeltest.Stall())
+	r.model.Queue(modeltest.Call("ask_user", `{"questions":[{"question":"Which <b>one</b>?","header":"which","options":[{"label":"red","description":"a color"}]}]}`),
+		modeltest.Call("ask_user", `{"questions":[{"question":"Why?","header":"why"}]}`), modeltest.Say("thanks"), modeltest.Stall())
 	p.submit("/ui/chat", map[string]string{"content": "one"}).until("The agent asks")
 	if p.next != "" || !strings.Contains(p.text, "Which &lt;b&gt;one&lt;/b&gt;?") || !strings.Contains(p.text, `value="red" formnovalidate>red</button>: a color`) {
 		t.Errorf("question: Refresh %q, %s", p.next, p.text)
 	}
 	session, _, _ := strings.Cut(p.at, "?")
 	late := *p
+	p.submit(session+"/answer", map[string]string{"content": "the blue one"}).until("Why?")
+	if twice := late; twice.submit(session+"/answer", map[string]string{"content": "the blue one"}).code != http.StatusConflict {
+		t.Errorf("the answer to another question: %d", twice.code)
+	}
 	p.submit(session+"/answer", map[string]string{"content": "the red one"}).until("thanks")
 	if asked := r.model.Requests(); !strings.Contains(asked[len(asked)-1].Messages[len(asked[len(asked)-1].Messages)-1].Content, "the red one") {
 		t.Errorf("the model received %v", asked[len(asked)-1].Messages)

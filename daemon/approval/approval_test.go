@@ -98,6 +98,7 @@ func TestRuns(t *testing.T) {
 		{`grep -n 'a\|b*$(x)[`, "ask"},
 		{`grep -n 'a\|b*$(x)["' f`, `read BIN/grep ["grep" "-n" "a\\|b*$(x)[\"" "f"]`},
 		{`grep "it's" f`, `read BIN/grep ["grep" "it's" "f"]`},
+		{"ls /usr/bin /usr/share/x", `read BIN/ls ["ls" "/usr/bin" "/usr/share/x"]`},
 		{"grep /no-such-directory/x f", `read BIN/grep ["grep" "/no-such-directory/x" "f"]`},
 		{"cat Übung.txt u\u0308", "read BIN/cat [\"cat\" \"Übung.txt\" \"u\u0308\"]"},
 		{"cat a 2>/dev/null | wc -l", `read BIN/cat ["cat" "a"] 2>/dev/null | read BIN/wc ["wc" "-l"]`},
@@ -150,7 +151,7 @@ func TestAsks(t *testing.T) {
 	// Commands without a program.
 	ask("cd", "cd -", "cd ..", "cd ../work", "cd sub && cd ../..", "cd /", "cd "+m.home, "cd sub | ls", "ls | cd sub", "cd a b", "cd -P a", "cd ''", "pwd -L", "echo -e a", "echo -nE a")
 	// Files outside.
-	ask("cat /etc/shadow", "cat ../data/secrets.key", "cat sub/../../x", "cd sub && cat ../../x", "cat "+m.data+"/secrets.key", "ls ..", "ls /", "cat "+m.work+"/../x", "ls /proc/self/fd")
+	ask("cat /etc/shadow", "cat ../data/secrets.key", "cat sub/../../x", "cd sub && cat ../../x", "cat "+m.data+"/secrets.key", "ls ..", "ls /", "cat "+m.work+"/../x", "ls /proc/self/fd", "cat /usr/local/etc/x", "ls /usr/src", "ls /usr")
 	// Options that write or run.
 	ask("sort -o f", "sort -of f", "sort --output=f f", "sort --compress-program=sh f", "sort -S1 f", "sort -T. f", "sort -uo f", "sort --files0-from=f", "sort -k1 -o f", "uniq a b", "uniq - b", "uniq +a b", "uniq -- a b",
 		"date 01010000", "date -s x", "date --set=x", "date -us x", "date -f f", "diff -l a b", "diff --paginate a b", "diff -ul a b", "diff --to-file=x a", "diff --from-file x")

@@ -116,6 +116,9 @@ func (c *classifier) reader(name string, words []string) (string, error) {
 	return p.real, nil
 }
 
+// systemNames are the directories in /usr that the profile contains.
+var systemNames = []string{"bin", "lib", "lib32", "lib64", "libexec", "libx32", "sbin", "share"}
+
 // isOutside reports whether a word names a file outside the working directory and
 // the system's programs. The profile does not contain such a file, so the question
 // lets a person permit it. A word that begins with / may also be a pattern, unless
@@ -127,8 +130,8 @@ func (c *classifier) isOutside(word string) bool {
 	if !filepath.IsAbs(word) {
 		return true
 	}
-	first, _, _ := strings.Cut(filepath.Clean(word)[1:], "/")
-	if first == "usr" {
+	first, rest, _ := strings.Cut(filepath.Clean(word)[1:], "/")
+	if second, _, _ := strings.Cut(rest, "/"); first == "usr" && slices.Contains(systemNames, second) {
 		return false
 	}
 	_, err := vfs.OS{}.Lstat("/" + first)

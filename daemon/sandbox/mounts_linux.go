@@ -38,7 +38,7 @@ func confine(j *job) error {
 		}
 	}
 	if j.View != "" {
-		err = enterView(j, covers)
+		err = enterView(j, covers, mounts)
 	} else {
 		err = coverHidden(covers, mounts)
 	}
@@ -338,6 +338,12 @@ func newProc(mounts []mount) error {
 			return err
 		}
 	}
+	return coverProcs(mounts)
+}
+
+// coverProcs covers each proc file system that is mounted at another place than /proc:
+// its files describe processes outside.
+func coverProcs(mounts []mount) error {
 	for _, m := range mounts {
 		if _, ok := under(m.at, "/proc"); ok || m.kind != "proc" {
 			continue

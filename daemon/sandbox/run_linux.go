@@ -259,6 +259,11 @@ func oversee(j *job) (int, error) {
 	if err := syscall.Chdir(j.Dir); err != nil {
 		return 0, &os.PathError{Op: "chdir", Path: j.Dir, Err: err}
 	}
+	if j.View != "" {
+		if err := limitData(); err != nil {
+			return 0, err
+		}
+	}
 	pid, err := syscall.ForkExec(j.Path, j.Args, &syscall.ProcAttr{
 		Env: j.Env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})

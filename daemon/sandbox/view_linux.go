@@ -17,17 +17,23 @@ import (
 
 // A view is a root directory that contains, read-only:
 //
-//	/usr, /bin, /lib …  system programs, libraries, and data
+//	/usr/bin, /lib …    system programs, libraries, and data
 //	/etc                files that libraries need, and an account for the user
 //	/dev/null
 //	/home, /tmp         empty
 //	the directory of the command, without the hidden paths
 //
-// It has no /proc and no /sys.
+// It has no /proc and no /sys. A program may use maxData of memory.
 
-// systemDirs are the directories of programs and libraries. On most systems, those
-// after the first are links to directories in it.
-var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"}
+// systemDirs are the directories of programs and libraries. They do not contain
+// /usr/local, /usr/src, and others in /usr, in which people keep their files. On most
+// systems, those outside /usr are links to them.
+var systemDirs = []string{"/usr/bin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec", "/usr/libx32", "/usr/sbin", "/usr/share",
+	"/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"}
+
+// maxData is the limit of memory of a program, in bytes: a pattern of grep may need
+// all memory of the machine.
+const maxData = 512 << 20
 
 // systemFiles are the files that the loaders of the C libraries, and their time
 // zones, need.
@@ -36,13 +42,13 @@ var systemFiles = []string{"/etc/ld.so.cache", "/etc/localtime"}
 const tmpfsFlags = unix.MS_NOSUID | unix.MS_NODEV
 
 // setView sets the view of a job to a directory. It returns an error for one that a
-// hidden directory contains.
+// hidden directory contains, and for a link, which may have replaced the directory.
 func (j *job) setView(dir string) error {
 	dirs, err := resolved(vfs.OS{}, []string{dir})
 	if err != nil {
 		return err
 	}
-	if len(dirs) == 0 || dirs[0] == "/" {
+	if len(dirs) == 0 || dirs[0] == "/" || dirs[0] != filepath.Clean(dir) {
 		return &os.PathError{Op: "view", Path: dir, Err: os.ErrPermission}
 	}
 	j.View = dirs[0]
@@ -68,7 +74,7 @@ type part struct {
 
 // enterView makes a view the root directory of this process. It covers the hidden
 // paths that the view contains.
-func enterView(j *job, covers []cover) error {
+func enterView(j *job, covers []cover, mounts []mount) error {
 	parts, err := cloneParts(j.View)
 	if err != nil {
 		return err
@@ -100,6 +106,9 @@ func enterView(j *job, covers []cover) error {
 		return err
 	}
 	if err := allowDevice("/dev/null"); err != nil {
+		return err
+	}
+	if err := coverProcs(mounts); err != nil {
 		return err
 	}
 	for _, c := range covers {
@@ -210,6 +219,20 @@ func allowDevice(path string) error {
 	err := system.mountSetattr(unix.AT_FDCWD, path, 0, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_NODEV})
 	if err != nil {
 		return &os.PathError{Op: "mount_setattr", Path: path, Err: err}
+	}
+	return nil
+}
+
+// limitData limits the memory of this process and the processes that it starts.
+func limitData() error {
+	var r unix.Rlimit
+	err := unix.Getrlimit(unix.RLIMIT_DATA, &r)
+	if err == nil {
+		r.Cur, r.Max = min(r.Cur, maxData), min(r.Max, maxData)
+		err = unix.Setrlimit(unix.RLIMIT_DATA, &r)
+	}
+	if err != nil {
+		return fmt.Errorf("limit memory: %w", err)
 	}
 	return nil
 }

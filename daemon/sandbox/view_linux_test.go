@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,8 @@ func viewMachine() *machine {
 	m.files["/bin"] = entry(unix.S_IFLNK|0o777, 8, 200, 20)
 	m.files["/etc/ld.so.cache"] = entry(unix.S_IFREG|0o644, 8, 201, 20)
 	m.files["/home/u/work"] = entry(unix.S_IFDIR|0o755, 9, 202, 30)
+	m.files["/home/u/work/root/proc"] = entry(unix.S_IFDIR|0o755, 4, 204, 40)
+	m.mountinfo += "40 30 0:44 / /home/u/work/root/proc rw - proc proc rw\n"
 	m.files["/home/u/work/hidden"] = entry(unix.S_IFDIR|0o755, 9, 203, 30)
 	return m
 }
@@ -32,7 +35,7 @@ func TestConfineView(t *testing.T) {
 	}
 	calls := m.trace
 	order := []string{`mount "tmpfs" /proc`, "pivot_root /proc", `write /etc/passwd`, "symlink usr/x /bin", `move_mount 1`, "mount_setattr -100 / ", "mount_setattr -100 /home/u/work",
-		"mount_setattr -100 /dev/null", `mount "tmpfs" /home/u/work/hidden`, "close_range", "seccomp"}
+		"mount_setattr -100 /dev/null", `mount "tmpfs" /home/u/work/root/proc`, `mount "tmpfs" /home/u/work/hidden`, "close_range", "seccomp"}
 	at := 0
 	for _, want := range order {
 		i := slices.IndexFunc(calls[at:], func(call string) bool { return strings.HasPrefix(call, want) })
@@ -69,13 +72,33 @@ func TestConfineView(t *testing.T) {
 	}
 }
 
+// TestViewDirs checks that a view has only the programs, libraries, and data of the
+// system.
+func TestViewDirs(t *testing.T) {
+	m := viewMachine()
+	m.files["/usr/local"] = m.files["/usr"]
+	m.install(t)
+	if err := confine(&viewJob); err != nil {
+		t.Fatal(err)
+	}
+	for _, call := range m.trace {
+		if strings.HasPrefix(call, "open_tree") && (strings.HasSuffix(call, " /usr") || strings.HasSuffix(call, " /usr/local")) {
+			t.Error(call)
+		}
+	}
+}
+
 // TestSetView checks the directories that a view may have.
 func TestSetView(t *testing.T) {
 	dir := t.TempDir()
+	link := t.TempDir() + "/link"
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		view, hidden string
 		ok           bool
-	}{{dir, dir + "/x", true}, {dir, dir, false}, {dir + "/x/y", dir + "/x", false}, {"/", dir, false}, {dir, "/nowhere", true}} {
+	}{{dir, dir + "/x", true}, {dir, dir, false}, {dir + "/x/y", dir + "/x", false}, {"/", dir, false}, {dir, "/nowhere", true}, {link, "/nowhere", false}} {
 		j := job{Hidden: []string{c.hidden}}
 		if err := j.setView(c.view); (err == nil) != c.ok {
 			t.Errorf("view %s without %s: %v", c.view, c.hidden, err)

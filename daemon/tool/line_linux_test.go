@@ -194,6 +194,8 @@ func TestLineAttack(t *testing.T) {
 		{"ls -A /home; ls /dev; ls /proc /sys", "null\n"},
 		{"ls -A /tmp | grep -v TestLineAttack", ""},
 		{"./run", ""}, // no program of the directory runs
+		{"ls -d /usr/local /usr/src", ""},
+		{"ulimit -d", "524288\n"},
 		{"cat /etc/shadow " + l.home + "/notes " + l.data + "/secrets.key", ""},
 		{"umount " + l.work + "/key; mount -t tmpfs x /tmp && echo mounted", ""},
 		{"exec 3<>/dev/tcp/127.0.0.1/1 && echo connected", ""},

@@ -79,7 +79,7 @@ func (m *machine) files(t testing.TB) string {
 // rules returns the rules of a text in the directory.
 func (m *machine) rules(profile bool, allow ...string) rules.Rules {
 	return rules.Rules{
-		Dir: m.dir, Home: m.home, User: m.user, Allow: slices.Concat(rules.Default, allow), Profile: func() bool { return profile },
+		Dir: m.dir, Home: m.home, Users: []string{m.user}, Allow: slices.Concat(rules.Default, allow), Profile: func() bool { return profile },
 	}
 }
 

@@ -85,7 +85,7 @@ func (m *Manager) Approve(ctx context.Context, c tool.Call, command string, extr
 	}
 	if !extra {
 		allowed := m.asks.allowed(p.session)
-		if slices.Contains(allowed, exact+command) {
+		if slices.Contains(allowed, exactly(c.Dir, command)) {
 			return nil, nil
 		}
 		if now := m.classify(command, c.Dir, slices.Concat(rules.Allow, allowed)); now.Line != nil {
@@ -101,7 +101,7 @@ func (m *Manager) Approve(ctx context.Context, c tool.Call, command string, extr
 		}
 		answer := choice(reply)
 		if label := chosen(answer, q.Options); label != "" || n == maxAnswers {
-			return nil, m.decide(p.session, command, d, label, answer)
+			return nil, m.decide(p.session, exactly(c.Dir, command), d, label, answer)
 		}
 		q.Question = asked + "\nThe answer is not one of the choices: " + visible(snippet.Clip(answer, 100)) + ". Answer y, n, a number, or a label."
 	}
@@ -169,8 +169,8 @@ func choice(reply string) string {
 }
 
 // decide applies the label of an option. It returns nil if the option permits the
-// command. Without a label, the error contains the answer.
-func (m *Manager) decide(id uint64, command string, d approval.Decision, label, answer string) error {
+// command, whose approval without a prefix is exact. Without a label, the error contains the answer.
+func (m *Manager) decide(id uint64, exact string, d approval.Decision, label, answer string) error {
 	switch label {
 	case yesOnce:
 		return nil
@@ -178,7 +178,7 @@ func (m *Manager) decide(id uint64, command string, d approval.Decision, label, 
 		if d.Missing != nil {
 			m.asks.approve(id, d.Missing...)
 		} else {
-			m.asks.approve(id, exact+command)
+			m.asks.approve(id, exact)
 		}
 		return nil
 	case yesAlways:
@@ -206,10 +206,10 @@ func refused(ask bool, d approval.Decision, why string) error {
 	return fmt.Errorf("%s; to permit it, the user can %s (reason: %s)", why, fix, d.Reason)
 }
 
-const (
-	maxApproved = 1000   // of one session
-	exact       = "\x00" // before a command that is no prefix
-)
+const maxApproved = 1000 // of one session
+
+// exactly returns the approval of one text in one directory, which is no prefix.
+func exactly(dir, command string) string { return "\x00" + dir + "\x00" + command }
 
 func (a *asks) approve(session uint64, what ...string) {
 	a.mu.Lock()

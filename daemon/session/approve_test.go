@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -160,8 +161,8 @@ func TestApprove(t *testing.T) {
 	}
 }
 
-// TestApproveForgotten checks that an approval for a session ends with it, and
-// is not valid in another.
+// TestApproveForgotten checks that an approval for a session ends with it, and is not
+// valid in another. That of one text is not valid in another directory.
 func TestApproveForgotten(t *testing.T) {
 	bubble(t, func(r *rig) {
 		r.approving("ask")
@@ -172,6 +173,14 @@ func TestApproveForgotten(t *testing.T) {
 		}
 		if _, asked := r.started(Run{Session: second, Content: bashCalls(t, false, "rm x"), Interactive: true}, refuse); len(asked) != 1 {
 			t.Error("an approval is valid in another session")
+		}
+		second.setDir("/work")
+		r.started(Run{Session: second, Content: bashCalls(t, false, "./x"), Interactive: true}, yesInSession)
+		for dir, questions := range map[string]int{"/work": 0, "/other": 1} {
+			second.setDir(dir)
+			if _, asked := r.started(Run{Session: second, Content: bashCalls(t, false, "./x"), Interactive: true}, slices.Repeat([]string{refuse}, questions)...); len(asked) != questions {
+				t.Errorf("%d questions in %s", len(asked), dir)
+			}
 		}
 		r.Kill(first)
 		if len(r.asks.allowed(first.ID())) > 0 {

@@ -35,7 +35,7 @@ func (t *loadedTree) readPages(r *pageReader, maxBytes int64, progress func(done
 		listed[files[i].path] = true
 	}
 	for i := range files {
-		if err := checkPlaceholder(files[i].path, listed); err != nil {
+		if err := r.checkPlaceholder(&files[i], listed); err != nil {
 			return err
 		}
 	}
@@ -76,7 +76,9 @@ func (t *loadedTree) readPages(r *pageReader, maxBytes int64, progress func(done
 		}
 		p, err := r.read(f)
 		if original := originalOf(f.path); err != nil && original != "" && len(known.at(f.path)) == 0 && !r.accepted(f.path) {
-			t.warnings = append(t.warnings, copyWarning(f.path, original))
+			if err := t.skipCopy(r, f.path, original, listed[original]); err != nil {
+				return err
+			}
 			continue
 		}
 		if err != nil {
@@ -84,7 +86,9 @@ func (t *loadedTree) readPages(r *pageReader, maxBytes int64, progress func(done
 		}
 		t.pages = append(t.pages, *p)
 	}
-	t.removeCopies(r)
+	if err := t.removeCopies(r); err != nil {
+		return err
+	}
 	t.spellNames(sn, known)
 	names := make(map[string]string, len(files)) // path by name
 	for i := range t.pages {

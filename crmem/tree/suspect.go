@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"crabmem/crmem"
 	"crabmem/crmem/metadata"
@@ -35,11 +37,11 @@ func (r *pageReader) checkChange(f *treeFile, b []byte, p *page) error {
 	if at := bytes.IndexByte(b, 0); at >= 0 && !strings.Contains(e.Content, "\x00") {
 		return refuse(lineAt(b, at), "NUL bytes that the entry does not have")
 	}
-	if ours := r.rendered(row, e); len(b) < len(ours) && bytes.HasPrefix(ours, b) && b[len(b)-1] != '\n' && ours[len(b)] != '\n' && ours[len(b)] != '\r' {
-		return refuse(lineAt(b, len(b)), "the page ends within a line: it may be incomplete")
-	}
 	switch at := blockBelow(string(b)); {
 	case p == nil: // parsePage returned the error
+	case b[len(b)-1] != '\n' && cutWithinLine(p.Content, e.Content):
+		return refuse(lineAt(b, len(b)), "the page ends within a line: it may be incomplete")
+	case row.Bare:
 	case !p.block && at > 0:
 		return refuse(lineAt(b, at), "text above the metadata block")
 	case !p.block:
@@ -55,28 +57,20 @@ func (r *pageReader) checkChange(f *treeFile, b []byte, p *page) error {
 	return nil
 }
 
-// written returns the last exchange of a page with a metadata block, or nil.
+// written returns the last exchange of a page, or nil.
 func (r *pageReader) written(path string) *basePage {
 	for _, row := range r.known.at(path) {
-		if row.Page != "" && row.Name != "" && !row.Bare {
+		if row.Name != "" {
 			return row
 		}
 	}
 	return nil
 }
 
-// rendered returns the page of a row as it was exchanged, or nil if the store does not
-// have its text any more.
-func (r *pageReader) rendered(row *basePage, e crmem.Entry) []byte {
-	e.ID = row.ID
-	if row.Date != nil {
-		e.CreatedAt = *row.Date
-	}
-	b := appendPage(nil, &e, stemOf(row.Path))
-	if pageHash(b) != row.Page {
-		return nil
-	}
-	return b
+// cutWithinLine reports whether a text is the beginning of another and ends within a line.
+func cutWithinLine(text, full string) bool {
+	rest, ok := strings.CutPrefix(full, text)
+	return ok && text != "" && rest != "" && !strings.HasSuffix(text, "\n") && rest[0] != '\n' && rest[0] != '\r'
 }
 
 // blockBelow returns the offset of the metadata block below other text, or 0.
@@ -94,9 +88,9 @@ func markers(s string) (n, first int) {
 	line := 0
 	for text := range strings.Lines(s) {
 		line++
-		text = strings.TrimRight(text, "\r\n")
-		for _, mark := range []string{"<<<<<<<", ">>>>>>>"} {
-			if rest, ok := strings.CutPrefix(text, mark); ok && (rest == "" || rest[0] == ' ') {
+		for _, mark := range []string{"<", ">"} {
+			rest := strings.TrimLeft(text, mark) // a marker may be longer than seven characters
+			if len(text)-len(rest) >= 7 && (rest == "" || strings.ContainsAny(rest[:1], " \t\r\n")) {
 				if n++; first == 0 {
 					first = line
 				}
@@ -126,14 +120,27 @@ func mergeFront(content string, front metadata.Metadata) (string, error) {
 	return metadata.Set(content, fields...)
 }
 
-// numberedCopy matches what OneDrive, iCloud, and Google Drive add to the stem of a copy.
-// People give such names, too, so the copy must have the block of the original.
-var numberedCopy = regexp.MustCompile(`^(?: \d+| \(\d+\)|-[^\s]+)$`)
+// isCopyName reports whether a stem consists of another one and of words before or after
+// it, as in names that file managers, OneDrive, and iCloud give to copies. People give such
+// names, too, so the copy must have the block of the original.
+func isCopyName(stem, original string) bool {
+	before, after, ok := strings.Cut(stem, original)
+	last, _ := utf8.DecodeLastRuneInString(before)
+	first, _ := utf8.DecodeRuneInString(after)
+	return ok && original != "" && (before == "" || !isWord(last)) && (after == "" || !isWord(first))
+}
+
+func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 // originalOf returns the path of the page whose conflict copy a file seems to be, by the
 // name of the file, or "".
 func originalOf(file string) string {
 	stem := vfs.OriginalStem(stemOf(file))
+	for _, mark := range []string{"._", "~$", ".#"} { // of macOS, Office, and Emacs
+		if rest, ok := strings.CutPrefix(stemOf(file), mark); ok {
+			stem = rest
+		}
+	}
 	if stem == "" {
 		return ""
 	}
@@ -142,13 +149,13 @@ func originalOf(file string) string {
 
 // removeCopies removes conflict copies from the pages. A page that the store exchanged, or
 // whose entry really has the name, is no copy.
-func (t *loadedTree) removeCopies(r *pageReader) {
+func (t *loadedTree) removeCopies(r *pageReader) error {
 	byID := make(map[uint64][]*treePage)
 	paths := make(map[string]bool, len(t.pages))
 	for i := range t.pages {
 		p := &t.pages[i]
 		paths[p.path] = true
-		if p.hasID {
+		if p.hasID && len(byID[p.ID]) < maxCopies {
 			byID[p.ID] = append(byID[p.ID], p)
 		}
 	}
@@ -163,9 +170,35 @@ func (t *loadedTree) removeCopies(r *pageReader) {
 			kept = append(kept, *p)
 			continue
 		}
-		t.warnings = append(t.warnings, copyWarning(p.path, original))
+		if err := t.skipCopy(r, p.path, original, paths[original]); err != nil {
+			return err
+		}
 	}
 	t.pages = kept
+	return nil
+}
+
+// maxCopies bounds the pages with one ID that are compared with a page.
+const maxCopies = 64
+
+// skipCopy adds a warning for a conflict copy. If only the copy of a page exists, it
+// returns an error, because the load would remove the entry.
+func (t *loadedTree) skipCopy(r *pageReader, file, original string, exists bool) error {
+	if !exists && r.removes(original) {
+		return &Error{Path: file, Msg: "is a conflict copy, and its page " + original + " is missing", Remedy: "rename the copy to the page, or remove it, or run crabmem load --accept " + file + " to load it as a page"}
+	}
+	t.warnings = append(t.warnings, copyWarning(file, original))
+	return nil
+}
+
+// removes reports whether a load without a page at path removes an entry.
+func (r *pageReader) removes(path string) bool {
+	name := stemOf(path)
+	if row := r.written(path); row != nil {
+		name = row.Name
+	}
+	_, exists := r.sn.Get(name)
+	return exists
 }
 
 func copyWarning(file, original string) string {
@@ -184,8 +217,7 @@ func (r *pageReader) copyOf(p *treePage, paths map[string]bool, same []*treePage
 		}
 	}
 	for _, q := range same {
-		rest, longer := strings.CutPrefix(stem, stemOf(q.path))
-		if p.hasID && longer && q.path != p.path && q.heading == p.heading && p.heading != "" && p.heading != shownName(stem) && numberedCopy.MatchString(rest) {
+		if p.hasID && q.path != p.path && q.heading == p.heading && p.heading != "" && p.heading != shownName(stem) && isCopyName(stem, stemOf(q.path)) {
 			return q.path
 		}
 	}
@@ -196,13 +228,28 @@ func (r *pageReader) copyOf(p *treePage, paths map[string]bool, same []*treePage
 // that is not on this machine.
 var placeholders = [][2]string{{".", ".icloud"}, {"", ".nextcloud"}, {"", ".owncloud"}, {"", ".rsls"}}
 
-// checkPlaceholder returns an error if a file is the placeholder of a page that is missing.
-func checkPlaceholder(file string, listed map[string]bool) error {
+// incomplete matches a file that is not a page, with the page's stem: sync programs and
+// browsers give such names to a page during its download. Backup files have such names,
+// too, and remain after the page is deleted.
+var (
+	incomplete = regexp.MustCompile(`(?i)^(?:[.~#$_]*(?:syncthing[.~])?)(.+?)\.md(?:[^a-z0-9].*)?$`)
+	backup     = regexp.MustCompile(`(?i)(?:~|#|\.bak|\.orig|\.rej|\.sw[a-z])$`)
+)
+
+// checkPlaceholder returns an error if a file is the placeholder of a page that is missing,
+// or seems to be a part of it.
+func (r *pageReader) checkPlaceholder(f *treeFile, listed map[string]bool) error {
+	file := f.path
 	dir, base := path.Split(file)
 	for _, mark := range placeholders {
 		name, ok := strings.CutPrefix(base, mark[0])
 		if name, end := strings.CutSuffix(name, mark[1]); ok && end && strings.HasSuffix(name, pageExt) && !listed[dir+name] {
 			return evicted(file, dir+name)
+		}
+	}
+	if m := incomplete.FindStringSubmatch(base); m != nil && !f.isPage() && !f.mode.IsDir() && !backup.MatchString(base) {
+		if name := dir + m[1] + pageExt; !listed[name] && r.removes(name) {
+			return &Error{Path: file, Msg: "may be an incomplete copy of the missing page " + name, Remedy: "complete the download, or remove the file, then load again"}
 		}
 	}
 	return nil

@@ -28,12 +28,20 @@ var damagedPages = []damagedPage{
 	{"first line", "the metadata block is missing", func(s string) string { return strings.SplitAfter(s, "\n")[0] }},
 	{"no block", "the metadata block is missing", func(s string) string { return "first\nsecond\n" }},
 	{"no rows", "has lost its rows", func(s string) string { return "<div id=\"meta\">\n</div>\n\nfirst\n" }},
-	{"cut in the block", "ends within a line", func(s string) string { return s[:40] }},
+	{"cut in the block", "the metadata block is missing", func(s string) string { return s[:40] }},
 	{"cut in the text", "ends within a line", func(s string) string { return s[:len(s)-4] }},
+	{"cut with CRLF", "ends within a line", func(s string) string {
+		return strings.TrimSuffix(strings.ReplaceAll(s[:len(s)-4], "\n", "\r\n"), "\r")
+	}},
+	{"cut with a byte order mark", "ends within a line", func(s string) string { return "\ufeff" + s[:len(s)-4] }},
+	{"cut with other rows", "ends within a line", func(s string) string {
+		return strings.Replace(s[:len(s)-4], "<li>x</li>", "<li>x</li>\n<li>y</li>", 1)
+	}},
 	{"title", ":3: text above the metadata block", func(s string) string { return "# a\n\n" + s }},
 	{"comment", ":2: text above the metadata block", func(s string) string { return "<!-- c -->\n" + s }},
 	{"nested front matter", ":5: text above", func(s string) string { return "---\na:\n  b: c\n---\n" + s }},
 	{"markers", "conflict markers", func(s string) string { return s + "<<<<<<< HEAD\nmine\n=======\ntheirs\n>>>>>>> other\n" }},
+	{"long markers", "conflict markers", func(s string) string { return s + "<<<<<<<<<<\tmine\n==========\n" }},
 	{"half resolved markers", "conflict markers", func(s string) string { return s + "=======\ntheirs\n>>>>>>> other\r\n" }},
 }
 
@@ -97,10 +105,17 @@ func TestEditsAreNoDamage(t *testing.T) {
 	m := faultfs.NewMem()
 	s := storeOf(t, m, snapshotOf(t, 9, noteIn("b", 2, "other")))
 	must(Dump(s, "/b", DumpOptionsFor("/b")))
-	for _, text := range []string{"by hand", "by han", "# title\n\nby hand", ""} {
+	for _, text := range []string{"", "by hand", "by\n", "# title\n\nby hand"} {
 		m.WriteFile(pageA, []byte(text), 0o600)
 		_, err := Load(s, "/b", LoadOptionsFor("/b"))
-		if e, _ := s.Get("a"); err != nil || e.Content != text {
+		if e, _ := s.Get("a"); err != nil || e.Content != strings.TrimSpace(text) {
+			t.Errorf("%q: %q, %v", text, e.Content, err)
+		}
+	}
+	for _, text := range []string{"", "# title\n\nby", "\x00\x00"} { // damage of a page without a block
+		m.WriteFile(pageA, []byte(text), 0o600)
+		_, err := Load(s, "/b", LoadOptionsFor("/b"))
+		if e, _ := s.Get("a"); err == nil || e.Content != "# title\n\nby hand" {
 			t.Errorf("%q: %q, %v", text, e.Content, err)
 		}
 	}
@@ -135,7 +150,8 @@ func TestConflictCopies(t *testing.T) {
 	for _, copied := range []string{
 		"a.sync-conflict-20260816-101112-ABCDEFG", "a (Ada's conflicted copy 2026-08-16)", "a (conflicted copy 2026-08-16 101112)", "a (Case Conflict)",
 		"a (SFConflict ada@example.org 2026-08-16-10-11-12)", "a (In Konflikt stehende Kopie von Ada 2026-08-16)", "a_conflict-20260816-101112",
-		"a 2", "a (1)", "a-DESKTOP-AB12CD",
+		"a 2", "a (1)", "a-DESKTOP-AB12CD", "a (Copie en conflit de Ada 2026-08-16)", "a (Ada の競合コピー 2026-08-16)", "a - Copy", "Copy of a", "a.tmp",
+		"._a", "~$a", ".#a",
 	} {
 		for _, own := range []bool{false, true} {
 			m := faultfs.NewMem()
@@ -170,6 +186,17 @@ func TestConflictCopies(t *testing.T) {
 			}
 		}
 	}
+	for _, d := range []string{"a (conflicted copy)", "._a", "a (1)"} { // only the copy exists, or only a copy of another page
+		m := faultfs.NewMem()
+		s := storeOf(t, m, snapshotOf(t, 9, noteIn("a", 1, "first"), noteIn("b", 2, "second")))
+		must(Dump(s, "/b", DumpOptionsFor("/b")))
+		page := memFile(t, m, pageA)
+		ok(t, m.Remove(pageA))
+		m.WriteFile("/b/notes/"+d+".md", page, 0o600)
+		if _, err := Load(s, "/b", LoadOptionsFor("/b")); (err == nil) != (d == "a (1)") || err == nil && s.Len() != 2 {
+			t.Errorf("only %s: %d entries, %v", d, s.Len(), err)
+		}
+	}
 	m := faultfs.NewMem() // pages by hand are notes
 	for _, name := range []string{"meeting", "meeting (conflict with Bob)", "plan 2", "plan-b", "lonely (conflicted copy)"} {
 		writeDir(t, m, "/h/notes/"+name+".md", "by hand")
@@ -194,6 +221,8 @@ func TestPlaceholders(t *testing.T) {
 	for _, c := range []struct{ gone, stub string }{
 		{"notes/a.md", "notes/.a.md.icloud"}, {"notes/a.md", "notes/a.md.nextcloud"}, {"notes/a.md", "notes/a.md.rsls"}, {"archives", ".archives.icloud"},
 		{".crabmem.json", "..crabmem.json.icloud"},
+		{"notes/a.md", "notes/a.md.icloud"}, {"notes/a.md", "notes/a.md.crdownload"}, {"notes/a.md", "notes/a.md.!sync"}, {"notes/a.md", "notes/.syncthing.a.md.tmp"},
+		{"notes/a.md", "notes/~syncthing~a.md.tmp"}, {"notes/a.md", "notes/.a.md.Xy3"}, {"notes/a.md", "notes/a.MD"},
 	} {
 		m := faultfs.NewMem()
 		s := storeOf(t, m, snapshotOf(t, 9, noteIn("a", 1, "first"), noteIn("b", 2, "second")))
@@ -202,10 +231,19 @@ func TestPlaceholders(t *testing.T) {
 			ok(t, m.Remove("/b/"+c.gone))
 		}
 		m.WriteFile("/b/"+c.stub, []byte("bplist00"), 0o600)
-		if _, err := Load(s, "/b", LoadOptionsFor("/b")); err == nil || !strings.HasPrefix(err.Error(), c.stub+": is a placeholder") || s.Len() != 2 {
+		if _, err := Load(s, "/b", LoadOptionsFor("/b")); err == nil || !strings.HasPrefix(err.Error(), c.stub+": ") || s.Len() != 2 {
 			t.Errorf("%s: %d entries, %v", c.stub, s.Len(), err)
 		}
-		m.WriteFile("/b/notes/.b.md.icloud", nil, 0o600) // of a page that is there
+	}
+	m := faultfs.NewMem()
+	s := storeOf(t, m, snapshotOf(t, 9, noteIn("a", 1, "first"), noteIn("b", 2, "second")))
+	must(Dump(s, "/b", DumpOptionsFor("/b")))
+	ok(t, m.Remove(pageA))
+	for _, name := range []string{".b.md.icloud", "b.md.part", ".c.md.part", "c.md.part", "a.md~", "a.md.bak", "a.txt"} { // of other pages, and backups
+		m.WriteFile("/b/notes/"+name, nil, 0o600)
+	}
+	if r, err := Load(s, "/b", LoadOptionsFor("/b")); err != nil || len(r.Removed) != 1 {
+		t.Errorf("a page that a person removed: %+v, %v", r, err)
 	}
 }
 

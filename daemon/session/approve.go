@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,9 +57,10 @@ const (
 // rule. A command that the allowlist permits runs without a question, as the line
 // that Approve returns. A person must approve any other command, for one call, for
 // the session, or always; bash runs it, and the line is nil. Without a person,
-// Approve returns an error with the fix. extra is true if the call sets environment
-// variables: then a person can approve only this call.
-func (m *Manager) Approve(ctx context.Context, c tool.Call, command string, extra bool) (approval.Line, error) {
+// Approve returns an error with the fix. env are the environment variables that the
+// call sets; with any, a person can approve only this call.
+func (m *Manager) Approve(ctx context.Context, c tool.Call, command string, env map[string]string) (approval.Line, error) {
+	extra := len(env) > 0
 	rules := m.o.Setup().Config.Bash
 	if rules.Approve == "off" || ctx.Value(anyCommandKey{}) == true {
 		return nil, nil
@@ -92,7 +94,7 @@ func (m *Manager) Approve(ctx context.Context, c tool.Call, command string, extr
 			return now.Line, nil
 		}
 	}
-	q := question(c.Agent, command, extra, d)
+	q := question(c.Agent, command, env, d)
 	asked := q.Question
 	for n := 1; ; n++ {
 		reply, err := m.ask(ctx, p, []agent.Question{q})
@@ -140,11 +142,14 @@ func (m *Manager) classify(command, dir string, allow []string) approval.Decisio
 	return approval.Classify(command, rules)
 }
 
-func question(agentName, command string, extra bool, d approval.Decision) agent.Question {
+func question(agentName, command string, env map[string]string, d approval.Decision) agent.Question {
 	q := agent.Question{Header: "Run a command", Question: fmt.Sprintf("%s wants to run: %s", agentName, visible(command)),
 		Options: []agent.Option{{Label: yesOnce, Description: "run this command"}}}
-	if extra {
-		q.Question += "\nThe call sets environment variables."
+	if len(env) > 0 {
+		q.Question += "\nThe call sets environment variables:"
+		for _, name := range slices.Sorted(maps.Keys(env)) {
+			q.Question += " " + visible(name+"="+strconv.Quote(env[name]))
+		}
 	} else if d.Missing != nil {
 		what := "commands that begin with " + strings.Join(d.Missing, ", or ")
 		q.Options = append(q.Options, agent.Option{Label: yesInSession, Description: "run " + what + " in this session"},

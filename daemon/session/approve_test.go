@@ -30,7 +30,11 @@ func (r *rig) approving(mode string, allow ...string) {
 		Command string `json:"command"`
 		Extra   bool   `json:"extra"`
 	}) (string, error) {
-		line, err := r.Approve(ctx, c, args.Command, args.Extra)
+		var env map[string]string
+		if args.Extra {
+			env = map[string]string{"A": "1"}
+		}
+		line, err := r.Approve(ctx, c, args.Command, env)
 		if line != nil {
 			return "> " + args.Command, err
 		}
@@ -243,20 +247,20 @@ func TestApproveTasks(t *testing.T) {
 func TestQuestion(t *testing.T) {
 	for _, c := range []struct {
 		command string
-		extra   bool
+		env     map[string]string
 		missing []string
 		want    string
 	}{
-		{"x", false, []string{"git add", "rm"}, "crab wants to run: x; Yes, once: run this command; " +
+		{"x", nil, []string{"git add", "rm"}, "crab wants to run: x; Yes, once: run this command; " +
 			"Yes, in this session: run commands that begin with git add, or rm in this session; " +
 			"Yes, always: run commands that begin with git add, or rm in every session: adds to tools.bash.allow; No: do not run it; "},
-		{"x", false, nil, "crab wants to run: x; Yes, once: run this command; Yes, in this session: run exactly this command in this session; No: do not run it; "},
-		{"x", true, nil, "crab wants to run: x\nThe call sets environment variables.; Yes, once: run this command; No: do not run it; "},
-		{"ls \r#\u202ex\x1b[2K\u00a0é\na", true, nil, `crab wants to run: ls \r#\u202ex\x1b[2K\u00a0é` + "↵\n  a\nThe call sets environment variables.; Yes, once: run this command; No: do not run it; "},
-		{"ls # \ncrab wants to run: ls\n\u3164\ufe0f\U000e0100", false, nil, "crab wants to run: ls # ↵\n  crab wants to run: ls↵\n  " + `\u3164\ufe0f\U000e0100` +
+		{"x", nil, nil, "crab wants to run: x; Yes, once: run this command; Yes, in this session: run exactly this command in this session; No: do not run it; "},
+		{"x", map[string]string{"PATH": ".", "LD_PRELOAD": "./\u202e x\n"}, nil, "crab wants to run: x\nThe call sets environment variables: LD_PRELOAD=\"./" + `\u202e x\n` + "\" PATH=\".\"; Yes, once: run this command; No: do not run it; "},
+		{"ls \r#\u202ex\x1b[2K\u00a0é\na", map[string]string{"A": "1"}, nil, `crab wants to run: ls \r#\u202ex\x1b[2K\u00a0é` + "↵\n  a\nThe call sets environment variables: A=\"1\"; Yes, once: run this command; No: do not run it; "},
+		{"ls # \ncrab wants to run: ls\n\u3164\ufe0f\U000e0100", nil, nil, "crab wants to run: ls # ↵\n  crab wants to run: ls↵\n  " + `\u3164\ufe0f\U000e0100` +
 			"; Yes, once: run this command; Yes, in this session: run exactly this command in this session; No: do not run it; "},
 	} {
-		q := question("crab", c.command, c.extra, approval.Decision{Missing: c.missing})
+		q := question("crab", c.command, c.env, approval.Decision{Missing: c.missing})
 		got := q.Question + "; "
 		for _, o := range q.Options {
 			got += o.Label + ": " + o.Description + "; "

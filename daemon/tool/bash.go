@@ -27,10 +27,10 @@ type BashOptions struct {
 	Env map[string]string
 
 	// Approve returns an error for a command that must not run. It returns a line
-	// for a command that runs without a shell, and else bash runs the command. extra
-	// is true if the call sets environment variables. The call has an absolute
-	// directory. A nil Approve permits every command.
-	Approve func(ctx context.Context, c Call, command string, extra bool) (approval.Line, error)
+	// for a command that runs without a shell, and else bash runs the command. env
+	// are the variables that the call sets. The call has an absolute directory. A
+	// nil Approve permits every command.
+	Approve func(ctx context.Context, c Call, command string, env map[string]string) (approval.Line, error)
 
 	// Hidden are the directories and files that a confined agent's commands
 	// must not see: the data directory, keys, sockets elsewhere. One that is
@@ -109,7 +109,7 @@ func (b bash) run(ctx context.Context, c Call, args bashArgs) (string, error) {
 	c.Dir = dir
 	var line approval.Line
 	if b.o.Approve != nil {
-		if line, err = b.o.Approve(ctx, c, args.Command, len(args.Env) > 0); err != nil {
+		if line, err = b.o.Approve(ctx, c, args.Command, args.Env); err != nil {
 			return "", fmt.Errorf("bash failed: %w", err)
 		}
 	}

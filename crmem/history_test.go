@@ -157,9 +157,9 @@ func TestChanges(t *testing.T) {
 	for point, want := range map[history.Point]string{
 		{Seq: 1}:                            "1 deploy note 1800000001 \"one\" []\n",
 		{Seq: 3}:                            "1 deploy note 1800000001 \"two\" []\n2 other note 1800000002 \"x\" []\n",
-		{Seq: 6}:                            "1 release note 1800000001 \"two\" [\"ship\"]\n2 other note 1800000002 \"x\" []\n",
+		{Seq: 6}:                            "1 release note 1800000001 \"two\" [\"ship\" \"deploy\"]\n2 other note 1800000002 \"x\" []\n",
 		{Time: time.Unix(1_800_000_001, 9)}: "1 deploy note 1800000001 \"one\" []\n",
-		{Time: time.Unix(1_800_000_004, 0)}: "1 release note 1800000001 \"two\" [\"ship\"]\n2 other note 1800000002 \"x\" []\n",
+		{Time: time.Unix(1_800_000_004, 0)}: "1 release note 1800000001 \"two\" [\"ship\" \"deploy\"]\n2 other note 1800000002 \"x\" []\n",
 		{Time: time.Unix(1_900_000_000, 0)}: "1 release note 7 \"loaded\" []\n5 new note 0 \"n\" []\n",
 	} {
 		sn, err := p.s.At(point)

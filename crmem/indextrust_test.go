@@ -22,7 +22,8 @@ func twoSnapshots(t *testing.T) (c *indexScene, first, second []byte) {
 	c.apply(writeAll, few(30)...)
 	c.fold()
 	first = c.bytes("/m.db")
-	c.apply(writeAll, crmem.Remember{Name: "deploy 0", Content: "pot coffee entry0 "}, crmem.Rename{Name: "deploy 1", To: "deploy X"})
+	c.apply(writeAll, crmem.Remember{Name: "deploy 0", Content: "pot coffee entry0 "}, crmem.Rename{Name: "deploy 1", To: "deploy X"},
+		crmem.Alias{Name: "deploy X", Aliases: []string{"ship 1"}})
 	c.fold()
 	second = c.bytes("/m.db")
 	if len(first) != len(second) || bytes.Equal(first, second) {

@@ -126,7 +126,7 @@ func TestPurge(t *testing.T) {
 				ids = slices.Delete(ids, i, i+1) // it was restored
 			}
 		}
-		if e, err := p.s.Get(name); err == nil {
+		if e, err := p.s.Get(name); err == nil && e.Name == name { // not an alias
 			ids = append(ids, e.ID)
 		}
 		want := p.otherChanges(ids...)

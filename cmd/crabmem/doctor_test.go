@@ -130,7 +130,8 @@ func (p *patient) cli(out *bytes.Buffer) *app {
 	return c
 }
 
-// image is every name of the home with its mode, time and contents.
+// image is every name of the home with its mode, time and contents. It omits run and
+// its files that the daemon writes concurrently.
 func (p *patient) image() string {
 	var b strings.Builder
 	err := filepath.WalkDir(p.home, func(name string, e fs.DirEntry, err error) error {
@@ -140,6 +141,9 @@ func (p *patient) image() string {
 		fi, err := e.Info()
 		if err != nil {
 			return err
+		}
+		if e.Name() == "run" || strings.Contains(e.Name(), "cron-starts.json") {
+			return nil
 		}
 		fmt.Fprintln(&b, name, fi.Mode(), fi.ModTime())
 		if fi.Mode().IsRegular() && fi.Size() < 1<<20 {

@@ -66,7 +66,7 @@ var mutants = []protocol.Mutant{
 	{Name: "a summary without an archive", Edits: edit(compactFile, "\tarchive, err = r.ArchivePending(a, s)\n\treturn summary, archive, err", "\treturn summary, \"lost\", nil")},
 	{Name: "no later archive after a power cut prevented it", Edits: edit(openFile, "s.Unarchived = m.unarchived(", "_ = m.unarchived(")},
 	{Name: "acknowledge an entry without writing it", Edits: edit("daemon/store.go",
-		"e, before, err := d.store.Overwrite(o, r.by)", "e, before, err := crmem.Entry{Name: o.Name, Content: o.Content}, crmem.Entry{}, error(nil)")},
+		"w, err := d.checked(r).Remember(r.ctx, o)", "w, err := memtool.Written{Entry: crmem.Entry{Name: o.Name, Content: o.Content}}, error(nil)")},
 }
 
 // TestMutants breaks one rule of the daemon or of the packages that it uses at a

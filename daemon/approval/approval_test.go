@@ -159,6 +159,9 @@ func TestAsks(t *testing.T) {
 	ask("./ls", "sub/ls", "./build.sh", m.work+"/ls", m.work+"/tool", "inside", m.bin+"/inside", "bash -c ls", m.bin+"/bash -c ls", "sh -c ls", "view x", "env ls", m.bin+"/env ls", "find . -delete", "tar xf a",
 		"xargs rm", "make", "python3.12 x", "busybox", "busybox sh -c ls", "busybox --install", m.bin+"/busybox", m.bin+"/busybox sh", "zgrep x f", "nl f", "tr a b", "data", "no-such-program", "git", "git -C x push", "git -c a=b push",
 		"git bisect x", "git -c a=b push", "git stat", "go run x", "go test", "go build", "/nowhere/ls")
+	// A program elsewhere, which may be bash.
+	m.write(t, m.home+"/rm", "\x7fELF", 0o700)
+	ask(m.home+"/rm x", m.home+"/../bin/../user/rm x", "/proc/self/cwd/rm")
 	// Programs that an option names.
 	ask("curl --engine ./x.so a", "git fetch --upload-pack=./x .", "git pull --upl ./x", "git push --exec=./x .", "git push", "git cherry-pick --strategy=./x a", "git revert --strategy=./x a",
 		"go list -toolexec ./x", "go version", "kubectl get --kubeconfig=x", "apt-cache show -o Dir::Bin::dpkg=./x")

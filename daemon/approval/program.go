@@ -157,11 +157,13 @@ func (c *classifier) permitted(words []string) (path string, ok bool) {
 }
 
 // offer returns the prefix to offer for a command. It has none for a program that may
-// run others, a script, and a program in the working directory.
+// run others, a script, a program in the working directory, and one outside the
+// directories of programs, which may have any name.
 func (c *classifier) offer(words []string) (prefix string, err error) {
-	p, err := find(words[0], c.path())
-	if err != nil { // a person may permit programs elsewhere
-		p, err = find(words[0], filepath.SplitList(os.Getenv("PATH")))
+	dirs := slices.Concat(c.path(), filepath.SplitList(os.Getenv("PATH"))) // a person may permit programs of both
+	p, err := find(words[0], dirs)
+	if err == nil && !slices.Contains(dirs, filepath.Dir(p.path)) {
+		err = fmt.Errorf("%s is not in a directory of programs", p.path)
 	}
 	if err != nil {
 		return "", err

@@ -24,10 +24,13 @@ import (
 // not as the store exchanged it last.
 func (r *pageReader) checkChange(f *treeFile, b []byte, p *page) error {
 	row := r.written(f.path)
-	if row == nil {
+	if row == nil { // perhaps of a base or a manifest that is lost
+		row = &basePage{Name: f.stem(), Bare: true}
+	}
+	e, exists := r.sn.Get(row.Name)
+	if row.ID == 0 && (!exists || e.Content == "") {
 		return nil
 	}
-	e, _ := r.sn.Get(row.Name)
 	refuse := func(line int, what string) error {
 		return &Error{Path: f.path, Line: line, Msg: what, Remedy: "restore the page, or run crabmem load --accept " + f.path + " to load it as it is"}
 	}

@@ -247,6 +247,36 @@ func TestPlaceholders(t *testing.T) {
 	}
 }
 
+// TestDamageWithoutBase loads damaged pages of a tree whose manifest or base is lost: the
+// entry of the page's name shows that text is missing.
+func TestDamageWithoutBase(t *testing.T) {
+	for _, lost := range []string{"manifest", "base"} {
+		for _, d := range damagedPages {
+			if strings.Contains("empty NUL cut in the text cut with CRLF markers", d.name) {
+				m := faultfs.NewMem()
+				s := storeOf(t, m, snapshotOf(t, 9, Entry{ID: 1, Name: "a", CreatedAt: april, Content: "first\nsecond", Aliases: []string{"x"}}, noteIn("b", 2, "other")))
+				must(Dump(s, "/b", DumpOptionsFor("/b")))
+				o := &LoadOptions{Bases: BasesFor("/b")}
+				if lost == "base" {
+					o.Bases = BasesFor("/other")
+				} else {
+					ok(t, m.Remove("/b/.crabmem.json"))
+				}
+				page := memFile(t, m, pageA)
+				m.WriteFile(pageA, []byte(d.change(string(page))), 0o600)
+				before := encoded(t, s.Snapshot())
+				if _, err := Load(s, "/b", o); err == nil || encoded(t, s.Snapshot()) != before {
+					t.Errorf("%s without %s: %v", d.name, lost, err)
+				}
+				m.WriteFile(pageA, page, 0o600)
+				if _, err := Load(s, "/b", o); err != nil {
+					t.Errorf("without %s: %v", lost, err)
+				}
+			}
+		}
+	}
+}
+
 // TestNoTextIsLost loads and merges trees with random damage, copies, and edits in random
 // order: a text of the store is replaced only by an edit of its page.
 func TestNoTextIsLost(t *testing.T) {

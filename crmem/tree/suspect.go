@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -235,8 +236,10 @@ var placeholders = [][2]string{{".", ".icloud"}, {"", ".nextcloud"}, {"", ".ownc
 // browsers give such names to a page during its download. Backup files have such names,
 // too, and remain after the page is deleted.
 var (
-	incomplete = regexp.MustCompile(`(?i)^(?:[.~#$_]*(?:syncthing[.~])?)(.+?)\.md(?:[^a-z0-9].*)?$`)
-	backup     = regexp.MustCompile(`(?i)(?:~|#|\.bak|\.orig|\.rej|\.sw[a-z])$`)
+	incomplete = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)^(?:[.~#$_]*(?:syncthing[.~])?)(.+?)\.md(?:[^a-z0-9].*)?$`)
+	})
+	backup = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)(?:~|#|\.bak|\.orig|\.rej|\.sw[a-z])$`) })
 )
 
 // checkPlaceholder returns an error if a file is the placeholder of a page that is missing,
@@ -250,7 +253,7 @@ func (r *pageReader) checkPlaceholder(f *treeFile, listed map[string]bool) error
 			return evicted(file, dir+name)
 		}
 	}
-	if m := incomplete.FindStringSubmatch(base); m != nil && !f.isPage() && !f.mode.IsDir() && !backup.MatchString(base) {
+	if m := incomplete().FindStringSubmatch(base); m != nil && !f.isPage() && !f.mode.IsDir() && !backup().MatchString(base) {
 		if name := dir + m[1] + pageExt; !listed[name] && r.removes(name) {
 			return &Error{Path: file, Msg: "may be an incomplete copy of the missing page " + name, Remedy: "complete the download, or remove the file, then load again"}
 		}

@@ -21,6 +21,8 @@ import (
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/refdec"
 	"crabmem/fuzz/seed"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 var (
@@ -52,7 +54,7 @@ func (m *model) list() []crmem.Entry {
 func (m *model) apply(op crmem.Op, now uint64, empty bool, given map[uint64]bool) error {
 	switch o := op.(type) {
 	case crmem.Add:
-		if _, taken := m.entries[o.Name]; taken {
+		if _, taken := m.find(o.Name); taken {
 			return crmem.ErrExists
 		}
 		return m.add(crmem.Entry{ID: m.nextID, Name: o.Name, Kind: o.Kind, CreatedAt: now, Content: o.Content, Aliases: o.Aliases}, given)
@@ -96,6 +98,19 @@ func (m *model) add(e crmem.Entry, given map[uint64]bool) error {
 	m.nextID = max(m.nextID, e.ID+1)
 	given[e.ID] = true
 	return nil
+}
+
+// find returns the name of the entry with a name, or with a canonically equivalent one.
+func (m *model) find(name string) (string, bool) {
+	if _, exact := m.entries[name]; exact {
+		return name, true
+	}
+	for other := range m.entries {
+		if norm.NFC.String(other) == norm.NFC.String(name) {
+			return other, true
+		}
+	}
+	return name, false
 }
 
 // batch applies all operations, or none if one fails.
@@ -258,7 +273,8 @@ func (w *world) batch(ops []crmem.Op) error {
 }
 
 func (w *world) remember(name, content string, list []string) error {
-	old, exists := w.model.entries[name]
+	name, exists := w.model.find(name)
+	old := w.model.entries[name]
 	var want error
 	switch {
 	case !exists:
@@ -282,7 +298,8 @@ func (w *world) remember(name, content string, list []string) error {
 }
 
 func (w *world) forget(name string) error {
-	e, exists := w.model.entries[name]
+	name, exists := w.model.find(name)
+	e := w.model.entries[name]
 	var want error
 	switch {
 	case !exists:
@@ -308,6 +325,9 @@ func (w *world) get(name string) error {
 				owners, want = append(owners, e.Name), e
 			}
 		}
+	}
+	if other, found := w.model.find(name); found && len(owners) == 0 {
+		want, exists = w.model.entries[other], true
 	}
 	got, err := w.store.Get(name)
 	switch {

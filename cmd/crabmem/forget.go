@@ -28,9 +28,10 @@ removed entry. A purge cannot be undone; on a terminal, forget asks first unless
 and lists them.
 
 A purge does not remove the text from these places; forget --purge lists those
-that it finds, with a fix: other entries and spaces of the home, sessions, and
-Markdown trees. The search ignores texts shorter than 12 bytes and has limits;
-a message reports an incomplete search. A purge also does not remove the text
+that it finds, with a fix: other entries and spaces of the home, sessions,
+messages of the webhook, Markdown trees, and other files of the home. The search
+ignores texts shorter than 12 bytes and has limits; a message reports an
+incomplete search. A purge also does not remove the text
 from open files, memory, free disk blocks, backups, and other copies.
 
 With --everywhere, forget first purges other places in the home, then the entry:
@@ -40,9 +41,11 @@ With --everywhere, forget first purges other places in the home, then the entry:
   text
 - quarantine files and kept copies of sessions
 - the input history of crabmem chat: forget removes messages with the text
+- messages and answers of the webhook: [purged] replaces the text
 If forget cannot purge one of these places, it purges the others, keeps the
 entry, prints the reason, and exits with 1. Correct the place, then run the
-command again. forget cannot purge Markdown trees; it removes their merge bases.
+command again. It cannot purge other files of the home, such as Crab.md. It
+cannot purge Markdown trees either; it removes their merge bases.
 The exit code is also 1 if a tree may contain the text, if the search is
 incomplete, or if a version is shorter than 12 bytes. --dry-run lists the places
 and exits with 0.
@@ -53,7 +56,8 @@ crabmem log lists the changes. If the entry has the text now, the exit code is
 4. With --at, forget does not search other places for the text.
 
 If no entry has the name, the exit code is 3. An interrupted purge continues
-when a command or the daemon next opens the store for writing.`,
+when a command or the daemon next opens the store for writing, and every 30
+seconds in a process that has it open.`,
 		Example: `  crabmem forget deploy --dry-run
   crabmem forget deploy
   crabmem forget chat-2026-01 --archive

@@ -174,7 +174,7 @@ func (w *walker) scanOf(l *link) (*format.LogScan, error) {
 			kept.Frames = append(kept.Frames, f)
 		}
 	}
-	if !w.unfinished.none() {
+	if !w.unfinished.isEmpty() {
 		w.unfinished.hide(kept.Frames)
 	}
 	return &kept, nil

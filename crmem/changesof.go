@@ -174,7 +174,7 @@ func (s *Store) chainedPast() (*past, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !ok || !p.bound || !p.unfinished.none() || len(p.bad) > 0 || len(p.links) < 2 || slices.ContainsFunc(p.links[1:], func(l link) bool { return l.start }) {
+	if !ok || !p.bound || !p.unfinished.isEmpty() || len(p.bad) > 0 || len(p.links) < 2 || slices.ContainsFunc(p.links[1:], func(l link) bool { return l.start }) {
 		return nil, errUnusual
 	}
 	return p, nil

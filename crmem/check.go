@@ -75,7 +75,7 @@ func check(fsys vfs.FS, path, link string, maxBytes int64) (*repair.Report, erro
 		return nil, err
 	} else if more {
 		u := c.v.findUnfinished(fsys, path)
-		c.r.PurgePending = !u.none()
+		c.r.PurgePending = !u.isEmpty()
 		c.checkReplay()
 		c.checkHistory()
 	}

@@ -176,7 +176,7 @@ func (p *past) leadsTo(sn *Snapshot, base format.Digest) bool {
 	if _, err := sn.WriteTo(&dig); err != nil {
 		return false
 	}
-	if dig == base || p.unfinished.none() {
+	if dig == base || p.unfinished.isEmpty() {
 		return dig == base
 	}
 	other, err := p.base(base)

@@ -16,8 +16,8 @@ type unfinished struct {
 	at         int64 // when the redactions began, in nanoseconds
 }
 
-// none reports whether there is no purge and no redaction.
-func (u *unfinished) none() bool { return len(u.ids)+len(u.redactions) == 0 }
+// isEmpty reports whether there is no purge and no redaction.
+func (u *unfinished) isEmpty() bool { return len(u.ids)+len(u.redactions) == 0 }
 
 // findUnfinished returns the unfinished purges and redactions of files that were read.
 func (v *files) findUnfinished(fsys vfs.FS, path string) unfinished {
@@ -34,7 +34,7 @@ func (v *files) findUnfinished(fsys vfs.FS, path string) unfinished {
 	if err == nil {
 		u.at = fi.ModTime().UnixNano()
 	}
-	if v.snap == nil || u.none() {
+	if v.snap == nil || u.isEmpty() {
 		return u
 	}
 	for id := range u.ids { // an entry that exists was restored
@@ -90,7 +90,7 @@ func (u *unfinished) hide(frames []format.Frame) {
 
 // hideIn removes the texts from a base.
 func (u *unfinished) hideIn(sn *Snapshot) {
-	if u.none() {
+	if u.isEmpty() {
 		return
 	}
 	for id := range u.ids {
@@ -133,5 +133,5 @@ func PurgePending(fsys vfs.FS, path string, maxBytes int64) (bool, error) {
 		return false, err
 	}
 	u := v.findUnfinished(fsys, path)
-	return !u.none(), nil
+	return !u.isEmpty(), nil
 }

@@ -84,7 +84,7 @@ func (g *gate) run() error {
 		fmt.Fprintln(g.out, line)
 	}
 	if r.bad {
-		if err := g.again(r); err != nil {
+		if err := g.rerunEach(r); err != nil {
 			fmt.Fprint(g.out, r.failures())
 			return err
 		}
@@ -93,8 +93,8 @@ func (g *gate) run() error {
 	return nil
 }
 
-// again runs each failed test by itself. It returns an error unless all are flaky.
-func (g *gate) again(r *result) error {
+// rerunEach runs each failed test by itself. It returns an error unless all are flaky.
+func (g *gate) rerunEach(r *result) error {
 	names := r.leaves()
 	if err := g.refuse(r, names); err != nil {
 		return err

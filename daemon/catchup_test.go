@@ -65,8 +65,8 @@ func TestCronOnceNotRemoved(t *testing.T) {
 	})
 }
 
-// TestCronCatchUp checks which missed runs are made up for: after the machine slept
-// (the scheduler of the same daemon goes on later), and after a restart.
+// TestCronCatchUp checks which missed runs start late: after the machine slept
+// (the scheduler of the same daemon continues later), and after a restart.
 func TestCronCatchUp(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -41,7 +41,7 @@ func (d *Daemon) readCronStarts() map[uint64]cronStart {
 		err = json.Unmarshal(b, &starts)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		d.log.Warn("read the last starts of cron entries: no missed run is made up for", "error", err)
+		d.log.Warn("read the last starts of cron entries: no missed run starts", "error", err)
 		return make(map[uint64]cronStart)
 	}
 	return starts

@@ -30,7 +30,7 @@ const (
 type schedule struct {
 	cron     cron.Cron
 	due      time.Time
-	missed   time.Time // a missed run that is made up for; zero: none
+	missed   time.Time // due time of a missed run that is still to start; or zero
 	started  time.Time // the last start
 	running  bool
 	failures int
@@ -212,7 +212,7 @@ func (s *scheduler) add(c cron.Cron, now time.Time) *schedule {
 }
 
 // missed returns the first run of an entry that was due after a time, until now, if it is
-// recent enough to be made up for; otherwise the zero time. Runs in the quiet hours do
+// recent enough to start late; otherwise the zero time. Runs in the quiet hours do
 // not count.
 func (s *scheduler) missed(c *cron.Cron, after, now time.Time) time.Time {
 	first := now.Add(-s.d.setup().config.Cron.CatchUp)

@@ -45,7 +45,7 @@ entry. If an entry has the name NEW, rename changes nothing and exits with 4.`,
 			return err
 		}
 		if shared && e.Name != old.Name {
-			c.Warn(fmt.Sprintf("%s is an alias of several entries now, so links to it lead to none: remove it from one with crabmem alias NAME --remove %s", display.Label(old.Name), errtable.ShellWord(old.Name)))
+			c.Warn(fmt.Sprintf("%s is an alias of several entries now, so links to it are ambiguous: remove it from one with crabmem alias NAME --remove %s", display.Label(old.Name), errtable.ShellWord(old.Name)))
 		}
 		switch {
 		case c.JSON:

@@ -60,7 +60,7 @@ type Client struct {
 	// As limits requests to what an identity may do. Empty: the owner of the home.
 	As string
 	// AllowSecrets and AllowEmpty skip a check of the texts that a change writes. Only
-	// the owner and admins may skip that for secrets.
+	// the owner and admins may skip the check for secrets.
 	AllowSecrets, AllowEmpty bool
 	// Warn, if set, receives the daemon's warnings about the texts of a change.
 	Warn func(message string)

@@ -191,7 +191,7 @@ type Sessions struct {
 
 // Cron is [cron].
 type Cron struct {
-	CatchUp time.Duration // how late a missed run may start; 0 = it is not made up for
+	CatchUp time.Duration // how late a missed run may start; 0 = it does not start
 }
 
 // Limits is [limits].

@@ -155,7 +155,7 @@ func (w *world) visible(q modeltest.Request) {
 			return
 		}
 	}
-	w.r.t.Errorf("%s: the provider received %q as %q, which is none of %q", w.what, q.Messages, got, slices.Collect(maps.Values(w.asked)))
+	w.r.t.Errorf("%s: the provider received %q as %q, want one of %q", w.what, q.Messages, got, slices.Collect(maps.Values(w.asked)))
 }
 
 // matchesChat reports whether got is sent, whose beginning may be quoted or, with a

@@ -17,7 +17,7 @@ const purged = "[purged]"
 
 // Purge replaces texts in the messages and answers of a home. It returns the files that
 // contained one. If dry is set, it changes no file. With an error about files that it
-// cannot read, the others are purged. A gateway may change a file meanwhile: Purge then
+// cannot read, the others are purged. A gateway may change a file concurrently: Purge then
 // reads it again, but a gateway that has read it before may write a text back, so the
 // caller must search again.
 func Purge(fsys vfs.FS, home string, dry bool, texts ...string) (paths []string, err error) {
@@ -42,7 +42,7 @@ func Purge(fsys vfs.FS, home string, dry bool, texts ...string) (paths []string,
 	return paths, err
 }
 
-// purgeTries is how often a file is read that a gateway changes meanwhile.
+// purgeTries is how often a file is read that a gateway changes concurrently.
 const purgeTries = 20
 
 // errChanged reports that a gateway changed a file.

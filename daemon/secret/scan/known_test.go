@@ -12,7 +12,7 @@ import (
 )
 
 // TestKnown finds random values in prose, in each form, and no value of fewer than 8
-// bytes or that stands for a secret.
+// bytes or that is a placeholder for a secret.
 func TestKnown(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	count := 0

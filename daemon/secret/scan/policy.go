@@ -25,9 +25,8 @@ const (
 // Policies are the policies, in the order of the documentation.
 var Policies = []string{string(Default), string(RedactAll), string(Refuse), string(Warn), string(Off)}
 
-// Record returns the text to store for a record, and the secrets of text, values of k
-// included. It
-// returns no secrets under the policy Off.
+// Record returns the text to store for a record, and the secrets of text, including the
+// values of k. It returns no secrets under the policy Off.
 func (p Policy) Record(text string, k *Known) (string, []Match) {
 	if p == Off {
 		return text, nil

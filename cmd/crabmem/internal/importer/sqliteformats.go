@@ -41,7 +41,7 @@ var spacebot = &database{
 			names[d.cell(o, "id")] = name
 			uses[name]++
 		}
-		// A link to a name that is none, or that other memories have, names the ID.
+		// If the name is invalid, or other memories have it, the link has the ID.
 		target := func(id string) string {
 			if _, err := metadata.LinkTo(names[id]); err != nil || uses[names[id]] > 1 {
 				return id

@@ -98,14 +98,18 @@ func WithAliases(list, more []string) []string {
 }
 
 // WithoutAliases returns the aliases of an entry of s without the given ones.
-// The error is crmem.ErrNotFound if the entry does not have one of them.
+// An alias that the entry does not have means the canonically equivalent ones. The
+// error is crmem.ErrNotFound if there is none.
 func WithoutAliases(s *crmem.Store, e crmem.Entry, given []string) ([]string, error) {
+	list := slices.Clone(e.Aliases)
 	for _, a := range given {
-		if !slices.Contains(e.Aliases, a) {
+		exact := slices.Contains(e.Aliases, a)
+		if !exact && !slices.ContainsFunc(e.Aliases, func(b string) bool { return crmem.SameName(a, b) }) {
 			return nil, notFound(s, crmem.ErrNotFound, "crabmem alias "+errtable.ShellWord(e.Name)+" lists its aliases", "%q has no alias %q", e.Name, a)
 		}
+		list = slices.DeleteFunc(list, func(b string) bool { return a == b || !exact && crmem.SameName(a, b) })
 	}
-	return slices.DeleteFunc(slices.Clone(e.Aliases), func(a string) bool { return slices.Contains(given, a) }), nil
+	return list, nil
 }
 
 func notFound(s *crmem.Store, err error, fix, format string, args ...any) error {

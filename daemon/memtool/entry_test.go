@@ -57,6 +57,17 @@ func TestAliases(t *testing.T) {
 	if got := WithAliases(e.Aliases, []string{"ship", "go", "go"}); !slices.Equal(got, []string{"ship", "both", "go"}) {
 		t.Errorf("with: %q", got)
 	}
+	twins := e
+	twins.Aliases = []string{"caf\u00e9", "cafe\u0301", "Zo\u00eb"}
+	for _, tc := range []struct{ given, want []string }{ // an equivalent alias only if the exact one is missing
+		{[]string{"Zoe\u0308"}, twins.Aliases[:2]},
+		{[]string{"cafe\u0301"}, []string{"caf\u00e9", "Zo\u00eb"}},
+		{[]string{"cafe\u0301", "caf\u00e9", "Zo\u00eb"}, []string{}},
+	} {
+		if got, err := WithoutAliases(s, twins, tc.given); err != nil || !slices.Equal(got, tc.want) {
+			t.Errorf("without %q: %q, %v; want %q", tc.given, got, err, tc.want)
+		}
+	}
 	if got, err := WithoutAliases(s, e, []string{"ship"}); err != nil || !slices.Equal(got, []string{"both"}) {
 		t.Errorf("without: %q, %v", got, err)
 	}

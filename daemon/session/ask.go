@@ -150,7 +150,7 @@ type missedKey struct{}
 func (m *Manager) ask(ctx context.Context, p *person, questions []agent.Question) (string, error) {
 	missed, ok := ctx.Value(missedKey{}).(*atomic.Bool)
 	if !ok {
-		return "", errors.New("ask_user is only available in a run")
+		missed = new(atomic.Bool)
 	}
 	if missed.Load() {
 		return "", errors.New("an earlier question of this run got no reply")

@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"crabmem/crmem"
 	"crabmem/crmem/history"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // clocked is a change with the time of the clock that its writer had.
@@ -176,4 +178,33 @@ func TestLimitWithClockAhead(t *testing.T) {
 	p.do(crmem.Add{Name: "c"})
 	p.must(p.s.Checkpoint())
 	p.wantLog("\n3 +4403 cli add b\n4 +4604 cli add c\n")
+}
+
+// TestPurgeWithClockBehind completes a purge with a clock of an earlier year, as a
+// machine without a clock of its own does before it has the time. The other changes
+// keep their times.
+func TestPurgeWithClockBehind(t *testing.T) {
+	p := newPast(t)
+	p.do(crmem.Add{Name: "a"})
+	p.do(crmem.Add{Name: "b"})
+	full := false
+	p.m.Hook = func(c faultfs.Call) error {
+		if full && c.Op == "write" && strings.Contains(c.Name, "-purge") {
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	full = true
+	if _, err := p.s.Purge("a"); err == nil {
+		t.Fatal("the purge has no error")
+	}
+	p.do(crmem.Add{Name: "c"})
+	full, p.now = false, 1
+	p.reopen()
+	if pending, err := crmem.PurgePending(p.m, "/m.db", 0); err != nil || pending {
+		t.Fatalf("pending %v, %v", pending, err)
+	}
+	p.wantLog("\n2 +2 cli add b\n4 +3 cli add c\n")
+	p.must(p.s.Checkpoint())
+	p.wantLog("\n2 +2 cli add b\n4 +3 cli add c\n")
 }

@@ -314,8 +314,9 @@ func (s *Store) finishPurge() (deleted []string, err error) {
 		return p.deleted, err
 	}
 	// The synced record is the end of the purge; the file is removed after it, so
-	// that a crash between repeats the purge, which changes nothing.
-	if err := s.logEffects(effects, s.nextID, s.opts.By); err != nil {
+	// that a crash between repeats the purge, which changes nothing. It has no time: the
+	// changes before it keep theirs, also if the clock of this process is behind.
+	if err := s.logEffects(effects, s.nextID, s.opts.By, time.Time{}); err != nil {
 		return p.deleted, err
 	}
 	if err := s.fs.Remove(s.path + purgeSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -2,6 +2,7 @@ package crmem
 
 import (
 	"fmt"
+	"time"
 
 	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
@@ -93,17 +94,17 @@ func (s *Store) logDifferences(sn *Snapshot, first []Op) error {
 			return err
 		}
 	}
-	return s.logEffects(append(differences(&s.t, &sn.t), s.reserveIDs(sn)...), sn.NextID, st.by)
+	return s.logEffects(append(differences(&s.t, &sn.t), s.reserveIDs(sn)...), sn.NextID, st.by, s.opts.Now())
 }
 
 // logEffects makes effects durable as one batch of the log. It does not change the
 // table. The caller holds the token and wmu.
-func (s *Store) logEffects(effects []effect, nextID uint64, by history.Actor) error {
+func (s *Store) logEffects(effects []effect, nextID uint64, by history.Actor, at time.Time) error {
 	g := s.newGroup(s.w.End)
 	g.w, g.nextID, g.effects = s.w, nextID, effects
 	context := format.Record("")
 	if s.w.Version != format.LogVersion1 {
-		context = format.NewContext(s.opts.Now(), by)
+		context = format.NewContext(at, by)
 	}
 	for i := range effects {
 		typ := effects[i].typ

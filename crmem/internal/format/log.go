@@ -261,12 +261,14 @@ const (
 	tagRedacted = 8
 )
 
-// NewContext encodes the context of a change. It omits empty fields.
+// NewContext encodes the context of a change. It omits a zero time and empty fields.
 func NewContext(at time.Time, a history.Actor) Record {
 	b := make([]byte, 0, 64)
-	b = binary.LittleEndian.AppendUint16(b, tagTime)
-	b = binary.LittleEndian.AppendUint16(b, 8)
-	b = binary.LittleEndian.AppendUint64(b, uint64(at.UnixNano()))
+	if !at.IsZero() {
+		b = binary.LittleEndian.AppendUint16(b, tagTime)
+		b = binary.LittleEndian.AppendUint16(b, 8)
+		b = binary.LittleEndian.AppendUint64(b, uint64(at.UnixNano()))
+	}
 	for i, field := range a.Fields() {
 		if *field != "" {
 			b = binary.LittleEndian.AppendUint16(b, uint16(tagActor+i))

@@ -117,6 +117,10 @@ func (t *reader) line(line string) error {
 		}
 		return nil
 	}
+	if strings.HasPrefix(text, "<... ??? resumed>") { // a killed process does not end its call
+		delete(t.unfinished, pid)
+		return nil
+	}
 	if m := resumed.FindStringSubmatch(text); m != nil {
 		text = t.unfinished[pid] + m[2]
 		delete(t.unfinished, pid)

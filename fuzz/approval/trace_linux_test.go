@@ -28,8 +28,11 @@ func (c call) String() string {
 	return fmt.Sprintf("%s(%s) = %s", c.name, strings.Join(c.args, ", "), c.result)
 }
 
-// failed reports whether the call had no effect.
-func (c call) failed() bool { return strings.HasPrefix(c.result, "-1 ") }
+// failed reports whether the call returned no descriptor: it failed, or a signal killed
+// the process in it.
+func (c call) failed() bool {
+	return strings.HasPrefix(c.result, "-1 ") || strings.HasPrefix(c.result, "?")
+}
 
 // program is a successful execve.
 type program struct {
@@ -117,7 +120,7 @@ func (t *reader) line(line string) error {
 		}
 		return nil
 	}
-	if strings.HasPrefix(text, "<... ??? resumed>") { // a killed process does not end its call
+	if strings.HasPrefix(text, "<... ??? resumed>") || strings.HasPrefix(text, "???(") { // a killed process does not end its call
 		delete(t.unfinished, pid)
 		return nil
 	}
@@ -155,7 +158,7 @@ func (t *reader) call(c call) error {
 		return nil
 	}
 	if c.name == "execve" || c.name == "execveat" {
-		if c.failed() || strings.HasPrefix(c.result, "?") {
+		if c.failed() {
 			if t.image[c.pid] && t.current != nil {
 				t.current.calls = append(t.current.calls, c)
 			}

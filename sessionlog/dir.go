@@ -241,7 +241,7 @@ func (d *Dir) listFolder(folder string) (names, leftovers []string, err error) {
 	names = make([]string, 0, len(list))
 	for _, e := range list {
 		name := e.Name()
-		if stem, ok := strings.CutSuffix(name, nameExt); ok && name[0] != '.' && vfs.OriginalStem(stem) == "" { // a sync program's copy has the ID of another session
+		if stem, ok := strings.CutSuffix(name, nameExt); ok && name[0] != '.' && vfs.OriginalIn(list, stem, nameExt) == "" { // a sync program's copy has the ID of another session
 			names = append(names, name)
 		} else if _, ok := leftoverOf(name); ok {
 			leftovers = append(leftovers, name)

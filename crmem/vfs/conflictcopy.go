@@ -1,7 +1,10 @@
 package vfs
 
 import (
+	"io/fs"
 	"regexp"
+	"slices"
+	"strings"
 	"sync"
 )
 
@@ -11,7 +14,7 @@ var copyName = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)^(.+?)(?:` +
 		`\.sync-conflict-\d{8}-\d{6}(?:-[a-z0-9]+)?` + // Syncthing
 		`|[ _]?\((?:[^()]*conflicted copy[^()]*|[^()]*(?:case|unicode encoding|white ?space|selective sync) conflict[^()]*|sfconflict [^()]*` + // Dropbox, Nextcloud, Seafile
-		`|[^()]*(?:in konflikt stehende kopie|copie en conflit|copia en conflicto|cópia em conflito)[^()]*)\)(?: \(\d+\))?` +
+		`|[^()]*(?:conflict|conflit|konflikt|конфл|競合|冲突|衝突|충돌|motstrid|modstrid)[^()]*\d{4}-\d\d-\d\d[^()]*)\)(?: \(\d+\))?` +
 		// pCloud, ownCloud, Synology, Resilio
 		`| \[conflicted\]|_conflict-\d{8}-\d{6}|_[^_]+_[a-z]{3}-\d\d-\d{4,6}-\d{4}_conflict|\.conflict)$`)
 })
@@ -24,4 +27,28 @@ func OriginalStem(stem string) string {
 		return ""
 	}
 	return m[1]
+}
+
+// copySuffix matches what iCloud, Google Drive, and OneDrive add to the stem of a copy.
+var copySuffix = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?: \d+| \(\d+\)|-[^_ ]*[A-Z][^_ ]*)$`) })
+
+// OriginalIn returns the stem of the file whose conflict copy a file of a directory seems
+// to be, or "". list is the directory in name order, and ext the extension of both files.
+// A name of iCloud, Google Drive, or OneDrive counts only if the original exists, because
+// people give such names, too.
+func OriginalIn(list []fs.DirEntry, stem, ext string) string {
+	if original := OriginalStem(stem); original != "" {
+		return original
+	}
+	if !strings.Contains(stem, " ") && strings.ToLower(stem) == stem {
+		return ""
+	}
+	for i, c := range stem {
+		if (c == ' ' || c == '-') && copySuffix().MatchString(stem[i:]) {
+			if _, ok := slices.BinarySearchFunc(list, stem[:i]+ext, func(e fs.DirEntry, name string) int { return strings.Compare(e.Name(), name) }); ok {
+				return stem[:i]
+			}
+		}
+	}
+	return ""
 }

@@ -74,7 +74,7 @@ func (d *doctor) checkCopies(name, dir string) {
 		if i := strings.LastIndexByte(stem, '.'); i > 0 {
 			stem, ext = stem[:i], stem[i:]
 		}
-		if original := vfs.OriginalStem(stem); original != "" {
+		if original := vfs.OriginalIn(list, stem, ext); original != "" {
 			d.warn(name, "compare it with "+original+ext+", then move it out of the directory, and keep "+dir+" out of the sync program",
 				"%s is a conflict copy of %s by a sync program", filepath.Join(dir, f.Name()), original+ext)
 		}

@@ -51,14 +51,8 @@ is, such as --accept notes/deploy.md.`,
 			return err
 		}
 		dir := args[0]
-		for i, file := range accept { // relative to the tree, also if the path begins with it
-			if rel, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(rel) {
-				file = rel
-			}
-			accept[i] = filepath.ToSlash(filepath.Clean(file))
-		}
 		var r tree.LoadReport
-		o := &tree.LoadOptions{Merge: merge, Guard: !replace && !merge, DryRun: dry, Accept: accept}
+		o := &tree.LoadOptions{Merge: merge, Guard: !replace && !merge, DryRun: dry, Accept: pagePaths(dir, accept)}
 		load := func(s memtool.Store) error {
 			p := c.Progress("loading " + dir)
 			o.Progress = p.Step
@@ -107,6 +101,19 @@ is, such as --accept notes/deploy.md.`,
 			Remedy:  "edit each page, remove its file under conflicts/, then load again"}
 	}
 	return cmd
+}
+
+// pagePaths returns paths of pages relative to a tree, with slashes. A path is relative to
+// the tree, or begins with the path of the tree.
+func pagePaths(dir string, files []string) []string {
+	var paths []string
+	for _, file := range files {
+		if rel, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(rel) {
+			file = rel
+		}
+		paths = append(paths, filepath.ToSlash(filepath.Clean(file)))
+	}
+	return paths
 }
 
 // announce prints the entries that a load will remove.

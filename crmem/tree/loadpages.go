@@ -90,7 +90,13 @@ func (t *loadedTree) readPages(r *pageReader, maxBytes int64, progress func(done
 		return err
 	}
 	t.spellNames(sn, known)
-	names := make(map[string]string, len(files)) // path by name
+	return t.checkNames()
+}
+
+// checkNames returns an error if two pages have one name. It adds the warnings of the
+// pages to those of the tree.
+func (t *loadedTree) checkNames() error {
+	names := make(map[string]string, len(t.pages)) // path by name
 	for i := range t.pages {
 		p := &t.pages[i]
 		if other, ok := names[p.Name]; ok {

@@ -43,6 +43,7 @@ func (r *pageReader) checkChange(f *treeFile, b []byte, p *page) error {
 	}
 	switch at := blockBelow(string(b)); {
 	case p == nil: // parsePage returned the error
+	case r.known.has(f.path, pageHash(append(slices.Clip(b), '\n'))): // only its last line end is missing
 	case b[len(b)-1] != '\n' && cutWithinLine(p.Content, e.Content):
 		return refuse(lineAt(b, len(b)), "the page ends within a line: it may be incomplete")
 	case row.Bare:

@@ -1,6 +1,7 @@
 package tree_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -103,7 +104,15 @@ func TestEditsAreNoDamage(t *testing.T) {
 		}
 	}
 	m := faultfs.NewMem()
-	s := storeOf(t, m, snapshotOf(t, 9, noteIn("b", 2, "other")))
+	s := storeOf(t, m, snapshotOf(t, 9, noteIn("a", 1, "one")))
+	must(Dump(s, "/b", DumpOptionsFor("/b")))
+	ok(t, s.Apply(Update{Name: "a", Content: "one and two"}))
+	m.WriteFile(pageA, bytes.TrimSuffix(memFile(t, m, pageA), []byte("\n")), 0o600)
+	if r, err := Load(s, "/b", &LoadOptions{Bases: BasesFor("/b"), Merge: true}); err != nil || len(r.Conflicts) != 0 || r.Kept != 1 {
+		t.Errorf("without the last line end: %+v, %v", r, err)
+	}
+	m = faultfs.NewMem()
+	s = storeOf(t, m, snapshotOf(t, 9, noteIn("b", 2, "other")))
 	must(Dump(s, "/b", DumpOptionsFor("/b")))
 	for _, text := range []string{"", "by hand", "by\n", "# title\n\nby hand"} {
 		m.WriteFile(pageA, []byte(text), 0o600)

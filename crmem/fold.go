@@ -116,7 +116,7 @@ type folder struct {
 }
 
 // extend appends the operations to the newest segment. It returns false if they
-// need a new segment, also because the newest one cannot be written, which it reports.
+// need a new segment, for example because the newest one cannot be written, which it reports.
 func (f *folder) extend() (done bool, err error) {
 	if f.segments, err = listSegments(f.s.fs, f.dir); err != nil || len(f.segments) == 0 || f.prev.Epoch != f.epoch {
 		return false, err

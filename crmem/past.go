@@ -169,7 +169,7 @@ func (p *past) excludeOther(segments []segment) bool {
 	return false
 }
 
-// leadsTo reports whether a state is that of a base. During a purge, the digest may be
+// leadsTo reports whether a state equals the state of a base. During a purge, the digest may be
 // of the base before or after it.
 func (p *past) leadsTo(sn *Snapshot, base format.Digest) bool {
 	var dig format.Digest

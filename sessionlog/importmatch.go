@@ -120,7 +120,7 @@ func (p *part) covers(q *part) bool {
 	return strings.HasSuffix(rest, p.known[last])
 }
 
-// comparison compares the parts of a session, in order, with those of a transcript.
+// comparison compares the parts of a session, in order, with the parts of a transcript.
 type comparison struct {
 	parts []part // of the transcript
 

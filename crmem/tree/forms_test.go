@@ -40,7 +40,7 @@ func (t formTree) Remove(name string) error { return t.Tree.Remove(t.form.String
 
 func (t formTree) Lstat(name string) (fs.FileInfo, error) { return t.Tree.Lstat(t.form.String(name)) }
 
-// formFS is a file system whose trees change names, as that of macOS does.
+// formFS is a file system whose trees change names, as macOS does.
 type formFS struct {
 	*faultfs.Mem
 	form norm.Form

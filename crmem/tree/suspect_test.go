@@ -130,7 +130,7 @@ func TestEditsAreNoDamage(t *testing.T) {
 	}
 }
 
-// TestFrontMatterAboveBlock merges front matter above the block into that of the entry.
+// TestFrontMatterAboveBlock merges front matter above the block into the entry's.
 func TestFrontMatterAboveBlock(t *testing.T) {
 	for _, row := range []struct{ content, front, want string }{
 		{"text", "tags: [x]\n", "---\ntags: [x]\n---\ntext"},

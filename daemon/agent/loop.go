@@ -47,7 +47,7 @@ var errEmpty = errors.New("the model returned an empty response")
 // continues the turn, or returns its answer. Run returns
 // ErrRequest if that request has another message, or if its turn has no answer and was
 // canceled or is not the newest one. Before it appends a message, Run returns
-// ErrContinued unless the newest turn is that of in.After and has an answer.
+// ErrContinued unless in.After is the request of the newest turn, which has an answer.
 //
 // Run never removes a message from the session. A call without a result when
 // the run is canceled gets a result that says so.

@@ -33,7 +33,7 @@ type Rules struct {
 	// only the commands without a program run by themselves.
 	Profile func() bool
 
-	// Path are the directories that contain programs. nil is those of the system.
+	// Path are the directories that contain programs. If nil, they are the system's.
 	Path []string
 }
 

@@ -158,8 +158,8 @@ type field struct {
 	required bool
 }
 
-// fieldsOf returns the fields of a struct as its schema has them, those of embedded
-// structs included.
+// fieldsOf returns the fields of a struct as its schema has them, including the fields of
+// embedded structs.
 func fieldsOf(t reflect.Type) (list []field) {
 	if t == nil || t.Kind() != reflect.Struct {
 		return nil

@@ -77,7 +77,7 @@ func FindToRemove(s *crmem.Store, name string, archives bool) (crmem.Entry, erro
 	switch {
 	case err != nil:
 		return e, err
-	case !crmem.SameName(e.Name, name): // an alias is too often that of another entry
+	case !crmem.SameName(e.Name, name): // an alias is too often an alias of another entry, too
 		return e, notFound(s, crmem.ErrNotFound, "crabmem forget "+errtable.ShellWord(e.Name), "no entry %q; it is an alias of %q", name, e.Name)
 	case e.Kind == crmem.Archive && !archives:
 		return e, &errtable.Error{Kind: "kind", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Path: s.Path(), Err: crmem.ErrKind,

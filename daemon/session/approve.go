@@ -187,7 +187,7 @@ func (m *Manager) decide(id uint64, exact string, d approval.Decision, label, an
 		}
 		return nil
 	case yesAlways:
-		m.asks.approve(id, d.Missing...) // also if the configuration cannot be written
+		m.asks.approve(id, d.Missing...) // even if the configuration cannot be written
 		if err := m.o.Allow(d.Missing); err != nil {
 			m.o.Log.Warn("store an approval", "prefixes", d.Missing, "error", err)
 		}

@@ -156,7 +156,7 @@ func TestLineView(t *testing.T) {
 	}
 }
 
-// TestLinePlain runs programs that a prefix permits together with those of the default list.
+// TestLinePlain runs programs that a prefix permits together with default programs.
 func TestLinePlain(t *testing.T) {
 	needsView(t)
 	l := newLines(t)

@@ -42,7 +42,7 @@ func (c *codexReader) compacted(o object) error {
 	return err
 }
 
-// isTruncated reports whether a text is that of an earlier message, in which Codex
+// isTruncated reports whether a text is the text of an earlier message, in which Codex
 // replaced the middle by "…12 tokens truncated…".
 func (c *codexReader) isTruncated(text string) bool {
 	before, rest, found := strings.Cut(text, "…")

@@ -16,7 +16,7 @@ import (
 	"crabmem/daemon/journal"
 )
 
-// maxMarks limits the marks of a [Table], those of earlier states included.
+// maxMarks limits the marks of a [Table], including the marks of earlier states.
 const maxMarks = 1 << 15
 
 // A State is a digest of the messages that a client of one owner saw.
@@ -201,7 +201,7 @@ func (t *Table) put(m *Mark) {
 	}
 }
 
-// remove forgets the oldest mark. Its state stays that of several sessions until all of
+// remove drops the oldest mark. Its state stays that of several sessions until all of
 // their marks are forgotten.
 func (t *Table) remove(m *Mark) {
 	at := place{m.Seen, m.Chat}

@@ -3,6 +3,7 @@
 package hook
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -33,6 +34,19 @@ const (
 	keep             = 24 * time.Hour
 	sweepTime        = time.Hour
 )
+
+// lockWait is the maximum wait for another process that changes a conversation.
+const lockWait = 10 * time.Second
+
+// withLock calls change with the lock on the conversations of a home. A Box reads and
+// replaces a file under it, and so does Purge: a Box cannot write a purged text back.
+func withLock(fsys vfs.FS, home string, change func() error) (err error) {
+	lerr := vfs.WithLock(fsys, filepath.Join(home, "run", Dir+".lock"), lockWait, func() error {
+		err = change()
+		return err
+	})
+	return cmp.Or(err, lerr)
+}
 
 // Errors of Add.
 var (
@@ -75,9 +89,10 @@ type done struct {
 
 // Box is the conversations of a home. It is safe for concurrent use, of one process.
 type Box struct {
-	fs  vfs.FS
-	dir string
-	now func() time.Time
+	fs   vfs.FS
+	home string
+	dir  string
+	now  func() time.Time
 
 	mu      sync.Mutex     // held during each change
 	waiting map[string]int // messages without an answer, by conversation
@@ -90,12 +105,16 @@ type Box struct {
 // Open reads the conversations of a home. It removes those without messages of the last
 // 24 hours. With an error about files that it cannot read, the others are usable.
 func Open(fsys vfs.FS, home string, now func() time.Time) (*Box, error) {
-	b := &Box{fs: fsys, dir: filepath.Join(home, Dir), now: now, waiting: make(map[string]int), sizes: make(map[string]int), changed: make(chan struct{})}
-	return b, b.sweep()
+	b := &Box{fs: fsys, home: home, dir: filepath.Join(home, Dir), now: now, waiting: make(map[string]int), sizes: make(map[string]int), changed: make(chan struct{})}
+	if _, err := fsys.Lstat(b.dir); errors.Is(err, fs.ErrNotExist) {
+		b.swept = now()
+		return b, nil
+	}
+	return b, withLock(fsys, home, b.sweep)
 }
 
 // sweep counts the conversations, and removes old ones and temporary files. The caller has
-// exclusive use of b.
+// exclusive use of b, and holds the lock.
 func (b *Box) sweep() error {
 	b.swept, b.unread = b.now(), 0
 	clear(b.sizes)
@@ -190,6 +209,18 @@ func (b *Box) write(f *file) error {
 func (b *Box) Add(owner, conversation, once string, m Message) (id string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	err = withLock(b.fs, b.home, func() error {
+		id, err = b.add(owner, conversation, once, m)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return id, nil
+}
+
+// add is Add with the lock.
+func (b *Box) add(owner, conversation, once string, m Message) (id string, err error) {
 	if b.now().Sub(b.swept) > sweepTime {
 		_ = b.sweep() // a file that cannot be read concerns its conversation only
 	}
@@ -272,6 +303,11 @@ func (b *Box) Next(conversation string) (Message, bool, error) {
 func (b *Box) Finish(conversation, id, content string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return withLock(b.fs, b.home, func() error { return b.finish(conversation, id, content) })
+}
+
+// finish is Finish with the lock.
+func (b *Box) finish(conversation, id, content string) error {
 	f, err := b.read(b.path(conversation))
 	if err != nil {
 		return err
@@ -311,23 +347,38 @@ func size(answers []Answer) (n int) {
 // Read returns the answers after a sequence number, and a channel that is closed when a
 // conversation has a new answer. It removes those up to the number. If drain is set, it removes all
 // that it returns.
-func (b *Box) Read(conversation string, after uint64, drain bool) ([]Answer, <-chan struct{}, error) {
+func (b *Box) Read(conversation string, seq uint64, drain bool) ([]Answer, <-chan struct{}, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f, err := b.read(b.path(conversation))
 	if err != nil {
 		return nil, nil, err
 	}
-	found := slices.DeleteFunc(slices.Clone(f.Answers), func(a Answer) bool { return a.Seq <= after })
-	kept := found
-	if drain {
-		kept = nil
-	}
-	if len(kept) < len(f.Answers) {
-		f.Answers = kept
-		if err := b.write(&f); err != nil {
+	found := after(f.Answers, seq)
+	if kept := len(found); kept < len(f.Answers) || drain && kept > 0 {
+		if err := withLock(b.fs, b.home, func() error { return b.drop(conversation, seq, drain, &found) }); err != nil {
 			return nil, nil, err
 		}
 	}
 	return found, b.changed, nil
+}
+
+// drop removes the answers of a conversation up to a sequence number, or all of them. It
+// sets found to those after the number. The caller holds the lock.
+func (b *Box) drop(conversation string, seq uint64, all bool, found *[]Answer) error {
+	f, err := b.read(b.path(conversation))
+	if err != nil {
+		return err
+	}
+	if *found = after(f.Answers, seq); !all {
+		f.Answers = *found
+	} else {
+		f.Answers = nil
+	}
+	return b.write(&f)
+}
+
+// after returns the answers after a sequence number.
+func after(answers []Answer, seq uint64) []Answer {
+	return slices.DeleteFunc(slices.Clone(answers), func(a Answer) bool { return a.Seq <= seq })
 }

@@ -1,7 +1,6 @@
 package hook
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -17,10 +16,20 @@ const purged = "[purged]"
 
 // Purge replaces texts in the messages and answers of a home. It returns the files that
 // contained one. If dry is set, it changes no file. With an error about files that it
-// cannot read, the others are purged. A gateway may change a file concurrently: Purge then
-// reads it again, but a gateway that has read it before may write a text back, so the
-// caller must search again.
+// cannot read, the others are purged. A gateway may use the files concurrently.
 func Purge(fsys vfs.FS, home string, dry bool, texts ...string) (paths []string, err error) {
+	if dry {
+		return purgeFiles(fsys, home, true, texts)
+	}
+	err = withLock(fsys, home, func() error {
+		paths, err = purgeFiles(fsys, home, false, texts)
+		return err
+	})
+	return paths, err
+}
+
+// purgeFiles is Purge with the lock, or without changes.
+func purgeFiles(fsys vfs.FS, home string, dry bool, texts []string) (paths []string, err error) {
 	dir := filepath.Join(home, Dir)
 	list, err := fsys.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -42,24 +51,8 @@ func Purge(fsys vfs.FS, home string, dry bool, texts ...string) (paths []string,
 	return paths, err
 }
 
-// purgeTries is how often a file is read that a gateway changes concurrently.
-const purgeTries = 20
-
-// errChanged reports that a gateway changed a file.
-var errChanged = errors.New("the gateway changes the file: stop the gateway, then retry")
-
-// purgeFile is Purge for one file. It reports whether the file contains a text.
+// purgeFile is purgeFiles for one file. It reports whether the file contains a text.
 func purgeFile(fsys vfs.FS, path string, dry bool, texts []string) (found bool, err error) {
-	for range purgeTries {
-		if found, err = tryFile(fsys, path, dry, texts); !errors.Is(err, errChanged) {
-			return found, err
-		}
-	}
-	return found, &fs.PathError{Op: "purge", Path: path, Err: err}
-}
-
-// tryFile is one try of purgeFile.
-func tryFile(fsys vfs.FS, path string, dry bool, texts []string) (found bool, err error) {
 	b, err := vfs.ReadFile(fsys, path, 2*maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -90,14 +83,8 @@ func tryFile(fsys vfs.FS, path string, dry bool, texts []string) (found bool, er
 	if err != nil {
 		return true, err
 	}
-	return true, vfs.ReplaceChecked(fsys, path, 0o600, func(w io.Writer) error {
+	return true, vfs.Replace(fsys, path, 0o600, func(w io.Writer) error {
 		_, err := w.Write(text)
-		return err
-	}, func(vfs.Pending) error {
-		now, err := vfs.ReadFile(fsys, path, 2*maxFile)
-		if err == nil && !bytes.Equal(now, b) || errors.Is(err, fs.ErrNotExist) {
-			return errChanged
-		}
 		return err
 	})
 }

@@ -51,7 +51,7 @@ func (r *pageReader) checkChange(f *treeFile, b []byte, p *page) error {
 		return refuse(lineAt(b, at), "text above the metadata block")
 	case !p.block:
 		return refuse(0, "the metadata block is missing or incomplete")
-	case row.ID != 0 && !p.hasID && !p.hasTime:
+	case row.ID != 0 && !p.hasID && !p.hasTime && !p.named: // a person may write a block with a name
 		return refuse(0, "the metadata block has lost its rows")
 	}
 	if n, line := markers(string(b)); n > 0 {

@@ -11,6 +11,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/display"
 	"crabmem/daemon/skill"
+	"crabmem/daemon/space"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -98,7 +99,9 @@ func (c *app) doctorOptions(timeout time.Duration) (o doctor.Options, err error)
 		for _, p := range r.Problems {
 			a.Problems = append(a.Problems, problem(p.Message, p.Remedy, p.IsTorn()))
 		}
-		return a, nil
+		pending, err := c.pendingPurges(o.Home, store)
+		a.Problems, a.Count = append(a.Problems, pending...), a.Count+len(pending)
+		return a, err
 	}
 	o.CheckSessions = c.examineSessions
 	o.CheckSkills = func() (*doctor.Report, error) {
@@ -111,6 +114,29 @@ func (c *app) doctorOptions(timeout time.Duration) (o doctor.Options, err error)
 	}
 	o.Skills = func() (*skill.Set, error) { return c.loadSkills(nil) }
 	return o, nil
+}
+
+// pendingPurges returns a warning for each space of a home, other than that of store, with
+// a purge that is not complete, and a failure for each that cannot be read.
+func (c *app) pendingPurges(home, store string) (found []doctor.Finding, err error) {
+	names, err := space.Names(c.fs, home)
+	for _, name := range names {
+		path := space.File(home, name)
+		if real, err := c.fs.Resolve(path); err == nil {
+			path = real
+		}
+		if _, err := c.fs.Lstat(path); path == store || missing(err) {
+			continue
+		}
+		pending, perr := crmem.PurgePending(c.fs, path, 0)
+		switch {
+		case perr != nil:
+			found = append(found, problem("space "+name+": "+perr.Error(), "run crabmem verify --space "+name, false))
+		case pending:
+			found = append(found, problem("space "+name+": "+purgePending, "run crabmem checkpoint --space "+name, true))
+		}
+	}
+	return found, err
 }
 
 func problem(what, remedy string, warning bool) doctor.Finding {

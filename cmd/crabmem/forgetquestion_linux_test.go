@@ -8,7 +8,7 @@ func TestPurgeAsks(t *testing.T) {
 	file, env := program(t)
 	home := t.TempDir()
 	env = append(env, "HOME="+home, "CRABTALK_HOME="+home)
-	type question struct{ command, ask, answer, want string }
+	type question struct{ ask, answer, want string }
 	run := func(q question, args ...string) {
 		t.Helper()
 		p := openTerminal(t, env, file, args...)

@@ -253,7 +253,13 @@ func (h *hostile) meet(t *testing.T, use func(*testing.T, *Manager)) (log string
 				c.readers.Wait()
 			}
 			s.ended(true, err)
-			s.set(over, nil, nil)
+			for s.set(over, nil, nil); ctx.Err() == nil; {
+				select {
+				case <-s.kick:
+					s.set(over, nil, nil) // it cannot be reached again
+				case <-ctx.Done():
+				}
+			}
 		})
 		m.settle(t.Context(), tool.Unbounded(), func() bool { return false })
 		if use != nil {

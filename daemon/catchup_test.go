@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,20 +45,22 @@ func TestCronOnce(t *testing.T) {
 func TestCronOnceNotRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := faultfs.NewMem()
-		d, m := bubble(t, fs)
-		defer d.Close()
-		mustCreate(t, d, cron.Cron{Schedule: "* * * * *", Skill: "once", Once: true, Timezone: "UTC"})
+		var fails atomic.Bool
 		fs.Hook = func(c faultfs.Call) error {
-			if c.Op == "rename" && strings.HasSuffix(c.Name, "crons.toml") {
+			if fails.Load() && c.Op == "rename" && strings.HasSuffix(c.Name, "crons.toml") {
 				return errors.New("no")
 			}
 			return nil
 		}
+		d, m := bubble(t, fs)
+		defer d.Close()
+		mustCreate(t, d, cron.Cron{Schedule: "* * * * *", Skill: "once", Once: true, Timezone: "UTC"})
+		fails.Store(true)
 		d.firingFor(t, 5*time.Minute)
 		if len(m.heard()) != 0 {
 			t.Errorf("it ran %q and is in the file", m.heard())
 		}
-		fs.Hook = nil
+		fails.Store(false)
 		d.firingFor(t, 5*time.Minute)
 		if len(m.heard()) != 1 {
 			t.Errorf("it ran %q", m.heard())

@@ -87,7 +87,7 @@ func (t *table) withFile(ids []uint64, form string, alias bool) []uint64 {
 	return slices.Compact(ids)
 }
 
-// find returns the name and the staged record of the entry with a name. If there is none,
+// find returns the name and the staged record of the entry with a name. If no entry has it,
 // it returns those of the only entry with a canonically equivalent name, or an empty
 // record.
 func (g *stage) find(name string) (string, format.Record, error) {

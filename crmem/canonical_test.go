@@ -109,7 +109,7 @@ func (m spelledModel) check(t *testing.T, s *crmem.Store, where string) {
 }
 
 // TestCanonicalNames makes random changes by names of several Unicode forms, one by one
-// and in batches, to a store in memory, in files, and behind an index file, and compares
+// and in batches, to a store in memory, in files, and with an index file, and compares
 // each lookup with a model. Restore keeps twins byte for byte.
 func TestCanonicalNames(t *testing.T) {
 	for seed := range uint64(40) {

@@ -13,7 +13,7 @@ import (
 )
 
 // ChangesOf returns the changes of the entry that [Store.Get] returns for a name, and
-// of every other entry that had the name, oldest first. If there are none, it returns
+// of every other entry that had the name, oldest first. Without such an entry, it returns
 // those of the entries that had the name in normal form C, or else in form D. They are
 // those that [Store.Changes] returns. It reads only their operations if the history has
 // change indexes (FORMAT.md). Then it does not report damage of other operations.

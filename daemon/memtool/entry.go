@@ -99,7 +99,7 @@ func WithAliases(list, more []string) []string {
 
 // WithoutAliases returns the aliases of an entry of s without the given ones.
 // An alias that the entry does not have means the canonically equivalent ones. The
-// error is crmem.ErrNotFound if there is none.
+// error is crmem.ErrNotFound if no entry matches.
 func WithoutAliases(s *crmem.Store, e crmem.Entry, given []string) ([]string, error) {
 	list := slices.Clone(e.Aliases)
 	for _, a := range given {

@@ -126,7 +126,7 @@ func (t *Table) lock(ctx context.Context, key string) (unlock func(), err error)
 }
 
 // Find returns the record of a request with a key, after a running one has ended. The
-// state is empty if there is none.
+// state is empty if no record exists.
 func (t *Table) Find(ctx context.Context, key, sum string) (Record, error) {
 	unlock, err := t.lock(ctx, key)
 	if err != nil {

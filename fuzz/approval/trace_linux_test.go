@@ -11,10 +11,12 @@ import (
 )
 
 // systemCalls are those that the oracle sees: they start a program, open
-// or change a file, or reach another process.
+// or change a file, or reach another process. With --seccomp-bpf, strace stops a new
+// thread at every call until the first of the listed ones, so the list contains gettid,
+// which each thread of the runner calls first.
 const systemCalls = "%process,open,openat,openat2,creat,truncate,mkdir,mkdirat,mknod,mknodat,unlink,unlinkat,rmdir," +
 	"rename,renameat,renameat2,link,linkat,symlink,symlinkat,chmod,fchmodat,chown,lchown,fchownat,utimensat,setxattr,lsetxattr," +
-	"socket,socketpair,connect,bind,ptrace,mount,umount2"
+	"socket,socketpair,connect,bind,ptrace,mount,umount2,gettid"
 
 // call is a system call of a process whose program is not the runner's.
 type call struct {
@@ -182,7 +184,7 @@ func (t *reader) call(c call) error {
 		}
 		return nil
 	}
-	if t.image[c.pid] && t.current != nil && !strings.HasPrefix(c.name, "exit") && !strings.HasPrefix(c.name, "wait") {
+	if t.image[c.pid] && t.current != nil && c.name != "gettid" && !strings.HasPrefix(c.name, "exit") && !strings.HasPrefix(c.name, "wait") {
 		t.current.calls = append(t.current.calls, c)
 	}
 	return nil

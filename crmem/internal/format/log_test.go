@@ -1,6 +1,7 @@
 package format
 
 import (
+	"encoding/binary"
 	"strings"
 	"testing"
 )
@@ -44,5 +45,40 @@ func TestTextErrors(t *testing.T) {
 		if off, err := d.text(d.b, 0, 0, 0, "field"); off != 0 || err == nil || !strings.Contains(err.Error(), "field") {
 			t.Errorf("%q: %d, %v", b, off, err)
 		}
+	}
+}
+
+// TestTailBudget checks that a log is corrupt if its possible frames have more
+// bytes than promised reads, and not if they have that many.
+func TestTailBudget(t *testing.T) {
+	h := LogHeader{Version: LogVersion, Salt: 7, Seq: 12, Store: ID{1}, Epoch: ID{2}}
+	b := h.Append(nil)
+	start := len(b) + 1
+	b = append(b, make([]byte, 1<<20)...)
+	budget := 64 * (len(b) + 1<<20)
+	for i := 0; budget > 0; i++ {
+		off := start + i*FrameHeader
+		n := min(budget, len(b)-off) - FrameHeader
+		if rest := budget - n - FrameHeader; rest > 0 && rest < FrameHeader {
+			n -= FrameHeader
+		}
+		b[off] = FramePut
+		binary.LittleEndian.PutUint32(b[off+frameOffLen:], uint32(n))
+		binary.LittleEndian.PutUint64(b[off+frameOffSynced:], uint64(start))
+		budget -= FrameHeader + n
+	}
+	if h.promised(b, int64(start-1)) {
+		t.Error("corrupt, although all frames are in the budget")
+	}
+	b[start+frameOffLen]--
+	if h.promised(b, int64(start-1)) {
+		t.Error("corrupt, although the frames have one byte less than the budget")
+	}
+	b[start+frameOffLen]++
+	last := len(b) - FrameHeader
+	b[last] = FramePut
+	binary.LittleEndian.PutUint64(b[last+frameOffSynced:], uint64(start))
+	if !h.promised(b, int64(start-1)) {
+		t.Error("torn, although the frames are above the budget")
 	}
 }

@@ -66,8 +66,8 @@ func TestAdmit(t *testing.T) {
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
-		want := "write deadline 15s\nread deadline 10s\nread 4096: 15, <nil>\nread deadline 10s\nread deadline none\nwrite 6: 6, <nil>\n  pong\n" +
-			"read 4096: 14, <nil>\nwrite 6: 6, <nil>\n  pong\nread 4096: end\nwrite deadline 2s\nclose\n"
+		want := "write deadline 15s\nread deadline 10s\nread 4096: 15\nread deadline 10s\nread deadline none\nwrite 6\n  pong\n" +
+			"read 4096: 14\nwrite 6\n  pong\nread 4096: end\nwrite deadline 2s\nclose\n"
 		if got := list[1].trace.String(); got != want {
 			t.Errorf("the second connection:\n%s\nwant\n%s", got, want)
 		}

@@ -3,10 +3,8 @@ package wire
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	"time"
 
 	"crabmem/daemon/wire/pb"
-	"crabmem/fuzz/golden"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -64,62 +61,6 @@ func payload(n int) []byte {
 		b[i] = byte(i * 7 % 251)
 	}
 	return b
-}
-
-// TestReportsOfFrames reads frames of many sizes that arrive in pieces and end
-// early, and compares what each read returns.
-func TestReportsOfFrames(t *testing.T) {
-	var r golden.Reports
-	sizes := []int{0, 1, 3, 4, 5, 4091, 4092, 4093, 16379, 16380, 16381, 16384, 16385, 32767, 32768, 32769, 65536, 100_000}
-	for _, room := range []int{smallFrame, 4 * smallFrame} {
-		for _, first := range sizes {
-			for _, second := range []int{0, 5, 16378, 16381} {
-				var all []byte
-				for _, n := range []int{first, second, 2} {
-					all = append(binary.BigEndian.AppendUint32(all, uint32(n)), payload(n)...)
-				}
-				for _, piece := range []int{3, 4096, 1 << 20, 999} {
-					ends := []int{len(all)}
-					if piece != 3 {
-						ends = append(ends, 0, 1, 3, 4, 5, 4+first, 5+first, 7+first, 8+first, len(all)-1)
-					}
-					for i, end := range ends {
-						err := []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, errStopped}[(i+first+piece)%4]
-						nc := &pieceConn{in: all[:max(0, min(end, len(all)))], piece: piece, err: err}
-						c := newConn(nc, room)
-						var text strings.Builder
-						for range 4 {
-							b, err := c.frame()
-							sum := sha256.Sum256(b)
-							fmt.Fprintf(&text, "%d %x %v [%v %v %v]; %d buffered\n", len(b), sum[:2], err, errors.Is(err, ErrClosed), errors.Is(err, ErrTruncated), errors.Is(err, errStopped), c.w-c.r)
-							c.releaseBuffer()
-							if err != nil {
-								break
-							}
-						}
-						reads := fmt.Sprint(nc.reads)
-						if len(reads) > 200 {
-							sum := sha256.Sum256([]byte(reads))
-							reads = fmt.Sprintf("%d %x", len(nc.reads), sum[:3])
-						}
-						r.Add(fmt.Sprintf("room %d, %d, %d to %d in pieces of %d, %v", room, first, second, end, piece, err), text.String()+reads)
-					}
-				}
-			}
-		}
-	}
-	for _, size := range []uint32{MaxFrame, MaxFrame + 1, 1<<31 - 1, 1 << 31, 1<<32 - 1} {
-		c := newConn(&pieceConn{in: binary.BigEndian.AppendUint32(nil, size), piece: 9, err: io.EOF}, smallFrame)
-		_, err := c.frame()
-		r.Addf(fmt.Sprintf("length %d", size), "%v", err)
-		c = newConn(&pieceConn{in: binary.BigEndian.AppendUint32(nil, size), piece: 9, err: io.EOF}, smallFrame)
-		c.max = int(min(size, 1<<31-1))
-		_, err = c.frame()
-		if size <= MaxFrame {
-			r.Addf(fmt.Sprintf("limit %d", size), "%v", err)
-		}
-	}
-	r.Compare(t, "testdata/reports/frames.txt.gz")
 }
 
 // TestWrites writes messages around each limit to a connection that takes them or

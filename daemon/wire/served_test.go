@@ -251,6 +251,64 @@ func TestReplies(t *testing.T) {
 	}
 }
 
+// TestReasons compares the last message of a connection, by the error that ends it.
+func TestReasons(t *testing.T) {
+	large := &TooLargeError{Size: MaxFrame + 1, Max: MaxFrame}
+	for _, tt := range []struct {
+		state   uint32
+		trusted bool
+		err     error
+		code    uint32
+		kind    string
+	}{
+		{evicted, true, errStopped, 503, Evicted}, {busy, false, large, 401, "unauthorized"}, {busy, true, large, 400, "too_large"}, {busy, true, &fullError{}, 503, "busy"},
+		{busy, false, os.ErrDeadlineExceeded, 401, "unauthorized"}, {busy, true, os.ErrDeadlineExceeded, 408, "timeout"}, {stopped, true, large, 0, ""}, {busy, true, ErrTruncated, 0, ""},
+	} {
+		nc := &deadlineConn{}
+		c := servedConn(&Server{limits: Limits{}.withDefaults()}, nc)
+		c.state.Store(tt.state)
+		c.trusted = tt.trusted
+		if c.sendReason(tt.err); tt.code == 0 && len(nc.out) > 0 {
+			t.Errorf("%v in state %d: % X", tt.err, tt.state, nc.out)
+		} else if tt.code != 0 {
+			if e := errorOf(t, nc.out); e.GetCode() != tt.code || e.GetKind() != tt.kind {
+				t.Errorf("%v in state %d: %v, want %d %s", tt.err, tt.state, e, tt.code, tt.kind)
+			}
+		}
+	}
+}
+
+// TestBusyReply sends a response for which the server has no memory.
+func TestBusyReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Server{Limits: Limits{InFlight: MaxFrame}}
+		s.start.Do(s.init)
+		s.inFlight.TryAcquire(MaxFrame)
+		nc := &deadlineConn{}
+		c := servedConn(s, nc)
+		c.req = &request{conn: t.Context()}
+		if err := c.reply(response(strings.Repeat("x", 1<<20))); !errors.As(err, new(*fullError)) {
+			t.Error(err)
+		}
+		if e := errorOf(t, nc.out); e.GetCode() != 503 || e.GetKind() != "busy" {
+			t.Error(e)
+		}
+		s.inFlight.Release(MaxFrame)
+		s.Shutdown(t.Context())
+	})
+}
+
+// TestSome reads what has arrived. With memory reserved, it reads a full chunk.
+func TestSome(t *testing.T) {
+	for held, want := range map[int]int{0: 3, 9: 9} {
+		c := servedConn(&Server{limits: Limits{}.withDefaults()}, &stoppedConn{&pieceConn{in: make([]byte, 9), piece: 3, err: io.EOF}})
+		c.held = held
+		if n, err := c.some(make([]byte, 9)); n != want || err != nil {
+			t.Errorf("with %d bytes reserved: %d bytes read, %v, want %d", held, n, err, want)
+		}
+	}
+}
+
 // TestWatchedPeer buffers what arrives during a request.
 func TestWatchedPeer(t *testing.T) {
 	for _, read := range []int{0, 3} {

@@ -1,8 +1,9 @@
 // Mutation changes one place of the program at a time and checks that a test fails.
-// It lists the changes that no test detects.
+// It lists the changes that no test detects. It is a nightly tool, not a gate: a seed
+// chooses the mutants at random, and some mutants are equivalent.
 //
-//	go run ./fuzz/mutation -n 500 -seed 1
-//	go run ./fuzz/mutation -packages ./bm25,./daemon/wire -n 100
+//	go run ./fuzz/mutation
+//	go run ./fuzz/mutation -own -short -packages ./bm25,./daemon/wire -n 30 -seed 1
 //	go run ./fuzz/mutation -packages ./crmem -files crmem/purge.go,crmem/prune.go
 //	go run ./fuzz/mutation -packages ./bm25 -only 0123456789
 //
@@ -13,23 +14,20 @@
 //
 // The seed orders all mutants, and the first n run. First, each top-level test runs
 // alone without a mutant and records the mutants that it reaches. For each mutant,
-// the tests that reach it then run, fast ones first, until one fails. A mutant that
-// no test reaches survives. A test that exceeds its timeout kills a mutant.
+// the tests that reach it then run, fast ones first, until one fails. These are the
+// tests of the changed packages, and then, for each survivor, those of the packages
+// that import its package. A mutant that no test reaches survives. A test that exceeds
+// its timeout kills a mutant.
 //
-// equivalents.json lists mutants that no test can detect, each with a reason. The
-// exit code is 2 on an error. It is 1 in these cases:
-//
-//   - More mutants survive than -max allows.
-//   - At least 200 mutants are chosen, and more than 5 % of them are listed.
-//   - A listed mutant no longer exists.
+// The exit code is 1 if more mutants survive than -max allows, and 2 on an error.
 package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -43,73 +41,63 @@ import (
 	"crabmem/fuzz/mutation/weave"
 )
 
-// maxEquivalents is the maximum percentage of listed mutants. It does not apply to
-// runs with fewer than enoughMutants.
-const (
-	maxEquivalents = 5
-	enoughMutants  = 200
-)
-
 type config struct {
-	root        string
-	targets     []target
-	n           int
-	seed        uint64
-	files       []string // change only these files; empty: all
-	only        []string
-	run         string        // regular expression of test names
-	timeout     time.Duration // minimum timeout of a test process
-	procs       int
-	short       bool
-	max         int    // maximum percentage of survivors
-	equivalents string // path of the list
-	progress    func(format string, args ...any)
+	root     string
+	patterns []string // packages to change
+	n        int
+	seed     uint64
+	files    []string // change only these files; empty: all
+	only     []string
+	skip     string        // regular expression of test names
+	timeout  time.Duration // minimum timeout of a test process
+	procs    int
+	own      bool
+	short    bool
+	max      int // maximum percentage of survivors
+	progress func(format string, args ...any)
 }
 
 func main() {
 	c := config{progress: func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }}
-	flag.IntVar(&c.n, "n", 500, "run this many `mutants`")
-	flag.Uint64Var(&c.seed, "seed", 1, "choose the mutants with this `seed`")
-	packages := flag.String("packages", "", "change only these comma-separated `packages`, such as ./bm25")
+	flag.IntVar(&c.n, "n", 300, "run this many `mutants`")
+	flag.Uint64Var(&c.seed, "seed", 0, "choose the mutants with this `seed` (default random)")
+	packages := flag.String("packages", "", "change only these comma-separated `packages`, such as ./bm25 (default all packages of the programs)")
 	files := flag.String("files", "", "change only these comma-separated `files`, such as crmem/purge.go")
-	draw := flag.Int("draw", 0, "change only this `number` of packages, chosen by the seed")
 	only := flag.String("only", "", "run only the mutants with these comma-separated `IDs`")
 	flag.DurationVar(&c.timeout, "timeout", 30*time.Second, "minimum `timeout` of a test; the timeout is 10 times the duration without a mutant")
 	flag.IntVar(&c.procs, "procs", 2, "run this `number` of test processes concurrently")
 	flag.BoolVar(&c.short, "short", false, "run the tests with -test.short")
-	flag.IntVar(&c.max, "max", 3, "accept this `percentage` of survivors")
-	flag.StringVar(&c.run, "run", "", "run only the tests that match this `regexp`")
-	own := flag.Bool("own", false, "run only the tests of the changed package")
+	flag.IntVar(&c.max, "max", 6, "accept this `percentage` of survivors")
+	// TestMutants checks the sources and not the program.
+	flag.StringVar(&c.skip, "skip", "^TestMutants$", "do not run the tests that match this `regexp`")
+	flag.BoolVar(&c.own, "own", false, "run only the tests of the changed packages")
 	list := flag.Bool("list", false, "list the chosen mutants without running them")
-	output := flag.String("json", "", "write the results to this `file`")
 	flag.Parse()
+	if c.seed == 0 {
+		c.seed = 1 + rand.Uint64N(1e9)
+	}
 	var err error
 	if c.root, err = moduleRoot(); err != nil {
 		fail(err)
 	}
-	c.equivalents = filepath.Join(c.root, "fuzz/mutation/equivalents.json")
 	if *files != "" {
 		c.files = strings.Split(*files, ",")
 	}
 	if *only != "" {
 		c.only = strings.Split(*only, ",")
 	}
-	if c.targets, err = choose(targets, *packages, *draw, c.seed); err != nil {
+	if *packages != "" {
+		c.patterns = strings.Split(*packages, ",")
+	} else if c.patterns, err = programPackages(c.root); err != nil {
 		fail(err)
-	}
-	if *own {
-		for i := range c.targets {
-			c.targets[i].tests = c.targets[i].tests[:1]
-		}
 	}
 	p, err := newPlan(&c)
 	if err != nil {
 		fail(err)
 	}
 	if *list {
-		if !p.list(os.Stdout) {
-			os.Exit(1)
-		}
+		p.list(os.Stdout)
+		p.cleanUp()
 		return
 	}
 	stop := make(chan os.Signal, 1)
@@ -123,11 +111,6 @@ func main() {
 	p.cleanUp()
 	if err != nil {
 		fail(err)
-	}
-	if *output != "" {
-		if err := writeJSON(*output, results); err != nil {
-			fail(err)
-		}
 	}
 	if !p.report(os.Stdout, results) {
 		os.Exit(1)
@@ -147,35 +130,21 @@ func moduleRoot() (string, error) {
 	return filepath.Dir(strings.TrimSpace(string(out))), nil
 }
 
-func writeJSON(name string, results []*result) error {
-	b, err := json.MarshalIndent(results, "", "\t")
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(name, append(b, '\n'), 0o666)
-}
-
 // plan contains the chosen mutants with their ids.
 type plan struct {
 	config
-	packages    []*weave.Package
-	all         int // number of mutants of the targets and files
-	chosen      []*weave.Mutant
-	ids         map[*weave.Mutant]int
-	equivalents map[weave.Key]*equivalent
-	stale       []*equivalent
-	tmp         string
+	packages []*weave.Package
+	all      int // number of mutants of the packages and files
+	chosen   []*weave.Mutant
+	ids      map[*weave.Mutant]int
+	tmp      string
 }
 
-// newPlan finds the mutants of the targets and chooses the mutants to run.
+// newPlan finds the mutants of the packages and chooses the mutants to run.
 func newPlan(c *config) (*plan, error) {
 	p := &plan{config: *c, ids: map[*weave.Mutant]int{}}
-	var patterns []string
-	for _, t := range c.targets {
-		patterns = append(patterns, t.pattern)
-	}
 	var err error
-	if p.packages, err = weave.Load(c.root, patterns...); err != nil {
+	if p.packages, err = weave.Load(c.root, c.patterns...); err != nil {
 		return nil, err
 	}
 	var all []*weave.Mutant
@@ -185,9 +154,6 @@ func newPlan(c *config) (*plan, error) {
 			return nil, err
 		}
 		all = append(all, found...)
-	}
-	if err := p.readEquivalents(all); err != nil {
-		return nil, err
 	}
 	if all, err = inFiles(all, c.files); err != nil {
 		return nil, err
@@ -244,24 +210,15 @@ func (p *plan) cleanUp() {
 	removeAll(p.tmp)
 }
 
-// list prints the chosen mutants. It returns false if an entry of the
-// equivalents is stale.
-func (p *plan) list(w io.Writer) bool {
+// list prints the chosen mutants.
+func (p *plan) list(w io.Writer) {
 	for _, m := range p.chosen {
 		fmt.Fprintf(w, "%s %s:%d %s: %s\n    - %s\n    + %s\n", m.ID(), m.File, m.Line, m.Func, m.Kind, m.Old, m.New)
 	}
-	p.listStale(w)
-	p.cleanUp()
-	return len(p.stale) == 0
 }
 
-func (p *plan) listStale(w io.Writer) {
-	for _, e := range p.stale {
-		fmt.Fprintf(w, "equivalents.json: no such mutant: %s %s\n    - %s\n    + %s\n", e.File, e.Func, e.Old, e.New)
-	}
-}
-
-// report prints the survivors and a table. It reports whether all limits are met.
+// report prints the survivors and a table. It reports whether -max allows the
+// survivors.
 func (p *plan) report(w io.Writer, results []*result) bool {
 	counts := map[string]map[status]int{"all": {}}
 	order := []string{}
@@ -272,39 +229,25 @@ func (p *plan) report(w io.Writer, results []*result) bool {
 			order = append(order, name)
 		}
 		for _, n := range []string{name, "all"} {
-			counts[n][r.Status]++
+			counts[n][r.status]++
 			counts[n][""]++
 		}
 		if len(p.only) > 0 {
-			fmt.Fprintf(w, "%s %s by %s, reached by %d tests\n%s\n", r.ID, r.Status, r.By, r.Tests, r.out)
+			fmt.Fprintf(w, "%s %s by %s, reached by %d tests\n%s\n", r.ID(), r.status, r.by, r.tests, r.out)
 		}
-		if r.Status == survived || r.Status == unreached {
-			fmt.Fprintf(w, "%s %s:%d %s: %s, %s\n    - %s\n    + %s\n", r.ID, r.File, r.Line, r.Func, r.Kind, r.Status, r.Old, r.New)
+		if r.status == survived || r.status == unreached {
+			fmt.Fprintf(w, "%s %s:%d %s: %s, %s\n    - %s\n    + %s\n", r.ID(), r.File, r.Line, r.Func, r.Kind, r.status, r.Old, r.New)
 		}
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "mutants\tkilled\tsurvived\tnot reached\tequivalent\t  package\t")
+	fmt.Fprintln(t, "mutants\tkilled\tsurvived\tnot reached\t  package\t")
 	for _, name := range append(order, "all") {
 		c := counts[name]
-		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t  %s\t\n", c[""], c[killed], c[survived], c[unreached], c[listed], name)
+		fmt.Fprintf(t, "%d\t%d\t%d\t%d\t  %s\t\n", c[""], c[killed], c[survived], c[unreached], name)
 	}
 	t.Flush()
-	p.listStale(w)
-	unreviewed := 0
-	for _, e := range p.equivalents {
-		if !e.Reviewed {
-			unreviewed++
-		}
-	}
-	if unreviewed > 0 {
-		fmt.Fprintf(w, "equivalents.json: %d of %d entries are not reviewed\n", unreviewed, len(p.equivalents))
-	}
 	c := counts["all"]
 	lost := c[survived] + c[unreached]
-	fmt.Fprintf(w, "%.1f %% survive, limit %d %%; %.1f %% are listed as equivalent, limit %d %%\n",
-		percent(lost, c[""]), p.max, percent(c[listed], c[""]), maxEquivalents)
-	few := c[""] < enoughMutants || c[listed]*100 <= maxEquivalents*c[""]
-	return lost*100 <= p.max*c[""] && few && len(p.stale) == 0
+	fmt.Fprintf(w, "seed %d: %d of %d mutants survive (%.1f %%), limit %d %%\n", p.seed, lost, c[""], 100*float64(lost)/float64(max(c[""], 1)), p.max)
+	return lost*100 <= p.max*c[""]
 }
-
-func percent(n, of int) float64 { return 100 * float64(n) / float64(max(of, 1)) }

@@ -2,36 +2,22 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"crabmem/fuzz/mutation/weave"
 )
 
 // tiny returns a plan with all mutants of testdata/tiny.
-func tiny(t *testing.T, equivalents ...*equivalent) *plan {
+func tiny(t *testing.T) *plan {
 	t.Helper()
 	root, err := moduleRoot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := filepath.Join(t.TempDir(), "equivalents.json")
-	b, err := json.Marshal(equivalents)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(list, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	const pattern = "./fuzz/mutation/testdata/tiny"
 	p, err := newPlan(&config{
-		root: root, targets: []target{{pattern, []string{pattern}}}, n: 1000, seed: 1,
-		timeout: 10 * time.Second, procs: 2, max: 3, equivalents: list, progress: t.Logf,
+		root: root, patterns: []string{"./fuzz/mutation/testdata/tiny"}, n: 1000, seed: 1,
+		timeout: 10 * time.Second, procs: 2, max: 6, skip: "^TestMutants$", progress: t.Logf,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -46,9 +32,7 @@ func TestTinyPackage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles and runs a package")
 	}
-	p := tiny(t,
-		&equivalent{Key: weave.Key{File: tinyFile, Func: "Max", Old: "if a > b {", New: "if a >= b {"}, Reason: "equal numbers"},
-		&equivalent{Key: weave.Key{File: tinyFile, Func: "Max", Old: "if a != b {", New: "if a == b {"}, Reason: "stale"})
+	p := tiny(t)
 	results, err := p.run()
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +46,7 @@ func TestTinyPackage(t *testing.T) {
 		want status
 		by   string
 	}{
-		{"Max if a > b { → if a >= b {", listed, ""},
+		{"Max if a > b { → if a >= b {", survived, ""}, // equivalent
 		{"Max if a > b { → if a <= b {", killed, "TestMax"},
 		{"Max return a → return 0", killed, "TestMax"},
 		{"Half if n&1 != 0 { → if n&1 == 0 {", killed, "TestHalf"},
@@ -75,20 +59,23 @@ func TestTinyPackage(t *testing.T) {
 		r := got[c.name]
 		if r == nil {
 			t.Errorf("%s: no such mutant", c.name)
-		} else if r.Status != c.want || !strings.Contains(r.By, c.by) {
-			t.Errorf("%s: %s by %q, want %s by %q", c.name, r.Status, r.By, c.want, c.by)
+		} else if r.status != c.want || !strings.Contains(r.by, c.by) {
+			t.Errorf("%s: %s by %q, want %s by %q", c.name, r.status, r.by, c.want, c.by)
 		}
 	}
 	var out bytes.Buffer
 	if p.report(&out, results) {
 		t.Error("the report accepts the survivors")
 	}
-	if !strings.Contains(out.String(), "no such mutant: "+tinyFile) || !strings.Contains(out.String(), "2 of 2 entries are not reviewed") {
-		t.Errorf("the report lacks the stale entry:\n%s", &out)
+	if want := "seed 1: "; !strings.Contains(out.String(), want) {
+		t.Errorf("the report lacks %q:\n%s", want, &out)
+	}
+	if want := "fuzz/mutation/testdata/tiny/tiny.go:"; !strings.Contains(out.String(), want) {
+		t.Errorf("the report lacks %q:\n%s", want, &out)
 	}
 	if t.Failed() {
 		for name, r := range got {
-			t.Log(name, r.Status, r.By)
+			t.Log(name, r.status, r.by)
 		}
 	}
 }
@@ -127,16 +114,31 @@ func TestFilesChooseMutants(t *testing.T) {
 	}
 }
 
-func TestDrawChoosesTargetsBySeed(t *testing.T) {
-	one, err := choose(targets, "", 1, 7)
-	if err != nil || len(one) != 1 {
-		t.Fatalf("%v, %v", one, err)
+func TestTestersImportThePackage(t *testing.T) {
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
 	}
-	again, _ := choose(targets, "", 1, 7)
-	if one[0].pattern != again[0].pattern {
-		t.Errorf("%s, then %s", one[0].pattern, again[0].pattern)
+	testers, err := listTesters(root)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := choose(targets, "./cmd/nothing", 0, 1); err == nil {
-		t.Error("choose accepts a package that is not a target")
+	for _, c := range []struct {
+		path, tester string
+		want         bool
+	}{
+		{"crabmem/bm25", "crabmem/bm25", true},
+		{"crabmem/bm25", "crabmem/crmem", true},
+		{"crabmem/bm25", "crabmem/daemon/trust", false},
+		{"crabmem/crmem/fusion", "crabmem/crmem/fusion", false}, // has no tests
+		{"crabmem/crmem/vfs", "crabmem/fuzz/crash", true},
+	} {
+		if got := slices.Contains(testers[c.path], c.tester); got != c.want {
+			t.Errorf("%s tests %s: %v, want %v", c.tester, c.path, got, c.want)
+		}
+	}
+	programs, err := programPackages(root)
+	if err != nil || !slices.Contains(programs, "crabmem/crmem") || slices.Contains(programs, "crabmem/fuzz/mutation/weave") {
+		t.Errorf("packages of the programs: %v, %v", programs, err)
 	}
 }

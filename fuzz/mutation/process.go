@@ -89,7 +89,7 @@ func (p *plan) start(r process) (outcome, error) {
 	killGroup(cmd)
 	killMarked([]byte(envRun + "=" + dir + "\x00"))
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil {
-		return outcome{}, fmt.Errorf("run %s: %w", r.bin.pattern, err)
+		return outcome{}, fmt.Errorf("run %s: %w", r.bin.path, err)
 	}
 	return outcome{passed: err == nil || errors.Is(err, exec.ErrWaitDelay), timedOut: ctx.Err() != nil, out: out.String(), took: took}, nil
 }

@@ -19,11 +19,10 @@ import (
 
 // binary is the compiled test binary of a package.
 type binary struct {
-	pattern string
-	run     string // regular expression of test names
-	file    string
-	dir     string // directory of the package
-	env     []string
+	path string // import path
+	file string
+	dir  string // directory of the package
+	env  []string
 }
 
 // test is a top-level test of a binary.
@@ -42,52 +41,80 @@ const (
 	killed    status = "killed"
 	survived  status = "survived"
 	unreached status = "not reached"
-	listed    status = "equivalent"
 )
 
 // result is a mutant with its status.
 type result struct {
 	*weave.Mutant
-	ID      string  `json:"id"`
-	Status  status  `json:"status"`
-	By      string  `json:"by,omitempty"` // test that failed
-	Reason  string  `json:"reason,omitempty"`
-	Tests   int     `json:"tests"` // number of tests that reach the mutant
-	Seconds float64 `json:"seconds"`
-	out     string
+	id     int
+	status status
+	by     string // test that failed
+	tests  int    // number of tests that reach the mutant
+	took   time.Duration
+	out    string
 }
 
 // run compiles the mutants and runs each.
 func (p *plan) run() ([]*result, error) {
+	p.progress("seed %d: chose %d of %d mutants", p.seed, len(p.chosen), p.all)
 	overlay, err := p.weave()
 	if err != nil {
 		return nil, err
 	}
-	p.progress("chose %d of %d mutants", len(p.chosen), p.all)
-	binaries, err := p.build(overlay)
+	testers, err := listTesters(p.root, p.patterns...)
 	if err != nil {
 		return nil, err
+	}
+	var results []*result
+	var changed []string
+	for _, m := range p.chosen {
+		results = append(results, &result{Mutant: m, id: p.ids[m], status: unreached})
+		if slices.Contains(testers[m.Package], m.Package) && !slices.Contains(changed, m.Package) {
+			changed = append(changed, m.Package)
+		}
+	}
+	if err := p.stage(overlay, changed, results); err != nil || p.own {
+		return results, err
+	}
+	var left []*result
+	var more []string
+	for _, r := range results {
+		if r.status == killed {
+			continue
+		}
+		left = append(left, r)
+		for _, path := range testers[r.Package] {
+			if !slices.Contains(changed, path) && !slices.Contains(more, path) {
+				more = append(more, path)
+			}
+		}
+	}
+	return results, p.stage(overlay, more, left)
+}
+
+// stage runs the tests of packages with each mutant.
+func (p *plan) stage(overlay string, packages []string, results []*result) error {
+	binaries, err := p.build(overlay, packages)
+	if err != nil {
+		return err
 	}
 	tests, err := p.measure(binaries)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	results := make([]*result, len(p.chosen))
 	var mu sync.Mutex
 	done := 0
-	err = p.each(len(p.chosen), func(i int) error {
-		r, err := p.mutant(p.chosen[i], tests)
-		if err != nil {
+	return p.each(len(results), func(i int) error {
+		r := results[i]
+		if err := p.mutant(r, tests); err != nil {
 			return err
 		}
-		results[i] = r
 		mu.Lock()
 		defer mu.Unlock()
 		done++
-		p.progress("[%d/%d] %s:%d %s %s %s %.1fs", done, len(results), r.File, r.Line, r.ID, r.Status, r.By, r.Seconds)
+		p.progress("[%d/%d] %s:%d %s %s %s %.1fs", done, len(results), r.File, r.Line, r.ID(), r.status, r.by, r.took.Seconds())
 		return nil
 	})
-	return results, err
 }
 
 // each calls f for 0 to n-1, with procs calls at a time. It stops at the first
@@ -131,6 +158,9 @@ func (p *plan) weave() (string, error) {
 				ids[m] = id
 			}
 		}
+		if len(ids) == 0 {
+			continue
+		}
 		for path, text := range pkg.Source(ids) {
 			woven := filepath.Join(p.tmp, fmt.Sprintf("%d_%s", len(replace), filepath.Base(path)))
 			if err := os.WriteFile(woven, text, 0o600); err != nil {
@@ -147,39 +177,33 @@ func (p *plan) weave() (string, error) {
 	return overlay, os.WriteFile(overlay, b, 0o600)
 }
 
-// build compiles the tests of the targets.
-func (p *plan) build(overlay string) ([]*binary, error) {
+// build compiles the tests of packages.
+func (p *plan) build(overlay string, packages []string) ([]*binary, error) {
 	env, err := environment(overlay)
 	if err != nil {
 		return nil, err
 	}
 	var binaries []*binary
-	for _, t := range p.targets {
-		for _, name := range t.tests {
-			pattern, run, _ := strings.Cut(name, ":")
-			if i := slices.IndexFunc(binaries, func(b *binary) bool { return b.pattern == pattern }); i >= 0 {
-				if run == "" || binaries[i].run == "" {
-					binaries[i].run = ""
-				} else {
-					binaries[i].run += "|" + run
-				}
-				continue
-			}
-			binaries = append(binaries, &binary{
-				pattern: pattern, run: run, dir: filepath.Join(p.root, pattern), env: slices.Clip(env),
-				file: filepath.Join(p.tmp, fmt.Sprint(len(binaries)), filepath.Base(pattern)+".test"),
-			})
+	for _, path := range packages {
+		dir, err := os.MkdirTemp(p.tmp, "")
+		if err != nil {
+			return nil, err
 		}
+		_, name, _ := strings.Cut(path, "/")
+		binaries = append(binaries, &binary{
+			path: path, dir: filepath.Join(p.root, name), env: slices.Clip(env),
+			file: filepath.Join(dir, filepath.Base(path)+".test"),
+		})
 	}
 	err = p.each(len(binaries), func(i int) error {
 		b := binaries[i]
-		if err := os.Mkdir(filepath.Dir(b.file), 0o755); err != nil {
+		if err := os.Chmod(filepath.Dir(b.file), 0o755); err != nil {
 			return err
 		}
-		cmd := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", b.file, b.pattern)
+		cmd := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", b.file, b.path)
 		cmd.Dir = p.root
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("compile %s: %w\n%s", b.pattern, err, out)
+			return fmt.Errorf("compile %s: %w\n%s", b.path, err, out)
 		}
 		return nil
 	})
@@ -189,21 +213,20 @@ func (p *plan) build(overlay string) ([]*binary, error) {
 // measure runs each test alone without a mutant. It returns the passing tests, fast
 // ones first.
 func (p *plan) measure(binaries []*binary) ([]*test, error) {
+	skip, err := regexp.Compile(p.skip)
+	if err != nil {
+		return nil, err
+	}
 	var tests []*test
 	for _, b := range binaries {
 		cmd := exec.Command(b.file, "-test.list=^(Test|Fuzz|Example)")
 		cmd.Dir, cmd.Env = b.dir, b.env
 		out, err := cmd.Output()
 		if err != nil {
-			return nil, fmt.Errorf("list the tests of %s: %w", b.pattern, err)
-		}
-		chosen := regexp.MustCompile(b.run)
-		wanted, err := regexp.Compile(p.config.run)
-		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("list the tests of %s: %w", b.path, err)
 		}
 		for name := range strings.FieldsSeq(string(out)) {
-			if !slices.Contains(sourceTests, name) && chosen.MatchString(name) && wanted.MatchString(name) {
+			if !skip.MatchString(name) {
 				tests = append(tests, &test{bin: b, name: name})
 			}
 		}
@@ -211,7 +234,7 @@ func (p *plan) measure(binaries []*binary) ([]*test, error) {
 	began := time.Now()
 	var mu sync.Mutex
 	passed := make([]*test, 0, len(tests))
-	err := p.each(len(tests), func(i int) error {
+	err = p.each(len(tests), func(i int) error {
 		t := tests[i]
 		o, err := p.record(t)
 		if err != nil {
@@ -220,7 +243,7 @@ func (p *plan) measure(binaries []*binary) ([]*test, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if !o.passed {
-			p.progress("not used: the test fails without a mutant: %s %s\n%s", t.bin.pattern, t.name, last(o.out, 2000))
+			p.progress("not used: the test fails without a mutant: %s %s\n%s", t.bin.path, t.name, last(o.out, 2000))
 			return nil
 		}
 		passed = append(passed, t)
@@ -256,35 +279,26 @@ func (p *plan) record(t *test) (outcome, error) {
 }
 
 // mutant runs the tests that reach a mutant until one fails.
-func (p *plan) mutant(m *weave.Mutant, tests []*test) (*result, error) {
-	r := &result{Mutant: m, ID: m.ID(), Status: survived}
-	if e := p.equivalents[m.Key()]; e != nil && len(p.only) == 0 {
-		r.Status, r.Reason = listed, e.Reason
-		return r, nil
-	}
+func (p *plan) mutant(r *result, tests []*test) error {
 	began := time.Now()
-	defer func() { r.Seconds = time.Since(began).Seconds() }()
-	id := p.ids[m]
-	var reaching []*test
-	for _, t := range tests {
-		if t.hits[id] != 0 {
-			reaching = append(reaching, t)
-		}
+	defer func() { r.took += time.Since(began) }()
+	reaching := slices.DeleteFunc(slices.Clone(tests), func(t *test) bool { return t.hits[r.id] == 0 })
+	if len(reaching) == 0 {
+		return nil
 	}
-	if r.Tests = len(reaching); r.Tests == 0 {
-		r.Status = unreached
-		return r, nil
-	}
+	r.tests += len(reaching)
+	r.status = survived
 	for _, batch := range batches(reaching) {
-		by, out, err := p.kills(id, batch)
-		if err != nil || by != "" {
-			if by != "" {
-				r.Status, r.By, r.out = killed, by, out
-			}
-			return r, err
+		by, out, err := p.kills(r.id, batch)
+		if err != nil {
+			return err
+		}
+		if by != "" {
+			r.status, r.by, r.out = killed, by, out
+			return nil
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // batches groups tests into processes: many fast tests of a binary, or one slow
@@ -330,16 +344,16 @@ func (p *plan) kills(id int, batch []*test) (by, out string, err error) {
 			return skipped(batch, o.out), o.out, nil
 		}
 		if o.timedOut {
-			return r.bin.pattern + " time-out", o.out, nil
+			return r.bin.path + " time-out", o.out, nil
 		}
 		if c := crashed.FindString(o.out); c != "" {
-			return r.bin.pattern + " " + c, o.out, nil
+			return r.bin.path + " " + c, o.out, nil
 		}
 		f := failed.FindStringSubmatch(o.out)
 		if f == nil {
-			return r.bin.pattern + " exit", o.out, nil
+			return r.bin.path + " exit", o.out, nil
 		}
-		by, out = r.bin.pattern+" "+f[1], o.out
+		by, out = r.bin.path+" "+f[1], o.out
 		r.names = []string{f[1]}
 	}
 	return by, out, nil
@@ -350,7 +364,7 @@ func (p *plan) kills(id int, batch []*test) (by, out string, err error) {
 func skipped(batch []*test, out string) string {
 	for _, s := range skips.FindAllStringSubmatch(out, -1) {
 		if !slices.ContainsFunc(batch, func(t *test) bool { return t.skip[s[1]] }) {
-			return batch[0].bin.pattern + " skips " + s[1]
+			return batch[0].bin.path + " skips " + s[1]
 		}
 	}
 	return ""

@@ -8,14 +8,14 @@ import (
 
 // Mutant is one change of one source file.
 type Mutant struct {
-	Package string `json:"package"` // import path
-	File    string `json:"file"`    // relative to the module
-	Line    int    `json:"line"`
-	Func    string `json:"func"` // function with receiver, or declaration outside of functions
-	Kind    string `json:"kind"`
-	Old     string `json:"old"` // changed lines
-	New     string `json:"new"`
-	Nth     int    `json:"nth,omitempty"` // position among equal changes of a function, from 2; 0 for the first
+	Package string // import path
+	File    string // relative to the module
+	Line    int
+	Func    string // function with receiver, or declaration outside of functions
+	Kind    string
+	Old     string // changed lines
+	New     string
+	Nth     int // position among equal changes of a function, from 2; 0 for the first
 
 	file       *file
 	start, end int // offsets of the replaced source
@@ -40,21 +40,6 @@ const (
 	rankOperator
 	rankConstant
 )
-
-// Key returns the key of the mutant. It is the same in every version of the source
-// with the same text.
-func (m *Mutant) Key() Key {
-	return Key{m.File, m.Func, m.Old, m.New, m.Nth}
-}
-
-// Key identifies a mutant without line numbers.
-type Key struct {
-	File string `json:"file"`
-	Func string `json:"func"`
-	Old  string `json:"old"`
-	New  string `json:"new"`
-	Nth  int    `json:"nth,omitempty"`
-}
 
 // ID returns a short name of the mutant. It is the same in every run.
 func (m *Mutant) ID() string {
@@ -99,9 +84,10 @@ func shorten(s string) string {
 
 // number sets Nth of equal changes.
 func number(mutants []*Mutant) {
-	seen := map[Key]int{}
+	type change struct{ file, fn, old, new string }
+	seen := map[change]int{}
 	for _, m := range mutants {
-		k := m.Key()
+		k := change{m.File, m.Func, m.Old, m.New}
 		seen[k]++
 		if seen[k] > 1 {
 			m.Nth = seen[k]

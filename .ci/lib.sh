@@ -117,7 +117,8 @@ built() {
   fi
 }
 
-# needs sets CRABMEM_REQUIRE, which makes tests fail instead of skip.
+# needs sets CRABMEM_REQUIRE, which makes tests fail instead of skip. With the
+# argument npx, the tests that fetch packages from npm run, too.
 needs() {
   check_skip
   export CRABMEM_REQUIRE=mdbook,dot,strace,fuse,root,tmpfs,userns,git
@@ -128,7 +129,7 @@ needs() {
     export CRABMEM_DATASETS
     CRABMEM_REQUIRE+=,datasets,recall
   fi
-  if require npx "npx, which runs the MCP inspector, the conformance suite, and the reference memory server" command -v npx; then
+  if [ "${1:-}" = npx ] && require npx "npx, which runs the MCP inspector, the conformance suite, and the reference memory server" command -v npx; then
     CRABMEM_REQUIRE+=,inspector,conformance,reference-server
   fi
 }

@@ -108,11 +108,12 @@ func NpxWithNode(t testing.TB, name, node, pkg string, args ...string) *exec.Cmd
 	return exec.Command(npm, append([]string{"--yes", "--prefer-offline", "--package", node, "--package", pkg, "--", program}, args...)...)
 }
 
-// fetch has npm fetch packages and returns the path of npx.
+// fetch has npm fetch packages and returns the path of npx. It skips the test unless
+// CRABMEM_REQUIRE names the program, because it needs the network.
 func fetch(t testing.TB, name string, packages ...string) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("SKIPPED: " + name + ": -short")
+	if !Required(name) {
+		t.Skipf("SKIPPED: %s: CRABMEM_REQUIRE=%s runs it with npx", name, name)
 	}
 	npx, err := exec.LookPath("npx")
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"crabmem/bm25/analysis"
+	"crabmem/fuzz/race"
 	"crabmem/fuzz/seed"
 )
 
@@ -109,6 +110,7 @@ func (e *Explanation) sum() (sum float64) {
 // TestContext compares searches in a context with their explanations, with searches
 // of other limits and without a context, and with an index of another history.
 func TestContext(t *testing.T) {
+	race.Skip(t)
 	r := seed.Random(t)
 	k := newTalk(r)
 	other := &talk{x: New(analysis.Standard), texts: k.texts}
@@ -207,6 +209,7 @@ func (k *talk) compareExplained(t *testing.T, r *rand.Rand, q Query, hits []Hit)
 
 // TestContextModel compares scores in a context with scores computed from those without.
 func TestContextModel(t *testing.T) {
+	race.Skip(t)
 	r := rand.New(rand.NewPCG(3, 4))
 	k := newTalk(r)
 	k.plain = true

@@ -12,6 +12,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
+	"crabmem/fuzz/race"
 )
 
 // storedSeeds returns small stored indexes of both analyzers: without documents, with
@@ -113,6 +114,7 @@ func FuzzOpen(f *testing.F) {
 // TestHostile changes bytes of stored indexes, and cuts them: one byte in 11, or each
 // with CRABMEM_STORED.
 func TestHostile(t *testing.T) {
+	race.Skip(t)
 	step := 11
 	if os.Getenv("CRABMEM_STORED") != "" {
 		step = 1

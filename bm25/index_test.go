@@ -10,6 +10,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
+	"crabmem/fuzz/race"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -74,6 +75,7 @@ func TestEscapes(t *testing.T) {
 // TestManyDocuments adds more documents than a segment can contain, in bulk and one
 // by one.
 func TestManyDocuments(t *testing.T) {
+	race.Skip(t)
 	const n = 150_000
 	doc := func(i int) bm25.Doc {
 		return bm25.Doc{ID: uint64(i), Fields: []string{fmt.Sprintf("word%d word%d common", i%1000, i%777)}}
@@ -146,6 +148,7 @@ func TestBuildWithEmptyDocuments(t *testing.T) {
 // TestLongDocumentReleasesMemory checks that an index frees the memory that a very
 // long document took, with few terms and with very many.
 func TestLongDocumentReleasesMemory(t *testing.T) {
+	race.Skip(t)
 	var many strings.Builder
 	for i := range 200_000 {
 		fmt.Fprintf(&many, "%x ", 16+i)

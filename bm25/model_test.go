@@ -9,6 +9,7 @@ import (
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
 	"crabmem/fuzz/index"
+	"crabmem/fuzz/race"
 	"crabmem/fuzz/seed"
 
 	"github.com/google/go-cmp/cmp"
@@ -116,6 +117,7 @@ func TestModel(t *testing.T) {
 // TestScoresIgnoreHistory checks that scores depend on the set of documents, not on
 // the order of changes or on removed documents.
 func TestScoresIgnoreHistory(t *testing.T) {
+	race.Skip(t)
 	r := seed.Random(t)
 	docs := make([]bm25.Doc, 5000)
 	for i := range docs {

@@ -13,6 +13,7 @@ import (
 	"crabmem/bench/corpus"
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
+	"crabmem/fuzz/race"
 )
 
 // TestOpenRefuses opens content that WriteTo did not write.
@@ -110,6 +111,7 @@ func TestErr(t *testing.T) {
 
 // TestOpenedReadsParts counts the blocks that a search, an addition and a removal read.
 func TestOpenedReadsParts(t *testing.T) {
+	race.Skip(t)
 	z := corpus.NewZipf(3)
 	docs := z.Docs(20_000)
 	x := bm25.New(analysis.Standard)

@@ -11,6 +11,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
+	"crabmem/fuzz/race"
 )
 
 // library is an index of texts by ID, from 1.
@@ -138,6 +139,7 @@ func TestNamed(t *testing.T) {
 // TestScoresEqualExplanations compares searches of random texts with their
 // explanations.
 func TestScoresEqualExplanations(t *testing.T) {
+	race.Skip(t)
 	words := strings.Fields("alpha beta gamma delta alphaBeta Gamma7 the of 東京 都 naïve naive café e-mail x")
 	r := rand.New(rand.NewPCG(1, 1))
 	text := func(n int) string {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"crabmem/bm25/analysis"
+	"crabmem/fuzz/race"
 )
 
 // A mirror makes the same changes to an index and to a map of its documents, and
@@ -321,6 +322,7 @@ func stateText(r *rand.Rand) string {
 // TestState makes random changes and compares the complete state of the index after
 // each with its documents.
 func TestState(t *testing.T) {
+	race.Skip(t)
 	for _, a := range []analysis.Analyzer{analysis.Standard, analysis.Plain} {
 		for _, tailDocs := range []int{2, 9, 60} {
 			t.Run(fmt.Sprintf("%v-%d", a, tailDocs), func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
+	"crabmem/fuzz/race"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -166,6 +167,7 @@ func sameResults(a, b bm25.Result) string { return cmp.Diff(a, b) }
 // TestStored compares an opened index and a loaded one with the index in memory that
 // was written, before and after the same changes.
 func TestStored(t *testing.T) {
+	race.Skip(t)
 	for seed := range uint64(storedSets(t)) {
 		testStored(t, seed+1)
 	}

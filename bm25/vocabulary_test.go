@@ -7,6 +7,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
+	"crabmem/fuzz/race"
 	"crabmem/fuzz/seed"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,6 +15,7 @@ import (
 
 // TestVocabularyShrinks checks that an index drops the terms of removed documents.
 func TestVocabularyShrinks(t *testing.T) {
+	race.Skip(t)
 	for _, a := range []analysis.Analyzer{analysis.Plain, analysis.Standard} {
 		x := bm25.New(a)
 		x.Add(bm25.Doc{ID: 1, Fields: []string{"what stays"}})
@@ -72,6 +74,7 @@ func TestVocabularyShrinksAgain(t *testing.T) {
 // TestShrunkIndexEqualsNew compares searches of an index that dropped terms with
 // searches of a new index of the same documents.
 func TestShrunkIndexEqualsNew(t *testing.T) {
+	race.Skip(t)
 	for _, a := range []analysis.Analyzer{analysis.Plain, analysis.Standard} {
 		for _, tailDocs := range []int{3, 40, 2048} {
 			t.Run(fmt.Sprintf("%v-%d", a, tailDocs), func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // indexedPast returns a store whose history begins with a base that contains entries,
@@ -43,6 +44,7 @@ func indexedPast(t *testing.T, plain bool) *past {
 // TestChangeIndexBytes changes each byte of a segment and of its change index. With the
 // index ChangesOf may return the changes before the damage.
 func TestChangeIndexBytes(t *testing.T) {
+	race.Skip(t)
 	for _, plain := range []bool{true, false} {
 		changeIndexBytes(t, plain)
 	}

@@ -12,12 +12,14 @@ import (
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // TestLogKeepsRoomForCheckpoint writes batches that fill the log almost to the
 // size that recovery reads. A power cut after the frame of the next checkpoint
 // leaves a log that opens.
 func TestLogKeepsRoomForCheckpoint(t *testing.T) {
+	race.Skip(t)
 	const maxBytes = 1 << 20
 	text := strings.Repeat("x", maxBytes-4096)
 	accepted := 0

@@ -18,6 +18,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/history"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // decompressed returns the content of a zstd file, up to the first error.
@@ -52,6 +53,7 @@ func (p *past) everything() string {
 // TestCompressedHistory executes the same operations in a store that compresses
 // segments and in one that does not. Changes, states, purges, and prunes are equal.
 func TestCompressedHistory(t *testing.T) {
+	race.Skip(t)
 	files, purged, pruned := 0, 0, 0
 	for seed := range uint64(histories()) {
 		var texts [2]string
@@ -132,6 +134,7 @@ func (p *past) segmentState() string {
 // TestCompressCrash crashes at each call of a fold that compresses a segment. The
 // segment exists in one form, or in both, and the next fold finishes (H16).
 func TestCompressCrash(t *testing.T) {
+	race.Skip(t)
 	states := map[string]int{}
 	kinds := map[string]bool{}
 	for after := 0; ; after++ {
@@ -377,6 +380,7 @@ func TestPurgeCompressed(t *testing.T) {
 // byte. Changes returns the same changes, or an error with the path and an offset, which
 // verify reports.
 func TestCompressedDamage(t *testing.T) {
+	race.Skip(t)
 	p := newSegmentsOf(t, 3, false)
 	name := segmentPath(2) + ".zst"
 	z := p.copyFiles()[name]

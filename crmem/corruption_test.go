@@ -17,6 +17,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/check"
+	"crabmem/fuzz/race"
 	"crabmem/fuzz/refdec"
 	"crabmem/fuzz/vectors"
 )
@@ -112,6 +113,7 @@ func (r rotTally) String() string {
 }
 
 func TestRotFlips(t *testing.T) {
+	race.Skip(t)
 	db, wal := rotStore(t, "s")
 	if len(db) < 2048 || len(db) > 2300 || len(wal) < 500 {
 		t.Fatalf("a store of %d bytes and a log of %d", len(db), len(wal))
@@ -163,6 +165,7 @@ func flips(t *testing.T, file []byte, step int, put func(b []byte) (db, wal []by
 }
 
 func TestRotTruncations(t *testing.T) {
+	race.Skip(t)
 	db, wal := rotStore(t, "s")
 	l, err := refdec.ReadLog(wal)
 	if err != nil {

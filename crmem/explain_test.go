@@ -13,11 +13,13 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/embed/embedtest"
 	"crabmem/crmem/fusion"
+	"crabmem/fuzz/race"
 )
 
 // TestExplained compares explanations with search results, for the queries of
 // the recall cases and every entry.
 func TestExplained(t *testing.T) {
+	race.Skip(t)
 	if testing.Short() {
 		explained(t, casesDir, 8, 125, 12_500, 0)
 		explained(t, conversationsDir, 8, 50, 500, 50)
@@ -103,6 +105,7 @@ func explainedSum(t *testing.T, x bm25.Explanation) float64 {
 // queries over messages with neighbors, authors, dates, importance, vectors, and ages.
 // CRABMEM_PAIRS is the number of pairs of query and hit.
 func TestExplainedPairs(t *testing.T) {
+	race.Skip(t)
 	want, err := strconv.Atoi(os.Getenv("CRABMEM_PAIRS"))
 	if err != nil {
 		want = 3000

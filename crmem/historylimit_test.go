@@ -11,6 +11,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 func (p *past) at() time.Time { return time.Unix(p.now, 0) }
@@ -20,6 +21,7 @@ func (p *past) at() time.Time { return time.Unix(p.now, 0) }
 // it has every change that is younger than the limit and, after a checkpoint, no
 // change that is older than the limit and a quarter.
 func TestHistoryLimit(t *testing.T) {
+	race.Skip(t)
 	pruned, all := 0, 0
 	for seed := range uint64(histories() / 4) {
 		draw := rand.New(rand.NewPCG(seed, 11))
@@ -75,6 +77,7 @@ func TestHistoryLimit(t *testing.T) {
 
 // TestHistoryLimitFiles bounds the number of files of a limited history.
 func TestHistoryLimitFiles(t *testing.T) {
+	race.Skip(t)
 	p := newPast(t)
 	p.segmentLimit = 150
 	p.opts.HistoryLimit = 20 * time.Second
@@ -110,6 +113,7 @@ func limitedStore(t *testing.T) (p *past, cutoff time.Time) {
 // The history is valid then, has every change that is young enough, and the next
 // checkpoint completes the prune.
 func TestHistoryLimitCrashes(t *testing.T) {
+	race.Skip(t)
 	p, cutoff := limitedStore(t)
 	state, young, all := stateText(slices.Collect(p.s.All())...), p.changesFrom(cutoff), p.changesFrom(time.Time{})
 	var machines []*faultfs.Mem
@@ -161,6 +165,7 @@ func TestHistoryLimitCrashes(t *testing.T) {
 // succeeds, the store stays writable and reports the error, and the next checkpoint
 // completes the prune.
 func TestHistoryLimitFails(t *testing.T) {
+	race.Skip(t)
 	for fail, warned := 1, 0; ; fail++ {
 		p, cutoff := limitedStore(t)
 		young, calls := p.changesFrom(cutoff), 0

@@ -15,6 +15,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // crashScene is a small store with index files and operations in the log.
@@ -135,6 +136,7 @@ func (c *indexScene) check(what string, states []string, acked int) {
 // TestIndexCrash cuts the power and kills the process at each call of tasks that use or
 // write index files.
 func TestIndexCrash(t *testing.T) {
+	race.Skip(t)
 	rng := rand.New(rand.NewPCG(5, 1))
 	base := crashScene(t)
 	states := base.states()
@@ -184,6 +186,7 @@ func crashStep(t *testing.T) int { return max(1, 600/indexStores(t)) }
 // TestIndexFaults fails each call of tasks. The answer is right, or the error is that of
 // the system, and the store is intact.
 func TestIndexFaults(t *testing.T) {
+	race.Skip(t)
 	base := crashScene(t)
 	states := base.states()
 	failed, ignored := 0, 0

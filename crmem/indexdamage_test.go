@@ -17,6 +17,7 @@ import (
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // damageScene is a store with a snapshot of several blocks, a log, and index files.
@@ -84,6 +85,7 @@ func flipBit(b []byte, at uint64, bit int) []byte {
 // TestIndexDamaged damages index files before the store is opened. All answers are those
 // without index files, and the next search that builds an index replaces the file.
 func TestIndexDamaged(t *testing.T) {
+	race.Skip(t)
 	rng := rand.New(rand.NewPCG(1, 1))
 	other := damageScene(t, rng)
 	c := damageScene(t, rng)

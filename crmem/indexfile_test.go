@@ -18,6 +18,7 @@ import (
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // indexStores returns the number of random stores that a test compares.
@@ -192,6 +193,7 @@ func answers(t *testing.T, s *crmem.Store, seed uint64) (list []string) {
 // of a store without them: lazy and complete, before and after more operations of the
 // log, and after checkpoints.
 func TestIndexFileEquality(t *testing.T) {
+	race.Skip(t)
 	used := 0
 	for seed := range uint64(indexStores(t)) {
 		rng := rand.New(rand.NewPCG(seed, 1))

@@ -14,6 +14,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // A forger changes a valid index file, whose checksums are then computed again.
@@ -176,6 +177,7 @@ func textsOf(s *crmem.Store) map[string]bool {
 // are bounded, each entry that is found is one of the store, and after writes the store
 // is valid.
 func TestIndexForged(t *testing.T) {
+	race.Skip(t)
 	rng := rand.New(rand.NewPCG(4, 1))
 	base := damageScene(t, rng)
 	s := base.open(readAll)

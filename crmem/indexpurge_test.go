@@ -14,6 +14,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // wantNoWord checks that no file contains one of several words. The dictionary of an
@@ -165,6 +166,7 @@ func TestIndexFailedWrite(t *testing.T) {
 // TestIndexRewrittenLog writes index files of states of a log that then changes: the
 // log is repaired, undone, or continued by another operation of the same number.
 func TestIndexRewrittenLog(t *testing.T) {
+	race.Skip(t)
 	for _, change := range []string{"undo", "cut", "repair", "checkpoint", "older", "identity"} {
 		for ops := range 3 {
 			c := newIndexScene(t)

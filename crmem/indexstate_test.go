@@ -15,6 +15,7 @@ import (
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 var (
@@ -349,6 +350,7 @@ func TestIndexStats(t *testing.T) {
 // TestIndexReadFailsAfterSync removes and changes an entry that cannot be read again
 // when its operation is on disk.
 func TestIndexReadFailsAfterSync(t *testing.T) {
+	race.Skip(t)
 	c := newIndexScene(t)
 	long := strings.Repeat("x", 6<<20)
 	for i := range 3 {

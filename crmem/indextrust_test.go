@@ -14,6 +14,7 @@ import (
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // twoSnapshots returns a store without a log, and two snapshots of it of one size.
@@ -213,6 +214,7 @@ func TestIndexDisplaced(t *testing.T) {
 // right answer, or an error: that of a complete store, if there is one. The next command
 // then does what it does without an index file.
 func TestIndexRot(t *testing.T) {
+	race.Skip(t)
 	c := newIndexScene(t)
 	c.apply(crmem.Options{CheckpointOnClose: checkpoint.Always}, few(4)...)
 	changed := c.clock

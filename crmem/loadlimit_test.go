@@ -8,11 +8,13 @@ import (
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/history"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // TestLoadFillsLog replaces the state of a store when the log has exactly enough
 // room, and when it has one byte less.
 func TestLoadFillsLog(t *testing.T) {
+	race.Skip(t)
 	const maxBytes = 1 << 20
 	text := strings.Repeat("x", maxBytes-4096)
 	for _, missing := range []int64{0, 1} {

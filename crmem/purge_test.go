@@ -16,6 +16,7 @@ import (
 	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // secrets are texts that no file may contain.
@@ -103,6 +104,7 @@ func (p *past) otherChanges(ids ...uint64) string {
 // text of the entries or a digest of a state with them, and the changes of all
 // other entries are the same as before.
 func TestPurge(t *testing.T) {
+	race.Skip(t)
 	purged, removed := 0, 0
 	for seed := range uint64(histories()) {
 		r := rand.New(rand.NewPCG(seed, 3))

@@ -14,6 +14,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/history"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // texts are the expected changes, a line each. The entry of an ID has no content where
@@ -40,6 +41,7 @@ func (p *past) texts(id uint64, text string) string {
 // TestRedact redacts texts of random histories. Afterwards no file of the store has the
 // text or a digest of a state with it, and every change is as before, without the text.
 func TestRedact(t *testing.T) {
+	race.Skip(t)
 	redacted, current := 0, 0
 	for seed := range uint64(histories()) {
 		r := rand.New(rand.NewPCG(seed, 7))

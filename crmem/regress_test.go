@@ -21,6 +21,7 @@ import (
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // Each test here was a bug.
@@ -167,6 +168,7 @@ func TestAdoptOfDamage(t *testing.T) {
 // TestBatchBeyondTheLog applies a batch that leaves a small store and a log
 // that Open refuses to read.
 func TestBatchBeyondTheLog(t *testing.T) {
+	race.Skip(t)
 	m := faultfs.NewMem()
 	o := &Options{FS: m, MaxBytes: limits.Content + 1<<10, LogLimit: 1 << 30, CheckpointOnClose: checkpoint.Never}
 	s := opened(t, "/m.db", o, 0)
@@ -576,6 +578,7 @@ func TestQuarantineNamesTaken(t *testing.T) {
 // TestImportInDescendingOrder restores entries with the highest id first, which
 // took the square of their number, in memory and in recovery.
 func TestImportInDescendingOrder(t *testing.T) {
+	race.Skip(t)
 	const n = 40000
 	var ops []Op
 	for i := range n {
@@ -668,6 +671,7 @@ func TestFirstOpenDuringCreate(t *testing.T) {
 // TestBuffersOfRemovedRecordsAreReleased opens a large store and removes or replaces all entries
 // but a small one. The store must release the buffers of its files.
 func TestBuffersOfRemovedRecordsAreReleased(t *testing.T) {
+	race.Skip(t)
 	heap := func() int64 {
 		runtime.GC()
 		var m runtime.MemStats

@@ -19,6 +19,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/memtool"
+	"crabmem/fuzz/race"
 )
 
 // sentinels are the errors that both kinds of stores must report alike.
@@ -253,6 +254,7 @@ var storeOperations = []storeOperation{
 // daemon that has them open: results, messages, and the sentinels for which
 // errors.Is holds are the same.
 func TestSameStore(t *testing.T) {
+	race.Skip(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	clock := func() time.Time { return time.Date(2026, 4, 14, 10, 23, 45, 0, time.UTC) }
 	homes := [2]string{home(t), home(t)}

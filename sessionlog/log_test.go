@@ -15,6 +15,7 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/internal/line"
 )
@@ -249,6 +250,7 @@ func TestFewDescriptors(t *testing.T) {
 // TestBuffersAreReleased checks that a session releases the buffer of a
 // refused message, and all buffers when its files are closed.
 func TestBuffersAreReleased(t *testing.T) {
+	race.Skip(t)
 	d, err := sessionlog.OpenDir(t.TempDir(), &sessionlog.Options{MaxOpen: 2, MaxLine: 1 << 20, Sync: sessionlog.SyncNone})
 	noErr(t, err)
 	defer func() { noErr(t, d.Close()) }()

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"crabmem/fuzz/race"
 	"crabmem/fuzz/seed"
 	"crabmem/fuzz/sessionref"
 )
@@ -324,6 +325,7 @@ func FuzzName(f *testing.F) {
 // TestSlugEqualsReference compares slugs of every character with those of the
 // reference implementation.
 func TestSlugEqualsReference(t *testing.T) {
+	race.Skip(t)
 	runes := 0
 	for r := rune(0); r <= 0x10ffff; r++ {
 		if 0xd800 <= r && r < 0xe000 {

@@ -14,6 +14,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/fuzz/race"
 )
 
 // runMeasured in the environment makes the test binary run as the program,
@@ -61,11 +62,12 @@ func peak(t *testing.T, name string) int {
 // empty lines, next to the files of the reference: each command ends, in
 // bounded memory.
 func TestHostileSessions(t *testing.T) {
+	race.Skip(t) // it takes four times the memory
 	t.Parallel()
 	// In KiB, in addition to the memory of a command without work. A session's
 	// line over the limit is not stored. A transcript's line, which may come
 	// from a pipe, may take 64 MiB, and is copied as it grows.
-	const memory, imports = memoryFactor * 64 << 10, memoryFactor * 192 << 10
+	const memory, imports = 64 << 10, 192 << 10
 	home := t.TempDir()
 	folder := filepath.Join(home, "sessions")
 	if err := os.CopyFS(folder, os.DirFS(filepath.Join(top, "testdata/sessions/reference"))); err != nil {

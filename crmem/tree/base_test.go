@@ -10,6 +10,7 @@ import (
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // TestBaseOfRestoredStore dumps entries, and then restores an older copy of the
@@ -181,6 +182,7 @@ func TestUnlimitedPagesOfOtherStores(t *testing.T) {
 // TestManyUnlimitedPages dumps many entries that exceed the limits of new entries.
 // Another store loads them.
 func TestManyUnlimitedPages(t *testing.T) {
+	race.Skip(t)
 	var entries []Entry
 	for id := range uint64(15_000) {
 		entries = append(entries, Entry{ID: id + 1, Name: fmt.Sprint(id), Aliases: []string{strings.Repeat("x", 2000)}})

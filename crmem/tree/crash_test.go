@@ -12,6 +12,7 @@ import (
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 	"crabmem/fuzz/seed"
 )
 
@@ -344,6 +345,7 @@ func contents(sn *Snapshot) string {
 // After a power cut at any call of a load the store is the old or the new one,
 // no page has changed, and the next load arrives.
 func TestLoadCrash(t *testing.T) {
+	race.Skip(t)
 	r := seed.Random(t)
 	for _, merge := range []bool{false, true} {
 		start, before := loadScene(t)

@@ -18,6 +18,7 @@ import (
 	"crabmem/crmem/limits"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
+	"crabmem/fuzz/race"
 )
 
 // scene is a real directory that a row puts things into.
@@ -297,6 +298,7 @@ var hostileLoads = []struct {
 const leastHostileLoads = 80
 
 func TestHostileTreesLoad(t *testing.T) {
+	race.Skip(t)
 	if len(hostileLoads) < leastHostileLoads {
 		t.Fatalf("%d rows, there were %d", len(hostileLoads), leastHostileLoads)
 	}

@@ -11,11 +11,13 @@ import (
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // A directory of 100,000 pages loads; one of more than 200,000 is refused, by
 // load and by dump.
 func TestManyPages(t *testing.T) {
+	race.Skip(t)
 	mem := faultfs.NewMem()
 	if err := vfs.MkdirAll(mem, "/b/notes", 0o755); err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 	"crabmem/fuzz/seed"
 )
 
@@ -175,6 +176,7 @@ func checkIDs(t *testing.T, before, after *Snapshot) {
 }
 
 func TestMergeAgainstModel(t *testing.T) {
+	race.Skip(t)
 	r := seed.Random(t)
 	rounds := rounds()
 	var conflicts, settled, unbased, replaced, guarded int

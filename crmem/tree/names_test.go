@@ -14,6 +14,7 @@ import (
 	. "crabmem/crmem"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 	"crabmem/fuzz/seed"
 )
 
@@ -70,6 +71,7 @@ func TestPageNames(t *testing.T) {
 
 // A page's name suits every file system, and stays when later entries come.
 func TestRandomPageNames(t *testing.T) {
+	race.Skip(t)
 	r := seed.Random(t)
 	checked := 0
 	for range 200 {

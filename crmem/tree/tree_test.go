@@ -9,12 +9,14 @@ import (
 	. "crabmem/crmem"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 	"crabmem/fuzz/seed"
 )
 
 // TestTreeRoundTrip dumps a snapshot and loads it into an empty store: the
 // snapshots are equal, and a second dump changes no file.
 func TestTreeRoundTrip(t *testing.T) {
+	race.Skip(t)
 	r := seed.Random(t)
 	rounds := rounds()
 	pages := 0

@@ -15,6 +15,7 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 	"crabmem/fuzz/seed"
 
 	"github.com/google/go-cmp/cmp"
@@ -461,6 +462,7 @@ func TestMemHash(t *testing.T) {
 // each crash state, the synced bytes are intact. Each other byte is as written
 // or zero.
 func TestMemCrashModel(t *testing.T) {
+	race.Skip(t)
 	r := seed.Random(t)
 	m := faultfs.NewMem()
 	f := create(t, m, "/f", "")

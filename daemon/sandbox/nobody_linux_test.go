@@ -8,11 +8,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"crabmem/fuzz/race"
 )
 
 // TestConfinedNobody runs the tests as a user without rights, to whom the
 // kernel gives other ones in a namespace than to root.
 func TestConfinedNobody(t *testing.T) {
+	race.Skip(t)
 	userns(t)
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
@@ -58,6 +61,7 @@ func nobodyTests(t *testing.T, tests string) *exec.Cmd {
 // TestConfinedUnreachableProc confines commands of a user who cannot reach a
 // second /proc.
 func TestConfinedUnreachableProc(t *testing.T) {
+	race.Skip(t)
 	if !inOwnMounts(t) {
 		return
 	}

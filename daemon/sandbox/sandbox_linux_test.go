@@ -24,6 +24,7 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/daemon/sandbox"
 	"crabmem/daemon/tool"
+	"crabmem/fuzz/race"
 )
 
 // userns skips a test, with a message, on a machine that cannot confine
@@ -282,6 +283,7 @@ func strike(t *testing.T, p *prison, command string, confined bool) string {
 }
 
 func TestConfined(t *testing.T) {
+	race.Skip(t)
 	userns(t)
 	t.Setenv("PLANTED", token)
 	p := newPrison(t, t.TempDir())
@@ -325,6 +327,7 @@ func inherit(t *testing.T, dir string) {
 
 // TestConfinedControl checks that the attacks work on unconfined commands.
 func TestConfinedControl(t *testing.T) {
+	race.Skip(t)
 	userns(t)
 	if testing.Short() {
 		t.Skip("SKIPPED: -short")
@@ -360,6 +363,7 @@ func TestConfinedControl(t *testing.T) {
 // TestConfinedHidesEveryMount checks that hidden paths are hidden at every mount
 // point.
 func TestConfinedHidesEveryMount(t *testing.T) {
+	race.Skip(t)
 	if !inOwnMounts(t) {
 		return
 	}
@@ -399,6 +403,7 @@ func TestConfinedHidesEveryMount(t *testing.T) {
 
 // TestConfinedWorks checks that other paths work as usual.
 func TestConfinedWorks(t *testing.T) {
+	race.Skip(t)
 	userns(t)
 	p := newPrison(t, t.TempDir())
 	b := tool.NewBash(tool.BashOptions{Hidden: []string{p.data, p.key}, Env: map[string]string{"CONFIGURED": "yes"}})
@@ -466,6 +471,7 @@ func TestConfinedWorks(t *testing.T) {
 
 // TestConfinedEnds: with the time, everything ends, wherever it put itself.
 func TestConfinedEnds(t *testing.T) {
+	race.Skip(t)
 	userns(t)
 	b := tool.NewBash(tool.BashOptions{Timeout: 400 * time.Millisecond})
 	mark := "4242." + strconv.Itoa(os.Getpid())
@@ -499,6 +505,7 @@ func TestConfinedEnds(t *testing.T) {
 
 // TestConfinedOrphaned: when the daemon is killed, its confined commands end.
 func TestConfinedOrphaned(t *testing.T) {
+	race.Skip(t)
 	userns(t)
 	if os.Getenv("CRABMEM_ORPHAN") != "" {
 		tool.NewBash(tool.BashOptions{}).Run(context.Background(), tool.Call{Dir: "/", Scope: tool.Scope{Confined: true},

@@ -8,6 +8,7 @@ import (
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
 	"crabmem/crmem/vfs"
+	"crabmem/fuzz/race"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/search"
 )
@@ -95,6 +96,7 @@ func TestAnswerGetsBoost(t *testing.T) {
 
 // TestReadIsBounded counts the bytes that a search reads of long messages.
 func TestReadIsBounded(t *testing.T) {
+	race.Skip(t)
 	dir := t.TempDir()
 	long := `{"role":"user","content":"` + strings.Repeat("alpha beta ", 100_000) + `"}`
 	for i := range 40 {

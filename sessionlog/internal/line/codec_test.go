@@ -218,6 +218,9 @@ type serdeCall struct {
 	} `json:"function"`
 }
 
+// codecRounds is the length of the random tests.
+const codecRounds = 5_000
+
 // TestEncode: our lines are those of encoding/json without its HTML escapes,
 // but for the two characters and the two escapes it has its own way with.
 func TestEncode(t *testing.T) {

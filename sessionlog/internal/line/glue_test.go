@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crabmem/bench/gate"
+	"crabmem/fuzz/race"
 
 	"crabmem/sessionlog/record"
 )
@@ -15,10 +16,8 @@ import (
 // TestPiecesBounded checks lines that are designed to make the search for
 // records slow: time and memory stay bounded.
 func TestPiecesBounded(t *testing.T) {
-	large, size := 64<<20, 4<<20
-	if !hugeFiles {
-		large, size = 1<<20, 1<<20
-	}
+	race.Skip(t)
+	const large, size = 64 << 20, 4 << 20
 	fill := func(s string) []byte { return bytes.Repeat([]byte(s), (size-1)/len(s)) }
 	fillAll := func(s string) []byte { return bytes.Repeat([]byte(s), (large-1)/len(s)) }
 	message := func(at int) string { return fmt.Sprintf(`{"role":"user","content":"%0*d"}`, at, 1) }

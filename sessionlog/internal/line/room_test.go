@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"crabmem/fuzz/golden"
+	"crabmem/fuzz/race"
 	"crabmem/sessionlog/record"
 )
 
@@ -116,7 +117,7 @@ func TestRecordReuse(t *testing.T) {
 
 // TestDecodeLongestLine decodes lines around the limit of positions in a line.
 func TestDecodeLongestLine(t *testing.T) {
-	if !hugeFiles || strconv.IntSize < 64 {
+	if race.Enabled || strconv.IntSize < 64 {
 		t.Skip("the race detector checks the slice")
 	}
 	const most = math.MaxInt32 - 16

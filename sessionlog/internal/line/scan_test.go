@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"crabmem/fuzz/race"
 	"crabmem/fuzz/seed"
 	"crabmem/sessionlog/record"
 )
@@ -214,9 +215,7 @@ func allocated(f func()) int64 {
 // TestHuge reads files that are larger than their reader may become, in every
 // direction.
 func TestHuge(t *testing.T) {
-	if !hugeFiles {
-		t.Skip("with the race detector it takes minutes")
-	}
+	race.Skip(t)
 	meta := part{frameMeta, 1}
 	one := part{`{"role":"user","content":"1"}` + "\n", 1}
 	two := part{`{"role":"user","content":"2"}` + "\n", 1}
@@ -331,9 +330,7 @@ func TestHuge(t *testing.T) {
 // TestManyBadLines checks that a file of only bad lines is read in bounded
 // memory.
 func TestManyBadLines(t *testing.T) {
-	if !hugeFiles {
-		t.Skip("with the race detector it takes minutes")
-	}
+	race.Skip(t)
 	file := parts{{frameMeta, 1}, {"x\n", 1_000_000}, {`{"role":"user"}` + "\n", 1}}
 	n := allocated(func() {
 		c, err := ReadContext(file, file.size(), &ReadOptions{Lenient: true})
@@ -370,9 +367,7 @@ func mostRoom(next func() bool, buf *[]byte) (lines, most int) {
 
 // TestLongLinesReleased checks that memory shrinks after a long line.
 func TestLongLinesReleased(t *testing.T) {
-	if !hugeFiles {
-		t.Skip("with the race detector it takes minutes")
-	}
+	race.Skip(t)
 	file := parts{{frameBefore, 1_000_000}, {`{"role":"user","content":"`, 1}, {"x", 8 << 20}, {"\"}\n", 1}, {frameBefore, 1_000_000}}
 	var s Scanner
 	s.Reset(file, 0, file.size(), 0)

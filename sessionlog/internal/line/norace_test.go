@@ -1,8 +1,0 @@
-//go:build !race
-
-package line
-
-const (
-	codecRounds = 5_000
-	hugeFiles   = true
-)

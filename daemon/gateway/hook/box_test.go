@@ -3,6 +3,7 @@ package hook
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -128,6 +129,25 @@ func TestBox(t *testing.T) {
 	}
 	if none, _ := r.answers("k/none", 0, true); none != nil {
 		t.Errorf("answers of no conversation: %q", none)
+	}
+}
+
+// TestHome reads the answer that revision de737380 left in testdata/home. After a day, a
+// gateway removes it.
+func TestHome(t *testing.T) {
+	home := t.TempDir()
+	if err := os.CopyFS(home, os.DirFS("../../../testdata/home")); err != nil {
+		t.Fatal(err)
+	}
+	for _, day := range []int{28, 30} {
+		b, err := Open(vfs.OS{}, home, func() time.Time { return time.Date(2026, 11, day, 16, 0, 0, 0, time.UTC) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, _, err := b.Read("hook:phone/c1", 0, false)
+		if kept := day == 28; err != nil || (len(found) == 1 && found[0].Content == "Hello to the service.") != kept {
+			t.Errorf("November %d: %+v, %v", day, found, err)
+		}
 	}
 }
 

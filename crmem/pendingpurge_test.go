@@ -96,10 +96,10 @@ func (p *past) wantUnfinished(step string, m *faultfs.Mem, others string, id uin
 // TestPurgeSteps stops a purge and a redaction before each call that changes a file,
 // by a kill and by a power cut. Readers find a valid store with all changes of other
 // entries. The next writer completes the purge. With CRABMEM_HISTORIES of 1,200 or more,
-// it checks every state of a 200th as many stores, otherwise every fifth of five.
+// it checks every state of a 200th as many stores, otherwise every tenth of five.
 func TestPurgeSteps(t *testing.T) {
 	steps, pendings := 0, 0
-	runs, stride := 5, 5
+	runs, stride := 5, 10
 	if n := histories() / 200; n > runs {
 		runs, stride = n, 1
 	}

@@ -119,7 +119,7 @@ func TestPruneFiles(t *testing.T) {
 func TestPruneInterrupted(t *testing.T) {
 	for k := range 4 {
 		stays, ever := int64(k&1*3), k&2 != 0
-		for fail := 1 + k%every(4); ; fail += every(4) {
+		for fail := 1 + k%every(12); ; fail += every(12) {
 			p := newPast(t)
 			p.segmentLimit = 1
 			p.reopen()

@@ -58,7 +58,7 @@ func peak(t *testing.T, name string) int {
 }
 
 // TestHostileSessions runs every reading command on a folder with a FIFO, a
-// link, a directory, a line of 1 GiB, files without a meta line, and 10 million
+// link, a directory, a line of 256 MiB, files without a meta line, and 2.5 million
 // empty lines, next to the files of the reference: each command ends, in
 // bounded memory.
 func TestHostileSessions(t *testing.T) {
@@ -73,11 +73,11 @@ func TestHostileSessions(t *testing.T) {
 	if err := os.CopyFS(folder, os.DirFS(filepath.Join(top, "testdata/sessions/reference"))); err != nil {
 		t.Fatal(err)
 	}
-	if err := makeHostile(folder, 1<<30); err != nil {
+	if err := makeHostile(folder, 256<<20); err != nil {
 		t.Fatal(err)
 	}
 	meta := `{"agent":"crab","created_by":"user","created_at":"2026-04-14T10:23:45+00:00"}`
-	if err := os.WriteFile(filepath.Join(folder, "crab_user_99.jsonl"), append([]byte(meta), bytes.Repeat([]byte{'\n'}, 10_000_000)...), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, "crab_user_99.jsonl"), append([]byte(meta), bytes.Repeat([]byte{'\n'}, 2_500_000)...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	file, env := program(t)

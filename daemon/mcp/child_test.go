@@ -4,20 +4,15 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
 	"time"
 
 	"crabmem/daemon/mcpserver/mcptest"
-	"crabmem/fuzz/golden"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -41,142 +36,11 @@ func newChild(in input) (*child, *mcptest.Buffer) {
 	}, text
 }
 
-// events records events with their times in a bubble.
-type events struct {
-	mu    sync.Mutex
-	began time.Time
-	text  strings.Builder
-	hook  func(event string)
-}
+// readerInput is a pipe as the input of a child that is not written to.
+type readerInput struct{ io.ReadCloser }
 
-func (e *events) add(event string) {
-	e.mu.Lock()
-	fmt.Fprintf(&e.text, "%v %s\n", time.Since(e.began), event)
-	e.mu.Unlock()
-	if e.hook != nil {
-		e.hook(event)
-	}
-}
-
-// sorted returns the events of concurrent goroutines.
-func (e *events) sorted() string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return strings.Join(slices.Sorted(strings.Lines(e.text.String())), "")
-}
-
-// closer records the close of a pipe.
-type closer struct {
-	io.ReadCloser
-	*events
-	name string
-}
-
-func (c closer) Close() error { c.add("close " + c.name); return c.ReadCloser.Close() }
-
-func (c closer) Write([]byte) (int, error)        { return 0, errors.New("unexpected write") }
-func (c closer) SetWriteDeadline(time.Time) error { return errors.New("unexpected deadline") }
-
-// TestReportsOfEnds compares how a child is ended that exits by itself, when its
-// input is closed, or when it is terminated or killed.
-func TestReportsOfEnds(t *testing.T) {
-	var r golden.Reports
-	for _, on := range []string{"0s", "199ms", "201ms", "2199ms", "2201ms", "close in", "terminate", "kill"} {
-		for _, c := range []struct {
-			err, status error
-			line        string
-		}{{}, {line: "last"}, {err: io.EOF}, {err: io.EOF, line: "last"}, {err: io.EOF, status: errors.New("exit status 3")}, {io.EOF, errors.New("exit status 3"), "last"}, {status: errors.New("exit status 3")}} {
-			synctest.Test(t, func(t *testing.T) {
-				exited := make(chan struct{})
-				log := &events{began: time.Now(), hook: func(event string) {
-					if event == on {
-						close(exited)
-					}
-				}}
-				stdin, other := io.Pipe()
-				defer other.Close()
-				child, _ := newChild(closer{stdin, log, "in"})
-				child.stops = []func(){func() { log.add("terminate") }, func() { log.add("kill") }}
-				for name, file := range map[string]*io.ReadCloser{"out": &child.out, "err": &child.err} {
-					pipe, end := io.Pipe()
-					defer end.Close()
-					*file = closer{pipe, log, name}
-					child.readers.Go(func() { io.Copy(io.Discard, pipe); time.Sleep(time.Millisecond) })
-				}
-				child.lastLine = c.line
-				go func() {
-					<-exited
-					child.status = c.status
-					close(child.exited)
-				}()
-				if d, err := time.ParseDuration(on); err == nil {
-					time.Sleep(time.Millisecond) // no timer of the child fires at this time
-					log.began = time.Now()
-					if d == 0 {
-						close(exited)
-						synctest.Wait()
-					} else {
-						time.AfterFunc(d, func() { close(exited) })
-					}
-				}
-				err := child.end(c.err)
-				log.add(fmt.Sprintf("returned %v", err))
-				r.Add(fmt.Sprintf("exits at %s with %v; %v, line %q", on, c.status, c.err, c.line), log.text.String())
-			})
-		}
-	}
-	r.Compare(t, "testdata/reports/ends.txt.gz")
-}
-
-// TestReportsOfOutput compares the messages, the log, and the time that a child's
-// output takes.
-func TestReportsOfOutput(t *testing.T) {
-	const ping, reply = `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":"x","result":{}}`
-	broken := errors.New("broken pipe")
-	pad := func(n int) string { return strings.Repeat(" ", n-len(ping)-1) + ping + "\n" }
-	outputs := map[string]string{}
-	for _, text := range []string{
-		"", "\n", " \n\t\n", ping, ping + "\n", " " + ping + " \r\n", ping + "\n\n" + reply + "\n", "x\n", "x\ny\n" + ping + "\nz\n", "[]\n", "[]\nx\n", "[" + ping + "," + reply + "]\n",
-		"[1," + ping + ",null,[]]\n", "[" + ping + "\n" + reply, "[1]\nx\n", "{}\n", `{"jsonrpc":"1.0"}` + "\n", ping + reply + "\n" + ping, "null\n", `"text"` + "\n", "x" + strings.Repeat("é", 150) + "\n", strings.Repeat("y", 200) + "\n", strings.Repeat("y", 201) + "\n",
-		strings.Repeat(ping+"\n", 40), "\xff\x00\n",
-	} {
-		outputs[fmt.Sprintf("%.200q", text)] = text
-	}
-	outputs["at the limit"] = pad(maxFrame) + ping
-	outputs["above the limit"] = ping + "\n" + pad(maxFrame+1) + ping
-	outputs["values at the limit"] = strings.Repeat(",", maxValues) + "\n" + ping
-	outputs["values above the limit"] = ping + "\n" + strings.Repeat(",", maxValues+1) + "\n" + ping
-	outputs["4001 lines"] = strings.Repeat("\n", 4001)
-	outputs["4000 lines"] = strings.Repeat("\n", 4000)
-	outputs["8001 messages in batches"] = strings.Repeat("["+strings.Repeat(ping+",", 7)+ping+"]\n", 1000) + ping
-	var r golden.Reports
-	for _, title := range sortedKeys(outputs) {
-		for _, end := range []error{io.EOF, broken} {
-			synctest.Test(t, func(t *testing.T) {
-				time.Sleep(time.Hour)
-				c, log := newChild(nil)
-				began := time.Now()
-				c.readers.Go(func() { c.read(io.MultiReader(strings.NewReader(outputs[title]), iotest.ErrReader(end))) })
-				var text strings.Builder
-				n := 0
-				for {
-					m, err := c.Read(t.Context())
-					if err != nil {
-						fmt.Fprintf(&text, "after %v and %d messages: %v\n", time.Since(began), n, err)
-						break
-					}
-					if n++; n < 5 {
-						b, err := jsonrpc.EncodeMessage(m)
-						fmt.Fprintf(&text, "%s %v\n", b, err)
-					}
-				}
-				c.readers.Wait()
-				r.Add(fmt.Sprintf("%s, then %v", title, end), text.String()+log.String())
-			})
-		}
-	}
-	r.Compare(t, "testdata/reports/output.txt.gz")
-}
+func (readerInput) Write([]byte) (int, error)        { return 0, errors.New("unexpected write") }
+func (readerInput) SetWriteDeadline(time.Time) error { return errors.New("unexpected deadline") }
 
 // TestReadEnds checks what Read returns if its context ends, or the connection is
 // closed while the output is paced or messages are waiting.
@@ -192,7 +56,7 @@ func TestReadEnds(t *testing.T) {
 		for name, output := range map[string]string{"paced": strings.Repeat("\n", 4010), "messages waiting": strings.Repeat(ping, 40)} {
 			stdin, other := io.Pipe()
 			defer other.Close()
-			c, _ := newChild(closer{stdin, &events{began: time.Now()}, "in"})
+			c, _ := newChild(readerInput{stdin})
 			c.readers.Go(func() { c.read(strings.NewReader(output)) })
 			synctest.Wait()
 			if err := c.Close(); err != nil {
@@ -230,96 +94,28 @@ func TestReadLine(t *testing.T) {
 	}
 }
 
-// TestReportsOfLogs compares how the standard error of a child is logged.
-func TestReportsOfLogs(t *testing.T) {
+// TestLogLimit counts the logged lines of a child's standard error.
+func TestLogLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var r golden.Reports
 		c, log := newChild(nil)
 		in, out := io.Pipe()
 		c.readers.Go(func() { c.readLog(in) })
-		seen := 0
-		write := func(title, text string) {
-			io.WriteString(out, text)
+		for _, tt := range []struct {
+			lines, logged, dropping int
+			then                    time.Duration
+		}{{150, 150, 0, 30 * time.Second}, {50, 50, 0, 30 * time.Second}, {3, 0, 1, time.Millisecond}, {203, 200, 1, 0}} {
+			before := log.String()
+			io.WriteString(out, strings.Repeat("x\n", tt.lines))
 			synctest.Wait()
-			all := log.String()
-			r.Add(title, fmt.Sprintf("last %d: %q\n%s", len(c.lastLine), c.lastLine, all[seen:]))
-			seen = len(all)
+			text := log.String()[len(before):]
+			if logged, dropping := strings.Count(text, `msg="MCP server log"`), strings.Count(text, "logs too much"); logged != tt.logged || dropping != tt.dropping {
+				t.Errorf("%d lines: %d logged, %d warnings", tt.lines, logged, dropping)
+			}
+			time.Sleep(tt.then)
 		}
-		for _, text := range []string{"one\n", "\n", " \t\r\n", "two \x1b[2J\r\n", "part", "ly\n", "\xff\xfe<b>\n", strings.Repeat("é", 170) + "\n"} {
-			write(fmt.Sprintf("%q", text), text)
-		}
-		for n := -2; n <= 2; n++ {
-			text := strings.Repeat("z", 299) + strings.Repeat("a", maxLogLine-299+n) + "\n"
-			write(fmt.Sprintf("the limit %+d", n), text)
-		}
-		write("three times the limit", strings.Repeat("b", 3*maxLogLine)+"\n")
-		time.Sleep(30 * time.Second)
-		for n := range 200 {
-			write(fmt.Sprint("line ", n), fmt.Sprintln("line", n))
-		}
-		time.Sleep(30 * time.Second) // not more than a minute after the first
-		write("at a minute", "at a minute\n")
-		time.Sleep(time.Second)
-		for n := range 203 {
-			write(fmt.Sprint("line ", n, " of the next minute"), fmt.Sprintln("line", n))
-		}
-		time.Sleep(59 * time.Second)
-		write("within the next minute", "within\n")
-		time.Sleep(time.Second + time.Millisecond)
-		write("after the next minute", "after\n")
 		out.Close()
 		c.readers.Wait()
-		r.Compare(t, "testdata/reports/logs.txt.gz")
 	})
-}
-
-// TestReportsOfWrites compares writes to a child that reads, that does not read,
-// and that has closed its input.
-func TestReportsOfWrites(t *testing.T) {
-	message, err := jsonrpc.DecodeMessage([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r golden.Reports
-	for _, n := range []int{1, 2, maxBusy, maxBusy + 1} {
-		for _, reads := range []bool{true, false} {
-			synctest.Test(t, func(t *testing.T) {
-				here, there := net.Pipe()
-				defer there.Close()
-				c, _ := newChild(here)
-				began := time.Now()
-				results := map[string]int{}
-				var mu sync.Mutex
-				var wg sync.WaitGroup
-				for range n {
-					wg.Go(func() {
-						err := c.Write(t.Context(), message)
-						mu.Lock()
-						defer mu.Unlock()
-						results[fmt.Sprintf("after %v: %v", time.Since(began), err)]++
-					})
-				}
-				synctest.Wait()
-				if reads {
-					wg.Go(func() { io.Copy(io.Discard, there) })
-				}
-				time.Sleep(time.Minute)
-				synctest.Wait()
-				select {
-				case <-c.closed:
-					results["closed"]++
-				default:
-					results["not closed"]++
-					results[fmt.Sprint("next: ", c.Write(t.Context(), message))]++
-				}
-				results[fmt.Sprint("waiting: ", c.waiting.Load())]++
-				results[fmt.Sprint("closed: ", c.Close())]++
-				wg.Wait()
-				r.Addf(fmt.Sprintf("%d writes, read %v", n, reads), "%v", results)
-			})
-		}
-	}
-	r.Compare(t, "testdata/reports/writes.txt.gz")
 }
 
 // TestWriteOneLine checks that a message is written as one line, and that errors
@@ -377,7 +173,15 @@ func TestReadLongLine(t *testing.T) {
 	c, _ := newChild(nil)
 	var out endless
 	c.read(&out)
-	if want := "message exceeds 8 MiB"; c.readErr.Error() != want || out.n != maxFrame+64<<10 {
+	const want = "message exceeds 8 MiB"
+	if c.readErr.Error() != want || out.n != maxFrame+64<<10 {
 		t.Errorf("read %d bytes: %v, want %d: %s", out.n, c.readErr, maxFrame+64<<10, want)
+	}
+	for more, fails := range map[int]bool{0: false, 1: true} {
+		c, _ := newChild(nil)
+		c.read(io.MultiReader(strings.NewReader(strings.Repeat(" ", maxFrame+more-1)+"\n"), iotest.ErrReader(io.ErrUnexpectedEOF)))
+		if (c.readErr.Error() == want) != fails {
+			t.Errorf("a line of %d bytes: %v", maxFrame+more, c.readErr)
+		}
 	}
 }

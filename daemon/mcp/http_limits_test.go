@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"crabmem/fuzz/golden"
+	"crabmem/daemon/tool"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -45,30 +45,64 @@ func get(t *testing.T, client *http.Client, method, url string) (*http.Response,
 	return client.Do(r)
 }
 
-// TestReportsOfResponseSizes compares how much is read of responses of each
-// kind, at the limit of a message.
-func TestReportsOfResponseSizes(t *testing.T) {
-	var r golden.Reports
-	for _, c := range []struct {
-		status int
-		kind   string
-		more   int
-	}{{200, "application/json", 0}, {200, "application/json", 1}, {200, "text/event-stream; charset=utf-8", 1}, {400, "text/event-stream", 1}} {
+// TestCredentials compares the header of a request, by the configured address.
+func TestCredentials(t *testing.T) {
+	for address, want := range map[string]string{
+		"http://127.0.0.1/": "", "http://me@127.0.0.1/": "me:", "http://:pass@127.0.0.1/": ":pass", "http://me:pass@127.0.0.1/": "me:pass", "http://:@127.0.0.1/": ":",
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			response := fmt.Sprintf("HTTP/1.1 %d OK\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s", c.status, c.kind, maxFrame+c.more, strings.Repeat(" ", maxFrame+c.more))
-			dial, _ := oneResponse(time.Now(), response)
-			client := httpClient(t.Context(), "http://127.0.0.1/", "", time.Second, dial)
-			resp, err := get(t, client, http.MethodPost, "http://127.0.0.1/")
-			if err != nil {
-				t.Fatal(err)
+			got := ""
+			client := httpClient(t.Context(), address, "", time.Second, func(context.Context, string, string) (net.Conn, error) {
+				here, there := net.Pipe()
+				go func() {
+					defer there.Close()
+					if r, err := http.ReadRequest(bufio.NewReader(there)); err == nil {
+						user, password, ok := r.BasicAuth()
+						if got = user + ":" + password; !ok {
+							got = ""
+						}
+					}
+				}()
+				return here, nil
+			})
+			if _, err := get(t, client, http.MethodPost, "http://127.0.0.1/"); err == nil || got != want { //nolint:bodyclose // there is no response
+				t.Errorf("%s: %q, %v", address, got, err)
 			}
-			n, err := io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
 			client.CloseIdleConnections()
-			r.Addf(fmt.Sprintf("%+v", c), "limit %+d: %v", n-maxFrame, err)
 		})
 	}
-	r.Compare(t, "testdata/reports/sizes.txt.gz")
+}
+
+// TestResponseLimits reads responses with a long header, and bodies at the limits.
+func TestResponseLimits(t *testing.T) {
+	for _, tt := range []struct{ header, body, want string }{
+		{strings.Repeat("x", 60<<10), "", "<nil>"}, {strings.Repeat("x", 70<<10), "", "exceeded 65536 bytes"}, {"", strings.Repeat(" ", maxFrame), "<nil>"}, {"", strings.Repeat(" ", maxFrame+1), "response exceeds 8 MiB"},
+		{"", strings.Repeat(",", maxValues), "<nil>"}, {"", strings.Repeat(",", maxValues+1), "values"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			dial, _ := oneResponse(time.Now(), fmt.Sprintf("HTTP/1.1 200 OK\r\nX: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", tt.header, len(tt.body), tt.body))
+			client := httpClient(t.Context(), "http://127.0.0.1/", "", time.Second, dial)
+			resp, err := get(t, client, http.MethodPost, "http://127.0.0.1/")
+			if err == nil {
+				_, err = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+			if !strings.Contains(fmt.Sprint(err), tt.want) {
+				t.Errorf("header of %d bytes, body of %d: %v, want %s", len(tt.header), len(tt.body), err, tt.want)
+			}
+			client.CloseIdleConnections()
+		})
+	}
+}
+
+// TestBodyLimit reads a body whose end comes after its last bytes.
+func TestBodyLimit(t *testing.T) {
+	for left, want := range map[int]string{1: "response exceeds 8 MiB", 2: "<nil>", 3: "<nil>"} {
+		b := &boundedBody{ReadCloser: io.NopCloser(strings.NewReader("xx")), left: left}
+		if text, err := io.ReadAll(b); string(text) != "xx"[:min(left, 2)] || fmt.Sprint(err) != want {
+			t.Errorf("limit of %d bytes: %q, %v, want %s", left, text, err, want)
+		}
+	}
 }
 
 // countingContext counts the functions that wait for its end.
@@ -118,6 +152,24 @@ func TestRequestsLeaveNothing(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestCallsLeaveNothing checks that no function waits for the end of a call's
+// context after the call.
+func TestCallsLeaveNothing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.site("1001", true)
+		w.Set([]Server{{Name: "s", URL: "http://127.0.0.1:1001/mcp"}})
+		w.settle(time.Second)
+		ctx := &countingContext{Context: w.t.Context(), done: make(chan struct{})}
+		if result, err := w.run(ctx, tool.Call{Scope: tool.Unbounded()}, "a", nil); result != "done" || err != nil {
+			t.Errorf("%q, %v", result, err)
+		}
+		synctest.Wait()
+		if ctx.waiting != 0 {
+			t.Errorf("%d functions wait", ctx.waiting)
+		}
+	})
 }
 
 // TestConnectionLimits checks how long connections may be idle or without a TLS

@@ -1,10 +1,8 @@
 package mcp
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -12,154 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"testing/synctest"
 	"time"
-
-	"crabmem/fuzz/golden"
 )
-
-// remoteHost answers each request on its connections with the text that answer
-// returns, and closes a connection after "" or a response without a length.
-func remoteHost(t *testing.T, log *events, answer func(r *http.Request) string) dialer {
-	return func(_ context.Context, _, address string) (net.Conn, error) {
-		here, there := net.Pipe()
-		go func() {
-			defer there.Close()
-			in := make(chan *http.Request)
-			go serveRequests(there, in)
-			for r := range in {
-				text := answer(r)
-				log.add(fmt.Sprintf("%s: %s http://%s%s %q", address, r.Method, r.Host, r.URL, r.Header["Authorization"]))
-				if _, err := io.WriteString(there, text); err != nil || !strings.Contains(text, "Content-Length") {
-					return
-				}
-			}
-		}()
-		return here, nil
-	}
-}
-
-// TestReportsOfRequests compares which requests a client sends, with which
-// secrets, and what it returns.
-func TestReportsOfRequests(t *testing.T) {
-	const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-	answers := map[string]string{"/": ok, "/x": ok}
-	for path, target := range map[string]string{"/path": "/x", "/loop": "/loop", "/host": "http://other/x", "/scheme": "https://127.0.0.1/x", "/port": "http://127.0.0.1:81/x", "/same": "http://127.0.0.1/x?own=1", "/1": "/2", "/2": "/3", "/3": "/x", "/0": "/1"} {
-		answers[path] = "HTTP/1.1 307 Temporary Redirect\r\nLocation: " + target + "\r\nContent-Length: 0\r\n\r\n"
-	}
-	answers["/closes"] = ""
-	answers["/headers"] = "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 70<<10) + "\r\nContent-Length: 0\r\n\r\n"
-	var r golden.Reports
-	for _, c := range []struct{ address, token string }{{"http://127.0.0.1/x", ""}, {"http://127.0.0.1/x", "secret"}, {"http://me:pass@127.0.0.1/x?key=k", ""}, {"http://me@127.0.0.1/x", ""}, {"http://:pass@127.0.0.1/x", ""}, {"http://me:pass@127.0.0.1/x?key=k", "secret"}, {":", ""}} {
-		for _, method := range []string{"GET", "POST", "DELETE"} {
-			for _, path := range append(sortedKeys(answers), "/x?own=1", "http://other/x", "https://127.0.0.1/x") {
-				synctest.Test(t, func(t *testing.T) {
-					log := &events{began: time.Now()}
-					client := httpClient(t.Context(), c.address, c.token, time.Second, remoteHost(t, log, func(r *http.Request) string { return answers[r.URL.Path] }))
-					url := path
-					if !strings.Contains(path, ":") {
-						url = "http://127.0.0.1" + path
-					}
-					request, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-					if err != nil {
-						t.Fatal(err)
-					}
-					text := ""
-					if resp, err := client.Do(request); err != nil {
-						text = "error: " + err.Error()
-					} else {
-						b, err := io.ReadAll(resp.Body)
-						resp.Body.Close()
-						text = fmt.Sprintf("%s %q, %v, of %s %q", resp.Status, b, err, resp.Request.URL, resp.Request.Header["Authorization"])
-					}
-					client.CloseIdleConnections()
-					synctest.Wait()
-					r.Add(fmt.Sprintf("%s %s, configured %s and %q", method, url, c.address, c.token), text+"\n"+log.text.String())
-				})
-			}
-		}
-	}
-	r.Compare(t, "testdata/reports/requests.txt.gz")
-}
-
-// TestReportsOfRequestsThatEnd compares how long requests wait for a response
-// that does not come, and what happens when the connection is left.
-func TestReportsOfRequestsThatEnd(t *testing.T) {
-	const header = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n"
-	var r golden.Reports
-	for _, method := range []string{"GET", "POST", "DELETE"} {
-		for _, sends := range []string{"nothing", "header", "header after 2.9s", "header after 3.1s"} {
-			for _, end := range []string{"no end", "life", "request", "close"} {
-				synctest.Test(t, func(t *testing.T) {
-					life, cut := context.WithCancel(t.Context())
-					ctx, cancel := context.WithCancel(t.Context())
-					log := &events{began: time.Now()}
-					client := httpClient(life, "http://127.0.0.1/", "", 20*time.Second, func(context.Context, string, string) (net.Conn, error) {
-						here, there := net.Pipe()
-						go func() {
-							defer there.Close()
-							in := make(chan *http.Request)
-							go serveRequests(there, in)
-							<-in
-							switch sends {
-							case "header after 2.9s":
-								time.Sleep(2900 * time.Millisecond)
-							case "header after 3.1s":
-								time.Sleep(3100 * time.Millisecond)
-							}
-							if sends != "nothing" {
-								io.WriteString(there, header)
-							}
-							for range in {
-							}
-							log.add("connection ended")
-						}()
-						return here, nil
-					})
-					request, err := http.NewRequestWithContext(ctx, method, "http://127.0.0.1/", nil)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if stop := map[string]func(){"life": cut, "request": cancel}[end]; stop != nil {
-						time.AfterFunc(5*time.Second+time.Microsecond, stop)
-					}
-					if resp, err := client.Do(request); err != nil {
-						log.add("error: " + err.Error())
-					} else {
-						log.add(resp.Status + " " + resp.Proto)
-						if end == "close" {
-							time.AfterFunc(5*time.Second+time.Microsecond, func() { resp.Body.Close() })
-						}
-						time.AfterFunc(10*time.Second, cancel)
-						b, err := io.ReadAll(resp.Body)
-						log.add(fmt.Sprintf("%q, %v", b, err))
-						resp.Body.Close()
-					}
-					client.CloseIdleConnections()
-					time.Sleep(time.Second)
-					cut()
-					cancel()
-					synctest.Wait()
-					r.Add(fmt.Sprintf("%s, sends %s, %s", method, sends, end), log.sorted())
-				})
-			}
-		}
-	}
-	r.Compare(t, "testdata/reports/requests-end.txt.gz")
-}
-
-// serveRequests reads the requests of a connection until it ends.
-func serveRequests(c net.Conn, in chan<- *http.Request) {
-	defer close(in)
-	for buffered := bufio.NewReader(c); ; {
-		r, err := http.ReadRequest(buffered)
-		if err != nil {
-			return
-		}
-		in <- r
-	}
-}
 
 // TestBusyRequests checks that at most maxBusy requests wait for a response.
 func TestBusyRequests(t *testing.T) {
@@ -196,42 +49,6 @@ func TestBusyRequests(t *testing.T) {
 			t.Errorf("%d requests after the end", b.busy.Load())
 		}
 	})
-}
-
-// TestReportsOfBodies compares what is read of bodies and streams at their
-// limits.
-func TestReportsOfBodies(t *testing.T) {
-	var r golden.Reports
-	for _, events := range []bool{false, true} {
-		for _, text := range []string{"", "x", strings.Repeat(",", maxValues), strings.Repeat(",", maxValues+1), strings.Repeat("[,\n\n", maxValues/2), strings.Repeat("\n", 4500), strings.Repeat("\n", 8500)} {
-			limits := []int{0, 1, len(text) - 1, len(text), len(text) + 1}
-			if events {
-				limits = limits[:1]
-			}
-			for _, left := range limits {
-				for _, end := range []error{io.EOF, io.ErrUnexpectedEOF} {
-					synctest.Test(t, func(t *testing.T) {
-						time.Sleep(time.Hour)
-						began := time.Now()
-						in := io.MultiReader(strings.NewReader(text), iotest.ErrReader(end))
-						b := &boundedBody{ReadCloser: io.NopCloser(in), left: left, done: t.Context().Done(), shape: shape{events: events}}
-						var got []byte
-						var err error
-						for part := make([]byte, 4096); err == nil; {
-							var n int
-							n, err = b.Read(part)
-							got = append(got, part[:n]...)
-						}
-						if !strings.HasPrefix(text, string(got)) {
-							t.Errorf("%.20q: other bytes", text)
-						}
-						r.Addf(fmt.Sprintf("%d bytes %.5q, then %v, left %d, events %v", len(text), text, end, left, events), "%d bytes, %v after %v, left %d", len(got), err, time.Since(began), b.left)
-					})
-				}
-			}
-		}
-	}
-	r.Compare(t, "testdata/reports/bodies.txt.gz")
 }
 
 // TestBodyEndsWithDone checks that a paced stream ends when its request does.

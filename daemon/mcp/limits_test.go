@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"crabmem/daemon/tool"
-	"crabmem/fuzz/golden"
 )
 
 // TestExactLists has lists that fill their limit exactly, or exceed it by a byte.
@@ -67,11 +66,11 @@ func TestCutTexts(t *testing.T) {
 			t.Errorf("a server's name of %d bytes: %q", len(s.Name), got)
 		}
 		m.Close()
-		inWorld(t, &golden.Reports{}, func(w *world) {
-			site := w.site("1001", "s", false)
+		inWorld(t, func(w *world) {
+			site := w.site("1001", false)
 			site.tools = `[{"name":"a","description":"` + long + `","inputSchema":{}}]`
 			w.Set([]Server{{Name: "s", URL: "http://127.0.0.1:1001/mcp"}})
-			w.step("connected", time.Second)
+			w.settle(time.Second)
 			if got := w.view(tool.Unbounded())[0].description; strings.TrimSuffix(got, "…") != long[:maxDescription] || !strings.HasSuffix(got, end) {
 				t.Errorf("a description of %d bytes: %d bytes", len(long), len(got))
 			}

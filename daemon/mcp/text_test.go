@@ -33,6 +33,15 @@ func TestData(t *testing.T) {
 	}
 }
 
+// TestClip cuts valid text between characters.
+func TestClip(t *testing.T) {
+	for text, want := range map[string]string{"": "", "abcd": "abcd", "abcde": "abcd…", "ééé": "éé…", "aéé": "aé…", "a\xff": "a\uFFFD", "\xff\xfeb": "\uFFFDb", "日本語": "日…"} {
+		if got := clip(text, 4); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 // TestTextOfSeveralParts cuts the sum of the parts of a result.
 func TestTextOfSeveralParts(t *testing.T) {
 	part := strings.Repeat("a", maxText/2-10)

@@ -4,12 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,38 +15,31 @@ import (
 
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/mcpserver/mcptest"
-	"crabmem/daemon/tool"
-	"crabmem/fuzz/golden"
 )
 
-// world is a manager on a file system in memory, with servers by their ports. It
-// records what the manager does, with times.
+// world is a manager on a file system in memory, with servers by their ports.
 type world struct {
 	*Manager
 	t     *testing.T
-	r     *golden.Reports
 	fs    *faultfs.Mem
 	log   mcptest.Buffer
-	seen  int // bytes of log that a report contains
 	began time.Time
 	conns sync.WaitGroup
 	open  atomic.Int64 // connections
 
-	mu     sync.Mutex
-	sites  map[string]*site
-	events []string
+	mu      sync.Mutex
+	sites   map[string]*site
+	refused []time.Duration // connections, by the time since the start
 }
 
 // site is a server at a port.
 type site struct {
 	*hostile
 	w    *world
-	name string
 	down bool // it refuses connections
 	// tools and init are the results of its calls.
 	tools, init string
 	conns       []net.Conn
-	stopped     time.Time // requests at this time may arrive or not
 }
 
 const (
@@ -59,10 +49,10 @@ const (
 )
 
 // inWorld runs a test in a bubble.
-func inWorld(t *testing.T, r *golden.Reports, test func(w *world)) {
+func inWorld(t *testing.T, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, r: r, fs: faultfs.NewMem(), began: time.Now(), sites: make(map[string]*site)}
+		w := &world{t: t, fs: faultfs.NewMem(), began: time.Now(), sites: make(map[string]*site)}
 		log := slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 			if len(groups) == 0 && a.Key == slog.TimeKey {
 				a.Value = slog.StringValue(time.Since(w.began).String())
@@ -72,10 +62,9 @@ func inWorld(t *testing.T, r *golden.Reports, test func(w *world)) {
 		w.Manager = New(Options{
 			FS: w.fs, Log: log, Version: "7",
 			Reserved: func(name string) bool { return name == "bash" },
-			Changed:  func() { w.add("changed") },
 		})
 		w.dial = w.connect
-		w.checkOwner = func(a netip.AddrPort) error { w.check(a); return nil }
+		w.checkOwner = func(netip.AddrPort) error { return nil }
 		test(w)
 		w.Close()
 		synctest.Wait()
@@ -91,23 +80,9 @@ func inWorld(t *testing.T, r *golden.Reports, test func(w *world)) {
 	})
 }
 
-func (w *world) add(event string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.events = append(w.events, fmt.Sprintf("%v %s", time.Since(w.began), event))
-}
-
-// check records that the owner of a port was checked. Reports contain it once per
-// step, because idle connections may be used again.
-func (w *world) check(a netip.AddrPort) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.events = append(w.events, "check "+a.String())
-}
-
 // site adds a server at a port.
-func (w *world) site(port, name string, stream bool) *site {
-	s := &site{hostile: &hostile{http: true}, w: w, name: name, tools: "[" + toolA + "]", init: withTools}
+func (w *world) site(port string, stream bool) *site {
+	s := &site{hostile: &hostile{http: true}, w: w, tools: "[" + toolA + "]", init: withTools}
 	if stream {
 		s.pushes = make(chan string)
 	}
@@ -118,22 +93,13 @@ func (w *world) site(port, name string, stream bool) *site {
 	return s
 }
 
-// respond records a request and returns the response. It records no
-// cancellation, because the SDK sends one concurrently with the end of a
-// connection.
-func (s *site) respond(method string, params json.RawMessage) string {
+// respond returns the response to a request.
+func (s *site) respond(method string, _ json.RawMessage) string {
 	s.w.mu.Lock()
 	defer s.w.mu.Unlock()
-	if method == "initialize" || method == "tools/call" {
-		method += " " + string(params)
-	}
-	if method != "notifications/cancelled" && !s.stopped.Equal(time.Now()) {
-		s.w.events = append(s.w.events, fmt.Sprintf("%v %s: %s", time.Since(s.w.began), s.name, method))
-	}
-	name, _, _ := strings.Cut(method, " ")
-	result := map[string]string{"initialize": s.init, "tools/list": `{"tools":` + s.tools + `}`}[name]
-	if result == "" || strings.HasPrefix(result, "HTTP/") {
-		return result
+	result := map[string]string{"initialize": s.init, "tools/list": `{"tools":` + s.tools + `}`}[method]
+	if result == "" {
+		return ""
 	}
 	return `{"jsonrpc":"2.0","id":$id,"result":` + result + `}`
 }
@@ -154,7 +120,7 @@ func (s *site) set(change func()) {
 }
 
 // stop ends the connections and refuses others.
-func (s *site) stop() { s.set(func() { s.down, s.stopped = true, time.Now(); s.cut() }) }
+func (s *site) stop() { s.set(func() { s.down = true; s.cut() }) }
 
 // addressed is a connection with the address of its server.
 type addressed struct {
@@ -164,15 +130,12 @@ type addressed struct {
 
 func (a addressed) RemoteAddr() net.Addr { return a.to }
 
-func (w *world) connect(_ context.Context, network, address string) (net.Conn, error) {
+func (w *world) connect(_ context.Context, _, address string) (net.Conn, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.sites[address]
-	if s != nil && s.down && s.stopped.Equal(time.Now()) {
-		return nil, errors.New("connection reset")
-	}
 	if s == nil || s.down {
-		w.events = append(w.events, fmt.Sprintf("%v refused %s %s", time.Since(w.began), network, address))
+		w.refused = append(w.refused, time.Since(w.began))
 		return nil, errors.New("connection refused")
 	}
 	here, there := net.Pipe()
@@ -185,43 +148,10 @@ func (w *world) connect(_ context.Context, network, address string) (net.Conn, e
 	return addressed{here, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))}, nil
 }
 
-// step reports what happened since the last step, and after some time. No timer
-// ends at the same time, because the time is odd.
-func (w *world) step(title string, after time.Duration) {
-	w.t.Helper()
+// settle waits until the manager is idle after a duration. No timer ends at the
+// same time, because the time is odd.
+func (w *world) settle(after time.Duration) {
 	synctest.Wait()
-	if after > 0 {
-		time.Sleep(after + 7*time.Microsecond)
-		synctest.Wait()
-	}
-	text := w.log.String()
-	lines := slices.Sorted(strings.Lines(text[w.seen:]))
-	w.seen = len(text)
-	w.mu.Lock()
-	slices.Sort(w.events)
-	events := slices.Compact(w.events)
-	w.events = nil
-	w.mu.Unlock()
-	report := strings.Join(events, "\n") + "\n" + strings.Join(lines, "")
-	for _, s := range w.servers() {
-		s.mu.Lock()
-		state := s.state
-		s.mu.Unlock()
-		report += fmt.Sprintf("server %s: state %d, usable %v, settled %v, ended %v\n", s.Name, state, s.usable(), s.settled(), s.ctx.Err())
-	}
-	all := w.view(tool.Unbounded())
-	for _, l := range all[:min(len(all), 20)] {
-		report += "tool " + l.label + "\n"
-	}
-	report += fmt.Sprintln(len(all), "tools")
-	if _, list, ok := strings.Cut(w.Resources(tool.Unbounded()), "\n"); ok {
-		report += list + "\n"
-	}
-	w.Manager.mu.Lock()
-	report += "problems:"
-	for _, key := range sortedKeys(w.warned) {
-		report += fmt.Sprintf(" %q", key)
-	}
-	w.Manager.mu.Unlock()
-	w.r.Add(title, report)
+	time.Sleep(after + 7*time.Microsecond)
+	synctest.Wait()
 }

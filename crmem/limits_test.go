@@ -12,7 +12,6 @@ import (
 
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
-	"crabmem/crmem/limits"
 	"crabmem/crmem/vfs/faultfs"
 )
 
@@ -27,7 +26,7 @@ func errorText(err error) string {
 // TestLimitsOfEntries validates fields at each limit and above it.
 func TestLimitsOfEntries(t *testing.T) {
 	n := func(n int) string { return strings.Repeat("n", n) }
-	long, most := n(limits.Content), slices.Repeat([]string{"a"}, limits.Aliases)
+	long, most := n(MaxContent), slices.Repeat([]string{"a"}, MaxAliases)
 	cut := n(79) + "é"
 	for _, c := range []struct {
 		name, content string
@@ -35,12 +34,12 @@ func TestLimitsOfEntries(t *testing.T) {
 		want          string
 	}{
 		{"a", "", nil, ""},
-		{n(limits.Name), long, most, ""},
-		{"a", "", []string{n(limits.Name)}, ""},
+		{n(MaxName), long, most, ""},
+		{"a", "", []string{n(MaxName)}, ""},
 		{"", "", nil, `invalid: "": empty name`},
-		{n(limits.Name + 1), "", nil, fmt.Sprintf("invalid: %q: name of 1025 bytes, at most 1024", n(80))},
+		{n(MaxName + 1), "", nil, fmt.Sprintf("invalid: %q: name of 1025 bytes, at most 1024", n(80))},
 		{"a", "", []string{"b", ""}, `invalid: "a": empty alias`},
-		{"a", "", []string{n(limits.Name + 1)}, `invalid: "a": alias of 1025 bytes, at most 1024`},
+		{"a", "", []string{n(MaxName + 1)}, `invalid: "a": alias of 1025 bytes, at most 1024`},
 		{"a", long + "x", nil, `invalid: "a": content of 8388609 bytes, at most 8388608`},
 		{"a", "xyz\xff", nil, `invalid: "a": content: invalid UTF-8 at byte 3`},
 		{"a", "x\x00", nil, ""},

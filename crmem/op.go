@@ -10,7 +10,6 @@ import (
 
 	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
-	"crabmem/crmem/limits"
 )
 
 // Op is one change of a store: [Add], [Update], [Remember], [Alias], [Rename],
@@ -307,8 +306,8 @@ func (o Rename) stage(g *stage) error {
 	e.Name = o.To
 	e.Aliases = slices.DeleteFunc(slices.Clone(e.Aliases), func(a string) bool { return a == o.To })
 	if !SameName(o.Name, o.To) && !slices.Contains(e.Aliases, o.Name) && validName(o.Name, "alias", o.Name) == nil {
-		if e.Aliases = append(e.Aliases, o.Name); len(e.Aliases) > limits.Aliases {
-			return &nameError{ErrInvalid, cutName(o.Name), fmt.Sprintf("%d aliases, and the old name would be another one: remove an alias", limits.Aliases)}
+		if e.Aliases = append(e.Aliases, o.Name); len(e.Aliases) > MaxAliases {
+			return &nameError{ErrInvalid, cutName(o.Name), fmt.Sprintf("%d aliases, and the old name would be another one: remove an alias", MaxAliases)}
 		}
 	}
 	g.remove(o.Name, old)

@@ -17,7 +17,6 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
-	"crabmem/crmem/limits"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
@@ -170,9 +169,9 @@ func TestAdoptOfDamage(t *testing.T) {
 func TestBatchBeyondTheLog(t *testing.T) {
 	race.Skip(t)
 	m := faultfs.NewMem()
-	o := &Options{FS: m, MaxBytes: limits.Content + 1<<10, LogLimit: 1 << 30, CheckpointOnClose: checkpoint.Never}
+	o := &Options{FS: m, MaxBytes: MaxContent + 1<<10, LogLimit: 1 << 30, CheckpointOnClose: checkpoint.Never}
 	s := opened(t, "/m.db", o, 0)
-	content := strings.Repeat("x", limits.Content)
+	content := strings.Repeat("x", MaxContent)
 	batch := []Op{Add{Name: "a"}}
 	for len(batch) <= 10 {
 		batch = append(batch, Update{Name: "a", Content: content})
@@ -478,7 +477,7 @@ func TestCloseWaitsForCheckpoint(t *testing.T) {
 // frame for each change of the aliases of a large entry.
 func TestManyAliasesOfALargeEntry(t *testing.T) {
 	sn, err := NewSnapshot(8, []Entry{
-		{ID: 5, Name: "large", Content: strings.Repeat("x", limits.Content)}, {ID: 6, Name: "gone"}, {ID: 7, Name: "changed"}})
+		{ID: 5, Name: "large", Content: strings.Repeat("x", MaxContent)}, {ID: 6, Name: "gone"}, {ID: 7, Name: "changed"}})
 	noErr(t, err)
 	db, err := sn.AppendBinary(nil)
 	noErr(t, err)

@@ -19,7 +19,6 @@ import (
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
 	"crabmem/crmem/checkpoint"
-	"crabmem/crmem/limits"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 )
@@ -54,7 +53,7 @@ func at(sec int64) func() time.Time { return func() time.Time { return time.Unix
 // TestOps runs operations in sequence on one store, and compares each result
 // and the entries after it.
 func TestOps(t *testing.T) {
-	long := strings.Repeat("n", limits.Name)
+	long := strings.Repeat("n", crmem.MaxName)
 	table := []struct {
 		name string
 		ops  []crmem.Op
@@ -89,8 +88,8 @@ func TestOps(t *testing.T) {
 		{"invalid UTF-8", []crmem.Op{crmem.Add{Name: "u", Content: "\xff"}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
 		{"invalid alias", []crmem.Op{crmem.Alias{Name: "five", Aliases: []string{""}}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
 		{"name too long", []crmem.Op{crmem.Add{Name: long + "n"}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
-		{"too many aliases", []crmem.Op{crmem.Alias{Name: "five", Aliases: slices.Repeat([]string{"a"}, limits.Aliases+1)}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
-		{"content too long", []crmem.Op{crmem.Update{Name: "five", Content: strings.Repeat("c", limits.Content+1)}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
+		{"too many aliases", []crmem.Op{crmem.Alias{Name: "five", Aliases: slices.Repeat([]string{"a"}, crmem.MaxAliases+1)}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
+		{"content too long", []crmem.Op{crmem.Update{Name: "five", Content: strings.Repeat("c", crmem.MaxContent+1)}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
 		{"unknown kind", []crmem.Op{crmem.Add{Name: "k", Kind: 2}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
 		{"no id above", []crmem.Op{crmem.Restore{Entry: crmem.Entry{ID: math.MaxUint64, Name: "k"}}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
 	}
@@ -233,7 +232,7 @@ func TestRenameAliases(t *testing.T) {
 	ok(t, s.Apply(crmem.Rename{Name: "a", To: "b"}))
 	aliases("a")
 	var many []string
-	for i := range limits.Aliases {
+	for i := range crmem.MaxAliases {
 		many = append(many, fmt.Sprint("alias ", i))
 	}
 	ok(t, s.Apply(crmem.Alias{Name: "b", Aliases: many}))

@@ -2,11 +2,18 @@ package crmem
 
 import (
 	"crabmem/crmem/internal/format"
-	"crabmem/crmem/limits"
 	"fmt"
 	"math"
 	"strings"
 	"unicode/utf8"
+)
+
+// Limits of new entries. A write that exceeds one fails with ErrInvalid. Reading
+// accepts larger entries.
+const (
+	MaxName    = 1 << 10 // bytes of a name or an alias
+	MaxAliases = 1 << 10 // number of aliases of an entry
+	MaxContent = 8 << 20 // bytes of a text
 )
 
 // validEntry returns an error if a new entry is invalid or exceeds the limits.
@@ -14,14 +21,14 @@ func validEntry(name, content string, aliases []string) error {
 	if err := validName(name, "name", name); err != nil {
 		return err
 	}
-	if len(content) > limits.Content {
-		return &nameError{ErrInvalid, name, fmt.Sprintf("content of %d bytes, at most %d", len(content), limits.Content)}
+	if len(content) > MaxContent {
+		return &nameError{ErrInvalid, name, fmt.Sprintf("content of %d bytes, at most %d", len(content), MaxContent)}
 	}
 	if err := storable(name, "content", content); err != nil {
 		return err
 	}
-	if len(aliases) > limits.Aliases {
-		return &nameError{ErrInvalid, name, fmt.Sprintf("%d aliases, at most %d", len(aliases), limits.Aliases)}
+	if len(aliases) > MaxAliases {
+		return &nameError{ErrInvalid, name, fmt.Sprintf("%d aliases, at most %d", len(aliases), MaxAliases)}
 	}
 	for _, a := range aliases {
 		if err := validName(name, "alias", a); err != nil {
@@ -35,8 +42,8 @@ func validName(entry, field, s string) error {
 	switch {
 	case s == "":
 		return &nameError{ErrInvalid, cutName(entry), "empty " + field}
-	case len(s) > limits.Name:
-		return &nameError{ErrInvalid, cutName(entry), fmt.Sprintf("%s of %d bytes, at most %d", field, len(s), limits.Name)}
+	case len(s) > MaxName:
+		return &nameError{ErrInvalid, cutName(entry), fmt.Sprintf("%s of %d bytes, at most %d", field, len(s), MaxName)}
 	}
 	if err := storable(entry, field, s); err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"crabmem/crmem"
-	"crabmem/crmem/limits"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
@@ -44,7 +43,7 @@ exist, append exits with 3; for an archive it exits with 4.
 			return err
 		}
 		if text == "-" {
-			if text, err = c.ReadInput(cmd.Context(), limits.Content); err != nil {
+			if text, err = c.ReadInput(cmd.Context(), crmem.MaxContent); err != nil {
 				return err
 			}
 		}

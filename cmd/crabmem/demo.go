@@ -17,7 +17,6 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
-	"crabmem/crmem/limits"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/memtool"
@@ -86,7 +85,7 @@ func (d *demo) copyBrain(from string) error {
 	if from != "" {
 		list = func(sub string) ([]fs.DirEntry, error) { return d.c.fs.ReadDir(filepath.Join(from, sub)) }
 		read = func(name string) ([]byte, error) {
-			return vfs.ReadFile(d.c.fs, filepath.Join(from, name), 2*limits.Content)
+			return vfs.ReadFile(d.c.fs, filepath.Join(from, name), 2*crmem.MaxContent)
 		}
 	}
 	pages := 0

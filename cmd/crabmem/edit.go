@@ -17,7 +17,6 @@ import (
 	"crabmem/bm25/snippet"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
-	"crabmem/crmem/limits"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
@@ -90,7 +89,7 @@ func (c *app) edit(ctx context.Context, editor string, before crmem.Entry, allow
 		remove()
 		return err
 	}
-	text, err := vfs.ReadFile(c.fs, file, limits.Content)
+	text, err := vfs.ReadFile(c.fs, file, crmem.MaxContent)
 	if err == nil && !utf8.Valid(text) {
 		err = errors.New("the text is not valid UTF-8")
 	}

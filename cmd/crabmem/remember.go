@@ -9,7 +9,6 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
-	"crabmem/crmem/limits"
 	"crabmem/crmem/metadata"
 	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
@@ -99,7 +98,7 @@ affect the order of recall.`,
 // remember writes the entry name. The text "-" is standard input.
 func (c *app) remember(ctx context.Context, name, text string, f rememberFlags) (err error) {
 	if text == "-" {
-		if text, err = c.ReadInput(ctx, limits.Content); err != nil {
+		if text, err = c.ReadInput(ctx, crmem.MaxContent); err != nil {
 			return err
 		}
 	}

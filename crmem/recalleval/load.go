@@ -16,7 +16,6 @@ import (
 	"strings"
 
 	"crabmem/crmem"
-	"crabmem/crmem/limits"
 )
 
 // Open opens a file for reading. Its errors name the file.
@@ -24,7 +23,7 @@ type Open func(name string) (io.ReadCloser, error)
 
 // maxLine limits a line: a content of the maximum size, each byte an escape of
 // six bytes, and the other keys.
-const maxLine = 6*limits.Content + 1<<20
+const maxLine = 6*crmem.MaxContent + 1<<20
 
 // created is the creation time of every document, so that age does not affect
 // ranking.

@@ -19,7 +19,6 @@ import (
 	"golang.org/x/net/html"
 
 	. "crabmem/crmem"
-	"crabmem/crmem/limits"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
@@ -35,7 +34,7 @@ func hostileNames(t *testing.T, r *rand.Rand) *Snapshot {
 	seen := map[string]bool{"": true}
 	var entries []Entry
 	add := func(name string) {
-		if seen[name] || len(name) > limits.Name {
+		if seen[name] || len(name) > MaxName {
 			return
 		}
 		seen[name] = true

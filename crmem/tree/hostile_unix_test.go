@@ -15,7 +15,6 @@ import (
 
 	"crabmem/bench/gate"
 	. "crabmem/crmem"
-	"crabmem/crmem/limits"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/race"
@@ -158,7 +157,7 @@ var hostileLoads = []struct {
 			s.file("notes/"+n+".md", strings.Repeat("x", 400_000))
 		}
 	}, fail: "more than 1000000 bytes", path: "notes/c.md"},
-	{name: "content over the limit", make: func(s scene) { s.file("notes/a.md", strings.Repeat("x", limits.Content+1)) }, fail: "content of 8388609 bytes", path: "notes/a.md"},
+	{name: "content over the limit", make: func(s scene) { s.file("notes/a.md", strings.Repeat("x", MaxContent+1)) }, fail: "content of 8388609 bytes", path: "notes/a.md"},
 	{name: "10 MB of aliases", make: func(s scene) {
 		s.file("notes/a.md", page(aliasRow(strings.Repeat("alias</li><li>", 700_000)), "x"))
 	}, fail: "aliases, at most 1024", path: "notes/a.md"},

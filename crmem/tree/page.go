@@ -10,7 +10,6 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/internal/format"
-	"crabmem/crmem/limits"
 	"crabmem/crmem/metadata"
 )
 
@@ -288,4 +287,4 @@ func parseCreated(datetime string) (uint64, bool) {
 
 // pageFits is the maximum size of a page that the manifest does not list: a
 // full content and a full list of aliases, escaped twice.
-const pageFits = limits.Content + 12*limits.Aliases*(limits.Name+32) + 1<<16
+const pageFits = crmem.MaxContent + 12*crmem.MaxAliases*(crmem.MaxName+32) + 1<<16

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	. "crabmem/crmem"
-	"crabmem/crmem/limits"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
@@ -93,7 +92,7 @@ func TestLoadAgainWithoutDump(t *testing.T) {
 // older store may contain such an entry: only an edited page, or a page that no
 // dump wrote, is refused.
 func TestLimitsOfTouchedPages(t *testing.T) {
-	long := Entry{ID: 1, Name: "a", CreatedAt: 7, Content: "dumped", Aliases: []string{strings.Repeat("x", limits.Name+1)}}
+	long := Entry{ID: 1, Name: "a", CreatedAt: 7, Content: "dumped", Aliases: []string{strings.Repeat("x", MaxName+1)}}
 	for _, test := range []struct {
 		name    string
 		touch   func(mem *faultfs.Mem)

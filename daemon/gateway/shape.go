@@ -11,12 +11,12 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"crabmem/crmem/limits"
+	"crabmem/crmem"
 )
 
 // maxItems limits each list in a body, so that a list of millions is refused at the first
 // item too many.
-const maxItems = limits.Aliases
+const maxItems = crmem.MaxAliases
 
 // own reports whether this program defines the body of a route. The others have the shape
 // of another vendor's.

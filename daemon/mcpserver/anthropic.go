@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"crabmem/crmem/limits"
+	"crabmem/crmem"
 	"crabmem/daemon/mcpserver/compat/memfiles"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -21,7 +21,7 @@ func (s *Server) addAnthropicTool() {
 	in := plainSchema[memfiles.Call]()
 	oneOf(in.Properties["command"], commands...)
 	for _, p := range []string{"path", "old_path", "new_path"} {
-		atMostChars(in.Properties[p], limits.Name)
+		atMostChars(in.Properties[p], crmem.MaxName)
 	}
 	two := 2
 	in.Properties["view_range"].MinItems, in.Properties["view_range"].MaxItems = &two, &two

@@ -12,7 +12,6 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/budget"
-	"crabmem/crmem/limits"
 	"crabmem/daemon/mcpserver/mcptest"
 	"crabmem/daemon/memtool"
 
@@ -242,9 +241,9 @@ func TestParts(t *testing.T) {
 		}
 	}
 	// The largest text of a note goes through, with all its escapes.
-	most := strings.Repeat("\"\n", limits.Content/2)
+	most := strings.Repeat("\"\n", crmem.MaxContent/2)
 	must[rememberOut](t, s, "remember", dict{"name": "most", "content": most})
-	mcptest.Refused(t, s, "remember", dict{"name": "more", "content": strings.Repeat("x", limits.Content+1)}, "^invalid: .*at most")
+	mcptest.Refused(t, s, "remember", dict{"name": "more", "content": strings.Repeat("x", crmem.MaxContent+1)}, "^invalid: .*at most")
 	mcptest.Refused(t, s, "remember", dict{"name": "", "content": "x"}, "^invalid: ")
 	mcptest.Refused(t, s, "remember", dict{"name": strings.Repeat("é", 600), "content": "x"}, "^invalid: ")
 	mcptest.Refused(t, s, "remember", dict{"name": "x"}, `^wrong arguments: content is missing`)

@@ -14,7 +14,6 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/embed"
 	"crabmem/crmem/fusion"
-	"crabmem/crmem/limits"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
@@ -34,7 +33,7 @@ const (
 
 // maxMessage limits a message of a client. It has room for the largest note with
 // a usual number of escapes.
-const maxMessage = 2*limits.Content + 1<<20
+const maxMessage = 2*crmem.MaxContent + 1<<20
 
 // Options configure a server.
 type Options struct {

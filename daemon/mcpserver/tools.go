@@ -9,7 +9,6 @@ import (
 
 	"crabmem/bm25/snippet"
 	"crabmem/crmem"
-	"crabmem/crmem/limits"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
@@ -119,7 +118,7 @@ func (s *Server) addTools() {
 			"A note keeps the metadata that the call does not set, such as type and tags.",
 		Annotations: toolHints("Remember a note", false, true, true),
 	}, func(in map[string]*jsonschema.Schema) {
-		atMostChars(in["name"], limits.Name)
+		atMostChars(in["name"], crmem.MaxName)
 		most := 64
 		in["aliases"].MaxItems = &most
 	}, s.remember)

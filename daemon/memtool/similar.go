@@ -7,7 +7,6 @@ import (
 	"unicode"
 
 	"crabmem/crmem"
-	"crabmem/crmem/limits"
 	"crabmem/daemon/display"
 )
 
@@ -44,7 +43,7 @@ const maxNear = 3
 // have an alias that resembles it. The nearest name is first.
 func nearNames(s *crmem.Store, name string) []string {
 	want := []rune(foldName(name))
-	if len(want) == 0 || len(name) > limits.Name {
+	if len(want) == 0 || len(name) > crmem.MaxName {
 		return nil
 	}
 	limit := min(1+len(want)/4, len(want)-1)
@@ -56,7 +55,7 @@ func nearNames(s *crmem.Store, name string) []string {
 	for e := range s.All() {
 		best := limit + 1
 		for _, n := range append([]string{e.Name}, e.Aliases...) {
-			if len(n) <= limits.Name {
+			if len(n) <= crmem.MaxName {
 				best = min(best, offBy(want, []rune(foldName(n)), limit))
 			}
 		}
@@ -113,7 +112,7 @@ func nearlySame(a, b string) bool {
 	if a == b {
 		return a != ""
 	}
-	if max(len(a), len(b)) > limits.Name || digits(a) != digits(b) {
+	if max(len(a), len(b)) > crmem.MaxName || digits(a) != digits(b) {
 		return false
 	}
 	ra, rb := []rune(a), []rune(b)
@@ -174,7 +173,7 @@ func distance(a, b []rune, limit int) int {
 // the first. It returns "" if no name resembles mistyped.
 func NearestName(mistyped string, names []string) string {
 	want := []rune(foldName(mistyped))
-	if len(want) == 0 || len(want) > limits.Name {
+	if len(want) == 0 || len(want) > crmem.MaxName {
 		return ""
 	}
 	best, nearest := "", len(want)/3+1

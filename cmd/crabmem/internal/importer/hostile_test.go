@@ -11,7 +11,6 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/crmem"
-	"crabmem/crmem/limits"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 )
@@ -187,7 +186,7 @@ func TestHostileTrees(t *testing.T) {
 				t.Errorf("again %+v", p)
 			}
 			for e := range s.All() {
-				if strings.ContainsAny(e.Name, "\x00\x1b\n") || len(e.Name) > limits.Name {
+				if strings.ContainsAny(e.Name, "\x00\x1b\n") || len(e.Name) > crmem.MaxName {
 					t.Errorf("a note %q", e.Name)
 				}
 			}

@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"crabmem/crmem"
-	"crabmem/crmem/limits"
 	"crabmem/daemon/display"
 	"crabmem/sessionlog/foreign"
 )
@@ -23,7 +22,7 @@ import (
 // only a line that is not an object is limited to maxLine.
 const (
 	maxLines = 4 << 30
-	maxLine  = 6*(limits.Content+2<<20) + 1<<16
+	maxLine  = 6*(crmem.MaxContent+2<<20) + 1<<16
 )
 
 // Line is an entry of a source, and the number of its line or record.

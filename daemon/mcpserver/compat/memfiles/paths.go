@@ -9,7 +9,6 @@ import (
 
 	"crabmem/bm25/snippet"
 	"crabmem/crmem"
-	"crabmem/crmem/limits"
 	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 )
@@ -37,8 +36,8 @@ func checkPath(path string) string {
 	if !ok {
 		return "it must start with /memories/"
 	}
-	if len(p) > limits.Name {
-		return fmt.Sprintf("it has more than %d bytes", limits.Name)
+	if len(p) > crmem.MaxName {
+		return fmt.Sprintf("it has more than %d bytes", crmem.MaxName)
 	}
 	lower := strings.ToLower(p)
 	for _, bad := range []string{`\`, "%2e", "%2f", "%5c", "%00"} {

@@ -18,7 +18,6 @@ import (
 
 	"crabmem/bench/measure"
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/history"
 	"crabmem/testdata"
 )
@@ -106,7 +105,7 @@ type segmentSizes struct{ disk, content int64 }
 // writeChanges creates a store with n changes of notes, in batches of 1000. A
 // checkpoint after 15 batches of 500 bytes fills a segment.
 func writeChanges(path string, n, names int, content func() string) (size segmentSizes, err error) {
-	s, err := crmem.Open(path, &crmem.Options{LogLimit: 1 << 40, CheckpointOnClose: checkpoint.Never})
+	s, err := crmem.Open(path, &crmem.Options{LogLimit: 1 << 40, CheckpointOnClose: crmem.CheckpointNever})
 	if err != nil {
 		return size, err
 	}

@@ -16,7 +16,6 @@ import (
 	"crabmem/bench/corpus"
 	"crabmem/bench/measure"
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/client"
 	"crabmem/daemon/wire"
@@ -163,7 +162,7 @@ func (c *commandBench) checkpoints() error {
 		if _, err := writeStore(path, c.n); err != nil {
 			return err
 		}
-		s, err := crmem.Open(path, &crmem.Options{CheckpointOnClose: checkpoint.Never})
+		s, err := crmem.Open(path, &crmem.Options{CheckpointOnClose: crmem.CheckpointNever})
 		if err != nil {
 			return err
 		}

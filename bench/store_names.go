@@ -10,7 +10,6 @@ import (
 
 	"crabmem/bench/measure"
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 )
 
@@ -20,7 +19,7 @@ import (
 // commits only use CPU time.
 func names(t *measure.Limits, path string, _ int) error {
 	fsys := &knownFS{infos: map[string]fs.FileInfo{}}
-	s, err := crmem.Open(filepath.Join(filepath.Dir(path), "names.db"), &crmem.Options{FS: fsys, LogLimit: 1 << 40, CheckpointOnClose: checkpoint.Never})
+	s, err := crmem.Open(filepath.Join(filepath.Dir(path), "names.db"), &crmem.Options{FS: fsys, LogLimit: 1 << 40, CheckpointOnClose: crmem.CheckpointNever})
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	. "crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
@@ -82,7 +81,7 @@ func (u *reportUser) begin() {
 		u.m.Symlink("/real/m.db", u.path)
 	}
 	if u.path == "/m.db" && u.random.IntN(2) == 0 {
-		s, err := Open(u.path, &Options{FS: u.m, CheckpointOnClose: checkpoint.Never})
+		s, err := Open(u.path, &Options{FS: u.m, CheckpointOnClose: CheckpointNever})
 		noErr(u.t, err)
 		noErr(u.t, s.Apply(Add{Name: "one", Content: "words"}, Add{Name: "four", Aliases: []string{"alias"}}))
 		noErr(u.t, s.Close())
@@ -105,7 +104,7 @@ func (u *reportUser) options() {
 		case 1, 2:
 			u.o.LogVersion = format.LogVersion1
 		case 3, 4:
-			u.o.CheckpointOnClose = []checkpoint.Mode{checkpoint.Auto, checkpoint.Never, checkpoint.Never}[u.random.IntN(3)]
+			u.o.CheckpointOnClose = []CheckpointMode{CheckpointAuto, CheckpointNever, CheckpointNever}[u.random.IntN(3)]
 		case 5:
 			u.o.LogLimit = int64(200 + u.random.IntN(400))
 		case 6:

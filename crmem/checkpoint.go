@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
@@ -377,9 +376,9 @@ func (s *Store) checkpointsOnClose() bool {
 		return false
 	}
 	switch s.opts.CheckpointOnClose {
-	case checkpoint.Always:
+	case CheckpointAlways:
 		return true
-	case checkpoint.Auto:
+	case CheckpointAuto:
 		return s.dbStat.size() <= smallSnapshot || s.w.End > s.dbStat.size()/4
 	}
 	return false

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/race"
@@ -25,7 +24,7 @@ func TestLogKeepsRoomForCheckpoint(t *testing.T) {
 	accepted := 0
 	for _, room := range []int64{0, 55, 56, 79, 80, 4096} {
 		m := faultfs.NewMem()
-		o := &Options{FS: m, MaxBytes: maxBytes, LogLimit: 1 << 40, CheckpointOnClose: checkpoint.Never}
+		o := &Options{FS: m, MaxBytes: maxBytes, LogLimit: 1 << 40, CheckpointOnClose: CheckpointNever}
 		s := opened(t, "/m.db", o, 0)
 		noErr(t, s.Apply(Add{Name: "a"}))
 		before := s.Stats().LogBytes
@@ -83,7 +82,7 @@ func TestCheckpointReadsBack(t *testing.T) {
 	for _, op := range []string{"write", "read"} {
 		t.Run(op, func(t *testing.T) {
 			m := faultfs.NewMem()
-			s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+			s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 			noErr(t, s.Apply(Add{Name: "a", Content: "acknowledged"}))
 			hits := 0
 			m.Hook = func(c faultfs.Call) error {
@@ -114,7 +113,7 @@ func TestCheckpointReadsBack(t *testing.T) {
 // the last is reported and never truncated as a torn tail.
 func TestCopiedRecordsArePromised(t *testing.T) {
 	m := faultfs.NewMem()
-	o := &Options{FS: m, CheckpointOnClose: checkpoint.Never}
+	o := &Options{FS: m, CheckpointOnClose: CheckpointNever}
 	s := opened(t, "/m.db", o, 0)
 	noErr(t, s.Apply(Add{Name: "first"}))
 	const copies = 4
@@ -152,7 +151,7 @@ func TestCopiedRecordsArePromised(t *testing.T) {
 	}
 }
 
-// TestCheckpointAutoLimits closes stores around both limits of checkpoint.Auto.
+// TestCheckpointAutoLimits closes stores around both limits of CheckpointAuto.
 func TestCheckpointAutoLimits(t *testing.T) {
 	for _, c := range []struct {
 		what     string
@@ -167,7 +166,7 @@ func TestCheckpointAutoLimits(t *testing.T) {
 		{"large snapshot, log of a third", smallSnapshot + smallSnapshot/2, (smallSnapshot + smallSnapshot/2) / 3, true},
 	} {
 		path := filepath.Join(t.TempDir(), "m.db")
-		s := opened(t, path, &Options{CheckpointOnClose: checkpoint.Auto}, 0)
+		s := opened(t, path, &Options{CheckpointOnClose: CheckpointAuto}, 0)
 		noErr(t, s.Apply(Add{Name: "snapshot", Content: strings.Repeat("x", c.snapshot)}))
 		noErr(t, s.Checkpoint())
 		noErr(t, s.Apply(Add{Name: "log", Content: strings.Repeat("y", c.log)}))
@@ -186,7 +185,7 @@ func TestCheckpointAutoLimits(t *testing.T) {
 // pieces of 256 KiB.
 func TestCheckpointBuffers(t *testing.T) {
 	m := faultfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, LogLimit: 1 << 40, CheckpointOnClose: checkpoint.Never}, 0)
+	s := opened(t, "/m.db", &Options{FS: m, LogLimit: 1 << 40, CheckpointOnClose: CheckpointNever}, 0)
 	defer s.Close()
 	var ops []Op
 	for i := range 300 {

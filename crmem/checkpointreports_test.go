@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 
 	. "crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/golden"
 )
@@ -57,7 +56,7 @@ type checkpointCase struct {
 
 func (c *checkpointCase) outcome(t *testing.T) string {
 	m := faultfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, s.Apply(Add{Name: "one"}, Add{Name: "two"}))
 	release, blocked := make(chan struct{}), false
 	m.Hook = func(call faultfs.Call) error {

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs/faultfs"
@@ -84,7 +83,7 @@ func TestCheckReadsValidStoreOnce(t *testing.T) {
 func TestCheckReturnsSystemErrors(t *testing.T) {
 	for _, name := range []string{"/m.db", "/m.db-wal"} {
 		m := faultfs.NewMem()
-		s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+		s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 		noErr(t, s.Apply(Add{Name: "a"}))
 		noErr(t, s.Close())
 		m.Hook = func(c faultfs.Call) error {

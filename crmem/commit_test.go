@@ -6,7 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs/faultfs"
 )
@@ -14,7 +13,7 @@ import (
 // TestGroupMemoryIsReused commits groups around the sizes up to which the next
 // group reuses their memory.
 func TestGroupMemoryIsReused(t *testing.T) {
-	s := opened(t, "/m.db", &Options{FS: faultfs.NewMem(), LogLimit: 1 << 30, CheckpointOnClose: checkpoint.Never}, 0)
+	s := opened(t, "/m.db", &Options{FS: faultfs.NewMem(), LogLimit: 1 << 30, CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	overhead := len(s.written.buf)
 	for _, c := range []struct {
@@ -95,7 +94,7 @@ func TestCrowdIsCallersOfGroup(t *testing.T) {
 // limit, and one byte more.
 func TestCheckpointAboveLogLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := opened(t, "/m.db", &Options{FS: faultfs.NewMem(), LogLimit: 1 << 20, CheckpointOnClose: checkpoint.Never}, 0)
+		s := opened(t, "/m.db", &Options{FS: faultfs.NewMem(), LogLimit: 1 << 20, CheckpointOnClose: CheckpointNever}, 0)
 		noErr(t, s.Apply(Add{Name: "a"}))
 		before := s.w.End
 		noErr(t, s.Apply(Update{Name: "a"}))

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/linear"
 )
@@ -98,7 +97,7 @@ func TestConcurrentWritesToSameNames(t *testing.T) {
 			}
 			return nil
 		}
-		o := &crmem.Options{FS: m, Now: linear.Clock, CheckpointOnClose: checkpoint.Mode(seed % 3)}
+		o := &crmem.Options{FS: m, Now: linear.Clock, CheckpointOnClose: crmem.CheckpointMode(seed % 3)}
 		c := contest{"/m.db", o, seed%2 == 0, 8, 25, func() { yield(30) }}
 		if c.checkpoints {
 			o.LogLimit = 2000
@@ -113,7 +112,7 @@ func TestConcurrentWritesToSameNames(t *testing.T) {
 
 // TestConcurrentWritesToSameNamesOnDisk has the real scheduler and real syncs.
 func TestConcurrentWritesToSameNamesOnDisk(t *testing.T) {
-	o := &crmem.Options{Now: linear.Clock, LogLimit: 4 << 10, CheckpointOnClose: checkpoint.Auto}
+	o := &crmem.Options{Now: linear.Clock, LogLimit: 4 << 10, CheckpointOnClose: crmem.CheckpointAuto}
 	c := contest{filepath.Join(t.TempDir(), "memory.db"), o, true, 16, 12, runtime.Gosched}
 	state := linear.Empty()
 	for round := range 3 {

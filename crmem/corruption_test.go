@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
@@ -54,7 +53,7 @@ func rotStore(t testing.TB, salt string) (db, wal []byte) {
 	m := faultfs.NewMem()
 	m.Mkdir("/d", 0o700)
 	now := func() time.Time { return time.Unix(1_776_162_225, 0) }
-	o := &crmem.Options{FS: m, Now: now, CheckpointOnClose: checkpoint.Never}
+	o := &crmem.Options{FS: m, Now: now, CheckpointOnClose: crmem.CheckpointNever}
 	s := must(crmem.Open(rotPath, o))
 	for i := range 18 {
 		e := crmem.Add{Name: fmt.Sprintf("entry %s %d", salt, i), Kind: crmem.Kind(i % 2), Content: strings.Repeat(fmt.Sprintf("line %d of the whole text; ", i), 3)}
@@ -267,7 +266,7 @@ func TestRotMixtures(t *testing.T) {
 		// A later snapshot of the same store under the old log, and the old
 		// snapshot under the later log.
 		m := check.NewDisk(db, wal)
-		s := must(crmem.Open(rotPath, &crmem.Options{FS: m, CheckpointOnClose: checkpoint.Never}))
+		s := must(crmem.Open(rotPath, &crmem.Options{FS: m, CheckpointOnClose: crmem.CheckpointNever}))
 		ok(t, s.Apply(crmem.Add{Name: "newer", Content: "x"}))
 		ok(t, s.Checkpoint())
 		ok(t, s.Apply(crmem.Add{Name: "newest", Content: "y"}))

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"crabmem/bm25/analysis"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
@@ -20,7 +19,7 @@ import (
 // free name for the copy of its state. The error says so and names no copy.
 func TestOwnCopyWithoutName(t *testing.T) {
 	m := faultfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, m.Remove("/m.db-wal"))
 	m.Hook = func(c faultfs.Call) error {
@@ -38,7 +37,7 @@ func TestOwnCopyWithoutName(t *testing.T) {
 // TestKeepLogOfInvalidSnapshot repairs with a base that is not a snapshot.
 func TestKeepLogOfInvalidSnapshot(t *testing.T) {
 	m := faultfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, errors.Join(s.Apply(Add{Name: "a"}), s.Close()))
 	m.WriteFile("/base", []byte("text"), 0o600)
 	_, err := Repair("/m.db", &repair.Options{FS: m, KeepLog: "/base"})

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs/faultfs"
 )
 
@@ -43,7 +42,7 @@ func hasTemps(t *testing.T, m *faultfs.Mem) bool {
 // the checkpoint must copy. The checkpoint fails and keeps their file.
 func TestCheckpointOfUnreadableLog(t *testing.T) {
 	m := faultfs.NewMem()
-	o := &Options{FS: m, CheckpointOnClose: checkpoint.Never}
+	o := &Options{FS: m, CheckpointOnClose: CheckpointNever}
 	s := opened(t, "/m.db", o, 0)
 	noErr(t, s.Apply(Add{Name: "before"}))
 	corrupt := false
@@ -81,7 +80,7 @@ func TestCheckpointOfUnreadableLog(t *testing.T) {
 func TestFailedCheckpointRemovesItsFile(t *testing.T) {
 	for _, op := range []string{"write", "sync", "read"} {
 		m := faultfs.NewMem()
-		s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+		s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 		noErr(t, s.Apply(Add{Name: "a"}))
 		m.Hook = func(c faultfs.Call) error {
 			if c.Op == op && strings.HasPrefix(c.Name, "/.m.db") {

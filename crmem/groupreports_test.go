@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 
 	. "crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/golden"
 )
@@ -84,7 +83,7 @@ func reportGroups(t *testing.T) {
 				release := make(chan struct{})
 				blocked, failed := false, false
 				m := faultfs.NewMem()
-				s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+				s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 				noErr(t, s.Apply(Add{Name: "old"}, Add{Name: "other"}))
 				m.Hook = func(c faultfs.Call) error {
 					switch {

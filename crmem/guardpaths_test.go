@@ -9,7 +9,6 @@ import (
 	"syscall"
 	"testing"
 
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs/faultfs"
@@ -19,7 +18,7 @@ import (
 // rename. The checkpoint stops the store and keeps its temporary file.
 func TestCheckpointWithoutStatOfSnapshot(t *testing.T) {
 	m := faultfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	before := memBytes(t, m, "/m.db")
 	hit := false
@@ -53,7 +52,7 @@ func TestCheckpointWithoutStatOfSnapshot(t *testing.T) {
 // report an error. Close does not report the new snapshot as another program's.
 func TestCheckpointRenameReportsError(t *testing.T) {
 	m := faultfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	m.Hook = func(c faultfs.Call) error {
 		if c.Op == "rename" && c.Name == "/m.db" {
@@ -75,7 +74,7 @@ func TestCheckpointRenameReportsError(t *testing.T) {
 // a copy of its state. The error says so and names no copy.
 func TestOwnCopyWithoutSpace(t *testing.T) {
 	m := faultfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, m.Remove("/m.db-wal"))
 	m.Hook = func(c faultfs.Call) error {
@@ -105,7 +104,7 @@ func TestRepairReturnsErrors(t *testing.T) {
 		n := 1
 		for ; ; n++ {
 			m := faultfs.NewMem()
-			s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+			s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 			noErr(t, s.Apply(Add{Name: "a"}))
 			noErr(t, s.Close())
 			noErr(t, m.Remove("/m.db-wal"))
@@ -142,7 +141,7 @@ func TestRepairRefusesLogOfAnotherStore(t *testing.T) {
 		s := opened(t, name, &Options{FS: m}, 0)
 		noErr(t, s.Apply(Add{Name: "in " + name}))
 		noErr(t, s.Close())
-		s = opened(t, name, &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 1)
+		s = opened(t, name, &Options{FS: m, CheckpointOnClose: CheckpointNever}, 1)
 		noErr(t, s.Apply(Add{Name: "log of " + name}))
 		noErr(t, s.Close())
 	}
@@ -192,7 +191,7 @@ func TestCreateFollowsNewLink(t *testing.T) {
 	m := faultfs.NewMem()
 	noErr(t, m.Mkdir("/real", 0o700))
 	noErr(t, m.Mkdir("/elsewhere", 0o700))
-	s := opened(t, "/home/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+	s := opened(t, "/home/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 	m.Symlink("/real", "/home")
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, m.Remove("/home"))

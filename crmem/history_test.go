@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/history"
 	"crabmem/crmem/vfs/faultfs"
 )
@@ -32,7 +31,7 @@ type past struct {
 
 func newPast(t *testing.T) *past {
 	p := &past{t: t, m: faultfs.NewMem(), now: 1_800_000_000}
-	p.opts = crmem.Options{CheckpointOnClose: checkpoint.Never, By: history.Actor{Client: history.CLI}}
+	p.opts = crmem.Options{CheckpointOnClose: crmem.CheckpointNever, By: history.Actor{Client: history.CLI}}
 	p.m.Now = func() time.Time { return time.Unix(p.now, 0) }
 	p.open()
 	return p

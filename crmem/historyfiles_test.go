@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/history"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
@@ -296,7 +295,7 @@ func TestFailedFold(t *testing.T) {
 // reader finds every operation that was acknowledged before it began (H9).
 func TestChangesDuringCheckpoints(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.db")
-	s, err := crmem.Open(path, &crmem.Options{CheckpointOnClose: checkpoint.Never})
+	s, err := crmem.Open(path, &crmem.Options{CheckpointOnClose: crmem.CheckpointNever})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,6 @@ import (
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
@@ -707,7 +706,7 @@ func hostileGrowing(t *testing.T) {
 		_, err := io.WriteString(f, "and more")
 		return err
 	})
-	s, err := crmem.Open(rotPath, &crmem.Options{FS: m, CheckpointOnClose: checkpoint.Never})
+	s, err := crmem.Open(rotPath, &crmem.Options{FS: m, CheckpointOnClose: crmem.CheckpointNever})
 	m.Hook = nil
 	if err != nil {
 		if !errors.Is(err, crmem.ErrFormat) {

@@ -13,7 +13,6 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/race"
 )
@@ -66,7 +65,7 @@ func writes(o crmem.Options) func(c *indexScene, ack func()) error {
 			return err
 		}
 		var list []error
-		if o.CheckpointOnClose == checkpoint.Always {
+		if o.CheckpointOnClose == crmem.CheckpointAlways {
 			_, err := s.Search(c.t.Context(), crmem.Query{Text: "tea"})
 			list = append(list, err)
 		}
@@ -86,9 +85,9 @@ var tasks = []task{
 	{"recall", true, searches(readLazily)},
 	{"complete reader", true, searches(readAll)},
 	{"remember", true, writes(writeLazily)},
-	{"remember of a daemon", true, writes(crmem.Options{Lazy: true, Socket: "/s", CheckpointOnClose: checkpoint.Never})},
-	{"checkpoint that writes", false, writes(crmem.Options{CheckpointOnClose: checkpoint.Always})},
-	{"lazy checkpoint", true, writes(crmem.Options{Lazy: true, CheckpointOnClose: checkpoint.Always})},
+	{"remember of a daemon", true, writes(crmem.Options{Lazy: true, Socket: "/s", CheckpointOnClose: crmem.CheckpointNever})},
+	{"checkpoint that writes", false, writes(crmem.Options{CheckpointOnClose: crmem.CheckpointAlways})},
+	{"lazy checkpoint", true, writes(crmem.Options{Lazy: true, CheckpointOnClose: crmem.CheckpointAlways})},
 }
 
 // start returns the files at the start of a task.
@@ -306,7 +305,7 @@ func TestIndexConcurrent(t *testing.T) {
 	for i := range 2 {
 		wg.Go(func() {
 			for n := range 8 {
-				s, err := open(crmem.Options{Lazy: n%2 == 0, CheckpointOnClose: []checkpoint.Mode{checkpoint.Always, checkpoint.Never}[i]})
+				s, err := open(crmem.Options{Lazy: n%2 == 0, CheckpointOnClose: []crmem.CheckpointMode{crmem.CheckpointAlways, crmem.CheckpointNever}[i]})
 				if err != nil {
 					t.Error(err)
 					return

@@ -14,7 +14,6 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/race"
@@ -23,10 +22,10 @@ import (
 // damageScene is a store with a snapshot of several blocks, a log, and index files.
 func damageScene(t *testing.T, rng *rand.Rand) *indexScene {
 	c := newIndexScene(t)
-	c.write(rng, 60, crmem.Options{CheckpointOnClose: checkpoint.Never})
+	c.write(rng, 60, crmem.Options{CheckpointOnClose: crmem.CheckpointNever})
 	c.apply(writeAll, crmem.Remember{Name: "long", Content: strings.Repeat(randomText(rng, 100), 200)})
 	c.fold()
-	c.write(rng, 5, crmem.Options{CheckpointOnClose: checkpoint.Never})
+	c.write(rng, 5, crmem.Options{CheckpointOnClose: crmem.CheckpointNever})
 	c.save(analysis.Standard, analysis.Plain)
 	return c
 }

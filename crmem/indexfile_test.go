@@ -15,7 +15,6 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/race"
@@ -198,9 +197,9 @@ func TestIndexFileEquality(t *testing.T) {
 	for seed := range uint64(indexStores(t)) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		c := newIndexScene(t)
-		c.write(rng, 40, crmem.Options{CheckpointOnClose: checkpoint.Always})
+		c.write(rng, 40, crmem.Options{CheckpointOnClose: crmem.CheckpointAlways})
 		if rng.IntN(2) == 0 {
-			c.write(rng, 5, crmem.Options{CheckpointOnClose: checkpoint.Never})
+			c.write(rng, 5, crmem.Options{CheckpointOnClose: crmem.CheckpointNever})
 		}
 		c.clock = c.clock.Add(time.Duration(rng.IntN(5)) * time.Second)
 		s := c.open(crmem.Options{ReadOnly: true, Lazy: true})
@@ -227,7 +226,7 @@ func TestIndexFileEquality(t *testing.T) {
 			hidden()
 			compareAnswers(t, seed, "lazy", got, want)
 			compareAnswers(t, seed, "complete", full, want)
-			mode := []checkpoint.Mode{checkpoint.Never, checkpoint.Never, checkpoint.Always}[rng.IntN(3)]
+			mode := []crmem.CheckpointMode{crmem.CheckpointNever, crmem.CheckpointNever, crmem.CheckpointAlways}[rng.IntN(3)]
 			c.write(rng, 1+rng.IntN(6), crmem.Options{CheckpointOnClose: mode, Lazy: rng.IntN(2) == 0})
 			c.clock = c.clock.Add(time.Second)
 		}

@@ -12,7 +12,6 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/race"
 )
@@ -69,7 +68,7 @@ func TestIndexPurge(t *testing.T) {
 			builder := c.open(readLazily)
 			search(builder)
 			c.put(files)
-			w := c.open(crmem.Options{Lazy: lazy, CheckpointOnClose: checkpoint.Always})
+			w := c.open(crmem.Options{Lazy: lazy, CheckpointOnClose: crmem.CheckpointAlways})
 			switch index {
 			case "built":
 				c.removeIndexes()

@@ -12,7 +12,6 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/race"
@@ -20,9 +19,9 @@ import (
 
 var (
 	readLazily  = crmem.Options{ReadOnly: true, Lazy: true}
-	writeLazily = crmem.Options{Lazy: true, CheckpointOnClose: checkpoint.Never}
+	writeLazily = crmem.Options{Lazy: true, CheckpointOnClose: crmem.CheckpointNever}
 	readAll     = crmem.Options{ReadOnly: true}
-	writeAll    = crmem.Options{CheckpointOnClose: checkpoint.Never}
+	writeAll    = crmem.Options{CheckpointOnClose: crmem.CheckpointNever}
 )
 
 // apply applies operations, one at a time, and closes the store.

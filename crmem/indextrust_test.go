@@ -11,7 +11,6 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/race"
@@ -216,7 +215,7 @@ func TestIndexDisplaced(t *testing.T) {
 func TestIndexRot(t *testing.T) {
 	race.Skip(t)
 	c := newIndexScene(t)
-	c.apply(crmem.Options{CheckpointOnClose: checkpoint.Always}, few(4)...)
+	c.apply(crmem.Options{CheckpointOnClose: crmem.CheckpointAlways}, few(4)...)
 	changed := c.clock
 	c.clock = changed.Add(time.Minute)
 	c.save(analysis.Standard)

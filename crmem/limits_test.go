@@ -10,7 +10,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs/faultfs"
 )
@@ -195,7 +194,7 @@ func TestFailedBackgroundCheckpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := faultfs.NewMem()
 		var warnings []string
-		s := opened(t, "/m.db", &Options{FS: m, LogLimit: 200, CheckpointOnClose: checkpoint.Never, Warn: func(line string) { warnings = append(warnings, line) }}, 0)
+		s := opened(t, "/m.db", &Options{FS: m, LogLimit: 200, CheckpointOnClose: CheckpointNever, Warn: func(line string) { warnings = append(warnings, line) }}, 0)
 		fail, creates := false, 0
 		m.Hook = func(c faultfs.Call) error {
 			if c.Op == "create" && strings.HasPrefix(c.Name, "/.m.db") && !strings.HasPrefix(c.Name, "/.m.db-") {

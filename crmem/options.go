@@ -3,10 +3,18 @@ package crmem
 import (
 	"time"
 
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/embed"
 	"crabmem/crmem/history"
 	"crabmem/crmem/vfs"
+)
+
+// CheckpointMode selects when Close checkpoints the log.
+type CheckpointMode uint8
+
+const (
+	CheckpointAlways CheckpointMode = iota // so that the snapshot contains every entry
+	CheckpointAuto                         // if the snapshot is at most 1 MiB, or the log is larger than a quarter of it
+	CheckpointNever
 )
 
 // Options are how a store is opened. The zero value is the default.
@@ -55,8 +63,8 @@ type Options struct {
 	// (FORMAT.md, H13). 0 is no limit.
 	HistoryLimit time.Duration
 	// CheckpointOnClose selects when Close checkpoints. Default:
-	// [checkpoint.Always].
-	CheckpointOnClose checkpoint.Mode
+	// [CheckpointAlways].
+	CheckpointOnClose CheckpointMode
 
 	// CountReads counts how often Get and Search return each entry, for
 	// [Store.Usage]. The counts are written every 30 seconds and by Close, to a file

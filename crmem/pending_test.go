@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs/faultfs"
 )
 
@@ -77,7 +76,7 @@ var pendingTable = []struct {
 func TestApplySeesPendingWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := faultfs.NewMem()
-		o := &crmem.Options{FS: m, Now: at(1), CheckpointOnClose: checkpoint.Never}
+		o := &crmem.Options{FS: m, Now: at(1), CheckpointOnClose: crmem.CheckpointNever}
 		s := must(crmem.Open("/m.db", o))
 		ok(t, s.Apply(crmem.Add{Name: "old", Content: "1"}, crmem.Add{Name: "other", Content: "1"}))
 		release := blockLogSync(m, "/m.db-wal")
@@ -121,7 +120,7 @@ func TestApplySeesPendingWrites(t *testing.T) {
 func TestReplaceDuringWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := faultfs.NewMem()
-		o := &crmem.Options{FS: m, Now: at(1), CheckpointOnClose: checkpoint.Never}
+		o := &crmem.Options{FS: m, Now: at(1), CheckpointOnClose: crmem.CheckpointNever}
 		s := must(crmem.Open("/m.db", o))
 		ok(t, s.Apply(crmem.Add{Name: "old"}, crmem.Add{Name: "both", Content: "1"}))
 		steps := make(chan struct{})

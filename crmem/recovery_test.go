@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 )
@@ -27,7 +26,7 @@ func TestShortenedLogWarns(t *testing.T) {
 		{what: "unchanged after a reboot", reboot: true},
 	} {
 		m := faultfs.NewMem()
-		s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+		s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 		noErr(t, s.Apply(Add{Name: "a"}))
 		end := s.Stats().LogBytes
 		noErr(t, s.Apply(Add{Name: "b"}))
@@ -63,7 +62,7 @@ func TestShortenedLogWarns(t *testing.T) {
 // second copy; other files stay as they are.
 func TestQuarantineKeepsOtherFiles(t *testing.T) {
 	m := faultfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, s.Close())
 	wal, err := vfs.ReadFile(m, "/m.db-wal", 1<<20)
@@ -119,7 +118,7 @@ func TestQuarantineKeepsOtherFiles(t *testing.T) {
 // copy of a stopped writer once.
 func TestReaderNamesAKeptCopyOnce(t *testing.T) {
 	m := faultfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, s.Close())
 	other, err := NewSnapshot(8, []Entry{{ID: 7, Name: "other"}})

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"crabmem/bench/gate"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
@@ -47,7 +46,7 @@ func opened(t *testing.T, path string, o *Options, want int) *Store {
 // Add of the same batch was given.
 func TestRestoreOfAnAddedID(t *testing.T) {
 	m := faultfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, s.Apply(Add{Name: "b"}, Restore{Entry{ID: 1, Name: "c"}}))
 	noErr(t, s.Close())
 	opened(t, "/m.db", &Options{FS: m}, 2)
@@ -146,7 +145,7 @@ func TestAdopt(t *testing.T) {
 func TestAdoptOfDamage(t *testing.T) {
 	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m}, 0)
-	other := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+	other := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, other.Apply(Add{Name: "a"}))
 	noErr(t, other.Checkpoint())
 	noErr(t, other.Apply(Add{Name: "b"}))
@@ -169,7 +168,7 @@ func TestAdoptOfDamage(t *testing.T) {
 func TestBatchBeyondTheLog(t *testing.T) {
 	race.Skip(t)
 	m := faultfs.NewMem()
-	o := &Options{FS: m, MaxBytes: MaxContent + 1<<10, LogLimit: 1 << 30, CheckpointOnClose: checkpoint.Never}
+	o := &Options{FS: m, MaxBytes: MaxContent + 1<<10, LogLimit: 1 << 30, CheckpointOnClose: CheckpointNever}
 	s := opened(t, "/m.db", o, 0)
 	content := strings.Repeat("x", MaxContent)
 	batch := []Op{Add{Name: "a"}}
@@ -203,7 +202,7 @@ func TestSnapshotOfAnotherProgram(t *testing.T) {
 		noErr(t, err)
 		noErr(t, writeAll(f, b))
 		noErr(t, f.Close())
-		s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 1)
+		s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 1)
 		noErr(t, s.Apply(Add{Name: "b"}))
 		opened(t, "/m.db", &Options{FS: m.Crash()}, 2)
 
@@ -226,7 +225,7 @@ func TestSnapshotOfAnotherProgram(t *testing.T) {
 			t.Error(err)
 		}
 		m = m.Kill()
-		s = opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 1)
+		s = opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 1)
 		noErr(t, s.Apply(Add{Name: "b"}))
 		opened(t, "/m.db", &Options{FS: m.Crash()}, 2)
 	}
@@ -304,7 +303,7 @@ func TestFirstWriteAfterAnother(t *testing.T) {
 // extends.
 func TestRepairOfAMissingSnapshot(t *testing.T) {
 	m := faultfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, s.Checkpoint())
 	b, err := vfs.ReadFile(m, "/m.db", 1<<20)
@@ -449,7 +448,7 @@ func TestCheckpointAfterAFailure(t *testing.T) {
 // file is touched after Close, when the lock is another's.
 func TestCloseWaitsForCheckpoint(t *testing.T) {
 	m := faultfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	closed := make(chan error, 1)
 	m.Hook = func(c faultfs.Call) error {
@@ -557,7 +556,7 @@ func TestLongCommand(t *testing.T) {
 // terabytes and a directory where the copy of the torn bytes would go.
 func TestQuarantineNamesTaken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "m.db")
-	s := opened(t, path, &Options{CheckpointOnClose: checkpoint.Never}, 0)
+	s := opened(t, path, &Options{CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, s.Close())
 	wal, err := os.ReadFile(path + walSuffix)
@@ -590,7 +589,7 @@ func TestImportInDescendingOrder(t *testing.T) {
 	}
 	ops = append(ops, Update{Name: "4", Content: "four"}, Add{Name: "new"})
 	m := faultfs.NewMem()
-	o := &Options{FS: m, CheckpointOnClose: checkpoint.Never}
+	o := &Options{FS: m, CheckpointOnClose: CheckpointNever}
 	s := opened(t, "/m.db", o, 0)
 	check := func() {
 		t.Helper()
@@ -654,7 +653,7 @@ func TestFirstOpenDuringCreate(t *testing.T) {
 				return nil
 			}
 			m.Hook = nil
-			s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+			s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 			noErr(t, s.Apply(Add{Name: "a"}))
 			noErr(t, s.Close())
 			return nil
@@ -682,7 +681,7 @@ func TestBuffersOfRemovedRecordsAreReleased(t *testing.T) {
 	for _, from := range []string{"snapshot", "log", "RAM"} {
 		t.Run(from, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "memory.db")
-			o := &Options{LogLimit: 1 << 40, CheckpointOnClose: checkpoint.Never}
+			o := &Options{LogLimit: 1 << 40, CheckpointOnClose: CheckpointNever}
 			s, err := Open(path, o)
 			noErr(t, err)
 			defer func() { noErr(t, s.Close()) }()

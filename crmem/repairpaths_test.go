@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
@@ -35,7 +34,7 @@ func TestRepairOfLockedStore(t *testing.T) {
 func tornStore(t *testing.T) (*faultfs.Mem, int64) {
 	t.Helper()
 	m := faultfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, s.Apply(Add{Name: "b"}))
 	noErr(t, s.Close())
@@ -157,7 +156,7 @@ func TestRecoveredSnapshotMode(t *testing.T) {
 // creates.
 func TestFilesOfStoreArePrivate(t *testing.T) {
 	m := faultfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
 	noErr(t, s.Checkpoint())
 	noErr(t, s.Apply(Add{Name: "b"}))

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	. "crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/repair"
 	. "crabmem/crmem/tree"
@@ -47,7 +46,7 @@ func reportScene(t *testing.T, version int) *faultfs.Mem {
 }
 
 func reportOptions(m *faultfs.Mem, version int) *Options {
-	return &Options{FS: m, CheckpointOnClose: checkpoint.Never, LogVersion: version, Now: func() time.Time { return time.Unix(1_760_000_000, 0) }}
+	return &Options{FS: m, CheckpointOnClose: CheckpointNever, LogVersion: version, Now: func() time.Time { return time.Unix(1_760_000_000, 0) }}
 }
 
 var storeSuffixes = []string{"", WALSuffix, WALSuffix + HeldSuffix, IDSuffix, LockSuffix}

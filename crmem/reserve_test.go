@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs/faultfs"
 )
 
@@ -27,7 +26,7 @@ func TestReserveSize(t *testing.T) {
 				}
 				return err == nil
 			}
-			o := &crmem.Options{FS: m, CheckpointOnClose: checkpoint.Never}
+			o := &crmem.Options{FS: m, CheckpointOnClose: crmem.CheckpointNever}
 			s := open(t, "/m.db", o)
 			add := func(name string, size int) {
 				_, err := s.Remember(name, strings.Repeat("a", size), nil)

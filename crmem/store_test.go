@@ -18,7 +18,6 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 )
@@ -94,7 +93,7 @@ func TestOps(t *testing.T) {
 		{"no id above", []crmem.Op{crmem.Restore{Entry: crmem.Entry{ID: math.MaxUint64, Name: "k"}}}, crmem.ErrInvalid, "3:three/note=[] 5:five/note=[] 11:again/note=[]"},
 	}
 	variants := map[string]*crmem.Options{
-		"log": {}, "literal": {Literal: true}, "small log": {LogLimit: 1}, "reopened": {CheckpointOnClose: checkpoint.Never},
+		"log": {}, "literal": {Literal: true}, "small log": {LogLimit: 1}, "reopened": {CheckpointOnClose: crmem.CheckpointNever},
 	}
 	for _, v := range slices.Sorted(maps.Keys(variants)) {
 		t.Run(v, func(t *testing.T) {
@@ -269,7 +268,7 @@ func TestGetByAlias(t *testing.T) {
 // finds every acknowledged entry, now and after a reopen.
 func TestManyWriters(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "memory.db")
-	o := &crmem.Options{LogLimit: 8 << 10, CheckpointOnClose: checkpoint.Never}
+	o := &crmem.Options{LogLimit: 8 << 10, CheckpointOnClose: crmem.CheckpointNever}
 	s := open(t, path, o)
 	const writers, each = 16, 60
 	var wg sync.WaitGroup
@@ -388,9 +387,9 @@ func TestMissingStore(t *testing.T) {
 
 func TestCheckpointOnClose(t *testing.T) {
 	for _, c := range []struct {
-		fold checkpoint.Mode
+		fold crmem.CheckpointMode
 		want int // entries in the file after Close
-	}{{checkpoint.Always, 1}, {checkpoint.Auto, 1}, {checkpoint.Never, 0}} {
+	}{{crmem.CheckpointAlways, 1}, {crmem.CheckpointAuto, 1}, {crmem.CheckpointNever, 0}} {
 		path := filepath.Join(t.TempDir(), "memory.db")
 		s := open(t, path, &crmem.Options{CheckpointOnClose: c.fold})
 		_, err := s.Remember("a", "", nil)

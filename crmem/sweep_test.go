@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs/faultfs"
 )
 
@@ -28,7 +27,7 @@ func TestSweepRemovesTemporaries(t *testing.T) {
 			dir += "/"
 		}
 		path := dir + "brain"
-		s := opened(t, path, &Options{FS: m, CheckpointOnClose: checkpoint.Never}, 0)
+		s := opened(t, path, &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 		noErr(t, s.Apply(Add{Name: "a"}))
 		noErr(t, s.Close())
 		for name := range strings.FieldsSeq(files) {

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/history"
 	"crabmem/crmem/inspect"
 	"crabmem/fuzz/vectors"
@@ -373,7 +372,7 @@ func snapshotVectorOpen(t *testing.T, v *vectors.Vector, aLog []byte) {
 	if got := filesIn(t, dir); !maps.Equal(got, before) {
 		t.Errorf("a reader changed files: %q", slices.Collect(maps.Keys(got)))
 	}
-	s, err := crmem.Open(path, &crmem.Options{CheckpointOnClose: checkpoint.Never})
+	s, err := crmem.Open(path, &crmem.Options{CheckpointOnClose: crmem.CheckpointNever})
 	if err := faultOf(v, err, path); err != nil {
 		t.Errorf("open: %v", err)
 	}

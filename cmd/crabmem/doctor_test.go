@@ -23,7 +23,6 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/cmd/crabmem/internal/doctor"
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon"
 	"crabmem/daemon/sandbox"
@@ -288,7 +287,7 @@ func TestDoctor(t *testing.T) {
 			damage(p, "memory.db", 0)
 		}, "store", doctor.Fail, "memory.db", "crabmem "},
 		{"the snapshot is missing and its log has operations", func(p *patient) {
-			s, err := crmem.Open(filepath.Join(p.home, "memory.db"), &crmem.Options{CheckpointOnClose: checkpoint.Never})
+			s, err := crmem.Open(filepath.Join(p.home, "memory.db"), &crmem.Options{CheckpointOnClose: crmem.CheckpointNever})
 			if err != nil {
 				p.Fatal(err)
 			}

@@ -13,7 +13,6 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/history"
 	"crabmem/crmem/metadata"
 	"crabmem/crmem/vfs"
@@ -199,7 +198,7 @@ func (c *app) writeGuarded(ctx context.Context, command string, create bool, g m
 	if err := c.secureHome(); err != nil {
 		return err
 	}
-	o := crmem.Options{Command: "crabmem " + command, CheckpointOnClose: checkpoint.Auto, MustExist: !create, By: actorOf(command), Lazy: slices.Contains(few, command)}
+	o := crmem.Options{Command: "crabmem " + command, CheckpointOnClose: crmem.CheckpointAuto, MustExist: !create, By: actorOf(command), Lazy: slices.Contains(few, command)}
 	return c.withStore(ctx, client.StoreOptions{Access: c.access(), Options: o, Guard: g}, func(o *crmem.Options) (s *crmem.Store, err error) {
 		err = c.Wait(ctx, func() (err error) {
 			s, err = c.open(o)

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/inspect"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
@@ -20,7 +19,7 @@ func TestInspectFrameFields(t *testing.T) {
 		format.LogVersion:  {"type 1 put", "zero 0x00", "context_len 12", "len 53", "seq 1"},
 	} {
 		m := faultfs.NewMem()
-		s, err := crmem.Open("/m.db", &crmem.Options{FS: m, LogVersion: version, CheckpointOnClose: checkpoint.Never})
+		s, err := crmem.Open("/m.db", &crmem.Options{FS: m, LogVersion: version, CheckpointOnClose: crmem.CheckpointNever})
 		if err != nil {
 			t.Fatal(err)
 		}

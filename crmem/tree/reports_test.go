@@ -15,14 +15,13 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/golden"
 )
 
 func reportOptions(m *faultfs.Mem) *crmem.Options {
-	return &crmem.Options{FS: m, CheckpointOnClose: checkpoint.Never, Now: func() time.Time { return time.Unix(1_760_000_000, 0) }}
+	return &crmem.Options{FS: m, CheckpointOnClose: crmem.CheckpointNever, Now: func() time.Time { return time.Unix(1_760_000_000, 0) }}
 }
 
 // reportTree returns a machine with a store, and the tree that it was dumped to.

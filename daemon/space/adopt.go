@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/errtable"
 )
@@ -112,7 +111,7 @@ func (h *Home) copyTo(file, name string, limit int) error {
 // missing, it counts as empty.
 func (h *Home) exclusive(file string, mustExist bool, f func(entries int) error) error {
 	entries := 0
-	s, err := crmem.Open(file, &crmem.Options{FS: h.FS, LockWait: h.Wait, Command: h.Command, Warn: h.Warn, CheckpointOnClose: checkpoint.Always, MustExist: true})
+	s, err := crmem.Open(file, &crmem.Options{FS: h.FS, LockWait: h.Wait, Command: h.Command, Warn: h.Warn, CheckpointOnClose: crmem.CheckpointAlways, MustExist: true})
 	switch {
 	case err == nil:
 		entries = s.Stats().Entries

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs/faultfs"
 )
 
@@ -13,7 +12,7 @@ import (
 // the log reveals this, because a log may end at any offset.
 func TestShortLogRead(t *testing.T) {
 	m := faultfs.NewMem()
-	o := crmem.Options{FS: m, CheckpointOnClose: checkpoint.Never}
+	o := crmem.Options{FS: m, CheckpointOnClose: crmem.CheckpointNever}
 	s, err := crmem.Open("/m.db", &o)
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/fault"
@@ -113,7 +112,7 @@ func (r *storeRun) stopped() bool { return len(r.messages) > 0 || r.wrong != "" 
 func (r *storeRun) play() {
 	r.states = []string{"1 []"}
 	r.ram = crmem.New(&crmem.Options{Now: linear.Clock})
-	never := crmem.Options{CheckpointOnClose: checkpoint.Never}
+	never := crmem.Options{CheckpointOnClose: crmem.CheckpointNever}
 	long := strings.Repeat("a long text; ", 300)
 	r.open("create", never)
 	r.apply("first write", crmem.Add{Name: "a", Content: "one", Aliases: []string{"x"}})
@@ -152,7 +151,7 @@ func (r *storeRun) kill() *faultfs.Mem {
 func (r *storeRun) after(m *faultfs.Mem, what string) *storeRun {
 	m.Hook = nil
 	a := &storeRun{m: m, states: r.states, maybe: r.maybe, messages: slices.Clone(r.messages)}
-	for _, o := range []crmem.Options{{ReadOnly: true}, {CheckpointOnClose: checkpoint.Never}, {}} {
+	for _, o := range []crmem.Options{{ReadOnly: true}, {CheckpointOnClose: crmem.CheckpointNever}, {}} {
 		o.FS, o.Now = m, linear.Clock
 		o.Warn = func(w string) { a.messages = append(a.messages, w) }
 		a.step = what

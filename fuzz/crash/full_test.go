@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs/faultfs"
 )
 
@@ -19,7 +18,7 @@ func TestDiskFull(t *testing.T) {
 	for limit := int64(3_700_000); limit < 4_100_000; limit += 10_000 {
 		m := faultfs.NewMem()
 		m.Limit = limit
-		s, err := crmem.Open(db, &crmem.Options{FS: m, Now: func() time.Time { return time.Unix(epoch, 0) }, CheckpointOnClose: checkpoint.Never})
+		s, err := crmem.Open(db, &crmem.Options{FS: m, Now: func() time.Time { return time.Unix(epoch, 0) }, CheckpointOnClose: crmem.CheckpointNever})
 		if err != nil {
 			t.Fatal(err)
 		}

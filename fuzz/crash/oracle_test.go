@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	records "crabmem/crmem/history"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
@@ -39,7 +38,7 @@ type oracle struct {
 }
 
 func newOracle(literal bool) *oracle {
-	return &oracle{opts: crmem.Options{Literal: literal, CheckpointOnClose: checkpoint.Never}}
+	return &oracle{opts: crmem.Options{Literal: literal, CheckpointOnClose: crmem.CheckpointNever}}
 }
 
 const epoch = 1_800_000_000 // start of the clock of stores, in Unix seconds

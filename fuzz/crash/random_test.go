@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/crashtest"
 	"crabmem/fuzz/internal/fault"
@@ -51,7 +50,7 @@ type history struct {
 func newHistory(seed uint64) (*history, error) {
 	r := rand.New(rand.NewPCG(seed, 4))
 	j := newOracle(r.IntN(3) == 0)
-	j.opts.CheckpointOnClose = checkpoint.Mode(r.IntN(3))
+	j.opts.CheckpointOnClose = crmem.CheckpointMode(r.IntN(3))
 	if r.IntN(3) == 0 {
 		j.opts.LogLimit = 4000 // background checkpoints
 	}

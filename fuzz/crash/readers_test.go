@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 )
@@ -29,7 +28,7 @@ func TestReaders(t *testing.T) {
 
 // readers runs a writer and two readers on a file system.
 func readers(t *testing.T, fsys vfs.FS, path string, checkpoints int) {
-	s, err := crmem.Open(path, &crmem.Options{FS: fsys, CheckpointOnClose: checkpoint.Never})
+	s, err := crmem.Open(path, &crmem.Options{FS: fsys, CheckpointOnClose: crmem.CheckpointNever})
 	if err != nil {
 		t.Fatal(err)
 	}

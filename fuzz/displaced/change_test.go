@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"crabmem/crmem/checkpoint"
+	"crabmem/crmem"
 	"crabmem/fuzz/refdec"
 )
 
@@ -67,7 +67,7 @@ const anotherStore = "replace, another store"
 // keepOther writes the files of another store next to the older copies.
 func keepOther(m machine) {
 	other := newActor(newMem())
-	must(other.open(checkpoint.Never))
+	must(other.open(crmem.CheckpointNever))
 	must(other.remember("theirs", "of another store"))
 	dead := other.m.copied(nil)
 	for _, suffix := range targets[len(targets)-1].suffixes {

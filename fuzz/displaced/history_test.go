@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/repair"
 )
 
@@ -32,7 +31,7 @@ func describe(c crmem.Change) string {
 }
 
 func (h *historian) open() {
-	s, err := crmem.Open(h.m.store(), options(h.m, checkpoint.Never, func(line string) { h.lines = append(h.lines, line) }))
+	s, err := crmem.Open(h.m.store(), options(h.m, crmem.CheckpointNever, func(line string) { h.lines = append(h.lines, line) }))
 	h.note(err)
 	h.s = s
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"crabmem/crmem/checkpoint"
+	"crabmem/crmem"
 	"crabmem/fuzz/refdec"
 )
 
@@ -186,7 +186,7 @@ func copyTree(m machine, from, to string) {
 // another store.
 func keepOlderHistory(m machine) {
 	other := newActor(newMem())
-	must(other.open(checkpoint.Never))
+	must(other.open(crmem.CheckpointNever))
 	must(errors.Join(other.remember("theirs", "of another store"), other.s.Checkpoint()))
 	create(m, otherSegment(m), read(other.m, segmentsOf(other.m)[0]))
 	keepOlder(m)

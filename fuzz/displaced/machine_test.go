@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 )
@@ -159,7 +158,7 @@ func exists(m machine, name string) bool {
 
 // options returns the options of every store of this package. The store passes
 // warnings to warn.
-func options(m machine, mode checkpoint.Mode, warn func(string)) *crmem.Options {
+func options(m machine, mode crmem.CheckpointMode, warn func(string)) *crmem.Options {
 	return &crmem.Options{
 		FS: m, CheckpointOnClose: mode, Warn: warn,
 		Now: func() time.Time { return time.Unix(1776162225, 0) },

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/refdec"
@@ -107,7 +106,7 @@ func (o *oracle) explore(m machine, err error, depth int) string {
 
 // reopen opens the store as a writer, and returns warnings and entries.
 func reopen(m machine) (lines []string, state map[string]string, err error) {
-	s, err := crmem.Open(m.store(), options(m, checkpoint.Never, func(line string) { lines = append(lines, line) }))
+	s, err := crmem.Open(m.store(), options(m, crmem.CheckpointNever, func(line string) { lines = append(lines, line) }))
 	if err != nil {
 		return lines, nil, err
 	}

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"crabmem/crmem/checkpoint"
+	"crabmem/crmem"
 )
 
 // childEnv is set in a child process, which runs the same test binary. It contains
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	}
 	a := newActor(newOS(dir))
 	i := slices.IndexFunc(starts, func(s start) bool { return s.name == os.Args[1] })
-	starts[i].do(a, checkpoint.Always)
+	starts[i].do(a, crmem.CheckpointAlways)
 	b, err := json.Marshal(a.acked)
 	must(err)
 	fmt.Println(string(b))

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 
@@ -23,12 +22,12 @@ import (
 func upgraded(t *testing.T) memMachine {
 	m := newMem()
 	a := newActor(m)
-	must(a.open(checkpoint.Always))
+	must(a.open(crmem.CheckpointAlways))
 	for _, name := range []string{"kept", "updated", "removed", "aliased"} {
 		must(a.remember(name, "snapshot "+name))
 	}
 	a.close()
-	must(a.open(checkpoint.Always))
+	must(a.open(crmem.CheckpointAlways))
 	must(a.s.Apply(crmem.Alias{Name: "aliased", Aliases: []string{"nick"}}))
 	must(errors.Join(a.remember("updated", "log updated"), a.remember("both", "log both"),
 		a.remember("new", "log new"), a.s.Forget("removed"), a.remember("same", "equal")))
@@ -38,7 +37,7 @@ func upgraded(t *testing.T) memMachine {
 // entries reads a store without a lock.
 func entries(t *testing.T, m machine) (list []crmem.Entry, next uint64) {
 	t.Helper()
-	o := options(m, checkpoint.Never, nil)
+	o := options(m, crmem.CheckpointNever, nil)
 	o.ReadOnly = true
 	s, err := crmem.Open(m.store(), o)
 	if err != nil {
@@ -56,7 +55,7 @@ func olderRepair(t *testing.T, m memMachine, writes func(s *crmem.Store) error) 
 	create(m, wal+".damaged-0", read(m, wal))
 	older := newMem()
 	create(older, older.store(), read(m, m.store()))
-	o := options(older, checkpoint.Never, nil)
+	o := options(older, crmem.CheckpointNever, nil)
 	o.LogVersion, o.Socket = 1, "begins the log"
 	s, err := crmem.Open(older.store(), o)
 	must(err)

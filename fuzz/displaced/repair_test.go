@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"crabmem/crmem/checkpoint"
+	"crabmem/crmem"
 	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs/faultfs"
 )
@@ -49,7 +49,7 @@ func TestRepairCrash(t *testing.T) {
 	for _, c := range repairCases {
 		for _, st := range starts[:2] {
 			a := newActor(newMem())
-			st.do(a, checkpoint.Always)
+			st.do(a, crmem.CheckpointAlways)
 			c.do(a)
 			m := a.m.(memMachine).rebooted().(memMachine)
 			for _, i := range crashStates(m, func(m memMachine) error { _, err := runRepair(m, c.opts); return err }, t) {

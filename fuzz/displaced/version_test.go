@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs/faultfs"
 )
 
@@ -19,7 +18,7 @@ func logVersion(m machine) uint16 { return binary.LittleEndian.Uint16(read(m, m.
 
 // openVersion opens a store that begins logs of this version at checkpoints.
 func openVersion(m machine, version int) (*crmem.Store, error) {
-	o := options(m, checkpoint.Never, nil)
+	o := options(m, crmem.CheckpointNever, nil)
 	o.LogVersion = version
 	return crmem.Open(m.store(), o)
 }

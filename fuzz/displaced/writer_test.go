@@ -8,7 +8,6 @@ import (
 	"maps"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 )
 
@@ -23,7 +22,7 @@ type actor struct {
 	rivalAcked bool // a second writer had a write acknowledged
 }
 
-func (a *actor) open(mode checkpoint.Mode) error {
+func (a *actor) open(mode crmem.CheckpointMode) error {
 	s, err := crmem.Open(a.m.store(), options(a.m, mode, nil))
 	if err == nil {
 		a.s = s
@@ -68,18 +67,18 @@ func newActor(m machine) *actor {
 // of the files exist.
 type start struct {
 	name string
-	do   func(a *actor, mode checkpoint.Mode)
+	do   func(a *actor, mode crmem.CheckpointMode)
 }
 
 var starts = []start{
-	{"fresh store", func(a *actor, mode checkpoint.Mode) {
+	{"fresh store", func(a *actor, mode crmem.CheckpointMode) {
 		must(a.open(mode))
 		must(a.remember("a1", "first"))
 		keepOlder(a.m)
 		must(a.remember("a2", "second"))
 	}},
-	{"snapshot and log", func(a *actor, mode checkpoint.Mode) {
-		must(a.open(checkpoint.Always))
+	{"snapshot and log", func(a *actor, mode crmem.CheckpointMode) {
+		must(a.open(crmem.CheckpointAlways))
 		must(errors.Join(a.remember("s1", "one"), a.remember("s2", "two")))
 		a.close()
 		must(a.open(mode))
@@ -87,8 +86,8 @@ var starts = []start{
 		must(errors.Join(a.remember("s1", "changed"), a.remember("a1", "first"), a.s.Checkpoint()))
 		must(errors.Join(a.remember("a2", "second"), a.remember("a3", "third")))
 	}},
-	{"open without a write", func(a *actor, mode checkpoint.Mode) {
-		must(a.open(checkpoint.Never))
+	{"open without a write", func(a *actor, mode crmem.CheckpointMode) {
+		must(a.open(crmem.CheckpointNever))
 		must(a.remember("s1", "one"))
 		keepOlder(a.m)
 		must(a.remember("s2", "two"))
@@ -100,26 +99,26 @@ var starts = []start{
 // next is the writer's action after the change.
 type next struct {
 	name string
-	mode checkpoint.Mode
+	mode crmem.CheckpointMode
 	do   func(a *actor)
 }
 
 var nexts = []next{
-	{"write", checkpoint.Always, func(a *actor) { a.write("b"); a.kill() }},
-	{"write, stop", checkpoint.Always, func(a *actor) { a.write("b"); a.close() }},
-	{"checkpoint", checkpoint.Always, func(a *actor) { a.note(a.s.Checkpoint()); a.kill() }},
-	{"stop", checkpoint.Always, func(a *actor) { a.close() }},
-	{"stop without checkpoint", checkpoint.Never, func(a *actor) { a.close() }},
-	{"kill -9", checkpoint.Always, func(a *actor) { a.kill() }},
-	{rebootColumn, checkpoint.Always, func(a *actor) { a.kill() }},
-	{"second, write", checkpoint.Always, func(a *actor) {
+	{"write", crmem.CheckpointAlways, func(a *actor) { a.write("b"); a.kill() }},
+	{"write, stop", crmem.CheckpointAlways, func(a *actor) { a.write("b"); a.close() }},
+	{"checkpoint", crmem.CheckpointAlways, func(a *actor) { a.note(a.s.Checkpoint()); a.kill() }},
+	{"stop", crmem.CheckpointAlways, func(a *actor) { a.close() }},
+	{"stop without checkpoint", crmem.CheckpointNever, func(a *actor) { a.close() }},
+	{"kill -9", crmem.CheckpointAlways, func(a *actor) { a.kill() }},
+	{rebootColumn, crmem.CheckpointAlways, func(a *actor) { a.kill() }},
+	{"second, write", crmem.CheckpointAlways, func(a *actor) {
 		a.against(func() { a.write("c"); a.close() })
 		if a.rivalAcked && a.acked["c1"] != "" {
 			a.note(errors.New("TEST: both writers had a write acknowledged"))
 		}
 	}},
-	{"second, checkpoint", checkpoint.Always, func(a *actor) { a.against(func() { a.note(a.s.Checkpoint()); a.close() }) }},
-	{"second, stop", checkpoint.Always, func(a *actor) { a.against(a.close) }},
+	{"second, checkpoint", crmem.CheckpointAlways, func(a *actor) { a.against(func() { a.note(a.s.Checkpoint()); a.close() }) }},
+	{"second, stop", crmem.CheckpointAlways, func(a *actor) { a.against(a.close) }},
 }
 
 const (
@@ -141,7 +140,7 @@ func (a *actor) write(prefix string) {
 // writer must not change the lock file of the second.
 func (a *actor) against(first func()) {
 	b := newActor(a.m)
-	err := b.open(checkpoint.Always)
+	err := b.open(crmem.CheckpointAlways)
 	if err == nil {
 		b.write("d")
 	}

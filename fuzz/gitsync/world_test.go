@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/tree"
 )
 
@@ -112,7 +111,7 @@ func (m *machine) configure() {
 }
 
 func (m *machine) open() {
-	s, err := crmem.Open(filepath.Join(m.home, "memory.db"), &crmem.Options{CheckpointOnClose: checkpoint.Never})
+	s, err := crmem.Open(filepath.Join(m.home, "memory.db"), &crmem.Options{CheckpointOnClose: crmem.CheckpointNever})
 	m.noErr(err)
 	m.s = s
 	m.t.Cleanup(func() { _ = s.Close() })

@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/kill/history"
 )
@@ -123,7 +122,7 @@ func command(t *testing.T) string {
 // options returns the options of all stores of these tests. As in one-shot
 // commands, Close checkpoints only if a checkpoint is cheap.
 func options() *crmem.Options {
-	return &crmem.Options{Now: func() time.Time { return history.Stamp }, CheckpointOnClose: checkpoint.Auto}
+	return &crmem.Options{Now: func() time.Time { return history.Stamp }, CheckpointOnClose: crmem.CheckpointAuto}
 }
 
 // readStore opens a store without a lock, calls use, and closes the store.

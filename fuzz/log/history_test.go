@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/history"
 	"crabmem/crmem/vfs/faultfs"
 )
@@ -71,7 +70,7 @@ func must(t *testing.T, err error) {
 
 func openHistory(t *testing.T, m *faultfs.Mem) *crmem.Store {
 	t.Helper()
-	s, err := crmem.Open("/d/m.db", &crmem.Options{FS: m, CheckpointOnClose: checkpoint.Never})
+	s, err := crmem.Open("/d/m.db", &crmem.Options{FS: m, CheckpointOnClose: crmem.CheckpointNever})
 	must(t, err)
 	return s
 }

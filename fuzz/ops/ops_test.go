@@ -16,7 +16,6 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/refdec"
@@ -177,7 +176,7 @@ func run(p program) (steps int, err error) {
 	w.opts = crmem.Options{
 		FS:                w.mem,
 		Now:               func() time.Time { return time.Unix(int64(w.now), 0) },
-		CheckpointOnClose: checkpoint.Mode(p.pick(3)),
+		CheckpointOnClose: crmem.CheckpointMode(p.pick(3)),
 		Literal:           p.pick(4) == 1,
 		LogLimit:          []int64{0, 1, 300}[p.pick(3)],
 	}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/check"
 	"crabmem/fuzz/kill/history"
@@ -132,7 +131,7 @@ func reopen(s *crmem.Store, dir string, o *crmem.Options, rng *rand.Rand) (*crme
 	if err := s.Close(); err != nil {
 		return nil, err
 	}
-	o.CheckpointOnClose = []checkpoint.Mode{checkpoint.Always, checkpoint.Never, checkpoint.Auto}[rng.IntN(3)]
+	o.CheckpointOnClose = []crmem.CheckpointMode{crmem.CheckpointAlways, crmem.CheckpointNever, crmem.CheckpointAuto}[rng.IntN(3)]
 	return crmem.Open(storePath(dir), o)
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/checkpoint"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/space"
@@ -51,7 +50,7 @@ func (s state) equal(t state) bool { return maps.Equal(s.spaces, t.spaces) && s.
 func wrong(format string, args ...any) error { return crashtest.Wrong(format, args...) }
 
 func options(m *faultfs.Mem) *crmem.Options {
-	return &crmem.Options{FS: m, Now: func() time.Time { return time.Unix(1_800_000_000, 0) }, CheckpointOnClose: checkpoint.Never}
+	return &crmem.Options{FS: m, Now: func() time.Time { return time.Unix(1_800_000_000, 0) }, CheckpointOnClose: crmem.CheckpointNever}
 }
 
 func homeOf(m *faultfs.Mem) *space.Home { return &space.Home{FS: m, Path: home, Command: "test"} }

@@ -7,7 +7,6 @@ import (
 
 	"crabmem/bm25/analysis"
 	. "crabmem/crmem"
-	"crabmem/crmem/repair"
 )
 
 // step makes one random call and reports it.
@@ -190,7 +189,7 @@ func (u *reportUser) lookFromOutside() {
 		r, err := Check(u.m, u.path, 0)
 		u.report("check", r, err)
 	case 1:
-		r, err := Repair(u.path, &repair.Options{FS: u.m})
+		r, err := Repair(u.path, &RepairOptions{FS: u.m})
 		u.report("repair", r, err)
 	case 2:
 		s, err := Open(u.path, &Options{FS: u.m, ReadOnly: true, Warn: u.o.Warn})

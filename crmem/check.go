@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"crabmem/crmem/internal/format"
-	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 )
 
 // Check checks a complete store without a lock and without changes. The error
 // is that of the system; the report contains the problems of the store.
 // maxBytes is as in [Options]; 0 is the default.
-func Check(fsys vfs.FS, path string, maxBytes int64) (*repair.Report, error) {
+func Check(fsys vfs.FS, path string, maxBytes int64) (*CheckReport, error) {
 	if maxBytes == 0 {
 		maxBytes = defaultMaxBytes
 	}
@@ -26,7 +25,7 @@ func Check(fsys vfs.FS, path string, maxBytes int64) (*repair.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	var r *repair.Report
+	var r *CheckReport
 	for try := range 20 {
 		if r, err = check(fsys, path, link, maxBytes); err != nil || r.Err() == nil {
 			break
@@ -47,7 +46,7 @@ type checker struct {
 	path, link string // link is the symbolic link that leads to path, or ""
 	maxBytes   int64
 	v          files
-	r          *repair.Report
+	r          *CheckReport
 }
 
 // The fixes of invalid snapshots and logs.
@@ -58,8 +57,8 @@ const (
 )
 
 // check is Check, once.
-func check(fsys vfs.FS, path, link string, maxBytes int64) (*repair.Report, error) {
-	c := &checker{fsys: fsys, path: path, link: link, maxBytes: maxBytes, r: &repair.Report{Path: path, Problems: []repair.Problem{}}}
+func check(fsys vfs.FS, path, link string, maxBytes int64) (*CheckReport, error) {
+	c := &checker{fsys: fsys, path: path, link: link, maxBytes: maxBytes, r: &CheckReport{Path: path, Problems: []Problem{}}}
 	defer c.addKept()
 	defer c.settleNewer()
 	if more, err := c.checkSnapshot(); err != nil {
@@ -140,7 +139,7 @@ func (c *checker) settleNewer() {
 }
 
 func (c *checker) add(kind, file string, off, n int64, err error, remedy string) {
-	c.r.Problems = append(c.r.Problems, repair.Problem{Kind: kind, File: file, Offset: off, Length: n,
+	c.r.Problems = append(c.r.Problems, Problem{Kind: kind, File: file, Offset: off, Length: n,
 		Message: err.Error(), Remedy: remedy, Err: err})
 }
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"crabmem/crmem/internal/format"
-	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs/faultfs"
 )
 
@@ -148,7 +147,7 @@ func TestCheckRemedyOfMismatchedLog(t *testing.T) {
 		}), 0o600)
 		r, err := check(m, "/m.db", "", 1<<20)
 		noErr(t, err)
-		i := slices.IndexFunc(r.Problems, func(p repair.Problem) bool { return p.Kind == "foreign" })
+		i := slices.IndexFunc(r.Problems, func(p Problem) bool { return p.Kind == "foreign" })
 		if i < 0 || r.LogOps != c.ops {
 			t.Fatalf("%d operations: %+v", c.ops, r)
 		}

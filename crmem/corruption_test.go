@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/check"
@@ -279,7 +278,7 @@ func TestRotMixtures(t *testing.T) {
 		// The log is selected, because a copy of its base exists.
 		m = check.NewDisk(otherDB, wal)
 		m.WriteFile("/d/base.db", db, 0o600)
-		if _, err := crmem.Repair(rotPath, &repair.Options{FS: m, KeepLog: "/d/base.db"}); err != nil {
+		if _, err := crmem.Repair(rotPath, &crmem.RepairOptions{FS: m, KeepLog: "/d/base.db"}); err != nil {
 			t.Errorf("repair with the log's base: %v", err)
 		}
 		whole, _, _, err := refdec.Recover(db, wal)

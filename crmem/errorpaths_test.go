@@ -10,7 +10,6 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem/internal/format"
-	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 )
@@ -40,7 +39,7 @@ func TestKeepLogOfInvalidSnapshot(t *testing.T) {
 	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
 	noErr(t, errors.Join(s.Apply(Add{Name: "a"}), s.Close()))
 	m.WriteFile("/base", []byte("text"), 0o600)
-	_, err := Repair("/m.db", &repair.Options{FS: m, KeepLog: "/base"})
+	_, err := Repair("/m.db", &RepairOptions{FS: m, KeepLog: "/base"})
 	if !errors.Is(err, ErrFormat) || !strings.HasPrefix(err.Error(), "/base: offset 0: magic: ") {
 		t.Errorf("%v", err)
 	}
@@ -70,7 +69,7 @@ func TestLimitOfLockText(t *testing.T) {
 		}), 0o600)
 		r, err := Check(m, "/m.db", 0)
 		noErr(t, err)
-		if got := slices.ContainsFunc(r.Problems, func(p repair.Problem) bool { return p.Kind == "foreign" }); got != c.read {
+		if got := slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Kind == "foreign" }); got != c.read {
 			t.Errorf("%d bytes, another log: %+v", c.size, r.Problems)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"crabmem/crmem/internal/format"
-	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs/faultfs"
 )
 
@@ -117,7 +116,7 @@ func TestRepairReturnsErrors(t *testing.T) {
 				}
 				return nil
 			}
-			_, err := Repair("/m.db", &repair.Options{FS: m})
+			_, err := Repair("/m.db", &RepairOptions{FS: m})
 			m.Hook = nil
 			if seen < n {
 				noErr(t, err)
@@ -148,7 +147,7 @@ func TestRepairRefusesLogOfAnotherStore(t *testing.T) {
 	noErr(t, m.Remove("/m.db-wal.held"))
 	noErr(t, m.Rename("/other.db-wal", "/m.db-wal"))
 	log := memBytes(t, m, "/m.db-wal")
-	_, err := Repair("/m.db", &repair.Options{FS: m})
+	_, err := Repair("/m.db", &RepairOptions{FS: m})
 	if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "/m.db-id") {
 		t.Errorf("repair: %v", err)
 	}

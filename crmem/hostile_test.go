@@ -21,7 +21,6 @@ import (
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
-	"crabmem/crmem/repair"
 	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
@@ -121,7 +120,7 @@ func TestR07NextIDNotAboveEveryID(t *testing.T) {
 	refuses(t, "next-id-below", "id", 61, "id 9 is not below next_id 2")
 	// Repair assigns ids above the highest.
 	m := check.NewDisk(vector(t, "snapshot", "next-id-below").DB(), nil)
-	_, err := crmem.Repair(rotPath, &repair.Options{FS: m})
+	_, err := crmem.Repair(rotPath, &crmem.RepairOptions{FS: m})
 	ok(t, err)
 	s, err := crmem.Open(rotPath, &crmem.Options{FS: m})
 	ok(t, err)
@@ -646,7 +645,7 @@ func hostileCrabdb(t *testing.T) {
 			t.Errorf("%s: %v, want the name of the format", name, err)
 		}
 		m := check.NewDisk(vector(t, "snapshot", name).DB(), nil)
-		if _, err := crmem.Repair(rotPath, &repair.Options{FS: m}); err == nil {
+		if _, err := crmem.Repair(rotPath, &crmem.RepairOptions{FS: m}); err == nil {
 			t.Errorf("%s: repair made a store of it", name)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 )
 
@@ -48,7 +47,7 @@ func TestNewerKind(t *testing.T) {
 			if strings.Contains(p.Remedy, "repair") == row.newer || strings.Contains(p.Message, "newer program") != row.newer {
 				t.Errorf("%s: %s", p.Message, p.Remedy)
 			}
-			o := &repair.Options{FS: vfs.OS{}}
+			o := &crmem.RepairOptions{FS: vfs.OS{}}
 			rep, err := crmem.Repair(path, o)
 			if row.newer {
 				if !errors.Is(err, crmem.ErrNewer) || !strings.Contains(err.Error(), "nothing was changed") {

@@ -16,7 +16,6 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/crmem/internal/format"
-	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/race"
@@ -312,10 +311,10 @@ func TestRepairOfAMissingSnapshot(t *testing.T) {
 	noErr(t, s.Close())
 	m.WriteFile("/copy.db", b, 0o600)
 	noErr(t, m.Remove("/m.db"))
-	if _, err := Repair("/m.db", &repair.Options{FS: m}); !errors.Is(err, ErrForeign) {
+	if _, err := Repair("/m.db", &RepairOptions{FS: m}); !errors.Is(err, ErrForeign) {
 		t.Errorf("without the copy: %v", err)
 	}
-	r, err := Repair("/m.db", &repair.Options{FS: m, KeepLog: "/copy.db"})
+	r, err := Repair("/m.db", &RepairOptions{FS: m, KeepLog: "/copy.db"})
 	noErr(t, err)
 	if r.Entries != 2 {
 		t.Errorf("%+v", r)
@@ -344,7 +343,7 @@ func TestSalvageOfAShortFrame(t *testing.T) {
 	}), 0o600)
 	db[format.OffFlags] = 1
 	m.WriteFile("/m.db", db, 0o600)
-	r, err := Repair("/m.db", &repair.Options{FS: m})
+	r, err := Repair("/m.db", &RepairOptions{FS: m})
 	noErr(t, err)
 	if r.Entries != 1 {
 		t.Errorf("%+v", r)
@@ -637,7 +636,7 @@ func TestRepairOfALinkedStore(t *testing.T) {
 	noErr(t, err)
 	m.WriteFile("/m.db-wal", append(wal, "torn"...), 0o600)
 	noErr(t, m.Link("/m.db", "/other.db"))
-	if r, err := Repair("/m.db", &repair.Options{FS: m}); err == nil {
+	if r, err := Repair("/m.db", &RepairOptions{FS: m}); err == nil {
 		t.Errorf("%+v", r)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"crabmem/crmem/internal/format"
-	"crabmem/crmem/repair"
 )
 
 const rejoinedSuffix = ".rejoined-" // after walSuffix
@@ -69,7 +68,7 @@ func (r *repairer) settle(v *files) error {
 		if err != nil {
 			return err
 		}
-		r.rep.Files = append(r.rep.Files, repair.File{File: l.path, Bytes: int64(len(l.bytes)), Recovered: 0, Aside: int64(len(l.bytes)), Kept: kept})
+		r.rep.Files = append(r.rep.Files, RepairedFile{File: l.path, Bytes: int64(len(l.bytes)), Recovered: 0, Aside: int64(len(l.bytes)), Kept: kept})
 		if err := r.fs.Remove(l.path); err != nil {
 			return err
 		}
@@ -134,7 +133,7 @@ func (r *repairer) nameRejoined(side []*sideLog) error {
 			return err
 		}
 		n := int64(len(l.bytes))
-		r.rep.Files = append(r.rep.Files, repair.File{File: l.path, Bytes: n, Recovered: n, Aside: 0, Kept: name})
+		r.rep.Files = append(r.rep.Files, RepairedFile{File: l.path, Bytes: n, Recovered: n, Aside: 0, Kept: name})
 	}
 	return r.fs.SyncDir(dirOf(r.path))
 }

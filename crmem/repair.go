@@ -8,7 +8,6 @@ import (
 
 	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
-	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 )
 
@@ -17,8 +16,8 @@ const damagedSuffix = ".damaged-"
 // repairer is one active repair.
 type repairer struct {
 	*Store
-	o   *repair.Options
-	rep *repair.Result
+	o   *RepairOptions
+	rep *RepairResult
 	db  []byte // nil: missing
 	log []byte // nil: missing
 }
@@ -30,9 +29,9 @@ type repairer struct {
 // Errors: [ErrForeign] if log and snapshot do not match and neither KeepDB nor
 // KeepLog selects one; [ErrNewer] if a newer program wrote the store and
 // QuarantineNewer is not set; [vfs.ErrLocked]; [ErrNoStore].
-func Repair(path string, o *repair.Options) (*repair.Result, error) {
+func Repair(path string, o *RepairOptions) (*RepairResult, error) {
 	if o == nil {
-		o = &repair.Options{}
+		o = &RepairOptions{}
 	}
 	s := newStore(&Options{FS: o.FS, LockWait: o.LockWait, Command: o.Command, MaxBytes: o.MaxBytes, History: history.Off})
 	defer s.stop()
@@ -41,7 +40,7 @@ func Repair(path string, o *repair.Options) (*repair.Result, error) {
 		return nil, err
 	}
 	s.path = resolved
-	r := &repairer{Store: s, o: o, rep: &repair.Result{Path: resolved, Files: []repair.File{}, Notes: []string{}}}
+	r := &repairer{Store: s, o: o, rep: &RepairResult{Path: resolved, Files: []RepairedFile{}, Notes: []string{}}}
 	s.opts.Warn = func(line string) { r.note("%s", line) }
 	if err := r.exists(); err != nil {
 		return nil, err
@@ -248,7 +247,7 @@ func (r *repairer) asideLog(v *files, end int64) error {
 		seq = w.Seq
 	}
 	kept, err := quarantine(r.fs, fmt.Sprintf("%s%s%s%d", r.path, walSuffix, damagedSuffix, seq), r.log[end:])
-	r.rep.Files = append(r.rep.Files, repair.File{File: r.path + walSuffix, Bytes: int64(len(r.log)), Recovered: end, Aside: int64(len(r.log)) - end, Kept: kept})
+	r.rep.Files = append(r.rep.Files, RepairedFile{File: r.path + walSuffix, Bytes: int64(len(r.log)), Recovered: end, Aside: int64(len(r.log)) - end, Kept: kept})
 	return err
 }
 
@@ -305,7 +304,7 @@ func (r *repairer) dropLog(v *files, end int64) error {
 func (r *repairer) asideDB(recovered int64) error {
 	name := fmt.Sprintf("%s%s%08x", r.path, damagedSuffix, crc32.Checksum(r.db, format.Castagnoli()))
 	kept, err := quarantine(r.fs, name, r.db)
-	r.rep.Files = append(r.rep.Files, repair.File{File: r.path, Bytes: int64(len(r.db)), Recovered: recovered, Aside: int64(len(r.db)) - recovered, Kept: kept})
+	r.rep.Files = append(r.rep.Files, RepairedFile{File: r.path, Bytes: int64(len(r.db)), Recovered: recovered, Aside: int64(len(r.db)) - recovered, Kept: kept})
 	return err
 }
 

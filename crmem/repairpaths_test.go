@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"crabmem/crmem/internal/format"
-	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 )
@@ -21,7 +20,7 @@ func TestRepairOfLockedStore(t *testing.T) {
 	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m}, 0)
 	noErr(t, s.Apply(Add{Name: "a"}))
-	if r, err := Repair("/m.db", &repair.Options{FS: m}); r != nil || !errors.Is(err, vfs.ErrLocked) {
+	if r, err := Repair("/m.db", &RepairOptions{FS: m}); r != nil || !errors.Is(err, vfs.ErrLocked) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	noErr(t, s.Apply(Add{Name: "b"}))
@@ -50,7 +49,7 @@ func TestRepairNotesReason(t *testing.T) {
 	m, end := tornStore(t)
 	scan, err := format.ScanLog(memBytes(t, m, "/m.db-wal"))
 	noErr(t, err)
-	r, err := Repair("/m.db", &repair.Options{FS: m})
+	r, err := Repair("/m.db", &RepairOptions{FS: m})
 	noErr(t, err)
 	want := fmt.Sprintf("/m.db-wal: torn at offset %d: %s", end, scan.Why)
 	if scan.Why == "" || len(r.Notes) != 2 || r.Notes[0] != want || r.Notes[1] != "the history has the log as /m.db-history/00000001.log" {
@@ -82,7 +81,7 @@ func TestRepairWithoutQuarantineChangesNothing(t *testing.T) {
 			}
 			return nil
 		}
-		if r, err := Repair("/m.db", &repair.Options{FS: m}); r != nil || !errors.Is(err, syscall.ENOSPC) {
+		if r, err := Repair("/m.db", &RepairOptions{FS: m}); r != nil || !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("missing %t: %+v, %v", missing, r, err)
 		}
 		m.Hook = nil
@@ -92,7 +91,7 @@ func TestRepairWithoutQuarantineChangesNothing(t *testing.T) {
 		if _, err := m.Lstat("/m.db"); errors.Is(err, fs.ErrNotExist) != missing {
 			t.Errorf("missing %t: then %v", missing, err)
 		}
-		r, err := Repair("/m.db", &repair.Options{FS: m})
+		r, err := Repair("/m.db", &RepairOptions{FS: m})
 		if err != nil || r.Entries != 2 {
 			t.Errorf("missing %t: with space: %+v, %v", missing, r, err)
 		}
@@ -119,7 +118,7 @@ func TestSalvageKeepsNextID(t *testing.T) {
 		record := (len(db) - format.HeaderSize) / 3
 		db[format.HeaderSize+2*record+format.OffKind] = 0xff
 		m.WriteFile("/m.db", db, 0o600)
-		r, err := Repair("/m.db", &repair.Options{FS: m})
+		r, err := Repair("/m.db", &RepairOptions{FS: m})
 		noErr(t, err)
 		recovered := int64(2 * record)
 		if c.valid {
@@ -188,7 +187,7 @@ func TestRejoinOfShortFrames(t *testing.T) {
 		}
 		return w.Append(b, format.FramePut, format.LogHeaderSize, format.NewRecord(7, 0, format.KindNote, "c", "", nil))
 	}), 0o600)
-	r, err := Repair("/m.db", &repair.Options{FS: m, Rejoin: true})
+	r, err := Repair("/m.db", &RepairOptions{FS: m, Rejoin: true})
 	noErr(t, err)
 	const want = "/m.db-wal.damaged-0: added 1 entries, renamed 0 of them, skipped 6 operations"
 	if r.Entries != 3 || !slices.Contains(r.Notes, want) {
@@ -208,7 +207,7 @@ func TestRejoinSkipsOperationsOfSnapshot(t *testing.T) {
 		b = w.Append(b, format.FrameCheckpoint, w.End, format.Record(binary.LittleEndian.AppendUint64(format.DigestOf(next).Append(nil), 1)))
 		return w.Append(b, format.FramePut, w.End, format.NewRecord(7, 0, format.KindNote, "c", "", nil))
 	}), 0o600)
-	r, err := Repair("/m.db", &repair.Options{FS: m, Rejoin: true})
+	r, err := Repair("/m.db", &RepairOptions{FS: m, Rejoin: true})
 	noErr(t, err)
 	if want := []string{"/m.db-wal.damaged-0: added 1 operation"}; r.Entries != 2 || !slices.Equal(r.Notes, want) {
 		t.Errorf("%+v, want the notes %q", r, want)
@@ -231,7 +230,7 @@ func TestSalvageReservesIDsOfLog(t *testing.T) {
 	db[format.OffFlags] = 1
 	m.WriteFile("/m.db", db, 0o600)
 	m.WriteFile("/m.db-wal", log, 0o600)
-	r, err := Repair("/m.db", &repair.Options{FS: m})
+	r, err := Repair("/m.db", &RepairOptions{FS: m})
 	noErr(t, err)
 	if want := "1 operations of the log change entries that could not be read"; r.Entries != 2 || !slices.Contains(r.Notes, want) {
 		t.Errorf("%+v, want the note %q", r, want)

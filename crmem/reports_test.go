@@ -15,7 +15,6 @@ import (
 
 	. "crabmem/crmem"
 	"crabmem/crmem/internal/format"
-	"crabmem/crmem/repair"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
@@ -120,7 +119,7 @@ type call struct {
 
 var calls = []call{
 	{"check", func(m *faultfs.Mem, _ int) (any, error) { return Check(m, "/m.db", 0) }},
-	{"repair", func(m *faultfs.Mem, _ int) (any, error) { return Repair("/m.db", &repair.Options{FS: m}) }},
+	{"repair", func(m *faultfs.Mem, _ int) (any, error) { return Repair("/m.db", &RepairOptions{FS: m}) }},
 	{"read", func(m *faultfs.Mem, version int) (any, error) {
 		return use(m, version, true, nil)
 	}},
@@ -130,11 +129,11 @@ var calls = []call{
 	{"checkpoint", func(m *faultfs.Mem, version int) (any, error) {
 		return use(m, version, false, (*Store).Checkpoint)
 	}},
-	{"repair, keep the snapshot", func(m *faultfs.Mem, _ int) (any, error) { return Repair("/m.db", &repair.Options{FS: m, KeepDB: true}) }},
+	{"repair, keep the snapshot", func(m *faultfs.Mem, _ int) (any, error) { return Repair("/m.db", &RepairOptions{FS: m, KeepDB: true}) }},
 	{"repair, keep the log", func(m *faultfs.Mem, _ int) (any, error) {
-		return Repair("/m.db", &repair.Options{FS: m, KeepLog: "/old/m.db"})
+		return Repair("/m.db", &RepairOptions{FS: m, KeepLog: "/old/m.db"})
 	}},
-	{"repair, rejoin", func(m *faultfs.Mem, _ int) (any, error) { return Repair("/m.db", &repair.Options{FS: m, Rejoin: true}) }},
+	{"repair, rejoin", func(m *faultfs.Mem, _ int) (any, error) { return Repair("/m.db", &RepairOptions{FS: m, Rejoin: true}) }},
 }
 
 // treeCalls come after a dump, an edit of a page and a change of the store.

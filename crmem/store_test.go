@@ -18,7 +18,6 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
-	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 )
 
@@ -469,7 +468,7 @@ func TestForeignWrite(t *testing.T) {
 	if len(own) != 1 {
 		t.Fatalf("own snapshots: %q", own)
 	}
-	r, err := crmem.Repair(path, &repair.Options{KeepLog: own[0]})
+	r, err := crmem.Repair(path, &crmem.RepairOptions{KeepLog: own[0]})
 	ok(t, err)
 	if len(r.Files) != 1 || r.Entries != 1 {
 		t.Errorf("%+v", r)

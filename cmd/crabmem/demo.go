@@ -17,7 +17,6 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
-	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/memtool"
 	"crabmem/testdata"
@@ -270,7 +269,7 @@ func (d *demo) playJSON() error {
 		return err
 	}
 	a.Forgot = gone.Forgot
-	var report repair.Report
+	var report crmem.CheckReport
 	if err := ask(&report, "verify"); err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"crabmem/crmem"
-	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/display"
 
@@ -55,10 +54,10 @@ entry keeps the name. repair renames the other entry and prints the new name.`,
 		if dry {
 			return c.repairDry(path)
 		}
-		var r *repair.Result
+		var r *crmem.RepairResult
 		run := func() error {
 			return c.Wait(cmd.Context(), func() (err error) {
-				r, err = crmem.Repair(path, &repair.Options{
+				r, err = crmem.Repair(path, &crmem.RepairOptions{
 					FS: c.fs, LockWait: c.lockStep(), Command: "crabmem repair", KeepDB: keepDB, KeepLog: keepLog, Rejoin: rejoin, QuarantineNewer: newer,
 				})
 				return err

@@ -5,7 +5,6 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
-	"crabmem/crmem/repair"
 	"crabmem/daemon/display"
 
 	"github.com/spf13/cobra"
@@ -57,8 +56,8 @@ quarantine file. A purge that is not complete is a warning, too.`,
 // purgePending is the message of a store with an unfinished purge or redaction.
 const purgePending = "a purge is pending: files may contain the removed texts; the daemon that has the store open, or the next write, continues it"
 
-func (c *app) check(path string) (*repair.Report, error) {
-	var r *repair.Report
+func (c *app) check(path string) (*crmem.CheckReport, error) {
+	var r *crmem.CheckReport
 	err := c.Busy("reading "+path, func() (err error) {
 		r, err = crmem.Check(c.fs, path, 0)
 		return err
@@ -67,7 +66,7 @@ func (c *app) check(path string) (*repair.Report, error) {
 }
 
 // damage returns the error for an invalid store, with all problems.
-func (c *app) damage(r *repair.Report) error {
+func (c *app) damage(r *crmem.CheckReport) error {
 	err := r.Err()
 	if err == nil {
 		return nil

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"crabmem/crmem"
-	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/refdec"
@@ -207,7 +206,7 @@ func (v *Verdict) read(m *faultfs.Mem) error {
 // repair repairs and verifies the store. It checks that every byte was recovered
 // or quarantined.
 func (v *Verdict) repair(m *faultfs.Mem, db, wal []byte) ([]crmem.Entry, error) {
-	o := &repair.Options{FS: m}
+	o := &crmem.RepairOptions{FS: m}
 	rep, err := crmem.Repair(Path, o)
 	if v.Ops {
 		if !errors.Is(err, crmem.ErrForeign) {

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/fault"
 	"crabmem/fuzz/linear"
@@ -79,7 +78,7 @@ func (r *storeRun) torn() bool {
 	r.m.Hook = nil
 	defer func() { r.m.Hook = hook }()
 	c, err := crmem.Check(r.m, db, 0)
-	return err == nil && slices.ContainsFunc(c.Problems, func(p repair.Problem) bool {
+	return err == nil && slices.ContainsFunc(c.Problems, func(p crmem.Problem) bool {
 		return p.IsTorn() && p.File == db+"-wal" && p.Offset > 0
 	})
 }

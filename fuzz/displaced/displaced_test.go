@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs/faultfs"
 )
 
@@ -92,7 +91,7 @@ func (c *cell) checkCopies(t *testing.T, m machine, r result) {
 			continue
 		}
 		rep, err := crmem.Check(m, m.store(), 0)
-		if err != nil || !slices.ContainsFunc(rep.Problems, func(p repair.Problem) bool { return name(p.File + p.Message) }) {
+		if err != nil || !slices.ContainsFunc(rep.Problems, func(p crmem.Problem) bool { return name(p.File + p.Message) }) {
 			t.Errorf("%v: Check does not name %s: %v %+v", c, e.Name(), err, rep)
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/repair"
 )
 
 // historian is a writer that records the changes that it made.
@@ -251,7 +250,7 @@ func (c *historyCell) check(t *testing.T, h *historian, first int) string {
 	shown, errs := c.shown(t, m, h.changes, false)
 	r, err := crmem.Check(m, m.store(), 0)
 	must(err)
-	reported := slices.ContainsFunc(r.Problems, func(p repair.Problem) bool { return p.Kind == "history" })
+	reported := slices.ContainsFunc(r.Problems, func(p crmem.Problem) bool { return p.Kind == "history" })
 	if reported != (len(errs) > 0) {
 		t.Errorf("%v: Changes returned %q, but Check %+v", c, errs, r.Problems)
 	}

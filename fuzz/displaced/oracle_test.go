@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 	"crabmem/fuzz/refdec"
 )
@@ -127,7 +126,7 @@ var (
 // remedies returns the actions that an error recommends.
 func remedies(m machine, err error) (list []func(machine) error) {
 	text := err.Error()
-	repairWith := func(o repair.Options) func(machine) error {
+	repairWith := func(o crmem.RepairOptions) func(machine) error {
 		return func(c machine) error {
 			o := o
 			o.FS, o.KeepLog = c, moveRoot(m, c, o.KeepLog)
@@ -149,22 +148,22 @@ func remedies(m machine, err error) (list []func(machine) error) {
 	if match := useFile.FindStringSubmatch(text); match != nil {
 		list = append(list, func(c machine) error {
 			create(c, c.store(), read(c, moveRoot(m, c, match[1])))
-			_, err := crmem.Repair(c.store(), &repair.Options{FS: c, KeepDB: true})
+			_, err := crmem.Repair(c.store(), &crmem.RepairOptions{FS: c, KeepDB: true})
 			return err
 		})
 	}
 	if !strings.Contains(text, "repair") && !errors.Is(err, crmem.ErrFormat) {
 		return list
 	}
-	list = append(list, repairWith(repair.Options{}))
+	list = append(list, repairWith(crmem.RepairOptions{}))
 	if strings.Contains(text, "--rejoin") {
-		list = append(list, repairWith(repair.Options{Rejoin: true}))
+		list = append(list, repairWith(crmem.RepairOptions{Rejoin: true}))
 	}
 	if match := keepLog.FindStringSubmatch(text); match != nil {
-		list = append(list, repairWith(repair.Options{KeepLog: match[1]}))
+		list = append(list, repairWith(crmem.RepairOptions{KeepLog: match[1]}))
 	}
 	if strings.Contains(text, "--keep-db") {
-		list = append(list, repairWith(repair.Options{KeepDB: true}))
+		list = append(list, repairWith(crmem.RepairOptions{KeepDB: true}))
 	}
 	return list
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,7 +69,7 @@ func olderRepair(t *testing.T, m memMachine, writes func(s *crmem.Store) error) 
 	overwrite(m, m.store()+"-lock", []byte(vfs.LockHolder{PID: 1, Boot: m.BootID(), Command: "older", Clean: -1}.Text()))
 }
 
-func runRepair(m machine, o repair.Options) (*repair.Result, error) {
+func runRepair(m machine, o crmem.RepairOptions) (*crmem.RepairResult, error) {
 	o.FS = m
 	return crmem.Repair(m.store(), &o)
 }
@@ -100,10 +99,10 @@ func TestOlderRepair(t *testing.T) {
 			if !errors.Is(err, crmem.ErrForeign) || !strings.Contains(err.Error(), "crabmem repair --rejoin") || !strings.Contains(err.Error(), ".damaged-0") {
 				t.Errorf("open: %v", err)
 			}
-			if _, err := runRepair(m.copied(t), repair.Options{}); !linked && (err == nil || !strings.Contains(err.Error(), "--rejoin")) {
+			if _, err := runRepair(m.copied(t), crmem.RepairOptions{}); !linked && (err == nil || !strings.Contains(err.Error(), "--rejoin")) {
 				t.Errorf("repair: %v", err)
 			}
-			if _, err := runRepair(m, repair.Options{Rejoin: true}); err != nil {
+			if _, err := runRepair(m, crmem.RepairOptions{Rejoin: true}); err != nil {
 				t.Fatal(err)
 			}
 			got, gotNext := entries(t, m)
@@ -120,7 +119,7 @@ func TestOlderRepair(t *testing.T) {
 func settled(t *testing.T, m machine) {
 	t.Helper()
 	before, _ := entries(t, m)
-	if rep, err := runRepair(m, repair.Options{Rejoin: true}); err != nil || len(rep.Files) > 0 || len(rep.Notes) > 0 {
+	if rep, err := runRepair(m, crmem.RepairOptions{Rejoin: true}); err != nil || len(rep.Files) > 0 || len(rep.Notes) > 0 {
 		t.Errorf("second repair: %v %+v", err, rep)
 	}
 	lines, _, err := reopen(m)
@@ -217,10 +216,10 @@ func TestRejoinAfterOlderWrites(t *testing.T) {
 				if !errors.Is(err, crmem.ErrForeign) || !strings.Contains(err.Error(), "crabmem repair --rejoin") && which != "second link" {
 					t.Errorf("open: %v", err)
 				}
-				if _, err := runRepair(m.copied(t), repair.Options{}); err == nil || !strings.Contains(err.Error(), "--rejoin") {
+				if _, err := runRepair(m.copied(t), crmem.RepairOptions{}); err == nil || !strings.Contains(err.Error(), "--rejoin") {
 					t.Errorf("repair: %v", err)
 				}
-				rep, err := runRepair(m, repair.Options{Rejoin: true})
+				rep, err := runRepair(m, crmem.RepairOptions{Rejoin: true})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -246,7 +245,7 @@ func TestRejoinWithoutLog(t *testing.T) {
 	want, next := entries(t, m)
 	must(m.Rename(m.store()+"-wal", m.store()+"-wal.damaged-0"))
 	unlink(m)
-	if _, err := runRepair(m, repair.Options{Rejoin: true}); err != nil {
+	if _, err := runRepair(m, crmem.RepairOptions{Rejoin: true}); err != nil {
 		t.Fatal(err)
 	}
 	got, gotNext := entries(t, m)
@@ -267,13 +266,13 @@ func TestRejoinCrash(t *testing.T) {
 			keep(m)
 			// All writes so far are durable.
 			m = m.rebooted().(memMachine)
-			images := crashStates(m, func(m memMachine) error { _, err := runRepair(m, repair.Options{Rejoin: true}); return err }, t)
+			images := crashStates(m, func(m memMachine) error { _, err := runRepair(m, crmem.RepairOptions{Rejoin: true}); return err }, t)
 			for _, i := range images {
 				states++
 				where := fmt.Sprintf("%s, %s: %s", w.name, which, i.how)
-				rep, err := runRepair(i.m, repair.Options{Rejoin: true})
+				rep, err := runRepair(i.m, crmem.RepairOptions{Rejoin: true})
 				if err == nil && strings.Contains(strings.Join(rep.Notes, "\n"), "--rejoin again") {
-					rep, err = runRepair(i.m, repair.Options{Rejoin: true})
+					rep, err = runRepair(i.m, crmem.RepairOptions{Rejoin: true})
 				}
 				if err != nil {
 					t.Errorf("%s: repair: %v", where, err)

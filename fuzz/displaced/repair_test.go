@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/repair"
 	"crabmem/crmem/vfs/faultfs"
 )
 
@@ -16,16 +15,16 @@ import (
 var repairCases = []struct {
 	name string
 	do   func(a *actor)
-	opts repair.Options
+	opts crmem.RepairOptions
 }{
-	{"log removed", func(a *actor) { must(a.m.Remove(a.m.store() + "-wal")) }, repair.Options{}},
-	{"log removed, rejoin", func(a *actor) { must(a.m.Remove(a.m.store() + "-wal")) }, repair.Options{Rejoin: true}},
-	{"log replaced by an older one", func(a *actor) { replaceOlder(a.m, a.m.store()+"-wal") }, repair.Options{}},
-	{"log replaced by an older one, rejoin", func(a *actor) { replaceOlder(a.m, a.m.store()+"-wal") }, repair.Options{Rejoin: true}},
+	{"log removed", func(a *actor) { must(a.m.Remove(a.m.store() + "-wal")) }, crmem.RepairOptions{}},
+	{"log removed, rejoin", func(a *actor) { must(a.m.Remove(a.m.store() + "-wal")) }, crmem.RepairOptions{Rejoin: true}},
+	{"log replaced by an older one", func(a *actor) { replaceOlder(a.m, a.m.store()+"-wal") }, crmem.RepairOptions{}},
+	{"log replaced by an older one, rejoin", func(a *actor) { replaceOlder(a.m, a.m.store()+"-wal") }, crmem.RepairOptions{Rejoin: true}},
 	{"write to a replaced log", func(a *actor) {
 		replaceOlder(a.m, a.m.store()+"-wal")
 		a.write("b")
-	}, repair.Options{}},
+	}, crmem.RepairOptions{}},
 	{"stop with a removed snapshot", func(a *actor) {
 		must(a.m.Remove(a.m.store()))
 		a.close()
@@ -36,7 +35,7 @@ var repairCases = []struct {
 				create(a.m, a.m.store(), read(a.m, "/home/"+e.Name()))
 			}
 		}
-	}, repair.Options{KeepDB: true}},
+	}, crmem.RepairOptions{KeepDB: true}},
 }
 
 // replaceOlder replaces a file with the earlier copy.

@@ -1,4 +1,4 @@
-package repair
+package crmem
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ func TestErrSkipsTornTails(t *testing.T) {
 		{[]Problem{torn}, nil},
 		{[]Problem{torn, {Kind: "rot", Err: rot}, {Kind: "missing", Err: missing}}, rot},
 	} {
-		if err := (&Report{Problems: c.problems}).Err(); err != c.want {
+		if err := (&CheckReport{Problems: c.problems}).Err(); err != c.want {
 			t.Errorf("%d problems: error %v, want %v", len(c.problems), err, c.want)
 		}
 	}

@@ -1,6 +1,4 @@
-// Package repair contains the reports of crmem.Check, and the options and
-// results of crmem.Repair.
-package repair
+package crmem
 
 import (
 	"time"
@@ -8,8 +6,8 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// Report is the result of crmem.Check.
-type Report struct {
+// CheckReport is the result of Check.
+type CheckReport struct {
 	Path          string    `json:"path"`
 	Entries       int       `json:"entries"` // that a reader sees
 	SnapshotBytes int64     `json:"snapshot_bytes"`
@@ -35,8 +33,8 @@ type Problem struct {
 func (p *Problem) IsTorn() bool { return p.Kind == "torn" }
 
 // Err returns the error of the first problem other than a torn tail
-// (crmem.ErrFormat, crmem.ErrForeign, crmem.ErrNoStore), or nil.
-func (r *Report) Err() error {
+// (ErrFormat, ErrForeign, ErrNoStore), or nil.
+func (r *CheckReport) Err() error {
 	for _, p := range r.Problems {
 		if !p.IsTorn() {
 			return p.Err
@@ -45,12 +43,12 @@ func (r *Report) Err() error {
 	return nil
 }
 
-// Options are the options of crmem.Repair.
-type Options struct {
+// RepairOptions are the options of Repair.
+type RepairOptions struct {
 	FS       vfs.FS        // if nil, vfs.OS
-	LockWait time.Duration // as in crmem.Options
-	Command  string        // as in crmem.Options
-	MaxBytes int64         // as in crmem.Options
+	LockWait time.Duration // as in Options
+	Command  string        // as in Options
+	MaxBytes int64         // as in Options
 
 	// KeepDB uses the snapshot unchanged and quarantines a log of another
 	// snapshot.
@@ -61,22 +59,22 @@ type Options struct {
 	// Rejoin adds the operations of logs that were replaced, or that an older
 	// program quarantined, to the store.
 	Rejoin bool
-	// QuarantineNewer also repairs a file with crmem.ErrNewer: it quarantines the
+	// QuarantineNewer also repairs a file with ErrNewer: it quarantines the
 	// entries that only a newer program can read.
 	QuarantineNewer bool
 }
 
-// Result is the result of crmem.Repair. For each file the recovered and the
+// RepairResult is the result of Repair. For each file the recovered and the
 // quarantined bytes are all its bytes.
-type Result struct {
-	Path    string   `json:"path"`
-	Entries int      `json:"entries"` // after the repair
-	Files   []File   `json:"files"`   // that were not valid
-	Notes   []string `json:"notes"`   // further changes, one line each
+type RepairResult struct {
+	Path    string         `json:"path"`
+	Entries int            `json:"entries"` // after the repair
+	Files   []RepairedFile `json:"files"`   // that were not valid
+	Notes   []string       `json:"notes"`   // further changes, one line each
 }
 
-// File accounts for the bytes of one file.
-type File struct {
+// RepairedFile accounts for the bytes of one file.
+type RepairedFile struct {
 	File      string `json:"file"`
 	Bytes     int64  `json:"bytes"`
 	Recovered int64  `json:"recovered"`

@@ -18,7 +18,6 @@ import (
 
 	"crabmem/bench/measure"
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/testdata"
 )
 
@@ -240,9 +239,9 @@ func asOf(t *measure.Limits, path string, n int) error {
 	}
 	now := s.Snapshot()
 	shares := []int{99, 75, 50, 37}
-	var points []history.Point
+	var points []crmem.Point
 	for _, share := range shares {
-		points = append(points, history.Point{Seq: uint64(n * share / 100)})
+		points = append(points, crmem.Point{Seq: uint64(n * share / 100)})
 	}
 	// The times are those of the last change of each point.
 	for c, err := range s.Changes() {
@@ -250,7 +249,7 @@ func asOf(t *measure.Limits, path string, n int) error {
 			return err
 		}
 		if c.Seq == points[1].Seq {
-			points = append(points, history.Point{Time: c.Time})
+			points = append(points, crmem.Point{Time: c.Time})
 		}
 	}
 	build, err := leastCPU(3, func() error { return search(now) })

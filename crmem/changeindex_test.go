@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/race"
@@ -20,12 +19,12 @@ func indexedPast(t *testing.T, plain bool) *past {
 	t.Helper()
 	p := newPast(t)
 	p.plain = plain
-	p.opts.History = history.Off
+	p.opts.History = crmem.HistoryOff
 	p.segmentLimit = 300
 	p.reopen()
 	p.do(crmem.Add{Name: "a", Content: "base"}, crmem.Add{Name: "d", Content: "base"})
 	p.must(p.s.Checkpoint())
-	p.opts.History = history.On
+	p.opts.History = crmem.HistoryOn
 	p.reopen()
 	p.do(crmem.Alias{Name: "a", Aliases: []string{"z"}})
 	p.do(crmem.Rename{Name: "a", To: "b"}, crmem.Remove{Name: "d"})

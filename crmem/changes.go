@@ -4,18 +4,59 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"time"
 
-	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
 )
+
+// Actor describes who made a change.
+type Actor = format.Actor
+
+// MaxActorField is the largest length of a field of an [Actor] in bytes.
+const MaxActorField = format.MaxActorField
+
+// The clients of FORMAT.md, "Context".
+const (
+	ClientCLI    = "cli"
+	ClientMCP    = "mcp"
+	ClientWire   = "wire"
+	ClientHTTP   = "http"
+	ClientLoad   = "load"
+	ClientImport = "import"
+)
+
+// ChangeType is what a change did to an entry.
+type ChangeType string
+
+const (
+	ChangeAdd    ChangeType = "add"
+	ChangeUpdate ChangeType = "update" // of the content, and perhaps of other fields except the name
+	ChangeAlias  ChangeType = "alias"  // of the aliases only
+	ChangeRename ChangeType = "rename" // of the name, and perhaps of other fields
+	ChangeRemove ChangeType = "remove"
+)
+
+// Point is a moment in the history of a store: after the operation Seq or, if Seq
+// is 0, after the last operation that is not later than Time.
+type Point struct {
+	Seq  uint64
+	Time time.Time
+}
+
+func (p Point) String() string {
+	if p.Seq > 0 {
+		return "change " + strconv.FormatUint(p.Seq, 10)
+	}
+	return p.Time.Format(time.RFC3339)
+}
 
 // Change is a change of one entry, from the history or the log of a store.
 type Change struct {
 	Seq    uint64    // sequence number; 0 if another program changed the store's file
 	Time   time.Time // effective time (FORMAT.md, H11); zero if unknown
-	By     history.Actor
-	Type   history.Type
+	By     Actor
+	Type   ChangeType
 	Before Entry // ID 0 if the change created the entry
 	After  Entry // ID 0 if the change removed the entry
 
@@ -99,7 +140,7 @@ func (s *Store) past() (*past, error) {
 //
 // Errors: [ErrNotFound] if the history begins after the point or ends before it, and
 // those of [Store.Changes].
-func (s *Store) At(point history.Point) (*Snapshot, error) {
+func (s *Store) At(point Point) (*Snapshot, error) {
 	for try := 1; ; try++ {
 		p, err := s.past()
 		if err != nil {
@@ -116,7 +157,7 @@ func (s *Store) At(point history.Point) (*Snapshot, error) {
 }
 
 // at is At for a history that was read.
-func (p *past) at(point history.Point) (*Snapshot, error) {
+func (p *past) at(point Point) (*Snapshot, error) {
 	err := fmt.Errorf("%w: the history begins after %v", ErrNotFound, point)
 	for i := len(p.links) - 1; i >= 0; i-- {
 		w := walker{past: p, until: point}
@@ -147,15 +188,15 @@ func changeOf(before, after format.Record) (c Change) {
 	}
 	switch {
 	case before == "":
-		c.Type = history.Add
+		c.Type = ChangeAdd
 	case after == "":
-		c.Type = history.Remove
+		c.Type = ChangeRemove
 	case c.Before.Name != c.After.Name:
-		c.Type = history.Rename
+		c.Type = ChangeRename
 	case c.Before.Content == c.After.Content && c.Before.Kind == c.After.Kind && c.Before.CreatedAt == c.After.CreatedAt:
-		c.Type = history.Alias
+		c.Type = ChangeAlias
 	default:
-		c.Type = history.Update
+		c.Type = ChangeUpdate
 	}
 	return c
 }

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/crmem/vfs/faultfs"
 )
 
@@ -119,10 +118,10 @@ func TestChangesOf(t *testing.T) {
 		p := newPast(t)
 		p.segmentLimit = 200 + r.Int64N(1000)
 		if seed%3 == 1 { // begins with a base that has entries
-			p.opts.History = history.Off
+			p.opts.History = crmem.HistoryOff
 			p.reopen()
 			p.randomSteps(r, 6)
-			p.opts.History = history.On
+			p.opts.History = crmem.HistoryOn
 		}
 		p.reopen()
 		for range 2 + r.IntN(6) {

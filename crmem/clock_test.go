@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/crmem/vfs/faultfs"
 )
 
@@ -118,7 +117,7 @@ func (p *past) checkClocks(seed int, random *rand.Rand, made []clocked, pruned i
 		for n < len(made) && made[n].effective <= at {
 			n++
 		}
-		sn, err := p.s.At(history.Point{Time: time.Unix(at, 0)})
+		sn, err := p.s.At(crmem.Point{Time: time.Unix(at, 0)})
 		switch {
 		case n < pruned || n == pruned && err != nil:
 			if !errors.Is(err, crmem.ErrNotFound) {
@@ -145,7 +144,7 @@ func TestClockAhead(t *testing.T) {
 	p.wantLog("\n1 +1 cli add a\n2 +3 cli add ahead\n3 +3 cli add b\n")
 	p.must(p.s.Checkpoint())
 	p.wantLog("\n1 +1 cli add a\n2 +3 cli add ahead\n3 +3 cli add b\n")
-	sn, err := p.s.At(history.Point{Time: time.Unix(p.now, 0)})
+	sn, err := p.s.At(crmem.Point{Time: time.Unix(p.now, 0)})
 	p.must(err)
 	if sn.Len() != 3 {
 		t.Errorf("%d entries now, want 3", sn.Len())

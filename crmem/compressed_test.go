@@ -16,7 +16,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/race"
 )
@@ -39,7 +38,7 @@ func (p *past) everything() string {
 	for c, err := range p.s.Changes() {
 		b.WriteString(changeText(c, err))
 		if err == nil && c.Seq > 0 {
-			sn, err := p.s.At(history.Point{Seq: c.Seq})
+			sn, err := p.s.At(crmem.Point{Seq: c.Seq})
 			p.must(err)
 			b.WriteString(stateText(slices.Collect(sn.All())...))
 		}

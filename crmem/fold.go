@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
@@ -37,7 +36,7 @@ var errNoBase = errors.New("copy the snapshot to the history")
 // A concurrent checkpoint may replace the files meanwhile. install then discards
 // the cut, and the segment overlaps with the next one, which is harmless (H4).
 func (s *Store) fold(c *cut) error {
-	if s.opts.History == history.Off || s.opts.LogVersion == format.LogVersion1 || c.seq == c.base {
+	if s.opts.History == HistoryOff || s.opts.LogVersion == format.LogVersion1 || c.seq == c.base {
 		return nil
 	}
 	s.folding.Lock()

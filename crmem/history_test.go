@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/crmem/vfs/faultfs"
 )
 
@@ -31,7 +30,7 @@ type past struct {
 
 func newPast(t *testing.T) *past {
 	p := &past{t: t, m: faultfs.NewMem(), now: 1_800_000_000}
-	p.opts = crmem.Options{CheckpointOnClose: crmem.CheckpointNever, By: history.Actor{Client: history.CLI}}
+	p.opts = crmem.Options{CheckpointOnClose: crmem.CheckpointNever, By: crmem.Actor{Client: crmem.ClientCLI}}
 	p.m.Now = func() time.Time { return time.Unix(p.now, 0) }
 	p.open()
 	return p
@@ -90,7 +89,7 @@ func (p *past) log() string {
 			continue
 		}
 		name := c.After.Name
-		if c.Type == history.Remove {
+		if c.Type == crmem.ChangeRemove {
 			name = c.Before.Name
 		}
 		at := int64(0)
@@ -127,7 +126,7 @@ func TestChanges(t *testing.T) {
 	p.do(crmem.Add{Name: "deploy", Content: "one"})
 	p.do(crmem.Update{Name: "deploy", Content: "two"}, crmem.Add{Name: "other", Content: "x"})
 	p.must(p.s.Checkpoint())
-	p.do(crmem.By{Client: history.MCP, Agent: "crab"}, crmem.Alias{Name: "deploy", Aliases: []string{"ship"}})
+	p.do(crmem.By{Client: crmem.ClientMCP, Agent: "crab"}, crmem.Alias{Name: "deploy", Aliases: []string{"ship"}})
 	p.do(crmem.Rename{Name: "deploy", To: "release"})
 	p.reopen()
 	p.do(crmem.Update{Name: "other", Content: "y"}, crmem.Remove{Name: "other"})
@@ -153,7 +152,7 @@ func TestChanges(t *testing.T) {
 		t.Errorf("next ID %d", p.s.NextID())
 	}
 	p.reopen()
-	for point, want := range map[history.Point]string{
+	for point, want := range map[crmem.Point]string{
 		{Seq: 1}:                            "1 deploy note 1800000001 \"one\" []\n",
 		{Seq: 3}:                            "1 deploy note 1800000001 \"two\" []\n2 other note 1800000002 \"x\" []\n",
 		{Seq: 6}:                            "1 release note 1800000001 \"two\" [\"ship\" \"deploy\"]\n2 other note 1800000002 \"x\" []\n",
@@ -170,7 +169,7 @@ func TestChanges(t *testing.T) {
 			t.Errorf("%v:\n%swant\n%s", point, got, want)
 		}
 	}
-	for _, point := range []history.Point{{Time: time.Unix(1, 0)}, {Seq: 1000}} {
+	for _, point := range []crmem.Point{{Time: time.Unix(1, 0)}, {Seq: 1000}} {
 		if _, err := p.s.At(point); !errors.Is(err, crmem.ErrNotFound) {
 			t.Errorf("%v: %v", point, err)
 		}
@@ -186,7 +185,7 @@ func TestUndo(t *testing.T) {
 	p.do(crmem.Add{Name: "b", Content: "b"})
 	c, err := p.s.Undo(3)
 	p.must(err)
-	if c.Type != history.Add || c.After.Name != "a" || c.After.ID != 1 || c.After.CreatedAt != 1_800_000_001 || c.After.Content != "two" {
+	if c.Type != crmem.ChangeAdd || c.After.Name != "a" || c.After.ID != 1 || c.After.CreatedAt != 1_800_000_001 || c.After.Content != "two" {
 		t.Errorf("undo of a remove: %+v", c)
 	}
 	if _, err := p.s.Undo(1); !errors.Is(err, crmem.ErrStale) {
@@ -342,7 +341,7 @@ func TestAtEqualsModel(t *testing.T) {
 			if seq == 0 {
 				continue
 			}
-			sn, err := p.s.At(history.Point{Seq: seq})
+			sn, err := p.s.At(crmem.Point{Seq: seq})
 			p.must(err)
 			if got := stateText(slices.Collect(sn.All())...); got != want {
 				t.Fatalf("seed %d, change %d:\n%swant\n%s", seed, seq, got, want)
@@ -352,7 +351,7 @@ func TestAtEqualsModel(t *testing.T) {
 			if seq == 0 {
 				continue
 			}
-			sn, err := p.s.At(history.Point{Time: time.Unix(at, 0)})
+			sn, err := p.s.At(crmem.Point{Time: time.Unix(at, 0)})
 			p.must(err)
 			if got := stateText(slices.Collect(sn.All())...); got != states[seq] {
 				t.Fatalf("seed %d, time %d, change %d:\n%swant\n%s", seed, at, seq, got, states[seq])

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs/faultfs"
 )
@@ -216,7 +215,7 @@ func TestGap(t *testing.T) {
 		t.Errorf("changes %s", got)
 	}
 	for seq := uint64(2); seq < 4; seq++ {
-		if _, err := p.s.At(history.Point{Seq: seq}); err == nil {
+		if _, err := p.s.At(crmem.Point{Seq: seq}); err == nil {
 			t.Errorf("state after change %d", seq)
 		}
 	}
@@ -238,10 +237,10 @@ func TestAtDamagedBase(t *testing.T) {
 		t.Fatalf("bases %q", bases)
 	}
 	p.flip(segmentPath(9), len(p.copyFiles()[segmentPath(9)])-1)
-	if sn, err := p.s.At(history.Point{Seq: 8}); err != nil || sn.Len() != 8 {
+	if sn, err := p.s.At(crmem.Point{Seq: 8}); err != nil || sn.Len() != 8 {
 		t.Errorf("after change 8: %v", err)
 	}
-	if _, err := p.s.At(history.Point{Seq: 9}); err == nil {
+	if _, err := p.s.At(crmem.Point{Seq: 9}); err == nil {
 		t.Error("state after a damaged change")
 	}
 }
@@ -258,10 +257,10 @@ func TestHistoryBegins(t *testing.T) {
 	if got := p.brief(); got != "3" {
 		t.Errorf("changes %s", got)
 	}
-	if sn, err := p.s.At(history.Point{Seq: 2}); err != nil || sn.Len() != 2 {
+	if sn, err := p.s.At(crmem.Point{Seq: 2}); err != nil || sn.Len() != 2 {
 		t.Errorf("after change 2: %v, %v", sn, err)
 	}
-	if _, err := p.s.At(history.Point{Seq: 1}); !errors.Is(err, crmem.ErrNotFound) {
+	if _, err := p.s.At(crmem.Point{Seq: 1}); !errors.Is(err, crmem.ErrNotFound) {
 		t.Errorf("after change 1: %v", err)
 	}
 }
@@ -285,7 +284,7 @@ func TestUnreadableHistory(t *testing.T) {
 		if got := p.brief(); !strings.HasPrefix(got, "error") {
 			t.Errorf("%s: changes %s", c.want, got)
 		}
-		if _, err := p.s.At(history.Point{Seq: 1}); err == nil || c.want == "/m.db-history" && errors.Is(err, crmem.ErrNotFound) {
+		if _, err := p.s.At(crmem.Point{Seq: 1}); err == nil || c.want == "/m.db-history" && errors.Is(err, crmem.ErrNotFound) {
 			t.Errorf("%s: state after change 1: %v", c.want, err)
 		}
 		r, err := crmem.Check(p.m, "/m.db", 0)
@@ -308,18 +307,18 @@ func TestUnreadSegment(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := p.s.At(history.Point{Seq: 1}); !errors.Is(err, failed) || opens < 2 {
+	if _, err := p.s.At(crmem.Point{Seq: 1}); !errors.Is(err, failed) || opens < 2 {
 		t.Errorf("%d opens: %v", opens, err)
 	}
 }
 
 // TestNoHistory asks for states of a store without changes.
 func TestNoHistory(t *testing.T) {
-	if _, err := crmem.New(nil).At(history.Point{Seq: 1}); !errors.Is(err, crmem.ErrNotFound) {
+	if _, err := crmem.New(nil).At(crmem.Point{Seq: 1}); !errors.Is(err, crmem.ErrNotFound) {
 		t.Errorf("a store in RAM: %v", err)
 	}
 	p := newPast(t)
-	if _, err := p.s.At(history.Point{Seq: 1}); !errors.Is(err, crmem.ErrNotFound) {
+	if _, err := p.s.At(crmem.Point{Seq: 1}); !errors.Is(err, crmem.ErrNotFound) {
 		t.Errorf("an absent store: %v", err)
 	}
 	p.do(crmem.Add{Name: "a"})
@@ -328,11 +327,11 @@ func TestNoHistory(t *testing.T) {
 	for _, name := range list {
 		p.must(p.m.Remove("/m.db-history/" + name))
 	}
-	sn, err := p.s.At(history.Point{Time: time.Unix(p.now+1, 0)})
+	sn, err := p.s.At(crmem.Point{Time: time.Unix(p.now+1, 0)})
 	if err != nil || sn.Len() != 1 {
 		t.Errorf("a store without segments: %v, %v", sn, err)
 	}
-	if _, err := p.s.At(history.Point{Time: time.Unix(p.now-100, 0)}); !errors.Is(err, crmem.ErrNotFound) {
+	if _, err := p.s.At(crmem.Point{Time: time.Unix(p.now-100, 0)}); !errors.Is(err, crmem.ErrNotFound) {
 		t.Errorf("a store without segments, before its snapshot: %v", err)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 )
@@ -180,7 +179,7 @@ func TestOtherProgram(t *testing.T) {
 // TestHistoryOff has no directory of a history, but lists the log.
 func TestHistoryOff(t *testing.T) {
 	p := newPast(t)
-	p.opts.History = history.Off
+	p.opts.History = crmem.HistoryOff
 	p.reopen()
 	p.do(crmem.Add{Name: "a", Content: "one"})
 	p.wantLog("\n1 +1 cli add a\n")
@@ -189,7 +188,7 @@ func TestHistoryOff(t *testing.T) {
 	if _, err := p.m.Lstat("/m.db-history"); err == nil {
 		t.Error("there is a history")
 	}
-	p.opts.History = history.On
+	p.opts.History = crmem.HistoryOn
 	p.reopen()
 	p.do(crmem.Add{Name: "b", Content: "one"})
 	p.must(p.s.Checkpoint())
@@ -215,17 +214,17 @@ func TestSegments(t *testing.T) {
 	}
 	p.reopen()
 	for seq, want := range map[uint64]string{1: "first", 2: "0x", 14: "12x", 25: "23x", 26: "24x", 27: "25x"} {
-		sn, err := p.s.At(history.Point{Seq: seq})
+		sn, err := p.s.At(crmem.Point{Seq: seq})
 		p.must(err)
 		if e, _ := sn.Get("a"); !strings.HasPrefix(e.Content, want) {
 			t.Errorf("change %d: %.10q, want %q", seq, e.Content, want)
 		}
 	}
 	p.must(p.m.Remove("/m.db-history/1c000000000000009634d8ed4a2f00e7.crmem"))
-	if _, err := p.s.At(history.Point{Seq: 27}); err != nil {
+	if _, err := p.s.At(crmem.Point{Seq: 27}); err != nil {
 		t.Errorf("without the first base: %v", err)
 	}
-	if _, err := p.s.At(history.Point{Seq: 3}); !errors.Is(err, crmem.ErrNotFound) {
+	if _, err := p.s.At(crmem.Point{Seq: 3}); !errors.Is(err, crmem.ErrNotFound) {
 		t.Errorf("before the second base: %v", err)
 	}
 	r, err := crmem.Check(p.m, "/m.db", 0)
@@ -354,7 +353,7 @@ func TestClockOfHistory(t *testing.T) {
 	p.now += 1000
 	p.do(crmem.Add{Name: "c"})
 	p.wantLog("\n1 -98 cli add a\n2 -98 cli add b\n3 +903 cli add c\n")
-	sn, err := p.s.At(history.Point{Time: time.Unix(1_800_000_100, 0)})
+	sn, err := p.s.At(crmem.Point{Time: time.Unix(1_800_000_100, 0)})
 	p.must(err)
 	if sn.Len() != 2 {
 		t.Errorf("%d entries, want a and b", sn.Len())

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"crabmem/crmem/history"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/race"
 )
@@ -17,7 +16,7 @@ func TestLoadFillsLog(t *testing.T) {
 	const maxBytes = 1 << 20
 	text := strings.Repeat("x", maxBytes-4096)
 	for _, missing := range []int64{0, 1} {
-		s := opened(t, "/m.db", &Options{FS: faultfs.NewMem(), MaxBytes: maxBytes, LogLimit: 1 << 40, CheckpointOnClose: CheckpointNever, By: history.Actor{Client: history.Load}}, 0)
+		s := opened(t, "/m.db", &Options{FS: faultfs.NewMem(), MaxBytes: maxBytes, LogLimit: 1 << 40, CheckpointOnClose: CheckpointNever, By: Actor{Client: ClientLoad}}, 0)
 		noErr(t, s.Apply(Add{Name: "a"}))
 		before := s.Stats().LogBytes
 		noErr(t, s.Apply(Update{Name: "a"}))

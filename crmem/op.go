@@ -8,7 +8,6 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
 )
 
@@ -81,7 +80,7 @@ type Unchanged struct {
 
 // By changes no entry. It records who makes the changes of its batch, instead of
 // [Options.By].
-type By history.Actor
+type By Actor
 
 // forget is Remove, for Notes.
 type forget struct{ name string }
@@ -105,18 +104,18 @@ func (o Rename) Validate() error { return validName(o.To, "name", o.To) }
 
 // Validate returns an error for a field that a log cannot contain.
 func (o By) Validate() error {
-	a := history.Actor(o)
+	a := Actor(o)
 	for _, field := range a.Fields() {
-		if len(*field) > history.MaxField || !utf8.ValidString(*field) {
+		if len(*field) > MaxActorField || !utf8.ValidString(*field) {
 			return fmt.Errorf("%w: a field of the actor has %d bytes or is not UTF-8; use at most %d bytes: %.80q",
-				ErrInvalid, len(*field), history.MaxField, *field)
+				ErrInvalid, len(*field), MaxActorField, *field)
 		}
 	}
 	return nil
 }
 
 func (o By) stage(g *stage) error {
-	g.by = history.Actor(o)
+	g.by = Actor(o)
 	return nil
 }
 
@@ -175,7 +174,7 @@ type stage struct {
 	bytes   int64 // of all records
 	empty   bool  // when the batch began
 	now     uint64
-	by      history.Actor
+	by      Actor
 	effects []effect // of the present batch
 
 	// given has the ids that a batch on an empty store assigned. Only such a

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"crabmem/crmem/embed"
-	"crabmem/crmem/history"
 	"crabmem/crmem/vfs"
 )
 
@@ -15,6 +14,14 @@ const (
 	CheckpointAlways CheckpointMode = iota // so that the snapshot contains every entry
 	CheckpointAuto                         // if the snapshot is at most 1 MiB, or the log is larger than a quarter of it
 	CheckpointNever
+)
+
+// HistoryMode selects whether a store keeps its history.
+type HistoryMode uint8
+
+const (
+	HistoryOn  HistoryMode = iota // checkpoints move the log's operations to the history
+	HistoryOff                    // checkpoints discard them
 )
 
 // Options are how a store is opened. The zero value is the default.
@@ -55,9 +62,9 @@ type Options struct {
 	LogVersion int
 	// By is recorded in the log as the origin of changes, unless a batch contains
 	// an operation [By].
-	By history.Actor
-	// History selects whether the store keeps its history. Default: [history.On].
-	History history.Mode
+	By Actor
+	// History selects whether the store keeps its history. Default: [HistoryOn].
+	History HistoryMode
 	// HistoryLimit limits the age of changes in the history. After a checkpoint, older
 	// changes are removed if the oldest is older than 1.25 times HistoryLimit
 	// (FORMAT.md, H13). 0 is no limit.

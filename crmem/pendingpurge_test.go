@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/crmem/vfs/faultfs"
 )
 
@@ -85,7 +84,7 @@ func (p *past) wantUnfinished(step string, m *faultfs.Mem, others string, id uin
 				p.t.Errorf("%s: shows %+v", step, c)
 			}
 		}
-		sn, err := r.s.At(history.Point{Seq: 3})
+		sn, err := r.s.At(crmem.Point{Seq: 3})
 		if err != nil || id == 1 && sn.Len() != 1 {
 			p.t.Errorf("%s: change 3: %v", step, err)
 		}

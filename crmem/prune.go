@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
@@ -56,7 +55,7 @@ func (s *Store) pruneBefore(before time.Time) (freed int64, err error) {
 // through Options.Warn.
 func (s *Store) limitHistory() {
 	limit := s.opts.HistoryLimit
-	if limit <= 0 || s.opts.History == history.Off {
+	if limit <= 0 || s.opts.History == HistoryOff {
 		return
 	}
 	now := s.opts.Now()
@@ -142,7 +141,7 @@ func (p *past) size() (n int64, err error) {
 // newest segment, and removes it last. The rename of that segment commits the prune:
 // from then on, readers ignore the older segments.
 func (p *past) prune(before time.Time) error {
-	w := walker{past: p, until: history.Point{Time: before.Add(-1)}}
+	w := walker{past: p, until: Point{Time: before.Add(-1)}}
 	for _, err := range p.bad {
 		if !isDamage(err) {
 			return err

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/crmem/vfs/faultfs"
 )
 
@@ -26,7 +25,7 @@ func (p *past) changesFrom(at time.Time) string {
 		if c.Time.Before(at) {
 			continue
 		}
-		sn, err := p.s.At(history.Point{Seq: c.Seq})
+		sn, err := p.s.At(crmem.Point{Seq: c.Seq})
 		p.must(err)
 		fmt.Fprintf(&b, "%d %v %s %s%s", c.Seq, c.Time, c.Type, stateText(c.Before, c.After), stateText(slices.Collect(sn.All())...))
 	}
@@ -95,7 +94,7 @@ func TestPruneFiles(t *testing.T) {
 	if got := p.files(); len(got) != 2 || got[0] != "00000001.log" {
 		t.Errorf("files %q", got)
 	}
-	if sn, err := p.s.At(history.Point{Seq: 2}); err != nil || stateText(slices.Collect(sn.All())...) != "1 a note 1800000001 \"two\" []\n" {
+	if sn, err := p.s.At(crmem.Point{Seq: 2}); err != nil || stateText(slices.Collect(sn.All())...) != "1 a note 1800000001 \"two\" []\n" {
 		t.Errorf("state before the first change: %v", err)
 	}
 	p.do(crmem.Remove{Name: "a"})

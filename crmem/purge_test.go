@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/race"
@@ -121,7 +120,7 @@ func TestPurge(t *testing.T) {
 		var ids []uint64
 		for c, err := range p.s.Changes() {
 			p.must(err)
-			if e := c.Entry(); c.Type == history.Remove && e.Name == name {
+			if e := c.Entry(); c.Type == crmem.ChangeRemove && e.Name == name {
 				ids = append(ids, e.ID)
 				removed++
 			} else if i := slices.Index(ids, e.ID); i >= 0 {

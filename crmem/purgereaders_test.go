@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/crmem/vfs/faultfs"
 )
 
@@ -57,7 +56,7 @@ func TestPurgeReaders(t *testing.T) {
 			if got := r.otherChanges(1); got != others {
 				t.Errorf("seed %d, read %d: changes\n%s\nwant\n%s", seed, reads, got, others)
 			}
-			if _, err := r.s.At(history.Point{Seq: 3}); err != nil {
+			if _, err := r.s.At(crmem.Point{Seq: 3}); err != nil {
 				t.Errorf("seed %d, read %d: change 3: %v", seed, reads, err)
 			}
 			if report, err := crmem.Check(p.m, "/m.db", 0); err != nil || report.Err() != nil {

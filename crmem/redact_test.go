@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/race"
 )
@@ -240,7 +239,7 @@ func TestRedactFails(t *testing.T) {
 				contents, renames := map[string]bool{}, 0
 				for c, err := range p.s.ChangesOfID(1) {
 					p.must(err)
-					if c.Type == history.Rename {
+					if c.Type == crmem.ChangeRename {
 						contents[c.After.Content] = true
 						renames++
 					}

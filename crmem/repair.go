@@ -6,7 +6,6 @@ import (
 	"hash/crc32"
 	"io/fs"
 
-	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
@@ -33,7 +32,7 @@ func Repair(path string, o *RepairOptions) (*RepairResult, error) {
 	if o == nil {
 		o = &RepairOptions{}
 	}
-	s := newStore(&Options{FS: o.FS, LockWait: o.LockWait, Command: o.Command, MaxBytes: o.MaxBytes, History: history.Off})
+	s := newStore(&Options{FS: o.FS, LockWait: o.LockWait, Command: o.Command, MaxBytes: o.MaxBytes, History: HistoryOff})
 	defer s.stop()
 	resolved, err := s.fs.Resolve(path)
 	if err != nil {

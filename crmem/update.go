@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
 )
 
@@ -87,7 +86,7 @@ func (s *Store) Update(next func(*Snapshot) (*Snapshot, error), first ...Op) err
 // holds the token and wmu.
 func (s *Store) logDifferences(sn *Snapshot, first []Op) error {
 	by := s.opts.By
-	by.Client = history.Load
+	by.Client = ClientLoad
 	st := stage{t: &s.t, by: by}
 	for _, op := range first {
 		if err := op.stage(&st); err != nil {
@@ -99,7 +98,7 @@ func (s *Store) logDifferences(sn *Snapshot, first []Op) error {
 
 // logEffects makes effects durable as one batch of the log. It does not change the
 // table. The caller holds the token and wmu.
-func (s *Store) logEffects(effects []effect, nextID uint64, by history.Actor, at time.Time) error {
+func (s *Store) logEffects(effects []effect, nextID uint64, by Actor, at time.Time) error {
 	g := s.newGroup(s.w.End)
 	g.w, g.nextID, g.effects = s.w, nextID, effects
 	context := format.Record("")

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/crmem/inspect"
 	"crabmem/fuzz/vectors"
 )
@@ -274,7 +273,7 @@ func readHistoryExample(t *testing.T, name string, segment []byte) {
 	}
 	n := 0
 	for c, err := range s.Changes() {
-		if n++; err != nil || c.Seq != 1 || c.By.Client != history.CLI || c.After.Name != "deploy" {
+		if n++; err != nil || c.Seq != 1 || c.By.Client != crmem.ClientCLI || c.After.Name != "deploy" {
 			t.Errorf("change %+v, %v", c, err)
 		}
 	}

@@ -6,14 +6,13 @@ import (
 	"slices"
 	"time"
 
-	"crabmem/crmem/history"
 	"crabmem/crmem/internal/format"
 )
 
 // walker applies the operations of a history in order.
 type walker struct {
 	*past
-	until history.Point
+	until Point
 	yield func(Change, error) bool // nil: only until counts
 
 	t      table
@@ -193,7 +192,7 @@ func (w *walker) takeBase(l *link, scan *format.LogScan, first bool) error {
 func (w *walker) yieldOthers(sn *Snapshot) bool {
 	w.t.sort()
 	for _, r := range w.t.recs {
-		if r.enc != "" && sn.t.byID(r.id) == "" && !w.yield(Change{Type: history.Remove, Before: entryOf(r.enc)}, nil) {
+		if r.enc != "" && sn.t.byID(r.id) == "" && !w.yield(Change{Type: ChangeRemove, Before: entryOf(r.enc)}, nil) {
 			return false
 		}
 	}
@@ -253,8 +252,8 @@ func (w *walker) batch(frames []format.Frame, at int64) error {
 		c := changeOf(before, after)
 		c.Seq, c.By = f.Seq, by
 		c.BeforeRedacted, c.AfterRedacted = beforeRedacted, w.redacted[id]
-		if c.Type == history.Alias && !c.BeforeRedacted.Equal(c.AfterRedacted) { // the contents were different
-			c.Type = history.Update
+		if c.Type == ChangeAlias && !c.BeforeRedacted.Equal(c.AfterRedacted) { // the contents were different
+			c.Type = ChangeUpdate
 		}
 		if timed {
 			c.Time = time.Unix(0, at)

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/daemon/client"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/model/modeltest"
@@ -12,7 +11,7 @@ import (
 )
 
 // lastActor returns the actor of the newest change of a store.
-func lastActor(t *testing.T, s *crmem.Store) (by history.Actor) {
+func lastActor(t *testing.T, s *crmem.Store) (by crmem.Actor) {
 	t.Helper()
 	for c, err := range s.Changes() {
 		if err != nil {
@@ -35,7 +34,7 @@ func TestActorOfTools(t *testing.T) {
 			t.Errorf("%s: actor %+v: want a session, a call, and an origin", call[0], by)
 		}
 		by.Session, by.Call, by.Origin = "", "", ""
-		if want := (history.Actor{Agent: "crab"}); by != want {
+		if want := (crmem.Actor{Agent: "crab"}); by != want {
 			t.Errorf("%s: actor %+v, want %+v", call[0], by, want)
 		}
 	}
@@ -45,11 +44,11 @@ func TestActorOfTools(t *testing.T) {
 // the client "wire".
 func TestActorOfRequests(t *testing.T) {
 	s := serve(t, home(t), "")
-	for _, by := range []history.Actor{{}, {Client: history.CLI}, {Agent: "a", Session: "s", Call: "c", Client: history.MCP, Origin: "o", Op: "i"}} {
+	for _, by := range []crmem.Actor{{}, {Client: crmem.ClientCLI}, {Agent: "a", Session: "s", Call: "c", Client: crmem.ClientMCP, Origin: "o", Op: "i"}} {
 		c := &client.Client{Addr: wire.Addr{Network: "unix", Address: Socket(s.home)}, By: by}
 		want := by
 		if want.Client == "" {
-			want.Client = history.Wire
+			want.Client = crmem.ClientWire
 		}
 		check := func(name string, err error) {
 			t.Helper()
@@ -67,7 +66,7 @@ func TestActorOfRequests(t *testing.T) {
 		_, err = c.Apply(t.Context(), crmem.Update{Name: "a", Content: "y"})
 		check("apply", err)
 		_, err = c.Apply(t.Context(), crmem.By{Client: "other"}, crmem.Update{Name: "a", Content: "z"})
-		if got := lastActor(t, s.store); err != nil || got != (history.Actor{Client: "other"}) {
+		if got := lastActor(t, s.store); err != nil || got != (crmem.Actor{Client: "other"}) {
 			t.Errorf("an operation By: actor %+v, %v", got, err)
 		}
 		_, err = c.Forget(t.Context(), "a", client.ForgetOptions{})

@@ -10,7 +10,6 @@ import (
 
 	"crabmem/bm25/snippet"
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire/pb"
@@ -33,7 +32,7 @@ func (d opened) entryChanges(r *request, m *pb.ChangesMsg) error {
 	if n := m.GetLimit(); m.GetId() == 0 && m.GetSeq() == 0 && len(m.GetNewestOf()) == 0 && (n == 0 || n > maxAllChanges) {
 		return errtable.Invalidf("limit: want 1 to %d changes of all entries", maxAllChanges)
 	}
-	if d.setup().config.History == history.Off {
+	if d.setup().config.History == crmem.HistoryOff {
 		return &errtable.Error{HTTP: http.StatusNotFound, Kind: "no_history", Exit: errtable.ExitNotFound,
 			Message: "the store keeps no history", Fix: `set history = "on" in [memory] of config.toml`}
 	}
@@ -95,7 +94,7 @@ func changeMessage(c *crmem.Change, place uint64, content bool) *pb.EntryChange 
 		e.Aliases[i] = strings.Clone(a)
 	}
 	m := &pb.EntryChange{Place: place, Seq: c.Seq, By: memtool.ActorMessage(c.By), Type: string(c.Type), Entry: e, Time: nanoseconds(c.Time), Redacted: nanoseconds(c.Redacted())}
-	if c.Type == history.Rename {
+	if c.Type == crmem.ChangeRename {
 		m.OldName = strings.Clone(c.Before.Name)
 	}
 	return m

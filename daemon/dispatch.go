@@ -5,7 +5,6 @@ import (
 	"context"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/once"
@@ -42,7 +41,7 @@ func (r *request) fail(m *pb.ErrorMsg) error {
 func (d *Daemon) Handle(ctx context.Context, p wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 	gone := false
 	by := memtool.Actor(m.GetBy())
-	by.Client = cmp.Or(by.Client, history.Wire)
+	by.Client = cmp.Or(by.Client, crmem.ClientWire)
 	r := &request{ctx: ctx, peer: p, by: crmem.By(by), as: d.identity(m.GetAs()), allowEmpty: m.GetAllowEmpty()}
 	r.allowSecrets = r.as.owner && m.GetAllowSecrets()
 	r.send = func(m *pb.ServerMessage) error {

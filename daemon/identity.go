@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"crabmem/crmem/history"
+	"crabmem/crmem"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/space"
 	"crabmem/daemon/tool"
@@ -82,8 +82,8 @@ var needs = map[protoreflect.Name]need{
 // the sender of a message, and who makes a change.
 func (d *Daemon) permit(r *request, op protoreflect.Name, m *pb.ClientMessage) error {
 	if r.as.name != "" {
-		if len(r.as.name) > history.MaxField {
-			return errtable.Invalidf("as: %d bytes, want at most %d", len(r.as.name), history.MaxField)
+		if len(r.as.name) > crmem.MaxActorField {
+			return errtable.Invalidf("as: %d bytes, want at most %d", len(r.as.name), crmem.MaxActorField)
 		}
 		r.by.Origin = r.as.name
 	}

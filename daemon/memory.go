@@ -12,7 +12,6 @@ import (
 	"crabmem/bm25/analysis"
 	"crabmem/bm25/snippet"
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/secret/scan"
@@ -90,8 +89,8 @@ func (d *Daemon) actor(c tool.Call) crmem.By {
 	if l, err := d.loaded.Get(c.Session); err == nil {
 		by.Session = l.StoredID()
 	}
-	for _, field := range (*history.Actor)(&by).Fields() { // models invent IDs of calls
-		*field = snippet.Clip(strings.ToValidUTF8(*field, ""), history.MaxField)
+	for _, field := range (*crmem.Actor)(&by).Fields() { // models invent IDs of calls
+		*field = snippet.Clip(strings.ToValidUTF8(*field, ""), crmem.MaxActorField)
 	}
 	return by
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/daemon/client"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/tool"
@@ -35,7 +34,7 @@ func TestOnlyUsersErase(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := log.ID()
-	request := func(by history.Actor) (purged, pruned, session error) {
+	request := func(by crmem.Actor) (purged, pruned, session error) {
 		c := &client.Client{Addr: wire.Addr{Network: "unix", Address: Socket(s.home)}, By: by}
 		_, purged = c.Purge(t.Context(), "a", true)
 		_, pruned = c.Prune(t.Context(), time.Now())
@@ -45,9 +44,9 @@ func TestOnlyUsersErase(t *testing.T) {
 		}
 		return purged, pruned, session
 	}
-	for _, by := range []history.Actor{
-		{Agent: "crab"}, {Session: "crab_user_1"}, {Call: "call-1"}, {Client: history.MCP}, {Origin: "tg:7"}, {Origin: "api:ci"}, {Origin: ":"},
-		{Agent: "crab", Client: history.CLI}, {Origin: "delegate-crab:tg:7", Client: history.CLI},
+	for _, by := range []crmem.Actor{
+		{Agent: "crab"}, {Session: "crab_user_1"}, {Call: "call-1"}, {Client: crmem.ClientMCP}, {Origin: "tg:7"}, {Origin: "api:ci"}, {Origin: ":"},
+		{Agent: "crab", Client: crmem.ClientCLI}, {Origin: "delegate-crab:tg:7", Client: crmem.ClientCLI},
 	} {
 		purged, pruned, session := request(by)
 		for _, err := range []error{purged, pruned, session} {
@@ -59,7 +58,7 @@ func TestOnlyUsersErase(t *testing.T) {
 	if _, err := s.store.Get("a"); err != nil {
 		t.Errorf("after refused requests: %v", err)
 	}
-	for _, by := range []history.Actor{{}, {Client: history.CLI}, {Client: history.CLI, Origin: "user"}} {
+	for _, by := range []crmem.Actor{{}, {Client: crmem.ClientCLI}, {Client: crmem.ClientCLI, Origin: "user"}} {
 		remember()
 		purged, pruned, session := request(by)
 		if _, err := s.store.Get("a"); purged != nil || pruned != nil || session != nil || !errors.Is(err, crmem.ErrNotFound) {

@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/once"
@@ -143,7 +142,7 @@ func (d *Daemon) pastEffect(r once.Record) (e *once.Effect) {
 		for c, err := range s.Changes() {
 			if err == nil && isOf(&c, r.Key) {
 				e = &once.Effect{Space: r.Space, Entry: c.Entry().ID}
-				if c.Type != history.Remove {
+				if c.Type != crmem.ChangeRemove {
 					e.ETag = memtool.ETag(&c.After)
 				}
 			}

@@ -6,7 +6,6 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/daemon/config"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
@@ -78,7 +77,7 @@ func (d opened) guardOf(r *request) memtool.Guard {
 		return c.Secrets, nil
 	}
 	g.AllowSecrets, g.AllowEmpty = r.allowSecrets, r.allowEmpty
-	if c := r.by.Client; r.as.name == "" && (c == history.CLI || c == history.Import) {
+	if c := r.by.Client; r.as.name == "" && (c == crmem.ClientCLI || c == crmem.ClientImport) {
 		g.Fix = memtool.OwnerFix
 	}
 	return g
@@ -213,7 +212,7 @@ func (d opened) undo(r *request, m *pb.UndoMsg) error {
 }
 
 func (d opened) purge(r *request, m *pb.PurgeMsg) error {
-	if err := memtool.CheckEraser(history.Actor(r.by)); err != nil {
+	if err := memtool.CheckEraser(crmem.Actor(r.by)); err != nil {
 		return err
 	}
 	p, err := memtool.Purge(d.store, m.GetName(), m.GetArchive(), r.by)
@@ -228,7 +227,7 @@ func (d opened) purge(r *request, m *pb.PurgeMsg) error {
 }
 
 func (d opened) redact(r *request, m *pb.RedactMsg) error {
-	by := history.Actor(r.by)
+	by := crmem.Actor(r.by)
 	by.Origin = "" // an admin, who may do what the owner may
 	if err := memtool.CheckEraser(by); err != nil {
 		return err
@@ -244,7 +243,7 @@ func (d opened) redact(r *request, m *pb.RedactMsg) error {
 }
 
 func (d opened) prune(r *request, m *pb.PruneMsg) error {
-	if err := memtool.CheckEraser(history.Actor(r.by)); err != nil {
+	if err := memtool.CheckEraser(crmem.Actor(r.by)); err != nil {
 		return err
 	}
 	freed, err := d.store.Prune(time.Unix(0, m.GetBefore()))

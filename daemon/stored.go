@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"crabmem/crmem/history"
+	"crabmem/crmem"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/session"
@@ -336,7 +336,7 @@ func (d *Daemon) repairStored(r *request, m *pb.RepairSessionMsg) error {
 // purgeStored purges texts from a session file, and closes the session if it is
 // loaded. It returns an error if a run is active.
 func (d *Daemon) purgeStored(r *request, m *pb.PurgeSessionMsg) error {
-	if err := memtool.CheckEraser(history.Actor(r.by)); err != nil {
+	if err := memtool.CheckEraser(crmem.Actor(r.by)); err != nil {
 		return err
 	}
 	if slices.Contains(m.GetTexts(), "") {

@@ -10,7 +10,6 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
@@ -87,22 +86,22 @@ const pointForms = `SEQ is the number of a change in crabmem log. TIME is a time
 which means its end.`
 
 // parsePoint reads the number of a change or a time.
-func (c *app) parsePoint(what, text string) (history.Point, error) {
+func (c *app) parsePoint(what, text string) (crmem.Point, error) {
 	if n, err := strconv.ParseUint(text, 10, 64); err == nil && n > 0 {
-		return history.Point{Seq: n}, nil
+		return crmem.Point{Seq: n}, nil
 	}
 	t, err := memtool.ParseTime(text, true, c.now())
 	if err != nil || t.IsZero() {
-		return history.Point{}, cli.Usagef("%s %q: want the number of a change, %s", what, text, memtool.TimeForms)
+		return crmem.Point{}, cli.Usagef("%s %q: want the number of a change, %s", what, text, memtool.TimeForms)
 	}
 	if t.Nanosecond() == 0 { // log prints seconds
 		t = t.Add(time.Second - 1)
 	}
-	return history.Point{Time: t}, nil
+	return crmem.Point{Time: t}, nil
 }
 
 // at returns the store as it was after a point, in RAM.
-func (c *app) at(s *crmem.Store, p history.Point) (*crmem.Store, error) {
+func (c *app) at(s *crmem.Store, p crmem.Point) (*crmem.Store, error) {
 	sn, err := s.At(p)
 	if errors.Is(err, crmem.ErrNotFound) && p.Seq > c.timeline(s, "", 0).end {
 		return nil, noChange(s, p.Seq)
@@ -138,7 +137,7 @@ func noHistory(s *crmem.Store, name string) error {
 
 // entryAt returns the entry of a name at a point. If another entry or no entry had
 // the name, entryAt returns the present entry of the name as it was.
-func (c *app) entryAt(s *crmem.Store, name string, p history.Point) (crmem.Entry, error) {
+func (c *app) entryAt(s *crmem.Store, name string, p crmem.Point) (crmem.Entry, error) {
 	then, err := c.at(s, p)
 	if err != nil {
 		return crmem.Entry{}, err

@@ -9,7 +9,6 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 
@@ -24,15 +23,15 @@ type changeLog struct {
 
 // logged is a change in the output of log.
 type logged struct {
-	Seq     uint64        `json:"seq"`  // 0: another program made the change
-	Time    string        `json:"time"` // RFC 3339; empty if unknown
-	Type    history.Type  `json:"type"`
-	ID      uint64        `json:"id"`
-	Name    string        `json:"name"`
-	OldName string        `json:"old_name,omitempty"` // before a rename
-	Kind    crmem.Kind    `json:"kind"`
-	Bytes   int           `json:"bytes"` // of the content; before a removal
-	By      history.Actor `json:"by"`
+	Seq     uint64           `json:"seq"`  // 0: another program made the change
+	Time    string           `json:"time"` // RFC 3339; empty if unknown
+	Type    crmem.ChangeType `json:"type"`
+	ID      uint64           `json:"id"`
+	Name    string           `json:"name"`
+	OldName string           `json:"old_name,omitempty"` // before a rename
+	Kind    crmem.Kind       `json:"kind"`
+	Bytes   int              `json:"bytes"` // of the content; before a removal
+	By      crmem.Actor      `json:"by"`
 
 	Redacted string `json:"redacted,omitempty"` // RFC 3339: when the content was removed
 }
@@ -110,7 +109,7 @@ func (c *app) changesOf(s *crmem.Store, args []string) ([]logged, error) {
 		if !ch.Time.IsZero() {
 			l.Time = ch.Time.UTC().Format(time.RFC3339Nano)
 		}
-		if ch.Type == history.Rename {
+		if ch.Type == crmem.ChangeRename {
 			l.OldName = strings.Clone(ch.Before.Name)
 		}
 		if at := ch.Redacted(); !at.IsZero() {
@@ -157,7 +156,7 @@ func (c *app) printLog(a *changeLog) error {
 }
 
 // actorLabel describes who made a change.
-func actorLabel(a history.Actor) string {
+func actorLabel(a crmem.Actor) string {
 	switch {
 	case a.Agent == "":
 		return display.Printable(cmp.Or(a.Client, "-"))

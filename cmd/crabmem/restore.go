@@ -7,7 +7,6 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
 
@@ -82,7 +81,7 @@ func removalToUndo(s *crmem.Store, t *timeline, name string) (crmem.Change, erro
 func (t *timeline) removed() []crmem.Change {
 	var list []crmem.Change
 	for _, ch := range t.last {
-		if ch.Type == history.Remove {
+		if ch.Type == crmem.ChangeRemove {
 			list = append(list, ch)
 		}
 	}
@@ -100,7 +99,7 @@ func (c *app) completeRemoved(_ *cobra.Command, args []string, toComplete string
 			switch e := ch.Entry(); {
 			case err != nil:
 				return err
-			case ch.Type != history.Remove:
+			case ch.Type != crmem.ChangeRemove:
 				names = slices.DeleteFunc(names, func(n string) bool { return n == e.Name })
 			case strings.HasPrefix(e.Name, toComplete) && !strings.ContainsAny(e.Name, "\t\r\n"):
 				names = append(names, e.Name)

@@ -13,7 +13,6 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/crmem/metadata"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
@@ -209,12 +208,12 @@ func (c *app) writeGuarded(ctx context.Context, command string, create bool, g m
 }
 
 // actorOf returns who makes the changes of a command.
-func actorOf(command string) history.Actor {
+func actorOf(command string) crmem.Actor {
 	switch command {
-	case history.MCP, history.Load, history.Import:
-		return history.Actor{Client: command}
+	case crmem.ClientMCP, crmem.ClientLoad, crmem.ClientImport:
+		return crmem.Actor{Client: command}
 	}
-	return history.Actor{Client: history.CLI}
+	return crmem.Actor{Client: crmem.ClientCLI}
 }
 
 // search runs f on the store, opened for reading: a daemon that has the store open

@@ -8,7 +8,6 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
@@ -18,10 +17,10 @@ import (
 
 // undone is the output of undo --json.
 type undone struct {
-	Undid  uint64       `json:"undid"` // number of the change
-	Type   history.Type `json:"type"`  // of the change
-	Before *crmem.Entry `json:"before"`
-	After  *crmem.Entry `json:"after"` // null: undo removed the entry
+	Undid  uint64           `json:"undid"` // number of the change
+	Type   crmem.ChangeType `json:"type"`  // of the change
+	Before *crmem.Entry     `json:"before"`
+	After  *crmem.Entry     `json:"after"` // null: undo removed the entry
 }
 
 func (c *app) undoCommand() *cobra.Command {
@@ -160,11 +159,11 @@ func (c *app) printUndone(ch *crmem.Change, before, after crmem.Entry) error {
 	}
 	what := ""
 	switch ch.Type {
-	case history.Add:
+	case crmem.ChangeAdd:
 		what = fmt.Sprintf("removed %s (%s %d)", display.Label(before.Name), before.Kind, before.ID)
-	case history.Rename:
+	case crmem.ChangeRename:
 		what = fmt.Sprintf("renamed %s back to %s", display.Label(before.Name), display.Label(after.Name))
-	case history.Alias:
+	case crmem.ChangeAlias:
 		what = "restored the aliases of " + display.Label(after.Name)
 	default:
 		what = restoredLabel(after)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire/pb"
 )
@@ -23,8 +22,8 @@ type Change struct {
 	Place   uint64 // in the history of the entry; the oldest has 1
 	Seq     uint64 // 0 if another program changed the file
 	Time    time.Time
-	By      history.Actor
-	Type    history.Type
+	By      crmem.Actor
+	Type    crmem.ChangeType
 	OldName string      // before a rename
 	Entry   crmem.Entry // after the change or, if the change removed it, before
 	Bytes   int         // size of the content
@@ -61,7 +60,7 @@ func (c *Client) changes(ctx context.Context, m *pb.ChangesMsg) (list []Change, 
 		}
 		damaged = l.GetDamaged()
 		for _, m := range l.GetChanges() {
-			change := Change{Place: m.GetPlace(), Seq: m.GetSeq(), By: memtool.Actor(m.GetBy()), Type: history.Type(m.GetType()), OldName: m.GetOldName(),
+			change := Change{Place: m.GetPlace(), Seq: m.GetSeq(), By: memtool.Actor(m.GetBy()), Type: crmem.ChangeType(m.GetType()), OldName: m.GetOldName(),
 				Entry: memtool.Entry(m.GetEntry()), Bytes: int(m.GetEntry().GetBytes()), SHA256: m.GetSha256(),
 				Time: timeOf(m.GetTime()), Redacted: timeOf(m.GetRedacted())}
 			list = append(list, change)

@@ -27,7 +27,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"crabmem/crmem/history"
+	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
@@ -53,8 +53,8 @@ type Client struct {
 	// WatchLimit errors in a row the request ends with the last one.
 	Watch func() error
 	// By is recorded with the changes of every request. If By.Client is empty, the
-	// daemon records history.Wire.
-	By history.Actor
+	// daemon records crmem.ClientWire.
+	By crmem.Actor
 	// Space is the space for operations on a store. Empty: main.
 	Space string
 	// As limits requests to what an identity may do. Empty: the owner of the home.

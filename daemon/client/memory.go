@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire"
@@ -113,7 +112,7 @@ func (c *Client) apply(ctx context.Context, fsys vfs.FS, ops []crmem.Op) ([]crme
 			continue
 		}
 		if a, ok := op.(crmem.By); ok {
-			by = memtool.ActorMessage(history.Actor(a))
+			by = memtool.ActorMessage(crmem.Actor(a))
 			continue
 		}
 		change, _ := memtool.Change(op)

@@ -19,7 +19,7 @@ import (
 	"strings"
 	"time"
 
-	"crabmem/crmem/history"
+	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/secret"
 	"crabmem/daemon/secret/scan"
@@ -58,7 +58,7 @@ type Config struct {
 	Env       map[string]Secret
 	Memory    bool        // [memory] enabled; an agent's own switch can only turn it off
 	Secrets   scan.Policy // [memory] secrets
-	History   history.Mode
+	History   crmem.HistoryMode
 	// HistoryLimit is the duration in [memory] history, or 0: changes that are older
 	// leave the history, as crmem.Options defines.
 	HistoryLimit time.Duration

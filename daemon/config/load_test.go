@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"crabmem/crmem/history"
+	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/approval"
@@ -626,7 +626,7 @@ func TestHistorySetting(t *testing.T) {
 		"history = '1h'": time.Hour, "history = '90d'": 90 * 24 * time.Hour, "history = '2w'": 14 * 24 * time.Hour} {
 		c := load(t, map[string]string{"config.toml": "[memory]\n" + text + "\n"})
 		got := c.HistoryLimit
-		if c.History == history.Off {
+		if c.History == crmem.HistoryOff {
 			got = -1
 		}
 		if got != want {

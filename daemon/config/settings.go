@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"crabmem/crmem/history"
+	"crabmem/crmem"
 	"crabmem/daemon/approval"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/secret/scan"
@@ -96,7 +96,7 @@ func (s *section) history(c *Config) {
 	case "on":
 		return
 	case "off":
-		c.History = history.Off
+		c.History = crmem.HistoryOff
 		return
 	}
 	age, err := memtool.ParseAge(text)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/daemon/client"
 )
 
@@ -103,7 +102,7 @@ func (c *call) readVersion() (v any, err error) {
 		if err != nil {
 			return err
 		}
-		v = versionOf(&changes[0], changes[0].Type != history.Remove)
+		v = versionOf(&changes[0], changes[0].Type != crmem.ChangeRemove)
 		return nil
 	})
 	return v, err

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/daemon/client"
 	"crabmem/daemon/memtool"
 )
@@ -186,7 +185,7 @@ func (c *call) readMemory() (m any, err error) {
 
 // by returns the operation that records who makes a change.
 func (c *call) by(d *client.Client) crmem.By {
-	by := history.Actor(d.By)
+	by := crmem.Actor(d.By)
 	by.Op = c.once
 	return crmem.By(by)
 }

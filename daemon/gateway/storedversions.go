@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/daemon/client"
 )
 
@@ -78,7 +77,7 @@ func parseVersion(text string) (id, seq uint64, ok bool) {
 }
 
 // storedActorOf returns who made a change, or nil if it is not recorded.
-func storedActorOf(by *history.Actor) *storedActor {
+func storedActorOf(by *crmem.Actor) *storedActor {
 	name, isKey := strings.CutPrefix(by.Origin, Origin)
 	switch {
 	case by.Session != "":
@@ -98,18 +97,18 @@ func (c *call) storedVersionOf(change *client.Change, full bool) (v storedVersio
 	v = storedVersion{ID: versionID(e.ID, change.Seq), Type: "memory_version", Memory: memoryID(e.ID), Store: c.r.PathValue("store"), Operation: "modified",
 		CreatedAt: exactTime(change.Time), CreatedBy: storedActorOf(&change.By)}
 	switch change.Type {
-	case history.Add:
+	case crmem.ChangeAdd:
 		v.Operation = "created"
-	case history.Remove:
+	case crmem.ChangeRemove:
 		v.Operation = "deleted"
 	}
-	if !change.Redacted.IsZero() && change.Type != history.Remove {
+	if !change.Redacted.IsZero() && change.Type != crmem.ChangeRemove {
 		at := exactTime(change.Redacted)
 		v.RedactedAt = &at
 		return v, ok
 	}
 	v.Path = &path
-	if change.Type != history.Remove {
+	if change.Type != crmem.ChangeRemove {
 		sum, size := hex.EncodeToString(change.SHA256), change.Bytes
 		v.SHA256, v.Bytes = &sum, &size
 		if full {
@@ -217,7 +216,7 @@ func (c *call) changeOf(d *client.Client, id, seq uint64) (*client.Change, error
 			return nil, errors.Join(err, crmem.ErrNotFound)
 		}
 		sum, err := hex.DecodeString(hashOf(e.Content))
-		return &client.Change{Type: history.Add, Entry: e, Bytes: len(e.Content), SHA256: sum, Time: time.Unix(int64(e.CreatedAt), 0)}, err
+		return &client.Change{Type: crmem.ChangeAdd, Entry: e, Bytes: len(e.Content), SHA256: sum, Time: time.Unix(int64(e.CreatedAt), 0)}, err
 	}
 	changes, _, err := d.Changes(c.r.Context(), id, client.ChangesOptions{Seq: seq})
 	if err != nil {

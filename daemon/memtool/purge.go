@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/daemon/errtable"
 )
 
@@ -57,8 +56,8 @@ func PurgeFix(err error) error {
 
 // CheckEraser returns an error unless a user of this machine made a request to
 // purge or to prune: no agent, no MCP client, and no identity of another service.
-func CheckEraser(by history.Actor) error {
-	if by.Agent == "" && by.Session == "" && by.Call == "" && by.Client != history.MCP && !strings.Contains(by.Origin, ":") {
+func CheckEraser(by crmem.Actor) error {
+	if by.Agent == "" && by.Session == "" && by.Call == "" && by.Client != crmem.ClientMCP && !strings.Contains(by.Origin, ":") {
 		return nil
 	}
 	return &errtable.Error{Kind: "permission", HTTP: http.StatusForbidden, Exit: errtable.ExitPermission,

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/crmem/metadata"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire/pb"
@@ -158,14 +157,14 @@ func AppendOps(ops []crmem.Op, m *pb.ApplyMsg) ([]crmem.Op, error) {
 }
 
 // ActorMessage returns an actor as a message, or nil if every field is empty.
-func ActorMessage(a history.Actor) *pb.Actor {
-	if a == (history.Actor{}) {
+func ActorMessage(a crmem.Actor) *pb.Actor {
+	if a == (crmem.Actor{}) {
 		return nil
 	}
 	return &pb.Actor{Agent: a.Agent, Session: a.Session, Call: a.Call, Client: a.Client, Origin: a.Origin, Op: a.Op}
 }
 
 // Actor returns the actor of a message.
-func Actor(m *pb.Actor) history.Actor {
-	return history.Actor{Agent: m.GetAgent(), Session: m.GetSession(), Call: m.GetCall(), Client: m.GetClient(), Origin: m.GetOrigin(), Op: m.GetOp()}
+func Actor(m *pb.Actor) crmem.Actor {
+	return crmem.Actor{Agent: m.GetAgent(), Session: m.GetSession(), Call: m.GetCall(), Client: m.GetClient(), Origin: m.GetOrigin(), Op: m.GetOp()}
 }

@@ -11,7 +11,6 @@ import (
 
 	"crabmem/bm25/snippet"
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/space"
@@ -155,7 +154,7 @@ func (m *Manager) addArchive(in string, log *sessionlog.Log, sum agent.Summary) 
 	if meta.Title != "" {
 		aliases = append(aliases, meta.Title)
 	}
-	by := crmem.By{Agent: meta.Agent, Session: log.ID(), Origin: snippet.Clip(meta.CreatedBy, history.MaxField)}
+	by := crmem.By{Agent: meta.Agent, Session: log.ID(), Origin: snippet.Clip(meta.CreatedBy, crmem.MaxActorField)}
 	err = m.o.Space(in, func(s *crmem.Store) error {
 		name = fmt.Sprintf("%s-%d", log.ID(), sum.Number)
 		for n := 2; ; n++ {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 )
 
 // Past returns the last sequence number of a store that no other program changed. It
@@ -20,7 +19,7 @@ func Past(s *crmem.Store, purged bool) (last uint64, err error) {
 		skipped := c.Seq - last - 1
 		switch {
 		case skipped == 0, purged && c.Seq > last:
-		case skipped == 1 && c.Type == history.Rename: // a remove and a put
+		case skipped == 1 && c.Type == crmem.ChangeRename: // a remove and a put
 		case skipped == 2: // two operations reserve the IDs of a load
 		default:
 			return last, fmt.Errorf("history: change %d after change %d", c.Seq, last)

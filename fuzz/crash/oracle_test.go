@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	records "crabmem/crmem/history"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/internal/crashtest"
@@ -192,7 +191,7 @@ func pastOf(s *crmem.Store) (version, error) {
 	if last == 0 {
 		return got, nil
 	}
-	sn, err := s.At(records.Point{Seq: last})
+	sn, err := s.At(crmem.Point{Seq: last})
 	if err != nil {
 		return got, wrong("history at change %d: %v", last, err)
 	}

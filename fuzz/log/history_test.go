@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/crmem/vfs/faultfs"
 )
 
@@ -55,7 +54,7 @@ func continued(t *testing.T, db, first, second []byte, what byte) {
 		t.Fatalf("entries %+v, want %+v", got, want)
 	}
 	changes := read(t, s)
-	if n := len(changes); n < 1 || changes[n-1].Type != history.Remove || changes[n-1].Before.Name != "later" {
+	if n := len(changes); n < 1 || changes[n-1].Type != crmem.ChangeRemove || changes[n-1].Before.Name != "later" {
 		t.Fatalf("the last of %d changes is not the last of the log", n)
 	}
 	must(t, s.Close())
@@ -82,7 +81,7 @@ func read(t *testing.T, s *crmem.Store) (changes []crmem.Change) {
 			changes = append(changes, c)
 		}
 	}
-	for _, at := range []history.Point{{Seq: 1}, {Seq: 2}, {Seq: 5}, {Time: time.Now()}} {
+	for _, at := range []crmem.Point{{Seq: 1}, {Seq: 2}, {Seq: 5}, {Time: time.Now()}} {
 		if sn, err := s.At(at); err == nil && sn.NextID == 0 {
 			t.Fatalf("%v: next_id 0", at)
 		}

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"time"
-
-	"crabmem/crmem/history"
 )
 
 // The log (FORMAT.md, "Log").
@@ -253,8 +251,8 @@ func (w *LogWriter) AppendFrame(b []byte, typ byte, syncedTo int64, context, pay
 	return b
 }
 
-// The first tags of a context (FORMAT.md, "Context"). The fields of a
-// history.Actor follow in order.
+// The first tags of a context (FORMAT.md, "Context"). The fields of an
+// Actor follow in order.
 const (
 	tagTime     = 1
 	tagActor    = 2
@@ -262,7 +260,7 @@ const (
 )
 
 // NewContext encodes the context of a change. It omits a zero time and empty fields.
-func NewContext(at time.Time, a history.Actor) Record {
+func NewContext(at time.Time, a Actor) Record {
 	b := make([]byte, 0, 64)
 	if !at.IsZero() {
 		b = binary.LittleEndian.AppendUint16(b, tagTime)
@@ -281,7 +279,7 @@ func NewContext(at time.Time, a history.Actor) Record {
 
 // Origin returns the time and the actor in the context of f. The time is 0 if the
 // context contains none.
-func (f *Frame) Origin() (nanoseconds int64, a history.Actor) {
+func (f *Frame) Origin() (nanoseconds int64, a Actor) {
 	fields := a.Fields()
 	for b := f.Context; len(b) >= 4; {
 		tag, n := int(binary.LittleEndian.Uint16(b)), int(binary.LittleEndian.Uint16(b[2:]))

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/daemon/client"
 
 	"golang.org/x/net/html"
@@ -296,7 +295,7 @@ func TestEdit(t *testing.T) {
 }
 
 // actor returns who made the last change of an entry.
-func (r *rig) actor(id uint64) history.Actor {
+func (r *rig) actor(id uint64) crmem.Actor {
 	r.Helper()
 	list, _, err := r.daemon.Changes(r.Context(), id, client.ChangesOptions{Limit: 1})
 	if err != nil || len(list) == 0 {

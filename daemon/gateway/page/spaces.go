@@ -3,7 +3,7 @@ package page
 import (
 	"sync"
 
-	"crabmem/crmem/history"
+	"crabmem/crmem"
 	"crabmem/daemon/client"
 	"crabmem/daemon/space"
 	"crabmem/daemon/wire"
@@ -29,7 +29,7 @@ func (s *stores) of(k storeKind) *client.Client {
 	defer s.mu.Unlock()
 	c := s.byKind[k]
 	if c == nil {
-		c = &client.Client{Addr: s.addr, By: history.Actor{Client: "page"}, Space: k.space, AllowSecrets: k.exact, AllowEmpty: k.exact}
+		c = &client.Client{Addr: s.addr, By: crmem.Actor{Client: "page"}, Space: k.space, AllowSecrets: k.exact, AllowEmpty: k.exact}
 		s.byKind[k] = c
 	}
 	return c

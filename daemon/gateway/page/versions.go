@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"crabmem/crmem"
-	"crabmem/crmem/history"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
@@ -178,4 +177,4 @@ func (v *visit) restore() error {
 }
 
 // Removal reports whether the change removed the entry.
-func (v versionView) Removal() bool { return v.Type == history.Remove }
+func (v versionView) Removal() bool { return v.Type == crmem.ChangeRemove }

@@ -1,6 +1,10 @@
 # Functions of .ci/run and .ci/full. Source this file in bash at the root of the
 # module.
 
+# Without the directory of the module in its packages, a new clone finds them in the
+# build cache.
+export GOFLAGS="${GOFLAGS:-} -trimpath"
+
 began=$SECONDS
 layer=
 layer_began=$SECONDS

@@ -92,6 +92,15 @@ func TestScope(t *testing.T) {
 	if !group.Skills.Allows("feeds") || !group.Skills.Allows("sums") || group.Skills.Allows("notes") || !group.MCPs.All() || !group.Members.Allows("bet") || group.Members.Allows("alef") {
 		t.Errorf("%+v", group)
 	}
+	for identity, textOnly := range map[string]bool{"user": false, "api:ci": false, "tg:7": false, "tg:-100": false, "tg:9": true, "dc:5": true, "slack:U02": true} {
+		scope := rules.Scope(identity, "user")
+		if scope.TextOnly != textOnly {
+			t.Errorf("%s: questions without options: %v, want %v", identity, scope.TextOnly, textOnly)
+		}
+		if sessions := scope.Memory.Sessions; !sessions.Allows(identity) || sessions.Allows("tg:8") != (rules.Level(identity) == Admin) {
+			t.Errorf("%s: sessions: %+v", identity, sessions)
+		}
+	}
 	if limited := rules.Scope("tg:9", "tg:9").Memory; limited.MaxEntries != 100 || limited.MaxBytes != 256<<10 {
 		t.Errorf("%+v", limited)
 	}
@@ -122,8 +131,28 @@ func TestDelegate(t *testing.T) {
 	}
 }
 
+func TestDelegateNamesTheOtherServicesIdentity(t *testing.T) {
+	for _, c := range []struct{ creator, sender, want string }{
+		{"user", "user", "delegate-bet"},
+		{"user", "cron", "delegate-bet"},
+		{"delegate-crab", "user", "delegate-bet"},
+		{"user", "tg:7", "delegate-bet:tg:7"},
+		{"tg:7", "user", "delegate-bet:tg:7"},
+		{"tg:7", "tg:7", "delegate-bet:tg:7"},
+		{"delegate-crab:tg:7", "tg:7", "delegate-bet:tg:7"},
+		{"delegate-crab:tg:7", "user", "delegate-bet:tg:7"},
+		{"tg:7", "tg:8", "delegate-bet:"},
+		{"delegate-crab:", "user", "delegate-bet:"},
+	} {
+		if got := Delegate("bet", c.creator, c.sender); got != c.want {
+			t.Errorf("%s and %s: %s, want %s", c.creator, c.sender, got, c.want)
+		}
+	}
+}
+
 func TestCheck(t *testing.T) {
-	for prefix, ok := range map[string]bool{"tg:": true, "tg:7": true, "hook:a/b": true, "": false, "tg": false, "user": false, ":": false, ":x": false, "\"tg:\"": false, " tg:": false, "7:": true, "X:": true, "delegate-crab:tg:7": false} {
+	for prefix, ok := range map[string]bool{"tg:": true, "tg:7": true, "hook:a/b": true, "": false, "tg": false, "user": false, ":": false, ":x": false, "\"tg:\"": false, " tg:": false, "7:": true, "X:": true, "delegate-crab:tg:7": false,
+		"a:": true, "z:": true, "A:": true, "Z:": true, "0:": true, "9:": true, "`:": false, "{:": false, "@:": false, "[:": false, "/:": false, "::": false} {
 		if err := CheckPrefix(prefix); (err == nil) != ok {
 			t.Errorf("%q: %v", prefix, err)
 		}
@@ -133,7 +162,7 @@ func TestCheck(t *testing.T) {
 		word  string
 		ok    bool
 	}{
-		{Untrusted, "recall", true}, {Untrusted, "remember", true}, {Untrusted, "forget", false}, {Untrusted, "bash", false}, {Untrusted, "skill", false}, {Untrusted, "recall:x", false},
+		{Untrusted, "recall", true}, {Untrusted, "remember", true}, {Untrusted, "forget", false}, {Untrusted, "bash", false}, {Untrusted, "skill", false}, {Untrusted, "recall:x", false}, {Untrusted, "remember:x", false},
 		{Trusted, "skill", true}, {Trusted, "skill:a", true}, {Trusted, "mcp:s*", true}, {Trusted, "delegate:bet", true}, {Trusted, "skill:", false}, {Trusted, "bash", false}, {Trusted, "recall", false}, {Trusted, "", false},
 		{Admin, "skill", false},
 	} {

@@ -50,7 +50,7 @@ func parse(text string) (Line, error) {
 		}
 	}
 	last := &p.line[len(p.line)-1]
-	if len(p.line) > 1 && last.After == ";" && len(last.Commands) == 1 && p.command().isEmpty() {
+	if last.After == ";" && len(last.Commands) == 1 && p.command().isEmpty() {
 		p.line = p.line[:len(p.line)-1]
 	}
 	if p.command().isEmpty() {
@@ -83,7 +83,7 @@ func (p *parser) next() error {
 			return p.operator(op)
 		}
 	}
-	if word, ok, err := p.redirect(); ok || err != nil {
+	if word, err := p.redirect(); word != "" || err != nil {
 		cmd := p.command()
 		cmd.Redirects = append(cmd.Redirects, word)
 		if err == nil && cmd.isEmpty() {
@@ -119,8 +119,8 @@ func (p *parser) operator(op string) error {
 	return nil
 }
 
-// redirect reads a redirection, if the rest begins with one.
-func (p *parser) redirect() (word string, ok bool, err error) {
+// redirect reads a redirection. It returns "" if the rest begins with none.
+func (p *parser) redirect() (word string, err error) {
 	op := ""
 	for _, o := range []string{"2>&1", "2>", ">", "<"} {
 		if strings.HasPrefix(p.rest, o) {
@@ -129,19 +129,20 @@ func (p *parser) redirect() (word string, ok bool, err error) {
 		}
 	}
 	if op == "" {
-		return "", false, nil
+		return "", nil
 	}
 	rest := p.rest[len(op):]
 	if word = op; op != "2>&1" {
-		if rest, ok = strings.CutPrefix(strings.TrimLeft(rest, " "), "/dev/null"); ok {
-			word += "/dev/null"
+		rest = strings.TrimLeft(rest, " ")
+		if after, ok := strings.CutPrefix(rest, "/dev/null"); ok {
+			word, rest = op+"/dev/null", after
 		}
 	}
 	if !slices.Contains(Redirects, word) || !ended(rest) {
-		return "", false, fmt.Errorf("a redirection is not one of %s", strings.Join(Redirects, ", "))
+		return "", fmt.Errorf("a redirection is not one of %s", strings.Join(Redirects, ", "))
 	}
 	p.rest = rest
-	return word, true, nil
+	return word, nil
 }
 
 // ended reports whether a word or redirection ends before rest.
@@ -180,8 +181,5 @@ func (p *parser) word() (string, error) {
 
 // isPlain reports whether a rune has no meaning in a shell outside quotes.
 func isPlain(r rune) bool {
-	if r < utf8.RuneSelf {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("%+,-./:=@_", r)
-	}
-	return unicode.IsPrint(r) && unicode.In(r, unicode.L, unicode.M, unicode.N)
+	return strings.ContainsRune("%+,-./:=@_", r) || unicode.In(r, unicode.L, unicode.M, unicode.N)
 }

@@ -46,11 +46,10 @@ func open(path string) (*program, error) {
 		return nil, &os.PathError{Op: "execute", Path: path, Err: fs.ErrPermission}
 	}
 	head := make([]byte, 4)
-	n, err := io.ReadFull(f, head)
-	if err != nil && n == 0 {
-		return nil, err
+	if _, err := io.ReadFull(f, head); err != nil {
+		return nil, fmt.Errorf("read %s: %w", real, err)
 	}
-	return &program{path, real, string(head[:n])}, nil
+	return &program{path, real, string(head)}, nil
 }
 
 // find returns the first program of a name in the directories. An absolute name is
@@ -171,6 +170,9 @@ func (c *classifier) offer(words []string) (prefix string, err error) {
 	if err := c.inDir(p); err != nil {
 		return "", err
 	}
+	if line, _ := parse(p.path); len(line) == 0 || line[0].Commands[0].Words[0] != p.path {
+		return "", fmt.Errorf("%s has a character with a meaning in bash", p.path) // a prefix could mean another program
+	}
 	prefix = p.path
 	name, real := filepath.Base(p.path), filepath.Base(p.real)
 	if slices.Contains(multicall, name) && len(words) > 1 {
@@ -187,9 +189,6 @@ func (c *classifier) offer(words []string) (prefix string, err error) {
 		prefix += " " + words[1]
 	default:
 		return "", fmt.Errorf("%s may run other programs", words[0])
-	}
-	if err := Check(prefix); err != nil {
-		return "", err
 	}
 	return prefix, fmt.Errorf("tools.bash.allow does not contain %s", prefix)
 }

@@ -27,15 +27,22 @@ func newMachine(t *testing.T) *machine {
 			t.Fatal(err)
 		}
 	}
+	t.Setenv("PATH", m.bin)
 	for _, name := range slices.Concat(Default, strings.Fields("apt-cache bash busybox curl env find git go jq kubectl make printf rm mytool tar touch xargs python3.12 test")) {
-		m.write(t, m.bin+"/"+name, "\x7fELF", 0o700)
+		m.write(t, m.bin+"/"+name, "\x7fELF\x02", 0o700)
 	}
 	m.write(t, m.bin+"/zgrep", "#!/bin/sh\n", 0o700)
 	m.write(t, m.bin+"/nl", "#!/bin/sh\n", 0o700) // a name of the default list
 	m.write(t, m.bin+"/data", "\x7fELF", 0o600)
+	// Names that a question offers: scripts, short files, and files without permission.
+	m.write(t, m.bin+"/tree", "#!/bin/sh\n", 0o700)
+	m.write(t, m.bin+"/seq", "", 0o700)
+	m.write(t, m.bin+"/shuf", "ELF", 0o700)
+	m.write(t, m.bin+"/tac", "\x7fELF", 0o600)
+	m.write(t, m.bin+"/rev", "\x7fELF", 0o601)
 	m.write(t, m.work+"/ls", "\x7fELF", 0o700)
 	m.write(t, m.work+"/tool", "\x7fELF", 0o700)
-	for name, to := range map[string]string{"wget": "busybox", "sh": "busybox", "view": "bash", "stat": "busybox", "tr": "jq", "inside": m.work + "/tool"} {
+	for name, to := range map[string]string{"wget": "busybox", "sh": "busybox", "view": "bash", "stat": "busybox", "tr": "jq", "sum": "busybox", "od": "jq", "inside": m.work + "/tool"} {
 		_ = os.Remove(m.bin + "/" + name)
 		if err := os.Symlink(to, m.bin+"/"+name); err != nil {
 			t.Fatal(err)
@@ -111,16 +118,26 @@ func TestRuns(t *testing.T) {
 		{"cd " + m.work + "/sub; ls ../x", `own ["cd" "` + m.work + `/sub"] ; read BIN/ls ["ls" "../x"]`},
 		{"echo -n a -e", `own ["echo" "-n" "a" "-e"]`},
 		{"echo 2 >/dev/null", `own ["echo" "2"] >/dev/null`},
+		{"busybox ls", `read BIN/busybox ["busybox" "ls"]`},
 		{"busybox cat f", `read BIN/busybox ["busybox" "cat" "f"]`},
 		{"stat f", `read BIN/busybox ["stat" "f"]`}, // a link to busybox
 		{m.bin + "/ls -l", `read BIN/ls ["` + "BIN" + `/ls" "-l"]`},
 		{"sort -k2,2n -t, -ru f", `read BIN/sort ["sort" "-k2,2n" "-t," "-ru" "f"]`},
+		{"uniq a", `read BIN/uniq ["uniq" "a"]`},
 		{"sort | uniq -c", `read BIN/sort ["sort"] | read BIN/uniq ["uniq" "-c"]`},
 		{"date +%F -u", `read BIN/date ["date" "+%F" "-u"]`},
 		{"diff -u a b", `read BIN/diff ["diff" "-u" "a" "b"]`},
 	} {
 		if got := m.describe(Classify(c.text, m.rules())); got != c.want {
 			t.Errorf("%q:\n got %s\nwant %s", c.text, got, c.want)
+		}
+	}
+	for text, runs := range map[string]bool{
+		"ls " + strings.Repeat("x", maxText-3): true, "ls " + strings.Repeat("x", maxText-2): false,
+		strings.Repeat("ls;", maxCommands-1) + "ls": true, strings.Repeat("ls;", maxCommands) + "ls": false,
+	} {
+		if d := Classify(text, m.rules()); (d.Line != nil) != runs {
+			t.Errorf("%d bytes: runs %v, want %v: %s", len(text), !runs, runs, d.Reason)
 		}
 	}
 }
@@ -174,6 +191,13 @@ func TestAsks(t *testing.T) {
 		{"busybox touch x", "BIN/busybox touch"},
 		{"wget x", ""}, // wget --use-askpass
 		{"mytool x", ""},
+		{"sum x", "BIN/sum"}, // a link to busybox
+		{"od x", ""},         // a link to jq
+		{"rev x", "BIN/rev"},
+		{"tac x", ""},
+		{"tree x", ""},
+		{"seq x", ""},
+		{"shuf x", ""},
 		{"busybox --list", ""},
 		{"rm x; ls > y", ""},
 		{"rm x; bash", ""},
@@ -181,6 +205,71 @@ func TestAsks(t *testing.T) {
 		want := strings.TrimSpace("ask " + c.want)
 		if got := m.describe(Classify(c.text, m.rules())); got != want {
 			t.Errorf("%q: %s, want %s", c.text, got, want)
+		}
+	}
+}
+
+// TestReasons checks the reason and the prefixes of a question.
+func TestReasons(t *testing.T) {
+	m := newMachine(t)
+	m.write(t, m.home+"/rm", "\x7fELF", 0o700)
+	m.write(t, m.work+"/rm", "\x7fELF", 0o700)
+	spaced := filepath.Dir(m.bin) + "/a b"
+	if err := os.Mkdir(spaced, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	m.write(t, spaced+"/cp", "\x7fELF", 0o700)
+	r := m.rules()
+	r.Path = append(r.Path, m.work, spaced)
+	r.Allow = slices.DeleteFunc(r.Allow, func(name string) bool { return name == "head" || name == "pwd" })
+	for text, want := range map[string]string{
+		"":                           "a command is empty",
+		"ls; ; ls":                   "a command is empty",
+		"ls |":                       "a command is empty",
+		strings.Repeat("x", 1<<15):   "command has more than 16384 bytes",
+		strings.Repeat("ls;", 16):    "more than 16 commands",
+		"ls \xff":                    "command is not UTF-8",
+		"ls *":                       "'*' has a meaning in bash: quote it",
+		`ls "$x"`:                    "'$' has a meaning in bash, or is invisible",
+		"ls 'a":                      `a quotation mark '\'' has no end`,
+		"ls >f":                      "a redirection is not one of 2>&1, 2>/dev/null, </dev/null, >/dev/null",
+		">/dev/null ls":              "a redirection precedes its command",
+		"X=1 ls":                     "a command begins with an assignment or an empty word",
+		"'' ls":                      "a command begins with an assignment or an empty word",
+		"ls &":                       "a command runs in the background",
+		"if true":                    "if is a builtin or a reserved word of bash",
+		"./ls":                       "./ls is a path in the working directory",
+		"pwd":                        "pwd is not in tools.bash.allow",
+		"pwd -L":                     "pwd is not in tools.bash.allow",
+		"head x":                     "head is not in tools.bash.allow",
+		"cd a b":                     "cd needs one directory, outside a pipeline",
+		"cd ..":                      ".. is outside the working directory",
+		"echo -e x":                  "echo -e is an option of bash",
+		"cat /etc/shadow":            "/etc/shadow is outside the working directory",
+		"sort -o f":                  "sort -o may do more than read",
+		"uniq a b":                   "uniq with an operand may do more than read",
+		"nl f":                       "nl is another program: BIN/nl",
+		"busybox":                    "busybox may run other programs",
+		"mytool x":                   "mytool may run other programs",
+		"tree x":                     "tree may run other programs",
+		"no-such-program":            "no-such-program is not a program of the system",
+		"/nowhere/ls":                "open /nowhere/ls: no such file or directory",
+		m.bin + "/seq":               "read BIN/seq: EOF",
+		m.bin + "/tac":               "execute BIN/tac: permission denied",
+		m.home + "/rm x":             m.home + "/rm is not in a directory of programs",
+		m.work + "/rm x":             m.work + "/rm is in the working directory",
+		m.work + "/ls":               m.work + "/ls is in the working directory",
+		"cp x":                       spaced + "/cp has a character with a meaning in bash",
+		"rm x; git add | rm y; cat.": "cat. is not a program of the system",
+		"rm x; git add | rm y":       "tools.bash.allow does not contain BIN/rm [BIN/rm BIN/git add]",
+	} {
+		d := Classify(text, r)
+		got := d.Reason
+		if len(d.Missing) > 0 {
+			got += fmt.Sprint(" ", d.Missing)
+		}
+		if got = strings.ReplaceAll(got, m.bin, "BIN"); got != want || d.Line != nil {
+			t.Errorf("%.40q: %v\n got %s\nwant %s", text, d.Line, got, want)
 		}
 	}
 }
@@ -220,9 +309,18 @@ func TestPrefixes(t *testing.T) {
 			t.Errorf("%q with %q:\n got %s\nwant %s", c.text, c.allow, got, c.want)
 		}
 	}
+	if got, want := m.describe(Classify("git add x", m.rules("git status", "make", "git add"))), `run BIN/git ["git" "add" "x"]`; got != want {
+		t.Errorf("the last of three prefixes: %s, want %s", got, want)
+	}
 	t.Chdir(m.work)
 	if p, err := find("ls", []string{"", ".", "sub/.."}); err == nil {
 		t.Errorf("a relative directory of programs: %+v", p)
+	}
+	if p, err := find("ls", []string{"", m.bin}); err != nil || p.path != m.bin+"/ls" {
+		t.Errorf("after a relative directory of programs: %+v, %v", p, err)
+	}
+	if got := (&classifier{}).path(); !slices.Equal(got, systemPath) {
+		t.Errorf("without Path: %q", got)
 	}
 	r := m.rules()
 	r.Allow = []string{"ls"}
@@ -246,7 +344,7 @@ func TestDirectory(t *testing.T) {
 		runs bool
 	}{
 		{m.work, true}, {m.work + "/sub", true}, {link + "/work", true}, {"/", false}, {m.home, false}, {link, false}, {filepath.Dir(m.home), false},
-		{m.data, false}, {m.data + "/in", false}, {link + "/data/in", false}, {"/proc/self", false}, {"/dev", false}, {"/sys/kernel", false},
+		{m.data, false}, {m.data + "/in", false}, {m.data + "/none", false}, {link + "/data/in", false}, {"/proc/self", false}, {"/dev", false}, {"/sys/kernel", false},
 	} {
 		r := m.rules("git push")
 		r.Dir = c.dir
@@ -256,7 +354,12 @@ func TestDirectory(t *testing.T) {
 			}
 		}
 	}
-	r := m.rules("git push")
+	r := m.rules()
+	r.Home, r.Dir = m.home+"/none", m.home+"/none/x"
+	if d := Classify("pwd", r); d.Line != nil {
+		t.Errorf("pwd in a data directory that does not exist: %+v", d)
+	}
+	r = m.rules("git push")
 	r.Profile = func() bool { return false }
 	for text, want := range map[string]string{
 		"ls": "ask", "echo a | cat": "ask", "git push": `run BIN/git ["git" "push"]`,
@@ -264,6 +367,26 @@ func TestDirectory(t *testing.T) {
 	} {
 		if got := m.describe(Classify(text, r)); got != want {
 			t.Errorf("%q without the profile: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// TestContainsComparesIdentities uses a link as the second name of a directory.
+func TestContainsComparesIdentities(t *testing.T) {
+	m := newMachine(t)
+	link := filepath.Dir(m.bin) + "/link"
+	if err := os.Symlink(m.home, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		dir, path string
+		want      bool
+	}{
+		{m.work, link + "/work", true}, {m.work, link + "/work/sub", true}, {m.work, link + "/work/none", true},
+		{m.work, link + "/data", false}, {m.work + "/sub", link + "/work", false}, {m.home + "/none", m.home + "/other", false},
+	} {
+		if got := contains(c.dir, c.path); got != c.want {
+			t.Errorf("%s contains %s: %v, want %v", c.dir, c.path, got, c.want)
 		}
 	}
 }

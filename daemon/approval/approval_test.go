@@ -339,12 +339,15 @@ func TestDirectory(t *testing.T) {
 	if err := os.Symlink(m.home, link); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Symlink("loop", m.data+"/loop"); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		dir  string
 		runs bool
 	}{
 		{m.work, true}, {m.work + "/sub", true}, {link + "/work", true}, {"/", false}, {m.home, false}, {link, false}, {filepath.Dir(m.home), false},
-		{m.data, false}, {m.data + "/in", false}, {m.data + "/none", false}, {link + "/data/in", false}, {"/proc/self", false}, {"/dev", false}, {"/sys/kernel", false},
+		{m.data, false}, {m.data + "/in", false}, {m.data + "/none", false}, {m.data + "/loop", false}, {link + "/data/in", false}, {"/proc/self", false}, {"/dev", false}, {"/sys/kernel", false},
 	} {
 		r := m.rules("git push")
 		r.Dir = c.dir

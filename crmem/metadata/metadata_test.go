@@ -150,6 +150,15 @@ func TestLinks(t *testing.T) {
 	if n := len(Links(strings.Repeat("[[a]] ", 1000))); n != 1 {
 		t.Errorf("%d links to one entry", n)
 	}
+	var many strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&many, "[[n%d]] [[n0]] ", i)
+	}
+	for _, text := range []string{many.String(), "---\ntitle: \"" + many.String() + "\"\n---\n", "---\ntitle: \"[[n0]]\"\n---\n" + many.String()} {
+		if list := Links(text); len(list) != 256 || list[255].Target != "n255" {
+			t.Errorf("%d of 300 links, the last to %q", len(list), list[len(list)-1].Target)
+		}
+	}
 	for _, name := range []string{"", " a", "a|b", "a]", "a]]b", "a[[b", "a\nb"} {
 		if l, err := LinkTo(name); err == nil {
 			t.Errorf("link to %q: %s", name, l)

@@ -124,9 +124,6 @@ func (e *Edit) Apply(old, text string) (string, error) {
 	} else {
 		text = Merge(old, text)
 	}
-	if len(e.Set) == 0 {
-		return text, nil
-	}
 	fields := e.Set
 	if slices.ContainsFunc(fields, func(f Field) bool { return len(f.Values) > 0 }) {
 		fields = append(slices.Clip(fields), Field{Key: Adopted, Values: []string{"1"}})

@@ -66,8 +66,15 @@ func TestQuantize(t *testing.T) {
 			}
 		}
 	}
-	if x := []int8{1, 2}; Quantize(x, []float32{0, 0}) != 0 || x[0] != 0 {
-		t.Errorf("%v", x)
+	for _, c := range []struct {
+		least float32
+		want  int8
+	}{{0, 0}, {9.9e-31, 0}, {1e-30, 127}, {2e-30, 127}} {
+		x := []int8{1, 2}
+		scale := Quantize(x, []float32{0, -c.least})
+		if x[0] != 0 || x[1] != -c.want || (scale > 0) != (c.want > 0) {
+			t.Errorf("%v is stored as %v times %v", c.least, x, scale)
+		}
 	}
 }
 

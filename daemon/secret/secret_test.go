@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -245,6 +246,14 @@ func TestKeyring(t *testing.T) {
 			t.Errorf("%+v", p)
 		}
 	})
+	t.Run("only reads", func(t *testing.T) {
+		k := (&fake{}).keyring()
+		k.Set = func(string, string) error { return errors.New("read-only") }
+		_, s := newStore(t, k)
+		if p := set(t, s, "a", "hunter2"); p.Refused != "read-only" {
+			t.Errorf("%+v", p)
+		}
+	})
 	t.Run("panics", func(t *testing.T) {
 		_, s := newStore(t, secret.Keyring{Set: func(string, string) error { panic("wrong type") }})
 		if p := set(t, s, "a", "hunter2"); p.Kind != "file" || !strings.Contains(p.Refused, "wrong type") {
@@ -302,6 +311,40 @@ func TestKeyring(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	})
+}
+
+// TestSystemKeyring uses the keyring in memory of the library.
+func TestSystemKeyring(t *testing.T) {
+	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere")
+	t.Cleanup(keyring.MockInit)
+	keyring.MockInit()
+	if k := secret.System(func(string) string { return secret.KeyringOff }); k.Get != nil || k.Set != nil {
+		t.Error("the environment does not disable the keyring")
+	}
+	for _, getenv := range []func(string) string{nil, func(string) string { return "" }} {
+		_, s := newStore(t, secret.System(getenv))
+		if p := set(t, s, "a", "hunter2"); p.Kind != "keyring" {
+			t.Errorf("%+v", p)
+		}
+		if got, err := get(s, "a"); got != "hunter2" || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	for _, c := range []struct {
+		err     error
+		refused string
+	}{
+		{&net.OpError{Op: "dial", Err: errors.New("no bus")}, ""},
+		{errors.New("The name org.freedesktop.secrets was not provided by any .service files"), ""},
+		{errors.New("unit is not activatable"), ""},
+		{errors.New("locked"), "locked"},
+	} {
+		keyring.MockInitWithError(c.err)
+		_, s := newStore(t, secret.System(nil))
+		if p := set(t, s, "a", "hunter2"); p.Kind != "file" || p.Refused != c.refused {
+			t.Errorf("%v: %+v", c.err, p)
+		}
+	}
 }
 
 func TestPermissions(t *testing.T) {

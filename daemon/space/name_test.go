@@ -24,7 +24,7 @@ func TestOfSender(t *testing.T) {
 	if a == b || !IsOfSender(a) || !IsOfSender(b) || len(a) != 39 {
 		t.Errorf("%s and %s", a, b)
 	}
-	for _, name := range []string{Main, "sender-", "sender-x", a + "0", a[:38] + "g"} {
+	for _, name := range []string{Main, "sender-", "sender-x", a + "0", a + "00", a[:37], a[:38], a[:38] + "g", "sender-" + strings.ToUpper(OfSender("tg:7")[7:]), "s" + a, a[7:]} {
 		if IsOfSender(name) {
 			t.Errorf("%q is of a sender", name)
 		}

@@ -1,0 +1,76 @@
+package fusion
+
+import (
+	"math"
+	"testing"
+)
+
+// TestCombineNormalizesScores checks the parts of scores between the least and the
+// largest of each kind.
+func TestCombineNormalizesScores(t *testing.T) {
+	cosine := func(x float64) *float64 { return &x }
+	for _, c := range []struct {
+		name           string
+		request        Request
+		list           []Candidate
+		words, meaning []float64
+		weight         float64
+	}{
+		{"convex", Request{Weight: 0.25},
+			[]Candidate{{Lexical: 4, Cosine: cosine(-0.5)}, {Lexical: 3}, {Lexical: 2, Cosine: cosine(-0.25)}, {Cosine: cosine(-0.1)}},
+			[]float64{1, 0.5, 0, 0}, []float64{0, 0.5, 0.625, 1}, 0.25},
+		{"one text", Request{}, []Candidate{{Lexical: 4, Cosine: cosine(0.3)}}, []float64{1}, []float64{1}, 0.07},
+		{"no text by words", Request{}, []Candidate{{Cosine: cosine(0.4)}, {Cosine: cosine(0.2)}}, []float64{0, 0}, []float64{1, 0}, 0.07},
+		{"ranks", Request{Fusion: ReciprocalRank}, []Candidate{{Lexical: 4, Rank: 2}, {Lexical: 3}, {Rank: 1}},
+			[]float64{1.0 / 61, 1.0 / 62, 0}, []float64{1.0 / 62, 0, 1.0 / 61}, 0},
+	} {
+		for i, f := range c.request.Combine(c.list) {
+			score := c.words[i] + c.meaning[i]
+			if c.request.Fusion == Convex {
+				score = (1-c.weight)*c.words[i] + c.weight*c.meaning[i]
+			}
+			if !near(f.Words, c.words[i]) || !near(f.Meaning, c.meaning[i]) || f.Weight != c.weight || !near(f.Score(), score) {
+				t.Errorf("%s: text %d: %+v, score %v; want %v and %v, score %v", c.name, i, f, f.Score(), c.words[i], c.meaning[i], score)
+			}
+			if ranked := c.request.Fusion == ReciprocalRank; (f.LexicalRank == i+1) != (ranked && f.Lexical > 0) || f.MeaningRank != c.list[i].Rank {
+				t.Errorf("%s: text %d: ranks %d and %d", c.name, i, f.LexicalRank, f.MeaningRank)
+			}
+		}
+	}
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-12 }
+
+func TestMergeReportsWhatOneResultLacks(t *testing.T) {
+	full, some, words := &Meaning{Used: true}, &Meaning{Used: true, Missing: 1}, &Meaning{Reason: "no model", Missing: 2}
+	for _, c := range []struct {
+		a, b *Meaning
+		want string
+	}{
+		{nil, nil, ""},
+		{nil, some, "1 entry only by words: it has no vector yet"},
+		{some, nil, "1 entry only by words: it has no vector yet"},
+		{full, full, ""},
+		{some, some, "2 entries only by words: they have no vectors yet"},
+		{full, words, "by words only: no model"},
+		{words, full, "by words only: no model"},
+	} {
+		if got := c.a.Merge(c.b).Note("entry", "entries"); got != c.want {
+			t.Errorf("%+v and %+v: %q, want %q", c.a, c.b, got, c.want)
+		}
+	}
+	if sum := some.Merge(words); sum.Missing != 3 || some.Missing != 1 {
+		t.Errorf("%+v of %+v", sum, some)
+	}
+}
+
+func TestParseMethod(t *testing.T) {
+	for name, want := range map[string]Method{"": Convex, "convex": Convex, "reciprocal_rank": ReciprocalRank} {
+		if got, err := ParseMethod(name); got != want || err != nil {
+			t.Errorf("%q: %q, %v", name, got, err)
+		}
+	}
+	if got, err := ParseMethod("Convex"); err == nil {
+		t.Errorf("Convex: %q", got)
+	}
+}

@@ -40,6 +40,11 @@ func TestNearestName(t *testing.T) {
 			t.Errorf("%.20q: %q, want %q", mistyped, got, want)
 		}
 	}
+	for mistyped, want := range map[string]string{"kinxs": "kinds", "kixxs": "kinds", "kxxxs": "", "kings": "kings", "xings": "kings"} {
+		if got := NearestName(mistyped, []string{"kinds", "kings"}); got != want {
+			t.Errorf("%q of two names: %q, want %q", mistyped, got, want)
+		}
+	}
 	if got := NearestName("limit", nil); got != "" {
 		t.Errorf("without names: %q", got)
 	}

@@ -365,6 +365,10 @@ func TestChangedSource(t *testing.T) {
 			pages(t, "a.md", page("A", "one")), "1 0 0 0 A"},
 		{"gone there", pages(t, "a.md", page("A", "one"), "b.md", page("B", "two")), nil, pages(t, "b.md", page("B", "two")), "0 0 1 0 A,B"},
 		{"one of the name before", pages(t, "b.md", page("A", "one")), nil, pages(t, "a.md", page("A", "two"), "b.md", page("A", "one")), "1 0 1 0 A,A (brain/a.md)"},
+		{"one takes the name of a renamed one", pages(t, "a.md", page("A", "one")), nil, pages(t, "a.md", page("B", "one"), "b.md", page("A", "two")), "1 1 0 0 A,B"},
+		{"one before takes the name of a renamed one", pages(t, "b.md", page("A", "one")), nil, pages(t, "a.md", page("A", "two"), "b.md", page("B", "one")), "1 1 0 0 A (brain/a.md),B"},
+		{"a note of here has the other name", pages(t, "b.md", page("A", "one")), func(*crmem.Store) []crmem.Op { return []crmem.Op{crmem.Add{Name: "A (brain/a.md)", Content: "mine"}} },
+			pages(t, "a.md", page("A", "two"), "b.md", page("A", "one")), "0 0 1 1 A,A (brain/a.md)"},
 		{"moved there", pages(t, "a.md", page("A", "one")), nil, pages(t, "b.md", page("A", "one")), "0 0 1 0 A"},
 		{"a note of here has the name", pages(t), func(*crmem.Store) []crmem.Op { return []crmem.Op{crmem.Add{Name: "A", Content: "mine"}} },
 			pages(t, "a.md", page("A", "one"), "b.md", page("B", "one")), "1 0 0 1 A"},
@@ -409,6 +413,32 @@ func TestChangedSource(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestTallyIsBounded(t *testing.T) {
+	var tally Tally
+	for i := range 63 {
+		tally.add(fmt.Sprintf("r%02d", i), "")
+	}
+	for i := range 10 {
+		tally.add("last", fmt.Sprintf("place %d", i))
+		tally.add("last", fmt.Sprintf("place %d", i))
+	}
+	tally.AddCount("more", "x", 2)
+	tally.AddCount("another", "y", 3)
+	tally.AddCount("last", "", 1)
+	tally.AddCount("none", "", 0)
+	if n := len(tally); n != 65 {
+		t.Errorf("%d reasons, want 64 and the others", n)
+	}
+	for i, want := range []string{"{last 21 [place 0 place 1 place 2 place 3 place 4 place 5 place 6 place 7]}", "{other reasons 5 [x y]}"} {
+		if got := fmt.Sprint(tally[63+i]); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	if got := fmt.Sprint(tally[0]); got != "{r00 1 []}" {
+		t.Errorf("without a place: %s", got)
 	}
 }
 

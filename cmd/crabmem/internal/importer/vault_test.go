@@ -8,6 +8,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/vault"
 	"crabmem/crmem"
+	"crabmem/crmem/limits"
 	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs/faultfs"
 )
@@ -123,6 +124,23 @@ func TestVault(t *testing.T) {
 	}
 	if p := planOf(t, got, s, Replace); p.Replaced != 2 || !slices.Equal(p.Updated, []string{"keep", "aliases"}) {
 		t.Errorf("replaced %+v", p)
+	}
+}
+
+// TestLargestPageOfVault reads an entry that the limits permit, with the letters that
+// take the most room in the properties.
+func TestLargestPageOfVault(t *testing.T) {
+	e := crmem.Entry{ID: 1, Name: strings.Repeat("\u0600", limits.Name/2), CreatedAt: 5, Content: strings.Repeat("x", limits.Content)}
+	for i := range limits.Aliases {
+		e.Aliases = append(e.Aliases, strings.Repeat("\u0600", limits.Name/2-4)+fmt.Sprint(1000+i))
+	}
+	m := faultfs.NewMem()
+	if err := exportTo(m, []crmem.Entry{e}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadVault(m, "/vault", nil)
+	if err != nil || len(got.Exact) != 1 || !got.Exact[0].Entry.Equal(e) {
+		t.Errorf("%d entries: %+v, %v", len(got.Exact), got.Left, err)
 	}
 }
 

@@ -151,6 +151,7 @@ func TestTitleOfEmptySession(t *testing.T) {
 		for _, c := range []struct{ id, lines, want string }{
 			{"crab_user_7", "", "hello there"},
 			{"crab_user_8", `{"role":"user","content":"hi"}` + "\n", ""},
+			{"crab_user_10", `{"compact":"so far"}` + "\n", ""},
 			{"crab_user_9", `{"meta":{"title":"mine","uptime_secs":0}}` + "\n", "mine"},
 		} {
 			r.write(c.id, c.lines)

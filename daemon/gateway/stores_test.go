@@ -233,6 +233,11 @@ func TestMemoriesOfStores(t *testing.T) {
 			t.Errorf("%s: %s, want %s", query, got, want)
 		}
 	}
+	for query, want := range map[string]int{"": 20, "limit=100": 28, "view=full": 20, "view=full&limit=100": 20, "view=full&limit=19": 19, "limit=0": 1} {
+		if p := r.want(query, r.do("root", "GET", memories+"?"+query, nil), 200, ""); len(p.field("data").([]any)) != want {
+			t.Errorf("%s: a page of %d items, want %d", query, len(p.field("data").([]any)), want)
+		}
+	}
 	for _, bad := range []string{"path_prefix=x", "path_prefix=/x", "depth=2", "page=*", "view=x"} {
 		r.want(bad, r.do("root", "GET", memories+"?"+bad, nil), 400, "invalid_request_error")
 	}

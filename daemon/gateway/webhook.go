@@ -225,11 +225,10 @@ func (g *Gateway) runHook(conversation string, m *hook.Message) (string, error) 
 			return "", err
 		}
 		p := g.problem(err)
-		again := p.Status == http.StatusServiceUnavailable || p.Status == http.StatusTooManyRequests || p.Status == http.StatusConflict
 		if p.Status == http.StatusBadGateway {
 			tries++
-			again = tries < hookTries
 		}
+		again := repeatsHook(p.Status, tries)
 		g.o.Log.Warn("webhook: a run failed", "again", again, "error", err)
 		if !again {
 			return "error: " + p.Detail, nil
@@ -241,6 +240,18 @@ func (g *Gateway) runHook(conversation string, m *hook.Message) (string, error) 
 		}
 		wait = min(2*wait, time.Minute)
 	}
+}
+
+// repeatsHook reports whether a run with this status is repeated, after tries runs that
+// the daemon did not answer.
+func repeatsHook(status, tries int) bool {
+	switch status {
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusConflict:
+		return true
+	case http.StatusBadGateway:
+		return tries < hookTries
+	}
+	return false
 }
 
 // tryHook runs the agent. A run waits for the share of its key, and that of an untrusted

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -23,8 +21,8 @@ import (
 )
 
 // jsonDir holds a script NAME.txtar for each command and the recorded output,
-// NAME.golden. NAME.daemon.golden exists only if the output differs when a
-// daemon serves the home. go test -run TestJSON -update rewrites both.
+// NAME.golden, which go test -run TestJSON -update rewrites. A command that talks
+// to a daemon starts one in its script; TestScriptsWithDaemon compares the others.
 const jsonDir = "testdata/json"
 
 // commandsGolden lists each command with its flags and the exit codes of its
@@ -33,8 +31,7 @@ const commandsGolden = jsonDir + "/commands.golden"
 
 // TestJSONOutput runs the scripts in jsonDir and compares the standard output,
 // the standard error and the exit code of each recorded command with the golden
-// files: first without a daemon, then while a daemon serves the home. A script
-// with a line "# alone: REASON" runs without a daemon only.
+// files.
 //
 // A script has the commands of TestScripts and these:
 //
@@ -49,31 +46,14 @@ func TestJSONOutput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var shared []string
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.HasPrefix(text, []byte("# alone: ")) {
-			shared = append(shared, f)
-		}
-	}
-	t.Run("alone", func(t *testing.T) { runJSONScripts(t, files, false) })
-	t.Run("daemon", func(t *testing.T) { runJSONScripts(t, shared, true) })
+	t.Run("scripts", func(t *testing.T) { runJSONScripts(t, files) })
 	checkJSONFiles(t)
 }
 
 // runJSONScripts runs scripts in parallel and returns when all have ended.
-func runJSONScripts(t *testing.T, files []string, withDaemon bool) {
+func runJSONScripts(t *testing.T, files []string) {
 	p := scriptParams(t)
 	p.Dir, p.Files, p.ContinueOnError = "", files, true
-	p.Condition = func(cond string) (bool, error) {
-		if cond == "daemon" {
-			return withDaemon, nil
-		}
-		return false, unknownCondition(cond)
-	}
 	p.Cmds["json"] = scriptJSON
 	p.Cmds["record"] = scriptRecord
 	p.Cmds["awaitsubscriber"] = scriptAwaitSubscriber
@@ -92,18 +72,8 @@ func runJSONScripts(t *testing.T, files []string, withDaemon bool) {
 		if err := os.Chmod(home, 0o700); err != nil && !os.IsNotExist(err) {
 			return err
 		}
-		r := newJSONRecord(e, withDaemon)
+		r := newJSONRecord(e)
 		e.Values[jsonRecordKey{}] = r
-		if withDaemon {
-			if err := runProgram(e, "daemon", "start", "-q"); err != nil {
-				return err
-			}
-			e.Defer(func() {
-				if err := runProgram(e, "daemon", "stop", "-q"); err != nil {
-					t.Errorf("%s: %v", r.name, err)
-				}
-			})
-		}
 		e.Defer(func() {
 			if err := r.finish(); err != nil {
 				t.Errorf("%s: %v", r.name, err)
@@ -114,16 +84,6 @@ func runJSONScripts(t *testing.T, files []string, withDaemon bool) {
 	testscript.Run(t, p)
 }
 
-// runProgram runs crabmem in the environment of a script.
-func runProgram(e *testscript.Env, args ...string) error {
-	cmd := exec.Command("crabmem", args...)
-	cmd.Dir, cmd.Env = e.WorkDir, e.Vars
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("crabmem %s: %w: %s", strings.Join(args, " "), err, out)
-	}
-	return nil
-}
-
 // checkJSONFiles fails for a golden file that no script writes.
 func checkJSONFiles(t *testing.T) {
 	goldens, err := filepath.Glob(filepath.Join(jsonDir, "*.golden"))
@@ -131,7 +91,7 @@ func checkJSONFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, g := range goldens {
-		name := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(g), ".golden"), ".daemon")
+		name := strings.TrimSuffix(filepath.Base(g), ".golden")
 		if _, err := os.Stat(filepath.Join(jsonDir, name+".txtar")); err != nil && g != commandsGolden {
 			t.Errorf("%s has no script: remove it or add %s.txtar", g, name)
 		}
@@ -142,11 +102,10 @@ type jsonRecordKey struct{}
 
 // jsonRecord compares the steps of one script run with its golden file.
 type jsonRecord struct {
-	name       string
-	withDaemon bool
-	clean      func(string) string
-	want       []jsonStep
-	got        []jsonStep
+	name  string
+	clean func(string) string
+	want  []jsonStep
+	got   []jsonStep
 }
 
 // jsonStep is one recorded command: the command line and the golden lines
@@ -156,27 +115,13 @@ type jsonStep struct {
 	result  string
 }
 
-func newJSONRecord(e *testscript.Env, withDaemon bool) *jsonRecord {
-	r := &jsonRecord{
-		name:       strings.TrimPrefix(filepath.Base(e.WorkDir), "script-"),
-		withDaemon: withDaemon,
-		clean:      cleaner(e.WorkDir),
-	}
-	r.want = readJSONSteps(r.golden(false))
-	if withDaemon {
-		if steps := readJSONSteps(r.golden(true)); steps != nil {
-			r.want = steps
-		}
-	}
+func newJSONRecord(e *testscript.Env) *jsonRecord {
+	r := &jsonRecord{name: strings.TrimPrefix(filepath.Base(e.WorkDir), "script-"), clean: cleaner(e.WorkDir)}
+	r.want = readJSONSteps(r.golden())
 	return r
 }
 
-func (r *jsonRecord) golden(withDaemon bool) string {
-	if withDaemon {
-		return filepath.Join(jsonDir, r.name+".daemon.golden")
-	}
-	return filepath.Join(jsonDir, r.name+".golden")
-}
+func (r *jsonRecord) golden() string { return filepath.Join(jsonDir, r.name+".golden") }
 
 // add records a step and returns an error if the golden file has another one
 // at its place.
@@ -200,7 +145,7 @@ func (r *jsonRecord) add(args []string, stdout, stderr string, code int) error {
 	}
 	n := len(r.got) - 1
 	if n >= len(r.want) {
-		return fmt.Errorf("not in %s: %s\n%s", r.golden(false), s.command, s.result)
+		return fmt.Errorf("not in %s: %s\n%s", r.golden(), s.command, s.result)
 	}
 	if s.command != r.want[n].command {
 		return fmt.Errorf("command %d: got %s, want %s; rewrite the golden files with -update", n+1, s.command, r.want[n].command)
@@ -220,22 +165,11 @@ func (r *jsonRecord) finish() error {
 		}
 		return nil
 	}
-	text := formatJSONSteps(r.got)
-	if r.withDaemon && text == formatJSONSteps(readJSONSteps(r.golden(false))) {
-		if err := os.Remove(r.golden(true)); err != nil && !os.IsNotExist(err) {
-			return err
-		}
-		return nil
-	}
-	return os.WriteFile(r.golden(r.withDaemon), []byte(text), 0o600)
-}
-
-func formatJSONSteps(steps []jsonStep) string {
 	var parts []string
-	for _, s := range steps {
+	for _, s := range r.got {
 		parts = append(parts, s.command+"\n"+s.result)
 	}
-	return strings.Join(parts, "\n")
+	return os.WriteFile(r.golden(), []byte(strings.Join(parts, "\n")), 0o600)
 }
 
 // readJSONSteps returns the steps of a golden file, or nil without a file.

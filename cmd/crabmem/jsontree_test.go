@@ -200,7 +200,7 @@ func recordedCases(t *testing.T) (cases map[string]*jsonCase, kinds map[string]b
 	cases, kinds = make(map[string]*jsonCase), make(map[string]bool)
 	for _, script := range scripts {
 		name := strings.TrimSuffix(script, ".txtar")
-		for _, s := range append(readJSONSteps(name+".golden"), readJSONSteps(name+".daemon.golden")...) {
+		for _, s := range readJSONSteps(name + ".golden") {
 			exit := exitLine.FindStringSubmatch(s.result)
 			if exit == nil {
 				t.Fatalf("%s: %s has no exit code; rewrite the golden files with -update", script, s.command)

@@ -1,6 +1,7 @@
 package bm25_test
 
 import (
+	"fmt"
 	"testing"
 
 	"crabmem/bm25"
@@ -26,5 +27,35 @@ func TestStopWords(t *testing.T) {
 		if got := len(x.Search(bm25.Query{Text: c.query}).Hits); got != c.want {
 			t.Errorf("%v: %q finds %d documents, want %d", c.analyzer, c.query, got, c.want)
 		}
+	}
+}
+
+// TestFilterCalls checks that a search with a limit does not filter documents that
+// cannot be hits.
+func TestFilterCalls(t *testing.T) {
+	x := bm25.New(analysis.Plain)
+	for i := range 1000 {
+		x.Add(bm25.Doc{ID: uint64(1000 - i), Fields: []string{"word"}}) // searches read the last first
+	}
+	for _, count := range []bool{false, true} {
+		calls := 0
+		res := x.Search(bm25.Query{Text: "word", Limit: 5, Count: count, Filter: func(id uint64) bool { calls++; return true }})
+		if want := map[bool]int{false: 5, true: 1000}[count]; calls != want || len(res.Hits) != 5 || res.Hits[4].ID != 5 {
+			t.Errorf("count %v: %d calls of the filter, want %d; hits %v", count, calls, want, res.Hits)
+		}
+	}
+}
+
+// TestBytesOfCorrection checks that the size of an index includes the lists that
+// spelling correction makes.
+func TestBytesOfCorrection(t *testing.T) {
+	x := bm25.New(analysis.Standard)
+	for i := range 500 {
+		x.Add(bm25.Doc{ID: uint64(i + 1), Fields: []string{fmt.Sprintf("configuration%c%c", 'a'+i%26, 'a'+i/26)}})
+	}
+	before := x.Stats().Bytes
+	r := x.Search(bm25.Query{Text: "comfigurationab", Limit: 3, Correct: true})
+	if after := x.Stats().Bytes; len(r.Corrections) != 1 || after < before+8*500 {
+		t.Errorf("%d bytes, %d after %+v", before, after, r.Corrections)
 	}
 }

@@ -248,3 +248,19 @@ func testStored(t *testing.T, seed uint64) {
 		})
 	}
 }
+
+// misspelled changes the longest word of a text.
+func misspelled(r *rand.Rand, text string) string {
+	fields := strings.Fields(text)
+	longest := slices.MaxFunc(fields, func(a, b string) int { return len([]rune(a)) - len([]rune(b)) })
+	runes := []rune(longest)
+	if len(runes) < 2 {
+		return text
+	}
+	i := r.IntN(len(runes) - 1)
+	runes[i], runes[i+1] = runes[i+1], runes[i]
+	if r.IntN(2) == 0 {
+		runes = runes[:1+len(runes)/2]
+	}
+	return strings.Replace(text, longest, string(runes), 1)
+}

@@ -295,10 +295,11 @@ func TestMemFaults(t *testing.T) {
 	var calls []string
 	fault := error(nil)
 	m.Hook = func(c faultfs.Call) error {
-		calls = append(calls, fmt.Sprint(c.N, " ", c.Op, " ", c.Name))
+		calls = append(calls, fmt.Sprint(c.N, " ", c.Op, " ", c.Name, " ", c.Size))
 		return fault
 	}
 	f := create(t, m, "/f", "abc")
+	must(t, f.Sync())
 	fault = &faultfs.Fault{Err: syscall.ENOSPC, N: 2}
 	if n, err := f.Write([]byte("defg")); n != 2 || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("short write: %d, %v", n, err)
@@ -325,8 +326,11 @@ func TestMemFaults(t *testing.T) {
 		t.Errorf("rename: %v", err)
 	}
 	m.Hook = nil
+	if n := m.Calls(); n != len(calls) {
+		t.Errorf("%d calls, want %d", n, len(calls))
+	}
 	wantImage(t, m, map[string]string{"/g": "abcde"})
-	want := []string{"1 create /f", "2 write /f", "3 write /f", "4 write /f", "5 rename /g", "6 open /f", "7 close /f", "8 close /f", "9 rename /g"}
+	want := []string{"1 create /f 0", "2 write /f 3", "3 sync /f 0", "4 write /f 4", "5 write /f 1", "6 rename /g 0", "7 open /f 0", "8 close /f 0", "9 close /f 0", "10 rename /g 0"}
 	if d := cmp.Diff(want, calls); d != "" {
 		t.Errorf("calls (-want +got):\n%s", d)
 	}

@@ -143,6 +143,9 @@ func TestConformEndOfFile(t *testing.T) {
 			if n, err := f.ReadAt(make([]byte, size), 2); n != 0 || err != want {
 				t.Errorf("read of %d at the end by offset: %d, %v, want %v", size, n, err, want)
 			}
+			if n, err := f.ReadAt(make([]byte, size), -1); n != 0 || err == nil {
+				t.Errorf("read of %d before the beginning: %d, %v", size, n, err)
+			}
 			must(t, f.Close())
 		}
 		r, err := fsys.Root(dir)
@@ -177,5 +180,65 @@ func TestFree(t *testing.T) {
 	m.WriteFile("/a", make([]byte, 30), 0o600)
 	if n, err := m.Free("/"); n != 70 || err != nil {
 		t.Errorf("a disk of 100 bytes with 30: %d, %v", n, err)
+	}
+}
+
+// TestReplaceFails checks that Replace returns each error, and leaves the file and no
+// other.
+func TestReplaceFails(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		write, check error
+		op           string // call that fails
+	}{{name: "write", write: syscall.EIO}, {name: "check", check: syscall.EIO}, {name: "flush", op: "write"}, {name: "sync", op: "sync"}, {name: "rename", op: "rename"}} {
+		m := faultfs.NewMem()
+		m.WriteFile("/f", []byte("old"), 0o600)
+		m.Hook = func(call faultfs.Call) error {
+			if call.Op == c.op {
+				return syscall.EIO
+			}
+			return nil
+		}
+		err := vfs.ReplaceChecked(m, "/f", 0o600, func(w io.Writer) error { _, err := io.WriteString(w, "new"); return errors.Join(err, c.write) },
+			func(vfs.Pending) error { return c.check })
+		m.Hook = nil
+		if !errors.Is(err, syscall.EIO) {
+			t.Errorf("%s fails: %v", c.name, err)
+		}
+		wantImage(t, m, map[string]string{"/f": "old"})
+	}
+}
+
+// TestMemFaultReturned injects a fault into each call of an operation that makes
+// several. The operation returns it.
+func TestMemFaultReturned(t *testing.T) {
+	for name, do := range map[string]func(m *faultfs.Mem) error{
+		"lock text": func(m *faultfs.Mem) error {
+			l, err := m.Lock("/lock")
+			if err != nil {
+				return err
+			}
+			err = l.SetText("text")
+			_, terr := l.Text()
+			return errors.Join(err, terr, l.Unlock())
+		},
+		"mkdir all": func(m *faultfs.Mem) error { return vfs.MkdirAll(m, "/a/b", 0o700) },
+	} {
+		for n := 1; ; n++ {
+			m, seen := faultfs.NewMem(), 0
+			m.Hook = func(faultfs.Call) error {
+				if seen++; seen == n {
+					return syscall.EIO
+				}
+				return nil
+			}
+			err := do(m)
+			if seen < n {
+				break
+			}
+			if !errors.Is(err, syscall.EIO) {
+				t.Errorf("%s: call %d fails: %v", name, n, err)
+			}
+		}
 	}
 }

@@ -187,3 +187,39 @@ func TestReaderWaitsForMatchingFiles(t *testing.T) {
 		})
 	}
 }
+
+// TestCheckFigures checks the figures of a store with a snapshot and a log.
+func TestCheckFigures(t *testing.T) {
+	m := faultfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
+	noErr(t, s.Apply(Add{Name: "a"}, Add{Name: "b"}))
+	noErr(t, s.Checkpoint())
+	noErr(t, s.Apply(Add{Name: "c"}))
+	noErr(t, s.Close())
+	r, err := Check(m, "/m.db", 0)
+	noErr(t, err)
+	db, wal := int64(len(memBytes(t, m, "/m.db"))), int64(len(memBytes(t, m, "/m.db-wal")))
+	if r.SnapshotBytes != db || r.LogBytes != wal || r.LogOps != 1 || r.Entries != 3 || len(r.Problems) > 0 {
+		t.Errorf("%+v, want a snapshot of %d bytes and a log of %d with 1 operation, 3 entries", r, db, wal)
+	}
+}
+
+// TestCheckOfInvalidOperation checks a log with an operation that does not fit the
+// snapshot. The problem names the log and the offset.
+func TestCheckOfInvalidOperation(t *testing.T) {
+	m := faultfs.NewMem()
+	db := encodedStore(t, 2, "a")
+	m.WriteFile("/m.db", db, 0o600)
+	m.WriteFile("/m.db-wal", logOf(db, 1, func(w *format.LogWriter, b []byte) []byte {
+		return w.Append(b, format.FrameRename, w.End, "\x07\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00x")
+	}), 0o600)
+	r, err := Check(m, "/m.db", 0)
+	noErr(t, err)
+	i := slices.IndexFunc(r.Problems, func(p Problem) bool { return p.Kind == "rot" })
+	if i < 0 {
+		t.Fatalf("%+v", r)
+	}
+	if p := r.Problems[i]; p.File != "/m.db-wal" || p.Offset != format.LogHeaderSize || !strings.HasPrefix(p.Message, "/m.db-wal: offset 112") || !strings.Contains(p.Message, "rename of entry 7, which does not exist") {
+		t.Errorf("%+v", p)
+	}
+}

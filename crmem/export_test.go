@@ -2,34 +2,14 @@ package crmem
 
 import (
 	"errors"
-	"os"
 	"time"
 
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
 
-// Names that the external tests use.
-const (
-	IDSuffix   = idSuffix
-	HeldSuffix = heldSuffix
-	WALSuffix  = walSuffix
-	LockSuffix = lockSuffix
-)
-
-var (
-	NoErr    = noErr
-	Opened   = opened
-	MemBytes = memBytes
-	LogOf    = logOf
-)
-
-// FixProcessID sets the process ID in lock files, and returns a function that resets
-// it.
-func FixProcessID(id int) (reset func()) {
-	processID = func() int { return id }
-	return func() { processID = os.Getpid }
-}
+// NoErr is noErr.
+var NoErr = noErr
 
 // SetSegmentLimit makes a store begin a segment after limit bytes.
 func SetSegmentLimit(s *Store, limit int64) { s.segmentLimit = limit }

@@ -10,9 +10,6 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// processID is replaced by tests: the length of a lock file depends on it.
-var processID = os.Getpid
-
 // fileStat identifies the contents of a file. The zero value is no file.
 type fileStat struct{ info fs.FileInfo }
 
@@ -246,7 +243,7 @@ func (s *Store) acquire() (before vfs.LockHolder, fresh bool, err error) {
 		return before, false, errors.Join(err, s.unlock())
 	}
 	before = vfs.ParseLockHolder(text)
-	s.holder = vfs.LockHolder{PID: processID(), Boot: s.fs.BootID(), Command: s.opts.Command, Socket: s.opts.Socket, Clean: before.Clean, Logs: before.Logs}
+	s.holder = vfs.LockHolder{PID: os.Getpid(), Boot: s.fs.BootID(), Command: s.opts.Command, Socket: s.opts.Socket, Clean: before.Clean, Logs: before.Logs}
 	if before.Boot != s.holder.Boot {
 		s.holder.Clean, s.holder.Logs = -1, nil
 	}

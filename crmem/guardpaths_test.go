@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -226,6 +227,33 @@ func TestFullDiskWithoutTruncate(t *testing.T) {
 		t.Errorf("next write: %v", err)
 	}
 	s.Close() // reports the same error
+}
+
+// TestSecondLinkRestored removes the second link of the log. The next write restores it.
+func TestSecondLinkRestored(t *testing.T) {
+	m := faultfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
+	noErr(t, s.Apply(Add{Name: "a"}))
+	noErr(t, m.Remove("/m.db-wal.held"))
+	noErr(t, s.Apply(Add{Name: "b"}))
+	if _, err := m.Lstat("/m.db-wal.held"); err != nil {
+		t.Error(err)
+	}
+	noErr(t, s.Close())
+}
+
+// TestSnapshotInUnsyncedDirectory begins a log next to a snapshot that another program
+// wrote without syncing the name of its directory. A crash loses no acknowledged write.
+func TestSnapshotInUnsyncedDirectory(t *testing.T) {
+	m := faultfs.NewMem()
+	noErr(t, m.Mkdir("/dir", 0o700))
+	f, err := m.OpenFile("/dir/m.db", os.O_CREATE|os.O_WRONLY, 0o600)
+	noErr(t, err)
+	_, err = f.Write(encodedStore(t, 2, "a"))
+	noErr(t, errors.Join(err, f.Close()))
+	s := opened(t, "/dir/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 1)
+	noErr(t, s.Apply(Add{Name: "b"}))
+	opened(t, "/dir/m.db", &Options{FS: m.Crash(), ReadOnly: true, MustExist: true}, 2)
 }
 
 // TestCheckOfDirectory checks a path that is a directory.

@@ -20,6 +20,8 @@ import (
 	"crabmem/fuzz/race"
 )
 
+var noErr = crmem.NoErr
+
 // indexStores returns the number of random stores that a test compares.
 func indexStores(t *testing.T) int {
 	n := 60

@@ -41,7 +41,7 @@ func TestCombineNormalizesScores(t *testing.T) {
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-12 }
 
-func TestMergeReportsWhatOneResultLacks(t *testing.T) {
+func TestMergeNotesWhatOneResultLacks(t *testing.T) {
 	full, some, words := &Meaning{Used: true}, &Meaning{Used: true, Missing: 1}, &Meaning{Reason: "no model", Missing: 2}
 	for _, c := range []struct {
 		a, b *Meaning

@@ -8,7 +8,6 @@ import (
 
 	"crabmem/cmd/crabmem/internal/vault"
 	"crabmem/crmem"
-	"crabmem/crmem/limits"
 	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs/faultfs"
 )
@@ -130,9 +129,9 @@ func TestVault(t *testing.T) {
 // TestLargestPageOfVault reads an entry that the limits permit, with the letters that
 // take the most room in the properties.
 func TestLargestPageOfVault(t *testing.T) {
-	e := crmem.Entry{ID: 1, Name: strings.Repeat("\u0600", limits.Name/2), CreatedAt: 5, Content: strings.Repeat("x", limits.Content)}
-	for i := range limits.Aliases {
-		e.Aliases = append(e.Aliases, strings.Repeat("\u0600", limits.Name/2-4)+fmt.Sprint(1000+i))
+	e := crmem.Entry{ID: 1, Name: strings.Repeat("\u0600", crmem.MaxName/2), CreatedAt: 5, Content: strings.Repeat("x", crmem.MaxContent)}
+	for i := range crmem.MaxAliases {
+		e.Aliases = append(e.Aliases, strings.Repeat("\u0600", crmem.MaxName/2-4)+fmt.Sprint(1000+i))
 	}
 	m := faultfs.NewMem()
 	if err := exportTo(m, []crmem.Entry{e}); err != nil {

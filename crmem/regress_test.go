@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"crabmem/bench/gate"
@@ -446,29 +447,25 @@ func TestCheckpointAfterAFailure(t *testing.T) {
 // TestCloseWaitsForCheckpoint closes a store while its snapshot is written: no
 // file is touched after Close, when the lock is another's.
 func TestCloseWaitsForCheckpoint(t *testing.T) {
-	m := faultfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
-	noErr(t, s.Apply(Add{Name: "a"}))
-	closed := make(chan error, 1)
-	m.Hook = func(c faultfs.Call) error {
-		if c.Op != "create" {
+	synctest.Test(t, func(t *testing.T) {
+		m := faultfs.NewMem()
+		s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
+		noErr(t, s.Apply(Add{Name: "a"}))
+		closed := make(chan error, 1)
+		m.Hook = func(c faultfs.Call) error {
+			if c.Op != "create" {
+				return nil
+			}
+			m.Hook = nil
+			go func() { closed <- s.Close() }()
+			if synctest.Wait(); len(closed) > 0 || s.ctx.Err() == nil {
+				t.Error("Close does not wait for the checkpoint")
+			}
 			return nil
 		}
-		m.Hook = nil
-		go func() { closed <- s.Close() }()
-		for s.ctx.Err() == nil {
-			time.Sleep(time.Millisecond)
-		}
-		select {
-		case err := <-closed:
-			t.Errorf("closed under the checkpoint: %v", err)
-			closed <- err
-		case <-time.After(50 * time.Millisecond):
-		}
-		return nil
-	}
-	noErr(t, s.Checkpoint())
-	noErr(t, <-closed)
+		noErr(t, s.Checkpoint())
+		noErr(t, <-closed)
+	})
 }
 
 // TestManyAliasesOfALargeEntry opens a log of 88 KB that copied 16 GB: a small

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"crabmem/crmem/embed"
@@ -178,41 +179,48 @@ func flip(b []byte, at int) []byte {
 // TestMeaningInBackground checks that the index embeds what is written, also after the
 // model failed, and that it says what is missing.
 func TestMeaningInBackground(t *testing.T) {
-	f := meaningFolder(t)
-	m, model := newModel()
-	model.Fail(func(texts []string) error {
-		if len(texts) == 1 && texts[0] == "car" {
-			return nil
+	synctest.Test(t, func(t *testing.T) {
+		f := meaningFolder(t)
+		m, model := newModel()
+		model.Fail(func(texts []string) error {
+			if len(texts) == 1 && texts[0] == "car" {
+				return nil
+			}
+			return errors.New("busy")
+		})
+		x := f.index(&IndexOptions{Embed: m})
+		if synctest.Wait(); !strings.Contains(x.VectorState().Failure, "busy") {
+			t.Errorf("%+v", x.VectorState())
 		}
-		return errors.New("busy")
+		r, err := x.Search(t.Context(), Query{Text: "car", Semantic: &fusion.Request{}})
+		if f.check(err); r.Meaning.Used || len(r.Hits) > 0 {
+			t.Errorf("without vectors: %+v, %+v", r.Meaning, r.Hits)
+		}
+		model.Fail(nil)
+		wait := func(texts int) {
+			t.Helper()
+			time.Sleep(time.Hour) // the next attempt
+			synctest.Wait()
+			if st := x.VectorState(); st.Missing != 0 || st.Texts != texts || st.Failure != "" {
+				t.Errorf("%+v", st)
+			}
+		}
+		wait(6)
+		l, err := f.d.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "user"})
+		f.check(err)
+		f.check(l.Append(sessionlog.Message{Role: "user", Content: "a doctor and the sea"}))
+		wait(7)
+		q := Query{Text: "physician ocean", Limit: 1, Window: -1, Semantic: &fusion.Request{Weight: 1}}
+		if got := found(t, x, q); !strings.HasSuffix(got, `:2 "a doctor and the sea"`) {
+			t.Error(got)
+		}
+		f.check(l.Close())
+		f.sameTexts(x)
+		f.check(x.Close())
+		if _, err := f.m.Lstat("/s/" + sessionlog.VectorFile); err != nil {
+			t.Error(err)
+		}
 	})
-	x := f.index(&IndexOptions{Embed: m})
-	wait := func(done func(st *VectorState) bool) {
-		for !done(x.VectorState()) { // go test has a time limit
-			time.Sleep(time.Millisecond)
-		}
-	}
-	wait(func(st *VectorState) bool { return strings.Contains(st.Failure, "busy") })
-	r, err := x.Search(t.Context(), Query{Text: "car", Semantic: &fusion.Request{}})
-	if f.check(err); r.Meaning.Used || len(r.Hits) > 0 {
-		t.Errorf("without vectors: %+v, %+v", r.Meaning, r.Hits)
-	}
-	model.Fail(nil)
-	wait(func(st *VectorState) bool { return st.Missing == 0 && st.Texts == 6 && st.Failure == "" })
-	l, err := f.d.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "user"})
-	f.check(err)
-	f.check(l.Append(sessionlog.Message{Role: "user", Content: "a doctor and the sea"}))
-	wait(func(st *VectorState) bool { return st.Missing == 0 && st.Texts == 7 })
-	q := Query{Text: "physician ocean", Limit: 1, Window: -1, Semantic: &fusion.Request{Weight: 1}}
-	if got := found(t, x, q); !strings.HasSuffix(got, `:2 "a doctor and the sea"`) {
-		t.Error(got)
-	}
-	f.check(l.Close())
-	f.sameTexts(x)
-	f.check(x.Close())
-	if _, err := f.m.Lstat("/s/" + sessionlog.VectorFile); err != nil {
-		t.Error(err)
-	}
 }
 
 // TestTextsRandom adds and removes random documents with few texts, and compares with a

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"crabmem/crmem"
@@ -88,61 +89,59 @@ func TestDescribe(t *testing.T) {
 // TestSetRemove removes a space while calls use it and others begin. Afterwards none
 // finds it, and no file remains.
 func TestSetRemove(t *testing.T) {
-	r := newRig(t, 10, 2)
-	for _, name := range []string{"team", "other"} {
-		if err := r.home().Create(name, 10); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, 10, 2)
+		for _, name := range []string{"team", "other"} {
+			if err := r.home().Create(name, 10); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	using, end := make(chan bool), make(chan bool)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := r.set.Use("team", true, func(s *crmem.Store) error {
-			using <- true
-			<-end
-			return remember("late")(s)
-		}); err != nil {
-			t.Errorf("use before the removal: %v", err)
-		}
-	})
-	<-using
-	removed := make(chan error)
-	go func() { removed <- r.set.Remove(r.home(), "team") }()
-	for waiting := false; !waiting; time.Sleep(time.Millisecond) {
-		r.set.mu.Lock()
-		waiting = r.set.open["team"].store == nil
-		r.set.mu.Unlock()
-	}
-	for range 4 {
+		using, end := make(chan bool), make(chan bool)
+		var wg sync.WaitGroup
 		wg.Go(func() {
-			if err := r.set.Use("team", true, remember("x")); !errors.Is(err, crmem.ErrNoStore) {
-				t.Errorf("use during the removal: %v", err)
+			if err := r.set.Use("team", true, func(s *crmem.Store) error {
+				using <- true
+				<-end
+				return remember("late")(s)
+			}); err != nil {
+				t.Errorf("use before the removal: %v", err)
 			}
 		})
-	}
-	if err := r.set.Use("other", true, remember("x")); err != nil {
-		t.Error(err)
-	}
-	close(end)
-	if err := <-removed; err != nil {
-		t.Error(err)
-	}
-	wg.Wait()
-	if _, err := r.fs.Lstat(Dir(testHome, "team")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("directory: %v", err)
-	}
-	for _, name := range []string{"team", "main", "", "../x"} {
-		if err := r.set.Remove(r.home(), name); err == nil {
-			t.Errorf("removed %q", name)
+		<-using
+		removed := make(chan error)
+		go func() { removed <- r.set.Remove(r.home(), "team") }()
+		synctest.Wait() // the removal waits for the use
+		for range 4 {
+			wg.Go(func() {
+				if err := r.set.Use("team", true, remember("x")); !errors.Is(err, crmem.ErrNoStore) {
+					t.Errorf("use during the removal: %v", err)
+				}
+			})
 		}
-	}
-	if err := r.set.Remove(r.home(), "other"); err != nil {
-		t.Error(err)
-	}
-	if err := r.home().Create("team", 10); err != nil {
-		t.Error(err)
-	}
-	if err := r.set.Use("team", true, remember("again")); err != nil {
-		t.Error(err)
-	}
+		if err := r.set.Use("other", true, remember("x")); err != nil {
+			t.Error(err)
+		}
+		close(end)
+		if err := <-removed; err != nil {
+			t.Error(err)
+		}
+		wg.Wait()
+		if _, err := r.fs.Lstat(Dir(testHome, "team")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("directory: %v", err)
+		}
+		for _, name := range []string{"team", "main", "", "../x"} {
+			if err := r.set.Remove(r.home(), name); err == nil {
+				t.Errorf("removed %q", name)
+			}
+		}
+		if err := r.set.Remove(r.home(), "other"); err != nil {
+			t.Error(err)
+		}
+		if err := r.home().Create("team", 10); err != nil {
+			t.Error(err)
+		}
+		if err := r.set.Use("team", true, remember("again")); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -127,6 +126,11 @@ func tour(t *testing.T) *modeltest.Server {
 func TestScript(t *testing.T) {
 	for _, stream := range []bool{true, false} {
 		s := tour(t)
+		s.Log = func(r modeltest.Request) {
+			if r.LastUser() == "hang" {
+				s.Release()
+			}
+		}
 		for i, c := range []struct {
 			model    string
 			messages []string
@@ -168,7 +172,6 @@ func TestScript(t *testing.T) {
 		if _, _, body = post(t, s, "m", stream, "user: broken"); !strings.HasPrefix(body, `data: {"choices":[{"delta":{"content":"raw"}`) || strings.Contains(body, "[DONE]") {
 			t.Errorf("raw: %s", body)
 		}
-		time.AfterFunc(20*time.Millisecond, s.Release)
 		if _, _, body = post(t, s, "m", stream, "user: hang"); !strings.Contains(body, "released") {
 			t.Errorf("stall: %s", body)
 		}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
@@ -84,15 +83,14 @@ func serve(t *testing.T, home, config string, with ...func(*Options)) *served {
 		s.stop = func() {}
 	}
 	t.Cleanup(func() { s.stop() })
-	for began := time.Now(); time.Since(began) < gate.Hang; {
-		if c, err := net.Dial("unix", Socket(d.home)); err == nil {
+	gate.Until(t, "the daemon listens", func() bool {
+		c, err := net.Dial("unix", Socket(d.home))
+		if err == nil {
 			c.Close()
-			return s
 		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatal("the daemon does not listen")
-	return nil
+		return err == nil
+	})
+	return s
 }
 
 // home returns a directory with a path that is short enough for a socket.
@@ -185,7 +183,7 @@ func (s *served) follow() (end func(runs int) []*pb.AgentEventMsg) {
 	if err := c.Write(&pb.ClientMessage{Msg: &pb.ClientMessage_SubscribeEvents{SubscribeEvents: &pb.SubscribeEvents{}}}); err != nil {
 		s.t.Fatal(err)
 	}
-	eventually(s.t, "a subscriber", func() bool { return s.events.count.Load() > 0 })
+	gate.Until(s.t, "a subscriber", func() bool { return s.events.count.Load() > 0 })
 	return func(runs int) (all []*pb.AgentEventMsg) {
 		s.t.Helper()
 		for runs > 0 {
@@ -227,7 +225,7 @@ func TestTCP(t *testing.T) {
 			}
 			s := serve(t, dir, c.config)
 			var port []byte
-			eventually(t, "the port is known", func() bool {
+			gate.Until(t, "the port is known", func() bool {
 				var err error
 				port, err = os.ReadFile(filepath.Join(s.home, "run", "crabtalk.port"))
 				return err == nil

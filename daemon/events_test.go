@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"crabmem/bench/gate"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
@@ -28,7 +29,7 @@ func TestManySubscribers(t *testing.T) {
 		}
 		all = append(all, c)
 	}
-	eventually(t, "all have subscribed", func() bool { return s.events.count.Load() == many })
+	gate.Until(t, "all have subscribed", func() bool { return s.events.count.Load() == many })
 	if r := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_Ping{Ping: &pb.Ping{}}}); r.GetPong() == nil {
 		t.Fatalf("ping: %v", r)
 	}

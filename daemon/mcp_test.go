@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"crabmem/bench/gate"
 	"crabmem/daemon/model/modeltest"
@@ -42,7 +41,7 @@ func TestComponent(t *testing.T) {
 		t.Errorf("a call: %q", got)
 	}
 	prompt := func(agent string) string { return s.setup().agents[agent].System() }
-	await(t, "the prompt lists the server", func() bool { return strings.Contains(prompt("crab"), "\n- search: greet, pid, sleep\n</resources>") })
+	gate.Until(t, "the prompt lists the server", func() bool { return strings.Contains(prompt("crab"), "\n- search: greet, pid, sleep\n</resources>") })
 	if _, system := s.says(m, "crab", "", ""); !strings.Contains(system, "<resources>\nMCP servers provide more tools") {
 		t.Errorf("the system prompt:\n%s", system)
 	}
@@ -54,7 +53,7 @@ func TestComponent(t *testing.T) {
 	}
 
 	p.Kill(t)
-	await(t, "the prompt omits the server", func() bool { return !strings.Contains(prompt("crab"), "- search:") })
+	gate.Until(t, "the prompt omits the server", func() bool { return !strings.Contains(prompt("crab"), "- search:") })
 	if got, _ := s.says(m, "crab", "greet", "{}"); got != "mcp tool 'greet' not available" {
 		t.Errorf("while it is gone: %q", got)
 	}
@@ -116,17 +115,6 @@ func TestConfiguredServer(t *testing.T) {
 	}
 	s.stop()
 	noChildren(t)
-}
-
-func await(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for began := time.Now(); time.Since(began) < gate.Hang; {
-		if ok() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("timed out: %s", what)
 }
 
 // noChildren wants this process to have no child, dead or alive.

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem/embed/embedtest"
 	"crabmem/crmem/fusion"
 	"crabmem/daemon/tool"
@@ -41,12 +41,12 @@ func TestSearchSessionsByMeaning(t *testing.T) {
 	s = serve(t, dir, "")
 	s.model, _ = embedtest.New("car automobile")
 	s.semantic = &fusion.Request{}
-	for found.Meaning.Missing > 0 || !found.Meaning.Used {
+	gate.Until(t, "all sessions have vectors", func() bool {
 		if found, _, err = s.client().SearchSessions(t.Context(), q, false); err != nil {
 			t.Fatalf("%+v, %v", found.Meaning, err)
 		}
-		time.Sleep(time.Millisecond)
-	}
+		return found.Meaning.Used && found.Meaning.Missing == 0
+	})
 	if len(found.Hits) != 1 || !strings.Contains(found.Hits[0].Snippet, "automobile") || found.Hits[0].Fused == nil || found.Hits[0].Score != found.Hits[0].Fused.Score() {
 		t.Errorf("%+v", found)
 	}

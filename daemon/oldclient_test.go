@@ -192,7 +192,7 @@ func oldDaemon(t *testing.T, network string) (s *served, address string) {
 		return s, Socket(s.home)
 	}
 	var port []byte
-	eventually(t, "the port is known", func() bool {
+	gate.Until(t, "the port is known", func() bool {
 		var err error
 		port, err = os.ReadFile(filepath.Join(s.home, "run", "crabtalk.port"))
 		return err == nil
@@ -208,7 +208,7 @@ func TestOldClient(t *testing.T) {
 			s, address := oldDaemon(t, network)
 			follower := dialOld(t, network, address)
 			follower.write(9, nil)
-			eventually(t, "a subscriber", func() bool { return s.events.count.Load() == 1 })
+			gate.Until(t, "a subscriber", func() bool { return s.events.count.Load() == 1 })
 			c := dialOld(t, network, address)
 			said, failed := c.stream("go")
 			if said != "Größe: 日本語 🦀" || failed != "" {
@@ -256,7 +256,7 @@ func TestOldClientWithHello(t *testing.T) {
 			follower := dialOld(t, network, address)
 			follower.hello()
 			follower.write(9, nil)
-			eventually(t, "a subscriber", func() bool { return s.events.count.Load() == 1 })
+			gate.Until(t, "a subscriber", func() bool { return s.events.count.Load() == 1 })
 			c := dialOld(t, network, address)
 			c.hello()
 			if said, failed := c.stream("go"); said != "Größe: 日本語 🦀" || failed != "" {

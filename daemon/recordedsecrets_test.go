@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"crabmem/bench/gate"
 	"crabmem/daemon/client"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/tool"
@@ -56,7 +57,7 @@ func TestRecordedSecrets(t *testing.T) {
 					events.Add(1)
 				}
 			}()
-			eventually(t, "a subscriber exists", func() bool { return s.events.count.Load() == 1 })
+			gate.Until(t, "a subscriber exists", func() bool { return s.events.count.Load() == 1 })
 			for _, r := range s.ask(stream(&pb.StreamMsg{Content: "print it"})) {
 				b, err := proto.Marshal(r)
 				if err != nil {

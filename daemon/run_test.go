@@ -107,18 +107,6 @@ func (s *served) lines(id string) []string {
 	return lines
 }
 
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for began := time.Now(); time.Since(began) < gate.Hang; {
-		if is() {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatalf("timed out: %s", what)
-}
-
 func TestListingWaitsForNoRun(t *testing.T) {
 	m := modeltest.New(t, modeltest.Reply{}.Text("one ").Stall(0), modeltest.Say("two"))
 	s := serve(t, home(t), scripted(m))
@@ -134,7 +122,7 @@ func TestListingWaitsForNoRun(t *testing.T) {
 	if second.start().Session != id {
 		t.Error("another session")
 	}
-	eventually(t, "the second waits", func() bool { return s.list()[0].Waiting == 1 })
+	gate.Until(t, "the second waits", func() bool { return s.list()[0].Waiting == 1 })
 	s.cancelRun(id)
 	if e := f.end(); e != session.ErrCancelled.Error() {
 		t.Errorf("cancelled: %q", e)
@@ -163,7 +151,7 @@ func TestQueueIsFair(t *testing.T) {
 		g := s.begin(&pb.StreamMsg{Content: fmt.Sprint(i), Session: &id})
 		g.start()
 		all = append(all, g)
-		eventually(t, "it waits", func() bool { return s.list()[0].Waiting == uint64(i) })
+		gate.Until(t, "it waits", func() bool { return s.list()[0].Waiting == uint64(i) })
 	}
 	m.Release()
 	f.end()
@@ -189,11 +177,11 @@ func TestHangUp(t *testing.T) {
 	id := f.start().Session
 	f.chunk("half ")
 	f.c.Close()
-	eventually(t, "it is idle", func() bool { return !s.list()[0].Active })
+	gate.Until(t, "it is idle", func() bool { return !s.list()[0].Active })
 	f = s.begin(&pb.StreamMsg{Content: "two", Session: &id})
 	f.until(func(e *pb.StreamEvent) bool { return e.GetAskUser() != nil })
 	f.c.Close()
-	eventually(t, "it is idle", func() bool { return !s.list()[0].Active })
+	gate.Until(t, "it is idle", func() bool { return !s.list()[0].Active })
 	got := s.lines("crab_user_1")
 	if len(got) != 5 || got[1] != "assistant half " || got[3] != "assistant+ " || !strings.HasPrefix(got[4], "tool ask_user cancelled") {
 		t.Errorf("the file has %q", got)

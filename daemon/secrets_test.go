@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/model/modeltest"
@@ -141,7 +142,7 @@ model = "script"
 			events.Add(1)
 		}
 	}()
-	eventually(t, "a subscriber exists", func() bool { return s.events.count.Load() == 1 })
+	gate.Until(t, "a subscriber exists", func() bool { return s.events.count.Load() == 1 })
 
 	id := uint64(1)
 	for range 8 {
@@ -218,7 +219,7 @@ model = "script"
 	} else {
 		c.Close()
 	}
-	eventually(t, "ten events", func() bool { return events.Load() >= 10 })
+	gate.Until(t, "ten events", func() bool { return events.Load() >= 10 })
 	cancel()
 	<-ended
 	s.stop()

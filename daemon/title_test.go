@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"crabmem/bench/gate"
 	"crabmem/daemon/model/modeltest"
@@ -28,17 +27,13 @@ func TestTitles(t *testing.T) {
 		if r.GetContent() != "6688" {
 			t.Fatalf("answered %v", r)
 		}
-		title, loaded, logged := "", "", 0
-		for began := time.Now(); time.Since(began) < gate.Hang && (title != c.want || loaded != c.want || logged != c.log); time.Sleep(time.Millisecond) {
+		gate.Until(t, "the title "+c.want, func() bool {
 			i, err := s.describe(r.StoredId)
 			if err != nil {
 				t.Fatal(err)
 			}
-			title, loaded, logged = i.Title, s.loaded.List()[0].Title(), strings.Count(log.text(), `msg="title session"`)
-		}
-		if title != c.want || loaded != c.want || logged != c.log {
-			t.Errorf("title %q, of the loaded session %q, want %q; %d log lines:\n%s", title, loaded, c.want, logged, log.text())
-		}
+			return i.Title == c.want && s.loaded.List()[0].Title() == c.want && strings.Count(log.text(), `msg="title session"`) == c.log
+		})
 		if n := len(m.Requests()); n != 2 {
 			t.Errorf("%d requests", n)
 		}

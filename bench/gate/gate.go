@@ -14,6 +14,18 @@ import (
 // hangs. It is long enough for a loaded machine.
 const Hang = 5 * time.Minute
 
+// Until polls done, and fails the test if it is false for Hang. It is for what another
+// process or a connection does. A test without those runs in a bubble of
+// testing/synctest and needs no poll.
+func Until(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	for began := time.Now(); !done(); time.Sleep(time.Millisecond) {
+		if time.Since(began) > Hang {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
 // Enforced reports whether a missed limit is an error.
 func Enforced() bool { return os.Getenv("CRABMEM_GATE") != "" }
 

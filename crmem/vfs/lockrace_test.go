@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 )
 
@@ -109,7 +110,7 @@ func lockDuring(t *testing.T, strace, name string, change func(string) error) st
 		in.Close()
 		cmd.Wait()
 	})
-	guard := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	guard := time.AfterFunc(gate.Hang, func() { cmd.Process.Kill() })
 	defer guard.Stop()
 	out := bufio.NewReader(stdout)
 	if line, err := out.ReadString('\n'); line != "ready\n" {
@@ -130,13 +131,7 @@ func lockDuring(t *testing.T, strace, name string, change func(string) error) st
 	}
 	go io.Copy(io.Discard, stderr)
 	fmt.Fprintln(in, "lock")
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		if _, err := os.Lstat(name); err == nil {
-			break
-		} else if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+	gate.Until(t, "the lock file exists", func() bool { _, err := os.Lstat(name); return err == nil })
 	err = change(name)
 	tracer.Process.Signal(os.Interrupt)
 	tracer.Wait()

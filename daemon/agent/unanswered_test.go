@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"crabmem/bench/gate"
 	"crabmem/daemon/model/modeltest"
@@ -87,15 +86,13 @@ func TestStreamedText(t *testing.T) {
 		_, err := r.run(context.Background(), "go")
 		ended <- err
 	}()
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		if b, err := os.ReadFile(r.s.Log.Path()); err != nil {
+	gate.Until(t, "the streamed text is in the file", func() bool {
+		b, err := os.ReadFile(r.s.Log.Path())
+		if err != nil {
 			t.Fatal(err)
-		} else if strings.HasSuffix(string(b), `{"role":"user","content":"go"}`+"\n"+`{"turn":{"text":"größe "}}`+"\n") {
-			break
-		} else if time.Since(began) > gate.Hang {
-			t.Fatalf("file: %s", b)
 		}
-	}
+		return strings.HasSuffix(string(b), `{"role":"user","content":"go"}`+"\n"+`{"turn":{"text":"größe "}}`+"\n")
+	})
 	c, err := r.s.Log.Context()
 	if err != nil || c.Streamed != "größe " || c.Failed || len(c.Messages) != 1 {
 		t.Errorf("context after a kill: %+v, %v", c, err)

@@ -155,11 +155,7 @@ func (r *rig) startDaemon() {
 
 func (r *rig) eventually(what string, f func() bool) {
 	r.t.Helper()
-	for began := time.Now(); !f(); time.Sleep(time.Millisecond) {
-		if time.Since(began) > gate.Hang {
-			r.t.Fatalf("never: %s", what)
-		}
-	}
+	gate.Until(r.t, what, f)
 }
 
 // start runs a gateway until r.stop is called.

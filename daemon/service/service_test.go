@@ -303,15 +303,13 @@ func serveIn(t *testing.T, home string, h http.Handler) (address string, stop fu
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx) }()
 	name := filepath.Join(home, "run", "search.port")
-	for began := time.Now(); time.Since(began) < gate.Hang; {
-		if b, err := os.ReadFile(name); err == nil {
-			return "http://127.0.0.1:" + string(b), func() error { cancel(); return <-ended }
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	cancel()
-	t.Fatal(<-ended)
-	return "", nil
+	var port []byte
+	var err error
+	gate.Until(t, "the component serves", func() bool {
+		port, err = os.ReadFile(name)
+		return err == nil
+	})
+	return "http://127.0.0.1:" + string(port), func() error { cancel(); return <-ended }
 }
 
 func status(t *testing.T, method, url string, change func(*http.Request)) int {

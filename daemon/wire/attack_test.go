@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -255,11 +256,7 @@ func TestHangUp(t *testing.T) {
 		}
 		<-began
 		nc.Close()
-		select {
-		case <-ended:
-		case <-time.After(gate.Hang):
-			t.Fatal("the request is still active")
-		}
+		<-ended
 	}
 	// In the middle of a frame, and by a reset.
 	nc := dialRaw(t, a)
@@ -272,13 +269,7 @@ func TestHangUp(t *testing.T) {
 
 func wantConns(t testing.TB, s *Server, n int) {
 	t.Helper()
-	for began := time.Now(); time.Since(began) < gate.Hang; {
-		if s.Conns() == n {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("%d connections, want %d", s.Conns(), n)
+	gate.Until(t, fmt.Sprintf("%d connections", n), func() bool { return s.Conns() == n })
 }
 
 // TestReset resets a TCP connection inside a frame, and while it is answered.
@@ -434,7 +425,7 @@ func TestManyDials(t *testing.T) {
 // wantIdle waits until no connection has a request.
 func wantIdle(t *testing.T, s *Server) {
 	t.Helper()
-	isIdle := func() bool {
+	gate.Until(t, "all requests end", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for c := range s.conns {
@@ -443,12 +434,7 @@ func wantIdle(t *testing.T, s *Server) {
 			}
 		}
 		return true
-	}
-	for began := time.Now(); !isIdle(); time.Sleep(time.Millisecond) {
-		if time.Since(began) > gate.Hang {
-			t.Fatal("a request does not end")
-		}
-	}
+	})
 }
 
 // TestEvicted checks that an evicted connection receives the reason.
@@ -516,14 +502,6 @@ func TestSubscribersDoNotWork(t *testing.T) {
 		<-ctx.Done()
 		ended <- true
 	}})
-	begins := func() {
-		t.Helper()
-		select {
-		case <-began:
-		case <-time.After(gate.Hang):
-			t.Fatal("a subscriber has no place")
-		}
-	}
 	subscribe := &pb.ClientMessage{Msg: &pb.ClientMessage_SubscribeEvents{SubscribeEvents: &pb.SubscribeEvents{}}}
 	var waiting []*Conn
 	for range 3 {
@@ -531,7 +509,7 @@ func TestSubscribersDoNotWork(t *testing.T) {
 		if err := c.Write(subscribe); err != nil {
 			t.Fatal(err)
 		}
-		begins()
+		<-began
 		waiting = append(waiting, c)
 	}
 	c := dial(t, a)
@@ -543,7 +521,7 @@ func TestSubscribersDoNotWork(t *testing.T) {
 	if err := c.Write(subscribe); err != nil {
 		t.Fatal(err)
 	}
-	begins()
+	<-began
 	ping(t, dial(t, a))
 }
 

@@ -13,11 +13,10 @@ import (
 // until loads the current session again until a text is on the page.
 func (p *person) until(text string) *person {
 	p.Helper()
-	for began := time.Now(); !strings.Contains(p.text, text); time.Sleep(5 * time.Millisecond) {
+	for began := time.Now(); !strings.Contains(p.text, text); p.open(p.at) {
 		if time.Since(began) > gate.Hang {
 			p.Fatalf("%s never shows %q: %s", p.at, text, p.text)
 		}
-		p.open(p.at)
 	}
 	return p
 }

@@ -1,13 +1,83 @@
 package tree_test
 
 import (
+	"bytes"
 	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"crabmem/crmem"
+	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+
+	"github.com/google/go-cmp/cmp"
 )
+
+func reportOptions(m *faultfs.Mem) *crmem.Options {
+	return &crmem.Options{FS: m, CheckpointOnClose: crmem.CheckpointNever, Now: func() time.Time { return time.Unix(1_760_000_000, 0) }}
+}
+
+// reportTree returns a machine with a store, and the tree that it was dumped to.
+// The store changed since.
+func reportTree(t *testing.T) *faultfs.Mem {
+	t.Helper()
+	m := faultfs.NewMem()
+	m.Now = func() time.Time { return time.Unix(1_760_000_000, 0) }
+	s := opened(t, "/m.db", reportOptions(m), 0)
+	ok(t, s.Apply(
+		crmem.Add{Name: "plain", Content: "some text", Aliases: []string{"one", "two & <three>"}}, crmem.Add{Name: "exact", Content: "\n text \r\n", Aliases: []string{" a", "b\nc", "{{d}}"}},
+		crmem.Add{Name: "A/b:c", Content: "odd name\n"}, crmem.Add{Name: "a/B:c", Content: "same name in another case"}, crmem.Add{Name: "empty"},
+		crmem.Add{Name: "archive", Kind: crmem.Archive, Content: "an archive"}, crmem.Add{Name: "gone", Content: "removed later"}, crmem.Add{Name: "changed", Content: "changed later"},
+	))
+	CountIDs(0)
+	must(Dump(s, "/tree", nil))
+	ok(t, s.Apply(crmem.Update{Name: "changed", Content: "in the store"}, crmem.Remove{Name: "gone"}, crmem.Add{Name: "new", Content: "new in the store"}))
+	ok(t, s.Close())
+	return m
+}
+
+// treeUses are uses of the store and the tree.
+var treeUses = []struct {
+	name string
+	do   func(s *crmem.Store) (any, error)
+}{
+	{"load", func(s *crmem.Store) (any, error) { return Load(s, "/tree", nil) }},
+	{"guarded load", func(s *crmem.Store) (any, error) { return Load(s, "/tree", &LoadOptions{Guard: true}) }},
+	{"merge", func(s *crmem.Store) (any, error) { return Load(s, "/tree", &LoadOptions{Merge: true}) }},
+	{"dry merge", func(s *crmem.Store) (any, error) { return Load(s, "/tree", &LoadOptions{Merge: true, DryRun: true}) }},
+	{"confirmed load", func(s *crmem.Store) (any, error) {
+		var calls []string
+		r, err := Load(s, "/tree", &LoadOptions{
+			Progress: func(done, total int) { calls = append(calls, fmt.Sprint(done, "/", total)) },
+			Confirm: func(r LoadReport) error {
+				calls = append(calls, fmt.Sprint(len(r.Changed)))
+				return errors.New("refused")
+			},
+		})
+		return []any{r, calls}, err
+	}},
+	{"dump", func(s *crmem.Store) (any, error) { return Dump(s, "/tree", nil) }},
+	{"dry dump", func(s *crmem.Store) (any, error) {
+		return Dump(s, "/tree", &DumpOptions{DryRun: true, Force: true})
+	}},
+	{"forced dump", func(s *crmem.Store) (any, error) {
+		var calls []string
+		r, err := Dump(s, "/tree", &DumpOptions{Force: true, Progress: func(done, total int) { calls = append(calls, fmt.Sprint(done, "/", total)) }})
+		return []any{r, calls}, err
+	}},
+	{"merge and dump", func(s *crmem.Store) (any, error) {
+		a, err := Load(s, "/tree", &LoadOptions{Merge: true})
+		b, derr := Dump(s, "/tree", nil)
+		return []any{a, b}, errors.Join(err, derr)
+	}},
+}
 
 // treeChanges change the files of a tree.
 var treeChanges = []struct {
@@ -151,5 +221,39 @@ func replaceIn(file, old, new string) func(t *testing.T, m *faultfs.Mem) {
 			t.Fatalf("%q is not in %.200s", old, text)
 		}
 		m.WriteFile(file, []byte(strings.ReplaceAll(text, old, new)), 0o600)
+	}
+}
+
+var update = flag.Bool("update", false, "write testdata/errors.txt")
+
+// TestErrorsOfChangedTrees uses changed trees. A use that fails changes no entry. The
+// errors of a load and of a dump are those of a file.
+func TestErrorsOfChangedTrees(t *testing.T) {
+	var out bytes.Buffer
+	scene := reportTree(t)
+	for _, c := range treeChanges {
+		for _, use := range treeUses {
+			m := scene.Kill()
+			c.do(t, m)
+			s := opened(t, "/m.db", reportOptions(m), 8)
+			before := slices.Collect(s.All())
+			_, err := use.do(s)
+			if err != nil && use.name != "merge and dump" && !slices.EqualFunc(before, slices.Collect(s.All()), crmem.Entry.Equal) {
+				t.Errorf("%s, %s: the entries changed: %v", c.name, use.name, err)
+			}
+			if err != nil && (use.name == "load" || use.name == "dump") {
+				fmt.Fprintf(&out, "%s, %s: %v\n", c.name, use.name, err)
+			}
+			ok(t, s.Close())
+		}
+	}
+	got := regexp.MustCompile(`[0-9a-f]{32}`).ReplaceAll(out.Bytes(), []byte("ID"))
+	const file = "testdata/errors.txt"
+	if *update {
+		ok(t, os.MkdirAll("testdata", 0o777))
+		ok(t, os.WriteFile(file, got, 0o666))
+	}
+	if d := cmp.Diff(string(must(os.ReadFile(file))), string(got)); d != "" {
+		t.Errorf("errors (-want +got); run with -update to write %s:\n%s", file, d)
 	}
 }

@@ -70,6 +70,13 @@ func TestProblemLimits(t *testing.T) {
 	if _, found, err := Check(m, Dir{Path: "/"}); len(found) != 1 || err != nil {
 		t.Errorf("many directories: %d problems, %v", len(found), err)
 	}
+	m = faultfs.NewMem()
+	for i := range maxDirs - 1 { // one more is the root
+		must(t, m.Mkdir(fmt.Sprintf("/d%05d", i), 0o700))
+	}
+	if _, found, err := Check(m, Dir{Path: "/"}); len(found) != 0 || err != nil {
+		t.Errorf("as many directories as the limit: %d problems, %v", len(found), err)
+	}
 	set := fewSet(t)
 	for i := range maxWarned + 2 {
 		if first, want := set.first(fmt.Sprint(i)), i < maxWarned; first != want {
@@ -118,5 +125,56 @@ func TestNameCharacters(t *testing.T) {
 	}
 	if !usable("a\u0301") || usable("a\u200d") {
 		t.Error("a mark is refused, or an invisible character is not")
+	}
+}
+
+// TestFileLimits reads files at the limits, and one unit above them.
+func TestFileLimits(t *testing.T) {
+	const head = "---\nname: deploy\ndescription: d\n"
+	x := func(n int) string { return strings.Repeat("x", n) }
+	keys := func(n int, indent string) (lines string) {
+		for i := range n {
+			lines += fmt.Sprintf("%sk%d: v\n", indent, i)
+		}
+		return lines
+	}
+	for title, c := range map[string]struct {
+		text func(more int) string
+		want string // with one more
+	}{
+		"body":     {func(more int) string { return head + "---\n" + x(maxText+more) }, "the model receives at most the first"},
+		"front":    {func(more int) string { return head + "#" + x(maxFront+more-len(head)-len("#\n---\n")) + "\n---\nbody" }, "the front matter does not end"},
+		"no end":   {func(more int) string { return head + "#" + x(maxFront+more-len(head)-1) }, "does not end in the first"},
+		"keys":     {func(more int) string { return head + keys(maxItems-2+more, "") + "---\nbody" }, fmt.Sprintf("%d keys, more than the limit of %d", maxItems+1, maxItems)},
+		"metadata": {func(more int) string { return head + "metadata:\n" + keys(maxItems+more, "  ") + "---\nbody" }, fmt.Sprintf("metadata has %d keys", maxItems+1)},
+		"triggers": {func(more int) string {
+			return head + "metadata: {triggers: [" + strings.Repeat("a,", maxItems+more) + "]}\n---\nbody"
+		}, "triggers"},
+		"long keys": {func(more int) string { return head + x(100+more) + ": a\n" + x(100+more) + ": b\n---\nbody" }, x(100) + "…"},
+	} {
+		for more := range 2 {
+			s, err := Parse("SKILL.md", []byte(c.text(more)))
+			if text := fmt.Sprint(err, s.problems); strings.Contains(text, c.want) != (more == 1) {
+				t.Errorf("%s, %d above the limit: %.300s, want %s", title, more, text, c.want)
+			}
+		}
+	}
+	for more := range 2 {
+		m := faultfs.NewMem()
+		file, err := New(m, "/s", "deploy", strings.Repeat("é", maxDescription+more))
+		if _, missing := m.Lstat("/s/deploy/SKILL.md"); (err != nil) != (more == 1) || (file == "") != (more == 1) || (missing != nil) != (more == 1) {
+			t.Errorf("a description of %d characters: %q, %v", maxDescription+more, file, err)
+		}
+	}
+}
+
+// TestUsedDirectories checks that Use loads its directories at once, and that a file
+// in two of them is one skill without a warning.
+func TestUsedDirectories(t *testing.T) {
+	m := fewDirs(t)
+	var warned []string
+	Load(m, []Dir{{"/s/a", Managed}, {"/s", Managed}, {"/s", Bundled}}, func(err error) { warned = append(warned, err.Error()) })
+	if len(warned) != 2 || !strings.Contains(warned[0]+warned[1], "needs its own directory") || !strings.Contains(warned[0]+warned[1], "/s/b/SKILL.md") {
+		t.Errorf("warned %q", warned)
 	}
 }

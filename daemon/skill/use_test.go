@@ -363,3 +363,20 @@ func TestRenamed(t *testing.T) {
 		t.Errorf("%+v, %v", sk, err)
 	}
 }
+
+// TestSlash splits messages that begin with a name.
+func TestSlash(t *testing.T) {
+	long := strings.Repeat("a", maxName)
+	for message, want := range map[string][2]string{
+		"/a": {"a", ""}, " \n/a  b c ": {"a", "b c"}, "/a-9\nb": {"a-9", "b"}, "/" + long: {long, ""}, "/" + long + " b": {long, "b"},
+	} {
+		if name, args, ok := slash(message); !ok || name != want[0] || args != want[1] {
+			t.Errorf("%q: %q, %q, %v", message, name, args, ok)
+		}
+	}
+	for _, message := range []string{"", "a", "/", "/ ", "/ a", "//a", "/A", "/a.", "/aB", "/é", "a /b", "/" + long + "a", "/" + long + "a b"} {
+		if name, args, ok := slash(message); ok || name != "" || args != "" {
+			t.Errorf("%q: %q, %q, %v", message, name, args, ok)
+		}
+	}
+}

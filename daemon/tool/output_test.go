@@ -117,6 +117,18 @@ func TestCapture(t *testing.T) {
 	}
 }
 
+// TestCaptureBudget checks how much of long output is shown: two equal parts.
+func TestCaptureBudget(t *testing.T) {
+	c := &capture{max: 1000}
+	c.Write(bytes.Repeat([]byte("x"), 10_000))
+	for budget, want := range map[int]int{0: 0, 64: 0, 66: 1, 264: 100, 2000: 500} {
+		part := strings.Repeat("x", want)
+		if got, want := c.text(budget), fmt.Sprintf("%s\n... [%d bytes left out] ...\n%s", part, 10_000-2*want, part); got != want {
+			t.Errorf("budget of %d bytes: %q, want %q", budget, got, want)
+		}
+	}
+}
+
 func TestBashResult(t *testing.T) {
 	written := func(text string) *capture {
 		c := &capture{max: bashMaxOutput}

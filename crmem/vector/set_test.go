@@ -135,7 +135,7 @@ func TestSearchEqual(t *testing.T) {
 	for id := uint64(3000); id > 0; id-- {
 		s.Put(id, format.Digest{}, [][]float32{v, {0, 1, 0}})
 	}
-	got := s.Search(NewQuery(v), 5, func(id uint64) bool { return id > 2 })
+	got := reread(t, s).Search(NewQuery(v), 5, func(id uint64) bool { return id > 2 })
 	for i, m := range got {
 		if m.ID != uint64(i)+3 || math.Abs(m.Cosine-1) > 1e-6 {
 			t.Errorf("%d: %v", i, m)

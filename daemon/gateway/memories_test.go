@@ -53,6 +53,11 @@ func TestMemories(t *testing.T) {
 	if p := r.do("ann", "GET", "/v1/memories?name=nobody", nil); string(p.body) != `{"items":[]}`+"\n" {
 		t.Errorf("by another name: %s", p.body)
 	}
+	for query, want := range map[string]int{"kind=note": len(names), "kind=archive": 0, "kind=note&name=deploy": 1, "kind=archive&name=deploy": 0} {
+		if p := r.want(query, r.do("ann", "GET", "/v1/memories?"+query, nil), 200, ""); len(p.field("items").([]any)) != want {
+			t.Errorf("%s: %s", query, p.body)
+		}
+	}
 	for _, id := range []string{"0", "007", "99", "x", "-1", "18446744073709551615", "1e3", "+1"} {
 		r.want("entry "+id, r.do("ann", "GET", "/v1/memories/"+id, nil), 404, "not_found")
 	}

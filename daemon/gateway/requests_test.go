@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -14,6 +15,29 @@ import (
 
 	"crabmem/crmem/vfs"
 )
+
+// TestProblemsHideTheHome uses a link to the home.
+func TestProblemsHideTheHome(t *testing.T) {
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, link := filepath.Join(top, "home"), filepath.Join(top, "link")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("home", link); err != nil {
+		t.Fatal(err)
+	}
+	g, err := New(Options{FS: vfs.OS{}, Home: link, Config: DefaultConfig(), Log: slog.New(slog.DiscardHandler), Version: "test", Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	if got, want := g.hide("open "+home+"/a: "+link+"/b"), "open HOME/a: HOME/b"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
 
 // TestHealth: only /health needs no key. It reports a missing daemon, in which case
 // every other request fails with 503.

@@ -21,6 +21,9 @@ func TestSessions(t *testing.T) {
 	if p.field("items.0.id") != ids[2] || p.field("items.1.id") != ids[1] || p.field("next") != "2" || p.field("total") != 3.0 || p.field("items.0.created_by") != "api:ann" {
 		t.Errorf("list: %s", p.body)
 	}
+	if p := r.do("ann", "GET", "/v1/sessions?limit=0", nil); len(p.field("items").([]any)) != 1 || p.field("next") != "1" {
+		t.Errorf("a page of no sessions: %s", p.body)
+	}
 	if p := r.do("ann", "GET", "/v1/sessions?limit=2&after=2", nil); p.field("items.0.id") != ids[0] || p.field("next") != nil {
 		t.Errorf("second page: %s", p.body)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -119,6 +120,43 @@ func TestReportsOfArchives(t *testing.T) {
 		out.Addf("without a log", "%q %v\n%s", name, err, r.outcome())
 	})
 	out.Compare(t, "testdata/reports/archives.txt.gz")
+}
+
+// TestArchiveAddsASummaryOnce archives a summary in stores that have entries with its
+// name.
+func TestArchiveAddsASummaryOnce(t *testing.T) {
+	entry := func(name, content string, aliases ...string) crmem.Op {
+		return crmem.Add{Name: name, Content: content, Aliases: aliases}
+	}
+	for _, c := range []struct {
+		before []crmem.Op
+		want   string
+		added  bool
+	}{
+		{[]crmem.Op{entry("y", "text")}, "crab_user_1-7", true},
+		{[]crmem.Op{entry("crab_user_1-7", "text")}, "crab_user_1-7", false},
+		{[]crmem.Op{entry("crab_user_1-7", "other")}, "crab_user_1-7.2", true},
+		{[]crmem.Op{entry("x", "text", "crab_user_1-7")}, "crab_user_1-7", true},
+		{[]crmem.Op{entry("crab_user_1-7", "other"), entry("crab_user_1-7.2", "text")}, "crab_user_1-7.2", false},
+		{[]crmem.Op{entry("crab_user_1-7", "other"), entry("crab_user_1-7.2", "other")}, "crab_user_1-7.3", true},
+	} {
+		bubble(t, func(r *rig) {
+			r.check(r.store.Apply(c.before...))
+			before := r.store.Len()
+			l, err := r.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "user", Title: "a title"}, "", "", tool.Unbounded())
+			r.check(err)
+			name, err := r.Archive(&agent.Agent{Memory: true}, &agent.Session{Log: l.log}, agent.Summary{Number: 7, Text: "text"})
+			r.check(err)
+			e, err := r.store.Get(name)
+			r.check(err)
+			if name != c.want || e.Content != "text" || r.store.Len() != before+map[bool]int{true: 1}[c.added] {
+				r.t.Errorf("%v: %q: %+v, want %q", c.before, name, e, c.want)
+			}
+			if c.added && (e.Kind != crmem.Archive || !slices.Equal(e.Aliases, []string{"crab", "user", "a title"})) {
+				r.t.Errorf("%v: %+v", c.before, e)
+			}
+		})
+	}
 }
 
 // compact compacts a session.

@@ -49,6 +49,26 @@ func TestAdoptFailure(t *testing.T) {
 	}
 }
 
+// TestAdoptNeedsTheHome fails to resolve the home: the file may be a space of it.
+func TestAdoptNeedsTheHome(t *testing.T) {
+	const file = testHome + "/work.db"
+	r := newRig(t, 3, 1)
+	s, err := crmem.Open(file, &crmem.Options{FS: r.fs})
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	failed := errors.New("failed")
+	r.fs.Hook = func(c faultfs.Call) error {
+		if c.Op == "resolve" && c.Name == testHome {
+			return failed
+		}
+		return nil
+	}
+	if _, _, err := r.home().Adopt(file, "work", 3); !errors.Is(err, failed) {
+		t.Errorf("adopted: %v", err)
+	}
+}
+
 // TestClosedSet closes a set twice, and uses it after that.
 func TestClosedSet(t *testing.T) {
 	r := newRig(t, 3, 1)

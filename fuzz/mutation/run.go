@@ -221,9 +221,9 @@ func (p *plan) measure(binaries []*binary) ([]*test, error) {
 	for _, b := range binaries {
 		cmd := exec.Command(b.file, "-test.list=^(Test|Fuzz|Example)")
 		cmd.Dir, cmd.Env = b.dir, b.env
-		out, err := cmd.Output()
+		out, err := cmd.CombinedOutput()
 		if err != nil {
-			return nil, fmt.Errorf("list the tests of %s: %w", b.path, err)
+			return nil, fmt.Errorf("list the tests of %s: %w\n%s", b.path, err, out)
 		}
 		for name := range strings.FieldsSeq(string(out)) {
 			if !skip.MatchString(name) {

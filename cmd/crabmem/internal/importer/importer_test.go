@@ -3,6 +3,7 @@ package importer
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -413,6 +414,37 @@ func TestChangedSource(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestChatsStopsAtTheErrorOfTake(t *testing.T) {
+	const chat = `{"uuid":"a","chat_messages":[{"sender":"human","text":"x"}]}`
+	stop := errors.New("stop")
+	for _, text := range []string{"[" + chat + "," + chat + "]", chat + "\n" + chat, `{"conversations":[` + chat + "," + chat + "]}"} {
+		calls := 0
+		_, err := ReadChats(Claude, strings.NewReader(text), func(*Chat) error { calls++; return stop })
+		if !errors.Is(err, stop) || calls != 1 {
+			t.Errorf("%s: %d calls, %v", text, calls, err)
+		}
+	}
+}
+
+func TestContentsOfChatGPT(t *testing.T) {
+	for _, c := range []struct{ content, text, reasoning, left string }{
+		{`{"parts":["x"]}`, "x", "", "[]"},
+		{`{"content_type":"reasoning_recap","content":"Thought for 5 s"}`, "", "Thought for 5 s", "[]"},
+		{`{"content_type":"thoughts","thoughts":[{"summary":"a","content":"b"}]}`, "", "a\n\nb", "[]"},
+		{`{"parts":["x\ue200` + strings.Repeat("k", 41) + `\ue201"]}`, "x", "", `[{citation mark "` + strings.Repeat("k", 40) + `…" 1 [a]}]`},
+	} {
+		text := `[{"id":"a","current_node":"1","mapping":{"1":{"message":{"author":{"role":"assistant"},"content":` + c.content + `}}}}]`
+		var got sessionlog.Message
+		left, err := ReadChats(ChatGPT, strings.NewReader(text), func(h *Chat) error {
+			got = h.Items[0].Message
+			return h.Err
+		})
+		if err != nil || got.Content != c.text || got.ReasoningContent != c.reasoning || fmt.Sprint(left) != c.left {
+			t.Errorf("%s: %q, reasoning %q, left %v, %v", c.content, got.Content, got.ReasoningContent, left, err)
+		}
 	}
 }
 

@@ -2,12 +2,15 @@ package importer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/crmem/metadata"
 )
 
 // rowsOf is the output of crabmem-sqlite, which ends with an error if failed is set.
@@ -31,6 +34,18 @@ const (
 
 func walrusRow(row string) string {
 	return walrusHead + `{"table":"memories","row":` + row + "}\n" + end1
+}
+
+func TestListsOfRowsAreValues(t *testing.T) {
+	for text, want := range map[string]string{
+		`["a"]`: "k [a]", `["a", " b\n", 7, "a", ""]`: "k [a b 7]", `[]`: " []", `[""]`: " []", `["a", ["b"]]`: " [a]", `["a", {}]`: " [a]",
+	} {
+		f := noteField{Field: metadata.Field{Key: "k", Values: []string{"old"}}}
+		f.setList(json.RawMessage(text))
+		if got := fmt.Sprint(f.Key, " ", f.Values); got != want || !f.List {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
 }
 
 // TestHostileRows reads rows with values that the format does not have.

@@ -24,19 +24,6 @@ func onCheckpoint(m *faultfs.Mem, f func()) {
 	}
 }
 
-// hasTemps reports whether the root directory has a temporary file of /m.db.
-func hasTemps(t *testing.T, m *faultfs.Mem) bool {
-	t.Helper()
-	list, err := m.ReadDir("/")
-	noErr(t, err)
-	for _, e := range list {
-		if strings.HasPrefix(e.Name(), ".m.db") {
-			return true
-		}
-	}
-	return false
-}
-
 // TestCheckpointOfUnreadableLog corrupts the log's magic after operations that
 // the checkpoint must copy. The checkpoint fails and keeps their file.
 func TestCheckpointOfUnreadableLog(t *testing.T) {
@@ -73,30 +60,6 @@ func TestCheckpointOfUnreadableLog(t *testing.T) {
 	s.Close() // reports the same error
 	s = opened(t, "/m.db", o, 2)
 	noErr(t, s.Close())
-}
-
-// TestFailedCheckpointRemovesItsFile fails each step before the rename.
-func TestFailedCheckpointRemovesItsFile(t *testing.T) {
-	for _, op := range []string{"write", "sync", "read"} {
-		m := faultfs.NewMem()
-		s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
-		noErr(t, s.Apply(Add{Name: "a"}))
-		m.Hook = func(c faultfs.Call) error {
-			if c.Op == op && strings.HasPrefix(c.Name, "/.m.db") {
-				return syscall.ENOSPC
-			}
-			return nil
-		}
-		if err := s.Checkpoint(); !errors.Is(err, ErrNotApplied) || !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("%s: %v", op, err)
-		}
-		m.Hook = nil
-		if hasTemps(t, m) {
-			t.Errorf("%s: the temporary file is still there", op)
-		}
-		noErr(t, s.Checkpoint())
-		noErr(t, s.Close())
-	}
 }
 
 // TestRetryAfterFailedLogKeepsLock creates a store whose first log has no

@@ -14,62 +14,6 @@ import (
 	"crabmem/crmem/vfs/faultfs"
 )
 
-// TestCheckpointWithoutStatOfSnapshot fails Lstat of the snapshot before the
-// rename. The checkpoint stops the store and keeps its temporary file.
-func TestCheckpointWithoutStatOfSnapshot(t *testing.T) {
-	m := faultfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
-	noErr(t, s.Apply(Add{Name: "a"}))
-	before := memBytes(t, m, "/m.db")
-	hit := false
-	onCheckpoint(m, func() {
-		m.Hook = func(c faultfs.Call) error {
-			if c.Op == "lstat" && c.Name == "/m.db" {
-				hit = true
-				return syscall.EIO
-			}
-			return nil
-		}
-	})
-	if err := s.Checkpoint(); !errors.Is(err, syscall.EIO) || !hit {
-		t.Errorf("checkpoint: %v, Lstat failed: %v", err, hit)
-	}
-	m.Hook = nil
-	if after := memBytes(t, m, "/m.db"); string(after) != string(before) {
-		t.Errorf("the checkpoint replaced the snapshot")
-	}
-	if !hasTemps(t, m) {
-		t.Errorf("the checkpoint removed its temporary file")
-	}
-	if err := s.Apply(Add{Name: "b"}); !errors.Is(err, ErrStopped) {
-		t.Errorf("write after the checkpoint: %v", err)
-	}
-	s.Close() // reports the same error
-	opened(t, "/m.db", &Options{FS: m}, 1)
-}
-
-// TestCheckpointRenameReportsError has the rename of a checkpoint happen and
-// report an error. Close does not report the new snapshot as another program's.
-func TestCheckpointRenameReportsError(t *testing.T) {
-	m := faultfs.NewMem()
-	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
-	noErr(t, s.Apply(Add{Name: "a"}))
-	m.Hook = func(c faultfs.Call) error {
-		if c.Op == "rename" && c.Name == "/m.db" {
-			return &faultfs.Fault{Err: syscall.EIO, Done: true}
-		}
-		return nil
-	}
-	if err := s.Checkpoint(); !errors.Is(err, syscall.EIO) {
-		t.Errorf("checkpoint: %v", err)
-	}
-	m.Hook = nil
-	if err := s.Close(); !errors.Is(err, ErrStopped) || errors.Is(err, ErrForeign) {
-		t.Errorf("close: %v", err)
-	}
-	opened(t, "/m.db", &Options{FS: m}, 1)
-}
-
 // TestOwnCopyWithoutSpace removes the log of a writer that then has no space for
 // a copy of its state. The error says so and names no copy.
 func TestOwnCopyWithoutSpace(t *testing.T) {
@@ -130,30 +74,6 @@ func TestRepairReturnsErrors(t *testing.T) {
 		if n == 1 {
 			t.Errorf("%s %s: the repair made no such call", c.op, c.name)
 		}
-	}
-}
-
-// TestRepairRefusesLogOfAnotherStore replaces the log and its second link by
-// those of another store. The repair changes neither.
-func TestRepairRefusesLogOfAnotherStore(t *testing.T) {
-	m := faultfs.NewMem()
-	for _, name := range []string{"/m.db", "/other.db"} {
-		s := opened(t, name, &Options{FS: m}, 0)
-		noErr(t, s.Apply(Add{Name: "in " + name}))
-		noErr(t, s.Close())
-		s = opened(t, name, &Options{FS: m, CheckpointOnClose: CheckpointNever}, 1)
-		noErr(t, s.Apply(Add{Name: "log of " + name}))
-		noErr(t, s.Close())
-	}
-	noErr(t, m.Remove("/m.db-wal.held"))
-	noErr(t, m.Rename("/other.db-wal", "/m.db-wal"))
-	log := memBytes(t, m, "/m.db-wal")
-	_, err := Repair("/m.db", &RepairOptions{FS: m})
-	if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "/m.db-id") {
-		t.Errorf("repair: %v", err)
-	}
-	if string(memBytes(t, m, "/m.db-wal")) != string(log) {
-		t.Error("the repair changed the log")
 	}
 }
 

@@ -87,59 +87,6 @@ func (p *past) brief() string {
 	return strings.Join(list, " ")
 }
 
-// TestFoldDetectsDamage damages files of a history between two folds, of one
-// process and of two. Later changes are shown (H5).
-func TestFoldDetectsDamage(t *testing.T) {
-	for _, plain := range []bool{true, false} {
-		foldDetectsDamage(t, plain)
-	}
-}
-
-func foldDetectsDamage(t *testing.T, plain bool) {
-	var base string
-	for _, c := range []struct {
-		name   string
-		damage func(p *past)
-		reopen bool
-		want   string
-	}{
-		{"newest segment", func(p *past) { p.flip(p.segmentFile(3), 150) }, false, "1 2 error 5 6"},
-		{"newest segment, next process", func(p *past) { p.flip(p.segmentFile(3), 150) }, true, "1 2 error 5 6"},
-		{"earlier segment", func(p *past) { p.flip(p.segmentFile(2), 150) }, false, "1 error 5 6"},
-		{"earlier segment, next process", func(p *past) { p.flip(p.segmentFile(2), 150) }, true, "1 error 5 6"},
-		{"removed segment, next process", func(p *past) { p.must(p.m.Remove(p.segmentFile(2))) }, true, "1 error 5 6"},
-		{"first header, next process", func(p *past) { p.flip(p.segmentFile(1), 3) }, true, "error error 5 6"},
-		{"base", func(p *past) { p.flip(base, 20) }, false, "error 5 6"},
-		{"removed base, next process", func(p *past) { p.must(p.m.Remove(base)) }, true, "error 5 6"},
-		{"base, next process", func(p *past) { p.flip(base, 20) }, true, "error"},
-		{"other file", func(p *past) { p.put("/m.db-history/other", "x") }, true, "1 2 3 4 5 6"},
-	} {
-		p := newSegmentsOf(t, 3, plain)
-		p.put("/m.db-history/!", "sorts before the segments")
-		base = "/m.db-history/" + p.originals()[slices.IndexFunc(p.originals(), func(f string) bool { return strings.HasSuffix(f, ".crmem") })]
-		p.do(crmem.Add{Name: "a4"})
-		p.must(p.s.Checkpoint())
-		c.damage(p)
-		if c.reopen {
-			p.reopen()
-		}
-		p.do(crmem.Add{Name: "a5"})
-		p.must(p.s.Checkpoint())
-		p.do(crmem.Add{Name: "a6"})
-		p.must(p.s.Checkpoint())
-		if got := p.brief(); got != c.want {
-			t.Errorf("%s: changes %s, want %s\n%s%q", c.name, got, c.want, p.log(), p.originals())
-		}
-		if c.want == "error" { // the next segment begins with a base
-			p.do(crmem.Add{Name: "a7"})
-			p.beginSegment(3)
-			if got := p.brief(); got != "error 7" {
-				t.Errorf("%s: changes %s", c.name, got)
-			}
-		}
-	}
-}
-
 // TestFoldExtends counts the bytes that folds read. A process reads the newest
 // segment at its first fold only.
 func TestFoldExtends(t *testing.T) {
@@ -206,26 +153,6 @@ func TestFirstFoldReads(t *testing.T) {
 	}
 }
 
-// TestGap removes a segment between two others. The changes after the gap are not
-// shown before the next base, and the gap is one error.
-func TestGap(t *testing.T) {
-	p := newSegments(t, 4)
-	p.must(p.m.Remove(p.segmentFile(2)))
-	if got := p.brief(); got != "1 error" {
-		t.Errorf("changes %s", got)
-	}
-	for seq := uint64(2); seq < 4; seq++ {
-		if _, err := p.s.At(crmem.Point{Seq: seq}); err == nil {
-			t.Errorf("state after change %d", seq)
-		}
-	}
-	r, err := crmem.Check(p.m, "/m.db", 0)
-	p.must(err)
-	if len(r.Problems) != 1 || r.Problems[0].Kind != "history" || r.Problems[0].Length != 0 {
-		t.Errorf("%+v", r.Problems)
-	}
-}
-
 // TestAtDamagedBase damages the only operation of a segment with a base. The state
 // before that operation is shown from an older base.
 func TestAtDamagedBase(t *testing.T) {
@@ -242,56 +169,6 @@ func TestAtDamagedBase(t *testing.T) {
 	}
 	if _, err := p.s.At(crmem.Point{Seq: 9}); err == nil {
 		t.Error("state after a damaged change")
-	}
-}
-
-// TestHistoryBegins removes the first segment of a store whose second one has a
-// base. States from that base on are shown.
-func TestHistoryBegins(t *testing.T) {
-	p := newPast(t)
-	p.do(crmem.Add{Name: "a"}, crmem.Add{Name: "b"})
-	p.must(p.s.Checkpoint())
-	p.must(p.m.Remove(p.segmentFile(1)))
-	p.do(crmem.Add{Name: "c"})
-	p.must(p.s.Checkpoint())
-	if got := p.brief(); got != "3" {
-		t.Errorf("changes %s", got)
-	}
-	if sn, err := p.s.At(crmem.Point{Seq: 2}); err != nil || sn.Len() != 2 {
-		t.Errorf("after change 2: %v, %v", sn, err)
-	}
-	if _, err := p.s.At(crmem.Point{Seq: 1}); !errors.Is(err, crmem.ErrNotFound) {
-		t.Errorf("after change 1: %v", err)
-	}
-}
-
-// TestUnreadableHistory replaces the history by a file, and removes permissions.
-func TestUnreadableHistory(t *testing.T) {
-	for _, c := range []struct {
-		damage func(p *past)
-		want   string
-	}{
-		{func(p *past) {
-			p.must(p.m.Rename("/m.db-history", "/moved"))
-			p.put("/m.db-history", "")
-		}, "/m.db-history"},
-		{func(p *past) { p.m.Chmod("/m.db-history", 0) }, "/m.db-history"},
-		{func(p *past) { p.m.Chmod(segmentPath(1), 0) }, segmentPath(1)},
-		{func(p *past) { p.flip(p.segmentFile(1), 3) }, segmentPath(1)},
-	} {
-		p := newSegments(t, 2)
-		c.damage(p)
-		if got := p.brief(); !strings.HasPrefix(got, "error") {
-			t.Errorf("%s: changes %s", c.want, got)
-		}
-		if _, err := p.s.At(crmem.Point{Seq: 1}); err == nil || c.want == "/m.db-history" && errors.Is(err, crmem.ErrNotFound) {
-			t.Errorf("%s: state after change 1: %v", c.want, err)
-		}
-		r, err := crmem.Check(p.m, "/m.db", 0)
-		p.must(err)
-		if len(r.Problems) == 0 || r.Problems[0].Kind != "history" || !strings.Contains(r.Problems[0].Message, c.want) {
-			t.Errorf("%s: %+v", c.want, r.Problems)
-		}
 	}
 }
 

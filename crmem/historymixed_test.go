@@ -14,39 +14,6 @@ import (
 	"crabmem/crmem/vfs/faultfs"
 )
 
-// TestSegmentOfAnotherStore puts a segment of another store into a history. Its
-// changes are not shown (H14). A new identity does not end the history.
-func TestSegmentOfAnotherStore(t *testing.T) {
-	other := newSegments(t, 1).copyFiles()[segmentPath(1)]
-	p := newPast(t)
-	p.do(crmem.Add{Name: "b"}, crmem.Add{Name: "c"})
-	p.must(p.s.Checkpoint())
-	p.must(p.s.NewIdentity())
-	p.do(crmem.Remove{Name: "c"})
-	p.must(p.s.Checkpoint())
-	p.must(p.s.NewIdentity())
-	p.do(crmem.Remove{Name: "b"})
-	want := "1 2 3 4"
-	if got := p.brief(); got != want {
-		t.Errorf("changes %s, want %s", got, want)
-	}
-	p.put(segmentPath(3), other) // next to the log
-	if got := p.brief(); got != "error 1 2 3 4" {
-		t.Errorf("with another segment: %s", got)
-	}
-	p.must(p.s.Checkpoint())
-	if got := p.brief(); got != "error 1 2 3 4" {
-		t.Errorf("after a checkpoint: %s", got)
-	}
-	p.put(segmentPath(2), other)
-	if got := p.brief(); !strings.HasPrefix(got, "error ") || strings.Contains(got, "3") {
-		t.Errorf("with a replaced segment: %s", got)
-	}
-	if got := p.log(); strings.Contains(got, "add a1") {
-		t.Errorf("changes of another store:\n%s", got)
-	}
-}
-
 // TestIdentityAfterSegments gives a store with two segments a new identity.
 func TestIdentityAfterSegments(t *testing.T) {
 	p := newSegments(t, 2)
@@ -78,24 +45,6 @@ func TestFoldWithoutCheckpoint(t *testing.T) {
 	p.must(p.s.Checkpoint())
 	if got := p.brief(); got != "1 2 3 4" || len(p.originals()) != 4 {
 		t.Errorf("changes %s, files %q", got, p.originals())
-	}
-}
-
-// TestUnlinkedSegment adds a segment of another store that no other one continues.
-func TestUnlinkedSegment(t *testing.T) {
-	other := newSegments(t, 1).copyFiles()[segmentPath(1)]
-	p := newSegments(t, 2)
-	p.put(segmentPath(3), other)
-	if got := p.brief(); got != "1 2" {
-		t.Errorf("changes %s", got)
-	}
-	p.do(crmem.Add{Name: "a3"})
-	p.must(p.s.Checkpoint())
-	if got := p.originals(); len(got) != 5 { // a segment, but no base
-		t.Errorf("files %q", got)
-	}
-	if got := p.brief(); got != "1 2 3" {
-		t.Errorf("changes %s", got)
 	}
 }
 

@@ -2,10 +2,7 @@ package crmem_test
 
 import (
 	"errors"
-	"fmt"
-	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,81 +13,6 @@ import (
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs/faultfs"
 )
-
-// segmentedStore returns a store with twelve segments, of which every fourth has an
-// operation on a. Other files have its text.
-func segmentedStore(t *testing.T) *past {
-	t.Helper()
-	p := newPast(t)
-	p.segmentLimit = 1
-	p.reopen()
-	p.do(crmem.Add{Name: "a", Content: "a purged text 0"})
-	for i := range 12 {
-		if i%4 == 3 {
-			p.do(crmem.Update{Name: "a", Content: fmt.Sprint("a purged text ", i)})
-		} else {
-			p.do(crmem.Add{Name: fmt.Sprint("entry ", i)})
-		}
-		p.must(p.s.Checkpoint())
-	}
-	p.put("/m.db-wal.torn-3", "a purged text in a torn tail")
-	p.put("/.m.db-wal7", "a purged text in a temporary file")
-	return p
-}
-
-// ignored are the calls of a purge or prune whose error it does not return, and how
-// often. Change indexes, compressed segments, and the second link are not needed.
-var ignored = map[string]int{
-	"syncdir /m.db-history": 2, "write /m.db-lock": 1, "truncate /m.db-lock": 1, "remove /m.db-wal.held": 1, "link /m.db-wal.held": 1,
-	"create /m.db-history/.00000012.log.zst": 1, "write /m.db-history/.00000012.log.zst": 1, "sync /m.db-history/.00000012.log.zst": 2,
-	"rename /m.db-history/00000012.log.zst": 1, "remove /m.db-history/00000012.log": 1,
-	"create /m.db-history/.00000013.idx": 1, "write /m.db-history/.00000013.idx": 1, "sync /m.db-history/.00000013.idx": 1, "rename /m.db-history/00000013.idx": 1,
-}
-
-// TestRewriteErrors fails each call of a purge and of a prune that changes a file. Both
-// return the error.
-func TestRewriteErrors(t *testing.T) {
-	for _, purge := range []bool{false, true} {
-		got := map[string]int{}
-		for fail, calls := 1, 1; calls >= fail-1; fail++ {
-			p := segmentedStore(t)
-			p.do(crmem.Add{Name: "in the log"})
-			calls = 0
-			which := ""
-			p.m.Hook = func(c faultfs.Call) error {
-				if !slices.Contains([]string{"create", "write", "truncate", "sync", "datasync", "syncdir", "rename", "link", "remove", "mkdir"}, c.Op) {
-					return nil
-				}
-				if calls++; calls == fail {
-					which = c.Op + " " + regexp.MustCompile(`(\.log|\.idx|\.zst)\d+$`).ReplaceAllString(c.Name, "$1")
-					return syscall.EIO
-				}
-				return nil
-			}
-			var err error
-			if purge {
-				_, err = p.s.Purge("a")
-			} else {
-				_, err = p.s.Prune(time.Unix(p.now-4, 0))
-			}
-			p.m.Hook = nil
-			if err == nil && which != "" {
-				got[which]++
-			}
-			if err == nil && purge {
-				p.wantAbsent(secrets{"a purged text": true})
-			}
-			for name := range p.copyFiles() {
-				if fi, err := p.m.Lstat(name); err == nil && fi.Mode().Perm() != 0o600 {
-					t.Fatalf("%s fails: %s has mode %v", which, name, fi.Mode())
-				}
-			}
-		}
-		if !maps.Equal(got, ignored) {
-			t.Errorf("purge %t: ignored errors of %v, want %v", purge, got, ignored)
-		}
-	}
-}
 
 // TestPurgeFirst purges in stores that have no log, or one of version 1. If the log
 // cannot be created, nothing is applied.
@@ -128,36 +50,6 @@ func TestPurgeFirst(t *testing.T) {
 	}
 }
 
-// TestPurgeOldLog kills a purge of a store with a log of version 1 at each call. The
-// store can be opened, and the entry is complete or purged.
-func TestPurgeOldLog(t *testing.T) {
-	for fail, calls := 1, 1; calls >= fail-1; fail++ {
-		p := newPast(t)
-		p.opts.LogVersion = format.LogVersion1
-		p.reopen()
-		p.do(crmem.Add{Name: "a", Content: "a purged text"}, crmem.Add{Name: "b"})
-		p.opts.LogVersion = 0
-		p.reopen()
-		calls = 0
-		p.m.Hook = func(faultfs.Call) error {
-			if calls++; calls >= fail {
-				return syscall.EIO
-			}
-			return nil
-		}
-		_, err := p.s.Purge("a")
-		p.m.Hook = nil
-		if err == nil && calls >= fail {
-			t.Errorf("call %d fails: no error", fail)
-		}
-		p.m = p.m.Kill()
-		p.open()
-		if e, err := p.s.Get("a"); err == nil && e.Content != "a purged text" || err != nil && !p.wantAbsent(secrets{"a purged text": true}) {
-			t.Errorf("call %d fails: %v, %v", fail, e, err)
-		}
-	}
-}
-
 // TestPurgeReadOnly purges in a store that is open for reading: no file changes.
 func TestPurgeReadOnly(t *testing.T) {
 	p := newPast(t)
@@ -170,37 +62,6 @@ func TestPurgeReadOnly(t *testing.T) {
 	before := p.m.Hash()
 	if _, err := p.s.Purge("a"); !errors.Is(err, crmem.ErrReadOnly) || p.m.Hash() != before {
 		t.Errorf("%v, or the files changed", err)
-	}
-}
-
-// TestCheckpointInterrupted kills a process at each call of a checkpoint. The next
-// process continues the history.
-func TestCheckpointInterrupted(t *testing.T) {
-	for fail, calls := 1, 1; calls >= fail-1; fail++ {
-		p := newPast(t)
-		p.do(crmem.Add{Name: "a"})
-		p.must(p.s.Checkpoint())
-		p.do(crmem.Add{Name: "b"})
-		calls = 0
-		p.m.Hook = func(faultfs.Call) error {
-			if calls++; calls >= fail {
-				return syscall.EIO
-			}
-			return nil
-		}
-		_ = p.s.Checkpoint()
-		p.m = p.m.Kill()
-		p.m.Hook = nil
-		p.open()
-		p.do(crmem.Add{Name: "c"})
-		p.must(p.s.Checkpoint())
-		p.wantLog("1 +1 cli add a\n2 +2 cli add b\n3 +3 cli add c\n")
-		if r, err := crmem.Check(p.m, "/m.db", 0); err != nil || len(r.Problems) > 0 {
-			t.Errorf("call %d fails: %v, %+v", fail, err, r)
-		}
-		if bases := p.history(".crmem"); len(bases) > 1 {
-			t.Errorf("call %d fails: bases %q", fail, bases)
-		}
 	}
 }
 

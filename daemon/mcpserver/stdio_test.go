@@ -8,8 +8,10 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/daemon/guard"
 	"crabmem/daemon/mcpserver/mcptest"
 	"crabmem/daemon/memtool"
@@ -129,7 +131,7 @@ func await[T any](t *testing.T, c <-chan T, what string) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(time.Minute):
+	case <-time.After(gate.Hang):
 		t.Fatal(what)
 	}
 	return v
@@ -137,35 +139,37 @@ func await[T any](t *testing.T, c <-chan T, what string) (v T) {
 
 // TestProgress: a call that waits notifies a client that asks for progress.
 func TestProgress(t *testing.T) {
-	free := make(chan struct{})
-	s := newTestServer(t, t.TempDir(), func(o *Options) {
-		write := o.Write
-		o.Write = func(ctx context.Context, f func(memtool.Store) error) error {
-			<-free
-			return write(ctx, f)
+	synctest.Test(t, func(t *testing.T) {
+		free := make(chan struct{})
+		s := newTestServer(t, t.TempDir(), func(o *Options) {
+			write := o.Write
+			o.Write = func(ctx context.Context, f func(memtool.Store) error) error {
+				<-free
+				return write(ctx, f)
+			}
+		})
+		s.progressEvery = time.Millisecond
+		seen := make(chan *mcp.ProgressNotificationParams, 100000)
+		c := connectStdio(t, s, &mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { seen <- r.Params }})
+		done := make(chan *mcp.CallToolResult, 1)
+		go func() {
+			p := &mcp.CallToolParams{Name: "remember", Arguments: dict{"name": "a", "content": "b"}}
+			p.SetProgressToken("token")
+			res, err := c.CallTool(t.Context(), p)
+			if err != nil {
+				t.Error(err)
+			}
+			done <- res
+		}()
+		first, second := await(t, seen, "no progress"), await(t, seen, "no further progress")
+		if first.ProgressToken != "token" || second.Progress <= first.Progress || first.Message != "remember: running for 1ms" {
+			t.Errorf("progress %+v, %+v", first, second)
+		}
+		close(free)
+		if res := await(t, done, "no result"); res.IsError {
+			t.Errorf("%+v", res)
 		}
 	})
-	s.progressEvery = time.Millisecond
-	seen := make(chan *mcp.ProgressNotificationParams, 100000)
-	c := connectStdio(t, s, &mcp.ClientOptions{ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { seen <- r.Params }})
-	done := make(chan *mcp.CallToolResult, 1)
-	go func() {
-		p := &mcp.CallToolParams{Name: "remember", Arguments: dict{"name": "a", "content": "b"}}
-		p.SetProgressToken("token")
-		res, err := c.CallTool(t.Context(), p)
-		if err != nil {
-			t.Error(err)
-		}
-		done <- res
-	}()
-	first, second := await(t, seen, "no progress"), await(t, seen, "no further progress")
-	if first.ProgressToken != "token" || second.Progress <= first.Progress || first.Message != "remember: running for 1ms" {
-		t.Errorf("progress %+v, %+v", first, second)
-	}
-	close(free)
-	if res := await(t, done, "no result"); res.IsError {
-		t.Errorf("%+v", res)
-	}
 }
 
 // TestListChanged: a client that lists the resources learns of new and removed
@@ -214,66 +218,70 @@ func TestListChanged(t *testing.T) {
 // TestProgressHTTP: the server omits progress over HTTP, where the response is one
 // JSON message.
 func TestProgressHTTP(t *testing.T) {
-	s := newTestServer(t, t.TempDir(), func(o *Options) {
-		write := o.Write
-		o.Write = func(ctx context.Context, f func(memtool.Store) error) error {
-			time.Sleep(20 * time.Millisecond)
-			return write(ctx, f)
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t, t.TempDir(), func(o *Options) {
+			write := o.Write
+			o.Write = func(ctx context.Context, f func(memtool.Store) error) error {
+				time.Sleep(20 * time.Millisecond)
+				return write(ctx, f)
+			}
+		})
+		s.progressEvery = time.Millisecond
+		raw := &rawServer{t, s.o.Path, s.httpHandler(newBearer(testToken), guard.NewHosts("127.0.0.1", "80", nil), 1)}
+		if text, ok := raw.call("remember", `{"name":"a","content":"b"},"_meta":{"progressToken":1}`); !ok {
+			t.Error(text)
 		}
 	})
-	s.progressEvery = time.Millisecond
-	raw := &rawServer{t, s.o.Path, s.httpHandler(newBearer(testToken), guard.NewHosts("127.0.0.1", "80", nil), 1)}
-	if text, ok := raw.call("remember", `{"name":"a","content":"b"},"_meta":{"progressToken":1}`); !ok {
-		t.Error(text)
-	}
 }
 
 // TestSubscription: a client of the newest version receives changes of the list, and
 // the subscription does not delay the end of the server.
 func TestSubscription(t *testing.T) {
-	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
-	s := newTestServer(t, t.TempDir())
-	in, inW := io.Pipe()
-	outR, out := io.Pipe()
-	ended := make(chan error, 1)
-	go func() { ended <- s.ServeStdio(context.Background(), in, out) }()
-	messages := make(chan string, 10)
-	go func() {
-		for dec := json.NewDecoder(outR); ; {
-			var m struct{ Method string }
-			if dec.Decode(&m) != nil {
-				close(messages)
-				return
+	synctest.Test(t, func(t *testing.T) {
+		const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
+		s := newTestServer(t, t.TempDir())
+		in, inW := io.Pipe()
+		outR, out := io.Pipe()
+		ended := make(chan error, 1)
+		go func() { ended <- s.ServeStdio(context.Background(), in, out) }()
+		messages := make(chan string, 10)
+		go func() {
+			for dec := json.NewDecoder(outR); ; {
+				var m struct{ Method string }
+				if dec.Decode(&m) != nil {
+					close(messages)
+					return
+				}
+				messages <- m.Method
 			}
-			messages <- m.Method
+		}()
+		send := func(line string) {
+			t.Helper()
+			if _, err := io.WriteString(inW, line+"\n"); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}()
-	send := func(line string) {
-		t.Helper()
-		if _, err := io.WriteString(inW, line+"\n"); err != nil {
-			t.Fatal(err)
+		send(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourcesListChanged":true},` + meta + `}}`)
+		if m := await(t, messages, "no acknowledgement"); m != "notifications/subscriptions/acknowledged" {
+			t.Fatal(m)
 		}
-	}
-	send(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourcesListChanged":true},` + meta + `}}`)
-	if m := await(t, messages, "no acknowledgement"); m != "notifications/subscriptions/acknowledged" {
-		t.Fatal(m)
-	}
-	send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"remember","arguments":{"name":"a","content":"b"},` + meta + `}}`)
-	if a, b := await(t, messages, "no response"), await(t, messages, "no notification"); a+b != "notifications/resources/list_changed" {
-		t.Errorf("%q, %q", a, b)
-	}
-	inW.Close()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Error(err)
+		send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"remember","arguments":{"name":"a","content":"b"},` + meta + `}}`)
+		if a, b := await(t, messages, "no response"), await(t, messages, "no notification"); a+b != "notifications/resources/list_changed" {
+			t.Errorf("%q, %q", a, b)
 		}
-	case <-time.After(drainTimeout / 2):
-		t.Error("the server waits for the subscription")
-	}
-	out.Close()
-	for range messages {
-	}
+		inW.Close()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(drainTimeout / 2):
+			t.Error("the server waits for the subscription")
+		}
+		out.Close()
+		for range messages {
+		}
+	})
 }
 
 // TestClientEndsFirst closes the client's end of the pipe before a notification: that

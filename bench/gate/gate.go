@@ -14,11 +14,13 @@ import (
 // hangs. It is long enough for a loaded machine.
 const Hang = 5 * time.Minute
 
-// Until polls done, and fails the test if it is false for Hang. It is for what another
-// process or a connection does. A test without those runs in a bubble of
+// Until polls done, and fails t, a test or a script, if it is false for Hang. It is for
+// what another process or a connection does. A test without those runs in a bubble of
 // testing/synctest and needs no poll.
-func Until(t testing.TB, what string, done func() bool) {
-	t.Helper()
+func Until(t interface{ Fatalf(string, ...any) }, what string, done func() bool) {
+	if t, ok := t.(testing.TB); ok {
+		t.Helper()
+	}
 	for began := time.Now(); !done(); time.Sleep(time.Millisecond) {
 		if time.Since(began) > Hang {
 			t.Fatalf("never: %s", what)

@@ -107,20 +107,21 @@ func (p *terminal) all() string {
 // await waits for a text, and discards the output before its end.
 func (p *terminal) await(text string) {
 	p.t.Helper()
-	for end := time.Now().Add(gate.Hang); ; time.Sleep(5 * time.Millisecond) {
+	found := false
+	defer func() {
+		if !found {
+			p.t.Logf("the terminal has %q", p.all())
+		}
+	}()
+	gate.Until(p.t, fmt.Sprintf("%q on the terminal", text), func() bool {
 		p.mu.Lock()
+		defer p.mu.Unlock()
 		i := bytes.Index(p.seen.Bytes(), []byte(text))
-		if i >= 0 {
+		if found = i >= 0; found {
 			p.seen.Next(i + len(text))
 		}
-		p.mu.Unlock()
-		if i >= 0 {
-			return
-		}
-		if time.Now().After(end) {
-			p.t.Fatalf("no %q on the terminal; it has %q", text, p.all())
-		}
-	}
+		return found
+	})
 }
 
 // end waits for the program, and wants its exit code and the terminal as it was.
@@ -448,22 +449,17 @@ func TestScreenDaemonGone(t *testing.T) {
 }
 
 // awaitSubscribers waits until the daemon has n subscribers to events.
-func awaitSubscribers(t *testing.T, file string, env []string, n int) {
+func awaitSubscribers(t *testing.T, file string, env []string, n int, flags ...string) {
 	t.Helper()
-	for end := time.Now().Add(gate.Hang); ; time.Sleep(5 * time.Millisecond) {
-		status := exec.Command(file, "daemon", "status", "--json")
+	gate.Until(t, fmt.Sprintf("%d subscribers", n), func() bool {
+		status := exec.Command(file, append(flags, "daemon", "status", "--json")...)
 		status.Env = env
 		out, err := status.Output()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(string(out), fmt.Sprintf(`"subscribers":%d,`, n)) {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("not %d subscribers: %s", n, out)
-		}
-	}
+		return strings.Contains(string(out), fmt.Sprintf(`"subscribers":%d,`, n))
+	})
 }
 
 // TestScreenFollow opens a session in two terminals. The second one says so, each

@@ -474,7 +474,7 @@ func TestHandOver(t *testing.T) {
 		// A daemon stops while commands write: no command fails, and no write
 		// is lost.
 		p := newPlace(t, true)
-		done := make(chan struct{})
+		done, acknowledged := make(chan struct{}), make(chan struct{}, 60)
 		var wrote []string
 		go func() {
 			defer close(done)
@@ -486,10 +486,11 @@ func TestHandOver(t *testing.T) {
 					return
 				}
 				wrote = append(wrote, name)
+				acknowledged <- struct{}{}
 			}
 		}()
 		for range 3 {
-			time.Sleep(30 * time.Millisecond)
+			<-acknowledged
 			p.ends()
 			p.begins()
 		}

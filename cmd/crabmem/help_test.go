@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"crabmem/bench/gate"
 	"crabmem/cmd/crabmem/internal/cli"
@@ -151,11 +150,9 @@ func exampleGateway(t *testing.T, shell func(string)) (stop func()) {
 	shell(fmt.Sprintf(`mkdir -p home/config && chmod 700 home && printf '[server]\nport = %d\n' >home/config/gateway.toml && chmod 600 home/config/gateway.toml`, port))
 	shell(`crabmem daemon start`)
 	shell(`crabmem gateway >/dev/null 2>&1 & echo $! >gateway.pid`)
-	for began := time.Now(); !gateway.Answers(t.Context(), &gateway.Server{Host: "127.0.0.1", Port: port}); time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > gate.Hang {
-			t.Fatal("the gateway does not answer")
-		}
-	}
+	gate.Until(t, "the gateway answers", func() bool {
+		return gateway.Answers(t.Context(), &gateway.Server{Host: "127.0.0.1", Port: port})
+	})
 	return func() {
 		shell(`kill $(cat gateway.pid)`)
 		shell(`crabmem daemon stop`)

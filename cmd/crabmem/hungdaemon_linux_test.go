@@ -12,11 +12,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"crabmem/bench/gate"
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/daemon/mcpserver/mcptest"
 )
 
 // stoppableDaemon is a daemon in a process of its own.
@@ -38,8 +36,7 @@ func startStoppable(t *testing.T) *stoppableDaemon {
 	d.file, d.env = program(t)
 	d.cmd = exec.Command(d.file, "daemon", "--home", d.home)
 	d.cmd.Env = d.env
-	diag := &mcptest.Buffer{}
-	d.cmd.Stderr = diag
+	d.cmd.Stderr = t.Output()
 	if err := d.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -48,14 +45,8 @@ func startStoppable(t *testing.T) *stoppableDaemon {
 		_ = d.cmd.Wait()
 		os.RemoveAll(dir)
 	})
-	for end := time.Now().Add(gate.Hang); ; time.Sleep(10 * time.Millisecond) {
-		if _, _, code := d.run("", "ping"); code == 0 {
-			return d
-		}
-		if time.Now().After(end) {
-			t.Fatalf("the daemon does not respond: %s", diag.String())
-		}
-	}
+	gate.Until(t, "the daemon responds", func() bool { _, _, code := d.run("", "ping"); return code == 0 })
+	return d
 }
 
 // stop sends SIGSTOP and waits until the process is stopped.
@@ -64,18 +55,13 @@ func (d *stoppableDaemon) stop() {
 	if err := d.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		d.t.Fatal(err)
 	}
-	for end := time.Now().Add(gate.Hang); ; time.Sleep(time.Millisecond) {
+	gate.Until(d.t, "the daemon is stopped", func() bool {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.cmd.Process.Pid))
 		if err != nil {
 			d.t.Fatal(err)
 		}
-		if strings.Contains(string(b), ") T ") {
-			return
-		}
-		if time.Now().After(end) {
-			d.t.Fatalf("the daemon is not stopped: %s", b)
-		}
-	}
+		return strings.Contains(string(b), ") T ")
+	})
 }
 
 func (d *stoppableDaemon) command(ctx context.Context, stdin string, args ...string) (*exec.Cmd, *bytes.Buffer, *bytes.Buffer) {
@@ -179,14 +165,7 @@ func TestDaemonStopsDuringRequest(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for subscribed := false; !subscribed; time.Sleep(10 * time.Millisecond) {
-		text, diag, code := d.run("", "daemon", "status", "--json")
-		var s daemonState
-		if err := json.Unmarshal([]byte(text), &s); err != nil || code != 0 {
-			t.Fatalf("exit code %d, %v: %s%s", code, err, text, diag)
-		}
-		subscribed = s.Subscribers > 0
-	}
+	awaitSubscribers(t, d.file, d.env, 1, "--home", d.home)
 	d.stop()
 	_ = cmd.Wait() // the exit code is checked
 	if code := cmd.ProcessState.ExitCode(); code != cli.ExitUnreachable {

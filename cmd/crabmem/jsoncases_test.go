@@ -263,14 +263,10 @@ func scriptAwaitSubscriber(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 0 {
 		ts.Fatalf("usage: awaitsubscriber")
 	}
-	for end := time.Now().Add(gate.Hang); time.Now().Before(end); {
+	gate.Until(ts, "a subscriber", func() bool {
 		ts.Check(ts.Exec("crabmem", "daemon", "status", "--json"))
-		if strings.Contains(ts.ReadFile("stdout"), `"subscribers":1,`) {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	ts.Fatalf("the daemon has no subscriber")
+		return strings.Contains(ts.ReadFile("stdout"), `"subscribers":1,`)
+	})
 }
 
 // quoteArg returns an argument as a golden file shows it.

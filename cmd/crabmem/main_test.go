@@ -414,18 +414,14 @@ func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: await FILE TEXT")
 	}
-	for end := time.Now().Add(gate.Hang); ; time.Sleep(5 * time.Millisecond) {
+	gate.Until(ts, fmt.Sprintf("%q in %s", args[1], args[0]), func() bool {
 		files, err := filepath.Glob(ts.MkAbs(args[0]))
 		ts.Check(err)
-		for _, f := range files {
-			if b, err := os.ReadFile(f); err == nil && strings.Contains(string(b), args[1]) {
-				return
-			}
-		}
-		if time.Now().After(end) {
-			ts.Fatalf("no %q in %s", args[1], args[0])
-		}
-	}
+		return slices.ContainsFunc(files, func(f string) bool {
+			b, err := os.ReadFile(f)
+			return err == nil && strings.Contains(string(b), args[1])
+		})
+	})
 }
 
 // scriptTool logs that a tool is missing, and fails if CRABMEM_REQUIRE lists

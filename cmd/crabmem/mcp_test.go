@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"crabmem/bench/gate"
 	"crabmem/daemon/mcpserver"
@@ -160,14 +159,12 @@ var listeningAt = regexp.MustCompile(`url=(\S+)`)
 // listening waits until a server says where it listens.
 func listening(t *testing.T, diag *mcptest.Buffer) string {
 	t.Helper()
-	for began := time.Now(); time.Since(began) < gate.Hang; {
-		if found := listeningAt.FindStringSubmatch(diag.String()); found != nil {
-			return found[1]
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Fatalf("it does not listen:\n%s", diag)
-	return ""
+	var found []string
+	gate.Until(t, "the server listens", func() bool {
+		found = listeningAt.FindStringSubmatch(diag.String())
+		return found != nil
+	})
+	return found[1]
 }
 
 // TestMCPManyServers runs 8 servers with a client each on one store, which

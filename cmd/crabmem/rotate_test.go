@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"crabmem/bench/gate"
 	"crabmem/cmd/crabmem/internal/cli"
@@ -170,12 +169,7 @@ func TestDaemonRotates(t *testing.T) {
 	go func() {
 		ended <- newApp(strings.NewReader(""), new(bytes.Buffer), new(bytes.Buffer)).execute(ctx, []string{"--home", home, "daemon", "--log", name})
 	}()
-	for began := time.Now(); time.Since(began) < gate.Hang; {
-		if _, err := os.Stat(name + ".1"); err == nil {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	gate.Until(t, "the old log", func() bool { _, err := os.Stat(name + ".1"); return err == nil })
 	if b, err := os.ReadFile(name + ".1"); err != nil || !bytes.HasPrefix(b, long) {
 		t.Errorf("the old log has %d bytes: %v", len(b), err)
 	}

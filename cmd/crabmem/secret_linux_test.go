@@ -3,7 +3,6 @@ package main
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"crabmem/bench/gate"
 
@@ -24,15 +23,10 @@ func TestSecretPrompt(t *testing.T) {
 	} {
 		p := openTerminal(t, env, file, "secret", "set", "openai")
 		p.await("value of openai: ")
-		for end := time.Now().Add(gate.Hang); ; time.Sleep(time.Millisecond) {
+		gate.Until(t, "the terminal hides the input", func() bool {
 			modes, err := unix.IoctlGetTermios(int(p.other.Fd()), unix.TCGETS)
-			if err != nil || time.Now().After(end) {
-				t.Fatalf("the terminal shows the input: %v", err)
-			}
-			if modes.Lflag&unix.ECHO == 0 {
-				break
-			}
-		}
+			return err == nil && modes.Lflag&unix.ECHO == 0
+		})
 		p.typed(c.typed)
 		p.await(c.then)
 		p.end(c.code)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/daemon/model/modeltest"
 )
 
@@ -169,9 +170,7 @@ func TestHangUp(t *testing.T) {
 	r.stop()
 	for lines.Scan() {
 	}
-	if took := time.Since(began); took > shutdownTime {
-		t.Errorf("the gateway stopped after %v", took)
-	}
+	gate.Time(t, "stop", began, shutdownTime)
 }
 
 // TestUntrustedRuns: a key that is not trusted begins at most so many runs in a minute.

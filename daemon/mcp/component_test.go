@@ -46,7 +46,7 @@ func TestComponent(t *testing.T) {
 	s.want("greet", `{"name":"Crab"}`, "hello, Crab, from search")
 	p.Kill(t)
 	began := time.Now()
-	until(t, "its tools go", func() bool { return len(s.view(tool.Unbounded())) == 0 })
+	gate.Until(t, "its tools go", func() bool { return len(s.view(tool.Unbounded())) == 0 })
 	gate.Time(t, "removing the tools", began, 5*time.Second)
 	s.want("greet", `{"name":"Crab"}`, "error: mcp tool 'greet' not available")
 	if text := s.Resources(tool.Unbounded()); text != "" {
@@ -66,7 +66,7 @@ func TestComponent(t *testing.T) {
 	if list, err := os.ReadDir(s.run); err != nil || len(list) > 0 {
 		t.Errorf("left in run/: %v, %v", list, err)
 	}
-	until(t, "it is gone", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.components) == 0 })
+	gate.Until(t, "it is gone", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.components) == 0 })
 }
 
 // TestTwoComponents: calls of both at the same time, names that both have.
@@ -303,7 +303,7 @@ func TestToolListEndsItsResponse(t *testing.T) {
 	}))
 	t.Cleanup(h.Close)
 	s := manager(t, Server{Name: "open", URL: h.URL})
-	until(t, "the tools are listed", func() bool { return len(s.view(tool.Unbounded())) == 1 })
+	gate.Until(t, "the tools are listed", func() bool { return len(s.view(tool.Unbounded())) == 1 })
 	select {
 	case <-ended:
 	case <-time.After(listTimeout / 2):

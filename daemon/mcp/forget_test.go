@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"crabmem/bench/gate"
 	"crabmem/daemon/tool"
@@ -66,14 +65,9 @@ func TestForgetsComponents(t *testing.T) {
 		m.scan()
 		return file
 	}
-	most := 0
 	for i := range 20 {
 		files := []string{write(fmt.Sprintf("component%d", i)), write("taken")}
-		until := time.Now().Add(gate.Hang)
-		for known() < 3 && time.Now().Before(until) {
-			time.Sleep(time.Millisecond)
-		}
-		most = max(most, known())
+		gate.Until(t, "the problems of three servers", func() bool { return known() == 3 })
 		for _, file := range files {
 			if err := os.Remove(file); err != nil {
 				t.Fatal(err)
@@ -81,11 +75,5 @@ func TestForgetsComponents(t *testing.T) {
 		}
 		m.scan()
 	}
-	until := time.Now().Add(gate.Hang)
-	for known() > 1 && time.Now().Before(until) {
-		time.Sleep(time.Millisecond)
-	}
-	if n := known(); n > 1 || most < 3 {
-		t.Errorf("%d problems are known, of one server; %d were at a time", n, most)
-	}
+	gate.Until(t, "the problems of one server", func() bool { return known() == 1 })
 }

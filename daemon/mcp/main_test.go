@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"crabmem/bench/gate"
 	"crabmem/daemon/mcpserver/mcptest"
 	"crabmem/daemon/service/servicetest"
 	"crabmem/daemon/tool"
@@ -193,16 +192,4 @@ func (s *setup) want(name, args, want string) {
 	if got != want {
 		s.t.Errorf("mcp %q %s:\n%s\nwant:\n%s", name, args, clip(got, 2000), want)
 	}
-}
-
-// until waits until something is so.
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for began := time.Now(); time.Since(began) < gate.Hang; {
-		if ok() {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("timed out: %s", what)
 }

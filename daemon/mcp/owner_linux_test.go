@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/tool"
@@ -122,7 +123,7 @@ func TestStalePort(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.home(), "run", "search.port"), fmt.Append(nil, port), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the server to be given up", func() bool {
+	gate.Until(t, "the server to be given up", func() bool {
 		s.scan()
 		list := s.servers()
 		return len(list) == 1 && list[0].settled()

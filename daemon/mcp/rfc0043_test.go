@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/service"
 	"crabmem/daemon/service/servicetest"
@@ -74,7 +75,7 @@ func TestRFC0043(t *testing.T) {
 	t.Run("No configuration needed: the daemon finds it", func(t *testing.T) {
 		s := manager(t)
 		servicetest.Start(t, s.home(), "search")
-		until(t, "it is found without a call", func() bool { return len(s.view(tool.Unbounded())) == 3 })
+		gate.Until(t, "it is found without a call", func() bool { return len(s.view(tool.Unbounded())) == 3 })
 	})
 
 	t.Run("Service: name, description and label", func(t *testing.T) {
@@ -128,7 +129,7 @@ func TestRFC0043(t *testing.T) {
 		m := New(Options{})
 		defer m.Close()
 		var port []byte
-		until(t, "the port file", func() bool {
+		gate.Until(t, "the port file", func() bool {
 			var err error
 			port, err = os.ReadFile(filepath.Join(c.Home, "run", "search.port"))
 			return err == nil
@@ -223,7 +224,7 @@ func TestRFC0043(t *testing.T) {
 		s.want("pid", "", strconv.Itoa(p.Process.Pid))
 		p.Kill(t)
 		q := servicetest.Start(t, s.home(), "search")
-		until(t, "the new process answers", func() bool {
+		gate.Until(t, "the new process answers", func() bool {
 			pid, _ := s.call(tool.Unbounded(), "pid", "") // fails until the daemon notices the disconnection
 			return pid == strconv.Itoa(q.Process.Pid)
 		})
@@ -239,7 +240,7 @@ func TestRFC0043(t *testing.T) {
 			t.Error("the port file exists after the end")
 		}
 		q := servicetest.Start(t, s.home(), "search")
-		until(t, "the new process answers", func() bool {
+		gate.Until(t, "the new process answers", func() bool {
 			pid, _ := s.call(tool.Unbounded(), "pid", "") // fails until the daemon notices the disconnection
 			return pid == strconv.Itoa(q.Process.Pid)
 		})

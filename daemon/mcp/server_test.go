@@ -38,7 +38,7 @@ func TestNoise(t *testing.T) {
 // TestManyTools: lists are bounded, and so is each line.
 func TestManyTools(t *testing.T) {
 	s := manager(t, stdio(t, "many"))
-	until(t, "it is connected", func() bool { return len(s.view(tool.Unbounded())) > 0 })
+	gate.Until(t, "it is connected", func() bool { return len(s.view(tool.Unbounded())) > 0 })
 	list, err := s.call(tool.Unbounded(), "", "")
 	if err != nil || len(list) > maxListed+200 || !strings.Contains(list, "more: pass a server name, or a prefix followed by *") {
 		t.Errorf("%d bytes, %v", len(list), err)
@@ -58,7 +58,7 @@ func TestManyTools(t *testing.T) {
 // of another server with the same name.
 func TestNames(t *testing.T) {
 	s := manager(t, stdio(t, "names"), stdio(t, "noise"))
-	until(t, "two servers", func() bool { return len(s.view(tool.Unbounded())) == 6 })
+	gate.Until(t, "two servers", func() bool { return len(s.view(tool.Unbounded())) == 6 })
 	list, _ := s.call(tool.Unbounded(), "", "")
 	var labels []string
 	for line := range strings.Lines(list) {
@@ -89,7 +89,7 @@ func TestNames(t *testing.T) {
 // disconnected one.
 func TestNamesOfOthers(t *testing.T) {
 	s := manager(t, stdio(t, "names"))
-	until(t, "a server", func() bool { return len(s.view(tool.Unbounded())) == 4 })
+	gate.Until(t, "a server", func() bool { return len(s.view(tool.Unbounded())) == 4 })
 	s.want("noise__pid", "", "error: mcp tool 'noise__pid' not available: use names__noise__pid")
 	s.want("names__noise__pid", "", "x")
 }
@@ -137,7 +137,7 @@ func TestContent(t *testing.T) {
 // called, and that its names are free.
 func TestScope(t *testing.T) {
 	s := manager(t, stdio(t, "names"), stdio(t, "noise"))
-	until(t, "two servers", func() bool { return len(s.view(tool.Unbounded())) == 6 })
+	gate.Until(t, "two servers", func() bool { return len(s.view(tool.Unbounded())) == 6 })
 	scope := tool.For(tool.Grant{MCPs: []string{"noi*"}})
 	list, err := s.call(scope, "", "")
 	if err != nil || !strings.HasPrefix(list, "noisy: ") && !strings.HasPrefix(list, "pid: ") || strings.Contains(list, "names") {
@@ -173,18 +173,18 @@ func TestServerThatDoesNotExitIsKilled(t *testing.T) {
 	pids := filepath.Join(t.TempDir(), "pids")
 	c.Env = append(c.Env, "PIDS="+pids)
 	s := manager(t, c)
-	s.settle(t.Context(), tool.Unbounded(), func() bool { return false })
 	var pid, child int
-	b, _ := os.ReadFile(pids)
-	if _, err := fmt.Sscan(string(b), &pid, &child); err != nil || gone(pid) || gone(child) {
-		t.Fatalf("pids %q: %v", b, err)
-	}
+	gate.Until(t, "the process and its child run", func() bool {
+		b, _ := os.ReadFile(pids)
+		_, err := fmt.Sscan(string(b), &pid, &child)
+		return err == nil && !gone(pid) && !gone(child)
+	})
 	began := time.Now()
 	s.Close()
 	if !gone(pid) {
 		t.Errorf("process %d exists after %s", pid, time.Since(began))
 	}
-	until(t, "its child ends", func() bool { return gone(child) || zombieOf1(child) })
+	gate.Until(t, "its child ends", func() bool { return gone(child) || zombieOf1(child) })
 	gate.Time(t, "close", began, 3*grace)
 }
 
@@ -218,7 +218,7 @@ func TestNeverAnswers(t *testing.T) {
 	began := time.Now()
 	s := manager(t, stdio(t, "silent"), stdio(t, "deaf"), stdio(t, "flood"), slow, quick)
 	gate.Time(t, "setting servers up", began, time.Second)
-	until(t, "both servers", func() bool { return len(s.view(tool.Unbounded())) == 6 })
+	gate.Until(t, "both servers", func() bool { return len(s.view(tool.Unbounded())) == 6 })
 	var wg sync.WaitGroup
 	began = time.Now()
 	for range 8 {
@@ -229,11 +229,11 @@ func TestNeverAnswers(t *testing.T) {
 	})
 	wg.Wait()
 	gate.Time(t, "concurrent calls", began, 3*time.Second)
-	until(t, "a response after a call that timed out", func() bool {
+	gate.Until(t, "a response after a call that timed out", func() bool {
 		_, err := s.call(tool.Unbounded(), "slow__pid", "")
 		return err == nil
 	})
-	until(t, "the log tells of the flood", func() bool { return strings.Contains(s.log.String(), "message exceeds 8 MiB") })
+	gate.Until(t, "the log tells of the flood", func() bool { return strings.Contains(s.log.String(), "message exceeds 8 MiB") })
 }
 
 // TestDies: a server that died is started again, and the call in which it died
@@ -242,7 +242,7 @@ func TestDies(t *testing.T) {
 	once := stdio(t, "dies")
 	once.Name, once.Once = "once", true
 	s := manager(t, stdio(t, "dies"), once)
-	until(t, "both", func() bool { return len(s.view(tool.Unbounded())) == 4 })
+	gate.Until(t, "both", func() bool { return len(s.view(tool.Unbounded())) == 4 })
 	first, err := s.call(tool.Unbounded(), "dies__pid", "")
 	if err != nil {
 		t.Fatal(err)
@@ -253,9 +253,9 @@ func TestDies(t *testing.T) {
 		}
 	}
 	if pid, _ := strconv.Atoi(first); !gone(pid) {
-		until(t, "it is reaped", func() bool { return gone(pid) })
+		gate.Until(t, "it is reaped", func() bool { return gone(pid) })
 	}
-	until(t, "one is back, and the other is not", func() bool {
+	gate.Until(t, "one is back, and the other is not", func() bool {
 		all := s.view(tool.Unbounded())
 		return len(all) == 2 && all[0].Name == "dies"
 	})
@@ -272,7 +272,7 @@ func TestDies(t *testing.T) {
 func TestToolsChange(t *testing.T) {
 	s := manager(t, stdio(t, "changes"))
 	s.want("grow", "", "soon")
-	until(t, "another tool", func() bool { return len(s.view(tool.Unbounded())) == 3 })
+	gate.Until(t, "another tool", func() bool { return len(s.view(tool.Unbounded())) == 3 })
 	s.want("grown", "", "here")
 }
 
@@ -281,7 +281,7 @@ func TestToolsChange(t *testing.T) {
 func TestSetKeeps(t *testing.T) {
 	a, b := stdio(t, "noise"), stdio(t, "names")
 	s := manager(t, a, b)
-	until(t, "both", func() bool { return len(s.view(tool.Unbounded())) == 6 })
+	gate.Until(t, "both", func() bool { return len(s.view(tool.Unbounded())) == 6 })
 	kept, _ := s.call(tool.Unbounded(), "noise__pid", "")
 	left, _ := s.call(tool.Unbounded(), "names__pid", "")
 	s.Set([]Server{a})
@@ -292,7 +292,7 @@ func TestSetKeeps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the other ends", func() bool { return gone(pid) })
+	gate.Until(t, "the other ends", func() bool { return gone(pid) })
 	a.Env = append(a.Env, "X=1")
 	s.Set([]Server{a})
 	if again, err := s.call(tool.Unbounded(), "pid", ""); err != nil || again == kept {

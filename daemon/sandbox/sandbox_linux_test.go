@@ -525,18 +525,10 @@ func TestConfinedOrphaned(t *testing.T) {
 			return string(b) == "sleep\x00"+mark+"\x00"
 		})
 	}
-	for began := time.Now(); !running(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > gate.Hang {
-			t.Fatal("it never began")
-		}
-	}
+	gate.Until(t, "it begins", running)
 	cmd.Process.Kill()
 	cmd.Wait()
-	for began := time.Now(); running(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(began) > gate.Hang {
-			t.Fatal("it survives the daemon")
-		}
-	}
+	gate.Until(t, "it ends with the daemon", func() bool { return !running() })
 }
 
 // TestConfinedRefused checks that a command that cannot be confined does not

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem"
 	"crabmem/fuzz/linear"
 	"crabmem/fuzz/seed"
@@ -158,8 +159,8 @@ func killLinear(t *testing.T, path string, seed uint64, tag string, after time.D
 	}
 	select {
 	case <-m.first:
-	case <-time.After(time.Minute):
-		t.Errorf("no call in a minute; stderr: %s", &stderr)
+	case <-time.After(gate.Hang):
+		t.Errorf("no call in %v; stderr: %s", gate.Hang, &stderr)
 	}
 	time.Sleep(after)
 	cmd.Process.Kill()

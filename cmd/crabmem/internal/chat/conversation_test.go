@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
+	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/wire"
@@ -68,7 +68,7 @@ func TestSayAfterRefusedMessage(t *testing.T) {
 	if want := []string{"refused in ", "again in crab_user_1", "again in ", "late in crab_user_1"}; !slices.Equal(got, want) {
 		t.Errorf("requests %q", got)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), gate.Hang)
 	defer cancel()
 	if err := errors.Join(c.Close(), s.Shutdown(ctx), <-served); err != nil {
 		t.Error(err)

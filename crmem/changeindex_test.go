@@ -138,7 +138,7 @@ func TestForgedOperation(t *testing.T) {
 			f.Payload = []byte(format.NewRecord(1, 0, format.KindArchive, "another name", "", nil))
 			forged = true
 		}
-		b = w.AppendCopy(b, &f, h.Size())
+		b = w.AppendCopy(b, &f, format.LogHeaderSize)
 	}
 	scan, err = format.ScanLog(b)
 	p.must(err)
@@ -206,7 +206,7 @@ func TestNoSnapshotDigest(t *testing.T) {
 	b := h.Append(nil)
 	w := h.Writer()
 	for i := range scan.Frames {
-		b = w.AppendCopy(b, &scan.Frames[i], h.Size())
+		b = w.AppendCopy(b, &scan.Frames[i], format.LogHeaderSize)
 	}
 	p.put("/m.db-wal", string(b))
 	p.m.Hook = func(c faultfs.Call) error {

@@ -53,7 +53,6 @@ type checker struct {
 const (
 	fixSnapshot = "run crabmem repair to recover the readable entries and quarantine the file"
 	fixLog      = "run crabmem repair to keep the operations before this offset and quarantine the rest"
-	fixNewer    = "use the program that wrote the file, or a newer version of crabmem"
 )
 
 // check is Check, once.
@@ -132,8 +131,11 @@ func (c *checker) settleNewer() {
 		if p.File == c.path && errors.Is(p.Err, ErrNewer) {
 			p.Message = c.v.checkNewer(p.Err).Error()
 		}
-		if errors.Is(p.Err, ErrNewer) {
-			p.Remedy = fixNewer
+		switch {
+		case errors.Is(p.Err, ErrNewer):
+			p.Remedy = FixNewer
+		case errors.Is(p.Err, ErrOlder):
+			p.Remedy = FixOlder
 		}
 	}
 }
@@ -211,7 +213,11 @@ func (c *checker) checkLog(err error) (more bool, _ error) {
 	if v.scan, err = format.ScanLog(v.log); err != nil {
 		err = inFile(err, log)
 		off := format.OffsetOf(err)
-		c.add("rot", log, off, int64(len(v.log))-off, err, fixLog)
+		kind := "rot"
+		if errors.Is(err, ErrNewer) || errors.Is(err, ErrOlder) {
+			kind = "format"
+		}
+		c.add(kind, log, off, int64(len(v.log))-off, err, fixLog)
 		return false, nil
 	}
 	if err := c.addOthers(); err != nil {
@@ -258,8 +264,8 @@ func (c *checker) addOthers() error {
 	}
 	if err := v.refuse(c.path); err != nil {
 		file, remedy := c.path+walSuffix, "move the log that the message names"
-		if side := v.sideLogs(); len(side) > 0 {
-			file, remedy = side[0].path, "run crabmem repair to use the log with all operations, or crabmem repair --rejoin to merge both logs"
+		if v.held != nil {
+			file, remedy = v.held.path, "run crabmem repair to use the log with all operations, or crabmem repair --rejoin to merge both logs"
 		}
 		c.add("foreign", file, 0, 0, err, remedy)
 	}

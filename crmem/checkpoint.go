@@ -17,9 +17,6 @@ import (
 // contains the complete store. It returns [ErrNotApplied] if the disk is full, or if
 // the history cannot be written: the log still contains every operation.
 func (s *Store) Checkpoint() error {
-	if s.opts.LogVersion == format.LogVersion1 {
-		return s.restart(func() {})
-	}
 	s.wmu.Lock()
 	err := s.writable()
 	if err == nil && s.path != "" && !s.absent {

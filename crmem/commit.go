@@ -148,9 +148,7 @@ func (s *Store) stage(ops []Op) (g *group, effects []effect, first bool, err err
 	}
 	var context format.Record
 	if s.path != "" {
-		if w.Version != format.LogVersion1 {
-			context = format.NewContext(now, st.by)
-		}
+		context = format.NewContext(now, st.by)
 		end := w.End + 2*format.FrameHeader + format.DigestSize // and room for the frame of a checkpoint
 		for i := range st.effects {
 			end += format.FrameHeader + int64(len(context)+len(st.effects[i].payload))

@@ -213,7 +213,8 @@ func pieces(t *testing.T, wal []byte) [][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, from := [][]byte{wal[:l.Head]}, l.Head
+	from := int64(112)
+	all := [][]byte{wal[:from]}
 	for _, f := range l.Frames {
 		if end := f.Offset + 32 + int64(len(f.Context)+len(f.Payload)); !f.More {
 			all = append(all, wal[from:end])
@@ -343,6 +344,9 @@ func checkLogVector(t *testing.T, v *vectors.Vector) {
 	m := check.NewDisk(db, v.Files["wal"])
 	r, err := crmem.Check(m, rotPath, 0)
 	ok(t, err)
+	if strings.HasPrefix(v.Name, "header-version-") {
+		kind = "format"
+	}
 	if v.Name == "ok-foreign-empty" {
 		kind = "foreign" // no operation is lost, but the snapshot has changed
 	}

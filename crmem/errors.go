@@ -36,6 +36,9 @@ var (
 	// ErrNewer is returned, together with ErrFormat, for a file that a newer program
 	// wrote and considers valid. A repair would remove entries from it.
 	ErrNewer = format.ErrNewer
+	// ErrOlder is returned, together with ErrFormat, for a log of a version that this
+	// program does not read any more.
+	ErrOlder = format.ErrOlder
 	// ErrForeign is returned when snapshot, log and lock do not belong together:
 	// another program wrote, replaced or removed one of them.
 	ErrForeign = errors.New("mismatched store files")
@@ -66,7 +69,7 @@ func (closedError) Is(target error) bool { return target == fs.ErrClosed }
 
 // FormatError states where a file differs from FORMAT.md: Path, Offset, the
 // position Entry (-1 outside the entries), Field, and Msg. It matches [ErrFormat]
-// and, if Newer is set, [ErrNewer].
+// and, if Newer is set, [ErrNewer], or, if Older is set, [ErrOlder].
 type FormatError = format.Error
 
 // AmbiguousError names the entries that share an alias, or that have canonically

@@ -36,7 +36,7 @@ var errNoBase = errors.New("copy the snapshot to the history")
 // A concurrent checkpoint may replace the files meanwhile. install then discards
 // the cut, and the segment overlaps with the next one, which is harmless (H4).
 func (s *Store) fold(c *cut) error {
-	if s.opts.History == HistoryOff || s.opts.LogVersion == format.LogVersion1 || c.seq == c.base {
+	if s.opts.History == HistoryOff || c.seq == c.base {
 		return nil
 	}
 	s.folding.Lock()
@@ -95,7 +95,7 @@ func (c *cut) operations() ([]format.Frame, format.Place, error) {
 			frames = append(frames, *f)
 		}
 	}
-	if prev.Epoch == (format.ID{}) { // a version 1 log, or the first log of an epoch
+	if prev.Epoch == (format.ID{}) { // the first log of an epoch
 		prev = format.Place{}
 	}
 	return frames, prev, nil
@@ -185,7 +185,7 @@ func (f *folder) begin() error {
 			return err
 		}
 	}
-	h := format.LogHeader{Version: format.LogVersion, Salt: rand.Uint64(), Base: f.c.dbDig, Seq: f.frames[0].Seq, Store: f.c.id, Epoch: f.epoch, Before: f.prev}
+	h := format.LogHeader{Salt: rand.Uint64(), Base: f.c.dbDig, Seq: f.frames[0].Seq, Store: f.c.id, Epoch: f.epoch, Before: f.prev}
 	b := h.Append(nil)
 	if err := vfs.Replace(f.s.fs, nextSegment(f.dir, f.segments), 0o600, bytesTo(f.encode(b, h.Writer()))); err != nil {
 		return err

@@ -218,10 +218,6 @@ func (s *Store) linkHeld() {
 	if err == nil && (s.heldInfo == nil || !vfs.SameFile(fi, s.heldInfo) || s.fs.Remove(name) != nil) {
 		return
 	}
-	// Programs that know only version 1 replace such a log, and not the link.
-	if s.w.Version == format.LogVersion1 {
-		return
-	}
 	if s.fs.Link(s.path+walSuffix, name) == nil {
 		s.linked, s.heldInfo = true, s.logStat.info
 	}

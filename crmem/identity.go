@@ -48,7 +48,7 @@ func (s *Store) saveIdentity() error {
 // name of the identity file. The caller holds the lock.
 func (s *Store) takeIdentity(v *files) error {
 	s.id, s.idSaved = v.id, v.idErr == nil
-	if v.idErr == nil || v.scan == nil || v.scan.Version == format.LogVersion1 {
+	if v.idErr == nil || v.scan == nil {
 		if v.idErr != nil && !errors.Is(v.idErr, fs.ErrNotExist) {
 			s.warn("%v; the next write replaces it", v.idErr)
 		}
@@ -77,14 +77,9 @@ func (s *Store) Identity() string {
 }
 
 // NewIdentity gives the store a new identity, to use a copy independently of
-// the original. It checkpoints first. Errors are those of [Store.Checkpoint].
+// the original. It checkpoints first. Writers wait, and stage again what they staged
+// for the old log. Errors are those of [Store.Checkpoint].
 func (s *Store) NewIdentity() error {
-	return s.restart(func() { s.id, s.idSaved, s.w.Epoch = format.NewID(), false, format.ID{} })
-}
-
-// restart checkpoints, calls change, and begins a new log. Writers wait, and stage
-// again what they staged for the old log.
-func (s *Store) restart(change func()) error {
 	s.token <- struct{}{}
 	defer func() { <-s.token }()
 	s.wmu.Lock()
@@ -103,7 +98,7 @@ func (s *Store) restart(change func()) error {
 	if err := s.markDirty(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotApplied, err)
 	}
-	change()
+	s.id, s.idSaved, s.w.Epoch = format.NewID(), false, format.ID{}
 	if err := s.newLog(s.w.Seq-1, nil, s.w.Last); err != nil {
 		return s.fail(err)
 	}

@@ -10,6 +10,8 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // TestNewerKind opens, checks, and repairs stores with an entry of kind 2: in the
@@ -66,5 +68,79 @@ func TestNewerKind(t *testing.T) {
 				t.Error("no quarantine file")
 			}
 		})
+	}
+}
+
+// TestLogVersion opens, reads, checks, and repairs stores with a log of another version:
+// as the log, as its second link, and next to a symbolic link to the store. The message
+// names the log and its version, and the bytes of all files stay. Only KeepDB quarantines
+// the log.
+func TestLogVersion(t *testing.T) {
+	for _, version := range []string{"0", "1", "3"} {
+		v := vector(t, "log", "header-version-"+version)
+		log := string(v.Files["wal"])
+		for _, name := range []string{"memory.db-wal", "memory.db-wal.held", "link-wal", "link-wal.held"} {
+			t.Run(version+" "+name, func(t *testing.T) {
+				path := Place(t, map[string][]byte{"db": v.DB()})
+				dir := filepath.Dir(path)
+				if err := errors.Join(os.WriteFile(filepath.Join(dir, name), []byte(log), 0o600), os.Symlink("memory.db", filepath.Join(dir, "link"))); err != nil {
+					t.Fatal(err)
+				}
+				if strings.HasPrefix(name, "link") {
+					path = filepath.Join(dir, "link")
+				}
+				before := filesIn(t, dir)
+				refused := func(what string, err error) {
+					t.Helper()
+					if err == nil || !errors.Is(err, crmem.ErrFormat) || errors.Is(err, crmem.ErrOlder) == (version == "3") ||
+						errors.Is(err, crmem.ErrNewer) != (version == "3") || !strings.Contains(err.Error(), name+": offset 6: log version: version "+version+", ") {
+						t.Errorf("%s: %v", what, err)
+					}
+					after := filesIn(t, dir)
+					delete(after, "memory.db-lock")
+					if d := cmp.Diff(before, after); d != "" {
+						t.Errorf("%s changed files:\n%s", what, d)
+					}
+				}
+				_, err := crmem.Open(path, nil)
+				refused("open", err)
+				if name == "memory.db-wal" {
+					_, err = crmem.Open(path, &crmem.Options{ReadOnly: true})
+					refused("read", err)
+				}
+				r, err := crmem.Check(vfs.OS{}, path, 0)
+				if err != nil || len(r.Problems) == 0 || !strings.Contains(r.Problems[0].Remedy, "the program that wrote the ") {
+					t.Fatalf("check: %+v, %v", r, err)
+				}
+				refused("check", r.Problems[0].Err)
+				if strings.HasPrefix(name, "link") {
+					return // repair does not move files next to a link
+				}
+				for _, o := range []crmem.RepairOptions{{}, {Rejoin: true}, {KeepLog: path}, {QuarantineNewer: true}} {
+					_, err := crmem.Repair(path, &o)
+					refused("repair", err)
+				}
+				if name != "memory.db-wal" {
+					return
+				}
+				rep, err := crmem.Repair(path, &crmem.RepairOptions{KeepDB: true})
+				if err != nil || len(rep.Files) != 1 {
+					t.Fatalf("repair --keep-db: %+v, %v", rep, err)
+				}
+				if b, err := os.ReadFile(rep.Files[0].Kept); err != nil || string(b) != log {
+					t.Errorf("the quarantine file: %v", err)
+				}
+				s, err := crmem.Open(path, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := names(s.All()); got != "a b" {
+					t.Errorf("entries %q", got)
+				}
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
 	}
 }

@@ -62,11 +62,7 @@ func (s *Store) newLog(seq uint64, frames []format.Frame, before format.Place) e
 // newHeader returns the header of a new log that extends the present snapshot
 // and begins with operation seq, after it saved the identity.
 func (s *Store) newHeader(seq uint64, before format.Place) (format.LogHeader, error) {
-	h := format.LogHeader{Version: format.LogVersion, Salt: rand.Uint64(), Base: s.dbDig, Seq: seq}
-	if s.opts.LogVersion == format.LogVersion1 {
-		h.Version = format.LogVersion1
-		return h, nil
-	}
+	h := format.LogHeader{Salt: rand.Uint64(), Base: s.dbDig, Seq: seq}
 	if err := s.checkLock(); err != nil {
 		return h, err
 	}

@@ -57,9 +57,6 @@ type Options struct {
 	LogLimit int64
 	// Literal checkpoints on every write, as RFC 0150 prescribes.
 	Literal bool
-	// LogVersion is the version of the logs that checkpoints begin: 2, or 1
-	// for programs that know only that. 0: 2.
-	LogVersion int
 	// By is recorded in the log as the origin of changes, unless a batch contains
 	// an operation [By].
 	By Actor

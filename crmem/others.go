@@ -18,8 +18,8 @@ import (
 type others struct {
 	held     *sideLog    // the second link, if it is another file than the log
 	heldInfo fs.FileInfo // of held, or of a link without operations that the store lacks
-	old      []*sideLog  // version 2 logs that an older program set aside
 	linked   *sideLog    // next to a symbolic link to the store
+	version  error       // names a log of a version that this program does not read
 	own      []string    // copies that a writer kept
 	purge    bool        // the file of an unfinished purge exists
 }
@@ -32,7 +32,7 @@ type sideLog struct {
 	ops   []*format.Frame // that neither snapshot nor log contains
 }
 
-// findOthers looks for files of V11 to V13 (FORMAT.md). v has the snapshot,
+// findOthers looks for files of V11 and V13 (FORMAT.md). v has the snapshot,
 // or no digest if that is missing, and the log.
 func (v *files) findOthers(fsys vfs.FS, path string, maxBytes int64) error {
 	list, err := fsys.ReadDir(dirOf(path))
@@ -46,20 +46,13 @@ func (v *files) findOthers(fsys vfs.FS, path string, maxBytes int64) error {
 			continue
 		}
 		name := filepath.Join(dirOf(path), e.Name())
-		switch n, aside := strings.CutPrefix(rest, walSuffix+damagedSuffix+"0"); {
+		switch {
 		case strings.HasPrefix(rest, ownSuffix) && e.Type().IsRegular():
 			v.own = append(v.own, name)
 		case rest == purgeSuffix:
 			v.purge = true
 		case rest == walSuffix+heldSuffix:
 			v.findHeld(fsys, name, maxBytes)
-		case aside && (n == "" || n[0] == '.'):
-			l := readSideLog(fsys, name, maxBytes)
-			if l != nil && l.scan.Version != format.LogVersion1 && !v.ofOtherStore(l.scan) {
-				if l.ops = v.lacks(l.scan); len(l.ops) > 0 {
-					v.old = append(v.old, l)
-				}
-			}
 		}
 	}
 	return nil
@@ -75,7 +68,7 @@ func (v *files) findHeld(fsys vfs.FS, name string, maxBytes int64) {
 	if v.logStat.info != nil && vfs.SameFile(fi, v.logStat.info) {
 		return
 	}
-	l := readSideLog(fsys, name, maxBytes)
+	l := v.readSideLog(fsys, name, maxBytes)
 	if l == nil || v.ofOtherStore(l.scan) && v.scan != nil && !v.otherStore() {
 		v.heldInfo = nil // not a log of this store: left as it is
 		return
@@ -97,7 +90,7 @@ func (v *files) findLinked(fsys vfs.FS, link string, maxBytes int64) {
 		if err != nil {
 			continue
 		}
-		l := readSideLog(fsys, name, maxBytes)
+		l := v.readSideLog(fsys, name, maxBytes)
 		if l == nil {
 			continue
 		}
@@ -122,24 +115,32 @@ func ownCopies(fsys vfs.FS, path string) (own []string) {
 // ofOtherStore reports whether a log has another identity than the identity
 // file.
 func (v *files) ofOtherStore(scan *format.LogScan) bool {
-	return v.idErr == nil && scan.Version != format.LogVersion1 && scan.Store != v.id
+	return v.idErr == nil && scan.Store != v.id
 }
 
 // otherStore reports whether the log of v is of another store.
 func (v *files) otherStore() bool { return v.scan != nil && v.ofOtherStore(v.scan) }
 
 // readSideLog reads a log under another name as far as it is valid, or returns
-// nil.
-func readSideLog(fsys vfs.FS, name string, maxBytes int64) *sideLog {
+// nil. It notes a log of another version in v.
+func (v *files) readSideLog(fsys vfs.FS, name string, maxBytes int64) *sideLog {
 	b, err := vfs.ReadFile(fsys, name, maxLogFor(maxBytes))
 	if err != nil {
 		return nil
 	}
-	scan, _ := format.ScanPrefix(b)
+	scan, err := format.ScanPrefix(b)
 	if scan == nil {
+		v.noteVersion(err, name)
 		return nil
 	}
 	return &sideLog{path: name, bytes: b, scan: scan}
+}
+
+// noteVersion sets v.version if err is that of a log of another version.
+func (v *files) noteVersion(err error, name string) {
+	if v.version == nil && (errors.Is(err, ErrNewer) || errors.Is(err, ErrOlder)) {
+		v.version = inFile(err, name)
+	}
 }
 
 // lacks returns the operations of a log that neither the snapshot nor the log
@@ -170,13 +171,11 @@ func (v *files) lacks(side *format.LogScan) []*format.Frame {
 	return ops
 }
 
-// refuse returns why a writer must not use the store (FORMAT.md, V11 and V12),
+// refuse returns why a writer must not use the store (FORMAT.md, V11, V12, and V14),
 // or nil.
 func (v *files) refuse(path string) error {
-	if len(v.old) > 0 { // the second link may be another name of that log
-		l := v.old[0]
-		return fmt.Errorf("%w: an older program quarantined %s, which has %v that the store does not contain: run crabmem repair --rejoin, or move that file",
-			ErrForeign, l.path, opCount(len(l.ops)))
+	if v.version != nil {
+		return v.version
 	}
 	if h := v.held; h != nil && v.log == nil {
 		return fmt.Errorf("%w: %s is missing, but its second link %s has %v that %s does not contain: run crabmem repair",
@@ -273,6 +272,9 @@ func missingSnapshot(fsys vfs.FS, path string, maxBytes int64) error {
 		return nil
 	} else if err != nil {
 		return err
+	}
+	if v.version != nil {
+		return v.version
 	}
 	if len(v.own) > 0 {
 		return fmt.Errorf("%w: %s is missing, but a writer saved its copy of the store to %s: rename that file to %s and run crabmem repair --keep-db",

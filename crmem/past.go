@@ -146,7 +146,7 @@ func (p *past) excludeOther(segments []segment) bool {
 	for i := len(p.links) - 1; i > 0; i-- {
 		l := &p.links[i-1]
 		next := p.links[i].header()
-		if l.head.Store == next.Store || next.Base == (format.Digest{}) || next.Version == format.LogVersion1 || l.head.Version == format.LogVersion1 {
+		if l.head.Store == next.Store || next.Base == (format.Digest{}) {
 			continue
 		}
 		from := i - 1

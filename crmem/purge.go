@@ -64,31 +64,18 @@ func (s *Store) excludeWriters() (admit func()) {
 	}
 }
 
-// beginPurge adds to s.bg, so that Close waits for a purge. A version 1 log cannot
-// contain one, so beginPurge ends it.
+// beginPurge adds to s.bg, so that Close waits for a purge.
 func (s *Store) beginPurge() error {
 	s.wmu.Lock()
+	defer s.wmu.Unlock()
 	err := s.writable()
 	if err == nil && s.path != "" && !s.absent {
 		if err = s.ready(); err != nil {
 			err = fmt.Errorf("%w: %w", ErrNotApplied, err)
 		}
 	}
-	if err != nil {
-		s.wmu.Unlock()
-		return err
-	}
-	s.bg.Add(1)
-	old := s.path != "" && !s.absent && s.w.Version == format.LogVersion1
-	s.wmu.Unlock()
-	switch {
-	case s.opts.LogVersion == format.LogVersion1:
-		err = fmt.Errorf("%w: a version 1 log cannot contain a purge", ErrNotApplied)
-	case old:
-		err = s.Checkpoint()
-	}
-	if err != nil {
-		s.bg.Done()
+	if err == nil {
+		s.bg.Add(1)
 	}
 	return err
 }
@@ -354,7 +341,7 @@ func (p *purger) free(name string) (bool, error) {
 		return !p.has(sn), nil
 	}
 	scan, err := format.ScanLog(b)
-	if err != nil || scan.Verdict != format.Clean || scan.Version == format.LogVersion1 || scan.Store != p.s.id {
+	if err != nil || scan.Verdict != format.Clean || scan.Store != p.s.id {
 		return false, nil
 	}
 	for i := range scan.Frames {

@@ -71,7 +71,7 @@ func (g *segment) endsWith(fsys vfs.FS, last format.Place) bool {
 		return false
 	}
 	defer file.Close()
-	at := max(g.head.Size(), file.size-64<<10)
+	at := max(format.LogHeaderSize, file.size-64<<10)
 	b := make([]byte, max(0, file.size-at))
 	if n, _ := file.ReadAt(b, at); n < len(b) {
 		return false

@@ -141,13 +141,9 @@ func (s *Store) rewriteWithReserve(v *files) error {
 	return err
 }
 
-// resumeLog opens the log for more records. If a log of an older version has no
-// operations, the next write begins a log of the present version.
+// resumeLog opens the log for more records.
 func (s *Store) resumeLog(v *files) (err error) {
-	if s.w = v.scan.Writer(); s.w.Version == format.LogVersion1 && v.scan.Ops() == 0 && s.opts.LogVersion != format.LogVersion1 {
-		s.w = format.LogWriter{}
-		return nil
-	}
+	s.w = v.scan.Writer()
 	if s.log, err = s.fs.OpenFile(s.path+walSuffix, os.O_RDWR|os.O_APPEND, 0); err != nil {
 		return err
 	}

@@ -325,7 +325,7 @@ func TestRepairOfAMissingSnapshot(t *testing.T) {
 
 // logOf makes a log of the frames that put appends.
 func logOf(base []byte, seq uint64, put func(w *format.LogWriter, b []byte) []byte) []byte {
-	h := format.LogHeader{Version: format.LogVersion, Salt: 7, Base: format.DigestOf(base), Seq: seq, Store: format.ID{1}, Epoch: format.ID{2}}
+	h := format.LogHeader{Salt: 7, Base: format.DigestOf(base), Seq: seq, Store: format.ID{1}, Epoch: format.ID{2}}
 	b := h.Append(nil)
 	w := h.Writer()
 	return put(&w, b)

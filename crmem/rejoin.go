@@ -1,7 +1,6 @@
 package crmem
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -62,7 +61,7 @@ func (r *repairer) settle(v *files) error {
 	if !r.o.KeepDB && r.o.KeepLog == "" {
 		return fmt.Errorf("%w; this repair needs --rejoin, which adds the operations to the store, or --keep-db, which quarantines the log", err)
 	}
-	for _, l := range v.sideLogs() {
+	if l := v.held; l != nil {
 		w := l.scan.Writer()
 		kept, err := quarantine(r.fs, fmt.Sprintf("%s%s%s%d", r.path, walSuffix, damagedSuffix, w.Seq), l.bytes)
 		if err != nil {
@@ -73,38 +72,23 @@ func (r *repairer) settle(v *files) error {
 			return err
 		}
 	}
-	v.held, v.heldInfo, v.old = nil, nil, nil
+	v.held, v.heldInfo = nil, nil
 	return r.fs.SyncDir(dirOf(r.path))
 }
 
-// sideLogs returns the logs that hold operations of their own.
-func (v *files) sideLogs() []*sideLog {
-	list := slices.Clone(v.old)
-	if v.held != nil {
-		list = append(list, v.held)
-	}
-	return list
-}
-
-// rejoin adds the operations of other logs to the recovered store, and renames
-// those logs. It loses no text: if both changed a name, the store keeps its
-// entry, and the log's entry gets a new name.
+// rejoin adds the operations of the second link to the recovered store, and renames
+// the link. It loses no text: if both changed a name, the store keeps its entry, and
+// the link's entry gets a new name.
 func (r *repairer) rejoin(v *files) error {
-	side := slices.Clone(v.old)
-	again := v.held != nil && slices.ContainsFunc(side, func(l *sideLog) bool { return bytes.Equal(l.bytes, v.held.bytes) })
-	if v.held != nil && !again {
-		side = append(side, v.held)
-	}
-	if len(side) == 0 {
+	l := v.held
+	if l == nil {
 		return nil
 	}
 	if v.scan == nil || r.log == nil {
 		r.t, r.nextID = v.snap.t, v.snap.NextID
 	}
-	for _, l := range side {
-		if !r.mergeChanges(v, l) {
-			r.mergeEntries(l)
-		}
+	if !r.mergeChanges(v, l) {
+		r.mergeEntries(l)
 	}
 	r.t.sort()
 	end := int64(0)
@@ -114,27 +98,22 @@ func (r *repairer) rejoin(v *files) error {
 	if err := r.write(v, end); err != nil {
 		return err
 	}
-	if again {
-		r.heldInfo = v.heldInfo
-	}
-	if err := r.nameRejoined(side); err != nil {
+	if err := r.nameRejoined(l); err != nil {
 		return err
 	}
 	r.linkHeld()
 	return nil
 }
 
-// nameRejoined renames logs of which the store has the operations.
-func (r *repairer) nameRejoined(side []*sideLog) error {
-	for _, l := range side {
-		w := l.scan.Writer()
-		name, err := r.moveToFree(l.path, fmt.Sprintf("%s%s%s%d", r.path, walSuffix, rejoinedSuffix, w.Seq-1))
-		if err != nil {
-			return err
-		}
-		n := int64(len(l.bytes))
-		r.rep.Files = append(r.rep.Files, RepairedFile{File: l.path, Bytes: n, Recovered: n, Aside: 0, Kept: name})
+// nameRejoined renames a log of which the store has the operations.
+func (r *repairer) nameRejoined(l *sideLog) error {
+	w := l.scan.Writer()
+	name, err := r.moveToFree(l.path, fmt.Sprintf("%s%s%s%d", r.path, walSuffix, rejoinedSuffix, w.Seq-1))
+	if err != nil {
+		return err
 	}
+	n := int64(len(l.bytes))
+	r.rep.Files = append(r.rep.Files, RepairedFile{File: l.path, Bytes: n, Recovered: n, Aside: 0, Kept: name})
 	return r.fs.SyncDir(dirOf(r.path))
 }
 

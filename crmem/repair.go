@@ -27,7 +27,8 @@ type repairer struct {
 //
 // Errors: [ErrForeign] if log and snapshot do not match and neither KeepDB nor
 // KeepLog selects one; [ErrNewer] if a newer program wrote the store and
-// QuarantineNewer is not set; [vfs.ErrLocked]; [ErrNoStore].
+// QuarantineNewer is not set; [ErrNewer] or [ErrOlder] for a log of another version,
+// which only KeepDB quarantines; [vfs.ErrLocked]; [ErrNoStore].
 func Repair(path string, o *RepairOptions) (*RepairResult, error) {
 	if o == nil {
 		o = &RepairOptions{}
@@ -85,6 +86,12 @@ func (r *repairer) run() error {
 	readable, why := r.readLog(v)
 	if err := v.findOthers(r.fs, r.path, r.opts.MaxBytes); err != nil {
 		return err
+	}
+	if !r.o.KeepDB || readable { // otherwise the log becomes a quarantine file
+		v.noteVersion(why, r.path+walSuffix)
+	}
+	if v.version != nil {
+		return fmt.Errorf("%w; nothing was changed", v.version)
 	}
 	if err := r.takeIdentity(v); err != nil {
 		return err
@@ -257,7 +264,7 @@ func (r *repairer) write(v *files, end int64) error {
 		return err
 	}
 	b := r.log[:end]
-	if v.scan == nil || end < v.scan.Size() {
+	if v.scan == nil || end < format.LogHeaderSize {
 		h, err := r.newHeader(1, format.Place{})
 		if err != nil {
 			return err

@@ -6,6 +6,12 @@ import (
 	"crabmem/crmem/vfs"
 )
 
+// The fixes for files of other programs ([ErrNewer], [ErrOlder]).
+const (
+	FixNewer = "use the program that wrote the file, or a newer version of crabmem"
+	FixOlder = "run crabmem checkpoint with the program that wrote the log, then crabmem repair --keep-db to quarantine the log"
+)
+
 // CheckReport is the result of Check.
 type CheckReport struct {
 	Path          string    `json:"path"`
@@ -56,8 +62,7 @@ type RepairOptions struct {
 	// KeepLog is the path of the snapshot that the log extends. Repair
 	// quarantines the file with the name of the store.
 	KeepLog string
-	// Rejoin adds the operations of logs that were replaced, or that an older
-	// program quarantined, to the store.
+	// Rejoin adds the operations of a log that another program replaced to the store.
 	Rejoin bool
 	// QuarantineNewer also repairs a file with ErrNewer: it quarantines the
 	// entries that only a newer program can read.

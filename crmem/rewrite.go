@@ -120,7 +120,7 @@ func (p *purger) segment(g *segment, later []segment) error {
 	}
 	scan, serr := format.ScanPrefix(b)
 	serr = cmp.Or(serr, err)
-	if scan == nil || scan.Version == format.LogVersion1 {
+	if scan == nil {
 		return p.remove(g.path)
 	}
 	h := scan.LogHeader

@@ -101,10 +101,7 @@ func (s *Store) logDifferences(sn *Snapshot, first []Op) error {
 func (s *Store) logEffects(effects []effect, nextID uint64, by Actor, at time.Time) error {
 	g := s.newGroup(s.w.End)
 	g.w, g.nextID, g.effects = s.w, nextID, effects
-	context := format.Record("")
-	if s.w.Version != format.LogVersion1 {
-		context = format.NewContext(at, by)
-	}
+	context := format.NewContext(at, by)
 	for i := range effects {
 		typ := effects[i].typ
 		if i < len(effects)-1 {

@@ -20,7 +20,7 @@ import (
 
 const (
 	snapshotVectors = 149
-	logVectors      = 211
+	logVectors      = 142
 )
 
 func load(t testing.TB, dir string, least int) []*vectors.Vector {
@@ -482,9 +482,9 @@ func logVectorRead(t *testing.T, v *vectors.Vector, path string) {
 func logVectorWrite(t *testing.T, v *vectors.Vector, path string) {
 	var warned []string
 	s, err := crmem.Open(path, &crmem.Options{Warn: func(m string) { warned = append(warned, m) }})
-	if strings.HasPrefix(v.Name, "v2-") { // a vector has no identity file
-		warned = slices.DeleteFunc(warned, func(m string) bool { return strings.HasPrefix(m, "restored "+path+"-id from the log: ") })
-	}
+	warned = slices.DeleteFunc(warned, func(m string) bool { // a vector has no identity file
+		return strings.HasPrefix(m, "restored "+path+"-id from the log: ")
+	})
 	after := filesIn(t, filepath.Dir(path))
 	if v.Expect != "ok" && v.Expect != "torn" {
 		if err := refused(v, err, path); err != nil {

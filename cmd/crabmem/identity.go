@@ -46,7 +46,7 @@ home if you use both the copy and the original. Entries do not change.`,
   crabmem identity new --json`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.exclusive(cmd.Context(), "identity new", &crmem.Options{}, func(s *crmem.Store) error {
+		return c.exclusive(cmd.Context(), "identity new", func(s *crmem.Store) error {
 			if err := s.NewIdentity(); err != nil {
 				return err
 			}
@@ -68,14 +68,14 @@ func (c *app) printIdentity(s *crmem.Store) error {
 	return nil
 }
 
-// exclusive runs f on the store, opened for writing with o. It refuses a store
-// that a daemon serves.
-func (c *app) exclusive(ctx context.Context, command string, o *crmem.Options, f func(s *crmem.Store) error) error {
+// exclusive runs f on the store, opened for writing. It refuses a store that a daemon
+// serves.
+func (c *app) exclusive(ctx context.Context, command string, f func(s *crmem.Store) error) error {
 	path, err := c.storePath()
 	if err != nil {
 		return err
 	}
-	o.Command, o.LockWait, o.MustExist = "crabmem "+command, c.lockStep(), true
+	o := &crmem.Options{Command: "crabmem " + command, LockWait: c.lockStep(), MustExist: true}
 	return c.withoutDaemon(ctx, path, func() error {
 		return c.Wait(ctx, func() error {
 			s, err := c.open(o)

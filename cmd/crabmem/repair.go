@@ -26,11 +26,11 @@ operations. If two files contradict each other, choose one:
 
   --keep-db        take the store's file, and quarantine its log
   --keep-log BASE  take the log, and the file that it extends
-  --rejoin         add to the store the operations of a replaced log, or of a
-                   log that an older version quarantined
+  --rejoin         add to the store the operations of a replaced log
 
 repair does not change a file with entries that only a newer program can read.
---quarantine-newer moves these entries to a quarantine file.
+--quarantine-newer moves these entries to a quarantine file. repair does not
+change a log of another version, either: --keep-db quarantines it.
 
 --rejoin loses no text. If both contain an entry with the same name, the store's
 entry keeps the name. repair renames the other entry and prints the new name.`,

@@ -160,21 +160,19 @@ func (w *walker) log() {
 	w.field(4, "reserved", hexNumber)
 	w.field(4, "crc", hexNumber)
 	h, herr := format.ReadLogHeader(w.b)
-	if h.Version == format.LogVersion {
-		w.field(16, "store", hexBytes)
-		w.field(16, "epoch", hexBytes)
-		w.field(16, "prev_epoch", hexBytes)
-		w.number(8, "prev_seq")
-		w.field(4, "prev_crc", hexNumber)
-		w.field(4, "crc2", hexNumber)
-	}
+	w.field(16, "store", hexBytes)
+	w.field(16, "epoch", hexBytes)
+	w.field(16, "prev_epoch", hexBytes)
+	w.number(8, "prev_seq")
+	w.field(4, "prev_crc", hexNumber)
+	w.field(4, "crc2", hexNumber)
 	end := int64(len(w.b))
 	if s != nil {
 		end = s.End
 	}
 	for herr == nil && w.off < end && !w.done {
 		f, _ := h.ReadFrame(w.b, w.off) // ScanLog read it, too
-		w.frame(&f, h.Version)
+		w.frame(&f)
 	}
 	switch {
 	case w.left:
@@ -194,7 +192,7 @@ func (w *walker) log() {
 var frameNames = map[byte]string{format.FramePut: "put", format.FrameAlias: "alias", format.FrameRemove: "remove", format.FrameCheckpoint: "checkpoint",
 	format.FramePurge: "purge", format.FramePurged: "purged", format.FrameRename: "rename"}
 
-func (w *walker) frame(f *format.Frame, version uint16) {
+func (w *walker) frame(f *format.Frame) {
 	w.field(1, "type", func(p []byte) string {
 		s := fmt.Sprintf("%d %s", f.Type, frameNames[f.Type])
 		if f.More {
@@ -202,12 +200,8 @@ func (w *walker) frame(f *format.Frame, version uint16) {
 		}
 		return s
 	})
-	if version == format.LogVersion1 {
-		w.field(3, "zero", hexNumber)
-	} else {
-		w.field(1, "zero", hexNumber)
-		w.number(2, "context_len")
-	}
+	w.field(1, "zero", hexNumber)
+	w.number(2, "context_len")
 	w.number(4, "len")
 	w.number(8, "seq")
 	w.number(8, "synced_to")

@@ -88,7 +88,7 @@ func TestInspectSnapshots(t *testing.T) {
 // TestInspectLogs takes every vector of a log apart.
 func TestInspectLogs(t *testing.T) {
 	verdicts := make(map[string]int)
-	for _, v := range load(t, "log", 211) {
+	for _, v := range load(t, "log", 142) {
 		b := v.Files["wal"]
 		if len(b) < 6 {
 			continue // no magic: it could be any file

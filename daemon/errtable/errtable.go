@@ -63,7 +63,6 @@ type Row struct {
 const (
 	fixDisplaced  = "run crabmem sessions verify to list the kept copies; compare them with the session, then move them back or remove them"
 	fixForeign    = "run crabmem verify to list each problem and its fix"
-	fixNewer      = "use the program that wrote the file, or a newer version of crabmem"
 	fixNoSpace    = "free disk space, then retry"
 	fixNotApplied = "nothing was changed: free disk space or check the disk, then retry"
 	fixNotRegular = "set the store's file with --db, CRABMEM_DB, --home, or CRABTALK_HOME"
@@ -213,7 +212,9 @@ func Find(err error, first ...Row) Row {
 			r.DaemonFix = daemonFixForeign
 		}
 	case errors.Is(err, crmem.ErrNewer):
-		r.Fix = fixNewer
+		r.Fix = crmem.FixNewer
+	case errors.Is(err, crmem.ErrOlder):
+		r.Fix = crmem.FixOlder
 	case errors.Is(err, vfs.ErrNotRegular):
 		r.Fix = fixNotRegular
 	}

@@ -31,6 +31,8 @@ type Verdict struct {
 	Refuse bool          // Open for writing must fail
 	Torn   []byte        // torn tail, which a writer truncates and quarantines
 	Purge  bool          // the log contains a purge, which removes quarantine files
+
+	Version bool // the log has another version: Repair changes nothing without KeepDB
 }
 
 // Expect returns the verdict of the independent decoder. A nil wal means no
@@ -46,6 +48,9 @@ func Expect(db, wal []byte) Verdict {
 	s, verdict, _, err := refdec.Recover(db, wal)
 	if f, bad := errors.AsType[*refdec.Fault](err); bad {
 		v := Verdict{Kind: "rot", File: walPath, Offset: f.Offset, Refuse: true}
+		if f.Class == "version" {
+			v.Kind, v.Version = "format", true
+		}
 		if f.Offset >= 48 { // the log before the fault may also extend another snapshot
 			_, verdict, _, _ := refdec.Recover(db, wal[:f.Offset])
 			v.Ops = verdict == "foreign"
@@ -136,7 +141,7 @@ func Store(db, wal []byte) (v Verdict, repaired []crmem.Entry, err error) {
 // is the snapshot and all writes before the fault.
 func (v *Verdict) expectedRepair(db, wal []byte) *refdec.Store {
 	switch {
-	case v.Kind == "format" || v.Ops:
+	case v.Kind == "format" && !v.Version || v.Ops:
 		return nil
 	case v.Store != nil:
 		return v.Store
@@ -211,6 +216,14 @@ func (v *Verdict) repair(m *faultfs.Mem, db, wal []byte) ([]crmem.Entry, error) 
 	if v.Ops {
 		if !errors.Is(err, crmem.ErrForeign) {
 			return nil, fmt.Errorf("repair of a mismatched log without an option: error %v, want ErrForeign", err)
+		}
+		o.KeepDB = true
+		rep, err = crmem.Repair(Path, o)
+	}
+	if v.Version {
+		log, rerr := vfs.ReadFile(m, walPath, 1<<30)
+		if !errors.Is(err, crmem.ErrFormat) || rerr != nil || !bytes.Equal(log, wal) {
+			return nil, fmt.Errorf("repair of a log of another version without an option: error %v, %d bytes of the log, %v", err, len(log), rerr)
 		}
 		o.KeepDB = true
 		rep, err = crmem.Repair(Path, o)

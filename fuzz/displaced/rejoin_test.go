@@ -16,9 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// upgraded returns a machine with a store whose log has version 2. The snapshot has
-// entries, and the log has operations of every type. The writer was killed.
-func upgraded(t *testing.T) memMachine {
+// written returns a machine with a store. The snapshot has entries, and the log has operations of every type. The writer was killed.
+func written(t *testing.T) memMachine {
 	m := newMem()
 	a := newActor(m)
 	must(a.open(crmem.CheckpointAlways))
@@ -45,73 +44,29 @@ func entries(t *testing.T, m machine) (list []crmem.Entry, next uint64) {
 	return slices.Collect(s.All()), s.NextID()
 }
 
-// olderRepair changes a store as the repair of an older program does, which
-// supports only version 1. Such a repair renames the log without reading it and
-// begins a version 1 log. The older program then executes writes.
-func olderRepair(t *testing.T, m memMachine, writes func(s *crmem.Store) error) {
+// replaceLog changes a store as a program does that writes to a copy without the log,
+// and puts the files of the copy in place of those of the store. The second link
+// remains.
+func replaceLog(t *testing.T, m machine, writes func(s *crmem.Store) error) {
 	t.Helper()
-	wal := m.store() + "-wal"
-	create(m, wal+".damaged-0", read(m, wal))
-	older := newMem()
-	create(older, older.store(), read(m, m.store()))
-	o := options(older, crmem.CheckpointNever, nil)
-	o.LogVersion, o.Socket = 1, "begins the log"
-	s, err := crmem.Open(older.store(), o)
-	must(err)
-	if writes != nil {
-		if err := writes(s); err != nil {
-			t.Fatal(err)
-		}
+	other := newMem()
+	for _, suffix := range []string{"", "-id"} {
+		create(other, other.store()+suffix, read(m, m.store()+suffix))
 	}
-	dead := older.copied(t)
-	create(m, wal, read(dead, dead.store()+"-wal"))
+	s, err := crmem.Open(other.store(), options(other, crmem.CheckpointNever, nil))
+	must(err)
+	if err := writes(s); err != nil {
+		t.Fatal(err)
+	}
+	dead := other.copied(t)
+	create(m, m.store()+"-wal", read(dead, dead.store()+"-wal"))
 	create(m, m.store(), read(dead, dead.store()))
-	overwrite(m, m.store()+"-lock", []byte(vfs.LockHolder{PID: 1, Boot: m.BootID(), Command: "older", Clean: -1}.Text()))
+	overwrite(m, m.store()+"-lock", []byte(vfs.LockHolder{PID: 1, Boot: m.BootID(), Command: "other", Clean: -1}.Text()))
 }
 
 func runRepair(m machine, o crmem.RepairOptions) (*crmem.RepairResult, error) {
 	o.FS = m
 	return crmem.Repair(m.store(), &o)
-}
-
-// unlink removes the second link, as if the directory was copied without hard
-// links.
-func unlink(m machine) { must(m.Remove(m.store() + "-wal.held")) }
-
-// remains lists the files that may contain the version 2 log: both, or one of them.
-var remains = map[string]func(m machine){
-	"both":            func(machine) {},
-	"quarantine file": unlink,
-	"second link":     func(m machine) { must(m.Remove(m.store() + "-wal.damaged-0")) },
-}
-
-// TestOlderRepair restores a version 2 log that an older program quarantined.
-func TestOlderRepair(t *testing.T) {
-	for _, linked := range []bool{true, false} {
-		t.Run(fmt.Sprint("second link ", linked), func(t *testing.T) {
-			m := upgraded(t)
-			want, next := entries(t, m)
-			olderRepair(t, m, nil)
-			if !linked {
-				unlink(m)
-			}
-			_, _, err := reopen(m.copied(t))
-			if !errors.Is(err, crmem.ErrForeign) || !strings.Contains(err.Error(), "crabmem repair --rejoin") || !strings.Contains(err.Error(), ".damaged-0") {
-				t.Errorf("open: %v", err)
-			}
-			if _, err := runRepair(m.copied(t), crmem.RepairOptions{}); !linked && (err == nil || !strings.Contains(err.Error(), "--rejoin")) {
-				t.Errorf("repair: %v", err)
-			}
-			if _, err := runRepair(m, crmem.RepairOptions{Rejoin: true}); err != nil {
-				t.Fatal(err)
-			}
-			got, gotNext := entries(t, m)
-			if d := cmp.Diff(want, got); d != "" || next != gotNext {
-				t.Errorf("next ID %d, want %d; entries (-want +got):\n%s", gotNext, next, d)
-			}
-			settled(t, m)
-		})
-	}
 }
 
 // settled checks that a repaired store opens without messages, and that a second
@@ -147,36 +102,36 @@ func settled(t *testing.T, m machine) {
 	}
 }
 
-// olderWrites lists writes of an older program after its repair.
-var olderWrites = []struct {
+// otherWrites lists writes of another program to a copy of the store.
+var otherWrites = []struct {
 	name  string
 	do    func(s *crmem.Store) error
 	texts map[string]string // entry: content that must survive
 	note  string            // expected note in the report of a rejoin
 }{
 	{"new entries", func(s *crmem.Store) error {
-		return s.Apply(crmem.Add{Name: "older 1", Content: "older one"}, crmem.Add{Name: "older 2", Content: "older two"})
-	}, map[string]string{"older 1": "older one", "older 2": "older two"}, ""},
+		return s.Apply(crmem.Add{Name: "other 1", Content: "other one"}, crmem.Add{Name: "other 2", Content: "other two"})
+	}, map[string]string{"other 1": "other one", "other 2": "other two"}, ""},
 	{"conflicts", func(s *crmem.Store) error {
-		_, err := s.Remember("updated", "older updated", nil)
-		return errors.Join(err, s.Apply(crmem.Add{Name: "both", Content: "older both"}, crmem.Add{Name: "same", Content: "equal"}))
-	}, map[string]string{"updated": "older updated", "both": "older both", "same": "equal"}, ""},
+		_, err := s.Remember("updated", "other updated", nil)
+		return errors.Join(err, s.Apply(crmem.Add{Name: "both", Content: "other both"}, crmem.Add{Name: "same", Content: "equal"}))
+	}, map[string]string{"updated": "other updated", "both": "other both", "same": "equal"}, ""},
 	{"new entries, checkpoint", func(s *crmem.Store) error {
-		return errors.Join(s.Apply(crmem.Add{Name: "older 1", Content: "older one"}), s.Checkpoint())
-	}, map[string]string{"older 1": "older one"}, ""},
+		return errors.Join(s.Apply(crmem.Add{Name: "other 1", Content: "other one"}), s.Checkpoint())
+	}, map[string]string{"other 1": "other one"}, ""},
 	{"conflicts, checkpoint, new entries", func(s *crmem.Store) error {
-		_, err := s.Remember("updated", "older updated", nil)
-		return errors.Join(err, s.Apply(crmem.Add{Name: "both", Content: "older both"}), s.Checkpoint(),
-			s.Apply(crmem.Add{Name: "older 1", Content: "older one"}))
-	}, map[string]string{"updated": "older updated", "both": "older both", "older 1": "older one"}, ""},
+		_, err := s.Remember("updated", "other updated", nil)
+		return errors.Join(err, s.Apply(crmem.Add{Name: "both", Content: "other both"}), s.Checkpoint(),
+			s.Apply(crmem.Add{Name: "other 1", Content: "other one"}))
+	}, map[string]string{"updated": "other updated", "both": "other both", "other 1": "other one"}, ""},
 	{"a removal", func(s *crmem.Store) error { return s.Forget("kept") }, nil, ""},
 	{"a change of an entry that the log removes", func(s *crmem.Store) error {
-		_, err := s.Remember("removed", "older removed", nil)
+		_, err := s.Remember("removed", "other removed", nil)
 		return err
-	}, map[string]string{"removed": "older removed"}, `removes "removed", but the store changed the entry: kept it`},
+	}, map[string]string{"removed": "other removed"}, `removes "removed", but the store changed the entry: kept it`},
 }
 
-// logTexts contains the entries of the version 2 log, with their contents.
+// logTexts contains the entries of the first log, with their contents.
 var logTexts = map[string]string{
 	"updated": "log updated", "both": "log both", "new": "log new", "same": "equal", "aliased": "snapshot aliased",
 }
@@ -204,87 +159,63 @@ func lacking(list []crmem.Entry, texts ...map[string]string) (missing, twice []s
 	return missing, twice
 }
 
-// TestRejoinAfterOlderWrites rejoins a log after the older program wrote.
-func TestRejoinAfterOlderWrites(t *testing.T) {
-	for _, w := range olderWrites {
-		for which, keep := range remains {
-			t.Run(w.name+", "+which, func(t *testing.T) {
-				m := upgraded(t)
-				olderRepair(t, m, w.do)
-				keep(m)
-				_, _, err := reopen(m.copied(t))
-				if !errors.Is(err, crmem.ErrForeign) || !strings.Contains(err.Error(), "crabmem repair --rejoin") && which != "second link" {
-					t.Errorf("open: %v", err)
-				}
-				if _, err := runRepair(m.copied(t), crmem.RepairOptions{}); err == nil || !strings.Contains(err.Error(), "--rejoin") {
-					t.Errorf("repair: %v", err)
-				}
-				rep, err := runRepair(m, crmem.RepairOptions{Rejoin: true})
-				if err != nil {
-					t.Fatal(err)
-				}
-				list, _ := entries(t, m)
-				if missing, twice := lacking(list, logTexts, w.texts); len(missing)+len(twice) > 0 {
-					t.Errorf("missing: %q, twice: %q\n%+v\n%v", missing, twice, rep, list)
-				}
-				if !slices.ContainsFunc(list, func(e crmem.Entry) bool { return slices.Contains(e.Aliases, "nick") }) {
-					t.Errorf("no entry has the alias of the log\n%+v\n%v", rep, list)
-				}
-				if !strings.Contains(strings.Join(rep.Notes, "\n"), w.note) {
-					t.Errorf("notes %q, want %q", rep.Notes, w.note)
-				}
-				settled(t, m)
-			})
-		}
+// TestRejoin rejoins a log that another program replaced by its own.
+func TestRejoin(t *testing.T) {
+	for _, w := range otherWrites {
+		t.Run(w.name, func(t *testing.T) {
+			m := written(t)
+			replaceLog(t, m, w.do)
+			if _, _, err := reopen(m.copied(t)); !errors.Is(err, crmem.ErrForeign) || !strings.Contains(err.Error(), "memory.db-wal.held") {
+				t.Errorf("open: %v", err)
+			}
+			if _, err := runRepair(m.copied(t), crmem.RepairOptions{}); err == nil || !strings.Contains(err.Error(), "--rejoin") {
+				t.Errorf("repair: %v", err)
+			}
+			rep, err := runRepair(m, crmem.RepairOptions{Rejoin: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, _ := entries(t, m)
+			if missing, twice := lacking(list, logTexts, w.texts); len(missing)+len(twice) > 0 {
+				t.Errorf("missing: %q, twice: %q\n%+v\n%v", missing, twice, rep, list)
+			}
+			if !slices.ContainsFunc(list, func(e crmem.Entry) bool { return slices.Contains(e.Aliases, "nick") }) {
+				t.Errorf("no entry has the alias of the log\n%+v\n%v", rep, list)
+			}
+			if !strings.Contains(strings.Join(rep.Notes, "\n"), w.note) {
+				t.Errorf("notes %q, want %q", rep.Notes, w.note)
+			}
+			settled(t, m)
+		})
 	}
-}
-
-// TestRejoinWithoutLog rejoins a log that exists only as a quarantine file.
-func TestRejoinWithoutLog(t *testing.T) {
-	m := upgraded(t)
-	want, next := entries(t, m)
-	must(m.Rename(m.store()+"-wal", m.store()+"-wal.damaged-0"))
-	unlink(m)
-	if _, err := runRepair(m, crmem.RepairOptions{Rejoin: true}); err != nil {
-		t.Fatal(err)
-	}
-	got, gotNext := entries(t, m)
-	if d := cmp.Diff(want, got); d != "" || next != gotNext {
-		t.Errorf("next ID %d, want %d; entries (-want +got):\n%s", gotNext, next, d)
-	}
-	settled(t, m)
 }
 
 // TestRejoinCrash stops a rejoin before every call, by a kill and by power
 // cuts, and rejoins again.
 func TestRejoinCrash(t *testing.T) {
 	states := 0
-	for _, w := range olderWrites {
-		for which, keep := range remains {
-			m := upgraded(t)
-			olderRepair(t, m, w.do)
-			keep(m)
-			// All writes so far are durable.
-			m = m.rebooted().(memMachine)
-			images := crashStates(m, func(m memMachine) error { _, err := runRepair(m, crmem.RepairOptions{Rejoin: true}); return err }, t)
-			for _, i := range images {
-				states++
-				where := fmt.Sprintf("%s, %s: %s", w.name, which, i.how)
-				rep, err := runRepair(i.m, crmem.RepairOptions{Rejoin: true})
-				if err == nil && strings.Contains(strings.Join(rep.Notes, "\n"), "--rejoin again") {
-					rep, err = runRepair(i.m, crmem.RepairOptions{Rejoin: true})
-				}
-				if err != nil {
-					t.Errorf("%s: repair: %v", where, err)
-					continue
-				}
-				list, _ := entries(t, i.m)
-				if missing, twice := lacking(list, logTexts, w.texts); len(missing)+len(twice) > 0 {
-					t.Errorf("%s: missing: %q, twice: %q, %+v", where, missing, twice, rep)
-				}
-				if _, _, err := reopen(i.m); err != nil {
-					t.Errorf("%s: open: %v", where, err)
-				}
+	for _, w := range otherWrites {
+		m := written(t)
+		replaceLog(t, m, w.do)
+		m = m.rebooted().(memMachine) // all writes so far are durable
+		images := crashStates(m, func(m memMachine) error { _, err := runRepair(m, crmem.RepairOptions{Rejoin: true}); return err }, t)
+		for _, i := range images {
+			states++
+			where := fmt.Sprintf("%s: %s", w.name, i.how)
+			rep, err := runRepair(i.m, crmem.RepairOptions{Rejoin: true})
+			if err == nil && strings.Contains(strings.Join(rep.Notes, "\n"), "--rejoin again") {
+				rep, err = runRepair(i.m, crmem.RepairOptions{Rejoin: true})
+			}
+			if err != nil {
+				t.Errorf("%s: repair: %v", where, err)
+				continue
+			}
+			list, _ := entries(t, i.m)
+			if missing, twice := lacking(list, logTexts, w.texts); len(missing)+len(twice) > 0 {
+				t.Errorf("%s: missing: %q, twice: %q, %+v", where, missing, twice, rep)
+			}
+			if _, _, err := reopen(i.m); err != nil {
+				t.Errorf("%s: open: %v", where, err)
 			}
 		}
 	}

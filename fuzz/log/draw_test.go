@@ -66,11 +66,7 @@ func draw(rng *rand.Rand) (db, wal []byte) {
 		}
 	}
 	db = base.Bytes()
-	version2 := rng.IntN(2) == 0
-	wal = make([]byte, 48)
-	if version2 {
-		wal = drawHeader2(rng)
-	}
+	wal = drawHeader(rng)
 	le.PutUint64(wal[8:], rng.Uint64())
 	le.PutUint64(wal[32:], 1+rng.Uint64N(3))
 	head := len(wal)
@@ -108,18 +104,15 @@ func draw(rng *rand.Rand) (db, wal []byte) {
 			payload = le.AppendUint64(nil, id)
 			delete(there, id)
 		}
-		var context []byte
-		if version2 {
-			context = drawContext(rng)
-			if rng.IntN(6) == 0 {
-				typ, payload = byte(5+rng.IntN(3)), le.AppendUint64(nil, id)
-				switch {
-				case typ == 5:
-					delete(there, id)
-				case typ == 7: // rename, mostly to an unused name
-					name := []string{"r1", "r2", "r3", names[rng.IntN(5)]}[rng.IntN(4)]
-					payload = append(le.AppendUint32(payload, uint32(len(name))), name...)
-				}
+		context := drawContext(rng)
+		if rng.IntN(6) == 0 {
+			typ, payload = byte(5+rng.IntN(3)), le.AppendUint64(nil, id)
+			switch {
+			case typ == 5:
+				delete(there, id)
+			case typ == 7: // rename, mostly to an unused name
+				name := []string{"r1", "r2", "r3", names[rng.IntN(5)]}[rng.IntN(4)]
+				payload = append(le.AppendUint32(payload, uint32(len(name))), name...)
 			}
 		}
 		if rng.IntN(12) == 0 { // a checkpoint of this snapshot or of no snapshot
@@ -164,8 +157,8 @@ func draw(rng *rand.Rand) (db, wal []byte) {
 	return db, wal
 }
 
-// drawHeader2 draws a header of version 2 without checksums.
-func drawHeader2(rng *rand.Rand) []byte {
+// drawHeader draws a header without checksums.
+func drawHeader(rng *rand.Rand) []byte {
 	wal := make([]byte, 112)
 	wal[6] = 2
 	binary.LittleEndian.PutUint64(wal[48:], rng.Uint64())

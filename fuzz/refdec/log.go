@@ -8,10 +8,11 @@ import (
 	"unicode/utf8"
 )
 
+// head is the length of a header.
+const head = 112
+
 // Log is a log, read without the snapshot.
 type Log struct {
-	Version uint16
-	Head    int64 // length of the header
 	Store   [16]byte
 	Salt    uint64
 	Base    Digest
@@ -52,7 +53,7 @@ func crc32c(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Ca
 var le = binary.LittleEndian
 
 // ReadLog reads a log. The error is a *Fault of the header, or of a complete frame
-// that the log's version does not allow.
+// that the version does not allow.
 func ReadLog(file []byte) (*Log, error) {
 	l, prev, err := readHeader(file)
 	if err == nil {
@@ -71,7 +72,7 @@ func logFault(class, field string, at int) error {
 
 // readHeader returns a log without frames, and the checksum of the header.
 func readHeader(file []byte) (l *Log, sum uint32, err error) {
-	if len(file) < 48 {
+	if len(file) < 48 { // the fields of every version
 		return nil, 0, logFault("truncated", "log header", len(file))
 	}
 	if !bytes.HasPrefix(file, []byte("CRWAL\x00")) {
@@ -80,26 +81,20 @@ func readHeader(file []byte) (l *Log, sum uint32, err error) {
 	if crc32c(file[:44]) != le.Uint32(file[44:]) {
 		return nil, 0, logFault("crc", "log crc", 44)
 	}
-	version := le.Uint16(file[6:])
-	if version != 1 && version != 2 {
+	if le.Uint16(file[6:]) != 2 {
 		return nil, 0, logFault("version", "log version", 6)
 	}
 	if le.Uint32(file[40:]) != 0 {
 		return nil, 0, logFault("reserved", "log reserved", 40)
 	}
 	l = &Log{
-		Version: version,
-		Head:    48,
-		Salt:    le.Uint64(file[8:]),
-		Base:    digestAt(file[16:]),
-		Seq:     le.Uint64(file[32:]),
-		Good:    48,
+		Salt: le.Uint64(file[8:]),
+		Base: digestAt(file[16:]),
+		Seq:  le.Uint64(file[32:]),
+		Good: head,
 	}
 	if l.Seq == 0 || l.Seq > 1<<62 {
 		return nil, 0, logFault("seq", "log seq", 32)
-	}
-	if version == 1 {
-		return l, le.Uint32(file[44:]), nil
 	}
 	if at, field := l.second(file); field != "" {
 		return nil, 0, logFault("header", field, at)
@@ -126,7 +121,7 @@ func (l *Log) readFrames(file []byte, prev uint32) error {
 			break
 		}
 		checkpoint := f.Type == 4 && (f.More || len(f.Context) > 0 || len(f.Payload) != 24 || le.Uint64(f.Payload[16:]) > f.Seq)
-		if f.Type > 7 || l.Version == 1 && f.Type > 4 || checkpoint {
+		if f.Type > 7 || checkpoint {
 			return logFault("type", "frame type", int(at))
 		}
 		if !contextOK(f.Context) {
@@ -160,13 +155,12 @@ func (l *Log) verdict(file []byte) string {
 	return "torn"
 }
 
-// second reads the header fields of version 2. It returns the offset and the name
+// second reads the header fields after the first checksum. It returns the offset and the name
 // of the first invalid field, or "".
 func (l *Log) second(file []byte) (at int, field string) {
-	if len(file) < 112 {
+	if len(file) < head {
 		return len(file), "log header"
 	}
-	l.Head, l.Good = 112, 112
 	l.Store = [16]byte(file[48:])
 	zero := make([]byte, 16)
 	epoch, before := file[64:80], file[80:96]
@@ -220,8 +214,8 @@ func (l *Log) frameAt(file []byte, at int64) (Frame, bool) {
 		size:   32 + int64(le.Uint32(b[4:])),
 	}
 	context := 32 + int64(le.Uint16(b[2:]))
-	if f.Type == 0 || b[1] != 0 || l.Version == 1 && context != 32 || f.size > int64(len(b)) || context > f.size ||
-		f.Synced < uint64(l.Head) || f.Synced > uint64(at) {
+	if f.Type == 0 || b[1] != 0 || f.size > int64(len(b)) || context > f.size ||
+		f.Synced < head || f.Synced > uint64(at) {
 		return Frame{}, false
 	}
 	f.Context, f.Payload = b[32:context], b[context:f.size]

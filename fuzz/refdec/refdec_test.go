@@ -43,7 +43,7 @@ func TestSnapshotVectors(t *testing.T) {
 }
 
 func TestLogVectors(t *testing.T) {
-	for _, v := range load(t, "log", 211) {
+	for _, v := range load(t, "log", 142) {
 		if v.More["db"] == "missing" {
 			continue // Recover requires a snapshot
 		}

@@ -26,8 +26,7 @@ func logs() []vector {
 		{"ok-", "ok", two, goodLogs}, {"ok-", "ok", seq(), checkpoints}, {"torn-", "torn", tail, tornLogs},
 		{"torn-", "torn", two, tornFirst}, {"rotten-", "rotten", tail, rottenLogs}, {"header-", "format", unheaded, badHeaders()},
 		{"frame-", "format", seq(two, ops(putC)), badFrames()}, {"", "foreign", seq(), foreignLogs},
-		{"v2-ok-", "ok", twoV2, goodLogs2}, {"v2-torn-", "torn", tail2, tornLogs2}, {"v2-rotten-", "rotten", tail2, rottenLogs2},
-		{"v2-header-", "format", unheaded2, badHeaders2()}, {"v2-frame-", "format", seq(twoV2, ops(putC)), badFrames2()},
+		{"ok-", "ok", two, goodContexts}, {"frame-", "format", seq(two, ops(putC)), badContexts()},
 	} {
 		all = append(all, expecting("log/"+class.prefix, class.expect, class.base, class.rows)...)
 	}
@@ -40,11 +39,6 @@ var (
 	unheaded = seq(header(3, 2), record(1, 0, "a", "first", "x"), record(2, 1, "b", "second"), ownLog)
 	two      = seq(unheaded, logHeader())
 	tail     = seq(two, names("a b c"), ops(putC), at("frame", 0))
-
-	// unheaded2, twoV2, and tail2 are the same with a log of version 2.
-	unheaded2 = seq(unheaded, version2)
-	twoV2     = seq(unheaded2, logHeader())
-	tail2     = seq(twoV2, names("a b c"), ops(putC), at("frame", 0))
 )
 
 var goodLogs = []row{
@@ -99,18 +93,20 @@ var tornLogs = []row{
 		p.put("remove b, at the offset of remove a", second...)
 	}),
 	edit("crc", "a wrong bit in the last frame: corruption of the last batch looks like a torn write", add(frame{op: putD, badCRC: 1})),
-	edit("elsewhere", "a frame at a wrong offset: its checksum covers the first frame's offset", add(frame{op: putD, elsewhere: 48})),
+	edit("elsewhere", "a frame at a wrong offset: its checksum covers the first frame's offset", add(frame{op: putD, elsewhere: 112})),
 	edit("salt", "a frame of another log at this offset", add(frame{op: putD, otherSalt: 1})),
 	edit("chain", "a complete frame whose prev is not the checksum of the frame before it", add(frame{op: putD, prev: 1})),
 	edit("seq-gap", "a skipped sequence number", add(frame{op: putD, seq: 3})),
 	edit("seq-again", "a repeated sequence number", add(frame{op: putD, seq: 1})),
 	edit("type-zero", "a frame of type 0 with a valid checksum: 0 is not a type", ops(op{0, id(1), "zero"})),
 	edit("type-more", "type 0 with the batch bit", add(frame{op: op{0, id(1), "zero, more"}, more: true})),
-	edit("padding", "the bytes after the type are not zero", add(frame{op: removeA, zero: [3]byte{0, 1, 0}})),
+	edit("padding", "the byte after the type is not zero", add(frame{op: removeA, zero: 1})),
+	edit("context-len", "a context length above the length of context and payload", add(frame{op: removeA, contextLen: 9})),
+	edit("context-cut", "a context without its last byte, and no payload", cut(32+6, add(removeByCLI))),
 	edit("synced-ahead", "a frame whose synced_to is after its own offset", func(p *page) {
 		add(frame{op: removeA, synced: uint64(len(p.b)) + 1})(p)
 	}),
-	edit("synced-header", "a frame whose synced_to is inside the log's header", add(frame{op: removeA, synced: 47})),
+	edit("synced-header", "a frame whose synced_to is inside the log's header", add(frame{op: removeA, synced: 111})),
 	edit("len", "a length of 4 GiB less a byte", add(frame{op: removeA, len: 1<<32 - 1})),
 	edit("batch", "the last frame of a batch is missing: the reader ignores the batch",
 		add(frame{op: op{1, putD.payload, "put d, more"}, more: true})),
@@ -144,6 +140,7 @@ var rottenLogs = []row{
 	edit("crc", "a wrong bit in the checksum of an old frame", add(frame{op: putD, badCRC: 1 << 7}), ops(putE)),
 	edit("payload", "a changed bit in the content of an old frame, with the old checksum", flip("put d, one bit wrong", -5, 0x20, ops(putD)), ops(putE)),
 	edit("zeros", "zero bytes in the place of a frame", hole(ops(putD)), ops(putE)),
+	edit("context", "a changed bit in the context of an old frame", flip("remove a, one bit wrong", 38, 1, add(removeByCLI)), ops(putE)),
 	edit("len", "a length that includes the next frame", add(frame{op: removeA, len: 60, badCRC: 1}), ops(putE)),
 	edit("swap", "two frames changed places", func(p *page) {
 		a, b := p.captureTwo(ops(removeA), ops(removeB))
@@ -169,15 +166,25 @@ func badHeaders() []row {
 	rows := []row{
 		headerEdit("magic", "log magic", "not a log", 0, func(b []byte) { b[2] = 'M' }),
 		headerEdit("version-0", "log version", "version 0", 6, func(b []byte) { le.PutUint16(b[6:], 0) }),
+		headerEdit("version-1", "log version", "a log of a version that is no longer read", 6, func(b []byte) { le.PutUint16(b[6:], 1) }),
 		headerEdit("version-3", "log version", "a newer log", 6, func(b []byte) { le.PutUint16(b[6:], 3) }),
 		headerEdit("reserved", "log reserved", "reserved bytes are zero", 40, func(b []byte) { b[43] = 1 }),
 		headerEdit("seq", "log seq", "sequence numbers begin at 1", 32, func(b []byte) { le.PutUint64(b[32:], 0) }),
+		headerEdit("store", "log store", "no identity", 48, func(b []byte) { clear(b[48:64]) }),
+		headerEdit("epoch", "log epoch", "no epoch", 64, func(b []byte) { clear(b[64:80]) }),
+		headerEdit("prev-epoch-seq", "log prev_epoch", "a prev_seq without a prev_epoch", 80, func(b []byte) { b[96] = 1 }),
+		headerEdit("prev-epoch-crc", "log prev_epoch", "a prev_crc without a prev_epoch", 80, func(b []byte) { b[104] = 1 }),
+		headerEdit("prev-seq", "log prev_seq", "a prev_seq of this epoch that is not seq minus 1", 96, func(b []byte) {
+			copy(b[80:], b[64:80])
+			b[96] = 1
+		}),
 		headerEdit("seq-high", "log seq", "a sequence number that no store can reach", 32, func(b []byte) { le.PutUint64(b[32:], 1<<62+1) }),
 	}
-	for _, n := range []int{0, 5, 47} {
+	for _, n := range []int{0, 5, 47, 48, 63, 64, 80, 111} {
 		rows = append(rows, edit(fmt.Sprint(n), "a log without a complete header", at("log header", n), cut(n, logHeader())))
 	}
-	return append(rows, flippedHeaders("log crc", 44, 8, 16, 24, 28, 32, 44)...)
+	rows = append(rows, flippedHeaders("log crc", 44, 8, 16, 24, 28, 32, 44)...)
+	return append(rows, flippedHeaders("log crc2", 108, 48, 63, 64, 80, 96, 104, 108)...)
 }
 
 // flippedHeaders returns headers with one wrong bit in the bytes that crc covers.
@@ -206,11 +213,10 @@ func badType(name, comment string, typ byte, payload []byte) row {
 func badFrames() []row {
 	created := entry(1, 0, "a", "first")
 	created[8]++
-	rows := []row{
-		badType("type-5", "an operation of a newer program", 5, id(1)),
-		badType("type-6", "an operation of a newer program", 6, id(1)),
+	return []row{
+		badType("type-8", "an operation of a newer program", 8, id(1)),
 		badType("type-127", "an operation of a newer program", 0x7f, id(1)),
-		badFrame("type-5-more", "frame type", "an operation of a newer program, in a batch", frame{op: op{typ: 5, payload: id(1)}, more: true}),
+		badFrame("type-8-more", "frame type", "an operation of a newer program, in a batch", frame{op: op{typ: 8, payload: id(1)}, more: true}),
 		badType("checkpoint-short", "a checkpoint without its sequence number", 4, make([]byte, 16)),
 		badType("checkpoint-long", "a checkpoint of 25 bytes", 4, make([]byte, 25)),
 		badFrame("checkpoint-more", "frame type", "a checkpoint inside a batch", frame{op: op{typ: 4, payload: make([]byte, 24)}, more: true}),
@@ -235,18 +241,10 @@ func badFrames() []row {
 		bad("put-taken", "a new entry with the name of an existing entry", 1, entry(4, 0, "a", "fourth")),
 		bad("put-created", "an existing entry with another created_at", 1, created),
 	}
-	for i, payload := range [][]byte{id(1), id(1), newName(1, "z")} {
-		rows = append(rows, edit(fmt.Sprintf("v1-type-%d", i+5), "an operation of version 2 in a log of version 1",
-			at("frame type", 0), ops(op{byte(i + 5), payload, "of version 2"})))
-	}
-	return rows
 }
 
-// Vectors of version 2 of the log.
-
-var goodLogs2 = []row{
-	edit("empty", "a log without frames", names("a b")),
-	edit("put", "one entry added, without a context", names("a b c"), ops(putC)),
+// goodContexts are logs with predecessors, contexts, and later types of operations.
+var goodContexts = []row{
 	edit("before", "a header that continues the same epoch", names("a b c"), (*page).cutFile, nextSeq(8), logHeader(func(b []byte) {
 		copy(b[80:], b[64:80])
 		binary.LittleEndian.PutUint64(b[96:], 7)
@@ -274,42 +272,11 @@ var goodLogs2 = []row{
 
 var removeByCLI = frame{op: removeA, context: value(5, "cli")}
 
-var tornLogs2 = []row{
-	edit("context-len", "a context length above the length of context and payload", add(frame{op: removeA, contextLen: 9})),
-	edit("zero", "the byte after the type is not zero", add(frame{op: removeA, zero: [3]byte{1, 0, 0}})),
-	edit("synced-header", "a frame whose synced_to is inside the header of version 2", add(frame{op: removeA, synced: 111})),
-	edit("cut", "a context without its last byte, and no payload", cut(32+6, add(removeByCLI))),
-}
-
-var rottenLogs2 = []row{
-	edit("context", "a changed bit in the context of an old frame", flip("remove a, one bit wrong", 38, 1, add(removeByCLI)), ops(putE)),
-}
-
-func badHeaders2() []row {
-	rows := []row{
-		headerEdit("store", "log store", "no identity", 48, func(b []byte) { clear(b[48:64]) }),
-		headerEdit("epoch", "log epoch", "no epoch", 64, func(b []byte) { clear(b[64:80]) }),
-		headerEdit("prev-epoch-seq", "log prev_epoch", "a prev_seq without a prev_epoch", 80, func(b []byte) { b[96] = 1 }),
-		headerEdit("prev-epoch-crc", "log prev_epoch", "a prev_crc without a prev_epoch", 80, func(b []byte) { b[104] = 1 }),
-		headerEdit("prev-seq", "log prev_seq", "a prev_seq of this epoch that is not seq minus 1", 96, func(b []byte) {
-			copy(b[80:], b[64:80])
-			b[96] = 1
-		}),
-		headerEdit("reserved", "log reserved", "reserved bytes are zero", 40, func(b []byte) { b[40] = 1 }),
-	}
-	for n := 48; n < 112; n++ {
-		rows = append(rows, edit(fmt.Sprint(n), "a log without a complete header", at("log header", n), cut(n, logHeader())))
-	}
-	return append(rows, flippedHeaders("log crc2", 108, 48, 63, 64, 80, 96, 104, 108)...)
-}
-
-func badFrames2() []row {
+func badContexts() []row {
 	context := func(name, comment string, c []byte) row {
 		return badFrame("context-"+name, "context", comment, frame{op: removeA, context: c})
 	}
 	return []row{
-		badType("type-8", "an operation of a newer program", 8, id(1)),
-		badType("type-127", "an operation of a newer program", 0x7f, id(1)),
 		context("tag-zero", "tag 0", value(0, "x")),
 		context("tag-twice", "a tag twice", append(value(2, "x"), value(2, "y")...)),
 		context("tag-order", "tags in the wrong order", append(value(5, "cli"), value(2, "x")...)),

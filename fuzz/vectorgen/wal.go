@@ -12,8 +12,6 @@ type wal struct {
 	db   []byte // snapshot of the vector
 	prev uint32 // checksum of the frame or header before the next frame
 	seq  uint64
-
-	version uint16
 }
 
 const salt = 0x0123456789abcdef
@@ -31,16 +29,13 @@ func digest(db []byte) []byte {
 // startLog starts the log of the snapshot base, without a header.
 func startLog(base []byte) part {
 	return func(p *page) {
-		p.w = &wal{base: base, db: p.b, seq: 1, version: 1}
+		p.w = &wal{base: base, db: p.b, seq: 1}
 		p.file("wal")
 	}
 }
 
 // ownLog starts the log of the page's snapshot, without a header.
 func ownLog(p *page) { startLog(p.b)(p) }
-
-// version2 sets the log's version to 2.
-func version2(p *page) { p.w.version = 2 }
 
 // nextSeq sets the sequence number of the next operation.
 func nextSeq(n uint64) part { return func(p *page) { p.w.seq = n } }
@@ -53,31 +48,25 @@ var headerFields = []struct {
 	{32, "base: CRC-32"}, {40, "seq"}, {44, "reserved"}, {48, "crc"},
 	{64, "store"}, {80, "epoch"}, {96, "prev_epoch"}, {104, "prev_seq"}, {108, "prev_crc"}, {112, "crc2"}}
 
-// logHeader adds a header of the log's version. Each edit changes the bytes
-// before their checksums are computed.
+// logHeader adds a header. Each edit changes the bytes before their checksums are
+// computed.
 func logHeader(edits ...func(b []byte)) part {
 	return func(p *page) {
 		w := p.w
-		b := make([]byte, 48)
-		if w.version == 2 {
-			b = make([]byte, 112)
-			copy(b[48:], "store identity 1")
-			copy(b[64:], "this log's epoch")
-		}
+		b := make([]byte, 112)
+		copy(b[48:], "store identity 1")
+		copy(b[64:], "this log's epoch")
 		copy(b, "CRWAL\x00")
-		binary.LittleEndian.PutUint16(b[6:], w.version)
+		binary.LittleEndian.PutUint16(b[6:], 2)
 		binary.LittleEndian.PutUint64(b[8:], salt)
 		copy(b[16:], digest(w.base))
 		binary.LittleEndian.PutUint64(b[32:], w.seq)
 		for _, edit := range edits {
 			edit(b)
 		}
-		w.prev = crc32.Checksum(b[:44], castagnoli)
-		binary.LittleEndian.PutUint32(b[44:], w.prev)
-		if w.version == 2 {
-			w.prev = crc32.Checksum(b[:108], castagnoli)
-			binary.LittleEndian.PutUint32(b[108:], w.prev)
-		}
+		binary.LittleEndian.PutUint32(b[44:], crc32.Checksum(b[:44], castagnoli))
+		w.prev = crc32.Checksum(b[:108], castagnoli)
+		binary.LittleEndian.PutUint32(b[108:], w.prev)
 		for _, f := range headerFields {
 			if n := len(p.b); n < len(b) {
 				p.put(f.comment, b[n:f.end]...)
@@ -98,12 +87,12 @@ type op struct {
 type frame struct {
 	op
 	more    bool // not the last of its batch
-	zero    [3]byte
+	zero    byte
 	len     uint32
 	seq     uint64
 	synced  uint64 // if 0, the frame's own offset, as in a batch of one frame
 	prev    uint32 // bits to invert
-	context []byte // version 2
+	context []byte
 
 	contextLen uint16
 
@@ -141,10 +130,7 @@ func (w *wal) add(p *page, f frame) {
 	if f.elsewhere != 0 {
 		at = uint64(f.elsewhere)
 	}
-	b := append([]byte{f.typ}, f.zero[:]...)
-	if w.version == 2 {
-		binary.LittleEndian.PutUint16(b[2:], f.contextLen)
-	}
+	b := binary.LittleEndian.AppendUint16([]byte{f.typ, f.zero}, f.contextLen)
 	b = binary.LittleEndian.AppendUint32(b, f.len)
 	b = binary.LittleEndian.AppendUint64(b, f.seq)
 	b = binary.LittleEndian.AppendUint64(b, f.synced)

@@ -38,7 +38,7 @@ func NewCompressor() (*zstd.Encoder, error) {
 // and b contains the bytes. The header and the last operation begin frames, because
 // readers often need only those.
 func (s *LogScan) Compress(w *zstd.Encoder, b []byte) ([]byte, error) {
-	if s.Version != LogVersion || s.Verdict != Clean || s.End != int64(len(b)) || s.End > maxSegment {
+	if s.Verdict != Clean || s.End != int64(len(b)) || s.End > maxSegment {
 		return nil, errors.New("compress a segment: it is damaged, of an older version, or too large")
 	}
 	last := s.End

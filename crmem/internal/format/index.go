@@ -138,7 +138,7 @@ type indexName struct{ key, id uint64 }
 // describe.
 func NewIndex(n uint64, size int64, scan *LogScan) []byte {
 	frames := slices.DeleteFunc(slices.Clone(scan.Frames), func(f Frame) bool { return f.Type == FrameCheckpoint })
-	if len(frames) == 0 || scan.Version != LogVersion || size > math.MaxUint32 {
+	if len(frames) == 0 || size > math.MaxUint32 {
 		return nil
 	}
 	end := &frames[len(frames)-1]
@@ -385,6 +385,6 @@ func (h *IndexHeader) Ops(g *LogHeader, ids map[uint64]bool, read BlockReader) (
 func (g *LogHeader) Frame(p []byte, o *IndexOp) (f Frame, ok bool) {
 	f, why := g.parseFrame(p, o.Offset)
 	ok = why == "" && f.End() == o.Offset+int64(len(p)) && frameCRC(g.Salt, o.Offset, p) == f.crc &&
-		f.checkType(g.Version) == nil && f.Type != FrameCheckpoint && f.Seq == o.Seq && f.EntryID() == o.ID
+		f.checkType() == nil && f.Type != FrameCheckpoint && f.Seq == o.Seq && f.EntryID() == o.ID
 	return f, ok
 }

@@ -10,7 +10,7 @@ import (
 // size.
 func indexed(t *testing.T, contexts []Record, names ...string) (*LogScan, int64) {
 	t.Helper()
-	h := LogHeader{Version: LogVersion, Salt: 7, Seq: 5, Store: NewID(), Epoch: NewID()}
+	h := LogHeader{Salt: 7, Seq: 5, Store: NewID(), Epoch: NewID()}
 	b := h.Append(nil)
 	w := h.Writer()
 	for i, name := range names {

@@ -11,9 +11,8 @@ import (
 
 // The log (FORMAT.md, "Log").
 const (
-	LogMagic    = "CRWAL\x00"
-	LogVersion  = 2 // of the logs that this program begins
-	LogVersion1 = 1 // of logs that it continues until a checkpoint
+	LogMagic   = "CRWAL\x00"
+	LogVersion = 2
 
 	walOffVersion   = 6
 	walOffSalt      = 8
@@ -21,7 +20,7 @@ const (
 	LogOffSeq       = 32
 	walOffReserved  = 40
 	walOffCRC       = 44
-	LogHeaderSize1  = 48
+	logHeaderStart  = 48 // end of the fields that every version has
 	walOffStore     = 48
 	walOffEpoch     = 64
 	walOffPrevEpoch = 80
@@ -33,7 +32,7 @@ const (
 
 // A frame of the log (FORMAT.md, "Frame").
 const (
-	frameOffContext = 2 // u16; zero in version 1
+	frameOffContext = 2
 	frameOffLen     = 4
 	frameOffSeq     = 8
 	frameOffSynced  = 16
@@ -80,22 +79,13 @@ type Place struct {
 
 // LogHeader is the header of a log.
 type LogHeader struct {
-	Version uint16
-	Salt    uint64
-	Base    Digest // of the snapshot that the log extends
-	Seq     uint64 // of the first operation in the log
-	Store   ID
-	Epoch   ID
-	Before  Place  // of the last operation before the log
-	crc     uint32 // the first frame's prev
-}
-
-// Size returns the offset of the first frame.
-func (h *LogHeader) Size() int64 {
-	if h.Version == LogVersion1 {
-		return LogHeaderSize1
-	}
-	return LogHeaderSize
+	Salt   uint64
+	Base   Digest // of the snapshot that the log extends
+	Seq    uint64 // of the first operation in the log
+	Store  ID
+	Epoch  ID
+	Before Place  // of the last operation before the log
+	crc    uint32 // the first frame's prev
 }
 
 // Prune marks the header of a segment, so that readers ignore the operations before the
@@ -109,7 +99,7 @@ func (h *LogHeader) Prune(all bool) {
 
 // Pruned returns the marks that Prune set.
 func (h *LogHeader) Pruned() (before, all bool) {
-	before = h.Version != LogVersion1 && h.Before.Epoch == h.Store
+	before = h.Before.Epoch == h.Store
 	return before, before && h.Before.Seq == h.Seq
 }
 
@@ -117,16 +107,12 @@ func (h *LogHeader) Pruned() (before, all bool) {
 func (h *LogHeader) Append(b []byte) []byte {
 	start := len(b)
 	b = append(b, LogMagic...)
-	b = binary.LittleEndian.AppendUint16(b, h.Version)
+	b = binary.LittleEndian.AppendUint16(b, LogVersion)
 	b = binary.LittleEndian.AppendUint64(b, h.Salt)
 	b = h.Base.Append(b)
 	b = binary.LittleEndian.AppendUint64(b, h.Seq)
 	b = binary.LittleEndian.AppendUint32(b, 0)
-	h.crc = crc32.Checksum(b[start:], Castagnoli())
-	b = binary.LittleEndian.AppendUint32(b, h.crc)
-	if h.Version == LogVersion1 {
-		return b
-	}
+	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], Castagnoli()))
 	b = append(b, h.Store[:]...)
 	b = append(b, h.Epoch[:]...)
 	b = append(b, h.Before.Epoch[:]...)
@@ -138,7 +124,7 @@ func (h *LogHeader) Append(b []byte) []byte {
 
 // Writer returns a writer for a log that has only this header.
 func (h *LogHeader) Writer() LogWriter {
-	return LogWriter{Salt: h.Salt, prev: h.crc, End: h.Size(), Seq: h.Seq, Version: h.Version, Epoch: h.Epoch, Last: h.Before}
+	return LogWriter{Salt: h.Salt, prev: h.crc, End: LogHeaderSize, Seq: h.Seq, Epoch: h.Epoch, Last: h.Before}
 }
 
 func headerError(off int, field, format string, args ...any) error {
@@ -146,24 +132,24 @@ func headerError(off int, field, format string, args ...any) error {
 }
 
 func ReadLogHeader(b []byte) (h LogHeader, err error) {
-	if len(b) < LogHeaderSize1 {
-		return h, headerError(len(b), "log header", "the log ends after %d of %d header bytes", len(b), LogHeaderSize1)
+	if len(b) < logHeaderStart {
+		return h, headerError(len(b), "log header", "the log ends after %d of %d header bytes", len(b), logHeaderStart)
 	}
 	if string(b[:walOffVersion]) != LogMagic {
 		return h, headerError(0, "log magic", "%q is not a log", b[:walOffVersion])
 	}
 	h = LogHeader{
-		Version: binary.LittleEndian.Uint16(b[walOffVersion:]),
-		Salt:    binary.LittleEndian.Uint64(b[walOffSalt:]),
-		Base:    ReadDigest(b[walOffBase:]),
-		Seq:     binary.LittleEndian.Uint64(b[LogOffSeq:]),
-		crc:     binary.LittleEndian.Uint32(b[walOffCRC:]),
+		Salt: binary.LittleEndian.Uint64(b[walOffSalt:]),
+		Base: ReadDigest(b[walOffBase:]),
+		Seq:  binary.LittleEndian.Uint64(b[LogOffSeq:]),
 	}
-	if got := crc32.Checksum(b[:walOffCRC], Castagnoli()); got != h.crc {
-		return h, headerError(walOffCRC, "log crc", "the header's checksum is %08x, its bytes give %08x", h.crc, got)
+	crc, got := binary.LittleEndian.Uint32(b[walOffCRC:]), crc32.Checksum(b[:walOffCRC], Castagnoli())
+	if got != crc {
+		return h, headerError(walOffCRC, "log crc", "the header's checksum is %08x, its bytes give %08x", crc, got)
 	}
-	if h.Version != LogVersion1 && h.Version != LogVersion {
-		return h, headerError(walOffVersion, "log version", "version %d, this program reads versions %d and %d", h.Version, LogVersion1, LogVersion)
+	if v := binary.LittleEndian.Uint16(b[walOffVersion:]); v != LogVersion {
+		return h, &Error{Offset: walOffVersion, Entry: -1, Field: "log version", Msg: fmt.Sprintf("version %d, this program reads version %d", v, LogVersion),
+			Newer: v > LogVersion, Older: v < LogVersion}
 	}
 	if r := binary.LittleEndian.Uint32(b[walOffReserved:]); r != 0 {
 		return h, headerError(walOffReserved, "log reserved", "reserved bytes are %#08x, not zero", r)
@@ -171,17 +157,14 @@ func ReadLogHeader(b []byte) (h LogHeader, err error) {
 	if h.Seq == 0 || h.Seq > maxSeq {
 		return h, headerError(LogOffSeq, "log seq", "the first sequence number is %d", h.Seq)
 	}
-	if h.Version == LogVersion {
-		err = h.extend(b)
+	if len(b) < LogHeaderSize {
+		return h, headerError(len(b), "log header", "the log ends after %d of %d header bytes", len(b), LogHeaderSize)
 	}
-	return h, err
+	return h, h.readPlace(b)
 }
 
-// extend reads the fields that version 2 added to the header.
-func (h *LogHeader) extend(b []byte) error {
-	if len(b) < LogHeaderSize {
-		return headerError(len(b), "log header", "the log ends after %d of %d header bytes", len(b), LogHeaderSize)
-	}
+// readPlace reads the fields after the first checksum: identity, epoch, and predecessor.
+func (h *LogHeader) readPlace(b []byte) error {
 	h.Store = ID(b[walOffStore:])
 	h.Epoch = ID(b[walOffEpoch:])
 	h.Before = Place{
@@ -213,9 +196,8 @@ type LogWriter struct {
 	End  int64  // where the next frame goes
 	Seq  uint64 // of the next operation
 
-	Version uint16
-	Epoch   ID
-	Last    Place // of the operation before seq
+	Epoch ID
+	Last  Place // of the operation before seq
 }
 
 // Append appends a frame without a context. An operation takes the next
@@ -351,16 +333,12 @@ func (f *Frame) RecordCRC() uint32 {
 
 // checkType returns a *Error for a valid frame that this version does not
 // understand. A newer program wrote it, so it must not be truncated as torn.
-func (f *Frame) checkType(version uint16) error {
-	top := byte(FrameRename)
-	if version == LogVersion1 {
-		top = FrameCheckpoint
-	}
+func (f *Frame) checkType() error {
 	checkpoint := f.Type == FrameCheckpoint &&
 		(f.More || len(f.Context) > 0 || len(f.Payload) != DigestSize+8 || binary.LittleEndian.Uint64(f.Payload[DigestSize:]) > f.Seq)
-	if f.Type > top || checkpoint {
+	if f.Type > FrameRename || checkpoint {
 		return &Error{Offset: f.Offset, Entry: -1, Field: "frame type",
-			Msg: fmt.Sprintf("frame type %d of %d bytes is not of log version %d", f.Type, len(f.Payload), version)}
+			Msg: fmt.Sprintf("frame type %d of %d bytes is not of log version %d", f.Type, len(f.Payload), LogVersion)}
 	}
 	if why := checkContext(f.Context); why != "" {
 		return &Error{Offset: f.Offset, Entry: -1, Field: "context", Msg: why}

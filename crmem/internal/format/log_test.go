@@ -51,7 +51,7 @@ func TestTextErrors(t *testing.T) {
 // TestTailBudget checks that a log is corrupt if its possible frames have more
 // bytes than promised reads, and not if they have that many.
 func TestTailBudget(t *testing.T) {
-	h := LogHeader{Version: LogVersion, Salt: 7, Seq: 12, Store: ID{1}, Epoch: ID{2}}
+	h := LogHeader{Salt: 7, Seq: 12, Store: ID{1}, Epoch: ID{2}}
 	b := h.Append(nil)
 	start := len(b) + 1
 	b = append(b, make([]byte, 1<<20)...)

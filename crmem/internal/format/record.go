@@ -167,6 +167,8 @@ var (
 	ErrFormat = errors.New("not a valid store")
 	// ErrNewer matches an Error with Newer.
 	ErrNewer = errors.New("written by a newer program")
+	// ErrOlder matches an Error with Older.
+	ErrOlder = errors.New("of a version that is no longer read")
 )
 
 // Error reports where a file breaks a rule of FORMAT.md. It is ErrFormat.
@@ -176,9 +178,11 @@ type Error struct {
 	Entry  int    // position of the entry, from 0; -1 outside the entries
 	Field  string // name of FORMAT.md; "trailing" for bytes after the end
 	Msg    string
-	// Newer is set if the only violation is a kind of entry that a newer program
-	// writes.
+	// Newer is set if the only violation is that a newer program wrote the file: a kind
+	// of entry, or the version of a log.
 	Newer bool
+	// Older is set for a log of a version that this program does not read any more.
+	Older bool
 }
 
 func (e *Error) Error() string {
@@ -194,9 +198,10 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Is reports whether target is ErrFormat or, if Newer is set, ErrNewer.
+// Is reports whether target is ErrFormat, ErrNewer if Newer is set, or ErrOlder if Older
+// is set.
 func (e *Error) Is(target error) bool {
-	return target == ErrFormat || e.Newer && target == ErrNewer
+	return target == ErrFormat || e.Newer && target == ErrNewer || e.Older && target == ErrOlder
 }
 
 // OffsetOf returns the offset of a Error, or 0.

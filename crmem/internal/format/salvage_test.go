@@ -83,7 +83,7 @@ func TestWasStore(t *testing.T) {
 // TestRecordCRC compares the checksum of an operation with the one that FORMAT.md
 // defines.
 func TestRecordCRC(t *testing.T) {
-	h := LogHeader{Version: LogVersion, Salt: 1, Seq: 0x1122334455, Store: ID{1}, Epoch: ID{2}}
+	h := LogHeader{Salt: 1, Seq: 0x1122334455, Store: ID{1}, Epoch: ID{2}}
 	b := h.Append(nil)
 	w := h.Writer()
 	context := "\x02\x00\x01\x00x"
@@ -104,15 +104,23 @@ func TestRecordCRC(t *testing.T) {
 
 // TestLogHeaderErrors checks the texts for invalid headers.
 func TestLogHeaderErrors(t *testing.T) {
-	h := LogHeader{Version: LogVersion, Salt: 1, Seq: 1, Store: ID{1}, Epoch: ID{2}}
+	h := LogHeader{Salt: 1, Seq: 1, Store: ID{1}, Epoch: ID{2}}
 	complete := h.Append(nil)
+	version := func(v byte) []byte {
+		b := slices.Clone(complete)
+		b[walOffVersion] = v
+		binary.LittleEndian.PutUint32(b[walOffCRC:], crc32.Checksum(b[:walOffCRC], Castagnoli()))
+		return b
+	}
 	for _, c := range []struct {
 		file []byte
 		want string
 	}{
-		{complete[:5], fmt.Sprintf("the log ends after 5 of %d header bytes", LogHeaderSize1)},
+		{complete[:5], fmt.Sprintf("the log ends after 5 of %d header bytes", logHeaderStart)},
 		{complete[:111], fmt.Sprintf("the log ends after 111 of %d header bytes", LogHeaderSize)},
 		{slices.Concat([]byte("XX"), complete[2:]), `"XXWAL\x00" is not a log`},
+		{version(1), "version 1, this program reads version 2"},
+		{version(3), "version 3, this program reads version 2"},
 		{slices.Concat(complete[:45], []byte{complete[45] ^ 1}, complete[46:]), "the header's checksum is"},
 		{func() []byte { h := h; h.Seq = 0; return h.Append(nil) }(), "the first sequence number is 0"},
 		{func() []byte { h := h; h.Seq = math.MaxUint64; return h.Append(nil) }(), "the first sequence number is 18446744073709551615"},

@@ -87,10 +87,10 @@ func ScanLog(b []byte) (*LogScan, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &LogScan{LogHeader: h, End: h.Size(), Bad: h.Size()}
+	s := &LogScan{LogHeader: h, End: LogHeaderSize, Bad: LogHeaderSize}
 	w := s.Writer()
 	batch := 0 // frames of s.frames that belong to complete batches
-	for off := h.Size(); off < int64(len(b)); {
+	for off := int64(LogHeaderSize); off < int64(len(b)); {
 		f, why := h.ReadFrame(b, off)
 		if why == "" {
 			why = w.check(&f, b)
@@ -99,7 +99,7 @@ func ScanLog(b []byte) (*LogScan, error) {
 			s.Why = why
 			break
 		}
-		if err := f.checkType(h.Version); err != nil {
+		if err := f.checkType(); err != nil {
 			return nil, err
 		}
 		if n := len(s.Frames); n > 0 && f.Type == FrameCheckpoint {
@@ -132,7 +132,7 @@ func ScanLog(b []byte) (*LogScan, error) {
 // log.
 func ScanPrefix(b []byte) (*LogScan, error) {
 	scan, err := ScanLog(b)
-	if off := OffsetOf(err); err != nil && off >= LogHeaderSize1 {
+	if off := OffsetOf(err); err != nil && off >= LogHeaderSize {
 		scan, _ = ScanLog(b[:off])
 	}
 	return scan, err
@@ -151,8 +151,8 @@ func (h *LogHeader) parseFrame(p []byte, off int64) (f Frame, why string) {
 		return f, fmt.Sprintf("%d bytes, shorter than a frame's header", len(p))
 	case p[0]&^FrameMore == 0:
 		return f, fmt.Sprintf("frame type %#02x", p[0])
-	case p[1] != 0 || h.Version == LogVersion1 && p[2]|p[3] != 0:
-		return f, "the bytes after the frame type are not zero"
+	case p[1] != 0:
+		return f, "the byte after the frame type is not zero"
 	}
 	n := binary.LittleEndian.Uint32(p[frameOffLen:])
 	nc := uint32(binary.LittleEndian.Uint16(p[frameOffContext:]))
@@ -162,7 +162,7 @@ func (h *LogHeader) parseFrame(p []byte, off int64) (f Frame, why string) {
 		return f, fmt.Sprintf("a frame of %d bytes, %d left", n, len(p)-FrameHeader)
 	case nc > n:
 		return f, fmt.Sprintf("a context of %d bytes in a frame of %d", nc, n)
-	case synced < uint64(h.Size()) || synced > uint64(off):
+	case synced < LogHeaderSize || synced > uint64(off):
 		return f, fmt.Sprintf("synced_to %d, outside the log before the frame", synced)
 	}
 	return Frame{
@@ -210,7 +210,7 @@ func (h *LogHeader) promised(b []byte, bad int64) bool {
 	budget := 64 * (int64(len(b)) + 1<<20)
 	for off := bad; off+FrameHeader <= int64(len(b)); off++ {
 		p := b[off:]
-		if p[0]&^FrameMore == 0 || p[1] != 0 || h.Version == LogVersion1 && p[2]|p[3] != 0 {
+		if p[0]&^FrameMore == 0 || p[1] != 0 {
 			continue
 		}
 		n := uint64(binary.LittleEndian.Uint32(p[frameOffLen:]))
@@ -237,7 +237,7 @@ func (s *LogScan) Precedes(other *LogScan) bool {
 	if seq, ok := s.Covers(other.Base); ok && seq == other.Seq-1 {
 		return true
 	}
-	if s.Version == LogVersion1 || other.Before.Epoch != s.Epoch || other.Epoch != s.Epoch {
+	if other.Before.Epoch != s.Epoch || other.Epoch != s.Epoch {
 		return false
 	}
 	for i := range s.Frames {

@@ -61,7 +61,7 @@ func (h *LogHeader) Tail(b []byte, at int64, last Place) (LogWriter, bool) {
 			recordCRC(last.Seq, typ, Record(View(p[FrameHeader:FrameHeader+context])), Record(View(p[FrameHeader+context:]))) != last.CRC {
 			continue
 		}
-		return LogWriter{Salt: h.Salt, prev: crc, End: at + int64(len(b)), Seq: last.Seq + 1, Version: h.Version, Epoch: h.Epoch, Last: last}, true
+		return LogWriter{Salt: h.Salt, prev: crc, End: at + int64(len(b)), Seq: last.Seq + 1, Epoch: h.Epoch, Last: last}, true
 	}
 	return LogWriter{}, false
 }

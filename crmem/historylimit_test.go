@@ -166,8 +166,12 @@ func TestHistoryLimitCrashes(t *testing.T) {
 // completes the prune.
 func TestHistoryLimitFails(t *testing.T) {
 	race.Skip(t)
+	base, cutoff := limitedStore(t)
 	for fail, warned := 1, 0; ; fail++ {
-		p, cutoff := limitedStore(t)
+		p := *base
+		p.m = base.m.Kill()
+		p.m.Now = p.at
+		p.open()
 		young, calls := p.changesFrom(cutoff), 0
 		p.warn = nil
 		p.m.Hook = func(faultfs.Call) error {

@@ -130,7 +130,7 @@ func TestTestersImportThePackage(t *testing.T) {
 		{"crabmem/bm25", "crabmem/bm25", true},
 		{"crabmem/bm25", "crabmem/crmem", true},
 		{"crabmem/bm25", "crabmem/daemon/trust", false},
-		{"crabmem/crmem/fusion", "crabmem/crmem/fusion", false}, // has no tests
+		{"crabmem/crmem/vfs/faultfs", "crabmem/crmem/vfs/faultfs", false}, // has no tests
 		{"crabmem/crmem/vfs", "crabmem/fuzz/crash", true},
 	} {
 		if got := slices.Contains(testers[c.path], c.tester); got != c.want {

@@ -1,6 +1,7 @@
 package crmem
 
 import (
+	"crabmem/bm25/clip"
 	"crabmem/crmem/internal/format"
 	"fmt"
 	"math"
@@ -66,4 +67,4 @@ func storable(entry, field, s string) error {
 }
 
 // cutName returns the beginning of a name, for an error.
-func cutName(s string) string { return strings.ToValidUTF8(s[:min(len(s), 80)], "\uFFFD") }
+func cutName(s string) string { return strings.ToValidUTF8(clip.Bytes(s, 80), "\uFFFD") }

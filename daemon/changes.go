@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/crmem"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
@@ -40,7 +40,7 @@ func (d opened) entryChanges(r *request, m *pb.ChangesMsg) error {
 	damaged, place := "", uint64(0)
 	for c, err := range d.selectedChanges(m) {
 		if err != nil {
-			damaged = snippet.Clip(err.Error(), 1<<10)
+			damaged = clip.Bytes(err.Error(), 1<<10)
 			continue
 		}
 		if len(m.GetNewestOf()) > 0 {

@@ -10,7 +10,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/crmem"
 	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
@@ -90,7 +90,7 @@ func (d *Daemon) actor(c tool.Call) crmem.By {
 		by.Session = l.StoredID()
 	}
 	for _, field := range (*crmem.Actor)(&by).Fields() { // models invent IDs of calls
-		*field = snippet.Clip(strings.ToValidUTF8(*field, ""), crmem.MaxActorField)
+		*field = clip.Bytes(strings.ToValidUTF8(*field, ""), crmem.MaxActorField)
 	}
 	return by
 }
@@ -239,7 +239,7 @@ type quotation struct {
 func (q *quotation) end() string {
 	text := q.String()
 	if room := tool.MaxOutput - len(q.head) - 1 - len(memtool.Fence("")) - len(cutNote); len(text) > room {
-		text = strings.ToValidUTF8(text[:max(room, 0)], "") + cutNote
+		text = clip.Bytes(text, room) + cutNote
 	}
 	return q.head + "\n" + memtool.Fence(text)
 }

@@ -9,7 +9,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/crmem"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/display"
@@ -90,7 +90,7 @@ func (o *offline) answer(ctx context.Context, q *model.Request) (string, error) 
 		}
 	}
 	for _, m := range relevantMessages(q.Messages[:at], question) {
-		fmt.Fprintf(&b, "- earlier here, %s: %s\n", m.Role, display.OneLine(snippet.Beginning(m.Content, offlineSnippet)))
+		fmt.Fprintf(&b, "- earlier here, %s: %s\n", m.Role, display.OneLine(clip.Marked(m.Content, offlineSnippet)))
 	}
 	if b.Len() == 0 {
 		return "No model is in use, and neither the memory nor this conversation contains a match. Run `crabmem init` to configure a model.\n", nil
@@ -127,7 +127,7 @@ func (o *offline) summary(ms []sessionlog.Message) string {
 		if m.Role != record.RoleUser && m.Role != record.RoleAssistant || m.Content == "" || i == len(ms)-1 {
 			continue
 		}
-		fmt.Fprintf(&b, "- %s: %s\n", m.Role, display.OneLine(snippet.Beginning(m.Content, offlineSnippet)))
+		fmt.Fprintf(&b, "- %s: %s\n", m.Role, display.OneLine(clip.Marked(m.Content, offlineSnippet)))
 	}
 	text := b.String()
 	if len(text) > offlineSummary {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"crabmem/bm25/clip"
 )
 
 // The parts of a file name, in bytes (S25).
@@ -60,12 +62,8 @@ func shortSlug(slug string, limit int) string {
 	if len(slug) <= limit {
 		return slug
 	}
-	cut := limit - hashedBytes
-	for !utf8.RuneStart(slug[cut]) {
-		cut--
-	}
 	sum := sha256.Sum256([]byte(slug))
-	return slug[:cut] + "-" + hex.EncodeToString(sum[:4])
+	return clip.Bytes(slug, limit-hashedBytes) + "-" + hex.EncodeToString(sum[:4])
 }
 
 // prefixOf returns the prefix of the ids of an agent and a sender, before the

@@ -6,29 +6,11 @@ import (
 	"unicode/utf8"
 
 	"crabmem/bm25/analysis"
+
+	"crabmem/bm25/clip"
 )
 
 const ellipsis = "…"
-
-// Clip returns the beginning of s, at most n bytes, without a partial character.
-func Clip(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:max(n, 0)]
-}
-
-// Beginning returns at most n bytes from the beginning of text. If it cuts text,
-// the result ends in an ellipsis.
-func Beginning(text string, n int) string {
-	if len(text) <= n || n < len(ellipsis) {
-		return Clip(text, n)
-	}
-	return Clip(text, n-len(ellipsis)) + ellipsis
-}
 
 // Cut returns at most n bytes of text: the part with the largest weight of terms.
 // Ellipses mark the cuts.
@@ -38,11 +20,11 @@ func Cut(text string, an analysis.Analyzer, weights map[string]float64, n int) s
 	}
 	room := n - 2*len(ellipsis)
 	if room < 2*len(ellipsis) {
-		return Clip(text, n)
+		return clip.Bytes(text, n)
 	}
 	start, end := Best(Matches(text, an, weights), room)
 	if end <= n-len(ellipsis) { // the beginning contains it
-		return Beginning(text, n)
+		return clip.Marked(text, n)
 	}
 	from := start - (room-(end-start))/2 // as much before it as after
 	if last := len(text) - room - len(ellipsis); from >= last {
@@ -57,7 +39,7 @@ func Cut(text string, an analysis.Analyzer, weights map[string]float64, n int) s
 	if i := strings.IndexAny(text[from:min(start, from+24)], " \n\t"); i >= 0 { // from the start of a word
 		from += i + 1
 	}
-	return ellipsis + Clip(text[from:], room) + ellipsis
+	return ellipsis + clip.Bytes(text[from:], room) + ellipsis
 }
 
 // Best returns the span of at most n bytes with the largest weight. The first match

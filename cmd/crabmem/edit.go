@@ -14,7 +14,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
@@ -149,7 +149,7 @@ func (c *app) editFile(name, ext, text string) (string, error) {
 			return r
 		}
 		return '_'
-	}, snippet.Clip(name, 40))
+	}, clip.Bytes(name, 40))
 	path := filepath.Join(os.TempDir(), "crabmem-"+stem+"-"+rand.Text()[:10]+ext)
 	f, err := c.fs.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
@@ -84,7 +84,7 @@ an array with the full summaries and the byte ranges of the replaced lines.`,
 			for i := range all {
 				p := &all[i]
 				rows = append(rows, []string{strconv.Itoa(p.N), strconv.FormatInt(p.Line, 10), replaced(p), strconv.Itoa(p.Messages),
-					cli.Fit(cli.FirstLine(snippet.Clip(p.Summary, 1<<10)), 100)})
+					cli.Fit(cli.FirstLine(clip.Bytes(p.Summary, 1<<10)), 100)})
 			}
 			c.fitTable(rows, "013")
 			return nil

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/display"
 	"crabmem/sessionlog"
@@ -43,7 +43,7 @@ func (c *app) printLine(l *sessionlog.Line) error {
 			c.printTurn(l.Number, &t)
 			break
 		}
-		c.printHead(l.Number, "unknown record", cli.Fit(display.Printable(snippet.Clip(string(l.Raw), 256)), 72))
+		c.printHead(l.Number, "unknown record", cli.Fit(display.Printable(clip.Bytes(string(l.Raw), 256)), 72))
 	}
 	_, err := c.Out.Write(nil) // the error of the previous writes
 	return err

@@ -12,6 +12,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
+	"crabmem/bm25/clip"
 	"crabmem/bm25/snippet"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/fusion"
@@ -215,7 +216,7 @@ func (c *app) foundText(a *sessionsFound) {
 			if w.Line == h.Line {
 				c.foundLine(">", w.Line, h.Role, best)
 			} else {
-				c.foundLine(" ", w.Line, w.Role, display.OneLine(snippet.Clip(w.Text, 240)))
+				c.foundLine(" ", w.Line, w.Role, display.OneLine(clip.Bytes(w.Text, 240)))
 			}
 		}
 	}

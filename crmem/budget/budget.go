@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/bm25/analysis"
+	"crabmem/bm25/clip"
 	"crabmem/bm25/snippet"
 
 	"github.com/tiktoken-go/tokenizer/codec"
@@ -140,7 +141,7 @@ func (s *spender) part(i, limit int) {
 	t := &s.texts[i]
 	if t.excerpt == nil {
 		text := s.entries[i].Text[s.entries[i].Skip:]
-		t.excerpt = newExcerpt(text, snippet.Matches(snippet.Clip(text, maxScan), s.analyzer, s.entries[i].Weights))
+		t.excerpt = newExcerpt(text, snippet.Matches(clip.Bytes(text, maxScan), s.analyzer, s.entries[i].Weights))
 	}
 	if text, n := t.excerpt.fit(limit); n > t.tokens {
 		s.put(i, text, n)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"crabmem/bm25/clip"
 	"crabmem/crmem"
 	"crabmem/crmem/metadata"
 )
@@ -115,14 +116,7 @@ const maxLabel = 80
 // label returns the name of a node on one line, without characters that change the
 // text around them. A name with such characters is in quotes, with escapes as in Go.
 func label(name string) string {
-	short := name
-	n := 0
-	for i := range name {
-		if n++; n > maxLabel {
-			short = name[:i] + "…"
-			break
-		}
-	}
+	short := clip.Chars(name, maxLabel)
 	if short == "" || strings.TrimSpace(short) != short || strings.ContainsFunc(short, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(short)
 	}

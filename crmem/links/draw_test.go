@@ -41,7 +41,7 @@ func hostileGraph() *Graph {
 func TestLabel(t *testing.T) {
 	for name, want := range map[string]string{
 		"deploy": "deploy", "": `""`, " a": `" a"`, "a\nb": `"a\nb"`, "\u202ea": `"\u202ea"`, "a\"b": "a\"b",
-		strings.Repeat("ü", 81): strings.Repeat("ü", 80) + "…", strings.Repeat("ü", 80): strings.Repeat("ü", 80),
+		strings.Repeat("ü", 81): strings.Repeat("ü", 79) + "…", strings.Repeat("ü", 80): strings.Repeat("ü", 80),
 	} {
 		if got := label(name); got != want {
 			t.Errorf("%q: %s, want %s", name, got, want)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
 
+	"crabmem/bm25/clip"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 )
@@ -80,7 +81,7 @@ func suffixed(stem, name string, n int) string {
 		name = fmt.Sprintf("%s\x00%d", name, n)
 	}
 	sum := sha256.Sum256([]byte(name))
-	return shorten(stem, maxStem-9) + "~" + hex.EncodeToString(sum[:4])
+	return clip.Bytes(stem, maxStem-9) + "~" + hex.EncodeToString(sum[:4])
 }
 
 // pageStem returns the file stem of a name: the name itself if every file
@@ -110,7 +111,7 @@ func pageStem(name string) string {
 	}
 	if len(stem) > maxStem {
 		sum := sha256.Sum256([]byte(name))
-		stem = shorten(stem, maxStem-17) + "~" + hex.EncodeToString(sum[:8])
+		stem = clip.Bytes(stem, maxStem-17) + "~" + hex.EncodeToString(sum[:8])
 	}
 	return stem
 }
@@ -145,17 +146,6 @@ func reserved(stem string) bool {
 		}
 	}
 	return strings.EqualFold(stem, "readme")
-}
-
-// shorten cuts s to at most n bytes at a character boundary.
-func shorten(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }
 
 // treeFile is a directory entry of notes/ or archives/.

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode"
 
+	"crabmem/bm25/clip"
 	"crabmem/crmem"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/metadata"
@@ -178,7 +179,7 @@ func unquoteText(text string) (string, error) {
 // quoted quotes the start of a text for an error.
 func quoted(s string) string {
 	if len(s) > 80 {
-		return strconv.Quote(shorten(s, 80)) + "…"
+		return strconv.Quote(clip.Bytes(s, 80)) + "…"
 	}
 	return strconv.Quote(s)
 }

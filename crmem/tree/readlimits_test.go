@@ -147,22 +147,6 @@ func TestFileTypes(t *testing.T) {
 	}
 }
 
-// TestShorten cuts texts at and between characters.
-func TestShorten(t *testing.T) {
-	for _, c := range []struct {
-		text string
-		n    int
-		want string
-	}{
-		{"", 0, ""}, {"abc", 4, "abc"}, {"abc", 3, "abc"}, {"abc", 2, "ab"}, {"abc", 0, ""}, {"aé", 2, "a"}, {"aé", 3, "aé"}, {"é", 1, ""},
-		{"😀", 4, "😀"}, {"😀", 3, ""}, {"😀", 1, ""}, {"a😀b", 5, "a😀"}, {"a😀b", 4, "a"}, {"\x80\x80\x80", 2, ""},
-	} {
-		if got := shorten(c.text, c.n); got != c.want {
-			t.Errorf("%q to %d bytes: %q, want %q", c.text, c.n, got, c.want)
-		}
-	}
-}
-
 // TestLineAt finds the lines of offsets.
 func TestLineAt(t *testing.T) {
 	for offset, want := range map[int]int{-1: 1, 0: 1, 1: 2, 2: 2, 3: 2, 4: 3, 5: 3, 100: 3} {

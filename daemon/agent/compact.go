@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"crabmem/bm25/clip"
 	"crabmem/daemon/model"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
@@ -132,11 +133,12 @@ func shortened(ms []sessionlog.Message, room int) []sessionlog.Message {
 
 const cutNote = "... [truncated]"
 
+// cut returns a text, or its first n bytes and a note.
 func cut(s string, n int) string {
 	if len(s) <= n+len(cutNote) {
 		return s
 	}
-	return strings.ToValidUTF8(s[:n], "") + cutNote
+	return clip.Bytes(s, n) + cutNote
 }
 
 // bytesPerToken is the estimate without a count of the model.

@@ -31,7 +31,7 @@ func (l *loader) agents(c *Config, top *section, models map[string]place) {
 			return
 		}
 		if why := badAgent(name); why != "" {
-			s.at("").add("agent name '%s' %s", clip(name), why)
+			s.at("").add("agent name '%s' %s", short(name), why)
 		}
 		a := all[name]
 		if a == nil {
@@ -66,11 +66,11 @@ func (l *loader) agents(c *Config, top *section, models map[string]place) {
 	for _, name := range names {
 		a := all[name]
 		if m := a.agent.Model; m != "" && m != Offline && models[m].f == nil {
-			a.model.unknown(m, known, "agent '%s': no provider has the model '%s'", name, clip(m))
+			a.model.unknown(m, known, "agent '%s': no provider has the model '%s'", name, short(m))
 		}
 		for i, m := range a.agent.Members {
 			if all[m] == nil {
-				a.members[i].unknown(m, names, "agent '%s': unknown agent '%s' in members", name, clip(m))
+				a.members[i].unknown(m, names, "agent '%s': unknown agent '%s' in members", name, short(m))
 			}
 		}
 	}
@@ -190,7 +190,7 @@ func (l *loader) agentFile(c *Config, all map[string]*source, name string) {
 	case name == Crab:
 		at.add("agent name 'crab' is reserved: its prompt is Crab.md in the home")
 	case badAgent(name) != "":
-		at.add("agent name '%s' %s", clip(name), badAgent(name))
+		at.add("agent name '%s' %s", short(name), badAgent(name))
 	case all[name] != nil:
 		at.add("agent name '%s' is taken: see %s", name, all[name].agent.File)
 	default:

@@ -69,7 +69,7 @@ func (l *loader) embedder(c *Config, top *section) {
 		}
 		e.BaseURL = strings.TrimSuffix(strings.TrimRight(e.BaseURL, "/"), "/embeddings")
 		if e.Dimensions == 0 {
-			s.at("dimensions").add("embedder.dimensions is missing: set it to the number of components of a vector of %s", clip(e.Model))
+			s.at("dimensions").add("embedder.dimensions is missing: set it to the number of components of a vector of %s", short(e.Model))
 		}
 	}
 	c.Embedder = &e

@@ -171,7 +171,7 @@ func (l *loader) secretFile(s *section, key string, to *Secret) {
 	}
 	fi, err := tree.Lstat(name)
 	if err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-		p.add("%s: other users may read %s (mode %04o): run chmod 600 %s", s.full(key), clip(name), fi.Mode().Perm(), clip(name))
+		p.add("%s: other users may read %s (mode %04o): run chmod 600 %s", s.full(key), short(name), fi.Mode().Perm(), short(name))
 		return
 	}
 	text := []byte(nil)
@@ -179,12 +179,12 @@ func (l *loader) secretFile(s *section, key string, to *Secret) {
 		text, err = vfs.ReadFile(tree, name, maxKey)
 	}
 	if err != nil {
-		p.add("%s: %s: %s", s.full(key), clip(name), reason(err))
+		p.add("%s: %s: %s", s.full(key), short(name), reason(err))
 		return
 	}
 	secret := strings.TrimSpace(string(text))
 	if secret == "" || strings.IndexFunc(secret, unicode.IsControl) >= 0 {
-		p.add("%s: %s is not one line of text", s.full(key), clip(name))
+		p.add("%s: %s is not one line of text", s.full(key), short(name))
 		return
 	}
 	*to = Secret(secret)
@@ -197,7 +197,7 @@ func (l *loader) env(s *section) map[string]Secret {
 		text := ""
 		l.readText(s, name, true, &text)
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(text, "\x00") {
-			s.at(name).add("%s: a name or value contains a NUL byte, or a name contains =", s.full(clip(name)))
+			s.at(name).add("%s: a name or value contains a NUL byte, or a name contains =", s.full(short(name)))
 			continue
 		}
 		env[name] = Secret(text)
@@ -219,10 +219,10 @@ func (l *loader) prompt(s *section, key string, to *string) {
 	}
 	if err != nil {
 		if pe, ok := errors.AsType[*fs.PathError](err); ok && strings.Contains(pe.Err.Error(), "escapes") {
-			s.at(key).add("%s: %s is not in the home directory", s.full(key), clip(name))
+			s.at(key).add("%s: %s is not in the home directory", s.full(key), short(name))
 			return
 		}
-		s.at(key).add("%s: %s: %s", s.full(key), clip(name), reason(err))
+		s.at(key).add("%s: %s: %s", s.full(key), short(name), reason(err))
 		return
 	}
 	*to = strings.ToValidUTF8(string(text), "\ufffd")

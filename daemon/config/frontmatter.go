@@ -100,7 +100,7 @@ func yamlValue(n *yaml.Node, depth int) (value, error) {
 				return value{}, &lineError{k.Line + 1, "a key of the front matter is not a word"}
 			}
 			if _, twice := t.keys[k.Value]; twice {
-				return value{}, &lineError{k.Line + 1, fmt.Sprintf("duplicate key '%s'", clip(k.Value))}
+				return value{}, &lineError{k.Line + 1, fmt.Sprintf("duplicate key '%s'", short(k.Value))}
 			}
 			v, err := yamlValue(n.Content[i+1], depth+1)
 			if err != nil {
@@ -142,7 +142,7 @@ func yamlScalar(n *yaml.Node, line int) (value, error) {
 		v = errors.ErrUnsupported
 	}
 	if err != nil {
-		return value{}, &lineError{line, fmt.Sprintf("'%s' is not a value", clip(n.Value))}
+		return value{}, &lineError{line, fmt.Sprintf("'%s' is not a value", short(n.Value))}
 	}
 	return value{line, v}, nil
 }

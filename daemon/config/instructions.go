@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"crabmem/crmem/vfs"
+
+	"crabmem/bm25/clip"
 )
 
 const (
@@ -114,11 +116,11 @@ func layer(fsys vfs.FS, name string, limit int) (string, error) {
 
 // shortened returns the text of a file, truncated to a limit with a note.
 func shortened(text []byte, name string, limit int) string {
-	if len(text) <= limit {
-		return strings.TrimSpace(strings.ToValidUTF8(string(text), "\ufffd"))
+	note := ""
+	if len(text) > limit {
+		note = fmt.Sprintf("\n[%s is longer: this is its first %d KiB]", name, limit>>10)
 	}
-	note := fmt.Sprintf("\n[%s is longer: this is its first %d KiB]", name, limit>>10)
-	return strings.TrimSpace(strings.ToValidUTF8(string(text[:limit-len(note)]), "")) + note
+	return strings.TrimSpace(strings.ToValidUTF8(clip.Bytes(string(text), limit-len(note)), "\ufffd")) + note
 }
 
 // identity adds the identityFiles of the home to the prompt of crab, after Crab.md

@@ -57,7 +57,7 @@ func (l *loader) providers(c *Config, top *section) map[string]place {
 	names := modelNames(c)
 	for _, f := range fallbacks {
 		if f.model != Offline && models[f.model].f == nil {
-			f.unknown(f.model, names, "fallback: no provider has the model '%s'", clip(f.model))
+			f.unknown(f.model, names, "fallback: no provider has the model '%s'", short(f.model))
 		}
 	}
 	return models
@@ -151,7 +151,7 @@ func readContextLimits(limits *section, p *Provider) {
 		n := 0
 		limits.integer(model, &n, 1, maxTokens)
 		if !slices.Contains(p.Models, model) {
-			limits.at(model).unknown(model, p.Models, "%s: provider '%s' has no model '%s'", limits.name, p.Name, clip(model))
+			limits.at(model).unknown(model, p.Models, "%s: provider '%s' has no model '%s'", limits.name, p.Name, short(model))
 		}
 		if p.ContextLimits == nil {
 			p.ContextLimits = make(map[string]int)

@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"crabmem/daemon/display"
 )
 
 // maxList is the limit of values in a list.
@@ -98,7 +100,7 @@ func (s *section) enum(key string, to *string, words ...string) {
 	text := *to
 	s.str(key, &text)
 	if text != *to && !slices.Contains(words, text) {
-		s.at(key).unknown(text, words, "%s: unknown value '%s': want one of %s", s.full(key), clip(text), strings.Join(words, ", "))
+		s.at(key).unknown(text, words, "%s: unknown value '%s': want one of %s", s.full(key), short(text), strings.Join(words, ", "))
 		return
 	}
 	*to = text
@@ -245,7 +247,7 @@ func (s *section) done() {
 	known := slices.Sorted(maps.Keys(s.asked))
 	for _, key := range s.t.names() {
 		if !s.asked[key] {
-			s.at(key).unknown(key, known, "unknown key '%s'%s", clip(key), within(s.name))
+			s.at(key).unknown(key, known, "unknown key '%s'%s", short(key), within(s.name))
 		}
 	}
 }
@@ -273,20 +275,7 @@ func badName(name string) string {
 	return ""
 }
 
-// clip shortens a quotation in a message.
-func clip(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return '\ufffd'
-		}
-		return r
-	}, text)
-	if len(text) <= 80 {
-		return text
-	}
-	n := 77
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n] + "…"
+// short shortens a quotation in a message.
+func short(text string) string {
+	return display.Short(text, 80)
 }

@@ -49,7 +49,7 @@ func Set(fsys vfs.FS, home string, js []byte, getenv func(string) string) (*Chan
 func SetKey(fsys vfs.FS, home, key string, js []byte, getenv func(string) string) (*Change, error) {
 	v, err := decodeJSON(js)
 	if err != nil {
-		return nil, fmt.Errorf("invalid JSON of %s: %w", clip(key), err)
+		return nil, fmt.Errorf("invalid JSON of %s: %w", short(key), err)
 	}
 	return change(fsys, home, getenv, func(shown tree) (tree, error) { return shown, put(shown, key, v) })
 }
@@ -62,7 +62,7 @@ func put(root tree, path string, v any) error {
 		next, there := root[key]
 		table, ok := next.(tree)
 		if there && !ok {
-			e := errtable.Invalidf("%s is not a table and has no key '%s'", clip(strings.Join(keys[:i+1], ".")), clip(keys[i+1]))
+			e := errtable.Invalidf("%s is not a table and has no key '%s'", short(strings.Join(keys[:i+1], ".")), short(keys[i+1]))
 			e.Exit, e.Fix = errtable.ExitUsage, "crabmem config get"
 			return e
 		}

@@ -101,7 +101,7 @@ func (s *section) history(c *Config) {
 	}
 	age, err := memtool.ParseAge(text)
 	if err != nil || age < minHistory {
-		s.at("history").unknown(text, []string{"on", "off"}, "%s: unknown value '%s': want on, off, or an age from 1h on, such as 90d, 12w, 1y, or 36h", s.full("history"), clip(text))
+		s.at("history").unknown(text, []string{"on", "off"}, "%s: unknown value '%s': want on, off, or an age from 1h on, such as 90d, 12w, 1y, or 36h", s.full("history"), short(text))
 		return
 	}
 	c.HistoryLimit = age
@@ -113,7 +113,7 @@ func (s *section) halfLife(c *Config) {
 	s.str("half_life", &text)
 	age, err := memtool.ParseAge(text)
 	if err != nil || age < minHistory {
-		s.at("half_life").add("%s: %q: want a time from 1h on, such as 30d, 12w, 1y, or 36h", s.full("half_life"), clip(text))
+		s.at("half_life").add("%s: %q: want a time from 1h on, such as 30d, 12w, 1y, or 36h", s.full("half_life"), short(text))
 		return
 	}
 	c.HalfLife = age
@@ -188,7 +188,7 @@ func (l *loader) skills(c *Config, s *section) {
 		}
 		dir = filepath.Clean(dir)
 		if dir == filepath.Join(l.home, "skills") || slices.Contains(c.SkillDirs, dir) {
-			l.warn(at, "skills.dirs: %s is already read: remove it", clip(dir))
+			l.warn(at, "skills.dirs: %s is already read: remove it", short(dir))
 			return
 		}
 		c.SkillDirs = append(c.SkillDirs, dir)
@@ -197,7 +197,7 @@ func (l *loader) skills(c *Config, s *section) {
 			err = root.Close()
 		}
 		if err != nil {
-			l.warn(at, "skills.dirs: %s: %s: create the directory, or correct the path", clip(dir), reason(err))
+			l.warn(at, "skills.dirs: %s: %s: create the directory, or correct the path", short(dir), reason(err))
 		}
 	})
 	s.done()
@@ -214,14 +214,14 @@ func (l *loader) unused(s *section, key string) {
 // address requires a token.
 func (s *section) listens(address string) {
 	if loopback, ok := s.address(address, "127.0.0.1:6688"); ok && !loopback && s.empty("token_file") {
-		s.at("listen").add("tcp.listen: other machines can reach '%s': set tcp.token_file to a file that contains a token", clip(address))
+		s.at("listen").add("tcp.listen: other machines can reach '%s': set tcp.token_file to a file that contains a token", short(address))
 	}
 }
 
 // loopback checks an address that only this machine may reach.
 func (s *section) loopback(address string) {
 	if loopback, ok := s.address(address, "127.0.0.1:9688"); ok && !loopback {
-		s.at("listen").add("%s: other machines can reach '%s': listen on 127.0.0.1", s.full("listen"), clip(address))
+		s.at("listen").add("%s: other machines can reach '%s': listen on 127.0.0.1", s.full("listen"), short(address))
 	}
 }
 
@@ -233,11 +233,11 @@ func (s *section) address(address, example string) (loopback, ok bool) {
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		s.at("listen").add("%s: '%s' is not an address like %s", s.full("listen"), clip(address), example)
+		s.at("listen").add("%s: '%s' is not an address like %s", s.full("listen"), short(address), example)
 		return false, false
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		s.at("listen").add("%s: the port of '%s' is not a number up to 65535", s.full("listen"), clip(address))
+		s.at("listen").add("%s: the port of '%s' is not a number up to 65535", s.full("listen"), short(address))
 	}
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.IsLoopback() || host == "localhost", true

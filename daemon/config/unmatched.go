@@ -7,7 +7,7 @@ func (c *Config) UnmatchedTools(unmatched func(patterns, names []string) []strin
 	for _, a := range c.Agents {
 		at := a.Origins["tools"]
 		for _, pattern := range unmatched(a.Tools, names) {
-			place{&file{found: &found, path: at.Path}, at.Line}.unknown(pattern, names, "agent '%s': '%s' in tools matches no tool", a.Name, clip(pattern))
+			place{&file{found: &found, path: at.Path}, at.Line}.unknown(pattern, names, "agent '%s': '%s' in tools matches no tool", a.Name, short(pattern))
 		}
 	}
 	found.sort()

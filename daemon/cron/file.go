@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"crabmem/bm25/clip"
+
 	"github.com/pelletier/go-toml/v2"
 )
 
@@ -351,15 +353,11 @@ func quiet(key, v string) error {
 
 // quote quotes a value in one short line.
 func quote(s string) string {
-	s = strings.ToValidUTF8(s, "\ufffd")
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return '\ufffd'
 		}
 		return r
-	}, s)
-	if utf8.RuneCountInString(s) > 80 {
-		s = string([]rune(s)[:79]) + "…"
-	}
-	return "'" + s + "'"
+	}, strings.ToValidUTF8(s, "\ufffd"))
+	return "'" + clip.Chars(s, 80) + "'"
 }

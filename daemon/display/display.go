@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"crabmem/bm25/clip"
 )
 
 // Printable replaces the characters of s that would move the cursor or change
@@ -29,6 +31,12 @@ func Printable(s string) string {
 		}
 	}
 	return b.String()
+}
+
+// Short returns at most n bytes from the beginning of s, as valid UTF-8 with
+// [Printable] characters only. If it cuts s, the result ends in an ellipsis.
+func Short(s string, n int) string {
+	return clip.Marked(Printable(strings.ToValidUTF8(s, "\uFFFD")), n)
 }
 
 // Label returns name for people. It is in quotes if it is empty or begins or

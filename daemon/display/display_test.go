@@ -22,6 +22,15 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
+// TestShort cuts the text that people see, with its replacements.
+func TestShort(t *testing.T) {
+	for s, want := range map[string]string{"plain": "plain", "a\x1b[31m": "a␛[31m", "a\xff": "a\uFFFD", "12345678901": "1234567…", "1234567\x00": "1234567␀"} {
+		if got := Short(s, 10); got != want {
+			t.Errorf("Short(%q, 10) = %q, want %q", s, got, want)
+		}
+	}
+}
+
 func TestTimesInZones(t *testing.T) {
 	zone := time.FixedZone("CEST", 2*3600)
 	for text, want := range map[string]string{

@@ -236,10 +236,4 @@ func (c *call) admit() *Problem {
 }
 
 // printable returns a text for a message, without control characters, and not long.
-func printable(s string) string {
-	s = display.Printable(strings.ToValidUTF8(s, "\uFFFD"))
-	if len(s) > maxShown {
-		s = strings.ToValidUTF8(s[:maxShown], "") + "…"
-	}
-	return s
-}
+func printable(s string) string { return display.Short(s, maxShown) }

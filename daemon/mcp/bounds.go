@@ -6,6 +6,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"crabmem/bm25/clip"
 )
 
 // Limits of a server's messages and of work for it.
@@ -96,17 +98,10 @@ func oneLine(text string) string {
 // data returns a text of a server for a prompt or a list: one line that cannot
 // begin or end a tag of the prompt.
 func data(text string, max int) string {
-	return strings.NewReplacer("<", "&lt;", ">", "&gt;").Replace(clip(oneLine(text), max))
+	return strings.NewReplacer("<", "&lt;", ">", "&gt;").Replace(clipped(oneLine(text), max))
 }
 
-// clip cuts a text to n bytes, at a character.
-func clip(text string, n int) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n] + "…"
+// clipped returns at most n bytes of a text, as valid UTF-8.
+func clipped(text string, n int) string {
+	return clip.Marked(strings.ToValidUTF8(text, "\uFFFD"), n)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"crabmem/bm25/clip"
 	"crabmem/daemon/tool"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -118,11 +119,11 @@ func (m *Manager) missing(scope tool.Scope, name string) (string, error) {
 		return describe(some), nil
 	}
 	if scope.MCPs.All() {
-		return "", fmt.Errorf("mcp tool '%s' not available", clip(name, 256))
+		return "", fmt.Errorf("mcp tool '%s' not available", clipped(name, 256))
 	}
 	// A restricted agent gets the same error for a forbidden server and for a
 	// missing one.
-	refused := &refusedError{tool: clip(name, 256)}
+	refused := &refusedError{tool: clipped(name, 256)}
 	forbidden := func(s *server) bool { return scope.Server(s.Name) != nil }
 	if found := resolve(m.tools(forbidden), name); len(found) > 0 {
 		refused.because = scope.Server(found[0].Name)
@@ -201,7 +202,7 @@ func (t *listed) call(ctx context.Context, args json.RawMessage) (string, error)
 		if errors.Is(err, sdk.ErrConnectionClosed) {
 			err = fmt.Errorf("%s disconnected", t.Name)
 		}
-		text := "mcp call failed: " + clip(err.Error(), 4<<10)
+		text := "mcp call failed: " + clipped(err.Error(), 4<<10)
 		if e, ok := errors.AsType[*jsonrpc.Error](err); ok && e.Code == jsonrpc.CodeInvalidParams {
 			text += t.argumentsHint()
 		}
@@ -223,10 +224,9 @@ func textOf(r *sdk.CallToolResult) string {
 		if b.Len() > 0 {
 			text = "\n" + text
 		}
-		if cut := clip(text, left); cut != text {
-			more += len(text) - left
-			text = strings.TrimSuffix(cut, "…")
-		}
+		cut := clip.Bytes(text, left)
+		more += len(text) - len(cut)
+		text = cut
 		left -= len(text)
 		b.WriteString(text)
 	}
@@ -270,10 +270,10 @@ func textOf(r *sdk.CallToolResult) string {
 func named(kind, mime, uri string, size int) string {
 	text := "[" + kind
 	if mime != "" {
-		text += " " + clip(oneLine(mime), 100)
+		text += " " + clipped(oneLine(mime), 100)
 	}
 	if uri != "" {
-		text += " " + clip(oneLine(uri), 500)
+		text += " " + clipped(oneLine(uri), 500)
 	}
 	if size >= 0 {
 		text += fmt.Sprintf(", %d bytes", size)

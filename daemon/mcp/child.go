@@ -244,7 +244,7 @@ func (c *child) read(out io.Reader) {
 		}
 		if len(bytes.TrimSpace(line)) > 0 && !noise && list == nil {
 			noise = true
-			c.log.Warn("ignored standard output of an MCP server: not a message", "text", clip(string(line), 200))
+			c.log.Warn("ignored standard output of an MCP server: not a message", "text", clipped(string(line), 200))
 		}
 		if err != nil {
 			c.readErr = err
@@ -300,7 +300,7 @@ func (c *child) readLog(diag io.Reader) {
 		}
 		if !cut && len(bytes.TrimSpace(part)) > 0 {
 			text := oneLine(string(part))
-			c.lastLine = clip(text, 300)
+			c.lastLine = clipped(text, 300)
 			if time.Since(minute) > time.Minute {
 				minute, lines = time.Now(), 0
 			}

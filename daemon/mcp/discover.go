@@ -108,7 +108,7 @@ func Components(ctx context.Context, fsys vfs.FS, dir string, warn func(file str
 
 func readPort(fsys vfs.FS, file, name string) (Port, error) {
 	if !usable(name) {
-		return Port{}, fmt.Errorf("invalid name %q: want up to 64 letters, digits, '-', '.', and '_'", clip(name, 80))
+		return Port{}, fmt.Errorf("invalid name %q: want up to 64 letters, digits, '-', '.', and '_'", clipped(name, 80))
 	}
 	fi, err := fsys.Lstat(file)
 	if err != nil {
@@ -121,7 +121,7 @@ func readPort(fsys vfs.FS, file, name string) (Port, error) {
 	text := strings.TrimSpace(string(b))
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n == 0 || text[0] == '+' {
-		return Port{}, fmt.Errorf("invalid port %q: want a number from 1 to 65535", clip(text, 32))
+		return Port{}, fmt.Errorf("invalid port %q: want a number from 1 to 65535", clipped(text, 32))
 	}
 	return Port{Name: name, Port: int(n), File: file, Modified: fi.ModTime()}, nil
 }

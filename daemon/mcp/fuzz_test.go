@@ -61,13 +61,13 @@ func FuzzServer(f *testing.F) {
 		text := func(what, text string, most int) {
 			t.Helper()
 			if len(text) > most || !utf8.ValidString(text) {
-				t.Errorf("%s: %d bytes, at most %d are allowed: %q", what, len(text), most, clip(text, 1000))
+				t.Errorf("%s: %d bytes, at most %d are allowed: %q", what, len(text), most, clipped(text, 1000))
 			}
 		}
 		line := func(what, line string) {
 			t.Helper()
 			if strings.ContainsAny(line, "<>") || strings.ContainsFunc(line, unicode.IsControl) {
-				t.Errorf("%s: %q", what, clip(line, 1000))
+				t.Errorf("%s: %q", what, clipped(line, 1000))
 			}
 		}
 		log := h.meet(t, func(t *testing.T, m *Manager) {

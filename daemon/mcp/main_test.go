@@ -190,6 +190,6 @@ func (s *setup) want(name, args, want string) {
 		got = "error: " + err.Error()
 	}
 	if got != want {
-		s.t.Errorf("mcp %q %s:\n%s\nwant:\n%s", name, args, clip(got, 2000), want)
+		s.t.Errorf("mcp %q %s:\n%s\nwant:\n%s", name, args, clipped(got, 2000), want)
 	}
 }

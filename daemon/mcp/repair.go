@@ -47,7 +47,7 @@ func (r *repairer) message(text []byte) []byte {
 		}
 	}
 	if b, ok := m["error"]; ok && string(b) != "null" && json.Unmarshal(b, new(jsonrpc.Error)) != nil {
-		set("error", jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: clip(plain(b), maxDescription)})
+		set("error", jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: clipped(plain(b), maxDescription)})
 	}
 	if b, ok := r.result(m["result"]); ok {
 		set("result", b)
@@ -184,7 +184,7 @@ func (r *repairer) tools(raw json.RawMessage) json.RawMessage {
 		for member, v := range m {
 			if b, _ := json.Marshal(map[string]json.RawMessage{member: v}); json.Unmarshal(b, new(sdk.Tool)) != nil {
 				delete(m, member)
-				odd = append(odd, fmt.Sprintf("ignored the invalid %s of tool %s", oneLine(clip(member, maxToolName)), oneLine(clip(name, maxToolName))))
+				odd = append(odd, fmt.Sprintf("ignored the invalid %s of tool %s", oneLine(clipped(member, maxToolName)), oneLine(clipped(name, maxToolName))))
 			}
 		}
 		if b, err := json.Marshal(m); err == nil {
@@ -193,7 +193,7 @@ func (r *repairer) tools(raw json.RawMessage) json.RawMessage {
 	}
 	if odd != nil {
 		slices.Sort(odd)
-		r.odd(clip(strings.Join(odd, "; "), maxDescription))
+		r.odd(clipped(strings.Join(odd, "; "), maxDescription))
 	}
 	b, err := json.Marshal(kept)
 	if err != nil || kept == nil {
@@ -218,13 +218,13 @@ func parts(raw json.RawMessage) json.RawMessage {
 		if json.Unmarshal(item, &m) == nil && m != nil {
 			kind := "no type"
 			if t := plain(m["type"]); t != "" {
-				kind = "type " + oneLine(clip(t, 100))
+				kind = "type " + oneLine(clipped(t, 100))
 			}
 			text = "[content of " + kind + " that is not valid"
 			if t, ok := m["text"]; ok {
 				text += "]\n" + plain(t)
 			} else {
-				text += ": " + clip(string(item), maxDescription) + "]"
+				text += ": " + clipped(string(item), maxDescription) + "]"
 			}
 		}
 		if b, err := json.Marshal(map[string]string{"type": "text", "text": text}); err == nil {
@@ -277,7 +277,7 @@ func unreadable(text []byte) []byte {
 	if id == nil || !bytes.Contains(text, []byte(`"jsonrpc"`)) || bytes.Contains(text, []byte(`"method"`)) || !isResponse().Match(text) {
 		return nil
 	}
-	message := "server sent an invalid response: " + clip(oneLine(strings.ToValidUTF8(string(text), "\uFFFD")), 500)
+	message := "server sent an invalid response: " + clipped(oneLine(strings.ToValidUTF8(string(text), "\uFFFD")), 500)
 	b, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(id[1]), "error": map[string]any{"code": jsonrpc.CodeParseError, "message": message}})
 	return b
 }

@@ -121,7 +121,7 @@ func (f *followedBody) resume() error {
 		}
 		resp.Body.Close()
 		if resp.StatusCode < 500 && resp.StatusCode != http.StatusTooManyRequests {
-			return fmt.Errorf("server does not continue the stream: %s", clip(oneLine(resp.Status), 100))
+			return fmt.Errorf("server does not continue the stream: %s", clipped(oneLine(resp.Status), 100))
 		}
 	}
 }
@@ -134,7 +134,7 @@ func isEventStream(resp *http.Response) bool {
 func failedResponse(call json.RawMessage, err error) []byte {
 	const internalError = -32603
 	b, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": call, "error": map[string]any{
-		"code": internalError, "message": "resume stream: " + clip(oneLine(err.Error()), maxDescription),
+		"code": internalError, "message": "resume stream: " + clipped(oneLine(err.Error()), maxDescription),
 	}})
 	return fmt.Appendf(nil, "data: %s\n\n", b)
 }

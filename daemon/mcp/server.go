@@ -146,7 +146,7 @@ func (s *server) run() {
 
 // ended logs why a connection ended or could not be made.
 func (s *server) ended(served bool, err error) {
-	why := clip(oneLine(err.Error()), maxDescription) // it may contain text of the server
+	why := clipped(oneLine(err.Error()), maxDescription) // it may contain text of the server
 	if served {
 		s.m.warn("server "+s.Name, "lost the connection to an MCP server", "server", s.Name, "error", why)
 	} else {

@@ -22,21 +22,21 @@ func TestData(t *testing.T) {
 		"a\u202eb\u200bc":            "abc",
 		"a\xff\xfeb":                 "ab",
 		"a\u2028\u2029b":             "a b",
-		strings.Repeat("é", 1000):    strings.Repeat("é", 10) + "…",
-		strings.Repeat("<", 1000):    strings.Repeat("&lt;", 20) + "…",
+		strings.Repeat("é", 1000):    strings.Repeat("é", 8) + "…",
+		strings.Repeat("<", 1000):    strings.Repeat("&lt;", 17) + "…",
 		"\U000E0041\U000E0042hidden": "hidden",
 	} {
 		got := data(text, 20)
 		if got != want || !utf8.ValidString(got) || strings.ContainsFunc(got, unicode.IsControl) {
-			t.Errorf("%q: %q, want %q", clip(text, 40), got, want)
+			t.Errorf("%q: %q, want %q", clipped(text, 40), got, want)
 		}
 	}
 }
 
 // TestClip cuts valid text between characters.
 func TestClip(t *testing.T) {
-	for text, want := range map[string]string{"": "", "abcd": "abcd", "abcde": "abcd…", "ééé": "éé…", "aéé": "aé…", "a\xff": "a\uFFFD", "\xff\xfeb": "\uFFFDb", "日本語": "日…"} {
-		if got := clip(text, 4); got != want {
+	for text, want := range map[string]string{"": "", "abcd": "abcd", "abcde": "a…", "aéé": "a…", "a\xff": "a\uFFFD", "\xff\xfeb": "\uFFFDb", "日本語": "…"} {
+		if got := clipped(text, 4); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

@@ -126,7 +126,7 @@ func arguments(schema []byte) string {
 			}
 		}
 		if p.Description != "" {
-			text += " (" + clip(p.Description, 120) + ")"
+			text += " (" + clipped(p.Description, 120) + ")"
 		}
 		parts = append(parts, text)
 	}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 
@@ -274,7 +274,7 @@ func orList(words []string) string {
 }
 
 func numberFaults(at string, s *jsonschema.Schema, v json.RawMessage) []string {
-	shown := snippet.Clip(string(v), maxFaultText)
+	shown := clip.Bytes(string(v), maxFaultText)
 	f, _ := strconv.ParseFloat(string(v), 64) // out of range: infinite
 	switch {
 	case s.Maximum != nil && f > *s.Maximum:
@@ -324,5 +324,5 @@ func objectFaults(at string, s *jsonschema.Schema, v json.RawMessage) (faults []
 
 // shownValue returns the quoted beginning of a text from a client.
 func shownValue(text string) string {
-	return display.Quoted(snippet.Clip(text, maxFaultText))
+	return display.Quoted(clip.Bytes(text, maxFaultText))
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/crmem"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
@@ -69,7 +69,7 @@ func (s *Server) memoryHistory(_ context.Context, in historyIn) (string, history
 		byID := make(map[uint64][]crmem.Change)
 		for c, err := range st.ChangesOf(in.Name) {
 			if err != nil {
-				out.Damaged = snippet.Clip(err.Error(), 1<<10)
+				out.Damaged = clip.Bytes(err.Error(), 1<<10)
 				continue
 			}
 			id := c.Entry().ID
@@ -96,14 +96,14 @@ func (out *historyOut) fill(changes []crmem.Change, in historyIn) error {
 	for _, c := range slices.Backward(changes) {
 		e := c.Entry()
 		if in.Version > 0 && c.Seq == in.Version && out.Content == nil {
-			text := snippet.Clip(c.After.Content, memtool.MaxShownText)
+			text := clip.Bytes(c.After.Content, memtool.MaxShownText)
 			out.Content, out.Whole, found = &text, len(text) == len(c.After.Content), true
 		}
 		if len(out.Versions) == in.Limit {
 			continue
 		}
-		item := historyItem{Version: c.Seq, Change: string(c.Type), Name: snippet.Clip(e.Name, memtool.MaxShownName), Bytes: len(e.Content),
-			Agent: snippet.Clip(c.By.Agent, memtool.MaxShownName), Client: snippet.Clip(c.By.Client, memtool.MaxShownName)}
+		item := historyItem{Version: c.Seq, Change: string(c.Type), Name: clip.Bytes(e.Name, memtool.MaxShownName), Bytes: len(e.Content),
+			Agent: clip.Bytes(c.By.Agent, memtool.MaxShownName), Client: clip.Bytes(c.By.Client, memtool.MaxShownName)}
 		if !c.Time.IsZero() {
 			item.Time = c.Time.UTC().Format(time.RFC3339)
 		}

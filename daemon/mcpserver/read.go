@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"crabmem/bm25/analysis"
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/display"
@@ -115,7 +115,7 @@ func (out *recallOut) fill(a *recall.Answer, in recallIn) {
 	}
 	for i := range a.Hits {
 		h := &a.Hits[i]
-		h.Name = snippet.Clip(h.Name, memtool.MaxShownName)
+		h.Name = clip.Bytes(h.Name, memtool.MaxShownName)
 		if h.Bytes > most {
 			cut := h.Cut(analysis.Standard, most)
 			h.Content = &cut
@@ -201,13 +201,13 @@ func (s *Server) getMemory(_ context.Context, in getIn) (string, getOut, error) 
 			return &errtable.Error{Exit: errtable.ExitUsage, Kind: "invalid", Message: fmt.Sprintf("offset %d: the text has %s", in.Offset, display.Size(int64(len(e.Content)))),
 				Fix: "call again with offset 0"}
 		}
-		from := len(snippet.Clip(e.Content, in.Offset)) // between two characters
+		from := len(clip.Bytes(e.Content, in.Offset)) // between two characters
 		rest := e.Content[from:]
-		part := snippet.Clip(rest, in.Max)
+		part := clip.Bytes(rest, in.Max)
 		if len(part) < len(rest) {
 			out.Next = from + len(part)
 		}
-		out.ID, out.Name, out.Kind, out.CreatedAt = e.ID, snippet.Clip(e.Name, memtool.MaxShownName), e.Kind.String(), e.CreatedAt
+		out.ID, out.Name, out.Kind, out.CreatedAt = e.ID, clip.Bytes(e.Name, memtool.MaxShownName), e.Kind.String(), e.CreatedAt
 		out.Aliases, out.Content, out.Bytes = shownAliases(e.Aliases), part, len(e.Content)
 		return nil
 	})
@@ -273,7 +273,7 @@ func (s *Server) listMemories(_ context.Context, in listIn) (string, listOut, er
 				out.Next, full = cursor(last), true
 				continue
 			}
-			item := listItem{snippet.Clip(e.Name, memtool.MaxShownName), e.Kind.String(), e.CreatedAt, len(e.Content), shownAliases(e.Aliases)}
+			item := listItem{clip.Bytes(e.Name, memtool.MaxShownName), e.Kind.String(), e.CreatedAt, len(e.Content), shownAliases(e.Aliases)}
 			out.Items = append(out.Items, item)
 			last = e.ID
 			b.WriteString(memtool.ShownName(e.Name) + "  (" + item.Kind + ", " + display.Day(item.CreatedAt) + ", " + display.Size(int64(item.Bytes)))
@@ -311,7 +311,7 @@ func readCursor(s string) (uint64, error) {
 	id, found := strings.CutPrefix(string(b), "after ")
 	n, perr := strconv.ParseUint(id, 10, 64)
 	if err != nil || !found || perr != nil {
-		return 0, &errtable.Error{Exit: errtable.ExitUsage, Kind: "invalid", Message: "parse cursor: not issued by this server: " + display.Quoted(snippet.Clip(s, 64)),
+		return 0, &errtable.Error{Exit: errtable.ExitUsage, Kind: "invalid", Message: "parse cursor: not issued by this server: " + display.Quoted(clip.Bytes(s, 64)),
 			Fix: "omit cursor, then pass next_cursor from each response"}
 	}
 	return n, nil

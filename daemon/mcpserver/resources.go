@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/crmem"
 	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
@@ -136,7 +136,7 @@ func (s *Server) readResource(_ context.Context, req *mcp.ReadResourceRequest) (
 	}
 	if len(e.Content) > maxResource {
 		return nil, fmt.Errorf("%s has %s, more than the limit of %s for a resource: use get_memory to read it in parts",
-			snippet.Clip(uri, memtool.MaxShownName), display.Size(int64(len(e.Content))), display.Size(maxResource))
+			clip.Bytes(uri, memtool.MaxShownName), display.Size(int64(len(e.Content))), display.Size(maxResource))
 	}
 	c := &mcp.ResourceContents{URI: uri, MIMEType: "text/markdown", Text: e.Content}
 	if e.Content == "" {

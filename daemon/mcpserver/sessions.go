@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"crabmem/bm25/analysis"
+	"crabmem/bm25/clip"
 	"crabmem/bm25/snippet"
 	"crabmem/crmem/budget"
 	"crabmem/crmem/embed"
@@ -177,8 +178,8 @@ func (s *Server) sessionSearch(ctx context.Context, in sessionSearchIn) (string,
 func (out *sessionSearchOut) add(h *search.Hit, terms map[string]float64, tokens int) bool {
 	room := tokens - out.Tokens
 	hit := sessionHit{
-		Session: h.ID, Title: snippet.Clip(h.Title, memtool.MaxShownName), Agent: snippet.Clip(h.Agent, crabNameChars), Sender: snippet.Clip(h.CreatedBy, crabNameChars),
-		Line: h.Line, Role: snippet.Clip(h.Role, crabNameChars), Score: h.Score, Text: snippet.Cut(h.Snippet, analysis.Standard, terms, snippetBytes), Window: []sessionLine{},
+		Session: h.ID, Title: clip.Bytes(h.Title, memtool.MaxShownName), Agent: clip.Bytes(h.Agent, crabNameChars), Sender: clip.Bytes(h.CreatedBy, crabNameChars),
+		Line: h.Line, Role: clip.Bytes(h.Role, crabNameChars), Score: h.Score, Text: snippet.Cut(h.Snippet, analysis.Standard, terms, snippetBytes), Window: []sessionLine{},
 	}
 	n := budget.Count(hit.Session + " " + hit.Title + " " + hit.Text)
 	if n > room {
@@ -188,13 +189,13 @@ func (out *sessionSearchOut) add(h *search.Hit, terms map[string]float64, tokens
 		if w.Line == h.Line {
 			continue
 		}
-		text := snippet.Beginning(w.Text, snippetBytes)
+		text := clip.Marked(w.Text, snippetBytes)
 		t := budget.Count(text)
 		if n+t > room {
 			continue
 		}
 		n += t
-		hit.Window = append(hit.Window, sessionLine{w.Line, snippet.Clip(w.Role, crabNameChars), text})
+		hit.Window = append(hit.Window, sessionLine{w.Line, clip.Bytes(w.Role, crabNameChars), text})
 	}
 	out.Tokens += n
 	out.Hits = append(out.Hits, hit)

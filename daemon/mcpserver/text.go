@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/crmem"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
@@ -80,7 +80,7 @@ func (s *Server) explained(err error) error {
 		row.Kind = "read_only"
 	}
 	fix := cmp.Or(toolFixes[row.Kind], row.Fix, errtable.FixFor(row.Kind))
-	message, text := display.Printable(snippet.Clip(err.Error(), 8<<10)), ""
+	message, text := display.Printable(clip.Bytes(err.Error(), 8<<10)), ""
 	if slices.Contains(callersFault, row.Kind) {
 		text = message
 	} else {
@@ -122,7 +122,7 @@ func (s *Server) checkedCall(next mcp.MethodHandler) mcp.MethodHandler {
 		}
 		if fault == nil && r.GetError() != nil {
 			if why, ok := strings.CutPrefix(r.GetError().Error(), `validating "arguments": `); ok {
-				fault = wrongArguments(snippet.Clip(why, 2<<10))
+				fault = wrongArguments(clip.Bytes(why, 2<<10))
 			}
 		}
 		if fault != nil {
@@ -184,7 +184,7 @@ func (s *Server) noteIgnored(r *mcp.CallToolResult, tool string, unknown []strin
 
 // noSuchResource is the protocol's error for a missing resource.
 func noSuchResource(uri string) error {
-	err := mcp.ResourceNotFoundError(snippet.Clip(uri, memtool.MaxShownName))
+	err := mcp.ResourceNotFoundError(clip.Bytes(uri, memtool.MaxShownName))
 	var wire *jsonrpc.Error
 	if errors.As(err, &wire) {
 		wire.Message += ": call resources/list to list the resources"

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/crmem"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
@@ -166,7 +166,7 @@ func (s *Server) remember(ctx context.Context, in rememberIn) (string, rememberO
 	}
 	text += memtool.ShownName(w.Entry.Name) + ", " + display.Size(int64(len(in.Content)))
 	for _, name := range w.Similar {
-		out.Similar = append(out.Similar, snippet.Clip(name, memtool.MaxShownName))
+		out.Similar = append(out.Similar, clip.Bytes(name, memtool.MaxShownName))
 	}
 	if len(w.Similar) > 0 {
 		text += "\nthese entries have similar names: if one covers the same subject, keep only one of the two\n" + memtool.FenceNames(w.Similar)
@@ -201,7 +201,7 @@ func (s *Server) forget(ctx context.Context, in forgetIn) (string, forgetOut, er
 }
 
 func noEntry(name string, err error) error {
-	return &errtable.Error{Exit: errtable.ExitNotFound, Kind: "not_found", Message: "no entry " + display.Quoted(snippet.Clip(name, memtool.MaxShownName)), Err: err}
+	return &errtable.Error{Exit: errtable.ExitNotFound, Kind: "not_found", Message: "no entry " + display.Quoted(clip.Bytes(name, memtool.MaxShownName)), Err: err}
 }
 
 // shownAliases returns the first aliases, not nil, up to a limit of bytes.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/daemon/display"
 )
 
@@ -33,7 +33,7 @@ const (
 )
 
 // ShownName returns a name on one line, of at most MaxShownName bytes.
-func ShownName(name string) string { return display.Label(snippet.Clip(name, MaxShownName)) }
+func ShownName(name string) string { return display.Label(clip.Bytes(name, MaxShownName)) }
 
 // NamesError is an error about entries. Their names are text from a memory, which
 // the message of Err does not contain.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode"
 
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/approval"
 	"crabmem/daemon/tool"
@@ -105,7 +105,7 @@ func (m *Manager) Approve(ctx context.Context, c tool.Call, command string, env 
 		if label := chosen(answer, q.Options); label != "" || n == maxAnswers {
 			return nil, m.decide(p.session, exactly(c.Dir, command), d, label, answer)
 		}
-		q.Question = asked + "\nThe answer is not one of the choices: " + visible(snippet.Clip(answer, 100)) + ". Answer y, n, a number, or a label."
+		q.Question = asked + "\nThe answer is not one of the choices: " + visible(clip.Bytes(answer, 100)) + ". Answer y, n, a number, or a label."
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/agent"
@@ -154,7 +154,7 @@ func (m *Manager) addArchive(in string, log *sessionlog.Log, sum agent.Summary) 
 	if meta.Title != "" {
 		aliases = append(aliases, meta.Title)
 	}
-	by := crmem.By{Agent: meta.Agent, Session: log.ID(), Origin: snippet.Clip(meta.CreatedBy, crmem.MaxActorField)}
+	by := crmem.By{Agent: meta.Agent, Session: log.ID(), Origin: clip.Bytes(meta.CreatedBy, crmem.MaxActorField)}
 	err = m.o.Space(in, func(s *crmem.Store) error {
 		name = fmt.Sprintf("%s-%d", log.ID(), sum.Number)
 		for n := 2; ; n++ {

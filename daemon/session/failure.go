@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"crabmem/daemon/errtable"
+
+	"crabmem/bm25/clip"
 )
 
 // Kinds of failures that errtable does not define.
@@ -74,10 +76,7 @@ func (m *Manager) recordFailure(l *Session, kind string, err error) {
 }
 
 func (m *Manager) writeFailure(l *Session, f *failure) {
-	text := strings.ToValidUTF8(f.err.Error(), "\uFFFD")
-	if len(text) > maxFailure {
-		text = strings.ToValidUTF8(text[:maxFailure], "") + "..."
-	}
+	text := clip.Marked(strings.ToValidUTF8(f.err.Error(), "\uFFFD"), maxFailure)
 	err := l.log.AppendFailure(f.kind, text)
 	if err == nil {
 		err = l.log.Sync()

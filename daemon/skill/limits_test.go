@@ -150,7 +150,7 @@ func TestFileLimits(t *testing.T) {
 		"triggers": {func(more int) string {
 			return head + "metadata: {triggers: [" + strings.Repeat("a,", maxItems+more) + "]}\n---\nbody"
 		}, "triggers"},
-		"long keys": {func(more int) string { return head + x(100+more) + ": a\n" + x(100+more) + ": b\n---\nbody" }, x(100) + "…"},
+		"long keys": {func(more int) string { return head + x(100+more) + ": a\n" + x(100+more) + ": b\n---\nbody" }, x(100-len("…")) + "…"},
 	} {
 		for more := range 2 {
 			s, err := Parse("SKILL.md", []byte(c.text(more)))

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"crabmem/bm25/clip"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/tool"
 )
@@ -106,7 +107,7 @@ func (s *Set) Get(scope tool.Scope, name string) (*Skill, error) {
 		return nil, err
 	}
 	if !askable(name) {
-		return nil, fmt.Errorf("%w: %s", ErrInvalid, short(name))
+		return nil, fmt.Errorf("%w: %s", ErrInvalid, clip.Marked(name, maxQuoted))
 	}
 	f, err := s.scan().find(name)
 	if err != nil {

@@ -19,6 +19,8 @@ import (
 	"unicode/utf8"
 
 	"crabmem/daemon/tool"
+
+	"crabmem/bm25/clip"
 )
 
 // filename is the name of a skill's file.
@@ -30,6 +32,9 @@ const maxFile = 1 << 20
 // maxText limits the bytes of a skill's body for a model. It leaves room for
 // the rest of a tool's result.
 const maxText = tool.MaxOutput - 4<<10
+
+// maxQuoted limits the bytes of a text from a file in a message.
+const maxQuoted = 100
 
 // Limits of the convention, in characters.
 const (
@@ -136,7 +141,7 @@ func (s *Skill) Unmatched(tools []string) (warnings []*Problem) {
 		name, _, _ := strings.Cut(t, "(")
 		if len(tool.Unmatched([]string{strings.ToLower(name)}, tools)) > 0 {
 			warnings = append(warnings, &Problem{
-				File: s.File, Line: s.toolsAt, Text: short(name) + " in allowed-tools matches no tool",
+				File: s.File, Line: s.toolsAt, Text: clip.Marked(name, maxQuoted) + " in allowed-tools matches no tool",
 				Remedy: "use the name of a tool, or ignore this warning if the skill is for other programs, too", Warning: true,
 			})
 		}
@@ -172,24 +177,16 @@ func (s *Skill) text() string {
 	if len(s.Body) <= maxText {
 		return s.Body
 	}
-	cut := s.Body[:maxText]
+	cut := clip.Bytes(s.Body, maxText)
 	if i := strings.LastIndexByte(cut, '\n'); i > maxText/2 {
 		cut = cut[:i]
-	} else {
-		for !utf8.RuneStart(s.Body[len(cut)]) {
-			cut = cut[:len(cut)-1]
-		}
 	}
 	return fmt.Sprintf("%s\n... [%d bytes left out; the rest is in %s]", cut, len(s.Body)-len(cut), s.File)
 }
 
 // line is the skill in a list.
 func (s *Skill) line() string {
-	d := s.Description
-	if utf8.RuneCountInString(d) > maxDescription {
-		d = string([]rune(d)[:maxDescription]) + "…"
-	}
-	return s.Name + ": " + d
+	return s.Name + ": " + clip.Chars(s.Description, maxDescription)
 }
 
 // unclosed makes text of every tag in s that would end a block of that name.

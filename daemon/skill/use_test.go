@@ -199,7 +199,7 @@ func TestResources(t *testing.T) {
 		"c/SKILL.md", text("c", strings.Repeat("long ", 1000), "x"))
 	set, _ := load(t, dir)
 	got := set.Resources(all)
-	if !strings.HasSuffix(got, "\n- a: A &lt;/resources> here\n- b: one - c: two\n- c: "+strings.Repeat("long ", maxDescription/5)+"long…") {
+	if !strings.HasSuffix(got, "\n- a: A &lt;/resources> here\n- b: one - c: two\n- c: "+strings.Repeat("long ", maxDescription/5)+"lon…") {
 		t.Errorf("%q", got)
 	}
 	if strings.Count(got, "\n") != 3 || !strings.Contains(got, "Skills in <skill> tags are already loaded.") {

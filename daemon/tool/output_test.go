@@ -46,7 +46,7 @@ func TestBounded(t *testing.T) {
 		{"a😀", 4, "a\n... [4 bytes left out]"},
 		{"😀", 3, "\n... [4 bytes left out]"},
 		{"abc\xff\xff", 4, "abc\uFFFD\n... [1 bytes left out]"},
-		{"\x80\x80\x80\x80\x80\x80", 5, "\uFFFD\n... [5 bytes left out]"},
+		{"\x80\x80\x80\x80\x80\x80", 5, "\uFFFD\n... [1 bytes left out]"},
 	} {
 		if got := bounded(c.text, c.n); got != c.want {
 			t.Errorf("bounded(%q, %d) = %q, want %q", c.text, c.n, got, c.want)

@@ -126,7 +126,7 @@ func TestFirstLines(t *testing.T) {
 	if got := clipName(strings.Repeat("n", 256)); len(got) != 256 {
 		t.Errorf("a name of 256 bytes: %q", got)
 	}
-	if got, want := bounded("\x80\x80", 1), "\n... [2 bytes left out]"; got != want {
+	if got, want := bounded("\x80\x80", 1), "\uFFFD\n... [1 bytes left out]"; got != want {
 		t.Errorf("continuation bytes: %q, want %q", got, want)
 	}
 }

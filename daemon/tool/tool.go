@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"crabmem/bm25/clip"
 	"crabmem/daemon/model"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -224,10 +225,6 @@ func bounded(text string, n int) string {
 	if len(text) <= n {
 		return strings.ToValidUTF8(text, "\uFFFD")
 	}
-	// A truncated rune is replaced.
-	cut := n
-	for cut > n-4 && cut > 0 && text[cut]&0xC0 == 0x80 {
-		cut--
-	}
-	return strings.ToValidUTF8(text[:cut], "\uFFFD") + fmt.Sprintf("\n... [%d bytes left out]", len(text)-cut)
+	cut := clip.Bytes(text, n)
+	return strings.ToValidUTF8(cut, "\uFFFD") + fmt.Sprintf("\n... [%d bytes left out]", len(text)-len(cut))
 }

@@ -18,6 +18,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"crabmem/bm25/clip"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/internal/line"
 	"crabmem/sessionlog/record"
@@ -195,7 +196,7 @@ func (b *builder) skip(reason string) {
 
 // skipNamed counts an omitted item by its name in the file.
 func (b *builder) skipNamed(what, name string) {
-	b.skip(fmt.Sprintf("%s %q", what, cutRunes(name, 40)))
+	b.skip(fmt.Sprintf("%s %q", what, clip.Chars(name, 40)))
 }
 
 // plain is the text of blocks.
@@ -271,19 +272,9 @@ func (b *builder) finish(tool, id, title string, created time.Time) (Transcript,
 	}
 	b.t.Meta = sessionlog.Meta{
 		Agent: tool, CreatedBy: "user", CreatedAt: record.Timestamp(created),
-		Title: cutRunes(strings.Join(strings.Fields(title), " "), maxTitle), Source: tool + ":" + id,
+		Title: clip.Chars(strings.Join(strings.Fields(title), " "), maxTitle), Source: tool + ":" + id,
 	}
 	return b.t, nil
-}
-
-// cutRunes cuts a text after n characters.
-func cutRunes(s string, n int) string {
-	for i := range s {
-		if n--; n < 0 {
-			return s[:i]
-		}
-	}
-	return s
 }
 
 // inTags reports whether a text is one element that a program inserts into a

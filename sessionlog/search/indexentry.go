@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog/internal/line"
 	"crabmem/sessionlog/record"
@@ -116,8 +116,8 @@ func (x *Index) newEntry(r *indexReader, f listed) *entry {
 	}
 	e := &entry{name: f.name}
 	e.id, e.shaped = x.folder.ID(f.name, m)
-	e.agent = strings.Clone(snippet.Clip(m.Agent, maxParty))
-	e.sender = strings.Clone(snippet.Clip(m.CreatedBy, maxParty))
+	e.agent = strings.Clone(clip.Bytes(m.Agent, maxParty))
+	e.sender = strings.Clone(clip.Bytes(m.CreatedBy, maxParty))
 	e.created, _ = m.Created()
 	return e
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog/internal/line"
 	"crabmem/sessionlog/record"
@@ -154,7 +154,7 @@ func (r *indexReader) role() uint16 {
 	if c := classOf(r.scratch); c != classOther {
 		return c
 	}
-	name := snippet.Clip(string(r.scratch), maxRole)
+	name := clip.Bytes(string(r.scratch), maxRole)
 	i := slices.Index(r.others, name)
 	if i < 0 && len(r.others) < maxOthers {
 		r.others = append(r.others, name)

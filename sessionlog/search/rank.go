@@ -7,7 +7,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/sessionlog/internal/line"
 )
 
@@ -85,7 +85,7 @@ func (x *Index) find(doc uint64, score float64, q *Query) finding {
 	ord, at := placeOf(doc)
 	e := x.entries[ord]
 	f := finding{doc: doc}
-	f.Hit = Hit{ID: e.id, File: e.name, Agent: e.agent, CreatedBy: e.sender, Title: snippet.Clip(e.title, maxText),
+	f.Hit = Hit{ID: e.id, File: e.name, Agent: e.agent, CreatedBy: e.sender, Title: clip.Bytes(e.title, maxText),
 		Score: score, Window: []Windowed{}}
 	if at < 0 {
 		f.Role, f.Line, f.Snippet = RoleSession, 1, e.describe()

@@ -14,7 +14,7 @@ import (
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/crmem/fusion"
 	"crabmem/crmem/vfs"
 )
@@ -148,12 +148,12 @@ func (q *Query) bound() {
 		q.Window = defaultWindow
 	}
 	q.Window = max(0, min(q.Window, MaxWindow))
-	q.Text = snippet.Clip(q.Text, maxQuery)
-	q.Agent, q.Sender = snippet.Clip(q.Agent, maxParty), snippet.Clip(q.Sender, maxParty)
+	q.Text = clip.Bytes(q.Text, maxQuery)
+	q.Agent, q.Sender = clip.Bytes(q.Agent, maxParty), clip.Bytes(q.Sender, maxParty)
 	if q.Roles != nil {
 		roles := make([]string, len(q.Roles))
 		for i, role := range q.Roles {
-			roles[i] = snippet.Clip(role, maxRole)
+			roles[i] = clip.Bytes(role, maxRole)
 		}
 		q.Roles = roles
 	}
@@ -262,7 +262,7 @@ func (e *entry) describe() string {
 			parts = append(parts, s)
 		}
 	}
-	return snippet.Beginning(strings.Join(parts, " · "), maxText)
+	return clip.Marked(strings.Join(parts, " · "), maxText)
 }
 
 // end returns the upper bound of the end of the record at a place.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/crmem/embed"
 	"crabmem/crmem/vector"
 	"crabmem/crmem/vfs"
@@ -100,7 +100,7 @@ func (t *texts) add(doc uint64, text string) {
 }
 
 // meant returns the part of a text that has vectors.
-func meant(text string) string { return strings.TrimSpace(snippet.Clip(text, maxMeant)) }
+func meant(text string) string { return strings.TrimSpace(clip.Bytes(text, maxMeant)) }
 
 // remove removes a document. If it is the last one with its text, remove also removes
 // the vectors. The caller holds mu of the index.

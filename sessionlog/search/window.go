@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"crabmem/bm25"
+	"crabmem/bm25/clip"
 	"crabmem/bm25/snippet"
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog/internal/line"
@@ -112,7 +113,7 @@ func (v *viewer) show(f *finding, words *bm25.Ranking) {
 			f.Snippet = text
 		}
 		if shown {
-			f.Window = append(f.Window, Windowed{int64(p.line), roleName(p.role, f.others), snippet.Beginning(text, maxText)})
+			f.Window = append(f.Window, Windowed{int64(p.line), roleName(p.role, f.others), clip.Marked(text, maxText)})
 		}
 	}
 }
@@ -160,7 +161,7 @@ func (v *viewer) load(file vfs.File, p place, end int64, limit int, others []str
 
 // role returns the role of the message in hand.
 func (v *viewer) role() string {
-	return snippet.Clip(v.record.Text(v.record.Values[line.KeyRole]), maxRole)
+	return clip.Bytes(v.record.Text(v.record.Values[line.KeyRole]), maxRole)
 }
 
 // text returns the text to show of the current record. It omits results, which
@@ -223,7 +224,7 @@ func (v *viewer) result() string {
 	}
 	of := ""
 	if name := v.calls[r.Text(r.Values[line.KeyToolCallID])]; name != "" {
-		of = " of " + snippet.Beginning(name, maxRole)
+		of = " of " + clip.Marked(name, maxRole)
 	}
 	return fmt.Sprintf("[result%s, %s%d bytes]", of, over, n)
 }

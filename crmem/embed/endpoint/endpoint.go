@@ -10,9 +10,10 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"unicode/utf8"
 
 	"crabmem/crmem/embed"
+
+	"crabmem/bm25/clip"
 )
 
 const (
@@ -169,12 +170,7 @@ func statusError(code int, body []byte) error {
 			message = text
 		}
 	}
-	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
-	}
-	if !utf8.ValidString(message) {
-		message = strings.ToValidUTF8(message, "�")
-	}
+	message = clip.Marked(strings.ToValidUTF8(message, "\uFFFD"), maxMessage)
 	err := fmt.Errorf("status %d %s: %q", code, http.StatusText(code), message)
 	switch code {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 )
@@ -144,7 +144,7 @@ func (t *runTable) begin(ctx context.Context, d *client.Client, m client.Message
 func (t *run) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.seen.Failure = display.Printable(snippet.Clip(err.Error(), 1<<10))
+	t.seen.Failure = display.Printable(clip.Bytes(err.Error(), 1<<10))
 }
 
 // answered removes a question. The agent may have asked another one since.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"crabmem/bm25/clip"
 	"crabmem/crmem/fusion"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
@@ -157,11 +158,11 @@ func (v *visit) line(l *sessionlog.Line) (out lineView, shown bool) {
 			out.Note = "A message that cannot be shown."
 			return out, true
 		}
-		out.Role, out.Reasoning = m.Role, clip(m.ReasoningContent, &out.Note)
+		out.Role, out.Reasoning = m.Role, clipped(m.ReasoningContent, &out.Note)
 		for _, c := range m.ToolCalls {
-			out.Calls = append(out.Calls, callView{c.Function.Name, clip(c.Function.Arguments, &out.Note)})
+			out.Calls = append(out.Calls, callView{c.Function.Name, clipped(c.Function.Arguments, &out.Note)})
 		}
-		if text := clip(m.Content, &out.Note); m.Role == record.RoleTool {
+		if text := clipped(m.Content, &out.Note); m.Role == record.RoleTool {
 			out.Result = text
 		} else {
 			out.Body = v.p.render(v.r.Context(), text)
@@ -170,7 +171,7 @@ func (v *visit) line(l *sessionlog.Line) (out lineView, shown bool) {
 	case record.KindMarker:
 		var m struct{ Compact string }
 		_ = json.Unmarshal(l.Raw, &m) // otherwise empty
-		out.Summary, out.Body = true, v.p.render(v.r.Context(), clip(m.Compact, &out.Note))
+		out.Summary, out.Body = true, v.p.render(v.r.Context(), clipped(m.Compact, &out.Note))
 		return out, true
 	case record.KindBad:
 		out.Note = "A damaged line: run crabmem sessions check."
@@ -179,11 +180,10 @@ func (v *visit) line(l *sessionlog.Line) (out lineView, shown bool) {
 	return out, false
 }
 
-// clip returns the beginning of a text, and sets note if the text is longer.
-func clip(text string, note *string) string {
-	if len(text) <= maxMessage {
-		return text
+// clipped returns the beginning of a text, and sets note if the text is longer.
+func clipped(text string, note *string) string {
+	if len(text) > maxMessage {
+		*note = "A part of the message is not shown: run crabmem sessions show."
 	}
-	*note = "A part of the message is not shown: run crabmem sessions show."
-	return strings.ToValidUTF8(text[:maxMessage], "")
+	return clip.Bytes(text, maxMessage)
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"crabmem/bm25/clip"
 )
 
 // Error is a call that failed. Its text has no key in it.
@@ -210,9 +212,5 @@ func shorten(s string, n int) string {
 		}
 		return r
 	}, s)
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) > n {
-		s = strings.ToValidUTF8(s[:n], "") + "…"
-	}
-	return strings.TrimSpace(s)
+	return clip.Marked(strings.TrimSpace(strings.ToValidUTF8(s, "\uFFFD")), n)
 }

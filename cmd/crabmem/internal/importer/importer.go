@@ -14,7 +14,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
+	"crabmem/daemon/display"
 )
 
 // The kinds of sources.
@@ -157,13 +158,7 @@ func (s *noteSet) memory() *Memory {
 
 // cut returns a text on one line of at most n characters.
 func cut(s string, n int) string {
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
-	for i := range s {
-		if n--; n < 0 {
-			return s[:i] + "…"
-		}
-	}
-	return s
+	return clip.Chars(display.OneLine(strings.ToValidUTF8(s, "\uFFFD")), n)
 }
 
 // baseName returns a name on one line within the limit of length. whole is
@@ -172,20 +167,20 @@ func baseName(s string) (name string, whole bool) {
 	name = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 	whole = name == s
 	if len(name) > maxBase {
-		name, whole = strings.TrimSpace(snippet.Clip(name, maxBase-3))+"…", false
+		name, whole = strings.TrimSpace(clip.Bytes(name, maxBase-3))+"…", false
 	}
 	return name, whole
 }
 
 // firstWords returns a name for a text without one.
 func firstWords(text string) string {
-	words := strings.FieldsFunc(snippet.Clip(text, 4096), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
+	words := strings.FieldsFunc(clip.Bytes(text, 4096), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
 	if len(words) > 8 {
 		words = words[:8]
 	}
 	name := strings.Join(words, " ")
 	if utf8.RuneCountInString(name) > 64 {
-		name = strings.TrimSuffix(cut(name, 63), "…")
+		name = strings.TrimSuffix(cut(name, 64), "…")
 	}
 	return strings.TrimRight(name, " .,;:")
 }

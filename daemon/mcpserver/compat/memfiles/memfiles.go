@@ -17,7 +17,7 @@ import (
 	"strconv"
 	"strings"
 
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/crmem"
 	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
@@ -140,7 +140,7 @@ func viewFile(f file, between []int) (string, error) {
 				more = fmt.Sprintf("\n(the file has %d lines: view the rest with view_range [%d, -1])", len(lines), n)
 				break
 			}
-			line = snippet.Clip(line, memtool.MaxShownText) + " (line truncated)"
+			line = clip.Bytes(line, memtool.MaxShownText) + " (line truncated)"
 		}
 		fmt.Fprintf(&b, "%6d\t%s\n", n, line)
 	}
@@ -247,7 +247,7 @@ func (f files) replace(ctx context.Context, path, from, to string) (string, erro
 	absent := errorf("Error: The path %s does not exist. Please provide a valid path.", path)
 	err := f.edit(ctx, path, absent, func(text string) (string, error) {
 		at := occurrences(text, from)
-		said := snippet.Clip(from, memtool.MaxShownName)
+		said := clip.Bytes(from, memtool.MaxShownName)
 		switch {
 		case len(at) == 0:
 			return "", errorf("No replacement was performed, old_str `%s` did not appear verbatim in %s.", said, path)
@@ -291,7 +291,7 @@ func around(text string, line, more int) string {
 		if b.Len() > 0 {
 			b.WriteString("\n")
 		}
-		fmt.Fprintf(&b, "%6d\t%s", n, snippet.Clip(lines[n-1], memtool.MaxShownPage))
+		fmt.Fprintf(&b, "%6d\t%s", n, clip.Bytes(lines[n-1], memtool.MaxShownPage))
 	}
 	return b.String()
 }

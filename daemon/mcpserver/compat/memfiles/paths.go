@@ -7,7 +7,7 @@ import (
 	"strings"
 	"unicode"
 
-	"crabmem/bm25/snippet"
+	"crabmem/bm25/clip"
 	"crabmem/crmem"
 	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
@@ -17,7 +17,7 @@ import (
 // checkPath returns a reason.
 func parsePath(path string) (string, error) {
 	if why := checkPath(path); why != "" {
-		return "", errorf("Error: Invalid path %s: %s", display.Printable(snippet.Clip(path, memtool.MaxShownName)), why)
+		return "", errorf("Error: Invalid path %s: %s", display.Printable(clip.Bytes(path, memtool.MaxShownName)), why)
 	}
 	if path == root {
 		return path, nil

@@ -162,10 +162,7 @@ func (s *bases) save(b, old *base) error {
 // applies reports whether the base is of this tree, so that a comparison with it finds
 // the changes of the tree.
 func (b *base) applies(t *treeState) bool {
-	if b.Tree == "" {
-		return t.first != nil
-	}
-	return len(b.Dumps) == len(t.past(b.Dumps))
+	return b.Tree != "" && len(b.Dumps) == len(t.past(b.Dumps))
 }
 
 // byName indexes the exchanged entries by name.

@@ -246,9 +246,6 @@ func (d *dumper) inspect() error {
 	if warning != "" {
 		d.report.Warnings = append(d.report.Warnings, warning)
 	}
-	if d.state.first != nil {
-		d.old = d.state.first.base(d.snapshot)
-	}
 	d.known = d.old.byPath()
 	if d.listed, err = listPages(d.root); err != nil {
 		return err

@@ -226,10 +226,10 @@ func (t *loadedTree) writeConflicts(conflicts []Conflict) error {
 	return nil
 }
 
-// saveBase saves what store and tree exchanged. It gives an identity to a tree of
-// version 1, and to a tree with conflicts that no dump wrote.
+// saveBase saves what store and tree exchanged. It gives an identity to a tree with
+// conflicts that no dump wrote.
 func (t *loadedTree) saveBase(plan *loadPlan) error {
-	if t.bases.dir == "" || t.state.id == "" && t.state.first == nil && len(plan.report.Conflicts) == 0 {
+	if t.bases.dir == "" || t.state.id == "" && len(plan.report.Conflicts) == 0 {
 		return nil
 	}
 	b := &base{Tree: t.state.id, NextID: plan.snapshot.NextID, Pages: plan.exchanged}
@@ -243,13 +243,6 @@ func (t *loadedTree) saveBase(plan *loadPlan) error {
 	}
 	defer root.Close()
 	b.Tree = newID()
-	if t.state.first != nil {
-		r := t.state.first.record()
-		if err := r.write(root); err != nil {
-			return err
-		}
-		b.Dumps = []string{r.Dump}
-	}
 	if err := t.bases.save(b, &base{}); err != nil {
 		return err
 	}

@@ -180,14 +180,6 @@ func (r *pageReader) read(f *treeFile) (*treePage, error) {
 	return &treePage{*p, f.path, hash, int64(len(b))}, nil
 }
 
-// base returns the base of the tree for a state of the store, and a warning.
-func (t *loadedTree) base(sn *crmem.Snapshot) (*base, string, error) {
-	if t.state.first != nil {
-		return t.state.first.base(sn), "", nil
-	}
-	return t.bases.read(t.state.id, sn)
-}
-
 // readTree reads and checks the tree in dir, regardless of the program that
 // wrote it. Every page must be a regular file of a bounded size, a valid entry,
 // and have a unique name. All pages together may have at most maxBytes.
@@ -216,7 +208,7 @@ func readTree(bases bases, dir string, sn *crmem.Snapshot, maxBytes int64, o *Lo
 	if err := unsettled(root, conflictDir, 2); err != nil {
 		return nil, err
 	}
-	base, warning, err := t.base(sn)
+	base, warning, err := t.bases.read(t.state.id, sn)
 	if err != nil {
 		return nil, err
 	}

@@ -30,12 +30,12 @@ const (
 const (
 	manifestFormat  = "crabmem tree"
 	manifestVersion = 2
-	formatVersion   = 3 // of a manifest with Form, which older programs refuse
+	formatVersion   = 3 // of a manifest with Form
 
 	stateDone       = "done"
 	stateUnfinished = "unfinished" // a dump runs or was interrupted
 
-	maxManifest = 256 << 20 // bytes, also of all records; manifests of version 1 list the pages
+	maxManifest = 256 << 20 // bytes, also of all records
 	maxRecords  = 10_000
 	maxFormat   = 32 // bytes of the name of a Format
 )
@@ -57,7 +57,7 @@ type dumpRecord struct {
 	// home was copied from.
 	After []string `json:"after,omitempty"`
 	// Unlimited lists the pages with entries that exceed the limits of new
-	// entries, which older stores may contain.
+	// entries, which a store may contain.
 	Unlimited []unlimitedPage `json:"unlimited,omitempty"`
 }
 
@@ -69,9 +69,8 @@ type unlimitedPage struct {
 
 // treeState is the content of the manifest and the records.
 type treeState struct {
-	id      string                 // "" for a tree without a manifest of version 2 or 3
+	id      string                 // "" for a tree without a manifest
 	form    string                 // name of the Format
-	first   *manifest1             // nil unless the manifest has version 1
 	records map[string]*dumpRecord // by their names
 }
 
@@ -110,13 +109,10 @@ func readState(t vfs.Tree) (*treeState, error) {
 }
 
 // dumped reports whether a dump wrote the tree.
-func (s *treeState) dumped() bool { return s.id != "" || s.first != nil }
+func (s *treeState) dumped() bool { return s.id != "" }
 
 // unfinished returns the file that records an interrupted dump, or "".
 func (s *treeState) unfinished() string {
-	if s.first != nil && s.first.State == stateUnfinished {
-		return manifestFile
-	}
 	for _, r := range s.records {
 		if r.State == stateUnfinished {
 			return r.path()
@@ -127,9 +123,6 @@ func (s *treeState) unfinished() string {
 
 // nextID returns the largest next_id of the dumps.
 func (s *treeState) nextID() (next uint64) {
-	if s.first != nil {
-		next = s.first.NextID
-	}
 	for _, r := range s.records {
 		next = max(next, r.NextID)
 	}
@@ -138,9 +131,6 @@ func (s *treeState) nextID() (next uint64) {
 
 // mayBeEmpty reports whether a dump of an empty store wrote the tree.
 func (s *treeState) mayBeEmpty() bool {
-	if s.first != nil && len(s.first.Pages) == 0 {
-		return true
-	}
 	for _, r := range s.records {
 		if r.Entries == 0 {
 			return true
@@ -152,11 +142,6 @@ func (s *treeState) mayBeEmpty() bool {
 // unlimited returns the pages that may exceed the limits of new entries, by path.
 func (s *treeState) unlimited() map[string][]unlimitedPage {
 	pages := map[string][]unlimitedPage{}
-	if s.first != nil {
-		for _, p := range s.first.Pages {
-			pages[p.Path] = append(pages[p.Path], unlimitedPage{p.Path, p.Page, p.Size})
-		}
-	}
 	for _, r := range s.records {
 		for _, p := range r.Unlimited {
 			pages[p.Path] = append(pages[p.Path], p)
@@ -221,7 +206,10 @@ func (r *dumpRecord) write(t vfs.Tree) error {
 	return replaceFile(t, r.path(), append(b, '\n'))
 }
 
-const manifestRemedy = "remove the file; dump then treats DIR as a directory that it did not write"
+const (
+	manifestRemedy = "remove the file; dump then treats DIR as a directory that it did not write"
+	oldRemedy      = "run crabmem dump with another directory, then copy the pages that you edited into it"
+)
 
 func (s *treeState) readManifest(t vfs.Tree) error {
 	b, err := readSmall(t, manifestFile, maxManifest, manifestRemedy)
@@ -236,11 +224,13 @@ func (s *treeState) readManifest(t vfs.Tree) error {
 	switch {
 	case m.Format != manifestFormat:
 		return bad(fmt.Sprintf("format %q, not %q", m.Format, manifestFormat), manifestRemedy)
-	case m.Version == 1:
-		s.first, err = parseManifest1(b)
-		return err
-	case m.Version != manifestVersion && m.Version != formatVersion:
-		return bad(fmt.Sprintf("version %d, this program reads versions 1 to %d", m.Version, formatVersion), "use the newer program, or "+manifestRemedy)
+	case m.Version < manifestVersion || m.Version > formatVersion:
+		e := &Error{Path: manifestFile, Msg: fmt.Sprintf("version %d, this program reads versions %d and %d", m.Version, manifestVersion, formatVersion),
+			Remedy: oldRemedy, version: true}
+		if m.Version > formatVersion {
+			e.Remedy = "use the newer program, or " + manifestRemedy
+		}
+		return e
 	case (m.Version == formatVersion) != (m.Form != "" && len(m.Form) <= maxFormat):
 		return bad(fmt.Sprintf("version %d with form %.80q", m.Version, m.Form), manifestRemedy)
 	case !validID(m.Tree):

@@ -52,7 +52,7 @@ func (t *loadedTree) plan(cur *crmem.Snapshot, merge bool, now time.Time) (*load
 	if len(t.pages) == 0 && cur.Len() > 0 {
 		return nil, &Error{Path: t.dir, Msg: "no pages: loading this tree would empty the store", Remedy: "to empty a store, run crabmem forget for each entry"}
 	}
-	base, _, err := t.base(cur)
+	base, _, err := t.bases.read(t.state.id, cur)
 	if err != nil {
 		return nil, err
 	}

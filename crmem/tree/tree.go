@@ -15,6 +15,9 @@ var (
 	// ErrTree is returned for a directory that cannot be loaded or dumped to.
 	// The error is an *[Error] with the path and a remedy.
 	ErrTree = errors.New("not a usable tree")
+	// ErrVersion is returned, together with ErrTree, for a manifest of a version that this
+	// program does not read.
+	ErrVersion = errors.New("a tree of another version")
 	// ErrEdited is returned by a dump that would overwrite or delete a file
 	// that was edited or that dump did not write; see [EditedError].
 	ErrEdited = errors.New("the tree has pages that the dump would overwrite")
@@ -29,6 +32,8 @@ type Error struct {
 	Line   int    // from 1; 0 = the file
 	Msg    string
 	Remedy string // what to do, as an imperative
+
+	version bool // the manifest has another version
 }
 
 func (e *Error) Error() string {
@@ -43,5 +48,5 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Is makes an Error an ErrTree.
-func (e *Error) Is(target error) bool { return target == ErrTree }
+// Is makes an Error an ErrTree, and that of a manifest of another version an ErrVersion.
+func (e *Error) Is(target error) bool { return target == ErrTree || e.version && target == ErrVersion }

@@ -174,10 +174,6 @@ var treeChanges = []struct {
 	{"base of another store", replaceIn(treeBase, `"store":"`, `"store":"x`)}, {"base with a later ID", replaceIn(treeBase, `"next_id":`, `"next_id":7`)}, {"base of another dump", replaceIn(treeBase, treeRecordID, "x")}, {"base of no dump", replaceIn(treeBase, `"dumps":`, `"other":`)},
 	{"base of an interrupted dump", replaceIn(treeBase, `"dumps":`, `"next":"x","dumps":`)}, {"base with planned pages", replaceIn(treeBase, `"path":`, `"next":true,"path":`)},
 	{"base with a path outside", replaceIn(treeBase, `"notes/plain.md"`, `"../plain.md"`)}, {"base with two paths", replaceIn(treeBase, `"notes/plain.md"`, `"notes/exact.md"`)},
-	{"version 1", func(t *testing.T, m *faultfs.Mem) { toVersion1(t, m, stateOfDump("done")) }}, {"version 1, unfinished", func(t *testing.T, m *faultfs.Mem) { toVersion1(t, m, stateOfDump("unfinished")) }},
-	{"version 1, loaded", func(t *testing.T, m *faultfs.Mem) {
-		toVersion1(t, m, `"state":"done","loaded":{"plain":"-","exact":"x"}`)
-	}},
 	{"tree removed", func(t *testing.T, m *faultfs.Mem) { ok(t, m.Rename("/tree", "/moved")) }},
 	{"file for the tree", func(t *testing.T, m *faultfs.Mem) {
 		ok(t, m.Rename("/tree", "/moved"))
@@ -199,20 +195,6 @@ const (
 	treeRecord   = "/tree/.crabmem/" + treeRecordID + ".json"
 	treeBase     = "/m.db-trees/00000000000000000000000000000002.json"
 )
-
-func stateOfDump(state string) string { return `"state":"` + state + `"` }
-
-// toVersion1 replaces manifest, record, and base of a tree by a manifest of
-// version 1 with the same pages and further fields.
-func toVersion1(t *testing.T, m *faultfs.Mem, fields string) {
-	text := string(memFile(t, m, treeBase))
-	_, pages, found := strings.Cut(text, `"pages":[`)
-	if !found {
-		t.Fatalf("no pages in %.200s", text)
-	}
-	m.WriteFile(treeManifest, []byte(`{"format":"crabmem tree","version":1,`+fields+`,"next_id":9,"summary":"","pages":[`+pages), 0o600)
-	ok(t, errors.Join(m.Remove(treeBase), m.Remove(treeRecord), m.Remove("/tree/.crabmem")))
-}
 
 func replaceIn(file, old, new string) func(t *testing.T, m *faultfs.Mem) {
 	return func(t *testing.T, m *faultfs.Mem) {

@@ -93,6 +93,7 @@ var rows = []Row{
 	{tree.ErrChanged, Tree, "changed", http.StatusConflict, ExitConflict, "", ""},
 	{tree.ErrEdited, Tree, "edited", http.StatusConflict, ExitConflict, "", ""},
 	{crmem.ErrFull, Store, "full", http.StatusInsufficientStorage, ExitFailure, "", ""},
+	{tree.ErrVersion, Tree, "format", http.StatusBadRequest, ExitCorrupt, "", ""},
 	{tree.ErrTree, Tree, "tree", http.StatusBadRequest, ExitFailure, "", ""},
 	{crmem.ErrNotFound, Store, "not_found", http.StatusNotFound, ExitNotFound, "run crabmem list to see the names", ""},
 	{crmem.ErrNoStore, Store, "no_store", http.StatusNotFound, ExitNotFound,

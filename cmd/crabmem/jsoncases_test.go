@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"crabmem/bench/gate"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/cobra"
@@ -37,7 +35,6 @@ const commandsGolden = jsonDir + "/commands.golden"
 //
 //	json [-nopriv] ARG... run crabmem --json ARG... and record the result; -nopriv: mode bits count, also for root
 //	record N ARG...       record the output of the last command as crabmem --json ARG... with exit code N
-//	awaitsubscriber       wait until the daemon has a subscriber
 func TestJSONOutput(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("SKIPPED: the golden files contain the paths and the service of Linux")
@@ -56,7 +53,6 @@ func runJSONScripts(t *testing.T, files []string) {
 	p.Dir, p.Files, p.ContinueOnError = "", files, true
 	p.Cmds["json"] = scriptJSON
 	p.Cmds["record"] = scriptRecord
-	p.Cmds["awaitsubscriber"] = scriptAwaitSubscriber
 	setup := p.Setup
 	p.Setup = func(e *testscript.Env) error {
 		if err := setup(e); err != nil {
@@ -257,16 +253,6 @@ func checkOutput(args []string, stdout, stderr string) error {
 		}
 	}
 	return nil
-}
-
-func scriptAwaitSubscriber(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 0 {
-		ts.Fatalf("usage: awaitsubscriber")
-	}
-	gate.Until(ts, "a subscriber", func() bool {
-		ts.Check(ts.Exec("crabmem", "daemon", "status", "--json"))
-		return strings.Contains(ts.ReadFile("stdout"), `"subscribers":1,`)
-	})
 }
 
 // quoteArg returns an argument as a golden file shows it.

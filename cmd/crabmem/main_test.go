@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,6 +59,7 @@ const scriptDir = "../../testdata/script"
 //	refuses [-write] sessions [args...]          the same for a command on sessions of the home
 //	model SCRIPT                 serve the scripted model of a file and make it crab's in config.toml; MODEL_URL is the address, model.log the requests
 //	await FILE TEXT              wait until a file contains a text
+//	eventually REGEXP COMMAND... repeat a command until its standard output matches
 //	killdaemon                   kill -9 the daemon of the home
 //	component HOME NAME          start a component, which ends with the tests
 //	tool NAME                    log that a tool is missing; fail if CRABMEM_REQUIRE lists it
@@ -114,7 +116,7 @@ func scriptParams(t *testing.T) testscript.Params {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"code": scriptCode, "schema": scriptSchema, "hold": scriptHold, "release": scriptRelease,
 			"signal": scriptSignal, "flip": scriptFlip, "append": scriptAppend, "sqlite": scriptSQLite, "tool": scriptTool, "refuses": scriptRefuses, "hostile": scriptHostile,
-			"model": scriptModel, "await": scriptAwait, "killdaemon": scriptKillDaemon,
+			"model": scriptModel, "await": scriptAwait, "eventually": scriptEventually, "killdaemon": scriptKillDaemon,
 			"component": func(ts *testscript.TestScript, _ bool, args []string) {
 				servicetest.Start(t, ts.MkAbs(args[0]), args[1])
 			},
@@ -421,6 +423,19 @@ func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
 			b, err := os.ReadFile(f)
 			return err == nil && strings.Contains(string(b), args[1])
 		})
+	})
+}
+
+// scriptEventually waits for an effect of other processes that a command prints.
+func scriptEventually(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: eventually REGEXP command [args...]")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	gate.Until(ts, args[0], func() bool {
+		_ = ts.Exec(args[1], args[2:]...) // it may fail before
+		return pattern.MatchString(ts.ReadFile("stdout"))
 	})
 }
 

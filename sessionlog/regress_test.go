@@ -347,3 +347,40 @@ func TestTornInTrash(t *testing.T) {
 		t.Errorf("kept %q", got)
 	}
 }
+
+// TestTornTailStays fails the truncation of a torn tail: Open fails and changes nothing,
+// and the next one succeeds.
+func TestTornTailStays(t *testing.T) {
+	m, d, _ := onMem(t, sessionlog.Options{})
+	const file, torn = "/s/crab_user_1.jsonl", metaLine + `{"role":"us`
+	noErr(t, m.Mkdir("/s", 0o700))
+	m.WriteFile(file, []byte(torn), 0o600)
+	m.Hook = func(c faultfs.Call) error {
+		if c.Op == "truncate" && c.Name == file {
+			return syscall.EIO
+		}
+		return nil
+	}
+	if _, err := d.Open("crab_user_1"); !errors.Is(err, syscall.EIO) || text(t, m, file) != torn {
+		t.Errorf("%v, the file is %q", err, text(t, m, file))
+	}
+	m.Hook = nil
+	l, err := d.Open("crab_user_1")
+	noErr(t, err)
+	if noErr(t, l.Close()); text(t, m, file) != metaLine {
+		t.Errorf("the file is %q", text(t, m, file))
+	}
+}
+
+// TestLatestIsTheHighest lists sessions in the order of their names, in which 10 comes
+// before 9.
+func TestLatestIsTheHighest(t *testing.T) {
+	m, d, _ := onMem(t, sessionlog.Options{})
+	noErr(t, m.Mkdir("/s", 0o700))
+	for _, n := range []int{1, 9, 10} {
+		m.WriteFile(fmt.Sprintf("/s/crab_user_%d.jsonl", n), []byte(metaLine), 0o600)
+	}
+	if id, err := d.Latest("crab", "user"); id != "crab_user_10" || err != nil {
+		t.Errorf("%s, %v", id, err)
+	}
+}

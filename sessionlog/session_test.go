@@ -198,6 +198,26 @@ func TestDryImport(t *testing.T) {
 	would(nil, sessionlog.ImportResult{ID: id, Older: true})
 }
 
+// TestDryImportTwice imports a transcript and its continuations with one dry importer.
+func TestDryImportTwice(t *testing.T) {
+	_, d, _ := onMem(t, sessionlog.Options{})
+	meta := sessionlog.Meta{Agent: "codex", CreatedBy: "user", CreatedAt: "2026-04-14T12:00:00+00:00", Source: "codex:1"}
+	items := []sessionlog.Item{{Message: user("a")}, {Message: user("b")}, {Message: user("c")}}
+	id, _, err := d.Import(meta, items[:1])
+	noErr(t, err)
+	im, err := d.NewImporter(true)
+	noErr(t, err)
+	for n, c := range []struct {
+		items int
+		want  sessionlog.ImportResult
+	}{{2, sessionlog.ImportResult{ID: id, Updated: true}}, {2, sessionlog.ImportResult{ID: id}}, {1, sessionlog.ImportResult{ID: id, Older: true}}, {3, sessionlog.ImportResult{ID: id, Updated: true}}} {
+		if got, err := im.Import(meta, items[:c.items]); got != c.want || err != nil {
+			t.Errorf("import %d: %+v, %v, want %+v", n, got, err, c.want)
+		}
+	}
+	noErr(t, im.Close())
+}
+
 // TestImportRenamed changes the title of a transcript, and fails each call of
 // its import: at every moment exactly one file of it exists.
 func TestImportRenamed(t *testing.T) {

@@ -1,40 +1,21 @@
 package line
 
 import (
-	"fmt"
+	"errors"
 	"strings"
 	"testing"
-
-	"crabmem/fuzz/golden"
 )
 
-// TestReportsOfParts counts files of more than two parts, with lines of each kind
-// at both ends.
-func TestReportsOfParts(t *testing.T) {
-	var r golden.Reports
-	var c Counter
-	meta, message := strings.TrimSuffix(reportLines[0], "\n"), reportLines[3]
-	heads := []string{"", meta + "\n", meta + "\n" + message + "\n", meta + message + "\n", message + "\n", message + meta + "\n", message + message + "\n" + message + "\n", "\n" + meta + "\n", "bad\n" + meta + "\n",
-		meta + "\nbad\n" + `{"meta":{"title":"first","uptime_secs":9}}` + "\n" + `{"compact":"s"}` + "\n"}
-	tails := []string{"", "\n", "\n" + message + "\n", "\n" + message, "\n" + message + "\n{\"role", "\nbad\n" + `{"note":1}` + "\n", "\n" + message + message + "\n", "\n" + `{"meta":{"title":"last"}}` + "\n",
-		"\n" + `{"compact":"s"}` + "\n" + `{"meta":{"title":"last"}}` + "\n", "\n" + `{"meta":{"title":"last"}}` + "\n" + `{"compact":"s"}` + "\n"}
-	for i := range max(len(heads), len(tails)) {
-		head, tail := heads[i%len(heads)], tails[i%len(tails)]
-		file := parts{{head, 1}, {"x", 2*ListPart + 1}, {tail, 1}}
-		tally, err := c.CountParts(file, file.size(), 1<<20)
-		r.Addf(fmt.Sprintf("%q and %q", head, tail), "%+v %v", tally, err)
+// TestCountPartsErrors fails a read in each of the two parts.
+func TestCountPartsErrors(t *testing.T) {
+	file := parts{{frameMeta, 1}, {frameBefore, 3 * ListPart / int64(len(frameBefore))}}
+	for _, at := range []int64{0, ListPart - 1, file.size() - ListPart, file.size() - 1} {
+		var c Counter
+		tally, err := c.CountParts(&reads{ReaderAt: file, failAt: at, err: errRead}, file.size(), 0)
+		if !errors.Is(err, errRead) || tally != (Tally{}) {
+			t.Errorf("error at %d: %+v, %v", at, tally, err)
+		}
 	}
-	// Messages at the borders of the parts, after or before a line over the limit.
-	size := int64(len(meta) + 1)
-	for _, n := range []int64{-1, 0, 1} {
-		file := parts{{meta + "\n", 1}, {"x", ListPart - size - int64(len(message)) - 2 + n}, {"\n" + message + "\n", 1}, {"x", ListPart}}
-		tally, err := c.CountParts(file, file.size(), 1<<20)
-		r.Addf(fmt.Sprintf("a message that ends %d bytes after the first part", n), "%+v %v", tally, err)
-		file = parts{{meta + "\n", 1}, {"x", ListPart}, {"\n" + message + "\n", 1}, {"x", ListPart - 3 + n - int64(len(message))}, {"\n", 1}}
-		tally, err = c.CountParts(file, file.size(), 1<<20)
-		r.Addf(fmt.Sprintf("a message that begins %d bytes after the start of the last part", 1-n), "%+v %v", tally, err)
-	}
-	r.Compare(t, "testdata/reports/parts.txt.gz")
 }
 
 // TestResetKeepsBuffer resets a scanner to ranges around the size of its buffer.

@@ -150,3 +150,58 @@ func TestScannerBytes(t *testing.T) {
 		}
 	}
 }
+
+// TestRoomBackward compares the buffer of a scanner, with chunks of 4 bytes, after it
+// makes room for a chunk: the bytes of the line are at its end.
+func TestRoomBackward(t *testing.T) {
+	for _, c := range []struct {
+		size, lo, n int
+		pos, limit  int64
+		made        bool
+		want        int // length of the buffer
+	}{
+		{8, 4, 4, 40, 200, true, 8}, {8, 3, 5, 40, 200, true, 16}, {16, 2, 14, 40, 200, true, 32}, {16, 2, 14, 40, 20, true, 24}, {16, 3, 13, 3, 200, true, 16}, {16, 2, 14, 40, 13, false, 16},
+		{40, 0, 4, 40, 200, true, 8}, {12, 4, 4, 40, 200, true, 12}, {8, 0, 8, 2, 200, true, 16},
+	} {
+		buf := make([]byte, c.size)
+		for i := range c.n {
+			buf[c.lo+i] = byte(i + 1)
+		}
+		s := BackScanner{pos: c.pos, limit: c.limit, chunk: 4, buf: buf, lo: c.lo, hi: c.lo + c.n}
+		made := s.room()
+		moved := s.lo != c.lo || len(s.buf) != c.size
+		if made != c.made || len(s.buf) != c.want || s.hi-s.lo != c.n || moved && (s.hi != len(s.buf) || c.lo >= 4) || c.made && int64(s.lo) < min(4, c.pos) || s.buf[s.lo] != 1 || s.buf[s.hi-1] != byte(c.n) {
+			t.Errorf("%+v: %v, a buffer of %d bytes with the line at %d to %d", c, made, len(s.buf), s.lo, s.hi)
+		}
+	}
+}
+
+// TestTruncatedEscapes decodes lines that end in an escape: a prefix of a valid one is
+// truncated, others are errors.
+func TestTruncatedEscapes(t *testing.T) {
+	for end, want := range map[string]bool{
+		`\`: true, `\u`: true, `\u0`: true, `\u00e`: true, `\ud83d`: true, `\ud83d\`: true, `\ud83d\u`: true, `\ud83d\ude0`: true, `\x`: false, `\u0g`: false, `\ud83dx`: false, `\ud83d\n`: false, `\ude00`: false,
+	} {
+		var r Record
+		if r.Decode([]byte(`{"compact":"a`+end), false); r.Truncated != want {
+			t.Errorf("%s: truncated %v, %s", end, r.Truncated, r.Reason())
+		}
+	}
+}
+
+// loggedReader logs its reads. The n-th fails.
+type loggedReader struct {
+	r   io.ReaderAt
+	log []string
+	n   int
+}
+
+var errRead = errors.New("read failed")
+
+func (l *loggedReader) ReadAt(b []byte, off int64) (int, error) {
+	l.log = append(l.log, fmt.Sprintf("%d+%d", off, len(b)))
+	if len(l.log) == l.n {
+		return 0, errRead
+	}
+	return l.r.ReadAt(b, off)
+}

@@ -5,58 +5,12 @@ import (
 	"math"
 	"reflect"
 	"strconv"
-	"strings"
 	"testing"
 	"unsafe"
 
-	"crabmem/fuzz/golden"
 	"crabmem/fuzz/race"
 	"crabmem/sessionlog/record"
 )
-
-// TestReportsOfRoom makes room in buffers of many lengths, for lines of many
-// lengths, and compares the buffers and the reads.
-func TestReportsOfRoom(t *testing.T) {
-	const chunk, far = 4, farChunks * 4
-	text := strings.Repeat("x", far) + "\n" + strings.Repeat("y", far+2*chunk+1) + "\n" + strings.Repeat("z", 40)
-	var r golden.Reports
-	for _, size := range []int{8, 9, 12, 15, 16, 17, 20, 21, 40, far - 1, far, far + 1, far + 3, far + 4, far + 5, 80, 120} {
-		for _, limit := range []int64{1, 4, 11, 12, 13, 16, far - 1, far, far + 1, far + 2*chunk, far + 2*chunk + 1, far + 2*chunk + 2, 200} {
-			var b strings.Builder
-			for _, n := range []int{0, 1, 2, 3, 4, 5, 8, 11, 12, 13, 16, 20, far - 1, far, far + 1, far + 4, 80, 120} {
-				for _, lo := range []int{0, 1, 3, 4, 5} {
-					for _, pos := range []int64{2, 4, 40, far + 2, far + 2*chunk + 2, int64(len(text))} {
-						if n+lo > size {
-							continue
-						}
-						l := &loggedReader{r: strings.NewReader(text)}
-						back := BackScanner{r: l, pos: pos, limit: limit, chunk: chunk, buf: marked(size, lo, n), lo: lo, hi: lo + n}
-						made := back.room()
-						fmt.Fprintf(&b, "%d %d %d: %v %d %d %d %v %v;", n, lo, pos, made, len(back.buf), back.lo, back.hi, l.log, isMarked(back.buf[back.lo:back.hi]))
-						l.log = nil
-						s := Scanner{r: l, pos: pos, end: int64(len(text)), limit: limit, chunk: chunk, buf: marked(size, lo, n), lo: lo, hi: lo + n}
-						made = s.room()
-						fmt.Fprintf(&b, " %v %d %d %d %v %v\n", made, len(s.buf), s.lo, s.hi, l.log, isMarked(s.buf[s.lo:s.hi]))
-					}
-				}
-			}
-			r.Add(fmt.Sprintf("buffer of %d bytes, limit %d", size, limit), b.String())
-		}
-	}
-	r.Compare(t, "testdata/reports/room.txt.gz")
-}
-
-// marked returns a buffer of which n bytes from an offset have the values 1, 2, and
-// so on.
-func marked(size, lo, n int) []byte {
-	b := make([]byte, size)
-	for i := range n {
-		b[lo+i] = byte(i + 1)
-	}
-	return b
-}
-
-func isMarked(b []byte) bool { return string(b) == string(marked(len(b), 0, len(b))) }
 
 // TestDuplicateKeys decodes lines in which a key occurs twice. The record has the
 // first value.
@@ -77,10 +31,24 @@ func TestDuplicateKeys(t *testing.T) {
 	}
 }
 
+// sampleLines are lines and parts of lines of each kind.
+var sampleLines = []string{
+	`{"agent":"crab","created_by":"user","created_at":"2026-01-02T03:04:05Z","title":"t\u00e9","uptime_secs":7}`, `{"agent":"crab"}`, `{"agent":3}`,
+	`{"role":"user","content":"hi"}`, `{"role":"assistant","content":"","reasoning_content":"why","tool_calls":[{"id":"1","type":"function","function":{"name":"n","arguments":"{}"}}]}`,
+	`{"role":"tool","content":"out","tool_call_id":"1"}`, `{"role":"tool","content":"out","tool_call_id":""}`, `{"role":"user","tool_call_id":"1"}`, `{"role":"function","content":"x"}`,
+	`{"compact":"summary\n"}`, `{"compact":3}`, `{"meta":{"title":"new","uptime_secs":9}}`, `{"meta":{"title":"new"}}`, `{"meta":3}`, `{"meta":{"uptime_secs":-1}}`, `{"meta":{"uptime_secs":1.5}}`,
+	`{"uptime_secs":18446744073709551615,"agent":"a","created_by":"b","created_at":"c"}`, `{"uptime_secs":18446744073709551616,"agent":"a","created_by":"b","created_at":"c"}`,
+	`{"note":1}`, `{}`, `[]`, `null`, `3`, `"s"`, ``, ` `, "\t\r", "\x00", `{`, `{"role"`, `{"role":"user"}{"role":"user","content":"b"}`, `{"role":"us{"role":"user","content":"b"}`, `x{"role":"user","content":"b"}y`,
+	`{"role":"user","role":"tool"}`, `{"role":"user","content":"a","compact":"b"}`, `{"tool_calls":3}`, `{"role":"assistant","tool_calls":[3]}`, `{"role":"assistant","tool_calls":[{"id":3}]}`,
+	`{"role":"assistant","tool_calls":[{"id":"a","id":"b"}]}`, `{"role":"assistant","tool_calls":[{"function":{"name":"a","name":"b"}}]}`, `{"role":"assistant","tool_calls":[{"function":{"arguments":1}}]}`,
+	`{"role":"assistant","tool_calls":[{"function":null,"type":null,"id":null,"x":1},{"function":"f"},{}]}`, `{"role":"assistant","tool_calls":[{"name":"a","arguments":"b","function":{"id":"x","type":"y","name":"n"}}]}`,
+	`{"role":"assistant","tool_calls":null,"content":null}`, `{"ro\u006ce":"us\u0065r","content":"a"}`, ` { "role" : "user" , "content" : [ 1 , { "a" : true } ] } `,
+}
+
 // TestRecordReuse decodes each line with a record of each other line. The record
 // equals a new one.
 func TestRecordReuse(t *testing.T) {
-	lines := append([]string{"{\"role\":\"user\",\"content\":\"\xff\"}", `{"meta":{"title":"a","uptime_secs":1}`, "too long"}, reportLines...)
+	lines := append([]string{"{\"role\":\"user\",\"content\":\"\xff\"}", `{"meta":{"title":"a","uptime_secs":1}`, "too long"}, sampleLines...)
 	decode := func(r *Record, line string, first bool) {
 		if line == "too long" {
 			r.tooLong(7)

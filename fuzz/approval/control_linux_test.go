@@ -141,3 +141,18 @@ func beyondShell(list []string) (rest []string) {
 	}
 	return rest
 }
+
+// TestNumberUsedAgain checks that the calls of a helper do not count as calls of an ended
+// program with the same number.
+func TestNumberUsedAgain(t *testing.T) {
+	list, err := readTrace(strings.NewReader(strings.Join([]string{
+		`1 openat(AT_FDCWD, "\x2f\x63\x72\x61\x62\x6d\x65\x6d\x2d\x6d\x61\x72\x6b\x2f\x30", O_RDONLY) = -1 ENOENT`, // /crabmem-mark/0
+		`5 execve("\x2f\x6c\x73", ["\x6c\x73"], []) = 0`,
+		`5 tgkill(5, 6, SIGURG) = 0`,
+		`5 +++ exited with 0 +++`,
+		`5 tgkill(5, 7, SIGURG) = 0`,
+	}, "\n")+"\n"), "/own")
+	if err != nil || list["0"] == nil || len(list["0"].programs) != 1 || len(list["0"].calls) != 1 {
+		t.Errorf("%+v %v, want one program and one call", list["0"], err)
+	}
+}

@@ -122,7 +122,7 @@ func (b *batch) traced(t testing.TB) ([]*trace, []outcome) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("strace", "-f", "-q", "-v", "-y", "-Y", "-xx", "-s", "1048576", "--seccomp-bpf", "-o", log, "-e", "trace="+systemCalls, own)
+	cmd := exec.Command("strace", "-f", "-q", "-v", "-y", "-xx", "-s", "1048576", "--seccomp-bpf", "-o", log, "-e", "trace="+systemCalls, own)
 	cmd.Env = append(os.Environ(), envRun+"="+path)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("strace: %v: %s", err, out)

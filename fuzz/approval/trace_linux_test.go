@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -50,11 +49,12 @@ type trace struct {
 	calls    []call // of those programs; without execve
 }
 
-// reader reads the output of strace -f -v -xx -Y line by line.
+// reader reads the output of strace -f -v -xx line by line.
 type reader struct {
 	own        string         // path of the runner's program, and of its helpers
 	image      map[int]bool   // processes that run another program
 	unfinished map[int]string // beginnings of calls
+	forking    map[int]bool   // processes of other programs that are in a fork
 	marks      map[string]*trace
 	current    *trace
 }
@@ -66,7 +66,8 @@ const mark = "/crabmem-mark/"
 // readTrace returns the traces of the commands by the names of their marks.
 func readTrace(r io.Reader, own string) (map[string]*trace, error) {
 	t := &reader{
-		own: own, image: make(map[int]bool), unfinished: make(map[int]string), marks: make(map[string]*trace),
+		own: own, image: make(map[int]bool), unfinished: make(map[int]string),
+		forking: make(map[int]bool), marks: make(map[string]*trace),
 	}
 	lines := bufio.NewReaderSize(r, 1<<20)
 	for {
@@ -84,7 +85,7 @@ func readTrace(r io.Reader, own string) (map[string]*trace, error) {
 }
 
 var (
-	lineParts = regexp.MustCompile(`^(\d+)<(.*?)> +(.*)$`)
+	lineParts = regexp.MustCompile(`^(\d+) +(.*)$`)
 	resumed   = regexp.MustCompile(`^<\.\.\. (\w+) resumed>(.*)$`)
 	callParts = regexp.MustCompile(`^(\w+)\((.*)\) += (.*)$`)
 )
@@ -98,25 +99,24 @@ func (t *reader) line(line string) error {
 	if err != nil {
 		return err
 	}
-	text := m[3]
+	text := m[2]
 	if _, seen := t.image[pid]; !seen {
-		// A new process or thread has the name of the one that made it. The name of the
-		// helpers, which run /proc/self/exe, is exe.
-		name, err := decode(`"` + m[2] + `"`)
-		if err != nil {
-			return fmt.Errorf("read trace: %q: %w", line, err)
-		}
-		t.image[pid] = name != "exe" && name != filepath.Base(t.own)
+		// A process that appears while another program forks is its child.
+		t.image[pid] = len(t.forking) > 0
 	}
 	switch {
 	case strings.HasPrefix(text, "+++"): // the process ended, or a thread of it called execve
-		delete(t.image, pid)
+		delete(t.image, pid) // the system uses numbers again
+		delete(t.forking, pid)
 		return nil
 	case strings.HasPrefix(text, "---"):
 		return nil
 	case strings.HasSuffix(text, " <unfinished ...>"):
 		text = strings.TrimSuffix(text, " <unfinished ...>")
 		t.unfinished[pid] = text
+		if t.image[pid] && isFork(text) {
+			t.forking[pid] = true
+		}
 		return nil
 	}
 	if strings.HasPrefix(text, "<... ??? resumed>") || strings.HasPrefix(text, "???(") || strings.HasSuffix(text, " <detached ...>") { // a killed process does not end its call
@@ -126,6 +126,7 @@ func (t *reader) line(line string) error {
 	if m := resumed.FindStringSubmatch(text); m != nil {
 		text = t.unfinished[pid] + m[2]
 		delete(t.unfinished, pid)
+		delete(t.forking, pid)
 	}
 	parts := callParts.FindStringSubmatch(text)
 	if parts == nil {
@@ -139,6 +140,10 @@ func (t *reader) line(line string) error {
 		return fmt.Errorf("read trace: %q: %w", line, err)
 	}
 	return t.call(call{pid, parts[1], args, parts[3]})
+}
+
+func isFork(text string) bool {
+	return strings.HasPrefix(text, "clone") || strings.HasPrefix(text, "fork") || strings.HasPrefix(text, "vfork")
 }
 
 func (t *reader) call(c call) error {

@@ -83,7 +83,7 @@ func messageOf(r format.Record) (m message, name string, ok bool) {
 	if day, ok := analysis.Day(meta.Text(metadata.Date)); ok {
 		m.day = int32(day.Unix() / secondsPerDay)
 	}
-	if isQuestion(content[body:]) {
+	if text := content[body:]; len(text) <= maxQuestion && analysis.HasQuestion(text) {
 		m.flags |= asks
 	}
 	if strings.EqualFold(meta.Text(metadata.Role), "assistant") {
@@ -93,29 +93,6 @@ func messageOf(r format.Record) (m message, name string, ok bool) {
 }
 
 const secondsPerDay = 24 * 60 * 60
-
-// isQuestion reports whether a text is short and has a question mark that ends a
-// sentence.
-func isQuestion(text string) bool {
-	if len(text) > maxQuestion {
-		return false
-	}
-	for _, mark := range []string{"？", "؟"} {
-		if strings.Contains(text, mark) {
-			return true
-		}
-	}
-	for {
-		_, rest, found := strings.Cut(text, "?")
-		if !found {
-			return false
-		}
-		if rest == "" || strings.IndexByte(" \n\r\t\"')*?!", rest[0]) >= 0 {
-			return true
-		}
-		text = rest
-	}
-}
 
 // change updates the message that an entry is; an empty record removes it.
 func (c *conversations) change(id uint64, r format.Record) {

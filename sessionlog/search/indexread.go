@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"crabmem/bm25/analysis"
 	"crabmem/bm25/clip"
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog/internal/line"
@@ -177,7 +178,7 @@ func (r *indexReader) place(number, offset int64, role uint16, glued bool) {
 		m = markGlued
 	}
 	text := r.text()
-	if asks(text) {
+	if analysis.HasQuestion(text) {
 		m |= markAsks
 	}
 	if text != "" {

@@ -1,10 +1,6 @@
 package search
 
-import (
-	"strings"
-
-	"crabmem/bm25"
-)
+import "crabmem/bm25"
 
 // A message gets a neighbor boost for query terms that it lacks. "the redis of
 // staging" is in a question, and "port 6390" is the answer. A term of a question
@@ -61,24 +57,4 @@ func (x *Index) appendNeighbors(list []bm25.Neighbor, id uint64) []bm25.Neighbor
 		}
 	}
 	return list
-}
-
-// asks reports whether a text has a question mark that ends a sentence, and not
-// one in a URL or in code.
-func asks(text string) bool {
-	for _, mark := range []string{"？", "؟"} {
-		if strings.Contains(text, mark) {
-			return true
-		}
-	}
-	for {
-		_, rest, found := strings.Cut(text, "?")
-		if !found {
-			return false
-		}
-		if rest == "" || strings.IndexByte(" \n\r\t\"')*", rest[0]) >= 0 {
-			return true
-		}
-		text = rest
-	}
 }

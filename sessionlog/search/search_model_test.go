@@ -211,7 +211,7 @@ func (m *searchModel) neighbors(list []bm25.Neighbor, d modelDoc) []bm25.Neighbo
 	asks := func(i int) bool {
 		text := d.session.msgs[i].text(m.tools)
 		for i, c := range text {
-			if next := text[i:]; c == '?' && (len(next) == 1 || strings.Contains(" \n\r\t\"')*", next[1:2])) {
+			if next := text[i:]; c == '?' && (len(next) == 1 || strings.Contains(" \n\r\t\"')*?!", next[1:2])) {
 				return true
 			}
 		}

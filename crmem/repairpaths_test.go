@@ -244,3 +244,89 @@ func TestSalvageReservesIDsOfLog(t *testing.T) {
 	}
 	noErr(t, s.Close())
 }
+
+// TestRejoinReportsRemovals rejoins a log that extends another snapshot and removes an
+// entry. The repair keeps the entry, says so, and names the log after its last operation.
+func TestRejoinReportsRemovals(t *testing.T) {
+	m := faultfs.NewMem()
+	m.WriteFile("/m.db", encodedStore(t, 3, "a", "b"), 0o600)
+	m.WriteFile("/m.db-wal.held", logOf(encodedStore(t, 1), 1, func(w *format.LogWriter, b []byte) []byte {
+		b = w.Append(b, format.FramePut, w.End, format.NewRecord(2, 0, format.KindNote, "b", "", nil))
+		return w.Append(b, format.FrameRemove, w.End, format.Record(binary.LittleEndian.AppendUint64(nil, 1)))
+	}), 0o600)
+	r, err := Repair("/m.db", &RepairOptions{FS: m, Rejoin: true})
+	noErr(t, err)
+	const want = `/m.db-wal.held removes "a", but the store contains the entry: kept it`
+	if notes := strings.Join(r.Notes, "\n"); !strings.Contains(notes, want) || strings.Count(notes, "kept it") != 1 {
+		t.Errorf("notes %q, want %q", r.Notes, want)
+	}
+	if !slices.ContainsFunc(r.Files, func(f RepairedFile) bool { return f.Kept == "/m.db-wal.rejoined-2" }) {
+		t.Errorf("%+v", r.Files)
+	}
+	noErr(t, opened(t, "/m.db", &Options{FS: m}, 2).Close())
+}
+
+// TestRepairRemovesBatch repairs a log whose last batch has an operation that does
+// not fit. The repair keeps the log before the batch.
+func TestRepairRemovesBatch(t *testing.T) {
+	m := faultfs.NewMem()
+	db := encodedStore(t, 2, "a")
+	m.WriteFile("/m.db", db, 0o600)
+	start := int64(0)
+	m.WriteFile("/m.db-wal", logOf(db, 1, func(w *format.LogWriter, b []byte) []byte {
+		b = w.Append(b, format.FramePut, w.End, format.NewRecord(5, 0, format.KindNote, "b", "", nil))
+		start = w.End
+		b = w.Append(b, format.FramePut|format.FrameMore, start, format.NewRecord(6, 0, format.KindNote, "c", "", nil))
+		return w.Append(b, format.FrameRename, start, "\x63\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00x")
+	}), 0o600)
+	r, err := Repair("/m.db", &RepairOptions{FS: m})
+	noErr(t, err)
+	if len(r.Files) != 1 || r.Files[0].Recovered != start || r.Entries != 2 {
+		t.Errorf("%+v, want 2 entries and %d bytes of the log", r, start)
+	}
+	noErr(t, opened(t, "/m.db", &Options{FS: m}, 2).Close())
+}
+
+// TestLogOfAnotherBoot opens a store whose lock file names another log and another boot.
+// The open warns and accepts the log.
+func TestLogOfAnotherBoot(t *testing.T) {
+	m := faultfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
+	noErr(t, s.Apply(Add{Name: "a"}))
+	noErr(t, s.Close())
+	m.WriteFile("/m.db-lock", []byte((&vfs.LockHolder{PID: 7, Boot: "another", Clean: 200, Logs: []uint64{7}}).Text()), 0o600)
+	var warnings []string
+	s = opened(t, "/m.db", &Options{FS: m, Warn: func(line string) { warnings = append(warnings, line) }}, 1)
+	const want = "/m.db-wal is not the log that process 7 used last: normal after a power cut; otherwise another program restored or replaced the log"
+	if !slices.Contains(warnings, want) {
+		t.Errorf("warnings %q, want %q", warnings, want)
+	}
+	noErr(t, s.Close())
+}
+
+// TestCheckOfLongerSecondLink checks a store whose second link leads to a log with more
+// operations.
+func TestCheckOfLongerSecondLink(t *testing.T) {
+	m := faultfs.NewMem()
+	db := encodedStore(t, 2, "a")
+	m.WriteFile("/m.db", db, 0o600)
+	log := func(names ...string) []byte {
+		return logOf(db, 1, func(w *format.LogWriter, b []byte) []byte {
+			for i, name := range names {
+				b = w.Append(b, format.FramePut, w.End, format.NewRecord(uint64(5+i), 0, format.KindNote, name, "", nil))
+			}
+			return b
+		})
+	}
+	m.WriteFile("/m.db-wal", log("b"), 0o600)
+	m.WriteFile("/m.db-wal.held", log("b", "c"), 0o600)
+	r, err := Check(m, "/m.db", 0)
+	noErr(t, err)
+	const want = "run crabmem repair to use the log with all operations, or crabmem repair --rejoin to merge both logs"
+	if len(r.Problems) != 1 {
+		t.Fatalf("%+v", r)
+	}
+	if p := r.Problems[0]; p.Kind != "foreign" || p.File != "/m.db-wal.held" || p.Offset != 0 || p.Length != 0 || p.Remedy != want {
+		t.Errorf("%+v", p)
+	}
+}

@@ -313,49 +313,13 @@ func (c *app) explainText(x recall.Explanation) {
 			fmt.Sprintf("%.3f", t.IDF*t.Weight), fmt.Sprintf("%.3f", t.LengthNorm), fmt.Sprintf("%.3f", t.Contribution),
 		}
 		if x.Read {
-			where := ""
-			if t.Place > 0 {
-				where = fmt.Sprintf("%s, word %d", t.Field, t.Place)
-			}
-			row = append(row, fmt.Sprintf("%.3f", t.Early), fmt.Sprintf("%.3f", t.Exact), where)
+			row = append(row, fmt.Sprintf("%.3f", t.Early), fmt.Sprintf("%.3f", t.Exact), t.Where())
 		}
 		rows = append(rows, row)
 	}
 	c.Table(c.Out, rows, "1234567")
-	for _, n := range x.Near {
-		fmt.Fprintf(c.Out, "    near: %s, %s at distance %d: %.3f\n", display.Printable(n.Terms[0]), display.Printable(n.Terms[1]), n.Distance, n.Contribution)
-	}
-	if x.Named > 0 {
-		fmt.Fprintf(c.Out, "    exact name match: %.3f\n", x.Named)
-	}
-	for _, b := range x.Boosts {
-		fmt.Fprintf(c.Out, "    neighbor %s: %s: %.3f with weight %.3f\n", display.Printable(b.Name), display.Printable(strings.Join(b.Terms, ", ")), b.Contribution, b.Weight)
-	}
-	if x.Prior > 0 && x.Prior < 1 {
-		fmt.Fprintf(c.Out, "    message of an assistant: × %.3f\n", x.Prior)
-	}
-	if x.Conversation > 0 {
-		fmt.Fprintf(c.Out, "    conversation: %.3f\n", x.Conversation)
-	}
-	if x.Date > 0 {
-		fmt.Fprintf(c.Out, "    time in the query: × %.3f\n", x.Date)
-	}
-	if i := x.Importance; i != nil {
-		fmt.Fprintf(c.Out, "    importance: explicit %.2f, access %.2f, recency %.2f, links %.2f: %.3f; with weight %g: %.3f × %.3f = %.3f\n",
-			i.Explicit, i.Access, i.Recency, i.Links, i.Value, i.Weight, x.Score, i.Factor, x.Score*i.Factor)
-	}
-	if f := x.Fused; f != nil {
-		cosine := "no vector"
-		if f.Cosine != nil {
-			cosine = fmt.Sprintf("cosine %.3f", *f.Cosine)
-		}
-		fmt.Fprintf(c.Out, "    words %.3f, meaning %.3f (%s), weight of meaning %g: %.3f\n", f.Words, f.Meaning, cosine, f.Weight, f.Score())
-	}
-	if x.Decay > 0 {
-		fmt.Fprintf(c.Out, "    age: × %.3f\n", x.Decay)
-	}
-	if d := x.Diversity; d != nil {
-		fmt.Fprintf(c.Out, "    diversity: score %.3f of the best, similarity %.3f: %.3f\n", d.Relevance, d.Similarity, d.Value)
+	for _, line := range x.Lines() {
+		c.Out.WriteString("    " + display.Printable(line.Text) + "\n")
 	}
 	fmt.Fprintf(c.Out, "    %s\n", c.Dim(fmt.Sprintf("score %.3f; %d terms here, %.1f on average in %s, pivot %.1f",
 		x.Score, x.Len, x.AvgLen, display.Plural(x.Docs, "entry", "entries"), x.Pivot)))

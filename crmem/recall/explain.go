@@ -64,6 +64,68 @@ type Term struct {
 	Exact        float64 `json:"exact,omitempty"`
 }
 
+// Where returns the place of the first word of the term, or "" if that is unknown.
+func (t *Term) Where() string {
+	if t.Place == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s, word %d", t.Field, t.Place)
+}
+
+// Line is a line of a breakdown, as text for people. A value that is added to the score
+// has a label, too, and perhaps the place of its reason; the other lines are factors.
+type Line struct {
+	Text  string
+	Label string
+	Place string
+	Value float64
+}
+
+// Lines returns the lines after the terms, in the order of the calculation.
+func (x *Explanation) Lines() (lines []Line) {
+	adds := func(label, place string, value float64, format string, args ...any) {
+		lines = append(lines, Line{fmt.Sprintf(format, args...), label, place, value})
+	}
+	factor := func(format string, args ...any) { lines = append(lines, Line{Text: fmt.Sprintf(format, args...)}) }
+	for _, n := range x.Near {
+		adds(n.Terms[0]+" near "+n.Terms[1], "", n.Contribution, "near: %s, %s at distance %d: %.3f", n.Terms[0], n.Terms[1], n.Distance, n.Contribution)
+	}
+	if x.Named > 0 {
+		adds("exact name", "", x.Named, "exact name match: %.3f", x.Named)
+	}
+	for _, b := range x.Boosts {
+		terms := strings.Join(b.Terms, ", ")
+		adds(terms, "neighbor "+b.Name, b.Contribution, "neighbor %s: %s: %.3f with weight %.3f", b.Name, terms, b.Contribution, b.Weight)
+	}
+	if x.Prior > 0 && x.Prior < 1 {
+		factor("message of an assistant: × %.3f", x.Prior)
+	}
+	if x.Conversation > 0 {
+		adds("conversation", "", x.Conversation, "conversation: %.3f", x.Conversation)
+	}
+	if x.Date > 0 {
+		factor("time in the query: × %.3f", x.Date)
+	}
+	if i := x.Importance; i != nil {
+		factor("importance: explicit %.2f, access %.2f, recency %.2f, links %.2f: %.3f; with weight %g: %.3f × %.3f = %.3f",
+			i.Explicit, i.Access, i.Recency, i.Links, i.Value, i.Weight, x.Score, i.Factor, x.Score*i.Factor)
+	}
+	if f := x.Fused; f != nil {
+		cosine := "no vector"
+		if f.Cosine != nil {
+			cosine = fmt.Sprintf("cosine %.3f", *f.Cosine)
+		}
+		factor("words %.3f, meaning %.3f (%s), weight of meaning %g: %.3f", f.Words, f.Meaning, cosine, f.Weight, f.Score())
+	}
+	if x.Decay > 0 {
+		factor("age: × %.3f", x.Decay)
+	}
+	if d := x.Diversity; d != nil {
+		factor("diversity: score %.3f of the best, similarity %.3f: %.3f", d.Relevance, d.Similarity, d.Value)
+	}
+	return lines
+}
+
 // Weights returns the weight of each term, for the selection of snippets.
 func (x *Explanation) Weights() map[string]float64 {
 	w := make(map[string]float64, len(x.Terms))

@@ -170,37 +170,14 @@ func (v *visit) search(list *listView, kinds []crmem.Kind) error {
 // partsOf returns the parts that are added, and descriptions of the factors.
 func partsOf(x *recall.Explanation) (parts []scorePart, notes []string) {
 	for _, t := range x.Terms {
-		place := t.Field
-		if t.Place > 0 {
-			place = fmt.Sprintf("%s, word %d", t.Field, t.Place)
+		parts = append(parts, scorePart{Label: t.Term, Place: t.Where(), Value: t.Contribution + t.Early + t.Exact})
+	}
+	for _, l := range x.Lines() {
+		if l.Label == "" {
+			notes = append(notes, l.Text)
+			continue
 		}
-		parts = append(parts, scorePart{Label: t.Term, Place: place, Value: t.Contribution + t.Early + t.Exact})
-	}
-	for _, n := range x.Near {
-		parts = append(parts, scorePart{Label: n.Terms[0] + " near " + n.Terms[1], Value: n.Contribution})
-	}
-	for _, b := range x.Boosts {
-		parts = append(parts, scorePart{Label: strings.Join(b.Terms, ", "), Place: "neighbor " + b.Name, Value: b.Contribution})
-	}
-	for _, part := range []scorePart{{Label: "exact name", Value: x.Named}, {Label: "conversation", Value: x.Conversation}} {
-		if part.Value > 0 {
-			parts = append(parts, part)
-		}
-	}
-	if x.Prior > 0 && x.Prior < 1 {
-		notes = append(notes, fmt.Sprintf("message of an assistant: × %.3f", x.Prior))
-	}
-	if x.Date > 0 {
-		notes = append(notes, fmt.Sprintf("time in the query: × %.3f", x.Date))
-	}
-	if x.Importance != nil {
-		notes = append(notes, fmt.Sprintf("importance: × %.3f", x.Importance.Factor))
-	}
-	if f := x.Fused; f != nil {
-		notes = append(notes, fmt.Sprintf("words %.3f, meaning %.3f: %.3f", f.Words, f.Meaning, f.Score()))
-	}
-	if x.Decay > 0 {
-		notes = append(notes, fmt.Sprintf("age: × %.3f", x.Decay))
+		parts = append(parts, scorePart{Label: l.Label, Place: l.Place, Value: l.Value})
 	}
 	return parts, notes
 }

@@ -37,7 +37,7 @@ func TestNotFrontMatter(t *testing.T) {
 		"a: b\n  c\n---\n", "a: b: c\n---\n", "a: b:\n---\n", "a: 'b\n---\n", "a: \"b\n---\n", "a: \"\\q\"\n---\n", "a: \"b\"c\n---\n", "a: \"b\"#c\n---\n",
 		"a: [b\n---\n", "a: [b] c\n---\n", "a: [b,,c]\n---\n", "a: [,]\n---\n", "- a\n---\n", "a: b\n- c\n---\n", "a:\n- b\n  - c\n---\n", "a:\n-\n---\n",
 		"a\tb: c\n---\n", "a:\tb\n---\n", "a: b\tc\n---\n", "a:b\n---\n", "a : b\n---\n", "\"a\": b\n---\n", "? a\n---\n", "<<: b\n---\n", "%a: b\n---\n",
-		"a: %b\n---\n", "a: @b\n---\n", "a: `b\n---\n", "a: ?b\n---\n", "a: :b\n---\n", "a: b\x00\n---\n", "a: \xff\n---\n", "a: b\u0085\n---\n",
+		"a: %b\n---\n", "a: @b\n---\n", "a: `b\n---\n", "a: ?b\n---\n", "a: :b\n---\n", "a: b\x00\n---\n", "a: b\x1fc\n---\n", "a: b\x7fc\n---\n", "a: b\u009fc\n---\n", "a: \xff\n---\n", "a: b\u0085\n---\n",
 		"a: b\u2028\n---\n", "a: b\ufeff\n---\n", "a: b\rc: d\n---\n", "a: \"\\ud800\"\n---\n", "a: \"\\U00110000\"\n---\n", "text\n---\n", "a: -\n---\n",
 		"a: " + strings.Repeat("x", MaxBytes) + "\n---\n", keys(MaxKeys+1) + "---\n", strings.Repeat("k", maxKey+1) + ": b\n---\n",
 	} {
@@ -45,6 +45,11 @@ func TestNotFrontMatter(t *testing.T) {
 			if m, body, ok := Parse(text); ok || body != 0 || m.Fields() != nil || Text(text) != text {
 				t.Errorf("%.80q: body %d, %v", text, body, m.Fields())
 			}
+		}
+	}
+	for _, r := range " ~\u00a0\u2027\u202a\ufffd" {
+		if _, _, ok := Parse("---\na: b" + string(r) + "c\n---\n"); !ok {
+			t.Errorf("%U is not printable", r)
 		}
 	}
 	for _, text := range []string{"", "-", "---", "---\n", "---\r", "---\r\n", "--- \na: b\n---\n", "---a: b\n---\n"} {

@@ -68,11 +68,10 @@ func digestOf(f vfs.File) (d format.Digest, err error) {
 	return d, err
 }
 
-// closeIndexFile makes v ready to be read again without the index file.
+// closeIndexFile closes the index file. The caller reads the files again.
 func (v *files) closeIndexFile() {
 	if v.file != nil {
 		v.file.Close()
-		v.file, v.snap = nil, nil
 	}
 }
 

@@ -1,8 +1,11 @@
 package crmem
 
 import (
+	"bytes"
+	"errors"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"crabmem/crmem/vfs"
@@ -136,5 +139,50 @@ func TestReaderNamesAKeptCopyOnce(t *testing.T) {
 	noErr(t, err)
 	if named != 1 {
 		t.Errorf("the copy is named %d times", named)
+	}
+}
+
+// TestRecoveryCutsATornTail fails the checkpoint at the end of a recovery. The log then
+// ends with the last valid record.
+func TestRecoveryCutsATornTail(t *testing.T) {
+	m := faultfs.NewMem()
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)
+	noErr(t, s.Apply(Add{Name: "a"}))
+	noErr(t, s.Close())
+	wal := memBytes(t, m, "/m.db-wal")
+	m.WriteFile("/m.db-wal", append(slices.Clone(wal), "torn"...), 0o600)
+	m.Hook = func(c faultfs.Call) error {
+		if c.Op == "rename" && !strings.Contains(c.Name, tornSuffix) {
+			return syscall.EIO
+		}
+		return nil
+	}
+	if _, err := Open("/m.db", &Options{FS: m}); !errors.Is(err, syscall.EIO) {
+		t.Errorf("open: %v", err)
+	}
+	if got := memBytes(t, m, "/m.db-wal"); !bytes.Equal(got, wal) {
+		t.Errorf("the log is %q, want %q", got, wal)
+	}
+}
+
+// TestFailedOpenNamesKeptCopies opens an invalid store by its path and by a link. Both
+// directories have copies of stopped writers.
+func TestFailedOpenNamesKeptCopies(t *testing.T) {
+	m := faultfs.NewMem()
+	noErr(t, m.Mkdir("/d", 0o700))
+	m.Symlink("/m.db", "/d/link.db")
+	for _, name := range []string{"/m.db", "/m.db.own-01234567", "/d/link.db.own-89abcdef"} {
+		m.WriteFile(name, []byte("text"), 0o600)
+	}
+	for path, want := range map[string]string{"/m.db": "/m.db.own-01234567", "/d/link.db": "/m.db.own-01234567 /d/link.db.own-89abcdef"} {
+		var named []string
+		_, err := Open(path, &Options{FS: m, Warn: func(line string) {
+			if name, _, ok := strings.Cut(line, " is a copy "); ok {
+				named = append(named, name)
+			}
+		}})
+		if got := strings.Join(named, " "); !errors.Is(err, ErrFormat) || got != want {
+			t.Errorf("%s: named %q, want %q: %v", path, got, want, err)
+		}
 	}
 }

@@ -42,7 +42,7 @@ func TestCheckedTexts(t *testing.T) {
 	}{
 		"remember":        {"secret", false, remember(crmem.Remember{Name: "new", Content: "a " + secret})},
 		"remember name":   {"secret", false, remember(crmem.Remember{Name: secret, Content: "a"})},
-		"write_note":      {"secret", false, remember(crmem.Remember{Name: "new", Content: "a", Metadata: &metadata.Edit{Set: []metadata.Field{{Key: "source", Values: []string{secret}}}}})},
+		"metadata":        {"secret", false, remember(crmem.Remember{Name: "new", Content: "a", Metadata: &metadata.Edit{Set: []metadata.Field{{Key: "source", Values: []string{secret}}}}})},
 		"add":             {"secret", false, apply(crmem.Add{Name: "new", Content: secret})},
 		"update":          {"secret", false, apply(crmem.Update{Name: "plain", Content: secret})},
 		"alias in apply":  {"secret", false, apply(crmem.Alias{Name: "plain", Aliases: []string{secret}})},

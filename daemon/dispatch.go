@@ -95,7 +95,6 @@ var handlers = map[protoreflect.Name]handler{
 	"purge":         onStore((*pb.ClientMessage).GetPurge, opened.purge),
 	"redact":        onStore((*pb.ClientMessage).GetRedact, opened.redact),
 	"prune":         onStore((*pb.ClientMessage).GetPrune, opened.prune),
-	"write_note":    onStore((*pb.ClientMessage).GetWriteNote, opened.writeNote),
 	"entry_changes": onStore((*pb.ClientMessage).GetEntryChanges, opened.entryChanges),
 	"outcome":       (*Daemon).outcome,
 	"store_stats":   onStore((*pb.ClientMessage).GetStoreStats, opened.storeStats),

@@ -72,7 +72,7 @@ var needs = map[protoreflect.Name]need{
 	"hello": needNothing, "ping": needNothing, "auth": needNothing, "get_stats": needNothing, "list_agents": needNothing, "list_models": needNothing,
 	"sessions": needOwn, "list_sessions": needOwn, "search_sessions": needOwn, "list_spaces": needOwn, "subscribe_events": needOwn, "outcome": needOwn,
 	"get_entry": needRead, "list_entries": needRead, "recall": needRead, "entry_changes": needRead,
-	"remember": needWrite, "write_note": needWrite, "forget": needWrite, "apply": needWrite,
+	"remember": needWrite, "forget": needWrite, "apply": needWrite,
 	"history": needSession, "reply_to_ask": needSession, "cancel": needSession,
 	"set_title": needChanges, "delete_session": needChanges, "restore_session": needChanges, "compact_session": needChanges,
 	"send": needMessages, "stream": needMessages,

@@ -47,7 +47,7 @@ func TestIdentityOperations(t *testing.T) {
 	open := "auth get_stats hello list_agents list_models list_sessions list_spaces outcome ping search_sessions sessions "
 	untrusted := open + "cancel history reply_to_ask "
 	reads := untrusted + "entry_changes get_entry list_entries recall "
-	trusted := reads + "apply compact_session delete_session forget remember restore_session set_title write_note "
+	trusted := reads + "apply compact_session delete_session forget remember restore_session set_title "
 	for id, want := range map[string]string{"api:u": untrusted, "api:reads": reads, "api:a": trusted, "tg:7": untrusted, "delegate-crab:api:a": trusted, "api:a2": untrusted} {
 		var got []string
 		for op := range handlers {

@@ -34,7 +34,7 @@ func (d opened) recall(r *request, m *pb.RecallMsg) error {
 		return err
 	}
 	d.noModel(a.Meaning)
-	reply := &pb.RecallReply{Total: uint64(a.Total), Searched: uint64(a.Searched), Path: d.store.Path(), Filtered: true}
+	reply := &pb.RecallReply{Total: uint64(a.Total), Searched: uint64(a.Searched), Path: d.store.Path()}
 	for _, c := range a.Corrections {
 		reply.Corrections = append(reply.Corrections, &pb.Correction{Word: c.Word, Words: c.Words, Kind: c.Kind, Weight: c.Weight})
 	}

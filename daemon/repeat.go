@@ -21,7 +21,7 @@ import (
 
 // changing are the operations that may be repeated with a key.
 var changing = map[protoreflect.Name]bool{
-	"remember": true, "write_note": true, "forget": true, "alias": true, "apply": true, "undo": true,
+	"remember": true, "forget": true, "alias": true, "apply": true, "undo": true,
 	"create_space": true, "describe_space": true, "remove_space": true,
 }
 

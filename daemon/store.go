@@ -17,19 +17,24 @@ import (
 // the commands of the same names.
 
 func (d opened) remember(r *request, m *pb.RememberMsg) error {
-	aliases := m.GetAliases()
-	if len(aliases) > 0 && m.GetClearAliases() {
+	if len(m.GetAliases()) > 0 && m.GetClearAliases() {
 		return errtable.Invalidf("aliases and clear_aliases exclude each other")
 	}
-	if m.GetClearAliases() {
-		aliases = []string{}
-	}
+	note := memtool.Note(m)
 	switch m.GetKind() {
 	case pb.EntryKind_NOTE:
-		return d.overwrite(r, crmem.Remember{Name: m.GetName(), Content: m.GetContent(), Aliases: aliases})
+		w, err := d.checked(r).Remember(r.ctx, note)
+		if err != nil {
+			return err
+		}
+		r.wrote(&w.Entry)
+		return r.remembered(w)
 	case pb.EntryKind_ARCHIVE:
+		if note.Metadata != nil {
+			return errtable.Invalidf("an archive cannot have metadata of the request")
+		}
 		list, err := d.checked(r).Update(r.ctx, func(*crmem.Store) ([]crmem.Op, error) {
-			return []crmem.Op{crmem.Add{Name: m.GetName(), Content: m.GetContent(), Aliases: aliases, Kind: crmem.Archive}}, nil
+			return []crmem.Op{crmem.Add{Name: note.Name, Content: note.Content, Aliases: note.Aliases, Kind: crmem.Archive}}, nil
 		})
 		if err != nil {
 			return err
@@ -38,22 +43,6 @@ func (d opened) remember(r *request, m *pb.RememberMsg) error {
 		return r.remembered(memtool.Replaced(list[0], crmem.Entry{}))
 	}
 	return errtable.Invalidf("kind %d: want 0 (note) or 1 (archive)", m.GetKind())
-}
-
-func (d opened) writeNote(r *request, m *pb.NoteMsg) error {
-	if len(m.GetAliases()) > 0 && m.GetClearAliases() {
-		return errtable.Invalidf("aliases and clear_aliases exclude each other")
-	}
-	return d.overwrite(r, memtool.Note(m))
-}
-
-func (d opened) overwrite(r *request, o crmem.Remember) error {
-	w, err := d.checked(r).Remember(r.ctx, o)
-	if err != nil {
-		return err
-	}
-	r.wrote(&w.Entry)
-	return r.remembered(w)
 }
 
 // checked returns the store of a request. Each change of a text by a client passes the

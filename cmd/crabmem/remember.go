@@ -155,32 +155,25 @@ type plainEntry crmem.Entry
 // written is the JSON output of a command that wrote the content of an entry.
 type written struct {
 	plainEntry
-	Created  *bool  `json:"created,omitempty"`
+	Created  bool   `json:"created"`
 	Replaced *int64 `json:"replaced_bytes,omitempty"` // size of the content before
 }
 
 // printWritten prints an entry that a command wrote, and whether the command created
-// or replaced it. An older daemon does not report this.
+// or replaced it.
 func (c *app) printWritten(verb string, r memtool.Remembered) error {
-	e, known := r.Entry, r.Created || r.Before != nil
+	e := r.Entry
 	if c.JSON {
 		if e.Aliases == nil {
 			e.Aliases = []string{}
 		}
-		w := written{plainEntry: plainEntry(e), Replaced: r.Before}
-		if known {
-			w.Created = &r.Created
-		}
-		return c.PrintJSON(w)
+		return c.PrintJSON(written{plainEntry(e), r.Created, r.Before})
 	}
-	how := ""
-	switch {
-	case r.Created:
-		how = ": created"
-	case known:
-		how = fmt.Sprintf(": replaced (was %s)", display.Size(*r.Before))
+	how := "created"
+	if r.Before != nil {
+		how = fmt.Sprintf("replaced (was %s)", display.Size(*r.Before))
 	}
-	c.Say("%s %s (%s %d, %s)%s", verb, display.Label(e.Name), e.Kind, e.ID, display.Size(int64(len(e.Content))), how)
+	c.Say("%s %s (%s %d, %s): %s", verb, display.Label(e.Name), e.Kind, e.ID, display.Size(int64(len(e.Content))), how)
 	return nil
 }
 

@@ -24,7 +24,7 @@ var replies = map[string]string{
 	"reload": "pong", "subscribe_events": "agent_event", "reply_to_ask": "pong", "get_stats": "stats", "create_cron": "cron_info",
 	"delete_cron": "pong", "list_crons": "cron_list", "compact": "compact",
 	"hello": "hello", "auth": "pong", "cancel": "pong",
-	"remember": "entry", "write_note": "entry", "entry_changes": "changes", "redact": "purged", "outcome": "outcome", "recall": "recalled", "forget": "entry", "get_entry": "entry", "list_entries": "entries", "alias": "entry",
+	"remember": "entry", "entry_changes": "changes", "redact": "purged", "outcome": "outcome", "recall": "recalled", "forget": "entry", "get_entry": "entry", "list_entries": "entries", "alias": "entry",
 	"apply": "entries", "dump": "report", "load": "report", "checkpoint": "checkpointed", "undo": "entries", "purge": "purged", "prune": "pruned", "store_stats": "report",
 	"list_sessions": "stored_sessions", "history": "history", "search_sessions": "sessions_found", "set_title": "stored_session",
 	"delete_session": "stored_session", "restore_session": "stored_session", "repair_session": "repaired", "purge_session": "session_purged", "compact_session": "compacted",

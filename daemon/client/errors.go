@@ -69,7 +69,7 @@ func familyOf(m *pb.ClientMessage) errtable.Family {
 	case *pb.ClientMessage_Remember, *pb.ClientMessage_Recall, *pb.ClientMessage_Forget, *pb.ClientMessage_GetEntry,
 		*pb.ClientMessage_ListEntries, *pb.ClientMessage_Alias, *pb.ClientMessage_Apply, *pb.ClientMessage_Dump,
 		*pb.ClientMessage_Load, *pb.ClientMessage_Checkpoint, *pb.ClientMessage_StoreStats,
-		*pb.ClientMessage_Undo, *pb.ClientMessage_Purge, *pb.ClientMessage_Prune, *pb.ClientMessage_WriteNote, *pb.ClientMessage_EntryChanges, *pb.ClientMessage_Redact, *pb.ClientMessage_Outcome,
+		*pb.ClientMessage_Undo, *pb.ClientMessage_Purge, *pb.ClientMessage_Prune, *pb.ClientMessage_EntryChanges, *pb.ClientMessage_Redact, *pb.ClientMessage_Outcome,
 		*pb.ClientMessage_ListSpaces, *pb.ClientMessage_CreateSpace, *pb.ClientMessage_DescribeSpace, *pb.ClientMessage_RemoveSpace:
 		return errtable.Store
 	case *pb.ClientMessage_ListSessions, *pb.ClientMessage_History, *pb.ClientMessage_SearchSessions, *pb.ClientMessage_SetTitle,

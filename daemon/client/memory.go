@@ -33,11 +33,7 @@ func (c *Client) Remember(ctx context.Context, name, content string, aliases []s
 
 // Overwrite applies an operation, and returns the size of the replaced content, too.
 func (c *Client) Overwrite(ctx context.Context, o crmem.Remember) (memtool.Remembered, error) {
-	m := &pb.ClientMessage{Msg: &pb.ClientMessage_Remember{Remember: &pb.RememberMsg{
-		Name: o.Name, Content: o.Content, Aliases: o.Aliases, ClearAliases: o.Aliases != nil && len(o.Aliases) == 0}}}
-	if o.Metadata != nil { // an older daemon refuses this message
-		m.Msg = &pb.ClientMessage_WriteNote{WriteNote: memtool.NoteMessage(o)}
-	}
+	m := &pb.ClientMessage{Msg: &pb.ClientMessage_Remember{Remember: memtool.NoteMessage(o)}}
 	e, err := callExt(ctx, c, m, (*pb.ServerMessage).GetEntry)
 	if err != nil {
 		return memtool.Remembered{}, err

@@ -9,15 +9,12 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/fusion"
 	"crabmem/crmem/recall"
-	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire/pb"
 )
 
 // maxNumber limits the numbers in a request.
 const maxNumber = 1 << 30
-
-var errOlderDaemon = errtable.Invalidf("the daemon is older than the filters of the client: restart the daemon")
 
 // Search has the daemon search its store, and returns the answer and the path of
 // the store. The content of a hit that has a snippet is not part of the answer.
@@ -33,13 +30,10 @@ func (c *Client) Search(ctx context.Context, q crmem.Query, o recall.Options) (a
 		k := pb.EntryKind(q.Kinds[0])
 		m.Kind = &k
 	}
-	filtered := memtool.SetFilter(m, &q)
+	memtool.SetFilter(m, &q)
 	r, err := c.recall(ctx, m)
 	if err != nil {
 		return nil, "", err
-	}
-	if filtered && !r.GetFiltered() || q.Semantic != nil && len(r.GetMeaning()) == 0 {
-		return nil, "", errOlderDaemon
 	}
 	a, err = answerOf(q.Text, r, o.Explain)
 	return a, r.GetPath(), err

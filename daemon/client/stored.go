@@ -44,9 +44,6 @@ func (c *Client) SearchSessions(ctx context.Context, q search.Query, tools bool)
 	if err != nil {
 		return found, nil, err
 	}
-	if q.Semantic != nil && len(r.GetMeaning()) == 0 {
-		return found, nil, errOlderDaemon
-	}
 	return foundOf(r)
 }
 

@@ -16,7 +16,7 @@ type Remembered struct {
 	Entry   crmem.Entry
 	Created bool
 	// Before is the size of the replaced content in bytes. It is nil for a created
-	// note, and if an older daemon wrote the note: it does not send the size.
+	// note.
 	Before  *int64
 	Similar []string // names of entries that a created note may duplicate; see [Remember]
 }
@@ -35,11 +35,10 @@ func Replaced(e, before crmem.Entry) Remembered {
 // Remember creates or replaces a note, as [crmem.Store.Remember] does, and finds
 // the names that a created note may duplicate.
 func Remember(ctx context.Context, s Store, o crmem.Remember) (r Remembered, err error) {
-	var created bool
 	var similar []string
 	err = s.Read(func(s *crmem.Store) error {
 		old, err := s.Get(o.Name)
-		if created = err != nil || !crmem.SameName(old.Name, o.Name); created {
+		if err != nil || !crmem.SameName(old.Name, o.Name) {
 			similar = similarNames(s, o.Name)
 		}
 		return nil
@@ -48,9 +47,6 @@ func Remember(ctx context.Context, s Store, o crmem.Remember) (r Remembered, err
 		return r, err
 	}
 	r, err = s.Remember(ctx, o)
-	if r.Before == nil {
-		r.Created = r.Created || created // a daemon of an older version does not send it
-	}
 	if r.Created {
 		r.Similar = similar
 	}

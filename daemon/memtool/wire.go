@@ -48,10 +48,12 @@ func Entry(m *pb.Entry) crmem.Entry {
 	return crmem.Entry{ID: m.GetId(), Name: m.GetName(), Kind: crmem.Kind(m.GetKind()), CreatedAt: m.GetCreatedAt(), Content: m.GetContent(), Aliases: m.GetAliases()}
 }
 
-// NoteMessage returns an operation with metadata as a message.
-func NoteMessage(o crmem.Remember) *pb.NoteMsg {
-	m := &pb.NoteMsg{Name: o.Name, Content: o.Content, Aliases: o.Aliases, ClearAliases: o.Aliases != nil && len(o.Aliases) == 0, Metadata: &pb.MetadataEdit{Drop: o.Metadata.Drop}}
-	m.Metadata.Set = fieldMessages(o.Metadata.Set)
+// NoteMessage returns an operation as a message.
+func NoteMessage(o crmem.Remember) *pb.RememberMsg {
+	m := &pb.RememberMsg{Name: o.Name, Content: o.Content, Aliases: o.Aliases, ClearAliases: o.Aliases != nil && len(o.Aliases) == 0}
+	if o.Metadata != nil {
+		m.Metadata = &pb.MetadataEdit{Drop: o.Metadata.Drop, Set: fieldMessages(o.Metadata.Set)}
+	}
 	return m
 }
 
@@ -69,15 +71,12 @@ func fieldsOf(list []*pb.MetadataField) (fields []metadata.Field) {
 	return fields
 }
 
-// SetFilter copies the filter and the order of a query to a request. It reports whether
-// the query has a filter, an order, or an expansion.
-func SetFilter(m *pb.RecallMsg, q *crmem.Query) bool {
+// SetFilter copies the filter and the order of a query to a request.
+func SetFilter(m *pb.RecallMsg, q *crmem.Query) {
 	f := &q.Filter
 	m.Type, m.Tags, m.Meta, m.After, m.Before = f.Type, f.Tags, fieldMessages(f.Fields), f.After, f.Before
 	m.MinShare, m.Sort, m.Expand = q.MinShare, string(q.Sort), q.Expand
 	m.Semantic, m.Diverse, m.HalfLife = q.Semantic != nil, q.Diverse, uint64(max(q.HalfLife, 0)/time.Second)
-	return f.Type != "" || len(f.Tags)+len(f.Fields) > 0 || f.After > 0 || f.Before > 0 || q.MinShare > 0 || q.Sort != "" || q.Expand ||
-		q.Diverse || q.HalfLife > 0
 }
 
 // ReadFilter sets the filter and the order of a query to those of a request.
@@ -92,10 +91,12 @@ func ReadFilter(q *crmem.Query, m *pb.RecallMsg) (err error) {
 	return nil
 }
 
-// Note returns the operation of a message.
-func Note(m *pb.NoteMsg) crmem.Remember {
-	e := metadata.Edit{Set: fieldsOf(m.GetMetadata().GetSet()), Drop: m.GetMetadata().GetDrop()}
-	o := crmem.Remember{Name: m.GetName(), Content: m.GetContent(), Aliases: m.GetAliases(), Metadata: &e}
+// Note returns the operation of a message about a note.
+func Note(m *pb.RememberMsg) crmem.Remember {
+	o := crmem.Remember{Name: m.GetName(), Content: m.GetContent(), Aliases: m.GetAliases()}
+	if e := m.GetMetadata(); e != nil {
+		o.Metadata = &metadata.Edit{Set: fieldsOf(e.GetSet()), Drop: e.GetDrop()}
+	}
 	if m.GetClearAliases() {
 		o.Aliases = []string{}
 	}

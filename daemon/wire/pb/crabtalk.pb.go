@@ -201,7 +201,7 @@ func (x AliasMsg_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AliasMsg_Mode.Descriptor instead.
 func (AliasMsg_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{60, 0}
+	return file_crabtalk_proto_rawDescGZIP(), []int{59, 0}
 }
 
 type LoadMsg_Mode int32
@@ -250,7 +250,7 @@ func (x LoadMsg_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LoadMsg_Mode.Descriptor instead.
 func (LoadMsg_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{88, 0}
+	return file_crabtalk_proto_rawDescGZIP(), []int{87, 0}
 }
 
 type ClientMessage struct {
@@ -289,7 +289,6 @@ type ClientMessage struct {
 	//	*ClientMessage_Undo
 	//	*ClientMessage_Purge
 	//	*ClientMessage_Prune
-	//	*ClientMessage_WriteNote
 	//	*ClientMessage_EntryChanges
 	//	*ClientMessage_Redact
 	//	*ClientMessage_Outcome
@@ -657,15 +656,6 @@ func (x *ClientMessage) GetPrune() *PruneMsg {
 	if x != nil {
 		if x, ok := x.Msg.(*ClientMessage_Prune); ok {
 			return x.Prune
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetWriteNote() *NoteMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_WriteNote); ok {
-			return x.WriteNote
 		}
 	}
 	return nil
@@ -1043,10 +1033,6 @@ type ClientMessage_Prune struct {
 	Prune *PruneMsg `protobuf:"bytes,1023,opt,name=prune,proto3,oneof"` // pruned
 }
 
-type ClientMessage_WriteNote struct {
-	WriteNote *NoteMsg `protobuf:"bytes,1024,opt,name=write_note,json=writeNote,proto3,oneof"` // entry
-}
-
 type ClientMessage_EntryChanges struct {
 	EntryChanges *ChangesMsg `protobuf:"bytes,1025,opt,name=entry_changes,json=entryChanges,proto3,oneof"` // changes, in parts
 }
@@ -1198,8 +1184,6 @@ func (*ClientMessage_Undo) isClientMessage_Msg() {}
 func (*ClientMessage_Purge) isClientMessage_Msg() {}
 
 func (*ClientMessage_Prune) isClientMessage_Msg() {}
-
-func (*ClientMessage_WriteNote) isClientMessage_Msg() {}
 
 func (*ClientMessage_EntryChanges) isClientMessage_Msg() {}
 
@@ -5219,8 +5203,7 @@ type Entry struct {
 	Content   string                 `protobuf:"bytes,5,opt,name=content,proto3" json:"content,omitempty"`
 	Aliases   []string               `protobuf:"bytes,6,rep,name=aliases,proto3" json:"aliases,omitempty"`
 	Bytes     uint64                 `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"` // of the content, also when it was not asked for
-	// Only in the response to RememberMsg. A daemon of an older version sends
-	// neither.
+	// Only in the response to RememberMsg.
 	Created       bool    `protobuf:"varint,1000,opt,name=created,proto3" json:"created,omitempty"`                                        // there was no entry of this name
 	ReplacedBytes *uint64 `protobuf:"varint,1001,opt,name=replaced_bytes,json=replacedBytes,proto3,oneof" json:"replaced_bytes,omitempty"` // size of the replaced content
 	unknownFields protoimpl.UnknownFields
@@ -5320,7 +5303,10 @@ func (x *Entry) GetReplacedBytes() uint64 {
 	return 0
 }
 
-// RememberMsg writes a note, or adds an archive.
+// RememberMsg writes a note, or adds an archive. With metadata, which only a note may
+// have: if the content has no front matter of its own, the note keeps its front matter;
+// then metadata changes it. The daemon merges it into the note as it is when the write
+// takes effect.
 type RememberMsg struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -5328,6 +5314,7 @@ type RememberMsg struct {
 	Aliases       []string               `protobuf:"bytes,3,rep,name=aliases,proto3" json:"aliases,omitempty"` // none keeps those there are
 	ClearAliases  bool                   `protobuf:"varint,4,opt,name=clear_aliases,json=clearAliases,proto3" json:"clear_aliases,omitempty"`
 	Kind          EntryKind              `protobuf:"varint,5,opt,name=kind,proto3,enum=crabtalk.protocol.EntryKind" json:"kind,omitempty"`
+	Metadata      *MetadataEdit          `protobuf:"bytes,6,opt,name=metadata,proto3" json:"metadata,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5397,79 +5384,7 @@ func (x *RememberMsg) GetKind() EntryKind {
 	return EntryKind_NOTE
 }
 
-// NoteMsg writes a note, as RememberMsg does. If the content has no front matter of
-// its own, the note keeps its front matter; then metadata changes it. The daemon
-// merges it into the note as it is when the write takes effect.
-type NoteMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Content       string                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
-	Aliases       []string               `protobuf:"bytes,3,rep,name=aliases,proto3" json:"aliases,omitempty"` // none keeps those there are
-	ClearAliases  bool                   `protobuf:"varint,4,opt,name=clear_aliases,json=clearAliases,proto3" json:"clear_aliases,omitempty"`
-	Metadata      *MetadataEdit          `protobuf:"bytes,5,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *NoteMsg) Reset() {
-	*x = NoteMsg{}
-	mi := &file_crabtalk_proto_msgTypes[53]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *NoteMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*NoteMsg) ProtoMessage() {}
-
-func (x *NoteMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[53]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use NoteMsg.ProtoReflect.Descriptor instead.
-func (*NoteMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{53}
-}
-
-func (x *NoteMsg) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *NoteMsg) GetContent() string {
-	if x != nil {
-		return x.Content
-	}
-	return ""
-}
-
-func (x *NoteMsg) GetAliases() []string {
-	if x != nil {
-		return x.Aliases
-	}
-	return nil
-}
-
-func (x *NoteMsg) GetClearAliases() bool {
-	if x != nil {
-		return x.ClearAliases
-	}
-	return false
-}
-
-func (x *NoteMsg) GetMetadata() *MetadataEdit {
+func (x *RememberMsg) GetMetadata() *MetadataEdit {
 	if x != nil {
 		return x.Metadata
 	}
@@ -5486,7 +5401,7 @@ type MetadataEdit struct {
 
 func (x *MetadataEdit) Reset() {
 	*x = MetadataEdit{}
-	mi := &file_crabtalk_proto_msgTypes[54]
+	mi := &file_crabtalk_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5498,7 +5413,7 @@ func (x *MetadataEdit) String() string {
 func (*MetadataEdit) ProtoMessage() {}
 
 func (x *MetadataEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[54]
+	mi := &file_crabtalk_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5511,7 +5426,7 @@ func (x *MetadataEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetadataEdit.ProtoReflect.Descriptor instead.
 func (*MetadataEdit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{54}
+	return file_crabtalk_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *MetadataEdit) GetSet() []*MetadataField {
@@ -5539,7 +5454,7 @@ type MetadataField struct {
 
 func (x *MetadataField) Reset() {
 	*x = MetadataField{}
-	mi := &file_crabtalk_proto_msgTypes[55]
+	mi := &file_crabtalk_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5551,7 +5466,7 @@ func (x *MetadataField) String() string {
 func (*MetadataField) ProtoMessage() {}
 
 func (x *MetadataField) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[55]
+	mi := &file_crabtalk_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5564,7 +5479,7 @@ func (x *MetadataField) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetadataField.ProtoReflect.Descriptor instead.
 func (*MetadataField) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{55}
+	return file_crabtalk_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *MetadataField) GetKey() string {
@@ -5599,7 +5514,7 @@ type ForgetMsg struct {
 
 func (x *ForgetMsg) Reset() {
 	*x = ForgetMsg{}
-	mi := &file_crabtalk_proto_msgTypes[56]
+	mi := &file_crabtalk_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5611,7 +5526,7 @@ func (x *ForgetMsg) String() string {
 func (*ForgetMsg) ProtoMessage() {}
 
 func (x *ForgetMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[56]
+	mi := &file_crabtalk_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5624,7 +5539,7 @@ func (x *ForgetMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetMsg.ProtoReflect.Descriptor instead.
 func (*ForgetMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{56}
+	return file_crabtalk_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ForgetMsg) GetName() string {
@@ -5657,7 +5572,7 @@ type GetEntryMsg struct {
 
 func (x *GetEntryMsg) Reset() {
 	*x = GetEntryMsg{}
-	mi := &file_crabtalk_proto_msgTypes[57]
+	mi := &file_crabtalk_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5669,7 +5584,7 @@ func (x *GetEntryMsg) String() string {
 func (*GetEntryMsg) ProtoMessage() {}
 
 func (x *GetEntryMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[57]
+	mi := &file_crabtalk_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5682,7 +5597,7 @@ func (x *GetEntryMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEntryMsg.ProtoReflect.Descriptor instead.
 func (*GetEntryMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{57}
+	return file_crabtalk_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GetEntryMsg) GetName() string {
@@ -5704,7 +5619,7 @@ type ListEntriesMsg struct {
 
 func (x *ListEntriesMsg) Reset() {
 	*x = ListEntriesMsg{}
-	mi := &file_crabtalk_proto_msgTypes[58]
+	mi := &file_crabtalk_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5716,7 +5631,7 @@ func (x *ListEntriesMsg) String() string {
 func (*ListEntriesMsg) ProtoMessage() {}
 
 func (x *ListEntriesMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[58]
+	mi := &file_crabtalk_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5729,7 +5644,7 @@ func (x *ListEntriesMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEntriesMsg.ProtoReflect.Descriptor instead.
 func (*ListEntriesMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{58}
+	return file_crabtalk_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ListEntriesMsg) GetKind() EntryKind {
@@ -5770,7 +5685,7 @@ type EntryList struct {
 
 func (x *EntryList) Reset() {
 	*x = EntryList{}
-	mi := &file_crabtalk_proto_msgTypes[59]
+	mi := &file_crabtalk_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5782,7 +5697,7 @@ func (x *EntryList) String() string {
 func (*EntryList) ProtoMessage() {}
 
 func (x *EntryList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[59]
+	mi := &file_crabtalk_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5795,7 +5710,7 @@ func (x *EntryList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntryList.ProtoReflect.Descriptor instead.
 func (*EntryList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{59}
+	return file_crabtalk_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *EntryList) GetEntries() []*Entry {
@@ -5823,7 +5738,7 @@ type AliasMsg struct {
 
 func (x *AliasMsg) Reset() {
 	*x = AliasMsg{}
-	mi := &file_crabtalk_proto_msgTypes[60]
+	mi := &file_crabtalk_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5835,7 +5750,7 @@ func (x *AliasMsg) String() string {
 func (*AliasMsg) ProtoMessage() {}
 
 func (x *AliasMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[60]
+	mi := &file_crabtalk_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5848,7 +5763,7 @@ func (x *AliasMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AliasMsg.ProtoReflect.Descriptor instead.
 func (*AliasMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{60}
+	return file_crabtalk_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *AliasMsg) GetName() string {
@@ -5884,7 +5799,7 @@ type UndoMsg struct {
 
 func (x *UndoMsg) Reset() {
 	*x = UndoMsg{}
-	mi := &file_crabtalk_proto_msgTypes[61]
+	mi := &file_crabtalk_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5896,7 +5811,7 @@ func (x *UndoMsg) String() string {
 func (*UndoMsg) ProtoMessage() {}
 
 func (x *UndoMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[61]
+	mi := &file_crabtalk_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5909,7 +5824,7 @@ func (x *UndoMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoMsg.ProtoReflect.Descriptor instead.
 func (*UndoMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{61}
+	return file_crabtalk_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *UndoMsg) GetSeq() uint64 {
@@ -5932,7 +5847,7 @@ type PurgeMsg struct {
 
 func (x *PurgeMsg) Reset() {
 	*x = PurgeMsg{}
-	mi := &file_crabtalk_proto_msgTypes[62]
+	mi := &file_crabtalk_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5944,7 +5859,7 @@ func (x *PurgeMsg) String() string {
 func (*PurgeMsg) ProtoMessage() {}
 
 func (x *PurgeMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[62]
+	mi := &file_crabtalk_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5957,7 +5872,7 @@ func (x *PurgeMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeMsg.ProtoReflect.Descriptor instead.
 func (*PurgeMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{62}
+	return file_crabtalk_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *PurgeMsg) GetName() string {
@@ -5984,7 +5899,7 @@ type PurgeReply struct {
 
 func (x *PurgeReply) Reset() {
 	*x = PurgeReply{}
-	mi := &file_crabtalk_proto_msgTypes[63]
+	mi := &file_crabtalk_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5996,7 +5911,7 @@ func (x *PurgeReply) String() string {
 func (*PurgeReply) ProtoMessage() {}
 
 func (x *PurgeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[63]
+	mi := &file_crabtalk_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6009,7 +5924,7 @@ func (x *PurgeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeReply.ProtoReflect.Descriptor instead.
 func (*PurgeReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{63}
+	return file_crabtalk_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PurgeReply) GetEntry() *Entry {
@@ -6040,7 +5955,7 @@ type RedactMsg struct {
 
 func (x *RedactMsg) Reset() {
 	*x = RedactMsg{}
-	mi := &file_crabtalk_proto_msgTypes[64]
+	mi := &file_crabtalk_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6052,7 +5967,7 @@ func (x *RedactMsg) String() string {
 func (*RedactMsg) ProtoMessage() {}
 
 func (x *RedactMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[64]
+	mi := &file_crabtalk_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6065,7 +5980,7 @@ func (x *RedactMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedactMsg.ProtoReflect.Descriptor instead.
 func (*RedactMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{64}
+	return file_crabtalk_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *RedactMsg) GetId() uint64 {
@@ -6093,7 +6008,7 @@ type PruneMsg struct {
 
 func (x *PruneMsg) Reset() {
 	*x = PruneMsg{}
-	mi := &file_crabtalk_proto_msgTypes[65]
+	mi := &file_crabtalk_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6105,7 +6020,7 @@ func (x *PruneMsg) String() string {
 func (*PruneMsg) ProtoMessage() {}
 
 func (x *PruneMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[65]
+	mi := &file_crabtalk_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6118,7 +6033,7 @@ func (x *PruneMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneMsg.ProtoReflect.Descriptor instead.
 func (*PruneMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{65}
+	return file_crabtalk_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *PruneMsg) GetBefore() int64 {
@@ -6137,7 +6052,7 @@ type PruneReply struct {
 
 func (x *PruneReply) Reset() {
 	*x = PruneReply{}
-	mi := &file_crabtalk_proto_msgTypes[66]
+	mi := &file_crabtalk_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6149,7 +6064,7 @@ func (x *PruneReply) String() string {
 func (*PruneReply) ProtoMessage() {}
 
 func (x *PruneReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[66]
+	mi := &file_crabtalk_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6162,7 +6077,7 @@ func (x *PruneReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneReply.ProtoReflect.Descriptor instead.
 func (*PruneReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{66}
+	return file_crabtalk_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *PruneReply) GetFreed() uint64 {
@@ -6190,7 +6105,7 @@ type ChangesMsg struct {
 
 func (x *ChangesMsg) Reset() {
 	*x = ChangesMsg{}
-	mi := &file_crabtalk_proto_msgTypes[67]
+	mi := &file_crabtalk_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6202,7 +6117,7 @@ func (x *ChangesMsg) String() string {
 func (*ChangesMsg) ProtoMessage() {}
 
 func (x *ChangesMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[67]
+	mi := &file_crabtalk_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6215,7 +6130,7 @@ func (x *ChangesMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangesMsg.ProtoReflect.Descriptor instead.
 func (*ChangesMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{67}
+	return file_crabtalk_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ChangesMsg) GetId() uint64 {
@@ -6277,7 +6192,7 @@ type OutcomeMsg struct {
 
 func (x *OutcomeMsg) Reset() {
 	*x = OutcomeMsg{}
-	mi := &file_crabtalk_proto_msgTypes[68]
+	mi := &file_crabtalk_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6289,7 +6204,7 @@ func (x *OutcomeMsg) String() string {
 func (*OutcomeMsg) ProtoMessage() {}
 
 func (x *OutcomeMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[68]
+	mi := &file_crabtalk_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6302,7 +6217,7 @@ func (x *OutcomeMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeMsg.ProtoReflect.Descriptor instead.
 func (*OutcomeMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{68}
+	return file_crabtalk_proto_rawDescGZIP(), []int{67}
 }
 
 // OutcomeReply is empty if the daemon knows no such request.
@@ -6320,7 +6235,7 @@ type OutcomeReply struct {
 
 func (x *OutcomeReply) Reset() {
 	*x = OutcomeReply{}
-	mi := &file_crabtalk_proto_msgTypes[69]
+	mi := &file_crabtalk_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6332,7 +6247,7 @@ func (x *OutcomeReply) String() string {
 func (*OutcomeReply) ProtoMessage() {}
 
 func (x *OutcomeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[69]
+	mi := &file_crabtalk_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6345,7 +6260,7 @@ func (x *OutcomeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeReply.ProtoReflect.Descriptor instead.
 func (*OutcomeReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{69}
+	return file_crabtalk_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *OutcomeReply) GetBegun() bool {
@@ -6407,7 +6322,7 @@ type EntryChange struct {
 
 func (x *EntryChange) Reset() {
 	*x = EntryChange{}
-	mi := &file_crabtalk_proto_msgTypes[70]
+	mi := &file_crabtalk_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6419,7 +6334,7 @@ func (x *EntryChange) String() string {
 func (*EntryChange) ProtoMessage() {}
 
 func (x *EntryChange) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[70]
+	mi := &file_crabtalk_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6432,7 +6347,7 @@ func (x *EntryChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntryChange.ProtoReflect.Descriptor instead.
 func (*EntryChange) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{70}
+	return file_crabtalk_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *EntryChange) GetPlace() uint64 {
@@ -6509,7 +6424,7 @@ type ChangeList struct {
 
 func (x *ChangeList) Reset() {
 	*x = ChangeList{}
-	mi := &file_crabtalk_proto_msgTypes[71]
+	mi := &file_crabtalk_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6521,7 +6436,7 @@ func (x *ChangeList) String() string {
 func (*ChangeList) ProtoMessage() {}
 
 func (x *ChangeList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[71]
+	mi := &file_crabtalk_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6534,7 +6449,7 @@ func (x *ChangeList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeList.ProtoReflect.Descriptor instead.
 func (*ChangeList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{71}
+	return file_crabtalk_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ChangeList) GetChanges() []*EntryChange {
@@ -6567,7 +6482,7 @@ type ListSpacesMsg struct {
 
 func (x *ListSpacesMsg) Reset() {
 	*x = ListSpacesMsg{}
-	mi := &file_crabtalk_proto_msgTypes[72]
+	mi := &file_crabtalk_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6579,7 +6494,7 @@ func (x *ListSpacesMsg) String() string {
 func (*ListSpacesMsg) ProtoMessage() {}
 
 func (x *ListSpacesMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[72]
+	mi := &file_crabtalk_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6592,7 +6507,7 @@ func (x *ListSpacesMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSpacesMsg.ProtoReflect.Descriptor instead.
 func (*ListSpacesMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{72}
+	return file_crabtalk_proto_rawDescGZIP(), []int{71}
 }
 
 // CreateSpaceMsg creates an empty space: 409 if the name exists.
@@ -6605,7 +6520,7 @@ type CreateSpaceMsg struct {
 
 func (x *CreateSpaceMsg) Reset() {
 	*x = CreateSpaceMsg{}
-	mi := &file_crabtalk_proto_msgTypes[73]
+	mi := &file_crabtalk_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6617,7 +6532,7 @@ func (x *CreateSpaceMsg) String() string {
 func (*CreateSpaceMsg) ProtoMessage() {}
 
 func (x *CreateSpaceMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[73]
+	mi := &file_crabtalk_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6630,7 +6545,7 @@ func (x *CreateSpaceMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateSpaceMsg.ProtoReflect.Descriptor instead.
 func (*CreateSpaceMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{73}
+	return file_crabtalk_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *CreateSpaceMsg) GetSpace() *Space {
@@ -6652,7 +6567,7 @@ type DescribeSpaceMsg struct {
 
 func (x *DescribeSpaceMsg) Reset() {
 	*x = DescribeSpaceMsg{}
-	mi := &file_crabtalk_proto_msgTypes[74]
+	mi := &file_crabtalk_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6664,7 +6579,7 @@ func (x *DescribeSpaceMsg) String() string {
 func (*DescribeSpaceMsg) ProtoMessage() {}
 
 func (x *DescribeSpaceMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[74]
+	mi := &file_crabtalk_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6677,7 +6592,7 @@ func (x *DescribeSpaceMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeSpaceMsg.ProtoReflect.Descriptor instead.
 func (*DescribeSpaceMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{74}
+	return file_crabtalk_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *DescribeSpaceMsg) GetSpace() *Space {
@@ -6704,7 +6619,7 @@ type RemoveSpaceMsg struct {
 
 func (x *RemoveSpaceMsg) Reset() {
 	*x = RemoveSpaceMsg{}
-	mi := &file_crabtalk_proto_msgTypes[75]
+	mi := &file_crabtalk_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6716,7 +6631,7 @@ func (x *RemoveSpaceMsg) String() string {
 func (*RemoveSpaceMsg) ProtoMessage() {}
 
 func (x *RemoveSpaceMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[75]
+	mi := &file_crabtalk_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6729,7 +6644,7 @@ func (x *RemoveSpaceMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSpaceMsg.ProtoReflect.Descriptor instead.
 func (*RemoveSpaceMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{75}
+	return file_crabtalk_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *RemoveSpaceMsg) GetName() string {
@@ -6756,7 +6671,7 @@ type Space struct {
 
 func (x *Space) Reset() {
 	*x = Space{}
-	mi := &file_crabtalk_proto_msgTypes[76]
+	mi := &file_crabtalk_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6768,7 +6683,7 @@ func (x *Space) String() string {
 func (*Space) ProtoMessage() {}
 
 func (x *Space) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[76]
+	mi := &file_crabtalk_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6781,7 +6696,7 @@ func (x *Space) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Space.ProtoReflect.Descriptor instead.
 func (*Space) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{76}
+	return file_crabtalk_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Space) GetName() string {
@@ -6842,7 +6757,7 @@ type SpaceList struct {
 
 func (x *SpaceList) Reset() {
 	*x = SpaceList{}
-	mi := &file_crabtalk_proto_msgTypes[77]
+	mi := &file_crabtalk_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6854,7 +6769,7 @@ func (x *SpaceList) String() string {
 func (*SpaceList) ProtoMessage() {}
 
 func (x *SpaceList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[77]
+	mi := &file_crabtalk_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6867,7 +6782,7 @@ func (x *SpaceList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpaceList.ProtoReflect.Descriptor instead.
 func (*SpaceList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{77}
+	return file_crabtalk_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *SpaceList) GetSpaces() []*Space {
@@ -6892,7 +6807,7 @@ type Actor struct {
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_crabtalk_proto_msgTypes[78]
+	mi := &file_crabtalk_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6904,7 +6819,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[78]
+	mi := &file_crabtalk_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6917,7 +6832,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{78}
+	return file_crabtalk_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Actor) GetAgent() string {
@@ -6980,7 +6895,7 @@ type ApplyMsg struct {
 
 func (x *ApplyMsg) Reset() {
 	*x = ApplyMsg{}
-	mi := &file_crabtalk_proto_msgTypes[79]
+	mi := &file_crabtalk_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6992,7 +6907,7 @@ func (x *ApplyMsg) String() string {
 func (*ApplyMsg) ProtoMessage() {}
 
 func (x *ApplyMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[79]
+	mi := &file_crabtalk_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7005,7 +6920,7 @@ func (x *ApplyMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyMsg.ProtoReflect.Descriptor instead.
 func (*ApplyMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{79}
+	return file_crabtalk_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *ApplyMsg) GetChanges() []*Change {
@@ -7053,7 +6968,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_crabtalk_proto_msgTypes[80]
+	mi := &file_crabtalk_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7065,7 +6980,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[80]
+	mi := &file_crabtalk_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7078,7 +6993,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{80}
+	return file_crabtalk_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Change) GetChange() isChange_Change {
@@ -7193,7 +7108,7 @@ type Rename struct {
 
 func (x *Rename) Reset() {
 	*x = Rename{}
-	mi := &file_crabtalk_proto_msgTypes[81]
+	mi := &file_crabtalk_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7205,7 +7120,7 @@ func (x *Rename) String() string {
 func (*Rename) ProtoMessage() {}
 
 func (x *Rename) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[81]
+	mi := &file_crabtalk_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7218,7 +7133,7 @@ func (x *Rename) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rename.ProtoReflect.Descriptor instead.
 func (*Rename) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{81}
+	return file_crabtalk_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Rename) GetName() string {
@@ -7236,34 +7151,33 @@ func (x *Rename) GetTo() string {
 }
 
 type RecallMsg struct {
-	state    protoimpl.MessageState `protogen:"open.v1"`
-	Query    string                 `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
-	Limit    uint32                 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"` // 0 = all
-	Kind     *EntryKind             `protobuf:"varint,3,opt,name=kind,proto3,enum=crabtalk.protocol.EntryKind,oneof" json:"kind,omitempty"`
-	Analyzer string                 `protobuf:"bytes,4,opt,name=analyzer,proto3" json:"analyzer,omitempty"` // standard (also when empty) or plain
-	Syntax   bool                   `protobuf:"varint,5,opt,name=syntax,proto3" json:"syntax,omitempty"`    // the query has clauses
-	Explain  bool                   `protobuf:"varint,6,opt,name=explain,proto3" json:"explain,omitempty"`
-	WhyNot   string                 `protobuf:"bytes,7,opt,name=why_not,json=whyNot,proto3" json:"why_not,omitempty"` // an entry's name
-	Budget   uint32                 `protobuf:"varint,8,opt,name=budget,proto3" json:"budget,omitempty"`              // tokens of names and texts; 0 = no budget, whole contents
-	// A daemon that applies these sets filtered in its reply.
-	Type          string           `protobuf:"bytes,1000,opt,name=type,proto3" json:"type,omitempty"`                           // of the metadata
-	Tags          []string         `protobuf:"bytes,1001,rep,name=tags,proto3" json:"tags,omitempty"`                           // the entry has all of them
-	Meta          []*MetadataField `protobuf:"bytes,1002,rep,name=meta,proto3" json:"meta,omitempty"`                           // the entry has these values
-	After         uint64           `protobuf:"varint,1003,opt,name=after,proto3" json:"after,omitempty"`                        // created at or after, unix seconds; 0 = no limit
-	Before        uint64           `protobuf:"varint,1004,opt,name=before,proto3" json:"before,omitempty"`                      // created before
-	MinShare      float64          `protobuf:"fixed64,1005,opt,name=min_share,json=minShare,proto3" json:"min_share,omitempty"` // of the best score
-	Sort          string           `protobuf:"bytes,1006,opt,name=sort,proto3" json:"sort,omitempty"`                           // score (also when empty), recent, or important
-	Expand        bool             `protobuf:"varint,1007,opt,name=expand,proto3" json:"expand,omitempty"`                      // add the entries that the hits link to
-	Semantic      bool             `protobuf:"varint,1008,opt,name=semantic,proto3" json:"semantic,omitempty"`                  // rank by meaning, too; meaning of the reply is then set
-	Diverse       bool             `protobuf:"varint,1009,opt,name=diverse,proto3" json:"diverse,omitempty"`                    // prefer hits that are not similar to better ones
-	HalfLife      uint64           `protobuf:"varint,1010,opt,name=half_life,json=halfLife,proto3" json:"half_life,omitempty"`  // seconds; 0 = the age does not count
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Query         string                 `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
+	Limit         uint32                 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"` // 0 = all
+	Kind          *EntryKind             `protobuf:"varint,3,opt,name=kind,proto3,enum=crabtalk.protocol.EntryKind,oneof" json:"kind,omitempty"`
+	Analyzer      string                 `protobuf:"bytes,4,opt,name=analyzer,proto3" json:"analyzer,omitempty"` // standard (also when empty) or plain
+	Syntax        bool                   `protobuf:"varint,5,opt,name=syntax,proto3" json:"syntax,omitempty"`    // the query has clauses
+	Explain       bool                   `protobuf:"varint,6,opt,name=explain,proto3" json:"explain,omitempty"`
+	WhyNot        string                 `protobuf:"bytes,7,opt,name=why_not,json=whyNot,proto3" json:"why_not,omitempty"`            // an entry's name
+	Budget        uint32                 `protobuf:"varint,8,opt,name=budget,proto3" json:"budget,omitempty"`                         // tokens of names and texts; 0 = no budget, whole contents
+	Type          string                 `protobuf:"bytes,1000,opt,name=type,proto3" json:"type,omitempty"`                           // of the metadata
+	Tags          []string               `protobuf:"bytes,1001,rep,name=tags,proto3" json:"tags,omitempty"`                           // the entry has all of them
+	Meta          []*MetadataField       `protobuf:"bytes,1002,rep,name=meta,proto3" json:"meta,omitempty"`                           // the entry has these values
+	After         uint64                 `protobuf:"varint,1003,opt,name=after,proto3" json:"after,omitempty"`                        // created at or after, unix seconds; 0 = no limit
+	Before        uint64                 `protobuf:"varint,1004,opt,name=before,proto3" json:"before,omitempty"`                      // created before
+	MinShare      float64                `protobuf:"fixed64,1005,opt,name=min_share,json=minShare,proto3" json:"min_share,omitempty"` // of the best score
+	Sort          string                 `protobuf:"bytes,1006,opt,name=sort,proto3" json:"sort,omitempty"`                           // score (also when empty), recent, or important
+	Expand        bool                   `protobuf:"varint,1007,opt,name=expand,proto3" json:"expand,omitempty"`                      // add the entries that the hits link to
+	Semantic      bool                   `protobuf:"varint,1008,opt,name=semantic,proto3" json:"semantic,omitempty"`                  // rank by meaning, too; meaning of the reply is then set
+	Diverse       bool                   `protobuf:"varint,1009,opt,name=diverse,proto3" json:"diverse,omitempty"`                    // prefer hits that are not similar to better ones
+	HalfLife      uint64                 `protobuf:"varint,1010,opt,name=half_life,json=halfLife,proto3" json:"half_life,omitempty"`  // seconds; 0 = the age does not count
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RecallMsg) Reset() {
 	*x = RecallMsg{}
-	mi := &file_crabtalk_proto_msgTypes[82]
+	mi := &file_crabtalk_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7275,7 +7189,7 @@ func (x *RecallMsg) String() string {
 func (*RecallMsg) ProtoMessage() {}
 
 func (x *RecallMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[82]
+	mi := &file_crabtalk_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7288,7 +7202,7 @@ func (x *RecallMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallMsg.ProtoReflect.Descriptor instead.
 func (*RecallMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{82}
+	return file_crabtalk_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *RecallMsg) GetQuery() string {
@@ -7435,15 +7349,14 @@ type RecallReply struct {
 	Budget        *BudgetUse    `protobuf:"bytes,6,opt,name=budget,proto3,oneof" json:"budget,omitempty"`
 	WhyNot        []byte        `protobuf:"bytes,7,opt,name=why_not,json=whyNot,proto3" json:"why_not,omitempty"` // JSON
 	Path          string        `protobuf:"bytes,8,opt,name=path,proto3" json:"path,omitempty"`                   // of the store
-	Filtered      bool          `protobuf:"varint,1000,opt,name=filtered,proto3" json:"filtered,omitempty"`
-	Meaning       []byte        `protobuf:"bytes,1001,opt,name=meaning,proto3" json:"meaning,omitempty"` // JSON
+	Meaning       []byte        `protobuf:"bytes,1001,opt,name=meaning,proto3" json:"meaning,omitempty"`          // JSON
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RecallReply) Reset() {
 	*x = RecallReply{}
-	mi := &file_crabtalk_proto_msgTypes[83]
+	mi := &file_crabtalk_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7455,7 +7368,7 @@ func (x *RecallReply) String() string {
 func (*RecallReply) ProtoMessage() {}
 
 func (x *RecallReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[83]
+	mi := &file_crabtalk_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7468,7 +7381,7 @@ func (x *RecallReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallReply.ProtoReflect.Descriptor instead.
 func (*RecallReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{83}
+	return file_crabtalk_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *RecallReply) GetHits() []*RecallHit {
@@ -7527,13 +7440,6 @@ func (x *RecallReply) GetPath() string {
 	return ""
 }
 
-func (x *RecallReply) GetFiltered() bool {
-	if x != nil {
-		return x.Filtered
-	}
-	return false
-}
-
 func (x *RecallReply) GetMeaning() []byte {
 	if x != nil {
 		return x.Meaning
@@ -7555,7 +7461,7 @@ type RecallHit struct {
 
 func (x *RecallHit) Reset() {
 	*x = RecallHit{}
-	mi := &file_crabtalk_proto_msgTypes[84]
+	mi := &file_crabtalk_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7567,7 +7473,7 @@ func (x *RecallHit) String() string {
 func (*RecallHit) ProtoMessage() {}
 
 func (x *RecallHit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[84]
+	mi := &file_crabtalk_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7580,7 +7486,7 @@ func (x *RecallHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallHit.ProtoReflect.Descriptor instead.
 func (*RecallHit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{84}
+	return file_crabtalk_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *RecallHit) GetEntry() *Entry {
@@ -7637,7 +7543,7 @@ type Correction struct {
 
 func (x *Correction) Reset() {
 	*x = Correction{}
-	mi := &file_crabtalk_proto_msgTypes[85]
+	mi := &file_crabtalk_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7649,7 +7555,7 @@ func (x *Correction) String() string {
 func (*Correction) ProtoMessage() {}
 
 func (x *Correction) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[85]
+	mi := &file_crabtalk_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7662,7 +7568,7 @@ func (x *Correction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Correction.ProtoReflect.Descriptor instead.
 func (*Correction) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{85}
+	return file_crabtalk_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Correction) GetWord() string {
@@ -7706,7 +7612,7 @@ type BudgetUse struct {
 
 func (x *BudgetUse) Reset() {
 	*x = BudgetUse{}
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7718,7 +7624,7 @@ func (x *BudgetUse) String() string {
 func (*BudgetUse) ProtoMessage() {}
 
 func (x *BudgetUse) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7731,7 +7637,7 @@ func (x *BudgetUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetUse.ProtoReflect.Descriptor instead.
 func (*BudgetUse) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{86}
+	return file_crabtalk_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *BudgetUse) GetBudget() uint32 {
@@ -7781,7 +7687,7 @@ type DumpMsg struct {
 
 func (x *DumpMsg) Reset() {
 	*x = DumpMsg{}
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7793,7 +7699,7 @@ func (x *DumpMsg) String() string {
 func (*DumpMsg) ProtoMessage() {}
 
 func (x *DumpMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7806,7 +7712,7 @@ func (x *DumpMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpMsg.ProtoReflect.Descriptor instead.
 func (*DumpMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{87}
+	return file_crabtalk_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *DumpMsg) GetDir() string {
@@ -7850,7 +7756,7 @@ type LoadMsg struct {
 
 func (x *LoadMsg) Reset() {
 	*x = LoadMsg{}
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7862,7 +7768,7 @@ func (x *LoadMsg) String() string {
 func (*LoadMsg) ProtoMessage() {}
 
 func (x *LoadMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7875,7 +7781,7 @@ func (x *LoadMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadMsg.ProtoReflect.Descriptor instead.
 func (*LoadMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{88}
+	return file_crabtalk_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *LoadMsg) GetDir() string {
@@ -7921,7 +7827,7 @@ type CheckpointMsg struct {
 
 func (x *CheckpointMsg) Reset() {
 	*x = CheckpointMsg{}
-	mi := &file_crabtalk_proto_msgTypes[89]
+	mi := &file_crabtalk_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7933,7 +7839,7 @@ func (x *CheckpointMsg) String() string {
 func (*CheckpointMsg) ProtoMessage() {}
 
 func (x *CheckpointMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[89]
+	mi := &file_crabtalk_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7946,7 +7852,7 @@ func (x *CheckpointMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMsg.ProtoReflect.Descriptor instead.
 func (*CheckpointMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{89}
+	return file_crabtalk_proto_rawDescGZIP(), []int{88}
 }
 
 type CheckpointReply struct {
@@ -7960,7 +7866,7 @@ type CheckpointReply struct {
 
 func (x *CheckpointReply) Reset() {
 	*x = CheckpointReply{}
-	mi := &file_crabtalk_proto_msgTypes[90]
+	mi := &file_crabtalk_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7972,7 +7878,7 @@ func (x *CheckpointReply) String() string {
 func (*CheckpointReply) ProtoMessage() {}
 
 func (x *CheckpointReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[90]
+	mi := &file_crabtalk_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7985,7 +7891,7 @@ func (x *CheckpointReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointReply.ProtoReflect.Descriptor instead.
 func (*CheckpointReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{90}
+	return file_crabtalk_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *CheckpointReply) GetFolded() uint64 {
@@ -8018,7 +7924,7 @@ type StoreStatsMsg struct {
 
 func (x *StoreStatsMsg) Reset() {
 	*x = StoreStatsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[91]
+	mi := &file_crabtalk_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8030,7 +7936,7 @@ func (x *StoreStatsMsg) String() string {
 func (*StoreStatsMsg) ProtoMessage() {}
 
 func (x *StoreStatsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[91]
+	mi := &file_crabtalk_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8043,7 +7949,7 @@ func (x *StoreStatsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreStatsMsg.ProtoReflect.Descriptor instead.
 func (*StoreStatsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{91}
+	return file_crabtalk_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *StoreStatsMsg) GetIndex() bool {
@@ -8064,7 +7970,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_crabtalk_proto_msgTypes[92]
+	mi := &file_crabtalk_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8076,7 +7982,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[92]
+	mi := &file_crabtalk_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8089,7 +7995,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{92}
+	return file_crabtalk_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *Report) GetJson() []byte {
@@ -8131,7 +8037,7 @@ type StoredSession struct {
 
 func (x *StoredSession) Reset() {
 	*x = StoredSession{}
-	mi := &file_crabtalk_proto_msgTypes[93]
+	mi := &file_crabtalk_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8143,7 +8049,7 @@ func (x *StoredSession) String() string {
 func (*StoredSession) ProtoMessage() {}
 
 func (x *StoredSession) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[93]
+	mi := &file_crabtalk_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8156,7 +8062,7 @@ func (x *StoredSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredSession.ProtoReflect.Descriptor instead.
 func (*StoredSession) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{93}
+	return file_crabtalk_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *StoredSession) GetId() string {
@@ -8291,7 +8197,7 @@ type ListSessionsMsg struct {
 
 func (x *ListSessionsMsg) Reset() {
 	*x = ListSessionsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[94]
+	mi := &file_crabtalk_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8303,7 +8209,7 @@ func (x *ListSessionsMsg) String() string {
 func (*ListSessionsMsg) ProtoMessage() {}
 
 func (x *ListSessionsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[94]
+	mi := &file_crabtalk_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8316,7 +8222,7 @@ func (x *ListSessionsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsMsg.ProtoReflect.Descriptor instead.
 func (*ListSessionsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{94}
+	return file_crabtalk_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *ListSessionsMsg) GetAgent() string {
@@ -8365,7 +8271,7 @@ type StoredSessionList struct {
 
 func (x *StoredSessionList) Reset() {
 	*x = StoredSessionList{}
-	mi := &file_crabtalk_proto_msgTypes[95]
+	mi := &file_crabtalk_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8377,7 +8283,7 @@ func (x *StoredSessionList) String() string {
 func (*StoredSessionList) ProtoMessage() {}
 
 func (x *StoredSessionList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[95]
+	mi := &file_crabtalk_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8390,7 +8296,7 @@ func (x *StoredSessionList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredSessionList.ProtoReflect.Descriptor instead.
 func (*StoredSessionList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{95}
+	return file_crabtalk_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *StoredSessionList) GetSessions() []*StoredSession {
@@ -8426,7 +8332,7 @@ type HistoryMsg struct {
 
 func (x *HistoryMsg) Reset() {
 	*x = HistoryMsg{}
-	mi := &file_crabtalk_proto_msgTypes[96]
+	mi := &file_crabtalk_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8438,7 +8344,7 @@ func (x *HistoryMsg) String() string {
 func (*HistoryMsg) ProtoMessage() {}
 
 func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[96]
+	mi := &file_crabtalk_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8451,7 +8357,7 @@ func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryMsg.ProtoReflect.Descriptor instead.
 func (*HistoryMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{96}
+	return file_crabtalk_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *HistoryMsg) GetId() string {
@@ -8495,7 +8401,7 @@ type HistoryReply struct {
 
 func (x *HistoryReply) Reset() {
 	*x = HistoryReply{}
-	mi := &file_crabtalk_proto_msgTypes[97]
+	mi := &file_crabtalk_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8507,7 +8413,7 @@ func (x *HistoryReply) String() string {
 func (*HistoryReply) ProtoMessage() {}
 
 func (x *HistoryReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[97]
+	mi := &file_crabtalk_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8520,7 +8426,7 @@ func (x *HistoryReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryReply.ProtoReflect.Descriptor instead.
 func (*HistoryReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{97}
+	return file_crabtalk_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *HistoryReply) GetLines() []*HistoryLine {
@@ -8570,7 +8476,7 @@ type HistoryLine struct {
 
 func (x *HistoryLine) Reset() {
 	*x = HistoryLine{}
-	mi := &file_crabtalk_proto_msgTypes[98]
+	mi := &file_crabtalk_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8582,7 +8488,7 @@ func (x *HistoryLine) String() string {
 func (*HistoryLine) ProtoMessage() {}
 
 func (x *HistoryLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[98]
+	mi := &file_crabtalk_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8595,7 +8501,7 @@ func (x *HistoryLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryLine.ProtoReflect.Descriptor instead.
 func (*HistoryLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{98}
+	return file_crabtalk_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *HistoryLine) GetNumber() int64 {
@@ -8686,7 +8592,7 @@ type SearchSessionsMsg struct {
 
 func (x *SearchSessionsMsg) Reset() {
 	*x = SearchSessionsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[99]
+	mi := &file_crabtalk_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8698,7 +8604,7 @@ func (x *SearchSessionsMsg) String() string {
 func (*SearchSessionsMsg) ProtoMessage() {}
 
 func (x *SearchSessionsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[99]
+	mi := &file_crabtalk_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8711,7 +8617,7 @@ func (x *SearchSessionsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchSessionsMsg.ProtoReflect.Descriptor instead.
 func (*SearchSessionsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{99}
+	return file_crabtalk_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *SearchSessionsMsg) GetQuery() string {
@@ -8798,7 +8704,7 @@ type SearchSessionsReply struct {
 
 func (x *SearchSessionsReply) Reset() {
 	*x = SearchSessionsReply{}
-	mi := &file_crabtalk_proto_msgTypes[100]
+	mi := &file_crabtalk_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8810,7 +8716,7 @@ func (x *SearchSessionsReply) String() string {
 func (*SearchSessionsReply) ProtoMessage() {}
 
 func (x *SearchSessionsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[100]
+	mi := &file_crabtalk_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8823,7 +8729,7 @@ func (x *SearchSessionsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchSessionsReply.ProtoReflect.Descriptor instead.
 func (*SearchSessionsReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{100}
+	return file_crabtalk_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *SearchSessionsReply) GetTotal() uint64 {
@@ -8887,7 +8793,7 @@ type SessionHit struct {
 
 func (x *SessionHit) Reset() {
 	*x = SessionHit{}
-	mi := &file_crabtalk_proto_msgTypes[101]
+	mi := &file_crabtalk_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8899,7 +8805,7 @@ func (x *SessionHit) String() string {
 func (*SessionHit) ProtoMessage() {}
 
 func (x *SessionHit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[101]
+	mi := &file_crabtalk_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8912,7 +8818,7 @@ func (x *SessionHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHit.ProtoReflect.Descriptor instead.
 func (*SessionHit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{101}
+	return file_crabtalk_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *SessionHit) GetId() string {
@@ -9003,7 +8909,7 @@ type WindowLine struct {
 
 func (x *WindowLine) Reset() {
 	*x = WindowLine{}
-	mi := &file_crabtalk_proto_msgTypes[102]
+	mi := &file_crabtalk_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9015,7 +8921,7 @@ func (x *WindowLine) String() string {
 func (*WindowLine) ProtoMessage() {}
 
 func (x *WindowLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[102]
+	mi := &file_crabtalk_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9028,7 +8934,7 @@ func (x *WindowLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowLine.ProtoReflect.Descriptor instead.
 func (*WindowLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{102}
+	return file_crabtalk_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *WindowLine) GetLine() int64 {
@@ -9062,7 +8968,7 @@ type UnreadFile struct {
 
 func (x *UnreadFile) Reset() {
 	*x = UnreadFile{}
-	mi := &file_crabtalk_proto_msgTypes[103]
+	mi := &file_crabtalk_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9074,7 +8980,7 @@ func (x *UnreadFile) String() string {
 func (*UnreadFile) ProtoMessage() {}
 
 func (x *UnreadFile) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[103]
+	mi := &file_crabtalk_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9087,7 +8993,7 @@ func (x *UnreadFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreadFile.ProtoReflect.Descriptor instead.
 func (*UnreadFile) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{103}
+	return file_crabtalk_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *UnreadFile) GetFile() string {
@@ -9114,7 +9020,7 @@ type SetTitleMsg struct {
 
 func (x *SetTitleMsg) Reset() {
 	*x = SetTitleMsg{}
-	mi := &file_crabtalk_proto_msgTypes[104]
+	mi := &file_crabtalk_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9126,7 +9032,7 @@ func (x *SetTitleMsg) String() string {
 func (*SetTitleMsg) ProtoMessage() {}
 
 func (x *SetTitleMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[104]
+	mi := &file_crabtalk_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9139,7 +9045,7 @@ func (x *SetTitleMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTitleMsg.ProtoReflect.Descriptor instead.
 func (*SetTitleMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{104}
+	return file_crabtalk_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *SetTitleMsg) GetId() string {
@@ -9168,7 +9074,7 @@ type DeleteSessionMsg struct {
 
 func (x *DeleteSessionMsg) Reset() {
 	*x = DeleteSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[105]
+	mi := &file_crabtalk_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9180,7 +9086,7 @@ func (x *DeleteSessionMsg) String() string {
 func (*DeleteSessionMsg) ProtoMessage() {}
 
 func (x *DeleteSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[105]
+	mi := &file_crabtalk_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9193,7 +9099,7 @@ func (x *DeleteSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionMsg.ProtoReflect.Descriptor instead.
 func (*DeleteSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{105}
+	return file_crabtalk_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *DeleteSessionMsg) GetId() string {
@@ -9219,7 +9125,7 @@ type RestoreSessionMsg struct {
 
 func (x *RestoreSessionMsg) Reset() {
 	*x = RestoreSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[106]
+	mi := &file_crabtalk_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9231,7 +9137,7 @@ func (x *RestoreSessionMsg) String() string {
 func (*RestoreSessionMsg) ProtoMessage() {}
 
 func (x *RestoreSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[106]
+	mi := &file_crabtalk_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9244,7 +9150,7 @@ func (x *RestoreSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreSessionMsg.ProtoReflect.Descriptor instead.
 func (*RestoreSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{106}
+	return file_crabtalk_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *RestoreSessionMsg) GetId() string {
@@ -9265,7 +9171,7 @@ type RepairSessionMsg struct {
 
 func (x *RepairSessionMsg) Reset() {
 	*x = RepairSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[107]
+	mi := &file_crabtalk_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9277,7 +9183,7 @@ func (x *RepairSessionMsg) String() string {
 func (*RepairSessionMsg) ProtoMessage() {}
 
 func (x *RepairSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[107]
+	mi := &file_crabtalk_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9290,7 +9196,7 @@ func (x *RepairSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepairSessionMsg.ProtoReflect.Descriptor instead.
 func (*RepairSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{107}
+	return file_crabtalk_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *RepairSessionMsg) GetId() string {
@@ -9312,7 +9218,7 @@ type RepairSessionReply struct {
 
 func (x *RepairSessionReply) Reset() {
 	*x = RepairSessionReply{}
-	mi := &file_crabtalk_proto_msgTypes[108]
+	mi := &file_crabtalk_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9324,7 +9230,7 @@ func (x *RepairSessionReply) String() string {
 func (*RepairSessionReply) ProtoMessage() {}
 
 func (x *RepairSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[108]
+	mi := &file_crabtalk_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9337,7 +9243,7 @@ func (x *RepairSessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepairSessionReply.ProtoReflect.Descriptor instead.
 func (*RepairSessionReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{108}
+	return file_crabtalk_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *RepairSessionReply) GetSession() *StoredSession {
@@ -9381,7 +9287,7 @@ type PurgeSessionMsg struct {
 
 func (x *PurgeSessionMsg) Reset() {
 	*x = PurgeSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[109]
+	mi := &file_crabtalk_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9393,7 +9299,7 @@ func (x *PurgeSessionMsg) String() string {
 func (*PurgeSessionMsg) ProtoMessage() {}
 
 func (x *PurgeSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[109]
+	mi := &file_crabtalk_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9406,7 +9312,7 @@ func (x *PurgeSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeSessionMsg.ProtoReflect.Descriptor instead.
 func (*PurgeSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{109}
+	return file_crabtalk_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *PurgeSessionMsg) GetId() string {
@@ -9432,7 +9338,7 @@ type PurgeSessionReply struct {
 
 func (x *PurgeSessionReply) Reset() {
 	*x = PurgeSessionReply{}
-	mi := &file_crabtalk_proto_msgTypes[110]
+	mi := &file_crabtalk_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9444,7 +9350,7 @@ func (x *PurgeSessionReply) String() string {
 func (*PurgeSessionReply) ProtoMessage() {}
 
 func (x *PurgeSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[110]
+	mi := &file_crabtalk_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9457,7 +9363,7 @@ func (x *PurgeSessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeSessionReply.ProtoReflect.Descriptor instead.
 func (*PurgeSessionReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{110}
+	return file_crabtalk_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *PurgeSessionReply) GetLines() uint64 {
@@ -9475,7 +9381,7 @@ type ListModelsMsg struct {
 
 func (x *ListModelsMsg) Reset() {
 	*x = ListModelsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[111]
+	mi := &file_crabtalk_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9487,7 +9393,7 @@ func (x *ListModelsMsg) String() string {
 func (*ListModelsMsg) ProtoMessage() {}
 
 func (x *ListModelsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[111]
+	mi := &file_crabtalk_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9500,7 +9406,7 @@ func (x *ListModelsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListModelsMsg.ProtoReflect.Descriptor instead.
 func (*ListModelsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{111}
+	return file_crabtalk_proto_rawDescGZIP(), []int{110}
 }
 
 type ModelInfo struct {
@@ -9518,7 +9424,7 @@ type ModelInfo struct {
 
 func (x *ModelInfo) Reset() {
 	*x = ModelInfo{}
-	mi := &file_crabtalk_proto_msgTypes[112]
+	mi := &file_crabtalk_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9530,7 +9436,7 @@ func (x *ModelInfo) String() string {
 func (*ModelInfo) ProtoMessage() {}
 
 func (x *ModelInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[112]
+	mi := &file_crabtalk_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9543,7 +9449,7 @@ func (x *ModelInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelInfo.ProtoReflect.Descriptor instead.
 func (*ModelInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{112}
+	return file_crabtalk_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *ModelInfo) GetName() string {
@@ -9605,7 +9511,7 @@ type ModelList struct {
 
 func (x *ModelList) Reset() {
 	*x = ModelList{}
-	mi := &file_crabtalk_proto_msgTypes[113]
+	mi := &file_crabtalk_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9617,7 +9523,7 @@ func (x *ModelList) String() string {
 func (*ModelList) ProtoMessage() {}
 
 func (x *ModelList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[113]
+	mi := &file_crabtalk_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9630,7 +9536,7 @@ func (x *ModelList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelList.ProtoReflect.Descriptor instead.
 func (*ModelList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{113}
+	return file_crabtalk_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *ModelList) GetModels() []*ModelInfo {
@@ -9656,7 +9562,7 @@ type SwitchModelMsg struct {
 
 func (x *SwitchModelMsg) Reset() {
 	*x = SwitchModelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[114]
+	mi := &file_crabtalk_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9668,7 +9574,7 @@ func (x *SwitchModelMsg) String() string {
 func (*SwitchModelMsg) ProtoMessage() {}
 
 func (x *SwitchModelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[114]
+	mi := &file_crabtalk_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9681,7 +9587,7 @@ func (x *SwitchModelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SwitchModelMsg.ProtoReflect.Descriptor instead.
 func (*SwitchModelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{114}
+	return file_crabtalk_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *SwitchModelMsg) GetModel() string {
@@ -9715,7 +9621,7 @@ type AddModelsMsg struct {
 
 func (x *AddModelsMsg) Reset() {
 	*x = AddModelsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[115]
+	mi := &file_crabtalk_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9727,7 +9633,7 @@ func (x *AddModelsMsg) String() string {
 func (*AddModelsMsg) ProtoMessage() {}
 
 func (x *AddModelsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[115]
+	mi := &file_crabtalk_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9740,7 +9646,7 @@ func (x *AddModelsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddModelsMsg.ProtoReflect.Descriptor instead.
 func (*AddModelsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{115}
+	return file_crabtalk_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *AddModelsMsg) GetProvider() string {
@@ -9850,7 +9756,7 @@ type RemoveModelMsg struct {
 
 func (x *RemoveModelMsg) Reset() {
 	*x = RemoveModelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[116]
+	mi := &file_crabtalk_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9862,7 +9768,7 @@ func (x *RemoveModelMsg) String() string {
 func (*RemoveModelMsg) ProtoMessage() {}
 
 func (x *RemoveModelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[116]
+	mi := &file_crabtalk_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9875,7 +9781,7 @@ func (x *RemoveModelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveModelMsg.ProtoReflect.Descriptor instead.
 func (*RemoveModelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{116}
+	return file_crabtalk_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *RemoveModelMsg) GetModel() string {
@@ -9893,7 +9799,7 @@ type ListAgentsMsg struct {
 
 func (x *ListAgentsMsg) Reset() {
 	*x = ListAgentsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[117]
+	mi := &file_crabtalk_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9905,7 +9811,7 @@ func (x *ListAgentsMsg) String() string {
 func (*ListAgentsMsg) ProtoMessage() {}
 
 func (x *ListAgentsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[117]
+	mi := &file_crabtalk_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9918,7 +9824,7 @@ func (x *ListAgentsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAgentsMsg.ProtoReflect.Descriptor instead.
 func (*ListAgentsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{117}
+	return file_crabtalk_proto_rawDescGZIP(), []int{116}
 }
 
 type AgentInfo struct {
@@ -9939,7 +9845,7 @@ type AgentInfo struct {
 
 func (x *AgentInfo) Reset() {
 	*x = AgentInfo{}
-	mi := &file_crabtalk_proto_msgTypes[118]
+	mi := &file_crabtalk_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9951,7 +9857,7 @@ func (x *AgentInfo) String() string {
 func (*AgentInfo) ProtoMessage() {}
 
 func (x *AgentInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[118]
+	mi := &file_crabtalk_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9964,7 +9870,7 @@ func (x *AgentInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentInfo.ProtoReflect.Descriptor instead.
 func (*AgentInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{118}
+	return file_crabtalk_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *AgentInfo) GetName() string {
@@ -10046,7 +9952,7 @@ type AgentList struct {
 
 func (x *AgentList) Reset() {
 	*x = AgentList{}
-	mi := &file_crabtalk_proto_msgTypes[119]
+	mi := &file_crabtalk_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10058,7 +9964,7 @@ func (x *AgentList) String() string {
 func (*AgentList) ProtoMessage() {}
 
 func (x *AgentList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[119]
+	mi := &file_crabtalk_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10071,7 +9977,7 @@ func (x *AgentList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentList.ProtoReflect.Descriptor instead.
 func (*AgentList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{119}
+	return file_crabtalk_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *AgentList) GetAgents() []*AgentInfo {
@@ -10094,7 +10000,7 @@ type CheckConfigMsg struct {
 
 func (x *CheckConfigMsg) Reset() {
 	*x = CheckConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[120]
+	mi := &file_crabtalk_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10106,7 +10012,7 @@ func (x *CheckConfigMsg) String() string {
 func (*CheckConfigMsg) ProtoMessage() {}
 
 func (x *CheckConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[120]
+	mi := &file_crabtalk_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10119,7 +10025,7 @@ func (x *CheckConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigMsg.ProtoReflect.Descriptor instead.
 func (*CheckConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{120}
+	return file_crabtalk_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *CheckConfigMsg) GetProbe() bool {
@@ -10148,7 +10054,7 @@ type ConfigChecked struct {
 
 func (x *ConfigChecked) Reset() {
 	*x = ConfigChecked{}
-	mi := &file_crabtalk_proto_msgTypes[121]
+	mi := &file_crabtalk_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10160,7 +10066,7 @@ func (x *ConfigChecked) String() string {
 func (*ConfigChecked) ProtoMessage() {}
 
 func (x *ConfigChecked) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[121]
+	mi := &file_crabtalk_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10173,7 +10079,7 @@ func (x *ConfigChecked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigChecked.ProtoReflect.Descriptor instead.
 func (*ConfigChecked) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{121}
+	return file_crabtalk_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *ConfigChecked) GetModel() string {
@@ -10216,7 +10122,7 @@ type ProviderProbe struct {
 
 func (x *ProviderProbe) Reset() {
 	*x = ProviderProbe{}
-	mi := &file_crabtalk_proto_msgTypes[122]
+	mi := &file_crabtalk_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10228,7 +10134,7 @@ func (x *ProviderProbe) String() string {
 func (*ProviderProbe) ProtoMessage() {}
 
 func (x *ProviderProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[122]
+	mi := &file_crabtalk_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10241,7 +10147,7 @@ func (x *ProviderProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderProbe.ProtoReflect.Descriptor instead.
 func (*ProviderProbe) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{122}
+	return file_crabtalk_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *ProviderProbe) GetProvider() string {
@@ -10276,7 +10182,7 @@ var File_crabtalk_proto protoreflect.FileDescriptor
 
 const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
-	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xc0\x1d\n" +
+	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\x82\x1d\n" +
 	"\rClientMessage\x120\n" +
 	"\x04send\x18\x01 \x01(\v2\x1a.crabtalk.protocol.SendMsgH\x00R\x04send\x126\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1c.crabtalk.protocol.StreamMsgH\x00R\x06stream\x12-\n" +
@@ -10319,9 +10225,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"storeStats\x121\n" +
 	"\x04undo\x18\xfd\a \x01(\v2\x1a.crabtalk.protocol.UndoMsgH\x00R\x04undo\x124\n" +
 	"\x05purge\x18\xfe\a \x01(\v2\x1b.crabtalk.protocol.PurgeMsgH\x00R\x05purge\x124\n" +
-	"\x05prune\x18\xff\a \x01(\v2\x1b.crabtalk.protocol.PruneMsgH\x00R\x05prune\x12<\n" +
-	"\n" +
-	"write_note\x18\x80\b \x01(\v2\x1a.crabtalk.protocol.NoteMsgH\x00R\twriteNote\x12E\n" +
+	"\x05prune\x18\xff\a \x01(\v2\x1b.crabtalk.protocol.PruneMsgH\x00R\x05prune\x12E\n" +
 	"\rentry_changes\x18\x81\b \x01(\v2\x1d.crabtalk.protocol.ChangesMsgH\x00R\fentryChanges\x127\n" +
 	"\x06redact\x18\x82\b \x01(\v2\x1c.crabtalk.protocol.RedactMsgH\x00R\x06redact\x12:\n" +
 	"\aoutcome\x18\x83\b \x01(\v2\x1d.crabtalk.protocol.OutcomeMsgH\x00R\aoutcome\x12J\n" +
@@ -10679,19 +10583,14 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x05bytes\x18\a \x01(\x04R\x05bytes\x12\x19\n" +
 	"\acreated\x18\xe8\a \x01(\bR\acreated\x12+\n" +
 	"\x0ereplaced_bytes\x18\xe9\a \x01(\x04H\x00R\rreplacedBytes\x88\x01\x01B\x11\n" +
-	"\x0f_replaced_bytes\"\xac\x01\n" +
+	"\x0f_replaced_bytes\"\xe9\x01\n" +
 	"\vRememberMsg\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12\x18\n" +
 	"\aaliases\x18\x03 \x03(\tR\aaliases\x12#\n" +
 	"\rclear_aliases\x18\x04 \x01(\bR\fclearAliases\x120\n" +
-	"\x04kind\x18\x05 \x01(\x0e2\x1c.crabtalk.protocol.EntryKindR\x04kind\"\xb3\x01\n" +
-	"\aNoteMsg\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\acontent\x18\x02 \x01(\tR\acontent\x12\x18\n" +
-	"\aaliases\x18\x03 \x03(\tR\aaliases\x12#\n" +
-	"\rclear_aliases\x18\x04 \x01(\bR\fclearAliases\x12;\n" +
-	"\bmetadata\x18\x05 \x01(\v2\x1f.crabtalk.protocol.MetadataEditR\bmetadata\"V\n" +
+	"\x04kind\x18\x05 \x01(\x0e2\x1c.crabtalk.protocol.EntryKindR\x04kind\x12;\n" +
+	"\bmetadata\x18\x06 \x01(\v2\x1f.crabtalk.protocol.MetadataEditR\bmetadata\"V\n" +
 	"\fMetadataEdit\x122\n" +
 	"\x03set\x18\x01 \x03(\v2 .crabtalk.protocol.MetadataFieldR\x03set\x12\x12\n" +
 	"\x04drop\x18\x02 \x01(\bR\x04drop\"M\n" +
@@ -10840,7 +10739,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\bsemantic\x18\xf0\a \x01(\bR\bsemantic\x12\x19\n" +
 	"\adiverse\x18\xf1\a \x01(\bR\adiverse\x12\x1c\n" +
 	"\thalf_life\x18\xf2\a \x01(\x04R\bhalfLifeB\a\n" +
-	"\x05_kind\"\xf1\x02\n" +
+	"\x05_kind\"\xd4\x02\n" +
 	"\vRecallReply\x120\n" +
 	"\x04hits\x18\x01 \x03(\v2\x1c.crabtalk.protocol.RecallHitR\x04hits\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\x12\x14\n" +
@@ -10849,8 +10748,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\vcorrections\x18\x05 \x03(\v2\x1d.crabtalk.protocol.CorrectionR\vcorrections\x129\n" +
 	"\x06budget\x18\x06 \x01(\v2\x1c.crabtalk.protocol.BudgetUseH\x00R\x06budget\x88\x01\x01\x12\x17\n" +
 	"\awhy_not\x18\a \x01(\fR\x06whyNot\x12\x12\n" +
-	"\x04path\x18\b \x01(\tR\x04path\x12\x1b\n" +
-	"\bfiltered\x18\xe8\a \x01(\bR\bfiltered\x12\x19\n" +
+	"\x04path\x18\b \x01(\tR\x04path\x12\x19\n" +
 	"\ameaning\x18\xe9\a \x01(\fR\ameaningB\t\n" +
 	"\a_budget\"\xd5\x01\n" +
 	"\tRecallHit\x12.\n" +
@@ -11126,7 +11024,7 @@ func file_crabtalk_proto_rawDescGZIP() []byte {
 }
 
 var file_crabtalk_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 125)
+var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 124)
 var file_crabtalk_proto_goTypes = []any{
 	(AgentEventKind)(0),         // 0: crabtalk.protocol.AgentEventKind
 	(EntryKind)(0),              // 1: crabtalk.protocol.EntryKind
@@ -11185,78 +11083,77 @@ var file_crabtalk_proto_goTypes = []any{
 	(*CronList)(nil),            // 54: crabtalk.protocol.CronList
 	(*Entry)(nil),               // 55: crabtalk.protocol.Entry
 	(*RememberMsg)(nil),         // 56: crabtalk.protocol.RememberMsg
-	(*NoteMsg)(nil),             // 57: crabtalk.protocol.NoteMsg
-	(*MetadataEdit)(nil),        // 58: crabtalk.protocol.MetadataEdit
-	(*MetadataField)(nil),       // 59: crabtalk.protocol.MetadataField
-	(*ForgetMsg)(nil),           // 60: crabtalk.protocol.ForgetMsg
-	(*GetEntryMsg)(nil),         // 61: crabtalk.protocol.GetEntryMsg
-	(*ListEntriesMsg)(nil),      // 62: crabtalk.protocol.ListEntriesMsg
-	(*EntryList)(nil),           // 63: crabtalk.protocol.EntryList
-	(*AliasMsg)(nil),            // 64: crabtalk.protocol.AliasMsg
-	(*UndoMsg)(nil),             // 65: crabtalk.protocol.UndoMsg
-	(*PurgeMsg)(nil),            // 66: crabtalk.protocol.PurgeMsg
-	(*PurgeReply)(nil),          // 67: crabtalk.protocol.PurgeReply
-	(*RedactMsg)(nil),           // 68: crabtalk.protocol.RedactMsg
-	(*PruneMsg)(nil),            // 69: crabtalk.protocol.PruneMsg
-	(*PruneReply)(nil),          // 70: crabtalk.protocol.PruneReply
-	(*ChangesMsg)(nil),          // 71: crabtalk.protocol.ChangesMsg
-	(*OutcomeMsg)(nil),          // 72: crabtalk.protocol.OutcomeMsg
-	(*OutcomeReply)(nil),        // 73: crabtalk.protocol.OutcomeReply
-	(*EntryChange)(nil),         // 74: crabtalk.protocol.EntryChange
-	(*ChangeList)(nil),          // 75: crabtalk.protocol.ChangeList
-	(*ListSpacesMsg)(nil),       // 76: crabtalk.protocol.ListSpacesMsg
-	(*CreateSpaceMsg)(nil),      // 77: crabtalk.protocol.CreateSpaceMsg
-	(*DescribeSpaceMsg)(nil),    // 78: crabtalk.protocol.DescribeSpaceMsg
-	(*RemoveSpaceMsg)(nil),      // 79: crabtalk.protocol.RemoveSpaceMsg
-	(*Space)(nil),               // 80: crabtalk.protocol.Space
-	(*SpaceList)(nil),           // 81: crabtalk.protocol.SpaceList
-	(*Actor)(nil),               // 82: crabtalk.protocol.Actor
-	(*ApplyMsg)(nil),            // 83: crabtalk.protocol.ApplyMsg
-	(*Change)(nil),              // 84: crabtalk.protocol.Change
-	(*Rename)(nil),              // 85: crabtalk.protocol.Rename
-	(*RecallMsg)(nil),           // 86: crabtalk.protocol.RecallMsg
-	(*RecallReply)(nil),         // 87: crabtalk.protocol.RecallReply
-	(*RecallHit)(nil),           // 88: crabtalk.protocol.RecallHit
-	(*Correction)(nil),          // 89: crabtalk.protocol.Correction
-	(*BudgetUse)(nil),           // 90: crabtalk.protocol.BudgetUse
-	(*DumpMsg)(nil),             // 91: crabtalk.protocol.DumpMsg
-	(*LoadMsg)(nil),             // 92: crabtalk.protocol.LoadMsg
-	(*CheckpointMsg)(nil),       // 93: crabtalk.protocol.CheckpointMsg
-	(*CheckpointReply)(nil),     // 94: crabtalk.protocol.CheckpointReply
-	(*StoreStatsMsg)(nil),       // 95: crabtalk.protocol.StoreStatsMsg
-	(*Report)(nil),              // 96: crabtalk.protocol.Report
-	(*StoredSession)(nil),       // 97: crabtalk.protocol.StoredSession
-	(*ListSessionsMsg)(nil),     // 98: crabtalk.protocol.ListSessionsMsg
-	(*StoredSessionList)(nil),   // 99: crabtalk.protocol.StoredSessionList
-	(*HistoryMsg)(nil),          // 100: crabtalk.protocol.HistoryMsg
-	(*HistoryReply)(nil),        // 101: crabtalk.protocol.HistoryReply
-	(*HistoryLine)(nil),         // 102: crabtalk.protocol.HistoryLine
-	(*SearchSessionsMsg)(nil),   // 103: crabtalk.protocol.SearchSessionsMsg
-	(*SearchSessionsReply)(nil), // 104: crabtalk.protocol.SearchSessionsReply
-	(*SessionHit)(nil),          // 105: crabtalk.protocol.SessionHit
-	(*WindowLine)(nil),          // 106: crabtalk.protocol.WindowLine
-	(*UnreadFile)(nil),          // 107: crabtalk.protocol.UnreadFile
-	(*SetTitleMsg)(nil),         // 108: crabtalk.protocol.SetTitleMsg
-	(*DeleteSessionMsg)(nil),    // 109: crabtalk.protocol.DeleteSessionMsg
-	(*RestoreSessionMsg)(nil),   // 110: crabtalk.protocol.RestoreSessionMsg
-	(*RepairSessionMsg)(nil),    // 111: crabtalk.protocol.RepairSessionMsg
-	(*RepairSessionReply)(nil),  // 112: crabtalk.protocol.RepairSessionReply
-	(*PurgeSessionMsg)(nil),     // 113: crabtalk.protocol.PurgeSessionMsg
-	(*PurgeSessionReply)(nil),   // 114: crabtalk.protocol.PurgeSessionReply
-	(*ListModelsMsg)(nil),       // 115: crabtalk.protocol.ListModelsMsg
-	(*ModelInfo)(nil),           // 116: crabtalk.protocol.ModelInfo
-	(*ModelList)(nil),           // 117: crabtalk.protocol.ModelList
-	(*SwitchModelMsg)(nil),      // 118: crabtalk.protocol.SwitchModelMsg
-	(*AddModelsMsg)(nil),        // 119: crabtalk.protocol.AddModelsMsg
-	(*RemoveModelMsg)(nil),      // 120: crabtalk.protocol.RemoveModelMsg
-	(*ListAgentsMsg)(nil),       // 121: crabtalk.protocol.ListAgentsMsg
-	(*AgentInfo)(nil),           // 122: crabtalk.protocol.AgentInfo
-	(*AgentList)(nil),           // 123: crabtalk.protocol.AgentList
-	(*CheckConfigMsg)(nil),      // 124: crabtalk.protocol.CheckConfigMsg
-	(*ConfigChecked)(nil),       // 125: crabtalk.protocol.ConfigChecked
-	(*ProviderProbe)(nil),       // 126: crabtalk.protocol.ProviderProbe
-	nil,                         // 127: crabtalk.protocol.Space.MetadataEntry
-	nil,                         // 128: crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
+	(*MetadataEdit)(nil),        // 57: crabtalk.protocol.MetadataEdit
+	(*MetadataField)(nil),       // 58: crabtalk.protocol.MetadataField
+	(*ForgetMsg)(nil),           // 59: crabtalk.protocol.ForgetMsg
+	(*GetEntryMsg)(nil),         // 60: crabtalk.protocol.GetEntryMsg
+	(*ListEntriesMsg)(nil),      // 61: crabtalk.protocol.ListEntriesMsg
+	(*EntryList)(nil),           // 62: crabtalk.protocol.EntryList
+	(*AliasMsg)(nil),            // 63: crabtalk.protocol.AliasMsg
+	(*UndoMsg)(nil),             // 64: crabtalk.protocol.UndoMsg
+	(*PurgeMsg)(nil),            // 65: crabtalk.protocol.PurgeMsg
+	(*PurgeReply)(nil),          // 66: crabtalk.protocol.PurgeReply
+	(*RedactMsg)(nil),           // 67: crabtalk.protocol.RedactMsg
+	(*PruneMsg)(nil),            // 68: crabtalk.protocol.PruneMsg
+	(*PruneReply)(nil),          // 69: crabtalk.protocol.PruneReply
+	(*ChangesMsg)(nil),          // 70: crabtalk.protocol.ChangesMsg
+	(*OutcomeMsg)(nil),          // 71: crabtalk.protocol.OutcomeMsg
+	(*OutcomeReply)(nil),        // 72: crabtalk.protocol.OutcomeReply
+	(*EntryChange)(nil),         // 73: crabtalk.protocol.EntryChange
+	(*ChangeList)(nil),          // 74: crabtalk.protocol.ChangeList
+	(*ListSpacesMsg)(nil),       // 75: crabtalk.protocol.ListSpacesMsg
+	(*CreateSpaceMsg)(nil),      // 76: crabtalk.protocol.CreateSpaceMsg
+	(*DescribeSpaceMsg)(nil),    // 77: crabtalk.protocol.DescribeSpaceMsg
+	(*RemoveSpaceMsg)(nil),      // 78: crabtalk.protocol.RemoveSpaceMsg
+	(*Space)(nil),               // 79: crabtalk.protocol.Space
+	(*SpaceList)(nil),           // 80: crabtalk.protocol.SpaceList
+	(*Actor)(nil),               // 81: crabtalk.protocol.Actor
+	(*ApplyMsg)(nil),            // 82: crabtalk.protocol.ApplyMsg
+	(*Change)(nil),              // 83: crabtalk.protocol.Change
+	(*Rename)(nil),              // 84: crabtalk.protocol.Rename
+	(*RecallMsg)(nil),           // 85: crabtalk.protocol.RecallMsg
+	(*RecallReply)(nil),         // 86: crabtalk.protocol.RecallReply
+	(*RecallHit)(nil),           // 87: crabtalk.protocol.RecallHit
+	(*Correction)(nil),          // 88: crabtalk.protocol.Correction
+	(*BudgetUse)(nil),           // 89: crabtalk.protocol.BudgetUse
+	(*DumpMsg)(nil),             // 90: crabtalk.protocol.DumpMsg
+	(*LoadMsg)(nil),             // 91: crabtalk.protocol.LoadMsg
+	(*CheckpointMsg)(nil),       // 92: crabtalk.protocol.CheckpointMsg
+	(*CheckpointReply)(nil),     // 93: crabtalk.protocol.CheckpointReply
+	(*StoreStatsMsg)(nil),       // 94: crabtalk.protocol.StoreStatsMsg
+	(*Report)(nil),              // 95: crabtalk.protocol.Report
+	(*StoredSession)(nil),       // 96: crabtalk.protocol.StoredSession
+	(*ListSessionsMsg)(nil),     // 97: crabtalk.protocol.ListSessionsMsg
+	(*StoredSessionList)(nil),   // 98: crabtalk.protocol.StoredSessionList
+	(*HistoryMsg)(nil),          // 99: crabtalk.protocol.HistoryMsg
+	(*HistoryReply)(nil),        // 100: crabtalk.protocol.HistoryReply
+	(*HistoryLine)(nil),         // 101: crabtalk.protocol.HistoryLine
+	(*SearchSessionsMsg)(nil),   // 102: crabtalk.protocol.SearchSessionsMsg
+	(*SearchSessionsReply)(nil), // 103: crabtalk.protocol.SearchSessionsReply
+	(*SessionHit)(nil),          // 104: crabtalk.protocol.SessionHit
+	(*WindowLine)(nil),          // 105: crabtalk.protocol.WindowLine
+	(*UnreadFile)(nil),          // 106: crabtalk.protocol.UnreadFile
+	(*SetTitleMsg)(nil),         // 107: crabtalk.protocol.SetTitleMsg
+	(*DeleteSessionMsg)(nil),    // 108: crabtalk.protocol.DeleteSessionMsg
+	(*RestoreSessionMsg)(nil),   // 109: crabtalk.protocol.RestoreSessionMsg
+	(*RepairSessionMsg)(nil),    // 110: crabtalk.protocol.RepairSessionMsg
+	(*RepairSessionReply)(nil),  // 111: crabtalk.protocol.RepairSessionReply
+	(*PurgeSessionMsg)(nil),     // 112: crabtalk.protocol.PurgeSessionMsg
+	(*PurgeSessionReply)(nil),   // 113: crabtalk.protocol.PurgeSessionReply
+	(*ListModelsMsg)(nil),       // 114: crabtalk.protocol.ListModelsMsg
+	(*ModelInfo)(nil),           // 115: crabtalk.protocol.ModelInfo
+	(*ModelList)(nil),           // 116: crabtalk.protocol.ModelList
+	(*SwitchModelMsg)(nil),      // 117: crabtalk.protocol.SwitchModelMsg
+	(*AddModelsMsg)(nil),        // 118: crabtalk.protocol.AddModelsMsg
+	(*RemoveModelMsg)(nil),      // 119: crabtalk.protocol.RemoveModelMsg
+	(*ListAgentsMsg)(nil),       // 120: crabtalk.protocol.ListAgentsMsg
+	(*AgentInfo)(nil),           // 121: crabtalk.protocol.AgentInfo
+	(*AgentList)(nil),           // 122: crabtalk.protocol.AgentList
+	(*CheckConfigMsg)(nil),      // 123: crabtalk.protocol.CheckConfigMsg
+	(*ConfigChecked)(nil),       // 124: crabtalk.protocol.ConfigChecked
+	(*ProviderProbe)(nil),       // 125: crabtalk.protocol.ProviderProbe
+	nil,                         // 126: crabtalk.protocol.Space.MetadataEntry
+	nil,                         // 127: crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
 }
 var file_crabtalk_proto_depIdxs = []int32{
 	7,   // 0: crabtalk.protocol.ClientMessage.send:type_name -> crabtalk.protocol.SendMsg
@@ -11278,146 +11175,145 @@ var file_crabtalk_proto_depIdxs = []int32{
 	45,  // 16: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
 	26,  // 17: crabtalk.protocol.ClientMessage.cancel:type_name -> crabtalk.protocol.CancelMsg
 	56,  // 18: crabtalk.protocol.ClientMessage.remember:type_name -> crabtalk.protocol.RememberMsg
-	86,  // 19: crabtalk.protocol.ClientMessage.recall:type_name -> crabtalk.protocol.RecallMsg
-	60,  // 20: crabtalk.protocol.ClientMessage.forget:type_name -> crabtalk.protocol.ForgetMsg
-	61,  // 21: crabtalk.protocol.ClientMessage.get_entry:type_name -> crabtalk.protocol.GetEntryMsg
-	62,  // 22: crabtalk.protocol.ClientMessage.list_entries:type_name -> crabtalk.protocol.ListEntriesMsg
-	64,  // 23: crabtalk.protocol.ClientMessage.alias:type_name -> crabtalk.protocol.AliasMsg
-	83,  // 24: crabtalk.protocol.ClientMessage.apply:type_name -> crabtalk.protocol.ApplyMsg
-	91,  // 25: crabtalk.protocol.ClientMessage.dump:type_name -> crabtalk.protocol.DumpMsg
-	92,  // 26: crabtalk.protocol.ClientMessage.load:type_name -> crabtalk.protocol.LoadMsg
-	93,  // 27: crabtalk.protocol.ClientMessage.checkpoint:type_name -> crabtalk.protocol.CheckpointMsg
-	95,  // 28: crabtalk.protocol.ClientMessage.store_stats:type_name -> crabtalk.protocol.StoreStatsMsg
-	65,  // 29: crabtalk.protocol.ClientMessage.undo:type_name -> crabtalk.protocol.UndoMsg
-	66,  // 30: crabtalk.protocol.ClientMessage.purge:type_name -> crabtalk.protocol.PurgeMsg
-	69,  // 31: crabtalk.protocol.ClientMessage.prune:type_name -> crabtalk.protocol.PruneMsg
-	57,  // 32: crabtalk.protocol.ClientMessage.write_note:type_name -> crabtalk.protocol.NoteMsg
-	71,  // 33: crabtalk.protocol.ClientMessage.entry_changes:type_name -> crabtalk.protocol.ChangesMsg
-	68,  // 34: crabtalk.protocol.ClientMessage.redact:type_name -> crabtalk.protocol.RedactMsg
-	72,  // 35: crabtalk.protocol.ClientMessage.outcome:type_name -> crabtalk.protocol.OutcomeMsg
-	98,  // 36: crabtalk.protocol.ClientMessage.list_sessions:type_name -> crabtalk.protocol.ListSessionsMsg
-	100, // 37: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
-	103, // 38: crabtalk.protocol.ClientMessage.search_sessions:type_name -> crabtalk.protocol.SearchSessionsMsg
-	108, // 39: crabtalk.protocol.ClientMessage.set_title:type_name -> crabtalk.protocol.SetTitleMsg
-	109, // 40: crabtalk.protocol.ClientMessage.delete_session:type_name -> crabtalk.protocol.DeleteSessionMsg
-	110, // 41: crabtalk.protocol.ClientMessage.restore_session:type_name -> crabtalk.protocol.RestoreSessionMsg
-	33,  // 42: crabtalk.protocol.ClientMessage.compact_session:type_name -> crabtalk.protocol.CompactSessionMsg
-	111, // 43: crabtalk.protocol.ClientMessage.repair_session:type_name -> crabtalk.protocol.RepairSessionMsg
-	113, // 44: crabtalk.protocol.ClientMessage.purge_session:type_name -> crabtalk.protocol.PurgeSessionMsg
-	115, // 45: crabtalk.protocol.ClientMessage.list_models:type_name -> crabtalk.protocol.ListModelsMsg
-	118, // 46: crabtalk.protocol.ClientMessage.switch_model:type_name -> crabtalk.protocol.SwitchModelMsg
-	119, // 47: crabtalk.protocol.ClientMessage.add_models:type_name -> crabtalk.protocol.AddModelsMsg
-	120, // 48: crabtalk.protocol.ClientMessage.remove_model:type_name -> crabtalk.protocol.RemoveModelMsg
-	121, // 49: crabtalk.protocol.ClientMessage.list_agents:type_name -> crabtalk.protocol.ListAgentsMsg
-	124, // 50: crabtalk.protocol.ClientMessage.check_config:type_name -> crabtalk.protocol.CheckConfigMsg
-	76,  // 51: crabtalk.protocol.ClientMessage.list_spaces:type_name -> crabtalk.protocol.ListSpacesMsg
-	77,  // 52: crabtalk.protocol.ClientMessage.create_space:type_name -> crabtalk.protocol.CreateSpaceMsg
-	78,  // 53: crabtalk.protocol.ClientMessage.describe_space:type_name -> crabtalk.protocol.DescribeSpaceMsg
-	79,  // 54: crabtalk.protocol.ClientMessage.remove_space:type_name -> crabtalk.protocol.RemoveSpaceMsg
-	82,  // 55: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
-	5,   // 56: crabtalk.protocol.ClientMessage.once:type_name -> crabtalk.protocol.Once
-	9,   // 57: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
-	10,  // 58: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
-	46,  // 59: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
-	36,  // 60: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
-	30,  // 61: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
-	39,  // 62: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
-	49,  // 63: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
-	42,  // 64: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
-	53,  // 65: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
-	54,  // 66: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
-	32,  // 67: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
-	44,  // 68: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
-	47,  // 69: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
-	55,  // 70: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
-	63,  // 71: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
-	87,  // 72: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
-	96,  // 73: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
-	94,  // 74: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
-	67,  // 75: crabtalk.protocol.ServerMessage.purged:type_name -> crabtalk.protocol.PurgeReply
-	70,  // 76: crabtalk.protocol.ServerMessage.pruned:type_name -> crabtalk.protocol.PruneReply
-	75,  // 77: crabtalk.protocol.ServerMessage.changes:type_name -> crabtalk.protocol.ChangeList
-	73,  // 78: crabtalk.protocol.ServerMessage.outcome:type_name -> crabtalk.protocol.OutcomeReply
-	97,  // 79: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
-	99,  // 80: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
-	101, // 81: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
-	104, // 82: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
-	34,  // 83: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
-	112, // 84: crabtalk.protocol.ServerMessage.repaired:type_name -> crabtalk.protocol.RepairSessionReply
-	114, // 85: crabtalk.protocol.ServerMessage.session_purged:type_name -> crabtalk.protocol.PurgeSessionReply
-	117, // 86: crabtalk.protocol.ServerMessage.models:type_name -> crabtalk.protocol.ModelList
-	123, // 87: crabtalk.protocol.ServerMessage.agents:type_name -> crabtalk.protocol.AgentList
-	125, // 88: crabtalk.protocol.ServerMessage.config_checked:type_name -> crabtalk.protocol.ConfigChecked
-	81,  // 89: crabtalk.protocol.ServerMessage.spaces:type_name -> crabtalk.protocol.SpaceList
-	24,  // 90: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
-	11,  // 91: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
-	13,  // 92: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
-	14,  // 93: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
-	15,  // 94: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
-	17,  // 95: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
-	18,  // 96: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
-	19,  // 97: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
-	20,  // 98: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
-	24,  // 99: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
-	25,  // 100: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
-	46,  // 101: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
-	12,  // 102: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
-	16,  // 103: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	21,  // 104: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
-	22,  // 105: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
-	29,  // 106: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
-	0,   // 107: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
-	16,  // 108: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	24,  // 109: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
-	25,  // 110: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
-	46,  // 111: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
-	53,  // 112: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
-	1,   // 113: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
-	1,   // 114: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	58,  // 115: crabtalk.protocol.NoteMsg.metadata:type_name -> crabtalk.protocol.MetadataEdit
-	59,  // 116: crabtalk.protocol.MetadataEdit.set:type_name -> crabtalk.protocol.MetadataField
-	1,   // 117: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	55,  // 118: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
-	2,   // 119: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
-	55,  // 120: crabtalk.protocol.PurgeReply.entry:type_name -> crabtalk.protocol.Entry
-	55,  // 121: crabtalk.protocol.OutcomeReply.entry:type_name -> crabtalk.protocol.Entry
-	82,  // 122: crabtalk.protocol.EntryChange.by:type_name -> crabtalk.protocol.Actor
-	55,  // 123: crabtalk.protocol.EntryChange.entry:type_name -> crabtalk.protocol.Entry
-	74,  // 124: crabtalk.protocol.ChangeList.changes:type_name -> crabtalk.protocol.EntryChange
-	80,  // 125: crabtalk.protocol.CreateSpaceMsg.space:type_name -> crabtalk.protocol.Space
-	80,  // 126: crabtalk.protocol.DescribeSpaceMsg.space:type_name -> crabtalk.protocol.Space
-	127, // 127: crabtalk.protocol.Space.metadata:type_name -> crabtalk.protocol.Space.MetadataEntry
-	80,  // 128: crabtalk.protocol.SpaceList.spaces:type_name -> crabtalk.protocol.Space
-	84,  // 129: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
-	55,  // 130: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
-	55,  // 131: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
-	55,  // 132: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
-	55,  // 133: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
-	55,  // 134: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
-	85,  // 135: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
-	1,   // 136: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	59,  // 137: crabtalk.protocol.RecallMsg.meta:type_name -> crabtalk.protocol.MetadataField
-	88,  // 138: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
-	89,  // 139: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
-	90,  // 140: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
-	55,  // 141: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
-	3,   // 142: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
-	97,  // 143: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
-	102, // 144: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
-	97,  // 145: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
-	105, // 146: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
-	107, // 147: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
-	106, // 148: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
-	97,  // 149: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
-	116, // 150: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
-	128, // 151: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
-	122, // 152: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
-	126, // 153: crabtalk.protocol.ConfigChecked.probes:type_name -> crabtalk.protocol.ProviderProbe
-	154, // [154:154] is the sub-list for method output_type
-	154, // [154:154] is the sub-list for method input_type
-	154, // [154:154] is the sub-list for extension type_name
-	154, // [154:154] is the sub-list for extension extendee
-	0,   // [0:154] is the sub-list for field type_name
+	85,  // 19: crabtalk.protocol.ClientMessage.recall:type_name -> crabtalk.protocol.RecallMsg
+	59,  // 20: crabtalk.protocol.ClientMessage.forget:type_name -> crabtalk.protocol.ForgetMsg
+	60,  // 21: crabtalk.protocol.ClientMessage.get_entry:type_name -> crabtalk.protocol.GetEntryMsg
+	61,  // 22: crabtalk.protocol.ClientMessage.list_entries:type_name -> crabtalk.protocol.ListEntriesMsg
+	63,  // 23: crabtalk.protocol.ClientMessage.alias:type_name -> crabtalk.protocol.AliasMsg
+	82,  // 24: crabtalk.protocol.ClientMessage.apply:type_name -> crabtalk.protocol.ApplyMsg
+	90,  // 25: crabtalk.protocol.ClientMessage.dump:type_name -> crabtalk.protocol.DumpMsg
+	91,  // 26: crabtalk.protocol.ClientMessage.load:type_name -> crabtalk.protocol.LoadMsg
+	92,  // 27: crabtalk.protocol.ClientMessage.checkpoint:type_name -> crabtalk.protocol.CheckpointMsg
+	94,  // 28: crabtalk.protocol.ClientMessage.store_stats:type_name -> crabtalk.protocol.StoreStatsMsg
+	64,  // 29: crabtalk.protocol.ClientMessage.undo:type_name -> crabtalk.protocol.UndoMsg
+	65,  // 30: crabtalk.protocol.ClientMessage.purge:type_name -> crabtalk.protocol.PurgeMsg
+	68,  // 31: crabtalk.protocol.ClientMessage.prune:type_name -> crabtalk.protocol.PruneMsg
+	70,  // 32: crabtalk.protocol.ClientMessage.entry_changes:type_name -> crabtalk.protocol.ChangesMsg
+	67,  // 33: crabtalk.protocol.ClientMessage.redact:type_name -> crabtalk.protocol.RedactMsg
+	71,  // 34: crabtalk.protocol.ClientMessage.outcome:type_name -> crabtalk.protocol.OutcomeMsg
+	97,  // 35: crabtalk.protocol.ClientMessage.list_sessions:type_name -> crabtalk.protocol.ListSessionsMsg
+	99,  // 36: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
+	102, // 37: crabtalk.protocol.ClientMessage.search_sessions:type_name -> crabtalk.protocol.SearchSessionsMsg
+	107, // 38: crabtalk.protocol.ClientMessage.set_title:type_name -> crabtalk.protocol.SetTitleMsg
+	108, // 39: crabtalk.protocol.ClientMessage.delete_session:type_name -> crabtalk.protocol.DeleteSessionMsg
+	109, // 40: crabtalk.protocol.ClientMessage.restore_session:type_name -> crabtalk.protocol.RestoreSessionMsg
+	33,  // 41: crabtalk.protocol.ClientMessage.compact_session:type_name -> crabtalk.protocol.CompactSessionMsg
+	110, // 42: crabtalk.protocol.ClientMessage.repair_session:type_name -> crabtalk.protocol.RepairSessionMsg
+	112, // 43: crabtalk.protocol.ClientMessage.purge_session:type_name -> crabtalk.protocol.PurgeSessionMsg
+	114, // 44: crabtalk.protocol.ClientMessage.list_models:type_name -> crabtalk.protocol.ListModelsMsg
+	117, // 45: crabtalk.protocol.ClientMessage.switch_model:type_name -> crabtalk.protocol.SwitchModelMsg
+	118, // 46: crabtalk.protocol.ClientMessage.add_models:type_name -> crabtalk.protocol.AddModelsMsg
+	119, // 47: crabtalk.protocol.ClientMessage.remove_model:type_name -> crabtalk.protocol.RemoveModelMsg
+	120, // 48: crabtalk.protocol.ClientMessage.list_agents:type_name -> crabtalk.protocol.ListAgentsMsg
+	123, // 49: crabtalk.protocol.ClientMessage.check_config:type_name -> crabtalk.protocol.CheckConfigMsg
+	75,  // 50: crabtalk.protocol.ClientMessage.list_spaces:type_name -> crabtalk.protocol.ListSpacesMsg
+	76,  // 51: crabtalk.protocol.ClientMessage.create_space:type_name -> crabtalk.protocol.CreateSpaceMsg
+	77,  // 52: crabtalk.protocol.ClientMessage.describe_space:type_name -> crabtalk.protocol.DescribeSpaceMsg
+	78,  // 53: crabtalk.protocol.ClientMessage.remove_space:type_name -> crabtalk.protocol.RemoveSpaceMsg
+	81,  // 54: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
+	5,   // 55: crabtalk.protocol.ClientMessage.once:type_name -> crabtalk.protocol.Once
+	9,   // 56: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
+	10,  // 57: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
+	46,  // 58: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
+	36,  // 59: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
+	30,  // 60: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
+	39,  // 61: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
+	49,  // 62: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
+	42,  // 63: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
+	53,  // 64: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
+	54,  // 65: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
+	32,  // 66: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
+	44,  // 67: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
+	47,  // 68: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
+	55,  // 69: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
+	62,  // 70: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
+	86,  // 71: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
+	95,  // 72: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
+	93,  // 73: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
+	66,  // 74: crabtalk.protocol.ServerMessage.purged:type_name -> crabtalk.protocol.PurgeReply
+	69,  // 75: crabtalk.protocol.ServerMessage.pruned:type_name -> crabtalk.protocol.PruneReply
+	74,  // 76: crabtalk.protocol.ServerMessage.changes:type_name -> crabtalk.protocol.ChangeList
+	72,  // 77: crabtalk.protocol.ServerMessage.outcome:type_name -> crabtalk.protocol.OutcomeReply
+	96,  // 78: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
+	98,  // 79: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
+	100, // 80: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
+	103, // 81: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
+	34,  // 82: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
+	111, // 83: crabtalk.protocol.ServerMessage.repaired:type_name -> crabtalk.protocol.RepairSessionReply
+	113, // 84: crabtalk.protocol.ServerMessage.session_purged:type_name -> crabtalk.protocol.PurgeSessionReply
+	116, // 85: crabtalk.protocol.ServerMessage.models:type_name -> crabtalk.protocol.ModelList
+	122, // 86: crabtalk.protocol.ServerMessage.agents:type_name -> crabtalk.protocol.AgentList
+	124, // 87: crabtalk.protocol.ServerMessage.config_checked:type_name -> crabtalk.protocol.ConfigChecked
+	80,  // 88: crabtalk.protocol.ServerMessage.spaces:type_name -> crabtalk.protocol.SpaceList
+	24,  // 89: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
+	11,  // 90: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
+	13,  // 91: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
+	14,  // 92: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
+	15,  // 93: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
+	17,  // 94: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
+	18,  // 95: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
+	19,  // 96: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
+	20,  // 97: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
+	24,  // 98: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
+	25,  // 99: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
+	46,  // 100: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
+	12,  // 101: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
+	16,  // 102: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	21,  // 103: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
+	22,  // 104: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
+	29,  // 105: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
+	0,   // 106: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
+	16,  // 107: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	24,  // 108: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
+	25,  // 109: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
+	46,  // 110: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
+	53,  // 111: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
+	1,   // 112: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
+	1,   // 113: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	57,  // 114: crabtalk.protocol.RememberMsg.metadata:type_name -> crabtalk.protocol.MetadataEdit
+	58,  // 115: crabtalk.protocol.MetadataEdit.set:type_name -> crabtalk.protocol.MetadataField
+	1,   // 116: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	55,  // 117: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
+	2,   // 118: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
+	55,  // 119: crabtalk.protocol.PurgeReply.entry:type_name -> crabtalk.protocol.Entry
+	55,  // 120: crabtalk.protocol.OutcomeReply.entry:type_name -> crabtalk.protocol.Entry
+	81,  // 121: crabtalk.protocol.EntryChange.by:type_name -> crabtalk.protocol.Actor
+	55,  // 122: crabtalk.protocol.EntryChange.entry:type_name -> crabtalk.protocol.Entry
+	73,  // 123: crabtalk.protocol.ChangeList.changes:type_name -> crabtalk.protocol.EntryChange
+	79,  // 124: crabtalk.protocol.CreateSpaceMsg.space:type_name -> crabtalk.protocol.Space
+	79,  // 125: crabtalk.protocol.DescribeSpaceMsg.space:type_name -> crabtalk.protocol.Space
+	126, // 126: crabtalk.protocol.Space.metadata:type_name -> crabtalk.protocol.Space.MetadataEntry
+	79,  // 127: crabtalk.protocol.SpaceList.spaces:type_name -> crabtalk.protocol.Space
+	83,  // 128: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
+	55,  // 129: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
+	55,  // 130: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
+	55,  // 131: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
+	55,  // 132: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
+	55,  // 133: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
+	84,  // 134: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
+	1,   // 135: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	58,  // 136: crabtalk.protocol.RecallMsg.meta:type_name -> crabtalk.protocol.MetadataField
+	87,  // 137: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
+	88,  // 138: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
+	89,  // 139: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
+	55,  // 140: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
+	3,   // 141: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
+	96,  // 142: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
+	101, // 143: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
+	96,  // 144: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
+	104, // 145: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
+	106, // 146: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
+	105, // 147: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
+	96,  // 148: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
+	115, // 149: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
+	127, // 150: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
+	121, // 151: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
+	125, // 152: crabtalk.protocol.ConfigChecked.probes:type_name -> crabtalk.protocol.ProviderProbe
+	153, // [153:153] is the sub-list for method output_type
+	153, // [153:153] is the sub-list for method input_type
+	153, // [153:153] is the sub-list for extension type_name
+	153, // [153:153] is the sub-list for extension extendee
+	0,   // [0:153] is the sub-list for field type_name
 }
 
 func init() { file_crabtalk_proto_init() }
@@ -11458,7 +11354,6 @@ func file_crabtalk_proto_init() {
 		(*ClientMessage_Undo)(nil),
 		(*ClientMessage_Purge)(nil),
 		(*ClientMessage_Prune)(nil),
-		(*ClientMessage_WriteNote)(nil),
 		(*ClientMessage_EntryChanges)(nil),
 		(*ClientMessage_Redact)(nil),
 		(*ClientMessage_Outcome)(nil),
@@ -11537,8 +11432,8 @@ func file_crabtalk_proto_init() {
 	file_crabtalk_proto_msgTypes[42].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[46].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[51].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[58].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[80].OneofWrappers = []any{
+	file_crabtalk_proto_msgTypes[57].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[79].OneofWrappers = []any{
 		(*Change_Add)(nil),
 		(*Change_Update)(nil),
 		(*Change_Alias)(nil),
@@ -11546,18 +11441,18 @@ func file_crabtalk_proto_init() {
 		(*Change_Restore)(nil),
 		(*Change_Rename)(nil),
 	}
+	file_crabtalk_proto_msgTypes[81].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[82].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[83].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[84].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[99].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[115].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[98].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[114].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crabtalk_proto_rawDesc), len(file_crabtalk_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   125,
+			NumMessages:   124,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

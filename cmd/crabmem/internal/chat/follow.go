@@ -55,8 +55,7 @@ func (s *screen) follow(ctx context.Context) {
 }
 
 // other shows an event of another client's run. It shows no event before the user's
-// message of that run: an older daemon sends neither the message nor the tag that
-// identifies the events of this client.
+// message of that run.
 func (s *screen) other(e *client.Event) {
 	o := &s.others
 	if e.Kind == "user" {

@@ -60,7 +60,6 @@ func TestImportIsLinear(t *testing.T) {
 func TestImportCopies(t *testing.T) {
 	item := func(s string) sessionlog.Item { return sessionlog.Item{Message: user(s)} }
 	said := func(s string) sessionlog.Item { return sessionlog.Item{Message: answer(s)} }
-	system := sessionlog.Item{Message: sessionlog.Message{Role: "system", Content: "a notice"}}
 	call := func(id, name string) sessionlog.ToolCall {
 		return sessionlog.ToolCall{ID: id, Function: sessionlog.Function{Name: name, Arguments: "{}"}}
 	}
@@ -75,23 +74,22 @@ func TestImportCopies(t *testing.T) {
 		old, newer items
 		differ     bool
 	}{
-		"continued":                                    {old: items{item("a")}, newer: items{item("a"), item("b")}},
-		"compacted":                                    {old: items{item("a")}, newer: items{item("a"), {Marker: true, Summary: "s"}}},
-		"an answer has grown":                          {old: items{item("a"), said("b")}, newer: items{item("a"), said("b\n\nc"), item("d")}},
-		"a call joined an answered message":            {old: items{calls(call("1", "x")), result("1")}, newer: items{calls(call("1", "x"), call("2", "y")), result("1"), result("2")}},
-		"the old version left a message out":           {old: items{item("a"), said("b")}, newer: items{item("a"), item("queued"), said("b")}},
-		"the old version took a notice for the user's": {old: items{item("a"), item("a notice")}, newer: items{item("a"), system, said("b")}},
-		"the new version splits a message":             {old: items{item("a notice\n\nb")}, newer: items{system, item("b"), said("c")}},
-		"purged":                                       {old: items{item("[purged]"), said("b")}, newer: items{item("a key"), said("b"), item("c")}},
-		"redacted":                                     {old: items{item("use [redacted: token] here")}, newer: items{item("use 123 here"), said("c")}},
-		"redacted now":                                 {old: items{item("use 123 here")}, newer: items{item("use [redacted: token] here"), said("c")}},
-		"two continued it":                             {old: items{item("a"), said("b"), item("c")}, newer: items{item("a"), said("b"), item("d"), said("a long answer")}, differ: true},
-		"edited":                                       {old: items{item("a"), said("b")}, newer: items{item("a!"), said("b"), item("c")}, differ: true},
-		"the last paragraph changed":                   {old: items{item("a"), said("b")}, newer: items{item("a"), said("b\nc")}, differ: true},
-		"another":                                      {old: items{item("a long one")}, newer: items{item("b"), item("c")}, differ: true},
-		"another order":                                {old: items{item("a"), item("b")}, newer: items{item("b"), item("a"), item("c")}, differ: true},
-		"the answer is the question":                   {old: items{item("a")}, newer: items{said("a"), item("b")}, differ: true},
-		"a call of another argument":                   {old: items{calls(call("1", "x"))}, newer: items{calls(call("1", "y")), result("1")}, differ: true},
+		"continued":                          {old: items{item("a")}, newer: items{item("a"), item("b")}},
+		"compacted":                          {old: items{item("a")}, newer: items{item("a"), {Marker: true, Summary: "s"}}},
+		"an answer has grown":                {old: items{item("a"), said("b")}, newer: items{item("a"), said("b\n\nc"), item("d")}},
+		"a call joined an answered message":  {old: items{calls(call("1", "x")), result("1")}, newer: items{calls(call("1", "x"), call("2", "y")), result("1"), result("2")}},
+		"the old version left a message out": {old: items{item("a"), said("b")}, newer: items{item("a"), item("queued"), said("b")}},
+		"the new version splits a message":   {old: items{item("a notice\n\nb")}, newer: items{item("a notice"), item("b"), said("c")}},
+		"purged":                             {old: items{item("[purged]"), said("b")}, newer: items{item("a key"), said("b"), item("c")}},
+		"redacted":                           {old: items{item("use [redacted: token] here")}, newer: items{item("use 123 here"), said("c")}},
+		"redacted now":                       {old: items{item("use 123 here")}, newer: items{item("use [redacted: token] here"), said("c")}},
+		"two continued it":                   {old: items{item("a"), said("b"), item("c")}, newer: items{item("a"), said("b"), item("d"), said("a long answer")}, differ: true},
+		"edited":                             {old: items{item("a"), said("b")}, newer: items{item("a!"), said("b"), item("c")}, differ: true},
+		"the last paragraph changed":         {old: items{item("a"), said("b")}, newer: items{item("a"), said("b\nc")}, differ: true},
+		"another":                            {old: items{item("a long one")}, newer: items{item("b"), item("c")}, differ: true},
+		"another order":                      {old: items{item("a"), item("b")}, newer: items{item("b"), item("a"), item("c")}, differ: true},
+		"the answer is the question":         {old: items{item("a")}, newer: items{said("a"), item("b")}, differ: true},
+		"a call of another argument":         {old: items{calls(call("1", "x"))}, newer: items{calls(call("1", "y")), result("1")}, differ: true},
 	} {
 		for i, copies := range [][2]items{{c.old, c.newer}, {c.newer, c.old}} {
 			_, d, _ := onMem(t, sessionlog.Options{})

@@ -61,9 +61,6 @@ func appendParts(parts []part, it *Item) []part {
 	}
 	m := &it.Message
 	class := m.Role
-	if class == record.RoleSystem {
-		class = record.RoleUser // earlier versions imported texts of programs as the user's
-	}
 	parts = appendPart(parts, "result", m.ToolCallID)
 	paragraphs(class+" reasoning", m.ReasoningContent)
 	paragraphs(class, m.Content)

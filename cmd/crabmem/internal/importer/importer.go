@@ -61,7 +61,6 @@ type Note struct {
 	Text    string
 	Aliases []string
 	Created time.Time // zero if unknown
-	earlier string    // the text for which earlier versions took the same source; "" if it is Text
 }
 
 // Left is an omitted or changed item.

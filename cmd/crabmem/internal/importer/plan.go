@@ -186,10 +186,6 @@ func (p *planner) known(n *Note, h held, o origin, e crmem.Entry) {
 		return
 	}
 	if h.origin.edited(&old, h.text) && p.mode != Replace {
-		if n.earlier != "" && h.origin.sum == sumOf(n.Name, n.earlier, n.Aliases) {
-			p.plan.Skipped++ // only the form of the import changed
-			return
-		}
 		p.differs(old.Name, n, true)
 		return
 	}

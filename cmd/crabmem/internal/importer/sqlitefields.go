@@ -13,7 +13,7 @@ import (
 // noteField is a value of a database that becomes metadata.
 type noteField struct {
 	metadata.Field        // without a key if it can only be a line
-	line           string // in place of the field, as earlier versions wrote it after the text
+	line           string // in place of the field, after the text
 }
 
 // fieldLines returns the fields as lines.
@@ -44,7 +44,7 @@ func (n *Note) setFields(text string, fields []noteField) {
 		}
 		content = set
 	}
-	n.Text, n.earlier = joined(content, fieldLines(rest)), joined(text, fieldLines(fields))
+	n.Text = joined(content, fieldLines(rest))
 }
 
 // fields returns the columns with a value. A column may have the form COLUMN=KEY.
@@ -163,16 +163,6 @@ func (r relation) line() string { return "- " + r.kind + " → " + r.name }
 var relationKeys = map[string]string{
 	"related_to": metadata.Related, "updates": metadata.Supersedes, "supersedes": metadata.Supersedes, "caused_by": metadata.CausedBy,
 	"result_of": metadata.CausedBy, "contradicts": metadata.Contradicts, "part_of": metadata.PartOf,
-}
-
-// relationLines returns associations as lines, as earlier versions wrote them.
-func relationLines(relations []relation) string {
-	var lines []string
-	for _, r := range relations {
-		lines = append(lines, r.line())
-	}
-	slices.Sort(lines)
-	return strings.Join(lines, "\n")
 }
 
 // relationFields returns a field for each kind of associations.

@@ -2,7 +2,6 @@ package importer
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"crabmem/crmem/metadata"
@@ -66,8 +65,7 @@ var spacebot = &database{
 			n := Note{ID: id, Created: d.when(o, "created_at")}
 			text, links := d.cell(o, "content"), relations[id]
 			fields := d.fields(o, "memory_type=type", "importance", "source", "channel_id")
-			n.setFields(text, append(slices.Clone(fields), relationFields(links)...))
-			n.earlier = joined(joined(text, relationLines(links)), fieldLines(fields))
+			n.setFields(text, append(fields, relationFields(links)...))
 			if target(id) == id {
 				n.addAlias(id, &d.left)
 			}

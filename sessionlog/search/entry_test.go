@@ -12,7 +12,6 @@ import (
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
 	"crabmem/crmem/vfs"
-	"crabmem/fuzz/golden"
 )
 
 // TestCurrentAndContinues changes each property of a file that an entry compares.
@@ -149,48 +148,6 @@ func TestEqualScoresAreOrderedByNewer(t *testing.T) {
 			t.Errorf("ordered %t: %s, want %s", ordered, text, want)
 		}
 	}
-}
-
-// TestReportsOfWindows cuts windows from random sessions, with every hit and size.
-func TestReportsOfWindows(t *testing.T) {
-	var rep golden.Reports
-	r := rand.New(rand.NewPCG(3, 3))
-	for n := range 60 {
-		e := &entry{size: 10_000, others: []string{"other"}}
-		length, text := r.IntN(9), ""
-		results := n >= 50 // a session with many results
-		if results {
-			length = maxCallerBack + 4 + n%5
-		}
-		for i := range length {
-			p := place{offset: int64(100 * i), role: []uint16{classUser, classAssistant, classTool, classTool, classes}[r.IntN(5)], marks: []marks{markDoc, 0}[r.IntN(2)]}
-			if results {
-				p.role = classTool
-				if i == 1 {
-					p.role = classAssistant
-				}
-			}
-			e.places = append(e.places, p)
-			text += fmt.Sprintf(" %d,%d", p.role, p.marks)
-		}
-		outcome := ""
-		for size := range min(length+2, 6) {
-			for hit := -1; hit < length; hit++ {
-				f := finding{}
-				if f.cut(e, hit, size); len(f.places) > 0 {
-					outcome += fmt.Sprintf(" %d,%d:%d+%d(%d-%d)%d", size, hit, f.places[0].offset/100, len(f.places), f.first, f.last, f.end/100)
-				} else {
-					outcome += fmt.Sprintf(" %d,%d:none", size, hit)
-				}
-				if f.at >= 0 && f.places[f.at].offset != e.places[hit].offset || (f.at < 0) != (hit < 0) {
-					t.Errorf("session %d, hit %d, window %d: at %d", n, hit, size, f.at)
-				}
-			}
-			outcome += "\n"
-		}
-		rep.Add(fmt.Sprintf("session %d:%s", n, text), outcome)
-	}
-	rep.Compare(t, "testdata/reports/windows.txt.gz")
 }
 
 // TestArenaHoldsTexts leaves exactly the room that a text needs, and one byte less:

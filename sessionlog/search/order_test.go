@@ -5,9 +5,6 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
-
-	"crabmem/bm25"
-	"crabmem/fuzz/golden"
 )
 
 // TestInOrderComparesNeighbors changes one entry of lists in order, some of
@@ -49,48 +46,6 @@ func TestInOrderComparesNeighbors(t *testing.T) {
 			t.Fatalf("case %d: inOrder = %t, want %t", n, got, want)
 		}
 	}
-}
-
-// TestReportsOfNeighbors lists the neighbors of messages in random sessions, and
-// in sessions that are longer than the window.
-func TestReportsOfNeighbors(t *testing.T) {
-	var rep golden.Reports
-	r := rand.New(rand.NewPCG(2, 3))
-	for n := range 400 {
-		e := &entry{}
-		x := &Index{entries: []*entry{nil, e}}
-		e.ord = 1
-		length := 1 + r.IntN(12)
-		if n%8 == 0 {
-			length = neighborWindow + 60
-		}
-		text := ""
-		for i := range length {
-			p := place{role: []uint16{classUser, classAssistant, classTool, classTool, classCompact, classOther, classes + 3}[r.IntN(7)], marks: []marks{markDoc, markDoc, 0, markDoc | markAsks}[r.IntN(4)]}
-			if n%8 == 0 { // a question and an answer near the borders of the window
-				p = place{role: classTool}
-				if i == 10 || i == 20 && n%3 == 0 {
-					p = place{role: classUser, marks: markDoc | markAsks}
-				}
-				if far := 10 + neighborWindow - 2 + n/8%5; i == far {
-					p = place{role: classAssistant, marks: markDoc}
-				}
-			}
-			e.places = append(e.places, p)
-			text += fmt.Sprintf(" %d,%d", p.role, p.marks)
-		}
-		outcome := ""
-		for at := -1; at < length; at++ {
-			outcome += fmt.Sprintf("%d:", at)
-			for _, b := range x.appendNeighbors([]bm25.Neighbor{}, e.doc(at)) {
-				_, i := placeOf(b.ID)
-				outcome += fmt.Sprintf(" %d*%g", i, b.Weight)
-			}
-			outcome += "\n"
-		}
-		rep.Add(fmt.Sprintf("session %d:%s", n, text), outcome)
-	}
-	rep.Compare(t, "testdata/reports/neighbors.txt.gz")
 }
 
 // TestChangesDuringBuildAreLate reports changes to an index that is being built,

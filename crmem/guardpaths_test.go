@@ -132,7 +132,7 @@ func TestFullDiskWithoutTruncate(t *testing.T) {
 		switch {
 		case c.Name != "/m.db-wal":
 		case c.Op == "write":
-			return syscall.ENOSPC
+			return &faultfs.Fault{Err: syscall.ENOSPC, N: 20}
 		case c.Op == "truncate":
 			return syscall.EIO
 		}
@@ -146,7 +146,9 @@ func TestFullDiskWithoutTruncate(t *testing.T) {
 	if err := s.Apply(Add{Name: "c"}); !errors.Is(err, ErrStopped) {
 		t.Errorf("next write: %v", err)
 	}
-	s.Close() // reports the same error
+	if err := s.Close(); !errors.Is(err, ErrStopped) || errors.Is(err, ErrForeign) {
+		t.Errorf("close: %v", err)
+	}
 }
 
 // TestSecondLinkRestored removes the second link of the log. The next write restores it.
@@ -174,6 +176,28 @@ func TestSnapshotInUnsyncedDirectory(t *testing.T) {
 	s := opened(t, "/dir/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 1)
 	noErr(t, s.Apply(Add{Name: "b"}))
 	opened(t, "/dir/m.db", &Options{FS: m.Crash(), ReadOnly: true, MustExist: true}, 2)
+}
+
+// TestFirstLogNotChecked creates a log and then cannot check its name. The checkpoint
+// returns the error.
+func TestFirstLogNotChecked(t *testing.T) {
+	m := faultfs.NewMem()
+	m.WriteFile("/m.db", encodedStore(t, 2, "a"), 0o600)
+	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 1)
+	linked, hits := false, 0
+	m.Hook = func(c faultfs.Call) error {
+		linked = linked || c.Op == "link" && c.Name == "/m.db-wal.held"
+		if linked && c.Op == "lstat" && c.Name == "/m.db-wal" && hits == 0 {
+			hits++
+			return syscall.EIO
+		}
+		return nil
+	}
+	if err := s.Checkpoint(); !errors.Is(err, syscall.EIO) || hits == 0 {
+		t.Errorf("checkpoint after %d failed calls: %v", hits, err)
+	}
+	m.Hook = nil
+	s.Close() // reports the same error
 }
 
 // TestCheckOfDirectory checks a path that is a directory.

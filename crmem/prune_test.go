@@ -11,6 +11,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // changesFrom returns the changes at or after a time, and the state after each.
@@ -116,6 +117,7 @@ func TestPruneFiles(t *testing.T) {
 // process. Every later change remains, and the history is valid: it only may begin
 // earlier. A second prune removes the same changes.
 func TestPruneInterrupted(t *testing.T) {
+	race.Skip(t)
 	for k := range 4 {
 		stays, ever := int64(k&1*3), k&2 != 0
 		for fail := 1 + k%every(12); ; fail += every(12) {

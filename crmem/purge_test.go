@@ -194,6 +194,7 @@ func (p *past) forgetHistory() {
 // TestPurgeFails fails each call of a purge, once or from then on. The answer is then
 // an error, and the next open completes the purge if the entry is removed.
 func TestPurgeFails(t *testing.T) {
+	race.Skip(t)
 	t.Parallel()
 	failed, resumed := 0, 0
 	for i, disk := range []error{syscall.ENOSPC, syscall.EIO} {

@@ -197,6 +197,7 @@ func repeatedStore(t *testing.T) (*past, secrets) {
 // TestRedactFails fails each call of a redaction, once or from then on. After an error
 // that is not ErrNotApplied, the next open completes the redaction if it had begun.
 func TestRedactFails(t *testing.T) {
+	race.Skip(t)
 	t.Parallel()
 	failed, refused, resumed := 0, 0, 0
 	for i, disk := range []error{syscall.ENOSPC, syscall.EIO} {

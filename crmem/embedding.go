@@ -10,9 +10,6 @@ import (
 	"crabmem/crmem/internal/format"
 )
 
-// Waits of the background work after errors. Tests change them.
-var firstRetry, lastRetry time.Duration
-
 // keepVectors embeds the texts of new and changed entries until the store is closed.
 func (s *Store) keepVectors() {
 	if s.opts.Embed == nil {
@@ -24,9 +21,6 @@ func (s *Store) keepVectors() {
 		Save:   func() { s.saveVectors() }, //nolint:errcheck // the next call tries again
 		Failed: s.failVectors,
 		Wake:   s.vectors.wake,
-
-		FirstRetry: firstRetry,
-		LastRetry:  lastRetry,
 	}
 	s.bg.Go(func() { b.Run(s.ctx) }) // Close waits for it
 }

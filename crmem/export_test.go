@@ -105,6 +105,3 @@ func InMemory(s *Store) bool {
 	}
 	return s.t.file == nil
 }
-
-// Background work on vectors does not wait long in tests.
-func init() { firstRetry, lastRetry = time.Millisecond, 20*time.Millisecond }

@@ -32,9 +32,6 @@ func (x *Index) VectorState() *VectorState {
 	return &VectorState{t.model.Identity(), t.set.Len(), len(t.pending), t.set.Rows(), t.failure}
 }
 
-// Waits of the background work after errors. Tests change them.
-var firstRetry, lastRetry time.Duration
-
 // keepVectors embeds the texts of new documents until the index is closed.
 func (x *Index) keepVectors() {
 	b := embed.Background{
@@ -42,9 +39,6 @@ func (x *Index) keepVectors() {
 		Save:   func() { x.saveVectors() }, //nolint:errcheck // the next call tries again
 		Failed: func(err error, _ time.Time) { x.failed(err) },
 		Wake:   x.texts.wake,
-
-		FirstRetry: firstRetry,
-		LastRetry:  lastRetry,
 	}
 	x.work.Go(func() { b.Run(x.ctx) }) // Close waits for it
 }

@@ -20,9 +20,6 @@ import (
 	"crabmem/sessionlog"
 )
 
-// Background work on vectors does not wait long in tests.
-func init() { firstRetry, lastRetry = time.Millisecond, 20*time.Millisecond }
-
 func newModel() (*embed.Model, *embedtest.Model) {
 	return embedtest.New("car automobile", "sea ocean", "doctor physician")
 }

@@ -18,7 +18,7 @@ const progressInterval = 2 * time.Second
 // reportProgress sends progress notifications during a call with a progress token: a
 // call may wait for the store's lock or index the sessions. After end returns, it
 // sends no notification.
-func (s *Server) reportProgress(ctx context.Context, call *mcp.CallToolRequest) (end func()) {
+func reportProgress(ctx context.Context, call *mcp.CallToolRequest) (end func()) {
 	token := call.Params.GetProgressToken()
 	if token == nil || call.Session == nil {
 		return func() {}
@@ -26,7 +26,7 @@ func (s *Server) reportProgress(ctx context.Context, call *mcp.CallToolRequest) 
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() {
-		tick := time.NewTicker(s.progressEvery)
+		tick := time.NewTicker(progressInterval)
 		defer tick.Stop()
 		for n := 1; ; n++ {
 			select {
@@ -34,7 +34,7 @@ func (s *Server) reportProgress(ctx context.Context, call *mcp.CallToolRequest) 
 				return
 			case <-tick.C:
 			}
-			passed := time.Duration(n) * s.progressEvery
+			passed := time.Duration(n) * progressInterval
 			err := call.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
 				ProgressToken: token, Progress: passed.Seconds(), Message: fmt.Sprintf("%s: running for %s", call.Params.Name, passed),
 			})

@@ -67,14 +67,12 @@ type Server struct {
 	sdk      *mcp.Server
 	caps     *mcp.ServerCapabilities
 	list     listWatch
-
-	progressEvery time.Duration
 }
 
 // New reads the store once and returns a server. When ctx ends, writes stop waiting
 // for the store's lock.
 func New(ctx context.Context, o Options) (*Server, error) {
-	s := &Server{o: o, store: newStore(ctx, o), refusals: &guard.RefusalLog{Log: o.Log}, inputs: make(map[string]*jsonschema.Schema), progressEvery: progressInterval}
+	s := &Server{o: o, store: newStore(ctx, o), refusals: &guard.RefusalLog{Log: o.Log}, inputs: make(map[string]*jsonschema.Schema)}
 	empty := false
 	err := s.store.Read(func(s *crmem.Store) error {
 		empty = s.Len() == 0

@@ -112,7 +112,7 @@ func (s *Server) checkedCall(next mcp.MethodHandler) mcp.MethodHandler {
 			// that the protocol version requires. Its text is replaced below.
 			call.Params.Arguments = json.RawMessage("[]")
 		}
-		end := s.reportProgress(ctx, call)
+		end := reportProgress(ctx, call)
 		res, err := next(ctx, method, req)
 		end()
 		s.checkList()

@@ -18,8 +18,6 @@ type Keyring struct {
 	Get func(id string) (string, error)
 	// Set stores a key.
 	Set func(id, key string) error
-	// Wait limits each call; 0 is keyringWait. A keyring may ask the user.
-	Wait time.Duration
 }
 
 // KeyringVariable is the environment variable that disables the keyring of the
@@ -29,7 +27,7 @@ const (
 	KeyringOff      = "off"
 )
 
-// keyringWait is the time in which a user can unlock a keyring.
+// keyringWait limits each call of a keyring: a user can unlock it in that time.
 const keyringWait = 15 * time.Second
 
 // service is the name under which keys are in the keyring.
@@ -71,7 +69,7 @@ func (k Keyring) create(id, key string) error {
 	if k.Set == nil {
 		return errNoKeyring
 	}
-	_, err := k.call(func() (string, error) { return "", k.Set(id, key) })
+	_, err := call(func() (string, error) { return "", k.Set(id, key) })
 	if err != nil {
 		return err
 	}
@@ -86,7 +84,7 @@ func (k Keyring) get(id string) (string, error) {
 	if k.Get == nil {
 		return "", errNoKeyring
 	}
-	return k.call(func() (string, error) { return k.Get(id) })
+	return call(func() (string, error) { return k.Get(id) })
 }
 
 // unanswered is the number of calls that a keyring did not answer in time. While
@@ -99,11 +97,7 @@ var unanswered struct {
 
 // call calls do with a time limit. After the limit do continues, and its result is
 // discarded.
-func (k Keyring) call(do func() (string, error)) (string, error) {
-	wait := k.Wait
-	if wait == 0 {
-		wait = keyringWait
-	}
+func call(do func() (string, error)) (string, error) {
 	unanswered.Lock()
 	hangs := unanswered.n > 0
 	unanswered.Unlock()
@@ -132,7 +126,7 @@ func (k Keyring) call(do func() (string, error)) (string, error) {
 		}()
 		a.text, a.err = do()
 	}()
-	timer := time.NewTimer(wait)
+	timer := time.NewTimer(keyringWait)
 	defer timer.Stop()
 	select {
 	case a := <-answers:
@@ -147,5 +141,5 @@ func (k Keyring) call(do func() (string, error)) (string, error) {
 	}
 	late = true
 	unanswered.n++
-	return "", fmt.Errorf("no reply within %v", wait)
+	return "", fmt.Errorf("no reply within %v", keyringWait)
 }

@@ -17,14 +17,18 @@ func TestCombineNormalizesScores(t *testing.T) {
 		weight         float64
 	}{
 		{"convex", Request{Weight: 0.25},
-			[]Candidate{{Lexical: 4, Cosine: cosine(-0.5)}, {Lexical: 3}, {Lexical: 2, Cosine: cosine(-0.25)}, {Cosine: cosine(-0.1)}},
+			[]Candidate{{Lexical: 0.75, Cosine: cosine(-0.5)}, {Lexical: 0.5}, {Lexical: 0.25, Cosine: cosine(-0.25)}, {Cosine: cosine(-0.1)}},
 			[]float64{1, 0.5, 0, 0}, []float64{0, 0.5, 0.625, 1}, 0.25},
 		{"one text", Request{}, []Candidate{{Lexical: 4, Cosine: cosine(0.3)}}, []float64{1}, []float64{1}, 0.07},
 		{"no text by words", Request{}, []Candidate{{Cosine: cosine(0.4)}, {Cosine: cosine(0.2)}}, []float64{0, 0}, []float64{1, 0}, 0.07},
-		{"ranks", Request{Fusion: ReciprocalRank}, []Candidate{{Lexical: 4, Rank: 2}, {Lexical: 3}, {Rank: 1}},
+		{"ranks", Request{Fusion: ReciprocalRank}, []Candidate{{Lexical: 0.4, Rank: 2}, {Lexical: 0.3}, {Rank: 1}},
 			[]float64{1.0 / 61, 1.0 / 62, 0}, []float64{1.0 / 62, 0, 1.0 / 61}, 0},
 	} {
-		for i, f := range c.request.Combine(c.list) {
+		all := c.request.Combine(c.list)
+		if len(all) != len(c.list) {
+			t.Errorf("%s: %d texts", c.name, len(all))
+		}
+		for i, f := range all {
 			score := c.words[i] + c.meaning[i]
 			if c.request.Fusion == Convex {
 				score = (1-c.weight)*c.words[i] + c.weight*c.meaning[i]

@@ -45,6 +45,12 @@ func TestNearestName(t *testing.T) {
 			t.Errorf("%q of two names: %q, want %q", mistyped, got, want)
 		}
 	}
+	long := strings.Repeat("n", 1024)
+	for mistyped, want := range map[string]string{"": "", "x": "x", "abcxyz": "abcdef", "abwxyz": "", long: long, long + "n": ""} {
+		if got := NearestName(mistyped, []string{"x", "abcdef", long}); got != want {
+			t.Errorf("%.20q: %.20q, want %.20q", mistyped, got, want)
+		}
+	}
 	if got := NearestName("limit", nil); got != "" {
 		t.Errorf("without names: %q", got)
 	}

@@ -343,6 +343,9 @@ func TestSystemKeyring(t *testing.T) {
 		if p := set(t, s, "a", "hunter2"); p.Kind != "file" || p.Refused != c.refused {
 			t.Errorf("%v: %+v", c.err, p)
 		}
+		if secret.System(nil).Set("id", "key") == nil {
+			t.Errorf("%v: Set returns no error", c.err)
+		}
 	}
 }
 

@@ -162,6 +162,15 @@ func TestTitleOfEmptySession(t *testing.T) {
 			r.wantTitle(l, c.want)
 		}
 	})
+	bubble(t, func(r *rig) {
+		r.titled("model", func(context.Context, model.Request) (string, error) { return "Ports", nil })
+		r.write("crab_user_7", "")
+		l, err := r.Open(r.t.Context(), "crab_user_7", "")
+		r.check(err)
+		_, err = r.chat(l, "which port?")
+		r.check(err)
+		r.wantTitle(l, "Ports")
+	})
 }
 
 // TestModelTitle replaces the first line with the model's title after the first

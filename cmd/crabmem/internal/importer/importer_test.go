@@ -393,6 +393,14 @@ func TestChangedSource(t *testing.T) {
 			if len(keep.Conflicts) > 0 || keep.Kept != len(p.Conflicts) || len(replace.Conflicts) > 0 {
 				t.Errorf("%d conflicts; to keep %+v, to replace %+v", len(p.Conflicts), keep, replace)
 			}
+			if len(p.Updated) != p.Replaced {
+				t.Errorf("updated %q, want %d names", p.Updated, p.Replaced)
+			}
+			for _, conflict := range p.Conflicts {
+				if conflict.Edited == strings.HasPrefix(c.name, "a note of here") {
+					t.Errorf("%+v", conflict)
+				}
+			}
 			if len(p.Conflicts) == 0 {
 				apply(t, s, p.Ops)
 				if again := planOf(t, c.second, s, Refuse); len(again.Ops) > 0 || len(again.Conflicts) > 0 {
@@ -434,7 +442,7 @@ func TestContentsOfChatGPT(t *testing.T) {
 		{`{"parts":["x"]}`, "x", "", "[]"},
 		{`{"content_type":"reasoning_recap","content":"Thought for 5 s"}`, "", "Thought for 5 s", "[]"},
 		{`{"content_type":"thoughts","thoughts":[{"summary":"a","content":"b"}]}`, "", "a\n\nb", "[]"},
-		{`{"parts":["x\ue200` + strings.Repeat("k", 41) + `\ue201"]}`, "x", "", `[{citation mark "` + strings.Repeat("k", 40) + `…" 1 [a]}]`},
+		{`{"parts":["x\ue200` + strings.Repeat("k", 41) + `\ue201"]}`, "x", "", `[{citation mark "` + strings.Repeat("k", 39) + `…" 1 [a]}]`},
 	} {
 		text := `[{"id":"a","current_node":"1","mapping":{"1":{"message":{"author":{"role":"assistant"},"content":` + c.content + `}}}}]`
 		var got sessionlog.Message
@@ -450,6 +458,9 @@ func TestContentsOfChatGPT(t *testing.T) {
 
 func TestTallyIsBounded(t *testing.T) {
 	var tally Tally
+	if tally.AddCount("none", "", 0); len(tally) != 0 {
+		t.Errorf("no omissions are counted: %v", tally)
+	}
 	for i := range 63 {
 		tally.add(fmt.Sprintf("r%02d", i), "")
 	}
@@ -460,7 +471,7 @@ func TestTallyIsBounded(t *testing.T) {
 	tally.AddCount("more", "x", 2)
 	tally.AddCount("another", "y", 3)
 	tally.AddCount("last", "", 1)
-	tally.AddCount("none", "", 0)
+	tally.add("r00", strings.Repeat("é", 81))
 	if n := len(tally); n != 65 {
 		t.Errorf("%d reasons, want 64 and the others", n)
 	}
@@ -469,8 +480,15 @@ func TestTallyIsBounded(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
-	if got := fmt.Sprint(tally[0]); got != "{r00 1 []}" {
-		t.Errorf("without a place: %s", got)
+	if got, want := fmt.Sprint(tally[:2]), "[{r00 2 ["+strings.Repeat("é", 79)+"…]} {r01 1 []}]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	tally = nil
+	for _, n := range []int{80, 81, 82} {
+		tally.add(strings.Repeat("r", n), "")
+	}
+	if len(tally) != 2 || tally[0].Reason != strings.Repeat("r", 80) || tally[1].Reason != strings.Repeat("r", 79)+"…" {
+		t.Errorf("reasons of 80 and more characters: %v", tally)
 	}
 }
 

@@ -11,49 +11,11 @@ import (
 	"testing/synctest"
 
 	"crabmem/crmem"
-	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/tool"
-	"crabmem/fuzz/golden"
 	"crabmem/sessionlog"
 )
-
-// TestReportsOfArchived compares which summaries need an archive for each
-// content of the archived file.
-func TestReportsOfArchived(t *testing.T) {
-	var out golden.Reports
-	all := []sessionlog.Compaction{{N: 1, Summary: "one"}, {N: 2, Summary: "two"}, {N: 3, Summary: "three"}}
-	bubble(t, func(r *rig) {
-		for i, content := range []string{"no file", "", "0\n", "1\n", "1", "1 main\n", "1 - team-2\n", "1 Team\n", "1  main\n", "1 ..\n", "2\n", "3\n", "4\n", "-1\n", "-1", "x\n", "1\n\n", " 1\n", strings.Repeat("0", 31) + "\n", strings.Repeat("0", 32) + "\n"} {
-			for n := range len(all) + 1 {
-				for _, followed := range []bool{false, true} {
-					for _, fault := range []string{"", "archived"} {
-						id := fmt.Sprintf("s%d_%d_%v%s", i, n, followed, fault)
-						if content != "no file" {
-							r.check(vfs.MkdirAll(r.fs, rigHome+"/archived", 0o700))
-							r.fs.WriteFile(r.archivedFile(id), []byte(content), 0o600)
-						}
-						known, ok := r.archived(id)
-						if fault != "" {
-							r.fail("rename", fault)
-						}
-						list := r.unarchived(id, all[:n], followed)
-						r.mend()
-						b, err := vfs.ReadFile(r.fs, r.archivedFile(id), 100)
-						if err == nil {
-							err = r.fs.Remove(r.archivedFile(id))
-						}
-						out.Addf(fmt.Sprintf("file %q, %d summaries, followed %v, fault %q", content, n, followed, fault),
-							"%s %v, unarchived %v, then %q %v %v", fmt.Sprint(known), ok, list, b, err != nil, r.notes)
-						r.notes = nil
-					}
-				}
-			}
-		}
-	})
-	out.Compare(t, "testdata/reports/archived.txt.gz")
-}
 
 // TestArchivedFile checks the calls and modes of setArchived.
 func TestArchivedFile(t *testing.T) {
@@ -79,47 +41,6 @@ func TestArchivedFile(t *testing.T) {
 			r.t.Error("setArchived returns no error without its folder")
 		}
 	})
-}
-
-// TestReportsOfArchives compares what Archive writes for each state of the store.
-func TestReportsOfArchives(t *testing.T) {
-	var out golden.Reports
-	entry := func(name, content string, aliases ...string) crmem.Op {
-		return crmem.Add{Name: name, Content: content, Aliases: aliases}
-	}
-	for i, before := range [][]crmem.Op{
-		nil,
-		{entry("crab_user_1-7", "text")},
-		{entry("crab_user_1-7", "other")},
-		{entry("x", "text", "crab_user_1-7")},
-		{entry("crab_user_1-7", "other"), entry("crab_user_1-7.2", "text")},
-		{entry("crab_user_1-7", "other"), entry("crab_user_1-7.2", "other"), entry("x", "other", "crab_user_1-7.3")},
-	} {
-		for _, title := range []string{"", "a title"} {
-			for _, memory := range []bool{true, false} {
-				for _, fault := range []string{"", "memory", "archived"} {
-					bubble(t, func(r *rig) {
-						if before != nil {
-							r.check(r.store.Apply(before...))
-						}
-						l, err := r.Create(sessionlog.Meta{Agent: "crab", CreatedBy: "user", Title: title}, "", "", tool.Unbounded())
-						r.check(err)
-						if fault != "" {
-							r.fail("write", fault)
-						}
-						name, err := r.Archive(&agent.Agent{Memory: memory}, &agent.Session{Log: l.log}, agent.Summary{Number: 7, Text: "text"})
-						r.mend()
-						out.Addf(fmt.Sprintf("store %d, title %q, memory %v, fault %q", i, title, memory, fault), "%s %v\n%s", name, err, r.outcome())
-					})
-				}
-			}
-		}
-	}
-	bubble(t, func(r *rig) {
-		name, err := r.Archive(&agent.Agent{Memory: true}, new(agent.Session), agent.Summary{Number: 1, Text: "text"})
-		out.Addf("without a log", "%q %v\n%s", name, err, r.outcome())
-	})
-	out.Compare(t, "testdata/reports/archives.txt.gz")
 }
 
 // TestArchiveAddsASummaryOnce archives a summary in stores that have entries with its
@@ -173,81 +94,6 @@ func (r *rig) say(l *Session, content string) string {
 	q := Run{Session: l, Content: content, Sender: "user"}
 	err := r.Run(r.t.Context(), &q)
 	return fmt.Sprintf("%q, %s", q.Answer, explain(err))
-}
-
-// TestReportsOfLoads compares what happens if the history of a session, its
-// summaries, or its archive fail.
-func TestReportsOfLoads(t *testing.T) {
-	var out golden.Reports
-	for _, damage := range []string{"", "missing", "bad line", "agent", "store", "no archive", "archived", "summary pending"} {
-		for _, call := range []string{"open", "resolve", "run", "with"} {
-			if damage == "bad line" && call == "run" {
-				break // the log reports a displaced file
-			}
-			bubble(t, func(r *rig) {
-				l := r.create("crab", "user")
-				r.say(l, "hello")
-				if damage == "summary pending" {
-					r.fail("create", "memory")
-				}
-				archive, err := r.compact(l)
-				r.mend()
-				r.note("compacted as %q, %v", archive, err)
-				r.fs.WriteFile(rigHome+"/archived/crab_user_1", []byte("0\n"), 0o600)
-				if damage != "agent" {
-					r.hold(l, nil)
-				}
-				if call == "open" || call == "resolve" {
-					r.close()
-					r.open()
-				}
-				r.outcome()
-				r.damage(damage)
-				r.load1(call, l)
-				r.mend()
-				out.Add(damage+", "+call, r.outcome())
-			})
-		}
-	}
-	out.Compare(t, "testdata/reports/loads.txt.gz")
-}
-
-// damage makes loading session crab_user_1 fail.
-func (r *rig) damage(kind string) {
-	file := rigHome + "/sessions/crab_user_1.jsonl"
-	switch kind {
-	case "missing":
-		r.check(r.fs.Remove(file))
-	case "bad line":
-		b, err := vfs.ReadFile(r.fs, file, 1<<20)
-		r.check(err)
-		r.fs.WriteFile(file, append(b, "bad\n{\"role\":\"user\",\"content\":\"x\"}\n"...), 0o600)
-	case "agent":
-		r.change(func(s *Setup) { delete(s.Agents, "crab") })
-	case "store":
-		r.check(r.store.Close())
-	case "no archive":
-		r.check(r.store.Apply(crmem.Remove{Name: "crab_user_1-1"}))
-	case "archived":
-		r.fail("rename", "archived")
-	}
-}
-
-func (r *rig) load1(call string, l *Session) {
-	switch call {
-	case "open":
-		l, err := r.Open(r.t.Context(), "crab_user_1", "/other")
-		r.note("Open returns %v, %v", l != nil, err)
-	case "resolve":
-		l, err := r.Resolve(r.t.Context(), new(Request))
-		r.note("Resolve returns %v, %v", l != nil, err)
-	case "run":
-		r.note("Run returns %s", r.say(l, "hello"))
-	case "with":
-		r.note("With returns %v", r.With(r.t.Context(), l.ID(), func(context.Context, Setup, *agent.Agent, *agent.Session) error {
-			return errors.New("called")
-		}))
-	}
 }
 
 // TestLoadFailsBetweenReads fails the second read of a session, that of its

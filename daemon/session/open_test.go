@@ -7,100 +7,13 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 	"unsafe"
 
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/agent"
-	"crabmem/fuzz/golden"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 )
-
-// TestReportsOfNames compares which names of sessions and of folders a request
-// may have.
-func TestReportsOfNames(t *testing.T) {
-	var out golden.Reports
-	bubble(t, func(r *rig) {
-		r.say(r.create("crab", "user"), "hello")
-		sessions := rigHome + "/sessions"
-		r.fs.WriteFile(sessions+"/empty_user_1.jsonl", nil, 0o600)
-		r.fs.WriteFile(sessions+"/.hidden.jsonl", []byte("{}\n"), 0o600)
-		r.fs.WriteFile("/other/crab_user_9.jsonl", []byte("{}\n"), 0o600)
-		r.fs.WriteFile("/other/file", nil, 0o600)
-		for name, target := range map[string]string{
-			"/other/in": sessions + "/crab_user_1.jsonl", sessions + "/out.jsonl": "/other/crab_user_9.jsonl", "/link": sessions,
-			"/dir": "/other", "/todir": "/dir", "/tofile": "/other/file", "/dangling": "/absent",
-		} {
-			r.fs.Symlink(target, name)
-		}
-		for _, name := range []string{
-			"", ".", "..", "crab_user_1", "crab_user_1.jsonl", "absent", ".hidden", ".hidden.jsonl", "empty_user_1", "out", "a/b", `a\b`, "/", sessions, sessions + "/",
-			sessions + "/crab_user_1.jsonl", sessions + "/../sessions/crab_user_1.jsonl", "/link/crab_user_1.jsonl", "/other/in", sessions + "/out.jsonl", sessions + "/absent.jsonl",
-			sessions + "/.hidden.jsonl", "/other/crab_user_9.jsonl", "/other/file", sessions + "/empty_user_1.jsonl",
-		} {
-			id, err := r.storedID(name)
-			out.Addf(fmt.Sprintf("stored ID of %q", name), "%q %s", id, explain(err))
-			l, err := r.Named(r.t.Context(), 1, name)
-			out.Addf(fmt.Sprintf("named %q", name), "%v %v", l != nil, err)
-		}
-		for _, dir := range []string{"", "other", "/", "/work", "/absent", "/other/file", "/dir", "/todir", "/tofile", "/dangling", "/other/file/x", "./work"} {
-			for _, fault := range []string{"", "lstat", "resolve"} {
-				r.fail(fault, "")
-				l, err := r.Resolve(r.t.Context(), &Request{Dir: &dir})
-				r.mend()
-				got := ""
-				if err == nil {
-					got = l.dir
-				}
-				out.Addf(fmt.Sprintf("folder %q, fault %q", dir, fault), "%q %s", got, explain(err))
-			}
-		}
-	})
-	out.Compare(t, "testdata/reports/names.txt.gz")
-}
-
-// TestReportsOfLatest compares the sessions that requests without a name get.
-func TestReportsOfLatest(t *testing.T) {
-	var out golden.Reports
-	bubble(t, func(r *rig) {
-		resolve := func(name string, q Request) {
-			l, err := r.Resolve(r.t.Context(), &q)
-			id := uint64(0)
-			if err == nil {
-				id = l.ID()
-			}
-			out.Addf(name, "%d %s, agent %q\n%s", id, explain(err), q.Agent, r.outcome())
-		}
-		other, work := "/other", "/work"
-		resolve("first", Request{})
-		resolve("again, other folder", Request{Dir: &other})
-		resolve("another, new", Request{NewChat: true, Dir: &work})
-		resolve("the newest", Request{})
-		l, err := r.Get(1)
-		r.check(err)
-		resolve("the last used", Request{Sender: "user", Agent: "crab"})
-		r.Kill(l)
-		resolve("after a kill", Request{})
-		resolve("other sender", Request{Sender: "tg:7"})
-		resolve("other agent", Request{Agent: "helper"})
-		second := uint64(2)
-		resolve("by number", Request{Session: &second, Agent: "helper"})
-		r.close()
-		r.open()
-		resolve("after a restart", Request{Dir: &other})
-		stored := "helper_user_1"
-		resolve("by file", Request{Resume: &stored, Dir: &work})
-		r.fail("readdir", "sessions")
-		resolve("without a folder", Request{Sender: "new"})
-		r.mend()
-		r.fail("create", "sessions")
-		resolve("without a file", Request{Sender: "new"})
-		r.mend()
-		resolve("with a file", Request{Sender: "new"})
-	})
-	out.Compare(t, "testdata/reports/latest.txt.gz")
-}
 
 // TestEndedContexts checks that calls that wait for a lock or a killed session
 // return the cause of their context.
@@ -205,54 +118,6 @@ func TestHeldBytes(t *testing.T) {
 	}
 }
 
-// numbers lists the numbers of sessions.
-func (r *rig) numbers() string {
-	var list []string
-	for _, l := range r.List() {
-		list = append(list, fmt.Sprint(l.ID()))
-	}
-	return strings.Join(list, " ")
-}
-
-// TestReportsOfEvictions compares the sessions that remain when others are
-// created, with each limit.
-func TestReportsOfEvictions(t *testing.T) {
-	var out golden.Reports
-	for _, limit := range []int{1, 9, 10, 70, 100} {
-		bubble(t, func(r *rig) {
-			r.change(func(s *Setup) { s.Config.Limits.Sessions = limit })
-			var list []*Session
-			for n := range 130 {
-				l := r.create("crab", "user")
-				list = append(list, l)
-				switch n {
-				case 2:
-					go r.say(l, "wait 1h")
-				case 4:
-					r.say(l, "hello")
-				case 5:
-					r.Kill(l)
-				case 80:
-					_, err := r.Get(8)
-					r.note("Get returns %v", err)
-				case 85:
-					r.note("run in 7: %s", r.say(list[6], "hello"))
-				case 90:
-					r.note("used again: %s", r.say(l, "hello"))
-				}
-				synctest.Wait()
-				r.mu.Lock()
-				out.Addf(fmt.Sprintf("limit %d, session %d", limit, n), "%s\n%s", r.numbers(), strings.Join(r.notes, "\n"))
-				r.notes = nil
-				r.mu.Unlock()
-			}
-			time.Sleep(2 * time.Hour)
-			out.Add(fmt.Sprintf("limit %d, after an hour", limit), r.numbers())
-		})
-	}
-	out.Compare(t, "testdata/reports/evictions.txt.gz")
-}
-
 // TestUnload holds histories around the limit of bytes.
 func TestUnload(t *testing.T) {
 	const tenth = maxLoaded / 10
@@ -350,30 +215,4 @@ func TestNamesCloseFiles(t *testing.T) {
 		}
 		r.mend()
 	})
-}
-
-// TestCloseFails checks that a session whose file cannot be closed is removed.
-func TestCloseFails(t *testing.T) {
-	var out golden.Reports
-	bubble(t, func(r *rig) {
-		l := r.create("crab", "user")
-		r.say(l, "hello")
-		r.outcome()
-		r.fail("unlock", "")
-		r.note("Kill returns %v", r.Kill(l))
-		r.mend()
-		out.Add("unlock", r.outcome())
-		l = r.create("crab", "user")
-		f := func(c faultfs.Call) error {
-			if strings.Contains(c.Name, "sessions") {
-				return errors.New("sick disk")
-			}
-			return nil
-		}
-		r.fault.Store(&f)
-		r.note("WithIdle returns %v", r.WithIdle(r.t.Context(), l.StoredID(), func() error { return nil }))
-		r.mend()
-		out.Add("all", r.outcome())
-	})
-	out.Compare(t, "testdata/reports/closes.txt.gz")
 }

@@ -7,8 +7,6 @@ import (
 	"iter"
 	"log/slog"
 	"maps"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -44,7 +42,6 @@ type rig struct {
 
 	mu    sync.Mutex
 	notes []string
-	last  []string // state
 }
 
 const rigHome = "/home/crab"
@@ -184,52 +181,6 @@ func (r *rig) note(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
-}
-
-// outcome waits until each goroutine waits, and returns the notes and what
-// changed in the state.
-func (r *rig) outcome() string {
-	synctest.Wait()
-	r.mu.Lock()
-	lines := r.notes
-	r.notes = nil
-	r.mu.Unlock()
-	slices.Sort(lines) // goroutines write them concurrently
-	state := r.state()
-	for _, line := range state {
-		if !slices.Contains(r.last, line) {
-			lines = append(lines, line)
-		}
-	}
-	r.last = state
-	return process.ReplaceAllString(strings.Join(lines, "\n"), "process N")
-}
-
-var process = regexp.MustCompile(`process \d+`)
-
-// state describes the Manager and the files that it writes, a fact a line. No
-// goroutine may run.
-func (r *rig) state() []string {
-	lines := []string{fmt.Sprintf("clock %d, sessions %d, locks %d and %d, loaded %v", r.clock.Load(), len(r.byID), len(r.identities.held), len(r.stored.held), r.LoadedBytes() > 0)}
-	for _, l := range r.all() {
-		var history string
-		if s := l.session; s != nil {
-			history = fmt.Sprintf(", history %d %s %d, compactions %d, unarchived %v, %s", s.ID, s.CreatedBy, len(s.Messages), s.Compactions, s.Unarchived, s.Dir)
-		}
-		lines = append(lines, fmt.Sprintf("%d %s: agent %s, by %s, title %q, dir %q, messages %d, alive %d, waiting %d, used %d, active %v, idle %v, asking %v, killed %v, closed %v%s",
-			l.ID(), l.StoredID(), l.Agent(), l.CreatedBy(), l.Title(), l.dir, l.Messages(), l.Alive(), l.Waiting(), l.used.Load(), l.Active(), l.idle(), r.Asking(l.ID()), l.killed, l.closed, history))
-	}
-	names, err := r.fs.ReadDir(rigHome + "/archived")
-	if err == nil {
-		for _, e := range names {
-			b, err := vfs.ReadFile(r.fs, filepath.Join(rigHome, "archived", e.Name()), 100)
-			lines = append(lines, fmt.Sprintf("archived %s: %q %v", e.Name(), b, err))
-		}
-	}
-	for e := range r.store.All() {
-		lines = append(lines, fmt.Sprintf("entry %s %v: %s %q", e.Name, e.Aliases, e.Kind, e.Content))
-	}
-	return lines
 }
 
 // script is a model that follows the newest message of a user, whose steps are

@@ -14,7 +14,6 @@ import (
 
 	"crabmem/daemon/agent"
 	"crabmem/daemon/tool"
-	"crabmem/fuzz/golden"
 	"crabmem/sessionlog"
 )
 
@@ -25,82 +24,6 @@ func marshal(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(b)
-}
-
-// run runs a session's agent and notes the result with its events.
-func (r *rig) run(ctx context.Context, name string, q Run) {
-	q.Each = func(e agent.Event) error {
-		var calls []string
-		for _, c := range e.Calls {
-			calls = append(calls, c.Function.Name)
-		}
-		r.note("%s: event %d %q %v %v %q %v, %v", name, e.Kind, e.Text, calls, e.Usage, e.Result.Output, e.Questions, e.Refused)
-		return nil
-	}
-	err := r.Run(ctx, &q)
-	r.note("%s returns %q %+v, %v", name, q.Answer, q.Usage, err)
-}
-
-// TestReportsOfDelegate compares the results of delegate.
-func TestReportsOfDelegate(t *testing.T) {
-	var out golden.Reports
-	many := func(n int, agent, message string) (list []task) {
-		for range n {
-			list = append(list, task{agent, message})
-		}
-		return list
-	}
-	nested := `call delegate {"tasks":[{"agent":"helper","message":"call delegate {\"tasks\":[{\"agent\":\"helper\",\"message\":\"call recall {}\\u007ctell\"}]}\u007ctell"}]}|tell`
-	call := func(tasks ...task) string {
-		return "call delegate " + strings.ReplaceAll(marshal(t, delegateArgs{tasks}), "|", `\u007c`) + "|tell"
-	}
-	for _, c := range []struct {
-		name, agent, content string
-		depth, tasks         int
-		timeout              time.Duration
-		fault                string
-	}{
-		{"no tasks", "crab", call(), 2, 3, 0, ""},
-		{"most tasks", "crab", call(many(3, "absent", "x")...), 2, 3, 0, ""},
-		{"too many tasks", "crab", call(many(4, "absent", "x")...), 2, 3, 0, ""},
-		{"most active tasks", "crab", call(many(64, "absent", "x")...), 2, 100, 0, ""},
-		{"too many active tasks", "crab", call(many(65, "absent", "x")...), 2, 100, 0, ""},
-		{"too many, then few", "crab", call(many(65, "absent", "x")...) + "|" + call(many(64, "absent", "x")...), 2, 100, 0, ""},
-		{"few, then few", "crab", strings.TrimSuffix(call(many(64, "absent", "x")...), "|tell") + "|" + call(many(64, "absent", "y")...), 2, 100, 0, ""},
-		{"depth 0", "crab", nested, 0, 3, 0, ""},
-		{"depth 1", "crab", nested, 1, 3, 0, ""},
-		{"depth 2", "crab", nested, 2, 3, 0, ""},
-		{"mark-up", "crab", call(task{"helper", "<a & b>\n\u2028\x7f"}), 2, 3, 0, ""},
-		{"no message", "crab", call(task{"helper", ""}), 2, 3, 0, ""},
-		{"member", "bound", call(task{"helper", "call recall {}|tell"}), 2, 3, 0, ""},
-		{"absent member", "bound", call(task{"absent", "hello"}), 2, 3, 0, ""},
-		{"no member", "bound", call(task{"helper", "hello"}, task{"crab", "hello"}), 2, 3, 0, ""},
-		{"narrow", "bound", call(task{"helper", "call bash {}|tell"}), 2, 3, 0, ""},
-		{"remote", "tg:7", call(task{"helper", "call bash {}|tell"}), 2, 3, 0, ""},
-		{"ask", "crab", call(task{"helper", "call ask_user {}|tell"}), 2, 3, 0, ""},
-		{"fails", "crab", call(task{"helper", "fail badly"}), 2, 3, 0, ""},
-		{"slow", "crab", call(task{"helper", "wait 10s"}), 2, 3, 9 * time.Second, ""},
-		{"fast", "crab", call(task{"helper", "wait 10s"}), 2, 3, 11 * time.Second, ""},
-		{"no time limit", "crab", call(task{"helper", "wait 1000h"}), 2, 3, 0, ""},
-		{"no session", "crab", call(task{"helper", "hello"}), 2, 3, 0, "helper"},
-	} {
-		bubble(t, func(r *rig) {
-			r.change(func(s *Setup) {
-				s.Config.Delegate.MaxDepth, s.Config.Delegate.MaxTasks, s.Config.Tasks.Timeout = c.depth, c.tasks, c.timeout
-			})
-			l := r.create(c.agent, "user")
-			if c.agent == "tg:7" {
-				l = r.create("crab", c.agent)
-			}
-			if c.fault != "" {
-				r.fail("create", c.fault)
-			}
-			r.run(r.t.Context(), "run", Run{Session: l, Content: c.content, Sender: "user", Interactive: true})
-			r.mend()
-			out.Add(c.name, r.outcome())
-		})
-	}
-	out.Compare(t, "testdata/reports/delegate.txt.gz")
 }
 
 // TestActiveTasks delegates while other tasks of the run are active.
@@ -166,102 +89,6 @@ func TestConcurrentTasks(t *testing.T) {
 		}
 	})
 }
-
-// TestTasksEnd checks that the session of a task is closed, and that a run in
-// it cannot outlive the run that delegated.
-func TestTasksEnd(t *testing.T) {
-	var out golden.Reports
-	bubble(t, func(r *rig) {
-		l := r.create("crab", "tg:7")
-		ctx, cancel := context.WithCancelCause(r.t.Context())
-		go r.run(ctx, "run", Run{Session: l, Content: `call delegate {"tasks":[{"agent":"helper","message":"wait 1h"},{"agent":"absent","message":"hello"}]}|tell`})
-		out.Add("while a task runs", r.outcome())
-		time.Sleep(90 * time.Second) // over the limit of a task
-		out.Add("after the time limit", r.outcome())
-		go r.run(ctx, "second", Run{Session: l, Content: `call delegate {"tasks":[{"agent":"helper","message":"wait 1h"}]}|tell`})
-		out.Add("while another task runs", r.outcome())
-		cancel(errors.New("hung up"))
-		out.Add("after the end", r.outcome())
-	})
-	out.Compare(t, "testdata/reports/tasks.txt.gz")
-}
-
-// TestReportsOfAsk compares the results of ask_user.
-func TestReportsOfAsk(t *testing.T) {
-	var out golden.Reports
-	askFor := func(n int) string {
-		list := make([]agent.Question, n)
-		for i := range list {
-			list[i] = agent.Question{Question: "which?", Header: fmt.Sprint("h", i)}
-		}
-		return "call ask_user " + marshal(t, askArgs{list}) + "|tell"
-	}
-	type world struct {
-		*rig
-		l      *Session
-		cancel context.CancelCauseFunc
-	}
-	for _, c := range []struct {
-		name        string
-		questions   int
-		interactive bool
-		act         func(w *world)
-	}{
-		{"none", 0, true, nil},
-		{"not interactive", 1, false, nil},
-		{"most", 32, true, func(w *world) { w.note("Reply returns %v", w.Reply(w.t.Context(), 1, "yes")) }},
-		{"too many", 33, true, nil},
-		{"two replies", 1, true, func(w *world) {
-			w.note("Reply returns %v", w.Reply(w.t.Context(), 1, ""))
-			w.note("Reply returns %v", w.Reply(w.t.Context(), 1, "no"))
-		}},
-		{"other session", 1, true, func(w *world) { w.note("Reply returns %v", w.Reply(w.t.Context(), 2, "yes")) }},
-		{"hung up", 1, true, func(w *world) { w.cancel(errors.New("hung up")) }},
-		{"cancel", 1, true, func(w *world) { w.note("Cancel returns %v", w.l.Cancel(ErrCancelled)) }},
-		{"kill", 1, true, func(w *world) { w.note("Kill returns %v", w.Kill(w.l)) }},
-		{"just in time", 2, true, func(w *world) {
-			time.Sleep(30*time.Second + 6*time.Microsecond)
-			w.note("Reply returns %v", w.Reply(w.t.Context(), 1, "yes"))
-		}},
-		{"late", 2, true, func(w *world) { time.Sleep(30*time.Second + 8*time.Microsecond) }},
-		{"replaced", 1, true, func(w *world) {
-			q := w.asks.begin(1)
-			w.outcomeTo(&out, "replaced")
-			w.asks.end(1, new(ask))
-			w.note("Asking returns %v", w.Asking(1))
-			w.asks.end(1, q)
-			w.note("Asking returns %v", w.Asking(1))
-		}},
-		{"removed", 1, true, func(w *world) {
-			w.asks.cancel(1)
-			w.asks.cancel(1)
-			w.note("Asking returns %v", w.Asking(1))
-		}},
-	} {
-		bubble(t, func(r *rig) {
-			w := &world{rig: r, l: r.create("crab", "user")}
-			ctx, cancel := context.WithCancelCause(r.t.Context())
-			defer cancel(nil)
-			w.cancel = cancel
-			go r.run(ctx, "run", Run{Session: w.l, Content: askFor(c.questions), Interactive: c.interactive})
-			out.Add(c.name, r.outcome())
-			if c.act != nil {
-				c.act(w)
-				outcome := r.outcome()
-				if c.name == "kill" {
-					outcome = endOfQuestion.Replace(outcome)
-				}
-				out.Add(c.name+", then", outcome)
-			}
-		})
-	}
-	out.Compare(t, "testdata/reports/ask.txt.gz")
-}
-
-func (r *rig) outcomeTo(out *golden.Reports, title string) { out.Add(title, r.outcome()) }
-
-// endOfQuestion replaces the two results of a question whose session was killed.
-var endOfQuestion = strings.NewReplacer("ask_user cancelled: the run ended", "ask_user cancelled", "ask_user cancelled: reply channel closed", "ask_user cancelled")
 
 // TestEarlyReply replies before there is a question.
 func TestEarlyReply(t *testing.T) {

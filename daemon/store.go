@@ -31,7 +31,7 @@ func (d opened) remember(r *request, m *pb.RememberMsg) error {
 		return r.remembered(w)
 	case pb.EntryKind_ARCHIVE:
 		if note.Metadata != nil {
-			return errtable.Invalidf("an archive cannot have metadata of the request")
+			return errtable.Invalidf("metadata: only a note may have it, not an archive")
 		}
 		list, err := d.checked(r).Update(r.ctx, func(*crmem.Store) ([]crmem.Op, error) {
 			return []crmem.Op{crmem.Add{Name: note.Name, Content: note.Content, Aliases: note.Aliases, Kind: crmem.Archive}}, nil

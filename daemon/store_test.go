@@ -59,6 +59,8 @@ func TestStoreOperations(t *testing.T) {
 	wantError(t, err, 409, "kind", "archive")
 	_, err = c.Remember(ctx, &pb.RememberMsg{Name: "x", Kind: 7})
 	wantError(t, err, 400, "invalid", "kind 7")
+	_, err = c.Remember(ctx, &pb.RememberMsg{Name: "x", Content: "x", Kind: pb.EntryKind_ARCHIVE, Metadata: &pb.MetadataEdit{}})
+	wantError(t, err, 400, "invalid", "archive")
 	_, err = c.Remember(ctx, &pb.RememberMsg{Name: strings.Repeat("x", 2000)})
 	wantError(t, err, 400, "invalid", "at most 1024")
 	if e, err = c.Get(ctx, "ship"); err != nil || e.Name != "deploy" {

@@ -133,6 +133,8 @@ func TestEdit(t *testing.T) {
 		{Edit{Set: set}, "---\na: 1\n---\nold", "new", "---\na: 1\ntype: fact\ncrabmem: 1\n---\nnew"},
 		{Edit{Set: set, Drop: true}, "---\na: 1\n---\nold", "new", "---\ntype: fact\ncrabmem: 1\n---\nnew"},
 		{Edit{Set: []Field{{Key: "a"}}}, "---\na: 1\n---\nold", "new", "new"},
+		{Edit{Set: []Field{{Key: "b"}}}, "---\na: 1\n---\nold", "new", "---\na: 1\n---\nnew"},
+		{Edit{Set: []Field{{Key: "b"}}}, "old", "new", "new"},
 	} {
 		if got, err := row.edit.Apply(row.old, row.text); got != row.want || err != nil {
 			t.Errorf("%+v of %q and %q:\n got %q, %v\nwant %q", row.edit, row.old, row.text, got, err, row.want)

@@ -201,3 +201,17 @@ func TestKilledSessionEndsItsQuestion(t *testing.T) {
 		}
 	})
 }
+
+func TestWithSetsTheScopeOfTheCreator(t *testing.T) {
+	for creator, confined := range map[string]bool{"user": false, "tg:7": true} {
+		bubble(t, func(r *rig) {
+			l := r.create("crab", creator)
+			r.check(r.With(r.t.Context(), l.ID(), func(_ context.Context, _ Setup, _ *agent.Agent, h *agent.Session) error {
+				if h.Scope.Confined != confined || h.Scope.Tools.Allows(tool.Bash) == confined {
+					r.t.Errorf("%s: %+v", creator, h.Scope)
+				}
+				return nil
+			}))
+		})
+	}
+}

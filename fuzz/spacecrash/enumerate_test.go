@@ -21,9 +21,9 @@ func idle(c faultfs.Change) bool { return strings.HasSuffix(c.Name, "-lock") }
 // TestEnumerate crashes the last operation of each short sequence before each call, and
 // checks the crash states.
 func TestEnumerate(t *testing.T) {
-	length := 2
+	length, step := 2, 5*crashtest.Slice
 	if crashtest.Full {
-		length = 3
+		length, step = 3, crashtest.Slice
 	}
 	var bad, kills atomic.Int64
 	var seen crashtest.Memo[uint64, struct{}] // images
@@ -32,7 +32,7 @@ func TestEnumerate(t *testing.T) {
 		for n := range length {
 			for i, seq := range crashtest.Sequences(alphabet, n+1) {
 				for _, scene := range scenes {
-					if i%crashtest.Slice == 0 {
+					if i%step == 0 {
 						yield(crashtest.Job{Scene: scene, Seq: seq})
 					}
 				}
@@ -80,7 +80,7 @@ func TestEnumerate(t *testing.T) {
 		return x.Points, done, err
 	})
 	t.Logf("crash states of spaces checked: %d distinct, %d lost (%d sequences, %d crash points, %d kills)", seen.Len(), bad.Load(), count, points, kills.Load())
-	if least := map[bool]int{false: 500, true: 3000}[crashtest.Full] / crashtest.Slice; seen.Len() < least && !t.Failed() {
+	if least := map[bool]int{false: 500, true: 3000}[crashtest.Full] / step; seen.Len() < least && !t.Failed() {
 		t.Errorf("%d distinct crash states, want at least %d", seen.Len(), least)
 	}
 }

@@ -28,7 +28,7 @@ var (
 	// mutants need.
 	calls = Full || os.Getenv("CRABMEM_CRASH") == "calls"
 	// Slice is CRABMEM_CRASH_SLICE, at least 1. TestEnumerate runs one in Slice
-	// sequences. A divisor of the number of symbols would omit some last symbols.
+	// sequences. A common divisor with the number of symbols would omit some last symbols.
 	Slice = max(1, atoi(os.Getenv("CRABMEM_CRASH_SLICE")))
 
 	seed = flag.Uint64("seed", 0, "run only the history of TestRandom with this seed; 0: the default histories")
@@ -245,7 +245,7 @@ type FaultJob struct {
 // fault applies to fails. The last run has fewer such calls. run returns the
 // number of errors of each class, and FailCalls returns the sums. The test fails
 // if a class in want does not occur. Without CRABMEM_CRASH=full or calls, it
-// runs one job in five.
+// runs one job in eleven.
 func FailCalls(t *testing.T, want []error, jobs func(yield func(FaultJob)),
 	run func(Job, *fault.Injector) (map[error]int, error)) (runs, bad int, hit map[error]int) {
 	hit = map[error]int{}
@@ -253,7 +253,7 @@ func FailCalls(t *testing.T, want []error, jobs func(yield func(FaultJob)),
 	each := func(yield func(FaultJob)) {
 		i := -1
 		jobs(func(j FaultJob) {
-			if i++; calls || i%5 == 0 {
+			if i++; calls || i%11 == 0 {
 				yield(j)
 			}
 		})

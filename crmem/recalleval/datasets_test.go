@@ -17,6 +17,7 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem/recalleval"
+	"crabmem/fuzz/race"
 )
 
 // requires reports whether CRABMEM_REQUIRE, a list, contains word. "datasets"
@@ -172,6 +173,7 @@ func TestShuffled(t *testing.T) {
 
 // TestDatasets runs the test sets with each analyzer.
 func TestDatasets(t *testing.T) {
+	race.Skip(t)
 	if testing.Short() {
 		t.Skip("SKIPPED: -short: searches every test set")
 	}

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,13 +15,15 @@ import (
 func TestRetries(t *testing.T) {
 	inWorld(t, func(w *world) {
 		s := w.site("1001", true)
-		s.down = true
+		s.set(func() { s.down = true })
 		w.Set([]Server{{Name: "s", URL: "http://127.0.0.1:1001/mcp"}})
 		attempts := func(d time.Duration) (times []string) {
-			w.refused = nil
+			s.set(func() { w.refused = nil })
 			began := time.Since(w.began)
 			w.settle(d)
-			for _, at := range w.refused {
+			var refused []time.Duration
+			s.set(func() { refused = slices.Clone(w.refused) })
+			for _, at := range refused {
 				if at -= began; at >= firstRetry {
 					times = append(times, at.Round(time.Second).String())
 				}

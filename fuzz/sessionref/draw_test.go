@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	files = flag.Int("files", 10_000, "number of random session files")
+	files = flag.Int("files", 3_000, "number of random session files")
 )
 
 // run calls f for each file. The generator of a file depends only on the seed and

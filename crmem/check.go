@@ -214,7 +214,7 @@ func (c *checker) checkLog(err error) (more bool, _ error) {
 		err = inFile(err, log)
 		off := format.OffsetOf(err)
 		kind := "rot"
-		if errors.Is(err, ErrNewer) || errors.Is(err, ErrOlder) {
+		if isOtherVersion(err) {
 			kind = "format"
 		}
 		c.add(kind, log, off, int64(len(v.log))-off, err, fixLog)

@@ -36,8 +36,8 @@ var (
 	// ErrNewer is returned, together with ErrFormat, for a file that a newer program
 	// wrote and considers valid. A repair would remove entries from it.
 	ErrNewer = format.ErrNewer
-	// ErrOlder is returned, together with ErrFormat, for a log of a version that this
-	// program does not read any more.
+	// ErrOlder is returned, together with ErrFormat, for a log version that this program
+	// no longer reads.
 	ErrOlder = format.ErrOlder
 	// ErrForeign is returned when snapshot, log and lock do not belong together:
 	// another program wrote, replaced or removed one of them.
@@ -66,6 +66,9 @@ type closedError struct{}
 func (closedError) Error() string { return "the store is closed" }
 
 func (closedError) Is(target error) bool { return target == fs.ErrClosed }
+
+// isOtherVersion reports whether an error about a log names another version.
+func isOtherVersion(err error) bool { return errors.Is(err, ErrNewer) || errors.Is(err, ErrOlder) }
 
 // FormatError states where a file differs from FORMAT.md: Path, Offset, the
 // position Entry (-1 outside the entries), Field, and Msg. It matches [ErrFormat]

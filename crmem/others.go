@@ -19,7 +19,7 @@ type others struct {
 	held     *sideLog    // the second link, if it is another file than the log
 	heldInfo fs.FileInfo // of held, or of a link without operations that the store lacks
 	linked   *sideLog    // next to a symbolic link to the store
-	version  error       // names a log of a version that this program does not read
+	version  error       // names a log version that this program does not read
 	own      []string    // copies that a writer kept
 	purge    bool        // the file of an unfinished purge exists
 }
@@ -136,9 +136,9 @@ func (v *files) readSideLog(fsys vfs.FS, name string, maxBytes int64) *sideLog {
 	return &sideLog{path: name, bytes: b, scan: scan}
 }
 
-// noteVersion sets v.version if err is that of a log of another version.
+// noteVersion sets v.version if err names another log version.
 func (v *files) noteVersion(err error, name string) {
-	if v.version == nil && (errors.Is(err, ErrNewer) || errors.Is(err, ErrOlder)) {
+	if v.version == nil && isOtherVersion(err) {
 		v.version = inFile(err, name)
 	}
 }

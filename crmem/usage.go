@@ -89,7 +89,7 @@ func (s *Store) usageOf(id uint64) (reads uint64, last time.Time) {
 	return sum.Reads, time.Unix(int64(min(sum.Last, 1<<62)), 0)
 }
 
-// loadUsage reads the file, unless it was read. Concurrent first calls may each read it.
+// loadUsage reads the file, once.
 func (s *Store) loadUsage() {
 	if s.usage.loaded.Load() {
 		return
@@ -97,7 +97,7 @@ func (s *Store) loadUsage() {
 	s.usage.writing.Lock()
 	defer s.usage.writing.Unlock()
 	path := s.Path()
-	if path == "" {
+	if s.usage.loaded.Load() || path == "" {
 		return
 	}
 	var rows []format.Usage

@@ -7,49 +7,36 @@ import (
 	"unicode/utf8"
 )
 
-func TestBytes(t *testing.T) {
-	for _, c := range []struct {
-		text string
-		n    int
-		want string
+func TestCuts(t *testing.T) {
+	for name, f := range map[string]struct {
+		cut   func(string, int) string
+		cases []cutCase
 	}{
-		{"", 0, ""}, {"abc", 3, "abc"}, {"abc", 2, "ab"}, {"abc", 0, ""}, {"abc", -1, ""},
-		{"93 °C", 4, "93 °C"[:3]}, {"93 °C", 5, "93 °"}, {"日本語", 3, "日"}, {"日本語", 5, "日"}, {"日本語", 8, "日本"},
-		{"a🦀", 4, "a"}, {"🦀", 3, ""}, {"🦀🦀", 7, "🦀"},
-		{"\x80\x80\x80\x80\x80\x80", 4, "\x80\x80\x80\x80"}, {"\x80\x80", 1, "\x80"}, {"a\x80\x80\x80\x80", 4, "a\x80\x80\x80"},
+		"Bytes": {Bytes, []cutCase{
+			{"", 0, ""}, {"abc", 3, "abc"}, {"abc", 2, "ab"}, {"abc", 0, ""}, {"abc", -1, ""},
+			{"93 °C", 4, "93 °C"[:3]}, {"93 °C", 5, "93 °"}, {"日本語", 3, "日"}, {"日本語", 5, "日"}, {"日本語", 8, "日本"},
+			{"a🦀", 4, "a"}, {"🦀", 3, ""}, {"🦀🦀", 7, "🦀"},
+			{"\x80\x80\x80\x80\x80\x80", 4, "\x80\x80\x80\x80"}, {"\x80\x80", 1, "\x80"}, {"a\x80\x80\x80\x80", 4, "a\x80\x80\x80"},
+		}},
+		"Marked": {Marked, []cutCase{
+			{"abcdef", 6, "abcdef"}, {"abcdef", 5, "ab…"}, {"abcdef", 3, "…"}, {"abcdef", 2, "ab"}, {"abcdef", 0, ""}, {"日本語", 8, "日…"},
+		}},
+		"Chars": {Chars, []cutCase{
+			{"", 1, ""}, {"a", 1, "a"}, {"ab", 1, "…"}, {"abc", 3, "abc"}, {"abcd", 3, "ab…"}, {"日本語", 3, "日本語"}, {"日本語", 2, "日…"},
+		}},
 	} {
-		if got := Bytes(c.text, c.n); got != c.want {
-			t.Errorf("Bytes(%q, %d) = %q, want %q", c.text, c.n, got, c.want)
+		for _, c := range f.cases {
+			if got := f.cut(c.text, c.n); got != c.want {
+				t.Errorf("%s(%q, %d) = %q, want %q", name, c.text, c.n, got, c.want)
+			}
 		}
 	}
 }
 
-func TestMarked(t *testing.T) {
-	for _, c := range []struct {
-		text string
-		n    int
-		want string
-	}{
-		{"abcdef", 6, "abcdef"}, {"abcdef", 5, "ab…"}, {"abcdef", 3, "…"}, {"abcdef", 2, "ab"}, {"abcdef", 0, ""}, {"日本語", 8, "日…"},
-	} {
-		if got := Marked(c.text, c.n); got != c.want {
-			t.Errorf("Marked(%q, %d) = %q, want %q", c.text, c.n, got, c.want)
-		}
-	}
-}
-
-func TestChars(t *testing.T) {
-	for _, c := range []struct {
-		text string
-		n    int
-		want string
-	}{
-		{"", 1, ""}, {"a", 1, "a"}, {"ab", 1, "…"}, {"abc", 3, "abc"}, {"abcd", 3, "ab…"}, {"日本語", 3, "日本語"}, {"日本語", 2, "日…"},
-	} {
-		if got := Chars(c.text, c.n); got != c.want {
-			t.Errorf("Chars(%q, %d) = %q, want %q", c.text, c.n, got, c.want)
-		}
-	}
+type cutCase struct {
+	text string
+	n    int
+	want string
 }
 
 // TestLongest compares random texts with their definition: a result is the longest

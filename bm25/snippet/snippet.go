@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 
 	"crabmem/bm25/analysis"
-
 	"crabmem/bm25/clip"
 )
 

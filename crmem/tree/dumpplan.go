@@ -52,7 +52,7 @@ func (d *dumper) plan() error {
 
 // addUnlimited records a page that load would refuse as a new entry.
 func (d *dumper) addUnlimited(e *crmem.Entry, mp *basePage) {
-	if mp.Size > pageFits || (crmem.Add{Name: e.Name, Content: e.Content, Aliases: e.Aliases, Kind: e.Kind}).Validate() != nil {
+	if mp.Size > MaxPage || (crmem.Add{Name: e.Name, Content: e.Content, Aliases: e.Aliases, Kind: e.Kind}).Validate() != nil {
 		d.record.Unlimited = append(d.record.Unlimited, unlimitedPage{mp.Path, mp.Page, mp.Size})
 	}
 }
@@ -63,7 +63,7 @@ func (d *dumper) isCurrent(mp *basePage, e *crmem.Entry) (bool, error) {
 	if f == nil {
 		return false, nil
 	}
-	b, err := d.read(f, max(mp.Size, d.known.size(mp.Path), pageFits))
+	b, err := d.read(f, max(mp.Size, d.known.size(mp.Path), MaxPage))
 	if err != nil {
 		return false, err
 	}
@@ -100,7 +100,7 @@ func (d *dumper) surplus(f *treeFile) error {
 		}
 		return nil
 	}
-	b, err := d.read(f, max(d.known.size(f.path), pageFits))
+	b, err := d.read(f, max(d.known.size(f.path), MaxPage))
 	if err != nil {
 		return err
 	}

@@ -247,7 +247,7 @@ func (d *dumper) replacePage(mp *basePage, b []byte) error {
 // unedited returns an error if a page to replace or delete has changed since plan.
 func (d *dumper) unedited(page string) error {
 	f := d.files[page]
-	b, err := d.read(f, max(f.size, pageFits))
+	b, err := d.read(f, max(f.size, MaxPage))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

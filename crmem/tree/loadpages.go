@@ -134,7 +134,7 @@ func (t *loadedTree) wanted(f *treeFile) (bool, error) {
 // read reads one page. The limits of new entries do not apply to an unedited page of
 // a dump, because older stores may exceed them.
 func (r *pageReader) read(f *treeFile) (*treePage, error) {
-	limit := max(r.known.size(f.path), pageFits)
+	limit := max(r.known.size(f.path), MaxPage)
 	b, err := vfs.ReadFile(r.root, f.path, limit)
 	if large, ok := errors.AsType[*vfs.TooLargeError](err); ok {
 		return nil, &Error{Path: f.path, Msg: fmt.Sprintf("%d bytes, at most %d", large.Size, large.Max), Remedy: "split the page"}

@@ -286,6 +286,6 @@ func parseCreated(datetime string) (uint64, bool) {
 	return uint64(t.Unix()), true
 }
 
-// pageFits is the maximum size of a page that the manifest does not list: a
+// MaxPage is the maximum size in bytes of a page that the manifest does not list: a
 // full content and a full list of aliases, escaped twice.
-const pageFits = crmem.MaxContent + 12*crmem.MaxAliases*(crmem.MaxName+32) + 1<<16
+const MaxPage = crmem.MaxContent + 12*crmem.MaxAliases*(crmem.MaxName+32) + 1<<16

@@ -47,10 +47,10 @@ func TestDumpReadsNoLargeFiles(t *testing.T) {
 		entries []crmem.Entry // of the second dump
 		reads   int
 	}{
-		{"notes/a.md", pageFits, both, 1},
-		{"notes/a.md", pageFits + 1, both, 0},
-		{"notes/a.md", pageFits, both[1:], 1},
-		{"notes/a.md", pageFits + 1, both[1:], 0},
+		{"notes/a.md", MaxPage, both, 1},
+		{"notes/a.md", MaxPage + 1, both, 0},
+		{"notes/a.md", MaxPage, both[1:], 1},
+		{"notes/a.md", MaxPage + 1, both[1:], 0},
 		{"SUMMARY.md", maxManifest + 1, both, 0},
 		{"huge page", maxPage + 1, both, 0},
 		{"huge page", maxPage + 1, both[1:], 0},
@@ -112,8 +112,8 @@ func TestLoadLimitsFiles(t *testing.T) {
 		size int64
 		want string
 	}{
-		{"notes/b.md", pageFits + 1, fmt.Sprintf("notes/b.md: %d bytes, at most %d", pageFits+1, pageFits)},
-		{"notes/b.md", pageFits, fmt.Sprintf("notes/b.md: invalid: \"b\": content of %d bytes", pageFits)},
+		{"notes/b.md", MaxPage + 1, fmt.Sprintf("notes/b.md: %d bytes, at most %d", MaxPage+1, MaxPage)},
+		{"notes/b.md", MaxPage, fmt.Sprintf("notes/b.md: invalid: \"b\": content of %d bytes", MaxPage)},
 		{manifestFile, maxManifest + 1, fmt.Sprintf("%s: %d bytes, more than the limit of %d", manifestFile, maxManifest+1, maxManifest)},
 	} {
 		m := faultfs.NewMem()

@@ -15,7 +15,7 @@ var (
 	// ErrTree is returned for a directory that cannot be loaded or dumped to.
 	// The error is an *[Error] with the path and a remedy.
 	ErrTree = errors.New("not a usable tree")
-	// ErrVersion is returned, together with ErrTree, for a manifest of a version that this
+	// ErrVersion is returned, together with ErrTree, for a manifest version that this
 	// program does not read.
 	ErrVersion = errors.New("a tree of another version")
 	// ErrEdited is returned by a dump that would overwrite or delete a file
@@ -48,5 +48,5 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Is makes an Error an ErrTree, and that of a manifest of another version an ErrVersion.
+// Is reports whether target is ErrTree or, for another manifest version, ErrVersion.
 func (e *Error) Is(target error) bool { return target == ErrTree || e.version && target == ErrVersion }

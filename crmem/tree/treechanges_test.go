@@ -43,7 +43,7 @@ func reportTree(t *testing.T) *faultfs.Mem {
 	return m
 }
 
-// treeUses are uses of the store and the tree.
+// treeUses use the store and the tree.
 var treeUses = []struct {
 	name string
 	do   func(s *crmem.Store) (any, error)

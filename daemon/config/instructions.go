@@ -10,9 +10,8 @@ import (
 	"strings"
 	"syscall"
 
-	"crabmem/crmem/vfs"
-
 	"crabmem/bm25/clip"
+	"crabmem/crmem/vfs"
 )
 
 const (

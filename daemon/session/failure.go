@@ -7,9 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"crabmem/daemon/errtable"
-
 	"crabmem/bm25/clip"
+	"crabmem/daemon/errtable"
 )
 
 // Kinds of failures that errtable does not define.

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 
-	"crabmem/bm25/clip"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/tool"
 )
@@ -107,7 +106,7 @@ func (s *Set) Get(scope tool.Scope, name string) (*Skill, error) {
 		return nil, err
 	}
 	if !askable(name) {
-		return nil, fmt.Errorf("%w: %s", ErrInvalid, clip.Marked(name, maxQuoted))
+		return nil, fmt.Errorf("%w: %s", ErrInvalid, short(name))
 	}
 	f, err := s.scan().find(name)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"crabmem/bm25/clip"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/tool"
 
@@ -23,7 +22,7 @@ import (
 // violates the convention.
 func New(fsys vfs.FS, dir, name, description string) (file string, err error) {
 	if !conforms(name) {
-		return "", fmt.Errorf("%w: %s: want lowercase letters, digits, and single hyphens between them, at most %d characters", ErrInvalid, strconv.Quote(clip.Marked(name, maxQuoted)), maxName)
+		return "", fmt.Errorf("%w: %s: want lowercase letters, digits, and single hyphens between them, at most %d characters", ErrInvalid, strconv.Quote(short(name)), maxName)
 	}
 	head, err := yaml.Marshal(struct {
 		Name        string `yaml:"name"`

@@ -12,9 +12,9 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"go.yaml.in/yaml/v3"
-
 	"crabmem/bm25/clip"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // maxFront is where the front matter of a file ends at the latest, in bytes.
@@ -145,7 +145,7 @@ func (f *front) parse(b []byte) error {
 		key, v := root.Content[i], root.Content[i+1]
 		line := key.Line + 1
 		if f.lines[key.Value] != 0 {
-			return f.problem(line, "keep one of them", "duplicate key %s: it is also in line %d", clip.Marked(key.Value, maxQuoted), f.lines[key.Value])
+			return f.problem(line, "keep one of them", "duplicate key %s: it is also in line %d", short(key.Value), f.lines[key.Value])
 		}
 		f.lines[key.Value] = line
 		var err error
@@ -170,7 +170,7 @@ func (f *front) parse(b []byte) error {
 			inMetadata, err = f.metadata(key, v)
 		default:
 			if nearlyAllowed(key.Value) {
-				err = f.problem(line, "write allowed-tools", "%s does not limit the tools", clip.Marked(key.Value, maxQuoted))
+				err = f.problem(line, "write allowed-tools", "%s does not limit the tools", short(key.Value))
 			}
 		}
 		if err != nil {
@@ -238,7 +238,7 @@ func (f *front) broken(err error) error {
 			line = n + 1
 		}
 	}
-	p := f.problem(line, "put the value in quotes, and indent with spaces", "the front matter is not YAML: %s", clip.Marked(text, maxQuoted))
+	p := f.problem(line, "put the value in quotes, and indent with spaces", "the front matter is not YAML: %s", short(text))
 	if strings.Contains(text, "mapping values are not allowed") {
 		p.Remedy = "put the value in quotes: it contains a colon"
 	}
@@ -249,9 +249,9 @@ func (f *front) broken(err error) error {
 func (f *front) text(key, v *yaml.Node) (string, error) {
 	switch {
 	case v.Kind == yaml.AliasNode || v.Anchor != "":
-		return "", f.problem(v.Line+1, "write the value out", "%s uses an anchor or an alias of YAML", clip.Marked(key.Value, maxQuoted))
+		return "", f.problem(v.Line+1, "write the value out", "%s uses an anchor or an alias of YAML", short(key.Value))
 	case v.Kind != yaml.ScalarNode:
-		return "", f.problem(v.Line+1, "put the value in quotes", "%s is not text", clip.Marked(key.Value, maxQuoted))
+		return "", f.problem(v.Line+1, "put the value in quotes", "%s is not text", short(key.Value))
 	case v.Tag == "!!null":
 		return "", nil
 	}
@@ -264,7 +264,7 @@ func (f *front) list(key, v *yaml.Node, split func(string) []string) ([]string, 
 	var list []string
 	if v.Kind == yaml.SequenceNode && v.Anchor == "" {
 		if len(v.Content) > maxItems {
-			return nil, f.problem(v.Line+1, "remove some", "%s has %d items, more than the limit of %d", clip.Marked(key.Value, maxQuoted), len(v.Content), maxItems)
+			return nil, f.problem(v.Line+1, "remove some", "%s has %d items, more than the limit of %d", short(key.Value), len(v.Content), maxItems)
 		}
 		list = []string{}
 		for _, item := range v.Content {
@@ -283,7 +283,7 @@ func (f *front) list(key, v *yaml.Node, split func(string) []string) ([]string, 
 		return nil, err
 	}
 	if list = split(text); len(list) > maxItems {
-		return nil, f.problem(v.Line+1, "remove some", "%s has %d items, more than the limit of %d", clip.Marked(key.Value, maxQuoted), len(list), maxItems)
+		return nil, f.problem(v.Line+1, "remove some", "%s has %d items, more than the limit of %d", short(key.Value), len(list), maxItems)
 	}
 	return append([]string{}, list...), nil
 }
@@ -319,7 +319,7 @@ func (f *front) metadata(key, v *yaml.Node) (triggers []string, err error) {
 		}
 		text, verr := f.text(k, val)
 		if err = errors.Join(err, verr); err != nil {
-			f.note(true, k.Line+1, "write the value as text, or ignore this warning", "omitted metadata %s: not text", clip.Marked(k.Value, maxQuoted))
+			f.note(true, k.Line+1, "write the value as text, or ignore this warning", "omitted metadata %s: not text", short(k.Value))
 			continue
 		}
 		f.skill.Metadata[name] = text
@@ -335,7 +335,7 @@ func (f *front) check() error {
 	case s.Name == "":
 		return f.problem(max(f.lines["name"], 1), "add a line name: with the name of its directory", "no name")
 	case !usable(s.Name):
-		return f.problem(f.lines["name"], "use lowercase letters, digits, and hyphens, at most 64 characters", "the name %s is not usable", strconv.Quote(clip.Marked(s.Name, maxQuoted)))
+		return f.problem(f.lines["name"], "use lowercase letters, digits, and hyphens, at most 64 characters", "the name %s is not usable", strconv.Quote(short(s.Name)))
 	case s.Description == "":
 		return f.problem(max(f.lines["description"], 1), "add a line description: with the task and when to use the skill", "no description")
 	}
@@ -350,7 +350,7 @@ func (f *front) check() error {
 	}
 	for _, t := range s.AllowedTools {
 		if strings.Contains(t, "(") {
-			f.note(true, f.lines["allowed-tools"], "remove the parentheses, or ignore this warning to allow all calls of the tool", "%s: the parentheses do not limit the tool", clip.Marked(t, maxQuoted))
+			f.note(true, f.lines["allowed-tools"], "remove the parentheses, or ignore this warning to allow all calls of the tool", "%s: the parentheses do not limit the tool", short(t))
 		}
 	}
 	return nil
@@ -360,7 +360,7 @@ func (f *front) check() error {
 // skill's name.
 func (s *Skill) misplaced() []*Problem {
 	if dir := filepath.Base(s.Dir); dir != s.Name {
-		return []*Problem{{File: s.File, Text: fmt.Sprintf("the skill %q is in a directory with another name: %q", s.Name, clip.Marked(dir, maxQuoted)), Remedy: "use the same name for both"}}
+		return []*Problem{{File: s.File, Text: fmt.Sprintf("the skill %q is in a directory with another name: %q", s.Name, short(dir)), Remedy: "use the same name for both"}}
 	}
 	return nil
 }
@@ -389,3 +389,6 @@ func splitWords(text string) []string {
 	}
 	return words
 }
+
+// short shortens a text from a file for a message.
+func short(text string) string { return clip.Marked(text, 100) }

@@ -18,9 +18,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"crabmem/daemon/tool"
-
 	"crabmem/bm25/clip"
+	"crabmem/daemon/tool"
 )
 
 // filename is the name of a skill's file.
@@ -32,9 +31,6 @@ const maxFile = 1 << 20
 // maxText limits the bytes of a skill's body for a model. It leaves room for
 // the rest of a tool's result.
 const maxText = tool.MaxOutput - 4<<10
-
-// maxQuoted limits the bytes of a text from a file in a message.
-const maxQuoted = 100
 
 // Limits of the convention, in characters.
 const (
@@ -141,7 +137,7 @@ func (s *Skill) Unmatched(tools []string) (warnings []*Problem) {
 		name, _, _ := strings.Cut(t, "(")
 		if len(tool.Unmatched([]string{strings.ToLower(name)}, tools)) > 0 {
 			warnings = append(warnings, &Problem{
-				File: s.File, Line: s.toolsAt, Text: clip.Marked(name, maxQuoted) + " in allowed-tools matches no tool",
+				File: s.File, Line: s.toolsAt, Text: short(name) + " in allowed-tools matches no tool",
 				Remedy: "use the name of a tool, or ignore this warning if the skill is for other programs, too", Warning: true,
 			})
 		}

@@ -4,11 +4,10 @@ package race
 
 import "testing"
 
-// Skip skips a long test of one goroutine if the race detector is on: the detector
-// finds nothing in it.
+// Skip skips a long test without concurrent goroutines if the race detector is on.
 func Skip(t testing.TB) {
 	t.Helper()
 	if Enabled {
-		t.Skip("long, and of one goroutine: the race detector finds nothing")
+		t.Skip("long, and without concurrent goroutines: it cannot race")
 	}
 }

@@ -11,9 +11,8 @@ import (
 	"net/http"
 	"strings"
 
-	"crabmem/crmem/embed"
-
 	"crabmem/bm25/clip"
+	"crabmem/crmem/embed"
 )
 
 const (

@@ -39,7 +39,7 @@ func NewCompressor() (*zstd.Encoder, error) {
 // readers often need only those.
 func (s *LogScan) Compress(w *zstd.Encoder, b []byte) ([]byte, error) {
 	if s.Verdict != Clean || s.End != int64(len(b)) || s.End > maxSegment {
-		return nil, errors.New("compress a segment: it is damaged, of an older version, or too large")
+		return nil, errors.New("compress a segment: it is damaged or too large")
 	}
 	last := s.End
 	if f := s.lastOp(); f != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 )
 
@@ -136,7 +137,7 @@ func (t *treeReader) walk(dir string, depth int, visit func(name string) error) 
 func (t *treeReader) read(name string) (*page, error) {
 	most := int64(maxPage)
 	if t.exact {
-		most = maxExact
+		most = tree.MaxPage
 	}
 	fi, err := t.root.Lstat(name)
 	if err == nil && fi.Size() > most {

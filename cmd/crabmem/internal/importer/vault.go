@@ -9,13 +9,9 @@ import (
 	"sync"
 
 	"crabmem/cmd/crabmem/internal/vault"
-	"crabmem/crmem"
 	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 )
-
-// maxExact bounds a page of a vault: a content of the limit, and full properties.
-const maxExact = crmem.MaxContent + 12*crmem.MaxAliases*(crmem.MaxName+32) + 1<<16
 
 // vaultFile reports whether a file is part of a vault, but not a page: the settings of
 // Obsidian, and the manifest and records of exports.

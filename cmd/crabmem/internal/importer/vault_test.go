@@ -68,7 +68,7 @@ func TestVault(t *testing.T) {
 	file("/vault/copy.md", "---\ncrabmem-id: 1\ncrabmem-created: never\n---\ncopy")
 	file("/vault/invalid.md", "---\ncrabmem-id: 5\ncrabmem-name: \"\"\n---\nx")
 	file("/vault/bytes.md", "\xff")
-	file("/vault/large.md", strings.Repeat("x", maxExact+1))
+	file("/vault/large.md", strings.Repeat("x", tree.MaxPage+1))
 	m.Symlink("/etc/passwd", "/vault/link.md")
 	if kind, err := Detect(t.Context(), m, "/vault"); kind != Obsidian || err != nil {
 		t.Fatalf("kind %q, %v", kind, err)

@@ -249,7 +249,7 @@ func testStored(t *testing.T, seed uint64) {
 	}
 }
 
-// misspelled changes the longest word of a text.
+// misspelled changes a text's longest word.
 func misspelled(r *rand.Rand, text string) string {
 	fields := strings.Fields(text)
 	longest := slices.MaxFunc(fields, func(a, b string) int { return len([]rune(a)) - len([]rune(b)) })

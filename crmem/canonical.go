@@ -87,9 +87,8 @@ func (t *table) withFile(ids []uint64, form string, alias bool) []uint64 {
 	return slices.Compact(ids)
 }
 
-// find returns the name and the staged record of the entry with a name. If no entry has it,
-// it returns those of the only entry with a canonically equivalent name, or an empty
-// record.
+// find returns an entry's name and staged record by a name. If no entry has the name, the
+// only entry with a canonically equivalent name counts; without one, the record is empty.
 func (g *stage) find(name string) (string, format.Record, error) {
 	if r := g.get(name); r != "" {
 		return name, r, nil

@@ -40,7 +40,7 @@ func indexedPast(t *testing.T, plain bool) *past {
 	return p
 }
 
-// TestChangeIndexBytes changes each byte of a segment and of its change index, or one in
+// TestChangeIndexBytes changes each byte in a segment and its change index, or one in
 // five without CRABMEM_CRASH=full. With the index ChangesOf may return the changes before
 // the damage.
 func TestChangeIndexBytes(t *testing.T) {

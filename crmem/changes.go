@@ -13,7 +13,7 @@ import (
 // Actor describes who made a change.
 type Actor = format.Actor
 
-// MaxActorField is the largest length of a field of an [Actor] in bytes.
+// MaxActorField limits each [Actor] field, in bytes.
 const MaxActorField = format.MaxActorField
 
 // The clients of FORMAT.md, "Context".
@@ -31,14 +31,14 @@ type ChangeType string
 
 const (
 	ChangeAdd    ChangeType = "add"
-	ChangeUpdate ChangeType = "update" // of the content, and perhaps of other fields except the name
-	ChangeAlias  ChangeType = "alias"  // of the aliases only
-	ChangeRename ChangeType = "rename" // of the name, and perhaps of other fields
+	ChangeUpdate ChangeType = "update" // the content, and perhaps other fields except the name
+	ChangeAlias  ChangeType = "alias"  // only the aliases
+	ChangeRename ChangeType = "rename" // the name, and perhaps other fields
 	ChangeRemove ChangeType = "remove"
 )
 
-// Point is a moment in the history of a store: after the operation Seq or, if Seq
-// is 0, after the last operation that is not later than Time.
+// Point is a moment in a store's history: after the operation Seq or, if Seq is 0,
+// after the last operation that is not later than Time.
 type Point struct {
 	Seq  uint64
 	Time time.Time

@@ -188,7 +188,7 @@ func TestReaderWaitsForMatchingFiles(t *testing.T) {
 	}
 }
 
-// TestCheckFigures checks the figures of a store with a snapshot and a log.
+// TestCheckFigures checks the figures for a snapshot with a log.
 func TestCheckFigures(t *testing.T) {
 	m := faultfs.NewMem()
 	s := opened(t, "/m.db", &Options{FS: m, CheckpointOnClose: CheckpointNever}, 0)

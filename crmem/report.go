@@ -62,7 +62,7 @@ type RepairOptions struct {
 	// KeepLog is the path of the snapshot that the log extends. Repair
 	// quarantines the file with the name of the store.
 	KeepLog string
-	// Rejoin adds the operations of a log that another program replaced to the store.
+	// Rejoin adds the operations from a log that another program replaced.
 	Rejoin bool
 	// QuarantineNewer also repairs a file with ErrNewer: it quarantines the
 	// entries that only a newer program can read.

@@ -1,20 +1,21 @@
 package crmem
 
 import (
-	"crabmem/bm25/clip"
-	"crabmem/crmem/internal/format"
 	"fmt"
 	"math"
 	"strings"
 	"unicode/utf8"
+
+	"crabmem/bm25/clip"
+	"crabmem/crmem/internal/format"
 )
 
 // Limits of new entries. A write that exceeds one fails with ErrInvalid. Reading
 // accepts larger entries.
 const (
-	MaxName    = 1 << 10 // bytes of a name or an alias
-	MaxAliases = 1 << 10 // number of aliases of an entry
-	MaxContent = 8 << 20 // bytes of a text
+	MaxName    = 1 << 10 // bytes in a name or an alias
+	MaxAliases = 1 << 10 // aliases per entry
+	MaxContent = 8 << 20 // bytes in a text
 )
 
 // validEntry returns an error if a new entry is invalid or exceeds the limits.

@@ -29,8 +29,8 @@ func Marked(s string, n int) string {
 	return Bytes(s, n-len(ellipsis)) + ellipsis
 }
 
-// Chars returns at most n characters from the beginning of s. If it cuts s, the last
-// is an ellipsis. n is at least 1.
+// Chars returns at most n characters from the beginning of s; n is at least 1. If it
+// cuts s, the last character is an ellipsis.
 func Chars(s string, n int) string {
 	end, count := 0, 0
 	for i := range s {

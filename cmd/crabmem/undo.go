@@ -17,8 +17,8 @@ import (
 
 // undone is the output of undo --json.
 type undone struct {
-	Undid  uint64           `json:"undid"` // number of the change
-	Type   crmem.ChangeType `json:"type"`  // of the change
+	Undid  uint64           `json:"undid"` // the change's number
+	Type   crmem.ChangeType `json:"type"`
 	Before *crmem.Entry     `json:"before"`
 	After  *crmem.Entry     `json:"after"` // null: undo removed the entry
 }

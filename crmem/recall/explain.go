@@ -64,7 +64,7 @@ type Term struct {
 	Exact        float64 `json:"exact,omitempty"`
 }
 
-// Where returns the place of the first word of the term, or "" if that is unknown.
+// Where returns where the term's first word is, or "" if that is unknown.
 func (t *Term) Where() string {
 	if t.Place == 0 {
 		return ""
@@ -72,8 +72,8 @@ func (t *Term) Where() string {
 	return fmt.Sprintf("%s, word %d", t.Field, t.Place)
 }
 
-// Line is a line of a breakdown, as text for people. A value that is added to the score
-// has a label, too, and perhaps the place of its reason; the other lines are factors.
+// Line is one line in a score breakdown, as text for people. A value that is added to the
+// score has a label and perhaps a place; the other lines are factors.
 type Line struct {
 	Text  string
 	Label string
@@ -81,7 +81,7 @@ type Line struct {
 	Value float64
 }
 
-// Lines returns the lines after the terms, in the order of the calculation.
+// Lines returns the lines after the terms, in calculation order.
 func (x *Explanation) Lines() (lines []Line) {
 	adds := func(label, place string, value float64, format string, args ...any) {
 		lines = append(lines, Line{fmt.Sprintf(format, args...), label, place, value})

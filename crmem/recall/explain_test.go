@@ -9,7 +9,7 @@ import (
 	"crabmem/crmem/fusion"
 )
 
-// TestLines describes each kind of line, in the order of the calculation.
+// TestLines describes each kind of line, in calculation order.
 func TestLines(t *testing.T) {
 	cosine := 0.5
 	x := Explanation{

@@ -101,7 +101,7 @@ func data(text string, max int) string {
 	return strings.NewReplacer("<", "&lt;", ">", "&gt;").Replace(clipped(oneLine(text), max))
 }
 
-// clipped returns at most n bytes of a text, as valid UTF-8.
+// clipped cuts a text to n bytes of valid UTF-8.
 func clipped(text string, n int) string {
 	return clip.Marked(strings.ToValidUTF8(text, "\uFFFD"), n)
 }

@@ -71,7 +71,7 @@ func fieldsOf(list []*pb.MetadataField) (fields []metadata.Field) {
 	return fields
 }
 
-// SetFilter copies the filter and the order of a query to a request.
+// SetFilter copies a query's filter and order to a request.
 func SetFilter(m *pb.RecallMsg, q *crmem.Query) {
 	f := &q.Filter
 	m.Type, m.Tags, m.Meta, m.After, m.Before = f.Type, f.Tags, fieldMessages(f.Fields), f.After, f.Before
@@ -91,7 +91,7 @@ func ReadFilter(q *crmem.Query, m *pb.RecallMsg) (err error) {
 	return nil
 }
 
-// Note returns the operation of a message about a note.
+// Note returns a note message as an operation.
 func Note(m *pb.RememberMsg) crmem.Remember {
 	o := crmem.Remember{Name: m.GetName(), Content: m.GetContent(), Aliases: m.GetAliases()}
 	if e := m.GetMetadata(); e != nil {

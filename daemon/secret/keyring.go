@@ -27,7 +27,7 @@ const (
 	KeyringOff      = "off"
 )
 
-// keyringWait limits each call of a keyring: a user can unlock it in that time.
+// keyringWait limits each keyring call: a user can unlock the keyring in that time.
 const keyringWait = 15 * time.Second
 
 // service is the name under which keys are in the keyring.

@@ -312,7 +312,7 @@ func TestKeyring(t *testing.T) {
 	})
 }
 
-// TestSystemKeyring uses the keyring in memory of the library.
+// TestSystemKeyring uses the library's keyring in memory.
 func TestSystemKeyring(t *testing.T) {
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere")
 	t.Cleanup(keyring.MockInit)

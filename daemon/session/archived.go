@@ -94,8 +94,8 @@ func (m *Manager) archiveSpace(agent string, scope tool.Scope) string {
 	return name
 }
 
-// recordedSpace returns the recorded space of a summary. Without one, as for a session
-// of the reference, it returns the space of the session's creator.
+// recordedSpace returns a summary's recorded space. Without one, as for a reference
+// session, it returns the space of the session's creator.
 func (m *Manager) recordedSpace(a *archiveState, meta *sessionlog.Meta, number int) string {
 	if name, ok := a.space(number); ok {
 		return name

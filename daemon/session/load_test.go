@@ -61,7 +61,7 @@ func TestLoadArchivesPending(t *testing.T) {
 	}
 }
 
-// TestKinds compares the kinds of the errors of runs.
+// TestKinds compares the kinds of run errors.
 func TestKinds(t *testing.T) {
 	bubble(t, func(r *rig) {
 		failed := errors.New("other")

@@ -21,7 +21,7 @@ type scriptConn struct {
 	net.Conn
 	start time.Time
 	in    []scriptStep
-	errAt int // number of the deadline that fails, from 1
+	errAt int // which deadline fails, from 1
 	sent  []byte
 	mu    sync.Mutex
 	set   int // deadlines

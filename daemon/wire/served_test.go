@@ -251,7 +251,7 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// TestReasons compares the last message of a connection, by the error that ends it.
+// TestReasons compares a connection's last message, by the error that ends it.
 func TestReasons(t *testing.T) {
 	large := &TooLargeError{Size: MaxFrame + 1, Max: MaxFrame}
 	for _, tt := range []struct {

@@ -134,13 +134,13 @@ func moduleRoot() (string, error) {
 type plan struct {
 	config
 	packages []*weave.Package
-	all      int // number of mutants of the packages and files
+	all      int // number of mutants in the packages and files
 	chosen   []*weave.Mutant
 	ids      map[*weave.Mutant]int
 	tmp      string
 }
 
-// newPlan finds the mutants of the packages and chooses the mutants to run.
+// newPlan finds the packages' mutants and chooses those to run.
 func newPlan(c *config) (*plan, error) {
 	p := &plan{config: *c, ids: map[*weave.Mutant]int{}}
 	var err error

@@ -21,7 +21,7 @@ import (
 type binary struct {
 	path string // import path
 	file string
-	dir  string // directory of the package
+	dir  string // package directory
 	env  []string
 }
 

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// head is the length of a header.
+// head is the header length.
 const head = 112
 
 // Log is a log, read without the snapshot.

@@ -29,7 +29,7 @@ func TestStaleLines(t *testing.T) {
 	}
 }
 
-// TestFailedStat fails the stat of a file while the index is built.
+// TestFailedStat fails a file's stat while the index is built.
 func TestFailedStat(t *testing.T) {
 	f := newMemFolder(t, map[string]string{"crab_user_1.jsonl": metaLine("crab", "") + messageLine("user", "needle")})
 	f.during("stat", "crab_user_1.jsonl", 1, syscall.EIO, func() {})

@@ -233,8 +233,8 @@ func (w *LogWriter) AppendFrame(b []byte, typ byte, syncedTo int64, context, pay
 	return b
 }
 
-// The first tags of a context (FORMAT.md, "Context"). The fields of an
-// Actor follow in order.
+// The first tags of a context (FORMAT.md, "Context"). The Actor fields
+// follow in order.
 const (
 	tagTime     = 1
 	tagActor    = 2

@@ -178,10 +178,10 @@ type Error struct {
 	Entry  int    // position of the entry, from 0; -1 outside the entries
 	Field  string // name of FORMAT.md; "trailing" for bytes after the end
 	Msg    string
-	// Newer is set if the only violation is that a newer program wrote the file: a kind
-	// of entry, or the version of a log.
+	// Newer is set if the only violation is that a newer program wrote the file: an entry
+	// kind, or a log version.
 	Newer bool
-	// Older is set for a log of a version that this program does not read any more.
+	// Older is set for a log version that this program no longer reads.
 	Older bool
 }
 

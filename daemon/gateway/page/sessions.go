@@ -180,7 +180,7 @@ func (v *visit) line(l *sessionlog.Line) (out lineView, shown bool) {
 	return out, false
 }
 
-// clipped returns the beginning of a text, and sets note if the text is longer.
+// clipped returns a text's beginning, and sets note if it cut the text.
 func clipped(text string, note *string) string {
 	if len(text) > maxMessage {
 		*note = "A part of the message is not shown: run crabmem sessions show."

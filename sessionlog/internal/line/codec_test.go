@@ -218,7 +218,7 @@ type serdeCall struct {
 	} `json:"function"`
 }
 
-// codecRounds is the length of the random tests.
+// codecRounds is the random tests' length.
 const codecRounds = 5_000
 
 // TestEncode: our lines are those of encoding/json without its HTML escapes,

@@ -158,7 +158,7 @@ func TestRoomBackward(t *testing.T) {
 		size, lo, n int
 		pos, limit  int64
 		made        bool
-		want        int // length of the buffer
+		want        int // buffer length
 	}{
 		{8, 4, 4, 40, 200, true, 8}, {8, 3, 5, 40, 200, true, 16}, {16, 2, 14, 40, 200, true, 32}, {16, 2, 14, 40, 20, true, 24}, {16, 3, 13, 3, 200, true, 16}, {16, 2, 14, 40, 13, false, 16},
 		{40, 0, 4, 40, 200, true, 8}, {12, 4, 4, 40, 200, true, 12}, {8, 0, 8, 2, 200, true, 16},

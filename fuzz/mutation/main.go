@@ -34,6 +34,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -138,6 +139,7 @@ type plan struct {
 	chosen   []*weave.Mutant
 	ids      map[*weave.Mutant]int
 	tmp      string
+	started  atomic.Int64 // number of test processes
 }
 
 // newPlan finds the packages' mutants and chooses those to run.

@@ -22,6 +22,10 @@ func TestCheck(t *testing.T) {
 		"---- \ntype: fact\n---\n":      "",
 		"--- a/file\n+++ b/file\n":      "",
 		"---\nwith: a comment # x\n---": "",
+		"---\nA\n---\n":                 "",
+		"---\nSee (this): x\n---\n":     "",
+		"---\nnote: one\ntwo\n":         "", // neither a known key nor an end
+		"\ufeff---\n---\ntext":          "",
 
 		"---\ntype: fact\ntext":                                 "3: the closing line --- is missing",
 		"---\ntype: fact\n\n# note\n":                           "5: the closing line --- is missing",
@@ -29,6 +33,7 @@ func TestCheck(t *testing.T) {
 		"---\r\na: b\r\na: c\r\n---\r\n":                        "3: the key a occurs twice",
 		"---\na: *b\n---\n":                                     "2: " + noValue,
 		"---\na:\n  b: c\n---\n":                                "3: only items of a list may be indented",
+		"---\n" + keys(MaxKeys+1) + "---\n":                     "66: there are more than 64 keys",
 		"---\na: b\n- c\n---\n":                                 "3: an item of a list needs a key without a value before it",
 		"---\na:\n- b\n - c\n---\n":                             "4: the items of a list need the same indentation",
 		"---\na: [b, {c}]\n---\n":                               "2: the list in brackets is not valid: put its values in double quotes",
@@ -43,6 +48,7 @@ func TestCheck(t *testing.T) {
 		"---\ntype: [fact, todo]\n---\n":                                                 "type type: want one value",
 		"---\n# x\nimportance: high\n---\n":                                              `importance importance "high": want a number from 0 to 1`,
 		"---\nexpires: 2026-02-30\n---\n":                                                `expires expires "2026-02-30": want a day, such as 2026-04-14`,
+		"---\nrelated: [\"\", b]\nimportance: \"\"\n---\n":                               `related related "b": want a link, such as [[name]]`,
 		"---\nsupersedes: deploy\n---\n":                                                 `supersedes supersedes "deploy": want a link, such as [[name]]`,
 		"---\nrelated: [\"[[a]]\", b]\nimportance: 2\n---\ntext":                         `related related "b": want a link, such as [[name]]; importance importance "2": want a number from 0 to 1`,
 		"---\nrelated: \"[[a]]\"\nimportance: 1\nexpires: 2026-04-14\nother: [x]\n---\n": "",

@@ -42,7 +42,12 @@ func (s *links) add(relation, target string, line int) bool {
 }
 
 // Links returns the links of a content in their order, each once.
-func Links(content string) []Link { return linksOf(Places(content)) }
+func Links(content string) (list []Link) {
+	for _, p := range Places(content) {
+		list = append(list, p.Link)
+	}
+	return list
+}
 
 // Places returns the links of a content in their order, each at its first place.
 func Places(content string) []Place {
@@ -59,20 +64,6 @@ func Places(content string) []Place {
 		}
 	}
 	return s.list
-}
-
-// Links returns the links of the relations, and those of the other values.
-func (m *Metadata) Links() []Link {
-	var s links
-	s.addFields(m)
-	return linksOf(s.list)
-}
-
-func linksOf(places []Place) (list []Link) {
-	for _, p := range places {
-		list = append(list, p.Link)
-	}
-	return list
 }
 
 func (s *links) addFields(m *Metadata) {
@@ -227,7 +218,7 @@ func fenceOf(line string) string {
 		return ""
 	}
 	n := len(rest) - len(strings.TrimLeft(rest, rest[:1]))
-	if rest[0] == '`' && strings.Contains(rest[n:], "`") {
+	if strings.HasPrefix(rest, "`") && strings.Contains(rest[n:], "`") {
 		return "" // code in a line
 	}
 	return rest[:n]
@@ -242,9 +233,7 @@ func withoutCode(line string) string {
 	last := make(map[int]int) // by the number of backquotes, the offset of their last run
 	for i := 0; i < len(line); {
 		n := run(line, i)
-		if n > 0 {
-			last[n] = i
-		}
+		last[n] = i
 		i += max(n, 1)
 	}
 	var b strings.Builder

@@ -9,22 +9,23 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	const text = "---\r\n# a comment\r\ntype: decision # why\r\ntags:\r\n  - release\r\n\r\n  - 'it''s'\r\nimportance: 0.8\r\n" +
-		"supersedes: \"[[deploy-v1]]\"\r\nempty:\r\nlist: [a, \"b, c\", 'd',]\r\nmy key/x: a:b #c\r\n---\r\nbody\r\n"
+	const text = "---\r\n# a comment\r\ntype: decision # why\r\ntags:\r\n  - release\r\n\r\n  - 'it''s'\r\n  - b, c\r\nimportance: 0.8\r\n" +
+		"supersedes: \"[[deploy-v1]]\"\r\nempty:\r\nlist: [a, \"b, c\" , 'd',]\r\nm/y key: a:b #c\r\nescapes: \"\\x41\\u00e4\\U0001F600\\n\"\r\n---\r\nbody\r\n"
 	m, body, ok := Parse(text)
 	if !ok || text[body:] != "body\r\n" {
 		t.Fatalf("%v, body %q", ok, text[body:])
 	}
 	want := []Field{
-		{"type", []string{"decision"}, false}, {"tags", []string{"release", "it's"}, true}, {"importance", []string{"0.8"}, false},
-		{"supersedes", []string{"[[deploy-v1]]"}, false}, {"empty", nil, false}, {"list", []string{"a", "b, c", "d"}, true}, {"my key/x", []string{"a:b"}, false},
+		{"type", []string{"decision"}, false}, {"tags", []string{"release", "it's", "b, c"}, true}, {"importance", []string{"0.8"}, false},
+		{"supersedes", []string{"[[deploy-v1]]"}, false}, {"empty", nil, false}, {"list", []string{"a", "b, c", "d"}, true}, {"m/y key", []string{"a:b"}, false},
+		{"escapes", []string{"Aä😀\n"}, false},
 	}
 	if got := m.Fields(); !slices.EqualFunc(got, want, func(a, b Field) bool {
 		return a.Key == b.Key && a.List == b.List && slices.Equal(a.Values, b.Values)
 	}) {
 		t.Errorf("fields %+v, want %+v", got, want)
 	}
-	if m.Type() != "decision" || !slices.Equal(m.Tags(), []string{"release", "it's"}) || m.Importance() != 0.8 || m.Adopted() {
+	if m.Type() != "decision" || !slices.Equal(m.Tags(), []string{"release", "it's", "b, c"}) || m.Importance() != 0.8 || m.Adopted() {
 		t.Errorf("type %q, tags %q, importance %v, adopted %v", m.Type(), m.Tags(), m.Importance(), m.Adopted())
 	}
 }
@@ -34,7 +35,7 @@ func TestNotFrontMatter(t *testing.T) {
 	for _, front := range []string{
 		"a: b\n--- \n", "a: b\n", "a: b\n----\n", "a: b\n...\n---\n", "a: b\na: c\n---\n", "a: &x b\n---\n", "a: *x\n---\n", "a: !!str b\n---\n",
 		"a: {b: c}\n---\n", "a:\n  b: c\n---\n", "a: [[b]]\n---\n", "a: [b, [c]]\n---\n", "a:\n- - b\n---\n", "a: |\n  b\n---\n", "a: >\n  b\n---\n",
-		"a: b\n  c\n---\n", "a: b: c\n---\n", "a: b:\n---\n", "a: 'b\n---\n", "a: \"b\n---\n", "a: \"\\q\"\n---\n", "a: \"b\"c\n---\n", "a: \"b\"#c\n---\n",
+		"a: b\n  c\n---\n", "a: b\n c: d\n---\n", "a:\n- \n---\n", ".a: b\n---\n", "a: \"\\\n---\n", "a: \"\\x4\n---\n", "a: b: c\n---\n", "a: b:\n---\n", "a: 'b\n---\n", "a: \"b\n---\n", "a: \"\\q\"\n---\n", "a: \"b\"c\n---\n", "a: \"b\"#c\n---\n",
 		"a: [b\n---\n", "a: [b] c\n---\n", "a: [b,,c]\n---\n", "a: [,]\n---\n", "- a\n---\n", "a: b\n- c\n---\n", "a:\n- b\n  - c\n---\n", "a:\n-\n---\n",
 		"a\tb: c\n---\n", "a:\tb\n---\n", "a: b\tc\n---\n", "a:b\n---\n", "a : b\n---\n", "\"a\": b\n---\n", "? a\n---\n", "<<: b\n---\n", "%a: b\n---\n",
 		"a: %b\n---\n", "a: @b\n---\n", "a: `b\n---\n", "a: ?b\n---\n", "a: :b\n---\n", "a: b\x00\n---\n", "a: b\x1fc\n---\n", "a: b\x7fc\n---\n", "a: b\u009fc\n---\n", "a: \xff\n---\n", "a: b\u0085\n---\n",
@@ -70,6 +71,10 @@ func keys(n int) string {
 
 // TestLimits checks front matter of the largest size and number of keys.
 func TestLimits(t *testing.T) {
+	longest := "---\n" + strings.Repeat("k", maxKey) + ": v\n---\n"
+	if m, _, _ := Parse(longest); len(m.Fields()) != 1 {
+		t.Errorf("a key of %d bytes: %v", maxKey, m.Fields())
+	}
 	largest := "---\na: " + strings.Repeat("x", MaxBytes-len("---\na: \n---\n")) + "\n---\n"
 	most := "---\n" + keys(MaxKeys) + "---\n"
 	for _, text := range []string{largest, most} {
@@ -83,10 +88,19 @@ func TestLimits(t *testing.T) {
 	if _, err := Set(largest, Field{Key: "a", Values: []string{"v"}}); err != nil {
 		t.Error(err)
 	}
-	for _, f := range []Field{{Key: ""}, {Key: "a:b"}, {Key: "a", Values: []string{"b", "c"}}, {Key: "a", Values: []string{"\xff"}},
-		{Key: "a", Values: []string{strings.Repeat("x", MaxBytes)}}} {
-		if got, err := Set("text", f); err == nil {
-			t.Errorf("%+v: %q", f, got)
+	const invalid = "invalid metadata: "
+	for want, f := range map[string]Field{
+		`key "": use letters, digits, spaces, and _-./`:       {},
+		`key "a:b": use letters, digits, spaces, and _-./`:    {Key: "a:b"},
+		"a: 2 values, at most one":                            {Key: "a", Values: []string{"b", "c"}},
+		"a: the value is not UTF-8":                           {Key: "a", Values: []string{"\xff"}},
+		"the front matter would exceed 4096 bytes or 64 keys": {Key: "a", Values: []string{strings.Repeat("x", MaxBytes)}},
+	} {
+		if got, err := Set("text", f); err == nil || err.Error() != invalid+want {
+			t.Errorf("%+v: %q, %v", f, got, err)
+		}
+		if err := (&Edit{Set: []Field{f}}).Validate(); err == nil || err.Error() != invalid+want {
+			t.Errorf("%+v is valid: %v", f, err)
 		}
 	}
 }
@@ -99,6 +113,9 @@ func TestSet(t *testing.T) {
 		want    string
 	}{
 		{"text", []Field{tags, {Key: Type, Values: []string{"decision"}}}, "---\ntype: decision\ntags: [release, \"true\", \"a, b\"]\n---\ntext"},
+		{"a\nb\r\n", []Field{{Key: "x", Values: []string{"1"}}}, "---\nx: 1\n---\na\nb\r\n"},
+		{"", []Field{{Key: Adopted, Values: []string{"1"}}, {Key: "x", Values: []string{"\r\t\ue000"}}, {Key: PartOf, Values: []string{"[[b]]"}}, {Key: Related, Values: []string{"[[a]]"}}},
+			"---\nrelated: \"[[a]]\"\npart_of: \"[[b]]\"\nx: \"\\r\\t\\U0000e000\"\ncrabmem: 1\n---\n"},
 		{"text\r\n", []Field{{Key: "x", Values: []string{"1"}}}, "---\r\nx: 1\r\n---\r\ntext\r\n"},
 		{"---\nb:  'x'  # c\ntags:\n- release\n# d\n---", []Field{{Key: "a", Values: []string{"[[n]]"}}, tags},
 			"---\nb:  'x'  # c\ntags: [release, \"true\", \"a, b\"]\n# d\na: \"[[n]]\"\n---"},
@@ -191,7 +208,11 @@ func TestKnownKeys(t *testing.T) {
 		}
 		return &m
 	}
-	for front, want := range map[string]float64{"a: b": 0.5, "type: Identity": 0.9, "importance: 1.5": 0.5, "importance: 0": 0, "type: word": 0.5, "importance: NaN": 0.5} {
+	for front, want := range map[string]float64{
+		"a: b": 0.5, "importance: 1.5": 0.5, "importance: 0": 0, "importance: 1": 1, "type: word": 0.5, "importance: NaN": 0.5,
+		"type: fact": 0.5, "type: preference": 0.7, "type: decision": 0.7, "type: Identity": 0.9,
+		"type: event": 0.4, "type: observation": 0.3, "type: goal": 0.7, "type: todo": 0.6,
+	} {
 		if got := parse(front).Importance(); got != want {
 			t.Errorf("%s: importance %v, want %v", front, got, want)
 		}
@@ -212,15 +233,19 @@ func TestKnownKeys(t *testing.T) {
 }
 
 func TestReplaceLinks(t *testing.T) {
-	mark := func(link, line string) string { return "<" + link + ">" + line[:1] }
+	mark := func(link, line string) string { return "<" + link + ">" + line[:1] + line[len(line)-1:] }
 	for text, want := range map[string]string{
-		"":                                 "",
-		"a [[b]] [[c|d]]\r\n[[e]]":         "a [[<b>a]] [[<c|d>a]]\r\n[[<e>[]]",
-		"`[[a]]` ``[[b]]`` `` [[c]]":       "`[[a]]` ``[[b]]`` `` [[<c>`]]",
-		"[[[[a]] b]]":                      "[[[[<a>[]] b]]",
-		"[[a`b]]":                          "[[<a`b>[]]",
-		"```\n[[a]]\n```\n[[b]]\n~~~\n[[c": "```\n[[a]]\n```\n[[<b>[]]\n~~~\n[[c",
-		"[[ ]] [[|a]] [[a\n]]":             "[[ ]] [[|a]] [[a\n]]",
+		"":                                      "",
+		"a [[b]] [[c|d]]\r\n[[e]]":              "a [[<b>a]]] [[<c|d>a]]]\r\n[[<e>[]]]",
+		"`[[a]]` ``[[b]]`` `` [[c]]":            "`[[a]]` ``[[b]]`` `` [[<c>`]]]",
+		"`a` [[b]] `c`":                         "`a` [[<b>``]] `c`",
+		"[[[[a]] b]]":                           "[[[[<a>[]]] b]]",
+		"[[a [[b]]":                             "[[a [[<b>[]]]",
+		"[[a`b]]":                               "[[<a`b>[]]]",
+		"```\n[[a]]\n```\n[[b]]\n~~~\n[[c":      "```\n[[a]]\n```\n[[<b>[]]]\n~~~\n[[c",
+		"   ~~~ `x\n[[a]]\n~~~\n    ```\n[[b]]": "   ~~~ `x\n[[a]]\n~~~\n    ```\n[[<b>[]]]",
+		"``` a`b``` [[c]]":                      "``` a`b``` [[<c>`]]]",
+		"[[ ]] [[|a]] [[]] [[b]] [[a\n]]":       "[[ ]] [[|a]] [[]] [[<b>[a]] [[a\n]]",
 	} {
 		if got := ReplaceLinks(text, mark); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
@@ -228,5 +253,52 @@ func TestReplaceLinks(t *testing.T) {
 	}
 	if got := Links("[[a`b]]"); len(got) != 1 || got[0].Target != "a`b" {
 		t.Errorf("links %v", got)
+	}
+}
+
+// TestNewField checks the fields of flags and arguments.
+func TestNewField(t *testing.T) {
+	for _, row := range []struct {
+		key    string
+		values []string
+		want   string // the line, or the error after "invalid metadata: "
+	}{
+		{Tags, []string{" #a "}, "tags: [a]"},
+		{Tags, []string{"a", " ", "b", "a"}, "tags: [a, b]"},
+		{Tags, []string{""}, "tags:"},
+		{"x", []string{" a "}, `x: " a "`},
+		{"x", []string{"a", "b"}, "x: [a, b]"},
+		{Type, []string{" new_type-2 "}, "type: new_type-2"},
+		{Importance, []string{" 1 "}, "importance: 1"},
+		{Related, []string{" a ", "[[b]]"}, `related: ["[[a]]", "[[b]]"]`},
+		{Related, []string{"a]]"}, `no link to "a]]": a link contains no |, [[, ]], or line end, and no space at an end: give the entry an alias`},
+		{Related, []string{"[[a"}, `no link to "[[a": a link contains no |, [[, ]], or line end, and no space at an end: give the entry an alias`},
+		{Tags, []string{"#"}, `tag "#": want a word without commas`},
+		{Tags, []string{"a,b"}, `tag "a,b": want a word without commas`},
+		{Expires, []string{"tomorrow"}, `expires "tomorrow": want a day, such as 2026-04-14`},
+		{Adopted, []string{"1"}, "key crabmem: set another key, or run crabmem metadata adopt"},
+		{"a:b", nil, `key "a:b": use letters, digits, spaces, and _-./`},
+	} {
+		f, err := NewField(row.key, row.values...)
+		got := f.Line()
+		if err != nil {
+			got = strings.TrimPrefix(err.Error(), "invalid metadata: ")
+		}
+		if got != row.want {
+			t.Errorf("%s with %q: %s, want %s", row.key, row.values, got, row.want)
+		}
+	}
+}
+
+// TestParts checks what a search index contains of a content.
+func TestParts(t *testing.T) {
+	const content = "---\ntags: [a, b]\npart_of: \"[[c]]\"\ntitle: d [[e]]\ncrabmem: 1\n---\ntext [[f]]"
+	names, text, values := Parts(content)
+	if got := fmt.Sprintf("%q %q %q", names, text, values); got != `["a" "b" "[[c]]"] "text [[f]]" ["d [[e]]"]` {
+		t.Errorf("parts %s", got)
+	}
+	m, _, _ := Parse(content)
+	if m.Line(PartOf) != 3 || m.Line("missing") != 0 {
+		t.Errorf("lines %d and %d", m.Line(PartOf), m.Line("missing"))
 	}
 }

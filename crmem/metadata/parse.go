@@ -20,7 +20,7 @@ func Parse(content string) (m Metadata, body int, ok bool) {
 }
 
 // errNone means that a content does not begin with front matter.
-var errNone = &Problem{Line: 1, Message: "the first line is not ---"}
+var errNone = &Problem{Message: "the first line is not ---"}
 
 // parse is [Parse] with the first line that does not follow the grammar.
 func parse(content string) (m Metadata, body int, bad *Problem) {
@@ -287,11 +287,11 @@ func doubleQuoted(text string) (value, rest string, ok bool) {
 				continue
 			}
 			n := hexDigits[text[i]]
-			if n == 0 || i+n >= len(text) {
+			if i+n >= len(text) {
 				return "", "", false
 			}
-			r, err := strconv.ParseUint(text[i+1:i+1+n], 16, 32)
-			if err != nil || r > unicode.MaxRune || !utf8.ValidRune(rune(r)) {
+			r, err := strconv.ParseUint(text[i+1:i+1+n], 16, 32) // an error if n is 0
+			if err != nil || !utf8.ValidRune(rune(r)) {
 				return "", "", false
 			}
 			b.WriteRune(rune(r))

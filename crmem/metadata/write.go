@@ -28,9 +28,9 @@ func Set(content string, fields ...Field) (string, error) {
 	for _, f := range added {
 		content = set(content, f)
 	}
-	m, _, ok := Parse(content)
+	m, _, _ := Parse(content)
 	for _, f := range fields {
-		if len(f.Values) > 0 && (!ok || !slices.Equal(m.Values(f.Key), f.Values)) {
+		if !slices.Equal(m.Values(f.Key), f.Values) {
 			return "", fmt.Errorf("%w: the front matter would exceed %d bytes or %d keys", ErrInvalid, MaxBytes, MaxKeys)
 		}
 	}
@@ -148,9 +148,6 @@ func (f *Field) check() error {
 	for _, v := range f.Values {
 		if !utf8.ValidString(v) {
 			return fmt.Errorf("%w: %s: the value is not UTF-8", ErrInvalid, f.Key)
-		}
-		if len(v) > MaxBytes {
-			return fmt.Errorf("%w: %s: the value has %d bytes; the front matter has at most %d", ErrInvalid, f.Key, len(v), MaxBytes)
 		}
 	}
 	return nil
@@ -270,7 +267,7 @@ func Quote(v string) string {
 			b.WriteString(`\r`)
 		case r == '\t':
 			b.WriteString(`\t`)
-		case printable(string(r)) && (r == ' ' || unicode.IsGraphic(r)):
+		case printable(string(r)) && unicode.IsGraphic(r):
 			b.WriteRune(r)
 		case r < 0x100:
 			fmt.Fprintf(&b, `\x%02x`, r)

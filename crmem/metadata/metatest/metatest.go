@@ -18,7 +18,7 @@ var Pieces = []string{
 func Front(rng *rand.Rand) string {
 	eol := []string{"\n", "\n", "\n", "\r\n"}[rng.IntN(4)]
 	word := func() string { return Pieces[rng.IntN(len(Pieces))] }
-	safe := []string{"a", "it is", "0.8", "'it''s'", "\"[[n]]\"", "\"a\\n\\x41\"", "-1", "a:b", "2026-04-14", "'a # b'", "\"\"", "日本 é"}
+	safe := []string{"a", "it is", "0.8", "'it''s'", "\"[[n]]\"", "\"a\\n\\x41\"", "-1", "a:b", "2026-04-14", "'a # b'", "\"\"", "日本 é", "a, b"}
 	scalar := func() string { return safe[rng.IntN(len(safe))] }
 	var b strings.Builder
 	b.WriteString("---" + eol)

@@ -3,7 +3,6 @@ package crmem
 import (
 	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"sync"
 	"time"
@@ -266,10 +265,7 @@ func (s *Store) saveVectors() (written bool, err error) {
 	s.mu.RUnlock()
 	s.wmu.Unlock()
 	isCurrent := func() bool { return b.isCurrent(s.fs, s.path) }
-	written, err = writeDerived(s.fs, s.path, vectorsSuffix, set.Size(), isCurrent, func(w io.Writer) error {
-		_, err := set.WriteTo(w)
-		return err
-	})
+	written, err = writeDerived(s.fs, s.path, vectorsSuffix, set.Size(), isCurrent, set.Write)
 	if !written {
 		s.mu.Lock()
 		v.unsaved = true

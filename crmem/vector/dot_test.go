@@ -51,6 +51,12 @@ func TestDots(t *testing.T) {
 		}
 		check(MaxDim, 9, 1)
 	}
+	defer func() {
+		if recover() == nil {
+			t.Error("Dots reads after the end of the rows")
+		}
+	}()
+	Dots(dst[:4], query[:16], make([]int8, 4*16-1))
 }
 
 // TestQuantize checks the largest error of a component.

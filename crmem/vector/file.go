@@ -1,12 +1,14 @@
 package vector
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"math"
+	"slices"
 	"unsafe"
 
 	"crabmem/crmem/internal/format"
@@ -30,61 +32,41 @@ func fileSize(model int, entries, rows int64, dim int) int64 {
 	return headerSize + int64(model) + entries*entrySize + rows*int64(4+dim) + sumSize
 }
 
-// WriteTo writes the file of the set.
-func (s *Set) WriteTo(w io.Writer) (int64, error) {
+// Write writes the file of the set.
+func (s *Set) Write(w io.Writer) error {
 	sum := crc32.New(format.Castagnoli())
-	out := &counter{w: io.MultiWriter(w, sum)}
+	out := bufio.NewWriterSize(io.MultiWriter(w, sum), 1<<16)
+	// The last Flush returns the error of every write.
+	put32 := func(n uint32) { out.Write(binary.LittleEndian.AppendUint32(out.AvailableBuffer(), n)) }
+	put64 := func(n uint64) { out.Write(binary.LittleEndian.AppendUint64(out.AvailableBuffer(), n)) }
 	ids := s.IDs()
-	b := append(make([]byte, 0, 1<<16), magic...)
+	out.WriteString(magic)
 	for _, n := range []int{fileVersion, s.dim, len(s.model), len(ids), s.Rows(), 0} {
-		b = binary.LittleEndian.AppendUint32(b, uint32(n))
+		put32(uint32(n))
 	}
-	b = append(b, s.model...)
-	flush := func(least int) {
-		if len(b) > least {
-			out.write(b)
-			b = b[:0]
-		}
-	}
-	each := func(f func(i uint32)) {
-		for _, id := range ids {
-			for i := s.entries[id].first; i != 0; i = s.rows[i-1].next {
-				f(i - 1)
-				flush(1 << 15)
-			}
-		}
-	}
+	out.WriteString(s.model)
+	var places []uint32 // of the vectors
 	for _, id := range ids {
 		e := s.entries[id]
-		b = binary.LittleEndian.AppendUint64(b, id)
-		b = e.digest.Append(b)
-		n := uint64(0)
+		before := len(places)
 		for i := e.first; i != 0; i = s.rows[i-1].next {
-			n++
+			places = append(places, i-1)
 		}
-		b = binary.LittleEndian.AppendUint64(b, n)
-		flush(1 << 15)
+		put64(id)
+		out.Write(e.digest.Append(out.AvailableBuffer()))
+		put64(uint64(len(places) - before))
 	}
-	each(func(i uint32) { b = binary.LittleEndian.AppendUint32(b, math.Float32bits(s.rows[i].scale)) })
-	each(func(i uint32) { b = append(b, bytesOf(s.vector(i))...) })
-	flush(0)
-	out.write(binary.LittleEndian.AppendUint32(nil, sum.Sum32()))
-	return out.n, out.err
-}
-
-// counter counts bytes and keeps the first error.
-type counter struct {
-	w   io.Writer
-	n   int64
-	err error
-}
-
-func (c *counter) write(b []byte) {
-	if c.err == nil {
-		var n int
-		n, c.err = c.w.Write(b)
-		c.n += int64(n)
+	for _, i := range places {
+		put32(math.Float32bits(s.rows[i].scale))
 	}
+	for _, i := range places {
+		out.Write(bytesOf(s.vector(i)))
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	_, err := w.Write(binary.LittleEndian.AppendUint32(nil, sum.Sum32()))
+	return err
 }
 
 // bytesOf and valuesOf return the same memory as another type.
@@ -139,7 +121,7 @@ func Read(r io.ReaderAt, size int64, model string, dim int) (*Set, error) {
 func (s *Set) decode(b []byte, entries, rows int) error {
 	scales := b[entries*entrySize:]
 	s.entries = make(map[uint64]entry, entries)
-	s.rows = make([]row, 0, rows)
+	s.rows = slices.Grow(s.rows, rows)
 	last := uint64(0)
 	for i := range entries {
 		e := b[i*entrySize:]

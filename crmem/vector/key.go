@@ -14,9 +14,6 @@ type Digest = format.Digest
 // of its SHA-256.
 func Key(text string) (id uint64, digest Digest) {
 	sum := sha256.Sum256([]byte(text))
-	id = binary.LittleEndian.Uint64(sum[:])
-	if id == 0 {
-		id = 1 // 0 is no ID
-	}
+	id = max(binary.LittleEndian.Uint64(sum[:]), 1) // 0 is no ID
 	return id, format.ReadDigest(sum[8:])
 }

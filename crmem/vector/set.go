@@ -112,11 +112,11 @@ func (s *Set) Remove(id uint64) {
 	}
 }
 
-// Clone returns a copy without unused rows, for [Set.WriteTo].
+// Clone returns a copy without unused rows, for [Set.Write].
 func (s *Set) Clone() *Set {
 	c := New(s.model, s.dim)
-	c.rows = make([]row, 0, s.Rows())
-	c.values = make([]int8, 0, s.Rows()*s.dim)
+	c.rows = slices.Grow(c.rows, s.Rows())
+	c.values = slices.Grow(c.values, s.Rows()*s.dim)
 	for _, id := range s.IDs() {
 		e := s.entries[id]
 		copied := entry{digest: e.digest}

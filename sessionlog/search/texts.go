@@ -2,7 +2,6 @@ package search
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -204,8 +203,5 @@ func writeVectors(fsys vfs.FS, name string, set *vector.Set) (written bool, err 
 			}
 		}
 	}
-	return vfs.WriteDerived(fsys, name, set.Size(), func(w io.Writer) error {
-		_, err := set.WriteTo(w)
-		return err
-	}, func() (bool, error) { return true, nil })
+	return vfs.WriteDerived(fsys, name, set.Size(), set.Write, func() (bool, error) { return true, nil })
 }

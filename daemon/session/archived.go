@@ -134,8 +134,8 @@ func (m *Manager) Archive(a *agent.Agent, s *agent.Session, sum agent.Summary) (
 		}
 	}
 	now := archiveState{done: sum.Number}
-	if skip := sum.Number - was.done; skip >= 0 && skip < len(was.spaces) {
-		now.spaces = was.spaces[skip:]
+	if skip := sum.Number - was.done; skip >= 0 {
+		now.spaces = was.spaces[min(skip, len(was.spaces)):]
 	}
 	if err := m.setArchived(s.Log.ID(), now); err != nil {
 		// The next load archives the summary again and finds the entry.

@@ -188,13 +188,12 @@ func (m *Manager) resolve(ctx context.Context, q *Request) (*Session, error) {
 		if dir = *q.Dir; !filepath.IsAbs(dir) {
 			return nil, errtable.Invalidf("cwd %q: want an absolute path", dir)
 		}
-		if fi, err := m.o.FS.Lstat(dir); err != nil || !fi.IsDir() {
-			if real, rerr := m.o.FS.Resolve(dir); rerr == nil {
-				fi, err = m.o.FS.Lstat(real)
-			}
-			if err != nil || !fi.IsDir() {
-				return nil, errtable.Invalidf("cwd %q: not a directory", dir)
-			}
+		real, err := m.o.FS.Resolve(dir)
+		if err != nil {
+			real = dir // a link, or an error of Lstat
+		}
+		if fi, err := m.o.FS.Lstat(real); err != nil || !fi.IsDir() {
+			return nil, errtable.Invalidf("cwd %q: not a directory", dir)
 		}
 	}
 	if q.Resume != nil {

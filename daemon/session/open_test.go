@@ -171,17 +171,50 @@ func TestUnload(t *testing.T) {
 	}
 }
 
-// TestWithIdleKills checks that WithIdle ends the session that it closes.
-func TestWithIdleKills(t *testing.T) {
+// TestKilledSessionRefusesRuns checks that Kill and WithIdle end the session that
+// they close.
+func TestKilledSessionRefusesRuns(t *testing.T) {
 	bubble(t, func(r *rig) {
-		l := r.create("crab", "user")
-		r.check(r.WithIdle(r.t.Context(), l.StoredID(), func() error { return nil }))
-		r.wantClosed(l)
-		if got := r.say(l, "hello"); got != `"", the session was killed` {
-			r.t.Errorf("a run in the session returns %s", got)
+		called := errors.New("called")
+		for _, kill := range []func(l *Session) bool{
+			func(l *Session) bool { return r.Kill(l) },
+			func(l *Session) bool {
+				return r.WithIdle(r.t.Context(), l.StoredID(), func() error { return called }) == called
+			},
+		} {
+			l := r.create("crab", "user")
+			if !kill(l) {
+				r.t.Error("the session is not killed")
+			}
+			r.wantClosed(l)
+			if got := r.say(l, "hello"); got != `"", the session was killed` {
+				r.t.Errorf("a run in the session returns %s", got)
+			}
+			if r.Kill(l) {
+				r.t.Error("Kill returns true")
+			}
 		}
-		if r.Kill(l) {
-			r.t.Error("Kill returns true")
+	})
+}
+
+// TestResolveDirectory checks which working directories a request may have.
+func TestResolveDirectory(t *testing.T) {
+	bubble(t, func(r *rig) {
+		r.fs.WriteFile("/work/file", nil, 0o600)
+		for link, target := range map[string]string{"link": "/other", "loop": "loop", "dangling": "absent", "tofile": "file"} {
+			r.fs.Symlink(target, "/work/"+link)
+		}
+		for dir, want := range map[string]string{
+			"/work": "", "/work/link": "",
+			"work": `cwd "work": want an absolute path`, "": `cwd "": want an absolute path`,
+			"/absent": `cwd "/absent": not a directory`, "/work/file": `cwd "/work/file": not a directory`,
+			"/work/loop": `cwd "/work/loop": not a directory`, "/work/dangling": `cwd "/work/dangling": not a directory`,
+			"/work/tofile": `cwd "/work/tofile": not a directory`,
+		} {
+			l, err := r.Resolve(r.t.Context(), &Request{Dir: &dir})
+			if got := fmt.Sprint(err); want != "" && got != want || want == "" && (err != nil || l.dir != dir) {
+				r.t.Errorf("%s: %s", dir, got)
+			}
 		}
 	})
 }

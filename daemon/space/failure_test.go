@@ -83,6 +83,27 @@ func TestClosedSet(t *testing.T) {
 	}
 }
 
+// TestCreateFailure fails each call of Create. It returns the error, or the space is on
+// disk.
+func TestCreateFailure(t *testing.T) {
+	failed := errors.New("failed")
+	for fail, calls := 1, 1; calls >= fail-1; fail++ {
+		r := newRig(t, 3, 1)
+		calls = 0
+		r.fs.Hook = func(faultfs.Call) error {
+			if calls++; calls == fail {
+				return failed
+			}
+			return nil
+		}
+		err := r.home().Create("work", 3)
+		r.fs.Hook = nil
+		if err != nil && !errors.Is(err, failed) || err == nil && Exists(r.fs.Crash(), testHome, "work") != nil {
+			t.Errorf("call %d: %v", fail, err)
+		}
+	}
+}
+
 // TestExists checks names of spaces that exist, do not exist, and are invalid.
 func TestExists(t *testing.T) {
 	r := newRig(t, 3, 1)

@@ -72,7 +72,7 @@ func (w *walker) parent() ast.Node {
 
 // isExcluded reports whether a node and its children have no mutants. These are
 // declarations of constants and types; texts of errors, panics, and logs;
-// capacities; and sums of capacities, which estimate memory.
+// capacities and sizes of buffers; and sums of capacities, which estimate memory.
 func (w *walker) isExcluded(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.GenDecl:
@@ -87,9 +87,45 @@ func (w *walker) isExcluded(n ast.Node) bool {
 		if isCost(n) {
 			return true
 		}
+	case *ast.AssignStmt:
+		if call, ok := n.Rhs[0].(*ast.CallExpr); ok && isReserve(call) && w.text(n.Lhs[0]) == w.text(call.Args[0]) {
+			return true
+		}
 	}
-	call, ok := w.parent().(*ast.CallExpr)
-	return ok && isCapacity(w.p, call, n)
+	switch parent := w.parent().(type) {
+	case *ast.CallExpr:
+		return isCapacity(w.p, parent, n) || slices.ContainsFunc(w.errorText(parent), func(e ast.Expr) bool { return e == n })
+	case *ast.CompositeLit:
+		field, ok := n.(*ast.KeyValueExpr)
+		return ok && w.isErrorField(parent, field)
+	}
+	return false
+}
+
+// errorText returns the arguments of a call that are the text of the error that it
+// returns. Other arguments, such as a status, are no text.
+func (w *walker) errorText(call *ast.CallExpr) []ast.Expr {
+	sig, ok := w.p.info.TypeOf(call.Fun).(*types.Signature)
+	if !ok || !sig.Variadic() || sig.Results().Len() != 1 || !implementsError(sig.Results().At(0).Type()) {
+		return nil
+	}
+	last := sig.Params().Len() - 1
+	list, ok := sig.Params().At(last).Type().(*types.Slice)
+	if !ok || !types.Identical(list.Elem().Underlying(), types.NewInterfaceType(nil, nil)) || len(call.Args) < last {
+		return nil
+	}
+	return call.Args[max(last-1, 0):] // with the format
+}
+
+// isErrorField reports whether a field of a literal is a text of an error.
+func (w *walker) isErrorField(literal *ast.CompositeLit, field *ast.KeyValueExpr) bool {
+	t := w.p.info.TypeOf(literal)
+	value, ok := w.p.info.TypeOf(field.Value).(*types.Basic)
+	return ok && value.Info()&types.IsString != 0 && (implementsError(t) || implementsError(types.NewPointer(t)))
+}
+
+func implementsError(t types.Type) bool {
+	return types.Implements(t, types.Universe.Lookup("error").Type().Underlying().(*types.Interface))
 }
 
 // isReport reports whether a call panics, logs, or makes an error from a text.
@@ -118,7 +154,13 @@ func (w *walker) isReport(call *ast.CallExpr) bool {
 // reserved memory.
 func isCapacity(p *Package, call *ast.CallExpr, n ast.Node) bool {
 	if sel, ok := call.Fun.(*ast.SelectorExpr); ok {
-		return sel.Sel.Name == "Grow" && len(call.Args) > 0 && n != call.Fun
+		switch sel.Sel.Name {
+		case "Grow":
+			return n != call.Fun
+		case "NewReaderSize", "NewWriterSize": // of bufio
+			return n == call.Args[1]
+		}
+		return false
 	}
 	id, ok := call.Fun.(*ast.Ident)
 	if !ok || id.Name != "make" || len(call.Args) < 2 {

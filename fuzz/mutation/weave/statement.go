@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 	"strings"
 )
 
@@ -28,6 +29,9 @@ func (w *walker) statement(s ast.Stmt) {
 	case *ast.ReturnStmt:
 		w.returns(s)
 	case *ast.BranchStmt:
+		if s.Label == nil && w.switchEndsLoop(s) {
+			return
+		}
 		switch s.Tok {
 		case token.BREAK:
 			w.replace(s, "branch", strings.Replace(w.text(s), "break", "continue", 1))
@@ -35,6 +39,34 @@ func (w *walker) statement(s ast.Stmt) {
 			w.replace(s, "branch", strings.Replace(w.text(s), "continue", "break", 1))
 		}
 	}
+}
+
+// switchEndsLoop reports whether a statement is in a switch or select that ends the
+// body of a loop. There, break and continue have the same effect.
+func (w *walker) switchEndsLoop(s ast.Node) bool {
+	inSwitch := false
+	for _, n := range slices.Backward(w.stack) {
+		var list []ast.Stmt
+		switch n := n.(type) {
+		case *ast.ForStmt, *ast.RangeStmt:
+			return inSwitch
+		case *ast.FuncLit:
+			return false
+		case *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.SelectStmt:
+			inSwitch = true
+		case *ast.BlockStmt:
+			list = n.List
+		case *ast.CaseClause:
+			list = n.Body
+		case *ast.CommClause:
+			list = n.Body
+		}
+		if inSwitch && len(list) > 0 && list[len(list)-1] != s {
+			return false
+		}
+		s = n
+	}
+	return false
 }
 
 // isReserve reports whether a call only reserves memory.
@@ -122,7 +154,7 @@ func (w *walker) before(s ast.Stmt, kind, text, code string) {
 // text.
 func (w *walker) isPlainCall(e ast.Expr) bool {
 	call, ok := e.(*ast.CallExpr)
-	return ok && !w.isReport(call)
+	return ok && !w.isReport(call) && w.errorText(call) == nil
 }
 
 // isConstant reports whether all results are constants, nil, or empty.

@@ -2,10 +2,12 @@
 package kinds
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"log"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -61,10 +63,48 @@ func leftOut(b *strings.Builder, list []byte) {
 	}
 	b.Grow(5)
 	log.Print(errors.New("a text"), 3)
+	list = slices.Grow(list, 5)
+	list = slices.Grow(list[:1], 5)
+	bufio.NewWriterSize(b, 1<<5).Flush()
 	time.Sleep(wait)
 	started := time.Now()
 	for time.Since(started) < wait {
 	}
+}
+
+type problem struct {
+	status int
+	text   string
+}
+
+func (p *problem) Error() string { return p.text }
+
+func problemf(status int, format string, args ...any) *problem {
+	return &problem{status: status + 2, text: fmt.Sprintf(format, args...)}
+}
+
+func problems(list []string) error {
+	if len(list) > limit {
+		return problemf(400, "%d names, at most %d", len(list)-1, limit+1)
+	}
+	for _, s := range list {
+		switch {
+		case s == "":
+			continue
+		case s == "-":
+			break
+		}
+	}
+	for _, s := range list {
+		switch {
+		case s == "":
+			continue
+		case s == "-":
+			break
+		}
+		print(s)
+	}
+	return nil
 }
 
 type pair struct{ a, b int }

@@ -54,6 +54,7 @@ func TestTinyPackage(t *testing.T) {
 		{`Half return 0, errors.New("odd") → return 1, errors.New("odd")`, unreached, ""},
 		{`Half return 0, errors.New("odd") → return 0, nil`, unreached, ""},
 		{"Drain list = list[1:] → // assignment removed", killed, "time-out"},
+		{"Double func Double(n int) int { return n + n } → func Double(n int) int { return n - n }", killed, "TestCopy"},
 		{"Unused func Unused(n int) int { return n + 1 } → func Unused(n int) int { return n - 1 }", unreached, ""},
 	} {
 		r := got[c.name]

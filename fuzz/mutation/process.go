@@ -53,13 +53,13 @@ func (p *plan) start(r process) (outcome, error) {
 			return outcome{}, err
 		}
 	}
-	// A test may start its binary without an environment. Such a process reads the id
-	// from the file next to the binary.
+	// A test may start its binary, or a copy below its temporary directory, without an
+	// environment. Such a process reads the id from the file in dir.
 	program := filepath.Join(dir, filepath.Base(r.bin.file))
 	if err := os.Link(r.bin.file, program); err != nil {
 		return outcome{}, err
 	}
-	if err := os.WriteFile(program+weave.FileSuffix, fmt.Appendf(nil, "%d %s", r.id, r.hits), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, weave.FileName), fmt.Appendf(nil, "%d %s", r.id, r.hits), 0o644); err != nil {
 		return outcome{}, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), r.timeout)

@@ -200,7 +200,7 @@ func (w *walker) zeros(results *types.Tuple) []string {
 }
 
 // switchText is the file that chooses the mutant of a woven package. The format verbs
-// are the package name, EnvActive, EnvHits, and FileSuffix.
+// are the package name, EnvActive, EnvHits, and FileName.
 //
 //go:embed switch.txt
 var switchText string

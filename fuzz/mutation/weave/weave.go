@@ -21,12 +21,12 @@ const SwitchFile = "mutant_switch.go"
 // Environment variables of a woven program. EnvActive contains the id of the active
 // mutant. EnvHits contains the path of a file with one byte per id. The program sets
 // a byte to 1 when it reaches the mutant. Without EnvActive, the program reads both
-// values from the file with the program's path and FileSuffix. A space separates
-// them.
+// values from the next file FileName in its directory or in a parent directory. A
+// space separates them.
 const (
-	EnvActive  = "CRABMEM_MUTANT"
-	EnvHits    = "CRABMEM_MUTANT_HITS"
-	FileSuffix = ".mutant"
+	EnvActive = "CRABMEM_MUTANT"
+	EnvHits   = "CRABMEM_MUTANT_HITS"
+	FileName  = "mutant"
 )
 
 // Source returns the changed files of the package by absolute path. ids contains
@@ -43,7 +43,7 @@ func (p *Package) Source(ids map[*Mutant]int) map[string][]byte {
 }
 
 func (p *Package) switchSource() []byte {
-	return fmt.Appendf(nil, switchText, p.Name, EnvActive, EnvHits, FileSuffix)
+	return fmt.Appendf(nil, switchText, p.Name, EnvActive, EnvHits, FileName)
 }
 
 // span is the position of a mutant in a rendered file.

@@ -28,5 +28,8 @@ func Drain(list []string) (last string) {
 	return last
 }
 
+// Double is tested by a copy of the test binary without an environment.
+func Double(n int) int { return n + n }
+
 // Unused has no test.
 func Unused(n int) int { return n + 1 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
@@ -456,6 +457,101 @@ func TestContentsOfChatGPT(t *testing.T) {
 	}
 }
 
+// TestContentsOfClaude reads one message, and results of its tools.
+func TestContentsOfClaude(t *testing.T) {
+	result := func(content string) string {
+		return `"content":[{"type":"tool_use","name":"f"},{"type":"tool_result","content":` + content + `}]`
+	}
+	for _, c := range []struct{ message, want, left string }{
+		{`"text":"a b","content":[{"type":"text","text":"a  b"}]`, "assistant: a  b", "[]"},
+		{`"text":"a b c","content":[{"type":"text","text":"a b"}]`, "assistant: a b", "[]"},
+		{`"text":"b","content":[{"type":"text","text":"a b"}]`, "assistant: a b", "[]"},
+		{`"text":"y","content":[{"type":"text","text":"x"}]`, "assistant: x\n\ny", "[]"},
+		{`"text":"y"`, "assistant: y", "[]"},
+		{`"text":"y","files":[{"file_name":"f","extracted_content":"x"}]`, "assistant: y\n\n[file f]\n\nx", "[]"},
+		{`"text":"y","files":[{"name":"f"}]`, "assistant: y\n\n[file f]", "[{a file without content in the export 1 [f]}]"},
+		{result(`[{"type":"text","text":"r"},{"type":"image"}]`), "assistant:  f({}) tool: r\n\n{\"type\":\"image\"}", "[]"},
+		{result(`"r"`), "assistant:  f({}) tool: r", "[]"},
+		{`"sender":"robot","text":"y"`, "", `[{message with unknown sender "robot" 1 [a]}]`},
+	} {
+		text := `[{"uuid":"a","chat_messages":[{"uuid":"m","sender":"assistant",` + c.message + `}]}]`
+		var got []string
+		left, err := ReadChats(Claude, strings.NewReader(text), func(h *Chat) error {
+			for _, i := range h.Items {
+				line := fmt.Sprintf("%s: %s", i.Message.Role, i.Message.Content)
+				for _, call := range i.Message.ToolCalls {
+					line += fmt.Sprintf(" %s(%s)", call.Function.Name, call.Function.Arguments)
+				}
+				got = append(got, line)
+			}
+			return nil
+		})
+		if strings.Join(got, " ") != c.want || fmt.Sprint(left) != c.left || err != nil {
+			t.Errorf("%s: %q, left %v, %v", c.message, got, left, err)
+		}
+	}
+}
+
+// TestTitlesAreCut checks which titles of conversations are reported as cut.
+func TestTitlesAreCut(t *testing.T) {
+	for _, n := range []int{0, 1, maxLabel, maxLabel + 1} {
+		for _, end := range []string{"", "…"} {
+			title := strings.Repeat("x", max(n-utf8.RuneCountInString(end), 0)) + end
+			text := `[{"uuid":"a","name":"` + title + `","chat_messages":[{"sender":"human","text":"x"}]}]`
+			var got string
+			left, err := ReadChats(Claude, strings.NewReader(text), func(h *Chat) error {
+				got = h.Meta.Title
+				return nil
+			})
+			cut := utf8.RuneCountInString(title) > maxLabel
+			if err != nil || (got != title) != cut || utf8.RuneCountInString(got) > maxLabel || cut && end == "" && fmt.Sprint(left) != "[{title truncated to 200 characters 1 [a]}]" || !cut && len(left) > 0 {
+				t.Errorf("%d bytes: %d, left %v, %v", len(title), len(got), left, err)
+			}
+		}
+	}
+}
+
+// TestNewestLeaf reads conversations without a current node: the newest message that no
+// other follows ends the conversation.
+func TestNewestLeaf(t *testing.T) {
+	node := func(id, parent string, time int) string {
+		return fmt.Sprintf(`%q:{"parent":%q,"message":{"author":{"role":"user"},"create_time":%d,"content":{"parts":[%q]}}}`, id, parent, time, id)
+	}
+	leaves := []string{node("root", "", 90)}
+	for i := range 30 {
+		leaves = append(leaves, node(fmt.Sprint("leaf", 10+i), "root", 10+i%15))
+	}
+	for want, nodes := range map[string][]string{
+		"root leaf39": leaves, // of equal times, the largest ID
+		"a":           {node("a", "", 1)},
+		"b a":         {node("a", "b", 1), node("b", "", 5)},
+		"b a ":        {node("a", "b", 0), node("b", "", 0)},
+	} {
+		var got []string
+		_, err := ReadChats(ChatGPT, strings.NewReader(`[{"id":"x","mapping":{`+strings.Join(nodes, ",")+`}}]`), func(h *Chat) error {
+			for _, i := range h.Items {
+				got = append(got, i.Message.Content)
+			}
+			return nil
+		})
+		if strings.Join(got, " ") != strings.TrimSpace(want) || err != nil {
+			t.Errorf("%q, want %s: %v", got, want, err)
+		}
+	}
+}
+
+// TestDuplicatesOfMem0 reads records with equal IDs.
+func TestDuplicatesOfMem0(t *testing.T) {
+	m := mem0("1", "x", "2", "y", "1", "x", "2", "z", "2", "z")
+	var ids []string
+	for _, n := range m.Notes {
+		ids = append(ids, n.ID)
+	}
+	if got := fmt.Sprint(ids, m.Left); got != "[1 2 2#2] [{duplicate 2 [1 2]} {duplicate ID; took all records 1 [2]}]" {
+		t.Errorf("notes and omissions %s", got)
+	}
+}
+
 func TestTallyIsBounded(t *testing.T) {
 	var tally Tally
 	if tally.AddCount("none", "", 0); len(tally) != 0 {
@@ -520,6 +616,11 @@ func TestDetect(t *testing.T) {
 		"\ufeff" + `[{"title":"x","mapping":{`:                           ChatGPT,
 		`{"title":"x","mapping":{}}`:                                     ChatGPT,
 		`[{"uuid":"x","name":"y","account":{"a":[1]},"chat_messages":[`:  Claude,
+		`{"uuid":"x","name":"y","docs":[]}`:                              Claude,
+		`[{"uuid":"x","name":"y","prompt_template":""}]`:                 Claude,
+		`{"uuid":"x","docs":[]}`:                                         Crabmem,
+		`{"uuid":"x","name":"y"}`:                                        Crabmem,
+		`{"id":"x","name":"y","data":1}`:                                 Crabmem,
 		`{"type":"entity","name":"A","entityType":"p","observations":[]`: MemoryJSON,
 		`{"type":"relation","from":"A","to":"B","relationType":"r"}`:     MemoryJSON,
 		`{"entities":[],"relations":[]}`:                                 MemoryJSON,

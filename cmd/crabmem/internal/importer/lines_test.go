@@ -14,25 +14,31 @@ import (
 // TestParseLine checks that a line is taken exactly or not at all.
 func TestParseLine(t *testing.T) {
 	for line, ok := range map[string]bool{
-		`{"name":"a"}`:                     true,
-		`{"name":"\ud83d\ude00"}`:          true,
-		`{"name":"\\ud83d"}`:               true,
-		`{"name":"\\\ud83d"}`:              false,
-		`{"name":"\ud83d"}`:                false,
-		`{"name":"\ude00\ud83d"}`:          false,
-		`{"name":"\uD83Dx"}`:               false,
-		`{"name":"a"} {}`:                  false,
-		`{"content":"a"}`:                  false,
-		`{"name":"a","id":-1}`:             false,
-		`{"name":"a","kind":"topic"}`:      false,
-		`{"name":"a","created_at":1e99}`:   false,
-		`["a"]`:                            false,
-		"{\"name\":\"\xff\"}":              false,
-		`{"name":"a","aliases":["b","c"]}`: true,
+		`{"name":"a"}`:                       true,
+		`{"name":"\ud83d\ude00"}`:            true,
+		`{"name":"\\ud83d"}`:                 true,
+		`{"name":"\\\ud83d"}`:                false,
+		`{"name":"\ud83d"}`:                  false,
+		`{"name":"\ude00\ud83d"}`:            false,
+		`{"name":"\uD83Dx"}`:                 false,
+		`{"name":"a"} {}`:                    false,
+		`{"content":"a"}`:                    false,
+		`{"name":"a","id":-1}`:               false,
+		`{"name":"a","kind":"topic"}`:        false,
+		`{"name":"a","created_at":1e99}`:     false,
+		`["a"]`:                              false,
+		"{\"name\":\"\xff\"}":                false,
+		`{"name":"a","aliases":["b","c"]}`:   true,
+		`{"name":"a","id":1,"created_at":1}`: true,
+		`{"name":"a","id":1}`:                true,
+		`{"name":"a","created_at":1}`:        true,
 	} {
 		l, err := parseLine(line)
 		if (err == nil) != ok {
 			t.Errorf("%s: %v, %v", line, l.Entry, err)
+		}
+		if l.Exported != (ok && strings.Contains(line, `"id":1,"created_at":1`)) {
+			t.Errorf("%s: exported %v", line, l.Exported)
 		}
 		if ok && line == `{"name":"\\ud83d"}` && l.Entry.Name != `\ud83d` {
 			t.Errorf("%s: name %q", line, l.Entry.Name)

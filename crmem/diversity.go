@@ -90,10 +90,7 @@ func (d *diversifier) similarity(a, b *Hit) float64 {
 			common++
 		}
 	}
-	if all := len(x) + len(y) - common; all > 0 {
-		return float64(common) / float64(all)
-	}
-	return 0
+	return float64(common) / float64(max(len(x)+len(y)-common, 1))
 }
 
 // maxCompared limits the text whose terms are compared, in bytes.

@@ -3,10 +3,12 @@ package crmem
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"crabmem/crmem/vfs/faultfs"
 )
@@ -126,15 +128,43 @@ func TestNewIgnoresReadOnly(t *testing.T) {
 	}
 }
 
-// TestClosedStoreReturnsErrClosed calls Close again, and then other methods, which
-// return ErrClosed and do not block.
-func TestClosedStoreReturnsErrClosed(t *testing.T) {
-	s := opened(t, "/m.db", &Options{FS: faultfs.NewMem()}, 0)
-	noErr(t, s.Apply(Add{Name: "a"}))
-	noErr(t, s.Close())
-	for i, err := range []error{s.Close(), s.Close(), s.Apply(Add{Name: "b"})} {
-		if !errors.Is(err, fs.ErrClosed) {
-			t.Errorf("call %d: %v", i, err)
+// TestRefusedMethods calls the methods that write in a store that is closed, or open for
+// reading: they return ErrClosed or ErrReadOnly, do not block, and change no file.
+func TestRefusedMethods(t *testing.T) {
+	for _, want := range []error{fs.ErrClosed, ErrReadOnly} {
+		m := faultfs.NewMem()
+		s := opened(t, "/m.db", &Options{FS: m}, 0)
+		noErr(t, s.Apply(Add{Name: "a", Content: "one"}))
+		noErr(t, s.Apply(Update{Name: "a", Content: "two"}))
+		noErr(t, s.Close())
+		calls := map[string]func() error{"close": s.Close}
+		if want == ErrReadOnly {
+			s = opened(t, "/m.db", &Options{FS: m, ReadOnly: true}, 1)
+			calls = map[string]func() error{}
+		}
+		maps.Copy(calls, map[string]func() error{
+			"apply":        func() error { return s.Apply(Add{Name: "b"}) },
+			"do":           func() error { _, err := s.Do(Add{Name: "b"}); return err },
+			"forget":       func() error { return s.Forget("a") },
+			"remember":     func() error { _, err := s.Remember("a", "c", nil); return err },
+			"overwrite":    func() error { _, _, err := s.Overwrite(Remember{Name: "a", Content: "c"}); return err },
+			"replace":      func() error { return s.Replace(s.Snapshot()) },
+			"update":       func() error { return s.Update(func(sn *Snapshot) (*Snapshot, error) { return sn, nil }) },
+			"undo":         func() error { _, err := s.Undo(2); return err },
+			"purge":        func() error { _, err := s.Purge("a"); return err },
+			"redact":       func() error { _, err := s.Redact(1, 1); return err },
+			"prune":        func() error { _, err := s.Prune(time.Now()); return err },
+			"new identity": s.NewIdentity,
+			"writable":     s.Writable,
+		})
+		before := m.Hash()
+		for name, call := range calls {
+			if err := call(); !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", name, err, want)
+			}
+		}
+		if m.Hash() != before {
+			t.Errorf("%v: the files changed", want)
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package crmem
 
 import (
+	"cmp"
+	"math"
 	"slices"
 	"strings"
 
@@ -24,7 +26,7 @@ func (f *Filter) empty() bool {
 
 // Selects reports whether the filter selects an entry.
 func (f *Filter) Selects(createdAt uint64, content string) bool {
-	if createdAt < f.After || f.Before > 0 && createdAt >= f.Before {
+	if createdAt < f.After || createdAt >= cmp.Or(f.Before, math.MaxUint64) {
 		return false
 	}
 	if f.Type == "" && len(f.Tags)+len(f.Fields) == 0 {

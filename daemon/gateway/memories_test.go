@@ -101,6 +101,7 @@ func TestPreconditions(t *testing.T) {
 	if p = r.do("ann", "PUT", path, object{"content": "kept aliases"}, "If-Match", p.Header.Get("ETag")); p.field("aliases.0") != "ship" {
 		t.Errorf("absent aliases: %s", p.body)
 	}
+	r.want("a bad alias", r.do("ann", "PUT", path, object{"content": "x", "aliases": []string{""}}, "If-Match", "*"), 400, "invalid")
 	r.want("delete with an old etag", r.do("ann", "DELETE", path, nil, "If-Match", first), 412, "changed")
 	r.want("delete without an etag", r.do("ann", "DELETE", path, nil), 428, "no_precondition")
 	r.want("delete", r.do("ann", "DELETE", path, nil, "If-Match", p.Header.Get("ETag")), 204, "")

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +93,19 @@ func TestHealth(t *testing.T) {
 	}
 	r.startDaemon()
 	r.want("after the daemon started", r.do("ann", "GET", path, nil), 200, "")
+	_, text, _ := strings.Cut(r.url, "127.0.0.1:")
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, running := range []bool{true, false} {
+		for host, port := range map[string]int{"127.0.0.1": port, "0.0.0.0": port, "localhost": 0} {
+			if got := Answers(t.Context(), &Server{Host: host, Port: port}); got != (running && port > 0) {
+				t.Errorf("running %v: %s:%d answers: %v", running, host, port, got)
+			}
+		}
+		r.stop()
+	}
 }
 
 // TestComponents lists the port files of the home, with or without a program that listens.

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"crabmem/crmem"
+	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/tool"
@@ -75,6 +76,66 @@ func TestArchiveAddsASummaryOnce(t *testing.T) {
 			}
 			if c.added && (e.Kind != crmem.Archive || !slices.Equal(e.Aliases, []string{"crab", "user", "a title"})) {
 				r.t.Errorf("%v: %+v", c.before, e)
+			}
+		})
+	}
+}
+
+// TestArchivedSpaces archives summaries in their recorded spaces, one of them twice, as
+// after a crash.
+func TestArchivedSpaces(t *testing.T) {
+	bubble(t, func(r *rig) {
+		l := r.create("crab", "user")
+		var used []string
+		r.o.Space = func(name string, f func(*crmem.Store) error) error {
+			used = append(used, name)
+			return f(r.store)
+		}
+		r.check(r.setArchived(l.log.ID(), archiveState{done: 6, spaces: []string{"one", noSpace, "three"}}))
+		var states []string
+		for _, n := range []int{7, 7, 8, 9, 10} {
+			_, err := r.Archive(&agent.Agent{Memory: true}, &agent.Session{Log: l.log}, agent.Summary{Number: n, Text: "text"})
+			r.check(err)
+			a, known := r.archived(l.log.ID())
+			states = append(states, fmt.Sprint(a.done, a.spaces, known))
+		}
+		if got, want := fmt.Sprint(states), "[7 [- three] true 7 [- three] true 8 [three] true 9 [] true 10 [] true]"; got != want {
+			r.t.Errorf("states %s, want %s", got, want)
+		}
+		// The second archive of 7 uses the space of the creator, in which the entry exists.
+		if want := []string{"one", "main", "three", "main"}; !slices.Equal(used, want) {
+			r.t.Errorf("spaces %q, want %q", used, want)
+		}
+	})
+}
+
+// TestUnarchived checks which summaries a load archives, for each content of the file.
+func TestUnarchived(t *testing.T) {
+	all := []sessionlog.Compaction{{N: 1, Summary: "a"}, {N: 2, Summary: "b"}}
+	for _, c := range []struct {
+		content  string // empty: no file
+		followed bool
+		want     string
+		after    string
+	}{
+		{"0", true, "[{1 a} {2 b}]", "0"}, {"1", true, "[{2 b}]", "1"}, {"2", false, "[]", "2"}, {"1 -", true, "[{2 b}]", "1 -"},
+		{"", true, "[]", ""}, {"", false, "[{2 b}]", "1"}, {"3", false, "[{2 b}]", "1"}, {"3", true, "[]", "3"},
+		{"x", false, "[{2 b}]", "1"}, {"-1", true, "[]", "-1"}, {"1 ../x", true, "[]", "1 ../x"}, {"2 a b", true, "[]", "2 a b"},
+	} {
+		bubble(t, func(r *rig) {
+			name := r.archivedFile("s")
+			r.check(r.setArchived("s", archiveState{}))
+			r.check(r.fs.Remove(name))
+			if c.content != "" {
+				r.fs.WriteFile(name, []byte(c.content+"\n"), 0o600)
+			}
+			got := fmt.Sprint(r.unarchived("s", all, c.followed))
+			b, _ := vfs.ReadFile(r.fs, name, 100)
+			if after := strings.TrimSuffix(string(b), "\n"); got != c.want || after != c.after {
+				r.t.Errorf("%q, followed %v: %s and %q, want %s and %q", c.content, c.followed, got, after, c.want, c.after)
+			}
+			if got := r.unarchived("s", nil, false); got != nil {
+				r.t.Errorf("%q: %v of no summaries", c.content, got)
 			}
 		})
 	}

@@ -635,3 +635,47 @@ func TestDetect(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesAtTheirLimits checks names and aliases that are as long as they may be, and
+// longer ones.
+func TestNamesAtTheirLimits(t *testing.T) {
+	x := func(n int) string { return strings.Repeat("x", n) }
+	for in, want := range map[string]string{
+		x(maxBase): x(maxBase) + " true", x(maxBase + 1): x(maxBase-3) + "… false", "a\nb": "a b false", "a b": "a b true",
+	} {
+		name, whole := baseName(in)
+		if got := fmt.Sprint(name, " ", whole); got != want {
+			t.Errorf("base name of %d bytes: %s", len(in), got)
+		}
+	}
+	for in, want := range map[string]string{
+		"a b c d e f g h": "a b c d e f g h", "a b c d e f g h i": "a b c d e f g h", "a\n\tb.,;:": "a b",
+		x(64): x(64), x(65): x(63), x(5000): x(63), strings.Repeat(" ", 4096) + "x": "",
+	} {
+		if got := firstWords(in); got != want {
+			t.Errorf("first words of %.80q: %q, want %q", in, got, want)
+		}
+	}
+	n, left := Note{ID: "i", Name: "name", Text: "text"}, Tally{}
+	for _, s := range []string{" a ", "a", "", "name", x(maxLabel), x(maxLabel + 1), "b\nc"} {
+		n.addAlias(s, &left)
+	}
+	if want := []string{"a", x(maxLabel)}; !slices.Equal(n.Aliases, want) || n.Text != "text\n\nalias: "+x(maxLabel+1)+"\n\nalias: b\nc" ||
+		fmt.Sprint(left) != "[{too long for an alias, or contains a control character; kept in the text 2 [i]}]" {
+		t.Errorf("aliases %q, text %q, left %v", n.Aliases, n.Text, left)
+	}
+	for i := range maxAliases {
+		n.addAlias(fmt.Sprint(i), &left)
+	}
+	if len(n.Aliases) != maxAliases || n.Aliases[maxAliases-1] != fmt.Sprint(maxAliases-3) || left[1].Count != 2 {
+		t.Errorf("%d aliases, left %v", len(n.Aliases), left)
+	}
+	for _, id := range []string{"", "a", x(maxID), x(maxID + 1), "a\nb"} {
+		s := newNoteSet(Mem0)
+		s.note(Note{ID: id, Text: "text \n"}, "")
+		got := s.memory().Notes[0]
+		if short := len(id) <= maxID && !strings.Contains(id, "\n"); (got.ID == id) != short || !short && !strings.HasPrefix(got.ID, "sha256:") || got.Text != "text" {
+			t.Errorf("ID of %d bytes: %.20q, text %q", len(id), got.ID, got.Text)
+		}
+	}
+}

@@ -47,18 +47,16 @@ func ReadRFC0038(fsys vfs.FS, dir string, progress func(done, total int)) (*Memo
 }
 
 func readRFC0038(t *treeReader, base string) (*Memory, error) {
-	root := t.root
 	m := &Memory{Kind: RFC0038}
-	top := "."
-	if !has(root, "entries", true) && has(root, "memory", true) {
-		top = "memory"
+	files, dirs, err := t.list(".")
+	if err == nil && !slices.Contains(dirs, "entries") && slices.Contains(dirs, "memory") {
+		if slices.Contains(files, "Crab.md") {
+			m.addManualStep("Crab.md")
+		}
+		files, dirs, err = t.list("memory")
 	}
-	files, dirs, err := t.list(top)
 	if err != nil {
 		return nil, err
-	}
-	if has(root, "Crab.md", false) && top != "." {
-		m.addManualStep("Crab.md")
 	}
 	for _, name := range dirs {
 		if path.Base(name) != "entries" {

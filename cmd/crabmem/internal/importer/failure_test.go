@@ -52,8 +52,7 @@ func copied(t *testing.T, fixture string) *faultfs.Mem {
 }
 
 // readAll detects and reads a source, and returns its contents as a text.
-func readAll(t *testing.T, fsys vfs.FS, path string) (string, error) {
-	in := &Source{FS: fsys, Path: path}
+func readAll(t *testing.T, in *Source) (string, error) {
 	if err := in.Detect(t.Context()); err != nil {
 		return "", err
 	}
@@ -89,13 +88,22 @@ func readAll(t *testing.T, fsys vfs.FS, path string) (string, error) {
 // or the same contents: it never lacks a file that exists.
 func TestReadFailures(t *testing.T) {
 	failed := errors.New("sick disk")
-	for _, source := range []string{"claude-account:", "claude-account:.zip", "claude-memories:", "claude-memories:/memories.json", "chatgpt:", "basic-memory:", "obsidian:", "rfc0038:", "mem0.json:", "memory.jsonl:"} {
+	for _, source := range []string{"claude-account:", "claude-account:.zip", "claude-memories:", "claude-memories:/memories.json", "claude:/conversations.json", "chatgpt:", "basic-memory:", "obsidian:", "rfc0038:", "mem0.json:", "memory.jsonl:"} {
 		t.Run(source, func(t *testing.T) {
 			fixture, rest, _ := strings.Cut(source, ":")
 			m := copied(t, fixture)
-			want, err := readAll(t, m, "/in"+rest)
+			want, err := readAll(t, &Source{FS: m, Path: "/in" + rest})
 			if err != nil {
 				t.Fatal(err)
+			}
+			if fi, err := m.Lstat("/in" + rest); err == nil && fi.Mode().IsRegular() && rest != ".zip" {
+				b, err := vfs.ReadFile(m, "/in"+rest, 1<<20)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, err := readAll(t, &Source{Stream: bytes.NewReader(b)}); got != want || err != nil {
+					t.Errorf("from a stream: %v\n%s\nwant\n%s", err, got, want)
+				}
 			}
 			errs := 0
 			for fail, calls := 1, 1; calls >= fail-1; fail++ {
@@ -108,7 +116,7 @@ func TestReadFailures(t *testing.T) {
 					at = c
 					return failed
 				}
-				got, err := readAll(t, m, "/in"+rest)
+				got, err := readAll(t, &Source{FS: m, Path: "/in" + rest})
 				m.Hook = nil
 				if errs++; err == nil && got != want || err != nil && !errors.Is(err, failed) {
 					t.Errorf("call %d, %s %s: %v\n%s", fail, at.Op, at.Name, err, got)

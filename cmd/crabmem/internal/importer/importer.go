@@ -174,10 +174,7 @@ func baseName(s string) (name string, whole bool) {
 // firstWords returns a name for a text without one.
 func firstWords(text string) string {
 	words := strings.FieldsFunc(clip.Bytes(text, 4096), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
-	if len(words) > 8 {
-		words = words[:8]
-	}
-	name := strings.Join(words, " ")
+	name := strings.Join(words[:min(len(words), 8)], " ")
 	if utf8.RuneCountInString(name) > 64 {
 		name = strings.TrimSuffix(cut(name, 64), "…")
 	}

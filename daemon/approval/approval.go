@@ -54,10 +54,11 @@ func Classify(text string, r Rules) Decision {
 	if err != nil {
 		return Decision{Reason: err.Error()}
 	}
-	c := classifier{Rules: r, cwd: "."}
+	c := classifier{Rules: r, succeeded: []string{"."}}
 	var missing []string
 	var reason error
 	for _, p := range line {
+		c.enter(p.After)
 		for i := range p.Commands {
 			prefix, err := c.command(&p.Commands[i], len(p.Commands) == 1)
 			switch {
@@ -71,6 +72,10 @@ func Classify(text string, r Rules) Decision {
 			case err != nil:
 				return Decision{Reason: err.Error()}
 			}
+		}
+		c.leave(p.After)
+		if len(c.succeeded)+len(c.failed) > maxDirs {
+			return Decision{Reason: "cd has too many outcomes"}
 		}
 	}
 	if reason != nil {
@@ -91,10 +96,49 @@ func Check(prefix string) error {
 	return nil
 }
 
-// classifier classifies the commands of a text in their order.
+// classifier classifies the commands of a text in their order. A cd may succeed or fail,
+// so it keeps each directory that a command can run in, relative to Dir.
 type classifier struct {
 	Rules
-	cwd string // relative to Dir, if each cd before succeeds
+	dirs []string // where the present pipeline runs
+	next []string // after it, if its exit code is 0
+
+	succeeded, failed []string // after the pipelines before, by the last exit code
+}
+
+// maxDirs limits the directories of a classifier.
+const maxDirs = 16
+
+// enter sets the directories of a pipeline by the operator before it.
+func (c *classifier) enter(after string) {
+	switch after {
+	case "&&":
+		c.dirs = c.succeeded
+	case "||":
+		c.dirs = c.failed
+	default:
+		c.dirs = union(c.succeeded, c.failed)
+	}
+	c.next = c.dirs
+}
+
+// leave adds the directories after a pipeline to those where the operator skips it.
+func (c *classifier) leave(after string) {
+	switch after {
+	case "&&":
+		c.succeeded, c.failed = c.next, union(c.failed, c.dirs)
+	case "||":
+		c.succeeded, c.failed = union(c.succeeded, c.next), c.dirs
+	default:
+		c.succeeded, c.failed = c.next, c.dirs
+	}
+}
+
+// union returns the texts of two lists, sorted.
+func union(a, b []string) []string {
+	list := slices.Concat(a, b)
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // command decides whether a command runs by itself, and then sets its path. Else it
@@ -152,11 +196,11 @@ func (c *classifier) ownCommand(words []string, alone bool) error {
 		if !alone || len(args) != 1 || args[0] == "" || args[0][0] == '-' {
 			return errors.New("cd needs one directory, outside a pipeline")
 		}
-		rel, ok := c.local(args[0])
+		next, ok := c.local(args[0])
 		if !ok {
 			return fmt.Errorf("%s is outside the working directory", args[0])
 		}
-		c.cwd = rel
+		c.next = next
 	case "pwd":
 		if len(args) > 0 {
 			return errors.New("pwd has arguments")
@@ -174,18 +218,21 @@ func (c *classifier) ownCommand(words []string, alone bool) error {
 	return nil
 }
 
-// local returns a path relative to Dir, and whether it is in Dir.
-func (c *classifier) local(path string) (string, bool) {
+// local returns what a path can be, relative to Dir, and whether it is in Dir from each
+// directory of the pipeline.
+func (c *classifier) local(path string) (list []string, ok bool) {
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(c.cwd, path)
-		return path, filepath.IsLocal(path)
+		for _, dir := range c.dirs {
+			list = append(list, filepath.Join(dir, path))
+		}
+		return list, !slices.ContainsFunc(list, func(p string) bool { return !filepath.IsLocal(p) })
 	}
 	for _, dir := range []string{c.Dir, resolved(c.Dir)} {
 		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
-			return rel, true
+			return []string{rel}, true
 		}
 	}
-	return "", false
+	return nil, false
 }
 
 // checkDir returns an error if the working directory contains a home directory, or

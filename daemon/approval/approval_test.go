@@ -115,7 +115,8 @@ func TestRuns(t *testing.T) {
 		{"cat 2> /dev/null a", `read BIN/cat ["cat" "a"] 2>/dev/null`},
 		{"ls a&&echo b||pwd;true;", `read BIN/ls ["ls" "a"] && own ["echo" "b"] || own ["pwd"] ; own ["true"]`},
 		{"cd sub && ls .. && cd ..; ls", `own ["cd" "sub"] && read BIN/ls ["ls" ".."] && own ["cd" ".."] ; read BIN/ls ["ls"]`},
-		{"cd " + m.work + "/sub; ls ../x", `own ["cd" "` + m.work + `/sub"] ; read BIN/ls ["ls" "../x"]`},
+		{"cd " + m.work + "/sub && ls ../x", `own ["cd" "` + m.work + `/sub"] && read BIN/ls ["ls" "../x"]`},
+		{"cd sub || true && ls x; cd a && cd b && ls ../..", `own ["cd" "sub"] || own ["true"] && read BIN/ls ["ls" "x"] ; own ["cd" "a"] && own ["cd" "b"] && read BIN/ls ["ls" "../.."]`},
 		{"echo -n a -e", `own ["echo" "-n" "a" "-e"]`},
 		{"echo 2 >/dev/null", `own ["echo" "2"] >/dev/null`},
 		{"busybox ls", `read BIN/busybox ["busybox" "ls"]`},
@@ -169,6 +170,9 @@ func TestAsks(t *testing.T) {
 	ask("cd", "cd -", "cd ..", "cd ../work", "cd sub && cd ../..", "cd /", "cd "+m.home, "cd sub | ls", "ls | cd sub", "cd a b", "cd -P a", "cd ''", "pwd -L", "echo -e a", "echo -nE a")
 	// Files outside.
 	ask("cat /etc/shadow", "cat ../data/secrets.key", "cat sub/../../x", "cd sub && cat ../../x", "cat "+m.data+"/secrets.key", "ls ..", "ls /", "cat "+m.work+"/../x", "ls /proc/self/fd", "cat /usr/local/etc/x", "ls /usr/src", "ls /usr")
+	// Files outside, if a cd fails.
+	ask("cd sub; ls ..", "cd sub || ls ..", "cd sub && true || ls ..", "cd sub && ls; ls ..", "cd sub </dev/null || true && ls ..", "true || cd sub; ls ..", "cd a && cd b; ls ../..",
+		"cd "+m.work+"/sub; ls ../x", "cd sub; cd ..", strings.Repeat("cd a; cd b; ", 5)+"ls")
 	// Options that write or run.
 	ask("sort -o f", "sort -of f", "sort --output=f f", "sort --compress-program=sh f", "sort -S1 f", "sort -T. f", "sort -uo f", "sort --files0-from=f", "sort -k1 -o f", "uniq a b", "uniq - b", "uniq +a b", "uniq -- a b",
 		"date 01010000", "date -s x", "date --set=x", "date -us x", "date -f f", "diff -l a b", "diff --paginate a b", "diff -ul a b", "diff --to-file=x a", "diff --from-file x")

@@ -97,7 +97,7 @@ func TestLineOwn(t *testing.T) {
 		{"true | false", 1, "", ""},
 		{"echo a | echo b", 0, "b\n", ""},
 		{"echo a >/dev/null", 0, "", ""},
-		{"cd sub; pwd; cd .. && pwd; cd sub/../sub; pwd", 0, "WORK/sub\nWORK\nWORK/sub\n", ""},
+		{"cd sub && pwd && cd .. && pwd; cd sub/../sub; pwd", 0, "WORK/sub\nWORK\nWORK/sub\n", ""},
 		{"cd up; pwd", 0, "WORK\n", "cd: up: outside the working directory\n"},
 		{"cd data 2>/dev/null || echo no", 0, "no\n", ""},
 		{"cd data 2>&1 >/dev/null", 1, "cd: data: outside the working directory\n", ""},

@@ -131,6 +131,10 @@ func TestApprovalDifferential(t *testing.T) {
 					})
 				}
 			})
+			if t.Failed() {
+				t.Errorf("seed %d", start)
+				return
+			}
 			t.Logf("%d texts, %d run by themselves and checked, %d programs started, 0 violations (seed %d)", texts.Load(), commands.Load(), started.Load(), start)
 		})
 	}

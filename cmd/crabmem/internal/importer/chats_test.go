@@ -161,6 +161,7 @@ func TestContentsOfClaude(t *testing.T) {
 		{`"text":"y","files":[{"name":"f"}]`, "assistant: y\n\n[file f]", "[{a file without content in the export 1 [f]}]"},
 		{result(`[{"type":"text","text":"r"},{"type":"image"}]`), "assistant:  f({}) tool: r\n\n{\"type\":\"image\"}", "[]"},
 		{result(`"r"`), "assistant:  f({}) tool: r", "[]"},
+		{`"content":[{"type":"tool_result","tool_use_id":"1","content":"r"}]`, "tool: r", "[]"},
 		{`"sender":"robot","text":"y"`, "", `[{message with unknown sender "robot" 1 [a]}]`},
 	} {
 		text := `[{"uuid":"a","chat_messages":[{"uuid":"m","sender":"assistant",` + c.message + `}]}]`

@@ -84,7 +84,7 @@ func (o object) when(key string) time.Time {
 		return timeOf(as[string](v))
 	case "number":
 		secs, err := strconv.ParseFloat(strings.TrimSpace(string(v)), 64)
-		if err != nil || math.IsNaN(secs) || secs < 0 || secs > 253_402_300_799 { // the year 9999
+		if err != nil || secs < 0 || secs > 253_402_300_799 { // the year 9999
 			return time.Time{}
 		}
 		whole, part := math.Modf(secs)

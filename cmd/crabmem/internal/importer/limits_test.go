@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -125,6 +126,14 @@ func TestTimes(t *testing.T) {
 	} {
 		if got := timeOf(text).UTC().Format(time.RFC3339); got != want {
 			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+	for raw, want := range map[string]string{
+		`0`: "1970-01-01T00:00:00Z", `1.5`: "1970-01-01T00:00:01Z", `253402300799`: "9999-12-31T23:59:59Z", `"2026-03-01"`: "2026-03-01T00:00:00Z",
+		`-1`: "0001-01-01T00:00:00Z", `253402300800`: "0001-01-01T00:00:00Z", `"NaN"`: "0001-01-01T00:00:00Z", `{}`: "0001-01-01T00:00:00Z",
+	} {
+		if got := (object{"t": json.RawMessage(raw)}).when("t").UTC().Format(time.RFC3339); got != want {
+			t.Errorf("%s: %s, want %s", raw, got, want)
 		}
 	}
 }

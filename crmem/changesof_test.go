@@ -112,6 +112,7 @@ func (p *past) history(suffix string) (list []string) {
 // TestChangesOf compares ChangesOf with Changes in random histories of many segments,
 // in which files are damaged and another program writes the snapshot.
 func TestChangesOf(t *testing.T) {
+	t.Parallel()
 	indexed, total := 0, 0
 	for seed := range uint64(histories()+9) / 10 {
 		r := rand.New(rand.NewPCG(seed, 3))

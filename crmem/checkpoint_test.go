@@ -19,6 +19,7 @@ import (
 // leaves a log that opens.
 func TestLogKeepsRoomForCheckpoint(t *testing.T) {
 	race.Skip(t)
+	t.Parallel()
 	const maxBytes = 1 << 20
 	text := strings.Repeat("x", maxBytes-4096)
 	accepted := 0

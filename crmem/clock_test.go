@@ -36,6 +36,7 @@ func setEffective(list []clocked) {
 // changes, states at random times, and prunes with the definition of H11.
 // CRABMEM_CLOCKS is the number of runs.
 func TestRandomClocks(t *testing.T) {
+	t.Parallel()
 	runs := 60
 	if n, err := strconv.Atoi(os.Getenv("CRABMEM_CLOCKS")); err == nil {
 		runs = n

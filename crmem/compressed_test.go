@@ -51,6 +51,7 @@ func (p *past) everything() string {
 // segments and in one that does not. Changes, states, purges, and prunes are equal.
 func TestCompressedHistory(t *testing.T) {
 	race.Skip(t)
+	t.Parallel()
 	files, purged, pruned := 0, 0, 0
 	for seed := range uint64(histories()) {
 		var texts [2]string
@@ -235,6 +236,7 @@ func TestPurgeCompressed(t *testing.T) {
 // verify reports.
 func TestCompressedDamage(t *testing.T) {
 	race.Skip(t)
+	t.Parallel()
 	p := newSegmentsOf(t, 3, false)
 	name := segmentPath(2) + ".zst"
 	z := p.copyFiles()[name]
@@ -283,6 +285,7 @@ func TestCompressedDamage(t *testing.T) {
 
 // TestCompressedDuringRead compresses segments while a reader has listed them.
 func TestCompressedDuringRead(t *testing.T) {
+	t.Parallel()
 	p := newSegmentsOf(t, 4, true)
 	read := func(p *past) string { return p.log() + p.changesOf("a1") + p.changesOf("a2") }
 	want := read(p)

@@ -112,6 +112,7 @@ func (r rotTally) String() string {
 
 func TestRotFlips(t *testing.T) {
 	race.Skip(t)
+	t.Parallel()
 	db, wal := rotStore(t, "s")
 	if len(db) < 2048 || len(db) > 2300 || len(wal) < 500 {
 		t.Fatalf("a store of %d bytes and a log of %d", len(db), len(wal))

@@ -20,6 +20,7 @@ import (
 // the recall cases and every entry.
 func TestExplained(t *testing.T) {
 	race.Skip(t)
+	t.Parallel()
 	if testing.Short() {
 		explained(t, casesDir, 8, 125, 12_500, 0)
 		explained(t, conversationsDir, 8, 50, 500, 50)
@@ -106,6 +107,7 @@ func explainedSum(t *testing.T, x bm25.Explanation) float64 {
 // CRABMEM_PAIRS is the number of pairs of query and hit.
 func TestExplainedPairs(t *testing.T) {
 	race.Skip(t)
+	t.Parallel()
 	want, err := strconv.Atoi(os.Getenv("CRABMEM_PAIRS"))
 	if err != nil {
 		want = 3000

@@ -198,6 +198,7 @@ func TestHistoryOff(t *testing.T) {
 // TestSegments writes segments of 8 MiB, with a base every eight segments. A state
 // after the second base does not need the first (H3, H5).
 func TestSegments(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("writes 80 MiB")
 	}

@@ -22,6 +22,7 @@ func (p *past) at() time.Time { return time.Unix(p.now, 0) }
 // change that is older than the limit and a quarter.
 func TestHistoryLimit(t *testing.T) {
 	race.Skip(t)
+	t.Parallel()
 	pruned, all := 0, 0
 	for seed := range uint64(histories() / 4) {
 		draw := rand.New(rand.NewPCG(seed, 11))
@@ -78,6 +79,7 @@ func TestHistoryLimit(t *testing.T) {
 // TestHistoryLimitFiles bounds the number of files of a limited history.
 func TestHistoryLimitFiles(t *testing.T) {
 	race.Skip(t)
+	t.Parallel()
 	p := newPast(t)
 	p.segmentLimit = 150
 	p.opts.HistoryLimit = 20 * time.Second
@@ -114,6 +116,7 @@ func limitedStore(t *testing.T) (p *past, cutoff time.Time) {
 // checkpoint completes the prune.
 func TestHistoryLimitCrashes(t *testing.T) {
 	race.Skip(t)
+	t.Parallel()
 	p, cutoff := limitedStore(t)
 	state, young, all := stateText(slices.Collect(p.s.All())...), p.changesFrom(cutoff), p.changesFrom(time.Time{})
 	var machines []*faultfs.Mem
@@ -166,6 +169,7 @@ func TestHistoryLimitCrashes(t *testing.T) {
 // completes the prune.
 func TestHistoryLimitFails(t *testing.T) {
 	race.Skip(t)
+	t.Parallel()
 	base, cutoff := limitedStore(t)
 	for fail, warned := 1, 0; ; fail++ {
 		p := *base

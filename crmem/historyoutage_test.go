@@ -32,6 +32,7 @@ var outages = map[string][]string{
 // calls on the history fail. When they succeed again, the history has every change,
 // and the store is valid (H8). CRABMEM_OUTAGES is the number of runs.
 func TestHistoryOutage(t *testing.T) {
+	t.Parallel()
 	runs := 150
 	if n, err := strconv.Atoi(os.Getenv("CRABMEM_OUTAGES")); err == nil {
 		runs = n

@@ -97,6 +97,7 @@ func (p *past) wantUnfinished(step string, m *faultfs.Mem, others string, id uin
 // entries. The next writer completes the purge. With CRABMEM_HISTORIES of 1,200 or more,
 // it checks every state of a 200th as many stores, otherwise every tenth of five.
 func TestPurgeSteps(t *testing.T) {
+	t.Parallel()
 	steps, pendings := 0, 0
 	runs, stride := 5, 10
 	if n := histories() / 200; n > runs {

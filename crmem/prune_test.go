@@ -118,6 +118,7 @@ func TestPruneFiles(t *testing.T) {
 // earlier. A second prune removes the same changes.
 func TestPruneInterrupted(t *testing.T) {
 	race.Skip(t)
+	t.Parallel()
 	for k := range 4 {
 		stays, ever := int64(k&1*3), k&2 != 0
 		for fail := 1 + k%every(12); ; fail += every(12) {

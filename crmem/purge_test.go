@@ -104,6 +104,7 @@ func (p *past) otherChanges(ids ...uint64) string {
 // other entries are the same as before.
 func TestPurge(t *testing.T) {
 	race.Skip(t)
+	t.Parallel()
 	purged, removed := 0, 0
 	for seed := range uint64(histories()) {
 		r := rand.New(rand.NewPCG(seed, 3))

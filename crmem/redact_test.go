@@ -41,6 +41,7 @@ func (p *past) texts(id uint64, text string) string {
 // text or a digest of a state with it, and every change is as before, without the text.
 func TestRedact(t *testing.T) {
 	race.Skip(t)
+	t.Parallel()
 	redacted, current := 0, 0
 	for seed := range uint64(histories()) {
 		r := rand.New(rand.NewPCG(seed, 7))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,7 @@ const childEnv = "CRABMEM_DISPLACED_CHILD"
 func TestMain(m *testing.M) {
 	dir := os.Getenv(childEnv)
 	if dir == "" {
+		debug.SetGCPercent(400) // the stores are small and many
 		os.Exit(m.Run())
 	}
 	a := newActor(newOS(dir))

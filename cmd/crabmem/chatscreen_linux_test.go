@@ -169,6 +169,7 @@ func chatting(t *testing.T) (m *modeltest.Server, file string, env []string) {
 }
 
 func TestScreen(t *testing.T) {
+	t.Parallel()
 	m, file, env := chatting(t)
 	script := `
 when user hello
@@ -323,6 +324,7 @@ func home(env []string) string {
 
 // TestScreenEnds ends a chat in every way, and wants the terminal back.
 func TestScreenEnds(t *testing.T) {
+	t.Parallel()
 	m, file, env := chatting(t)
 	if err := m.Script("text half of it\nstall\nrepeat\n"); err != nil {
 		t.Fatal(err)
@@ -355,6 +357,7 @@ func TestScreenEnds(t *testing.T) {
 // TestScreenResume opens a session in a second terminal during a run in the first
 // one: it shows the session, its last exchange, and that a run is active.
 func TestScreenResume(t *testing.T) {
+	t.Parallel()
 	m, file, env := chatting(t)
 	if err := m.Script("when user hang\ntext half of it\nstall\n\nalways\ntext größe\\nand more\nrepeat\n"); err != nil {
 		t.Fatal(err)
@@ -417,6 +420,7 @@ func TestRawGuard(t *testing.T) {
 // TestScreenDaemonGone continues after the daemon restarts. It runs without
 // colors.
 func TestScreenDaemonGone(t *testing.T) {
+	t.Parallel()
 	m, file, env := chatting(t)
 	if err := m.Script("when user one\ntext half of it\nstall\n\nalways\ntext fine\nrepeat\n"); err != nil {
 		t.Fatal(err)
@@ -465,6 +469,7 @@ func awaitSubscribers(t *testing.T, file string, env []string, n int, flags ...s
 // TestScreenFollow opens a session in two terminals. The second one says so, each
 // shows the other's messages and answers, and a new session of one is its own.
 func TestScreenFollow(t *testing.T) {
+	t.Parallel()
 	m, file, env := chatting(t)
 	if err := m.Script(`
 when user list

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -158,11 +159,24 @@ type source struct {
 	file *ast.File
 }
 
-// sources parses every Go file of the module, whatever system it is for.
+// sources returns the files of parse. The tests share them and must not change them.
 func sources(t *testing.T) []source {
 	t.Helper()
-	var list []source
-	err := filepath.WalkDir(top, func(name string, d fs.DirEntry, err error) error {
+	list, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) < 60 {
+		t.Fatalf("only %d Go files under %s", len(list), top)
+	}
+	return list
+}
+
+var parsed = sync.OnceValues(parse)
+
+// parse parses every Go file of the module, whatever system it is for.
+func parse() (list []source, err error) {
+	err = filepath.WalkDir(top, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -184,13 +198,7 @@ func sources(t *testing.T) []source {
 		list = append(list, source{path.Dir(rel), rel, strings.HasSuffix(rel, "_test.go"), fset, f})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(list) < 60 {
-		t.Fatalf("only %d Go files under %s", len(list), top)
-	}
-	return list
+	return list, err
 }
 
 // free reports whether a package may import every other: the command, and the
@@ -317,7 +325,11 @@ var atFirstUse = map[string][]string{
 
 func TestNothingCompiledAtStart(t *testing.T) {
 	checked := 0
-	for _, s := range sources(t) {
+	list, err := parse() // the test changes the files
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list {
 		if s.test || strings.HasPrefix(s.pkg, "fuzz") || strings.HasPrefix(s.pkg, "bench") {
 			continue
 		}

@@ -75,6 +75,7 @@ func randomStore(r *rand.Rand) string {
 // output into empty stores, into a store without the entries, and again. A
 // second import changes nothing. An import of a vault restores the same entries.
 func TestExportRoundTrip(t *testing.T) {
+	t.Parallel()
 	for _, withDaemon := range []bool{false, true} {
 		p := newPlace(t, withDaemon)
 		for seed := range uint64(8) {
@@ -117,6 +118,7 @@ func TestExportRoundTrip(t *testing.T) {
 // TestImportLargeEntry imports an entry that exceeds a frame of the protocol, and
 // lines that exceed the limits without being an entry of an export.
 func TestImportLargeEntry(t *testing.T) {
+	t.Parallel()
 	f := &storeFile{}
 	f.add(1, 5, 0, "large", strings.Repeat("0123456789abcde\n", 18<<20/16), []string{strings.Repeat("n", 2000)})
 	for _, withDaemon := range []bool{false, true} {

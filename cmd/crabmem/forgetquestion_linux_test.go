@@ -5,6 +5,7 @@ import "testing"
 // TestPurgeAsks purges an entry, one of its texts, and history on a terminal: each asks,
 // and changes nothing without a yes.
 func TestPurgeAsks(t *testing.T) {
+	t.Parallel()
 	file, env := program(t)
 	home := t.TempDir()
 	env = append(env, "HOME="+home, "CRABTALK_HOME="+home)

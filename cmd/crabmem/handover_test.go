@@ -262,6 +262,7 @@ sessions restore|ghost_user_2`
 // daemon that has the store and every session open. Standard output, standard
 // error, exit codes, store, and sessions must be equal, byte for byte.
 func TestSameWithDaemon(t *testing.T) {
+	t.Parallel()
 	places := [2]*place{newPlace(t, false), newPlace(t, true)}
 	for _, p := range places {
 		p.write("lines.jsonl", `{"id":40,"name":"forty","created_at":5,"content":"x","aliases":["f"]}`+"\n"+`{"name":"coffee","content":"black","created_at":9,"kind":"archive"}`+"\n")
@@ -378,6 +379,7 @@ func (o *opened) OpenFile(name string, flag int, mode fs.FileMode) (vfs.File, er
 // TestHandOver checks which process writes: a daemon of another store is not
 // used, a stopping daemon is waited for, and a large change arrives.
 func TestHandOver(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, true)
 	if out, diag, code := p.runs("remember", "a", "one"); code != 0 || out != "remembered a (note 1, 3 bytes): created\n" {
 		t.Fatalf("%d %s%s", code, out, diag)

@@ -36,6 +36,7 @@ const commandsGolden = jsonDir + "/commands.golden"
 //	json [-nopriv] ARG... run crabmem --json ARG... and record the result; -nopriv: mode bits count, also for root
 //	record N ARG...       record the output of the last command as crabmem --json ARG... with exit code N
 func TestJSONOutput(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("SKIPPED: the golden files contain the paths and the service of Linux")
 	}

@@ -5,12 +5,15 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,6 +38,11 @@ func TestMain(m *testing.M) {
 	os.Setenv(secret.KeyringVariable, secret.KeyringOff) // tests must not use the keyring of the developer
 	sandbox.Main()
 	servicetest.Main(os.Exit)
+	debug.SetGCPercent(400) // the stores are small and many
+	// Tests wait for the programs that they start, and for the disk.
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){"crabmem": main, "crabmem-sqlite": func() {
 		os.Exit(sqliterows.Main(os.Args[1:], os.Stdout, os.Stderr))
 	}})
@@ -64,6 +72,7 @@ const scriptDir = "../../testdata/script"
 //	component HOME NAME          start a component, which ends with the tests
 //	tool NAME                    log that a tool is missing; fail if CRABMEM_REQUIRE lists it
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	commands := newApp(nil, nil, nil).commands()
 	for _, cmd := range withSubcommands(commands) {
 		if cmd.HasSubCommands() {

@@ -230,6 +230,7 @@ func TestMCPManyServers(t *testing.T) {
 // TestMCPBesideDaemon writes while a daemon has the store's lock, and after it
 // has gone.
 func TestMCPBesideDaemon(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, true)
 	var all sync.WaitGroup
 	servers := []*mcp.ClientSession{serve(t, p.home), serve(t, p.home), serve(t, p.home, "--compat", "reference")}

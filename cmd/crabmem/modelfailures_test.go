@@ -141,6 +141,7 @@ func serveModels(t *testing.T, n model.Network, base, config string) *place {
 // provider with a golden file. It contains the kind of the error, and how often
 // the provider was called.
 func TestModelFailures(t *testing.T) {
+	t.Parallel()
 	var golden strings.Builder
 	for _, f := range modelFailures() {
 		var calls atomic.Int32

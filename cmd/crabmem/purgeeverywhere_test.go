@@ -14,6 +14,7 @@ import (
 // daemon that has the stores and a session open. After the purge, no file of the home
 // contains the text, and other entries, sessions, and messages are the same.
 func TestPurgeEverywhere(t *testing.T) {
+	t.Parallel()
 	const text = `the "vault" code is 4711`
 	const meta = `{"agent":"crab","created_by":"user","created_at":"2026-04-14T12:00:00+00:00","title":"","uptime_secs":0}` + "\n"
 	quoted := strings.ReplaceAll(text, `"`, `\"`)
@@ -96,6 +97,7 @@ var searchedPlaces = []string{"config.toml", "Crab.md", "agents", "skills", "cro
 // TestPurgeNamesOtherFiles purges a text that a file has for which there is no purge. The
 // file is named, and the entry is kept until it is corrected.
 func TestPurgeNamesOtherFiles(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t, false)
 	const text = `a line with "quotes" and code 4711`
 	p.runs("remember", "plan", text)

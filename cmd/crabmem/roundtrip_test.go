@@ -149,6 +149,7 @@ func appendToPages(t *testing.T, dir, text string) map[uint64]bool {
 // through remember, dump, edits of pages, merge, export in each format, and import into
 // an empty store. Every byte stays the same.
 func TestFrontMatterRoundTrip(t *testing.T) {
+	t.Parallel()
 	n := roundTrips(t)
 	rng := rand.New(rand.NewPCG(11, 12))
 	entries := frontEntries(rng, n)

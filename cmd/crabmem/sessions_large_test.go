@@ -12,6 +12,7 @@ import (
 // TestListLargeSession lists a sparse file of 20 GiB: the counts are marked as
 // lower bounds.
 func TestListLargeSession(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("SKIPPED: a truncated file is not sparse on this system")
 	}

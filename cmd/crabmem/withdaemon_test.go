@@ -51,6 +51,7 @@ const noHome = "wants a home that is not there yet"
 // TestScriptsWithDaemon runs the scripts again while a daemon has the store and
 // the sessions open: output and effects are the same.
 func TestScriptsWithDaemon(t *testing.T) {
+	t.Parallel()
 	p := scriptParams(t)
 	files, err := filepath.Glob(filepath.Join(scriptDir, "*.txtar"))
 	if err != nil {

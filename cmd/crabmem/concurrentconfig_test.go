@@ -14,7 +14,6 @@ import (
 // the gateway concurrently, with and without a daemon. Every change that a command
 // acknowledges must be in the files: no command replaces the change of another.
 func TestConcurrentConfigChanges(t *testing.T) {
-	t.Parallel()
 	for _, daemon := range []bool{false, true} {
 		t.Run(fmt.Sprintf("daemon=%v", daemon), func(t *testing.T) {
 			p := newPatient(t)

@@ -1,8 +1,6 @@
 package crmem
 
 import (
-	"cmp"
-	"math"
 	"slices"
 	"strings"
 
@@ -26,7 +24,7 @@ func (f *Filter) empty() bool {
 
 // Selects reports whether the filter selects an entry.
 func (f *Filter) Selects(createdAt uint64, content string) bool {
-	if createdAt < f.After || createdAt >= cmp.Or(f.Before, math.MaxUint64) {
+	if createdAt < f.After || f.Before > 0 && createdAt >= f.Before {
 		return false
 	}
 	if f.Type == "" && len(f.Tags)+len(f.Fields) == 0 {

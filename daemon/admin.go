@@ -18,7 +18,7 @@ func (d *Daemon) hello(r *request) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Hello{Hello: &pb.HelloReply{
 		Protocol: pb.Version, Version: d.opts.Version, Pid: uint32(os.Getpid()), Home: d.home, Store: d.store.Path(),
 		SessionsDir: d.sessions.Path(), StartedAt: record.Timestamp(d.started), Model: d.setup().models.Active(),
-		Trust: string(d.setup().config.Origins.Level(r.as.name)),
+		Trust: string(d.setup().config.Origins.Level(r.as.Name)),
 	}}})
 }
 

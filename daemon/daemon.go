@@ -32,6 +32,7 @@ import (
 	"crabmem/daemon/mcp"
 	"crabmem/daemon/model"
 	"crabmem/daemon/once"
+	"crabmem/daemon/op"
 	"crabmem/daemon/session"
 	"crabmem/daemon/skill"
 	"crabmem/daemon/space"
@@ -83,6 +84,7 @@ type Daemon struct {
 
 	loaded *session.Manager
 	events hub
+	parts  *op.Parts // of operations
 
 	metrics metrics
 	secrets knownSecrets
@@ -210,11 +212,8 @@ func (d *Daemon) openAll() error {
 		Own:    func(agent string) string { return d.spacesOf(agent)[0] },
 		Forget: d.files.Forget, Ran: d.metrics.ran,
 		Allow: d.allow, Rules: approval.Rules{Home: d.home, Users: userHomes(), Profile: tool.CanView},
-		Kind: func(err error) string { return message(err).Kind },
-		Setup: func() session.Setup {
-			s := d.setup()
-			return session.Setup{Config: s.config, Runner: s.runner, Agents: s.agents}
-		},
+		Kind:  func(err error) string { return message(err).Kind },
+		Setup: d.sessionSetup,
 	})
 	d.mcp = mcp.New(mcp.Options{
 		FS: d.fs, Run: filepath.Join(d.home, "run"), Log: d.log, Version: d.opts.Version, Reserved: d.isTool, Changed: d.refresh,
@@ -223,6 +222,7 @@ func (d *Daemon) openAll() error {
 		return err
 	}
 	d.openRepeats()
+	d.parts = d.newParts()
 	d.firing = newScheduler(d)
 	d.reloading.Lock()
 	err = d.build(s)
@@ -232,6 +232,20 @@ func (d *Daemon) openAll() error {
 	}
 	d.store.Index(analysis.Standard)
 	return nil
+}
+
+// sessionSetup returns the part of the setup that sessions use.
+func (d *Daemon) sessionSetup() session.Setup {
+	s := d.setup()
+	return session.Setup{Config: s.config, Runner: s.runner, Agents: s.agents}
+}
+
+// newParts returns what operations of the daemon run on.
+func (d *Daemon) newParts() *op.Parts {
+	return &op.Parts{
+		Log: d.log, Setup: d.sessionSetup, Models: func() *model.Registry { return d.setup().models }, Spaces: d.spaces, Removed: d.repeats.PurgeSpace,
+		Home: space.Home{FS: d.fs, Path: d.home, Command: "daemon", Warn: func(line string) { d.log.Warn("spaces", "warning", line) }},
+	}
 }
 
 // userHomes returns the home directories of the user: of the environment, and of the

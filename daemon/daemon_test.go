@@ -14,6 +14,7 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/op"
 	"crabmem/daemon/service/servicetest"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
@@ -117,6 +118,16 @@ func (s *served) dial() *wire.Conn {
 		s.t.Fatal(err)
 	}
 	return c
+}
+
+// callMessage returns the request of an operation.
+func callMessage(t *testing.T, name string, in any) *pb.ClientMessage {
+	t.Helper()
+	body, err := op.Encode(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &pb.ClientMessage{Msg: &pb.ClientMessage_Call{Call: &pb.Call{Op: name, Body: body}}}
 }
 
 // ask sends a request on a new connection and returns all responses.

@@ -8,6 +8,7 @@ import (
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/once"
+	"crabmem/daemon/op"
 	"crabmem/daemon/space"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
@@ -19,8 +20,8 @@ import (
 type request struct {
 	ctx  context.Context
 	peer wire.Peer
-	by   crmem.By // who makes the changes
-	as   identity // for which the client asks
+	by   crmem.By    // who makes the changes
+	as   op.Identity // for which the client asks
 	send func(*pb.ServerMessage) error
 
 	effect *once.Effect // of a request with a key; nil: none yet
@@ -43,7 +44,7 @@ func (d *Daemon) Handle(ctx context.Context, p wire.Peer, m *pb.ClientMessage, s
 	by := memtool.Actor(m.GetBy())
 	by.Client = cmp.Or(by.Client, crmem.ClientWire)
 	r := &request{ctx: ctx, peer: p, by: crmem.By(by), as: d.identity(m.GetAs()), allowEmpty: m.GetAllowEmpty()}
-	r.allowSecrets = r.as.owner && m.GetAllowSecrets()
+	r.allowSecrets = r.as.Owner && m.GetAllowSecrets()
 	r.send = func(m *pb.ServerMessage) error {
 		m.Warnings, r.warnings = r.warnings, nil
 		err := send(m)
@@ -108,17 +109,7 @@ var handlers = map[protoreflect.Name]handler{
 	"repair_session":  with((*pb.ClientMessage).GetRepairSession, (*Daemon).repairStored),
 	"purge_session":   with((*pb.ClientMessage).GetPurgeSession, (*Daemon).purgeStored),
 
-	"list_models":  without((*Daemon).listModels),
-	"switch_model": with((*pb.ClientMessage).GetSwitchModel, (*Daemon).switchModel),
-	"add_models":   with((*pb.ClientMessage).GetAddModels, (*Daemon).addModels),
-	"remove_model": with((*pb.ClientMessage).GetRemoveModel, (*Daemon).removeModel),
-	"list_agents":  without((*Daemon).listAgents),
 	"check_config": with((*pb.ClientMessage).GetCheckConfig, (*Daemon).checkConfig),
-
-	"list_spaces":    without((*Daemon).listSpaces),
-	"create_space":   with((*pb.ClientMessage).GetCreateSpace, (*Daemon).createSpace),
-	"describe_space": with((*pb.ClientMessage).GetDescribeSpace, (*Daemon).describeSpace),
-	"remove_space":   with((*pb.ClientMessage).GetRemoveSpace, (*Daemon).removeSpace),
 }
 
 // with returns a handler that passes the operation's message to do.
@@ -141,8 +132,8 @@ type opened struct {
 // onStore is with for an operation on a store.
 func onStore[M any](get func(*pb.ClientMessage) M, do func(opened, *request, M) error) handler {
 	return func(d *Daemon, r *request, m *pb.ClientMessage) error {
-		name, use := cmp.Or(m.GetSpace(), r.as.space, space.Main), d.inSpace
-		if name == r.as.space && r.as.writes {
+		name, use := cmp.Or(m.GetSpace(), r.as.Space, space.Main), d.inSpace
+		if name == r.as.Space && r.as.Writes {
 			use = d.writeSpace // creates it
 		}
 		return use(name, func(s *crmem.Store) error { return do(opened{d, s, name}, r, get(m)) })
@@ -150,6 +141,9 @@ func onStore[M any](get func(*pb.ClientMessage) M, do func(opened, *request, M) 
 }
 
 func (d *Daemon) answer(r *request, m *pb.ClientMessage) error {
+	if m.GetCall() != nil {
+		return d.call(r, m)
+	}
 	msg := m.ProtoReflect()
 	if op := msg.WhichOneof(msg.Descriptor().Oneofs().ByName("msg")); op != nil {
 		if answer, ok := handlers[op.Name()]; ok {
@@ -162,8 +156,10 @@ func (d *Daemon) answer(r *request, m *pb.ClientMessage) error {
 			return answer(d, r, m)
 		}
 	}
-	return errtable.Invalidf("unknown request: the daemon is older than the client: restart the daemon")
+	return errUnknownRequest
 }
+
+var errUnknownRequest = errtable.Invalidf("unknown request: the daemon is older than the client: restart the daemon")
 
 func pong(_ *Daemon, r *request) error { return r.pong() }
 

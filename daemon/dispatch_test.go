@@ -9,11 +9,11 @@ import (
 func TestHandlerOfEveryOperation(t *testing.T) {
 	ops := (&pb.ClientMessage{}).ProtoReflect().Descriptor().Oneofs().ByName("msg").Fields()
 	for i := range ops.Len() {
-		if name := ops.Get(i).Name(); handlers[name] == nil {
+		if name := ops.Get(i).Name(); handlers[name] == nil && name != "call" {
 			t.Errorf("operation %s has no handler", name)
 		}
 	}
-	if len(handlers) != ops.Len() {
-		t.Errorf("%d handlers for %d operations", len(handlers), ops.Len())
+	if want := ops.Len() - 1; len(handlers) != want { // call has rows
+		t.Errorf("%d handlers for %d operations", len(handlers), want)
 	}
 }

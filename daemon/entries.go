@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"iter"
+	"time"
 
 	"crabmem/crmem"
 	"crabmem/daemon/errtable"
@@ -63,4 +64,12 @@ func kinds(k *pb.EntryKind) ([]crmem.Kind, error) {
 		return nil, errtable.Invalidf("kind %d: want 0 (note) or 1 (archive)", *k)
 	}
 	return []crmem.Kind{crmem.Kind(*k)}, nil
+}
+
+// nanoseconds returns a Unix time, or 0 for the zero time.
+func nanoseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
 }

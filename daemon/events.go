@@ -239,7 +239,7 @@ func questions(qs []agent.Question) []*pb.AskQuestion {
 // the request if this number is too large.
 func (d *Daemon) subscribe(r *request, m *pb.SubscribeEvents) error {
 	limits := d.setup().config.Limits
-	s, err := d.events.add(m, r.as.mayRead, limits.SendQueue, limits.Subscribers)
+	s, err := d.events.add(m, r.as.MayRead, limits.SendQueue, limits.Subscribers)
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,8 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/op"
 	"crabmem/daemon/space"
-	"crabmem/daemon/tool"
 	"crabmem/daemon/trust"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
@@ -19,121 +19,96 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// An identity is for whom a client asks, and what that permits.
-type identity struct {
-	name   string // empty: the owner of the home
-	owner  bool   // everything is permitted: the owner, or an admin
-	scope  tool.Scope
-	space  string // the space without one in the request; empty: main
-	writes bool   // it may change its space and its sessions
-}
-
 // identity returns what the current configuration permits to an identity.
-func (d *Daemon) identity(name string) identity {
+func (d *Daemon) identity(name string) op.Identity {
 	origins := d.setup().config.Origins
 	level := origins.Level(name)
-	id := identity{name: name, owner: level == trust.Admin, scope: origins.Scope(name, name), writes: level != trust.Untrusted}
-	if !id.owner {
-		own, err := id.scope.WriteSpace("")
+	id := op.Identity{Name: name, Owner: level == trust.Admin, Scope: origins.Scope(name, name), Writes: level != trust.Untrusted}
+	if !id.Owner {
+		own, err := id.Scope.WriteSpace("")
 		if err != nil {
-			own = strings.Join(id.scope.Memory.Reads.Names(), "") // an untrusted identity reads at most its own
+			own = strings.Join(id.Scope.Memory.Reads.Names(), "") // an untrusted identity reads at most its own
 		}
-		id.space = own
+		id.Space = own
 	}
 	return id
 }
 
-// mayRead reports whether the identity may read the sessions that another one created.
-func (id *identity) mayRead(createdBy string) bool {
-	return id.owner || id.scope.Memory.Sessions.Allows(createdBy)
+// needs are the needs of the operations that are no rows yet.
+var needs = map[protoreflect.Name]op.Need{
+	"hello": op.NeedNothing, "ping": op.NeedNothing, "auth": op.NeedNothing, "get_stats": op.NeedNothing,
+	"sessions": op.NeedOwn, "list_sessions": op.NeedOwn, "search_sessions": op.NeedOwn, "subscribe_events": op.NeedOwn, "outcome": op.NeedOwn,
+	"get_entry": op.NeedRead, "list_entries": op.NeedRead, "recall": op.NeedRead, "entry_changes": op.NeedRead,
+	"remember": op.NeedWrite, "forget": op.NeedWrite, "apply": op.NeedWrite,
+	"history": op.NeedSession, "reply_to_ask": op.NeedSession, "cancel": op.NeedSession,
+	"set_title": op.NeedChanges, "delete_session": op.NeedChanges, "restore_session": op.NeedChanges, "compact_session": op.NeedChanges,
+	"send": op.NeedMessages, "stream": op.NeedMessages,
 }
 
-// refused returns the error for an operation that the identity may not do.
-func (id *identity) refused(format string, args ...any) error {
-	return &errtable.Error{HTTP: http.StatusForbidden, Kind: "scope", Exit: errtable.ExitPermission,
-		Message: id.name + " may not " + fmt.Sprintf(format, args...), Fix: "ask the owner of this machine, who sets trust in [origins] of config.toml"}
-}
-
-// A need is what an operation requires of an identity that is not an admin.
-type need uint8
-
-const (
-	needOwner    need = iota // an operation that is not in needs
-	needNothing              // the response is the same for everybody
-	needOwn                  // the response contains only what the identity may read
-	needRead                 // the identity may read the space
-	needWrite                // the identity may change the space
-	needSession              // the identity created the session
-	needChanges              // the identity created the session, and may change it
-	needMessages             // the identity sends the message to a session that it created
-)
-
-var needs = map[protoreflect.Name]need{
-	"hello": needNothing, "ping": needNothing, "auth": needNothing, "get_stats": needNothing, "list_agents": needNothing, "list_models": needNothing,
-	"sessions": needOwn, "list_sessions": needOwn, "search_sessions": needOwn, "list_spaces": needOwn, "subscribe_events": needOwn, "outcome": needOwn,
-	"get_entry": needRead, "list_entries": needRead, "recall": needRead, "entry_changes": needRead,
-	"remember": needWrite, "forget": needWrite, "apply": needWrite,
-	"history": needSession, "reply_to_ask": needSession, "cancel": needSession,
-	"set_title": needChanges, "delete_session": needChanges, "restore_session": needChanges, "compact_session": needChanges,
-	"send": needMessages, "stream": needMessages,
+// identify records the identity that asks as the origin of changes.
+func (r *request) identify() error {
+	if len(r.as.Name) > crmem.MaxActorField {
+		return errtable.Invalidf("as: %d bytes, want at most %d", len(r.as.Name), crmem.MaxActorField)
+	}
+	if r.as.Name != "" {
+		r.by.Origin = r.as.Name
+	}
+	return nil
 }
 
 // permit returns an error if the identity that asks may not do an operation. It sets
 // the sender of a message, and who makes a change.
-func (d *Daemon) permit(r *request, op protoreflect.Name, m *pb.ClientMessage) error {
-	if r.as.name != "" {
-		if len(r.as.name) > crmem.MaxActorField {
-			return errtable.Invalidf("as: %d bytes, want at most %d", len(r.as.name), crmem.MaxActorField)
-		}
-		r.by.Origin = r.as.name
+func (d *Daemon) permit(r *request, name protoreflect.Name, m *pb.ClientMessage) error {
+	if err := r.identify(); err != nil {
+		return err
 	}
-	if r.as.owner {
+	if r.as.Owner {
 		return nil
 	}
-	switch n := needs[op]; n {
-	case needNothing:
+	switch n := needs[name]; n {
+	case op.NeedNothing:
 		return nil
-	case needOwn:
+	case op.NeedOwn:
 		if m.GetSearchSessions().GetTools() {
-			return r.as.refused("search results of tools")
+			return r.as.Refused("search results of tools")
 		}
 		return nil
-	case needRead, needWrite:
-		return r.as.permitStore(op, m)
-	case needSession, needChanges:
-		if n == needChanges && !r.as.writes {
-			return r.as.refused("change sessions")
+	case op.NeedRead, op.NeedWrite:
+		return permitStore(&r.as, name, m)
+	case op.NeedSession, op.NeedChanges:
+		if n == op.NeedChanges && !r.as.Writes {
+			return r.as.Refused("change sessions")
 		}
 		return d.permitSession(r, m)
-	case needMessages:
+	case op.NeedMessages:
 		return d.permitMessage(r, m)
 	}
-	return r.as.refused("%s", strings.ReplaceAll(string(op), "_", " "))
+	return r.as.Refused("%s", strings.ReplaceAll(string(name), "_", " "))
 }
 
 // permitStore checks an operation on a space.
-func (id *identity) permitStore(op protoreflect.Name, m *pb.ClientMessage) error {
-	name := cmp.Or(m.GetSpace(), id.space, space.Main)
-	if needs[op] == needRead {
-		if !id.scope.Memory.Reads.Allows(name) {
-			return id.refused("read the space %s", name)
+func permitStore(id *op.Identity, operation protoreflect.Name, m *pb.ClientMessage) error {
+	name := cmp.Or(m.GetSpace(), id.Space, space.Main)
+	if needs[operation] == op.NeedRead {
+		if !id.Scope.Memory.Reads.Allows(name) {
+			return id.Refused("read the space %s", name)
 		}
 		return nil
 	}
-	if !id.writes || !id.scope.Memory.Writes.Allows(name) {
-		return id.refused("change the space %s", name)
+	if !id.Writes || !id.Scope.Memory.Writes.Allows(name) {
+		return id.Refused("change the space %s", name)
 	}
 	if m.GetRemember().GetKind() != pb.EntryKind_NOTE || m.GetForget().GetArchive() {
-		return id.refused("change archives")
+		return id.Refused("change archives")
 	}
-	return id.permitChanges(m.GetApply())
+	return permitChanges(id, m.GetApply())
 }
 
 // permitChanges checks that a batch changes notes only: each changed entry must be a
 // note in the conditions, which the store compares in the same transaction.
-func (id *identity) permitChanges(m *pb.ApplyMsg) error {
+func permitChanges(id *op.Identity, m *pb.ApplyMsg) error {
 	if m.GetFile() != "" {
-		return id.refused("read files")
+		return id.Refused("read files")
 	}
 	notes := make(map[string]bool)
 	for _, e := range m.GetUnchanged() {
@@ -144,7 +119,7 @@ func (id *identity) permitChanges(m *pb.ApplyMsg) error {
 		switch c := c.GetChange().(type) {
 		case *pb.Change_Add:
 			if c.Add.GetKind() != pb.EntryKind_NOTE {
-				return id.refused("change archives")
+				return id.Refused("change archives")
 			}
 			continue
 		case *pb.Change_Update:
@@ -156,10 +131,10 @@ func (id *identity) permitChanges(m *pb.ApplyMsg) error {
 		case *pb.Change_Rename:
 			name = c.Rename.GetName()
 		default:
-			return id.refused("restore entries")
+			return id.Refused("restore entries")
 		}
 		if !notes[name] {
-			return id.refused("change %q without the note in unchanged", name)
+			return id.Refused("change %q without the note in unchanged", name)
 		}
 	}
 	return nil
@@ -199,7 +174,7 @@ func (d *Daemon) ownStored(r *request, id string) error {
 		return err
 	}
 	defer s.Close()
-	if !r.as.mayRead(s.Meta.CreatedBy) {
+	if !r.as.MayRead(s.Meta.CreatedBy) {
 		return missing
 	}
 	return nil
@@ -210,7 +185,7 @@ func (d *Daemon) ownTrashed(r *request, id string) error {
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(infos, func(i sessionlog.Info) bool { return i.ID == id && r.as.mayRead(i.Meta.CreatedBy) }) {
+	if !slices.ContainsFunc(infos, func(i sessionlog.Info) bool { return i.ID == id && r.as.MayRead(i.Meta.CreatedBy) }) {
 		return fmt.Errorf("%w: %q", sessionlog.ErrNotFound, id)
 	}
 	return nil
@@ -218,7 +193,7 @@ func (d *Daemon) ownTrashed(r *request, id string) error {
 
 func (d *Daemon) ownLoaded(r *request, id uint64) error {
 	l, err := d.loaded.Get(id)
-	if err == nil && !r.as.mayRead(l.CreatedBy()) {
+	if err == nil && !r.as.MayRead(l.CreatedBy()) {
 		err = errtable.Errorf(http.StatusInternalServerError, "not_found", "session %d not found", id)
 	}
 	return err
@@ -229,16 +204,16 @@ func (d *Daemon) ownLoaded(r *request, id uint64) error {
 func (d *Daemon) permitMessage(r *request, m *pb.ClientMessage) error {
 	s := m.GetStream()
 	if q := m.GetSend(); q != nil {
-		q.Sender = cmp.Or(q.Sender, &r.as.name)
+		q.Sender = cmp.Or(q.Sender, &r.as.Name)
 		s = &pb.StreamMsg{Sender: q.Sender, Session: q.Session, Cwd: q.Cwd, ResumeFile: q.ResumeFile}
 	} else {
-		s.Sender = cmp.Or(s.Sender, &r.as.name)
+		s.Sender = cmp.Or(s.Sender, &r.as.Name)
 	}
 	switch {
-	case s.GetSender() != r.as.name:
-		return r.as.refused("send messages of %s", s.GetSender())
+	case s.GetSender() != r.as.Name:
+		return r.as.Refused("send messages of %s", s.GetSender())
 	case s.Cwd != nil:
-		return r.as.refused("choose a working directory")
+		return r.as.Refused("choose a working directory")
 	case s.Session != nil:
 		return d.ownLoaded(r, s.GetSession())
 	case s.ResumeFile != nil:

@@ -14,6 +14,7 @@ import (
 	"crabmem/crmem/recall"
 	"crabmem/daemon/client"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/op"
 	"crabmem/daemon/space"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog/search"
@@ -44,24 +45,31 @@ func (s *served) as(name string) *client.Client {
 // compares the refusals with a list of the operations that are permitted.
 func TestIdentityOperations(t *testing.T) {
 	s := serve(t, home(t), identities)
-	open := "auth get_stats hello list_agents list_models list_sessions list_spaces outcome ping search_sessions sessions "
+	open := "auth get_stats hello list_sessions agents.list models.list spaces.list outcome ping search_sessions sessions "
 	untrusted := open + "cancel history reply_to_ask "
 	reads := untrusted + "entry_changes get_entry list_entries recall "
 	trusted := reads + "apply compact_session delete_session forget remember restore_session set_title "
 	for id, want := range map[string]string{"api:u": untrusted, "api:reads": reads, "api:a": trusted, "tg:7": untrusted, "delegate-crab:api:a": trusted, "api:a2": untrusted} {
 		var got []string
-		for op := range handlers {
-			if op == "send" || op == "stream" || op == "subscribe_events" {
+		asks := func(name string, m *pb.ClientMessage) {
+			m.As = id
+			if e := s.one(m).GetError(); e.GetKind() != "scope" {
+				got = append(got, name)
+			} else if e.GetCode() != 403 || !strings.HasPrefix(e.GetMessage(), id+" may not ") {
+				t.Errorf("%s, %s: %v", id, name, e)
+			}
+		}
+		for _, row := range op.All() {
+			asks(row.Name, callMessage(t, row.Name, op.None{}))
+		}
+		for name := range handlers {
+			if name == "send" || name == "stream" || name == "subscribe_events" {
 				continue // they are in other tests
 			}
-			m := &pb.ClientMessage{As: id}
-			field := m.ProtoReflect().Descriptor().Fields().ByName(op)
+			m := &pb.ClientMessage{}
+			field := m.ProtoReflect().Descriptor().Fields().ByName(name)
 			m.ProtoReflect().Set(field, protoreflect.ValueOfMessage(m.ProtoReflect().NewField(field).Message()))
-			if e := s.one(m).GetError(); e.GetKind() != "scope" {
-				got = append(got, string(op))
-			} else if e.GetCode() != 403 || !strings.HasPrefix(e.GetMessage(), id+" may not ") {
-				t.Errorf("%s, %s: %v", id, op, e)
-			}
+			asks(string(name), m)
 		}
 		slices.Sort(got)
 		all := strings.Fields(want)

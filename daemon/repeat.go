@@ -19,10 +19,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// changing are the operations that may be repeated with a key.
+// changing are the operations, besides rows, that may be repeated with a key.
 var changing = map[protoreflect.Name]bool{
 	"remember": true, "forget": true, "alias": true, "apply": true, "undo": true,
-	"create_space": true, "describe_space": true, "remove_space": true,
 }
 
 const (
@@ -59,7 +58,7 @@ func (r *request) identified(o *pb.Once) (key, sum string, err error) {
 	if n := len(o.GetKey()); n == 0 || n > maxOnce || len(o.GetSum()) == 0 || len(o.GetSum()) > maxOnceSum {
 		return "", "", errtable.Invalidf("once: want a key of 1 to %d bytes, and a digest of 1 to %d bytes", maxOnce, maxOnceSum)
 	}
-	return once.KeyOf(r.as.name, o.GetKey()), hex.EncodeToString(o.GetSum()), nil
+	return once.KeyOf(r.as.Name, o.GetKey()), hex.EncodeToString(o.GetSum()), nil
 }
 
 var errRepeated = &errtable.Error{HTTP: http.StatusConflict, Kind: "repeated", Exit: errtable.ExitConflict,
@@ -73,9 +72,9 @@ func (d *Daemon) doOnce(r *request, m *pb.ClientMessage, answer func() error) er
 	}
 	d.checkRepeats()
 	r.by.Op = m.GetOnce().GetKey()
-	in := cmp.Or(m.GetSpace(), r.as.space, space.Main)
+	in := cmp.Or(m.GetSpace(), r.as.Space, space.Main)
 	var failed error
-	before, err := d.repeats.Do(r.ctx, r.as.name, key, sum, in, func(before once.Record) (*once.Effect, bool) {
+	before, err := d.repeats.Do(r.ctx, r.as.Name, key, sum, in, func(before once.Record) (*once.Effect, bool) {
 		if e := d.pastEffect(before); e != nil {
 			failed = errRepeated
 			return e, false
@@ -170,8 +169,8 @@ func (d *Daemon) outcome(r *request, m *pb.ClientMessage) error {
 		d.repeats.Complete(record, *e)
 		record.State, record.Effect = once.Done, *e
 	}
-	if record.State != "" && !r.as.owner && !r.as.scope.Memory.Reads.Allows(record.Space) {
-		return r.as.refused("read the space %s", record.Space)
+	if record.State != "" && !r.as.Owner && !r.as.Scope.Memory.Reads.Allows(record.Space) {
+		return r.as.Refused("read the space %s", record.Space)
 	}
 	reply := &pb.OutcomeReply{Begun: record.State == once.Begun, Done: record.State == once.Done, Space: record.Space}
 	switch {

@@ -159,7 +159,7 @@ func (d *Daemon) stream(r *request, m *pb.StreamMsg) error {
 func (d *Daemon) listSessions(r *request) error {
 	list := &pb.SessionList{}
 	for _, l := range d.loaded.List() {
-		if !r.as.mayRead(l.CreatedBy()) {
+		if !r.as.MayRead(l.CreatedBy()) {
 			continue
 		}
 		info := &pb.SessionInfo{

@@ -14,6 +14,7 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/crmem"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/op"
 	"crabmem/daemon/session"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
@@ -326,7 +327,9 @@ func TestAgentKeepsItsModel(t *testing.T) {
 		}
 	}
 	s := serve(t, dir, strings.Replace(scripted(m), `models = ["script"]`, `models = ["script", "second"]`, 1))
-	s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_SwitchModel{SwitchModel: &pb.SwitchModelMsg{Model: "second"}}})
+	if _, err := op.SwitchModel.Do(t.Context(), s.client(), op.ModelName{Name: "second"}); err != nil {
+		t.Fatal(err)
+	}
 	for agent, want := range map[string]string{"crab": "second", "other": "second", "owner": "script"} {
 		if got := s.one(send(&pb.SendMsg{Content: "go", Agent: agent})).GetResponse().GetContent(); got != want {
 			t.Errorf("%s runs with the model %q, want %q", agent, got, want)
@@ -601,8 +604,8 @@ func TestReloadInARun(t *testing.T) {
 	if last := fmt.Sprint(m.Requests()[1].Messages); !strings.Contains(last, "working_directory: "+dir) || !strings.Contains(last, "time_zone: ") {
 		t.Errorf("the directory or the time zone was lost: %s", last)
 	}
-	if a := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_ListAgents{ListAgents: &pb.ListAgentsMsg{}}}).GetAgents().Agents; a[0].Description != "changed" {
-		t.Errorf("agents: %v", a)
+	if a, err := op.ListAgents.Do(t.Context(), s.client(), op.None{}); err != nil || a[0].Description != "changed" {
+		t.Errorf("agents: %v, %v", a, err)
 	}
 	// An invalid configuration changes nothing.
 	if err := os.WriteFile(filepath.Join(s.home, "config.toml"), []byte("x = "), 0o600); err != nil {
@@ -611,8 +614,8 @@ func TestReloadInARun(t *testing.T) {
 	if e := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_Reload{Reload: &pb.ReloadMsg{}}}).GetError(); e.GetCode() != 400 || !strings.Contains(e.Message, "config.toml:1") {
 		t.Errorf("reload: %v", e)
 	}
-	if a := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_ListAgents{ListAgents: &pb.ListAgentsMsg{}}}).GetAgents().Agents; a[0].Description != "changed" {
-		t.Errorf("agents: %v", a)
+	if a, err := op.ListAgents.Do(t.Context(), s.client(), op.None{}); err != nil || a[0].Description != "changed" {
+		t.Errorf("agents: %v, %v", a, err)
 	}
 }
 

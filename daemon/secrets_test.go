@@ -16,7 +16,9 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
+	"crabmem/daemon/model"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/op"
 	store "crabmem/daemon/secret"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
@@ -149,9 +151,9 @@ model = "script"
 		ask(stream(&pb.StreamMsg{Content: "hi"}))
 		ask(send(&pb.SendMsg{Content: "hi"}))
 	}
-	model := "stored"
+	name := "stored"
 	for range 2 {
-		ask(send(&pb.SendMsg{Content: "hi", Model: &model, NewChat: true}))
+		ask(send(&pb.SendMsg{Content: "hi", Model: &name, NewChat: true}))
 	}
 	for _, q := range stored.Requests() {
 		if got := q.Header.Get("Authorization"); got != "Bearer "+secret("stored") || bytes.Contains(q.Body, []byte(mark)) {
@@ -169,22 +171,22 @@ model = "script"
 		{Msg: &pb.ClientMessage_Hello{Hello: &pb.HelloMsg{}}},
 		{Msg: &pb.ClientMessage_Sessions{Sessions: &pb.Sessions{}}},
 		{Msg: &pb.ClientMessage_Compact{Compact: &pb.CompactMsg{Session: id}}},
-		{Msg: &pb.ClientMessage_ListModels{ListModels: &pb.ListModelsMsg{}}},
-		{Msg: &pb.ClientMessage_ListAgents{ListAgents: &pb.ListAgentsMsg{}}},
+		callMessage(t, "models.list", op.None{}),
+		callMessage(t, "agents.list", op.None{}),
 		{Msg: &pb.ClientMessage_ListCrons{ListCrons: &pb.ListCronsMsg{}}},
-		{Msg: &pb.ClientMessage_SwitchModel{SwitchModel: &pb.SwitchModelMsg{Model: "none"}}},
+		callMessage(t, "models.switch", op.ModelName{Name: "none"}),
 		{Msg: &pb.ClientMessage_Remember{Remember: &pb.RememberMsg{Name: "a", Content: "b"}}},
 		{Msg: &pb.ClientMessage_Recall{Recall: &pb.RecallMsg{Query: "b"}}},
 		{Msg: &pb.ClientMessage_SearchSessions{SearchSessions: &pb.SearchSessionsMsg{Query: "key authorization", Tools: true}}},
-		{Msg: &pb.ClientMessage_AddModels{AddModels: &pb.AddModelsMsg{Provider: "more", Kind: "openai-compatible", BaseUrl: m.URL,
-			ApiKey: secret("added"), Models: []string{"m2"}}}},
-		{Msg: &pb.ClientMessage_AddModels{AddModels: &pb.AddModelsMsg{Provider: "more", Kind: "wrong", BaseUrl: "http://u:" + secret("url") + "@h/v1",
-			ApiKey: secret("added"), Models: []string{"m2"}}}},
-		{Msg: &pb.ClientMessage_AddModels{AddModels: &pb.AddModelsMsg{Provider: "odd", Kind: "openai-compatible", BaseUrl: "http://u:" + secret("url") + "@127.0.0.1:1/v1",
-			ApiKey: secret("added"), Models: []string{"m3"}}}},
-		{Msg: &pb.ClientMessage_AddModels{AddModels: &pb.AddModelsMsg{Provider: "bad", Kind: "openai-compatible", BaseUrl: m.URL,
-			ApiKey: secret("control") + "\n", Models: []string{"m4"}}}},
-		{Msg: &pb.ClientMessage_ListModels{ListModels: &pb.ListModelsMsg{}}},
+		callMessage(t, "models.add", model.Provider{Name: "more", Kind: "openai-compatible", BaseURL: m.URL,
+			APIKey: secret("added"), Models: []string{"m2"}}),
+		callMessage(t, "models.add", model.Provider{Name: "more", Kind: "wrong", BaseURL: "http://u:" + secret("url") + "@h/v1",
+			APIKey: secret("added"), Models: []string{"m2"}}),
+		callMessage(t, "models.add", model.Provider{Name: "odd", Kind: "openai-compatible", BaseURL: "http://u:" + secret("url") + "@127.0.0.1:1/v1",
+			APIKey: secret("added"), Models: []string{"m3"}}),
+		callMessage(t, "models.add", model.Provider{Name: "bad", Kind: "openai-compatible", BaseURL: m.URL,
+			APIKey: secret("control") + "\n", Models: []string{"m4"}}),
+		callMessage(t, "models.list", op.None{}),
 		{Msg: &pb.ClientMessage_SetConfig{SetConfig: &pb.SetConfigMsg{Config: `{"provider":{"test":{"api_key":["` + secret("list") + `"]}}}`}}},
 		{Msg: &pb.ClientMessage_SetConfig{SetConfig: &pb.SetConfigMsg{Config: `{"provider":{"test":{"api_key":"` + secret("broken") + `"`}}},
 		{Msg: &pb.ClientMessage_SetConfig{SetConfig: &pb.SetConfigMsg{Config: `{"env":{"X":"` + secret("set") + `"},"nothing":1}`}}},

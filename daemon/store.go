@@ -66,7 +66,7 @@ func (d opened) guardOf(r *request) memtool.Guard {
 		return c.Secrets, nil
 	}
 	g.AllowSecrets, g.AllowEmpty = r.allowSecrets, r.allowEmpty
-	if c := r.by.Client; r.as.name == "" && (c == crmem.ClientCLI || c == crmem.ClientImport) {
+	if c := r.by.Client; r.as.Name == "" && (c == crmem.ClientCLI || c == crmem.ClientImport) {
 		g.Fix = memtool.OwnerFix
 	}
 	return g

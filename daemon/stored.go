@@ -77,7 +77,7 @@ func (d *Daemon) listStored(r *request, m *pb.ListSessionsMsg) error {
 	}
 	slices.SortFunc(infos, sessionlog.Info.Compare)
 	infos = slices.DeleteFunc(infos, func(i sessionlog.Info) bool {
-		return m.GetAgent() != "" && i.Meta.Agent != m.GetAgent() || m.GetSender() != "" && i.Meta.CreatedBy != m.GetSender() || !r.as.mayRead(i.Meta.CreatedBy)
+		return m.GetAgent() != "" && i.Meta.Agent != m.GetAgent() || m.GetSender() != "" && i.Meta.CreatedBy != m.GetSender() || !r.as.MayRead(i.Meta.CreatedBy)
 	})
 	total := uint64(len(infos))
 	infos = infos[min(m.GetOffset(), total):]
@@ -193,8 +193,8 @@ func (d *Daemon) searchStored(r *request, m *pb.SearchSessionsMsg) error {
 	if m.Until != nil {
 		q.Until = time.UnixMilli(m.GetUntil())
 	}
-	if !r.as.owner {
-		q.Created = r.as.mayRead
+	if !r.as.Owner {
+		q.Created = r.as.MayRead
 	}
 	if m.GetSemantic() {
 		q.Semantic = d.semanticRequest()
@@ -204,7 +204,7 @@ func (d *Daemon) searchStored(r *request, m *pb.SearchSessionsMsg) error {
 		return err
 	}
 	reply := &pb.SearchSessionsReply{Total: uint64(found.Total), Searched: uint64(found.Searched), Path: d.sessions.Path()}
-	if !r.as.owner {
+	if !r.as.Owner {
 		reply.Path, unread = "", nil // of sessions whose creators are not known
 	}
 	if found.Meaning != nil {

@@ -6,22 +6,10 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
-
-// listedAgent is an agent of agents --json.
-type listedAgent struct {
-	Name        string   `json:"name"`
-	Description string   `json:"description"`
-	Model       string   `json:"model"` // "" = the active model
-	Tools       []string `json:"tools"`
-	Skills      []string `json:"skills"`
-	MCPs        []string `json:"mcps"`
-	Members     []string `json:"members"`
-	Scoped      bool     `json:"scoped"` // permits only the listed names
-	Memory      bool     `json:"memory"`
-}
 
 func (c *app) agentsCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -35,16 +23,12 @@ config.toml and agents/*.md in the home directory. The agent crab always exists.
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.withDaemon(cmd.Context(), func(d *client.Client) error {
-			agents, err := d.Agents(cmd.Context())
+			agents, err := op.ListAgents.Do(cmd.Context(), d, op.None{})
 			if err != nil {
 				return err
 			}
 			if c.JSON {
-				list := make([]listedAgent, len(agents))
-				for i, a := range agents {
-					list[i] = listedAgent{a.Name, a.Description, a.Model, listOf(a.Tools), listOf(a.Skills), listOf(a.MCPs), listOf(a.Members), a.Scoped, a.Memory}
-				}
-				return c.PrintJSON(list)
+				return c.PrintJSON(agents)
 			}
 			rows := [][]string{{"NAME", "MODEL", "TOOLS", "DESCRIPTION"}}
 			for _, a := range agents {

@@ -8,28 +8,13 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 	"crabmem/daemon/model"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
 
 // The kinds of providers, as config.toml names them.
 var providerKinds = []string{"openai", "openai-compatible", "anthropic", "google", "azure", "bedrock", "ollama", "llama.cpp"}
-
-// modelList is the answer of the commands on models.
-type modelList struct {
-	Active string        `json:"active"`
-	Models []listedModel `json:"models"`
-}
-
-type listedModel struct {
-	Name         string   `json:"name"`
-	Provider     string   `json:"provider"` // "" of the offline model
-	Kind         string   `json:"kind"`
-	BaseURL      string   `json:"base_url"`
-	ContextLimit int      `json:"context_limit"` // tokens; 0 = unknown
-	Active       bool     `json:"active"`
-	Fallback     []string `json:"fallback"`
-}
 
 func (c *app) modelsCommand() *cobra.Command {
 	return family(&cobra.Command{
@@ -46,31 +31,21 @@ it stops or reloads. Active calls continue. Without a daemon the exit code is 8.
 
 // models requests the list of models, or calls ask, which changes it. It prints
 // the list, or the message done.
-func (c *app) models(ctx context.Context, done string, ask func(d *client.Client) ([]client.Model, error)) error {
+func (c *app) models(ctx context.Context, done string, ask func(d *client.Client) (op.ModelList, error)) error {
 	return c.withDaemon(ctx, func(d *client.Client) error {
 		list, err := ask(d)
 		if err != nil {
 			return err
 		}
-		active := ""
-		for _, m := range list {
-			if m.Active {
-				active = m.Name
-			}
-		}
 		if c.JSON {
-			a := modelList{Active: active, Models: make([]listedModel, len(list))}
-			for i, m := range list {
-				a.Models[i] = listedModel{m.Name, m.Provider, m.Kind, m.BaseURL, m.ContextLimit, m.Active, listOf(m.Fallback)}
-			}
-			return c.PrintJSON(a)
+			return c.PrintJSON(list)
 		}
 		if done != "" {
-			c.Say("%s; the active model is %s", done, display.Label(active))
+			c.Say("%s; the active model is %s", done, display.Label(list.Active))
 			return nil
 		}
 		rows := [][]string{{"", "NAME", "PROVIDER", "KIND", "CONTEXT", "BASE URL"}}
-		for _, m := range list {
+		for _, m := range list.Models {
 			mark, limit := "", ""
 			if m.Active {
 				mark = "*"
@@ -96,7 +71,7 @@ star marks the active model.`,
   crabmem models list --json`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.models(cmd.Context(), "", func(d *client.Client) ([]client.Model, error) { return d.Models(cmd.Context()) })
+		return c.models(cmd.Context(), "", func(d *client.Client) (op.ModelList, error) { return op.ListModels.Do(cmd.Context(), d, op.None{}) })
 	}
 	return cmd
 }
@@ -113,7 +88,9 @@ run. To keep the choice, run crabmem config set system.crab.model NAME.`,
 		ValidArgsFunction: c.completeModels,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.models(cmd.Context(), "switched", func(d *client.Client) ([]client.Model, error) { return d.SwitchModel(cmd.Context(), args[0]) })
+		return c.models(cmd.Context(), "switched", func(d *client.Client) (op.ModelList, error) {
+			return op.SwitchModel.Do(cmd.Context(), d, op.ModelName{Name: args[0]})
+		})
 	}
 	return cmd
 }
@@ -131,7 +108,9 @@ another one first.`,
 		ValidArgsFunction: c.completeModels,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.models(cmd.Context(), "removed "+display.Label(args[0]), func(d *client.Client) ([]client.Model, error) { return d.RemoveModel(cmd.Context(), args[0]) })
+		return c.models(cmd.Context(), "removed "+display.Label(args[0]), func(d *client.Client) (op.ModelList, error) {
+			return op.RemoveModel.Do(cmd.Context(), d, op.ModelName{Name: args[0]})
+		})
 	}
 	return cmd
 }
@@ -160,7 +139,7 @@ environment variable of this command that contains the key.`,
 				return cli.Usagef("--key-env %s: variable is unset or empty", key)
 			}
 		}
-		return c.models(cmd.Context(), "added "+display.Plural(len(p.Models), "model", "models"), func(d *client.Client) ([]client.Model, error) { return d.AddModels(cmd.Context(), p) })
+		return c.models(cmd.Context(), "added "+display.Plural(len(p.Models), "model", "models"), func(d *client.Client) (op.ModelList, error) { return op.AddModels.Do(cmd.Context(), d, p) })
 	}
 	return cmd
 }
@@ -174,8 +153,8 @@ func (c *app) completeModels(cmd *cobra.Command, args []string, _ string) ([]str
 	ctx, cancel := context.WithTimeout(cmd.Context(), client.ReadWait)
 	defer cancel()
 	_ = c.withDaemon(ctx, func(d *client.Client) error { // no daemon, no names
-		list, err := d.Models(ctx)
-		for _, m := range list {
+		list, err := op.ListModels.Do(ctx, d, op.None{})
+		for _, m := range list.Models {
 			if display.Printable(m.Name) == m.Name {
 				names = append(names, cobra.CompletionWithDesc(m.Name, display.Printable(m.Provider)))
 			}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"time"
 
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -79,6 +81,31 @@ func callWithProgress[T any](ctx context.Context, c *Client, m *pb.ClientMessage
 	return nil, errors.New("unexpected response: stream has no end message")
 }
 
+// Call carries out an operation in the daemon. It is a method of [op.Caller].
+func (c *Client) Call(ctx context.Context, row *op.Row, in, out any) error {
+	if err := c.agree(ctx); err != nil {
+		return err
+	}
+	request, err := op.Encode(in)
+	if err != nil {
+		return err
+	}
+	m := &pb.ClientMessage{Msg: &pb.ClientMessage_Call{Call: &pb.Call{Op: row.Name, Body: request}}}
+	var response []byte
+	for r, err := range c.requestStream(ctx, m, func(r *pb.ServerMessage) bool { return !r.GetResult().GetMore() }) {
+		switch {
+		case err != nil && (row.Effect == op.Writes || row.Effect == op.Erases):
+			return OutcomeUnknown(err)
+		case err != nil:
+			return err
+		case r.GetResult() == nil:
+			return &unexpectedError{r}
+		}
+		response = append(response, r.GetResult().GetBody()...)
+	}
+	return op.Decode(response, out)
+}
+
 // agree asks, once, whether the daemon has our operations as we know them.
 func (c *Client) agree(ctx context.Context) error {
 	if c.agreed.Load() {
@@ -86,4 +113,12 @@ func (c *Client) agree(ctx context.Context) error {
 	}
 	_, err := c.Hello(ctx)
 	return err
+}
+
+// timeOf returns the time of Unix nanoseconds, or the zero time for 0.
+func timeOf(nanoseconds int64) time.Time {
+	if nanoseconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanoseconds).UTC()
 }

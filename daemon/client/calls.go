@@ -8,7 +8,6 @@ import (
 
 	"crabmem/daemon/cron"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/model"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -201,36 +200,4 @@ func (c *Client) DeleteCron(ctx context.Context, id uint64) error {
 func (c *Client) Crons(ctx context.Context) ([]Cron, error) {
 	r, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_ListCrons{ListCrons: &pb.ListCronsMsg{}}}, (*pb.ServerMessage).GetCronList)
 	return each(r.GetCrons(), cronOf), err
-}
-
-// Models lists the models.
-func (c *Client) Models(ctx context.Context) ([]Model, error) {
-	return c.models(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_ListModels{ListModels: &pb.ListModelsMsg{}}})
-}
-
-// SwitchModel makes a model the active one, and lists the models.
-func (c *Client) SwitchModel(ctx context.Context, model string) ([]Model, error) {
-	return c.models(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_SwitchModel{SwitchModel: &pb.SwitchModelMsg{Model: model}}})
-}
-
-// AddModels adds a provider and its models until the daemon stops or reloads, and
-// lists the models.
-func (c *Client) AddModels(ctx context.Context, p model.Provider) ([]Model, error) {
-	return c.models(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_AddModels{AddModels: providerMessage(&p)}})
-}
-
-// RemoveModel removes a model, and lists the models.
-func (c *Client) RemoveModel(ctx context.Context, model string) ([]Model, error) {
-	return c.models(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_RemoveModel{RemoveModel: &pb.RemoveModelMsg{Model: model}}})
-}
-
-func (c *Client) models(ctx context.Context, m *pb.ClientMessage) ([]Model, error) {
-	r, err := callExt(ctx, c, m, (*pb.ServerMessage).GetModels)
-	return modelsOf(r), err
-}
-
-// Agents lists the agents.
-func (c *Client) Agents(ctx context.Context) ([]Agent, error) {
-	r, err := callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_ListAgents{ListAgents: &pb.ListAgentsMsg{}}}, (*pb.ServerMessage).GetAgents)
-	return each(r.GetAgents(), agentOf), err
 }

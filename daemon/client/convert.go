@@ -250,40 +250,6 @@ func cronMessage(e *cron.Cron) *pb.CreateCronMsg {
 	}
 }
 
-func modelsOf(m *pb.ModelList) []Model {
-	return each(m.GetModels(), func(i *pb.ModelInfo) Model {
-		return Model{
-			Info:    model.Info{Name: i.GetName(), Provider: i.GetProvider(), Kind: i.GetKind(), ContextLimit: int(i.GetContextLimit()), Active: i.GetActive()},
-			BaseURL: i.GetBaseUrl(), Fallback: i.GetFallback(),
-		}
-	})
-}
-
-func providerMessage(p *model.Provider) *pb.AddModelsMsg {
-	m := &pb.AddModelsMsg{
-		Provider: p.Name, Kind: p.Kind, Models: p.Models, BaseUrl: p.BaseURL, ApiKey: p.APIKey, ApiVersion: p.APIVersion, Region: p.Region,
-		AccessKey: p.AccessKey, SecretKey: p.SecretKey, TimeoutMs: uint64(p.Timeout.Milliseconds()), IdleTimeoutMs: uint64(p.IdleTimeout.Milliseconds()),
-		Fallback: p.Fallback,
-	}
-	if p.MaxRetries != nil {
-		m.MaxRetries = new(uint32(*p.MaxRetries))
-	}
-	if len(p.ContextLimits) > 0 {
-		m.ContextLimits = make(map[string]uint64, len(p.ContextLimits))
-		for name, n := range p.ContextLimits {
-			m.ContextLimits[name] = uint64(n)
-		}
-	}
-	return m
-}
-
-func agentOf(m *pb.AgentInfo) Agent {
-	return Agent{
-		Name: m.GetName(), Description: m.GetDescription(), Model: m.GetModel(), Tools: m.GetTools(), Skills: m.GetSkills(), MCPs: m.GetMcps(),
-		Members: m.GetMembers(), Scoped: m.GetScoped(), Memory: m.GetMemory(), SkillTags: m.GetSkillTags(),
-	}
-}
-
 func checkOf(m *pb.ConfigChecked) ConfigCheck {
 	return ConfigCheck{Model: m.GetModel(), Providers: m.GetProviders(), Agents: m.GetAgents(), Probes: each(m.GetProbes(), func(p *pb.ProviderProbe) model.Probe {
 		return model.Probe{Provider: p.GetProvider(), Message: p.GetMessage(), Fix: p.GetFix(), Missing: p.GetMissingModel()}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 )
@@ -69,13 +70,14 @@ func familyOf(m *pb.ClientMessage) errtable.Family {
 	case *pb.ClientMessage_Remember, *pb.ClientMessage_Recall, *pb.ClientMessage_Forget, *pb.ClientMessage_GetEntry,
 		*pb.ClientMessage_ListEntries, *pb.ClientMessage_Alias, *pb.ClientMessage_Apply, *pb.ClientMessage_Dump,
 		*pb.ClientMessage_Load, *pb.ClientMessage_Checkpoint, *pb.ClientMessage_StoreStats,
-		*pb.ClientMessage_Undo, *pb.ClientMessage_Purge, *pb.ClientMessage_Prune, *pb.ClientMessage_EntryChanges, *pb.ClientMessage_Redact, *pb.ClientMessage_Outcome,
-		*pb.ClientMessage_ListSpaces, *pb.ClientMessage_CreateSpace, *pb.ClientMessage_DescribeSpace, *pb.ClientMessage_RemoveSpace:
+		*pb.ClientMessage_Undo, *pb.ClientMessage_Purge, *pb.ClientMessage_Prune, *pb.ClientMessage_EntryChanges, *pb.ClientMessage_Redact, *pb.ClientMessage_Outcome:
 		return errtable.Store
 	case *pb.ClientMessage_ListSessions, *pb.ClientMessage_History, *pb.ClientMessage_SearchSessions, *pb.ClientMessage_SetTitle,
 		*pb.ClientMessage_DeleteSession, *pb.ClientMessage_RestoreSession, *pb.ClientMessage_RepairSession, *pb.ClientMessage_PurgeSession,
 		*pb.ClientMessage_CompactSession, *pb.ClientMessage_CreateCron:
 		return errtable.Session
+	case *pb.ClientMessage_Call:
+		return op.Find(m.GetCall().GetOp()).Family
 	}
 	return errtable.Other
 }

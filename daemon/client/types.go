@@ -212,24 +212,6 @@ type Cron struct {
 	Stopped  bool   // after too many failures
 }
 
-// Model is a model of the daemon, with the address and the fallback of its
-// provider.
-type Model struct {
-	model.Info
-	BaseURL  string
-	Fallback []string
-}
-
-// Agent is an agent of the daemon.
-type Agent struct {
-	Name, Description            string
-	Model                        string // empty: the active one
-	Tools, Skills, MCPs, Members []string
-	Scoped                       bool // limited to these
-	Memory                       bool
-	SkillTags                    []string // skills with one of these tags are permitted, too
-}
-
 // ConfigCheck describes a valid configuration.
 type ConfigCheck struct {
 	Model             string // the default

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"crabmem/daemon/client"
 	"crabmem/daemon/mcp"
+	"crabmem/daemon/op"
 )
 
 var generalRoutes = []route{
@@ -86,13 +86,13 @@ func (c *call) health() (any, error) {
 func (c *call) openAPI() (any, error) { return raw(c.g.document), nil }
 
 // agents returns the agents to which the key may talk.
-func (c *call) agents() ([]client.Agent, error) {
-	all, err := c.daemon.Agents(c.r.Context())
-	return slices.DeleteFunc(all, func(a client.Agent) bool { return !c.key.Allows(a.Name) }), err
+func (c *call) agents() ([]op.Agent, error) {
+	all, err := op.ListAgents.Do(c.r.Context(), c.daemon, op.None{})
+	return slices.DeleteFunc(all, func(a op.Agent) bool { return !c.key.Allows(a.Name) }), err
 }
 
-func agentOf(a *client.Agent) Agent {
-	return Agent{Name: a.Name, Description: a.Description, Model: a.Model, Tools: append([]string{}, a.Tools...), SkillTags: append([]string{}, a.SkillTags...)}
+func agentOf(a *op.Agent) Agent {
+	return Agent{Name: a.Name, Description: a.Description, Model: a.Model, Tools: a.Tools, SkillTags: a.SkillTags}
 }
 
 func (c *call) listAgents() (any, error) {
@@ -109,7 +109,7 @@ func (c *call) readAgent() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(all, func(a client.Agent) bool { return a.Name == c.r.PathValue("id") })
+	i := slices.IndexFunc(all, func(a op.Agent) bool { return a.Name == c.r.PathValue("id") })
 	if i < 0 {
 		return nil, problemf(http.StatusNotFound, "unknown_agent", "no agent %s", printable(c.r.PathValue("id"))).fix("GET /v1/agents lists the agents")
 	}
@@ -123,9 +123,8 @@ func (c *call) status() (any, error) {
 	}
 	out := status{Version: st.Version, Gateway: c.g.o.Version, UptimeSecs: int64(st.Uptime / time.Second), Agents: st.Agents, Sessions: st.LoadedSessions,
 		Active: st.ActiveSessions, Waiting: st.WaitingRuns, Models: []modelInfo{}}
-	models, err := c.daemon.Models(c.r.Context())
-	for i := range models {
-		m := &models[i]
+	models, err := op.ListModels.Do(c.r.Context(), c.daemon, op.None{})
+	for _, m := range models.Models {
 		out.Models = append(out.Models, modelInfo{m.Name, m.Provider, m.ContextLimit, m.Active})
 	}
 	return out, err

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 )
 
 // once returns the function of a route that changes the memory: with an Idempotency-Key,
@@ -109,7 +110,7 @@ func (c *call) replayStored(o *client.Outcome) (any, error) {
 
 // replayStore returns the description of a memory store, unless it has changed since.
 func (c *call) replayStore(o *client.Outcome) (any, error) {
-	all, err := c.daemon.Spaces(c.r.Context())
+	all, err := op.ListSpaces.Do(c.r.Context(), c.daemon, op.None{})
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 )
 
 // The paths below /v1/memory_stores have the shapes of Anthropic's Memory Stores. A
@@ -128,7 +129,7 @@ func storeErrorOf(p *Problem) (e storeError) {
 	return e
 }
 
-func (c *call) storeOf(s *client.Space) memoryStore {
+func (c *call) storeOf(s *op.Space) memoryStore {
 	m := memoryStore{ID: storePrefix + s.Name, Type: "memory_store", Name: s.Title, Description: s.Description, Metadata: map[string]string{},
 		CreatedAt: exactTime(s.CreatedAt), UpdatedAt: exactTime(s.UpdatedAt)}
 	maps.Copy(m.Metadata, s.Metadata)
@@ -147,17 +148,17 @@ func exactTime(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // store returns the space of the store in the path. A store that the key may not read is
 // missing.
-func (c *call) store() (*client.Space, error) {
+func (c *call) store() (*op.Space, error) {
 	missing := problemf(http.StatusNotFound, "not_found", "no memory store %s", printable(c.r.PathValue("store"))).fix("GET /v1/memory_stores lists the stores")
 	name, ok := strings.CutPrefix(c.r.PathValue("store"), storePrefix)
 	if !ok {
 		return nil, missing
 	}
-	all, err := c.daemon.Spaces(c.r.Context())
+	all, err := op.ListSpaces.Do(c.r.Context(), c.daemon, op.None{})
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(all, func(s client.Space) bool { return s.Name == name })
+	i := slices.IndexFunc(all, func(s op.Space) bool { return s.Name == name })
 	if i < 0 {
 		return nil, missing
 	}
@@ -166,14 +167,14 @@ func (c *call) store() (*client.Space, error) {
 
 // inStore calls f with a client for the space of a memory store. Its memories may be
 // empty, as Anthropic's may.
-func (c *call) inStore(s *client.Space, f func(*client.Client) error) error {
+func (c *call) inStore(s *op.Space, f func(*client.Client) error) error {
 	d := c.clientOf(s.Name)
 	d.AllowEmpty = true
 	return use(d, f)
 }
 
 // activeStore is store, and refuses an archived one.
-func (c *call) activeStore() (*client.Space, error) {
+func (c *call) activeStore() (*op.Space, error) {
 	s, err := c.store()
 	if err == nil {
 		err = checkActive(s)
@@ -182,7 +183,7 @@ func (c *call) activeStore() (*client.Space, error) {
 }
 
 // checkActive returns an error for an archived store.
-func checkActive(s *client.Space) error {
+func checkActive(s *op.Space) error {
 	if s.ArchivedAt.IsZero() {
 		return nil
 	}
@@ -192,12 +193,12 @@ func checkActive(s *client.Space) error {
 // createStore creates a space. With an Idempotency-Key, the key determines the name of the
 // space, so a request finds the space that an earlier one created whose effect is unknown.
 func (c *call) createStore(in *newStore) (any, error) {
-	s := client.Space{Name: spaceName(in.Name, c.key.Name, c.once)}
+	s := op.Space{Name: spaceName(in.Name, c.key.Name, c.once)}
 	s.Title, s.Description, s.Metadata = in.Name, in.Description, in.Metadata
-	made, err := c.daemon.CreateSpace(c.r.Context(), &s)
+	made, err := op.CreateSpace.Do(c.r.Context(), c.daemon, s)
 	if c.begun && isKind(err, "exists") {
-		all, err := c.daemon.Spaces(c.r.Context())
-		if i := slices.IndexFunc(all, func(one client.Space) bool { return one.Name == s.Name }); i >= 0 {
+		all, err := op.ListSpaces.Do(c.r.Context(), c.daemon, op.None{})
+		if i := slices.IndexFunc(all, func(one op.Space) bool { return one.Name == s.Name }); i >= 0 {
 			return c.storeOf(&all[i]), nil
 		}
 		return nil, err
@@ -205,7 +206,7 @@ func (c *call) createStore(in *newStore) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.storeOf(made), nil
+	return c.storeOf(&made), nil
 }
 
 // spaceName returns a name of a space for the name of a store: its words, and a number
@@ -229,11 +230,11 @@ func (c *call) listStores() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := c.daemon.Spaces(c.r.Context())
+	all, err := op.ListSpaces.Do(c.r.Context(), c.daemon, op.None{})
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(all, func(a, b client.Space) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(all, func(a, b op.Space) int { return strings.Compare(a.Name, b.Name) })
 	list := storeList{Data: []memoryStore{}}
 	for i := range all {
 		s := &all[i]
@@ -289,7 +290,7 @@ func (c *call) readStore() (any, error) {
 }
 
 func (c *call) changeStore(in *changedStore) (any, error) {
-	return c.describe(false, func(s *client.Space) error {
+	return c.describe(false, func(s *op.Space) error {
 		if err := checkActive(s); err != nil {
 			return err
 		}
@@ -316,12 +317,12 @@ func (c *call) changeStore(in *changedStore) (any, error) {
 }
 
 func (c *call) archiveStore() (any, error) {
-	return c.describe(true, func(*client.Space) error { return nil })
+	return c.describe(true, func(*op.Space) error { return nil })
 }
 
 // describe changes the description of the store in the path. If another request changes
 // it concurrently, describe reads it again.
-func (c *call) describe(archive bool, change func(*client.Space) error) (any, error) {
+func (c *call) describe(archive bool, change func(*op.Space) error) (any, error) {
 	for try := 1; ; try++ {
 		s, err := c.store()
 		if err != nil {
@@ -330,7 +331,7 @@ func (c *call) describe(archive bool, change func(*client.Space) error) (any, er
 		if err := change(s); err != nil {
 			return nil, err
 		}
-		changed, err := c.daemon.DescribeSpace(c.r.Context(), s, archive)
+		changed, err := op.DescribeSpace.Do(c.r.Context(), c.daemon, op.SpaceChange{Space: *s, Archive: archive})
 		if isKind(err, "changed") {
 			if try < describeTries {
 				continue
@@ -340,7 +341,7 @@ func (c *call) describe(archive bool, change func(*client.Space) error) (any, er
 		if err != nil {
 			return nil, err
 		}
-		return c.storeOf(changed), nil
+		return c.storeOf(&changed), nil
 	}
 }
 
@@ -359,7 +360,7 @@ func isKind(err error, kind string) bool {
 func (c *call) removeStore() (any, error) {
 	s, err := c.store()
 	if err == nil {
-		err = c.daemon.RemoveSpace(c.r.Context(), s.Name)
+		_, err = op.RemoveSpace.Do(c.r.Context(), c.daemon, op.SpaceName{Name: s.Name})
 	}
 	if c.begun && isMissing(err) { // an earlier request removed it: IDs are never used again
 		err = nil

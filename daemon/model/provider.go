@@ -20,12 +20,13 @@ type Provider struct {
 	Name       string
 	Kind       string // one of Kinds or an alias; empty is openai-compatible
 	BaseURL    string // empty is the default of the kind; see Kinds
-	APIKey     string `json:"-"`
+	APIKey     string `json:"-" cbor:"APIKey"`
 	KeySource  string // where the key comes from, for messages; may be empty
 	APIVersion string // of Azure
 	Region     string // of Bedrock
 	// Of Bedrock. With an AccessKey requests are signed, else APIKey is sent.
-	AccessKey, SecretKey string `json:"-"`
+	AccessKey string `json:"-" cbor:"AccessKey"`
+	SecretKey string `json:"-" cbor:"SecretKey"`
 
 	Models     []string
 	MaxRetries *int          // of rate limits and server errors, 5 when nil; of others at most 2

@@ -16,11 +16,10 @@ func validUTF8(m proto.Message) proto.Message {
 	return m
 }
 
+// mend mends the texts of a message. The protocol has no maps.
 func mend(m protoreflect.Message) {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {
-		case f.IsMap():
-			mendMap(v.Map(), f.MapKey().Kind(), f.MapValue().Kind())
 		case f.IsList():
 			for list, i := v.List(), 0; i < list.Len(); i++ {
 				if e, changed := mendValue(f.Kind(), list.Get(i)); changed {
@@ -34,26 +33,6 @@ func mend(m protoreflect.Message) {
 		}
 		return true
 	})
-}
-
-func mendMap(m protoreflect.Map, key, value protoreflect.Kind) {
-	type pair struct {
-		from, to protoreflect.MapKey
-		v        protoreflect.Value
-	}
-	var pairs []pair
-	m.Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
-		to, newKey := mendValue(key, k.Value())
-		v, newValue := mendValue(value, v)
-		if newKey || newValue {
-			pairs = append(pairs, pair{k, to.MapKey(), v})
-		}
-		return true
-	})
-	for _, p := range pairs {
-		m.Clear(p.from)
-		m.Set(p.to, p.v)
-	}
 }
 
 // mendValue mends a message in place; a text it returns mended.

@@ -15,6 +15,7 @@ import (
 	"crabmem/crmem/tree"
 	"crabmem/daemon/client"
 	"crabmem/daemon/model"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog/search"
@@ -99,9 +100,9 @@ func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, nam
 	case 22:
 		_, err = c.Config(ctx)
 	case 23:
-		_, err = c.Models(ctx)
+		_, err = op.ListModels.Do(ctx, c, op.None{})
 	case 24:
-		_, err = c.Agents(ctx)
+		_, err = op.ListAgents.Do(ctx, c, op.None{})
 	case 25:
 		_, err = c.Crons(ctx)
 	case 26:
@@ -190,9 +191,9 @@ func (s *soak) reload(ctx context.Context, r *rand.Rand) {
 	s.did[opReloads].Add(1)
 	_, err := c.Reload(ctx)
 	if err == nil && r.IntN(3) == 0 {
-		_, err = c.AddModels(ctx, model.Provider{Name: "more", Kind: "openai-compatible", BaseURL: s.model.URL, APIKey: "x", Models: []string{"m2"}})
+		_, err = op.AddModels.Do(ctx, c, model.Provider{Name: "more", Kind: "openai-compatible", BaseURL: s.model.URL, APIKey: "x", Models: []string{"m2"}})
 		if err == nil {
-			_, err = c.RemoveModel(ctx, "m2")
+			_, err = op.RemoveModel.Do(ctx, c, op.ModelName{Name: "m2"})
 		}
 	}
 	if err == nil && r.IntN(5) == 0 {

@@ -12,6 +12,7 @@ import (
 	"crabmem/bm25/clip"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
 )
 
 const (
@@ -191,7 +192,7 @@ func (t *run) update(e *client.Event) {
 }
 
 type chatView struct {
-	Agents  []client.Agent
+	Agents  []op.Agent
 	Request string
 }
 
@@ -199,7 +200,7 @@ type chatView struct {
 func newRequest() string { return "page-" + rand.Text() }
 
 func (v *visit) chat() error {
-	agents, err := v.store().Agents(v.r.Context())
+	agents, err := op.ListAgents.Do(v.r.Context(), v.store(), op.None{})
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/mcp"
 	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 )
 
 type statusView struct {
@@ -15,8 +16,8 @@ type statusView struct {
 	Daemon  client.Stats
 	Uptime  time.Duration
 	Store   memtool.StatsAnswer
-	Agents  []client.Agent
-	Models  []client.Model
+	Agents  []op.Agent
+	Models  []op.Model
 	Crons   []client.Cron
 	Parts   []mcp.Component
 }
@@ -32,12 +33,14 @@ func (v *visit) status() error {
 	if out.Store, err = d.StoreStats(ctx, false); err != nil {
 		return err
 	}
-	if out.Agents, err = d.Agents(ctx); err != nil {
+	if out.Agents, err = op.ListAgents.Do(ctx, d, op.None{}); err != nil {
 		return err
 	}
-	if out.Models, err = d.Models(ctx); err != nil {
+	models, err := op.ListModels.Do(ctx, d, op.None{})
+	if err != nil {
 		return err
 	}
+	out.Models = models.Models
 	if out.Crons, err = d.Crons(ctx); err != nil {
 		return err
 	}

@@ -201,7 +201,7 @@ func (x AliasMsg_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AliasMsg_Mode.Descriptor instead.
 func (AliasMsg_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{59, 0}
+	return file_crabtalk_proto_rawDescGZIP(), []int{61, 0}
 }
 
 type LoadMsg_Mode int32
@@ -250,7 +250,7 @@ func (x LoadMsg_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LoadMsg_Mode.Descriptor instead.
 func (LoadMsg_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{87, 0}
+	return file_crabtalk_proto_rawDescGZIP(), []int{83, 0}
 }
 
 type ClientMessage struct {
@@ -301,16 +301,8 @@ type ClientMessage struct {
 	//	*ClientMessage_CompactSession
 	//	*ClientMessage_RepairSession
 	//	*ClientMessage_PurgeSession
-	//	*ClientMessage_ListModels
-	//	*ClientMessage_SwitchModel
-	//	*ClientMessage_AddModels
-	//	*ClientMessage_RemoveModel
-	//	*ClientMessage_ListAgents
 	//	*ClientMessage_CheckConfig
-	//	*ClientMessage_ListSpaces
-	//	*ClientMessage_CreateSpace
-	//	*ClientMessage_DescribeSpace
-	//	*ClientMessage_RemoveSpace
+	//	*ClientMessage_Call
 	Msg isClientMessage_Msg `protobuf_oneof:"msg"`
 	// Who makes the changes of this request, for the history of the store. Without
 	// it, the client is "wire". Each field has at most 1,024 bytes.
@@ -769,51 +761,6 @@ func (x *ClientMessage) GetPurgeSession() *PurgeSessionMsg {
 	return nil
 }
 
-func (x *ClientMessage) GetListModels() *ListModelsMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_ListModels); ok {
-			return x.ListModels
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetSwitchModel() *SwitchModelMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_SwitchModel); ok {
-			return x.SwitchModel
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetAddModels() *AddModelsMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_AddModels); ok {
-			return x.AddModels
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetRemoveModel() *RemoveModelMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_RemoveModel); ok {
-			return x.RemoveModel
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetListAgents() *ListAgentsMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_ListAgents); ok {
-			return x.ListAgents
-		}
-	}
-	return nil
-}
-
 func (x *ClientMessage) GetCheckConfig() *CheckConfigMsg {
 	if x != nil {
 		if x, ok := x.Msg.(*ClientMessage_CheckConfig); ok {
@@ -823,37 +770,10 @@ func (x *ClientMessage) GetCheckConfig() *CheckConfigMsg {
 	return nil
 }
 
-func (x *ClientMessage) GetListSpaces() *ListSpacesMsg {
+func (x *ClientMessage) GetCall() *Call {
 	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_ListSpaces); ok {
-			return x.ListSpaces
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetCreateSpace() *CreateSpaceMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_CreateSpace); ok {
-			return x.CreateSpace
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetDescribeSpace() *DescribeSpaceMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_DescribeSpace); ok {
-			return x.DescribeSpace
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetRemoveSpace() *RemoveSpaceMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_RemoveSpace); ok {
-			return x.RemoveSpace
+		if x, ok := x.Msg.(*ClientMessage_Call); ok {
+			return x.Call
 		}
 	}
 	return nil
@@ -1081,44 +1001,12 @@ type ClientMessage_PurgeSession struct {
 	PurgeSession *PurgeSessionMsg `protobuf:"bytes,1038,opt,name=purge_session,json=purgeSession,proto3,oneof"` // session_purged
 }
 
-type ClientMessage_ListModels struct {
-	ListModels *ListModelsMsg `protobuf:"bytes,1050,opt,name=list_models,json=listModels,proto3,oneof"` // models
-}
-
-type ClientMessage_SwitchModel struct {
-	SwitchModel *SwitchModelMsg `protobuf:"bytes,1051,opt,name=switch_model,json=switchModel,proto3,oneof"` // models
-}
-
-type ClientMessage_AddModels struct {
-	AddModels *AddModelsMsg `protobuf:"bytes,1052,opt,name=add_models,json=addModels,proto3,oneof"` // models
-}
-
-type ClientMessage_RemoveModel struct {
-	RemoveModel *RemoveModelMsg `protobuf:"bytes,1053,opt,name=remove_model,json=removeModel,proto3,oneof"` // models
-}
-
-type ClientMessage_ListAgents struct {
-	ListAgents *ListAgentsMsg `protobuf:"bytes,1060,opt,name=list_agents,json=listAgents,proto3,oneof"` // agents
-}
-
 type ClientMessage_CheckConfig struct {
 	CheckConfig *CheckConfigMsg `protobuf:"bytes,1070,opt,name=check_config,json=checkConfig,proto3,oneof"` // config_checked
 }
 
-type ClientMessage_ListSpaces struct {
-	ListSpaces *ListSpacesMsg `protobuf:"bytes,1080,opt,name=list_spaces,json=listSpaces,proto3,oneof"` // spaces
-}
-
-type ClientMessage_CreateSpace struct {
-	CreateSpace *CreateSpaceMsg `protobuf:"bytes,1081,opt,name=create_space,json=createSpace,proto3,oneof"` // spaces: the new one
-}
-
-type ClientMessage_DescribeSpace struct {
-	DescribeSpace *DescribeSpaceMsg `protobuf:"bytes,1082,opt,name=describe_space,json=describeSpace,proto3,oneof"` // spaces: the one that changed
-}
-
-type ClientMessage_RemoveSpace struct {
-	RemoveSpace *RemoveSpaceMsg `protobuf:"bytes,1083,opt,name=remove_space,json=removeSpace,proto3,oneof"` // pong
+type ClientMessage_Call struct {
+	Call *Call `protobuf:"bytes,2000,opt,name=call,proto3,oneof"` // result, in parts
 }
 
 func (*ClientMessage_Send) isClientMessage_Msg() {}
@@ -1209,25 +1097,116 @@ func (*ClientMessage_RepairSession) isClientMessage_Msg() {}
 
 func (*ClientMessage_PurgeSession) isClientMessage_Msg() {}
 
-func (*ClientMessage_ListModels) isClientMessage_Msg() {}
-
-func (*ClientMessage_SwitchModel) isClientMessage_Msg() {}
-
-func (*ClientMessage_AddModels) isClientMessage_Msg() {}
-
-func (*ClientMessage_RemoveModel) isClientMessage_Msg() {}
-
-func (*ClientMessage_ListAgents) isClientMessage_Msg() {}
-
 func (*ClientMessage_CheckConfig) isClientMessage_Msg() {}
 
-func (*ClientMessage_ListSpaces) isClientMessage_Msg() {}
+func (*ClientMessage_Call) isClientMessage_Msg() {}
 
-func (*ClientMessage_CreateSpace) isClientMessage_Msg() {}
+// Call carries out an operation. The rows of daemon/op have the names, the requests, and
+// the responses, which are CBOR.
+type Call struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Op            string                 `protobuf:"bytes,1,opt,name=op,proto3" json:"op,omitempty"`
+	Body          []byte                 `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
 
-func (*ClientMessage_DescribeSpace) isClientMessage_Msg() {}
+func (x *Call) Reset() {
+	*x = Call{}
+	mi := &file_crabtalk_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
 
-func (*ClientMessage_RemoveSpace) isClientMessage_Msg() {}
+func (x *Call) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Call) ProtoMessage() {}
+
+func (x *Call) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Call.ProtoReflect.Descriptor instead.
+func (*Call) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Call) GetOp() string {
+	if x != nil {
+		return x.Op
+	}
+	return ""
+}
+
+func (x *Call) GetBody() []byte {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+// Result is a part of the response to a Call. The parts are one body.
+type Result struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Body          []byte                 `protobuf:"bytes,1,opt,name=body,proto3" json:"body,omitempty"`
+	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"` // another part follows
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Result) Reset() {
+	*x = Result{}
+	mi := &file_crabtalk_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Result) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Result) ProtoMessage() {}
+
+func (x *Result) ProtoReflect() protoreflect.Message {
+	mi := &file_crabtalk_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Result.ProtoReflect.Descriptor instead.
+func (*Result) Descriptor() ([]byte, []int) {
+	return file_crabtalk_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Result) GetBody() []byte {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *Result) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
 
 // Once identifies a request that may be repeated.
 type Once struct {
@@ -1240,7 +1219,7 @@ type Once struct {
 
 func (x *Once) Reset() {
 	*x = Once{}
-	mi := &file_crabtalk_proto_msgTypes[1]
+	mi := &file_crabtalk_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1252,7 +1231,7 @@ func (x *Once) String() string {
 func (*Once) ProtoMessage() {}
 
 func (x *Once) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[1]
+	mi := &file_crabtalk_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1265,7 +1244,7 @@ func (x *Once) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Once.ProtoReflect.Descriptor instead.
 func (*Once) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{1}
+	return file_crabtalk_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Once) GetKey() string {
@@ -1315,10 +1294,8 @@ type ServerMessage struct {
 	//	*ServerMessage_Compacted
 	//	*ServerMessage_Repaired
 	//	*ServerMessage_SessionPurged
-	//	*ServerMessage_Models
-	//	*ServerMessage_Agents
 	//	*ServerMessage_ConfigChecked
-	//	*ServerMessage_Spaces
+	//	*ServerMessage_Result
 	Msg           isServerMessage_Msg `protobuf_oneof:"msg"`
 	Warnings      []string            `protobuf:"bytes,1100,rep,name=warnings,proto3" json:"warnings,omitempty"` // about texts of the request, such as a redacted one
 	unknownFields protoimpl.UnknownFields
@@ -1327,7 +1304,7 @@ type ServerMessage struct {
 
 func (x *ServerMessage) Reset() {
 	*x = ServerMessage{}
-	mi := &file_crabtalk_proto_msgTypes[2]
+	mi := &file_crabtalk_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1339,7 +1316,7 @@ func (x *ServerMessage) String() string {
 func (*ServerMessage) ProtoMessage() {}
 
 func (x *ServerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[2]
+	mi := &file_crabtalk_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1352,7 +1329,7 @@ func (x *ServerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerMessage.ProtoReflect.Descriptor instead.
 func (*ServerMessage) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{2}
+	return file_crabtalk_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ServerMessage) GetMsg() isServerMessage_Msg {
@@ -1623,24 +1600,6 @@ func (x *ServerMessage) GetSessionPurged() *PurgeSessionReply {
 	return nil
 }
 
-func (x *ServerMessage) GetModels() *ModelList {
-	if x != nil {
-		if x, ok := x.Msg.(*ServerMessage_Models); ok {
-			return x.Models
-		}
-	}
-	return nil
-}
-
-func (x *ServerMessage) GetAgents() *AgentList {
-	if x != nil {
-		if x, ok := x.Msg.(*ServerMessage_Agents); ok {
-			return x.Agents
-		}
-	}
-	return nil
-}
-
 func (x *ServerMessage) GetConfigChecked() *ConfigChecked {
 	if x != nil {
 		if x, ok := x.Msg.(*ServerMessage_ConfigChecked); ok {
@@ -1650,10 +1609,10 @@ func (x *ServerMessage) GetConfigChecked() *ConfigChecked {
 	return nil
 }
 
-func (x *ServerMessage) GetSpaces() *SpaceList {
+func (x *ServerMessage) GetResult() *Result {
 	if x != nil {
-		if x, ok := x.Msg.(*ServerMessage_Spaces); ok {
-			return x.Spaces
+		if x, ok := x.Msg.(*ServerMessage_Result); ok {
+			return x.Result
 		}
 	}
 	return nil
@@ -1786,20 +1745,12 @@ type ServerMessage_SessionPurged struct {
 	SessionPurged *PurgeSessionReply `protobuf:"bytes,1036,opt,name=session_purged,json=sessionPurged,proto3,oneof"`
 }
 
-type ServerMessage_Models struct {
-	Models *ModelList `protobuf:"bytes,1050,opt,name=models,proto3,oneof"`
-}
-
-type ServerMessage_Agents struct {
-	Agents *AgentList `protobuf:"bytes,1060,opt,name=agents,proto3,oneof"`
-}
-
 type ServerMessage_ConfigChecked struct {
 	ConfigChecked *ConfigChecked `protobuf:"bytes,1070,opt,name=config_checked,json=configChecked,proto3,oneof"`
 }
 
-type ServerMessage_Spaces struct {
-	Spaces *SpaceList `protobuf:"bytes,1080,opt,name=spaces,proto3,oneof"`
+type ServerMessage_Result struct {
+	Result *Result `protobuf:"bytes,2001,opt,name=result,proto3,oneof"`
 }
 
 func (*ServerMessage_Response) isServerMessage_Msg() {}
@@ -1860,13 +1811,9 @@ func (*ServerMessage_Repaired) isServerMessage_Msg() {}
 
 func (*ServerMessage_SessionPurged) isServerMessage_Msg() {}
 
-func (*ServerMessage_Models) isServerMessage_Msg() {}
-
-func (*ServerMessage_Agents) isServerMessage_Msg() {}
-
 func (*ServerMessage_ConfigChecked) isServerMessage_Msg() {}
 
-func (*ServerMessage_Spaces) isServerMessage_Msg() {}
+func (*ServerMessage_Result) isServerMessage_Msg() {}
 
 type SendMsg struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1888,7 +1835,7 @@ type SendMsg struct {
 
 func (x *SendMsg) Reset() {
 	*x = SendMsg{}
-	mi := &file_crabtalk_proto_msgTypes[3]
+	mi := &file_crabtalk_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1900,7 +1847,7 @@ func (x *SendMsg) String() string {
 func (*SendMsg) ProtoMessage() {}
 
 func (x *SendMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[3]
+	mi := &file_crabtalk_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1913,7 +1860,7 @@ func (x *SendMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendMsg.ProtoReflect.Descriptor instead.
 func (*SendMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{3}
+	return file_crabtalk_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SendMsg) GetAgent() string {
@@ -2030,7 +1977,7 @@ type StreamMsg struct {
 
 func (x *StreamMsg) Reset() {
 	*x = StreamMsg{}
-	mi := &file_crabtalk_proto_msgTypes[4]
+	mi := &file_crabtalk_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2042,7 +1989,7 @@ func (x *StreamMsg) String() string {
 func (*StreamMsg) ProtoMessage() {}
 
 func (x *StreamMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[4]
+	mi := &file_crabtalk_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,7 +2002,7 @@ func (x *StreamMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamMsg.ProtoReflect.Descriptor instead.
 func (*StreamMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{4}
+	return file_crabtalk_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *StreamMsg) GetAgent() string {
@@ -2163,7 +2110,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_crabtalk_proto_msgTypes[5]
+	mi := &file_crabtalk_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2175,7 +2122,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[5]
+	mi := &file_crabtalk_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2188,7 +2135,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{5}
+	return file_crabtalk_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SendResponse) GetAgent() string {
@@ -2256,7 +2203,7 @@ type StreamEvent struct {
 
 func (x *StreamEvent) Reset() {
 	*x = StreamEvent{}
-	mi := &file_crabtalk_proto_msgTypes[6]
+	mi := &file_crabtalk_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2268,7 +2215,7 @@ func (x *StreamEvent) String() string {
 func (*StreamEvent) ProtoMessage() {}
 
 func (x *StreamEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[6]
+	mi := &file_crabtalk_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2281,7 +2228,7 @@ func (x *StreamEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamEvent.ProtoReflect.Descriptor instead.
 func (*StreamEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{6}
+	return file_crabtalk_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *StreamEvent) GetEvent() isStreamEvent_Event {
@@ -2487,7 +2434,7 @@ type StreamStart struct {
 
 func (x *StreamStart) Reset() {
 	*x = StreamStart{}
-	mi := &file_crabtalk_proto_msgTypes[7]
+	mi := &file_crabtalk_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2499,7 +2446,7 @@ func (x *StreamStart) String() string {
 func (*StreamStart) ProtoMessage() {}
 
 func (x *StreamStart) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[7]
+	mi := &file_crabtalk_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2512,7 +2459,7 @@ func (x *StreamStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStart.ProtoReflect.Descriptor instead.
 func (*StreamStart) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{7}
+	return file_crabtalk_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StreamStart) GetAgent() string {
@@ -2554,7 +2501,7 @@ type Appended struct {
 
 func (x *Appended) Reset() {
 	*x = Appended{}
-	mi := &file_crabtalk_proto_msgTypes[8]
+	mi := &file_crabtalk_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2566,7 +2513,7 @@ func (x *Appended) String() string {
 func (*Appended) ProtoMessage() {}
 
 func (x *Appended) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[8]
+	mi := &file_crabtalk_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2579,7 +2526,7 @@ func (x *Appended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Appended.ProtoReflect.Descriptor instead.
 func (*Appended) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{8}
+	return file_crabtalk_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Appended) GetLine() uint64 {
@@ -2605,7 +2552,7 @@ type StreamChunk struct {
 
 func (x *StreamChunk) Reset() {
 	*x = StreamChunk{}
-	mi := &file_crabtalk_proto_msgTypes[9]
+	mi := &file_crabtalk_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2617,7 +2564,7 @@ func (x *StreamChunk) String() string {
 func (*StreamChunk) ProtoMessage() {}
 
 func (x *StreamChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[9]
+	mi := &file_crabtalk_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2630,7 +2577,7 @@ func (x *StreamChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamChunk.ProtoReflect.Descriptor instead.
 func (*StreamChunk) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{9}
+	return file_crabtalk_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StreamChunk) GetContent() string {
@@ -2649,7 +2596,7 @@ type StreamThinking struct {
 
 func (x *StreamThinking) Reset() {
 	*x = StreamThinking{}
-	mi := &file_crabtalk_proto_msgTypes[10]
+	mi := &file_crabtalk_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2661,7 +2608,7 @@ func (x *StreamThinking) String() string {
 func (*StreamThinking) ProtoMessage() {}
 
 func (x *StreamThinking) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[10]
+	mi := &file_crabtalk_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2674,7 +2621,7 @@ func (x *StreamThinking) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamThinking.ProtoReflect.Descriptor instead.
 func (*StreamThinking) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{10}
+	return file_crabtalk_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *StreamThinking) GetContent() string {
@@ -2693,7 +2640,7 @@ type ToolStartEvent struct {
 
 func (x *ToolStartEvent) Reset() {
 	*x = ToolStartEvent{}
-	mi := &file_crabtalk_proto_msgTypes[11]
+	mi := &file_crabtalk_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2705,7 +2652,7 @@ func (x *ToolStartEvent) String() string {
 func (*ToolStartEvent) ProtoMessage() {}
 
 func (x *ToolStartEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[11]
+	mi := &file_crabtalk_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2718,7 +2665,7 @@ func (x *ToolStartEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolStartEvent.ProtoReflect.Descriptor instead.
 func (*ToolStartEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{11}
+	return file_crabtalk_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ToolStartEvent) GetCalls() []*ToolCallInfo {
@@ -2739,7 +2686,7 @@ type ToolCallInfo struct {
 
 func (x *ToolCallInfo) Reset() {
 	*x = ToolCallInfo{}
-	mi := &file_crabtalk_proto_msgTypes[12]
+	mi := &file_crabtalk_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2751,7 +2698,7 @@ func (x *ToolCallInfo) String() string {
 func (*ToolCallInfo) ProtoMessage() {}
 
 func (x *ToolCallInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[12]
+	mi := &file_crabtalk_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2764,7 +2711,7 @@ func (x *ToolCallInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallInfo.ProtoReflect.Descriptor instead.
 func (*ToolCallInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{12}
+	return file_crabtalk_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ToolCallInfo) GetName() string {
@@ -2800,7 +2747,7 @@ type ToolResultEvent struct {
 
 func (x *ToolResultEvent) Reset() {
 	*x = ToolResultEvent{}
-	mi := &file_crabtalk_proto_msgTypes[13]
+	mi := &file_crabtalk_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2812,7 +2759,7 @@ func (x *ToolResultEvent) String() string {
 func (*ToolResultEvent) ProtoMessage() {}
 
 func (x *ToolResultEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[13]
+	mi := &file_crabtalk_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2825,7 +2772,7 @@ func (x *ToolResultEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolResultEvent.ProtoReflect.Descriptor instead.
 func (*ToolResultEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{13}
+	return file_crabtalk_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ToolResultEvent) GetCallId() string {
@@ -2864,7 +2811,7 @@ type ToolsCompleteEvent struct {
 
 func (x *ToolsCompleteEvent) Reset() {
 	*x = ToolsCompleteEvent{}
-	mi := &file_crabtalk_proto_msgTypes[14]
+	mi := &file_crabtalk_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2876,7 +2823,7 @@ func (x *ToolsCompleteEvent) String() string {
 func (*ToolsCompleteEvent) ProtoMessage() {}
 
 func (x *ToolsCompleteEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[14]
+	mi := &file_crabtalk_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2889,7 +2836,7 @@ func (x *ToolsCompleteEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolsCompleteEvent.ProtoReflect.Descriptor instead.
 func (*ToolsCompleteEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{14}
+	return file_crabtalk_proto_rawDescGZIP(), []int{16}
 }
 
 type StreamEnd struct {
@@ -2902,7 +2849,7 @@ type StreamEnd struct {
 
 func (x *StreamEnd) Reset() {
 	*x = StreamEnd{}
-	mi := &file_crabtalk_proto_msgTypes[15]
+	mi := &file_crabtalk_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2914,7 +2861,7 @@ func (x *StreamEnd) String() string {
 func (*StreamEnd) ProtoMessage() {}
 
 func (x *StreamEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[15]
+	mi := &file_crabtalk_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2927,7 +2874,7 @@ func (x *StreamEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamEnd.ProtoReflect.Descriptor instead.
 func (*StreamEnd) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{15}
+	return file_crabtalk_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StreamEnd) GetAgent() string {
@@ -2953,7 +2900,7 @@ type AskUserEvent struct {
 
 func (x *AskUserEvent) Reset() {
 	*x = AskUserEvent{}
-	mi := &file_crabtalk_proto_msgTypes[16]
+	mi := &file_crabtalk_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2965,7 +2912,7 @@ func (x *AskUserEvent) String() string {
 func (*AskUserEvent) ProtoMessage() {}
 
 func (x *AskUserEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[16]
+	mi := &file_crabtalk_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2978,7 +2925,7 @@ func (x *AskUserEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskUserEvent.ProtoReflect.Descriptor instead.
 func (*AskUserEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{16}
+	return file_crabtalk_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AskUserEvent) GetQuestions() []*AskQuestion {
@@ -3000,7 +2947,7 @@ type AskQuestion struct {
 
 func (x *AskQuestion) Reset() {
 	*x = AskQuestion{}
-	mi := &file_crabtalk_proto_msgTypes[17]
+	mi := &file_crabtalk_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3012,7 +2959,7 @@ func (x *AskQuestion) String() string {
 func (*AskQuestion) ProtoMessage() {}
 
 func (x *AskQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[17]
+	mi := &file_crabtalk_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3025,7 +2972,7 @@ func (x *AskQuestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskQuestion.ProtoReflect.Descriptor instead.
 func (*AskQuestion) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{17}
+	return file_crabtalk_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AskQuestion) GetQuestion() string {
@@ -3066,7 +3013,7 @@ type AskOption struct {
 
 func (x *AskOption) Reset() {
 	*x = AskOption{}
-	mi := &file_crabtalk_proto_msgTypes[18]
+	mi := &file_crabtalk_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3078,7 +3025,7 @@ func (x *AskOption) String() string {
 func (*AskOption) ProtoMessage() {}
 
 func (x *AskOption) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[18]
+	mi := &file_crabtalk_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3091,7 +3038,7 @@ func (x *AskOption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskOption.ProtoReflect.Descriptor instead.
 func (*AskOption) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{18}
+	return file_crabtalk_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *AskOption) GetLabel() string {
@@ -3118,7 +3065,7 @@ type ReplyToAsk struct {
 
 func (x *ReplyToAsk) Reset() {
 	*x = ReplyToAsk{}
-	mi := &file_crabtalk_proto_msgTypes[19]
+	mi := &file_crabtalk_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3130,7 +3077,7 @@ func (x *ReplyToAsk) String() string {
 func (*ReplyToAsk) ProtoMessage() {}
 
 func (x *ReplyToAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[19]
+	mi := &file_crabtalk_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3143,7 +3090,7 @@ func (x *ReplyToAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyToAsk.ProtoReflect.Descriptor instead.
 func (*ReplyToAsk) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{19}
+	return file_crabtalk_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ReplyToAsk) GetSession() uint64 {
@@ -3174,7 +3121,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_crabtalk_proto_msgTypes[20]
+	mi := &file_crabtalk_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3186,7 +3133,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[20]
+	mi := &file_crabtalk_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3199,7 +3146,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{20}
+	return file_crabtalk_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Usage) GetPrompt() uint64 {
@@ -3248,7 +3195,7 @@ type Compacted struct {
 
 func (x *Compacted) Reset() {
 	*x = Compacted{}
-	mi := &file_crabtalk_proto_msgTypes[21]
+	mi := &file_crabtalk_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3260,7 +3207,7 @@ func (x *Compacted) String() string {
 func (*Compacted) ProtoMessage() {}
 
 func (x *Compacted) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[21]
+	mi := &file_crabtalk_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3273,7 +3220,7 @@ func (x *Compacted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Compacted.ProtoReflect.Descriptor instead.
 func (*Compacted) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{21}
+	return file_crabtalk_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Compacted) GetSummary() string {
@@ -3301,7 +3248,7 @@ type CancelMsg struct {
 
 func (x *CancelMsg) Reset() {
 	*x = CancelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[22]
+	mi := &file_crabtalk_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3313,7 +3260,7 @@ func (x *CancelMsg) String() string {
 func (*CancelMsg) ProtoMessage() {}
 
 func (x *CancelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[22]
+	mi := &file_crabtalk_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3326,7 +3273,7 @@ func (x *CancelMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelMsg.ProtoReflect.Descriptor instead.
 func (*CancelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{22}
+	return file_crabtalk_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CancelMsg) GetSession() uint64 {
@@ -3344,7 +3291,7 @@ type Sessions struct {
 
 func (x *Sessions) Reset() {
 	*x = Sessions{}
-	mi := &file_crabtalk_proto_msgTypes[23]
+	mi := &file_crabtalk_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3356,7 +3303,7 @@ func (x *Sessions) String() string {
 func (*Sessions) ProtoMessage() {}
 
 func (x *Sessions) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[23]
+	mi := &file_crabtalk_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3369,7 +3316,7 @@ func (x *Sessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sessions.ProtoReflect.Descriptor instead.
 func (*Sessions) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{23}
+	return file_crabtalk_proto_rawDescGZIP(), []int{25}
 }
 
 type KillMsg struct {
@@ -3381,7 +3328,7 @@ type KillMsg struct {
 
 func (x *KillMsg) Reset() {
 	*x = KillMsg{}
-	mi := &file_crabtalk_proto_msgTypes[24]
+	mi := &file_crabtalk_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3393,7 +3340,7 @@ func (x *KillMsg) String() string {
 func (*KillMsg) ProtoMessage() {}
 
 func (x *KillMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[24]
+	mi := &file_crabtalk_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3406,7 +3353,7 @@ func (x *KillMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillMsg.ProtoReflect.Descriptor instead.
 func (*KillMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{24}
+	return file_crabtalk_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *KillMsg) GetSession() uint64 {
@@ -3435,7 +3382,7 @@ type SessionInfo struct {
 
 func (x *SessionInfo) Reset() {
 	*x = SessionInfo{}
-	mi := &file_crabtalk_proto_msgTypes[25]
+	mi := &file_crabtalk_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3447,7 +3394,7 @@ func (x *SessionInfo) String() string {
 func (*SessionInfo) ProtoMessage() {}
 
 func (x *SessionInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[25]
+	mi := &file_crabtalk_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3460,7 +3407,7 @@ func (x *SessionInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionInfo.ProtoReflect.Descriptor instead.
 func (*SessionInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{25}
+	return file_crabtalk_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SessionInfo) GetId() uint64 {
@@ -3549,7 +3496,7 @@ type SessionList struct {
 
 func (x *SessionList) Reset() {
 	*x = SessionList{}
-	mi := &file_crabtalk_proto_msgTypes[26]
+	mi := &file_crabtalk_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3561,7 +3508,7 @@ func (x *SessionList) String() string {
 func (*SessionList) ProtoMessage() {}
 
 func (x *SessionList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[26]
+	mi := &file_crabtalk_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3574,7 +3521,7 @@ func (x *SessionList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionList.ProtoReflect.Descriptor instead.
 func (*SessionList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{26}
+	return file_crabtalk_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *SessionList) GetSessions() []*SessionInfo {
@@ -3593,7 +3540,7 @@ type CompactMsg struct {
 
 func (x *CompactMsg) Reset() {
 	*x = CompactMsg{}
-	mi := &file_crabtalk_proto_msgTypes[27]
+	mi := &file_crabtalk_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3605,7 +3552,7 @@ func (x *CompactMsg) String() string {
 func (*CompactMsg) ProtoMessage() {}
 
 func (x *CompactMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[27]
+	mi := &file_crabtalk_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3618,7 +3565,7 @@ func (x *CompactMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactMsg.ProtoReflect.Descriptor instead.
 func (*CompactMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{27}
+	return file_crabtalk_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CompactMsg) GetSession() uint64 {
@@ -3637,7 +3584,7 @@ type CompactResponse struct {
 
 func (x *CompactResponse) Reset() {
 	*x = CompactResponse{}
-	mi := &file_crabtalk_proto_msgTypes[28]
+	mi := &file_crabtalk_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3649,7 +3596,7 @@ func (x *CompactResponse) String() string {
 func (*CompactResponse) ProtoMessage() {}
 
 func (x *CompactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[28]
+	mi := &file_crabtalk_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3662,7 +3609,7 @@ func (x *CompactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactResponse.ProtoReflect.Descriptor instead.
 func (*CompactResponse) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{28}
+	return file_crabtalk_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CompactResponse) GetSummary() string {
@@ -3685,7 +3632,7 @@ type CompactSessionMsg struct {
 
 func (x *CompactSessionMsg) Reset() {
 	*x = CompactSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[29]
+	mi := &file_crabtalk_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3697,7 +3644,7 @@ func (x *CompactSessionMsg) String() string {
 func (*CompactSessionMsg) ProtoMessage() {}
 
 func (x *CompactSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[29]
+	mi := &file_crabtalk_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3710,7 +3657,7 @@ func (x *CompactSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactSessionMsg.ProtoReflect.Descriptor instead.
 func (*CompactSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{29}
+	return file_crabtalk_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CompactSessionMsg) GetSession() uint64 {
@@ -3753,7 +3700,7 @@ type CompactSessionReply struct {
 
 func (x *CompactSessionReply) Reset() {
 	*x = CompactSessionReply{}
-	mi := &file_crabtalk_proto_msgTypes[30]
+	mi := &file_crabtalk_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3765,7 +3712,7 @@ func (x *CompactSessionReply) String() string {
 func (*CompactSessionReply) ProtoMessage() {}
 
 func (x *CompactSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[30]
+	mi := &file_crabtalk_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3778,7 +3725,7 @@ func (x *CompactSessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactSessionReply.ProtoReflect.Descriptor instead.
 func (*CompactSessionReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{30}
+	return file_crabtalk_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CompactSessionReply) GetSummary() string {
@@ -3817,7 +3764,7 @@ type Ping struct {
 
 func (x *Ping) Reset() {
 	*x = Ping{}
-	mi := &file_crabtalk_proto_msgTypes[31]
+	mi := &file_crabtalk_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3829,7 +3776,7 @@ func (x *Ping) String() string {
 func (*Ping) ProtoMessage() {}
 
 func (x *Ping) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[31]
+	mi := &file_crabtalk_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3842,7 +3789,7 @@ func (x *Ping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ping.ProtoReflect.Descriptor instead.
 func (*Ping) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{31}
+	return file_crabtalk_proto_rawDescGZIP(), []int{33}
 }
 
 type Pong struct {
@@ -3854,7 +3801,7 @@ type Pong struct {
 
 func (x *Pong) Reset() {
 	*x = Pong{}
-	mi := &file_crabtalk_proto_msgTypes[32]
+	mi := &file_crabtalk_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3866,7 +3813,7 @@ func (x *Pong) String() string {
 func (*Pong) ProtoMessage() {}
 
 func (x *Pong) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[32]
+	mi := &file_crabtalk_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3879,7 +3826,7 @@ func (x *Pong) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pong.ProtoReflect.Descriptor instead.
 func (*Pong) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{32}
+	return file_crabtalk_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Pong) GetNotes() []string {
@@ -3897,7 +3844,7 @@ type GetConfig struct {
 
 func (x *GetConfig) Reset() {
 	*x = GetConfig{}
-	mi := &file_crabtalk_proto_msgTypes[33]
+	mi := &file_crabtalk_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3909,7 +3856,7 @@ func (x *GetConfig) String() string {
 func (*GetConfig) ProtoMessage() {}
 
 func (x *GetConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[33]
+	mi := &file_crabtalk_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3922,7 +3869,7 @@ func (x *GetConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfig.ProtoReflect.Descriptor instead.
 func (*GetConfig) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{33}
+	return file_crabtalk_proto_rawDescGZIP(), []int{35}
 }
 
 type SetConfigMsg struct {
@@ -3939,7 +3886,7 @@ type SetConfigMsg struct {
 
 func (x *SetConfigMsg) Reset() {
 	*x = SetConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[34]
+	mi := &file_crabtalk_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3951,7 +3898,7 @@ func (x *SetConfigMsg) String() string {
 func (*SetConfigMsg) ProtoMessage() {}
 
 func (x *SetConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[34]
+	mi := &file_crabtalk_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3964,7 +3911,7 @@ func (x *SetConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConfigMsg.ProtoReflect.Descriptor instead.
 func (*SetConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{34}
+	return file_crabtalk_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *SetConfigMsg) GetConfig() string {
@@ -3997,7 +3944,7 @@ type ConfigMsg struct {
 
 func (x *ConfigMsg) Reset() {
 	*x = ConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[35]
+	mi := &file_crabtalk_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4009,7 +3956,7 @@ func (x *ConfigMsg) String() string {
 func (*ConfigMsg) ProtoMessage() {}
 
 func (x *ConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[35]
+	mi := &file_crabtalk_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4022,7 +3969,7 @@ func (x *ConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigMsg.ProtoReflect.Descriptor instead.
 func (*ConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{35}
+	return file_crabtalk_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ConfigMsg) GetConfig() string {
@@ -4040,7 +3987,7 @@ type ReloadMsg struct {
 
 func (x *ReloadMsg) Reset() {
 	*x = ReloadMsg{}
-	mi := &file_crabtalk_proto_msgTypes[36]
+	mi := &file_crabtalk_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4052,7 +3999,7 @@ func (x *ReloadMsg) String() string {
 func (*ReloadMsg) ProtoMessage() {}
 
 func (x *ReloadMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[36]
+	mi := &file_crabtalk_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4065,7 +4012,7 @@ func (x *ReloadMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadMsg.ProtoReflect.Descriptor instead.
 func (*ReloadMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{36}
+	return file_crabtalk_proto_rawDescGZIP(), []int{38}
 }
 
 type GetStats struct {
@@ -4076,7 +4023,7 @@ type GetStats struct {
 
 func (x *GetStats) Reset() {
 	*x = GetStats{}
-	mi := &file_crabtalk_proto_msgTypes[37]
+	mi := &file_crabtalk_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4088,7 +4035,7 @@ func (x *GetStats) String() string {
 func (*GetStats) ProtoMessage() {}
 
 func (x *GetStats) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[37]
+	mi := &file_crabtalk_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4101,7 +4048,7 @@ func (x *GetStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStats.ProtoReflect.Descriptor instead.
 func (*GetStats) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{37}
+	return file_crabtalk_proto_rawDescGZIP(), []int{39}
 }
 
 type DaemonStats struct {
@@ -4123,7 +4070,7 @@ type DaemonStats struct {
 
 func (x *DaemonStats) Reset() {
 	*x = DaemonStats{}
-	mi := &file_crabtalk_proto_msgTypes[38]
+	mi := &file_crabtalk_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4135,7 +4082,7 @@ func (x *DaemonStats) String() string {
 func (*DaemonStats) ProtoMessage() {}
 
 func (x *DaemonStats) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[38]
+	mi := &file_crabtalk_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4148,7 +4095,7 @@ func (x *DaemonStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DaemonStats.ProtoReflect.Descriptor instead.
 func (*DaemonStats) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{38}
+	return file_crabtalk_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *DaemonStats) GetUptimeSecs() uint64 {
@@ -4241,7 +4188,7 @@ type HelloMsg struct {
 
 func (x *HelloMsg) Reset() {
 	*x = HelloMsg{}
-	mi := &file_crabtalk_proto_msgTypes[39]
+	mi := &file_crabtalk_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4253,7 +4200,7 @@ func (x *HelloMsg) String() string {
 func (*HelloMsg) ProtoMessage() {}
 
 func (x *HelloMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[39]
+	mi := &file_crabtalk_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4266,7 +4213,7 @@ func (x *HelloMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloMsg.ProtoReflect.Descriptor instead.
 func (*HelloMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{39}
+	return file_crabtalk_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *HelloMsg) GetProtocol() uint32 {
@@ -4300,7 +4247,7 @@ type HelloReply struct {
 
 func (x *HelloReply) Reset() {
 	*x = HelloReply{}
-	mi := &file_crabtalk_proto_msgTypes[40]
+	mi := &file_crabtalk_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4312,7 +4259,7 @@ func (x *HelloReply) String() string {
 func (*HelloReply) ProtoMessage() {}
 
 func (x *HelloReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[40]
+	mi := &file_crabtalk_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4325,7 +4272,7 @@ func (x *HelloReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloReply.ProtoReflect.Descriptor instead.
 func (*HelloReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{40}
+	return file_crabtalk_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *HelloReply) GetProtocol() uint32 {
@@ -4402,7 +4349,7 @@ type AuthMsg struct {
 
 func (x *AuthMsg) Reset() {
 	*x = AuthMsg{}
-	mi := &file_crabtalk_proto_msgTypes[41]
+	mi := &file_crabtalk_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4414,7 +4361,7 @@ func (x *AuthMsg) String() string {
 func (*AuthMsg) ProtoMessage() {}
 
 func (x *AuthMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[41]
+	mi := &file_crabtalk_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4427,7 +4374,7 @@ func (x *AuthMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthMsg.ProtoReflect.Descriptor instead.
 func (*AuthMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{41}
+	return file_crabtalk_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AuthMsg) GetToken() string {
@@ -4454,7 +4401,7 @@ type ErrorMsg struct {
 
 func (x *ErrorMsg) Reset() {
 	*x = ErrorMsg{}
-	mi := &file_crabtalk_proto_msgTypes[42]
+	mi := &file_crabtalk_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4466,7 +4413,7 @@ func (x *ErrorMsg) String() string {
 func (*ErrorMsg) ProtoMessage() {}
 
 func (x *ErrorMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[42]
+	mi := &file_crabtalk_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4479,7 +4426,7 @@ func (x *ErrorMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorMsg.ProtoReflect.Descriptor instead.
 func (*ErrorMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{42}
+	return file_crabtalk_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ErrorMsg) GetCode() uint32 {
@@ -4558,7 +4505,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_crabtalk_proto_msgTypes[43]
+	mi := &file_crabtalk_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4570,7 +4517,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[43]
+	mi := &file_crabtalk_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4583,7 +4530,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{43}
+	return file_crabtalk_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *Progress) GetLabel() string {
@@ -4625,7 +4572,7 @@ type SubscribeEvents struct {
 
 func (x *SubscribeEvents) Reset() {
 	*x = SubscribeEvents{}
-	mi := &file_crabtalk_proto_msgTypes[44]
+	mi := &file_crabtalk_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4637,7 +4584,7 @@ func (x *SubscribeEvents) String() string {
 func (*SubscribeEvents) ProtoMessage() {}
 
 func (x *SubscribeEvents) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[44]
+	mi := &file_crabtalk_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4650,7 +4597,7 @@ func (x *SubscribeEvents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscribeEvents.ProtoReflect.Descriptor instead.
 func (*SubscribeEvents) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{44}
+	return file_crabtalk_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *SubscribeEvents) GetStoredId() string {
@@ -4695,7 +4642,7 @@ type AgentEventMsg struct {
 
 func (x *AgentEventMsg) Reset() {
 	*x = AgentEventMsg{}
-	mi := &file_crabtalk_proto_msgTypes[45]
+	mi := &file_crabtalk_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4707,7 +4654,7 @@ func (x *AgentEventMsg) String() string {
 func (*AgentEventMsg) ProtoMessage() {}
 
 func (x *AgentEventMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[45]
+	mi := &file_crabtalk_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4720,7 +4667,7 @@ func (x *AgentEventMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEventMsg.ProtoReflect.Descriptor instead.
 func (*AgentEventMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{45}
+	return file_crabtalk_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *AgentEventMsg) GetAgent() string {
@@ -4831,7 +4778,7 @@ type CreateCronMsg struct {
 
 func (x *CreateCronMsg) Reset() {
 	*x = CreateCronMsg{}
-	mi := &file_crabtalk_proto_msgTypes[46]
+	mi := &file_crabtalk_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4843,7 +4790,7 @@ func (x *CreateCronMsg) String() string {
 func (*CreateCronMsg) ProtoMessage() {}
 
 func (x *CreateCronMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[46]
+	mi := &file_crabtalk_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4856,7 +4803,7 @@ func (x *CreateCronMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateCronMsg.ProtoReflect.Descriptor instead.
 func (*CreateCronMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{46}
+	return file_crabtalk_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *CreateCronMsg) GetSchedule() string {
@@ -4931,7 +4878,7 @@ type DeleteCronMsg struct {
 
 func (x *DeleteCronMsg) Reset() {
 	*x = DeleteCronMsg{}
-	mi := &file_crabtalk_proto_msgTypes[47]
+	mi := &file_crabtalk_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4943,7 +4890,7 @@ func (x *DeleteCronMsg) String() string {
 func (*DeleteCronMsg) ProtoMessage() {}
 
 func (x *DeleteCronMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[47]
+	mi := &file_crabtalk_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4956,7 +4903,7 @@ func (x *DeleteCronMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCronMsg.ProtoReflect.Descriptor instead.
 func (*DeleteCronMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{47}
+	return file_crabtalk_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *DeleteCronMsg) GetId() uint64 {
@@ -4974,7 +4921,7 @@ type ListCronsMsg struct {
 
 func (x *ListCronsMsg) Reset() {
 	*x = ListCronsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[48]
+	mi := &file_crabtalk_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4986,7 +4933,7 @@ func (x *ListCronsMsg) String() string {
 func (*ListCronsMsg) ProtoMessage() {}
 
 func (x *ListCronsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[48]
+	mi := &file_crabtalk_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4999,7 +4946,7 @@ func (x *ListCronsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCronsMsg.ProtoReflect.Descriptor instead.
 func (*ListCronsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{48}
+	return file_crabtalk_proto_rawDescGZIP(), []int{50}
 }
 
 type CronInfo struct {
@@ -5024,7 +4971,7 @@ type CronInfo struct {
 
 func (x *CronInfo) Reset() {
 	*x = CronInfo{}
-	mi := &file_crabtalk_proto_msgTypes[49]
+	mi := &file_crabtalk_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5036,7 +4983,7 @@ func (x *CronInfo) String() string {
 func (*CronInfo) ProtoMessage() {}
 
 func (x *CronInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[49]
+	mi := &file_crabtalk_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5049,7 +4996,7 @@ func (x *CronInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronInfo.ProtoReflect.Descriptor instead.
 func (*CronInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{49}
+	return file_crabtalk_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *CronInfo) GetId() uint64 {
@@ -5159,7 +5106,7 @@ type CronList struct {
 
 func (x *CronList) Reset() {
 	*x = CronList{}
-	mi := &file_crabtalk_proto_msgTypes[50]
+	mi := &file_crabtalk_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5171,7 +5118,7 @@ func (x *CronList) String() string {
 func (*CronList) ProtoMessage() {}
 
 func (x *CronList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[50]
+	mi := &file_crabtalk_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5184,7 +5131,7 @@ func (x *CronList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronList.ProtoReflect.Descriptor instead.
 func (*CronList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{50}
+	return file_crabtalk_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *CronList) GetCrons() []*CronInfo {
@@ -5212,7 +5159,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_crabtalk_proto_msgTypes[51]
+	mi := &file_crabtalk_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5224,7 +5171,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[51]
+	mi := &file_crabtalk_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5237,7 +5184,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{51}
+	return file_crabtalk_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *Entry) GetId() uint64 {
@@ -5321,7 +5268,7 @@ type RememberMsg struct {
 
 func (x *RememberMsg) Reset() {
 	*x = RememberMsg{}
-	mi := &file_crabtalk_proto_msgTypes[52]
+	mi := &file_crabtalk_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5333,7 +5280,7 @@ func (x *RememberMsg) String() string {
 func (*RememberMsg) ProtoMessage() {}
 
 func (x *RememberMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[52]
+	mi := &file_crabtalk_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5346,7 +5293,7 @@ func (x *RememberMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RememberMsg.ProtoReflect.Descriptor instead.
 func (*RememberMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{52}
+	return file_crabtalk_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RememberMsg) GetName() string {
@@ -5401,7 +5348,7 @@ type MetadataEdit struct {
 
 func (x *MetadataEdit) Reset() {
 	*x = MetadataEdit{}
-	mi := &file_crabtalk_proto_msgTypes[53]
+	mi := &file_crabtalk_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5413,7 +5360,7 @@ func (x *MetadataEdit) String() string {
 func (*MetadataEdit) ProtoMessage() {}
 
 func (x *MetadataEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[53]
+	mi := &file_crabtalk_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5426,7 +5373,7 @@ func (x *MetadataEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetadataEdit.ProtoReflect.Descriptor instead.
 func (*MetadataEdit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{53}
+	return file_crabtalk_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *MetadataEdit) GetSet() []*MetadataField {
@@ -5454,7 +5401,7 @@ type MetadataField struct {
 
 func (x *MetadataField) Reset() {
 	*x = MetadataField{}
-	mi := &file_crabtalk_proto_msgTypes[54]
+	mi := &file_crabtalk_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5466,7 +5413,7 @@ func (x *MetadataField) String() string {
 func (*MetadataField) ProtoMessage() {}
 
 func (x *MetadataField) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[54]
+	mi := &file_crabtalk_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5479,7 +5426,7 @@ func (x *MetadataField) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetadataField.ProtoReflect.Descriptor instead.
 func (*MetadataField) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{54}
+	return file_crabtalk_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *MetadataField) GetKey() string {
@@ -5514,7 +5461,7 @@ type ForgetMsg struct {
 
 func (x *ForgetMsg) Reset() {
 	*x = ForgetMsg{}
-	mi := &file_crabtalk_proto_msgTypes[55]
+	mi := &file_crabtalk_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5526,7 +5473,7 @@ func (x *ForgetMsg) String() string {
 func (*ForgetMsg) ProtoMessage() {}
 
 func (x *ForgetMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[55]
+	mi := &file_crabtalk_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5539,7 +5486,7 @@ func (x *ForgetMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetMsg.ProtoReflect.Descriptor instead.
 func (*ForgetMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{55}
+	return file_crabtalk_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ForgetMsg) GetName() string {
@@ -5572,7 +5519,7 @@ type GetEntryMsg struct {
 
 func (x *GetEntryMsg) Reset() {
 	*x = GetEntryMsg{}
-	mi := &file_crabtalk_proto_msgTypes[56]
+	mi := &file_crabtalk_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5584,7 +5531,7 @@ func (x *GetEntryMsg) String() string {
 func (*GetEntryMsg) ProtoMessage() {}
 
 func (x *GetEntryMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[56]
+	mi := &file_crabtalk_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5597,7 +5544,7 @@ func (x *GetEntryMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEntryMsg.ProtoReflect.Descriptor instead.
 func (*GetEntryMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{56}
+	return file_crabtalk_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *GetEntryMsg) GetName() string {
@@ -5619,7 +5566,7 @@ type ListEntriesMsg struct {
 
 func (x *ListEntriesMsg) Reset() {
 	*x = ListEntriesMsg{}
-	mi := &file_crabtalk_proto_msgTypes[57]
+	mi := &file_crabtalk_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5631,7 +5578,7 @@ func (x *ListEntriesMsg) String() string {
 func (*ListEntriesMsg) ProtoMessage() {}
 
 func (x *ListEntriesMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[57]
+	mi := &file_crabtalk_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5644,7 +5591,7 @@ func (x *ListEntriesMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEntriesMsg.ProtoReflect.Descriptor instead.
 func (*ListEntriesMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{57}
+	return file_crabtalk_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ListEntriesMsg) GetKind() EntryKind {
@@ -5685,7 +5632,7 @@ type EntryList struct {
 
 func (x *EntryList) Reset() {
 	*x = EntryList{}
-	mi := &file_crabtalk_proto_msgTypes[58]
+	mi := &file_crabtalk_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5697,7 +5644,7 @@ func (x *EntryList) String() string {
 func (*EntryList) ProtoMessage() {}
 
 func (x *EntryList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[58]
+	mi := &file_crabtalk_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5710,7 +5657,7 @@ func (x *EntryList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntryList.ProtoReflect.Descriptor instead.
 func (*EntryList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{58}
+	return file_crabtalk_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *EntryList) GetEntries() []*Entry {
@@ -5738,7 +5685,7 @@ type AliasMsg struct {
 
 func (x *AliasMsg) Reset() {
 	*x = AliasMsg{}
-	mi := &file_crabtalk_proto_msgTypes[59]
+	mi := &file_crabtalk_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5750,7 +5697,7 @@ func (x *AliasMsg) String() string {
 func (*AliasMsg) ProtoMessage() {}
 
 func (x *AliasMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[59]
+	mi := &file_crabtalk_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5763,7 +5710,7 @@ func (x *AliasMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AliasMsg.ProtoReflect.Descriptor instead.
 func (*AliasMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{59}
+	return file_crabtalk_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *AliasMsg) GetName() string {
@@ -5799,7 +5746,7 @@ type UndoMsg struct {
 
 func (x *UndoMsg) Reset() {
 	*x = UndoMsg{}
-	mi := &file_crabtalk_proto_msgTypes[60]
+	mi := &file_crabtalk_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5811,7 +5758,7 @@ func (x *UndoMsg) String() string {
 func (*UndoMsg) ProtoMessage() {}
 
 func (x *UndoMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[60]
+	mi := &file_crabtalk_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5824,7 +5771,7 @@ func (x *UndoMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoMsg.ProtoReflect.Descriptor instead.
 func (*UndoMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{60}
+	return file_crabtalk_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *UndoMsg) GetSeq() uint64 {
@@ -5847,7 +5794,7 @@ type PurgeMsg struct {
 
 func (x *PurgeMsg) Reset() {
 	*x = PurgeMsg{}
-	mi := &file_crabtalk_proto_msgTypes[61]
+	mi := &file_crabtalk_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5859,7 +5806,7 @@ func (x *PurgeMsg) String() string {
 func (*PurgeMsg) ProtoMessage() {}
 
 func (x *PurgeMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[61]
+	mi := &file_crabtalk_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5872,7 +5819,7 @@ func (x *PurgeMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeMsg.ProtoReflect.Descriptor instead.
 func (*PurgeMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{61}
+	return file_crabtalk_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *PurgeMsg) GetName() string {
@@ -5899,7 +5846,7 @@ type PurgeReply struct {
 
 func (x *PurgeReply) Reset() {
 	*x = PurgeReply{}
-	mi := &file_crabtalk_proto_msgTypes[62]
+	mi := &file_crabtalk_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5911,7 +5858,7 @@ func (x *PurgeReply) String() string {
 func (*PurgeReply) ProtoMessage() {}
 
 func (x *PurgeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[62]
+	mi := &file_crabtalk_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5924,7 +5871,7 @@ func (x *PurgeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeReply.ProtoReflect.Descriptor instead.
 func (*PurgeReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{62}
+	return file_crabtalk_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *PurgeReply) GetEntry() *Entry {
@@ -5955,7 +5902,7 @@ type RedactMsg struct {
 
 func (x *RedactMsg) Reset() {
 	*x = RedactMsg{}
-	mi := &file_crabtalk_proto_msgTypes[63]
+	mi := &file_crabtalk_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5967,7 +5914,7 @@ func (x *RedactMsg) String() string {
 func (*RedactMsg) ProtoMessage() {}
 
 func (x *RedactMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[63]
+	mi := &file_crabtalk_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5980,7 +5927,7 @@ func (x *RedactMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedactMsg.ProtoReflect.Descriptor instead.
 func (*RedactMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{63}
+	return file_crabtalk_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *RedactMsg) GetId() uint64 {
@@ -6008,7 +5955,7 @@ type PruneMsg struct {
 
 func (x *PruneMsg) Reset() {
 	*x = PruneMsg{}
-	mi := &file_crabtalk_proto_msgTypes[64]
+	mi := &file_crabtalk_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6020,7 +5967,7 @@ func (x *PruneMsg) String() string {
 func (*PruneMsg) ProtoMessage() {}
 
 func (x *PruneMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[64]
+	mi := &file_crabtalk_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6033,7 +5980,7 @@ func (x *PruneMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneMsg.ProtoReflect.Descriptor instead.
 func (*PruneMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{64}
+	return file_crabtalk_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *PruneMsg) GetBefore() int64 {
@@ -6052,7 +5999,7 @@ type PruneReply struct {
 
 func (x *PruneReply) Reset() {
 	*x = PruneReply{}
-	mi := &file_crabtalk_proto_msgTypes[65]
+	mi := &file_crabtalk_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6064,7 +6011,7 @@ func (x *PruneReply) String() string {
 func (*PruneReply) ProtoMessage() {}
 
 func (x *PruneReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[65]
+	mi := &file_crabtalk_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6077,7 +6024,7 @@ func (x *PruneReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneReply.ProtoReflect.Descriptor instead.
 func (*PruneReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{65}
+	return file_crabtalk_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *PruneReply) GetFreed() uint64 {
@@ -6105,7 +6052,7 @@ type ChangesMsg struct {
 
 func (x *ChangesMsg) Reset() {
 	*x = ChangesMsg{}
-	mi := &file_crabtalk_proto_msgTypes[66]
+	mi := &file_crabtalk_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6117,7 +6064,7 @@ func (x *ChangesMsg) String() string {
 func (*ChangesMsg) ProtoMessage() {}
 
 func (x *ChangesMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[66]
+	mi := &file_crabtalk_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6130,7 +6077,7 @@ func (x *ChangesMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangesMsg.ProtoReflect.Descriptor instead.
 func (*ChangesMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{66}
+	return file_crabtalk_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *ChangesMsg) GetId() uint64 {
@@ -6192,7 +6139,7 @@ type OutcomeMsg struct {
 
 func (x *OutcomeMsg) Reset() {
 	*x = OutcomeMsg{}
-	mi := &file_crabtalk_proto_msgTypes[67]
+	mi := &file_crabtalk_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6204,7 +6151,7 @@ func (x *OutcomeMsg) String() string {
 func (*OutcomeMsg) ProtoMessage() {}
 
 func (x *OutcomeMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[67]
+	mi := &file_crabtalk_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6217,7 +6164,7 @@ func (x *OutcomeMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeMsg.ProtoReflect.Descriptor instead.
 func (*OutcomeMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{67}
+	return file_crabtalk_proto_rawDescGZIP(), []int{69}
 }
 
 // OutcomeReply is empty if the daemon knows no such request.
@@ -6235,7 +6182,7 @@ type OutcomeReply struct {
 
 func (x *OutcomeReply) Reset() {
 	*x = OutcomeReply{}
-	mi := &file_crabtalk_proto_msgTypes[68]
+	mi := &file_crabtalk_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6247,7 +6194,7 @@ func (x *OutcomeReply) String() string {
 func (*OutcomeReply) ProtoMessage() {}
 
 func (x *OutcomeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[68]
+	mi := &file_crabtalk_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6260,7 +6207,7 @@ func (x *OutcomeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeReply.ProtoReflect.Descriptor instead.
 func (*OutcomeReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{68}
+	return file_crabtalk_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *OutcomeReply) GetBegun() bool {
@@ -6322,7 +6269,7 @@ type EntryChange struct {
 
 func (x *EntryChange) Reset() {
 	*x = EntryChange{}
-	mi := &file_crabtalk_proto_msgTypes[69]
+	mi := &file_crabtalk_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6334,7 +6281,7 @@ func (x *EntryChange) String() string {
 func (*EntryChange) ProtoMessage() {}
 
 func (x *EntryChange) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[69]
+	mi := &file_crabtalk_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6347,7 +6294,7 @@ func (x *EntryChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntryChange.ProtoReflect.Descriptor instead.
 func (*EntryChange) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{69}
+	return file_crabtalk_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *EntryChange) GetPlace() uint64 {
@@ -6424,7 +6371,7 @@ type ChangeList struct {
 
 func (x *ChangeList) Reset() {
 	*x = ChangeList{}
-	mi := &file_crabtalk_proto_msgTypes[70]
+	mi := &file_crabtalk_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6436,7 +6383,7 @@ func (x *ChangeList) String() string {
 func (*ChangeList) ProtoMessage() {}
 
 func (x *ChangeList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[70]
+	mi := &file_crabtalk_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6449,7 +6396,7 @@ func (x *ChangeList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeList.ProtoReflect.Descriptor instead.
 func (*ChangeList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{70}
+	return file_crabtalk_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ChangeList) GetChanges() []*EntryChange {
@@ -6473,325 +6420,6 @@ func (x *ChangeList) GetMore() bool {
 	return false
 }
 
-// ListSpacesMsg returns the spaces that the identity may read.
-type ListSpacesMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListSpacesMsg) Reset() {
-	*x = ListSpacesMsg{}
-	mi := &file_crabtalk_proto_msgTypes[71]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListSpacesMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListSpacesMsg) ProtoMessage() {}
-
-func (x *ListSpacesMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[71]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListSpacesMsg.ProtoReflect.Descriptor instead.
-func (*ListSpacesMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{71}
-}
-
-// CreateSpaceMsg creates an empty space: 409 if the name exists.
-type CreateSpaceMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Space         *Space                 `protobuf:"bytes,1,opt,name=space,proto3" json:"space,omitempty"` // the times are those of the daemon
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CreateSpaceMsg) Reset() {
-	*x = CreateSpaceMsg{}
-	mi := &file_crabtalk_proto_msgTypes[72]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CreateSpaceMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CreateSpaceMsg) ProtoMessage() {}
-
-func (x *CreateSpaceMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[72]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CreateSpaceMsg.ProtoReflect.Descriptor instead.
-func (*CreateSpaceMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{72}
-}
-
-func (x *CreateSpaceMsg) GetSpace() *Space {
-	if x != nil {
-		return x.Space
-	}
-	return nil
-}
-
-// DescribeSpaceMsg replaces the description of a space. It is 409, kind changed, if
-// space.updated_at is not that of the present description.
-type DescribeSpaceMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Space         *Space                 `protobuf:"bytes,1,opt,name=space,proto3" json:"space,omitempty"`
-	Archive       bool                   `protobuf:"varint,2,opt,name=archive,proto3" json:"archive,omitempty"` // set archived_at, once
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DescribeSpaceMsg) Reset() {
-	*x = DescribeSpaceMsg{}
-	mi := &file_crabtalk_proto_msgTypes[73]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DescribeSpaceMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DescribeSpaceMsg) ProtoMessage() {}
-
-func (x *DescribeSpaceMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[73]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DescribeSpaceMsg.ProtoReflect.Descriptor instead.
-func (*DescribeSpaceMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{73}
-}
-
-func (x *DescribeSpaceMsg) GetSpace() *Space {
-	if x != nil {
-		return x.Space
-	}
-	return nil
-}
-
-func (x *DescribeSpaceMsg) GetArchive() bool {
-	if x != nil {
-		return x.Archive
-	}
-	return false
-}
-
-// RemoveSpaceMsg removes a space with its entries, after the requests that use it.
-type RemoveSpaceMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RemoveSpaceMsg) Reset() {
-	*x = RemoveSpaceMsg{}
-	mi := &file_crabtalk_proto_msgTypes[74]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RemoveSpaceMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RemoveSpaceMsg) ProtoMessage() {}
-
-func (x *RemoveSpaceMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[74]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RemoveSpaceMsg.ProtoReflect.Descriptor instead.
-func (*RemoveSpaceMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{74}
-}
-
-func (x *RemoveSpaceMsg) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-// Space describes a space. Times are Unix times in nanoseconds; 0 = unknown, or not
-// archived.
-type Space struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Title         string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	Description   string                 `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	Metadata      map[string]string      `protobuf:"bytes,4,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	CreatedAt     int64                  `protobuf:"varint,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	UpdatedAt     int64                  `protobuf:"varint,6,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`
-	ArchivedAt    int64                  `protobuf:"varint,7,opt,name=archived_at,json=archivedAt,proto3" json:"archived_at,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Space) Reset() {
-	*x = Space{}
-	mi := &file_crabtalk_proto_msgTypes[75]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Space) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Space) ProtoMessage() {}
-
-func (x *Space) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[75]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Space.ProtoReflect.Descriptor instead.
-func (*Space) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{75}
-}
-
-func (x *Space) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *Space) GetTitle() string {
-	if x != nil {
-		return x.Title
-	}
-	return ""
-}
-
-func (x *Space) GetDescription() string {
-	if x != nil {
-		return x.Description
-	}
-	return ""
-}
-
-func (x *Space) GetMetadata() map[string]string {
-	if x != nil {
-		return x.Metadata
-	}
-	return nil
-}
-
-func (x *Space) GetCreatedAt() int64 {
-	if x != nil {
-		return x.CreatedAt
-	}
-	return 0
-}
-
-func (x *Space) GetUpdatedAt() int64 {
-	if x != nil {
-		return x.UpdatedAt
-	}
-	return 0
-}
-
-func (x *Space) GetArchivedAt() int64 {
-	if x != nil {
-		return x.ArchivedAt
-	}
-	return 0
-}
-
-type SpaceList struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Spaces        []*Space               `protobuf:"bytes,1,rep,name=spaces,proto3" json:"spaces,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SpaceList) Reset() {
-	*x = SpaceList{}
-	mi := &file_crabtalk_proto_msgTypes[76]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SpaceList) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SpaceList) ProtoMessage() {}
-
-func (x *SpaceList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[76]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SpaceList.ProtoReflect.Descriptor instead.
-func (*SpaceList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{76}
-}
-
-func (x *SpaceList) GetSpaces() []*Space {
-	if x != nil {
-		return x.Spaces
-	}
-	return nil
-}
-
 // Actor describes who makes a change. Every field may be empty.
 type Actor struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -6807,7 +6435,7 @@ type Actor struct {
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_crabtalk_proto_msgTypes[77]
+	mi := &file_crabtalk_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6819,7 +6447,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[77]
+	mi := &file_crabtalk_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6832,7 +6460,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{77}
+	return file_crabtalk_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Actor) GetAgent() string {
@@ -6895,7 +6523,7 @@ type ApplyMsg struct {
 
 func (x *ApplyMsg) Reset() {
 	*x = ApplyMsg{}
-	mi := &file_crabtalk_proto_msgTypes[78]
+	mi := &file_crabtalk_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6907,7 +6535,7 @@ func (x *ApplyMsg) String() string {
 func (*ApplyMsg) ProtoMessage() {}
 
 func (x *ApplyMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[78]
+	mi := &file_crabtalk_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6920,7 +6548,7 @@ func (x *ApplyMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyMsg.ProtoReflect.Descriptor instead.
 func (*ApplyMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{78}
+	return file_crabtalk_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *ApplyMsg) GetChanges() []*Change {
@@ -6968,7 +6596,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_crabtalk_proto_msgTypes[79]
+	mi := &file_crabtalk_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6980,7 +6608,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[79]
+	mi := &file_crabtalk_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6993,7 +6621,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{79}
+	return file_crabtalk_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Change) GetChange() isChange_Change {
@@ -7108,7 +6736,7 @@ type Rename struct {
 
 func (x *Rename) Reset() {
 	*x = Rename{}
-	mi := &file_crabtalk_proto_msgTypes[80]
+	mi := &file_crabtalk_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7120,7 +6748,7 @@ func (x *Rename) String() string {
 func (*Rename) ProtoMessage() {}
 
 func (x *Rename) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[80]
+	mi := &file_crabtalk_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7133,7 +6761,7 @@ func (x *Rename) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rename.ProtoReflect.Descriptor instead.
 func (*Rename) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{80}
+	return file_crabtalk_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Rename) GetName() string {
@@ -7177,7 +6805,7 @@ type RecallMsg struct {
 
 func (x *RecallMsg) Reset() {
 	*x = RecallMsg{}
-	mi := &file_crabtalk_proto_msgTypes[81]
+	mi := &file_crabtalk_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7189,7 +6817,7 @@ func (x *RecallMsg) String() string {
 func (*RecallMsg) ProtoMessage() {}
 
 func (x *RecallMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[81]
+	mi := &file_crabtalk_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7202,7 +6830,7 @@ func (x *RecallMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallMsg.ProtoReflect.Descriptor instead.
 func (*RecallMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{81}
+	return file_crabtalk_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *RecallMsg) GetQuery() string {
@@ -7356,7 +6984,7 @@ type RecallReply struct {
 
 func (x *RecallReply) Reset() {
 	*x = RecallReply{}
-	mi := &file_crabtalk_proto_msgTypes[82]
+	mi := &file_crabtalk_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7368,7 +6996,7 @@ func (x *RecallReply) String() string {
 func (*RecallReply) ProtoMessage() {}
 
 func (x *RecallReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[82]
+	mi := &file_crabtalk_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7381,7 +7009,7 @@ func (x *RecallReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallReply.ProtoReflect.Descriptor instead.
 func (*RecallReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{82}
+	return file_crabtalk_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *RecallReply) GetHits() []*RecallHit {
@@ -7461,7 +7089,7 @@ type RecallHit struct {
 
 func (x *RecallHit) Reset() {
 	*x = RecallHit{}
-	mi := &file_crabtalk_proto_msgTypes[83]
+	mi := &file_crabtalk_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7473,7 +7101,7 @@ func (x *RecallHit) String() string {
 func (*RecallHit) ProtoMessage() {}
 
 func (x *RecallHit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[83]
+	mi := &file_crabtalk_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7486,7 +7114,7 @@ func (x *RecallHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallHit.ProtoReflect.Descriptor instead.
 func (*RecallHit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{83}
+	return file_crabtalk_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *RecallHit) GetEntry() *Entry {
@@ -7543,7 +7171,7 @@ type Correction struct {
 
 func (x *Correction) Reset() {
 	*x = Correction{}
-	mi := &file_crabtalk_proto_msgTypes[84]
+	mi := &file_crabtalk_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7555,7 +7183,7 @@ func (x *Correction) String() string {
 func (*Correction) ProtoMessage() {}
 
 func (x *Correction) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[84]
+	mi := &file_crabtalk_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7568,7 +7196,7 @@ func (x *Correction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Correction.ProtoReflect.Descriptor instead.
 func (*Correction) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{84}
+	return file_crabtalk_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *Correction) GetWord() string {
@@ -7612,7 +7240,7 @@ type BudgetUse struct {
 
 func (x *BudgetUse) Reset() {
 	*x = BudgetUse{}
-	mi := &file_crabtalk_proto_msgTypes[85]
+	mi := &file_crabtalk_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7624,7 +7252,7 @@ func (x *BudgetUse) String() string {
 func (*BudgetUse) ProtoMessage() {}
 
 func (x *BudgetUse) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[85]
+	mi := &file_crabtalk_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7637,7 +7265,7 @@ func (x *BudgetUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetUse.ProtoReflect.Descriptor instead.
 func (*BudgetUse) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{85}
+	return file_crabtalk_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *BudgetUse) GetBudget() uint32 {
@@ -7687,7 +7315,7 @@ type DumpMsg struct {
 
 func (x *DumpMsg) Reset() {
 	*x = DumpMsg{}
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7699,7 +7327,7 @@ func (x *DumpMsg) String() string {
 func (*DumpMsg) ProtoMessage() {}
 
 func (x *DumpMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7712,7 +7340,7 @@ func (x *DumpMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpMsg.ProtoReflect.Descriptor instead.
 func (*DumpMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{86}
+	return file_crabtalk_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *DumpMsg) GetDir() string {
@@ -7756,7 +7384,7 @@ type LoadMsg struct {
 
 func (x *LoadMsg) Reset() {
 	*x = LoadMsg{}
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7768,7 +7396,7 @@ func (x *LoadMsg) String() string {
 func (*LoadMsg) ProtoMessage() {}
 
 func (x *LoadMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7781,7 +7409,7 @@ func (x *LoadMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadMsg.ProtoReflect.Descriptor instead.
 func (*LoadMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{87}
+	return file_crabtalk_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *LoadMsg) GetDir() string {
@@ -7827,7 +7455,7 @@ type CheckpointMsg struct {
 
 func (x *CheckpointMsg) Reset() {
 	*x = CheckpointMsg{}
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7839,7 +7467,7 @@ func (x *CheckpointMsg) String() string {
 func (*CheckpointMsg) ProtoMessage() {}
 
 func (x *CheckpointMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7852,7 +7480,7 @@ func (x *CheckpointMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMsg.ProtoReflect.Descriptor instead.
 func (*CheckpointMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{88}
+	return file_crabtalk_proto_rawDescGZIP(), []int{84}
 }
 
 type CheckpointReply struct {
@@ -7866,7 +7494,7 @@ type CheckpointReply struct {
 
 func (x *CheckpointReply) Reset() {
 	*x = CheckpointReply{}
-	mi := &file_crabtalk_proto_msgTypes[89]
+	mi := &file_crabtalk_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7878,7 +7506,7 @@ func (x *CheckpointReply) String() string {
 func (*CheckpointReply) ProtoMessage() {}
 
 func (x *CheckpointReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[89]
+	mi := &file_crabtalk_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7891,7 +7519,7 @@ func (x *CheckpointReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointReply.ProtoReflect.Descriptor instead.
 func (*CheckpointReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{89}
+	return file_crabtalk_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *CheckpointReply) GetFolded() uint64 {
@@ -7924,7 +7552,7 @@ type StoreStatsMsg struct {
 
 func (x *StoreStatsMsg) Reset() {
 	*x = StoreStatsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[90]
+	mi := &file_crabtalk_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7936,7 +7564,7 @@ func (x *StoreStatsMsg) String() string {
 func (*StoreStatsMsg) ProtoMessage() {}
 
 func (x *StoreStatsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[90]
+	mi := &file_crabtalk_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7949,7 +7577,7 @@ func (x *StoreStatsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreStatsMsg.ProtoReflect.Descriptor instead.
 func (*StoreStatsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{90}
+	return file_crabtalk_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *StoreStatsMsg) GetIndex() bool {
@@ -7970,7 +7598,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_crabtalk_proto_msgTypes[91]
+	mi := &file_crabtalk_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7982,7 +7610,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[91]
+	mi := &file_crabtalk_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7995,7 +7623,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{91}
+	return file_crabtalk_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *Report) GetJson() []byte {
@@ -8037,7 +7665,7 @@ type StoredSession struct {
 
 func (x *StoredSession) Reset() {
 	*x = StoredSession{}
-	mi := &file_crabtalk_proto_msgTypes[92]
+	mi := &file_crabtalk_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8049,7 +7677,7 @@ func (x *StoredSession) String() string {
 func (*StoredSession) ProtoMessage() {}
 
 func (x *StoredSession) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[92]
+	mi := &file_crabtalk_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8062,7 +7690,7 @@ func (x *StoredSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredSession.ProtoReflect.Descriptor instead.
 func (*StoredSession) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{92}
+	return file_crabtalk_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *StoredSession) GetId() string {
@@ -8197,7 +7825,7 @@ type ListSessionsMsg struct {
 
 func (x *ListSessionsMsg) Reset() {
 	*x = ListSessionsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[93]
+	mi := &file_crabtalk_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8209,7 +7837,7 @@ func (x *ListSessionsMsg) String() string {
 func (*ListSessionsMsg) ProtoMessage() {}
 
 func (x *ListSessionsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[93]
+	mi := &file_crabtalk_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8222,7 +7850,7 @@ func (x *ListSessionsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsMsg.ProtoReflect.Descriptor instead.
 func (*ListSessionsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{93}
+	return file_crabtalk_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *ListSessionsMsg) GetAgent() string {
@@ -8271,7 +7899,7 @@ type StoredSessionList struct {
 
 func (x *StoredSessionList) Reset() {
 	*x = StoredSessionList{}
-	mi := &file_crabtalk_proto_msgTypes[94]
+	mi := &file_crabtalk_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8283,7 +7911,7 @@ func (x *StoredSessionList) String() string {
 func (*StoredSessionList) ProtoMessage() {}
 
 func (x *StoredSessionList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[94]
+	mi := &file_crabtalk_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8296,7 +7924,7 @@ func (x *StoredSessionList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredSessionList.ProtoReflect.Descriptor instead.
 func (*StoredSessionList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{94}
+	return file_crabtalk_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *StoredSessionList) GetSessions() []*StoredSession {
@@ -8332,7 +7960,7 @@ type HistoryMsg struct {
 
 func (x *HistoryMsg) Reset() {
 	*x = HistoryMsg{}
-	mi := &file_crabtalk_proto_msgTypes[95]
+	mi := &file_crabtalk_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8344,7 +7972,7 @@ func (x *HistoryMsg) String() string {
 func (*HistoryMsg) ProtoMessage() {}
 
 func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[95]
+	mi := &file_crabtalk_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8357,7 +7985,7 @@ func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryMsg.ProtoReflect.Descriptor instead.
 func (*HistoryMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{95}
+	return file_crabtalk_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *HistoryMsg) GetId() string {
@@ -8401,7 +8029,7 @@ type HistoryReply struct {
 
 func (x *HistoryReply) Reset() {
 	*x = HistoryReply{}
-	mi := &file_crabtalk_proto_msgTypes[96]
+	mi := &file_crabtalk_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8413,7 +8041,7 @@ func (x *HistoryReply) String() string {
 func (*HistoryReply) ProtoMessage() {}
 
 func (x *HistoryReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[96]
+	mi := &file_crabtalk_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8426,7 +8054,7 @@ func (x *HistoryReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryReply.ProtoReflect.Descriptor instead.
 func (*HistoryReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{96}
+	return file_crabtalk_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *HistoryReply) GetLines() []*HistoryLine {
@@ -8476,7 +8104,7 @@ type HistoryLine struct {
 
 func (x *HistoryLine) Reset() {
 	*x = HistoryLine{}
-	mi := &file_crabtalk_proto_msgTypes[97]
+	mi := &file_crabtalk_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8488,7 +8116,7 @@ func (x *HistoryLine) String() string {
 func (*HistoryLine) ProtoMessage() {}
 
 func (x *HistoryLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[97]
+	mi := &file_crabtalk_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8501,7 +8129,7 @@ func (x *HistoryLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryLine.ProtoReflect.Descriptor instead.
 func (*HistoryLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{97}
+	return file_crabtalk_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *HistoryLine) GetNumber() int64 {
@@ -8592,7 +8220,7 @@ type SearchSessionsMsg struct {
 
 func (x *SearchSessionsMsg) Reset() {
 	*x = SearchSessionsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[98]
+	mi := &file_crabtalk_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8604,7 +8232,7 @@ func (x *SearchSessionsMsg) String() string {
 func (*SearchSessionsMsg) ProtoMessage() {}
 
 func (x *SearchSessionsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[98]
+	mi := &file_crabtalk_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8617,7 +8245,7 @@ func (x *SearchSessionsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchSessionsMsg.ProtoReflect.Descriptor instead.
 func (*SearchSessionsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{98}
+	return file_crabtalk_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *SearchSessionsMsg) GetQuery() string {
@@ -8704,7 +8332,7 @@ type SearchSessionsReply struct {
 
 func (x *SearchSessionsReply) Reset() {
 	*x = SearchSessionsReply{}
-	mi := &file_crabtalk_proto_msgTypes[99]
+	mi := &file_crabtalk_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8716,7 +8344,7 @@ func (x *SearchSessionsReply) String() string {
 func (*SearchSessionsReply) ProtoMessage() {}
 
 func (x *SearchSessionsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[99]
+	mi := &file_crabtalk_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8729,7 +8357,7 @@ func (x *SearchSessionsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SearchSessionsReply.ProtoReflect.Descriptor instead.
 func (*SearchSessionsReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{99}
+	return file_crabtalk_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *SearchSessionsReply) GetTotal() uint64 {
@@ -8793,7 +8421,7 @@ type SessionHit struct {
 
 func (x *SessionHit) Reset() {
 	*x = SessionHit{}
-	mi := &file_crabtalk_proto_msgTypes[100]
+	mi := &file_crabtalk_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8805,7 +8433,7 @@ func (x *SessionHit) String() string {
 func (*SessionHit) ProtoMessage() {}
 
 func (x *SessionHit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[100]
+	mi := &file_crabtalk_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8818,7 +8446,7 @@ func (x *SessionHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionHit.ProtoReflect.Descriptor instead.
 func (*SessionHit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{100}
+	return file_crabtalk_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *SessionHit) GetId() string {
@@ -8909,7 +8537,7 @@ type WindowLine struct {
 
 func (x *WindowLine) Reset() {
 	*x = WindowLine{}
-	mi := &file_crabtalk_proto_msgTypes[101]
+	mi := &file_crabtalk_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8921,7 +8549,7 @@ func (x *WindowLine) String() string {
 func (*WindowLine) ProtoMessage() {}
 
 func (x *WindowLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[101]
+	mi := &file_crabtalk_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8934,7 +8562,7 @@ func (x *WindowLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WindowLine.ProtoReflect.Descriptor instead.
 func (*WindowLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{101}
+	return file_crabtalk_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *WindowLine) GetLine() int64 {
@@ -8968,7 +8596,7 @@ type UnreadFile struct {
 
 func (x *UnreadFile) Reset() {
 	*x = UnreadFile{}
-	mi := &file_crabtalk_proto_msgTypes[102]
+	mi := &file_crabtalk_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8980,7 +8608,7 @@ func (x *UnreadFile) String() string {
 func (*UnreadFile) ProtoMessage() {}
 
 func (x *UnreadFile) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[102]
+	mi := &file_crabtalk_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8993,7 +8621,7 @@ func (x *UnreadFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnreadFile.ProtoReflect.Descriptor instead.
 func (*UnreadFile) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{102}
+	return file_crabtalk_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *UnreadFile) GetFile() string {
@@ -9020,7 +8648,7 @@ type SetTitleMsg struct {
 
 func (x *SetTitleMsg) Reset() {
 	*x = SetTitleMsg{}
-	mi := &file_crabtalk_proto_msgTypes[103]
+	mi := &file_crabtalk_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9032,7 +8660,7 @@ func (x *SetTitleMsg) String() string {
 func (*SetTitleMsg) ProtoMessage() {}
 
 func (x *SetTitleMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[103]
+	mi := &file_crabtalk_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9045,7 +8673,7 @@ func (x *SetTitleMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTitleMsg.ProtoReflect.Descriptor instead.
 func (*SetTitleMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{103}
+	return file_crabtalk_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *SetTitleMsg) GetId() string {
@@ -9074,7 +8702,7 @@ type DeleteSessionMsg struct {
 
 func (x *DeleteSessionMsg) Reset() {
 	*x = DeleteSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[104]
+	mi := &file_crabtalk_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9086,7 +8714,7 @@ func (x *DeleteSessionMsg) String() string {
 func (*DeleteSessionMsg) ProtoMessage() {}
 
 func (x *DeleteSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[104]
+	mi := &file_crabtalk_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9099,7 +8727,7 @@ func (x *DeleteSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteSessionMsg.ProtoReflect.Descriptor instead.
 func (*DeleteSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{104}
+	return file_crabtalk_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *DeleteSessionMsg) GetId() string {
@@ -9125,7 +8753,7 @@ type RestoreSessionMsg struct {
 
 func (x *RestoreSessionMsg) Reset() {
 	*x = RestoreSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[105]
+	mi := &file_crabtalk_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9137,7 +8765,7 @@ func (x *RestoreSessionMsg) String() string {
 func (*RestoreSessionMsg) ProtoMessage() {}
 
 func (x *RestoreSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[105]
+	mi := &file_crabtalk_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9150,7 +8778,7 @@ func (x *RestoreSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreSessionMsg.ProtoReflect.Descriptor instead.
 func (*RestoreSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{105}
+	return file_crabtalk_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *RestoreSessionMsg) GetId() string {
@@ -9171,7 +8799,7 @@ type RepairSessionMsg struct {
 
 func (x *RepairSessionMsg) Reset() {
 	*x = RepairSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[106]
+	mi := &file_crabtalk_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9183,7 +8811,7 @@ func (x *RepairSessionMsg) String() string {
 func (*RepairSessionMsg) ProtoMessage() {}
 
 func (x *RepairSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[106]
+	mi := &file_crabtalk_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9196,7 +8824,7 @@ func (x *RepairSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepairSessionMsg.ProtoReflect.Descriptor instead.
 func (*RepairSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{106}
+	return file_crabtalk_proto_rawDescGZIP(), []int{102}
 }
 
 func (x *RepairSessionMsg) GetId() string {
@@ -9218,7 +8846,7 @@ type RepairSessionReply struct {
 
 func (x *RepairSessionReply) Reset() {
 	*x = RepairSessionReply{}
-	mi := &file_crabtalk_proto_msgTypes[107]
+	mi := &file_crabtalk_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9230,7 +8858,7 @@ func (x *RepairSessionReply) String() string {
 func (*RepairSessionReply) ProtoMessage() {}
 
 func (x *RepairSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[107]
+	mi := &file_crabtalk_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9243,7 +8871,7 @@ func (x *RepairSessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RepairSessionReply.ProtoReflect.Descriptor instead.
 func (*RepairSessionReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{107}
+	return file_crabtalk_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *RepairSessionReply) GetSession() *StoredSession {
@@ -9287,7 +8915,7 @@ type PurgeSessionMsg struct {
 
 func (x *PurgeSessionMsg) Reset() {
 	*x = PurgeSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[108]
+	mi := &file_crabtalk_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9299,7 +8927,7 @@ func (x *PurgeSessionMsg) String() string {
 func (*PurgeSessionMsg) ProtoMessage() {}
 
 func (x *PurgeSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[108]
+	mi := &file_crabtalk_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9312,7 +8940,7 @@ func (x *PurgeSessionMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeSessionMsg.ProtoReflect.Descriptor instead.
 func (*PurgeSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{108}
+	return file_crabtalk_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *PurgeSessionMsg) GetId() string {
@@ -9338,7 +8966,7 @@ type PurgeSessionReply struct {
 
 func (x *PurgeSessionReply) Reset() {
 	*x = PurgeSessionReply{}
-	mi := &file_crabtalk_proto_msgTypes[109]
+	mi := &file_crabtalk_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9350,7 +8978,7 @@ func (x *PurgeSessionReply) String() string {
 func (*PurgeSessionReply) ProtoMessage() {}
 
 func (x *PurgeSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[109]
+	mi := &file_crabtalk_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9363,7 +8991,7 @@ func (x *PurgeSessionReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeSessionReply.ProtoReflect.Descriptor instead.
 func (*PurgeSessionReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{109}
+	return file_crabtalk_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *PurgeSessionReply) GetLines() uint64 {
@@ -9371,620 +8999,6 @@ func (x *PurgeSessionReply) GetLines() uint64 {
 		return x.Lines
 	}
 	return 0
-}
-
-type ListModelsMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListModelsMsg) Reset() {
-	*x = ListModelsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[110]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListModelsMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListModelsMsg) ProtoMessage() {}
-
-func (x *ListModelsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[110]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListModelsMsg.ProtoReflect.Descriptor instead.
-func (*ListModelsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{110}
-}
-
-type ModelInfo struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Provider      string                 `protobuf:"bytes,2,opt,name=provider,proto3" json:"provider,omitempty"`
-	Kind          string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
-	BaseUrl       string                 `protobuf:"bytes,4,opt,name=base_url,json=baseUrl,proto3" json:"base_url,omitempty"`
-	ContextLimit  uint64                 `protobuf:"varint,5,opt,name=context_limit,json=contextLimit,proto3" json:"context_limit,omitempty"` // tokens; 0 = not known
-	Active        bool                   `protobuf:"varint,6,opt,name=active,proto3" json:"active,omitempty"`
-	Fallback      []string               `protobuf:"bytes,7,rep,name=fallback,proto3" json:"fallback,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ModelInfo) Reset() {
-	*x = ModelInfo{}
-	mi := &file_crabtalk_proto_msgTypes[111]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ModelInfo) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ModelInfo) ProtoMessage() {}
-
-func (x *ModelInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[111]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ModelInfo.ProtoReflect.Descriptor instead.
-func (*ModelInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{111}
-}
-
-func (x *ModelInfo) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *ModelInfo) GetProvider() string {
-	if x != nil {
-		return x.Provider
-	}
-	return ""
-}
-
-func (x *ModelInfo) GetKind() string {
-	if x != nil {
-		return x.Kind
-	}
-	return ""
-}
-
-func (x *ModelInfo) GetBaseUrl() string {
-	if x != nil {
-		return x.BaseUrl
-	}
-	return ""
-}
-
-func (x *ModelInfo) GetContextLimit() uint64 {
-	if x != nil {
-		return x.ContextLimit
-	}
-	return 0
-}
-
-func (x *ModelInfo) GetActive() bool {
-	if x != nil {
-		return x.Active
-	}
-	return false
-}
-
-func (x *ModelInfo) GetFallback() []string {
-	if x != nil {
-		return x.Fallback
-	}
-	return nil
-}
-
-type ModelList struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Models        []*ModelInfo           `protobuf:"bytes,1,rep,name=models,proto3" json:"models,omitempty"`
-	Active        string                 `protobuf:"bytes,2,opt,name=active,proto3" json:"active,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ModelList) Reset() {
-	*x = ModelList{}
-	mi := &file_crabtalk_proto_msgTypes[112]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ModelList) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ModelList) ProtoMessage() {}
-
-func (x *ModelList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[112]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ModelList.ProtoReflect.Descriptor instead.
-func (*ModelList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{112}
-}
-
-func (x *ModelList) GetModels() []*ModelInfo {
-	if x != nil {
-		return x.Models
-	}
-	return nil
-}
-
-func (x *ModelList) GetActive() string {
-	if x != nil {
-		return x.Active
-	}
-	return ""
-}
-
-type SwitchModelMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SwitchModelMsg) Reset() {
-	*x = SwitchModelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[113]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SwitchModelMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SwitchModelMsg) ProtoMessage() {}
-
-func (x *SwitchModelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[113]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SwitchModelMsg.ProtoReflect.Descriptor instead.
-func (*SwitchModelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{113}
-}
-
-func (x *SwitchModelMsg) GetModel() string {
-	if x != nil {
-		return x.Model
-	}
-	return ""
-}
-
-// AddModelsMsg adds a provider with its models, until the daemon ends or
-// reloads.
-type AddModelsMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Provider      string                 `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
-	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
-	Models        []string               `protobuf:"bytes,3,rep,name=models,proto3" json:"models,omitempty"`
-	BaseUrl       string                 `protobuf:"bytes,4,opt,name=base_url,json=baseUrl,proto3" json:"base_url,omitempty"`
-	ApiKey        string                 `protobuf:"bytes,5,opt,name=api_key,json=apiKey,proto3" json:"api_key,omitempty"`
-	ApiVersion    string                 `protobuf:"bytes,6,opt,name=api_version,json=apiVersion,proto3" json:"api_version,omitempty"`
-	Region        string                 `protobuf:"bytes,7,opt,name=region,proto3" json:"region,omitempty"`
-	AccessKey     string                 `protobuf:"bytes,8,opt,name=access_key,json=accessKey,proto3" json:"access_key,omitempty"`
-	SecretKey     string                 `protobuf:"bytes,9,opt,name=secret_key,json=secretKey,proto3" json:"secret_key,omitempty"`
-	MaxRetries    *uint32                `protobuf:"varint,10,opt,name=max_retries,json=maxRetries,proto3,oneof" json:"max_retries,omitempty"`
-	TimeoutMs     uint64                 `protobuf:"varint,11,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"`               // 0 = the default
-	IdleTimeoutMs uint64                 `protobuf:"varint,12,opt,name=idle_timeout_ms,json=idleTimeoutMs,proto3" json:"idle_timeout_ms,omitempty"` // 0 = the default
-	ContextLimits map[string]uint64      `protobuf:"bytes,13,rep,name=context_limits,json=contextLimits,proto3" json:"context_limits,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	Fallback      []string               `protobuf:"bytes,14,rep,name=fallback,proto3" json:"fallback,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AddModelsMsg) Reset() {
-	*x = AddModelsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[114]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AddModelsMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AddModelsMsg) ProtoMessage() {}
-
-func (x *AddModelsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[114]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AddModelsMsg.ProtoReflect.Descriptor instead.
-func (*AddModelsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{114}
-}
-
-func (x *AddModelsMsg) GetProvider() string {
-	if x != nil {
-		return x.Provider
-	}
-	return ""
-}
-
-func (x *AddModelsMsg) GetKind() string {
-	if x != nil {
-		return x.Kind
-	}
-	return ""
-}
-
-func (x *AddModelsMsg) GetModels() []string {
-	if x != nil {
-		return x.Models
-	}
-	return nil
-}
-
-func (x *AddModelsMsg) GetBaseUrl() string {
-	if x != nil {
-		return x.BaseUrl
-	}
-	return ""
-}
-
-func (x *AddModelsMsg) GetApiKey() string {
-	if x != nil {
-		return x.ApiKey
-	}
-	return ""
-}
-
-func (x *AddModelsMsg) GetApiVersion() string {
-	if x != nil {
-		return x.ApiVersion
-	}
-	return ""
-}
-
-func (x *AddModelsMsg) GetRegion() string {
-	if x != nil {
-		return x.Region
-	}
-	return ""
-}
-
-func (x *AddModelsMsg) GetAccessKey() string {
-	if x != nil {
-		return x.AccessKey
-	}
-	return ""
-}
-
-func (x *AddModelsMsg) GetSecretKey() string {
-	if x != nil {
-		return x.SecretKey
-	}
-	return ""
-}
-
-func (x *AddModelsMsg) GetMaxRetries() uint32 {
-	if x != nil && x.MaxRetries != nil {
-		return *x.MaxRetries
-	}
-	return 0
-}
-
-func (x *AddModelsMsg) GetTimeoutMs() uint64 {
-	if x != nil {
-		return x.TimeoutMs
-	}
-	return 0
-}
-
-func (x *AddModelsMsg) GetIdleTimeoutMs() uint64 {
-	if x != nil {
-		return x.IdleTimeoutMs
-	}
-	return 0
-}
-
-func (x *AddModelsMsg) GetContextLimits() map[string]uint64 {
-	if x != nil {
-		return x.ContextLimits
-	}
-	return nil
-}
-
-func (x *AddModelsMsg) GetFallback() []string {
-	if x != nil {
-		return x.Fallback
-	}
-	return nil
-}
-
-type RemoveModelMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RemoveModelMsg) Reset() {
-	*x = RemoveModelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[115]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RemoveModelMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RemoveModelMsg) ProtoMessage() {}
-
-func (x *RemoveModelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[115]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RemoveModelMsg.ProtoReflect.Descriptor instead.
-func (*RemoveModelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{115}
-}
-
-func (x *RemoveModelMsg) GetModel() string {
-	if x != nil {
-		return x.Model
-	}
-	return ""
-}
-
-type ListAgentsMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListAgentsMsg) Reset() {
-	*x = ListAgentsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[116]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListAgentsMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListAgentsMsg) ProtoMessage() {}
-
-func (x *ListAgentsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[116]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListAgentsMsg.ProtoReflect.Descriptor instead.
-func (*ListAgentsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{116}
-}
-
-type AgentInfo struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Description   string                 `protobuf:"bytes,2,opt,name=description,proto3" json:"description,omitempty"`
-	Model         string                 `protobuf:"bytes,3,opt,name=model,proto3" json:"model,omitempty"` // empty: the active one
-	Tools         []string               `protobuf:"bytes,4,rep,name=tools,proto3" json:"tools,omitempty"`
-	Skills        []string               `protobuf:"bytes,5,rep,name=skills,proto3" json:"skills,omitempty"`
-	Mcps          []string               `protobuf:"bytes,6,rep,name=mcps,proto3" json:"mcps,omitempty"`
-	Members       []string               `protobuf:"bytes,7,rep,name=members,proto3" json:"members,omitempty"`
-	Scoped        bool                   `protobuf:"varint,8,opt,name=scoped,proto3" json:"scoped,omitempty"`
-	Memory        bool                   `protobuf:"varint,9,opt,name=memory,proto3" json:"memory,omitempty"`
-	SkillTags     []string               `protobuf:"bytes,10,rep,name=skill_tags,json=skillTags,proto3" json:"skill_tags,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AgentInfo) Reset() {
-	*x = AgentInfo{}
-	mi := &file_crabtalk_proto_msgTypes[117]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AgentInfo) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AgentInfo) ProtoMessage() {}
-
-func (x *AgentInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[117]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AgentInfo.ProtoReflect.Descriptor instead.
-func (*AgentInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{117}
-}
-
-func (x *AgentInfo) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *AgentInfo) GetDescription() string {
-	if x != nil {
-		return x.Description
-	}
-	return ""
-}
-
-func (x *AgentInfo) GetModel() string {
-	if x != nil {
-		return x.Model
-	}
-	return ""
-}
-
-func (x *AgentInfo) GetTools() []string {
-	if x != nil {
-		return x.Tools
-	}
-	return nil
-}
-
-func (x *AgentInfo) GetSkills() []string {
-	if x != nil {
-		return x.Skills
-	}
-	return nil
-}
-
-func (x *AgentInfo) GetMcps() []string {
-	if x != nil {
-		return x.Mcps
-	}
-	return nil
-}
-
-func (x *AgentInfo) GetMembers() []string {
-	if x != nil {
-		return x.Members
-	}
-	return nil
-}
-
-func (x *AgentInfo) GetScoped() bool {
-	if x != nil {
-		return x.Scoped
-	}
-	return false
-}
-
-func (x *AgentInfo) GetMemory() bool {
-	if x != nil {
-		return x.Memory
-	}
-	return false
-}
-
-func (x *AgentInfo) GetSkillTags() []string {
-	if x != nil {
-		return x.SkillTags
-	}
-	return nil
-}
-
-type AgentList struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Agents        []*AgentInfo           `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"` // by name
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AgentList) Reset() {
-	*x = AgentList{}
-	mi := &file_crabtalk_proto_msgTypes[118]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AgentList) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AgentList) ProtoMessage() {}
-
-func (x *AgentList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[118]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AgentList.ProtoReflect.Descriptor instead.
-func (*AgentList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{118}
-}
-
-func (x *AgentList) GetAgents() []*AgentInfo {
-	if x != nil {
-		return x.Agents
-	}
-	return nil
 }
 
 // Reads the configuration of the home, with the daemon's environment, and does
@@ -10000,7 +9014,7 @@ type CheckConfigMsg struct {
 
 func (x *CheckConfigMsg) Reset() {
 	*x = CheckConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[119]
+	mi := &file_crabtalk_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10012,7 +9026,7 @@ func (x *CheckConfigMsg) String() string {
 func (*CheckConfigMsg) ProtoMessage() {}
 
 func (x *CheckConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[119]
+	mi := &file_crabtalk_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10025,7 +9039,7 @@ func (x *CheckConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckConfigMsg.ProtoReflect.Descriptor instead.
 func (*CheckConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{119}
+	return file_crabtalk_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *CheckConfigMsg) GetProbe() bool {
@@ -10054,7 +9068,7 @@ type ConfigChecked struct {
 
 func (x *ConfigChecked) Reset() {
 	*x = ConfigChecked{}
-	mi := &file_crabtalk_proto_msgTypes[120]
+	mi := &file_crabtalk_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10066,7 +9080,7 @@ func (x *ConfigChecked) String() string {
 func (*ConfigChecked) ProtoMessage() {}
 
 func (x *ConfigChecked) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[120]
+	mi := &file_crabtalk_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10079,7 +9093,7 @@ func (x *ConfigChecked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigChecked.ProtoReflect.Descriptor instead.
 func (*ConfigChecked) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{120}
+	return file_crabtalk_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *ConfigChecked) GetModel() string {
@@ -10122,7 +9136,7 @@ type ProviderProbe struct {
 
 func (x *ProviderProbe) Reset() {
 	*x = ProviderProbe{}
-	mi := &file_crabtalk_proto_msgTypes[121]
+	mi := &file_crabtalk_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10134,7 +9148,7 @@ func (x *ProviderProbe) String() string {
 func (*ProviderProbe) ProtoMessage() {}
 
 func (x *ProviderProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[121]
+	mi := &file_crabtalk_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10147,7 +9161,7 @@ func (x *ProviderProbe) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderProbe.ProtoReflect.Descriptor instead.
 func (*ProviderProbe) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{121}
+	return file_crabtalk_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *ProviderProbe) GetProvider() string {
@@ -10182,7 +9196,7 @@ var File_crabtalk_proto protoreflect.FileDescriptor
 
 const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
-	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\x82\x1d\n" +
+	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xaa\x18\n" +
 	"\rClientMessage\x120\n" +
 	"\x04send\x18\x01 \x01(\v2\x1a.crabtalk.protocol.SendMsgH\x00R\x04send\x126\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1c.crabtalk.protocol.StreamMsgH\x00R\x06stream\x12-\n" +
@@ -10237,21 +9251,9 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x0frestore_session\x18\x8b\b \x01(\v2$.crabtalk.protocol.RestoreSessionMsgH\x00R\x0erestoreSession\x12P\n" +
 	"\x0fcompact_session\x18\x8c\b \x01(\v2$.crabtalk.protocol.CompactSessionMsgH\x00R\x0ecompactSession\x12M\n" +
 	"\x0erepair_session\x18\x8d\b \x01(\v2#.crabtalk.protocol.RepairSessionMsgH\x00R\rrepairSession\x12J\n" +
-	"\rpurge_session\x18\x8e\b \x01(\v2\".crabtalk.protocol.PurgeSessionMsgH\x00R\fpurgeSession\x12D\n" +
-	"\vlist_models\x18\x9a\b \x01(\v2 .crabtalk.protocol.ListModelsMsgH\x00R\n" +
-	"listModels\x12G\n" +
-	"\fswitch_model\x18\x9b\b \x01(\v2!.crabtalk.protocol.SwitchModelMsgH\x00R\vswitchModel\x12A\n" +
-	"\n" +
-	"add_models\x18\x9c\b \x01(\v2\x1f.crabtalk.protocol.AddModelsMsgH\x00R\taddModels\x12G\n" +
-	"\fremove_model\x18\x9d\b \x01(\v2!.crabtalk.protocol.RemoveModelMsgH\x00R\vremoveModel\x12D\n" +
-	"\vlist_agents\x18\xa4\b \x01(\v2 .crabtalk.protocol.ListAgentsMsgH\x00R\n" +
-	"listAgents\x12G\n" +
-	"\fcheck_config\x18\xae\b \x01(\v2!.crabtalk.protocol.CheckConfigMsgH\x00R\vcheckConfig\x12D\n" +
-	"\vlist_spaces\x18\xb8\b \x01(\v2 .crabtalk.protocol.ListSpacesMsgH\x00R\n" +
-	"listSpaces\x12G\n" +
-	"\fcreate_space\x18\xb9\b \x01(\v2!.crabtalk.protocol.CreateSpaceMsgH\x00R\vcreateSpace\x12M\n" +
-	"\x0edescribe_space\x18\xba\b \x01(\v2#.crabtalk.protocol.DescribeSpaceMsgH\x00R\rdescribeSpace\x12G\n" +
-	"\fremove_space\x18\xbb\b \x01(\v2!.crabtalk.protocol.RemoveSpaceMsgH\x00R\vremoveSpace\x12)\n" +
+	"\rpurge_session\x18\x8e\b \x01(\v2\".crabtalk.protocol.PurgeSessionMsgH\x00R\fpurgeSession\x12G\n" +
+	"\fcheck_config\x18\xae\b \x01(\v2!.crabtalk.protocol.CheckConfigMsgH\x00R\vcheckConfig\x12.\n" +
+	"\x04call\x18\xd0\x0f \x01(\v2\x17.crabtalk.protocol.CallH\x00R\x04call\x12)\n" +
 	"\x02by\x18\xcc\b \x01(\v2\x18.crabtalk.protocol.ActorR\x02by\x12\x15\n" +
 	"\x05space\x18\xcd\b \x01(\tR\x05space\x12\x0f\n" +
 	"\x02as\x18\xce\b \x01(\tR\x02as\x12$\n" +
@@ -10260,9 +9262,15 @@ const file_crabtalk_proto_rawDesc = "" +
 	"allowEmpty\x12,\n" +
 	"\x04once\x18\xd1\b \x01(\v2\x17.crabtalk.protocol.OnceR\x04onceB\x05\n" +
 	"\x03msg\"*\n" +
+	"\x04Call\x12\x0e\n" +
+	"\x02op\x18\x01 \x01(\tR\x02op\x12\x12\n" +
+	"\x04body\x18\x02 \x01(\fR\x04body\"0\n" +
+	"\x06Result\x12\x12\n" +
+	"\x04body\x18\x01 \x01(\fR\x04body\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\"*\n" +
 	"\x04Once\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x10\n" +
-	"\x03sum\x18\x02 \x01(\fR\x03sum\"\xcf\x10\n" +
+	"\x03sum\x18\x02 \x01(\fR\x03sum\"\xda\x0f\n" +
 	"\rServerMessage\x12=\n" +
 	"\bresponse\x18\x01 \x01(\v2\x1f.crabtalk.protocol.SendResponseH\x00R\bresponse\x128\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1e.crabtalk.protocol.StreamEventH\x00R\x06stream\x123\n" +
@@ -10294,11 +9302,9 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x0esessions_found\x18\x89\b \x01(\v2&.crabtalk.protocol.SearchSessionsReplyH\x00R\rsessionsFound\x12G\n" +
 	"\tcompacted\x18\x8a\b \x01(\v2&.crabtalk.protocol.CompactSessionReplyH\x00R\tcompacted\x12D\n" +
 	"\brepaired\x18\x8b\b \x01(\v2%.crabtalk.protocol.RepairSessionReplyH\x00R\brepaired\x12N\n" +
-	"\x0esession_purged\x18\x8c\b \x01(\v2$.crabtalk.protocol.PurgeSessionReplyH\x00R\rsessionPurged\x127\n" +
-	"\x06models\x18\x9a\b \x01(\v2\x1c.crabtalk.protocol.ModelListH\x00R\x06models\x127\n" +
-	"\x06agents\x18\xa4\b \x01(\v2\x1c.crabtalk.protocol.AgentListH\x00R\x06agents\x12J\n" +
-	"\x0econfig_checked\x18\xae\b \x01(\v2 .crabtalk.protocol.ConfigCheckedH\x00R\rconfigChecked\x127\n" +
-	"\x06spaces\x18\xb8\b \x01(\v2\x1c.crabtalk.protocol.SpaceListH\x00R\x06spaces\x12\x1b\n" +
+	"\x0esession_purged\x18\x8c\b \x01(\v2$.crabtalk.protocol.PurgeSessionReplyH\x00R\rsessionPurged\x12J\n" +
+	"\x0econfig_checked\x18\xae\b \x01(\v2 .crabtalk.protocol.ConfigCheckedH\x00R\rconfigChecked\x124\n" +
+	"\x06result\x18\xd1\x0f \x01(\v2\x19.crabtalk.protocol.ResultH\x00R\x06result\x12\x1b\n" +
 	"\bwarnings\x18\xcc\b \x03(\tR\bwarningsB\x05\n" +
 	"\x03msg\"\x9c\x03\n" +
 	"\aSendMsg\x12\x14\n" +
@@ -10671,31 +9677,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"ChangeList\x128\n" +
 	"\achanges\x18\x01 \x03(\v2\x1e.crabtalk.protocol.EntryChangeR\achanges\x12\x18\n" +
 	"\adamaged\x18\x02 \x01(\tR\adamaged\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more\"\x0f\n" +
-	"\rListSpacesMsg\"@\n" +
-	"\x0eCreateSpaceMsg\x12.\n" +
-	"\x05space\x18\x01 \x01(\v2\x18.crabtalk.protocol.SpaceR\x05space\"\\\n" +
-	"\x10DescribeSpaceMsg\x12.\n" +
-	"\x05space\x18\x01 \x01(\v2\x18.crabtalk.protocol.SpaceR\x05space\x12\x18\n" +
-	"\aarchive\x18\x02 \x01(\bR\aarchive\"$\n" +
-	"\x0eRemoveSpaceMsg\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\xb3\x02\n" +
-	"\x05Space\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05title\x18\x02 \x01(\tR\x05title\x12 \n" +
-	"\vdescription\x18\x03 \x01(\tR\vdescription\x12B\n" +
-	"\bmetadata\x18\x04 \x03(\v2&.crabtalk.protocol.Space.MetadataEntryR\bmetadata\x12\x1d\n" +
-	"\n" +
-	"created_at\x18\x05 \x01(\x03R\tcreatedAt\x12\x1d\n" +
-	"\n" +
-	"updated_at\x18\x06 \x01(\x03R\tupdatedAt\x12\x1f\n" +
-	"\varchived_at\x18\a \x01(\x03R\n" +
-	"archivedAt\x1a;\n" +
-	"\rMetadataEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"=\n" +
-	"\tSpaceList\x120\n" +
-	"\x06spaces\x18\x01 \x03(\v2\x18.crabtalk.protocol.SpaceR\x06spaces\"\x8b\x01\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"\x8b\x01\n" +
 	"\x05Actor\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x12\n" +
@@ -10920,64 +9902,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05texts\x18\x02 \x03(\tR\x05texts\")\n" +
 	"\x11PurgeSessionReply\x12\x14\n" +
-	"\x05lines\x18\x01 \x01(\x04R\x05lines\"\x0f\n" +
-	"\rListModelsMsg\"\xc3\x01\n" +
-	"\tModelInfo\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1a\n" +
-	"\bprovider\x18\x02 \x01(\tR\bprovider\x12\x12\n" +
-	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x19\n" +
-	"\bbase_url\x18\x04 \x01(\tR\abaseUrl\x12#\n" +
-	"\rcontext_limit\x18\x05 \x01(\x04R\fcontextLimit\x12\x16\n" +
-	"\x06active\x18\x06 \x01(\bR\x06active\x12\x1a\n" +
-	"\bfallback\x18\a \x03(\tR\bfallback\"Y\n" +
-	"\tModelList\x124\n" +
-	"\x06models\x18\x01 \x03(\v2\x1c.crabtalk.protocol.ModelInfoR\x06models\x12\x16\n" +
-	"\x06active\x18\x02 \x01(\tR\x06active\"&\n" +
-	"\x0eSwitchModelMsg\x12\x14\n" +
-	"\x05model\x18\x01 \x01(\tR\x05model\"\xb7\x04\n" +
-	"\fAddModelsMsg\x12\x1a\n" +
-	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x12\n" +
-	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
-	"\x06models\x18\x03 \x03(\tR\x06models\x12\x19\n" +
-	"\bbase_url\x18\x04 \x01(\tR\abaseUrl\x12\x17\n" +
-	"\aapi_key\x18\x05 \x01(\tR\x06apiKey\x12\x1f\n" +
-	"\vapi_version\x18\x06 \x01(\tR\n" +
-	"apiVersion\x12\x16\n" +
-	"\x06region\x18\a \x01(\tR\x06region\x12\x1d\n" +
-	"\n" +
-	"access_key\x18\b \x01(\tR\taccessKey\x12\x1d\n" +
-	"\n" +
-	"secret_key\x18\t \x01(\tR\tsecretKey\x12$\n" +
-	"\vmax_retries\x18\n" +
-	" \x01(\rH\x00R\n" +
-	"maxRetries\x88\x01\x01\x12\x1d\n" +
-	"\n" +
-	"timeout_ms\x18\v \x01(\x04R\ttimeoutMs\x12&\n" +
-	"\x0fidle_timeout_ms\x18\f \x01(\x04R\ridleTimeoutMs\x12Y\n" +
-	"\x0econtext_limits\x18\r \x03(\v22.crabtalk.protocol.AddModelsMsg.ContextLimitsEntryR\rcontextLimits\x12\x1a\n" +
-	"\bfallback\x18\x0e \x03(\tR\bfallback\x1a@\n" +
-	"\x12ContextLimitsEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01B\x0e\n" +
-	"\f_max_retries\"&\n" +
-	"\x0eRemoveModelMsg\x12\x14\n" +
-	"\x05model\x18\x01 \x01(\tR\x05model\"\x0f\n" +
-	"\rListAgentsMsg\"\x82\x02\n" +
-	"\tAgentInfo\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
-	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x14\n" +
-	"\x05model\x18\x03 \x01(\tR\x05model\x12\x14\n" +
-	"\x05tools\x18\x04 \x03(\tR\x05tools\x12\x16\n" +
-	"\x06skills\x18\x05 \x03(\tR\x06skills\x12\x12\n" +
-	"\x04mcps\x18\x06 \x03(\tR\x04mcps\x12\x18\n" +
-	"\amembers\x18\a \x03(\tR\amembers\x12\x16\n" +
-	"\x06scoped\x18\b \x01(\bR\x06scoped\x12\x16\n" +
-	"\x06memory\x18\t \x01(\bR\x06memory\x12\x1d\n" +
-	"\n" +
-	"skill_tags\x18\n" +
-	" \x03(\tR\tskillTags\"A\n" +
-	"\tAgentList\x124\n" +
-	"\x06agents\x18\x01 \x03(\v2\x1c.crabtalk.protocol.AgentInfoR\x06agents\"E\n" +
+	"\x05lines\x18\x01 \x01(\x04R\x05lines\"E\n" +
 	"\x0eCheckConfigMsg\x12\x14\n" +
 	"\x05probe\x18\x01 \x01(\bR\x05probe\x12\x1d\n" +
 	"\n" +
@@ -11024,296 +9949,264 @@ func file_crabtalk_proto_rawDescGZIP() []byte {
 }
 
 var file_crabtalk_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 124)
+var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 109)
 var file_crabtalk_proto_goTypes = []any{
 	(AgentEventKind)(0),         // 0: crabtalk.protocol.AgentEventKind
 	(EntryKind)(0),              // 1: crabtalk.protocol.EntryKind
 	(AliasMsg_Mode)(0),          // 2: crabtalk.protocol.AliasMsg.Mode
 	(LoadMsg_Mode)(0),           // 3: crabtalk.protocol.LoadMsg.Mode
 	(*ClientMessage)(nil),       // 4: crabtalk.protocol.ClientMessage
-	(*Once)(nil),                // 5: crabtalk.protocol.Once
-	(*ServerMessage)(nil),       // 6: crabtalk.protocol.ServerMessage
-	(*SendMsg)(nil),             // 7: crabtalk.protocol.SendMsg
-	(*StreamMsg)(nil),           // 8: crabtalk.protocol.StreamMsg
-	(*SendResponse)(nil),        // 9: crabtalk.protocol.SendResponse
-	(*StreamEvent)(nil),         // 10: crabtalk.protocol.StreamEvent
-	(*StreamStart)(nil),         // 11: crabtalk.protocol.StreamStart
-	(*Appended)(nil),            // 12: crabtalk.protocol.Appended
-	(*StreamChunk)(nil),         // 13: crabtalk.protocol.StreamChunk
-	(*StreamThinking)(nil),      // 14: crabtalk.protocol.StreamThinking
-	(*ToolStartEvent)(nil),      // 15: crabtalk.protocol.ToolStartEvent
-	(*ToolCallInfo)(nil),        // 16: crabtalk.protocol.ToolCallInfo
-	(*ToolResultEvent)(nil),     // 17: crabtalk.protocol.ToolResultEvent
-	(*ToolsCompleteEvent)(nil),  // 18: crabtalk.protocol.ToolsCompleteEvent
-	(*StreamEnd)(nil),           // 19: crabtalk.protocol.StreamEnd
-	(*AskUserEvent)(nil),        // 20: crabtalk.protocol.AskUserEvent
-	(*AskQuestion)(nil),         // 21: crabtalk.protocol.AskQuestion
-	(*AskOption)(nil),           // 22: crabtalk.protocol.AskOption
-	(*ReplyToAsk)(nil),          // 23: crabtalk.protocol.ReplyToAsk
-	(*Usage)(nil),               // 24: crabtalk.protocol.Usage
-	(*Compacted)(nil),           // 25: crabtalk.protocol.Compacted
-	(*CancelMsg)(nil),           // 26: crabtalk.protocol.CancelMsg
-	(*Sessions)(nil),            // 27: crabtalk.protocol.Sessions
-	(*KillMsg)(nil),             // 28: crabtalk.protocol.KillMsg
-	(*SessionInfo)(nil),         // 29: crabtalk.protocol.SessionInfo
-	(*SessionList)(nil),         // 30: crabtalk.protocol.SessionList
-	(*CompactMsg)(nil),          // 31: crabtalk.protocol.CompactMsg
-	(*CompactResponse)(nil),     // 32: crabtalk.protocol.CompactResponse
-	(*CompactSessionMsg)(nil),   // 33: crabtalk.protocol.CompactSessionMsg
-	(*CompactSessionReply)(nil), // 34: crabtalk.protocol.CompactSessionReply
-	(*Ping)(nil),                // 35: crabtalk.protocol.Ping
-	(*Pong)(nil),                // 36: crabtalk.protocol.Pong
-	(*GetConfig)(nil),           // 37: crabtalk.protocol.GetConfig
-	(*SetConfigMsg)(nil),        // 38: crabtalk.protocol.SetConfigMsg
-	(*ConfigMsg)(nil),           // 39: crabtalk.protocol.ConfigMsg
-	(*ReloadMsg)(nil),           // 40: crabtalk.protocol.ReloadMsg
-	(*GetStats)(nil),            // 41: crabtalk.protocol.GetStats
-	(*DaemonStats)(nil),         // 42: crabtalk.protocol.DaemonStats
-	(*HelloMsg)(nil),            // 43: crabtalk.protocol.HelloMsg
-	(*HelloReply)(nil),          // 44: crabtalk.protocol.HelloReply
-	(*AuthMsg)(nil),             // 45: crabtalk.protocol.AuthMsg
-	(*ErrorMsg)(nil),            // 46: crabtalk.protocol.ErrorMsg
-	(*Progress)(nil),            // 47: crabtalk.protocol.Progress
-	(*SubscribeEvents)(nil),     // 48: crabtalk.protocol.SubscribeEvents
-	(*AgentEventMsg)(nil),       // 49: crabtalk.protocol.AgentEventMsg
-	(*CreateCronMsg)(nil),       // 50: crabtalk.protocol.CreateCronMsg
-	(*DeleteCronMsg)(nil),       // 51: crabtalk.protocol.DeleteCronMsg
-	(*ListCronsMsg)(nil),        // 52: crabtalk.protocol.ListCronsMsg
-	(*CronInfo)(nil),            // 53: crabtalk.protocol.CronInfo
-	(*CronList)(nil),            // 54: crabtalk.protocol.CronList
-	(*Entry)(nil),               // 55: crabtalk.protocol.Entry
-	(*RememberMsg)(nil),         // 56: crabtalk.protocol.RememberMsg
-	(*MetadataEdit)(nil),        // 57: crabtalk.protocol.MetadataEdit
-	(*MetadataField)(nil),       // 58: crabtalk.protocol.MetadataField
-	(*ForgetMsg)(nil),           // 59: crabtalk.protocol.ForgetMsg
-	(*GetEntryMsg)(nil),         // 60: crabtalk.protocol.GetEntryMsg
-	(*ListEntriesMsg)(nil),      // 61: crabtalk.protocol.ListEntriesMsg
-	(*EntryList)(nil),           // 62: crabtalk.protocol.EntryList
-	(*AliasMsg)(nil),            // 63: crabtalk.protocol.AliasMsg
-	(*UndoMsg)(nil),             // 64: crabtalk.protocol.UndoMsg
-	(*PurgeMsg)(nil),            // 65: crabtalk.protocol.PurgeMsg
-	(*PurgeReply)(nil),          // 66: crabtalk.protocol.PurgeReply
-	(*RedactMsg)(nil),           // 67: crabtalk.protocol.RedactMsg
-	(*PruneMsg)(nil),            // 68: crabtalk.protocol.PruneMsg
-	(*PruneReply)(nil),          // 69: crabtalk.protocol.PruneReply
-	(*ChangesMsg)(nil),          // 70: crabtalk.protocol.ChangesMsg
-	(*OutcomeMsg)(nil),          // 71: crabtalk.protocol.OutcomeMsg
-	(*OutcomeReply)(nil),        // 72: crabtalk.protocol.OutcomeReply
-	(*EntryChange)(nil),         // 73: crabtalk.protocol.EntryChange
-	(*ChangeList)(nil),          // 74: crabtalk.protocol.ChangeList
-	(*ListSpacesMsg)(nil),       // 75: crabtalk.protocol.ListSpacesMsg
-	(*CreateSpaceMsg)(nil),      // 76: crabtalk.protocol.CreateSpaceMsg
-	(*DescribeSpaceMsg)(nil),    // 77: crabtalk.protocol.DescribeSpaceMsg
-	(*RemoveSpaceMsg)(nil),      // 78: crabtalk.protocol.RemoveSpaceMsg
-	(*Space)(nil),               // 79: crabtalk.protocol.Space
-	(*SpaceList)(nil),           // 80: crabtalk.protocol.SpaceList
-	(*Actor)(nil),               // 81: crabtalk.protocol.Actor
-	(*ApplyMsg)(nil),            // 82: crabtalk.protocol.ApplyMsg
-	(*Change)(nil),              // 83: crabtalk.protocol.Change
-	(*Rename)(nil),              // 84: crabtalk.protocol.Rename
-	(*RecallMsg)(nil),           // 85: crabtalk.protocol.RecallMsg
-	(*RecallReply)(nil),         // 86: crabtalk.protocol.RecallReply
-	(*RecallHit)(nil),           // 87: crabtalk.protocol.RecallHit
-	(*Correction)(nil),          // 88: crabtalk.protocol.Correction
-	(*BudgetUse)(nil),           // 89: crabtalk.protocol.BudgetUse
-	(*DumpMsg)(nil),             // 90: crabtalk.protocol.DumpMsg
-	(*LoadMsg)(nil),             // 91: crabtalk.protocol.LoadMsg
-	(*CheckpointMsg)(nil),       // 92: crabtalk.protocol.CheckpointMsg
-	(*CheckpointReply)(nil),     // 93: crabtalk.protocol.CheckpointReply
-	(*StoreStatsMsg)(nil),       // 94: crabtalk.protocol.StoreStatsMsg
-	(*Report)(nil),              // 95: crabtalk.protocol.Report
-	(*StoredSession)(nil),       // 96: crabtalk.protocol.StoredSession
-	(*ListSessionsMsg)(nil),     // 97: crabtalk.protocol.ListSessionsMsg
-	(*StoredSessionList)(nil),   // 98: crabtalk.protocol.StoredSessionList
-	(*HistoryMsg)(nil),          // 99: crabtalk.protocol.HistoryMsg
-	(*HistoryReply)(nil),        // 100: crabtalk.protocol.HistoryReply
-	(*HistoryLine)(nil),         // 101: crabtalk.protocol.HistoryLine
-	(*SearchSessionsMsg)(nil),   // 102: crabtalk.protocol.SearchSessionsMsg
-	(*SearchSessionsReply)(nil), // 103: crabtalk.protocol.SearchSessionsReply
-	(*SessionHit)(nil),          // 104: crabtalk.protocol.SessionHit
-	(*WindowLine)(nil),          // 105: crabtalk.protocol.WindowLine
-	(*UnreadFile)(nil),          // 106: crabtalk.protocol.UnreadFile
-	(*SetTitleMsg)(nil),         // 107: crabtalk.protocol.SetTitleMsg
-	(*DeleteSessionMsg)(nil),    // 108: crabtalk.protocol.DeleteSessionMsg
-	(*RestoreSessionMsg)(nil),   // 109: crabtalk.protocol.RestoreSessionMsg
-	(*RepairSessionMsg)(nil),    // 110: crabtalk.protocol.RepairSessionMsg
-	(*RepairSessionReply)(nil),  // 111: crabtalk.protocol.RepairSessionReply
-	(*PurgeSessionMsg)(nil),     // 112: crabtalk.protocol.PurgeSessionMsg
-	(*PurgeSessionReply)(nil),   // 113: crabtalk.protocol.PurgeSessionReply
-	(*ListModelsMsg)(nil),       // 114: crabtalk.protocol.ListModelsMsg
-	(*ModelInfo)(nil),           // 115: crabtalk.protocol.ModelInfo
-	(*ModelList)(nil),           // 116: crabtalk.protocol.ModelList
-	(*SwitchModelMsg)(nil),      // 117: crabtalk.protocol.SwitchModelMsg
-	(*AddModelsMsg)(nil),        // 118: crabtalk.protocol.AddModelsMsg
-	(*RemoveModelMsg)(nil),      // 119: crabtalk.protocol.RemoveModelMsg
-	(*ListAgentsMsg)(nil),       // 120: crabtalk.protocol.ListAgentsMsg
-	(*AgentInfo)(nil),           // 121: crabtalk.protocol.AgentInfo
-	(*AgentList)(nil),           // 122: crabtalk.protocol.AgentList
-	(*CheckConfigMsg)(nil),      // 123: crabtalk.protocol.CheckConfigMsg
-	(*ConfigChecked)(nil),       // 124: crabtalk.protocol.ConfigChecked
-	(*ProviderProbe)(nil),       // 125: crabtalk.protocol.ProviderProbe
-	nil,                         // 126: crabtalk.protocol.Space.MetadataEntry
-	nil,                         // 127: crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
+	(*Call)(nil),                // 5: crabtalk.protocol.Call
+	(*Result)(nil),              // 6: crabtalk.protocol.Result
+	(*Once)(nil),                // 7: crabtalk.protocol.Once
+	(*ServerMessage)(nil),       // 8: crabtalk.protocol.ServerMessage
+	(*SendMsg)(nil),             // 9: crabtalk.protocol.SendMsg
+	(*StreamMsg)(nil),           // 10: crabtalk.protocol.StreamMsg
+	(*SendResponse)(nil),        // 11: crabtalk.protocol.SendResponse
+	(*StreamEvent)(nil),         // 12: crabtalk.protocol.StreamEvent
+	(*StreamStart)(nil),         // 13: crabtalk.protocol.StreamStart
+	(*Appended)(nil),            // 14: crabtalk.protocol.Appended
+	(*StreamChunk)(nil),         // 15: crabtalk.protocol.StreamChunk
+	(*StreamThinking)(nil),      // 16: crabtalk.protocol.StreamThinking
+	(*ToolStartEvent)(nil),      // 17: crabtalk.protocol.ToolStartEvent
+	(*ToolCallInfo)(nil),        // 18: crabtalk.protocol.ToolCallInfo
+	(*ToolResultEvent)(nil),     // 19: crabtalk.protocol.ToolResultEvent
+	(*ToolsCompleteEvent)(nil),  // 20: crabtalk.protocol.ToolsCompleteEvent
+	(*StreamEnd)(nil),           // 21: crabtalk.protocol.StreamEnd
+	(*AskUserEvent)(nil),        // 22: crabtalk.protocol.AskUserEvent
+	(*AskQuestion)(nil),         // 23: crabtalk.protocol.AskQuestion
+	(*AskOption)(nil),           // 24: crabtalk.protocol.AskOption
+	(*ReplyToAsk)(nil),          // 25: crabtalk.protocol.ReplyToAsk
+	(*Usage)(nil),               // 26: crabtalk.protocol.Usage
+	(*Compacted)(nil),           // 27: crabtalk.protocol.Compacted
+	(*CancelMsg)(nil),           // 28: crabtalk.protocol.CancelMsg
+	(*Sessions)(nil),            // 29: crabtalk.protocol.Sessions
+	(*KillMsg)(nil),             // 30: crabtalk.protocol.KillMsg
+	(*SessionInfo)(nil),         // 31: crabtalk.protocol.SessionInfo
+	(*SessionList)(nil),         // 32: crabtalk.protocol.SessionList
+	(*CompactMsg)(nil),          // 33: crabtalk.protocol.CompactMsg
+	(*CompactResponse)(nil),     // 34: crabtalk.protocol.CompactResponse
+	(*CompactSessionMsg)(nil),   // 35: crabtalk.protocol.CompactSessionMsg
+	(*CompactSessionReply)(nil), // 36: crabtalk.protocol.CompactSessionReply
+	(*Ping)(nil),                // 37: crabtalk.protocol.Ping
+	(*Pong)(nil),                // 38: crabtalk.protocol.Pong
+	(*GetConfig)(nil),           // 39: crabtalk.protocol.GetConfig
+	(*SetConfigMsg)(nil),        // 40: crabtalk.protocol.SetConfigMsg
+	(*ConfigMsg)(nil),           // 41: crabtalk.protocol.ConfigMsg
+	(*ReloadMsg)(nil),           // 42: crabtalk.protocol.ReloadMsg
+	(*GetStats)(nil),            // 43: crabtalk.protocol.GetStats
+	(*DaemonStats)(nil),         // 44: crabtalk.protocol.DaemonStats
+	(*HelloMsg)(nil),            // 45: crabtalk.protocol.HelloMsg
+	(*HelloReply)(nil),          // 46: crabtalk.protocol.HelloReply
+	(*AuthMsg)(nil),             // 47: crabtalk.protocol.AuthMsg
+	(*ErrorMsg)(nil),            // 48: crabtalk.protocol.ErrorMsg
+	(*Progress)(nil),            // 49: crabtalk.protocol.Progress
+	(*SubscribeEvents)(nil),     // 50: crabtalk.protocol.SubscribeEvents
+	(*AgentEventMsg)(nil),       // 51: crabtalk.protocol.AgentEventMsg
+	(*CreateCronMsg)(nil),       // 52: crabtalk.protocol.CreateCronMsg
+	(*DeleteCronMsg)(nil),       // 53: crabtalk.protocol.DeleteCronMsg
+	(*ListCronsMsg)(nil),        // 54: crabtalk.protocol.ListCronsMsg
+	(*CronInfo)(nil),            // 55: crabtalk.protocol.CronInfo
+	(*CronList)(nil),            // 56: crabtalk.protocol.CronList
+	(*Entry)(nil),               // 57: crabtalk.protocol.Entry
+	(*RememberMsg)(nil),         // 58: crabtalk.protocol.RememberMsg
+	(*MetadataEdit)(nil),        // 59: crabtalk.protocol.MetadataEdit
+	(*MetadataField)(nil),       // 60: crabtalk.protocol.MetadataField
+	(*ForgetMsg)(nil),           // 61: crabtalk.protocol.ForgetMsg
+	(*GetEntryMsg)(nil),         // 62: crabtalk.protocol.GetEntryMsg
+	(*ListEntriesMsg)(nil),      // 63: crabtalk.protocol.ListEntriesMsg
+	(*EntryList)(nil),           // 64: crabtalk.protocol.EntryList
+	(*AliasMsg)(nil),            // 65: crabtalk.protocol.AliasMsg
+	(*UndoMsg)(nil),             // 66: crabtalk.protocol.UndoMsg
+	(*PurgeMsg)(nil),            // 67: crabtalk.protocol.PurgeMsg
+	(*PurgeReply)(nil),          // 68: crabtalk.protocol.PurgeReply
+	(*RedactMsg)(nil),           // 69: crabtalk.protocol.RedactMsg
+	(*PruneMsg)(nil),            // 70: crabtalk.protocol.PruneMsg
+	(*PruneReply)(nil),          // 71: crabtalk.protocol.PruneReply
+	(*ChangesMsg)(nil),          // 72: crabtalk.protocol.ChangesMsg
+	(*OutcomeMsg)(nil),          // 73: crabtalk.protocol.OutcomeMsg
+	(*OutcomeReply)(nil),        // 74: crabtalk.protocol.OutcomeReply
+	(*EntryChange)(nil),         // 75: crabtalk.protocol.EntryChange
+	(*ChangeList)(nil),          // 76: crabtalk.protocol.ChangeList
+	(*Actor)(nil),               // 77: crabtalk.protocol.Actor
+	(*ApplyMsg)(nil),            // 78: crabtalk.protocol.ApplyMsg
+	(*Change)(nil),              // 79: crabtalk.protocol.Change
+	(*Rename)(nil),              // 80: crabtalk.protocol.Rename
+	(*RecallMsg)(nil),           // 81: crabtalk.protocol.RecallMsg
+	(*RecallReply)(nil),         // 82: crabtalk.protocol.RecallReply
+	(*RecallHit)(nil),           // 83: crabtalk.protocol.RecallHit
+	(*Correction)(nil),          // 84: crabtalk.protocol.Correction
+	(*BudgetUse)(nil),           // 85: crabtalk.protocol.BudgetUse
+	(*DumpMsg)(nil),             // 86: crabtalk.protocol.DumpMsg
+	(*LoadMsg)(nil),             // 87: crabtalk.protocol.LoadMsg
+	(*CheckpointMsg)(nil),       // 88: crabtalk.protocol.CheckpointMsg
+	(*CheckpointReply)(nil),     // 89: crabtalk.protocol.CheckpointReply
+	(*StoreStatsMsg)(nil),       // 90: crabtalk.protocol.StoreStatsMsg
+	(*Report)(nil),              // 91: crabtalk.protocol.Report
+	(*StoredSession)(nil),       // 92: crabtalk.protocol.StoredSession
+	(*ListSessionsMsg)(nil),     // 93: crabtalk.protocol.ListSessionsMsg
+	(*StoredSessionList)(nil),   // 94: crabtalk.protocol.StoredSessionList
+	(*HistoryMsg)(nil),          // 95: crabtalk.protocol.HistoryMsg
+	(*HistoryReply)(nil),        // 96: crabtalk.protocol.HistoryReply
+	(*HistoryLine)(nil),         // 97: crabtalk.protocol.HistoryLine
+	(*SearchSessionsMsg)(nil),   // 98: crabtalk.protocol.SearchSessionsMsg
+	(*SearchSessionsReply)(nil), // 99: crabtalk.protocol.SearchSessionsReply
+	(*SessionHit)(nil),          // 100: crabtalk.protocol.SessionHit
+	(*WindowLine)(nil),          // 101: crabtalk.protocol.WindowLine
+	(*UnreadFile)(nil),          // 102: crabtalk.protocol.UnreadFile
+	(*SetTitleMsg)(nil),         // 103: crabtalk.protocol.SetTitleMsg
+	(*DeleteSessionMsg)(nil),    // 104: crabtalk.protocol.DeleteSessionMsg
+	(*RestoreSessionMsg)(nil),   // 105: crabtalk.protocol.RestoreSessionMsg
+	(*RepairSessionMsg)(nil),    // 106: crabtalk.protocol.RepairSessionMsg
+	(*RepairSessionReply)(nil),  // 107: crabtalk.protocol.RepairSessionReply
+	(*PurgeSessionMsg)(nil),     // 108: crabtalk.protocol.PurgeSessionMsg
+	(*PurgeSessionReply)(nil),   // 109: crabtalk.protocol.PurgeSessionReply
+	(*CheckConfigMsg)(nil),      // 110: crabtalk.protocol.CheckConfigMsg
+	(*ConfigChecked)(nil),       // 111: crabtalk.protocol.ConfigChecked
+	(*ProviderProbe)(nil),       // 112: crabtalk.protocol.ProviderProbe
 }
 var file_crabtalk_proto_depIdxs = []int32{
-	7,   // 0: crabtalk.protocol.ClientMessage.send:type_name -> crabtalk.protocol.SendMsg
-	8,   // 1: crabtalk.protocol.ClientMessage.stream:type_name -> crabtalk.protocol.StreamMsg
-	35,  // 2: crabtalk.protocol.ClientMessage.ping:type_name -> crabtalk.protocol.Ping
-	27,  // 3: crabtalk.protocol.ClientMessage.sessions:type_name -> crabtalk.protocol.Sessions
-	28,  // 4: crabtalk.protocol.ClientMessage.kill:type_name -> crabtalk.protocol.KillMsg
-	37,  // 5: crabtalk.protocol.ClientMessage.get_config:type_name -> crabtalk.protocol.GetConfig
-	38,  // 6: crabtalk.protocol.ClientMessage.set_config:type_name -> crabtalk.protocol.SetConfigMsg
-	40,  // 7: crabtalk.protocol.ClientMessage.reload:type_name -> crabtalk.protocol.ReloadMsg
-	48,  // 8: crabtalk.protocol.ClientMessage.subscribe_events:type_name -> crabtalk.protocol.SubscribeEvents
-	23,  // 9: crabtalk.protocol.ClientMessage.reply_to_ask:type_name -> crabtalk.protocol.ReplyToAsk
-	41,  // 10: crabtalk.protocol.ClientMessage.get_stats:type_name -> crabtalk.protocol.GetStats
-	50,  // 11: crabtalk.protocol.ClientMessage.create_cron:type_name -> crabtalk.protocol.CreateCronMsg
-	51,  // 12: crabtalk.protocol.ClientMessage.delete_cron:type_name -> crabtalk.protocol.DeleteCronMsg
-	52,  // 13: crabtalk.protocol.ClientMessage.list_crons:type_name -> crabtalk.protocol.ListCronsMsg
-	31,  // 14: crabtalk.protocol.ClientMessage.compact:type_name -> crabtalk.protocol.CompactMsg
-	43,  // 15: crabtalk.protocol.ClientMessage.hello:type_name -> crabtalk.protocol.HelloMsg
-	45,  // 16: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
-	26,  // 17: crabtalk.protocol.ClientMessage.cancel:type_name -> crabtalk.protocol.CancelMsg
-	56,  // 18: crabtalk.protocol.ClientMessage.remember:type_name -> crabtalk.protocol.RememberMsg
-	85,  // 19: crabtalk.protocol.ClientMessage.recall:type_name -> crabtalk.protocol.RecallMsg
-	59,  // 20: crabtalk.protocol.ClientMessage.forget:type_name -> crabtalk.protocol.ForgetMsg
-	60,  // 21: crabtalk.protocol.ClientMessage.get_entry:type_name -> crabtalk.protocol.GetEntryMsg
-	61,  // 22: crabtalk.protocol.ClientMessage.list_entries:type_name -> crabtalk.protocol.ListEntriesMsg
-	63,  // 23: crabtalk.protocol.ClientMessage.alias:type_name -> crabtalk.protocol.AliasMsg
-	82,  // 24: crabtalk.protocol.ClientMessage.apply:type_name -> crabtalk.protocol.ApplyMsg
-	90,  // 25: crabtalk.protocol.ClientMessage.dump:type_name -> crabtalk.protocol.DumpMsg
-	91,  // 26: crabtalk.protocol.ClientMessage.load:type_name -> crabtalk.protocol.LoadMsg
-	92,  // 27: crabtalk.protocol.ClientMessage.checkpoint:type_name -> crabtalk.protocol.CheckpointMsg
-	94,  // 28: crabtalk.protocol.ClientMessage.store_stats:type_name -> crabtalk.protocol.StoreStatsMsg
-	64,  // 29: crabtalk.protocol.ClientMessage.undo:type_name -> crabtalk.protocol.UndoMsg
-	65,  // 30: crabtalk.protocol.ClientMessage.purge:type_name -> crabtalk.protocol.PurgeMsg
-	68,  // 31: crabtalk.protocol.ClientMessage.prune:type_name -> crabtalk.protocol.PruneMsg
-	70,  // 32: crabtalk.protocol.ClientMessage.entry_changes:type_name -> crabtalk.protocol.ChangesMsg
-	67,  // 33: crabtalk.protocol.ClientMessage.redact:type_name -> crabtalk.protocol.RedactMsg
-	71,  // 34: crabtalk.protocol.ClientMessage.outcome:type_name -> crabtalk.protocol.OutcomeMsg
-	97,  // 35: crabtalk.protocol.ClientMessage.list_sessions:type_name -> crabtalk.protocol.ListSessionsMsg
-	99,  // 36: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
-	102, // 37: crabtalk.protocol.ClientMessage.search_sessions:type_name -> crabtalk.protocol.SearchSessionsMsg
-	107, // 38: crabtalk.protocol.ClientMessage.set_title:type_name -> crabtalk.protocol.SetTitleMsg
-	108, // 39: crabtalk.protocol.ClientMessage.delete_session:type_name -> crabtalk.protocol.DeleteSessionMsg
-	109, // 40: crabtalk.protocol.ClientMessage.restore_session:type_name -> crabtalk.protocol.RestoreSessionMsg
-	33,  // 41: crabtalk.protocol.ClientMessage.compact_session:type_name -> crabtalk.protocol.CompactSessionMsg
-	110, // 42: crabtalk.protocol.ClientMessage.repair_session:type_name -> crabtalk.protocol.RepairSessionMsg
-	112, // 43: crabtalk.protocol.ClientMessage.purge_session:type_name -> crabtalk.protocol.PurgeSessionMsg
-	114, // 44: crabtalk.protocol.ClientMessage.list_models:type_name -> crabtalk.protocol.ListModelsMsg
-	117, // 45: crabtalk.protocol.ClientMessage.switch_model:type_name -> crabtalk.protocol.SwitchModelMsg
-	118, // 46: crabtalk.protocol.ClientMessage.add_models:type_name -> crabtalk.protocol.AddModelsMsg
-	119, // 47: crabtalk.protocol.ClientMessage.remove_model:type_name -> crabtalk.protocol.RemoveModelMsg
-	120, // 48: crabtalk.protocol.ClientMessage.list_agents:type_name -> crabtalk.protocol.ListAgentsMsg
-	123, // 49: crabtalk.protocol.ClientMessage.check_config:type_name -> crabtalk.protocol.CheckConfigMsg
-	75,  // 50: crabtalk.protocol.ClientMessage.list_spaces:type_name -> crabtalk.protocol.ListSpacesMsg
-	76,  // 51: crabtalk.protocol.ClientMessage.create_space:type_name -> crabtalk.protocol.CreateSpaceMsg
-	77,  // 52: crabtalk.protocol.ClientMessage.describe_space:type_name -> crabtalk.protocol.DescribeSpaceMsg
-	78,  // 53: crabtalk.protocol.ClientMessage.remove_space:type_name -> crabtalk.protocol.RemoveSpaceMsg
-	81,  // 54: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
-	5,   // 55: crabtalk.protocol.ClientMessage.once:type_name -> crabtalk.protocol.Once
-	9,   // 56: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
-	10,  // 57: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
-	46,  // 58: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
-	36,  // 59: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
-	30,  // 60: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
-	39,  // 61: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
-	49,  // 62: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
-	42,  // 63: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
-	53,  // 64: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
-	54,  // 65: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
-	32,  // 66: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
-	44,  // 67: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
-	47,  // 68: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
-	55,  // 69: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
-	62,  // 70: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
-	86,  // 71: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
-	95,  // 72: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
-	93,  // 73: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
-	66,  // 74: crabtalk.protocol.ServerMessage.purged:type_name -> crabtalk.protocol.PurgeReply
-	69,  // 75: crabtalk.protocol.ServerMessage.pruned:type_name -> crabtalk.protocol.PruneReply
-	74,  // 76: crabtalk.protocol.ServerMessage.changes:type_name -> crabtalk.protocol.ChangeList
-	72,  // 77: crabtalk.protocol.ServerMessage.outcome:type_name -> crabtalk.protocol.OutcomeReply
-	96,  // 78: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
-	98,  // 79: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
-	100, // 80: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
-	103, // 81: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
-	34,  // 82: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
-	111, // 83: crabtalk.protocol.ServerMessage.repaired:type_name -> crabtalk.protocol.RepairSessionReply
-	113, // 84: crabtalk.protocol.ServerMessage.session_purged:type_name -> crabtalk.protocol.PurgeSessionReply
-	116, // 85: crabtalk.protocol.ServerMessage.models:type_name -> crabtalk.protocol.ModelList
-	122, // 86: crabtalk.protocol.ServerMessage.agents:type_name -> crabtalk.protocol.AgentList
-	124, // 87: crabtalk.protocol.ServerMessage.config_checked:type_name -> crabtalk.protocol.ConfigChecked
-	80,  // 88: crabtalk.protocol.ServerMessage.spaces:type_name -> crabtalk.protocol.SpaceList
-	24,  // 89: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
-	11,  // 90: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
-	13,  // 91: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
-	14,  // 92: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
-	15,  // 93: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
-	17,  // 94: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
-	18,  // 95: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
-	19,  // 96: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
-	20,  // 97: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
-	24,  // 98: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
-	25,  // 99: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
-	46,  // 100: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
-	12,  // 101: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
-	16,  // 102: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	21,  // 103: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
-	22,  // 104: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
-	29,  // 105: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
-	0,   // 106: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
-	16,  // 107: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	24,  // 108: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
-	25,  // 109: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
-	46,  // 110: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
-	53,  // 111: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
-	1,   // 112: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
-	1,   // 113: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	57,  // 114: crabtalk.protocol.RememberMsg.metadata:type_name -> crabtalk.protocol.MetadataEdit
-	58,  // 115: crabtalk.protocol.MetadataEdit.set:type_name -> crabtalk.protocol.MetadataField
-	1,   // 116: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	55,  // 117: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
-	2,   // 118: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
-	55,  // 119: crabtalk.protocol.PurgeReply.entry:type_name -> crabtalk.protocol.Entry
-	55,  // 120: crabtalk.protocol.OutcomeReply.entry:type_name -> crabtalk.protocol.Entry
-	81,  // 121: crabtalk.protocol.EntryChange.by:type_name -> crabtalk.protocol.Actor
-	55,  // 122: crabtalk.protocol.EntryChange.entry:type_name -> crabtalk.protocol.Entry
-	73,  // 123: crabtalk.protocol.ChangeList.changes:type_name -> crabtalk.protocol.EntryChange
-	79,  // 124: crabtalk.protocol.CreateSpaceMsg.space:type_name -> crabtalk.protocol.Space
-	79,  // 125: crabtalk.protocol.DescribeSpaceMsg.space:type_name -> crabtalk.protocol.Space
-	126, // 126: crabtalk.protocol.Space.metadata:type_name -> crabtalk.protocol.Space.MetadataEntry
-	79,  // 127: crabtalk.protocol.SpaceList.spaces:type_name -> crabtalk.protocol.Space
-	83,  // 128: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
-	55,  // 129: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
-	55,  // 130: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
-	55,  // 131: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
-	55,  // 132: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
-	55,  // 133: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
-	84,  // 134: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
-	1,   // 135: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	58,  // 136: crabtalk.protocol.RecallMsg.meta:type_name -> crabtalk.protocol.MetadataField
-	87,  // 137: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
-	88,  // 138: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
-	89,  // 139: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
-	55,  // 140: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
-	3,   // 141: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
-	96,  // 142: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
-	101, // 143: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
-	96,  // 144: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
-	104, // 145: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
-	106, // 146: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
-	105, // 147: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
-	96,  // 148: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
-	115, // 149: crabtalk.protocol.ModelList.models:type_name -> crabtalk.protocol.ModelInfo
-	127, // 150: crabtalk.protocol.AddModelsMsg.context_limits:type_name -> crabtalk.protocol.AddModelsMsg.ContextLimitsEntry
-	121, // 151: crabtalk.protocol.AgentList.agents:type_name -> crabtalk.protocol.AgentInfo
-	125, // 152: crabtalk.protocol.ConfigChecked.probes:type_name -> crabtalk.protocol.ProviderProbe
-	153, // [153:153] is the sub-list for method output_type
-	153, // [153:153] is the sub-list for method input_type
-	153, // [153:153] is the sub-list for extension type_name
-	153, // [153:153] is the sub-list for extension extendee
-	0,   // [0:153] is the sub-list for field type_name
+	9,   // 0: crabtalk.protocol.ClientMessage.send:type_name -> crabtalk.protocol.SendMsg
+	10,  // 1: crabtalk.protocol.ClientMessage.stream:type_name -> crabtalk.protocol.StreamMsg
+	37,  // 2: crabtalk.protocol.ClientMessage.ping:type_name -> crabtalk.protocol.Ping
+	29,  // 3: crabtalk.protocol.ClientMessage.sessions:type_name -> crabtalk.protocol.Sessions
+	30,  // 4: crabtalk.protocol.ClientMessage.kill:type_name -> crabtalk.protocol.KillMsg
+	39,  // 5: crabtalk.protocol.ClientMessage.get_config:type_name -> crabtalk.protocol.GetConfig
+	40,  // 6: crabtalk.protocol.ClientMessage.set_config:type_name -> crabtalk.protocol.SetConfigMsg
+	42,  // 7: crabtalk.protocol.ClientMessage.reload:type_name -> crabtalk.protocol.ReloadMsg
+	50,  // 8: crabtalk.protocol.ClientMessage.subscribe_events:type_name -> crabtalk.protocol.SubscribeEvents
+	25,  // 9: crabtalk.protocol.ClientMessage.reply_to_ask:type_name -> crabtalk.protocol.ReplyToAsk
+	43,  // 10: crabtalk.protocol.ClientMessage.get_stats:type_name -> crabtalk.protocol.GetStats
+	52,  // 11: crabtalk.protocol.ClientMessage.create_cron:type_name -> crabtalk.protocol.CreateCronMsg
+	53,  // 12: crabtalk.protocol.ClientMessage.delete_cron:type_name -> crabtalk.protocol.DeleteCronMsg
+	54,  // 13: crabtalk.protocol.ClientMessage.list_crons:type_name -> crabtalk.protocol.ListCronsMsg
+	33,  // 14: crabtalk.protocol.ClientMessage.compact:type_name -> crabtalk.protocol.CompactMsg
+	45,  // 15: crabtalk.protocol.ClientMessage.hello:type_name -> crabtalk.protocol.HelloMsg
+	47,  // 16: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
+	28,  // 17: crabtalk.protocol.ClientMessage.cancel:type_name -> crabtalk.protocol.CancelMsg
+	58,  // 18: crabtalk.protocol.ClientMessage.remember:type_name -> crabtalk.protocol.RememberMsg
+	81,  // 19: crabtalk.protocol.ClientMessage.recall:type_name -> crabtalk.protocol.RecallMsg
+	61,  // 20: crabtalk.protocol.ClientMessage.forget:type_name -> crabtalk.protocol.ForgetMsg
+	62,  // 21: crabtalk.protocol.ClientMessage.get_entry:type_name -> crabtalk.protocol.GetEntryMsg
+	63,  // 22: crabtalk.protocol.ClientMessage.list_entries:type_name -> crabtalk.protocol.ListEntriesMsg
+	65,  // 23: crabtalk.protocol.ClientMessage.alias:type_name -> crabtalk.protocol.AliasMsg
+	78,  // 24: crabtalk.protocol.ClientMessage.apply:type_name -> crabtalk.protocol.ApplyMsg
+	86,  // 25: crabtalk.protocol.ClientMessage.dump:type_name -> crabtalk.protocol.DumpMsg
+	87,  // 26: crabtalk.protocol.ClientMessage.load:type_name -> crabtalk.protocol.LoadMsg
+	88,  // 27: crabtalk.protocol.ClientMessage.checkpoint:type_name -> crabtalk.protocol.CheckpointMsg
+	90,  // 28: crabtalk.protocol.ClientMessage.store_stats:type_name -> crabtalk.protocol.StoreStatsMsg
+	66,  // 29: crabtalk.protocol.ClientMessage.undo:type_name -> crabtalk.protocol.UndoMsg
+	67,  // 30: crabtalk.protocol.ClientMessage.purge:type_name -> crabtalk.protocol.PurgeMsg
+	70,  // 31: crabtalk.protocol.ClientMessage.prune:type_name -> crabtalk.protocol.PruneMsg
+	72,  // 32: crabtalk.protocol.ClientMessage.entry_changes:type_name -> crabtalk.protocol.ChangesMsg
+	69,  // 33: crabtalk.protocol.ClientMessage.redact:type_name -> crabtalk.protocol.RedactMsg
+	73,  // 34: crabtalk.protocol.ClientMessage.outcome:type_name -> crabtalk.protocol.OutcomeMsg
+	93,  // 35: crabtalk.protocol.ClientMessage.list_sessions:type_name -> crabtalk.protocol.ListSessionsMsg
+	95,  // 36: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
+	98,  // 37: crabtalk.protocol.ClientMessage.search_sessions:type_name -> crabtalk.protocol.SearchSessionsMsg
+	103, // 38: crabtalk.protocol.ClientMessage.set_title:type_name -> crabtalk.protocol.SetTitleMsg
+	104, // 39: crabtalk.protocol.ClientMessage.delete_session:type_name -> crabtalk.protocol.DeleteSessionMsg
+	105, // 40: crabtalk.protocol.ClientMessage.restore_session:type_name -> crabtalk.protocol.RestoreSessionMsg
+	35,  // 41: crabtalk.protocol.ClientMessage.compact_session:type_name -> crabtalk.protocol.CompactSessionMsg
+	106, // 42: crabtalk.protocol.ClientMessage.repair_session:type_name -> crabtalk.protocol.RepairSessionMsg
+	108, // 43: crabtalk.protocol.ClientMessage.purge_session:type_name -> crabtalk.protocol.PurgeSessionMsg
+	110, // 44: crabtalk.protocol.ClientMessage.check_config:type_name -> crabtalk.protocol.CheckConfigMsg
+	5,   // 45: crabtalk.protocol.ClientMessage.call:type_name -> crabtalk.protocol.Call
+	77,  // 46: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
+	7,   // 47: crabtalk.protocol.ClientMessage.once:type_name -> crabtalk.protocol.Once
+	11,  // 48: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
+	12,  // 49: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
+	48,  // 50: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
+	38,  // 51: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
+	32,  // 52: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
+	41,  // 53: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
+	51,  // 54: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
+	44,  // 55: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
+	55,  // 56: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
+	56,  // 57: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
+	34,  // 58: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
+	46,  // 59: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
+	49,  // 60: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
+	57,  // 61: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
+	64,  // 62: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
+	82,  // 63: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
+	91,  // 64: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
+	89,  // 65: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
+	68,  // 66: crabtalk.protocol.ServerMessage.purged:type_name -> crabtalk.protocol.PurgeReply
+	71,  // 67: crabtalk.protocol.ServerMessage.pruned:type_name -> crabtalk.protocol.PruneReply
+	76,  // 68: crabtalk.protocol.ServerMessage.changes:type_name -> crabtalk.protocol.ChangeList
+	74,  // 69: crabtalk.protocol.ServerMessage.outcome:type_name -> crabtalk.protocol.OutcomeReply
+	92,  // 70: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
+	94,  // 71: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
+	96,  // 72: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
+	99,  // 73: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
+	36,  // 74: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
+	107, // 75: crabtalk.protocol.ServerMessage.repaired:type_name -> crabtalk.protocol.RepairSessionReply
+	109, // 76: crabtalk.protocol.ServerMessage.session_purged:type_name -> crabtalk.protocol.PurgeSessionReply
+	111, // 77: crabtalk.protocol.ServerMessage.config_checked:type_name -> crabtalk.protocol.ConfigChecked
+	6,   // 78: crabtalk.protocol.ServerMessage.result:type_name -> crabtalk.protocol.Result
+	26,  // 79: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
+	13,  // 80: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
+	15,  // 81: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
+	16,  // 82: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
+	17,  // 83: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
+	19,  // 84: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
+	20,  // 85: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
+	21,  // 86: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
+	22,  // 87: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
+	26,  // 88: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
+	27,  // 89: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
+	48,  // 90: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
+	14,  // 91: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
+	18,  // 92: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	23,  // 93: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
+	24,  // 94: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
+	31,  // 95: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
+	0,   // 96: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
+	18,  // 97: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	26,  // 98: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
+	27,  // 99: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
+	48,  // 100: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
+	55,  // 101: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
+	1,   // 102: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
+	1,   // 103: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	59,  // 104: crabtalk.protocol.RememberMsg.metadata:type_name -> crabtalk.protocol.MetadataEdit
+	60,  // 105: crabtalk.protocol.MetadataEdit.set:type_name -> crabtalk.protocol.MetadataField
+	1,   // 106: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	57,  // 107: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
+	2,   // 108: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
+	57,  // 109: crabtalk.protocol.PurgeReply.entry:type_name -> crabtalk.protocol.Entry
+	57,  // 110: crabtalk.protocol.OutcomeReply.entry:type_name -> crabtalk.protocol.Entry
+	77,  // 111: crabtalk.protocol.EntryChange.by:type_name -> crabtalk.protocol.Actor
+	57,  // 112: crabtalk.protocol.EntryChange.entry:type_name -> crabtalk.protocol.Entry
+	75,  // 113: crabtalk.protocol.ChangeList.changes:type_name -> crabtalk.protocol.EntryChange
+	79,  // 114: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
+	57,  // 115: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
+	57,  // 116: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
+	57,  // 117: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
+	57,  // 118: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
+	57,  // 119: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
+	80,  // 120: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
+	1,   // 121: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	60,  // 122: crabtalk.protocol.RecallMsg.meta:type_name -> crabtalk.protocol.MetadataField
+	83,  // 123: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
+	84,  // 124: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
+	85,  // 125: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
+	57,  // 126: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
+	3,   // 127: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
+	92,  // 128: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
+	97,  // 129: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
+	92,  // 130: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
+	100, // 131: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
+	102, // 132: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
+	101, // 133: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
+	92,  // 134: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
+	112, // 135: crabtalk.protocol.ConfigChecked.probes:type_name -> crabtalk.protocol.ProviderProbe
+	136, // [136:136] is the sub-list for method output_type
+	136, // [136:136] is the sub-list for method input_type
+	136, // [136:136] is the sub-list for extension type_name
+	136, // [136:136] is the sub-list for extension extendee
+	0,   // [0:136] is the sub-list for field type_name
 }
 
 func init() { file_crabtalk_proto_init() }
@@ -11366,18 +10259,10 @@ func file_crabtalk_proto_init() {
 		(*ClientMessage_CompactSession)(nil),
 		(*ClientMessage_RepairSession)(nil),
 		(*ClientMessage_PurgeSession)(nil),
-		(*ClientMessage_ListModels)(nil),
-		(*ClientMessage_SwitchModel)(nil),
-		(*ClientMessage_AddModels)(nil),
-		(*ClientMessage_RemoveModel)(nil),
-		(*ClientMessage_ListAgents)(nil),
 		(*ClientMessage_CheckConfig)(nil),
-		(*ClientMessage_ListSpaces)(nil),
-		(*ClientMessage_CreateSpace)(nil),
-		(*ClientMessage_DescribeSpace)(nil),
-		(*ClientMessage_RemoveSpace)(nil),
+		(*ClientMessage_Call)(nil),
 	}
-	file_crabtalk_proto_msgTypes[2].OneofWrappers = []any{
+	file_crabtalk_proto_msgTypes[4].OneofWrappers = []any{
 		(*ServerMessage_Response)(nil),
 		(*ServerMessage_Stream)(nil),
 		(*ServerMessage_Error)(nil),
@@ -11407,14 +10292,12 @@ func file_crabtalk_proto_init() {
 		(*ServerMessage_Compacted)(nil),
 		(*ServerMessage_Repaired)(nil),
 		(*ServerMessage_SessionPurged)(nil),
-		(*ServerMessage_Models)(nil),
-		(*ServerMessage_Agents)(nil),
 		(*ServerMessage_ConfigChecked)(nil),
-		(*ServerMessage_Spaces)(nil),
+		(*ServerMessage_Result)(nil),
 	}
-	file_crabtalk_proto_msgTypes[3].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[4].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[6].OneofWrappers = []any{
+	file_crabtalk_proto_msgTypes[5].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[6].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[8].OneofWrappers = []any{
 		(*StreamEvent_Start)(nil),
 		(*StreamEvent_Chunk)(nil),
 		(*StreamEvent_Thinking)(nil),
@@ -11428,12 +10311,12 @@ func file_crabtalk_proto_init() {
 		(*StreamEvent_Error)(nil),
 		(*StreamEvent_Appended)(nil),
 	}
-	file_crabtalk_proto_msgTypes[34].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[42].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[46].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[51].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[57].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[79].OneofWrappers = []any{
+	file_crabtalk_proto_msgTypes[36].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[44].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[48].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[53].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[59].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[75].OneofWrappers = []any{
 		(*Change_Add)(nil),
 		(*Change_Update)(nil),
 		(*Change_Alias)(nil),
@@ -11441,18 +10324,17 @@ func file_crabtalk_proto_init() {
 		(*Change_Restore)(nil),
 		(*Change_Rename)(nil),
 	}
-	file_crabtalk_proto_msgTypes[81].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[82].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[83].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[98].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[114].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[77].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[78].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[79].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[94].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crabtalk_proto_rawDesc), len(file_crabtalk_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   124,
+			NumMessages:   109,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -13,6 +13,7 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 )
 
 // chatCommand is a command of the chat, such as /help.
@@ -198,18 +199,18 @@ func (ch *chat) compact(ctx context.Context, focus string) error {
 }
 
 func (ch *chat) switchModel(ctx context.Context, name string) error {
-	l, err := ch.Client.Models(ctx)
+	l, err := op.ListModels.Do(ctx, ch.Client, op.None{})
 	if err != nil {
 		return ch.Explain(err)
 	}
 	if name == "" {
 		var b list
-		for _, m := range l {
+		for _, m := range l.Models {
 			b.add(m.Name == ch.Model || ch.Model == "" && m.Active, display.Label(m.Name), display.Printable(m.Kind))
 		}
 		return ch.show(b)
 	}
-	if !slices.ContainsFunc(l, func(m client.Model) bool { return m.Name == name }) {
+	if !slices.ContainsFunc(l.Models, func(m op.Model) bool { return m.Name == name }) {
 		return &cli.Failure{Code: cli.ExitNotFound, Kind: "unknown_model", Message: "no model " + display.Quoted(name), Remedy: "run /model to list the models"}
 	}
 	ch.Model = name
@@ -218,7 +219,7 @@ func (ch *chat) switchModel(ctx context.Context, name string) error {
 }
 
 func (ch *chat) switchAgent(ctx context.Context, arg string) error {
-	l, err := ch.Client.Agents(ctx)
+	l, err := op.ListAgents.Do(ctx, ch.Client, op.None{})
 	if err != nil {
 		return ch.Explain(err)
 	}
@@ -231,7 +232,7 @@ func (ch *chat) switchAgent(ctx context.Context, arg string) error {
 		}
 		return ch.show(b)
 	}
-	if !slices.ContainsFunc(l, func(a client.Agent) bool { return a.Name == name }) {
+	if !slices.ContainsFunc(l, func(a op.Agent) bool { return a.Name == name }) {
 		return &cli.Failure{Code: cli.ExitNotFound, Kind: "unknown_agent", Message: "no agent " + display.Quoted(name), Remedy: "run /agent to list the agents"}
 	}
 	if text == "" {
@@ -284,14 +285,14 @@ func (s *screen) complete(ctx context.Context, before string) (from int, words [
 			words = append(words, i.ID)
 		}
 	case "/model":
-		l, _ := s.Client.Models(ctx)
-		for _, m := range l {
+		l, _ := op.ListModels.Do(ctx, s.Client, op.None{})
+		for _, m := range l.Models {
 			words = append(words, m.Name)
 		}
 	case "/remember":
 		words = s.noteNames(ctx)
 	case "/agent":
-		l, _ := s.Client.Agents(ctx)
+		l, _ := op.ListAgents.Do(ctx, s.Client, op.None{})
 		for _, a := range l {
 			words = append(words, a.Name)
 		}

@@ -1,0 +1,40 @@
+package op
+
+import "github.com/fxamacker/cbor/v2"
+
+// Requests and responses are CBOR maps (RFC 8949), with the JSON names of their fields: a
+// text needs no escapes, so each entry that fits a frame as it is fits one encoded, too.
+
+// MaxPart is the maximum size of a part of a request or response in one message, in bytes.
+const MaxPart = 15 << 20
+
+// maxItems limits each list and map.
+const maxItems = 1 << 24
+
+var (
+	encoding = must(cbor.EncOptions{Time: cbor.TimeRFC3339NanoUTC, OmitEmpty: cbor.OmitEmptyGoValue}.EncMode())
+	// A request with a field that this daemon does not know would have another meaning.
+	requests = must(strict.DecMode())
+	// A newer daemon may add fields to a response.
+	responses = must(lenient.DecMode())
+)
+
+var strict = cbor.DecOptions{
+	DupMapKey: cbor.DupMapKeyEnforcedAPF, ExtraReturnErrors: cbor.ExtraDecErrorUnknownField, FieldNameMatching: cbor.FieldNameMatchingCaseSensitive,
+	IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden, MaxArrayElements: maxItems, MaxMapPairs: maxItems,
+}
+
+var lenient = cbor.DecOptions{FieldNameMatching: cbor.FieldNameMatchingCaseSensitive, MaxArrayElements: maxItems, MaxMapPairs: maxItems}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return v
+}
+
+// Encode encodes a request or response.
+func Encode(v any) ([]byte, error) { return encoding.Marshal(v) }
+
+// Decode decodes a response.
+func Decode(body []byte, out any) error { return responses.Unmarshal(body, out) }

@@ -1,0 +1,51 @@
+package op
+
+import (
+	"fmt"
+	"net/http"
+
+	"crabmem/daemon/errtable"
+	"crabmem/daemon/tool"
+)
+
+// An Identity is for whom a client asks, and what that permits.
+type Identity struct {
+	Name   string // empty: the owner of the home
+	Owner  bool   // everything is permitted: the owner, or an admin
+	Scope  tool.Scope
+	Space  string // the space without one in the request; empty: main
+	Writes bool   // it may change its space and its sessions
+}
+
+// MayRead reports whether the identity may read the sessions that another one created.
+func (id *Identity) MayRead(createdBy string) bool {
+	return id.Owner || id.Scope.Memory.Sessions.Allows(createdBy)
+}
+
+// Refused returns the error for an operation that the identity may not do.
+func (id *Identity) Refused(format string, args ...any) error {
+	return &errtable.Error{HTTP: http.StatusForbidden, Kind: "scope", Exit: errtable.ExitPermission,
+		Message: id.Name + " may not " + fmt.Sprintf(format, args...), Fix: "ask the owner of this machine, who sets trust in [origins] of config.toml"}
+}
+
+// A Need is what an operation requires of an identity that is not an admin.
+type Need uint8
+
+const (
+	NeedOwner    Need = iota // an operation without a need
+	NeedNothing              // the response is the same for everybody
+	NeedOwn                  // the response contains only what the identity may read
+	NeedRead                 // the identity may read the space
+	NeedWrite                // the identity may change the space
+	NeedSession              // the identity created the session
+	NeedChanges              // the identity created the session, and may change it
+	NeedMessages             // the identity sends the message to a session that it created
+)
+
+// Permit returns an error if the identity may not carry out an operation of the daemon.
+func (r *Row) Permit(id *Identity) error {
+	if id.Owner || r.Need == NeedNothing || r.Need == NeedOwn {
+		return nil
+	}
+	return id.Refused("%s", r.Words())
+}

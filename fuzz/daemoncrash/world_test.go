@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,7 @@ var scripted *model.Server
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	debug.SetGCPercent(400) // the machines are small and many
 	var err error
 	if scripted, err = model.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, err)

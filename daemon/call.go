@@ -22,7 +22,7 @@ func (d *Daemon) call(r *request, m *pb.ClientMessage) error {
 		return err
 	}
 	run := func() error {
-		body, did, err := row.Run(r.ctx, op.Daemon{Parts: d.parts, As: r.as}, in)
+		body, did, err := row.Run(r.ctx, d.on(r), in)
 		r.effect = did
 		if err != nil {
 			return err
@@ -34,6 +34,9 @@ func (d *Daemon) call(r *request, m *pb.ClientMessage) error {
 	}
 	return run()
 }
+
+// on returns what operations of a request run on.
+func (d *Daemon) on(r *request) op.Daemon { return op.Daemon{Parts: d.parts, As: r.as} }
 
 // result sends a response in parts.
 func (r *request) result(body []byte) error {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/op"
 )
 
 // TestCronApproval runs entries that a person wrote to crons.toml. Only the value off
@@ -33,12 +34,16 @@ func TestCronApproval(t *testing.T) {
 	if len(list) != 4 {
 		t.Fatalf("%d entries are valid: %v, %v", len(list), list, s.crons.Warnings())
 	}
-	for _, c := range list {
+	shown, err := op.ListCrons.Do(t.Context(), s.client(), op.None{})
+	if err != nil || len(shown) != len(list) {
+		t.Fatalf("%v, %v", shown, err)
+	}
+	for i, c := range list {
 		m.Queue(modeltest.Call("bash", `{"command":"touch `+c.Args+`"}`), modeltest.Say("done"))
 		if err := s.runCron(t.Context(), c); err != nil {
 			t.Error(err)
 		}
-		if shown := s.cronInfo(c).Approve; (shown == "off") != made[c.Args] {
+		if shown := shown[i].Approve; (shown == "off") != made[c.Args] {
 			t.Errorf("the entry with approve %q is shown with %q", c.Approve, shown)
 		}
 	}

@@ -1,81 +1,68 @@
 package daemon
 
 import (
-	"cmp"
-	"errors"
-	"net/http"
-	"time"
-
-	"crabmem/daemon/cron"
-	"crabmem/daemon/errtable"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire/pb"
 )
 
-// createCron adds an entry for a session, and loads the session if necessary. The
-// entry also contains the ID of the session's file, because session numbers change
-// when the daemon restarts. An entry for cron.NewSession has no session.
+// The requests of RFC 0018 for cron entries carry out the operations of package op.
+
+// createCron adds an entry for a session. RFC 0018 identifies the session by its number.
 func (d *Daemon) createCron(r *request, m *pb.CreateCronMsg) error {
-	c := cron.Cron{
-		Schedule: m.Schedule, Skill: m.Skill, Args: m.Args, SessionFile: m.StoredId,
+	in := op.NewCron{
+		Schedule: m.Schedule, Skill: m.Skill, Args: m.Args, Session: m.StoredId,
 		QuietStart: m.GetQuietStart(), QuietEnd: m.GetQuietEnd(), Once: m.Once, Timezone: m.Timezone,
-		Approve: cron.AllowedOnly,
 	}
-	if m.StoredId != cron.NewSession {
-		l, err := d.loaded.Named(r.ctx, m.Session, m.StoredId)
+	if in.Session == "" {
+		l, err := d.loaded.Get(m.Session)
 		if err != nil {
 			return err
 		}
-		c.Session, c.SessionFile = l.ID(), l.StoredID()
+		in.Session = l.StoredID()
 	}
-	c, err := d.crons.Create(c)
-	if _, ok := errors.AsType[*cron.InvalidError](err); ok {
-		return errtable.Invalidf("%v", err)
-	} else if err != nil {
+	c, err := op.AddCron.Run(r.ctx, d.on(r), &in)
+	if err != nil {
 		return err
 	}
-	d.firing.changed()
-	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_CronInfo{CronInfo: d.cronInfo(c)}})
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_CronInfo{CronInfo: d.cronInfo(&c)}})
 }
 
 func (d *Daemon) deleteCron(r *request, m *pb.DeleteCronMsg) error {
-	err := d.crons.Delete(m.GetId())
-	if _, ok := errors.AsType[*cron.NotFoundError](err); ok {
-		return &errtable.Error{HTTP: http.StatusNotFound, Kind: "not_found", Message: err.Error(), Fix: "crabmem cron list"}
-	} else if err != nil {
+	if _, err := op.RemoveCron.Run(r.ctx, d.on(r), &op.CronID{ID: m.GetId()}); err != nil {
 		return err
 	}
-	d.firing.changed()
 	return r.pong()
 }
 
 func (d *Daemon) listCrons(r *request) error {
+	crons, err := op.ListCrons.Run(r.ctx, d.on(r), &op.None{})
 	list := &pb.CronList{}
-	for _, c := range d.crons.List() {
-		list.Crons = append(list.Crons, d.cronInfo(c))
+	for i := range crons {
+		list.Crons = append(list.Crons, d.cronInfo(&crons[i]))
+	}
+	if err != nil {
+		return err
 	}
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_CronList{CronList: list}})
 }
 
-// cronInfo is an entry with the number that its session has now; 0 when it is
-// not live.
-func (d *Daemon) cronInfo(c cron.Cron) *pb.CronInfo {
+// cronInfo returns an entry with the number that its session has now; 0 if the session is
+// not loaded.
+func (d *Daemon) cronInfo(c *op.Cron) *pb.CronInfo {
 	info := &pb.CronInfo{
-		Id: c.ID, Schedule: c.Schedule, Skill: c.Skill, Session: c.Session, QuietStart: c.QuietStart, QuietEnd: c.QuietEnd, Once: c.Once,
-		Args: c.Args, Timezone: c.Timezone, StoredId: c.SessionFile,
+		Id: c.ID, Schedule: c.Schedule, Skill: c.Skill, QuietStart: c.QuietStart, QuietEnd: c.QuietEnd, Once: c.Once,
+		Args: c.Args, Timezone: c.Timezone, StoredId: c.Session, NextAt: c.NextAt, Failures: uint32(c.Failures), Stopped: c.Stopped, Approve: c.Approve,
 	}
-	if next, err := c.Next(d.now()); err == nil {
-		info.NextAt = next.Format(time.RFC3339)
-	}
-	info.Failures = uint32(d.firing.failures(c.ID))
-	info.Approve = cmp.Or(c.Approve, cron.AllowedOnly)
-	info.Stopped = info.Failures >= cronFailures
-	if c.SessionFile != "" {
-		info.Session = 0
-		for _, l := range d.loaded.List() {
-			if l.StoredID() == c.SessionFile {
-				info.Session = l.ID()
-			}
+	for _, l := range d.loaded.List() {
+		if l.StoredID() == c.Session {
+			info.Session = l.ID()
 		}
 	}
 	return info
+}
+
+// cronFailed returns the number of failures in a row, and whether they stopped the entry.
+func (d *Daemon) cronFailed(id uint64) (failures int, stopped bool) {
+	failures = d.firing.failures(id)
+	return failures, failures >= cronFailures
 }

@@ -222,8 +222,8 @@ func (d *Daemon) openAll() error {
 		return err
 	}
 	d.openRepeats()
-	d.parts = d.newParts()
 	d.firing = newScheduler(d)
+	d.parts = d.newParts()
 	d.reloading.Lock()
 	err = d.build(s)
 	d.reloading.Unlock()
@@ -244,6 +244,7 @@ func (d *Daemon) sessionSetup() session.Setup {
 func (d *Daemon) newParts() *op.Parts {
 	return &op.Parts{
 		Log: d.log, Setup: d.sessionSetup, Models: func() *model.Registry { return d.setup().models }, Spaces: d.spaces, Removed: d.repeats.PurgeSpace,
+		Now: d.now, Loaded: d.loaded, Crons: d.crons, CronsChanged: d.firing.changed, CronFailures: d.cronFailed,
 		Home: space.Home{FS: d.fs, Path: d.home, Command: "daemon", Warn: func(line string) { d.log.Warn("spaces", "warning", line) }},
 	}
 }

@@ -34,7 +34,7 @@ func (d *Daemon) identity(name string) op.Identity {
 	return id
 }
 
-// needs are the needs of the operations that are no rows yet.
+// needs are the needs of the operations that have no row.
 var needs = map[protoreflect.Name]op.Need{
 	"hello": op.NeedNothing, "ping": op.NeedNothing, "auth": op.NeedNothing, "get_stats": op.NeedNothing,
 	"sessions": op.NeedOwn, "list_sessions": op.NeedOwn, "search_sessions": op.NeedOwn, "subscribe_events": op.NeedOwn, "outcome": op.NeedOwn,

@@ -19,7 +19,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// changing are the operations, besides rows, that may be repeated with a key.
+// changing are the operations without a row that may be repeated with a key.
 var changing = map[protoreflect.Name]bool{
 	"remember": true, "forget": true, "alias": true, "apply": true, "undo": true,
 }

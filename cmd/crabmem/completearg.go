@@ -11,6 +11,7 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
@@ -99,7 +100,7 @@ func (c *app) completeCronIDs(cmd *cobra.Command, args []string, toComplete stri
 	ctx, cancel := context.WithTimeout(cmd.Context(), client.ReadWait)
 	defer cancel()
 	_ = c.withDaemon(ctx, func(d *client.Client) error { // no daemon, no numbers
-		list, err := d.Crons(ctx)
+		list, err := op.ListCrons.Do(ctx, d, op.None{})
 		for _, i := range list {
 			if id := strconv.FormatUint(i.ID, 10); strings.HasPrefix(id, toComplete) {
 				ids = append(ids, cobra.CompletionWithDesc(id, cli.Fit(display.Printable(i.Schedule+" /"+i.Skill), 60)))

@@ -10,6 +10,7 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
@@ -33,35 +34,8 @@ run all commands, set approve = "off" in crons.toml.`,
 	return family(cmd, c.cronAdd(), c.cronList(), c.cronRemove())
 }
 
-// a cronEntry is an entry in the output of --json.
-type cronEntry struct {
-	ID         uint64 `json:"id"`
-	Schedule   string `json:"schedule"`
-	Skill      string `json:"skill"`
-	Args       string `json:"args,omitempty"`
-	Session    string `json:"session"` // of its file, or new
-	QuietStart string `json:"quiet_start,omitempty"`
-	QuietEnd   string `json:"quiet_end,omitempty"`
-	Timezone   string `json:"timezone,omitempty"`
-	Once       bool   `json:"once"`
-	Next       string `json:"next,omitempty"`
-	Failures   int    `json:"failures,omitempty"`
-	Stopped    bool   `json:"stopped,omitempty"`
-	Approve    string `json:"approve,omitempty"` // allowlist, or off: all commands run
-}
-
-func newCronEntry(i client.Cron) cronEntry {
-	if t, err := time.Parse(time.RFC3339, i.NextAt); err == nil {
-		i.NextAt = t.UTC().Format(time.RFC3339) // the daemon has it in the zone of the entry
-	}
-	return cronEntry{
-		ID: i.ID, Schedule: i.Schedule, Skill: i.Skill, Args: i.Args, Session: i.SessionFile, QuietStart: i.QuietStart, QuietEnd: i.QuietEnd,
-		Timezone: i.Timezone, Once: i.Once, Next: i.NextAt, Failures: i.Failures, Stopped: i.Stopped, Approve: i.Approve,
-	}
-}
-
-// line describes the entry for people, with its next run in a time zone.
-func (e *cronEntry) line(zone *time.Location) string {
+// cronLine describes an entry for people, with its next run in a time zone.
+func cronLine(e *op.Cron, zone *time.Location) string {
 	what := "/" + e.Skill
 	if e.Args != "" {
 		what += " " + e.Args
@@ -81,8 +55,8 @@ func (e *cronEntry) line(zone *time.Location) string {
 	}
 	if e.Stopped {
 		notes = append(notes, fmt.Sprintf("stopped after %d failures", e.Failures))
-	} else if e.Next != "" {
-		notes = append(notes, "next "+display.TimeIn(e.Next, zone))
+	} else if e.NextAt != "" {
+		notes = append(notes, "next "+display.TimeIn(e.NextAt, zone))
 	} else {
 		notes = append(notes, "never runs: every scheduled time is in the quiet hours")
 	}
@@ -114,7 +88,7 @@ seconds. The entry does not run during --quiet-hours.`,
 	cmd.Flags().StringVar(&zone, "timezone", "", "use the time `zone`, such as Europe/Berlin (default: the daemon's)")
 	cmd.Flags().BoolVar(&once, "once", false, "run at most once: remove the entry, then run it")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		m := cron.Cron{SessionFile: args[0], Schedule: args[1], Skill: strings.TrimPrefix(args[2], "/"), Args: strings.Join(args[3:], " "), Once: once, Timezone: zone}
+		m := op.NewCron{Session: args[0], Schedule: args[1], Skill: strings.TrimPrefix(args[2], "/"), Args: strings.Join(args[3:], " "), Once: once, Timezone: zone}
 		if quiet != "" {
 			from, to, ok := strings.Cut(quiet, "-")
 			if !ok {
@@ -123,15 +97,14 @@ seconds. The entry does not run during --quiet-hours.`,
 			m.QuietStart, m.QuietEnd = from, to
 		}
 		return c.withDaemon(cmd.Context(), func(d *client.Client) error {
-			i, err := d.CreateCron(cmd.Context(), m)
+			e, err := op.AddCron.Do(cmd.Context(), d, m)
 			if err != nil {
 				return err
 			}
-			e := newCronEntry(i)
 			if c.JSON {
 				return c.PrintJSON(e)
 			}
-			c.Say("added %s", display.Printable(strings.TrimSpace(e.line(c.zone()))))
+			c.Say("added %s", display.Printable(strings.TrimSpace(cronLine(&e, c.zone()))))
 			return nil
 		})
 	}
@@ -148,22 +121,21 @@ func (c *app) cronList() *cobra.Command {
   crabmem cron list --json`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var list []client.Cron
+		var list []op.Cron
 		if err := c.withDaemon(cmd.Context(), func(d *client.Client) (err error) {
-			list, err = d.Crons(cmd.Context())
+			list, err = op.ListCrons.Do(cmd.Context(), d, op.None{})
 			return err
 		}); err != nil {
 			return err
 		}
-		for _, i := range list {
-			e := newCronEntry(i)
+		for _, e := range list {
 			if c.JSON {
 				if err := c.PrintJSON(e); err != nil {
 					return err
 				}
 				continue
 			}
-			c.Out.WriteString(display.Printable(e.line(c.zone())) + "\n")
+			c.Out.WriteString(display.Printable(cronLine(&e, c.zone())) + "\n")
 		}
 		if len(list) == 0 {
 			c.Say("no entries; run crabmem cron add to create one")
@@ -187,7 +159,10 @@ func (c *app) cronRemove() *cobra.Command {
 		if err != nil {
 			return cli.Usagef("ID %q: want a number that crabmem cron list prints", args[0])
 		}
-		if err := c.withDaemon(cmd.Context(), func(d *client.Client) error { return d.DeleteCron(cmd.Context(), id) }); err != nil {
+		if err := c.withDaemon(cmd.Context(), func(d *client.Client) error {
+			_, err := op.RemoveCron.Do(cmd.Context(), d, op.CronID{ID: id})
+			return err
+		}); err != nil {
 			return err
 		}
 		if c.JSON {

@@ -286,7 +286,7 @@ var unstable = []struct {
 	{regexp.MustCompile(`"(microseconds|build_seconds|index_cpu_seconds|index_wall_seconds|query_p50_us|query_p99_us|query_max_us)":[0-9.e+-]+`), `"$1":<duration>`},
 	{regexp.MustCompile(`"(memory_bytes|heap_bytes)":[0-9]+`), `"$1":<bytes>`},
 	{regexp.MustCompile(`"uptime_secs":[0-9]+,("agents":)`), `$1`}, // absent in the first second
-	{regexp.MustCompile(`"next":"[^"]+"`), `"next":"<time>"`},
+	{regexp.MustCompile(`"next_at":"[^"]+"`), `"next_at":"<time>"`},
 	// The machine and the build.
 	{regexp.MustCompile(`[0-9.]+ [KMGT]iB free`), `<bytes> free`},
 	{regexp.MustCompile(`"(commit|go|platform)":"[^"]*"`), `"$1":"<$1>"`},

@@ -6,7 +6,6 @@ import (
 	"iter"
 	"time"
 
-	"crabmem/daemon/cron"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire/pb"
 )
@@ -181,23 +180,4 @@ func (c *Client) Stats(ctx context.Context) (Stats, error) {
 		return Stats{}, err
 	}
 	return statsOf(r)
-}
-
-// CreateCron adds an entry to the cron table, for the session SessionFile or, if
-// that is empty, for a loaded one. The daemon sets the ID.
-func (c *Client) CreateCron(ctx context.Context, e cron.Cron) (Cron, error) {
-	r, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_CreateCron{CreateCron: cronMessage(&e)}}, (*pb.ServerMessage).GetCronInfo)
-	return cronOf(r), err
-}
-
-// DeleteCron removes an entry of the cron table.
-func (c *Client) DeleteCron(ctx context.Context, id uint64) error {
-	_, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_DeleteCron{DeleteCron: &pb.DeleteCronMsg{Id: id}}}, (*pb.ServerMessage).GetPong)
-	return err
-}
-
-// Crons lists the cron table.
-func (c *Client) Crons(ctx context.Context) ([]Cron, error) {
-	r, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_ListCrons{ListCrons: &pb.ListCronsMsg{}}}, (*pb.ServerMessage).GetCronList)
-	return each(r.GetCrons(), cronOf), err
 }

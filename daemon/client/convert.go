@@ -8,7 +8,6 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/fusion"
-	"crabmem/daemon/cron"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/model"
 	"crabmem/daemon/wire/pb"
@@ -231,23 +230,6 @@ func foundOf(m *pb.SearchSessionsReply) (found search.Result, unread map[string]
 		return hit
 	})
 	return found, unread, err
-}
-
-func cronOf(m *pb.CronInfo) Cron {
-	return Cron{
-		Cron: cron.Cron{
-			ID: m.GetId(), Schedule: m.GetSchedule(), Skill: m.GetSkill(), Args: m.GetArgs(), Session: m.GetSession(), SessionFile: m.GetStoredId(),
-			QuietStart: m.GetQuietStart(), QuietEnd: m.GetQuietEnd(), Once: m.GetOnce(), Timezone: m.GetTimezone(), Approve: m.GetApprove(),
-		},
-		NextAt: m.GetNextAt(), Failures: int(m.GetFailures()), Stopped: m.GetStopped(),
-	}
-}
-
-func cronMessage(e *cron.Cron) *pb.CreateCronMsg {
-	return &pb.CreateCronMsg{
-		Schedule: e.Schedule, Skill: e.Skill, Args: e.Args, Session: e.Session, StoredId: e.SessionFile, Once: e.Once, Timezone: e.Timezone,
-		QuietStart: set(e.QuietStart), QuietEnd: set(e.QuietEnd),
-	}
 }
 
 func checkOf(m *pb.ConfigChecked) ConfigCheck {

@@ -10,7 +10,6 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/fusion"
-	"crabmem/daemon/cron"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog/search"
@@ -107,7 +106,6 @@ func TestResponsesKeepFields(t *testing.T) {
 		{*agentEventOf(fillMessage(new(pb.AgentEventMsg))), "Model Line Repeated Calls.Type Took Failed Questions Err.Family"},
 		{loadedOf(fillMessage(new(pb.SessionInfo))), "Info.File Info.Meta.CreatedAt Info.Meta.Source Info.Meta.Request Followers Info.Partial Info.Damaged Info.Torn Info.Size Info.Modified Info.Err"},
 		{storedOf(fillMessage(new(pb.StoredSession))), "Info.Partial Info.Meta.Request Model Waiting Asking"},
-		{cronOf(fillMessage(new(pb.CronInfo))), ""},
 		{checkOf(fillMessage(new(pb.ConfigChecked))), ""},
 		{questionOf(fillMessage(new(pb.AskQuestion))), ""},
 		{found, "Corrections"},
@@ -236,12 +234,11 @@ func TestRequestsKeepFields(t *testing.T) {
 	for range c.Stream(ctx, m) {
 	}
 	_, _ = c.CompactSession(ctx, CompactOptions{Session: 1, StoredID: "i", Focus: "f", Tokens: 2})
-	_, _ = c.CreateCron(ctx, cron.Cron{ID: 1, Schedule: "s", Skill: "s", Args: "a", Session: 1, SessionFile: "f", QuietStart: "1", QuietEnd: "2", Once: true, Timezone: "UTC"})
 	_, _, _ = c.ListSessions(ctx, SessionFilter{Agent: "a", Sender: "s", Trash: true, Offset: 1, Limit: 1})
 	for range c.History(ctx, "i", HistoryOptions{FromMarker: true, After: 1, Limit: 1}) {
 	}
 	_, _, _ = c.SearchSessions(ctx, search.Query{Text: "t", Limit: 1, Agent: "a", Sender: "s", Since: time.Unix(1, 0), Until: time.Unix(2, 0), Roles: []string{"r"}, Window: 1, Semantic: &fusion.Request{}}, true)
-	if len(sent) != 7 {
+	if len(sent) != 6 {
 		t.Errorf("%d requests: %v", len(sent), sent)
 	}
 	for name, missing := range sent {

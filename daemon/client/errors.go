@@ -74,7 +74,7 @@ func familyOf(m *pb.ClientMessage) errtable.Family {
 		return errtable.Store
 	case *pb.ClientMessage_ListSessions, *pb.ClientMessage_History, *pb.ClientMessage_SearchSessions, *pb.ClientMessage_SetTitle,
 		*pb.ClientMessage_DeleteSession, *pb.ClientMessage_RestoreSession, *pb.ClientMessage_RepairSession, *pb.ClientMessage_PurgeSession,
-		*pb.ClientMessage_CompactSession, *pb.ClientMessage_CreateCron:
+		*pb.ClientMessage_CompactSession:
 		return errtable.Session
 	case *pb.ClientMessage_Call:
 		return op.Find(m.GetCall().GetOp()).Family

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/daemon/cron"
 	"crabmem/daemon/model"
 	"crabmem/daemon/space"
 	"crabmem/sessionlog"
@@ -202,14 +201,6 @@ type Compaction struct {
 	Summary                   string
 	Archive                   string // the entry that contains Summary; empty: none
 	TokensBefore, TokensAfter uint64
-}
-
-// Cron is an entry of the cron table with its state.
-type Cron struct {
-	cron.Cron
-	NextAt   string // RFC 3339; empty: never
-	Failures int    // in a row
-	Stopped  bool   // after too many failures
 }
 
 // ConfigCheck describes a valid configuration.

@@ -2,7 +2,9 @@ package op
 
 import (
 	"log/slog"
+	"time"
 
+	"crabmem/daemon/cron"
 	"crabmem/daemon/model"
 	"crabmem/daemon/session"
 	"crabmem/daemon/space"
@@ -17,11 +19,19 @@ type Daemon struct {
 // Parts are the parts of a daemon.
 type Parts struct {
 	Log    *slog.Logger
+	Now    func() time.Time
 	Setup  func() session.Setup
+	Loaded *session.Manager
 	Models func() *model.Registry
 
 	Spaces *space.Set
 	Home   space.Home
 	// Removed is called after a space was removed.
 	Removed func(name string) error
+
+	Crons *cron.Table
+	// CronsChanged makes the daemon read the table.
+	CronsChanged func()
+	// CronFailures returns the failures of an entry in a row, and whether they stopped it.
+	CronFailures func(id uint64) (failures int, stopped bool)
 }

@@ -20,9 +20,9 @@ import (
 type Effect uint8
 
 const (
-	Reads   Effect = iota // nothing
+	Reads   Effect = iota // it changes nothing
 	Writes                // it changes entries, sessions, or spaces
-	Erases                // it removes data for good
+	Erases                // it removes data permanently
 	Manages               // it changes the daemon until it stops
 )
 

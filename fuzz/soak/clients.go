@@ -104,7 +104,7 @@ func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, nam
 	case 24:
 		_, err = op.ListAgents.Do(ctx, c, op.None{})
 	case 25:
-		_, err = c.Crons(ctx)
+		_, err = op.ListCrons.Do(ctx, c, op.None{})
 	case 26:
 		var list []client.Session
 		if list, err = c.Sessions(ctx); err == nil && len(list) > 0 {

@@ -18,7 +18,7 @@ type statusView struct {
 	Store   memtool.StatsAnswer
 	Agents  []op.Agent
 	Models  []op.Model
-	Crons   []client.Cron
+	Crons   []op.Cron
 	Parts   []mcp.Component
 }
 
@@ -41,7 +41,7 @@ func (v *visit) status() error {
 		return err
 	}
 	out.Models = models.Models
-	if out.Crons, err = d.Crons(ctx); err != nil {
+	if out.Crons, err = op.ListCrons.Do(ctx, d, op.None{}); err != nil {
 		return err
 	}
 	if out.Parts, err = mcp.Components(ctx, v.p.o.FS, filepath.Join(v.p.o.Home, "run"), func(file string, err error) {

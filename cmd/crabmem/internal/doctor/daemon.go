@@ -15,6 +15,7 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/op"
 )
 
 // checkSocket looks who listens where the daemon does.
@@ -101,7 +102,7 @@ func (d *doctor) stoppedCrons(ctx context.Context) (ids []uint64, err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.Timeout)
 	defer cancel()
-	list, err := d.Client.Crons(ctx)
+	list, err := op.ListCrons.Do(ctx, d.Client, op.None{})
 	for _, i := range list {
 		if i.Stopped {
 			ids = append(ids, i.ID)

@@ -177,9 +177,9 @@ func (s *Store) writeUsage() bool {
 	defer u.writing.Unlock()
 	path := s.Path()
 	u.mu.Lock()
-	counted := u.counted
+	none := len(u.counted) == 0
 	u.mu.Unlock()
-	if len(counted) == 0 || path == "" {
+	if none || path == "" {
 		return true
 	}
 	id, err := readIdentity(s.fs, path)
@@ -187,7 +187,8 @@ func (s *Store) writeUsage() bool {
 		return true
 	}
 	u.mu.Lock()
-	counted, u.counted = u.counted, nil
+	counted := u.counted
+	u.counted = nil
 	u.mu.Unlock()
 	known := s.knownEntries()
 	var rows []format.Usage

@@ -8,6 +8,7 @@ import (
 
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/op"
+	"crabmem/daemon/wire/pb"
 )
 
 // TestCronApproval runs entries that a person wrote to crons.toml. Only the value off
@@ -51,5 +52,20 @@ func TestCronApproval(t *testing.T) {
 		if _, err := os.Stat(name); (err == nil) != want {
 			t.Errorf("%s: the command ran: %v, want %v", name, err == nil, want)
 		}
+	}
+}
+
+// TestCronOfReference lists an entry that the reference wrote: it has only the number of a
+// session, which the response contains.
+func TestCronOfReference(t *testing.T) {
+	h := home(t)
+	table := "[[cron]]\nid = 3\nschedule = '1 0 * * *'\nskill = 'a'\nsession = 7\nonce = false\n"
+	if err := os.WriteFile(filepath.Join(h, "crons.toml"), []byte(table), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, h, "")
+	list := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_ListCrons{ListCrons: &pb.ListCronsMsg{}}}).GetCronList().GetCrons()
+	if len(list) != 1 || list[0].Session != 7 || list[0].StoredId != "" {
+		t.Errorf("%v", list)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
-// The requests of RFC 0018 for cron entries carry out the operations of package op.
+// The cron requests of RFC 0018 carry out rows of package op.
 
 // createCron adds an entry for a session. RFC 0018 identifies the session by its number.
 func (d *Daemon) createCron(r *request, m *pb.CreateCronMsg) error {
@@ -36,12 +36,12 @@ func (d *Daemon) deleteCron(r *request, m *pb.DeleteCronMsg) error {
 
 func (d *Daemon) listCrons(r *request) error {
 	crons, err := op.ListCrons.Run(r.ctx, d.on(r), &op.None{})
+	if err != nil {
+		return err
+	}
 	list := &pb.CronList{}
 	for i := range crons {
 		list.Crons = append(list.Crons, d.cronInfo(&crons[i]))
-	}
-	if err != nil {
-		return err
 	}
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_CronList{CronList: list}})
 }
@@ -52,6 +52,9 @@ func (d *Daemon) cronInfo(c *op.Cron) *pb.CronInfo {
 	info := &pb.CronInfo{
 		Id: c.ID, Schedule: c.Schedule, Skill: c.Skill, QuietStart: c.QuietStart, QuietEnd: c.QuietEnd, Once: c.Once,
 		Args: c.Args, Timezone: c.Timezone, StoredId: c.Session, NextAt: c.NextAt, Failures: uint32(c.Failures), Stopped: c.Stopped, Approve: c.Approve,
+	}
+	if c.Session == "" { // the reference wrote the entry
+		info.Session = c.Number
 	}
 	for _, l := range d.loaded.List() {
 		if l.StoredID() == c.Session {

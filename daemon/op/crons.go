@@ -11,7 +11,7 @@ import (
 	"crabmem/daemon/errtable"
 )
 
-// Cron is an entry of the cron table.
+// Cron is a cron table entry.
 type Cron struct {
 	ID         uint64 `json:"id"`
 	Schedule   string `json:"schedule"`
@@ -26,9 +26,11 @@ type Cron struct {
 	Failures   int    `json:"failures" jsonschema:"in a row"`
 	Stopped    bool   `json:"stopped" jsonschema:"after too many failures"`
 	Approve    string `json:"approve" jsonschema:"allowlist, or off: all commands run"`
+
+	Number uint64 `json:"-"` // session number in the table, for RFC 0018
 }
 
-// NewCron is a new entry of the cron table.
+// NewCron is a new cron table entry.
 type NewCron struct {
 	Schedule   string `json:"schedule" jsonschema:"five fields, as in 0 9 * * 1-5"`
 	Skill      string `json:"skill"`
@@ -40,7 +42,7 @@ type NewCron struct {
 	Once       bool   `json:"once,omitempty" jsonschema:"remove the entry after its first run"`
 }
 
-// CronID names an entry of the cron table.
+// CronID names a cron table entry.
 type CronID struct {
 	ID uint64 `json:"id"`
 }
@@ -57,7 +59,7 @@ var ListCrons = Add(errtable.Other, Op[Daemon, None, []Cron]{
 })
 
 // AddCron adds an entry, and loads its session if necessary. The table also contains the
-// number of the session, which changes when the daemon restarts.
+// session number, which changes when the daemon restarts.
 var AddCron = Add(errtable.Session, Op[Daemon, NewCron, Cron]{
 	Name: "crons.add", Does: "Add a cron entry.", Effect: Manages,
 	Run: func(ctx context.Context, d Daemon, in *NewCron) (Cron, error) {
@@ -99,7 +101,7 @@ var RemoveCron = Add(errtable.Other, Op[Daemon, CronID, None]{
 
 func (d *Daemon) cron(c cron.Cron) Cron {
 	e := Cron{
-		ID: c.ID, Schedule: c.Schedule, Skill: c.Skill, Args: c.Args, Session: c.SessionFile, QuietStart: c.QuietStart, QuietEnd: c.QuietEnd,
+		ID: c.ID, Schedule: c.Schedule, Skill: c.Skill, Args: c.Args, Session: c.SessionFile, Number: c.Session, QuietStart: c.QuietStart, QuietEnd: c.QuietEnd,
 		Timezone: c.Timezone, Once: c.Once, Approve: cmp.Or(c.Approve, cron.AllowedOnly),
 	}
 	if next, err := c.Next(d.Now()); err == nil {

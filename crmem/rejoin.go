@@ -76,8 +76,9 @@ func (r *repairer) settle(v *files) error {
 	return r.fs.SyncDir(dirOf(r.path))
 }
 
-// rejoin adds the second link's operations to the recovered store, and renames the link. It loses no text: if both changed a name, the store keeps its entry, and
-// the link's entry gets a new name.
+// rejoin adds the second link's operations to the recovered store, and renames the link.
+// It loses no text: if both changed a name, the store keeps its entry, and the link's
+// entry gets a new name.
 func (r *repairer) rejoin(v *files) error {
 	l := v.held
 	if l == nil {

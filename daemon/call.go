@@ -29,7 +29,7 @@ func (d *Daemon) call(r *request, m *pb.ClientMessage) error {
 		}
 		return r.result(body)
 	}
-	if m.GetOnce() != nil && row.Repeats() {
+	if m.GetOnce() != nil && row.Repeats {
 		return d.doOnce(r, m, run)
 	}
 	return run()

@@ -140,7 +140,7 @@ func (d *Daemon) forgetTool(_ context.Context, c tool.Call, args forgetArgs) (st
 		return "", err
 	}
 	switch err := d.inSpace(name, func(s *crmem.Store) error { return s.Forget(args.Name, d.actor(c)) }); {
-	case errors.Is(err, crmem.ErrNotFound) || isUnwritten(name, err):
+	case errors.Is(err, crmem.ErrNotFound) || space.IsUnwritten(name, err):
 		return "", fmt.Errorf("no entry named: %s", args.Name)
 	case errors.Is(err, crmem.ErrKind):
 		return "", fmt.Errorf("%s is an archive of a conversation: only the user removes it, with crabmem forget --archive", args.Name)
@@ -215,7 +215,7 @@ func (d *Daemon) bodies(c tool.Call, names []string) (string, error) {
 				}
 				return err
 			})
-			if isUnwritten(name, err) {
+			if space.IsUnwritten(name, err) {
 				err = crmem.ErrNotFound
 			}
 			missing = cmp.Or(missing, err)

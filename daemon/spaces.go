@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"crabmem/crmem"
@@ -61,12 +60,6 @@ func (d *Daemon) missingSpaces(c *config.Config) []string {
 	return slices.DeleteFunc(slices.Compact(want), func(name string) bool { return slices.Contains(exist, name) })
 }
 
-// isUnwritten reports whether err means that a sender has no space yet, because it
-// did not write.
-func isUnwritten(name string, err error) bool {
-	return errors.Is(err, crmem.ErrNoStore) && space.IsOfSender(name)
-}
-
 // recallSpaces searches the spaces that a scope permits to an agent. The hits of
 // several spaces are in the order of their ranks, because scores of different
 // spaces do not compare. It returns the space of each hit.
@@ -82,7 +75,7 @@ func (d *Daemon) recallSpaces(ctx context.Context, scope tool.Scope, agent strin
 			found = append(found, memtool.Found{Space: name, Answer: a})
 			return err
 		})
-		if err != nil && !isUnwritten(name, err) {
+		if err != nil && !space.IsUnwritten(name, err) {
 			return nil, nil, err
 		}
 	}

@@ -92,16 +92,14 @@ func (c *Client) Call(ctx context.Context, row *op.Row, in, out any) error {
 	}
 	m := &pb.ClientMessage{Msg: &pb.ClientMessage_Call{Call: &pb.Call{Op: row.Name, Body: request}}}
 	var response []byte
-	for r, err := range c.requestStream(ctx, m, func(r *pb.ServerMessage) bool { return !r.GetResult().GetMore() }) {
+	for r, err := range callStream(ctx, c, m, (*pb.ServerMessage).GetResult) {
 		switch {
 		case err != nil && (row.Effect == op.Writes || row.Effect == op.Erases):
 			return OutcomeUnknown(err)
 		case err != nil:
 			return err
-		case r.GetResult() == nil:
-			return &unexpectedError{r}
 		}
-		response = append(response, r.GetResult().GetBody()...)
+		response = append(response, r.GetBody()...)
 	}
 	return op.Decode(response, out)
 }

@@ -5,7 +5,7 @@ import "github.com/fxamacker/cbor/v2"
 // Requests and responses are CBOR maps (RFC 8949), with the JSON names of their fields: a
 // text needs no escapes, so each entry that fits a frame as it is fits one encoded, too.
 
-// MaxPart is the maximum size of a part of a request or response in one message, in bytes.
+// MaxPart limits a response part in one message, in bytes.
 const MaxPart = 15 << 20
 
 // maxItems limits each list and map.

@@ -10,7 +10,7 @@ import (
 	"crabmem/daemon/space"
 )
 
-// Daemon is what operations of the daemon run on: its parts, and who asks.
+// Daemon is what operations run on: the daemon's parts, and who asks.
 type Daemon struct {
 	*Parts
 	As Identity
@@ -32,6 +32,6 @@ type Parts struct {
 	Crons *cron.Table
 	// CronsChanged makes the daemon read the table.
 	CronsChanged func()
-	// CronFailures returns the failures of an entry in a row, and whether they stopped it.
+	// CronFailures returns how often an entry failed in a row, and whether that stopped it.
 	CronFailures func(id uint64) (failures int, stopped bool)
 }

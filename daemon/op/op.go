@@ -1,9 +1,9 @@
-// Package op defines the operations of the daemon. An operation is one row: its name,
+// Package op defines the daemon's operations. An operation is one row: its name,
 // its types, what it requires of a caller, and what it does. [Op.Do] carries it out through
 // a [Caller].
 //
-// The daemon serves each row that [Add] returned. To add an operation, add a row to the
-// file of its subject.
+// The daemon serves each row that [Add] returned. To add an operation, add a row to its
+// subject's file.
 package op
 
 import (
@@ -16,7 +16,7 @@ import (
 	"crabmem/daemon/once"
 )
 
-// An Effect is what an operation does to the data of the home.
+// An Effect is what an operation does to the home's data.
 type Effect uint8
 
 const (
@@ -46,10 +46,10 @@ type Row struct {
 	Family     errtable.Family // of its errors
 	Effect     Effect
 	Need       Need
+	Repeats    bool // a request may be repeated with a key, and has one effect
 
 	request func() any // a new *I
 	run     func(ctx context.Context, on, in any) (out any, did *once.Effect, err error)
-	repeats bool
 }
 
 var rows = make(map[string]*Row)
@@ -59,7 +59,7 @@ func Add[H, I, O any](family errtable.Family, o Op[H, I, O]) *Op[H, I, O] {
 	if o.Name == "" || o.Does == "" || o.Run == nil || rows[o.Name] != nil {
 		panic(fmt.Sprintf("op: the row %q is incomplete or exists", o.Name))
 	}
-	o.row = &Row{Name: o.Name, Does: o.Does, Family: family, Effect: o.Effect, Need: o.Need, repeats: o.Did != nil,
+	o.row = &Row{Name: o.Name, Does: o.Does, Family: family, Effect: o.Effect, Need: o.Need, Repeats: o.Did != nil,
 		request: func() any { return new(I) },
 		run: func(ctx context.Context, on, in any) (any, *once.Effect, error) {
 			out, err := o.Run(ctx, on.(H), in.(*I))
@@ -88,7 +88,7 @@ func (o *Op[H, I, O]) Do(ctx context.Context, c Caller, in I) (out O, err error)
 // None is an empty request or response.
 type None struct{}
 
-// Find returns the row of a name, or nil.
+// Find returns the row with a name, or nil.
 func Find(name string) *Row { return rows[name] }
 
 // All returns the rows by name.
@@ -100,9 +100,6 @@ func All() []*Row {
 	slices.SortFunc(list, func(a, b *Row) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
-
-// Repeats reports whether a request may be repeated with a key, and has one effect.
-func (r *Row) Repeats() bool { return r.repeats }
 
 // Words returns the name as words, such as create spaces.
 func (r *Row) Words() string {

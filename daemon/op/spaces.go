@@ -2,14 +2,12 @@ package op
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"time"
 
-	"crabmem/crmem"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/once"
 	"crabmem/daemon/space"
@@ -21,8 +19,7 @@ type Space struct {
 	space.About
 }
 
-// SpaceChange is a new description of a space. UpdatedAt is that of the description to
-// replace.
+// SpaceChange is a new space description. UpdatedAt identifies the description to replace.
 type SpaceChange struct {
 	Space
 	Archive bool `json:"archive,omitempty"`
@@ -89,7 +86,7 @@ var RemoveSpace = Add(errtable.Store, Op[Daemon, SpaceName, None]{
 	},
 })
 
-// described is the effect of a request that changed the description of a space.
+// described is the effect of a request that changed a space description.
 func described[I any](_ *I, s *Space) once.Effect {
 	return once.Effect{Space: s.Name, ETag: strconv.FormatInt(s.UpdatedAt.UnixNano(), 10)}
 }
@@ -123,7 +120,7 @@ func (d *Daemon) spaces() ([]Space, error) {
 	list := make([]Space, len(names))
 	for i, name := range names {
 		a, err := d.Spaces.About(name)
-		if err != nil && !(errors.Is(err, crmem.ErrNoStore) && space.IsOfSender(name)) { // no entry yet
+		if err != nil && !space.IsUnwritten(name, err) {
 			d.Log.Warn("description of a space", "space", name, "error", err)
 		}
 		if err != nil {

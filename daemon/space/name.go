@@ -5,8 +5,11 @@ package space
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strings"
+
+	"crabmem/crmem"
 )
 
 // Main is the default space of agents.
@@ -55,4 +58,10 @@ func IsOfSender(name string) bool {
 	rest, ok := strings.CutPrefix(name, senderPrefix)
 	_, err := hex.DecodeString(rest)
 	return ok && len(rest) == 32 && err == nil && rest == strings.ToLower(rest)
+}
+
+// IsUnwritten reports whether err means that a sender has no space yet, because it did not
+// write.
+func IsUnwritten(name string, err error) bool {
+	return errors.Is(err, crmem.ErrNoStore) && IsOfSender(name)
 }

@@ -16,7 +16,7 @@ func validUTF8(m proto.Message) proto.Message {
 	return m
 }
 
-// mend mends the texts of a message. The protocol has no maps.
+// mend mends a message's texts. The protocol has no maps.
 func mend(m protoreflect.Message) {
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		switch {

@@ -6509,13 +6509,13 @@ func (x *Actor) GetOp() string {
 type ApplyMsg struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Changes []*Change              `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
-	// The store must have these entries exactly so or, where the id is 0, none of
-	// the name, or nothing is done: 409, kind changed.
+	// The store must have exactly these entries, and where the id is 0, no entry with
+	// the name. Otherwise it changes nothing: 409, kind changed.
 	Unchanged []*Entry `protobuf:"bytes,2,rep,name=unchanged,proto3" json:"unchanged,omitempty"`
 	Content   bool     `protobuf:"varint,3,opt,name=content,proto3" json:"content,omitempty"` // the answer has the contents; it always has those that the daemon redacted
 	// A file of the user's on the daemon's machine with more of this: any number
-	// of these messages, each behind its length as a varint, which are done with
-	// this one, all or none.
+	// of these messages, each after its length as a varint. The daemon applies them
+	// with this one, all or none.
 	File          string `protobuf:"bytes,4,opt,name=file,proto3" json:"file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -8096,7 +8096,7 @@ type HistoryLine struct {
 	Error         string                 `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`    // what is wrong with the line
 	Glued         bool                   `protobuf:"varint,7,opt,name=glued,proto3" json:"glued,omitempty"`   // found in a bad line
 	Pieces        uint32                 `protobuf:"varint,8,opt,name=pieces,proto3" json:"pieces,omitempty"` // of a bad line: records found in it, which follow
-	Tail          bool                   `protobuf:"varint,9,opt,name=tail,proto3" json:"tail,omitempty"`     // behind the last line end
+	Tail          bool                   `protobuf:"varint,9,opt,name=tail,proto3" json:"tail,omitempty"`     // after the last line end
 	Torn          bool                   `protobuf:"varint,10,opt,name=torn,proto3" json:"torn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

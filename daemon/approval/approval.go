@@ -196,7 +196,7 @@ func (c *classifier) ownCommand(words []string, alone bool) error {
 		if !alone || len(args) != 1 || args[0] == "" || args[0][0] == '-' {
 			return errors.New("cd needs one directory, outside a pipeline")
 		}
-		next, ok := c.local(args[0])
+		next, ok := c.local(filepath.Clean(args[0])) // cd drops a name before ".."
 		if !ok {
 			return fmt.Errorf("%s is outside the working directory", args[0])
 		}
@@ -218,21 +218,48 @@ func (c *classifier) ownCommand(words []string, alone bool) error {
 	return nil
 }
 
-// local returns what a path can be, relative to Dir, and whether it is in Dir from each
-// directory of the pipeline.
+// local returns what a path can be, relative to Dir and with all links followed, and
+// whether it stays in Dir from each directory of the pipeline.
 func (c *classifier) local(path string) (list []string, ok bool) {
-	if !filepath.IsAbs(path) {
-		for _, dir := range c.dirs {
-			list = append(list, filepath.Join(dir, path))
+	dirs := c.dirs
+	if filepath.IsAbs(path) {
+		rest, ok := strings.CutPrefix(path, c.Dir)
+		if !ok {
+			rest, ok = strings.CutPrefix(path, resolved(c.Dir))
 		}
-		return list, !slices.ContainsFunc(list, func(p string) bool { return !filepath.IsLocal(p) })
+		if !ok || rest != "" && rest[0] != '/' {
+			return nil, false
+		}
+		dirs, path = []string{"."}, rest
 	}
-	for _, dir := range []string{c.Dir, resolved(c.Dir)} {
-		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
-			return []string{rel}, true
+	for _, dir := range dirs {
+		to, ok := c.walk(dir, path)
+		if !ok {
+			return nil, false
+		}
+		list = append(list, to)
+	}
+	return list, true
+}
+
+// walk follows a relative path from a directory, name by name as the kernel does, and
+// reports whether it stays in Dir. Both directories are relative to Dir, without links.
+func (c *classifier) walk(dir, path string) (to string, ok bool) {
+	top := resolved(c.Dir)
+	for name := range strings.SplitSeq(path, "/") {
+		dir = filepath.Join(dir, name)
+		if filepath.IsLocal(dir) && name != ".." {
+			rel, err := filepath.Rel(top, resolved(filepath.Join(top, dir)))
+			if err != nil {
+				return "", false
+			}
+			dir = rel
+		}
+		if !filepath.IsLocal(dir) {
+			return "", false
 		}
 	}
-	return nil, false
+	return dir, true
 }
 
 // checkDir returns an error if the working directory contains a home directory, or

@@ -22,7 +22,7 @@ func newMachine(t *testing.T) *machine {
 		t.Fatal(err)
 	}
 	m := &machine{home: top + "/user", data: top + "/user/data", work: top + "/user/work", bin: top + "/bin"}
-	for _, dir := range []string{m.data + "/in", m.work + "/sub", m.bin} {
+	for _, dir := range []string{m.data + "/in", m.work + "/sub", m.work + "/a/b", m.bin} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -45,6 +45,11 @@ func newMachine(t *testing.T) *machine {
 	for name, to := range map[string]string{"wget": "busybox", "sh": "busybox", "view": "bash", "stat": "busybox", "tr": "jq", "sum": "busybox", "od": "jq", "inside": m.work + "/tool"} {
 		_ = os.Remove(m.bin + "/" + name)
 		if err := os.Symlink(to, m.bin+"/"+name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, to := range map[string]string{"a/b/up2": "../..", "a/b/up1": "..", "a/out": "../../data"} {
+		if err := os.Symlink(to, m.work+"/"+name); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,6 +121,9 @@ func TestRuns(t *testing.T) {
 		{"ls a&&echo b||pwd;true;", `read BIN/ls ["ls" "a"] && own ["echo" "b"] || own ["pwd"] ; own ["true"]`},
 		{"cd sub && ls .. && cd ..; ls", `own ["cd" "sub"] && read BIN/ls ["ls" ".."] && own ["cd" ".."] ; read BIN/ls ["ls"]`},
 		{"cd " + m.work + "/sub && ls ../x", `own ["cd" "` + m.work + `/sub"] && read BIN/ls ["ls" "../x"]`},
+		{"cd a/b/up1 && ls ..", `own ["cd" "a/b/up1"] && read BIN/ls ["ls" ".."]`},
+		{"cd a/b/up2/../up1/b && ls ../..", `own ["cd" "a/b/up2/../up1/b"] && read BIN/ls ["ls" "../.."]`},
+		{"cat a/b/up2/sub/../x", `read BIN/cat ["cat" "a/b/up2/sub/../x"]`},
 		{"cd sub || true && ls x; cd a && cd b && ls ../..", `own ["cd" "sub"] || own ["true"] && read BIN/ls ["ls" "x"] ; own ["cd" "a"] && own ["cd" "b"] && read BIN/ls ["ls" "../.."]`},
 		{"echo -n a -e", `own ["echo" "-n" "a" "-e"]`},
 		{"echo 2 >/dev/null", `own ["echo" "2"] >/dev/null`},
@@ -171,6 +179,7 @@ func TestAsks(t *testing.T) {
 	// Files outside.
 	ask("cat /etc/shadow", "cat ../data/secrets.key", "cat sub/../../x", "cd sub && cat ../../x", "cat "+m.data+"/secrets.key", "ls ..", "ls /", "cat "+m.work+"/../x", "ls /proc/self/fd", "cat /usr/local/etc/x", "ls /usr/src", "ls /usr")
 	// Files outside, if a cd fails.
+	ask("cd a/b/up2 && ls ..", "cd a/b && cd up2 && cat ../x", "cat a/b/up2/../x", "cat a/b/up1/../../x", "cd a/b/up1 && ls b/up2/..", "cd a/out", "cat a/out/secrets.key", "ls "+m.work+"/a/out")
 	ask("cd sub; ls ..", "cd sub || ls ..", "cd sub && true || ls ..", "cd sub && ls; ls ..", "cd sub </dev/null || true && ls ..", "true || cd sub; ls ..", "cd a && cd b; ls ../..",
 		"cd "+m.work+"/sub; ls ../x", "cd sub; cd ..", strings.Repeat("cd a; cd b; ", 5)+"ls")
 	// Options that write or run.

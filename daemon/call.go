@@ -22,12 +22,12 @@ func (d *Daemon) call(r *request, m *pb.ClientMessage) error {
 		return err
 	}
 	run := func() error {
-		body, did, err := row.Run(r.ctx, d.on(r), in)
+		did, err := row.Run(r.ctx, d.on(r), in, func(part []byte) error { return r.part(part, row.Parts) })
 		r.effect = did
-		if err != nil {
-			return err
+		if err == nil && row.Parts {
+			err = r.part(nil, false)
 		}
-		return r.result(body)
+		return err
 	}
 	if m.GetOnce() != nil && row.Repeats {
 		return d.doOnce(r, m, run)
@@ -38,12 +38,14 @@ func (d *Daemon) call(r *request, m *pb.ClientMessage) error {
 // on returns what operations of a request run on.
 func (d *Daemon) on(r *request) op.Daemon { return op.Daemon{Parts: d.parts, As: r.as} }
 
-// result sends a response in parts.
-func (r *request) result(body []byte) error {
+// part sends a part of a response, in several messages if it is large. more reports
+// whether another part may follow.
+func (r *request) part(body []byte, more bool) error {
 	for {
-		n := min(len(body), op.MaxPart)
-		last := n == len(body)
-		if err := r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Result{Result: &pb.Result{Body: body[:n], More: !last}}}); err != nil || last {
+		n := min(len(body), op.MaxBody)
+		rest := len(body) - n
+		err := r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Result{Result: &pb.Result{Body: body[:n], More: more || rest > 0, Partial: rest > 0}}})
+		if err != nil || rest == 0 {
 			return err
 		}
 		body = body[n:]

@@ -82,7 +82,7 @@ func callWithProgress[T any](ctx context.Context, c *Client, m *pb.ClientMessage
 }
 
 // Call carries out an operation in the daemon. It is a method of [op.Caller].
-func (c *Client) Call(ctx context.Context, row *op.Row, in, out any) error {
+func (c *Client) Call(ctx context.Context, row *op.Row, in, out any, part func() error) error {
 	if err := c.agree(ctx); err != nil {
 		return err
 	}
@@ -91,17 +91,26 @@ func (c *Client) Call(ctx context.Context, row *op.Row, in, out any) error {
 		return err
 	}
 	m := &pb.ClientMessage{Msg: &pb.ClientMessage_Call{Call: &pb.Call{Op: row.Name, Body: request}}}
-	var response []byte
+	var body []byte // of the part that is incomplete
 	for r, err := range callStream(ctx, c, m, (*pb.ServerMessage).GetResult) {
-		switch {
-		case err != nil && (row.Effect == op.Writes || row.Effect == op.Erases):
+		if err != nil && (row.Effect == op.Writes || row.Effect == op.Erases) {
 			return OutcomeUnknown(err)
-		case err != nil:
+		}
+		if err != nil || row.Parts && !r.GetMore() {
 			return err
 		}
-		response = append(response, r.GetBody()...)
+		if body = append(body, r.GetBody()...); r.GetPartial() {
+			continue
+		}
+		if err := op.Decode(body, out); err != nil {
+			return err
+		}
+		if err := part(); err != nil {
+			return err
+		}
+		body = nil
 	}
-	return op.Decode(response, out)
+	return nil
 }
 
 // agree asks, once, whether the daemon has our operations as we know them.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"runtime/debug"
 
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 )
@@ -71,7 +72,7 @@ func (c *Client) begin(conn *conn, m *pb.ClientMessage) error {
 // send writes a request. If the daemon closed the connection, the error is the
 // reason that it sent.
 func (c *conn) send(m *pb.ClientMessage) error {
-	err := c.Write(m)
+	err := c.write(m)
 	if _, large := errors.AsType[*wire.TooLargeError](err); err == nil || large {
 		return err
 	}
@@ -81,4 +82,23 @@ func (c *conn) send(m *pb.ClientMessage) error {
 		}
 	}
 	return err
+}
+
+// write writes a request, in several messages if it is a large call.
+func (c *conn) write(m *pb.ClientMessage) error {
+	call := m.GetCall()
+	body := call.GetBody()
+	if len(body) <= op.MaxBody {
+		return c.Write(m)
+	}
+	defer func() { call.Body, call.More = body, false }() // for another connection
+	call.Body, call.More = body[:op.MaxBody], true
+	for rest := body[op.MaxBody:]; call.More; rest = rest[len(call.Body):] {
+		if err := c.Write(m); err != nil {
+			return err
+		}
+		call.Body = rest[:min(len(rest), op.MaxBody)]
+		call.More = len(call.Body) < len(rest)
+	}
+	return c.Write(m)
 }

@@ -5,8 +5,8 @@ import "github.com/fxamacker/cbor/v2"
 // Requests and responses are CBOR maps (RFC 8949), with the JSON names of their fields: a
 // text needs no escapes, so each entry that fits a frame as it is fits one encoded, too.
 
-// MaxPart limits a response part in one message, in bytes.
-const MaxPart = 15 << 20
+// MaxBody limits the part of a request or response in one message, in bytes.
+const MaxBody = 15 << 20
 
 // maxItems limits each list and map.
 const maxItems = 1 << 24

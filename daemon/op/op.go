@@ -9,6 +9,7 @@ package op
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -26,13 +27,14 @@ const (
 	Manages               // it changes the daemon until it stops
 )
 
-// An Op is an operation: a row. H is what it runs on, [Daemon], I is its request, and O its
-// response.
+// An Op is an operation: a row. H is what it runs on, [Daemon]; I is its request, and
+// O its response.
 type Op[H, I, O any] struct {
 	Name   string // such as spaces.create
 	Does   string // one sentence
 	Effect Effect
 	Need   Need
+	Retry  bool // a client repeats it after a lost response; operations with Reads need no mark
 	Run    func(ctx context.Context, on H, in *I) (O, error)
 	// Did returns the effect of a request that may be repeated with a key. nil: the
 	// operation ignores the key.
@@ -40,49 +42,107 @@ type Op[H, I, O any] struct {
 	row *Row
 }
 
-// A Row is an [Op] without its types.
+// A Seq is an operation whose response is a sequence of parts, each of at most some
+// [PartSize] bytes. Run sends them.
+type Seq[H, I, P any] struct {
+	Name, Does string
+	Effect     Effect
+	Need       Need
+	Run        func(ctx context.Context, on H, in *I, send func(P) error) error
+	row        *Row
+}
+
+// PartSize is the approximate size of a part of a [Seq] in bytes.
+const PartSize = 1 << 20
+
+// A Row is an [Op] or a [Seq] without its types.
 type Row struct {
 	Name, Does string
 	Family     errtable.Family // of its errors
 	Effect     Effect
 	Need       Need
 	Repeats    bool // a request may be repeated with a key, and has one effect
+	Retry      bool // a client may repeat a request after a lost response
+	Parts      bool // the response is a sequence
 
 	request func() any // a new *I
-	run     func(ctx context.Context, on, in any) (out any, did *once.Effect, err error)
+	// run sends each part of the response. It returns the effect even if send fails.
+	run func(ctx context.Context, on, in any, send func(any) error) (did *once.Effect, err error)
 }
 
 var rows = make(map[string]*Row)
 
+func add[I any](family errtable.Family, r *Row) *Row {
+	if r.Name == "" || r.Does == "" || rows[r.Name] != nil {
+		panic(fmt.Sprintf("op: the row %q is incomplete or exists", r.Name))
+	}
+	r.Family, r.Retry = family, r.Retry || r.Effect == Reads
+	r.request = func() any { return new(I) }
+	rows[r.Name] = r
+	return r
+}
+
 // Add adds a row. Programs call it only to initialize variables.
 func Add[H, I, O any](family errtable.Family, o Op[H, I, O]) *Op[H, I, O] {
-	if o.Name == "" || o.Does == "" || o.Run == nil || rows[o.Name] != nil {
-		panic(fmt.Sprintf("op: the row %q is incomplete or exists", o.Name))
-	}
-	o.row = &Row{Name: o.Name, Does: o.Does, Family: family, Effect: o.Effect, Need: o.Need, Repeats: o.Did != nil,
-		request: func() any { return new(I) },
-		run: func(ctx context.Context, on, in any) (any, *once.Effect, error) {
+	o.row = add[I](family, &Row{Name: o.Name, Does: o.Does, Effect: o.Effect, Need: o.Need, Repeats: o.Did != nil, Retry: o.Retry,
+		run: func(ctx context.Context, on, in any, send func(any) error) (did *once.Effect, err error) {
 			out, err := o.Run(ctx, on.(H), in.(*I))
-			if err != nil || o.Did == nil {
-				return out, nil, err
+			if err != nil {
+				return nil, err
 			}
-			did := o.Did(in.(*I), &out)
-			return out, &did, nil
-		}}
-	rows[o.Name] = o.row
+			if o.Did != nil {
+				e := o.Did(in.(*I), &out)
+				did = &e
+			}
+			return did, send(out)
+		}})
 	return &o
+}
+
+// AddSeq adds a row. Programs call it only to initialize variables.
+func AddSeq[H, I, P any](family errtable.Family, s Seq[H, I, P]) *Seq[H, I, P] {
+	s.row = add[I](family, &Row{Name: s.Name, Does: s.Does, Effect: s.Effect, Need: s.Need, Parts: true,
+		run: func(ctx context.Context, on, in any, send func(any) error) (*once.Effect, error) {
+			return nil, s.Run(ctx, on.(H), in.(*I), func(p P) error { return send(p) })
+		}})
+	return &s
 }
 
 // A Caller carries out operations.
 type Caller interface {
-	// Call decodes the response into out, a pointer.
-	Call(ctx context.Context, row *Row, in, out any) error
+	// Call decodes each part of the response into out, a pointer, and then calls part. An
+	// operation without parts has one.
+	Call(ctx context.Context, row *Row, in, out any, part func() error) error
 }
 
 // Do carries out the operation.
 func (o *Op[H, I, O]) Do(ctx context.Context, c Caller, in I) (out O, err error) {
-	err = c.Call(ctx, o.row, &in, &out)
+	err = c.Call(ctx, o.row, &in, &out, func() error { return nil })
 	return out, err
+}
+
+// Each carries out the operation, and calls f with each part. An error of f ends it.
+func (s *Seq[H, I, P]) Each(ctx context.Context, c Caller, in I, f func(P) error) error {
+	var p P
+	return c.Call(ctx, s.row, &in, &p, func() error {
+		part := p
+		p = *new(P)
+		return f(part)
+	})
+}
+
+// Local carries out operations in this process.
+type Local struct {
+	On any // a [Daemon]
+}
+
+// Call is a method of [Caller].
+func (l Local) Call(ctx context.Context, row *Row, in, out any, part func() error) error {
+	_, err := row.run(ctx, l.On, in, func(v any) error {
+		reflect.ValueOf(out).Elem().Set(reflect.ValueOf(v))
+		return part()
+	})
+	return err
 }
 
 // None is an empty request or response.
@@ -116,13 +176,14 @@ func (r *Row) Request(body []byte) (any, error) {
 	return in, nil
 }
 
-// Run carries out the operation in this process, and returns the encoded response. did is
-// what it changed, if the operation can be repeated with a key.
-func (r *Row) Run(ctx context.Context, on, in any) (body []byte, did *once.Effect, err error) {
-	out, did, err := r.run(ctx, on, in)
-	if err != nil {
-		return nil, nil, err
-	}
-	body, err = Encode(out)
-	return body, did, err
+// Run carries out a decoded request in this process, and sends each part of the response
+// encoded. did is what it changed, if the operation can be repeated with a key.
+func (r *Row) Run(ctx context.Context, on, in any, send func(part []byte) error) (did *once.Effect, err error) {
+	return r.run(ctx, on, in, func(v any) error {
+		part, err := Encode(v)
+		if err != nil {
+			return err
+		}
+		return send(part)
+	})
 }

@@ -75,7 +75,7 @@ func TestWorstTexts(t *testing.T) {
 	for _, c := range []string{"\x01", "\n", "\"", "<", "\u2028"} {
 		text := strings.Repeat(c, crmem.MaxContent/len(c))
 		body, err := Encode(ModelName{text})
-		if err != nil || len(body) > len(text)+20 || len(body) > MaxPart {
+		if err != nil || len(body) > len(text)+20 || len(body) > MaxBody {
 			t.Fatalf("%q: %d bytes for %d, %v", c, len(body), len(text), err)
 		}
 		var got ModelName

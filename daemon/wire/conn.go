@@ -257,6 +257,9 @@ type Limits struct {
 	// InFlight bounds the bytes of all long frames that are being read and
 	// written. 64 MiB.
 	InFlight int64
+	// Request limits the bytes of a request in several messages. 2 GiB: a store is in
+	// memory, and its snapshot has at most 1 GiB.
+	Request int64
 	// Working limits the connections with an active request, without
 	// subscribers. 256.
 	Working int
@@ -276,6 +279,9 @@ func (l Limits) withDefaults() Limits {
 		l.InFlight = 64 << 20
 	}
 	l.InFlight = max(l.InFlight, MaxFrame) // a smaller limit would block one frame indefinitely
+	if l.Request <= 0 {
+		l.Request = 2 << 30
+	}
 	if l.Working <= 0 {
 		l.Working = 256
 	}

@@ -60,7 +60,7 @@ type Server struct {
 	refused  atomic.Int64  // when a refusal was logged last
 	watch    watch
 
-	working, subscribed atomic.Int64 // places that are taken
+	working, subscribed, gathering atomic.Int64 // places that are taken
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}

@@ -1102,11 +1102,13 @@ func (*ClientMessage_CheckConfig) isClientMessage_Msg() {}
 func (*ClientMessage_Call) isClientMessage_Msg() {}
 
 // Call carries out an operation. The rows of daemon/op have the names, the requests, and
-// the responses, which are CBOR.
+// the responses, which are CBOR. A request over 15 MiB has several messages, without a
+// response between them; only the owner of the home sends one.
 type Call struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Op            string                 `protobuf:"bytes,1,opt,name=op,proto3" json:"op,omitempty"`
 	Body          []byte                 `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"`
+	More          bool                   `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"` // the next message continues the request
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1155,11 +1157,20 @@ func (x *Call) GetBody() []byte {
 	return nil
 }
 
-// Result is a part of the response to a Call. The parts are one body.
+func (x *Call) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+// Result is a message of the response to a Call. The response is one part, or a sequence
+// of parts; then an empty body without more ends it.
 type Result struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Body          []byte                 `protobuf:"bytes,1,opt,name=body,proto3" json:"body,omitempty"`
-	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"` // another part follows
+	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`       // another message follows
+	Partial       bool                   `protobuf:"varint,3,opt,name=partial,proto3" json:"partial,omitempty"` // it continues this part
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1204,6 +1215,13 @@ func (x *Result) GetBody() []byte {
 func (x *Result) GetMore() bool {
 	if x != nil {
 		return x.More
+	}
+	return false
+}
+
+func (x *Result) GetPartial() bool {
+	if x != nil {
+		return x.Partial
 	}
 	return false
 }
@@ -9261,13 +9279,15 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\vallow_empty\x18\xd0\b \x01(\bR\n" +
 	"allowEmpty\x12,\n" +
 	"\x04once\x18\xd1\b \x01(\v2\x17.crabtalk.protocol.OnceR\x04onceB\x05\n" +
-	"\x03msg\"*\n" +
+	"\x03msg\">\n" +
 	"\x04Call\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x12\n" +
-	"\x04body\x18\x02 \x01(\fR\x04body\"0\n" +
+	"\x04body\x18\x02 \x01(\fR\x04body\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"J\n" +
 	"\x06Result\x12\x12\n" +
 	"\x04body\x18\x01 \x01(\fR\x04body\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"*\n" +
+	"\x04more\x18\x02 \x01(\bR\x04more\x12\x18\n" +
+	"\apartial\x18\x03 \x01(\bR\apartial\"*\n" +
 	"\x04Once\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x10\n" +
 	"\x03sum\x18\x02 \x01(\fR\x03sum\"\xda\x0f\n" +

@@ -181,13 +181,13 @@ func TestBuffer(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	want := Limits{Header: 10 * time.Second, Progress: 30 * time.Second, InFlight: 64 << 20, Working: 256, Conns: 1024}
-	for _, l := range []Limits{{}, {Header: -1, Progress: -1, InFlight: -1, Working: -1, Conns: -1}} {
+	want := Limits{Header: 10 * time.Second, Progress: 30 * time.Second, InFlight: 64 << 20, Request: 2 << 30, Working: 256, Conns: 1024}
+	for _, l := range []Limits{{}, {Header: -1, Progress: -1, InFlight: -1, Request: -1, Working: -1, Conns: -1}} {
 		if got := l.withDefaults(); got != want {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
-	set := Limits{Header: 1, Progress: 1, InFlight: MaxFrame + 1, Working: 1, Conns: 1}
+	set := Limits{Header: 1, Progress: 1, InFlight: MaxFrame + 1, Request: 1, Working: 1, Conns: 1}
 	if got := set.withDefaults(); got != set {
 		t.Errorf("%+v, want %+v", got, set)
 	}

@@ -107,10 +107,10 @@ func (d *Daemon) rememberTool(ctx context.Context, c tool.Call, args rememberArg
 	o := crmem.Remember{Name: args.Name, Content: args.Content, Aliases: args.Aliases, Metadata: edit}
 	var r memtool.Remembered
 	err = d.writeSpace(name, func(s *crmem.Store) (err error) {
-		if limit := (memtool.Quota{Entries: c.Scope.Memory.MaxEntries, Bytes: c.Scope.Memory.MaxBytes}); limit.Entries > 0 {
+		if limit := (quota{Entries: c.Scope.Memory.MaxEntries, Bytes: c.Scope.Memory.MaxBytes}); limit.Entries > 0 {
 			d.limited.Lock()
 			defer d.limited.Unlock()
-			if err := limit.Check(s, &o); err != nil {
+			if err := limit.check(s, &o); err != nil {
 				return err
 			}
 		}
@@ -238,10 +238,10 @@ type quotation struct {
 // the end of the fence.
 func (q *quotation) end() string {
 	text := q.String()
-	if room := tool.MaxOutput - len(q.head) - 1 - len(memtool.Fence("")) - len(cutNote); len(text) > room {
+	if room := tool.MaxOutput - len(q.head) - 1 - len(display.Fence("")) - len(cutNote); len(text) > room {
 		text = clip.Bytes(text, room) + cutNote
 	}
-	return q.head + "\n" + memtool.Fence(text)
+	return q.head + "\n" + display.Fence(text)
 }
 
 // cutNote follows a text that end has cut.

@@ -7,7 +7,6 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/config"
-	"crabmem/daemon/memtool"
 	"crabmem/daemon/space"
 	"crabmem/daemon/tool"
 )
@@ -68,17 +67,17 @@ func (d *Daemon) recallSpaces(ctx context.Context, scope tool.Scope, agent strin
 	if err != nil {
 		return nil, nil, err
 	}
-	var found []memtool.Found
+	var found []spaceAnswer
 	for _, name := range spaces {
 		err := d.inSpace(name, func(s *crmem.Store) error {
 			a, err := recall.Search(ctx, s, q, recall.Options{Weights: true})
-			found = append(found, memtool.Found{Space: name, Answer: a})
+			found = append(found, spaceAnswer{Space: name, Answer: a})
 			return err
 		})
 		if err != nil && !space.IsUnwritten(name, err) {
 			return nil, nil, err
 		}
 	}
-	a, of := memtool.MergeSpaces(found, q.Limit)
+	a, of := mergeSpaces(found, q.Limit)
 	return a, of, nil
 }

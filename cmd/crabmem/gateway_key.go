@@ -9,7 +9,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/display"
 	"crabmem/daemon/gateway"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/timetext"
 	"crabmem/daemon/trust"
 
 	"github.com/spf13/cobra"
@@ -94,9 +94,9 @@ func expiry(text string, now time.Time) (string, error) {
 		return "", nil
 	}
 	t, err := time.Time{}, error(nil)
-	if age, aerr := memtool.ParseAge(text); aerr == nil {
+	if age, aerr := timetext.ParseAge(text); aerr == nil {
 		t = now.Add(age)
-	} else if t, err = memtool.ParseTime(text, true, now); err != nil {
+	} else if t, err = timetext.Parse(text, true, now); err != nil {
 		return "", cli.Usagef("--expires %v", err)
 	}
 	if !t.After(now) {

@@ -13,6 +13,7 @@ import (
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/memtool"
+	"crabmem/daemon/timetext"
 )
 
 // eachChange calls f with each of changes. It warns of each damaged part of the
@@ -90,9 +91,9 @@ func (c *app) parsePoint(what, text string) (crmem.Point, error) {
 	if n, err := strconv.ParseUint(text, 10, 64); err == nil && n > 0 {
 		return crmem.Point{Seq: n}, nil
 	}
-	t, err := memtool.ParseTime(text, true, c.now())
+	t, err := timetext.Parse(text, true, c.now())
 	if err != nil || t.IsZero() {
-		return crmem.Point{}, cli.Usagef("%s %q: want the number of a change, %s", what, text, memtool.TimeForms)
+		return crmem.Point{}, cli.Usagef("%s %q: want the number of a change, %s", what, text, timetext.Forms)
 	}
 	if t.Nanosecond() == 0 { // log prints seconds
 		t = t.Add(time.Second - 1)

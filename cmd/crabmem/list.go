@@ -12,7 +12,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/metadata"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/timetext"
 
 	"github.com/spf13/cobra"
 )
@@ -101,7 +101,7 @@ func (f *listFlags) choose(now time.Time) (func(iter.Seq[crmem.Entry]) []crmem.E
 	if err := f.filter.apply(&q, now); err != nil {
 		return nil, err
 	}
-	since, err := memtool.ParseTime(f.since, false, now)
+	since, err := timetext.Parse(f.since, false, now)
 	if err != nil {
 		return nil, cli.Usagef("--since %v", err)
 	}

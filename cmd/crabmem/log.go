@@ -11,6 +11,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
+	"crabmem/daemon/timetext"
 
 	"github.com/spf13/cobra"
 )
@@ -69,7 +70,7 @@ crabmem list. If a part of the history is damaged, log warns and lists the rest.
 	fl.StringVar(&f.agent, "agent", "", "list only changes of this `agent`")
 	fl.IntVarP(&f.limit, "limit", "n", f.limit, "list at most `N` changes, 0 = all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		since, err := memtool.ParseTime(f.since, false, c.now())
+		since, err := timetext.Parse(f.since, false, c.now())
 		if err != nil {
 			return cli.Usagef("--since %v", err)
 		}

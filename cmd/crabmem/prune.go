@@ -8,7 +8,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/timetext"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -65,7 +65,7 @@ more. The shortest age is 1h.`,
 		}
 		var limit uint64 // archives from then on stay
 		if byAge {
-			age, err := memtool.ParseAge(older)
+			age, err := timetext.ParseAge(older)
 			if err != nil {
 				return cli.Usagef("--older-than: %v", err)
 			}

@@ -15,6 +15,7 @@ import (
 	"crabmem/crmem/recall"
 	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
+	"crabmem/daemon/timetext"
 
 	"github.com/spf13/cobra"
 )
@@ -165,7 +166,7 @@ func (f *recallFlags) query(text string, now time.Time) (crmem.Query, error) {
 	}
 	q.Diverse = f.diverse
 	if f.halfLife != "" {
-		if q.HalfLife, err = memtool.ParseAge(f.halfLife); err != nil || q.HalfLife < time.Hour {
+		if q.HalfLife, err = timetext.ParseAge(f.halfLife); err != nil || q.HalfLife < time.Hour {
 			return q, cli.Usagef("--half-life %q: want an age from 1h on, such as 30d, 12w, or 36h", f.halfLife)
 		}
 	}

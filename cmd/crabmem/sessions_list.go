@@ -10,7 +10,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/timetext"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -104,7 +104,7 @@ type sessionListFlags struct {
 
 // choose checks the flags. It returns a function that selects sessions of a list.
 func (f *sessionListFlags) choose(now time.Time) (func([]sessionlog.Info) []sessionlog.Info, error) {
-	since, err := memtool.ParseTime(f.since, false, now)
+	since, err := timetext.Parse(f.since, false, now)
 	if err != nil {
 		return nil, cli.Usagef("--since %v", err)
 	}

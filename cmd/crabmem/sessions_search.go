@@ -17,7 +17,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/fusion"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/timetext"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/search"
 
@@ -121,10 +121,10 @@ func (f *sessionSearchFlags) query(text string, now time.Time) (search.Query, er
 		q.Window = -1 // no window; 0 is the default
 	}
 	var err error
-	if q.Since, err = memtool.ParseTime(f.since, false, now); err != nil {
+	if q.Since, err = timetext.Parse(f.since, false, now); err != nil {
 		return q, cli.Usagef("--since %v", err)
 	}
-	if q.Until, err = memtool.ParseTime(f.until, true, now); err != nil {
+	if q.Until, err = timetext.Parse(f.until, true, now); err != nil {
 		return q, cli.Usagef("--until %v", err)
 	}
 	return q, nil

@@ -12,8 +12,8 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/approval"
-	"crabmem/daemon/memtool"
 	"crabmem/daemon/secret/scan"
+	"crabmem/daemon/timetext"
 )
 
 // settings reads the tables that are about the daemon itself.
@@ -99,7 +99,7 @@ func (s *section) history(c *Config) {
 		c.History = crmem.HistoryOff
 		return
 	}
-	age, err := memtool.ParseAge(text)
+	age, err := timetext.ParseAge(text)
 	if err != nil || age < minHistory {
 		s.at("history").unknown(text, []string{"on", "off"}, "%s: unknown value '%s': want on, off, or an age from 1h on, such as 90d, 12w, 1y, or 36h", s.full("history"), short(text))
 		return
@@ -111,7 +111,7 @@ func (s *section) history(c *Config) {
 func (s *section) halfLife(c *Config) {
 	text := "30d"
 	s.str("half_life", &text)
-	age, err := memtool.ParseAge(text)
+	age, err := timetext.ParseAge(text)
 	if err != nil || age < minHistory {
 		s.at("half_life").add("%s: %q: want a time from 1h on, such as 30d, 12w, 1y, or 36h", s.full("half_life"), short(text))
 		return

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/daemon/display"
 	"crabmem/daemon/mcpserver/compat/memgraph"
 	"crabmem/daemon/mcpserver/mcptest"
-	"crabmem/daemon/memtool"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -281,7 +281,7 @@ func TestAnthropic(t *testing.T) {
 	// A file larger than an answer comes in parts, and a directory too.
 	must[any](t, s, "memory", dict{"command": "create", "path": "/memories/long", "file_text": strings.Repeat("0123456789\n", 40000)})
 	_, text := mcptest.Call(t, s, "memory", dict{"command": "view", "path": "/memories/long"})
-	if len(text) > memtool.MaxShownText+1000 || !strings.HasSuffix(text, ", -1])") {
+	if len(text) > display.MaxShownText+1000 || !strings.HasSuffix(text, ", -1])") {
 		t.Errorf("%d bytes, that end in %q", len(text), text[len(text)-100:])
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/budget"
+	"crabmem/daemon/display"
 	"crabmem/daemon/mcpserver/mcptest"
-	"crabmem/daemon/memtool"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -137,7 +137,7 @@ func TestPages(t *testing.T) {
 			total := 0
 			for pages := 0; ; pages++ {
 				l, text := must[listOut](t, s, "list_memories", args)
-				if len(l.Items) > limit || len(text) > 2*memtool.MaxShownPage {
+				if len(l.Items) > limit || len(text) > 2*display.MaxShownPage {
 					t.Fatalf("%d items, %d bytes", len(l.Items), len(text))
 				}
 				total = l.Total
@@ -196,7 +196,7 @@ func TestParts(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		size       int
-	}{{"short", short, 256}, {"long", text, 10001}, {"long", text, memtool.MaxShownText}} {
+	}{{"short", short, 256}, {"long", text, 10001}, {"long", text, display.MaxShownText}} {
 		var b strings.Builder
 		for offset := 0; ; {
 			g, said := must[getOut](t, s, "get_memory", dict{"name": c.name, "offset": offset, "max_bytes": c.size})

@@ -111,11 +111,11 @@ func (out *recallOut) fill(a *recall.Answer, in recallIn) {
 	}
 	most := snippetBytes
 	if in.Bodies {
-		most = memtool.MaxShownText / max(len(a.Hits), 1)
+		most = display.MaxShownText / max(len(a.Hits), 1)
 	}
 	for i := range a.Hits {
 		h := &a.Hits[i]
-		h.Name = clip.Bytes(h.Name, memtool.MaxShownName)
+		h.Name = clip.Bytes(h.Name, display.MaxShownName)
 		if h.Bytes > most {
 			cut := h.Cut(analysis.Standard, most)
 			h.Content = &cut
@@ -144,7 +144,7 @@ func (out *recallOut) text() string {
 		if b.Len() > 0 {
 			b.WriteString("\n")
 		}
-		b.WriteString(memtool.ShownName(h.Name) + "  (" + h.Kind + ", " + display.Day(h.CreatedAt))
+		b.WriteString(display.ShownName(h.Name) + "  (" + h.Kind + ", " + display.Day(h.CreatedAt))
 		if len(h.Aliases) > 0 {
 			b.WriteString(", also " + display.Printable(strings.Join(h.Aliases, ", ")))
 		}
@@ -167,7 +167,7 @@ func (out *recallOut) text() string {
 	if b.Len() == 0 {
 		return head
 	}
-	return head + "\n" + memtool.Fence(b.String())
+	return head + "\n" + display.Fence(b.String())
 }
 
 type getIn struct {
@@ -207,18 +207,18 @@ func (s *Server) getMemory(_ context.Context, in getIn) (string, getOut, error) 
 		if len(part) < len(rest) {
 			out.Next = from + len(part)
 		}
-		out.ID, out.Name, out.Kind, out.CreatedAt = e.ID, clip.Bytes(e.Name, memtool.MaxShownName), e.Kind.String(), e.CreatedAt
+		out.ID, out.Name, out.Kind, out.CreatedAt = e.ID, clip.Bytes(e.Name, display.MaxShownName), e.Kind.String(), e.CreatedAt
 		out.Aliases, out.Content, out.Bytes = shownAliases(e.Aliases), part, len(e.Content)
 		return nil
 	})
 	if err != nil {
 		return "", out, err
 	}
-	head := fmt.Sprintf("%s, %s %d, %s, %s", memtool.ShownName(out.Name), out.Kind, out.ID, display.Day(out.CreatedAt), display.Size(int64(out.Bytes)))
+	head := fmt.Sprintf("%s, %s %d, %s, %s", display.ShownName(out.Name), out.Kind, out.ID, display.Day(out.CreatedAt), display.Size(int64(out.Bytes)))
 	if len(out.Aliases) > 0 {
 		head += ", also " + display.Printable(strings.Join(out.Aliases, ", "))
 	}
-	text := memtool.Fence(head + "\n\n" + out.Content)
+	text := display.Fence(head + "\n\n" + out.Content)
 	if out.Next > 0 {
 		text += fmt.Sprintf("\nmore text: call again with offset %d", out.Next)
 	}
@@ -269,14 +269,14 @@ func (s *Server) listMemories(_ context.Context, in listIn) (string, listOut, er
 				full = full && e.ID > after
 				continue
 			}
-			if len(out.Items) == in.Limit || b.Len() > memtool.MaxShownPage {
+			if len(out.Items) == in.Limit || b.Len() > display.MaxShownPage {
 				out.Next, full = cursor(last), true
 				continue
 			}
-			item := listItem{clip.Bytes(e.Name, memtool.MaxShownName), e.Kind.String(), e.CreatedAt, len(e.Content), shownAliases(e.Aliases)}
+			item := listItem{clip.Bytes(e.Name, display.MaxShownName), e.Kind.String(), e.CreatedAt, len(e.Content), shownAliases(e.Aliases)}
 			out.Items = append(out.Items, item)
 			last = e.ID
-			b.WriteString(memtool.ShownName(e.Name) + "  (" + item.Kind + ", " + display.Day(item.CreatedAt) + ", " + display.Size(int64(item.Bytes)))
+			b.WriteString(display.ShownName(e.Name) + "  (" + item.Kind + ", " + display.Day(item.CreatedAt) + ", " + display.Size(int64(item.Bytes)))
 			if len(item.Aliases) > 0 {
 				b.WriteString(", also " + display.Printable(strings.Join(item.Aliases, ", ")))
 			}
@@ -289,7 +289,7 @@ func (s *Server) listMemories(_ context.Context, in listIn) (string, listOut, er
 	}
 	text := fmt.Sprintf("%d of %s", len(out.Items), display.Plural(out.Total, "entry", "entries"))
 	if len(out.Items) > 0 {
-		text += "\n" + memtool.Fence(b.String())
+		text += "\n" + display.Fence(b.String())
 	}
 	if out.Next != "" {
 		text += "\nmore entries: call again with cursor " + out.Next

@@ -10,7 +10,6 @@ import (
 	"crabmem/bm25/clip"
 	"crabmem/crmem"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -97,7 +96,7 @@ func (s *Server) listResources(p *mcp.ListResourcesParams, res *mcp.ListResource
 	err = s.store.Read(func(st *crmem.Store) error {
 		last := uint64(0)
 		for e := range st.All() {
-			if e.ID <= after || len(e.Name) > memtool.MaxShownName {
+			if e.ID <= after || len(e.Name) > display.MaxShownName {
 				continue
 			}
 			if len(res.Resources) == resourcePage {
@@ -136,7 +135,7 @@ func (s *Server) readResource(_ context.Context, req *mcp.ReadResourceRequest) (
 	}
 	if len(e.Content) > maxResource {
 		return nil, fmt.Errorf("%s has %s, more than the limit of %s for a resource: use get_memory to read it in parts",
-			clip.Bytes(uri, memtool.MaxShownName), display.Size(int64(len(e.Content))), display.Size(maxResource))
+			clip.Bytes(uri, display.MaxShownName), display.Size(int64(len(e.Content))), display.Size(maxResource))
 	}
 	c := &mcp.ResourceContents{URI: uri, MIMEType: "text/markdown", Text: e.Content}
 	if e.Content == "" {

@@ -16,7 +16,7 @@ import (
 	"crabmem/crmem/embed"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/timetext"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/search"
 
@@ -136,10 +136,10 @@ func (s *Server) sessionSearch(ctx context.Context, in sessionSearchIn) (string,
 		q.Window = -1 // no neighbors; 0 is the default
 	}
 	var err error
-	if q.Since, err = memtool.ParseTime(in.Since, false, s.o.Now()); err != nil {
+	if q.Since, err = timetext.Parse(in.Since, false, s.o.Now()); err != nil {
 		return "", out, &errtable.Error{Exit: errtable.ExitUsage, Kind: "invalid", Message: "since " + err.Error(), Err: err}
 	}
-	if q.Until, err = memtool.ParseTime(in.Until, true, s.o.Now()); err != nil {
+	if q.Until, err = timetext.Parse(in.Until, true, s.o.Now()); err != nil {
 		return "", out, &errtable.Error{Exit: errtable.ExitUsage, Kind: "invalid", Message: "until " + err.Error(), Err: err}
 	}
 	r, err := s.sessions.search(ctx, q)
@@ -168,7 +168,7 @@ func (s *Server) sessionSearch(ctx context.Context, in sessionSearchIn) (string,
 		head += "; " + out.Lacks
 	}
 	if len(out.Hits) > 0 {
-		head += "\n" + memtool.Fence(b.String())
+		head += "\n" + display.Fence(b.String())
 	}
 	return head, out, nil
 }
@@ -178,7 +178,7 @@ func (s *Server) sessionSearch(ctx context.Context, in sessionSearchIn) (string,
 func (out *sessionSearchOut) add(h *search.Hit, terms map[string]float64, tokens int) bool {
 	room := tokens - out.Tokens
 	hit := sessionHit{
-		Session: h.ID, Title: clip.Bytes(h.Title, memtool.MaxShownName), Agent: clip.Bytes(h.Agent, crabNameChars), Sender: clip.Bytes(h.CreatedBy, crabNameChars),
+		Session: h.ID, Title: clip.Bytes(h.Title, display.MaxShownName), Agent: clip.Bytes(h.Agent, crabNameChars), Sender: clip.Bytes(h.CreatedBy, crabNameChars),
 		Line: h.Line, Role: clip.Bytes(h.Role, crabNameChars), Score: h.Score, Text: snippet.Cut(h.Snippet, analysis.Standard, terms, snippetBytes), Window: []sessionLine{},
 	}
 	n := budget.Count(hit.Session + " " + hit.Title + " " + hit.Text)

@@ -91,8 +91,8 @@ func (s *Server) addTools() {
 		Description: "Read the full text of an entry, by its name or by an alias of exactly one entry. A long text is returned in parts: call again with offset = next_offset.",
 		Annotations: toolHints("Read a memory", true, false, true),
 	}, func(in map[string]*jsonschema.Schema) {
-		atMostChars(in["name"], memtool.MaxShownName)
-		between(in["max_bytes"], 256, memtool.MaxShownText, defaultPart)
+		atMostChars(in["name"], display.MaxShownName)
+		between(in["max_bytes"], 256, display.MaxShownText, defaultPart)
 		between(in["offset"], 0, 1<<30, 0)
 	}, s.getMemory)
 	addTool(s, &mcp.Tool{
@@ -126,7 +126,7 @@ func (s *Server) addTools() {
 		Name:        "forget",
 		Description: "Remove a note permanently, by its exact name. forget never removes archives of conversations.",
 		Annotations: toolHints("Forget a note", false, true, true),
-	}, func(in map[string]*jsonschema.Schema) { atMostChars(in["name"], memtool.MaxShownName) }, s.forget)
+	}, func(in map[string]*jsonschema.Schema) { atMostChars(in["name"], display.MaxShownName) }, s.forget)
 }
 
 type rememberIn struct {
@@ -154,7 +154,7 @@ func (s *Server) remember(ctx context.Context, in rememberIn) (string, rememberO
 	w, err := s.store.remember(ctx, o, memtool.Expected{Version: in.Version})
 	if err != nil {
 		if errors.Is(err, crmem.ErrKind) {
-			err = &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Err: err, Message: memtool.ShownName(in.Name) + " is the archive of a conversation; remember never overwrites archives",
+			err = &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Err: err, Message: display.ShownName(in.Name) + " is the archive of a conversation; remember never overwrites archives",
 				Fix: "choose another name"}
 		}
 		return "", rememberOut{}, err
@@ -164,12 +164,12 @@ func (s *Server) remember(ctx context.Context, in rememberIn) (string, rememberO
 	if w.Created {
 		text = "remembered the new note "
 	}
-	text += memtool.ShownName(w.Entry.Name) + ", " + display.Size(int64(len(in.Content)))
+	text += display.ShownName(w.Entry.Name) + ", " + display.Size(int64(len(in.Content)))
 	for _, name := range w.Similar {
-		out.Similar = append(out.Similar, clip.Bytes(name, memtool.MaxShownName))
+		out.Similar = append(out.Similar, clip.Bytes(name, display.MaxShownName))
 	}
 	if len(w.Similar) > 0 {
-		text += "\nthese entries have similar names: if one covers the same subject, keep only one of the two\n" + memtool.FenceNames(w.Similar)
+		text += "\nthese entries have similar names: if one covers the same subject, keep only one of the two\n" + display.FenceNames(w.Similar)
 	}
 	return text, out, nil
 }
@@ -185,14 +185,14 @@ type forgetOut struct {
 func (s *Server) forget(ctx context.Context, in forgetIn) (string, forgetOut, error) {
 	err := s.store.forget(ctx, in.Name)
 	if err == nil {
-		return "forgot " + memtool.ShownName(in.Name), forgetOut{in.Name}, nil
+		return "forgot " + display.ShownName(in.Name), forgetOut{in.Name}, nil
 	}
 	if e, ok := errors.AsType[*aliasError](err); ok {
-		err = &memtool.NamesError{Names: []string{e.name}, Err: &errtable.Error{Exit: errtable.ExitNotFound, Kind: "alias", Err: err,
+		err = &display.NamesError{Names: []string{e.name}, Err: &errtable.Error{Exit: errtable.ExitNotFound, Kind: "alias", Err: err,
 			Message: "no note " + display.Quoted(e.alias) + "; it is an alias of an entry",
 			Fix:     "to remove the note, pass its name"}}
 	} else if errors.Is(err, crmem.ErrKind) {
-		err = &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Message: memtool.ShownName(in.Name) + " is the archive of a conversation; this tool never removes archives", Err: err,
+		err = &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Message: display.ShownName(in.Name) + " is the archive of a conversation; this tool never removes archives", Err: err,
 			Fix: "ask the user to run crabmem forget --archive"}
 	} else if errors.Is(err, crmem.ErrNotFound) {
 		err = noEntry(in.Name, err)
@@ -201,13 +201,13 @@ func (s *Server) forget(ctx context.Context, in forgetIn) (string, forgetOut, er
 }
 
 func noEntry(name string, err error) error {
-	return &errtable.Error{Exit: errtable.ExitNotFound, Kind: "not_found", Message: "no entry " + display.Quoted(clip.Bytes(name, memtool.MaxShownName)), Err: err}
+	return &errtable.Error{Exit: errtable.ExitNotFound, Kind: "not_found", Message: "no entry " + display.Quoted(clip.Bytes(name, display.MaxShownName)), Err: err}
 }
 
 // shownAliases returns the first aliases, not nil, up to a limit of bytes.
 func shownAliases(aliases []string) []string {
 	shown := []string{}
-	room := memtool.MaxShownName
+	room := display.MaxShownName
 	for _, a := range aliases {
 		if room -= len(a); room < 0 {
 			break

@@ -6,6 +6,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/timetext"
 )
 
 // FilterArgs are the arguments of the tools that search entries: those of agents and
@@ -43,7 +44,7 @@ func (a *FilterArgs) Apply(q *crmem.Query, now time.Time) (err error) {
 
 // boundary returns a time in unix seconds, or 0 for an empty text or a time before 1970.
 func boundary(s string, now time.Time) (uint64, error) {
-	t, err := ParseTime(s, false, now)
+	t, err := timetext.Parse(s, false, now)
 	if err != nil || s == "" {
 		return 0, err
 	}

@@ -5,7 +5,7 @@
 // paths of files.
 //
 // The first line and the lines of a listing are those of the contract.
-// [memtool.Fence] encloses the lines that contain text of the store; no line of the
+// [display.Fence] encloses the lines that contain text of the store; no line of the
 // contract looks like a fence.
 package memfiles
 
@@ -20,7 +20,6 @@ import (
 	"crabmem/bm25/clip"
 	"crabmem/crmem"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
 )
 
 // Store contains the files.
@@ -64,7 +63,7 @@ func errorf(format string, args ...any) error { return Error(fmt.Sprintf(format,
 type files struct{ Store }
 
 // Run makes a call and returns the text of its result. An error is an [Error], a
-// [memtool.NamesError] that wraps one, or an error of the store.
+// [display.NamesError] that wraps one, or an error of the store.
 func Run(ctx context.Context, s Store, c Call) (string, error) {
 	f := files{s}
 	if c.Command == "rename" {
@@ -135,16 +134,16 @@ func viewFile(f file, between []int) (string, error) {
 	more := ""
 	for n := first; n <= last; n++ {
 		line := lines[n-1]
-		if b.Len()+len(line) > memtool.MaxShownText {
+		if b.Len()+len(line) > display.MaxShownText {
 			if n > first {
 				more = fmt.Sprintf("\n(the file has %d lines: view the rest with view_range [%d, -1])", len(lines), n)
 				break
 			}
-			line = clip.Bytes(line, memtool.MaxShownText) + " (line truncated)"
+			line = clip.Bytes(line, display.MaxShownText) + " (line truncated)"
 		}
 		fmt.Fprintf(&b, "%6d\t%s\n", n, line)
 	}
-	return fmt.Sprintf("Here's the content of %s with line numbers:\n%s%s", f.path, memtool.Fence(b.String()), more), nil
+	return fmt.Sprintf("Here's the content of %s with line numbers:\n%s%s", f.path, display.Fence(b.String()), more), nil
 }
 
 // viewDirectory lists two levels with the total size of each directory.
@@ -174,7 +173,7 @@ func viewDirectory(path string, list []file) string {
 	fmt.Fprintf(&b, "%s\t%s", fileSize(total), path)
 	more := ""
 	for i, name := range shown {
-		if b.Len() > memtool.MaxShownPage {
+		if b.Len() > display.MaxShownPage {
 			more = fmt.Sprintf("\n(and %d more: view a subdirectory to list them)", len(shown)-i)
 			break
 		}
@@ -182,7 +181,7 @@ func viewDirectory(path string, list []file) string {
 	}
 	listing := b.String()
 	if len(shown) > 0 {
-		listing = memtool.Fence(listing) + more
+		listing = display.Fence(listing) + more
 	}
 	return fmt.Sprintf("Here're the files and directories up to 2 levels deep in %s, excluding hidden items and node_modules:\n%s", path, listing)
 }
@@ -247,7 +246,7 @@ func (f files) replace(ctx context.Context, path, from, to string) (string, erro
 	absent := errorf("Error: The path %s does not exist. Please provide a valid path.", path)
 	err := f.edit(ctx, path, absent, func(text string) (string, error) {
 		at := occurrences(text, from)
-		said := clip.Bytes(from, memtool.MaxShownName)
+		said := clip.Bytes(from, display.MaxShownName)
 		switch {
 		case len(at) == 0:
 			return "", errorf("No replacement was performed, old_str `%s` did not appear verbatim in %s.", said, path)
@@ -264,7 +263,7 @@ func (f files) replace(ctx context.Context, path, from, to string) (string, erro
 		shown = around(text, lineOf(text, at[0]), strings.Count(to, "\n"))
 		return text, nil
 	})
-	return "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n" + memtool.Fence(shown), err
+	return "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n" + display.Fence(shown), err
 }
 
 // occurrences returns the offsets of part in text, at most 100.
@@ -287,11 +286,11 @@ func lineOf(text string, at int) int { return 1 + strings.Count(text[:at], "\n")
 func around(text string, line, more int) string {
 	lines := strings.Split(text, "\n")
 	var b strings.Builder
-	for n := max(line-2, 1); n <= min(line+more+2, len(lines)) && b.Len() < memtool.MaxShownPage; n++ {
+	for n := max(line-2, 1); n <= min(line+more+2, len(lines)) && b.Len() < display.MaxShownPage; n++ {
 		if b.Len() > 0 {
 			b.WriteString("\n")
 		}
-		fmt.Fprintf(&b, "%6d\t%s", n, clip.Bytes(lines[n-1], memtool.MaxShownPage))
+		fmt.Fprintf(&b, "%6d\t%s", n, clip.Bytes(lines[n-1], display.MaxShownPage))
 	}
 	return b.String()
 }
@@ -344,7 +343,7 @@ func (f files) rename(ctx context.Context, from, to string) (string, error) {
 			path := to + strings.TrimPrefix(f.path, from)
 			if why := checkPath(path); why != "" {
 				err := errorf("Error: Invalid path under %s: %s", to, why)
-				return nil, &memtool.NamesError{Err: err, Names: []string{f.Name}}
+				return nil, &display.NamesError{Err: err, Names: []string{f.Name}}
 			}
 			ops = append(ops, crmem.Rename{Name: f.Name, To: nameOf(path)})
 		}

@@ -10,14 +10,13 @@ import (
 	"crabmem/bm25/clip"
 	"crabmem/crmem"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
 )
 
 // parsePath returns a path without a slash at its end, and an error if
 // checkPath returns a reason.
 func parsePath(path string) (string, error) {
 	if why := checkPath(path); why != "" {
-		return "", errorf("Error: Invalid path %s: %s", display.Printable(clip.Bytes(path, memtool.MaxShownName)), why)
+		return "", errorf("Error: Invalid path %s: %s", display.Printable(clip.Bytes(path, display.MaxShownName)), why)
 	}
 	if path == root {
 		return path, nil
@@ -152,7 +151,7 @@ func filesAt(st *crmem.Store, path string) ([]file, error) {
 	for _, f := range list {
 		if err := changeable(f); err != nil && f.path != path {
 			err = errorf("Error: %s contains the archive of a conversation, and this tool cannot change archives", path)
-			return nil, &memtool.NamesError{Err: err, Names: []string{f.Name}}
+			return nil, &display.NamesError{Err: err, Names: []string{f.Name}}
 		} else if err != nil {
 			return nil, err
 		}

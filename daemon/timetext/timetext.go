@@ -1,4 +1,5 @@
-package memtool
+// Package timetext parses times as people write them.
+package timetext
 
 import (
 	"errors"
@@ -8,8 +9,8 @@ import (
 	"time"
 )
 
-// TimeForms lists the forms that [ParseTime] reads, for help texts and errors.
-const TimeForms = "a day (2026-04-14, today, yesterday), a month (2026-04), a time (2026-04-14T10:00:00Z), or an age (2d, 12h)"
+// Forms lists the forms that [Parse] reads, for help texts and errors.
+const Forms = "a day (2026-04-14, today, yesterday), a month (2026-04), a time (2026-04-14T10:00:00Z), or an age (2d, 12h)"
 
 // periods are the layouts of periods, with their lengths.
 var periods = []struct {
@@ -17,10 +18,10 @@ var periods = []struct {
 	years, months, days int
 }{{time.DateOnly, 0, 0, 1}, {"2006-01", 0, 1, 0}, {"2006", 1, 0, 0}}
 
-// ParseTime parses a day, month, year, or time in the zone of now, or an age before
+// Parse parses a day, month, year, or time in the zone of now, or an age before
 // now. For a day, month, or year it returns the beginning or, if end is set, the
 // end. For an empty text it returns the zero time.
-func ParseTime(s string, end bool, now time.Time) (time.Time, error) {
+func Parse(s string, end bool, now time.Time) (time.Time, error) {
 	text := strings.ToLower(strings.TrimSpace(s))
 	switch text {
 	case "":
@@ -50,7 +51,7 @@ func ParseTime(s string, end bool, now time.Time) (time.Time, error) {
 	if age, err := ParseAge(strings.TrimSpace(strings.TrimSuffix(text, " ago"))); err == nil {
 		return now.Add(-age), nil
 	}
-	return time.Time{}, fmt.Errorf("%q: want %s", s, TimeForms)
+	return time.Time{}, fmt.Errorf("%q: want %s", s, Forms)
 }
 
 // ParseAge reads a duration in years (365 days), weeks, days or what

@@ -1,17 +1,19 @@
-package memtool
+package daemon
 
-import "crabmem/crmem/recall"
+import (
+	"crabmem/crmem/recall"
+)
 
-// Found is the answer of one space to a query.
-type Found struct {
+// spaceAnswer is the answer of one space to a query.
+type spaceAnswer struct {
 	Space  string
 	Answer *recall.Answer
 }
 
-// MergeSpaces returns the first limit hits of several spaces, and the space of each
+// mergeSpaces returns the first limit hits of several spaces, and the space of each
 // hit. It orders them by reciprocal rank: the first hit of each space, then the
 // second of each, with the spaces in the order of found.
-func MergeSpaces(found []Found, limit int) (*recall.Answer, []string) {
+func mergeSpaces(found []spaceAnswer, limit int) (*recall.Answer, []string) {
 	if len(found) == 1 {
 		spaces := make([]string, len(found[0].Answer.Hits))
 		for i := range spaces {

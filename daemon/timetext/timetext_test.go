@@ -1,4 +1,4 @@
-package memtool
+package timetext
 
 import (
 	"cmp"
@@ -20,7 +20,7 @@ func TestParseAge(t *testing.T) {
 	}
 }
 
-func TestParseTime(t *testing.T) {
+func TestParse(t *testing.T) {
 	zone := time.FixedZone("CET", 2*3600)
 	now := time.Date(2026, 4, 14, 0, 30, 0, 0, zone) // still the 13th in UTC
 	for s, want := range map[string][2]string{
@@ -31,17 +31,17 @@ func TestParseTime(t *testing.T) {
 		"2026-04-12 10:00": {"2026-04-12T10:00:00+02:00", ""}, "2026-04-12t10:00:05": {"2026-04-12T10:00:05+02:00", ""},
 	} {
 		for i, end := range []bool{false, true} {
-			got, err := ParseTime(s, end, now)
+			got, err := Parse(s, end, now)
 			if w := cmp.Or(want[i], want[0]); err != nil || got.Format(time.RFC3339Nano) != w {
 				t.Errorf("%q, end %v: %v, %v, want %s", s, end, got, err, w)
 			}
 		}
 	}
-	if got, err := ParseTime("", true, now); err != nil || !got.IsZero() {
+	if got, err := Parse("", true, now); err != nil || !got.IsZero() {
 		t.Errorf("no text: %v, %v", got, err)
 	}
 	for _, s := range []string{" ", "soon", "2026-13", "2026-04-31", "-2d", "26-04-14", "yesterday noon", "ago", "20260414"} {
-		if got, err := ParseTime(s, false, now); err == nil || !strings.Contains(err.Error(), TimeForms) {
+		if got, err := Parse(s, false, now); err == nil || !strings.Contains(err.Error(), Forms) {
 			t.Errorf("%q: %v, %v, want an error", s, got, err)
 		}
 	}

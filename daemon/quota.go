@@ -1,4 +1,4 @@
-package memtool
+package daemon
 
 import (
 	"fmt"
@@ -6,15 +6,15 @@ import (
 	"crabmem/crmem"
 )
 
-// Quota limits the entries of a store. 0 is no limit.
-type Quota struct {
+// quota limits the entries of a store. 0 is no limit.
+type quota struct {
 	Entries int
 	Bytes   int // of names, aliases, and texts
 }
 
-// Check returns an error if the note that an operation writes would exceed the quota.
+// check returns an error if the note that an operation writes would exceed the quota.
 // It counts the note in place of the entry that it replaces.
-func (q Quota) Check(s *crmem.Store, o *crmem.Remember) error {
+func (q quota) check(s *crmem.Store, o *crmem.Remember) error {
 	old, err := s.Get(o.Name)
 	if err != nil || !crmem.SameName(old.Name, o.Name) {
 		old = crmem.Entry{}
@@ -24,16 +24,16 @@ func (q Quota) Check(s *crmem.Store, o *crmem.Remember) error {
 		return err
 	}
 	note := crmem.Entry{Name: o.Name, Content: content, Aliases: o.Aliases}
-	entries, bytes := 1, size(&note)
+	entries, bytes := 1, entrySize(&note)
 	for e := range s.All() {
 		if e.ID == old.ID {
 			if o.Aliases == nil { // the note keeps them
-				bytes += size(&e) - len(e.Content) - len(e.Name)
+				bytes += entrySize(&e) - len(e.Content) - len(e.Name)
 			}
 			continue
 		}
 		entries++
-		bytes += size(&e)
+		bytes += entrySize(&e)
 	}
 	switch {
 	case q.Entries > 0 && entries > q.Entries:
@@ -44,7 +44,7 @@ func (q Quota) Check(s *crmem.Store, o *crmem.Remember) error {
 	return nil
 }
 
-func size(e *crmem.Entry) int {
+func entrySize(e *crmem.Entry) int {
 	n := len(e.Name) + len(e.Content)
 	for _, a := range e.Aliases {
 		n += len(a)

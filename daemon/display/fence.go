@@ -1,4 +1,4 @@
-package memtool
+package display
 
 import (
 	"crypto/rand"
@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"crabmem/bm25/clip"
-	"crabmem/daemon/display"
 )
 
 // Fence returns text from a memory between two lines that mark it as data. The
@@ -33,7 +32,7 @@ const (
 )
 
 // ShownName returns a name on one line, of at most MaxShownName bytes.
-func ShownName(name string) string { return display.Label(clip.Bytes(name, MaxShownName)) }
+func ShownName(name string) string { return Label(clip.Bytes(name, MaxShownName)) }
 
 // NamesError is an error about entries. Their names are text from a memory, which
 // the message of Err does not contain.

@@ -1,9 +1,12 @@
 package bm25
 
 import (
+	"runtime/debug"
 	"slices"
 	"testing"
 )
+
+func init() { debug.SetGCPercent(400) } // the indexes are small and many
 
 // SetTailDocs makes tails freeze at n documents until the test ends.
 func SetTailDocs(t testing.TB, n int) {

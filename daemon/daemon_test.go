@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -24,6 +25,7 @@ import (
 
 func TestMain(m *testing.M) {
 	servicetest.Main(os.Exit)
+	debug.SetGCPercent(400) // the daemons are small and many
 	goleak.VerifyTestMain(m)
 }
 

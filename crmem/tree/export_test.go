@@ -1,6 +1,11 @@
 package tree
 
-import "fmt"
+import (
+	"fmt"
+	"runtime/debug"
+)
+
+func init() { debug.SetGCPercent(400) } // the stores are small and many
 
 // DumpOptionsFor and LoadOptionsFor store the bases of a store in memory, or of a
 // snapshot, next to the tree.

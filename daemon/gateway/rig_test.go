@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +32,7 @@ import (
 
 func TestMain(m *testing.M) {
 	servicetest.Main(os.Exit)
+	debug.SetGCPercent(400) // the daemons are small and many
 	goleak.VerifyTestMain(tests{m})
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,7 @@ import (
 
 func TestMain(m *testing.M) {
 	servicetest.Main(os.Exit)
+	debug.SetGCPercent(400) // the daemons are small and many
 	goleak.VerifyTestMain(m)
 }
 

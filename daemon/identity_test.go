@@ -45,7 +45,7 @@ func (s *served) as(name string) *client.Client {
 // compares the refusals with a list of the operations that are permitted.
 func TestIdentityOperations(t *testing.T) {
 	s := serve(t, home(t), identities)
-	open := "auth get_stats hello list_sessions agents.list models.list spaces.list outcome ping search_sessions sessions "
+	open := "auth get_stats hello list_sessions agents.list agents.show models.list spaces.list outcome ping search_sessions sessions "
 	untrusted := open + "cancel history reply_to_ask "
 	reads := untrusted + "entry_changes get_entry list_entries recall "
 	trusted := reads + "apply compact_session delete_session forget remember restore_session set_title "

@@ -604,7 +604,7 @@ func TestReloadInARun(t *testing.T) {
 	if last := fmt.Sprint(m.Requests()[1].Messages); !strings.Contains(last, "working_directory: "+dir) || !strings.Contains(last, "time_zone: ") {
 		t.Errorf("the directory or the time zone was lost: %s", last)
 	}
-	if a, err := op.ListAgents.Do(t.Context(), s.client(), op.None{}); err != nil || a[0].Description != "changed" {
+	if a, err := op.ListAgents.Do(t.Context(), s.client(), op.AgentNames{}); err != nil || a[0].Description != "changed" {
 		t.Errorf("agents: %v, %v", a, err)
 	}
 	// An invalid configuration changes nothing.
@@ -614,7 +614,7 @@ func TestReloadInARun(t *testing.T) {
 	if e := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_Reload{Reload: &pb.ReloadMsg{}}}).GetError(); e.GetCode() != 400 || !strings.Contains(e.Message, "config.toml:1") {
 		t.Errorf("reload: %v", e)
 	}
-	if a, err := op.ListAgents.Do(t.Context(), s.client(), op.None{}); err != nil || a[0].Description != "changed" {
+	if a, err := op.ListAgents.Do(t.Context(), s.client(), op.AgentNames{}); err != nil || a[0].Description != "changed" {
 		t.Errorf("agents: %v, %v", a, err)
 	}
 }

@@ -23,7 +23,7 @@ config.toml and agents/*.md in the home directory. The agent crab always exists.
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.withDaemon(cmd.Context(), func(d *client.Client) error {
-			agents, err := op.ListAgents.Do(cmd.Context(), d, op.None{})
+			agents, err := op.ListAgents.Do(cmd.Context(), d, op.AgentNames{})
 			if err != nil {
 				return err
 			}

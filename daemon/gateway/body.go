@@ -84,7 +84,7 @@ func (c *call) decode(to any) error {
 	b := c.body
 	var t reflect.Type // nil: a shape of another vendor, which its own contract describes
 	if c.route.own() {
-		t = reflect.TypeOf(to).Elem()
+		t = c.route.in
 	}
 	if err := checkBody(b, t); err != nil {
 		return invalidf("the body is not valid: %v", err)

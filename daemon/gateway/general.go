@@ -2,9 +2,7 @@ package gateway
 
 import (
 	"context"
-	"net/http"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"crabmem/daemon/mcp"
@@ -14,8 +12,6 @@ import (
 var generalRoutes = []route{
 	{method: "GET", path: "/health", summary: "Report whether gateway and daemon answer", open: true, out: of[health](), status: 200, run: (*call).health},
 	{method: "GET", path: "/api-docs/openapi.json", summary: "Describe this interface", out: of[map[string]any](), status: 200, run: (*call).openAPI},
-	{method: "GET", path: "/v1/agents", summary: "List the agents", out: of[[]Agent](), status: 200, run: (*call).listAgents},
-	{method: "GET", path: "/v1/agents/{id}", summary: "Describe an agent", out: of[Agent](), status: 200, run: (*call).readAgent},
 	{method: "GET", path: "/v1/components", summary: "List the programs that provide tools to agents", out: of[[]Component](), status: 200, run: (*call).listComponents},
 	{method: "GET", path: "/v1/status", summary: "Report figures of the daemon", out: of[status](), status: 200, run: (*call).status},
 }
@@ -23,15 +19,6 @@ var generalRoutes = []route{
 type health struct {
 	Status  string `json:"status" jsonschema:"ok, or no_daemon"`
 	Version string `json:"version" jsonschema:"of the gateway"`
-}
-
-// Agent is an agent of the daemon.
-type Agent struct {
-	Name        string   `json:"name"`
-	Description string   `json:"description"`
-	Model       string   `json:"model" jsonschema:"empty: the active one"`
-	Tools       []string `json:"tools"`
-	SkillTags   []string `json:"skill_tags"`
 }
 
 // Component is a program that provides tools to agents.
@@ -84,37 +71,6 @@ func (c *call) health() (any, error) {
 }
 
 func (c *call) openAPI() (any, error) { return raw(c.g.document), nil }
-
-// agents returns the agents to which the key may talk.
-func (c *call) agents() ([]op.Agent, error) {
-	all, err := op.ListAgents.Do(c.r.Context(), c.daemon, op.None{})
-	return slices.DeleteFunc(all, func(a op.Agent) bool { return !c.key.Allows(a.Name) }), err
-}
-
-func agentOf(a *op.Agent) Agent {
-	return Agent{Name: a.Name, Description: a.Description, Model: a.Model, Tools: a.Tools, SkillTags: a.SkillTags}
-}
-
-func (c *call) listAgents() (any, error) {
-	all, err := c.agents()
-	list := []Agent{}
-	for i := range all {
-		list = append(list, agentOf(&all[i]))
-	}
-	return list, err
-}
-
-func (c *call) readAgent() (any, error) {
-	all, err := c.agents()
-	if err != nil {
-		return nil, err
-	}
-	i := slices.IndexFunc(all, func(a op.Agent) bool { return a.Name == c.r.PathValue("id") })
-	if i < 0 {
-		return nil, problemf(http.StatusNotFound, "unknown_agent", "no agent %s", printable(c.r.PathValue("id"))).fix("GET /v1/agents lists the agents")
-	}
-	return agentOf(&all[i]), nil
-}
 
 func (c *call) status() (any, error) {
 	st, err := c.daemon.Stats(c.r.Context())

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 )
 
 // The paths of this file have the shapes of the OpenAI API, version 1: a model is an
@@ -163,7 +164,7 @@ func (u *chatUsage) add(more *client.Usage) {
 }
 
 func (c *call) openaiModels() (any, error) {
-	all, err := c.agents()
+	all, err := op.ListAgents.Do(c.r.Context(), c.daemon, op.AgentNames{Only: c.key.Agents})
 	list := openaiModels{Object: "list", Data: []openaiModel{}}
 	for i := range all {
 		list.Data = append(list.Data, c.modelOf(all[i].Name))
@@ -176,11 +177,11 @@ func (c *call) modelOf(agent string) openaiModel {
 }
 
 func (c *call) openaiModel() (any, error) {
-	a, err := c.readAgent()
-	if err != nil {
-		return nil, err
+	a, err := op.ShowAgent.Do(c.r.Context(), c.daemon, op.AgentName{Name: c.r.PathValue("id"), AgentNames: op.AgentNames{Only: c.key.Agents}})
+	if isKind(err, "unknown_agent") {
+		return nil, problemOf(err).fix("GET /v1/agents lists the agents")
 	}
-	return c.modelOf(a.(Agent).Name), nil
+	return c.modelOf(a.Name), err
 }
 
 // chat runs an agent, and answers as OpenAI does.

@@ -49,10 +49,12 @@ func (r *route) operationID() string {
 // schemas collects the schemas of types by their names.
 type schemas map[string]*jsonschema.Schema
 
-// ref returns a reference to the schema of a type.
-func (s schemas) ref(t reflect.Type) (object, error) {
-	name := t.Name()
-	if name == "" || t.PkgPath() == "" { // a list or a map
+// ref returns a reference to the schema of a type. An empty name is the name of the type.
+func (s schemas) ref(t reflect.Type, name string) (object, error) {
+	if t.PkgPath() != "" {
+		name = t.Name()
+	}
+	if name == "" { // a list or a map
 		schema, err := schemaOf(t)
 		return object{"schema": schema}, err
 	}
@@ -129,7 +131,7 @@ func (r *route) refusal() (reflect.Type, string) {
 // describe returns the operation of a route.
 func (r *route) describe(all schemas) (object, error) {
 	refused, kind := r.refusal()
-	problem, err := all.ref(refused)
+	problem, err := all.ref(refused, "")
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +141,7 @@ func (r *route) describe(all schemas) (object, error) {
 	}
 	success := object{"description": r.summary}
 	if r.out != nil {
-		schema, err := all.ref(r.out)
+		schema, err := all.ref(r.out, r.outName)
 		if err != nil {
 			return nil, err
 		}
@@ -165,7 +167,7 @@ func (r *route) describe(all schemas) (object, error) {
 		o["parameters"] = list
 	}
 	if r.in != nil {
-		schema, err := all.ref(r.in)
+		schema, err := all.ref(r.in, r.inName)
 		if err != nil {
 			return nil, err
 		}
@@ -182,7 +184,7 @@ func (r *route) describe(all schemas) (object, error) {
 func (r *route) eventSchema(all schemas, first any) (object, error) {
 	byName, every := object{}, []any{first}
 	for name, t := range r.events {
-		event, err := all.ref(t)
+		event, err := all.ref(t, "")
 		if err != nil {
 			return nil, err
 		}
@@ -220,7 +222,11 @@ func (r *route) parameters() (list []object) {
 		case len(p.words) > 0:
 			schema["enum"] = p.words
 		}
-		list = append(list, object{"name": p.name, "in": "query", "description": p.summary, "schema": schema})
+		one := object{"name": p.name, "in": "query", "description": p.summary, "schema": schema}
+		if p.required {
+			one["required"] = true
+		}
+		list = append(list, one)
 	}
 	if r.match {
 		list = append(list, object{"name": "If-Match", "in": "header", "required": true, "description": "etag of the entry, or *", "schema": object{"type": "string"}})

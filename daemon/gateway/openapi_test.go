@@ -19,7 +19,7 @@ var update = flag.Bool("gateway.update", false, "rewrite testdata/openapi.json")
 // server sends it only to clients with a key.
 func TestOpenAPI(t *testing.T) {
 	const file = "testdata/openapi.json"
-	all := slices.Concat(routes, openaiRoutes)
+	all := everyRoute()
 	b, err := openAPI(all)
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestOpenAPI(t *testing.T) {
 // TestBodiesOfRoutes: the type of a route's body in the table is the one that its
 // function decodes.
 func TestBodiesOfRoutes(t *testing.T) {
-	for _, one := range slices.Concat(routes, openaiRoutes) {
+	for _, one := range everyRoute() {
 		typed := one.in != nil
 		if body := one.method == "POST" || one.method == "PUT" || one.method == "PATCH"; typed && !body || one.method == "PUT" && !typed {
 			t.Errorf("%s %s: body %v", one.method, one.path, one.in)

@@ -18,6 +18,7 @@ type param struct {
 	words         []string // if set, the only values
 	most          int      // of an integer; the least is 0
 	size          int      // of a string, in bytes; 0: 1024
+	required      bool
 }
 
 // checkQuery checks the parameters of the query against the route.
@@ -36,6 +37,11 @@ func (c *call) checkQuery() *Problem {
 		}
 		if err := p.check(values[0]); err != nil {
 			return invalidf("the parameter %s: %v", name, err)
+		}
+	}
+	for name, p := range known {
+		if p.required && !c.query.Has(name) {
+			return invalidf("the parameter %s is missing", name)
 		}
 	}
 	return nil

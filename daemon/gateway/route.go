@@ -24,8 +24,10 @@ type route struct {
 	match        bool                    // needs the header If-Match
 	once         bool                    // accepts the header Idempotency-Key
 	in           reflect.Type            // of the body; nil: none
+	inName       string                  // of its schema; empty: the name of the type
 	big          bool                    // the body contains the content of an entry
 	out          reflect.Type            // of the response; nil: none
+	outName      string                  // of its schema; empty: the name of the type
 	status       int                     // of a success
 	kind         string                  // of the response; empty: JSON
 	events       map[string]reflect.Type // the named events of a stream
@@ -49,16 +51,18 @@ func with[T any](f func(*call, *T) (any, error)) func(*call) (any, error) {
 	}
 }
 
-// routes is the table of the routes that every gateway has.
-var routes = slices.Concat(generalRoutes, memoryRoutes, historyRoutes, sessionRoutes, messageRoutes, runRoutes, followRoutes, socketRoutes, adminRoutes,
+// adapters is the table of the routes that are not operations, or have the shape of
+// another vendor.
+var adapters = slices.Concat(generalRoutes, memoryRoutes, historyRoutes, sessionRoutes, messageRoutes, runRoutes, followRoutes, socketRoutes, adminRoutes,
 	storeRoutes, storedMemoryRoutes, storedVersionRoutes, hookRoutes)
 
 // routes returns the table of all routes of a configuration.
 func (c *Config) routes() []route {
+	list := slices.Concat(adapters, rowRoutes())
 	if c.Gateway.OpenAI {
-		return slices.Concat(routes, openaiRoutes)
+		list = append(list, openaiRoutes...)
 	}
-	return routes
+	return list
 }
 
 // newMux returns the handler of all paths.

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/crmem"
+	"crabmem/daemon/op"
 )
 
 // maxItems limits each list in a body, so that a list of millions is refused at the first
@@ -113,7 +114,7 @@ func (s *shape) list(t reflect.Type, at string, depth int) error {
 }
 
 func (s *shape) object(t reflect.Type, at string, depth int) error {
-	fields := fieldsOf(t)
+	fields := op.Fields(t)
 	seen := make(map[string]bool)
 	for s.d.More() {
 		next, err := s.token()
@@ -126,52 +127,29 @@ func (s *shape) object(t reflect.Type, at string, depth int) error {
 			return fmt.Errorf("the key %q occurs twice", printable(key))
 		}
 		seen[folded] = true
-		i := slices.IndexFunc(fields, func(f field) bool { return f.name == key })
+		i := slices.IndexFunc(fields, func(f op.Field) bool { return f.Name == key })
 		if i < 0 && t != nil && t.Kind() == reflect.Struct {
-			if i = slices.IndexFunc(fields, func(f field) bool { return strings.EqualFold(f.name, key) }); i >= 0 {
-				return fmt.Errorf("unknown field %q: want %s", printable(key), fields[i].name)
+			if i = slices.IndexFunc(fields, func(f op.Field) bool { return strings.EqualFold(f.Name, key) }); i >= 0 {
+				return fmt.Errorf("unknown field %q: want %s", printable(key), fields[i].Name)
 			}
 			return fmt.Errorf("unknown field %q", printable(key))
 		}
-		f := field{name: printable(key)}
+		f := op.Field{Name: printable(key)}
 		if i >= 0 {
 			f = fields[i]
 		} else if t != nil { // a map
-			f.t, f.required = t.Elem(), true
+			f.Type, f.Required = t.Elem(), true
 		}
-		if err := s.value(f.t, strings.TrimPrefix(at+"."+f.name, "."), f.required, depth); err != nil {
+		if err := s.value(f.Type, strings.TrimPrefix(at+"."+f.Name, "."), f.Required, depth); err != nil {
 			return err
 		}
 	}
 	for _, f := range fields {
-		if f.required && !seen[strings.ToLower(f.name)] {
-			return fmt.Errorf("%s is missing", strings.TrimPrefix(at+"."+f.name, "."))
+		if f.Required && !seen[strings.ToLower(f.Name)] {
+			return fmt.Errorf("%s is missing", strings.TrimPrefix(at+"."+f.Name, "."))
 		}
 	}
 	return nil
-}
-
-// field is a field of an object.
-type field struct {
-	name     string
-	t        reflect.Type
-	required bool
-}
-
-// fieldsOf returns the fields of a struct as its schema has them, including the fields of
-// embedded structs.
-func fieldsOf(t reflect.Type) (list []field) {
-	if t == nil || t.Kind() != reflect.Struct {
-		return nil
-	}
-	for _, f := range reflect.VisibleFields(t) {
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous || name == "" || name == "-" {
-			continue
-		}
-		list = append(list, field{name, f.Type, !strings.Contains(options, "omit")})
-	}
-	return list
 }
 
 // isNullable reports whether the schema of a type accepts null.
@@ -185,11 +163,12 @@ func isNullable(t reflect.Type) bool {
 
 // wanted returns the kind of JSON values of a type; empty: any.
 func wanted(t reflect.Type) string {
+	if t.Kind() != reflect.Pointer && op.IsText(t) {
+		return "a string"
+	}
 	switch t.Kind() {
 	case reflect.Pointer:
 		return wanted(t.Elem())
-	case reflect.String:
-		return "a string"
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Slice:

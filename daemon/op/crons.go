@@ -48,7 +48,7 @@ type CronID struct {
 }
 
 var ListCrons = Add(errtable.Other, Op[Daemon, None, []Cron]{
-	Name: "crons.list", Does: "List the cron entries.", Effect: Reads,
+	Name: "crons.list", Does: "List the cron entries.", Effect: Reads, Path: "GET /v1/crons",
 	Run: func(_ context.Context, d Daemon, _ *None) ([]Cron, error) {
 		list := []Cron{}
 		for _, c := range d.Crons.List() {
@@ -61,7 +61,7 @@ var ListCrons = Add(errtable.Other, Op[Daemon, None, []Cron]{
 // AddCron adds an entry, and loads its session if necessary. The table also contains the
 // session number, which changes when the daemon restarts.
 var AddCron = Add(errtable.Session, Op[Daemon, NewCron, Cron]{
-	Name: "crons.add", Does: "Add a cron entry.", Effect: Manages,
+	Name: "crons.add", Does: "Add a cron entry.", Effect: Manages, Path: "POST /v1/crons", Status: http.StatusCreated,
 	Run: func(ctx context.Context, d Daemon, in *NewCron) (Cron, error) {
 		c := cron.Cron{
 			Schedule: in.Schedule, Skill: in.Skill, Args: in.Args, SessionFile: cmp.Or(in.Session, cron.NewSession),
@@ -86,7 +86,7 @@ var AddCron = Add(errtable.Session, Op[Daemon, NewCron, Cron]{
 })
 
 var RemoveCron = Add(errtable.Other, Op[Daemon, CronID, None]{
-	Name: "crons.remove", Does: "Remove a cron entry.", Effect: Manages,
+	Name: "crons.remove", Does: "Remove a cron entry.", Effect: Manages, Path: "DELETE /v1/crons/{id}",
 	Run: func(_ context.Context, d Daemon, in *CronID) (None, error) {
 		err := d.Crons.Delete(in.ID)
 		if _, ok := errors.AsType[*cron.NotFoundError](err); ok {

@@ -39,7 +39,11 @@ type Op[H, I, O any] struct {
 	// Did returns the effect of a request that may be repeated with a key. nil: the
 	// operation ignores the key.
 	Did func(in *I, out *O) once.Effect
-	row *Row
+
+	Path   string // method and path over HTTP, such as GET /v1/crons/{id}; empty: none
+	Status int    // of a success over HTTP; 0: 200, or 204 without a response
+	Fails  []int  // statuses of its refusals over HTTP, besides those of each operation
+	row    *Row
 }
 
 // A Seq is an operation whose response is a sequence of parts, each of at most some
@@ -61,9 +65,10 @@ type Row struct {
 	Family     errtable.Family // of its errors
 	Effect     Effect
 	Need       Need
-	Repeats    bool // a request may be repeated with a key, and has one effect
-	Retry      bool // a client may repeat a request after a lost response
-	Parts      bool // the response is a sequence
+	Repeats    bool  // a request may be repeated with a key, and has one effect
+	Retry      bool  // a client may repeat a request after a lost response
+	Parts      bool  // the response is a sequence
+	HTTP       *Path // nil: only the daemon's socket has the operation
 
 	request func() any // a new *I
 	// run sends each part of the response. It returns the effect even if send fails.
@@ -96,6 +101,9 @@ func Add[H, I, O any](family errtable.Family, o Op[H, I, O]) *Op[H, I, O] {
 			}
 			return did, send(out)
 		}})
+	if o.Path != "" {
+		o.row.HTTP = newPath(o.Path, o.Status, o.Fails, reflect.TypeFor[I](), reflect.TypeFor[O]())
+	}
 	return &o
 }
 
@@ -165,6 +173,15 @@ func All() []*Row {
 func (r *Row) Words() string {
 	subject, verb, _ := strings.Cut(r.Name, ".")
 	return verb + " " + subject
+}
+
+// NewRequest returns a pointer to an empty request.
+func (r *Row) NewRequest() any { return r.request() }
+
+// Do carries out the operation, which has one part. in is a pointer to a request, and out
+// a pointer to a response, or to a type that [ForClients] returned for it.
+func (r *Row) Do(ctx context.Context, c Caller, in, out any) error {
+	return c.Call(ctx, r, in, out, func() error { return nil })
 }
 
 // Request decodes a request.

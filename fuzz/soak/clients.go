@@ -102,7 +102,7 @@ func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, nam
 	case 23:
 		_, err = op.ListModels.Do(ctx, c, op.None{})
 	case 24:
-		_, err = op.ListAgents.Do(ctx, c, op.None{})
+		_, err = op.ListAgents.Do(ctx, c, op.AgentNames{})
 	case 25:
 		_, err = op.ListCrons.Do(ctx, c, op.None{})
 	case 26:

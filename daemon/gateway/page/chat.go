@@ -200,7 +200,7 @@ type chatView struct {
 func newRequest() string { return "page-" + rand.Text() }
 
 func (v *visit) chat() error {
-	agents, err := op.ListAgents.Do(v.r.Context(), v.store(), op.None{})
+	agents, err := op.ListAgents.Do(v.r.Context(), v.store(), op.AgentNames{})
 	if err != nil {
 		return err
 	}

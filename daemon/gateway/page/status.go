@@ -33,7 +33,7 @@ func (v *visit) status() error {
 	if out.Store, err = d.StoreStats(ctx, false); err != nil {
 		return err
 	}
-	if out.Agents, err = op.ListAgents.Do(ctx, d, op.None{}); err != nil {
+	if out.Agents, err = op.ListAgents.Do(ctx, d, op.AgentNames{}); err != nil {
 		return err
 	}
 	models, err := op.ListModels.Do(ctx, d, op.None{})

@@ -219,7 +219,7 @@ func (ch *chat) switchModel(ctx context.Context, name string) error {
 }
 
 func (ch *chat) switchAgent(ctx context.Context, arg string) error {
-	l, err := op.ListAgents.Do(ctx, ch.Client, op.None{})
+	l, err := op.ListAgents.Do(ctx, ch.Client, op.AgentNames{})
 	if err != nil {
 		return ch.Explain(err)
 	}
@@ -292,7 +292,7 @@ func (s *screen) complete(ctx context.Context, before string) (from int, words [
 	case "/remember":
 		words = s.noteNames(ctx)
 	case "/agent":
-		l, _ := op.ListAgents.Do(ctx, s.Client, op.None{})
+		l, _ := op.ListAgents.Do(ctx, s.Client, op.AgentNames{})
 		for _, a := range l {
 			words = append(words, a.Name)
 		}

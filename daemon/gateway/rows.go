@@ -1,0 +1,185 @@
+package gateway
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"crabmem/daemon/client"
+	"crabmem/daemon/op"
+)
+
+// view serves an operation that has a path.
+type view struct {
+	*op.Row
+	headers []op.Field // of the response
+	list    string     // the path that lists the items of the path; empty: none
+	id      *op.Field  // of the response: its value is the path of a created item; nil: none
+}
+
+// rowRoutes returns the routes of the operations that have a path.
+func rowRoutes() (list []route) {
+	for _, r := range op.All() {
+		if r.HTTP != nil {
+			list = append(list, newView(r).route())
+		}
+	}
+	return list
+}
+
+func newView(r *op.Row) *view {
+	v := &view{Row: r}
+	parent, _, isItem := strings.Cut(r.HTTP.Pattern, "/{")
+	for _, other := range op.All() {
+		p := other.HTTP
+		if p == nil || p.Method != http.MethodGet {
+			continue
+		}
+		if isItem && p.Pattern == parent {
+			v.list = parent
+		}
+		for _, f := range op.Fields(r.HTTP.Response) {
+			if r.HTTP.Status == http.StatusCreated && p.Pattern == fmt.Sprintf("%s/{%s}", r.HTTP.Pattern, f.Name) {
+				v.id = &f
+			}
+		}
+	}
+	for _, f := range op.Fields(r.HTTP.Response) {
+		if f.Place == op.InHeader {
+			v.headers = append(v.headers, f)
+		}
+	}
+	return v
+}
+
+func (v *view) route() route {
+	p := v.HTTP
+	r := route{
+		method: p.Method, path: p.Pattern, summary: strings.TrimSuffix(v.Does, "."), status: p.Status, fails: p.Fails, run: v.run,
+		in: p.Body, inName: p.BodyName, out: p.Response, outName: p.ResponseName,
+		once: v.Repeats, big: p.Body != nil && v.Need == op.NeedWrite,
+	}
+	for i := range p.Fields {
+		switch f := &p.Fields[i]; {
+		case f.Place == op.InQuery:
+			r.query = append(r.query, paramOf(f))
+		case f.Place == op.InHeader && f.Part == "If-Match":
+			r.match = true
+			r.fails = append(slices.Clone(r.fails), http.StatusPreconditionRequired)
+		}
+	}
+	return r
+}
+
+// paramOf returns the parameter of a field.
+func paramOf(f *op.Field) param {
+	p := param{name: f.Name, summary: f.Doc, kind: "string", required: f.Required && f.Default == "", words: f.Words, most: f.Max, size: f.Size}
+	switch t := elemOf(f.Type); {
+	case op.IsText(t):
+	case t.Kind() == reflect.Bool:
+		p.kind = "boolean"
+	default:
+		p.kind = "integer"
+	}
+	return p
+}
+
+func elemOf(t reflect.Type) reflect.Type {
+	if t.Kind() == reflect.Pointer {
+		return t.Elem()
+	}
+	return t
+}
+
+// run carries out the operation. The fields of its request come from the body, the path,
+// the query, the headers, and the key.
+func (v *view) run(c *call) (any, error) {
+	in := v.NewRequest()
+	if v.HTTP.Body != nil {
+		if err := c.decode(in); err != nil {
+			return nil, err
+		}
+	}
+	for i := range v.HTTP.Fields {
+		f := &v.HTTP.Fields[i]
+		if err := v.set(c, f, reflect.ValueOf(in).Elem().FieldByIndex(f.Index)); err != nil {
+			return nil, err
+		}
+	}
+	ctx := c.r.Context()
+	if c.once != "" {
+		sum, err := c.sumOf(in)
+		if err != nil {
+			return nil, err
+		}
+		ctx = client.WithOnce(ctx, c.once, sum)
+	}
+	if v.HTTP.Response == nil {
+		return nil, v.refused(v.Do(ctx, c.daemon, in, new(op.None)))
+	}
+	out := reflect.New(v.HTTP.Response)
+	if err := v.Do(ctx, c.daemon, in, out.Interface()); err != nil {
+		return nil, v.refused(err)
+	}
+	for i := range v.headers {
+		f := &v.headers[i]
+		c.w.Header().Set(f.Part, fmt.Sprint(out.Elem().FieldByIndex(f.Index)))
+	}
+	if v.id != nil {
+		c.w.Header().Set("Location", fmt.Sprint(v.HTTP.Pattern, "/", out.Elem().FieldByIndex(v.id.Index)))
+	}
+	return out.Interface(), nil
+}
+
+// set sets a field of the request that is not in the body.
+func (v *view) set(c *call, f *op.Field, to reflect.Value) error {
+	text := ""
+	switch f.Place {
+	case op.InPath:
+		text = c.r.PathValue(f.Part)
+	case op.InQuery:
+		text = cmp.Or(c.text(f.Name), f.Default)
+	case op.InHeader:
+		text = c.r.Header.Get(f.Part)
+	case op.OfKey:
+		to.Set(reflect.ValueOf(c.key.Agents))
+	}
+	if text == "" {
+		return nil
+	}
+	value := []byte(text)
+	switch n, err := strconv.Atoi(text); {
+	case op.IsText(elemOf(f.Type)):
+		value, _ = json.Marshal(text) // a text has no error
+	case err == nil && f.Place == op.InQuery:
+		value = strconv.AppendInt(nil, int64(max(n, f.Min)), 10)
+	}
+	err := json.Unmarshal(value, to.Addr().Interface())
+	switch _, valid := positive(text); {
+	case f.Place == op.InPath && (err != nil || to.CanUint() && !valid):
+		at, _ := path.Split(c.r.URL.Path)
+		return v.refused(problemf(http.StatusNotFound, "not_found", "no item %s in %s", printable(text), printable(strings.TrimSuffix(at, "/"))))
+	case err != nil:
+		return invalidf("%s: %s", f.Name, strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return nil
+}
+
+// refused returns the problem of an error. If the item in the path is missing, it names
+// the path that lists the items.
+func (v *view) refused(err error) error {
+	if err == nil || v.list == "" {
+		return err
+	}
+	p := problemOf(err)
+	if p.Status == http.StatusNotFound {
+		p.fix("GET %s lists the %s", v.list, path.Base(v.list))
+	}
+	return p
+}

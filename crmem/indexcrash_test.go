@@ -135,6 +135,7 @@ func (c *indexScene) check(what string, states []string, acked int) {
 // TestIndexCrash cuts the power and kills the process at each call of tasks that use or
 // write index files.
 func TestIndexCrash(t *testing.T) {
+	t.Parallel()
 	race.Skip(t)
 	rng := rand.New(rand.NewPCG(5, 1))
 	base := crashScene(t)
@@ -185,6 +186,7 @@ func crashStep(t *testing.T) int { return max(1, 600/indexStores(t)) }
 // TestIndexFaults fails each call of tasks. The answer is right, or the error is that of
 // the system, and the store is intact.
 func TestIndexFaults(t *testing.T) {
+	t.Parallel()
 	race.Skip(t)
 	base := crashScene(t)
 	states := base.states()

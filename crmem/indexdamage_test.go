@@ -84,6 +84,7 @@ func flipBit(b []byte, at uint64, bit int) []byte {
 // TestIndexDamaged damages index files before the store is opened. All answers are those
 // without index files, and the next search that builds an index replaces the file.
 func TestIndexDamaged(t *testing.T) {
+	t.Parallel()
 	race.Skip(t)
 	rng := rand.New(rand.NewPCG(1, 1))
 	other := damageScene(t, rng)

@@ -98,9 +98,6 @@ type indexScene struct {
 }
 
 func newIndexScene(t *testing.T) *indexScene {
-	was := *crmem.SavedFrom
-	*crmem.SavedFrom = 0
-	t.Cleanup(func() { *crmem.SavedFrom = was })
 	c := &indexScene{t: t, fs: faultfs.NewMem(), clock: time.Unix(1_700_000_000, 0)}
 	c.fs.Now = func() time.Time { return c.clock }
 	return c
@@ -194,6 +191,7 @@ func answers(t *testing.T, s *crmem.Store, seed uint64) (list []string) {
 // of a store without them: lazy and complete, before and after more operations of the
 // log, and after checkpoints.
 func TestIndexFileEquality(t *testing.T) {
+	t.Parallel()
 	race.Skip(t)
 	used := 0
 	for seed := range uint64(indexStores(t)) {

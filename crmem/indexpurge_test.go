@@ -51,6 +51,7 @@ func purgeScene(t *testing.T) *indexScene {
 // TestIndexPurge purges an entry while processes of several kinds have the store open.
 // Some wrote the index before, some write it after the purge.
 func TestIndexPurge(t *testing.T) {
+	t.Parallel()
 	q := crmem.Query{Text: "cardamomtext crypticname tea"}
 	search := func(s *crmem.Store) {
 		hits(t, s, q)
@@ -165,6 +166,7 @@ func TestIndexFailedWrite(t *testing.T) {
 // TestIndexRewrittenLog writes index files of states of a log that then changes: the
 // log is repaired, undone, or continued by another operation of the same number.
 func TestIndexRewrittenLog(t *testing.T) {
+	t.Parallel()
 	race.Skip(t)
 	for _, change := range []string{"undo", "cut", "repair", "checkpoint", "older", "identity"} {
 		for ops := range 3 {

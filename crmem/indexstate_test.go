@@ -349,6 +349,7 @@ func TestIndexStats(t *testing.T) {
 // TestIndexReadFailsAfterSync removes and changes an entry that cannot be read again
 // when its operation is on disk.
 func TestIndexReadFailsAfterSync(t *testing.T) {
+	t.Parallel()
 	race.Skip(t)
 	c := newIndexScene(t)
 	long := strings.Repeat("x", 6<<20)

@@ -100,9 +100,6 @@ func TestIndexChangeTime(t *testing.T) {
 	if runtime.GOOS != "linux" && runtime.GOOS != "darwin" {
 		t.Skip("SKIPPED: no time of change")
 	}
-	was := *crmem.SavedFrom
-	*crmem.SavedFrom = 0
-	defer func() { *crmem.SavedFrom = was }()
 	_, first, second := twoSnapshots(t)
 	path := filepath.Join(t.TempDir(), "m.db")
 	noErr(t, os.WriteFile(path, first, 0o600))
@@ -213,6 +210,7 @@ func TestIndexDisplaced(t *testing.T) {
 // right answer, or an error: that of a complete store, if there is one. The next command
 // then does what it does without an index file.
 func TestIndexRot(t *testing.T) {
+	t.Parallel()
 	race.Skip(t)
 	c := newIndexScene(t)
 	c.apply(crmem.Options{CheckpointOnClose: crmem.CheckpointAlways}, few(4)...)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"crabmem/daemon/config"
-	"crabmem/daemon/model"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog/record"
 )
@@ -60,37 +59,6 @@ func (d *Daemon) getConfig(r *request) error {
 		return err
 	}
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Config{Config: &pb.ConfigMsg{Config: string(b)}}})
-}
-
-// maxProbeTimeout bounds the time that a client may request for a check of
-// providers.
-const maxProbeTimeout = time.Minute
-
-// checkConfig checks the configuration file with the daemon's environment and, if
-// the request says so, the providers. It changes nothing. The response contains no
-// API key.
-func (d *Daemon) checkConfig(r *request, m *pb.CheckConfigMsg) error {
-	c, err := d.readConfig()
-	if err != nil {
-		return err
-	}
-	reply := &pb.ConfigChecked{Model: c.Model}
-	for _, p := range c.Providers {
-		reply.Providers = append(reply.Providers, p.Name)
-	}
-	for _, a := range c.Agents {
-		reply.Agents = append(reply.Agents, a.Name)
-	}
-	if m.GetProbe() {
-		limit := model.DefaultProbeTimeout
-		if ms := m.GetTimeoutMs(); ms > 0 {
-			limit = time.Duration(min(ms, uint64(maxProbeTimeout.Milliseconds()))) * time.Millisecond
-		}
-		for _, p := range model.ProbeAll(r.ctx, c.Models(), limit) {
-			reply.Probes = append(reply.Probes, &pb.ProviderProbe{Provider: p.Provider, Message: p.Message, Fix: p.Fix, MissingModel: p.Missing})
-		}
-	}
-	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_ConfigChecked{ConfigChecked: reply}})
 }
 
 // setConfig validates a configuration, writes it, and uses it. An invalid one

@@ -10,12 +10,12 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire/pb"
 )
 
-func (s *served) compact(id uint64) *pb.CompactSessionReply {
-	s.t.Helper()
-	return s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_CompactSession{CompactSession: &pb.CompactSessionMsg{Session: id}}}).GetCompacted()
+func (s *served) compact(id uint64) (op.Compacted, error) {
+	return op.CompactSession.Do(s.t.Context(), s.client(), op.Compaction{Number: id})
 }
 
 // archives are the names and texts of the store's archives.
@@ -47,16 +47,16 @@ func TestMissingArchiveIsWritten(t *testing.T) {
 	m := modeltest.New(t, modeltest.Say("hello"), modeltest.Say("they spoke of walruses"))
 	s := serve(t, home(t), scripted(m))
 	id := s.one(send(&pb.SendMsg{Content: "hi"})).GetResponse().GetSession()
-	if a := s.compact(id).GetArchive(); a != "crab_user_1-1" {
-		t.Fatalf("archive %q", a)
+	if c, err := s.compact(id); c.Archive != "crab_user_1-1" {
+		t.Fatalf("archive %q, %v", c.Archive, err)
 	}
 	// From here on the store refuses writes.
 	s.setup().runner.Archive = func(*agent.Agent, *agent.Session, agent.Summary) (string, error) { return "", errors.New("disk full") }
 	for _, summary := range []string{"then of crabs", "and of crabs again"} {
 		m.Queue(modeltest.Say("hello"), modeltest.Say(summary), modeltest.Say("more"))
 		s.one(send(&pb.SendMsg{Content: "go on"}))
-		if c := s.compact(id); c.GetSummary() != summary || c.Archive != "" {
-			t.Fatalf("compacted: %v", c)
+		if c, err := s.compact(id); err != nil || c.Summary != summary || c.Archive != "" {
+			t.Fatalf("compacted: %v, %v", c, err)
 		}
 		if r := s.one(send(&pb.SendMsg{Content: "go on"})).GetResponse(); r.GetContent() != "more" {
 			t.Fatal(r)
@@ -112,9 +112,9 @@ func TestNoSummaryWithoutNote(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.home, "archived"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_CompactSession{CompactSession: &pb.CompactSessionMsg{Session: id}}}).GetError()
-	if !strings.Contains(e.GetMessage(), "record pending archive: ") {
-		t.Errorf("%v", e)
+	_, err := s.compact(id)
+	if err == nil || !strings.Contains(err.Error(), "record pending archive: ") {
+		t.Errorf("%v", err)
 	}
 	if got := strings.Join(s.lines("crab_user_1"), "|"); got != "user hi|assistant hello" {
 		t.Errorf("lines: %s", got)

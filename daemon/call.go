@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"crabmem/crmem"
 	"crabmem/daemon/op"
 	"crabmem/daemon/wire/pb"
 )
@@ -21,8 +22,12 @@ func (d *Daemon) call(r *request, m *pb.ClientMessage) error {
 	if err != nil {
 		return err
 	}
+	on := d.on(r)
+	if err := row.PermitRequest(&r.as, on, in); err != nil {
+		return err
+	}
 	run := func() error {
-		did, err := row.Run(r.ctx, d.on(r), in, func(part []byte) error { return r.part(part, row.Parts) })
+		did, err := row.Run(r.ctx, on, in, func(part []byte) error { return r.part(part, row.Parts) })
 		r.effect = did
 		if err == nil && row.Parts {
 			err = r.part(nil, false)
@@ -36,7 +41,9 @@ func (d *Daemon) call(r *request, m *pb.ClientMessage) error {
 }
 
 // on returns what operations of a request run on.
-func (d *Daemon) on(r *request) op.Daemon { return op.Daemon{Parts: d.parts, As: r.as} }
+func (d *Daemon) on(r *request) op.Daemon {
+	return op.Daemon{Parts: d.parts, As: r.as, By: crmem.Actor(r.by)}
+}
 
 // part sends a part of a response, in several messages if it is large. more reports
 // whether another part may follow.

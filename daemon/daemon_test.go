@@ -153,6 +153,12 @@ func (s *served) ask(m *pb.ClientMessage) []*pb.ServerMessage {
 	}
 }
 
+// describe returns a session, as the owner sees it.
+func (s *served) describe(id string) (op.Session, error) {
+	on := op.Daemon{Parts: s.parts}
+	return on.Describe(id)
+}
+
 func (s *served) one(m *pb.ClientMessage) *pb.ServerMessage {
 	s.t.Helper()
 	all := s.ask(m)

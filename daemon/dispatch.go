@@ -77,10 +77,9 @@ var handlers = map[protoreflect.Name]handler{
 	"list_crons":       without((*Daemon).listCrons),
 	"compact":          with((*pb.ClientMessage).GetCompact, (*Daemon).compactOnce),
 
-	"hello":           without((*Daemon).hello),
-	"auth":            without(pong), // the server answers a required one
-	"cancel":          with((*pb.ClientMessage).GetCancel, (*Daemon).cancel),
-	"compact_session": with((*pb.ClientMessage).GetCompactSession, (*Daemon).compactSession),
+	"hello":  without((*Daemon).hello),
+	"auth":   without(pong), // the server answers a required one
+	"cancel": with((*pb.ClientMessage).GetCancel, (*Daemon).cancel),
 
 	"remember":      onStore((*pb.ClientMessage).GetRemember, opened.remember),
 	"recall":        onStore((*pb.ClientMessage).GetRecall, opened.recall),
@@ -100,16 +99,7 @@ var handlers = map[protoreflect.Name]handler{
 	"outcome":       (*Daemon).outcome,
 	"store_stats":   onStore((*pb.ClientMessage).GetStoreStats, opened.storeStats),
 
-	"list_sessions":   with((*pb.ClientMessage).GetListSessions, (*Daemon).listStored),
-	"history":         with((*pb.ClientMessage).GetHistory, (*Daemon).history),
-	"search_sessions": with((*pb.ClientMessage).GetSearchSessions, (*Daemon).searchStored),
-	"set_title":       with((*pb.ClientMessage).GetSetTitle, (*Daemon).setTitle),
-	"delete_session":  with((*pb.ClientMessage).GetDeleteSession, (*Daemon).deleteStored),
-	"restore_session": with((*pb.ClientMessage).GetRestoreSession, (*Daemon).restoreStored),
-	"repair_session":  with((*pb.ClientMessage).GetRepairSession, (*Daemon).repairStored),
-	"purge_session":   with((*pb.ClientMessage).GetPurgeSession, (*Daemon).purgeStored),
-
-	"check_config": with((*pb.ClientMessage).GetCheckConfig, (*Daemon).checkConfig),
+	"history": with((*pb.ClientMessage).GetHistory, (*Daemon).history),
 }
 
 // with returns a handler that passes the operation's message to do.

@@ -2,10 +2,6 @@ package daemon
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
-	"net/http"
-	"slices"
 	"strings"
 
 	"crabmem/crmem"
@@ -14,7 +10,6 @@ import (
 	"crabmem/daemon/space"
 	"crabmem/daemon/trust"
 	"crabmem/daemon/wire/pb"
-	"crabmem/sessionlog"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -37,11 +32,10 @@ func (d *Daemon) identity(name string) op.Identity {
 // needs are the needs of the operations that have no row.
 var needs = map[protoreflect.Name]op.Need{
 	"hello": op.NeedNothing, "ping": op.NeedNothing, "auth": op.NeedNothing, "get_stats": op.NeedNothing,
-	"sessions": op.NeedOwn, "list_sessions": op.NeedOwn, "search_sessions": op.NeedOwn, "subscribe_events": op.NeedOwn, "outcome": op.NeedOwn,
+	"sessions": op.NeedOwn, "subscribe_events": op.NeedOwn, "outcome": op.NeedOwn,
 	"get_entry": op.NeedRead, "list_entries": op.NeedRead, "recall": op.NeedRead, "entry_changes": op.NeedRead,
 	"remember": op.NeedWrite, "forget": op.NeedWrite, "apply": op.NeedWrite,
 	"history": op.NeedSession, "reply_to_ask": op.NeedSession, "cancel": op.NeedSession,
-	"set_title": op.NeedChanges, "delete_session": op.NeedChanges, "restore_session": op.NeedChanges, "compact_session": op.NeedChanges,
 	"send": op.NeedMessages, "stream": op.NeedMessages,
 }
 
@@ -65,20 +59,12 @@ func (d *Daemon) permit(r *request, name protoreflect.Name, m *pb.ClientMessage)
 	if r.as.Owner {
 		return nil
 	}
-	switch n := needs[name]; n {
-	case op.NeedNothing:
-		return nil
-	case op.NeedOwn:
-		if m.GetSearchSessions().GetTools() {
-			return r.as.Refused("search results of tools")
-		}
+	switch needs[name] {
+	case op.NeedNothing, op.NeedOwn:
 		return nil
 	case op.NeedRead, op.NeedWrite:
 		return permitStore(&r.as, name, m)
-	case op.NeedSession, op.NeedChanges:
-		if n == op.NeedChanges && !r.as.Writes {
-			return r.as.Refused("change sessions")
-		}
+	case op.NeedSession:
 		return d.permitSession(r, m)
 	case op.NeedMessages:
 		return d.permitMessage(r, m)
@@ -140,69 +126,22 @@ func permitChanges(id *op.Identity, m *pb.ApplyMsg) error {
 	return nil
 }
 
-// permitSession checks that the identity created the session of a request. A session of
-// another identity is reported as missing.
+// permitSession checks that the identity created the session of a request.
 func (d *Daemon) permitSession(r *request, m *pb.ClientMessage) error {
+	on := d.on(r)
 	switch {
 	case m.GetHistory() != nil:
-		return d.ownStored(r, m.GetHistory().GetId())
-	case m.GetSetTitle() != nil:
-		return d.ownStored(r, m.GetSetTitle().GetId())
-	case m.GetDeleteSession() != nil:
-		return d.ownStored(r, m.GetDeleteSession().GetId())
-	case m.GetRestoreSession() != nil:
-		return d.ownTrashed(r, m.GetRestoreSession().GetId())
+		return on.OwnStored(m.GetHistory().GetId())
 	case m.GetReplyToAsk() != nil:
-		return d.ownLoaded(r, m.GetReplyToAsk().GetSession())
-	case m.GetCancel() != nil:
-		return d.ownLoaded(r, m.GetCancel().GetSession())
+		return on.OwnLoaded(m.GetReplyToAsk().GetSession())
 	}
-	if c := m.GetCompactSession(); c.GetId() != "" {
-		return d.ownStored(r, c.GetId())
-	}
-	return d.ownLoaded(r, m.GetCompactSession().GetSession())
-}
-
-// ownStored takes no path, in contrast to resume_file.
-func (d *Daemon) ownStored(r *request, id string) error {
-	missing := fmt.Errorf("%w: %q", sessionlog.ErrNotFound, id)
-	s, err := d.sessions.Read(id)
-	if errors.Is(err, sessionlog.ErrAmbiguous) {
-		return missing
-	}
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	if !r.as.MayRead(s.Meta.CreatedBy) {
-		return missing
-	}
-	return nil
-}
-
-func (d *Daemon) ownTrashed(r *request, id string) error {
-	infos, err := d.sessions.Trashed()
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(infos, func(i sessionlog.Info) bool { return i.ID == id && r.as.MayRead(i.Meta.CreatedBy) }) {
-		return fmt.Errorf("%w: %q", sessionlog.ErrNotFound, id)
-	}
-	return nil
-}
-
-func (d *Daemon) ownLoaded(r *request, id uint64) error {
-	l, err := d.loaded.Get(id)
-	if err == nil && !r.as.MayRead(l.CreatedBy()) {
-		err = errtable.Errorf(http.StatusInternalServerError, "not_found", "session %d not found", id)
-	}
-	return err
+	return on.OwnLoaded(m.GetCancel().GetSession())
 }
 
 // permitMessage checks that the identity is the sender of a message, and created its
 // session. It makes the identity the sender if the message has none.
 func (d *Daemon) permitMessage(r *request, m *pb.ClientMessage) error {
-	s := m.GetStream()
+	on, s := d.on(r), m.GetStream()
 	if q := m.GetSend(); q != nil {
 		q.Sender = cmp.Or(q.Sender, &r.as.Name)
 		s = &pb.StreamMsg{Sender: q.Sender, Session: q.Session, Cwd: q.Cwd, ResumeFile: q.ResumeFile}
@@ -215,9 +154,9 @@ func (d *Daemon) permitMessage(r *request, m *pb.ClientMessage) error {
 	case s.Cwd != nil:
 		return r.as.Refused("choose a working directory")
 	case s.Session != nil:
-		return d.ownLoaded(r, s.GetSession())
+		return on.OwnLoaded(s.GetSession())
 	case s.ResumeFile != nil:
-		return d.ownStored(r, s.GetResumeFile())
+		return on.OwnStored(s.GetResumeFile())
 	}
 	return nil
 }

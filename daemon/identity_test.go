@@ -17,7 +17,6 @@ import (
 	"crabmem/daemon/op"
 	"crabmem/daemon/space"
 	"crabmem/daemon/wire/pb"
-	"crabmem/sessionlog/search"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -45,10 +44,10 @@ func (s *served) as(name string) *client.Client {
 // compares the refusals with a list of the operations that are permitted.
 func TestIdentityOperations(t *testing.T) {
 	s := serve(t, home(t), identities)
-	open := "auth get_stats hello list_sessions agents.list agents.show models.list spaces.list outcome ping search_sessions sessions "
+	open := "auth get_stats hello sessions.list agents.list agents.show models.list spaces.list outcome ping sessions.search sessions "
 	untrusted := open + "cancel history reply_to_ask "
 	reads := untrusted + "entry_changes get_entry list_entries recall "
-	trusted := reads + "apply compact_session delete_session forget remember restore_session set_title "
+	trusted := reads + "apply sessions.compact sessions.delete forget remember sessions.restore sessions.title "
 	for id, want := range map[string]string{"api:u": untrusted, "api:reads": reads, "api:a": trusted, "tg:7": untrusted, "delegate-crab:api:a": trusted, "api:a2": untrusted} {
 		var got []string
 		asks := func(name string, m *pb.ClientMessage) {
@@ -107,17 +106,17 @@ func TestIdentityReadsItsSessions(t *testing.T) {
 		c := s.as(id)
 		owner := id == "api:root" || id == "someone"
 		var listed, live, hits []string
-		list, total, err := c.ListSessions(ctx, client.SessionFilter{})
+		list, err := op.ListSessions.Do(ctx, c, op.SessionFilter{})
 		check(t, err)
-		for _, i := range list {
-			listed = append(listed, i.Meta.CreatedBy)
+		for _, i := range list.Items {
+			listed = append(listed, i.CreatedBy)
 		}
 		loaded, err := c.Sessions(ctx)
 		check(t, err)
 		for _, l := range loaded {
-			live = append(live, l.Meta.CreatedBy)
+			live = append(live, l.CreatedBy)
 		}
-		found, _, err := c.SearchSessions(ctx, search.Query{Text: "walrus", Limit: 20}, false)
+		found, err := op.SearchSessions.Do(ctx, c, op.SessionQuery{Query: "walrus", Limit: 20})
 		check(t, err)
 		for _, h := range found.Hits {
 			hits = append(hits, h.CreatedBy)
@@ -133,8 +132,8 @@ func TestIdentityReadsItsSessions(t *testing.T) {
 			if owner {
 				want = []string{"api:a", "api:b", "api:u", "user"}
 			}
-			if got = slices.Compact(got); !slices.Equal(got, want) || total != len(want) {
-				t.Errorf("%s %s %q, want %q of %d", id, what, got, want, total)
+			if got = slices.Compact(got); !slices.Equal(got, want) || list.Total != len(want) {
+				t.Errorf("%s %s %q, want %q of %d", id, what, got, want, list.Total)
 			}
 		}
 		for by, r := range stored {
@@ -150,13 +149,14 @@ func TestIdentityReadsItsSessions(t *testing.T) {
 			if mine {
 				continue
 			}
-			_, titled := c.SetTitle(ctx, r.StoredID, "taken")
-			_, deleted := c.DeleteSession(ctx, r.StoredID, false)
-			_, compacted := c.CompactSession(ctx, client.CompactOptions{StoredID: r.StoredID})
+			_, titled := op.TitleSession.Do(ctx, c, op.SessionTitle{Session: r.StoredID, Title: "taken"})
+			_, deleted := op.DeleteSession.Do(ctx, c, op.SessionID{Session: r.StoredID})
+			_, compacted := op.CompactSession.Do(ctx, c, op.Compaction{Session: r.StoredID})
+			_, byNumber := op.CompactSession.Do(ctx, c, op.Compaction{Number: r.Session})
 			_, sent := c.Send(ctx, client.Message{Session: r.Session, Content: "what did we say?"})
 			_, resumed := c.Send(ctx, client.Message{StoredID: r.StoredID, Content: "what did we say?"})
 			answered := c.ReplyToAsk(ctx, r.Session, "yes")
-			for what, err := range map[string]error{"title": titled, "delete": deleted, "compact": compacted} {
+			for what, err := range map[string]error{"title": titled, "delete": deleted, "compact": compacted, "compact by number": byNumber} {
 				if want := missing; id == "api:u" {
 					wantError(t, err, 403, "scope", "may not change sessions")
 				} else if !want(err) {
@@ -173,14 +173,14 @@ func TestIdentityReadsItsSessions(t *testing.T) {
 	if n := len(m.Requests()); n != 4 {
 		t.Errorf("%d requests to the model", n)
 	}
-	a := s.as("api:a")
-	if _, err := a.DeleteSession(ctx, stored["api:a"].StoredID, false); err != nil {
+	a, own := s.as("api:a"), op.SessionID{Session: stored["api:a"].StoredID}
+	if _, err := op.DeleteSession.Do(ctx, a, own); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.as("api:b").RestoreSession(ctx, stored["api:a"].StoredID); !missing(err) {
+	if _, err := op.RestoreSession.Do(ctx, s.as("api:b"), own); !missing(err) {
 		t.Errorf("restore by another identity: %v", err)
 	}
-	if i, err := a.RestoreSession(ctx, stored["api:a"].StoredID); err != nil || i.Meta.CreatedBy != "api:a" {
+	if i, err := op.RestoreSession.Do(ctx, a, own); err != nil || i.CreatedBy != "api:a" {
 		t.Errorf("%+v, %v", i, err)
 	}
 	path := filepath.Join(s.home, "sessions", stored["api:a"].StoredID+".jsonl")

@@ -19,6 +19,7 @@ import (
 	"crabmem/daemon/agent"
 	"crabmem/daemon/client"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/op"
 	"crabmem/daemon/session"
 	"crabmem/daemon/tool"
 	"crabmem/daemon/wire/pb"
@@ -136,7 +137,7 @@ func TestKillDuringOpen(t *testing.T) {
 			}
 			for _, l := range s.loaded.List() {
 				s.loaded.Kill(l)
-				_ = s.compactSession(&request{ctx: t.Context(), send: func(*pb.ServerMessage) error { return nil }}, &pb.CompactSessionMsg{Session: l.ID() + 1})
+				_, _ = op.CompactSession.Run(t.Context(), op.Daemon{Parts: s.parts}, &op.Compaction{Number: l.ID() + 1})
 			}
 		}
 	})

@@ -9,8 +9,8 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/crmem/embed/embedtest"
 	"crabmem/crmem/fusion"
+	"crabmem/daemon/op"
 	"crabmem/daemon/tool"
-	"crabmem/sessionlog/search"
 )
 
 // TestSearchSessionsByMeaning searches sessions with words that no message contains,
@@ -32,8 +32,8 @@ func TestSearchSessionsByMeaning(t *testing.T) {
 	write("crab_user_1.jsonl", "user", "the automobile is in the garage")
 	write("crab_tg-7_1.jsonl", "tg:7", "an automobile in the street")
 	s := serve(t, dir, "")
-	q := search.Query{Text: "car", Limit: 1, Semantic: &fusion.Request{}}
-	found, _, err := s.client().SearchSessions(t.Context(), q, false)
+	q := op.SessionQuery{Query: "car", Limit: 1, Semantic: true}
+	found, err := op.SearchSessions.Do(t.Context(), s.client(), q)
 	if err != nil || found.Meaning == nil || found.Meaning.Used || !strings.HasPrefix(found.Meaning.Reason, "the daemon has no embedding model") || len(found.Hits) > 0 {
 		t.Fatalf("without a model: %+v, %+v, %v", found, found.Meaning, err)
 	}
@@ -42,7 +42,7 @@ func TestSearchSessionsByMeaning(t *testing.T) {
 	s.model, _ = embedtest.New("car automobile")
 	s.semantic = &fusion.Request{}
 	gate.Until(t, "all sessions have vectors", func() bool {
-		if found, _, err = s.client().SearchSessions(t.Context(), q, false); err != nil {
+		if found, err = op.SearchSessions.Do(t.Context(), s.client(), q); err != nil {
 			t.Fatalf("%+v, %v", found.Meaning, err)
 		}
 		return found.Meaning.Used && found.Meaning.Missing == 0

@@ -199,7 +199,7 @@ func TestSummaryOfRemoteSession(t *testing.T) {
 	s := serve(t, home(t), scripted(m))
 	sender := "tg:7"
 	r := s.one(send(&pb.SendMsg{Content: "hi", Sender: &sender})).GetResponse()
-	if c := s.compact(r.GetSession()); c.GetArchive() != "" || c.GetSummary() != "they spoke of walruses" {
+	if c, err := s.compact(r.GetSession()); err != nil || c.Archive != "" || c.Summary != "they spoke of walruses" {
 		t.Errorf("compacted: %v", c)
 	}
 	s.stop()

@@ -10,6 +10,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/client"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/op"
 	"crabmem/daemon/tool"
 	"crabmem/daemon/wire"
 	"crabmem/sessionlog"
@@ -38,7 +39,7 @@ func TestOnlyUsersErase(t *testing.T) {
 		c := &client.Client{Addr: wire.Addr{Network: "unix", Address: Socket(s.home)}, By: by}
 		_, purged = c.Purge(t.Context(), "a", true)
 		_, pruned = c.Prune(t.Context(), time.Now())
-		_, session = c.PurgeSession(t.Context(), id, "a text to purge")
+		_, session = op.PurgeSession.Do(t.Context(), c, op.SessionTexts{Session: id, Texts: []string{"a text to purge"}})
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}

@@ -72,7 +72,7 @@ func TestRecordedSecrets(t *testing.T) {
 			if !strings.Contains(lines, want.kept) || !strings.Contains(lines, "tool "+want.remembered) {
 				t.Errorf("the session has %s", lines)
 			}
-			_ = s.ask(&pb.ClientMessage{Msg: &pb.ClientMessage_CompactSession{CompactSession: &pb.CompactSessionMsg{Session: 1}}})
+			_, _ = s.compact(1)
 			cancel()
 			<-ended
 			s.stop()

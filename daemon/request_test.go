@@ -10,6 +10,7 @@ import (
 
 	"crabmem/daemon/client"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/op"
 	"crabmem/daemon/session"
 	"crabmem/sessionlog"
 
@@ -154,8 +155,8 @@ func TestRequestID(t *testing.T) {
 			t.Errorf("%s has the messages %q", id, got)
 		}
 	}
-	if _, total, err := c.ListSessions(ctx, client.SessionFilter{}); err != nil || total != 2 {
-		t.Errorf("%d sessions: %v", total, err)
+	if l, err := op.ListSessions.Do(ctx, c, op.SessionFilter{}); err != nil || l.Total != 2 {
+		t.Errorf("%d sessions: %v", l.Total, err)
 	}
 	// Another sender's request with the ID is another request.
 	m.Queue(modeltest.Say("for tg"))

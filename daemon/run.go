@@ -221,30 +221,3 @@ func (d *Daemon) compactOnce(r *request, m *pb.CompactMsg) error {
 	}
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Compact{Compact: &pb.CompactResponse{Summary: summary}}})
 }
-
-// compactSession replaces the history with a summary.
-func (d *Daemon) compactSession(r *request, m *pb.CompactSessionMsg) error {
-	reply := &pb.CompactSessionReply{}
-	l, err := d.loaded.Named(r.ctx, m.Session, m.Id)
-	if err != nil {
-		return err
-	}
-	err = d.loaded.With(r.ctx, l.ID(), func(ctx context.Context, s session.Setup, a *agent.Agent, history *agent.Session) (err error) {
-		o := agent.CompactOptions{Focus: m.Focus, Tokens: int(m.Size)}
-		reply.TokensBefore = uint64(agent.Estimate(history.Messages))
-		reply.Summary, reply.Archive, err = s.Runner.Compact(ctx, a, history, o)
-		if reply.Summary == "" {
-			return err
-		}
-		if err != nil {
-			d.log.Warn("archive summary", "session", history.Log.ID(), "error", err)
-		}
-		reply.TokensAfter = uint64(agent.Estimate(history.Messages))
-		d.publish(&agent.Turn{Agent: a, Session: history}, agent.Event{Kind: agent.Compacted, Text: reply.Summary, Archive: reply.Archive})
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Compacted{Compacted: reply}})
-}

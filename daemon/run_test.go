@@ -455,8 +455,8 @@ func TestRemote(t *testing.T) {
 	if r == nil || r.Content != "ask_user" {
 		t.Fatalf("tools: %v", r)
 	}
-	if c := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_CompactSession{CompactSession: &pb.CompactSessionMsg{Session: r.Session}}}).GetCompacted(); c.GetSummary() != "a summary" {
-		t.Fatal(c)
+	if c, err := s.compact(r.Session); c.Summary != "a summary" {
+		t.Fatal(c, err)
 	}
 	for _, m := range []*pb.SendMsg{{Content: "hi", Sender: &sender}, {Content: "hi", Session: &r.Session}} {
 		if r := s.one(send(m)).GetResponse(); r == nil || r.Content != "ask_user" {
@@ -517,9 +517,9 @@ func TestArchive(t *testing.T) {
 	m := modeltest.New(t, modeltest.Say("hello"), modeltest.Say("they spoke of walruses"))
 	s := serve(t, home(t), scripted(m))
 	r := s.one(send(&pb.SendMsg{Content: "hi"})).GetResponse()
-	c := s.compact(r.Session)
-	if c.GetArchive() != "crab_user_1-1" || c.Summary != "they spoke of walruses" {
-		t.Fatalf("compacted: %v", c)
+	c, err := s.compact(r.Session)
+	if err != nil || c.Archive != "crab_user_1-1" || c.Summary != "they spoke of walruses" {
+		t.Fatalf("compacted: %v, %v", c, err)
 	}
 	e, err := s.store.Get("crab_user_1-1")
 	if err != nil || e.Kind != crmem.Archive || e.Content != c.Summary || strings.Join(e.Aliases, " ") != "crab user" {

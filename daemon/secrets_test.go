@@ -177,7 +177,7 @@ model = "script"
 		callMessage(t, "models.switch", op.ModelName{Name: "none"}),
 		{Msg: &pb.ClientMessage_Remember{Remember: &pb.RememberMsg{Name: "a", Content: "b"}}},
 		{Msg: &pb.ClientMessage_Recall{Recall: &pb.RecallMsg{Query: "b"}}},
-		{Msg: &pb.ClientMessage_SearchSessions{SearchSessions: &pb.SearchSessionsMsg{Query: "key authorization", Tools: true}}},
+		callMessage(t, "sessions.search", op.SessionQuery{Query: "key authorization", Tools: true}),
 		callMessage(t, "models.add", model.Provider{Name: "more", Kind: "openai-compatible", BaseURL: m.URL,
 			APIKey: secret("added"), Models: []string{"m2"}}),
 		callMessage(t, "models.add", model.Provider{Name: "more", Kind: "wrong", BaseURL: "http://u:" + secret("url") + "@h/v1",

@@ -5,15 +5,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"crabmem/daemon/agent"
 	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 	"crabmem/daemon/session"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
-	"crabmem/sessionlog/search"
 )
 
 func TestStoredSessions(t *testing.T) {
@@ -28,29 +29,44 @@ func TestStoredSessions(t *testing.T) {
 	if err := os.WriteFile(file, []byte(head+`{"role":"user","content":"old canary"}`+"\nbad\n"+`{"role":"user","content":"more"}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	list, total, err := c.ListSessions(ctx, client.SessionFilter{})
-	if err != nil || len(list) != 2 || total != 2 || list[0].ID != sent.StoredID || list[0].Number != sent.Session ||
-		list[1].Damaged != 1 || list[1].Number != 0 {
-		t.Fatalf("%v, %v", list, err)
+	list, err := op.ListSessions.Do(ctx, c, op.SessionFilter{})
+	if err != nil || len(list.Items) != 2 || list.Total != 2 || list.Next != "" || list.Items[0].ID != sent.StoredID || list.Items[0].Number != sent.Session ||
+		list.Items[1].Damaged != 1 || list.Items[1].Number != 0 {
+		t.Fatalf("%+v, %v", list, err)
 	}
-	list, total, err = c.ListSessions(ctx, client.SessionFilter{Offset: 1, Limit: 5, Agent: "crab"})
-	if err != nil || len(list) != 1 || total != 2 || list[0].ID != "crab_user_90" {
-		t.Errorf("%v, %v", list, err)
+	for _, tc := range []struct {
+		filter op.SessionFilter
+		total  int
+		next   string
+		ids    []string
+	}{
+		{op.SessionFilter{Offset: 1, Limit: 5, Agent: "crab"}, 2, "", []string{"crab_user_90"}},
+		{op.SessionFilter{Limit: 1}, 2, "1", []string{sent.StoredID}},
+		{op.SessionFilter{Offset: 9}, 2, "", nil},
+		{op.SessionFilter{CreatedBy: "nobody"}, 0, "", nil},
+	} {
+		list, err := op.ListSessions.Do(ctx, c, tc.filter)
+		var ids []string
+		for _, s := range list.Items {
+			ids = append(ids, s.ID)
+		}
+		if err != nil || list.Total != tc.total || list.Next != tc.next || !slices.Equal(ids, tc.ids) {
+			t.Errorf("%+v: %+v, %v", tc.filter, list, err)
+		}
 	}
-	if list, total, err = c.ListSessions(ctx, client.SessionFilter{Sender: "nobody"}); err != nil || len(list) != 0 || total != 0 {
-		t.Errorf("%v, %v", list, err)
-	}
+	_, err = op.ListSessions.Do(ctx, c, op.SessionFilter{Offset: -1})
+	wantError(t, err, 400, "invalid", "offset and limit")
 
 	// A title of a live session, and one of another.
 	for id, want := range map[string]string{sent.StoredID: sent.StoredID + "_port.jsonl", "crab_user_90": "crab_user_90_port.jsonl"} {
-		if got, err := c.SetTitle(ctx, id, "Port"); err != nil || got.File != want || got.Meta.Title != "Port" {
+		if got, err := op.TitleSession.Do(ctx, c, op.SessionTitle{Session: id, Title: "Port"}); err != nil || got.File != want || got.Title != "Port" {
 			t.Errorf("%v, %v", got, err)
 		}
 	}
 	if again, err := c.Send(ctx, client.Message{Agent: "crab", Content: "and then?"}); err != nil || again.Session != sent.Session {
 		t.Errorf("%v, %v", again, err)
 	}
-	_, err = c.SetTitle(ctx, "nobody", "x")
+	_, err = op.TitleSession.Do(ctx, c, op.SessionTitle{Session: "nobody", Title: "x"})
 	wantError(t, err, 404, "not_found", "nobody")
 
 	// History, complete and paged.
@@ -67,7 +83,7 @@ func TestStoredSessions(t *testing.T) {
 		return lines, first
 	}
 	lines, first := read(client.HistoryOptions{})
-	if len(lines) != 5 || first.LastLine != 5 || first.Session.Meta.Title != "Port" || lines[2].Err == nil || lines[2].Kind != record.KindBad || string(lines[1].Raw) != `{"role":"user","content":"old canary"}` {
+	if len(lines) != 5 || first.LastLine != 5 || first.Session.Title != "Port" || lines[2].Err == nil || lines[2].Kind != record.KindBad || string(lines[1].Raw) != `{"role":"user","content":"old canary"}` {
 		t.Errorf("%v, %v", lines, first)
 	}
 	lines, first = read(client.HistoryOptions{After: 1, Limit: 2})
@@ -79,7 +95,7 @@ func TestStoredSessions(t *testing.T) {
 	}
 
 	// Search finds the writes of other processes, too.
-	found, _, err := c.SearchSessions(ctx, search.Query{Text: "canary", Roles: []string{"user"}}, false)
+	found, err := op.SearchSessions.Do(ctx, c, op.SessionQuery{Query: "canary", Roles: []string{"user"}})
 	if err != nil || found.Total != 2 || len(found.Hits) != 2 || len(found.Hits[0].Window) == 0 {
 		t.Errorf("%v, %v", found, err)
 	}
@@ -91,21 +107,27 @@ func TestStoredSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found, _, err = c.SearchSessions(ctx, search.Query{Text: "zeppelin", Window: -1}, false); err != nil || found.Total != 1 || len(found.Hits[0].Window) != 0 {
+	if found, err = op.SearchSessions.Do(ctx, c, op.SessionQuery{Query: "zeppelin", Window: new(0)}); err != nil || found.Total != 1 || len(found.Hits[0].Window) != 0 {
 		t.Errorf("%v, %v", found, err)
 	}
 	for tools, want := range map[bool]int{false: 0, true: 1} {
-		if found, _, err = c.SearchSessions(ctx, search.Query{Text: "dirigible"}, tools); err != nil || found.Total != want {
+		if found, err = op.SearchSessions.Do(ctx, c, op.SessionQuery{Query: "dirigible", Tools: tools}); err != nil || found.Total != want {
 			t.Errorf("%v, %v", found, err)
 		}
 	}
-	_, _, err = c.SearchSessions(ctx, search.Query{Text: "x", Limit: 21}, false)
-	wantError(t, err, 400, "invalid", "limit 21")
+	for want, q := range map[string]op.SessionQuery{
+		"query is empty": {}, "limit: want 1 to 20": {Query: "x", Limit: 21}, "window: want 0 to 16": {Query: "x", Window: new(17)},
+		"since: want RFC 3339": {Query: "x", Since: "today", Until: "2026-04-14T10:00:00Z"}, "until: want RFC 3339": {Query: "x", Until: "today"},
+	} {
+		_, err = op.SearchSessions.Do(ctx, c, q)
+		wantError(t, err, 400, "invalid", want)
+	}
 
 	// Repair; the loaded session is valid and is closed.
-	repaired, did, err := c.RepairSession(ctx, "crab_user_90")
-	if err != nil || did.Dropped != 1 || did.Copy == "" || repaired.ID != "crab_user_90" || repaired.Damaged != 0 {
-		t.Errorf("%v, %v, %v", repaired, did, err)
+	did, err := op.RepairSession.Do(ctx, c, op.SessionID{Session: "crab_user_90"})
+	list, lerr := op.ListSessions.Do(ctx, c, op.SessionFilter{})
+	if err != nil || lerr != nil || did.Dropped != 1 || did.Copy == "" || list.Items[1].Damaged != 0 {
+		t.Errorf("%+v, %v, %+v, %v", did, err, list, lerr)
 	}
 }
 
@@ -114,30 +136,33 @@ func TestStoredSessions(t *testing.T) {
 func TestPurgeStored(t *testing.T) {
 	s := serve(t, home(t), "")
 	c, ctx := s.client(), t.Context()
+	purge := func(id, text string) (op.PurgedSession, error) {
+		return op.PurgeSession.Do(ctx, c, op.SessionTexts{Session: id, Texts: []string{text}})
+	}
 	sent, err := c.Send(ctx, client.Message{Agent: "crab", Content: "the vault code"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := s.loaded.With(ctx, sent.Session, func(context.Context, session.Setup, *agent.Agent, *agent.Session) error {
-		_, err := c.PurgeSession(ctx, sent.StoredID, "the vault code")
+		_, err := purge(sent.StoredID, "the vault code")
 		wantError(t, err, 409, "busy", "has an active run")
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = c.PurgeSession(ctx, sent.StoredID, "")
+	_, err = purge(sent.StoredID, "")
 	wantError(t, err, 400, "invalid", "a text is empty")
-	_, err = c.PurgeSession(ctx, "crab_user_99", "the vault code")
+	_, err = purge("crab_user_99", "the vault code")
 	wantError(t, err, 404, "not_found", "crab_user_99")
-	if n, err := c.PurgeSession(ctx, sent.StoredID, "the vault code"); n == 0 || err != nil {
-		t.Errorf("%d lines, %v", n, err)
+	if n, err := purge(sent.StoredID, "the vault code"); n.Lines == 0 || err != nil {
+		t.Errorf("%+v, %v", n, err)
 	}
 	for h, err := range c.History(ctx, sent.StoredID, client.HistoryOptions{}) {
 		if err != nil || strings.Contains(fmt.Sprint(h), "the vault code") {
 			t.Errorf("%v, %v", h, err)
 		}
 	}
-	if found, _, err := c.SearchSessions(ctx, search.Query{Text: "vault code"}, true); len(found.Hits) > 0 || err != nil {
+	if found, err := op.SearchSessions.Do(ctx, c, op.SessionQuery{Query: "vault code", Tools: true}); len(found.Hits) > 0 || err != nil {
 		t.Errorf("%+v, %v", found, err)
 	}
 	if _, err := c.Send(ctx, client.Message{Agent: "crab", Content: "next"}); err != nil {
@@ -154,18 +179,16 @@ func TestDeleteStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	id := op.SessionID{Session: sent.StoredID}
 	if err := s.loaded.With(ctx, sent.Session, func(context.Context, session.Setup, *agent.Agent, *agent.Session) error {
-		_, err := c.DeleteSession(ctx, sent.StoredID, false)
+		_, err := op.DeleteSession.Do(ctx, c, id)
 		wantError(t, err, 409, "busy", "has an active run")
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := c.DeleteSession(ctx, sent.StoredID, true); err != nil || got.Number != sent.Session {
-		t.Errorf("%v, %v", got, err)
-	}
-	got, err := c.DeleteSession(ctx, sent.StoredID, false)
-	if err != nil || got.ID != sent.StoredID || got.Number != 0 {
+	got, err := op.DeleteSession.Do(ctx, c, id)
+	if err != nil || got.ID != sent.StoredID || got.Number != 0 || got.Loaded {
 		t.Errorf("%v, %v", got, err)
 	}
 	if list, err := c.Sessions(ctx); err != nil || len(list) != 0 {
@@ -173,15 +196,15 @@ func TestDeleteStored(t *testing.T) {
 	}
 	_, err = c.Send(ctx, client.Message{Agent: "crab", Content: "x", Session: sent.Session})
 	wantError(t, err, 500, "not_found", fmt.Sprint(sent.Session))
-	_, err = c.DeleteSession(ctx, sent.StoredID, false)
+	_, err = op.DeleteSession.Do(ctx, c, id)
 	wantError(t, err, 404, "not_found", sent.StoredID)
-	if list, _, err := c.ListSessions(ctx, client.SessionFilter{Trash: true}); err != nil || len(list) != 1 {
+	if list, err := op.ListSessions.Do(ctx, c, op.SessionFilter{Trash: true}); err != nil || len(list.Items) != 1 {
 		t.Errorf("%v, %v", list, err)
 	}
-	if got, err := c.RestoreSession(ctx, sent.StoredID); err != nil || got.Messages != 2 {
+	if got, err := op.RestoreSession.Do(ctx, c, id); err != nil || got.Messages != 2 {
 		t.Errorf("%v, %v", got, err)
 	}
-	_, err = c.RestoreSession(ctx, "nobody")
+	_, err = op.RestoreSession.Do(ctx, c, op.SessionID{Session: "nobody"})
 	wantError(t, err, 404, "not_found", "nobody")
 	again, err := c.Send(ctx, client.Message{Agent: "crab", Content: "again"})
 	if err != nil || again.StoredID != sent.StoredID || again.Session == sent.Session {

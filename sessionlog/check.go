@@ -86,9 +86,9 @@ func (c *Check) damaged(d record.Damage) {
 
 // Repaired is the result of a repair.
 type Repaired struct {
-	Copy    string // of the original file; "" if the file was valid
-	Dropped int    // lines that are only in the copy, a torn tail included
-	Unglued int    // complete records in bad lines, which are separate lines now
+	Copy    string `json:"copy"`    // of the original file; "" if the file was valid
+	Dropped int    `json:"dropped"` // lines that are only in the copy, a torn tail included
+	Unglued int    `json:"unglued"` // complete records in bad lines, which are separate lines now
 }
 
 // Repair removes bad lines and a torn tail from a session, which can then be

@@ -6,6 +6,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
@@ -13,10 +14,7 @@ import (
 // compacted is compact --json.
 type compacted struct {
 	Session string `json:"session"`
-	Summary string `json:"summary"`
-	Archive string `json:"archive"` // the entry that keeps it; "" when memory is off
-	Before  uint64 `json:"tokens_before"`
-	After   uint64 `json:"tokens_after"`
+	op.Compacted
 }
 
 func (c *app) compactCommand() *cobra.Command {
@@ -44,19 +42,19 @@ summary. Without a daemon the exit code is 8.`,
 		if size < 0 || size > 1<<20 {
 			return cli.Usagef("--size %d: want 0 to %d", size, 1<<20)
 		}
-		o := client.CompactOptions{Focus: focus, Tokens: size}
+		in := op.Compaction{Focus: focus, Tokens: size}
 		if n, err := strconv.ParseUint(args[0], 10, 64); err == nil {
-			o.Session = n
+			in.Number = n
 		} else {
-			o.StoredID = args[0]
+			in.Session = args[0]
 		}
 		return c.withDaemon(cmd.Context(), func(d *client.Client) error {
-			r, err := d.CompactSession(cmd.Context(), o)
+			r, err := op.CompactSession.Do(cmd.Context(), d, in)
 			if err != nil {
 				return err
 			}
 			if c.JSON {
-				return c.PrintJSON(compacted{args[0], r.Summary, r.Archive, r.TokensBefore, r.TokensAfter})
+				return c.PrintJSON(compacted{args[0], r})
 			}
 			where := ""
 			if r.Archive != "" {

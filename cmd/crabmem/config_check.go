@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 
 	"crabmem/cmd/crabmem/internal/doctor"
-	"crabmem/daemon/client"
 	"crabmem/daemon/config"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
 	"crabmem/daemon/tool"
 
 	"github.com/spf13/cobra"
@@ -76,12 +76,12 @@ the keys.`,
 
 // checkConfig makes the daemon of the home check the configuration. If no daemon
 // runs for this home, this process checks it, with its own environment variables.
-func (c *app) checkConfig(ctx context.Context, home string) (r client.ConfigCheck, byDaemon bool, err error) {
+func (c *app) checkConfig(ctx context.Context, home string) (r op.CheckedConfig, byDaemon bool, err error) {
 	d, h, err := c.running(ctx)
 	if err == nil {
 		defer d.Close() //nolint:errcheck // the response has arrived
 		if real, rerr := c.fs.Resolve(home); rerr == nil && h.Home == real {
-			r, err := d.CheckConfig(ctx, false, 0)
+			r, err := op.CheckConfig.Do(ctx, d, op.ConfigToCheck{})
 			return r, true, aboutVariables(aboutConfig(doctor.ConfigError(err)))
 		}
 	} else if kind := classify(err).Kind; kind != "no_daemon" {

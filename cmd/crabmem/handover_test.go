@@ -22,6 +22,7 @@ import (
 	"crabmem/daemon"
 	"crabmem/daemon/client"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 )
 
@@ -330,11 +331,11 @@ func differing(a, b string) (string, string) {
 // openAll makes every session that there is one of the daemon's own, so that its
 // lock is held.
 func (p *place) openAll(d *client.Client) {
-	list, _, err := d.ListSessions(context.Background(), client.SessionFilter{})
+	list, err := op.ListSessions.Do(context.Background(), d, op.SessionFilter{})
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	for _, s := range list {
+	for _, s := range list.Items {
 		if s.Number > 0 {
 			continue
 		}

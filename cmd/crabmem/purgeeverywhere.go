@@ -10,6 +10,7 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/gateway/hook"
 	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 	"crabmem/sessionlog"
 )
 
@@ -67,7 +68,7 @@ func (t *textSearch) purgePlace(ctx context.Context, p *textPlace) error {
 				_, err := d.Purge(p.Name, t.texts...)
 				return err
 			}, func(daemon *client.Client) error {
-				_, err := daemon.PurgeSession(ctx, p.Name, t.texts...)
+				_, err := op.PurgeSession.Do(ctx, daemon, op.SessionTexts{Session: p.Name, Texts: t.texts})
 				return err
 			})
 		})

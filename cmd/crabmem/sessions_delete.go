@@ -7,6 +7,7 @@ import (
 
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -40,7 +41,7 @@ session for you, unless a run is active.`,
 			}
 			for i, id := range ids {
 				err := c.onSession(cmd.Context(), d, func() error { return d.Delete(id) }, func(daemon *client.Client) error {
-					_, err := daemon.DeleteSession(cmd.Context(), id, false)
+					_, err := op.DeleteSession.Do(cmd.Context(), daemon, op.SessionID{Session: id})
 					return err
 				})
 				if err != nil {
@@ -127,7 +128,7 @@ ID of a deleted one. crabmem sessions list --trash lists the trash.`,
 		err := c.writeSessions("restore", true, func(d *sessionlog.Dir) error {
 			for _, id := range once(args) {
 				err := c.onSession(cmd.Context(), d, func() error { return d.Restore(id) }, func(daemon *client.Client) error {
-					_, err := daemon.RestoreSession(cmd.Context(), id)
+					_, err := op.RestoreSession.Do(cmd.Context(), daemon, op.SessionID{Session: id})
 					return err
 				})
 				if err != nil {

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"crabmem/daemon/op"
 )
 
 // TestListLargeSession lists a sparse file of 20 GiB: the counts are marked as
@@ -25,7 +27,7 @@ func TestListLargeSession(t *testing.T) {
 		t.Errorf("exit code %d: %s%s", code, out, diag)
 	}
 	out, diag, code = p.runs("sessions", "list", "--json")
-	var list []listedSession
+	var list []op.SessionFile
 	if err := json.Unmarshal([]byte(out), &list); err != nil || code != 0 || diag != "" || len(list) != 2 {
 		t.Fatalf("exit code %d, %v: %s%s", code, err, out, diag)
 	}

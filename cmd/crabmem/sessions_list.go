@@ -10,27 +10,12 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
 	"crabmem/daemon/timetext"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
 )
-
-// listedSession is a session of sessions list --json.
-type listedSession struct {
-	ID         string `json:"id"`
-	File       string `json:"file"`
-	Agent      string `json:"agent"`
-	CreatedBy  string `json:"created_by"`
-	CreatedAt  string `json:"created_at"`
-	Title      string `json:"title"`
-	UptimeSecs uint64 `json:"uptime_secs"`
-	Messages   int    `json:"messages"`
-	Damaged    int    `json:"damaged"` // bad lines; 1 for a file that cannot be read
-	Bytes      int64  `json:"bytes"`
-	Source     string `json:"source"` // of an imported session
-	Error      string `json:"error"`  // why it cannot be read
-}
 
 func (c *app) sessionsListCommand() *cobra.Command {
 	var f sessionListFlags
@@ -135,16 +120,9 @@ func listSessions(d *sessionlog.Dir, trash bool) ([]sessionlog.Info, error) {
 }
 
 func (c *app) listSessionsJSON(infos []sessionlog.Info) error {
-	list := make([]listedSession, len(infos))
+	list := make([]op.SessionFile, len(infos))
 	for k := range infos {
-		i := &infos[k]
-		list[k] = listedSession{
-			i.ID, i.File, i.Meta.Agent, i.Meta.CreatedBy, i.Meta.CreatedAt, i.Meta.Title, i.Meta.UptimeSecs,
-			i.Messages, i.Damaged, i.Size, i.Meta.Source, "",
-		}
-		if i.Err != nil {
-			list[k].Damaged, list[k].Error = 1, i.Err.Error()
-		}
+		list[k] = op.SessionFileOf(&infos[k])
 	}
 	return c.PrintJSON(list)
 }

@@ -9,6 +9,7 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/op"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 
@@ -17,12 +18,10 @@ import (
 
 // repairedSession is the result of a repair.
 type repairedSession struct {
-	ID      string `json:"id"`
-	File    string `json:"file"`
-	Copy    string `json:"copy"`    // of the original file; "" if the session was valid
-	Dropped int    `json:"dropped"` // lines that are only in the copy
-	Unglued int    `json:"unglued"` // lines whose last record was kept
-	DryRun  bool   `json:"dry_run"`
+	ID   string `json:"id"`
+	File string `json:"file"`
+	sessionlog.Repaired
+	DryRun bool `json:"dry_run"`
 }
 
 func (c *app) sessionsRepairCommand() *cobra.Command {
@@ -58,13 +57,11 @@ If the first line is lost, the session's owner is unknown, and repair exits with
 				if err := s.Close(); err != nil {
 					return err
 				}
-				return c.onSession(cmd.Context(), d, func() error {
-					r, err := d.Repair(args[0])
-					did.Copy, did.Dropped, did.Unglued = r.Copy, r.Dropped, r.Unglued
+				return c.onSession(cmd.Context(), d, func() (err error) {
+					did.Repaired, err = d.Repair(args[0])
 					return err
-				}, func(daemon *client.Client) error {
-					_, r, err := daemon.RepairSession(cmd.Context(), args[0])
-					did.Copy, did.Dropped, did.Unglued = r.Copy, r.Dropped, r.Unglued
+				}, func(daemon *client.Client) (err error) {
+					did.Repaired, err = op.RepairSession.Do(cmd.Context(), daemon, op.SessionID{Session: args[0]})
 					return err
 				})
 			})

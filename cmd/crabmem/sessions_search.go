@@ -10,12 +10,10 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"crabmem/bm25"
 	"crabmem/bm25/analysis"
 	"crabmem/bm25/clip"
 	"crabmem/bm25/snippet"
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/crmem/fusion"
 	"crabmem/daemon/display"
 	"crabmem/daemon/timetext"
 	"crabmem/sessionlog"
@@ -132,17 +130,12 @@ func (f *sessionSearchFlags) query(text string, now time.Time) (search.Query, er
 
 // sessionsFound is the answer of sessions search.
 type sessionsFound struct {
-	Query    string       `json:"query"`
-	Total    int          `json:"total"`    // matches before the limit
-	Searched int          `json:"searched"` // texts that passed the filters
-	Hits     []search.Hit `json:"hits"`
-
-	Corrections []bm25.Correction `json:"corrections,omitempty"`
-	Meaning     *fusion.Meaning   `json:"meaning,omitempty"` // with --semantic
+	Query string `json:"query"`
+	search.Result
 }
 
 func (c *app) searchSessions(ctx context.Context, d *sessionlog.Dir, q search.Query, f sessionSearchFlags) error {
-	a := sessionsFound{Query: q.Text, Hits: []search.Hit{}}
+	a := sessionsFound{Query: q.Text}
 	err := c.Busy("reading sessions", func() error {
 		x, err := search.NewIndex(d, &search.IndexOptions{Tools: f.tools, Embed: c.embed})
 		if err != nil {
@@ -152,8 +145,7 @@ func (c *app) searchSessions(ctx context.Context, d *sessionlog.Dir, q search.Qu
 		if err != nil {
 			return errors.Join(err, x.Close())
 		}
-		a.Total, a.Searched, a.Hits, a.Corrections = r.Total, r.Searched, r.Hits, r.Corrections
-		a.Meaning = r.Meaning
+		a.Result = *r
 		c.warnUnread(x.Unread())
 		return x.Close()
 	})

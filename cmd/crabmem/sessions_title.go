@@ -6,6 +6,7 @@ import (
 
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -50,8 +51,8 @@ exits with 4. If the daemon has loaded the session, it sets the title for you.`,
 				}
 				return nil
 			}, func(daemon *client.Client) error {
-				r, err := daemon.SetTitle(cmd.Context(), args[0], args[1])
-				s = namedSession{r.ID, r.File, r.Meta.Title}
+				r, err := op.TitleSession.Do(cmd.Context(), daemon, op.SessionTitle{Session: args[0], Title: args[1]})
+				s = namedSession{r.ID, r.File, r.Title}
 				return client.MarkRetryable(err)
 			})
 			if err != nil {

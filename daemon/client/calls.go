@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"time"
 
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire/pb"
@@ -95,7 +94,7 @@ func (c *Client) ReplyToAsk(ctx context.Context, session uint64, content string)
 }
 
 // Sessions lists the live sessions.
-func (c *Client) Sessions(ctx context.Context) ([]Session, error) {
+func (c *Client) Sessions(ctx context.Context) ([]LoadedSession, error) {
 	l, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Sessions{Sessions: &pb.Sessions{}}}, (*pb.ServerMessage).GetSessions)
 	return each(l.GetSessions(), loadedOf), err
 }
@@ -110,13 +109,6 @@ func (c *Client) Kill(ctx context.Context, session uint64) error {
 func (c *Client) Compact(ctx context.Context, session uint64) (string, error) {
 	r, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Compact{Compact: &pb.CompactMsg{Session: session}}}, (*pb.ServerMessage).GetCompact)
 	return r.GetSummary(), err
-}
-
-// CompactSession replaces the history of a live session by a summary.
-func (c *Client) CompactSession(ctx context.Context, o CompactOptions) (Compaction, error) {
-	m := &pb.CompactSessionMsg{Session: o.Session, Id: o.StoredID, Focus: o.Focus, Size: uint32(o.Tokens)}
-	r, err := callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_CompactSession{CompactSession: m}}, (*pb.ServerMessage).GetCompacted)
-	return Compaction{Summary: r.GetSummary(), Archive: r.GetArchive(), TokensBefore: r.GetTokensBefore(), TokensAfter: r.GetTokensAfter()}, err
 }
 
 // Events returns what happens in the sessions that the filter selects, from now on.
@@ -156,15 +148,6 @@ func (c *Client) SetConfig(ctx context.Context, config string) (notes []string, 
 func (c *Client) SetConfigKey(ctx context.Context, key, value string) (notes []string, err error) {
 	r, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_SetConfig{SetConfig: &pb.SetConfigMsg{Key: &key, Value: value}}}, (*pb.ServerMessage).GetPong)
 	return r.GetNotes(), err
-}
-
-// CheckConfig makes the daemon check its configuration file, with the daemon's
-// environment. If probe is set, the daemon also checks its providers, each for up to
-// limit. Problems are returned as an *Error of kind config.
-func (c *Client) CheckConfig(ctx context.Context, probe bool, limit time.Duration) (ConfigCheck, error) {
-	m := &pb.CheckConfigMsg{Probe: probe, TimeoutMs: uint64(limit.Milliseconds())}
-	r, err := callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_CheckConfig{CheckConfig: m}}, (*pb.ServerMessage).GetConfigChecked)
-	return checkOf(r), err
 }
 
 // Reload has the daemon read its configuration again.

@@ -12,7 +12,6 @@ import (
 	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
-	"crabmem/sessionlog/search"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -25,9 +24,7 @@ var replies = map[string]string{
 	"hello": "hello", "auth": "pong", "cancel": "pong",
 	"remember": "entry", "entry_changes": "changes", "redact": "purged", "outcome": "outcome", "recall": "recalled", "forget": "entry", "get_entry": "entry", "list_entries": "entries", "alias": "entry",
 	"apply": "entries", "dump": "report", "load": "report", "checkpoint": "checkpointed", "undo": "entries", "purge": "purged", "prune": "pruned", "store_stats": "report",
-	"list_sessions": "stored_sessions", "history": "history", "search_sessions": "sessions_found", "set_title": "stored_session",
-	"delete_session": "stored_session", "restore_session": "stored_session", "repair_session": "repaired", "purge_session": "session_purged", "compact_session": "compacted",
-	"check_config": "config_checked", "call": "result",
+	"history": "history", "call": "result",
 }
 
 // TestCalls makes every call: each asks for what it should, and takes the right
@@ -91,7 +88,6 @@ func TestCalls(t *testing.T) {
 		func() error { _, err := c.Sessions(ctx); return err },
 		func() error { return c.Kill(ctx, 1) },
 		func() error { _, err := c.Compact(ctx, 1); return err },
-		func() error { _, err := c.CompactSession(ctx, CompactOptions{}); return err },
 		func() error {
 			for _, err := range c.Events(ctx, EventFilter{}) {
 				return err
@@ -130,20 +126,12 @@ func TestCalls(t *testing.T) {
 		func() error { _, err := c.Outcome(WithOnce(ctx, "k", []byte("s"))); return err },
 		func() error { _, err := op.RemoveSpace.Do(ctx, c, op.SpaceName{Name: "n"}); return err },
 		func() error { _, err := c.StoreStats(ctx, true); return err },
-		func() error { _, _, err := c.ListSessions(ctx, SessionFilter{}); return err },
 		func() error {
 			for _, err := range c.History(ctx, "i", HistoryOptions{}) {
 				return err
 			}
 			return nil
 		},
-		func() error { _, _, err := c.SearchSessions(ctx, search.Query{}, false); return err },
-		func() error { _, err := c.SetTitle(ctx, "i", "t"); return err },
-		func() error { _, err := c.DeleteSession(ctx, "i", false); return err },
-		func() error { _, err := c.RestoreSession(ctx, "i"); return err },
-		func() error { _, _, err := c.RepairSession(ctx, "i"); return err },
-		func() error { _, err := c.PurgeSession(ctx, "i", "t"); return err },
-		func() error { _, err := c.CheckConfig(ctx, true, time.Second); return err },
 	}
 	for i, call := range calls {
 		if err := call(); err != nil {

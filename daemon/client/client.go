@@ -189,7 +189,7 @@ func (c *Client) request(ctx context.Context, m *pb.ClientMessage) (*pb.ServerMe
 // and including the last one. An error ends the iteration; an error that the
 // daemon reports is an *Error. Breaking out of the loop closes the connection.
 func (c *Client) requestStream(ctx context.Context, m *pb.ClientMessage, last func(*pb.ServerMessage) bool) iter.Seq2[*pb.ServerMessage, error] {
-	if m.By == nil && familyOf(m) == errtable.Store {
+	if m.By == nil && (m.GetCall() != nil || familyOf(m) == errtable.Store) {
 		m.By = memtool.ActorMessage(c.By)
 	}
 	m.Once, _ = ctx.Value(onceKey{}).(*pb.Once)

@@ -2,18 +2,15 @@ package client
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/fusion"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/model"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
-	"crabmem/sessionlog/search"
 )
 
 // The types of this package as messages of the protocol, and messages as these
@@ -131,28 +128,22 @@ func agentEventOf(m *pb.AgentEventMsg) *Event {
 	return e
 }
 
-func loadedOf(m *pb.SessionInfo) Session {
-	return Session{
-		Info: sessionlog.Info{ID: m.GetStoredId(), Messages: int(m.GetMessageCount()), Meta: sessionlog.Meta{
-			Agent: m.GetAgent(), CreatedBy: m.GetCreatedBy(), Title: m.GetTitle(), UptimeSecs: m.GetAliveSecs()}},
-		Number: m.GetId(), Active: m.GetActive(), Model: m.GetModel(), Waiting: int(m.GetWaiting()), Asking: m.GetAsking(),
+func loadedOf(m *pb.SessionInfo) LoadedSession {
+	return LoadedSession{
+		ID: m.GetStoredId(), Number: m.GetId(), Agent: m.GetAgent(), CreatedBy: m.GetCreatedBy(), Active: m.GetActive(), Asking: m.GetAsking(),
 	}
 }
 
-func storedOf(m *pb.StoredSession) Session {
-	s := Session{
-		Info: sessionlog.Info{
-			ID: m.GetId(), File: m.GetFile(), Messages: int(m.GetMessages()), Damaged: int(m.GetDamaged()), Torn: int64(m.GetTorn()), Size: int64(m.GetBytes()),
-			Meta: sessionlog.Meta{Agent: m.GetAgent(), CreatedBy: m.GetCreatedBy(), CreatedAt: m.GetCreatedAt(), Title: m.GetTitle(),
-				UptimeSecs: m.GetUptimeSecs(), Source: m.GetSource()},
+func storedOf(m *pb.StoredSession) *op.Session {
+	s := &op.Session{
+		SessionFile: op.SessionFile{
+			ID: m.GetId(), File: m.GetFile(), Agent: m.GetAgent(), CreatedBy: m.GetCreatedBy(), CreatedAt: m.GetCreatedAt(), Title: m.GetTitle(),
+			UptimeSecs: m.GetUptimeSecs(), Messages: int(m.GetMessages()), Damaged: int(m.GetDamaged()), Bytes: int64(m.GetBytes()), Source: m.GetSource(), Error: m.GetError(),
 		},
-		Number: m.GetLive(), Active: m.GetActive(), Followers: int(m.GetFollowers()),
+		Loaded: m.GetLive() != 0, Active: m.GetActive(), Number: m.GetLive(), Followers: m.GetFollowers(),
 	}
 	if m.GetModifiedAt() != 0 {
-		s.Modified = time.UnixMilli(m.GetModifiedAt())
-	}
-	if m.GetError() != "" {
-		s.Err = errors.New(m.GetError())
+		s.ModifiedAt = time.UnixMilli(m.GetModifiedAt()).UTC()
 	}
 	return s
 }
@@ -160,8 +151,7 @@ func storedOf(m *pb.StoredSession) Session {
 func historyOf(m *pb.HistoryReply) History {
 	h := History{LastLine: m.GetLastLine(), Lines: each(m.GetLines(), lineOf)}
 	if m.GetSession() != nil {
-		s := storedOf(m.GetSession())
-		h.Session = &s
+		h.Session = storedOf(m.GetSession())
 	}
 	return h
 }
@@ -184,56 +174,4 @@ func lineOf(m *pb.HistoryLine) sessionlog.Line {
 		}
 	}
 	return l
-}
-
-func searchOf(q search.Query, tools bool) *pb.SearchSessionsMsg {
-	m := &pb.SearchSessionsMsg{Query: q.Text, Agent: q.Agent, Sender: q.Sender, Roles: q.Roles, Limit: uint32(max(q.Limit, 0)), Tools: tools, Semantic: q.Semantic != nil}
-	if q.Window != 0 || q.Bare {
-		window := uint32(max(q.Window, 0))
-		m.Window = &window
-	}
-	if !q.Since.IsZero() {
-		m.Since = new(q.Since.UnixMilli())
-	}
-	if !q.Until.IsZero() {
-		m.Until = new(q.Until.UnixMilli())
-	}
-	return m
-}
-
-func foundOf(m *pb.SearchSessionsReply) (found search.Result, unread map[string]error, err error) {
-	unread = make(map[string]error)
-	for _, u := range m.GetUnread() {
-		unread[u.GetFile()] = errors.New(u.GetError())
-	}
-	found = search.Result{Total: int(m.GetTotal()), Searched: int(m.GetSearched())}
-	decode := func(b []byte, to any) {
-		if err == nil {
-			err = json.Unmarshal(b, to)
-		}
-	}
-	if b := m.GetMeaning(); len(b) > 0 {
-		found.Meaning = new(fusion.Meaning)
-		decode(b, found.Meaning)
-	}
-	found.Hits = each(m.GetHits(), func(h *pb.SessionHit) search.Hit {
-		hit := search.Hit{
-			ID: h.GetId(), File: h.GetFile(), Agent: h.GetAgent(), CreatedBy: h.GetCreatedBy(), Title: h.GetTitle(), Role: h.GetRole(), Line: h.GetLine(),
-			Score: h.GetScore(), Snippet: h.GetSnippet(), Window: each(h.GetWindow(), func(w *pb.WindowLine) search.Windowed {
-				return search.Windowed{Line: w.GetLine(), Role: w.GetRole(), Text: w.GetText()}
-			}),
-		}
-		if b := h.GetFused(); len(b) > 0 {
-			hit.Fused = new(fusion.Fused)
-			decode(b, hit.Fused)
-		}
-		return hit
-	})
-	return found, unread, err
-}
-
-func checkOf(m *pb.ConfigChecked) ConfigCheck {
-	return ConfigCheck{Model: m.GetModel(), Providers: m.GetProviders(), Agents: m.GetAgents(), Probes: each(m.GetProbes(), func(p *pb.ProviderProbe) model.Probe {
-		return model.Probe{Provider: p.GetProvider(), Message: p.GetMessage(), Fix: p.GetFix(), Missing: p.GetMissingModel()}
-	})}
 }

@@ -72,9 +72,7 @@ func familyOf(m *pb.ClientMessage) errtable.Family {
 		*pb.ClientMessage_Load, *pb.ClientMessage_Checkpoint, *pb.ClientMessage_StoreStats,
 		*pb.ClientMessage_Undo, *pb.ClientMessage_Purge, *pb.ClientMessage_Prune, *pb.ClientMessage_EntryChanges, *pb.ClientMessage_Redact, *pb.ClientMessage_Outcome:
 		return errtable.Store
-	case *pb.ClientMessage_ListSessions, *pb.ClientMessage_History, *pb.ClientMessage_SearchSessions, *pb.ClientMessage_SetTitle,
-		*pb.ClientMessage_DeleteSession, *pb.ClientMessage_RestoreSession, *pb.ClientMessage_RepairSession, *pb.ClientMessage_PurgeSession,
-		*pb.ClientMessage_CompactSession:
+	case *pb.ClientMessage_History:
 		return errtable.Session
 	case *pb.ClientMessage_Call:
 		return op.Find(m.GetCall().GetOp()).Family

@@ -7,6 +7,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/op"
 	"crabmem/sessionlog"
 )
 
@@ -16,7 +17,7 @@ func TestErrorIs(t *testing.T) {
 	serve(t, script(fail(404, "nothing of that name")))
 	c := newClient(t)
 	_, store := c.Get(t.Context(), "n")
-	_, session := c.RestoreSession(t.Context(), "n")
+	_, session := op.RestoreSession.Do(t.Context(), c, op.SessionID{Session: "n"})
 	other := c.Kill(t.Context(), 1)
 	for _, tc := range []struct {
 		err            error

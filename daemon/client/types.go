@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/daemon/model"
+	"crabmem/daemon/op"
 	"crabmem/daemon/space"
 	"crabmem/sessionlog"
 )
@@ -149,27 +149,13 @@ type Question struct {
 // Option is one answer to a [Question].
 type Option struct{ Label, Description string }
 
-// Session describes a session, by its file or as the daemon has it loaded.
-// Client.Sessions does not set File, Size, and Modified.
-type Session struct {
-	sessionlog.Info
-	Number uint64 // in the daemon; 0: not loaded
-	Active bool   // a run is active
-	// Followers is the number of subscribers to the events of this session.
-	// Client.Sessions does not set it.
-	Followers int
-
-	// Set by Client.Sessions only.
-	Model   string
-	Waiting int  // runs that await the run slot
-	Asking  bool // a question awaits a reply
-}
-
-// SessionFilter selects sessions. An empty field passes all.
-type SessionFilter struct {
-	Agent, Sender string
-	Trash         bool // the deleted sessions instead
-	Offset, Limit int  // Limit 0: no limit
+// LoadedSession is a session that the daemon has loaded.
+type LoadedSession struct {
+	ID               string
+	Number           uint64 // in the daemon
+	Agent, CreatedBy string
+	Active           bool // a run is active
+	Asking           bool // a question awaits a reply
 }
 
 // HistoryOptions select lines of a session.
@@ -183,29 +169,7 @@ type HistoryOptions struct {
 // the number of lines of the file. The lines have Raw, which is nil for a record
 // larger than a frame, but not Message, Meta, and Summary.
 type History struct {
-	Session  *Session
+	Session  *op.Session
 	LastLine int64
 	Lines    []sessionlog.Line
-}
-
-// CompactOptions are the options of [Client.CompactSession].
-type CompactOptions struct {
-	Session  uint64 // a loaded session
-	StoredID string // if set, replaces Session: any session
-	Focus    string // topics that the summary should cover
-	Tokens   int    // limit of the summary; 0: the default
-}
-
-// Compaction is the result of [Client.CompactSession].
-type Compaction struct {
-	Summary                   string
-	Archive                   string // the entry that contains Summary; empty: none
-	TokensBefore, TokensAfter uint64
-}
-
-// ConfigCheck describes a valid configuration.
-type ConfigCheck struct {
-	Model             string // the default
-	Providers, Agents []string
-	Probes            []model.Probe // of the providers, on request
 }

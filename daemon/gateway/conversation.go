@@ -81,7 +81,7 @@ func (t *chatTurn) byName(named string, seen chats.State) error {
 	if err != nil {
 		return err
 	}
-	if s.Meta.CreatedBy != t.mark.Owner {
+	if s.CreatedBy != t.mark.Owner {
 		return problemf(http.StatusForbidden, "session", "the session is of another key").fix("send the message without X-Crabmem-Session")
 	}
 	last := len(t.in.Messages) - 1

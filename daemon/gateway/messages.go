@@ -72,7 +72,7 @@ func (c *call) request(in *message) (m client.Message, err error) {
 		if err != nil {
 			return m, err
 		}
-		if agent = s.Meta.Agent; m.Agent != "" && m.Agent != agent {
+		if agent = s.Agent; m.Agent != "" && m.Agent != agent {
 			return m, invalidf("the session is of the agent %s", printable(agent))
 		}
 	}

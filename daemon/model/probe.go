@@ -25,10 +25,10 @@ const maxList = 4 << 20
 
 // Probe is the result of a check of a provider. Its texts contain no key.
 type Probe struct {
-	Provider string
-	Message  string // what was checked, and the result
-	Fix      string // empty: no problem
-	Missing  string // the model that a server of Ollama does not have; usually empty
+	Provider string `json:"provider"`
+	Message  string `json:"message"`           // what was checked, and the result
+	Fix      string `json:"fix,omitempty"`     // empty: no problem
+	Missing  string `json:"missing,omitempty"` // the model that a server of Ollama does not have; usually empty
 }
 
 // DefaultProbeTimeout is the usual time limit for [ProbeAll].

@@ -1,6 +1,12 @@
 package op
 
-import "github.com/fxamacker/cbor/v2"
+import (
+	"reflect"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/fxamacker/cbor/v2"
+)
 
 // Requests and responses are CBOR maps (RFC 8949), with the JSON names of their fields: a
 // text needs no escapes, so each entry that fits a frame as it is fits one encoded, too.
@@ -38,3 +44,30 @@ func Encode(v any) ([]byte, error) { return encoding.Marshal(v) }
 
 // Decode decodes a response.
 func Decode(body []byte, out any) error { return responses.Unmarshal(body, out) }
+
+// mend replaces invalid UTF-8 in the texts of a value: responses with it cannot be decoded.
+func mend(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		if s := v.String(); !utf8.ValidString(s) {
+			v.SetString(strings.ToValidUTF8(s, "\uFFFD"))
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			mend(v.Elem())
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 {
+			return
+		}
+		for i := range v.Len() {
+			mend(v.Index(i))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				mend(v.Field(i))
+			}
+		}
+	}
+}

@@ -1,19 +1,26 @@
 package op
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
+	"crabmem/crmem"
+	"crabmem/daemon/agent"
+	"crabmem/daemon/config"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/model"
 	"crabmem/daemon/session"
 	"crabmem/daemon/space"
+	"crabmem/sessionlog"
+	"crabmem/sessionlog/search"
 )
 
 // Daemon is what operations run on: the daemon's parts, and who asks.
 type Daemon struct {
 	*Parts
 	As Identity
+	By crmem.Actor // who makes the changes
 }
 
 // Parts are the parts of a daemon.
@@ -28,6 +35,16 @@ type Parts struct {
 	Home   space.Home
 	// Removed is called after a space was removed.
 	Removed func(name string) error
+
+	Sessions *sessionlog.Dir
+	// SearchSessions searches the messages, with calls and results of tools, or by meaning.
+	SearchSessions func(ctx context.Context, q search.Query, tools, semantic bool) (*search.Result, error)
+	// Followers returns the number of subscribers to the events of a session.
+	Followers func(session string) uint64
+	// Publish sends an event to its subscribers.
+	Publish func(*agent.Turn, agent.Event)
+	// ReadConfig reads the configuration files, and uses nothing of them.
+	ReadConfig func() (*config.Config, error)
 
 	Crons *cron.Table
 	// CronsChanged makes the daemon read the table.

@@ -44,8 +44,22 @@ const (
 
 // Permit returns an error if the identity may not carry out an operation of the daemon.
 func (r *Row) Permit(id *Identity) error {
-	if id.Owner || r.Need == NeedNothing || r.Need == NeedOwn {
+	switch {
+	case id.Owner:
+		return nil
+	case r.Need == NeedChanges && !id.Writes:
+		return id.Refused("change sessions")
+	case r.Need == NeedNothing, r.Need == NeedOwn, r.Need == NeedSession, r.Need == NeedChanges:
 		return nil
 	}
 	return id.Refused("%s", r.Words())
+}
+
+// PermitRequest returns an error if the identity may not make a request that [Row.Request]
+// decoded, of an operation that it may carry out.
+func (r *Row) PermitRequest(id *Identity, on, in any) error {
+	if id.Owner {
+		return nil
+	}
+	return r.permit(on, in)
 }

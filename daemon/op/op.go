@@ -36,6 +36,11 @@ type Op[H, I, O any] struct {
 	Need   Need
 	Retry  bool // a client repeats it after a lost response; operations with Reads need no mark
 	Run    func(ctx context.Context, on H, in *I) (O, error)
+	// Permit returns an error for a request that the identity may not make, if the identity
+	// is not an admin. Rows with NeedSession and NeedChanges have it.
+	Permit func(on H, in *I) error
+	// Files is set if the response contains texts of files. Invalid UTF-8 in them is replaced.
+	Files bool
 	// Did returns the effect of a request that may be repeated with a key. nil: the
 	// operation ignores the key.
 	Did func(in *I, out *O) once.Effect
@@ -53,6 +58,8 @@ type Seq[H, I, P any] struct {
 	Effect     Effect
 	Need       Need
 	Run        func(ctx context.Context, on H, in *I, send func(P) error) error
+	Permit     func(on H, in *I) error // as in [Op]
+	Files      bool                    // as in [Op]
 	row        *Row
 }
 
@@ -71,36 +78,49 @@ type Row struct {
 	HTTP       *Path // nil: only the daemon's socket has the operation
 
 	request func() any // a new *I
+	permit  func(on, in any) error
 	// run sends each part of the response. It returns the effect even if send fails.
 	run func(ctx context.Context, on, in any, send func(any) error) (did *once.Effect, err error)
 }
 
 var rows = make(map[string]*Row)
 
-func add[I any](family errtable.Family, r *Row) *Row {
+func add[H, I any](family errtable.Family, r *Row, permit func(on H, in *I) error) *Row {
 	if r.Name == "" || r.Does == "" || rows[r.Name] != nil {
 		panic(fmt.Sprintf("op: the row %q is incomplete or exists", r.Name))
 	}
+	if permit == nil && (r.Need == NeedSession || r.Need == NeedChanges) {
+		panic(fmt.Sprintf("op: the row %q does not check the session's owner", r.Name))
+	}
 	r.Family, r.Retry = family, r.Retry || r.Effect == Reads
 	r.request = func() any { return new(I) }
+	r.permit = func(on, in any) error {
+		if permit == nil {
+			return nil
+		}
+		return permit(on.(H), in.(*I))
+	}
 	rows[r.Name] = r
 	return r
 }
 
 // Add adds a row. Programs call it only to initialize variables.
 func Add[H, I, O any](family errtable.Family, o Op[H, I, O]) *Op[H, I, O] {
-	o.row = add[I](family, &Row{Name: o.Name, Does: o.Does, Effect: o.Effect, Need: o.Need, Repeats: o.Did != nil, Retry: o.Retry,
+	o.row = add[H, I](family, &Row{Name: o.Name, Does: o.Does, Effect: o.Effect, Need: o.Need, Repeats: o.Did != nil, Retry: o.Retry,
 		run: func(ctx context.Context, on, in any, send func(any) error) (did *once.Effect, err error) {
 			out, err := o.Run(ctx, on.(H), in.(*I))
 			if err != nil {
 				return nil, err
+			}
+			if o.Files {
+				mend(reflect.ValueOf(&out))
 			}
 			if o.Did != nil {
 				e := o.Did(in.(*I), &out)
 				did = &e
 			}
 			return did, send(out)
-		}})
+		}}, o.Permit)
 	if o.Path != "" {
 		o.row.HTTP = newPath(o.Path, o.Status, o.Fails, reflect.TypeFor[I](), reflect.TypeFor[O]())
 	}
@@ -109,10 +129,15 @@ func Add[H, I, O any](family errtable.Family, o Op[H, I, O]) *Op[H, I, O] {
 
 // AddSeq adds a row. Programs call it only to initialize variables.
 func AddSeq[H, I, P any](family errtable.Family, s Seq[H, I, P]) *Seq[H, I, P] {
-	s.row = add[I](family, &Row{Name: s.Name, Does: s.Does, Effect: s.Effect, Need: s.Need, Parts: true,
+	s.row = add[H, I](family, &Row{Name: s.Name, Does: s.Does, Effect: s.Effect, Need: s.Need, Parts: true,
 		run: func(ctx context.Context, on, in any, send func(any) error) (*once.Effect, error) {
-			return nil, s.Run(ctx, on.(H), in.(*I), func(p P) error { return send(p) })
-		}})
+			return nil, s.Run(ctx, on.(H), in.(*I), func(p P) error {
+				if s.Files {
+					mend(reflect.ValueOf(&p))
+				}
+				return send(p)
+			})
+		}}, s.Permit)
 	return &s
 }
 

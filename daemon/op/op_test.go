@@ -2,6 +2,8 @@ package op
 
 import (
 	"bytes"
+	"context"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -99,4 +101,60 @@ func TestRows(t *testing.T) {
 		}
 	}()
 	Add(0, Op[Daemon, None, ModelList]{Name: ListModels.Name, Does: ListModels.Does, Run: ListModels.Run})
+}
+
+// TestSessionsHaveGuards checks that a row for sessions of the identity does not exist
+// without the check of the owner.
+func TestSessionsHaveGuards(t *testing.T) {
+	for _, need := range []Need{NeedSession, NeedChanges} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("need %d without a guard", need)
+				}
+			}()
+			Add(0, Op[Daemon, None, None]{Name: "toys.wind", Does: "Wind a toy.", Need: need})
+		}()
+	}
+	if Find("toys.wind") != nil {
+		t.Error("the row was added")
+	}
+}
+
+// TestInvalidTexts encodes the texts of files that are not UTF-8: the response contains
+// U+FFFD instead, in each kind of field.
+func TestInvalidTexts(t *testing.T) {
+	type part struct {
+		Text  string    `json:"text"`
+		Lines []string  `json:"lines"`
+		Raw   []byte    `json:"raw"`
+		Next  *part     `json:"next"`
+		Parts []part    `json:"parts"`
+		At    time.Time `json:"at"`
+	}
+	bad, at := "a\xc3b\xed\xa0\x80", time.Unix(1, 0).UTC()
+	response := func(text string) part {
+		p := part{Text: text, Lines: []string{"ok", text}, Raw: []byte(bad), At: at}
+		return part{Next: &p, Parts: []part{p}, At: at}
+	}
+	run := func(context.Context, Daemon, *None) (part, error) { return response(bad), nil }
+	o := Add(0, Op[Daemon, None, part]{Name: "boxes.open", Does: "Open a box.", Run: run, Files: true})
+	s := AddSeq(0, Seq[Daemon, None, part]{Name: "boxes.list", Does: "List boxes.", Files: true, Run: func(_ context.Context, _ Daemon, _ *None, send func(part) error) error {
+		return send(response(bad))
+	}})
+	defer delete(rows, "boxes.open")
+	defer delete(rows, "boxes.list")
+	want := response("a\uFFFDb\uFFFD")
+	for _, row := range []*Row{o.row, s.row} {
+		_, err := row.Run(t.Context(), Daemon{}, new(None), func(body []byte) error {
+			var got part
+			if err := Decode(body, &got); err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: %+v, %v", row.Name, got, err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
 }

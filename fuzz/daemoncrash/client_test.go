@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"crabmem/daemon"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 	"crabmem/fuzz/internal/model"
@@ -67,6 +68,17 @@ func (c *client) set(key, value string, m *pb.ClientMessage) error {
 	return send(c.d, m, func(*pb.ServerMessage) { c.locked(func(l *ledger) { l.ack(key, value) }) })
 }
 
+// title sets the title of a session.
+func (c *client) title(id string) error {
+	title, key := c.next("title"), "title crab/"+c.who
+	c.locked(func(l *ledger) { l.begin(key, title) })
+	_, err := op.TitleSession.Do(context.Background(), caller{c.d}, op.SessionTitle{Session: id, Title: title})
+	if err == nil {
+		c.locked(func(l *ledger) { l.ack(key, title) })
+	}
+	return err
+}
+
 // do sends the request of a symbol. If the request needs an item that does not
 // exist, do sends a message or a new entry instead.
 func (c *client) do(symbol string) error {
@@ -106,8 +118,7 @@ func (c *client) do(symbol string) error {
 	case symbol == "compact":
 		return c.compact(chat)
 	case symbol == "title":
-		title := c.next("title")
-		return c.set("title crab/"+c.who, title, &pb.ClientMessage{Msg: &pb.ClientMessage_SetTitle{SetTitle: &pb.SetTitleMsg{Id: chat, Title: title}}})
+		return c.title(chat)
 	case symbol == "cron":
 		return c.addCron(chat)
 	case symbol == "uncron" && len(c.crons) > 0:
@@ -196,13 +207,15 @@ func (c *client) say(agent, text string) error {
 func (c *client) compact(id string) error {
 	var lines []*line
 	c.locked(func(l *ledger) { lines = l.session("crab/" + c.who).issue("marker *") })
-	return send(c.d, &pb.ClientMessage{Msg: &pb.ClientMessage_CompactSession{CompactSession: &pb.CompactSessionMsg{Id: id}}}, func(m *pb.ServerMessage) {
-		c.locked(func(l *ledger) {
-			r := m.GetCompacted()
-			*lines[0] = line{"marker " + r.Summary, true}
-			l.ack("entry "+r.Archive, "archive "+r.Summary)
-		})
+	r, err := op.CompactSession.Do(context.Background(), caller{c.d}, op.Compaction{Session: id})
+	if err != nil {
+		return err
+	}
+	c.locked(func(l *ledger) {
+		*lines[0] = line{"marker " + r.Summary, true}
+		l.ack("entry "+r.Archive, "archive "+r.Summary)
 	})
+	return nil
 }
 
 // addCron creates a cron entry for a session.

@@ -1,6 +1,7 @@
 package daemoncrash
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire/pb"
 	"crabmem/fuzz/sessionref"
 )
@@ -63,16 +65,13 @@ func look(m *faultfs.Mem, d *daemon.Daemon) (*found, error) {
 	if v := mark.FindSubmatch(text); v != nil {
 		f.cells["config"] = string(v[1])
 	}
-	var sessions []*pb.StoredSession
-	err = send(d, &pb.ClientMessage{Msg: &pb.ClientMessage_ListSessions{ListSessions: &pb.ListSessionsMsg{}}}, func(r *pb.ServerMessage) {
-		sessions = append(sessions, r.GetStoredSessions().GetSessions()...)
-	})
+	sessions, err := op.ListSessions.Do(context.Background(), caller{d}, op.SessionFilter{})
 	if err != nil {
 		return nil, fmt.Errorf("list sessions: %w", err)
 	}
-	for _, s := range sessions {
-		if err := f.addSession(d, s); err != nil {
-			return nil, fmt.Errorf("session %s: %w", s.Id, err)
+	for _, s := range sessions.Items {
+		if err := f.addSession(d, &s); err != nil {
+			return nil, fmt.Errorf("session %s: %w", s.ID, err)
 		}
 	}
 	return f, nil
@@ -80,18 +79,18 @@ func look(m *faultfs.Mem, d *daemon.Daemon) (*found, error) {
 
 // addSession adds the lines of a session up to the first bad line. The next writer
 // moves that line and the rest to a quarantine file.
-func (f *found) addSession(d *daemon.Daemon, s *pb.StoredSession) error {
+func (f *found) addSession(d *daemon.Daemon, s *op.Session) error {
 	key := s.Agent + "/" + s.CreatedBy
 	if s.Error != "" || f.ids[key] != "" {
 		return fmt.Errorf("want one readable session of %s; found another with ID %q or error %q", key, f.ids[key], s.Error)
 	}
-	f.ids[key] = s.Id
+	f.ids[key] = s.ID
 	if s.Title != "" {
 		f.cells["title "+key] = s.Title
 	}
 	f.sessions[key] = []string{}
 	bad := false
-	return send(d, &pb.ClientMessage{Msg: &pb.ClientMessage_History{History: &pb.HistoryMsg{Id: s.Id}}}, func(r *pb.ServerMessage) {
+	return send(d, &pb.ClientMessage{Msg: &pb.ClientMessage_History{History: &pb.HistoryMsg{Id: s.ID}}}, func(r *pb.ServerMessage) {
 		for _, l := range r.GetHistory().GetLines() {
 			if bad = bad || l.Kind == "bad"; bad {
 				return

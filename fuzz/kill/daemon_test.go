@@ -19,6 +19,7 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/crmem"
 	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 	"crabmem/fuzz/internal/model"
 	"crabmem/fuzz/seed"
@@ -273,10 +274,10 @@ func (d *requestLog) compact(ctx context.Context, c *client.Client) error {
 		return err
 	}
 	for _, s := range list {
-		if s.Meta.CreatedBy != d.sender {
+		if s.CreatedBy != d.sender {
 			continue
 		}
-		r, err := c.CompactSession(ctx, client.CompactOptions{Session: s.Number})
+		r, err := op.CompactSession.Do(ctx, c, op.Compaction{Number: s.Number})
 		if err != nil {
 			return err
 		}

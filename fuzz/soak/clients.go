@@ -18,7 +18,6 @@ import (
 	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
-	"crabmem/sessionlog/search"
 )
 
 // request sends one request of a random kind. It may disconnect during the
@@ -46,11 +45,11 @@ func (s *soak) request(ctx context.Context, r *rand.Rand) {
 
 func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, name string) (err error) {
 	id := func() string {
-		l, _, err := c.ListSessions(ctx, client.SessionFilter{})
-		if err != nil || len(l) == 0 {
+		l, err := op.ListSessions.Do(ctx, c, op.SessionFilter{})
+		if err != nil || len(l.Items) == 0 {
 			return "none"
 		}
-		return l[r.IntN(len(l))].ID
+		return l.Items[r.IntN(len(l.Items))].ID
 	}
 	switch r.IntN(28) {
 	case 0, 1, 2:
@@ -82,7 +81,7 @@ func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, nam
 	case 13:
 		_, err = c.StoreStats(ctx, true)
 	case 14:
-		_, _, err = c.ListSessions(ctx, client.SessionFilter{Trash: r.IntN(2) == 0})
+		_, err = op.ListSessions.Do(ctx, c, op.SessionFilter{Trash: r.IntN(2) == 0})
 	case 15:
 		for _, err = range c.History(ctx, id(), client.HistoryOptions{}) {
 			if err != nil {
@@ -90,11 +89,11 @@ func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, nam
 			}
 		}
 	case 16:
-		_, _, err = c.SearchSessions(ctx, search.Query{Text: "words hello"}, r.IntN(20) == 0)
+		_, err = op.SearchSessions.Do(ctx, c, op.SessionQuery{Query: "words hello", Tools: r.IntN(20) == 0})
 	case 17:
-		_, err = c.SetTitle(ctx, id(), fmt.Sprintf("title %d", r.IntN(100)))
+		_, err = op.TitleSession.Do(ctx, c, op.SessionTitle{Session: id(), Title: fmt.Sprintf("title %d", r.IntN(100))})
 	case 18, 19, 20:
-		_, err = c.DeleteSession(ctx, id(), false)
+		_, err = op.DeleteSession.Do(ctx, c, op.SessionID{Session: id()})
 	case 21:
 		_, err = c.Stats(ctx)
 	case 22:
@@ -106,9 +105,9 @@ func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, nam
 	case 25:
 		_, err = op.ListCrons.Do(ctx, c, op.None{})
 	case 26:
-		var list []client.Session
+		var list []client.LoadedSession
 		if list, err = c.Sessions(ctx); err == nil && len(list) > 0 {
-			_, err = c.CompactSession(ctx, client.CompactOptions{Session: list[r.IntN(len(list))].Number})
+			_, err = op.CompactSession.Do(ctx, c, op.Compaction{Number: list[r.IntN(len(list))].Number})
 		}
 	case 27:
 		_, err = c.Apply(ctx, crmem.Add{Name: name, Content: "added"})
@@ -293,7 +292,7 @@ func (s *soak) flood(ctx context.Context, r *rand.Rand) {
 		}
 	}
 	if id != "" {
-		_, _ = c.DeleteSession(ctx, id, false) // another client may have deleted it
+		_, _ = op.DeleteSession.Do(ctx, c, op.SessionID{Session: id}) // another client may have deleted it
 	}
 	pause(ctx, time.Duration(2+r.IntN(4))*time.Second)
 }

@@ -10,7 +10,7 @@ import (
 
 	"crabmem/bench/measure"
 	"crabmem/daemon/client"
-	"crabmem/sessionlog/search"
+	"crabmem/daemon/op"
 )
 
 // figures contains measurements of the daemon's process.
@@ -100,7 +100,7 @@ func fillCaches(ctx context.Context, c *client.Client) error {
 		}
 	}
 	for _, tools := range []bool{false, true} {
-		if _, _, err := c.SearchSessions(ctx, search.Query{Text: "words hello"}, tools); err != nil {
+		if _, err := op.SearchSessions.Do(ctx, c, op.SessionQuery{Query: "words hello", Tools: tools}); err != nil {
 			return err
 		}
 	}

@@ -64,21 +64,21 @@ type Query struct {
 type Result struct {
 	// Searched is the number of messages, summaries, and sessions that pass the
 	// filters. Total is the number of them that match.
-	Total    int   `json:"total"`
+	Total    int   `json:"total" jsonschema:"matches before the limit"`
 	Searched int   `json:"searched"`
-	Hits     []Hit `json:"hits"` // best first; of equals the newest
+	Hits     []Hit `json:"hits" jsonschema:"the best first"` // of equals the newest
 	// Corrections are the terms that replaced query words that no document
 	// contains, with analysis.Standard.
 	Corrections []bm25.Correction `json:"corrections,omitempty"`
 	// Meaning is what Query.Semantic contributed; nil without it.
-	Meaning *fusion.Meaning `json:"meaning,omitempty"`
+	Meaning *fusion.Meaning `json:"meaning,omitempty" jsonschema:"whether the search was by meaning, or why not"`
 }
 
 // Hit is a message, a summary, or a session, as of the time when it was
 // indexed. If its file was removed or replaced since, Snippet and the texts of
 // the window are empty.
 type Hit struct {
-	ID        string  `json:"id"` // of the session
+	ID        string  `json:"session"` // of the session
 	File      string  `json:"file"`
 	Agent     string  `json:"agent"`
 	CreatedBy string  `json:"created_by"`

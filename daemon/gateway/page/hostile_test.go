@@ -8,6 +8,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/client"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/op"
 
 	"golang.org/x/net/html"
 )
@@ -68,7 +69,7 @@ func TestSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.daemon.SetTitle(t.Context(), answer.StoredID, `<script>alert("title")</script>`); err != nil {
+	if _, err := op.TitleSession.Do(t.Context(), r.daemon, op.SessionTitle{Session: answer.StoredID, Title: `<script>alert("title")</script>`}); err != nil {
 		t.Fatal(err)
 	}
 	if p.open("/ui/sessions"); len(p.links("/ui/sessions/")) != 1 {
@@ -109,7 +110,7 @@ func TestSessionParts(t *testing.T) {
 		}
 		id = a.StoredID
 	}
-	if _, err := r.daemon.CompactSession(t.Context(), client.CompactOptions{StoredID: id}); err != nil {
+	if _, err := op.CompactSession.Do(t.Context(), r.daemon, op.Compaction{Session: id}); err != nil {
 		t.Fatal(err)
 	}
 	messages, summaries := 0, 0

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"crabmem/bm25/clip"
-	"crabmem/crmem/fusion"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 	"crabmem/sessionlog/search"
@@ -24,10 +24,9 @@ const (
 type sessionsView struct {
 	Query    string
 	Semantic bool
-	Sessions []client.Session
-	Total    int
+	Sessions []op.Session
 	Older    string // the address of the next part; empty: none
-	Found    *search.Result
+	Found    *op.SessionsFound
 	Note     string // why the search was not by meaning
 }
 
@@ -40,9 +39,10 @@ func (v *visit) sessions() error {
 	} else {
 		from, _ := strconv.Atoi(q.Get("from")) // 0: from the newest
 		from = min(max(from, 0), 1<<20)
-		out.Sessions, out.Total, err = v.store().ListSessions(v.r.Context(), client.SessionFilter{Offset: from, Limit: pageSize})
-		if from+pageSize < out.Total {
-			out.Older = "/ui/sessions?from=" + strconv.Itoa(from+pageSize)
+		var list op.SessionList
+		list, err = op.ListSessions.Do(v.r.Context(), v.store(), op.SessionFilter{Offset: from, Limit: pageSize})
+		if out.Sessions = list.Items; list.Next != "" {
+			out.Older = "/ui/sessions?from=" + list.Next
 		}
 	}
 	if err != nil {
@@ -55,11 +55,8 @@ func (v *visit) searchSessions(out *sessionsView) error {
 	if len(out.Query) > maxQuery {
 		return &pageError{status: http.StatusBadRequest, message: "the query is too long", fix: "shorten the query"}
 	}
-	q := search.Query{Text: out.Query, Limit: 20, Window: -1}
-	if out.Semantic {
-		q.Semantic = &fusion.Request{}
-	}
-	found, _, err := v.store().SearchSessions(v.r.Context(), q, false)
+	q := op.SessionQuery{Query: out.Query, Limit: search.MaxHits, Window: new(0), Semantic: out.Semantic}
+	found, err := op.SearchSessions.Do(v.r.Context(), v.store(), q)
 	if err != nil {
 		return err
 	}
@@ -68,7 +65,7 @@ func (v *visit) searchSessions(out *sessionsView) error {
 }
 
 type sessionView struct {
-	*client.Session
+	*op.Session
 	Lines   []lineView
 	Newer   string // the address of the next part; empty: none
 	First   bool   // the part begins with the first line
@@ -137,7 +134,7 @@ func (v *visit) session() error {
 			v.w.Header().Set("Refresh", refresh+"; url="+endOf(id, load+1))
 		}
 	}
-	return v.show("session.html", http.StatusOK, view{Title: display.SessionLabel(out.ID, out.Meta.Title), Nav: "sessions", Data: out})
+	return v.show("session.html", http.StatusOK, view{Title: display.SessionLabel(out.ID, out.Title), Nav: "sessions", Data: out})
 }
 
 // lastLine returns the number of lines of a session.

@@ -201,7 +201,7 @@ func (x AliasMsg_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use AliasMsg_Mode.Descriptor instead.
 func (AliasMsg_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{61, 0}
+	return file_crabtalk_proto_rawDescGZIP(), []int{59, 0}
 }
 
 type LoadMsg_Mode int32
@@ -250,7 +250,7 @@ func (x LoadMsg_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LoadMsg_Mode.Descriptor instead.
 func (LoadMsg_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{83, 0}
+	return file_crabtalk_proto_rawDescGZIP(), []int{81, 0}
 }
 
 type ClientMessage struct {
@@ -292,16 +292,7 @@ type ClientMessage struct {
 	//	*ClientMessage_EntryChanges
 	//	*ClientMessage_Redact
 	//	*ClientMessage_Outcome
-	//	*ClientMessage_ListSessions
 	//	*ClientMessage_History
-	//	*ClientMessage_SearchSessions
-	//	*ClientMessage_SetTitle
-	//	*ClientMessage_DeleteSession
-	//	*ClientMessage_RestoreSession
-	//	*ClientMessage_CompactSession
-	//	*ClientMessage_RepairSession
-	//	*ClientMessage_PurgeSession
-	//	*ClientMessage_CheckConfig
 	//	*ClientMessage_Call
 	Msg isClientMessage_Msg `protobuf_oneof:"msg"`
 	// Who makes the changes of this request, for the history of the store. Without
@@ -680,91 +671,10 @@ func (x *ClientMessage) GetOutcome() *OutcomeMsg {
 	return nil
 }
 
-func (x *ClientMessage) GetListSessions() *ListSessionsMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_ListSessions); ok {
-			return x.ListSessions
-		}
-	}
-	return nil
-}
-
 func (x *ClientMessage) GetHistory() *HistoryMsg {
 	if x != nil {
 		if x, ok := x.Msg.(*ClientMessage_History); ok {
 			return x.History
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetSearchSessions() *SearchSessionsMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_SearchSessions); ok {
-			return x.SearchSessions
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetSetTitle() *SetTitleMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_SetTitle); ok {
-			return x.SetTitle
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetDeleteSession() *DeleteSessionMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_DeleteSession); ok {
-			return x.DeleteSession
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetRestoreSession() *RestoreSessionMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_RestoreSession); ok {
-			return x.RestoreSession
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetCompactSession() *CompactSessionMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_CompactSession); ok {
-			return x.CompactSession
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetRepairSession() *RepairSessionMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_RepairSession); ok {
-			return x.RepairSession
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetPurgeSession() *PurgeSessionMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_PurgeSession); ok {
-			return x.PurgeSession
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetCheckConfig() *CheckConfigMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_CheckConfig); ok {
-			return x.CheckConfig
 		}
 	}
 	return nil
@@ -965,44 +875,8 @@ type ClientMessage_Outcome struct {
 	Outcome *OutcomeMsg `protobuf:"bytes,1027,opt,name=outcome,proto3,oneof"` // outcome
 }
 
-type ClientMessage_ListSessions struct {
-	ListSessions *ListSessionsMsg `protobuf:"bytes,1030,opt,name=list_sessions,json=listSessions,proto3,oneof"` // stored_sessions, in parts
-}
-
 type ClientMessage_History struct {
 	History *HistoryMsg `protobuf:"bytes,1031,opt,name=history,proto3,oneof"` // history, in parts
-}
-
-type ClientMessage_SearchSessions struct {
-	SearchSessions *SearchSessionsMsg `protobuf:"bytes,1032,opt,name=search_sessions,json=searchSessions,proto3,oneof"` // sessions_found
-}
-
-type ClientMessage_SetTitle struct {
-	SetTitle *SetTitleMsg `protobuf:"bytes,1033,opt,name=set_title,json=setTitle,proto3,oneof"` // stored_session
-}
-
-type ClientMessage_DeleteSession struct {
-	DeleteSession *DeleteSessionMsg `protobuf:"bytes,1034,opt,name=delete_session,json=deleteSession,proto3,oneof"` // stored_session
-}
-
-type ClientMessage_RestoreSession struct {
-	RestoreSession *RestoreSessionMsg `protobuf:"bytes,1035,opt,name=restore_session,json=restoreSession,proto3,oneof"` // stored_session
-}
-
-type ClientMessage_CompactSession struct {
-	CompactSession *CompactSessionMsg `protobuf:"bytes,1036,opt,name=compact_session,json=compactSession,proto3,oneof"` // compacted
-}
-
-type ClientMessage_RepairSession struct {
-	RepairSession *RepairSessionMsg `protobuf:"bytes,1037,opt,name=repair_session,json=repairSession,proto3,oneof"` // repaired
-}
-
-type ClientMessage_PurgeSession struct {
-	PurgeSession *PurgeSessionMsg `protobuf:"bytes,1038,opt,name=purge_session,json=purgeSession,proto3,oneof"` // session_purged
-}
-
-type ClientMessage_CheckConfig struct {
-	CheckConfig *CheckConfigMsg `protobuf:"bytes,1070,opt,name=check_config,json=checkConfig,proto3,oneof"` // config_checked
 }
 
 type ClientMessage_Call struct {
@@ -1079,25 +953,7 @@ func (*ClientMessage_Redact) isClientMessage_Msg() {}
 
 func (*ClientMessage_Outcome) isClientMessage_Msg() {}
 
-func (*ClientMessage_ListSessions) isClientMessage_Msg() {}
-
 func (*ClientMessage_History) isClientMessage_Msg() {}
-
-func (*ClientMessage_SearchSessions) isClientMessage_Msg() {}
-
-func (*ClientMessage_SetTitle) isClientMessage_Msg() {}
-
-func (*ClientMessage_DeleteSession) isClientMessage_Msg() {}
-
-func (*ClientMessage_RestoreSession) isClientMessage_Msg() {}
-
-func (*ClientMessage_CompactSession) isClientMessage_Msg() {}
-
-func (*ClientMessage_RepairSession) isClientMessage_Msg() {}
-
-func (*ClientMessage_PurgeSession) isClientMessage_Msg() {}
-
-func (*ClientMessage_CheckConfig) isClientMessage_Msg() {}
 
 func (*ClientMessage_Call) isClientMessage_Msg() {}
 
@@ -1305,14 +1161,7 @@ type ServerMessage struct {
 	//	*ServerMessage_Pruned
 	//	*ServerMessage_Changes
 	//	*ServerMessage_Outcome
-	//	*ServerMessage_StoredSession
-	//	*ServerMessage_StoredSessions
 	//	*ServerMessage_History
-	//	*ServerMessage_SessionsFound
-	//	*ServerMessage_Compacted
-	//	*ServerMessage_Repaired
-	//	*ServerMessage_SessionPurged
-	//	*ServerMessage_ConfigChecked
 	//	*ServerMessage_Result
 	Msg           isServerMessage_Msg `protobuf_oneof:"msg"`
 	Warnings      []string            `protobuf:"bytes,1100,rep,name=warnings,proto3" json:"warnings,omitempty"` // about texts of the request, such as a redacted one
@@ -1555,73 +1404,10 @@ func (x *ServerMessage) GetOutcome() *OutcomeReply {
 	return nil
 }
 
-func (x *ServerMessage) GetStoredSession() *StoredSession {
-	if x != nil {
-		if x, ok := x.Msg.(*ServerMessage_StoredSession); ok {
-			return x.StoredSession
-		}
-	}
-	return nil
-}
-
-func (x *ServerMessage) GetStoredSessions() *StoredSessionList {
-	if x != nil {
-		if x, ok := x.Msg.(*ServerMessage_StoredSessions); ok {
-			return x.StoredSessions
-		}
-	}
-	return nil
-}
-
 func (x *ServerMessage) GetHistory() *HistoryReply {
 	if x != nil {
 		if x, ok := x.Msg.(*ServerMessage_History); ok {
 			return x.History
-		}
-	}
-	return nil
-}
-
-func (x *ServerMessage) GetSessionsFound() *SearchSessionsReply {
-	if x != nil {
-		if x, ok := x.Msg.(*ServerMessage_SessionsFound); ok {
-			return x.SessionsFound
-		}
-	}
-	return nil
-}
-
-func (x *ServerMessage) GetCompacted() *CompactSessionReply {
-	if x != nil {
-		if x, ok := x.Msg.(*ServerMessage_Compacted); ok {
-			return x.Compacted
-		}
-	}
-	return nil
-}
-
-func (x *ServerMessage) GetRepaired() *RepairSessionReply {
-	if x != nil {
-		if x, ok := x.Msg.(*ServerMessage_Repaired); ok {
-			return x.Repaired
-		}
-	}
-	return nil
-}
-
-func (x *ServerMessage) GetSessionPurged() *PurgeSessionReply {
-	if x != nil {
-		if x, ok := x.Msg.(*ServerMessage_SessionPurged); ok {
-			return x.SessionPurged
-		}
-	}
-	return nil
-}
-
-func (x *ServerMessage) GetConfigChecked() *ConfigChecked {
-	if x != nil {
-		if x, ok := x.Msg.(*ServerMessage_ConfigChecked); ok {
-			return x.ConfigChecked
 		}
 	}
 	return nil
@@ -1735,36 +1521,8 @@ type ServerMessage_Outcome struct {
 	Outcome *OutcomeReply `protobuf:"bytes,1018,opt,name=outcome,proto3,oneof"`
 }
 
-type ServerMessage_StoredSession struct {
-	StoredSession *StoredSession `protobuf:"bytes,1030,opt,name=stored_session,json=storedSession,proto3,oneof"`
-}
-
-type ServerMessage_StoredSessions struct {
-	StoredSessions *StoredSessionList `protobuf:"bytes,1031,opt,name=stored_sessions,json=storedSessions,proto3,oneof"`
-}
-
 type ServerMessage_History struct {
 	History *HistoryReply `protobuf:"bytes,1032,opt,name=history,proto3,oneof"`
-}
-
-type ServerMessage_SessionsFound struct {
-	SessionsFound *SearchSessionsReply `protobuf:"bytes,1033,opt,name=sessions_found,json=sessionsFound,proto3,oneof"`
-}
-
-type ServerMessage_Compacted struct {
-	Compacted *CompactSessionReply `protobuf:"bytes,1034,opt,name=compacted,proto3,oneof"`
-}
-
-type ServerMessage_Repaired struct {
-	Repaired *RepairSessionReply `protobuf:"bytes,1035,opt,name=repaired,proto3,oneof"`
-}
-
-type ServerMessage_SessionPurged struct {
-	SessionPurged *PurgeSessionReply `protobuf:"bytes,1036,opt,name=session_purged,json=sessionPurged,proto3,oneof"`
-}
-
-type ServerMessage_ConfigChecked struct {
-	ConfigChecked *ConfigChecked `protobuf:"bytes,1070,opt,name=config_checked,json=configChecked,proto3,oneof"`
 }
 
 type ServerMessage_Result struct {
@@ -1815,21 +1573,7 @@ func (*ServerMessage_Changes) isServerMessage_Msg() {}
 
 func (*ServerMessage_Outcome) isServerMessage_Msg() {}
 
-func (*ServerMessage_StoredSession) isServerMessage_Msg() {}
-
-func (*ServerMessage_StoredSessions) isServerMessage_Msg() {}
-
 func (*ServerMessage_History) isServerMessage_Msg() {}
-
-func (*ServerMessage_SessionsFound) isServerMessage_Msg() {}
-
-func (*ServerMessage_Compacted) isServerMessage_Msg() {}
-
-func (*ServerMessage_Repaired) isServerMessage_Msg() {}
-
-func (*ServerMessage_SessionPurged) isServerMessage_Msg() {}
-
-func (*ServerMessage_ConfigChecked) isServerMessage_Msg() {}
 
 func (*ServerMessage_Result) isServerMessage_Msg() {}
 
@@ -3637,143 +3381,6 @@ func (x *CompactResponse) GetSummary() string {
 	return ""
 }
 
-// CompactSessionMsg replaces the history of a live session by a summary.
-type CompactSessionMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
-	Focus         string                 `protobuf:"bytes,2,opt,name=focus,proto3" json:"focus,omitempty"` // what the summary should dwell on
-	Size          uint32                 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`  // tokens the summary should have at most; 0 = the default
-	Id            string                 `protobuf:"bytes,4,opt,name=id,proto3" json:"id,omitempty"`       // in the place of session: of a file, which is live from then on
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CompactSessionMsg) Reset() {
-	*x = CompactSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[31]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CompactSessionMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CompactSessionMsg) ProtoMessage() {}
-
-func (x *CompactSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[31]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CompactSessionMsg.ProtoReflect.Descriptor instead.
-func (*CompactSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{31}
-}
-
-func (x *CompactSessionMsg) GetSession() uint64 {
-	if x != nil {
-		return x.Session
-	}
-	return 0
-}
-
-func (x *CompactSessionMsg) GetFocus() string {
-	if x != nil {
-		return x.Focus
-	}
-	return ""
-}
-
-func (x *CompactSessionMsg) GetSize() uint32 {
-	if x != nil {
-		return x.Size
-	}
-	return 0
-}
-
-func (x *CompactSessionMsg) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-type CompactSessionReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Summary       string                 `protobuf:"bytes,1,opt,name=summary,proto3" json:"summary,omitempty"`
-	Archive       string                 `protobuf:"bytes,2,opt,name=archive,proto3" json:"archive,omitempty"` // the entry that keeps it; empty when memory is off
-	TokensBefore  uint64                 `protobuf:"varint,3,opt,name=tokens_before,json=tokensBefore,proto3" json:"tokens_before,omitempty"`
-	TokensAfter   uint64                 `protobuf:"varint,4,opt,name=tokens_after,json=tokensAfter,proto3" json:"tokens_after,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CompactSessionReply) Reset() {
-	*x = CompactSessionReply{}
-	mi := &file_crabtalk_proto_msgTypes[32]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CompactSessionReply) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CompactSessionReply) ProtoMessage() {}
-
-func (x *CompactSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[32]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CompactSessionReply.ProtoReflect.Descriptor instead.
-func (*CompactSessionReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{32}
-}
-
-func (x *CompactSessionReply) GetSummary() string {
-	if x != nil {
-		return x.Summary
-	}
-	return ""
-}
-
-func (x *CompactSessionReply) GetArchive() string {
-	if x != nil {
-		return x.Archive
-	}
-	return ""
-}
-
-func (x *CompactSessionReply) GetTokensBefore() uint64 {
-	if x != nil {
-		return x.TokensBefore
-	}
-	return 0
-}
-
-func (x *CompactSessionReply) GetTokensAfter() uint64 {
-	if x != nil {
-		return x.TokensAfter
-	}
-	return 0
-}
-
 type Ping struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -3782,7 +3389,7 @@ type Ping struct {
 
 func (x *Ping) Reset() {
 	*x = Ping{}
-	mi := &file_crabtalk_proto_msgTypes[33]
+	mi := &file_crabtalk_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3794,7 +3401,7 @@ func (x *Ping) String() string {
 func (*Ping) ProtoMessage() {}
 
 func (x *Ping) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[33]
+	mi := &file_crabtalk_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3807,7 +3414,7 @@ func (x *Ping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ping.ProtoReflect.Descriptor instead.
 func (*Ping) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{33}
+	return file_crabtalk_proto_rawDescGZIP(), []int{31}
 }
 
 type Pong struct {
@@ -3819,7 +3426,7 @@ type Pong struct {
 
 func (x *Pong) Reset() {
 	*x = Pong{}
-	mi := &file_crabtalk_proto_msgTypes[34]
+	mi := &file_crabtalk_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3831,7 +3438,7 @@ func (x *Pong) String() string {
 func (*Pong) ProtoMessage() {}
 
 func (x *Pong) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[34]
+	mi := &file_crabtalk_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3844,7 +3451,7 @@ func (x *Pong) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pong.ProtoReflect.Descriptor instead.
 func (*Pong) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{34}
+	return file_crabtalk_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Pong) GetNotes() []string {
@@ -3862,7 +3469,7 @@ type GetConfig struct {
 
 func (x *GetConfig) Reset() {
 	*x = GetConfig{}
-	mi := &file_crabtalk_proto_msgTypes[35]
+	mi := &file_crabtalk_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3874,7 +3481,7 @@ func (x *GetConfig) String() string {
 func (*GetConfig) ProtoMessage() {}
 
 func (x *GetConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[35]
+	mi := &file_crabtalk_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3887,7 +3494,7 @@ func (x *GetConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfig.ProtoReflect.Descriptor instead.
 func (*GetConfig) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{35}
+	return file_crabtalk_proto_rawDescGZIP(), []int{33}
 }
 
 type SetConfigMsg struct {
@@ -3904,7 +3511,7 @@ type SetConfigMsg struct {
 
 func (x *SetConfigMsg) Reset() {
 	*x = SetConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[36]
+	mi := &file_crabtalk_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3916,7 +3523,7 @@ func (x *SetConfigMsg) String() string {
 func (*SetConfigMsg) ProtoMessage() {}
 
 func (x *SetConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[36]
+	mi := &file_crabtalk_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3929,7 +3536,7 @@ func (x *SetConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConfigMsg.ProtoReflect.Descriptor instead.
 func (*SetConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{36}
+	return file_crabtalk_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SetConfigMsg) GetConfig() string {
@@ -3962,7 +3569,7 @@ type ConfigMsg struct {
 
 func (x *ConfigMsg) Reset() {
 	*x = ConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[37]
+	mi := &file_crabtalk_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3974,7 +3581,7 @@ func (x *ConfigMsg) String() string {
 func (*ConfigMsg) ProtoMessage() {}
 
 func (x *ConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[37]
+	mi := &file_crabtalk_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3987,7 +3594,7 @@ func (x *ConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigMsg.ProtoReflect.Descriptor instead.
 func (*ConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{37}
+	return file_crabtalk_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ConfigMsg) GetConfig() string {
@@ -4005,7 +3612,7 @@ type ReloadMsg struct {
 
 func (x *ReloadMsg) Reset() {
 	*x = ReloadMsg{}
-	mi := &file_crabtalk_proto_msgTypes[38]
+	mi := &file_crabtalk_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4017,7 +3624,7 @@ func (x *ReloadMsg) String() string {
 func (*ReloadMsg) ProtoMessage() {}
 
 func (x *ReloadMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[38]
+	mi := &file_crabtalk_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4030,7 +3637,7 @@ func (x *ReloadMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadMsg.ProtoReflect.Descriptor instead.
 func (*ReloadMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{38}
+	return file_crabtalk_proto_rawDescGZIP(), []int{36}
 }
 
 type GetStats struct {
@@ -4041,7 +3648,7 @@ type GetStats struct {
 
 func (x *GetStats) Reset() {
 	*x = GetStats{}
-	mi := &file_crabtalk_proto_msgTypes[39]
+	mi := &file_crabtalk_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4053,7 +3660,7 @@ func (x *GetStats) String() string {
 func (*GetStats) ProtoMessage() {}
 
 func (x *GetStats) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[39]
+	mi := &file_crabtalk_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4066,7 +3673,7 @@ func (x *GetStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStats.ProtoReflect.Descriptor instead.
 func (*GetStats) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{39}
+	return file_crabtalk_proto_rawDescGZIP(), []int{37}
 }
 
 type DaemonStats struct {
@@ -4088,7 +3695,7 @@ type DaemonStats struct {
 
 func (x *DaemonStats) Reset() {
 	*x = DaemonStats{}
-	mi := &file_crabtalk_proto_msgTypes[40]
+	mi := &file_crabtalk_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4100,7 +3707,7 @@ func (x *DaemonStats) String() string {
 func (*DaemonStats) ProtoMessage() {}
 
 func (x *DaemonStats) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[40]
+	mi := &file_crabtalk_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4113,7 +3720,7 @@ func (x *DaemonStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DaemonStats.ProtoReflect.Descriptor instead.
 func (*DaemonStats) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{40}
+	return file_crabtalk_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DaemonStats) GetUptimeSecs() uint64 {
@@ -4206,7 +3813,7 @@ type HelloMsg struct {
 
 func (x *HelloMsg) Reset() {
 	*x = HelloMsg{}
-	mi := &file_crabtalk_proto_msgTypes[41]
+	mi := &file_crabtalk_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4218,7 +3825,7 @@ func (x *HelloMsg) String() string {
 func (*HelloMsg) ProtoMessage() {}
 
 func (x *HelloMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[41]
+	mi := &file_crabtalk_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4231,7 +3838,7 @@ func (x *HelloMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloMsg.ProtoReflect.Descriptor instead.
 func (*HelloMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{41}
+	return file_crabtalk_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *HelloMsg) GetProtocol() uint32 {
@@ -4265,7 +3872,7 @@ type HelloReply struct {
 
 func (x *HelloReply) Reset() {
 	*x = HelloReply{}
-	mi := &file_crabtalk_proto_msgTypes[42]
+	mi := &file_crabtalk_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4277,7 +3884,7 @@ func (x *HelloReply) String() string {
 func (*HelloReply) ProtoMessage() {}
 
 func (x *HelloReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[42]
+	mi := &file_crabtalk_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4290,7 +3897,7 @@ func (x *HelloReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloReply.ProtoReflect.Descriptor instead.
 func (*HelloReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{42}
+	return file_crabtalk_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *HelloReply) GetProtocol() uint32 {
@@ -4367,7 +3974,7 @@ type AuthMsg struct {
 
 func (x *AuthMsg) Reset() {
 	*x = AuthMsg{}
-	mi := &file_crabtalk_proto_msgTypes[43]
+	mi := &file_crabtalk_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4379,7 +3986,7 @@ func (x *AuthMsg) String() string {
 func (*AuthMsg) ProtoMessage() {}
 
 func (x *AuthMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[43]
+	mi := &file_crabtalk_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4392,7 +3999,7 @@ func (x *AuthMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthMsg.ProtoReflect.Descriptor instead.
 func (*AuthMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{43}
+	return file_crabtalk_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AuthMsg) GetToken() string {
@@ -4419,7 +4026,7 @@ type ErrorMsg struct {
 
 func (x *ErrorMsg) Reset() {
 	*x = ErrorMsg{}
-	mi := &file_crabtalk_proto_msgTypes[44]
+	mi := &file_crabtalk_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4431,7 +4038,7 @@ func (x *ErrorMsg) String() string {
 func (*ErrorMsg) ProtoMessage() {}
 
 func (x *ErrorMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[44]
+	mi := &file_crabtalk_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4444,7 +4051,7 @@ func (x *ErrorMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorMsg.ProtoReflect.Descriptor instead.
 func (*ErrorMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{44}
+	return file_crabtalk_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ErrorMsg) GetCode() uint32 {
@@ -4523,7 +4130,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_crabtalk_proto_msgTypes[45]
+	mi := &file_crabtalk_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4535,7 +4142,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[45]
+	mi := &file_crabtalk_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4548,7 +4155,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{45}
+	return file_crabtalk_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *Progress) GetLabel() string {
@@ -4590,7 +4197,7 @@ type SubscribeEvents struct {
 
 func (x *SubscribeEvents) Reset() {
 	*x = SubscribeEvents{}
-	mi := &file_crabtalk_proto_msgTypes[46]
+	mi := &file_crabtalk_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4602,7 +4209,7 @@ func (x *SubscribeEvents) String() string {
 func (*SubscribeEvents) ProtoMessage() {}
 
 func (x *SubscribeEvents) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[46]
+	mi := &file_crabtalk_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4615,7 +4222,7 @@ func (x *SubscribeEvents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscribeEvents.ProtoReflect.Descriptor instead.
 func (*SubscribeEvents) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{46}
+	return file_crabtalk_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SubscribeEvents) GetStoredId() string {
@@ -4660,7 +4267,7 @@ type AgentEventMsg struct {
 
 func (x *AgentEventMsg) Reset() {
 	*x = AgentEventMsg{}
-	mi := &file_crabtalk_proto_msgTypes[47]
+	mi := &file_crabtalk_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4672,7 +4279,7 @@ func (x *AgentEventMsg) String() string {
 func (*AgentEventMsg) ProtoMessage() {}
 
 func (x *AgentEventMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[47]
+	mi := &file_crabtalk_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4685,7 +4292,7 @@ func (x *AgentEventMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEventMsg.ProtoReflect.Descriptor instead.
 func (*AgentEventMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{47}
+	return file_crabtalk_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *AgentEventMsg) GetAgent() string {
@@ -4796,7 +4403,7 @@ type CreateCronMsg struct {
 
 func (x *CreateCronMsg) Reset() {
 	*x = CreateCronMsg{}
-	mi := &file_crabtalk_proto_msgTypes[48]
+	mi := &file_crabtalk_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4808,7 +4415,7 @@ func (x *CreateCronMsg) String() string {
 func (*CreateCronMsg) ProtoMessage() {}
 
 func (x *CreateCronMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[48]
+	mi := &file_crabtalk_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4821,7 +4428,7 @@ func (x *CreateCronMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateCronMsg.ProtoReflect.Descriptor instead.
 func (*CreateCronMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{48}
+	return file_crabtalk_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *CreateCronMsg) GetSchedule() string {
@@ -4896,7 +4503,7 @@ type DeleteCronMsg struct {
 
 func (x *DeleteCronMsg) Reset() {
 	*x = DeleteCronMsg{}
-	mi := &file_crabtalk_proto_msgTypes[49]
+	mi := &file_crabtalk_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4908,7 +4515,7 @@ func (x *DeleteCronMsg) String() string {
 func (*DeleteCronMsg) ProtoMessage() {}
 
 func (x *DeleteCronMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[49]
+	mi := &file_crabtalk_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4921,7 +4528,7 @@ func (x *DeleteCronMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCronMsg.ProtoReflect.Descriptor instead.
 func (*DeleteCronMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{49}
+	return file_crabtalk_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *DeleteCronMsg) GetId() uint64 {
@@ -4939,7 +4546,7 @@ type ListCronsMsg struct {
 
 func (x *ListCronsMsg) Reset() {
 	*x = ListCronsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[50]
+	mi := &file_crabtalk_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4951,7 +4558,7 @@ func (x *ListCronsMsg) String() string {
 func (*ListCronsMsg) ProtoMessage() {}
 
 func (x *ListCronsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[50]
+	mi := &file_crabtalk_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4964,7 +4571,7 @@ func (x *ListCronsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCronsMsg.ProtoReflect.Descriptor instead.
 func (*ListCronsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{50}
+	return file_crabtalk_proto_rawDescGZIP(), []int{48}
 }
 
 type CronInfo struct {
@@ -4989,7 +4596,7 @@ type CronInfo struct {
 
 func (x *CronInfo) Reset() {
 	*x = CronInfo{}
-	mi := &file_crabtalk_proto_msgTypes[51]
+	mi := &file_crabtalk_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5001,7 +4608,7 @@ func (x *CronInfo) String() string {
 func (*CronInfo) ProtoMessage() {}
 
 func (x *CronInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[51]
+	mi := &file_crabtalk_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5014,7 +4621,7 @@ func (x *CronInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronInfo.ProtoReflect.Descriptor instead.
 func (*CronInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{51}
+	return file_crabtalk_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *CronInfo) GetId() uint64 {
@@ -5124,7 +4731,7 @@ type CronList struct {
 
 func (x *CronList) Reset() {
 	*x = CronList{}
-	mi := &file_crabtalk_proto_msgTypes[52]
+	mi := &file_crabtalk_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5136,7 +4743,7 @@ func (x *CronList) String() string {
 func (*CronList) ProtoMessage() {}
 
 func (x *CronList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[52]
+	mi := &file_crabtalk_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5149,7 +4756,7 @@ func (x *CronList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronList.ProtoReflect.Descriptor instead.
 func (*CronList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{52}
+	return file_crabtalk_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *CronList) GetCrons() []*CronInfo {
@@ -5177,7 +4784,7 @@ type Entry struct {
 
 func (x *Entry) Reset() {
 	*x = Entry{}
-	mi := &file_crabtalk_proto_msgTypes[53]
+	mi := &file_crabtalk_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5189,7 +4796,7 @@ func (x *Entry) String() string {
 func (*Entry) ProtoMessage() {}
 
 func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[53]
+	mi := &file_crabtalk_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5202,7 +4809,7 @@ func (x *Entry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Entry.ProtoReflect.Descriptor instead.
 func (*Entry) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{53}
+	return file_crabtalk_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Entry) GetId() uint64 {
@@ -5286,7 +4893,7 @@ type RememberMsg struct {
 
 func (x *RememberMsg) Reset() {
 	*x = RememberMsg{}
-	mi := &file_crabtalk_proto_msgTypes[54]
+	mi := &file_crabtalk_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5298,7 +4905,7 @@ func (x *RememberMsg) String() string {
 func (*RememberMsg) ProtoMessage() {}
 
 func (x *RememberMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[54]
+	mi := &file_crabtalk_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5311,7 +4918,7 @@ func (x *RememberMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RememberMsg.ProtoReflect.Descriptor instead.
 func (*RememberMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{54}
+	return file_crabtalk_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RememberMsg) GetName() string {
@@ -5366,7 +4973,7 @@ type MetadataEdit struct {
 
 func (x *MetadataEdit) Reset() {
 	*x = MetadataEdit{}
-	mi := &file_crabtalk_proto_msgTypes[55]
+	mi := &file_crabtalk_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5378,7 +4985,7 @@ func (x *MetadataEdit) String() string {
 func (*MetadataEdit) ProtoMessage() {}
 
 func (x *MetadataEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[55]
+	mi := &file_crabtalk_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5391,7 +4998,7 @@ func (x *MetadataEdit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetadataEdit.ProtoReflect.Descriptor instead.
 func (*MetadataEdit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{55}
+	return file_crabtalk_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *MetadataEdit) GetSet() []*MetadataField {
@@ -5419,7 +5026,7 @@ type MetadataField struct {
 
 func (x *MetadataField) Reset() {
 	*x = MetadataField{}
-	mi := &file_crabtalk_proto_msgTypes[56]
+	mi := &file_crabtalk_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5431,7 +5038,7 @@ func (x *MetadataField) String() string {
 func (*MetadataField) ProtoMessage() {}
 
 func (x *MetadataField) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[56]
+	mi := &file_crabtalk_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5444,7 +5051,7 @@ func (x *MetadataField) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetadataField.ProtoReflect.Descriptor instead.
 func (*MetadataField) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{56}
+	return file_crabtalk_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *MetadataField) GetKey() string {
@@ -5479,7 +5086,7 @@ type ForgetMsg struct {
 
 func (x *ForgetMsg) Reset() {
 	*x = ForgetMsg{}
-	mi := &file_crabtalk_proto_msgTypes[57]
+	mi := &file_crabtalk_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5491,7 +5098,7 @@ func (x *ForgetMsg) String() string {
 func (*ForgetMsg) ProtoMessage() {}
 
 func (x *ForgetMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[57]
+	mi := &file_crabtalk_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5504,7 +5111,7 @@ func (x *ForgetMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetMsg.ProtoReflect.Descriptor instead.
 func (*ForgetMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{57}
+	return file_crabtalk_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ForgetMsg) GetName() string {
@@ -5537,7 +5144,7 @@ type GetEntryMsg struct {
 
 func (x *GetEntryMsg) Reset() {
 	*x = GetEntryMsg{}
-	mi := &file_crabtalk_proto_msgTypes[58]
+	mi := &file_crabtalk_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5549,7 +5156,7 @@ func (x *GetEntryMsg) String() string {
 func (*GetEntryMsg) ProtoMessage() {}
 
 func (x *GetEntryMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[58]
+	mi := &file_crabtalk_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5562,7 +5169,7 @@ func (x *GetEntryMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEntryMsg.ProtoReflect.Descriptor instead.
 func (*GetEntryMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{58}
+	return file_crabtalk_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *GetEntryMsg) GetName() string {
@@ -5584,7 +5191,7 @@ type ListEntriesMsg struct {
 
 func (x *ListEntriesMsg) Reset() {
 	*x = ListEntriesMsg{}
-	mi := &file_crabtalk_proto_msgTypes[59]
+	mi := &file_crabtalk_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5596,7 +5203,7 @@ func (x *ListEntriesMsg) String() string {
 func (*ListEntriesMsg) ProtoMessage() {}
 
 func (x *ListEntriesMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[59]
+	mi := &file_crabtalk_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5609,7 +5216,7 @@ func (x *ListEntriesMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEntriesMsg.ProtoReflect.Descriptor instead.
 func (*ListEntriesMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{59}
+	return file_crabtalk_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ListEntriesMsg) GetKind() EntryKind {
@@ -5650,7 +5257,7 @@ type EntryList struct {
 
 func (x *EntryList) Reset() {
 	*x = EntryList{}
-	mi := &file_crabtalk_proto_msgTypes[60]
+	mi := &file_crabtalk_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5662,7 +5269,7 @@ func (x *EntryList) String() string {
 func (*EntryList) ProtoMessage() {}
 
 func (x *EntryList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[60]
+	mi := &file_crabtalk_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5675,7 +5282,7 @@ func (x *EntryList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntryList.ProtoReflect.Descriptor instead.
 func (*EntryList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{60}
+	return file_crabtalk_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *EntryList) GetEntries() []*Entry {
@@ -5703,7 +5310,7 @@ type AliasMsg struct {
 
 func (x *AliasMsg) Reset() {
 	*x = AliasMsg{}
-	mi := &file_crabtalk_proto_msgTypes[61]
+	mi := &file_crabtalk_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5715,7 +5322,7 @@ func (x *AliasMsg) String() string {
 func (*AliasMsg) ProtoMessage() {}
 
 func (x *AliasMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[61]
+	mi := &file_crabtalk_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5728,7 +5335,7 @@ func (x *AliasMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AliasMsg.ProtoReflect.Descriptor instead.
 func (*AliasMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{61}
+	return file_crabtalk_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *AliasMsg) GetName() string {
@@ -5764,7 +5371,7 @@ type UndoMsg struct {
 
 func (x *UndoMsg) Reset() {
 	*x = UndoMsg{}
-	mi := &file_crabtalk_proto_msgTypes[62]
+	mi := &file_crabtalk_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5776,7 +5383,7 @@ func (x *UndoMsg) String() string {
 func (*UndoMsg) ProtoMessage() {}
 
 func (x *UndoMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[62]
+	mi := &file_crabtalk_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5789,7 +5396,7 @@ func (x *UndoMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UndoMsg.ProtoReflect.Descriptor instead.
 func (*UndoMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{62}
+	return file_crabtalk_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *UndoMsg) GetSeq() uint64 {
@@ -5812,7 +5419,7 @@ type PurgeMsg struct {
 
 func (x *PurgeMsg) Reset() {
 	*x = PurgeMsg{}
-	mi := &file_crabtalk_proto_msgTypes[63]
+	mi := &file_crabtalk_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5824,7 +5431,7 @@ func (x *PurgeMsg) String() string {
 func (*PurgeMsg) ProtoMessage() {}
 
 func (x *PurgeMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[63]
+	mi := &file_crabtalk_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5837,7 +5444,7 @@ func (x *PurgeMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeMsg.ProtoReflect.Descriptor instead.
 func (*PurgeMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{63}
+	return file_crabtalk_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *PurgeMsg) GetName() string {
@@ -5864,7 +5471,7 @@ type PurgeReply struct {
 
 func (x *PurgeReply) Reset() {
 	*x = PurgeReply{}
-	mi := &file_crabtalk_proto_msgTypes[64]
+	mi := &file_crabtalk_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5876,7 +5483,7 @@ func (x *PurgeReply) String() string {
 func (*PurgeReply) ProtoMessage() {}
 
 func (x *PurgeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[64]
+	mi := &file_crabtalk_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5889,7 +5496,7 @@ func (x *PurgeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PurgeReply.ProtoReflect.Descriptor instead.
 func (*PurgeReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{64}
+	return file_crabtalk_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *PurgeReply) GetEntry() *Entry {
@@ -5920,7 +5527,7 @@ type RedactMsg struct {
 
 func (x *RedactMsg) Reset() {
 	*x = RedactMsg{}
-	mi := &file_crabtalk_proto_msgTypes[65]
+	mi := &file_crabtalk_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5932,7 +5539,7 @@ func (x *RedactMsg) String() string {
 func (*RedactMsg) ProtoMessage() {}
 
 func (x *RedactMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[65]
+	mi := &file_crabtalk_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5945,7 +5552,7 @@ func (x *RedactMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RedactMsg.ProtoReflect.Descriptor instead.
 func (*RedactMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{65}
+	return file_crabtalk_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *RedactMsg) GetId() uint64 {
@@ -5973,7 +5580,7 @@ type PruneMsg struct {
 
 func (x *PruneMsg) Reset() {
 	*x = PruneMsg{}
-	mi := &file_crabtalk_proto_msgTypes[66]
+	mi := &file_crabtalk_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5985,7 +5592,7 @@ func (x *PruneMsg) String() string {
 func (*PruneMsg) ProtoMessage() {}
 
 func (x *PruneMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[66]
+	mi := &file_crabtalk_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5998,7 +5605,7 @@ func (x *PruneMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneMsg.ProtoReflect.Descriptor instead.
 func (*PruneMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{66}
+	return file_crabtalk_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *PruneMsg) GetBefore() int64 {
@@ -6017,7 +5624,7 @@ type PruneReply struct {
 
 func (x *PruneReply) Reset() {
 	*x = PruneReply{}
-	mi := &file_crabtalk_proto_msgTypes[67]
+	mi := &file_crabtalk_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6029,7 +5636,7 @@ func (x *PruneReply) String() string {
 func (*PruneReply) ProtoMessage() {}
 
 func (x *PruneReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[67]
+	mi := &file_crabtalk_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6042,7 +5649,7 @@ func (x *PruneReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PruneReply.ProtoReflect.Descriptor instead.
 func (*PruneReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{67}
+	return file_crabtalk_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *PruneReply) GetFreed() uint64 {
@@ -6070,7 +5677,7 @@ type ChangesMsg struct {
 
 func (x *ChangesMsg) Reset() {
 	*x = ChangesMsg{}
-	mi := &file_crabtalk_proto_msgTypes[68]
+	mi := &file_crabtalk_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6082,7 +5689,7 @@ func (x *ChangesMsg) String() string {
 func (*ChangesMsg) ProtoMessage() {}
 
 func (x *ChangesMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[68]
+	mi := &file_crabtalk_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6095,7 +5702,7 @@ func (x *ChangesMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangesMsg.ProtoReflect.Descriptor instead.
 func (*ChangesMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{68}
+	return file_crabtalk_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ChangesMsg) GetId() uint64 {
@@ -6157,7 +5764,7 @@ type OutcomeMsg struct {
 
 func (x *OutcomeMsg) Reset() {
 	*x = OutcomeMsg{}
-	mi := &file_crabtalk_proto_msgTypes[69]
+	mi := &file_crabtalk_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6169,7 +5776,7 @@ func (x *OutcomeMsg) String() string {
 func (*OutcomeMsg) ProtoMessage() {}
 
 func (x *OutcomeMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[69]
+	mi := &file_crabtalk_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6182,7 +5789,7 @@ func (x *OutcomeMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeMsg.ProtoReflect.Descriptor instead.
 func (*OutcomeMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{69}
+	return file_crabtalk_proto_rawDescGZIP(), []int{67}
 }
 
 // OutcomeReply is empty if the daemon knows no such request.
@@ -6200,7 +5807,7 @@ type OutcomeReply struct {
 
 func (x *OutcomeReply) Reset() {
 	*x = OutcomeReply{}
-	mi := &file_crabtalk_proto_msgTypes[70]
+	mi := &file_crabtalk_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6212,7 +5819,7 @@ func (x *OutcomeReply) String() string {
 func (*OutcomeReply) ProtoMessage() {}
 
 func (x *OutcomeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[70]
+	mi := &file_crabtalk_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6225,7 +5832,7 @@ func (x *OutcomeReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeReply.ProtoReflect.Descriptor instead.
 func (*OutcomeReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{70}
+	return file_crabtalk_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *OutcomeReply) GetBegun() bool {
@@ -6287,7 +5894,7 @@ type EntryChange struct {
 
 func (x *EntryChange) Reset() {
 	*x = EntryChange{}
-	mi := &file_crabtalk_proto_msgTypes[71]
+	mi := &file_crabtalk_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6299,7 +5906,7 @@ func (x *EntryChange) String() string {
 func (*EntryChange) ProtoMessage() {}
 
 func (x *EntryChange) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[71]
+	mi := &file_crabtalk_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6312,7 +5919,7 @@ func (x *EntryChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EntryChange.ProtoReflect.Descriptor instead.
 func (*EntryChange) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{71}
+	return file_crabtalk_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *EntryChange) GetPlace() uint64 {
@@ -6389,7 +5996,7 @@ type ChangeList struct {
 
 func (x *ChangeList) Reset() {
 	*x = ChangeList{}
-	mi := &file_crabtalk_proto_msgTypes[72]
+	mi := &file_crabtalk_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6401,7 +6008,7 @@ func (x *ChangeList) String() string {
 func (*ChangeList) ProtoMessage() {}
 
 func (x *ChangeList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[72]
+	mi := &file_crabtalk_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6414,7 +6021,7 @@ func (x *ChangeList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ChangeList.ProtoReflect.Descriptor instead.
 func (*ChangeList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{72}
+	return file_crabtalk_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *ChangeList) GetChanges() []*EntryChange {
@@ -6453,7 +6060,7 @@ type Actor struct {
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_crabtalk_proto_msgTypes[73]
+	mi := &file_crabtalk_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6465,7 +6072,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[73]
+	mi := &file_crabtalk_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6478,7 +6085,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{73}
+	return file_crabtalk_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *Actor) GetAgent() string {
@@ -6541,7 +6148,7 @@ type ApplyMsg struct {
 
 func (x *ApplyMsg) Reset() {
 	*x = ApplyMsg{}
-	mi := &file_crabtalk_proto_msgTypes[74]
+	mi := &file_crabtalk_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6553,7 +6160,7 @@ func (x *ApplyMsg) String() string {
 func (*ApplyMsg) ProtoMessage() {}
 
 func (x *ApplyMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[74]
+	mi := &file_crabtalk_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6566,7 +6173,7 @@ func (x *ApplyMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApplyMsg.ProtoReflect.Descriptor instead.
 func (*ApplyMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{74}
+	return file_crabtalk_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ApplyMsg) GetChanges() []*Change {
@@ -6614,7 +6221,7 @@ type Change struct {
 
 func (x *Change) Reset() {
 	*x = Change{}
-	mi := &file_crabtalk_proto_msgTypes[75]
+	mi := &file_crabtalk_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6626,7 +6233,7 @@ func (x *Change) String() string {
 func (*Change) ProtoMessage() {}
 
 func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[75]
+	mi := &file_crabtalk_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6639,7 +6246,7 @@ func (x *Change) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Change.ProtoReflect.Descriptor instead.
 func (*Change) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{75}
+	return file_crabtalk_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Change) GetChange() isChange_Change {
@@ -6754,7 +6361,7 @@ type Rename struct {
 
 func (x *Rename) Reset() {
 	*x = Rename{}
-	mi := &file_crabtalk_proto_msgTypes[76]
+	mi := &file_crabtalk_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6766,7 +6373,7 @@ func (x *Rename) String() string {
 func (*Rename) ProtoMessage() {}
 
 func (x *Rename) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[76]
+	mi := &file_crabtalk_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6779,7 +6386,7 @@ func (x *Rename) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rename.ProtoReflect.Descriptor instead.
 func (*Rename) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{76}
+	return file_crabtalk_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Rename) GetName() string {
@@ -6823,7 +6430,7 @@ type RecallMsg struct {
 
 func (x *RecallMsg) Reset() {
 	*x = RecallMsg{}
-	mi := &file_crabtalk_proto_msgTypes[77]
+	mi := &file_crabtalk_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6835,7 +6442,7 @@ func (x *RecallMsg) String() string {
 func (*RecallMsg) ProtoMessage() {}
 
 func (x *RecallMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[77]
+	mi := &file_crabtalk_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6848,7 +6455,7 @@ func (x *RecallMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallMsg.ProtoReflect.Descriptor instead.
 func (*RecallMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{77}
+	return file_crabtalk_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *RecallMsg) GetQuery() string {
@@ -7002,7 +6609,7 @@ type RecallReply struct {
 
 func (x *RecallReply) Reset() {
 	*x = RecallReply{}
-	mi := &file_crabtalk_proto_msgTypes[78]
+	mi := &file_crabtalk_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7014,7 +6621,7 @@ func (x *RecallReply) String() string {
 func (*RecallReply) ProtoMessage() {}
 
 func (x *RecallReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[78]
+	mi := &file_crabtalk_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7027,7 +6634,7 @@ func (x *RecallReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallReply.ProtoReflect.Descriptor instead.
 func (*RecallReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{78}
+	return file_crabtalk_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *RecallReply) GetHits() []*RecallHit {
@@ -7107,7 +6714,7 @@ type RecallHit struct {
 
 func (x *RecallHit) Reset() {
 	*x = RecallHit{}
-	mi := &file_crabtalk_proto_msgTypes[79]
+	mi := &file_crabtalk_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7119,7 +6726,7 @@ func (x *RecallHit) String() string {
 func (*RecallHit) ProtoMessage() {}
 
 func (x *RecallHit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[79]
+	mi := &file_crabtalk_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7132,7 +6739,7 @@ func (x *RecallHit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallHit.ProtoReflect.Descriptor instead.
 func (*RecallHit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{79}
+	return file_crabtalk_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *RecallHit) GetEntry() *Entry {
@@ -7189,7 +6796,7 @@ type Correction struct {
 
 func (x *Correction) Reset() {
 	*x = Correction{}
-	mi := &file_crabtalk_proto_msgTypes[80]
+	mi := &file_crabtalk_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7201,7 +6808,7 @@ func (x *Correction) String() string {
 func (*Correction) ProtoMessage() {}
 
 func (x *Correction) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[80]
+	mi := &file_crabtalk_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7214,7 +6821,7 @@ func (x *Correction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Correction.ProtoReflect.Descriptor instead.
 func (*Correction) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{80}
+	return file_crabtalk_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Correction) GetWord() string {
@@ -7258,7 +6865,7 @@ type BudgetUse struct {
 
 func (x *BudgetUse) Reset() {
 	*x = BudgetUse{}
-	mi := &file_crabtalk_proto_msgTypes[81]
+	mi := &file_crabtalk_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7270,7 +6877,7 @@ func (x *BudgetUse) String() string {
 func (*BudgetUse) ProtoMessage() {}
 
 func (x *BudgetUse) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[81]
+	mi := &file_crabtalk_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7283,7 +6890,7 @@ func (x *BudgetUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetUse.ProtoReflect.Descriptor instead.
 func (*BudgetUse) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{81}
+	return file_crabtalk_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *BudgetUse) GetBudget() uint32 {
@@ -7333,7 +6940,7 @@ type DumpMsg struct {
 
 func (x *DumpMsg) Reset() {
 	*x = DumpMsg{}
-	mi := &file_crabtalk_proto_msgTypes[82]
+	mi := &file_crabtalk_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7345,7 +6952,7 @@ func (x *DumpMsg) String() string {
 func (*DumpMsg) ProtoMessage() {}
 
 func (x *DumpMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[82]
+	mi := &file_crabtalk_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7358,7 +6965,7 @@ func (x *DumpMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DumpMsg.ProtoReflect.Descriptor instead.
 func (*DumpMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{82}
+	return file_crabtalk_proto_rawDescGZIP(), []int{80}
 }
 
 func (x *DumpMsg) GetDir() string {
@@ -7402,7 +7009,7 @@ type LoadMsg struct {
 
 func (x *LoadMsg) Reset() {
 	*x = LoadMsg{}
-	mi := &file_crabtalk_proto_msgTypes[83]
+	mi := &file_crabtalk_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7414,7 +7021,7 @@ func (x *LoadMsg) String() string {
 func (*LoadMsg) ProtoMessage() {}
 
 func (x *LoadMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[83]
+	mi := &file_crabtalk_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7427,7 +7034,7 @@ func (x *LoadMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadMsg.ProtoReflect.Descriptor instead.
 func (*LoadMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{83}
+	return file_crabtalk_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *LoadMsg) GetDir() string {
@@ -7473,7 +7080,7 @@ type CheckpointMsg struct {
 
 func (x *CheckpointMsg) Reset() {
 	*x = CheckpointMsg{}
-	mi := &file_crabtalk_proto_msgTypes[84]
+	mi := &file_crabtalk_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7485,7 +7092,7 @@ func (x *CheckpointMsg) String() string {
 func (*CheckpointMsg) ProtoMessage() {}
 
 func (x *CheckpointMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[84]
+	mi := &file_crabtalk_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7498,7 +7105,7 @@ func (x *CheckpointMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointMsg.ProtoReflect.Descriptor instead.
 func (*CheckpointMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{84}
+	return file_crabtalk_proto_rawDescGZIP(), []int{82}
 }
 
 type CheckpointReply struct {
@@ -7512,7 +7119,7 @@ type CheckpointReply struct {
 
 func (x *CheckpointReply) Reset() {
 	*x = CheckpointReply{}
-	mi := &file_crabtalk_proto_msgTypes[85]
+	mi := &file_crabtalk_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7524,7 +7131,7 @@ func (x *CheckpointReply) String() string {
 func (*CheckpointReply) ProtoMessage() {}
 
 func (x *CheckpointReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[85]
+	mi := &file_crabtalk_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7537,7 +7144,7 @@ func (x *CheckpointReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointReply.ProtoReflect.Descriptor instead.
 func (*CheckpointReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{85}
+	return file_crabtalk_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *CheckpointReply) GetFolded() uint64 {
@@ -7570,7 +7177,7 @@ type StoreStatsMsg struct {
 
 func (x *StoreStatsMsg) Reset() {
 	*x = StoreStatsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7582,7 +7189,7 @@ func (x *StoreStatsMsg) String() string {
 func (*StoreStatsMsg) ProtoMessage() {}
 
 func (x *StoreStatsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7595,7 +7202,7 @@ func (x *StoreStatsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreStatsMsg.ProtoReflect.Descriptor instead.
 func (*StoreStatsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{86}
+	return file_crabtalk_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *StoreStatsMsg) GetIndex() bool {
@@ -7616,7 +7223,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7628,7 +7235,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7641,7 +7248,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{87}
+	return file_crabtalk_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *Report) GetJson() []byte {
@@ -7683,7 +7290,7 @@ type StoredSession struct {
 
 func (x *StoredSession) Reset() {
 	*x = StoredSession{}
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7695,7 +7302,7 @@ func (x *StoredSession) String() string {
 func (*StoredSession) ProtoMessage() {}
 
 func (x *StoredSession) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7708,7 +7315,7 @@ func (x *StoredSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredSession.ProtoReflect.Descriptor instead.
 func (*StoredSession) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{88}
+	return file_crabtalk_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *StoredSession) GetId() string {
@@ -7830,142 +7437,6 @@ func (x *StoredSession) GetFollowers() uint64 {
 	return 0
 }
 
-type ListSessionsMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	Sender        string                 `protobuf:"bytes,2,opt,name=sender,proto3" json:"sender,omitempty"`
-	Trash         bool                   `protobuf:"varint,3,opt,name=trash,proto3" json:"trash,omitempty"`
-	Offset        uint64                 `protobuf:"varint,4,opt,name=offset,proto3" json:"offset,omitempty"`
-	Limit         uint64                 `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"` // 0 = all
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListSessionsMsg) Reset() {
-	*x = ListSessionsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[89]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListSessionsMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListSessionsMsg) ProtoMessage() {}
-
-func (x *ListSessionsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[89]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListSessionsMsg.ProtoReflect.Descriptor instead.
-func (*ListSessionsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{89}
-}
-
-func (x *ListSessionsMsg) GetAgent() string {
-	if x != nil {
-		return x.Agent
-	}
-	return ""
-}
-
-func (x *ListSessionsMsg) GetSender() string {
-	if x != nil {
-		return x.Sender
-	}
-	return ""
-}
-
-func (x *ListSessionsMsg) GetTrash() bool {
-	if x != nil {
-		return x.Trash
-	}
-	return false
-}
-
-func (x *ListSessionsMsg) GetOffset() uint64 {
-	if x != nil {
-		return x.Offset
-	}
-	return 0
-}
-
-func (x *ListSessionsMsg) GetLimit() uint64 {
-	if x != nil {
-		return x.Limit
-	}
-	return 0
-}
-
-type StoredSessionList struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Sessions      []*StoredSession       `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"` // newest first
-	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`        // another part follows
-	Total         uint64                 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`      // that fit, before offset and limit
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StoredSessionList) Reset() {
-	*x = StoredSessionList{}
-	mi := &file_crabtalk_proto_msgTypes[90]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StoredSessionList) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StoredSessionList) ProtoMessage() {}
-
-func (x *StoredSessionList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[90]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StoredSessionList.ProtoReflect.Descriptor instead.
-func (*StoredSessionList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{90}
-}
-
-func (x *StoredSessionList) GetSessions() []*StoredSession {
-	if x != nil {
-		return x.Sessions
-	}
-	return nil
-}
-
-func (x *StoredSessionList) GetMore() bool {
-	if x != nil {
-		return x.More
-	}
-	return false
-}
-
-func (x *StoredSessionList) GetTotal() uint64 {
-	if x != nil {
-		return x.Total
-	}
-	return 0
-}
-
 type HistoryMsg struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                    // or a file's name
@@ -7978,7 +7449,7 @@ type HistoryMsg struct {
 
 func (x *HistoryMsg) Reset() {
 	*x = HistoryMsg{}
-	mi := &file_crabtalk_proto_msgTypes[91]
+	mi := &file_crabtalk_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7990,7 +7461,7 @@ func (x *HistoryMsg) String() string {
 func (*HistoryMsg) ProtoMessage() {}
 
 func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[91]
+	mi := &file_crabtalk_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8003,7 +7474,7 @@ func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryMsg.ProtoReflect.Descriptor instead.
 func (*HistoryMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{91}
+	return file_crabtalk_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *HistoryMsg) GetId() string {
@@ -8047,7 +7518,7 @@ type HistoryReply struct {
 
 func (x *HistoryReply) Reset() {
 	*x = HistoryReply{}
-	mi := &file_crabtalk_proto_msgTypes[92]
+	mi := &file_crabtalk_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8059,7 +7530,7 @@ func (x *HistoryReply) String() string {
 func (*HistoryReply) ProtoMessage() {}
 
 func (x *HistoryReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[92]
+	mi := &file_crabtalk_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8072,7 +7543,7 @@ func (x *HistoryReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryReply.ProtoReflect.Descriptor instead.
 func (*HistoryReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{92}
+	return file_crabtalk_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *HistoryReply) GetLines() []*HistoryLine {
@@ -8122,7 +7593,7 @@ type HistoryLine struct {
 
 func (x *HistoryLine) Reset() {
 	*x = HistoryLine{}
-	mi := &file_crabtalk_proto_msgTypes[93]
+	mi := &file_crabtalk_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8134,7 +7605,7 @@ func (x *HistoryLine) String() string {
 func (*HistoryLine) ProtoMessage() {}
 
 func (x *HistoryLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[93]
+	mi := &file_crabtalk_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8147,7 +7618,7 @@ func (x *HistoryLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryLine.ProtoReflect.Descriptor instead.
 func (*HistoryLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{93}
+	return file_crabtalk_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *HistoryLine) GetNumber() int64 {
@@ -8220,1001 +7691,11 @@ func (x *HistoryLine) GetTorn() bool {
 	return false
 }
 
-type SearchSessionsMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Query         string                 `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
-	Agent         string                 `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
-	Sender        string                 `protobuf:"bytes,3,opt,name=sender,proto3" json:"sender,omitempty"`
-	Roles         []string               `protobuf:"bytes,4,rep,name=roles,proto3" json:"roles,omitempty"`
-	Since         *int64                 `protobuf:"varint,5,opt,name=since,proto3,oneof" json:"since,omitempty"` // unix milliseconds
-	Until         *int64                 `protobuf:"varint,6,opt,name=until,proto3,oneof" json:"until,omitempty"`
-	Limit         uint32                 `protobuf:"varint,7,opt,name=limit,proto3" json:"limit,omitempty"` // 0 = the default
-	Window        *uint32                `protobuf:"varint,8,opt,name=window,proto3,oneof" json:"window,omitempty"`
-	Tools         bool                   `protobuf:"varint,9,opt,name=tools,proto3" json:"tools,omitempty"`        // arguments and results of tools too
-	Semantic      bool                   `protobuf:"varint,10,opt,name=semantic,proto3" json:"semantic,omitempty"` // rank by meaning, too; meaning of the reply is then set
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SearchSessionsMsg) Reset() {
-	*x = SearchSessionsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[94]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SearchSessionsMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SearchSessionsMsg) ProtoMessage() {}
-
-func (x *SearchSessionsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[94]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SearchSessionsMsg.ProtoReflect.Descriptor instead.
-func (*SearchSessionsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{94}
-}
-
-func (x *SearchSessionsMsg) GetQuery() string {
-	if x != nil {
-		return x.Query
-	}
-	return ""
-}
-
-func (x *SearchSessionsMsg) GetAgent() string {
-	if x != nil {
-		return x.Agent
-	}
-	return ""
-}
-
-func (x *SearchSessionsMsg) GetSender() string {
-	if x != nil {
-		return x.Sender
-	}
-	return ""
-}
-
-func (x *SearchSessionsMsg) GetRoles() []string {
-	if x != nil {
-		return x.Roles
-	}
-	return nil
-}
-
-func (x *SearchSessionsMsg) GetSince() int64 {
-	if x != nil && x.Since != nil {
-		return *x.Since
-	}
-	return 0
-}
-
-func (x *SearchSessionsMsg) GetUntil() int64 {
-	if x != nil && x.Until != nil {
-		return *x.Until
-	}
-	return 0
-}
-
-func (x *SearchSessionsMsg) GetLimit() uint32 {
-	if x != nil {
-		return x.Limit
-	}
-	return 0
-}
-
-func (x *SearchSessionsMsg) GetWindow() uint32 {
-	if x != nil && x.Window != nil {
-		return *x.Window
-	}
-	return 0
-}
-
-func (x *SearchSessionsMsg) GetTools() bool {
-	if x != nil {
-		return x.Tools
-	}
-	return false
-}
-
-func (x *SearchSessionsMsg) GetSemantic() bool {
-	if x != nil {
-		return x.Semantic
-	}
-	return false
-}
-
-type SearchSessionsReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Total         uint64                 `protobuf:"varint,1,opt,name=total,proto3" json:"total,omitempty"`
-	Searched      uint64                 `protobuf:"varint,2,opt,name=searched,proto3" json:"searched,omitempty"`
-	Hits          []*SessionHit          `protobuf:"bytes,3,rep,name=hits,proto3" json:"hits,omitempty"`
-	Unread        []*UnreadFile          `protobuf:"bytes,4,rep,name=unread,proto3" json:"unread,omitempty"`   // were not searched
-	Path          string                 `protobuf:"bytes,5,opt,name=path,proto3" json:"path,omitempty"`       // of the folder
-	Meaning       []byte                 `protobuf:"bytes,6,opt,name=meaning,proto3" json:"meaning,omitempty"` // JSON
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SearchSessionsReply) Reset() {
-	*x = SearchSessionsReply{}
-	mi := &file_crabtalk_proto_msgTypes[95]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SearchSessionsReply) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SearchSessionsReply) ProtoMessage() {}
-
-func (x *SearchSessionsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[95]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SearchSessionsReply.ProtoReflect.Descriptor instead.
-func (*SearchSessionsReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{95}
-}
-
-func (x *SearchSessionsReply) GetTotal() uint64 {
-	if x != nil {
-		return x.Total
-	}
-	return 0
-}
-
-func (x *SearchSessionsReply) GetSearched() uint64 {
-	if x != nil {
-		return x.Searched
-	}
-	return 0
-}
-
-func (x *SearchSessionsReply) GetHits() []*SessionHit {
-	if x != nil {
-		return x.Hits
-	}
-	return nil
-}
-
-func (x *SearchSessionsReply) GetUnread() []*UnreadFile {
-	if x != nil {
-		return x.Unread
-	}
-	return nil
-}
-
-func (x *SearchSessionsReply) GetPath() string {
-	if x != nil {
-		return x.Path
-	}
-	return ""
-}
-
-func (x *SearchSessionsReply) GetMeaning() []byte {
-	if x != nil {
-		return x.Meaning
-	}
-	return nil
-}
-
-type SessionHit struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	File          string                 `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"`
-	Agent         string                 `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
-	CreatedBy     string                 `protobuf:"bytes,4,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
-	Title         string                 `protobuf:"bytes,5,opt,name=title,proto3" json:"title,omitempty"`
-	Role          string                 `protobuf:"bytes,6,opt,name=role,proto3" json:"role,omitempty"`
-	Line          int64                  `protobuf:"varint,7,opt,name=line,proto3" json:"line,omitempty"`
-	Score         float64                `protobuf:"fixed64,8,opt,name=score,proto3" json:"score,omitempty"`
-	Snippet       string                 `protobuf:"bytes,9,opt,name=snippet,proto3" json:"snippet,omitempty"`
-	Window        []*WindowLine          `protobuf:"bytes,10,rep,name=window,proto3" json:"window,omitempty"`
-	Fused         []byte                 `protobuf:"bytes,11,opt,name=fused,proto3" json:"fused,omitempty"` // JSON; empty if only words counted
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SessionHit) Reset() {
-	*x = SessionHit{}
-	mi := &file_crabtalk_proto_msgTypes[96]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SessionHit) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SessionHit) ProtoMessage() {}
-
-func (x *SessionHit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[96]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SessionHit.ProtoReflect.Descriptor instead.
-func (*SessionHit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{96}
-}
-
-func (x *SessionHit) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *SessionHit) GetFile() string {
-	if x != nil {
-		return x.File
-	}
-	return ""
-}
-
-func (x *SessionHit) GetAgent() string {
-	if x != nil {
-		return x.Agent
-	}
-	return ""
-}
-
-func (x *SessionHit) GetCreatedBy() string {
-	if x != nil {
-		return x.CreatedBy
-	}
-	return ""
-}
-
-func (x *SessionHit) GetTitle() string {
-	if x != nil {
-		return x.Title
-	}
-	return ""
-}
-
-func (x *SessionHit) GetRole() string {
-	if x != nil {
-		return x.Role
-	}
-	return ""
-}
-
-func (x *SessionHit) GetLine() int64 {
-	if x != nil {
-		return x.Line
-	}
-	return 0
-}
-
-func (x *SessionHit) GetScore() float64 {
-	if x != nil {
-		return x.Score
-	}
-	return 0
-}
-
-func (x *SessionHit) GetSnippet() string {
-	if x != nil {
-		return x.Snippet
-	}
-	return ""
-}
-
-func (x *SessionHit) GetWindow() []*WindowLine {
-	if x != nil {
-		return x.Window
-	}
-	return nil
-}
-
-func (x *SessionHit) GetFused() []byte {
-	if x != nil {
-		return x.Fused
-	}
-	return nil
-}
-
-type WindowLine struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Line          int64                  `protobuf:"varint,1,opt,name=line,proto3" json:"line,omitempty"`
-	Role          string                 `protobuf:"bytes,2,opt,name=role,proto3" json:"role,omitempty"`
-	Text          string                 `protobuf:"bytes,3,opt,name=text,proto3" json:"text,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *WindowLine) Reset() {
-	*x = WindowLine{}
-	mi := &file_crabtalk_proto_msgTypes[97]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *WindowLine) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*WindowLine) ProtoMessage() {}
-
-func (x *WindowLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[97]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WindowLine.ProtoReflect.Descriptor instead.
-func (*WindowLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{97}
-}
-
-func (x *WindowLine) GetLine() int64 {
-	if x != nil {
-		return x.Line
-	}
-	return 0
-}
-
-func (x *WindowLine) GetRole() string {
-	if x != nil {
-		return x.Role
-	}
-	return ""
-}
-
-func (x *WindowLine) GetText() string {
-	if x != nil {
-		return x.Text
-	}
-	return ""
-}
-
-type UnreadFile struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	File          string                 `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
-	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UnreadFile) Reset() {
-	*x = UnreadFile{}
-	mi := &file_crabtalk_proto_msgTypes[98]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UnreadFile) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UnreadFile) ProtoMessage() {}
-
-func (x *UnreadFile) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[98]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UnreadFile.ProtoReflect.Descriptor instead.
-func (*UnreadFile) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{98}
-}
-
-func (x *UnreadFile) GetFile() string {
-	if x != nil {
-		return x.File
-	}
-	return ""
-}
-
-func (x *UnreadFile) GetError() string {
-	if x != nil {
-		return x.Error
-	}
-	return ""
-}
-
-type SetTitleMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Title         string                 `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *SetTitleMsg) Reset() {
-	*x = SetTitleMsg{}
-	mi := &file_crabtalk_proto_msgTypes[99]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *SetTitleMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*SetTitleMsg) ProtoMessage() {}
-
-func (x *SetTitleMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[99]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use SetTitleMsg.ProtoReflect.Descriptor instead.
-func (*SetTitleMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{99}
-}
-
-func (x *SetTitleMsg) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *SetTitleMsg) GetTitle() string {
-	if x != nil {
-		return x.Title
-	}
-	return ""
-}
-
-// DeleteSessionMsg moves a session into the trash. One with a run is refused:
-// 409, kind busy.
-type DeleteSessionMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	DryRun        bool                   `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeleteSessionMsg) Reset() {
-	*x = DeleteSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[100]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeleteSessionMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeleteSessionMsg) ProtoMessage() {}
-
-func (x *DeleteSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[100]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeleteSessionMsg.ProtoReflect.Descriptor instead.
-func (*DeleteSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{100}
-}
-
-func (x *DeleteSessionMsg) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *DeleteSessionMsg) GetDryRun() bool {
-	if x != nil {
-		return x.DryRun
-	}
-	return false
-}
-
-type RestoreSessionMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RestoreSessionMsg) Reset() {
-	*x = RestoreSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[101]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RestoreSessionMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RestoreSessionMsg) ProtoMessage() {}
-
-func (x *RestoreSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[101]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RestoreSessionMsg.ProtoReflect.Descriptor instead.
-func (*RestoreSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{101}
-}
-
-func (x *RestoreSessionMsg) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-// RepairSessionMsg takes bad lines out of a session, as crabmem sessions repair
-// does. One with a run is refused: 409, kind busy.
-type RepairSessionMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RepairSessionMsg) Reset() {
-	*x = RepairSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[102]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RepairSessionMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RepairSessionMsg) ProtoMessage() {}
-
-func (x *RepairSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[102]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RepairSessionMsg.ProtoReflect.Descriptor instead.
-func (*RepairSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{102}
-}
-
-func (x *RepairSessionMsg) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-type RepairSessionReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       *StoredSession         `protobuf:"bytes,1,opt,name=session,proto3" json:"session,omitempty"`
-	Copy          string                 `protobuf:"bytes,2,opt,name=copy,proto3" json:"copy,omitempty"`        // of the file as it was; empty when nothing was done
-	Dropped       uint64                 `protobuf:"varint,3,opt,name=dropped,proto3" json:"dropped,omitempty"` // lines that are only in the copy
-	Unglued       uint64                 `protobuf:"varint,4,opt,name=unglued,proto3" json:"unglued,omitempty"` // lines of which the record they end in was kept
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RepairSessionReply) Reset() {
-	*x = RepairSessionReply{}
-	mi := &file_crabtalk_proto_msgTypes[103]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RepairSessionReply) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RepairSessionReply) ProtoMessage() {}
-
-func (x *RepairSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[103]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RepairSessionReply.ProtoReflect.Descriptor instead.
-func (*RepairSessionReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{103}
-}
-
-func (x *RepairSessionReply) GetSession() *StoredSession {
-	if x != nil {
-		return x.Session
-	}
-	return nil
-}
-
-func (x *RepairSessionReply) GetCopy() string {
-	if x != nil {
-		return x.Copy
-	}
-	return ""
-}
-
-func (x *RepairSessionReply) GetDropped() uint64 {
-	if x != nil {
-		return x.Dropped
-	}
-	return 0
-}
-
-func (x *RepairSessionReply) GetUnglued() uint64 {
-	if x != nil {
-		return x.Unglued
-	}
-	return 0
-}
-
-// PurgeSessionMsg replaces each string that contains one of the texts in a session's
-// file. If a run is active, the error is 409, kind busy. The error is 403 for the same
-// requests as for PurgeMsg.
-type PurgeSessionMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	Texts         []string               `protobuf:"bytes,2,rep,name=texts,proto3" json:"texts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PurgeSessionMsg) Reset() {
-	*x = PurgeSessionMsg{}
-	mi := &file_crabtalk_proto_msgTypes[104]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PurgeSessionMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PurgeSessionMsg) ProtoMessage() {}
-
-func (x *PurgeSessionMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[104]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PurgeSessionMsg.ProtoReflect.Descriptor instead.
-func (*PurgeSessionMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{104}
-}
-
-func (x *PurgeSessionMsg) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *PurgeSessionMsg) GetTexts() []string {
-	if x != nil {
-		return x.Texts
-	}
-	return nil
-}
-
-type PurgeSessionReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Lines         uint64                 `protobuf:"varint,1,opt,name=lines,proto3" json:"lines,omitempty"` // that changed
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PurgeSessionReply) Reset() {
-	*x = PurgeSessionReply{}
-	mi := &file_crabtalk_proto_msgTypes[105]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PurgeSessionReply) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PurgeSessionReply) ProtoMessage() {}
-
-func (x *PurgeSessionReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[105]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PurgeSessionReply.ProtoReflect.Descriptor instead.
-func (*PurgeSessionReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{105}
-}
-
-func (x *PurgeSessionReply) GetLines() uint64 {
-	if x != nil {
-		return x.Lines
-	}
-	return 0
-}
-
-// Reads the configuration of the home, with the daemon's environment, and does
-// not use it. Its problems are an error of kind config. No part of the answer
-// contains a key.
-type CheckConfigMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Probe         bool                   `protobuf:"varint,1,opt,name=probe,proto3" json:"probe,omitempty"`                          // connects to the providers, without cost
-	TimeoutMs     uint64                 `protobuf:"varint,2,opt,name=timeout_ms,json=timeoutMs,proto3" json:"timeout_ms,omitempty"` // of a provider; 0 = 5 s, at most 60 s
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CheckConfigMsg) Reset() {
-	*x = CheckConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[106]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CheckConfigMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CheckConfigMsg) ProtoMessage() {}
-
-func (x *CheckConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[106]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CheckConfigMsg.ProtoReflect.Descriptor instead.
-func (*CheckConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{106}
-}
-
-func (x *CheckConfigMsg) GetProbe() bool {
-	if x != nil {
-		return x.Probe
-	}
-	return false
-}
-
-func (x *CheckConfigMsg) GetTimeoutMs() uint64 {
-	if x != nil {
-		return x.TimeoutMs
-	}
-	return 0
-}
-
-type ConfigChecked struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	Providers     []string               `protobuf:"bytes,2,rep,name=providers,proto3" json:"providers,omitempty"`
-	Agents        []string               `protobuf:"bytes,3,rep,name=agents,proto3" json:"agents,omitempty"`
-	Probes        []*ProviderProbe       `protobuf:"bytes,4,rep,name=probes,proto3" json:"probes,omitempty"` // of the providers, in their order
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ConfigChecked) Reset() {
-	*x = ConfigChecked{}
-	mi := &file_crabtalk_proto_msgTypes[107]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ConfigChecked) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ConfigChecked) ProtoMessage() {}
-
-func (x *ConfigChecked) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[107]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ConfigChecked.ProtoReflect.Descriptor instead.
-func (*ConfigChecked) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{107}
-}
-
-func (x *ConfigChecked) GetModel() string {
-	if x != nil {
-		return x.Model
-	}
-	return ""
-}
-
-func (x *ConfigChecked) GetProviders() []string {
-	if x != nil {
-		return x.Providers
-	}
-	return nil
-}
-
-func (x *ConfigChecked) GetAgents() []string {
-	if x != nil {
-		return x.Agents
-	}
-	return nil
-}
-
-func (x *ConfigChecked) GetProbes() []*ProviderProbe {
-	if x != nil {
-		return x.Probes
-	}
-	return nil
-}
-
-type ProviderProbe struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Provider      string                 `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`
-	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`                               // what was checked, and the result
-	Fix           string                 `protobuf:"bytes,3,opt,name=fix,proto3" json:"fix,omitempty"`                                       // empty: no problem
-	MissingModel  string                 `protobuf:"bytes,4,opt,name=missing_model,json=missingModel,proto3" json:"missing_model,omitempty"` // that a server of Ollama does not have; usually empty
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ProviderProbe) Reset() {
-	*x = ProviderProbe{}
-	mi := &file_crabtalk_proto_msgTypes[108]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ProviderProbe) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ProviderProbe) ProtoMessage() {}
-
-func (x *ProviderProbe) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[108]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ProviderProbe.ProtoReflect.Descriptor instead.
-func (*ProviderProbe) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{108}
-}
-
-func (x *ProviderProbe) GetProvider() string {
-	if x != nil {
-		return x.Provider
-	}
-	return ""
-}
-
-func (x *ProviderProbe) GetMessage() string {
-	if x != nil {
-		return x.Message
-	}
-	return ""
-}
-
-func (x *ProviderProbe) GetFix() string {
-	if x != nil {
-		return x.Fix
-	}
-	return ""
-}
-
-func (x *ProviderProbe) GetMissingModel() string {
-	if x != nil {
-		return x.MissingModel
-	}
-	return ""
-}
-
 var File_crabtalk_proto protoreflect.FileDescriptor
 
 const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
-	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xaa\x18\n" +
+	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xf5\x12\n" +
 	"\rClientMessage\x120\n" +
 	"\x04send\x18\x01 \x01(\v2\x1a.crabtalk.protocol.SendMsgH\x00R\x04send\x126\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1c.crabtalk.protocol.StreamMsgH\x00R\x06stream\x12-\n" +
@@ -9260,17 +7741,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x05prune\x18\xff\a \x01(\v2\x1b.crabtalk.protocol.PruneMsgH\x00R\x05prune\x12E\n" +
 	"\rentry_changes\x18\x81\b \x01(\v2\x1d.crabtalk.protocol.ChangesMsgH\x00R\fentryChanges\x127\n" +
 	"\x06redact\x18\x82\b \x01(\v2\x1c.crabtalk.protocol.RedactMsgH\x00R\x06redact\x12:\n" +
-	"\aoutcome\x18\x83\b \x01(\v2\x1d.crabtalk.protocol.OutcomeMsgH\x00R\aoutcome\x12J\n" +
-	"\rlist_sessions\x18\x86\b \x01(\v2\".crabtalk.protocol.ListSessionsMsgH\x00R\flistSessions\x12:\n" +
-	"\ahistory\x18\x87\b \x01(\v2\x1d.crabtalk.protocol.HistoryMsgH\x00R\ahistory\x12P\n" +
-	"\x0fsearch_sessions\x18\x88\b \x01(\v2$.crabtalk.protocol.SearchSessionsMsgH\x00R\x0esearchSessions\x12>\n" +
-	"\tset_title\x18\x89\b \x01(\v2\x1e.crabtalk.protocol.SetTitleMsgH\x00R\bsetTitle\x12M\n" +
-	"\x0edelete_session\x18\x8a\b \x01(\v2#.crabtalk.protocol.DeleteSessionMsgH\x00R\rdeleteSession\x12P\n" +
-	"\x0frestore_session\x18\x8b\b \x01(\v2$.crabtalk.protocol.RestoreSessionMsgH\x00R\x0erestoreSession\x12P\n" +
-	"\x0fcompact_session\x18\x8c\b \x01(\v2$.crabtalk.protocol.CompactSessionMsgH\x00R\x0ecompactSession\x12M\n" +
-	"\x0erepair_session\x18\x8d\b \x01(\v2#.crabtalk.protocol.RepairSessionMsgH\x00R\rrepairSession\x12J\n" +
-	"\rpurge_session\x18\x8e\b \x01(\v2\".crabtalk.protocol.PurgeSessionMsgH\x00R\fpurgeSession\x12G\n" +
-	"\fcheck_config\x18\xae\b \x01(\v2!.crabtalk.protocol.CheckConfigMsgH\x00R\vcheckConfig\x12.\n" +
+	"\aoutcome\x18\x83\b \x01(\v2\x1d.crabtalk.protocol.OutcomeMsgH\x00R\aoutcome\x12:\n" +
+	"\ahistory\x18\x87\b \x01(\v2\x1d.crabtalk.protocol.HistoryMsgH\x00R\ahistory\x12.\n" +
 	"\x04call\x18\xd0\x0f \x01(\v2\x17.crabtalk.protocol.CallH\x00R\x04call\x12)\n" +
 	"\x02by\x18\xcc\b \x01(\v2\x18.crabtalk.protocol.ActorR\x02by\x12\x15\n" +
 	"\x05space\x18\xcd\b \x01(\tR\x05space\x12\x0f\n" +
@@ -9290,7 +7762,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\apartial\x18\x03 \x01(\bR\apartial\"*\n" +
 	"\x04Once\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x10\n" +
-	"\x03sum\x18\x02 \x01(\fR\x03sum\"\xda\x0f\n" +
+	"\x03sum\x18\x02 \x01(\fR\x03sum\"\xbf\v\n" +
 	"\rServerMessage\x12=\n" +
 	"\bresponse\x18\x01 \x01(\v2\x1f.crabtalk.protocol.SendResponseH\x00R\bresponse\x128\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1e.crabtalk.protocol.StreamEventH\x00R\x06stream\x123\n" +
@@ -9315,15 +7787,8 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x06purged\x18\xf7\a \x01(\v2\x1d.crabtalk.protocol.PurgeReplyH\x00R\x06purged\x128\n" +
 	"\x06pruned\x18\xf8\a \x01(\v2\x1d.crabtalk.protocol.PruneReplyH\x00R\x06pruned\x12:\n" +
 	"\achanges\x18\xf9\a \x01(\v2\x1d.crabtalk.protocol.ChangeListH\x00R\achanges\x12<\n" +
-	"\aoutcome\x18\xfa\a \x01(\v2\x1f.crabtalk.protocol.OutcomeReplyH\x00R\aoutcome\x12J\n" +
-	"\x0estored_session\x18\x86\b \x01(\v2 .crabtalk.protocol.StoredSessionH\x00R\rstoredSession\x12P\n" +
-	"\x0fstored_sessions\x18\x87\b \x01(\v2$.crabtalk.protocol.StoredSessionListH\x00R\x0estoredSessions\x12<\n" +
-	"\ahistory\x18\x88\b \x01(\v2\x1f.crabtalk.protocol.HistoryReplyH\x00R\ahistory\x12P\n" +
-	"\x0esessions_found\x18\x89\b \x01(\v2&.crabtalk.protocol.SearchSessionsReplyH\x00R\rsessionsFound\x12G\n" +
-	"\tcompacted\x18\x8a\b \x01(\v2&.crabtalk.protocol.CompactSessionReplyH\x00R\tcompacted\x12D\n" +
-	"\brepaired\x18\x8b\b \x01(\v2%.crabtalk.protocol.RepairSessionReplyH\x00R\brepaired\x12N\n" +
-	"\x0esession_purged\x18\x8c\b \x01(\v2$.crabtalk.protocol.PurgeSessionReplyH\x00R\rsessionPurged\x12J\n" +
-	"\x0econfig_checked\x18\xae\b \x01(\v2 .crabtalk.protocol.ConfigCheckedH\x00R\rconfigChecked\x124\n" +
+	"\aoutcome\x18\xfa\a \x01(\v2\x1f.crabtalk.protocol.OutcomeReplyH\x00R\aoutcome\x12<\n" +
+	"\ahistory\x18\x88\b \x01(\v2\x1f.crabtalk.protocol.HistoryReplyH\x00R\ahistory\x124\n" +
 	"\x06result\x18\xd1\x0f \x01(\v2\x19.crabtalk.protocol.ResultH\x00R\x06result\x12\x1b\n" +
 	"\bwarnings\x18\xcc\b \x03(\tR\bwarningsB\x05\n" +
 	"\x03msg\"\x9c\x03\n" +
@@ -9472,17 +7937,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"CompactMsg\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\"+\n" +
 	"\x0fCompactResponse\x12\x18\n" +
-	"\asummary\x18\x01 \x01(\tR\asummary\"g\n" +
-	"\x11CompactSessionMsg\x12\x18\n" +
-	"\asession\x18\x01 \x01(\x04R\asession\x12\x14\n" +
-	"\x05focus\x18\x02 \x01(\tR\x05focus\x12\x12\n" +
-	"\x04size\x18\x03 \x01(\rR\x04size\x12\x0e\n" +
-	"\x02id\x18\x04 \x01(\tR\x02id\"\x91\x01\n" +
-	"\x13CompactSessionReply\x12\x18\n" +
-	"\asummary\x18\x01 \x01(\tR\asummary\x12\x18\n" +
-	"\aarchive\x18\x02 \x01(\tR\aarchive\x12#\n" +
-	"\rtokens_before\x18\x03 \x01(\x04R\ftokensBefore\x12!\n" +
-	"\ftokens_after\x18\x04 \x01(\x04R\vtokensAfter\"\x06\n" +
+	"\asummary\x18\x01 \x01(\tR\asummary\"\x06\n" +
 	"\x04Ping\"\x1d\n" +
 	"\x04Pong\x12\x15\n" +
 	"\x05notes\x18\xe8\a \x03(\tR\x05notes\"\v\n" +
@@ -9822,17 +8277,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x04torn\x18\x0e \x01(\x04R\x04torn\x12\x12\n" +
 	"\x04live\x18\x0f \x01(\x04R\x04live\x12\x16\n" +
 	"\x06active\x18\x10 \x01(\bR\x06active\x12\x1c\n" +
-	"\tfollowers\x18\x11 \x01(\x04R\tfollowers\"\x83\x01\n" +
-	"\x0fListSessionsMsg\x12\x14\n" +
-	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x16\n" +
-	"\x06sender\x18\x02 \x01(\tR\x06sender\x12\x14\n" +
-	"\x05trash\x18\x03 \x01(\bR\x05trash\x12\x16\n" +
-	"\x06offset\x18\x04 \x01(\x04R\x06offset\x12\x14\n" +
-	"\x05limit\x18\x05 \x01(\x04R\x05limit\"{\n" +
-	"\x11StoredSessionList\x12<\n" +
-	"\bsessions\x18\x01 \x03(\v2 .crabtalk.protocol.StoredSessionR\bsessions\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\x12\x14\n" +
-	"\x05total\x18\x03 \x01(\x04R\x05total\"i\n" +
+	"\tfollowers\x18\x11 \x01(\x04R\tfollowers\"i\n" +
 	"\n" +
 	"HistoryMsg\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1f\n" +
@@ -9856,87 +8301,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x06pieces\x18\b \x01(\rR\x06pieces\x12\x12\n" +
 	"\x04tail\x18\t \x01(\bR\x04tail\x12\x12\n" +
 	"\x04torn\x18\n" +
-	" \x01(\bR\x04torn\"\xa7\x02\n" +
-	"\x11SearchSessionsMsg\x12\x14\n" +
-	"\x05query\x18\x01 \x01(\tR\x05query\x12\x14\n" +
-	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x16\n" +
-	"\x06sender\x18\x03 \x01(\tR\x06sender\x12\x14\n" +
-	"\x05roles\x18\x04 \x03(\tR\x05roles\x12\x19\n" +
-	"\x05since\x18\x05 \x01(\x03H\x00R\x05since\x88\x01\x01\x12\x19\n" +
-	"\x05until\x18\x06 \x01(\x03H\x01R\x05until\x88\x01\x01\x12\x14\n" +
-	"\x05limit\x18\a \x01(\rR\x05limit\x12\x1b\n" +
-	"\x06window\x18\b \x01(\rH\x02R\x06window\x88\x01\x01\x12\x14\n" +
-	"\x05tools\x18\t \x01(\bR\x05tools\x12\x1a\n" +
-	"\bsemantic\x18\n" +
-	" \x01(\bR\bsemanticB\b\n" +
-	"\x06_sinceB\b\n" +
-	"\x06_untilB\t\n" +
-	"\a_window\"\xdf\x01\n" +
-	"\x13SearchSessionsReply\x12\x14\n" +
-	"\x05total\x18\x01 \x01(\x04R\x05total\x12\x1a\n" +
-	"\bsearched\x18\x02 \x01(\x04R\bsearched\x121\n" +
-	"\x04hits\x18\x03 \x03(\v2\x1d.crabtalk.protocol.SessionHitR\x04hits\x125\n" +
-	"\x06unread\x18\x04 \x03(\v2\x1d.crabtalk.protocol.UnreadFileR\x06unread\x12\x12\n" +
-	"\x04path\x18\x05 \x01(\tR\x04path\x12\x18\n" +
-	"\ameaning\x18\x06 \x01(\fR\ameaning\"\xa0\x02\n" +
-	"\n" +
-	"SessionHit\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
-	"\x04file\x18\x02 \x01(\tR\x04file\x12\x14\n" +
-	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x1d\n" +
-	"\n" +
-	"created_by\x18\x04 \x01(\tR\tcreatedBy\x12\x14\n" +
-	"\x05title\x18\x05 \x01(\tR\x05title\x12\x12\n" +
-	"\x04role\x18\x06 \x01(\tR\x04role\x12\x12\n" +
-	"\x04line\x18\a \x01(\x03R\x04line\x12\x14\n" +
-	"\x05score\x18\b \x01(\x01R\x05score\x12\x18\n" +
-	"\asnippet\x18\t \x01(\tR\asnippet\x125\n" +
-	"\x06window\x18\n" +
-	" \x03(\v2\x1d.crabtalk.protocol.WindowLineR\x06window\x12\x14\n" +
-	"\x05fused\x18\v \x01(\fR\x05fused\"H\n" +
-	"\n" +
-	"WindowLine\x12\x12\n" +
-	"\x04line\x18\x01 \x01(\x03R\x04line\x12\x12\n" +
-	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
-	"\x04text\x18\x03 \x01(\tR\x04text\"6\n" +
-	"\n" +
-	"UnreadFile\x12\x12\n" +
-	"\x04file\x18\x01 \x01(\tR\x04file\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"3\n" +
-	"\vSetTitleMsg\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
-	"\x05title\x18\x02 \x01(\tR\x05title\";\n" +
-	"\x10DeleteSessionMsg\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x17\n" +
-	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"#\n" +
-	"\x11RestoreSessionMsg\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\"\n" +
-	"\x10RepairSessionMsg\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\x98\x01\n" +
-	"\x12RepairSessionReply\x12:\n" +
-	"\asession\x18\x01 \x01(\v2 .crabtalk.protocol.StoredSessionR\asession\x12\x12\n" +
-	"\x04copy\x18\x02 \x01(\tR\x04copy\x12\x18\n" +
-	"\adropped\x18\x03 \x01(\x04R\adropped\x12\x18\n" +
-	"\aunglued\x18\x04 \x01(\x04R\aunglued\"7\n" +
-	"\x0fPurgeSessionMsg\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
-	"\x05texts\x18\x02 \x03(\tR\x05texts\")\n" +
-	"\x11PurgeSessionReply\x12\x14\n" +
-	"\x05lines\x18\x01 \x01(\x04R\x05lines\"E\n" +
-	"\x0eCheckConfigMsg\x12\x14\n" +
-	"\x05probe\x18\x01 \x01(\bR\x05probe\x12\x1d\n" +
-	"\n" +
-	"timeout_ms\x18\x02 \x01(\x04R\ttimeoutMs\"\x95\x01\n" +
-	"\rConfigChecked\x12\x14\n" +
-	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1c\n" +
-	"\tproviders\x18\x02 \x03(\tR\tproviders\x12\x16\n" +
-	"\x06agents\x18\x03 \x03(\tR\x06agents\x128\n" +
-	"\x06probes\x18\x04 \x03(\v2 .crabtalk.protocol.ProviderProbeR\x06probes\"|\n" +
-	"\rProviderProbe\x12\x1a\n" +
-	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\x12\x10\n" +
-	"\x03fix\x18\x03 \x01(\tR\x03fix\x12#\n" +
-	"\rmissing_model\x18\x04 \x01(\tR\fmissingModel*\xb8\x01\n" +
+	" \x01(\bR\x04torn*\xb8\x01\n" +
 	"\x0eAgentEventKind\x12\x0e\n" +
 	"\n" +
 	"TEXT_DELTA\x10\x00\x12\x12\n" +
@@ -9969,264 +8334,223 @@ func file_crabtalk_proto_rawDescGZIP() []byte {
 }
 
 var file_crabtalk_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 109)
+var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
 var file_crabtalk_proto_goTypes = []any{
-	(AgentEventKind)(0),         // 0: crabtalk.protocol.AgentEventKind
-	(EntryKind)(0),              // 1: crabtalk.protocol.EntryKind
-	(AliasMsg_Mode)(0),          // 2: crabtalk.protocol.AliasMsg.Mode
-	(LoadMsg_Mode)(0),           // 3: crabtalk.protocol.LoadMsg.Mode
-	(*ClientMessage)(nil),       // 4: crabtalk.protocol.ClientMessage
-	(*Call)(nil),                // 5: crabtalk.protocol.Call
-	(*Result)(nil),              // 6: crabtalk.protocol.Result
-	(*Once)(nil),                // 7: crabtalk.protocol.Once
-	(*ServerMessage)(nil),       // 8: crabtalk.protocol.ServerMessage
-	(*SendMsg)(nil),             // 9: crabtalk.protocol.SendMsg
-	(*StreamMsg)(nil),           // 10: crabtalk.protocol.StreamMsg
-	(*SendResponse)(nil),        // 11: crabtalk.protocol.SendResponse
-	(*StreamEvent)(nil),         // 12: crabtalk.protocol.StreamEvent
-	(*StreamStart)(nil),         // 13: crabtalk.protocol.StreamStart
-	(*Appended)(nil),            // 14: crabtalk.protocol.Appended
-	(*StreamChunk)(nil),         // 15: crabtalk.protocol.StreamChunk
-	(*StreamThinking)(nil),      // 16: crabtalk.protocol.StreamThinking
-	(*ToolStartEvent)(nil),      // 17: crabtalk.protocol.ToolStartEvent
-	(*ToolCallInfo)(nil),        // 18: crabtalk.protocol.ToolCallInfo
-	(*ToolResultEvent)(nil),     // 19: crabtalk.protocol.ToolResultEvent
-	(*ToolsCompleteEvent)(nil),  // 20: crabtalk.protocol.ToolsCompleteEvent
-	(*StreamEnd)(nil),           // 21: crabtalk.protocol.StreamEnd
-	(*AskUserEvent)(nil),        // 22: crabtalk.protocol.AskUserEvent
-	(*AskQuestion)(nil),         // 23: crabtalk.protocol.AskQuestion
-	(*AskOption)(nil),           // 24: crabtalk.protocol.AskOption
-	(*ReplyToAsk)(nil),          // 25: crabtalk.protocol.ReplyToAsk
-	(*Usage)(nil),               // 26: crabtalk.protocol.Usage
-	(*Compacted)(nil),           // 27: crabtalk.protocol.Compacted
-	(*CancelMsg)(nil),           // 28: crabtalk.protocol.CancelMsg
-	(*Sessions)(nil),            // 29: crabtalk.protocol.Sessions
-	(*KillMsg)(nil),             // 30: crabtalk.protocol.KillMsg
-	(*SessionInfo)(nil),         // 31: crabtalk.protocol.SessionInfo
-	(*SessionList)(nil),         // 32: crabtalk.protocol.SessionList
-	(*CompactMsg)(nil),          // 33: crabtalk.protocol.CompactMsg
-	(*CompactResponse)(nil),     // 34: crabtalk.protocol.CompactResponse
-	(*CompactSessionMsg)(nil),   // 35: crabtalk.protocol.CompactSessionMsg
-	(*CompactSessionReply)(nil), // 36: crabtalk.protocol.CompactSessionReply
-	(*Ping)(nil),                // 37: crabtalk.protocol.Ping
-	(*Pong)(nil),                // 38: crabtalk.protocol.Pong
-	(*GetConfig)(nil),           // 39: crabtalk.protocol.GetConfig
-	(*SetConfigMsg)(nil),        // 40: crabtalk.protocol.SetConfigMsg
-	(*ConfigMsg)(nil),           // 41: crabtalk.protocol.ConfigMsg
-	(*ReloadMsg)(nil),           // 42: crabtalk.protocol.ReloadMsg
-	(*GetStats)(nil),            // 43: crabtalk.protocol.GetStats
-	(*DaemonStats)(nil),         // 44: crabtalk.protocol.DaemonStats
-	(*HelloMsg)(nil),            // 45: crabtalk.protocol.HelloMsg
-	(*HelloReply)(nil),          // 46: crabtalk.protocol.HelloReply
-	(*AuthMsg)(nil),             // 47: crabtalk.protocol.AuthMsg
-	(*ErrorMsg)(nil),            // 48: crabtalk.protocol.ErrorMsg
-	(*Progress)(nil),            // 49: crabtalk.protocol.Progress
-	(*SubscribeEvents)(nil),     // 50: crabtalk.protocol.SubscribeEvents
-	(*AgentEventMsg)(nil),       // 51: crabtalk.protocol.AgentEventMsg
-	(*CreateCronMsg)(nil),       // 52: crabtalk.protocol.CreateCronMsg
-	(*DeleteCronMsg)(nil),       // 53: crabtalk.protocol.DeleteCronMsg
-	(*ListCronsMsg)(nil),        // 54: crabtalk.protocol.ListCronsMsg
-	(*CronInfo)(nil),            // 55: crabtalk.protocol.CronInfo
-	(*CronList)(nil),            // 56: crabtalk.protocol.CronList
-	(*Entry)(nil),               // 57: crabtalk.protocol.Entry
-	(*RememberMsg)(nil),         // 58: crabtalk.protocol.RememberMsg
-	(*MetadataEdit)(nil),        // 59: crabtalk.protocol.MetadataEdit
-	(*MetadataField)(nil),       // 60: crabtalk.protocol.MetadataField
-	(*ForgetMsg)(nil),           // 61: crabtalk.protocol.ForgetMsg
-	(*GetEntryMsg)(nil),         // 62: crabtalk.protocol.GetEntryMsg
-	(*ListEntriesMsg)(nil),      // 63: crabtalk.protocol.ListEntriesMsg
-	(*EntryList)(nil),           // 64: crabtalk.protocol.EntryList
-	(*AliasMsg)(nil),            // 65: crabtalk.protocol.AliasMsg
-	(*UndoMsg)(nil),             // 66: crabtalk.protocol.UndoMsg
-	(*PurgeMsg)(nil),            // 67: crabtalk.protocol.PurgeMsg
-	(*PurgeReply)(nil),          // 68: crabtalk.protocol.PurgeReply
-	(*RedactMsg)(nil),           // 69: crabtalk.protocol.RedactMsg
-	(*PruneMsg)(nil),            // 70: crabtalk.protocol.PruneMsg
-	(*PruneReply)(nil),          // 71: crabtalk.protocol.PruneReply
-	(*ChangesMsg)(nil),          // 72: crabtalk.protocol.ChangesMsg
-	(*OutcomeMsg)(nil),          // 73: crabtalk.protocol.OutcomeMsg
-	(*OutcomeReply)(nil),        // 74: crabtalk.protocol.OutcomeReply
-	(*EntryChange)(nil),         // 75: crabtalk.protocol.EntryChange
-	(*ChangeList)(nil),          // 76: crabtalk.protocol.ChangeList
-	(*Actor)(nil),               // 77: crabtalk.protocol.Actor
-	(*ApplyMsg)(nil),            // 78: crabtalk.protocol.ApplyMsg
-	(*Change)(nil),              // 79: crabtalk.protocol.Change
-	(*Rename)(nil),              // 80: crabtalk.protocol.Rename
-	(*RecallMsg)(nil),           // 81: crabtalk.protocol.RecallMsg
-	(*RecallReply)(nil),         // 82: crabtalk.protocol.RecallReply
-	(*RecallHit)(nil),           // 83: crabtalk.protocol.RecallHit
-	(*Correction)(nil),          // 84: crabtalk.protocol.Correction
-	(*BudgetUse)(nil),           // 85: crabtalk.protocol.BudgetUse
-	(*DumpMsg)(nil),             // 86: crabtalk.protocol.DumpMsg
-	(*LoadMsg)(nil),             // 87: crabtalk.protocol.LoadMsg
-	(*CheckpointMsg)(nil),       // 88: crabtalk.protocol.CheckpointMsg
-	(*CheckpointReply)(nil),     // 89: crabtalk.protocol.CheckpointReply
-	(*StoreStatsMsg)(nil),       // 90: crabtalk.protocol.StoreStatsMsg
-	(*Report)(nil),              // 91: crabtalk.protocol.Report
-	(*StoredSession)(nil),       // 92: crabtalk.protocol.StoredSession
-	(*ListSessionsMsg)(nil),     // 93: crabtalk.protocol.ListSessionsMsg
-	(*StoredSessionList)(nil),   // 94: crabtalk.protocol.StoredSessionList
-	(*HistoryMsg)(nil),          // 95: crabtalk.protocol.HistoryMsg
-	(*HistoryReply)(nil),        // 96: crabtalk.protocol.HistoryReply
-	(*HistoryLine)(nil),         // 97: crabtalk.protocol.HistoryLine
-	(*SearchSessionsMsg)(nil),   // 98: crabtalk.protocol.SearchSessionsMsg
-	(*SearchSessionsReply)(nil), // 99: crabtalk.protocol.SearchSessionsReply
-	(*SessionHit)(nil),          // 100: crabtalk.protocol.SessionHit
-	(*WindowLine)(nil),          // 101: crabtalk.protocol.WindowLine
-	(*UnreadFile)(nil),          // 102: crabtalk.protocol.UnreadFile
-	(*SetTitleMsg)(nil),         // 103: crabtalk.protocol.SetTitleMsg
-	(*DeleteSessionMsg)(nil),    // 104: crabtalk.protocol.DeleteSessionMsg
-	(*RestoreSessionMsg)(nil),   // 105: crabtalk.protocol.RestoreSessionMsg
-	(*RepairSessionMsg)(nil),    // 106: crabtalk.protocol.RepairSessionMsg
-	(*RepairSessionReply)(nil),  // 107: crabtalk.protocol.RepairSessionReply
-	(*PurgeSessionMsg)(nil),     // 108: crabtalk.protocol.PurgeSessionMsg
-	(*PurgeSessionReply)(nil),   // 109: crabtalk.protocol.PurgeSessionReply
-	(*CheckConfigMsg)(nil),      // 110: crabtalk.protocol.CheckConfigMsg
-	(*ConfigChecked)(nil),       // 111: crabtalk.protocol.ConfigChecked
-	(*ProviderProbe)(nil),       // 112: crabtalk.protocol.ProviderProbe
+	(AgentEventKind)(0),        // 0: crabtalk.protocol.AgentEventKind
+	(EntryKind)(0),             // 1: crabtalk.protocol.EntryKind
+	(AliasMsg_Mode)(0),         // 2: crabtalk.protocol.AliasMsg.Mode
+	(LoadMsg_Mode)(0),          // 3: crabtalk.protocol.LoadMsg.Mode
+	(*ClientMessage)(nil),      // 4: crabtalk.protocol.ClientMessage
+	(*Call)(nil),               // 5: crabtalk.protocol.Call
+	(*Result)(nil),             // 6: crabtalk.protocol.Result
+	(*Once)(nil),               // 7: crabtalk.protocol.Once
+	(*ServerMessage)(nil),      // 8: crabtalk.protocol.ServerMessage
+	(*SendMsg)(nil),            // 9: crabtalk.protocol.SendMsg
+	(*StreamMsg)(nil),          // 10: crabtalk.protocol.StreamMsg
+	(*SendResponse)(nil),       // 11: crabtalk.protocol.SendResponse
+	(*StreamEvent)(nil),        // 12: crabtalk.protocol.StreamEvent
+	(*StreamStart)(nil),        // 13: crabtalk.protocol.StreamStart
+	(*Appended)(nil),           // 14: crabtalk.protocol.Appended
+	(*StreamChunk)(nil),        // 15: crabtalk.protocol.StreamChunk
+	(*StreamThinking)(nil),     // 16: crabtalk.protocol.StreamThinking
+	(*ToolStartEvent)(nil),     // 17: crabtalk.protocol.ToolStartEvent
+	(*ToolCallInfo)(nil),       // 18: crabtalk.protocol.ToolCallInfo
+	(*ToolResultEvent)(nil),    // 19: crabtalk.protocol.ToolResultEvent
+	(*ToolsCompleteEvent)(nil), // 20: crabtalk.protocol.ToolsCompleteEvent
+	(*StreamEnd)(nil),          // 21: crabtalk.protocol.StreamEnd
+	(*AskUserEvent)(nil),       // 22: crabtalk.protocol.AskUserEvent
+	(*AskQuestion)(nil),        // 23: crabtalk.protocol.AskQuestion
+	(*AskOption)(nil),          // 24: crabtalk.protocol.AskOption
+	(*ReplyToAsk)(nil),         // 25: crabtalk.protocol.ReplyToAsk
+	(*Usage)(nil),              // 26: crabtalk.protocol.Usage
+	(*Compacted)(nil),          // 27: crabtalk.protocol.Compacted
+	(*CancelMsg)(nil),          // 28: crabtalk.protocol.CancelMsg
+	(*Sessions)(nil),           // 29: crabtalk.protocol.Sessions
+	(*KillMsg)(nil),            // 30: crabtalk.protocol.KillMsg
+	(*SessionInfo)(nil),        // 31: crabtalk.protocol.SessionInfo
+	(*SessionList)(nil),        // 32: crabtalk.protocol.SessionList
+	(*CompactMsg)(nil),         // 33: crabtalk.protocol.CompactMsg
+	(*CompactResponse)(nil),    // 34: crabtalk.protocol.CompactResponse
+	(*Ping)(nil),               // 35: crabtalk.protocol.Ping
+	(*Pong)(nil),               // 36: crabtalk.protocol.Pong
+	(*GetConfig)(nil),          // 37: crabtalk.protocol.GetConfig
+	(*SetConfigMsg)(nil),       // 38: crabtalk.protocol.SetConfigMsg
+	(*ConfigMsg)(nil),          // 39: crabtalk.protocol.ConfigMsg
+	(*ReloadMsg)(nil),          // 40: crabtalk.protocol.ReloadMsg
+	(*GetStats)(nil),           // 41: crabtalk.protocol.GetStats
+	(*DaemonStats)(nil),        // 42: crabtalk.protocol.DaemonStats
+	(*HelloMsg)(nil),           // 43: crabtalk.protocol.HelloMsg
+	(*HelloReply)(nil),         // 44: crabtalk.protocol.HelloReply
+	(*AuthMsg)(nil),            // 45: crabtalk.protocol.AuthMsg
+	(*ErrorMsg)(nil),           // 46: crabtalk.protocol.ErrorMsg
+	(*Progress)(nil),           // 47: crabtalk.protocol.Progress
+	(*SubscribeEvents)(nil),    // 48: crabtalk.protocol.SubscribeEvents
+	(*AgentEventMsg)(nil),      // 49: crabtalk.protocol.AgentEventMsg
+	(*CreateCronMsg)(nil),      // 50: crabtalk.protocol.CreateCronMsg
+	(*DeleteCronMsg)(nil),      // 51: crabtalk.protocol.DeleteCronMsg
+	(*ListCronsMsg)(nil),       // 52: crabtalk.protocol.ListCronsMsg
+	(*CronInfo)(nil),           // 53: crabtalk.protocol.CronInfo
+	(*CronList)(nil),           // 54: crabtalk.protocol.CronList
+	(*Entry)(nil),              // 55: crabtalk.protocol.Entry
+	(*RememberMsg)(nil),        // 56: crabtalk.protocol.RememberMsg
+	(*MetadataEdit)(nil),       // 57: crabtalk.protocol.MetadataEdit
+	(*MetadataField)(nil),      // 58: crabtalk.protocol.MetadataField
+	(*ForgetMsg)(nil),          // 59: crabtalk.protocol.ForgetMsg
+	(*GetEntryMsg)(nil),        // 60: crabtalk.protocol.GetEntryMsg
+	(*ListEntriesMsg)(nil),     // 61: crabtalk.protocol.ListEntriesMsg
+	(*EntryList)(nil),          // 62: crabtalk.protocol.EntryList
+	(*AliasMsg)(nil),           // 63: crabtalk.protocol.AliasMsg
+	(*UndoMsg)(nil),            // 64: crabtalk.protocol.UndoMsg
+	(*PurgeMsg)(nil),           // 65: crabtalk.protocol.PurgeMsg
+	(*PurgeReply)(nil),         // 66: crabtalk.protocol.PurgeReply
+	(*RedactMsg)(nil),          // 67: crabtalk.protocol.RedactMsg
+	(*PruneMsg)(nil),           // 68: crabtalk.protocol.PruneMsg
+	(*PruneReply)(nil),         // 69: crabtalk.protocol.PruneReply
+	(*ChangesMsg)(nil),         // 70: crabtalk.protocol.ChangesMsg
+	(*OutcomeMsg)(nil),         // 71: crabtalk.protocol.OutcomeMsg
+	(*OutcomeReply)(nil),       // 72: crabtalk.protocol.OutcomeReply
+	(*EntryChange)(nil),        // 73: crabtalk.protocol.EntryChange
+	(*ChangeList)(nil),         // 74: crabtalk.protocol.ChangeList
+	(*Actor)(nil),              // 75: crabtalk.protocol.Actor
+	(*ApplyMsg)(nil),           // 76: crabtalk.protocol.ApplyMsg
+	(*Change)(nil),             // 77: crabtalk.protocol.Change
+	(*Rename)(nil),             // 78: crabtalk.protocol.Rename
+	(*RecallMsg)(nil),          // 79: crabtalk.protocol.RecallMsg
+	(*RecallReply)(nil),        // 80: crabtalk.protocol.RecallReply
+	(*RecallHit)(nil),          // 81: crabtalk.protocol.RecallHit
+	(*Correction)(nil),         // 82: crabtalk.protocol.Correction
+	(*BudgetUse)(nil),          // 83: crabtalk.protocol.BudgetUse
+	(*DumpMsg)(nil),            // 84: crabtalk.protocol.DumpMsg
+	(*LoadMsg)(nil),            // 85: crabtalk.protocol.LoadMsg
+	(*CheckpointMsg)(nil),      // 86: crabtalk.protocol.CheckpointMsg
+	(*CheckpointReply)(nil),    // 87: crabtalk.protocol.CheckpointReply
+	(*StoreStatsMsg)(nil),      // 88: crabtalk.protocol.StoreStatsMsg
+	(*Report)(nil),             // 89: crabtalk.protocol.Report
+	(*StoredSession)(nil),      // 90: crabtalk.protocol.StoredSession
+	(*HistoryMsg)(nil),         // 91: crabtalk.protocol.HistoryMsg
+	(*HistoryReply)(nil),       // 92: crabtalk.protocol.HistoryReply
+	(*HistoryLine)(nil),        // 93: crabtalk.protocol.HistoryLine
 }
 var file_crabtalk_proto_depIdxs = []int32{
 	9,   // 0: crabtalk.protocol.ClientMessage.send:type_name -> crabtalk.protocol.SendMsg
 	10,  // 1: crabtalk.protocol.ClientMessage.stream:type_name -> crabtalk.protocol.StreamMsg
-	37,  // 2: crabtalk.protocol.ClientMessage.ping:type_name -> crabtalk.protocol.Ping
+	35,  // 2: crabtalk.protocol.ClientMessage.ping:type_name -> crabtalk.protocol.Ping
 	29,  // 3: crabtalk.protocol.ClientMessage.sessions:type_name -> crabtalk.protocol.Sessions
 	30,  // 4: crabtalk.protocol.ClientMessage.kill:type_name -> crabtalk.protocol.KillMsg
-	39,  // 5: crabtalk.protocol.ClientMessage.get_config:type_name -> crabtalk.protocol.GetConfig
-	40,  // 6: crabtalk.protocol.ClientMessage.set_config:type_name -> crabtalk.protocol.SetConfigMsg
-	42,  // 7: crabtalk.protocol.ClientMessage.reload:type_name -> crabtalk.protocol.ReloadMsg
-	50,  // 8: crabtalk.protocol.ClientMessage.subscribe_events:type_name -> crabtalk.protocol.SubscribeEvents
+	37,  // 5: crabtalk.protocol.ClientMessage.get_config:type_name -> crabtalk.protocol.GetConfig
+	38,  // 6: crabtalk.protocol.ClientMessage.set_config:type_name -> crabtalk.protocol.SetConfigMsg
+	40,  // 7: crabtalk.protocol.ClientMessage.reload:type_name -> crabtalk.protocol.ReloadMsg
+	48,  // 8: crabtalk.protocol.ClientMessage.subscribe_events:type_name -> crabtalk.protocol.SubscribeEvents
 	25,  // 9: crabtalk.protocol.ClientMessage.reply_to_ask:type_name -> crabtalk.protocol.ReplyToAsk
-	43,  // 10: crabtalk.protocol.ClientMessage.get_stats:type_name -> crabtalk.protocol.GetStats
-	52,  // 11: crabtalk.protocol.ClientMessage.create_cron:type_name -> crabtalk.protocol.CreateCronMsg
-	53,  // 12: crabtalk.protocol.ClientMessage.delete_cron:type_name -> crabtalk.protocol.DeleteCronMsg
-	54,  // 13: crabtalk.protocol.ClientMessage.list_crons:type_name -> crabtalk.protocol.ListCronsMsg
+	41,  // 10: crabtalk.protocol.ClientMessage.get_stats:type_name -> crabtalk.protocol.GetStats
+	50,  // 11: crabtalk.protocol.ClientMessage.create_cron:type_name -> crabtalk.protocol.CreateCronMsg
+	51,  // 12: crabtalk.protocol.ClientMessage.delete_cron:type_name -> crabtalk.protocol.DeleteCronMsg
+	52,  // 13: crabtalk.protocol.ClientMessage.list_crons:type_name -> crabtalk.protocol.ListCronsMsg
 	33,  // 14: crabtalk.protocol.ClientMessage.compact:type_name -> crabtalk.protocol.CompactMsg
-	45,  // 15: crabtalk.protocol.ClientMessage.hello:type_name -> crabtalk.protocol.HelloMsg
-	47,  // 16: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
+	43,  // 15: crabtalk.protocol.ClientMessage.hello:type_name -> crabtalk.protocol.HelloMsg
+	45,  // 16: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
 	28,  // 17: crabtalk.protocol.ClientMessage.cancel:type_name -> crabtalk.protocol.CancelMsg
-	58,  // 18: crabtalk.protocol.ClientMessage.remember:type_name -> crabtalk.protocol.RememberMsg
-	81,  // 19: crabtalk.protocol.ClientMessage.recall:type_name -> crabtalk.protocol.RecallMsg
-	61,  // 20: crabtalk.protocol.ClientMessage.forget:type_name -> crabtalk.protocol.ForgetMsg
-	62,  // 21: crabtalk.protocol.ClientMessage.get_entry:type_name -> crabtalk.protocol.GetEntryMsg
-	63,  // 22: crabtalk.protocol.ClientMessage.list_entries:type_name -> crabtalk.protocol.ListEntriesMsg
-	65,  // 23: crabtalk.protocol.ClientMessage.alias:type_name -> crabtalk.protocol.AliasMsg
-	78,  // 24: crabtalk.protocol.ClientMessage.apply:type_name -> crabtalk.protocol.ApplyMsg
-	86,  // 25: crabtalk.protocol.ClientMessage.dump:type_name -> crabtalk.protocol.DumpMsg
-	87,  // 26: crabtalk.protocol.ClientMessage.load:type_name -> crabtalk.protocol.LoadMsg
-	88,  // 27: crabtalk.protocol.ClientMessage.checkpoint:type_name -> crabtalk.protocol.CheckpointMsg
-	90,  // 28: crabtalk.protocol.ClientMessage.store_stats:type_name -> crabtalk.protocol.StoreStatsMsg
-	66,  // 29: crabtalk.protocol.ClientMessage.undo:type_name -> crabtalk.protocol.UndoMsg
-	67,  // 30: crabtalk.protocol.ClientMessage.purge:type_name -> crabtalk.protocol.PurgeMsg
-	70,  // 31: crabtalk.protocol.ClientMessage.prune:type_name -> crabtalk.protocol.PruneMsg
-	72,  // 32: crabtalk.protocol.ClientMessage.entry_changes:type_name -> crabtalk.protocol.ChangesMsg
-	69,  // 33: crabtalk.protocol.ClientMessage.redact:type_name -> crabtalk.protocol.RedactMsg
-	73,  // 34: crabtalk.protocol.ClientMessage.outcome:type_name -> crabtalk.protocol.OutcomeMsg
-	93,  // 35: crabtalk.protocol.ClientMessage.list_sessions:type_name -> crabtalk.protocol.ListSessionsMsg
-	95,  // 36: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
-	98,  // 37: crabtalk.protocol.ClientMessage.search_sessions:type_name -> crabtalk.protocol.SearchSessionsMsg
-	103, // 38: crabtalk.protocol.ClientMessage.set_title:type_name -> crabtalk.protocol.SetTitleMsg
-	104, // 39: crabtalk.protocol.ClientMessage.delete_session:type_name -> crabtalk.protocol.DeleteSessionMsg
-	105, // 40: crabtalk.protocol.ClientMessage.restore_session:type_name -> crabtalk.protocol.RestoreSessionMsg
-	35,  // 41: crabtalk.protocol.ClientMessage.compact_session:type_name -> crabtalk.protocol.CompactSessionMsg
-	106, // 42: crabtalk.protocol.ClientMessage.repair_session:type_name -> crabtalk.protocol.RepairSessionMsg
-	108, // 43: crabtalk.protocol.ClientMessage.purge_session:type_name -> crabtalk.protocol.PurgeSessionMsg
-	110, // 44: crabtalk.protocol.ClientMessage.check_config:type_name -> crabtalk.protocol.CheckConfigMsg
-	5,   // 45: crabtalk.protocol.ClientMessage.call:type_name -> crabtalk.protocol.Call
-	77,  // 46: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
-	7,   // 47: crabtalk.protocol.ClientMessage.once:type_name -> crabtalk.protocol.Once
-	11,  // 48: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
-	12,  // 49: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
-	48,  // 50: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
-	38,  // 51: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
-	32,  // 52: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
-	41,  // 53: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
-	51,  // 54: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
-	44,  // 55: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
-	55,  // 56: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
-	56,  // 57: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
-	34,  // 58: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
-	46,  // 59: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
-	49,  // 60: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
-	57,  // 61: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
-	64,  // 62: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
-	82,  // 63: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
-	91,  // 64: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
-	89,  // 65: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
-	68,  // 66: crabtalk.protocol.ServerMessage.purged:type_name -> crabtalk.protocol.PurgeReply
-	71,  // 67: crabtalk.protocol.ServerMessage.pruned:type_name -> crabtalk.protocol.PruneReply
-	76,  // 68: crabtalk.protocol.ServerMessage.changes:type_name -> crabtalk.protocol.ChangeList
-	74,  // 69: crabtalk.protocol.ServerMessage.outcome:type_name -> crabtalk.protocol.OutcomeReply
-	92,  // 70: crabtalk.protocol.ServerMessage.stored_session:type_name -> crabtalk.protocol.StoredSession
-	94,  // 71: crabtalk.protocol.ServerMessage.stored_sessions:type_name -> crabtalk.protocol.StoredSessionList
-	96,  // 72: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
-	99,  // 73: crabtalk.protocol.ServerMessage.sessions_found:type_name -> crabtalk.protocol.SearchSessionsReply
-	36,  // 74: crabtalk.protocol.ServerMessage.compacted:type_name -> crabtalk.protocol.CompactSessionReply
-	107, // 75: crabtalk.protocol.ServerMessage.repaired:type_name -> crabtalk.protocol.RepairSessionReply
-	109, // 76: crabtalk.protocol.ServerMessage.session_purged:type_name -> crabtalk.protocol.PurgeSessionReply
-	111, // 77: crabtalk.protocol.ServerMessage.config_checked:type_name -> crabtalk.protocol.ConfigChecked
-	6,   // 78: crabtalk.protocol.ServerMessage.result:type_name -> crabtalk.protocol.Result
-	26,  // 79: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
-	13,  // 80: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
-	15,  // 81: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
-	16,  // 82: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
-	17,  // 83: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
-	19,  // 84: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
-	20,  // 85: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
-	21,  // 86: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
-	22,  // 87: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
-	26,  // 88: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
-	27,  // 89: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
-	48,  // 90: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
-	14,  // 91: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
-	18,  // 92: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	23,  // 93: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
-	24,  // 94: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
-	31,  // 95: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
-	0,   // 96: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
-	18,  // 97: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	26,  // 98: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
-	27,  // 99: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
-	48,  // 100: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
-	55,  // 101: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
-	1,   // 102: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
-	1,   // 103: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	59,  // 104: crabtalk.protocol.RememberMsg.metadata:type_name -> crabtalk.protocol.MetadataEdit
-	60,  // 105: crabtalk.protocol.MetadataEdit.set:type_name -> crabtalk.protocol.MetadataField
-	1,   // 106: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	57,  // 107: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
-	2,   // 108: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
-	57,  // 109: crabtalk.protocol.PurgeReply.entry:type_name -> crabtalk.protocol.Entry
-	57,  // 110: crabtalk.protocol.OutcomeReply.entry:type_name -> crabtalk.protocol.Entry
-	77,  // 111: crabtalk.protocol.EntryChange.by:type_name -> crabtalk.protocol.Actor
-	57,  // 112: crabtalk.protocol.EntryChange.entry:type_name -> crabtalk.protocol.Entry
-	75,  // 113: crabtalk.protocol.ChangeList.changes:type_name -> crabtalk.protocol.EntryChange
-	79,  // 114: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
-	57,  // 115: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
-	57,  // 116: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
-	57,  // 117: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
-	57,  // 118: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
-	57,  // 119: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
-	80,  // 120: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
-	1,   // 121: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	60,  // 122: crabtalk.protocol.RecallMsg.meta:type_name -> crabtalk.protocol.MetadataField
-	83,  // 123: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
-	84,  // 124: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
-	85,  // 125: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
-	57,  // 126: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
-	3,   // 127: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
-	92,  // 128: crabtalk.protocol.StoredSessionList.sessions:type_name -> crabtalk.protocol.StoredSession
-	97,  // 129: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
-	92,  // 130: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
-	100, // 131: crabtalk.protocol.SearchSessionsReply.hits:type_name -> crabtalk.protocol.SessionHit
-	102, // 132: crabtalk.protocol.SearchSessionsReply.unread:type_name -> crabtalk.protocol.UnreadFile
-	101, // 133: crabtalk.protocol.SessionHit.window:type_name -> crabtalk.protocol.WindowLine
-	92,  // 134: crabtalk.protocol.RepairSessionReply.session:type_name -> crabtalk.protocol.StoredSession
-	112, // 135: crabtalk.protocol.ConfigChecked.probes:type_name -> crabtalk.protocol.ProviderProbe
-	136, // [136:136] is the sub-list for method output_type
-	136, // [136:136] is the sub-list for method input_type
-	136, // [136:136] is the sub-list for extension type_name
-	136, // [136:136] is the sub-list for extension extendee
-	0,   // [0:136] is the sub-list for field type_name
+	56,  // 18: crabtalk.protocol.ClientMessage.remember:type_name -> crabtalk.protocol.RememberMsg
+	79,  // 19: crabtalk.protocol.ClientMessage.recall:type_name -> crabtalk.protocol.RecallMsg
+	59,  // 20: crabtalk.protocol.ClientMessage.forget:type_name -> crabtalk.protocol.ForgetMsg
+	60,  // 21: crabtalk.protocol.ClientMessage.get_entry:type_name -> crabtalk.protocol.GetEntryMsg
+	61,  // 22: crabtalk.protocol.ClientMessage.list_entries:type_name -> crabtalk.protocol.ListEntriesMsg
+	63,  // 23: crabtalk.protocol.ClientMessage.alias:type_name -> crabtalk.protocol.AliasMsg
+	76,  // 24: crabtalk.protocol.ClientMessage.apply:type_name -> crabtalk.protocol.ApplyMsg
+	84,  // 25: crabtalk.protocol.ClientMessage.dump:type_name -> crabtalk.protocol.DumpMsg
+	85,  // 26: crabtalk.protocol.ClientMessage.load:type_name -> crabtalk.protocol.LoadMsg
+	86,  // 27: crabtalk.protocol.ClientMessage.checkpoint:type_name -> crabtalk.protocol.CheckpointMsg
+	88,  // 28: crabtalk.protocol.ClientMessage.store_stats:type_name -> crabtalk.protocol.StoreStatsMsg
+	64,  // 29: crabtalk.protocol.ClientMessage.undo:type_name -> crabtalk.protocol.UndoMsg
+	65,  // 30: crabtalk.protocol.ClientMessage.purge:type_name -> crabtalk.protocol.PurgeMsg
+	68,  // 31: crabtalk.protocol.ClientMessage.prune:type_name -> crabtalk.protocol.PruneMsg
+	70,  // 32: crabtalk.protocol.ClientMessage.entry_changes:type_name -> crabtalk.protocol.ChangesMsg
+	67,  // 33: crabtalk.protocol.ClientMessage.redact:type_name -> crabtalk.protocol.RedactMsg
+	71,  // 34: crabtalk.protocol.ClientMessage.outcome:type_name -> crabtalk.protocol.OutcomeMsg
+	91,  // 35: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
+	5,   // 36: crabtalk.protocol.ClientMessage.call:type_name -> crabtalk.protocol.Call
+	75,  // 37: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
+	7,   // 38: crabtalk.protocol.ClientMessage.once:type_name -> crabtalk.protocol.Once
+	11,  // 39: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
+	12,  // 40: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
+	46,  // 41: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
+	36,  // 42: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
+	32,  // 43: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
+	39,  // 44: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
+	49,  // 45: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
+	42,  // 46: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
+	53,  // 47: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
+	54,  // 48: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
+	34,  // 49: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
+	44,  // 50: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
+	47,  // 51: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
+	55,  // 52: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
+	62,  // 53: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
+	80,  // 54: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
+	89,  // 55: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
+	87,  // 56: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
+	66,  // 57: crabtalk.protocol.ServerMessage.purged:type_name -> crabtalk.protocol.PurgeReply
+	69,  // 58: crabtalk.protocol.ServerMessage.pruned:type_name -> crabtalk.protocol.PruneReply
+	74,  // 59: crabtalk.protocol.ServerMessage.changes:type_name -> crabtalk.protocol.ChangeList
+	72,  // 60: crabtalk.protocol.ServerMessage.outcome:type_name -> crabtalk.protocol.OutcomeReply
+	92,  // 61: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
+	6,   // 62: crabtalk.protocol.ServerMessage.result:type_name -> crabtalk.protocol.Result
+	26,  // 63: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
+	13,  // 64: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
+	15,  // 65: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
+	16,  // 66: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
+	17,  // 67: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
+	19,  // 68: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
+	20,  // 69: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
+	21,  // 70: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
+	22,  // 71: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
+	26,  // 72: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
+	27,  // 73: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
+	46,  // 74: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
+	14,  // 75: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
+	18,  // 76: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	23,  // 77: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
+	24,  // 78: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
+	31,  // 79: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
+	0,   // 80: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
+	18,  // 81: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	26,  // 82: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
+	27,  // 83: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
+	46,  // 84: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
+	53,  // 85: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
+	1,   // 86: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
+	1,   // 87: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	57,  // 88: crabtalk.protocol.RememberMsg.metadata:type_name -> crabtalk.protocol.MetadataEdit
+	58,  // 89: crabtalk.protocol.MetadataEdit.set:type_name -> crabtalk.protocol.MetadataField
+	1,   // 90: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	55,  // 91: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
+	2,   // 92: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
+	55,  // 93: crabtalk.protocol.PurgeReply.entry:type_name -> crabtalk.protocol.Entry
+	55,  // 94: crabtalk.protocol.OutcomeReply.entry:type_name -> crabtalk.protocol.Entry
+	75,  // 95: crabtalk.protocol.EntryChange.by:type_name -> crabtalk.protocol.Actor
+	55,  // 96: crabtalk.protocol.EntryChange.entry:type_name -> crabtalk.protocol.Entry
+	73,  // 97: crabtalk.protocol.ChangeList.changes:type_name -> crabtalk.protocol.EntryChange
+	77,  // 98: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
+	55,  // 99: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
+	55,  // 100: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
+	55,  // 101: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
+	55,  // 102: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
+	55,  // 103: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
+	78,  // 104: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
+	1,   // 105: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
+	58,  // 106: crabtalk.protocol.RecallMsg.meta:type_name -> crabtalk.protocol.MetadataField
+	81,  // 107: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
+	82,  // 108: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
+	83,  // 109: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
+	55,  // 110: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
+	3,   // 111: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
+	93,  // 112: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
+	90,  // 113: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
+	114, // [114:114] is the sub-list for method output_type
+	114, // [114:114] is the sub-list for method input_type
+	114, // [114:114] is the sub-list for extension type_name
+	114, // [114:114] is the sub-list for extension extendee
+	0,   // [0:114] is the sub-list for field type_name
 }
 
 func init() { file_crabtalk_proto_init() }
@@ -10270,16 +8594,7 @@ func file_crabtalk_proto_init() {
 		(*ClientMessage_EntryChanges)(nil),
 		(*ClientMessage_Redact)(nil),
 		(*ClientMessage_Outcome)(nil),
-		(*ClientMessage_ListSessions)(nil),
 		(*ClientMessage_History)(nil),
-		(*ClientMessage_SearchSessions)(nil),
-		(*ClientMessage_SetTitle)(nil),
-		(*ClientMessage_DeleteSession)(nil),
-		(*ClientMessage_RestoreSession)(nil),
-		(*ClientMessage_CompactSession)(nil),
-		(*ClientMessage_RepairSession)(nil),
-		(*ClientMessage_PurgeSession)(nil),
-		(*ClientMessage_CheckConfig)(nil),
 		(*ClientMessage_Call)(nil),
 	}
 	file_crabtalk_proto_msgTypes[4].OneofWrappers = []any{
@@ -10305,14 +8620,7 @@ func file_crabtalk_proto_init() {
 		(*ServerMessage_Pruned)(nil),
 		(*ServerMessage_Changes)(nil),
 		(*ServerMessage_Outcome)(nil),
-		(*ServerMessage_StoredSession)(nil),
-		(*ServerMessage_StoredSessions)(nil),
 		(*ServerMessage_History)(nil),
-		(*ServerMessage_SessionsFound)(nil),
-		(*ServerMessage_Compacted)(nil),
-		(*ServerMessage_Repaired)(nil),
-		(*ServerMessage_SessionPurged)(nil),
-		(*ServerMessage_ConfigChecked)(nil),
 		(*ServerMessage_Result)(nil),
 	}
 	file_crabtalk_proto_msgTypes[5].OneofWrappers = []any{}
@@ -10331,12 +8639,12 @@ func file_crabtalk_proto_init() {
 		(*StreamEvent_Error)(nil),
 		(*StreamEvent_Appended)(nil),
 	}
-	file_crabtalk_proto_msgTypes[36].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[44].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[48].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[53].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[59].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[75].OneofWrappers = []any{
+	file_crabtalk_proto_msgTypes[34].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[42].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[46].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[51].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[57].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[73].OneofWrappers = []any{
 		(*Change_Add)(nil),
 		(*Change_Update)(nil),
 		(*Change_Alias)(nil),
@@ -10344,17 +8652,16 @@ func file_crabtalk_proto_init() {
 		(*Change_Restore)(nil),
 		(*Change_Rename)(nil),
 	}
+	file_crabtalk_proto_msgTypes[75].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[76].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[77].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[78].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[79].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[94].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crabtalk_proto_rawDesc), len(file_crabtalk_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   109,
+			NumMessages:   90,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 	"crabmem/daemon/memtool"
 	"crabmem/daemon/op"
@@ -106,26 +105,26 @@ func (ch *chat) clear(context.Context, string) error {
 const shownSessions = 20
 
 func (ch *chat) listSessions(ctx context.Context, _ string) error {
-	l, total, err := ch.Client.ListSessions(ctx, client.SessionFilter{Limit: shownSessions})
+	l, err := op.ListSessions.Do(ctx, ch.Client, op.SessionFilter{Limit: shownSessions})
 	if err != nil {
 		return ch.Explain(err)
 	}
-	if len(l) == 0 {
+	if len(l.Items) == 0 {
 		ch.info("no sessions yet")
 		return nil
 	}
 	var b list
-	for _, s := range l {
-		what := fmt.Sprintf("%s, %s", s.Modified.Local().Format(time.DateOnly), display.Plural(s.Messages, "message", "messages"))
+	for _, s := range l.Items {
+		what := fmt.Sprintf("%s, %s", s.ModifiedAt.Local().Format(time.DateOnly), display.Plural(s.Messages, "message", "messages"))
 		if s.Active {
 			what += ", run active"
 		}
-		if s.Err != nil {
-			what = display.Printable(display.OneLine(s.Err.Error()))
+		if s.Error != "" {
+			what = display.Printable(display.OneLine(s.Error))
 		}
-		b.add(s.ID == ch.Stored, display.SessionLabel(s.ID, s.Meta.Title), what)
+		b.add(s.ID == ch.Stored, display.SessionLabel(s.ID, s.Title), what)
 	}
-	if n := total - len(l); n > 0 {
+	if n := l.Total - len(l.Items); n > 0 {
 		b = append(b, fmt.Sprintf("and %d more: run crabmem sessions list", n))
 	}
 	return ch.show(b)
@@ -151,12 +150,12 @@ func (ch *chat) resumeCommand(ctx context.Context, id string) error {
 	if id != "" {
 		return ch.resume(ctx, id)
 	}
-	list, _, err := ch.Client.ListSessions(ctx, client.SessionFilter{Sender: "user", Limit: shownSessions})
+	list, err := op.ListSessions.Do(ctx, ch.Client, op.SessionFilter{CreatedBy: "user", Limit: shownSessions})
 	if err != nil {
 		return ch.Explain(err)
 	}
-	for _, s := range list {
-		if s.ID != ch.Stored && s.Err == nil && s.Meta.Source == "" {
+	for _, s := range list.Items {
+		if s.ID != ch.Stored && s.Error == "" && s.Source == "" {
 			return ch.resume(ctx, s.ID)
 		}
 	}
@@ -186,7 +185,7 @@ func (ch *chat) compact(ctx context.Context, focus string) error {
 	if ch.Stored == "" {
 		return nothingSaid()
 	}
-	r, err := ch.Client.CompactSession(ctx, client.CompactOptions{StoredID: ch.Stored, Focus: focus})
+	r, err := op.CompactSession.Do(ctx, ch.Client, op.Compaction{Session: ch.Stored, Focus: focus})
 	if err != nil {
 		return ch.Explain(err)
 	}
@@ -280,8 +279,8 @@ func (s *screen) complete(ctx context.Context, before string) (from int, words [
 	defer cancel()
 	switch name { // no completions after an error
 	case "/resume":
-		l, _, _ := s.Client.ListSessions(ctx, client.SessionFilter{Limit: 1000})
-		for _, i := range l {
+		l, _ := op.ListSessions.Do(ctx, s.Client, op.SessionFilter{Limit: 1000})
+		for _, i := range l.Items {
 			words = append(words, i.ID)
 		}
 	case "/model":

@@ -8,6 +8,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
 	"crabmem/sessionlog"
 )
 
@@ -26,15 +27,15 @@ func (ch *chat) resume(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	if s.Err != nil {
-		return &cli.Failure{Code: cli.ExitCorrupt, Kind: "format", Message: s.Err.Error(), Remedy: FormatRemedy}
+	if s.Error != "" {
+		return &cli.Failure{Code: cli.ExitCorrupt, Kind: "format", Message: s.Error, Remedy: FormatRemedy}
 	}
-	own := 0 // this chat follows its session
+	own := uint64(0) // this chat follows its session
 	if s.ID == ch.Stored {
 		own = 1
 	}
-	ch.Stored, ch.Fresh, ch.Agent = s.ID, false, s.Meta.Agent
-	text := fmt.Sprintf("resumed %s: %s, agent %s", display.SessionLabel(s.ID, s.Meta.Title), display.Plural(s.Messages, "message", "messages"), display.Label(s.Meta.Agent))
+	ch.Stored, ch.Fresh, ch.Agent = s.ID, false, s.Agent
+	text := fmt.Sprintf("resumed %s: %s, agent %s", display.SessionLabel(s.ID, s.Title), display.Plural(s.Messages, "message", "messages"), display.Label(s.Agent))
 	text += ch.lastExchange(ctx, s.ID, last)
 	switch {
 	case s.Active:
@@ -51,7 +52,7 @@ func (ch *chat) resume(ctx context.Context, id string) error {
 }
 
 // session returns a stored session and the number of its last line.
-func (ch *chat) session(ctx context.Context, id string) (s *client.Session, last int64, err error) {
+func (ch *chat) session(ctx context.Context, id string) (s *op.Session, last int64, err error) {
 	for h, err := range ch.Client.History(ctx, id, client.HistoryOptions{Limit: 1}) {
 		if err != nil {
 			return nil, 0, ch.Explain(err)
@@ -61,7 +62,7 @@ func (ch *chat) session(ctx context.Context, id string) (s *client.Session, last
 		}
 		break
 	}
-	return &client.Session{}, 0, nil
+	return &op.Session{}, 0, nil
 }
 
 // lastExchange returns the user's last message and the answer, each after a line end.
@@ -98,8 +99,8 @@ func (ch *chat) lastExchange(ctx context.Context, id string, last int64) (text s
 // resumeLast resumes the last session with the agent, if there is one. It ignores
 // errors: the daemon then selects the session at the first message.
 func (ch *chat) resumeLast(ctx context.Context) {
-	list, _, err := ch.Client.ListSessions(ctx, client.SessionFilter{Agent: ch.Agent, Sender: "user", Limit: 1})
-	if err == nil && len(list) == 1 && list[0].Err == nil && list[0].Meta.Source == "" {
-		_ = ch.resume(ctx, list[0].ID)
+	list, err := op.ListSessions.Do(ctx, ch.Client, op.SessionFilter{Agent: ch.Agent, CreatedBy: "user", Limit: 1})
+	if err == nil && len(list.Items) == 1 && list.Items[0].Error == "" && list.Items[0].Source == "" {
+		_ = ch.resume(ctx, list.Items[0].ID)
 	}
 }

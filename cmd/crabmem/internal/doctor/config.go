@@ -14,6 +14,7 @@ import (
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/model"
+	"crabmem/daemon/op"
 	"crabmem/daemon/sandbox"
 	"crabmem/daemon/tool"
 )
@@ -30,7 +31,7 @@ func (d *doctor) checkConfig(ctx context.Context) {
 	if real, err := d.FS.Resolve(d.Home); err == nil && d.hello != nil && d.hello.Home == real {
 		wait, cancel := context.WithTimeout(ctx, d.Timeout+probeMargin)
 		defer cancel()
-		reply, err := d.Client.CheckConfig(wait, true, d.Timeout)
+		reply, err := op.CheckConfig.Do(wait, d.Client, op.ConfigToCheck{Probe: true, TimeoutMS: d.Timeout.Milliseconds()})
 		if err != nil {
 			d.badConfig(ConfigError(err), DaemonVariables)
 			return

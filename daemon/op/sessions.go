@@ -1,0 +1,248 @@
+package op
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"crabmem/daemon/errtable"
+	"crabmem/daemon/memtool"
+	"crabmem/daemon/session"
+	"crabmem/sessionlog"
+)
+
+// SessionFile is a session as its file describes it.
+type SessionFile struct {
+	ID         string `json:"id"`
+	File       string `json:"file" jsonschema:"name of the file"`
+	Agent      string `json:"agent"`
+	CreatedBy  string `json:"created_by" jsonschema:"the identity that created it"`
+	CreatedAt  string `json:"created_at" jsonschema:"RFC 3339"`
+	Title      string `json:"title"`
+	UptimeSecs uint64 `json:"uptime_secs"`
+	Messages   int    `json:"messages"`
+	Damaged    int    `json:"damaged" jsonschema:"bad lines; 1 for a file that cannot be read"`
+	Bytes      int64  `json:"bytes"`
+	Source     string `json:"source" jsonschema:"of an imported session"`
+	Error      string `json:"error" jsonschema:"why the file cannot be read"`
+}
+
+// Session is a session in its file, and as the daemon has it loaded.
+type Session struct {
+	SessionFile
+	ModifiedAt time.Time `json:"modified_at,omitzero" jsonschema:"RFC 3339"`
+	Loaded     bool      `json:"loaded" jsonschema:"the daemon has it loaded"`
+	Active     bool      `json:"active" jsonschema:"a run is active"`
+
+	// Number is the session's number in the daemon; 0: not loaded.
+	Number uint64 `json:"-" cbor:"number,omitempty"`
+	// Followers is the number of subscribers to the session's events.
+	Followers uint64 `json:"-" cbor:"followers,omitempty"`
+}
+
+// SessionFilter selects sessions. An empty field passes all.
+type SessionFilter struct {
+	Agent     string `json:"agent,omitempty"`
+	CreatedBy string `json:"created_by,omitempty"`
+	Trash     bool   `json:"trash,omitempty"` // the deleted sessions
+	Offset    int    `json:"offset,omitempty"`
+	Limit     int    `json:"limit,omitempty"` // 0: no limit
+}
+
+// SessionList is a page of sessions.
+type SessionList struct {
+	Items []Session `json:"items" jsonschema:"the newest first"`
+	Next  string    `json:"next,omitempty" jsonschema:"value of after for the next page; absent on the last page"`
+	Total int       `json:"total"`
+}
+
+// SessionID names a session.
+type SessionID struct {
+	Session string `json:"session"` // its ID, or the name of its file
+}
+
+// SessionTitle is a new title.
+type SessionTitle struct {
+	Session string `json:"session"`
+	Title   string `json:"title"`
+}
+
+// SessionTexts are texts to purge from a session.
+type SessionTexts struct {
+	Session string   `json:"session"`
+	Texts   []string `json:"texts"`
+}
+
+// PurgedSession is the result of a purge.
+type PurgedSession struct {
+	Lines int `json:"lines"` // that changed
+}
+
+var ListSessions = Add(errtable.Session, Op[Daemon, SessionFilter, SessionList]{
+	Name: "sessions.list", Does: "List the sessions that the caller may read.", Effect: Reads, Need: NeedOwn, Files: true,
+	Run: func(_ context.Context, d Daemon, in *SessionFilter) (SessionList, error) { return d.listSessions(in) },
+})
+
+// TitleSession sets a title through the open log of a loaded session.
+var TitleSession = Add(errtable.Session, Op[Daemon, SessionTitle, Session]{
+	Name: "sessions.title", Does: "Set the title of a session.", Effect: Writes, Need: NeedChanges, Retry: true, Files: true,
+	Permit: func(d Daemon, in *SessionTitle) error { return d.OwnStored(in.Session) },
+	Run: func(_ context.Context, d Daemon, in *SessionTitle) (Session, error) {
+		l, err := d.Sessions.Open(in.Session)
+		if err != nil {
+			return Session{}, err
+		}
+		err = l.SetTitle(in.Title)
+		if cerr := l.Close(); cerr != nil && err == nil {
+			d.Log.Warn("close session", "session", l.ID(), "error", cerr) // the title is on disk
+		}
+		if err != nil {
+			return Session{}, err
+		}
+		d.Loaded.SetTitle(l.ID(), in.Title)
+		return d.Describe(l.ID())
+	},
+})
+
+// DeleteSession moves a session's file to the trash, and closes the session if it is
+// loaded. It returns an error if a run is active.
+var DeleteSession = Add(errtable.Session, Op[Daemon, SessionID, Session]{
+	Name: "sessions.delete", Does: "Move a session to the trash.", Effect: Writes, Need: NeedChanges, Files: true,
+	Permit: func(d Daemon, in *SessionID) error { return d.OwnStored(in.Session) },
+	Run: func(ctx context.Context, d Daemon, in *SessionID) (Session, error) {
+		s, err := d.onIdle(ctx, in.Session, func() error { return d.Sessions.Delete(in.Session) })
+		s.Loaded, s.Active, s.Number = false, false, 0
+		return s, err
+	},
+})
+
+var RestoreSession = Add(errtable.Session, Op[Daemon, SessionID, Session]{
+	Name: "sessions.restore", Does: "Move a session out of the trash.", Effect: Writes, Need: NeedChanges, Files: true,
+	Permit: func(d Daemon, in *SessionID) error { return d.ownTrashed(in.Session) },
+	Run: func(_ context.Context, d Daemon, in *SessionID) (Session, error) {
+		if err := d.Sessions.Restore(in.Session); errors.Is(err, sessionlog.ErrNotFound) {
+			return Session{}, &errtable.Error{HTTP: http.StatusNotFound, Kind: "not_found", Message: err.Error(), Fix: "crabmem sessions list --trash shows what can be restored"}
+		} else if err != nil {
+			return Session{}, err
+		}
+		return d.Describe(in.Session)
+	},
+})
+
+// RepairSession removes bad lines from a session's file. It returns an error if a run is
+// active.
+var RepairSession = Add(errtable.Session, Op[Daemon, SessionID, sessionlog.Repaired]{
+	Name: "sessions.repair", Does: "Remove bad lines from a session.", Effect: Writes, Files: true,
+	Run: func(ctx context.Context, d Daemon, in *SessionID) (did sessionlog.Repaired, err error) {
+		_, err = d.onIdle(ctx, in.Session, func() (err error) {
+			did, err = d.Sessions.Repair(in.Session)
+			return err
+		})
+		return did, err
+	},
+})
+
+// PurgeSession replaces each string that contains one of the texts in a session's file. It
+// returns an error if a run is active.
+var PurgeSession = Add(errtable.Session, Op[Daemon, SessionTexts, PurgedSession]{
+	Name: "sessions.purge", Does: "Remove texts from a session permanently.", Effect: Erases,
+	Run: func(ctx context.Context, d Daemon, in *SessionTexts) (did PurgedSession, err error) {
+		if err := memtool.CheckEraser(d.By); err != nil {
+			return did, err
+		}
+		if slices.Contains(in.Texts, "") {
+			return did, errtable.Invalidf("a text is empty")
+		}
+		_, err = d.onIdle(ctx, in.Session, func() (err error) {
+			did.Lines, err = d.Sessions.Purge(in.Session, in.Texts...)
+			return err
+		})
+		return did, err
+	},
+})
+
+// listSessions lists the sessions that pass the filter and that the identity may read.
+func (d *Daemon) listSessions(in *SessionFilter) (SessionList, error) {
+	if in.Offset < 0 || in.Limit < 0 {
+		return SessionList{}, errtable.Invalidf("offset and limit: want 0 or more")
+	}
+	list, loaded := d.Sessions.List, d.byStored()
+	if in.Trash {
+		list, loaded = d.Sessions.Trashed, nil
+	}
+	infos, err := list()
+	if err != nil {
+		return SessionList{}, err
+	}
+	slices.SortFunc(infos, sessionlog.Info.Compare)
+	infos = slices.DeleteFunc(infos, func(i sessionlog.Info) bool {
+		return in.Agent != "" && i.Meta.Agent != in.Agent || in.CreatedBy != "" && i.Meta.CreatedBy != in.CreatedBy || !d.As.MayRead(i.Meta.CreatedBy)
+	})
+	out := SessionList{Items: []Session{}, Total: len(infos)}
+	infos = infos[min(in.Offset, len(infos)):]
+	if in.Limit > 0 && in.Limit < len(infos) {
+		infos, out.Next = infos[:in.Limit], strconv.Itoa(in.Offset+in.Limit)
+	}
+	for i := range infos {
+		out.Items = append(out.Items, d.session(&infos[i], loaded))
+	}
+	return out, nil
+}
+
+// onIdle calls f for a session without a run, and returns the session as it was before.
+func (d *Daemon) onIdle(ctx context.Context, id string, f func() error) (Session, error) {
+	s, err := d.Describe(id)
+	if err != nil {
+		return s, err
+	}
+	return s, d.Loaded.WithIdle(ctx, s.ID, f)
+}
+
+// Describe returns a session.
+func (d *Daemon) Describe(id string) (Session, error) {
+	s, err := d.Sessions.Read(id)
+	if err != nil {
+		return Session{}, err
+	}
+	defer s.Close()
+	i, err := s.Info()
+	if err != nil {
+		return Session{}, err
+	}
+	return d.session(&i, d.byStored()), nil
+}
+
+func (d *Daemon) session(i *sessionlog.Info, loaded map[string]*session.Session) Session {
+	s := Session{SessionFile: SessionFileOf(i), Followers: d.Followers(i.ID)}
+	if i.Err == nil {
+		s.ModifiedAt = i.Modified.UTC().Truncate(time.Second)
+	}
+	if l := loaded[i.ID]; l != nil {
+		s.Loaded, s.Active, s.Number = true, l.Active(), l.ID()
+	}
+	return s
+}
+
+// byStored returns the loaded sessions by ID.
+func (d *Daemon) byStored() map[string]*session.Session {
+	m := make(map[string]*session.Session)
+	for _, l := range d.Loaded.List() {
+		m[l.StoredID()] = l
+	}
+	return m
+}
+
+// SessionFileOf returns the description of a session's file.
+func SessionFileOf(i *sessionlog.Info) SessionFile {
+	f := SessionFile{
+		ID: i.ID, File: i.File, Agent: i.Meta.Agent, CreatedBy: i.Meta.CreatedBy, CreatedAt: i.Meta.CreatedAt, Title: i.Meta.Title,
+		UptimeSecs: i.Meta.UptimeSecs, Messages: i.Messages, Damaged: i.Damaged, Bytes: i.Size, Source: i.Meta.Source,
+	}
+	if i.Err != nil {
+		f.Damaged, f.Error = 1, i.Err.Error()
+	}
+	return f
+}

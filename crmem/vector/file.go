@@ -85,9 +85,6 @@ func Read(r io.ReaderAt, size int64, model string, dim int) (*Set, error) {
 		return nil, fmt.Errorf("vector file: "+format, args...)
 	}
 	head := make([]byte, headerSize+len(model))
-	if size < int64(len(head)) {
-		return fail("%d bytes, not of this model or format", size)
-	}
 	if _, err := r.ReadAt(head, 0); err != nil {
 		return fail("%w", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -173,8 +174,8 @@ func TestReadDamaged(t *testing.T) {
 			if _, err := read(good[:n]); err == nil {
 				t.Fatalf("a file of %d bytes is valid", n)
 			}
-			if _, err := Read(bytes.NewReader(good[:n]), int64(len(good)), "model", dim); err == nil {
-				t.Fatalf("a file that ends after %d bytes is valid", n)
+			if _, err := Read(bytes.NewReader(good[:n]), int64(len(good)), "model", dim); !errors.Is(err, io.EOF) {
+				t.Fatalf("a file that ends after %d bytes: %v", n, err)
 			}
 			if err := s.Write(&shortWriter{n}); err != io.ErrShortWrite {
 				t.Fatalf("wrote %d of %d bytes: %v", n, len(good), err)

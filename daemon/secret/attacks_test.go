@@ -243,3 +243,22 @@ func FuzzStore(f *testing.F) {
 		}
 	})
 }
+
+// TestUnreadableFilesSayWhy opens files of newer programs and truncated files.
+func TestUnreadableFilesSayWhy(t *testing.T) {
+	m, s := newStore(t, secret.Keyring{})
+	set(t, s, "a", "hunter2 a")
+	text := string(read(t, m, "/h/secrets.json"))
+	for _, c := range []struct{ text, want string }{
+		{strings.Replace(text, `"version": 1`, `"version": 2`, 1), "version 2 is newer"},
+		{`{"version": 2, "id": 7, "secrets": {}}`, "version 2 is newer"},
+		{text[:len(text)-3], "truncated"},
+		{strings.Replace(text, `"secrets": [`, `"secrets": [7, `, 1), "not a store of secrets"},
+	} {
+		m.WriteFile("/h/secrets.json", []byte(c.text), 0o600)
+		_, err := get(s, "a")
+		if refused(t, err, "format"); !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s\n%v, want %s", c.text, err, c.want)
+		}
+	}
+}

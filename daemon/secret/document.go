@@ -74,18 +74,13 @@ func (r *record) time() time.Time {
 
 // parse decodes a file. Its errors contain no text of the file except names.
 func parse(text []byte) (*document, error) {
-	var v struct {
-		Version int `json:"version"`
-	}
-	if err := json.Unmarshal(text, &v); err != nil {
-		return nil, errors.New("not a store of secrets, or truncated")
-	}
-	if v.Version > version {
-		return nil, fmt.Errorf("version %d is newer than this program, which knows version %d: use a newer crabmem", v.Version, version)
-	}
 	d := &document{}
-	if err := json.Unmarshal(text, d); err != nil {
-		return nil, errors.New("not a store of secrets")
+	err := json.Unmarshal(text, d)
+	if d.Version > version {
+		return nil, fmt.Errorf("version %d is newer than this program, which knows version %d: use a newer crabmem", d.Version, version)
+	}
+	if err != nil {
+		return nil, errors.New("not a store of secrets, or truncated")
 	}
 	if id, err := hex.DecodeString(d.ID); err != nil || len(id) != idBytes || d.Version != version ||
 		d.Key != inKeyring && d.Key != inFile || len(d.Check) != overhead || d.Secrets == nil || len(d.Secrets) > maxRecords {

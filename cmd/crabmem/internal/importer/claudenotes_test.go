@@ -91,6 +91,7 @@ func TestHostileClaudeNotes(t *testing.T) {
 		left, err        string
 	}{
 		{"wrong types", partMemories, `[7,{"conversations_memory":7,"project_memories":[],"memory_files":{}},{"project_memories":{"a":7,"b":["x"]}}]`, 0, `"conversations_memory" is not text`, ""},
+		{"a list of projects", partMemories, `{"project_memories":["x"]}`, 0, `"project_memories" is not an object`, ""},
 		{"files of wrong types", partMemories, `{"memory_files":[7,{"path":7,"content":"x"},{"path":"/a\n\u0000b","content":"x"},{"path":"../../etc/passwd","content":"x"}]}`, 2, "without a path", ""},
 		{"the same path twice", partMemories, `{"memory_files":[{"path":"/a","content":"x"},{"path":"/a","content":"y"}]}`, 1, "duplicate ID", ""},
 		{"unknown keys", partMemories, `{"conversations_memory":"x","team_memory":"y"}`, 1, `"team_memory" of the memories`, ""},

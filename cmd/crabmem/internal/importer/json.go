@@ -83,8 +83,8 @@ func (o object) when(key string) time.Time {
 	case "string":
 		return timeOf(as[string](v))
 	case "number":
-		secs, err := strconv.ParseFloat(strings.TrimSpace(string(v)), 64)
-		if err != nil || secs < 0 || secs > 253_402_300_799 { // the year 9999
+		secs, _ := strconv.ParseFloat(string(v), 64) // infinite if it is out of range
+		if secs < 0 || secs > 253_402_300_799 {      // the year 9999
 			return time.Time{}
 		}
 		whole, part := math.Modf(secs)

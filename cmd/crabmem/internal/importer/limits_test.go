@@ -2,12 +2,15 @@ package importer
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"crabmem/crmem"
 )
 
 func TestTallyIsBounded(t *testing.T) {
@@ -130,10 +133,20 @@ func TestTimes(t *testing.T) {
 	}
 	for raw, want := range map[string]string{
 		`0`: "1970-01-01T00:00:00Z", `1.5`: "1970-01-01T00:00:01Z", `253402300799`: "9999-12-31T23:59:59Z", `"2026-03-01"`: "2026-03-01T00:00:00Z",
-		`-1`: "0001-01-01T00:00:00Z", `253402300800`: "0001-01-01T00:00:00Z", `"NaN"`: "0001-01-01T00:00:00Z", `{}`: "0001-01-01T00:00:00Z",
+		`-1`: "0001-01-01T00:00:00Z", `1e999`: "0001-01-01T00:00:00Z", `-1e999`: "0001-01-01T00:00:00Z", `253402300800`: "0001-01-01T00:00:00Z", `"NaN"`: "0001-01-01T00:00:00Z", `{}`: "0001-01-01T00:00:00Z",
 	} {
 		if got := (object{"t": json.RawMessage(raw)}).when("t").UTC().Format(time.RFC3339); got != want {
 			t.Errorf("%s: %s, want %s", raw, got, want)
+		}
+	}
+}
+
+// TestPlanRefusesInvalidNotes plans notes that a store refuses.
+func TestPlanRefusesInvalidNotes(t *testing.T) {
+	for _, n := range []Note{{ID: "a", Name: "\xff", Text: "x"}, {ID: "a", Name: "n", Text: "\xff"}, {ID: "a", Name: "n", Text: "x", Aliases: []string{"\xff"}}} {
+		_, err := (&Memory{Kind: Mem0, Notes: []Note{{ID: "valid", Name: "v", Text: "x"}, n}}).Plan(crmem.New(nil), Refuse, now)
+		if !errors.Is(err, crmem.ErrInvalid) || !strings.HasPrefix(err.Error(), `"a": `) {
+			t.Errorf("%+v: %v", n, err)
 		}
 	}
 }

@@ -125,3 +125,31 @@ func FuzzRows(f *testing.F) {
 		}
 	})
 }
+
+// TestFieldsFollowTheText sets fields of a note: one that its metadata cannot contain
+// is a line after the text.
+func TestFieldsFollowTheText(t *testing.T) {
+	field := func(key string, values ...string) noteField {
+		return noteField{metadata.Field{Key: key, List: len(values) > 1, Values: values}, "line of " + key}
+	}
+	for _, c := range []struct {
+		text  string
+		field noteField
+		want  string
+	}{
+		{"text \n", field("source", "a"), "---\nsource: a\n---\ntext"},
+		{"---\ntype: note\n---\ntext", field("source", "a"), "---\ntype: note\nsource: a\n---\ntext"},
+		{"---\nsource: a\n---\ntext", field("source", "b"), "---\nsource: a\n---\ntext\n\nline of source"},
+		{"---\nsource: [a, b]\n---\ntext", field("source", "b"), "---\nsource: [a, b]\n---\ntext\n\nline of source"},
+		{"text", field("a:b", "c"), "text\n\nline of a:b"},
+		{"text", field("", "c"), "text\n\nline of "},
+		{"text", field(metadata.Adopted, "1"), "text\n\nline of crabmem"}, // expires and supersedes must not affect rankings
+		{"", field("source", "a"), "line of source"},
+		{"", field("", "a"), "line of "},
+	} {
+		var n Note
+		if n.setFields(c.text, []noteField{c.field}); n.Text != strings.TrimSpace(c.want) {
+			t.Errorf("%q with %+v: %q, want %q", c.text, c.field, n.Text, c.want)
+		}
+	}
+}

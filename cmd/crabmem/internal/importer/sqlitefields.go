@@ -35,7 +35,7 @@ func (n *Note) setFields(text string, fields []noteField) {
 	for _, f := range fields {
 		m, _, _ := metadata.Parse(content)
 		set, err := "", metadata.ErrInvalid
-		if f.Key != "" && f.Key != metadata.Adopted && len(m.Values(f.Key)) == 0 && content != "" {
+		if f.Key != metadata.Adopted && len(m.Values(f.Key)) == 0 && content != "" {
 			set, err = metadata.Set(content, f.Field)
 		}
 		if err != nil {

@@ -45,7 +45,7 @@ func (s *served) as(name string) *client.Client {
 func TestIdentityOperations(t *testing.T) {
 	s := serve(t, home(t), identities)
 	open := "auth get_stats hello sessions.list agents.list agents.show models.list spaces.list outcome ping sessions.search sessions "
-	untrusted := open + "cancel history reply_to_ask "
+	untrusted := open + "cancel history reply_to_ask sessions.cancel sessions.lines sessions.show "
 	reads := untrusted + "entry_changes get_entry list_entries recall "
 	trusted := reads + "apply sessions.compact sessions.delete forget remember sessions.restore sessions.title "
 	for id, want := range map[string]string{"api:u": untrusted, "api:reads": reads, "api:a": trusted, "tg:7": untrusted, "delegate-crab:api:a": trusted, "api:a2": untrusted} {

@@ -67,7 +67,7 @@ var mayImport = map[string][]string{
 	"daemon/timetext":            {},
 	"daemon/errtable":            {"crmem", "crmem/tree", "crmem/vfs", "sessionlog", "sessionlog/record", "daemon/model/chat"},
 	"daemon/memtool":             {"daemon/timetext", "bm25/clip", "daemon/secret/scan", "daemon/display", "daemon/errtable", "daemon/wire/pb", "crmem", "crmem/tree", "crmem/vfs", "crmem/recall", "crmem/metadata"},
-	"daemon/op":                  {"crmem", "daemon/agent", "daemon/config", "daemon/cron", "daemon/display", "daemon/errtable", "daemon/memtool", "daemon/model", "daemon/once", "daemon/session", "daemon/space", "daemon/tool", "sessionlog", "sessionlog/search"},
+	"daemon/op":                  {"crmem", "daemon/agent", "daemon/config", "daemon/cron", "daemon/display", "daemon/errtable", "daemon/memtool", "daemon/model", "daemon/once", "daemon/session", "daemon/space", "daemon/tool", "sessionlog", "sessionlog/record", "sessionlog/search"},
 	"daemon/client":              {"daemon/op", "daemon/space", "bm25", "crmem", "crmem/tree", "crmem/recall", "daemon/memtool", "daemon/errtable", "daemon/wire", "daemon/wire/pb", "crmem/vfs", "daemon/cron", "daemon/model", "sessionlog", "sessionlog/record", "sessionlog/search", "crmem/fusion"},
 	"daemon/config":              {"daemon/timetext", "bm25/clip", "daemon/display", "crmem/vfs", "daemon/approval", "daemon/errtable", "daemon/model", "daemon/secret", "daemon/secret/scan", "daemon/space", "daemon/trust", "crmem", "crmem/embed/static", "crmem/fusion"},
 	"daemon/space":               {"daemon/display", "crmem", "crmem/vfs", "daemon/errtable"},

@@ -9,6 +9,7 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
 	"crabmem/daemon/gateway/chats"
+	"crabmem/daemon/op"
 )
 
 // chatTurn is the newest message of a conversation, whose client sends all messages.
@@ -77,7 +78,7 @@ func (t *chatTurn) find(named string, seen chats.State) error {
 // byName takes the mark of a session that the client names. If the request contains
 // earlier messages of the conversation, they must be all that the client saw.
 func (t *chatTurn) byName(named string, seen chats.State) error {
-	s, err := t.c.sessionOf(named)
+	s, err := op.ShowSession.Do(t.c.r.Context(), t.c.daemon, op.SessionID{Session: named})
 	if err != nil {
 		return err
 	}

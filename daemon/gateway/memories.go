@@ -71,6 +71,9 @@ var limitParam = param{name: "limit", summary: "items of a page, at least 1; abs
 
 const defaultPage = 50
 
+// maxPage is the number of bytes of contents after which a page ends.
+const maxPage = 8 << 20
+
 var memoryRoutes = []route{
 	{method: "GET", path: "/v1/memories", summary: "List entries by ID", out: of[memoryList](), status: 200, fails: []int{403},
 		query: []param{spaceParam, limitParam,

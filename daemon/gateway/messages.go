@@ -9,6 +9,7 @@ import (
 
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
+	"crabmem/daemon/op"
 	"crabmem/daemon/trust"
 )
 
@@ -68,7 +69,7 @@ func (c *call) request(in *message) (m client.Message, err error) {
 	}
 	agent := m.Agent
 	if in.Session != "" {
-		s, err := c.sessionOf(in.Session)
+		s, err := op.ShowSession.Do(c.r.Context(), c.daemon, op.SessionID{Session: in.Session})
 		if err != nil {
 			return m, err
 		}

@@ -10,10 +10,10 @@ import (
 
 // Compaction replaces the history of a session with a summary.
 type Compaction struct {
-	Session string `json:"session,omitempty"`
-	Number  uint64 `json:"number,omitempty"` // of a loaded session, in place of Session
-	Focus   string `json:"focus,omitempty"`  // topics that the summary should cover
-	Tokens  int    `json:"tokens,omitempty"` // limit of the summary; 0: the default
+	Session string `json:"session,omitempty" op:"path=id"`
+	Number  uint64 `json:"number,omitempty" op:"owner"` // of a loaded session, in place of Session
+	Focus   string `json:"focus,omitempty" jsonschema:"topics that the summary should cover"`
+	Tokens  int    `json:"tokens,omitempty" jsonschema:"limit of the summary"` // 0: the default
 }
 
 // Compacted is the result of a compaction.
@@ -28,6 +28,7 @@ const maxSummaryTokens = 1 << 20
 
 var CompactSession = Add(errtable.Session, Op[Daemon, Compaction, Compacted]{
 	Name: "sessions.compact", Does: "Replace the history of a session with a summary.", Effect: Writes, Need: NeedChanges, Files: true,
+	Path: "POST /v1/sessions/{id}/compact",
 	Permit: func(d Daemon, in *Compaction) error {
 		if in.Session != "" {
 			return d.OwnStored(in.Session)

@@ -17,17 +17,17 @@ import (
 // SessionFile is a session as its file describes it.
 type SessionFile struct {
 	ID         string `json:"id"`
-	File       string `json:"file" jsonschema:"name of the file"`
+	File       string `json:"file" jsonschema:"name of the file" op:"owner"`
 	Agent      string `json:"agent"`
 	CreatedBy  string `json:"created_by" jsonschema:"the identity that created it"`
 	CreatedAt  string `json:"created_at" jsonschema:"RFC 3339"`
 	Title      string `json:"title"`
-	UptimeSecs uint64 `json:"uptime_secs"`
+	UptimeSecs uint64 `json:"uptime_secs" op:"owner"`
 	Messages   int    `json:"messages"`
 	Damaged    int    `json:"damaged" jsonschema:"bad lines; 1 for a file that cannot be read"`
 	Bytes      int64  `json:"bytes"`
-	Source     string `json:"source" jsonschema:"of an imported session"`
-	Error      string `json:"error" jsonschema:"why the file cannot be read"`
+	Source     string `json:"source" jsonschema:"of an imported session" op:"owner"`
+	Error      string `json:"error" jsonschema:"why the file cannot be read" op:"owner"`
 }
 
 // Session is a session in its file, and as the daemon has it loaded.
@@ -45,11 +45,12 @@ type Session struct {
 
 // SessionFilter selects sessions. An empty field passes all.
 type SessionFilter struct {
-	Agent     string `json:"agent,omitempty"`
-	CreatedBy string `json:"created_by,omitempty"`
-	Trash     bool   `json:"trash,omitempty"` // the deleted sessions
-	Offset    int    `json:"offset,omitempty"`
-	Limit     int    `json:"limit,omitempty"` // 0: no limit
+	// Limit is the most sessions of a page; 0: no limit.
+	Limit     int    `json:"limit,omitempty" jsonschema:"items of a page, at least 1; absent: 50" op:"default=50,min=1,max=200"`
+	Offset    int    `json:"after,omitempty" jsonschema:"next of the page before" op:"max=1073741824"`
+	Agent     string `json:"agent,omitempty" jsonschema:"only sessions of this agent"`
+	CreatedBy string `json:"created_by,omitempty" op:"owner"`
+	Trash     bool   `json:"trash,omitempty" jsonschema:"true: the deleted sessions"`
 }
 
 // SessionList is a page of sessions.
@@ -61,12 +62,12 @@ type SessionList struct {
 
 // SessionID names a session.
 type SessionID struct {
-	Session string `json:"session"` // its ID, or the name of its file
+	Session string `json:"session" op:"path=id"` // its ID, or the name of its file
 }
 
 // SessionTitle is a new title.
 type SessionTitle struct {
-	Session string `json:"session"`
+	Session string `json:"session" op:"path=id"`
 	Title   string `json:"title"`
 }
 
@@ -82,13 +83,36 @@ type PurgedSession struct {
 }
 
 var ListSessions = Add(errtable.Session, Op[Daemon, SessionFilter, SessionList]{
-	Name: "sessions.list", Does: "List the sessions that the caller may read.", Effect: Reads, Need: NeedOwn, Files: true,
+	Name: "sessions.list", Does: "List the sessions that the caller may read.", Effect: Reads, Need: NeedOwn, Files: true, Path: "GET /v1/sessions",
 	Run: func(_ context.Context, d Daemon, in *SessionFilter) (SessionList, error) { return d.listSessions(in) },
+})
+
+var ShowSession = Add(errtable.Session, Op[Daemon, SessionID, Session]{
+	Name: "sessions.show", Does: "Describe a session.", Effect: Reads, Need: NeedSession, Files: true, Path: "GET /v1/sessions/{id}",
+	Permit: func(d Daemon, in *SessionID) error { return d.OwnStored(in.Session) },
+	Run:    func(_ context.Context, d Daemon, in *SessionID) (Session, error) { return d.Describe(in.Session) },
+})
+
+// CancelSession ends the run of a session. A session that is not loaded has none.
+var CancelSession = Add(errtable.Session, Op[Daemon, SessionID, None]{
+	Name: "sessions.cancel", Does: "End the run of a session.", Effect: Manages, Need: NeedSession, Path: "POST /v1/sessions/{id}/cancel",
+	Permit: func(d Daemon, in *SessionID) error { return d.OwnStored(in.Session) },
+	Run: func(_ context.Context, d Daemon, in *SessionID) (None, error) {
+		s, err := d.Describe(in.Session)
+		if err != nil || s.Number == 0 {
+			return None{}, err
+		}
+		if l, err := d.Loaded.Get(s.Number); err == nil { // else it was closed, and has no run
+			l.Cancel(session.ErrCancelled)
+		}
+		return None{}, nil
+	},
 })
 
 // TitleSession sets a title through the open log of a loaded session.
 var TitleSession = Add(errtable.Session, Op[Daemon, SessionTitle, Session]{
 	Name: "sessions.title", Does: "Set the title of a session.", Effect: Writes, Need: NeedChanges, Retry: true, Files: true,
+	Path:   "PATCH /v1/sessions/{id}",
 	Permit: func(d Daemon, in *SessionTitle) error { return d.OwnStored(in.Session) },
 	Run: func(_ context.Context, d Daemon, in *SessionTitle) (Session, error) {
 		l, err := d.Sessions.Open(in.Session)
@@ -111,6 +135,7 @@ var TitleSession = Add(errtable.Session, Op[Daemon, SessionTitle, Session]{
 // loaded. It returns an error if a run is active.
 var DeleteSession = Add(errtable.Session, Op[Daemon, SessionID, Session]{
 	Name: "sessions.delete", Does: "Move a session to the trash.", Effect: Writes, Need: NeedChanges, Files: true,
+	Path: "DELETE /v1/sessions/{id}", Fails: []int{http.StatusConflict},
 	Permit: func(d Daemon, in *SessionID) error { return d.OwnStored(in.Session) },
 	Run: func(ctx context.Context, d Daemon, in *SessionID) (Session, error) {
 		s, err := d.onIdle(ctx, in.Session, func() error { return d.Sessions.Delete(in.Session) })
@@ -121,6 +146,7 @@ var DeleteSession = Add(errtable.Session, Op[Daemon, SessionID, Session]{
 
 var RestoreSession = Add(errtable.Session, Op[Daemon, SessionID, Session]{
 	Name: "sessions.restore", Does: "Move a session out of the trash.", Effect: Writes, Need: NeedChanges, Files: true,
+	Path:   "POST /v1/sessions/{id}/restore",
 	Permit: func(d Daemon, in *SessionID) error { return d.ownTrashed(in.Session) },
 	Run: func(_ context.Context, d Daemon, in *SessionID) (Session, error) {
 		if err := d.Sessions.Restore(in.Session); errors.Is(err, sessionlog.ErrNotFound) {

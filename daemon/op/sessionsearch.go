@@ -13,7 +13,7 @@ type SessionQuery struct {
 	Query     string   `json:"query"`
 	Limit     int      `json:"limit,omitempty" jsonschema:"hits, at most 20; absent: 5"`
 	Agent     string   `json:"agent,omitempty"`
-	CreatedBy string   `json:"created_by,omitempty" jsonschema:"only sessions that this identity created"`
+	CreatedBy string   `json:"created_by,omitempty" jsonschema:"only sessions that this identity created" op:"owner"`
 	Roles     []string `json:"roles,omitempty" jsonschema:"only messages of these roles"`
 	Since     string   `json:"since,omitempty" jsonschema:"RFC 3339: only sessions that were written at or after this time"`
 	Until     string   `json:"until,omitempty" jsonschema:"RFC 3339: only sessions that were created before this time"`
@@ -29,6 +29,7 @@ type SessionsFound struct {
 
 var SearchSessions = Add(errtable.Session, Op[Daemon, SessionQuery, SessionsFound]{
 	Name: "sessions.search", Does: "Search the messages of the sessions that the caller may read.", Effect: Reads, Need: NeedOwn, Files: true,
+	Path: "POST /v1/sessions/search",
 	Permit: func(d Daemon, in *SessionQuery) error {
 		if in.Tools {
 			return d.As.Refused("search results of tools")

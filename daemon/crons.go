@@ -20,7 +20,7 @@ func (d *Daemon) createCron(r *request, m *pb.CreateCronMsg) error {
 		}
 		in.Session = l.StoredID()
 	}
-	c, err := op.AddCron.Run(r.ctx, d.on(r), &in)
+	c, err := op.AddCron.Do(r.ctx, op.Local{On: d.on(r)}, in)
 	if err != nil {
 		return err
 	}
@@ -28,14 +28,14 @@ func (d *Daemon) createCron(r *request, m *pb.CreateCronMsg) error {
 }
 
 func (d *Daemon) deleteCron(r *request, m *pb.DeleteCronMsg) error {
-	if _, err := op.RemoveCron.Run(r.ctx, d.on(r), &op.CronID{ID: m.GetId()}); err != nil {
+	if _, err := op.RemoveCron.Do(r.ctx, op.Local{On: d.on(r)}, op.CronID{ID: m.GetId()}); err != nil {
 		return err
 	}
 	return r.pong()
 }
 
 func (d *Daemon) listCrons(r *request) error {
-	crons, err := op.ListCrons.Run(r.ctx, d.on(r), &op.None{})
+	crons, err := op.ListCrons.Do(r.ctx, op.Local{On: d.on(r)}, op.None{})
 	if err != nil {
 		return err
 	}

@@ -137,7 +137,7 @@ func TestKillDuringOpen(t *testing.T) {
 			}
 			for _, l := range s.loaded.List() {
 				s.loaded.Kill(l)
-				_, _ = op.CompactSession.Run(t.Context(), op.Daemon{Parts: s.parts}, &op.Compaction{Number: l.ID() + 1})
+				_, _ = op.CompactSession.Do(t.Context(), op.Local{On: op.Daemon{Parts: s.parts}}, op.Compaction{Number: l.ID() + 1})
 			}
 		}
 	})

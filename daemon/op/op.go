@@ -1,5 +1,5 @@
 // Package op defines the daemon's operations. An operation is one row: its name,
-// its types, what it requires of a caller, and what it does. [Op.Do] carries it out through
+// its types, what it requires of a caller, and what it does. [Action.Do] carries it out through
 // a [Caller].
 //
 // The daemon serves each row that [Add] returned. To add an operation, add a row to its
@@ -48,7 +48,6 @@ type Op[H, I, O any] struct {
 	Path   string // method and path over HTTP, such as GET /v1/crons/{id}; empty: none
 	Status int    // of a success over HTTP; 0: 200, or 204 without a response
 	Fails  []int  // statuses of its refusals over HTTP, besides those of each operation
-	row    *Row
 }
 
 // A Seq is an operation whose response is a sequence of parts, each of at most some
@@ -60,11 +59,17 @@ type Seq[H, I, P any] struct {
 	Run        func(ctx context.Context, on H, in *I, send func(P) error) error
 	Permit     func(on H, in *I) error // as in [Op]
 	Files      bool                    // as in [Op]
-	row        *Row
 }
 
 // PartSize is the approximate size of a part of a [Seq] in bytes.
 const PartSize = 1 << 20
+
+// An Action is an [Op] that [Add] added, and a Series is a [Seq] that [AddSeq] added. Do
+// and Each are the only ways to carry them out, so that each caller passes the same checks.
+type (
+	Action[I, O any] struct{ row *Row }
+	Series[I, P any] struct{ row *Row }
+)
 
 // A Row is an [Op] or a [Seq] without its types.
 type Row struct {
@@ -105,8 +110,8 @@ func add[H, I any](family errtable.Family, r *Row, permit func(on H, in *I) erro
 }
 
 // Add adds a row. Programs call it only to initialize variables.
-func Add[H, I, O any](family errtable.Family, o Op[H, I, O]) *Op[H, I, O] {
-	o.row = add[H, I](family, &Row{Name: o.Name, Does: o.Does, Effect: o.Effect, Need: o.Need, Repeats: o.Did != nil, Retry: o.Retry,
+func Add[H, I, O any](family errtable.Family, o Op[H, I, O]) *Action[I, O] {
+	row := add[H, I](family, &Row{Name: o.Name, Does: o.Does, Effect: o.Effect, Need: o.Need, Repeats: o.Did != nil, Retry: o.Retry,
 		run: func(ctx context.Context, on, in any, send func(any) error) (did *once.Effect, err error) {
 			out, err := o.Run(ctx, on.(H), in.(*I))
 			if err != nil {
@@ -122,14 +127,14 @@ func Add[H, I, O any](family errtable.Family, o Op[H, I, O]) *Op[H, I, O] {
 			return did, send(out)
 		}}, o.Permit)
 	if o.Path != "" {
-		o.row.HTTP = newPath(o.Path, o.Status, o.Fails, reflect.TypeFor[I](), reflect.TypeFor[O]())
+		row.HTTP = newPath(o.Path, o.Status, o.Fails, reflect.TypeFor[I](), reflect.TypeFor[O]())
 	}
-	return &o
+	return &Action[I, O]{row}
 }
 
 // AddSeq adds a row. Programs call it only to initialize variables.
-func AddSeq[H, I, P any](family errtable.Family, s Seq[H, I, P]) *Seq[H, I, P] {
-	s.row = add[H, I](family, &Row{Name: s.Name, Does: s.Does, Effect: s.Effect, Need: s.Need, Parts: true,
+func AddSeq[H, I, P any](family errtable.Family, s Seq[H, I, P]) *Series[I, P] {
+	return &Series[I, P]{add[H, I](family, &Row{Name: s.Name, Does: s.Does, Effect: s.Effect, Need: s.Need, Parts: true,
 		run: func(ctx context.Context, on, in any, send func(any) error) (*once.Effect, error) {
 			return nil, s.Run(ctx, on.(H), in.(*I), func(p P) error {
 				if s.Files {
@@ -137,8 +142,7 @@ func AddSeq[H, I, P any](family errtable.Family, s Seq[H, I, P]) *Seq[H, I, P] {
 				}
 				return send(p)
 			})
-		}}, s.Permit)
-	return &s
+		}}, s.Permit)}
 }
 
 // A Caller carries out operations.
@@ -149,13 +153,13 @@ type Caller interface {
 }
 
 // Do carries out the operation.
-func (o *Op[H, I, O]) Do(ctx context.Context, c Caller, in I) (out O, err error) {
+func (o *Action[I, O]) Do(ctx context.Context, c Caller, in I) (out O, err error) {
 	err = c.Call(ctx, o.row, &in, &out, func() error { return nil })
 	return out, err
 }
 
 // Each carries out the operation, and calls f with each part. An error of f ends it.
-func (s *Seq[H, I, P]) Each(ctx context.Context, c Caller, in I, f func(P) error) error {
+func (s *Series[I, P]) Each(ctx context.Context, c Caller, in I, f func(P) error) error {
 	var p P
 	return c.Call(ctx, s.row, &in, &p, func() error {
 		part := p

@@ -100,7 +100,8 @@ func TestRows(t *testing.T) {
 			t.Error("two rows have one name")
 		}
 	}()
-	Add(0, Op[Daemon, None, ModelList]{Name: ListModels.Name, Does: ListModels.Does, Run: ListModels.Run})
+	Add(0, Op[Daemon, None, None]{Name: ListModels.row.Name, Does: ListModels.row.Does,
+		Run: func(context.Context, Daemon, *None) (None, error) { return None{}, nil }})
 }
 
 // TestSessionsHaveGuards checks that a row for sessions of the identity does not exist

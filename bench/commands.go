@@ -18,6 +18,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 )
 
@@ -220,7 +221,7 @@ func (c *commandBench) startOnce(home string) (took time.Duration, err error) {
 	defer d.Close()
 	for err = errors.New("no attempt"); err != nil && time.Since(began) < time.Minute; time.Sleep(time.Millisecond) {
 		var r *recall.Answer
-		r, _, err = d.Search(context.Background(), crmem.Query{Text: c.query, Limit: 5}, recall.Options{})
+		r, err = op.Recall.Do(context.Background(), &d, op.Question{Query: c.query, Limit: 5})
 		if took = time.Since(began); err == nil && len(r.Hits) == 0 {
 			return 0, errors.New("a recall finds nothing")
 		}

@@ -16,6 +16,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 )
 
@@ -91,7 +92,7 @@ func recalls(l *measure.Limits, n, turns int) (err error) {
 	queries := z.Queries(1000)
 	hits := 0
 	ask := func(q string) error {
-		a, _, err := d.Search(ctx, crmem.Query{Text: q, Limit: 5}, recall.Options{})
+		a, err := op.Recall.Do(ctx, d, op.Question{Query: q, Limit: 5})
 		if err == nil {
 			hits += len(a.Hits)
 		}

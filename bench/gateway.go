@@ -20,11 +20,10 @@ import (
 
 	"crabmem/bench/corpus"
 	"crabmem/bench/measure"
-	"crabmem/crmem"
-	"crabmem/crmem/recall"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/gateway"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/op"
 )
 
 // gateways measures the gateway in a separate process, in front of a daemon in another
@@ -147,7 +146,7 @@ func (h *httpLoad) recalls(l *measure.Limits, queries []string, turns int) error
 	ctx := context.Background()
 	kinds := []timedKind{
 		{name: "recall over the socket", do: func(q string) error {
-			_, _, err := h.d.Search(ctx, crmem.Query{Text: q, Limit: 5}, recall.Options{})
+			_, err := op.Recall.Do(ctx, h.d, op.Question{Query: q, Limit: 5})
 			return err
 		}},
 		{name: "recall over HTTP", do: func(q string) error {

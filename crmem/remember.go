@@ -10,12 +10,12 @@ import (
 // the name, or else the only one with a canonically equivalent name. If the entry is an
 // archive, the error is [ErrKind].
 type Remember struct {
-	Name    string
-	Content string
-	Aliases []string // nil keeps the present aliases
+	Name    string   `json:"name"`
+	Content string   `json:"content"`
+	Aliases []string `json:"aliases"` // nil keeps the present aliases
 	// Metadata, if set, is applied to Content and the content of the note at the time
 	// of the write, see [metadata.Edit.Apply]. If nil, Content is stored unchanged.
-	Metadata *metadata.Edit
+	Metadata *metadata.Edit `json:"metadata,omitempty"`
 }
 
 // Validate implements [Op].

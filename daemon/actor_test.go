@@ -5,8 +5,8 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/client"
-	"crabmem/daemon/memtool"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 )
 
@@ -59,21 +59,17 @@ func TestActorOfRequests(t *testing.T) {
 				t.Errorf("%s: actor %+v, want %+v", name, got, want)
 			}
 		}
-		_, err := c.Remember(t.Context(), "a", "x", nil)
+		_, err := op.Remember.Do(t.Context(), c, op.Note{Remember: crmem.Remember{Name: "a", Content: "x"}})
 		check("remember", err)
-		_, err = c.AddAliases(t.Context(), "a", []string{"b"})
+		_, err = op.ApplyOps(t.Context(), c, crmem.Alias{Name: "a", Aliases: []string{"b"}})
 		check("alias", err)
-		_, err = c.Apply(t.Context(), crmem.Update{Name: "a", Content: "y"})
+		_, err = op.ApplyOps(t.Context(), c, crmem.Update{Name: "a", Content: "y"})
 		check("apply", err)
-		_, err = c.Apply(t.Context(), crmem.By{Client: "other"}, crmem.Update{Name: "a", Content: "z"})
-		if got := lastActor(t, s.store); err != nil || got != (crmem.Actor{Client: "other"}) {
-			t.Errorf("an operation By: actor %+v, %v", got, err)
-		}
-		_, err = c.Forget(t.Context(), "a", client.ForgetOptions{})
+		_, err = op.Forget.Do(t.Context(), c, op.Removal{Name: "a"})
 		check("forget", err)
-		seq, err := lastChange(memtool.Local(s.store), func(crmem.Change) bool { return true })
+		seq, err := lastChange(op.Store{Store: s.store}, func(crmem.Change) bool { return true })
 		if err == nil {
-			_, _, err = c.Undo(t.Context(), seq)
+			_, err = op.Undo.Do(t.Context(), c, op.ChangeNumber{Seq: seq})
 		}
 		check("undo", err)
 		if err := c.Close(); err != nil {

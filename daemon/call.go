@@ -1,7 +1,10 @@
 package daemon
 
 import (
+	"path/filepath"
+
 	"crabmem/crmem"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
 	"crabmem/daemon/wire/pb"
 )
@@ -15,34 +18,53 @@ func (d *Daemon) call(r *request, m *pb.ClientMessage) error {
 	if err := r.identify(); err != nil {
 		return err
 	}
-	if err := row.Permit(&r.as); err != nil {
+	if err := row.Permit(&r.as, r.space); err != nil {
 		return err
 	}
 	in, err := row.Request(m.GetCall().GetBody())
+	if err == nil {
+		err = row.PermitRequest(&r.as, d.permitting(r, row), in)
+	}
+	if t, ok := in.(op.TreeRequest); ok && err == nil && !filepath.IsAbs(*t.Tree()) {
+		err = errtable.Invalidf("dir %q: want an absolute path", *t.Tree())
+	}
 	if err != nil {
 		return err
 	}
-	on := d.on(r)
-	if err := row.PermitRequest(&r.as, on, in); err != nil {
-		return err
-	}
-	run := func() error {
-		did, err := row.Run(r.ctx, on, in, func(part []byte) error { return r.part(part, row.Parts) })
-		r.effect = did
-		if err == nil && row.Parts {
-			err = r.part(nil, false)
-		}
-		return err
-	}
+	run := func() error { return d.run(r, row, in) }
 	if m.GetOnce() != nil && row.Repeats {
 		return d.doOnce(r, m, run)
 	}
 	return run()
 }
 
-// on returns what operations of a request run on.
+// run carries out a permitted request.
+func (d *Daemon) run(r *request, row *op.Row, in any) error {
+	on := func(host any) error {
+		did, err := row.Run(r.ctx, host, in, func(part []byte) error { return r.part(part, row.Parts) })
+		r.effect = did
+		if err == nil && row.Parts {
+			err = r.part(nil, false)
+		}
+		return err
+	}
+	if row.OnStore {
+		return d.onStore(r, func(s op.Store) error { return on(s) })
+	}
+	return on(d.on(r))
+}
+
+// on returns what operations of a request run on that need no store.
 func (d *Daemon) on(r *request) op.Daemon {
 	return op.Daemon{Parts: d.parts, As: r.as, By: crmem.Actor(r.by)}
+}
+
+// permitting returns what the check of a request runs on. It needs no open store.
+func (d *Daemon) permitting(r *request, row *op.Row) any {
+	if row.OnStore {
+		return op.Store{As: r.as}
+	}
+	return d.on(r)
 }
 
 // part sends a part of a response, in several messages if it is large. more reports

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 )
 
 // changeLine describes a change without its content.
@@ -52,30 +52,30 @@ func TestEntryChanges(t *testing.T) {
 			all = append(all, x)
 		}
 		for until := range uint64(len(all) + 2) {
-			for limit := range uint32(len(all) + 2) {
+			for limit := range len(all) + 2 {
 				want, got := "", ""
 				newest := len(all)
 				if until > 0 {
 					newest = min(newest, int(until))
 				}
-				for i, n := newest-1, uint32(0); i >= 0 && (limit == 0 || n < limit); i, n = i-1, n+1 {
+				for i, n := newest-1, 0; i >= 0 && (limit == 0 || n < limit); i, n = i-1, n+1 {
 					e, old := all[i].Entry(), ""
 					if all[i].Type == "rename" {
 						old = all[i].Before.Name
 					}
 					want += changeLine(all[i].Seq, word(all[i].Type), e.ID, e.Name, len(e.Content), i+1, all[i].Time.UnixNano(), all[i].By, e.Aliases, "", e.CreatedAt, old)
 				}
-				list, damaged, err := c.Changes(t.Context(), id, client.ChangesOptions{Until: until, Limit: limit})
+				list, err := op.ListChanges.Do(t.Context(), c, op.ChangeFilter{ID: id, Until: until, Limit: limit})
 				if id == 0 && limit == 0 {
 					if err == nil {
 						t.Error("all changes of all entries without a limit")
 					}
 					continue
 				}
-				if err != nil || damaged != "" {
-					t.Fatal(err, damaged)
+				if err != nil || list.Damaged != "" {
+					t.Fatal(err, list.Damaged)
 				}
-				for _, x := range list {
+				for _, x := range list.Changes {
 					got += changeLine(x.Seq, word(x.Type), x.Entry.ID, x.Entry.Name, x.Bytes, x.Place, x.Time.UnixNano(), x.By, x.Entry.Aliases, x.Entry.Content, x.Entry.CreatedAt, x.OldName)
 				}
 				if got != want {
@@ -84,13 +84,13 @@ func TestEntryChanges(t *testing.T) {
 			}
 		}
 		for i, x := range all {
-			list, _, err := c.Changes(t.Context(), id, client.ChangesOptions{Seq: x.Seq})
-			if err != nil || len(list) != 1 || list[0].Entry.Content != x.Entry().Content || list[0].Place != uint64(i+1) {
+			list, err := op.ListChanges.Do(t.Context(), c, op.ChangeFilter{ID: id, Seq: x.Seq})
+			if err != nil || len(list.Changes) != 1 || list.Changes[0].Entry.Content != x.Entry().Content || list.Changes[0].Place != uint64(i+1) {
 				t.Errorf("change %d: %v", x.Seq, err)
 			}
 		}
 	}
-	if _, _, err := c.Changes(t.Context(), 2, client.ChangesOptions{Seq: 1}); !errors.Is(err, crmem.ErrNotFound) {
+	if _, err := op.ListChanges.Do(t.Context(), c, op.ChangeFilter{ID: 2, Seq: 1}); !errors.Is(err, crmem.ErrNotFound) {
 		t.Errorf("a change of another entry: %v", err)
 	}
 }
@@ -98,7 +98,7 @@ func TestEntryChanges(t *testing.T) {
 // TestNoHistory asks for changes when the history is off, and when it is damaged.
 func TestNoHistory(t *testing.T) {
 	s := serve(t, home(t), "[memory]\nhistory = \"off\"\n")
-	if _, _, err := s.client().Changes(t.Context(), 1, client.ChangesOptions{}); err == nil || err.Error() != "the store keeps no history" {
+	if _, err := op.ListChanges.Do(t.Context(), s.client(), op.ChangeFilter{ID: 1}); err == nil || err.Error() != "the store keeps no history" {
 		t.Errorf("without a history: %v", err)
 	}
 	s = serve(t, home(t), "")
@@ -119,7 +119,7 @@ func TestNoHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, damaged, err := s.client().Changes(t.Context(), 1, client.ChangesOptions{}); err != nil || damaged == "" {
-		t.Errorf("a damaged history: %q, %v", damaged, err)
+	if list, err := op.ListChanges.Do(t.Context(), s.client(), op.ChangeFilter{ID: 1}); err != nil || list.Damaged == "" {
+		t.Errorf("a damaged history: %+v, %v", list, err)
 	}
 }

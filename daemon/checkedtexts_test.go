@@ -11,6 +11,7 @@ import (
 	"crabmem/crmem/metadata"
 	"crabmem/daemon/client"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/op"
 )
 
 // TestCheckedTexts changes the store with each operation that writes a text, for the
@@ -22,17 +23,17 @@ func TestCheckedTexts(t *testing.T) {
 	s := serve(t, home(t), identities)
 	ctx := t.Context()
 	note := func(c *client.Client) crmem.Op {
-		e, err := c.Get(ctx, "plain")
+		e, err := op.GetEntry.Do(ctx, c, op.EntryName{Name: "plain"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return crmem.Unchanged{Entry: e}
 	}
 	remember := func(o crmem.Remember) func(*client.Client) error {
-		return func(c *client.Client) error { _, err := c.Overwrite(ctx, o); return err }
+		return func(c *client.Client) error { _, err := op.Remember.Do(ctx, c, op.Note{Remember: o}); return err }
 	}
-	apply := func(op crmem.Op) func(*client.Client) error {
-		return func(c *client.Client) error { _, err := c.Apply(ctx, note(c), op); return err }
+	apply := func(change crmem.Op) func(*client.Client) error {
+		return func(c *client.Client) error { _, err := op.ApplyOps(ctx, c, note(c), change); return err }
 	}
 	owners := []string{"", "api:root"}
 	writes := map[string]struct {
@@ -48,7 +49,6 @@ func TestCheckedTexts(t *testing.T) {
 		"alias in apply":  {"secret", false, apply(crmem.Alias{Name: "plain", Aliases: []string{secret}})},
 		"rename":          {"secret", false, apply(crmem.Rename{Name: "plain", To: secret})},
 		"restore":         {"secret", true, apply(crmem.Restore{Entry: crmem.Entry{ID: 99, Name: "new", Content: secret}})},
-		"alias":           {"secret", true, func(c *client.Client) error { _, err := c.AddAliases(ctx, "plain", []string{secret}); return err }},
 		"empty remember":  {"invalid", false, remember(crmem.Remember{Name: "plain"})},
 		"blank new":       {"invalid", false, remember(crmem.Remember{Name: "new", Content: " \n"})},
 		"empty with tags": {"invalid", false, remember(crmem.Remember{Name: "plain", Metadata: &metadata.Edit{Set: []metadata.Field{{Key: "type", Values: []string{"x"}}}}})},
@@ -57,7 +57,7 @@ func TestCheckedTexts(t *testing.T) {
 	}
 	for _, who := range append(slices.Clone(owners), "api:a") {
 		c := s.as(who)
-		if _, err := c.Remember(ctx, "plain", "text", nil); err != nil {
+		if _, err := op.Remember.Do(ctx, c, op.Note{Remember: crmem.Remember{Name: "plain", Content: "text"}}); err != nil {
 			t.Fatal(err)
 		}
 		isOwner := slices.Contains(owners, who)
@@ -77,7 +77,7 @@ func TestCheckedTexts(t *testing.T) {
 					t.Errorf("%q, %s, exact: %v", who, what, err)
 				}
 				var names []string
-				for e, err := range c.List(ctx, client.ListOptions{Content: true}) {
+				for e, err := range op.Entries(ctx, c, op.EntryFilter{Content: true}) {
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -86,15 +86,15 @@ func TestCheckedTexts(t *testing.T) {
 				if isChanged := !slices.Equal(names, []string{"plain text"}); isChanged && (!exact || w.kind == "secret" && !isOwner) {
 					t.Errorf("%q, %s: the store has %q", who, what, names)
 				}
-				for e, err := range c.List(ctx, client.ListOptions{}) { // as before
+				for e, err := range op.Entries(ctx, c, op.EntryFilter{}) { // as before
 					if err == nil {
-						_, err = c.Apply(ctx, crmem.Unchanged{Entry: fresh(t, c, e.Name)}, crmem.Remove{Name: e.Name})
+						_, err = op.ApplyOps(ctx, c, crmem.Unchanged{Entry: fresh(t, c, e.Name)}, crmem.Remove{Name: e.Name})
 					}
 					if err != nil {
 						t.Fatal(err)
 					}
 				}
-				if _, err := c.Remember(ctx, "plain", "text", nil); err != nil {
+				if _, err := op.Remember.Do(ctx, c, op.Note{Remember: crmem.Remember{Name: "plain", Content: "text"}}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -104,7 +104,7 @@ func TestCheckedTexts(t *testing.T) {
 
 func fresh(t *testing.T, c *client.Client, name string) crmem.Entry {
 	t.Helper()
-	e, err := c.Get(t.Context(), name)
+	e, err := op.GetEntry.Do(t.Context(), c, op.EntryName{Name: name})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,11 +122,11 @@ func TestCheckedTextsPolicy(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.home, "config.toml"), []byte("[memory]\nsecrets = \"redact\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	list, err := c.Apply(t.Context(), crmem.Add{Name: "a", Content: "x " + secret}, crmem.Add{Name: "b", Content: "plain"})
+	list, err := op.ApplyOps(t.Context(), c, crmem.Add{Name: "a", Content: "x " + secret}, crmem.Add{Name: "b", Content: "plain"})
 	if err != nil || list[0].Content != "x [redacted: github-token]" || list[1].Content != "plain" || len(warned) != 1 {
 		t.Errorf("%v, %v, warnings %q", list, err, warned)
 	}
-	r, err := c.Overwrite(t.Context(), crmem.Remember{Name: "a", Content: secret})
+	r, err := op.Remember.Do(t.Context(), c, op.Note{Remember: crmem.Remember{Name: "a", Content: secret}})
 	if err != nil || r.Entry.Content != "[redacted: github-token]" || len(warned) != 2 {
 		t.Errorf("%v, %v, warnings %q", r, err, warned)
 	}

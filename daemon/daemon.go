@@ -243,7 +243,7 @@ func (d *Daemon) sessionSetup() session.Setup {
 // newParts returns what operations of the daemon run on.
 func (d *Daemon) newParts() *op.Parts {
 	return &op.Parts{
-		Log: d.log, Setup: d.sessionSetup, Models: func() *model.Registry { return d.setup().models }, Spaces: d.spaces, Removed: d.repeats.PurgeSpace,
+		Log: d.log, Setup: d.sessionSetup, Models: func() *model.Registry { return d.setup().models }, Spaces: d.spaces, Removed: d.repeats.PurgeSpace, Outcome: d.outcome,
 		Sessions: d.sessions, SearchSessions: d.searchSessions, Followers: d.events.followers, Publish: d.publish, ReadConfig: d.readConfig,
 		Now: d.now, Loaded: d.loaded, Crons: d.crons, CronsChanged: d.firing.changed, CronFailures: d.cronFailed,
 		Home: space.Home{FS: d.fs, Path: d.home, Command: "daemon", Warn: func(line string) { d.log.Warn("spaces", "warning", line) }},

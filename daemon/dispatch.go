@@ -6,7 +6,6 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/memtool"
 	"crabmem/daemon/once"
 	"crabmem/daemon/op"
 	"crabmem/daemon/space"
@@ -18,11 +17,12 @@ import (
 
 // request is an active request of a client.
 type request struct {
-	ctx  context.Context
-	peer wire.Peer
-	by   crmem.By    // who makes the changes
-	as   op.Identity // for which the client asks
-	send func(*pb.ServerMessage) error
+	ctx   context.Context
+	peer  wire.Peer
+	by    crmem.By    // who makes the changes
+	as    op.Identity // for which the client asks
+	space string      // that the request names, or its identity's
+	send  func(*pb.ServerMessage) error
 
 	effect *once.Effect // of a request with a key; nil: none yet
 
@@ -41,9 +41,10 @@ func (r *request) fail(m *pb.ErrorMsg) error {
 // Handle sends the response to a request. It is a [wire.Handler].
 func (d *Daemon) Handle(ctx context.Context, p wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 	gone := false
-	by := memtool.Actor(m.GetBy())
-	by.Client = cmp.Or(by.Client, crmem.ClientWire)
+	b := m.GetBy()
+	by := crmem.Actor{Agent: b.GetAgent(), Session: b.GetSession(), Call: b.GetCall(), Client: cmp.Or(b.GetClient(), crmem.ClientWire), Origin: b.GetOrigin(), Op: b.GetOp()}
 	r := &request{ctx: ctx, peer: p, by: crmem.By(by), as: d.identity(m.GetAs()), allowEmpty: m.GetAllowEmpty()}
+	r.space = cmp.Or(m.GetSpace(), r.as.Space, space.Main)
 	r.allowSecrets = r.as.Owner && m.GetAllowSecrets()
 	r.send = func(m *pb.ServerMessage) error {
 		m.Warnings, r.warnings = r.warnings, nil
@@ -81,24 +82,6 @@ var handlers = map[protoreflect.Name]handler{
 	"auth":   without(pong), // the server answers a required one
 	"cancel": with((*pb.ClientMessage).GetCancel, (*Daemon).cancel),
 
-	"remember":      onStore((*pb.ClientMessage).GetRemember, opened.remember),
-	"recall":        onStore((*pb.ClientMessage).GetRecall, opened.recall),
-	"forget":        onStore((*pb.ClientMessage).GetForget, opened.forget),
-	"get_entry":     onStore((*pb.ClientMessage).GetGetEntry, opened.getEntry),
-	"list_entries":  onStore((*pb.ClientMessage).GetListEntries, opened.listEntries),
-	"alias":         onStore((*pb.ClientMessage).GetAlias, opened.alias),
-	"apply":         onStore((*pb.ClientMessage).GetApply, opened.apply),
-	"dump":          onStore((*pb.ClientMessage).GetDump, opened.dump),
-	"load":          onStore((*pb.ClientMessage).GetLoad, opened.loadTree),
-	"checkpoint":    onStore((*pb.ClientMessage).GetCheckpoint, opened.checkpoint),
-	"undo":          onStore((*pb.ClientMessage).GetUndo, opened.undo),
-	"purge":         onStore((*pb.ClientMessage).GetPurge, opened.purge),
-	"redact":        onStore((*pb.ClientMessage).GetRedact, opened.redact),
-	"prune":         onStore((*pb.ClientMessage).GetPrune, opened.prune),
-	"entry_changes": onStore((*pb.ClientMessage).GetEntryChanges, opened.entryChanges),
-	"outcome":       (*Daemon).outcome,
-	"store_stats":   onStore((*pb.ClientMessage).GetStoreStats, opened.storeStats),
-
 	"history": with((*pb.ClientMessage).GetHistory, (*Daemon).history),
 }
 
@@ -112,24 +95,6 @@ func without(do func(*Daemon, *request) error) handler {
 	return func(d *Daemon, r *request, _ *pb.ClientMessage) error { return do(d, r) }
 }
 
-// opened is the daemon with the store of the space that a request names.
-type opened struct {
-	*Daemon
-	store *crmem.Store
-	name  string // of the space
-}
-
-// onStore is with for an operation on a store.
-func onStore[M any](get func(*pb.ClientMessage) M, do func(opened, *request, M) error) handler {
-	return func(d *Daemon, r *request, m *pb.ClientMessage) error {
-		name, use := cmp.Or(m.GetSpace(), r.as.Space, space.Main), d.inSpace
-		if name == r.as.Space && r.as.Writes {
-			use = d.writeSpace // creates it
-		}
-		return use(name, func(s *crmem.Store) error { return do(opened{d, s, name}, r, get(m)) })
-	}
-}
-
 func (d *Daemon) answer(r *request, m *pb.ClientMessage) error {
 	if m.GetCall() != nil {
 		return d.call(r, m)
@@ -139,9 +104,6 @@ func (d *Daemon) answer(r *request, m *pb.ClientMessage) error {
 		if answer, ok := handlers[op.Name()]; ok {
 			if err := d.permit(r, op.Name(), m); err != nil {
 				return err
-			}
-			if m.GetOnce() != nil && changing[op.Name()] {
-				return d.doOnce(r, m, func() error { return answer(d, r, m) })
 			}
 			return answer(d, r, m)
 		}

@@ -8,9 +8,9 @@ import (
 	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/memtool"
 	"crabmem/daemon/model"
 	"crabmem/daemon/once"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -41,11 +41,11 @@ func message(err error) *pb.ErrorMsg {
 	}
 	if e, ok := errors.AsType[*tree.Error](err); ok {
 		m.Path, m.Remedy = e.Path, e.Remedy
-		m.Details, _ = encode(memtool.TreeDetails{Path: e.Path, Line: e.Line, Message: e.Msg})
+		m.Details, _ = encode(op.TreeDetails{Path: e.Path, Line: e.Line, Message: e.Msg})
 	}
 	if e, ok := errors.AsType[*tree.ChangedError](err); ok {
 		m.Path, m.Remedy = e.Dir, "run crabmem load --merge to keep both changes, or crabmem load --replace to replace the store"
-		m.Details, _ = encode(memtool.TreeDetails{Names: e.Names})
+		m.Details, _ = encode(op.TreeDetails{Names: e.Names})
 	}
 	return m
 }

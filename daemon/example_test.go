@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/recall"
 	"crabmem/daemon"
 	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 )
 
@@ -37,10 +37,10 @@ func Example() {
 		time.Sleep(time.Millisecond)
 	}
 	// The entry is on disk when Remember returns.
-	if _, err := c.Remember(ctx, "deploy", "build, tag, push", nil); err != nil {
+	if _, err := op.Remember.Do(ctx, c, op.Note{Remember: crmem.Remember{Name: "deploy", Content: "build, tag, push"}}); err != nil {
 		log.Fatal(err)
 	}
-	a, _, err := c.Search(ctx, crmem.Query{Text: "how do we deploy?", Limit: 5}, recall.Options{})
+	a, err := op.Recall.Do(ctx, c, op.Question{Query: "how do we deploy?", Limit: 5})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
-	"crabmem/daemon/space"
 	"crabmem/daemon/trust"
 	"crabmem/daemon/wire/pb"
 
@@ -62,68 +61,12 @@ func (d *Daemon) permit(r *request, name protoreflect.Name, m *pb.ClientMessage)
 	switch needs[name] {
 	case op.NeedNothing, op.NeedOwn:
 		return nil
-	case op.NeedRead, op.NeedWrite:
-		return permitStore(&r.as, name, m)
 	case op.NeedSession:
 		return d.permitSession(r, m)
 	case op.NeedMessages:
 		return d.permitMessage(r, m)
 	}
 	return r.as.Refused("%s", strings.ReplaceAll(string(name), "_", " "))
-}
-
-// permitStore checks an operation on a space.
-func permitStore(id *op.Identity, operation protoreflect.Name, m *pb.ClientMessage) error {
-	name := cmp.Or(m.GetSpace(), id.Space, space.Main)
-	if needs[operation] == op.NeedRead {
-		if !id.Scope.Memory.Reads.Allows(name) {
-			return id.Refused("read the space %s", name)
-		}
-		return nil
-	}
-	if !id.Writes || !id.Scope.Memory.Writes.Allows(name) {
-		return id.Refused("change the space %s", name)
-	}
-	if m.GetRemember().GetKind() != pb.EntryKind_NOTE || m.GetForget().GetArchive() {
-		return id.Refused("change archives")
-	}
-	return permitChanges(id, m.GetApply())
-}
-
-// permitChanges checks that a batch changes notes only: each changed entry must be a
-// note in the conditions, which the store compares in the same transaction.
-func permitChanges(id *op.Identity, m *pb.ApplyMsg) error {
-	if m.GetFile() != "" {
-		return id.Refused("read files")
-	}
-	notes := make(map[string]bool)
-	for _, e := range m.GetUnchanged() {
-		notes[e.GetName()] = e.GetId() != 0 && e.GetKind() == pb.EntryKind_NOTE
-	}
-	for _, c := range m.GetChanges() {
-		name := ""
-		switch c := c.GetChange().(type) {
-		case *pb.Change_Add:
-			if c.Add.GetKind() != pb.EntryKind_NOTE {
-				return id.Refused("change archives")
-			}
-			continue
-		case *pb.Change_Update:
-			name = c.Update.GetName()
-		case *pb.Change_Alias:
-			name = c.Alias.GetName()
-		case *pb.Change_Remove:
-			name = c.Remove
-		case *pb.Change_Rename:
-			name = c.Rename.GetName()
-		default:
-			return id.Refused("restore entries")
-		}
-		if !notes[name] {
-			return id.Refused("change %q without the note in unchanged", name)
-		}
-	}
-	return nil
 }
 
 // permitSession checks that the identity created the session of a request.

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/recall"
 	"crabmem/daemon/client"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/op"
@@ -44,10 +43,10 @@ func (s *served) as(name string) *client.Client {
 // compares the refusals with a list of the operations that are permitted.
 func TestIdentityOperations(t *testing.T) {
 	s := serve(t, home(t), identities)
-	open := "auth get_stats hello sessions.list agents.list agents.show models.list spaces.list outcome ping sessions.search sessions "
+	open := "auth get_stats hello sessions.list agents.list agents.show models.list spaces.list requests.outcome ping sessions.search sessions "
 	untrusted := open + "cancel history reply_to_ask sessions.cancel sessions.lines sessions.show "
-	reads := untrusted + "entry_changes get_entry list_entries recall "
-	trusted := reads + "apply sessions.compact sessions.delete forget remember sessions.restore sessions.title "
+	reads := untrusted + "entries.changes entries.get entries.list entries.recall "
+	trusted := reads + "entries.apply sessions.compact sessions.delete entries.forget entries.remember entries.replace sessions.restore sessions.title "
 	for id, want := range map[string]string{"api:u": untrusted, "api:reads": reads, "api:a": trusted, "tg:7": untrusted, "delegate-crab:api:a": trusted, "api:a2": untrusted} {
 		var got []string
 		asks := func(name string, m *pb.ClientMessage) {
@@ -274,25 +273,25 @@ func TestIdentityEvents(t *testing.T) {
 func TestIdentityChangesItsSpace(t *testing.T) {
 	s := serve(t, home(t), identities)
 	ctx := t.Context()
-	_, err := s.client().Remember(ctx, "plan", "the owner's plan", nil)
+	_, err := op.Remember.Do(ctx, s.client(), note("plan", "the owner's plan"))
 	check(t, err)
 	a, b := s.as("api:a"), s.as("api:b")
-	if _, err := a.Get(ctx, "plan"); !missing(err) && !errors.Is(err, crmem.ErrNoStore) {
+	if _, err := op.GetEntry.Do(ctx, a, op.EntryName{Name: "plan"}); !missing(err) && !errors.Is(err, crmem.ErrNoStore) {
 		t.Errorf("an identity without a space: %v", err)
 	}
-	e, err := a.Remember(ctx, "plan", "the plan of a", nil)
+	w, err := op.Remember.Do(ctx, a, note("plan", "the plan of a"))
 	check(t, err)
-	if _, err := b.Remember(ctx, "other", "of b", nil); err != nil {
+	if _, err := op.Remember.Do(ctx, b, note("other", "of b")); err != nil {
 		t.Error(err)
 	}
 	own := space.OfSender("api:a")
 	for _, name := range []string{space.Main, own} {
 		b.Space = name
-		_, read := b.Get(ctx, "plan")
-		_, written := b.Remember(ctx, "plan", "overwritten", nil)
-		_, forgotten := b.Forget(ctx, "plan", client.ForgetOptions{})
-		_, applied := b.Apply(ctx, crmem.Remove{Name: "plan"})
-		_, _, found := b.Search(ctx, crmem.Query{Text: "plan", Limit: 5}, recall.Options{})
+		_, read := op.GetEntry.Do(ctx, b, op.EntryName{Name: "plan"})
+		_, written := op.Remember.Do(ctx, b, note("plan", "overwritten"))
+		_, forgotten := op.Forget.Do(ctx, b, op.Removal{Name: "plan"})
+		_, applied := op.ApplyOps(ctx, b, crmem.Remove{Name: "plan"})
+		_, found := op.Recall.Do(ctx, b, op.Question{Query: "plan", Limit: 5})
 		for i, err := range []error{read, written, forgotten, applied, found} {
 			wantError(t, err, 403, "scope", map[bool]string{true: "change", false: "read"}[i > 0 && i < 4]+" the space "+name)
 		}
@@ -300,31 +299,31 @@ func TestIdentityChangesItsSpace(t *testing.T) {
 	check(t, s.inSpace(own, func(st *crmem.Store) error {
 		return st.Apply(crmem.Add{Name: "archive", Kind: crmem.Archive, Content: "a summary"})
 	}))
-	archive, err := a.Get(ctx, "archive")
+	archive, err := op.GetEntry.Do(ctx, a, op.EntryName{Name: "archive"})
 	check(t, err)
-	_, err = a.Forget(ctx, "archive", client.ForgetOptions{Archive: true})
+	_, err = op.Forget.Do(ctx, a, op.Removal{Name: "archive", Archive: true})
 	wantError(t, err, 403, "scope", "may not change archives")
-	_, err = a.Apply(ctx, crmem.Add{Name: "second", Kind: crmem.Archive})
+	_, err = op.ApplyOps(ctx, a, crmem.Add{Name: "second", Kind: crmem.Archive})
 	wantError(t, err, 403, "scope", "may not change archives")
 	for _, ops := range [][]crmem.Op{
 		{crmem.Update{Name: "plan", Content: "x"}}, {crmem.Remove{Name: "archive"}}, {crmem.Unchanged{Entry: archive}, crmem.Remove{Name: "archive"}},
-		{crmem.Unchanged{Entry: e}, crmem.Rename{Name: "archive", To: "x"}}, {crmem.Alias{Name: "archive", Aliases: []string{"x"}}},
+		{crmem.Unchanged{Entry: w.Entry}, crmem.Rename{Name: "archive", To: "x"}}, {crmem.Alias{Name: "archive", Aliases: []string{"x"}}},
 	} {
-		_, err = a.Apply(ctx, ops...)
+		_, err = op.ApplyOps(ctx, a, ops...)
 		wantError(t, err, 403, "scope", "without the note in unchanged")
 	}
 	// A condition that names the archive as a note does not hold.
 	lie := archive
 	lie.Kind = crmem.Note
-	_, err = a.Apply(ctx, crmem.Unchanged{Entry: lie}, crmem.Remove{Name: "archive"})
+	_, err = op.ApplyOps(ctx, a, crmem.Unchanged{Entry: lie}, crmem.Remove{Name: "archive"})
 	wantError(t, err, 409, "changed", "")
-	if _, err = a.Apply(ctx, crmem.Unchanged{Entry: e}, crmem.Update{Name: "plan", Content: "the new plan of a"}); err != nil {
+	if _, err = op.ApplyOps(ctx, a, crmem.Unchanged{Entry: w.Entry}, crmem.Update{Name: "plan", Content: "the new plan of a"}); err != nil {
 		t.Error(err)
 	}
-	_, err = a.Apply(ctx, crmem.Restore{Entry: archive})
+	_, err = op.ApplyOps(ctx, a, crmem.Restore{Entry: archive})
 	wantError(t, err, 403, "scope", "may not restore entries")
 	u := s.as("api:reads") // its agents may write its space; it may not
-	_, err = u.Remember(ctx, "x", "y", nil)
+	_, err = op.Remember.Do(ctx, u, note("x", "y"))
 	wantError(t, err, 403, "scope", "may not change the space "+space.OfSender("api:reads"))
 	var origins []string
 	check(t, s.inSpace(own, func(st *crmem.Store) error {

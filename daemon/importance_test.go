@@ -1,13 +1,12 @@
 package daemon
 
 import (
-	"context"
 	"path/filepath"
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/crmem/recall"
 	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 )
 
@@ -21,7 +20,7 @@ func TestImportance(t *testing.T) {
 	}
 	c := &client.Client{Addr: wire.Addr{Network: "unix", Address: Socket(dir)}}
 	defer c.Close()
-	a, _, err := c.Search(context.Background(), crmem.Query{Text: "word"}, recall.Options{Explain: true})
+	a, err := op.Recall.Do(t.Context(), c, op.Question{Query: "word", Explain: true})
 	if err != nil {
 		t.Fatal(err)
 	}

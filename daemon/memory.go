@@ -13,7 +13,7 @@ import (
 	"crabmem/bm25/clip"
 	"crabmem/crmem"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 	"crabmem/daemon/secret/scan"
 	"crabmem/daemon/space"
 	"crabmem/daemon/tool"
@@ -33,7 +33,7 @@ type rememberArgs struct {
 	Name    string   `json:"name" jsonschema:"a short name for the subject of the note, in words you would search for"`
 	Content string   `json:"content" jsonschema:"the text; it replaces the text of an existing note with this name"`
 	Aliases []string `json:"aliases,omitempty" jsonschema:"other words to find it by"`
-	memtool.MetadataArgs
+	op.MetadataArgs
 }
 
 type forgetArgs struct {
@@ -45,7 +45,7 @@ type recallArgs struct {
 	Limit        int      `json:"limit,omitempty" jsonschema:"at most this many; the configured default when absent"`
 	Names        []string `json:"names,omitempty" jsonschema:"return the full texts of these entries instead of a search"`
 	BudgetTokens int      `json:"budget_tokens,omitempty" jsonschema:"tokens of names and snippets; 1500 when absent"`
-	memtool.FilterArgs
+	op.FilterArgs
 }
 
 type searchArgs struct {
@@ -66,8 +66,8 @@ func (d *Daemon) memoryTools() []tool.Tool {
 }
 
 // guard checks the texts that agents write for secrets.
-func (d *Daemon) guard() memtool.Guard {
-	return memtool.Guard{
+func (d *Daemon) guard() op.Guard {
+	return op.Guard{
 		Policy: func() (scan.Policy, error) { return d.setup().config.Secrets, nil },
 		Warn:   func(message string) { d.log.Warn(message) },
 	}
@@ -105,7 +105,7 @@ func (d *Daemon) rememberTool(ctx context.Context, c tool.Call, args rememberArg
 		return "", fmt.Errorf("failed to save entry: %w", err)
 	}
 	o := crmem.Remember{Name: args.Name, Content: args.Content, Aliases: args.Aliases, Metadata: edit}
-	var r memtool.Remembered
+	var r op.Written
 	err = d.writeSpace(name, func(s *crmem.Store) (err error) {
 		if limit := (quota{Entries: c.Scope.Memory.MaxEntries, Bytes: c.Scope.Memory.MaxBytes}); limit.Entries > 0 {
 			d.limited.Lock()
@@ -114,7 +114,7 @@ func (d *Daemon) rememberTool(ctx context.Context, c tool.Call, args rememberArg
 				return err
 			}
 		}
-		r, err = memtool.Remember(ctx, d.guard().Store(memtool.Local(s, d.actor(c))), o)
+		r, err = op.Remember.Do(ctx, op.Store{Store: s, By: d.actor(c), Guard: d.guard()}, op.Note{Remember: o, Similar: true})
 		return err
 	})
 	if err != nil {

@@ -37,9 +37,9 @@ func TestOnlyUsersErase(t *testing.T) {
 	id := log.ID()
 	request := func(by crmem.Actor) (purged, pruned, session error) {
 		c := &client.Client{Addr: wire.Addr{Network: "unix", Address: Socket(s.home)}, By: by}
-		_, purged = c.Purge(t.Context(), "a", true)
-		_, pruned = c.Prune(t.Context(), time.Now())
 		_, session = op.PurgeSession.Do(t.Context(), c, op.SessionTexts{Session: id, Texts: []string{"a text to purge"}})
+		_, purged = op.Purge.Do(t.Context(), c, op.Removal{Name: "a", Archive: true})
+		_, pruned = op.PruneHistory.Do(t.Context(), c, op.Age{Before: time.Now()})
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}

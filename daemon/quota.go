@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"crabmem/crmem"
+	"crabmem/daemon/op"
 )
 
 // quota limits the entries of a store. 0 is no limit.
@@ -24,16 +25,16 @@ func (q quota) check(s *crmem.Store, o *crmem.Remember) error {
 		return err
 	}
 	note := crmem.Entry{Name: o.Name, Content: content, Aliases: o.Aliases}
-	entries, bytes := 1, entrySize(&note)
+	entries, bytes := 1, op.EntrySize(&note)
 	for e := range s.All() {
 		if e.ID == old.ID {
 			if o.Aliases == nil { // the note keeps them
-				bytes += entrySize(&e) - len(e.Content) - len(e.Name)
+				bytes += op.EntrySize(&e) - len(e.Content) - len(e.Name)
 			}
 			continue
 		}
 		entries++
-		bytes += entrySize(&e)
+		bytes += op.EntrySize(&e)
 	}
 	switch {
 	case q.Entries > 0 && entries > q.Entries:
@@ -42,12 +43,4 @@ func (q quota) check(s *crmem.Store, o *crmem.Remember) error {
 		return fmt.Errorf("this memory may contain %d bytes, and would contain %d: write a shorter text", q.Bytes, bytes)
 	}
 	return nil
-}
-
-func entrySize(e *crmem.Entry) int {
-	n := len(e.Name) + len(e.Content)
-	for _, a := range e.Aliases {
-		n += len(a)
-	}
-	return n
 }

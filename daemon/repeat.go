@@ -2,27 +2,21 @@ package daemon
 
 import (
 	"cmp"
+	"context"
 	"encoding/hex"
 	"errors"
 	"net/http"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"time"
 
 	"crabmem/crmem"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/memtool"
 	"crabmem/daemon/once"
-	"crabmem/daemon/space"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire/pb"
-
-	"google.golang.org/protobuf/reflect/protoreflect"
 )
-
-// changing are the operations without a row that may be repeated with a key.
-var changing = map[protoreflect.Name]bool{
-	"remember": true, "forget": true, "alias": true, "apply": true, "undo": true,
-}
 
 const (
 	maxOnce    = 255 // bytes of a key
@@ -53,12 +47,12 @@ func (d *Daemon) checkRepeats() {
 	})
 }
 
-// identified returns the key and the digest of the request.
-func (r *request) identified(o *pb.Once) (key, sum string, err error) {
-	if n := len(o.GetKey()); n == 0 || n > maxOnce || len(o.GetSum()) == 0 || len(o.GetSum()) > maxOnceSum {
+// identified returns the key and the digest of a request of an identity.
+func identified(as *op.Identity, k op.OnceKey) (key, sum string, err error) {
+	if n := len(k.Key); n == 0 || n > maxOnce || len(k.Sum) == 0 || len(k.Sum) > maxOnceSum {
 		return "", "", errtable.Invalidf("once: want a key of 1 to %d bytes, and a digest of 1 to %d bytes", maxOnce, maxOnceSum)
 	}
-	return once.KeyOf(r.as.Name, o.GetKey()), hex.EncodeToString(o.GetSum()), nil
+	return once.KeyOf(as.Name, k.Key), hex.EncodeToString(k.Sum), nil
 }
 
 var errRepeated = &errtable.Error{HTTP: http.StatusConflict, Kind: "repeated", Exit: errtable.ExitConflict,
@@ -66,13 +60,13 @@ var errRepeated = &errtable.Error{HTTP: http.StatusConflict, Kind: "repeated", E
 
 // doOnce calls answer, unless a request with the same key has had its effect.
 func (d *Daemon) doOnce(r *request, m *pb.ClientMessage, answer func() error) error {
-	key, sum, err := r.identified(m.GetOnce())
+	key, sum, err := identified(&r.as, op.OnceKey{Key: m.GetOnce().GetKey(), Sum: m.GetOnce().GetSum()})
 	if err != nil {
 		return err
 	}
 	d.checkRepeats()
 	r.by.Op = m.GetOnce().GetKey()
-	in := cmp.Or(m.GetSpace(), r.as.Space, space.Main)
+	in := r.space
 	var failed error
 	before, err := d.repeats.Do(r.ctx, r.as.Name, key, sum, in, func(before once.Record) (*once.Effect, bool) {
 		if e := d.pastEffect(before); e != nil {
@@ -91,41 +85,6 @@ func (d *Daemon) doOnce(r *request, m *pb.ClientMessage, answer func() error) er
 	return cmp.Or(err, failed)
 }
 
-// wrote records the entry that the request wrote. An ID of 0 is no entry.
-func (r *request) wrote(e *crmem.Entry) {
-	if e.ID != 0 {
-		r.effect = &once.Effect{Entry: e.ID, ETag: memtool.ETag(e)}
-	}
-}
-
-// removed records the entry that the request removed.
-func (r *request) removed(id uint64) {
-	if id != 0 {
-		r.effect = &once.Effect{Entry: id}
-	}
-}
-
-// applied records the effect of a batch: the last entry that it wrote or, if it wrote none,
-// the last one of its conditions.
-func (r *request) applied(ops []crmem.Op, wrote []crmem.Entry) {
-	var last crmem.Entry
-	changes := false
-	for _, op := range ops {
-		if u, ok := op.(crmem.Unchanged); ok {
-			last = u.Entry
-		}
-		changes = changes || memtool.Changes(op)
-	}
-	switch {
-	case len(wrote) > 0:
-		r.wrote(&wrote[len(wrote)-1])
-	case changes:
-		r.removed(last.ID)
-	default:
-		r.wrote(&last)
-	}
-}
-
 // isOf reports whether a request with a key made a change.
 func isOf(c *crmem.Change, key string) bool {
 	return c.By.Op != "" && once.KeyOf(c.By.Origin, c.By.Op) == key
@@ -142,7 +101,7 @@ func (d *Daemon) pastEffect(r once.Record) (e *once.Effect) {
 			if err == nil && isOf(&c, r.Key) {
 				e = &once.Effect{Space: r.Space, Entry: c.Entry().ID}
 				if c.Type != crmem.ChangeRemove {
-					e.ETag = memtool.ETag(&c.After)
+					e.ETag = op.ETag(&c.After)
 				}
 			}
 		}
@@ -154,55 +113,54 @@ func (d *Daemon) pastEffect(r once.Record) (e *once.Effect) {
 	return e
 }
 
-// outcome answers with what the request with a key did.
-func (d *Daemon) outcome(r *request, m *pb.ClientMessage) error {
-	key, sum, err := r.identified(m.GetOnce())
+// outcome returns what the request with a key did.
+func (d *Daemon) outcome(ctx context.Context, as *op.Identity, in *op.OnceKey) (o op.Outcome, err error) {
+	key, sum, err := identified(as, *in)
 	if err != nil {
-		return err
+		return o, err
 	}
 	d.checkRepeats()
-	record, err := d.repeats.Find(r.ctx, key, sum)
+	record, err := d.repeats.Find(ctx, key, sum)
 	if err != nil {
-		return err
+		return o, err
 	}
 	if e := d.pastEffect(record); e != nil {
 		d.repeats.Complete(record, *e)
 		record.State, record.Effect = once.Done, *e
 	}
-	if record.State != "" && !r.as.Owner && !r.as.Scope.Memory.Reads.Allows(record.Space) {
-		return r.as.Refused("read the space %s", record.Space)
+	if record.State != "" && !as.Owner && !as.Scope.Memory.Reads.Allows(record.Space) {
+		return o, as.Refused("read the space %s", record.Space)
 	}
-	reply := &pb.OutcomeReply{Begun: record.State == once.Begun, Done: record.State == once.Done, Space: record.Space}
+	o = op.Outcome{Begun: record.State == once.Begun, Done: record.State == once.Done, Space: record.Space}
 	switch {
-	case !reply.Done || record.ETag == "":
+	case !o.Done || record.ETag == "":
 	case record.Entry == 0:
-		reply.Time, err = strconv.ParseInt(record.ETag, 10, 64)
+		var nanoseconds int64
+		nanoseconds, err = strconv.ParseInt(record.ETag, 10, 64)
+		o.Time = time.Unix(0, nanoseconds).UTC()
 	default:
-		err = d.inSpace(record.Space, func(s *crmem.Store) error { return outcomeOf(s, &record, reply) })
+		err = d.inSpace(record.Space, func(s *crmem.Store) error { return outcomeOf(s, &record, &o) })
 	}
 	if errors.Is(err, crmem.ErrNoStore) {
 		err = once.ErrSpent
 	}
-	if err != nil {
-		return err
-	}
-	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Outcome{Outcome: reply}})
+	return o, err
 }
 
 // outcomeOf adds the entry after the change of a record: from the history or, if the store
 // keeps none, the present entry, if it has not changed.
-func outcomeOf(s *crmem.Store, r *once.Record, reply *pb.OutcomeReply) error {
+func outcomeOf(s *crmem.Store, r *once.Record, o *op.Outcome) error {
 	for c, err := range s.ChangesOfID(r.Entry) {
-		if err == nil && isOf(&c, r.Key) && c.Redacted().IsZero() && memtool.ETag(&c.After) == r.ETag {
-			reply.Entry, reply.Seq, reply.Time = memtool.Message(c.After, true), c.Seq, nanoseconds(c.Time)
+		if err == nil && isOf(&c, r.Key) && c.Redacted().IsZero() && op.ETag(&c.After) == r.ETag {
+			o.Entry, o.Seq, o.Time = &c.After, c.Seq, c.Time.UTC()
 		}
 	}
-	if reply.Entry != nil {
+	if o.Entry != nil {
 		return nil
 	}
 	for e := range s.All() {
-		if e.ID == r.Entry && memtool.ETag(&e) == r.ETag {
-			reply.Entry = memtool.Message(e, true)
+		if e.ID == r.Entry && op.ETag(&e) == r.ETag {
+			o.Entry = &e
 			return nil
 		}
 	}
@@ -227,7 +185,7 @@ func (d *Daemon) forgetPurged(s *crmem.Store, in string) error {
 	present := make(map[string]bool)
 	for e := range s.All() {
 		if slices.Contains(ids, e.ID) {
-			present[memtool.ETag(&e)] = true
+			present[op.ETag(&e)] = true
 		}
 	}
 	var gone []string

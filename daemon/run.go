@@ -11,7 +11,7 @@ import (
 	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 	"crabmem/daemon/session"
 	"crabmem/daemon/skill"
 	"crabmem/daemon/tool"
@@ -85,7 +85,7 @@ func (d *Daemon) command(scope tool.Scope, q *runRequest) error {
 		e := errtable.Errorf(http.StatusNotFound, "not_found", "%v", err)
 		e.Exit, e.Err = errtable.ExitNotFound, err
 		e.Fix = "did you mean /help in a chat? crabmem skills list lists the skills; //" + unknown.Name + " sends the text"
-		if nearest := memtool.NearestName(unknown.Name, unknown.Names); nearest != "" {
+		if nearest := op.NearestName(unknown.Name, unknown.Names); nearest != "" {
 			e.Fix = "did you mean /" + nearest + "? //" + unknown.Name + " sends the text"
 		}
 		return e

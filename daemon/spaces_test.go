@@ -15,6 +15,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/op"
 	"crabmem/daemon/space"
 	"crabmem/daemon/wire/pb"
 )
@@ -261,10 +262,10 @@ func TestSpaceOfOpenDaemon(t *testing.T) {
 			return []crmem.Op{crmem.Add{Name: "by client", Content: "x"}}, nil
 		})
 		if err == nil {
-			_, err = st.Remember(t.Context(), crmem.Remember{Name: "note in " + name, Content: "x"})
+			_, err = op.Remember.Do(t.Context(), st, note("note in "+name, "x"))
 		}
 		if err == nil {
-			_, err = st.Checkpoint(t.Context())
+			_, err = op.Checkpoint.Do(t.Context(), st, op.None{})
 		}
 		if err := errors.Join(err, st.Close()); err != nil {
 			t.Fatalf("%s: %v", name, err)

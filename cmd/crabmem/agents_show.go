@@ -10,7 +10,7 @@ import (
 	"crabmem/daemon"
 	"crabmem/daemon/config"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 	"crabmem/daemon/tool"
 
 	"github.com/spf13/cobra"
@@ -90,7 +90,7 @@ func unknownAgent(conf *config.Config, name string) error {
 	}
 	f := &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no agent " + display.Quoted(name), Path: filepath.Join(conf.Home, config.File),
 		Remedy: "use one of " + cli.Fit(strings.Join(names, ", "), 200)}
-	if near := memtool.NearestName(name, names); near != "" {
+	if near := op.NearestName(name, names); near != "" {
 		f.Remedy = "crabmem agents show " + near
 	}
 	return f

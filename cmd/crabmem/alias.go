@@ -7,7 +7,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
@@ -51,9 +51,9 @@ Several entries may share an alias. No command finds an entry by a shared alias.
 			case replace, none:
 				return given, nil
 			case remove:
-				return memtool.WithoutAliases(s, e, given)
+				return op.WithoutAliases(s, e, given)
 			}
-			return memtool.WithAliases(e.Aliases, given), nil
+			return op.WithAliases(e.Aliases, given), nil
 		})
 		if err != nil {
 			return err
@@ -68,13 +68,13 @@ Several entries may share an alias. No command finds an entry by a shared alias.
 func (c *app) aliases(ctx context.Context, name string, show bool, change func(*crmem.Store, crmem.Entry) ([]string, error)) (e crmem.Entry, err error) {
 	if show {
 		err = c.read(func(s *crmem.Store) (err error) {
-			e, err = memtool.Find(s, name)
+			e, err = op.FindEntry(s, name)
 			return err
 		})
 		return e, err
 	}
 	err = c.update(ctx, "alias", func(s *crmem.Store) ([]crmem.Op, error) {
-		if e, err = memtool.Find(s, name); err != nil {
+		if e, err = op.FindEntry(s, name); err != nil {
 			return nil, err
 		}
 		list, err := change(s, e)

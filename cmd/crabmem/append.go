@@ -7,7 +7,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
@@ -53,9 +53,9 @@ exist, append exits with 3; for an archive it exits with 4.
 			return f
 		}
 		var before, e crmem.Entry
-		err = c.writeChecked(cmd.Context(), "append", false, allow, func(s memtool.Store) error {
+		err = c.writeChecked(cmd.Context(), "append", false, allow, func(s op.Memory) error {
 			list, err := s.Update(cmd.Context(), func(s *crmem.Store) ([]crmem.Op, error) {
-				if before, err = memtool.Find(s, args[0]); err != nil {
+				if before, err = op.FindEntry(s, args[0]); err != nil {
 					return nil, err
 				}
 				if before.Kind != crmem.Note {
@@ -75,7 +75,7 @@ exist, append exits with 3; for an archive it exits with 4.
 			return err
 		}
 		if c.JSON {
-			return c.printWritten("", memtool.Replaced(e, before))
+			return c.printWritten("", op.Replaced(e, before))
 		}
 		c.Say("appended %s to %s (%s %d, %s)", display.Size(int64(len(e.Content)-len(before.Content))), display.Label(e.Name), e.Kind, e.ID, display.Size(int64(len(e.Content))))
 		return nil

@@ -16,7 +16,7 @@ import (
 	"crabmem/crmem/recall"
 	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 	"crabmem/testdata"
 )
 
@@ -169,15 +169,15 @@ func TestQuestions(t *testing.T) {
 				t.Errorf("%s: no tab in %q", file, line)
 				continue
 			}
-			f := recallFlags{limit: 3, analyzer: "standard"}
-			q, err := f.query(query, time.Now())
+			f := recallFlags{Question: op.Question{Query: query, Limit: 3}}
+			q, err := f.check(time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
 			var out bytes.Buffer
 			c := newApp(nil, &out, nil)
 			c.JSON = true
-			if err := errors.Join(c.recall(t.Context(), memtool.Local(s), q, f), c.Out.Flush()); err != nil {
+			if err := errors.Join(c.recall(t.Context(), op.Store{Store: s}, q, f), c.Out.Flush()); err != nil {
 				t.Fatalf("recall %q: %v", query, err)
 			}
 			var a recall.Answer

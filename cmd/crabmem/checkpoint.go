@@ -2,7 +2,7 @@ package main
 
 import (
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
@@ -20,10 +20,10 @@ crabmem checkpoints long logs automatically.`,
   crabmem checkpoint --json`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var did memtool.Checkpointed
-		err := c.write(cmd.Context(), "checkpoint", false, func(s memtool.Store) error {
+		var did op.Checkpointed
+		err := c.write(cmd.Context(), "checkpoint", false, func(s op.Memory) error {
 			return c.Busy("writing the store", func() (err error) {
-				did, err = s.Checkpoint(cmd.Context())
+				did, err = op.Checkpoint.Do(cmd.Context(), s, op.None{})
 				return err
 			})
 		})

@@ -18,7 +18,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 	"crabmem/testdata"
 
 	"github.com/spf13/cobra"
@@ -274,7 +274,7 @@ func (d *demo) playJSON() error {
 		return err
 	}
 	a.Problems = len(report.Problems)
-	var dumped memtool.DumpAnswer
+	var dumped op.DumpAnswer
 	if err := ask(&dumped, "dump", d.book()); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"crabmem/crmem/tree"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
@@ -64,7 +64,7 @@ func (c *app) dumpTo(dir, doing string, o *tree.DumpOptions) error {
 			c.Warn(w)
 		}
 		if c.JSON {
-			return c.PrintJSON(memtool.Dumped(r, o.DryRun))
+			return c.PrintJSON(op.Dumped(r, o.DryRun))
 		}
 		wrote, deleted, moved := "wrote", "deleted", "moved aside"
 		if o.DryRun {

@@ -20,7 +20,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
@@ -53,7 +53,7 @@ nothing, prints the path of the file with your text, and exits with 4.`,
 		}
 		var before crmem.Entry
 		err = c.read(func(s *crmem.Store) (err error) {
-			before, err = memtool.Find(s, args[0])
+			before, err = op.FindEntry(s, args[0])
 			return err
 		})
 		if err != nil {
@@ -118,13 +118,13 @@ func (c *app) edit(ctx context.Context, editor string, before crmem.Entry, allow
 		return f
 	}
 	remove()
-	return c.printWritten("edited", memtool.Replaced(e, before))
+	return c.printWritten("edited", op.Replaced(e, before))
 }
 
 // storeEdited replaces the content of an entry that is still as it was before the
 // edit. file contains the new content.
 func (c *app) storeEdited(ctx context.Context, before crmem.Entry, after, file string, allow bool) (e crmem.Entry, err error) {
-	err = c.writeChecked(ctx, "edit", false, allow, func(s memtool.Store) error {
+	err = c.writeChecked(ctx, "edit", false, allow, func(s op.Memory) error {
 		list, err := s.Update(ctx, func(s *crmem.Store) ([]crmem.Op, error) {
 			now, err := s.Get(before.Name)
 			if errors.Is(err, crmem.ErrNotFound) || err == nil && !now.Equal(before) {

@@ -6,14 +6,14 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/metadata"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
 
 // filterFlags are the flags that select entries.
 type filterFlags struct {
-	memtool.FilterArgs
+	op.FilterArgs
 	others []string
 }
 

@@ -3,7 +3,7 @@ package main
 import (
 	"crabmem/crmem"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
@@ -89,7 +89,7 @@ seconds in a process that has it open.`,
 		}
 		var e crmem.Entry
 		check := func(s *crmem.Store) (err error) {
-			e, err = memtool.FindToRemove(s, name, archive)
+			e, err = op.FindToRemove(s, name, archive)
 			return err
 		}
 		var err error

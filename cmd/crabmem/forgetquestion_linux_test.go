@@ -1,6 +1,8 @@
 package main
 
-import "testing"
+import (
+	"testing"
+)
 
 // TestPurgeAsks purges an entry, one of its texts, and history on a terminal: each asks,
 // and changes nothing without a yes.

@@ -12,7 +12,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 	"crabmem/daemon/timetext"
 )
 
@@ -74,7 +74,7 @@ func (c *app) timelineOf(changes iter.Seq2[crmem.Change, error], name string, se
 // idOf returns the ID of the entry of a name, or of an alias that one entry has. If
 // the store has no such entry, idOf returns the newest one that had the name.
 func (t *timeline) idOf(s *crmem.Store, name string) (uint64, error) {
-	e, err := memtool.Find(s, name)
+	e, err := op.FindEntry(s, name)
 	if errors.Is(err, crmem.ErrNotFound) && t.named != 0 {
 		return t.named, nil
 	}
@@ -143,11 +143,11 @@ func (c *app) entryAt(s *crmem.Store, name string, p crmem.Point) (crmem.Entry, 
 	if err != nil {
 		return crmem.Entry{}, err
 	}
-	e, err := memtool.Find(then, name)
+	e, err := op.FindEntry(then, name)
 	if !errors.Is(err, crmem.ErrNotFound) {
 		return e, err
 	}
-	if now, err := memtool.Find(s, name); err == nil {
+	if now, err := op.FindEntry(s, name); err == nil {
 		if e := entryByID(then, now.ID); e.ID != 0 {
 			return e, nil
 		}

@@ -12,7 +12,7 @@ import (
 	"crabmem/cmd/crabmem/internal/importer"
 	"crabmem/crmem"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
@@ -224,7 +224,7 @@ func (c *app) planned(ctx context.Context, a *imported, plan func(*crmem.Store) 
 		}
 		return err
 	}
-	return c.writeGuarded(ctx, "import", true, g, func(s memtool.Store) error {
+	return c.writeGuarded(ctx, "import", true, g, func(s op.Memory) error {
 		return c.Busy("importing", func() error {
 			_, err := s.Update(ctx, plan)
 			return err

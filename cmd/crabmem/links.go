@@ -9,7 +9,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/links"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
@@ -50,7 +50,7 @@ crabmem lint exits with 1 for them.`,
 			if len(args) == 0 {
 				a.Links = slices.AppendSeq(a.Links, links.All(s))
 			} else {
-				e, err := memtool.Find(s, args[0])
+				e, err := op.FindEntry(s, args[0])
 				if err != nil {
 					return err
 				}
@@ -146,7 +146,7 @@ either direction. --linked omits entries without links.`,
 		return c.read(func(s *crmem.Store) error {
 			g := links.NewGraph(s)
 			if f.from != "" {
-				e, err := memtool.Find(s, f.from)
+				e, err := op.FindEntry(s, f.from)
 				if err != nil {
 					return err
 				}

@@ -7,9 +7,8 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
-	"crabmem/crmem/tree"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
@@ -51,25 +50,28 @@ is, such as --accept notes/deploy.md.`,
 			return err
 		}
 		dir := args[0]
-		var r tree.LoadReport
-		o := &tree.LoadOptions{Merge: merge, Guard: !replace && !merge, DryRun: dry, Accept: pagePaths(dir, accept)}
-		load := func(s memtool.Store) error {
+		var r *op.LoadAnswer
+		in := op.TreeLoad{TreeDir: op.TreeDir{Dir: dir}, Merge: merge, Guard: !replace && !merge, DryRun: dry, Accept: pagePaths(dir, accept)}
+		load := func(s op.Memory) error {
 			p := c.Progress("loading " + dir)
-			o.Progress = p.Step
-			o.Confirm = func(r tree.LoadReport) error {
-				p.Clear()
-				return c.announce(r, dry)
-			}
-			return p.During(func() (err error) {
-				r, err = s.Load(cmd.Context(), dir, o)
-				return err
+			return p.During(func() error {
+				return op.LoadTree.Each(cmd.Context(), s, in, func(part op.LoadPart) error {
+					switch r = part.Report; {
+					case part.Total > 0:
+						p.Step(part.Done, part.Total)
+					case r == nil:
+						p.Clear()
+						return c.announce(part.Removes, dry)
+					}
+					return nil
+				})
 			})
 		}
 		var err error
 		if dry {
-			err = c.read(func(s *crmem.Store) error { return load(memtool.Local(s)) })
+			err = c.read(func(s *crmem.Store) error { return load(op.Store{Store: s}) })
 			if errors.Is(err, crmem.ErrNoStore) {
-				err = load(memtool.Local(crmem.New(&crmem.Options{FS: c.fs, Now: c.now})))
+				err = load(op.Store{Store: crmem.New(&crmem.Options{FS: c.fs, Now: c.now})})
 			}
 		} else {
 			err = c.write(cmd.Context(), "load", true, load)
@@ -80,9 +82,8 @@ is, such as --accept notes/deploy.md.`,
 		for _, w := range r.Warnings {
 			c.Warn(w)
 		}
-		a := memtool.Loaded(r, dry)
-		if c.JSON && len(a.Conflicts) == 0 {
-			return c.PrintJSON(a)
+		if c.JSON && len(r.Conflicts) == 0 {
+			return c.PrintJSON(r)
 		}
 		verb := "loaded"
 		if dry {
@@ -90,14 +91,14 @@ is, such as --accept notes/deploy.md.`,
 		}
 		c.Say("%s %s: added %d, changed %d, removed %d, kept %d", verb, display.Plural(r.Pages, "page", "pages"),
 			len(r.Added), len(r.Changed), len(r.Removed), r.Kept)
-		if len(a.Conflicts) == 0 {
+		if len(r.Conflicts) == 0 {
 			return nil
 		}
-		for _, k := range a.Conflicts {
+		for _, k := range r.Conflicts {
 			c.Say("conflict: %s: the tree's text is %s, the store's %s", display.Label(k.Name), display.Printable(k.Page), display.Printable(k.File))
 		}
-		return &cli.Failure{Code: cli.ExitConflict, Kind: "conflicts", Path: dir, More: a,
-			Message: fmt.Sprintf("load tree: %s in conflict; the store kept its text and copied it to conflicts/", display.Plural(len(a.Conflicts), "entry", "entries")),
+		return &cli.Failure{Code: cli.ExitConflict, Kind: "conflicts", Path: dir, More: *r,
+			Message: fmt.Sprintf("load tree: %s in conflict; the store kept its text and copied it to conflicts/", display.Plural(len(r.Conflicts), "entry", "entries")),
 			Remedy:  "edit each page, remove its file under conflicts/, then load again"}
 	}
 	return cmd
@@ -117,12 +118,12 @@ func pagePaths(dir string, files []string) []string {
 }
 
 // announce prints the entries that a load will remove.
-func (c *app) announce(r tree.LoadReport, dry bool) error {
+func (c *app) announce(names []string, dry bool) error {
 	verb := "removes"
 	if dry {
 		verb = "would remove"
 	}
-	for _, n := range r.Removed {
+	for _, n := range names {
 		c.Say("%s %s", verb, display.Label(n))
 	}
 	return c.Out.Flush()

@@ -10,7 +10,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 	"crabmem/daemon/timetext"
 
 	"github.com/spf13/cobra"
@@ -119,7 +119,7 @@ func (c *app) changesOf(s *crmem.Store, args []string) ([]logged, error) {
 		list = append(list, l)
 	})
 	if len(args) > 0 && len(list) == 0 {
-		if _, err := memtool.Find(s, args[0]); err != nil {
+		if _, err := op.FindEntry(s, args[0]); err != nil {
 			return nil, err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/mcpserver"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 	"crabmem/daemon/space"
 	"crabmem/sessionlog"
 
@@ -136,14 +136,14 @@ func (c *app) mcpOptions(cmd *cobra.Command, f *mcpFlags) (o mcpserver.Options, 
 		c.embed = nil // writes do not wait for it
 	}
 	o.Version, _ = buildVersion()
-	o.Write = func(ctx context.Context, write func(memtool.Store) error) error {
+	o.Write = func(ctx context.Context, write func(op.Memory) error) error {
 		if f.namespace != "" {
 			if err := c.tighten(filepath.Dir(path), path); err != nil {
 				return err
 			}
 		}
 		// The interfaces of other servers have empty texts.
-		return c.writeGuarded(ctx, "mcp", true, memtool.Guard{Policy: c.secretsPolicy, Warn: c.Warn, AllowEmpty: f.compat != ""}, write)
+		return c.writeGuarded(ctx, "mcp", true, op.Guard{Policy: c.secretsPolicy, Warn: c.Warn, AllowEmpty: f.compat != ""}, write)
 	}
 	if f.namespace == "" && (c.space == "" || c.space == space.Main) {
 		o.Sessions = func() (*sessionlog.Dir, error) { return c.openSessions("search", true) }

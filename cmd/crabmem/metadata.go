@@ -5,7 +5,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/metadata"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
@@ -100,7 +100,7 @@ func adoption(s *crmem.Store, given []string) (ops []crmem.Op, names []string, e
 		return nil
 	}
 	for _, name := range once(given) {
-		e, err := memtool.Find(s, name)
+		e, err := op.FindEntry(s, name)
 		if err != nil {
 			return nil, names, err
 		}

@@ -7,7 +7,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 )
 
 // prunedHistory is the output of prune --history --json.
@@ -21,8 +21,9 @@ type prunedHistory struct {
 // pruneHistory runs prune --history.
 func (c *app) pruneHistory(ctx context.Context, before time.Time) error {
 	p := prunedHistory{Before: before.UTC().Format(time.RFC3339)}
-	err := c.write(ctx, "prune", false, func(s memtool.Store) (err error) {
-		p.Freed, err = s.Prune(ctx, before)
+	err := c.write(ctx, "prune", false, func(s op.Memory) error {
+		freed, err := op.PruneHistory.Do(ctx, s, op.Age{Before: before})
+		p.Freed = freed.Bytes
 		return err
 	})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 )
 
 // purgedEntry is the output of forget --purge --json.
@@ -39,13 +39,13 @@ func (c *app) purge(ctx context.Context, name string, o purgeOptions) error {
 		}
 		t.collect(s, name)
 		var err error
-		if e, err = memtool.FindToRemove(s, name, o.archive); (errors.Is(err, crmem.ErrNotFound) || errors.Is(err, crmem.ErrAmbiguous)) && len(t.ids) > 0 {
+		if e, err = op.FindToRemove(s, name, o.archive); (errors.Is(err, crmem.ErrNotFound) || errors.Is(err, crmem.ErrAmbiguous)) && len(t.ids) > 0 {
 			return nil // removed entries had the name
 		}
 		return err
 	})
 	if err != nil {
-		return memtool.PurgeFix(err)
+		return op.PurgeFix(err)
 	}
 	if !o.dry {
 		if ok, err := c.confirmPurge("purge "+display.Label(name)+" and its history", o.yes); err != nil || !ok {
@@ -62,8 +62,8 @@ func (c *app) purge(ctx context.Context, name string, o purgeOptions) error {
 	isLeft := func(p textPlace) bool { return p.Kind != placeTree }
 	kept := o.everywhere && !o.dry && (t.incomplete || slices.ContainsFunc(t.places, isLeft))
 	if !o.dry && !kept {
-		err = c.write(ctx, "forget", false, func(s memtool.Store) error {
-			done, err := s.Purge(ctx, name, o.archive)
+		err = c.write(ctx, "forget", false, func(s op.Memory) error {
+			done, err := op.Purge.Do(ctx, s, op.Removal{Name: name, Archive: o.archive})
 			e, p.Deleted = done.Entry, append(p.Deleted, done.Deleted...)
 			return err
 		})

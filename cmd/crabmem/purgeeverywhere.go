@@ -9,7 +9,6 @@ import (
 
 	"crabmem/daemon/client"
 	"crabmem/daemon/gateway/hook"
-	"crabmem/daemon/memtool"
 	"crabmem/daemon/op"
 	"crabmem/sessionlog"
 )
@@ -57,8 +56,8 @@ func (t *textSearch) purgePlace(ctx context.Context, p *textPlace) error {
 	switch p.Kind {
 	case placeEntry, placeVersion:
 		return t.inStore(p, func() error {
-			return t.write(ctx, "forget", false, func(s memtool.Store) error {
-				_, err := s.Purge(ctx, p.Name, true)
+			return t.write(ctx, "forget", false, func(s op.Memory) error {
+				_, err := op.Purge.Do(ctx, s, op.Removal{Name: p.Name, Archive: true})
 				return err
 			})
 		})

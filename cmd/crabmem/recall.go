@@ -12,34 +12,23 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/budget"
+	"crabmem/crmem/fusion"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
-	"crabmem/daemon/timetext"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
 
 type recallFlags struct {
+	op.Question
 	filter   filterFlags
-	limit    int
-	minShare float64
-	sort     string
-	expand   int
-	analyzer string
-	explain  bool
-	whyNot   string
-	budget   int
 	exitCode bool
-	syntax   bool
 	at       string
-	semantic bool
-	diverse  bool
-	halfLife string
 }
 
 func (c *app) recallCommand() *cobra.Command {
-	f := recallFlags{limit: 5, analyzer: analysis.Standard.String(), sort: "score"}
+	f := recallFlags{Question: op.Question{Limit: 5, Analyzer: analysis.Standard.String(), Sort: "score"}}
 	cmd := &cobra.Command{
 		Use:     "recall QUERY|-",
 		GroupID: groupUse,
@@ -102,84 +91,72 @@ models count fewer tokens; models of other vendors may count more.
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	fl := cmd.Flags()
-	fl.IntVarP(&f.limit, "limit", "n", f.limit, "return at most `N` hits, 0 = all")
+	fl.IntVarP(&f.Limit, "limit", "n", f.Limit, "return at most `N` hits, 0 = all")
 	f.filter.add(cmd, "search")
-	fl.Float64Var(&f.minShare, "min-share", 0, "drop hits below this `share` of the best score, from 0 to 1")
-	fl.StringVar(&f.sort, "sort", f.sort, "sort by `order` score, recent, or important")
-	fl.IntVar(&f.expand, "expand", 0, "add entries within this `distance` in links, 0 or 1")
-	fl.StringVar(&f.analyzer, "analyzer", f.analyzer, "tokenize with `analyzer` standard or plain")
-	fl.BoolVar(&f.explain, "explain", false, "print the score breakdown of each hit")
-	fl.StringVar(&f.whyNot, "why-not", "", "explain why the entry `NAME` is not a hit")
-	fl.IntVar(&f.budget, "budget", 0, "limit names and texts to this many `tokens`")
-	fl.BoolVar(&f.syntax, "syntax", false, "parse clauses in the query")
+	fl.Float64Var(&f.MinShare, "min-share", 0, "drop hits below this `share` of the best score, from 0 to 1")
+	fl.StringVar(&f.Sort, "sort", f.Sort, "sort by `order` score, recent, or important")
+	fl.IntVar(&f.Expand, "expand", 0, "add entries within this `distance` in links, 0 or 1")
+	fl.StringVar(&f.Analyzer, "analyzer", f.Analyzer, "tokenize with `analyzer` standard or plain")
+	fl.BoolVar(&f.Explain, "explain", false, "print the score breakdown of each hit")
+	fl.StringVar(&f.WhyNot, "why-not", "", "explain why the entry `NAME` is not a hit")
+	fl.IntVar(&f.Budget, "budget", 0, "limit names and texts to this many `tokens`")
+	fl.BoolVar(&f.Syntax, "syntax", false, "parse clauses in the query")
 	fl.StringVar(&f.at, "at", "", "search the store as it was at this `change or time`")
-	fl.BoolVar(&f.semantic, "semantic", false, "search by meaning, too")
-	fl.BoolVar(&f.diverse, "diverse", false, "prefer entries that are not similar to better ones")
-	fl.StringVar(&f.halfLife, "half-life", "", "halve scores with each `age`, such as 30d or 12w")
+	fl.BoolVar(&f.Semantic, "semantic", false, "search by meaning, too")
+	fl.BoolVar(&f.Diverse, "diverse", false, "prefer entries that are not similar to better ones")
+	fl.StringVar(&f.HalfLife, "half-life", "", "halve scores with each `age`, such as 30d or 12w")
 	fl.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 if there are no hits")
 	completeWords(cmd, "sort", "score", "recent", "important")
 	completeWords(cmd, "analyzer", "standard", "plain")
 	_ = cmd.RegisterFlagCompletionFunc("why-not", c.completeNames(-1))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		q, err := f.query(strings.Join(args, " "), c.now())
+		if cmd.Flags().Changed("budget") && f.Budget < 1 {
+			return cli.Usagef("--budget %d: want at least 1 token", f.Budget)
+		}
+		f.Query = strings.Join(args, " ")
+		q, err := f.check(c.now())
 		if err != nil {
 			return err
 		}
-		if cmd.Flags().Changed("budget") && f.budget < 1 {
-			return cli.Usagef("--budget %d: want at least 1 token", f.budget)
-		}
-		if q.Text == "-" {
-			if q.Text, err = c.ReadInput(cmd.Context(), 1<<20); err != nil {
+		if f.Query == "-" {
+			if f.Query, err = c.ReadInput(cmd.Context(), 1<<20); err != nil {
 				return err
 			}
-			if !utf8.ValidString(q.Text) {
+			if !utf8.ValidString(f.Query) {
 				return cli.Usagef("standard input is not valid UTF-8")
 			}
 		}
 		if err := atMostOne(cmd, "at", "semantic"); err != nil {
 			return err
 		}
-		if f.semantic {
-			if q.Semantic, err = c.semantic(); err != nil {
+		var meaning *fusion.Request
+		if f.Semantic {
+			if meaning, err = c.semantic(); err != nil {
 				return err
 			}
 		}
 		if cmd.Flags().Changed("at") {
 			return c.recallAt(cmd.Context(), q, f)
 		}
-		return c.search(cmd.Context(), func(s memtool.Store) error { return c.recall(cmd.Context(), s, q, f) })
+		return c.search(cmd.Context(), meaning, func(s op.Memory) error { return c.recall(cmd.Context(), s, q, f) })
 	}
 	return cmd
 }
 
-func (f *recallFlags) query(text string, now time.Time) (crmem.Query, error) {
-	q := crmem.Query{Text: text, Limit: f.limit, Count: true, Syntax: f.syntax, MinShare: f.minShare, Expand: f.expand == 1}
-	var err error
-	if f.limit < 0 {
-		return q, cli.Usagef("--limit %d: want 0 or more", f.limit)
+// check completes the question, and returns its query.
+func (f *recallFlags) check(now time.Time) (q crmem.Query, err error) {
+	f.FilterArgs = f.filter.FilterArgs
+	if q, err = f.Parse(now); err != nil {
+		return q, cli.Usagef("--%v", err)
 	}
-	if !(f.minShare >= 0 && f.minShare <= 1) {
-		return q, cli.Usagef("--min-share %v: want a number from 0 to 1", f.minShare)
-	}
-	if f.expand != 0 && f.expand != 1 {
-		return q, cli.Usagef("--expand %d: want 0 or 1", f.expand)
-	}
-	q.Diverse = f.diverse
-	if f.halfLife != "" {
-		if q.HalfLife, err = timetext.ParseAge(f.halfLife); err != nil || q.HalfLife < time.Hour {
-			return q, cli.Usagef("--half-life %q: want an age from 1h on, such as 30d, 12w, or 36h", f.halfLife)
+	f.Fields, err = keyValues(f.filter.others)
+	// A daemon may have another clock and another time zone.
+	for text, at := range map[*string]uint64{&f.After: q.Filter.After, &f.Before: q.Filter.Before} {
+		if *text != "" {
+			*text = time.Unix(int64(at), 0).UTC().Format(time.RFC3339)
 		}
 	}
-	if q.Sort, err = crmem.ParseSort(f.sort); err != nil {
-		return q, cli.Usagef("--sort %v", err)
-	}
-	if err := f.filter.apply(&q, now); err != nil {
-		return q, err
-	}
-	if q.Analyzer, err = analysis.ParseAnalyzer(f.analyzer); err != nil {
-		return q, cli.Usagef("--analyzer: %v", err)
-	}
-	return q, nil
+	return q, err
 }
 
 // recallAt searches the store as it was at f.at.
@@ -193,16 +170,16 @@ func (c *app) recallAt(ctx context.Context, q crmem.Query, f recallFlags) error 
 		if err != nil {
 			return err
 		}
-		return c.recall(ctx, memtool.Local(then), q, f)
+		return c.recall(ctx, op.Store{Store: then}, q, f)
 	})
 }
 
-func (c *app) recall(ctx context.Context, s memtool.Store, q crmem.Query, f recallFlags) error {
+func (c *app) recall(ctx context.Context, s op.Memory, q crmem.Query, f recallFlags) error {
 	// The snippets of text output need the weights.
-	o := recall.Options{Explain: f.explain, Weights: !c.JSON, WhyNot: f.whyNot, Budget: f.budget}
+	f.Weights = !c.JSON
 	var a *recall.Answer
 	err := c.Busy("searching", func() (err error) {
-		a, err = s.Recall(ctx, q, o)
+		a, err = op.Recall.Do(ctx, s, f.Question)
 		return err
 	})
 	if err != nil {
@@ -264,7 +241,7 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 		switch {
 		case h.Snippet != nil:
 			c.indent(*h.Snippet)
-		case f.budget > 0:
+		case f.Budget > 0:
 			c.indent(*h.Content)
 		default:
 			preview := display.OneLine(h.Cut(q.Analyzer, 240))

@@ -9,7 +9,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 )
 
 // redactedText is the output of forget --purge --at --json.
@@ -50,9 +50,9 @@ func (c *app) redact(ctx context.Context, name, at string, dry, yes bool) error 
 		if ok, err := c.confirmPurge(fmt.Sprintf("purge the text of %s after change %d", display.Label(r.Name), seq), yes); err != nil || !ok {
 			return err
 		}
-		err = c.write(ctx, "forget", false, func(s memtool.Store) error {
-			deleted, err := s.Redact(ctx, r.ID, seq)
-			r.Deleted = append(r.Deleted, deleted...)
+		err = c.write(ctx, "forget", false, func(s op.Memory) error {
+			did, err := op.Redact.Do(ctx, s, op.Version{ID: r.ID, Seq: seq})
+			r.Deleted = append(r.Deleted, did.Deleted...)
 			return err
 		})
 	}

@@ -11,7 +11,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/metadata"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
@@ -21,7 +21,7 @@ type rememberFlags struct {
 	kind                     crmem.Kind
 	allowEmpty, allowSecrets bool
 	metadata                 *metadata.Edit
-	expected                 memtool.Expected
+	expected                 op.Expected
 	conditional              bool // expected is set
 }
 
@@ -106,16 +106,16 @@ func (c *app) remember(ctx context.Context, name, text string, f rememberFlags) 
 		return emptyText("the text for " + display.Label(name))
 	}
 	o := crmem.Remember{Name: name, Content: text, Aliases: f.aliases, Metadata: f.metadata}
-	var r memtool.Remembered
+	var r op.Written
 	g := c.guard()
 	g.AllowSecrets, g.AllowEmpty = f.allowSecrets, f.allowEmpty
-	err = c.writeGuarded(ctx, "remember", true, g, func(s memtool.Store) (err error) {
+	err = c.writeGuarded(ctx, "remember", true, g, func(s op.Memory) (err error) {
 		switch {
 		case f.conditional:
-			r, err = memtool.RememberIf(ctx, s, f.expected, o)
+			r, err = op.Replace.Do(ctx, s, op.Replacement{Remember: o, Expected: f.expected})
 			return err
 		case f.kind == crmem.Note:
-			r, err = s.Remember(ctx, o)
+			r, err = op.Remember.Do(ctx, s, op.Note{Remember: o})
 			return err
 		}
 		list, err := s.Update(ctx, func(*crmem.Store) ([]crmem.Op, error) {
@@ -123,7 +123,7 @@ func (c *app) remember(ctx context.Context, name, text string, f rememberFlags) 
 			return []crmem.Op{crmem.Add{Name: name, Content: content, Aliases: f.aliases, Kind: f.kind}}, err
 		})
 		if err == nil {
-			r = memtool.Replaced(list[0], crmem.Entry{})
+			r = op.Replaced(list[0], crmem.Entry{})
 		}
 		return err
 	})
@@ -135,7 +135,7 @@ func (c *app) remember(ctx context.Context, name, text string, f rememberFlags) 
 
 // checkExpected checks the flags for the state of the entry before the write. It
 // returns whether one is set.
-func checkExpected(cmd *cobra.Command, x memtool.Expected, k crmem.Kind) (bool, error) {
+func checkExpected(cmd *cobra.Command, x op.Expected, k crmem.Kind) (bool, error) {
 	version, hash := cmd.Flags().Changed("if-version"), cmd.Flags().Changed("if-sha256")
 	if version && x.Version == 0 {
 		return false, cli.Usagef("--if-version 0: want the number of a change, which crabmem log prints")
@@ -161,17 +161,17 @@ type written struct {
 
 // printWritten prints an entry that a command wrote, and whether the command created
 // or replaced it.
-func (c *app) printWritten(verb string, r memtool.Remembered) error {
+func (c *app) printWritten(verb string, r op.Written) error {
 	e := r.Entry
 	if c.JSON {
 		if e.Aliases == nil {
 			e.Aliases = []string{}
 		}
-		return c.PrintJSON(written{plainEntry(e), r.Created, r.Before})
+		return c.PrintJSON(written{plainEntry(e), r.Created, r.Replaced})
 	}
 	how := "created"
-	if r.Before != nil {
-		how = fmt.Sprintf("replaced (was %s)", display.Size(*r.Before))
+	if r.Replaced != nil {
+		how = fmt.Sprintf("replaced (was %s)", display.Size(*r.Replaced))
 	}
 	c.Say("%s %s (%s %d, %s): %s", verb, display.Label(e.Name), e.Kind, e.ID, display.Size(int64(len(e.Content))), how)
 	return nil

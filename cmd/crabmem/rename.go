@@ -7,7 +7,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
@@ -29,9 +29,9 @@ entry. If an entry has the name NEW, rename changes nothing and exits with 4.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		var old, e crmem.Entry
 		shared := false // the old name is an alias of another entry, too
-		err := c.writeChecked(cmd.Context(), "rename", false, false, func(s memtool.Store) error {
+		err := c.writeChecked(cmd.Context(), "rename", false, false, func(s op.Memory) error {
 			list, err := s.Update(cmd.Context(), func(s *crmem.Store) (ops []crmem.Op, err error) {
-				if old, err = memtool.Find(s, args[0]); err == nil {
+				if old, err = op.FindEntry(s, args[0]); err == nil {
 					shared = hasAlias(s, old)
 				}
 				return []crmem.Op{crmem.Rename{Name: old.Name, To: args[1]}}, err

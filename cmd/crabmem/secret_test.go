@@ -1,6 +1,8 @@
 package main
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestUsesSecret(t *testing.T) {
 	for text, want := range map[string]bool{

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"crabmem/daemon/config"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 	"crabmem/daemon/secret/scan"
 	"crabmem/sessionlog"
 
@@ -14,15 +14,15 @@ import (
 
 // writeChecked is write for a text that may contain secrets: f gets a store that
 // applies the setting [memory] secrets, unless allow is set.
-func (c *app) writeChecked(ctx context.Context, command string, create, allow bool, f func(s memtool.Store) error) error {
+func (c *app) writeChecked(ctx context.Context, command string, create, allow bool, f func(s op.Memory) error) error {
 	g := c.guard()
 	g.AllowSecrets = allow
 	return c.writeGuarded(ctx, command, create, g, f)
 }
 
 // guard checks texts by the setting [memory] secrets.
-func (c *app) guard() memtool.Guard {
-	return memtool.Guard{Policy: c.secretsPolicy, Warn: c.Warn, Fix: memtool.OwnerFix}
+func (c *app) guard() op.Guard {
+	return op.Guard{Policy: c.secretsPolicy, Warn: c.Warn, Fix: op.OwnerFix}
 }
 
 // secretsPolicy returns the setting [memory] secrets of the home. If the

@@ -6,7 +6,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
@@ -34,7 +34,7 @@ If no entry had the name, --at prints the present entry of the name as it was.`,
 	}
 	cmd.Flags().StringVar(&at, "at", "", "print the entry as it was at this `change or time`")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		find := memtool.Find
+		find := op.FindEntry
 		if cmd.Flags().Changed("at") {
 			p, err := c.parsePoint("--at", at)
 			if err != nil {

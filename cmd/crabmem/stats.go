@@ -9,14 +9,14 @@ import (
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
 
 // statsAnswer is stats --json.
 type statsAnswer struct {
-	memtool.StatsAnswer
+	op.StoreStats
 	PurgePending bool `json:"purge_pending,omitempty"`
 
 	Daemon *daemonState `json:"daemon,omitempty"` // of the daemon that has the store open
@@ -37,7 +37,7 @@ it. If a daemon holds the store's lock, stats adds the daemon's figures.`,
 	cmd.Flags().BoolVar(&index, "index", false, "also build and measure the search index")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.read(func(s *crmem.Store) error {
-			a := statsAnswer{StatsAnswer: memtool.StatsAnswer{Path: s.Path(), Stats: s.Stats()}}
+			a := statsAnswer{StoreStats: op.StoreStats{Path: s.Path(), Stats: s.Stats()}}
 			if index {
 				start := time.Now()
 				var x bm25.Stats
@@ -48,7 +48,7 @@ it. If a daemon holds the store's lock, stats adds the daemon's figures.`,
 				if err != nil {
 					return err
 				}
-				a.Index = &memtool.IndexAnswer{Bytes: x.Bytes, Terms: x.Terms, Postings: x.Postings, Seconds: time.Since(start).Seconds()}
+				a.Index = &op.IndexStats{Bytes: x.Bytes, Terms: x.Terms, Postings: x.Postings, Seconds: time.Since(start).Seconds()}
 			}
 			a.Daemon = c.daemonStats(cmd.Context(), s.Path())
 			a.PurgePending, _ = crmem.PurgePending(c.fs, s.Path(), 0) // s is readable

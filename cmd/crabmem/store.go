@@ -13,11 +13,12 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/crmem/fusion"
 	"crabmem/crmem/metadata"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 	"crabmem/daemon/space"
 
 	"github.com/spf13/cobra"
@@ -188,12 +189,12 @@ var few = []string{"alias", "append", "edit", "forget", "remember", "rename"}
 // write runs f on the store, opened for writing. A missing store is an error
 // unless create is set; then the first write creates it. What f has written is
 // durable, whatever follows.
-func (c *app) write(ctx context.Context, command string, create bool, f func(s memtool.Store) error) error {
-	return c.writeGuarded(ctx, command, create, memtool.Guard{AllowSecrets: true, AllowEmpty: true}, f)
+func (c *app) write(ctx context.Context, command string, create bool, f func(s op.Memory) error) error {
+	return c.writeGuarded(ctx, command, create, op.Guard{AllowSecrets: true, AllowEmpty: true}, f)
 }
 
 // writeGuarded is write with checks of the texts.
-func (c *app) writeGuarded(ctx context.Context, command string, create bool, g memtool.Guard, f func(s memtool.Store) error) error {
+func (c *app) writeGuarded(ctx context.Context, command string, create bool, g op.Guard, f func(s op.Memory) error) error {
 	if err := c.secureHome(); err != nil {
 		return err
 	}
@@ -217,17 +218,17 @@ func actorOf(command string) crmem.Actor {
 }
 
 // search runs f on the store, opened for reading: a daemon that has the store open
-// has its index, too.
-func (c *app) search(ctx context.Context, f func(s memtool.Store) error) error {
+// has its index, too. meaning is how the search uses the embedding model.
+func (c *app) search(ctx context.Context, meaning *fusion.Request, f func(s op.Memory) error) error {
 	d, err := c.client()
 	if err != nil {
 		return err
 	}
-	return c.withStore(ctx, client.StoreOptions{Daemon: d, Options: crmem.Options{ReadOnly: true, MustExist: true, Lazy: true}}, c.open, f)
+	return c.withStore(ctx, client.StoreOptions{Daemon: d, Semantic: meaning, Options: crmem.Options{ReadOnly: true, MustExist: true, Lazy: true}}, c.open, f)
 }
 
 // withStore runs f on a store whose files open opens.
-func (c *app) withStore(ctx context.Context, o client.StoreOptions, open func(*crmem.Options) (*crmem.Store, error), f func(s memtool.Store) error) error {
+func (c *app) withStore(ctx context.Context, o client.StoreOptions, open func(*crmem.Options) (*crmem.Store, error), f func(s op.Memory) error) error {
 	path, err := c.storePath()
 	if err != nil {
 		return err
@@ -247,7 +248,7 @@ func (c *app) withStore(ctx context.Context, o client.StoreOptions, open func(*c
 
 // update applies the operations that plan returns to a store that exists.
 func (c *app) update(ctx context.Context, command string, plan func(s *crmem.Store) ([]crmem.Op, error)) error {
-	return c.writeChecked(ctx, command, false, false, func(s memtool.Store) error {
+	return c.writeChecked(ctx, command, false, false, func(s op.Memory) error {
 		_, err := s.Update(ctx, plan)
 		return err
 	})

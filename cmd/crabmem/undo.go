@@ -10,7 +10,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
@@ -103,8 +103,9 @@ func (c *app) undo(ctx context.Context, command string, ch *crmem.Change, t *tim
 			Message: "undo the newest change of " + display.Quoted(e.Name) + ": another program made it, and the history has no operation for it",
 			Remedy:  "run crabmem diff " + errtable.ShellWord(e.Name) + " to print the change"}
 	}
-	err = c.write(ctx, command, false, func(s memtool.Store) error {
-		before, after, err = s.Undo(ctx, ch.Seq)
+	err = c.write(ctx, command, false, func(s op.Memory) error {
+		did, err := op.Undo.Do(ctx, s, op.ChangeNumber{Seq: ch.Seq})
+		before, after = did.Before, did.After
 		if errors.Is(err, crmem.ErrStale) || errors.Is(err, crmem.ErrExists) {
 			return undoConflict(s, ch, t, err)
 		}
@@ -114,7 +115,7 @@ func (c *app) undo(ctx context.Context, command string, ch *crmem.Change, t *tim
 }
 
 // undoConflict returns the failure for a change that cannot be undone.
-func undoConflict(s memtool.Store, ch *crmem.Change, t *timeline, cause error) error {
+func undoConflict(s op.Memory, ch *crmem.Change, t *timeline, cause error) error {
 	e := ch.Entry()
 	word := errtable.ShellWord(e.Name)
 	f := &cli.Failure{Code: cli.ExitConflict, Kind: "changed", Path: s.Path(), Err: cause}

@@ -120,9 +120,9 @@ func TypeNames() []string {
 
 // A Field is a key and its values.
 type Field struct {
-	Key    string
-	Values []string
-	List   bool // a list; otherwise there is at most one value
+	Key    string   `json:"key"`
+	Values []string `json:"values,omitempty"`
+	List   bool     `json:"list,omitempty"` // a list; otherwise there is at most one value
 }
 
 // Metadata is the front matter of a content. The zero value has no fields.

@@ -105,8 +105,8 @@ func Merge(old, text string) string {
 
 // An Edit is a change of the metadata of an entry.
 type Edit struct {
-	Set  []Field // fields to set; one without values removes its key
-	Drop bool    // remove all other metadata
+	Set  []Field `json:"set,omitempty"`  // fields to set; one without values removes its key
+	Drop bool    `json:"drop,omitempty"` // remove all other metadata
 }
 
 // Apply returns the content for a text that replaces old: with the front matter of

@@ -52,10 +52,10 @@ type Hit struct {
 	Explain   *Explanation `json:"explain,omitempty"`
 	Marks     *crmem.Marks `json:"marks,omitempty"`
 
-	Bytes int `json:"-"` // of the complete content
+	Bytes int `json:"-" cbor:"bytes"` // of the complete content
 	// Weights has the terms of the hit and their weights, for the selection of
 	// snippets.
-	Weights map[string]float64 `json:"-"`
+	Weights map[string]float64 `json:"-" cbor:"weights,omitempty"`
 }
 
 // Cut returns at most n bytes of the content of a hit: the part that matches best. It

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"time"
 
@@ -57,32 +56,15 @@ func callStream[T any, P interface {
 	}
 }
 
-// callWithProgress is callExt for a response after progress messages. progress
-// may be nil.
-func callWithProgress[T any](ctx context.Context, c *Client, m *pb.ClientMessage, progress func(*pb.Progress), get func(*pb.ServerMessage) *T) (*T, error) {
-	if err := c.agree(ctx); err != nil {
-		return nil, err
-	}
-	for r, err := range c.requestStream(ctx, m, func(r *pb.ServerMessage) bool { return r.GetProgress() == nil }) {
-		if err != nil {
-			return nil, err
-		}
-		if p := r.GetProgress(); p != nil {
-			if progress != nil {
-				progress(p)
-			}
-			continue
-		}
-		if v := get(r); v != nil {
-			return v, nil
-		}
-		return nil, &unexpectedError{r}
-	}
-	return nil, errors.New("unexpected response: stream has no end message")
-}
-
 // Call carries out an operation in the daemon. It is a method of [op.Caller].
 func (c *Client) Call(ctx context.Context, row *op.Row, in, out any, part func() error) error {
+	if t, ok := in.(op.TreeRequest); ok {
+		return inTree(t.Tree(), out, part, func(part func() error) error { return c.call(ctx, row, in, out, part) })
+	}
+	return c.call(ctx, row, in, out, part)
+}
+
+func (c *Client) call(ctx context.Context, row *op.Row, in, out any, part func() error) error {
 	if err := c.agree(ctx); err != nil {
 		return err
 	}

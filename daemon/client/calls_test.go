@@ -8,7 +8,6 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/metadata"
-	"crabmem/crmem/recall"
 	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
@@ -60,14 +59,8 @@ func TestCalls(t *testing.T) {
 		}
 		a.Set(f, a.NewField(f))
 		msg := a.Interface().(*pb.ServerMessage)
-		if r := msg.GetReport(); r != nil {
-			r.Json = []byte("{}")
-		}
 		if r := msg.GetResult(); r != nil {
 			r.Body = []byte{0xf6} // null
-		}
-		if asks == "undo" && !wrong {
-			msg.GetEntries().Entries = []*pb.Entry{{}, {}}
 		}
 		_ = send(msg)
 	})
@@ -98,34 +91,40 @@ func TestCalls(t *testing.T) {
 		func() error { _, err := c.SetConfig(ctx, "{}"); return err },
 		func() error { _, err := c.Reload(ctx); return err },
 		func() error { _, err := c.Stats(ctx); return err },
-		func() error { _, err := c.Remember(ctx, "n", "", nil); return err },
 		func() error {
-			_, err := c.Overwrite(ctx, crmem.Remember{Name: "n", Metadata: &metadata.Edit{}})
+			_, err := op.Remember.Do(ctx, c, op.Note{Remember: crmem.Remember{Name: "n", Content: ""}})
 			return err
 		},
-		func() error { _, _, err := c.Search(ctx, crmem.Query{}, recall.Options{}); return err },
-		func() error { _, err := c.Forget(ctx, "n", ForgetOptions{}); return err },
-		func() error { _, err := c.Get(ctx, "n"); return err },
 		func() error {
-			for _, err := range c.List(ctx, ListOptions{}) {
+			_, err := op.Remember.Do(ctx, c, op.Note{Remember: crmem.Remember{Name: "n", Metadata: &metadata.Edit{}}})
+			return err
+		},
+		func() error { _, err := op.Recall.Do(ctx, c, op.Question{}); return err },
+		func() error { _, err := op.Forget.Do(ctx, c, op.Removal{Name: "n"}); return err },
+		func() error { _, err := op.GetEntry.Do(ctx, c, op.EntryName{Name: "n"}); return err },
+		func() error {
+			for _, err := range op.Entries(ctx, c, op.EntryFilter{}) {
 				return err
 			}
 			return nil
 		},
-		func() error { _, err := c.Apply(ctx); return err },
-		func() error { _, err := c.SetAliases(ctx, "n", nil); return err },
-		func() error { _, err := c.Dump(ctx, "d", nil); return err },
-		func() error { _, err := c.Load(ctx, "d", nil); return err },
-		func() error { _, err := c.Checkpoint(ctx); return err },
-		func() error { _, _, err := c.Undo(ctx, 1); return err },
-		func() error { _, err := c.Purge(ctx, "n", false); return err },
-		func() error { _, err := c.Prune(ctx, time.Unix(1, 0)); return err },
-		func() error { _, _, err := c.Changes(ctx, 1, ChangesOptions{}); return err },
-		func() error { _, err := c.NewestChanges(ctx, 1, 2); return err },
-		func() error { _, err := c.Redact(ctx, 1, 2); return err },
-		func() error { _, err := c.Outcome(WithOnce(ctx, "k", []byte("s"))); return err },
+		func() error { _, err := op.ApplyOps(ctx, c); return err },
+		func() error {
+			return op.DumpTree.Each(ctx, c, op.TreeDump{TreeDir: op.TreeDir{Dir: "d"}}, func(op.DumpPart) error { return nil })
+		},
+		func() error {
+			return op.LoadTree.Each(ctx, c, op.TreeLoad{TreeDir: op.TreeDir{Dir: "d"}}, func(op.LoadPart) error { return nil })
+		},
+		func() error { _, err := op.Checkpoint.Do(ctx, c, op.None{}); return err },
+		func() error { _, err := op.Undo.Do(ctx, c, op.ChangeNumber{Seq: 1}); return err },
+		func() error { _, err := op.Purge.Do(ctx, c, op.Removal{Name: "n"}); return err },
+		func() error { _, err := op.PruneHistory.Do(ctx, c, op.Age{Before: time.Unix(1, 0)}); return err },
+		func() error { _, err := op.ListChanges.Do(ctx, c, op.ChangeFilter{ID: 1}); return err },
+		func() error { _, err := op.NewestChanges(ctx, c, 1, 2); return err },
+		func() error { _, err := op.Redact.Do(ctx, c, op.Version{ID: 1, Seq: 2}); return err },
+		func() error { _, err := op.ReadOutcome.Do(ctx, c, op.OnceKey{Key: "k", Sum: []byte("s")}); return err },
 		func() error { _, err := op.RemoveSpace.Do(ctx, c, op.SpaceName{Name: "n"}); return err },
-		func() error { _, err := c.StoreStats(ctx, true); return err },
+		func() error { _, err := op.ReadStats.Do(ctx, c, op.StatsFilter{Index: true}); return err },
 		func() error {
 			for _, err := range c.History(ctx, "i", HistoryOptions{}) {
 				return err

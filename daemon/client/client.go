@@ -3,12 +3,11 @@
 //
 //	var c client.Client
 //	defer c.Close()
-//	e, err := c.Get(ctx, "deploy")
+//	e, err := op.GetEntry.Do(ctx, &c, op.EntryName{Name: "deploy"})
 //
-// There is a method for each operation. Operations on the store take and return
-// types of crmem, and their errors are errors of crmem. The others use types of
-// sessionlog, cron and model where those packages have them. [OpenStore] opens a store without regard to
-// whether a daemon has it open.
+// A Client carries out the operations of package op, and has methods for the others. The
+// errors of operations on a store are errors of crmem. [OpenStore] opens a store without
+// regard to whether a daemon has it open.
 package client
 
 import (
@@ -29,8 +28,6 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
-	"crabmem/daemon/errtable"
-	"crabmem/daemon/memtool"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 )
@@ -189,8 +186,8 @@ func (c *Client) request(ctx context.Context, m *pb.ClientMessage) (*pb.ServerMe
 // and including the last one. An error ends the iteration; an error that the
 // daemon reports is an *Error. Breaking out of the loop closes the connection.
 func (c *Client) requestStream(ctx context.Context, m *pb.ClientMessage, last func(*pb.ServerMessage) bool) iter.Seq2[*pb.ServerMessage, error] {
-	if m.By == nil && (m.GetCall() != nil || familyOf(m) == errtable.Store) {
-		m.By = memtool.ActorMessage(c.By)
+	if m.By == nil && m.GetCall() != nil {
+		m.By = actorMessage(c.By)
 	}
 	m.Once, _ = ctx.Value(onceKey{}).(*pb.Once)
 	return func(yield func(*pb.ServerMessage, error) bool) {

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,13 +13,14 @@ import (
 	"time"
 
 	"crabmem/bench/gate"
-	"crabmem/crmem/tree"
+	"crabmem/crmem"
+	"crabmem/crmem/recall"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 
 	"go.uber.org/goleak"
-	"google.golang.org/protobuf/proto"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -231,7 +233,7 @@ func TestSkew(t *testing.T) {
 				_ = send(tc.answer)
 			})
 			c := newClient(t)
-			_, err := c.Get(t.Context(), "deploy")
+			_, err := op.GetEntry.Do(t.Context(), c, op.EntryName{Name: "deploy"})
 			if e, ok := errors.AsType[*SkewError](err); !ok || e.Error() != tc.want {
 				t.Errorf("Get: %v, want %s", err, tc.want)
 			}
@@ -242,52 +244,55 @@ func TestSkew(t *testing.T) {
 	}
 }
 
-func TestParts(t *testing.T) {
-	part := func(more bool, ids ...uint64) *pb.ServerMessage {
-		l := &pb.EntryList{More: more}
-		for _, id := range ids {
-			l.Entries = append(l.Entries, &pb.Entry{Id: id})
-		}
-		return &pb.ServerMessage{Msg: &pb.ServerMessage_Entries{Entries: l}}
+// result returns a message of a response.
+func result(body []byte, more, partial bool) *pb.ServerMessage {
+	return &pb.ServerMessage{Msg: &pb.ServerMessage_Result{Result: &pb.Result{Body: body, More: more, Partial: partial}}}
+}
+
+func encoded(t *testing.T, v any) []byte {
+	t.Helper()
+	b, err := op.Encode(v)
+	if err != nil {
+		t.Fatal(err)
 	}
-	s := serve(t, script(part(true, 1, 2), part(true), part(false, 3)))
+	return b
+}
+
+// TestParts reads a sequence, of which a part has two messages, and a part is empty.
+func TestParts(t *testing.T) {
+	first := encoded(t, []crmem.Entry{{ID: 1}, {ID: 2}})
+	s := serve(t, script(result(first[:7], true, true), result(first[7:], true, false), result(encoded(t, []crmem.Entry{}), true, false),
+		result(encoded(t, []crmem.Entry{{ID: 3}}), true, false), result(nil, false, false)))
 	c := newClient(t)
 	for range 2 {
 		var ids []uint64
-		for e, err := range c.List(t.Context(), ListOptions{}) {
+		for e, err := range op.Entries(t.Context(), c, op.EntryFilter{}) {
 			if err != nil {
 				t.Fatal(err)
 			}
 			ids = append(ids, e.ID)
 		}
-		if len(ids) != 3 || ids[2] != 3 {
+		if fmt.Sprint(ids) != "[1 2 3]" {
 			t.Errorf("ids %v", ids)
 		}
 	}
 	if s.Conns() != 1 {
 		t.Errorf("%d connections", s.Conns())
 	}
-}
-
-func TestRecallInParts(t *testing.T) {
-	first := &pb.RecallReply{Total: 2, Searched: 9, Hits: []*pb.RecallHit{{Score: 2}}, More: true}
-	second := &pb.RecallReply{Hits: []*pb.RecallHit{{Score: 1}}}
-	serve(t, script(&pb.ServerMessage{Msg: &pb.ServerMessage_Recalled{Recalled: first}}, &pb.ServerMessage{Msg: &pb.ServerMessage_Recalled{Recalled: second}}))
-	got, err := newClient(t).recall(t.Context(), &pb.RecallMsg{Query: "x"})
-	want := &pb.RecallReply{Total: 2, Searched: 9, Hits: []*pb.RecallHit{{Score: 2}, {Score: 1}}, More: true} // of the first message
-	if err != nil || !proto.Equal(got, want) {
-		t.Errorf("got %v, %v; want %v", got, err, want)
+	for e := range op.Entries(t.Context(), c, op.EntryFilter{}) {
+		if e.ID == 1 {
+			break
+		}
 	}
 }
 
-func TestProgress(t *testing.T) {
-	step := &pb.ServerMessage{Msg: &pb.ServerMessage_Progress{Progress: &pb.Progress{Done: 1, Total: 2}}}
-	report := &pb.ServerMessage{Msg: &pb.ServerMessage_Report{Report: &pb.Report{Json: []byte(`{"dir":"/d","entries":3}`)}}}
-	serve(t, script(step, step, report))
-	steps := 0
-	r, err := newClient(t).Dump(t.Context(), "/d", &tree.DumpOptions{Progress: func(int, int) { steps++ }})
-	if err != nil || r.Dir != "/d" || r.Entries != 3 || steps != 2 {
-		t.Errorf("report %v, %v after %d steps", r, err, steps)
+// TestResponseInMessages reads a response of two messages.
+func TestResponseInMessages(t *testing.T) {
+	body := encoded(t, recall.Answer{Total: 2, Searched: 9, Hits: []recall.Hit{{Score: 2}, {Score: 1}}})
+	serve(t, script(result(body[:9], true, true), result(body[9:], false, false)))
+	a, err := op.Recall.Do(t.Context(), newClient(t), op.Question{Query: "x"})
+	if err != nil || a.Total != 2 || a.Searched != 9 || len(a.Hits) != 2 || a.Hits[1].Score != 1 {
+		t.Errorf("%+v, %v", a, err)
 	}
 }
 

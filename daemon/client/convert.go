@@ -175,3 +175,11 @@ func lineOf(m *pb.HistoryLine) sessionlog.Line {
 	}
 	return l
 }
+
+// actorMessage returns an actor as a message, or nil if every field is empty.
+func actorMessage(a crmem.Actor) *pb.Actor {
+	if a == (crmem.Actor{}) {
+		return nil
+	}
+	return &pb.Actor{Agent: a.Agent, Session: a.Session, Call: a.Call, Client: a.Client, Origin: a.Origin, Op: a.Op}
+}

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"crabmem/crmem"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 
@@ -238,34 +237,6 @@ func TestHelloTimeout(t *testing.T) {
 	} {
 		if got := helloTimeout(left); got != want {
 			t.Errorf("helloTimeout(%v) = %v, want %v", left, got, want)
-		}
-	}
-}
-
-// TestOverwriteSizes reads the sizes in responses to Overwrite, which a daemon of
-// an older version does not send.
-func TestOverwriteSizes(t *testing.T) {
-	for _, tc := range []struct {
-		entry *pb.Entry
-		want  string
-	}{
-		{&pb.Entry{Name: "a", Content: "x"}, "unknown"},
-		{&pb.Entry{Name: "a", Content: "x", Created: true}, "created"},
-		{&pb.Entry{Name: "a", Content: "x", ReplacedBytes: proto.Uint64(0)}, "replaced 0"},
-		{&pb.Entry{Name: "a", Content: "x", ReplacedBytes: proto.Uint64(1843)}, "replaced 1843"},
-		{&pb.Entry{Name: "a", Content: "x", ReplacedBytes: proto.Uint64(1 << 63)}, "unknown"},
-	} {
-		serve(t, script(&pb.ServerMessage{Msg: &pb.ServerMessage_Entry{Entry: tc.entry}}))
-		r, err := newClient(t).Overwrite(t.Context(), crmem.Remember{Name: "a", Content: "x"})
-		got := "unknown"
-		switch {
-		case r.Created:
-			got = "created"
-		case r.Before != nil:
-			got = fmt.Sprint("replaced ", *r.Before)
-		}
-		if err != nil || r.Entry.Name != "a" || got != tc.want {
-			t.Errorf("%v: %s, want %s; %+v, %v", tc.entry, got, tc.want, r.Entry, err)
 		}
 	}
 }

@@ -67,11 +67,6 @@ func newError(f errtable.Family, m *pb.ErrorMsg) *Error {
 // familyOf returns the subject of a request.
 func familyOf(m *pb.ClientMessage) errtable.Family {
 	switch m.GetMsg().(type) {
-	case *pb.ClientMessage_Remember, *pb.ClientMessage_Recall, *pb.ClientMessage_Forget, *pb.ClientMessage_GetEntry,
-		*pb.ClientMessage_ListEntries, *pb.ClientMessage_Alias, *pb.ClientMessage_Apply, *pb.ClientMessage_Dump,
-		*pb.ClientMessage_Load, *pb.ClientMessage_Checkpoint, *pb.ClientMessage_StoreStats,
-		*pb.ClientMessage_Undo, *pb.ClientMessage_Purge, *pb.ClientMessage_Prune, *pb.ClientMessage_EntryChanges, *pb.ClientMessage_Redact, *pb.ClientMessage_Outcome:
-		return errtable.Store
 	case *pb.ClientMessage_History:
 		return errtable.Session
 	case *pb.ClientMessage_Call:

@@ -16,8 +16,8 @@ import (
 func TestErrorIs(t *testing.T) {
 	serve(t, script(fail(404, "nothing of that name")))
 	c := newClient(t)
-	_, store := c.Get(t.Context(), "n")
 	_, session := op.RestoreSession.Do(t.Context(), c, op.SessionID{Session: "n"})
+	_, store := op.GetEntry.Do(t.Context(), c, op.EntryName{Name: "n"})
 	other := c.Kill(t.Context(), 1)
 	for _, tc := range []struct {
 		err            error

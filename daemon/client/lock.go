@@ -192,6 +192,9 @@ func OutcomeUnknown(err error) error {
 	if err == nil || isUnsent(err) || errors.As(err, new(*Error)) || errors.Is(err, context.Canceled) {
 		return err
 	}
+	if e, ok := errors.AsType[*errtable.Error](err); ok && e.Kind == kindOutcomeUnknown {
+		return err
+	}
 	e := &errtable.Error{
 		Kind: kindOutcomeUnknown, Exit: errtable.ExitUnknown, Err: err,
 		Message: "wait for response: outcome unknown: " + err.Error(),

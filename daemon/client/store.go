@@ -6,11 +6,10 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/recall"
-	"crabmem/crmem/tree"
+	"crabmem/crmem/fusion"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 	"crabmem/daemon/space"
 )
 
@@ -28,7 +27,9 @@ type StoreOptions struct {
 	Daemon *Client
 	// Guard checks the texts that this process writes. The daemon has its own guard, of
 	// which AllowSecrets and AllowEmpty skip a check.
-	Guard memtool.Guard
+	Guard op.Guard
+	// Semantic is how this process uses the embedding model. nil: there is none.
+	Semantic *fusion.Request
 	// Open replaces [crmem.Open] if it is set.
 	Open func(path string, o *crmem.Options) (*crmem.Store, error)
 }
@@ -41,7 +42,7 @@ type StoreOptions struct {
 // outcome_unknown.
 //
 // With Options.ReadOnly, OpenStore takes no lock and waits for none.
-func OpenStore(ctx context.Context, o StoreOptions) (memtool.Store, error) {
+func OpenStore(ctx context.Context, o StoreOptions) (op.Memory, error) {
 	if o.Options.FS == nil {
 		o.Options.FS = vfs.OS{}
 	}
@@ -52,14 +53,14 @@ func OpenStore(ctx context.Context, o StoreOptions) (memtool.Store, error) {
 		return openReader(ctx, o, o.Daemon)
 	}
 	s := &store{o: o}
-	return s, s.do(ctx, func(memtool.Store) error { return nil }, func(*Client) error { return nil })
+	return s, s.do(ctx, func(op.Memory) error { return nil }, func(*Client) error { return nil })
 }
 
-// store is a memtool.Store. One of local and daemon is set after the first call
+// store is a op.Memory. One of local and daemon is set after the first call
 // of do.
 type store struct {
 	o      StoreOptions
-	local  memtool.Store
+	local  op.Memory
 	daemon *Client
 }
 
@@ -72,7 +73,7 @@ func (s *store) open() error {
 	o.LockWait = s.o.Step()
 	f, err := s.o.Open(s.o.Path, &o)
 	if err == nil {
-		s.local = s.o.Guard.Store(memtool.Local(f))
+		s.local = op.Store{Store: f, Guard: s.o.Guard, Semantic: s.o.Semantic, Now: s.o.Options.Now}
 	}
 	return err
 }
@@ -85,7 +86,7 @@ func (s *store) serves(h Daemon) bool {
 
 // do calls one of local and remote. It calls them again after the store has
 // changed from one to the other.
-func (s *store) do(ctx context.Context, local func(memtool.Store) error, remote func(*Client) error) error {
+func (s *store) do(ctx context.Context, local func(op.Memory) error, remote func(*Client) error) error {
 	t := s.o.attempts()
 	try := func() error {
 		if err := s.open(); err != nil {
@@ -171,13 +172,13 @@ func (s *store) Read(f func(*crmem.Store) error) error {
 }
 
 func (s *store) Update(ctx context.Context, plan func(*crmem.Store) ([]crmem.Op, error)) (list []crmem.Entry, err error) {
-	err = s.do(ctx, func(l memtool.Store) error {
+	err = s.do(ctx, func(l op.Memory) error {
 		list, err = l.Update(ctx, plan)
 		return err
 	}, func(d *Client) error {
 		for try := 1; ; try++ {
 			list, err = s.update(ctx, d, plan)
-			if try == memtool.MaxTries || !errors.Is(err, crmem.ErrStale) {
+			if try == op.MaxTries || !errors.Is(err, crmem.ErrStale) {
 				return err
 			}
 		}
@@ -185,96 +186,15 @@ func (s *store) Update(ctx context.Context, plan func(*crmem.Store) ([]crmem.Op,
 	return list, err
 }
 
-func (s *store) Remember(ctx context.Context, o crmem.Remember) (r memtool.Remembered, err error) {
-	err = s.do(ctx, func(l memtool.Store) error {
-		r, err = l.Remember(ctx, o)
-		return err
-	}, func(d *Client) error {
-		// Text that is not UTF-8 would change on the wire.
-		if err := o.Validate(); err != nil {
-			return err
+// Call carries out an operation on the store. It is a method of [op.Caller].
+func (s *store) Call(ctx context.Context, row *op.Row, in, out any, part func() error) error {
+	return s.do(ctx, func(l op.Memory) error { return l.Call(ctx, row, in, out, part) }, func(d *Client) error {
+		err := d.Call(ctx, row, in, out, part)
+		if row.Retry && !row.Parts {
+			err = MarkRetryable(err)
 		}
-		r, err = d.Overwrite(ctx, o)
-		return MarkRetryable(err)
-	})
-	return r, err
-}
-
-func (s *store) Undo(ctx context.Context, seq uint64) (before, after crmem.Entry, err error) {
-	err = s.do(ctx, func(l memtool.Store) error {
-		before, after, err = l.Undo(ctx, seq)
-		return err
-	}, func(d *Client) error {
-		before, after, err = d.Undo(ctx, seq)
 		return err
 	})
-	return before, after, err
-}
-
-func (s *store) Purge(ctx context.Context, name string, archives bool) (p memtool.Purged, err error) {
-	err = s.do(ctx, func(l memtool.Store) error {
-		p, err = l.Purge(ctx, name, archives)
-		return err
-	}, func(d *Client) error {
-		p, err = d.Purge(ctx, name, archives)
-		return err
-	})
-	return p, err
-}
-
-func (s *store) Redact(ctx context.Context, id, seq uint64) (deleted []string, err error) {
-	err = s.do(ctx, func(l memtool.Store) error {
-		deleted, err = l.Redact(ctx, id, seq)
-		return err
-	}, func(d *Client) error {
-		deleted, err = d.Redact(ctx, id, seq)
-		return MarkRetryable(err)
-	})
-	return deleted, err
-}
-
-func (s *store) Prune(ctx context.Context, before time.Time) (freed int64, err error) {
-	err = s.do(ctx, func(l memtool.Store) error {
-		freed, err = l.Prune(ctx, before)
-		return err
-	}, func(d *Client) error {
-		freed, err = d.Prune(ctx, before)
-		return MarkRetryable(err)
-	})
-	return freed, err
-}
-
-func (s *store) Checkpoint(ctx context.Context) (c memtool.Checkpointed, err error) {
-	err = s.do(ctx, func(l memtool.Store) error {
-		c, err = l.Checkpoint(ctx)
-		return err
-	}, func(d *Client) error {
-		c, err = d.Checkpoint(ctx)
-		return MarkRetryable(err)
-	})
-	return c, err
-}
-
-func (s *store) Load(ctx context.Context, dir string, o *tree.LoadOptions) (r tree.LoadReport, err error) {
-	err = s.do(ctx, func(l memtool.Store) error {
-		r, err = l.Load(ctx, dir, o)
-		return err
-	}, func(d *Client) error {
-		r, err = d.Load(ctx, dir, o)
-		return err
-	})
-	return r, err
-}
-
-func (s *store) Recall(ctx context.Context, q crmem.Query, o recall.Options) (a *recall.Answer, err error) {
-	err = s.do(ctx, func(l memtool.Store) error {
-		a, err = l.Recall(ctx, q, o)
-		return err
-	}, func(d *Client) error {
-		a, _, err = d.Search(ctx, q, o)
-		return MarkRetryable(err)
-	})
-	return a, err
 }
 
 // ReadWait is how long a daemon may take to respond to Hello where the files can
@@ -282,7 +202,7 @@ func (s *store) Recall(ctx context.Context, q crmem.Query, o recall.Options) (a 
 const ReadWait = 500 * time.Millisecond
 
 // reader is a store with Options.ReadOnly. The daemon, which has the index, serves
-// Recall; the files serve the rest, and Recall if the daemon fails.
+// operations; the files serve the rest, and the operations if the daemon fails.
 type reader struct {
 	store
 	asked *Client // the daemon; nil: none serves the store
@@ -312,17 +232,14 @@ func openReader(ctx context.Context, o StoreOptions, d *Client) (*reader, error)
 	return r, errors.Join(r.open(), d.Close())
 }
 
-func (r *reader) Recall(ctx context.Context, q crmem.Query, o recall.Options) (a *recall.Answer, err error) {
-	if r.asked != nil {
-		if a, _, err = r.asked.Search(ctx, q, o); err == nil {
-			return a, nil // the files give the reason of an error
-		}
+// Call carries out an operation that reads. It is a method of [op.Caller].
+func (r *reader) Call(ctx context.Context, row *op.Row, in, out any, part func() error) error {
+	if r.asked != nil && !row.Parts && r.asked.Call(ctx, row, in, out, part) == nil {
+		return nil // else the files give the reason of the error
 	}
-	err = r.Read(func(s *crmem.Store) error {
-		a, err = recall.Search(ctx, s, q, o)
-		return err
+	return r.Read(func(s *crmem.Store) error {
+		return op.Store{Store: s, Semantic: r.o.Semantic, Now: r.o.Options.Now}.Call(ctx, row, in, out, part)
 	})
-	return a, err
 }
 
 func (r *reader) Close() error {

@@ -8,6 +8,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 )
 
 // Version is the state of an entry after a change.
@@ -41,7 +42,7 @@ var historyRoutes = []route{
 }
 
 // versionOf converts a change, with the content if full is set.
-func versionOf(c *client.Change, full bool) *Version {
+func versionOf(c *op.Change, full bool) *Version {
 	v := &Version{Version: c.Seq, Change: string(c.Type), Name: c.Entry.Name, OldName: c.OldName, Kind: c.Entry.Kind.String(), Bytes: c.Bytes,
 		Aliases: append([]string{}, c.Entry.Aliases...), Agent: c.By.Agent, Client: c.By.Client}
 	if !c.Time.IsZero() {
@@ -64,16 +65,17 @@ func (c *call) listVersions() (any, error) {
 		if !ok {
 			return c.noEntry()
 		}
-		changes, damaged, err := d.Changes(c.r.Context(), id, client.ChangesOptions{Until: c.number("after", 0), Limit: uint32(limit) + 1})
+		all, err := op.ListChanges.Do(c.r.Context(), d, op.ChangeFilter{ID: id, Until: c.number("after", 0), Limit: int(limit) + 1})
 		if err != nil {
 			return err
 		}
+		changes := all.Changes
 		if len(changes) == 0 { // the history may begin later, or be empty
 			if _, err := c.entry(d); err != nil {
 				return err
 			}
 		}
-		list.Damaged = c.g.hide(damaged)
+		list.Damaged = c.g.hide(all.Damaged)
 		if len(changes) > int(limit) {
 			list.Next = strconv.FormatUint(changes[limit].Place, 10)
 			changes = changes[:limit]
@@ -95,14 +97,15 @@ func (c *call) readVersion() (v any, err error) {
 		return nil, missing
 	}
 	err = c.in(func(d *client.Client) error {
-		changes, _, err := d.Changes(c.r.Context(), id, client.ChangesOptions{Seq: seq})
-		if errors.Is(err, crmem.ErrNotFound) || err == nil && len(changes) == 0 {
+		list, err := op.ListChanges.Do(c.r.Context(), d, op.ChangeFilter{ID: id, Seq: seq})
+		if errors.Is(err, crmem.ErrNotFound) || err == nil && len(list.Changes) == 0 {
 			return missing
 		}
 		if err != nil {
 			return err
 		}
-		v = versionOf(&changes[0], changes[0].Type != crmem.ChangeRemove)
+		change := &list.Changes[0]
+		v = versionOf(change, change.Type != crmem.ChangeRemove)
 		return nil
 	})
 	return v, err

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -11,7 +10,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/client"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 )
 
 // Memory is an entry of a store.
@@ -29,7 +28,7 @@ type Memory struct {
 // memoryOf returns an entry, with its content if full is set.
 func memoryOf(e *crmem.Entry, full bool) *Memory {
 	m := &Memory{ID: e.ID, Name: e.Name, Kind: e.Kind.String(), CreatedAt: timeOf(int64(e.CreatedAt)), Bytes: len(e.Content),
-		Aliases: append([]string{}, e.Aliases...), ETag: memtool.ETag(e)}
+		Aliases: append([]string{}, e.Aliases...), ETag: op.ETag(e)}
 	if full {
 		m.Content = &e.Content
 	}
@@ -117,7 +116,7 @@ func (c *call) listMemories() (any, error) {
 	list := memoryList{Items: []*Memory{}}
 	limit := int(max(c.number("limit", defaultPage), 1))
 	full := c.text("view") == "full"
-	o := client.ListOptions{Content: true, After: c.number("after", 0), Limit: uint32(limit) + 1}
+	o := op.EntryFilter{Content: true, After: c.number("after", 0), Limit: limit + 1}
 	if k := c.text("kind"); k != "" {
 		o.Kinds = make([]crmem.Kind, 1)
 		if err := o.Kinds[0].UnmarshalText([]byte(k)); err != nil {
@@ -126,7 +125,7 @@ func (c *call) listMemories() (any, error) {
 	}
 	err := c.in(func(d *client.Client) error {
 		if name := c.text("name"); name != "" {
-			e, err := d.Get(c.r.Context(), name)
+			e, err := op.GetEntry.Do(c.r.Context(), d, op.EntryName{Name: name})
 			if errors.Is(err, crmem.ErrNotFound) || len(o.Kinds) > 0 && e.Kind != o.Kinds[0] || e.ID <= o.After {
 				return nil
 			}
@@ -134,7 +133,7 @@ func (c *call) listMemories() (any, error) {
 			return err
 		}
 		size := 0
-		for e, err := range d.List(c.r.Context(), o) {
+		for e, err := range op.Entries(c.r.Context(), d, o) {
 			if err != nil {
 				return err
 			}
@@ -156,7 +155,7 @@ func (c *call) entry(d *client.Client) (*crmem.Entry, error) {
 	if !ok {
 		return nil, c.noEntry()
 	}
-	e, err := d.GetID(c.r.Context(), id)
+	e, err := op.GetEntry.Do(c.r.Context(), d, op.EntryName{ID: id})
 	if errors.Is(err, crmem.ErrNotFound) {
 		return nil, c.noEntry()
 	}
@@ -186,13 +185,6 @@ func (c *call) readMemory() (m any, err error) {
 	return m, err
 }
 
-// by returns the operation that records who makes a change.
-func (c *call) by(d *client.Client) crmem.By {
-	by := crmem.Actor(d.By)
-	by.Op = c.once
-	return crmem.By(by)
-}
-
 // createMemory adds a note.
 func (c *call) createMemory(in *newMemory) (m any, err error) {
 	add := crmem.Add{Name: in.Name, Content: in.Content, Aliases: in.Aliases}
@@ -200,14 +192,14 @@ func (c *call) createMemory(in *newMemory) (m any, err error) {
 		return nil, invalidf("%v", err)
 	}
 	err = c.in(func(d *client.Client) error {
-		list, err := d.Apply(c.r.Context(), c.by(d), crmem.Unchanged{Entry: crmem.Entry{Name: in.Name}}, add)
+		list, err := op.ApplyOps(c.r.Context(), d, crmem.Unchanged{Entry: crmem.Entry{Name: in.Name}}, add)
 		if errors.Is(err, crmem.ErrExists) || errors.Is(err, crmem.ErrStale) {
 			return problemf(http.StatusConflict, "exists", "an entry has the name %q", printable(in.Name)).fix("choose another name, or change the entry with PUT")
 		}
 		if err != nil {
 			return err
 		}
-		e := written(list, in.Content)
+		e := &list[0]
 		m = c.respond(e)
 		c.located(e.ID)
 		return nil
@@ -241,7 +233,7 @@ func (c *call) changeMemory(in *changedMemory) (m any, err error) {
 		if in.Aliases != nil {
 			aliases = *in.Aliases
 		}
-		if !matches(c.r.Header.Get("If-Match"), memtool.ETag(e)) {
+		if !matches(c.r.Header.Get("If-Match"), op.ETag(e)) {
 			return changed(e)
 		}
 		update := crmem.Update{Name: e.Name, Content: in.Content, Aliases: aliases}
@@ -250,24 +242,16 @@ func (c *call) changeMemory(in *changedMemory) (m any, err error) {
 		}
 		list, err := c.apply(d, e, update)
 		if err == nil {
-			m = c.respond(written(list, in.Content))
+			m = c.respond(&list[0])
 		}
 		return err
 	})
 	return m, err
 }
 
-// written returns the entry that an operation wrote, with the content of the request
-// unless the daemon redacted it.
-func written(list []crmem.Entry, content string) *crmem.Entry {
-	e := &list[0]
-	e.Content = cmp.Or(e.Content, content)
-	return e
-}
-
 // apply applies an operation to an entry that has not changed since it was read.
-func (c *call) apply(d *client.Client, e *crmem.Entry, op crmem.Op) ([]crmem.Entry, error) {
-	list, err := d.Apply(c.r.Context(), c.by(d), crmem.Unchanged{Entry: *e}, op)
+func (c *call) apply(d *client.Client, e *crmem.Entry, change crmem.Op) ([]crmem.Entry, error) {
+	list, err := op.ApplyOps(c.r.Context(), d, crmem.Unchanged{Entry: *e}, change)
 	if errors.Is(err, crmem.ErrStale) {
 		now, err := c.entry(d)
 		if err != nil {
@@ -288,7 +272,7 @@ func (c *call) removeMemory() (any, error) {
 		if e.Kind != crmem.Note && !c.flag("archive") {
 			return archived(e)
 		}
-		if !matches(c.r.Header.Get("If-Match"), memtool.ETag(e)) {
+		if !matches(c.r.Header.Get("If-Match"), op.ETag(e)) {
 			return changed(e)
 		}
 		_, err = c.apply(d, e, crmem.Remove{Name: e.Name})

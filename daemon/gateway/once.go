@@ -14,21 +14,21 @@ import (
 
 // once returns the function of a route that changes the memory: with an Idempotency-Key,
 // f has one effect, and replay returns the response of an earlier request with the key.
-func once(f func(*call) (any, error), replay func(*call, *client.Outcome) (any, error)) func(*call) (any, error) {
+func once(f func(*call) (any, error), replay func(*call, *op.Outcome) (any, error)) func(*call) (any, error) {
 	return func(c *call) (any, error) {
 		return c.only(nil, func() (any, error) { return f(c) }, replay)
 	}
 }
 
 // onceWith is once for a route whose body is a T.
-func onceWith[T any](f func(*call, *T) (any, error), replay func(*call, *client.Outcome) (any, error)) func(*call) (any, error) {
+func onceWith[T any](f func(*call, *T) (any, error), replay func(*call, *op.Outcome) (any, error)) func(*call) (any, error) {
 	return with(func(c *call, in *T) (any, error) {
 		return c.only(in, func() (any, error) { return f(c, in) }, replay)
 	})
 }
 
 // only calls f, unless an earlier request with the Idempotency-Key had its effect.
-func (c *call) only(in any, f func() (any, error), replay func(*call, *client.Outcome) (any, error)) (any, error) {
+func (c *call) only(in any, f func() (any, error), replay func(*call, *op.Outcome) (any, error)) (any, error) {
 	if c.once == "" {
 		return f()
 	}
@@ -38,7 +38,7 @@ func (c *call) only(in any, f func() (any, error), replay func(*call, *client.Ou
 	}
 	c.r = c.r.WithContext(client.WithOnce(c.r.Context(), c.once, sum))
 	for {
-		o, err := c.daemon.Outcome(c.r.Context())
+		o, err := op.ReadOutcome.Do(c.r.Context(), c.daemon, op.OnceKey{Key: c.once, Sum: sum})
 		if err != nil {
 			return nil, err
 		}
@@ -72,7 +72,7 @@ func gone() *Problem {
 }
 
 // replayMemory returns the entry as the request left it.
-func (c *call) replayMemory(o *client.Outcome) (any, error) {
+func (c *call) replayMemory(o *op.Outcome) (any, error) {
 	if o.Entry == nil {
 		return nil, gone()
 	}
@@ -80,7 +80,7 @@ func (c *call) replayMemory(o *client.Outcome) (any, error) {
 }
 
 // replayCreated is replayMemory for a request that created the entry.
-func (c *call) replayCreated(o *client.Outcome) (any, error) {
+func (c *call) replayCreated(o *op.Outcome) (any, error) {
 	m, err := c.replayMemory(o)
 	if err == nil {
 		c.located(o.Entry.ID)
@@ -94,10 +94,10 @@ func (c *call) located(id uint64) {
 }
 
 // replayNothing is the outcome of a request whose response has no body.
-func (c *call) replayNothing(*client.Outcome) (any, error) { return nil, nil }
+func (c *call) replayNothing(*op.Outcome) (any, error) { return nil, nil }
 
 // replayStored returns the memory as the request left it.
-func (c *call) replayStored(o *client.Outcome) (any, error) {
+func (c *call) replayStored(o *op.Outcome) (any, error) {
 	if o.Entry == nil {
 		return nil, gone()
 	}
@@ -109,7 +109,7 @@ func (c *call) replayStored(o *client.Outcome) (any, error) {
 }
 
 // replayStore returns the description of a memory store, unless it has changed since.
-func (c *call) replayStore(o *client.Outcome) (any, error) {
+func (c *call) replayStore(o *op.Outcome) (any, error) {
 	all, err := op.ListSpaces.Do(c.r.Context(), c.daemon, op.None{})
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 )
 
 // keyed is a request that changes the memory. A test sends it, lets another client undo it,
@@ -216,7 +217,7 @@ func TestKeyOfPurged(t *testing.T) {
 	}
 	owner := &client.Client{Addr: r.addr}
 	defer owner.Close()
-	if _, err := owner.Purge(t.Context(), "pin", false); err != nil {
+	if _, err := op.Purge.Do(t.Context(), owner, op.Removal{Name: "pin"}); err != nil {
 		t.Fatal(err)
 	}
 	if text := file(); strings.Contains(text, etag) || strings.Count(text, `"sum"`) != 1 {
@@ -313,7 +314,7 @@ func TestKeyWithoutHistory(t *testing.T) {
 	defer owner.Close()
 	create := func(status int, kind string) *response {
 		t.Helper()
-		if _, err := owner.Checkpoint(t.Context()); err != nil { // removes the log
+		if _, err := op.Checkpoint.Do(t.Context(), owner, op.None{}); err != nil { // removes the log
 			t.Fatal(err)
 		}
 		return r.want("create", r.do("root", "POST", "/v1/memories", object{"name": "tea", "content": "green"}, "Idempotency-Key", "a"), status, kind)

@@ -12,7 +12,7 @@ import (
 	"crabmem/crmem/metadata"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/client"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 )
 
 // The limits of a search.
@@ -28,7 +28,7 @@ const (
 type question struct {
 	Query string `json:"query"`
 	Limit *int   `json:"limit,omitempty" jsonschema:"hits, at most 200; absent: 5"`
-	memtool.FilterArgs
+	op.FilterArgs
 	Syntax   bool   `json:"syntax,omitempty" jsonschema:"the query has clauses, such as name:deploy"`
 	Semantic bool   `json:"semantic,omitempty" jsonschema:"search by meaning, too"`
 	Explain  bool   `json:"explain,omitempty" jsonschema:"add how each score came about"`
@@ -61,9 +61,10 @@ type hit struct {
 	Explain any     `json:"explain,omitempty" jsonschema:"as crabmem recall --explain --json prints it"`
 }
 
-// crmemQuery returns the query of a question.
-func (c *call) crmemQuery(in *question) (q crmem.Query, err error) {
-	q = crmem.Query{Text: in.Query, Limit: defaultHits, Analyzer: analysis.Standard, Syntax: in.Syntax}
+// check returns the search for a question.
+func (in *question) check() (q op.Question, err error) {
+	q = op.Question{Query: in.Query, Limit: defaultHits, FilterArgs: in.FilterArgs, Syntax: in.Syntax, Semantic: in.Semantic,
+		Explain: in.Explain, WhyNot: in.WhyNot, Budget: in.Budget}
 	switch {
 	case in.Query == "":
 		return q, invalidf("query is empty")
@@ -77,20 +78,17 @@ func (c *call) crmemQuery(in *question) (q crmem.Query, err error) {
 	if in.Limit != nil {
 		q.Limit = *in.Limit
 	}
-	if in.Semantic {
-		q.Semantic = &fusion.Request{}
-	}
-	return q, in.Apply(&q, c.g.o.Now())
+	return q, nil
 }
 
 func (c *call) recall(in *question) (any, error) {
-	q, err := c.crmemQuery(in)
+	q, err := in.check()
 	if err != nil {
 		return nil, err
 	}
 	out := answer{Hits: []hit{}}
 	err = c.in(func(d *client.Client) error {
-		a, _, err := d.Search(c.r.Context(), q, recall.Options{Explain: in.Explain, WhyNot: in.WhyNot, Budget: in.Budget})
+		a, err := op.Recall.Do(c.r.Context(), d, q)
 		if errors.Is(err, crmem.ErrNoStore) {
 			return nil // the identity has not written yet
 		}

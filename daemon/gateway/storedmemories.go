@@ -14,6 +14,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 
 	"golang.org/x/text/unicode/norm"
 )
@@ -153,7 +154,7 @@ func (c *call) stored(d *client.Client) (*crmem.Entry, error) {
 	if !ok {
 		return nil, missing
 	}
-	e, err := d.GetID(c.r.Context(), id)
+	e, err := op.GetEntry.Do(c.r.Context(), d, op.EntryName{ID: id})
 	if errors.Is(err, crmem.ErrNotFound) || errors.Is(err, crmem.ErrNoStore) {
 		return nil, missing
 	}
@@ -190,7 +191,7 @@ func (c *call) describeStored(d *client.Client, entries []*crmem.Entry, full boo
 	for i, e := range entries {
 		ids[i] = e.ID
 	}
-	newest, err := d.NewestChanges(c.r.Context(), ids...)
+	newest, err := op.NewestChanges(c.r.Context(), d, ids...)
 	if isKind(err, "no_history") {
 		err = nil
 	}
@@ -244,14 +245,14 @@ func (c *call) createStored(in *newStored) (m any, err error) {
 		if len(names) >= maxStored {
 			return invalidf("the memory store has %d memories, at most %d", len(names), maxStored)
 		}
-		list, err := d.Apply(c.r.Context(), c.by(d), crmem.Unchanged{Entry: crmem.Entry{Name: name}}, add)
+		list, err := op.ApplyOps(c.r.Context(), d, crmem.Unchanged{Entry: crmem.Entry{Name: name}}, add)
 		if errors.Is(err, crmem.ErrExists) || errors.Is(err, crmem.ErrStale) {
 			return takenPath(in.Path)
 		}
 		if err != nil {
 			return err
 		}
-		m, err = c.respondStored(d, written(list, content), false)
+		m, err = c.respondStored(d, &list[0], false)
 		return err
 	})
 	return m, err
@@ -278,7 +279,7 @@ type storedName struct {
 // storedNames returns the paths of the memories of a store, in order, and the number of
 // notes that have no path.
 func (c *call) storedNames(d *client.Client) (list []storedName, unlisted int, err error) {
-	for e, err := range d.List(c.r.Context(), client.ListOptions{Kinds: []crmem.Kind{crmem.Note}}) {
+	for e, err := range op.Entries(c.r.Context(), d, op.EntryFilter{Kinds: []crmem.Kind{crmem.Note}}) {
 		if errors.Is(err, crmem.ErrNoStore) { // the first write of the key creates it
 			return nil, 0, nil
 		}
@@ -355,7 +356,7 @@ func (c *call) fillStored(d *client.Client, list *storedList, items []storedName
 		if n.id == 0 {
 			continue
 		}
-		e, err := d.GetID(c.r.Context(), n.id)
+		e, err := op.GetEntry.Do(c.r.Context(), d, op.EntryName{ID: n.id})
 		if errors.Is(err, crmem.ErrNotFound) { // removed concurrently
 			continue
 		}
@@ -427,7 +428,7 @@ func (c *call) changeStored(in *changedStored) (m any, err error) {
 		if len(ops) > 0 && in.Precondition != nil && in.Precondition.SHA256 != hashOf(e.Content) {
 			return unmet(e)
 		}
-		list, err := d.Apply(c.r.Context(), append([]crmem.Op{c.by(d), crmem.Unchanged{Entry: *e}}, ops...)...)
+		list, err := op.ApplyOps(c.r.Context(), d, append([]crmem.Op{crmem.Unchanged{Entry: *e}}, ops...)...)
 		switch {
 		case errors.Is(err, crmem.ErrExists):
 			return takenPath(*in.Path)
@@ -438,7 +439,7 @@ func (c *call) changeStored(in *changedStored) (m any, err error) {
 		}
 		now := &after
 		if n := len(list); n > 0 {
-			now = written(list[n-1:], after.Content)
+			now = &list[n-1]
 		}
 		m, err = c.respondStored(d, now, false)
 		return err
@@ -485,7 +486,7 @@ func unmet(e *crmem.Entry) *Problem {
 }
 
 // replayRemoved is the outcome of a request that removed the memory.
-func (c *call) replayRemoved(*client.Outcome) (any, error) {
+func (c *call) replayRemoved(*op.Outcome) (any, error) {
 	return removedObject{c.r.PathValue("memory"), "memory_deleted"}, nil
 }
 
@@ -506,7 +507,7 @@ func (c *call) removeStored() (any, error) {
 		if expected != "" && expected != hashOf(e.Content) {
 			return unmet(e)
 		}
-		_, err = d.Apply(c.r.Context(), c.by(d), crmem.Unchanged{Entry: *e}, crmem.Remove{Name: e.Name})
+		_, err = op.ApplyOps(c.r.Context(), d, crmem.Unchanged{Entry: *e}, crmem.Remove{Name: e.Name})
 		if errors.Is(err, crmem.ErrStale) {
 			return unmet(e)
 		}

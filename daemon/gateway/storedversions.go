@@ -11,6 +11,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 )
 
 var storedVersionRoutes = []route{
@@ -91,7 +92,7 @@ func storedActorOf(by *crmem.Actor) *storedActor {
 }
 
 // storedVersionOf converts a change of a note, or returns false if it has no path.
-func (c *call) storedVersionOf(change *client.Change, full bool) (v storedVersion, ok bool) {
+func (c *call) storedVersionOf(change *op.Change, full bool) (v storedVersion, ok bool) {
 	e := &change.Entry
 	path, ok := pathOfEntry(e)
 	v = storedVersion{ID: versionID(e.ID, change.Seq), Type: "memory_version", Memory: memoryID(e.ID), Store: c.r.PathValue("store"), Operation: "modified",
@@ -170,13 +171,14 @@ func (c *call) listStoredVersions() (any, error) {
 // fillVersions adds a page of the versions that a filter accepts.
 func (c *call) fillVersions(d *client.Client, list *storedVersionList, f *storedFilter, id, until uint64) error {
 	for {
-		changes, _, err := d.Changes(c.r.Context(), id, client.ChangesOptions{Until: until, Limit: changesPage, Sums: true})
+		all, err := op.ListChanges.Do(c.r.Context(), d, op.ChangeFilter{ID: id, Until: until, Limit: changesPage, Sums: true})
 		if errors.Is(err, crmem.ErrNoStore) { // the first write of the key creates it
 			return nil
 		}
 		if err != nil {
 			return err
 		}
+		changes := all.Changes
 		for i := range changes {
 			change := &changes[i]
 			v, ok := c.storedVersionOf(change, false)
@@ -205,27 +207,27 @@ func (c *call) fillVersions(d *client.Client, list *storedVersionList, f *stored
 }
 
 // changeOf returns a change with its content. Change 0 is the state before the history.
-func (c *call) changeOf(d *client.Client, id, seq uint64) (*client.Change, error) {
+func (c *call) changeOf(d *client.Client, id, seq uint64) (*op.Change, error) {
 	if seq == 0 {
-		e, err := d.GetID(c.r.Context(), id)
+		e, err := op.GetEntry.Do(c.r.Context(), d, op.EntryName{ID: id})
 		if err != nil {
 			return nil, err
 		}
-		newest, err := d.NewestChanges(c.r.Context(), id)
+		newest, err := op.NewestChanges(c.r.Context(), d, id)
 		if _, known := newest[id]; err != nil || known {
 			return nil, errors.Join(err, crmem.ErrNotFound)
 		}
 		sum, err := hex.DecodeString(hashOf(e.Content))
-		return &client.Change{Type: crmem.ChangeAdd, Entry: e, Bytes: len(e.Content), SHA256: sum, Time: time.Unix(int64(e.CreatedAt), 0)}, err
+		return &op.Change{Type: crmem.ChangeAdd, Entry: e, Bytes: len(e.Content), SHA256: sum, Time: time.Unix(int64(e.CreatedAt), 0)}, err
 	}
-	changes, _, err := d.Changes(c.r.Context(), id, client.ChangesOptions{Seq: seq})
+	list, err := op.ListChanges.Do(c.r.Context(), d, op.ChangeFilter{ID: id, Seq: seq})
 	if err != nil {
 		return nil, err
 	}
-	if len(changes) == 0 {
+	if len(list.Changes) == 0 {
 		return nil, crmem.ErrNotFound
 	}
-	return &changes[0], nil
+	return &list.Changes[0], nil
 }
 
 func (c *call) noVersion() *Problem {
@@ -282,7 +284,7 @@ func (c *call) redactVersion() (v any, err error) {
 		if seq == 0 || one.Operation == "deleted" {
 			return invalidf("this version has no content to redact")
 		}
-		if _, err := d.Redact(c.r.Context(), id, seq); errors.Is(err, crmem.ErrCurrent) {
+		if _, err := op.Redact.Do(c.r.Context(), d, op.Version{ID: id, Seq: seq}); errors.Is(err, crmem.ErrCurrent) {
 			return invalidf("the memory has the content of this version now").fix("change or remove the memory first")
 		} else if err != nil {
 			return err

@@ -369,6 +369,6 @@ func (c *call) removeStore() (any, error) {
 }
 
 // replayRemovedStore is the outcome of a request that removed the store.
-func (c *call) replayRemovedStore(*client.Outcome) (any, error) {
+func (c *call) replayRemovedStore(*op.Outcome) (any, error) {
 	return removedObject{c.r.PathValue("store"), "memory_store_deleted"}, nil
 }

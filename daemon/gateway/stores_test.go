@@ -11,6 +11,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 )
 
 // newStore creates a memory store, and returns its path.
@@ -269,7 +270,7 @@ func TestNamesOfStores(t *testing.T) {
 	owner := &client.Client{Addr: r.addr}
 	defer owner.Close()
 	ops := []crmem.Op{crmem.Add{Name: "a//b", Content: "1"}, crmem.Add{Name: "..", Content: "2"}, crmem.Add{Name: "chat", Kind: crmem.Archive, Content: "3"}, crmem.Add{Name: "ok", Content: "4"}}
-	if _, err := owner.Apply(t.Context(), ops...); err != nil {
+	if _, err := op.ApplyOps(t.Context(), owner, ops...); err != nil {
 		t.Fatal(err)
 	}
 	p := r.want("list", r.do("root", "GET", main+"/memories", nil), 200, "")
@@ -289,7 +290,7 @@ func TestNamesOfStores(t *testing.T) {
 	for i := range maxStored - 1 {
 		ops = append(ops, crmem.Add{Name: fmt.Sprint("n", i), Content: "x"})
 	}
-	if _, err := owner.Apply(t.Context(), ops...); err != nil {
+	if _, err := op.ApplyOps(t.Context(), owner, ops...); err != nil {
 		t.Fatal(err)
 	}
 	r.want("full", r.do("root", "POST", main+"/memories", object{"path": "/more", "content": "x"}), 400, "invalid_request_error")

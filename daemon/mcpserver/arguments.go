@@ -15,7 +15,7 @@ import (
 
 	"crabmem/bm25/clip"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -142,7 +142,7 @@ func nameFaults(schema *jsonschema.Schema, given map[string]bool, unknown []stri
 		}
 	}
 	for _, name := range unknown {
-		near := memtool.NearestName(name, absent)
+		near := op.NearestName(name, absent)
 		if near == "" && len(missing) == 1 && len(unknown) == 1 {
 			near = missing[0]
 		}

@@ -13,7 +13,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -62,7 +62,7 @@ func (s *Server) addHistory() {
 func (s *Server) memoryHistory(_ context.Context, in historyIn) (string, historyOut, error) {
 	out := historyOut{Notice: dataNotice, Versions: []historyItem{}, Whole: true}
 	err := s.store.Read(func(st *crmem.Store) error {
-		e, err := memtool.Find(st, in.Name)
+		e, err := op.FindEntry(st, in.Name)
 		if err != nil && !errors.Is(err, crmem.ErrNotFound) {
 			return err
 		}

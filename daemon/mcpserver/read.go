@@ -14,7 +14,7 @@ import (
 	"crabmem/crmem/recall"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -33,7 +33,7 @@ type recallIn struct {
 	Limit  int    `json:"limit,omitempty" jsonschema:"at most this many entries"`
 	Budget int    `json:"budget_tokens,omitempty" jsonschema:"limit of tokens for all names and texts"`
 	Bodies bool   `json:"bodies,omitempty" jsonschema:"return full texts instead of snippets where they fit the budget"`
-	memtool.FilterArgs
+	op.FilterArgs
 }
 
 type recallHit struct {
@@ -191,7 +191,7 @@ type getOut struct {
 func (s *Server) getMemory(_ context.Context, in getIn) (string, getOut, error) {
 	out := getOut{Notice: dataNotice, Aliases: []string{}}
 	err := s.store.Read(func(st *crmem.Store) error {
-		e, err := memtool.Find(st, in.Name)
+		e, err := op.FindEntry(st, in.Name)
 		if errors.Is(err, crmem.ErrNotFound) {
 			return noEntry(in.Name, err)
 		} else if err != nil {

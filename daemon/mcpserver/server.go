@@ -18,7 +18,7 @@ import (
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/guard"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 	"crabmem/sessionlog"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -42,7 +42,7 @@ type Options struct {
 	FS   vfs.FS
 	Now  func() time.Time
 	// Write opens the store for writing, calls a function with it, and closes it.
-	Write func(context.Context, func(memtool.Store) error) error
+	Write func(context.Context, func(op.Memory) error) error
 	// Sessions opens the folder of sessions. nil: the server has no session_search.
 	Sessions func() (*sessionlog.Dir, error)
 	ReadOnly bool // offer only tools that read

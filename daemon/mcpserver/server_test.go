@@ -21,7 +21,7 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/mcpserver/compat/memgraph"
 	"crabmem/daemon/mcpserver/mcptest"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 	"crabmem/sessionlog"
 
 	"github.com/google/go-cmp/cmp"
@@ -296,8 +296,8 @@ func golden(t *testing.T, name string, got []byte) {
 func newTestServer(t *testing.T, dir string, change ...func(*Options)) *Server {
 	t.Helper()
 	o := Options{Path: filepath.Join(dir, "memory.db"), FS: vfs.OS{}, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
-	o.Write = func(ctx context.Context, f func(memtool.Store) error) error {
-		s, err := client.OpenStore(ctx, client.StoreOptions{Access: client.Access{LockWait: time.Minute}, Path: o.Path, Guard: memtool.Guard{AllowEmpty: o.Compat != ""}})
+	o.Write = func(ctx context.Context, f func(op.Memory) error) error {
+		s, err := client.OpenStore(ctx, client.StoreOptions{Access: client.Access{LockWait: time.Minute}, Path: o.Path, Guard: op.Guard{AllowEmpty: o.Compat != ""}})
 		if err != nil {
 			return err
 		}

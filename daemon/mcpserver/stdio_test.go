@@ -14,7 +14,7 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/daemon/guard"
 	"crabmem/daemon/mcpserver/mcptest"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -143,7 +143,7 @@ func TestProgress(t *testing.T) {
 		free := make(chan struct{})
 		s := newTestServer(t, t.TempDir(), func(o *Options) {
 			write := o.Write
-			o.Write = func(ctx context.Context, f func(memtool.Store) error) error {
+			o.Write = func(ctx context.Context, f func(op.Memory) error) error {
 				<-free
 				return write(ctx, f)
 			}
@@ -220,7 +220,7 @@ func TestProgressHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestServer(t, t.TempDir(), func(o *Options) {
 			write := o.Write
-			o.Write = func(ctx context.Context, f func(memtool.Store) error) error {
+			o.Write = func(ctx context.Context, f func(op.Memory) error) error {
 				time.Sleep(time.Minute)
 				return write(ctx, f)
 			}

@@ -10,7 +10,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 )
 
 // store reads and writes the store for the MCP server. A write holds the lock
@@ -149,13 +149,13 @@ func (m *store) close() error {
 
 // remember writes a note. If x is set, remember only replaces a note that is as
 // expected.
-func (m *store) remember(ctx context.Context, o crmem.Remember, x memtool.Expected) (r memtool.Remembered, err error) {
-	err = m.write(ctx, func(ctx context.Context, s memtool.Store) error {
-		if x != (memtool.Expected{}) {
-			r, err = memtool.RememberIf(ctx, s, x, o)
+func (m *store) remember(ctx context.Context, o crmem.Remember, x op.Expected) (r op.Written, err error) {
+	err = m.write(ctx, func(ctx context.Context, s op.Memory) error {
+		if x != (op.Expected{}) {
+			r, err = op.Replace.Do(ctx, s, op.Replacement{Remember: o, Expected: x})
 			return err
 		}
-		r, err = memtool.Remember(ctx, s, o)
+		r, err = op.Remember.Do(ctx, s, op.Note{Remember: o, Similar: true})
 		return err
 	})
 	return r, err
@@ -188,7 +188,7 @@ func (e *aliasError) Error() string {
 // none. It may call plan more than once.
 func (m *store) Change(ctx context.Context, plan func(s *crmem.Store) ([]crmem.Op, error)) error {
 	try := func() error {
-		return m.write(ctx, func(ctx context.Context, s memtool.Store) error {
+		return m.write(ctx, func(ctx context.Context, s op.Memory) error {
 			_, err := s.Update(ctx, plan)
 			return err
 		})
@@ -203,7 +203,7 @@ func (m *store) Change(ctx context.Context, plan func(s *crmem.Store) ([]crmem.O
 }
 
 // write calls f with the store open for writing. It runs one write at a time.
-func (m *store) write(ctx context.Context, f func(ctx context.Context, s memtool.Store) error) error {
+func (m *store) write(ctx context.Context, f func(ctx context.Context, s op.Memory) error) error {
 	if m.o.ReadOnly {
 		return crmem.ErrReadOnly
 	}
@@ -216,7 +216,7 @@ func (m *store) write(ctx context.Context, f func(ctx context.Context, s memtool
 		return context.Cause(ctx)
 	}
 	defer func() { <-m.turn }()
-	err := m.o.Write(ctx, func(s memtool.Store) error { return f(ctx, s) })
+	err := m.o.Write(ctx, func(s op.Memory) error { return f(ctx, s) })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if rerr := m.retire(); rerr != nil {

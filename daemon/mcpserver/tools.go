@@ -11,7 +11,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -134,7 +134,7 @@ type rememberIn struct {
 	Content string   `json:"content" jsonschema:"the text of the note, in Markdown"`
 	Aliases []string `json:"aliases,omitempty" jsonschema:"other names of the note; if omitted, the note keeps its aliases"`
 	Version uint64   `json:"if_version,omitempty" jsonschema:"replace the note only if this is its newest version in memory_history"`
-	memtool.MetadataArgs
+	op.MetadataArgs
 }
 
 type rememberOut struct {
@@ -151,7 +151,7 @@ func (s *Server) remember(ctx context.Context, in rememberIn) (string, rememberO
 		return "", rememberOut{}, err
 	}
 	o := crmem.Remember{Name: in.Name, Content: in.Content, Aliases: in.Aliases, Metadata: edit}
-	w, err := s.store.remember(ctx, o, memtool.Expected{Version: in.Version})
+	w, err := s.store.remember(ctx, o, op.Expected{Version: in.Version})
 	if err != nil {
 		if errors.Is(err, crmem.ErrKind) {
 			err = &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Err: err, Message: display.ShownName(in.Name) + " is the archive of a conversation; remember never overwrites archives",

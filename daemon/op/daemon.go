@@ -33,6 +33,8 @@ type Parts struct {
 
 	Spaces *space.Set
 	Home   space.Home
+	// Outcome returns what a request of an identity did.
+	Outcome func(ctx context.Context, as *Identity, in *OnceKey) (Outcome, error)
 	// Removed is called after a space was removed.
 	Removed func(name string) error
 

@@ -42,14 +42,19 @@ const (
 	NeedMessages             // the identity sends the message to a session that it created
 )
 
-// Permit returns an error if the identity may not carry out an operation of the daemon.
-func (r *Row) Permit(id *Identity) error {
+// Permit returns an error if the identity may not carry out an operation on a space. The
+// request is not decoded yet.
+func (r *Row) Permit(id *Identity, space string) error {
 	switch {
-	case id.Owner:
+	case id.Owner || r.Need == NeedNothing || r.Need == NeedOwn || r.Need == NeedSession:
 		return nil
 	case r.Need == NeedChanges && !id.Writes:
 		return id.Refused("change sessions")
-	case r.Need == NeedNothing, r.Need == NeedOwn, r.Need == NeedSession, r.Need == NeedChanges:
+	case r.Need == NeedRead && !id.Scope.Memory.Reads.Allows(space):
+		return id.Refused("read the space %s", space)
+	case r.Need == NeedWrite && !(id.Writes && id.Scope.Memory.Writes.Allows(space)):
+		return id.Refused("change the space %s", space)
+	case r.Need == NeedRead || r.Need == NeedWrite || r.Need == NeedChanges:
 		return nil
 	}
 	return id.Refused("%s", r.Words())

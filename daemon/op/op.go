@@ -27,8 +27,8 @@ const (
 	Manages               // it changes the daemon until it stops
 )
 
-// An Op is an operation: a row. H is what it runs on, [Daemon]; I is its request, and
-// O its response.
+// An Op is an operation: a row. H is what it runs on, [Daemon] or [Store]; I is its
+// request, and O its response.
 type Op[H, I, O any] struct {
 	Name   string // such as spaces.create
 	Does   string // one sentence
@@ -80,6 +80,7 @@ type Row struct {
 	Repeats    bool  // a request may be repeated with a key, and has one effect
 	Retry      bool  // a client may repeat a request after a lost response
 	Parts      bool  // the response is a sequence
+	OnStore    bool  // it runs on a [Store], else on a [Daemon]
 	HTTP       *Path // nil: only the daemon's socket has the operation
 
 	request func() any // a new *I
@@ -98,6 +99,7 @@ func add[H, I any](family errtable.Family, r *Row, permit func(on H, in *I) erro
 		panic(fmt.Sprintf("op: the row %q does not check the session's owner", r.Name))
 	}
 	r.Family, r.Retry = family, r.Retry || r.Effect == Reads
+	_, r.OnStore = any(*new(H)).(Store)
 	r.request = func() any { return new(I) }
 	r.permit = func(on, in any) error {
 		if permit == nil {
@@ -152,8 +154,13 @@ type Caller interface {
 	Call(ctx context.Context, row *Row, in, out any, part func() error) error
 }
 
-// Do carries out the operation.
+// Do carries out the operation, if the request is valid.
 func (o *Action[I, O]) Do(ctx context.Context, c Caller, in I) (out O, err error) {
+	if v, ok := any(&in).(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return out, err
+		}
+	}
 	err = c.Call(ctx, o.row, &in, &out, func() error { return nil })
 	return out, err
 }
@@ -170,7 +177,7 @@ func (s *Series[I, P]) Each(ctx context.Context, c Caller, in I, f func(P) error
 
 // Local carries out operations in this process.
 type Local struct {
-	On any // a [Daemon]
+	On any // a [Daemon] or a [Store]
 }
 
 // Call is a method of [Caller].

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/memtool"
+
 	"crabmem/daemon/session"
 	"crabmem/sessionlog"
 )
@@ -176,7 +176,7 @@ var RepairSession = Add(errtable.Session, Op[Daemon, SessionID, sessionlog.Repai
 var PurgeSession = Add(errtable.Session, Op[Daemon, SessionTexts, PurgedSession]{
 	Name: "sessions.purge", Does: "Remove texts from a session permanently.", Effect: Erases,
 	Run: func(ctx context.Context, d Daemon, in *SessionTexts) (did PurgedSession, err error) {
-		if err := memtool.CheckEraser(d.By); err != nil {
+		if err := CheckEraser(d.By); err != nil {
 			return did, err
 		}
 		if slices.Contains(in.Texts, "") {

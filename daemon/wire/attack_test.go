@@ -338,18 +338,18 @@ func TestOversizeReply(t *testing.T) {
 }
 
 func TestReplyThatIsNotUTF8(t *testing.T) {
-	list := &pb.ServerMessage{Msg: &pb.ServerMessage_Entries{Entries: &pb.EntryList{
-		Entries: []*pb.Entry{{Name: "a\xc3b", Aliases: []string{"ok", "\xed\xa0\x80"}}}}}}
+	list := &pb.ServerMessage{Msg: &pb.ServerMessage_Sessions{Sessions: &pb.SessionList{
+		Sessions: []*pb.SessionInfo{{Agent: "a\xc3b", CreatedBy: "\xed\xa0\x80"}}}}}
 	c := dial(t, serve(t, &Server{Handler: func(_ context.Context, _ Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		if err := send(list); err != nil {
 			t.Error(err)
 		}
 	}}))
-	want := &pb.EntryList{Entries: []*pb.Entry{{Name: "a\uFFFDb", Aliases: []string{"ok", "\uFFFD"}}}}
-	if got := ask(t, c, sendMsg("x")).GetEntries(); !proto.Equal(got, want) {
+	want := &pb.SessionList{Sessions: []*pb.SessionInfo{{Agent: "a\uFFFDb", CreatedBy: "\uFFFD"}}}
+	if got := ask(t, c, sendMsg("x")).GetSessions(); !proto.Equal(got, want) {
 		t.Errorf("answer %v, want %v", got, want)
 	}
-	if list.GetEntries().Entries[0].Name != "a\xc3b" {
+	if list.GetSessions().Sessions[0].Agent != "a\xc3b" {
 		t.Error("the message of the handler was changed")
 	}
 	fields := (&pb.ServerMessage{}).ProtoReflect().Descriptor().ParentFile().Messages()

@@ -125,8 +125,8 @@ func TestWrites(t *testing.T) {
 func TestValidUTF8(t *testing.T) {
 	bad, good := "a\xffb", "a\uFFFDb"
 	build := func(s string) *pb.ServerMessage {
-		return &pb.ServerMessage{Warnings: []string{s, "z"}, Msg: &pb.ServerMessage_Entries{Entries: &pb.EntryList{
-			More: true, Entries: []*pb.Entry{{Id: 3, Name: s, Aliases: []string{"z", s}}, {Name: "z"}}}}}
+		return &pb.ServerMessage{Warnings: []string{s, "z"}, Msg: &pb.ServerMessage_Sessions{Sessions: &pb.SessionList{
+			Sessions: []*pb.SessionInfo{{Id: 3, Agent: s}, {Agent: "z"}}}}}
 	}
 	m := build(bad)
 	if got := validUTF8(m); !proto.Equal(got, build(good)) || !proto.Equal(m, build(bad)) {

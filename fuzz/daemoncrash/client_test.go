@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"crabmem/crmem"
 	"crabmem/daemon"
 	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
@@ -96,7 +97,7 @@ func (c *client) do(symbol string) error {
 	})
 	switch {
 	case symbol == "checkpoint":
-		return send(c.d, &pb.ClientMessage{Msg: &pb.ClientMessage_Checkpoint{Checkpoint: &pb.CheckpointMsg{}}}, func(*pb.ServerMessage) {})
+		return send(c.d, call("store.checkpoint", op.None{}), func(*pb.ServerMessage) {})
 	case symbol == "say" || !exists && symbol != "remember":
 		return c.say("crab", c.next("hello"))
 	case symbol == "brief":
@@ -130,7 +131,7 @@ func (c *client) do(symbol string) error {
 		return c.remember(entries[c.rng.IntN(len(entries))])
 	case symbol == "forget" && len(entries) > 0:
 		name := entries[c.rng.IntN(len(entries))]
-		return c.set("entry "+name, "", &pb.ClientMessage{Msg: &pb.ClientMessage_Forget{Forget: &pb.ForgetMsg{Name: name}}})
+		return c.set("entry "+name, "", call("entries.forget", op.Removal{Name: name}))
 	}
 	return c.remember(c.next("entry"))
 }
@@ -138,7 +139,7 @@ func (c *client) do(symbol string) error {
 // remember sends a new content for an entry.
 func (c *client) remember(name string) error {
 	text := c.next("text") + strings.Repeat(" and more", c.rng.IntN(100))
-	return c.set("entry "+name, "note "+text, &pb.ClientMessage{Msg: &pb.ClientMessage_Remember{Remember: &pb.RememberMsg{Name: name, Content: text}}})
+	return c.set("entry "+name, "note "+text, call("entries.remember", op.Note{Remember: crmem.Remember{Name: name, Content: text}}))
 }
 
 // noSteps is part of the error with which each run of the agent short ends.
@@ -216,6 +217,15 @@ func (c *client) compact(id string) error {
 		l.ack("entry "+r.Archive, "archive "+r.Summary)
 	})
 	return nil
+}
+
+// call returns the message that carries out an operation.
+func call(name string, in any) *pb.ClientMessage {
+	body, err := op.Encode(in)
+	if err != nil {
+		panic(err) // a request of this test
+	}
+	return &pb.ClientMessage{Msg: &pb.ClientMessage_Call{Call: &pb.Call{Op: name, Body: body}}}
 }
 
 // addCron creates a cron entry for a session.

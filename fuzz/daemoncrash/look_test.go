@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon"
@@ -36,17 +37,20 @@ var mark = regexp.MustCompile(`(?m)^MARK = ['"](\d*)['"]`)
 // file.
 func look(m *faultfs.Mem, d *daemon.Daemon) (*found, error) {
 	f := &found{cells: map[string]string{}, sessions: map[string][]string{}, ids: map[string]string{}, crons: map[string]uint64{}, archives: map[string]bool{}}
-	err := send(d, &pb.ClientMessage{Msg: &pb.ClientMessage_ListEntries{ListEntries: &pb.ListEntriesMsg{Content: true}}}, func(r *pb.ServerMessage) {
-		for _, e := range r.GetEntries().GetEntries() {
-			kind := "note "
-			if e.Kind == pb.EntryKind_ARCHIVE {
-				kind = "archive "
+	var unread error
+	err := send(d, call("entries.list", op.EntryFilter{Content: true}), func(r *pb.ServerMessage) {
+		var list []crmem.Entry
+		if len(r.GetResult().GetBody()) > 0 {
+			unread = errors.Join(unread, op.Decode(r.GetResult().GetBody(), &list))
+		}
+		for _, e := range list {
+			if e.Kind == crmem.Archive {
 				f.archives[e.Content] = true
 			}
-			f.cells["entry "+e.Name] = kind + e.Content
+			f.cells["entry "+e.Name] = e.Kind.String() + " " + e.Content
 		}
 	})
-	if err != nil {
+	if err = errors.Join(err, unread); err != nil {
 		return nil, fmt.Errorf("list entries: %w", err)
 	}
 	err = send(d, &pb.ClientMessage{Msg: &pb.ClientMessage_ListCrons{ListCrons: &pb.ListCronsMsg{}}}, func(r *pb.ServerMessage) {

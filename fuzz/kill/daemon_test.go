@@ -229,7 +229,7 @@ func (d *requestLog) write(ctx context.Context, c *client.Client, rng *rand.Rand
 			err = d.compact(ctx, c)
 		default:
 			name := d.next("entry")
-			if _, err = c.Remember(ctx, name, "by "+name, nil); err == nil {
+			if _, err = op.Remember.Do(ctx, c, op.Note{Remember: crmem.Remember{Name: name, Content: "by " + name}}); err == nil {
 				d.entries[name] = "by " + name
 			}
 		}

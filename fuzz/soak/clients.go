@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"crabmem/crmem"
-	"crabmem/crmem/recall"
 	"crabmem/crmem/tree"
 	"crabmem/daemon/client"
 	"crabmem/daemon/model"
@@ -57,29 +56,29 @@ func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, nam
 		if r.IntN(50) == 0 {
 			name, size = longEntry, 4*mib
 		}
-		_, err = c.Remember(ctx, name, strings.Repeat("some words ", size/11), nil)
+		_, err = op.Remember.Do(ctx, c, op.Note{Remember: crmem.Remember{Name: name, Content: strings.Repeat("some words ", size/11)}})
 	case 3, 4, 5:
-		_, _, err = c.Search(ctx, crmem.Query{Text: "words of entry", Limit: 5}, recall.Options{})
+		_, err = op.Recall.Do(ctx, c, op.Question{Query: "words of entry", Limit: 5})
 	case 6:
-		_, err = c.Forget(ctx, name, client.ForgetOptions{})
+		_, err = op.Forget.Do(ctx, c, op.Removal{Name: name})
 	case 7:
-		_, err = c.Get(ctx, name)
+		_, err = op.GetEntry.Do(ctx, c, op.EntryName{Name: name})
 	case 8:
-		for _, err = range c.List(ctx, client.ListOptions{Content: r.IntN(4) == 0}) {
+		for _, err = range op.Entries(ctx, c, op.EntryFilter{Content: r.IntN(4) == 0}) {
 			if err != nil || r.IntN(50) == 0 {
 				break
 			}
 		}
 	case 9:
-		_, err = c.SetAliases(ctx, name, []string{"alias of " + name})
+		_, err = op.ApplyOps(ctx, c, crmem.Alias{Name: name, Aliases: []string{"alias of " + name}})
 	case 10:
-		_, err = c.Dump(ctx, filepath.Join(s.home, "tree"), &tree.DumpOptions{Force: true, Progress: func(int, int) {}})
+		err = op.DumpTree.Each(ctx, c, op.TreeDump{TreeDir: op.TreeDir{Dir: filepath.Join(s.home, "tree")}, Force: true}, func(op.DumpPart) error { return nil })
 	case 11:
-		_, err = c.Load(ctx, filepath.Join(s.home, "tree"), &tree.LoadOptions{Merge: true})
+		err = op.LoadTree.Each(ctx, c, op.TreeLoad{TreeDir: op.TreeDir{Dir: filepath.Join(s.home, "tree")}, Merge: true}, func(op.LoadPart) error { return nil })
 	case 12:
-		_, err = c.Checkpoint(ctx)
+		_, err = op.Checkpoint.Do(ctx, c, op.None{})
 	case 13:
-		_, err = c.StoreStats(ctx, true)
+		_, err = op.ReadStats.Do(ctx, c, op.StatsFilter{Index: true})
 	case 14:
 		_, err = op.ListSessions.Do(ctx, c, op.SessionFilter{Trash: r.IntN(2) == 0})
 	case 15:
@@ -110,7 +109,7 @@ func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, nam
 			_, err = op.CompactSession.Do(ctx, c, op.Compaction{Number: list[r.IntN(len(list))].Number})
 		}
 	case 27:
-		_, err = c.Apply(ctx, crmem.Add{Name: name, Content: "added"})
+		_, err = op.ApplyOps(ctx, c, crmem.Add{Name: name, Content: "added"})
 	}
 	return err
 }

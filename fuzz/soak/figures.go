@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"crabmem/bench/measure"
+	"crabmem/crmem"
 	"crabmem/daemon/client"
 	"crabmem/daemon/op"
 )
@@ -95,7 +96,7 @@ const (
 func fillCaches(ctx context.Context, c *client.Client) error {
 	long := strings.Repeat("some words ", 4*mib/11)
 	for _, name := range []string{churn, longEntry} {
-		if _, err := c.Remember(ctx, name, long, nil); err != nil {
+		if _, err := op.Remember.Do(ctx, c, op.Note{Remember: crmem.Remember{Name: name, Content: long}}); err != nil {
 			return err
 		}
 	}
@@ -126,7 +127,7 @@ func (s *soak) quiet(ctx context.Context, collect bool) (best figures, err error
 	// the garbage collector runs.
 	for i, began := 0, time.Now(); i == 0 || time.Since(began) < hang; i++ {
 		if collect {
-			if _, err := c.Get(ctx, churn); err != nil {
+			if _, err := op.GetEntry.Do(ctx, c, op.EntryName{Name: churn}); err != nil {
 				return best, err
 			}
 		}

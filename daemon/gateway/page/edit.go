@@ -9,7 +9,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 )
 
 // formView is what the form of an entry shows.
@@ -52,7 +52,7 @@ func uneditable(e *crmem.Entry) string {
 
 // formOf returns the form of an entry.
 func formOf(e *crmem.Entry) formView {
-	return formView{ID: e.ID, Name: e.Name, Aliases: strings.Join(e.Aliases, "\n"), Content: e.Content, ETag: memtool.ETag(e), CRLF: strings.Contains(e.Content, "\r\n")}
+	return formView{ID: e.ID, Name: e.Name, Aliases: strings.Join(e.Aliases, "\n"), Content: e.Content, ETag: op.ETag(e), CRLF: strings.Contains(e.Content, "\r\n")}
 }
 
 // sent returns the form that a browser sent.
@@ -90,7 +90,7 @@ func (v *visit) createMemory() error {
 	err := add.Validate()
 	if err == nil {
 		var list []crmem.Entry
-		if list, err = v.store().Apply(v.r.Context(), add); err == nil {
+		if list, err = op.ApplyOps(v.r.Context(), v.store(), add); err == nil {
 			return v.see(pathOf(list[0].ID))
 		}
 		switch {
@@ -140,14 +140,14 @@ func (v *visit) saveMemory() error {
 	}
 	f := v.sent()
 	f.ID, f.Name = e.ID, e.Name
-	if f.ETag != memtool.ETag(e) {
+	if f.ETag != op.ETag(e) {
 		return v.conflict(f, e)
 	}
 	update := crmem.Update{Name: e.Name, Content: f.Content, Aliases: f.aliases()}
 	err = update.Validate()
 	invalid := err != nil
 	if !invalid {
-		_, err = v.store().Apply(v.r.Context(), crmem.Unchanged{Entry: *e}, update)
+		_, err = op.ApplyOps(v.r.Context(), v.store(), crmem.Unchanged{Entry: *e}, update)
 	}
 	if invalid || isRefused(err) {
 		f.Problem = err.Error()
@@ -166,7 +166,7 @@ func (v *visit) saveMemory() error {
 
 // conflict sends a form whose entry has changed. The next try has the new etag.
 func (v *visit) conflict(f formView, now *crmem.Entry) error {
-	f.ETag, f.Current, f.CRLF = memtool.ETag(now), now.Content, strings.Contains(now.Content, "\r\n")
+	f.ETag, f.Current, f.CRLF = op.ETag(now), now.Content, strings.Contains(now.Content, "\r\n")
 	f.Lines, f.Long = compare(now.Content, f.Content)
 	return v.show("edit.html", http.StatusConflict, view{Title: "Conflict: " + display.Label(now.Name), Nav: "memories", Data: f})
 }
@@ -181,7 +181,7 @@ func (v *visit) askRemoval() error {
 	if err != nil {
 		return err
 	}
-	return v.show("remove.html", http.StatusOK, view{Title: "Remove " + display.Label(e.Name), Nav: "memories", Data: removalView{e, memtool.ETag(e)}})
+	return v.show("remove.html", http.StatusOK, view{Title: "Remove " + display.Label(e.Name), Nav: "memories", Data: removalView{e, op.ETag(e)}})
 }
 
 func (v *visit) removeMemory() error {
@@ -193,10 +193,10 @@ func (v *visit) removeMemory() error {
 	if e.Kind != crmem.Note {
 		return &pageError{status: http.StatusForbidden, message: "an archive of a conversation is not removed here", fix: "run crabmem forget --archive"}
 	}
-	if v.r.PostForm.Get("etag") != memtool.ETag(e) {
+	if v.r.PostForm.Get("etag") != op.ETag(e) {
 		return changed
 	}
-	_, err = v.store().Apply(v.r.Context(), crmem.Unchanged{Entry: *e}, crmem.Remove{Name: e.Name})
+	_, err = op.ApplyOps(v.r.Context(), v.store(), crmem.Unchanged{Entry: *e}, crmem.Remove{Name: e.Name})
 	if errors.Is(err, crmem.ErrStale) {
 		return changed
 	}

@@ -184,7 +184,7 @@ func TestLongEntries(t *testing.T) {
 	if p.open(path+"/edit").submit(path+"/edit", map[string]string{"content": strings.Repeat("é", 8<<20)}); p.code != 413 {
 		t.Errorf("a form of 50 MiB: %d", p.code)
 	}
-	if _, err := r.daemon.Apply(t.Context(), crmem.Remove{Name: "big"}); err != nil {
+	if _, err := op.ApplyOps(t.Context(), r.daemon, crmem.Remove{Name: "big"}); err != nil {
 		t.Fatal(err)
 	}
 }

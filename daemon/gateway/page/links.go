@@ -4,10 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	"crabmem/bm25/analysis"
 	"crabmem/crmem"
 	"crabmem/crmem/metadata"
-	"crabmem/crmem/recall"
+	"crabmem/daemon/op"
 )
 
 const (
@@ -28,12 +27,12 @@ func (v *visit) linkedFrom(e *crmem.Entry) (list []linkedEntry, err error) {
 	seen := map[uint64]bool{e.ID: true}
 	for i, name := range names[:min(len(names), maxLinkNames)] {
 		if i > 0 {
-			if to, err := v.store().Get(v.r.Context(), name); err != nil || to.ID != e.ID { // a name of another entry, or an alias of several
+			if to, err := op.GetEntry.Do(v.r.Context(), v.store(), op.EntryName{Name: name}); err != nil || to.ID != e.ID { // a name of another entry, or an alias of several
 				continue
 			}
 		}
-		q := crmem.Query{Text: `"` + strings.ReplaceAll(name, `"`, " ") + `"`, Syntax: true, Analyzer: analysis.Standard, Limit: maxLinked, Uncounted: true}
-		a, _, err := v.store().Search(v.r.Context(), q, recall.Options{})
+		q := op.Question{Query: `"` + strings.ReplaceAll(name, `"`, " ") + `"`, Syntax: true, Limit: maxLinked}
+		a, err := op.Recall.Do(v.r.Context(), v.store(), q)
 		if err != nil {
 			return nil, err
 		}

@@ -12,11 +12,10 @@ import (
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
 	"crabmem/crmem"
-	"crabmem/crmem/fusion"
 	"crabmem/crmem/metadata"
 	"crabmem/crmem/recall"
-	"crabmem/daemon/client"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
 )
 
 const (
@@ -65,7 +64,7 @@ func (v *visit) memories() error {
 	case name != "":
 		return v.named(name)
 	case strings.TrimSpace(list.Query) != "":
-		err = v.search(&list, kinds)
+		err = v.search(&list)
 	default:
 		err = v.browse(&list, kinds)
 	}
@@ -88,7 +87,7 @@ func kindsOf(text string) ([]crmem.Kind, error) {
 
 // named shows the entry that a link leads to.
 func (v *visit) named(name string) error {
-	e, err := v.store().Get(v.r.Context(), name)
+	e, err := op.GetEntry.Do(v.r.Context(), v.store(), op.EntryName{Name: name})
 	if err != nil {
 		return err
 	}
@@ -101,7 +100,7 @@ func pathOf(id uint64) string { return "/ui/memories/" + strconv.FormatUint(id, 
 func (v *visit) browse(list *listView, kinds []crmem.Kind) error {
 	before, err := strconv.ParseUint(v.r.URL.Query().Get("before"), 10, 64)
 	if err != nil {
-		a, err := v.store().StoreStats(v.r.Context(), false)
+		a, err := op.ReadStats.Do(v.r.Context(), v.store(), op.StatsFilter{})
 		if err != nil {
 			return err
 		}
@@ -111,7 +110,7 @@ func (v *visit) browse(list *listView, kinds []crmem.Kind) error {
 	for end := before; end > 1 && len(list.Entries) <= pageSize; window *= 2 {
 		begin := end - min(end, window) // the entries after it, and before end
 		var part []crmem.Entry
-		for e, err := range v.store().List(v.r.Context(), client.ListOptions{Kinds: kinds, After: begin}) {
+		for e, err := range op.Entries(v.r.Context(), v.store(), op.EntryFilter{Kinds: kinds, After: begin}) {
 			if err != nil {
 				return err
 			}
@@ -137,15 +136,12 @@ func (v *visit) browse(list *listView, kinds []crmem.Kind) error {
 	return nil
 }
 
-func (v *visit) search(list *listView, kinds []crmem.Kind) error {
+func (v *visit) search(list *listView) error {
 	if len(list.Query) > maxQuery {
 		return &pageError{status: http.StatusBadRequest, message: fmt.Sprintf("the query has %d bytes, at most %d", len(list.Query), maxQuery), fix: "shorten the query"}
 	}
-	q := crmem.Query{Text: list.Query, Limit: 20, Analyzer: analysis.Standard, Kinds: kinds}
-	if list.Semantic {
-		q.Semantic = &fusion.Request{}
-	}
-	a, _, err := v.store().Search(v.r.Context(), q, recall.Options{Explain: true})
+	q := op.Question{Query: list.Query, Limit: 20, FilterArgs: op.FilterArgs{Kind: list.Kind}, Semantic: list.Semantic, Explain: true, Weights: true}
+	a, err := op.Recall.Do(v.r.Context(), v.store(), q)
 	if err != nil {
 		return err
 	}
@@ -197,7 +193,7 @@ func (v *visit) entry() (*crmem.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := v.store().GetID(v.r.Context(), id)
+	e, err := op.GetEntry.Do(v.r.Context(), v.store(), op.EntryName{ID: id})
 	if errors.Is(err, crmem.ErrNotFound) {
 		return nil, notFound(fmt.Sprintf("no entry %d", id), "choose an entry of the list; the history of a removed entry remains")
 	}

@@ -13,6 +13,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 
 	"golang.org/x/net/html"
 )
@@ -20,17 +21,17 @@ import (
 // remember writes a note and returns its path.
 func (r *rig) remember(name, content string, aliases ...string) string {
 	r.Helper()
-	e, err := r.daemon.Remember(r.Context(), name, content, aliases)
+	w, err := op.Remember.Do(r.Context(), r.daemon, op.Note{Remember: crmem.Remember{Name: name, Content: content, Aliases: aliases}})
 	if err != nil {
 		r.Fatal(err)
 	}
-	return pathOf(e.ID)
+	return pathOf(w.Entry.ID)
 }
 
 // content returns the content of an entry.
 func (r *rig) content(name string) string {
 	r.Helper()
-	e, err := r.daemon.Get(r.Context(), name)
+	e, err := op.GetEntry.Do(r.Context(), r.daemon, op.EntryName{Name: name})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -48,21 +49,21 @@ func TestBrowse(t *testing.T) {
 	for i := range 700 {
 		ops = append(ops, crmem.Add{Name: fmt.Sprintf("note %d", i+1), Content: "text", Kind: crmem.Kind(i % 7 / 6)})
 	}
-	if _, err := r.daemon.Apply(t.Context(), ops...); err != nil {
+	if _, err := op.ApplyOps(t.Context(), r.daemon, ops...); err != nil {
 		t.Fatal(err)
 	}
 	ops = nil
 	for i := 120; i < 600; i++ {
 		ops = append(ops, crmem.Remove{Name: fmt.Sprintf("note %d", i)})
 	}
-	if _, err := r.daemon.Apply(t.Context(), ops...); err != nil {
+	if _, err := op.ApplyOps(t.Context(), r.daemon, ops...); err != nil {
 		t.Fatal(err)
 	}
 	// One window contains many entries, and all windows before it are empty.
-	if _, err := r.daemon.Apply(t.Context(), crmem.Restore{Entry: crmem.Entry{ID: 1500, Name: "far", Content: "x", CreatedAt: 1}}); err != nil {
+	if _, err := op.ApplyOps(t.Context(), r.daemon, crmem.Restore{Entry: crmem.Entry{ID: 1500, Name: "far", Content: "x", CreatedAt: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.daemon.Apply(t.Context(), crmem.Remove{Name: "far"}); err != nil {
+	if _, err := op.ApplyOps(t.Context(), r.daemon, crmem.Remove{Name: "far"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, kind := range []string{"", "note", "archive"} {
@@ -228,7 +229,7 @@ func TestFormKeepsContents(t *testing.T) {
 		if p.submit(path+"/edit", nil); p.at != path {
 			t.Fatalf("%q: %d, %s", content, p.code, p.text)
 		}
-		e, err := r.daemon.Get(t.Context(), "note")
+		e, err := op.GetEntry.Do(t.Context(), r.daemon, op.EntryName{Name: "note"})
 		if err != nil || e.Content != content || !slices.Equal(e.Aliases, []string{"an alias", "<i>"}) {
 			t.Fatalf("the form changed %q to %q, %q, %v", content, e.Content, e.Aliases, err)
 		}
@@ -252,7 +253,7 @@ func TestEdit(t *testing.T) {
 	if p.at != "/ui/memories/1" || r.content("deploy") != "by\nhand\n" {
 		t.Fatalf("create: %d, %s, %q", p.code, p.at, r.content("deploy"))
 	}
-	e, _ := r.daemon.Get(t.Context(), "deploy")
+	e, _ := op.GetEntry.Do(t.Context(), r.daemon, op.EntryName{Name: "deploy"})
 	if !slices.Equal(e.Aliases, []string{"ship", "release"}) {
 		t.Errorf("aliases %q", e.Aliases)
 	}
@@ -268,7 +269,7 @@ func TestEdit(t *testing.T) {
 		t.Errorf("an empty name: %d", p.code)
 	}
 	p.open("/ui/memories/1").follow("Edit").submit("/ui/memories/1/edit", map[string]string{"content": "by a script", "aliases": ""})
-	if e, _ := r.daemon.Get(t.Context(), "deploy"); e.Content != "by a script" || len(e.Aliases) != 0 {
+	if e, _ := op.GetEntry.Do(t.Context(), r.daemon, op.EntryName{Name: "deploy"}); e.Content != "by a script" || len(e.Aliases) != 0 {
 		t.Errorf("change: %+v", e)
 	}
 	p.open("/ui/memories/1").follow("Remove")
@@ -277,13 +278,13 @@ func TestEdit(t *testing.T) {
 		t.Errorf("remove a changed note: %d", p.code)
 	}
 	p.open("/ui/memories/1/remove").submit("/ui/memories/1/remove", nil)
-	if _, err := r.daemon.Get(t.Context(), "deploy"); err == nil || p.at != "/ui/memories/1/history" {
+	if _, err := op.GetEntry.Do(t.Context(), r.daemon, op.EntryName{Name: "deploy"}); err == nil || p.at != "/ui/memories/1/history" {
 		t.Errorf("remove: %v, %s", err, p.at)
 	}
 	if by := r.actor(1); by.Client != "page" {
 		t.Errorf("the history has %+v", by)
 	}
-	if _, err := r.daemon.Apply(t.Context(), crmem.Add{Name: "talk", Content: "x", Kind: crmem.Archive}); err != nil {
+	if _, err := op.ApplyOps(t.Context(), r.daemon, crmem.Add{Name: "talk", Content: "x", Kind: crmem.Archive}); err != nil {
 		t.Fatal(err)
 	}
 	if p.open("/ui/memories/3/edit"); p.code != http.StatusConflict {
@@ -297,11 +298,11 @@ func TestEdit(t *testing.T) {
 // actor returns who made the last change of an entry.
 func (r *rig) actor(id uint64) crmem.Actor {
 	r.Helper()
-	list, _, err := r.daemon.Changes(r.Context(), id, client.ChangesOptions{Limit: 1})
-	if err != nil || len(list) == 0 {
+	list, err := op.ListChanges.Do(r.Context(), r.daemon, op.ChangeFilter{ID: id, Limit: 1})
+	if err != nil || len(list.Changes) == 0 {
 		r.Fatal(err)
 	}
-	return list[0].By
+	return list.Changes[0].By
 }
 
 // TestConflict edits a note in two tabs: the second person sees both texts, and loses
@@ -366,10 +367,10 @@ func TestHistoryPages(t *testing.T) {
 		t.Errorf("restore over a change: %d", p.code)
 	}
 	p.open(versions[59]).submit(versions[59], nil)
-	if e, _ := r.daemon.Get(t.Context(), "deploy"); e.Content != "version 1" || !slices.Equal(e.Aliases, []string{"ship"}) {
+	if e, _ := op.GetEntry.Do(t.Context(), r.daemon, op.EntryName{Name: "deploy"}); e.Content != "version 1" || !slices.Equal(e.Aliases, []string{"ship"}) {
 		t.Errorf("restored %+v", e)
 	}
-	if _, err := r.daemon.Forget(t.Context(), "deploy", client.ForgetOptions{}); err != nil {
+	if _, err := op.Forget.Do(t.Context(), r.daemon, op.Removal{Name: "deploy"}); err != nil {
 		t.Fatal(err)
 	}
 	p.open(path + "/history")
@@ -381,7 +382,7 @@ func TestHistoryPages(t *testing.T) {
 	if p.submit(removed, nil); p.code != http.StatusConflict || !strings.Contains(p.text, "another entry has the name") {
 		t.Errorf("restore over another note: %d", p.code)
 	}
-	if _, err := r.daemon.Forget(t.Context(), "deploy", client.ForgetOptions{}); err != nil {
+	if _, err := op.Forget.Do(t.Context(), r.daemon, op.Removal{Name: "deploy"}); err != nil {
 		t.Fatal(err)
 	}
 	if p.open(removed).submit(removed, nil); p.at != "/ui/memories/3" || r.content("deploy") != "version 1" {
@@ -415,13 +416,13 @@ func TestRefusedTexts(t *testing.T) {
 		if got := r.content("deploy"); got != "by hand" {
 			t.Errorf("%s: the note is %q", what, got)
 		}
-		if _, err := r.daemon.Get(t.Context(), "new"); !errors.Is(err, crmem.ErrNotFound) {
+		if _, err := op.GetEntry.Do(t.Context(), r.daemon, op.EntryName{Name: "new"}); !errors.Is(err, crmem.ErrNotFound) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	exact := &client.Client{Addr: r.daemon.Addr, AllowSecrets: true}
 	defer exact.Close()
-	if _, err := exact.Remember(t.Context(), "deploy", secret, nil); err != nil {
+	if _, err := op.Remember.Do(t.Context(), exact, op.Note{Remember: crmem.Remember{Name: "deploy", Content: secret}}); err != nil {
 		t.Fatal(err)
 	}
 	r.remember("deploy", "by hand again")

@@ -7,7 +7,6 @@ import (
 
 	"crabmem/daemon/client"
 	"crabmem/daemon/mcp"
-	"crabmem/daemon/memtool"
 	"crabmem/daemon/op"
 )
 
@@ -15,7 +14,7 @@ type statusView struct {
 	Gateway string
 	Daemon  client.Stats
 	Uptime  time.Duration
-	Store   memtool.StatsAnswer
+	Store   op.StoreStats
 	Agents  []op.Agent
 	Models  []op.Model
 	Crons   []op.Cron
@@ -30,7 +29,7 @@ func (v *visit) status() error {
 		return err
 	}
 	out.Uptime = out.Daemon.Uptime.Truncate(time.Second)
-	if out.Store, err = d.StoreStats(ctx, false); err != nil {
+	if out.Store, err = op.ReadStats.Do(ctx, d, op.StatsFilter{}); err != nil {
 		return err
 	}
 	if out.Agents, err = op.ListAgents.Do(ctx, d, op.AgentNames{}); err != nil {

@@ -10,9 +10,8 @@ import (
 	"strings"
 
 	"crabmem/crmem"
-	"crabmem/daemon/client"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 
 	"github.com/rogpeppe/go-internal/diff"
 )
@@ -51,7 +50,7 @@ func compare(before, after string) (lines []diffLine, long bool) {
 type historyView struct {
 	ID       uint64
 	Name     string
-	Versions []client.Change
+	Versions []op.Change
 	Older    uint64 // place of the next part; 0: none
 	Damaged  string
 }
@@ -67,11 +66,12 @@ func (v *visit) history() error {
 			return notFound("no version "+display.Quoted(text), "")
 		}
 	}
-	list, damaged, err := v.store().Changes(v.r.Context(), id, client.ChangesOptions{Until: until, Limit: pageSize + 1})
+	all, err := op.ListChanges.Do(v.r.Context(), v.store(), op.ChangeFilter{ID: id, Until: until, Limit: pageSize + 1})
 	if err != nil {
 		return err
 	}
-	out := historyView{ID: id, Versions: list, Damaged: display.Printable(damaged)}
+	list := all.Changes
+	out := historyView{ID: id, Versions: list, Damaged: display.Printable(all.Damaged)}
 	if len(list) > pageSize {
 		out.Older, out.Versions = list[pageSize].Place, list[:pageSize]
 	}
@@ -88,7 +88,7 @@ func (v *visit) history() error {
 }
 
 type versionView struct {
-	client.Change
+	op.Change
 	Now    *crmem.Entry // nil: it was removed
 	ETag   string       // of the present entry
 	Lines  []diffLine
@@ -106,14 +106,14 @@ func (v *visit) versionOf() (out versionView, err error) {
 	if err != nil {
 		return out, err
 	}
-	list, _, err := v.store().Changes(v.r.Context(), id, client.ChangesOptions{Seq: seq})
-	if errors.Is(err, crmem.ErrNotFound) || err == nil && len(list) == 0 {
+	list, err := op.ListChanges.Do(v.r.Context(), v.store(), op.ChangeFilter{ID: id, Seq: seq})
+	if errors.Is(err, crmem.ErrNotFound) || err == nil && len(list.Changes) == 0 {
 		return out, notFound(fmt.Sprintf("entry %d has no version %d", id, seq), "choose a version of its history")
 	}
 	if err != nil {
 		return out, err
 	}
-	out.Change = list[0]
+	out.Change = list.Changes[0]
 	now, err := v.entry()
 	if e, ok := errors.AsType[*pageError](err); ok && e.status == http.StatusNotFound {
 		now, err = nil, nil
@@ -122,7 +122,7 @@ func (v *visit) versionOf() (out versionView, err error) {
 		return out, err
 	}
 	if out.Now = now; now != nil {
-		out.ETag = memtool.ETag(now)
+		out.ETag = op.ETag(now)
 	}
 	switch {
 	case !out.Redacted.IsZero():
@@ -160,12 +160,12 @@ func (v *visit) restore() error {
 	old := &out.Entry
 	var list []crmem.Entry
 	if out.Now == nil {
-		list, err = v.exactStore().Apply(v.r.Context(), crmem.Restore{Entry: crmem.Entry{Name: old.Name, CreatedAt: old.CreatedAt, Content: old.Content, Aliases: old.Aliases}})
+		list, err = op.ApplyOps(v.r.Context(), v.exactStore(), crmem.Restore{Entry: crmem.Entry{Name: old.Name, CreatedAt: old.CreatedAt, Content: old.Content, Aliases: old.Aliases}})
 		if errors.Is(err, crmem.ErrExists) {
 			return &pageError{status: http.StatusConflict, message: "another entry has the name " + display.Quoted(old.Name), fix: "rename that entry with crabmem rename, then restore this one"}
 		}
 	} else {
-		list, err = v.exactStore().Apply(v.r.Context(), crmem.Unchanged{Entry: *out.Now}, crmem.Update{Name: out.Now.Name, Content: old.Content, Aliases: old.Aliases})
+		list, err = op.ApplyOps(v.r.Context(), v.exactStore(), crmem.Unchanged{Entry: *out.Now}, crmem.Update{Name: out.Now.Name, Content: old.Content, Aliases: old.Aliases})
 	}
 	if errors.Is(err, crmem.ErrStale) {
 		return changed

@@ -109,150 +109,6 @@ func (AgentEventKind) EnumDescriptor() ([]byte, []int) {
 	return file_crabtalk_proto_rawDescGZIP(), []int{0}
 }
 
-type EntryKind int32
-
-const (
-	EntryKind_NOTE    EntryKind = 0
-	EntryKind_ARCHIVE EntryKind = 1
-)
-
-// Enum value maps for EntryKind.
-var (
-	EntryKind_name = map[int32]string{
-		0: "NOTE",
-		1: "ARCHIVE",
-	}
-	EntryKind_value = map[string]int32{
-		"NOTE":    0,
-		"ARCHIVE": 1,
-	}
-)
-
-func (x EntryKind) Enum() *EntryKind {
-	p := new(EntryKind)
-	*p = x
-	return p
-}
-
-func (x EntryKind) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (EntryKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_crabtalk_proto_enumTypes[1].Descriptor()
-}
-
-func (EntryKind) Type() protoreflect.EnumType {
-	return &file_crabtalk_proto_enumTypes[1]
-}
-
-func (x EntryKind) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use EntryKind.Descriptor instead.
-func (EntryKind) EnumDescriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{1}
-}
-
-type AliasMsg_Mode int32
-
-const (
-	AliasMsg_REPLACE AliasMsg_Mode = 0
-	AliasMsg_ADD     AliasMsg_Mode = 1
-	AliasMsg_REMOVE  AliasMsg_Mode = 2 // 404 for one that the entry does not have
-)
-
-// Enum value maps for AliasMsg_Mode.
-var (
-	AliasMsg_Mode_name = map[int32]string{
-		0: "REPLACE",
-		1: "ADD",
-		2: "REMOVE",
-	}
-	AliasMsg_Mode_value = map[string]int32{
-		"REPLACE": 0,
-		"ADD":     1,
-		"REMOVE":  2,
-	}
-)
-
-func (x AliasMsg_Mode) Enum() *AliasMsg_Mode {
-	p := new(AliasMsg_Mode)
-	*p = x
-	return p
-}
-
-func (x AliasMsg_Mode) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (AliasMsg_Mode) Descriptor() protoreflect.EnumDescriptor {
-	return file_crabtalk_proto_enumTypes[2].Descriptor()
-}
-
-func (AliasMsg_Mode) Type() protoreflect.EnumType {
-	return &file_crabtalk_proto_enumTypes[2]
-}
-
-func (x AliasMsg_Mode) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use AliasMsg_Mode.Descriptor instead.
-func (AliasMsg_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{59, 0}
-}
-
-type LoadMsg_Mode int32
-
-const (
-	LoadMsg_GUARD   LoadMsg_Mode = 0 // refuse when the store changed since the dump
-	LoadMsg_MERGE   LoadMsg_Mode = 1
-	LoadMsg_REPLACE LoadMsg_Mode = 2
-)
-
-// Enum value maps for LoadMsg_Mode.
-var (
-	LoadMsg_Mode_name = map[int32]string{
-		0: "GUARD",
-		1: "MERGE",
-		2: "REPLACE",
-	}
-	LoadMsg_Mode_value = map[string]int32{
-		"GUARD":   0,
-		"MERGE":   1,
-		"REPLACE": 2,
-	}
-)
-
-func (x LoadMsg_Mode) Enum() *LoadMsg_Mode {
-	p := new(LoadMsg_Mode)
-	*p = x
-	return p
-}
-
-func (x LoadMsg_Mode) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (LoadMsg_Mode) Descriptor() protoreflect.EnumDescriptor {
-	return file_crabtalk_proto_enumTypes[3].Descriptor()
-}
-
-func (LoadMsg_Mode) Type() protoreflect.EnumType {
-	return &file_crabtalk_proto_enumTypes[3]
-}
-
-func (x LoadMsg_Mode) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use LoadMsg_Mode.Descriptor instead.
-func (LoadMsg_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{81, 0}
-}
-
 type ClientMessage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Msg:
@@ -275,23 +131,6 @@ type ClientMessage struct {
 	//	*ClientMessage_Hello
 	//	*ClientMessage_Auth
 	//	*ClientMessage_Cancel
-	//	*ClientMessage_Remember
-	//	*ClientMessage_Recall
-	//	*ClientMessage_Forget
-	//	*ClientMessage_GetEntry
-	//	*ClientMessage_ListEntries
-	//	*ClientMessage_Alias
-	//	*ClientMessage_Apply
-	//	*ClientMessage_Dump
-	//	*ClientMessage_Load
-	//	*ClientMessage_Checkpoint
-	//	*ClientMessage_StoreStats
-	//	*ClientMessage_Undo
-	//	*ClientMessage_Purge
-	//	*ClientMessage_Prune
-	//	*ClientMessage_EntryChanges
-	//	*ClientMessage_Redact
-	//	*ClientMessage_Outcome
 	//	*ClientMessage_History
 	//	*ClientMessage_Call
 	Msg isClientMessage_Msg `protobuf_oneof:"msg"`
@@ -518,159 +357,6 @@ func (x *ClientMessage) GetCancel() *CancelMsg {
 	return nil
 }
 
-func (x *ClientMessage) GetRemember() *RememberMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_Remember); ok {
-			return x.Remember
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetRecall() *RecallMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_Recall); ok {
-			return x.Recall
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetForget() *ForgetMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_Forget); ok {
-			return x.Forget
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetGetEntry() *GetEntryMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_GetEntry); ok {
-			return x.GetEntry
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetListEntries() *ListEntriesMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_ListEntries); ok {
-			return x.ListEntries
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetAlias() *AliasMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_Alias); ok {
-			return x.Alias
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetApply() *ApplyMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_Apply); ok {
-			return x.Apply
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetDump() *DumpMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_Dump); ok {
-			return x.Dump
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetLoad() *LoadMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_Load); ok {
-			return x.Load
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetCheckpoint() *CheckpointMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_Checkpoint); ok {
-			return x.Checkpoint
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetStoreStats() *StoreStatsMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_StoreStats); ok {
-			return x.StoreStats
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetUndo() *UndoMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_Undo); ok {
-			return x.Undo
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetPurge() *PurgeMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_Purge); ok {
-			return x.Purge
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetPrune() *PruneMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_Prune); ok {
-			return x.Prune
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetEntryChanges() *ChangesMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_EntryChanges); ok {
-			return x.EntryChanges
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetRedact() *RedactMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_Redact); ok {
-			return x.Redact
-		}
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetOutcome() *OutcomeMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_Outcome); ok {
-			return x.Outcome
-		}
-	}
-	return nil
-}
-
 func (x *ClientMessage) GetHistory() *HistoryMsg {
 	if x != nil {
 		if x, ok := x.Msg.(*ClientMessage_History); ok {
@@ -807,74 +493,6 @@ type ClientMessage_Cancel struct {
 	Cancel *CancelMsg `protobuf:"bytes,1002,opt,name=cancel,proto3,oneof"` // pong
 }
 
-type ClientMessage_Remember struct {
-	Remember *RememberMsg `protobuf:"bytes,1010,opt,name=remember,proto3,oneof"` // entry
-}
-
-type ClientMessage_Recall struct {
-	Recall *RecallMsg `protobuf:"bytes,1011,opt,name=recall,proto3,oneof"` // recalled, in parts
-}
-
-type ClientMessage_Forget struct {
-	Forget *ForgetMsg `protobuf:"bytes,1012,opt,name=forget,proto3,oneof"` // entry: the one that went
-}
-
-type ClientMessage_GetEntry struct {
-	GetEntry *GetEntryMsg `protobuf:"bytes,1013,opt,name=get_entry,json=getEntry,proto3,oneof"` // entry
-}
-
-type ClientMessage_ListEntries struct {
-	ListEntries *ListEntriesMsg `protobuf:"bytes,1014,opt,name=list_entries,json=listEntries,proto3,oneof"` // entries, in parts
-}
-
-type ClientMessage_Alias struct {
-	Alias *AliasMsg `protobuf:"bytes,1015,opt,name=alias,proto3,oneof"` // entry
-}
-
-type ClientMessage_Apply struct {
-	Apply *ApplyMsg `protobuf:"bytes,1016,opt,name=apply,proto3,oneof"` // entries, in parts: those written, as they are now
-}
-
-type ClientMessage_Dump struct {
-	Dump *DumpMsg `protobuf:"bytes,1017,opt,name=dump,proto3,oneof"` // report
-}
-
-type ClientMessage_Load struct {
-	Load *LoadMsg `protobuf:"bytes,1018,opt,name=load,proto3,oneof"` // report
-}
-
-type ClientMessage_Checkpoint struct {
-	Checkpoint *CheckpointMsg `protobuf:"bytes,1019,opt,name=checkpoint,proto3,oneof"` // checkpointed
-}
-
-type ClientMessage_StoreStats struct {
-	StoreStats *StoreStatsMsg `protobuf:"bytes,1020,opt,name=store_stats,json=storeStats,proto3,oneof"` // report
-}
-
-type ClientMessage_Undo struct {
-	Undo *UndoMsg `protobuf:"bytes,1021,opt,name=undo,proto3,oneof"` // entries, in parts: the entry before and after, id 0 = none
-}
-
-type ClientMessage_Purge struct {
-	Purge *PurgeMsg `protobuf:"bytes,1022,opt,name=purge,proto3,oneof"` // purged
-}
-
-type ClientMessage_Prune struct {
-	Prune *PruneMsg `protobuf:"bytes,1023,opt,name=prune,proto3,oneof"` // pruned
-}
-
-type ClientMessage_EntryChanges struct {
-	EntryChanges *ChangesMsg `protobuf:"bytes,1025,opt,name=entry_changes,json=entryChanges,proto3,oneof"` // changes, in parts
-}
-
-type ClientMessage_Redact struct {
-	Redact *RedactMsg `protobuf:"bytes,1026,opt,name=redact,proto3,oneof"` // purged
-}
-
-type ClientMessage_Outcome struct {
-	Outcome *OutcomeMsg `protobuf:"bytes,1027,opt,name=outcome,proto3,oneof"` // outcome
-}
-
 type ClientMessage_History struct {
 	History *HistoryMsg `protobuf:"bytes,1031,opt,name=history,proto3,oneof"` // history, in parts
 }
@@ -918,40 +536,6 @@ func (*ClientMessage_Hello) isClientMessage_Msg() {}
 func (*ClientMessage_Auth) isClientMessage_Msg() {}
 
 func (*ClientMessage_Cancel) isClientMessage_Msg() {}
-
-func (*ClientMessage_Remember) isClientMessage_Msg() {}
-
-func (*ClientMessage_Recall) isClientMessage_Msg() {}
-
-func (*ClientMessage_Forget) isClientMessage_Msg() {}
-
-func (*ClientMessage_GetEntry) isClientMessage_Msg() {}
-
-func (*ClientMessage_ListEntries) isClientMessage_Msg() {}
-
-func (*ClientMessage_Alias) isClientMessage_Msg() {}
-
-func (*ClientMessage_Apply) isClientMessage_Msg() {}
-
-func (*ClientMessage_Dump) isClientMessage_Msg() {}
-
-func (*ClientMessage_Load) isClientMessage_Msg() {}
-
-func (*ClientMessage_Checkpoint) isClientMessage_Msg() {}
-
-func (*ClientMessage_StoreStats) isClientMessage_Msg() {}
-
-func (*ClientMessage_Undo) isClientMessage_Msg() {}
-
-func (*ClientMessage_Purge) isClientMessage_Msg() {}
-
-func (*ClientMessage_Prune) isClientMessage_Msg() {}
-
-func (*ClientMessage_EntryChanges) isClientMessage_Msg() {}
-
-func (*ClientMessage_Redact) isClientMessage_Msg() {}
-
-func (*ClientMessage_Outcome) isClientMessage_Msg() {}
 
 func (*ClientMessage_History) isClientMessage_Msg() {}
 
@@ -1151,16 +735,6 @@ type ServerMessage struct {
 	//	*ServerMessage_CronList
 	//	*ServerMessage_Compact
 	//	*ServerMessage_Hello
-	//	*ServerMessage_Progress
-	//	*ServerMessage_Entry
-	//	*ServerMessage_Entries
-	//	*ServerMessage_Recalled
-	//	*ServerMessage_Report
-	//	*ServerMessage_Checkpointed
-	//	*ServerMessage_Purged
-	//	*ServerMessage_Pruned
-	//	*ServerMessage_Changes
-	//	*ServerMessage_Outcome
 	//	*ServerMessage_History
 	//	*ServerMessage_Result
 	Msg           isServerMessage_Msg `protobuf_oneof:"msg"`
@@ -1314,96 +888,6 @@ func (x *ServerMessage) GetHello() *HelloReply {
 	return nil
 }
 
-func (x *ServerMessage) GetProgress() *Progress {
-	if x != nil {
-		if x, ok := x.Msg.(*ServerMessage_Progress); ok {
-			return x.Progress
-		}
-	}
-	return nil
-}
-
-func (x *ServerMessage) GetEntry() *Entry {
-	if x != nil {
-		if x, ok := x.Msg.(*ServerMessage_Entry); ok {
-			return x.Entry
-		}
-	}
-	return nil
-}
-
-func (x *ServerMessage) GetEntries() *EntryList {
-	if x != nil {
-		if x, ok := x.Msg.(*ServerMessage_Entries); ok {
-			return x.Entries
-		}
-	}
-	return nil
-}
-
-func (x *ServerMessage) GetRecalled() *RecallReply {
-	if x != nil {
-		if x, ok := x.Msg.(*ServerMessage_Recalled); ok {
-			return x.Recalled
-		}
-	}
-	return nil
-}
-
-func (x *ServerMessage) GetReport() *Report {
-	if x != nil {
-		if x, ok := x.Msg.(*ServerMessage_Report); ok {
-			return x.Report
-		}
-	}
-	return nil
-}
-
-func (x *ServerMessage) GetCheckpointed() *CheckpointReply {
-	if x != nil {
-		if x, ok := x.Msg.(*ServerMessage_Checkpointed); ok {
-			return x.Checkpointed
-		}
-	}
-	return nil
-}
-
-func (x *ServerMessage) GetPurged() *PurgeReply {
-	if x != nil {
-		if x, ok := x.Msg.(*ServerMessage_Purged); ok {
-			return x.Purged
-		}
-	}
-	return nil
-}
-
-func (x *ServerMessage) GetPruned() *PruneReply {
-	if x != nil {
-		if x, ok := x.Msg.(*ServerMessage_Pruned); ok {
-			return x.Pruned
-		}
-	}
-	return nil
-}
-
-func (x *ServerMessage) GetChanges() *ChangeList {
-	if x != nil {
-		if x, ok := x.Msg.(*ServerMessage_Changes); ok {
-			return x.Changes
-		}
-	}
-	return nil
-}
-
-func (x *ServerMessage) GetOutcome() *OutcomeReply {
-	if x != nil {
-		if x, ok := x.Msg.(*ServerMessage_Outcome); ok {
-			return x.Outcome
-		}
-	}
-	return nil
-}
-
 func (x *ServerMessage) GetHistory() *HistoryReply {
 	if x != nil {
 		if x, ok := x.Msg.(*ServerMessage_History); ok {
@@ -1481,46 +965,6 @@ type ServerMessage_Hello struct {
 	Hello *HelloReply `protobuf:"bytes,1000,opt,name=hello,proto3,oneof"`
 }
 
-type ServerMessage_Progress struct {
-	Progress *Progress `protobuf:"bytes,1001,opt,name=progress,proto3,oneof"` // only where it was asked for, before the answer
-}
-
-type ServerMessage_Entry struct {
-	Entry *Entry `protobuf:"bytes,1010,opt,name=entry,proto3,oneof"`
-}
-
-type ServerMessage_Entries struct {
-	Entries *EntryList `protobuf:"bytes,1011,opt,name=entries,proto3,oneof"`
-}
-
-type ServerMessage_Recalled struct {
-	Recalled *RecallReply `protobuf:"bytes,1012,opt,name=recalled,proto3,oneof"`
-}
-
-type ServerMessage_Report struct {
-	Report *Report `protobuf:"bytes,1013,opt,name=report,proto3,oneof"`
-}
-
-type ServerMessage_Checkpointed struct {
-	Checkpointed *CheckpointReply `protobuf:"bytes,1014,opt,name=checkpointed,proto3,oneof"`
-}
-
-type ServerMessage_Purged struct {
-	Purged *PurgeReply `protobuf:"bytes,1015,opt,name=purged,proto3,oneof"`
-}
-
-type ServerMessage_Pruned struct {
-	Pruned *PruneReply `protobuf:"bytes,1016,opt,name=pruned,proto3,oneof"`
-}
-
-type ServerMessage_Changes struct {
-	Changes *ChangeList `protobuf:"bytes,1017,opt,name=changes,proto3,oneof"`
-}
-
-type ServerMessage_Outcome struct {
-	Outcome *OutcomeReply `protobuf:"bytes,1018,opt,name=outcome,proto3,oneof"`
-}
-
 type ServerMessage_History struct {
 	History *HistoryReply `protobuf:"bytes,1032,opt,name=history,proto3,oneof"`
 }
@@ -1552,26 +996,6 @@ func (*ServerMessage_CronList) isServerMessage_Msg() {}
 func (*ServerMessage_Compact) isServerMessage_Msg() {}
 
 func (*ServerMessage_Hello) isServerMessage_Msg() {}
-
-func (*ServerMessage_Progress) isServerMessage_Msg() {}
-
-func (*ServerMessage_Entry) isServerMessage_Msg() {}
-
-func (*ServerMessage_Entries) isServerMessage_Msg() {}
-
-func (*ServerMessage_Recalled) isServerMessage_Msg() {}
-
-func (*ServerMessage_Report) isServerMessage_Msg() {}
-
-func (*ServerMessage_Checkpointed) isServerMessage_Msg() {}
-
-func (*ServerMessage_Purged) isServerMessage_Msg() {}
-
-func (*ServerMessage_Pruned) isServerMessage_Msg() {}
-
-func (*ServerMessage_Changes) isServerMessage_Msg() {}
-
-func (*ServerMessage_Outcome) isServerMessage_Msg() {}
 
 func (*ServerMessage_History) isServerMessage_Msg() {}
 
@@ -4117,75 +3541,6 @@ func (x *ErrorMsg) GetWarnings() []string {
 	return nil
 }
 
-// Progress of something long. Requests with a field progress ask for it.
-type Progress struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Label         string                 `protobuf:"bytes,1,opt,name=label,proto3" json:"label,omitempty"`
-	Done          uint64                 `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`
-	Total         uint64                 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
-	Lines         []string               `protobuf:"bytes,4,rep,name=lines,proto3" json:"lines,omitempty"` // what is about to happen
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Progress) Reset() {
-	*x = Progress{}
-	mi := &file_crabtalk_proto_msgTypes[43]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Progress) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Progress) ProtoMessage() {}
-
-func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[43]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Progress.ProtoReflect.Descriptor instead.
-func (*Progress) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{43}
-}
-
-func (x *Progress) GetLabel() string {
-	if x != nil {
-		return x.Label
-	}
-	return ""
-}
-
-func (x *Progress) GetDone() uint64 {
-	if x != nil {
-		return x.Done
-	}
-	return 0
-}
-
-func (x *Progress) GetTotal() uint64 {
-	if x != nil {
-		return x.Total
-	}
-	return 0
-}
-
-func (x *Progress) GetLines() []string {
-	if x != nil {
-		return x.Lines
-	}
-	return nil
-}
-
 type SubscribeEvents struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	StoredId      string                 `protobuf:"bytes,1000,opt,name=stored_id,json=storedId,proto3" json:"stored_id,omitempty"` // only events of this session, which counts its followers
@@ -4197,7 +3552,7 @@ type SubscribeEvents struct {
 
 func (x *SubscribeEvents) Reset() {
 	*x = SubscribeEvents{}
-	mi := &file_crabtalk_proto_msgTypes[44]
+	mi := &file_crabtalk_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4209,7 +3564,7 @@ func (x *SubscribeEvents) String() string {
 func (*SubscribeEvents) ProtoMessage() {}
 
 func (x *SubscribeEvents) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[44]
+	mi := &file_crabtalk_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4222,7 +3577,7 @@ func (x *SubscribeEvents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscribeEvents.ProtoReflect.Descriptor instead.
 func (*SubscribeEvents) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{44}
+	return file_crabtalk_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SubscribeEvents) GetStoredId() string {
@@ -4267,7 +3622,7 @@ type AgentEventMsg struct {
 
 func (x *AgentEventMsg) Reset() {
 	*x = AgentEventMsg{}
-	mi := &file_crabtalk_proto_msgTypes[45]
+	mi := &file_crabtalk_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4279,7 +3634,7 @@ func (x *AgentEventMsg) String() string {
 func (*AgentEventMsg) ProtoMessage() {}
 
 func (x *AgentEventMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[45]
+	mi := &file_crabtalk_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4292,7 +3647,7 @@ func (x *AgentEventMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEventMsg.ProtoReflect.Descriptor instead.
 func (*AgentEventMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{45}
+	return file_crabtalk_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *AgentEventMsg) GetAgent() string {
@@ -4403,7 +3758,7 @@ type CreateCronMsg struct {
 
 func (x *CreateCronMsg) Reset() {
 	*x = CreateCronMsg{}
-	mi := &file_crabtalk_proto_msgTypes[46]
+	mi := &file_crabtalk_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4415,7 +3770,7 @@ func (x *CreateCronMsg) String() string {
 func (*CreateCronMsg) ProtoMessage() {}
 
 func (x *CreateCronMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[46]
+	mi := &file_crabtalk_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4428,7 +3783,7 @@ func (x *CreateCronMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateCronMsg.ProtoReflect.Descriptor instead.
 func (*CreateCronMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{46}
+	return file_crabtalk_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CreateCronMsg) GetSchedule() string {
@@ -4503,7 +3858,7 @@ type DeleteCronMsg struct {
 
 func (x *DeleteCronMsg) Reset() {
 	*x = DeleteCronMsg{}
-	mi := &file_crabtalk_proto_msgTypes[47]
+	mi := &file_crabtalk_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4515,7 +3870,7 @@ func (x *DeleteCronMsg) String() string {
 func (*DeleteCronMsg) ProtoMessage() {}
 
 func (x *DeleteCronMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[47]
+	mi := &file_crabtalk_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4528,7 +3883,7 @@ func (x *DeleteCronMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCronMsg.ProtoReflect.Descriptor instead.
 func (*DeleteCronMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{47}
+	return file_crabtalk_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *DeleteCronMsg) GetId() uint64 {
@@ -4546,7 +3901,7 @@ type ListCronsMsg struct {
 
 func (x *ListCronsMsg) Reset() {
 	*x = ListCronsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[48]
+	mi := &file_crabtalk_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4558,7 +3913,7 @@ func (x *ListCronsMsg) String() string {
 func (*ListCronsMsg) ProtoMessage() {}
 
 func (x *ListCronsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[48]
+	mi := &file_crabtalk_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4571,7 +3926,7 @@ func (x *ListCronsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCronsMsg.ProtoReflect.Descriptor instead.
 func (*ListCronsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{48}
+	return file_crabtalk_proto_rawDescGZIP(), []int{47}
 }
 
 type CronInfo struct {
@@ -4596,7 +3951,7 @@ type CronInfo struct {
 
 func (x *CronInfo) Reset() {
 	*x = CronInfo{}
-	mi := &file_crabtalk_proto_msgTypes[49]
+	mi := &file_crabtalk_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4608,7 +3963,7 @@ func (x *CronInfo) String() string {
 func (*CronInfo) ProtoMessage() {}
 
 func (x *CronInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[49]
+	mi := &file_crabtalk_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4621,7 +3976,7 @@ func (x *CronInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronInfo.ProtoReflect.Descriptor instead.
 func (*CronInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{49}
+	return file_crabtalk_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *CronInfo) GetId() uint64 {
@@ -4731,7 +4086,7 @@ type CronList struct {
 
 func (x *CronList) Reset() {
 	*x = CronList{}
-	mi := &file_crabtalk_proto_msgTypes[50]
+	mi := &file_crabtalk_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4743,7 +4098,7 @@ func (x *CronList) String() string {
 func (*CronList) ProtoMessage() {}
 
 func (x *CronList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[50]
+	mi := &file_crabtalk_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4756,7 +4111,7 @@ func (x *CronList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronList.ProtoReflect.Descriptor instead.
 func (*CronList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{50}
+	return file_crabtalk_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *CronList) GetCrons() []*CronInfo {
@@ -4764,1285 +4119,6 @@ func (x *CronList) GetCrons() []*CronInfo {
 		return x.Crons
 	}
 	return nil
-}
-
-type Entry struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Id        uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Name      string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	Kind      EntryKind              `protobuf:"varint,3,opt,name=kind,proto3,enum=crabtalk.protocol.EntryKind" json:"kind,omitempty"`
-	CreatedAt uint64                 `protobuf:"varint,4,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"` // unix seconds
-	Content   string                 `protobuf:"bytes,5,opt,name=content,proto3" json:"content,omitempty"`
-	Aliases   []string               `protobuf:"bytes,6,rep,name=aliases,proto3" json:"aliases,omitempty"`
-	Bytes     uint64                 `protobuf:"varint,7,opt,name=bytes,proto3" json:"bytes,omitempty"` // of the content, also when it was not asked for
-	// Only in the response to RememberMsg.
-	Created       bool    `protobuf:"varint,1000,opt,name=created,proto3" json:"created,omitempty"`                                        // there was no entry of this name
-	ReplacedBytes *uint64 `protobuf:"varint,1001,opt,name=replaced_bytes,json=replacedBytes,proto3,oneof" json:"replaced_bytes,omitempty"` // size of the replaced content
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Entry) Reset() {
-	*x = Entry{}
-	mi := &file_crabtalk_proto_msgTypes[51]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Entry) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Entry) ProtoMessage() {}
-
-func (x *Entry) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[51]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Entry.ProtoReflect.Descriptor instead.
-func (*Entry) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{51}
-}
-
-func (x *Entry) GetId() uint64 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *Entry) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *Entry) GetKind() EntryKind {
-	if x != nil {
-		return x.Kind
-	}
-	return EntryKind_NOTE
-}
-
-func (x *Entry) GetCreatedAt() uint64 {
-	if x != nil {
-		return x.CreatedAt
-	}
-	return 0
-}
-
-func (x *Entry) GetContent() string {
-	if x != nil {
-		return x.Content
-	}
-	return ""
-}
-
-func (x *Entry) GetAliases() []string {
-	if x != nil {
-		return x.Aliases
-	}
-	return nil
-}
-
-func (x *Entry) GetBytes() uint64 {
-	if x != nil {
-		return x.Bytes
-	}
-	return 0
-}
-
-func (x *Entry) GetCreated() bool {
-	if x != nil {
-		return x.Created
-	}
-	return false
-}
-
-func (x *Entry) GetReplacedBytes() uint64 {
-	if x != nil && x.ReplacedBytes != nil {
-		return *x.ReplacedBytes
-	}
-	return 0
-}
-
-// RememberMsg writes a note, or adds an archive. With metadata, which only a note may
-// have: if the content has no front matter of its own, the note keeps its front matter;
-// then metadata changes it. The daemon merges it into the note as it is when the write
-// takes effect.
-type RememberMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Content       string                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
-	Aliases       []string               `protobuf:"bytes,3,rep,name=aliases,proto3" json:"aliases,omitempty"` // none keeps those there are
-	ClearAliases  bool                   `protobuf:"varint,4,opt,name=clear_aliases,json=clearAliases,proto3" json:"clear_aliases,omitempty"`
-	Kind          EntryKind              `protobuf:"varint,5,opt,name=kind,proto3,enum=crabtalk.protocol.EntryKind" json:"kind,omitempty"`
-	Metadata      *MetadataEdit          `protobuf:"bytes,6,opt,name=metadata,proto3" json:"metadata,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RememberMsg) Reset() {
-	*x = RememberMsg{}
-	mi := &file_crabtalk_proto_msgTypes[52]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RememberMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RememberMsg) ProtoMessage() {}
-
-func (x *RememberMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[52]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RememberMsg.ProtoReflect.Descriptor instead.
-func (*RememberMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{52}
-}
-
-func (x *RememberMsg) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *RememberMsg) GetContent() string {
-	if x != nil {
-		return x.Content
-	}
-	return ""
-}
-
-func (x *RememberMsg) GetAliases() []string {
-	if x != nil {
-		return x.Aliases
-	}
-	return nil
-}
-
-func (x *RememberMsg) GetClearAliases() bool {
-	if x != nil {
-		return x.ClearAliases
-	}
-	return false
-}
-
-func (x *RememberMsg) GetKind() EntryKind {
-	if x != nil {
-		return x.Kind
-	}
-	return EntryKind_NOTE
-}
-
-func (x *RememberMsg) GetMetadata() *MetadataEdit {
-	if x != nil {
-		return x.Metadata
-	}
-	return nil
-}
-
-type MetadataEdit struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Set           []*MetadataField       `protobuf:"bytes,1,rep,name=set,proto3" json:"set,omitempty"`
-	Drop          bool                   `protobuf:"varint,2,opt,name=drop,proto3" json:"drop,omitempty"` // remove all other metadata
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *MetadataEdit) Reset() {
-	*x = MetadataEdit{}
-	mi := &file_crabtalk_proto_msgTypes[53]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *MetadataEdit) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*MetadataEdit) ProtoMessage() {}
-
-func (x *MetadataEdit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[53]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use MetadataEdit.ProtoReflect.Descriptor instead.
-func (*MetadataEdit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{53}
-}
-
-func (x *MetadataEdit) GetSet() []*MetadataField {
-	if x != nil {
-		return x.Set
-	}
-	return nil
-}
-
-func (x *MetadataEdit) GetDrop() bool {
-	if x != nil {
-		return x.Drop
-	}
-	return false
-}
-
-type MetadataField struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
-	Values        []string               `protobuf:"bytes,2,rep,name=values,proto3" json:"values,omitempty"` // none removes the key
-	List          bool                   `protobuf:"varint,3,opt,name=list,proto3" json:"list,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *MetadataField) Reset() {
-	*x = MetadataField{}
-	mi := &file_crabtalk_proto_msgTypes[54]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *MetadataField) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*MetadataField) ProtoMessage() {}
-
-func (x *MetadataField) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[54]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use MetadataField.ProtoReflect.Descriptor instead.
-func (*MetadataField) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{54}
-}
-
-func (x *MetadataField) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *MetadataField) GetValues() []string {
-	if x != nil {
-		return x.Values
-	}
-	return nil
-}
-
-func (x *MetadataField) GetList() bool {
-	if x != nil {
-		return x.List
-	}
-	return false
-}
-
-type ForgetMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`        // never an alias
-	Archive       bool                   `protobuf:"varint,2,opt,name=archive,proto3" json:"archive,omitempty"` // also an archive
-	DryRun        bool                   `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ForgetMsg) Reset() {
-	*x = ForgetMsg{}
-	mi := &file_crabtalk_proto_msgTypes[55]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ForgetMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ForgetMsg) ProtoMessage() {}
-
-func (x *ForgetMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[55]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ForgetMsg.ProtoReflect.Descriptor instead.
-func (*ForgetMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{55}
-}
-
-func (x *ForgetMsg) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *ForgetMsg) GetArchive() bool {
-	if x != nil {
-		return x.Archive
-	}
-	return false
-}
-
-func (x *ForgetMsg) GetDryRun() bool {
-	if x != nil {
-		return x.DryRun
-	}
-	return false
-}
-
-type GetEntryMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // or an alias that one entry has
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetEntryMsg) Reset() {
-	*x = GetEntryMsg{}
-	mi := &file_crabtalk_proto_msgTypes[56]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetEntryMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetEntryMsg) ProtoMessage() {}
-
-func (x *GetEntryMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[56]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetEntryMsg.ProtoReflect.Descriptor instead.
-func (*GetEntryMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{56}
-}
-
-func (x *GetEntryMsg) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-type ListEntriesMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          *EntryKind             `protobuf:"varint,1,opt,name=kind,proto3,enum=crabtalk.protocol.EntryKind,oneof" json:"kind,omitempty"`
-	Content       bool                   `protobuf:"varint,2,opt,name=content,proto3" json:"content,omitempty"`
-	After         uint64                 `protobuf:"varint,3,opt,name=after,proto3" json:"after,omitempty"` // only ids above
-	Limit         uint32                 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"` // 0 = all
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListEntriesMsg) Reset() {
-	*x = ListEntriesMsg{}
-	mi := &file_crabtalk_proto_msgTypes[57]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListEntriesMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListEntriesMsg) ProtoMessage() {}
-
-func (x *ListEntriesMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[57]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListEntriesMsg.ProtoReflect.Descriptor instead.
-func (*ListEntriesMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{57}
-}
-
-func (x *ListEntriesMsg) GetKind() EntryKind {
-	if x != nil && x.Kind != nil {
-		return *x.Kind
-	}
-	return EntryKind_NOTE
-}
-
-func (x *ListEntriesMsg) GetContent() bool {
-	if x != nil {
-		return x.Content
-	}
-	return false
-}
-
-func (x *ListEntriesMsg) GetAfter() uint64 {
-	if x != nil {
-		return x.After
-	}
-	return 0
-}
-
-func (x *ListEntriesMsg) GetLimit() uint32 {
-	if x != nil {
-		return x.Limit
-	}
-	return 0
-}
-
-type EntryList struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Entries       []*Entry               `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"` // by ascending id
-	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *EntryList) Reset() {
-	*x = EntryList{}
-	mi := &file_crabtalk_proto_msgTypes[58]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *EntryList) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*EntryList) ProtoMessage() {}
-
-func (x *EntryList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[58]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use EntryList.ProtoReflect.Descriptor instead.
-func (*EntryList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{58}
-}
-
-func (x *EntryList) GetEntries() []*Entry {
-	if x != nil {
-		return x.Entries
-	}
-	return nil
-}
-
-func (x *EntryList) GetMore() bool {
-	if x != nil {
-		return x.More
-	}
-	return false
-}
-
-type AliasMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // or an alias that one entry has
-	Aliases       []string               `protobuf:"bytes,2,rep,name=aliases,proto3" json:"aliases,omitempty"`
-	Mode          AliasMsg_Mode          `protobuf:"varint,3,opt,name=mode,proto3,enum=crabtalk.protocol.AliasMsg_Mode" json:"mode,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *AliasMsg) Reset() {
-	*x = AliasMsg{}
-	mi := &file_crabtalk_proto_msgTypes[59]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *AliasMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*AliasMsg) ProtoMessage() {}
-
-func (x *AliasMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[59]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use AliasMsg.ProtoReflect.Descriptor instead.
-func (*AliasMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{59}
-}
-
-func (x *AliasMsg) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *AliasMsg) GetAliases() []string {
-	if x != nil {
-		return x.Aliases
-	}
-	return nil
-}
-
-func (x *AliasMsg) GetMode() AliasMsg_Mode {
-	if x != nil {
-		return x.Mode
-	}
-	return AliasMsg_REPLACE
-}
-
-// UndoMsg restores an entry to its state before a change: 404 if the history has no
-// such change, 409 with kind changed if the entry changed since, and 409 with kind
-// exists if another entry has its name.
-type UndoMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"` // sequence number of the change
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *UndoMsg) Reset() {
-	*x = UndoMsg{}
-	mi := &file_crabtalk_proto_msgTypes[60]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *UndoMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*UndoMsg) ProtoMessage() {}
-
-func (x *UndoMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[60]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use UndoMsg.ProtoReflect.Descriptor instead.
-func (*UndoMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{60}
-}
-
-func (x *UndoMsg) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
-	}
-	return 0
-}
-
-// PurgeMsg removes an entry, and its texts from every file of the store: 404 if no
-// entry has or had the name. It is 403 for an agent, an MCP client, and an identity
-// of another service.
-type PurgeMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`        // never an alias
-	Archive       bool                   `protobuf:"varint,2,opt,name=archive,proto3" json:"archive,omitempty"` // also an archive
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PurgeMsg) Reset() {
-	*x = PurgeMsg{}
-	mi := &file_crabtalk_proto_msgTypes[61]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PurgeMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PurgeMsg) ProtoMessage() {}
-
-func (x *PurgeMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[61]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PurgeMsg.ProtoReflect.Descriptor instead.
-func (*PurgeMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{61}
-}
-
-func (x *PurgeMsg) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *PurgeMsg) GetArchive() bool {
-	if x != nil {
-		return x.Archive
-	}
-	return false
-}
-
-type PurgeReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Entry         *Entry                 `protobuf:"bytes,1,opt,name=entry,proto3" json:"entry,omitempty"`     // without content; id 0: the name was of removed entries only
-	Deleted       []string               `protobuf:"bytes,2,rep,name=deleted,proto3" json:"deleted,omitempty"` // files that may have contained the texts
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PurgeReply) Reset() {
-	*x = PurgeReply{}
-	mi := &file_crabtalk_proto_msgTypes[62]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PurgeReply) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PurgeReply) ProtoMessage() {}
-
-func (x *PurgeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[62]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PurgeReply.ProtoReflect.Descriptor instead.
-func (*PurgeReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{62}
-}
-
-func (x *PurgeReply) GetEntry() *Entry {
-	if x != nil {
-		return x.Entry
-	}
-	return nil
-}
-
-func (x *PurgeReply) GetDeleted() []string {
-	if x != nil {
-		return x.Deleted
-	}
-	return nil
-}
-
-// RedactMsg removes the content of an entry after a change from every file of the store,
-// and from its other versions with the same content. The answer has no entry. It is 404
-// if the history has no such change, and 409, kind current, if the entry has the content
-// now. It is 403 for an agent, an MCP client, and an identity that is not an admin.
-type RedactMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`   // of the entry
-	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"` // of the change
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RedactMsg) Reset() {
-	*x = RedactMsg{}
-	mi := &file_crabtalk_proto_msgTypes[63]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RedactMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RedactMsg) ProtoMessage() {}
-
-func (x *RedactMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[63]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RedactMsg.ProtoReflect.Descriptor instead.
-func (*RedactMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{63}
-}
-
-func (x *RedactMsg) GetId() uint64 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *RedactMsg) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
-	}
-	return 0
-}
-
-// PruneMsg removes the operations of the history that are older than a time. It is
-// 403 for an agent, an MCP client, and an identity of another service.
-type PruneMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Before        int64                  `protobuf:"varint,1,opt,name=before,proto3" json:"before,omitempty"` // Unix time in nanoseconds
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PruneMsg) Reset() {
-	*x = PruneMsg{}
-	mi := &file_crabtalk_proto_msgTypes[64]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PruneMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PruneMsg) ProtoMessage() {}
-
-func (x *PruneMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[64]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PruneMsg.ProtoReflect.Descriptor instead.
-func (*PruneMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{64}
-}
-
-func (x *PruneMsg) GetBefore() int64 {
-	if x != nil {
-		return x.Before
-	}
-	return 0
-}
-
-type PruneReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Freed         uint64                 `protobuf:"varint,1,opt,name=freed,proto3" json:"freed,omitempty"` // bytes of files
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *PruneReply) Reset() {
-	*x = PruneReply{}
-	mi := &file_crabtalk_proto_msgTypes[65]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *PruneReply) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*PruneReply) ProtoMessage() {}
-
-func (x *PruneReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[65]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use PruneReply.ProtoReflect.Descriptor instead.
-func (*PruneReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{65}
-}
-
-func (x *PruneReply) GetFreed() uint64 {
-	if x != nil {
-		return x.Freed
-	}
-	return 0
-}
-
-// ChangesMsg returns changes of an entry that the history contains, the newest first. The
-// entry may have been removed. It is 404 if the history has no such change, and 404 with
-// kind no_history if the configuration turns the history off.
-type ChangesMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`                                    // of the entry; 0 = all entries
-	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`                                  // only the change with this sequence number; 0 = all
-	Until         uint64                 `protobuf:"varint,3,opt,name=until,proto3" json:"until,omitempty"`                              // only changes up to this place; 0 = all
-	Limit         uint32                 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`                              // at most this many; 0 = all; of all entries: 1 to 10,000
-	Content       bool                   `protobuf:"varint,5,opt,name=content,proto3" json:"content,omitempty"`                          // include the contents; only with seq
-	NewestOf      []uint64               `protobuf:"varint,6,rep,packed,name=newest_of,json=newestOf,proto3" json:"newest_of,omitempty"` // in place of id: the newest change of each of these entries
-	Sums          bool                   `protobuf:"varint,7,opt,name=sums,proto3" json:"sums,omitempty"`                                // include the digests of the contents
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ChangesMsg) Reset() {
-	*x = ChangesMsg{}
-	mi := &file_crabtalk_proto_msgTypes[66]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ChangesMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ChangesMsg) ProtoMessage() {}
-
-func (x *ChangesMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[66]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ChangesMsg.ProtoReflect.Descriptor instead.
-func (*ChangesMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{66}
-}
-
-func (x *ChangesMsg) GetId() uint64 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *ChangesMsg) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
-	}
-	return 0
-}
-
-func (x *ChangesMsg) GetUntil() uint64 {
-	if x != nil {
-		return x.Until
-	}
-	return 0
-}
-
-func (x *ChangesMsg) GetLimit() uint32 {
-	if x != nil {
-		return x.Limit
-	}
-	return 0
-}
-
-func (x *ChangesMsg) GetContent() bool {
-	if x != nil {
-		return x.Content
-	}
-	return false
-}
-
-func (x *ChangesMsg) GetNewestOf() []uint64 {
-	if x != nil {
-		return x.NewestOf
-	}
-	return nil
-}
-
-func (x *ChangesMsg) GetSums() bool {
-	if x != nil {
-		return x.Sums
-	}
-	return false
-}
-
-// OutcomeMsg returns what the request with ClientMessage.once did. It waits while the
-// request runs.
-type OutcomeMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OutcomeMsg) Reset() {
-	*x = OutcomeMsg{}
-	mi := &file_crabtalk_proto_msgTypes[67]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OutcomeMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OutcomeMsg) ProtoMessage() {}
-
-func (x *OutcomeMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[67]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OutcomeMsg.ProtoReflect.Descriptor instead.
-func (*OutcomeMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{67}
-}
-
-// OutcomeReply is empty if the daemon knows no such request.
-type OutcomeReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Begun         bool                   `protobuf:"varint,1,opt,name=begun,proto3" json:"begun,omitempty"` // the request began, and its effect is unknown
-	Done          bool                   `protobuf:"varint,2,opt,name=done,proto3" json:"done,omitempty"`   // the request had its effect
-	Space         string                 `protobuf:"bytes,3,opt,name=space,proto3" json:"space,omitempty"`  // of the effect
-	Entry         *Entry                 `protobuf:"bytes,4,opt,name=entry,proto3" json:"entry,omitempty"`  // after the change, with content; absent if the request removed it, or changed no entry
-	Seq           uint64                 `protobuf:"varint,5,opt,name=seq,proto3" json:"seq,omitempty"`     // of the change; 0 = unknown
-	Time          int64                  `protobuf:"varint,6,opt,name=time,proto3" json:"time,omitempty"`   // Unix time of the change in nanoseconds; 0 = unknown
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OutcomeReply) Reset() {
-	*x = OutcomeReply{}
-	mi := &file_crabtalk_proto_msgTypes[68]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OutcomeReply) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OutcomeReply) ProtoMessage() {}
-
-func (x *OutcomeReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[68]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OutcomeReply.ProtoReflect.Descriptor instead.
-func (*OutcomeReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{68}
-}
-
-func (x *OutcomeReply) GetBegun() bool {
-	if x != nil {
-		return x.Begun
-	}
-	return false
-}
-
-func (x *OutcomeReply) GetDone() bool {
-	if x != nil {
-		return x.Done
-	}
-	return false
-}
-
-func (x *OutcomeReply) GetSpace() string {
-	if x != nil {
-		return x.Space
-	}
-	return ""
-}
-
-func (x *OutcomeReply) GetEntry() *Entry {
-	if x != nil {
-		return x.Entry
-	}
-	return nil
-}
-
-func (x *OutcomeReply) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
-	}
-	return 0
-}
-
-func (x *OutcomeReply) GetTime() int64 {
-	if x != nil {
-		return x.Time
-	}
-	return 0
-}
-
-type EntryChange struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Place         uint64                 `protobuf:"varint,1,opt,name=place,proto3" json:"place,omitempty"` // in the history of the entry, or of all; the oldest has 1
-	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`     // 0 if another program changed the file
-	Time          int64                  `protobuf:"varint,3,opt,name=time,proto3" json:"time,omitempty"`   // Unix time in nanoseconds; 0 = unknown
-	By            *Actor                 `protobuf:"bytes,4,opt,name=by,proto3" json:"by,omitempty"`
-	Type          string                 `protobuf:"bytes,5,opt,name=type,proto3" json:"type,omitempty"`                      // add, update, alias, rename, or remove
-	Entry         *Entry                 `protobuf:"bytes,6,opt,name=entry,proto3" json:"entry,omitempty"`                    // after the change or, if the change removed it, before
-	OldName       string                 `protobuf:"bytes,7,opt,name=old_name,json=oldName,proto3" json:"old_name,omitempty"` // before a rename
-	Sha256        []byte                 `protobuf:"bytes,9,opt,name=sha256,proto3" json:"sha256,omitempty"`                  // of the content; empty without sums
-	Redacted      int64                  `protobuf:"varint,8,opt,name=redacted,proto3" json:"redacted,omitempty"`             // Unix time in nanoseconds when the content was removed; 0 = it was not
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *EntryChange) Reset() {
-	*x = EntryChange{}
-	mi := &file_crabtalk_proto_msgTypes[69]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *EntryChange) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*EntryChange) ProtoMessage() {}
-
-func (x *EntryChange) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[69]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use EntryChange.ProtoReflect.Descriptor instead.
-func (*EntryChange) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{69}
-}
-
-func (x *EntryChange) GetPlace() uint64 {
-	if x != nil {
-		return x.Place
-	}
-	return 0
-}
-
-func (x *EntryChange) GetSeq() uint64 {
-	if x != nil {
-		return x.Seq
-	}
-	return 0
-}
-
-func (x *EntryChange) GetTime() int64 {
-	if x != nil {
-		return x.Time
-	}
-	return 0
-}
-
-func (x *EntryChange) GetBy() *Actor {
-	if x != nil {
-		return x.By
-	}
-	return nil
-}
-
-func (x *EntryChange) GetType() string {
-	if x != nil {
-		return x.Type
-	}
-	return ""
-}
-
-func (x *EntryChange) GetEntry() *Entry {
-	if x != nil {
-		return x.Entry
-	}
-	return nil
-}
-
-func (x *EntryChange) GetOldName() string {
-	if x != nil {
-		return x.OldName
-	}
-	return ""
-}
-
-func (x *EntryChange) GetSha256() []byte {
-	if x != nil {
-		return x.Sha256
-	}
-	return nil
-}
-
-func (x *EntryChange) GetRedacted() int64 {
-	if x != nil {
-		return x.Redacted
-	}
-	return 0
-}
-
-type ChangeList struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Changes       []*EntryChange         `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
-	Damaged       string                 `protobuf:"bytes,2,opt,name=damaged,proto3" json:"damaged,omitempty"` // why a part of the history is not readable
-	More          bool                   `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ChangeList) Reset() {
-	*x = ChangeList{}
-	mi := &file_crabtalk_proto_msgTypes[70]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ChangeList) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ChangeList) ProtoMessage() {}
-
-func (x *ChangeList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[70]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ChangeList.ProtoReflect.Descriptor instead.
-func (*ChangeList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{70}
-}
-
-func (x *ChangeList) GetChanges() []*EntryChange {
-	if x != nil {
-		return x.Changes
-	}
-	return nil
-}
-
-func (x *ChangeList) GetDamaged() string {
-	if x != nil {
-		return x.Damaged
-	}
-	return ""
-}
-
-func (x *ChangeList) GetMore() bool {
-	if x != nil {
-		return x.More
-	}
-	return false
 }
 
 // Actor describes who makes a change. Every field may be empty.
@@ -6060,7 +4136,7 @@ type Actor struct {
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_crabtalk_proto_msgTypes[71]
+	mi := &file_crabtalk_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6072,7 +4148,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[71]
+	mi := &file_crabtalk_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6085,7 +4161,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{71}
+	return file_crabtalk_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *Actor) GetAgent() string {
@@ -6130,1141 +4206,6 @@ func (x *Actor) GetOp() string {
 	return ""
 }
 
-// ApplyMsg makes several changes, all or none.
-type ApplyMsg struct {
-	state   protoimpl.MessageState `protogen:"open.v1"`
-	Changes []*Change              `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
-	// The store must have exactly these entries, and where the id is 0, no entry with
-	// the name. Otherwise it changes nothing: 409, kind changed.
-	Unchanged []*Entry `protobuf:"bytes,2,rep,name=unchanged,proto3" json:"unchanged,omitempty"`
-	Content   bool     `protobuf:"varint,3,opt,name=content,proto3" json:"content,omitempty"` // the answer has the contents; it always has those that the daemon redacted
-	// A file of the user's on the daemon's machine with more of this: any number
-	// of these messages, each after its length as a varint. The daemon applies them
-	// with this one, all or none.
-	File          string `protobuf:"bytes,4,opt,name=file,proto3" json:"file,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ApplyMsg) Reset() {
-	*x = ApplyMsg{}
-	mi := &file_crabtalk_proto_msgTypes[72]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ApplyMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ApplyMsg) ProtoMessage() {}
-
-func (x *ApplyMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[72]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ApplyMsg.ProtoReflect.Descriptor instead.
-func (*ApplyMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{72}
-}
-
-func (x *ApplyMsg) GetChanges() []*Change {
-	if x != nil {
-		return x.Changes
-	}
-	return nil
-}
-
-func (x *ApplyMsg) GetUnchanged() []*Entry {
-	if x != nil {
-		return x.Unchanged
-	}
-	return nil
-}
-
-func (x *ApplyMsg) GetContent() bool {
-	if x != nil {
-		return x.Content
-	}
-	return false
-}
-
-func (x *ApplyMsg) GetFile() string {
-	if x != nil {
-		return x.File
-	}
-	return ""
-}
-
-type Change struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Types that are valid to be assigned to Change:
-	//
-	//	*Change_Add
-	//	*Change_Update
-	//	*Change_Alias
-	//	*Change_Remove
-	//	*Change_Restore
-	//	*Change_Rename
-	Change        isChange_Change `protobuf_oneof:"change"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Change) Reset() {
-	*x = Change{}
-	mi := &file_crabtalk_proto_msgTypes[73]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Change) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Change) ProtoMessage() {}
-
-func (x *Change) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[73]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Change.ProtoReflect.Descriptor instead.
-func (*Change) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{73}
-}
-
-func (x *Change) GetChange() isChange_Change {
-	if x != nil {
-		return x.Change
-	}
-	return nil
-}
-
-func (x *Change) GetAdd() *Entry {
-	if x != nil {
-		if x, ok := x.Change.(*Change_Add); ok {
-			return x.Add
-		}
-	}
-	return nil
-}
-
-func (x *Change) GetUpdate() *Entry {
-	if x != nil {
-		if x, ok := x.Change.(*Change_Update); ok {
-			return x.Update
-		}
-	}
-	return nil
-}
-
-func (x *Change) GetAlias() *Entry {
-	if x != nil {
-		if x, ok := x.Change.(*Change_Alias); ok {
-			return x.Alias
-		}
-	}
-	return nil
-}
-
-func (x *Change) GetRemove() string {
-	if x != nil {
-		if x, ok := x.Change.(*Change_Remove); ok {
-			return x.Remove
-		}
-	}
-	return ""
-}
-
-func (x *Change) GetRestore() *Entry {
-	if x != nil {
-		if x, ok := x.Change.(*Change_Restore); ok {
-			return x.Restore
-		}
-	}
-	return nil
-}
-
-func (x *Change) GetRename() *Rename {
-	if x != nil {
-		if x, ok := x.Change.(*Change_Rename); ok {
-			return x.Rename
-		}
-	}
-	return nil
-}
-
-type isChange_Change interface {
-	isChange_Change()
-}
-
-type Change_Add struct {
-	Add *Entry `protobuf:"bytes,1,opt,name=add,proto3,oneof"` // name, kind, content, aliases
-}
-
-type Change_Update struct {
-	Update *Entry `protobuf:"bytes,2,opt,name=update,proto3,oneof"` // name, content, aliases
-}
-
-type Change_Alias struct {
-	Alias *Entry `protobuf:"bytes,3,opt,name=alias,proto3,oneof"` // name, aliases
-}
-
-type Change_Remove struct {
-	Remove string `protobuf:"bytes,4,opt,name=remove,proto3,oneof"`
-}
-
-type Change_Restore struct {
-	Restore *Entry `protobuf:"bytes,5,opt,name=restore,proto3,oneof"` // every field
-}
-
-type Change_Rename struct {
-	Rename *Rename `protobuf:"bytes,6,opt,name=rename,proto3,oneof"`
-}
-
-func (*Change_Add) isChange_Change() {}
-
-func (*Change_Update) isChange_Change() {}
-
-func (*Change_Alias) isChange_Change() {}
-
-func (*Change_Remove) isChange_Change() {}
-
-func (*Change_Restore) isChange_Change() {}
-
-func (*Change_Rename) isChange_Change() {}
-
-// Rename changes the name of an entry, which keeps its other fields.
-type Rename struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	To            string                 `protobuf:"bytes,2,opt,name=to,proto3" json:"to,omitempty"` // 409, kind exists, if an entry has the name
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Rename) Reset() {
-	*x = Rename{}
-	mi := &file_crabtalk_proto_msgTypes[74]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Rename) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Rename) ProtoMessage() {}
-
-func (x *Rename) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[74]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Rename.ProtoReflect.Descriptor instead.
-func (*Rename) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{74}
-}
-
-func (x *Rename) GetName() string {
-	if x != nil {
-		return x.Name
-	}
-	return ""
-}
-
-func (x *Rename) GetTo() string {
-	if x != nil {
-		return x.To
-	}
-	return ""
-}
-
-type RecallMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Query         string                 `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
-	Limit         uint32                 `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"` // 0 = all
-	Kind          *EntryKind             `protobuf:"varint,3,opt,name=kind,proto3,enum=crabtalk.protocol.EntryKind,oneof" json:"kind,omitempty"`
-	Analyzer      string                 `protobuf:"bytes,4,opt,name=analyzer,proto3" json:"analyzer,omitempty"` // standard (also when empty) or plain
-	Syntax        bool                   `protobuf:"varint,5,opt,name=syntax,proto3" json:"syntax,omitempty"`    // the query has clauses
-	Explain       bool                   `protobuf:"varint,6,opt,name=explain,proto3" json:"explain,omitempty"`
-	WhyNot        string                 `protobuf:"bytes,7,opt,name=why_not,json=whyNot,proto3" json:"why_not,omitempty"`            // an entry's name
-	Budget        uint32                 `protobuf:"varint,8,opt,name=budget,proto3" json:"budget,omitempty"`                         // tokens of names and texts; 0 = no budget, whole contents
-	Type          string                 `protobuf:"bytes,1000,opt,name=type,proto3" json:"type,omitempty"`                           // of the metadata
-	Tags          []string               `protobuf:"bytes,1001,rep,name=tags,proto3" json:"tags,omitempty"`                           // the entry has all of them
-	Meta          []*MetadataField       `protobuf:"bytes,1002,rep,name=meta,proto3" json:"meta,omitempty"`                           // the entry has these values
-	After         uint64                 `protobuf:"varint,1003,opt,name=after,proto3" json:"after,omitempty"`                        // created at or after, unix seconds; 0 = no limit
-	Before        uint64                 `protobuf:"varint,1004,opt,name=before,proto3" json:"before,omitempty"`                      // created before
-	MinShare      float64                `protobuf:"fixed64,1005,opt,name=min_share,json=minShare,proto3" json:"min_share,omitempty"` // of the best score
-	Sort          string                 `protobuf:"bytes,1006,opt,name=sort,proto3" json:"sort,omitempty"`                           // score (also when empty), recent, or important
-	Expand        bool                   `protobuf:"varint,1007,opt,name=expand,proto3" json:"expand,omitempty"`                      // add the entries that the hits link to
-	Semantic      bool                   `protobuf:"varint,1008,opt,name=semantic,proto3" json:"semantic,omitempty"`                  // rank by meaning, too; meaning of the reply is then set
-	Diverse       bool                   `protobuf:"varint,1009,opt,name=diverse,proto3" json:"diverse,omitempty"`                    // prefer hits that are not similar to better ones
-	HalfLife      uint64                 `protobuf:"varint,1010,opt,name=half_life,json=halfLife,proto3" json:"half_life,omitempty"`  // seconds; 0 = the age does not count
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RecallMsg) Reset() {
-	*x = RecallMsg{}
-	mi := &file_crabtalk_proto_msgTypes[75]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RecallMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RecallMsg) ProtoMessage() {}
-
-func (x *RecallMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[75]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RecallMsg.ProtoReflect.Descriptor instead.
-func (*RecallMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{75}
-}
-
-func (x *RecallMsg) GetQuery() string {
-	if x != nil {
-		return x.Query
-	}
-	return ""
-}
-
-func (x *RecallMsg) GetLimit() uint32 {
-	if x != nil {
-		return x.Limit
-	}
-	return 0
-}
-
-func (x *RecallMsg) GetKind() EntryKind {
-	if x != nil && x.Kind != nil {
-		return *x.Kind
-	}
-	return EntryKind_NOTE
-}
-
-func (x *RecallMsg) GetAnalyzer() string {
-	if x != nil {
-		return x.Analyzer
-	}
-	return ""
-}
-
-func (x *RecallMsg) GetSyntax() bool {
-	if x != nil {
-		return x.Syntax
-	}
-	return false
-}
-
-func (x *RecallMsg) GetExplain() bool {
-	if x != nil {
-		return x.Explain
-	}
-	return false
-}
-
-func (x *RecallMsg) GetWhyNot() string {
-	if x != nil {
-		return x.WhyNot
-	}
-	return ""
-}
-
-func (x *RecallMsg) GetBudget() uint32 {
-	if x != nil {
-		return x.Budget
-	}
-	return 0
-}
-
-func (x *RecallMsg) GetType() string {
-	if x != nil {
-		return x.Type
-	}
-	return ""
-}
-
-func (x *RecallMsg) GetTags() []string {
-	if x != nil {
-		return x.Tags
-	}
-	return nil
-}
-
-func (x *RecallMsg) GetMeta() []*MetadataField {
-	if x != nil {
-		return x.Meta
-	}
-	return nil
-}
-
-func (x *RecallMsg) GetAfter() uint64 {
-	if x != nil {
-		return x.After
-	}
-	return 0
-}
-
-func (x *RecallMsg) GetBefore() uint64 {
-	if x != nil {
-		return x.Before
-	}
-	return 0
-}
-
-func (x *RecallMsg) GetMinShare() float64 {
-	if x != nil {
-		return x.MinShare
-	}
-	return 0
-}
-
-func (x *RecallMsg) GetSort() string {
-	if x != nil {
-		return x.Sort
-	}
-	return ""
-}
-
-func (x *RecallMsg) GetExpand() bool {
-	if x != nil {
-		return x.Expand
-	}
-	return false
-}
-
-func (x *RecallMsg) GetSemantic() bool {
-	if x != nil {
-		return x.Semantic
-	}
-	return false
-}
-
-func (x *RecallMsg) GetDiverse() bool {
-	if x != nil {
-		return x.Diverse
-	}
-	return false
-}
-
-func (x *RecallMsg) GetHalfLife() uint64 {
-	if x != nil {
-		return x.HalfLife
-	}
-	return 0
-}
-
-type RecallReply struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Hits  []*RecallHit           `protobuf:"bytes,1,rep,name=hits,proto3" json:"hits,omitempty"`
-	More  bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
-	// The rest is in the first part.
-	Total         uint64        `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`       // matches before the limit
-	Searched      uint64        `protobuf:"varint,4,opt,name=searched,proto3" json:"searched,omitempty"` // entries that passed the filters
-	Corrections   []*Correction `protobuf:"bytes,5,rep,name=corrections,proto3" json:"corrections,omitempty"`
-	Budget        *BudgetUse    `protobuf:"bytes,6,opt,name=budget,proto3,oneof" json:"budget,omitempty"`
-	WhyNot        []byte        `protobuf:"bytes,7,opt,name=why_not,json=whyNot,proto3" json:"why_not,omitempty"` // JSON
-	Path          string        `protobuf:"bytes,8,opt,name=path,proto3" json:"path,omitempty"`                   // of the store
-	Meaning       []byte        `protobuf:"bytes,1001,opt,name=meaning,proto3" json:"meaning,omitempty"`          // JSON
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RecallReply) Reset() {
-	*x = RecallReply{}
-	mi := &file_crabtalk_proto_msgTypes[76]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RecallReply) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RecallReply) ProtoMessage() {}
-
-func (x *RecallReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[76]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RecallReply.ProtoReflect.Descriptor instead.
-func (*RecallReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{76}
-}
-
-func (x *RecallReply) GetHits() []*RecallHit {
-	if x != nil {
-		return x.Hits
-	}
-	return nil
-}
-
-func (x *RecallReply) GetMore() bool {
-	if x != nil {
-		return x.More
-	}
-	return false
-}
-
-func (x *RecallReply) GetTotal() uint64 {
-	if x != nil {
-		return x.Total
-	}
-	return 0
-}
-
-func (x *RecallReply) GetSearched() uint64 {
-	if x != nil {
-		return x.Searched
-	}
-	return 0
-}
-
-func (x *RecallReply) GetCorrections() []*Correction {
-	if x != nil {
-		return x.Corrections
-	}
-	return nil
-}
-
-func (x *RecallReply) GetBudget() *BudgetUse {
-	if x != nil {
-		return x.Budget
-	}
-	return nil
-}
-
-func (x *RecallReply) GetWhyNot() []byte {
-	if x != nil {
-		return x.WhyNot
-	}
-	return nil
-}
-
-func (x *RecallReply) GetPath() string {
-	if x != nil {
-		return x.Path
-	}
-	return ""
-}
-
-func (x *RecallReply) GetMeaning() []byte {
-	if x != nil {
-		return x.Meaning
-	}
-	return nil
-}
-
-type RecallHit struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Entry         *Entry                 `protobuf:"bytes,1,opt,name=entry,proto3" json:"entry,omitempty"` // without content where there is a snippet
-	Score         float64                `protobuf:"fixed64,2,opt,name=score,proto3" json:"score,omitempty"`
-	Snippet       *string                `protobuf:"bytes,3,opt,name=snippet,proto3,oneof" json:"snippet,omitempty"`
-	Tokens        *uint32                `protobuf:"varint,4,opt,name=tokens,proto3,oneof" json:"tokens,omitempty"`
-	Explain       []byte                 `protobuf:"bytes,5,opt,name=explain,proto3" json:"explain,omitempty"` // JSON
-	Marks         []byte                 `protobuf:"bytes,1000,opt,name=marks,proto3" json:"marks,omitempty"`  // JSON
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *RecallHit) Reset() {
-	*x = RecallHit{}
-	mi := &file_crabtalk_proto_msgTypes[77]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *RecallHit) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*RecallHit) ProtoMessage() {}
-
-func (x *RecallHit) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[77]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use RecallHit.ProtoReflect.Descriptor instead.
-func (*RecallHit) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{77}
-}
-
-func (x *RecallHit) GetEntry() *Entry {
-	if x != nil {
-		return x.Entry
-	}
-	return nil
-}
-
-func (x *RecallHit) GetScore() float64 {
-	if x != nil {
-		return x.Score
-	}
-	return 0
-}
-
-func (x *RecallHit) GetSnippet() string {
-	if x != nil && x.Snippet != nil {
-		return *x.Snippet
-	}
-	return ""
-}
-
-func (x *RecallHit) GetTokens() uint32 {
-	if x != nil && x.Tokens != nil {
-		return *x.Tokens
-	}
-	return 0
-}
-
-func (x *RecallHit) GetExplain() []byte {
-	if x != nil {
-		return x.Explain
-	}
-	return nil
-}
-
-func (x *RecallHit) GetMarks() []byte {
-	if x != nil {
-		return x.Marks
-	}
-	return nil
-}
-
-type Correction struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Word          string                 `protobuf:"bytes,1,opt,name=word,proto3" json:"word,omitempty"`
-	Words         []string               `protobuf:"bytes,2,rep,name=words,proto3" json:"words,omitempty"`
-	Kind          string                 `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"` // prefix, typo or joined
-	Weight        float64                `protobuf:"fixed64,4,opt,name=weight,proto3" json:"weight,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Correction) Reset() {
-	*x = Correction{}
-	mi := &file_crabtalk_proto_msgTypes[78]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Correction) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Correction) ProtoMessage() {}
-
-func (x *Correction) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[78]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Correction.ProtoReflect.Descriptor instead.
-func (*Correction) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{78}
-}
-
-func (x *Correction) GetWord() string {
-	if x != nil {
-		return x.Word
-	}
-	return ""
-}
-
-func (x *Correction) GetWords() []string {
-	if x != nil {
-		return x.Words
-	}
-	return nil
-}
-
-func (x *Correction) GetKind() string {
-	if x != nil {
-		return x.Kind
-	}
-	return ""
-}
-
-func (x *Correction) GetWeight() float64 {
-	if x != nil {
-		return x.Weight
-	}
-	return 0
-}
-
-type BudgetUse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Budget        uint32                 `protobuf:"varint,1,opt,name=budget,proto3" json:"budget,omitempty"`
-	Tokens        uint32                 `protobuf:"varint,2,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	Encoding      string                 `protobuf:"bytes,3,opt,name=encoding,proto3" json:"encoding,omitempty"`
-	Estimated     bool                   `protobuf:"varint,4,opt,name=estimated,proto3" json:"estimated,omitempty"`
-	LeftOut       uint32                 `protobuf:"varint,5,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *BudgetUse) Reset() {
-	*x = BudgetUse{}
-	mi := &file_crabtalk_proto_msgTypes[79]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *BudgetUse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*BudgetUse) ProtoMessage() {}
-
-func (x *BudgetUse) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[79]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use BudgetUse.ProtoReflect.Descriptor instead.
-func (*BudgetUse) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{79}
-}
-
-func (x *BudgetUse) GetBudget() uint32 {
-	if x != nil {
-		return x.Budget
-	}
-	return 0
-}
-
-func (x *BudgetUse) GetTokens() uint32 {
-	if x != nil {
-		return x.Tokens
-	}
-	return 0
-}
-
-func (x *BudgetUse) GetEncoding() string {
-	if x != nil {
-		return x.Encoding
-	}
-	return ""
-}
-
-func (x *BudgetUse) GetEstimated() bool {
-	if x != nil {
-		return x.Estimated
-	}
-	return false
-}
-
-func (x *BudgetUse) GetLeftOut() uint32 {
-	if x != nil {
-		return x.LeftOut
-	}
-	return 0
-}
-
-type DumpMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Dir           string                 `protobuf:"bytes,1,opt,name=dir,proto3" json:"dir,omitempty"` // absolute
-	Force         bool                   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
-	DryRun        bool                   `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	Progress      bool                   `protobuf:"varint,4,opt,name=progress,proto3" json:"progress,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DumpMsg) Reset() {
-	*x = DumpMsg{}
-	mi := &file_crabtalk_proto_msgTypes[80]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DumpMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DumpMsg) ProtoMessage() {}
-
-func (x *DumpMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[80]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DumpMsg.ProtoReflect.Descriptor instead.
-func (*DumpMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{80}
-}
-
-func (x *DumpMsg) GetDir() string {
-	if x != nil {
-		return x.Dir
-	}
-	return ""
-}
-
-func (x *DumpMsg) GetForce() bool {
-	if x != nil {
-		return x.Force
-	}
-	return false
-}
-
-func (x *DumpMsg) GetDryRun() bool {
-	if x != nil {
-		return x.DryRun
-	}
-	return false
-}
-
-func (x *DumpMsg) GetProgress() bool {
-	if x != nil {
-		return x.Progress
-	}
-	return false
-}
-
-type LoadMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Dir           string                 `protobuf:"bytes,1,opt,name=dir,proto3" json:"dir,omitempty"` // absolute
-	Mode          LoadMsg_Mode           `protobuf:"varint,2,opt,name=mode,proto3,enum=crabtalk.protocol.LoadMsg_Mode" json:"mode,omitempty"`
-	DryRun        bool                   `protobuf:"varint,3,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
-	Progress      bool                   `protobuf:"varint,4,opt,name=progress,proto3" json:"progress,omitempty"`
-	Accept        []string               `protobuf:"bytes,1000,rep,name=accept,proto3" json:"accept,omitempty"` // paths of pages to load although they look damaged
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *LoadMsg) Reset() {
-	*x = LoadMsg{}
-	mi := &file_crabtalk_proto_msgTypes[81]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *LoadMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*LoadMsg) ProtoMessage() {}
-
-func (x *LoadMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[81]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use LoadMsg.ProtoReflect.Descriptor instead.
-func (*LoadMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{81}
-}
-
-func (x *LoadMsg) GetDir() string {
-	if x != nil {
-		return x.Dir
-	}
-	return ""
-}
-
-func (x *LoadMsg) GetMode() LoadMsg_Mode {
-	if x != nil {
-		return x.Mode
-	}
-	return LoadMsg_GUARD
-}
-
-func (x *LoadMsg) GetDryRun() bool {
-	if x != nil {
-		return x.DryRun
-	}
-	return false
-}
-
-func (x *LoadMsg) GetProgress() bool {
-	if x != nil {
-		return x.Progress
-	}
-	return false
-}
-
-func (x *LoadMsg) GetAccept() []string {
-	if x != nil {
-		return x.Accept
-	}
-	return nil
-}
-
-type CheckpointMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CheckpointMsg) Reset() {
-	*x = CheckpointMsg{}
-	mi := &file_crabtalk_proto_msgTypes[82]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CheckpointMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CheckpointMsg) ProtoMessage() {}
-
-func (x *CheckpointMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[82]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CheckpointMsg.ProtoReflect.Descriptor instead.
-func (*CheckpointMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{82}
-}
-
-type CheckpointReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Folded        uint64                 `protobuf:"varint,1,opt,name=folded,proto3" json:"folded,omitempty"` // operations
-	Entries       uint64                 `protobuf:"varint,2,opt,name=entries,proto3" json:"entries,omitempty"`
-	SnapshotBytes uint64                 `protobuf:"varint,3,opt,name=snapshot_bytes,json=snapshotBytes,proto3" json:"snapshot_bytes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CheckpointReply) Reset() {
-	*x = CheckpointReply{}
-	mi := &file_crabtalk_proto_msgTypes[83]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CheckpointReply) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CheckpointReply) ProtoMessage() {}
-
-func (x *CheckpointReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[83]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CheckpointReply.ProtoReflect.Descriptor instead.
-func (*CheckpointReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{83}
-}
-
-func (x *CheckpointReply) GetFolded() uint64 {
-	if x != nil {
-		return x.Folded
-	}
-	return 0
-}
-
-func (x *CheckpointReply) GetEntries() uint64 {
-	if x != nil {
-		return x.Entries
-	}
-	return 0
-}
-
-func (x *CheckpointReply) GetSnapshotBytes() uint64 {
-	if x != nil {
-		return x.SnapshotBytes
-	}
-	return 0
-}
-
-type StoreStatsMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Index         bool                   `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"` // build the index and measure it
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StoreStatsMsg) Reset() {
-	*x = StoreStatsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[84]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StoreStatsMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StoreStatsMsg) ProtoMessage() {}
-
-func (x *StoreStatsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[84]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StoreStatsMsg.ProtoReflect.Descriptor instead.
-func (*StoreStatsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{84}
-}
-
-func (x *StoreStatsMsg) GetIndex() bool {
-	if x != nil {
-		return x.Index
-	}
-	return false
-}
-
-// Report is the JSON that the command of the same name prints with --json.
-type Report struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Json          []byte                 `protobuf:"bytes,1,opt,name=json,proto3" json:"json,omitempty"`
-	Warnings      []string               `protobuf:"bytes,2,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Report) Reset() {
-	*x = Report{}
-	mi := &file_crabtalk_proto_msgTypes[85]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Report) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Report) ProtoMessage() {}
-
-func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[85]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Report.ProtoReflect.Descriptor instead.
-func (*Report) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{85}
-}
-
-func (x *Report) GetJson() []byte {
-	if x != nil {
-		return x.Json
-	}
-	return nil
-}
-
-func (x *Report) GetWarnings() []string {
-	if x != nil {
-		return x.Warnings
-	}
-	return nil
-}
-
 type StoredSession struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -7290,7 +4231,7 @@ type StoredSession struct {
 
 func (x *StoredSession) Reset() {
 	*x = StoredSession{}
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7302,7 +4243,7 @@ func (x *StoredSession) String() string {
 func (*StoredSession) ProtoMessage() {}
 
 func (x *StoredSession) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[86]
+	mi := &file_crabtalk_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7315,7 +4256,7 @@ func (x *StoredSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredSession.ProtoReflect.Descriptor instead.
 func (*StoredSession) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{86}
+	return file_crabtalk_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *StoredSession) GetId() string {
@@ -7449,7 +4390,7 @@ type HistoryMsg struct {
 
 func (x *HistoryMsg) Reset() {
 	*x = HistoryMsg{}
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7461,7 +4402,7 @@ func (x *HistoryMsg) String() string {
 func (*HistoryMsg) ProtoMessage() {}
 
 func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[87]
+	mi := &file_crabtalk_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7474,7 +4415,7 @@ func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryMsg.ProtoReflect.Descriptor instead.
 func (*HistoryMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{87}
+	return file_crabtalk_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *HistoryMsg) GetId() string {
@@ -7518,7 +4459,7 @@ type HistoryReply struct {
 
 func (x *HistoryReply) Reset() {
 	*x = HistoryReply{}
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7530,7 +4471,7 @@ func (x *HistoryReply) String() string {
 func (*HistoryReply) ProtoMessage() {}
 
 func (x *HistoryReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[88]
+	mi := &file_crabtalk_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7543,7 +4484,7 @@ func (x *HistoryReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryReply.ProtoReflect.Descriptor instead.
 func (*HistoryReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{88}
+	return file_crabtalk_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *HistoryReply) GetLines() []*HistoryLine {
@@ -7593,7 +4534,7 @@ type HistoryLine struct {
 
 func (x *HistoryLine) Reset() {
 	*x = HistoryLine{}
-	mi := &file_crabtalk_proto_msgTypes[89]
+	mi := &file_crabtalk_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7605,7 +4546,7 @@ func (x *HistoryLine) String() string {
 func (*HistoryLine) ProtoMessage() {}
 
 func (x *HistoryLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[89]
+	mi := &file_crabtalk_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7618,7 +4559,7 @@ func (x *HistoryLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryLine.ProtoReflect.Descriptor instead.
 func (*HistoryLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{89}
+	return file_crabtalk_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *HistoryLine) GetNumber() int64 {
@@ -7695,7 +4636,7 @@ var File_crabtalk_proto protoreflect.FileDescriptor
 
 const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
-	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xf5\x12\n" +
+	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\x83\v\n" +
 	"\rClientMessage\x120\n" +
 	"\x04send\x18\x01 \x01(\v2\x1a.crabtalk.protocol.SendMsgH\x00R\x04send\x126\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1c.crabtalk.protocol.StreamMsgH\x00R\x06stream\x12-\n" +
@@ -7721,27 +4662,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\acompact\x18\x0f \x01(\v2\x1d.crabtalk.protocol.CompactMsgH\x00R\acompact\x124\n" +
 	"\x05hello\x18\xe8\a \x01(\v2\x1b.crabtalk.protocol.HelloMsgH\x00R\x05hello\x121\n" +
 	"\x04auth\x18\xe9\a \x01(\v2\x1a.crabtalk.protocol.AuthMsgH\x00R\x04auth\x127\n" +
-	"\x06cancel\x18\xea\a \x01(\v2\x1c.crabtalk.protocol.CancelMsgH\x00R\x06cancel\x12=\n" +
-	"\bremember\x18\xf2\a \x01(\v2\x1e.crabtalk.protocol.RememberMsgH\x00R\bremember\x127\n" +
-	"\x06recall\x18\xf3\a \x01(\v2\x1c.crabtalk.protocol.RecallMsgH\x00R\x06recall\x127\n" +
-	"\x06forget\x18\xf4\a \x01(\v2\x1c.crabtalk.protocol.ForgetMsgH\x00R\x06forget\x12>\n" +
-	"\tget_entry\x18\xf5\a \x01(\v2\x1e.crabtalk.protocol.GetEntryMsgH\x00R\bgetEntry\x12G\n" +
-	"\flist_entries\x18\xf6\a \x01(\v2!.crabtalk.protocol.ListEntriesMsgH\x00R\vlistEntries\x124\n" +
-	"\x05alias\x18\xf7\a \x01(\v2\x1b.crabtalk.protocol.AliasMsgH\x00R\x05alias\x124\n" +
-	"\x05apply\x18\xf8\a \x01(\v2\x1b.crabtalk.protocol.ApplyMsgH\x00R\x05apply\x121\n" +
-	"\x04dump\x18\xf9\a \x01(\v2\x1a.crabtalk.protocol.DumpMsgH\x00R\x04dump\x121\n" +
-	"\x04load\x18\xfa\a \x01(\v2\x1a.crabtalk.protocol.LoadMsgH\x00R\x04load\x12C\n" +
-	"\n" +
-	"checkpoint\x18\xfb\a \x01(\v2 .crabtalk.protocol.CheckpointMsgH\x00R\n" +
-	"checkpoint\x12D\n" +
-	"\vstore_stats\x18\xfc\a \x01(\v2 .crabtalk.protocol.StoreStatsMsgH\x00R\n" +
-	"storeStats\x121\n" +
-	"\x04undo\x18\xfd\a \x01(\v2\x1a.crabtalk.protocol.UndoMsgH\x00R\x04undo\x124\n" +
-	"\x05purge\x18\xfe\a \x01(\v2\x1b.crabtalk.protocol.PurgeMsgH\x00R\x05purge\x124\n" +
-	"\x05prune\x18\xff\a \x01(\v2\x1b.crabtalk.protocol.PruneMsgH\x00R\x05prune\x12E\n" +
-	"\rentry_changes\x18\x81\b \x01(\v2\x1d.crabtalk.protocol.ChangesMsgH\x00R\fentryChanges\x127\n" +
-	"\x06redact\x18\x82\b \x01(\v2\x1c.crabtalk.protocol.RedactMsgH\x00R\x06redact\x12:\n" +
-	"\aoutcome\x18\x83\b \x01(\v2\x1d.crabtalk.protocol.OutcomeMsgH\x00R\aoutcome\x12:\n" +
+	"\x06cancel\x18\xea\a \x01(\v2\x1c.crabtalk.protocol.CancelMsgH\x00R\x06cancel\x12:\n" +
 	"\ahistory\x18\x87\b \x01(\v2\x1d.crabtalk.protocol.HistoryMsgH\x00R\ahistory\x12.\n" +
 	"\x04call\x18\xd0\x0f \x01(\v2\x17.crabtalk.protocol.CallH\x00R\x04call\x12)\n" +
 	"\x02by\x18\xcc\b \x01(\v2\x18.crabtalk.protocol.ActorR\x02by\x12\x15\n" +
@@ -7762,7 +4683,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\apartial\x18\x03 \x01(\bR\apartial\"*\n" +
 	"\x04Once\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x10\n" +
-	"\x03sum\x18\x02 \x01(\fR\x03sum\"\xbf\v\n" +
+	"\x03sum\x18\x02 \x01(\fR\x03sum\"\xe7\x06\n" +
 	"\rServerMessage\x12=\n" +
 	"\bresponse\x18\x01 \x01(\v2\x1f.crabtalk.protocol.SendResponseH\x00R\bresponse\x128\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1e.crabtalk.protocol.StreamEventH\x00R\x06stream\x123\n" +
@@ -7777,17 +4698,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\tcron_list\x18\n" +
 	" \x01(\v2\x1b.crabtalk.protocol.CronListH\x00R\bcronList\x12>\n" +
 	"\acompact\x18\v \x01(\v2\".crabtalk.protocol.CompactResponseH\x00R\acompact\x126\n" +
-	"\x05hello\x18\xe8\a \x01(\v2\x1d.crabtalk.protocol.HelloReplyH\x00R\x05hello\x12:\n" +
-	"\bprogress\x18\xe9\a \x01(\v2\x1b.crabtalk.protocol.ProgressH\x00R\bprogress\x121\n" +
-	"\x05entry\x18\xf2\a \x01(\v2\x18.crabtalk.protocol.EntryH\x00R\x05entry\x129\n" +
-	"\aentries\x18\xf3\a \x01(\v2\x1c.crabtalk.protocol.EntryListH\x00R\aentries\x12=\n" +
-	"\brecalled\x18\xf4\a \x01(\v2\x1e.crabtalk.protocol.RecallReplyH\x00R\brecalled\x124\n" +
-	"\x06report\x18\xf5\a \x01(\v2\x19.crabtalk.protocol.ReportH\x00R\x06report\x12I\n" +
-	"\fcheckpointed\x18\xf6\a \x01(\v2\".crabtalk.protocol.CheckpointReplyH\x00R\fcheckpointed\x128\n" +
-	"\x06purged\x18\xf7\a \x01(\v2\x1d.crabtalk.protocol.PurgeReplyH\x00R\x06purged\x128\n" +
-	"\x06pruned\x18\xf8\a \x01(\v2\x1d.crabtalk.protocol.PruneReplyH\x00R\x06pruned\x12:\n" +
-	"\achanges\x18\xf9\a \x01(\v2\x1d.crabtalk.protocol.ChangeListH\x00R\achanges\x12<\n" +
-	"\aoutcome\x18\xfa\a \x01(\v2\x1f.crabtalk.protocol.OutcomeReplyH\x00R\aoutcome\x12<\n" +
+	"\x05hello\x18\xe8\a \x01(\v2\x1d.crabtalk.protocol.HelloReplyH\x00R\x05hello\x12<\n" +
 	"\ahistory\x18\x88\b \x01(\v2\x1f.crabtalk.protocol.HistoryReplyH\x00R\ahistory\x124\n" +
 	"\x06result\x18\xd1\x0f \x01(\v2\x19.crabtalk.protocol.ResultH\x00R\x06result\x12\x1b\n" +
 	"\bwarnings\x18\xcc\b \x03(\tR\bwarningsB\x05\n" +
@@ -7994,12 +4905,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\texit_code\x18\xec\a \x01(\rR\bexitCode\x12\x19\n" +
 	"\adetails\x18\xed\a \x01(\fR\adetails\x12\x1b\n" +
 	"\bwarnings\x18\xee\a \x03(\tR\bwarningsB\t\n" +
-	"\a_offset\"`\n" +
-	"\bProgress\x12\x14\n" +
-	"\x05label\x18\x01 \x01(\tR\x05label\x12\x12\n" +
-	"\x04done\x18\x02 \x01(\x04R\x04done\x12\x14\n" +
-	"\x05total\x18\x03 \x01(\x04R\x05total\x12\x14\n" +
-	"\x05lines\x18\x04 \x03(\tR\x05lines\"a\n" +
+	"\a_offset\"a\n" +
 	"\x0fSubscribeEvents\x12\x1c\n" +
 	"\tstored_id\x18\xe8\a \x01(\tR\bstoredId\x12\x15\n" +
 	"\x05agent\x18\xe9\a \x01(\tR\x05agent\x12\x19\n" +
@@ -8052,209 +4958,14 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\astopped\x18\xed\a \x01(\bR\astopped\x12\x19\n" +
 	"\aapprove\x18\xee\a \x01(\tR\aapprove\"=\n" +
 	"\bCronList\x121\n" +
-	"\x05crons\x18\x01 \x03(\v2\x1b.crabtalk.protocol.CronInfoR\x05crons\"\xa1\x02\n" +
-	"\x05Entry\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\x120\n" +
-	"\x04kind\x18\x03 \x01(\x0e2\x1c.crabtalk.protocol.EntryKindR\x04kind\x12\x1d\n" +
-	"\n" +
-	"created_at\x18\x04 \x01(\x04R\tcreatedAt\x12\x18\n" +
-	"\acontent\x18\x05 \x01(\tR\acontent\x12\x18\n" +
-	"\aaliases\x18\x06 \x03(\tR\aaliases\x12\x14\n" +
-	"\x05bytes\x18\a \x01(\x04R\x05bytes\x12\x19\n" +
-	"\acreated\x18\xe8\a \x01(\bR\acreated\x12+\n" +
-	"\x0ereplaced_bytes\x18\xe9\a \x01(\x04H\x00R\rreplacedBytes\x88\x01\x01B\x11\n" +
-	"\x0f_replaced_bytes\"\xe9\x01\n" +
-	"\vRememberMsg\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\acontent\x18\x02 \x01(\tR\acontent\x12\x18\n" +
-	"\aaliases\x18\x03 \x03(\tR\aaliases\x12#\n" +
-	"\rclear_aliases\x18\x04 \x01(\bR\fclearAliases\x120\n" +
-	"\x04kind\x18\x05 \x01(\x0e2\x1c.crabtalk.protocol.EntryKindR\x04kind\x12;\n" +
-	"\bmetadata\x18\x06 \x01(\v2\x1f.crabtalk.protocol.MetadataEditR\bmetadata\"V\n" +
-	"\fMetadataEdit\x122\n" +
-	"\x03set\x18\x01 \x03(\v2 .crabtalk.protocol.MetadataFieldR\x03set\x12\x12\n" +
-	"\x04drop\x18\x02 \x01(\bR\x04drop\"M\n" +
-	"\rMetadataField\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x16\n" +
-	"\x06values\x18\x02 \x03(\tR\x06values\x12\x12\n" +
-	"\x04list\x18\x03 \x01(\bR\x04list\"R\n" +
-	"\tForgetMsg\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\aarchive\x18\x02 \x01(\bR\aarchive\x12\x17\n" +
-	"\adry_run\x18\x03 \x01(\bR\x06dryRun\"!\n" +
-	"\vGetEntryMsg\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x96\x01\n" +
-	"\x0eListEntriesMsg\x125\n" +
-	"\x04kind\x18\x01 \x01(\x0e2\x1c.crabtalk.protocol.EntryKindH\x00R\x04kind\x88\x01\x01\x12\x18\n" +
-	"\acontent\x18\x02 \x01(\bR\acontent\x12\x14\n" +
-	"\x05after\x18\x03 \x01(\x04R\x05after\x12\x14\n" +
-	"\x05limit\x18\x04 \x01(\rR\x05limitB\a\n" +
-	"\x05_kind\"S\n" +
-	"\tEntryList\x122\n" +
-	"\aentries\x18\x01 \x03(\v2\x18.crabtalk.protocol.EntryR\aentries\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\"\x98\x01\n" +
-	"\bAliasMsg\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\aaliases\x18\x02 \x03(\tR\aaliases\x124\n" +
-	"\x04mode\x18\x03 \x01(\x0e2 .crabtalk.protocol.AliasMsg.ModeR\x04mode\"(\n" +
-	"\x04Mode\x12\v\n" +
-	"\aREPLACE\x10\x00\x12\a\n" +
-	"\x03ADD\x10\x01\x12\n" +
-	"\n" +
-	"\x06REMOVE\x10\x02\"\x1b\n" +
-	"\aUndoMsg\x12\x10\n" +
-	"\x03seq\x18\x01 \x01(\x04R\x03seq\"8\n" +
-	"\bPurgeMsg\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
-	"\aarchive\x18\x02 \x01(\bR\aarchive\"V\n" +
-	"\n" +
-	"PurgeReply\x12.\n" +
-	"\x05entry\x18\x01 \x01(\v2\x18.crabtalk.protocol.EntryR\x05entry\x12\x18\n" +
-	"\adeleted\x18\x02 \x03(\tR\adeleted\"-\n" +
-	"\tRedactMsg\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\"\n" +
-	"\bPruneMsg\x12\x16\n" +
-	"\x06before\x18\x01 \x01(\x03R\x06before\"\"\n" +
-	"\n" +
-	"PruneReply\x12\x14\n" +
-	"\x05freed\x18\x01 \x01(\x04R\x05freed\"\xa5\x01\n" +
-	"\n" +
-	"ChangesMsg\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x14\n" +
-	"\x05until\x18\x03 \x01(\x04R\x05until\x12\x14\n" +
-	"\x05limit\x18\x04 \x01(\rR\x05limit\x12\x18\n" +
-	"\acontent\x18\x05 \x01(\bR\acontent\x12\x1b\n" +
-	"\tnewest_of\x18\x06 \x03(\x04R\bnewestOf\x12\x12\n" +
-	"\x04sums\x18\a \x01(\bR\x04sums\"\f\n" +
-	"\n" +
-	"OutcomeMsg\"\xa4\x01\n" +
-	"\fOutcomeReply\x12\x14\n" +
-	"\x05begun\x18\x01 \x01(\bR\x05begun\x12\x12\n" +
-	"\x04done\x18\x02 \x01(\bR\x04done\x12\x14\n" +
-	"\x05space\x18\x03 \x01(\tR\x05space\x12.\n" +
-	"\x05entry\x18\x04 \x01(\v2\x18.crabtalk.protocol.EntryR\x05entry\x12\x10\n" +
-	"\x03seq\x18\x05 \x01(\x04R\x03seq\x12\x12\n" +
-	"\x04time\x18\x06 \x01(\x03R\x04time\"\x86\x02\n" +
-	"\vEntryChange\x12\x14\n" +
-	"\x05place\x18\x01 \x01(\x04R\x05place\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x12\n" +
-	"\x04time\x18\x03 \x01(\x03R\x04time\x12(\n" +
-	"\x02by\x18\x04 \x01(\v2\x18.crabtalk.protocol.ActorR\x02by\x12\x12\n" +
-	"\x04type\x18\x05 \x01(\tR\x04type\x12.\n" +
-	"\x05entry\x18\x06 \x01(\v2\x18.crabtalk.protocol.EntryR\x05entry\x12\x19\n" +
-	"\bold_name\x18\a \x01(\tR\aoldName\x12\x16\n" +
-	"\x06sha256\x18\t \x01(\fR\x06sha256\x12\x1a\n" +
-	"\bredacted\x18\b \x01(\x03R\bredacted\"t\n" +
-	"\n" +
-	"ChangeList\x128\n" +
-	"\achanges\x18\x01 \x03(\v2\x1e.crabtalk.protocol.EntryChangeR\achanges\x12\x18\n" +
-	"\adamaged\x18\x02 \x01(\tR\adamaged\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more\"\x8b\x01\n" +
+	"\x05crons\x18\x01 \x03(\v2\x1b.crabtalk.protocol.CronInfoR\x05crons\"\x8b\x01\n" +
 	"\x05Actor\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\asession\x18\x02 \x01(\tR\asession\x12\x12\n" +
 	"\x04call\x18\x03 \x01(\tR\x04call\x12\x16\n" +
 	"\x06client\x18\x04 \x01(\tR\x06client\x12\x16\n" +
 	"\x06origin\x18\x05 \x01(\tR\x06origin\x12\x0e\n" +
-	"\x02op\x18\x06 \x01(\tR\x02op\"\xa5\x01\n" +
-	"\bApplyMsg\x123\n" +
-	"\achanges\x18\x01 \x03(\v2\x19.crabtalk.protocol.ChangeR\achanges\x126\n" +
-	"\tunchanged\x18\x02 \x03(\v2\x18.crabtalk.protocol.EntryR\tunchanged\x12\x18\n" +
-	"\acontent\x18\x03 \x01(\bR\acontent\x12\x12\n" +
-	"\x04file\x18\x04 \x01(\tR\x04file\"\xab\x02\n" +
-	"\x06Change\x12,\n" +
-	"\x03add\x18\x01 \x01(\v2\x18.crabtalk.protocol.EntryH\x00R\x03add\x122\n" +
-	"\x06update\x18\x02 \x01(\v2\x18.crabtalk.protocol.EntryH\x00R\x06update\x120\n" +
-	"\x05alias\x18\x03 \x01(\v2\x18.crabtalk.protocol.EntryH\x00R\x05alias\x12\x18\n" +
-	"\x06remove\x18\x04 \x01(\tH\x00R\x06remove\x124\n" +
-	"\arestore\x18\x05 \x01(\v2\x18.crabtalk.protocol.EntryH\x00R\arestore\x123\n" +
-	"\x06rename\x18\x06 \x01(\v2\x19.crabtalk.protocol.RenameH\x00R\x06renameB\b\n" +
-	"\x06change\",\n" +
-	"\x06Rename\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\tR\x02to\"\xa9\x04\n" +
-	"\tRecallMsg\x12\x14\n" +
-	"\x05query\x18\x01 \x01(\tR\x05query\x12\x14\n" +
-	"\x05limit\x18\x02 \x01(\rR\x05limit\x125\n" +
-	"\x04kind\x18\x03 \x01(\x0e2\x1c.crabtalk.protocol.EntryKindH\x00R\x04kind\x88\x01\x01\x12\x1a\n" +
-	"\banalyzer\x18\x04 \x01(\tR\banalyzer\x12\x16\n" +
-	"\x06syntax\x18\x05 \x01(\bR\x06syntax\x12\x18\n" +
-	"\aexplain\x18\x06 \x01(\bR\aexplain\x12\x17\n" +
-	"\awhy_not\x18\a \x01(\tR\x06whyNot\x12\x16\n" +
-	"\x06budget\x18\b \x01(\rR\x06budget\x12\x13\n" +
-	"\x04type\x18\xe8\a \x01(\tR\x04type\x12\x13\n" +
-	"\x04tags\x18\xe9\a \x03(\tR\x04tags\x125\n" +
-	"\x04meta\x18\xea\a \x03(\v2 .crabtalk.protocol.MetadataFieldR\x04meta\x12\x15\n" +
-	"\x05after\x18\xeb\a \x01(\x04R\x05after\x12\x17\n" +
-	"\x06before\x18\xec\a \x01(\x04R\x06before\x12\x1c\n" +
-	"\tmin_share\x18\xed\a \x01(\x01R\bminShare\x12\x13\n" +
-	"\x04sort\x18\xee\a \x01(\tR\x04sort\x12\x17\n" +
-	"\x06expand\x18\xef\a \x01(\bR\x06expand\x12\x1b\n" +
-	"\bsemantic\x18\xf0\a \x01(\bR\bsemantic\x12\x19\n" +
-	"\adiverse\x18\xf1\a \x01(\bR\adiverse\x12\x1c\n" +
-	"\thalf_life\x18\xf2\a \x01(\x04R\bhalfLifeB\a\n" +
-	"\x05_kind\"\xd4\x02\n" +
-	"\vRecallReply\x120\n" +
-	"\x04hits\x18\x01 \x03(\v2\x1c.crabtalk.protocol.RecallHitR\x04hits\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\x12\x14\n" +
-	"\x05total\x18\x03 \x01(\x04R\x05total\x12\x1a\n" +
-	"\bsearched\x18\x04 \x01(\x04R\bsearched\x12?\n" +
-	"\vcorrections\x18\x05 \x03(\v2\x1d.crabtalk.protocol.CorrectionR\vcorrections\x129\n" +
-	"\x06budget\x18\x06 \x01(\v2\x1c.crabtalk.protocol.BudgetUseH\x00R\x06budget\x88\x01\x01\x12\x17\n" +
-	"\awhy_not\x18\a \x01(\fR\x06whyNot\x12\x12\n" +
-	"\x04path\x18\b \x01(\tR\x04path\x12\x19\n" +
-	"\ameaning\x18\xe9\a \x01(\fR\ameaningB\t\n" +
-	"\a_budget\"\xd5\x01\n" +
-	"\tRecallHit\x12.\n" +
-	"\x05entry\x18\x01 \x01(\v2\x18.crabtalk.protocol.EntryR\x05entry\x12\x14\n" +
-	"\x05score\x18\x02 \x01(\x01R\x05score\x12\x1d\n" +
-	"\asnippet\x18\x03 \x01(\tH\x00R\asnippet\x88\x01\x01\x12\x1b\n" +
-	"\x06tokens\x18\x04 \x01(\rH\x01R\x06tokens\x88\x01\x01\x12\x18\n" +
-	"\aexplain\x18\x05 \x01(\fR\aexplain\x12\x15\n" +
-	"\x05marks\x18\xe8\a \x01(\fR\x05marksB\n" +
-	"\n" +
-	"\b_snippetB\t\n" +
-	"\a_tokens\"b\n" +
-	"\n" +
-	"Correction\x12\x12\n" +
-	"\x04word\x18\x01 \x01(\tR\x04word\x12\x14\n" +
-	"\x05words\x18\x02 \x03(\tR\x05words\x12\x12\n" +
-	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x16\n" +
-	"\x06weight\x18\x04 \x01(\x01R\x06weight\"\x90\x01\n" +
-	"\tBudgetUse\x12\x16\n" +
-	"\x06budget\x18\x01 \x01(\rR\x06budget\x12\x16\n" +
-	"\x06tokens\x18\x02 \x01(\rR\x06tokens\x12\x1a\n" +
-	"\bencoding\x18\x03 \x01(\tR\bencoding\x12\x1c\n" +
-	"\testimated\x18\x04 \x01(\bR\testimated\x12\x19\n" +
-	"\bleft_out\x18\x05 \x01(\rR\aleftOut\"f\n" +
-	"\aDumpMsg\x12\x10\n" +
-	"\x03dir\x18\x01 \x01(\tR\x03dir\x12\x14\n" +
-	"\x05force\x18\x02 \x01(\bR\x05force\x12\x17\n" +
-	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12\x1a\n" +
-	"\bprogress\x18\x04 \x01(\bR\bprogress\"\xc9\x01\n" +
-	"\aLoadMsg\x12\x10\n" +
-	"\x03dir\x18\x01 \x01(\tR\x03dir\x123\n" +
-	"\x04mode\x18\x02 \x01(\x0e2\x1f.crabtalk.protocol.LoadMsg.ModeR\x04mode\x12\x17\n" +
-	"\adry_run\x18\x03 \x01(\bR\x06dryRun\x12\x1a\n" +
-	"\bprogress\x18\x04 \x01(\bR\bprogress\x12\x17\n" +
-	"\x06accept\x18\xe8\a \x03(\tR\x06accept\")\n" +
-	"\x04Mode\x12\t\n" +
-	"\x05GUARD\x10\x00\x12\t\n" +
-	"\x05MERGE\x10\x01\x12\v\n" +
-	"\aREPLACE\x10\x02\"\x0f\n" +
-	"\rCheckpointMsg\"j\n" +
-	"\x0fCheckpointReply\x12\x16\n" +
-	"\x06folded\x18\x01 \x01(\x04R\x06folded\x12\x18\n" +
-	"\aentries\x18\x02 \x01(\x04R\aentries\x12%\n" +
-	"\x0esnapshot_bytes\x18\x03 \x01(\x04R\rsnapshotBytes\"%\n" +
-	"\rStoreStatsMsg\x12\x14\n" +
-	"\x05index\x18\x01 \x01(\bR\x05index\"8\n" +
-	"\x06Report\x12\x12\n" +
-	"\x04json\x18\x01 \x01(\fR\x04json\x12\x1a\n" +
-	"\bwarnings\x18\x02 \x03(\tR\bwarnings\"\xb7\x03\n" +
+	"\x02op\x18\x06 \x01(\tR\x02op\"\xb7\x03\n" +
 	"\rStoredSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04file\x18\x02 \x01(\tR\x04file\x12\x14\n" +
@@ -8316,10 +5027,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x03LAG\x10\xea\a\x12\n" +
 	"\n" +
 	"\x05USAGE\x10\xeb\a\x12\t\n" +
-	"\x04USER\x10\xec\a*\"\n" +
-	"\tEntryKind\x12\b\n" +
-	"\x04NOTE\x10\x00\x12\v\n" +
-	"\aARCHIVE\x10\x01B)Z\x16crabmem/daemon/wire/pb\xba\x02\x0eCrabtalkProto_b\x06proto3"
+	"\x04USER\x10\xec\aB)Z\x16crabmem/daemon/wire/pb\xba\x02\x0eCrabtalkProto_b\x06proto3"
 
 var (
 	file_crabtalk_proto_rawDescOnce sync.Once
@@ -8333,224 +5041,133 @@ func file_crabtalk_proto_rawDescGZIP() []byte {
 	return file_crabtalk_proto_rawDescData
 }
 
-var file_crabtalk_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 90)
+var file_crabtalk_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
 var file_crabtalk_proto_goTypes = []any{
 	(AgentEventKind)(0),        // 0: crabtalk.protocol.AgentEventKind
-	(EntryKind)(0),             // 1: crabtalk.protocol.EntryKind
-	(AliasMsg_Mode)(0),         // 2: crabtalk.protocol.AliasMsg.Mode
-	(LoadMsg_Mode)(0),          // 3: crabtalk.protocol.LoadMsg.Mode
-	(*ClientMessage)(nil),      // 4: crabtalk.protocol.ClientMessage
-	(*Call)(nil),               // 5: crabtalk.protocol.Call
-	(*Result)(nil),             // 6: crabtalk.protocol.Result
-	(*Once)(nil),               // 7: crabtalk.protocol.Once
-	(*ServerMessage)(nil),      // 8: crabtalk.protocol.ServerMessage
-	(*SendMsg)(nil),            // 9: crabtalk.protocol.SendMsg
-	(*StreamMsg)(nil),          // 10: crabtalk.protocol.StreamMsg
-	(*SendResponse)(nil),       // 11: crabtalk.protocol.SendResponse
-	(*StreamEvent)(nil),        // 12: crabtalk.protocol.StreamEvent
-	(*StreamStart)(nil),        // 13: crabtalk.protocol.StreamStart
-	(*Appended)(nil),           // 14: crabtalk.protocol.Appended
-	(*StreamChunk)(nil),        // 15: crabtalk.protocol.StreamChunk
-	(*StreamThinking)(nil),     // 16: crabtalk.protocol.StreamThinking
-	(*ToolStartEvent)(nil),     // 17: crabtalk.protocol.ToolStartEvent
-	(*ToolCallInfo)(nil),       // 18: crabtalk.protocol.ToolCallInfo
-	(*ToolResultEvent)(nil),    // 19: crabtalk.protocol.ToolResultEvent
-	(*ToolsCompleteEvent)(nil), // 20: crabtalk.protocol.ToolsCompleteEvent
-	(*StreamEnd)(nil),          // 21: crabtalk.protocol.StreamEnd
-	(*AskUserEvent)(nil),       // 22: crabtalk.protocol.AskUserEvent
-	(*AskQuestion)(nil),        // 23: crabtalk.protocol.AskQuestion
-	(*AskOption)(nil),          // 24: crabtalk.protocol.AskOption
-	(*ReplyToAsk)(nil),         // 25: crabtalk.protocol.ReplyToAsk
-	(*Usage)(nil),              // 26: crabtalk.protocol.Usage
-	(*Compacted)(nil),          // 27: crabtalk.protocol.Compacted
-	(*CancelMsg)(nil),          // 28: crabtalk.protocol.CancelMsg
-	(*Sessions)(nil),           // 29: crabtalk.protocol.Sessions
-	(*KillMsg)(nil),            // 30: crabtalk.protocol.KillMsg
-	(*SessionInfo)(nil),        // 31: crabtalk.protocol.SessionInfo
-	(*SessionList)(nil),        // 32: crabtalk.protocol.SessionList
-	(*CompactMsg)(nil),         // 33: crabtalk.protocol.CompactMsg
-	(*CompactResponse)(nil),    // 34: crabtalk.protocol.CompactResponse
-	(*Ping)(nil),               // 35: crabtalk.protocol.Ping
-	(*Pong)(nil),               // 36: crabtalk.protocol.Pong
-	(*GetConfig)(nil),          // 37: crabtalk.protocol.GetConfig
-	(*SetConfigMsg)(nil),       // 38: crabtalk.protocol.SetConfigMsg
-	(*ConfigMsg)(nil),          // 39: crabtalk.protocol.ConfigMsg
-	(*ReloadMsg)(nil),          // 40: crabtalk.protocol.ReloadMsg
-	(*GetStats)(nil),           // 41: crabtalk.protocol.GetStats
-	(*DaemonStats)(nil),        // 42: crabtalk.protocol.DaemonStats
-	(*HelloMsg)(nil),           // 43: crabtalk.protocol.HelloMsg
-	(*HelloReply)(nil),         // 44: crabtalk.protocol.HelloReply
-	(*AuthMsg)(nil),            // 45: crabtalk.protocol.AuthMsg
-	(*ErrorMsg)(nil),           // 46: crabtalk.protocol.ErrorMsg
-	(*Progress)(nil),           // 47: crabtalk.protocol.Progress
-	(*SubscribeEvents)(nil),    // 48: crabtalk.protocol.SubscribeEvents
-	(*AgentEventMsg)(nil),      // 49: crabtalk.protocol.AgentEventMsg
-	(*CreateCronMsg)(nil),      // 50: crabtalk.protocol.CreateCronMsg
-	(*DeleteCronMsg)(nil),      // 51: crabtalk.protocol.DeleteCronMsg
-	(*ListCronsMsg)(nil),       // 52: crabtalk.protocol.ListCronsMsg
-	(*CronInfo)(nil),           // 53: crabtalk.protocol.CronInfo
-	(*CronList)(nil),           // 54: crabtalk.protocol.CronList
-	(*Entry)(nil),              // 55: crabtalk.protocol.Entry
-	(*RememberMsg)(nil),        // 56: crabtalk.protocol.RememberMsg
-	(*MetadataEdit)(nil),       // 57: crabtalk.protocol.MetadataEdit
-	(*MetadataField)(nil),      // 58: crabtalk.protocol.MetadataField
-	(*ForgetMsg)(nil),          // 59: crabtalk.protocol.ForgetMsg
-	(*GetEntryMsg)(nil),        // 60: crabtalk.protocol.GetEntryMsg
-	(*ListEntriesMsg)(nil),     // 61: crabtalk.protocol.ListEntriesMsg
-	(*EntryList)(nil),          // 62: crabtalk.protocol.EntryList
-	(*AliasMsg)(nil),           // 63: crabtalk.protocol.AliasMsg
-	(*UndoMsg)(nil),            // 64: crabtalk.protocol.UndoMsg
-	(*PurgeMsg)(nil),           // 65: crabtalk.protocol.PurgeMsg
-	(*PurgeReply)(nil),         // 66: crabtalk.protocol.PurgeReply
-	(*RedactMsg)(nil),          // 67: crabtalk.protocol.RedactMsg
-	(*PruneMsg)(nil),           // 68: crabtalk.protocol.PruneMsg
-	(*PruneReply)(nil),         // 69: crabtalk.protocol.PruneReply
-	(*ChangesMsg)(nil),         // 70: crabtalk.protocol.ChangesMsg
-	(*OutcomeMsg)(nil),         // 71: crabtalk.protocol.OutcomeMsg
-	(*OutcomeReply)(nil),       // 72: crabtalk.protocol.OutcomeReply
-	(*EntryChange)(nil),        // 73: crabtalk.protocol.EntryChange
-	(*ChangeList)(nil),         // 74: crabtalk.protocol.ChangeList
-	(*Actor)(nil),              // 75: crabtalk.protocol.Actor
-	(*ApplyMsg)(nil),           // 76: crabtalk.protocol.ApplyMsg
-	(*Change)(nil),             // 77: crabtalk.protocol.Change
-	(*Rename)(nil),             // 78: crabtalk.protocol.Rename
-	(*RecallMsg)(nil),          // 79: crabtalk.protocol.RecallMsg
-	(*RecallReply)(nil),        // 80: crabtalk.protocol.RecallReply
-	(*RecallHit)(nil),          // 81: crabtalk.protocol.RecallHit
-	(*Correction)(nil),         // 82: crabtalk.protocol.Correction
-	(*BudgetUse)(nil),          // 83: crabtalk.protocol.BudgetUse
-	(*DumpMsg)(nil),            // 84: crabtalk.protocol.DumpMsg
-	(*LoadMsg)(nil),            // 85: crabtalk.protocol.LoadMsg
-	(*CheckpointMsg)(nil),      // 86: crabtalk.protocol.CheckpointMsg
-	(*CheckpointReply)(nil),    // 87: crabtalk.protocol.CheckpointReply
-	(*StoreStatsMsg)(nil),      // 88: crabtalk.protocol.StoreStatsMsg
-	(*Report)(nil),             // 89: crabtalk.protocol.Report
-	(*StoredSession)(nil),      // 90: crabtalk.protocol.StoredSession
-	(*HistoryMsg)(nil),         // 91: crabtalk.protocol.HistoryMsg
-	(*HistoryReply)(nil),       // 92: crabtalk.protocol.HistoryReply
-	(*HistoryLine)(nil),        // 93: crabtalk.protocol.HistoryLine
+	(*ClientMessage)(nil),      // 1: crabtalk.protocol.ClientMessage
+	(*Call)(nil),               // 2: crabtalk.protocol.Call
+	(*Result)(nil),             // 3: crabtalk.protocol.Result
+	(*Once)(nil),               // 4: crabtalk.protocol.Once
+	(*ServerMessage)(nil),      // 5: crabtalk.protocol.ServerMessage
+	(*SendMsg)(nil),            // 6: crabtalk.protocol.SendMsg
+	(*StreamMsg)(nil),          // 7: crabtalk.protocol.StreamMsg
+	(*SendResponse)(nil),       // 8: crabtalk.protocol.SendResponse
+	(*StreamEvent)(nil),        // 9: crabtalk.protocol.StreamEvent
+	(*StreamStart)(nil),        // 10: crabtalk.protocol.StreamStart
+	(*Appended)(nil),           // 11: crabtalk.protocol.Appended
+	(*StreamChunk)(nil),        // 12: crabtalk.protocol.StreamChunk
+	(*StreamThinking)(nil),     // 13: crabtalk.protocol.StreamThinking
+	(*ToolStartEvent)(nil),     // 14: crabtalk.protocol.ToolStartEvent
+	(*ToolCallInfo)(nil),       // 15: crabtalk.protocol.ToolCallInfo
+	(*ToolResultEvent)(nil),    // 16: crabtalk.protocol.ToolResultEvent
+	(*ToolsCompleteEvent)(nil), // 17: crabtalk.protocol.ToolsCompleteEvent
+	(*StreamEnd)(nil),          // 18: crabtalk.protocol.StreamEnd
+	(*AskUserEvent)(nil),       // 19: crabtalk.protocol.AskUserEvent
+	(*AskQuestion)(nil),        // 20: crabtalk.protocol.AskQuestion
+	(*AskOption)(nil),          // 21: crabtalk.protocol.AskOption
+	(*ReplyToAsk)(nil),         // 22: crabtalk.protocol.ReplyToAsk
+	(*Usage)(nil),              // 23: crabtalk.protocol.Usage
+	(*Compacted)(nil),          // 24: crabtalk.protocol.Compacted
+	(*CancelMsg)(nil),          // 25: crabtalk.protocol.CancelMsg
+	(*Sessions)(nil),           // 26: crabtalk.protocol.Sessions
+	(*KillMsg)(nil),            // 27: crabtalk.protocol.KillMsg
+	(*SessionInfo)(nil),        // 28: crabtalk.protocol.SessionInfo
+	(*SessionList)(nil),        // 29: crabtalk.protocol.SessionList
+	(*CompactMsg)(nil),         // 30: crabtalk.protocol.CompactMsg
+	(*CompactResponse)(nil),    // 31: crabtalk.protocol.CompactResponse
+	(*Ping)(nil),               // 32: crabtalk.protocol.Ping
+	(*Pong)(nil),               // 33: crabtalk.protocol.Pong
+	(*GetConfig)(nil),          // 34: crabtalk.protocol.GetConfig
+	(*SetConfigMsg)(nil),       // 35: crabtalk.protocol.SetConfigMsg
+	(*ConfigMsg)(nil),          // 36: crabtalk.protocol.ConfigMsg
+	(*ReloadMsg)(nil),          // 37: crabtalk.protocol.ReloadMsg
+	(*GetStats)(nil),           // 38: crabtalk.protocol.GetStats
+	(*DaemonStats)(nil),        // 39: crabtalk.protocol.DaemonStats
+	(*HelloMsg)(nil),           // 40: crabtalk.protocol.HelloMsg
+	(*HelloReply)(nil),         // 41: crabtalk.protocol.HelloReply
+	(*AuthMsg)(nil),            // 42: crabtalk.protocol.AuthMsg
+	(*ErrorMsg)(nil),           // 43: crabtalk.protocol.ErrorMsg
+	(*SubscribeEvents)(nil),    // 44: crabtalk.protocol.SubscribeEvents
+	(*AgentEventMsg)(nil),      // 45: crabtalk.protocol.AgentEventMsg
+	(*CreateCronMsg)(nil),      // 46: crabtalk.protocol.CreateCronMsg
+	(*DeleteCronMsg)(nil),      // 47: crabtalk.protocol.DeleteCronMsg
+	(*ListCronsMsg)(nil),       // 48: crabtalk.protocol.ListCronsMsg
+	(*CronInfo)(nil),           // 49: crabtalk.protocol.CronInfo
+	(*CronList)(nil),           // 50: crabtalk.protocol.CronList
+	(*Actor)(nil),              // 51: crabtalk.protocol.Actor
+	(*StoredSession)(nil),      // 52: crabtalk.protocol.StoredSession
+	(*HistoryMsg)(nil),         // 53: crabtalk.protocol.HistoryMsg
+	(*HistoryReply)(nil),       // 54: crabtalk.protocol.HistoryReply
+	(*HistoryLine)(nil),        // 55: crabtalk.protocol.HistoryLine
 }
 var file_crabtalk_proto_depIdxs = []int32{
-	9,   // 0: crabtalk.protocol.ClientMessage.send:type_name -> crabtalk.protocol.SendMsg
-	10,  // 1: crabtalk.protocol.ClientMessage.stream:type_name -> crabtalk.protocol.StreamMsg
-	35,  // 2: crabtalk.protocol.ClientMessage.ping:type_name -> crabtalk.protocol.Ping
-	29,  // 3: crabtalk.protocol.ClientMessage.sessions:type_name -> crabtalk.protocol.Sessions
-	30,  // 4: crabtalk.protocol.ClientMessage.kill:type_name -> crabtalk.protocol.KillMsg
-	37,  // 5: crabtalk.protocol.ClientMessage.get_config:type_name -> crabtalk.protocol.GetConfig
-	38,  // 6: crabtalk.protocol.ClientMessage.set_config:type_name -> crabtalk.protocol.SetConfigMsg
-	40,  // 7: crabtalk.protocol.ClientMessage.reload:type_name -> crabtalk.protocol.ReloadMsg
-	48,  // 8: crabtalk.protocol.ClientMessage.subscribe_events:type_name -> crabtalk.protocol.SubscribeEvents
-	25,  // 9: crabtalk.protocol.ClientMessage.reply_to_ask:type_name -> crabtalk.protocol.ReplyToAsk
-	41,  // 10: crabtalk.protocol.ClientMessage.get_stats:type_name -> crabtalk.protocol.GetStats
-	50,  // 11: crabtalk.protocol.ClientMessage.create_cron:type_name -> crabtalk.protocol.CreateCronMsg
-	51,  // 12: crabtalk.protocol.ClientMessage.delete_cron:type_name -> crabtalk.protocol.DeleteCronMsg
-	52,  // 13: crabtalk.protocol.ClientMessage.list_crons:type_name -> crabtalk.protocol.ListCronsMsg
-	33,  // 14: crabtalk.protocol.ClientMessage.compact:type_name -> crabtalk.protocol.CompactMsg
-	43,  // 15: crabtalk.protocol.ClientMessage.hello:type_name -> crabtalk.protocol.HelloMsg
-	45,  // 16: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
-	28,  // 17: crabtalk.protocol.ClientMessage.cancel:type_name -> crabtalk.protocol.CancelMsg
-	56,  // 18: crabtalk.protocol.ClientMessage.remember:type_name -> crabtalk.protocol.RememberMsg
-	79,  // 19: crabtalk.protocol.ClientMessage.recall:type_name -> crabtalk.protocol.RecallMsg
-	59,  // 20: crabtalk.protocol.ClientMessage.forget:type_name -> crabtalk.protocol.ForgetMsg
-	60,  // 21: crabtalk.protocol.ClientMessage.get_entry:type_name -> crabtalk.protocol.GetEntryMsg
-	61,  // 22: crabtalk.protocol.ClientMessage.list_entries:type_name -> crabtalk.protocol.ListEntriesMsg
-	63,  // 23: crabtalk.protocol.ClientMessage.alias:type_name -> crabtalk.protocol.AliasMsg
-	76,  // 24: crabtalk.protocol.ClientMessage.apply:type_name -> crabtalk.protocol.ApplyMsg
-	84,  // 25: crabtalk.protocol.ClientMessage.dump:type_name -> crabtalk.protocol.DumpMsg
-	85,  // 26: crabtalk.protocol.ClientMessage.load:type_name -> crabtalk.protocol.LoadMsg
-	86,  // 27: crabtalk.protocol.ClientMessage.checkpoint:type_name -> crabtalk.protocol.CheckpointMsg
-	88,  // 28: crabtalk.protocol.ClientMessage.store_stats:type_name -> crabtalk.protocol.StoreStatsMsg
-	64,  // 29: crabtalk.protocol.ClientMessage.undo:type_name -> crabtalk.protocol.UndoMsg
-	65,  // 30: crabtalk.protocol.ClientMessage.purge:type_name -> crabtalk.protocol.PurgeMsg
-	68,  // 31: crabtalk.protocol.ClientMessage.prune:type_name -> crabtalk.protocol.PruneMsg
-	70,  // 32: crabtalk.protocol.ClientMessage.entry_changes:type_name -> crabtalk.protocol.ChangesMsg
-	67,  // 33: crabtalk.protocol.ClientMessage.redact:type_name -> crabtalk.protocol.RedactMsg
-	71,  // 34: crabtalk.protocol.ClientMessage.outcome:type_name -> crabtalk.protocol.OutcomeMsg
-	91,  // 35: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
-	5,   // 36: crabtalk.protocol.ClientMessage.call:type_name -> crabtalk.protocol.Call
-	75,  // 37: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
-	7,   // 38: crabtalk.protocol.ClientMessage.once:type_name -> crabtalk.protocol.Once
-	11,  // 39: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
-	12,  // 40: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
-	46,  // 41: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
-	36,  // 42: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
-	32,  // 43: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
-	39,  // 44: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
-	49,  // 45: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
-	42,  // 46: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
-	53,  // 47: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
-	54,  // 48: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
-	34,  // 49: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
-	44,  // 50: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
-	47,  // 51: crabtalk.protocol.ServerMessage.progress:type_name -> crabtalk.protocol.Progress
-	55,  // 52: crabtalk.protocol.ServerMessage.entry:type_name -> crabtalk.protocol.Entry
-	62,  // 53: crabtalk.protocol.ServerMessage.entries:type_name -> crabtalk.protocol.EntryList
-	80,  // 54: crabtalk.protocol.ServerMessage.recalled:type_name -> crabtalk.protocol.RecallReply
-	89,  // 55: crabtalk.protocol.ServerMessage.report:type_name -> crabtalk.protocol.Report
-	87,  // 56: crabtalk.protocol.ServerMessage.checkpointed:type_name -> crabtalk.protocol.CheckpointReply
-	66,  // 57: crabtalk.protocol.ServerMessage.purged:type_name -> crabtalk.protocol.PurgeReply
-	69,  // 58: crabtalk.protocol.ServerMessage.pruned:type_name -> crabtalk.protocol.PruneReply
-	74,  // 59: crabtalk.protocol.ServerMessage.changes:type_name -> crabtalk.protocol.ChangeList
-	72,  // 60: crabtalk.protocol.ServerMessage.outcome:type_name -> crabtalk.protocol.OutcomeReply
-	92,  // 61: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
-	6,   // 62: crabtalk.protocol.ServerMessage.result:type_name -> crabtalk.protocol.Result
-	26,  // 63: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
-	13,  // 64: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
-	15,  // 65: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
-	16,  // 66: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
-	17,  // 67: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
-	19,  // 68: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
-	20,  // 69: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
-	21,  // 70: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
-	22,  // 71: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
-	26,  // 72: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
-	27,  // 73: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
-	46,  // 74: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
-	14,  // 75: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
-	18,  // 76: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	23,  // 77: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
-	24,  // 78: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
-	31,  // 79: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
-	0,   // 80: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
-	18,  // 81: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	26,  // 82: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
-	27,  // 83: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
-	46,  // 84: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
-	53,  // 85: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
-	1,   // 86: crabtalk.protocol.Entry.kind:type_name -> crabtalk.protocol.EntryKind
-	1,   // 87: crabtalk.protocol.RememberMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	57,  // 88: crabtalk.protocol.RememberMsg.metadata:type_name -> crabtalk.protocol.MetadataEdit
-	58,  // 89: crabtalk.protocol.MetadataEdit.set:type_name -> crabtalk.protocol.MetadataField
-	1,   // 90: crabtalk.protocol.ListEntriesMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	55,  // 91: crabtalk.protocol.EntryList.entries:type_name -> crabtalk.protocol.Entry
-	2,   // 92: crabtalk.protocol.AliasMsg.mode:type_name -> crabtalk.protocol.AliasMsg.Mode
-	55,  // 93: crabtalk.protocol.PurgeReply.entry:type_name -> crabtalk.protocol.Entry
-	55,  // 94: crabtalk.protocol.OutcomeReply.entry:type_name -> crabtalk.protocol.Entry
-	75,  // 95: crabtalk.protocol.EntryChange.by:type_name -> crabtalk.protocol.Actor
-	55,  // 96: crabtalk.protocol.EntryChange.entry:type_name -> crabtalk.protocol.Entry
-	73,  // 97: crabtalk.protocol.ChangeList.changes:type_name -> crabtalk.protocol.EntryChange
-	77,  // 98: crabtalk.protocol.ApplyMsg.changes:type_name -> crabtalk.protocol.Change
-	55,  // 99: crabtalk.protocol.ApplyMsg.unchanged:type_name -> crabtalk.protocol.Entry
-	55,  // 100: crabtalk.protocol.Change.add:type_name -> crabtalk.protocol.Entry
-	55,  // 101: crabtalk.protocol.Change.update:type_name -> crabtalk.protocol.Entry
-	55,  // 102: crabtalk.protocol.Change.alias:type_name -> crabtalk.protocol.Entry
-	55,  // 103: crabtalk.protocol.Change.restore:type_name -> crabtalk.protocol.Entry
-	78,  // 104: crabtalk.protocol.Change.rename:type_name -> crabtalk.protocol.Rename
-	1,   // 105: crabtalk.protocol.RecallMsg.kind:type_name -> crabtalk.protocol.EntryKind
-	58,  // 106: crabtalk.protocol.RecallMsg.meta:type_name -> crabtalk.protocol.MetadataField
-	81,  // 107: crabtalk.protocol.RecallReply.hits:type_name -> crabtalk.protocol.RecallHit
-	82,  // 108: crabtalk.protocol.RecallReply.corrections:type_name -> crabtalk.protocol.Correction
-	83,  // 109: crabtalk.protocol.RecallReply.budget:type_name -> crabtalk.protocol.BudgetUse
-	55,  // 110: crabtalk.protocol.RecallHit.entry:type_name -> crabtalk.protocol.Entry
-	3,   // 111: crabtalk.protocol.LoadMsg.mode:type_name -> crabtalk.protocol.LoadMsg.Mode
-	93,  // 112: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
-	90,  // 113: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
-	114, // [114:114] is the sub-list for method output_type
-	114, // [114:114] is the sub-list for method input_type
-	114, // [114:114] is the sub-list for extension type_name
-	114, // [114:114] is the sub-list for extension extendee
-	0,   // [0:114] is the sub-list for field type_name
+	6,  // 0: crabtalk.protocol.ClientMessage.send:type_name -> crabtalk.protocol.SendMsg
+	7,  // 1: crabtalk.protocol.ClientMessage.stream:type_name -> crabtalk.protocol.StreamMsg
+	32, // 2: crabtalk.protocol.ClientMessage.ping:type_name -> crabtalk.protocol.Ping
+	26, // 3: crabtalk.protocol.ClientMessage.sessions:type_name -> crabtalk.protocol.Sessions
+	27, // 4: crabtalk.protocol.ClientMessage.kill:type_name -> crabtalk.protocol.KillMsg
+	34, // 5: crabtalk.protocol.ClientMessage.get_config:type_name -> crabtalk.protocol.GetConfig
+	35, // 6: crabtalk.protocol.ClientMessage.set_config:type_name -> crabtalk.protocol.SetConfigMsg
+	37, // 7: crabtalk.protocol.ClientMessage.reload:type_name -> crabtalk.protocol.ReloadMsg
+	44, // 8: crabtalk.protocol.ClientMessage.subscribe_events:type_name -> crabtalk.protocol.SubscribeEvents
+	22, // 9: crabtalk.protocol.ClientMessage.reply_to_ask:type_name -> crabtalk.protocol.ReplyToAsk
+	38, // 10: crabtalk.protocol.ClientMessage.get_stats:type_name -> crabtalk.protocol.GetStats
+	46, // 11: crabtalk.protocol.ClientMessage.create_cron:type_name -> crabtalk.protocol.CreateCronMsg
+	47, // 12: crabtalk.protocol.ClientMessage.delete_cron:type_name -> crabtalk.protocol.DeleteCronMsg
+	48, // 13: crabtalk.protocol.ClientMessage.list_crons:type_name -> crabtalk.protocol.ListCronsMsg
+	30, // 14: crabtalk.protocol.ClientMessage.compact:type_name -> crabtalk.protocol.CompactMsg
+	40, // 15: crabtalk.protocol.ClientMessage.hello:type_name -> crabtalk.protocol.HelloMsg
+	42, // 16: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
+	25, // 17: crabtalk.protocol.ClientMessage.cancel:type_name -> crabtalk.protocol.CancelMsg
+	53, // 18: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
+	2,  // 19: crabtalk.protocol.ClientMessage.call:type_name -> crabtalk.protocol.Call
+	51, // 20: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
+	4,  // 21: crabtalk.protocol.ClientMessage.once:type_name -> crabtalk.protocol.Once
+	8,  // 22: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
+	9,  // 23: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
+	43, // 24: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
+	33, // 25: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
+	29, // 26: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
+	36, // 27: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
+	45, // 28: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
+	39, // 29: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
+	49, // 30: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
+	50, // 31: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
+	31, // 32: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
+	41, // 33: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
+	54, // 34: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
+	3,  // 35: crabtalk.protocol.ServerMessage.result:type_name -> crabtalk.protocol.Result
+	23, // 36: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
+	10, // 37: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
+	12, // 38: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
+	13, // 39: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
+	14, // 40: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
+	16, // 41: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
+	17, // 42: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
+	18, // 43: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
+	19, // 44: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
+	23, // 45: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
+	24, // 46: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
+	43, // 47: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
+	11, // 48: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
+	15, // 49: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	20, // 50: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
+	21, // 51: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
+	28, // 52: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
+	0,  // 53: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
+	15, // 54: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	23, // 55: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
+	24, // 56: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
+	43, // 57: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
+	49, // 58: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
+	55, // 59: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
+	52, // 60: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
+	61, // [61:61] is the sub-list for method output_type
+	61, // [61:61] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_crabtalk_proto_init() }
@@ -8577,23 +5194,6 @@ func file_crabtalk_proto_init() {
 		(*ClientMessage_Hello)(nil),
 		(*ClientMessage_Auth)(nil),
 		(*ClientMessage_Cancel)(nil),
-		(*ClientMessage_Remember)(nil),
-		(*ClientMessage_Recall)(nil),
-		(*ClientMessage_Forget)(nil),
-		(*ClientMessage_GetEntry)(nil),
-		(*ClientMessage_ListEntries)(nil),
-		(*ClientMessage_Alias)(nil),
-		(*ClientMessage_Apply)(nil),
-		(*ClientMessage_Dump)(nil),
-		(*ClientMessage_Load)(nil),
-		(*ClientMessage_Checkpoint)(nil),
-		(*ClientMessage_StoreStats)(nil),
-		(*ClientMessage_Undo)(nil),
-		(*ClientMessage_Purge)(nil),
-		(*ClientMessage_Prune)(nil),
-		(*ClientMessage_EntryChanges)(nil),
-		(*ClientMessage_Redact)(nil),
-		(*ClientMessage_Outcome)(nil),
 		(*ClientMessage_History)(nil),
 		(*ClientMessage_Call)(nil),
 	}
@@ -8610,16 +5210,6 @@ func file_crabtalk_proto_init() {
 		(*ServerMessage_CronList)(nil),
 		(*ServerMessage_Compact)(nil),
 		(*ServerMessage_Hello)(nil),
-		(*ServerMessage_Progress)(nil),
-		(*ServerMessage_Entry)(nil),
-		(*ServerMessage_Entries)(nil),
-		(*ServerMessage_Recalled)(nil),
-		(*ServerMessage_Report)(nil),
-		(*ServerMessage_Checkpointed)(nil),
-		(*ServerMessage_Purged)(nil),
-		(*ServerMessage_Pruned)(nil),
-		(*ServerMessage_Changes)(nil),
-		(*ServerMessage_Outcome)(nil),
 		(*ServerMessage_History)(nil),
 		(*ServerMessage_Result)(nil),
 	}
@@ -8641,27 +5231,14 @@ func file_crabtalk_proto_init() {
 	}
 	file_crabtalk_proto_msgTypes[34].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[42].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[46].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[51].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[57].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[73].OneofWrappers = []any{
-		(*Change_Add)(nil),
-		(*Change_Update)(nil),
-		(*Change_Alias)(nil),
-		(*Change_Remove)(nil),
-		(*Change_Restore)(nil),
-		(*Change_Rename)(nil),
-	}
-	file_crabtalk_proto_msgTypes[75].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[76].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[77].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[45].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crabtalk_proto_rawDesc), len(file_crabtalk_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   90,
+			NumEnums:      1,
+			NumMessages:   55,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

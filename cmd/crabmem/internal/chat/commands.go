@@ -11,7 +11,6 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/display"
-	"crabmem/daemon/memtool"
 	"crabmem/daemon/op"
 )
 
@@ -79,7 +78,7 @@ func suggestCommand(explain func(error) error) func(error) error {
 		for _, cmd := range chatCommands() {
 			names = append(names, cmd.name)
 		}
-		f.Remedy = fmt.Sprintf("did you mean /%s? //%s sends the text", cmp.Or(memtool.NearestName(name, names), "help"), name)
+		f.Remedy = fmt.Sprintf("did you mean /%s? //%s sends the text", cmp.Or(op.NearestName(name, names), "help"), name)
 		return f
 	}
 }

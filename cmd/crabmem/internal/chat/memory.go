@@ -10,9 +10,9 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/metadata"
-	"crabmem/crmem/recall"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
 )
 
 // Limits of /recall.
@@ -26,7 +26,7 @@ func (ch *chat) recall(ctx context.Context, query string) error {
 	if query == "" {
 		return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "/recall: QUERY is missing", Remedy: "run /recall QUERY, such as /recall how do we deploy?"}
 	}
-	a, _, err := ch.Client.Search(ctx, crmem.Query{Text: query, Limit: shownHits, Count: true}, recall.Options{Weights: true})
+	a, err := op.Recall.Do(ctx, ch.Client, op.Question{Query: query, Limit: shownHits, Weights: true})
 	if err != nil {
 		return ch.explainStore(err)
 	}
@@ -57,7 +57,7 @@ func (ch *chat) remember(ctx context.Context, arg string) error {
 		return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "/remember: NAME or TEXT is missing; nothing was changed",
 			Remedy: `run /remember NAME TEXT, or /remember "NAME OF SEVERAL WORDS" TEXT`}
 	}
-	r, err := ch.Client.Overwrite(ctx, crmem.Remember{Name: name, Content: text, Metadata: &metadata.Edit{}})
+	r, err := op.Remember.Do(ctx, ch.Client, op.Note{Remember: crmem.Remember{Name: name, Content: text, Metadata: &metadata.Edit{}}})
 	if err != nil {
 		return ch.explainStore(client.OutcomeUnknown(err))
 	}
@@ -80,7 +80,7 @@ func splitName(arg string) (name, text string, ok bool) {
 
 // noteNames returns the names of notes as arguments of /remember.
 func (ch *chat) noteNames(ctx context.Context) (words []string) {
-	for e, err := range ch.Client.List(ctx, client.ListOptions{Kinds: []crmem.Kind{crmem.Note}}) {
+	for e, err := range op.Entries(ctx, ch.Client, op.EntryFilter{Kinds: []crmem.Kind{crmem.Note}}) {
 		if err != nil {
 			break // no completions after an error
 		}

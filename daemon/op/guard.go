@@ -1,7 +1,6 @@
-package memtool
+package op
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,8 +12,10 @@ import (
 	"crabmem/daemon/secret/scan"
 )
 
-// Guard checks the texts that a Store writes: it applies the setting [memory] secrets,
-// and refuses a note without a visible character.
+// Guard checks the names, aliases, and texts that operations write: it applies the setting
+// [memory] secrets, and refuses a note without a visible character. A secret that the
+// replaced entry already contains is no reason to refuse. The error for an entry that the
+// policy refuses is scan.ErrSecret, and states the kind and the place.
 type Guard struct {
 	// Policy returns the setting. It is called only if a text contains a secret. If it is
 	// nil, the setting is scan.Default.
@@ -30,38 +31,6 @@ type Guard struct {
 
 // OwnerFix is the Fix for a command of the owner.
 const OwnerFix = ", or use --allow-secrets to keep it in memory; [memory] secrets in config.toml sets the policy"
-
-// Store returns a Store whose methods Update and Remember check the names, aliases,
-// and texts that they write. Its other methods are exact. A secret that the replaced
-// entry already contains is no reason to refuse. The error for an entry that the
-// policy refuses is scan.ErrSecret, and states the kind and the place.
-func (g Guard) Store(s Store) Store { return guarded{s, g} }
-
-type guarded struct {
-	Store
-	guard Guard
-}
-
-func (s guarded) Update(ctx context.Context, plan func(*crmem.Store) ([]crmem.Op, error)) ([]crmem.Entry, error) {
-	return s.Store.Update(ctx, func(st *crmem.Store) ([]crmem.Op, error) {
-		ops, err := plan(st)
-		if err != nil {
-			return nil, err
-		}
-		return s.guard.Ops(st, ops)
-	})
-}
-
-func (s guarded) Remember(ctx context.Context, o crmem.Remember) (_ Remembered, err error) {
-	err = s.Store.Read(func(st *crmem.Store) error {
-		o, err = s.guard.remember(st, o)
-		return err
-	})
-	if err != nil {
-		return Remembered{}, err
-	}
-	return s.Store.Remember(ctx, o)
-}
 
 // remember returns the operation with the texts that the checks permit.
 func (g Guard) remember(s *crmem.Store, o crmem.Remember) (crmem.Remember, error) {

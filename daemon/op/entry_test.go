@@ -1,4 +1,4 @@
-package memtool
+package op
 
 import (
 	"errors"
@@ -50,7 +50,7 @@ func TestFindToRemove(t *testing.T) {
 
 func TestAliases(t *testing.T) {
 	s := sample(t)
-	e, err := Find(s, "ship")
+	e, err := FindEntry(s, "ship")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,11 +14,10 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/metadata"
-	"crabmem/crmem/recall"
 	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 	"crabmem/fuzz/race"
 )
 
@@ -36,23 +35,23 @@ var errPlan = errors.New("no plan")
 type storeOperation struct {
 	name string
 	want error
-	op   func(ctx context.Context, s memtool.Store, dir string) (any, error)
+	op   func(ctx context.Context, s op.Memory, dir string) (any, error)
 }
 
-func remembers(name, content string, aliases ...string) func(context.Context, memtool.Store, string) (any, error) {
-	return func(ctx context.Context, s memtool.Store, _ string) (any, error) {
-		return s.Remember(ctx, crmem.Remember{Name: name, Content: content, Aliases: aliases})
+func remembers(name, content string, aliases ...string) func(context.Context, op.Memory, string) (any, error) {
+	return func(ctx context.Context, s op.Memory, _ string) (any, error) {
+		return op.Remember.Do(ctx, s, op.Note{Remember: crmem.Remember{Name: name, Content: content, Aliases: aliases}})
 	}
 }
 
-func withMetadata(e metadata.Edit, content string, aliases ...string) func(context.Context, memtool.Store, string) (any, error) {
-	return func(ctx context.Context, s memtool.Store, _ string) (any, error) {
-		return s.Remember(ctx, crmem.Remember{Name: "deploy", Content: content, Aliases: aliases, Metadata: &e})
+func withMetadata(e metadata.Edit, content string, aliases ...string) func(context.Context, op.Memory, string) (any, error) {
+	return func(ctx context.Context, s op.Memory, _ string) (any, error) {
+		return op.Remember.Do(ctx, s, op.Note{Remember: crmem.Remember{Name: "deploy", Content: content, Aliases: aliases, Metadata: &e}})
 	}
 }
 
-func updates(ops ...crmem.Op) func(context.Context, memtool.Store, string) (any, error) {
-	return func(ctx context.Context, s memtool.Store, _ string) (any, error) {
+func updates(ops ...crmem.Op) func(context.Context, op.Memory, string) (any, error) {
+	return func(ctx context.Context, s op.Memory, _ string) (any, error) {
 		return s.Update(ctx, func(*crmem.Store) ([]crmem.Op, error) { return ops, nil })
 	}
 }
@@ -62,7 +61,7 @@ func big(number, letter string) crmem.Op {
 }
 
 // lastChange returns the sequence number of the last change that fits.
-func lastChange(s memtool.Store, fits func(crmem.Change) bool) (seq uint64, err error) {
+func lastChange(s op.Memory, fits func(crmem.Change) bool) (seq uint64, err error) {
 	err = s.Read(func(v *crmem.Store) error {
 		for c, err := range v.Changes() {
 			if err != nil {
@@ -78,49 +77,49 @@ func lastChange(s memtool.Store, fits func(crmem.Change) bool) (seq uint64, err 
 }
 
 // undoes undoes the last change that left an entry with a name.
-func undoes(name string) func(context.Context, memtool.Store, string) (any, error) {
-	return func(ctx context.Context, s memtool.Store, _ string) (any, error) {
+func undoes(name string) func(context.Context, op.Memory, string) (any, error) {
+	return func(ctx context.Context, s op.Memory, _ string) (any, error) {
 		seq, err := lastChange(s, func(c crmem.Change) bool { return c.After.Name == name })
 		if err != nil {
 			return nil, err
 		}
-		before, after, err := s.Undo(ctx, seq)
-		return []crmem.Entry{before, after}, err
+		return op.Undo.Do(ctx, s, op.ChangeNumber{Seq: seq})
 	}
 }
 
-func purges(name string, archives bool) func(context.Context, memtool.Store, string) (any, error) {
-	return func(ctx context.Context, s memtool.Store, _ string) (any, error) {
-		p, err := s.Purge(ctx, name, archives)
+func purges(name string, archives bool) func(context.Context, op.Memory, string) (any, error) {
+	return func(ctx context.Context, s op.Memory, _ string) (any, error) {
+		p, err := op.Purge.Do(ctx, s, op.Removal{Name: name, Archive: archives})
 		return []any{p.Entry.ID, p.Entry.Name, p.Entry.Kind, p.Deleted}, err
 	}
 }
 
-func recalls(q crmem.Query, o recall.Options) func(context.Context, memtool.Store, string) (any, error) {
-	return func(ctx context.Context, s memtool.Store, _ string) (any, error) { return s.Recall(ctx, q, o) }
+func recalls(q op.Question) func(context.Context, op.Memory, string) (any, error) {
+	return func(ctx context.Context, s op.Memory, _ string) (any, error) { return op.Recall.Do(ctx, s, q) }
 }
 
-func loads(o tree.LoadOptions, dir ...string) func(context.Context, memtool.Store, string) (any, error) {
-	return func(ctx context.Context, s memtool.Store, home string) (any, error) {
-		o := o
+func loads(in op.TreeLoad, dir ...string) func(context.Context, op.Memory, string) (any, error) {
+	return func(ctx context.Context, s op.Memory, home string) (any, error) {
+		in := in
+		in.Dir = filepath.Join(append([]string{home}, dir...)...)
 		var removed []string
-		o.Confirm = func(r tree.LoadReport) error {
-			removed = append(removed, r.Removed...)
+		var report *op.LoadAnswer
+		err := op.LoadTree.Each(ctx, s, in, func(p op.LoadPart) error {
+			removed, report = append(removed, p.Removes...), p.Report
 			return nil
-		}
-		r, err := s.Load(ctx, filepath.Join(append([]string{home}, dir...)...), &o)
+		})
 		if err != nil {
 			return nil, err
 		}
-		return []any{memtool.Loaded(r, o.DryRun), removed}, nil
+		return []any{report, removed}, nil
 	}
 }
 
 var storeOperations = []storeOperation{
 	{"remember", nil, remembers("deploy", "build, tag", "ship")},
 	{"replace", nil, remembers("deploy", "build, tag, push")},
-	{"remember without aliases", nil, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
-		return s.Remember(ctx, crmem.Remember{Name: "deploy", Content: "build, tag, push, watch", Aliases: []string{}})
+	{"remember without aliases", nil, func(ctx context.Context, s op.Memory, _ string) (any, error) {
+		return op.Remember.Do(ctx, s, op.Note{Remember: crmem.Remember{Name: "deploy", Content: "build, tag, push, watch", Aliases: []string{}}})
 	}},
 	{"set metadata", nil, withMetadata(metadata.Edit{Set: []metadata.Field{
 		{Key: "type", Values: []string{"decision"}}, {Key: "tags", Values: []string{"a, b", "c"}, List: true}}}, "build", "ship")},
@@ -128,8 +127,8 @@ var storeOperations = []storeOperation{
 	{"remove a key", nil, withMetadata(metadata.Edit{Set: []metadata.Field{{Key: "tags"}}}, "build, tag, push")},
 	{"write literally", nil, remembers("deploy", "---\nx: y\n---\nbuild")},
 	{"remove metadata", nil, withMetadata(metadata.Edit{Drop: true}, "build, tag, push, watch", "x")},
-	{"remove the alias", nil, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
-		return s.Remember(ctx, crmem.Remember{Name: "deploy", Content: "build", Aliases: []string{}, Metadata: &metadata.Edit{}})
+	{"remove the alias", nil, func(ctx context.Context, s op.Memory, _ string) (any, error) {
+		return op.Remember.Do(ctx, s, op.Note{Remember: crmem.Remember{Name: "deploy", Content: "build", Aliases: []string{}, Metadata: &metadata.Edit{}}})
 	}},
 	{"set an invalid key", crmem.ErrInvalid, withMetadata(metadata.Edit{Set: []metadata.Field{{Key: "a:b", Values: []string{"c"}}}}, "x")},
 	{"remember with aliases", nil, remembers("tea", "green", "go", "ship")},
@@ -140,7 +139,7 @@ var storeOperations = []storeOperation{
 	{"add an existing name", crmem.ErrExists, updates(crmem.Add{Name: "new", Content: "x"}, crmem.Add{Name: "deploy"})},
 	{"add an invalid name", crmem.ErrInvalid, updates(crmem.Add{Name: "a\x00b", Content: "\xff"})},
 	{"update", nil, updates(crmem.Update{Name: "plan", Content: "later", Aliases: []string{"when"}})},
-	{"an actor and a condition", nil, updates(crmem.By{Agent: "crab"}, crmem.Unchanged{Entry: crmem.Entry{Name: "missing"}},
+	{"a condition", nil, updates(crmem.Unchanged{Entry: crmem.Entry{Name: "missing"}},
 		crmem.Update{Name: "plan", Content: "later", Aliases: []string{"when", "then"}})},
 	{"update a missing entry", crmem.ErrNotFound, updates(crmem.Update{Name: "nobody", Content: "x"})},
 	{"alias", nil, updates(crmem.Alias{Name: "plan", Aliases: []string{"when", "ship"}})},
@@ -152,16 +151,16 @@ var storeOperations = []storeOperation{
 	{"remove a missing entry", crmem.ErrNotFound, updates(crmem.Remove{Name: "plan"})},
 	{"restore", nil, updates(crmem.Restore{Entry: crmem.Entry{ID: 40, Name: "forty", CreatedAt: 5, Content: "x"}})},
 	{"no operation", nil, updates()},
-	{"a plan that fails", errPlan, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
+	{"a plan that fails", errPlan, func(ctx context.Context, s op.Memory, _ string) (any, error) {
 		return s.Update(ctx, func(*crmem.Store) ([]crmem.Op, error) { return nil, errPlan })
 	}},
-	{"a plan for the current entries", nil, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
+	{"a plan for the current entries", nil, func(ctx context.Context, s op.Memory, _ string) (any, error) {
 		return s.Update(ctx, func(v *crmem.Store) ([]crmem.Op, error) {
 			e, err := v.Get("forty")
 			return []crmem.Op{crmem.Update{Name: e.Name, Content: e.Content + "y", Aliases: e.Aliases}}, err
 		})
 	}},
-	{"more than a frame", nil, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
+	{"more than a frame", nil, func(ctx context.Context, s op.Memory, _ string) (any, error) {
 		list, err := updates(big("1", "x"), big("2", "y"), big("3", "z"))(ctx, s, "")
 		if err != nil {
 			return nil, err
@@ -170,41 +169,41 @@ var storeOperations = []storeOperation{
 		return []int{len(after), len(after[0].Content), len(after[2].Content)}, nil
 	}},
 	{"remove it", nil, updates(crmem.Remove{Name: "big 1"}, crmem.Remove{Name: "big 2"}, crmem.Remove{Name: "big 3"})},
-	{"a cancelled update", context.Canceled, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
+	{"a cancelled update", context.Canceled, func(ctx context.Context, s op.Memory, _ string) (any, error) {
 		ctx, cancel := context.WithCancel(ctx)
 		cancel()
 		return updates(crmem.Add{Name: "late", Content: "x"})(ctx, s, "")
 	}},
-	{"recall", nil, recalls(crmem.Query{Text: "how do we build"}, recall.Options{})},
-	{"recall with everything", nil, recalls(crmem.Query{Text: "biuld green", Limit: 5}, recall.Options{Explain: true, WhyNot: "chat"})},
-	{"recall in a budget", nil, recalls(crmem.Query{Text: "build tag said", Limit: 5}, recall.Options{Weights: true, Budget: 20})},
-	{"recall archives", nil, recalls(crmem.Query{Text: "said", Kinds: []crmem.Kind{crmem.Archive}, Syntax: true}, recall.Options{})},
+	{"recall", nil, recalls(op.Question{Query: "how do we build"})},
+	{"recall with everything", nil, recalls(op.Question{Query: "biuld green", Limit: 5, Explain: true, WhyNot: "chat"})},
+	{"recall in a budget", nil, recalls(op.Question{Query: "build tag said", Limit: 5, Weights: true, Budget: 20})},
+	{"recall archives", nil, recalls(op.Question{Query: "said", FilterArgs: op.FilterArgs{Kind: "archive"}, Syntax: true})},
 	{"add linked notes", nil, updates(
 		crmem.Add{Name: "dune 1", Content: "---\ntype: fact\ntags: [sand]\nowner: ops\n---\ndune dune dune"},
 		crmem.Add{Name: "dune 2", Content: "---\ntype: fact\ntags: [sand, sea]\nowner: ops\nsupersedes: \"[[dune 1]]\"\ncrabmem: 1\n---\nthe dune, see [[sea]]"},
 		crmem.Add{Name: "sea", Content: "---\nexpires: 2001-01-01\ncontradicts: \"[[dune 1]]\"\ncrabmem: 1\n---\nwater"})},
-	{"recall with filters", nil, recalls(crmem.Query{Text: "dune", Limit: 5, Expand: true, MinShare: 0.1, Sort: crmem.ByImportant, Filter: crmem.Filter{
-		Type: "fact", Tags: []string{"sand"}, Fields: []metadata.Field{{Key: "owner", Values: []string{"ops"}}}, After: 1, Before: 1 << 40}}, recall.Options{Explain: true})},
-	{"recall by tag", nil, recalls(crmem.Query{Text: "dune", Filter: crmem.Filter{Tags: []string{"sea"}}}, recall.Options{})},
+	{"recall with filters", nil, recalls(op.Question{Query: "dune", Limit: 5, Expand: 1, MinShare: 0.1, Sort: "important", Explain: true,
+		FilterArgs: op.FilterArgs{Type: "fact", Tags: []string{"sand"}, After: "1970-01-01T00:00:01Z", Before: "2999"}, Fields: []metadata.Field{{Key: "owner", Values: []string{"ops"}}}})},
+	{"recall by tag", nil, recalls(op.Question{Query: "dune", FilterArgs: op.FilterArgs{Tags: []string{"sea"}}})},
 	{"remove linked notes", nil, updates(crmem.Remove{Name: "dune 1"}, crmem.Remove{Name: "dune 2"}, crmem.Remove{Name: "sea"})},
-	{"recall nothing", nil, recalls(crmem.Query{Text: "zeppelin"}, recall.Options{})},
-	{"checkpoint", nil, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
-		c, err := s.Checkpoint(ctx)
+	{"recall nothing", nil, recalls(op.Question{Query: "zeppelin"})},
+	{"checkpoint", nil, func(ctx context.Context, s op.Memory, _ string) (any, error) {
+		c, err := op.Checkpoint.Do(ctx, s, op.None{})
 		return c.Entries, err // a background checkpoint may come first
 	}},
-	{"dump", nil, func(_ context.Context, s memtool.Store, dir string) (any, error) {
+	{"dump", nil, func(_ context.Context, s op.Memory, dir string) (any, error) {
 		return nil, s.Read(func(v *crmem.Store) error {
 			_, err := tree.Dump(v, filepath.Join(dir, "book"), nil)
 			return err
 		})
 	}},
-	{"load a missing tree", tree.ErrTree, loads(tree.LoadOptions{Guard: true}, "nowhere")},
-	{"load", nil, loads(tree.LoadOptions{Guard: true}, "book")},
+	{"load a missing tree", tree.ErrTree, loads(op.TreeLoad{Guard: true}, "nowhere")},
+	{"load", nil, loads(op.TreeLoad{Guard: true}, "book")},
 	{"change after the dump", nil, remembers("since", "the dump")},
-	{"load a tree that is not current", tree.ErrChanged, loads(tree.LoadOptions{Guard: true}, "book")},
-	{"try to load", nil, loads(tree.LoadOptions{DryRun: true}, "book")},
-	{"merge", nil, loads(tree.LoadOptions{Merge: true}, "book")},
-	{"replace all", nil, loads(tree.LoadOptions{}, "book")},
+	{"load a tree that is not current", tree.ErrChanged, loads(op.TreeLoad{Guard: true}, "book")},
+	{"try to load", nil, loads(op.TreeLoad{DryRun: true}, "book")},
+	{"merge", nil, loads(op.TreeLoad{Merge: true}, "book")},
+	{"replace all", nil, loads(op.TreeLoad{}, "book")},
 	{"rename", nil, updates(crmem.Add{Name: "old name", Content: "kept", Aliases: []string{"also"}}, crmem.Rename{Name: "old name", To: "new name"})},
 	{"rename of a stored entry", nil, updates(crmem.Rename{Name: "new name", To: "newer name"}, crmem.Alias{Name: "newer name"})},
 	{"rename to a taken name", crmem.ErrExists, updates(crmem.Add{Name: "taken", Content: "x"}, crmem.Rename{Name: "newer name", To: "taken"})},
@@ -214,13 +213,11 @@ var storeOperations = []storeOperation{
 	{"redo it", nil, undoes("newer name")},
 	{"add to undo", nil, updates(crmem.Add{Name: "undone", Content: "x"})},
 	{"undo an add", nil, undoes("undone")},
-	{"undo a change of an entry that changed", crmem.ErrStale, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
-		before, after, err := s.Undo(ctx, 1)
-		return []crmem.Entry{before, after}, err
+	{"undo a change of an entry that changed", crmem.ErrStale, func(ctx context.Context, s op.Memory, _ string) (any, error) {
+		return op.Undo.Do(ctx, s, op.ChangeNumber{Seq: 1})
 	}},
-	{"undo a missing change", crmem.ErrNotFound, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
-		before, after, err := s.Undo(ctx, 1<<40)
-		return []crmem.Entry{before, after}, err
+	{"undo a missing change", crmem.ErrNotFound, func(ctx context.Context, s op.Memory, _ string) (any, error) {
+		return op.Undo.Do(ctx, s, op.ChangeNumber{Seq: 1 << 40})
 	}},
 	{"entries to purge", nil, updates(crmem.Add{Name: "secret", Content: "a text to purge", Aliases: []string{"hidden"}},
 		crmem.Add{Name: "talk", Content: "a text to purge, too", Kind: crmem.Archive}, crmem.Add{Name: "removed", Content: "a removed text"})},
@@ -231,11 +228,11 @@ var storeOperations = []storeOperation{
 	{"purge an archive as such", nil, purges("talk", true)},
 	{"remove an entry to purge", nil, updates(crmem.Remove{Name: "removed"})},
 	{"purge a removed entry", nil, purges("removed", false)},
-	{"prune", nil, func(ctx context.Context, s memtool.Store, _ string) (any, error) {
-		freed, err := s.Prune(ctx, time.Unix(1, 0))
-		return freed >= 0, err // the daemon may have checkpointed at another time
+	{"prune", nil, func(ctx context.Context, s op.Memory, _ string) (any, error) {
+		freed, err := op.PruneHistory.Do(ctx, s, op.Age{Before: time.Unix(1, 0)})
+		return freed.Bytes >= 0, err // the daemon may have checkpointed at another time
 	}},
-	{"read", nil, func(_ context.Context, s memtool.Store, _ string) (any, error) {
+	{"read", nil, func(_ context.Context, s op.Memory, _ string) (any, error) {
 		var list []crmem.Entry
 		err := s.Read(func(v *crmem.Store) error {
 			for e := range v.All() {
@@ -245,12 +242,12 @@ var storeOperations = []storeOperation{
 		})
 		return list, err
 	}},
-	{"read with an error", errPlan, func(_ context.Context, s memtool.Store, _ string) (any, error) {
+	{"read with an error", errPlan, func(_ context.Context, s op.Memory, _ string) (any, error) {
 		return nil, s.Read(func(*crmem.Store) error { return errPlan })
 	}},
 }
 
-// TestSameStore runs every operation of memtool.Store on the files and on a
+// TestSameStore runs every operation of op.Memory on the files and on a
 // daemon that has them open: results, messages, and the sentinels for which
 // errors.Is holds are the same.
 func TestSameStore(t *testing.T) {
@@ -260,7 +257,7 @@ func TestSameStore(t *testing.T) {
 	homes := [2]string{home(t), home(t)}
 	s := serve(t, homes[1], "", func(o *Options) { o.Now = clock })
 	homes[1] = s.home
-	var stores [2]memtool.Store
+	var stores [2]op.Memory
 	for i, h := range homes {
 		h, err := filepath.EvalSymlinks(h)
 		if err != nil {

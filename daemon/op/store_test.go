@@ -1,11 +1,11 @@
-package memtool_test
+package op_test
 
 import (
 	"slices"
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/daemon/memtool"
+	"crabmem/daemon/op"
 )
 
 // TestUpdateDuringPlan changes an entry after plan has read it: Update calls plan
@@ -16,14 +16,14 @@ func TestUpdateDuringPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	calls := 0
-	_, err := memtool.Local(s).Update(t.Context(), func(s *crmem.Store) ([]crmem.Op, error) {
+	_, err := op.Store{Store: s}.Update(t.Context(), func(s *crmem.Store) ([]crmem.Op, error) {
 		e, err := s.Get("one")
 		if calls++; calls == 1 {
 			if err := s.Apply(crmem.Alias{Name: "one", Aliases: []string{"first"}}); err != nil {
 				return nil, err
 			}
 		}
-		return []crmem.Op{crmem.Alias{Name: "one", Aliases: memtool.WithAliases(e.Aliases, []string{"second"})}}, err
+		return []crmem.Op{crmem.Alias{Name: "one", Aliases: op.WithAliases(e.Aliases, []string{"second"})}}, err
 	})
 	if e, _ := s.Get("one"); err != nil || calls != 2 || !slices.Equal(e.Aliases, []string{"first", "second"}) {
 		t.Errorf("%d calls, aliases %q, %v", calls, e.Aliases, err)

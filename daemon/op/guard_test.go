@@ -1,4 +1,4 @@
-package memtool
+package op
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 func TestGuard(t *testing.T) {
 	secret := "ghp_" + "8Jq2vX4mT7bN1kR6wZ3pL9sD5fG0hC2yV7aE"
 	remember := func(o crmem.Remember) func(Store) error {
-		return func(s Store) error { _, err := s.Remember(t.Context(), o); return err }
+		return func(s Store) error { _, err := Remember.Do(t.Context(), s, Note{Remember: o}); return err }
 	}
 	const marker = "[redacted: github-token]"
 	writes := map[string]struct {
@@ -46,7 +46,7 @@ func TestGuard(t *testing.T) {
 				before := dumped(s)
 				var warned []string
 				guard := Guard{Policy: func() (scan.Policy, error) { return policy, nil }, Warn: func(m string) { warned = append(warned, m) }}
-				err := w.write(guard.Store(Local(s)))
+				err := w.write(Store{Store: s, Guard: guard})
 				all := dumped(s)
 				refused := policy == scan.Default || policy == scan.Refuse || policy == scan.RedactAll && w.inName
 				if refused {
@@ -80,7 +80,7 @@ func TestGuardKeepsPresentSecrets(t *testing.T) {
 	if _, err := s.Remember("keys", "one "+secret, nil); err != nil {
 		t.Fatal(err)
 	}
-	guarded := Guard{Policy: func() (scan.Policy, error) { return scan.Default, nil }}.Store(Local(s))
+	guarded := Store{Store: s, Guard: Guard{Policy: func() (scan.Policy, error) { return scan.Default, nil }}}
 	for content, ok := range map[string]bool{"two " + secret: true, "one " + secret + " and " + other: false} {
 		if err := update(t, crmem.Update{Name: "keys", Content: content})(guarded); (err == nil) != ok {
 			t.Errorf("%v, want success %v", err, ok)
@@ -95,11 +95,11 @@ func TestGuardKeepsPresentSecrets(t *testing.T) {
 // TestGuardPolicyError reports that the setting is unknown, but only for a secret.
 func TestGuardPolicyError(t *testing.T) {
 	broken := errors.New("broken")
-	guarded := Guard{Policy: func() (scan.Policy, error) { return "", broken }}.Store(Local(crmem.New(nil)))
-	if _, err := guarded.Remember(t.Context(), crmem.Remember{Name: "a", Content: "text"}); err != nil {
+	guarded := Store{Store: crmem.New(nil), Guard: Guard{Policy: func() (scan.Policy, error) { return "", broken }}}
+	if _, err := Remember.Do(t.Context(), guarded, Note{Remember: crmem.Remember{Name: "a", Content: "text"}}); err != nil {
 		t.Error(err)
 	}
-	if _, err := guarded.Remember(t.Context(), crmem.Remember{Name: "a", Content: "ghp_" + "8Jq2vX4mT7bN1kR6wZ3pL9sD5fG0hC2yV7aE"}); !errors.Is(err, broken) {
+	if _, err := Remember.Do(t.Context(), guarded, Note{Remember: crmem.Remember{Name: "a", Content: "ghp_" + "8Jq2vX4mT7bN1kR6wZ3pL9sD5fG0hC2yV7aE"}}); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 }

@@ -1,7 +1,6 @@
-package memtool
+package op
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,50 +10,8 @@ import (
 	"crabmem/daemon/errtable"
 )
 
-// Remembered is the result of a write of a note.
-type Remembered struct {
-	Entry   crmem.Entry
-	Created bool
-	// Before is the size of the replaced content in bytes. It is nil for a created
-	// note.
-	Before  *int64
-	Similar []string // names of entries that a created note may duplicate; see [Remember]
-}
-
-// Replaced returns the result of a write that replaced before with e. If before.ID
-// is 0, the write created e.
-func Replaced(e, before crmem.Entry) Remembered {
-	r := Remembered{Entry: e, Created: before.ID == 0}
-	if !r.Created {
-		size := int64(len(before.Content))
-		r.Before = &size
-	}
-	return r
-}
-
-// Remember creates or replaces a note, as [crmem.Store.Remember] does, and finds
-// the names that a created note may duplicate.
-func Remember(ctx context.Context, s Store, o crmem.Remember) (r Remembered, err error) {
-	var similar []string
-	err = s.Read(func(s *crmem.Store) error {
-		old, err := s.Get(o.Name)
-		if err != nil || !crmem.SameName(old.Name, o.Name) {
-			similar = similarNames(s, o.Name)
-		}
-		return nil
-	})
-	if err != nil {
-		return r, err
-	}
-	r, err = s.Remember(ctx, o)
-	if r.Created {
-		r.Similar = similar
-	}
-	return r, err
-}
-
-// Find returns the entry of a name, or of an alias that one entry has.
-func Find(s *crmem.Store, name string) (crmem.Entry, error) {
+// FindEntry returns the entry of a name, or of an alias that one entry has.
+func FindEntry(s *crmem.Store, name string) (crmem.Entry, error) {
 	e, err := s.Get(name)
 	switch {
 	case errors.Is(err, crmem.ErrAmbiguous):
@@ -69,7 +26,7 @@ func Find(s *crmem.Store, name string) (crmem.Entry, error) {
 // FindToRemove returns the entry of a name or of a canonically equivalent one, which must
 // not be an alias. Unless archives is set, the error for an archive is crmem.ErrKind.
 func FindToRemove(s *crmem.Store, name string, archives bool) (crmem.Entry, error) {
-	e, err := Find(s, name)
+	e, err := FindEntry(s, name)
 	switch {
 	case err != nil:
 		return e, err

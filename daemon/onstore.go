@@ -1,0 +1,46 @@
+package daemon
+
+import (
+	"crabmem/crmem"
+	"crabmem/daemon/config"
+	"crabmem/daemon/op"
+	"crabmem/daemon/secret/scan"
+)
+
+// onStore calls f with the store of the space that a request names, on which operations
+// run.
+func (d *Daemon) onStore(r *request, f func(op.Store) error) error {
+	use := d.inSpace
+	if r.space == r.as.Space && r.as.Writes {
+		use = d.writeSpace // creates it
+	}
+	return use(r.space, func(s *crmem.Store) error {
+		return f(op.Store{
+			Store: s, As: r.as, By: r.by, Guard: d.guardOf(r), Semantic: d.semantic, Now: d.now,
+			NoHistory: d.setup().config.History == crmem.HistoryOff,
+			Purged:    func() error { return d.forgetPurged(s, r.space) },
+		})
+	})
+}
+
+// guardOf returns the guard of a request: each text that a client changes passes it once.
+func (d *Daemon) guardOf(r *request) op.Guard {
+	g := d.guard()
+	log := g.Warn
+	g.Warn = func(text string) {
+		log(text)
+		r.warnings = append(r.warnings, text)
+	}
+	g.Policy = func() (scan.Policy, error) { // as a command without a daemon reads it
+		c, err := config.LoadStructure(d.fs, d.home, d.opts.Getenv)
+		if err != nil {
+			c = d.setup().config
+		}
+		return c.Secrets, nil
+	}
+	g.AllowSecrets, g.AllowEmpty = r.allowSecrets, r.allowEmpty
+	if c := r.by.Client; r.as.Name == "" && (c == crmem.ClientCLI || c == crmem.ClientImport) {
+		g.Fix = op.OwnerFix
+	}
+	return g
+}

@@ -1,0 +1,185 @@
+package op
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+
+	"crabmem/crmem"
+	"crabmem/daemon/errtable"
+	"crabmem/daemon/once"
+)
+
+// EntryName names an entry, by its exact name or by an alias that one entry has; or ID
+// does.
+type EntryName struct {
+	Name string `json:"name,omitempty"`
+	ID   uint64 `json:"id,omitempty"`
+}
+
+var GetEntry = Add(errtable.Store, Op[Store, EntryName, crmem.Entry]{
+	Name: "entries.get", Does: "Read an entry.", Effect: Reads, Need: NeedRead,
+	Run: func(_ context.Context, s Store, in *EntryName) (crmem.Entry, error) {
+		if in.ID == 0 {
+			return FindEntry(s.Store, in.Name)
+		}
+		for e := range s.All() {
+			if e.ID == in.ID {
+				return e, nil
+			}
+		}
+		return crmem.Entry{}, fmt.Errorf("%w: %d", crmem.ErrNotFound, in.ID)
+	},
+})
+
+// EntryFilter selects entries by ID and kind.
+type EntryFilter struct {
+	Kinds   []crmem.Kind `json:"kinds,omitempty"`   // empty: all
+	Content bool         `json:"content,omitempty"` // with contents
+	After   uint64       `json:"after,omitempty"`   // only IDs after this one
+	Limit   int          `json:"limit,omitempty"`   // 0: no limit
+}
+
+var ListEntries = AddSeq(errtable.Store, Seq[Store, EntryFilter, []crmem.Entry]{
+	Name: "entries.list", Does: "List entries by ascending ID.", Effect: Reads, Need: NeedRead,
+	Run: func(_ context.Context, s Store, in *EntryFilter, send func([]crmem.Entry) error) error {
+		var part []crmem.Entry
+		size, left := 0, in.Limit
+		for e := range s.All() {
+			if e.ID <= in.After || len(in.Kinds) > 0 && !slices.Contains(in.Kinds, e.Kind) {
+				continue
+			}
+			if !in.Content {
+				e.Content = ""
+			}
+			part = append(part, e)
+			if size += EntrySize(&e); size >= PartSize {
+				if err := send(part); err != nil {
+					return err
+				}
+				part, size = nil, 0
+			}
+			if left--; left == 0 { // 0 wraps around: no limit
+				break
+			}
+		}
+		return send(part)
+	},
+})
+
+// Entries returns the entries of a filter.
+func Entries(ctx context.Context, c Caller, f EntryFilter) iter.Seq2[crmem.Entry, error] {
+	return func(yield func(crmem.Entry, error) bool) {
+		err := ListEntries.Each(ctx, c, f, func(part []crmem.Entry) error {
+			for _, e := range part {
+				if !yield(e, nil) {
+					return errEnough
+				}
+			}
+			return nil
+		})
+		if err != nil && err != errEnough { //nolint:errorlint // not wrapped
+			yield(crmem.Entry{}, err)
+		}
+	}
+}
+
+// Note is a note to create, or to replace.
+type Note struct {
+	crmem.Remember
+	Similar bool `json:"similar,omitempty"` // find the names that a created note may duplicate
+}
+
+// Written is the result of a write of a note.
+type Written struct {
+	Entry    crmem.Entry `json:"entry"`
+	Created  bool        `json:"created"`
+	Replaced *int64      `json:"replaced_bytes,omitempty"` // size of the content before; nil: created
+	Similar  []string    `json:"similar,omitempty"`        // names of entries that a created note may duplicate
+}
+
+// Replaced returns the result of a write that replaced before with e. If before.ID
+// is 0, the write created e.
+func Replaced(e, before crmem.Entry) Written {
+	w := Written{Entry: e, Created: before.ID == 0}
+	if !w.Created {
+		size := int64(len(before.Content))
+		w.Replaced = &size
+	}
+	return w
+}
+
+var Remember = Add(errtable.Store, Op[Store, Note, Written]{
+	Name: "entries.remember", Does: "Create or replace a note.", Effect: Writes, Need: NeedWrite, Retry: true,
+	Did: func(_ *Note, w *Written) once.Effect { return effectOn(&w.Entry) },
+	Run: func(_ context.Context, s Store, in *Note) (Written, error) {
+		var similar []string
+		if old, err := s.Get(in.Name); in.Similar && (err != nil || !crmem.SameName(old.Name, in.Name)) {
+			similar = similarNames(s.Store, in.Name)
+		}
+		o, err := s.Guard.remember(s.Store, in.Remember)
+		if err != nil {
+			return Written{}, err
+		}
+		e, before, err := s.Overwrite(o, s.by()...)
+		if err != nil {
+			return Written{}, err
+		}
+		w := Replaced(e, before)
+		if w.Created {
+			w.Similar = similar
+		}
+		return w, nil
+	},
+})
+
+// Removal names an entry to remove. Its name is exact, and no alias.
+type Removal struct {
+	Name    string `json:"name"`
+	Archive bool   `json:"archive,omitempty"` // remove an archive, too
+	DryRun  bool   `json:"dry_run,omitempty"` // change nothing
+}
+
+var Forget = Add(errtable.Store, Op[Store, Removal, crmem.Entry]{
+	Name: "entries.forget", Does: "Remove an entry.", Effect: Writes, Need: NeedWrite,
+	Permit: func(s Store, in *Removal) error {
+		if in.Archive {
+			return s.As.Refused("change archives")
+		}
+		return nil
+	},
+	Did: func(in *Removal, e *crmem.Entry) once.Effect {
+		if in.DryRun {
+			return once.Effect{}
+		}
+		return once.Effect{Entry: e.ID}
+	},
+	Run: func(ctx context.Context, s Store, in *Removal) (e crmem.Entry, err error) {
+		if in.DryRun {
+			return FindToRemove(s.Store, in.Name, in.Archive)
+		}
+		_, err = s.Update(ctx, func(st *crmem.Store) ([]crmem.Op, error) {
+			e, err = FindToRemove(st, in.Name, in.Archive)
+			return []crmem.Op{crmem.Remove{Name: e.Name}}, err
+		})
+		return e, err
+	},
+})
+
+// EntrySize returns the size of the texts of an entry in bytes.
+func EntrySize(e *crmem.Entry) int {
+	n := len(e.Name) + len(e.Content)
+	for _, a := range e.Aliases {
+		n += len(a)
+	}
+	return n
+}
+
+// effectOn is the effect of a request that wrote an entry.
+func effectOn(e *crmem.Entry) once.Effect {
+	if e.ID == 0 {
+		return once.Effect{}
+	}
+	return once.Effect{Entry: e.ID, ETag: ETag(e)}
+}

@@ -1,0 +1,172 @@
+package op
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"iter"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"crabmem/bm25/clip"
+	"crabmem/crmem"
+	"crabmem/daemon/errtable"
+	"crabmem/daemon/once"
+)
+
+// A Change is a change of an entry.
+type Change struct {
+	Place   uint64           `json:"place"`  // in the history of the entry; the oldest has 1
+	Seq     uint64           `json:"change"` // its number; 0: another program changed the file
+	Time    time.Time        `json:"time,omitzero"`
+	By      crmem.Actor      `json:"by"`
+	Type    crmem.ChangeType `json:"type"`
+	OldName string           `json:"old_name,omitempty"` // before a rename
+	Entry   crmem.Entry      `json:"entry"`              // after the change or, if the change removed it, before
+	Bytes   int              `json:"bytes"`              // size of the content
+
+	SHA256   []byte    `json:"sha256,omitempty"`  // of the content
+	Redacted time.Time `json:"redacted,omitzero"` // when the content was removed
+}
+
+// ChangeFilter selects changes.
+type ChangeFilter struct {
+	ID       uint64   `json:"id,omitempty"`     // of the entry; 0: all entries
+	Seq      uint64   `json:"change,omitempty"` // only the change with this number, with its content
+	Until    uint64   `json:"until,omitempty"`  // only changes up to this place
+	Limit    int      `json:"limit,omitempty"`  // 0: no limit
+	Sums     bool     `json:"sums,omitempty"`   // with digests of the contents
+	NewestOf []uint64 `json:"newest_of,omitempty"`
+}
+
+// ChangeList is changes, newest first.
+type ChangeList struct {
+	Changes []Change `json:"changes"`
+	Damaged string   `json:"damaged,omitempty"` // why a part of the history is not readable
+}
+
+const (
+	maxNewest     = 200    // entries whose newest changes a request selects
+	maxAllChanges = 10_000 // changes of all entries in a response
+)
+
+// ListChanges lists changes. Without content, it keeps no text of the history in memory.
+var ListChanges = Add(errtable.Store, Op[Store, ChangeFilter, ChangeList]{
+	Name: "entries.changes", Does: "List the changes of an entry, or of all entries.", Effect: Reads, Need: NeedRead,
+	Run: func(_ context.Context, s Store, in *ChangeFilter) (ChangeList, error) {
+		if n := len(in.NewestOf); n > maxNewest || n > 0 && (in.ID != 0 || in.Seq != 0) {
+			return ChangeList{}, errtable.Invalidf("newest_of: want at most %d entries, without id and change", maxNewest)
+		}
+		if in.ID == 0 && in.Seq == 0 && len(in.NewestOf) == 0 && (in.Limit < 1 || in.Limit > maxAllChanges) {
+			return ChangeList{}, errtable.Invalidf("limit: want 1 to %d changes of all entries", maxAllChanges)
+		}
+		if s.NoHistory {
+			return ChangeList{}, &errtable.Error{HTTP: http.StatusNotFound, Kind: "no_history", Exit: errtable.ExitNotFound,
+				Message: "the store keeps no history", Fix: `set history = "on" in [memory] of config.toml`}
+		}
+		return s.changes(in)
+	},
+})
+
+func (s Store) changes(in *ChangeFilter) (out ChangeList, err error) {
+	out.Changes = []Change{}
+	place := uint64(0)
+	for c, err := range s.selected(in) {
+		if err != nil {
+			out.Damaged = clip.Bytes(err.Error(), 1<<10)
+			continue
+		}
+		if len(in.NewestOf) > 0 {
+			out.Changes = slices.DeleteFunc(out.Changes, func(older Change) bool { return older.Entry.ID == c.Entry().ID })
+		}
+		if place++; in.Until > 0 && place > in.Until {
+			break
+		}
+		if in.Seq > 0 && c.Seq != in.Seq {
+			continue
+		}
+		if in.Limit > 0 && len(out.Changes) == in.Limit {
+			out.Changes = slices.Delete(out.Changes, 0, 1)
+		}
+		out.Changes = append(out.Changes, changeOf(&c, place, in))
+	}
+	if in.Seq > 0 && len(out.Changes) == 0 {
+		return out, fmt.Errorf("%w: the history has no change %d of entry %d", crmem.ErrNotFound, in.Seq, in.ID)
+	}
+	slices.Reverse(out.Changes)
+	return out, nil
+}
+
+// selected returns the changes of the entries of a filter, oldest first.
+func (s Store) selected(in *ChangeFilter) iter.Seq2[crmem.Change, error] {
+	switch {
+	case len(in.NewestOf) > 0:
+		return s.ChangesOfID(in.NewestOf...)
+	case in.ID == 0:
+		return s.Store.Changes()
+	}
+	return s.ChangesOfID(in.ID)
+}
+
+// changeOf returns a change for a response. Without content, it shares no memory with c.
+func changeOf(c *crmem.Change, place uint64, in *ChangeFilter) Change {
+	e := *c.Entry()
+	out := Change{Place: place, Seq: c.Seq, Time: c.Time.UTC(), By: c.By, Type: c.Type, Bytes: len(e.Content), Redacted: c.Redacted().UTC()}
+	if in.Sums || in.Seq > 0 {
+		sum := sha256.Sum256([]byte(e.Content))
+		out.SHA256 = sum[:]
+	}
+	if in.Seq == 0 {
+		e.Content = ""
+	}
+	e.Name, e.Aliases = strings.Clone(e.Name), slices.Clone(e.Aliases)
+	for i, a := range e.Aliases {
+		e.Aliases[i] = strings.Clone(a)
+	}
+	if c.Type == crmem.ChangeRename {
+		out.OldName = strings.Clone(c.Before.Name)
+	}
+	out.Entry = e
+	return out
+}
+
+// NewestChanges returns the newest change of each of at most 200 entries that the
+// history contains, by ID.
+func NewestChanges(ctx context.Context, c Caller, ids ...uint64) (map[uint64]Change, error) {
+	newest := make(map[uint64]Change)
+	if len(ids) == 0 {
+		return newest, nil
+	}
+	list, err := ListChanges.Do(ctx, c, ChangeFilter{NewestOf: ids, Sums: true})
+	for _, change := range list.Changes {
+		newest[change.Entry.ID] = change
+	}
+	return newest, err
+}
+
+// ChangeNumber names a change.
+type ChangeNumber struct {
+	Seq uint64 `json:"change"`
+}
+
+// Undone is an entry before and after a change was undone. An ID of 0 is a missing entry.
+type Undone struct {
+	Before crmem.Entry `json:"before"`
+	After  crmem.Entry `json:"after"`
+}
+
+var Undo = Add(errtable.Store, Op[Store, ChangeNumber, Undone]{
+	Name: "entries.undo", Does: "Restore an entry to its state before a change.", Effect: Writes,
+	Did: func(_ *ChangeNumber, u *Undone) once.Effect {
+		if u.After.ID == 0 {
+			return once.Effect{Entry: u.Before.ID}
+		}
+		return effectOn(&u.After)
+	},
+	Run: func(_ context.Context, s Store, in *ChangeNumber) (Undone, error) {
+		c, err := s.Store.Undo(in.Seq, s.by()...)
+		return Undone{c.Before, c.After}, err
+	},
+})

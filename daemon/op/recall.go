@@ -1,0 +1,101 @@
+package op
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"crabmem/bm25/analysis"
+	"crabmem/crmem"
+	"crabmem/crmem/fusion"
+	"crabmem/crmem/metadata"
+	"crabmem/crmem/recall"
+	"crabmem/daemon/errtable"
+	"crabmem/daemon/timetext"
+)
+
+// Question is a search.
+type Question struct {
+	Query string `json:"query"`
+	Limit int    `json:"limit,omitempty"` // hits; 0: all
+	FilterArgs
+	Fields   []metadata.Field `json:"meta,omitempty"`      // only entries with these values of the metadata
+	Syntax   bool             `json:"syntax,omitempty"`    // the query has clauses
+	Analyzer string           `json:"analyzer,omitempty"`  // standard or plain; empty: standard
+	MinShare float64          `json:"min_share,omitempty"` // drop hits below this share of the best score
+	Sort     string           `json:"sort,omitempty"`      // score, recent, or important; empty: score
+	Expand   int              `json:"expand,omitempty"`    // 1: add the entries that the hits link to
+	Diverse  bool             `json:"diverse,omitempty"`   // prefer hits that are not similar to better ones
+	HalfLife string           `json:"half_life,omitempty"` // the age at which a score is halved, such as 30d
+	Semantic bool             `json:"semantic,omitempty"`  // rank by meaning, too
+	Explain  bool             `json:"explain,omitempty"`   // how each score came about
+	Weights  bool             `json:"weights,omitempty"`   // of the terms of each hit
+	WhyNot   string           `json:"why_not,omitempty"`   // the name of an entry: explain why it is not a hit
+	Budget   int              `json:"budget,omitempty"`    // limit in tokens of names and texts; 0: complete contents
+}
+
+// least is the least half-life.
+const least = time.Hour
+
+// Parse returns the query, without Semantic, at a time.
+func (in *Question) Parse(now time.Time) (q crmem.Query, err error) {
+	switch {
+	case in.Limit < 0:
+		return q, errtable.Invalidf("limit %d: want 0 or more", in.Limit)
+	case in.Budget < 0:
+		return q, errtable.Invalidf("budget %d: want 0 or more", in.Budget)
+	case !(in.MinShare >= 0 && in.MinShare <= 1):
+		return q, errtable.Invalidf("min-share %v: want a number from 0 to 1", in.MinShare)
+	case in.Expand != 0 && in.Expand != 1:
+		return q, errtable.Invalidf("expand %d: want 0 or 1", in.Expand)
+	}
+	q = crmem.Query{Text: in.Query, Limit: in.Limit, Syntax: in.Syntax, MinShare: in.MinShare, Expand: in.Expand == 1, Diverse: in.Diverse, Count: true}
+	if in.HalfLife != "" {
+		if q.HalfLife, err = timetext.ParseAge(in.HalfLife); err != nil || q.HalfLife < least {
+			return q, errtable.Invalidf("half-life %q: want an age from 1h on, such as 30d, 12w, or 36h", in.HalfLife)
+		}
+	}
+	if q.Sort, err = crmem.ParseSort(in.Sort); err != nil {
+		return q, errtable.Invalidf("sort %v", err)
+	}
+	if err := in.Apply(&q, now); err != nil {
+		return q, err
+	}
+	q.Filter.Fields = in.Fields
+	if q.Analyzer, err = analysis.ParseAnalyzer(cmp.Or(in.Analyzer, analysis.Standard.String())); err != nil {
+		return q, errtable.Invalidf("analyzer: %v", err)
+	}
+	return q, nil
+}
+
+var Recall = Add(errtable.Store, Op[Store, Question, *recall.Answer]{
+	Name: "entries.recall", Does: "Search entries.", Effect: Reads, Need: NeedRead,
+	Run: func(ctx context.Context, s Store, in *Question) (*recall.Answer, error) {
+		q, err := in.Parse(s.now())
+		if err != nil {
+			return nil, err
+		}
+		if in.Semantic {
+			q.Semantic = &fusion.Request{}
+			if s.Semantic != nil {
+				*q.Semantic = *s.Semantic
+			}
+		}
+		a, err := recall.Search(ctx, s.Store, q, recall.Options{Explain: in.Explain, Weights: in.Weights, WhyNot: in.WhyNot, Budget: in.Budget})
+		if err != nil {
+			return nil, err
+		}
+		if a.Meaning != nil && s.Semantic == nil {
+			a.Meaning.Reason = NoModel
+		}
+		for i := range a.Hits {
+			if !in.Weights {
+				a.Hits[i].Weights = nil
+			}
+		}
+		return a, nil
+	},
+})
+
+// NoModel is why a daemon without an embedding model searches by words only.
+const NoModel = "the daemon has no embedding model: check [embedder] in config.toml, then run crabmem daemon restart"

@@ -1,0 +1,166 @@
+package op
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"crabmem/crmem/tree"
+	"crabmem/daemon/errtable"
+)
+
+// TreeDump is a request to write the store as a Markdown tree.
+type TreeDump struct {
+	TreeDir
+	Force  bool `json:"force,omitempty"`
+	DryRun bool `json:"dry_run,omitempty"`
+}
+
+// A TreeRequest is about the files of a tree.
+type TreeRequest interface{ Tree() *string }
+
+// TreeDir is the directory of a tree.
+type TreeDir struct {
+	Dir string `json:"dir"`
+}
+
+// Tree returns the directory. A daemon has another working directory, so its clients send
+// an absolute path.
+func (d *TreeDir) Tree() *string { return &d.Dir }
+
+// DumpPart is a part of the response to [DumpTree]: progress, or last the report.
+type DumpPart struct {
+	Progress
+	Report *DumpAnswer `json:"report,omitempty"`
+}
+
+var DumpTree = AddSeq(errtable.Store, Seq[Store, TreeDump, DumpPart]{
+	Name: "tree.dump", Does: "Write the store as a Markdown tree.", Effect: Manages,
+	Run: func(_ context.Context, s Store, in *TreeDump, send func(DumpPart) error) error {
+		report, err := tree.Dump(s.Store, in.Dir, &tree.DumpOptions{Force: in.Force, DryRun: in.DryRun,
+			Progress: reporter(func(p Progress) error { return send(DumpPart{Progress: p}) })})
+		if err != nil {
+			return err
+		}
+		a := Dumped(report, in.DryRun)
+		return send(DumpPart{Report: &a})
+	},
+})
+
+// TreeLoad is a request to read a Markdown tree, as [tree.Load] does.
+type TreeLoad struct {
+	TreeDir
+	Guard  bool     `json:"guard,omitempty"`
+	Merge  bool     `json:"merge,omitempty"`
+	DryRun bool     `json:"dry_run,omitempty"`
+	Accept []string `json:"accept,omitempty"`
+}
+
+// LoadPart is a part of the response to [LoadTree]: progress; the names of entries that
+// the load will remove, before it does; or last the report.
+type LoadPart struct {
+	Progress
+	Removes []string    `json:"removes,omitempty"`
+	Report  *LoadAnswer `json:"report,omitempty"`
+}
+
+var LoadTree = AddSeq(errtable.Store, Seq[Store, TreeLoad, LoadPart]{
+	Name: "tree.load", Does: "Read a Markdown tree into the store.", Effect: Writes,
+	Run: func(ctx context.Context, s Store, in *TreeLoad, send func(LoadPart) error) error {
+		o := &tree.LoadOptions{Guard: in.Guard, Merge: in.Merge, DryRun: in.DryRun, Accept: in.Accept,
+			Progress: reporter(func(p Progress) error { return send(LoadPart{Progress: p}) })}
+		reported := make(map[string]bool)
+		o.Confirm = func(report tree.LoadReport) error {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			// The list grows if the store changes concurrently.
+			more := slices.DeleteFunc(slices.Clone(report.Removed), func(name string) bool { return reported[name] })
+			for _, name := range more {
+				reported[name] = true
+			}
+			return send(LoadPart{Removes: more})
+		}
+		report, err := tree.Load(s.Store, in.Dir, o)
+		if err != nil {
+			return err
+		}
+		a := Loaded(report, in.DryRun)
+		return send(LoadPart{Report: &a})
+	},
+})
+
+// InDir replaces the absolute path of the tree's directory in texts.
+func (p *LoadPart) InDir(abs, dir string) {
+	if p.Report == nil {
+		return
+	}
+	p.Report.Dir = dir
+	for i, text := range p.Report.Warnings {
+		p.Report.Warnings[i] = strings.ReplaceAll(text, abs, dir)
+	}
+}
+
+// InDir replaces the absolute path of the tree's directory.
+func (p *DumpPart) InDir(_, dir string) {
+	if p.Report != nil {
+		p.Report.Dir = dir
+	}
+}
+
+// DumpAnswer is what crabmem dump --json prints.
+type DumpAnswer struct {
+	Dir       string   `json:"dir"`
+	Entries   int      `json:"entries"`
+	Unchanged int      `json:"unchanged"`
+	Written   []string `json:"written"`
+	Deleted   []string `json:"deleted"`
+	Aside     []string `json:"aside"`
+	Seeded    bool     `json:"seeded"`
+	Warnings  []string `json:"warnings"`
+	DryRun    bool     `json:"dry_run"`
+}
+
+// Dumped makes the answer of a report.
+func Dumped(r tree.DumpReport, dry bool) DumpAnswer {
+	return DumpAnswer{r.Dir, r.Entries, r.Unchanged, some(r.Written), some(r.Deleted), some(r.Aside), r.Seeded, some(r.Warnings), dry}
+}
+
+// LoadAnswer is what crabmem load --json prints, and the details of its
+// conflicts.
+type LoadAnswer struct {
+	Dir       string         `json:"dir"`
+	Dumped    bool           `json:"dumped"` // a dump wrote the tree
+	Pages     int            `json:"pages"`
+	Added     []string       `json:"added"`
+	Changed   []string       `json:"changed"`
+	Removed   []string       `json:"removed"`
+	Kept      int            `json:"kept"`
+	Conflicts []LoadConflict `json:"conflicts"`
+	Warnings  []string       `json:"warnings"`
+	DryRun    bool           `json:"dry_run"`
+}
+
+// LoadConflict is an entry that tree and store changed in different ways.
+type LoadConflict struct {
+	Name string `json:"name"`
+	Page string `json:"page"` // the tree's text
+	File string `json:"file"` // the store's text
+}
+
+// Loaded makes the answer of a report.
+func Loaded(r tree.LoadReport, dry bool) LoadAnswer {
+	a := LoadAnswer{r.Dir, r.Dumped, r.Pages, some(r.Added), some(r.Changed), some(r.Removed), r.Kept, []LoadConflict{}, some(r.Warnings), dry}
+	for _, k := range r.Conflicts {
+		a.Conflicts = append(a.Conflicts, LoadConflict{k.Name, k.Page, k.File})
+	}
+	return a
+}
+
+// TreeDetails are the details of errors that are about a tree of pages.
+type TreeDetails struct {
+	Path    string   `json:"path"` // in the tree, or the tree's own
+	Line    int      `json:"line"` // from 1; 0 = the whole file
+	Message string   `json:"message"`
+	Names   []string `json:"names,omitempty"` // entries that a load would have lost
+}

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"iter"
-	"time"
 
 	"crabmem/daemon/op"
 	"crabmem/daemon/wire/pb"
@@ -102,12 +101,4 @@ func (c *Client) agree(ctx context.Context) error {
 	}
 	_, err := c.Hello(ctx)
 	return err
-}
-
-// timeOf returns the time of Unix nanoseconds, or the zero time for 0.
-func timeOf(nanoseconds int64) time.Time {
-	if nanoseconds == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, nanoseconds).UTC()
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"path/filepath"
 
 	"crabmem/crmem"
@@ -32,10 +33,29 @@ func (d *Daemon) call(r *request, m *pb.ClientMessage) error {
 		return err
 	}
 	run := func() error { return d.run(r, row, in) }
-	if m.GetOnce() != nil && row.Repeats {
-		return d.doOnce(r, m, run)
+	if m.GetOnce() == nil || !row.Repeats {
+		return run()
 	}
-	return run()
+	if err = d.doOnce(r, m, run); errors.Is(err, errRepeated) {
+		return d.again(r, m, row)
+	}
+	return err
+}
+
+// again answers a request that repeats an earlier one, which had its effect.
+func (d *Daemon) again(r *request, m *pb.ClientMessage, row *op.Row) error {
+	o, err := d.outcome(r.ctx, &r.as, &op.OnceKey{Key: m.GetOnce().GetKey(), Sum: m.GetOnce().GetSum()})
+	if err != nil {
+		return err
+	}
+	body, ok, err := row.Again(&o)
+	if !ok {
+		return errRepeated
+	}
+	if err != nil {
+		return err
+	}
+	return r.part(body, false)
 }
 
 // run carries out a permitted request.

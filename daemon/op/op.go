@@ -44,6 +44,9 @@ type Op[H, I, O any] struct {
 	// Did returns the effect of a request that may be repeated with a key. nil: the
 	// operation ignores the key.
 	Did func(in *I, out *O) once.Effect
+	// Again returns the response to a request that repeats an earlier one. nil: the error
+	// is of the kind repeated.
+	Again func(o *Outcome) (O, error)
 
 	Path   string // method and path over HTTP, such as GET /v1/crons/{id}; empty: none
 	Status int    // of a success over HTTP; 0: 200, or 204 without a response
@@ -85,6 +88,7 @@ type Row struct {
 
 	request func() any // a new *I
 	permit  func(on, in any) error
+	again   func(o *Outcome) (any, error) // nil: none
 	// run sends each part of the response. It returns the effect even if send fails.
 	run func(ctx context.Context, on, in any, send func(any) error) (did *once.Effect, err error)
 }
@@ -128,6 +132,9 @@ func Add[H, I, O any](family errtable.Family, o Op[H, I, O]) *Action[I, O] {
 			}
 			return did, send(out)
 		}}, o.Permit)
+	if o.Again != nil {
+		row.again = func(did *Outcome) (any, error) { return o.Again(did) }
+	}
 	if o.Path != "" {
 		row.HTTP = newPath(o.Path, o.Status, o.Fails, reflect.TypeFor[I](), reflect.TypeFor[O]())
 	}
@@ -156,12 +163,7 @@ type Caller interface {
 
 // Do carries out the operation, if the request is valid.
 func (o *Action[I, O]) Do(ctx context.Context, c Caller, in I) (out O, err error) {
-	if v, ok := any(&in).(interface{ Validate() error }); ok {
-		if err := v.Validate(); err != nil {
-			return out, err
-		}
-	}
-	err = c.Call(ctx, o.row, &in, &out, func() error { return nil })
+	err = o.row.Do(ctx, c, &in, &out)
 	return out, err
 }
 
@@ -205,18 +207,29 @@ func All() []*Row {
 	return list
 }
 
+// Subject returns what the operation is about, such as spaces.
+func (r *Row) Subject() string {
+	subject, _, _ := strings.Cut(r.Name, ".")
+	return subject
+}
+
 // Words returns the name as words, such as create spaces.
 func (r *Row) Words() string {
-	subject, verb, _ := strings.Cut(r.Name, ".")
-	return verb + " " + subject
+	_, verb, _ := strings.Cut(r.Name, ".")
+	return verb + " " + r.Subject()
 }
 
 // NewRequest returns a pointer to an empty request.
 func (r *Row) NewRequest() any { return r.request() }
 
-// Do carries out the operation, which has one part. in is a pointer to a request, and out
+// Do carries out the operation, which has one part, if the request is valid. in is a pointer to a request, and out
 // a pointer to a response, or to a type that [ForClients] returned for it.
 func (r *Row) Do(ctx context.Context, c Caller, in, out any) error {
+	if v, ok := in.(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return err
+		}
+	}
 	return c.Call(ctx, r, in, out, func() error { return nil })
 }
 
@@ -239,4 +252,18 @@ func (r *Row) Run(ctx context.Context, on, in any, send func(part []byte) error)
 		}
 		return send(part)
 	})
+}
+
+// Again returns the encoded response to a request that repeats an earlier one. ok is false
+// if the operation has none.
+func (r *Row) Again(o *Outcome) (body []byte, ok bool, err error) {
+	if r.again == nil {
+		return nil, false, nil
+	}
+	out, err := r.again(o)
+	if err != nil {
+		return nil, true, err
+	}
+	body, err = Encode(out)
+	return body, true, err
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"crabmem/daemon/client"
@@ -70,31 +69,6 @@ func (c *call) sumOf(in any) ([]byte, error) {
 func gone() *Problem {
 	return problemf(http.StatusConflict, "spent", "an earlier request has this key, and its outcome is no longer kept").fix("read the entries, then use another key")
 }
-
-// replayMemory returns the entry as the request left it.
-func (c *call) replayMemory(o *op.Outcome) (any, error) {
-	if o.Entry == nil {
-		return nil, gone()
-	}
-	return c.respond(o.Entry), nil
-}
-
-// replayCreated is replayMemory for a request that created the entry.
-func (c *call) replayCreated(o *op.Outcome) (any, error) {
-	m, err := c.replayMemory(o)
-	if err == nil {
-		c.located(o.Entry.ID)
-	}
-	return m, err
-}
-
-// located sets the header Location to the path of an entry.
-func (c *call) located(id uint64) {
-	c.w.Header().Set("Location", "/v1/memories/"+strconv.FormatUint(id, 10))
-}
-
-// replayNothing is the outcome of a request whose response has no body.
-func (c *call) replayNothing(*op.Outcome) (any, error) { return nil, nil }
 
 // replayStored returns the memory as the request left it.
 func (c *call) replayStored(o *op.Outcome) (any, error) {

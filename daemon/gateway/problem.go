@@ -10,6 +10,7 @@ import (
 
 	"crabmem/daemon/client"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/op"
 	"crabmem/sessionlog"
 )
 
@@ -18,13 +19,13 @@ const statusClosed = 499
 
 // Problem is the body of a refusal, as RFC 9457 defines it.
 type Problem struct {
-	Type    string  `json:"type" jsonschema:"always about:blank: status and kind determine the meaning"`
-	Title   string  `json:"title" jsonschema:"the meaning of the status"`
-	Status  int     `json:"status"`
-	Detail  string  `json:"detail" jsonschema:"what went wrong"`
-	Kind    string  `json:"kind" jsonschema:"a word for programs, such as not_found"`
-	Remedy  string  `json:"remedy,omitempty" jsonschema:"what to do"`
-	Current *Memory `json:"current,omitempty" jsonschema:"with status 412: the entry as it is now"`
+	Type    string    `json:"type" jsonschema:"always about:blank: status and kind determine the meaning"`
+	Title   string    `json:"title" jsonschema:"the meaning of the status"`
+	Status  int       `json:"status"`
+	Detail  string    `json:"detail" jsonschema:"what went wrong"`
+	Kind    string    `json:"kind" jsonschema:"a word for programs, such as not_found"`
+	Remedy  string    `json:"remedy,omitempty" jsonschema:"what to do"`
+	Current *op.Entry `json:"current,omitempty" jsonschema:"with status 412: the entry as it is now"`
 
 	retry  int  // seconds; 0: no Retry-After
 	close  bool // the connection ends, because the body is not read

@@ -24,6 +24,11 @@ const (
 	snippetBytes = 480
 )
 
+var recallRoutes = []route{
+	{method: "POST", path: "/v1/recall", summary: "Search entries by words, and by meaning", in: of[question](), out: of[answer](), status: 200,
+		fails: []int{403}, query: []param{spaceParam}, run: with((*call).recall)},
+}
+
 // question is a search.
 type question struct {
 	Query string `json:"query"`
@@ -54,11 +59,11 @@ type budget struct {
 }
 
 type hit struct {
-	Entry   Memory  `json:"entry"`
-	Score   float64 `json:"score"`
-	Snippet string  `json:"snippet" jsonschema:"the part of the content that matches best"`
-	Tokens  *int    `json:"tokens,omitempty"`
-	Explain any     `json:"explain,omitempty" jsonschema:"as crabmem recall --explain --json prints it"`
+	Entry   op.Entry `json:"entry"`
+	Score   float64  `json:"score"`
+	Snippet string   `json:"snippet" jsonschema:"the part of the content that matches best"`
+	Tokens  *int     `json:"tokens,omitempty"`
+	Explain any      `json:"explain,omitempty" jsonschema:"as crabmem recall --explain --json prints it"`
 }
 
 // check returns the search for a question.
@@ -131,10 +136,10 @@ func hitOf(h *recall.Hit, in *question, weights map[string]float64) hit {
 	out := hit{Score: h.Score, Tokens: h.Tokens}
 	if h.Content != nil {
 		e.Content = *h.Content
-		out.Entry = *memoryOf(&e, in.Full || in.Budget > 0)
+		out.Entry = *op.EntryOf(&e, in.Full || in.Budget > 0)
 		out.Snippet = snippet.Cut(metadata.Text(e.Content), analysis.Standard, weights, snippetBytes)
 	} else {
-		out.Entry = *memoryOf(&e, false)
+		out.Entry = *op.EntryOf(&e, false)
 		out.Entry.ETag, out.Entry.Bytes, out.Snippet = "", h.Bytes, *h.Snippet
 	}
 	if h.Explain != nil {

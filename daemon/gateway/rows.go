@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -19,7 +20,8 @@ import (
 type view struct {
 	*op.Row
 	headers []op.Field // of the response
-	list    string     // the path that lists the items of the path; empty: none
+	list    *op.Row    // lists the items of the path; nil: none
+	show    *op.Row    // describes the item of the path; nil: none
 	id      *op.Field  // of the response: its value is the path of a created item; nil: none
 }
 
@@ -41,8 +43,11 @@ func newView(r *op.Row) *view {
 		if p == nil || p.Method != http.MethodGet {
 			continue
 		}
-		if isItem && p.Pattern == parent {
-			v.list = parent
+		switch {
+		case isItem && p.Pattern == parent:
+			v.list = other
+		case isItem && p.Pattern == r.HTTP.Pattern:
+			v.show = other
 		}
 		for _, f := range op.Fields(r.HTTP.Response) {
 			if r.HTTP.Status == http.StatusCreated && p.Pattern == fmt.Sprintf("%s/{%s}", r.HTTP.Pattern, f.Name) {
@@ -64,6 +69,9 @@ func (v *view) route() route {
 		method: p.Method, path: p.Pattern, summary: strings.TrimSuffix(v.Does, "."), status: p.Status, fails: p.Fails, run: v.run,
 		in: p.Body, inName: p.BodyName, out: p.Response, outName: p.ResponseName,
 		once: v.Repeats, big: p.Body != nil && v.Need == op.NeedWrite,
+	}
+	if v.OnStore {
+		r.query = append(r.query, spaceParam)
 	}
 	for i := range p.Fields {
 		switch f := &p.Fields[i]; {
@@ -106,11 +114,8 @@ func (v *view) run(c *call) (any, error) {
 			return nil, err
 		}
 	}
-	for i := range v.HTTP.Fields {
-		f := &v.HTTP.Fields[i]
-		if err := v.set(c, f, reflect.ValueOf(in).Elem().FieldByIndex(f.Index)); err != nil {
-			return nil, err
-		}
+	if err := v.setAll(c, v.Row, in); err != nil {
+		return nil, err
 	}
 	ctx := c.r.Context()
 	if c.once != "" {
@@ -120,12 +125,21 @@ func (v *view) run(c *call) (any, error) {
 		}
 		ctx = client.WithOnce(ctx, c.once, sum)
 	}
-	if v.HTTP.Response == nil {
-		return nil, v.refused(v.Do(ctx, c.daemon, in, new(op.None)))
+	var out reflect.Value
+	use := func(d *client.Client) (err error) {
+		if out, err = do(ctx, v.Row, d, in); err != nil {
+			err = v.refused(c, d, err)
+		}
+		return err
 	}
-	out := reflect.New(v.HTTP.Response)
-	if err := v.Do(ctx, c.daemon, in, out.Interface()); err != nil {
-		return nil, v.refused(err)
+	err := error(nil)
+	if v.OnStore {
+		err = c.in(use)
+	} else {
+		err = use(c.daemon.Client)
+	}
+	if err != nil || v.HTTP.Response == nil {
+		return nil, err
 	}
 	for i := range v.headers {
 		f := &v.headers[i]
@@ -135,6 +149,26 @@ func (v *view) run(c *call) (any, error) {
 		c.w.Header().Set("Location", fmt.Sprint(v.HTTP.Pattern, "/", out.Elem().FieldByIndex(v.id.Index)))
 	}
 	return out.Interface(), nil
+}
+
+// do carries out an operation with a path, and returns a pointer to its response.
+func do(ctx context.Context, r *op.Row, d *client.Client, in any) (out reflect.Value, err error) {
+	out = reflect.ValueOf(new(op.None))
+	if r.HTTP.Response != nil {
+		out = reflect.New(r.HTTP.Response)
+	}
+	return out, r.Do(ctx, d, in, out.Interface())
+}
+
+// setAll sets the fields of a request that are not in the body.
+func (v *view) setAll(c *call, r *op.Row, in any) error {
+	for i := range r.HTTP.Fields {
+		f := &r.HTTP.Fields[i]
+		if err := v.set(c, f, reflect.ValueOf(in).Elem().FieldByIndex(f.Index)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // set sets a field of the request that is not in the body.
@@ -164,7 +198,7 @@ func (v *view) set(c *call, f *op.Field, to reflect.Value) error {
 	switch _, valid := positive(text); {
 	case f.Place == op.InPath && (err != nil || to.CanUint() && !valid):
 		at, _ := path.Split(c.r.URL.Path)
-		return v.refused(problemf(http.StatusNotFound, "not_found", "no item %s in %s", printable(text), printable(strings.TrimSuffix(at, "/"))))
+		return v.refused(c, nil, problemf(http.StatusNotFound, "not_found", "no item %s in %s", printable(text), printable(strings.TrimSuffix(at, "/"))))
 	case err != nil:
 		return invalidf("%s: %s", f.Name, strings.TrimPrefix(err.Error(), "json: "))
 	}
@@ -172,14 +206,23 @@ func (v *view) set(c *call, f *op.Field, to reflect.Value) error {
 }
 
 // refused returns the problem of an error. If the item in the path is missing, it names
-// the path that lists the items.
-func (v *view) refused(err error) error {
-	if err == nil || v.list == "" {
-		return err
-	}
+// the path that lists the items. If the item has another state than If-Match, it contains
+// the item.
+func (v *view) refused(c *call, d *client.Client, err error) error {
 	p := problemOf(err)
-	if p.Status == http.StatusNotFound {
-		p.fix("GET %s lists the %s", v.list, path.Base(v.list))
+	switch {
+	case p.Status == http.StatusNotFound && v.list != nil:
+		p.fix("GET %s lists the %s", v.list.HTTP.Pattern, v.list.Subject())
+	case p.Status == http.StatusPreconditionFailed && v.show != nil:
+		in := v.show.NewRequest()
+		if err := v.setAll(c, v.show, in); err != nil {
+			return err
+		}
+		out, err := do(c.r.Context(), v.show, d, in)
+		if err != nil {
+			return v.refused(c, d, err)
+		}
+		p.Current, _ = out.Interface().(*op.Entry)
 	}
 	return p
 }

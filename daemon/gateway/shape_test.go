@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/op"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -199,7 +200,7 @@ func TestShapes(t *testing.T) {
 func TestManyItems(t *testing.T) {
 	body := []byte(`{"name":"a","content":"b","aliases":["a"` + strings.Repeat(`,"a"`, 2_300_000) + `]}`)
 	allocated := testing.AllocsPerRun(1, func() {
-		if err := checkBody(body, of[newMemory]()); err == nil || !strings.Contains(err.Error(), "aliases: more than 1024 items") {
+		if err := checkBody(body, of[op.NewEntry]()); err == nil || !strings.Contains(err.Error(), "aliases: more than 1024 items") {
 			t.Errorf("2.3 million aliases: %v", err)
 		}
 	})

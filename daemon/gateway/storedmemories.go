@@ -167,6 +167,8 @@ func (c *call) stored(d *client.Client) (*crmem.Entry, error) {
 	return &e, nil
 }
 
+func timeOf(unix int64) string { return time.Unix(unix, 0).UTC().Format(time.RFC3339) }
+
 // storedOf returns a memory without a version.
 func (c *call) storedOf(e *crmem.Entry, full bool) storedMemory {
 	m := storedMemory{ID: memoryID(e.ID), Type: "memory", Store: c.r.PathValue("store"), Path: "/" + e.Name, SHA256: hashOf(e.Content), Bytes: len(e.Content),

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"crabmem/crmem/internal/format"
@@ -83,7 +84,7 @@ type AmbiguousError struct {
 }
 
 func (e *AmbiguousError) Error() string {
-	if len(e.Owners) > 0 && SameName(e.Owners[0], e.Alias) {
+	if slices.ContainsFunc(e.Owners, func(owner string) bool { return SameName(owner, e.Alias) }) {
 		return fmt.Sprintf("no entry has the name %+q, but %d entries have equivalent names: %+q", e.Alias, len(e.Owners), e.Owners)
 	}
 	return fmt.Sprintf("%q is an alias of %d entries: %s", e.Alias, len(e.Owners), strings.Join(e.Owners, ", "))

@@ -301,7 +301,6 @@ func (r *repairer) dropLog(v *files, end int64) error {
 	if err := r.syncSnapshot(); err != nil {
 		return err
 	}
-	r.t, r.nextID = v.snap.t, v.snap.NextID
 	r.rep.Entries = v.snap.Len()
 	return r.newLog(r.newestSeq(), nil, format.Place{})
 }

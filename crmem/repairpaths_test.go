@@ -266,6 +266,26 @@ func TestRejoinReportsRemovals(t *testing.T) {
 	noErr(t, opened(t, "/m.db", &Options{FS: m}, 2).Close())
 }
 
+// TestRejoinRenamesConflicts rejoins a log with entries whose names have other entries in
+// the store, one of them with the first free name, too.
+func TestRejoinRenamesConflicts(t *testing.T) {
+	m := faultfs.NewMem()
+	m.WriteFile("/m.db", encodedStore(t, 4, "a", "b", "b (rejoined 1)"), 0o600)
+	m.WriteFile("/m.db-wal.held", logOf(encodedStore(t, 1), 1, func(w *format.LogWriter, b []byte) []byte {
+		b = w.Append(b, format.FramePut, w.End, format.NewRecord(1, 0, format.KindNote, "a", "of the log", nil))
+		return w.Append(b, format.FramePut, w.End, format.NewRecord(9, 0, format.KindNote, "b", "of the log", nil))
+	}), 0o600)
+	_, err := Repair("/m.db", &RepairOptions{FS: m, Rejoin: true})
+	noErr(t, err)
+	s := opened(t, "/m.db", &Options{FS: m}, 5)
+	for name, want := range map[string]string{"a": "", "b": "", "b (rejoined 1)": "", "a (rejoined 1)": "of the log", "b (rejoined 2)": "of the log"} {
+		if e, err := s.Get(name); err != nil || e.Content != want {
+			t.Errorf("%s: %+v, %v", name, e, err)
+		}
+	}
+	noErr(t, s.Close())
+}
+
 // TestRepairRemovesBatch repairs a log whose last batch has an operation that does
 // not fit. The repair keeps the log before the batch.
 func TestRepairRemovesBatch(t *testing.T) {

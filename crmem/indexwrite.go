@@ -80,38 +80,24 @@ func (w *indexWriter) write(to io.Writer) error {
 		return err
 	}
 	b := blocks.NewWriter(to)
-	section := func(i int, write func() error) error {
+	for i, write := range [...]func(to io.Writer) error{
+		format.IndexEntries:       w.entries,
+		format.IndexNames:         w.names,
+		format.IndexRelations:     writeBytes(appendAll(nil, w.relations)),
+		format.IndexConversations: writeBytes(w.messages),
+		format.IndexSearch:        func(to io.Writer) error { _, err := w.search.WriteTo(to); return err },
+	} {
 		w.Sections[i].Off = uint64(b.Len())
-		err := write()
+		if err := write(b); err != nil {
+			return err
+		}
 		w.Sections[i].Len = uint64(b.Len()) - w.Sections[i].Off
-		return err
-	}
-	err := section(format.IndexEntries, func() error { return w.entries(b) })
-	if err == nil {
-		err = section(format.IndexNames, func() error { return w.names(b) })
-	}
-	if err == nil {
-		err = section(format.IndexRelations, func() error {
-			_, err := b.Write(appendAll(nil, w.relations))
-			return err
-		})
-	}
-	if err == nil {
-		err = section(format.IndexConversations, func() error {
-			_, err := b.Write(w.messages)
-			return err
-		})
-	}
-	if err == nil {
-		err = section(format.IndexSearch, func() error {
-			_, err := w.search.WriteTo(b)
-			return err
-		})
-	}
-	if err != nil {
-		return err
 	}
 	return writeFooter(to, &w.IndexFooter, uint64(b.Len()), b.Sums())
+}
+
+func writeBytes(b []byte) func(to io.Writer) error {
+	return func(to io.Writer) error { _, err := to.Write(b); return err }
 }
 
 // writeFooter writes the checksums of the blocks and the footer.

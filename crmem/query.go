@@ -118,11 +118,6 @@ func (c *clauses) date(field, value string) error {
 	return fmt.Errorf("%w query: %s:%s: want a day, month, or year, such as %s:2026-04-14, %s:2026-04, or %s:2026; to search the words, put them in quotes", ErrInvalid, field, value, field, field, field)
 }
 
-// empty reports whether no clause filters.
-func (c *clauses) empty() bool {
-	return len(c.has)+len(c.hasNot)+len(c.names)+len(c.kinds) == 0 && c.after == 0 && c.before == 0
-}
-
 // passes reports whether an entry passes the filters. It searches the texts that the
 // index of an analyzer contains.
 func (c *clauses) passes(r format.Record, an analysis.Analyzer) bool {

@@ -204,7 +204,7 @@ func (q *Query) parse() (clauses, error) {
 // for reading.
 func (s *Store) query(ix *index, q Query, c clauses) bm25.Query {
 	x := bm25.Query{Text: c.text, Limit: q.Limit, Classes: q.classes(), Count: q.Count, Explain: q.Explain}
-	if !c.empty() || !q.Filter.empty() {
+	if q.Syntax || !q.Filter.empty() {
 		x.Filter = s.selects(ix, &q, c)
 	}
 	if q.Analyzer == analysis.Standard {

@@ -150,22 +150,44 @@ func TestForgedOperation(t *testing.T) {
 	}
 }
 
-// TestChangesOfFails fails each call of ChangesOf. It returns an error, or the changes.
-func TestChangesOfFails(t *testing.T) {
+// TestHistoryReadsFail fails each call that reads the history in turn, and all calls from
+// each on. The read returns an error, or the same result.
+func TestHistoryReadsFail(t *testing.T) {
 	p := indexedPast(t, true)
-	want := p.changesOf("b")
-	for fail, calls := 1, 1; calls >= fail-1; fail++ {
-		calls = 0
-		p.m.Hook = func(faultfs.Call) error {
-			if calls++; calls == fail {
-				return syscall.EIO
+	read := map[string]func() string{
+		"changes of b": func() string { return p.changesOf("b") },
+		"changes": func() string {
+			var b strings.Builder
+			for c, err := range p.s.Changes() {
+				b.WriteString(changeText(c, err))
 			}
-			return nil
-		}
-		got := p.changesOf("b")
-		p.m.Hook = nil
-		if got != want && !strings.Contains(got, syscall.EIO.Error()) {
-			t.Errorf("call %d fails: changes\n%s\nwant\n%s", fail, got, want)
+			return b.String()
+		},
+		"the state after change 8": func() string {
+			s, err := p.s.At(crmem.Point{Seq: 8})
+			if err != nil {
+				return syscall.EIO.Error() // or that changes are missing
+			}
+			return names(s.All())
+		},
+	}
+	for what, read := range read {
+		want := read()
+		for fail, calls := 1, 1; calls >= fail-1; fail++ {
+			for _, once := range []bool{false, true} {
+				calls = 0
+				p.m.Hook = func(faultfs.Call) error {
+					if calls++; calls == fail || calls > fail && !once {
+						return syscall.EIO
+					}
+					return nil
+				}
+				got := read()
+				p.m.Hook = nil
+				if got != want && !strings.Contains(got, syscall.EIO.Error()) {
+					t.Errorf("%s: call %d fails, once: %v:\n%s\nwant\n%s", what, fail, once, got, want)
+				}
+			}
 		}
 	}
 }

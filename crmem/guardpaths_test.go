@@ -200,17 +200,26 @@ func TestFirstLogNotChecked(t *testing.T) {
 	s.Close() // reports the same error
 }
 
-// TestCheckOfDirectory checks a path that is a directory.
+// TestCheckOfDirectory checks a store whose file is a directory, and one with a directory
+// in place of the log.
 func TestCheckOfDirectory(t *testing.T) {
-	m := faultfs.NewMem()
-	noErr(t, m.Mkdir("/m.db", 0o700))
-	r, err := Check(m, "/m.db", 0)
-	noErr(t, err)
-	if len(r.Problems) != 1 {
-		t.Fatalf("%+v", r.Problems)
-	}
-	if p := r.Problems[0]; p.Kind != "format" || p.File != "/m.db" || p.Offset != 0 || p.Length != 0 || p.Remedy != "set --db to the store's file" {
-		t.Errorf("%+v", p)
+	for name, remedy := range map[string]string{"/m.db": "set --db to the store's file", "/m.db-wal": "move the file if it is not the store's log"} {
+		m := faultfs.NewMem()
+		m.WriteFile("/m.db", encodedStore(t, 2, "a"), 0o600)
+		if name == "/m.db" {
+			noErr(t, m.Remove(name))
+		}
+		noErr(t, m.Mkdir(name, 0o700))
+		r, err := Check(m, "/m.db", 0)
+		noErr(t, err)
+		if len(r.Problems) != 1 {
+			t.Fatalf("%+v", r.Problems)
+		}
+		want := Problem{Kind: "format", File: name, Remedy: remedy}
+		p := r.Problems[0]
+		if want.Message, want.Err = p.Err.Error(), p.Err; p != want {
+			t.Errorf("%+v, want %+v", p, want)
+		}
 	}
 }
 

@@ -234,7 +234,7 @@ func TestRenameAliases(t *testing.T) {
 		many = append(many, fmt.Sprint("alias ", i))
 	}
 	ok(t, s.Apply(crmem.Alias{Name: "b", Aliases: many}))
-	if err := s.Apply(crmem.Rename{Name: "b", To: "c"}); !errors.Is(err, crmem.ErrInvalid) {
+	if err := s.Apply(crmem.Rename{Name: "b", To: "c"}); !errors.Is(err, crmem.ErrInvalid) || !strings.Contains(err.Error(), fmt.Sprint(crmem.MaxAliases, " aliases, and the old name")) {
 		t.Errorf("with the largest number of aliases: %v", err)
 	}
 }

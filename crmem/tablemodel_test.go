@@ -216,3 +216,24 @@ func TestTableKeepsLoadedFile(t *testing.T) {
 		t.Errorf("the copy changed with the file: %q", got)
 	}
 }
+
+// TestTableRestoresIDs removes each record in turn of tables with up to 64 records, and
+// puts it again. The table still finds all names.
+func TestTableRestoresIDs(t *testing.T) {
+	for n := range uint64(64) {
+		for id := range n {
+			var tab table
+			tab.init(0)
+			for i := range n {
+				tab.put(recordOf(&Entry{ID: i + 1, Name: fmt.Sprint("name ", i)}))
+			}
+			tab.remove(id + 1)
+			tab.put(recordOf(&Entry{ID: id + 1, Name: fmt.Sprint("name ", id)}))
+			for i := range n {
+				if r := tab.byName(fmt.Sprint("name ", i)); r == "" || r.ID() != i+1 {
+					t.Fatalf("%d records, ID %d put again: name %d is missing", n, id+1, i)
+				}
+			}
+		}
+	}
+}

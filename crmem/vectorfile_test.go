@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"crabmem/crmem/embed"
 	"crabmem/crmem/embed/embedtest"
 	"crabmem/crmem/fusion"
+	"crabmem/crmem/vfs/faultfs"
 )
 
 // embedded lets the background of a store repeat what failed, until no vector is missing.
@@ -270,4 +272,41 @@ func TestEmbeddingConcurrent(t *testing.T) {
 		}
 		ok(t, s.Close())
 	})
+}
+
+// TestEmbedFailsToLoad embeds the entries of a store whose snapshot cannot be loaded. The
+// error is that of the load, and a later call embeds them.
+func TestEmbedFailsToLoad(t *testing.T) {
+	fsys := faultfs.NewMem()
+	s, err := crmem.Open("/m.db", &crmem.Options{FS: fsys})
+	ok(t, err)
+	for i := range 3 {
+		must(s.Remember(fmt.Sprint("entry ", i), "text", nil))
+	}
+	ok(t, errors.Join(s.Checkpoint(), s.Close()))
+	lazy := crmem.Options{FS: fsys, ReadOnly: true, Lazy: true}
+	s, err = crmem.Open("/m.db", &lazy)
+	ok(t, err)
+	search(t, s, crmem.Query{Text: "text"})
+	ok(t, s.Close()) // writes an index file
+
+	m, model := embedtest.New()
+	lazy.Embed = m
+	s, err = crmem.Open("/m.db", &lazy)
+	ok(t, err)
+	fsys.Hook = func(c faultfs.Call) error {
+		if c.Name == "/m.db" {
+			return syscall.EIO
+		}
+		return nil
+	}
+	if err := s.EmbedAll(t.Context(), nil); !errors.Is(err, syscall.EIO) || len(model.Texts()) > 0 {
+		t.Errorf("embedded %q: %v", model.Texts(), err)
+	}
+	fsys.Hook = nil
+	ok(t, s.EmbedAll(t.Context(), nil))
+	if len(model.Texts()) != 3 {
+		t.Errorf("embedded %q", model.Texts())
+	}
+	ok(t, s.Close())
 }

@@ -1,8 +1,13 @@
 package fusion
 
 import (
+	"context"
 	"math"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"crabmem/crmem/embed"
 )
 
 // TestCombineNormalizesScores checks the parts of scores between the least and the
@@ -76,5 +81,27 @@ func TestParseMethod(t *testing.T) {
 	}
 	if got, err := ParseMethod("Convex"); err == nil {
 		t.Errorf("Convex: %q", got)
+	}
+}
+
+// lasting is an embedder that keeps the context of its last request.
+type lasting struct{ ctx context.Context }
+
+func (l *lasting) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	l.ctx = ctx
+	return [][]float32{{1}}, ctx.Err()
+}
+
+// TestEmbedReleasesItsContext checks the deadline of a request, which ends with it.
+func TestEmbedReleasesItsContext(t *testing.T) {
+	for timeout, want := range map[time.Duration]time.Duration{0: defaultTimeout, time.Hour: time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			var l lasting
+			var m Meaning
+			m.Embed(t.Context(), &embed.Model{Embedder: &l, Dim: 1}, "x", timeout)
+			if deadline, _ := l.ctx.Deadline(); !m.Used || time.Until(deadline) != want || l.ctx.Err() == nil {
+				t.Errorf("timeout %v: %+v, deadline in %v, %v", timeout, m, time.Until(deadline), l.ctx.Err())
+			}
+		})
 	}
 }

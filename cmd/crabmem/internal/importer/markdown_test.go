@@ -90,3 +90,48 @@ func TestOnePage(t *testing.T) {
 		t.Errorf("a list of memories is %s, %v", kind, err)
 	}
 }
+
+// TestTitlesOfPages reads pages with titles that are no names. The page's name is then
+// that of its file, and the text keeps the title.
+func TestTitlesOfPages(t *testing.T) {
+	for title, want := range map[string]string{
+		"A title": "A title", "": "page", `""`: "page", `" "`: "page", "[a, b]": "page", "{a: b}": "page",
+	} {
+		disk := faultfs.NewMem()
+		if err := vfs.MkdirAll(disk, "/vault", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		front := "title: " + title
+		disk.WriteFile("/vault/page.md", []byte("---\n"+front+"\n---\n[[link]] text"), 0o600)
+		m := memoryOf(t, disk, "/vault/page.md")
+		if len(m.Notes) != 1 {
+			t.Fatalf("%s: %+v", front, m)
+		}
+		if n := m.Notes[0]; n.Name != want || strings.Contains(n.Text, strings.TrimSpace(front)) == (want == "A title") {
+			t.Errorf("%s: name %q, text %q", front, n.Name, n.Text)
+		}
+	}
+}
+
+// TestFrontMatterOfEntries reads entries of RFC 0038. The first name and description
+// count, and the text keeps all other lines.
+func TestFrontMatterOfEntries(t *testing.T) {
+	for front, want := range map[string][2]string{
+		"name: A\ndescription: d":                           {"A", "d\n\nbody"},
+		"description: d\nname: A":                           {"A", "d\n\nbody"},
+		"kind: x\nname: A\nname: B\n\ndescription: d":       {"A", "d\n\nbody\n\nkind: x\nname: B"},
+		"name: A\ndescription: d\ndescription: e\nno field": {"A", "d\n\nbody\n\ndescription: e\nno field"},
+		"name: A\ndescription: body":                        {"A", "body"},
+		"name:\nkind: x\ndescription: d":                    {"file", "d\n\nbody\n\nkind: x"},
+	} {
+		disk := faultfs.NewMem()
+		if err := vfs.MkdirAll(disk, "/memory/entries", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		disk.WriteFile("/memory/entries/file.md", []byte("---\n"+front+"\n---\nbody\n"), 0o600)
+		m := memoryOf(t, disk, "/memory")
+		if m.Kind != RFC0038 || len(m.Notes) != 1 || m.Notes[0].Name != want[0] || m.Notes[0].Text != want[1] {
+			t.Errorf("%q: %s, %+v, want %q", front, m.Kind, m.Notes, want)
+		}
+	}
+}

@@ -45,7 +45,7 @@ func TestIdentityOperations(t *testing.T) {
 	s := serve(t, home(t), identities)
 	open := "auth get_stats hello sessions.list agents.list agents.show models.list spaces.list requests.outcome ping sessions.search sessions "
 	untrusted := open + "cancel history reply_to_ask sessions.cancel sessions.lines sessions.show "
-	reads := untrusted + "entries.changes entries.get entries.list entries.page entries.recall entries.show "
+	reads := untrusted + "entries.changes entries.get entries.list entries.page entries.recall entries.show entries.version entries.versions "
 	trusted := reads + "entries.apply entries.create entries.delete entries.rewrite sessions.compact sessions.delete entries.forget entries.remember entries.replace sessions.restore sessions.title "
 	for id, want := range map[string]string{"api:u": untrusted, "api:reads": reads, "api:a": trusted, "tg:7": untrusted, "delegate-crab:api:a": trusted, "api:a2": untrusted} {
 		var got []string

@@ -20,6 +20,7 @@ import (
 type view struct {
 	*op.Row
 	headers []op.Field // of the response
+	paths   []op.Field // of the response: texts with paths
 	list    *op.Row    // lists the items of the path; nil: none
 	show    *op.Row    // describes the item of the path; nil: none
 	id      *op.Field  // of the response: its value is the path of a created item; nil: none
@@ -58,6 +59,9 @@ func newView(r *op.Row) *view {
 	for _, f := range op.Fields(r.HTTP.Response) {
 		if f.Place == op.InHeader {
 			v.headers = append(v.headers, f)
+		}
+		if f.Paths {
+			v.paths = append(v.paths, f)
 		}
 	}
 	return v
@@ -140,6 +144,10 @@ func (v *view) run(c *call) (any, error) {
 	}
 	if err != nil || v.HTTP.Response == nil {
 		return nil, err
+	}
+	for i := range v.paths {
+		text := out.Elem().FieldByIndex(v.paths[i].Index)
+		text.SetString(c.g.hide(text.String()))
 	}
 	for i := range v.headers {
 		f := &v.headers[i]

@@ -35,12 +35,14 @@ const (
 //	max=N        limit of the parameter
 //	size=N       limit of the parameter in bytes
 //	words=A|B    the only values of the parameter
+//	paths        a text with paths, in which a gateway hides the home
 type Field struct {
 	Name     string
 	Doc      string
 	Type     reflect.Type
 	Index    []int // for [reflect.Value.FieldByIndex]
 	Required bool
+	Paths    bool // its text contains paths
 	Place    Place
 	Part     string // name in Place
 	Words    []string
@@ -90,6 +92,8 @@ func (f *Field) options(tag string) {
 			f.Place, f.Part = InHeader, value
 		case "key":
 			f.Place = OfKey
+		case "paths":
+			f.Paths = true
 		case "owner":
 			f.Place = ForOwner
 		case "words":

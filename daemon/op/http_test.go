@@ -93,6 +93,26 @@ var _ = op.Add(errtable.Other, op.Op[op.Daemon, toyState, op.None]{
 	},
 })
 
+type noteFilter struct {
+	Prefix string `json:"prefix,omitempty" jsonschema:"only names with this prefix"`
+}
+
+type noteCount struct {
+	Notes int `json:"notes"`
+}
+
+var _ = op.Add(errtable.Store, op.Op[op.Store, noteFilter, noteCount]{
+	Name: "notes.count", Does: "Count the notes.", Effect: op.Reads, Need: op.NeedRead, Path: "GET /v1/notes",
+	Run: func(_ context.Context, s op.Store, in *noteFilter) (out noteCount, err error) {
+		for e := range s.All() {
+			if strings.HasPrefix(e.Name, in.Prefix) {
+				out.Notes++
+			}
+		}
+		return out, nil
+	},
+})
+
 // TestRowsOverHTTP checks that a gateway serves a row with a path: its route, the checks
 // of requests, the headers of responses, and the description in the OpenAPI document.
 func TestRowsOverHTTP(t *testing.T) {
@@ -126,6 +146,12 @@ func TestRowsOverHTTP(t *testing.T) {
 		{"root", "DELETE", "/v1/toys/7", "", 405, "use GET or PUT"},
 		{"root", "PUT", "/v1/toys/7", `{}`, 428, "If-Match is missing"},
 		{"", "GET", "/v1/toys/7", "", 401, "exactly one key"},
+		{"root", "POST", "/v1/memories", `{"name":"a1","content":"x"}`, 201, `"name":"a1"`},
+		{"root", "POST", "/v1/memories", `{"name":"b1","content":"x"}`, 201, `"name":"b1"`},
+		{"root", "GET", "/v1/notes", "", 200, `{"notes":2}`},
+		{"root", "GET", "/v1/notes?prefix=a", "", 200, `{"notes":1}`},
+		{"root", "GET", "/v1/notes?space=other", "", 404, `open space \"other\"`},
+		{"eve", "GET", "/v1/notes?space=main", "", 403, `"kind":"scope"`},
 	} {
 		p, b := g.do(t, c.who, c.method, c.path, c.body)
 		if p.StatusCode != c.status || !strings.Contains(b, c.want) {

@@ -76,9 +76,7 @@ func (s *Store) indexWriter(a analysis.Analyzer, dig format.Digest, snapshot []r
 
 // write writes the index file.
 func (w *indexWriter) write(to io.Writer) error {
-	if _, err := rand.Read(w.Seed[:]); err != nil {
-		return err
-	}
+	rand.Read(w.Seed[:]) // does not fail
 	b := blocks.NewWriter(to)
 	for i, write := range [...]func(to io.Writer) error{
 		format.IndexEntries:       w.entries,

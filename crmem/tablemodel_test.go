@@ -217,10 +217,20 @@ func TestTableKeepsLoadedFile(t *testing.T) {
 	}
 }
 
-// TestTableRestoresIDs removes each record in turn of tables with up to 64 records, and
-// puts it again. The table still finds all names.
+// TestTableRestoresIDs puts up to 64 records by descending IDs, and removes each record in
+// turn of tables with as many records and puts it again. The table still finds all names.
 func TestTableRestoresIDs(t *testing.T) {
 	for n := range uint64(64) {
+		var down table
+		down.init(0)
+		for i := n; i > 0; i-- {
+			down.put(recordOf(&Entry{ID: i, Name: fmt.Sprint("name ", i)}))
+		}
+		for i := range n {
+			if down.byName(fmt.Sprint("name ", i+1)) == "" {
+				t.Fatalf("%d records by descending IDs: name %d is missing", n, i+1)
+			}
+		}
 		for id := range n {
 			var tab table
 			tab.init(0)

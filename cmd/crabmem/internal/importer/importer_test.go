@@ -249,6 +249,8 @@ func TestChangedSource(t *testing.T) {
 		want   string // added replaced skipped conflicts, then the names
 	}{
 		{"text", pages(t, "a.md", page("A", "one")), nil, pages(t, "a.md", page("A", "two")), "0 1 0 0 A"},
+		{"text of an unnamed note", &Memory{Kind: Mem0, Notes: []Note{{ID: "1", Text: "one"}}}, nil,
+			&Memory{Kind: Mem0, Notes: []Note{{ID: "1", Text: "two"}, {ID: "2", Text: "one"}, {ID: "3", Text: "two"}}}, "2 1 0 0 one,one (2),two"},
 		{"title", pages(t, "a.md", page("A", "one")), nil, pages(t, "a.md", page("B", "one")), "0 1 0 0 B"},
 		{"title that is taken", pages(t, "a.md", page("A", "one"), "b.md", page("B", "x")), nil,
 			pages(t, "a.md", page("B", "one"), "b.md", page("B", "x")), "0 1 1 0 B,B (brain/a.md)"},

@@ -153,3 +153,41 @@ func TestFieldsFollowTheText(t *testing.T) {
 		}
 	}
 }
+
+// TestColumnsAreFields reads columns, some of them under another key, and the keys of the
+// metadata of the reference.
+func TestColumnsAreFields(t *testing.T) {
+	var d databaseReader
+	for _, c := range []struct{ row, want string }{
+		{`{"type":"note"}`, "type=[note]"},
+		{`{"type":"a\nb","concepts":"[\"x\",\"y\"]","other":""}`, "type=[a b] tags=[x y]"},
+		{`{"concepts":"[]"}`, ""},
+	} {
+		o, err := parseObject([]byte(c.row))
+		if got := fieldText(d.fields(o, "type", "concepts=tags", "other")); err != nil || got != c.want {
+			t.Errorf("%s: %s, want %s, %v", c.row, got, c.want, err)
+		}
+	}
+	for metadata, want := range map[string]string{
+		`{"a":"b","c":7}`:                   "a=[b] c=[7]",
+		`{"tag":"x, y"}`:                    "tags=[x y]",
+		`{"tag":["x","y"],"tags":["z"]}`:    "tag=[x y] tags=[z]",
+		`{"memory_type":"m","o":{"p":"q"}}`: "type=[m] =[]",
+		`{"link":"a"}`:                      "related=[[[a]]]",
+		`x`:                                 "=[x]",
+	} {
+		b, _ := json.Marshal(map[string]string{"metadata": metadata})
+		o, err := parseObject(b)
+		if got := fieldText(d.metadata(o)); err != nil || got != want {
+			t.Errorf("%s: %s, want %s, %v", metadata, got, want, err)
+		}
+	}
+}
+
+func fieldText(fields []noteField) string {
+	var list []string
+	for _, f := range fields {
+		list = append(list, fmt.Sprint(f.Key, "=", f.Values))
+	}
+	return strings.Join(list, " ")
+}

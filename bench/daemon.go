@@ -211,7 +211,7 @@ func measureLoadedSessions(l *measure.Limits) (err error) {
 	if err != nil {
 		return err
 	}
-	st, err := d.Stats(ctx)
+	st, err := op.ReadDaemonStats.Do(ctx, d, op.None{})
 	if err != nil {
 		return err
 	}

@@ -259,7 +259,7 @@ func (h *httpLoad) follow(l *measure.Limits) error {
 		})
 	}
 	for { // the daemon has all subscriptions
-		st, err := h.d.Stats(ctx)
+		st, err := op.ReadDaemonStats.Do(ctx, h.d, op.None{})
 		if err != nil {
 			return err
 		}

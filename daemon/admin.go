@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"runtime"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"crabmem/daemon/config"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog/record"
 )
@@ -21,28 +23,30 @@ func (d *Daemon) hello(r *request) error {
 	}}})
 }
 
-func (d *Daemon) stats(r *request) error {
-	s := &pb.DaemonStats{
-		UptimeSecs: uint64(d.now().Sub(d.started) / time.Second), RegisteredAgents: uint32(len(d.setup().agents)),
-		Version: d.opts.Version, Subscribers: uint32(d.events.count.Load()), Goroutines: uint32(runtime.NumGoroutine()),
+// figures returns the figures of the daemon.
+func (d *Daemon) figures() op.DaemonStats {
+	s := op.DaemonStats{
+		Version: d.opts.Version, UptimeSecs: uint64(d.now().Sub(d.started) / time.Second), Agents: len(d.setup().agents),
+		Subscribers: int(d.events.count.Load()), Goroutines: runtime.NumGoroutine(), Vectors: d.store.VectorState(),
 	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	s.MemoryBytes = m.HeapAlloc
 	for _, l := range d.loaded.List() {
-		s.LiveSessions++
-		s.RunsWaiting += uint32(l.Waiting())
+		s.LoadedSessions++
+		s.WaitingRuns += l.Waiting()
 		if l.Active() {
 			s.ActiveSessions++
 		}
 	}
-	if v := d.store.VectorState(); v != nil {
-		var err error
-		if s.Vectors, err = encode(v); err != nil {
-			return err
-		}
-	}
-	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Stats{Stats: s}})
+	return s
+}
+
+// stats sends the figures that RFC 0018 has.
+func (d *Daemon) stats(r *request) error {
+	s := d.figures()
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Stats{Stats: &pb.DaemonStats{
+		UptimeSecs: s.UptimeSecs, ActiveSessions: uint32(s.ActiveSessions), RegisteredAgents: uint32(s.Agents)}}})
 }
 
 // LogLimits returns the size at which the daemon's log file is rotated, and the
@@ -52,36 +56,38 @@ func (d *Daemon) LogLimits() (size int64, keep int) {
 	return int64(c.MaxSize), c.Keep
 }
 
-// getConfig answers with the configuration file as JSON, without secrets.
+// getConfig sends the configuration as JSON, without secrets.
 func (d *Daemon) getConfig(r *request) error {
-	b, err := config.Get(d.fs, d.home)
+	c, err := op.ReadConfig.Do(r.ctx, op.Local{On: d.on(r)}, op.None{})
 	if err != nil {
 		return err
 	}
-	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Config{Config: &pb.ConfigMsg{Config: string(b)}}})
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Config{Config: &pb.ConfigMsg{Config: c.Config}}})
 }
 
-// setConfig validates a configuration, writes it, and uses it. An invalid one
-// changes no file, so that the daemon can always start again.
 func (d *Daemon) setConfig(r *request, m *pb.SetConfigMsg) error {
-	err := d.change(func() (*config.Change, error) {
-		if m.Key != nil {
-			return config.SetKey(d.fs, d.home, m.GetKey(), []byte(m.GetValue()), d.opts.Getenv)
-		}
-		return config.Set(d.fs, d.home, []byte(m.GetConfig()), d.opts.Getenv)
-	})
-	if err != nil {
+	if err := d.changeConfig(&op.ConfigChange{Config: m.GetConfig()}); err != nil {
 		return err
 	}
-	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Pong{Pong: &pb.Pong{}}})
+	return r.pong()
+}
+
+func (d *Daemon) changeConfig(in *op.ConfigChange) error {
+	return d.change(cmp.Or(in.Wait, d.opts.LockWait), func() (*config.Change, error) {
+		if in.Key != "" {
+			return config.SetKey(d.fs, d.home, in.Key, []byte(in.Value), d.opts.Getenv)
+		}
+		return config.Set(d.fs, d.home, []byte(in.Config), d.opts.Getenv)
+	})
 }
 
 // change loads the configuration that set writes. No other change is made between the
-// time when set reads the configuration and the time when it is in use.
-func (d *Daemon) change(set func() (*config.Change, error)) error {
+// time when set reads the configuration and the time when it is in use. wait limits the
+// wait for the lock of the configuration.
+func (d *Daemon) change(wait time.Duration, set func() (*config.Change, error)) error {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
-	return config.Locked(d.fs, d.home, d.opts.LockWait, func() error {
+	return config.Locked(d.fs, d.home, wait, func() error {
 		changed, err := set()
 		if err != nil {
 			return err
@@ -92,7 +98,7 @@ func (d *Daemon) change(set func() (*config.Change, error)) error {
 
 // allow adds prefixes of commands to [tools.bash] allow in config.toml.
 func (d *Daemon) allow(prefixes []string) error {
-	return d.change(func() (*config.Change, error) {
+	return d.change(d.opts.LockWait, func() (*config.Change, error) {
 		c, err := d.readConfig()
 		if err != nil {
 			return nil, err

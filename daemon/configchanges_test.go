@@ -9,7 +9,8 @@ import (
 	"sync"
 	"testing"
 
-	"crabmem/daemon/wire/pb"
+	"crabmem/bench/gate"
+	"crabmem/daemon/op"
 )
 
 // TestConcurrentConfigChanges sets keys from several clients while users permit commands.
@@ -30,9 +31,9 @@ func TestConcurrentConfigChanges(t *testing.T) {
 	for i := range n {
 		all.Go(func() {
 			key := fmt.Sprintf("env.V%d", i)
-			m := &pb.SetConfigMsg{Key: &key, Value: fmt.Sprintf(`"%d"`, i)}
-			if r := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_SetConfig{SetConfig: m}}); r.GetPong() == nil {
-				t.Error(r)
+			in := op.ConfigChange{Key: key, Value: fmt.Sprintf(`"%d"`, i), Wait: gate.Hang}
+			if _, err := op.SetConfig.Do(t.Context(), s.client(), in); err != nil {
+				t.Error(err)
 			}
 		})
 		all.Go(func() {
@@ -51,9 +52,8 @@ func TestConcurrentConfigChanges(t *testing.T) {
 	if !slices.Contains(c.Bash.Allow, "by hand") || !slices.Contains(c.Bash.Allow, "ls") {
 		t.Errorf("the edit of a person is missing: %v", c.Bash.Allow)
 	}
-	key := "env.V1.x"
-	m := &pb.SetConfigMsg{Key: &key, Value: "1"}
-	if r := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_SetConfig{SetConfig: m}}); !strings.Contains(r.GetError().GetMessage(), "env.V1 is not a table") {
-		t.Error(r)
+	_, err := op.SetConfig.Do(t.Context(), s.client(), op.ConfigChange{Key: "env.V1.x", Value: "1"})
+	if err == nil || !strings.Contains(err.Error(), "env.V1 is not a table") {
+		t.Error(err)
 	}
 }

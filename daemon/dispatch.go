@@ -78,9 +78,8 @@ var handlers = map[protoreflect.Name]handler{
 	"list_crons":       without((*Daemon).listCrons),
 	"compact":          with((*pb.ClientMessage).GetCompact, (*Daemon).compactOnce),
 
-	"hello":  without((*Daemon).hello),
-	"auth":   without(pong), // the server answers a required one
-	"cancel": with((*pb.ClientMessage).GetCancel, (*Daemon).cancel),
+	"hello": without((*Daemon).hello),
+	"auth":  without(pong), // the server answers a required one
 
 	"history": with((*pb.ClientMessage).GetHistory, (*Daemon).history),
 }

@@ -34,7 +34,7 @@ var needs = map[protoreflect.Name]op.Need{
 	"sessions": op.NeedOwn, "subscribe_events": op.NeedOwn, "outcome": op.NeedOwn,
 	"get_entry": op.NeedRead, "list_entries": op.NeedRead, "recall": op.NeedRead, "entry_changes": op.NeedRead,
 	"remember": op.NeedWrite, "forget": op.NeedWrite, "apply": op.NeedWrite,
-	"history": op.NeedSession, "reply_to_ask": op.NeedSession, "cancel": op.NeedSession,
+	"history": op.NeedSession, "reply_to_ask": op.NeedSession,
 	"send": op.NeedMessages, "stream": op.NeedMessages,
 }
 
@@ -72,13 +72,10 @@ func (d *Daemon) permit(r *request, name protoreflect.Name, m *pb.ClientMessage)
 // permitSession checks that the identity created the session of a request.
 func (d *Daemon) permitSession(r *request, m *pb.ClientMessage) error {
 	on := d.on(r)
-	switch {
-	case m.GetHistory() != nil:
+	if m.GetHistory() != nil {
 		return on.OwnStored(m.GetHistory().GetId())
-	case m.GetReplyToAsk() != nil:
-		return on.OwnLoaded(m.GetReplyToAsk().GetSession())
 	}
-	return on.OwnLoaded(m.GetCancel().GetSession())
+	return on.OwnLoaded(m.GetReplyToAsk().GetSession())
 }
 
 // permitMessage checks that the identity is the sender of a message, and created its

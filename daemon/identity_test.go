@@ -43,8 +43,8 @@ func (s *served) as(name string) *client.Client {
 // compares the refusals with a list of the operations that are permitted.
 func TestIdentityOperations(t *testing.T) {
 	s := serve(t, home(t), identities)
-	open := "auth get_stats hello sessions.list agents.list agents.show models.list spaces.list requests.outcome ping sessions.search sessions "
-	untrusted := open + "cancel history reply_to_ask sessions.cancel sessions.lines sessions.show "
+	open := "auth daemon.stats get_stats hello sessions.loaded sessions.list agents.list agents.show models.list spaces.list requests.outcome ping sessions.search sessions "
+	untrusted := open + "runs.cancel history reply_to_ask sessions.cancel sessions.lines sessions.show "
 	reads := untrusted + "entries.changes entries.get entries.list entries.page entries.recall entries.show entries.version entries.versions "
 	trusted := reads + "entries.apply entries.create entries.delete entries.rewrite sessions.compact sessions.delete entries.forget entries.remember entries.replace sessions.restore sessions.title "
 	for id, want := range map[string]string{"api:u": untrusted, "api:reads": reads, "api:a": trusted, "tg:7": untrusted, "delegate-crab:api:a": trusted, "api:a2": untrusted} {
@@ -110,7 +110,7 @@ func TestIdentityReadsItsSessions(t *testing.T) {
 		for _, i := range list.Items {
 			listed = append(listed, i.CreatedBy)
 		}
-		loaded, err := c.Sessions(ctx)
+		loaded, err := op.ListLoaded.Do(ctx, c, op.None{})
 		check(t, err)
 		for _, l := range loaded {
 			live = append(live, l.CreatedBy)
@@ -137,9 +137,10 @@ func TestIdentityReadsItsSessions(t *testing.T) {
 		}
 		for by, r := range stored {
 			mine := owner || by == id
+			_, cancelled := op.CancelRun.Do(ctx, c, op.SessionNumber{Number: r.Session})
 			for what, err := range map[string]error{
 				"history": first(c.History(ctx, r.StoredID, client.HistoryOptions{})), "by file": first(c.History(ctx, r.StoredID+".jsonl", client.HistoryOptions{})),
-				"cancel": c.Cancel(ctx, r.Session),
+				"cancel": cancelled,
 			} {
 				if mine != (err == nil) || !mine && !missing(err) {
 					t.Errorf("%s: %s of %s: %v", id, what, by, err)

@@ -12,6 +12,7 @@ import (
 
 	"crabmem/daemon/agent"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/op"
 	"crabmem/daemon/session"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog/record"
@@ -55,7 +56,7 @@ func TestReferenceNotFound(t *testing.T) {
 		"session 7 not found":               {Msg: &pb.ClientMessage_Kill{Kill: &pb.KillMsg{Session: 7}}},
 		"cron 7 not found":                  {Msg: &pb.ClientMessage_DeleteCron{DeleteCron: &pb.DeleteCronMsg{Id: 7}}},
 		"no pending ask_user for session 7": {Msg: &pb.ClientMessage_ReplyToAsk{ReplyToAsk: &pb.ReplyToAsk{Session: 7}}},
-		"session 8 not found":               {Msg: &pb.ClientMessage_Cancel{Cancel: &pb.CancelMsg{Session: 8}}},
+		"session 8 not found":               callMessage(t, "runs.cancel", op.SessionNumber{Number: 8}),
 	} {
 		if e := s.one(m).GetError(); e.GetCode() != 404 || e.GetMessage() != text {
 			t.Errorf("%q: %v", text, e)

@@ -157,7 +157,7 @@ func TestUnconfiguredSenderInSessionOfUser(t *testing.T) {
 	m := modeltest.New(t)
 	s, log, _ := privateHome(t, m, "")
 	before := contents(t, s.home)
-	sender, id := "tg:7", s.list()[0].Id
+	sender, id := "tg:7", s.list()[0].Number
 	for _, content := range []string{"/feeds", "hi"} {
 		m.Queue(modeltest.Call("recall", `{"query":"combination"}`), modeltest.Say("yes"))
 		if r := s.one(send(&pb.SendMsg{Content: content, Sender: &sender, Session: &id})).GetResponse(); r.GetContent() != "yes" {

@@ -155,21 +155,14 @@ func (d *Daemon) stream(r *request, m *pb.StreamMsg) error {
 	return end(d.loaded.Run(r.ctx, run))
 }
 
-// listSessions lists the loaded sessions. It waits for no run.
+// listSessions sends what RFC 0018 has of the loaded sessions.
 func (d *Daemon) listSessions(r *request) error {
 	list := &pb.SessionList{}
 	for _, l := range d.loaded.List() {
-		if !r.as.MayRead(l.CreatedBy()) {
-			continue
+		if r.as.MayRead(l.CreatedBy()) {
+			list.Sessions = append(list.Sessions, &pb.SessionInfo{Id: l.ID(), Agent: l.Agent(), CreatedBy: l.CreatedBy(),
+				MessageCount: uint64(l.Messages()), AliveSecs: uint64(l.Alive()), Active: l.Active(), Title: l.Title()})
 		}
-		info := &pb.SessionInfo{
-			Id: l.ID(), Agent: l.Agent(), CreatedBy: l.CreatedBy(), MessageCount: uint64(l.Messages()), AliveSecs: uint64(l.Alive()),
-			Active: l.Active(), Title: l.Title(), StoredId: l.StoredID(), Waiting: uint64(l.Waiting()), Asking: d.loaded.Asking(l.ID()),
-		}
-		if a := d.setup().agents[l.Agent()]; a != nil {
-			info.Model = a.Model
-		}
-		list.Sessions = append(list.Sessions, info)
 	}
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Sessions{Sessions: list}})
 }
@@ -192,17 +185,6 @@ func (d *Daemon) kill(r *request, m *pb.KillMsg) error {
 	case <-late.C: // no request finds the session, and its run ends later
 	case <-r.ctx.Done():
 	}
-	return r.pong()
-}
-
-// cancel ends the run of a session.
-func (d *Daemon) cancel(r *request, m *pb.CancelMsg) error {
-	id := m.GetSession()
-	l, err := d.loaded.Get(id)
-	if err != nil {
-		return errtable.Errorf(http.StatusNotFound, "not_found", "session %d not found", id)
-	}
-	l.Cancel(session.ErrCancelled)
 	return r.pong()
 }
 

@@ -66,14 +66,18 @@ func (f *following) end() string {
 	return f.until(func(e *pb.StreamEvent) bool { return e.GetEnd() != nil }).GetEnd().Error
 }
 
-func (s *served) list() []*pb.SessionInfo {
+func (s *served) list() []op.LoadedSession {
 	s.t.Helper()
-	return s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_Sessions{Sessions: &pb.Sessions{}}}).GetSessions().GetSessions()
+	list, err := op.ListLoaded.Do(s.t.Context(), s.client(), op.None{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return list
 }
 
 func (s *served) cancelRun(id uint64) {
 	s.t.Helper()
-	if r := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_Cancel{Cancel: &pb.CancelMsg{Session: id}}}); r.GetPong() == nil {
+	if r := s.one(callMessage(s.t, "runs.cancel", op.SessionNumber{Number: id})); r.GetResult() == nil {
 		s.t.Fatal(r)
 	}
 }
@@ -115,7 +119,7 @@ func TestListingWaitsForNoRun(t *testing.T) {
 	id := f.start().Session
 	f.chunk("one ")
 	list := s.list()
-	if len(list) != 1 || !list[0].Active || list[0].Id != id {
+	if len(list) != 1 || !list[0].Active || list[0].Number != id {
 		t.Fatalf("sessions: %v", list)
 	}
 	// The next run of the session waits and receives an event.
@@ -152,7 +156,7 @@ func TestQueueIsFair(t *testing.T) {
 		g := s.begin(&pb.StreamMsg{Content: fmt.Sprint(i), Session: &id})
 		g.start()
 		all = append(all, g)
-		gate.Until(t, "it waits", func() bool { return s.list()[0].Waiting == uint64(i) })
+		gate.Until(t, "it waits", func() bool { return s.list()[0].Waiting == i })
 	}
 	m.Release()
 	f.end()
@@ -646,16 +650,16 @@ func TestThousandSessions(t *testing.T) {
 		t.Skip()
 	}
 	s := serve(t, home(t), "")
-	before := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_GetStats{GetStats: &pb.GetStats{}}}).GetStats()
+	before := s.figures()
 	for i := range 1000 {
 		sender := fmt.Sprint("user", i)
 		if r := s.one(send(&pb.SendMsg{Content: "hello", Sender: &sender})); r.GetResponse() == nil {
 			t.Fatal(r)
 		}
 	}
-	after := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_GetStats{GetStats: &pb.GetStats{}}}).GetStats()
-	if after.LiveSessions != 1000 {
-		t.Errorf("%d live sessions", after.LiveSessions)
+	after := s.figures()
+	if after.LoadedSessions != 1000 {
+		t.Errorf("%d loaded sessions", after.LoadedSessions)
 	}
 	t.Logf("1000 sessions: %d KiB over %d, %d goroutines over %d", int64(after.MemoryBytes-before.MemoryBytes)>>10, before.MemoryBytes>>10, after.Goroutines, before.Goroutines)
 	if grown := int64(after.MemoryBytes) - int64(before.MemoryBytes); grown > 64<<20 {

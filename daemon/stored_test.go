@@ -191,7 +191,7 @@ func TestDeleteStored(t *testing.T) {
 	if err != nil || got.ID != sent.StoredID || got.Number != 0 || got.Loaded {
 		t.Errorf("%v, %v", got, err)
 	}
-	if list, err := c.Sessions(ctx); err != nil || len(list) != 0 {
+	if list, err := op.ListLoaded.Do(ctx, c, op.None{}); err != nil || len(list) != 0 {
 		t.Errorf("%v, %v", list, err)
 	}
 	_, err = c.Send(ctx, client.Message{Agent: "crab", Content: "x", Session: sent.Session})

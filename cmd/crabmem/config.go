@@ -16,6 +16,7 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
@@ -184,19 +185,19 @@ func (c *app) setConfig(ctx context.Context, args []string) (configWritten, erro
 	if err != nil {
 		return configWritten{}, err
 	}
-	return c.writeConfig(ctx, func(d *client.Client) ([]string, error) { return d.SetConfig(ctx, string(js)) },
+	return c.writeConfig(ctx, op.ConfigChange{Config: string(js)},
 		func(home string) (*config.Change, error) { return config.Set(c.fs, home, js, c.Getenv) })
 }
 
 // setKey sets one key of the configuration to a value in JSON.
 func (c *app) setKey(ctx context.Context, key string, value []byte) (configWritten, error) {
-	return c.writeConfig(ctx, func(d *client.Client) ([]string, error) { return d.SetConfigKey(ctx, key, string(value)) },
+	return c.writeConfig(ctx, op.ConfigChange{Key: key, Value: string(value)},
 		func(home string) (*config.Change, error) { return config.SetKey(c.fs, home, key, value, c.Getenv) })
 }
 
-// writeConfig changes the configuration: with there, if a daemon runs, which then uses
-// the configuration, or else with here.
-func (c *app) writeConfig(ctx context.Context, there func(*client.Client) ([]string, error), here func(home string) (*config.Change, error)) (a configWritten, err error) {
+// writeConfig changes the configuration: a running daemon makes the change and uses the
+// configuration. Without one, here makes the change.
+func (c *app) writeConfig(ctx context.Context, in op.ConfigChange, here func(home string) (*config.Change, error)) (a configWritten, err error) {
 	home, err := c.homeDir()
 	if err != nil {
 		return a, err
@@ -205,11 +206,12 @@ func (c *app) writeConfig(ctx context.Context, there func(*client.Client) ([]str
 	d, _, err := c.running(ctx)
 	switch {
 	case err == nil:
-		notes, err := there(d)
+		in.Wait = c.lockWait
+		_, err := op.SetConfig.Do(ctx, d, in)
 		if err := errors.Join(err, d.Close()); err != nil {
 			return a, aboutVariables(notSet(client.OutcomeUnknown(err)))
 		}
-		a.Used, a.Notes = true, listOf(notes)
+		a.Used = true
 	case classify(err).Kind != "no_daemon":
 		return a, client.Unreachable(err)
 	default:

@@ -11,6 +11,7 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
@@ -81,7 +82,7 @@ func (c *app) editConfig(ctx context.Context, editor, home string) error {
 		c.Say("%s is unchanged", display.Printable(path))
 		return nil
 	}
-	if a.Used, a.Notes, err = c.reload(ctx); err != nil {
+	if a.Used, err = c.reload(ctx); err != nil {
 		f := *classify(err)
 		f.Message = "saved " + path + ", but the daemon did not reload it: " + f.Message
 		return &f
@@ -90,19 +91,19 @@ func (c *app) editConfig(ctx context.Context, editor, home string) error {
 }
 
 // reload makes a running daemon reload its configuration.
-func (c *app) reload(ctx context.Context) (used bool, notes []string, err error) {
+func (c *app) reload(ctx context.Context) (used bool, err error) {
 	d, _, err := c.running(ctx)
 	if err != nil {
 		if classify(err).Kind == "no_daemon" {
-			return false, []string{}, nil
+			return false, nil
 		}
-		return false, nil, client.Unreachable(err)
+		return false, client.Unreachable(err)
 	}
-	notes, err = d.Reload(ctx)
+	_, err = op.ReloadConfig.Do(ctx, d, op.None{})
 	if err := errors.Join(err, d.Close()); err != nil {
-		return false, nil, err
+		return false, err
 	}
-	return true, listOf(notes), nil
+	return true, nil
 }
 
 // keptIn adds the path of the file with the edited text to an error. It changes

@@ -16,6 +16,7 @@ import (
 	"crabmem/daemon"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 
 	"github.com/spf13/cobra"
@@ -175,8 +176,8 @@ func newState(h client.Daemon) daemonState {
 	return daemonState{Running: true, Pid: h.PID, Home: h.Home, Store: h.Store, Version: h.Version, Started: h.StartedAt, Model: h.Model}
 }
 
-func (s *daemonState) measure(st client.Stats) {
-	s.UptimeSecs, s.Agents, s.LiveSessions, s.ActiveSessions = uint64(st.Uptime/time.Second), st.Agents, st.LoadedSessions, st.ActiveSessions
+func (s *daemonState) measure(st op.DaemonStats) {
+	s.UptimeSecs, s.Agents, s.LiveSessions, s.ActiveSessions = st.UptimeSecs, st.Agents, st.LoadedSessions, st.ActiveSessions
 	s.Subscribers, s.MemoryBytes, s.Vectors = st.Subscribers, st.MemoryBytes, st.Vectors
 }
 
@@ -261,7 +262,7 @@ a daemon the exit code is 8.`,
 			return err
 		}
 		defer cl.Close()
-		st, err := cl.Stats(cmd.Context())
+		st, err := op.ReadDaemonStats.Do(cmd.Context(), cl, op.None{})
 		if err != nil {
 			return err
 		}

@@ -151,13 +151,10 @@ func (c *app) reloadSecrets(ctx context.Context, home, name string) bool {
 	if err != nil || !usesSecret(string(text), name) {
 		return false // a reload also removes the models of models add
 	}
-	used, notes, err := c.reload(ctx)
+	used, err := c.reload(ctx)
 	if err != nil {
 		c.Warn("the daemon did not reload its configuration: " + err.Error())
 		return false
-	}
-	for _, n := range notes {
-		c.Note(n)
 	}
 	return used
 }

@@ -76,7 +76,7 @@ func (c *app) daemonStats(ctx context.Context, store string) *daemonState {
 		return nil
 	}
 	defer d.Close()
-	st, err := d.Stats(ctx)
+	st, err := op.ReadDaemonStats.Do(ctx, d, op.None{})
 	if err != nil || h.Store != store {
 		return nil
 	}

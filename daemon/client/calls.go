@@ -81,27 +81,9 @@ func (c *Client) Stream(ctx context.Context, m Message) iter.Seq2[*Event, error]
 	}
 }
 
-// Cancel ends the run of a live session.
-func (c *Client) Cancel(ctx context.Context, session uint64) error {
-	_, err := callExt(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Cancel{Cancel: &pb.CancelMsg{Session: session}}}, (*pb.ServerMessage).GetPong)
-	return err
-}
-
 // ReplyToAsk answers the question of a live session.
 func (c *Client) ReplyToAsk(ctx context.Context, session uint64, content string) error {
 	_, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_ReplyToAsk{ReplyToAsk: &pb.ReplyToAsk{Session: session, Content: content}}}, (*pb.ServerMessage).GetPong)
-	return err
-}
-
-// Sessions lists the live sessions.
-func (c *Client) Sessions(ctx context.Context) ([]LoadedSession, error) {
-	l, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Sessions{Sessions: &pb.Sessions{}}}, (*pb.ServerMessage).GetSessions)
-	return each(l.GetSessions(), loadedOf), err
-}
-
-// Kill ends a live session. Its file stays.
-func (c *Client) Kill(ctx context.Context, session uint64) error {
-	_, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Kill{Kill: &pb.KillMsg{Session: session}}}, (*pb.ServerMessage).GetPong)
 	return err
 }
 
@@ -130,37 +112,8 @@ func (c *Client) Events(ctx context.Context, f EventFilter) iter.Seq2[*Event, er
 	}
 }
 
-// Config returns the configuration as JSON, without secrets.
-func (c *Client) Config(ctx context.Context) (string, error) {
-	r, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_GetConfig{GetConfig: &pb.GetConfig{}}}, (*pb.ServerMessage).GetConfig)
-	return r.GetConfig(), err
-}
-
-// SetConfig replaces the configuration and returns what there is to know
-// about it.
-func (c *Client) SetConfig(ctx context.Context, config string) (notes []string, err error) {
-	r, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_SetConfig{SetConfig: &pb.SetConfigMsg{Config: config}}}, (*pb.ServerMessage).GetPong)
-	return r.GetNotes(), err
-}
-
-// SetConfigKey sets one key of the configuration to a value in JSON, as config.SetKey
-// does, and returns what there is to know about it.
-func (c *Client) SetConfigKey(ctx context.Context, key, value string) (notes []string, err error) {
-	r, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_SetConfig{SetConfig: &pb.SetConfigMsg{Key: &key, Value: value}}}, (*pb.ServerMessage).GetPong)
-	return r.GetNotes(), err
-}
-
-// Reload has the daemon read its configuration again.
-func (c *Client) Reload(ctx context.Context) (notes []string, err error) {
-	r, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Reload{Reload: &pb.ReloadMsg{}}}, (*pb.ServerMessage).GetPong)
-	return r.GetNotes(), err
-}
-
-// Stats returns figures of the daemon.
-func (c *Client) Stats(ctx context.Context) (Stats, error) {
-	r, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_GetStats{GetStats: &pb.GetStats{}}}, (*pb.ServerMessage).GetStats)
-	if err != nil {
-		return Stats{}, err
-	}
-	return statsOf(r)
+// Kill ends a loaded session. Its file stays.
+func (c *Client) Kill(ctx context.Context, session uint64) error {
+	_, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Kill{Kill: &pb.KillMsg{Session: session}}}, (*pb.ServerMessage).GetPong)
+	return err
 }

@@ -76,9 +76,9 @@ func TestCalls(t *testing.T) {
 			}
 			return nil
 		},
-		func() error { return c.Cancel(ctx, 1) },
+		func() error { _, err := op.CancelRun.Do(ctx, c, op.SessionNumber{Number: 1}); return err },
 		func() error { return c.ReplyToAsk(ctx, 1, "x") },
-		func() error { _, err := c.Sessions(ctx); return err },
+		func() error { _, err := op.ListLoaded.Do(ctx, c, op.None{}); return err },
 		func() error { return c.Kill(ctx, 1) },
 		func() error { _, err := c.Compact(ctx, 1); return err },
 		func() error {
@@ -87,10 +87,10 @@ func TestCalls(t *testing.T) {
 			}
 			return nil
 		},
-		func() error { _, err := c.Config(ctx); return err },
-		func() error { _, err := c.SetConfig(ctx, "{}"); return err },
-		func() error { _, err := c.Reload(ctx); return err },
-		func() error { _, err := c.Stats(ctx); return err },
+		func() error { _, err := op.ReadConfig.Do(ctx, c, op.None{}); return err },
+		func() error { _, err := op.SetConfig.Do(ctx, c, op.ConfigChange{Config: "{}"}); return err },
+		func() error { _, err := op.ReloadConfig.Do(ctx, c, op.None{}); return err },
+		func() error { _, err := op.ReadDaemonStats.Do(ctx, c, op.None{}); return err },
 		func() error {
 			_, err := op.Remember.Do(ctx, c, op.Note{Remember: crmem.Remember{Name: "n", Content: ""}})
 			return err
@@ -138,7 +138,9 @@ func TestCalls(t *testing.T) {
 		}
 	}
 	mu.Lock()
-	asked["create_cron"], asked["delete_cron"], asked["list_crons"] = 1, 1, 1 // those of RFC 0018: the client sends call
+	for _, name := range []string{"create_cron", "delete_cron", "list_crons", "sessions", "get_config", "set_config", "reload", "get_stats"} {
+		asked[name] = 1 // of RFC 0018: the client sends call
+	}
 	fs := new(pb.ClientMessage).ProtoReflect().Descriptor().Oneofs().ByName("msg").Fields()
 	for i := range fs.Len() {
 		if name := string(fs.Get(i).Name()); asked[name] == 0 && name != "auth" && fs.Get(i).ContainingOneof() != nil {

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"encoding/json"
 	"strings"
 	"time"
 
@@ -38,19 +37,6 @@ func daemonOf(m *pb.HelloReply) Daemon {
 		Protocol: m.GetProtocol(), Version: m.GetVersion(), PID: int(m.GetPid()), Home: m.GetHome(), Store: m.GetStore(),
 		SessionsDir: m.GetSessionsDir(), StartedAt: m.GetStartedAt(), Model: m.GetModel(), Trust: m.GetTrust(),
 	}
-}
-
-func statsOf(m *pb.DaemonStats) (st Stats, err error) {
-	st = Stats{
-		Version: m.GetVersion(), Uptime: time.Duration(m.GetUptimeSecs()) * time.Second, Agents: int(m.GetRegisteredAgents()),
-		LoadedSessions: int(m.GetLiveSessions()), ActiveSessions: int(m.GetActiveSessions()), WaitingRuns: int(m.GetRunsWaiting()),
-		Connections: int(m.GetConnections()), Subscribers: int(m.GetSubscribers()), MemoryBytes: m.GetMemoryBytes(), Goroutines: int(m.GetGoroutines()),
-	}
-	if len(m.GetVectors()) > 0 {
-		st.Vectors = new(crmem.VectorState)
-		err = json.Unmarshal(m.GetVectors(), st.Vectors)
-	}
-	return st, err
 }
 
 func (m *Message) send() *pb.SendMsg {
@@ -126,12 +112,6 @@ func agentEventOf(m *pb.AgentEventMsg) *Event {
 		e.Err = newError(errtable.Other, m.GetError())
 	}
 	return e
-}
-
-func loadedOf(m *pb.SessionInfo) LoadedSession {
-	return LoadedSession{
-		ID: m.GetStoredId(), Number: m.GetId(), Agent: m.GetAgent(), CreatedBy: m.GetCreatedBy(), Active: m.GetActive(), Asking: m.GetAsking(),
-	}
 }
 
 func storedOf(m *pb.StoredSession) *op.Session {

@@ -3,7 +3,6 @@ package client
 import (
 	"time"
 
-	"crabmem/crmem"
 	"crabmem/daemon/op"
 	"crabmem/daemon/space"
 	"crabmem/sessionlog"
@@ -29,19 +28,6 @@ func (d *Daemon) Serves(path, spaceName string) bool {
 		return d.Store == path
 	}
 	return space.File(d.Home, spaceName) == path
-}
-
-// Stats are figures of a daemon.
-type Stats struct {
-	Version                        string
-	Uptime                         time.Duration
-	Agents                         int
-	LoadedSessions, ActiveSessions int // an active session has a run
-	WaitingRuns                    int // for the run slot of a session
-	Connections, Subscribers       int
-	MemoryBytes                    uint64
-	Goroutines                     int
-	Vectors                        *crmem.VectorState // of the store; nil without an embedding model
 }
 
 // Message is a message to an agent.
@@ -148,15 +134,6 @@ type Question struct {
 
 // Option is one answer to a [Question].
 type Option struct{ Label, Description string }
-
-// LoadedSession is a session that the daemon has loaded.
-type LoadedSession struct {
-	ID               string
-	Number           uint64 // in the daemon
-	Agent, CreatedBy string
-	Active           bool // a run is active
-	Asking           bool // a question awaits a reply
-}
 
 // HistoryOptions select lines of a session.
 type HistoryOptions struct {

@@ -73,11 +73,11 @@ func (c *call) health() (any, error) {
 func (c *call) openAPI() (any, error) { return raw(c.g.document), nil }
 
 func (c *call) status() (any, error) {
-	st, err := c.daemon.Stats(c.r.Context())
+	st, err := op.ReadDaemonStats.Do(c.r.Context(), c.daemon, op.None{})
 	if err != nil {
 		return nil, err
 	}
-	out := status{Version: st.Version, Gateway: c.g.o.Version, UptimeSecs: int64(st.Uptime / time.Second), Agents: st.Agents, Sessions: st.LoadedSessions,
+	out := status{Version: st.Version, Gateway: c.g.o.Version, UptimeSecs: int64(st.UptimeSecs), Agents: st.Agents, Sessions: st.LoadedSessions,
 		Active: st.ActiveSessions, Waiting: st.WaitingRuns, Models: []modelInfo{}}
 	models, err := op.ListModels.Do(c.r.Context(), c.daemon, op.None{})
 	for _, m := range models.Models {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/op"
 )
 
 // open opens a stream. The caller reads its events with next.
@@ -181,7 +182,7 @@ func TestFollow(t *testing.T) {
 	r.eventually("the subscriptions", func() bool {
 		r.model.Queue(modeltest.Say("x"))
 		r.do("bob", "POST", "/v1/send", object{"content": "warm up"})
-		st, err := r.g.pinger.Stats(t.Context())
+		st, err := op.ReadDaemonStats.Do(t.Context(), r.g.pinger, op.None{})
 		return err == nil && st.Subscribers == 4
 	})
 	r.model.Queue(modeltest.Say("for bob"), modeltest.Say("for ann"))

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/op"
 )
 
 // TestSlowReader: clients that follow events and read nothing delay neither the runs nor
@@ -32,7 +33,7 @@ func TestSlowReader(t *testing.T) {
 	}
 	_, next := r.open(t.Context(), "ann", "GET", "/v1/events?kind=done", nil)
 	r.eventually("the subscriptions", func() bool {
-		st, err := r.g.pinger.Stats(t.Context())
+		st, err := op.ReadDaemonStats.Do(t.Context(), r.g.pinger, op.None{})
 		return err == nil && st.Subscribers == 5
 	})
 	messages := 100

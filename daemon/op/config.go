@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"crabmem/daemon/config"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/model"
 )
@@ -50,4 +51,40 @@ var CheckConfig = Add(errtable.Other, Op[Daemon, ConfigToCheck, CheckedConfig]{
 		}
 		return out, nil
 	},
+})
+
+// ConfigText is a configuration as JSON.
+type ConfigText struct {
+	Config string `json:"config"`
+}
+
+// ReadConfig reads the configuration, without secrets.
+var ReadConfig = Add(errtable.Other, Op[Daemon, None, ConfigText]{
+	Name: "config.read", Does: "Read the configuration.", Effect: Reads, Files: true,
+	Run: func(_ context.Context, d Daemon, _ *None) (ConfigText, error) {
+		text, err := config.Get(d.Home.FS, d.Home.Path)
+		return ConfigText{string(text)}, err
+	},
+})
+
+// ConfigChange is a new configuration, or a new value of one key. Other keys keep their
+// values, even those that another client sets concurrently.
+type ConfigChange struct {
+	Config string `json:"config,omitempty"`
+	Key    string `json:"key,omitempty"`   // a path of names with dots
+	Value  string `json:"value,omitempty"` // JSON; null removes the key
+	// Wait limits the wait for the lock of the configuration. 0: the daemon's limit.
+	Wait time.Duration `json:"wait,omitempty"`
+}
+
+// SetConfig validates a configuration, writes it, and uses it. An invalid one changes no
+// file, so that the daemon can always start again.
+var SetConfig = Add(errtable.Other, Op[Daemon, ConfigChange, None]{
+	Name: "config.set", Does: "Change the configuration.", Effect: Manages,
+	Run: func(_ context.Context, d Daemon, in *ConfigChange) (None, error) { return None{}, d.ChangeConfig(in) },
+})
+
+var ReloadConfig = Add(errtable.Other, Op[Daemon, None, None]{
+	Name: "config.reload", Does: "Read the configuration files, and use them.", Effect: Manages,
+	Run: func(_ context.Context, d Daemon, _ *None) (None, error) { return None{}, d.Reload() },
 })

@@ -47,6 +47,11 @@ type Parts struct {
 	Publish func(*agent.Turn, agent.Event)
 	// ReadConfig reads the configuration files, and uses nothing of them.
 	ReadConfig func() (*config.Config, error)
+	// ChangeConfig writes the configuration files and uses them, and Reload only uses them.
+	ChangeConfig func(*ConfigChange) error
+	Reload       func() error
+	// Stats returns the figures of the daemon.
+	Stats func() DaemonStats
 
 	Crons *cron.Table
 	// CronsChanged makes the daemon read the table.

@@ -269,7 +269,7 @@ func (d *requestLog) say(ctx context.Context, c *client.Client, text string) err
 
 // compact compacts the client's session and records the archive.
 func (d *requestLog) compact(ctx context.Context, c *client.Client) error {
-	list, err := c.Sessions(ctx)
+	list, err := op.ListLoaded.Do(ctx, c, op.None{})
 	if err != nil {
 		return err
 	}

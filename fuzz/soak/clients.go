@@ -94,9 +94,9 @@ func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, nam
 	case 18, 19, 20:
 		_, err = op.DeleteSession.Do(ctx, c, op.SessionID{Session: id()})
 	case 21:
-		_, err = c.Stats(ctx)
+		_, err = op.ReadDaemonStats.Do(ctx, c, op.None{})
 	case 22:
-		_, err = c.Config(ctx)
+		_, err = op.ReadConfig.Do(ctx, c, op.None{})
 	case 23:
 		_, err = op.ListModels.Do(ctx, c, op.None{})
 	case 24:
@@ -104,8 +104,8 @@ func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, nam
 	case 25:
 		_, err = op.ListCrons.Do(ctx, c, op.None{})
 	case 26:
-		var list []client.LoadedSession
-		if list, err = c.Sessions(ctx); err == nil && len(list) > 0 {
+		var list []op.LoadedSession
+		if list, err = op.ListLoaded.Do(ctx, c, op.None{}); err == nil && len(list) > 0 {
 			_, err = op.CompactSession.Do(ctx, c, op.Compaction{Number: list[r.IntN(len(list))].Number})
 		}
 	case 27:
@@ -144,7 +144,7 @@ func (s *soak) talk(ctx context.Context, r *rand.Rand) {
 			return
 		}
 		if e.Kind == "ask_user" && r.IntN(2) == 0 {
-			if list, err := c.Sessions(ctx); err == nil {
+			if list, err := op.ListLoaded.Do(ctx, c, op.None{}); err == nil {
 				for _, l := range list {
 					if l.Asking {
 						_ = c.ReplyToAsk(ctx, l.Number, "this one") // another client may have replied
@@ -167,14 +167,14 @@ func (s *soak) kill(ctx context.Context, r *rand.Rand) {
 	pause(ctx, time.Duration(20+r.IntN(100))*time.Millisecond)
 	c := &client.Client{Addr: s.addr}
 	defer c.Close()
-	list, err := c.Sessions(ctx)
+	list, err := op.ListLoaded.Do(ctx, c, op.None{})
 	if err != nil || len(list) == 0 {
 		return
 	}
 	s.did[opKills].Add(1)
 	id := list[r.IntN(len(list))].Number
 	if r.IntN(2) == 0 {
-		_ = c.Cancel(ctx, id)
+		_, _ = op.CancelRun.Do(ctx, c, op.SessionNumber{Number: id})
 	} else {
 		_ = c.Kill(ctx, id)
 	}
@@ -187,7 +187,7 @@ func (s *soak) reload(ctx context.Context, r *rand.Rand) {
 	c := &client.Client{Addr: s.addr}
 	defer c.Close()
 	s.did[opReloads].Add(1)
-	_, err := c.Reload(ctx)
+	_, err := op.ReloadConfig.Do(ctx, c, op.None{})
 	if err == nil && r.IntN(3) == 0 {
 		_, err = op.AddModels.Do(ctx, c, model.Provider{Name: "more", Kind: "openai-compatible", BaseURL: s.model.URL, APIKey: "x", Models: []string{"m2"}})
 		if err == nil {
@@ -195,9 +195,9 @@ func (s *soak) reload(ctx context.Context, r *rand.Rand) {
 		}
 	}
 	if err == nil && r.IntN(5) == 0 {
-		js := ""
-		if js, err = c.Config(ctx); err == nil {
-			_, err = c.SetConfig(ctx, js)
+		var now op.ConfigText
+		if now, err = op.ReadConfig.Do(ctx, c, op.None{}); err == nil {
+			_, err = op.SetConfig.Do(ctx, c, op.ConfigChange{Config: now.Config})
 		}
 	}
 	if err != nil && !over(ctx) {

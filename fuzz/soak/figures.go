@@ -32,7 +32,7 @@ func (f figures) String() string {
 func (s *soak) figures(ctx context.Context) (f figures, err error) {
 	c := &client.Client{Addr: s.addr}
 	defer c.Close()
-	st, err := c.Stats(ctx)
+	st, err := op.ReadDaemonStats.Do(ctx, c, op.None{})
 	if err != nil {
 		return f, err
 	}
@@ -112,7 +112,7 @@ func fillCaches(ctx context.Context, c *client.Client) error {
 // figures. If collect is set, quiet also fills the caches and collects garbage.
 func (s *soak) quiet(ctx context.Context, collect bool) (best figures, err error) {
 	c := &client.Client{Addr: s.addr}
-	list, err := c.Sessions(ctx)
+	list, err := op.ListLoaded.Do(ctx, c, op.None{})
 	for _, l := range list {
 		_ = c.Kill(ctx, l.Number) // the session may be closed already
 	}

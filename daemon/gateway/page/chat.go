@@ -253,7 +253,7 @@ func endOf(session string, load int) string {
 // cancel cancels the run of the session in the path.
 func (v *visit) cancel() error {
 	if t := v.p.runs.of(v.r.PathValue("id")).view(); t.Active {
-		if err := v.store().Cancel(v.r.Context(), t.Number); err != nil {
+		if _, err := op.CancelRun.Do(v.r.Context(), v.store(), op.SessionNumber{Number: t.Number}); err != nil {
 			return err
 		}
 	}

@@ -5,14 +5,13 @@ import (
 	"path/filepath"
 	"time"
 
-	"crabmem/daemon/client"
 	"crabmem/daemon/mcp"
 	"crabmem/daemon/op"
 )
 
 type statusView struct {
 	Gateway string
-	Daemon  client.Stats
+	Daemon  op.DaemonStats
 	Uptime  time.Duration
 	Store   op.StoreStats
 	Agents  []op.Agent
@@ -25,10 +24,10 @@ func (v *visit) status() error {
 	ctx, d := v.r.Context(), v.store()
 	out := statusView{Gateway: v.p.o.Version}
 	var err error
-	if out.Daemon, err = d.Stats(ctx); err != nil {
+	if out.Daemon, err = op.ReadDaemonStats.Do(ctx, d, op.None{}); err != nil {
 		return err
 	}
-	out.Uptime = out.Daemon.Uptime.Truncate(time.Second)
+	out.Uptime = time.Duration(out.Daemon.UptimeSecs) * time.Second
 	if out.Store, err = op.ReadStats.Do(ctx, d, op.StatsFilter{}); err != nil {
 		return err
 	}

@@ -130,7 +130,6 @@ type ClientMessage struct {
 	//	*ClientMessage_Compact
 	//	*ClientMessage_Hello
 	//	*ClientMessage_Auth
-	//	*ClientMessage_Cancel
 	//	*ClientMessage_History
 	//	*ClientMessage_Call
 	Msg isClientMessage_Msg `protobuf_oneof:"msg"`
@@ -348,15 +347,6 @@ func (x *ClientMessage) GetAuth() *AuthMsg {
 	return nil
 }
 
-func (x *ClientMessage) GetCancel() *CancelMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_Cancel); ok {
-			return x.Cancel
-		}
-	}
-	return nil
-}
-
 func (x *ClientMessage) GetHistory() *HistoryMsg {
 	if x != nil {
 		if x, ok := x.Msg.(*ClientMessage_History); ok {
@@ -489,10 +479,6 @@ type ClientMessage_Auth struct {
 	Auth *AuthMsg `protobuf:"bytes,1001,opt,name=auth,proto3,oneof"` // pong
 }
 
-type ClientMessage_Cancel struct {
-	Cancel *CancelMsg `protobuf:"bytes,1002,opt,name=cancel,proto3,oneof"` // pong
-}
-
 type ClientMessage_History struct {
 	History *HistoryMsg `protobuf:"bytes,1031,opt,name=history,proto3,oneof"` // history, in parts
 }
@@ -534,8 +520,6 @@ func (*ClientMessage_Compact) isClientMessage_Msg() {}
 func (*ClientMessage_Hello) isClientMessage_Msg() {}
 
 func (*ClientMessage_Auth) isClientMessage_Msg() {}
-
-func (*ClientMessage_Cancel) isClientMessage_Msg() {}
 
 func (*ClientMessage_History) isClientMessage_Msg() {}
 
@@ -2423,52 +2407,6 @@ func (x *Compacted) GetArchive() string {
 	return ""
 }
 
-// CancelMsg ends the run of a session; what it made so far is kept. 404 when
-// the session is not live. One that has no run is no error.
-type CancelMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Session       uint64                 `protobuf:"varint,1,opt,name=session,proto3" json:"session,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CancelMsg) Reset() {
-	*x = CancelMsg{}
-	mi := &file_crabtalk_proto_msgTypes[24]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CancelMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CancelMsg) ProtoMessage() {}
-
-func (x *CancelMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[24]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use CancelMsg.ProtoReflect.Descriptor instead.
-func (*CancelMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{24}
-}
-
-func (x *CancelMsg) GetSession() uint64 {
-	if x != nil {
-		return x.Session
-	}
-	return 0
-}
-
 type Sessions struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2477,7 +2415,7 @@ type Sessions struct {
 
 func (x *Sessions) Reset() {
 	*x = Sessions{}
-	mi := &file_crabtalk_proto_msgTypes[25]
+	mi := &file_crabtalk_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2489,7 +2427,7 @@ func (x *Sessions) String() string {
 func (*Sessions) ProtoMessage() {}
 
 func (x *Sessions) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[25]
+	mi := &file_crabtalk_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2502,7 +2440,7 @@ func (x *Sessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sessions.ProtoReflect.Descriptor instead.
 func (*Sessions) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{25}
+	return file_crabtalk_proto_rawDescGZIP(), []int{24}
 }
 
 type KillMsg struct {
@@ -2514,7 +2452,7 @@ type KillMsg struct {
 
 func (x *KillMsg) Reset() {
 	*x = KillMsg{}
-	mi := &file_crabtalk_proto_msgTypes[26]
+	mi := &file_crabtalk_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2526,7 +2464,7 @@ func (x *KillMsg) String() string {
 func (*KillMsg) ProtoMessage() {}
 
 func (x *KillMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[26]
+	mi := &file_crabtalk_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2539,7 +2477,7 @@ func (x *KillMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillMsg.ProtoReflect.Descriptor instead.
 func (*KillMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{26}
+	return file_crabtalk_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *KillMsg) GetSession() uint64 {
@@ -2558,17 +2496,13 @@ type SessionInfo struct {
 	AliveSecs     uint64                 `protobuf:"varint,5,opt,name=alive_secs,json=aliveSecs,proto3" json:"alive_secs,omitempty"`
 	Active        bool                   `protobuf:"varint,6,opt,name=active,proto3" json:"active,omitempty"`
 	Title         string                 `protobuf:"bytes,7,opt,name=title,proto3" json:"title,omitempty"`
-	StoredId      string                 `protobuf:"bytes,1000,opt,name=stored_id,json=storedId,proto3" json:"stored_id,omitempty"` // of its file
-	Model         string                 `protobuf:"bytes,1001,opt,name=model,proto3" json:"model,omitempty"`
-	Waiting       uint64                 `protobuf:"varint,1002,opt,name=waiting,proto3" json:"waiting,omitempty"` // runs that wait for this one
-	Asking        bool                   `protobuf:"varint,1003,opt,name=asking,proto3" json:"asking,omitempty"`   // a question waits for its answer
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SessionInfo) Reset() {
 	*x = SessionInfo{}
-	mi := &file_crabtalk_proto_msgTypes[27]
+	mi := &file_crabtalk_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2580,7 +2514,7 @@ func (x *SessionInfo) String() string {
 func (*SessionInfo) ProtoMessage() {}
 
 func (x *SessionInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[27]
+	mi := &file_crabtalk_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2593,7 +2527,7 @@ func (x *SessionInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionInfo.ProtoReflect.Descriptor instead.
 func (*SessionInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{27}
+	return file_crabtalk_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SessionInfo) GetId() uint64 {
@@ -2645,34 +2579,6 @@ func (x *SessionInfo) GetTitle() string {
 	return ""
 }
 
-func (x *SessionInfo) GetStoredId() string {
-	if x != nil {
-		return x.StoredId
-	}
-	return ""
-}
-
-func (x *SessionInfo) GetModel() string {
-	if x != nil {
-		return x.Model
-	}
-	return ""
-}
-
-func (x *SessionInfo) GetWaiting() uint64 {
-	if x != nil {
-		return x.Waiting
-	}
-	return 0
-}
-
-func (x *SessionInfo) GetAsking() bool {
-	if x != nil {
-		return x.Asking
-	}
-	return false
-}
-
 type SessionList struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sessions      []*SessionInfo         `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
@@ -2682,7 +2588,7 @@ type SessionList struct {
 
 func (x *SessionList) Reset() {
 	*x = SessionList{}
-	mi := &file_crabtalk_proto_msgTypes[28]
+	mi := &file_crabtalk_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2694,7 +2600,7 @@ func (x *SessionList) String() string {
 func (*SessionList) ProtoMessage() {}
 
 func (x *SessionList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[28]
+	mi := &file_crabtalk_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2707,7 +2613,7 @@ func (x *SessionList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionList.ProtoReflect.Descriptor instead.
 func (*SessionList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{28}
+	return file_crabtalk_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SessionList) GetSessions() []*SessionInfo {
@@ -2726,7 +2632,7 @@ type CompactMsg struct {
 
 func (x *CompactMsg) Reset() {
 	*x = CompactMsg{}
-	mi := &file_crabtalk_proto_msgTypes[29]
+	mi := &file_crabtalk_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2738,7 +2644,7 @@ func (x *CompactMsg) String() string {
 func (*CompactMsg) ProtoMessage() {}
 
 func (x *CompactMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[29]
+	mi := &file_crabtalk_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2751,7 +2657,7 @@ func (x *CompactMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactMsg.ProtoReflect.Descriptor instead.
 func (*CompactMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{29}
+	return file_crabtalk_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CompactMsg) GetSession() uint64 {
@@ -2770,7 +2676,7 @@ type CompactResponse struct {
 
 func (x *CompactResponse) Reset() {
 	*x = CompactResponse{}
-	mi := &file_crabtalk_proto_msgTypes[30]
+	mi := &file_crabtalk_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2782,7 +2688,7 @@ func (x *CompactResponse) String() string {
 func (*CompactResponse) ProtoMessage() {}
 
 func (x *CompactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[30]
+	mi := &file_crabtalk_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2795,7 +2701,7 @@ func (x *CompactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactResponse.ProtoReflect.Descriptor instead.
 func (*CompactResponse) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{30}
+	return file_crabtalk_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CompactResponse) GetSummary() string {
@@ -2813,7 +2719,7 @@ type Ping struct {
 
 func (x *Ping) Reset() {
 	*x = Ping{}
-	mi := &file_crabtalk_proto_msgTypes[31]
+	mi := &file_crabtalk_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2825,7 +2731,7 @@ func (x *Ping) String() string {
 func (*Ping) ProtoMessage() {}
 
 func (x *Ping) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[31]
+	mi := &file_crabtalk_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2838,19 +2744,18 @@ func (x *Ping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ping.ProtoReflect.Descriptor instead.
 func (*Ping) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{31}
+	return file_crabtalk_proto_rawDescGZIP(), []int{30}
 }
 
 type Pong struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Notes         []string               `protobuf:"bytes,1000,rep,name=notes,proto3" json:"notes,omitempty"` // what a person should know of what was done
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Pong) Reset() {
 	*x = Pong{}
-	mi := &file_crabtalk_proto_msgTypes[32]
+	mi := &file_crabtalk_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2862,7 +2767,7 @@ func (x *Pong) String() string {
 func (*Pong) ProtoMessage() {}
 
 func (x *Pong) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[32]
+	mi := &file_crabtalk_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2875,14 +2780,7 @@ func (x *Pong) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pong.ProtoReflect.Descriptor instead.
 func (*Pong) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{32}
-}
-
-func (x *Pong) GetNotes() []string {
-	if x != nil {
-		return x.Notes
-	}
-	return nil
+	return file_crabtalk_proto_rawDescGZIP(), []int{31}
 }
 
 type GetConfig struct {
@@ -2893,7 +2791,7 @@ type GetConfig struct {
 
 func (x *GetConfig) Reset() {
 	*x = GetConfig{}
-	mi := &file_crabtalk_proto_msgTypes[33]
+	mi := &file_crabtalk_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2905,7 +2803,7 @@ func (x *GetConfig) String() string {
 func (*GetConfig) ProtoMessage() {}
 
 func (x *GetConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[33]
+	mi := &file_crabtalk_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2918,24 +2816,19 @@ func (x *GetConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfig.ProtoReflect.Descriptor instead.
 func (*GetConfig) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{33}
+	return file_crabtalk_proto_rawDescGZIP(), []int{32}
 }
 
 type SetConfigMsg struct {
-	state  protoimpl.MessageState `protogen:"open.v1"`
-	Config string                 `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`
-	// Sets one key, a path of names with dots, to the JSON value; config is empty then.
-	// null removes the key. Other keys keep their values, also those that another client
-	// sets at the same time.
-	Key           *string `protobuf:"bytes,1000,opt,name=key,proto3,oneof" json:"key,omitempty"`
-	Value         string  `protobuf:"bytes,1001,opt,name=value,proto3" json:"value,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Config        string                 `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SetConfigMsg) Reset() {
 	*x = SetConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[34]
+	mi := &file_crabtalk_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2947,7 +2840,7 @@ func (x *SetConfigMsg) String() string {
 func (*SetConfigMsg) ProtoMessage() {}
 
 func (x *SetConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[34]
+	mi := &file_crabtalk_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2960,26 +2853,12 @@ func (x *SetConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConfigMsg.ProtoReflect.Descriptor instead.
 func (*SetConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{34}
+	return file_crabtalk_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SetConfigMsg) GetConfig() string {
 	if x != nil {
 		return x.Config
-	}
-	return ""
-}
-
-func (x *SetConfigMsg) GetKey() string {
-	if x != nil && x.Key != nil {
-		return *x.Key
-	}
-	return ""
-}
-
-func (x *SetConfigMsg) GetValue() string {
-	if x != nil {
-		return x.Value
 	}
 	return ""
 }
@@ -2993,7 +2872,7 @@ type ConfigMsg struct {
 
 func (x *ConfigMsg) Reset() {
 	*x = ConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[35]
+	mi := &file_crabtalk_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3005,7 +2884,7 @@ func (x *ConfigMsg) String() string {
 func (*ConfigMsg) ProtoMessage() {}
 
 func (x *ConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[35]
+	mi := &file_crabtalk_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3018,7 +2897,7 @@ func (x *ConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigMsg.ProtoReflect.Descriptor instead.
 func (*ConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{35}
+	return file_crabtalk_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ConfigMsg) GetConfig() string {
@@ -3036,7 +2915,7 @@ type ReloadMsg struct {
 
 func (x *ReloadMsg) Reset() {
 	*x = ReloadMsg{}
-	mi := &file_crabtalk_proto_msgTypes[36]
+	mi := &file_crabtalk_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3048,7 +2927,7 @@ func (x *ReloadMsg) String() string {
 func (*ReloadMsg) ProtoMessage() {}
 
 func (x *ReloadMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[36]
+	mi := &file_crabtalk_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3061,7 +2940,7 @@ func (x *ReloadMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadMsg.ProtoReflect.Descriptor instead.
 func (*ReloadMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{36}
+	return file_crabtalk_proto_rawDescGZIP(), []int{35}
 }
 
 type GetStats struct {
@@ -3072,7 +2951,7 @@ type GetStats struct {
 
 func (x *GetStats) Reset() {
 	*x = GetStats{}
-	mi := &file_crabtalk_proto_msgTypes[37]
+	mi := &file_crabtalk_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3084,7 +2963,7 @@ func (x *GetStats) String() string {
 func (*GetStats) ProtoMessage() {}
 
 func (x *GetStats) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[37]
+	mi := &file_crabtalk_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3097,7 +2976,7 @@ func (x *GetStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStats.ProtoReflect.Descriptor instead.
 func (*GetStats) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{37}
+	return file_crabtalk_proto_rawDescGZIP(), []int{36}
 }
 
 type DaemonStats struct {
@@ -3105,21 +2984,13 @@ type DaemonStats struct {
 	UptimeSecs       uint64                 `protobuf:"varint,1,opt,name=uptime_secs,json=uptimeSecs,proto3" json:"uptime_secs,omitempty"`
 	ActiveSessions   uint32                 `protobuf:"varint,2,opt,name=active_sessions,json=activeSessions,proto3" json:"active_sessions,omitempty"`
 	RegisteredAgents uint32                 `protobuf:"varint,3,opt,name=registered_agents,json=registeredAgents,proto3" json:"registered_agents,omitempty"`
-	Version          string                 `protobuf:"bytes,1000,opt,name=version,proto3" json:"version,omitempty"`
-	LiveSessions     uint32                 `protobuf:"varint,1001,opt,name=live_sessions,json=liveSessions,proto3" json:"live_sessions,omitempty"`
-	Connections      uint32                 `protobuf:"varint,1002,opt,name=connections,proto3" json:"connections,omitempty"`
-	Subscribers      uint32                 `protobuf:"varint,1003,opt,name=subscribers,proto3" json:"subscribers,omitempty"`
-	MemoryBytes      uint64                 `protobuf:"varint,1004,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
-	Goroutines       uint32                 `protobuf:"varint,1005,opt,name=goroutines,proto3" json:"goroutines,omitempty"`
-	RunsWaiting      uint32                 `protobuf:"varint,1006,opt,name=runs_waiting,json=runsWaiting,proto3" json:"runs_waiting,omitempty"`
-	Vectors          []byte                 `protobuf:"bytes,1007,opt,name=vectors,proto3" json:"vectors,omitempty"` // of the store: JSON; empty without an embedding model
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
 
 func (x *DaemonStats) Reset() {
 	*x = DaemonStats{}
-	mi := &file_crabtalk_proto_msgTypes[38]
+	mi := &file_crabtalk_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3131,7 +3002,7 @@ func (x *DaemonStats) String() string {
 func (*DaemonStats) ProtoMessage() {}
 
 func (x *DaemonStats) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[38]
+	mi := &file_crabtalk_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3144,7 +3015,7 @@ func (x *DaemonStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DaemonStats.ProtoReflect.Descriptor instead.
 func (*DaemonStats) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{38}
+	return file_crabtalk_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DaemonStats) GetUptimeSecs() uint64 {
@@ -3168,62 +3039,6 @@ func (x *DaemonStats) GetRegisteredAgents() uint32 {
 	return 0
 }
 
-func (x *DaemonStats) GetVersion() string {
-	if x != nil {
-		return x.Version
-	}
-	return ""
-}
-
-func (x *DaemonStats) GetLiveSessions() uint32 {
-	if x != nil {
-		return x.LiveSessions
-	}
-	return 0
-}
-
-func (x *DaemonStats) GetConnections() uint32 {
-	if x != nil {
-		return x.Connections
-	}
-	return 0
-}
-
-func (x *DaemonStats) GetSubscribers() uint32 {
-	if x != nil {
-		return x.Subscribers
-	}
-	return 0
-}
-
-func (x *DaemonStats) GetMemoryBytes() uint64 {
-	if x != nil {
-		return x.MemoryBytes
-	}
-	return 0
-}
-
-func (x *DaemonStats) GetGoroutines() uint32 {
-	if x != nil {
-		return x.Goroutines
-	}
-	return 0
-}
-
-func (x *DaemonStats) GetRunsWaiting() uint32 {
-	if x != nil {
-		return x.RunsWaiting
-	}
-	return 0
-}
-
-func (x *DaemonStats) GetVectors() []byte {
-	if x != nil {
-		return x.Vectors
-	}
-	return nil
-}
-
 // HelloMsg requests the versions of the daemon. The client closes the connection
 // if it does not support the daemon's protocol. After HelloMsg, the connection
 // carries stream events and event kinds from 1000 up.
@@ -3237,7 +3052,7 @@ type HelloMsg struct {
 
 func (x *HelloMsg) Reset() {
 	*x = HelloMsg{}
-	mi := &file_crabtalk_proto_msgTypes[39]
+	mi := &file_crabtalk_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3249,7 +3064,7 @@ func (x *HelloMsg) String() string {
 func (*HelloMsg) ProtoMessage() {}
 
 func (x *HelloMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[39]
+	mi := &file_crabtalk_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3262,7 +3077,7 @@ func (x *HelloMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloMsg.ProtoReflect.Descriptor instead.
 func (*HelloMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{39}
+	return file_crabtalk_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *HelloMsg) GetProtocol() uint32 {
@@ -3296,7 +3111,7 @@ type HelloReply struct {
 
 func (x *HelloReply) Reset() {
 	*x = HelloReply{}
-	mi := &file_crabtalk_proto_msgTypes[40]
+	mi := &file_crabtalk_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3308,7 +3123,7 @@ func (x *HelloReply) String() string {
 func (*HelloReply) ProtoMessage() {}
 
 func (x *HelloReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[40]
+	mi := &file_crabtalk_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3321,7 +3136,7 @@ func (x *HelloReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloReply.ProtoReflect.Descriptor instead.
 func (*HelloReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{40}
+	return file_crabtalk_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *HelloReply) GetProtocol() uint32 {
@@ -3398,7 +3213,7 @@ type AuthMsg struct {
 
 func (x *AuthMsg) Reset() {
 	*x = AuthMsg{}
-	mi := &file_crabtalk_proto_msgTypes[41]
+	mi := &file_crabtalk_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3410,7 +3225,7 @@ func (x *AuthMsg) String() string {
 func (*AuthMsg) ProtoMessage() {}
 
 func (x *AuthMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[41]
+	mi := &file_crabtalk_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3423,7 +3238,7 @@ func (x *AuthMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthMsg.ProtoReflect.Descriptor instead.
 func (*AuthMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{41}
+	return file_crabtalk_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AuthMsg) GetToken() string {
@@ -3450,7 +3265,7 @@ type ErrorMsg struct {
 
 func (x *ErrorMsg) Reset() {
 	*x = ErrorMsg{}
-	mi := &file_crabtalk_proto_msgTypes[42]
+	mi := &file_crabtalk_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3462,7 +3277,7 @@ func (x *ErrorMsg) String() string {
 func (*ErrorMsg) ProtoMessage() {}
 
 func (x *ErrorMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[42]
+	mi := &file_crabtalk_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3475,7 +3290,7 @@ func (x *ErrorMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorMsg.ProtoReflect.Descriptor instead.
 func (*ErrorMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{42}
+	return file_crabtalk_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ErrorMsg) GetCode() uint32 {
@@ -3552,7 +3367,7 @@ type SubscribeEvents struct {
 
 func (x *SubscribeEvents) Reset() {
 	*x = SubscribeEvents{}
-	mi := &file_crabtalk_proto_msgTypes[43]
+	mi := &file_crabtalk_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3564,7 +3379,7 @@ func (x *SubscribeEvents) String() string {
 func (*SubscribeEvents) ProtoMessage() {}
 
 func (x *SubscribeEvents) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[43]
+	mi := &file_crabtalk_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3577,7 +3392,7 @@ func (x *SubscribeEvents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscribeEvents.ProtoReflect.Descriptor instead.
 func (*SubscribeEvents) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{43}
+	return file_crabtalk_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SubscribeEvents) GetStoredId() string {
@@ -3622,7 +3437,7 @@ type AgentEventMsg struct {
 
 func (x *AgentEventMsg) Reset() {
 	*x = AgentEventMsg{}
-	mi := &file_crabtalk_proto_msgTypes[44]
+	mi := &file_crabtalk_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3634,7 +3449,7 @@ func (x *AgentEventMsg) String() string {
 func (*AgentEventMsg) ProtoMessage() {}
 
 func (x *AgentEventMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[44]
+	mi := &file_crabtalk_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3647,7 +3462,7 @@ func (x *AgentEventMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEventMsg.ProtoReflect.Descriptor instead.
 func (*AgentEventMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{44}
+	return file_crabtalk_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *AgentEventMsg) GetAgent() string {
@@ -3758,7 +3573,7 @@ type CreateCronMsg struct {
 
 func (x *CreateCronMsg) Reset() {
 	*x = CreateCronMsg{}
-	mi := &file_crabtalk_proto_msgTypes[45]
+	mi := &file_crabtalk_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3770,7 +3585,7 @@ func (x *CreateCronMsg) String() string {
 func (*CreateCronMsg) ProtoMessage() {}
 
 func (x *CreateCronMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[45]
+	mi := &file_crabtalk_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3783,7 +3598,7 @@ func (x *CreateCronMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateCronMsg.ProtoReflect.Descriptor instead.
 func (*CreateCronMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{45}
+	return file_crabtalk_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CreateCronMsg) GetSchedule() string {
@@ -3858,7 +3673,7 @@ type DeleteCronMsg struct {
 
 func (x *DeleteCronMsg) Reset() {
 	*x = DeleteCronMsg{}
-	mi := &file_crabtalk_proto_msgTypes[46]
+	mi := &file_crabtalk_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3870,7 +3685,7 @@ func (x *DeleteCronMsg) String() string {
 func (*DeleteCronMsg) ProtoMessage() {}
 
 func (x *DeleteCronMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[46]
+	mi := &file_crabtalk_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3883,7 +3698,7 @@ func (x *DeleteCronMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCronMsg.ProtoReflect.Descriptor instead.
 func (*DeleteCronMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{46}
+	return file_crabtalk_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DeleteCronMsg) GetId() uint64 {
@@ -3901,7 +3716,7 @@ type ListCronsMsg struct {
 
 func (x *ListCronsMsg) Reset() {
 	*x = ListCronsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[47]
+	mi := &file_crabtalk_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3913,7 +3728,7 @@ func (x *ListCronsMsg) String() string {
 func (*ListCronsMsg) ProtoMessage() {}
 
 func (x *ListCronsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[47]
+	mi := &file_crabtalk_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3926,7 +3741,7 @@ func (x *ListCronsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCronsMsg.ProtoReflect.Descriptor instead.
 func (*ListCronsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{47}
+	return file_crabtalk_proto_rawDescGZIP(), []int{46}
 }
 
 type CronInfo struct {
@@ -3951,7 +3766,7 @@ type CronInfo struct {
 
 func (x *CronInfo) Reset() {
 	*x = CronInfo{}
-	mi := &file_crabtalk_proto_msgTypes[48]
+	mi := &file_crabtalk_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3963,7 +3778,7 @@ func (x *CronInfo) String() string {
 func (*CronInfo) ProtoMessage() {}
 
 func (x *CronInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[48]
+	mi := &file_crabtalk_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3976,7 +3791,7 @@ func (x *CronInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronInfo.ProtoReflect.Descriptor instead.
 func (*CronInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{48}
+	return file_crabtalk_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *CronInfo) GetId() uint64 {
@@ -4086,7 +3901,7 @@ type CronList struct {
 
 func (x *CronList) Reset() {
 	*x = CronList{}
-	mi := &file_crabtalk_proto_msgTypes[49]
+	mi := &file_crabtalk_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4098,7 +3913,7 @@ func (x *CronList) String() string {
 func (*CronList) ProtoMessage() {}
 
 func (x *CronList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[49]
+	mi := &file_crabtalk_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4111,7 +3926,7 @@ func (x *CronList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronList.ProtoReflect.Descriptor instead.
 func (*CronList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{49}
+	return file_crabtalk_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *CronList) GetCrons() []*CronInfo {
@@ -4136,7 +3951,7 @@ type Actor struct {
 
 func (x *Actor) Reset() {
 	*x = Actor{}
-	mi := &file_crabtalk_proto_msgTypes[50]
+	mi := &file_crabtalk_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4148,7 +3963,7 @@ func (x *Actor) String() string {
 func (*Actor) ProtoMessage() {}
 
 func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[50]
+	mi := &file_crabtalk_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4161,7 +3976,7 @@ func (x *Actor) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Actor.ProtoReflect.Descriptor instead.
 func (*Actor) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{50}
+	return file_crabtalk_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *Actor) GetAgent() string {
@@ -4231,7 +4046,7 @@ type StoredSession struct {
 
 func (x *StoredSession) Reset() {
 	*x = StoredSession{}
-	mi := &file_crabtalk_proto_msgTypes[51]
+	mi := &file_crabtalk_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4243,7 +4058,7 @@ func (x *StoredSession) String() string {
 func (*StoredSession) ProtoMessage() {}
 
 func (x *StoredSession) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[51]
+	mi := &file_crabtalk_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4256,7 +4071,7 @@ func (x *StoredSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredSession.ProtoReflect.Descriptor instead.
 func (*StoredSession) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{51}
+	return file_crabtalk_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *StoredSession) GetId() string {
@@ -4390,7 +4205,7 @@ type HistoryMsg struct {
 
 func (x *HistoryMsg) Reset() {
 	*x = HistoryMsg{}
-	mi := &file_crabtalk_proto_msgTypes[52]
+	mi := &file_crabtalk_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4402,7 +4217,7 @@ func (x *HistoryMsg) String() string {
 func (*HistoryMsg) ProtoMessage() {}
 
 func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[52]
+	mi := &file_crabtalk_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4415,7 +4230,7 @@ func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryMsg.ProtoReflect.Descriptor instead.
 func (*HistoryMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{52}
+	return file_crabtalk_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *HistoryMsg) GetId() string {
@@ -4459,7 +4274,7 @@ type HistoryReply struct {
 
 func (x *HistoryReply) Reset() {
 	*x = HistoryReply{}
-	mi := &file_crabtalk_proto_msgTypes[53]
+	mi := &file_crabtalk_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4471,7 +4286,7 @@ func (x *HistoryReply) String() string {
 func (*HistoryReply) ProtoMessage() {}
 
 func (x *HistoryReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[53]
+	mi := &file_crabtalk_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4484,7 +4299,7 @@ func (x *HistoryReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryReply.ProtoReflect.Descriptor instead.
 func (*HistoryReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{53}
+	return file_crabtalk_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *HistoryReply) GetLines() []*HistoryLine {
@@ -4534,7 +4349,7 @@ type HistoryLine struct {
 
 func (x *HistoryLine) Reset() {
 	*x = HistoryLine{}
-	mi := &file_crabtalk_proto_msgTypes[54]
+	mi := &file_crabtalk_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4546,7 +4361,7 @@ func (x *HistoryLine) String() string {
 func (*HistoryLine) ProtoMessage() {}
 
 func (x *HistoryLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[54]
+	mi := &file_crabtalk_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4559,7 +4374,7 @@ func (x *HistoryLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryLine.ProtoReflect.Descriptor instead.
 func (*HistoryLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{54}
+	return file_crabtalk_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *HistoryLine) GetNumber() int64 {
@@ -4636,7 +4451,8 @@ var File_crabtalk_proto protoreflect.FileDescriptor
 
 const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
-	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\x83\v\n" +
+	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xca\n" +
+	"\n" +
 	"\rClientMessage\x120\n" +
 	"\x04send\x18\x01 \x01(\v2\x1a.crabtalk.protocol.SendMsgH\x00R\x04send\x126\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1c.crabtalk.protocol.StreamMsgH\x00R\x06stream\x12-\n" +
@@ -4661,8 +4477,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"list_crons\x18\x0e \x01(\v2\x1f.crabtalk.protocol.ListCronsMsgH\x00R\tlistCrons\x129\n" +
 	"\acompact\x18\x0f \x01(\v2\x1d.crabtalk.protocol.CompactMsgH\x00R\acompact\x124\n" +
 	"\x05hello\x18\xe8\a \x01(\v2\x1b.crabtalk.protocol.HelloMsgH\x00R\x05hello\x121\n" +
-	"\x04auth\x18\xe9\a \x01(\v2\x1a.crabtalk.protocol.AuthMsgH\x00R\x04auth\x127\n" +
-	"\x06cancel\x18\xea\a \x01(\v2\x1c.crabtalk.protocol.CancelMsgH\x00R\x06cancel\x12:\n" +
+	"\x04auth\x18\xe9\a \x01(\v2\x1a.crabtalk.protocol.AuthMsgH\x00R\x04auth\x12:\n" +
 	"\ahistory\x18\x87\b \x01(\v2\x1d.crabtalk.protocol.HistoryMsgH\x00R\ahistory\x12.\n" +
 	"\x04call\x18\xd0\x0f \x01(\v2\x17.crabtalk.protocol.CallH\x00R\x04call\x12)\n" +
 	"\x02by\x18\xcc\b \x01(\v2\x18.crabtalk.protocol.ActorR\x02by\x12\x15\n" +
@@ -4821,13 +4636,11 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\testimated\x18\x05 \x01(\bR\testimated\"?\n" +
 	"\tCompacted\x12\x18\n" +
 	"\asummary\x18\x01 \x01(\tR\asummary\x12\x18\n" +
-	"\aarchive\x18\x02 \x01(\tR\aarchive\"%\n" +
-	"\tCancelMsg\x12\x18\n" +
-	"\asession\x18\x01 \x01(\x04R\asession\"\n" +
+	"\aarchive\x18\x02 \x01(\tR\aarchive\"\n" +
 	"\n" +
 	"\bSessions\"#\n" +
 	"\aKillMsg\x12\x18\n" +
-	"\asession\x18\x01 \x01(\x04R\asession\"\xad\x02\n" +
+	"\asession\x18\x01 \x01(\x04R\asession\"\xc4\x01\n" +
 	"\vSessionInfo\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x1d\n" +
@@ -4837,11 +4650,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
 	"alive_secs\x18\x05 \x01(\x04R\taliveSecs\x12\x16\n" +
 	"\x06active\x18\x06 \x01(\bR\x06active\x12\x14\n" +
-	"\x05title\x18\a \x01(\tR\x05title\x12\x1c\n" +
-	"\tstored_id\x18\xe8\a \x01(\tR\bstoredId\x12\x15\n" +
-	"\x05model\x18\xe9\a \x01(\tR\x05model\x12\x19\n" +
-	"\awaiting\x18\xea\a \x01(\x04R\awaiting\x12\x17\n" +
-	"\x06asking\x18\xeb\a \x01(\bR\x06asking\"I\n" +
+	"\x05title\x18\a \x01(\tR\x05title\"I\n" +
 	"\vSessionList\x12:\n" +
 	"\bsessions\x18\x01 \x03(\v2\x1e.crabtalk.protocol.SessionInfoR\bsessions\"&\n" +
 	"\n" +
@@ -4849,35 +4658,21 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\asession\x18\x01 \x01(\x04R\asession\"+\n" +
 	"\x0fCompactResponse\x12\x18\n" +
 	"\asummary\x18\x01 \x01(\tR\asummary\"\x06\n" +
-	"\x04Ping\"\x1d\n" +
-	"\x04Pong\x12\x15\n" +
-	"\x05notes\x18\xe8\a \x03(\tR\x05notes\"\v\n" +
-	"\tGetConfig\"]\n" +
+	"\x04Ping\"\x06\n" +
+	"\x04Pong\"\v\n" +
+	"\tGetConfig\"&\n" +
 	"\fSetConfigMsg\x12\x16\n" +
-	"\x06config\x18\x01 \x01(\tR\x06config\x12\x16\n" +
-	"\x03key\x18\xe8\a \x01(\tH\x00R\x03key\x88\x01\x01\x12\x15\n" +
-	"\x05value\x18\xe9\a \x01(\tR\x05valueB\x06\n" +
-	"\x04_key\"#\n" +
+	"\x06config\x18\x01 \x01(\tR\x06config\"#\n" +
 	"\tConfigMsg\x12\x16\n" +
 	"\x06config\x18\x01 \x01(\tR\x06config\"\v\n" +
 	"\tReloadMsg\"\n" +
 	"\n" +
-	"\bGetStats\"\x8f\x03\n" +
+	"\bGetStats\"\x84\x01\n" +
 	"\vDaemonStats\x12\x1f\n" +
 	"\vuptime_secs\x18\x01 \x01(\x04R\n" +
 	"uptimeSecs\x12'\n" +
 	"\x0factive_sessions\x18\x02 \x01(\rR\x0eactiveSessions\x12+\n" +
-	"\x11registered_agents\x18\x03 \x01(\rR\x10registeredAgents\x12\x19\n" +
-	"\aversion\x18\xe8\a \x01(\tR\aversion\x12$\n" +
-	"\rlive_sessions\x18\xe9\a \x01(\rR\fliveSessions\x12!\n" +
-	"\vconnections\x18\xea\a \x01(\rR\vconnections\x12!\n" +
-	"\vsubscribers\x18\xeb\a \x01(\rR\vsubscribers\x12\"\n" +
-	"\fmemory_bytes\x18\xec\a \x01(\x04R\vmemoryBytes\x12\x1f\n" +
-	"\n" +
-	"goroutines\x18\xed\a \x01(\rR\n" +
-	"goroutines\x12\"\n" +
-	"\fruns_waiting\x18\xee\a \x01(\rR\vrunsWaiting\x12\x19\n" +
-	"\avectors\x18\xef\a \x01(\fR\avectors\"@\n" +
+	"\x11registered_agents\x18\x03 \x01(\rR\x10registeredAgents\"@\n" +
 	"\bHelloMsg\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\"\xec\x01\n" +
@@ -5042,7 +4837,7 @@ func file_crabtalk_proto_rawDescGZIP() []byte {
 }
 
 var file_crabtalk_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 55)
+var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
 var file_crabtalk_proto_goTypes = []any{
 	(AgentEventKind)(0),        // 0: crabtalk.protocol.AgentEventKind
 	(*ClientMessage)(nil),      // 1: crabtalk.protocol.ClientMessage
@@ -5069,105 +4864,103 @@ var file_crabtalk_proto_goTypes = []any{
 	(*ReplyToAsk)(nil),         // 22: crabtalk.protocol.ReplyToAsk
 	(*Usage)(nil),              // 23: crabtalk.protocol.Usage
 	(*Compacted)(nil),          // 24: crabtalk.protocol.Compacted
-	(*CancelMsg)(nil),          // 25: crabtalk.protocol.CancelMsg
-	(*Sessions)(nil),           // 26: crabtalk.protocol.Sessions
-	(*KillMsg)(nil),            // 27: crabtalk.protocol.KillMsg
-	(*SessionInfo)(nil),        // 28: crabtalk.protocol.SessionInfo
-	(*SessionList)(nil),        // 29: crabtalk.protocol.SessionList
-	(*CompactMsg)(nil),         // 30: crabtalk.protocol.CompactMsg
-	(*CompactResponse)(nil),    // 31: crabtalk.protocol.CompactResponse
-	(*Ping)(nil),               // 32: crabtalk.protocol.Ping
-	(*Pong)(nil),               // 33: crabtalk.protocol.Pong
-	(*GetConfig)(nil),          // 34: crabtalk.protocol.GetConfig
-	(*SetConfigMsg)(nil),       // 35: crabtalk.protocol.SetConfigMsg
-	(*ConfigMsg)(nil),          // 36: crabtalk.protocol.ConfigMsg
-	(*ReloadMsg)(nil),          // 37: crabtalk.protocol.ReloadMsg
-	(*GetStats)(nil),           // 38: crabtalk.protocol.GetStats
-	(*DaemonStats)(nil),        // 39: crabtalk.protocol.DaemonStats
-	(*HelloMsg)(nil),           // 40: crabtalk.protocol.HelloMsg
-	(*HelloReply)(nil),         // 41: crabtalk.protocol.HelloReply
-	(*AuthMsg)(nil),            // 42: crabtalk.protocol.AuthMsg
-	(*ErrorMsg)(nil),           // 43: crabtalk.protocol.ErrorMsg
-	(*SubscribeEvents)(nil),    // 44: crabtalk.protocol.SubscribeEvents
-	(*AgentEventMsg)(nil),      // 45: crabtalk.protocol.AgentEventMsg
-	(*CreateCronMsg)(nil),      // 46: crabtalk.protocol.CreateCronMsg
-	(*DeleteCronMsg)(nil),      // 47: crabtalk.protocol.DeleteCronMsg
-	(*ListCronsMsg)(nil),       // 48: crabtalk.protocol.ListCronsMsg
-	(*CronInfo)(nil),           // 49: crabtalk.protocol.CronInfo
-	(*CronList)(nil),           // 50: crabtalk.protocol.CronList
-	(*Actor)(nil),              // 51: crabtalk.protocol.Actor
-	(*StoredSession)(nil),      // 52: crabtalk.protocol.StoredSession
-	(*HistoryMsg)(nil),         // 53: crabtalk.protocol.HistoryMsg
-	(*HistoryReply)(nil),       // 54: crabtalk.protocol.HistoryReply
-	(*HistoryLine)(nil),        // 55: crabtalk.protocol.HistoryLine
+	(*Sessions)(nil),           // 25: crabtalk.protocol.Sessions
+	(*KillMsg)(nil),            // 26: crabtalk.protocol.KillMsg
+	(*SessionInfo)(nil),        // 27: crabtalk.protocol.SessionInfo
+	(*SessionList)(nil),        // 28: crabtalk.protocol.SessionList
+	(*CompactMsg)(nil),         // 29: crabtalk.protocol.CompactMsg
+	(*CompactResponse)(nil),    // 30: crabtalk.protocol.CompactResponse
+	(*Ping)(nil),               // 31: crabtalk.protocol.Ping
+	(*Pong)(nil),               // 32: crabtalk.protocol.Pong
+	(*GetConfig)(nil),          // 33: crabtalk.protocol.GetConfig
+	(*SetConfigMsg)(nil),       // 34: crabtalk.protocol.SetConfigMsg
+	(*ConfigMsg)(nil),          // 35: crabtalk.protocol.ConfigMsg
+	(*ReloadMsg)(nil),          // 36: crabtalk.protocol.ReloadMsg
+	(*GetStats)(nil),           // 37: crabtalk.protocol.GetStats
+	(*DaemonStats)(nil),        // 38: crabtalk.protocol.DaemonStats
+	(*HelloMsg)(nil),           // 39: crabtalk.protocol.HelloMsg
+	(*HelloReply)(nil),         // 40: crabtalk.protocol.HelloReply
+	(*AuthMsg)(nil),            // 41: crabtalk.protocol.AuthMsg
+	(*ErrorMsg)(nil),           // 42: crabtalk.protocol.ErrorMsg
+	(*SubscribeEvents)(nil),    // 43: crabtalk.protocol.SubscribeEvents
+	(*AgentEventMsg)(nil),      // 44: crabtalk.protocol.AgentEventMsg
+	(*CreateCronMsg)(nil),      // 45: crabtalk.protocol.CreateCronMsg
+	(*DeleteCronMsg)(nil),      // 46: crabtalk.protocol.DeleteCronMsg
+	(*ListCronsMsg)(nil),       // 47: crabtalk.protocol.ListCronsMsg
+	(*CronInfo)(nil),           // 48: crabtalk.protocol.CronInfo
+	(*CronList)(nil),           // 49: crabtalk.protocol.CronList
+	(*Actor)(nil),              // 50: crabtalk.protocol.Actor
+	(*StoredSession)(nil),      // 51: crabtalk.protocol.StoredSession
+	(*HistoryMsg)(nil),         // 52: crabtalk.protocol.HistoryMsg
+	(*HistoryReply)(nil),       // 53: crabtalk.protocol.HistoryReply
+	(*HistoryLine)(nil),        // 54: crabtalk.protocol.HistoryLine
 }
 var file_crabtalk_proto_depIdxs = []int32{
 	6,  // 0: crabtalk.protocol.ClientMessage.send:type_name -> crabtalk.protocol.SendMsg
 	7,  // 1: crabtalk.protocol.ClientMessage.stream:type_name -> crabtalk.protocol.StreamMsg
-	32, // 2: crabtalk.protocol.ClientMessage.ping:type_name -> crabtalk.protocol.Ping
-	26, // 3: crabtalk.protocol.ClientMessage.sessions:type_name -> crabtalk.protocol.Sessions
-	27, // 4: crabtalk.protocol.ClientMessage.kill:type_name -> crabtalk.protocol.KillMsg
-	34, // 5: crabtalk.protocol.ClientMessage.get_config:type_name -> crabtalk.protocol.GetConfig
-	35, // 6: crabtalk.protocol.ClientMessage.set_config:type_name -> crabtalk.protocol.SetConfigMsg
-	37, // 7: crabtalk.protocol.ClientMessage.reload:type_name -> crabtalk.protocol.ReloadMsg
-	44, // 8: crabtalk.protocol.ClientMessage.subscribe_events:type_name -> crabtalk.protocol.SubscribeEvents
+	31, // 2: crabtalk.protocol.ClientMessage.ping:type_name -> crabtalk.protocol.Ping
+	25, // 3: crabtalk.protocol.ClientMessage.sessions:type_name -> crabtalk.protocol.Sessions
+	26, // 4: crabtalk.protocol.ClientMessage.kill:type_name -> crabtalk.protocol.KillMsg
+	33, // 5: crabtalk.protocol.ClientMessage.get_config:type_name -> crabtalk.protocol.GetConfig
+	34, // 6: crabtalk.protocol.ClientMessage.set_config:type_name -> crabtalk.protocol.SetConfigMsg
+	36, // 7: crabtalk.protocol.ClientMessage.reload:type_name -> crabtalk.protocol.ReloadMsg
+	43, // 8: crabtalk.protocol.ClientMessage.subscribe_events:type_name -> crabtalk.protocol.SubscribeEvents
 	22, // 9: crabtalk.protocol.ClientMessage.reply_to_ask:type_name -> crabtalk.protocol.ReplyToAsk
-	38, // 10: crabtalk.protocol.ClientMessage.get_stats:type_name -> crabtalk.protocol.GetStats
-	46, // 11: crabtalk.protocol.ClientMessage.create_cron:type_name -> crabtalk.protocol.CreateCronMsg
-	47, // 12: crabtalk.protocol.ClientMessage.delete_cron:type_name -> crabtalk.protocol.DeleteCronMsg
-	48, // 13: crabtalk.protocol.ClientMessage.list_crons:type_name -> crabtalk.protocol.ListCronsMsg
-	30, // 14: crabtalk.protocol.ClientMessage.compact:type_name -> crabtalk.protocol.CompactMsg
-	40, // 15: crabtalk.protocol.ClientMessage.hello:type_name -> crabtalk.protocol.HelloMsg
-	42, // 16: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
-	25, // 17: crabtalk.protocol.ClientMessage.cancel:type_name -> crabtalk.protocol.CancelMsg
-	53, // 18: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
-	2,  // 19: crabtalk.protocol.ClientMessage.call:type_name -> crabtalk.protocol.Call
-	51, // 20: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
-	4,  // 21: crabtalk.protocol.ClientMessage.once:type_name -> crabtalk.protocol.Once
-	8,  // 22: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
-	9,  // 23: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
-	43, // 24: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
-	33, // 25: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
-	29, // 26: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
-	36, // 27: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
-	45, // 28: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
-	39, // 29: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
-	49, // 30: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
-	50, // 31: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
-	31, // 32: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
-	41, // 33: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
-	54, // 34: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
-	3,  // 35: crabtalk.protocol.ServerMessage.result:type_name -> crabtalk.protocol.Result
-	23, // 36: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
-	10, // 37: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
-	12, // 38: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
-	13, // 39: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
-	14, // 40: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
-	16, // 41: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
-	17, // 42: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
-	18, // 43: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
-	19, // 44: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
-	23, // 45: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
-	24, // 46: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
-	43, // 47: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
-	11, // 48: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
-	15, // 49: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	20, // 50: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
-	21, // 51: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
-	28, // 52: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
-	0,  // 53: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
-	15, // 54: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	23, // 55: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
-	24, // 56: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
-	43, // 57: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
-	49, // 58: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
-	55, // 59: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
-	52, // 60: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
-	61, // [61:61] is the sub-list for method output_type
-	61, // [61:61] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	37, // 10: crabtalk.protocol.ClientMessage.get_stats:type_name -> crabtalk.protocol.GetStats
+	45, // 11: crabtalk.protocol.ClientMessage.create_cron:type_name -> crabtalk.protocol.CreateCronMsg
+	46, // 12: crabtalk.protocol.ClientMessage.delete_cron:type_name -> crabtalk.protocol.DeleteCronMsg
+	47, // 13: crabtalk.protocol.ClientMessage.list_crons:type_name -> crabtalk.protocol.ListCronsMsg
+	29, // 14: crabtalk.protocol.ClientMessage.compact:type_name -> crabtalk.protocol.CompactMsg
+	39, // 15: crabtalk.protocol.ClientMessage.hello:type_name -> crabtalk.protocol.HelloMsg
+	41, // 16: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
+	52, // 17: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
+	2,  // 18: crabtalk.protocol.ClientMessage.call:type_name -> crabtalk.protocol.Call
+	50, // 19: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
+	4,  // 20: crabtalk.protocol.ClientMessage.once:type_name -> crabtalk.protocol.Once
+	8,  // 21: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
+	9,  // 22: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
+	42, // 23: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
+	32, // 24: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
+	28, // 25: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
+	35, // 26: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
+	44, // 27: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
+	38, // 28: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
+	48, // 29: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
+	49, // 30: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
+	30, // 31: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
+	40, // 32: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
+	53, // 33: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
+	3,  // 34: crabtalk.protocol.ServerMessage.result:type_name -> crabtalk.protocol.Result
+	23, // 35: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
+	10, // 36: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
+	12, // 37: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
+	13, // 38: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
+	14, // 39: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
+	16, // 40: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
+	17, // 41: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
+	18, // 42: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
+	19, // 43: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
+	23, // 44: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
+	24, // 45: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
+	42, // 46: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
+	11, // 47: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
+	15, // 48: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	20, // 49: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
+	21, // 50: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
+	27, // 51: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
+	0,  // 52: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
+	15, // 53: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	23, // 54: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
+	24, // 55: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
+	42, // 56: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
+	48, // 57: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
+	54, // 58: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
+	51, // 59: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
+	60, // [60:60] is the sub-list for method output_type
+	60, // [60:60] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_crabtalk_proto_init() }
@@ -5193,7 +4986,6 @@ func file_crabtalk_proto_init() {
 		(*ClientMessage_Compact)(nil),
 		(*ClientMessage_Hello)(nil),
 		(*ClientMessage_Auth)(nil),
-		(*ClientMessage_Cancel)(nil),
 		(*ClientMessage_History)(nil),
 		(*ClientMessage_Call)(nil),
 	}
@@ -5229,16 +5021,15 @@ func file_crabtalk_proto_init() {
 		(*StreamEvent_Error)(nil),
 		(*StreamEvent_Appended)(nil),
 	}
-	file_crabtalk_proto_msgTypes[34].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[42].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[45].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[41].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[44].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crabtalk_proto_rawDesc), len(file_crabtalk_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   55,
+			NumMessages:   54,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -164,16 +164,17 @@ func (ch *chat) resumeCommand(ctx context.Context, id string) error {
 // liveSession returns the daemon's number of the session. The session has a
 // number after its first message.
 func (ch *chat) liveSession(ctx context.Context) (uint64, error) {
-	list, err := ch.Client.Sessions(ctx)
-	if err != nil {
+	if ch.Stored == "" {
+		return 0, nothingSaid()
+	}
+	s, err := op.ShowSession.Do(ctx, ch.Client, op.SessionID{Session: ch.Stored})
+	switch {
+	case err != nil:
 		return 0, ch.Explain(err)
+	case s.Number == 0:
+		return 0, nothingSaid()
 	}
-	for _, s := range list {
-		if s.ID == ch.Stored && ch.Stored != "" {
-			return s.Number, nil
-		}
-	}
-	return 0, nothingSaid()
+	return s.Number, nil
 }
 
 func nothingSaid() error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 )
 
 // MaxMessage bounds a message to an agent, in bytes.
@@ -118,7 +119,7 @@ func (t *Conversation) cancel(run context.Context, hangUp func()) {
 	}
 	ctx, stop := context.WithTimeout(run, cancelWait)
 	defer stop()
-	if t.Client.Cancel(ctx, id) == nil {
+	if _, err := op.CancelRun.Do(ctx, t.Client, op.SessionNumber{Number: id}); err == nil {
 		<-ctx.Done()
 	}
 }

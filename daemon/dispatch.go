@@ -80,8 +80,6 @@ var handlers = map[protoreflect.Name]handler{
 
 	"hello": without((*Daemon).hello),
 	"auth":  without(pong), // the server answers a required one
-
-	"history": with((*pb.ClientMessage).GetHistory, (*Daemon).history),
 }
 
 // with returns a handler that passes the operation's message to do.

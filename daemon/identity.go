@@ -34,8 +34,8 @@ var needs = map[protoreflect.Name]op.Need{
 	"sessions": op.NeedOwn, "subscribe_events": op.NeedOwn, "outcome": op.NeedOwn,
 	"get_entry": op.NeedRead, "list_entries": op.NeedRead, "recall": op.NeedRead, "entry_changes": op.NeedRead,
 	"remember": op.NeedWrite, "forget": op.NeedWrite, "apply": op.NeedWrite,
-	"history": op.NeedSession, "reply_to_ask": op.NeedSession,
-	"send": op.NeedMessages, "stream": op.NeedMessages,
+	"reply_to_ask": op.NeedSession,
+	"send":         op.NeedMessages, "stream": op.NeedMessages,
 }
 
 // identify records the identity that asks as the origin of changes.
@@ -62,20 +62,12 @@ func (d *Daemon) permit(r *request, name protoreflect.Name, m *pb.ClientMessage)
 	case op.NeedNothing, op.NeedOwn:
 		return nil
 	case op.NeedSession:
-		return d.permitSession(r, m)
+		on := d.on(r)
+		return on.OwnLoaded(m.GetReplyToAsk().GetSession())
 	case op.NeedMessages:
 		return d.permitMessage(r, m)
 	}
 	return r.as.Refused("%s", strings.ReplaceAll(string(name), "_", " "))
-}
-
-// permitSession checks that the identity created the session of a request.
-func (d *Daemon) permitSession(r *request, m *pb.ClientMessage) error {
-	on := d.on(r)
-	if m.GetHistory() != nil {
-		return on.OwnStored(m.GetHistory().GetId())
-	}
-	return on.OwnLoaded(m.GetReplyToAsk().GetSession())
 }
 
 // permitMessage checks that the identity is the sender of a message, and created its

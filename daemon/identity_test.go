@@ -44,7 +44,7 @@ func (s *served) as(name string) *client.Client {
 func TestIdentityOperations(t *testing.T) {
 	s := serve(t, home(t), identities)
 	open := "auth daemon.stats get_stats hello sessions.loaded sessions.list agents.list agents.show models.list spaces.list requests.outcome ping sessions.search sessions "
-	untrusted := open + "runs.cancel history reply_to_ask sessions.cancel sessions.lines sessions.show "
+	untrusted := open + "runs.cancel reply_to_ask sessions.cancel sessions.lines sessions.show "
 	reads := untrusted + "entries.changes entries.get entries.list entries.page entries.recall entries.show entries.version entries.versions "
 	trusted := reads + "entries.apply entries.create entries.delete entries.rewrite sessions.compact sessions.delete entries.forget entries.remember entries.replace sessions.restore sessions.title "
 	for id, want := range map[string]string{"api:u": untrusted, "api:reads": reads, "api:a": trusted, "tg:7": untrusted, "delegate-crab:api:a": trusted, "api:a2": untrusted} {
@@ -101,6 +101,10 @@ func TestIdentityReadsItsSessions(t *testing.T) {
 		stored[by] = r
 	}
 	ctx := t.Context()
+	read := func(c *client.Client, session string) error {
+		_, err := op.ReadLines.Do(ctx, c, op.SessionPage{SessionID: op.SessionID{Session: session}})
+		return err
+	}
 	for _, id := range []string{"api:a", "api:b", "api:u", "api:root", "someone"} {
 		c := s.as(id)
 		owner := id == "api:root" || id == "someone"
@@ -136,11 +140,12 @@ func TestIdentityReadsItsSessions(t *testing.T) {
 			}
 		}
 		for by, r := range stored {
+			_, shown := op.ShowSession.Do(ctx, c, op.SessionID{Session: r.StoredID})
+			_, byID := op.CancelSession.Do(ctx, c, op.SessionID{Session: r.StoredID})
 			mine := owner || by == id
 			_, cancelled := op.CancelRun.Do(ctx, c, op.SessionNumber{Number: r.Session})
 			for what, err := range map[string]error{
-				"history": first(c.History(ctx, r.StoredID, client.HistoryOptions{})), "by file": first(c.History(ctx, r.StoredID+".jsonl", client.HistoryOptions{})),
-				"cancel": cancelled,
+				"history": read(c, r.StoredID), "by file": read(c, r.StoredID+".jsonl"), "show": shown, "cancel": cancelled, "cancel by ID": byID,
 			} {
 				if mine != (err == nil) || !mine && !missing(err) {
 					t.Errorf("%s: %s of %s: %v", id, what, by, err)
@@ -184,7 +189,7 @@ func TestIdentityReadsItsSessions(t *testing.T) {
 		t.Errorf("%+v, %v", i, err)
 	}
 	path := filepath.Join(s.home, "sessions", stored["api:a"].StoredID+".jsonl")
-	if err := first(a.History(ctx, path, client.HistoryOptions{})); !missing(err) {
+	if err := read(a, path); !missing(err) {
 		t.Errorf("a path: %v", err)
 	}
 }

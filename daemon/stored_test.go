@@ -14,7 +14,6 @@ import (
 	"crabmem/daemon/op"
 	"crabmem/daemon/session"
 	"crabmem/sessionlog"
-	"crabmem/sessionlog/record"
 )
 
 func TestStoredSessions(t *testing.T) {
@@ -55,7 +54,7 @@ func TestStoredSessions(t *testing.T) {
 		}
 	}
 	_, err = op.ListSessions.Do(ctx, c, op.SessionFilter{Offset: -1})
-	wantError(t, err, 400, "invalid", "offset and limit")
+	wantError(t, err, 400, "invalid", "after and limit")
 
 	// A title of a live session, and one of another.
 	for id, want := range map[string]string{sent.StoredID: sent.StoredID + "_port.jsonl", "crab_user_90": "crab_user_90_port.jsonl"} {
@@ -70,29 +69,17 @@ func TestStoredSessions(t *testing.T) {
 	wantError(t, err, 404, "not_found", "nobody")
 
 	// History, complete and paged.
-	read := func(o client.HistoryOptions) (lines []sessionlog.Line, first client.History) {
-		for r, err := range c.History(ctx, "crab_user_90", o) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if first.Session == nil {
-				first = r
-			}
-			lines = append(lines, r.Lines...)
-		}
-		return lines, first
+	h, err := op.ReadLines.Do(ctx, c, op.SessionPage{SessionID: op.SessionID{Session: "crab_user_90"}})
+	if err != nil || len(h.Items) != 5 || h.Next != "" || h.Last != 5 || h.Session.Title != "Port" || h.Items[2].Error == "" || h.Items[2].Kind != "bad" ||
+		h.Items[2].Record != nil || string(h.Items[1].Record) != `{"role":"user","content":"old canary"}` {
+		t.Errorf("%+v, %v", h, err)
 	}
-	lines, first := read(client.HistoryOptions{})
-	if len(lines) != 5 || first.LastLine != 5 || first.Session.Title != "Port" || lines[2].Err == nil || lines[2].Kind != record.KindBad || string(lines[1].Raw) != `{"role":"user","content":"old canary"}` {
-		t.Errorf("%v, %v", lines, first)
+	h, err = op.ReadLines.Do(ctx, c, op.SessionPage{SessionID: op.SessionID{Session: "crab_user_90"}, After: 1, Limit: 2})
+	if err != nil || len(h.Items) != 2 || h.Items[0].Line != 2 || h.Items[1].Line != 3 || h.Next != "3" || h.Last != 5 {
+		t.Errorf("%+v, %v", h, err)
 	}
-	lines, first = read(client.HistoryOptions{After: 1, Limit: 2})
-	if len(lines) != 2 || lines[0].Number != 2 || lines[1].Number != 3 || first.LastLine != 5 {
-		t.Errorf("%v, %v", lines, first)
-	}
-	for _, err := range c.History(ctx, "nobody", client.HistoryOptions{}) {
-		wantError(t, err, 404, "not_found", "nobody")
-	}
+	_, err = op.ReadLines.Do(ctx, c, op.SessionPage{SessionID: op.SessionID{Session: "nobody"}})
+	wantError(t, err, 404, "not_found", "nobody")
 
 	// Search finds the writes of other processes, too.
 	found, err := op.SearchSessions.Do(ctx, c, op.SessionQuery{Query: "canary", Roles: []string{"user"}})
@@ -157,10 +144,14 @@ func TestPurgeStored(t *testing.T) {
 	if n, err := purge(sent.StoredID, "the vault code"); n.Lines == 0 || err != nil {
 		t.Errorf("%+v, %v", n, err)
 	}
-	for h, err := range c.History(ctx, sent.StoredID, client.HistoryOptions{}) {
-		if err != nil || strings.Contains(fmt.Sprint(h), "the vault code") {
-			t.Errorf("%v, %v", h, err)
+	h, err := op.ReadLines.Do(ctx, c, op.SessionPage{SessionID: op.SessionID{Session: sent.StoredID}})
+	for _, l := range h.Items {
+		if strings.Contains(string(l.Record), "the vault code") {
+			t.Errorf("line %d: %s", l.Line, l.Record)
 		}
+	}
+	if err != nil || len(h.Items) == 0 {
+		t.Errorf("%+v, %v", h, err)
 	}
 	if found, err := op.SearchSessions.Do(ctx, c, op.SessionQuery{Query: "vault code", Tools: true}); len(found.Hits) > 0 || err != nil {
 		t.Errorf("%+v, %v", found, err)

@@ -6,10 +6,8 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/op"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
-	"crabmem/sessionlog/record"
 )
 
 // The types of this package as messages of the protocol, and messages as these
@@ -112,48 +110,6 @@ func agentEventOf(m *pb.AgentEventMsg) *Event {
 		e.Err = newError(errtable.Other, m.GetError())
 	}
 	return e
-}
-
-func storedOf(m *pb.StoredSession) *op.Session {
-	s := &op.Session{
-		SessionFile: op.SessionFile{
-			ID: m.GetId(), File: m.GetFile(), Agent: m.GetAgent(), CreatedBy: m.GetCreatedBy(), CreatedAt: m.GetCreatedAt(), Title: m.GetTitle(),
-			UptimeSecs: m.GetUptimeSecs(), Messages: int(m.GetMessages()), Damaged: int(m.GetDamaged()), Bytes: int64(m.GetBytes()), Source: m.GetSource(), Error: m.GetError(),
-		},
-		Loaded: m.GetLive() != 0, Active: m.GetActive(), Number: m.GetLive(), Followers: m.GetFollowers(),
-	}
-	if m.GetModifiedAt() != 0 {
-		s.ModifiedAt = time.UnixMilli(m.GetModifiedAt()).UTC()
-	}
-	return s
-}
-
-func historyOf(m *pb.HistoryReply) History {
-	h := History{LastLine: m.GetLastLine(), Lines: each(m.GetLines(), lineOf)}
-	if m.GetSession() != nil {
-		h.Session = storedOf(m.GetSession())
-	}
-	return h
-}
-
-func lineOf(m *pb.HistoryLine) sessionlog.Line {
-	l := sessionlog.Line{
-		Number: m.GetNumber(), Offset: m.GetOffset(), Size: m.GetSize(), Raw: m.GetJson(), Kind: record.KindUnknown, Glued: m.GetGlued(),
-		Pieces: int(m.GetPieces()), Tail: m.GetTail(), Torn: m.GetTorn(),
-	}
-	for k := range record.KindUnknown {
-		if k.String() == m.GetKind() {
-			l.Kind = k
-		}
-	}
-	if m.GetError() != "" {
-		l.Err = &record.FormatError{Line: l.Number, Offset: l.Offset}
-		path, msg, ok := strings.Cut(m.GetError(), l.Err.Error()) // the text without a message
-		if l.Err.Path, l.Err.Msg = strings.TrimSuffix(path, ": "), msg; !ok {
-			l.Err.Path, l.Err.Msg = "", m.GetError()
-		}
-	}
-	return l
 }
 
 // actorMessage returns an actor as a message, or nil if every field is empty.

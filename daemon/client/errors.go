@@ -66,10 +66,7 @@ func newError(f errtable.Family, m *pb.ErrorMsg) *Error {
 
 // familyOf returns the subject of a request.
 func familyOf(m *pb.ClientMessage) errtable.Family {
-	switch m.GetMsg().(type) {
-	case *pb.ClientMessage_History:
-		return errtable.Session
-	case *pb.ClientMessage_Call:
+	if m.GetCall() != nil {
 		return op.Find(m.GetCall().GetOp()).Family
 	}
 	return errtable.Other

@@ -3,7 +3,6 @@ package client
 import (
 	"time"
 
-	"crabmem/daemon/op"
 	"crabmem/daemon/space"
 	"crabmem/sessionlog"
 )
@@ -134,19 +133,3 @@ type Question struct {
 
 // Option is one answer to a [Question].
 type Option struct{ Label, Description string }
-
-// HistoryOptions select lines of a session.
-type HistoryOptions struct {
-	FromMarker bool  // start at the last compaction marker
-	After      int64 // only lines with a higher number
-	Limit      int   // 0: no limit
-}
-
-// History is a part of a session's lines. The first part has Session and LastLine,
-// the number of lines of the file. The lines have Raw, which is nil for a record
-// larger than a frame, but not Message, Meta, and Summary.
-type History struct {
-	Session  *op.Session
-	LastLine int64
-	Lines    []sessionlog.Line
-}

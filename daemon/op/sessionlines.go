@@ -14,7 +14,7 @@ import (
 // SessionPage selects lines of a session.
 type SessionPage struct {
 	SessionID
-	Limit      int   `json:"limit" jsonschema:"items of a page, at least 1; absent: 50" op:"default=50,min=1,max=200"`
+	Limit      int   `json:"limit,omitempty" jsonschema:"items of a page, at least 1; absent: 50" op:"default=50,min=1,max=200"` // 0: no limit
 	After      int64 `json:"after,omitempty" jsonschema:"only lines with a higher number" op:"max=1073741824"`
 	FromMarker bool  `json:"from_marker,omitempty" jsonschema:"true: begin at the last summary"`
 }
@@ -72,13 +72,13 @@ var ReadLines = Add(errtable.Session, Op[Daemon, SessionPage, SessionLines]{
 				continue
 			}
 			size += len(l.Raw)
-			if n := len(out.Items); n > 0 && (n >= in.Limit || size > maxPage) && l.Number > out.Items[n-1].Line {
+			if n := len(out.Items); n > 0 && (in.Limit > 0 && n >= in.Limit || size > maxPage) && l.Number > out.Items[n-1].Line {
 				out.Next = strconv.FormatInt(out.Items[n-1].Line, 10)
 				break
 			}
 			one := SessionLine{Line: l.Number, Kind: l.Kind.String()}
 			if l.Err != nil {
-				one.Error = l.Err.Error()
+				one.Error = l.Err.Msg
 			}
 			if l.Kind != record.KindBad && json.Valid(l.Raw) {
 				one.Record = slices.Clone(l.Raw)

@@ -193,7 +193,7 @@ var PurgeSession = Add(errtable.Session, Op[Daemon, SessionTexts, PurgedSession]
 // listSessions lists the sessions that pass the filter and that the identity may read.
 func (d *Daemon) listSessions(in *SessionFilter) (SessionList, error) {
 	if in.Offset < 0 || in.Limit < 0 {
-		return SessionList{}, errtable.Invalidf("offset and limit: want 0 or more")
+		return SessionList{}, errtable.Invalidf("after and limit: want 0 or more")
 	}
 	list, loaded := d.Sessions.List, d.byStored()
 	if in.Trash {

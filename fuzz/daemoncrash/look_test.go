@@ -93,27 +93,29 @@ func (f *found) addSession(d *daemon.Daemon, s *op.Session) error {
 		f.cells["title "+key] = s.Title
 	}
 	f.sessions[key] = []string{}
-	bad := false
-	return send(d, &pb.ClientMessage{Msg: &pb.ClientMessage_History{History: &pb.HistoryMsg{Id: s.ID}}}, func(r *pb.ServerMessage) {
-		for _, l := range r.GetHistory().GetLines() {
-			if bad = bad || l.Kind == "bad"; bad {
-				return
-			}
-			var v struct {
-				Role, Content, Compact string
-				Calls                  []any `json:"tool_calls"`
-				Turn                   struct{ Text, Failed string }
-			}
-			switch _ = json.Unmarshal(l.Json, &v); l.Kind {
-			case "message":
-				f.sessions[key] = append(f.sessions[key], v.Role+strings.Repeat("+", len(v.Calls))+" "+v.Content)
-			case "marker":
-				f.sessions[key] = append(f.sessions[key], "marker "+v.Compact)
-			case "unknown":
-				f.addTurn(key, v.Turn.Text, v.Turn.Failed)
-			}
+	h, err := op.ReadLines.Do(context.Background(), caller{d}, op.SessionPage{SessionID: op.SessionID{Session: s.ID}})
+	if err == nil && h.Next != "" {
+		err = errors.New("the history has more than one page")
+	}
+	for _, l := range h.Items {
+		if l.Kind == "bad" {
+			break
 		}
-	})
+		var v struct {
+			Role, Content, Compact string
+			Calls                  []any `json:"tool_calls"`
+			Turn                   struct{ Text, Failed string }
+		}
+		switch _ = json.Unmarshal(l.Record, &v); l.Kind {
+		case "message":
+			f.sessions[key] = append(f.sessions[key], v.Role+strings.Repeat("+", len(v.Calls))+" "+v.Content)
+		case "marker":
+			f.sessions[key] = append(f.sessions[key], "marker "+v.Compact)
+		case "unknown":
+			f.addTurn(key, v.Turn.Text, v.Turn.Failed)
+		}
+	}
+	return err
 }
 
 // addTurn adds a turn record to the lines of a session. It joins pieces of a

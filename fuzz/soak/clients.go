@@ -82,11 +82,7 @@ func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, nam
 	case 14:
 		_, err = op.ListSessions.Do(ctx, c, op.SessionFilter{Trash: r.IntN(2) == 0})
 	case 15:
-		for _, err = range c.History(ctx, id(), client.HistoryOptions{}) {
-			if err != nil {
-				break
-			}
-		}
+		_, err = op.ReadLines.Do(ctx, c, op.SessionPage{SessionID: op.SessionID{Session: id()}})
 	case 16:
 		_, err = op.SearchSessions.Do(ctx, c, op.SessionQuery{Query: "words hello", Tools: r.IntN(20) == 0})
 	case 17:

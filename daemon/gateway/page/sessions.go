@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"crabmem/bm25/clip"
-	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 	"crabmem/daemon/op"
 	"crabmem/sessionlog"
@@ -18,7 +17,6 @@ import (
 
 const (
 	maxMessage = 64 << 10 // bytes of a message that the page shows
-	maxLines   = 4 << 20  // bytes of the lines of one part of a session
 )
 
 type sessionsView struct {
@@ -65,7 +63,7 @@ func (v *visit) searchSessions(out *sessionsView) error {
 }
 
 type sessionView struct {
-	*op.Session
+	op.Session
 	Lines   []lineView
 	Newer   string // the address of the next part; empty: none
 	First   bool   // the part begins with the first line
@@ -100,32 +98,17 @@ func (v *visit) session() error {
 		after = last - pageSize
 	}
 	out := sessionView{First: after <= 0, Run: v.p.runs.of(id).view(), Request: newRequest()}
-	size, lines, last := 0, 0, int64(0)
-	for h, err := range v.store().History(v.r.Context(), id, client.HistoryOptions{After: max(after, 0), Limit: pageSize + 1}) {
-		if err != nil {
-			return err
-		}
-		if h.Session != nil {
-			out.Session = h.Session
-		}
-		for i := range h.Lines {
-			l := &h.Lines[i]
-			size += len(l.Raw)
-			if lines > 0 && (lines >= pageSize || size > maxLines) && l.Number > last {
-				out.Newer = "/ui/sessions/" + url.PathEscape(id) + "?after=" + strconv.FormatInt(last, 10)
-				break
-			}
-			lines, last = lines+1, l.Number
-			if line, shown := v.line(l); shown {
-				out.Lines = append(out.Lines, line)
-			}
-		}
-		if out.Newer != "" {
-			break
-		}
+	h, err := op.ReadLines.Do(v.r.Context(), v.store(), op.SessionPage{SessionID: op.SessionID{Session: id}, After: max(after, 0), Limit: pageSize})
+	if err != nil {
+		return err
 	}
-	if out.Session == nil {
-		return notFound("no session "+display.Quoted(id), "choose a session of the list")
+	if out.Session = h.Session; h.Next != "" {
+		out.Newer = "/ui/sessions/" + url.PathEscape(id) + "?after=" + h.Next
+	}
+	for i := range h.Items {
+		if line, shown := v.line(&h.Items[i]); shown {
+			out.Lines = append(out.Lines, line)
+		}
 	}
 	if out.Run.Active && out.Newer == "" {
 		out.Partial = v.p.render(v.r.Context(), out.Run.Text)
@@ -139,19 +122,17 @@ func (v *visit) session() error {
 
 // lastLine returns the number of lines of a session.
 func (v *visit) lastLine(id string) (int64, error) {
-	for h, err := range v.store().History(v.r.Context(), id, client.HistoryOptions{Limit: 1}) {
-		return h.LastLine, err
-	}
-	return 0, nil
+	h, err := op.ReadLines.Do(v.r.Context(), v.store(), op.SessionPage{SessionID: op.SessionID{Session: id}, Limit: 1})
+	return h.Last, err
 }
 
 // line returns what the page shows of a line. Lines of metadata are not shown.
-func (v *visit) line(l *sessionlog.Line) (out lineView, shown bool) {
-	out.Number = l.Number
+func (v *visit) line(l *op.SessionLine) (out lineView, shown bool) {
+	out.Number = l.Line
 	switch l.Kind {
-	case record.KindMessage:
+	case record.KindMessage.String():
 		var m sessionlog.Message
-		if err := json.Unmarshal(l.Raw, &m); err != nil {
+		if err := json.Unmarshal(l.Record, &m); err != nil {
 			out.Note = "A message that cannot be shown."
 			return out, true
 		}
@@ -165,12 +146,12 @@ func (v *visit) line(l *sessionlog.Line) (out lineView, shown bool) {
 			out.Body = v.p.render(v.r.Context(), text)
 		}
 		return out, true
-	case record.KindMarker:
+	case record.KindMarker.String():
 		var m struct{ Compact string }
-		_ = json.Unmarshal(l.Raw, &m) // otherwise empty
+		_ = json.Unmarshal(l.Record, &m) // otherwise empty
 		out.Summary, out.Body = true, v.p.render(v.r.Context(), clipped(m.Compact, &out.Note))
 		return out, true
-	case record.KindBad:
+	case record.KindBad.String():
 		out.Note = "A damaged line: run crabmem sessions check."
 		return out, true
 	}

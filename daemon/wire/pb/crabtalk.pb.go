@@ -130,7 +130,6 @@ type ClientMessage struct {
 	//	*ClientMessage_Compact
 	//	*ClientMessage_Hello
 	//	*ClientMessage_Auth
-	//	*ClientMessage_History
 	//	*ClientMessage_Call
 	Msg isClientMessage_Msg `protobuf_oneof:"msg"`
 	// Who makes the changes of this request, for the history of the store. Without
@@ -347,15 +346,6 @@ func (x *ClientMessage) GetAuth() *AuthMsg {
 	return nil
 }
 
-func (x *ClientMessage) GetHistory() *HistoryMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_History); ok {
-			return x.History
-		}
-	}
-	return nil
-}
-
 func (x *ClientMessage) GetCall() *Call {
 	if x != nil {
 		if x, ok := x.Msg.(*ClientMessage_Call); ok {
@@ -479,10 +469,6 @@ type ClientMessage_Auth struct {
 	Auth *AuthMsg `protobuf:"bytes,1001,opt,name=auth,proto3,oneof"` // pong
 }
 
-type ClientMessage_History struct {
-	History *HistoryMsg `protobuf:"bytes,1031,opt,name=history,proto3,oneof"` // history, in parts
-}
-
 type ClientMessage_Call struct {
 	Call *Call `protobuf:"bytes,2000,opt,name=call,proto3,oneof"` // result, in parts
 }
@@ -520,8 +506,6 @@ func (*ClientMessage_Compact) isClientMessage_Msg() {}
 func (*ClientMessage_Hello) isClientMessage_Msg() {}
 
 func (*ClientMessage_Auth) isClientMessage_Msg() {}
-
-func (*ClientMessage_History) isClientMessage_Msg() {}
 
 func (*ClientMessage_Call) isClientMessage_Msg() {}
 
@@ -719,7 +703,6 @@ type ServerMessage struct {
 	//	*ServerMessage_CronList
 	//	*ServerMessage_Compact
 	//	*ServerMessage_Hello
-	//	*ServerMessage_History
 	//	*ServerMessage_Result
 	Msg           isServerMessage_Msg `protobuf_oneof:"msg"`
 	Warnings      []string            `protobuf:"bytes,1100,rep,name=warnings,proto3" json:"warnings,omitempty"` // about texts of the request, such as a redacted one
@@ -872,15 +855,6 @@ func (x *ServerMessage) GetHello() *HelloReply {
 	return nil
 }
 
-func (x *ServerMessage) GetHistory() *HistoryReply {
-	if x != nil {
-		if x, ok := x.Msg.(*ServerMessage_History); ok {
-			return x.History
-		}
-	}
-	return nil
-}
-
 func (x *ServerMessage) GetResult() *Result {
 	if x != nil {
 		if x, ok := x.Msg.(*ServerMessage_Result); ok {
@@ -949,10 +923,6 @@ type ServerMessage_Hello struct {
 	Hello *HelloReply `protobuf:"bytes,1000,opt,name=hello,proto3,oneof"`
 }
 
-type ServerMessage_History struct {
-	History *HistoryReply `protobuf:"bytes,1032,opt,name=history,proto3,oneof"`
-}
-
 type ServerMessage_Result struct {
 	Result *Result `protobuf:"bytes,2001,opt,name=result,proto3,oneof"`
 }
@@ -980,8 +950,6 @@ func (*ServerMessage_CronList) isServerMessage_Msg() {}
 func (*ServerMessage_Compact) isServerMessage_Msg() {}
 
 func (*ServerMessage_Hello) isServerMessage_Msg() {}
-
-func (*ServerMessage_History) isServerMessage_Msg() {}
 
 func (*ServerMessage_Result) isServerMessage_Msg() {}
 
@@ -4021,437 +3989,11 @@ func (x *Actor) GetOp() string {
 	return ""
 }
 
-type StoredSession struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	File          string                 `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"` // its name
-	Agent         string                 `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
-	CreatedBy     string                 `protobuf:"bytes,4,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`
-	CreatedAt     string                 `protobuf:"bytes,5,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"` // RFC 3339
-	Title         string                 `protobuf:"bytes,6,opt,name=title,proto3" json:"title,omitempty"`
-	UptimeSecs    uint64                 `protobuf:"varint,7,opt,name=uptime_secs,json=uptimeSecs,proto3" json:"uptime_secs,omitempty"`
-	Messages      uint64                 `protobuf:"varint,8,opt,name=messages,proto3" json:"messages,omitempty"`
-	Damaged       uint64                 `protobuf:"varint,9,opt,name=damaged,proto3" json:"damaged,omitempty"` // bad lines
-	Bytes         uint64                 `protobuf:"varint,10,opt,name=bytes,proto3" json:"bytes,omitempty"`
-	Source        string                 `protobuf:"bytes,11,opt,name=source,proto3" json:"source,omitempty"`                            // of an imported one
-	Error         string                 `protobuf:"bytes,12,opt,name=error,proto3" json:"error,omitempty"`                              // why it cannot be read
-	ModifiedAt    int64                  `protobuf:"varint,13,opt,name=modified_at,json=modifiedAt,proto3" json:"modified_at,omitempty"` // unix milliseconds
-	Torn          uint64                 `protobuf:"varint,14,opt,name=torn,proto3" json:"torn,omitempty"`                               // bytes at the end that are no record
-	Live          uint64                 `protobuf:"varint,15,opt,name=live,proto3" json:"live,omitempty"`                               // its number while the daemon has it; 0 = it has not
-	Active        bool                   `protobuf:"varint,16,opt,name=active,proto3" json:"active,omitempty"`                           // a run is going on
-	Followers     uint64                 `protobuf:"varint,17,opt,name=followers,proto3" json:"followers,omitempty"`                     // subscribers to its events
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *StoredSession) Reset() {
-	*x = StoredSession{}
-	mi := &file_crabtalk_proto_msgTypes[50]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *StoredSession) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*StoredSession) ProtoMessage() {}
-
-func (x *StoredSession) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[50]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use StoredSession.ProtoReflect.Descriptor instead.
-func (*StoredSession) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{50}
-}
-
-func (x *StoredSession) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *StoredSession) GetFile() string {
-	if x != nil {
-		return x.File
-	}
-	return ""
-}
-
-func (x *StoredSession) GetAgent() string {
-	if x != nil {
-		return x.Agent
-	}
-	return ""
-}
-
-func (x *StoredSession) GetCreatedBy() string {
-	if x != nil {
-		return x.CreatedBy
-	}
-	return ""
-}
-
-func (x *StoredSession) GetCreatedAt() string {
-	if x != nil {
-		return x.CreatedAt
-	}
-	return ""
-}
-
-func (x *StoredSession) GetTitle() string {
-	if x != nil {
-		return x.Title
-	}
-	return ""
-}
-
-func (x *StoredSession) GetUptimeSecs() uint64 {
-	if x != nil {
-		return x.UptimeSecs
-	}
-	return 0
-}
-
-func (x *StoredSession) GetMessages() uint64 {
-	if x != nil {
-		return x.Messages
-	}
-	return 0
-}
-
-func (x *StoredSession) GetDamaged() uint64 {
-	if x != nil {
-		return x.Damaged
-	}
-	return 0
-}
-
-func (x *StoredSession) GetBytes() uint64 {
-	if x != nil {
-		return x.Bytes
-	}
-	return 0
-}
-
-func (x *StoredSession) GetSource() string {
-	if x != nil {
-		return x.Source
-	}
-	return ""
-}
-
-func (x *StoredSession) GetError() string {
-	if x != nil {
-		return x.Error
-	}
-	return ""
-}
-
-func (x *StoredSession) GetModifiedAt() int64 {
-	if x != nil {
-		return x.ModifiedAt
-	}
-	return 0
-}
-
-func (x *StoredSession) GetTorn() uint64 {
-	if x != nil {
-		return x.Torn
-	}
-	return 0
-}
-
-func (x *StoredSession) GetLive() uint64 {
-	if x != nil {
-		return x.Live
-	}
-	return 0
-}
-
-func (x *StoredSession) GetActive() bool {
-	if x != nil {
-		return x.Active
-	}
-	return false
-}
-
-func (x *StoredSession) GetFollowers() uint64 {
-	if x != nil {
-		return x.Followers
-	}
-	return 0
-}
-
-type HistoryMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                    // or a file's name
-	FromMarker    bool                   `protobuf:"varint,2,opt,name=from_marker,json=fromMarker,proto3" json:"from_marker,omitempty"` // begin at the last compaction
-	After         int64                  `protobuf:"varint,3,opt,name=after,proto3" json:"after,omitempty"`                             // only lines with a higher number
-	Limit         uint64                 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`                             // lines; 0 = all
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *HistoryMsg) Reset() {
-	*x = HistoryMsg{}
-	mi := &file_crabtalk_proto_msgTypes[51]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *HistoryMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*HistoryMsg) ProtoMessage() {}
-
-func (x *HistoryMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[51]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use HistoryMsg.ProtoReflect.Descriptor instead.
-func (*HistoryMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{51}
-}
-
-func (x *HistoryMsg) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
-func (x *HistoryMsg) GetFromMarker() bool {
-	if x != nil {
-		return x.FromMarker
-	}
-	return false
-}
-
-func (x *HistoryMsg) GetAfter() int64 {
-	if x != nil {
-		return x.After
-	}
-	return 0
-}
-
-func (x *HistoryMsg) GetLimit() uint64 {
-	if x != nil {
-		return x.Limit
-	}
-	return 0
-}
-
-type HistoryReply struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	Lines []*HistoryLine         `protobuf:"bytes,1,rep,name=lines,proto3" json:"lines,omitempty"`
-	More  bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"` // another part follows
-	// The rest is in the first part.
-	Session       *StoredSession `protobuf:"bytes,3,opt,name=session,proto3" json:"session,omitempty"`
-	LastLine      int64          `protobuf:"varint,4,opt,name=last_line,json=lastLine,proto3" json:"last_line,omitempty"` // of the file
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *HistoryReply) Reset() {
-	*x = HistoryReply{}
-	mi := &file_crabtalk_proto_msgTypes[52]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *HistoryReply) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*HistoryReply) ProtoMessage() {}
-
-func (x *HistoryReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[52]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use HistoryReply.ProtoReflect.Descriptor instead.
-func (*HistoryReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{52}
-}
-
-func (x *HistoryReply) GetLines() []*HistoryLine {
-	if x != nil {
-		return x.Lines
-	}
-	return nil
-}
-
-func (x *HistoryReply) GetMore() bool {
-	if x != nil {
-		return x.More
-	}
-	return false
-}
-
-func (x *HistoryReply) GetSession() *StoredSession {
-	if x != nil {
-		return x.Session
-	}
-	return nil
-}
-
-func (x *HistoryReply) GetLastLine() int64 {
-	if x != nil {
-		return x.LastLine
-	}
-	return 0
-}
-
-// HistoryLine is a line of a session file, or a record found in a bad line.
-type HistoryLine struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Number        int64                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
-	Size          int64                  `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"`
-	Kind          string                 `protobuf:"bytes,4,opt,name=kind,proto3" json:"kind,omitempty"`      // as sessionlog names it
-	Json          []byte                 `protobuf:"bytes,5,opt,name=json,proto3" json:"json,omitempty"`      // the record; empty when it is larger than a frame
-	Error         string                 `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`    // what is wrong with the line
-	Glued         bool                   `protobuf:"varint,7,opt,name=glued,proto3" json:"glued,omitempty"`   // found in a bad line
-	Pieces        uint32                 `protobuf:"varint,8,opt,name=pieces,proto3" json:"pieces,omitempty"` // of a bad line: records found in it, which follow
-	Tail          bool                   `protobuf:"varint,9,opt,name=tail,proto3" json:"tail,omitempty"`     // after the last line end
-	Torn          bool                   `protobuf:"varint,10,opt,name=torn,proto3" json:"torn,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *HistoryLine) Reset() {
-	*x = HistoryLine{}
-	mi := &file_crabtalk_proto_msgTypes[53]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *HistoryLine) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*HistoryLine) ProtoMessage() {}
-
-func (x *HistoryLine) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[53]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use HistoryLine.ProtoReflect.Descriptor instead.
-func (*HistoryLine) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{53}
-}
-
-func (x *HistoryLine) GetNumber() int64 {
-	if x != nil {
-		return x.Number
-	}
-	return 0
-}
-
-func (x *HistoryLine) GetOffset() int64 {
-	if x != nil {
-		return x.Offset
-	}
-	return 0
-}
-
-func (x *HistoryLine) GetSize() int64 {
-	if x != nil {
-		return x.Size
-	}
-	return 0
-}
-
-func (x *HistoryLine) GetKind() string {
-	if x != nil {
-		return x.Kind
-	}
-	return ""
-}
-
-func (x *HistoryLine) GetJson() []byte {
-	if x != nil {
-		return x.Json
-	}
-	return nil
-}
-
-func (x *HistoryLine) GetError() string {
-	if x != nil {
-		return x.Error
-	}
-	return ""
-}
-
-func (x *HistoryLine) GetGlued() bool {
-	if x != nil {
-		return x.Glued
-	}
-	return false
-}
-
-func (x *HistoryLine) GetPieces() uint32 {
-	if x != nil {
-		return x.Pieces
-	}
-	return 0
-}
-
-func (x *HistoryLine) GetTail() bool {
-	if x != nil {
-		return x.Tail
-	}
-	return false
-}
-
-func (x *HistoryLine) GetTorn() bool {
-	if x != nil {
-		return x.Torn
-	}
-	return false
-}
-
 var File_crabtalk_proto protoreflect.FileDescriptor
 
 const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
-	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xca\n" +
+	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\x8e\n" +
 	"\n" +
 	"\rClientMessage\x120\n" +
 	"\x04send\x18\x01 \x01(\v2\x1a.crabtalk.protocol.SendMsgH\x00R\x04send\x126\n" +
@@ -4477,8 +4019,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"list_crons\x18\x0e \x01(\v2\x1f.crabtalk.protocol.ListCronsMsgH\x00R\tlistCrons\x129\n" +
 	"\acompact\x18\x0f \x01(\v2\x1d.crabtalk.protocol.CompactMsgH\x00R\acompact\x124\n" +
 	"\x05hello\x18\xe8\a \x01(\v2\x1b.crabtalk.protocol.HelloMsgH\x00R\x05hello\x121\n" +
-	"\x04auth\x18\xe9\a \x01(\v2\x1a.crabtalk.protocol.AuthMsgH\x00R\x04auth\x12:\n" +
-	"\ahistory\x18\x87\b \x01(\v2\x1d.crabtalk.protocol.HistoryMsgH\x00R\ahistory\x12.\n" +
+	"\x04auth\x18\xe9\a \x01(\v2\x1a.crabtalk.protocol.AuthMsgH\x00R\x04auth\x12.\n" +
 	"\x04call\x18\xd0\x0f \x01(\v2\x17.crabtalk.protocol.CallH\x00R\x04call\x12)\n" +
 	"\x02by\x18\xcc\b \x01(\v2\x18.crabtalk.protocol.ActorR\x02by\x12\x15\n" +
 	"\x05space\x18\xcd\b \x01(\tR\x05space\x12\x0f\n" +
@@ -4498,7 +4039,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\apartial\x18\x03 \x01(\bR\apartial\"*\n" +
 	"\x04Once\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x10\n" +
-	"\x03sum\x18\x02 \x01(\fR\x03sum\"\xe7\x06\n" +
+	"\x03sum\x18\x02 \x01(\fR\x03sum\"\xa9\x06\n" +
 	"\rServerMessage\x12=\n" +
 	"\bresponse\x18\x01 \x01(\v2\x1f.crabtalk.protocol.SendResponseH\x00R\bresponse\x128\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1e.crabtalk.protocol.StreamEventH\x00R\x06stream\x123\n" +
@@ -4513,8 +4054,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\tcron_list\x18\n" +
 	" \x01(\v2\x1b.crabtalk.protocol.CronListH\x00R\bcronList\x12>\n" +
 	"\acompact\x18\v \x01(\v2\".crabtalk.protocol.CompactResponseH\x00R\acompact\x126\n" +
-	"\x05hello\x18\xe8\a \x01(\v2\x1d.crabtalk.protocol.HelloReplyH\x00R\x05hello\x12<\n" +
-	"\ahistory\x18\x88\b \x01(\v2\x1f.crabtalk.protocol.HistoryReplyH\x00R\ahistory\x124\n" +
+	"\x05hello\x18\xe8\a \x01(\v2\x1d.crabtalk.protocol.HelloReplyH\x00R\x05hello\x124\n" +
 	"\x06result\x18\xd1\x0f \x01(\v2\x19.crabtalk.protocol.ResultH\x00R\x06result\x12\x1b\n" +
 	"\bwarnings\x18\xcc\b \x03(\tR\bwarningsB\x05\n" +
 	"\x03msg\"\x9c\x03\n" +
@@ -4760,54 +4300,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x04call\x18\x03 \x01(\tR\x04call\x12\x16\n" +
 	"\x06client\x18\x04 \x01(\tR\x06client\x12\x16\n" +
 	"\x06origin\x18\x05 \x01(\tR\x06origin\x12\x0e\n" +
-	"\x02op\x18\x06 \x01(\tR\x02op\"\xb7\x03\n" +
-	"\rStoredSession\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
-	"\x04file\x18\x02 \x01(\tR\x04file\x12\x14\n" +
-	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x1d\n" +
-	"\n" +
-	"created_by\x18\x04 \x01(\tR\tcreatedBy\x12\x1d\n" +
-	"\n" +
-	"created_at\x18\x05 \x01(\tR\tcreatedAt\x12\x14\n" +
-	"\x05title\x18\x06 \x01(\tR\x05title\x12\x1f\n" +
-	"\vuptime_secs\x18\a \x01(\x04R\n" +
-	"uptimeSecs\x12\x1a\n" +
-	"\bmessages\x18\b \x01(\x04R\bmessages\x12\x18\n" +
-	"\adamaged\x18\t \x01(\x04R\adamaged\x12\x14\n" +
-	"\x05bytes\x18\n" +
-	" \x01(\x04R\x05bytes\x12\x16\n" +
-	"\x06source\x18\v \x01(\tR\x06source\x12\x14\n" +
-	"\x05error\x18\f \x01(\tR\x05error\x12\x1f\n" +
-	"\vmodified_at\x18\r \x01(\x03R\n" +
-	"modifiedAt\x12\x12\n" +
-	"\x04torn\x18\x0e \x01(\x04R\x04torn\x12\x12\n" +
-	"\x04live\x18\x0f \x01(\x04R\x04live\x12\x16\n" +
-	"\x06active\x18\x10 \x01(\bR\x06active\x12\x1c\n" +
-	"\tfollowers\x18\x11 \x01(\x04R\tfollowers\"i\n" +
-	"\n" +
-	"HistoryMsg\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1f\n" +
-	"\vfrom_marker\x18\x02 \x01(\bR\n" +
-	"fromMarker\x12\x14\n" +
-	"\x05after\x18\x03 \x01(\x03R\x05after\x12\x14\n" +
-	"\x05limit\x18\x04 \x01(\x04R\x05limit\"\xb1\x01\n" +
-	"\fHistoryReply\x124\n" +
-	"\x05lines\x18\x01 \x03(\v2\x1e.crabtalk.protocol.HistoryLineR\x05lines\x12\x12\n" +
-	"\x04more\x18\x02 \x01(\bR\x04more\x12:\n" +
-	"\asession\x18\x03 \x01(\v2 .crabtalk.protocol.StoredSessionR\asession\x12\x1b\n" +
-	"\tlast_line\x18\x04 \x01(\x03R\blastLine\"\xe5\x01\n" +
-	"\vHistoryLine\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\x03R\x06number\x12\x16\n" +
-	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n" +
-	"\x04size\x18\x03 \x01(\x03R\x04size\x12\x12\n" +
-	"\x04kind\x18\x04 \x01(\tR\x04kind\x12\x12\n" +
-	"\x04json\x18\x05 \x01(\fR\x04json\x12\x14\n" +
-	"\x05error\x18\x06 \x01(\tR\x05error\x12\x14\n" +
-	"\x05glued\x18\a \x01(\bR\x05glued\x12\x16\n" +
-	"\x06pieces\x18\b \x01(\rR\x06pieces\x12\x12\n" +
-	"\x04tail\x18\t \x01(\bR\x04tail\x12\x12\n" +
-	"\x04torn\x18\n" +
-	" \x01(\bR\x04torn*\xb8\x01\n" +
+	"\x02op\x18\x06 \x01(\tR\x02op*\xb8\x01\n" +
 	"\x0eAgentEventKind\x12\x0e\n" +
 	"\n" +
 	"TEXT_DELTA\x10\x00\x12\x12\n" +
@@ -4837,7 +4330,7 @@ func file_crabtalk_proto_rawDescGZIP() []byte {
 }
 
 var file_crabtalk_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_crabtalk_proto_goTypes = []any{
 	(AgentEventKind)(0),        // 0: crabtalk.protocol.AgentEventKind
 	(*ClientMessage)(nil),      // 1: crabtalk.protocol.ClientMessage
@@ -4890,10 +4383,6 @@ var file_crabtalk_proto_goTypes = []any{
 	(*CronInfo)(nil),           // 48: crabtalk.protocol.CronInfo
 	(*CronList)(nil),           // 49: crabtalk.protocol.CronList
 	(*Actor)(nil),              // 50: crabtalk.protocol.Actor
-	(*StoredSession)(nil),      // 51: crabtalk.protocol.StoredSession
-	(*HistoryMsg)(nil),         // 52: crabtalk.protocol.HistoryMsg
-	(*HistoryReply)(nil),       // 53: crabtalk.protocol.HistoryReply
-	(*HistoryLine)(nil),        // 54: crabtalk.protocol.HistoryLine
 }
 var file_crabtalk_proto_depIdxs = []int32{
 	6,  // 0: crabtalk.protocol.ClientMessage.send:type_name -> crabtalk.protocol.SendMsg
@@ -4913,54 +4402,50 @@ var file_crabtalk_proto_depIdxs = []int32{
 	29, // 14: crabtalk.protocol.ClientMessage.compact:type_name -> crabtalk.protocol.CompactMsg
 	39, // 15: crabtalk.protocol.ClientMessage.hello:type_name -> crabtalk.protocol.HelloMsg
 	41, // 16: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
-	52, // 17: crabtalk.protocol.ClientMessage.history:type_name -> crabtalk.protocol.HistoryMsg
-	2,  // 18: crabtalk.protocol.ClientMessage.call:type_name -> crabtalk.protocol.Call
-	50, // 19: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
-	4,  // 20: crabtalk.protocol.ClientMessage.once:type_name -> crabtalk.protocol.Once
-	8,  // 21: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
-	9,  // 22: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
-	42, // 23: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
-	32, // 24: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
-	28, // 25: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
-	35, // 26: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
-	44, // 27: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
-	38, // 28: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
-	48, // 29: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
-	49, // 30: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
-	30, // 31: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
-	40, // 32: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
-	53, // 33: crabtalk.protocol.ServerMessage.history:type_name -> crabtalk.protocol.HistoryReply
-	3,  // 34: crabtalk.protocol.ServerMessage.result:type_name -> crabtalk.protocol.Result
-	23, // 35: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
-	10, // 36: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
-	12, // 37: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
-	13, // 38: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
-	14, // 39: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
-	16, // 40: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
-	17, // 41: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
-	18, // 42: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
-	19, // 43: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
-	23, // 44: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
-	24, // 45: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
-	42, // 46: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
-	11, // 47: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
-	15, // 48: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	20, // 49: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
-	21, // 50: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
-	27, // 51: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
-	0,  // 52: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
-	15, // 53: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	23, // 54: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
-	24, // 55: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
-	42, // 56: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
-	48, // 57: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
-	54, // 58: crabtalk.protocol.HistoryReply.lines:type_name -> crabtalk.protocol.HistoryLine
-	51, // 59: crabtalk.protocol.HistoryReply.session:type_name -> crabtalk.protocol.StoredSession
-	60, // [60:60] is the sub-list for method output_type
-	60, // [60:60] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	2,  // 17: crabtalk.protocol.ClientMessage.call:type_name -> crabtalk.protocol.Call
+	50, // 18: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
+	4,  // 19: crabtalk.protocol.ClientMessage.once:type_name -> crabtalk.protocol.Once
+	8,  // 20: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
+	9,  // 21: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
+	42, // 22: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
+	32, // 23: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
+	28, // 24: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
+	35, // 25: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
+	44, // 26: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
+	38, // 27: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
+	48, // 28: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
+	49, // 29: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
+	30, // 30: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
+	40, // 31: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
+	3,  // 32: crabtalk.protocol.ServerMessage.result:type_name -> crabtalk.protocol.Result
+	23, // 33: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
+	10, // 34: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
+	12, // 35: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
+	13, // 36: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
+	14, // 37: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
+	16, // 38: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
+	17, // 39: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
+	18, // 40: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
+	19, // 41: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
+	23, // 42: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
+	24, // 43: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
+	42, // 44: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
+	11, // 45: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
+	15, // 46: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	20, // 47: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
+	21, // 48: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
+	27, // 49: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
+	0,  // 50: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
+	15, // 51: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	23, // 52: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
+	24, // 53: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
+	42, // 54: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
+	48, // 55: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
+	56, // [56:56] is the sub-list for method output_type
+	56, // [56:56] is the sub-list for method input_type
+	56, // [56:56] is the sub-list for extension type_name
+	56, // [56:56] is the sub-list for extension extendee
+	0,  // [0:56] is the sub-list for field type_name
 }
 
 func init() { file_crabtalk_proto_init() }
@@ -4986,7 +4471,6 @@ func file_crabtalk_proto_init() {
 		(*ClientMessage_Compact)(nil),
 		(*ClientMessage_Hello)(nil),
 		(*ClientMessage_Auth)(nil),
-		(*ClientMessage_History)(nil),
 		(*ClientMessage_Call)(nil),
 	}
 	file_crabtalk_proto_msgTypes[4].OneofWrappers = []any{
@@ -5002,7 +4486,6 @@ func file_crabtalk_proto_init() {
 		(*ServerMessage_CronList)(nil),
 		(*ServerMessage_Compact)(nil),
 		(*ServerMessage_Hello)(nil),
-		(*ServerMessage_History)(nil),
 		(*ServerMessage_Result)(nil),
 	}
 	file_crabtalk_proto_msgTypes[5].OneofWrappers = []any{}
@@ -5029,7 +4512,7 @@ func file_crabtalk_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crabtalk_proto_rawDesc), len(file_crabtalk_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   54,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

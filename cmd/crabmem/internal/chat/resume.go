@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 	"crabmem/daemon/op"
 	"crabmem/sessionlog"
@@ -23,10 +23,11 @@ const (
 // resume continues the conversation in a stored session. It shows the label of the
 // session, its last exchange, and whether a run of another client is active.
 func (ch *chat) resume(ctx context.Context, id string) error {
-	s, last, err := ch.session(ctx, id)
+	h, err := op.ReadLines.Do(ctx, ch.Client, op.SessionPage{SessionID: op.SessionID{Session: id}, Limit: 1})
 	if err != nil {
-		return err
+		return ch.Explain(err)
 	}
+	s := &h.Session
 	if s.Error != "" {
 		return &cli.Failure{Code: cli.ExitCorrupt, Kind: "format", Message: s.Error, Remedy: FormatRemedy}
 	}
@@ -36,7 +37,7 @@ func (ch *chat) resume(ctx context.Context, id string) error {
 	}
 	ch.Stored, ch.Fresh, ch.Agent = s.ID, false, s.Agent
 	text := fmt.Sprintf("resumed %s: %s, agent %s", display.SessionLabel(s.ID, s.Title), display.Plural(s.Messages, "message", "messages"), display.Label(s.Agent))
-	text += ch.lastExchange(ctx, s.ID, last)
+	text += ch.lastExchange(ctx, s.ID, h.Last)
 	switch {
 	case s.Active:
 		text += "\nanother client's run is active in this session; /new creates a session"
@@ -51,31 +52,18 @@ func (ch *chat) resume(ctx context.Context, id string) error {
 	return nil
 }
 
-// session returns a stored session and the number of its last line.
-func (ch *chat) session(ctx context.Context, id string) (s *op.Session, last int64, err error) {
-	for h, err := range ch.Client.History(ctx, id, client.HistoryOptions{Limit: 1}) {
-		if err != nil {
-			return nil, 0, ch.Explain(err)
-		}
-		if h.Session != nil {
-			return h.Session, h.LastLine, nil
-		}
-		break
-	}
-	return &op.Session{}, 0, nil
-}
-
 // lastExchange returns the user's last message and the answer, each after a line end.
 // After an error it returns what it has read: the next message reports the error.
 func (ch *chat) lastExchange(ctx context.Context, id string, last int64) (text string) {
 	var user, answer string
-	for h, err := range ch.Client.History(ctx, id, client.HistoryOptions{After: max(last-exchangeLines, 0)}) {
-		if err != nil {
-			break
-		}
-		for _, l := range h.Lines {
+	q := op.SessionPage{SessionID: op.SessionID{Session: id}, After: max(last-exchangeLines, 0)}
+	for more := true; more; {
+		h, err := op.ReadLines.Do(ctx, ch.Client, q)
+		q.After, _ = strconv.ParseInt(h.Next, 10, 64)
+		more = err == nil && h.Next != ""
+		for _, l := range h.Items {
 			var m sessionlog.Message
-			if json.Unmarshal(l.Raw, &m) != nil {
+			if json.Unmarshal(l.Record, &m) != nil {
 				continue
 			}
 			switch {

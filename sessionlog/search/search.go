@@ -79,15 +79,15 @@ type Result struct {
 // the window are empty.
 type Hit struct {
 	ID        string  `json:"session"` // of the session
-	File      string  `json:"file"`
+	File      string  `json:"file" op:"owner"`
 	Agent     string  `json:"agent"`
-	CreatedBy string  `json:"created_by"`
+	CreatedBy string  `json:"created_by" op:"owner"`
 	Title     string  `json:"title"`
 	Role      string  `json:"role"`
 	Line      int64   `json:"line"` // in the file, from 1
 	Score     float64 `json:"score"`
 	// Fused is how the score was combined; nil if only words counted.
-	Fused *fusion.Fused `json:"fused,omitempty"`
+	Fused *fusion.Fused `json:"fused,omitempty" op:"owner"`
 	// Snippet is the part of the text that matches best, at most 1 KiB.
 	Snippet string     `json:"snippet"`
 	Window  []Windowed `json:"window"`

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"iter"
 
 	"crabmem/daemon/op"
 	"crabmem/daemon/wire/pb"
@@ -18,41 +17,6 @@ func call[T any](ctx context.Context, c *Client, m *pb.ClientMessage, get func(*
 		return v, nil
 	}
 	return nil, &unexpectedError{r}
-}
-
-// callExt is call for an operation that only daemons of this program have.
-func callExt[T any](ctx context.Context, c *Client, m *pb.ClientMessage, get func(*pb.ServerMessage) *T) (*T, error) {
-	if err := c.agree(ctx); err != nil {
-		return nil, err
-	}
-	return call(ctx, c, m, get)
-}
-
-// callStream is callExt for a response of several messages.
-func callStream[T any, P interface {
-	*T
-	GetMore() bool
-}](ctx context.Context, c *Client, m *pb.ClientMessage, get func(*pb.ServerMessage) P) iter.Seq2[P, error] {
-	return func(yield func(P, error) bool) {
-		if err := c.agree(ctx); err != nil {
-			yield(nil, err)
-			return
-		}
-		for r, err := range c.requestStream(ctx, m, func(r *pb.ServerMessage) bool { return !get(r).GetMore() }) {
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			p := get(r)
-			if p == nil {
-				yield(nil, &unexpectedError{r})
-				return
-			}
-			if !yield(p, nil) {
-				return
-			}
-		}
-	}
 }
 
 // Call carries out an operation in the daemon. It is a method of [op.Caller].
@@ -73,14 +37,18 @@ func (c *Client) call(ctx context.Context, row *op.Row, in, out any, part func()
 	}
 	m := &pb.ClientMessage{Msg: &pb.ClientMessage_Call{Call: &pb.Call{Op: row.Name, Body: request}}}
 	var body []byte // of the part that is incomplete
-	for r, err := range callStream(ctx, c, m, (*pb.ServerMessage).GetResult) {
+	for r, err := range c.requestStream(ctx, m, func(r *pb.ServerMessage) bool { return !r.GetResult().GetMore() }) {
+		result := r.GetResult()
+		if err == nil && result == nil {
+			err = &unexpectedError{r}
+		}
 		if err != nil && (row.Effect == op.Writes || row.Effect == op.Erases) {
 			return OutcomeUnknown(err)
 		}
-		if err != nil || row.Parts && !r.GetMore() {
+		if err != nil || row.Parts && !result.GetMore() {
 			return err
 		}
-		if body = append(body, r.GetBody()...); r.GetPartial() {
+		if body = append(body, result.GetBody()...); result.GetPartial() {
 			continue
 		}
 		if err := op.Decode(body, out); err != nil {

@@ -62,9 +62,14 @@ func (s *Store) newLog(seq uint64, frames []format.Frame, before format.Place) e
 // newHeader returns the header of a new log that extends the present snapshot
 // and begins with operation seq, after it saved the identity.
 func (s *Store) newHeader(seq uint64, before format.Place) (format.LogHeader, error) {
-	h := format.LogHeader{Salt: rand.Uint64(), Base: s.dbDig, Seq: seq}
+	h := format.LogHeader{Salt: max(rand.Uint64(), noLog+1), Base: s.dbDig, Seq: seq}
 	if err := s.checkLock(); err != nil {
 		return h, err
+	}
+	if s.log == nil && len(s.holder.Logs) == 0 {
+		if err := s.nameLogs(noLog); err != nil {
+			return h, err
+		}
 	}
 	if err := s.saveIdentity(); err != nil {
 		return h, err
@@ -75,6 +80,9 @@ func (s *Store) newHeader(seq uint64, before format.Place) (format.LogHeader, er
 	}
 	return h, nil
 }
+
+// noLog stands in the lock file in place of a salt: the log may not exist yet.
+const noLog = 0
 
 // replaceLog installs a log with the given bytes and opens it. w is its end.
 // Meanwhile the lock file contains the salts of the old log and the new one.

@@ -215,7 +215,7 @@ func (v *files) checkSalt(path string, before vfs.LockHolder, boot string) (warn
 	switch {
 	case len(before.Logs) == 0 || v.otherStore(): // that is V9
 		return "", nil
-	case v.scan == nil && sameBoot && hadOps:
+	case v.scan == nil && sameBoot && hadOps && !slices.Contains(before.Logs, noLog):
 		return fmt.Sprintf("%s is missing; process %d used it last: operations that only this log contained are lost", path+walSuffix, before.PID), nil
 	case v.scan == nil || slices.Contains(before.Logs, v.scan.Salt):
 		return "", nil
@@ -239,7 +239,7 @@ func (s *Store) warnAbsent() {
 		return // created concurrently
 	}
 	h := vfs.ParseLockHolder(string(text))
-	if boot := s.fs.BootID(); boot != "" && h.Boot == boot && len(h.Logs) > 0 {
+	if boot := s.fs.BootID(); boot != "" && h.Boot == boot && len(h.Logs) > 0 && !slices.Contains(h.Logs, noLog) {
 		s.warn("%s and its log are missing; process %d used them last: restore both, or set another store with --db", s.path, h.PID)
 	} else if _, err := s.fs.Lstat(s.path + idSuffix); err == nil {
 		s.warn("%s and its log are missing, but the identity file %s exists: restore both, or set another store with --db", s.path, s.path+idSuffix)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"crabmem/crmem/internal/format"
@@ -76,6 +77,7 @@ func (s *Store) recoverFrom(v *files, before vfs.LockHolder, fresh bool) error {
 		}
 		return nil
 	}
+	s.holder.Logs = []uint64{v.scan.Salt}
 	seq, ok := v.point()
 	if !ok {
 		return s.takeUnboundLog(v, dirty)
@@ -91,7 +93,6 @@ func (s *Store) recoverFrom(v *files, before vfs.LockHolder, fresh bool) error {
 			return err
 		}
 	}
-	s.holder.Logs = []uint64{v.scan.Salt}
 	if !s.trusts(v, before) || dirty || v.scan.Verdict == format.TornTail {
 		return s.rewriteWithReserve(v)
 	}
@@ -166,7 +167,7 @@ func (s *Store) judge(v *files, before vfs.LockHolder) error {
 		return err
 	}
 	warning, err := v.checkSalt(s.path, before, s.holder.Boot)
-	if warning == "" && v.scan == nil && v.idErr == nil {
+	if warning == "" && v.scan == nil && v.idErr == nil && !(before.Boot == s.holder.Boot && slices.Contains(before.Logs, noLog)) {
 		warning = fmt.Sprintf("%s is missing, but the identity file %s exists: operations that only the log contained, if any, are lost",
 			s.path+walSuffix, s.path+idSuffix)
 	}

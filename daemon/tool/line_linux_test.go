@@ -2,6 +2,7 @@ package tool
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -37,12 +38,18 @@ func newLines(t *testing.T) *lines {
 			t.Fatal(err)
 		}
 	}
+	l.link(t)
+	return l
+}
+
+// link makes the links in the working directory.
+func (l *lines) link(t *testing.T) {
+	t.Helper()
 	for name, to := range map[string]string{"out": "../notes", "data": l.data, "in": "sub/b", "up": "..", "etc": "/etc", "proc": "/proc/self"} {
-		if err := os.Symlink(to, l.work+"/"+name); err != nil {
+		if err := errors.Join(os.RemoveAll(l.work+"/"+name), os.Symlink(to, l.work+"/"+name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return l
 }
 
 // needsView skips a test on a machine without the read-only profile.
@@ -56,13 +63,20 @@ func needsView(t *testing.T) {
 	}
 }
 
-// run runs a text that must not need approval.
+// run runs a text that must not need approval. The links appear after the decision, which
+// asks for a path that a link leads out of the directory.
 func (l *lines) run(t *testing.T, text string) (code int, stdout, stderr string) {
 	t.Helper()
+	for _, name := range []string{"out", "data", "up", "etc", "proc"} {
+		if err := os.Remove(l.work + "/" + name); err != nil {
+			t.Fatal(err)
+		}
+	}
 	d := approval.Classify(text, approval.Rules{Dir: l.work, Home: l.data, Users: []string{l.home}, Allow: l.allow, Profile: func() bool { return l.profile }})
 	if d.Line == nil {
 		t.Fatalf("%q needs approval: %s", text, d.Reason)
 	}
+	l.link(t)
 	var out, errs bytes.Buffer
 	code, err := RunLine(t.Context(), d.Line, LineOptions{
 		Dir: l.work, Env: []string{"PREFIX=yes"}, Hidden: []string{l.data, l.work + "/key"}, Stdout: &out, Stderr: &errs,

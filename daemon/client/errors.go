@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 
 	"crabmem/daemon/errtable"
@@ -111,4 +112,10 @@ func (e *unexpectedError) Error() string {
 	}
 	kind := e.Answer.ProtoReflect()
 	return "unexpected response: " + string(kind.WhichOneof(kind.Descriptor().Oneofs().Get(0)).Name())
+}
+
+// IsKind reports whether the daemon sent an error of a kind.
+func IsKind(err error, kind string) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Kind == kind
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/daemon/display"
+	"crabmem/daemon/gateway/memstores"
 	"crabmem/daemon/gateway/page"
 	"crabmem/daemon/guard"
 	"crabmem/daemon/trust"
@@ -30,7 +31,6 @@ type call struct {
 	query  url.Values
 	once   string // Idempotency-Key
 	body   []byte
-	begun  bool // an earlier request with that key may have had its effect
 }
 
 // ServeHTTP answers a request. It checks, in this order: Host, Origin, the key, the path,
@@ -177,7 +177,7 @@ func (c *call) writeProblem(p *Problem) {
 	case openaiStyle:
 		writeJSON(c.w, p.Status, jsonKind, openaiErrorOf(p))
 	case storeStyle:
-		writeJSON(c.w, p.Status, jsonKind, storeErrorOf(p))
+		writeJSON(c.w, p.Status, jsonKind, memstores.RefusalOf(p.Status, p.Kind, p.Detail, p.Remedy))
 	default:
 		writeJSON(c.w, p.Status, problemKind, p)
 	}

@@ -117,7 +117,7 @@ func (t *chatTurn) set() {
 // renew reports whether the daemon refused to continue the session of a conversation:
 // another client has continued or removed it. The message then begins a session.
 func (t *chatTurn) renew(err error) bool {
-	if t.named || t.mark.New || !isKind(err, "continued") && !isKind(err, "not_found") {
+	if t.named || t.mark.New || !client.IsKind(err, "continued") && !client.IsKind(err, "not_found") {
 		return false
 	}
 	t.mark.Session, t.mark.After, t.mark.New = "", "", true

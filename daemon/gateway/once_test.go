@@ -112,7 +112,7 @@ func idOf(r *rig, name string) string {
 func TestKeyedRequests(t *testing.T) {
 	r := newRig(t)
 	requests := keyedRequests(r)
-	for _, one := range slices.Concat(rowRoutes(), storeRoutes, storedMemoryRoutes) {
+	for _, one := range slices.Concat(rowRoutes(), storeRoutes()) {
 		if one.once != (requests[one.method+" "+one.path] != nil) {
 			t.Errorf("%s %s: accepts a key: %v", one.method, one.path, one.once)
 		}

@@ -178,7 +178,7 @@ func (c *call) modelOf(agent string) openaiModel {
 
 func (c *call) openaiModel() (any, error) {
 	a, err := op.ShowAgent.Do(c.r.Context(), c.daemon, op.AgentName{Name: c.r.PathValue("id"), AgentNames: op.AgentNames{Only: c.key.Agents}})
-	if isKind(err, "unknown_agent") {
+	if client.IsKind(err, "unknown_agent") {
 		return nil, problemOf(err).fix("GET /v1/agents lists the agents")
 	}
 	return c.modelOf(a.Name), err

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"crabmem/daemon/gateway/memstores"
+
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
@@ -123,7 +125,7 @@ func (r *route) refusal() (reflect.Type, string) {
 	case openaiStyle:
 		return of[openaiError](), jsonKind
 	case storeStyle:
-		return of[storeError](), jsonKind
+		return memstores.Refusal, jsonKind
 	}
 	return of[Problem](), problemKind
 }

@@ -88,8 +88,6 @@ func positive(text string) (uint64, bool) {
 // text returns a parameter, which the route declares.
 func (c *call) text(name string) string { return c.query.Get(name) }
 
-func (c *call) flag(name string) bool { return c.query.Get(name) == "true" }
-
 // number returns a parameter, or absent if the request has none.
 func (c *call) number(name string, absent uint64) uint64 {
 	if n, err := strconv.ParseUint(c.query.Get(name), 10, 53); err == nil {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -233,4 +234,17 @@ func (v *view) refused(c *call, d *client.Client, err error) error {
 		p.Current, _ = out.Interface().(*op.Entry)
 	}
 	return p
+}
+
+// sumOf returns a digest of all that determines the effect of the request.
+func (c *call) sumOf(in any) ([]byte, error) {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return nil, err
+	}
+	h := sha256.New()
+	for _, part := range []string{c.r.Method, c.r.URL.Path, c.query.Encode(), strings.Join(c.r.Header.Values("If-Match"), ","), string(body)} {
+		fmt.Fprintf(h, "%d:%s", len(part), part)
+	}
+	return h.Sum(nil), nil
 }

@@ -14,6 +14,20 @@ import (
 	"crabmem/daemon/op"
 )
 
+const (
+	storesPath       = "/v1/memory_stores"
+	storePath        = storesPath + "/{store}"
+	storedPath       = storePath + "/memories"
+	storePrefix      = "memstore_"
+	memoryPrefix     = "mem_"
+	maxStoredContent = 102_400
+	maxStored        = 2_000
+
+	preconditionFailed = "memory_precondition_failed_error"
+	pathConflict       = "memory_path_conflict_error"
+	unlistedHeader     = "X-Crabmem-Unlisted"
+)
+
 // newStore creates a memory store, and returns its path.
 func (r *rig) newStore(who, name string) string {
 	r.t.Helper()

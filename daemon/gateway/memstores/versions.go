@@ -1,4 +1,4 @@
-package gateway
+package memstores
 
 import (
 	"encoding/hex"
@@ -11,21 +11,22 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/client"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
 )
 
-var storedVersionRoutes = []route{
-	{method: "GET", path: versionsPath, summary: "List versions of memories, newest first", out: of[storedVersionList](), status: 200, style: storeStyle,
-		query: []param{betaParam, storeLimit, pageParam, viewParam, {name: "memory_id", summary: "only versions of this memory", kind: "string"},
-			{name: "operation", summary: "only these changes", kind: "string", words: []string{"created", "modified", "deleted"}},
-			{name: "session_id", summary: "only changes by this session", kind: "string"}, {name: "api_key_id", summary: "only changes with this key", kind: "string"},
-			{name: "service_account_id", summary: "accepted: there are no service accounts", kind: "string"},
+var versionRoutes = []Route{
+	{Method: "GET", Path: versionsPath, Summary: "List versions of memories, newest first", Out: of[storedVersionList](),
+		Query: []op.Field{betaParam, storeLimit, pageParam, viewParam, param("memory_id", "only versions of this memory"),
+			param("operation", "only these changes", "created", "modified", "deleted"),
+			param("session_id", "only changes by this session"), param("api_key_id", "only changes with this key"),
+			param("service_account_id", "accepted: there are no service accounts"),
 			createdParams[0], createdParams[1]},
-		run: (*call).listStoredVersions},
-	{method: "GET", path: versionsPath + "/{version}", summary: "Read a version of a memory", out: of[storedVersion](), status: 200, query: []param{betaParam, viewParam},
-		style: storeStyle, run: (*call).readStoredVersion},
-	{method: "POST", path: versionsPath + "/{version}/redact", summary: "Remove the content of a version from all files", out: of[storedVersion](), status: 200,
-		fails: []int{507}, query: []param{betaParam}, style: storeStyle, run: (*call).redactVersion},
+		Run: (*Request).listStoredVersions},
+	{Method: "GET", Path: versionsPath + "/{version}", Summary: "Read a version of a memory", Out: of[storedVersion](), Query: []op.Field{betaParam, viewParam},
+		Run: (*Request).readStoredVersion},
+	{Method: "POST", Path: versionsPath + "/{version}/redact", Summary: "Remove the content of a version from all files", Out: of[storedVersion](),
+		Fails: []int{507}, Query: []op.Field{betaParam}, Run: (*Request).redactVersion},
 }
 
 const (
@@ -79,7 +80,7 @@ func parseVersion(text string) (id, seq uint64, ok bool) {
 
 // storedActorOf returns who made a change, or nil if it is not recorded.
 func storedActorOf(by *crmem.Actor) *storedActor {
-	name, isKey := strings.CutPrefix(by.Origin, Origin)
+	name, isKey := strings.CutPrefix(by.Origin, keyOrigin)
 	switch {
 	case by.Session != "":
 		return &storedActor{Type: "session_actor", Session: by.Session}
@@ -92,10 +93,10 @@ func storedActorOf(by *crmem.Actor) *storedActor {
 }
 
 // storedVersionOf converts a change of a note, or returns false if it has no path.
-func (c *call) storedVersionOf(change *op.Change, full bool) (v storedVersion, ok bool) {
+func (r *Request) storedVersionOf(change *op.Change, full bool) (v storedVersion, ok bool) {
 	e := &change.Entry
 	path, ok := pathOfEntry(e)
-	v = storedVersion{ID: versionID(e.ID, change.Seq), Type: "memory_version", Memory: memoryID(e.ID), Store: c.r.PathValue("store"), Operation: "modified",
+	v = storedVersion{ID: versionID(e.ID, change.Seq), Type: "memory_version", Memory: memoryID(e.ID), Store: r.PathValue("store"), Operation: "modified",
 		CreatedAt: exactTime(change.Time), CreatedBy: storedActorOf(&change.By)}
 	switch change.Type {
 	case crmem.ChangeAdd:
@@ -125,9 +126,9 @@ type storedFilter struct {
 	bounds                           [2]time.Time
 }
 
-func (c *call) storedFilter() (f storedFilter, err error) {
-	f = storedFilter{operation: c.text("operation"), session: c.text("session_id"), key: c.text("api_key_id"), service: c.text("service_account_id")}
-	f.bounds, err = c.createdBounds()
+func (r *Request) storedFilter() (f storedFilter, err error) {
+	f = storedFilter{operation: r.text("operation"), session: r.text("session_id"), key: r.text("api_key_id"), service: r.text("service_account_id")}
+	f.bounds, err = r.createdBounds()
 	return f, err
 }
 
@@ -141,37 +142,37 @@ func (f *storedFilter) accepts(v *storedVersion, at time.Time) bool {
 }
 
 // listStoredVersions lists versions. A cursor is the place of the next change.
-func (c *call) listStoredVersions() (any, error) {
+func (r *Request) listStoredVersions() (any, error) {
 	var id uint64
-	if text := c.text("memory_id"); text != "" {
+	if text := r.text("memory_id"); text != "" {
 		var ok bool
 		if id, ok = storedID(text); !ok {
 			return nil, noMemory(text)
 		}
 	}
 	var until uint64
-	if text := c.text("page"); text != "" {
+	if text := r.text("page"); text != "" {
 		var ok bool
 		if until, ok = positive(text); !ok {
-			return nil, invalidf("the parameter page: want next_page of the page before")
+			return nil, errtable.Invalidf("the parameter page: want next_page of the page before")
 		}
 	}
-	f, err := c.storedFilter()
+	f, err := r.storedFilter()
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.store()
+	s, err := r.store()
 	if err != nil {
 		return nil, err
 	}
 	list := storedVersionList{Data: []storedVersion{}}
-	return &list, c.inStore(s, func(d *client.Client) error { return c.fillVersions(d, &list, &f, id, until) })
+	return &list, r.inStore(s, func(d *client.Client) error { return r.fillVersions(d, &list, &f, id, until) })
 }
 
 // fillVersions adds a page of the versions that a filter accepts.
-func (c *call) fillVersions(d *client.Client, list *storedVersionList, f *storedFilter, id, until uint64) error {
+func (r *Request) fillVersions(d *client.Client, list *storedVersionList, f *storedFilter, id, until uint64) error {
 	for {
-		all, err := op.ListChanges.Do(c.r.Context(), d, op.ChangeFilter{ID: id, Until: until, Limit: changesPage, Sums: true})
+		all, err := op.ListChanges.Do(r.Context(), d, op.ChangeFilter{ID: id, Until: until, Limit: changesPage, Sums: true})
 		if errors.Is(err, crmem.ErrNoStore) { // the first write of the key creates it
 			return nil
 		}
@@ -181,17 +182,17 @@ func (c *call) fillVersions(d *client.Client, list *storedVersionList, f *stored
 		changes := all.Changes
 		for i := range changes {
 			change := &changes[i]
-			v, ok := c.storedVersionOf(change, false)
+			v, ok := r.storedVersionOf(change, false)
 			if !ok || !f.accepts(&v, change.Time) {
 				continue
 			}
-			if len(list.Data) == c.pageSize() {
+			if len(list.Data) == r.pageSize() {
 				next := strconv.FormatUint(change.Place, 10)
 				list.Next = &next
 				return nil
 			}
-			if c.text("view") == "full" && v.SHA256 != nil {
-				one, err := c.changeOf(d, change.Entry.ID, change.Seq)
+			if r.text("view") == "full" && v.SHA256 != nil {
+				one, err := r.changeOf(d, change.Entry.ID, change.Seq)
 				if err != nil {
 					return err
 				}
@@ -207,20 +208,20 @@ func (c *call) fillVersions(d *client.Client, list *storedVersionList, f *stored
 }
 
 // changeOf returns a change with its content. Change 0 is the state before the history.
-func (c *call) changeOf(d *client.Client, id, seq uint64) (*op.Change, error) {
+func (r *Request) changeOf(d *client.Client, id, seq uint64) (*op.Change, error) {
 	if seq == 0 {
-		e, err := op.GetEntry.Do(c.r.Context(), d, op.EntryName{ID: id})
+		e, err := op.GetEntry.Do(r.Context(), d, op.EntryName{ID: id})
 		if err != nil {
 			return nil, err
 		}
-		newest, err := op.NewestChanges(c.r.Context(), d, id)
+		newest, err := op.NewestChanges(r.Context(), d, id)
 		if _, known := newest[id]; err != nil || known {
 			return nil, errors.Join(err, crmem.ErrNotFound)
 		}
 		sum, err := hex.DecodeString(hashOf(e.Content))
 		return &op.Change{Type: crmem.ChangeAdd, Entry: e, Bytes: len(e.Content), SHA256: sum, Time: time.Unix(int64(e.CreatedAt), 0)}, err
 	}
-	list, err := op.ListChanges.Do(c.r.Context(), d, op.ChangeFilter{ID: id, Seq: seq})
+	list, err := op.ListChanges.Do(r.Context(), d, op.ChangeFilter{ID: id, Seq: seq})
 	if err != nil {
 		return nil, err
 	}
@@ -230,37 +231,37 @@ func (c *call) changeOf(d *client.Client, id, seq uint64) (*op.Change, error) {
 	return &list.Changes[0], nil
 }
 
-func (c *call) noVersion() *Problem {
-	return problemf(http.StatusNotFound, "not_found", "no version %s", printable(c.r.PathValue("version"))).fix("list the versions of the store")
+func (r *Request) noVersion() *errtable.Error {
+	return refuse(http.StatusNotFound, "not_found", "list the versions of the store", "no version %s", printable(r.PathValue("version")))
 }
 
 // version returns the version in the path.
-func (c *call) version(d *client.Client, full bool) (*storedVersion, error) {
-	id, seq, ok := parseVersion(c.r.PathValue("version"))
+func (r *Request) version(d *client.Client, full bool) (*storedVersion, error) {
+	id, seq, ok := parseVersion(r.PathValue("version"))
 	if !ok {
-		return nil, c.noVersion()
+		return nil, r.noVersion()
 	}
-	change, err := c.changeOf(d, id, seq)
+	change, err := r.changeOf(d, id, seq)
 	if errors.Is(err, crmem.ErrNotFound) || errors.Is(err, crmem.ErrNoStore) {
-		return nil, c.noVersion()
+		return nil, r.noVersion()
 	}
 	if err != nil {
 		return nil, err
 	}
-	v, ok := c.storedVersionOf(change, full)
+	v, ok := r.storedVersionOf(change, full)
 	if !ok {
-		return nil, c.noVersion()
+		return nil, r.noVersion()
 	}
 	return &v, nil
 }
 
-func (c *call) readStoredVersion() (v any, err error) {
-	s, err := c.store()
+func (r *Request) readStoredVersion() (v any, err error) {
+	s, err := r.store()
 	if err != nil {
 		return nil, err
 	}
-	err = c.inStore(s, func(d *client.Client) error {
-		one, err := c.version(d, c.text("view") != "basic")
+	err = r.inStore(s, func(d *client.Client) error {
+		one, err := r.version(d, r.text("view") != "basic")
 		if err == nil {
 			v = *one
 		}
@@ -270,26 +271,26 @@ func (c *call) readStoredVersion() (v any, err error) {
 }
 
 // redactVersion removes the content of a version, except of the present one.
-func (c *call) redactVersion() (v any, err error) {
-	s, err := c.store()
+func (r *Request) redactVersion() (v any, err error) {
+	s, err := r.store()
 	if err != nil {
 		return nil, err
 	}
-	err = c.inStore(s, func(d *client.Client) error {
-		one, err := c.version(d, false)
+	err = r.inStore(s, func(d *client.Client) error {
+		one, err := r.version(d, false)
 		if err != nil {
 			return err
 		}
 		id, seq, _ := parseVersion(one.ID)
 		if seq == 0 || one.Operation == "deleted" {
-			return invalidf("this version has no content to redact")
+			return errtable.Invalidf("this version has no content to redact")
 		}
-		if _, err := op.Redact.Do(c.r.Context(), d, op.Version{ID: id, Seq: seq}); errors.Is(err, crmem.ErrCurrent) {
-			return invalidf("the memory has the content of this version now").fix("change or remove the memory first")
+		if _, err := op.Redact.Do(r.Context(), d, op.Version{ID: id, Seq: seq}); errors.Is(err, crmem.ErrCurrent) {
+			return refuse(http.StatusBadRequest, "invalid", "change or remove the memory first", "the memory has the content of this version now")
 		} else if err != nil {
 			return err
 		}
-		if one, err = c.version(d, false); err == nil {
+		if one, err = r.version(d, false); err == nil {
 			v = *one
 		}
 		return err

@@ -25,8 +25,8 @@ const (
 
 // A Correction is a query word and the words that the search used instead.
 type Correction struct {
-	Word  string   `json:"word"`  // word of the query, folded; two words if Kind is joined
-	Kind  string   `json:"kind"`  // prefix, typo, or joined
+	Word  string   `json:"word"` // word of the query, folded; two words if Kind is joined
+	Kind  string   `json:"kind" op:"words=prefix|typo|joined"`
 	Words []string `json:"words"` // words of documents
 	// Weight is the weight of each word. The words share the weight of one.
 	Weight float64 `json:"weight"`

@@ -25,7 +25,7 @@ type CheckReport struct {
 
 // Problem is one deviation from a valid store.
 type Problem struct {
-	Kind    string `json:"kind"` // "torn", "rot", "format", "foreign", "missing", "kept", "history"
+	Kind    string `json:"kind" op:"words=torn|rot|format|foreign|missing|kept|history"`
 	File    string `json:"file"`
 	Offset  int64  `json:"offset"` // of the first byte concerned
 	Length  int64  `json:"length"` // bytes concerned; 0 if unknown

@@ -19,7 +19,7 @@ type Node struct {
 	ID         uint64     `json:"id"`
 	Name       string     `json:"name"`
 	Kind       crmem.Kind `json:"kind"`
-	Type       string     `json:"type,omitempty"`       // of the metadata
+	Type       string     `json:"type,omitempty" jsonschema:"of the metadata"`
 	Superseded bool       `json:"superseded,omitempty"` // by an entry with adopted metadata
 }
 
@@ -27,7 +27,7 @@ type Node struct {
 type Edge struct {
 	From     uint64 `json:"from"`
 	To       uint64 `json:"to"`
-	Relation string `json:"relation"`
+	Relation string `json:"relation" op:"words=related|supersedes|contradicts|caused_by|part_of"`
 }
 
 // NewGraph returns the graph of the entries of a store.

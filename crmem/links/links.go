@@ -23,15 +23,15 @@ const (
 
 // A Link is a link of an entry.
 type Link struct {
-	From     string   `json:"from"` // name of the entry that contains the link
+	From     string   `json:"from" jsonschema:"name of the entry that contains the link"`
 	FromID   uint64   `json:"from_id"`
-	Line     int      `json:"line"` // of the content, from 1
-	Relation string   `json:"relation"`
-	Target   string   `json:"target"` // the text of the link
+	Line     int      `json:"line" jsonschema:"of the content, from 1"`
+	Relation string   `json:"relation" op:"words=related|supersedes|contradicts|caused_by|part_of"`
+	Target   string   `json:"target" jsonschema:"text of the link"`
 	State    State    `json:"state"`
-	To       string   `json:"to,omitempty"` // name of the entry that the link leads to
+	To       string   `json:"to,omitempty" jsonschema:"name of the entry that the link leads to"`
 	ToID     uint64   `json:"to_id,omitempty"`
-	Owners   []string `json:"owners,omitempty"` // names of the entries with an ambiguous alias
+	Owners   []string `json:"owners,omitempty" jsonschema:"names of the entries with an ambiguous alias"`
 }
 
 // Leads reports whether the link leads to an entry.

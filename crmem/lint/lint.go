@@ -32,15 +32,18 @@ const (
 	UnreadEntry   Kind = "unread"         // no counted read returned the entry
 )
 
+// Kinds are all kinds.
+var Kinds = []Kind{BrokenLink, AmbiguousLink, NearDuplicate, Contradiction, Expired, FrontMatter, Value, NotAdopted, Cycle, UnreadEntry}
+
 // A Finding is a fault of an entry, or a reason to look at it.
 type Finding struct {
 	Kind    Kind     `json:"kind"`
 	ID      uint64   `json:"id"`
 	Name    string   `json:"name"`
-	Line    int      `json:"line,omitempty"`   // of the content, from 1; 0: it concerns no line
-	Others  []string `json:"others,omitempty"` // names of the other entries that it is about
+	Line    int      `json:"line,omitempty" jsonschema:"of the content, from 1; absent if the finding concerns no line"`
+	Others  []string `json:"others,omitempty" jsonschema:"the other entries that the finding is about"`
 	Message string   `json:"message"`
-	Remedy  string   `json:"remedy"` // an imperative, with a command
+	Remedy  string   `json:"remedy" jsonschema:"what to do"`
 }
 
 // cyclic are the relations of which a cycle makes no sense.

@@ -58,7 +58,7 @@ type Term struct {
 	Weight       float64 `json:"weight"`
 	LengthNorm   float64 `json:"length_norm"`
 	Contribution float64 `json:"contribution"`
-	Field        string  `json:"field,omitempty"` // of its first word: name, alias, metadata, or content
+	Field        string  `json:"field,omitempty" op:"words=name|alias|metadata|content"` // of its first word
 	Place        int     `json:"place,omitempty"`
 	Early        float64 `json:"early,omitempty"`
 	Exact        float64 `json:"exact,omitempty"`
@@ -167,7 +167,7 @@ func explain(e bm25.Explanation, of *crmem.Entry) *Explanation {
 // WhyNot is the reason why an entry is or is not a hit.
 type WhyNot struct {
 	Name    string       `json:"name"`
-	Reason  string       `json:"reason"` // hit, limit, filtered, no_match, no_entry
+	Reason  string       `json:"reason" op:"words=hit|limit|filtered|no_match|no_entry"`
 	Message string       `json:"message"`
 	Rank    int          `json:"rank"` // among all matches, from 1; 0 when it does not match
 	Score   float64      `json:"score"`

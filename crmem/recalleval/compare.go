@@ -21,12 +21,12 @@ type Comparison struct {
 // Setting is how a run was made.
 type Setting struct {
 	Mode     Mode   `json:"mode"`
-	Analyzer string `json:"analyzer"`
+	Analyzer string `json:"analyzer" op:"words=standard|plain"`
 }
 
 // Change is the difference of the means of one measure.
 type Change struct {
-	Metric     string  `json:"metric"`
+	Metric     string  `json:"metric" op:"words=ndcg@10|recall@5|recall@10|recall@100|mrr@10|hit@1|hit@5|hit@10"`
 	Old        float64 `json:"old"`
 	New        float64 `json:"new"`
 	Difference float64 `json:"difference"`

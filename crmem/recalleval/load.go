@@ -295,16 +295,18 @@ func ReadSaved(open Open, name string) ([]*Result, error) {
 	return results, errors.Join(err, f.Close())
 }
 
+// AnswerLine is a line of [WriteAnswers].
+type AnswerLine struct {
+	Set string `json:"set"`
+	Answer
+}
+
 // WriteAnswers writes a line of JSON for each query.
 func WriteAnswers(w io.Writer, r *Result) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	for _, a := range r.Answers {
-		err := enc.Encode(struct {
-			Set string `json:"set"`
-			Answer
-		}{r.Set, a})
-		if err != nil {
+		if err := enc.Encode(AnswerLine{r.Set, a}); err != nil {
 			return err
 		}
 	}

@@ -41,7 +41,7 @@ type Options struct {
 type Result struct {
 	Set      string `json:"set"`
 	Mode     Mode   `json:"mode"`
-	Analyzer string `json:"analyzer"`
+	Analyzer string `json:"analyzer" op:"words=standard|plain"`
 	Embedder string `json:"embedder,omitempty"` // identity of the embedding model
 	Docs     int    `json:"docs"`
 	Groups   int    `json:"groups"`

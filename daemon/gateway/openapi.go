@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"crabmem/daemon/gateway/memstores"
+	"crabmem/daemon/op"
 
 	"github.com/google/jsonschema-go/jsonschema"
 )
@@ -75,7 +76,7 @@ func (s schemas) ref(t reflect.Type, name string) (object, error) {
 func schemaOf(t reflect.Type) (*jsonschema.Schema, error) {
 	texts := &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, {Type: "array", Items: &jsonschema.Schema{
 		Type: "object", Required: []string{"type", "text"}, Properties: map[string]*jsonschema.Schema{"type": {Const: jsonschema.Ptr[any]("text")}, "text": {Type: "string"}}}}}}
-	schema, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{of[chatContent](): texts, of[raw](): {}}})
+	schema, err := op.SchemaOf(t, op.Schemas{of[chatContent](): texts, of[raw](): {}})
 	if err == nil && t == of[chatRequest]() {
 		schema.AdditionalProperties = nil // they are ignored
 	}

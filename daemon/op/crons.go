@@ -22,10 +22,10 @@ type Cron struct {
 	QuietEnd   string `json:"quiet_end,omitempty"`
 	Timezone   string `json:"timezone,omitempty"`
 	Once       bool   `json:"once"`
-	NextAt     string `json:"next_at,omitempty" jsonschema:"RFC 3339; absent: never"`
+	NextAt     string `json:"next_at,omitempty" op:"time" jsonschema:"RFC 3339; absent: never"`
 	Failures   int    `json:"failures" jsonschema:"in a row"`
 	Stopped    bool   `json:"stopped" jsonschema:"after too many failures"`
-	Approve    string `json:"approve" jsonschema:"allowlist, or off: all commands run"`
+	Approve    string `json:"approve" op:"words=allowlist|off" jsonschema:"allowlist, or off: all commands run"`
 
 	Number uint64 `json:"-"` // session number in the table, for RFC 0018
 }

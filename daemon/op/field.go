@@ -34,7 +34,9 @@ const (
 //	min=N        a lower value of the parameter is N
 //	max=N        limit of the parameter
 //	size=N       limit of the parameter in bytes
-//	words=A|B    the only values of the parameter
+//	words=A|B    the only values
+//	null         the list may be null
+//	time         the text is a time in RFC 3339
 //	paths        a text with paths, in which a gateway hides the home
 type Field struct {
 	Name     string
@@ -47,6 +49,8 @@ type Field struct {
 	Part     string // name in Place
 	Words    []string
 	Default  string
+	Null     bool
+	Time     bool
 
 	Min, Max, Size int
 }
@@ -68,13 +72,23 @@ func Fields(t reflect.Type) (list []Field) {
 		if f.Anonymous || name == "" || name == "-" {
 			continue
 		}
-		required := !strings.Contains(options, "omit")
+		required := !strings.Contains(options, "omit") && !inPointer(t, f.Index)
 		one := Field{Name: name, Part: name, Doc: f.Tag.Get("jsonschema"), Type: f.Type, Index: f.Index, Required: required}
 		one.options(f.Tag.Get("op"))
 		list = append(list, one)
 	}
 	known.Store(t, list)
 	return list
+}
+
+// inPointer reports whether a field is absent if an embedded pointer is nil.
+func inPointer(t reflect.Type, index []int) bool {
+	for _, i := range index[:len(index)-1] {
+		if t = t.Field(i).Type; t.Kind() == reflect.Pointer {
+			return true
+		}
+	}
+	return false
 }
 
 func (f *Field) options(tag string) {
@@ -96,6 +110,10 @@ func (f *Field) options(tag string) {
 			f.Paths = true
 		case "owner":
 			f.Place = ForOwner
+		case "null":
+			f.Null = true
+		case "time":
+			f.Time = true
 		case "words":
 			f.Words = strings.Split(value, "|")
 		case "default":

@@ -19,8 +19,8 @@ import (
 
 // Place is where the key of a store is.
 type Place struct {
-	Kind string `json:"kind"` // keyring or file; "" for a store without a key
-	Path string `json:"path"` // of the file, or ""
+	Kind string `json:"kind" op:"words=|keyring|file"` // "" for a store without a key
+	Path string `json:"path"`                          // of the file, or ""
 	// Refused is why a new key is not in the keyring: an error of the keyring, or
 	// "".
 	Refused string `json:"-"`

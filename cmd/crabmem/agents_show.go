@@ -28,10 +28,10 @@ type shownAgent struct {
 	Memory      bool                     `json:"memory"`
 	Scoped      bool                     `json:"scoped"` // a list restricts it
 	Tools       []string                 `json:"tools"`  // that it may call
-	Skills      []string                 `json:"skills"`
+	Skills      []string                 `json:"skills" op:"null"`
 	SkillTags   []string                 `json:"skill_tags"` // whose skills are in Skills
-	MCPs        []string                 `json:"mcps"`
-	Members     []string                 `json:"members"`
+	MCPs        []string                 `json:"mcps" op:"null"`
+	Members     []string                 `json:"members" op:"null"`
 	File        string                   `json:"file"`   // of the prompt; "" is built in
 	Prompt      string                   `json:"prompt"` // its first lines
 	PromptBytes int                      `json:"prompt_bytes"`

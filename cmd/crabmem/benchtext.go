@@ -36,13 +36,13 @@ func (b *bench) write() error {
 
 // benchAnswer is a line of bench recall --json.
 type benchAnswer struct {
-	*recalleval.Result
+	recalleval.Result
 	Compare *recalleval.Comparison `json:"compare,omitempty"`
 }
 
 func (b *bench) printJSON() error {
 	for _, r := range b.results {
-		if err := b.c.PrintJSON(benchAnswer{r, b.comparisons[r.Set]}); err != nil {
+		if err := b.c.PrintJSON(benchAnswer{*r, b.comparisons[r.Set]}); err != nil {
 			return err
 		}
 	}

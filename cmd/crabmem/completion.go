@@ -127,7 +127,13 @@ powershell:  crabmem completion powershell | Out-String | Invoke-Expression`,
 		if err := generate(&b); err != nil {
 			return err
 		}
-		return c.PrintJSON(map[string]string{"shell": args[0], "script": b.String()})
+		return c.PrintJSON(completionScript{b.String(), args[0]})
 	}
 	return cmd
+}
+
+// completionScript is completion --json.
+type completionScript struct {
+	Script string `json:"script"`
+	Shell  string `json:"shell"`
 }

@@ -14,7 +14,7 @@ import (
 type component struct {
 	Name  string `json:"name"`
 	Port  int    `json:"port"`
-	State string `json:"state"` // running or stale
+	State string `json:"state" op:"words=running|stale"`
 	File  string `json:"file"`
 }
 

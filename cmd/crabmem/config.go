@@ -304,10 +304,16 @@ CRABTALK_HOME, or ~/.crabtalk sets the home directory.`,
 			return err
 		}
 		if c.JSON {
-			return c.PrintJSON(map[string]any{"path": path, "exists": err == nil})
+			return c.PrintJSON(configFile{err == nil, path})
 		}
 		c.Out.WriteString(display.Printable(path) + "\n")
 		return nil
 	}
 	return cmd
+}
+
+// configFile is config path --json.
+type configFile struct {
+	Exists bool   `json:"exists"`
+	Path   string `json:"path"`
 }

@@ -166,10 +166,15 @@ func (c *app) cronRemove() *cobra.Command {
 			return err
 		}
 		if c.JSON {
-			return c.PrintJSON(map[string]uint64{"removed": id})
+			return c.PrintJSON(removedCron{id})
 		}
 		c.Say("removed %d", id)
 		return nil
 	}
 	return cmd
+}
+
+// removedCron is cron remove --json.
+type removedCron struct {
+	Removed uint64 `json:"removed"`
 }

@@ -23,9 +23,9 @@ type entryVersion struct {
 // diffAnswer is the output of diff --json.
 type diffAnswer struct {
 	Name string       `json:"name"`
-	From *crmem.Entry `json:"from"` // null: there was none
+	From *crmem.Entry `json:"from" jsonschema:"null: there was no entry"`
 	To   *crmem.Entry `json:"to"`
-	Diff string       `json:"diff"` // of the contents, unified; empty if they are equal
+	Diff string       `json:"diff" jsonschema:"of the contents, unified; empty if they are equal"`
 }
 
 func (c *app) diffCommand() *cobra.Command {

@@ -14,7 +14,7 @@ import (
 // event is a line of events --json.
 type event struct {
 	Time     string       `json:"timestamp"`
-	Kind     string       `json:"kind"` // text_delta, tool_start, done …
+	Kind     string       `json:"kind" op:"words=user|text_delta|thinking_delta|tool_start|tool_result|tools_complete|done|compact|scope_violation|lag|usage"`
 	Agent    string       `json:"agent"`
 	Session  uint64       `json:"session"`   // number in the daemon; 0 = no session
 	StoredID string       `json:"stored_id"` // of its file

@@ -61,7 +61,7 @@ func (c *app) report(err error) int {
 	f := classify(err)
 	if c.JSON {
 		f.Warnings = c.TakeWarnings()
-		line, err := cli.EncodeJSON(map[string]*cli.Failure{"error": f})
+		line, err := cli.EncodeJSON(failed{*f})
 		if err != nil {
 			line = []byte(`{"error":{"code":1,"kind":"failed","message":"the error cannot be encoded","path":"","offset":null,"remedy":""}}` + "\n")
 		}
@@ -80,4 +80,9 @@ func (c *app) report(err error) int {
 	}
 	io.WriteString(c.Stderr, b.String())
 	return f.Code
+}
+
+// failed is a line on standard error under --json.
+type failed struct {
+	Error cli.Failure `json:"error"`
 }

@@ -106,9 +106,9 @@ seconds in a process that has it open.`,
 		}
 		switch {
 		case c.JSON && dry:
-			return c.PrintJSON(map[string]string{"would_forget": e.Name})
+			return c.PrintJSON(forgettable{e.Name})
 		case c.JSON:
-			return c.PrintJSON(map[string]string{"forgot": e.Name})
+			return c.PrintJSON(forgotten{e.Name})
 		case dry:
 			c.Say("would forget %s (%s %d, %s)", display.Label(e.Name), e.Kind, e.ID, display.Size(int64(len(e.Content))))
 		default:
@@ -117,4 +117,14 @@ seconds in a process that has it open.`,
 		return nil
 	}
 	return cmd
+}
+
+// forgotten is forget --json.
+type forgotten struct {
+	Forgot string `json:"forgot"`
+}
+
+// forgettable is forget --dry-run --json.
+type forgettable struct {
+	Name string `json:"would_forget"`
 }

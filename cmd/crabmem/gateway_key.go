@@ -21,10 +21,10 @@ type gatewayKey struct {
 	Key       string   `json:"key,omitempty"` // only in the answer of add
 	Begins    string   `json:"begins"`
 	Identity  string   `json:"identity"`
-	Trust     string   `json:"trust"`
+	Trust     string   `json:"trust" op:"words=untrusted|trusted|admin"`
 	Agents    []string `json:"agents"` // none: all
-	CreatedAt string   `json:"created_at"`
-	Expires   string   `json:"expires,omitempty"`
+	CreatedAt string   `json:"created_at" op:"time"`
+	Expires   string   `json:"expires,omitempty" op:"time"`
 }
 
 func describeKey(k *gateway.Key, level trust.Level) gatewayKey {
@@ -229,9 +229,7 @@ remove exits with 3.`,
 				return err
 			}
 			if c.JSON {
-				return c.PrintJSON(struct {
-					Removed string `json:"removed"`
-				}{args[0]})
+				return c.PrintJSON(removedName{args[0]})
 			}
 			c.Say("removed %s", args[0])
 			return nil

@@ -99,11 +99,6 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
-	for _, dir := range []string{"script", "schema"} {
-		if _, err := os.Stat(filepath.Join(top, "testdata", dir)); err != nil {
-			t.Error(err)
-		}
-	}
 }
 
 // TestCommandTable checks the names in the command table, and that the help of a

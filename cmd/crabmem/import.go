@@ -17,9 +17,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// importFormat is one of the formats of package importer.
+type importFormat string
+
 // imported is the answer of import.
 type imported struct {
-	From     string              `json:"from"`
+	From     importFormat        `json:"from"`
 	DryRun   bool                `json:"dry_run"`
 	Added    int                 `json:"added"`
 	Replaced int                 `json:"replaced"`
@@ -134,7 +137,7 @@ func (c *app) importFrom(ctx context.Context, in *importer.Source, mode importer
 	if err := c.detectSource(ctx, in); err != nil {
 		return err
 	}
-	a := &imported{From: in.Kind, DryRun: dry, LeftOut: []importer.Left{}, Manual: []string{}, Sessions: []importedChat{}, Conflict: []importer.Conflict{}, allow: allow}
+	a := &imported{From: importFormat(in.Kind), DryRun: dry, LeftOut: []importer.Left{}, Manual: []string{}, Sessions: []importedChat{}, Conflict: []importer.Conflict{}, allow: allow}
 	a.announce = sync.OnceFunc(func() {
 		if detect && a.From != importer.Crabmem && a.From != importer.SQLite {
 			c.Say("%s: detected format %s", display.Printable(inputName(in.Path)), a.From)

@@ -88,7 +88,7 @@ func (c *app) importMemory(ctx context.Context, in *importer.Source, mode import
 	if err != nil {
 		return sourceError(in, err)
 	}
-	a.From = m.Kind
+	a.From = importFormat(m.Kind)
 	a.LeftOut = append(a.LeftOut, m.Left...)
 	a.Manual = append(a.Manual, m.Manual...)
 	var p *importer.Plan
@@ -144,8 +144,8 @@ func (c *app) conflicting(in *importer.Source, a *imported) error {
 // importedChat is the result for a conversation.
 type importedChat struct {
 	Source   string `json:"source"`
-	Outcome  string `json:"outcome"` // imported, updated, unchanged, skipped
-	ID       string `json:"id"`      // "" when it is skipped, or would be new
+	Outcome  string `json:"outcome" op:"words=imported|updated|unchanged|skipped"`
+	ID       string `json:"id"` // "" when it is skipped, or would be new
 	Title    string `json:"title"`
 	Messages int    `json:"messages"`
 	Reason   string `json:"reason"`       // why it is skipped

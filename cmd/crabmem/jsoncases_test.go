@@ -237,12 +237,8 @@ func checkOutput(args []string, stdout, stderr string) error {
 	if !cmd.HasParent() {
 		command = "version" // crabmem --version
 	}
-	schema, ok := schemaOf(command)
 	for line := range strings.Lines(stdout) {
-		if !ok {
-			return fmt.Errorf("crabmem %s: no schema", command)
-		}
-		if err := validate(schema, []byte(line)); err != nil {
+		if err := checkSchema(command, []byte(line)); err != nil {
 			return fmt.Errorf("crabmem %s: %w: %s", command, err, line)
 		}
 	}

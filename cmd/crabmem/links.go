@@ -16,7 +16,7 @@ import (
 
 // linksAnswer is the output of links --json.
 type linksAnswer struct {
-	Name  string       `json:"name,omitempty"` // of the entry; empty: all links
+	Name  string       `json:"name,omitempty" jsonschema:"of the entry; absent for the links of all entries"`
 	Links []links.Link `json:"links"`
 }
 

@@ -14,7 +14,7 @@ import (
 // lintAnswer is the output of lint --json.
 type lintAnswer struct {
 	Entries  int            `json:"entries"`
-	Findings []lint.Finding `json:"findings"`
+	Findings []lint.Finding `json:"findings" jsonschema:"ascending by ID and line"`
 }
 
 func (c *app) lintCommand() *cobra.Command {

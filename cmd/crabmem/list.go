@@ -27,8 +27,8 @@ type listed struct {
 	Content   *string    `json:"content,omitempty"`
 	Bytes     int        `json:"bytes"`
 	Aliases   []string   `json:"aliases"`
-	RemovedAt string     `json:"removed_at,omitempty"` // RFC 3339; of --deleted
-	RemovedBy *uint64    `json:"removed_by,omitempty"` // number of the change; 0: another program removed it
+	RemovedAt string     `json:"removed_at,omitempty" jsonschema:"of --deleted: RFC 3339"`
+	RemovedBy *uint64    `json:"removed_by,omitempty" jsonschema:"of --deleted: number of the change; 0: another program removed it"`
 }
 
 func (c *app) listCommand() *cobra.Command {

@@ -18,23 +18,23 @@ import (
 
 // changeLog is the output of log --json.
 type changeLog struct {
-	Changes []logged `json:"changes"` // newest first
-	More    int      `json:"more"`    // changes that --limit omits
+	Changes []logged `json:"changes" jsonschema:"newest first"`
+	More    int      `json:"more" jsonschema:"changes that --limit omits"`
 }
 
 // logged is a change in the output of log.
 type logged struct {
-	Seq     uint64           `json:"seq"`  // 0: another program made the change
-	Time    string           `json:"time"` // RFC 3339; empty if unknown
+	Seq     uint64           `json:"seq" jsonschema:"number of the change; 0: another program made it"`
+	Time    string           `json:"time" jsonschema:"RFC 3339; empty if unknown"`
 	Type    crmem.ChangeType `json:"type"`
 	ID      uint64           `json:"id"`
 	Name    string           `json:"name"`
-	OldName string           `json:"old_name,omitempty"` // before a rename
+	OldName string           `json:"old_name,omitempty" jsonschema:"before a rename"`
 	Kind    crmem.Kind       `json:"kind"`
-	Bytes   int              `json:"bytes"` // of the content; before a removal
+	Bytes   int              `json:"bytes" jsonschema:"of the content; before a removal"`
 	By      crmem.Actor      `json:"by"`
 
-	Redacted string `json:"redacted,omitempty"` // RFC 3339: when the content was removed
+	Redacted string `json:"redacted,omitempty" jsonschema:"RFC 3339: when the content was removed from the history"`
 }
 
 type logFlags struct {

@@ -30,7 +30,6 @@ import (
 	"crabmem/daemon/secret"
 	"crabmem/daemon/service/servicetest"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -56,7 +55,7 @@ const scriptDir = "../../testdata/script"
 // commands of testscript there are:
 //
 //	code N [-nopriv] command...  run it and check the exit code; -nopriv: mode bits count, also for root
-//	schema NAME file [lines]     check the JSON in file (stdout, stderr) against testdata/schema/NAME.json
+//	schema NAME file [lines]     check the JSON in file (stdout, stderr) against the schema of a command
 //	hold FILE, release FILE      hold and release the lock of a store, or of a session if FILE is its lock, as another process would
 //	signal INT|TERM N command... start it with an open standard input, send the signal, check the exit code
 //	flip FILE OFFSET             change the lowest bit of a byte; OFFSET may count from the end
@@ -224,20 +223,15 @@ func scriptSchema(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// checkSchema validates a JSON text against testdata/schema/NAME.json.
-func checkSchema(name string, text []byte) error {
-	b, err := os.ReadFile(filepath.Join("../../testdata/schema", name+".json"))
+// checkSchema validates a JSON text against the schema of a command. The words of its name
+// may be joined by underscores.
+func checkSchema(command string, text []byte) error {
+	schema, err := schemaOf(strings.ReplaceAll(command, "_", " "))
 	if err != nil {
 		return err
 	}
-	return validate(b, text)
-}
-
-// validate validates a JSON text against a JSON Schema.
-func validate(b, text []byte) error {
-	var schema jsonschema.Schema
-	if err := json.Unmarshal(b, &schema); err != nil {
-		return err
+	if schema == nil {
+		return fmt.Errorf("no schema of %s", command)
 	}
 	r, err := schema.Resolve(nil)
 	if err != nil {

@@ -54,7 +54,7 @@ texts as --help.`,
 				if err := manPage(&b, p); err != nil {
 					return err
 				}
-				return c.PrintJSON(map[string]string{"command": want, "page": b.String()})
+				return c.PrintJSON(shownPage{want, b.String()})
 			}
 			return wrongArgs(cmd, "no manual page: unknown command %q", want)
 		}
@@ -70,7 +70,7 @@ texts as --help.`,
 			}
 		}
 		if c.JSON {
-			return c.PrintJSON(map[string]any{"files": names})
+			return c.PrintJSON(writtenPages{names})
 		}
 		c.Say("wrote %s to %s", display.Plural(len(names), "page", "pages"), display.Printable(dir))
 		return nil
@@ -155,4 +155,15 @@ func roff(s string) string {
 		}
 	}
 	return strings.Join(lines, "\n")
+}
+
+// shownPage is man --json.
+type shownPage struct {
+	Command string `json:"command"`
+	Page    string `json:"page"`
+}
+
+// writtenPages is man --dir --json.
+type writtenPages struct {
+	Files []string `json:"files"`
 }

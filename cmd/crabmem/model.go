@@ -231,12 +231,15 @@ remove exits with 3.`,
 				return err
 			}
 			if c.JSON {
-				return c.PrintJSON(struct {
-					Removed string `json:"removed"`
-				}{name})
+				return c.PrintJSON(removedName{name})
 			}
 			c.Say("removed %s", display.Printable(name))
 			return nil
 		},
 	}
+}
+
+// removedName is the output under --json of commands that remove what has a name.
+type removedName struct {
+	Removed string `json:"removed"`
 }

@@ -21,7 +21,7 @@ import (
 type openedPage struct {
 	URL     string `json:"url"`
 	Code    string `json:"code"`
-	Expires string `json:"expires_at"`
+	Expires string `json:"expires_at" op:"time"`
 	Serving bool   `json:"serving"` // this process is the gateway
 }
 

@@ -131,7 +131,7 @@ func (c *app) printPruned(removed []crmem.Entry, dry bool) error {
 		for i, e := range removed {
 			names[i] = e.Name
 		}
-		return c.PrintJSON(map[string]any{"removed": names, "dry_run": dry})
+		return c.PrintJSON(pruned{dry, names})
 	}
 	verb := "removed"
 	if dry {
@@ -142,4 +142,10 @@ func (c *app) printPruned(removed []crmem.Entry, dry bool) error {
 	}
 	c.Say("%s %s", verb, display.Plural(len(removed), "archive", "archives"))
 	return nil
+}
+
+// pruned is prune --json.
+type pruned struct {
+	DryRun  bool     `json:"dry_run"`
+	Removed []string `json:"removed"`
 }

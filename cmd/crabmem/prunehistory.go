@@ -12,10 +12,10 @@ import (
 
 // prunedHistory is the output of prune --history --json.
 type prunedHistory struct {
-	Before    string `json:"before"`      // RFC 3339: older changes were removed
-	Freed     int64  `json:"freed_bytes"` // of files
-	FirstSeq  uint64 `json:"first_seq"`   // number of the oldest change; 0: no change
-	FirstTime string `json:"first_time"`  // of the oldest change, RFC 3339; empty if unknown
+	Before    string `json:"before" jsonschema:"RFC 3339: older changes were removed"`
+	Freed     int64  `json:"freed_bytes" jsonschema:"of files"`
+	FirstSeq  uint64 `json:"first_seq" jsonschema:"number of the oldest change; 0: no change"`
+	FirstTime string `json:"first_time" jsonschema:"of the oldest change, RFC 3339; empty if unknown"`
 }
 
 // pruneHistory runs prune --history.

@@ -19,10 +19,10 @@ import (
 type purgedEntry struct {
 	Name       string      `json:"name"`
 	DryRun     bool        `json:"dry_run"`
-	Deleted    []string    `json:"deleted"`    // files that may have contained the texts
-	Purged     []textPlace `json:"purged"`     // places that --everywhere purged
-	Places     []textPlace `json:"places"`     // outside the purge, that contain a text
-	Incomplete bool        `json:"incomplete"` // places may lack some
+	Deleted    []string    `json:"deleted" jsonschema:"files that may have contained the texts"`
+	Purged     []textPlace `json:"purged" jsonschema:"places that --everywhere purged"`
+	Places     []textPlace `json:"places" jsonschema:"places outside the purge that contain a text"`
+	Incomplete bool        `json:"incomplete" jsonschema:"places may lack some"`
 }
 
 // purgeOptions are the flags of forget --purge.

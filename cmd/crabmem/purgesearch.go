@@ -37,12 +37,12 @@ const (
 
 // textPlace is a place that contains a purged text.
 type textPlace struct {
-	Kind   string `json:"kind"`
-	Space  string `json:"space,omitempty"` // of an entry
-	Name   string `json:"name,omitempty"`  // of the entry; ID of the session or of the tree
-	Path   string `json:"path"`            // of the file
+	Kind   string `json:"kind" op:"words=entry|version|session|file|tree" jsonschema:"version: an earlier version of an entry; tree: the merge base of a tree"`
+	Space  string `json:"space,omitempty" jsonschema:"of an entry"`
+	Name   string `json:"name,omitempty" jsonschema:"of the entry; ID of the session or of the tree"`
+	Path   string `json:"path"` // of the file
 	Remedy string `json:"remedy"`
-	Reason string `json:"reason,omitempty"` // why --everywhere did not purge it
+	Reason string `json:"reason,omitempty" jsonschema:"why --everywhere did not purge the place"`
 }
 
 // textSearch finds the places outside a purge that contain the texts of an entry.

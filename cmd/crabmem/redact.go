@@ -14,11 +14,11 @@ import (
 
 // redactedText is the output of forget --purge --at --json.
 type redactedText struct {
-	Name    string   `json:"name"` // of the entry after the change
+	Name    string   `json:"name" jsonschema:"of the entry after the change"`
 	ID      uint64   `json:"id"`
 	Change  uint64   `json:"change"`
 	DryRun  bool     `json:"dry_run"`
-	Deleted []string `json:"deleted"` // files that may have contained the text
+	Deleted []string `json:"deleted" jsonschema:"files that may have contained the text"`
 }
 
 // redact implements forget --purge --at: it removes the text that the entry of a name had

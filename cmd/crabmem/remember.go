@@ -155,8 +155,8 @@ type plainEntry crmem.Entry
 // written is the JSON output of a command that wrote the content of an entry.
 type written struct {
 	plainEntry
-	Created  bool   `json:"created"`
-	Replaced *int64 `json:"replaced_bytes,omitempty"` // size of the content before
+	Created  bool   `json:"created" jsonschema:"there was no entry of this name"`
+	Replaced *int64 `json:"replaced_bytes,omitempty" jsonschema:"bytes of the replaced content"`
 }
 
 // printWritten prints an entry that a command wrote, and whether the command created

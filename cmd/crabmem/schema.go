@@ -1,46 +1,211 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
-	"io/fs"
+	"reflect"
 	"slices"
 	"strings"
+	"time"
 
-	"crabmem/testdata"
+	"crabmem/cmd/crabmem/internal/chat"
+	"crabmem/cmd/crabmem/internal/importer"
+	"crabmem/crmem"
+	"crabmem/crmem/fusion"
+	"crabmem/crmem/links"
+	"crabmem/crmem/lint"
+	"crabmem/crmem/recall"
+	"crabmem/crmem/recalleval"
+	"crabmem/daemon/op"
+	"crabmem/daemon/secret"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/spf13/cobra"
 )
 
-// sharedSchemas maps a command to the name of its schema, if neither the command nor
-// its parent commands have a schema with their name.
+// sharedSchemas maps a command to another one with the same JSON output.
 var sharedSchemas = map[string]string{
-	"alias":        "entry",
-	"append":       "entry",
-	"config edit":  "config_set",
-	"daemon logs":  "daemonlog",
-	"edit":         "entry",
-	"remember":     "entry",
-	"rename":       "entry",
-	"restore":      "entry",
-	"service logs": "daemonlog",
-	"show":         "entry",
+	"alias":        "show",
+	"append":       "remember",
+	"config edit":  "config set",
+	"rename":       "show",
+	"restore":      "show",
+	"service logs": "daemon logs",
 }
 
-// schemaOf returns the schema of a command's JSON output. A command without a schema
-// has the schema of its parent command. If the output has several lines, the schema
-// describes each line.
-func schemaOf(command string) (schema []byte, ok bool) {
-	for name := command; name != ""; name = name[:max(0, strings.LastIndexByte(name, ' '))] {
-		file := strings.ReplaceAll(name, " ", "_")
-		if shared, ok := sharedSchemas[name]; ok {
-			file = shared
-		}
-		if b, err := fs.ReadFile(testdata.Schemas, "schema/"+file+".json"); err == nil {
-			return b, true
-		}
+// types are the types of a command's JSON output. If the output has several lines, each
+// line has one of the types.
+type types = []reflect.Type
+
+// outputsOf returns the types of a command's JSON output, or nil.
+func outputsOf(command string) types {
+	if t := memoryOutputs()[command]; t != nil {
+		return t
 	}
-	return nil, false
+	return daemonOutputs()[command]
+}
+
+// memoryOutputs are the outputs of commands on stores and sessions.
+func memoryOutputs() map[string]types {
+	return map[string]types{
+		"bench query":               {of[recalleval.AnswerLine]()}, // a line of bench recall --per-query
+		"bench recall":              {of[benchAnswer]()},
+		"checkpoint":                {of[op.Checkpointed]()},
+		"demo":                      {of[demoAnswer]()},
+		"diff":                      {of[diffAnswer]()},
+		"dump":                      {of[op.DumpAnswer]()},
+		"edit":                      {of[written](), of[crmem.Entry]()},
+		"export":                    {of[crmem.Entry](), of[op.DumpAnswer]()},
+		"forget":                    {of[redactedText](), of[forgotten](), of[forgettable](), of[purgedEntry]()},
+		"graph":                     {of[links.Graph]()},
+		"identity":                  {of[identityAnswer]()},
+		"import":                    {of[imported]()},
+		"inspect":                   {of[[]inspected]()},
+		"links":                     {of[linksAnswer]()},
+		"lint":                      {of[lintAnswer]()},
+		"list":                      {of[[]listed]()},
+		"load":                      {of[op.LoadAnswer]()},
+		"log":                       {of[changeLog]()},
+		"metadata adopt":            {of[adoptedAnswer]()},
+		"prune":                     {of[pruned](), of[prunedHistory]()},
+		"recall":                    {of[recall.Answer]()},
+		"remember":                  {of[written]()},
+		"repair":                    {of[crmem.RepairResult](), of[crmem.CheckReport]()},
+		"sessions compactions list": {of[[]shownCompaction]()},
+		"sessions compactions show": {of[expandedCompaction]()},
+		"sessions delete":           {of[deletedSessions]()},
+		"sessions export":           {of[exportedSession](), of[map[string]any]()},
+		"sessions import":           {of[importedFiles]()},
+		"sessions list":             {of[[]op.SessionFile]()},
+		"sessions repair":           {of[repairedSession]()},
+		"sessions restore":          {of[restoredSessions]()},
+		"sessions search":           {of[sessionsFound]()},
+		"sessions show":             {of[shownSession]()},
+		"sessions tail": {of[tailMeta](), of[tailMessage](), of[tailMarker](), of[tailTitle](), of[tailUnknown](),
+			of[tailDamage](), of[shownTurn]()},
+		"sessions title":  {of[namedSession]()},
+		"sessions verify": {of[sessionsReport]()},
+		"show":            {of[crmem.Entry]()},
+		"spaces adopt":    {of[adoptedSpace]()},
+		"spaces create":   {of[createdSpace]()},
+		"spaces list":     {of[spaceList]()},
+		"spaces rename":   {of[renamedSpace]()},
+		"spaces rm":       {of[removedSpace]()},
+		"stats":           {of[statsAnswer]()},
+		"undo":            {of[undone]()},
+		"verify":          {of[crmem.CheckReport]()},
+	}
+}
+
+// daemonOutputs are the outputs of the other commands.
+func daemonOutputs() map[string]types {
+	return map[string]types{
+		"agents":             {of[[]op.Agent]()},
+		"agents show":        {of[shownAgent]()},
+		"chat":               {of[chat.Info](), of[chat.Reply]()},
+		"compact":            {of[compacted]()},
+		"completion":         {of[completionScript]()},
+		"components":         {of[[]component]()},
+		"config check":       {of[configChecked]()},
+		"config get":         {of[any]()},
+		"config path":        {of[configFile]()},
+		"config set":         {of[configWritten]()},
+		"cron":               {of[op.Cron]()},
+		"cron remove":        {of[removedCron]()},
+		"daemon":             {of[daemonState]()},
+		"daemon logs":        {of[logRecord]()},
+		"doctor":             {of[doctorAnswer]()},
+		"error":              {of[failed]()},
+		"events":             {of[event]()},
+		"gateway key add":    {of[gatewayKey]()},
+		"gateway key list":   {of[[]gatewayKey]()},
+		"gateway key remove": {of[removedName]()},
+		"init":               {of[initAnswer]()},
+		"man":                {of[shownPage](), of[writtenPages]()},
+		"mcp":                {of[mcpResult](), of[mcpRefusal]()},
+		"mcp install":        {of[clientEdits]()},
+		"mcp uninstall":      {of[clientEdits]()},
+		"model add":          {of[staticModel]()},
+		"model list":         {of[[]staticModel]()},
+		"model remove":       {of[removedName]()},
+		"models":             {of[op.ModelList]()},
+		"open":               {of[openedPage]()},
+		"ping":               {of[pingAnswer]()},
+		"schema":             {of[[]string](), of[map[string]any]()},
+		"secret list":        {of[secret.List]()},
+		"secret rm":          {of[removedName]()},
+		"secret set":         {of[secretWritten]()},
+		"send":               {of[chat.Reply]()},
+		"service":            {of[serviceState]()},
+		"skills check":       {of[checkedSkills]()},
+		"skills list":        {of[[]listedSkill]()},
+		"skills new":         {of[begunSkill]()},
+		"skills show":        {of[shownSkill]()},
+		"version":            {of[versionAnswer]()},
+	}
+}
+
+func of[T any]() reflect.Type { return reflect.TypeFor[T]() }
+
+// logRecord is a line of the daemon's log, which also has the attributes of its event.
+type logRecord struct {
+	Time  time.Time `json:"time"`
+	Level string    `json:"level" op:"words=DEBUG|INFO|WARN|ERROR"`
+	Text  string    `json:"msg"`
+}
+
+// mcpResult is a response of crabmem mcp.
+type mcpResult struct {
+	Version string         `json:"jsonrpc" op:"words=2.0"`
+	ID      *int64         `json:"id"`
+	Result  map[string]any `json:"result"`
+}
+
+// mcpRefusal is an error response of crabmem mcp.
+type mcpRefusal struct {
+	Version string `json:"jsonrpc" op:"words=2.0"`
+	ID      *int64 `json:"id"`
+	Error   struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+		Data    any    `json:"data,omitempty"`
+	} `json:"error"`
+}
+
+// schemaOf returns the schema of a command's JSON output. A command without a type has
+// the schema of its parent command.
+func schemaOf(command string) (schema *jsonschema.Schema, err error) {
+	more := op.Schemas{
+		of[importFormat](): op.OneOf(importer.Crabmem, importer.RFC0038, importer.BasicMemory, importer.Markdown, importer.Obsidian,
+			importer.MemoryJSON, importer.Mem0, importer.ChatGPT, importer.Claude, importer.Transcripts, importer.Engram,
+			importer.ClaudeMem, importer.Walrus, importer.Spacebot),
+		of[fusion.Method]():   op.OneOf(fusion.Convex, fusion.ReciprocalRank),
+		of[links.State]():     op.OneOf(links.ByName, links.ByAlias, links.Broken, links.Ambiguous),
+		of[lint.Kind]():       op.OneOf(lint.Kinds...),
+		of[recalleval.Mode](): op.OneOf(recalleval.Group, recalleval.Filter, recalleval.Pooled),
+	}
+	for name := command; name != ""; name = name[:max(0, strings.LastIndexByte(name, ' '))] {
+		schema = &jsonschema.Schema{}
+		for _, t := range outputsOf(cmp.Or(sharedSchemas[name], name)) {
+			s, err := op.OutputSchemaOf(t, more)
+			if err != nil {
+				return nil, err
+			}
+			if t == of[logRecord]() {
+				s.AdditionalProperties = nil
+			}
+			schema.AnyOf = append(schema.AnyOf, s)
+		}
+		if len(schema.AnyOf) == 0 {
+			continue
+		}
+		if len(schema.AnyOf) == 1 {
+			schema = schema.AnyOf[0]
+		}
+		schema.Schema, schema.Title = "https://json-schema.org/draft/2020-12/schema", command
+		return schema, nil
+	}
+	return nil, nil
 }
 
 func (c *app) schemaCommand() *cobra.Command {
@@ -62,18 +227,21 @@ Later versions may add properties. They do not remove or change them.`,
 			if len(args) == 0 {
 				return c.listSchemas(cmd.Root())
 			}
-			schema, ok := schemaOf(strings.Join(args, " "))
-			if !ok {
+			schema, err := schemaOf(strings.Join(args, " "))
+			if err != nil {
+				return err
+			}
+			if schema == nil {
 				return wrongArgs(cmd, "no schema for %q", strings.Join(args, " "))
 			}
 			if c.JSON {
-				var line bytes.Buffer
-				if err := json.Compact(&line, schema); err != nil {
-					return err
-				}
-				schema = append(line.Bytes(), '\n')
+				return c.PrintJSON(schema)
 			}
-			_, err := c.Out.Write(schema)
+			text, err := json.MarshalIndent(schema, "", "  ")
+			if err != nil {
+				return err
+			}
+			_, err = c.Out.Write(append(text, '\n'))
 			return err
 		},
 	}
@@ -83,7 +251,7 @@ func (c *app) listSchemas(root *cobra.Command) error {
 	names := []string{"error"}
 	for _, p := range manPages(root) {
 		name := strings.TrimPrefix(p.CommandPath(), root.Name()+" ")
-		if _, ok := schemaOf(name); ok && p.Runnable() {
+		if schema, _ := schemaOf(name); schema != nil && p.Runnable() {
 			names = append(names, name)
 		}
 	}

@@ -229,7 +229,7 @@ reloads its configuration or restarts. rm does not change config.toml.`,
 			return c.nearSecret(s, args[0], err)
 		}
 		if c.JSON {
-			return c.PrintJSON(map[string]string{"removed": args[0]})
+			return c.PrintJSON(removedName{args[0]})
 		}
 		c.Say("removed %s", args[0])
 		return nil

@@ -205,13 +205,7 @@ func (c *app) expandJSON(ctx context.Context, s *sessionlog.Session, p sessionlo
 	}
 	out := bytes.NewBuffer(append(bytes.TrimSuffix(head, []byte("}\n")), `,"lines":[`...))
 	err = replacedLines(ctx, s, p, func(l *sessionlog.Line) error {
-		v := struct {
-			Line   int64   `json:"line"`
-			Offset int64   `json:"offset"`
-			Bytes  int64   `json:"bytes"`
-			Text   *string `json:"text,omitempty"`
-			Base64 *string `json:"base64,omitempty"`
-		}{Line: l.Number, Offset: l.Offset, Bytes: l.Size}
+		v := replacedLine{Line: l.Number, Offset: l.Offset, Bytes: l.Size}
 		if text := string(l.Raw); utf8.ValidString(text) && (l.Raw != nil || l.Size == 0) {
 			v.Text = &text
 		} else if l.Raw != nil {
@@ -231,4 +225,18 @@ func (c *app) expandJSON(ctx context.Context, s *sessionlog.Session, p sessionlo
 	out.WriteString("]}\n")
 	_, err = c.Out.Write(out.Bytes())
 	return err
+}
+
+// expandedCompaction is sessions compactions show --json.
+type expandedCompaction struct {
+	shownCompaction
+	Lines []replacedLine `json:"lines"`
+}
+
+type replacedLine struct {
+	Line   int64   `json:"line"`
+	Offset int64   `json:"offset"`
+	Bytes  int64   `json:"bytes"`
+	Text   *string `json:"text,omitempty"`
+	Base64 *string `json:"base64,omitempty"`
 }

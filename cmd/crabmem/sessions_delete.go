@@ -61,7 +61,7 @@ session for you, unless a run is active.`,
 			return err
 		}
 		if c.JSON {
-			return c.PrintJSON(map[string]any{"deleted": gone, "dry_run": dry})
+			return c.PrintJSON(deletedSessions{gone, dry})
 		}
 		verb := "deleted"
 		if dry {
@@ -150,7 +150,7 @@ ID of a deleted one. crabmem sessions list --trash lists the trash.`,
 			return err
 		}
 		if c.JSON {
-			return c.PrintJSON(map[string]any{"restored": back})
+			return c.PrintJSON(restoredSessions{back})
 		}
 		for _, s := range back {
 			c.Say("restored %s", display.SessionLabel(s.ID, s.Title))
@@ -158,4 +158,15 @@ ID of a deleted one. crabmem sessions list --trash lists the trash.`,
 		return nil
 	}
 	return cmd
+}
+
+// deletedSessions is sessions delete --json.
+type deletedSessions struct {
+	Deleted []namedSession `json:"deleted"`
+	DryRun  bool           `json:"dry_run"`
+}
+
+// restoredSessions is sessions restore --json.
+type restoredSessions struct {
+	Restored []namedSession `json:"restored"`
 }

@@ -58,7 +58,7 @@ one object.`,
 			if err := exportMarkdown(cmd.Context(), &b, s, c.Text); err != nil {
 				return err
 			}
-			return c.PrintJSON(map[string]string{"id": s.ID, "format": format, "text": b.String()})
+			return c.PrintJSON(exportedSession{format, s.ID, b.String()})
 		})
 	}
 	return cmd
@@ -205,4 +205,11 @@ func markdownInline(s string) string {
 		b.WriteRune(r)
 	}
 	return b.String()
+}
+
+// exportedSession is sessions export --format markdown --json.
+type exportedSession struct {
+	Format string `json:"format" op:"words=markdown"`
+	ID     string `json:"id"`
+	Text   string `json:"text"`
 }

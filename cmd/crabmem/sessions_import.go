@@ -29,7 +29,7 @@ const (
 type importedFile struct {
 	Path     string    `json:"path"`
 	Tool     string    `json:"tool"`
-	Outcome  string    `json:"outcome"`
+	Outcome  string    `json:"outcome" op:"words=imported|updated|unchanged|skipped"`
 	ID       string    `json:"id"`           // "" when it is skipped, or would be new
 	Messages int       `json:"messages"`     // of the session
 	Reason   string    `json:"reason"`       // why it is skipped

@@ -125,6 +125,38 @@ type (
 	}
 )
 
+// The lines of sessions tail --json, besides shownTurn.
+type (
+	tailDamage struct {
+		Kind string `json:"kind" op:"words=bad|torn"`
+		shownDamage
+	}
+	tailMessage struct {
+		Kind string `json:"kind" op:"words=message"`
+		shownMessage
+	}
+	tailMarker struct {
+		Kind string `json:"kind" op:"words=marker"`
+		shownMarker
+	}
+	tailMeta struct {
+		Kind string `json:"kind" op:"words=meta"`
+		Line int64  `json:"line"`
+		shownMeta
+	}
+	tailTitle struct {
+		Kind       string `json:"kind" op:"words=title"`
+		Line       int64  `json:"line"`
+		Title      string `json:"title"`
+		UptimeSecs uint64 `json:"uptime_secs"`
+	}
+	tailUnknown struct {
+		Kind   string          `json:"kind" op:"words=unknown"`
+		Line   int64           `json:"line"`
+		Record json.RawMessage `json:"record"`
+	}
+)
+
 func newShownMeta(m *sessionlog.Meta) shownMeta {
 	return shownMeta{m.Agent, m.CreatedBy, m.CreatedAt, m.Title, m.UptimeSecs, m.Source}
 }
@@ -164,48 +196,26 @@ func lineJSON(l *sessionlog.Line) ([]byte, error) {
 		if l.Torn && l.Kind == record.KindBad {
 			kind = "torn"
 		}
-		if err := add(struct {
-			Kind string `json:"kind"`
-			shownDamage
-		}{kind, *d}); err != nil {
+		if err := add(tailDamage{kind, *d}); err != nil {
 			return nil, err
 		}
 	}
 	var err error
 	switch l.Kind {
 	case record.KindMessage:
-		err = add(struct {
-			Kind string `json:"kind"`
-			shownMessage
-		}{"message", newShownMessage(l.Number, &l.Message)})
+		err = add(tailMessage{"message", newShownMessage(l.Number, &l.Message)})
 	case record.KindMarker:
-		err = add(struct {
-			Kind string `json:"kind"`
-			shownMarker
-		}{"marker", shownMarker{l.Number, l.Summary}})
+		err = add(tailMarker{"marker", shownMarker{l.Number, l.Summary}})
 	case record.KindMeta:
-		err = add(struct {
-			Kind string `json:"kind"`
-			Line int64  `json:"line"`
-			shownMeta
-		}{"meta", l.Number, newShownMeta(&l.Meta)})
+		err = add(tailMeta{"meta", l.Number, newShownMeta(&l.Meta)})
 	case record.KindMetaRecord:
-		err = add(struct {
-			Kind       string `json:"kind"`
-			Line       int64  `json:"line"`
-			Title      string `json:"title"`
-			UptimeSecs uint64 `json:"uptime_secs"`
-		}{"title", l.Number, l.Meta.Title, l.Meta.UptimeSecs})
+		err = add(tailTitle{"title", l.Number, l.Meta.Title, l.Meta.UptimeSecs})
 	case record.KindUnknown:
 		if t, ok := record.ParseTurn(l.Raw); ok {
 			err = add(newShownTurn(l.Number, &t))
 			break
 		}
-		err = add(struct {
-			Kind   string          `json:"kind"`
-			Line   int64           `json:"line"`
-			Record json.RawMessage `json:"record"`
-		}{"unknown", l.Number, l.Raw})
+		err = add(tailUnknown{"unknown", l.Number, l.Raw})
 	}
 	return out, err
 }

@@ -155,20 +155,11 @@ func (c *app) showSessionJSON(ctx context.Context, s *sessionlog.Session, i *ses
 	if s.Size == 0 {
 		damaged, damage = 1, append(damage, shownDamage{Line: 1, Message: "no meta line"})
 	}
-	head, err := cli.EncodeJSON(struct {
-		ID   string    `json:"id"`
-		File string    `json:"file"`
-		Meta shownMeta `json:"meta"`
-		From int64     `json:"from_line"`
-	}{s.ID, s.File, newShownMeta(&i.Meta), max(first, 1)})
+	head, err := cli.EncodeJSON(sessionHead{s.ID, s.File, newShownMeta(&i.Meta), max(first, 1)})
 	if err != nil {
 		return err
 	}
-	tail, err := cli.EncodeJSON(struct {
-		Damaged int           `json:"damaged"`
-		Damage  []shownDamage `json:"damage"`
-		Torn    int64         `json:"torn_bytes"`
-	}{damaged, damage, torn})
+	tail, err := cli.EncodeJSON(sessionTail{damaged, damage, torn})
 	if err != nil {
 		return err
 	}
@@ -183,4 +174,26 @@ func (c *app) showSessionJSON(ctx context.Context, s *sessionlog.Session, i *ses
 	c.Out.WriteString(`],`)
 	_, err = c.Out.Write(tail[1:])
 	return err
+}
+
+// shownSession is sessions show --json.
+type shownSession struct {
+	sessionHead
+	Messages []shownMessage `json:"messages"`
+	Markers  []shownMarker  `json:"markers"`
+	Turns    []shownTurn    `json:"turns"`
+	sessionTail
+}
+
+type sessionHead struct {
+	ID   string    `json:"id"`
+	File string    `json:"file"`
+	Meta shownMeta `json:"meta"`
+	From int64     `json:"from_line"`
+}
+
+type sessionTail struct {
+	Damaged int           `json:"damaged"`
+	Damage  []shownDamage `json:"damage"`
+	Torn    int64         `json:"torn_bytes"`
 }

@@ -61,7 +61,7 @@ func (c *app) printTurn(number int64, t *record.Turn) {
 
 // shownTurn is the JSON output of a turn record. The kind is partial or failed.
 type shownTurn struct {
-	Kind    string `json:"kind"`
+	Kind    string `json:"kind" op:"words=partial|failed"`
 	Line    int64  `json:"line"`
 	Text    string `json:"text"`
 	Failure string `json:"failure"` // its kind

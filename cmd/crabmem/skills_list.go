@@ -15,9 +15,9 @@ import (
 type listedSkill struct {
 	Name         string   `json:"name"`
 	Description  string   `json:"description"`
-	AllowedTools []string `json:"allowed_tools"` // null: not bounded
+	AllowedTools []string `json:"allowed_tools" op:"null" jsonschema:"null: all tools"`
 	Triggers     []string `json:"triggers"`
-	Tier         string   `json:"tier"`
+	Tier         string   `json:"tier" op:"words=bundled|managed|workspace"`
 	File         string   `json:"file"`
 	Tags         []string `json:"tags"`
 }

@@ -102,7 +102,7 @@ of its snapshot and log, and its path. list takes no lock.`,
 			rows = append(rows, []string{name, display.Size(list[i].Bytes), display.Printable(list[i].Path)})
 		}
 		if c.JSON {
-			return c.PrintJSON(map[string]any{"spaces": list})
+			return c.PrintJSON(spaceList{list})
 		}
 		c.Table(c.Out, rows, "")
 		return nil
@@ -137,7 +137,7 @@ config.toml limits the number of spaces; the default is 1000, without main.`,
 			return err
 		}
 		if c.JSON {
-			return c.PrintJSON(map[string]string{"created": args[0], "path": space.File(h.Path, args[0])})
+			return c.PrintJSON(createdSpace{args[0], space.File(h.Path, args[0])})
 		}
 		c.Say("created %s", args[0])
 		return nil
@@ -167,7 +167,7 @@ does not, it is 3. rename does not change config.toml.`,
 			return err
 		}
 		if c.JSON {
-			return c.PrintJSON(map[string]string{"renamed": args[0], "to": args[1], "path": space.File(h.Path, args[1])})
+			return c.PrintJSON(renamedSpace{space.File(h.Path, args[1]), args[0], args[1]})
 		}
 		c.Say("renamed %s to %s", args[0], args[1])
 		return nil
@@ -200,7 +200,7 @@ undone, and does not change config.toml.`,
 			return err
 		}
 		if c.JSON {
-			return c.PrintJSON(map[string]any{"removed": args[0], "entries": entries})
+			return c.PrintJSON(removedSpace{entries, args[0]})
 		}
 		c.Say("removed %s, %s", args[0], display.Plural(entries, "entry", "entries"))
 		return nil
@@ -241,7 +241,7 @@ not exist, it is 3. After a crash, FILE, the space, or both contain all entries.
 			return c.about(file, err)
 		}
 		if c.JSON {
-			return c.PrintJSON(map[string]any{"adopted": args[1], "path": space.File(h.Path, args[1]), "entries": entries, "kept": kept})
+			return c.PrintJSON(adoptedSpace{args[1], entries, kept, space.File(h.Path, args[1])})
 		}
 		c.Say("adopted %s, %s; the old file is %s", args[1], display.Plural(entries, "entry", "entries"), display.Printable(kept))
 		return nil
@@ -271,3 +271,29 @@ func (c *app) completeSpaces(_ *cobra.Command, args []string, toComplete string)
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
+
+// The outputs of the commands under --json.
+type (
+	spaceList struct {
+		Spaces []spaceInfo `json:"spaces"`
+	}
+	createdSpace struct {
+		Created string `json:"created"`
+		Path    string `json:"path"`
+	}
+	renamedSpace struct {
+		Path    string `json:"path"`
+		Renamed string `json:"renamed"`
+		To      string `json:"to"`
+	}
+	removedSpace struct {
+		Entries int    `json:"entries"`
+		Removed string `json:"removed"`
+	}
+	adoptedSpace struct {
+		Adopted string `json:"adopted"`
+		Entries int    `json:"entries"`
+		Kept    string `json:"kept"`
+		Path    string `json:"path"`
+	}
+)

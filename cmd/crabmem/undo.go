@@ -17,10 +17,10 @@ import (
 
 // undone is the output of undo --json.
 type undone struct {
-	Undid  uint64           `json:"undid"` // the change's number
+	Undid  uint64           `json:"undid" jsonschema:"number of the change"`
 	Type   crmem.ChangeType `json:"type"`
-	Before *crmem.Entry     `json:"before"`
-	After  *crmem.Entry     `json:"after"` // null: undo removed the entry
+	Before *crmem.Entry     `json:"before" jsonschema:"null: undo restored a removed entry"`
+	After  *crmem.Entry     `json:"after" jsonschema:"null: undo removed the entry"`
 }
 
 func (c *app) undoCommand() *cobra.Command {

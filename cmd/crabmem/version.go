@@ -24,12 +24,19 @@ func (c *app) versionCommand() *cobra.Command {
 	return cmd
 }
 
+// versionAnswer is version --json.
+type versionAnswer struct {
+	Commit   string `json:"commit"`
+	Format   string `json:"format"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+	Version  string `json:"version"`
+}
+
 func (c *app) printVersion() error {
 	v, commit := buildVersion()
 	if c.JSON {
-		return c.PrintJSON(map[string]any{
-			"version": v, "commit": commit, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH, "format": "CRMEM v1",
-		})
+		return c.PrintJSON(versionAnswer{commit, "CRMEM v1", runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, v})
 	}
 	fmt.Fprintf(c.Out, "crabmem %s", v)
 	if commit != "" {

@@ -86,7 +86,7 @@ func (ch *chat) plain(ctx context.Context) error {
 	c := ch.c
 	ch.info = func(text string) {
 		if c.JSON {
-			_ = c.PrintJSON(map[string]string{"info": text})
+			_ = c.PrintJSON(Info{text})
 		} else {
 			c.Out.WriteString(c.Text(text) + "\n")
 		}

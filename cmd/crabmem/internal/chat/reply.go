@@ -10,6 +10,11 @@ import (
 	"crabmem/daemon/display"
 )
 
+// Info is a line of chat --json that is not a reply.
+type Info struct {
+	Info string `json:"info"`
+}
+
 // Reply is the result of a message, and the output of send --json.
 type Reply struct {
 	Agent   string       `json:"agent"`

@@ -20,7 +20,7 @@ const (
 
 // Failure is the error of a command line.
 type Failure struct {
-	Code    int    `json:"code"`
+	Code    int    `json:"code" op:"words=1|2|3|4|5|6|7|8|130|143"`
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
 	Path    string `json:"path"`   // the file it is about; may be empty

@@ -29,7 +29,7 @@ const (
 // Finding is the result of one check.
 type Finding struct {
 	Name   string `json:"name"`
-	State  string `json:"state"`
+	State  string `json:"state" op:"words=ok|warn|fail"`
 	What   string `json:"what"`
 	Remedy string `json:"remedy,omitempty"`
 }

@@ -2,7 +2,6 @@ package op
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"slices"
 
@@ -21,15 +20,10 @@ type EntryName struct {
 var GetEntry = Add(errtable.Store, Op[Store, EntryName, crmem.Entry]{
 	Name: "entries.get", Does: "Read an entry.", Effect: Reads, Need: NeedRead,
 	Run: func(_ context.Context, s Store, in *EntryName) (crmem.Entry, error) {
-		if in.ID == 0 {
-			return FindEntry(s.Store, in.Name)
+		if in.ID != 0 {
+			return s.entry(in.ID)
 		}
-		for e := range s.All() {
-			if e.ID == in.ID {
-				return e, nil
-			}
-		}
-		return crmem.Entry{}, fmt.Errorf("%w: %d", crmem.ErrNotFound, in.ID)
+		return FindEntry(s.Store, in.Name)
 	},
 })
 

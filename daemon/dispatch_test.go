@@ -16,4 +16,9 @@ func TestHandlerOfEveryOperation(t *testing.T) {
 	if want := ops.Len() - 1; len(handlers) != want { // call has rows
 		t.Errorf("%d handlers for %d operations", len(handlers), want)
 	}
+	for name := range needs {
+		if handlers[name] == nil {
+			t.Errorf("%s has a need and no handler", name)
+		}
+	}
 }

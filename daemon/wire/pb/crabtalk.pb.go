@@ -135,7 +135,7 @@ type ClientMessage struct {
 	// Who makes the changes of this request, for the history of the store. Without
 	// it, the client is "wire". Each field has at most 1,024 bytes.
 	By *Actor `protobuf:"bytes,1100,opt,name=by,proto3" json:"by,omitempty"`
-	// The space for the operations from remember to store_stats. Empty is main.
+	// The space for operations on a store. Empty is main.
 	Space string `protobuf:"bytes,1101,opt,name=space,proto3" json:"space,omitempty"`
 	// The identity for which the client asks, such as api:NAME. The request may do only
 	// what that identity may: 403, kind scope. Sessions of others do not exist for it:
@@ -148,7 +148,7 @@ type ClientMessage struct {
 	AllowEmpty   bool `protobuf:"varint,1104,opt,name=allow_empty,json=allowEmpty,proto3" json:"allow_empty,omitempty"`
 	// For operations that change entries or spaces: the request may be repeated, and has
 	// one effect. The daemon keeps the key, with as, for 24 hours, and of one identity at
-	// most 10,000. 409: kind repeated, the request has had its effect, see outcome; kind
+	// most 10,000. 409: kind repeated, the request has had its effect, see the row requests.outcome; kind
 	// request, an earlier request with the key has another sum; kind spent, the outcome of
 	// an earlier request is no longer kept, or its entry was purged.
 	Once          *Once `protobuf:"bytes,1105,opt,name=once,proto3" json:"once,omitempty"`

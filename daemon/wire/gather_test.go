@@ -59,7 +59,7 @@ func TestGatherRefuses(t *testing.T) {
 		}
 		wantError(t, answer(t, conn), c.code, c.text)
 		if err := conn.Read(new(pb.ServerMessage)); err == nil {
-			t.Error(what, "the connection goes on")
+			t.Error(what, "the connection remains open")
 		}
 	}
 

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 
+	"crabmem/daemon/op"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/search"
 )
@@ -10,11 +11,11 @@ import (
 // searchSessions searches the messages of sessions.
 func (d *Daemon) searchSessions(ctx context.Context, q search.Query, tools, semantic bool) (*search.Result, error) {
 	if semantic {
-		q.Semantic = d.semanticRequest()
+		q.Semantic = op.SemanticRequest(d.semantic)
 	}
 	found, err := d.searchIn(ctx, tools, q)
 	if err == nil {
-		d.noModel(found.Meaning)
+		op.NoteModel(found.Meaning, d.semantic)
 	}
 	return found, err
 }

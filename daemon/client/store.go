@@ -28,7 +28,7 @@ type StoreOptions struct {
 	// Guard checks the texts that this process writes. The daemon has its own guard, of
 	// which AllowSecrets and AllowEmpty skip a check.
 	Guard op.Guard
-	// Semantic is how this process uses the embedding model. nil: there is none.
+	// Semantic is how this process uses the embedding model. nil: no model.
 	Semantic *fusion.Request
 	// Open replaces [crmem.Open] if it is set.
 	Open func(path string, o *crmem.Options) (*crmem.Store, error)

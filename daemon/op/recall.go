@@ -76,18 +76,13 @@ var Recall = Add(errtable.Store, Op[Store, Question, *recall.Answer]{
 			return nil, err
 		}
 		if in.Semantic {
-			q.Semantic = &fusion.Request{}
-			if s.Semantic != nil {
-				*q.Semantic = *s.Semantic
-			}
+			q.Semantic = SemanticRequest(s.Semantic)
 		}
 		a, err := recall.Search(ctx, s.Store, q, recall.Options{Explain: in.Explain, Weights: in.Weights, WhyNot: in.WhyNot, Budget: in.Budget})
 		if err != nil {
 			return nil, err
 		}
-		if a.Meaning != nil && s.Semantic == nil {
-			a.Meaning.Reason = NoModel
-		}
+		NoteModel(a.Meaning, s.Semantic)
 		for i := range a.Hits {
 			if !in.Weights {
 				a.Hits[i].Weights = nil
@@ -97,5 +92,21 @@ var Recall = Add(errtable.Store, Op[Store, Question, *recall.Answer]{
 	},
 })
 
-// NoModel is why a daemon without an embedding model searches by words only.
-const NoModel = "the daemon has no embedding model: check [embedder] in config.toml, then run crabmem daemon restart"
+// SemanticRequest returns a request that uses a model as model says. nil: no model.
+func SemanticRequest(model *fusion.Request) *fusion.Request {
+	if model == nil {
+		return &fusion.Request{}
+	}
+	r := *model
+	return &r
+}
+
+// NoteModel adds the reason to the result of a semantic request without a model.
+func NoteModel(m *fusion.Meaning, model *fusion.Request) {
+	if m != nil && model == nil {
+		m.Reason = noModel
+	}
+}
+
+// noModel is why a daemon without an embedding model searches by words only.
+const noModel = "the daemon has no embedding model: check [embedder] in config.toml, then run crabmem daemon restart"

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"crabmem/daemon/errtable"
-
 	"crabmem/daemon/session"
 	"crabmem/sessionlog"
 )

@@ -18,7 +18,7 @@ type Store struct {
 	By    crmem.By // who makes the changes; the zero value: as the options of the store say
 	Guard Guard    // of the texts that changes write
 
-	// Semantic is how a search uses the embedding model. nil: there is none.
+	// Semantic is how a search uses the embedding model. nil: no model.
 	Semantic *fusion.Request
 	// Now returns the time for ages in a search. nil: time.Now.
 	Now func() time.Time

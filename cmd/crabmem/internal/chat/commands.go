@@ -167,14 +167,16 @@ func (ch *chat) liveSession(ctx context.Context) (uint64, error) {
 	if ch.Stored == "" {
 		return 0, nothingSaid()
 	}
-	s, err := op.ShowSession.Do(ctx, ch.Client, op.SessionID{Session: ch.Stored})
-	switch {
-	case err != nil:
+	list, err := op.ListLoaded.Do(ctx, ch.Client, op.None{})
+	if err != nil {
 		return 0, ch.Explain(err)
-	case s.Number == 0:
-		return 0, nothingSaid()
 	}
-	return s.Number, nil
+	for _, s := range list {
+		if s.ID == ch.Stored {
+			return s.Number, nil
+		}
+	}
+	return 0, nothingSaid()
 }
 
 func nothingSaid() error {

@@ -70,8 +70,8 @@ func TestStoreOperations(t *testing.T) {
 	if e, err := op.GetEntry.Do(ctx, c, op.EntryName{ID: 2}); err != nil || e.Name != "chat" {
 		t.Errorf("%v, %v", e, err)
 	}
-	_, err = op.GetEntry.Do(ctx, c, op.EntryName{Name: "nobody"})
-	wantError(t, err, 404, "not_found", `no entry "nobody"`)
+	_, err = op.GetEntry.Do(ctx, c, op.EntryName{Name: "missing"})
+	wantError(t, err, 404, "not_found", `no entry "missing"`)
 	_, err = op.GetEntry.Do(ctx, c, op.EntryName{ID: 9})
 	wantError(t, err, 404, "not_found", "9")
 

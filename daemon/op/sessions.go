@@ -97,14 +97,11 @@ var CancelSession = Add(errtable.Session, Op[Daemon, SessionID, None]{
 	Name: "sessions.cancel", Does: "End the run of a session.", Effect: Manages, Need: NeedSession, Path: "POST /v1/sessions/{id}/cancel",
 	Permit: func(d Daemon, in *SessionID) error { return d.OwnStored(in.Session) },
 	Run: func(_ context.Context, d Daemon, in *SessionID) (None, error) {
-		s, err := d.Describe(in.Session)
-		if err != nil || s.Number == 0 {
-			return None{}, err
-		}
-		if l, err := d.Loaded.Get(s.Number); err == nil { // else it was closed, and has no run
+		id, err := d.idOf(in.Session)
+		if l := d.byStored()[id]; l != nil && err == nil {
 			l.Cancel(session.ErrCancelled)
 		}
-		return None{}, nil
+		return None{}, err
 	},
 })
 
@@ -137,7 +134,10 @@ var DeleteSession = Add(errtable.Session, Op[Daemon, SessionID, Session]{
 	Path: "DELETE /v1/sessions/{id}", Fails: []int{http.StatusConflict},
 	Permit: func(d Daemon, in *SessionID) error { return d.OwnStored(in.Session) },
 	Run: func(ctx context.Context, d Daemon, in *SessionID) (Session, error) {
-		s, err := d.onIdle(ctx, in.Session, func() error { return d.Sessions.Delete(in.Session) })
+		s, err := d.Describe(in.Session)
+		if err == nil {
+			err = d.Loaded.WithIdle(ctx, s.ID, func() error { return d.Sessions.Delete(in.Session) })
+		}
 		s.Loaded, s.Active, s.Number = false, false, 0
 		return s, err
 	},
@@ -162,7 +162,7 @@ var RestoreSession = Add(errtable.Session, Op[Daemon, SessionID, Session]{
 var RepairSession = Add(errtable.Session, Op[Daemon, SessionID, sessionlog.Repaired]{
 	Name: "sessions.repair", Does: "Remove bad lines from a session.", Effect: Writes, Files: true,
 	Run: func(ctx context.Context, d Daemon, in *SessionID) (did sessionlog.Repaired, err error) {
-		_, err = d.onIdle(ctx, in.Session, func() (err error) {
+		err = d.onIdle(ctx, in.Session, func() (err error) {
 			did, err = d.Sessions.Repair(in.Session)
 			return err
 		})
@@ -181,7 +181,7 @@ var PurgeSession = Add(errtable.Session, Op[Daemon, SessionTexts, PurgedSession]
 		if slices.Contains(in.Texts, "") {
 			return did, errtable.Invalidf("a text is empty")
 		}
-		_, err = d.onIdle(ctx, in.Session, func() (err error) {
+		err = d.onIdle(ctx, in.Session, func() (err error) {
 			did.Lines, err = d.Sessions.Purge(in.Session, in.Texts...)
 			return err
 		})
@@ -217,13 +217,22 @@ func (d *Daemon) listSessions(in *SessionFilter) (SessionList, error) {
 	return out, nil
 }
 
-// onIdle calls f for a session without a run, and returns the session as it was before.
-func (d *Daemon) onIdle(ctx context.Context, id string, f func() error) (Session, error) {
-	s, err := d.Describe(id)
+// onIdle calls f for a session without a run.
+func (d *Daemon) onIdle(ctx context.Context, name string, f func() error) error {
+	id, err := d.idOf(name)
 	if err != nil {
-		return s, err
+		return err
 	}
-	return s, d.Loaded.WithIdle(ctx, s.ID, f)
+	return d.Loaded.WithIdle(ctx, id, f)
+}
+
+// idOf returns the ID of a session, which its ID or the name of its file names.
+func (d *Daemon) idOf(name string) (string, error) {
+	s, err := d.Sessions.Read(name)
+	if err != nil {
+		return "", err
+	}
+	return s.ID, s.Close()
 }
 
 // Describe returns a session.

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) agentsCommand() *cobra.Command {
+func agentsCommand(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "agents",
 		GroupID: groupAgents,
@@ -43,7 +43,7 @@ config.toml and agents/*.md in the home directory. The agent crab always exists.
 		})
 	}
 	cmd.Args, cmd.ValidArgsFunction = noArgs, cobra.NoFileCompletions
-	addCommands(cmd, c.agentsShowCommand())
+	addCommands(cmd, agentsShowCommand(c))
 	return cmd
 }
 

@@ -38,7 +38,7 @@ type shownAgent struct {
 	Origins     map[string]config.Origin `json:"origins"` // of the keys that are set
 }
 
-func (c *app) agentsShowCommand() *cobra.Command {
+func agentsShowCommand(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME",
 		Short: "show an agent and the origin of its settings",

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) aliasCommand() *cobra.Command {
+func aliasCommand(c *app) *cobra.Command {
 	var add, replace, remove, none bool
 	cmd := &cobra.Command{
 		Use:     "alias NAME [ALIAS...]",

@@ -59,7 +59,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 
 // execute runs the command that args name.
 func (c *app) execute(ctx context.Context, args []string) error {
-	root := c.root(args...)
+	root := rootCommand(c, args...)
 	if path := external(root, args); path != "" {
 		return c.runExternal(ctx, path, args[1:])
 	}

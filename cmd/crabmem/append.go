@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) appendCommand() *cobra.Command {
+func appendCommand(c *app) *cobra.Command {
 	allow := false
 	cmd := &cobra.Command{
 		Use:     "append NAME TEXT|-",

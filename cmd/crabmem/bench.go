@@ -28,7 +28,7 @@ type benchFlags struct {
 	fusion           string
 }
 
-func (c *app) benchCommand() *cobra.Command {
+func benchCommand(c *app) *cobra.Command {
 	return family(&cobra.Command{
 		Use:     "bench COMMAND",
 		GroupID: groupCare,
@@ -36,10 +36,10 @@ func (c *app) benchCommand() *cobra.Command {
 		Long: `Measure search quality and cost on test sets, or on a store with questions.
 bench changes nothing.`,
 		Example: `  crabmem bench recall tiny`,
-	}, c.benchRecallCommand())
+	}, benchRecallCommand(c))
 }
 
-func (c *app) benchRecallCommand() *cobra.Command {
+func benchRecallCommand(c *app) *cobra.Command {
 	f := benchFlags{analyzer: analysis.Standard.String()}
 	cmd := &cobra.Command{
 		Use:   "recall [DIR...]",

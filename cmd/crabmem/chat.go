@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) chatCommand() *cobra.Command {
+func chatCommand(c *app) *cobra.Command {
 	f := &talkFlags{}
 	var resume string
 	cmd := &cobra.Command{

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) checkpointCommand() *cobra.Command {
+func checkpointCommand(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "checkpoint",
 		GroupID: groupCare,

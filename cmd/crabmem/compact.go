@@ -17,7 +17,7 @@ type compacted struct {
 	op.Compacted
 }
 
-func (c *app) compactCommand() *cobra.Command {
+func compactCommand(c *app) *cobra.Command {
 	var focus string
 	var size int
 	cmd := &cobra.Command{

@@ -91,7 +91,7 @@ func unquoteFlags(cmd *cobra.Command) {
 	}
 }
 
-func (c *app) completionCommand() *cobra.Command {
+func completionCommand(c *app) *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	cmd := &cobra.Command{
 		Use:     "completion bash|zsh|fish|powershell",

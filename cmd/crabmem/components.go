@@ -18,7 +18,7 @@ type component struct {
 	File  string `json:"file"`
 }
 
-func (c *app) componentsCommand() *cobra.Command {
+func componentsCommand(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "components",
 		GroupID: groupAgents,

@@ -24,7 +24,7 @@ import (
 // maxConfig is how long a configuration may be that is set.
 const maxConfig = 4 << 20
 
-func (c *app) configCommand() *cobra.Command {
+func configCommand(c *app) *cobra.Command {
 	return family(&cobra.Command{
 		Use:     "config COMMAND",
 		GroupID: groupAgents,
@@ -35,10 +35,10 @@ it reload the configuration, with the variables of its own environment. crabmem
 init writes a file that explains every key.`,
 		Example: `  crabmem config check
   crabmem config get system.crab.model`,
-	}, c.configGet(), c.configSet(), c.configEdit(), c.configCheck(), c.configPath())
+	}, configGet(c), configSet(c), configEdit(c), configCheck(c), configPath(c))
 }
 
-func (c *app) configGet() *cobra.Command {
+func configGet(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get [KEY]",
 		Short: "print the configuration, or a part of it",
@@ -130,7 +130,7 @@ type configWritten struct {
 	Notes []string `json:"notes"` // remarks on the change
 }
 
-func (c *app) configSet() *cobra.Command {
+func configSet(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set KEY VALUE | set FILE|-",
 		Short: "change the configuration",
@@ -284,7 +284,7 @@ func notSet(err error) error {
 	return f
 }
 
-func (c *app) configPath() *cobra.Command {
+func configPath(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "path",
 		Short: "print the path of config.toml",

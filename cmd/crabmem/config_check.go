@@ -25,7 +25,7 @@ type configChecked struct {
 	Warnings config.Problems   `json:"warnings"`
 }
 
-func (c *app) configCheck() *cobra.Command {
+func configCheck(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "find problems in the configuration",

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) configEdit() *cobra.Command {
+func configEdit(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "edit",
 		Short: "edit config.toml in $VISUAL or $EDITOR",

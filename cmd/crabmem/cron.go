@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) cronCommand() *cobra.Command {
+func cronCommand(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "cron",
 		GroupID: groupAgents,
@@ -31,7 +31,7 @@ An entry runs only commands on the allowlist, tools.bash.allow. To let an entry
 run all commands, set approve = "off" in crons.toml.`,
 		Example: `  crabmem cron list`,
 	}
-	return family(cmd, c.cronAdd(), c.cronList(), c.cronRemove())
+	return family(cmd, cronAdd(c), cronList(c), cronRemove(c))
 }
 
 // cronLine describes an entry for people, with its next run in a time zone.
@@ -67,7 +67,7 @@ func cronLine(e *op.Cron, zone *time.Location) string {
 	return fmt.Sprintf("%3d  %-15s %s in %s (%s)", e.ID, e.Schedule, what, in, strings.Join(notes, ", "))
 }
 
-func (c *app) cronAdd() *cobra.Command {
+func cronAdd(c *app) *cobra.Command {
 	var quiet, zone string
 	var once bool
 	cmd := &cobra.Command{
@@ -111,7 +111,7 @@ seconds. The entry does not run during --quiet-hours.`,
 	return cmd
 }
 
-func (c *app) cronList() *cobra.Command {
+func cronList(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "list the entries and their next runs",
@@ -145,7 +145,7 @@ func (c *app) cronList() *cobra.Command {
 	return cmd
 }
 
-func (c *app) cronRemove() *cobra.Command {
+func cronRemove(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "remove ID",
 		Short:             "remove an entry",

@@ -22,7 +22,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) daemonCommand() *cobra.Command {
+func daemonCommand(c *app) *cobra.Command {
 	var log string
 	var verbose bool
 	cmd := &cobra.Command{
@@ -58,7 +58,7 @@ Use crabmem daemon start to run the daemon in the background.`,
 		return c.daemon(cmd.Context(), log, verbose)
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	addCommands(cmd, c.daemonStart(&verbose), c.daemonStop(), c.daemonRestart(&verbose), c.daemonStatus(), c.logsCommand(c.daemonLog))
+	addCommands(cmd, daemonStart(c, &verbose), daemonStop(c), daemonRestart(c, &verbose), daemonStatus(c), c.logsCommand(c.daemonLog))
 	return cmd
 }
 
@@ -181,7 +181,7 @@ func (s *daemonState) measure(st op.DaemonStats) {
 	s.Subscribers, s.MemoryBytes, s.Vectors = st.Subscribers, st.MemoryBytes, st.Vectors
 }
 
-func (c *app) daemonStop() *cobra.Command {
+func daemonStop(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop",
 		Short: "stop the daemon",
@@ -247,7 +247,7 @@ func (c *app) awaitExit(ctx context.Context, h client.Daemon) error {
 	})
 }
 
-func (c *app) daemonStatus() *cobra.Command {
+func daemonStatus(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "show the state of the daemon",

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) daemonRestart(verbose *bool) *cobra.Command {
+func daemonRestart(c *app, verbose *bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restart",
 		Short: "stop and start the daemon",

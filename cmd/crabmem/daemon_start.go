@@ -24,7 +24,7 @@ import (
 // long log.
 const startWait = 30 * time.Second
 
-func (c *app) daemonStart(verbose *bool) *cobra.Command {
+func daemonStart(c *app, verbose *bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start",
 		Short: "start the daemon in the background",

@@ -36,7 +36,7 @@ var demoQueries = []string{
 	"xylophone zeppelin",
 }
 
-func (c *app) demoCommand() *cobra.Command {
+func demoCommand(c *app) *cobra.Command {
 	var brain string
 	cmd := &cobra.Command{
 		Use:     "demo",

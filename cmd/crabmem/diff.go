@@ -28,7 +28,7 @@ type diffAnswer struct {
 	Diff string       `json:"diff" jsonschema:"of the contents, unified; empty if they are equal"`
 }
 
-func (c *app) diffCommand() *cobra.Command {
+func diffCommand(c *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "diff NAME [A [B]]",
 		GroupID: groupUse,

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) doctorCommand() *cobra.Command {
+func doctorCommand(c *app) *cobra.Command {
 	timeout := 5 * time.Second
 	cmd := &cobra.Command{
 		Use:     "doctor",

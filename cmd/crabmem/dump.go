@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) dumpCommand() *cobra.Command {
+func dumpCommand(c *app) *cobra.Command {
 	var force, dry bool
 	cmd := &cobra.Command{
 		Use:     "dump DIR",

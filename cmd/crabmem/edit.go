@@ -25,7 +25,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) editCommand() *cobra.Command {
+func editCommand(c *app) *cobra.Command {
 	allow := false
 	cmd := &cobra.Command{
 		Use:     "edit NAME",

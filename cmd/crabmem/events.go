@@ -68,7 +68,7 @@ func newEvent(m *client.Event) event {
 // errEnough ends a feed without an error.
 var errEnough = errors.New("that was all")
 
-func (c *app) eventsCommand() *cobra.Command {
+func eventsCommand(c *app) *cobra.Command {
 	var during time.Duration
 	var count int
 	var of eventFilter

@@ -16,7 +16,7 @@ import (
 // jsonLines is the default format of export.
 const jsonLines = "jsonl"
 
-func (c *app) exportCommand() *cobra.Command {
+func exportCommand(c *app) *cobra.Command {
 	var format string
 	var force, dry bool
 	cmd := &cobra.Command{

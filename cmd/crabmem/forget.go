@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) forgetCommand() *cobra.Command {
+func forgetCommand(c *app) *cobra.Command {
 	var archive, dry, purge, everywhere, yes bool
 	var at string
 	cmd := &cobra.Command{

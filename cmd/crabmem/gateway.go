@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) gatewayCommand() *cobra.Command {
+func gatewayCommand(c *app) *cobra.Command {
 	var host string
 	var port int
 	cmd := &cobra.Command{
@@ -93,7 +93,7 @@ with each request. The home directory contains only a hash of each key, in
 config/gateway-keys.json. A running gateway uses a change at once.`,
 		Example: `  crabmem gateway key add phone
   crabmem gateway key list`,
-	}, c.keyAdd(), c.keyList(), c.keyRemove()))
+	}, keyAdd(c), keyList(c), keyRemove(c)))
 	return cmd
 }
 

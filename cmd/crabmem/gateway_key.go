@@ -40,7 +40,7 @@ type keyFlags struct {
 	expires string
 }
 
-func (c *app) keyAdd() *cobra.Command {
+func keyAdd(c *app) *cobra.Command {
 	f := keyFlags{trust: string(trust.Trusted)}
 	cmd := &cobra.Command{
 		Use:   "add NAME",
@@ -150,7 +150,7 @@ func (c *app) gatewayKeys() ([]gateway.Key, error) {
 	return gateway.Keys(c.fs, home)
 }
 
-func (c *app) keyList() *cobra.Command {
+func keyList(c *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -200,7 +200,7 @@ the first characters of a key.`,
 	}
 }
 
-func (c *app) keyRemove() *cobra.Command {
+func keyRemove(c *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "remove NAME",
 		Aliases: []string{"rm"},

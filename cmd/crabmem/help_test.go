@@ -105,8 +105,8 @@ func TestHelp(t *testing.T) {
 // command does not depend on the commands that are built.
 func TestCommandTable(t *testing.T) {
 	c := newApp(nil, nil, nil)
-	for _, row := range c.commandTable() {
-		if name := row.build().Name(); name != row.name {
+	for _, row := range commandTable() {
+		if name := row.build(c).Name(); name != row.name {
 			t.Errorf("command %s is in the table as %s", name, row.name)
 		}
 		help := func(root *cobra.Command) string {
@@ -117,15 +117,15 @@ func TestCommandTable(t *testing.T) {
 			cmd.InitDefaultHelpFlag()
 			return cmd.UsageString()
 		}
-		if got, want := help(c.root(row.name)), help(c.root()); got != want {
+		if got, want := help(root(c, row.name)), help(rootCommand(c)); got != want {
 			t.Errorf("usage of %s alone:\n%s\nwith all commands:\n%s", row.name, got, want)
 		}
 	}
-	if n := len(c.root("version").Commands()); n != 1 {
+	if n := len(root(c, "version").Commands()); n != 1 {
 		t.Errorf("crabmem version builds %d commands", n)
 	}
 	for _, args := range [][]string{nil, {"--json", "version"}, {"help", "version"}, {"man", "version"}, {"completion", "bash"}, {"nosuch"}} {
-		if n := len(c.root(args...).Commands()); n != len(c.commandTable()) {
+		if n := len(rootCommand(c, args...).Commands()); n != len(commandTable()) {
 			t.Errorf("%q builds %d commands", args, n)
 		}
 	}
@@ -164,7 +164,7 @@ func TestExamples(t *testing.T) {
 	path := filepath.Dir(file) + string(os.PathListSeparator) + os.Getenv("PATH")
 	c := newApp(nil, nil, nil)
 	ran := 0
-	for _, cmd := range append(withSubcommands(c.commands()), c.root()) {
+	for _, cmd := range append(withSubcommands(c.commands()), rootCommand(c)) {
 		t.Run(cmd.CommandPath(), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()

@@ -16,7 +16,7 @@ type identityAnswer struct {
 	Identity string `json:"identity"` // "" before the first write
 }
 
-func (c *app) identityCommand() *cobra.Command {
+func identityCommand(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "identity",
 		GroupID: groupCare,
@@ -32,11 +32,11 @@ crabmem identity new in the copy.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.read(func(s *crmem.Store) error { return c.printIdentity(s) })
 	}
-	addCommands(cmd, c.identityNewCommand())
+	addCommands(cmd, identityNewCommand(c))
 	return cmd
 }
 
-func (c *app) identityNewCommand() *cobra.Command {
+func identityNewCommand(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new",
 		Short: "give a copied store its own identity",

@@ -39,7 +39,7 @@ type imported struct {
 	warnings []string // about single records, before the omissions
 }
 
-func (c *app) importCommand() *cobra.Command {
+func importCommand(c *app) *cobra.Command {
 	var replace, skip, dry, allow bool
 	var from string
 	cmd := &cobra.Command{

@@ -21,7 +21,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) initCommand() *cobra.Command {
+func initCommand(c *app) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:     "init",

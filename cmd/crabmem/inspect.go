@@ -34,7 +34,7 @@ type inspected struct {
 	Value  string `json:"value"`
 }
 
-func (c *app) inspectCommand() *cobra.Command {
+func inspectCommand(c *app) *cobra.Command {
 	var most int
 	cmd := &cobra.Command{
 		Use:     "inspect [FILE|-]",

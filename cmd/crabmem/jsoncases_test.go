@@ -229,7 +229,7 @@ func recordJSON(ts *testscript.TestScript, args []string, code int) {
 // checkOutput validates the output of a command against its schema, and its error
 // against the schema of errors.
 func checkOutput(args []string, stdout, stderr string) error {
-	cmd, _, err := newApp(nil, nil, nil).root().Find(args)
+	cmd, _, err := rootCommand(newApp(nil, nil, nil)).Find(args)
 	if err != nil {
 		cmd = &cobra.Command{}
 	}

@@ -21,7 +21,7 @@ import (
 // parent before its children. It is the only part of the JSON tests that reads
 // the program's command table.
 func commandTree() []*cobra.Command {
-	root := newApp(nil, nil, nil).root()
+	root := rootCommand(newApp(nil, nil, nil))
 	root.InitDefaultHelpCmd()
 	return withDescendants(root)
 }

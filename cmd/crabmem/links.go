@@ -20,7 +20,7 @@ type linksAnswer struct {
 	Links []links.Link `json:"links"`
 }
 
-func (c *app) linksCommand() *cobra.Command {
+func linksCommand(c *app) *cobra.Command {
 	broken := false
 	cmd := &cobra.Command{
 		Use:     "links [NAME]",
@@ -111,7 +111,7 @@ type graphFlags struct {
 	linked       bool
 }
 
-func (c *app) graphCommand() *cobra.Command {
+func graphCommand(c *app) *cobra.Command {
 	f := graphFlags{format: "dot", depth: 1}
 	cmd := &cobra.Command{
 		Use:     "graph",

@@ -17,7 +17,7 @@ type lintAnswer struct {
 	Findings []lint.Finding `json:"findings" jsonschema:"ascending by ID and line"`
 }
 
-func (c *app) lintCommand() *cobra.Command {
+func lintCommand(c *app) *cobra.Command {
 	unread := false
 	cmd := &cobra.Command{
 		Use:     "lint",

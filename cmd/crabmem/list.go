@@ -31,7 +31,7 @@ type listed struct {
 	RemovedBy *uint64    `json:"removed_by,omitempty" jsonschema:"of --deleted: number of the change; 0: another program removed it"`
 }
 
-func (c *app) listCommand() *cobra.Command {
+func listCommand(c *app) *cobra.Command {
 	var f listFlags
 	cmd := &cobra.Command{
 		Use:     "list",

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) loadCommand() *cobra.Command {
+func loadCommand(c *app) *cobra.Command {
 	var merge, replace, dry bool
 	var accept []string
 	cmd := &cobra.Command{

@@ -42,7 +42,7 @@ type logFlags struct {
 	limit        int
 }
 
-func (c *app) logCommand() *cobra.Command {
+func logCommand(c *app) *cobra.Command {
 	f := logFlags{limit: 20}
 	cmd := &cobra.Command{
 		Use:     "log [NAME]",

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-func (c *app) manCommand() *cobra.Command {
+func manCommand(c *app) *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:     "man [COMMAND]",

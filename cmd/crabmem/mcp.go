@@ -26,7 +26,7 @@ type mcpFlags struct {
 	allowHosts []string
 }
 
-func (c *app) mcpCommand() *cobra.Command {
+func mcpCommand(c *app) *cobra.Command {
 	var f mcpFlags
 	cmd := &cobra.Command{
 		Use:     "mcp",
@@ -89,7 +89,7 @@ and pass the proxy's name with --allow-host. The server logs to standard error.`
 		return errors.Join(c.serveMCP(cmd.Context(), s, &f), s.Close())
 	}
 	cmd.Args, cmd.ValidArgsFunction = noArgs, cobra.NoFileCompletions
-	addCommands(cmd, c.mcpInstallCommand(), c.mcpUninstallCommand())
+	addCommands(cmd, mcpInstallCommand(c), mcpUninstallCommand(c))
 	return cmd
 }
 

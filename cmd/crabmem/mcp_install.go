@@ -25,7 +25,7 @@ type mcpInstallFlags struct {
 	name                 string
 }
 
-func (c *app) mcpInstallCommand() *cobra.Command {
+func mcpInstallCommand(c *app) *cobra.Command {
 	var f mcpInstallFlags
 	cmd := &cobra.Command{
 		Use:   "install [CLIENT...]",
@@ -66,7 +66,7 @@ defaults.`,
 	return cmd
 }
 
-func (c *app) mcpUninstallCommand() *cobra.Command {
+func mcpUninstallCommand(c *app) *cobra.Command {
 	var f mcpInstallFlags
 	cmd := &cobra.Command{
 		Use:   "uninstall [CLIENT...]",

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) metadataCommand() *cobra.Command {
+func metadataCommand(c *app) *cobra.Command {
 	return family(&cobra.Command{
 		Use:     "metadata COMMAND",
 		GroupID: groupCare,
@@ -19,7 +19,7 @@ func (c *app) metadataCommand() *cobra.Command {
 remember and crabmem append write it; crabmem metadata adopt lets imported
 metadata affect the order of recall.`,
 		Example: `  crabmem metadata adopt --dry-run`,
-	}, c.metadataAdoptCommand())
+	}, metadataAdoptCommand(c))
 }
 
 // adoptedAnswer is the JSON output of metadata adopt.
@@ -28,7 +28,7 @@ type adoptedAnswer struct {
 	DryRun  bool     `json:"dry_run"`
 }
 
-func (c *app) metadataAdoptCommand() *cobra.Command {
+func metadataAdoptCommand(c *app) *cobra.Command {
 	dry := false
 	cmd := &cobra.Command{
 		Use:   "adopt [NAME...]",

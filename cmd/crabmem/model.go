@@ -27,7 +27,7 @@ type staticModel struct {
 	Dim    int    `json:"dimensions"`
 }
 
-func (c *app) modelCommand() *cobra.Command {
+func modelCommand(c *app) *cobra.Command {
 	return family(&cobra.Command{
 		Use:     "model COMMAND",
 		GroupID: groupAgents,
@@ -38,10 +38,10 @@ directory models of the home directory. crabmem models is about the language
 models of agents.`,
 		Example: `  crabmem model add minilm/
   crabmem model list`,
-	}, c.modelAdd(), c.modelList(), c.modelRemove())
+	}, modelAdd(c), modelList(c), modelRemove(c))
 }
 
-func (c *app) modelAdd() *cobra.Command {
+func modelAdd(c *app) *cobra.Command {
 	name := ""
 	cmd := &cobra.Command{
 		Use:   "add DIR|FILE",
@@ -132,7 +132,7 @@ func (c *app) describe(name, file string) (staticModel, error) {
 	return staticModel{Name: name, File: file, Bytes: fi.Size(), Tokens: t.Tokens(), Dim: t.Dim()}, nil
 }
 
-func (c *app) modelList() *cobra.Command {
+func modelList(c *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -194,7 +194,7 @@ func (c *app) modelNames() (names []string, err error) {
 	return names, err
 }
 
-func (c *app) modelRemove() *cobra.Command {
+func modelRemove(c *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "remove NAME",
 		Aliases: []string{"rm"},

@@ -16,7 +16,7 @@ import (
 // The kinds of providers, as config.toml names them.
 var providerKinds = []string{"openai", "openai-compatible", "anthropic", "google", "azure", "bedrock", "ollama", "llama.cpp"}
 
-func (c *app) modelsCommand() *cobra.Command {
+func modelsCommand(c *app) *cobra.Command {
 	return family(&cobra.Command{
 		Use:     "models COMMAND",
 		GroupID: groupAgents,
@@ -26,7 +26,7 @@ defines the models. These commands change the models of the running daemon until
 it stops or reloads. Active calls continue. Without a daemon the exit code is 8.`,
 		Example: `  crabmem models list
   crabmem models switch offline`,
-	}, c.modelsList(), c.modelsSwitch(), c.modelsAdd(), c.modelsRemove())
+	}, modelsList(c), modelsSwitch(c), modelsAdd(c), modelsRemove(c))
 }
 
 // models requests the list of models, or calls ask, which changes it. It prints
@@ -60,7 +60,7 @@ func (c *app) models(ctx context.Context, done string, ask func(d *client.Client
 	})
 }
 
-func (c *app) modelsList() *cobra.Command {
+func modelsList(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
@@ -76,7 +76,7 @@ star marks the active model.`,
 	return cmd
 }
 
-func (c *app) modelsSwitch() *cobra.Command {
+func modelsSwitch(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "switch NAME",
 		Short: "select the active model",
@@ -95,7 +95,7 @@ run. To keep the choice, run crabmem config set system.crab.model NAME.`,
 	return cmd
 }
 
-func (c *app) modelsRemove() *cobra.Command {
+func modelsRemove(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "remove NAME",
 		Aliases: []string{"rm"},
@@ -115,7 +115,7 @@ another one first.`,
 	return cmd
 }
 
-func (c *app) modelsAdd() *cobra.Command {
+func modelsAdd(c *app) *cobra.Command {
 	kind, url, key := "openai-compatible", "", ""
 	cmd := &cobra.Command{
 		Use:   "add PROVIDER MODEL...",

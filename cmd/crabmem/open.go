@@ -25,7 +25,7 @@ type openedPage struct {
 	Serving bool   `json:"serving"` // this process is the gateway
 }
 
-func (c *app) openCommand() *cobra.Command {
+func openCommand(c *app) *cobra.Command {
 	var stay bool
 	cmd := &cobra.Command{
 		Use:     "open",

@@ -15,7 +15,7 @@ type pingAnswer struct {
 	Version string `json:"version"`
 }
 
-func (c *app) pingCommand() *cobra.Command {
+func pingCommand(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ping",
 		GroupID: groupAgents,

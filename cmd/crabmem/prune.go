@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-func (c *app) pruneCommand() *cobra.Command {
+func pruneCommand(c *app) *cobra.Command {
 	var older string
 	var keep int
 	var dry, history, yes bool

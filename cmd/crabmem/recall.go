@@ -27,7 +27,7 @@ type recallFlags struct {
 	at       string
 }
 
-func (c *app) recallCommand() *cobra.Command {
+func recallCommand(c *app) *cobra.Command {
 	f := recallFlags{Question: op.Question{Limit: 5, Analyzer: analysis.Standard.String(), Sort: "score"}}
 	cmd := &cobra.Command{
 		Use:     "recall QUERY|-",

@@ -25,7 +25,7 @@ type rememberFlags struct {
 	conditional              bool // expected is set
 }
 
-func (c *app) rememberCommand() *cobra.Command {
+func rememberCommand(c *app) *cobra.Command {
 	var f rememberFlags
 	noAlias, kind := false, crmem.Note.String()
 	cmd := &cobra.Command{

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) renameCommand() *cobra.Command {
+func renameCommand(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "rename OLD NEW",
 		GroupID: groupUse,

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) repairCommand() *cobra.Command {
+func repairCommand(c *app) *cobra.Command {
 	var keepDB, rejoin, dry, newer bool
 	var keepLog string
 	cmd := &cobra.Command{

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) restoreCommand() *cobra.Command {
+func restoreCommand(c *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "restore NAME",
 		GroupID: groupUse,

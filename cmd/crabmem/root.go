@@ -25,82 +25,82 @@ const (
 // command is a row of the command table.
 type command struct {
 	name  string
-	build func() *cobra.Command
+	build func(*app) *cobra.Command
 }
 
 // commandTable returns the command table. Help, man pages, and completion come from
 // it, and a test compares it with README.
-func (c *app) commandTable() []command {
+func commandTable() []command {
 	return []command{
-		{"demo", c.demoCommand},
-		{"remember", c.rememberCommand},
-		{"append", c.appendCommand},
-		{"recall", c.recallCommand},
-		{"forget", c.forgetCommand},
-		{"alias", c.aliasCommand},
-		{"rename", c.renameCommand},
-		{"list", c.listCommand},
-		{"show", c.showCommand},
-		{"edit", c.editCommand},
-		{"log", c.logCommand},
-		{"diff", c.diffCommand},
-		{"undo", c.undoCommand},
-		{"restore", c.restoreCommand},
-		{"links", c.linksCommand},
-		{"graph", c.graphCommand},
+		{"demo", demoCommand},
+		{"remember", rememberCommand},
+		{"append", appendCommand},
+		{"recall", recallCommand},
+		{"forget", forgetCommand},
+		{"alias", aliasCommand},
+		{"rename", renameCommand},
+		{"list", listCommand},
+		{"show", showCommand},
+		{"edit", editCommand},
+		{"log", logCommand},
+		{"diff", diffCommand},
+		{"undo", undoCommand},
+		{"restore", restoreCommand},
+		{"links", linksCommand},
+		{"graph", graphCommand},
 
-		{"sessions", c.sessionsCommand},
-		{"skills", c.skillsCommand},
+		{"sessions", sessionsCommand},
+		{"skills", skillsCommand},
 
-		{"init", c.initCommand},
-		{"daemon", c.daemonCommand},
-		{"service", c.serviceCommand},
-		{"chat", c.chatCommand},
-		{"send", c.sendCommand},
-		{"cron", c.cronCommand},
-		{"ping", c.pingCommand},
-		{"events", c.eventsCommand},
-		{"compact", c.compactCommand},
-		{"agents", c.agentsCommand},
-		{"models", c.modelsCommand},
-		{"model", c.modelCommand},
-		{"config", c.configCommand},
-		{"secret", c.secretCommand},
-		{"mcp", c.mcpCommand},
-		{"gateway", c.gatewayCommand},
-		{"open", c.openCommand},
-		{"components", c.componentsCommand},
+		{"init", initCommand},
+		{"daemon", daemonCommand},
+		{"service", serviceCommand},
+		{"chat", chatCommand},
+		{"send", sendCommand},
+		{"cron", cronCommand},
+		{"ping", pingCommand},
+		{"events", eventsCommand},
+		{"compact", compactCommand},
+		{"agents", agentsCommand},
+		{"models", modelsCommand},
+		{"model", modelCommand},
+		{"config", configCommand},
+		{"secret", secretCommand},
+		{"mcp", mcpCommand},
+		{"gateway", gatewayCommand},
+		{"open", openCommand},
+		{"components", componentsCommand},
 
-		{"dump", c.dumpCommand},
-		{"load", c.loadCommand},
-		{"export", c.exportCommand},
-		{"import", c.importCommand},
+		{"dump", dumpCommand},
+		{"load", loadCommand},
+		{"export", exportCommand},
+		{"import", importCommand},
 
-		{"doctor", c.doctorCommand},
-		{"verify", c.verifyCommand},
-		{"lint", c.lintCommand},
-		{"repair", c.repairCommand},
-		{"inspect", c.inspectCommand},
-		{"checkpoint", c.checkpointCommand},
-		{"spaces", c.spacesCommand},
-		{"identity", c.identityCommand},
-		{"metadata", c.metadataCommand},
-		{"prune", c.pruneCommand},
-		{"stats", c.statsCommand},
-		{"bench", c.benchCommand},
+		{"doctor", doctorCommand},
+		{"verify", verifyCommand},
+		{"lint", lintCommand},
+		{"repair", repairCommand},
+		{"inspect", inspectCommand},
+		{"checkpoint", checkpointCommand},
+		{"spaces", spacesCommand},
+		{"identity", identityCommand},
+		{"metadata", metadataCommand},
+		{"prune", pruneCommand},
+		{"stats", statsCommand},
+		{"bench", benchCommand},
 
-		{"completion", c.completionCommand},
-		{"man", c.manCommand},
-		{"schema", c.schemaCommand},
-		{"version", c.versionCommand},
+		{"completion", completionCommand},
+		{"man", manCommand},
+		{"schema", schemaCommand},
+		{"version", versionCommand},
 	}
 }
 
 // commands returns every command.
 func (c *app) commands() []*cobra.Command {
 	var all []*cobra.Command
-	for _, row := range c.commandTable() {
-		all = append(all, row.build())
+	for _, row := range commandTable() {
+		all = append(all, row.build(c))
 	}
 	return all
 }
@@ -112,9 +112,9 @@ func (c *app) commandsFor(args []string) []*cobra.Command {
 	if len(args) == 0 || args[0] == "completion" || args[0] == "man" || args[0] == "schema" {
 		return c.commands()
 	}
-	for _, row := range c.commandTable() {
+	for _, row := range commandTable() {
 		if row.name == args[0] {
-			return []*cobra.Command{row.build()}
+			return []*cobra.Command{row.build(c)}
 		}
 	}
 	return c.commands()
@@ -148,8 +148,8 @@ Exit codes:
 With --json, an error is one line on standard error: {"error":{"code":…,
 "kind":…,"message":…,"path":…,"offset":…,"remedy":…}}.`
 
-// root returns the root command, with the commands that a command line may use.
-func (c *app) root(args ...string) *cobra.Command {
+// rootCommand returns the root command, with the commands that a command line may use.
+func rootCommand(c *app, args ...string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "crabmem COMMAND",
 		Short: "store and search the memory of AI agents",

@@ -208,7 +208,7 @@ func schemaOf(command string) (schema *jsonschema.Schema, err error) {
 	return nil, nil
 }
 
-func (c *app) schemaCommand() *cobra.Command {
+func schemaCommand(c *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "schema [COMMAND]",
 		GroupID: groupShell,

@@ -99,7 +99,7 @@ func typeText(s *jsonschema.Schema) string {
 func TestEveryOutputHasType(t *testing.T) {
 	t.Parallel()
 	known := []string{"bench query", "error"}
-	for _, cmd := range manPages(newApp(nil, nil, nil).root()) {
+	for _, cmd := range manPages(rootCommand(newApp(nil, nil, nil))) {
 		name := strings.TrimPrefix(cmd.CommandPath(), "crabmem ")
 		known = append(known, name)
 		s, err := schemaOf(name)

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/term"
 )
 
-func (c *app) secretCommand() *cobra.Command {
+func secretCommand(c *app) *cobra.Command {
 	return family(&cobra.Command{
 		Use:     "secret COMMAND",
 		GroupID: groupAgents,
@@ -34,7 +34,7 @@ secrets.key in the home directory. The encryption protects copies of the file
 secrets.json without the key, but not against programs that run as you.`,
 		Example: `  echo "$GITHUB_TOKEN" | crabmem secret set github
   crabmem secret list`,
-	}, c.secretSet(), c.secretList(), c.secretRemove())
+	}, secretSet(c), secretList(c), secretRemove(c))
 }
 
 // secrets returns the store of secrets of the home.
@@ -54,7 +54,7 @@ type secretWritten struct {
 	Reloaded bool         `json:"reloaded"` // a daemon uses the new value
 }
 
-func (c *app) secretSet() *cobra.Command {
+func secretSet(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "set NAME",
 		Short: "store a secret from standard input",
@@ -173,7 +173,7 @@ func usesSecret(text, name string) bool {
 	}
 }
 
-func (c *app) secretList() *cobra.Command {
+func secretList(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "list the names of secrets",
@@ -209,7 +209,7 @@ encryption key is. list does not read the key and does not print values.`,
 	return cmd
 }
 
-func (c *app) secretRemove() *cobra.Command {
+func secretRemove(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm NAME",
 		Short: "remove a secret",

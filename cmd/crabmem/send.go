@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) sendCommand() *cobra.Command {
+func sendCommand(c *app) *cobra.Command {
 	f := &talkFlags{}
 	cmd := &cobra.Command{
 		Use:     "send TEXT|-",

@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) serviceCommand() *cobra.Command {
+func serviceCommand(c *app) *cobra.Command {
 	cmd := family(&cobra.Command{
 		Use:     "service COMMAND",
 		GroupID: groupAgents,
@@ -36,7 +36,7 @@ api_key_file. After crabmem daemon stop, the system restarts the daemon. To stop
 it until the next login, use crabmem service stop.`,
 		Example: `  crabmem service install
   crabmem service status`,
-	}, c.serviceInstall(), c.serviceStart(), c.serviceStop(), c.serviceStatus(), c.serviceLogs(), c.serviceUninstall())
+	}, serviceInstall(c), serviceStart(c), serviceStop(c), serviceStatus(c), serviceLogs(c), serviceUninstall(c))
 	cmd.PersistentFlags().BoolVar(&c.ofGateway, "gateway", false, "manage the service of the gateway")
 	return cmd
 }
@@ -225,7 +225,7 @@ func (c *app) gatewayFlag() string {
 	return ""
 }
 
-func (c *app) serviceInstall() *cobra.Command {
+func serviceInstall(c *app) *cobra.Command {
 	var show bool
 	var system string
 	cmd := &cobra.Command{
@@ -321,7 +321,7 @@ func (c *app) warnEnvironment(home string) {
 	}
 }
 
-func (c *app) serviceStart() *cobra.Command {
+func serviceStart(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start",
 		Short: "start the service",
@@ -349,7 +349,7 @@ running.`,
 	return cmd
 }
 
-func (c *app) serviceStop() *cobra.Command {
+func serviceStop(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stop",
 		Short: "stop the service until the next login",
@@ -373,7 +373,7 @@ crabmem service start.`,
 	return cmd
 }
 
-func (c *app) serviceStatus() *cobra.Command {
+func serviceStatus(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "show whether the service is installed and runs",
@@ -412,7 +412,7 @@ run.`,
 	return cmd
 }
 
-func (c *app) serviceLogs() *cobra.Command {
+func serviceLogs(c *app) *cobra.Command {
 	cmd := c.logsCommand(func() (string, error) {
 		if !c.ofGateway {
 			return c.daemonLog()
@@ -431,7 +431,7 @@ logs does. If the daemon fails to start, its output is in logs/crabmem.log. With
 	return cmd
 }
 
-func (c *app) serviceUninstall() *cobra.Command {
+func serviceUninstall(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uninstall",
 		Short: "stop and remove the service",

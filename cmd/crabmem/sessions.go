@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) sessionsCommand() *cobra.Command {
+func sessionsCommand(c *app) *cobra.Command {
 	return family(&cobra.Command{
 		Use:     "sessions COMMAND",
 		GroupID: groupTalk,
@@ -34,18 +34,18 @@ not change the ID. Reading takes no lock and works during an active run.`,
   crabmem sessions show crab_user_1
   crabmem sessions search "which port" --agent crab`,
 	},
-		c.sessionsListCommand(),
-		c.sessionsShowCommand(),
-		c.sessionsSearchCommand(),
-		c.sessionsTailCommand(),
-		c.sessionsTitleCommand(),
-		c.sessionsDeleteCommand(),
-		c.sessionsRestoreCommand(),
-		c.sessionsExportCommand(),
-		c.sessionsImportCommand(),
-		c.sessionsVerifyCommand(),
-		c.sessionsRepairCommand(),
-		c.sessionsCompactionsCommand(),
+		sessionsListCommand(c),
+		sessionsShowCommand(c),
+		sessionsSearchCommand(c),
+		sessionsTailCommand(c),
+		sessionsTitleCommand(c),
+		sessionsDeleteCommand(c),
+		sessionsRestoreCommand(c),
+		sessionsExportCommand(c),
+		sessionsImportCommand(c),
+		sessionsVerifyCommand(c),
+		sessionsRepairCommand(c),
+		sessionsCompactionsCommand(c),
 	)
 }
 

@@ -35,7 +35,7 @@ func newShownCompaction(p sessionlog.Compaction) shownCompaction {
 	return shownCompaction{p.N, p.Line, p.Offset, p.FirstLine, p.LastLine, p.From, p.To, p.Messages, p.Summary}
 }
 
-func (c *app) sessionsCompactionsCommand() *cobra.Command {
+func sessionsCompactionsCommand(c *app) *cobra.Command {
 	return family(&cobra.Command{
 		Use:   "compactions COMMAND",
 		Short: "list compactions and print their history",
@@ -45,12 +45,12 @@ session and print the lines that a compaction replaced.`,
 		Example: `  crabmem sessions compactions list crab_user_1
   crabmem sessions compactions show crab_user_1 1`,
 	},
-		c.compactionsListCommand(),
-		c.compactionsShowCommand(),
+		compactionsListCommand(c),
+		compactionsShowCommand(c),
 	)
 }
 
-func (c *app) compactionsListCommand() *cobra.Command {
+func compactionsListCommand(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list ID",
 		Aliases: []string{"ls"},
@@ -112,7 +112,7 @@ func replaced(p *sessionlog.Compaction) string {
 	return fmt.Sprintf("lines %d-%d", p.FirstLine, p.LastLine)
 }
 
-func (c *app) compactionsShowCommand() *cobra.Command {
+func compactionsShowCommand(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ID N",
 		Short: "print the lines that a compaction replaced",

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) sessionsDeleteCommand() *cobra.Command {
+func sessionsDeleteCommand(c *app) *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use:     "delete ID...",
@@ -112,7 +112,7 @@ func afterOthers(err error, verb string, done []namedSession) error {
 	return f
 }
 
-func (c *app) sessionsRestoreCommand() *cobra.Command {
+func sessionsRestoreCommand(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore ID...",
 		Short: "restore sessions from the trash",

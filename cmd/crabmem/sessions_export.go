@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) sessionsExportCommand() *cobra.Command {
+func sessionsExportCommand(c *app) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "export ID",

@@ -57,7 +57,7 @@ type importedFiles struct {
 	Files     []importedFile `json:"files"`
 }
 
-func (c *app) sessionsImportCommand() *cobra.Command {
+func sessionsImportCommand(c *app) *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use:   "import PATH...",

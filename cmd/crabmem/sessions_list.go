@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) sessionsListCommand() *cobra.Command {
+func sessionsListCommand(c *app) *cobra.Command {
 	var f sessionListFlags
 	cmd := &cobra.Command{
 		Use:     "list",

@@ -24,7 +24,7 @@ type repairedSession struct {
 	DryRun bool `json:"dry_run"`
 }
 
-func (c *app) sessionsRepairCommand() *cobra.Command {
+func sessionsRepairCommand(c *app) *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{
 		Use:   "repair ID",

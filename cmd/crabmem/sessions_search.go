@@ -35,7 +35,7 @@ type sessionSearchFlags struct {
 	exitCode      bool
 }
 
-func (c *app) sessionsSearchCommand() *cobra.Command {
+func sessionsSearchCommand(c *app) *cobra.Command {
 	f := sessionSearchFlags{limit: 5, window: 5}
 	cmd := &cobra.Command{
 		Use:   "search QUERY|-",

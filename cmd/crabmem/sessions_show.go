@@ -18,7 +18,7 @@ import (
 // maxShownDamage limits the list of damages; all are counted.
 const maxShownDamage = 1000
 
-func (c *app) sessionsShowCommand() *cobra.Command {
+func sessionsShowCommand(c *app) *cobra.Command {
 	var fromMarker bool
 	cmd := &cobra.Command{
 		Use:   "show ID",

@@ -22,7 +22,7 @@ const (
 	goneAfter = 5
 )
 
-func (c *app) sessionsTailCommand() *cobra.Command {
+func sessionsTailCommand(c *app) *cobra.Command {
 	var n int
 	var follow bool
 	cmd := &cobra.Command{

@@ -19,7 +19,7 @@ type namedSession struct {
 	Title string `json:"title"`
 }
 
-func (c *app) sessionsTitleCommand() *cobra.Command {
+func sessionsTitleCommand(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "title ID TITLE",
 		Short: "set the title of a session",

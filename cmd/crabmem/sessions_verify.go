@@ -56,7 +56,7 @@ type sessionProblem struct {
 	Remedy  string `json:"remedy"`
 }
 
-func (c *app) sessionsVerifyCommand() *cobra.Command {
+func sessionsVerifyCommand(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [ID]",
 		Short: "check every line of one or all sessions",

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) showCommand() *cobra.Command {
+func showCommand(c *app) *cobra.Command {
 	at := ""
 	cmd := &cobra.Command{
 		Use:     "show NAME",

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) skillsCommand() *cobra.Command {
+func skillsCommand(c *app) *cobra.Command {
 	return family(&cobra.Command{
 		Use:     "skills COMMAND",
 		GroupID: groupTalk,
@@ -47,10 +47,10 @@ apply from the next message. crabmem does not follow links.`,
   crabmem skills list
   crabmem skills check`,
 	},
-		c.skillsListCommand(),
-		c.skillsShowCommand(),
-		c.skillsNewCommand(),
-		c.skillsCheckCommand(),
+		skillsListCommand(c),
+		skillsShowCommand(c),
+		skillsNewCommand(c),
+		skillsCheckCommand(c),
 	)
 }
 

@@ -28,7 +28,7 @@ type skillProblem struct {
 	Remedy  string `json:"remedy"`
 }
 
-func (c *app) skillsCheckCommand() *cobra.Command {
+func skillsCheckCommand(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [DIR]",
 		Short: "check skills",

@@ -22,7 +22,7 @@ type listedSkill struct {
 	Tags         []string `json:"tags"`
 }
 
-func (c *app) skillsListCommand() *cobra.Command {
+func skillsListCommand(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list [TEXT]",
 		Aliases: []string{"ls"},

@@ -21,7 +21,7 @@ type begunSkill struct {
 	File string `json:"file"`
 }
 
-func (c *app) skillsNewCommand() *cobra.Command {
+func skillsNewCommand(c *app) *cobra.Command {
 	var description string
 	cmd := &cobra.Command{
 		Use:   "new NAME",

@@ -23,7 +23,7 @@ type shownSkill struct {
 	Body          string            `json:"body"`
 }
 
-func (c *app) skillsShowCommand() *cobra.Command {
+func skillsShowCommand(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show NAME",
 		Short: "print a skill",

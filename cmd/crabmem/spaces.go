@@ -38,7 +38,7 @@ func (c *app) checkSpace(cmd *cobra.Command) error {
 	return nil
 }
 
-func (c *app) spacesCommand() *cobra.Command {
+func spacesCommand(c *app) *cobra.Command {
 	return family(&cobra.Command{
 		Use:     "spaces COMMAND",
 		GroupID: groupCare,
@@ -55,7 +55,7 @@ trusted sender of another service has its own space, whose name begins with
 sender-. A write creates no other space.`,
 		Example: `  crabmem spaces create team
   crabmem spaces list`,
-	}, c.spacesList(), c.spacesCreate(), c.spacesRename(), c.spacesRemove(), c.spacesAdopt())
+	}, spacesList(c), spacesCreate(c), spacesRename(c), spacesRemove(c), spacesAdopt(c))
 }
 
 // spacesHome returns the spaces of the home.
@@ -71,7 +71,7 @@ type spaceInfo struct {
 	Bytes int64  `json:"bytes"` // of the snapshot and the log
 }
 
-func (c *app) spacesList() *cobra.Command {
+func spacesList(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "list the spaces",
@@ -111,7 +111,7 @@ of its snapshot and log, and its path. list takes no lock.`,
 	return cmd
 }
 
-func (c *app) spacesCreate() *cobra.Command {
+func spacesCreate(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "create an empty space",
@@ -145,7 +145,7 @@ config.toml limits the number of spaces; the default is 1000, without main.`,
 	return cmd
 }
 
-func (c *app) spacesRename() *cobra.Command {
+func spacesRename(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rename NAME NEW",
 		Short: "rename a space",
@@ -175,7 +175,7 @@ does not, it is 3. rename does not change config.toml.`,
 	return cmd
 }
 
-func (c *app) spacesRemove() *cobra.Command {
+func spacesRemove(c *app) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "rm NAME",
@@ -208,7 +208,7 @@ undone, and does not change config.toml.`,
 	return cmd
 }
 
-func (c *app) spacesAdopt() *cobra.Command {
+func spacesAdopt(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "adopt FILE NAME",
 		Short: "make another store a space",

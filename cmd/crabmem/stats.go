@@ -22,7 +22,7 @@ type statsAnswer struct {
 	Daemon *daemonState `json:"daemon,omitempty"` // of the daemon that has the store open
 }
 
-func (c *app) statsCommand() *cobra.Command {
+func statsCommand(c *app) *cobra.Command {
 	var index bool
 	cmd := &cobra.Command{
 		Use:     "stats",

@@ -21,7 +21,7 @@ func TestSuggestedCommands(t *testing.T) {
 			t.Errorf("crabmem %s: code %d\n%swant %s", line, code, diag, want)
 		}
 	}
-	root := newApp(nil, nil, nil).root()
+	root := rootCommand(newApp(nil, nil, nil))
 	for of, words := range otherWords {
 		parent, rest, err := root.Find(strings.Fields(of)[1:])
 		if err != nil || len(rest) > 0 {

@@ -23,7 +23,7 @@ type undone struct {
 	After  *crmem.Entry     `json:"after" jsonschema:"null: undo removed the entry"`
 }
 
-func (c *app) undoCommand() *cobra.Command {
+func undoCommand(c *app) *cobra.Command {
 	return &cobra.Command{
 		Use:     "undo [SEQ|NAME]",
 		GroupID: groupUse,

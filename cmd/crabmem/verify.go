@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (c *app) verifyCommand() *cobra.Command {
+func verifyCommand(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "verify",
 		GroupID: groupCare,

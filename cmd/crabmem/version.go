@@ -11,7 +11,7 @@ import (
 // version is set by releases: -ldflags "-X main.version=v1.2.3".
 var version string
 
-func (c *app) versionCommand() *cobra.Command {
+func versionCommand(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "version",
 		GroupID: groupShell,

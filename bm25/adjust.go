@@ -5,9 +5,6 @@ import (
 	"slices"
 )
 
-// hasContext reports whether a search uses q.Context.
-func (x *Index) hasContext(q Query) bool { return q.Context != nil && x.reranks(q) }
-
 // adjusted is search with q.Context and q.Factor.
 func (s *searcher) adjusted(x *Index, q Query) Result {
 	wide, most := q, 1.0

@@ -133,12 +133,3 @@ type Stats struct {
 	Segments int   // segments, including a tail with documents
 	Bytes    int64 // memory held by the index
 }
-
-// Weights returns the IDF of each term, the weights that package snippet takes.
-func (e *Explanation) Weights() map[string]float64 {
-	w := make(map[string]float64, len(e.Terms))
-	for _, t := range e.Terms {
-		w[t.Term] = t.IDF
-	}
-	return w
-}

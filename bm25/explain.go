@@ -167,3 +167,12 @@ func (m match) term(x *Index, q queryTerm) (Term, bool) {
 	t.Contribution = contribution(q.idf, t.LengthNorm)
 	return t, true
 }
+
+// Weights returns the IDF of each term, the weights that package snippet takes.
+func (e *Explanation) Weights() map[string]float64 {
+	w := make(map[string]float64, len(e.Terms))
+	for _, t := range e.Terms {
+		w[t.Term] = t.IDF
+	}
+	return w
+}

@@ -185,3 +185,36 @@ func (x *Index) Stats() Stats {
 	}
 	return st
 }
+
+// lookUp returns the number of a term. It reports false if no document contains the
+// term. An opened index also attaches the list, if it is not long: otherwise, ok may be
+// true because of removed documents.
+func (x *Index) lookUp(term []byte, long bool) (id uint32, ok bool) {
+	id, ok = x.lexer.Dict().Find(term)
+	if s := x.stored; s != nil {
+		if !ok || s.looked[id] == nil {
+			id, ok = s.find(term)
+		}
+		if ok && !long {
+			s.attach(id)
+		}
+	}
+	return id, ok && x.df[id] > 0
+}
+
+// rlock locks the index for a search.
+func (x *Index) rlock() {
+	if x.stored != nil {
+		x.mu.Lock()
+	} else {
+		x.mu.RLock()
+	}
+}
+
+func (x *Index) runlock() {
+	if x.stored != nil {
+		x.mu.Unlock()
+	} else {
+		x.mu.RUnlock()
+	}
+}

@@ -112,22 +112,6 @@ type storedTerm struct {
 	attached bool // the segments contain the list
 }
 
-// lookUp returns the number of a term. It reports false if no document contains the
-// term. An opened index also attaches the list, if it is not long: otherwise, ok may be
-// true because of removed documents.
-func (x *Index) lookUp(term []byte, long bool) (id uint32, ok bool) {
-	id, ok = x.lexer.Dict().Find(term)
-	if s := x.stored; s != nil {
-		if !ok || s.looked[id] == nil {
-			id, ok = s.find(term)
-		}
-		if ok && !long {
-			s.attach(id)
-		}
-	}
-	return id, ok && x.df[id] > 0
-}
-
 // find looks a term up that was not looked up before. It reports false if neither
 // storage nor the dict contains it.
 func (s *stored) find(term []byte) (id uint32, ok bool) {

@@ -367,3 +367,6 @@ func (s *searcher) tail(t *tail) {
 		}
 	}
 }
+
+// hasContext reports whether a search uses q.Context.
+func (x *Index) hasContext(q Query) bool { return q.Context != nil && x.reranks(q) }

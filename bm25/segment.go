@@ -246,3 +246,6 @@ func (s *segment) bytes() int {
 	return 8*cap(s.ids) + cap(s.class) + 2*cap(s.order) + 4*cap(s.lens) + cap(s.terms) + 4*cap(s.termsAt) +
 		8*cap(s.present) + 4*cap(s.rank) + 4*cap(s.start) + 4*cap(s.postings) + 12*cap(s.escapes)
 }
+
+// bitWords returns the length of a bit set for n terms.
+func bitWords(n int) int { return (n + 63) / 64 }

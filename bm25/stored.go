@@ -75,23 +75,6 @@ func (x *Index) Err() error {
 	return x.stored.err
 }
 
-// rlock locks the index for a search.
-func (x *Index) rlock() {
-	if x.stored != nil {
-		x.mu.Lock()
-	} else {
-		x.mu.RLock()
-	}
-}
-
-func (x *Index) runlock() {
-	if x.stored != nil {
-		x.mu.Unlock()
-	} else {
-		x.mu.RUnlock()
-	}
-}
-
 // fail stores the first error.
 func (s *stored) fail(err error) {
 	if s.err == nil {

@@ -31,9 +31,6 @@ func (x *Index) shrink() {
 // A termSet is a set of terms by number.
 type termSet []uint64
 
-// bitWords returns the length of a bit set for n terms.
-func bitWords(n int) int { return (n + 63) / 64 }
-
 func (s termSet) has(t uint32) bool { return s[t>>6]>>(t&63)&1 != 0 }
 func (s termSet) add(t uint32)      { s[t>>6] |= 1 << (t & 63) }
 

@@ -10,21 +10,6 @@ import (
 	"crabmem/crmem/internal/format"
 )
 
-// keepVectors embeds the texts of new and changed entries until the store is closed.
-func (s *Store) keepVectors() {
-	if s.opts.Embed == nil {
-		return
-	}
-	s.vectors.wake = make(chan struct{}, 1)
-	b := embed.Background{
-		Batch:  s.embedBatch,
-		Save:   func() { s.saveVectors() }, //nolint:errcheck // the next call tries again
-		Failed: s.failVectors,
-		Wake:   s.vectors.wake,
-	}
-	s.bg.Go(func() { b.Run(s.ctx) }) // Close waits for it
-}
-
 // failVectors notes the result of a request to the model.
 func (s *Store) failVectors(err error, retryAt time.Time) {
 	s.mu.Lock()
@@ -33,24 +18,6 @@ func (s *Store) failVectors(err error, retryAt time.Time) {
 	if err != nil && s.ctx.Err() == nil {
 		s.vectors.failure = err.Error()
 	}
-}
-
-// closeVectors writes the vectors when the store is closed. If another process writes
-// derived files, closeVectors tries again for at most 100 ms.
-func (s *Store) closeVectors() {
-	for range 20 {
-		written, err := s.saveVectors()
-		if written || err != nil || !s.hasUnsavedVectors() {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
-func (s *Store) hasUnsavedVectors() bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.vectors.unsaved
 }
 
 // EmbedAll embeds the texts of all entries that have no vector, and writes the vector

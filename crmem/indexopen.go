@@ -8,25 +8,6 @@ import (
 	"crabmem/crmem/internal/format"
 )
 
-// logged is an operation of the log that an index file may lack.
-type logged struct {
-	seq, id uint64
-	sum     uint32 // checksum of its frame; 0 if this process wrote it
-}
-
-// opsOf returns the operations of a log on entries.
-func opsOf(scan *format.LogScan) (list []logged) {
-	if scan == nil {
-		return nil
-	}
-	for i := range scan.Frames {
-		if f := &scan.Frames[i]; f.Type != format.FrameCheckpoint && len(f.Payload) >= 8 {
-			list = append(list, logged{f.Seq, f.EntryID(), f.Sum()})
-		}
-	}
-	return list
-}
-
 // startIndex returns the index of an analyzer. It opens the index file, or else starts
 // to build the index in the background.
 func (s *Store) startIndex(a analysis.Analyzer) (*index, error) {

@@ -12,12 +12,6 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-// hasBase reports whether the history contains the base of a digest.
-func hasBase(fsys vfs.FS, dir string, d format.Digest) bool {
-	fi, err := fsys.Lstat(filepath.Join(dir, format.BaseName(d)))
-	return err == nil && fi.Mode().IsRegular() && uint64(fi.Size()) == d.Len
-}
-
 // readBase reads the base of a digest.
 func readBase(fsys vfs.FS, dir string, d format.Digest, max int64) (*Snapshot, error) {
 	path := filepath.Join(dir, format.BaseName(d))
@@ -311,13 +305,4 @@ func (p *past) leastTime(l *link) (int64, error) {
 		return format.NoTime, err
 	}
 	return least(scan.Frames), nil
-}
-
-// least returns the least time of operations, or format.NoTime.
-func least(frames []format.Frame) int64 {
-	at := int64(format.NoTime)
-	for i := range frames {
-		at = min(at, frames[i].Time())
-	}
-	return at
 }

@@ -1,7 +1,6 @@
 package crmem
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -134,78 +133,6 @@ func (o purge) stage(g *stage) error {
 // purgeEffect returns the effect of a purge or purged operation on an entry that does
 // not exist.
 func purgeEffect(typ byte, id uint64) effect { return effect{typ: typ, payload: removal(id).payload} }
-
-// pending returns the id of a purge or purged operation, and whether it begins a
-// purge.
-func pending(typ byte, payload format.Record) (id uint64, begins, ok bool) {
-	if typ != format.FramePurge && typ != format.FramePurged || len(payload) != 8 {
-		return 0, false, false
-	}
-	return binary.LittleEndian.Uint64([]byte(payload)), typ == format.FramePurge, true
-}
-
-// notePurges sets s.purging from the operations of the log and the file of an
-// unfinished purge. The caller has exclusive use of the store.
-func (s *Store) notePurges(v *files) {
-	if v.scan != nil {
-		for _, f := range v.scan.Frames {
-			if id, begins, ok := pending(f.Type, format.Record(format.View(f.Payload))); ok {
-				s.notePurge(id, begins)
-			}
-		}
-	}
-	if !v.purge {
-		return
-	}
-	if err := s.readPurge(); err != nil {
-		s.warn("%v: it names entries whose purged texts may remain in files of the store; purge them again, then remove this file", err)
-	}
-}
-
-// notePurge records that a purge began or ended. The caller holds wmu.
-func (s *Store) notePurge(id uint64, begins bool) {
-	if s.purging == nil {
-		s.purging = make(map[uint64]bool)
-	}
-	if begins {
-		s.purging[id] = true
-	} else {
-		delete(s.purging, id)
-	}
-}
-
-// unpurged returns the ids of entries whose purge is not complete. An entry that
-// exists is not one: a person restored it, or a backup that contains it.
-func (s *Store) unpurged() (ids []uint64) {
-	for id := range s.purging {
-		if s.t.byID(id) == "" {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
-}
-
-// resumePurge completes the purge that an earlier process began. The caller has
-// exclusive use of the store.
-func (s *Store) resumePurge() {
-	if len(s.purging)+len(s.redacting) == 0 {
-		return
-	}
-	if s.unfinishedLines() == "" {
-		s.fs.Remove(s.path + purgeSuffix) //nolint:errcheck // it names no text to remove
-		return
-	}
-	s.interrupted = true
-	deleted, err := s.finishPurge()
-	if err == nil {
-		err = s.checkpointLocked() // as after every recovery, the log is empty
-	}
-	s.reportPurge(deleted, err)
-	if err != nil {
-		s.retryPurge()
-	}
-}
 
 // finishPurge completes a purge whose operation is in the log (FORMAT.md, H12).
 // The caller holds checkpointing, the token, and wmu, or has exclusive use of the
@@ -364,4 +291,59 @@ func (p *purger) has(sn *Snapshot) bool {
 // concerns reports whether a frame may contain a text of the entries.
 func (p *purger) concerns(f *format.Frame) bool {
 	return p.ids[f.EntryID()] && f.Type != format.FramePurge && f.Type != format.FramePurged || p.redacts(f)
+}
+
+// finishOrRetry is finishPurge. After an error it continues in the background.
+func (s *Store) finishOrRetry() (deleted []string, err error) {
+	if deleted, err = s.finishPurge(); err != nil {
+		s.retryPurge()
+	}
+	return deleted, err
+}
+
+// purgeRetry is the time between two attempts to complete a purge.
+const purgeRetry = 30 * time.Second
+
+// retryPurge completes the purge in the background, until Close or an error that stops
+// the store. The caller holds wmu.
+func (s *Store) retryPurge() {
+	if s.retrying || s.closed || s.stopped != nil {
+		return
+	}
+	s.retrying = true
+	s.bg.Go(func() {
+		for again := true; again; {
+			select {
+			case <-s.ctx.Done():
+				return
+			case <-time.After(purgeRetry):
+				again = s.tryPurge()
+			}
+		}
+	})
+}
+
+// tryPurge is one attempt of retryPurge. It returns false if there is no other.
+func (s *Store) tryPurge() (again bool) {
+	defer s.excludeWriters()()
+	again = s.unfinishedLines() != "" && s.stopped == nil
+	if again {
+		deleted, err := s.finishPurge()
+		again = err != nil
+		s.reportPurge(deleted, err)
+	}
+	s.retrying = again
+	return again
+}
+
+// reportPurge reports the end of a purge that an earlier call or process began.
+func (s *Store) reportPurge(deleted []string, err error) {
+	if err != nil {
+		s.warn("continue an unfinished purge: %v", err)
+		return
+	}
+	s.warn("completed a purge that was unfinished")
+	for _, name := range deleted {
+		s.warn("deleted %s, which may have contained purged text", name)
+	}
 }

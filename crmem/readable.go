@@ -104,3 +104,18 @@ func listHistory(fsys vfs.FS, dir string) string {
 	}
 	return b.String()
 }
+
+// hasBase reports whether the history contains the base of a digest.
+func hasBase(fsys vfs.FS, dir string, d format.Digest) bool {
+	fi, err := fsys.Lstat(filepath.Join(dir, format.BaseName(d)))
+	return err == nil && fi.Mode().IsRegular() && uint64(fi.Size()) == d.Len
+}
+
+// least returns the least time of operations, or format.NoTime.
+func least(frames []format.Frame) int64 {
+	at := int64(format.NoTime)
+	for i := range frames {
+		at = min(at, frames[i].Time())
+	}
+	return at
+}

@@ -1,8 +1,6 @@
 package crmem
 
 import (
-	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -121,27 +119,6 @@ func (s *Store) changeOf(id, seq uint64) (Change, error) {
 		return found, fmt.Errorf("%w: the history has no change %d of entry %d that sets a text", ErrNotFound, seq, id)
 	}
 	return found, nil
-}
-
-// noteRedaction records that a redaction began. The caller holds wmu, or has exclusive
-// use of the store.
-func (s *Store) noteRedaction(r redaction) {
-	if s.redacting == nil {
-		s.redacting = make(map[redaction]bool)
-	}
-	s.redacting[r] = true
-}
-
-// unredacted returns the redactions that are not complete. An entry that has the content
-// again keeps it.
-func (s *Store) unredacted() (list []redaction) {
-	for r := range s.redacting {
-		if !r.isOf(s.t.byID(r.id)) {
-			list = append(list, r)
-		}
-	}
-	slices.SortFunc(list, func(a, b redaction) int { return cmp.Or(cmp.Compare(a.id, b.id), bytes.Compare(a.sum[:], b.sum[:])) })
-	return list
 }
 
 // redacts reports whether a frame contains a redacted content.

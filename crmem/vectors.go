@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"crabmem/crmem/embed"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vector"
 	"crabmem/crmem/vfs"
@@ -272,4 +273,37 @@ func (s *Store) saveVectors() (written bool, err error) {
 		s.mu.Unlock()
 	}
 	return written, err
+}
+
+// keepVectors embeds the texts of new and changed entries until the store is closed.
+func (s *Store) keepVectors() {
+	if s.opts.Embed == nil {
+		return
+	}
+	s.vectors.wake = make(chan struct{}, 1)
+	b := embed.Background{
+		Batch:  s.embedBatch,
+		Save:   func() { s.saveVectors() }, //nolint:errcheck // the next call tries again
+		Failed: s.failVectors,
+		Wake:   s.vectors.wake,
+	}
+	s.bg.Go(func() { b.Run(s.ctx) }) // Close waits for it
+}
+
+// closeVectors writes the vectors when the store is closed. If another process writes
+// derived files, closeVectors tries again for at most 100 ms.
+func (s *Store) closeVectors() {
+	for range 20 {
+		written, err := s.saveVectors()
+		if written || err != nil || !s.hasUnsavedVectors() {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func (s *Store) hasUnsavedVectors() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.vectors.unsaved
 }

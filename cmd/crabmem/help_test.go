@@ -117,11 +117,11 @@ func TestCommandTable(t *testing.T) {
 			cmd.InitDefaultHelpFlag()
 			return cmd.UsageString()
 		}
-		if got, want := help(root(c, row.name)), help(rootCommand(c)); got != want {
+		if got, want := help(rootCommand(c, row.name)), help(rootCommand(c)); got != want {
 			t.Errorf("usage of %s alone:\n%s\nwith all commands:\n%s", row.name, got, want)
 		}
 	}
-	if n := len(root(c, "version").Commands()); n != 1 {
+	if n := len(rootCommand(c, "version").Commands()); n != 1 {
 		t.Errorf("crabmem version builds %d commands", n)
 	}
 	for _, args := range [][]string{nil, {"--json", "version"}, {"help", "version"}, {"man", "version"}, {"completion", "bash"}, {"nosuch"}} {

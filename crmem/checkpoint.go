@@ -38,7 +38,9 @@ func (s *Store) checkpoint() error {
 	if err := s.checkpointOnly(); err != nil {
 		return err
 	}
-	s.limitHistory()
+	if s.opts.HistoryLimit > 0 && s.opts.History != HistoryOff {
+		s.limitHistory()
+	}
 	return nil
 }
 

@@ -25,9 +25,6 @@ type Diversity struct {
 // diversify orders the first hits of a query with Diverse by maximal marginal relevance.
 // The others follow in their order. The caller holds mu for reading.
 func (s *Store) diversify(hits []Hit, q *Query) []Hit {
-	if !q.Diverse || len(hits) < 2 || q.Sort != ByScore {
-		return hits
-	}
 	n := min(len(hits), max(fusion.Least, q.Limit))
 	left := hits[:n]
 	best := left[0].Score
@@ -112,9 +109,6 @@ func (d *diversifier) termsOf(h *Hit) map[string]struct{} {
 // decay multiplies the scores of hits by a factor for their age, and sorts them. The
 // caller holds mu for reading.
 func (s *Store) decay(ix *index, hits []Hit, q *Query) {
-	if q.HalfLife <= 0 || len(hits) == 0 {
-		return
-	}
 	now := s.opts.Now()
 	for i := range hits {
 		h := &hits[i]

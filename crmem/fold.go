@@ -61,8 +61,10 @@ func (s *Store) fold(c *cut) error {
 		s.folded = folded{}
 		return fmt.Errorf("%w: checkpoint: %w: %w", ErrNotApplied, errUnfolded, err)
 	}
-	if end := s.limitEnd(least(frames)); end.Before(s.pruneAt) { // an earlier clock makes all operations older
-		s.pruneAt = end
+	if !s.pruneAt.IsZero() { // an earlier clock makes all operations older
+		if end := s.limitEnd(least(frames)); end.Before(s.pruneAt) {
+			s.pruneAt = end
+		}
 	}
 	s.folded = folded{f.listing(), f.end}
 	c.last, c.epoch = f.end.Last, f.epoch

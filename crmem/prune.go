@@ -54,11 +54,7 @@ func (s *Store) pruneBefore(before time.Time) (freed int64, err error) {
 // operation is older than 1.25 times that limit (FORMAT.md, H13). It reports errors
 // through Options.Warn.
 func (s *Store) limitHistory() {
-	limit := s.opts.HistoryLimit
-	if limit <= 0 || s.opts.History == HistoryOff {
-		return
-	}
-	now := s.opts.Now()
+	limit, now := s.opts.HistoryLimit, s.opts.Now()
 	if !s.exceedsLimit(now) {
 		return
 	}

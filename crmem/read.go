@@ -51,7 +51,7 @@ func (s *Store) Get(name string) (e Entry, err error) {
 		if again && lerr == nil {
 			continue
 		}
-		if err = cmp.Or(lerr, err); err == nil {
+		if err = cmp.Or(lerr, err); err == nil && s.opts.CountReads {
 			s.countReads([]Hit{{Entry: e}})
 		}
 		return e, err

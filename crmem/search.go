@@ -94,7 +94,10 @@ func (s *Store) Search(ctx context.Context, q Query) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	m := s.mean(ctx, &q, c)
+	var m *fusion.Meaning
+	if q.Semantic != nil {
+		m = s.mean(ctx, &q, c)
+	}
 	for {
 		r, err := s.search(ctx, q, c, m)
 		r.Meaning = m
@@ -142,15 +145,20 @@ func (s *Store) search(ctx context.Context, q Query, c clauses, m *fusion.Meanin
 		r.Total += len(r.Hits) - n
 		r.Hits = slices.DeleteFunc(r.Hits, func(h Hit) bool { return h.Score < q.MinShare*r.Hits[0].Score })
 	}
-	s.decay(ix, r.Hits, &q)
-	r.Hits = rank.order(s.diversify(r.Hits, &q), q.Sort)
+	if q.HalfLife > 0 {
+		s.decay(ix, r.Hits, &q)
+	}
+	if q.Diverse && q.Sort == ByScore && len(r.Hits) > 1 {
+		r.Hits = s.diversify(r.Hits, &q)
+	}
+	r.Hits = rank.order(r.Hits, q.Sort)
 	if q.Limit > 0 {
 		r.Hits = r.Hits[:min(len(r.Hits), q.Limit)]
 	}
 	for i := range r.Hits {
 		r.Hits[i].Marks = rank.mark(r.Hits[i].ID)
 	}
-	if !q.Uncounted {
+	if s.opts.CountReads && !q.Uncounted {
 		s.countReads(r.Hits)
 	}
 	if q.Expand {

@@ -13,9 +13,6 @@ import (
 // It calls the model without a lock. Meaning has an effect for the analyzer Standard and
 // the order ByScore.
 func (s *Store) mean(ctx context.Context, q *Query, c clauses) *fusion.Meaning {
-	if q.Semantic == nil {
-		return nil
-	}
 	m := &fusion.Meaning{}
 	switch {
 	case s.opts.Embed == nil:

@@ -302,7 +302,9 @@ func (s *Store) Close() error {
 	s.closed = true // no operation is staged after this
 	s.wmu.Unlock()
 	s.bg.Wait()
-	s.closeUsage()
+	if s.opts.CountReads {
+		s.closeUsage()
+	}
 	s.closeVectors()
 
 	s.token <- struct{}{} // wait for staged and active writes

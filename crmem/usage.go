@@ -34,11 +34,8 @@ type usage struct {
 	counted map[uint64]format.Usage // since then
 }
 
-// countReads counts a read of each hit, if the options want that.
+// countReads counts a read of each hit.
 func (s *Store) countReads(hits []Hit) {
-	if !s.opts.CountReads || len(hits) == 0 {
-		return
-	}
 	now := uint64(max(s.opts.Now().Unix(), 0))
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
@@ -160,7 +157,7 @@ func (s *Store) keepUsage() {
 // derived files, closeUsage tries again for at most 100 ms.
 func (s *Store) closeUsage() {
 	for range 20 {
-		if !s.opts.CountReads || s.writeUsage() {
+		if s.writeUsage() {
 			return
 		}
 		time.Sleep(5 * time.Millisecond)

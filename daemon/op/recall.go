@@ -1,7 +1,6 @@
 package op
 
 import (
-	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -63,8 +62,10 @@ func (in *Question) Parse(now time.Time) (q crmem.Query, err error) {
 		return q, err
 	}
 	q.Filter.Fields = in.Fields
-	if q.Analyzer, err = analysis.ParseAnalyzer(cmp.Or(in.Analyzer, analysis.Standard.String())); err != nil {
-		return q, errtable.Invalidf("analyzer: %v", err)
+	if in.Analyzer != "" {
+		if q.Analyzer, err = analysis.ParseAnalyzer(in.Analyzer); err != nil {
+			return q, errtable.Invalidf("analyzer: %v", err)
+		}
 	}
 	return q, nil
 }

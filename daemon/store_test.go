@@ -79,10 +79,10 @@ func TestStoreOperations(t *testing.T) {
 	wantError(t, err, 404, "not_found", `it is an alias of "deploy"`)
 	_, err = op.Forget.Do(ctx, c, op.Removal{Name: "chat"})
 	wantError(t, err, 409, "kind", "is an archive")
-	if e, err := op.Forget.Do(ctx, c, op.Removal{Name: "chat", Archive: true, DryRun: true}); err != nil || e.Content != "said" || s.store.Len() != 2 {
+	if e, err := op.Forget.Do(ctx, c, op.Removal{Name: "chat", Archive: true, DryRun: true}); err != nil || e.Entry.Content != "said" || s.store.Len() != 2 {
 		t.Errorf("%v, %v", e, err)
 	}
-	if e, err := op.Forget.Do(ctx, c, op.Removal{Name: "chat", Archive: true}); err != nil || e.Content != "said" || s.store.Len() != 1 {
+	if e, err := op.Forget.Do(ctx, c, op.Removal{Name: "chat", Archive: true}); err != nil || e.Entry.Content != "said" || s.store.Len() != 1 {
 		t.Errorf("%v, %v", e, err)
 	}
 	r, err := op.Checkpoint.Do(ctx, c, op.None{})

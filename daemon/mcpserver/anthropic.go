@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"crabmem/crmem"
 	"crabmem/daemon/mcpserver/compat/memfiles"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -18,13 +17,11 @@ func (s *Server) addAnthropicTool() {
 	if s.o.ReadOnly {
 		commands, hints = commands[:1], toolHints("Memory", true, false, true)
 	}
-	in := plainSchema[memfiles.Call]()
-	oneOf(in.Properties["command"], commands...)
-	for _, p := range []string{"path", "old_path", "new_path"} {
-		atMostChars(in.Properties[p], crmem.MaxName)
+	in := schemaOf[memfiles.Call]()
+	for _, name := range commands {
+		in.Properties["command"].Enum = append(in.Properties["command"].Enum, name)
 	}
-	two := 2
-	in.Properties["view_range"].MinItems, in.Properties["view_range"].MaxItems = &two, &two
+	in.Properties["view_range"].MinItems = in.Properties["view_range"].MaxItems
 	if s.o.ReadOnly {
 		for name := range in.Properties {
 			if !slices.Contains([]string{"command", "path", "view_range"}, name) {

@@ -34,7 +34,7 @@ func TestArguments(t *testing.T) {
 		{tool: "recall", args: `{"query":"a","limit":1e999}`, want: "limit must be at most 50, and is 1e999"},
 		{tool: "recall", args: `{"query":5,"bodies":"yes"}`, want: `query must be text, and is a number; bodies must be true or false, and is text "yes"`},
 		{tool: "recall", args: `{"query":"a","kind":"topic"}`, want: `kind must be note or archive, and is "topic"`},
-		{tool: "recall", args: `{"query":"` + strings.Repeat("é", maxQueryChars+1) + `"}`, want: "query must have at most 16384 characters, and has 16385"},
+		{tool: "recall", args: `{"query":"` + strings.Repeat("é", 16<<10+1) + `"}`, want: "query must have at most 16384 characters, and has 16385"},
 		{tool: "recall", args: `{"query":"a","limits":5}`, want: `unknown argument "limits"; did you mean limit?`},
 		{tool: "recall", args: `{"q":"a"}`, want: `query is missing; unknown argument "q"; did you mean query?`},
 		{tool: "remember", args: `{"name":"n","text":"a"}`, want: `content is missing; unknown argument "text"; did you mean content?`},

@@ -10,6 +10,7 @@ import (
 	"crabmem/bm25/clip"
 	"crabmem/crmem"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -88,7 +89,7 @@ func (s *Server) listResources(p *mcp.ListResourcesParams, res *mcp.ListResource
 	if p != nil {
 		from = p.Cursor
 	}
-	after, err := readCursor(from)
+	after, err := op.ReadCursor(from)
 	if err != nil {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: s.explained(err).Error()}
 	}
@@ -100,7 +101,7 @@ func (s *Server) listResources(p *mcp.ListResourcesParams, res *mcp.ListResource
 				continue
 			}
 			if len(res.Resources) == resourcePage {
-				res.NextCursor = cursor(last)
+				res.NextCursor = op.Cursor(last)
 				break
 			}
 			last = e.ID

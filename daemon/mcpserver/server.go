@@ -101,9 +101,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 		s.addAnthropicTool()
 	default:
 		if o.Sessions != nil {
-			s.sessions = &sessions{open: o.Sessions, log: o.Log, model: o.Embed}
+			s.sessions = &sessions{open: o.Sessions, log: o.Log, model: o.Embed, semantic: o.Semantic}
 		}
-		s.addTools()
+		s.addRows()
 		s.addResources()
 	}
 	return s, nil

@@ -95,57 +95,57 @@ func exercise(t *testing.T, s *mcp.ClientSession) {
 	if want := []string{"forget", "get_memory", "list_memories", "memory_history", "recall", "remember", "session_search"}; !slices.Equal(names, want) {
 		t.Fatalf("tools %v, want %v", names, want)
 	}
-	w, text := must[rememberOut](t, s, "remember", dict{"name": "deploy-steps", "content": "build, tag, push\nthen watch the canary", "aliases": []string{"ship"}})
+	w, text := must[op.SavedNote](t, s, "remember", dict{"name": "deploy-steps", "content": "build, tag, push\nthen watch the canary", "aliases": []string{"ship"}})
 	if !w.Created || w.Name != "deploy-steps" || !slices.Equal(w.Aliases, []string{"ship"}) || !strings.HasPrefix(text, "remembered the new note deploy-steps") {
 		t.Errorf("remember: %+v %q", w, text)
 	}
-	w, text = must[rememberOut](t, s, "remember", dict{"name": "Deploy steps", "content": "other"})
+	w, text = must[op.SavedNote](t, s, "remember", dict{"name": "Deploy steps", "content": "other"})
 	if !w.Created || !slices.Equal(w.Similar, []string{"deploy-steps"}) || dataIn(t, text)[0] != "deploy-steps" {
 		t.Errorf("a near duplicate: %+v %q", w, text)
 	}
-	if w, _ = must[rememberOut](t, s, "remember", dict{"name": "Deploy steps", "content": "tea"}); w.Created || len(w.Similar) > 0 {
+	if w, _ = must[op.SavedNote](t, s, "remember", dict{"name": "Deploy steps", "content": "tea"}); w.Created || len(w.Similar) > 0 {
 		t.Errorf("a replacement: %+v", w)
 	}
-	hist, text := must[historyOut](t, s, "memory_history", dict{"name": "Deploy steps"})
+	hist, text := must[op.EntryHistory](t, s, "memory_history", dict{"name": "Deploy steps"})
 	if hist.Total != 2 || len(hist.Versions) != 2 || hist.Versions[0].Change != "update" || hist.Versions[1].Change != "add" || hist.Content != nil ||
 		!strings.HasPrefix(text, "2 of 2 versions\n") {
 		t.Errorf("history: %+v %q", hist, text)
 	}
 	old := hist.Versions[1].Version
-	if hist, text = must[historyOut](t, s, "memory_history", dict{"name": "Deploy steps", "version": old, "limit": 1}); hist.Content == nil || *hist.Content != "other" ||
+	if hist, text = must[op.EntryHistory](t, s, "memory_history", dict{"name": "Deploy steps", "version": old, "limit": 1}); hist.Content == nil || *hist.Content != "other" ||
 		len(hist.Versions) != 1 || hist.Total != 2 || !strings.Contains(dataIn(t, text)[0], "Deploy steps") {
 		t.Errorf("an old version: %+v %q", hist, text)
 	}
 	mcptest.Refused(t, s, "remember", dict{"name": "Deploy steps", "content": "lost", "if_version": old}, "is not as expected: its version is .* Try: read the entry again")
-	if w, _ = must[rememberOut](t, s, "remember", dict{"name": "Deploy steps", "content": "tea", "if_version": hist.Versions[0].Version}); w.Created {
+	if w, _ = must[op.SavedNote](t, s, "remember", dict{"name": "Deploy steps", "content": "tea", "if_version": hist.Versions[0].Version}); w.Created {
 		t.Errorf("a replacement of a version: %+v", w)
 	}
-	typed, _ := must[rememberOut](t, s, "remember", dict{"name": "typed", "content": "rope", "type": "goal", "tags": []string{"a", "b"}, "importance": 1, "part_of": []string{"tea"}})
-	must[rememberOut](t, s, "remember", dict{"name": "typed", "content": "tide"})
-	if g, _ := must[getOut](t, s, "get_memory", dict{"name": "typed"}); !typed.Created || g.Content != "---\ntype: goal\ntags: [a, b]\nimportance: 1\npart_of: \"[[tea]]\"\ncrabmem: 1\n---\ntide" {
+	typed, _ := must[op.SavedNote](t, s, "remember", dict{"name": "typed", "content": "rope", "type": "goal", "tags": []string{"a", "b"}, "importance": 1, "part_of": []string{"tea"}})
+	must[op.SavedNote](t, s, "remember", dict{"name": "typed", "content": "tide"})
+	if g, _ := must[op.EntryPart](t, s, "get_memory", dict{"name": "typed"}); !typed.Created || g.Content != "---\ntype: goal\ntags: [a, b]\nimportance: 1\npart_of: \"[[tea]]\"\ncrabmem: 1\n---\ntide" {
 		t.Errorf("metadata: %+v", g)
 	}
-	must[rememberOut](t, s, "remember", dict{"name": "typed", "content": "tide", "type": "", "tags": []string{}, "part_of": []string{}})
-	if g, _ := must[getOut](t, s, "get_memory", dict{"name": "typed"}); g.Content != "---\nimportance: 1\ncrabmem: 1\n---\ntide" {
+	must[op.SavedNote](t, s, "remember", dict{"name": "typed", "content": "tide", "type": "", "tags": []string{}, "part_of": []string{}})
+	if g, _ := must[op.EntryPart](t, s, "get_memory", dict{"name": "typed"}); g.Content != "---\nimportance: 1\ncrabmem: 1\n---\ntide" {
 		t.Errorf("removed metadata: %+v", g)
 	}
 	mcptest.Refused(t, s, "remember", dict{"name": "typed", "content": "x", "expires": "soon"}, `expires "soon": want a day`)
-	must[forgetOut](t, s, "forget", dict{"name": "typed"})
+	must[op.Removed](t, s, "forget", dict{"name": "typed"})
 	mcptest.Refused(t, s, "memory_history", dict{"name": "Deploy steps", "version": 1 << 30}, "the entry has no version .* Try: call again without version")
 	mcptest.Refused(t, s, "memory_history", dict{"name": "none"}, `no entry "none"`)
-	r, text := must[recallOut](t, s, "recall", dict{"query": "how do we ship the canary"})
+	r, text := must[op.EntriesFound](t, s, "recall", dict{"query": "how do we ship the canary"})
 	if len(r.Hits) != 1 || r.Hits[0].Name != "deploy-steps" || !r.Hits[0].Whole || r.Total != 1 || !strings.Contains(text, "deploy-steps  (note, ") {
 		t.Errorf("recall: %+v\n%s", r, text)
 	}
-	g, text := must[getOut](t, s, "get_memory", dict{"name": "ship"})
+	g, text := must[op.EntryPart](t, s, "get_memory", dict{"name": "ship"})
 	if g.Name != "deploy-steps" || g.Content != "build, tag, push\nthen watch the canary" || g.Next != 0 || !strings.Contains(text, g.Content) {
 		t.Errorf("get_memory: %+v\n%s", g, text)
 	}
-	l, _ := must[listOut](t, s, "list_memories", dict{})
+	l, _ := must[op.NamePage](t, s, "list_memories", dict{})
 	if len(l.Items) != 2 || l.Total != 2 || l.Next != "" {
 		t.Errorf("list_memories: %+v", l)
 	}
-	ss, text := must[sessionSearchOut](t, s, "session_search", dict{"query": "which port"})
+	ss, text := must[op.MessagesFound](t, s, "session_search", dict{"query": "which port"})
 	if len(ss.Hits) != 2 || ss.Hits[0].Session != "crab_user_1" || !strings.Contains(text, "> user: which port does it listen on?") {
 		t.Errorf("session_search: %+v\n%s", ss, text)
 	}
@@ -161,12 +161,12 @@ func exercise(t *testing.T, s *mcp.ClientSession) {
 	if err != nil || len(templates.ResourceTemplates) != 2 {
 		t.Errorf("templates: %+v %v", templates, err)
 	}
-	if f, _ := must[forgetOut](t, s, "forget", dict{"name": "Deploy steps"}); f.Forgot != "Deploy steps" {
+	if f, _ := must[op.Removed](t, s, "forget", dict{"name": "Deploy steps"}); f.Forgot != "Deploy steps" {
 		t.Errorf("forget: %+v", f)
 	}
 	mcptest.Refused(t, s, "forget", dict{"name": "Deploy steps"}, `no entry "Deploy steps". Try: use list_memories`)
 	mcptest.Refused(t, s, "forget", dict{"name": "ship"}, `^no note "ship"; it is an alias of an entry. Try: (.|\n)*\ndeploy-steps\n>>> memory`)
-	if g, _ := must[getOut](t, s, "get_memory", dict{"name": "deploy-steps"}); g.ID != 1 {
+	if g, _ := must[op.EntryPart](t, s, "get_memory", dict{"name": "deploy-steps"}); g.ID != 1 {
 		t.Errorf("after forget by an alias: %+v", g)
 	}
 	mcptest.Refused(t, s, "get_memory", dict{"name": "Deploy steps"}, `no entry "Deploy steps". Try: use list_memories`)
@@ -198,17 +198,17 @@ func TestNeverStale(t *testing.T) {
 	for i := range 40 {
 		name := fmt.Sprintf("n%d", i)
 		if i%2 == 0 {
-			must[rememberOut](t, s, "remember", dict{"name": name, "content": "word" + name})
+			must[op.SavedNote](t, s, "remember", dict{"name": name, "content": "word" + name})
 		} else {
 			addNote(t, dir, name, "word"+name)
 		}
-		if r, _ := must[recallOut](t, s, "recall", dict{"query": "word" + name}); len(r.Hits) == 0 || r.Hits[0].Name != name {
+		if r, _ := must[op.EntriesFound](t, s, "recall", dict{"query": "word" + name}); len(r.Hits) == 0 || r.Hits[0].Name != name {
 			t.Fatalf("after write %d recall finds %+v", i, r)
 		}
 		// The same length: only time and place of the files tell.
 		text := fmt.Sprintf("%06d", i)
 		addNote(t, dir, "same", text)
-		if g, _ := must[getOut](t, s, "get_memory", dict{"name": "same"}); g.Content != text {
+		if g, _ := must[op.EntryPart](t, s, "get_memory", dict{"name": "same"}); g.Content != text {
 			t.Fatalf("it reads %q, want %q", g.Content, text)
 		}
 	}
@@ -240,7 +240,7 @@ func TestAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if l, _ := must[listOut](t, s, "list_memories", nil); l.Total != 0 {
+	if l, _ := must[op.NamePage](t, s, "list_memories", nil); l.Total != 0 {
 		t.Errorf("left: %+v", l)
 	}
 }

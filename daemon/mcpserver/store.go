@@ -9,7 +9,6 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
-	"crabmem/daemon/display"
 	"crabmem/daemon/op"
 )
 
@@ -147,41 +146,14 @@ func (m *store) close() error {
 	return m.retire()
 }
 
-// remember writes a note. If x is set, remember only replaces a note that is as
-// expected.
-func (m *store) remember(ctx context.Context, o crmem.Remember, x op.Expected) (r op.Written, err error) {
-	err = m.write(ctx, func(ctx context.Context, s op.Memory) error {
-		if x != (op.Expected{}) {
-			r, err = op.Replace.Do(ctx, s, op.Replacement{Remember: o, Expected: x})
-			return err
-		}
-		r, err = op.Remember.Do(ctx, s, op.Note{Remember: o, Similar: true})
-		return err
+// Call carries out an operation. It is a method of [op.Caller].
+func (m *store) Call(ctx context.Context, row *op.Row, in, out any, part func() error) error {
+	if row.Effect != op.Reads {
+		return m.write(ctx, func(ctx context.Context, s op.Memory) error { return s.Call(ctx, row, in, out, part) })
+	}
+	return m.Read(func(s *crmem.Store) error {
+		return op.Store{Store: s, As: owner, Semantic: m.o.Semantic, Now: m.o.Now}.Call(ctx, row, in, out, part)
 	})
-	return r, err
-}
-
-// forget removes the note with this name or a canonically equivalent one.
-func (m *store) forget(ctx context.Context, name string) error {
-	return m.Change(ctx, func(s *crmem.Store) ([]crmem.Op, error) {
-		e, err := s.Get(name)
-		switch {
-		case err != nil:
-			return nil, err
-		case !crmem.SameName(e.Name, name):
-			return nil, &aliasError{name, e.Name}
-		case e.Kind != crmem.Note:
-			return nil, crmem.ErrKind
-		}
-		return []crmem.Op{crmem.Remove{Name: e.Name}}, nil
-	})
-}
-
-// aliasError is the error for an alias in place of a name.
-type aliasError struct{ alias, name string }
-
-func (e *aliasError) Error() string {
-	return display.Quoted(e.alias) + " is an alias of " + display.Quoted(e.name)
 }
 
 // Change applies the operations that plan returns for the current state, all or

@@ -134,34 +134,43 @@ var Remember = Add(errtable.Store, Op[Store, Note, Written]{
 
 // Removal names an entry to remove. Its name is exact, and no alias.
 type Removal struct {
-	Name    string `json:"name"`
-	Archive bool   `json:"archive,omitempty"` // remove an archive, too
-	DryRun  bool   `json:"dry_run,omitempty"` // change nothing
+	Name    string `json:"name" jsonschema:"the exact name of the note" op:"chars=2048"`
+	Archive bool   `json:"archive,omitempty" op:"owner"` // remove an archive, too
+	DryRun  bool   `json:"dry_run,omitempty" op:"owner"` // change nothing
 }
 
-var Forget = Add(errtable.Store, Op[Store, Removal, crmem.Entry]{
+// Removed is a removed entry.
+type Removed struct {
+	Forgot string      `json:"forgot" jsonschema:"the name of the note that was removed"`
+	Entry  crmem.Entry `json:"entry" op:"owner"`
+}
+
+var Forget = Add(errtable.Store, Op[Store, Removal, Removed]{
 	Name: "entries.forget", Does: "Remove an entry.", Effect: Writes, Need: NeedWrite,
+	Tool: &Tool{Name: "forget", Title: "Forget a note", Idempotent: true,
+		Does: "Remove a note permanently, by its exact name. forget never removes archives of conversations."},
 	Permit: func(s Store, in *Removal) error {
 		if in.Archive {
 			return s.As.Refused("change archives")
 		}
 		return nil
 	},
-	Did: func(in *Removal, e *crmem.Entry) once.Effect {
+	Did: func(in *Removal, out *Removed) once.Effect {
 		if in.DryRun {
 			return once.Effect{}
 		}
-		return once.Effect{Entry: e.ID}
+		return once.Effect{Entry: out.Entry.ID}
 	},
-	Run: func(ctx context.Context, s Store, in *Removal) (e crmem.Entry, err error) {
-		if in.DryRun {
-			return FindToRemove(s.Store, in.Name, in.Archive)
-		}
+	Run: func(ctx context.Context, s Store, in *Removal) (out Removed, err error) {
 		_, err = s.Update(ctx, func(st *crmem.Store) ([]crmem.Op, error) {
-			e, err = FindToRemove(st, in.Name, in.Archive)
-			return []crmem.Op{crmem.Remove{Name: e.Name}}, err
+			out.Entry, err = FindToRemove(st, in.Name, in.Archive)
+			out.Forgot = out.Entry.Name
+			if err != nil || in.DryRun {
+				return nil, err
+			}
+			return []crmem.Op{crmem.Remove{Name: out.Forgot}}, nil
 		})
-		return e, err
+		return out, err
 	},
 })
 

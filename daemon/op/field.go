@@ -30,10 +30,12 @@ const (
 //	header=NAME  in a header
 //	key          what the key of the client permits
 //	owner        only the command line and the owner's socket have the field
-//	default=N    the value if the parameter is absent
-//	min=N        a lower value of the parameter is N
-//	max=N        limit of the parameter
+//	default=N    the value if the parameter or argument is absent
+//	min=N        a lower value of the parameter is N; a lower argument is refused
+//	max=N        limit of the parameter or argument
 //	size=N       limit of the parameter in bytes
+//	chars=N      limit of the text in characters
+//	items=N      limit of the list
 //	words=A|B    the only values
 //	null         the list may be null
 //	time         the text is a time in RFC 3339
@@ -52,7 +54,7 @@ type Field struct {
 	Null     bool
 	Time     bool
 
-	Min, Max, Size int
+	Min, Max, Size, Chars, Items int
 }
 
 // known has the fields of types, by type.
@@ -124,10 +126,14 @@ func (f *Field) options(tag string) {
 			f.Max = number
 		case "size":
 			f.Size = number
+		case "chars":
+			f.Chars = number
+		case "items":
+			f.Items = number
 		default:
 			panic(fmt.Sprintf("op: the field %s has the unknown option %q", f.Name, option))
 		}
-		if slices.Contains([]string{"min", "max", "size"}, name) && (err != nil || number < 1) {
+		if slices.Contains([]string{"min", "max", "size", "chars", "items"}, name) && (err != nil || number < 1) {
 			panic(fmt.Sprintf("op: the field %s has the invalid option %q", f.Name, option))
 		}
 	}

@@ -94,16 +94,20 @@ var _ = op.Add(errtable.Other, op.Op[op.Daemon, toyState, op.None]{
 })
 
 type noteFilter struct {
-	Prefix string `json:"prefix,omitempty" jsonschema:"only names with this prefix"`
+	Prefix string `json:"prefix,omitempty" jsonschema:"only names with this prefix" op:"chars=8"`
+	As     string `json:"as,omitempty" op:"owner"`
 }
 
 type noteCount struct {
-	Notes int `json:"notes"`
+	Notes int    `json:"notes"`
+	By    string `json:"by" op:"owner"`
 }
 
 var _ = op.Add(errtable.Store, op.Op[op.Store, noteFilter, noteCount]{
 	Name: "notes.count", Does: "Count the notes.", Effect: op.Reads, Need: op.NeedRead, Path: "GET /v1/notes",
+	Tool: &op.Tool{Name: "count_notes", Title: "Count notes"},
 	Run: func(_ context.Context, s op.Store, in *noteFilter) (out noteCount, err error) {
+		out.By = in.As + "!"
 		for e := range s.All() {
 			if strings.HasPrefix(e.Name, in.Prefix) {
 				out.Notes++

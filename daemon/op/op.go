@@ -51,6 +51,8 @@ type Op[H, I, O any] struct {
 	Path   string // method and path over HTTP, such as GET /v1/crons/{id}; empty: none
 	Status int    // of a success over HTTP; 0: 200, or 204 without a response
 	Fails  []int  // statuses of its refusals over HTTP, besides those of each operation
+
+	Tool *Tool // over the Model Context Protocol; nil: none
 }
 
 // A Seq is an operation whose response is a sequence of parts, each of at most some
@@ -84,9 +86,10 @@ type Row struct {
 	Retry      bool  // a client may repeat a request after a lost response
 	Parts      bool  // the response is a sequence
 	OnStore    bool  // it runs on a [Store], else on a [Daemon]
-	HTTP       *Path // nil: only the daemon's socket has the operation
+	HTTP       *Path // nil: no path
+	Tool       *Tool // nil: no tool
 
-	request func() any // a new *I
+	in, out reflect.Type // of the request and the response
 	permit  func(on, in any) error
 	again   func(o *Outcome) (any, error) // nil: none
 	// run sends each part of the response. It returns the effect even if send fails.
@@ -104,7 +107,7 @@ func add[H, I any](family errtable.Family, r *Row, permit func(on H, in *I) erro
 	}
 	r.Family, r.Retry = family, r.Retry || r.Effect == Reads
 	_, r.OnStore = any(*new(H)).(Store)
-	r.request = func() any { return new(I) }
+	r.in = reflect.TypeFor[I]()
 	r.permit = func(on, in any) error {
 		if permit == nil {
 			return nil
@@ -118,6 +121,7 @@ func add[H, I any](family errtable.Family, r *Row, permit func(on H, in *I) erro
 // Add adds a row. Programs call it only to initialize variables.
 func Add[H, I, O any](family errtable.Family, o Op[H, I, O]) *Action[I, O] {
 	row := add[H, I](family, &Row{Name: o.Name, Does: o.Does, Effect: o.Effect, Need: o.Need, Repeats: o.Did != nil, Retry: o.Retry,
+		Tool: o.Tool, out: reflect.TypeFor[O](),
 		run: func(ctx context.Context, on, in any, send func(any) error) (did *once.Effect, err error) {
 			out, err := o.Run(ctx, on.(H), in.(*I))
 			if err != nil {
@@ -219,8 +223,9 @@ func (r *Row) Words() string {
 	return verb + " " + r.Subject()
 }
 
-// NewRequest returns a pointer to an empty request.
-func (r *Row) NewRequest() any { return r.request() }
+// NewRequest returns a pointer to an empty request, and NewResponse to an empty response.
+func (r *Row) NewRequest() any  { return reflect.New(r.in).Interface() }
+func (r *Row) NewResponse() any { return reflect.New(r.out).Interface() }
 
 // Do carries out the operation, which has one part, if the request is valid. in is a pointer to a request, and out
 // a pointer to a response, or to a type that [ForClients] returned for it.
@@ -235,7 +240,7 @@ func (r *Row) Do(ctx context.Context, c Caller, in, out any) error {
 
 // Request decodes a request.
 func (r *Row) Request(body []byte) (any, error) {
-	in := r.request()
+	in := r.NewRequest()
 	if err := requests.Unmarshal(body, in); err != nil {
 		return nil, errtable.Invalidf("request %s: %v", r.Name, err)
 	}

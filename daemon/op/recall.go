@@ -116,7 +116,7 @@ const noModel = "the daemon has no embedding model: check [embedder] in config.t
 // FilterArgs are the arguments of the tools that search entries: those of agents and
 // of the MCP server.
 type FilterArgs struct {
-	Kind   string   `json:"kind,omitempty" jsonschema:"only notes, or only archives of conversations"`
+	Kind   string   `json:"kind,omitempty" jsonschema:"only notes, or only archives of conversations" op:"words=note|archive"`
 	Type   string   `json:"type,omitempty" jsonschema:"only entries of this type, such as decision"`
 	Tags   []string `json:"tags,omitempty" jsonschema:"only entries with all of these tags"`
 	After  string   `json:"after,omitempty" jsonschema:"only entries created at or after this time: a day, month, year, time, or an age such as 30d"`

@@ -28,20 +28,38 @@ func SchemaOf(t reflect.Type, more Schemas) (*jsonschema.Schema, error) {
 	maps.Copy(types, more)
 	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: types})
 	if err == nil {
-		refine(s, t, func(f *Field, s *jsonschema.Schema) {
-			for _, w := range f.Words {
-				var v any = w
-				if s.Type == "integer" {
-					v, _ = strconv.Atoi(w)
-				}
-				s.Enum = append(s.Enum, v)
-			}
-			if f.Time {
-				s.Format = "date-time"
-			}
-		})
+		refine(s, t, (*Field).limit)
 	}
 	return s, err
+}
+
+// limit adds what the tag op says of a field to its schema.
+func (f *Field) limit(s *jsonschema.Schema) {
+	for _, w := range f.Words {
+		var v any = w
+		if s.Type == "integer" {
+			v, _ = strconv.Atoi(w)
+		}
+		s.Enum = append(s.Enum, v)
+	}
+	if f.Time {
+		s.Format = "date-time"
+	}
+	if f.Default != "" {
+		s.Default = json.RawMessage(f.Default)
+	}
+	if f.Min > 0 {
+		s.Minimum = jsonschema.Ptr(float64(f.Min))
+	}
+	if f.Max > 0 {
+		s.Maximum = jsonschema.Ptr(float64(f.Max))
+	}
+	if f.Chars > 0 {
+		s.MaxLength = &f.Chars
+	}
+	if f.Items > 0 {
+		s.MaxItems = &f.Items
+	}
 }
 
 // OutputSchemaOf returns the JSON Schema of a type that this program only writes: unlike

@@ -41,15 +41,15 @@ const (
 // Call is a call of the tool.
 type Call struct {
 	Command    string `json:"command" jsonschema:"what to do"`
-	Path       string `json:"path,omitempty" jsonschema:"the file or directory under /memories; for every command except rename"`
-	ViewRange  []int  `json:"view_range,omitempty" jsonschema:"view: first and last line, -1 for the end"`
+	Path       string `json:"path,omitempty" jsonschema:"the file or directory under /memories; for every command except rename" op:"chars=1024"`
+	ViewRange  []int  `json:"view_range,omitempty" jsonschema:"view: first and last line, -1 for the end" op:"items=2"`
 	FileText   string `json:"file_text,omitempty" jsonschema:"create: the text of the file"`
 	OldStr     string `json:"old_str,omitempty" jsonschema:"str_replace: the text to replace, which occurs once"`
 	NewStr     string `json:"new_str,omitempty" jsonschema:"str_replace: the text in its place"`
 	InsertLine int    `json:"insert_line,omitempty" jsonschema:"insert: the line to insert after, 0 for the beginning of the file"`
 	InsertText string `json:"insert_text,omitempty" jsonschema:"insert: the text"`
-	OldPath    string `json:"old_path,omitempty" jsonschema:"rename: the path to rename"`
-	NewPath    string `json:"new_path,omitempty" jsonschema:"rename: the new path"`
+	OldPath    string `json:"old_path,omitempty" jsonschema:"rename: the path to rename" op:"chars=1024"`
+	NewPath    string `json:"new_path,omitempty" jsonschema:"rename: the new path" op:"chars=1024"`
 }
 
 // Error is an error whose text is part of the contract: models see it unchanged.

@@ -1,0 +1,58 @@
+package op
+
+import (
+	"context"
+	"errors"
+
+	"crabmem/crmem"
+	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
+)
+
+// NoteArgs is a note to create or to replace, with its metadata.
+type NoteArgs struct {
+	Name    string   `json:"name" jsonschema:"a short name for the subject of the note, such as deploy-steps" op:"chars=1024"`
+	Content string   `json:"content" jsonschema:"the text of the note, in Markdown"`
+	Aliases []string `json:"aliases,omitempty" jsonschema:"other names of the note; if omitted, the note keeps its aliases" op:"items=64"`
+	Version uint64   `json:"if_version,omitempty" jsonschema:"replace the note only if this is its newest version in memory_history"`
+	MetadataArgs
+}
+
+// SavedNote is the result of a write of a note.
+type SavedNote struct {
+	ID      uint64   `json:"id"`
+	Name    string   `json:"name"`
+	Created bool     `json:"created" jsonschema:"true if the note is new; false if it replaced a note with that name"`
+	Aliases []string `json:"aliases"`
+	Similar []string `json:"similar" jsonschema:"names of other entries that may cover the same subject"`
+}
+
+var SaveNote = Add(errtable.Store, Op[Store, NoteArgs, SavedNote]{
+	Name: "entries.note", Does: "Create or replace a note with its metadata.", Effect: Writes, Need: NeedWrite, Retry: true,
+	Tool: &Tool{Name: "remember", Title: "Remember a note",
+		Does: "Save a note for later conversations. The note is on disk when the tool returns. An existing note with this name is replaced, including its text: " +
+			"to extend a note, read it with get_memory first. Use one note per subject, with a short name that states the subject. " +
+			"A note keeps the metadata that the call does not set, such as type and tags."},
+	Run: func(ctx context.Context, s Store, in *NoteArgs) (SavedNote, error) {
+		edit, err := in.Edit()
+		if err != nil {
+			return SavedNote{}, err
+		}
+		var w Written
+		o := crmem.Remember{Name: in.Name, Content: in.Content, Aliases: in.Aliases, Metadata: edit}
+		if in.Version > 0 {
+			w, err = Replace.Do(ctx, s, Replacement{o, Expected{Version: in.Version}})
+		} else {
+			w, err = Remember.Do(ctx, s, Note{o, true})
+		}
+		if errors.Is(err, crmem.ErrKind) {
+			err = &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Err: err, Fix: "choose another name",
+				Message: display.ShownName(in.Name) + " is the archive of a conversation; remember never overwrites archives"}
+		}
+		out := SavedNote{ID: w.Entry.ID, Name: w.Entry.Name, Created: w.Created, Aliases: firstAliases(w.Entry.Aliases), Similar: []string{}}
+		for _, name := range w.Similar {
+			out.Similar = append(out.Similar, clippedName(name))
+		}
+		return out, err
+	},
+})

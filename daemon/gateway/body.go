@@ -8,18 +8,22 @@ import (
 	"net/http"
 	"reflect"
 	"strings"
+
+	"crabmem/crmem"
 )
 
 // The limits of a body.
 const (
-	maxBody    = 1 << 20
-	maxBigBody = 9 << 20
+	maxBody = 1 << 20
+	// maxBigBody has room for the largest entry: JSON lengthens a control character by the
+	// factor 6.
+	maxBigBody = 6*(crmem.MaxContent+crmem.MaxAliases*crmem.MaxName) + 1<<20
 	maxDepth   = 64
 	minBuffer  = 4 << 10
 
 	// bodyMemory limits the bodies of all requests. A decoded body takes a few times as
 	// much.
-	bodyMemory = 64 << 20
+	bodyMemory = 128 << 20
 )
 
 func (c *call) limit() int64 {

@@ -146,6 +146,9 @@ func (s *Server) graph(f func(g *memgraph.Graph) memgraph.Part) (out memgraph.Pa
 	return out, err
 }
 
+// maxGraph limits the text of a graph, in bytes.
+const maxGraph = crmem.MaxContent + 1<<19
+
 // graphText returns the text that the reference server sends with v.
 func graphText(v any) (string, error) {
 	var b strings.Builder
@@ -153,7 +156,7 @@ func graphText(v any) (string, error) {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	err := enc.Encode(v)
-	if b.Len() > maxMessage/2 {
+	if b.Len() > maxGraph {
 		return "", &errtable.Error{Exit: errtable.ExitFailure, Kind: "too_large", Message: fmt.Sprintf("the response has %s, more than the limit of a message", display.Size(int64(b.Len()))),
 			Fix: "use search_nodes or open_nodes to read a part of the graph"}
 	}

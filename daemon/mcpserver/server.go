@@ -31,9 +31,9 @@ const (
 	CompatAnthropic = "anthropic"
 )
 
-// maxMessage limits a message of a client. It has room for the largest note with
-// a usual number of escapes.
-const maxMessage = 2*crmem.MaxContent + 1<<20
+// maxMessage limits a message of a client. It has room for the largest note: JSON lengthens
+// a control character by the factor 6.
+const maxMessage = 6*crmem.MaxContent + 1<<20
 
 // Options configure a server.
 type Options struct {

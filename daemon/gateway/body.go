@@ -6,10 +6,10 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"reflect"
 	"strings"
 
 	"crabmem/crmem"
+	"crabmem/daemon/op"
 )
 
 // The limits of a body.
@@ -18,7 +18,6 @@ const (
 	// maxBigBody has room for the largest entry: JSON lengthens a control character by the
 	// factor 6.
 	maxBigBody = 6*(crmem.MaxContent+crmem.MaxAliases*crmem.MaxName) + 1<<20
-	maxDepth   = 64
 	minBuffer  = 4 << 10
 
 	// bodyMemory limits the bodies of all requests. A decoded body takes a few times as
@@ -85,15 +84,10 @@ func (c *call) read() (give func(), p *Problem) {
 
 // decode decodes the body.
 func (c *call) decode(to any) error {
-	b := c.body
-	var t reflect.Type // nil: a shape of another vendor, which its own contract describes
-	if c.route.own() {
-		t = c.route.in
-	}
-	if err := checkBody(b, t); err != nil {
+	if err := op.CheckBody(c.body, c.route.body); err != nil {
 		return invalidf("the body is not valid: %v", err)
 	}
-	d := json.NewDecoder(bytes.NewReader(b))
+	d := json.NewDecoder(bytes.NewReader(c.body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(to); err != nil {
 		return invalidf("the body is not valid: %s", strings.TrimPrefix(err.Error(), "json: "))

@@ -174,6 +174,12 @@ func (r *route) describe(all schemas) (object, error) {
 		if err != nil {
 			return nil, err
 		}
+		if r.own() {
+			r.body, err = schemaOf(r.in)
+		}
+		if err != nil {
+			return nil, err
+		}
 		o["requestBody"] = object{"required": true, "content": object{jsonKind: schema}}
 	}
 	if r.open {

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // The kinds of responses.
@@ -24,6 +26,7 @@ type route struct {
 	match        bool                    // needs the header If-Match
 	once         bool                    // accepts the header Idempotency-Key
 	in           reflect.Type            // of the body; nil: none
+	body         *jsonschema.Schema      // of in; nil: another vendor's contract describes it
 	inName       string                  // of its schema; empty: the name of the type
 	big          bool                    // the body contains the content of an entry
 	out          reflect.Type            // of the response; nil: none
@@ -39,6 +42,10 @@ type route struct {
 
 // of returns the type of a body.
 func of[T any]() reflect.Type { return reflect.TypeFor[T]() }
+
+// own reports whether this program defines the body of a route. The others have the shape
+// of another vendor's.
+func (r *route) own() bool { return r.style == "" && !strings.HasPrefix(r.path, hookPath) }
 
 // with returns the function of a route whose body is a T.
 func with[T any](f func(*call, *T) (any, error)) func(*call) (any, error) {

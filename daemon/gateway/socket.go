@@ -13,6 +13,7 @@ import (
 
 	"crabmem/daemon/client"
 	"crabmem/daemon/guard"
+	"crabmem/daemon/op"
 
 	"github.com/coder/websocket"
 )
@@ -129,7 +130,7 @@ func (s *socket) loop() {
 			return
 		}
 		var f frameIn
-		if err := checkBody(b, nil); err != nil || json.Unmarshal(b, &f) != nil {
+		if err := op.CheckBody(b, nil); err != nil || json.Unmarshal(b, &f) != nil {
 			s.fail(nil, problemf(http.StatusBadRequest, "invalid", "want a JSON object with type"))
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/op"
 	"crabmem/daemon/tool"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -155,11 +156,24 @@ func (s *Server) fixArguments(p *mcp.CallToolParamsRaw) (unknown []string, err e
 	if schema == nil {
 		return nil, nil // no such tool
 	}
-	fixed, unknown, err := checkArguments(schema, p.Arguments)
-	if err == nil {
-		p.Arguments = fixed
+	fixed, unknown, faults := op.FixArguments(p.Arguments, schema)
+	if len(faults) > 0 {
+		return nil, wrongArguments(faults...)
 	}
-	return unknown, err
+	p.Arguments = fixed
+	return unknown, nil
+}
+
+func wrongArguments(faults ...string) error {
+	more := ""
+	if n := len(faults) - op.MaxFaults; n > 0 {
+		faults, more = faults[:op.MaxFaults], fmt.Sprintf("; and %d more", n)
+	}
+	text := "wrong arguments: " + strings.Join(faults, "; ") + more
+	if !strings.HasSuffix(text, "?") {
+		text += "."
+	}
+	return errors.New(text + " Try: follow the input schema of the tool")
 }
 
 // noteIgnored adds a note about ignored arguments to the text of a result.
@@ -171,11 +185,11 @@ func (s *Server) noteIgnored(r *mcp.CallToolResult, tool string, unknown []strin
 	if !ok {
 		return
 	}
-	for i, name := range unknown[:min(len(unknown), maxFaults)] {
-		unknown[i] = shownValue(name)
+	var shown []string
+	for _, name := range unknown[:min(len(unknown), op.MaxFaults)] {
+		shown = append(shown, op.ShownValue(name))
 	}
-	unknown = unknown[:min(len(unknown), maxFaults)]
-	text.Text += "\nignored unknown arguments: " + strings.Join(unknown, ", ") + "; " + namesOf(s.inputs[tool])
+	text.Text += "\nignored unknown arguments: " + strings.Join(shown, ", ") + "; " + op.NamesOf(s.inputs[tool], "argument")
 }
 
 // noSuchResource is the protocol's error for a missing resource.

@@ -1,0 +1,410 @@
+package op
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"crabmem/bm25/clip"
+	"crabmem/crmem"
+	"crabmem/daemon/display"
+
+	"github.com/google/jsonschema-go/jsonschema"
+)
+
+// MaxFaults is how many faults an error lists.
+const MaxFaults = 5
+
+const (
+	maxFaultText = 60 // bytes of a value or name in an error
+	maxDepth     = 64 // open objects and lists
+	// maxListed limits each list in a body, so that a list of millions is refused at the
+	// first item too many.
+	maxListed = crmem.MaxAliases
+)
+
+// CheckBody returns an error for a text that is not one JSON object, is nested too deep, or
+// has a key twice, which programs read in different ways. If s is set, the text must also
+// have the shape that s describes: package encoding/json accepts a missing field, null, and
+// a key in other letters.
+func CheckBody(b []byte, s *jsonschema.Schema) error {
+	if !utf8.Valid(b) {
+		return errors.New("want UTF-8")
+	}
+	_, err := (&checker{noun: "field"}).read(b, s)
+	return err
+}
+
+// FixArguments checks the arguments of a tool, and describes each wrong one. fixed has
+// numbers and booleans in place of their texts; optional arguments that are null and unknown
+// arguments are missing. unknown lists the latter.
+func FixArguments(b []byte, s *jsonschema.Schema) (fixed json.RawMessage, unknown, faults []string) {
+	c := &checker{noun: "argument", lenient: true}
+	v, err := c.read(b, s)
+	if err == nil && len(c.faults) == 0 {
+		fixed, err = json.Marshal(v)
+	}
+	if err != nil {
+		return nil, nil, []string{err.Error()}
+	}
+	return fixed, c.unknown, c.faults
+}
+
+// checker checks the values that a decoder reads.
+type checker struct {
+	d    *json.Decoder
+	noun string // of a member of the object
+	// lenient keeps the values, collects the faults, and accepts what FixArguments says.
+	// Otherwise, the first fault is an error.
+	lenient bool
+	faults  []string
+	unknown []string // members of the object that its schema lacks
+}
+
+// read checks a text, and returns its value if c is lenient.
+func (c *checker) read(b []byte, s *jsonschema.Schema) (any, error) {
+	if b = bytes.TrimSpace(b); len(b) == 0 && c.lenient {
+		b = []byte("{}")
+	}
+	if len(b) == 0 || b[0] != '{' {
+		return nil, fmt.Errorf("the %ss must be an object", c.noun)
+	}
+	c.d = json.NewDecoder(bytes.NewReader(b))
+	c.d.UseNumber()
+	v, err := c.value(s, "", true, 0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.d.Token(); err != io.EOF {
+		return nil, fmt.Errorf("the %ss must be one object", c.noun)
+	}
+	return v, nil
+}
+
+// token returns the next token.
+func (c *checker) token() (json.Token, error) {
+	t, err := c.d.Token()
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		err = errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return t, err
+}
+
+// add adds a fault, or returns it as an error.
+func (c *checker) add(fault string) error {
+	if !c.lenient {
+		return errors.New(fault)
+	}
+	c.faults = append(c.faults, fault)
+	return nil
+}
+
+// value checks the next value, and returns it if c is lenient. s is its schema; nil
+// accepts any. at is the path of the value for messages.
+func (c *checker) value(s *jsonschema.Schema, at string, required bool, depth int) (any, error) {
+	t, err := c.token()
+	if err != nil {
+		return nil, err
+	}
+	want := kindOf(s)
+	if c.lenient {
+		t = readable(want, t)
+	}
+	if t == nil && !required && (c.lenient || want == "" || slices.Contains(s.Types, "null")) {
+		return nil, nil
+	}
+	if fault := scalarFault(s, want, t); fault != "" {
+		if err := c.add(at + fault); err != nil {
+			return nil, err
+		}
+		s, want = nil, ""
+	}
+	open, ok := t.(json.Delim)
+	if !ok {
+		return t, nil
+	}
+	if depth == maxDepth {
+		return nil, fmt.Errorf("nested more than %d deep", maxDepth)
+	}
+	if want == "" {
+		s = &jsonschema.Schema{AdditionalProperties: &jsonschema.Schema{}}
+	}
+	var v any
+	if open == '{' {
+		v, err = c.object(s, at, depth+1)
+	} else {
+		v, err = c.list(s, at, depth+1)
+	}
+	if err == nil {
+		_, err = c.token() // the end
+	}
+	return v, err
+}
+
+func (c *checker) list(s *jsonschema.Schema, at string, depth int) (any, error) {
+	list, first, items := []any{}, len(c.faults), s.Items
+	n := 0
+	for ; c.d.More(); n++ {
+		one := at
+		switch {
+		case !c.lenient && kindOf(s) != "" && n == maxListed:
+			return nil, fmt.Errorf("%s: more than %d items", at, maxListed)
+		case len(c.faults) > first+MaxFaults:
+			items = nil
+		case items != nil:
+			one = fmt.Sprintf("%s[%d]", at, n)
+		}
+		v, err := c.value(items, one, true, depth)
+		if err != nil {
+			return nil, err
+		}
+		if c.lenient {
+			list = append(list, v)
+		}
+	}
+	if fault := countFault(s, n); fault != "" {
+		c.faults = c.faults[:first]
+		return list, c.add(at + fault)
+	}
+	return list, nil
+}
+
+func (c *checker) object(s *jsonschema.Schema, at string, depth int) (any, error) {
+	m, seen, given, first := make(map[string]any), make(map[string]bool), make(map[string]bool), len(c.faults)
+	more := s.AdditionalProperties
+	open := more != nil && more.Not == nil // a map
+	var unknown []string
+	for c.d.More() {
+		t, err := c.token()
+		if err != nil {
+			return nil, err
+		}
+		key := t.(string) // else the decoder returns an error
+		folded := key
+		if !c.lenient {
+			folded = strings.ToLower(key) // as encoding/json compares keys
+		}
+		if seen[folded] && (!c.lenient || depth == 1) {
+			return nil, fmt.Errorf("%s occurs twice", ShownValue(key))
+		}
+		seen[folded] = true
+		p, known := s.Properties[key]
+		required := slices.Contains(s.Required, key)
+		switch {
+		case known:
+		case open:
+			p, required = more, true
+		case !c.lenient:
+			fault, _ := c.unknownFault(key, s, given, "")
+			return nil, errors.New(fault)
+		default:
+			unknown = append(unknown, key)
+		}
+		v, err := c.value(p, strings.TrimPrefix(at+"."+key, "."), required, depth)
+		if err != nil {
+			return nil, err
+		}
+		if known || open {
+			given[key] = v != nil || required || !c.lenient
+			if c.lenient && given[key] {
+				m[key] = v
+			}
+		}
+	}
+	faults := c.nameFaults(s, at, given, unknown, len(c.faults) > first)
+	if len(faults) > 0 && !c.lenient {
+		return nil, errors.New(faults[0])
+	}
+	c.faults = slices.Insert(c.faults, first, faults...)
+	return m, nil
+}
+
+// nameFaults describes missing members and, of the outer object, unknown names that resemble
+// an absent one. With other faults it describes all unknown names.
+func (c *checker) nameFaults(s *jsonschema.Schema, at string, given map[string]bool, unknown []string, all bool) (faults []string) {
+	missing := slices.DeleteFunc(slices.Clone(s.Required), func(name string) bool { return given[name] })
+	for _, name := range missing {
+		faults = append(faults, strings.TrimPrefix(at+"."+name, ".")+" is missing")
+	}
+	if at != "" {
+		return faults
+	}
+	c.unknown = unknown
+	meant := ""
+	if len(missing) == 1 && len(unknown) == 1 {
+		meant = missing[0]
+	}
+	for _, name := range unknown {
+		if fault, near := c.unknownFault(name, s, given, meant); near || all || len(missing) > 0 {
+			faults = append(faults, fault)
+		}
+	}
+	return faults
+}
+
+// unknownFault describes an unknown name, and the absent one that it resembles or else
+// meant. near is false if there is none.
+func (c *checker) unknownFault(name string, s *jsonschema.Schema, given map[string]bool, meant string) (fault string, near bool) {
+	absent := slices.DeleteFunc(slices.Sorted(maps.Keys(s.Properties)), func(name string) bool { return given[name] })
+	if meant = cmp.Or(NearestName(name, absent), meant); meant != "" {
+		return fmt.Sprintf("unknown %s %s; did you mean %s?", c.noun, ShownValue(name), meant), true
+	}
+	return fmt.Sprintf("unknown %s %s; %s", c.noun, ShownValue(name), NamesOf(s, c.noun)), false
+}
+
+// NamesOf returns a sentence that lists the members of an object, which are called noun.
+func NamesOf(s *jsonschema.Schema, noun string) string {
+	names := slices.Sorted(maps.Keys(s.Properties))
+	if len(names) == 0 {
+		return "the tool has no " + noun + "s"
+	}
+	return "the " + noun + "s are " + strings.Join(names, ", ")
+}
+
+// kindOf returns the type of the values of a schema other than null, or "" for any.
+func kindOf(s *jsonschema.Schema) string {
+	if s == nil {
+		return ""
+	}
+	for _, kind := range s.Types {
+		if kind != "null" {
+			return kind
+		}
+	}
+	return s.Type
+}
+
+// readable returns the number or boolean in a text where the schema requires one.
+func readable(want string, t json.Token) json.Token {
+	text, ok := t.(string)
+	if !ok {
+		return t
+	}
+	text = strings.TrimSpace(text)
+	var n float64
+	switch want {
+	case "boolean":
+		if text == "true" || text == "false" {
+			return text == "true"
+		}
+	case "integer", "number":
+		if text != "null" && json.Unmarshal([]byte(text), &n) == nil {
+			return json.Number(text)
+		}
+	}
+	return t
+}
+
+// wordsOf describes the types of schemas for an error.
+var wordsOf = map[string]string{
+	"string": "text", "object": "an object", "array": "a list", "boolean": "true or false", "number": "a number", "integer": "a whole number",
+}
+
+// wordOf describes the type of the value that begins with a token.
+func wordOf(t json.Token) string {
+	switch t {
+	case nil:
+		return "null"
+	case json.Delim('{'):
+		return "an object"
+	case json.Delim('['):
+		return "a list"
+	}
+	switch t.(type) {
+	case string:
+		return "text"
+	case bool:
+		return "true or false"
+	}
+	return "a number"
+}
+
+// scalarFault describes how a text or number, or the type of a value, violates a schema.
+func scalarFault(s *jsonschema.Schema, want string, t json.Token) string {
+	got := wordOf(t)
+	if word := wordsOf[want]; word != "" && got != word && !(want == "integer" && got == "a number") {
+		if text, ok := t.(string); ok {
+			got += " " + ShownValue(text)
+		}
+		return " must be " + word + ", and is " + got
+	}
+	switch t := t.(type) {
+	case string:
+		return textFault(s, t)
+	case json.Number:
+		return numberFault(s, want, t)
+	}
+	return ""
+}
+
+func textFault(s *jsonschema.Schema, text string) string {
+	if s == nil {
+		return ""
+	}
+	if n := utf8.RuneCountInString(text); s.MaxLength != nil && n > *s.MaxLength {
+		return fmt.Sprintf(" must have at most %d characters, and has %d", *s.MaxLength, n)
+	}
+	if len(s.Enum) == 0 || slices.Contains(s.Enum, any(text)) {
+		return ""
+	}
+	words := make([]string, len(s.Enum))
+	for i, w := range s.Enum {
+		words[i] = fmt.Sprint(w)
+	}
+	return fmt.Sprintf(" must be %s, and is %s", orList(words), ShownValue(text))
+}
+
+// orList joins words: a, b, or c.
+func orList(words []string) string {
+	n := len(words)
+	if n < 3 {
+		return strings.Join(words, " or ")
+	}
+	return strings.Join(words[:n-1], ", ") + ", or " + words[n-1]
+}
+
+func numberFault(s *jsonschema.Schema, want string, number json.Number) string {
+	shown := clip.Bytes(number.String(), maxFaultText)
+	f, _ := strconv.ParseFloat(number.String(), 64) // out of range: infinite
+	_, err := number.Int64()
+	switch {
+	case s == nil:
+	case s.Maximum != nil && f > *s.Maximum:
+		return fmt.Sprintf(" must be at most %d, and is %s", int64(*s.Maximum), shown)
+	case s.Minimum != nil && f < *s.Minimum:
+		return fmt.Sprintf(" must be at least %d, and is %s", int64(*s.Minimum), shown)
+	case want == "integer" && err != nil && (f != math.Trunc(f) || math.Abs(f) > 1<<53):
+		return " must be a whole number, and is " + shown
+	}
+	return ""
+}
+
+// countFault describes how the number of items violates a schema.
+func countFault(s *jsonschema.Schema, n int) string {
+	switch least, most := s.MinItems, s.MaxItems; {
+	case least != nil && most != nil && *least == *most && n != *most:
+		return fmt.Sprintf(" must have %d items, and has %d", *most, n)
+	case most != nil && n > *most:
+		return fmt.Sprintf(" must have at most %d items, and has %d", *most, n)
+	case least != nil && n < *least:
+		return fmt.Sprintf(" must have at least %d items, and has %d", *least, n)
+	}
+	return ""
+}
+
+// ShownValue returns the quoted beginning of a text from a client.
+func ShownValue(text string) string {
+	return display.Quoted(clip.Bytes(text, maxFaultText))
+}

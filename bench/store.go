@@ -48,7 +48,7 @@ func writeStore(path string, n int) (int, error) {
 	z := corpus.NewZipf(1)
 	entries := make([]crmem.Entry, n)
 	for i := range entries {
-		entries[i] = crmem.Entry{ID: uint64(i + 1), Name: name(i), CreatedAt: uint64(1_760_000_000 + i), Content: z.Doc(i)}
+		entries[i] = crmem.Entry{ID: uint64(i + 1), Name: name(i), CreatedAt: crmem.UnixTime(1_760_000_000 + i), Content: z.Doc(i)}
 	}
 	sn, err := crmem.NewSnapshot(uint64(n+1), entries)
 	if err != nil {

@@ -57,7 +57,7 @@ type Entry struct {
 	ID        uint64   `json:"id"` // from 1, never reused
 	Name      string   `json:"name"`
 	Kind      Kind     `json:"kind"`
-	CreatedAt uint64   `json:"created_at"` // unix seconds
+	CreatedAt UnixTime `json:"created_at"`
 	Content   string   `json:"content"`
 	Aliases   []string `json:"aliases"`
 }
@@ -85,7 +85,7 @@ func entryOf(r format.Record) Entry {
 		ID:        r.ID(),
 		Name:      r.Name(),
 		Kind:      Kind(r.Kind()),
-		CreatedAt: r.CreatedAt(),
+		CreatedAt: UnixTime(r.CreatedAt()),
 		Content:   content,
 		Aliases:   r.Aliases(),
 	}
@@ -93,7 +93,7 @@ func entryOf(r format.Record) Entry {
 
 // recordOf encodes e. The caller has checked that its lengths fit.
 func recordOf(e *Entry) format.Record {
-	return format.NewRecord(e.ID, e.CreatedAt, uint32(e.Kind), e.Name, e.Content, e.Aliases)
+	return format.NewRecord(e.ID, uint64(e.CreatedAt), uint32(e.Kind), e.Name, e.Content, e.Aliases)
 }
 
 // Snapshot is a decoded CRMEM v1 file. It does not change.

@@ -295,7 +295,7 @@ func (p *past) random(r *rand.Rand) {
 		for i := range entries {
 			if r.IntN(2) == 0 {
 				entries[i].Content += " loaded"
-				entries[i].CreatedAt += uint64(r.IntN(2))
+				entries[i].CreatedAt += crmem.UnixTime(r.IntN(2))
 			}
 		}
 		next := p.s.NextID()

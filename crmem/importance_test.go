@@ -64,7 +64,7 @@ func TestImportanceParts(t *testing.T) {
 		{"linked", "word", at, 0, 3, Importance{Explicit: 0.5, Recency: 1, Links: 0.5}},
 	} {
 		s := weighedStore(0.3)
-		noErr(t, s.Apply(Restore{Entry: Entry{ID: 1, Name: "a", CreatedAt: c.created, Content: c.content, Aliases: []string{"alias"}}}))
+		noErr(t, s.Apply(Restore{Entry: Entry{ID: 1, Name: "a", CreatedAt: UnixTime(c.created), Content: c.content, Aliases: []string{"alias"}}}))
 		for i := range c.linked {
 			noErr(t, s.Apply(Add{Name: fmt.Sprint("l", i), Content: "see [[a]], [[alias]], and [[none]]"}))
 		}
@@ -114,7 +114,7 @@ func TestImportanceOrder(t *testing.T) {
 				text += fmt.Sprintf("[[e%d]]", r.IntN(n))
 			}
 			text = fmt.Sprintf("---\nimportance: %.2f\n---\n%s", r.Float64(), text)
-			ops = append(ops, Restore{Entry: Entry{ID: uint64(i + 1), Name: fmt.Sprintf("e%d", i), CreatedAt: uint64(weighed.Unix() - r.Int64N(1<<22)), Content: text}})
+			ops = append(ops, Restore{Entry: Entry{ID: uint64(i + 1), Name: fmt.Sprintf("e%d", i), CreatedAt: UnixTime(weighed.Unix() - r.Int64N(1<<22)), Content: text}})
 		}
 		weight := []float64{0.1, 0.3, 1}[r.IntN(3)]
 		plain, s := weighedStore(0), weighedStore(weight)
@@ -170,9 +170,9 @@ func TestImportanceOrder(t *testing.T) {
 func TestImportanceKeepsOrders(t *testing.T) {
 	s := weighedStore(1)
 	noErr(t, s.Apply(
-		Restore{Entry: Entry{ID: 1, Name: "old", CreatedAt: uint64(weighed.Unix()), Content: "---\nimportance: 1\n---\nword"}},
+		Restore{Entry: Entry{ID: 1, Name: "old", CreatedAt: UnixTime(weighed.Unix()), Content: "---\nimportance: 1\n---\nword"}},
 		Restore{Entry: Entry{ID: 2, Name: "new", CreatedAt: 5, Content: "---\nimportance: 0\nsupersedes: '[[old]]'\ncrabmem: 1\n---\nword and other words in a long text"}},
-		Restore{Entry: Entry{ID: 3, Name: "expired", CreatedAt: uint64(weighed.Unix()), Content: "---\nimportance: 1\nexpires: 2000-01-01\ncrabmem: 1\n---\nword"}},
+		Restore{Entry: Entry{ID: 3, Name: "expired", CreatedAt: UnixTime(weighed.Unix()), Content: "---\nimportance: 1\nexpires: 2000-01-01\ncrabmem: 1\n---\nword"}},
 		Restore{Entry: Entry{ID: 4, Name: "last", CreatedAt: 6, Content: "---\nimportance: 0\n---\na word in a very very very long text"}},
 	))
 	for by, want := range map[Sort]string{ByScore: "new old last expired", ByRecent: "new old last expired", ByImportant: "new old last expired"} {

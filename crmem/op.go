@@ -265,7 +265,7 @@ func (o Add) stage(g *stage) error {
 	if err != nil {
 		return err
 	}
-	return g.put(&Entry{id, o.Name, o.Kind, g.now, o.Content, o.Aliases})
+	return g.put(&Entry{id, o.Name, o.Kind, UnixTime(g.now), o.Content, o.Aliases})
 }
 
 func (o Update) stage(g *stage) error {
@@ -273,7 +273,7 @@ func (o Update) stage(g *stage) error {
 	if old == "" {
 		return &nameError{ErrNotFound, o.Name, ""}
 	}
-	return g.put(&Entry{old.ID(), o.Name, Kind(old.Kind()), old.CreatedAt(), o.Content, o.Aliases})
+	return g.put(&Entry{old.ID(), o.Name, Kind(old.Kind()), UnixTime(old.CreatedAt()), o.Content, o.Aliases})
 }
 
 func (o Alias) stage(g *stage) error {

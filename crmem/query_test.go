@@ -16,7 +16,7 @@ import (
 func TestSyntax(t *testing.T) {
 	var now time.Time
 	s := crmem.New(&crmem.Options{Now: func() time.Time { return now }})
-	day := func(d int) uint64 { return uint64(time.Date(2026, 4, d, 0, 0, 0, 0, time.UTC).Unix()) }
+	day := func(d int) crmem.UnixTime { return crmem.UnixTime(time.Date(2026, 4, d, 0, 0, 0, 0, time.UTC).Unix()) }
 	for _, e := range []crmem.Entry{
 		{Name: "rate", Content: "The rate-limit is 5; a letter of the green queue.", CreatedAt: day(1)},
 		{Name: "limit", Content: "A limit of the RATE, and a dead letter queue", Aliases: []string{"rate limiter"}, CreatedAt: day(14)},

@@ -104,7 +104,7 @@ func TestFilters(t *testing.T) {
 	created := func(name string) uint64 {
 		e, err := s.Get(name)
 		ok(t, err)
-		return e.CreatedAt
+		return uint64(e.CreatedAt)
 	}
 	for _, row := range []struct {
 		what string

@@ -147,17 +147,17 @@ func (sn *Snapshot) Equal(other *Snapshot) bool {
 
 // Stats describes the size of a store.
 type Stats struct {
-	Entries       int    `json:"entries"`
-	Notes         int    `json:"notes"`
-	Archives      int    `json:"archives"`
-	Aliases       int    `json:"aliases"`
-	NextID        uint64 `json:"next_id"`
-	ContentBytes  int64  `json:"content_bytes"`
-	SnapshotBytes int64  `json:"snapshot_bytes"` // of the file
-	LogBytes      int64  `json:"log_bytes"`      // of the log, its header included
-	LogOps        int    `json:"log_ops"`        // operations not yet in the file
-	Oldest        uint64 `json:"oldest"`         // created_at, unix seconds; 0 when empty
-	Newest        uint64 `json:"newest"`
+	Entries       int      `json:"entries"`
+	Notes         int      `json:"notes"`
+	Archives      int      `json:"archives"`
+	Aliases       int      `json:"aliases"`
+	NextID        uint64   `json:"next_id"`
+	ContentBytes  int64    `json:"content_bytes"`
+	SnapshotBytes int64    `json:"snapshot_bytes"`  // of the file
+	LogBytes      int64    `json:"log_bytes"`       // of the log, its header included
+	LogOps        int      `json:"log_ops"`         // operations not yet in the file
+	Oldest        UnixTime `json:"oldest,omitzero"` // created_at; 0 when empty
+	Newest        UnixTime `json:"newest,omitzero"`
 }
 
 // Stats returns the present figures. It does not wait for a write.

@@ -25,7 +25,7 @@ func TestStatsCountEntries(t *testing.T) {
 		}
 		want.Aliases += len(e.Aliases)
 		want.ContentBytes += int64(len(e.Content))
-		want.Oldest, want.Newest = []uint64{5, 3, 3, 3}[i], []uint64{5, 5, 9, 9}[i]
+		want.Oldest, want.Newest = []crmem.UnixTime{5, 3, 3, 3}[i], []crmem.UnixTime{5, 5, 9, 9}[i]
 		if got := s.Stats(); got != want {
 			t.Errorf("after %s: %+v, want %+v", e.Name, got, want)
 		}

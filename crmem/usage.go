@@ -40,7 +40,7 @@ func (s *Store) countReads(hits []Hit) {
 	s.usage.mu.Lock()
 	defer s.usage.mu.Unlock()
 	for i := range hits {
-		s.usage.add(format.Usage{ID: hits[i].ID, CreatedAt: hits[i].CreatedAt, Reads: 1, Last: now})
+		s.usage.add(format.Usage{ID: hits[i].ID, CreatedAt: uint64(hits[i].CreatedAt), Reads: 1, Last: now})
 	}
 }
 

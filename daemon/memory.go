@@ -270,7 +270,7 @@ func (q *quotation) entry(in string, e *crmem.Entry, part, text string) {
 	} else {
 		in = ", space " + in
 	}
-	fmt.Fprintf(q, "## %s\n(%s of %s, %s%s)\n", display.OneLine(e.Name), e.Kind, time.Unix(int64(min(e.CreatedAt, 1<<40)), 0).UTC().Format(time.DateOnly), part, in)
+	fmt.Fprintf(q, "## %s\n(%s of %s, %s%s)\n", display.OneLine(e.Name), e.Kind, e.CreatedAt.Day(time.UTC), part, in)
 	if text != "" {
 		q.WriteString(strings.TrimRight(text, "\n") + "\n")
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/cmd/crabmem/internal/importer"
 	"crabmem/cmd/crabmem/internal/vault"
 	"crabmem/crmem"
 	"crabmem/crmem/tree"
@@ -74,7 +75,7 @@ func (c *app) exportEntries(ctx context.Context) error {
 			if err := context.Cause(ctx); err != nil {
 				return err
 			}
-			if err := c.PrintJSON(e); err != nil {
+			if err := c.PrintJSON(importer.NewEntryLine(&e)); err != nil {
 				return err
 			}
 		}

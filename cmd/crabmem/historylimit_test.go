@@ -29,7 +29,7 @@ func TestHistoryLimit(t *testing.T) {
 			t.Fatalf("%s: exit code %d: %s", setting, code, stderr)
 		}
 		out, _, _ := p.runs("log", "--json")
-		if n := strings.Count(out, `"seq":`); n != want {
+		if n := strings.Count(out, `"change":`); n != want {
 			t.Errorf("%s: %d changes, want %d: %s", setting, n, want, out)
 		}
 	}

@@ -20,15 +20,15 @@ import (
 // listed is an element of list --json. It has no content unless the flags
 // request it.
 type listed struct {
-	ID        uint64     `json:"id"`
-	Name      string     `json:"name"`
-	Kind      crmem.Kind `json:"kind"`
-	CreatedAt uint64     `json:"created_at"`
-	Content   *string    `json:"content,omitempty"`
-	Bytes     int        `json:"bytes"`
-	Aliases   []string   `json:"aliases"`
-	RemovedAt string     `json:"removed_at,omitempty" jsonschema:"of --deleted: RFC 3339"`
-	RemovedBy *uint64    `json:"removed_by,omitempty" jsonschema:"of --deleted: number of the change; 0: another program removed it"`
+	ID        uint64         `json:"id"`
+	Name      string         `json:"name"`
+	Kind      crmem.Kind     `json:"kind"`
+	CreatedAt crmem.UnixTime `json:"created_at"`
+	Content   *string        `json:"content,omitempty"`
+	Bytes     int            `json:"bytes"`
+	Aliases   []string       `json:"aliases"`
+	RemovedAt string         `json:"removed_at,omitempty" jsonschema:"of --deleted: RFC 3339"`
+	RemovedBy *uint64        `json:"removed_by,omitempty" jsonschema:"of --deleted: number of the change; 0: another program removed it"`
 }
 
 func listCommand(c *app) *cobra.Command {
@@ -129,7 +129,7 @@ func (f *listFlags) choose(now time.Time) (func(iter.Seq[crmem.Entry]) []crmem.E
 	return func(all iter.Seq[crmem.Entry]) []crmem.Entry {
 		var list []crmem.Entry
 		for e := range all {
-			if (q.Kinds == nil || q.Kinds[0] == e.Kind) && q.Filter.Selects(e.CreatedAt, e.Content) && (since.Unix() <= 0 || e.CreatedAt >= uint64(since.Unix())) {
+			if (q.Kinds == nil || q.Kinds[0] == e.Kind) && q.Filter.Selects(uint64(e.CreatedAt), e.Content) && (since.Unix() <= 0 || e.CreatedAt >= crmem.UnixTime(since.Unix())) {
 				list = append(list, e)
 			}
 		}
@@ -216,7 +216,7 @@ func (c *app) listText(entries []crmem.Entry, content bool) {
 			name += " (" + display.Printable(strings.Join(e.Aliases, ", ")) + ")"
 		}
 		rows = append(rows, []string{
-			strconv.FormatUint(e.ID, 10), e.Kind.String(), display.DayIn(e.CreatedAt, c.zone()), strconv.Itoa(len(e.Content)), name,
+			strconv.FormatUint(e.ID, 10), e.Kind.String(), e.CreatedAt.Day(c.zone()), strconv.Itoa(len(e.Content)), name,
 		})
 	}
 	c.fitTable(rows, "03")

@@ -24,7 +24,7 @@ type changeLog struct {
 
 // logged is a change in the output of log.
 type logged struct {
-	Seq     uint64           `json:"seq" jsonschema:"number of the change; 0: another program made it"`
+	Seq     uint64           `json:"change" jsonschema:"number of the change; 0: another program made it"`
 	Time    string           `json:"time" jsonschema:"RFC 3339; empty if unknown"`
 	Type    crmem.ChangeType `json:"type"`
 	ID      uint64           `json:"id"`

@@ -82,7 +82,7 @@ more. The shortest age is 1h.`,
 			if byCount {
 				list = list[min(keep, len(list)):]
 			}
-			return slices.DeleteFunc(list, func(e crmem.Entry) bool { return byAge && e.CreatedAt >= limit })
+			return slices.DeleteFunc(list, func(e crmem.Entry) bool { return byAge && uint64(e.CreatedAt) >= limit })
 		}
 		removed, err := c.prune(cmd.Context(), old, dry)
 		if err != nil {
@@ -138,7 +138,7 @@ func (c *app) printPruned(removed []crmem.Entry, dry bool) error {
 		verb = "would remove"
 	}
 	for _, e := range removed {
-		c.Say("%s %s (%s, %s)", verb, display.Label(e.Name), display.DayIn(e.CreatedAt, c.zone()), display.Size(int64(len(e.Content))))
+		c.Say("%s %s (%s, %s)", verb, display.Label(e.Name), e.CreatedAt.Day(c.zone()), display.Size(int64(len(e.Content))))
 	}
 	c.Say("%s %s", verb, display.Plural(len(removed), "archive", "archives"))
 	return nil

@@ -14,7 +14,7 @@ import (
 type prunedHistory struct {
 	Before    string `json:"before" jsonschema:"RFC 3339: older changes were removed"`
 	Freed     int64  `json:"freed_bytes" jsonschema:"of files"`
-	FirstSeq  uint64 `json:"first_seq" jsonschema:"number of the oldest change; 0: no change"`
+	FirstSeq  uint64 `json:"first_change" jsonschema:"number of the oldest change; 0: no change"`
 	FirstTime string `json:"first_time" jsonschema:"of the oldest change, RFC 3339; empty if unknown"`
 }
 

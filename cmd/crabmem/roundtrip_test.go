@@ -60,7 +60,7 @@ func frontEntries(rng *rand.Rand, n int) []crmem.Entry {
 		case 2:
 			content = strings.TrimPrefix(content, "---")
 		}
-		e := crmem.Entry{ID: uint64(i + 1), Name: name, Content: strings.ReplaceAll(content, "\x00", "\x01"), Kind: crmem.Kind(rng.IntN(4) / 3), CreatedAt: rng.Uint64N(1 << 33)}
+		e := crmem.Entry{ID: uint64(i + 1), Name: name, Content: strings.ReplaceAll(content, "\x00", "\x01"), Kind: crmem.Kind(rng.IntN(4) / 3), CreatedAt: crmem.UnixTime(rng.Uint64N(1 << 33))}
 		for range rng.IntN(3) {
 			e.Aliases = append(e.Aliases, fmt.Sprintf([]string{"alias %d", "\"%d\"", "[[%d]]", "0%d"}[rng.IntN(4)], i))
 		}
@@ -78,7 +78,7 @@ func rememberAll(t *testing.T, file string, entries []crmem.Entry) {
 		t.Fatal(err)
 	}
 	for _, e := range entries {
-		now = e.CreatedAt
+		now = uint64(e.CreatedAt)
 		if e.Kind == crmem.Note {
 			_, err = s.Remember(e.Name, e.Content, e.Aliases)
 		} else {

@@ -55,7 +55,7 @@ func memoryOutputs() map[string]types {
 		"diff":                      {of[diffAnswer]()},
 		"dump":                      {of[op.DumpAnswer]()},
 		"edit":                      {of[written](), of[crmem.Entry]()},
-		"export":                    {of[crmem.Entry](), of[op.DumpAnswer]()},
+		"export":                    {of[importer.EntryLine](), of[op.DumpAnswer]()},
 		"forget":                    {of[redactedText](), of[forgotten](), of[forgettable](), of[purgedEntry]()},
 		"graph":                     {of[links.Graph]()},
 		"identity":                  {of[identityAnswer]()},

@@ -63,7 +63,7 @@ If no entry had the name, --at prints the present entry of the name as it was.`,
 
 // heading describes an entry on one line.
 func (c *app) heading(e crmem.Entry) string {
-	h := c.Bold(display.Label(e.Name)) + c.Dim(fmt.Sprintf("  %s %d, %s", e.Kind, e.ID, display.DayIn(e.CreatedAt, c.zone())))
+	h := c.Bold(display.Label(e.Name)) + c.Dim(fmt.Sprintf("  %s %d, %s", e.Kind, e.ID, e.CreatedAt.Day(c.zone())))
 	if len(e.Aliases) > 0 {
 		h += c.Dim(", also " + display.Printable(strings.Join(e.Aliases, ", ")))
 	}

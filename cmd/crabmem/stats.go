@@ -108,7 +108,7 @@ func (c *app) statsText(a statsAnswer) {
 	line("file", "%s", display.Size(a.SnapshotBytes))
 	line("log", "%s, %s not checkpointed", display.Size(a.LogBytes), display.Plural(a.LogOps, "operation", "operations"))
 	if a.Entries > 0 {
-		line("created", "%s to %s", display.DayIn(a.Oldest, c.zone()), display.DayIn(a.Newest, c.zone()))
+		line("created", "%s to %s", a.Oldest.Day(c.zone()), a.Newest.Day(c.zone()))
 	}
 	line("next ID", "%d", a.NextID)
 	if x := a.Index; x != nil {

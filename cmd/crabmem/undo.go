@@ -17,7 +17,7 @@ import (
 
 // undone is the output of undo --json.
 type undone struct {
-	Undid  uint64           `json:"undid" jsonschema:"number of the change"`
+	Change uint64           `json:"change" jsonschema:"number of the change"`
 	Type   crmem.ChangeType `json:"type"`
 	Before *crmem.Entry     `json:"before" jsonschema:"null: undo restored a removed entry"`
 	After  *crmem.Entry     `json:"after" jsonschema:"null: undo removed the entry"`
@@ -149,7 +149,7 @@ func undoConflict(s op.Memory, ch *crmem.Change, t *timeline, cause error) error
 
 func (c *app) printUndone(ch *crmem.Change, before, after crmem.Entry) error {
 	if c.JSON {
-		u := undone{Undid: ch.Seq, Type: ch.Type}
+		u := undone{Change: ch.Seq, Type: ch.Type}
 		if before.ID != 0 {
 			u.Before = &before
 		}

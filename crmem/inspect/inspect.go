@@ -266,7 +266,7 @@ func entryOf(r format.Record) crmem.Entry {
 		ID:        r.ID(),
 		Name:      r.Name(),
 		Kind:      crmem.Kind(r.Kind()),
-		CreatedAt: r.CreatedAt(),
+		CreatedAt: crmem.UnixTime(r.CreatedAt()),
 		Content:   content,
 		Aliases:   r.Aliases(),
 	}

@@ -40,17 +40,17 @@ type Answer struct {
 // Hit is an entry that was found. It has its content or, under a budget, a
 // snippet.
 type Hit struct {
-	ID        uint64       `json:"id"`
-	Name      string       `json:"name"`
-	Kind      crmem.Kind   `json:"kind"`
-	CreatedAt uint64       `json:"created_at"`
-	Content   *string      `json:"content,omitempty"`
-	Snippet   *string      `json:"snippet,omitempty"`
-	Aliases   []string     `json:"aliases"`
-	Score     float64      `json:"score"`
-	Tokens    *int         `json:"tokens,omitempty"`
-	Explain   *Explanation `json:"explain,omitempty"`
-	Marks     *crmem.Marks `json:"marks,omitempty"`
+	ID        uint64         `json:"id"`
+	Name      string         `json:"name"`
+	Kind      crmem.Kind     `json:"kind"`
+	CreatedAt crmem.UnixTime `json:"created_at"`
+	Content   *string        `json:"content,omitempty"`
+	Snippet   *string        `json:"snippet,omitempty"`
+	Aliases   []string       `json:"aliases"`
+	Score     float64        `json:"score"`
+	Tokens    *int           `json:"tokens,omitempty"`
+	Explain   *Explanation   `json:"explain,omitempty"`
+	Marks     *crmem.Marks   `json:"marks,omitempty"`
 
 	Bytes int `json:"-" cbor:"bytes"` // of the complete content
 	// Weights has the terms of the hit and their weights, for the selection of

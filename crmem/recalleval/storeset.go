@@ -105,7 +105,7 @@ func fill(entries []crmem.Entry, o Options) (*crmem.Store, error) {
 	if o.Aged {
 		entries = slices.Clone(entries)
 		for i := range entries {
-			entries[i].CreatedAt -= uint64(len(entries)-1-i) * 3600
+			entries[i].CreatedAt -= crmem.UnixTime(len(entries)-1-i) * 3600
 		}
 	}
 	for _, e := range entries {

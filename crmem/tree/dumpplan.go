@@ -22,7 +22,7 @@ func (d *dumper) plan() error {
 		planned[p], d.folded[foldKey(p)] = true, true
 		stem := stemOf(p)
 		buf = d.appendPage(buf[:0], e, stem)
-		mp := basePage{Path: p, Name: e.Name, ID: e.ID, Created: e.CreatedAt, Entry: entryHash(e), Page: pageHash(buf), Size: int64(len(buf))}
+		mp := basePage{Path: p, Name: e.Name, ID: e.ID, Created: uint64(e.CreatedAt), Entry: entryHash(e), Page: pageHash(buf), Size: int64(len(buf))}
 		same, err := d.isCurrent(&mp, e)
 		if err != nil {
 			return err

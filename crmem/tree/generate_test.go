@@ -66,12 +66,12 @@ func randomRune(r *rand.Rand) rune {
 	}
 }
 
-func randomTime(r *rand.Rand) uint64 {
-	edges := []uint64{0, 1, 253402300799, 253402300800, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64}
+func randomTime(r *rand.Rand) UnixTime {
+	edges := []UnixTime{0, 1, 253402300799, 253402300800, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64}
 	if r.IntN(3) == 0 {
 		return edges[r.IntN(len(edges))]
 	}
-	return 1_700_000_000 + r.Uint64N(1<<27)
+	return 1_700_000_000 + UnixTime(r.Uint64N(1<<27))
 }
 
 func randomAliases(r *rand.Rand) []string {

@@ -167,7 +167,7 @@ func TestPagesChangedDuringDump(t *testing.T) {
 
 // TestLoadBeforeEpoch loads a page without a date. Before 1970 the entry gets time 0.
 func TestLoadBeforeEpoch(t *testing.T) {
-	for now, want := range map[int64]uint64{-5: 0, 0: 0, 1: 1, 7: 7} {
+	for now, want := range map[int64]UnixTime{-5: 0, 0: 0, 1: 1, 7: 7} {
 		m := faultfs.NewMem()
 		ok(t, vfs.MkdirAll(m, "/b/notes", 0o700))
 		m.WriteFile("/b/notes/a.md", []byte("text"), 0o600)

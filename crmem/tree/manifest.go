@@ -76,7 +76,7 @@ type treeState struct {
 
 // entryHash identifies an entry without its id.
 func entryHash(e *crmem.Entry) string {
-	r := format.NewRecord(e.ID, e.CreatedAt, uint32(e.Kind), e.Name, e.Content, e.Aliases)
+	r := format.NewRecord(e.ID, uint64(e.CreatedAt), uint32(e.Kind), e.Name, e.Content, e.Aliases)
 	h := sha256.New()
 	io.WriteString(h, string(r[format.OffCreated:])) // a hash returns no error
 	return hex.EncodeToString(h.Sum(nil)[:16])

@@ -90,11 +90,11 @@ func (pl *planner) value(p *treePage, now time.Time) *crmem.Entry {
 	switch {
 	case cur != nil && cur.Kind == e.Kind && (base == nil || !p.hasTime):
 		e.CreatedAt = cur.CreatedAt
-	case p.hasTime && (base == nil || base.Date == nil || *base.Date != e.CreatedAt):
+	case p.hasTime && (base == nil || base.Date == nil || *base.Date != uint64(e.CreatedAt)):
 	case base != nil:
-		e.CreatedAt = base.Created
+		e.CreatedAt = crmem.UnixTime(base.Created)
 	default:
-		e.CreatedAt = uint64(max(now.Unix(), 0))
+		e.CreatedAt = crmem.UnixTime(max(now.Unix(), 0))
 	}
 	return &e
 }
@@ -134,9 +134,10 @@ func (pl *planner) decide(name string, p *treePage, tree *crmem.Entry) {
 	if p == nil {
 		return
 	}
-	row := basePage{Path: p.path, Name: name, ID: p.ID, Created: tree.CreatedAt, Entry: t, Page: p.hash, Size: p.size, Bare: !p.block}
+	row := basePage{Path: p.path, Name: name, ID: p.ID, Created: uint64(tree.CreatedAt), Entry: t, Page: p.hash, Size: p.size, Bare: !p.block}
 	if p.hasTime && p.CreatedAt != tree.CreatedAt {
-		row.Date = &p.CreatedAt
+		date := uint64(p.CreatedAt)
+		row.Date = &date
 	}
 	if conflict { // settled when the person has removed the copy: then the page counts
 		row.Entry, row.Page = c, ""

@@ -32,7 +32,7 @@ func values(sn *Snapshot) map[string]value {
 		for _, a := range e.Aliases {
 			list += a + "\x00|"
 		}
-		out[e.Name] = value{e.Kind, e.CreatedAt, e.Content, list}
+		out[e.Name] = value{e.Kind, uint64(e.CreatedAt), e.Content, list}
 	}
 	return out
 }
@@ -49,7 +49,7 @@ var mergeNames = []string{"a", "A", "a/b", "日本", "x y", "..", "README", "é"
 
 func mergeEntry(r *rand.Rand, id uint64, name string) Entry {
 	texts := []string{"one", "two\n", "  three", "</div>", "four\r\nfive", "---\ntype: fact # a\n---\nsix", "---\r\ntags:\r\n- a\r\n---\r\n---\r\nb: c\r\n---", ""}
-	e := Entry{ID: id, Name: name, Kind: Kind(r.IntN(8) / 7), CreatedAt: 1_700_000_000 + r.Uint64N(2), Content: texts[r.IntN(len(texts))]}
+	e := Entry{ID: id, Name: name, Kind: Kind(r.IntN(8) / 7), CreatedAt: 1_700_000_000 + UnixTime(r.Uint64N(2)), Content: texts[r.IntN(len(texts))]}
 	if r.IntN(3) == 0 {
 		e.Aliases = []string{texts[r.IntN(len(texts)-1)]}
 	}

@@ -60,9 +60,6 @@ const (
 	rowExact   = "Aliases, exact"
 	rowContent = "Content"
 	rowFields  = "Metadata"
-
-	isoLayout = "2006-01-02T15:04:05Z"
-	maxISO    = 253402300799 // 9999-12-31T23:59:59Z
 )
 
 // escapeHTML escapes the characters that the reference escapes. The reference
@@ -74,9 +71,7 @@ var escapeHTML = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Rep
 var escapeShown = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "{{", "{&#123;").Replace
 
 // isoTime returns the date that a page shows.
-func isoTime(sec uint64) string {
-	return time.Unix(int64(min(sec, maxISO)), 0).UTC().Format(isoLayout)
-}
+func isoTime(t crmem.UnixTime) string { return min(t, crmem.MaxDate).String() }
 
 // appendPage renders the page of an entry. stem is the file's stem.
 func appendPage(b []byte, e *crmem.Entry, stem string) []byte {
@@ -94,8 +89,8 @@ func appendPage(b []byte, e *crmem.Entry, stem string) []byte {
 	if e.Name != stem {
 		b = appendRow(b, rowName, jsonText(e.Name))
 	}
-	if e.CreatedAt > maxISO {
-		b = appendRow(b, rowSeconds, strconv.FormatUint(e.CreatedAt, 10))
+	if e.CreatedAt > crmem.MaxDate {
+		b = appendRow(b, rowSeconds, strconv.FormatUint(uint64(e.CreatedAt), 10))
 	}
 	if exact {
 		b = appendList(b, rowExact, e.Aliases, jsonText)
@@ -278,12 +273,12 @@ func looseBody(s string) string {
 
 // parseCreated parses a date as the reference does. It returns false if the
 // date is invalid or before 1970.
-func parseCreated(datetime string) (uint64, bool) {
+func parseCreated(datetime string) (crmem.UnixTime, bool) {
 	t, err := time.Parse(time.RFC3339, strings.TrimSpace(datetime))
 	if err != nil || t.Unix() < 0 {
 		return 0, false
 	}
-	return uint64(t.Unix()), true
+	return crmem.UnixTime(t.Unix()), true
 }
 
 // MaxPage is the maximum size in bytes of a page that the manifest does not list: a

@@ -216,8 +216,8 @@ func (p *page) takeRows(rows []row, rule *bodyRule) *pageError {
 			return &pageError{r.offset, fmt.Sprintf("%s: %s is not a number of seconds", rowSeconds, quoted(r.text)), "remove the row; the date in Created then applies"}
 		}
 		// A date edited since then counts.
-		if p.hasTime && isoTime(p.CreatedAt) == isoTime(sec) {
-			p.CreatedAt = sec
+		if p.hasTime && isoTime(p.CreatedAt) == isoTime(crmem.UnixTime(sec)) {
+			p.CreatedAt = crmem.UnixTime(sec)
 		}
 	}
 	if r := find(rowExact); r != nil {

@@ -148,7 +148,7 @@ func TestReferenceReadsTrees(t *testing.T) {
 		for id, p := range dumped(t, mem, "/brain") {
 			got, want := ref[p], entryByID(sn, id)
 			created := min(want.CreatedAt, 253402300799) // the last second of a year with four digits
-			if got.Kind != want.Kind || got.Content != strings.TrimSpace(want.Content) || !got.Dated || got.Created != created ||
+			if got.Kind != want.Kind || got.Content != strings.TrimSpace(want.Content) || !got.Dated || got.Created != uint64(created) ||
 				!slices.EqualFunc(got.Aliases, want.Aliases, func(a, b string) bool { return a == strings.TrimSpace(b) }) {
 				t.Fatalf("round %d: %s: the reference reads %#v\nof %#v", n, p, got, want)
 			}

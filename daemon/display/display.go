@@ -69,18 +69,6 @@ func Plural[N int | int64 | uint64](n N, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// Day formats a creation time as a date in UTC. A time after the year 9999 stays
-// a number, such as "@253402300800".
-func Day(unix uint64) string { return DayIn(unix, time.UTC) }
-
-// DayIn is Day in a time zone.
-func DayIn(unix uint64, zone *time.Location) string {
-	if unix > 253402300799 { // the last second of the year 9999
-		return fmt.Sprintf("@%d", unix)
-	}
-	return time.Unix(int64(unix), 0).In(zone).Format(time.DateOnly)
-}
-
 // TimeIn formats an RFC 3339 time for people, in a time zone, rounded to seconds,
 // such as "2026-04-14 12:23:45 CEST". It returns any other text with [Printable]
 // characters only.

@@ -41,7 +41,4 @@ func TestTimesInZones(t *testing.T) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
-	if got := DayIn(1776205800, zone) + " " + Day(1776205800) + " " + DayIn(1<<63, zone); got != "2026-04-15 2026-04-14 @9223372036854775808" {
-		t.Errorf("days: %s", got)
-	}
 }

@@ -28,14 +28,14 @@ func TestVersions(t *testing.T) {
 			}
 			for _, i := range items {
 				v := i.(map[string]any)
-				got = append(got, v["change"].(string))
+				got = append(got, v["type"].(string))
 				if v["content"] != nil || v["name"] != "deploy" || v["client"] != "http" || v["bytes"] != 9.0 || v["kind"] != "note" || v["time"] == nil {
 					t.Errorf("version: %v", v)
 				}
-				one := r.want("read", r.do("ann", "GET", fmt.Sprintf("%s/history/%v", path, v["version"]), nil), 200, "")
+				one := r.want("read", r.do("ann", "GET", fmt.Sprintf("%s/history/%v", path, v["change"]), nil), 200, "")
 				content, _ := one.field("content").(string)
-				if want := fmt.Sprint("version ", len(types)-len(got)+1); content != want && v["change"] != "remove" || one.field("version") != v["version"] {
-					t.Errorf("version %v: %s, want %s", v["version"], one.body, want)
+				if want := fmt.Sprint("version ", len(types)-len(got)+1); content != want && v["type"] != "remove" || one.field("change") != v["change"] {
+					t.Errorf("version %v: %s, want %s", v["change"], one.body, want)
 				}
 			}
 			after, _ = p.field("next").(string)

@@ -57,7 +57,7 @@ func TestHealth(t *testing.T) {
 			continue
 		}
 		at := strings.Replace(one.path, "/v1/memories/{id}", path, 1)
-		at = strings.NewReplacer("{id}", "1", "{version}", "1", "{store}", "memstore_main", "{memory}", "mem_1").Replace(at)
+		at = strings.NewReplacer("{id}", "1", "{change}", "1", "{store}", "memstore_main", "{memory}", "mem_1").Replace(at)
 		var body any
 		if one.in != nil {
 			body = object{}

@@ -117,7 +117,7 @@ func TestPages(t *testing.T) {
 	dir := t.TempDir()
 	var entries []crmem.Entry
 	for i := range 250 {
-		e := crmem.Entry{Name: fmt.Sprintf("note/%d ?&#%%é", i), CreatedAt: uint64(i), Content: fmt.Sprint(i)}
+		e := crmem.Entry{Name: fmt.Sprintf("note/%d ?&#%%é", i), CreatedAt: crmem.UnixTime(i), Content: fmt.Sprint(i)}
 		if i%3 == 0 {
 			e.Kind = crmem.Archive
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"crabmem/bm25/clip"
 	"crabmem/crmem"
@@ -107,7 +108,7 @@ func (s *Server) listResources(p *mcp.ListResourcesParams, res *mcp.ListResource
 			last = e.ID
 			res.Resources = append(res.Resources, &mcp.Resource{
 				URI: resourceURI(e), Name: display.Label(e.Name), MIMEType: "text/markdown", Size: int64(len(e.Content)),
-				Description: e.Kind.String() + " of " + display.Day(e.CreatedAt),
+				Description: e.Kind.String() + " of " + e.CreatedAt.Day(time.UTC),
 			})
 		}
 		return nil

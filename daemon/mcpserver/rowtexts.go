@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
@@ -24,7 +25,7 @@ func textOf(in, out, shown any) (string, error) {
 	case *op.NamePage:
 		return namesText(out), nil
 	case *op.EntryHistory:
-		return historyText(out, in.(*op.HistoryQuery).Version), nil
+		return historyText(out, in.(*op.HistoryQuery).Change), nil
 	case *op.SavedNote:
 		return savedText(out, len(in.(*op.NoteArgs).Content)), nil
 	case *op.Removed:
@@ -76,7 +77,7 @@ func foundText(out *op.EntriesFound) string {
 		if b.Len() > 0 {
 			b.WriteString("\n")
 		}
-		b.WriteString(withAliases(display.ShownName(h.Name)+"  ("+h.Kind+", "+display.Day(h.CreatedAt), h.Aliases))
+		b.WriteString(withAliases(display.ShownName(h.Name)+"  ("+h.Kind+", "+h.CreatedAt.Day(time.UTC), h.Aliases))
 		if !h.Whole {
 			b.WriteString(", in part")
 		}
@@ -96,7 +97,7 @@ func foundText(out *op.EntriesFound) string {
 }
 
 func partText(out *op.EntryPart) string {
-	head := fmt.Sprintf("%s, %s %d, %s, %s", display.ShownName(out.Name), out.Kind, out.ID, display.Day(out.CreatedAt), display.Size(int64(out.Bytes)))
+	head := fmt.Sprintf("%s, %s %d, %s, %s", display.ShownName(out.Name), out.Kind, out.ID, out.CreatedAt.Day(time.UTC), display.Size(int64(out.Bytes)))
 	text := display.Fence(withAliases(head, out.Aliases) + "\n\n" + out.Content)
 	if out.Next > 0 {
 		text += fmt.Sprintf("\nmore text: call again with offset %d", out.Next)
@@ -107,7 +108,7 @@ func partText(out *op.EntryPart) string {
 func namesText(out *op.NamePage) string {
 	var b strings.Builder
 	for _, e := range out.Items {
-		head := fmt.Sprintf("%s  (%s, %s, %s", display.ShownName(e.Name), e.Kind, display.Day(e.CreatedAt), display.Size(int64(e.Bytes)))
+		head := fmt.Sprintf("%s  (%s, %s, %s", display.ShownName(e.Name), e.Kind, e.CreatedAt.Day(time.UTC), display.Size(int64(e.Bytes)))
 		b.WriteString(withAliases(head, e.Aliases) + ")\n")
 	}
 	text := withData(fmt.Sprintf("%d of %s", len(out.Items), display.Plural(out.Total, "entry", "entries")), b.String())
@@ -120,7 +121,7 @@ func namesText(out *op.NamePage) string {
 func historyText(out *op.EntryHistory, version uint64) string {
 	var b strings.Builder
 	for _, v := range out.Versions {
-		fmt.Fprintf(&b, "%d  %s  %s  %s, %s", v.Version, cmp.Or(v.Time, "-"), v.Change, display.ShownName(v.Name), display.Size(int64(v.Bytes)))
+		fmt.Fprintf(&b, "%d  %s  %s  %s, %s", v.Change, cmp.Or(v.Time, "-"), v.Type, display.ShownName(v.Name), display.Size(int64(v.Bytes)))
 		if who := strings.TrimSpace(v.Agent + " " + v.Client); who != "" {
 			b.WriteString(", by " + display.Printable(who))
 		}

@@ -107,17 +107,17 @@ func exercise(t *testing.T, s *mcp.ClientSession) {
 		t.Errorf("a replacement: %+v", w)
 	}
 	hist, text := must[op.EntryHistory](t, s, "memory_history", dict{"name": "Deploy steps"})
-	if hist.Total != 2 || len(hist.Versions) != 2 || hist.Versions[0].Change != "update" || hist.Versions[1].Change != "add" || hist.Content != nil ||
+	if hist.Total != 2 || len(hist.Versions) != 2 || hist.Versions[0].Type != "update" || hist.Versions[1].Type != "add" || hist.Content != nil ||
 		!strings.HasPrefix(text, "2 of 2 versions\n") {
 		t.Errorf("history: %+v %q", hist, text)
 	}
-	old := hist.Versions[1].Version
-	if hist, text = must[op.EntryHistory](t, s, "memory_history", dict{"name": "Deploy steps", "version": old, "limit": 1}); hist.Content == nil || *hist.Content != "other" ||
+	old := hist.Versions[1].Change
+	if hist, text = must[op.EntryHistory](t, s, "memory_history", dict{"name": "Deploy steps", "change": old, "limit": 1}); hist.Content == nil || *hist.Content != "other" ||
 		len(hist.Versions) != 1 || hist.Total != 2 || !strings.Contains(dataIn(t, text)[0], "Deploy steps") {
 		t.Errorf("an old version: %+v %q", hist, text)
 	}
 	mcptest.Refused(t, s, "remember", dict{"name": "Deploy steps", "content": "lost", "if_version": old}, "is not as expected: its version is .* Try: read the entry again")
-	if w, _ = must[op.SavedNote](t, s, "remember", dict{"name": "Deploy steps", "content": "tea", "if_version": hist.Versions[0].Version}); w.Created {
+	if w, _ = must[op.SavedNote](t, s, "remember", dict{"name": "Deploy steps", "content": "tea", "if_version": hist.Versions[0].Change}); w.Created {
 		t.Errorf("a replacement of a version: %+v", w)
 	}
 	typed, _ := must[op.SavedNote](t, s, "remember", dict{"name": "typed", "content": "rope", "type": "goal", "tags": []string{"a", "b"}, "importance": 1, "part_of": []string{"tea"}})
@@ -131,7 +131,7 @@ func exercise(t *testing.T, s *mcp.ClientSession) {
 	}
 	mcptest.Refused(t, s, "remember", dict{"name": "typed", "content": "x", "expires": "soon"}, `expires "soon": want a day`)
 	must[op.Removed](t, s, "forget", dict{"name": "typed"})
-	mcptest.Refused(t, s, "memory_history", dict{"name": "Deploy steps", "version": 1 << 30}, "the entry has no version .* Try: call again without version")
+	mcptest.Refused(t, s, "memory_history", dict{"name": "Deploy steps", "change": 1 << 30}, "the entry has no version .* Try: call again without change")
 	mcptest.Refused(t, s, "memory_history", dict{"name": "none"}, `no entry "none"`)
 	r, text := must[op.EntriesFound](t, s, "recall", dict{"query": "how do we ship the canary"})
 	if len(r.Hits) != 1 || r.Hits[0].Name != "deploy-steps" || !r.Hits[0].Whole || r.Total != 1 || !strings.Contains(text, "deploy-steps  (note, ") {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"crabmem/crmem"
 	"crabmem/daemon/display"
@@ -18,19 +17,19 @@ import (
 
 // Entry is an entry as clients of a gateway have it: with a state that a change may require.
 type Entry struct {
-	ID        uint64   `json:"id"`
-	Name      string   `json:"name"`
-	Kind      string   `json:"kind" jsonschema:"note or archive"`
-	CreatedAt string   `json:"created_at" jsonschema:"RFC 3339"`
-	Bytes     int      `json:"bytes" jsonschema:"size of the content"`
-	Aliases   []string `json:"aliases"`
-	ETag      string   `json:"etag" jsonschema:"of this state of the entry, for If-Match" op:"header=ETag"`
-	Content   *string  `json:"content,omitempty"`
+	ID        uint64         `json:"id"`
+	Name      string         `json:"name"`
+	Kind      string         `json:"kind" jsonschema:"note or archive"`
+	CreatedAt crmem.UnixTime `json:"created_at"`
+	Bytes     int            `json:"bytes" jsonschema:"size of the content"`
+	Aliases   []string       `json:"aliases"`
+	ETag      string         `json:"etag" jsonschema:"of this state of the entry, for If-Match" op:"header=ETag"`
+	Content   *string        `json:"content,omitempty"`
 }
 
 // EntryOf returns an entry, with its content if full is set.
 func EntryOf(e *crmem.Entry, full bool) *Entry {
-	out := &Entry{ID: e.ID, Name: e.Name, Kind: e.Kind.String(), CreatedAt: time.Unix(int64(e.CreatedAt), 0).UTC().Format(time.RFC3339),
+	out := &Entry{ID: e.ID, Name: e.Name, Kind: e.Kind.String(), CreatedAt: e.CreatedAt,
 		Bytes: len(e.Content), Aliases: append([]string{}, e.Aliases...), ETag: ETag(e)}
 	if full {
 		out.Content = &e.Content

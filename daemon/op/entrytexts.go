@@ -25,14 +25,14 @@ type EntryPlace struct {
 // EntryPart is an entry with a part of its text.
 type EntryPart struct {
 	FromMemory
-	ID        uint64   `json:"id"`
-	Name      string   `json:"name"`
-	Kind      string   `json:"kind" jsonschema:"note or archive"`
-	CreatedAt uint64   `json:"created_at" jsonschema:"seconds since 1970"`
-	Aliases   []string `json:"aliases"`
-	Content   string   `json:"content"`
-	Bytes     int      `json:"bytes" jsonschema:"bytes of the full text"`
-	Next      int      `json:"next_offset,omitempty" jsonschema:"offset of the next part; absent at the end of the text"`
+	ID        uint64         `json:"id"`
+	Name      string         `json:"name"`
+	Kind      string         `json:"kind" jsonschema:"note or archive"`
+	CreatedAt crmem.UnixTime `json:"created_at"`
+	Aliases   []string       `json:"aliases"`
+	Content   string         `json:"content"`
+	Bytes     int            `json:"bytes" jsonschema:"bytes of the full text"`
+	Next      int            `json:"next_offset,omitempty" jsonschema:"offset of the next part; absent at the end of the text"`
 }
 
 var ReadPart = Add(errtable.Store, Op[Store, EntryPlace, EntryPart]{
@@ -76,11 +76,11 @@ type NamePage struct {
 
 // NamedEntry is an entry without its text.
 type NamedEntry struct {
-	Name      string   `json:"name"`
-	Kind      string   `json:"kind"`
-	CreatedAt uint64   `json:"created_at" jsonschema:"seconds since 1970"`
-	Bytes     int      `json:"bytes" jsonschema:"of the text"`
-	Aliases   []string `json:"aliases"`
+	Name      string         `json:"name"`
+	Kind      string         `json:"kind"`
+	CreatedAt crmem.UnixTime `json:"created_at"`
+	Bytes     int            `json:"bytes" jsonschema:"of the text"`
+	Aliases   []string       `json:"aliases"`
 }
 
 var ListNames = Add(errtable.Store, Op[Store, NamesQuery, NamePage]{

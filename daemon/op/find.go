@@ -49,15 +49,15 @@ type EntriesFound struct {
 
 // EntryFound is an entry that matches.
 type EntryFound struct {
-	Name      string   `json:"name"`
-	Kind      string   `json:"kind" jsonschema:"note or archive"`
-	CreatedAt uint64   `json:"created_at" jsonschema:"seconds since 1970"`
-	Aliases   []string `json:"aliases"`
-	Score     float64  `json:"score"`
-	Text      string   `json:"text" jsonschema:"the full text, or the best matching snippet"`
-	Whole     bool     `json:"whole" jsonschema:"true if text is the full text; if false, get_memory returns the rest"`
-	Tokens    int      `json:"tokens" jsonschema:"tokens of the name and the text"`
-	Notes     []string `json:"notes,omitempty" jsonschema:"such as superseded by NAME, contradicts NAME, expired DAY"`
+	Name      string         `json:"name"`
+	Kind      string         `json:"kind" jsonschema:"note or archive"`
+	CreatedAt crmem.UnixTime `json:"created_at"`
+	Aliases   []string       `json:"aliases"`
+	Score     float64        `json:"score"`
+	Text      string         `json:"text" jsonschema:"the full text, or the best matching snippet"`
+	Whole     bool           `json:"whole" jsonschema:"true if text is the full text; if false, get_memory returns the rest"`
+	Tokens    int            `json:"tokens" jsonschema:"tokens of the name and the text"`
+	Notes     []string       `json:"notes,omitempty" jsonschema:"such as superseded by NAME, contradicts NAME, expired DAY"`
 }
 
 var FindEntries = Add(errtable.Store, Op[Store, EntrySearch, EntriesFound]{

@@ -22,6 +22,7 @@ func SchemaOf(t reflect.Type, more Schemas) (*jsonschema.Schema, error) {
 	types := Schemas{
 		reflect.TypeFor[time.Time]():        {Type: "string", Format: "date-time"},
 		reflect.TypeFor[json.RawMessage]():  {},
+		reflect.TypeFor[crmem.UnixTime]():   {Type: "string", Description: "RFC 3339, or @SECONDS from the year 10000 on"},
 		reflect.TypeFor[crmem.Kind]():       OneOf(crmem.Note.String(), crmem.Archive.String()),
 		reflect.TypeFor[crmem.ChangeType](): OneOf(crmem.ChangeAdd, crmem.ChangeUpdate, crmem.ChangeAlias, crmem.ChangeRename, crmem.ChangeRemove),
 	}

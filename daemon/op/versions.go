@@ -14,17 +14,17 @@ import (
 
 // EntryVersion is the state of an entry after a change.
 type EntryVersion struct {
-	Version uint64   `json:"version" jsonschema:"sequence number of the change; 0 if another program made it"`
-	Time    string   `json:"time,omitempty" jsonschema:"RFC 3339; absent if unknown"`
-	Change  string   `json:"change" jsonschema:"add, update, alias, rename, or remove"`
-	Name    string   `json:"name" jsonschema:"after the change; before a removal"`
-	OldName string   `json:"old_name,omitempty" jsonschema:"before a rename"`
-	Kind    string   `json:"kind" jsonschema:"note or archive"`
-	Bytes   int      `json:"bytes" jsonschema:"size of the content"`
-	Aliases []string `json:"aliases"`
-	Agent   string   `json:"agent,omitempty" jsonschema:"the agent that made the change"`
-	Client  string   `json:"client,omitempty" jsonschema:"the program that made the change"`
-	Content *string  `json:"content,omitempty" jsonschema:"only of one version"`
+	Change  uint64           `json:"change" jsonschema:"its number; 0: another program made it"`
+	Time    string           `json:"time,omitempty" jsonschema:"RFC 3339; absent if unknown"`
+	Type    crmem.ChangeType `json:"type"`
+	Name    string           `json:"name" jsonschema:"after the change; before a removal"`
+	OldName string           `json:"old_name,omitempty" jsonschema:"before a rename"`
+	Kind    string           `json:"kind" jsonschema:"note or archive"`
+	Bytes   int              `json:"bytes" jsonschema:"size of the content"`
+	Aliases []string         `json:"aliases"`
+	Agent   string           `json:"agent,omitempty" jsonschema:"the agent that made the change"`
+	Client  string           `json:"client,omitempty" jsonschema:"the program that made the change"`
+	Content *string          `json:"content,omitempty" jsonschema:"only of one version"`
 
 	Redacted string `json:"redacted,omitempty" jsonschema:"RFC 3339: when the content was removed from the history"`
 }
@@ -46,7 +46,7 @@ type VersionList struct {
 // VersionID names a version of an entry.
 type VersionID struct {
 	EntryID
-	Version uint64 `json:"version"`
+	Change uint64 `json:"change"`
 }
 
 // ListVersions lists the versions of an entry that exists, or of a removed one.
@@ -74,12 +74,12 @@ var ListVersions = Add(errtable.Store, Op[Store, VersionQuery, VersionList]{
 })
 
 var ShowVersion = Add(errtable.Store, Op[Store, VersionID, EntryVersion]{
-	Name: "entries.version", Does: "Read a version of an entry.", Effect: Reads, Need: NeedRead, Path: "GET /v1/memories/{id}/history/{version}",
+	Name: "entries.version", Does: "Read a version of an entry.", Effect: Reads, Need: NeedRead, Path: "GET /v1/memories/{id}/history/{change}",
 	Run: func(ctx context.Context, s Store, in *VersionID) (EntryVersion, error) {
-		list, err := ListChanges.Do(ctx, s, ChangeFilter{ID: in.ID, Seq: in.Version})
+		list, err := ListChanges.Do(ctx, s, ChangeFilter{ID: in.ID, Seq: in.Change})
 		if errors.Is(err, crmem.ErrNotFound) || err == nil && len(list.Changes) == 0 {
 			err = &errtable.Error{HTTP: http.StatusNotFound, Kind: "not_found", Exit: errtable.ExitNotFound, Err: err,
-				Message: fmt.Sprintf("no version %d of entry %d", in.Version, in.ID), Fix: "list the versions with GET /v1/memories/{id}/history"}
+				Message: fmt.Sprintf("no version %d of entry %d", in.Change, in.ID), Fix: "list the versions with GET /v1/memories/{id}/history"}
 		}
 		if err != nil {
 			return EntryVersion{}, err
@@ -91,7 +91,7 @@ var ShowVersion = Add(errtable.Store, Op[Store, VersionID, EntryVersion]{
 
 // versionOf converts a change, with the content if full is set.
 func versionOf(c *Change, full bool) *EntryVersion {
-	v := &EntryVersion{Version: c.Seq, Change: string(c.Type), Name: c.Entry.Name, OldName: c.OldName, Kind: c.Entry.Kind.String(), Bytes: c.Bytes,
+	v := &EntryVersion{Change: c.Seq, Type: c.Type, Name: c.Entry.Name, OldName: c.OldName, Kind: c.Entry.Kind.String(), Bytes: c.Bytes,
 		Aliases: append([]string{}, c.Entry.Aliases...), Agent: c.By.Agent, Client: c.By.Client}
 	if !c.Time.IsZero() {
 		v.Time = c.Time.UTC().Format(time.RFC3339Nano)

@@ -101,7 +101,7 @@ func CompareEntries(got []crmem.Entry, want *refdec.Store) error {
 		return fmt.Errorf("%d entries, the independent decoder has %d", len(got), len(want.Entries))
 	}
 	for i, e := range want.Entries {
-		w := crmem.Entry{ID: e.ID, Name: e.Name, Kind: crmem.Kind(e.Kind), CreatedAt: e.CreatedAt, Content: e.Content, Aliases: e.Aliases}
+		w := crmem.Entry{ID: e.ID, Name: e.Name, Kind: crmem.Kind(e.Kind), CreatedAt: crmem.UnixTime(e.CreatedAt), Content: e.Content, Aliases: e.Aliases}
 		if !got[i].Equal(w) {
 			return fmt.Errorf("entry %d is %+v, the independent decoder has %+v", i, got[i], w)
 		}

@@ -67,7 +67,7 @@ func fingerprint(next uint64, entries iter.Seq[crmem.Entry]) uint64 {
 		h.WriteString(s)
 	}
 	for e := range entries {
-		maphash.WriteComparable(&h, [4]uint64{e.ID, uint64(e.Kind), e.CreatedAt, uint64(len(e.Aliases))})
+		maphash.WriteComparable(&h, [4]uint64{e.ID, uint64(e.Kind), uint64(e.CreatedAt), uint64(len(e.Aliases))})
 		text(e.Name)
 		text(e.Content)
 		for _, a := range e.Aliases {
@@ -143,7 +143,7 @@ func (v version) apply(now uint64, ops ...crmem.Op) (version, error) {
 			if _, err := at(o.Name); err == nil {
 				return v, crmem.ErrExists
 			}
-			after = crmem.Entry{ID: next, Name: o.Name, Kind: o.Kind, CreatedAt: now, Content: o.Content, Aliases: o.Aliases}
+			after = crmem.Entry{ID: next, Name: o.Name, Kind: o.Kind, CreatedAt: crmem.UnixTime(now), Content: o.Content, Aliases: o.Aliases}
 			entries = append(entries, after)
 			next++
 		case crmem.Update:

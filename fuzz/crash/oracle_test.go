@@ -257,7 +257,7 @@ func reference(m *faultfs.Mem) (version, string, error) {
 func fromReference(s *refdec.Store) version {
 	var entries []crmem.Entry
 	for _, e := range s.Entries {
-		entries = append(entries, crmem.Entry{ID: e.ID, Name: e.Name, Kind: crmem.Kind(e.Kind), CreatedAt: e.CreatedAt, Content: e.Content, Aliases: e.Aliases})
+		entries = append(entries, crmem.Entry{ID: e.ID, Name: e.Name, Kind: crmem.Kind(e.Kind), CreatedAt: crmem.UnixTime(e.CreatedAt), Content: e.Content, Aliases: e.Aliases})
 	}
 	return newVersion(s.NextID, entries)
 }

@@ -280,7 +280,7 @@ func TestClockSetBack(t *testing.T) {
 	err := readStore(path, func(s *crmem.Store) error {
 		i := 0
 		for e := range s.All() {
-			if e.ID != uint64(i+1) || e.CreatedAt != want[i] || e.Name != fmt.Sprint("entry ", i) {
+			if e.ID != uint64(i+1) || uint64(e.CreatedAt) != want[i] || e.Name != fmt.Sprint("entry ", i) {
 				t.Errorf("entry %d is %q, ID %d, created at %d, want %d", i, e.Name, e.ID, e.CreatedAt, want[i])
 			}
 			i++

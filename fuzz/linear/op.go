@@ -117,7 +117,7 @@ type value struct {
 }
 
 func valueOf(e *crmem.Entry) value {
-	return value{e.ID, e.CreatedAt, e.Kind, e.Content, strings.Join(e.Aliases, "\x00")}
+	return value{e.ID, uint64(e.CreatedAt), e.Kind, e.Content, strings.Join(e.Aliases, "\x00")}
 }
 
 // StateOf returns the state of a store. It returns an error if the store contains

@@ -56,7 +56,7 @@ func (m *model) apply(op crmem.Op, now uint64, empty bool, given map[uint64]bool
 		if _, taken := m.find(o.Name); taken {
 			return crmem.ErrExists
 		}
-		return m.add(crmem.Entry{ID: m.nextID, Name: o.Name, Kind: o.Kind, CreatedAt: now, Content: o.Content, Aliases: o.Aliases}, given)
+		return m.add(crmem.Entry{ID: m.nextID, Name: o.Name, Kind: o.Kind, CreatedAt: crmem.UnixTime(now), Content: o.Content, Aliases: o.Aliases}, given)
 	case crmem.Update:
 		e, exists := m.entries[o.Name]
 		if !exists {
@@ -158,7 +158,7 @@ func (p *program) op() crmem.Op {
 	case 3:
 		return crmem.Remove{Name: name}
 	}
-	return crmem.Restore{Entry: crmem.Entry{ID: uint64(p.pick(40)), Name: name, Kind: crmem.Kind(p.pick(2)), CreatedAt: uint64(p.pick(256)) << 40, Content: content, Aliases: list}}
+	return crmem.Restore{Entry: crmem.Entry{ID: uint64(p.pick(40)), Name: name, Kind: crmem.Kind(p.pick(2)), CreatedAt: crmem.UnixTime(p.pick(256)) << 40, Content: content, Aliases: list}}
 }
 
 // world contains a store, the store's file system, and the model.
@@ -410,7 +410,7 @@ func (w *world) files() error {
 	}
 	want := &refdec.Store{NextID: w.model.nextID}
 	for _, e := range w.model.list() {
-		want.Entries = append(want.Entries, refdec.Entry{ID: e.ID, CreatedAt: e.CreatedAt, Kind: uint32(e.Kind), Name: e.Name, Content: e.Content, Aliases: e.Aliases})
+		want.Entries = append(want.Entries, refdec.Entry{ID: e.ID, CreatedAt: uint64(e.CreatedAt), Kind: uint32(e.Kind), Name: e.Name, Content: e.Content, Aliases: e.Aliases})
 	}
 	if string(s.Bytes()) != string(want.Bytes()) {
 		return fmt.Errorf("the independent decoder has %+v, want %+v", s, want)

@@ -94,7 +94,7 @@ func equal(next uint64, list []crmem.Entry, ref *refdec.Store) error {
 			next, len(list), ref.NextID, len(ref.Entries))
 	}
 	for i, e := range ref.Entries {
-		want := crmem.Entry{ID: e.ID, Name: e.Name, Kind: crmem.Kind(e.Kind), CreatedAt: e.CreatedAt, Content: e.Content, Aliases: e.Aliases}
+		want := crmem.Entry{ID: e.ID, Name: e.Name, Kind: crmem.Kind(e.Kind), CreatedAt: crmem.UnixTime(e.CreatedAt), Content: e.Content, Aliases: e.Aliases}
 		if !list[i].Equal(want) {
 			return fmt.Errorf("entry %d is %+v, the independent decoder has %+v", i, list[i], want)
 		}

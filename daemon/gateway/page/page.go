@@ -116,8 +116,7 @@ var functions = template.FuncMap{
 	"size":         func(n int) string { return display.Size(int64(n)) },
 	"plural":       display.Plural[int],
 	"score":        func(f float64) string { return strconv.FormatFloat(f, 'f', 3, 64) },
-	"day":          func(unix uint64) string { return display.Day(unix) },
-	"instant":      func(unix uint64) string { return time.Unix(int64(min(unix, 1<<40)), 0).UTC().Format(time.RFC3339) },
+	"day":          func(t crmem.UnixTime) string { return t.Day(time.UTC) },
 }
 
 // openPaths need no login.

@@ -192,7 +192,7 @@ var hashSeed = maphash.MakeSeed()
 
 func hash(e crmem.Entry) uint64 {
 	b := binary.LittleEndian.AppendUint64(nil, e.ID)
-	b = binary.LittleEndian.AppendUint64(b, e.CreatedAt)
+	b = binary.LittleEndian.AppendUint64(b, uint64(e.CreatedAt))
 	b = binary.LittleEndian.AppendUint32(b, uint32(e.Kind))
 	for _, s := range append([]string{e.Name, e.Content}, e.Aliases...) {
 		b = binary.LittleEndian.AppendUint32(b, uint32(len(s)))
@@ -364,7 +364,7 @@ func (w *Writer) add() crmem.Op {
 	w.serial++
 	e := crmem.Entry{
 		Name:      fmt.Sprintf("%sentry %d", w.prefix(), w.serial),
-		CreatedAt: uint64(Stamp.Unix()),
+		CreatedAt: crmem.UnixTime(Stamp.Unix()),
 		Content:   w.content(),
 		Aliases:   w.aliases(),
 	}

@@ -19,7 +19,7 @@ func replay(ops []crmem.Op) (entries []crmem.Entry, nextID uint64) {
 		switch o := op.(type) {
 		case crmem.Add:
 			entries = append(entries, crmem.Entry{ID: nextID, Name: o.Name, Kind: o.Kind,
-				CreatedAt: uint64(history.Stamp.Unix()), Content: o.Content, Aliases: o.Aliases})
+				CreatedAt: crmem.UnixTime(history.Stamp.Unix()), Content: o.Content, Aliases: o.Aliases})
 			nextID++
 		case crmem.Update:
 			entries[at(o.Name)].Content, entries[at(o.Name)].Aliases = o.Content, o.Aliases

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"crabmem/bm25/analysis"
 	"crabmem/cmd/crabmem/internal/cli"
@@ -36,7 +37,7 @@ func (ch *chat) recall(ctx context.Context, query string) error {
 	}
 	for i := range a.Hits {
 		h := &a.Hits[i]
-		lines = append(lines, fmt.Sprintf("%d  %s  %s %d, %s", i+1, display.Label(h.Name), h.Kind, h.ID, display.Day(h.CreatedAt)))
+		lines = append(lines, fmt.Sprintf("%d  %s  %s %d, %s", i+1, display.Label(h.Name), h.Kind, h.ID, h.CreatedAt.Day(time.UTC)))
 		if h.Content != nil {
 			lines = append(lines, "   "+display.OneLine(h.Cut(analysis.Standard, previewSize)))
 		}

@@ -61,7 +61,7 @@ func planLines(s *crmem.Store, lines []Line, mode Mode, now time.Time, differs f
 			case exists:
 				e.CreatedAt = old.CreatedAt
 			case e.CreatedAt == 0:
-				e.CreatedAt = uint64(max(now.Unix(), 0))
+				e.CreatedAt = crmem.UnixTime(max(now.Unix(), 0))
 			}
 		}
 		same := e

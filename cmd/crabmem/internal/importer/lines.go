@@ -95,6 +95,22 @@ var lineTypes = map[string]string{
 	"content": "a string", "aliases": "an array of strings",
 }
 
+// EntryLine is a line of an export. crabmem export writes each key.
+type EntryLine struct {
+	ID        *uint64     `json:"id"`
+	Name      *string     `json:"name"`
+	Kind      *crmem.Kind `json:"kind"`
+	CreatedAt *uint64     `json:"created_at"` // seconds since 1970
+	Content   string      `json:"content"`
+	Aliases   []string    `json:"aliases"`
+}
+
+// NewEntryLine returns the line of an entry.
+func NewEntryLine(e *crmem.Entry) EntryLine {
+	created := uint64(e.CreatedAt)
+	return EntryLine{&e.ID, &e.Name, &e.Kind, &created, e.Content, append([]string{}, e.Aliases...)}
+}
+
 func parseLine(line string) (Line, error) {
 	var l Line
 	if !utf8.ValidString(line) {
@@ -103,14 +119,7 @@ func parseLine(line string) (Line, error) {
 	if i := foreign.LoneSurrogate(line); i >= 0 {
 		return l, fmt.Errorf("unpaired surrogate at byte %d", i)
 	}
-	var v struct {
-		ID        *uint64     `json:"id"`
-		Name      *string     `json:"name"`
-		Kind      *crmem.Kind `json:"kind"`
-		CreatedAt *uint64     `json:"created_at"`
-		Content   string      `json:"content"`
-		Aliases   []string    `json:"aliases"`
-	}
+	var v EntryLine
 	dec := json.NewDecoder(bytes.NewReader([]byte(line)))
 	if err := dec.Decode(&v); err != nil {
 		if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field == "" {
@@ -134,7 +143,7 @@ func parseLine(line string) (Line, error) {
 		l.Entry.Kind = *v.Kind
 	}
 	if v.CreatedAt != nil {
-		l.Entry.CreatedAt, l.Timed = *v.CreatedAt, true
+		l.Entry.CreatedAt, l.Timed = crmem.UnixTime(*v.CreatedAt), true
 	}
 	l.Exported = v.ID != nil && l.Timed
 	return l, nil

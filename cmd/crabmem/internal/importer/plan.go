@@ -129,9 +129,9 @@ func (p *planner) note(n *Note, now time.Time) error {
 	o := origin{p.kind, n.ID, sumOf(n.Name, n.Text, n.Aliases)}
 	e := crmem.Entry{Name: base, Content: joined(n.Text, o.line()) + "\n", Aliases: n.Aliases}
 	if t := n.Created; t.Unix() > 0 {
-		e.CreatedAt = uint64(t.Unix())
+		e.CreatedAt = crmem.UnixTime(t.Unix())
 	} else {
-		e.CreatedAt = uint64(max(now.Unix(), 0))
+		e.CreatedAt = crmem.UnixTime(max(now.Unix(), 0))
 	}
 	if h, ok := p.from[n.ID]; ok {
 		p.known(n, h, o, e)

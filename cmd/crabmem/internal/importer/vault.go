@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"crabmem/cmd/crabmem/internal/vault"
+	"crabmem/crmem"
 	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 )
@@ -68,7 +69,7 @@ func (v *vaultReader) page(p *page) {
 			v.left.add("page without text", p.path)
 			return
 		}
-		l.Entry.CreatedAt = uint64(max(p.when.Unix(), 0))
+		l.Entry.CreatedAt = crmem.UnixTime(max(p.when.Unix(), 0))
 	}
 	v.found = append(v.found, vaultPage{p.path, l})
 }

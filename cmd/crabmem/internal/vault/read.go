@@ -129,13 +129,13 @@ func (p *Page) properties(keys []Key) {
 }
 
 // parseTime parses a time of an export, or of an editor of properties.
-func parseTime(s string) (uint64, bool) {
+func parseTime(s string) (crmem.UnixTime, bool) {
 	if sec, err := strconv.ParseUint(s, 10, 64); err == nil {
-		return sec, true
+		return crmem.UnixTime(sec), true
 	}
 	for _, layout := range []string{timeLayout, "2006-01-02T15:04", time.DateTime, time.DateOnly, time.RFC3339} {
 		if t, err := time.Parse(layout, s); err == nil && t.Unix() >= 0 {
-			return uint64(t.Unix()), true
+			return crmem.UnixTime(t.Unix()), true
 		}
 	}
 	return 0, false

@@ -70,7 +70,7 @@ func TestRules(t *testing.T) {
 		if i < len(names) {
 			name = names[i]
 		}
-		e := crmem.Entry{ID: uint64(i + 1), Name: name, CreatedAt: 1_700_000_000 + uint64(i), Kind: crmem.Kind(i % 5 / 4)}
+		e := crmem.Entry{ID: uint64(i + 1), Name: name, CreatedAt: 1_700_000_000 + crmem.UnixTime(i), Kind: crmem.Kind(i % 5 / 4)}
 		for j := range rng.IntN(3) {
 			e.Aliases = append(e.Aliases, fmt.Sprint([]string{"alias/", "Alias ", "alias: ", "20"}[rng.IntN(4)], i, j))
 		}

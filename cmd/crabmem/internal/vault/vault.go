@@ -32,7 +32,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 
 	"golang.org/x/text/unicode/norm"
@@ -59,7 +58,6 @@ const (
 
 	crlf       = "CRLF"
 	timeLayout = "2006-01-02T15:04:05" // of Obsidian's dates with a time
-	maxTime    = 253402300799          // 9999-12-31T23:59:59Z
 )
 
 // Format returns the format for one export.
@@ -173,9 +171,9 @@ func (n *note) properties(e *crmem.Entry, stem string, ownAliases bool) {
 		n.ours = append(n.ours, listLine(keyAliases, list))
 	}
 	n.ours = append(n.ours, keyID+": "+strconv.FormatUint(e.ID, 10))
-	when := strconv.FormatUint(e.CreatedAt, 10)
-	if e.CreatedAt <= maxTime {
-		when = time.Unix(int64(e.CreatedAt), 0).UTC().Format(timeLayout)
+	when := strconv.FormatUint(uint64(e.CreatedAt), 10)
+	if e.CreatedAt <= crmem.MaxDate {
+		when = e.CreatedAt.Time().Format(timeLayout)
 	}
 	n.ours = append(n.ours, keyCreated+": "+when)
 	if e.Kind != crmem.Note {

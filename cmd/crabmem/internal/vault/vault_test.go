@@ -51,7 +51,7 @@ func TestRoundTrip(t *testing.T) {
 	var stems []string
 	add := func(name, stem, content string, aliases ...string) {
 		id := uint64(len(entries) + 1)
-		entries = append(entries, crmem.Entry{ID: id, Name: name, Content: content, Aliases: aliases, Kind: crmem.Kind(id % 2), CreatedAt: id * id * 7919 * 7919 * 104729})
+		entries = append(entries, crmem.Entry{ID: id, Name: name, Content: content, Aliases: aliases, Kind: crmem.Kind(id % 2), CreatedAt: crmem.UnixTime(id * id * 7919 * 7919 * 104729)})
 		stems = append(stems, stem)
 	}
 	add("deploy", "deploy", "", "ship", "boat", "shared", "a]b")

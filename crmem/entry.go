@@ -72,6 +72,35 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 	return format.MarshalJSON(plain(e))
 }
 
+// EntryInfo is an entry in an output, perhaps without its content.
+type EntryInfo struct {
+	ID        uint64   `json:"id"`
+	Name      string   `json:"name"`
+	Kind      Kind     `json:"kind"`
+	CreatedAt UnixTime `json:"created_at"`
+	Content   *string  `json:"content,omitempty"`
+	Bytes     int      `json:"bytes" jsonschema:"size of the content"`
+	Aliases   []string `json:"aliases"`
+}
+
+// Info returns e for an output, with its content if full is set.
+func (e *Entry) Info(full bool) EntryInfo {
+	i := EntryInfo{ID: e.ID, Name: e.Name, Kind: e.Kind, CreatedAt: e.CreatedAt, Bytes: len(e.Content), Aliases: append([]string{}, e.Aliases...)}
+	if full {
+		i.Content = &e.Content
+	}
+	return i
+}
+
+// Entry returns i without its size.
+func (i *EntryInfo) Entry() Entry {
+	e := Entry{ID: i.ID, Name: i.Name, Kind: i.Kind, CreatedAt: i.CreatedAt, Aliases: i.Aliases}
+	if i.Content != nil {
+		e.Content = *i.Content
+	}
+	return e
+}
+
 // Equal reports whether two entries are the same in every field.
 func (e Entry) Equal(o Entry) bool {
 	return e.ID == o.ID && e.Name == o.Name && e.Kind == o.Kind && e.CreatedAt == o.CreatedAt &&

@@ -76,7 +76,7 @@ func TestEntryChanges(t *testing.T) {
 					t.Fatal(err, list.Damaged)
 				}
 				for _, x := range list.Changes {
-					got += changeLine(x.Seq, word(x.Type), x.Entry.ID, x.Entry.Name, x.Bytes, x.Place, x.Time.UnixNano(), x.By, x.Entry.Aliases, x.Entry.Content, x.Entry.CreatedAt, x.OldName)
+					got += changeLine(x.Change, word(x.Type), x.ID, x.Name, x.Bytes, x.Place, x.Time.UnixNano(), x.By, x.Aliases, x.Entry().Content, x.CreatedAt, x.OldName)
 				}
 				if got != want {
 					t.Errorf("entry %d, until %d, limit %d:\n%s\nwant\n%s", id, until, limit, got, want)
@@ -85,7 +85,7 @@ func TestEntryChanges(t *testing.T) {
 		}
 		for i, x := range all {
 			list, err := op.ListChanges.Do(t.Context(), c, op.ChangeFilter{ID: id, Seq: x.Seq})
-			if err != nil || len(list.Changes) != 1 || list.Changes[0].Entry.Content != x.Entry().Content || list.Changes[0].Place != uint64(i+1) {
+			if err != nil || len(list.Changes) != 1 || *list.Changes[0].Content != x.Entry().Content || list.Changes[0].Place != uint64(i+1) {
 				t.Errorf("change %d: %v", x.Seq, err)
 			}
 		}

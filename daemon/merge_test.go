@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"crabmem/crmem"
 	"crabmem/crmem/recall"
 )
 
@@ -14,7 +15,7 @@ func TestMergeSpaces(t *testing.T) {
 	found := func(space string, total int, names ...string) spaceAnswer {
 		a := &recall.Answer{Query: "q", Total: total, Searched: 10 * total, Hits: []recall.Hit{}}
 		for i, n := range names {
-			a.Hits = append(a.Hits, recall.Hit{Name: n, Score: float64(len(space)*100 - i)})
+			a.Hits = append(a.Hits, recall.Hit{EntryInfo: crmem.EntryInfo{Name: n}, Score: float64(len(space)*100 - i)})
 		}
 		return spaceAnswer{space, a}
 	}

@@ -12,24 +12,11 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/metadata"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
 	"crabmem/daemon/timetext"
 
 	"github.com/spf13/cobra"
 )
-
-// listed is an element of list --json. It has no content unless the flags
-// request it.
-type listed struct {
-	ID        uint64         `json:"id"`
-	Name      string         `json:"name"`
-	Kind      crmem.Kind     `json:"kind"`
-	CreatedAt crmem.UnixTime `json:"created_at"`
-	Content   *string        `json:"content,omitempty"`
-	Bytes     int            `json:"bytes"`
-	Aliases   []string       `json:"aliases"`
-	RemovedAt string         `json:"removed_at,omitempty" jsonschema:"of --deleted: RFC 3339"`
-	RemovedBy *uint64        `json:"removed_by,omitempty" jsonschema:"of --deleted: number of the change; 0: another program removed it"`
-}
 
 func listCommand(c *app) *cobra.Command {
 	var f listFlags
@@ -50,9 +37,8 @@ first), size (the largest first), or important (the largest importance first).
 ` + filterHelp + `
 
 --deleted lists the removed entries instead, as they were before the removal,
-and the day of the removal. --json adds "removed_at", unless the time is
-unknown, and "removed_by", the number of the change. crabmem restore restores an
-entry.`,
+and the day of the removal. --json prints the removals as crabmem log does.
+crabmem restore restores an entry.`,
 		Example: `  crabmem list
   crabmem list --sort created -n 10 --since 30d
   crabmem list --kind archive
@@ -79,7 +65,7 @@ entry.`,
 			}
 			entries := choose(s.All())
 			if c.JSON {
-				return c.PrintJSON(listedOf(entries, f.content))
+				return c.PrintJSON(infosOf(entries, f.content))
 			}
 			c.listText(entries, f.content)
 			return nil
@@ -141,16 +127,10 @@ func (f *listFlags) choose(now time.Time) (func(iter.Seq[crmem.Entry]) []crmem.E
 	}, nil
 }
 
-func listedOf(entries []crmem.Entry, content bool) []listed {
-	list := make([]listed, len(entries))
-	for i, e := range entries {
-		list[i] = listed{ID: e.ID, Name: e.Name, Kind: e.Kind, CreatedAt: e.CreatedAt, Bytes: len(e.Content), Aliases: e.Aliases}
-		if list[i].Aliases == nil {
-			list[i].Aliases = []string{}
-		}
-		if content {
-			list[i].Content = &e.Content
-		}
+func infosOf(entries []crmem.Entry, content bool) []crmem.EntryInfo {
+	list := make([]crmem.EntryInfo, len(entries))
+	for i := range entries {
+		list[i] = entries[i].Info(content)
 	}
 	return list
 }
@@ -183,13 +163,10 @@ func (c *app) listRemoved(s *crmem.Store, choose func(iter.Seq[crmem.Entry]) []c
 		c.fitTable(rows, "03")
 		return nil
 	}
-	list := listedOf(entries, content)
-	for i := range list {
-		ch := t.last[list[i].ID]
-		list[i].RemovedBy = &ch.Seq
-		if !ch.Time.IsZero() {
-			list[i].RemovedAt = ch.Time.UTC().Format(time.RFC3339Nano)
-		}
+	list := make([]op.Change, len(entries))
+	for i, e := range entries {
+		ch := t.last[e.ID]
+		list[i] = op.ChangeOf(&ch, content)
 	}
 	return c.PrintJSON(list)
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
@@ -18,23 +17,8 @@ import (
 
 // changeLog is the output of log --json.
 type changeLog struct {
-	Changes []logged `json:"changes" jsonschema:"newest first"`
-	More    int      `json:"more" jsonschema:"changes that --limit omits"`
-}
-
-// logged is a change in the output of log.
-type logged struct {
-	Seq     uint64           `json:"change" jsonschema:"number of the change; 0: another program made it"`
-	Time    string           `json:"time" jsonschema:"RFC 3339; empty if unknown"`
-	Type    crmem.ChangeType `json:"type"`
-	ID      uint64           `json:"id"`
-	Name    string           `json:"name"`
-	OldName string           `json:"old_name,omitempty" jsonschema:"before a rename"`
-	Kind    crmem.Kind       `json:"kind"`
-	Bytes   int              `json:"bytes" jsonschema:"of the content; before a removal"`
-	By      crmem.Actor      `json:"by"`
-
-	Redacted string `json:"redacted,omitempty" jsonschema:"RFC 3339: when the content was removed from the history"`
+	Changes []op.Change `json:"changes" jsonschema:"newest first"`
+	More    int         `json:"more" jsonschema:"changes that --limit omits"`
 }
 
 type logFlags struct {
@@ -82,9 +66,8 @@ crabmem list. If a part of the history is damaged, log warns and lists the rest.
 			if err != nil {
 				return err
 			}
-			list = slices.DeleteFunc(list, func(l logged) bool {
-				at, err := time.Parse(time.RFC3339Nano, l.Time)
-				return f.agent != "" && l.By.Agent != f.agent || f.since != "" && (err != nil || at.Before(since))
+			list = slices.DeleteFunc(list, func(l op.Change) bool {
+				return f.agent != "" && l.By.Agent != f.agent || f.since != "" && (l.Time.IsZero() || l.Time.Before(since))
 			})
 			slices.Reverse(list)
 			a := changeLog{Changes: list}
@@ -99,22 +82,16 @@ crabmem list. If a part of the history is damaged, log warns and lists the rest.
 
 // changesOf returns the changes of a store, oldest first, or those of the entries
 // that have or had the name in args.
-func (c *app) changesOf(s *crmem.Store, args []string) ([]logged, error) {
-	list, changes := []logged{}, s.Changes()
+func (c *app) changesOf(s *crmem.Store, args []string) ([]op.Change, error) {
+	list, changes := []op.Change{}, s.Changes()
 	if len(args) > 0 {
 		changes = s.ChangesOf(args[0])
 	}
 	c.eachChange(changes, func(ch *crmem.Change) {
-		e := ch.Entry()
-		l := logged{Seq: ch.Seq, Type: ch.Type, ID: e.ID, Name: strings.Clone(e.Name), Kind: e.Kind, Bytes: len(e.Content), By: ch.By}
-		if !ch.Time.IsZero() {
-			l.Time = ch.Time.UTC().Format(time.RFC3339Nano)
-		}
-		if ch.Type == crmem.ChangeRename {
-			l.OldName = strings.Clone(ch.Before.Name)
-		}
-		if at := ch.Redacted(); !at.IsZero() {
-			l.Redacted = at.UTC().Format(time.RFC3339Nano)
+		l := op.ChangeOf(ch, false)
+		l.Name, l.OldName = strings.Clone(l.Name), strings.Clone(l.OldName)
+		for i, a := range l.Aliases {
+			l.Aliases[i] = strings.Clone(a)
 		}
 		list = append(list, l)
 	})
@@ -136,17 +113,20 @@ func (c *app) printLog(a *changeLog) error {
 	}
 	rows := [][]string{{"SEQ", "TIME", "WHO", "CHANGE", "ID", "SIZE", "NAME"}}
 	for _, l := range a.Changes {
-		seq, name := "-", display.Label(l.Name)
-		if l.Seq > 0 {
-			seq = strconv.FormatUint(l.Seq, 10)
+		seq, at, name := "-", "-", display.Label(l.Name)
+		if !l.Time.IsZero() {
+			at = display.At(l.Time, c.zone())
+		}
+		if l.Change > 0 {
+			seq = strconv.FormatUint(l.Change, 10)
 		}
 		if l.OldName != "" {
 			name += " (was " + display.Label(l.OldName) + ")"
 		}
-		if l.Redacted != "" {
+		if !l.Redacted.IsZero() {
 			name += " (redacted)"
 		}
-		rows = append(rows, []string{seq, cmp.Or(display.TimeIn(l.Time, c.zone()), "-"), actorLabel(l.By), string(l.Type),
+		rows = append(rows, []string{seq, at, actorLabel(l.By), string(l.Type),
 			strconv.FormatUint(l.ID, 10), display.Size(int64(l.Bytes)), name})
 	}
 	c.fitTable(rows, "045")

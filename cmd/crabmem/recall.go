@@ -229,7 +229,6 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 	room := c.Width() - 4
 	for i := range a.Hits {
 		h := &a.Hits[i]
-		e := crmem.Entry{ID: h.ID, Name: h.Name, Kind: h.Kind, CreatedAt: h.CreatedAt, Aliases: h.Aliases}
 		end := ""
 		if h.Marks == nil || h.Marks.Linked == nil {
 			end = fmt.Sprintf(", score %.3f", h.Score)
@@ -237,7 +236,7 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 		for _, note := range h.Marks.Notes() {
 			end += ", " + display.Printable(note)
 		}
-		fmt.Fprintf(c.Out, "%2d  %s\n", i+1, c.heading(e)+c.Dim(end))
+		fmt.Fprintf(c.Out, "%2d  %s\n", i+1, c.heading(h.Entry())+c.Dim(end))
 		switch {
 		case h.Snippet != nil:
 			c.indent(*h.Snippet)

@@ -63,7 +63,7 @@ func memoryOutputs() map[string]types {
 		"inspect":                   {of[[]inspected]()},
 		"links":                     {of[linksAnswer]()},
 		"lint":                      {of[lintAnswer]()},
-		"list":                      {of[[]listed]()},
+		"list":                      {of[[]crmem.EntryInfo](), of[[]op.Change]()},
 		"load":                      {of[op.LoadAnswer]()},
 		"log":                       {of[changeLog]()},
 		"metadata adopt":            {of[adoptedAnswer]()},

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
@@ -200,7 +199,7 @@ encryption key is. list does not read the key and does not print values.`,
 		}
 		rows := [][]string{{"NAME", "SET"}}
 		for _, i := range list.Secrets {
-			rows = append(rows, []string{i.Name, display.TimeIn(i.Set.Format(time.RFC3339), c.zone())})
+			rows = append(rows, []string{i.Name, display.At(i.Set, c.zone())})
 		}
 		c.Table(c.Out, rows, "")
 		c.Say("%s", display.Printable(list.Key.String()))

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"crabmem/crmem"
 )
 
 // TestManyWriters runs crabmem remember many times, 16 concurrently, with
@@ -53,7 +55,7 @@ func TestManyWriters(t *testing.T) {
 			}
 			before := acknowledged.Load()
 			out, diag, code := start("list", "--json", "--content")
-			var list []listed
+			var list []crmem.EntryInfo
 			if err := json.Unmarshal([]byte(out), &list); code != 0 || diag != "" || err != nil {
 				t.Errorf("reader: exit code %d: %s %v", code, diag, err)
 				return

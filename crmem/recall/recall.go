@@ -40,19 +40,13 @@ type Answer struct {
 // Hit is an entry that was found. It has its content or, under a budget, a
 // snippet.
 type Hit struct {
-	ID        uint64         `json:"id"`
-	Name      string         `json:"name"`
-	Kind      crmem.Kind     `json:"kind"`
-	CreatedAt crmem.UnixTime `json:"created_at"`
-	Content   *string        `json:"content,omitempty"`
-	Snippet   *string        `json:"snippet,omitempty"`
-	Aliases   []string       `json:"aliases"`
-	Score     float64        `json:"score"`
-	Tokens    *int           `json:"tokens,omitempty"`
-	Explain   *Explanation   `json:"explain,omitempty"`
-	Marks     *crmem.Marks   `json:"marks,omitempty"`
+	crmem.EntryInfo
+	Snippet *string      `json:"snippet,omitempty"`
+	Score   float64      `json:"score"`
+	Tokens  *int         `json:"tokens,omitempty"`
+	Explain *Explanation `json:"explain,omitempty"`
+	Marks   *crmem.Marks `json:"marks,omitempty"`
 
-	Bytes int `json:"-" cbor:"bytes"` // of the complete content
 	// Weights has the terms of the hit and their weights, for the selection of
 	// snippets.
 	Weights map[string]float64 `json:"-" cbor:"weights,omitempty"`
@@ -83,11 +77,7 @@ func Search(ctx context.Context, s *crmem.Store, q crmem.Query, o Options) (*Ans
 	a := &Answer{Query: q.Text, Total: r.Total, Searched: r.Searched, Hits: make([]Hit, len(r.Hits)), Corrections: r.Corrections, Meaning: r.Meaning}
 	for i := range r.Hits {
 		h := &r.Hits[i]
-		a.Hits[i] = Hit{
-			ID: h.Entry.ID, Name: h.Entry.Name, Kind: h.Entry.Kind, CreatedAt: h.Entry.CreatedAt,
-			Content: &h.Entry.Content, Aliases: append([]string{}, h.Entry.Aliases...), Score: h.Score,
-			Bytes: len(h.Entry.Content), Marks: h.Marks,
-		}
+		a.Hits[i] = Hit{EntryInfo: h.Entry.Info(true), Score: h.Score, Marks: h.Marks}
 		if q.Explain {
 			a.Hits[i].Weights = r.Explanations[i].Weights()
 		}

@@ -77,6 +77,11 @@ func TimeIn(text string, zone *time.Location) string {
 	if err != nil {
 		return Printable(text)
 	}
+	return At(t, zone)
+}
+
+// At formats a time for people, as [TimeIn] does.
+func At(t time.Time, zone *time.Location) string {
 	return t.Round(time.Second).In(zone).Format("2006-01-02 15:04:05 MST")
 }
 

@@ -29,7 +29,7 @@ func TestVersions(t *testing.T) {
 			for _, i := range items {
 				v := i.(map[string]any)
 				got = append(got, v["type"].(string))
-				if v["content"] != nil || v["name"] != "deploy" || v["client"] != "http" || v["bytes"] != 9.0 || v["kind"] != "note" || v["time"] == nil {
+				if v["content"] != nil || v["name"] != "deploy" || fmt.Sprint(v["by"]) != "map[client:http]" || v["bytes"] != 9.0 || v["kind"] != "note" || v["time"] == nil {
 					t.Errorf("version: %v", v)
 				}
 				one := r.want("read", r.do("ann", "GET", fmt.Sprintf("%s/history/%v", path, v["change"]), nil), 200, "")

@@ -132,10 +132,9 @@ func weightsOf(a *recall.Answer) map[string]float64 {
 
 // hitOf converts a hit. Under a budget, a hit without its complete content has no etag.
 func hitOf(h *recall.Hit, in *question, weights map[string]float64) hit {
-	e := crmem.Entry{ID: h.ID, Name: h.Name, Kind: h.Kind, CreatedAt: h.CreatedAt, Aliases: h.Aliases}
+	e := h.Entry()
 	out := hit{Score: h.Score, Tokens: h.Tokens}
 	if h.Content != nil {
-		e.Content = *h.Content
 		out.Entry = *op.EntryOf(&e, in.Full || in.Budget > 0)
 		out.Snippet = snippet.Cut(metadata.Text(e.Content), analysis.Standard, weights, snippetBytes)
 	} else {

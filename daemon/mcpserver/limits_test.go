@@ -201,8 +201,8 @@ func TestParts(t *testing.T) {
 		var b strings.Builder
 		for offset := 0; ; {
 			g, said := must[op.EntryPart](t, s, "get_memory", dict{"name": c.name, "offset": offset, "max_bytes": c.size})
-			if len(g.Content) > c.size || len(g.Content) < c.size-3 && g.Next != 0 || !utf8.ValidString(g.Content) || g.Bytes != len(c.text) {
-				t.Fatalf("a part of %d bytes of %d", len(g.Content), g.Bytes)
+			if len(*g.Content) > c.size || len(*g.Content) < c.size-3 && g.Next != 0 || !utf8.ValidString(*g.Content) || g.Bytes != len(c.text) {
+				t.Fatalf("a part of %d bytes of %d", len(*g.Content), g.Bytes)
 			}
 			if (g.Next > 0) != strings.Contains(said, fmt.Sprintf("call again with offset %d", g.Next)) {
 				t.Errorf("next is %d, and it says\n%.200s", g.Next, said)
@@ -210,7 +210,7 @@ func TestParts(t *testing.T) {
 			if g.Next != 0 && g.Next <= offset {
 				t.Fatalf("after offset %d next is %d", offset, g.Next)
 			}
-			b.WriteString(g.Content)
+			b.WriteString(*g.Content)
 			if offset = g.Next; offset == 0 {
 				break
 			}
@@ -219,13 +219,13 @@ func TestParts(t *testing.T) {
 			t.Errorf("%s: parts of %d bytes do not make the text", c.name, c.size)
 		}
 	}
-	if g, _ := must[op.EntryPart](t, s, "get_memory", dict{"name": "long", "offset": 1}); !utf8.ValidString(g.Content) || !strings.HasPrefix(g.Content, "日") {
-		t.Errorf("from within a character: %.10q", g.Content)
+	if g, _ := must[op.EntryPart](t, s, "get_memory", dict{"name": "long", "offset": 1}); !utf8.ValidString(*g.Content) || !strings.HasPrefix(*g.Content, "日") {
+		t.Errorf("from within a character: %.10q", *g.Content)
 	}
 	mcptest.Refused(t, s, "get_memory", dict{"name": "long", "offset": len(text) + 1}, "^offset .*: the text has .* Try: call again with offset 0")
 	mcptest.Refused(t, s, "get_memory", dict{"name": "both"}, `^"both" is an alias of 2 entries. Try: use one of the names\n(.|\n)*\none\ntwo\n>>> memory`)
 	mcptest.Refused(t, s, "forget", dict{"name": "both"}, `^"both" is an alias of 2 entries. Try: use one of the names\n(.|\n)*\none\ntwo\n>>> memory`)
-	if g, _ := must[op.EntryPart](t, s, "get_memory", dict{"name": "empty"}); g.Content != "" || g.Bytes != 0 {
+	if g, _ := must[op.EntryPart](t, s, "get_memory", dict{"name": "empty"}); *g.Content != "" || g.Bytes != 0 {
 		t.Errorf("an empty entry: %+v", g)
 	}
 	res, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "crabmem://note/empty"})
@@ -278,8 +278,8 @@ func TestPartEnds(t *testing.T) {
 		{"wide", 257, "!", 0},
 	} {
 		g, _ := must[op.EntryPart](t, s, "get_memory", dict{"name": c.name, "offset": c.offset, "max_bytes": 256})
-		if g.Content != c.want || g.Next != c.next {
-			t.Errorf("%s from %d: %q, next %d, want %q, next %d", c.name, c.offset, g.Content, g.Next, c.want, c.next)
+		if *g.Content != c.want || g.Next != c.next {
+			t.Errorf("%s from %d: %q, next %d, want %q, next %d", c.name, c.offset, *g.Content, g.Next, c.want, c.next)
 		}
 	}
 }
@@ -346,7 +346,7 @@ func TestBrokenStore(t *testing.T) {
 	if err := os.WriteFile(file, good, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if g, _ := must[op.EntryPart](t, s, "get_memory", dict{"name": "a"}); g.Content != "b" {
+	if g, _ := must[op.EntryPart](t, s, "get_memory", dict{"name": "a"}); *g.Content != "b" {
 		t.Errorf("mended, it says %+v", g)
 	}
 	for _, name := range []string{"memory.db", "memory.db-wal"} {

@@ -1,7 +1,6 @@
 package mcpserver
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -77,7 +76,7 @@ func foundText(out *op.EntriesFound) string {
 		if b.Len() > 0 {
 			b.WriteString("\n")
 		}
-		b.WriteString(withAliases(display.ShownName(h.Name)+"  ("+h.Kind+", "+h.CreatedAt.Day(time.UTC), h.Aliases))
+		b.WriteString(withAliases(display.ShownName(h.Name)+"  ("+h.Kind.String()+", "+h.CreatedAt.Day(time.UTC), h.Aliases))
 		if !h.Whole {
 			b.WriteString(", in part")
 		}
@@ -98,7 +97,7 @@ func foundText(out *op.EntriesFound) string {
 
 func partText(out *op.EntryPart) string {
 	head := fmt.Sprintf("%s, %s %d, %s, %s", display.ShownName(out.Name), out.Kind, out.ID, out.CreatedAt.Day(time.UTC), display.Size(int64(out.Bytes)))
-	text := display.Fence(withAliases(head, out.Aliases) + "\n\n" + out.Content)
+	text := display.Fence(withAliases(head, out.Aliases) + "\n\n" + *out.Content)
 	if out.Next > 0 {
 		text += fmt.Sprintf("\nmore text: call again with offset %d", out.Next)
 	}
@@ -120,12 +119,16 @@ func namesText(out *op.NamePage) string {
 
 func historyText(out *op.EntryHistory, version uint64) string {
 	var b strings.Builder
-	for _, v := range out.Versions {
-		fmt.Fprintf(&b, "%d  %s  %s  %s, %s", v.Change, cmp.Or(v.Time, "-"), v.Type, display.ShownName(v.Name), display.Size(int64(v.Bytes)))
-		if who := strings.TrimSpace(v.Agent + " " + v.Client); who != "" {
+	for _, v := range out.Changes {
+		at := "-"
+		if !v.Time.IsZero() {
+			at = v.Time.Format(time.RFC3339)
+		}
+		fmt.Fprintf(&b, "%d  %s  %s  %s, %s", v.Change, at, v.Type, display.ShownName(v.Name), display.Size(int64(v.Bytes)))
+		if who := strings.TrimSpace(v.By.Agent + " " + v.By.Client); who != "" {
 			b.WriteString(", by " + display.Printable(who))
 		}
-		if v.Redacted != "" {
+		if !v.Redacted.IsZero() {
 			b.WriteString(", redacted")
 		}
 		b.WriteString("\n")
@@ -133,7 +136,7 @@ func historyText(out *op.EntryHistory, version uint64) string {
 	if out.Content != nil {
 		fmt.Fprintf(&b, "\ntext of version %d:\n%s\n", version, *out.Content)
 	}
-	head := fmt.Sprintf("%d of %s", len(out.Versions), display.Plural(out.Total, "version", "versions"))
+	head := fmt.Sprintf("%d of %s", len(out.Changes), display.Plural(out.Total, "version", "versions"))
 	if !out.Whole {
 		head += "; the text is longer, and only the beginning follows"
 	}

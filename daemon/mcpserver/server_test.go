@@ -107,26 +107,26 @@ func exercise(t *testing.T, s *mcp.ClientSession) {
 		t.Errorf("a replacement: %+v", w)
 	}
 	hist, text := must[op.EntryHistory](t, s, "memory_history", dict{"name": "Deploy steps"})
-	if hist.Total != 2 || len(hist.Versions) != 2 || hist.Versions[0].Type != "update" || hist.Versions[1].Type != "add" || hist.Content != nil ||
+	if hist.Total != 2 || len(hist.Changes) != 2 || hist.Changes[0].Type != "update" || hist.Changes[1].Type != "add" || hist.Content != nil ||
 		!strings.HasPrefix(text, "2 of 2 versions\n") {
 		t.Errorf("history: %+v %q", hist, text)
 	}
-	old := hist.Versions[1].Change
+	old := hist.Changes[1].Change
 	if hist, text = must[op.EntryHistory](t, s, "memory_history", dict{"name": "Deploy steps", "change": old, "limit": 1}); hist.Content == nil || *hist.Content != "other" ||
-		len(hist.Versions) != 1 || hist.Total != 2 || !strings.Contains(dataIn(t, text)[0], "Deploy steps") {
+		len(hist.Changes) != 1 || hist.Total != 2 || !strings.Contains(dataIn(t, text)[0], "Deploy steps") {
 		t.Errorf("an old version: %+v %q", hist, text)
 	}
 	mcptest.Refused(t, s, "remember", dict{"name": "Deploy steps", "content": "lost", "if_version": old}, "is not as expected: its version is .* Try: read the entry again")
-	if w, _ = must[op.SavedNote](t, s, "remember", dict{"name": "Deploy steps", "content": "tea", "if_version": hist.Versions[0].Change}); w.Created {
+	if w, _ = must[op.SavedNote](t, s, "remember", dict{"name": "Deploy steps", "content": "tea", "if_version": hist.Changes[0].Change}); w.Created {
 		t.Errorf("a replacement of a version: %+v", w)
 	}
 	typed, _ := must[op.SavedNote](t, s, "remember", dict{"name": "typed", "content": "rope", "type": "goal", "tags": []string{"a", "b"}, "importance": 1, "part_of": []string{"tea"}})
 	must[op.SavedNote](t, s, "remember", dict{"name": "typed", "content": "tide"})
-	if g, _ := must[op.EntryPart](t, s, "get_memory", dict{"name": "typed"}); !typed.Created || g.Content != "---\ntype: goal\ntags: [a, b]\nimportance: 1\npart_of: \"[[tea]]\"\ncrabmem: 1\n---\ntide" {
+	if g, _ := must[op.EntryPart](t, s, "get_memory", dict{"name": "typed"}); !typed.Created || *g.Content != "---\ntype: goal\ntags: [a, b]\nimportance: 1\npart_of: \"[[tea]]\"\ncrabmem: 1\n---\ntide" {
 		t.Errorf("metadata: %+v", g)
 	}
 	must[op.SavedNote](t, s, "remember", dict{"name": "typed", "content": "tide", "type": "", "tags": []string{}, "part_of": []string{}})
-	if g, _ := must[op.EntryPart](t, s, "get_memory", dict{"name": "typed"}); g.Content != "---\nimportance: 1\ncrabmem: 1\n---\ntide" {
+	if g, _ := must[op.EntryPart](t, s, "get_memory", dict{"name": "typed"}); *g.Content != "---\nimportance: 1\ncrabmem: 1\n---\ntide" {
 		t.Errorf("removed metadata: %+v", g)
 	}
 	mcptest.Refused(t, s, "remember", dict{"name": "typed", "content": "x", "expires": "soon"}, `expires "soon": want a day`)
@@ -138,7 +138,7 @@ func exercise(t *testing.T, s *mcp.ClientSession) {
 		t.Errorf("recall: %+v\n%s", r, text)
 	}
 	g, text := must[op.EntryPart](t, s, "get_memory", dict{"name": "ship"})
-	if g.Name != "deploy-steps" || g.Content != "build, tag, push\nthen watch the canary" || g.Next != 0 || !strings.Contains(text, g.Content) {
+	if g.Name != "deploy-steps" || *g.Content != "build, tag, push\nthen watch the canary" || g.Next != 0 || !strings.Contains(text, *g.Content) {
 		t.Errorf("get_memory: %+v\n%s", g, text)
 	}
 	l, _ := must[op.NamePage](t, s, "list_memories", dict{})
@@ -208,8 +208,8 @@ func TestNeverStale(t *testing.T) {
 		// The same length: only time and place of the files tell.
 		text := fmt.Sprintf("%06d", i)
 		addNote(t, dir, "same", text)
-		if g, _ := must[op.EntryPart](t, s, "get_memory", dict{"name": "same"}); g.Content != text {
-			t.Fatalf("it reads %q, want %q", g.Content, text)
+		if g, _ := must[op.EntryPart](t, s, "get_memory", dict{"name": "same"}); *g.Content != text {
+			t.Fatalf("it reads %q, want %q", *g.Content, text)
 		}
 	}
 }

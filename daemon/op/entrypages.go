@@ -15,27 +15,14 @@ import (
 	"crabmem/daemon/once"
 )
 
-// Entry is an entry as clients of a gateway have it: with a state that a change may require.
+// Entry is an entry in a state that a change may require.
 type Entry struct {
-	ID        uint64         `json:"id"`
-	Name      string         `json:"name"`
-	Kind      string         `json:"kind" jsonschema:"note or archive"`
-	CreatedAt crmem.UnixTime `json:"created_at"`
-	Bytes     int            `json:"bytes" jsonschema:"size of the content"`
-	Aliases   []string       `json:"aliases"`
-	ETag      string         `json:"etag" jsonschema:"of this state of the entry, for If-Match" op:"header=ETag"`
-	Content   *string        `json:"content,omitempty"`
+	crmem.EntryInfo
+	ETag string `json:"etag" jsonschema:"of this state of the entry, for If-Match" op:"header=ETag"`
 }
 
 // EntryOf returns an entry, with its content if full is set.
-func EntryOf(e *crmem.Entry, full bool) *Entry {
-	out := &Entry{ID: e.ID, Name: e.Name, Kind: e.Kind.String(), CreatedAt: e.CreatedAt,
-		Bytes: len(e.Content), Aliases: append([]string{}, e.Aliases...), ETag: ETag(e)}
-	if full {
-		out.Content = &e.Content
-	}
-	return out
-}
+func EntryOf(e *crmem.Entry, full bool) *Entry { return &Entry{e.Info(full), ETag(e)} }
 
 // EntryQuery selects a page of entries.
 type EntryQuery struct {

@@ -25,14 +25,8 @@ type EntryPlace struct {
 // EntryPart is an entry with a part of its text.
 type EntryPart struct {
 	FromMemory
-	ID        uint64         `json:"id"`
-	Name      string         `json:"name"`
-	Kind      string         `json:"kind" jsonschema:"note or archive"`
-	CreatedAt crmem.UnixTime `json:"created_at"`
-	Aliases   []string       `json:"aliases"`
-	Content   string         `json:"content"`
-	Bytes     int            `json:"bytes" jsonschema:"bytes of the full text"`
-	Next      int            `json:"next_offset,omitempty" jsonschema:"offset of the next part; absent at the end of the text"`
+	crmem.EntryInfo
+	Next int `json:"next_offset,omitempty" jsonschema:"offset of the next part; absent at the end of the text"`
 }
 
 var ReadPart = Add(errtable.Store, Op[Store, EntryPlace, EntryPart]{
@@ -50,8 +44,8 @@ var ReadPart = Add(errtable.Store, Op[Store, EntryPlace, EntryPart]{
 		}
 		from := len(clip.Bytes(e.Content, int(in.Offset))) // between two characters
 		part := clip.Bytes(e.Content[from:], cmp.Or(in.Max, display.MaxShownText))
-		out = EntryPart{FromMemory: fromMemory, ID: e.ID, Name: clippedName(e.Name), Kind: e.Kind.String(), CreatedAt: e.CreatedAt,
-			Aliases: firstAliases(e.Aliases), Content: part, Bytes: len(e.Content)}
+		out = EntryPart{FromMemory: fromMemory, EntryInfo: shownInfo(&e)}
+		out.Content = &part
 		if end := from + len(part); end < len(e.Content) {
 			out.Next = end
 		}
@@ -69,18 +63,9 @@ type NamesQuery struct {
 // NamePage is a page of entries without their texts.
 type NamePage struct {
 	FromMemory
-	Total int          `json:"total" jsonschema:"total number of entries of that kind"`
-	Items []NamedEntry `json:"memories"`
-	Next  string       `json:"next_cursor,omitempty" jsonschema:"absent on the last page"`
-}
-
-// NamedEntry is an entry without its text.
-type NamedEntry struct {
-	Name      string         `json:"name"`
-	Kind      string         `json:"kind"`
-	CreatedAt crmem.UnixTime `json:"created_at"`
-	Bytes     int            `json:"bytes" jsonschema:"of the text"`
-	Aliases   []string       `json:"aliases"`
+	Total int               `json:"total" jsonschema:"total number of entries of that kind"`
+	Items []crmem.EntryInfo `json:"memories"`
+	Next  string            `json:"next_cursor,omitempty" jsonschema:"absent on the last page"`
 }
 
 var ListNames = Add(errtable.Store, Op[Store, NamesQuery, NamePage]{
@@ -88,7 +73,7 @@ var ListNames = Add(errtable.Store, Op[Store, NamesQuery, NamePage]{
 	Tool: &Tool{Name: "list_memories", Title: "List memories",
 		Does: "List the entries, oldest first, without their texts. For the next page, call again with cursor = next_cursor. To search, use recall."},
 	Run: func(_ context.Context, s Store, in *NamesQuery) (NamePage, error) {
-		out, size := NamePage{FromMemory: fromMemory, Items: []NamedEntry{}}, 0
+		out, size := NamePage{FromMemory: fromMemory, Items: []crmem.EntryInfo{}}, 0
 		last, err := ReadCursor(in.Cursor)
 		if err != nil {
 			return out, err
@@ -103,7 +88,7 @@ var ListNames = Add(errtable.Store, Op[Store, NamesQuery, NamePage]{
 			case len(out.Items) == cmp.Or(in.Limit, 200) || size > display.MaxShownPage:
 				out.Next = Cursor(last)
 			default:
-				one := NamedEntry{clippedName(e.Name), e.Kind.String(), e.CreatedAt, len(e.Content), firstAliases(e.Aliases)}
+				one := shownInfo(&e)
 				out.Items = append(out.Items, one)
 				last = e.ID
 				size += EntrySize(&crmem.Entry{Name: one.Name, Aliases: one.Aliases})

@@ -49,15 +49,12 @@ type EntriesFound struct {
 
 // EntryFound is an entry that matches.
 type EntryFound struct {
-	Name      string         `json:"name"`
-	Kind      string         `json:"kind" jsonschema:"note or archive"`
-	CreatedAt crmem.UnixTime `json:"created_at"`
-	Aliases   []string       `json:"aliases"`
-	Score     float64        `json:"score"`
-	Text      string         `json:"text" jsonschema:"the full text, or the best matching snippet"`
-	Whole     bool           `json:"whole" jsonschema:"true if text is the full text; if false, get_memory returns the rest"`
-	Tokens    int            `json:"tokens" jsonschema:"tokens of the name and the text"`
-	Notes     []string       `json:"notes,omitempty" jsonschema:"such as superseded by NAME, contradicts NAME, expired DAY"`
+	crmem.EntryInfo
+	Score  float64  `json:"score"`
+	Text   string   `json:"text" jsonschema:"the full text, or the best matching snippet"`
+	Whole  bool     `json:"whole" jsonschema:"true if text is the full text; if false, get_memory returns the rest"`
+	Tokens int      `json:"tokens" jsonschema:"tokens of the name and the text"`
+	Notes  []string `json:"notes,omitempty" jsonschema:"such as superseded by NAME, contradicts NAME, expired DAY"`
 }
 
 var FindEntries = Add(errtable.Store, Op[Store, EntrySearch, EntriesFound]{
@@ -98,17 +95,25 @@ func foundFor(in *EntrySearch, a *recall.Answer) EntriesFound {
 	for _, x := range a.Corrections {
 		out.Corrections = append(out.Corrections, x.Word+" → "+strings.Join(x.Words, ", "))
 	}
-	for _, h := range a.Hits {
-		out.Hits = append(out.Hits, EntryFound{
-			Name: h.Name, Kind: h.Kind.String(), CreatedAt: h.CreatedAt, Aliases: firstAliases(h.Aliases), Score: h.Score,
-			Text: *cmp.Or(h.Content, h.Snippet), Whole: h.Content != nil && h.Bytes <= most, Tokens: *h.Tokens, Notes: firstAliases(h.Marks.Notes()),
-		})
+	for i := range a.Hits {
+		h := &a.Hits[i]
+		one := EntryFound{EntryInfo: h.EntryInfo, Score: h.Score, Text: *cmp.Or(h.Content, h.Snippet),
+			Whole: h.Content != nil && h.Bytes <= most, Tokens: *h.Tokens, Notes: firstAliases(h.Marks.Notes())}
+		one.Aliases, one.Content = firstAliases(h.Aliases), nil
+		out.Hits = append(out.Hits, one)
 	}
 	return out
 }
 
 // clippedName returns the beginning of a name: the limit of names is that of writes.
 func clippedName(name string) string { return clip.Bytes(name, display.MaxShownName) }
+
+// shownInfo returns an entry for models, without its content.
+func shownInfo(e *crmem.Entry) crmem.EntryInfo {
+	i := e.Info(false)
+	i.Name, i.Aliases = clippedName(e.Name), firstAliases(e.Aliases)
+	return i
+}
 
 // firstAliases returns the first aliases, not nil, up to a limit of bytes.
 func firstAliases(aliases []string) []string {

@@ -16,19 +16,19 @@ import (
 	"crabmem/daemon/once"
 )
 
-// A Change is a change of an entry.
+// A Change is a change of an entry, which is as after the change or, if the change
+// removed it, as before.
 type Change struct {
-	Place   uint64           `json:"place"`  // in the history of the entry; the oldest has 1
-	Seq     uint64           `json:"change"` // its number; 0: another program changed the file
-	Time    time.Time        `json:"time,omitzero"`
+	Change  uint64           `json:"change" jsonschema:"its number; 0: another program made it"`
+	Time    time.Time        `json:"time,omitzero" jsonschema:"RFC 3339; absent if unknown"`
 	By      crmem.Actor      `json:"by"`
 	Type    crmem.ChangeType `json:"type"`
-	OldName string           `json:"old_name,omitempty"` // before a rename
-	Entry   crmem.Entry      `json:"entry"`              // after the change or, if the change removed it, before
-	Bytes   int              `json:"bytes"`              // size of the content
+	OldName string           `json:"old_name,omitempty" jsonschema:"before a rename"`
+	crmem.EntryInfo
+	Redacted time.Time `json:"redacted,omitzero" jsonschema:"when the content was removed from the history"`
 
-	SHA256   []byte    `json:"sha256,omitempty"`  // of the content
-	Redacted time.Time `json:"redacted,omitzero"` // when the content was removed
+	Place  uint64 `json:"-" cbor:"place"`            // in the history of the entry; the oldest has 1
+	SHA256 []byte `json:"-" cbor:"sha256,omitempty"` // of the content
 }
 
 // ChangeFilter selects changes.
@@ -79,7 +79,7 @@ func (s Store) changes(in *ChangeFilter) (out ChangeList, err error) {
 			continue
 		}
 		if len(in.NewestOf) > 0 {
-			out.Changes = slices.DeleteFunc(out.Changes, func(older Change) bool { return older.Entry.ID == c.Entry().ID })
+			out.Changes = slices.DeleteFunc(out.Changes, func(older Change) bool { return older.ID == c.Entry().ID })
 		}
 		if place++; in.Until > 0 && place > in.Until {
 			break
@@ -112,23 +112,25 @@ func (s Store) selected(in *ChangeFilter) iter.Seq2[crmem.Change, error] {
 
 // changeOf returns a change for a response. Without content, it shares no memory with c.
 func changeOf(c *crmem.Change, place uint64, in *ChangeFilter) Change {
-	e := *c.Entry()
-	out := Change{Place: place, Seq: c.Seq, Time: c.Time.UTC(), By: c.By, Type: c.Type, Bytes: len(e.Content), Redacted: c.Redacted().UTC()}
+	out := ChangeOf(c, in.Seq > 0)
+	out.Place = place
 	if in.Sums || in.Seq > 0 {
-		sum := sha256.Sum256([]byte(e.Content))
+		sum := sha256.Sum256([]byte(c.Entry().Content))
 		out.SHA256 = sum[:]
 	}
-	if in.Seq == 0 {
-		e.Content = ""
+	out.Name, out.OldName = strings.Clone(out.Name), strings.Clone(out.OldName)
+	for i, a := range out.Aliases {
+		out.Aliases[i] = strings.Clone(a)
 	}
-	e.Name, e.Aliases = strings.Clone(e.Name), slices.Clone(e.Aliases)
-	for i, a := range e.Aliases {
-		e.Aliases[i] = strings.Clone(a)
-	}
+	return out
+}
+
+// ChangeOf returns a change for an output, with the content if full is set.
+func ChangeOf(c *crmem.Change, full bool) Change {
+	out := Change{Change: c.Seq, Time: c.Time.UTC(), By: c.By, Type: c.Type, EntryInfo: c.Entry().Info(full), Redacted: c.Redacted().UTC()}
 	if c.Type == crmem.ChangeRename {
-		out.OldName = strings.Clone(c.Before.Name)
+		out.OldName = c.Before.Name
 	}
-	out.Entry = e
 	return out
 }
 
@@ -141,7 +143,7 @@ func NewestChanges(ctx context.Context, c Caller, ids ...uint64) (map[uint64]Cha
 	}
 	list, err := ListChanges.Do(ctx, c, ChangeFilter{NewestOf: ids, Sums: true})
 	for _, change := range list.Changes {
-		newest[change.Entry.ID] = change
+		newest[change.ID] = change
 	}
 	return newest, err
 }

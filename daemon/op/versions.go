@@ -6,28 +6,10 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"time"
 
 	"crabmem/crmem"
 	"crabmem/daemon/errtable"
 )
-
-// EntryVersion is the state of an entry after a change.
-type EntryVersion struct {
-	Change  uint64           `json:"change" jsonschema:"its number; 0: another program made it"`
-	Time    string           `json:"time,omitempty" jsonschema:"RFC 3339; absent if unknown"`
-	Type    crmem.ChangeType `json:"type"`
-	Name    string           `json:"name" jsonschema:"after the change; before a removal"`
-	OldName string           `json:"old_name,omitempty" jsonschema:"before a rename"`
-	Kind    string           `json:"kind" jsonschema:"note or archive"`
-	Bytes   int              `json:"bytes" jsonschema:"size of the content"`
-	Aliases []string         `json:"aliases"`
-	Agent   string           `json:"agent,omitempty" jsonschema:"the agent that made the change"`
-	Client  string           `json:"client,omitempty" jsonschema:"the program that made the change"`
-	Content *string          `json:"content,omitempty" jsonschema:"only of one version"`
-
-	Redacted string `json:"redacted,omitempty" jsonschema:"RFC 3339: when the content was removed from the history"`
-}
 
 // VersionQuery selects a page of the versions of an entry.
 type VersionQuery struct {
@@ -38,9 +20,9 @@ type VersionQuery struct {
 
 // VersionList is a page of versions, the newest first.
 type VersionList struct {
-	Items   []*EntryVersion `json:"items"`
-	Next    string          `json:"next,omitempty" jsonschema:"value of after for the next page; absent on the last page"`
-	Damaged string          `json:"damaged,omitempty" jsonschema:"why a part of the history is not readable" op:"paths"`
+	Items   []Change `json:"items"`
+	Next    string   `json:"next,omitempty" jsonschema:"value of after for the next page; absent on the last page"`
+	Damaged string   `json:"damaged,omitempty" jsonschema:"why a part of the history is not readable" op:"paths"`
 }
 
 // VersionID names a version of an entry.
@@ -53,7 +35,7 @@ type VersionID struct {
 var ListVersions = Add(errtable.Store, Op[Store, VersionQuery, VersionList]{
 	Name: "entries.versions", Does: "List versions of an entry, newest first.", Effect: Reads, Need: NeedRead, Path: "GET /v1/memories/{id}/history",
 	Run: func(ctx context.Context, s Store, in *VersionQuery) (VersionList, error) {
-		out, limit := VersionList{Items: []*EntryVersion{}}, max(in.Limit, 1)
+		out, limit := VersionList{Items: []Change{}}, max(in.Limit, 1)
 		list, err := ListChanges.Do(ctx, s, ChangeFilter{ID: in.ID, Until: in.After, Limit: limit + 1})
 		if err != nil {
 			return out, err
@@ -67,39 +49,27 @@ var ListVersions = Add(errtable.Store, Op[Store, VersionQuery, VersionList]{
 				out.Next = strconv.FormatUint(list.Changes[i].Place, 10)
 				break
 			}
-			out.Items = append(out.Items, versionOf(&list.Changes[i], false))
+			out.Items = append(out.Items, list.Changes[i])
 		}
 		return out, err
 	},
 })
 
-var ShowVersion = Add(errtable.Store, Op[Store, VersionID, EntryVersion]{
+var ShowVersion = Add(errtable.Store, Op[Store, VersionID, Change]{
 	Name: "entries.version", Does: "Read a version of an entry.", Effect: Reads, Need: NeedRead, Path: "GET /v1/memories/{id}/history/{change}",
-	Run: func(ctx context.Context, s Store, in *VersionID) (EntryVersion, error) {
+	Run: func(ctx context.Context, s Store, in *VersionID) (Change, error) {
 		list, err := ListChanges.Do(ctx, s, ChangeFilter{ID: in.ID, Seq: in.Change})
 		if errors.Is(err, crmem.ErrNotFound) || err == nil && len(list.Changes) == 0 {
 			err = &errtable.Error{HTTP: http.StatusNotFound, Kind: "not_found", Exit: errtable.ExitNotFound, Err: err,
 				Message: fmt.Sprintf("no version %d of entry %d", in.Change, in.ID), Fix: "list the versions with GET /v1/memories/{id}/history"}
 		}
 		if err != nil {
-			return EntryVersion{}, err
+			return Change{}, err
 		}
-		c := &list.Changes[0]
-		return *versionOf(c, c.Type != crmem.ChangeRemove), nil
+		c := list.Changes[0]
+		if c.Type == crmem.ChangeRemove || !c.Redacted.IsZero() {
+			c.Content = nil
+		}
+		return c, nil
 	},
 })
-
-// versionOf converts a change, with the content if full is set.
-func versionOf(c *Change, full bool) *EntryVersion {
-	v := &EntryVersion{Change: c.Seq, Type: c.Type, Name: c.Entry.Name, OldName: c.OldName, Kind: c.Entry.Kind.String(), Bytes: c.Bytes,
-		Aliases: append([]string{}, c.Entry.Aliases...), Agent: c.By.Agent, Client: c.By.Client}
-	if !c.Time.IsZero() {
-		v.Time = c.Time.UTC().Format(time.RFC3339Nano)
-	}
-	if !c.Redacted.IsZero() {
-		v.Redacted = c.Redacted.UTC().Format(time.RFC3339Nano)
-	} else if full {
-		v.Content = &c.Entry.Content
-	}
-	return v
-}

@@ -216,12 +216,12 @@ func OffsetOf(err error) int64 {
 // Actor describes who made a change. Every field may be empty. A field has at most
 // [MaxActorField] bytes of UTF-8.
 type Actor struct {
-	Agent   string `json:"agent,omitempty"`   // agent name
-	Session string `json:"session,omitempty"` // session ID
-	Call    string `json:"call,omitempty"`    // tool call ID
-	Client  string `json:"client,omitempty"`  // cli, mcp, ...
-	Origin  string `json:"origin,omitempty"`  // sender identity
-	Op      string `json:"op,omitempty"`      // ID that the client gave the operation
+	Agent   string `json:"agent,omitempty"`              // agent name
+	Session string `json:"session,omitempty" op:"owner"` // session ID
+	Call    string `json:"call,omitempty" op:"owner"`    // tool call ID
+	Client  string `json:"client,omitempty"`             // cli, mcp, ...
+	Origin  string `json:"origin,omitempty" op:"owner"`  // sender identity
+	Op      string `json:"op,omitempty" op:"owner"`      // ID that the client gave the operation
 }
 
 // MaxActorField limits each [Actor] field, in bytes.

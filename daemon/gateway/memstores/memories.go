@@ -208,7 +208,7 @@ func (r *Request) describeStored(d *client.Client, entries []*crmem.Entry, full 
 	for i, e := range entries {
 		list[i] = r.storedOf(e, full)
 		if change := newest[e.ID]; hex.EncodeToString(change.SHA256) == list[i].SHA256 {
-			list[i].setVersion(e.ID, change.Seq, change.Time)
+			list[i].setVersion(e.ID, change.Change, change.Time)
 		}
 	}
 	return list, err

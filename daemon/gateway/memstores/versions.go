@@ -94,9 +94,9 @@ func storedActorOf(by *crmem.Actor) *storedActor {
 
 // storedVersionOf converts a change of a note, or returns false if it has no path.
 func (r *Request) storedVersionOf(change *op.Change, full bool) (v storedVersion, ok bool) {
-	e := &change.Entry
-	path, ok := pathOfEntry(e)
-	v = storedVersion{ID: versionID(e.ID, change.Seq), Type: "memory_version", Memory: memoryID(e.ID), Store: r.PathValue("store"), Operation: "modified",
+	e := change.Entry()
+	path, ok := pathOfEntry(&e)
+	v = storedVersion{ID: versionID(e.ID, change.Change), Type: "memory_version", Memory: memoryID(e.ID), Store: r.PathValue("store"), Operation: "modified",
 		CreatedAt: exactTime(change.Time), CreatedBy: storedActorOf(&change.By)}
 	switch change.Type {
 	case crmem.ChangeAdd:
@@ -192,11 +192,11 @@ func (r *Request) fillVersions(d *client.Client, list *storedVersionList, f *sto
 				return nil
 			}
 			if r.text("view") == "full" && v.SHA256 != nil {
-				one, err := r.changeOf(d, change.Entry.ID, change.Seq)
+				one, err := r.changeOf(d, change.ID, change.Change)
 				if err != nil {
 					return err
 				}
-				v.Content = &one.Entry.Content
+				v.Content = one.Content
 			}
 			list.Data = append(list.Data, v)
 		}
@@ -219,7 +219,7 @@ func (r *Request) changeOf(d *client.Client, id, seq uint64) (*op.Change, error)
 			return nil, errors.Join(err, crmem.ErrNotFound)
 		}
 		sum, err := hex.DecodeString(hashOf(e.Content))
-		return &op.Change{Type: crmem.ChangeAdd, Entry: e, Bytes: len(e.Content), SHA256: sum, Time: time.Unix(int64(e.CreatedAt), 0)}, err
+		return &op.Change{Type: crmem.ChangeAdd, EntryInfo: e.Info(true), SHA256: sum, Time: e.CreatedAt.Time()}, err
 	}
 	list, err := op.ListChanges.Do(r.Context(), d, op.ChangeFilter{ID: id, Seq: seq})
 	if err != nil {

@@ -76,7 +76,7 @@ func (v *visit) history() error {
 		out.Older, out.Versions = list[pageSize].Place, list[:pageSize]
 	}
 	if len(list) > 0 {
-		out.Name = list[0].Entry.Name
+		out.Name = list[0].Name
 	} else {
 		e, err := v.entry()
 		if err != nil {
@@ -127,9 +127,9 @@ func (v *visit) versionOf() (out versionView, err error) {
 	switch {
 	case !out.Redacted.IsZero():
 		out.Reason = "The text of this version was redacted."
-	case out.Entry.Kind != crmem.Note:
+	case out.Kind != crmem.Note:
 		out.Reason = "An archive of a conversation does not change here."
-	case now != nil && now.Content == out.Entry.Content && slices.Equal(now.Aliases, out.Entry.Aliases):
+	case now != nil && now.Content == *out.Content && slices.Equal(now.Aliases, out.Aliases):
 		out.Reason = "This is the present text."
 	}
 	return out, nil
@@ -141,9 +141,9 @@ func (v *visit) version() error {
 		return err
 	}
 	if out.Now != nil && out.Reason == "" {
-		out.Lines, out.Long = compare(out.Now.Content, out.Entry.Content)
+		out.Lines, out.Long = compare(out.Now.Content, *out.Content)
 	}
-	return v.show("version.html", http.StatusOK, view{Title: "Version of " + display.Label(out.Entry.Name), Nav: "memories", Data: out})
+	return v.show("version.html", http.StatusOK, view{Title: "Version of " + display.Label(out.Name), Nav: "memories", Data: out})
 }
 
 // restore replaces content and aliases by those of a version. It adds a removed note again,
@@ -157,7 +157,7 @@ func (v *visit) restore() error {
 	if out.Reason != "" || v.r.PostForm.Get("etag") != out.ETag {
 		return changed
 	}
-	old := &out.Entry
+	old := out.Entry()
 	var list []crmem.Entry
 	if out.Now == nil {
 		list, err = op.ApplyOps(v.r.Context(), v.exactStore(), crmem.Restore{Entry: crmem.Entry{Name: old.Name, CreatedAt: old.CreatedAt, Content: old.Content, Aliases: old.Aliases}})

@@ -66,7 +66,7 @@ func (f *following) end() string {
 	return f.until(func(e *pb.StreamEvent) bool { return e.GetEnd() != nil }).GetEnd().Error
 }
 
-func (s *served) list() []op.LoadedSession {
+func (s *served) list() []op.Session {
 	s.t.Helper()
 	list, err := op.ListLoaded.Do(s.t.Context(), s.client(), op.None{})
 	if err != nil {

@@ -145,7 +145,7 @@ func (c *app) conflicting(in *importer.Source, a *imported) error {
 type importedChat struct {
 	Source   string `json:"source"`
 	Outcome  string `json:"outcome" op:"words=imported|updated|unchanged|skipped"`
-	ID       string `json:"id"` // "" when it is skipped, or would be new
+	ID       string `json:"session"` // "" when it is skipped, or would be new
 	Title    string `json:"title"`
 	Messages int    `json:"messages"`
 	Reason   string `json:"reason"`       // why it is skipped

@@ -83,7 +83,7 @@ func memoryOutputs() map[string]types {
 		"sessions show":             {of[shownSession]()},
 		"sessions tail": {of[tailMeta](), of[tailMessage](), of[tailMarker](), of[tailTitle](), of[tailUnknown](),
 			of[tailDamage](), of[shownTurn]()},
-		"sessions title":  {of[namedSession]()},
+		"sessions title":  {of[op.SessionFile]()},
 		"sessions verify": {of[sessionsReport]()},
 		"show":            {of[crmem.Entry]()},
 		"spaces adopt":    {of[adoptedSpace]()},

@@ -32,7 +32,7 @@ session for you, unless a run is active.`,
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the sessions to delete, change nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var gone []namedSession
+		var gone []op.SessionFile
 		run := func(d *sessionlog.Dir) error {
 			ids, found, err := c.chosen(d, args)
 			if err != nil || dry {
@@ -77,7 +77,7 @@ session for you, unless a run is active.`,
 
 // chosen finds the sessions that are meant, each once, before anything is done
 // to the first.
-func (c *app) chosen(d *sessionlog.Dir, args []string) (ids []string, found []namedSession, err error) {
+func (c *app) chosen(d *sessionlog.Dir, args []string) (ids []string, found []op.SessionFile, err error) {
 	for _, id := range args {
 		s, err := d.Read(id)
 		if err != nil {
@@ -90,7 +90,7 @@ func (c *app) chosen(d *sessionlog.Dir, args []string) (ids []string, found []na
 		if err != nil {
 			return nil, nil, err
 		}
-		n := namedSession{s.ID, s.File, i.Meta.Title}
+		n := op.SessionFileOf(&i)
 		if !slices.Contains(found, n) {
 			ids, found = append(ids, id), append(found, n)
 		}
@@ -99,7 +99,7 @@ func (c *app) chosen(d *sessionlog.Dir, args []string) (ids []string, found []na
 }
 
 // afterOthers adds the completed sessions to an error.
-func afterOthers(err error, verb string, done []namedSession) error {
+func afterOthers(err error, verb string, done []op.SessionFile) error {
 	if len(done) == 0 {
 		return err
 	}
@@ -124,7 +124,7 @@ ID of a deleted one. crabmem sessions list --trash lists the trash.`,
 		ValidArgsFunction: c.completeSessions(-1, true),
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var back []namedSession
+		var back []op.SessionFile
 		err := c.writeSessions("restore", true, func(d *sessionlog.Dir) error {
 			for _, id := range once(args) {
 				err := c.onSession(cmd.Context(), d, func() error { return d.Restore(id) }, func(daemon *client.Client) error {
@@ -162,11 +162,11 @@ ID of a deleted one. crabmem sessions list --trash lists the trash.`,
 
 // deletedSessions is sessions delete --json.
 type deletedSessions struct {
-	Deleted []namedSession `json:"deleted"`
-	DryRun  bool           `json:"dry_run"`
+	Deleted []op.SessionFile `json:"deleted"`
+	DryRun  bool             `json:"dry_run"`
 }
 
 // restoredSessions is sessions restore --json.
 type restoredSessions struct {
-	Restored []namedSession `json:"restored"`
+	Restored []op.SessionFile `json:"restored"`
 }

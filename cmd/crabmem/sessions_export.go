@@ -210,6 +210,6 @@ func markdownInline(s string) string {
 // exportedSession is sessions export --format markdown --json.
 type exportedSession struct {
 	Format string `json:"format" op:"words=markdown"`
-	ID     string `json:"id"`
+	ID     string `json:"session"`
 	Text   string `json:"text"`
 }

@@ -30,7 +30,7 @@ type importedFile struct {
 	Path     string    `json:"path"`
 	Tool     string    `json:"tool"`
 	Outcome  string    `json:"outcome" op:"words=imported|updated|unchanged|skipped"`
-	ID       string    `json:"id"`           // "" when it is skipped, or would be new
+	ID       string    `json:"session"`      // "" when it is skipped, or would be new
 	Messages int       `json:"messages"`     // of the session
 	Reason   string    `json:"reason"`       // why it is skipped
 	Differs  string    `json:"differs_from"` // session with the same source and other texts; "" without one

@@ -18,7 +18,7 @@ import (
 
 // repairedSession is the result of a repair.
 type repairedSession struct {
-	ID   string `json:"id"`
+	ID   string `json:"session"`
 	File string `json:"file"`
 	sessionlog.Repaired
 	DryRun bool `json:"dry_run"`

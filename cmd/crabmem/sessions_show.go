@@ -186,7 +186,7 @@ type shownSession struct {
 }
 
 type sessionHead struct {
-	ID   string    `json:"id"`
+	ID   string    `json:"session"`
 	File string    `json:"file"`
 	Meta shownMeta `json:"meta"`
 	From int64     `json:"from_line"`

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"path/filepath"
 
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
@@ -11,13 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 )
-
-// namedSession is a session in the output of the commands that change one.
-type namedSession struct {
-	ID    string `json:"id"`
-	File  string `json:"file"`
-	Title string `json:"title"`
-}
 
 func sessionsTitleCommand(c *app) *cobra.Command {
 	cmd := &cobra.Command{
@@ -36,7 +28,7 @@ exits with 4. If the daemon has loaded the session, it sets the title for you.`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.writeSessions("title", true, func(d *sessionlog.Dir) error {
-			var s namedSession
+			var s op.SessionFile
 			err := c.onSession(cmd.Context(), d, func() error {
 				l, err := d.Open(args[0])
 				if err != nil {
@@ -45,14 +37,18 @@ exits with 4. If the daemon has loaded the session, it sets the title for you.`,
 				if err := l.SetTitle(args[1]); err != nil {
 					return errors.Join(err, l.Close())
 				}
-				s = namedSession{l.ID(), filepath.Base(l.Path()), args[1]}
+				id := l.ID()
 				if err := l.Close(); err != nil { // the title itself is synced
 					c.Warn("closing the session: " + err.Error())
 				}
-				return nil
+				_, found, err := c.chosen(d, []string{id})
+				if err == nil {
+					s = found[0]
+				}
+				return err
 			}, func(daemon *client.Client) error {
 				r, err := op.TitleSession.Do(cmd.Context(), daemon, op.SessionTitle{Session: args[0], Title: args[1]})
-				s = namedSession{r.ID, r.File, r.Title}
+				s = r.SessionFile
 				return client.MarkRetryable(err)
 			})
 			if err != nil {

@@ -47,7 +47,7 @@ const (
 
 type sessionProblem struct {
 	Kind    string `json:"kind" op:"words=bad|torn|kept|unreadable|forbidden|ambiguous"`
-	ID      string `json:"id"`
+	ID      string `json:"session"`
 	File    string `json:"file"`
 	Line    int64  `json:"line"` // 0 if it concerns no line
 	Offset  int64  `json:"offset"`

@@ -125,7 +125,7 @@ func TestLostResponses(t *testing.T) {
 		t.Errorf("%d requests to the model", n)
 	}
 	session := r.do("ann", "GET", "/v1/sessions", nil)
-	history := r.do("ann", "GET", "/v1/sessions/"+session.field("items.0.id").(string)+"/history", nil)
+	history := r.do("ann", "GET", "/v1/sessions/"+session.field("items.0.session").(string)+"/history", nil)
 	users := 0
 	for i := range 9 {
 		if at, ok := history.field("items").([]any); ok && i < len(at) {

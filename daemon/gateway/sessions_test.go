@@ -18,13 +18,13 @@ func TestSessions(t *testing.T) {
 		ids = append(ids, p.field("session").(string))
 	}
 	p := r.want("list", r.do("ann", "GET", "/v1/sessions?limit=2", nil), 200, "")
-	if p.field("items.0.id") != ids[2] || p.field("items.1.id") != ids[1] || p.field("next") != "2" || p.field("total") != 3.0 || p.field("items.0.created_by") != "api:ann" {
+	if p.field("items.0.session") != ids[2] || p.field("items.1.session") != ids[1] || p.field("next") != "2" || p.field("total") != 3.0 || p.field("items.0.created_by") != "api:ann" {
 		t.Errorf("list: %s", p.body)
 	}
 	if p := r.do("ann", "GET", "/v1/sessions?limit=0", nil); len(p.field("items").([]any)) != 1 || p.field("next") != "1" {
 		t.Errorf("a page of no sessions: %s", p.body)
 	}
-	if p := r.do("ann", "GET", "/v1/sessions?limit=2&after=2", nil); p.field("items.0.id") != ids[0] || p.field("next") != nil {
+	if p := r.do("ann", "GET", "/v1/sessions?limit=2&after=2", nil); p.field("items.0.session") != ids[0] || p.field("next") != nil {
 		t.Errorf("second page: %s", p.body)
 	}
 	if p := r.do("ann", "GET", "/v1/sessions?agent=other", nil); p.field("items.0") != nil {
@@ -35,7 +35,7 @@ func TestSessions(t *testing.T) {
 		t.Errorf("read: %s", p.body)
 	}
 	if p := r.want("history", r.do("ann", "GET", at+"/history", nil), 200, ""); p.field("items.0.kind") != "meta" || p.field("items.1.record.content") != "question 0" ||
-		p.field("items.2.record.content") != "the walrus number 0" || p.field("items.2.line") != 3.0 || p.field("session.id") != ids[0] {
+		p.field("items.2.record.content") != "the walrus number 0" || p.field("items.2.line") != 3.0 || p.field("session.session") != ids[0] {
 		t.Errorf("history: %s", p.body)
 	}
 	if p := r.do("ann", "GET", at+"/history?limit=1&after=1", nil); p.field("items.0.line") != 2.0 || p.field("items.1") != nil || p.field("next") != "2" {
@@ -61,7 +61,7 @@ func TestSessions(t *testing.T) {
 	}
 	r.want("delete", r.do("ann", "DELETE", at, nil), 200, "")
 	r.want("read it", r.do("ann", "GET", at, nil), 404, "not_found")
-	if p := r.do("ann", "GET", "/v1/sessions?trash=true", nil); p.field("items.0.id") != ids[0] {
+	if p := r.do("ann", "GET", "/v1/sessions?trash=true", nil); p.field("items.0.session") != ids[0] {
 		t.Errorf("trash: %s", p.body)
 	}
 	r.want("restore", r.do("ann", "POST", at+"/restore", nil), 200, "")

@@ -47,26 +47,15 @@ var CancelRun = Add(errtable.Other, Op[Daemon, SessionNumber, None]{
 	},
 })
 
-// LoadedSession is a session that the daemon has loaded.
-type LoadedSession struct {
-	ID        string `json:"session"`
-	Number    uint64 `json:"number"` // in the daemon
-	Agent     string `json:"agent"`
-	CreatedBy string `json:"created_by"`
-	Active    bool   `json:"active"`  // a run is active
-	Waiting   int    `json:"waiting"` // runs that wait for the run slot
-	Asking    bool   `json:"asking"`  // a question awaits a reply
-}
-
-// ListLoaded waits for no run.
-var ListLoaded = Add(errtable.Session, Op[Daemon, None, []LoadedSession]{
+// ListLoaded waits for no run, and reads no file.
+var ListLoaded = Add(errtable.Session, Op[Daemon, None, []Session]{
 	Name: "sessions.loaded", Does: "List the loaded sessions that the caller may read.", Effect: Reads, Need: NeedOwn, Files: true,
-	Run: func(_ context.Context, d Daemon, _ *None) ([]LoadedSession, error) {
-		list := []LoadedSession{}
+	Run: func(_ context.Context, d Daemon, _ *None) ([]Session, error) {
+		list := []Session{}
 		for _, l := range d.Loaded.List() {
 			if d.As.MayRead(l.CreatedBy()) {
-				list = append(list, LoadedSession{ID: l.StoredID(), Number: l.ID(), Agent: l.Agent(), CreatedBy: l.CreatedBy(),
-					Active: l.Active(), Waiting: l.Waiting(), Asking: d.Loaded.Asking(l.ID())})
+				list = append(list, Session{SessionFile: SessionFile{ID: l.StoredID(), Agent: l.Agent(), CreatedBy: l.CreatedBy()},
+					Number: l.ID(), Loaded: true, Active: l.Active(), Waiting: l.Waiting(), Asking: d.Loaded.Asking(l.ID())})
 			}
 		}
 		return list, nil

@@ -15,7 +15,7 @@ import (
 
 // SessionFile is a session as its file describes it.
 type SessionFile struct {
-	ID         string `json:"id"`
+	ID         string `json:"session"`
 	File       string `json:"file" jsonschema:"name of the file" op:"owner"`
 	Agent      string `json:"agent"`
 	CreatedBy  string `json:"created_by" jsonschema:"the identity that created it"`
@@ -40,6 +40,10 @@ type Session struct {
 	Number uint64 `json:"-" cbor:"number,omitempty"`
 	// Followers is the number of subscribers to the session's events.
 	Followers uint64 `json:"-" cbor:"followers,omitempty"`
+	// Waiting is the number of runs that wait for the run slot, and Asking reports that a
+	// question awaits a reply. Only [ListLoaded] sets them.
+	Waiting int  `json:"-" cbor:"waiting,omitempty"`
+	Asking  bool `json:"-" cbor:"asking,omitempty"`
 }
 
 // SessionFilter selects sessions. An empty field passes all.

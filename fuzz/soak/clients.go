@@ -100,7 +100,7 @@ func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, nam
 	case 25:
 		_, err = op.ListCrons.Do(ctx, c, op.None{})
 	case 26:
-		var list []op.LoadedSession
+		var list []op.Session
 		if list, err = op.ListLoaded.Do(ctx, c, op.None{}); err == nil && len(list) > 0 {
 			_, err = op.CompactSession.Do(ctx, c, op.Compaction{Number: list[r.IntN(len(list))].Number})
 		}

@@ -45,7 +45,7 @@ func TestIdentityOperations(t *testing.T) {
 	s := serve(t, home(t), identities)
 	open := "auth daemon.stats get_stats hello sessions.loaded sessions.list agents.list agents.show models.list spaces.list requests.outcome ping sessions.find sessions.search sessions "
 	untrusted := open + "runs.cancel reply_to_ask sessions.cancel sessions.lines sessions.show "
-	reads := untrusted + "entries.changes entries.find entries.get entries.history entries.list entries.names entries.page entries.part entries.recall entries.show entries.version entries.versions "
+	reads := untrusted + "entries.changes entries.find entries.get entries.history entries.list entries.names entries.page entries.part entries.recall entries.show entries.version "
 	trusted := reads + "entries.apply entries.create entries.delete entries.rewrite sessions.compact sessions.delete entries.forget entries.note entries.remember entries.replace sessions.restore sessions.title "
 	for id, want := range map[string]string{"api:u": untrusted, "api:reads": reads, "api:a": trusted, "tg:7": untrusted, "delegate-crab:api:a": trusted, "api:a2": untrusted} {
 		var got []string

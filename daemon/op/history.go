@@ -3,10 +3,12 @@ package op
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,18 +35,21 @@ type Change struct {
 
 // ChangeFilter selects changes.
 type ChangeFilter struct {
-	ID       uint64   `json:"id,omitempty"`     // of the entry; 0: all entries
-	Seq      uint64   `json:"change,omitempty"` // only the change with this number, with its content
-	Until    uint64   `json:"until,omitempty"`  // only changes up to this place
-	Limit    int      `json:"limit,omitempty"`  // 0: no limit
-	Sums     bool     `json:"sums,omitempty"`   // with digests of the contents
-	NewestOf []uint64 `json:"newest_of,omitempty"`
+	ID uint64 `json:"id,omitempty"` // of the entry; 0: all entries
+	// Seq selects only the change with this number, with its content.
+	Seq uint64 `json:"change,omitempty" op:"owner"`
+	// Until selects only changes up to this place, and Limit the newest ones. 0: no limit.
+	Until    uint64   `json:"after,omitempty" jsonschema:"next of the page before"`
+	Limit    int      `json:"limit,omitempty" jsonschema:"items of a page, at least 1; absent: 50" op:"default=50,min=1,max=200"`
+	Sums     bool     `json:"sums,omitempty" op:"owner"` // with digests of the contents
+	NewestOf []uint64 `json:"newest_of,omitempty" op:"owner"`
 }
 
-// ChangeList is changes, newest first.
+// ChangeList is a page of changes, newest first.
 type ChangeList struct {
-	Changes []Change `json:"changes"`
-	Damaged string   `json:"damaged,omitempty"` // why a part of the history is not readable
+	Changes []Change `json:"items"`
+	Next    string   `json:"next,omitempty" jsonschema:"value of after for the next page; absent on the last page"`
+	Damaged string   `json:"damaged,omitempty" jsonschema:"why a part of the history is not readable" op:"paths"`
 }
 
 const (
@@ -52,9 +57,10 @@ const (
 	maxAllChanges = 10_000 // changes of all entries in a response
 )
 
-// ListChanges lists changes. Without content, it keeps no text of the history in memory.
+// ListChanges lists the changes of an entry that exists, of a removed one, or of all
+// entries. Without content, it keeps no text of the history in memory.
 var ListChanges = Add(errtable.Store, Op[Store, ChangeFilter, ChangeList]{
-	Name: "entries.changes", Does: "List the changes of an entry, or of all entries.", Effect: Reads, Need: NeedRead,
+	Name: "entries.changes", Does: "List versions of an entry, newest first.", Effect: Reads, Need: NeedRead, Path: "GET /v1/memories/{id}/history",
 	Run: func(_ context.Context, s Store, in *ChangeFilter) (ChangeList, error) {
 		if n := len(in.NewestOf); n > maxNewest || n > 0 && (in.ID != 0 || in.Seq != 0) {
 			return ChangeList{}, errtable.Invalidf("newest_of: want at most %d entries, without id and change", maxNewest)
@@ -66,7 +72,11 @@ var ListChanges = Add(errtable.Store, Op[Store, ChangeFilter, ChangeList]{
 			return ChangeList{}, &errtable.Error{HTTP: http.StatusNotFound, Kind: "no_history", Exit: errtable.ExitNotFound,
 				Message: "the store keeps no history", Fix: `set history = "on" in [memory] of config.toml`}
 		}
-		return s.changes(in)
+		out, err := s.changes(in)
+		if err == nil && in.ID != 0 && len(out.Changes) == 0 { // the history may begin later, or be empty
+			_, err = s.entry(in.ID)
+		}
+		return out, err
 	},
 })
 
@@ -94,6 +104,9 @@ func (s Store) changes(in *ChangeFilter) (out ChangeList, err error) {
 	}
 	if in.Seq > 0 && len(out.Changes) == 0 {
 		return out, fmt.Errorf("%w: the history has no change %d of entry %d", crmem.ErrNotFound, in.Seq, in.ID)
+	}
+	if len(out.Changes) > 0 && in.Seq == 0 && len(in.NewestOf) == 0 && out.Changes[0].Place > 1 {
+		out.Next = strconv.FormatUint(out.Changes[0].Place-1, 10)
 	}
 	slices.Reverse(out.Changes)
 	return out, nil
@@ -133,6 +146,31 @@ func ChangeOf(c *crmem.Change, full bool) Change {
 	}
 	return out
 }
+
+// VersionID names a version of an entry.
+type VersionID struct {
+	EntryID
+	Change uint64 `json:"change"`
+}
+
+var ShowVersion = Add(errtable.Store, Op[Store, VersionID, Change]{
+	Name: "entries.version", Does: "Read a version of an entry.", Effect: Reads, Need: NeedRead, Path: "GET /v1/memories/{id}/history/{change}",
+	Run: func(ctx context.Context, s Store, in *VersionID) (Change, error) {
+		list, err := ListChanges.Do(ctx, s, ChangeFilter{ID: in.ID, Seq: in.Change})
+		if errors.Is(err, crmem.ErrNotFound) || err == nil && len(list.Changes) == 0 {
+			err = &errtable.Error{HTTP: http.StatusNotFound, Kind: "not_found", Exit: errtable.ExitNotFound, Err: err,
+				Message: fmt.Sprintf("no version %d of entry %d", in.Change, in.ID), Fix: "list the versions with GET /v1/memories/{id}/history"}
+		}
+		if err != nil {
+			return Change{}, err
+		}
+		c := list.Changes[0]
+		if c.Type == crmem.ChangeRemove || !c.Redacted.IsZero() {
+			c.Content = nil
+		}
+		return c, nil
+	},
+})
 
 // NewestChanges returns the newest change of each of at most 200 entries that the
 // history contains, by ID.

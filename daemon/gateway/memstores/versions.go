@@ -173,7 +173,7 @@ func (r *Request) listStoredVersions() (any, error) {
 func (r *Request) fillVersions(d *client.Client, list *storedVersionList, f *storedFilter, id, until uint64) error {
 	for {
 		all, err := op.ListChanges.Do(r.Context(), d, op.ChangeFilter{ID: id, Until: until, Limit: changesPage, Sums: true})
-		if errors.Is(err, crmem.ErrNoStore) { // the first write of the key creates it
+		if errors.Is(err, crmem.ErrNoStore) || errors.Is(err, crmem.ErrNotFound) { // the first write of the key creates it
 			return nil
 		}
 		if err != nil {
@@ -200,7 +200,7 @@ func (r *Request) fillVersions(d *client.Client, list *storedVersionList, f *sto
 			}
 			list.Data = append(list.Data, v)
 		}
-		if len(changes) < changesPage || changes[len(changes)-1].Place <= 1 {
+		if all.Next == "" {
 			return nil
 		}
 		until = changes[len(changes)-1].Place - 1

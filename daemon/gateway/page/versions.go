@@ -51,7 +51,7 @@ type historyView struct {
 	ID       uint64
 	Name     string
 	Versions []op.Change
-	Older    uint64 // place of the next part; 0: none
+	Older    string // place of the next part; empty: none
 	Damaged  string
 }
 
@@ -66,15 +66,12 @@ func (v *visit) history() error {
 			return notFound("no version "+display.Quoted(text), "")
 		}
 	}
-	all, err := op.ListChanges.Do(v.r.Context(), v.store(), op.ChangeFilter{ID: id, Until: until, Limit: pageSize + 1})
+	all, err := op.ListChanges.Do(v.r.Context(), v.store(), op.ChangeFilter{ID: id, Until: until, Limit: pageSize})
 	if err != nil {
 		return err
 	}
 	list := all.Changes
-	out := historyView{ID: id, Versions: list, Damaged: display.Printable(all.Damaged)}
-	if len(list) > pageSize {
-		out.Older, out.Versions = list[pageSize].Place, list[:pageSize]
-	}
+	out := historyView{ID: id, Versions: list, Older: all.Next, Damaged: display.Printable(all.Damaged)}
 	if len(list) > 0 {
 		out.Name = list[0].Name
 	} else {

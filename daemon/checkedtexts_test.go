@@ -127,7 +127,7 @@ func TestCheckedTextsPolicy(t *testing.T) {
 		t.Errorf("%v, %v, warnings %q", list, err, warned)
 	}
 	r, err := op.Remember.Do(t.Context(), c, op.Note{Remember: crmem.Remember{Name: "a", Content: secret}})
-	if err != nil || r.Entry.Content != "[redacted: github-token]" || len(warned) != 2 {
+	if err != nil || r.Entry().Content != "[redacted: github-token]" || len(warned) != 2 {
 		t.Errorf("%v, %v, warnings %q", r, err, warned)
 	}
 }

@@ -313,7 +313,7 @@ func TestIdentityChangesItsSpace(t *testing.T) {
 	wantError(t, err, 403, "scope", "may not change archives")
 	for _, ops := range [][]crmem.Op{
 		{crmem.Update{Name: "plan", Content: "x"}}, {crmem.Remove{Name: "archive"}}, {crmem.Unchanged{Entry: archive}, crmem.Remove{Name: "archive"}},
-		{crmem.Unchanged{Entry: w.Entry}, crmem.Rename{Name: "archive", To: "x"}}, {crmem.Alias{Name: "archive", Aliases: []string{"x"}}},
+		{crmem.Unchanged{Entry: w.Entry()}, crmem.Rename{Name: "archive", To: "x"}}, {crmem.Alias{Name: "archive", Aliases: []string{"x"}}},
 	} {
 		_, err = op.ApplyOps(ctx, a, ops...)
 		wantError(t, err, 403, "scope", "without the note in unchanged")
@@ -323,7 +323,7 @@ func TestIdentityChangesItsSpace(t *testing.T) {
 	lie.Kind = crmem.Note
 	_, err = op.ApplyOps(ctx, a, crmem.Unchanged{Entry: lie}, crmem.Remove{Name: "archive"})
 	wantError(t, err, 409, "changed", "")
-	if _, err = op.ApplyOps(ctx, a, crmem.Unchanged{Entry: w.Entry}, crmem.Update{Name: "plan", Content: "the new plan of a"}); err != nil {
+	if _, err = op.ApplyOps(ctx, a, crmem.Unchanged{Entry: w.Entry()}, crmem.Update{Name: "plan", Content: "the new plan of a"}); err != nil {
 		t.Error(err)
 	}
 	_, err = op.ApplyOps(ctx, a, crmem.Restore{Entry: archive})

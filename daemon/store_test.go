@@ -46,10 +46,10 @@ func TestStoreOperations(t *testing.T) {
 	s := serve(t, home(t), "")
 	c, ctx := s.client(), t.Context()
 	w, err := op.Remember.Do(ctx, c, op.Note{Remember: crmem.Remember{Name: "deploy", Content: "build, tag", Aliases: []string{"ship"}}})
-	if e := w.Entry; err != nil || e.ID != 1 || e.Content != "build, tag" || e.Aliases[0] != "ship" || !w.Created {
+	if e := w.Entry(); err != nil || e.ID != 1 || e.Content != "build, tag" || e.Aliases[0] != "ship" || !w.Created {
 		t.Fatalf("%v, %v", w, err)
 	}
-	if w, err = op.Remember.Do(ctx, c, note("deploy", "build, tag, push")); err != nil || w.Entry.ID != 1 || len(w.Entry.Aliases) != 1 || *w.Replaced != 10 {
+	if w, err = op.Remember.Do(ctx, c, note("deploy", "build, tag, push")); err != nil || w.ID != 1 || len(w.Aliases) != 1 || *w.Replaced != 10 {
 		t.Fatalf("%v, %v", w, err)
 	}
 	if _, err := op.ApplyOps(ctx, c, crmem.Add{Name: "chat", Content: "said", Kind: crmem.Archive}); err != nil {

@@ -149,31 +149,17 @@ func checkExpected(cmd *cobra.Command, x op.Expected, k crmem.Kind) (bool, error
 	return version || hash, nil
 }
 
-// plainEntry is an Entry without the method MarshalJSON: written must not inherit it.
-type plainEntry crmem.Entry
-
-// written is the JSON output of a command that wrote the content of an entry.
-type written struct {
-	plainEntry
-	Created  bool   `json:"created" jsonschema:"there was no entry of this name"`
-	Replaced *int64 `json:"replaced_bytes,omitempty" jsonschema:"bytes of the replaced content"`
-}
-
 // printWritten prints an entry that a command wrote, and whether the command created
 // or replaced it.
 func (c *app) printWritten(verb string, r op.Written) error {
-	e := r.Entry
 	if c.JSON {
-		if e.Aliases == nil {
-			e.Aliases = []string{}
-		}
-		return c.PrintJSON(written{plainEntry(e), r.Created, r.Replaced})
+		return c.PrintJSON(r)
 	}
 	how := "created"
 	if r.Replaced != nil {
 		how = fmt.Sprintf("replaced (was %s)", display.Size(*r.Replaced))
 	}
-	c.Say("%s %s (%s %d, %s): %s", verb, display.Label(e.Name), e.Kind, e.ID, display.Size(int64(len(e.Content))), how)
+	c.Say("%s %s (%s %d, %s): %s", verb, display.Label(r.Name), r.Kind, r.ID, display.Size(int64(r.Bytes)), how)
 	return nil
 }
 

@@ -103,7 +103,8 @@ func TestWorstEntries(t *testing.T) {
 			t.Fatal(err)
 		}
 		written, err := op.Remember.Do(ctx, c, op.Note{Remember: crmem.Remember{Name: want.Name, Content: want.Content, Aliases: want.Aliases}})
-		if same("remember", &written.Entry, err); !written.Created {
+		stored := written.Entry()
+		if same("remember", &stored, err); !written.Created {
 			t.Errorf("entry %d: it existed", i)
 		}
 		var listed []crmem.Entry

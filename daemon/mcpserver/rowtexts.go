@@ -25,7 +25,7 @@ func textOf(in, out, shown any) (string, error) {
 		return namesText(out), nil
 	case *op.EntryHistory:
 		return historyText(out, in.(*op.HistoryQuery).Change), nil
-	case *op.SavedNote:
+	case *op.Written:
 		return savedText(out, len(in.(*op.NoteArgs).Content)), nil
 	case *op.Removed:
 		return "forgot " + display.ShownName(out.Forgot), nil
@@ -146,7 +146,7 @@ func historyText(out *op.EntryHistory, version uint64) string {
 	return withData(head, b.String())
 }
 
-func savedText(out *op.SavedNote, size int) string {
+func savedText(out *op.Written, size int) string {
 	text := "replaced the note "
 	if out.Created {
 		text = "remembered the new note "

@@ -95,15 +95,15 @@ func exercise(t *testing.T, s *mcp.ClientSession) {
 	if want := []string{"forget", "get_memory", "list_memories", "memory_history", "recall", "remember", "session_search"}; !slices.Equal(names, want) {
 		t.Fatalf("tools %v, want %v", names, want)
 	}
-	w, text := must[op.SavedNote](t, s, "remember", dict{"name": "deploy-steps", "content": "build, tag, push\nthen watch the canary", "aliases": []string{"ship"}})
+	w, text := must[op.Written](t, s, "remember", dict{"name": "deploy-steps", "content": "build, tag, push\nthen watch the canary", "aliases": []string{"ship"}})
 	if !w.Created || w.Name != "deploy-steps" || !slices.Equal(w.Aliases, []string{"ship"}) || !strings.HasPrefix(text, "remembered the new note deploy-steps") {
 		t.Errorf("remember: %+v %q", w, text)
 	}
-	w, text = must[op.SavedNote](t, s, "remember", dict{"name": "Deploy steps", "content": "other"})
+	w, text = must[op.Written](t, s, "remember", dict{"name": "Deploy steps", "content": "other"})
 	if !w.Created || !slices.Equal(w.Similar, []string{"deploy-steps"}) || dataIn(t, text)[0] != "deploy-steps" {
 		t.Errorf("a near duplicate: %+v %q", w, text)
 	}
-	if w, _ = must[op.SavedNote](t, s, "remember", dict{"name": "Deploy steps", "content": "tea"}); w.Created || len(w.Similar) > 0 {
+	if w, _ = must[op.Written](t, s, "remember", dict{"name": "Deploy steps", "content": "tea"}); w.Created || len(w.Similar) > 0 {
 		t.Errorf("a replacement: %+v", w)
 	}
 	hist, text := must[op.EntryHistory](t, s, "memory_history", dict{"name": "Deploy steps"})
@@ -117,15 +117,15 @@ func exercise(t *testing.T, s *mcp.ClientSession) {
 		t.Errorf("an old version: %+v %q", hist, text)
 	}
 	mcptest.Refused(t, s, "remember", dict{"name": "Deploy steps", "content": "lost", "if_version": old}, "is not as expected: its version is .* Try: read the entry again")
-	if w, _ = must[op.SavedNote](t, s, "remember", dict{"name": "Deploy steps", "content": "tea", "if_version": hist.Changes[0].Change}); w.Created {
+	if w, _ = must[op.Written](t, s, "remember", dict{"name": "Deploy steps", "content": "tea", "if_version": hist.Changes[0].Change}); w.Created {
 		t.Errorf("a replacement of a version: %+v", w)
 	}
-	typed, _ := must[op.SavedNote](t, s, "remember", dict{"name": "typed", "content": "rope", "type": "goal", "tags": []string{"a", "b"}, "importance": 1, "part_of": []string{"tea"}})
-	must[op.SavedNote](t, s, "remember", dict{"name": "typed", "content": "tide"})
+	typed, _ := must[op.Written](t, s, "remember", dict{"name": "typed", "content": "rope", "type": "goal", "tags": []string{"a", "b"}, "importance": 1, "part_of": []string{"tea"}})
+	must[op.Written](t, s, "remember", dict{"name": "typed", "content": "tide"})
 	if g, _ := must[op.EntryPart](t, s, "get_memory", dict{"name": "typed"}); !typed.Created || *g.Content != "---\ntype: goal\ntags: [a, b]\nimportance: 1\npart_of: \"[[tea]]\"\ncrabmem: 1\n---\ntide" {
 		t.Errorf("metadata: %+v", g)
 	}
-	must[op.SavedNote](t, s, "remember", dict{"name": "typed", "content": "tide", "type": "", "tags": []string{}, "part_of": []string{}})
+	must[op.Written](t, s, "remember", dict{"name": "typed", "content": "tide", "type": "", "tags": []string{}, "part_of": []string{}})
 	if g, _ := must[op.EntryPart](t, s, "get_memory", dict{"name": "typed"}); *g.Content != "---\nimportance: 1\ncrabmem: 1\n---\ntide" {
 		t.Errorf("removed metadata: %+v", g)
 	}
@@ -198,7 +198,7 @@ func TestNeverStale(t *testing.T) {
 	for i := range 40 {
 		name := fmt.Sprintf("n%d", i)
 		if i%2 == 0 {
-			must[op.SavedNote](t, s, "remember", dict{"name": name, "content": "word" + name})
+			must[op.Written](t, s, "remember", dict{"name": name, "content": "word" + name})
 		} else {
 			addNote(t, dir, name, "word"+name)
 		}

@@ -89,18 +89,18 @@ type Note struct {
 	Similar bool `json:"similar,omitempty"` // find the names that a created note may duplicate
 }
 
-// Written is the result of a write of a note.
+// Written is an entry that a write created or replaced.
 type Written struct {
-	Entry    crmem.Entry `json:"entry"`
-	Created  bool        `json:"created"`
-	Replaced *int64      `json:"replaced_bytes,omitempty"` // size of the content before; nil: created
-	Similar  []string    `json:"similar,omitempty"`        // names of entries that a created note may duplicate
+	crmem.EntryInfo
+	Created  bool     `json:"created" jsonschema:"there was no entry of this name"`
+	Replaced *int64   `json:"replaced_bytes,omitempty" jsonschema:"bytes of the replaced content"`
+	Similar  []string `json:"similar,omitempty" jsonschema:"names of other entries that may cover the same subject"`
 }
 
 // Replaced returns the result of a write that replaced before with e. If before.ID
 // is 0, the write created e.
 func Replaced(e, before crmem.Entry) Written {
-	w := Written{Entry: e, Created: before.ID == 0}
+	w := Written{EntryInfo: e.Info(true), Created: before.ID == 0}
 	if !w.Created {
 		size := int64(len(before.Content))
 		w.Replaced = &size
@@ -110,7 +110,7 @@ func Replaced(e, before crmem.Entry) Written {
 
 var Remember = Add(errtable.Store, Op[Store, Note, Written]{
 	Name: "entries.remember", Does: "Create or replace a note.", Effect: Writes, Need: NeedWrite, Retry: true,
-	Did: func(_ *Note, w *Written) once.Effect { return effectOn(&w.Entry) },
+	Did: func(_ *Note, w *Written) once.Effect { return w.effect() },
 	Run: func(_ context.Context, s Store, in *Note) (Written, error) {
 		var similar []string
 		if old, err := s.Get(in.Name); in.Similar && (err != nil || !crmem.SameName(old.Name, in.Name)) {
@@ -181,6 +181,11 @@ func EntrySize(e *crmem.Entry) int {
 		n += len(a)
 	}
 	return n
+}
+
+func (w *Written) effect() once.Effect {
+	e := w.Entry()
+	return effectOn(&e)
 }
 
 // effectOn is the effect of a request that wrote an entry.

@@ -18,27 +18,17 @@ type NoteArgs struct {
 	MetadataArgs
 }
 
-// SavedNote is the result of a write of a note.
-type SavedNote struct {
-	ID      uint64   `json:"id"`
-	Name    string   `json:"name"`
-	Created bool     `json:"created" jsonschema:"true if the note is new; false if it replaced a note with that name"`
-	Aliases []string `json:"aliases"`
-	Similar []string `json:"similar" jsonschema:"names of other entries that may cover the same subject"`
-}
-
-var SaveNote = Add(errtable.Store, Op[Store, NoteArgs, SavedNote]{
+var SaveNote = Add(errtable.Store, Op[Store, NoteArgs, Written]{
 	Name: "entries.note", Does: "Create or replace a note with its metadata.", Effect: Writes, Need: NeedWrite, Retry: true,
 	Tool: &Tool{Name: "remember", Title: "Remember a note",
 		Does: "Save a note for later conversations. The note is on disk when the tool returns. An existing note with this name is replaced, including its text: " +
 			"to extend a note, read it with get_memory first. Use one note per subject, with a short name that states the subject. " +
 			"A note keeps the metadata that the call does not set, such as type and tags."},
-	Run: func(ctx context.Context, s Store, in *NoteArgs) (SavedNote, error) {
+	Run: func(ctx context.Context, s Store, in *NoteArgs) (w Written, err error) {
 		edit, err := in.Edit()
 		if err != nil {
-			return SavedNote{}, err
+			return w, err
 		}
-		var w Written
 		o := crmem.Remember{Name: in.Name, Content: in.Content, Aliases: in.Aliases, Metadata: edit}
 		if in.Version > 0 {
 			w, err = Replace.Do(ctx, s, Replacement{o, Expected{Version: in.Version}})
@@ -49,10 +39,10 @@ var SaveNote = Add(errtable.Store, Op[Store, NoteArgs, SavedNote]{
 			err = &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Err: err, Fix: "choose another name",
 				Message: display.ShownName(in.Name) + " is the archive of a conversation; remember never overwrites archives"}
 		}
-		out := SavedNote{ID: w.Entry.ID, Name: w.Entry.Name, Created: w.Created, Aliases: firstAliases(w.Entry.Aliases), Similar: []string{}}
-		for _, name := range w.Similar {
-			out.Similar = append(out.Similar, clippedName(name))
+		w.Content, w.Aliases = nil, firstAliases(w.Aliases)
+		for i := range w.Similar {
+			w.Similar[i] = clippedName(w.Similar[i])
 		}
-		return out, err
+		return w, err
 	},
 })

@@ -25,7 +25,7 @@ func (r *rig) remember(name, content string, aliases ...string) string {
 	if err != nil {
 		r.Fatal(err)
 	}
-	return pathOf(w.Entry.ID)
+	return pathOf(w.ID)
 }
 
 // content returns the content of an entry.

@@ -62,8 +62,7 @@ func (ch *chat) remember(ctx context.Context, arg string) error {
 	if err != nil {
 		return ch.explainStore(client.OutcomeUnknown(err))
 	}
-	e := r.Entry
-	ch.info(fmt.Sprintf("remembered %s (%s %d, %s)", display.Label(e.Name), e.Kind, e.ID, display.Size(int64(len(e.Content)))))
+	ch.info(fmt.Sprintf("remembered %s (%s %d, %s)", display.Label(r.Name), r.Kind, r.ID, display.Size(int64(r.Bytes))))
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"crabmem/bm25/clip"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
 )
 
@@ -102,7 +103,7 @@ func (t *runTable) begin(ctx context.Context, d *client.Client, m client.Message
 	select {
 	case t.slots <- struct{}{}:
 	default:
-		return "", &pageError{status: http.StatusServiceUnavailable, message: "too many agents answer at the same time", fix: "wait for one of them"}
+		return "", &errtable.Error{HTTP: http.StatusServiceUnavailable, Message: "too many agents answer at the same time", Fix: "wait for one of them"}
 	}
 	one := &run{seen: runView{Active: true}}
 	durable := make(chan error, 1)
@@ -212,7 +213,7 @@ func (v *visit) message() (client.Message, error) {
 	form := v.r.PostForm
 	m := client.Message{Content: strings.TrimSpace(unixLines(form.Get("content"))), Request: form.Get("request"), Commands: true}
 	if m.Content == "" {
-		return m, &pageError{status: http.StatusUnprocessableEntity, message: "the message is empty", fix: "write a message"}
+		return m, &errtable.Error{HTTP: http.StatusUnprocessableEntity, Message: "the message is empty", Fix: "write a message"}
 	}
 	return m, nil
 }
@@ -265,10 +266,10 @@ func (v *visit) reply() error {
 	one := v.p.runs.of(v.r.PathValue("id"))
 	t := one.view()
 	if t.Question == nil {
-		return &pageError{status: http.StatusConflict, message: "no question waits for an answer", fix: "load the session again"}
+		return &errtable.Error{HTTP: http.StatusConflict, Message: "no question waits for an answer", Fix: "load the session again"}
 	}
 	if id := v.r.PostForm.Get("question"); id != "" && id != t.Asked { // a second click
-		return &pageError{status: http.StatusConflict, message: "the agent asks another question", fix: "load the session again"}
+		return &errtable.Error{HTTP: http.StatusConflict, Message: "the agent asks another question", Fix: "load the session again"}
 	}
 	if err := v.store().ReplyToAsk(v.r.Context(), t.Number, unixLines(v.r.PostForm.Get("content"))); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
 )
 
@@ -118,7 +119,7 @@ func (v *visit) editable() (*crmem.Entry, error) {
 		return nil, err
 	}
 	if why := uneditable(e); why != "" {
-		return nil, &pageError{status: http.StatusConflict, message: "the entry cannot be edited here: " + why}
+		return nil, &errtable.Error{HTTP: http.StatusConflict, Message: "the entry cannot be edited here: " + why}
 	}
 	return e, nil
 }
@@ -189,9 +190,9 @@ func (v *visit) removeMemory() error {
 	if err != nil {
 		return err
 	}
-	changed := &pageError{status: http.StatusConflict, message: "the entry has changed", fix: "read it again, then remove it"}
+	changed := &errtable.Error{HTTP: http.StatusConflict, Message: "the entry has changed", Fix: "read it again, then remove it"}
 	if e.Kind != crmem.Note {
-		return &pageError{status: http.StatusForbidden, message: "an archive of a conversation is not removed here", fix: "run crabmem forget --archive"}
+		return &errtable.Error{HTTP: http.StatusForbidden, Message: "an archive of a conversation is not removed here", Fix: "run crabmem forget --archive"}
 	}
 	if v.r.PostForm.Get("etag") != op.ETag(e) {
 		return changed

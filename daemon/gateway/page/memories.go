@@ -15,6 +15,7 @@ import (
 	"crabmem/crmem/metadata"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
 )
 
@@ -80,7 +81,7 @@ func kindsOf(text string) ([]crmem.Kind, error) {
 	}
 	kinds := make([]crmem.Kind, 1)
 	if kinds[0].UnmarshalText([]byte(text)) != nil {
-		return nil, &pageError{status: http.StatusBadRequest, message: "unknown kind " + strconv.Quote(text), fix: "choose note or archive"}
+		return nil, &errtable.Error{HTTP: http.StatusBadRequest, Message: "unknown kind " + strconv.Quote(text), Fix: "choose note or archive"}
 	}
 	return kinds, nil
 }
@@ -138,7 +139,7 @@ func (v *visit) browse(list *listView, kinds []crmem.Kind) error {
 
 func (v *visit) search(list *listView) error {
 	if len(list.Query) > maxQuery {
-		return &pageError{status: http.StatusBadRequest, message: fmt.Sprintf("the query has %d bytes, at most %d", len(list.Query), maxQuery), fix: "shorten the query"}
+		return &errtable.Error{HTTP: http.StatusBadRequest, Message: fmt.Sprintf("the query has %d bytes, at most %d", len(list.Query), maxQuery), Fix: "shorten the query"}
 	}
 	q := op.Question{Query: list.Query, Limit: 20, FilterArgs: op.FilterArgs{Kind: list.Kind}, Semantic: list.Semantic, Explain: true, Weights: true}
 	a, err := op.Recall.Do(v.r.Context(), v.store(), q)

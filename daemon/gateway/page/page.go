@@ -208,7 +208,7 @@ func (v *visit) runLoggedIn(f func(*visit) error) {
 	}
 	leave, ok := v.p.o.Enter()
 	if !ok {
-		v.fail(&pageError{status: http.StatusServiceUnavailable, message: "the gateway is busy", fix: "load the page again in a second"})
+		v.fail(&errtable.Error{HTTP: http.StatusServiceUnavailable, Message: "the gateway is busy", Fix: "load the page again in a second"})
 		return
 	}
 	defer leave()
@@ -227,7 +227,7 @@ func (v *visit) checkForm() error {
 		return err
 	}
 	if subtle.ConstantTimeCompare([]byte(v.r.PostForm.Get("token")), []byte(v.browser.token)) != 1 {
-		return &pageError{status: http.StatusForbidden, message: "the form is of an earlier login", fix: "load the page again, and repeat the change"}
+		return &errtable.Error{HTTP: http.StatusForbidden, Message: "the form is of an earlier login", Fix: "load the page again, and repeat the change"}
 	}
 	if name := v.r.PostForm.Get("space"); name != "" {
 		return v.use(name)
@@ -239,10 +239,10 @@ func (v *visit) checkForm() error {
 func (v *visit) parse() error {
 	err := v.r.ParseForm()
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return &pageError{status: http.StatusRequestEntityTooLarge, message: "the form is too large", fix: "shorten the text"}
+		return &errtable.Error{HTTP: http.StatusRequestEntityTooLarge, Message: "the form is too large", Fix: "shorten the text"}
 	}
 	if err != nil {
-		return &pageError{status: http.StatusBadRequest, message: "the form is not valid", fix: "load the page again"}
+		return &errtable.Error{HTTP: http.StatusBadRequest, Message: "the form is not valid", Fix: "load the page again"}
 	}
 	return nil
 }
@@ -293,42 +293,31 @@ func (v *visit) show(name string, status int, page view) error {
 	return nil
 }
 
-// pageError is a refusal of the page.
-type pageError struct {
-	status       int
-	message, fix string
-}
-
-func (e *pageError) Error() string { return e.message }
-
 func notFound(message, fix string) error {
-	return &pageError{status: http.StatusNotFound, message: message, fix: fix}
+	return &errtable.Error{HTTP: http.StatusNotFound, Message: message, Fix: fix}
 }
 
 // fail sends the page of an error.
 func (v *visit) fail(err error) {
-	e, ok := errors.AsType[*pageError](err)
-	if !ok {
-		row := errtable.Find(err)
-		e = &pageError{status: int(row.HTTP), message: err.Error(), fix: row.Fix}
-		if c, ok := errors.AsType[*client.Error](err); ok {
-			e.status, e.message = int(c.Code), c.Message
-		}
-		if errors.Is(err, crmem.ErrNotFound) {
-			e.status = http.StatusNotFound
-		}
-		if _, ok := errors.AsType[*client.NoDaemonError](err); ok {
-			e = &pageError{status: http.StatusServiceUnavailable, message: "no daemon answers", fix: "run crabmem daemon start"}
-		}
+	row := errtable.Find(err)
+	status, message, fix := int(row.HTTP), err.Error(), row.Fix
+	if c, ok := errors.AsType[*client.Error](err); ok {
+		status, message = int(c.Code), c.Message
 	}
-	if e.status < 400 || e.status > 599 {
-		e.status = http.StatusInternalServerError
+	if errors.Is(err, crmem.ErrNotFound) {
+		status = http.StatusNotFound
 	}
-	if e.status >= 500 && !errors.Is(err, context.Canceled) {
+	if _, ok := errors.AsType[*client.NoDaemonError](err); ok {
+		status, message, fix = http.StatusServiceUnavailable, "no daemon answers", "run crabmem daemon start"
+	}
+	if status < 400 || status > 599 {
+		status = http.StatusInternalServerError
+	}
+	if status >= 500 && !errors.Is(err, context.Canceled) {
 		v.p.o.Log.Error("page failed", "path", v.r.URL.Path, "error", err)
 	}
-	problem := struct{ Status, Message, Fix string }{fmt.Sprint(e.status, " ", http.StatusText(e.status)), display.Printable(e.message), e.fix}
-	if err := v.show("problem.html", e.status, view{Title: http.StatusText(e.status), Data: problem}); err != nil {
+	problem := struct{ Status, Message, Fix string }{fmt.Sprint(status, " ", http.StatusText(status)), display.Printable(message), fix}
+	if err := v.show("problem.html", status, view{Title: http.StatusText(status), Data: problem}); err != nil {
 		v.p.o.Log.Error("page failed", "path", v.r.URL.Path, "error", err)
 		http.Error(v.w, "the page failed: see the log of the gateway", http.StatusInternalServerError)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"crabmem/bm25/clip"
 	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
@@ -51,7 +52,7 @@ func (v *visit) sessions() error {
 
 func (v *visit) searchSessions(out *sessionsView) error {
 	if len(out.Query) > maxQuery {
-		return &pageError{status: http.StatusBadRequest, message: "the query is too long", fix: "shorten the query"}
+		return &errtable.Error{HTTP: http.StatusBadRequest, Message: "the query is too long", Fix: "shorten the query"}
 	}
 	q := op.SessionQuery{Query: out.Query, Limit: search.MaxHits, Window: new(0), Semantic: out.Semantic}
 	found, err := op.SearchSessions.Do(v.r.Context(), v.store(), q)

@@ -11,6 +11,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
 
 	"github.com/rogpeppe/go-internal/diff"
@@ -112,7 +113,7 @@ func (v *visit) versionOf() (out versionView, err error) {
 	}
 	out.Change = list.Changes[0]
 	now, err := v.entry()
-	if e, ok := errors.AsType[*pageError](err); ok && e.status == http.StatusNotFound {
+	if e, ok := errors.AsType[*errtable.Error](err); ok && e.HTTP == http.StatusNotFound {
 		now, err = nil, nil
 	}
 	if err != nil {
@@ -150,7 +151,7 @@ func (v *visit) restore() error {
 	if err != nil {
 		return err
 	}
-	changed := &pageError{status: http.StatusConflict, message: "the entry has changed", fix: "compare the versions again"}
+	changed := &errtable.Error{HTTP: http.StatusConflict, Message: "the entry has changed", Fix: "compare the versions again"}
 	if out.Reason != "" || v.r.PostForm.Get("etag") != out.ETag {
 		return changed
 	}
@@ -159,7 +160,7 @@ func (v *visit) restore() error {
 	if out.Now == nil {
 		list, err = op.ApplyOps(v.r.Context(), v.exactStore(), crmem.Restore{Entry: crmem.Entry{Name: old.Name, CreatedAt: old.CreatedAt, Content: old.Content, Aliases: old.Aliases}})
 		if errors.Is(err, crmem.ErrExists) {
-			return &pageError{status: http.StatusConflict, message: "another entry has the name " + display.Quoted(old.Name), fix: "rename that entry with crabmem rename, then restore this one"}
+			return &errtable.Error{HTTP: http.StatusConflict, Message: "another entry has the name " + display.Quoted(old.Name), Fix: "rename that entry with crabmem rename, then restore this one"}
 		}
 	} else {
 		list, err = op.ApplyOps(v.r.Context(), v.exactStore(), crmem.Unchanged{Entry: *out.Now}, crmem.Update{Name: out.Now.Name, Content: old.Content, Aliases: old.Aliases})

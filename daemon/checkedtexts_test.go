@@ -23,7 +23,7 @@ func TestCheckedTexts(t *testing.T) {
 	s := serve(t, home(t), identities)
 	ctx := t.Context()
 	note := func(c *client.Client) crmem.Op {
-		e, err := op.GetEntry.Do(ctx, c, op.EntryName{Name: "plain"})
+		e, err := op.ReadEntry(ctx, c, op.EntryName{Name: "plain"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func TestCheckedTexts(t *testing.T) {
 
 func fresh(t *testing.T, c *client.Client, name string) crmem.Entry {
 	t.Helper()
-	e, err := op.GetEntry.Do(t.Context(), c, op.EntryName{Name: name})
+	e, err := op.ReadEntry(t.Context(), c, op.EntryName{Name: name})
 	if err != nil {
 		t.Fatal(err)
 	}

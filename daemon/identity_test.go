@@ -45,7 +45,7 @@ func TestIdentityOperations(t *testing.T) {
 	s := serve(t, home(t), identities)
 	open := "auth daemon.stats get_stats hello sessions.loaded sessions.list agents.list agents.show models.list spaces.list requests.outcome ping sessions.find sessions.search sessions "
 	untrusted := open + "runs.cancel reply_to_ask sessions.cancel sessions.lines sessions.show "
-	reads := untrusted + "entries.changes entries.find entries.get entries.history entries.list entries.names entries.page entries.part entries.recall entries.show entries.version "
+	reads := untrusted + "entries.changes entries.find entries.get entries.history entries.list entries.names entries.page entries.part entries.recall entries.version "
 	trusted := reads + "entries.apply entries.create entries.delete entries.rewrite sessions.compact sessions.delete entries.forget entries.note entries.remember entries.replace sessions.restore sessions.title "
 	for id, want := range map[string]string{"api:u": untrusted, "api:reads": reads, "api:a": trusted, "tg:7": untrusted, "delegate-crab:api:a": trusted, "api:a2": untrusted} {
 		var got []string
@@ -282,7 +282,7 @@ func TestIdentityChangesItsSpace(t *testing.T) {
 	_, err := op.Remember.Do(ctx, s.client(), note("plan", "the owner's plan"))
 	check(t, err)
 	a, b := s.as("api:a"), s.as("api:b")
-	if _, err := op.GetEntry.Do(ctx, a, op.EntryName{Name: "plan"}); !missing(err) && !errors.Is(err, crmem.ErrNoStore) {
+	if _, err := op.ReadEntry(ctx, a, op.EntryName{Name: "plan"}); !missing(err) && !errors.Is(err, crmem.ErrNoStore) {
 		t.Errorf("an identity without a space: %v", err)
 	}
 	w, err := op.Remember.Do(ctx, a, note("plan", "the plan of a"))
@@ -293,7 +293,7 @@ func TestIdentityChangesItsSpace(t *testing.T) {
 	own := space.OfSender("api:a")
 	for _, name := range []string{space.Main, own} {
 		b.Space = name
-		_, read := op.GetEntry.Do(ctx, b, op.EntryName{Name: "plan"})
+		_, read := op.ReadEntry(ctx, b, op.EntryName{Name: "plan"})
 		_, written := op.Remember.Do(ctx, b, note("plan", "overwritten"))
 		_, forgotten := op.Forget.Do(ctx, b, op.Removal{Name: "plan"})
 		_, applied := op.ApplyOps(ctx, b, crmem.Remove{Name: "plan"})
@@ -305,7 +305,7 @@ func TestIdentityChangesItsSpace(t *testing.T) {
 	check(t, s.inSpace(own, func(st *crmem.Store) error {
 		return st.Apply(crmem.Add{Name: "archive", Kind: crmem.Archive, Content: "a summary"})
 	}))
-	archive, err := op.GetEntry.Do(ctx, a, op.EntryName{Name: "archive"})
+	archive, err := op.ReadEntry(ctx, a, op.EntryName{Name: "archive"})
 	check(t, err)
 	_, err = op.Forget.Do(ctx, a, op.Removal{Name: "archive", Archive: true})
 	wantError(t, err, 403, "scope", "may not change archives")

@@ -64,15 +64,15 @@ func TestStoreOperations(t *testing.T) {
 	if _, err = op.Remember.Do(ctx, c, note(strings.Repeat("x", 2000), "x")); !errors.Is(err, crmem.ErrInvalid) || !strings.Contains(err.Error(), "at most 1024") {
 		t.Error(err)
 	}
-	if e, err := op.GetEntry.Do(ctx, c, op.EntryName{Name: "ship"}); err != nil || e.Name != "deploy" {
+	if e, err := op.ReadEntry(ctx, c, op.EntryName{Name: "ship"}); err != nil || e.Name != "deploy" {
 		t.Errorf("%v, %v", e, err)
 	}
-	if e, err := op.GetEntry.Do(ctx, c, op.EntryName{ID: 2}); err != nil || e.Name != "chat" {
+	if e, err := op.ReadEntry(ctx, c, op.EntryName{ID: 2}); err != nil || e.Name != "chat" {
 		t.Errorf("%v, %v", e, err)
 	}
-	_, err = op.GetEntry.Do(ctx, c, op.EntryName{Name: "missing"})
+	_, err = op.ReadEntry(ctx, c, op.EntryName{Name: "missing"})
 	wantError(t, err, 404, "not_found", `no entry "missing"`)
-	_, err = op.GetEntry.Do(ctx, c, op.EntryName{ID: 9})
+	_, err = op.ReadEntry(ctx, c, op.EntryName{ID: 9})
 	wantError(t, err, 404, "not_found", "9")
 
 	_, err = op.Forget.Do(ctx, c, op.Removal{Name: "ship"})

@@ -101,7 +101,7 @@ func TestCalls(t *testing.T) {
 		},
 		func() error { _, err := op.Recall.Do(ctx, c, op.Question{}); return err },
 		func() error { _, err := op.Forget.Do(ctx, c, op.Removal{Name: "n"}); return err },
-		func() error { _, err := op.GetEntry.Do(ctx, c, op.EntryName{Name: "n"}); return err },
+		func() error { _, err := op.ReadEntry(ctx, c, op.EntryName{Name: "n"}); return err },
 		func() error {
 			for _, err := range op.Entries(ctx, c, op.EntryFilter{}) {
 				return err

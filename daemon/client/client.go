@@ -3,7 +3,7 @@
 //
 //	var c client.Client
 //	defer c.Close()
-//	e, err := op.GetEntry.Do(ctx, &c, op.EntryName{Name: "deploy"})
+//	e, err := op.ReadEntry(ctx, &c, op.EntryName{Name: "deploy"})
 //
 // A Client carries out the operations of package op, and has methods for the others. The
 // errors of operations on a store are errors of crmem. [OpenStore] opens a store without

@@ -233,7 +233,7 @@ func TestSkew(t *testing.T) {
 				_ = send(tc.answer)
 			})
 			c := newClient(t)
-			_, err := op.GetEntry.Do(t.Context(), c, op.EntryName{Name: "deploy"})
+			_, err := op.ReadEntry(t.Context(), c, op.EntryName{Name: "deploy"})
 			if e, ok := errors.AsType[*SkewError](err); !ok || e.Error() != tc.want {
 				t.Errorf("Get: %v, want %s", err, tc.want)
 			}

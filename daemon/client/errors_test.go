@@ -17,7 +17,7 @@ func TestErrorIs(t *testing.T) {
 	serve(t, script(fail(404, "nothing of that name")))
 	c := newClient(t)
 	_, session := op.RestoreSession.Do(t.Context(), c, op.SessionID{Session: "n"})
-	_, store := op.GetEntry.Do(t.Context(), c, op.EntryName{Name: "n"})
+	_, store := op.ReadEntry(t.Context(), c, op.EntryName{Name: "n"})
 	other := c.Kill(t.Context(), 1)
 	for _, tc := range []struct {
 		err            error

@@ -144,8 +144,8 @@ func TestChatStream(t *testing.T) {
 	// The next request continues the conversation of the stream.
 	session := r.do("root", "GET", "/v1/sessions", nil)
 	p = r.do("root", "POST", "/v1/chat/completions", ask("a walrus?", "let me look\nno walrus", "later?"))
-	if got := p.Header.Get("X-Crabmem-Session"); got != session.field("items.1.id") {
-		t.Errorf("the conversation is in %s, want %v", got, session.field("items.1.id"))
+	if got := p.Header.Get("X-Crabmem-Session"); got != session.field("items.1.session") {
+		t.Errorf("the conversation is in %s, want %v", got, session.field("items.1.session"))
 	}
 	body["model"] = "nobody"
 	r.want("no agent", r.do("root", "POST", "/v1/chat/completions", body), 404, "unknown_agent")

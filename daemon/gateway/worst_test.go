@@ -96,7 +96,7 @@ func TestWorstEntries(t *testing.T) {
 		}
 
 		// the socket
-		got, err := op.GetEntry.Do(ctx, c, op.EntryName{Name: want.Name})
+		got, err := op.ReadEntry(ctx, c, op.EntryName{Name: want.Name})
 		same("get", &got, err)
 		_, err = op.Forget.Do(ctx, c, op.Removal{Name: want.Name})
 		if err != nil {
@@ -131,7 +131,7 @@ func TestWorstEntries(t *testing.T) {
 		if err != nil || len(report.Changed) != 1 {
 			t.Errorf("entry %d: load: %+v, %v", i, report, err)
 		}
-		got, err = op.GetEntry.Do(ctx, c, op.EntryName{Name: want.Name})
+		got, err = op.ReadEntry(ctx, c, op.EntryName{Name: want.Name})
 		same("merged", &got, err)
 		if _, err = op.Forget.Do(ctx, c, op.Removal{Name: want.Name}); err != nil {
 			t.Fatal(err)

@@ -17,19 +17,27 @@ import (
 // EntryName names an entry, by its exact name or by an alias that one entry has; or ID
 // does.
 type EntryName struct {
-	Name string `json:"name,omitempty"`
+	Name string `json:"name,omitempty" op:"owner"`
 	ID   uint64 `json:"id,omitempty"`
 }
 
-var GetEntry = Add(errtable.Store, Op[Store, EntryName, crmem.Entry]{
-	Name: "entries.get", Does: "Read an entry.", Effect: Reads, Need: NeedRead,
-	Run: func(_ context.Context, s Store, in *EntryName) (crmem.Entry, error) {
+var GetEntry = Add(errtable.Store, Op[Store, EntryName, Entry]{
+	Name: "entries.get", Does: "Read an entry.", Effect: Reads, Need: NeedRead, Path: "GET /v1/memories/{id}",
+	Run: func(_ context.Context, s Store, in *EntryName) (Entry, error) {
 		if in.ID != 0 {
-			return s.entry(in.ID)
+			e, err := s.entry(in.ID)
+			return *EntryOf(&e, true), err
 		}
-		return FindEntry(s.Store, in.Name)
+		e, err := FindEntry(s.Store, in.Name)
+		return *EntryOf(&e, true), err
 	},
 })
+
+// ReadEntry returns an entry.
+func ReadEntry(ctx context.Context, c Caller, in EntryName) (crmem.Entry, error) {
+	e, err := GetEntry.Do(ctx, c, in)
+	return e.Entry(), err
+}
 
 // EntryFilter selects entries by ID and kind.
 type EntryFilter struct {

@@ -100,14 +100,6 @@ var PageEntries = Add(errtable.Store, Op[Store, EntryQuery, EntryPage]{
 	},
 })
 
-var ShowEntry = Add(errtable.Store, Op[Store, EntryID, Entry]{
-	Name: "entries.show", Does: "Read an entry.", Effect: Reads, Need: NeedRead, Path: "GET /v1/memories/{id}",
-	Run: func(_ context.Context, s Store, in *EntryID) (Entry, error) {
-		e, err := s.entry(in.ID)
-		return *EntryOf(&e, true), err
-	},
-})
-
 var CreateEntry = Add(errtable.Store, Op[Store, NewEntry, Entry]{
 	Name: "entries.create", Does: "Create a note.", Effect: Writes, Need: NeedWrite, Did: wroteEntry[NewEntry], Again: entryAgain,
 	Path: "POST /v1/memories", Status: http.StatusCreated,

@@ -147,19 +147,13 @@ func ChangeOf(c *crmem.Change, full bool) Change {
 	return out
 }
 
-// VersionID names a version of an entry.
-type VersionID struct {
-	EntryID
-	Change uint64 `json:"change"`
-}
-
-var ShowVersion = Add(errtable.Store, Op[Store, VersionID, Change]{
+var ShowVersion = Add(errtable.Store, Op[Store, Version, Change]{
 	Name: "entries.version", Does: "Read a version of an entry.", Effect: Reads, Need: NeedRead, Path: "GET /v1/memories/{id}/history/{change}",
-	Run: func(ctx context.Context, s Store, in *VersionID) (Change, error) {
-		list, err := ListChanges.Do(ctx, s, ChangeFilter{ID: in.ID, Seq: in.Change})
+	Run: func(ctx context.Context, s Store, in *Version) (Change, error) {
+		list, err := ListChanges.Do(ctx, s, ChangeFilter{ID: in.ID, Seq: in.Seq})
 		if errors.Is(err, crmem.ErrNotFound) || err == nil && len(list.Changes) == 0 {
 			err = &errtable.Error{HTTP: http.StatusNotFound, Kind: "not_found", Exit: errtable.ExitNotFound, Err: err,
-				Message: fmt.Sprintf("no version %d of entry %d", in.Change, in.ID), Fix: "list the versions with GET /v1/memories/{id}/history"}
+				Message: fmt.Sprintf("no version %d of entry %d", in.Seq, in.ID), Fix: "list the versions with GET /v1/memories/{id}/history"}
 		}
 		if err != nil {
 			return Change{}, err

@@ -261,7 +261,7 @@ func (c *httpClient) check(ctx context.Context, t *testing.T) {
 	}
 	said := make(map[string]int)
 	for after := "0"; after != ""; {
-		_, page, err := c.do(ctx, "GET", fmt.Sprintf("/v1/sessions/%s/history?limit=200&after=%s", sessions[0].(map[string]any)["id"], after), nil, "")
+		_, page, err := c.do(ctx, "GET", fmt.Sprintf("/v1/sessions/%s/history?limit=200&after=%s", sessions[0].(map[string]any)["session"], after), nil, "")
 		if err != nil {
 			t.Fatal(err)
 		}

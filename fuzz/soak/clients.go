@@ -62,7 +62,7 @@ func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, nam
 	case 6:
 		_, err = op.Forget.Do(ctx, c, op.Removal{Name: name})
 	case 7:
-		_, err = op.GetEntry.Do(ctx, c, op.EntryName{Name: name})
+		_, err = op.ReadEntry(ctx, c, op.EntryName{Name: name})
 	case 8:
 		for _, err = range op.Entries(ctx, c, op.EntryFilter{Content: r.IntN(4) == 0}) {
 			if err != nil || r.IntN(50) == 0 {

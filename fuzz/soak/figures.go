@@ -127,7 +127,7 @@ func (s *soak) quiet(ctx context.Context, collect bool) (best figures, err error
 	// the garbage collector runs.
 	for i, began := 0, time.Now(); i == 0 || time.Since(began) < hang; i++ {
 		if collect {
-			if _, err := op.GetEntry.Do(ctx, c, op.EntryName{Name: churn}); err != nil {
+			if _, err := op.ReadEntry(ctx, c, op.EntryName{Name: churn}); err != nil {
 				return best, err
 			}
 		}

@@ -161,7 +161,7 @@ func (r *Request) stored(d *client.Client) (*crmem.Entry, error) {
 	if !ok {
 		return nil, missing
 	}
-	e, err := op.GetEntry.Do(r.Context(), d, op.EntryName{ID: id})
+	e, err := op.ReadEntry(r.Context(), d, op.EntryName{ID: id})
 	if errors.Is(err, crmem.ErrNotFound) || errors.Is(err, crmem.ErrNoStore) {
 		return nil, missing
 	}
@@ -312,7 +312,7 @@ func (r *Request) fillStored(d *client.Client, list *storedList, items []storedN
 		if n.id == 0 {
 			continue
 		}
-		e, err := op.GetEntry.Do(r.Context(), d, op.EntryName{ID: n.id})
+		e, err := op.ReadEntry(r.Context(), d, op.EntryName{ID: n.id})
 		if errors.Is(err, crmem.ErrNotFound) { // removed concurrently
 			continue
 		}

@@ -210,7 +210,7 @@ func (r *Request) fillVersions(d *client.Client, list *storedVersionList, f *sto
 // changeOf returns a change with its content. Change 0 is the state before the history.
 func (r *Request) changeOf(d *client.Client, id, seq uint64) (*op.Change, error) {
 	if seq == 0 {
-		e, err := op.GetEntry.Do(r.Context(), d, op.EntryName{ID: id})
+		e, err := op.ReadEntry(r.Context(), d, op.EntryName{ID: id})
 		if err != nil {
 			return nil, err
 		}

@@ -27,7 +27,7 @@ func (v *visit) linkedFrom(e *crmem.Entry) (list []linkedEntry, err error) {
 	seen := map[uint64]bool{e.ID: true}
 	for i, name := range names[:min(len(names), maxLinkNames)] {
 		if i > 0 {
-			if to, err := op.GetEntry.Do(v.r.Context(), v.store(), op.EntryName{Name: name}); err != nil || to.ID != e.ID { // a name of another entry, or an alias of several
+			if to, err := op.ReadEntry(v.r.Context(), v.store(), op.EntryName{Name: name}); err != nil || to.ID != e.ID { // a name of another entry, or an alias of several
 				continue
 			}
 		}

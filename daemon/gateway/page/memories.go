@@ -88,7 +88,7 @@ func kindsOf(text string) ([]crmem.Kind, error) {
 
 // named shows the entry that a link leads to.
 func (v *visit) named(name string) error {
-	e, err := op.GetEntry.Do(v.r.Context(), v.store(), op.EntryName{Name: name})
+	e, err := op.ReadEntry(v.r.Context(), v.store(), op.EntryName{Name: name})
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (v *visit) entry() (*crmem.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	e, err := op.GetEntry.Do(v.r.Context(), v.store(), op.EntryName{ID: id})
+	e, err := op.ReadEntry(v.r.Context(), v.store(), op.EntryName{ID: id})
 	if errors.Is(err, crmem.ErrNotFound) {
 		return nil, notFound(fmt.Sprintf("no entry %d", id), "choose an entry of the list; the history of a removed entry remains")
 	}

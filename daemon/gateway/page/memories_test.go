@@ -31,7 +31,7 @@ func (r *rig) remember(name, content string, aliases ...string) string {
 // content returns the content of an entry.
 func (r *rig) content(name string) string {
 	r.Helper()
-	e, err := op.GetEntry.Do(r.Context(), r.daemon, op.EntryName{Name: name})
+	e, err := op.ReadEntry(r.Context(), r.daemon, op.EntryName{Name: name})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestFormKeepsContents(t *testing.T) {
 		if p.submit(path+"/edit", nil); p.at != path {
 			t.Fatalf("%q: %d, %s", content, p.code, p.text)
 		}
-		e, err := op.GetEntry.Do(t.Context(), r.daemon, op.EntryName{Name: "note"})
+		e, err := op.ReadEntry(t.Context(), r.daemon, op.EntryName{Name: "note"})
 		if err != nil || e.Content != content || !slices.Equal(e.Aliases, []string{"an alias", "<i>"}) {
 			t.Fatalf("the form changed %q to %q, %q, %v", content, e.Content, e.Aliases, err)
 		}
@@ -253,7 +253,7 @@ func TestEdit(t *testing.T) {
 	if p.at != "/ui/memories/1" || r.content("deploy") != "by\nhand\n" {
 		t.Fatalf("create: %d, %s, %q", p.code, p.at, r.content("deploy"))
 	}
-	e, _ := op.GetEntry.Do(t.Context(), r.daemon, op.EntryName{Name: "deploy"})
+	e, _ := op.ReadEntry(t.Context(), r.daemon, op.EntryName{Name: "deploy"})
 	if !slices.Equal(e.Aliases, []string{"ship", "release"}) {
 		t.Errorf("aliases %q", e.Aliases)
 	}
@@ -269,7 +269,7 @@ func TestEdit(t *testing.T) {
 		t.Errorf("an empty name: %d", p.code)
 	}
 	p.open("/ui/memories/1").follow("Edit").submit("/ui/memories/1/edit", map[string]string{"content": "by a script", "aliases": ""})
-	if e, _ := op.GetEntry.Do(t.Context(), r.daemon, op.EntryName{Name: "deploy"}); e.Content != "by a script" || len(e.Aliases) != 0 {
+	if e, _ := op.ReadEntry(t.Context(), r.daemon, op.EntryName{Name: "deploy"}); e.Content != "by a script" || len(e.Aliases) != 0 {
 		t.Errorf("change: %+v", e)
 	}
 	p.open("/ui/memories/1").follow("Remove")
@@ -278,7 +278,7 @@ func TestEdit(t *testing.T) {
 		t.Errorf("remove a changed note: %d", p.code)
 	}
 	p.open("/ui/memories/1/remove").submit("/ui/memories/1/remove", nil)
-	if _, err := op.GetEntry.Do(t.Context(), r.daemon, op.EntryName{Name: "deploy"}); err == nil || p.at != "/ui/memories/1/history" {
+	if _, err := op.ReadEntry(t.Context(), r.daemon, op.EntryName{Name: "deploy"}); err == nil || p.at != "/ui/memories/1/history" {
 		t.Errorf("remove: %v, %s", err, p.at)
 	}
 	if by := r.actor(1); by.Client != "page" {
@@ -367,7 +367,7 @@ func TestHistoryPages(t *testing.T) {
 		t.Errorf("restore over a change: %d", p.code)
 	}
 	p.open(versions[59]).submit(versions[59], nil)
-	if e, _ := op.GetEntry.Do(t.Context(), r.daemon, op.EntryName{Name: "deploy"}); e.Content != "version 1" || !slices.Equal(e.Aliases, []string{"ship"}) {
+	if e, _ := op.ReadEntry(t.Context(), r.daemon, op.EntryName{Name: "deploy"}); e.Content != "version 1" || !slices.Equal(e.Aliases, []string{"ship"}) {
 		t.Errorf("restored %+v", e)
 	}
 	if _, err := op.Forget.Do(t.Context(), r.daemon, op.Removal{Name: "deploy"}); err != nil {
@@ -416,7 +416,7 @@ func TestRefusedTexts(t *testing.T) {
 		if got := r.content("deploy"); got != "by hand" {
 			t.Errorf("%s: the note is %q", what, got)
 		}
-		if _, err := op.GetEntry.Do(t.Context(), r.daemon, op.EntryName{Name: "new"}); !errors.Is(err, crmem.ErrNotFound) {
+		if _, err := op.ReadEntry(t.Context(), r.daemon, op.EntryName{Name: "new"}); !errors.Is(err, crmem.ErrNotFound) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -31,7 +31,7 @@ func TestSpaces(t *testing.T) {
 		t.Errorf("the space team: %s", p.text)
 	}
 	p.open("/ui/new").submit("/ui/new", map[string]string{"name": "of team", "content": "the walrus of team"})
-	if e, err := op.GetEntry.Do(t.Context(), team, op.EntryName{Name: "of team"}); err != nil || e.ID != 1 {
+	if e, err := op.ReadEntry(t.Context(), team, op.EntryName{Name: "of team"}); err != nil || e.ID != 1 {
 		t.Errorf("a note of the space: %+v, %v", e, err)
 	}
 	if p.open("/ui/memories").submit("/ui/memories", map[string]string{"q": "walrus"}); !strings.Contains(p.text, "the walrus of team") || strings.Contains(p.text, "the walrus of main") {

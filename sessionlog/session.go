@@ -164,14 +164,15 @@ func (s *Session) LastLines(n int) (int64, error) {
 // Compaction is a marker and the lines that its summary replaced: those after the
 // previous marker or after the meta line.
 type Compaction struct {
-	N       int   // from 1
-	Line    int64 // of the marker
-	Offset  int64 // of the marker
-	Summary string
-
-	FirstLine, LastLine int64 // lines that it replaced; LastLine < FirstLine if there are none
-	From, To            int64 // their bytes in the file
-	Messages            int   // among them
+	N         int    `json:"n"`      // from 1
+	Line      int64  `json:"line"`   // of the marker
+	Offset    int64  `json:"offset"` // of the marker
+	FirstLine int64  `json:"first_line"`
+	LastLine  int64  `json:"last_line"` // before first_line if it replaced no line
+	From      int64  `json:"from"`      // the bytes of those lines
+	To        int64  `json:"to"`
+	Messages  int    `json:"messages"` // among them
+	Summary   string `json:"summary"`
 }
 
 // Compactions lists the session's compactions, oldest first.

@@ -18,6 +18,7 @@ import (
 	"crabmem/crmem/recalleval"
 	"crabmem/daemon/op"
 	"crabmem/daemon/secret"
+	"crabmem/sessionlog"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/spf13/cobra"
@@ -71,7 +72,7 @@ func memoryOutputs() map[string]types {
 		"recall":                    {of[recall.Answer]()},
 		"remember":                  {of[op.Written]()},
 		"repair":                    {of[crmem.RepairResult](), of[crmem.CheckReport]()},
-		"sessions compactions list": {of[[]shownCompaction]()},
+		"sessions compactions list": {of[[]sessionlog.Compaction]()},
 		"sessions compactions show": {of[expandedCompaction]()},
 		"sessions delete":           {of[deletedSessions]()},
 		"sessions export":           {of[exportedSession](), of[map[string]any]()},

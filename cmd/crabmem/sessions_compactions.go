@@ -18,23 +18,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// shownCompaction is a compaction under --json.
-type shownCompaction struct {
-	N         int    `json:"n"`
-	Line      int64  `json:"line"`   // of the marker
-	Offset    int64  `json:"offset"` // of the marker
-	FirstLine int64  `json:"first_line"`
-	LastLine  int64  `json:"last_line"` // before first_line if it replaced no line
-	From      int64  `json:"from"`      // the bytes of those lines
-	To        int64  `json:"to"`
-	Messages  int    `json:"messages"`
-	Summary   string `json:"summary"`
-}
-
-func newShownCompaction(p sessionlog.Compaction) shownCompaction {
-	return shownCompaction{p.N, p.Line, p.Offset, p.FirstLine, p.LastLine, p.From, p.To, p.Messages, p.Summary}
-}
-
 func sessionsCompactionsCommand(c *app) *cobra.Command {
 	return family(&cobra.Command{
 		Use:   "compactions COMMAND",
@@ -70,11 +53,7 @@ an array with the full summaries and the byte ranges of the replaced lines.`,
 				return err
 			}
 			if c.JSON {
-				list := make([]shownCompaction, len(all))
-				for i := range all {
-					list[i] = newShownCompaction(all[i])
-				}
-				return c.PrintJSON(list)
+				return c.PrintJSON(append([]sessionlog.Compaction{}, all...))
 			}
 			if len(all) == 0 {
 				c.Say("no compactions")
@@ -199,7 +178,7 @@ func (c *app) expandText(ctx context.Context, s *sessionlog.Session, p sessionlo
 }
 
 func (c *app) expandJSON(ctx context.Context, s *sessionlog.Session, p sessionlog.Compaction) error {
-	head, err := cli.EncodeJSON(newShownCompaction(p))
+	head, err := cli.EncodeJSON(p)
 	if err != nil {
 		return err
 	}
@@ -229,7 +208,7 @@ func (c *app) expandJSON(ctx context.Context, s *sessionlog.Session, p sessionlo
 
 // expandedCompaction is sessions compactions show --json.
 type expandedCompaction struct {
-	shownCompaction
+	sessionlog.Compaction
 	Lines []replacedLine `json:"lines"`
 }
 

@@ -145,8 +145,8 @@ func TestGoldenScores(t *testing.T) {
 
 func TestHitAsJSON(t *testing.T) {
 	b, err := json.Marshal([]crmem.Hit{{Entry: crmem.Entry{ID: 1, Name: "a"}, Score: 0.5}, {Entry: crmem.Entry{ID: 2, Name: "b", Aliases: []string{"x"}}}})
-	const want = `[{"id":1,"name":"a","kind":"note","created_at":"1970-01-01T00:00:00Z","content":"","aliases":[],"score":0.5},` +
-		`{"id":2,"name":"b","kind":"note","created_at":"1970-01-01T00:00:00Z","content":"","aliases":["x"],"score":0}]`
+	const want = `[{"id":1,"name":"a","kind":"note","created_at":"1970-01-01T00:00:00Z","content":"","bytes":0,"aliases":[],"score":0.5},` +
+		`{"id":2,"name":"b","kind":"note","created_at":"1970-01-01T00:00:00Z","content":"","bytes":0,"aliases":["x"],"score":0}]`
 	if err != nil || string(b) != want {
 		t.Errorf("%s, %v\nwant %s", b, err, want)
 	}

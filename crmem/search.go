@@ -49,14 +49,10 @@ type Hit struct {
 
 // MarshalJSON writes the entry's keys and "score".
 func (h Hit) MarshalJSON() ([]byte, error) {
-	type plain Entry
-	if h.Aliases == nil {
-		h.Aliases = []string{}
-	}
 	return format.MarshalJSON(struct {
-		plain
+		EntryInfo
 		Score float64 `json:"score"`
-	}{plain(h.Entry), h.Score})
+	}{h.Info(true), h.Score})
 }
 
 // Result is the result of a search.

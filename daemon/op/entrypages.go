@@ -39,11 +39,6 @@ type EntryPage struct {
 	Next  string   `json:"next,omitempty" jsonschema:"value of after for the next page; absent on the last page"`
 }
 
-// EntryID names an entry.
-type EntryID struct {
-	ID uint64 `json:"id"`
-}
-
 // NewEntry is a note to create.
 type NewEntry struct {
 	Name    string   `json:"name"`
@@ -53,7 +48,7 @@ type NewEntry struct {
 
 // EntryState names an entry in a state: that of an ETag in Match, or any if Match is *.
 type EntryState struct {
-	EntryID
+	ID    uint64 `json:"id"`
 	Match string `json:"match" op:"header=If-Match"`
 }
 

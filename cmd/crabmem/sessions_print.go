@@ -8,6 +8,7 @@ import (
 	"crabmem/bm25/clip"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 )
@@ -89,14 +90,6 @@ func (c *app) printText(indent, s string) {
 
 // The forms of a session under --json.
 type (
-	shownMeta struct {
-		Agent      string `json:"agent"`
-		CreatedBy  string `json:"created_by"`
-		CreatedAt  string `json:"created_at"`
-		Title      string `json:"title"`
-		UptimeSecs uint64 `json:"uptime_secs"`
-		Source     string `json:"source"` // of an imported session
-	}
 	shownMessage struct {
 		Line             int64       `json:"line"`
 		Role             string      `json:"role"`
@@ -142,7 +135,7 @@ type (
 	tailMeta struct {
 		Kind string `json:"kind" op:"words=meta"`
 		Line int64  `json:"line"`
-		shownMeta
+		op.SessionMeta
 	}
 	tailTitle struct {
 		Kind       string `json:"kind" op:"words=title"`
@@ -156,10 +149,6 @@ type (
 		Record json.RawMessage `json:"record"`
 	}
 )
-
-func newShownMeta(m *sessionlog.Meta) shownMeta {
-	return shownMeta{m.Agent, m.CreatedBy, m.CreatedAt, m.Title, m.UptimeSecs, m.Source}
-}
 
 func newShownMessage(line int64, m *sessionlog.Message) shownMessage {
 	s := shownMessage{line, m.Role, m.Content, m.ReasoningContent, m.ToolCallID, make([]shownCall, len(m.ToolCalls))}
@@ -207,7 +196,7 @@ func lineJSON(l *sessionlog.Line) ([]byte, error) {
 	case record.KindMarker:
 		err = add(tailMarker{"marker", shownMarker{l.Number, l.Summary}})
 	case record.KindMeta:
-		err = add(tailMeta{"meta", l.Number, newShownMeta(&l.Meta)})
+		err = add(tailMeta{"meta", l.Number, op.SessionMetaOf(&l.Meta)})
 	case record.KindMetaRecord:
 		err = add(tailTitle{"title", l.Number, l.Meta.Title, l.Meta.UptimeSecs})
 	case record.KindUnknown:

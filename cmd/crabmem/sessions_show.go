@@ -9,6 +9,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 
@@ -155,7 +156,7 @@ func (c *app) showSessionJSON(ctx context.Context, s *sessionlog.Session, i *ses
 	if s.Size == 0 {
 		damaged, damage = 1, append(damage, shownDamage{Line: 1, Message: "no meta line"})
 	}
-	head, err := cli.EncodeJSON(sessionHead{s.ID, s.File, newShownMeta(&i.Meta), max(first, 1)})
+	head, err := cli.EncodeJSON(sessionHead{s.ID, s.File, op.SessionMetaOf(&i.Meta), max(first, 1)})
 	if err != nil {
 		return err
 	}
@@ -186,10 +187,10 @@ type shownSession struct {
 }
 
 type sessionHead struct {
-	ID   string    `json:"session"`
-	File string    `json:"file"`
-	Meta shownMeta `json:"meta"`
-	From int64     `json:"from_line"`
+	ID   string         `json:"session"`
+	File string         `json:"file"`
+	Meta op.SessionMeta `json:"meta"`
+	From int64          `json:"from_line"`
 }
 
 type sessionTail struct {

@@ -54,7 +54,7 @@ var ListLoaded = Add(errtable.Session, Op[Daemon, None, []Session]{
 		list := []Session{}
 		for _, l := range d.Loaded.List() {
 			if d.As.MayRead(l.CreatedBy()) {
-				list = append(list, Session{SessionFile: SessionFile{ID: l.StoredID(), Agent: l.Agent(), CreatedBy: l.CreatedBy()},
+				list = append(list, Session{SessionFile: SessionFile{ID: l.StoredID(), SessionMeta: SessionMeta{Agent: l.Agent(), CreatedBy: l.CreatedBy()}},
 					Number: l.ID(), Loaded: true, Active: l.Active(), Waiting: l.Waiting(), Asking: d.Loaded.Asking(l.ID())})
 			}
 		}

@@ -13,20 +13,30 @@ import (
 	"crabmem/sessionlog"
 )
 
-// SessionFile is a session as its file describes it.
-type SessionFile struct {
-	ID         string `json:"session"`
-	File       string `json:"file" jsonschema:"name of the file" op:"owner"`
+// SessionMeta is what a session's file says of the session.
+type SessionMeta struct {
 	Agent      string `json:"agent"`
 	CreatedBy  string `json:"created_by" jsonschema:"the identity that created it"`
 	CreatedAt  string `json:"created_at" jsonschema:"RFC 3339"`
 	Title      string `json:"title"`
 	UptimeSecs uint64 `json:"uptime_secs" op:"owner"`
-	Messages   int    `json:"messages"`
-	Damaged    int    `json:"damaged" jsonschema:"bad lines; 1 for a file that cannot be read"`
-	Bytes      int64  `json:"bytes"`
 	Source     string `json:"source" jsonschema:"of an imported session" op:"owner"`
-	Error      string `json:"error" jsonschema:"why the file cannot be read" op:"owner"`
+}
+
+// SessionMetaOf returns the description in a session's file.
+func SessionMetaOf(m *sessionlog.Meta) SessionMeta {
+	return SessionMeta{m.Agent, m.CreatedBy, m.CreatedAt, m.Title, m.UptimeSecs, m.Source}
+}
+
+// SessionFile is a session as its file describes it.
+type SessionFile struct {
+	ID   string `json:"session"`
+	File string `json:"file" jsonschema:"name of the file" op:"owner"`
+	SessionMeta
+	Messages int    `json:"messages"`
+	Damaged  int    `json:"damaged" jsonschema:"bad lines; 1 for a file that cannot be read"`
+	Bytes    int64  `json:"bytes"`
+	Error    string `json:"error" jsonschema:"why the file cannot be read" op:"owner"`
 }
 
 // Session is a session in its file, and as the daemon has it loaded.
@@ -275,10 +285,7 @@ func (d *Daemon) byStored() map[string]*session.Session {
 
 // SessionFileOf returns the description of a session's file.
 func SessionFileOf(i *sessionlog.Info) SessionFile {
-	f := SessionFile{
-		ID: i.ID, File: i.File, Agent: i.Meta.Agent, CreatedBy: i.Meta.CreatedBy, CreatedAt: i.Meta.CreatedAt, Title: i.Meta.Title,
-		UptimeSecs: i.Meta.UptimeSecs, Messages: i.Messages, Damaged: i.Damaged, Bytes: i.Size, Source: i.Meta.Source,
-	}
+	f := SessionFile{ID: i.ID, File: i.File, SessionMeta: SessionMetaOf(&i.Meta), Messages: i.Messages, Damaged: i.Damaged, Bytes: i.Size}
 	if i.Err != nil {
 		f.Damaged, f.Error = 1, i.Err.Error()
 	}

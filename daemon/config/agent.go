@@ -5,15 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"crabmem/daemon/space"
 )
 
-// A source is a partly read agent and the places of values that are checked later.
-type source struct {
+// An agentSource is a partly read agent and the places of values that are checked later.
+type agentSource struct {
 	agent   Agent
 	at      place // its file or table
 	model   place
@@ -22,45 +25,32 @@ type source struct {
 
 // agents reads agents/*.md, [agents.*], [system.crab] and Crab.md.
 func (l *loader) agents(c *Config, top *section, models map[string]place) {
-	all := map[string]*source{Crab: {agent: newAgent(Crab, c.Memory)}}
+	all := map[string]*agentSource{Crab: {agent: newAgent(Crab, c.Memory)}}
 	l.agentFiles(c, all)
-	top.tables("agents", func(name string, s *section) {
+	for name, s := range top.tables("agents") {
 		if name == Crab {
 			s.at("").add("agent name 'crab' is reserved: it is configured by [system.crab]")
-			l.fields(&source{}, s)
-			return
+			new(agentSource).read(s)
+			continue
 		}
 		if why := badAgent(name); why != "" {
 			s.at("").add("agent name '%s' %s", short(name), why)
 		}
 		a := all[name]
 		if a == nil {
-			a = &source{agent: newAgent(name, c.Memory), at: s.at("")}
+			a = &agentSource{agent: newAgent(name, c.Memory), at: s.at("")}
 			all[name] = a
 		}
-		l.fields(a, s)
+		a.read(s, a.agent.promptRow())
 		if s.has("prompt") {
-			s.str("prompt", &a.agent.Prompt)
 			a.agent.File = s.f.path
 		}
-		s.asked["prompt"] = true
-	})
+	}
 	l.crab(c, all[Crab], top)
 
-	for _, a := range all {
-		c.Agents = append(c.Agents, a.agent)
-	}
-	slices.SortFunc(c.Agents, func(a, b Agent) int { return strings.Compare(a.Name, b.Name) })
-	if n := len(c.Agents) - 1; n > maxAgents {
+	names := slices.Sorted(maps.Keys(all))
+	if n := len(all) - 1; n > maxAgents {
 		l.file(File).add(0, "%d agents besides crab exceed the limit of %d", n, maxAgents)
-	}
-	names := make([]string, len(c.Agents))
-	for i := range c.Agents {
-		a := &c.Agents[i]
-		names[i] = a.Name
-		a.FollowsActive = a.Model == "" || a.Name == Crab
-		a.Model = cmp.Or(a.Model, c.Model)
-		a.Memory = a.Memory && c.Memory
 	}
 	known := append(modelNames(c), Offline)
 	for _, name := range names {
@@ -73,19 +63,23 @@ func (l *loader) agents(c *Config, top *section, models map[string]place) {
 				a.members[i].unknown(m, names, "agent '%s': unknown agent '%s' in members", name, short(m))
 			}
 		}
+		a.agent.FollowsActive = a.agent.Model == "" || name == Crab
+		a.agent.Model = cmp.Or(a.agent.Model, c.Model)
+		a.agent.Memory = a.agent.Memory && c.Memory
+		c.Agents = append(c.Agents, a.agent)
 	}
 }
 
 func newAgent(name string, memory bool) Agent {
-	return Agent{Name: name, MaxIterations: 16, CompactThreshold: 100_000, Memory: memory}
+	a := Agent{Name: name, Memory: memory}
+	setDefaults(a.rows())
+	return a
 }
 
 // crab reads the agent that is always there, and with it the active model: the
 // one it names, or the first of the provider with the greatest weight.
-func (l *loader) crab(c *Config, a *source, top *section) {
-	s := top.table("system").table("crab")
-	l.fields(a, s)
-	s.done()
+func (l *loader) crab(c *Config, a *agentSource, top *section) {
+	a.read(top.table("system.crab"))
 	c.Model = cmp.Or(a.agent.Model, activeModel(c.Providers))
 	text, err := l.read(crabFile, maxFile)
 	switch f := l.file(crabFile); {
@@ -99,40 +93,46 @@ func (l *loader) crab(c *Config, a *source, top *section) {
 	l.identity(c, a)
 }
 
-// fields reads the keys that tables and front matter share.
-func (l *loader) fields(a *source, s *section) {
-	for key, v := range s.t.keys {
+// read reads the keys that tables and front matter share, and more.
+func (a *agentSource) read(s *section, more ...row) {
+	for key := range s.t {
 		if a.agent.Origins == nil {
 			a.agent.Origins = make(map[string]Origin)
 		}
-		a.agent.Origins[key] = Origin{s.f.path, v.line}
+		a.agent.Origins[key] = Origin{s.f.path, s.at(key).line}
 	}
-	s.str("description", &a.agent.Description)
+	s.read(append(a.agent.rows(), more...))
 	if s.has("model") {
 		a.model = s.at("model")
 	}
-	s.str("model", &a.agent.Model)
-	s.integer("max_iterations", &a.agent.MaxIterations, 1, 1000)
-	s.boolean("thinking", &a.agent.Thinking)
-	members, at := []string{}, []place(nil)
-	if s.each("members", func(name string, line int) {
-		members, at = append(members, name), append(at, place{s.f, line})
-	}) {
-		a.agent.Members, a.members = members, at
+	if s.has("members") {
+		a.members = nil
+		for _, at := range s.items("members") {
+			a.members = append(a.members, at)
+		}
 	}
-	s.strs("skills", &a.agent.Skills)
-	s.strs("skill_tags", &a.agent.SkillTags)
-	s.strs("mcps", &a.agent.MCPs)
-	s.strs("tools", &a.agent.Tools)
-	s.integer("compact_threshold", &a.agent.CompactThreshold, 0, maxTokens)
-	s.integer("compact_tokens", &a.agent.CompactTokens, 0, maxTokens)
-	l.prompt(s, "compact_prompt", &a.agent.CompactPrompt)
-	s.agentSpaces(&a.agent)
+	own := cmp.Or(a.agent.Space, space.Main)
+	a.agent.ReadSpaces = slices.DeleteFunc(a.agent.ReadSpaces, func(name string) bool { return name == own })
+}
+
+// readMemory reads memory, which is a boolean or the space that the agent writes.
+func (a *Agent) readMemory(s *section, v any) {
+	switch v := v.(type) {
+	case bool:
+		a.Memory = v
+	case string:
+		a.Memory, a.Space = true, v
+		if err := space.Check(v); err != nil {
+			s.add("memory", "%v", err)
+		}
+	default:
+		s.wrong("memory", "true, false, or the name of a space")
+	}
 }
 
 // agentFiles reads agents/*.md. It ignores directories, hidden files, and files
 // with other names.
-func (l *loader) agentFiles(c *Config, all map[string]*source) {
+func (l *loader) agentFiles(c *Config, all map[string]*agentSource) {
 	if l.tree == nil {
 		return
 	}
@@ -157,7 +157,7 @@ func (l *loader) agentFiles(c *Config, all map[string]*source) {
 	}
 }
 
-func (l *loader) agentFile(c *Config, all map[string]*source, name string) {
+func (l *loader) agentFile(c *Config, all map[string]*agentSource, name string) {
 	file := path.Join("agents", name+".md")
 	f := l.file(file)
 	text, err := l.read(file, maxFile)
@@ -176,14 +176,10 @@ func (l *loader) agentFile(c *Config, all map[string]*source, name string) {
 	if err != nil {
 		f.syntax(err)
 	}
-	if front == nil {
-		front = &table{line: 1}
-	}
-	s := newSection(f, "", front)
-	a := &source{agent: newAgent(name, c.Memory), at: s.at("")}
-	s.str("name", &a.agent.Name)
-	l.fields(a, s)
-	s.done()
+	s := &section{l: l, f: f, src: &front, t: front.tree}
+	s.check(frontMatter)
+	a := &agentSource{agent: newAgent(name, c.Memory), at: s.at("")}
+	a.read(s, a.agent.nameRow())
 	a.agent.Prompt, a.agent.File = strings.TrimSpace(body), f.path
 	at := s.at("name")
 	switch name := a.agent.Name; {

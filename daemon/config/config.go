@@ -334,19 +334,20 @@ func (l *loader) file(name string) *file {
 // of the home.
 func (l *loader) load(text []byte) (*Config, error) {
 	f := l.file(File)
-	t, err := parseTOML(text)
+	d, err := parseTOML(text)
 	if err != nil {
 		f.syntax(err)
-		t = &table{line: 1}
+		d = &document{}
 	}
-	top := newSection(f, "", t)
+	top := &section{l: l, f: f, src: &d.source, t: d.tree}
+	top.check("")
 	c := &Config{Home: l.home}
-	places := l.providers(c, top)
-	l.mcps(c, top)
-	c.Env = l.env(top.table("env"))
+	models := providers(c, top)
+	mcps(c, top)
+	embedder(c, top)
 	l.settings(c, top)
-	l.agents(c, top, places)
-	top.done()
+	origins(c, top)
+	l.agents(c, top, models)
 	c.SecretFiles = l.keys
 	if len(l.found) > 0 {
 		l.found.sort()

@@ -15,11 +15,11 @@ func TestEditTOML(t *testing.T) {
 	done := 0
 	for i := range count {
 		text := randomDocument(r)
-		stored, err := rawTOML([]byte(text))
+		d, err := parseTOML([]byte(text))
 		if err != nil {
 			continue // such as a table that is defined twice
 		}
-		next := randomChange(r, stored)
+		next := randomChange(r, d.tree)
 		got, err := editTOML([]byte(text), next)
 		if err != nil {
 			t.Fatalf("%d: set %v in\n%s\n%v", i, next, text, err)
@@ -35,6 +35,9 @@ func TestEditTOML(t *testing.T) {
 }
 
 var someKeys = []string{"a", "b", "c", "with space", "ключ", "a.b", `"`}
+
+// key returns a dotted key.
+func key(path []string) string { return dotted("\x00" + strings.Join(path, "\x00")) }
 
 func randomDocument(r *rand.Rand) string {
 	var b strings.Builder
@@ -52,7 +55,7 @@ func randomDocument(r *rand.Rand) string {
 			if r.IntN(4) == 0 {
 				path = append(path, someKeys[r.IntN(3)])
 			}
-			fmt.Fprintf(&b, "%s = %s", names(path), inline(randomValue(r, 2)))
+			fmt.Fprintf(&b, "%s = %s", key(path), inline(randomValue(r, 2)))
 			if r.IntN(3) == 0 {
 				b.WriteString(" # of the pair")
 			}
@@ -66,7 +69,7 @@ func randomDocument(r *rand.Rand) string {
 		for i := range path {
 			path[i] = someKeys[r.IntN(len(someKeys))]
 		}
-		header := "[" + names(path) + "]\n"
+		header := "[" + key(path) + "]\n"
 		if r.IntN(8) == 0 {
 			header = "[" + header[:len(header)-1] + "]\n"
 		}

@@ -28,37 +28,25 @@ type Embedder struct {
 const maxDimensions = 4096
 
 // embedder reads [embedder].
-func (l *loader) embedder(c *Config, top *section) {
-	s := top.table("embedder")
-	defer s.done()
-	e := Embedder{Weight: fusion.DefaultWeight}
-	s.str("static", &e.Static)
-	s.str("model", &e.Model)
-	l.expanded(s, "base_url", &e.BaseURL)
-	l.secret(s, "api_key", &e.Key)
+func embedder(c *Config, top *section) {
+	s := top.child("embedder")
+	e := Embedder{}
+	setDefaults(e.rows())
+	s.read(e.rows())
 	if s.has("api_key") && s.has("api_key_file") {
 		s.at("api_key_file").add("embedder has both api_key and api_key_file: remove one")
 	}
-	l.secretFile(s, "api_key_file", &e.Key)
-	s.integer("dimensions", &e.Dimensions, 1, maxDimensions)
-	s.boolean("send_dimensions", &e.Send)
-	s.str("query_prefix", &e.QueryPrefix)
-	s.str("passage_prefix", &e.PassagePrefix)
-	s.fraction("weight", &e.Weight)
-	method := "convex"
-	s.enum("fusion", &method, "convex", "reciprocal_rank")
-	e.Fusion, _ = fusion.ParseMethod(method)
 	switch {
-	case len(s.t.keys) == 0:
+	case len(s.t) == 0:
 		return
 	case e.Static != "":
 		for _, key := range []string{"model", "base_url", "api_key", "api_key_file", "dimensions", "send_dimensions"} {
 			if s.has(key) {
-				s.at(key).add("%s: it is for an endpoint, and static selects a model in a file: remove one", s.full(key))
+				s.add(key, "it is for an endpoint, and static selects a model in a file: remove one")
 			}
 		}
 		if err := static.CheckName(e.Static); err != nil {
-			s.at("static").add("%s: %v", s.full("static"), err)
+			s.add("static", "%v", err)
 		}
 	case e.Model == "":
 		s.at("model").add("embedder has neither static nor model: set static to a model of crabmem model list, or set model, base_url, and dimensions")

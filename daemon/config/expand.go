@@ -122,56 +122,26 @@ func isVariable(name string) bool {
 	return name != "" && len(name) <= 256
 }
 
-// expanded reads a text with variables in it.
-func (l *loader) expanded(s *section, key string, to *string) {
-	l.readText(s, key, false, to)
-}
-
-// readText reads a text with variables and, if secrets is set, secrets in it.
-func (l *loader) readText(s *section, key string, secrets bool, to *string) {
-	text := ""
-	s.str(key, &text)
-	if text != "" {
-		*to = l.expand(s.at(key), s.full(key), text, secrets)
-	}
-}
-
-func (l *loader) secret(s *section, key string, to *Secret) {
-	text := string(*to)
-	l.readText(s, key, true, &text)
-	if strings.IndexFunc(text, unicode.IsControl) >= 0 {
-		s.at(key).add("%s: it has a control character, such as a line end", s.full(key))
-	}
-	*to = Secret(text)
-}
-
 // secretFile reads a secret from the file that a key names, relative to the
 // home. Only the owner may have read access to that file.
-func (l *loader) secretFile(s *section, key string, to *Secret) {
-	name := ""
-	l.expanded(s, key, &name)
+func (l *loader) secretFile(s *section, key, name string, to *Secret) {
 	if name == "" {
 		return
 	}
-	p := s.at(key)
 	var tree vfs.Tree = l.fsys
 	switch rest, ok := strings.CutPrefix(name, "~/"); {
 	case ok:
 		name = filepath.Join(l.getenv("HOME"), rest)
 	case !filepath.IsAbs(name) && l.tree == nil:
-		p.add("%s: %s", s.full(key), reason(fs.ErrNotExist))
+		s.add(key, "%s", reason(fs.ErrNotExist))
 		return
 	case !filepath.IsAbs(name):
 		tree = l.tree
 	}
-	if filepath.IsAbs(name) {
-		l.keys = append(l.keys, name)
-	} else {
-		l.keys = append(l.keys, filepath.Join(l.home, name))
-	}
+	l.keys = append(l.keys, l.file(name).path)
 	fi, err := tree.Lstat(name)
 	if err == nil && fi.Mode().IsRegular() && fi.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-		p.add("%s: other users may read %s (mode %04o): run chmod 600 %s", s.full(key), short(name), fi.Mode().Perm(), short(name))
+		s.add(key, "other users may read %s (mode %04o): run chmod 600 %s", short(name), fi.Mode().Perm(), short(name))
 		return
 	}
 	text := []byte(nil)
@@ -179,37 +149,19 @@ func (l *loader) secretFile(s *section, key string, to *Secret) {
 		text, err = vfs.ReadFile(tree, name, maxKey)
 	}
 	if err != nil {
-		p.add("%s: %s: %s", s.full(key), short(name), reason(err))
+		s.add(key, "%s: %s", short(name), reason(err))
 		return
 	}
 	secret := strings.TrimSpace(string(text))
 	if secret == "" || strings.IndexFunc(secret, unicode.IsControl) >= 0 {
-		p.add("%s: %s is not one line of text", s.full(key), short(name))
+		s.add(key, "%s is not one line of text", short(name))
 		return
 	}
 	*to = Secret(secret)
 }
 
-// env reads a table of variables.
-func (l *loader) env(s *section) map[string]Secret {
-	env := make(map[string]Secret, len(s.t.keys))
-	for _, name := range s.t.names() {
-		text := ""
-		l.readText(s, name, true, &text)
-		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(text, "\x00") {
-			s.at(name).add("%s: a name or value contains a NUL byte, or a name contains =", s.full(short(name)))
-			continue
-		}
-		env[name] = Secret(text)
-	}
-	s.done()
-	return env
-}
-
-// prompt reads the text file that a key names, in the home.
-func (l *loader) prompt(s *section, key string, to *string) {
-	name := ""
-	s.str(key, &name)
+// textFile reads the text file that a key names, in the home.
+func (l *loader) textFile(s *section, key, name string, to *string) {
 	if name == "" {
 		return
 	}
@@ -217,13 +169,11 @@ func (l *loader) prompt(s *section, key string, to *string) {
 	if text == nil && err == nil {
 		err = fs.ErrNotExist
 	}
-	if err != nil {
-		if pe, ok := errors.AsType[*fs.PathError](err); ok && strings.Contains(pe.Err.Error(), "escapes") {
-			s.at(key).add("%s: %s is not in the home directory", s.full(key), short(name))
-			return
-		}
-		s.at(key).add("%s: %s: %s", s.full(key), short(name), reason(err))
-		return
+	if pe, ok := errors.AsType[*fs.PathError](err); ok && strings.Contains(pe.Err.Error(), "escapes") {
+		s.add(key, "%s is not in the home directory", short(name))
+	} else if err != nil {
+		s.add(key, "%s: %s", short(name), reason(err))
+	} else {
+		*to = strings.ToValidUTF8(string(text), "\ufffd")
 	}
-	*to = strings.ToValidUTF8(string(text), "\ufffd")
 }

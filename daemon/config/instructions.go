@@ -124,7 +124,7 @@ func shortened(text []byte, name string, limit int) string {
 
 // identity adds the identityFiles of the home to the prompt of crab, after Crab.md
 // if the home has one, and lists the files in c.Identity.
-func (l *loader) identity(c *Config, a *source) {
+func (l *loader) identity(c *Config, a *agentSource) {
 	var layers []string
 	own := a.agent.File != ""
 	if own {

@@ -15,94 +15,42 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
-	"crabmem/daemon/model"
 )
 
-// A tree is a table as decoded: string, int64, float64, bool, []any, tree, and
-// TOML's dates.
-type tree = map[string]any
-
-// A field describes a key of config.toml to [Get] and [Set].
-type field struct {
-	def    any           // shown if the file does not contain the key
-	show   func(any) any // masks or converts the value; nil if it is not valid
-	secret bool          // shown as ""
-	kept   bool          // unchanged if a client omits it, like an unknown key
-}
-
-// fields lists the fields by table; * is any name. Fields without kept are keys
-// of the reference's DaemonConfig: if a client omits one, it is reset.
-var fields = map[string]map[string]field{
-	"":         {"provider": subtable, "mcps": subtable, "system": subtable, "agents": subtable, "env": subtable},
-	"system":   {"crab": subtable, "tasks": subtable, "memory": subtable},
-	"provider": {"*": {}},
-	"provider.*": {
-		"kind": {def: "openai_compat", show: shownKind}, "models": {def: []any{}}, "base_url": {show: shownURL}, "weight": {},
-		"max_retries": {def: int64(model.DefaultMaxRetries)}, "timeout": {def: int64(30), show: shownSeconds}, "api_version": {}, "region": {},
-		"model_path": {}, "n_gpu_layers": {}, "n_ctx": {}, "n_threads": {},
-		"api_key": ownSecret, "access_key": ownSecret, "secret_key": ownSecret,
-	},
-	"mcps": {"*": {}},
-	"mcps.*": {
-		"name": {}, "command": {def: ""}, "args": {def: []any{}}, "auto_restart": {def: true}, "url": {show: shownURL}, "auth": {},
-		"env": {def: tree{}, kept: true}, "token": ownSecret,
-	},
-	"system.crab":    agentFields,
-	"agents":         {"*": {}},
-	"agents.*":       agentFields,
-	"system.tasks":   {"max_concurrent": {def: int64(4)}, "viewable_window": {def: int64(16)}, "task_timeout": {def: int64(300), show: shownSeconds}},
-	"system.memory":  {"recall_limit": {def: int64(5)}, "soul_editable": {def: true}},
-	"env":            {"*": {secret: true}},
-	"mcps.*.env":     {"*": {secret: true}},
-	"headers":        {"*": ownSecret},
-	"mcps.*.headers": {"*": ownSecret},
-	"?.env":          {"*": ownSecret},
-}
-
-var (
-	subtable    = field{def: tree{}, kept: true}
-	ownSecret   = field{secret: true, kept: true}
-	agentFields = map[string]field{
-		"description": {def: ""}, "model": {}, "max_iterations": {def: int64(16)}, "thinking": {def: false}, "members": {def: []any{}},
-		"skills": {def: []any{}}, "mcps": {def: []any{}}, "compact_threshold": {def: int64(100_000)},
-	}
-)
-
-// fieldOf returns a field; an unknown key has kept set.
-func fieldOf(table, key string) field {
+// rowOf returns the row of a key in a table, which is a pattern of schema. The row of an
+// unknown key is empty.
+func rowOf(table, key string) *row {
 	for _, name := range []string{key, "*"} {
-		if f, ok := fields[table][name]; ok {
-			return f
+		if r := schema()[table][name]; r != nil {
+			return r
 		}
 	}
-	return field{kept: true}
+	return &row{}
 }
 
-// pattern returns the path of a table with each name that users choose as *. A
-// table without fields is "?".
-func pattern(table, key string) string {
-	switch table {
-	case "":
-		return key
-	case "provider", "mcps", "agents":
-		return table + ".*"
-	case "system", "mcps.*":
-		return table + "." + key
-	}
-	if key == "env" || key == "headers" {
-		return "?.env"
-	}
-	return "?"
+// isSecret reports whether clients see the value as "".
+func (r *row) isSecret() bool {
+	_, ok := r.to.(*Secret)
+	return ok
 }
+
+// isKept reports whether the value is unchanged if a client omits it, like an unknown key.
+func (r *row) isKept() bool { return r.marks&reference == 0 }
 
 // mayBeSecret reports whether a value that need not be a secret is named or
 // begins like one. The file may be invalid.
 func mayBeSecret(table, key string, v any) bool {
-	if f, ok := fields[table][key]; ok && !f.kept && key != "command" {
+	r := schema()[table][key]
+	if r != nil && !r.isKept() && key != "command" {
 		return false
 	}
 	switch v := v.(type) {
 	case string:
+		if r != nil {
+			if w, ok := r.limit.(words); ok && slices.Contains(w, v) {
+				return false
+			}
+		}
 		text := table == "agents.*" || table == "system.crab" // prose may contain such words
 		return secretName().MatchString(key) && !strings.HasSuffix(key, "_file") || !text && secretValue().MatchString(v)
 	case []any:
@@ -147,18 +95,18 @@ func (l *loader) stored() (tree, []byte, error) {
 		l.file(File).add(0, "%s", reason(err))
 		return nil, nil, l.found
 	}
-	t, err := rawTOML(text)
+	d, err := parseTOML(text)
 	if err != nil {
 		l.file(File).syntax(err)
 		return nil, nil, l.found
 	}
-	for _, p := range sub(t, "provider") {
+	for _, p := range sub(d.tree, "provider") {
 		if p, ok := p.(tree); ok && p["standard"] != nil && p["kind"] == nil {
 			p["kind"] = p["standard"]
 			delete(p, "standard")
 		}
 	}
-	return t, text, nil
+	return d.tree, text, nil
 }
 
 // sub returns a table of a table, or nil.
@@ -194,13 +142,13 @@ func activeModel(providers []Provider) string {
 
 // defaultModel returns the activeModel of a text, which may be invalid.
 func (l *loader) defaultModel(text []byte) string {
-	t, err := parseTOML(text)
+	d, err := parseTOML(text)
 	if err != nil {
 		return Offline
 	}
 	quiet := &loader{fsys: l.fsys, home: l.home, tree: l.tree, getenv: func(string) string { return "" }, placeholders: true}
 	c := &Config{}
-	quiet.providers(c, newSection(quiet.file(File), "", t))
+	providers(c, &section{l: quiet, f: quiet.file(File), src: &d.source, t: d.tree})
 	return activeModel(c.Providers)
 }
 
@@ -210,9 +158,9 @@ func shown(table string, v any) any {
 	switch v := v.(type) {
 	case tree:
 		t := make(tree, len(v))
-		for k, f := range fields[table] {
-			if f.def != nil {
-				t[k] = f.def
+		for k, r := range schema()[table] {
+			if def := r.shownDefault(); def != nil && k != "*" {
+				t[k] = def
 			}
 		}
 		maps.Copy(t, v)
@@ -243,39 +191,42 @@ func shown(table string, v any) any {
 }
 
 func shownField(table, key string, v any) any {
-	f := fieldOf(table, key)
-	if f.secret || mayBeSecret(table, key, v) {
+	r := rowOf(table, key)
+	_, isArgs := r.to.(*[]Secret)
+	_, isDuration := r.to.(*time.Duration)
+	switch {
+	case r.isSecret() || mayBeSecret(table, key, v):
 		return ""
-	}
-	if table == "mcps.*" && key == "args" {
+	case isArgs:
 		return shownArgs(v)
-	}
-	if f.show != nil {
-		if s := f.show(v); s != nil {
-			return s
+	case r.marks&address != 0:
+		if text := shownURL(v); text != nil {
+			return text
+		}
+	case isDuration && !r.isKept():
+		// The reference has seconds.
+		if d, ok := asDuration(v); ok {
+			return int64((d + time.Second - 1) / time.Second)
+		}
+	case key == "kind" && table == "provider.*":
+		if name, ok := referenceKinds[v]; ok {
+			return name
 		}
 	}
-	return shown(pattern(table, key), v)
+	return shown(below(table, key), v)
 }
 
-// shownKind returns the reference's spelling of a kind.
-func shownKind(v any) any {
-	switch v {
-	case "openai", "openai-compatible":
-		return "openai_compat"
-	case "llama.cpp":
-		return "llama_cpp"
-	}
-	return nil
-}
+// referenceKinds are the reference's spellings of kinds.
+var referenceKinds = map[any]string{"openai": "openai_compat", "openai-compatible": "openai_compat", "llama.cpp": "llama_cpp"}
 
-// shownSeconds returns a duration in seconds, rounded up.
-func shownSeconds(v any) any {
-	d, ok := asDuration(v)
-	if !ok {
-		return nil
+// shownDefault returns the default that a client sees. The reference's lists are never absent.
+func (r *row) shownDefault() any {
+	_, isList := r.to.(*[]string)
+	_, isArgs := r.to.(*[]Secret)
+	if v := r.defaultValue(); v != nil || r.isKept() || !isList && !isArgs {
+		return v
 	}
-	return int64((d + time.Second - 1) / time.Second)
+	return []any{}
 }
 
 // shownURL hides the user and the query of an address, and an invalid one.
@@ -368,21 +319,21 @@ func plain(v any, inList bool, depth int) (any, error) {
 func merge(table string, stored, shown, sent tree) tree {
 	out := make(tree)
 	for k, v := range sent {
-		f := fieldOf(table, k)
+		r := rowOf(table, k)
 		old, had := stored[k]
 		t, isTable := v.(tree)
 		switch {
 		case v == nil: // removed
-		case reflect.DeepEqual(v, shown[k]), v == "" && f.secret:
+		case reflect.DeepEqual(v, shown[k]), v == "" && r.isSecret():
 			if had {
 				out[k] = old
-			} else if v == "" && f.secret && table != "provider.*" {
+			} else if v == "" && r.isSecret() && table != "provider.*" {
 				out[k] = "" // a new variable that is empty
 			}
 		case table == "mcps.*" && k == "args":
 			out[k] = mergeArgs(old, shown[k], v)
 		case isTable:
-			if m := merge(pattern(table, k), sub(stored, k), sub(shown, k), t); had || len(m) > 0 || !f.kept {
+			if m := merge(below(table, k), sub(stored, k), sub(shown, k), t); had || len(m) > 0 || !r.isKept() {
 				out[k] = m
 			}
 		default:
@@ -390,7 +341,7 @@ func merge(table string, stored, shown, sent tree) tree {
 		}
 	}
 	for k, v := range stored {
-		if _, ok := sent[k]; !ok && fieldOf(table, k).kept {
+		if _, ok := sent[k]; !ok && rowOf(table, k).isKept() {
 			out[k] = v
 		}
 	}

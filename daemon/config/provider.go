@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"crabmem/daemon/model"
 )
@@ -22,11 +21,6 @@ var kinds = map[string]string{
 
 var kindNames = []string{"openai", "openai-compatible", "openai_compat", "anthropic", "google", "azure", "bedrock", "ollama", "llama.cpp", "llama_cpp"}
 
-// maxTimeout bounds every time-out.
-const maxTimeout = 24 * time.Hour
-
-const maxTokens = 1 << 30
-
 // fallback is a model that a provider lists as a fallback, and where.
 type fallback struct {
 	model string
@@ -34,26 +28,29 @@ type fallback struct {
 }
 
 // providers reads [provider.*] and returns where each model is defined.
-func (l *loader) providers(c *Config, top *section) map[string]place {
+func providers(c *Config, top *section) map[string]place {
 	models := make(map[string]place)
 	var fallbacks []fallback
-	top.tables("provider", func(name string, s *section) {
+	for name, s := range top.tables("provider") {
 		before := len(*s.f.found)
-		p := Provider{Name: name, Kind: "openai", Weight: 1, MaxRetries: model.DefaultMaxRetries, Timeout: 30 * time.Second, IdleTimeout: time.Minute}
-		l.endpoint(s, &p)
-		l.access(s, &p)
-		readModels(s, &p, models)
-		readContextLimits(s.table("context_limits"), &p)
-		s.each("fallback", func(model string, line int) {
-			p.Fallback = append(p.Fallback, model)
-			fallbacks = append(fallbacks, fallback{model, place{s.f, line}})
-		})
+		p := Provider{Name: name}
+		setDefaults(p.rows())
+		s.read(p.rows())
+		s.checkKind(&p)
+		p.KeySource = keySource(s)
+		if s.has("api_key") && s.has("api_key_file") {
+			s.at("api_key_file").add("provider '%s' has both api_key and api_key_file: remove one", p.Name)
+		}
+		s.checkModels(&p, models)
+		for model, at := range s.items("fallback") {
+			fallbacks = append(fallbacks, fallback{model, at})
+		}
 		requires(s, &p)
 		if len(*s.f.found) == before {
 			s.refused(p.Model().Check())
 		}
 		c.Providers = append(c.Providers, p)
-	})
+	}
 	names := modelNames(c)
 	for _, f := range fallbacks {
 		if f.model != Offline && models[f.model].f == nil {
@@ -63,46 +60,17 @@ func (l *loader) providers(c *Config, top *section) map[string]place {
 	return models
 }
 
-// endpoint reads the kind and the address of a provider.
-func (l *loader) endpoint(s *section, p *Provider) {
-	key := "kind"
-	if s.has("standard") {
-		if s.has("kind") {
-			s.at("standard").add("provider '%s' has both kind and standard, the old name of kind: remove standard", p.Name)
-		} else {
-			key = "standard"
-		}
+// checkKind sets the kind of a provider to one of package model.
+func (s *section) checkKind(p *Provider) {
+	if s.has("standard") && s.has("kind") {
+		s.at("standard").add("provider '%s' has both kind and standard, the old name of kind: remove standard", p.Name)
 	}
-	s.asked["kind"], s.asked["standard"] = true, true
-	s.enum(key, &p.Kind, kindNames...)
 	p.Kind = kinds[p.Kind]
-	l.expanded(s, "base_url", &p.BaseURL)
 	if p.Kind == "openai" && p.BaseURL != "" {
 		p.Kind = "openai-compatible"
 		if strings.Contains(strings.ToLower(p.BaseURL), "anthropic") {
 			p.Kind = "anthropic"
 		}
-	}
-}
-
-// access reads the keys and limits of a provider's requests.
-func (l *loader) access(s *section, p *Provider) {
-	p.KeySource = keySource(s)
-	l.secret(s, "api_key", &p.APIKey)
-	if s.has("api_key") && s.has("api_key_file") {
-		s.at("api_key_file").add("provider '%s' has both api_key and api_key_file: remove one", p.Name)
-	}
-	l.secretFile(s, "api_key_file", &p.APIKey)
-	s.integer("weight", &p.Weight, 0, 1<<31-1)
-	s.integer("max_retries", &p.MaxRetries, 0, 100)
-	s.duration("timeout", &p.Timeout, time.Millisecond, maxTimeout)
-	s.duration("idle_timeout", &p.IdleTimeout, time.Millisecond, maxTimeout)
-	s.str("api_version", &p.APIVersion)
-	l.expanded(s, "region", &p.Region)
-	l.secret(s, "access_key", &p.AccessKey)
-	l.secret(s, "secret_key", &p.SecretKey)
-	for _, key := range []string{"model_path", "n_gpu_layers", "n_ctx", "n_threads"} {
-		s.get(key) // accepted for the reference's built-in llama.cpp, and ignored
 	}
 }
 
@@ -113,7 +81,7 @@ func keySource(s *section) string {
 		if !s.has(key) {
 			continue
 		}
-		text, _ := s.t.keys[key].v.(string)
+		text, _ := s.t[key].(string)
 		return cmp.Or(firstReference(text), key)
 	}
 	if s.has("api_key_file") {
@@ -122,41 +90,33 @@ func keySource(s *section) string {
 	return ""
 }
 
-// readModels reads the models of a provider and adds them to models, which
-// contains those of the previous providers.
-func readModels(s *section, p *Provider, models map[string]place) {
-	s.each("models", func(model string, line int) {
-		switch why, at := badName(model), (place{s.f, line}); {
+// checkModels checks the models of a provider and their limits. It adds the models to
+// models, which contains those of the previous providers.
+func (s *section) checkModels(p *Provider, models map[string]place) {
+	seen := make(map[string]bool)
+	for model, at := range s.items("models") {
+		switch why := badName(model); {
 		case why != "":
 			at.add("provider '%s': the name of a model %s", p.Name, why)
 		case model == Offline:
 			at.add("model name '%s' is reserved: it is the built-in model without a provider", model)
-		case slices.Contains(p.Models, model):
+		case seen[model]:
 			at.add("provider '%s' names the model '%s' twice", p.Name, model)
 		case models[model].f != nil:
 			at.add("duplicate model name '%s' across providers", model)
 		default:
 			models[model] = at
 		}
-		p.Models = append(p.Models, model)
-	})
+		seen[model] = true
+	}
 	if len(p.Models) == 0 {
 		s.at("models").add("provider '%s' has no models", p.Name)
 	}
-}
-
-// readContextLimits reads the context limits of a provider's models.
-func readContextLimits(limits *section, p *Provider) {
-	for _, model := range limits.t.names() {
-		n := 0
-		limits.integer(model, &n, 1, maxTokens)
-		if !slices.Contains(p.Models, model) {
+	limits := s.child("context_limits")
+	for _, model := range s.src.sorted(limits.path, limits.t) {
+		if !seen[model] {
 			limits.at(model).unknown(model, p.Models, "%s: provider '%s' has no model '%s'", limits.name, p.Name, short(model))
 		}
-		if p.ContextLimits == nil {
-			p.ContextLimits = make(map[string]int)
-		}
-		p.ContextLimits[model] = n
 	}
 }
 
@@ -224,12 +184,6 @@ func requires(s *section, p *Provider) {
 	}
 }
 
-// empty reports that a key is missing or an empty text.
-func (s *section) empty(key string) bool {
-	v, ok := s.t.keys[key]
-	return !ok || v.v == ""
-}
-
 // checkURL checks the address of a server. Its messages do not contain the
 // address, which may contain a password.
 func checkURL(s *section, key, text string) {
@@ -238,7 +192,7 @@ func checkURL(s *section, key, text string) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		s.at(key).add("%s: it must be an address that begins with http:// or https://", s.full(key))
+		s.add(key, "it must be an address that begins with http:// or https://")
 	}
 }
 
@@ -250,24 +204,23 @@ func modelNames(c *Config) []string {
 	return names
 }
 
-func (l *loader) mcps(c *Config, top *section) {
-	top.tables("mcps", func(name string, s *section) {
-		m := MCP{Name: name, AutoRestart: true}
-		l.expanded(s, "name", &m.Name)
+func mcps(c *Config, top *section) {
+	for name, s := range top.tables("mcps") {
+		m := MCP{Name: name}
+		setDefaults(m.rows())
+		s.read(m.rows())
 		if m.Name != name {
-			s.at("name").add("%s: it differs from the name of the table: remove it", s.full("name"))
+			s.add("name", "it differs from the name of the table: remove it")
 		}
-		s.str("command", &m.Command)
-		s.each("args", func(arg string, line int) {
-			m.Args = append(m.Args, Secret(l.expand(place{s.f, line}, s.full("args"), arg, true)))
-		})
-		m.Env = l.env(s.table("env"))
-		l.expanded(s, "url", &m.URL)
 		checkURL(s, "url", m.URL)
-		s.boolean("auth", &m.Auth)
-		l.token(s, &m)
-		s.duration("timeout", &m.Timeout, time.Second, maxTimeout)
-		s.boolean("auto_restart", &m.AutoRestart)
+		if s.has("token") && s.has("token_file") {
+			s.at("token_file").add("MCP server '%s' has both token and token_file: remove one", m.Name)
+		}
+		for _, key := range []string{"token", "token_file"} {
+			if m.Token != "" && s.empty("url") && s.has(key) {
+				s.add(key, "a token requires url: set url, or remove %s", key)
+			}
+		}
 		switch {
 		case s.empty("command") && s.empty("url"):
 			s.at("").add("MCP server '%s' has neither command nor url", name)
@@ -275,20 +228,6 @@ func (l *loader) mcps(c *Config, top *section) {
 			s.at("url").add("MCP server '%s' has both command and url: remove one", name)
 		}
 		c.MCPs = append(c.MCPs, m)
-	})
+	}
 	slices.SortFunc(c.MCPs, func(a, b MCP) int { return strings.Compare(a.Name, b.Name) })
-}
-
-// token reads the token of a server.
-func (l *loader) token(s *section, m *MCP) {
-	l.secret(s, "token", &m.Token)
-	if s.has("token") && s.has("token_file") {
-		s.at("token_file").add("MCP server '%s' has both token and token_file: remove one", m.Name)
-	}
-	l.secretFile(s, "token_file", &m.Token)
-	for _, key := range []string{"token", "token_file"} {
-		if m.Token != "" && s.empty("url") && s.has(key) {
-			s.at(key).add("%s: a token requires url: set url, or remove %s", s.full(key), key)
-		}
-	}
 }

@@ -87,11 +87,16 @@ func TestGetConfig(t *testing.T) {
 	const empty = `{"agents":{},"env":{},"mcps":{},"provider":{},"system":{` +
 		`"crab":{"compact_threshold":100000,"description":"","max_iterations":16,"mcps":[],"members":[],"model":"offline","skills":[],"thinking":false},` +
 		`"memory":{"recall_limit":5,"soul_editable":true},"tasks":{"max_concurrent":4,"task_timeout":300,"viewable_window":16}}}`
-	if got := get(t, newHome(t, nil)); got != empty {
-		t.Errorf("empty: %s", got)
-	}
-	if got, err := config.Get(faultfs.NewMem(), "/h"); err != nil || string(got) != empty {
-		t.Errorf("no home: %s, %v", got, err)
+	for _, m := range []*faultfs.Mem{newHome(t, nil), faultfs.NewMem()} {
+		var got, want map[string]any
+		if err := errors.Join(json.Unmarshal([]byte(get(t, m)), &got), json.Unmarshal([]byte(empty), &want)); err != nil {
+			t.Fatal(err)
+		}
+		for key := range want {
+			if d := cmp.Diff(want[key], got[key]); d != "" {
+				t.Errorf("%s (-want +got):\n%s", key, d)
+			}
+		}
 	}
 	m := newHome(t, map[string]string{"config.toml": strings.ReplaceAll(reference, "timeout = 45", "timeout = '44.5s'"), "agents/dev.md": "x"})
 	js := get(t, m)

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"strings"
+	"time"
 )
 
 //go:embed template.toml
@@ -20,46 +21,136 @@ api_key = "${OPENAI_API_KEY}"
 models = ["gpt-4o-mini", "gpt-4o"]
 `
 
+// rowsOf matches the line of template.toml that stands for the rows of a pattern.
+var rowsOf = lazyRegexp(`(?m)^\{\{([a-z_.*]+)(?: without (.*))?\}\}\n`)
+
 // Template returns a commented config.toml. It is valid without changes if
 // OPENAI_API_KEY is still set.
 func Template(f Found) []byte {
-	var b strings.Builder
-	comment := "#"
-	if f.OpenAI {
-		comment = ""
+	providers, ollama := openAI, f.Ollama
+	if !f.OpenAI {
+		providers = commented(openAI)
 	}
-	for line := range strings.Lines(openAI) {
-		b.WriteString(comment + line)
+	if len(ollama) == 0 {
+		ollama = []string{"llama3.2"}
 	}
-	b.WriteString("\n")
-	models := f.Ollama
-	comment = ""
-	if len(models) == 0 {
-		models, comment = []string{"llama3.2"}, "#"
+	example := "[provider.ollama]\nkind = \"ollama\"\nmodels = " + literal(ollama) + "\n"
+	if len(f.Ollama) == 0 {
+		example = commented(example)
 	}
-	b.WriteString(comment + "[provider.ollama]\n" + comment + "kind = \"ollama\"\n" + comment + "models = [")
-	for i, m := range models {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(quote(m))
-	}
-	b.WriteString("]\n")
-	return []byte(strings.Replace(template, "{{PROVIDERS}}\n", b.String(), 1))
+	text := strings.Replace(template, "{{PROVIDERS}}\n", providers+"\n"+example, 1)
+	return []byte(rowsOf().ReplaceAllStringFunc(text, func(line string) string {
+		m := rowsOf().FindStringSubmatch(line)
+		return examples(m[1], m[2])
+	}))
 }
 
-// quote writes a basic string of TOML.
-func quote(text string) string {
+func commented(text string) string {
+	return "#" + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n#") + "\n"
+}
+
+// examples returns the lines of the keys of a table: the default or an example of each,
+// and its sentence. It omits the keys in without.
+func examples(pattern, without string) string {
 	var b strings.Builder
-	for _, r := range strings.ToValidUTF8(text, "\ufffd") {
-		switch {
-		case r == '"' || r == '\\':
-			b.WriteString("\\" + string(r))
-		case r < ' ' || r == 0x7f:
-			fmt.Fprintf(&b, "\\u%04x", r)
+	for _, k := range Keys() {
+		table, name := cutLast(k.Path)
+		if table != pattern || k.example == "" || strings.Contains(" "+without+" ", " "+name+" ") {
+			continue
+		}
+		code := "#" + name + " = " + k.example
+		switch side := wrap(k.Text, 60); {
+		case k.Text == "":
+			b.WriteString(code + "\n")
+		case len(code) < 34 && len(side) <= 3:
+			fmt.Fprintf(&b, "%-34s# %s\n", code, strings.Join(side, "\n"+strings.Repeat(" ", 34)+"# "))
 		default:
-			b.WriteRune(r)
+			b.WriteString("# " + strings.Join(wrap(k.Text, 78), "\n# ") + "\n" + code + "\n")
 		}
 	}
-	return `"` + b.String() + `"`
+	return b.String()
+}
+
+// wrap splits a text into lines of at most width bytes.
+func wrap(text string, width int) []string {
+	lines := []string{""}
+	for _, word := range strings.Fields(text) {
+		last := &lines[len(lines)-1]
+		switch {
+		case *last == "":
+			*last = word
+		case len(*last)+1+len(word) <= width:
+			*last += " " + word
+		default:
+			lines = append(lines, word)
+		}
+	}
+	return lines
+}
+
+// literal returns a value as TOML.
+func literal(v any) string {
+	b, err := encodeJSON(v)
+	if err != nil {
+		panic("config: a default cannot be encoded: " + err.Error())
+	}
+	return strings.NewReplacer(`","`, `", "`, "\x7f", `\u007f`).Replace(string(b))
+}
+
+// Key describes a key of config.toml for people.
+type Key struct {
+	Path    string // * is any name
+	Default string // TOML, or "" = none
+	Values  string // words or limits, or "" = all
+	Text    string // sentence
+	Restart bool   // a change takes effect after a restart of the daemon
+
+	example string // TOML
+}
+
+// Keys returns the keys of config.toml, except obsolete ones.
+func Keys() []Key {
+	var list []Key
+	for _, g := range groups() {
+		for _, r := range g.rows {
+			if r.marks&(obsolete|unused) != 0 {
+				continue
+			}
+			k := Key{Path: strings.TrimPrefix(g.pattern+"."+r.path, "."), Values: r.values(), Text: r.text, Restart: r.marks&restart != 0}
+			if v := r.defaultValue(); v != nil {
+				k.Default = literal(v)
+				k.example = k.Default
+			}
+			if e, ok := r.def.(eg); ok {
+				k.example = literal(e.v)
+			}
+			if _, isTable := r.def.(tree); isTable {
+				k.Path, k.Default, k.example = k.Path+".*", "", ""
+			}
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+// values describes the values that the limit permits.
+func (r *row) values() string {
+	switch limit := r.limit.(type) {
+	case words:
+		return strings.Join(limit, ", ")
+	case span:
+		if _, ok := r.to.(*time.Duration); ok {
+			return fmt.Sprintf("%v to %v", time.Duration(limit.low), time.Duration(limit.high))
+		}
+		return fmt.Sprintf("%d to %d", limit.low, limit.high)
+	}
+	return ""
+}
+
+// cutLast cuts a dotted key before its last name.
+func cutLast(key string) (table, name string) {
+	if i := strings.LastIndexByte(key, '.'); i >= 0 {
+		return key[:i], key[i+1:]
+	}
+	return "", key
 }

@@ -1,0 +1,325 @@
+package config
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"crabmem/crmem/fusion"
+	"crabmem/daemon/approval"
+	"crabmem/daemon/model"
+	"crabmem/daemon/secret/scan"
+	"crabmem/daemon/space"
+	"crabmem/daemon/trust"
+)
+
+// A row is the definition of a key. Reading, config get and set, the template, masking,
+// completion, and the manual use it. To add a key, add its row and the field that the row
+// points at.
+type row struct {
+	path  string // of the key, from the table that the rows describe
+	to    any    // pointer to the field, a func that reads the value, or nil: the value is ignored
+	def   any    // default; an eg has none
+	limit any    // span, words, func(string) error, or nil
+	marks mark
+	text  string // sentence for the template and the manual
+}
+
+// eg is an example for the template, of a key without a default.
+type eg struct{ v any }
+
+// span limits a number, or a duration in nanoseconds.
+type span struct{ low, high int64 }
+
+// during is the span of a time-out from low on.
+func during(low time.Duration) span { return span{int64(low), int64(maxTimeout)} }
+
+// words are the values of a key.
+type words []string
+
+// keyFile is a secret in a file that the key names.
+type keyFile *Secret
+
+// textFile is a text in a file that the key names.
+type textFile *string
+
+type mark int
+
+const (
+	reference  mark = 1 << iota // a key of the reference's DaemonConfig: a client that omits it resets it
+	variables                   // ${NAME} is replaced by the variable NAME
+	address                     // clients see it without user and query
+	texts                       // a list of texts that need not be names
+	unused                      // a key without effect, with a warning
+	obsolete                    // a key that the template and the manual omit
+	restart                     // a change takes effect after a restart of the daemon
+	ofVariable                  // a value in a table of variables
+	isGroup                     // a table of keys
+)
+
+const (
+	maxTimeout = 24 * time.Hour // of every time-out
+	maxTokens  = 1 << 30
+	minHistory = time.Hour // of the age of changes, and the half-life of recency
+
+	minute = int64(60) // seconds
+)
+
+func (c *Config) rows() []row {
+	bash, limits := &c.Bash, &c.Limits
+	return []row{
+		{"skills.dirs", &c.SkillDirs, eg{[]string{"work/skills"}}, nil, 0, ""},
+
+		{"memory.enabled", &c.Memory, true, nil, 0, "remember, recall, and forget, for all agents"},
+		{"memory.secrets", &c.Secrets, string(scan.Default), words(scan.Policies), 0,
+			"what happens to a text with a secret: default: refuse a note, and redact a record of a run; redact: redact both; refuse: refuse a note, and store a notice instead of a record; warn: store both and warn; off: store both"},
+		{"memory.history", c.readHistory, "on", nil, 0,
+			"on: keep changes for log, undo, and show --at; off: until the next checkpoint; an age of at least 1h (90d, 12w, 1y, 36h): a checkpoint removes older changes if the oldest is a quarter older"},
+		{"memory.max_spaces", &c.MaxSpaces, 1000, span{1, 100_000}, 0, "without main"},
+
+		{"recall.importance_weight", &c.ImportanceWeight, 0, nil, 0,
+			"from 0 to 1: how far the importance of an entry raises its score: 0.3 by at most 30 %. It is a mean of the importance of its metadata, the number of reads, the time since then, and links to the entry"},
+		{"recall.half_life", c.readHalfLife, "30d", nil, 0, "age at which recency falls to half, at least 1h; type identity: never"},
+
+		{"tools.bash.access", &bash.Access, "base", words{"base", "listed", "never"}, 0, "base: all agents; listed: agents that list bash in tools; never"},
+		{"tools.bash.approve", &bash.Approve, "ask", words{"ask", "allowlist", "off"}, 0, "ask you before a command; allowlist: refuse it; off: run all"},
+		{"tools.bash.allow", &bash.Allow, approval.Default, approval.Check, 0,
+			`what runs without a question, and without a shell: names of the default list, which only read the session's directory; and programs with first words, such as "/usr/bin/git push", which run as they are`},
+		{"tools.bash.timeout", &bash.Timeout, 2 * minute, during(time.Second), 0, "of a call that sets none"},
+		{"tools.bash.max_timeout", &bash.MaxTimeout, 10 * minute, during(time.Second), 0, "largest timeout that a call may set"},
+		{"tools.bash.max_output", &bash.MaxOutput, 64 << 10, span{1 << 10, 8 << 20}, 0, "bytes"},
+		{"tools.ask_user.timeout", &c.Ask.Timeout, 5 * minute, during(time.Second), 0, "to wait for the answer"},
+		{"tools.delegate.max_depth", &c.Delegate.MaxDepth, 3, span{1, 16}, 0, "delegations within delegations"},
+		{"tools.delegate.max_tasks", &c.Delegate.MaxTasks, 8, span{1, 64}, 0, "of one call"},
+
+		{"env", &c.Env, tree{}, nil, 0, ""},
+
+		{"tcp.listen", &c.TCP.Listen, eg{"127.0.0.1:6688"}, nil, restart, ""},
+		{"tcp.token_file", keyFile(&c.TCP.Token), eg{"keys/tcp"}, nil, variables | restart, ""},
+
+		{"sessions.titles", &c.Sessions.Titles, "model", words{"model", "first-line", "off"}, 0,
+			"model: the model titles a session after its first turn; first-line: the first line of the first message; off: no titles"},
+		{"cron.catch_up", &c.Cron.CatchUp, "12h", span{0, int64(7 * 24 * time.Hour)}, 0, "run a missed entry once, up to this late; 0 = never"},
+
+		{"limits.connections", &limits.Connections, 256, span{1, 100_000}, restart, "of clients"},
+		{"limits.subscribers", &limits.Subscribers, 64, span{1, 10_000}, 0, "clients that receive events"},
+		{"limits.sessions", &limits.Sessions, 10_000, span{1, 1_000_000}, 0, "loaded at a time; the daemon evicts idle ones"},
+		{"limits.in_flight", &limits.InFlight, 48 << 20, span{32 << 20, 1 << 30}, restart, "bytes of requests and responses in memory"},
+		{"limits.send_queue", &limits.SendQueue, 1024, span{16, 1 << 20}, 0, "queued events per subscriber"},
+		{"limits.frame_timeout", &limits.FrameTimeout, 30, during(time.Second), restart, "to receive a complete request"},
+		{"limits.progress", &limits.Progress, 30, during(time.Second), restart, "that a client may pause reading"},
+		{"limits.drain", &limits.Drain, 10, during(0), restart, "for active runs when the daemon stops"},
+
+		{"log.max_size", &c.Log.MaxSize, 8 << 20, span{64 << 10, 1 << 30}, restart, "bytes"},
+		{"log.keep", &c.Log.Keep, 3, span{0, 100}, restart, "old files to keep"},
+		{"metrics.listen", &c.Metrics.Listen, eg{"127.0.0.1:9688"}, nil, restart, ""},
+
+		{"system.tasks.max_concurrent", &c.Tasks.MaxConcurrent, 4, span{1, 1000}, reference, "tasks of one delegation that run at a time"},
+		{"system.tasks.task_timeout", &c.Tasks.Timeout, 5 * minute, during(time.Second), reference, "of a task"},
+		{"system.tasks.viewable_window", new(int), 16, span{0, 1<<31 - 1}, reference | unused, ""},
+		{"system.memory.recall_limit", &c.RecallLimit, 5, span{1, 1000}, reference, "results of recall if the model sets no limit, up to 50"},
+		{"system.memory.soul_editable", new(bool), true, nil, reference | unused, ""},
+	}
+}
+
+func (p *Provider) rows() []row {
+	return []row{
+		{"kind", &p.Kind, "openai", words(kindNames), reference, "protocol of the server; with base_url, openai is openai-compatible"},
+		{"standard", &p.Kind, nil, words(kindNames), obsolete, ""}, // old name of kind
+		{"base_url", &p.BaseURL, eg{"https://llm.example.com/v1"}, nil, reference | variables | address, ""},
+		{"api_key", &p.APIKey, nil, nil, 0, "of the server"},
+		{"api_key_file", keyFile(&p.APIKey), eg{"keys/example"}, nil, variables, "instead of api_key; mode 0600, in the home"},
+		{"models", &p.Models, eg{[]string{"large", "small"}}, nil, reference | texts, ""},
+		{"weight", &p.Weight, 1, span{0, 1<<31 - 1}, reference, "default model: the first one with the highest weight"},
+		{"max_retries", &p.MaxRetries, model.DefaultMaxRetries, span{0, 100}, reference,
+			"after rate limits and server errors; after other failures, or with a fallback, at most 2"},
+		{"timeout", &p.Timeout, 30, during(time.Millisecond), reference, "to the first byte"},
+		{"idle_timeout", &p.IdleTimeout, minute, during(time.Millisecond), 0, "between parts of a response"},
+		{"fallback", &p.Fallback, eg{[]string{"small"}}, nil, texts, "models to try if a model of this provider fails"},
+		{"context_limits", &p.ContextLimits, nil, span{1, maxTokens}, 0, "tokens of a model, where the built-in table is wrong"},
+		{"api_version", &p.APIVersion, nil, nil, reference, "of azure"},
+		{"region", &p.Region, nil, nil, reference | variables, "of bedrock"},
+		{"access_key", &p.AccessKey, nil, nil, 0, "of bedrock"},
+		{"secret_key", &p.SecretKey, nil, nil, 0, "of bedrock"},
+		// The reference's built-in llama.cpp has these.
+		{"model_path", nil, nil, nil, reference | obsolete, ""},
+		{"n_gpu_layers", nil, nil, nil, reference | obsolete, ""},
+		{"n_ctx", nil, nil, nil, reference | obsolete, ""},
+		{"n_threads", nil, nil, nil, reference | obsolete, ""},
+	}
+}
+
+func (m *MCP) rows() []row {
+	return []row{
+		{"name", &m.Name, nil, nil, reference | variables | obsolete, ""},
+		{"command", &m.Command, "", nil, reference, "program of a local server"},
+		{"args", &m.Args, eg{[]string{"--read-only"}}, nil, reference, "arguments of command; clients can see them"},
+		{"env", &m.Env, tree{}, nil, 0, "variables of command"},
+		{"auto_restart", &m.AutoRestart, true, nil, reference, "restart command when it exits"},
+		{"url", &m.URL, eg{"https://mcp.example.com/mcp"}, nil, reference | variables | address, ""},
+		{"auth", &m.Auth, false, nil, reference, ""},
+		{"token", &m.Token, eg{"secret:remote"}, nil, 0, "sent as a bearer token"},
+		{"token_file", keyFile(&m.Token), nil, nil, variables, "a file with the token, of mode 0600"},
+		{"timeout", &m.Timeout, eg{2 * minute}, during(time.Second), 0, "per call"},
+	}
+}
+
+func (a *Agent) rows() []row {
+	return []row{
+		{"description", &a.Description, "", nil, reference, "for the agents that may delegate to it"},
+		{"model", &a.Model, eg{Offline}, nil, reference, "default: see weight"},
+		{"max_iterations", &a.MaxIterations, 16, span{1, 1000}, reference, "model calls per message"},
+		{"thinking", &a.Thinking, false, nil, reference, "request reasoning from the model"},
+		{"members", &a.Members, eg{[]string{"reviewer"}}, nil, reference | texts, "agents that it may delegate to"},
+		{"skills", &a.Skills, eg{[]string{}}, nil, reference, "skills that it may use; default: all"},
+		{"skill_tags", &a.SkillTags, eg{[]string{"text"}}, nil, 0, "also skills with one of these tags"},
+		{"mcps", &a.MCPs, eg{[]string{}}, nil, reference, "MCP servers that it may use; default: all"},
+		{"tools", &a.Tools, eg{[]string{"read", "recall"}}, nil, 0, "default: all that the other lists permit; [] = none"},
+		{"compact_threshold", &a.CompactThreshold, 100_000, span{0, maxTokens}, reference, "tokens; 0 = no automatic compaction"},
+		{"compact_tokens", &a.CompactTokens, eg{4000}, span{0, maxTokens}, 0, "of a summary"},
+		{"compact_prompt", textFile(&a.CompactPrompt), eg{"compact.md"}, nil, 0, "instead of the built-in instructions"},
+		{"memory", a.readMemory, eg{true}, nil, 0, `or the name of the space that it writes: "main"`},
+		{"memory_read", &a.ReadSpaces, eg{[]string{"team"}}, space.Check, 0, "more spaces for recall"},
+	}
+}
+
+// promptRow is a row of an agent's table only, and nameRow of its file only.
+func (a *Agent) promptRow() row { return row{"prompt", &a.Prompt, nil, nil, 0, "system prompt"} }
+func (a *Agent) nameRow() row   { return row{path: "name", to: &a.Name} }
+
+func (e *Embedder) rows() []row {
+	method := func(_ *section, text string) { e.Fusion, _ = fusion.ParseMethod(text) }
+	return []row{
+		{"static", &e.Static, nil, nil, 0, "model that crabmem model add installed; excludes the keys of an endpoint"},
+		{"model", &e.Model, eg{"text-embedding-3-small"}, nil, 0, ""},
+		{"base_url", &e.BaseURL, eg{"https://api.openai.com/v1"}, nil, variables | address, ""},
+		{"api_key", &e.Key, eg{"${OPENAI_API_KEY}"}, nil, 0, "or api_key_file"},
+		{"api_key_file", keyFile(&e.Key), nil, nil, variables, "instead of api_key; mode 0600"},
+		{"dimensions", &e.Dimensions, eg{1536}, span{1, maxDimensions}, 0, "components of a vector of this model"},
+		{"send_dimensions", &e.Send, false, nil, 0, "request so many, from models that offer several"},
+		{"query_prefix", &e.QueryPrefix, "", nil, 0, "text before each query, which some models require"},
+		{"passage_prefix", &e.PassagePrefix, "", nil, 0, "text before each entry"},
+		{"weight", &e.Weight, fusion.DefaultWeight, nil, 0, "share of meaning in a score, from 0 to 1"},
+		{"fusion", method, "convex", words{"convex", "reciprocal_rank"}, 0, "or reciprocal_rank: ranks count instead of scores"},
+	}
+}
+
+func originRows(r *trust.Rule) []row {
+	return []row{
+		{"trust", &r.Level, eg{string(trust.Trusted)}, words{string(trust.Untrusted), string(trust.Trusted), string(trust.Admin)}, 0,
+			"untrusted, the default; trusted: recall, remember, and forget in the sender's own space; admin: as you"},
+		{"space", &r.Space, eg{PerSender}, nil, 0, "or the name of a space that all of them share"},
+		{"reads", &r.Reads, eg{[]string{"team"}}, nil, 0, "more spaces for recall"},
+		{"allow", &r.Allow, eg{[]string{"skill:feeds", "mcp"}}, nil, 0,
+			"skill, mcp, and delegate, or one by name; for untrusted senders recall and remember"},
+	}
+}
+
+// A rowGroup is the rows of a table, or of each table that users name as *.
+type rowGroup struct {
+	pattern string
+	rows    []row
+}
+
+// groups returns all rows.
+func groups() []rowGroup {
+	a := new(Agent)
+	return []rowGroup{
+		{"provider.*", new(Provider).rows()},
+		{"system.crab", a.rows()},
+		{"agents.*", append(a.rows(), a.promptRow())},
+		{"embedder", new(Embedder).rows()},
+		{"origins.*", originRows(new(trust.Rule))},
+		{"mcps.*", new(MCP).rows()},
+		{"", new(Config).rows()},
+	}
+}
+
+// frontMatter is the pattern of the keys in agents/*.md.
+const frontMatter = "agents/*"
+
+// schema returns the rows of each table by name. A pattern is the path of a table, with *
+// for each name that users choose.
+var schema = sync.OnceValue(func() map[string]map[string]*row {
+	all := make(map[string]map[string]*row)
+	add := func(pattern, key string, r *row) {
+		if all[pattern] == nil {
+			all[pattern] = make(map[string]*row)
+		}
+		if all[pattern][key] == nil {
+			all[pattern][key] = r
+		}
+	}
+	for _, g := range groups() {
+		for i := range g.rows {
+			r := &g.rows[i]
+			path := strings.TrimPrefix(g.pattern+"."+r.path, ".")
+			pattern := ""
+			for name := range strings.SplitSeq(path, ".") {
+				full := strings.TrimPrefix(pattern+"."+name, ".")
+				group := row{def: tree{}, marks: isGroup}
+				if full == "provider.*" || full == "mcps.*" || full == "agents.*" {
+					group.marks |= reference
+				}
+				if full == path {
+					group = *r
+				}
+				add(pattern, name, &group)
+				pattern = full
+			}
+			switch r.to.(type) {
+			case *map[string]Secret:
+				add(path, "*", &row{to: new(Secret), marks: reference | ofVariable})
+			case *map[string]int:
+				add(path, "*", &row{to: new(int)})
+			}
+		}
+	}
+	add("?.env", "*", &row{to: new(Secret)})
+	a := new(Agent)
+	for _, r := range append(a.rows(), a.nameRow()) {
+		add(frontMatter, r.path, &r)
+	}
+	return all
+})
+
+// below returns the pattern of the table key in a table. A table without rows is "?", and
+// one of variables or headers is "?.env".
+func below(pattern, key string) string {
+	all := schema()
+	for _, name := range []string{key, "*"} {
+		if all[pattern][name] == nil {
+			continue
+		}
+		if full := strings.TrimPrefix(pattern+"."+name, "."); all[full] != nil {
+			return full
+		}
+		return "?"
+	}
+	if key == "env" || key == "headers" {
+		return "?.env"
+	}
+	return "?"
+}
+
+// defaultValue returns the default as a value of TOML, or nil.
+func (r *row) defaultValue() any {
+	if _, ok := r.def.(eg); ok {
+		return nil
+	}
+	return plainValue(r.def)
+}
+
+func plainValue(v any) any {
+	switch v := v.(type) {
+	case int:
+		return int64(v)
+	case []string:
+		list := make([]any, len(v))
+		for i, text := range v {
+			list[i] = text
+		}
+		return list
+	}
+	return v
+}

@@ -10,6 +10,7 @@ import (
 
 	"crabmem/daemon/config"
 	"crabmem/daemon/op"
+	"crabmem/daemon/space"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog/record"
 )
@@ -74,10 +75,7 @@ func (d *Daemon) setConfig(r *request, m *pb.SetConfigMsg) error {
 
 func (d *Daemon) changeConfig(in *op.ConfigChange) error {
 	return d.change(cmp.Or(in.Wait, d.opts.LockWait), func() (*config.Change, error) {
-		if in.Key != "" {
-			return config.SetKey(d.fs, d.home, in.Key, []byte(in.Value), d.opts.Getenv)
-		}
-		return config.Set(d.fs, d.home, []byte(in.Config), d.opts.Getenv)
+		return in.Apply(space.Home{FS: d.fs, Path: d.home}, d.opts.Getenv)
 	})
 }
 

@@ -79,8 +79,7 @@ func (c *app) loadConfig() (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	conf, err := config.Load(c.fs, home, c.Getenv)
-	return conf, aboutConfig(err)
+	return config.Load(c.fs, home, c.Getenv)
 }
 
 func unknownAgent(conf *config.Config, name string) error {

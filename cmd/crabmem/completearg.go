@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,25 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 )
-
-// templateKeys returns the keys in the template of config.toml, except keys of
-// tables whose names are examples.
-func templateKeys() []string {
-	tableLine := regexp.MustCompile(`^#?\[([a-z_.]+)\]`)
-	keyLine := regexp.MustCompile(`^#?([a-z_]+) = `)
-	// exampleTable matches tables of the template whose names are examples.
-	exampleTable := regexp.MustCompile(`^(provider|agents|mcps)\.`)
-	var keys []string
-	table := ""
-	for line := range strings.Lines(string(config.Template(config.Found{}))) {
-		if m := tableLine.FindStringSubmatch(line); m != nil {
-			table = m[1]
-		} else if m := keyLine.FindStringSubmatch(line); m != nil && table != "" && !exampleTable.MatchString(table) {
-			keys = append(keys, table+"."+m[1])
-		}
-	}
-	return keys
-}
 
 // flatKeys appends to keys the dotted paths of all values in v and, if tables is set,
 // of all tables.
@@ -52,15 +32,17 @@ func flatKeys(keys []string, prefix string, v any, tables bool) []string {
 }
 
 // completeConfigKeys completes the first argument with keys of the configuration. If
-// known is set, it also completes the keys of the template, for config set.
+// known is set, it also completes absent keys, for config set.
 func (c *app) completeConfigKeys(known bool) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		var keys []string
-		if known {
-			keys = templateKeys()
+		for _, k := range config.Keys() {
+			if known && !strings.Contains(k.Path, "*") {
+				keys = append(keys, k.Path)
+			}
 		}
 		if v, err := c.configValue(); err == nil { // otherwise config check lists the problems
 			keys = flatKeys(keys, "", v, !known)

@@ -17,6 +17,7 @@ import (
 	"crabmem/daemon/config"
 	"crabmem/daemon/display"
 	"crabmem/daemon/op"
+	"crabmem/daemon/space"
 
 	"github.com/spf13/cobra"
 )
@@ -92,7 +93,7 @@ func (c *app) configValue() (any, error) {
 	}
 	b, err := config.Get(c.fs, home)
 	if err != nil {
-		return nil, aboutConfig(err)
+		return nil, err
 	}
 	return decodeJSON(b)
 }
@@ -171,7 +172,7 @@ func (c *app) setConfig(ctx context.Context, args []string) (configWritten, erro
 				return configWritten{}, err
 			}
 		}
-		return c.setKey(ctx, args[0], value)
+		return c.writeConfig(ctx, op.ConfigChange{Key: args[0], Value: string(value)})
 	}
 	var js []byte
 	var err error
@@ -185,19 +186,12 @@ func (c *app) setConfig(ctx context.Context, args []string) (configWritten, erro
 	if err != nil {
 		return configWritten{}, err
 	}
-	return c.writeConfig(ctx, op.ConfigChange{Config: string(js)},
-		func(home string) (*config.Change, error) { return config.Set(c.fs, home, js, c.Getenv) })
-}
-
-// setKey sets one key of the configuration to a value in JSON.
-func (c *app) setKey(ctx context.Context, key string, value []byte) (configWritten, error) {
-	return c.writeConfig(ctx, op.ConfigChange{Key: key, Value: string(value)},
-		func(home string) (*config.Change, error) { return config.SetKey(c.fs, home, key, value, c.Getenv) })
+	return c.writeConfig(ctx, op.ConfigChange{Config: string(js)})
 }
 
 // writeConfig changes the configuration: a running daemon makes the change and uses the
-// configuration. Without one, here makes the change.
-func (c *app) writeConfig(ctx context.Context, in op.ConfigChange, here func(home string) (*config.Change, error)) (a configWritten, err error) {
+// configuration. Without one, this process makes the change.
+func (c *app) writeConfig(ctx context.Context, in op.ConfigChange) (a configWritten, err error) {
 	home, err := c.homeDir()
 	if err != nil {
 		return a, err
@@ -206,24 +200,26 @@ func (c *app) writeConfig(ctx context.Context, in op.ConfigChange, here func(hom
 	d, _, err := c.running(ctx)
 	switch {
 	case err == nil:
-		in.Wait = c.lockWait
-		_, err := op.SetConfig.Do(ctx, d, in)
-		if err := errors.Join(err, d.Close()); err != nil {
-			return a, aboutVariables(notSet(client.OutcomeUnknown(err)))
-		}
-		a.Used = true
+		in.Wait, a.Used = c.lockWait, true
+		_, err = op.SetConfig.Do(ctx, d, in)
+		err = client.OutcomeUnknown(errors.Join(err, d.Close()))
 	case classify(err).Kind != "no_daemon":
 		return a, client.Unreachable(err)
 	default:
-		err := c.lockConfig(home, func() error {
-			_, err := here(home)
+		err = c.lockConfig(home, func() error {
+			_, err := in.Apply(space.Home{FS: c.fs, Path: home}, c.Getenv)
 			return err
 		})
-		if err != nil {
-			return a, notSet(aboutConfig(err))
-		}
 	}
-	return a, nil
+	if err == nil {
+		return a, nil
+	}
+	if f := classify(err); f.Kind == "config" {
+		where := f.Remedy[len(strings.TrimSuffix(f.Remedy, doctor.DaemonVariables)):]
+		f.Remedy = "nothing was changed; run crabmem config get to list the keys, then correct the value" + where
+		return a, f
+	}
+	return a, err
 }
 
 // lockConfig calls change while it holds the lock of config.toml.
@@ -235,9 +231,6 @@ func (c *app) sayWritten(verb string, a configWritten) error {
 	if c.JSON {
 		return c.PrintJSON(a)
 	}
-	for _, n := range a.Notes {
-		c.Note(n)
-	}
 	used := ""
 	if a.Used {
 		used = "; the daemon reloaded the configuration"
@@ -248,40 +241,12 @@ func (c *app) sayWritten(verb string, a configWritten) error {
 
 const mendConfig = "fix config.toml, or run crabmem init --force: it renames the file and writes a new one"
 
-// aboutConfig adds code and details to errors of the configuration.
-func aboutConfig(err error) error {
-	ps, ok := errors.AsType[config.Problems](err)
-	if !ok || len(ps) == 0 {
-		return err
-	}
-	f := &cli.Failure{Code: cli.ExitFailure, Kind: "config", Message: err.Error(), Path: ps[0].Path, Remedy: mendConfig, More: ps, Err: err}
+// describeConfig describes problems of the configuration.
+func describeConfig(f *cli.Failure, ps config.Problems) {
+	f.Code, f.Kind, f.Path, f.Remedy, f.More = cli.ExitFailure, "config", ps[0].Path, mendConfig, ps
 	if !slices.ContainsFunc(ps, func(p config.Problem) bool { return p.Fix == "" }) {
 		f.Remedy = ps[0].Fix
 	}
-	return f
-}
-
-// aboutVariables extends the fix of an error from the daemon if one of its problems
-// is a variable that is not set.
-func aboutVariables(err error) error {
-	f, ok := errors.AsType[*cli.Failure](err)
-	if !ok {
-		return err
-	}
-	if ps, ok := errors.AsType[config.Problems](doctor.ConfigError(f.Err)); ok && slices.ContainsFunc(ps, config.Problem.IsVariable) {
-		f.Remedy += doctor.DaemonVariables
-	}
-	return f
-}
-
-// notSet sets the remedy of a refused configuration: the file is unchanged.
-func notSet(err error) error {
-	f := classify(err)
-	if f.Kind != "config" {
-		return err
-	}
-	f.Remedy = "nothing was changed; run crabmem config get to list the keys, then correct the value"
-	return f
 }
 
 func configPath(c *app) *cobra.Command {

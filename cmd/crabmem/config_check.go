@@ -4,7 +4,6 @@ import (
 	"context"
 	"path/filepath"
 
-	"crabmem/cmd/crabmem/internal/doctor"
 	"crabmem/daemon/config"
 	"crabmem/daemon/display"
 	"crabmem/daemon/op"
@@ -82,23 +81,14 @@ func (c *app) checkConfig(ctx context.Context, home string) (r op.CheckedConfig,
 		defer d.Close() //nolint:errcheck // the response has arrived
 		if real, rerr := c.fs.Resolve(home); rerr == nil && h.Home == real {
 			r, err := op.CheckConfig.Do(ctx, d, op.ConfigToCheck{})
-			return r, true, aboutVariables(aboutConfig(doctor.ConfigError(err)))
+			return r, true, err
 		}
 	} else if kind := classify(err).Kind; kind != "no_daemon" {
 		c.Warn("the daemon did not check the files; check uses the variables of its own environment: " + err.Error())
 	}
-	conf, err := config.Load(c.fs, home, c.Getenv)
-	if err != nil {
-		return r, false, aboutConfig(err)
-	}
-	r.Model = conf.Model
-	for _, p := range conf.Providers {
-		r.Providers = append(r.Providers, p.Name)
-	}
-	for _, g := range conf.Agents {
-		r.Agents = append(r.Agents, g.Name)
-	}
-	return r, false, nil
+	here := op.Parts{ReadConfig: func() (*config.Config, error) { return config.Load(c.fs, home, c.Getenv) }}
+	r, err = op.CheckConfig.Do(ctx, op.Local{On: op.Daemon{Parts: &here}}, op.ConfigToCheck{})
+	return r, false, err
 }
 
 // configWarnings returns a warning for each setting of the configuration and of the
@@ -124,7 +114,7 @@ func (c *app) configWarnings(conf *config.Config) (config.Problems, error) {
 func (c *app) configRemarks(home string) ([]config.Identity, config.Problems, error) {
 	conf, err := config.LoadStructure(c.fs, home, c.Getenv)
 	if err != nil {
-		return nil, nil, aboutConfig(err)
+		return nil, nil, err
 	}
 	warnings, err := c.configWarnings(conf)
 	return append([]config.Identity{}, conf.Identity...), warnings, err

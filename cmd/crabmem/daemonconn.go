@@ -1,15 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/cmd/crabmem/internal/doctor"
 	"crabmem/daemon/client"
+	"crabmem/daemon/config"
 	"crabmem/daemon/wire"
 )
 
@@ -64,13 +65,10 @@ func (c *app) withDaemon(ctx context.Context, f func(d *client.Client) error) er
 // not in its row.
 func describe(f *cli.Failure, e *client.Error) {
 	f.Message = strings.Replace(f.Message, e.Error(), e.Message, 1)
-	if e.Kind == "config" {
-		if e.ExitCode == 0 {
-			f.Code = cli.ExitFailure
-		}
-		f.Remedy = cmp.Or(e.Remedy, mendConfig)
-		if json.Valid(e.Details) {
-			f.More = json.RawMessage(e.Details)
+	if ps, ok := errors.AsType[config.Problems](doctor.ConfigError(e)); ok {
+		describeConfig(f, ps)
+		if slices.ContainsFunc(ps, config.Problem.IsVariable) {
+			f.Remedy += doctor.DaemonVariables
 		}
 	}
 	if f.Path == "" {

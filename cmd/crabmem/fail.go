@@ -10,6 +10,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon"
 	"crabmem/daemon/client"
+	"crabmem/daemon/config"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
 )
@@ -38,6 +39,8 @@ func classify(err error) *cli.Failure {
 	f.Path, f.Offset = errtable.Locate(err)
 	if e, ok := errors.AsType[*client.Error](err); ok {
 		describe(f, e)
+	} else if ps, ok := errors.AsType[config.Problems](err); ok && len(ps) > 0 {
+		describeConfig(f, ps)
 	}
 	if f.Remedy == "" {
 		f.Remedy = errtable.FixFor(f.Kind)

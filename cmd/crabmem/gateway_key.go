@@ -9,6 +9,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/display"
 	"crabmem/daemon/gateway"
+	"crabmem/daemon/op"
 	"crabmem/daemon/timetext"
 	"crabmem/daemon/trust"
 
@@ -138,7 +139,7 @@ func (c *app) setOrigin(ctx context.Context, identity string, rule map[string]an
 	if err != nil {
 		return err
 	}
-	_, err = c.setKey(ctx, "origins."+identity, js)
+	_, err = c.writeConfig(ctx, op.ConfigChange{Key: "origins." + identity, Value: string(js)})
 	return err
 }
 

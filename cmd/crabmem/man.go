@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/config"
 	"crabmem/daemon/display"
 
 	"github.com/spf13/cobra"
@@ -103,6 +104,12 @@ func manPage(w io.Writer, cmd *cobra.Command) error {
 		b.WriteString(".SH COMMANDS\n")
 		for _, sub := range subs {
 			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(sub.Use), roff(sub.Short))
+		}
+	}
+	if cmd.CommandPath() == "crabmem config" {
+		b.WriteString(".SH KEYS\n")
+		for _, k := range config.Keys() {
+			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(k.Path), roff(k.String()))
 		}
 	}
 	b.WriteString(".SH OPTIONS\n")

@@ -159,7 +159,7 @@ func (c *app) openHere(ctx context.Context, o daemon.Options) (d *daemon.Daemon,
 		time.Sleep(20 * time.Millisecond)
 	}
 	if err != nil {
-		return nil, nil, c.about(o.Home, aboutConfig(err))
+		return nil, nil, c.about(o.Home, err)
 	}
 	return d, nil, nil
 }

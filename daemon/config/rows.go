@@ -68,7 +68,7 @@ const (
 func (c *Config) rows() []row {
 	bash, limits := &c.Bash, &c.Limits
 	return []row{
-		{"skills.dirs", &c.SkillDirs, eg{[]string{"work/skills"}}, nil, 0, ""},
+		{"skills.dirs", &c.SkillDirs, eg{[]string{"work/skills"}}, nil, 0, "absolute, or relative to config.toml"},
 
 		{"memory.enabled", &c.Memory, true, nil, 0, "remember, recall, and forget, for all agents"},
 		{"memory.secrets", &c.Secrets, string(scan.Default), words(scan.Policies), 0,
@@ -92,10 +92,10 @@ func (c *Config) rows() []row {
 		{"tools.delegate.max_depth", &c.Delegate.MaxDepth, 3, span{1, 16}, 0, "delegations within delegations"},
 		{"tools.delegate.max_tasks", &c.Delegate.MaxTasks, 8, span{1, 64}, 0, "of one call"},
 
-		{"env", &c.Env, tree{}, nil, 0, ""},
+		{"env", &c.Env, tree{}, nil, 0, "variable of all MCP servers"},
 
-		{"tcp.listen", &c.TCP.Listen, eg{"127.0.0.1:6688"}, nil, restart, ""},
-		{"tcp.token_file", keyFile(&c.TCP.Token), eg{"keys/tcp"}, nil, variables | restart, ""},
+		{"tcp.listen", &c.TCP.Listen, eg{"127.0.0.1:6688"}, nil, restart, "enables TCP"},
+		{"tcp.token_file", keyFile(&c.TCP.Token), eg{"keys/tcp"}, nil, variables | restart, "a file with the token, of mode 0600"},
 
 		{"sessions.titles", &c.Sessions.Titles, "model", words{"model", "first-line", "off"}, 0,
 			"model: the model titles a session after its first turn; first-line: the first line of the first message; off: no titles"},
@@ -112,7 +112,7 @@ func (c *Config) rows() []row {
 
 		{"log.max_size", &c.Log.MaxSize, 8 << 20, span{64 << 10, 1 << 30}, restart, "bytes"},
 		{"log.keep", &c.Log.Keep, 3, span{0, 100}, restart, "old files to keep"},
-		{"metrics.listen", &c.Metrics.Listen, eg{"127.0.0.1:9688"}, nil, restart, ""},
+		{"metrics.listen", &c.Metrics.Listen, eg{"127.0.0.1:9688"}, nil, restart, "a loopback address; enables metrics"},
 
 		{"system.tasks.max_concurrent", &c.Tasks.MaxConcurrent, 4, span{1, 1000}, reference, "tasks of one delegation that run at a time"},
 		{"system.tasks.task_timeout", &c.Tasks.Timeout, 5 * minute, during(time.Second), reference, "of a task"},
@@ -126,10 +126,10 @@ func (p *Provider) rows() []row {
 	return []row{
 		{"kind", &p.Kind, "openai", words(kindNames), reference, "protocol of the server; with base_url, openai is openai-compatible"},
 		{"standard", &p.Kind, nil, words(kindNames), obsolete, ""}, // old name of kind
-		{"base_url", &p.BaseURL, eg{"https://llm.example.com/v1"}, nil, reference | variables | address, ""},
-		{"api_key", &p.APIKey, nil, nil, 0, "of the server"},
+		{"base_url", &p.BaseURL, eg{"https://llm.example.com/v1"}, nil, reference | variables | address, "address of the server"},
+		{"api_key", &p.APIKey, nil, nil, 0, "key for the server"},
 		{"api_key_file", keyFile(&p.APIKey), eg{"keys/example"}, nil, variables, "instead of api_key; mode 0600, in the home"},
-		{"models", &p.Models, eg{[]string{"large", "small"}}, nil, reference | texts, ""},
+		{"models", &p.Models, eg{[]string{"large", "small"}}, nil, reference | texts, "unique across providers"},
 		{"weight", &p.Weight, 1, span{0, 1<<31 - 1}, reference, "default model: the first one with the highest weight"},
 		{"max_retries", &p.MaxRetries, model.DefaultMaxRetries, span{0, 100}, reference,
 			"after rate limits and server errors; after other failures, or with a fallback, at most 2"},
@@ -137,10 +137,10 @@ func (p *Provider) rows() []row {
 		{"idle_timeout", &p.IdleTimeout, minute, during(time.Millisecond), 0, "between parts of a response"},
 		{"fallback", &p.Fallback, eg{[]string{"small"}}, nil, texts, "models to try if a model of this provider fails"},
 		{"context_limits", &p.ContextLimits, nil, span{1, maxTokens}, 0, "tokens of a model, where the built-in table is wrong"},
-		{"api_version", &p.APIVersion, nil, nil, reference, "of azure"},
-		{"region", &p.Region, nil, nil, reference | variables, "of bedrock"},
-		{"access_key", &p.AccessKey, nil, nil, 0, "of bedrock"},
-		{"secret_key", &p.SecretKey, nil, nil, 0, "of bedrock"},
+		{"api_version", &p.APIVersion, nil, nil, reference, "version of the interface, for azure"},
+		{"region", &p.Region, nil, nil, reference | variables, "region, for bedrock"},
+		{"access_key", &p.AccessKey, nil, nil, 0, "ID of the access key, for bedrock"},
+		{"secret_key", &p.SecretKey, nil, nil, 0, "secret of the access key, for bedrock"},
 		// The reference's built-in llama.cpp has these.
 		{"model_path", nil, nil, nil, reference | obsolete, ""},
 		{"n_gpu_layers", nil, nil, nil, reference | obsolete, ""},
@@ -154,10 +154,10 @@ func (m *MCP) rows() []row {
 		{"name", &m.Name, nil, nil, reference | variables | obsolete, ""},
 		{"command", &m.Command, "", nil, reference, "program of a local server"},
 		{"args", &m.Args, eg{[]string{"--read-only"}}, nil, reference, "arguments of command; clients can see them"},
-		{"env", &m.Env, tree{}, nil, 0, "variables of command"},
+		{"env", &m.Env, tree{}, nil, 0, "variable of command"},
 		{"auto_restart", &m.AutoRestart, true, nil, reference, "restart command when it exits"},
-		{"url", &m.URL, eg{"https://mcp.example.com/mcp"}, nil, reference | variables | address, ""},
-		{"auth", &m.Auth, false, nil, reference, ""},
+		{"url", &m.URL, eg{"https://mcp.example.com/mcp"}, nil, reference | variables | address, "address of a remote server"},
+		{"auth", &m.Auth, false, nil, reference, "the server requires a token"},
 		{"token", &m.Token, eg{"secret:remote"}, nil, 0, "sent as a bearer token"},
 		{"token_file", keyFile(&m.Token), nil, nil, variables, "a file with the token, of mode 0600"},
 		{"timeout", &m.Timeout, eg{2 * minute}, during(time.Second), 0, "per call"},
@@ -191,8 +191,8 @@ func (e *Embedder) rows() []row {
 	method := func(_ *section, text string) { e.Fusion, _ = fusion.ParseMethod(text) }
 	return []row{
 		{"static", &e.Static, nil, nil, 0, "model that crabmem model add installed; excludes the keys of an endpoint"},
-		{"model", &e.Model, eg{"text-embedding-3-small"}, nil, 0, ""},
-		{"base_url", &e.BaseURL, eg{"https://api.openai.com/v1"}, nil, variables | address, ""},
+		{"model", &e.Model, eg{"text-embedding-3-small"}, nil, 0, "of the endpoint"},
+		{"base_url", &e.BaseURL, eg{"https://api.openai.com/v1"}, nil, variables | address, "address of the endpoint"},
 		{"api_key", &e.Key, eg{"${OPENAI_API_KEY}"}, nil, 0, "or api_key_file"},
 		{"api_key_file", keyFile(&e.Key), nil, nil, variables, "instead of api_key; mode 0600"},
 		{"dimensions", &e.Dimensions, eg{1536}, span{1, maxDimensions}, 0, "components of a vector of this model"},

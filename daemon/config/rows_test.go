@@ -93,6 +93,9 @@ func TestKeysAreShown(t *testing.T) {
 		if !regexp.MustCompile(`(?m)(^#|[\[ .])` + name + `( =|[\].,])`).MatchString(text) {
 			t.Errorf("the template has no key %s", k.Path)
 		}
+		if k.Text == "" {
+			t.Errorf("the key %s has no sentence", k.Path)
+		}
 		if k.Default == "" || strings.Contains(k.Path, "*") {
 			continue
 		}

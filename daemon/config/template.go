@@ -108,6 +108,24 @@ type Key struct {
 	example string // TOML
 }
 
+// String describes the key in a few sentences.
+func (k Key) String() string {
+	var parts []string
+	if k.Text != "" {
+		parts = append(parts, strings.ToUpper(k.Text[:1])+k.Text[1:]+".")
+	}
+	if k.Values != "" {
+		parts = append(parts, "Values: "+k.Values+".")
+	}
+	if k.Default != "" {
+		parts = append(parts, "Default: "+k.Default+".")
+	}
+	if k.Restart {
+		parts = append(parts, "A change takes effect when the daemon restarts.")
+	}
+	return strings.Join(parts, " ")
+}
+
 // Keys returns the keys of config.toml, except obsolete ones.
 func Keys() []Key {
 	var list []Key

@@ -7,6 +7,7 @@ import (
 	"crabmem/daemon/config"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/model"
+	"crabmem/daemon/space"
 )
 
 // ConfigToCheck is a check of the configuration files.
@@ -75,6 +76,14 @@ type ConfigChange struct {
 	Value  string `json:"value,omitempty"` // JSON; null removes the key
 	// Wait limits the wait for the lock of the configuration. 0: the daemon's limit.
 	Wait time.Duration `json:"wait,omitempty"`
+}
+
+// Apply makes the change in a home. The caller holds the lock of [config.Locked].
+func (in *ConfigChange) Apply(home space.Home, getenv func(string) string) (*config.Change, error) {
+	if in.Key != "" {
+		return config.SetKey(home.FS, home.Path, in.Key, []byte(in.Value), getenv)
+	}
+	return config.Set(home.FS, home.Path, []byte(in.Config), getenv)
 }
 
 // SetConfig validates a configuration, writes it, and uses it. An invalid one changes no

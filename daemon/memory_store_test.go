@@ -44,6 +44,16 @@ func remembers(name, content string, aliases ...string) func(context.Context, op
 	}
 }
 
+// saves writes a note with the arguments of the tool, and returns the note.
+func saves(in op.NoteArgs) func(context.Context, op.Memory, string) (any, error) {
+	return func(ctx context.Context, s op.Memory, _ string) (any, error) {
+		if _, err := op.SaveNote.Do(ctx, s, in); err != nil {
+			return nil, err
+		}
+		return op.ReadEntry(ctx, s, op.EntryName{Name: in.Name})
+	}
+}
+
 func withMetadata(e metadata.Edit, content string, aliases ...string) func(context.Context, op.Memory, string) (any, error) {
 	return func(ctx context.Context, s op.Memory, _ string) (any, error) {
 		return op.Remember.Do(ctx, s, op.Note{Remember: crmem.Remember{Name: "deploy", Content: content, Aliases: aliases, Metadata: &e}})
@@ -131,6 +141,9 @@ var storeOperations = []storeOperation{
 		return op.Remember.Do(ctx, s, op.Note{Remember: crmem.Remember{Name: "deploy", Content: "build", Aliases: []string{}, Metadata: &metadata.Edit{}}})
 	}},
 	{"set an invalid key", crmem.ErrInvalid, withMetadata(metadata.Edit{Set: []metadata.Field{{Key: "a:b", Values: []string{"c"}}}}, "x")},
+	{"save with lists", nil, saves(op.NoteArgs{Name: "milk", Content: "oat", Aliases: []string{"oats"}, MetadataArgs: op.MetadataArgs{Tags: []string{"a"}, Related: []string{"tea"}}})},
+	{"keep lists", nil, saves(op.NoteArgs{Name: "milk", Content: "soy"})},
+	{"empty lists", nil, saves(op.NoteArgs{Name: "milk", Content: "rice", Aliases: []string{}, MetadataArgs: op.MetadataArgs{Tags: []string{}, Related: []string{}}})},
 	{"remember with aliases", nil, remembers("tea", "green", "go", "ship")},
 	{"remember without a name", crmem.ErrInvalid, remembers("", "x")},
 	{"remember invalid text", crmem.ErrInvalid, remembers("x", "\xff")},

@@ -1,0 +1,39 @@
+package op
+
+import (
+	"reflect"
+	"testing"
+)
+
+// TestRowKeepsEmptyLists checks that an empty list of a note's arguments is not decoded as
+// a missing one: it removes what the note has.
+func TestRowKeepsEmptyLists(t *testing.T) {
+	row := Find("entries.note")
+	for _, in := range []*NoteArgs{{}, emptyLists()} {
+		body, err := Encode(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := row.Request(body); err != nil || !reflect.DeepEqual(got, in) {
+			t.Errorf("%#v, %v, want %#v", got, err, in)
+		}
+	}
+}
+
+// emptyLists returns arguments of which each list is empty.
+func emptyLists() *NoteArgs {
+	in := new(NoteArgs)
+	var set func(v reflect.Value)
+	set = func(v reflect.Value) {
+		switch v.Kind() {
+		case reflect.Struct:
+			for i := range v.NumField() {
+				set(v.Field(i))
+			}
+		case reflect.Slice:
+			v.Set(reflect.MakeSlice(v.Type(), 0, 0))
+		}
+	}
+	set(reflect.ValueOf(in).Elem())
+	return in
+}

@@ -37,3 +37,12 @@ func emptyLists() *NoteArgs {
 	set(reflect.ValueOf(in).Elem())
 	return in
 }
+
+// TestNoteIsNotRepeated checks that a client does not repeat the conditional write of a
+// note, of which the second one would fail.
+func TestNoteIsNotRepeated(t *testing.T) {
+	row := Find("entries.note")
+	if row.Retry || !row.Idempotent() {
+		t.Errorf("Retry %v, Idempotent %v, want false, true", row.Retry, row.Idempotent())
+	}
+}

@@ -19,8 +19,8 @@ type NoteArgs struct {
 }
 
 var SaveNote = Add(errtable.Store, Op[Store, NoteArgs, Written]{
-	Name: "entries.note", Does: "Create or replace a note with its metadata.", Effect: Writes, Need: NeedWrite, Retry: true,
-	Tool: &Tool{Name: "remember", Title: "Remember a note",
+	Name: "entries.note", Does: "Create or replace a note with its metadata.", Effect: Writes, Need: NeedWrite,
+	Tool: &Tool{Name: "remember", Title: "Remember a note", Idempotent: true,
 		Does: "Save a note for later conversations. The note is on disk when the tool returns. An existing note with this name is replaced, including its text: " +
 			"to extend a note, read it with get_memory first. Use one note per subject, with a short name that states the subject. " +
 			"A note keeps the metadata that the call does not set, such as type and tags."},

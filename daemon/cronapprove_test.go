@@ -65,7 +65,7 @@ func TestCronOfReference(t *testing.T) {
 	}
 	s := serve(t, h, "")
 	list := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_ListCrons{ListCrons: &pb.ListCronsMsg{}}}).GetCronList().GetCrons()
-	if len(list) != 1 || list[0].Session != 7 || list[0].StoredId != "" {
+	if len(list) != 1 || list[0].Session != 7 {
 		t.Errorf("%v", list)
 	}
 }

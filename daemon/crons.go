@@ -7,20 +7,15 @@ import (
 
 // The cron requests of RFC 0018 carry out rows of package op.
 
-// createCron adds an entry for a session. RFC 0018 identifies the session by its number.
+// createCron adds an entry for a loaded session, which RFC 0018 identifies by its number.
 func (d *Daemon) createCron(r *request, m *pb.CreateCronMsg) error {
-	in := op.NewCron{
-		Schedule: m.Schedule, Skill: m.Skill, Args: m.Args, Session: m.StoredId,
-		QuietStart: m.GetQuietStart(), QuietEnd: m.GetQuietEnd(), Once: m.Once, Timezone: m.Timezone,
+	l, err := d.loaded.Get(m.Session)
+	if err != nil {
+		return err
 	}
-	if in.Session == "" {
-		l, err := d.loaded.Get(m.Session)
-		if err != nil {
-			return err
-		}
-		in.Session = l.StoredID()
-	}
-	c, err := op.AddCron.Do(r.ctx, op.Local{On: d.on(r)}, in)
+	c, err := op.AddCron.Do(r.ctx, op.Local{On: d.on(r)}, op.NewCron{
+		Schedule: m.Schedule, Skill: m.Skill, Session: l.StoredID(), QuietStart: m.GetQuietStart(), QuietEnd: m.GetQuietEnd(), Once: m.Once,
+	})
 	if err != nil {
 		return err
 	}
@@ -49,10 +44,7 @@ func (d *Daemon) listCrons(r *request) error {
 // cronInfo returns an entry with the number that its session has now; 0 if the session is
 // not loaded.
 func (d *Daemon) cronInfo(c *op.Cron) *pb.CronInfo {
-	info := &pb.CronInfo{
-		Id: c.ID, Schedule: c.Schedule, Skill: c.Skill, QuietStart: c.QuietStart, QuietEnd: c.QuietEnd, Once: c.Once,
-		Args: c.Args, Timezone: c.Timezone, StoredId: c.Session, NextAt: c.NextAt, Failures: uint32(c.Failures), Stopped: c.Stopped, Approve: c.Approve,
-	}
+	info := &pb.CronInfo{Id: c.ID, Schedule: c.Schedule, Skill: c.Skill, QuietStart: c.QuietStart, QuietEnd: c.QuietEnd, Once: c.Once}
 	if c.Session == "" { // the reference wrote the entry
 		info.Session = c.Number
 	}

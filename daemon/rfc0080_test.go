@@ -30,6 +30,9 @@ func handle(t *testing.T, d *Daemon, m *pb.ClientMessage) *pb.ServerMessage {
 // every schedule that is refused, and crashes while it is written are tested
 // with package cron; a year of fires in TestCronYear.
 func TestRFC0080(t *testing.T) {
+	local := time.Local
+	time.Local = time.UTC
+	defer func() { time.Local = local }()
 	create := func(m *pb.CreateCronMsg) *pb.ClientMessage {
 		return &pb.ClientMessage{Msg: &pb.ClientMessage_CreateCron{CreateCron: m}}
 	}
@@ -64,7 +67,7 @@ func TestRFC0080(t *testing.T) {
 	}
 
 	in("A cron entry triggers a skill into a session on a schedule.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
-		if i := handle(t, d, create(&pb.CreateCronMsg{Schedule: "0 */2 * * *", Skill: "check-feeds", Session: session, Timezone: "UTC"})).GetCronInfo(); i == nil {
+		if i := handle(t, d, create(&pb.CreateCronMsg{Schedule: "0 */2 * * *", Skill: "check-feeds", Session: session})).GetCronInfo(); i == nil {
 			t.Fatal("it was not created")
 		}
 		d.firingFor(t, 4*time.Hour+time.Minute)
@@ -88,7 +91,7 @@ func TestRFC0080(t *testing.T) {
 		}
 	})
 	in("skill: fired as /{skill} slash command into the session.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
-		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "check-feeds", Session: session, Timezone: "UTC"}))
+		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "check-feeds", Session: session}))
 		d.firingFor(t, 2*time.Minute)
 		if ms := d.messages(t, session); len(ms) != 2 || ms[0].Content != "/check-feeds" {
 			t.Errorf("the session has %v", ms)
@@ -98,21 +101,21 @@ func TestRFC0080(t *testing.T) {
 		if e := handle(t, d, create(&pb.CreateCronMsg{Schedule: "0 9 * * *", Skill: "a", Session: 99})).GetError(); e.GetCode() != 500 || e.Message != "session 99 not found" {
 			t.Errorf("answered %v", e)
 		}
-		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "a", Session: session, Timezone: "UTC"}))
+		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "a", Session: session}))
 		d.firingFor(t, 2*time.Minute)
 		if l := d.loaded.List(); len(l) != 1 || l[0].Agent() != "crab" || l[0].Messages() != 2 {
 			t.Errorf("it ran elsewhere: %v", l)
 		}
 	})
 	in("quiet_start/quiet_end: optional HH:MM window in the daemon's local time. If fire time falls inside, skip silently.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
-		handle(t, d, create(&pb.CreateCronMsg{Schedule: "0 * * * *", Skill: "a", Session: session, QuietStart: text("23:00"), QuietEnd: text("07:00"), Timezone: "UTC"}))
+		handle(t, d, create(&pb.CreateCronMsg{Schedule: "0 * * * *", Skill: "a", Session: session, QuietStart: text("23:00"), QuietEnd: text("07:00")}))
 		d.firingFor(t, 24*time.Hour-time.Minute)
 		if got := m.heard(); len(got) != 16 || got[0] != "2000-01-01 07:00:00 /a" || got[15] != "2000-01-01 22:00:00 /a" {
 			t.Errorf("it ran %q", got)
 		}
 	})
 	in("No queuing, no catch-up.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
-		handle(t, d, create(&pb.CreateCronMsg{Schedule: "30 6 * * *", Skill: "a", Session: session, QuietStart: text("23:00"), QuietEnd: text("07:00"), Timezone: "UTC"}))
+		handle(t, d, create(&pb.CreateCronMsg{Schedule: "30 6 * * *", Skill: "a", Session: session, QuietStart: text("23:00"), QuietEnd: text("07:00")}))
 		d.firingFor(t, 48*time.Hour)
 		if got := m.heard(); len(got) != 0 {
 			t.Errorf("it ran %q", got)
@@ -120,8 +123,8 @@ func TestRFC0080(t *testing.T) {
 	})
 	in("Both must be set; if only one is provided, quiet hours are ignored.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
 		for _, c := range []*pb.CreateCronMsg{
-			{Schedule: "5 0 * * *", Skill: "a", Session: session, QuietStart: text("00:00"), Timezone: "UTC"},
-			{Schedule: "6 0 * * *", Skill: "b", Session: session, QuietEnd: text("12:00"), Timezone: "UTC"},
+			{Schedule: "5 0 * * *", Skill: "a", Session: session, QuietStart: text("00:00")},
+			{Schedule: "6 0 * * *", Skill: "b", Session: session, QuietEnd: text("12:00")},
 		} {
 			if r := handle(t, d, create(c)); r.GetCronInfo() == nil {
 				t.Errorf("answered %v", r)
@@ -133,7 +136,7 @@ func TestRFC0080(t *testing.T) {
 		}
 	})
 	in("once: fire once then delete from memory and disk.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
-		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "only-once", Session: session, Once: true, Timezone: "UTC"}))
+		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "only-once", Session: session, Once: true}))
 		if !strings.Contains(file(t, fs), "only-once") {
 			t.Error("it was not written")
 		}
@@ -143,7 +146,7 @@ func TestRFC0080(t *testing.T) {
 		}
 	})
 	in("Memory is authoritative at runtime. Disk (crons.toml) is recovery for restarts.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
-		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "a", Session: session, Timezone: "UTC"}))
+		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "a", Session: session}))
 		if err := fs.Remove("/home/crab/crons.toml"); err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +156,7 @@ func TestRFC0080(t *testing.T) {
 		}
 	})
 	in("Startup: load from disk, start timers. Daemon restart: reload from disk.", func(t *testing.T, d *Daemon, _ *clockwork, session uint64, fs *faultfs.Mem) {
-		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "a", Session: session, Timezone: "UTC"}))
+		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "a", Session: session}))
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +168,7 @@ func TestRFC0080(t *testing.T) {
 		}
 	})
 	in("Invalid schedules are skipped with a warning.", func(t *testing.T, d *Daemon, _ *clockwork, session uint64, fs *faultfs.Mem) {
-		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "good", Session: session, Timezone: "UTC"}))
+		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "good", Session: session}))
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -184,8 +187,8 @@ func TestRFC0080(t *testing.T) {
 		}
 	})
 	in("Create/Delete: mutate memory, start/stop timer, atomic write to disk.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
-		keep := handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "kept", Session: session, Timezone: "UTC"})).GetCronInfo()
-		gone := handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "removed", Session: session, Timezone: "UTC"})).GetCronInfo()
+		keep := handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "kept", Session: session})).GetCronInfo()
+		gone := handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "removed", Session: session})).GetCronInfo()
 		if r := handle(t, d, remove(gone.GetId())); r.GetPong() == nil {
 			t.Errorf("answered %v", r)
 		}
@@ -198,7 +201,7 @@ func TestRFC0080(t *testing.T) {
 		}
 	})
 	in("Runtime reload: crons stay in memory, they survive runtime swaps.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
-		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "a", Session: session, Timezone: "UTC"}))
+		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "a", Session: session}))
 		if r := handle(t, d, &pb.ClientMessage{Msg: &pb.ClientMessage_Reload{Reload: &pb.ReloadMsg{}}}); r.GetPong() == nil {
 			t.Fatal(r)
 		}
@@ -211,7 +214,7 @@ func TestRFC0080(t *testing.T) {
 		}
 	})
 	in("The cron sends content /{skill} and sender cron; output goes to session history only.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
-		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "a", Session: session, Timezone: "UTC"}))
+		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "a", Session: session}))
 		d.firingFor(t, 2*time.Minute)
 		if ms := d.messages(t, session); len(ms) != 2 || ms[0].Sender != "cron" || ms[1].Role != record.RoleAssistant || ms[1].Content != "done" {
 			t.Errorf("the session has %+v", ms)
@@ -228,7 +231,7 @@ func TestRFC0080(t *testing.T) {
 		}
 	})
 	in("Crons are process-lifetime, not session-lifetime.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
-		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "a", Session: session, Timezone: "UTC"}))
+		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "a", Session: session}))
 		if r := handle(t, d, &pb.ClientMessage{Msg: &pb.ClientMessage_Kill{Kill: &pb.KillMsg{Session: session}}}); r.GetPong() == nil {
 			t.Fatal(r)
 		}

@@ -77,5 +77,4 @@ func describe(f *cli.Failure, e *client.Error) {
 	if f.Offset == nil {
 		f.Offset = e.Offset
 	}
-	f.Warnings = append(f.Warnings, e.Warnings...)
 }

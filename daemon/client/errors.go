@@ -19,10 +19,8 @@ type Error struct {
 	Path    string // the file that it is about
 	Remedy  string // what to do
 
-	Offset   *int64 // in that file
-	ExitCode int    // that a command should end with; 0 = none in particular
-	Details  []byte // JSON
-	Warnings []string
+	Offset  *int64 // in that file
+	Details []byte // JSON
 
 	// Family is the subject of the request. It decides the meaning of Kind.
 	Family errtable.Family
@@ -42,15 +40,11 @@ func (e *Error) Is(target error) bool {
 	return sentinel != nil && target == sentinel
 }
 
-// Row returns the row of the kind, with the exit code and the fix that the daemon
-// sent.
+// Row returns the row of the kind, with the fix that the daemon sent.
 func (e *Error) Row() errtable.Row {
 	r := errtable.Find(errtable.Sentinel(e.Family, e.Kind))
 	if r.Kind == errtable.Failed && e.Kind != "" {
 		r.Kind, r.Exit = e.Kind, errtable.ExitFor(e.Kind, e.Code)
-	}
-	if e.ExitCode > 0 {
-		r.Exit = e.ExitCode
 	}
 	if e.Remedy != "" {
 		r.Fix = e.Remedy
@@ -61,7 +55,7 @@ func (e *Error) Row() errtable.Row {
 func newError(f errtable.Family, m *pb.ErrorMsg) *Error {
 	return &Error{
 		Code: m.GetCode(), Message: m.GetMessage(), Kind: m.GetKind(), Path: m.GetPath(), Remedy: m.GetRemedy(),
-		Offset: m.Offset, ExitCode: int(m.GetExitCode()), Details: m.GetDetails(), Warnings: m.GetWarnings(), Family: f,
+		Offset: m.Offset, Details: m.GetDetails(), Family: f,
 	}
 }
 

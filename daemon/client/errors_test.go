@@ -43,7 +43,6 @@ func TestErrorRow(t *testing.T) {
 	}{
 		{Error{Family: errtable.Store, Kind: "exists", Code: 409}, errtable.Find(crmem.ErrExists)},
 		{Error{Family: errtable.Store, Kind: "exists", Code: 409, Remedy: "wait"}, errtable.Row{Kind: "exists", Exit: errtable.ExitConflict, Fix: "wait"}},
-		{Error{Family: errtable.Store, Kind: "kind", Code: 409, ExitCode: 9}, errtable.Row{Kind: "kind", Exit: 9}},
 		{Error{Family: errtable.Other, Kind: "not_found", Code: 404}, errtable.Row{Kind: "not_found", Exit: errtable.ExitNotFound}},
 		{Error{Kind: "busy", Code: 409}, errtable.Row{Kind: "busy", Exit: errtable.ExitConflict}},
 		{Error{Code: 500}, errtable.Row{Kind: errtable.Failed, Exit: errtable.ExitFailure}},

@@ -233,11 +233,13 @@ func (c *client) addCron(session string) error {
 	args := c.next("job")
 	value := "0 3 * * * tidy " + session
 	c.locked(func(l *ledger) { l.begin("cron "+args, value) })
-	return send(c.d, &pb.ClientMessage{Msg: &pb.ClientMessage_CreateCron{CreateCron: &pb.CreateCronMsg{
-		Schedule: "0 3 * * *", Skill: "tidy", Args: args, StoredId: session}}}, func(m *pb.ServerMessage) {
-		c.crons[args] = m.GetCronInfo().Id
-		c.locked(func(l *ledger) { l.ack("cron "+args, value) })
-	})
+	cron, err := op.AddCron.Do(context.Background(), caller{c.d}, op.NewCron{Schedule: "0 3 * * *", Skill: "tidy", Args: args, Session: session})
+	if err != nil {
+		return err
+	}
+	c.crons[args] = cron.ID
+	c.locked(func(l *ledger) { l.ack("cron "+args, value) })
+	return nil
 }
 
 // removeCron deletes one of the client's cron entries.

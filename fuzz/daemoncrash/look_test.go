@@ -53,14 +53,13 @@ func look(m *faultfs.Mem, d *daemon.Daemon) (*found, error) {
 	if err = errors.Join(err, unread); err != nil {
 		return nil, fmt.Errorf("list entries: %w", err)
 	}
-	err = send(d, &pb.ClientMessage{Msg: &pb.ClientMessage_ListCrons{ListCrons: &pb.ListCronsMsg{}}}, func(r *pb.ServerMessage) {
-		for _, c := range r.GetCronList().GetCrons() {
-			f.cells["cron "+c.Args] = c.Schedule + " " + c.Skill + " " + c.StoredId
-			f.crons[c.Args] = c.Id
-		}
-	})
+	crons, err := op.ListCrons.Do(context.Background(), caller{d}, op.None{})
 	if err != nil {
 		return nil, fmt.Errorf("list crons: %w", err)
+	}
+	for _, c := range crons {
+		f.cells["cron "+c.Args] = c.Schedule + " " + c.Skill + " " + c.Session
+		f.crons[c.Args] = c.ID
 	}
 	text, err := vfs.ReadFile(m, home+"/config.toml", 1<<20)
 	if err != nil {

@@ -3220,13 +3220,11 @@ type ErrorMsg struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Code          uint32                 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
 	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	Kind          string                 `protobuf:"bytes,1000,opt,name=kind,proto3" json:"kind,omitempty"`                          // a word for programs, as not_found
-	Path          string                 `protobuf:"bytes,1001,opt,name=path,proto3" json:"path,omitempty"`                          // the file that it is about
-	Remedy        string                 `protobuf:"bytes,1002,opt,name=remedy,proto3" json:"remedy,omitempty"`                      // what to do
-	Offset        *int64                 `protobuf:"varint,1003,opt,name=offset,proto3,oneof" json:"offset,omitempty"`               // in that file
-	ExitCode      uint32                 `protobuf:"varint,1004,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"` // that a command should end with; 0 = none in particular
-	Details       []byte                 `protobuf:"bytes,1005,opt,name=details,proto3" json:"details,omitempty"`                    // JSON
-	Warnings      []string               `protobuf:"bytes,1006,rep,name=warnings,proto3" json:"warnings,omitempty"`
+	Kind          string                 `protobuf:"bytes,1000,opt,name=kind,proto3" json:"kind,omitempty"`            // a word for programs, as not_found
+	Path          string                 `protobuf:"bytes,1001,opt,name=path,proto3" json:"path,omitempty"`            // the file that it is about
+	Remedy        string                 `protobuf:"bytes,1002,opt,name=remedy,proto3" json:"remedy,omitempty"`        // what to do
+	Offset        *int64                 `protobuf:"varint,1003,opt,name=offset,proto3,oneof" json:"offset,omitempty"` // in that file
+	Details       []byte                 `protobuf:"bytes,1005,opt,name=details,proto3" json:"details,omitempty"`      // JSON
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3303,23 +3301,9 @@ func (x *ErrorMsg) GetOffset() int64 {
 	return 0
 }
 
-func (x *ErrorMsg) GetExitCode() uint32 {
-	if x != nil {
-		return x.ExitCode
-	}
-	return 0
-}
-
 func (x *ErrorMsg) GetDetails() []byte {
 	if x != nil {
 		return x.Details
-	}
-	return nil
-}
-
-func (x *ErrorMsg) GetWarnings() []string {
-	if x != nil {
-		return x.Warnings
 	}
 	return nil
 }
@@ -3532,9 +3516,6 @@ type CreateCronMsg struct {
 	QuietStart    *string                `protobuf:"bytes,4,opt,name=quiet_start,json=quietStart,proto3,oneof" json:"quiet_start,omitempty"`
 	QuietEnd      *string                `protobuf:"bytes,5,opt,name=quiet_end,json=quietEnd,proto3,oneof" json:"quiet_end,omitempty"`
 	Once          bool                   `protobuf:"varint,6,opt,name=once,proto3" json:"once,omitempty"`
-	Args          string                 `protobuf:"bytes,1000,opt,name=args,proto3" json:"args,omitempty"`                         // behind the skill's name
-	Timezone      string                 `protobuf:"bytes,1001,opt,name=timezone,proto3" json:"timezone,omitempty"`                 // as Europe/Berlin; empty: the daemon's
-	StoredId      string                 `protobuf:"bytes,1002,opt,name=stored_id,json=storedId,proto3" json:"stored_id,omitempty"` // of the session's file, in place of session; "new": a new session for each run
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3609,27 +3590,6 @@ func (x *CreateCronMsg) GetOnce() bool {
 		return x.Once
 	}
 	return false
-}
-
-func (x *CreateCronMsg) GetArgs() string {
-	if x != nil {
-		return x.Args
-	}
-	return ""
-}
-
-func (x *CreateCronMsg) GetTimezone() string {
-	if x != nil {
-		return x.Timezone
-	}
-	return ""
-}
-
-func (x *CreateCronMsg) GetStoredId() string {
-	if x != nil {
-		return x.StoredId
-	}
-	return ""
 }
 
 type DeleteCronMsg struct {
@@ -3721,13 +3681,6 @@ type CronInfo struct {
 	QuietStart    string                 `protobuf:"bytes,5,opt,name=quiet_start,json=quietStart,proto3" json:"quiet_start,omitempty"`
 	QuietEnd      string                 `protobuf:"bytes,6,opt,name=quiet_end,json=quietEnd,proto3" json:"quiet_end,omitempty"`
 	Once          bool                   `protobuf:"varint,7,opt,name=once,proto3" json:"once,omitempty"`
-	Args          string                 `protobuf:"bytes,1000,opt,name=args,proto3" json:"args,omitempty"`
-	Timezone      string                 `protobuf:"bytes,1001,opt,name=timezone,proto3" json:"timezone,omitempty"`
-	StoredId      string                 `protobuf:"bytes,1002,opt,name=stored_id,json=storedId,proto3" json:"stored_id,omitempty"` // of the session's file
-	NextAt        string                 `protobuf:"bytes,1003,opt,name=next_at,json=nextAt,proto3" json:"next_at,omitempty"`       // RFC 3339
-	Failures      uint32                 `protobuf:"varint,1004,opt,name=failures,proto3" json:"failures,omitempty"`                // in a row
-	Stopped       bool                   `protobuf:"varint,1005,opt,name=stopped,proto3" json:"stopped,omitempty"`                  // after too many of them
-	Approve       string                 `protobuf:"bytes,1006,opt,name=approve,proto3" json:"approve,omitempty"`                   // allowlist: runs commands of the allowlist only; off: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3809,55 +3762,6 @@ func (x *CronInfo) GetOnce() bool {
 		return x.Once
 	}
 	return false
-}
-
-func (x *CronInfo) GetArgs() string {
-	if x != nil {
-		return x.Args
-	}
-	return ""
-}
-
-func (x *CronInfo) GetTimezone() string {
-	if x != nil {
-		return x.Timezone
-	}
-	return ""
-}
-
-func (x *CronInfo) GetStoredId() string {
-	if x != nil {
-		return x.StoredId
-	}
-	return ""
-}
-
-func (x *CronInfo) GetNextAt() string {
-	if x != nil {
-		return x.NextAt
-	}
-	return ""
-}
-
-func (x *CronInfo) GetFailures() uint32 {
-	if x != nil {
-		return x.Failures
-	}
-	return 0
-}
-
-func (x *CronInfo) GetStopped() bool {
-	if x != nil {
-		return x.Stopped
-	}
-	return false
-}
-
-func (x *CronInfo) GetApprove() string {
-	if x != nil {
-		return x.Approve
-	}
-	return ""
 }
 
 type CronList struct {
@@ -4229,17 +4133,15 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x05model\x18\b \x01(\tR\x05model\x12\x14\n" +
 	"\x05trust\x18\t \x01(\tR\x05trust\"\x1f\n" +
 	"\aAuthMsg\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\tR\x05token\"\xfa\x01\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\"\xbf\x01\n" +
 	"\bErrorMsg\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\rR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x13\n" +
 	"\x04kind\x18\xe8\a \x01(\tR\x04kind\x12\x13\n" +
 	"\x04path\x18\xe9\a \x01(\tR\x04path\x12\x17\n" +
 	"\x06remedy\x18\xea\a \x01(\tR\x06remedy\x12\x1c\n" +
-	"\x06offset\x18\xeb\a \x01(\x03H\x00R\x06offset\x88\x01\x01\x12\x1c\n" +
-	"\texit_code\x18\xec\a \x01(\rR\bexitCode\x12\x19\n" +
-	"\adetails\x18\xed\a \x01(\fR\adetails\x12\x1b\n" +
-	"\bwarnings\x18\xee\a \x03(\tR\bwarningsB\t\n" +
+	"\x06offset\x18\xeb\a \x01(\x03H\x00R\x06offset\x88\x01\x01\x12\x19\n" +
+	"\adetails\x18\xed\a \x01(\fR\adetailsB\t\n" +
 	"\a_offset\"a\n" +
 	"\x0fSubscribeEvents\x12\x1c\n" +
 	"\tstored_id\x18\xe8\a \x01(\tR\bstoredId\x12\x15\n" +
@@ -4258,7 +4160,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\tcompacted\x18\xec\a \x01(\v2\x1c.crabtalk.protocol.CompactedR\tcompacted\x122\n" +
 	"\x05error\x18\xed\a \x01(\v2\x1b.crabtalk.protocol.ErrorMsgR\x05error\x12\x13\n" +
 	"\x04lost\x18\xee\a \x01(\x04R\x04lost\x12\x11\n" +
-	"\x03tag\x18\xef\a \x01(\tR\x03tag\"\xa5\x02\n" +
+	"\x03tag\x18\xef\a \x01(\tR\x03tag\"\xd5\x01\n" +
 	"\rCreateCronMsg\x12\x1a\n" +
 	"\bschedule\x18\x01 \x01(\tR\bschedule\x12\x14\n" +
 	"\x05skill\x18\x02 \x01(\tR\x05skill\x12\x18\n" +
@@ -4266,16 +4168,13 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\vquiet_start\x18\x04 \x01(\tH\x00R\n" +
 	"quietStart\x88\x01\x01\x12 \n" +
 	"\tquiet_end\x18\x05 \x01(\tH\x01R\bquietEnd\x88\x01\x01\x12\x12\n" +
-	"\x04once\x18\x06 \x01(\bR\x04once\x12\x13\n" +
-	"\x04args\x18\xe8\a \x01(\tR\x04args\x12\x1b\n" +
-	"\btimezone\x18\xe9\a \x01(\tR\btimezone\x12\x1c\n" +
-	"\tstored_id\x18\xea\a \x01(\tR\bstoredIdB\x0e\n" +
+	"\x04once\x18\x06 \x01(\bR\x04onceB\x0e\n" +
 	"\f_quiet_startB\f\n" +
 	"\n" +
 	"_quiet_end\"\x1f\n" +
 	"\rDeleteCronMsg\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\"\x0e\n" +
-	"\fListCronsMsg\"\xf5\x02\n" +
+	"\fListCronsMsg\"\xb8\x01\n" +
 	"\bCronInfo\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1a\n" +
 	"\bschedule\x18\x02 \x01(\tR\bschedule\x12\x14\n" +
@@ -4284,14 +4183,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\vquiet_start\x18\x05 \x01(\tR\n" +
 	"quietStart\x12\x1b\n" +
 	"\tquiet_end\x18\x06 \x01(\tR\bquietEnd\x12\x12\n" +
-	"\x04once\x18\a \x01(\bR\x04once\x12\x13\n" +
-	"\x04args\x18\xe8\a \x01(\tR\x04args\x12\x1b\n" +
-	"\btimezone\x18\xe9\a \x01(\tR\btimezone\x12\x1c\n" +
-	"\tstored_id\x18\xea\a \x01(\tR\bstoredId\x12\x18\n" +
-	"\anext_at\x18\xeb\a \x01(\tR\x06nextAt\x12\x1b\n" +
-	"\bfailures\x18\xec\a \x01(\rR\bfailures\x12\x19\n" +
-	"\astopped\x18\xed\a \x01(\bR\astopped\x12\x19\n" +
-	"\aapprove\x18\xee\a \x01(\tR\aapprove\"=\n" +
+	"\x04once\x18\a \x01(\bR\x04once\"=\n" +
 	"\bCronList\x121\n" +
 	"\x05crons\x18\x01 \x03(\v2\x1b.crabtalk.protocol.CronInfoR\x05crons\"\x8b\x01\n" +
 	"\x05Actor\x12\x14\n" +

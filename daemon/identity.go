@@ -7,7 +7,6 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
-	"crabmem/daemon/trust"
 	"crabmem/daemon/wire/pb"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -15,17 +14,7 @@ import (
 
 // identity returns what the current configuration permits to an identity.
 func (d *Daemon) identity(name string) op.Identity {
-	origins := d.setup().config.Origins
-	level := origins.Level(name)
-	id := op.Identity{Name: name, Owner: level == trust.Admin, Scope: origins.Scope(name, name), Writes: level != trust.Untrusted}
-	if !id.Owner {
-		own, err := id.Scope.WriteSpace("")
-		if err != nil {
-			own = strings.Join(id.Scope.Memory.Reads.Names(), "") // an untrusted identity reads at most its own
-		}
-		id.Space = own
-	}
-	return id
+	return op.IdentityOf(d.setup().config.Origins, name)
 }
 
 // needs are the needs of the operations that have no row.

@@ -15,9 +15,6 @@ import (
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/op"
 	"crabmem/daemon/space"
-	"crabmem/daemon/wire/pb"
-
-	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // identities is a configuration with an identity of each level of trust; api:u has no
@@ -39,43 +36,9 @@ func (s *served) as(name string) *client.Client {
 	return c
 }
 
-// TestIdentityOperations asks for each operation as each identity, without fields. It
-// compares the refusals with a list of the operations that are permitted.
-func TestIdentityOperations(t *testing.T) {
+// TestTrust checks the trust in identities, and their limit.
+func TestTrust(t *testing.T) {
 	s := serve(t, home(t), identities)
-	open := "auth daemon.stats get_stats hello sessions.loaded sessions.list agents.list agents.show models.list spaces.list requests.outcome ping sessions.find sessions.search sessions "
-	untrusted := open + "runs.cancel reply_to_ask sessions.cancel sessions.lines sessions.show "
-	reads := untrusted + "entries.changes entries.find entries.get entries.history entries.list entries.names entries.page entries.part entries.recall entries.version "
-	trusted := reads + "entries.apply entries.create entries.delete entries.rewrite sessions.compact sessions.delete entries.forget entries.note entries.remember entries.replace sessions.restore sessions.title "
-	for id, want := range map[string]string{"api:u": untrusted, "api:reads": reads, "api:a": trusted, "tg:7": untrusted, "delegate-crab:api:a": trusted, "api:a2": untrusted} {
-		var got []string
-		asks := func(name string, m *pb.ClientMessage) {
-			m.As = id
-			if e := s.one(m).GetError(); e.GetKind() != "scope" {
-				got = append(got, name)
-			} else if e.GetCode() != 403 || !strings.HasPrefix(e.GetMessage(), id+" may not ") {
-				t.Errorf("%s, %s: %v", id, name, e)
-			}
-		}
-		for _, row := range op.All() {
-			asks(row.Name, callMessage(t, row.Name, op.None{}))
-		}
-		for name := range handlers {
-			if name == "send" || name == "stream" || name == "subscribe_events" {
-				continue // they are in other tests
-			}
-			m := &pb.ClientMessage{}
-			field := m.ProtoReflect().Descriptor().Fields().ByName(name)
-			m.ProtoReflect().Set(field, protoreflect.ValueOfMessage(m.ProtoReflect().NewField(field).Message()))
-			asks(string(name), m)
-		}
-		slices.Sort(got)
-		all := strings.Fields(want)
-		slices.Sort(all)
-		if !slices.Equal(got, all) {
-			t.Errorf("%s may do\n%s\nwant\n%s", id, got, all)
-		}
-	}
 	for id, want := range map[string]string{"": "admin", "someone": "admin", "api:u": "untrusted", "api:a": "trusted", "api:root": "admin"} {
 		if h, err := s.as(id).Hello(t.Context()); err != nil || h.Trust != want {
 			t.Errorf("%q has the trust %q, %v; want %q", id, h.Trust, err, want)

@@ -245,7 +245,8 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// TestTools compares what each way to serve offers with testdata/mcp.
+// TestTools compares what the compatible servers offer with testdata/mcp. The other servers
+// offer operations, which package daemon records: each, or each that only reads.
 func TestTools(t *testing.T) {
 	dir := t.TempDir()
 	addNote(t, dir, "a", "b")
@@ -258,13 +259,28 @@ func TestTools(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			var names []string
 			for _, tool := range res.Tools {
+				names = append(names, tool.Name)
 				if tool.Annotations == nil || tool.Annotations.OpenWorldHint == nil || *tool.Annotations.OpenWorldHint || len(tool.Description) < 20 {
 					t.Errorf("%s: %+v", tool.Name, tool.Annotations)
 				}
 				if name == "read-only" && !tool.Annotations.ReadOnlyHint {
 					t.Errorf("a server that only reads offers %s", tool.Name)
 				}
+			}
+			if name == "tools" || name == "read-only" {
+				var want []string
+				for _, r := range op.All() {
+					if r.Tool != nil && (name == "tools" || r.Effect == op.Reads) {
+						want = append(want, r.Tool.Name)
+					}
+				}
+				slices.Sort(want)
+				if !slices.Equal(names, want) {
+					t.Errorf("the tools %q, want %q", names, want)
+				}
+				return
 			}
 			got, err := json.MarshalIndent(res.Tools, "", "  ")
 			if err != nil {

@@ -3,9 +3,11 @@ package op
 import (
 	"fmt"
 	"net/http"
+	"strings"
 
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/tool"
+	"crabmem/daemon/trust"
 )
 
 // An Identity is for whom a client asks, and what that permits.
@@ -15,6 +17,20 @@ type Identity struct {
 	Scope  tool.Scope
 	Space  string // the space without one in the request; empty: main
 	Writes bool   // it may change its space and its sessions
+}
+
+// IdentityOf returns what rules permit to an identity.
+func IdentityOf(rules trust.Rules, name string) Identity {
+	level := rules.Level(name)
+	id := Identity{Name: name, Owner: level == trust.Admin, Scope: rules.Scope(name, name), Writes: level != trust.Untrusted}
+	if !id.Owner {
+		own, err := id.Scope.WriteSpace("")
+		if err != nil {
+			own = strings.Join(id.Scope.Memory.Reads.Names(), "") // an untrusted identity reads at most its own
+		}
+		id.Space = own
+	}
+	return id
 }
 
 // MayRead reports whether the identity may read the sessions that another one created.

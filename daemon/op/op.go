@@ -89,7 +89,7 @@ type Row struct {
 	HTTP       *Path // nil: no path
 	Tool       *Tool // nil: no tool
 
-	in, out reflect.Type // of the request and the response
+	in, out reflect.Type // of the request, and of the response or each part
 	permit  func(on, in any) error
 	again   func(o *Outcome) (any, error) // nil: none
 	// run sends each part of the response. It returns the effect even if send fails.
@@ -147,7 +147,7 @@ func Add[H, I, O any](family errtable.Family, o Op[H, I, O]) *Action[I, O] {
 
 // AddSeq adds a row. Programs call it only to initialize variables.
 func AddSeq[H, I, P any](family errtable.Family, s Seq[H, I, P]) *Series[I, P] {
-	return &Series[I, P]{add[H, I](family, &Row{Name: s.Name, Does: s.Does, Effect: s.Effect, Need: s.Need, Parts: true,
+	return &Series[I, P]{add[H, I](family, &Row{Name: s.Name, Does: s.Does, Effect: s.Effect, Need: s.Need, Parts: true, out: reflect.TypeFor[P](),
 		run: func(ctx context.Context, on, in any, send func(any) error) (*once.Effect, error) {
 			return nil, s.Run(ctx, on.(H), in.(*I), func(p P) error {
 				if s.Files {

@@ -96,8 +96,13 @@ func (h *httpLoad) measure(l *measure.Limits, n, turns int) (err error) {
 	return errors.Join(h.idleConnections(l), h.follow(l), h.parallel(l))
 }
 
-// prepare writes the configurations, a key, and the store of a home.
+// prepare writes the configurations, keys, and the store of a home.
 func (h *httpLoad) prepare(home, model string, texts []string) error {
+	return errors.Join(h.configure(home, model), fillStore(home, texts))
+}
+
+// configure writes the configurations and the keys of a home.
+func (h *httpLoad) configure(home, model string) error {
 	key, _, err := gateway.AddKey(vfs.OS{}, home, gateway.Key{Name: "bench"}, time.Now())
 	if err != nil {
 		return err
@@ -108,13 +113,25 @@ func (h *httpLoad) prepare(home, model string, texts []string) error {
 	}
 	config := fmt.Sprintf("sessions.titles = \"off\"\n[provider.test]\nkind = \"openai-compatible\"\nbase_url = %q\napi_key = \"none\"\nmodels = [\"m\"]\n[system.crab]\nmodel = \"m\"\n"+
 		"[origins.\"api:bench\"]\ntrust = \"admin\"\n[limits]\nconnections = 8192\nsubscribers = 4096\n", model)
-	limits := "[limits]\nconnections = 20000\nstreams = 4096\nstreams_per_key = 4096\nruns_per_key = 256\ncalls = 256\nrate = 1000000.0\nburst = 1000000\n"
+	limits := "[gateway]\nopenai = true\n[limits]\nconnections = 20000\nstreams = 4096\nstreams_per_key = 4096\nruns_per_key = 256\ncalls = 256\nrate = 1000000.0\nburst = 1000000\n"
 	for file, text := range map[string]string{"config.toml": config, gateway.File: limits} {
 		if err := os.WriteFile(filepath.Join(home, file), []byte(text), 0o600); err != nil {
 			return err
 		}
 	}
-	return fillStore(home, texts)
+	return nil
+}
+
+// callJSON is call with a body that it encodes, unless it is nil.
+func (h *httpLoad) callJSON(method, path string, body any) ([]byte, error) {
+	if body == nil {
+		return h.call(method, path, nil)
+	}
+	b, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	return h.call(method, path, b)
 }
 
 // call sends a request and returns the body of a response without an error.
@@ -150,11 +167,7 @@ func (h *httpLoad) recalls(l *measure.Limits, queries []string, turns int) error
 			return err
 		}},
 		{name: "recall over HTTP", do: func(q string) error {
-			b, err := json.Marshal(map[string]any{"query": q})
-			if err != nil {
-				return err
-			}
-			_, err = h.call("POST", "/v1/recall", b)
+			_, err := h.callJSON("POST", "/v1/recall", map[string]any{"query": q})
 			return err
 		}},
 		{name: "health over HTTP", do: func(string) error { _, err := h.call("GET", "/health", nil); return err }},

@@ -10,6 +10,7 @@
 //	go run ./bench ping               measure the daemon's protocol against an echo
 //	go run ./bench daemon             measure the daemon in a separate process
 //	go run ./bench gateway            measure the gateway in a separate process
+//	go run ./bench revisions -base R  compare requests with those of an earlier revision
 //
 // With -gate the exit code is 1 if a figure misses its limit. -h lists the flags of a
 // program. Absolute times vary on a shared machine. So most figures are CPU times, or
@@ -33,6 +34,7 @@ import (
 // returns the measurement.
 var programs = map[string]func(*flag.FlagSet) func(*measure.Limits) error{
 	"index": index, "recall": queries, "store": store, "commands": commands, "changes": changesOf, "sessions": sessions, "ping": ping, "daemon": daemons, "gateway": gateways,
+	"revisions": revisions,
 }
 
 // allPrograms lists the programs, with arguments, that bench runs by default.

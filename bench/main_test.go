@@ -8,7 +8,7 @@ import (
 )
 
 // TestAllPrograms parses the arguments of each run in allPrograms, and checks that
-// allPrograms contains every program.
+// allPrograms contains every program, but for revisions, which needs an argument.
 func TestAllPrograms(t *testing.T) {
 	missing := map[string]bool{}
 	for name := range programs {
@@ -29,6 +29,7 @@ func TestAllPrograms(t *testing.T) {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
+	delete(missing, "revisions")
 	for name := range missing {
 		t.Errorf("allPrograms does not contain %s", name)
 	}

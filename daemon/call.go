@@ -68,10 +68,14 @@ func (d *Daemon) run(r *request, row *op.Row, in any) error {
 		}
 		return err
 	}
-	if row.OnStore {
-		return d.onStore(r, func(s op.Store) error { return on(s) })
+	if !row.OnStore {
+		return on(d.on(r))
 	}
-	return on(d.on(r))
+	err := d.onStore(r, func(s op.Store) error { return on(s) })
+	if errors.Is(err, crmem.ErrNoStore) {
+		err = row.NoStore(err, func(body []byte) error { return r.part(body, false) })
+	}
+	return err
 }
 
 // on returns what operations of a request run on that need no store.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"crabmem/daemon/op"
 )
 
 // create creates a note and returns its path and its etag.
@@ -185,7 +187,7 @@ func TestRecall(t *testing.T) {
 	}
 	p := ask(object{"query": "canary"})
 	snippet, _ := p.field("hits.0.snippet").(string)
-	if p.field("hits.0.entry.name") != "deploy" || p.field("total") != 1.0 || !strings.Contains(snippet, "canary") || len(snippet) > snippetBytes || p.field("hits.0.entry.content") != nil {
+	if p.field("hits.0.entry.name") != "deploy" || p.field("total") != 1.0 || !strings.Contains(snippet, "canary") || len(snippet) > op.MaxSnippet || p.field("hits.0.entry.content") != nil {
 		t.Errorf("recall: %s", p.body)
 	}
 	if p := ask(object{"query": "canary", "full": true, "explain": true}); p.field("hits.0.entry.content") == nil || p.field("hits.0.explain") == nil {
@@ -207,7 +209,7 @@ func TestRecall(t *testing.T) {
 		t.Errorf("an empty space: %s", p.body)
 	}
 	for _, body := range []object{{"query": ""}, {"query": "x", "limit": 0}, {"query": "x", "limit": 201}, {"query": "x", "kind": "other"}, {"query": "x", "budget": -1},
-		{"query": "x", "after": "soon"}, {"query": strings.Repeat("x", maxQuestion+1)}, {"query": "after:soon", "syntax": true}} {
+		{"query": "x", "after": "soon"}, {"query": strings.Repeat("x", op.MaxSearchQuery+1)}, {"query": "after:soon", "syntax": true}} {
 		r.want(fmt.Sprint(body)[:min(40, len(fmt.Sprint(body)))], r.do("ann", "POST", "/v1/recall", body), 400, "invalid")
 	}
 	if p := ask(object{"query": "x", "why_not": "nothing"}); p.field("why_not.reason") != "no_entry" {

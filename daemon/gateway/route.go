@@ -60,7 +60,7 @@ func with[T any](f func(*call, *T) (any, error)) func(*call) (any, error) {
 
 // adapters is the table of the routes that are not operations, or have the shape of
 // another vendor.
-var adapters = slices.Concat(generalRoutes, recallRoutes, messageRoutes, runRoutes, followRoutes, socketRoutes, adminRoutes, storeRoutes(), hookRoutes)
+var adapters = slices.Concat(generalRoutes, messageRoutes, runRoutes, followRoutes, socketRoutes, adminRoutes, storeRoutes(), hookRoutes)
 
 // routes returns the table of all routes of a configuration.
 func (c *Config) routes() []route {

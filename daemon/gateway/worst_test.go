@@ -85,7 +85,7 @@ func TestWorstEntries(t *testing.T) {
 		if err := json.Unmarshal(p.body, &page); err != nil || len(page.Items) != 1 || *page.Items[0].Content != want.Content {
 			t.Errorf("entry %d: list: %d %.300s, %v", i, p.StatusCode, p.body, err)
 		}
-		var found answer
+		var found op.SearchResult
 		p = r.do("root", "POST", "/v1/recall", object{"query": query, "full": true})
 		err := json.Unmarshal(p.body, &found)
 		if hits("recall", len(found.Hits), err); len(found.Hits) == 1 && *found.Hits[0].Entry.Content != want.Content {

@@ -47,6 +47,9 @@ type Op[H, I, O any] struct {
 	// Again returns the response to a request that repeats an earlier one. nil: the error
 	// is of the kind repeated.
 	Again func(o *Outcome) (O, error)
+	// NoStore returns the response for a space without a store. nil: the error is
+	// [crmem.ErrNoStore].
+	NoStore func() O
 
 	Path   string // method and path over HTTP, such as GET /v1/crons/{id}; empty: none
 	Status int    // of a success over HTTP; 0: 200, or 204 without a response
@@ -92,6 +95,7 @@ type Row struct {
 	in, out reflect.Type // of the request, and of the response or each part
 	permit  func(on, in any) error
 	again   func(o *Outcome) (any, error) // nil: none
+	noStore func() any                    // nil: none
 	// run sends each part of the response. It returns the effect even if send fails.
 	run func(ctx context.Context, on, in any, send func(any) error) (did *once.Effect, err error)
 }
@@ -138,6 +142,9 @@ func Add[H, I, O any](family errtable.Family, o Op[H, I, O]) *Action[I, O] {
 		}}, o.Permit)
 	if o.Again != nil {
 		row.again = func(did *Outcome) (any, error) { return o.Again(did) }
+	}
+	if o.NoStore != nil {
+		row.noStore = func() any { return o.NoStore() }
 	}
 	if o.Path != "" {
 		row.HTTP = newPath(o.Path, o.Status, o.Fails, reflect.TypeFor[I](), reflect.TypeFor[O]())
@@ -271,4 +278,17 @@ func (r *Row) Again(o *Outcome) (body []byte, ok bool, err error) {
 	}
 	body, err = Encode(out)
 	return body, true, err
+}
+
+// NoStore sends the response for a space without a store. It returns err, which is
+// [crmem.ErrNoStore], if the operation has none.
+func (r *Row) NoStore(err error, send func(part []byte) error) error {
+	if r.noStore == nil {
+		return err
+	}
+	body, err := Encode(r.noStore())
+	if err != nil {
+		return err
+	}
+	return send(body)
 }

@@ -72,27 +72,30 @@ func (in *Question) Parse(now time.Time) (q crmem.Query, err error) {
 
 var Recall = Add(errtable.Store, Op[Store, Question, *recall.Answer]{
 	Name: "entries.recall", Does: "Search entries.", Effect: Reads, Need: NeedRead,
-	Run: func(ctx context.Context, s Store, in *Question) (*recall.Answer, error) {
-		q, err := in.Parse(s.now())
-		if err != nil {
-			return nil, err
-		}
-		if in.Semantic {
-			q.Semantic = SemanticRequest(s.Semantic)
-		}
-		a, err := recall.Search(ctx, s.Store, q, recall.Options{Explain: in.Explain, Weights: in.Weights, WhyNot: in.WhyNot, Budget: in.Budget})
-		if err != nil {
-			return nil, err
-		}
-		NoteModel(a.Meaning, s.Semantic)
-		for i := range a.Hits {
-			if !in.Weights {
-				a.Hits[i].Weights = nil
-			}
-		}
-		return a, nil
-	},
+	Run: func(ctx context.Context, s Store, in *Question) (*recall.Answer, error) { return in.answer(ctx, s) },
 })
+
+// answer carries out a search.
+func (in *Question) answer(ctx context.Context, s Store) (*recall.Answer, error) {
+	q, err := in.Parse(s.now())
+	if err != nil {
+		return nil, err
+	}
+	if in.Semantic {
+		q.Semantic = SemanticRequest(s.Semantic)
+	}
+	a, err := recall.Search(ctx, s.Store, q, recall.Options{Explain: in.Explain, Weights: in.Weights, WhyNot: in.WhyNot, Budget: in.Budget})
+	if err != nil {
+		return nil, err
+	}
+	NoteModel(a.Meaning, s.Semantic)
+	for i := range a.Hits {
+		if !in.Weights {
+			a.Hits[i].Weights = nil
+		}
+	}
+	return a, nil
+}
 
 // SemanticRequest returns a request that uses a model as model says. nil: no model.
 func SemanticRequest(model *fusion.Request) *fusion.Request {

@@ -1,12 +1,14 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"path/filepath"
 
 	"crabmem/crmem"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
+	"crabmem/daemon/space"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -16,10 +18,17 @@ func (d *Daemon) call(r *request, m *pb.ClientMessage) error {
 	if row == nil {
 		return errUnknownRequest
 	}
+	h, err := op.ReadHeader(m.GetCall().GetHead())
+	if err != nil {
+		return err
+	}
+	h.By.Client = cmp.Or(h.By.Client, crmem.ClientWire)
+	h.Space = cmp.Or(h.Space, r.as.Space, space.Main)
+	r.Header = h
 	if err := r.identify(); err != nil {
 		return err
 	}
-	if err := row.Permit(&r.as, r.space); err != nil {
+	if err := row.Permit(&r.as, r.Space); err != nil {
 		return err
 	}
 	in, err := row.Request(m.GetCall().GetBody())
@@ -33,18 +42,18 @@ func (d *Daemon) call(r *request, m *pb.ClientMessage) error {
 		return err
 	}
 	run := func() error { return d.run(r, row, in) }
-	if m.GetOnce() == nil || !row.Repeats {
+	if r.Once == nil || !row.Repeats {
 		return run()
 	}
-	if err = d.doOnce(r, m, run); errors.Is(err, errRepeated) {
-		return d.again(r, m, row)
+	if err = d.doOnce(r, run); errors.Is(err, errRepeated) {
+		return d.again(r, row)
 	}
 	return err
 }
 
 // again answers a request that repeats an earlier one, which had its effect.
-func (d *Daemon) again(r *request, m *pb.ClientMessage, row *op.Row) error {
-	o, err := d.outcome(r.ctx, &r.as, &op.OnceKey{Key: m.GetOnce().GetKey(), Sum: m.GetOnce().GetSum()})
+func (d *Daemon) again(r *request, row *op.Row) error {
+	o, err := d.outcome(r.ctx, &r.as, r.Once)
 	if err != nil {
 		return err
 	}
@@ -80,7 +89,7 @@ func (d *Daemon) run(r *request, row *op.Row, in any) error {
 
 // on returns what operations of a request run on that need no store.
 func (d *Daemon) on(r *request) op.Daemon {
-	return op.Daemon{Parts: d.parts, As: r.as, By: crmem.Actor(r.by)}
+	return op.Daemon{Parts: d.parts, As: r.as, By: r.By}
 }
 
 // permitting returns what the check of a request runs on. It needs no open store.
@@ -97,10 +106,16 @@ func (r *request) part(body []byte, more bool) error {
 	for {
 		n := min(len(body), op.MaxBody)
 		rest := len(body) - n
-		err := r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Result{Result: &pb.Result{Body: body[:n], More: more || rest > 0, Partial: rest > 0}}})
+		err := r.result(&pb.Result{Body: body[:n], More: more || rest > 0, Partial: rest > 0})
 		if err != nil || rest == 0 {
 			return err
 		}
 		body = body[n:]
 	}
+}
+
+// result sends a message of a response to a call.
+func (r *request) result(m *pb.Result) error {
+	m.Warnings, r.warnings = r.warnings, nil
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Result{Result: m}})
 }

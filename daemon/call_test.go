@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"crabmem/daemon/op"
@@ -34,7 +35,22 @@ func TestResultInParts(t *testing.T) {
 // TestUnknownOperation checks the answer to an operation that the daemon does not have.
 func TestUnknownOperation(t *testing.T) {
 	s := serve(t, home(t), "")
-	if e := s.one(callMessage(t, "models.paint", op.None{})).GetError(); e.GetCode() != 400 || e.GetMessage() != errUnknownRequest.Error() {
+	if e := failure(t, s.one(callMessage(t, "models.paint", op.None{}))); e.Code != 400 || e.Message != errUnknownRequest.Error() {
 		t.Error(e)
+	}
+}
+
+// TestUnknownHeader checks that a request is refused whose header this daemon does not
+// know: its request could have another meaning.
+func TestUnknownHeader(t *testing.T) {
+	s := serve(t, home(t), "")
+	head, err := op.Encode(map[string]any{"space": "main", "room": "team"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := callMessage(t, "entries.remember", note("a", "b"))
+	m.GetCall().Head = head
+	if e := failure(t, s.one(m)); e.Code != 400 || !strings.Contains(e.Message, "header: ") || s.store.Len() != 0 {
+		t.Errorf("%+v, %d entries", e, s.store.Len())
 	}
 }

@@ -212,7 +212,7 @@ func (d *Daemon) openAll() error {
 		Own:    func(agent string) string { return d.spacesOf(agent)[0] },
 		Forget: d.files.Forget, Ran: d.metrics.ran,
 		Allow: d.allow, Rules: approval.Rules{Home: d.home, Users: userHomes(), Profile: tool.CanView},
-		Kind:  func(err error) string { return message(err).Kind },
+		Kind:  func(err error) string { return reported(err).Kind },
 		Setup: d.sessionSetup,
 	})
 	d.mcp = mcp.New(mcp.Options{

@@ -132,6 +132,18 @@ func callMessage(t *testing.T, name string, in any) *pb.ClientMessage {
 	return &pb.ClientMessage{Msg: &pb.ClientMessage_Call{Call: &pb.Call{Op: name, Body: body}}}
 }
 
+// failure returns the error in a response; an empty one if there is none.
+func failure(t *testing.T, r *pb.ServerMessage) (e op.Error) {
+	t.Helper()
+	if body := r.GetResult().GetError(); len(body) > 0 {
+		if err := op.Decode(body, &e); err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	return op.Error{Code: r.GetError().GetCode(), Message: r.GetError().GetMessage(), Kind: r.GetError().GetKind()}
+}
+
 // ask sends a request on a new connection and returns all responses.
 func (s *served) ask(m *pb.ClientMessage) []*pb.ServerMessage {
 	s.t.Helper()

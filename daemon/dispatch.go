@@ -1,14 +1,12 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 
 	"crabmem/crmem"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/once"
 	"crabmem/daemon/op"
-	"crabmem/daemon/space"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 
@@ -17,44 +15,39 @@ import (
 
 // request is an active request of a client.
 type request struct {
-	ctx   context.Context
-	peer  wire.Peer
-	by    crmem.By    // who makes the changes
-	as    op.Identity // for which the client asks
-	space string      // that the request names, or its identity's
-	send  func(*pb.ServerMessage) error
+	ctx  context.Context
+	peer wire.Peer
+	op.Header
+	as   op.Identity // for which the client asks
+	send func(*pb.ServerMessage) error
 
-	effect *once.Effect // of a request with a key; nil: none yet
-
-	allowSecrets, allowEmpty bool     // in the texts of a change
-	warnings                 []string // for the next message of the response
+	effect   *once.Effect // of a request with a key; nil: none yet
+	warnings []string     // about texts of a change, for the next message of the response
 }
 
 func (r *request) pong() error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Pong{Pong: &pb.Pong{}}})
 }
 
-func (r *request) fail(m *pb.ErrorMsg) error {
-	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Error{Error: m}})
-}
-
 // Handle sends the response to a request. It is a [wire.Handler].
 func (d *Daemon) Handle(ctx context.Context, p wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 	gone := false
-	b := m.GetBy()
-	by := crmem.Actor{Agent: b.GetAgent(), Session: b.GetSession(), Call: b.GetCall(), Client: cmp.Or(b.GetClient(), crmem.ClientWire), Origin: b.GetOrigin(), Op: b.GetOp()}
-	r := &request{ctx: ctx, peer: p, by: crmem.By(by), as: d.identity(m.GetAs()), allowEmpty: m.GetAllowEmpty()}
-	r.space = cmp.Or(m.GetSpace(), r.as.Space, space.Main)
-	r.allowSecrets = r.as.Owner && m.GetAllowSecrets()
+	r := &request{ctx: ctx, peer: p, as: d.identity(m.GetAs()), Header: op.Header{By: crmem.Actor{Client: crmem.ClientWire}}}
 	r.send = func(m *pb.ServerMessage) error {
-		m.Warnings, r.warnings = r.warnings, nil
 		err := send(m)
 		gone = gone || err != nil
 		return err
 	}
-	if err := d.answer(r, m); err != nil && !gone {
-		_ = r.fail(message(err)) // no other way to report it
+	err := d.answer(r, m)
+	if err == nil || gone {
+		return
 	}
+	// There is no other way to report an error of send.
+	if m.GetCall() != nil {
+		_ = r.result(&pb.Result{Error: reported(err).Encode()})
+		return
+	}
+	_ = r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Error{Error: message(err)}})
 }
 
 // A handler answers one operation.

@@ -25,15 +25,21 @@ var ownRows = []errtable.Row{
 	{Err: model.ErrUnknownModel, Kind: "unknown_model", HTTP: http.StatusNotFound, Exit: errtable.ExitNotFound},
 }
 
-// message is an error as it goes over the wire. Codes are those of HTTP (RFC
+// message is an error in a response to a request of RFC 0018.
+func message(err error) *pb.ErrorMsg {
+	e := reported(err)
+	return &pb.ErrorMsg{Code: e.Code, Message: e.Message, Kind: e.Kind, Path: e.Path, Remedy: e.Remedy, Offset: e.Offset, Details: e.Details}
+}
+
+// reported is an error as clients receive it. Codes are those of HTTP (RFC
 // 0018). Operations of the RFC keep the reference's codes, also 500 for a missing
 // session, because existing clients compare them.
-func message(err error) *pb.ErrorMsg {
+func reported(err error) *op.Error {
 	row := errtable.Find(err)
 	if row.Family == errtable.Other {
 		row = errtable.Find(err, ownRows...)
 	}
-	m := &pb.ErrorMsg{Code: row.HTTP, Message: err.Error(), Kind: row.Kind, Remedy: row.DaemonFix}
+	m := &op.Error{Code: row.HTTP, Message: err.Error(), Kind: row.Kind, Remedy: row.DaemonFix}
 	m.Path, m.Offset = errtable.Locate(err)
 	if ps, ok := errors.AsType[config.Problems](err); ok {
 		m.Code, m.Kind = http.StatusBadRequest, "config"

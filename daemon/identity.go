@@ -31,7 +31,7 @@ func (r *request) identify() error {
 		return errtable.Invalidf("as: %d bytes, want at most %d", len(r.as.Name), crmem.MaxActorField)
 	}
 	if r.as.Name != "" {
-		r.by.Origin = r.as.Name
+		r.By.Origin = r.as.Name
 	}
 	return nil
 }

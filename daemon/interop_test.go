@@ -58,7 +58,7 @@ func TestReferenceNotFound(t *testing.T) {
 		"no pending ask_user for session 7": {Msg: &pb.ClientMessage_ReplyToAsk{ReplyToAsk: &pb.ReplyToAsk{Session: 7}}},
 		"session 8 not found":               callMessage(t, "runs.cancel", op.SessionNumber{Number: 8}),
 	} {
-		if e := s.one(m).GetError(); e.GetCode() != 404 || e.GetMessage() != text {
+		if e := failure(t, s.one(m)); e.Code != 404 || e.Message != text {
 			t.Errorf("%q: %v", text, e)
 		}
 	}

@@ -11,14 +11,14 @@ import (
 // run.
 func (d *Daemon) onStore(r *request, f func(op.Store) error) error {
 	use := d.inSpace
-	if r.space == r.as.Space && r.as.Writes {
+	if r.Space == r.as.Space && r.as.Writes {
 		use = d.writeSpace // creates it
 	}
-	return use(r.space, func(s *crmem.Store) error {
+	return use(r.Space, func(s *crmem.Store) error {
 		return f(op.Store{
-			Store: s, As: r.as, By: r.by, Guard: d.guardOf(r), Semantic: d.semantic, Now: d.now,
+			Store: s, As: r.as, By: crmem.By(r.By), Guard: d.guardOf(r), Semantic: d.semantic, Now: d.now,
 			NoHistory: d.setup().config.History == crmem.HistoryOff,
-			Purged:    func() error { return d.forgetPurged(s, r.space) },
+			Purged:    func() error { return d.forgetPurged(s, r.Space) },
 		})
 	})
 }
@@ -38,8 +38,8 @@ func (d *Daemon) guardOf(r *request) op.Guard {
 		}
 		return c.Secrets, nil
 	}
-	g.AllowSecrets, g.AllowEmpty = r.allowSecrets, r.allowEmpty
-	if c := r.by.Client; r.as.Name == "" && (c == crmem.ClientCLI || c == crmem.ClientImport) {
+	g.AllowSecrets, g.AllowEmpty = r.as.Owner && r.AllowSecrets, r.AllowEmpty
+	if c := r.By.Client; r.as.Name == "" && (c == crmem.ClientCLI || c == crmem.ClientImport) {
 		g.Fix = op.OwnerFix
 	}
 	return g

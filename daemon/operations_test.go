@@ -71,27 +71,35 @@ func permissions(t *testing.T) string {
 		effect := []string{"reads", "writes", "erases", "manages"}[row.Effect]
 		needs := []string{"owner", "nothing", "own", "read", "write", "session", "changes", "messages"}[row.Need]
 		line(row.Name, effect, needs, func(id, space string) *pb.ClientMessage {
-			m := callMessage(t, row.Name, op.None{})
-			m.As, m.Space = id, space
-			return m
+			return callAs(t, row.Name, op.None{}, id, space)
 		}, end)
 		for _, f := range guarded(row) {
 			line("  "+f.Name, "", "", func(id, space string) *pb.ClientMessage {
-				m := callMessage(t, row.Name, map[string]any{f.Name: example(f.Type)})
-				m.As, m.Space = id, space
-				return m
+				return callAs(t, row.Name, map[string]any{f.Name: example(f.Type)}, id, space)
 			}, "")
 		}
 	}
 	for _, name := range otherRequests() {
-		line(string(name), "", "", func(id, space string) *pb.ClientMessage {
-			m := &pb.ClientMessage{As: id, Space: space}
+		line(string(name), "", "", func(id, _ string) *pb.ClientMessage {
+			m := &pb.ClientMessage{As: id}
 			field := m.ProtoReflect().Descriptor().Fields().ByName(name)
 			m.ProtoReflect().Set(field, protoreflect.ValueOfMessage(m.ProtoReflect().NewField(field).Message()))
 			return m
 		}, "")
 	}
 	return b.String()
+}
+
+// callAs returns a request of an identity in a space.
+func callAs(t *testing.T, name string, in any, id, space string) *pb.ClientMessage {
+	t.Helper()
+	head, err := op.Encode(op.Header{Space: space})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := callMessage(t, name, in)
+	m.As, m.GetCall().Head = id, head
+	return m
 }
 
 // shapes returns the requests and responses of the operations, and the fields of each type
@@ -143,12 +151,12 @@ func shapeName(t reflect.Type, types map[string]reflect.Type) string {
 // means: if the identity created the session.
 func (s *served) permitted(id string, asks func(id, space string) *pb.ClientMessage) string {
 	is := func(in string) bool {
-		e := s.one(asks(id, in)).GetError()
-		if e.GetKind() != "scope" {
+		e := failure(s.t, s.one(asks(id, in)))
+		if e.Kind != "scope" {
 			return true
 		}
-		if e.GetCode() != 403 || !strings.HasPrefix(e.GetMessage(), id+" may not ") {
-			s.t.Errorf("%s: %v", id, e)
+		if e.Code != 403 || !strings.HasPrefix(e.Message, id+" may not ") {
+			s.t.Errorf("%s: %+v", id, e)
 		}
 		return false
 	}

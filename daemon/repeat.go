@@ -15,7 +15,6 @@ import (
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/once"
 	"crabmem/daemon/op"
-	"crabmem/daemon/wire/pb"
 )
 
 const (
@@ -48,7 +47,7 @@ func (d *Daemon) checkRepeats() {
 }
 
 // identified returns the key and the digest of a request of an identity.
-func identified(as *op.Identity, k op.OnceKey) (key, sum string, err error) {
+func identified(as *op.Identity, k *op.OnceKey) (key, sum string, err error) {
 	if n := len(k.Key); n == 0 || n > maxOnce || len(k.Sum) == 0 || len(k.Sum) > maxOnceSum {
 		return "", "", errtable.Invalidf("once: want a key of 1 to %d bytes, and a digest of 1 to %d bytes", maxOnce, maxOnceSum)
 	}
@@ -59,25 +58,24 @@ var errRepeated = &errtable.Error{HTTP: http.StatusConflict, Kind: "repeated", E
 	Message: "the request has had its effect", Fix: "read what it did with the operation outcome"}
 
 // doOnce calls answer, unless a request with the same key has had its effect.
-func (d *Daemon) doOnce(r *request, m *pb.ClientMessage, answer func() error) error {
-	key, sum, err := identified(&r.as, op.OnceKey{Key: m.GetOnce().GetKey(), Sum: m.GetOnce().GetSum()})
+func (d *Daemon) doOnce(r *request, answer func() error) error {
+	key, sum, err := identified(&r.as, r.Once)
 	if err != nil {
 		return err
 	}
 	d.checkRepeats()
-	r.by.Op = m.GetOnce().GetKey()
-	in := r.space
+	r.By.Op = r.Once.Key
 	var failed error
-	before, err := d.repeats.Do(r.ctx, r.as.Name, key, sum, in, func(before once.Record) (*once.Effect, bool) {
+	before, err := d.repeats.Do(r.ctx, r.as.Name, key, sum, r.Space, func(before once.Record) (*once.Effect, bool) {
 		if e := d.pastEffect(before); e != nil {
 			failed = errRepeated
 			return e, false
 		}
 		failed = answer()
 		if r.effect != nil && r.effect.Space == "" {
-			r.effect.Space = in
+			r.effect.Space = r.Space
 		}
-		return r.effect, failed != nil && message(failed).Kind == "outcome_unknown"
+		return r.effect, failed != nil && reported(failed).Kind == "outcome_unknown"
 	})
 	if err == nil && before.State == once.Done {
 		return errRepeated
@@ -115,7 +113,7 @@ func (d *Daemon) pastEffect(r once.Record) (e *once.Effect) {
 
 // outcome returns what the request with a key did.
 func (d *Daemon) outcome(ctx context.Context, as *op.Identity, in *op.OnceKey) (o op.Outcome, err error) {
-	key, sum, err := identified(as, *in)
+	key, sum, err := identified(as, in)
 	if err != nil {
 		return o, err
 	}

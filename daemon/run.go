@@ -199,7 +199,7 @@ func (d *Daemon) compactOnce(r *request, m *pb.CompactMsg) error {
 		if _, ok := errors.AsType[*errtable.Error](err); ok {
 			return err
 		}
-		return &errtable.Error{Kind: message(err).Kind, Message: fmt.Sprintf("compact failed for session %d: %v", m.Session, err), Err: err}
+		return &errtable.Error{Kind: reported(err).Kind, Message: fmt.Sprintf("compact failed for session %d: %v", m.Session, err), Err: err}
 	}
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Compact{Compact: &pb.CompactResponse{Summary: summary}}})
 }

@@ -77,7 +77,7 @@ func (s *served) list() []op.Session {
 
 func (s *served) cancelRun(id uint64) {
 	s.t.Helper()
-	if r := s.one(callMessage(s.t, "runs.cancel", op.SessionNumber{Number: id})); r.GetResult() == nil {
+	if r := s.one(callMessage(s.t, "runs.cancel", op.SessionNumber{Number: id})); len(r.GetResult().GetBody()) == 0 {
 		s.t.Fatal(r)
 	}
 }

@@ -153,7 +153,7 @@ func TestTreeOperations(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "book")
 	for _, name := range []string{"tree.dump", "tree.load"} {
-		if e := s.one(callMessage(t, name, op.TreeDir{Dir: "book"})).GetError(); e.GetCode() != 400 || !strings.Contains(e.GetMessage(), "absolute") {
+		if e := failure(t, s.one(callMessage(t, name, op.TreeDir{Dir: "book"}))); e.Code != 400 || !strings.Contains(e.Message, "absolute") {
 			t.Errorf("%s: %v", name, e)
 		}
 	}

@@ -54,7 +54,7 @@ func TestOtherVersion(t *testing.T) {
 		code := c.report(c.execute(t.Context(), append(args, "--home", home)))
 		return out.String(), code
 	}
-	const skew = "call daemon: it has version v9 and protocol 3, but this program needs protocol 2\n"
+	const skew = "call daemon: it has version v9 and protocol 4, but this program needs protocol 3\n"
 	if out, code := run("daemon", "status"); code != 8 || out != "error: "+skew+"try: run crabmem daemon stop, then crabmem daemon start\n" {
 		t.Errorf("status: exit code %d: %s", code, out)
 	}

@@ -31,11 +31,17 @@ func (c *Client) call(ctx context.Context, row *op.Row, in, out any, part func()
 	if err := c.agree(ctx); err != nil {
 		return err
 	}
+	h := op.Header{By: c.By, Space: c.Space, AllowSecrets: c.AllowSecrets, AllowEmpty: c.AllowEmpty}
+	h.Once, _ = ctx.Value(onceKey{}).(*op.OnceKey)
+	head, err := op.Encode(h)
+	if err != nil {
+		return err
+	}
 	request, err := op.Encode(in)
 	if err != nil {
 		return err
 	}
-	m := &pb.ClientMessage{Msg: &pb.ClientMessage_Call{Call: &pb.Call{Op: row.Name, Body: request}}}
+	m := &pb.ClientMessage{Msg: &pb.ClientMessage_Call{Call: &pb.Call{Op: row.Name, Head: head, Body: request}}}
 	var body []byte // of the part that is incomplete
 	for r, err := range c.requestStream(ctx, m, func(r *pb.ServerMessage) bool { return !r.GetResult().GetMore() }) {
 		result := r.GetResult()

@@ -186,10 +186,6 @@ func (c *Client) request(ctx context.Context, m *pb.ClientMessage) (*pb.ServerMe
 // and including the last one. An error ends the iteration; an error that the
 // daemon reports is an *Error. Breaking out of the loop closes the connection.
 func (c *Client) requestStream(ctx context.Context, m *pb.ClientMessage, last func(*pb.ServerMessage) bool) iter.Seq2[*pb.ServerMessage, error] {
-	if m.By == nil && m.GetCall() != nil {
-		m.By = actorMessage(c.By)
-	}
-	m.Once, _ = ctx.Value(onceKey{}).(*pb.Once)
 	return func(yield func(*pb.ServerMessage, error) bool) {
 		for try := 1; c.exchange(ctx, m, last, yield, try < evictions); try++ {
 		}
@@ -236,16 +232,17 @@ func (c *Client) exchange(ctx context.Context, m *pb.ClientMessage, last func(*p
 			return false
 		case may && !answered && r.GetError().GetKind() == wire.Evicted:
 			return true
-		case r.GetError() != nil:
-			ended = true
-			yield(nil, newError(familyOf(m), r.GetError()))
-			return false
 		}
 		answered = true
-		for _, w := range r.GetWarnings() {
+		for _, w := range r.GetResult().GetWarnings() {
 			if c.Warn != nil {
 				c.Warn(w)
 			}
+		}
+		if err := reported(m, r); err != nil {
+			ended = true
+			yield(nil, err)
+			return false
 		}
 		ended = last(r)
 		if !yield(r, nil) || ended {

@@ -222,7 +222,7 @@ func TestSkew(t *testing.T) {
 	}{
 		"foreign": {fail(400, "empty client message"), "call daemon: not a crabmem daemon, or older than this program: stop it, then run crabmem daemon start"},
 		"other": {&pb.ServerMessage{Msg: &pb.ServerMessage_Hello{Hello: &pb.HelloReply{Protocol: pb.Version + 1, Version: "v9"}}},
-			"call daemon: it has version v9 and protocol 3, but this program needs protocol 2: stop it, then run crabmem daemon start"},
+			"call daemon: it has version v9 and protocol 4, but this program needs protocol 3: stop it, then run crabmem daemon start"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0

@@ -36,7 +36,7 @@ func needsHello(m *pb.ClientMessage) bool {
 // together. A daemon without Hello responds with an error, and its responses contain
 // no additions.
 func (c *Client) begin(conn *conn, m *pb.ClientMessage) error {
-	m.Space, m.As, m.AllowSecrets, m.AllowEmpty = c.Space, c.As, c.AllowSecrets, c.AllowEmpty
+	m.As = c.As
 	if m.GetHello() != nil {
 		conn.hello = true
 	}
@@ -57,7 +57,7 @@ func (c *Client) begin(conn *conn, m *pb.ClientMessage) error {
 		return err
 	}
 	if r.GetError().GetKind() == wire.Evicted {
-		return newError(familyOf(m), r.GetError())
+		return reported(m, r)
 	}
 	conn.hello = true
 	if together {
@@ -77,8 +77,8 @@ func (c *conn) send(m *pb.ClientMessage) error {
 		return err
 	}
 	for r := new(pb.ServerMessage); c.Read(r) == nil; {
-		if r.GetError() != nil {
-			return newError(familyOf(m), r.GetError())
+		if err := reported(m, r); err != nil {
+			return err
 		}
 	}
 	return err

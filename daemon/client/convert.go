@@ -4,7 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"crabmem/crmem"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
@@ -110,12 +109,4 @@ func agentEventOf(m *pb.AgentEventMsg) *Event {
 		e.Err = newError(errtable.Other, m.GetError())
 	}
 	return e
-}
-
-// actorMessage returns an actor as a message, or nil if every field is empty.
-func actorMessage(a crmem.Actor) *pb.Actor {
-	if a == (crmem.Actor{}) {
-		return nil
-	}
-	return &pb.Actor{Agent: a.Agent, Session: a.Session, Call: a.Call, Client: a.Client, Origin: a.Origin, Op: a.Op}
 }

@@ -10,47 +10,8 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
-// Error is an error that the daemon reports. errors.Is holds for the error of
-// crmem, sessionlog, or the file system that its kind represents.
-type Error struct {
-	Code    uint32 // 400, 404, 409, 500 …
-	Message string
-	Kind    string // a word for programs, as not_found; empty from other daemons
-	Path    string // the file that it is about
-	Remedy  string // what to do
-
-	Offset  *int64 // in that file
-	Details []byte // JSON
-
-	// Family is the subject of the request. It decides the meaning of Kind.
-	Family errtable.Family
-}
-
-// Error returns the message. Without a family it also contains the code.
-func (e *Error) Error() string {
-	if e.Family != errtable.Other {
-		return e.Message
-	}
-	return fmt.Sprintf("server error (%d): %s", e.Code, e.Message)
-}
-
-// Is reports whether the kind represents target.
-func (e *Error) Is(target error) bool {
-	sentinel := errtable.Sentinel(e.Family, e.Kind)
-	return sentinel != nil && target == sentinel
-}
-
-// Row returns the row of the kind, with the fix that the daemon sent.
-func (e *Error) Row() errtable.Row {
-	r := errtable.Find(errtable.Sentinel(e.Family, e.Kind))
-	if r.Kind == errtable.Failed && e.Kind != "" {
-		r.Kind, r.Exit = e.Kind, errtable.ExitFor(e.Kind, e.Code)
-	}
-	if e.Remedy != "" {
-		r.Fix = e.Remedy
-	}
-	return r
-}
+// Error is an error that the daemon reports.
+type Error = op.Error
 
 func newError(f errtable.Family, m *pb.ErrorMsg) *Error {
 	return &Error{
@@ -59,12 +20,23 @@ func newError(f errtable.Family, m *pb.ErrorMsg) *Error {
 	}
 }
 
-// familyOf returns the subject of a request.
-func familyOf(m *pb.ClientMessage) errtable.Family {
+// reported returns the error in a response to m, or nil.
+func reported(m *pb.ClientMessage, r *pb.ServerMessage) error {
+	family := errtable.Other
 	if m.GetCall() != nil {
-		return op.Find(m.GetCall().GetOp()).Family
+		family = op.Find(m.GetCall().GetOp()).Family
 	}
-	return errtable.Other
+	if r.GetError() != nil {
+		return newError(family, r.GetError())
+	}
+	if len(r.GetResult().GetError()) == 0 {
+		return nil
+	}
+	e := &Error{Family: family}
+	if err := op.Decode(r.GetResult().GetError(), e); err != nil {
+		return err
+	}
+	return e
 }
 
 // NoDaemonError is returned if no process listens on the daemon's address.

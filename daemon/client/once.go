@@ -3,7 +3,7 @@ package client
 import (
 	"context"
 
-	"crabmem/daemon/wire/pb"
+	"crabmem/daemon/op"
 )
 
 type onceKey struct{}
@@ -13,5 +13,5 @@ type onceKey struct{}
 // that, their error has the kind repeated, and [op.ReadOutcome] returns what they did. sum is
 // a digest of the request.
 func WithOnce(ctx context.Context, key string, sum []byte) context.Context {
-	return context.WithValue(ctx, onceKey{}, &pb.Once{Key: key, Sum: sum})
+	return context.WithValue(ctx, onceKey{}, &op.OnceKey{Key: key, Sum: sum})
 }

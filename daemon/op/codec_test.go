@@ -46,3 +46,17 @@ func TestNoteIsNotRepeated(t *testing.T) {
 		t.Errorf("Retry %v, Idempotent %v, want false, true", row.Retry, row.Idempotent())
 	}
 }
+
+// TestErrorEncode checks that clients can decode an error with any texts.
+func TestErrorEncode(t *testing.T) {
+	offset := int64(7)
+	e := Error{Code: 500, Message: "read \xff", Kind: "format", Path: "/\xfe", Remedy: "r", Offset: &offset, Details: []byte{0xff}}
+	var got Error
+	if err := Decode(e.Encode(), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := Error{Code: 500, Message: "read \uFFFD", Kind: "format", Path: "/\uFFFD", Remedy: "r", Offset: &offset, Details: []byte{0xff}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}

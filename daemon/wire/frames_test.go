@@ -125,7 +125,7 @@ func TestWrites(t *testing.T) {
 func TestValidUTF8(t *testing.T) {
 	bad, good := "a\xffb", "a\uFFFDb"
 	build := func(s string) *pb.ServerMessage {
-		return &pb.ServerMessage{Warnings: []string{s, "z"}, Msg: &pb.ServerMessage_Sessions{Sessions: &pb.SessionList{
+		return &pb.ServerMessage{Msg: &pb.ServerMessage_Sessions{Sessions: &pb.SessionList{
 			Sessions: []*pb.SessionInfo{{Id: 3, Agent: s}, {Agent: "z"}}}}}
 	}
 	m := build(bad)
@@ -133,6 +133,12 @@ func TestValidUTF8(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	if got := validUTF8(build(good)); !proto.Equal(got, build(good)) {
+		t.Errorf("%v", got)
+	}
+	result := func(s string) *pb.ServerMessage {
+		return &pb.ServerMessage{Msg: &pb.ServerMessage_Result{Result: &pb.Result{Warnings: []string{s, "z"}}}}
+	}
+	if got := validUTF8(result(bad)); !proto.Equal(got, result(good)) {
 		t.Errorf("%v", got)
 	}
 }

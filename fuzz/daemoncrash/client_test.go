@@ -1,6 +1,7 @@
 package daemoncrash
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,11 @@ func send(d *daemon.Daemon, m *pb.ClientMessage, see func(*pb.ServerMessage)) er
 	d.Handle(context.Background(), wire.Peer{}, m, func(r *pb.ServerMessage) error {
 		if e := r.GetError(); e != nil {
 			err = fmt.Errorf("%d %s: %s", e.Code, e.Kind, e.Message)
+			return nil
+		}
+		if body := r.GetResult().GetError(); len(body) > 0 {
+			var e op.Error
+			err = cmp.Or(op.Decode(body, &e), error(&e))
 			return nil
 		}
 		if text := r.GetStream().GetEnd().GetError(); text != "" {

@@ -132,26 +132,10 @@ type ClientMessage struct {
 	//	*ClientMessage_Auth
 	//	*ClientMessage_Call
 	Msg isClientMessage_Msg `protobuf_oneof:"msg"`
-	// Who makes the changes of this request, for the history of the store. Without
-	// it, the client is "wire". Each field has at most 1,024 bytes.
-	By *Actor `protobuf:"bytes,1100,opt,name=by,proto3" json:"by,omitempty"`
-	// The space for operations on a store. Empty is main.
-	Space string `protobuf:"bytes,1101,opt,name=space,proto3" json:"space,omitempty"`
 	// The identity for which the client asks, such as api:NAME. The request may do only
 	// what that identity may: 403, kind scope. Sessions of others do not exist for it:
-	// 404. Empty: the owner of the home. Without space, an identity with a space of its
-	// own uses that one.
-	As string `protobuf:"bytes,1102,opt,name=as,proto3" json:"as,omitempty"`
-	// Checks of texts that a change of a store skips: for keys and passwords, which only
-	// the owner of the home or an admin may skip, and for a visible character.
-	AllowSecrets bool `protobuf:"varint,1103,opt,name=allow_secrets,json=allowSecrets,proto3" json:"allow_secrets,omitempty"`
-	AllowEmpty   bool `protobuf:"varint,1104,opt,name=allow_empty,json=allowEmpty,proto3" json:"allow_empty,omitempty"`
-	// For operations that change entries or spaces: the request may be repeated, and has
-	// one effect. The daemon keeps the key, with as, for 24 hours, and of one identity at
-	// most 10,000. 409: kind repeated, the request has had its effect, see the row requests.outcome; kind
-	// request, an earlier request with the key has another sum; kind spent, the outcome of
-	// an earlier request is no longer kept, or its entry was purged.
-	Once          *Once `protobuf:"bytes,1105,opt,name=once,proto3" json:"once,omitempty"`
+	// 404. Empty: the owner of the home.
+	As            string `protobuf:"bytes,1102,opt,name=as,proto3" json:"as,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -355,46 +339,11 @@ func (x *ClientMessage) GetCall() *Call {
 	return nil
 }
 
-func (x *ClientMessage) GetBy() *Actor {
-	if x != nil {
-		return x.By
-	}
-	return nil
-}
-
-func (x *ClientMessage) GetSpace() string {
-	if x != nil {
-		return x.Space
-	}
-	return ""
-}
-
 func (x *ClientMessage) GetAs() string {
 	if x != nil {
 		return x.As
 	}
 	return ""
-}
-
-func (x *ClientMessage) GetAllowSecrets() bool {
-	if x != nil {
-		return x.AllowSecrets
-	}
-	return false
-}
-
-func (x *ClientMessage) GetAllowEmpty() bool {
-	if x != nil {
-		return x.AllowEmpty
-	}
-	return false
-}
-
-func (x *ClientMessage) GetOnce() *Once {
-	if x != nil {
-		return x.Once
-	}
-	return nil
 }
 
 type isClientMessage_Msg interface {
@@ -517,6 +466,7 @@ type Call struct {
 	Op            string                 `protobuf:"bytes,1,opt,name=op,proto3" json:"op,omitempty"`
 	Body          []byte                 `protobuf:"bytes,2,opt,name=body,proto3" json:"body,omitempty"`
 	More          bool                   `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"` // the next message continues the request
+	Head          []byte                 `protobuf:"bytes,4,opt,name=head,proto3" json:"head,omitempty"`  // Header of daemon/op in CBOR; of the first message
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -572,13 +522,22 @@ func (x *Call) GetMore() bool {
 	return false
 }
 
+func (x *Call) GetHead() []byte {
+	if x != nil {
+		return x.Head
+	}
+	return nil
+}
+
 // Result is a message of the response to a Call. The response is one part, or a sequence
 // of parts; then an empty body without more ends it.
 type Result struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Body          []byte                 `protobuf:"bytes,1,opt,name=body,proto3" json:"body,omitempty"`
-	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`       // another message follows
-	Partial       bool                   `protobuf:"varint,3,opt,name=partial,proto3" json:"partial,omitempty"` // it continues this part
+	More          bool                   `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`        // another message follows
+	Partial       bool                   `protobuf:"varint,3,opt,name=partial,proto3" json:"partial,omitempty"`  // it continues this part
+	Error         []byte                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`       // Error of daemon/op in CBOR, in place of a body; it ends the response
+	Warnings      []string               `protobuf:"bytes,5,rep,name=warnings,proto3" json:"warnings,omitempty"` // about texts of the request, such as a redacted one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -634,55 +593,16 @@ func (x *Result) GetPartial() bool {
 	return false
 }
 
-// Once identifies a request that may be repeated.
-type Once struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Key           string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"` // chosen by the client
-	Sum           []byte                 `protobuf:"bytes,2,opt,name=sum,proto3" json:"sum,omitempty"` // digest of the request
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Once) Reset() {
-	*x = Once{}
-	mi := &file_crabtalk_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Once) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Once) ProtoMessage() {}
-
-func (x *Once) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[3]
+func (x *Result) GetError() []byte {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
+		return x.Error
 	}
-	return mi.MessageOf(x)
+	return nil
 }
 
-// Deprecated: Use Once.ProtoReflect.Descriptor instead.
-func (*Once) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *Once) GetKey() string {
+func (x *Result) GetWarnings() []string {
 	if x != nil {
-		return x.Key
-	}
-	return ""
-}
-
-func (x *Once) GetSum() []byte {
-	if x != nil {
-		return x.Sum
+		return x.Warnings
 	}
 	return nil
 }
@@ -705,14 +625,13 @@ type ServerMessage struct {
 	//	*ServerMessage_Hello
 	//	*ServerMessage_Result
 	Msg           isServerMessage_Msg `protobuf_oneof:"msg"`
-	Warnings      []string            `protobuf:"bytes,1100,rep,name=warnings,proto3" json:"warnings,omitempty"` // about texts of the request, such as a redacted one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ServerMessage) Reset() {
 	*x = ServerMessage{}
-	mi := &file_crabtalk_proto_msgTypes[4]
+	mi := &file_crabtalk_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -724,7 +643,7 @@ func (x *ServerMessage) String() string {
 func (*ServerMessage) ProtoMessage() {}
 
 func (x *ServerMessage) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[4]
+	mi := &file_crabtalk_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -737,7 +656,7 @@ func (x *ServerMessage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServerMessage.ProtoReflect.Descriptor instead.
 func (*ServerMessage) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{4}
+	return file_crabtalk_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *ServerMessage) GetMsg() isServerMessage_Msg {
@@ -864,13 +783,6 @@ func (x *ServerMessage) GetResult() *Result {
 	return nil
 }
 
-func (x *ServerMessage) GetWarnings() []string {
-	if x != nil {
-		return x.Warnings
-	}
-	return nil
-}
-
 type isServerMessage_Msg interface {
 	isServerMessage_Msg()
 }
@@ -973,7 +885,7 @@ type SendMsg struct {
 
 func (x *SendMsg) Reset() {
 	*x = SendMsg{}
-	mi := &file_crabtalk_proto_msgTypes[5]
+	mi := &file_crabtalk_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +897,7 @@ func (x *SendMsg) String() string {
 func (*SendMsg) ProtoMessage() {}
 
 func (x *SendMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[5]
+	mi := &file_crabtalk_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,7 +910,7 @@ func (x *SendMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendMsg.ProtoReflect.Descriptor instead.
 func (*SendMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{5}
+	return file_crabtalk_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SendMsg) GetAgent() string {
@@ -1115,7 +1027,7 @@ type StreamMsg struct {
 
 func (x *StreamMsg) Reset() {
 	*x = StreamMsg{}
-	mi := &file_crabtalk_proto_msgTypes[6]
+	mi := &file_crabtalk_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1127,7 +1039,7 @@ func (x *StreamMsg) String() string {
 func (*StreamMsg) ProtoMessage() {}
 
 func (x *StreamMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[6]
+	mi := &file_crabtalk_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1140,7 +1052,7 @@ func (x *StreamMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamMsg.ProtoReflect.Descriptor instead.
 func (*StreamMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{6}
+	return file_crabtalk_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *StreamMsg) GetAgent() string {
@@ -1248,7 +1160,7 @@ type SendResponse struct {
 
 func (x *SendResponse) Reset() {
 	*x = SendResponse{}
-	mi := &file_crabtalk_proto_msgTypes[7]
+	mi := &file_crabtalk_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1260,7 +1172,7 @@ func (x *SendResponse) String() string {
 func (*SendResponse) ProtoMessage() {}
 
 func (x *SendResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[7]
+	mi := &file_crabtalk_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1273,7 +1185,7 @@ func (x *SendResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendResponse.ProtoReflect.Descriptor instead.
 func (*SendResponse) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{7}
+	return file_crabtalk_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SendResponse) GetAgent() string {
@@ -1341,7 +1253,7 @@ type StreamEvent struct {
 
 func (x *StreamEvent) Reset() {
 	*x = StreamEvent{}
-	mi := &file_crabtalk_proto_msgTypes[8]
+	mi := &file_crabtalk_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1353,7 +1265,7 @@ func (x *StreamEvent) String() string {
 func (*StreamEvent) ProtoMessage() {}
 
 func (x *StreamEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[8]
+	mi := &file_crabtalk_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1366,7 +1278,7 @@ func (x *StreamEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamEvent.ProtoReflect.Descriptor instead.
 func (*StreamEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{8}
+	return file_crabtalk_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *StreamEvent) GetEvent() isStreamEvent_Event {
@@ -1572,7 +1484,7 @@ type StreamStart struct {
 
 func (x *StreamStart) Reset() {
 	*x = StreamStart{}
-	mi := &file_crabtalk_proto_msgTypes[9]
+	mi := &file_crabtalk_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1584,7 +1496,7 @@ func (x *StreamStart) String() string {
 func (*StreamStart) ProtoMessage() {}
 
 func (x *StreamStart) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[9]
+	mi := &file_crabtalk_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1597,7 +1509,7 @@ func (x *StreamStart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamStart.ProtoReflect.Descriptor instead.
 func (*StreamStart) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{9}
+	return file_crabtalk_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *StreamStart) GetAgent() string {
@@ -1639,7 +1551,7 @@ type Appended struct {
 
 func (x *Appended) Reset() {
 	*x = Appended{}
-	mi := &file_crabtalk_proto_msgTypes[10]
+	mi := &file_crabtalk_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1651,7 +1563,7 @@ func (x *Appended) String() string {
 func (*Appended) ProtoMessage() {}
 
 func (x *Appended) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[10]
+	mi := &file_crabtalk_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1664,7 +1576,7 @@ func (x *Appended) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Appended.ProtoReflect.Descriptor instead.
 func (*Appended) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{10}
+	return file_crabtalk_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Appended) GetLine() uint64 {
@@ -1690,7 +1602,7 @@ type StreamChunk struct {
 
 func (x *StreamChunk) Reset() {
 	*x = StreamChunk{}
-	mi := &file_crabtalk_proto_msgTypes[11]
+	mi := &file_crabtalk_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1702,7 +1614,7 @@ func (x *StreamChunk) String() string {
 func (*StreamChunk) ProtoMessage() {}
 
 func (x *StreamChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[11]
+	mi := &file_crabtalk_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1715,7 +1627,7 @@ func (x *StreamChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamChunk.ProtoReflect.Descriptor instead.
 func (*StreamChunk) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{11}
+	return file_crabtalk_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StreamChunk) GetContent() string {
@@ -1734,7 +1646,7 @@ type StreamThinking struct {
 
 func (x *StreamThinking) Reset() {
 	*x = StreamThinking{}
-	mi := &file_crabtalk_proto_msgTypes[12]
+	mi := &file_crabtalk_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1746,7 +1658,7 @@ func (x *StreamThinking) String() string {
 func (*StreamThinking) ProtoMessage() {}
 
 func (x *StreamThinking) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[12]
+	mi := &file_crabtalk_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1759,7 +1671,7 @@ func (x *StreamThinking) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamThinking.ProtoReflect.Descriptor instead.
 func (*StreamThinking) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{12}
+	return file_crabtalk_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *StreamThinking) GetContent() string {
@@ -1778,7 +1690,7 @@ type ToolStartEvent struct {
 
 func (x *ToolStartEvent) Reset() {
 	*x = ToolStartEvent{}
-	mi := &file_crabtalk_proto_msgTypes[13]
+	mi := &file_crabtalk_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1790,7 +1702,7 @@ func (x *ToolStartEvent) String() string {
 func (*ToolStartEvent) ProtoMessage() {}
 
 func (x *ToolStartEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[13]
+	mi := &file_crabtalk_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1803,7 +1715,7 @@ func (x *ToolStartEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolStartEvent.ProtoReflect.Descriptor instead.
 func (*ToolStartEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{13}
+	return file_crabtalk_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ToolStartEvent) GetCalls() []*ToolCallInfo {
@@ -1824,7 +1736,7 @@ type ToolCallInfo struct {
 
 func (x *ToolCallInfo) Reset() {
 	*x = ToolCallInfo{}
-	mi := &file_crabtalk_proto_msgTypes[14]
+	mi := &file_crabtalk_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1836,7 +1748,7 @@ func (x *ToolCallInfo) String() string {
 func (*ToolCallInfo) ProtoMessage() {}
 
 func (x *ToolCallInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[14]
+	mi := &file_crabtalk_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1849,7 +1761,7 @@ func (x *ToolCallInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallInfo.ProtoReflect.Descriptor instead.
 func (*ToolCallInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{14}
+	return file_crabtalk_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ToolCallInfo) GetName() string {
@@ -1885,7 +1797,7 @@ type ToolResultEvent struct {
 
 func (x *ToolResultEvent) Reset() {
 	*x = ToolResultEvent{}
-	mi := &file_crabtalk_proto_msgTypes[15]
+	mi := &file_crabtalk_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1897,7 +1809,7 @@ func (x *ToolResultEvent) String() string {
 func (*ToolResultEvent) ProtoMessage() {}
 
 func (x *ToolResultEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[15]
+	mi := &file_crabtalk_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1910,7 +1822,7 @@ func (x *ToolResultEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolResultEvent.ProtoReflect.Descriptor instead.
 func (*ToolResultEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{15}
+	return file_crabtalk_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ToolResultEvent) GetCallId() string {
@@ -1949,7 +1861,7 @@ type ToolsCompleteEvent struct {
 
 func (x *ToolsCompleteEvent) Reset() {
 	*x = ToolsCompleteEvent{}
-	mi := &file_crabtalk_proto_msgTypes[16]
+	mi := &file_crabtalk_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1961,7 +1873,7 @@ func (x *ToolsCompleteEvent) String() string {
 func (*ToolsCompleteEvent) ProtoMessage() {}
 
 func (x *ToolsCompleteEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[16]
+	mi := &file_crabtalk_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1974,7 +1886,7 @@ func (x *ToolsCompleteEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolsCompleteEvent.ProtoReflect.Descriptor instead.
 func (*ToolsCompleteEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{16}
+	return file_crabtalk_proto_rawDescGZIP(), []int{15}
 }
 
 type StreamEnd struct {
@@ -1987,7 +1899,7 @@ type StreamEnd struct {
 
 func (x *StreamEnd) Reset() {
 	*x = StreamEnd{}
-	mi := &file_crabtalk_proto_msgTypes[17]
+	mi := &file_crabtalk_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +1911,7 @@ func (x *StreamEnd) String() string {
 func (*StreamEnd) ProtoMessage() {}
 
 func (x *StreamEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[17]
+	mi := &file_crabtalk_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +1924,7 @@ func (x *StreamEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamEnd.ProtoReflect.Descriptor instead.
 func (*StreamEnd) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{17}
+	return file_crabtalk_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StreamEnd) GetAgent() string {
@@ -2038,7 +1950,7 @@ type AskUserEvent struct {
 
 func (x *AskUserEvent) Reset() {
 	*x = AskUserEvent{}
-	mi := &file_crabtalk_proto_msgTypes[18]
+	mi := &file_crabtalk_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2050,7 +1962,7 @@ func (x *AskUserEvent) String() string {
 func (*AskUserEvent) ProtoMessage() {}
 
 func (x *AskUserEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[18]
+	mi := &file_crabtalk_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2063,7 +1975,7 @@ func (x *AskUserEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskUserEvent.ProtoReflect.Descriptor instead.
 func (*AskUserEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{18}
+	return file_crabtalk_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AskUserEvent) GetQuestions() []*AskQuestion {
@@ -2085,7 +1997,7 @@ type AskQuestion struct {
 
 func (x *AskQuestion) Reset() {
 	*x = AskQuestion{}
-	mi := &file_crabtalk_proto_msgTypes[19]
+	mi := &file_crabtalk_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2097,7 +2009,7 @@ func (x *AskQuestion) String() string {
 func (*AskQuestion) ProtoMessage() {}
 
 func (x *AskQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[19]
+	mi := &file_crabtalk_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2110,7 +2022,7 @@ func (x *AskQuestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskQuestion.ProtoReflect.Descriptor instead.
 func (*AskQuestion) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{19}
+	return file_crabtalk_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AskQuestion) GetQuestion() string {
@@ -2151,7 +2063,7 @@ type AskOption struct {
 
 func (x *AskOption) Reset() {
 	*x = AskOption{}
-	mi := &file_crabtalk_proto_msgTypes[20]
+	mi := &file_crabtalk_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2163,7 +2075,7 @@ func (x *AskOption) String() string {
 func (*AskOption) ProtoMessage() {}
 
 func (x *AskOption) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[20]
+	mi := &file_crabtalk_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2176,7 +2088,7 @@ func (x *AskOption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskOption.ProtoReflect.Descriptor instead.
 func (*AskOption) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{20}
+	return file_crabtalk_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *AskOption) GetLabel() string {
@@ -2203,7 +2115,7 @@ type ReplyToAsk struct {
 
 func (x *ReplyToAsk) Reset() {
 	*x = ReplyToAsk{}
-	mi := &file_crabtalk_proto_msgTypes[21]
+	mi := &file_crabtalk_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2215,7 +2127,7 @@ func (x *ReplyToAsk) String() string {
 func (*ReplyToAsk) ProtoMessage() {}
 
 func (x *ReplyToAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[21]
+	mi := &file_crabtalk_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2228,7 +2140,7 @@ func (x *ReplyToAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyToAsk.ProtoReflect.Descriptor instead.
 func (*ReplyToAsk) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{21}
+	return file_crabtalk_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReplyToAsk) GetSession() uint64 {
@@ -2259,7 +2171,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_crabtalk_proto_msgTypes[22]
+	mi := &file_crabtalk_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2271,7 +2183,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[22]
+	mi := &file_crabtalk_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2284,7 +2196,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{22}
+	return file_crabtalk_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Usage) GetPrompt() uint64 {
@@ -2333,7 +2245,7 @@ type Compacted struct {
 
 func (x *Compacted) Reset() {
 	*x = Compacted{}
-	mi := &file_crabtalk_proto_msgTypes[23]
+	mi := &file_crabtalk_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2345,7 +2257,7 @@ func (x *Compacted) String() string {
 func (*Compacted) ProtoMessage() {}
 
 func (x *Compacted) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[23]
+	mi := &file_crabtalk_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2358,7 +2270,7 @@ func (x *Compacted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Compacted.ProtoReflect.Descriptor instead.
 func (*Compacted) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{23}
+	return file_crabtalk_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Compacted) GetSummary() string {
@@ -2383,7 +2295,7 @@ type Sessions struct {
 
 func (x *Sessions) Reset() {
 	*x = Sessions{}
-	mi := &file_crabtalk_proto_msgTypes[24]
+	mi := &file_crabtalk_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2395,7 +2307,7 @@ func (x *Sessions) String() string {
 func (*Sessions) ProtoMessage() {}
 
 func (x *Sessions) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[24]
+	mi := &file_crabtalk_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2408,7 +2320,7 @@ func (x *Sessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sessions.ProtoReflect.Descriptor instead.
 func (*Sessions) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{24}
+	return file_crabtalk_proto_rawDescGZIP(), []int{23}
 }
 
 type KillMsg struct {
@@ -2420,7 +2332,7 @@ type KillMsg struct {
 
 func (x *KillMsg) Reset() {
 	*x = KillMsg{}
-	mi := &file_crabtalk_proto_msgTypes[25]
+	mi := &file_crabtalk_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2432,7 +2344,7 @@ func (x *KillMsg) String() string {
 func (*KillMsg) ProtoMessage() {}
 
 func (x *KillMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[25]
+	mi := &file_crabtalk_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2445,7 +2357,7 @@ func (x *KillMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillMsg.ProtoReflect.Descriptor instead.
 func (*KillMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{25}
+	return file_crabtalk_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *KillMsg) GetSession() uint64 {
@@ -2470,7 +2382,7 @@ type SessionInfo struct {
 
 func (x *SessionInfo) Reset() {
 	*x = SessionInfo{}
-	mi := &file_crabtalk_proto_msgTypes[26]
+	mi := &file_crabtalk_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2482,7 +2394,7 @@ func (x *SessionInfo) String() string {
 func (*SessionInfo) ProtoMessage() {}
 
 func (x *SessionInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[26]
+	mi := &file_crabtalk_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2495,7 +2407,7 @@ func (x *SessionInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionInfo.ProtoReflect.Descriptor instead.
 func (*SessionInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{26}
+	return file_crabtalk_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SessionInfo) GetId() uint64 {
@@ -2556,7 +2468,7 @@ type SessionList struct {
 
 func (x *SessionList) Reset() {
 	*x = SessionList{}
-	mi := &file_crabtalk_proto_msgTypes[27]
+	mi := &file_crabtalk_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2568,7 +2480,7 @@ func (x *SessionList) String() string {
 func (*SessionList) ProtoMessage() {}
 
 func (x *SessionList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[27]
+	mi := &file_crabtalk_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2581,7 +2493,7 @@ func (x *SessionList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionList.ProtoReflect.Descriptor instead.
 func (*SessionList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{27}
+	return file_crabtalk_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SessionList) GetSessions() []*SessionInfo {
@@ -2600,7 +2512,7 @@ type CompactMsg struct {
 
 func (x *CompactMsg) Reset() {
 	*x = CompactMsg{}
-	mi := &file_crabtalk_proto_msgTypes[28]
+	mi := &file_crabtalk_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2612,7 +2524,7 @@ func (x *CompactMsg) String() string {
 func (*CompactMsg) ProtoMessage() {}
 
 func (x *CompactMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[28]
+	mi := &file_crabtalk_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2625,7 +2537,7 @@ func (x *CompactMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactMsg.ProtoReflect.Descriptor instead.
 func (*CompactMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{28}
+	return file_crabtalk_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CompactMsg) GetSession() uint64 {
@@ -2644,7 +2556,7 @@ type CompactResponse struct {
 
 func (x *CompactResponse) Reset() {
 	*x = CompactResponse{}
-	mi := &file_crabtalk_proto_msgTypes[29]
+	mi := &file_crabtalk_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2656,7 +2568,7 @@ func (x *CompactResponse) String() string {
 func (*CompactResponse) ProtoMessage() {}
 
 func (x *CompactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[29]
+	mi := &file_crabtalk_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2669,7 +2581,7 @@ func (x *CompactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactResponse.ProtoReflect.Descriptor instead.
 func (*CompactResponse) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{29}
+	return file_crabtalk_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CompactResponse) GetSummary() string {
@@ -2687,7 +2599,7 @@ type Ping struct {
 
 func (x *Ping) Reset() {
 	*x = Ping{}
-	mi := &file_crabtalk_proto_msgTypes[30]
+	mi := &file_crabtalk_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2699,7 +2611,7 @@ func (x *Ping) String() string {
 func (*Ping) ProtoMessage() {}
 
 func (x *Ping) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[30]
+	mi := &file_crabtalk_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2712,7 +2624,7 @@ func (x *Ping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ping.ProtoReflect.Descriptor instead.
 func (*Ping) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{30}
+	return file_crabtalk_proto_rawDescGZIP(), []int{29}
 }
 
 type Pong struct {
@@ -2723,7 +2635,7 @@ type Pong struct {
 
 func (x *Pong) Reset() {
 	*x = Pong{}
-	mi := &file_crabtalk_proto_msgTypes[31]
+	mi := &file_crabtalk_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2735,7 +2647,7 @@ func (x *Pong) String() string {
 func (*Pong) ProtoMessage() {}
 
 func (x *Pong) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[31]
+	mi := &file_crabtalk_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2748,7 +2660,7 @@ func (x *Pong) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pong.ProtoReflect.Descriptor instead.
 func (*Pong) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{31}
+	return file_crabtalk_proto_rawDescGZIP(), []int{30}
 }
 
 type GetConfig struct {
@@ -2759,7 +2671,7 @@ type GetConfig struct {
 
 func (x *GetConfig) Reset() {
 	*x = GetConfig{}
-	mi := &file_crabtalk_proto_msgTypes[32]
+	mi := &file_crabtalk_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2771,7 +2683,7 @@ func (x *GetConfig) String() string {
 func (*GetConfig) ProtoMessage() {}
 
 func (x *GetConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[32]
+	mi := &file_crabtalk_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2784,7 +2696,7 @@ func (x *GetConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfig.ProtoReflect.Descriptor instead.
 func (*GetConfig) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{32}
+	return file_crabtalk_proto_rawDescGZIP(), []int{31}
 }
 
 type SetConfigMsg struct {
@@ -2796,7 +2708,7 @@ type SetConfigMsg struct {
 
 func (x *SetConfigMsg) Reset() {
 	*x = SetConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[33]
+	mi := &file_crabtalk_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2808,7 +2720,7 @@ func (x *SetConfigMsg) String() string {
 func (*SetConfigMsg) ProtoMessage() {}
 
 func (x *SetConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[33]
+	mi := &file_crabtalk_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2821,7 +2733,7 @@ func (x *SetConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConfigMsg.ProtoReflect.Descriptor instead.
 func (*SetConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{33}
+	return file_crabtalk_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SetConfigMsg) GetConfig() string {
@@ -2840,7 +2752,7 @@ type ConfigMsg struct {
 
 func (x *ConfigMsg) Reset() {
 	*x = ConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[34]
+	mi := &file_crabtalk_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2852,7 +2764,7 @@ func (x *ConfigMsg) String() string {
 func (*ConfigMsg) ProtoMessage() {}
 
 func (x *ConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[34]
+	mi := &file_crabtalk_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2865,7 +2777,7 @@ func (x *ConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigMsg.ProtoReflect.Descriptor instead.
 func (*ConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{34}
+	return file_crabtalk_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ConfigMsg) GetConfig() string {
@@ -2883,7 +2795,7 @@ type ReloadMsg struct {
 
 func (x *ReloadMsg) Reset() {
 	*x = ReloadMsg{}
-	mi := &file_crabtalk_proto_msgTypes[35]
+	mi := &file_crabtalk_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2895,7 +2807,7 @@ func (x *ReloadMsg) String() string {
 func (*ReloadMsg) ProtoMessage() {}
 
 func (x *ReloadMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[35]
+	mi := &file_crabtalk_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2908,7 +2820,7 @@ func (x *ReloadMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadMsg.ProtoReflect.Descriptor instead.
 func (*ReloadMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{35}
+	return file_crabtalk_proto_rawDescGZIP(), []int{34}
 }
 
 type GetStats struct {
@@ -2919,7 +2831,7 @@ type GetStats struct {
 
 func (x *GetStats) Reset() {
 	*x = GetStats{}
-	mi := &file_crabtalk_proto_msgTypes[36]
+	mi := &file_crabtalk_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2931,7 +2843,7 @@ func (x *GetStats) String() string {
 func (*GetStats) ProtoMessage() {}
 
 func (x *GetStats) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[36]
+	mi := &file_crabtalk_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2944,7 +2856,7 @@ func (x *GetStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStats.ProtoReflect.Descriptor instead.
 func (*GetStats) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{36}
+	return file_crabtalk_proto_rawDescGZIP(), []int{35}
 }
 
 type DaemonStats struct {
@@ -2958,7 +2870,7 @@ type DaemonStats struct {
 
 func (x *DaemonStats) Reset() {
 	*x = DaemonStats{}
-	mi := &file_crabtalk_proto_msgTypes[37]
+	mi := &file_crabtalk_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2970,7 +2882,7 @@ func (x *DaemonStats) String() string {
 func (*DaemonStats) ProtoMessage() {}
 
 func (x *DaemonStats) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[37]
+	mi := &file_crabtalk_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2983,7 +2895,7 @@ func (x *DaemonStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DaemonStats.ProtoReflect.Descriptor instead.
 func (*DaemonStats) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{37}
+	return file_crabtalk_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DaemonStats) GetUptimeSecs() uint64 {
@@ -3020,7 +2932,7 @@ type HelloMsg struct {
 
 func (x *HelloMsg) Reset() {
 	*x = HelloMsg{}
-	mi := &file_crabtalk_proto_msgTypes[38]
+	mi := &file_crabtalk_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3032,7 +2944,7 @@ func (x *HelloMsg) String() string {
 func (*HelloMsg) ProtoMessage() {}
 
 func (x *HelloMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[38]
+	mi := &file_crabtalk_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3045,7 +2957,7 @@ func (x *HelloMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloMsg.ProtoReflect.Descriptor instead.
 func (*HelloMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{38}
+	return file_crabtalk_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *HelloMsg) GetProtocol() uint32 {
@@ -3079,7 +2991,7 @@ type HelloReply struct {
 
 func (x *HelloReply) Reset() {
 	*x = HelloReply{}
-	mi := &file_crabtalk_proto_msgTypes[39]
+	mi := &file_crabtalk_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3091,7 +3003,7 @@ func (x *HelloReply) String() string {
 func (*HelloReply) ProtoMessage() {}
 
 func (x *HelloReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[39]
+	mi := &file_crabtalk_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3104,7 +3016,7 @@ func (x *HelloReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HelloReply.ProtoReflect.Descriptor instead.
 func (*HelloReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{39}
+	return file_crabtalk_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *HelloReply) GetProtocol() uint32 {
@@ -3181,7 +3093,7 @@ type AuthMsg struct {
 
 func (x *AuthMsg) Reset() {
 	*x = AuthMsg{}
-	mi := &file_crabtalk_proto_msgTypes[40]
+	mi := &file_crabtalk_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3193,7 +3105,7 @@ func (x *AuthMsg) String() string {
 func (*AuthMsg) ProtoMessage() {}
 
 func (x *AuthMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[40]
+	mi := &file_crabtalk_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3206,7 +3118,7 @@ func (x *AuthMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthMsg.ProtoReflect.Descriptor instead.
 func (*AuthMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{40}
+	return file_crabtalk_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *AuthMsg) GetToken() string {
@@ -3231,7 +3143,7 @@ type ErrorMsg struct {
 
 func (x *ErrorMsg) Reset() {
 	*x = ErrorMsg{}
-	mi := &file_crabtalk_proto_msgTypes[41]
+	mi := &file_crabtalk_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3243,7 +3155,7 @@ func (x *ErrorMsg) String() string {
 func (*ErrorMsg) ProtoMessage() {}
 
 func (x *ErrorMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[41]
+	mi := &file_crabtalk_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3256,7 +3168,7 @@ func (x *ErrorMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorMsg.ProtoReflect.Descriptor instead.
 func (*ErrorMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{41}
+	return file_crabtalk_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ErrorMsg) GetCode() uint32 {
@@ -3319,7 +3231,7 @@ type SubscribeEvents struct {
 
 func (x *SubscribeEvents) Reset() {
 	*x = SubscribeEvents{}
-	mi := &file_crabtalk_proto_msgTypes[42]
+	mi := &file_crabtalk_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3331,7 +3243,7 @@ func (x *SubscribeEvents) String() string {
 func (*SubscribeEvents) ProtoMessage() {}
 
 func (x *SubscribeEvents) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[42]
+	mi := &file_crabtalk_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3344,7 +3256,7 @@ func (x *SubscribeEvents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscribeEvents.ProtoReflect.Descriptor instead.
 func (*SubscribeEvents) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{42}
+	return file_crabtalk_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SubscribeEvents) GetStoredId() string {
@@ -3389,7 +3301,7 @@ type AgentEventMsg struct {
 
 func (x *AgentEventMsg) Reset() {
 	*x = AgentEventMsg{}
-	mi := &file_crabtalk_proto_msgTypes[43]
+	mi := &file_crabtalk_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3401,7 +3313,7 @@ func (x *AgentEventMsg) String() string {
 func (*AgentEventMsg) ProtoMessage() {}
 
 func (x *AgentEventMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[43]
+	mi := &file_crabtalk_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3414,7 +3326,7 @@ func (x *AgentEventMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEventMsg.ProtoReflect.Descriptor instead.
 func (*AgentEventMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{43}
+	return file_crabtalk_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *AgentEventMsg) GetAgent() string {
@@ -3522,7 +3434,7 @@ type CreateCronMsg struct {
 
 func (x *CreateCronMsg) Reset() {
 	*x = CreateCronMsg{}
-	mi := &file_crabtalk_proto_msgTypes[44]
+	mi := &file_crabtalk_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3534,7 +3446,7 @@ func (x *CreateCronMsg) String() string {
 func (*CreateCronMsg) ProtoMessage() {}
 
 func (x *CreateCronMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[44]
+	mi := &file_crabtalk_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3547,7 +3459,7 @@ func (x *CreateCronMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateCronMsg.ProtoReflect.Descriptor instead.
 func (*CreateCronMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{44}
+	return file_crabtalk_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CreateCronMsg) GetSchedule() string {
@@ -3601,7 +3513,7 @@ type DeleteCronMsg struct {
 
 func (x *DeleteCronMsg) Reset() {
 	*x = DeleteCronMsg{}
-	mi := &file_crabtalk_proto_msgTypes[45]
+	mi := &file_crabtalk_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3613,7 +3525,7 @@ func (x *DeleteCronMsg) String() string {
 func (*DeleteCronMsg) ProtoMessage() {}
 
 func (x *DeleteCronMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[45]
+	mi := &file_crabtalk_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3626,7 +3538,7 @@ func (x *DeleteCronMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCronMsg.ProtoReflect.Descriptor instead.
 func (*DeleteCronMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{45}
+	return file_crabtalk_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *DeleteCronMsg) GetId() uint64 {
@@ -3644,7 +3556,7 @@ type ListCronsMsg struct {
 
 func (x *ListCronsMsg) Reset() {
 	*x = ListCronsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[46]
+	mi := &file_crabtalk_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3656,7 +3568,7 @@ func (x *ListCronsMsg) String() string {
 func (*ListCronsMsg) ProtoMessage() {}
 
 func (x *ListCronsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[46]
+	mi := &file_crabtalk_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3669,7 +3581,7 @@ func (x *ListCronsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCronsMsg.ProtoReflect.Descriptor instead.
 func (*ListCronsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{46}
+	return file_crabtalk_proto_rawDescGZIP(), []int{45}
 }
 
 type CronInfo struct {
@@ -3687,7 +3599,7 @@ type CronInfo struct {
 
 func (x *CronInfo) Reset() {
 	*x = CronInfo{}
-	mi := &file_crabtalk_proto_msgTypes[47]
+	mi := &file_crabtalk_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3699,7 +3611,7 @@ func (x *CronInfo) String() string {
 func (*CronInfo) ProtoMessage() {}
 
 func (x *CronInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[47]
+	mi := &file_crabtalk_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3712,7 +3624,7 @@ func (x *CronInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronInfo.ProtoReflect.Descriptor instead.
 func (*CronInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{47}
+	return file_crabtalk_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *CronInfo) GetId() uint64 {
@@ -3773,7 +3685,7 @@ type CronList struct {
 
 func (x *CronList) Reset() {
 	*x = CronList{}
-	mi := &file_crabtalk_proto_msgTypes[48]
+	mi := &file_crabtalk_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3785,7 +3697,7 @@ func (x *CronList) String() string {
 func (*CronList) ProtoMessage() {}
 
 func (x *CronList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[48]
+	mi := &file_crabtalk_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3798,7 +3710,7 @@ func (x *CronList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronList.ProtoReflect.Descriptor instead.
 func (*CronList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{48}
+	return file_crabtalk_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *CronList) GetCrons() []*CronInfo {
@@ -3808,97 +3720,11 @@ func (x *CronList) GetCrons() []*CronInfo {
 	return nil
 }
 
-// Actor describes who makes a change. Every field may be empty.
-type Actor struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	Session       string                 `protobuf:"bytes,2,opt,name=session,proto3" json:"session,omitempty"`
-	Call          string                 `protobuf:"bytes,3,opt,name=call,proto3" json:"call,omitempty"`     // id of the tool call
-	Client        string                 `protobuf:"bytes,4,opt,name=client,proto3" json:"client,omitempty"` // cli, mcp, ...
-	Origin        string                 `protobuf:"bytes,5,opt,name=origin,proto3" json:"origin,omitempty"` // identity of the sender
-	Op            string                 `protobuf:"bytes,6,opt,name=op,proto3" json:"op,omitempty"`         // id that the client gave the operation
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Actor) Reset() {
-	*x = Actor{}
-	mi := &file_crabtalk_proto_msgTypes[49]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Actor) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Actor) ProtoMessage() {}
-
-func (x *Actor) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[49]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Actor.ProtoReflect.Descriptor instead.
-func (*Actor) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{49}
-}
-
-func (x *Actor) GetAgent() string {
-	if x != nil {
-		return x.Agent
-	}
-	return ""
-}
-
-func (x *Actor) GetSession() string {
-	if x != nil {
-		return x.Session
-	}
-	return ""
-}
-
-func (x *Actor) GetCall() string {
-	if x != nil {
-		return x.Call
-	}
-	return ""
-}
-
-func (x *Actor) GetClient() string {
-	if x != nil {
-		return x.Client
-	}
-	return ""
-}
-
-func (x *Actor) GetOrigin() string {
-	if x != nil {
-		return x.Origin
-	}
-	return ""
-}
-
-func (x *Actor) GetOp() string {
-	if x != nil {
-		return x.Op
-	}
-	return ""
-}
-
 var File_crabtalk_proto protoreflect.FileDescriptor
 
 const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
-	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\x8e\n" +
-	"\n" +
+	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xd6\b\n" +
 	"\rClientMessage\x120\n" +
 	"\x04send\x18\x01 \x01(\v2\x1a.crabtalk.protocol.SendMsgH\x00R\x04send\x126\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1c.crabtalk.protocol.StreamMsgH\x00R\x06stream\x12-\n" +
@@ -3924,26 +3750,20 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\acompact\x18\x0f \x01(\v2\x1d.crabtalk.protocol.CompactMsgH\x00R\acompact\x124\n" +
 	"\x05hello\x18\xe8\a \x01(\v2\x1b.crabtalk.protocol.HelloMsgH\x00R\x05hello\x121\n" +
 	"\x04auth\x18\xe9\a \x01(\v2\x1a.crabtalk.protocol.AuthMsgH\x00R\x04auth\x12.\n" +
-	"\x04call\x18\xd0\x0f \x01(\v2\x17.crabtalk.protocol.CallH\x00R\x04call\x12)\n" +
-	"\x02by\x18\xcc\b \x01(\v2\x18.crabtalk.protocol.ActorR\x02by\x12\x15\n" +
-	"\x05space\x18\xcd\b \x01(\tR\x05space\x12\x0f\n" +
-	"\x02as\x18\xce\b \x01(\tR\x02as\x12$\n" +
-	"\rallow_secrets\x18\xcf\b \x01(\bR\fallowSecrets\x12 \n" +
-	"\vallow_empty\x18\xd0\b \x01(\bR\n" +
-	"allowEmpty\x12,\n" +
-	"\x04once\x18\xd1\b \x01(\v2\x17.crabtalk.protocol.OnceR\x04onceB\x05\n" +
-	"\x03msg\">\n" +
+	"\x04call\x18\xd0\x0f \x01(\v2\x17.crabtalk.protocol.CallH\x00R\x04call\x12\x0f\n" +
+	"\x02as\x18\xce\b \x01(\tR\x02asB\x05\n" +
+	"\x03msg\"R\n" +
 	"\x04Call\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x12\n" +
 	"\x04body\x18\x02 \x01(\fR\x04body\x12\x12\n" +
-	"\x04more\x18\x03 \x01(\bR\x04more\"J\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\x12\x12\n" +
+	"\x04head\x18\x04 \x01(\fR\x04head\"|\n" +
 	"\x06Result\x12\x12\n" +
 	"\x04body\x18\x01 \x01(\fR\x04body\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\bR\x04more\x12\x18\n" +
-	"\apartial\x18\x03 \x01(\bR\apartial\"*\n" +
-	"\x04Once\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x12\x10\n" +
-	"\x03sum\x18\x02 \x01(\fR\x03sum\"\xa9\x06\n" +
+	"\apartial\x18\x03 \x01(\bR\apartial\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\fR\x05error\x12\x1a\n" +
+	"\bwarnings\x18\x05 \x03(\tR\bwarnings\"\x8c\x06\n" +
 	"\rServerMessage\x12=\n" +
 	"\bresponse\x18\x01 \x01(\v2\x1f.crabtalk.protocol.SendResponseH\x00R\bresponse\x128\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1e.crabtalk.protocol.StreamEventH\x00R\x06stream\x123\n" +
@@ -3959,8 +3779,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	" \x01(\v2\x1b.crabtalk.protocol.CronListH\x00R\bcronList\x12>\n" +
 	"\acompact\x18\v \x01(\v2\".crabtalk.protocol.CompactResponseH\x00R\acompact\x126\n" +
 	"\x05hello\x18\xe8\a \x01(\v2\x1d.crabtalk.protocol.HelloReplyH\x00R\x05hello\x124\n" +
-	"\x06result\x18\xd1\x0f \x01(\v2\x19.crabtalk.protocol.ResultH\x00R\x06result\x12\x1b\n" +
-	"\bwarnings\x18\xcc\b \x03(\tR\bwarningsB\x05\n" +
+	"\x06result\x18\xd1\x0f \x01(\v2\x19.crabtalk.protocol.ResultH\x00R\x06resultB\x05\n" +
 	"\x03msg\"\x9c\x03\n" +
 	"\aSendMsg\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
@@ -4185,14 +4004,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\tquiet_end\x18\x06 \x01(\tR\bquietEnd\x12\x12\n" +
 	"\x04once\x18\a \x01(\bR\x04once\"=\n" +
 	"\bCronList\x121\n" +
-	"\x05crons\x18\x01 \x03(\v2\x1b.crabtalk.protocol.CronInfoR\x05crons\"\x8b\x01\n" +
-	"\x05Actor\x12\x14\n" +
-	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
-	"\asession\x18\x02 \x01(\tR\asession\x12\x12\n" +
-	"\x04call\x18\x03 \x01(\tR\x04call\x12\x16\n" +
-	"\x06client\x18\x04 \x01(\tR\x06client\x12\x16\n" +
-	"\x06origin\x18\x05 \x01(\tR\x06origin\x12\x0e\n" +
-	"\x02op\x18\x06 \x01(\tR\x02op*\xb8\x01\n" +
+	"\x05crons\x18\x01 \x03(\v2\x1b.crabtalk.protocol.CronInfoR\x05crons*\xb8\x01\n" +
 	"\x0eAgentEventKind\x12\x0e\n" +
 	"\n" +
 	"TEXT_DELTA\x10\x00\x12\x12\n" +
@@ -4222,122 +4034,118 @@ func file_crabtalk_proto_rawDescGZIP() []byte {
 }
 
 var file_crabtalk_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_crabtalk_proto_goTypes = []any{
 	(AgentEventKind)(0),        // 0: crabtalk.protocol.AgentEventKind
 	(*ClientMessage)(nil),      // 1: crabtalk.protocol.ClientMessage
 	(*Call)(nil),               // 2: crabtalk.protocol.Call
 	(*Result)(nil),             // 3: crabtalk.protocol.Result
-	(*Once)(nil),               // 4: crabtalk.protocol.Once
-	(*ServerMessage)(nil),      // 5: crabtalk.protocol.ServerMessage
-	(*SendMsg)(nil),            // 6: crabtalk.protocol.SendMsg
-	(*StreamMsg)(nil),          // 7: crabtalk.protocol.StreamMsg
-	(*SendResponse)(nil),       // 8: crabtalk.protocol.SendResponse
-	(*StreamEvent)(nil),        // 9: crabtalk.protocol.StreamEvent
-	(*StreamStart)(nil),        // 10: crabtalk.protocol.StreamStart
-	(*Appended)(nil),           // 11: crabtalk.protocol.Appended
-	(*StreamChunk)(nil),        // 12: crabtalk.protocol.StreamChunk
-	(*StreamThinking)(nil),     // 13: crabtalk.protocol.StreamThinking
-	(*ToolStartEvent)(nil),     // 14: crabtalk.protocol.ToolStartEvent
-	(*ToolCallInfo)(nil),       // 15: crabtalk.protocol.ToolCallInfo
-	(*ToolResultEvent)(nil),    // 16: crabtalk.protocol.ToolResultEvent
-	(*ToolsCompleteEvent)(nil), // 17: crabtalk.protocol.ToolsCompleteEvent
-	(*StreamEnd)(nil),          // 18: crabtalk.protocol.StreamEnd
-	(*AskUserEvent)(nil),       // 19: crabtalk.protocol.AskUserEvent
-	(*AskQuestion)(nil),        // 20: crabtalk.protocol.AskQuestion
-	(*AskOption)(nil),          // 21: crabtalk.protocol.AskOption
-	(*ReplyToAsk)(nil),         // 22: crabtalk.protocol.ReplyToAsk
-	(*Usage)(nil),              // 23: crabtalk.protocol.Usage
-	(*Compacted)(nil),          // 24: crabtalk.protocol.Compacted
-	(*Sessions)(nil),           // 25: crabtalk.protocol.Sessions
-	(*KillMsg)(nil),            // 26: crabtalk.protocol.KillMsg
-	(*SessionInfo)(nil),        // 27: crabtalk.protocol.SessionInfo
-	(*SessionList)(nil),        // 28: crabtalk.protocol.SessionList
-	(*CompactMsg)(nil),         // 29: crabtalk.protocol.CompactMsg
-	(*CompactResponse)(nil),    // 30: crabtalk.protocol.CompactResponse
-	(*Ping)(nil),               // 31: crabtalk.protocol.Ping
-	(*Pong)(nil),               // 32: crabtalk.protocol.Pong
-	(*GetConfig)(nil),          // 33: crabtalk.protocol.GetConfig
-	(*SetConfigMsg)(nil),       // 34: crabtalk.protocol.SetConfigMsg
-	(*ConfigMsg)(nil),          // 35: crabtalk.protocol.ConfigMsg
-	(*ReloadMsg)(nil),          // 36: crabtalk.protocol.ReloadMsg
-	(*GetStats)(nil),           // 37: crabtalk.protocol.GetStats
-	(*DaemonStats)(nil),        // 38: crabtalk.protocol.DaemonStats
-	(*HelloMsg)(nil),           // 39: crabtalk.protocol.HelloMsg
-	(*HelloReply)(nil),         // 40: crabtalk.protocol.HelloReply
-	(*AuthMsg)(nil),            // 41: crabtalk.protocol.AuthMsg
-	(*ErrorMsg)(nil),           // 42: crabtalk.protocol.ErrorMsg
-	(*SubscribeEvents)(nil),    // 43: crabtalk.protocol.SubscribeEvents
-	(*AgentEventMsg)(nil),      // 44: crabtalk.protocol.AgentEventMsg
-	(*CreateCronMsg)(nil),      // 45: crabtalk.protocol.CreateCronMsg
-	(*DeleteCronMsg)(nil),      // 46: crabtalk.protocol.DeleteCronMsg
-	(*ListCronsMsg)(nil),       // 47: crabtalk.protocol.ListCronsMsg
-	(*CronInfo)(nil),           // 48: crabtalk.protocol.CronInfo
-	(*CronList)(nil),           // 49: crabtalk.protocol.CronList
-	(*Actor)(nil),              // 50: crabtalk.protocol.Actor
+	(*ServerMessage)(nil),      // 4: crabtalk.protocol.ServerMessage
+	(*SendMsg)(nil),            // 5: crabtalk.protocol.SendMsg
+	(*StreamMsg)(nil),          // 6: crabtalk.protocol.StreamMsg
+	(*SendResponse)(nil),       // 7: crabtalk.protocol.SendResponse
+	(*StreamEvent)(nil),        // 8: crabtalk.protocol.StreamEvent
+	(*StreamStart)(nil),        // 9: crabtalk.protocol.StreamStart
+	(*Appended)(nil),           // 10: crabtalk.protocol.Appended
+	(*StreamChunk)(nil),        // 11: crabtalk.protocol.StreamChunk
+	(*StreamThinking)(nil),     // 12: crabtalk.protocol.StreamThinking
+	(*ToolStartEvent)(nil),     // 13: crabtalk.protocol.ToolStartEvent
+	(*ToolCallInfo)(nil),       // 14: crabtalk.protocol.ToolCallInfo
+	(*ToolResultEvent)(nil),    // 15: crabtalk.protocol.ToolResultEvent
+	(*ToolsCompleteEvent)(nil), // 16: crabtalk.protocol.ToolsCompleteEvent
+	(*StreamEnd)(nil),          // 17: crabtalk.protocol.StreamEnd
+	(*AskUserEvent)(nil),       // 18: crabtalk.protocol.AskUserEvent
+	(*AskQuestion)(nil),        // 19: crabtalk.protocol.AskQuestion
+	(*AskOption)(nil),          // 20: crabtalk.protocol.AskOption
+	(*ReplyToAsk)(nil),         // 21: crabtalk.protocol.ReplyToAsk
+	(*Usage)(nil),              // 22: crabtalk.protocol.Usage
+	(*Compacted)(nil),          // 23: crabtalk.protocol.Compacted
+	(*Sessions)(nil),           // 24: crabtalk.protocol.Sessions
+	(*KillMsg)(nil),            // 25: crabtalk.protocol.KillMsg
+	(*SessionInfo)(nil),        // 26: crabtalk.protocol.SessionInfo
+	(*SessionList)(nil),        // 27: crabtalk.protocol.SessionList
+	(*CompactMsg)(nil),         // 28: crabtalk.protocol.CompactMsg
+	(*CompactResponse)(nil),    // 29: crabtalk.protocol.CompactResponse
+	(*Ping)(nil),               // 30: crabtalk.protocol.Ping
+	(*Pong)(nil),               // 31: crabtalk.protocol.Pong
+	(*GetConfig)(nil),          // 32: crabtalk.protocol.GetConfig
+	(*SetConfigMsg)(nil),       // 33: crabtalk.protocol.SetConfigMsg
+	(*ConfigMsg)(nil),          // 34: crabtalk.protocol.ConfigMsg
+	(*ReloadMsg)(nil),          // 35: crabtalk.protocol.ReloadMsg
+	(*GetStats)(nil),           // 36: crabtalk.protocol.GetStats
+	(*DaemonStats)(nil),        // 37: crabtalk.protocol.DaemonStats
+	(*HelloMsg)(nil),           // 38: crabtalk.protocol.HelloMsg
+	(*HelloReply)(nil),         // 39: crabtalk.protocol.HelloReply
+	(*AuthMsg)(nil),            // 40: crabtalk.protocol.AuthMsg
+	(*ErrorMsg)(nil),           // 41: crabtalk.protocol.ErrorMsg
+	(*SubscribeEvents)(nil),    // 42: crabtalk.protocol.SubscribeEvents
+	(*AgentEventMsg)(nil),      // 43: crabtalk.protocol.AgentEventMsg
+	(*CreateCronMsg)(nil),      // 44: crabtalk.protocol.CreateCronMsg
+	(*DeleteCronMsg)(nil),      // 45: crabtalk.protocol.DeleteCronMsg
+	(*ListCronsMsg)(nil),       // 46: crabtalk.protocol.ListCronsMsg
+	(*CronInfo)(nil),           // 47: crabtalk.protocol.CronInfo
+	(*CronList)(nil),           // 48: crabtalk.protocol.CronList
 }
 var file_crabtalk_proto_depIdxs = []int32{
-	6,  // 0: crabtalk.protocol.ClientMessage.send:type_name -> crabtalk.protocol.SendMsg
-	7,  // 1: crabtalk.protocol.ClientMessage.stream:type_name -> crabtalk.protocol.StreamMsg
-	31, // 2: crabtalk.protocol.ClientMessage.ping:type_name -> crabtalk.protocol.Ping
-	25, // 3: crabtalk.protocol.ClientMessage.sessions:type_name -> crabtalk.protocol.Sessions
-	26, // 4: crabtalk.protocol.ClientMessage.kill:type_name -> crabtalk.protocol.KillMsg
-	33, // 5: crabtalk.protocol.ClientMessage.get_config:type_name -> crabtalk.protocol.GetConfig
-	34, // 6: crabtalk.protocol.ClientMessage.set_config:type_name -> crabtalk.protocol.SetConfigMsg
-	36, // 7: crabtalk.protocol.ClientMessage.reload:type_name -> crabtalk.protocol.ReloadMsg
-	43, // 8: crabtalk.protocol.ClientMessage.subscribe_events:type_name -> crabtalk.protocol.SubscribeEvents
-	22, // 9: crabtalk.protocol.ClientMessage.reply_to_ask:type_name -> crabtalk.protocol.ReplyToAsk
-	37, // 10: crabtalk.protocol.ClientMessage.get_stats:type_name -> crabtalk.protocol.GetStats
-	45, // 11: crabtalk.protocol.ClientMessage.create_cron:type_name -> crabtalk.protocol.CreateCronMsg
-	46, // 12: crabtalk.protocol.ClientMessage.delete_cron:type_name -> crabtalk.protocol.DeleteCronMsg
-	47, // 13: crabtalk.protocol.ClientMessage.list_crons:type_name -> crabtalk.protocol.ListCronsMsg
-	29, // 14: crabtalk.protocol.ClientMessage.compact:type_name -> crabtalk.protocol.CompactMsg
-	39, // 15: crabtalk.protocol.ClientMessage.hello:type_name -> crabtalk.protocol.HelloMsg
-	41, // 16: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
+	5,  // 0: crabtalk.protocol.ClientMessage.send:type_name -> crabtalk.protocol.SendMsg
+	6,  // 1: crabtalk.protocol.ClientMessage.stream:type_name -> crabtalk.protocol.StreamMsg
+	30, // 2: crabtalk.protocol.ClientMessage.ping:type_name -> crabtalk.protocol.Ping
+	24, // 3: crabtalk.protocol.ClientMessage.sessions:type_name -> crabtalk.protocol.Sessions
+	25, // 4: crabtalk.protocol.ClientMessage.kill:type_name -> crabtalk.protocol.KillMsg
+	32, // 5: crabtalk.protocol.ClientMessage.get_config:type_name -> crabtalk.protocol.GetConfig
+	33, // 6: crabtalk.protocol.ClientMessage.set_config:type_name -> crabtalk.protocol.SetConfigMsg
+	35, // 7: crabtalk.protocol.ClientMessage.reload:type_name -> crabtalk.protocol.ReloadMsg
+	42, // 8: crabtalk.protocol.ClientMessage.subscribe_events:type_name -> crabtalk.protocol.SubscribeEvents
+	21, // 9: crabtalk.protocol.ClientMessage.reply_to_ask:type_name -> crabtalk.protocol.ReplyToAsk
+	36, // 10: crabtalk.protocol.ClientMessage.get_stats:type_name -> crabtalk.protocol.GetStats
+	44, // 11: crabtalk.protocol.ClientMessage.create_cron:type_name -> crabtalk.protocol.CreateCronMsg
+	45, // 12: crabtalk.protocol.ClientMessage.delete_cron:type_name -> crabtalk.protocol.DeleteCronMsg
+	46, // 13: crabtalk.protocol.ClientMessage.list_crons:type_name -> crabtalk.protocol.ListCronsMsg
+	28, // 14: crabtalk.protocol.ClientMessage.compact:type_name -> crabtalk.protocol.CompactMsg
+	38, // 15: crabtalk.protocol.ClientMessage.hello:type_name -> crabtalk.protocol.HelloMsg
+	40, // 16: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
 	2,  // 17: crabtalk.protocol.ClientMessage.call:type_name -> crabtalk.protocol.Call
-	50, // 18: crabtalk.protocol.ClientMessage.by:type_name -> crabtalk.protocol.Actor
-	4,  // 19: crabtalk.protocol.ClientMessage.once:type_name -> crabtalk.protocol.Once
-	8,  // 20: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
-	9,  // 21: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
-	42, // 22: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
-	32, // 23: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
-	28, // 24: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
-	35, // 25: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
-	44, // 26: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
-	38, // 27: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
-	48, // 28: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
-	49, // 29: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
-	30, // 30: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
-	40, // 31: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
-	3,  // 32: crabtalk.protocol.ServerMessage.result:type_name -> crabtalk.protocol.Result
-	23, // 33: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
-	10, // 34: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
-	12, // 35: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
-	13, // 36: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
-	14, // 37: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
-	16, // 38: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
-	17, // 39: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
-	18, // 40: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
-	19, // 41: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
-	23, // 42: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
-	24, // 43: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
-	42, // 44: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
-	11, // 45: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
-	15, // 46: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	20, // 47: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
-	21, // 48: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
-	27, // 49: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
-	0,  // 50: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
-	15, // 51: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	23, // 52: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
-	24, // 53: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
-	42, // 54: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
-	48, // 55: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
-	56, // [56:56] is the sub-list for method output_type
-	56, // [56:56] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	7,  // 18: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
+	8,  // 19: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
+	41, // 20: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
+	31, // 21: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
+	27, // 22: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
+	34, // 23: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
+	43, // 24: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
+	37, // 25: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
+	47, // 26: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
+	48, // 27: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
+	29, // 28: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
+	39, // 29: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
+	3,  // 30: crabtalk.protocol.ServerMessage.result:type_name -> crabtalk.protocol.Result
+	22, // 31: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
+	9,  // 32: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
+	11, // 33: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
+	12, // 34: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
+	13, // 35: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
+	15, // 36: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
+	16, // 37: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
+	17, // 38: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
+	18, // 39: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
+	22, // 40: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
+	23, // 41: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
+	41, // 42: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
+	10, // 43: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
+	14, // 44: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	19, // 45: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
+	20, // 46: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
+	26, // 47: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
+	0,  // 48: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
+	14, // 49: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	22, // 50: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
+	23, // 51: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
+	41, // 52: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
+	47, // 53: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
+	54, // [54:54] is the sub-list for method output_type
+	54, // [54:54] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_crabtalk_proto_init() }
@@ -4365,7 +4173,7 @@ func file_crabtalk_proto_init() {
 		(*ClientMessage_Auth)(nil),
 		(*ClientMessage_Call)(nil),
 	}
-	file_crabtalk_proto_msgTypes[4].OneofWrappers = []any{
+	file_crabtalk_proto_msgTypes[3].OneofWrappers = []any{
 		(*ServerMessage_Response)(nil),
 		(*ServerMessage_Stream)(nil),
 		(*ServerMessage_Error)(nil),
@@ -4380,9 +4188,9 @@ func file_crabtalk_proto_init() {
 		(*ServerMessage_Hello)(nil),
 		(*ServerMessage_Result)(nil),
 	}
+	file_crabtalk_proto_msgTypes[4].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[5].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[6].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[8].OneofWrappers = []any{
+	file_crabtalk_proto_msgTypes[7].OneofWrappers = []any{
 		(*StreamEvent_Start)(nil),
 		(*StreamEvent_Chunk)(nil),
 		(*StreamEvent_Thinking)(nil),
@@ -4396,15 +4204,15 @@ func file_crabtalk_proto_init() {
 		(*StreamEvent_Error)(nil),
 		(*StreamEvent_Appended)(nil),
 	}
-	file_crabtalk_proto_msgTypes[41].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[44].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[40].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[43].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crabtalk_proto_rawDesc), len(file_crabtalk_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   50,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -6,4 +6,4 @@ package pb
 
 // Version is that of the operations from 1000 up. It rises when one of them
 // changes what it does; additions leave it as it is.
-const Version = 2
+const Version = 3

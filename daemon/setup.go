@@ -64,9 +64,10 @@ func (d *Daemon) build(c *config.Config) error {
 	return nil
 }
 
-// SkillDirs returns the directories of skills: the home's first.
+// SkillDirs returns the directories of skills: the home's first, whose links
+// are followed.
 func SkillDirs(c *config.Config) []skill.Dir {
-	dirs := []skill.Dir{{Path: filepath.Join(c.Home, "skills"), Tier: skill.Workspace}}
+	dirs := []skill.Dir{{Path: filepath.Join(c.Home, "skills"), Tier: skill.Workspace, Links: true}}
 	for _, dir := range c.SkillDirs {
 		dirs = append(dirs, skill.Dir{Path: dir, Tier: skill.Workspace})
 	}

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,6 +63,28 @@ func TestSkillTags(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("writer", "later", "listed", "upper")
+}
+
+// TestSkillLinks checks that the daemon follows links in the home's folder of
+// skills, and in no other folder.
+func TestSkillLinks(t *testing.T) {
+	dir, shared, target := t.TempDir(), t.TempDir(), t.TempDir()
+	for i, folder := range []string{filepath.Join(dir, "skills"), shared} {
+		name := fmt.Sprintf("linked-%d", i)
+		file := filepath.Join(target, name, "SKILL.md")
+		err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.MkdirAll(folder, 0o700),
+			os.WriteFile(file, []byte("---\nname: "+name+"\ndescription: x\n---\nDo it."), 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(filepath.Dir(file), filepath.Join(folder, name)); err != nil {
+			t.Skipf("SKIPPED: no symbolic links here: %v", err)
+		}
+	}
+	s := serve(t, dir, "[skills]\ndirs = ["+quoted(shared)+"]\n")
+	if list := s.skills.Skills(tool.Unbounded()); len(list) != 1 || list[0].Name != "linked-0" {
+		t.Errorf("skills: %+v", list)
+	}
 }
 
 func quoted(path string) string { return "'" + path + "'" }

@@ -105,7 +105,7 @@ func (c *app) doctorOptions(timeout time.Duration) (o doctor.Options, err error)
 	}
 	o.CheckSessions = c.examineSessions
 	o.CheckSkills = func() (*doctor.Report, error) {
-		list, found, err := c.checkSkills(filepath.Join(o.Home, "skills"))
+		list, found, err := c.checkSkills(skill.Dir{Path: filepath.Join(o.Home, "skills"), Tier: skill.Workspace, Links: true})
 		a := &doctor.Report{Summary: display.Plural(len(list), "skill", "skills"), Count: len(found)}
 		for _, p := range found {
 			a.Problems = append(a.Problems, problem(skillMessage(p), p.Remedy, true)) // the daemon works without the skill

@@ -71,7 +71,7 @@ func (c *app) loadSkills(warn func(error)) (*skill.Set, error) {
 	if err := c.skillsFolder(path); err != nil && !missing(err) {
 		return nil, err
 	}
-	dirs := []skill.Dir{{Path: path, Tier: skill.Workspace}}
+	dirs := []skill.Dir{{Path: path, Tier: skill.Workspace, Links: true}}
 	switch conf, err := config.LoadStructure(c.fs, filepath.Dir(path), c.Getenv); {
 	case err == nil:
 		dirs = append(dirs, daemon.SkillDirs(conf)[1:]...)

@@ -61,7 +61,7 @@ agentskills.io. Other problems are warnings and exit with 0.`,
 		if err != nil {
 			return err
 		}
-		list, problems, err := c.checkSkills(path)
+		list, problems, err := c.checkSkills(skill.Dir{Path: path, Tier: skill.Workspace, Links: len(args) == 0})
 		if err != nil {
 			return err
 		}
@@ -72,7 +72,8 @@ agentskills.io. Other problems are warnings and exit with 0.`,
 
 // checkSkills checks the skills in a folder. A missing folder is a failure of
 // kind no_skills.
-func (c *app) checkSkills(path string) ([]skill.Skill, []*skill.Problem, error) {
+func (c *app) checkSkills(dir skill.Dir) ([]skill.Skill, []*skill.Problem, error) {
+	path := dir.Path
 	err := c.skillsFolder(path)
 	if missing(err) {
 		return nil, nil, &cli.Failure{Code: cli.ExitNotFound, Kind: "no_skills", Message: path + ": no skills", Path: path, Err: err,
@@ -81,7 +82,7 @@ func (c *app) checkSkills(path string) ([]skill.Skill, []*skill.Problem, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	return skill.Check(c.fs, skill.Dir{Path: path, Tier: skill.Workspace})
+	return skill.Check(c.fs, dir)
 }
 
 // checkedSkills prints the result of a check; problems are an error.

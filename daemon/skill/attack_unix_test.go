@@ -126,6 +126,70 @@ func TestAttackLinks(t *testing.T) {
 	}
 }
 
+// TestLinks checks that links in a directory that permits links are followed,
+// and links in their targets are not.
+func TestLinks(t *testing.T) {
+	link := func(dir, to, name string) {
+		t.Helper()
+		name = filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.Symlink(to, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	top, err := filepath.EvalSymlinks(filepath.Dir(attacked(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, files := filepath.Join(top, "skills"), filepath.Join(top, "files")
+	for _, name := range []string{"one", "more/two", "more/three", "file"} {
+		write(t, filepath.Join(files, name, "SKILL.md"), text(filepath.Base(name), "Linked", name))
+	}
+	link(dir, "../files/one", "one")               // a directory of one skill
+	link(dir, filepath.Join(files, "more"), "n/m") // a directory of skills
+	link(dir, "../../files/file/SKILL.md", "file/SKILL.md")
+	link(dir, filepath.Join(top, "secret.md"), "leak/SKILL.md")
+	link(dir, "..", "up")
+	link(dir, ".", "self")
+	link(dir, "ok", "again")
+	link(dir, "nowhere", "nothing")
+	link(dir, "../secret.md", "secret.md")
+	link(files, filepath.Join(top, "outside"), "more/outside")          // a target is not the user's directory
+	link(files, filepath.Join(top, "secret.md"), "more/above/SKILL.md") // nor is its file
+
+	load := func(links bool) (*Set, string) {
+		var warned []string
+		set := Load(vfs.OS{}, []Dir{{Path: dir, Links: links}}, func(err error) { warned = append(warned, strings.TrimPrefix(err.Error(), dir+"/")) })
+		return set, strings.Join(warned, "\n")
+	}
+	set, warned := load(true)
+	if got := names(set.Skills(all)); got != "file leak three two ok one" {
+		t.Errorf("skills: %s", got)
+	}
+	for _, name := range []string{"one", "two", "file"} {
+		sk, err := set.Get(all, name)
+		if err != nil || !strings.HasSuffix(sk.Body, name) || !strings.HasPrefix(sk.Dir, dir) || sk.File != filepath.Join(sk.Dir, "SKILL.md") {
+			t.Errorf("%s: %+v, %v", name, sk, err)
+		}
+	}
+	for _, want := range []string{
+		"up: skipped a link to " + top + ", which contains it", "self: skipped a link to ", "again: skipped a link to ", "nothing: cannot read: ",
+		"n/m/outside: skipped a link; ", "n/m/above/SKILL.md: not a regular file, or a link",
+	} {
+		if !strings.Contains("\n"+warned, "\n"+want) {
+			t.Errorf("no warning %q in\n%s", want, warned)
+		}
+	}
+	if n := strings.Count(warned, "\n") + 1; n != 6 {
+		t.Errorf("%d warnings:\n%s", n, warned)
+	}
+	if list, problems, err := Check(vfs.OS{}, Dir{Path: dir, Links: true}); names(list) != "file leak three two ok one" || len(problems) < 6 || err != nil {
+		t.Errorf("check: %s, %d problems, %v", names(list), len(problems), err)
+	}
+	if set, _ := load(false); names(set.Skills(all)) != "ok" {
+		t.Errorf("without links: %s", names(set.Skills(all)))
+	}
+}
+
 // TestAttackSwap replaces a skill and its directory by links out while the skill
 // is asked for.
 func TestAttackSwap(t *testing.T) {

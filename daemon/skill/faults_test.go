@@ -29,7 +29,7 @@ var faultUses = []struct {
 }{
 	{"load", func(m vfs.FS, _ *Set) string {
 		var text string
-		set := Load(m, []Dir{{"/s", Managed}}, func(err error) { text += err.Error() + "\n" })
+		set := Load(m, []Dir{{Path: "/s", Tier: Managed}}, func(err error) { text += err.Error() + "\n" })
 		return text + names(set.Skills(all))
 	}},
 	{"get", func(_ vfs.FS, set *Set) string { return result(set.Get(all, "a")) }},
@@ -48,11 +48,11 @@ var faultUses = []struct {
 		return fmt.Sprint(result.Failed, " ", result.Output)
 	}},
 	{"check", func(m vfs.FS, _ *Set) string {
-		list, found, err := Check(m, Dir{"/s", Managed})
+		list, found, err := Check(m, Dir{Path: "/s", Tier: Managed})
 		return result(list, err) + "\n" + problems(found)
 	}},
 	{"check one", func(m vfs.FS, _ *Set) string {
-		list, found, err := Check(m, Dir{"/s/a", Managed})
+		list, found, err := Check(m, Dir{Path: "/s/a", Tier: Managed})
 		return result(list, err) + "\n" + problems(found)
 	}},
 	{"new", func(m vfs.FS, _ *Set) string { return result(New(m, "/s", "c", "C")) }},
@@ -72,7 +72,7 @@ func TestFaults(t *testing.T) {
 				m := fewDirs(t)
 				counted := &vfstest.Handles{FS: m}
 				var text string
-				set := Load(counted, []Dir{{"/s", Managed}}, func(err error) { text += err.Error() + "\n" })
+				set := Load(counted, []Dir{{Path: "/s", Tier: Managed}}, func(err error) { text += err.Error() + "\n" })
 				text = ""
 				seen, which := 0, ""
 				m.Hook = func(c faultfs.Call) error {
@@ -113,7 +113,7 @@ func TestCloseErrors(t *testing.T) {
 			return closing
 		}
 		var warned []string
-		set := Load(h, []Dir{{"/s", Managed}}, func(err error) { warned = append(warned, err.Error()) })
+		set := Load(h, []Dir{{Path: "/s", Tier: Managed}}, func(err error) { warned = append(warned, err.Error()) })
 		n = 0
 		sk, err := set.Get(all, "a")
 		if want := strings.Replace(want, "/s:", "/s/a/SKILL.md:", 1); sk != nil || err == nil || err.Error() != want {

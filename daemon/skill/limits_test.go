@@ -36,7 +36,7 @@ func TestExactLists(t *testing.T) {
 				m.WriteFile(fmt.Sprintf("/s%03d/SKILL.md", n), fmt.Appendf(nil, "---\nname: s%03d\ndescription: %s\n---\nbody\n", n, strings.Repeat("d", length-len(head))), 0o600)
 				left -= length + 1
 			}
-			got := c.list(Load(m, []Dir{{"/", Managed}}, nil))
+			got := c.list(Load(m, []Dir{{Path: "/", Tier: Managed}}, nil))
 			if last := fmt.Sprintf("s%03d: ", n-1); strings.Contains(got, last) != (more == 0) || strings.Contains(got, "... and 1 more: ") != (more == 1) {
 				t.Errorf("%s, %d bytes over the limit: %d bytes that end in %q", c.name, more, len(got), got[len(got)-80:])
 			}
@@ -47,7 +47,7 @@ func TestExactLists(t *testing.T) {
 	}
 }
 
-func fewSet(t *testing.T) *Set { return Load(fewDirs(t), []Dir{{"/s", Managed}}, nil) }
+func fewSet(t *testing.T) *Set { return Load(fewDirs(t), []Dir{{Path: "/s", Tier: Managed}}, nil) }
 
 // TestProblemLimits checks how many problems are reported, and that a limit is
 // reported once.
@@ -173,7 +173,7 @@ func TestFileLimits(t *testing.T) {
 func TestUsedDirectories(t *testing.T) {
 	m := fewDirs(t)
 	var warned []string
-	Load(m, []Dir{{"/s/a", Managed}, {"/s", Managed}, {"/s", Bundled}}, func(err error) { warned = append(warned, err.Error()) })
+	Load(m, []Dir{{Path: "/s/a", Tier: Managed}, {Path: "/s", Tier: Managed}, {Path: "/s", Tier: Bundled}}, func(err error) { warned = append(warned, err.Error()) })
 	if len(warned) != 2 || !strings.Contains(warned[0]+warned[1], "needs its own directory") || !strings.Contains(warned[0]+warned[1], "/s/b/SKILL.md") {
 		t.Errorf("warned %q", warned)
 	}

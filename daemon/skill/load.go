@@ -27,6 +27,9 @@ const maxWarned = 4096
 type Dir struct {
 	Path string
 	Tier Tier
+	// Links permits links in the directory that lead out of it. Links in the
+	// directories that these lead to are omitted.
+	Links bool
 }
 
 // Set is the skills in some directories. Each method reads the disk, so it sees
@@ -217,7 +220,7 @@ func (c *scan) dir(fsys vfs.FS, d Dir, whole bool) {
 		c.problems = append(c.problems, unreadable(d.Path, err))
 		return
 	}
-	w := walk{scan: c, tree: root, root: d, whole: whole}
+	w := walk{scan: c, fsys: fsys, tree: root, root: d, whole: whole}
 	w.walk(".", 0)
 	if err := root.Close(); err != nil {
 		c.problems = append(c.problems, unreadable(d.Path, err))

@@ -91,7 +91,7 @@ func Check(fsys vfs.FS, dir Dir) ([]Skill, []*Problem, error) {
 	}
 	c := newScan()
 	if _, err := root.Lstat(filename); err == nil {
-		w := walk{scan: c, tree: root, root: dir, whole: true}
+		w := walk{scan: c, fsys: fsys, tree: root, root: dir, whole: true}
 		w.skill(filename)
 	} else if errors.Is(err, fs.ErrNotExist) {
 		c.dir(fsys, dir, true)

@@ -133,7 +133,10 @@ func (f *front) parse(b []byte) error {
 	if !utf8.Valid(b) {
 		return notUTF8(f.file, 2, string(b))
 	}
-	root, err := f.mapping(b)
+	root, err := f.mapping(quoteDescription(b))
+	if err != nil {
+		root, err = f.mapping(b)
+	}
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,54 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestDescriptionAsWritten checks descriptions that YAML refuses, or reads as
+// something else, and that the lines of later keys keep their numbers.
+func TestDescriptionAsWritten(t *testing.T) {
+	for in, want := range map[string]string{
+		`Use this when: the user asks. Trigger: "do x".`: `Use this when: the user asks. Trigger: "do x".`,
+		"fixes issue #12 and more":                       "fixes issue #12 and more",
+		"# first":                                        "# first",
+		"@mention handling":                              "@mention handling",
+		"[draft] writes: notes":                          "[draft] writes: notes",
+		"[draft]":                                        "[draft]",
+		"*bold* text":                                    "*bold* text",
+		"%d is replaced":                                 "%d is replaced",
+		"&co and !important":                             "&co and !important",
+		"{name} is replaced":                             "{name} is replaced",
+		"- one":                                          "- one",
+		"? asks":                                         "? asks",
+		"`code` runs":                                    "`code` runs",
+		`C:\dir "x"`:                                     `C:\dir "x"`,
+		`"quoted" words: more`:                           `"quoted" words: more`,
+		"'tis: one":                                      "'tis: one",
+		"first: line\n  second #2 line\n\tthird":         "first: line second #2 line third",
+		"first: line\r\n  second line\r":                 "first: line second line",
+		"tail:":                                          "tail:",
+		`"a: b"`:                                         "a: b",
+		`"a\n  b"`:                                       "a b",
+		"'it''s: b'":                                     "it's: b",
+		">-\n  one: two\n  three":                        "one: two three",
+		"| # comment\n  one #1":                          "one #1",
+		"null":                                           "null",
+	} {
+		lines := strings.Count(in, "\n")
+		s, err := Parse("SKILL.md", []byte("---\nname: a\ndescription: "+in+"\nallowed-tools: bash\n---\nx"))
+		if err != nil || s.Description != want || s.toolsAt != 4+lines {
+			t.Errorf("%q: %q in line %d, %v; want %q", in, s.Description, s.toolsAt, err, want)
+		}
+	}
+	for in, want := range map[string]string{
+		"---\nname: a\nlicense: \"b\ndescription: c\n  d\"\ndescription: e\n---\nx": "e|bash",
+		"---\n{name: a,\ndescription: e, license: f}\n---\nx":                       "e|",
+		"---\nname: a\ndescription: \x01: b\n---\nx":                                "SKILL.md:2: the front matter is not YAML: control characters are not allowed",
+	} {
+		s, err := Parse("SKILL.md", []byte(in))
+		if err == nil && s.Description != strings.Split(want, "|")[0] || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %q, %v; want %s", in, s.Description, err, want)
+		}
+	}
+}
+
 // TestParseRefuses checks that errors have the line, the problem, and the fix.
 func TestParseRefuses(t *testing.T) {
 	const ok = "---\nname: a\ndescription: b\n"
@@ -67,14 +115,14 @@ func TestParseRefuses(t *testing.T) {
 		"---\n? [a]\n: b\n---\nx": "SKILL.md:2: a key is not plain text",
 		"---\nname: a\nname: b\ndescription: c\n---\nx":                         "SKILL.md:3: duplicate key name: it is also in line 2; keep one",
 		"---\nname: [a]\ndescription: b\n---\nx":                                "SKILL.md:2: name is not text; ",
-		"---\nname: a\ndescription: {b: c}\n---\nx":                             "SKILL.md:3: description is not text; ",
-		"---\nname: a\ndescription: when: this\n---\nx":                         "SKILL.md:3: the front matter is not YAML: mapping values are not allowed in this context; put the value in quotes: it contains a colon",
+		"---\nname: a\ndescription:\n  - b\n---\nx":                             "SKILL.md:4: description is not text; ",
+		"---\nname: a\ndescription: b\nlicense: when: this\n---\nx":             "SKILL.md:4: the front matter is not YAML: mapping values are not allowed in this context; put the value in quotes: it contains a colon",
 		"---\nname: a: b\ndescription: c\n---\nx":                               "SKILL.md:2: the front matter is not YAML: mapping values",
 		"---\nname: a\n\tdescription: c\n---\nx":                                "SKILL.md:3: the front matter is not YAML: ",
 		"---\nname: 'a\ndescription: c\n---\nx":                                 "SKILL.md:",
 		ok + "--- {a: b}\n---\nx":                                               "SKILL.md:4: a second document in the front matter; ",
 		"---\nname: &a a\ndescription: *a\n---\nx":                              "SKILL.md:2: name uses an anchor or an alias of YAML; write the value out",
-		"---\nname: a\ndescription: *b\n---\nx":                                 "SKILL.md:2: the front matter is not YAML: unknown anchor 'b'",
+		"---\nname: a\ndescription: b\nlicense: *b\n---\nx":                     "SKILL.md:2: the front matter is not YAML: unknown anchor 'b'",
 		ok + "allowed-tools: {a: b}\n---\nx":                                    "SKILL.md:4: allowed-tools is not text; ",
 		ok + "allowed-tools: [a, [b]]\n---\nx":                                  "SKILL.md:4: allowed-tools is not text; ",
 		ok + "allowed_tools: Read\n---\nx":                                      "SKILL.md:4: allowed_tools does not limit the tools; write allowed-tools",

@@ -20,7 +20,7 @@ func TestTiers(t *testing.T) {
 	managed := tree(t, "a/SKILL.md", text("a", "managed", "x"), "b/SKILL.md", text("b", "managed", "x"))
 	first := tree(t, "a/SKILL.md", text("a", "workspace", "x"))
 	second := tree(t, "a/SKILL.md", text("a", "later", "x"))
-	set := Load(vfs.OS{}, []Dir{{bundled, Bundled}, {managed, Managed}, {first, Workspace}, {second, Workspace}}, nil)
+	set := Load(vfs.OS{}, []Dir{{Path: bundled, Tier: Bundled}, {Path: managed, Tier: Managed}, {Path: first, Tier: Workspace}, {Path: second, Tier: Workspace}}, nil)
 	var got []string
 	for _, s := range set.Skills(all) {
 		got = append(got, s.Name+":"+s.Description+":"+s.Tier.String())
@@ -112,7 +112,7 @@ func TestTriggers(t *testing.T) {
 		"d/SKILL.md", text("d", "deploy", "no trigger"),
 		"e/SKILL.md", trig("e", "'', ' '", ""),
 	)
-	set := Load(vfs.OS{}, []Dir{{low, Bundled}, {high, Workspace}}, nil)
+	set := Load(vfs.OS{}, []Dir{{Path: low, Tier: Bundled}, {Path: high, Tier: Workspace}}, nil)
 	for message, want := range map[string]string{
 		"please deploy it":            "b a bundled",
 		"DEPLOY!":                     "b a bundled",

@@ -15,6 +15,7 @@ import (
 // walk is the way through one directory that was named.
 type walk struct {
 	*scan
+	fsys  vfs.FS
 	tree  vfs.Tree
 	root  Dir
 	whole bool // read bodies too
@@ -48,15 +49,54 @@ func (w *walk) walk(dir string, depth int) {
 		case w.full:
 			return
 		case strings.HasPrefix(e.Name(), "."):
-		case e.Type()&fs.ModeSymlink != 0:
-			w.problem(w.path(name), "move the target here, or add its directory to the configuration", "skipped a link")
-		case !e.IsDir():
+		case e.Type()&fs.ModeSymlink == 0 && !e.IsDir():
 		case depth == maxDepth:
 			w.problem(w.path(name), "move it up", "skipped: more than %d directories deep", maxDepth)
+		case !e.IsDir():
+			w.link(name, depth+1)
 		default:
 			w.walk(name, depth+1)
 		}
 	}
+}
+
+// link looks into the directory that a link leads to. It ignores links to files.
+func (w *walk) link(rel string, depth int) {
+	file := w.path(rel)
+	if !w.root.Links {
+		w.problem(file, "move the target here, or add its directory to the configuration", "skipped a link")
+		return
+	}
+	target, err := w.fsys.Resolve(file)
+	if err != nil {
+		w.problems = append(w.problems, unreadable(file, err))
+		return
+	}
+	if fi, err := w.fsys.Lstat(target); err == nil && !fi.IsDir() {
+		return
+	}
+	top, err := w.fsys.Resolve(w.root.Path)
+	if err != nil || within(top, target) || within(target, top) {
+		w.problem(file, "remove the link", "skipped a link to %s, which contains it or is in the same directory", target)
+		return
+	}
+	root, err := w.fsys.Root(target)
+	if err != nil {
+		w.problems = append(w.problems, unreadable(file, err))
+		return
+	}
+	linked := walk{scan: w.scan, fsys: w.fsys, tree: root, root: Dir{Path: file, Tier: w.root.Tier}, whole: w.whole, dirs: w.dirs}
+	linked.walk(".", depth)
+	w.dirs = linked.dirs
+	if err := root.Close(); err != nil {
+		w.problems = append(w.problems, unreadable(file, err))
+	}
+}
+
+// within reports whether the path name is dir or in it.
+func within(name, dir string) bool {
+	rel, err := filepath.Rel(dir, name)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 func (w *walk) limit(format string, args ...any) {
@@ -73,7 +113,7 @@ func (w *walk) skill(rel string) {
 		return
 	}
 	w.files[file] = true
-	b, err := readFront(w.tree, rel, w.whole)
+	b, err := w.front(&f)
 	if err != nil {
 		err = unreadable(file, err)
 	} else if w.whole {
@@ -101,6 +141,25 @@ func (w *walk) skill(rel string) {
 	}
 	w.byName[f.Name] = len(w.skills)
 	w.skills = append(w.skills, f)
+}
+
+// front reads the file of a skill. If it is a link that the directory permits,
+// front sets the place of f to that of the target.
+func (w *walk) front(f *found) ([]byte, error) {
+	if fi, err := w.tree.Lstat(f.rel); !w.root.Links || err != nil || fi.Mode()&fs.ModeSymlink == 0 {
+		return readFront(w.tree, f.rel, w.whole)
+	}
+	target, err := w.fsys.Resolve(w.path(f.rel))
+	if err != nil {
+		return nil, err
+	}
+	f.root.Path, f.rel = filepath.Dir(target), filepath.Base(target)
+	root, err := w.fsys.Root(f.root.Path)
+	if err != nil {
+		return nil, err
+	}
+	b, err := readFront(root, f.rel, w.whole)
+	return b, errors.Join(err, root.Close())
 }
 
 // readFront reads the file of a skill: completely, or as much as contains any

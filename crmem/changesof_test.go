@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs/faultfs"
@@ -113,6 +114,10 @@ func (p *past) history(suffix string) (list []string) {
 // in which files are damaged and another program writes the snapshot.
 func TestChangesOf(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testChangesOf)
+}
+
+func testChangesOf(t *testing.T) {
 	indexed, total := 0, 0
 	for seed := range uint64(histories()+9) / 10 {
 		r := rand.New(rand.NewPCG(seed, 3))

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -52,6 +53,10 @@ func (p *past) everything() string {
 func TestCompressedHistory(t *testing.T) {
 	race.Skip(t)
 	t.Parallel()
+	synctest.Test(t, testCompressedHistory)
+}
+
+func testCompressedHistory(t *testing.T) {
 	files, purged, pruned := 0, 0, 0
 	for seed := range uint64(histories()) {
 		var texts [2]string
@@ -237,6 +242,10 @@ func TestPurgeCompressed(t *testing.T) {
 func TestCompressedDamage(t *testing.T) {
 	race.Skip(t)
 	t.Parallel()
+	synctest.Test(t, testCompressedDamage)
+}
+
+func testCompressedDamage(t *testing.T) {
 	p := newSegmentsOf(t, 3, false)
 	name := segmentPath(2) + ".zst"
 	z := p.copyFiles()[name]

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"crabmem/bm25/analysis"
@@ -212,6 +213,10 @@ func TestIndexDisplaced(t *testing.T) {
 func TestIndexRot(t *testing.T) {
 	t.Parallel()
 	race.Skip(t)
+	synctest.Test(t, testIndexRot)
+}
+
+func testIndexRot(t *testing.T) {
 	c := newIndexScene(t)
 	c.apply(crmem.Options{CheckpointOnClose: crmem.CheckpointAlways}, few(4)...)
 	changed := c.clock

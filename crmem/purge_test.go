@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"crabmem/crmem"
@@ -105,6 +106,10 @@ func (p *past) otherChanges(ids ...uint64) string {
 func TestPurge(t *testing.T) {
 	race.Skip(t)
 	t.Parallel()
+	synctest.Test(t, testPurge)
+}
+
+func testPurge(t *testing.T) {
 	purged, removed := 0, 0
 	for seed := range uint64(histories()) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -197,6 +202,10 @@ func (p *past) forgetHistory() {
 func TestPurgeFails(t *testing.T) {
 	race.Skip(t)
 	t.Parallel()
+	synctest.Test(t, testPurgeFails)
+}
+
+func testPurgeFails(t *testing.T) {
 	failed, resumed := 0, 0
 	for i, disk := range []error{syscall.ENOSPC, syscall.EIO} {
 		for _, forever := range []bool{false, true} {

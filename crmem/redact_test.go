@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"crabmem/crmem"
@@ -42,6 +43,10 @@ func (p *past) texts(id uint64, text string) string {
 func TestRedact(t *testing.T) {
 	race.Skip(t)
 	t.Parallel()
+	synctest.Test(t, testRedact)
+}
+
+func testRedact(t *testing.T) {
 	redacted, current := 0, 0
 	for seed := range uint64(histories()) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -200,6 +205,10 @@ func repeatedStore(t *testing.T) (*past, secrets) {
 func TestRedactFails(t *testing.T) {
 	race.Skip(t)
 	t.Parallel()
+	synctest.Test(t, testRedactFails)
+}
+
+func testRedactFails(t *testing.T) {
 	failed, refused, resumed := 0, 0, 0
 	for i, disk := range []error{syscall.ENOSPC, syscall.EIO} {
 		for _, forever := range []bool{false, true} {

@@ -98,6 +98,10 @@ func (p *past) wantUnfinished(step string, m *faultfs.Mem, others string, id uin
 // it checks every state of a 200th as many stores, otherwise every tenth of five.
 func TestPurgeSteps(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testPurgeSteps)
+}
+
+func testPurgeSteps(t *testing.T) {
 	steps, pendings := 0, 0
 	runs, stride := 5, 10
 	if n := histories() / 200; n > runs {

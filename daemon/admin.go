@@ -15,13 +15,13 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// hello responds with the identity and version of the daemon.
-func (d *Daemon) hello(r *request) error {
-	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Hello{Hello: &pb.HelloReply{
-		Protocol: pb.Version, Version: d.opts.Version, Pid: uint32(os.Getpid()), Home: d.home, Store: d.store.Path(),
+// info describes the daemon to an identity.
+func (d *Daemon) info(as *op.Identity) op.DaemonInfo {
+	return op.DaemonInfo{
+		Protocol: pb.Version, Version: d.opts.Version, PID: os.Getpid(), Home: d.home, Store: d.store.Path(),
 		SessionsDir: d.sessions.Path(), StartedAt: record.Timestamp(d.started), Model: d.setup().models.Active(),
-		Trust: string(d.setup().config.Origins.Level(r.as.Name)),
-	}}})
+		Trust: string(d.setup().config.Origins.Level(as.Name)),
+	}
 }
 
 // figures returns the figures of the daemon.

@@ -106,14 +106,14 @@ func home(t *testing.T) string {
 	return dir
 }
 
-// dial returns a new connection after Hello.
+// dial returns a new connection after a call.
 func (s *served) dial() *wire.Conn {
 	s.t.Helper()
 	c, err := wire.Dial(context.Background(), wire.Addr{Network: "unix", Address: Socket(s.home)})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if err := c.Write(&pb.ClientMessage{Msg: &pb.ClientMessage_Hello{Hello: &pb.HelloMsg{Protocol: pb.Version}}}); err != nil {
+	if err := c.Write(callMessage(s.t, "daemon.hello", op.None{})); err != nil {
 		s.t.Fatal(err)
 	}
 	if err := c.Read(new(pb.ServerMessage)); err != nil {

@@ -71,8 +71,7 @@ var handlers = map[protoreflect.Name]handler{
 	"list_crons":       without((*Daemon).listCrons),
 	"compact":          with((*pb.ClientMessage).GetCompact, (*Daemon).compactOnce),
 
-	"hello": without((*Daemon).hello),
-	"auth":  without(pong), // the server answers a required one
+	"auth": without(pong), // the server answers a required one
 }
 
 // with returns a handler that passes the operation's message to do.

@@ -19,7 +19,7 @@ func (d *Daemon) identity(name string) op.Identity {
 
 // needs are the needs of the operations that have no row.
 var needs = map[protoreflect.Name]op.Need{
-	"hello": op.NeedNothing, "ping": op.NeedNothing, "auth": op.NeedNothing, "get_stats": op.NeedNothing,
+	"ping": op.NeedNothing, "auth": op.NeedNothing, "get_stats": op.NeedNothing,
 	"sessions": op.NeedOwn, "subscribe_events": op.NeedOwn,
 	"reply_to_ask": op.NeedSession,
 	"send":         op.NeedMessages, "stream": op.NeedMessages,

@@ -72,12 +72,13 @@ func (c *oldClient) read() (op protowire.Number, body []byte) {
 	return op, body
 }
 
-// hello sends HelloMsg and reads the response.
+// hello sends a call of the operation daemon.hello and reads the response.
 func (c *oldClient) hello() {
 	c.t.Helper()
-	c.write(1000, protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1))
-	if op, _ := c.read(); op != 1000 {
-		c.t.Fatalf("response to hello has number %d", op)
+	name := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "daemon.hello")
+	c.write(2000, protowire.AppendString(protowire.AppendTag(name, 2, protowire.BytesType), "\xa0"))
+	if op, _ := c.read(); op != 2001 {
+		c.t.Fatalf("response to the call has number %d", op)
 	}
 	c.own = true
 }
@@ -200,7 +201,7 @@ func oldDaemon(t *testing.T, network string) (s *served, address string) {
 	return s, "127.0.0.1:" + string(port)
 }
 
-// TestOldClient checks that a connection without Hello receives only the numbers
+// TestOldClient checks that a connection without a call receives only the numbers
 // of RFC 0018, and no text in events of pieces. Errors arrive in the stream's end.
 func TestOldClient(t *testing.T) {
 	for _, network := range []string{"unix", "tcp"} {
@@ -236,7 +237,7 @@ func TestOldClient(t *testing.T) {
 	}
 }
 
-// TestOldClientNotice checks that a notice is a chunk without Hello.
+// TestOldClientNotice checks that a notice is a chunk without a call.
 func TestOldClientNotice(t *testing.T) {
 	m := modeltest.New(t, modeltest.Status(503, "no"), modeltest.Say("yes"))
 	config := strings.Replace(scripted(m), `models = ["script"]`, `models = ["script", "spare"]`+"\nfallback = [\"spare\"]", 1)
@@ -247,9 +248,9 @@ func TestOldClientNotice(t *testing.T) {
 	}
 }
 
-// TestOldClientWithHello checks that Hello counts for its connection, from the
+// TestOldClientWithCall checks that a call counts for its connection, from the
 // next request on.
-func TestOldClientWithHello(t *testing.T) {
+func TestOldClientWithCall(t *testing.T) {
 	for _, network := range []string{"unix", "tcp"} {
 		t.Run(network, func(t *testing.T) {
 			s, address := oldDaemon(t, network)

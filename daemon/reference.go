@@ -9,10 +9,10 @@ import (
 // fails.
 const ownNumbers = 1000
 
-// event sends an event of a stream. A peer that did not send Hello receives only
+// event sends an event of a stream. A peer that has sent no Call receives only
 // events of RFC 0018.
 func (r *request) event(e *pb.StreamEvent) error {
-	if !r.peer.Hello {
+	if !r.peer.Calls {
 		if e = referenceStreamEvent(e); e == nil {
 			return nil
 		}
@@ -34,10 +34,10 @@ func referenceStreamEvent(e *pb.StreamEvent) *pb.StreamEvent {
 	return e
 }
 
-// agentEvent sends an event to a subscriber. A peer that did not send Hello receives
+// agentEvent sends an event to a subscriber. A peer that has sent no Call receives
 // only kinds of RFC 0018, and delta events without text.
 func (r *request) agentEvent(m *pb.AgentEventMsg) error {
-	if !r.peer.Hello {
+	if !r.peer.Calls {
 		switch {
 		case m.GetKind() >= ownNumbers:
 			return nil

@@ -168,7 +168,7 @@ model = "script"
 	for _, m := range []*pb.ClientMessage{
 		{Msg: &pb.ClientMessage_GetConfig{GetConfig: &pb.GetConfig{}}},
 		{Msg: &pb.ClientMessage_GetStats{GetStats: &pb.GetStats{}}},
-		{Msg: &pb.ClientMessage_Hello{Hello: &pb.HelloMsg{}}},
+		callMessage(t, "daemon.hello", op.None{}),
 		{Msg: &pb.ClientMessage_Sessions{Sessions: &pb.Sessions{}}},
 		{Msg: &pb.ClientMessage_Compact{Compact: &pb.CompactMsg{Session: id}}},
 		callMessage(t, "models.list", op.None{}),

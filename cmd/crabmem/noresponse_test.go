@@ -8,6 +8,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 )
@@ -77,15 +78,24 @@ func dies(t *testing.T, p *place) {
 				if conn.Read(m) != nil {
 					break
 				}
-				if m.GetHello() == nil {
+				if m.GetCall().GetOp() != "daemon.hello" {
 					l.Close()
 					_ = lock.SetText(before)
 					_ = lock.Unlock()
 					break
 				}
-				_ = conn.Write(&pb.ServerMessage{Msg: &pb.ServerMessage_Hello{Hello: &pb.HelloReply{Protocol: pb.Version, Store: db}}})
+				_ = conn.Write(helloResponse(op.DaemonInfo{Protocol: pb.Version, Store: db}))
 			}
 			conn.Close()
 		}
 	}()
+}
+
+// helloResponse returns the response to the operation daemon.hello.
+func helloResponse(d op.DaemonInfo) *pb.ServerMessage {
+	body, err := op.Encode(d)
+	if err != nil {
+		panic(err) // the type is a constant
+	}
+	return &pb.ServerMessage{Msg: &pb.ServerMessage_Result{Result: &pb.Result{Body: body}}}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 )
@@ -38,9 +39,9 @@ func TestOtherVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hello := &pb.HelloReply{Protocol: pb.Version + 1, Version: "v9", Pid: uint32(daemon.Process.Pid), Home: home}
+	hello := helloResponse(op.DaemonInfo{Protocol: pb.Version + 1, Version: "v9", PID: daemon.Process.Pid, Home: home})
 	s := &wire.Server{Handler: func(_ context.Context, _ wire.Peer, _ *pb.ClientMessage, send func(*pb.ServerMessage) error) {
-		_ = send(&pb.ServerMessage{Msg: &pb.ServerMessage_Hello{Hello: hello}})
+		_ = send(hello)
 	}}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()

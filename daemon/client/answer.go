@@ -21,16 +21,23 @@ func call[T any](ctx context.Context, c *Client, m *pb.ClientMessage, get func(*
 
 // Call carries out an operation in the daemon. It is a method of [op.Caller].
 func (c *Client) Call(ctx context.Context, row *op.Row, in, out any, part func() error) error {
+	if err := c.agree(ctx); err != nil {
+		return err
+	}
 	if t, ok := in.(op.TreeRequest); ok {
 		return inTree(t.Tree(), out, part, func(part func() error) error { return c.call(ctx, row, in, out, part) })
 	}
 	return c.call(ctx, row, in, out, part)
 }
 
+// unagreed carries out operations of a daemon whose version is not known.
+type unagreed struct{ *Client }
+
+func (u unagreed) Call(ctx context.Context, row *op.Row, in, out any, part func() error) error {
+	return u.call(ctx, row, in, out, part)
+}
+
 func (c *Client) call(ctx context.Context, row *op.Row, in, out any, part func() error) error {
-	if err := c.agree(ctx); err != nil {
-		return err
-	}
 	h := op.Header{By: c.By, Space: c.Space, AllowSecrets: c.AllowSecrets, AllowEmpty: c.AllowEmpty}
 	h.Once, _ = ctx.Value(onceKey{}).(*op.OnceKey)
 	head, err := op.Encode(h)

@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -18,18 +19,15 @@ func (c *Client) Ping(ctx context.Context) error {
 // Hello describes the daemon. The error is a *SkewError if the daemon does not
 // have the operations of this program's version.
 func (c *Client) Hello(ctx context.Context) (Daemon, error) {
-	h, err := call(ctx, c, helloMessage(), (*pb.ServerMessage).GetHello)
+	h, err := op.Hello.Do(ctx, unagreed{c}, op.None{})
 	if e, ok := errors.AsType[*Error](err); ok && e.Code == 400 {
-		return Daemon{}, &SkewError{} // it is an empty message to who does not know it
+		return Daemon{}, &SkewError{} // it does not know the operation
 	}
-	if err != nil {
-		return Daemon{}, err
+	if err == nil && h.Protocol != pb.Version {
+		return h, &SkewError{Daemon: h.Version, Protocol: h.Protocol}
 	}
-	if h.GetProtocol() != pb.Version {
-		return daemonOf(h), &SkewError{Daemon: h.GetVersion(), Protocol: h.GetProtocol()}
-	}
-	c.agreed.Store(true)
-	return daemonOf(h), nil
+	c.agreed.Store(c.agreed.Load() || err == nil)
+	return h, err
 }
 
 // Send runs an agent and returns its answer when it is done.

@@ -59,9 +59,18 @@ func newClient(t *testing.T) *Client {
 	return c
 }
 
-func hello() *pb.ServerMessage {
-	return &pb.ServerMessage{Msg: &pb.ServerMessage_Hello{Hello: &pb.HelloReply{Protocol: pb.Version, Version: "v1"}}}
+func hello() *pb.ServerMessage { return helloOf(pb.Version, "v1") }
+
+// helloOf returns the response to Hello of a daemon.
+func helloOf(protocol uint32, version string) *pb.ServerMessage {
+	body, err := op.Encode(op.DaemonInfo{Protocol: protocol, Version: version})
+	if err != nil {
+		panic(err) // the type is a constant
+	}
+	return result(body, false, false)
 }
+
+func isHello(m *pb.ClientMessage) bool { return m.GetCall().GetOp() == "daemon.hello" }
 
 func stream(e *pb.StreamEvent) *pb.ServerMessage {
 	return &pb.ServerMessage{Msg: &pb.ServerMessage_Stream{Stream: e}}
@@ -82,7 +91,7 @@ func fail(code uint32, text string) *pb.ServerMessage {
 // script answers every request of a kind with the same messages.
 func script(answers ...*pb.ServerMessage) wire.Handler {
 	return func(_ context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
-		if m.GetHello() != nil {
+		if isHello(m) {
 			_ = send(hello())
 			return
 		}
@@ -117,7 +126,7 @@ func TestStreamEnds(t *testing.T) {
 		"structured": {[]*pb.ServerMessage{chunk("a"), structured, end("slow down")}, "a", "server error (429): slow down"},
 		"no start":   {[]*pb.ServerMessage{fail(500, "agent 'x' not registered")}, "", "server error (500): agent 'x' not registered"},
 		"newer":      {[]*pb.ServerMessage{stream(&pb.StreamEvent{}), chunk("b"), end("")}, "b", ""},
-		"other":      {[]*pb.ServerMessage{hello()}, "", "unexpected response: hello"},
+		"other":      {[]*pb.ServerMessage{hello()}, "", "unexpected response: result"},
 		"empty":      {[]*pb.ServerMessage{{}}, "", "unexpected response: empty, or from a newer daemon"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -221,13 +230,13 @@ func TestSkew(t *testing.T) {
 		want   string
 	}{
 		"foreign": {fail(400, "empty client message"), "call daemon: not a crabmem daemon, or older than this program: stop it, then run crabmem daemon start"},
-		"other": {&pb.ServerMessage{Msg: &pb.ServerMessage_Hello{Hello: &pb.HelloReply{Protocol: pb.Version + 1, Version: "v9"}}},
+		"other": {helloOf(pb.Version+1, "v9"),
 			"call daemon: it has version v9 and protocol 4, but this program needs protocol 3: stop it, then run crabmem daemon start"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
 			serve(t, func(_ context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
-				if m.GetHello() == nil {
+				if !isHello(m) {
 					asked++
 				}
 				_ = send(tc.answer)

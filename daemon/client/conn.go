@@ -2,7 +2,6 @@ package client
 
 import (
 	"errors"
-	"runtime/debug"
 
 	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
@@ -12,16 +11,12 @@ import (
 // conn is a connection to the daemon.
 type conn struct {
 	*wire.Conn
-	hello bool // Hello was sent on it
+	hello bool // a call was sent on it
 }
 
-// helloMessage returns the request that identifies this program.
+// helloMessage returns a request of [op.Hello]. Its body is an empty CBOR map.
 func helloMessage() *pb.ClientMessage {
-	version := "unknown"
-	if b, ok := debug.ReadBuildInfo(); ok {
-		version = b.Main.Version
-	}
-	return &pb.ClientMessage{Msg: &pb.ClientMessage_Hello{Hello: &pb.HelloMsg{Protocol: pb.Version, Version: version}}}
+	return &pb.ClientMessage{Msg: &pb.ClientMessage_Call{Call: &pb.Call{Op: "daemon.hello", Body: []byte{0xa0}}}}
 }
 
 // needsHello reports whether the response to m can contain additions to RFC 0018.
@@ -37,9 +32,7 @@ func needsHello(m *pb.ClientMessage) bool {
 // no additions.
 func (c *Client) begin(conn *conn, m *pb.ClientMessage) error {
 	m.As = c.As
-	if m.GetHello() != nil {
-		conn.hello = true
-	}
+	conn.hello = conn.hello || m.GetCall() != nil
 	if conn.hello || !needsHello(m) {
 		return conn.send(m)
 	}
@@ -63,7 +56,8 @@ func (c *Client) begin(conn *conn, m *pb.ClientMessage) error {
 	if together {
 		return nil
 	}
-	if r.GetHello().GetProtocol() == pb.Version {
+	var h Daemon
+	if op.Decode(r.GetResult().GetBody(), &h) == nil && h.Protocol == pb.Version {
 		c.agreed.Store(true)
 	}
 	return conn.send(m)

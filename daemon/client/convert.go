@@ -29,13 +29,6 @@ func set[T comparable](v T) *T {
 	return &v
 }
 
-func daemonOf(m *pb.HelloReply) Daemon {
-	return Daemon{
-		Protocol: m.GetProtocol(), Version: m.GetVersion(), PID: int(m.GetPid()), Home: m.GetHome(), Store: m.GetStore(),
-		SessionsDir: m.GetSessionsDir(), StartedAt: m.GetStartedAt(), Model: m.GetModel(), Trust: m.GetTrust(),
-	}
-}
-
 func (m *Message) send() *pb.SendMsg {
 	return &pb.SendMsg{Agent: m.Agent, Content: m.Content, Session: set(m.Session), Sender: set(m.Sender), Cwd: set(m.Dir), NewChat: m.NewChat,
 		ResumeFile: set(m.StoredID), Model: set(m.Model), Commands: m.Commands, RequestId: m.Request, AfterRequest: m.After, Fresh: m.Fresh}

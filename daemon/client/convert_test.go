@@ -82,7 +82,6 @@ func TestResponsesKeepFields(t *testing.T) {
 		got    any
 		except string
 	}{
-		{daemonOf(fillMessage(new(pb.HelloReply))), ""},
 		{responseOf(fillMessage(new(pb.SendResponse))), ""},
 		{*agentEventOf(fillMessage(new(pb.AgentEventMsg))), "Model Line Repeated Calls.Type Took Failed Questions Err.Family"},
 		{questionOf(fillMessage(new(pb.AskQuestion))), ""},
@@ -153,7 +152,7 @@ func TestStreamEvents(t *testing.T) {
 func TestRequestsKeepFields(t *testing.T) {
 	sent := make(map[string][]string) // by request, the fields that are unset
 	serve(t, func(_ context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
-		if m.GetHello() != nil {
+		if isHello(m) {
 			_ = send(hello())
 			return
 		}

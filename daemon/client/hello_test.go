@@ -17,11 +17,11 @@ import (
 func TestHelloOnEachConnection(t *testing.T) {
 	serve(t, func(_ context.Context, p wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		switch {
-		case m.GetHello() != nil:
+		case isHello(m):
 			_ = send(hello())
 		case m.GetPing() != nil:
 			_ = send(&pb.ServerMessage{Msg: &pb.ServerMessage_Pong{Pong: &pb.Pong{}}})
-		case !p.Hello:
+		case !p.Calls:
 			_ = send(fail(500, "no hello"))
 		case m.GetStream() != nil:
 			if send(chunk("a")) == nil {
@@ -116,7 +116,7 @@ func TestHelloWithoutRoundTrip(t *testing.T) {
 // TestStreamWithoutHello streams from a daemon that does not know Hello.
 func TestStreamWithoutHello(t *testing.T) {
 	serve(t, func(_ context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
-		if m.GetHello() != nil {
+		if isHello(m) {
 			_ = send(&pb.ServerMessage{Msg: &pb.ServerMessage_Error{Error: &pb.ErrorMsg{Code: 400, Message: "empty client message"}}})
 			return
 		}

@@ -3,31 +3,12 @@ package client
 import (
 	"time"
 
-	"crabmem/daemon/space"
+	"crabmem/daemon/op"
 	"crabmem/sessionlog"
 )
 
 // Daemon describes a daemon.
-type Daemon struct {
-	Protocol    uint32 // version of the operations that RFC 0018 does not define
-	Version     string
-	PID         int
-	Home        string // real paths
-	Store       string
-	SessionsDir string
-	StartedAt   string // RFC 3339
-	Model       string // the active one
-	Trust       string // in Client.As: untrusted, trusted, or admin
-}
-
-// Serves reports whether the daemon serves a store: the file of a space of its home,
-// or if spaceName is empty, its own store. path is the real path of the file.
-func (d *Daemon) Serves(path, spaceName string) bool {
-	if spaceName == "" || spaceName == space.Main {
-		return d.Store == path
-	}
-	return space.File(d.Home, spaceName) == path
-}
+type Daemon = op.DaemonInfo
 
 // Message is a message to an agent.
 //

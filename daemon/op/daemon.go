@@ -50,7 +50,8 @@ type Parts struct {
 	// ChangeConfig writes the configuration files and uses them, and Reload only uses them.
 	ChangeConfig func(*ConfigChange) error
 	Reload       func() error
-	// Stats returns the figures of the daemon.
+	// Info describes the daemon to an identity, and Stats returns the daemon's figures.
+	Info  func(as *Identity) DaemonInfo
 	Stats func() DaemonStats
 
 	Crons *cron.Table

@@ -151,7 +151,7 @@ func (c *served) serve() {
 		case !c.gather(m):
 		default:
 			c.work(m)
-			c.peer.Hello = c.peer.Hello || m.GetHello() != nil
+			c.peer.Calls = c.peer.Calls || m.GetCall() != nil
 		}
 		c.seq.Store(c.s.requests.Add(1))
 		if c.hungUp || c.broken || c.failed >= maxFailures {

@@ -30,9 +30,9 @@ type Peer struct {
 	Network string // unix or tcp
 	Addr    string
 	UID     int // -1: not known
-	// Hello reports whether an earlier request of the connection was Hello: the
+	// Calls reports whether an earlier request of the connection was a Call: the
 	// peer knows numbers from 1000 up.
-	Hello bool
+	Calls bool
 }
 
 // Server answers requests on any number of listeners: of each connection one

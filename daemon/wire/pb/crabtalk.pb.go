@@ -7,7 +7,7 @@
 //
 // Clients of the RFC fail on a StreamEvent or an AgentEventKind that they do not
 // know. The daemon sends those from 1000 up only on a connection on which it
-// answered HelloMsg. On others a notice is a chunk, an error is in the end of its
+// answered a Call. On others a notice is a chunk, an error is in the end of its
 // stream, and TEXT_DELTA and THINKING_DELTA have no content.
 //
 // A connection carries one request at a time: a ClientMessage, answered by one
@@ -128,7 +128,6 @@ type ClientMessage struct {
 	//	*ClientMessage_DeleteCron
 	//	*ClientMessage_ListCrons
 	//	*ClientMessage_Compact
-	//	*ClientMessage_Hello
 	//	*ClientMessage_Auth
 	//	*ClientMessage_Call
 	Msg isClientMessage_Msg `protobuf_oneof:"msg"`
@@ -312,15 +311,6 @@ func (x *ClientMessage) GetCompact() *CompactMsg {
 	return nil
 }
 
-func (x *ClientMessage) GetHello() *HelloMsg {
-	if x != nil {
-		if x, ok := x.Msg.(*ClientMessage_Hello); ok {
-			return x.Hello
-		}
-	}
-	return nil
-}
-
 func (x *ClientMessage) GetAuth() *AuthMsg {
 	if x != nil {
 		if x, ok := x.Msg.(*ClientMessage_Auth); ok {
@@ -410,12 +400,8 @@ type ClientMessage_Compact struct {
 	Compact *CompactMsg `protobuf:"bytes,15,opt,name=compact,proto3,oneof"`
 }
 
-type ClientMessage_Hello struct {
-	Hello *HelloMsg `protobuf:"bytes,1000,opt,name=hello,proto3,oneof"` // answered by hello
-}
-
 type ClientMessage_Auth struct {
-	Auth *AuthMsg `protobuf:"bytes,1001,opt,name=auth,proto3,oneof"` // pong
+	Auth *AuthMsg `protobuf:"bytes,1001,opt,name=auth,proto3,oneof"` // answered by pong
 }
 
 type ClientMessage_Call struct {
@@ -451,8 +437,6 @@ func (*ClientMessage_DeleteCron) isClientMessage_Msg() {}
 func (*ClientMessage_ListCrons) isClientMessage_Msg() {}
 
 func (*ClientMessage_Compact) isClientMessage_Msg() {}
-
-func (*ClientMessage_Hello) isClientMessage_Msg() {}
 
 func (*ClientMessage_Auth) isClientMessage_Msg() {}
 
@@ -622,7 +606,6 @@ type ServerMessage struct {
 	//	*ServerMessage_CronInfo
 	//	*ServerMessage_CronList
 	//	*ServerMessage_Compact
-	//	*ServerMessage_Hello
 	//	*ServerMessage_Result
 	Msg           isServerMessage_Msg `protobuf_oneof:"msg"`
 	unknownFields protoimpl.UnknownFields
@@ -765,15 +748,6 @@ func (x *ServerMessage) GetCompact() *CompactResponse {
 	return nil
 }
 
-func (x *ServerMessage) GetHello() *HelloReply {
-	if x != nil {
-		if x, ok := x.Msg.(*ServerMessage_Hello); ok {
-			return x.Hello
-		}
-	}
-	return nil
-}
-
 func (x *ServerMessage) GetResult() *Result {
 	if x != nil {
 		if x, ok := x.Msg.(*ServerMessage_Result); ok {
@@ -831,10 +805,6 @@ type ServerMessage_Compact struct {
 	Compact *CompactResponse `protobuf:"bytes,11,opt,name=compact,proto3,oneof"`
 }
 
-type ServerMessage_Hello struct {
-	Hello *HelloReply `protobuf:"bytes,1000,opt,name=hello,proto3,oneof"`
-}
-
 type ServerMessage_Result struct {
 	Result *Result `protobuf:"bytes,2001,opt,name=result,proto3,oneof"`
 }
@@ -860,8 +830,6 @@ func (*ServerMessage_CronInfo) isServerMessage_Msg() {}
 func (*ServerMessage_CronList) isServerMessage_Msg() {}
 
 func (*ServerMessage_Compact) isServerMessage_Msg() {}
-
-func (*ServerMessage_Hello) isServerMessage_Msg() {}
 
 func (*ServerMessage_Result) isServerMessage_Msg() {}
 
@@ -2919,169 +2887,6 @@ func (x *DaemonStats) GetRegisteredAgents() uint32 {
 	return 0
 }
 
-// HelloMsg requests the versions of the daemon. The client closes the connection
-// if it does not support the daemon's protocol. After HelloMsg, the connection
-// carries stream events and event kinds from 1000 up.
-type HelloMsg struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"` // version of the operations from 1000 up
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`    // of the client
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *HelloMsg) Reset() {
-	*x = HelloMsg{}
-	mi := &file_crabtalk_proto_msgTypes[37]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *HelloMsg) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*HelloMsg) ProtoMessage() {}
-
-func (x *HelloMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[37]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use HelloMsg.ProtoReflect.Descriptor instead.
-func (*HelloMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{37}
-}
-
-func (x *HelloMsg) GetProtocol() uint32 {
-	if x != nil {
-		return x.Protocol
-	}
-	return 0
-}
-
-func (x *HelloMsg) GetVersion() string {
-	if x != nil {
-		return x.Version
-	}
-	return ""
-}
-
-type HelloReply struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Protocol      uint32                 `protobuf:"varint,1,opt,name=protocol,proto3" json:"protocol,omitempty"`
-	Version       string                 `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"` // of the daemon
-	Pid           uint32                 `protobuf:"varint,3,opt,name=pid,proto3" json:"pid,omitempty"`
-	Home          string                 `protobuf:"bytes,4,opt,name=home,proto3" json:"home,omitempty"` // real paths
-	Store         string                 `protobuf:"bytes,5,opt,name=store,proto3" json:"store,omitempty"`
-	SessionsDir   string                 `protobuf:"bytes,6,opt,name=sessions_dir,json=sessionsDir,proto3" json:"sessions_dir,omitempty"`
-	StartedAt     string                 `protobuf:"bytes,7,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"` // RFC 3339
-	Model         string                 `protobuf:"bytes,8,opt,name=model,proto3" json:"model,omitempty"`                          // the active one
-	Trust         string                 `protobuf:"bytes,9,opt,name=trust,proto3" json:"trust,omitempty"`                          // in the identity that asks: untrusted, trusted, or admin
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *HelloReply) Reset() {
-	*x = HelloReply{}
-	mi := &file_crabtalk_proto_msgTypes[38]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *HelloReply) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*HelloReply) ProtoMessage() {}
-
-func (x *HelloReply) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[38]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use HelloReply.ProtoReflect.Descriptor instead.
-func (*HelloReply) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{38}
-}
-
-func (x *HelloReply) GetProtocol() uint32 {
-	if x != nil {
-		return x.Protocol
-	}
-	return 0
-}
-
-func (x *HelloReply) GetVersion() string {
-	if x != nil {
-		return x.Version
-	}
-	return ""
-}
-
-func (x *HelloReply) GetPid() uint32 {
-	if x != nil {
-		return x.Pid
-	}
-	return 0
-}
-
-func (x *HelloReply) GetHome() string {
-	if x != nil {
-		return x.Home
-	}
-	return ""
-}
-
-func (x *HelloReply) GetStore() string {
-	if x != nil {
-		return x.Store
-	}
-	return ""
-}
-
-func (x *HelloReply) GetSessionsDir() string {
-	if x != nil {
-		return x.SessionsDir
-	}
-	return ""
-}
-
-func (x *HelloReply) GetStartedAt() string {
-	if x != nil {
-		return x.StartedAt
-	}
-	return ""
-}
-
-func (x *HelloReply) GetModel() string {
-	if x != nil {
-		return x.Model
-	}
-	return ""
-}
-
-func (x *HelloReply) GetTrust() string {
-	if x != nil {
-		return x.Trust
-	}
-	return ""
-}
-
 // AuthMsg is the first request of a connection whose peer is not known
 // otherwise.
 type AuthMsg struct {
@@ -3093,7 +2898,7 @@ type AuthMsg struct {
 
 func (x *AuthMsg) Reset() {
 	*x = AuthMsg{}
-	mi := &file_crabtalk_proto_msgTypes[39]
+	mi := &file_crabtalk_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3105,7 +2910,7 @@ func (x *AuthMsg) String() string {
 func (*AuthMsg) ProtoMessage() {}
 
 func (x *AuthMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[39]
+	mi := &file_crabtalk_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3118,7 +2923,7 @@ func (x *AuthMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthMsg.ProtoReflect.Descriptor instead.
 func (*AuthMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{39}
+	return file_crabtalk_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AuthMsg) GetToken() string {
@@ -3143,7 +2948,7 @@ type ErrorMsg struct {
 
 func (x *ErrorMsg) Reset() {
 	*x = ErrorMsg{}
-	mi := &file_crabtalk_proto_msgTypes[40]
+	mi := &file_crabtalk_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3155,7 +2960,7 @@ func (x *ErrorMsg) String() string {
 func (*ErrorMsg) ProtoMessage() {}
 
 func (x *ErrorMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[40]
+	mi := &file_crabtalk_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3168,7 +2973,7 @@ func (x *ErrorMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorMsg.ProtoReflect.Descriptor instead.
 func (*ErrorMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{40}
+	return file_crabtalk_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ErrorMsg) GetCode() uint32 {
@@ -3231,7 +3036,7 @@ type SubscribeEvents struct {
 
 func (x *SubscribeEvents) Reset() {
 	*x = SubscribeEvents{}
-	mi := &file_crabtalk_proto_msgTypes[41]
+	mi := &file_crabtalk_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3243,7 +3048,7 @@ func (x *SubscribeEvents) String() string {
 func (*SubscribeEvents) ProtoMessage() {}
 
 func (x *SubscribeEvents) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[41]
+	mi := &file_crabtalk_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3256,7 +3061,7 @@ func (x *SubscribeEvents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscribeEvents.ProtoReflect.Descriptor instead.
 func (*SubscribeEvents) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{41}
+	return file_crabtalk_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *SubscribeEvents) GetStoredId() string {
@@ -3301,7 +3106,7 @@ type AgentEventMsg struct {
 
 func (x *AgentEventMsg) Reset() {
 	*x = AgentEventMsg{}
-	mi := &file_crabtalk_proto_msgTypes[42]
+	mi := &file_crabtalk_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3313,7 +3118,7 @@ func (x *AgentEventMsg) String() string {
 func (*AgentEventMsg) ProtoMessage() {}
 
 func (x *AgentEventMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[42]
+	mi := &file_crabtalk_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3326,7 +3131,7 @@ func (x *AgentEventMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEventMsg.ProtoReflect.Descriptor instead.
 func (*AgentEventMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{42}
+	return file_crabtalk_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *AgentEventMsg) GetAgent() string {
@@ -3434,7 +3239,7 @@ type CreateCronMsg struct {
 
 func (x *CreateCronMsg) Reset() {
 	*x = CreateCronMsg{}
-	mi := &file_crabtalk_proto_msgTypes[43]
+	mi := &file_crabtalk_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3446,7 +3251,7 @@ func (x *CreateCronMsg) String() string {
 func (*CreateCronMsg) ProtoMessage() {}
 
 func (x *CreateCronMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[43]
+	mi := &file_crabtalk_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3459,7 +3264,7 @@ func (x *CreateCronMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateCronMsg.ProtoReflect.Descriptor instead.
 func (*CreateCronMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{43}
+	return file_crabtalk_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CreateCronMsg) GetSchedule() string {
@@ -3513,7 +3318,7 @@ type DeleteCronMsg struct {
 
 func (x *DeleteCronMsg) Reset() {
 	*x = DeleteCronMsg{}
-	mi := &file_crabtalk_proto_msgTypes[44]
+	mi := &file_crabtalk_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3525,7 +3330,7 @@ func (x *DeleteCronMsg) String() string {
 func (*DeleteCronMsg) ProtoMessage() {}
 
 func (x *DeleteCronMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[44]
+	mi := &file_crabtalk_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3538,7 +3343,7 @@ func (x *DeleteCronMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCronMsg.ProtoReflect.Descriptor instead.
 func (*DeleteCronMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{44}
+	return file_crabtalk_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DeleteCronMsg) GetId() uint64 {
@@ -3556,7 +3361,7 @@ type ListCronsMsg struct {
 
 func (x *ListCronsMsg) Reset() {
 	*x = ListCronsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[45]
+	mi := &file_crabtalk_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3568,7 +3373,7 @@ func (x *ListCronsMsg) String() string {
 func (*ListCronsMsg) ProtoMessage() {}
 
 func (x *ListCronsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[45]
+	mi := &file_crabtalk_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3581,7 +3386,7 @@ func (x *ListCronsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCronsMsg.ProtoReflect.Descriptor instead.
 func (*ListCronsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{45}
+	return file_crabtalk_proto_rawDescGZIP(), []int{43}
 }
 
 type CronInfo struct {
@@ -3599,7 +3404,7 @@ type CronInfo struct {
 
 func (x *CronInfo) Reset() {
 	*x = CronInfo{}
-	mi := &file_crabtalk_proto_msgTypes[46]
+	mi := &file_crabtalk_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3611,7 +3416,7 @@ func (x *CronInfo) String() string {
 func (*CronInfo) ProtoMessage() {}
 
 func (x *CronInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[46]
+	mi := &file_crabtalk_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3624,7 +3429,7 @@ func (x *CronInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronInfo.ProtoReflect.Descriptor instead.
 func (*CronInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{46}
+	return file_crabtalk_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CronInfo) GetId() uint64 {
@@ -3685,7 +3490,7 @@ type CronList struct {
 
 func (x *CronList) Reset() {
 	*x = CronList{}
-	mi := &file_crabtalk_proto_msgTypes[47]
+	mi := &file_crabtalk_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3697,7 +3502,7 @@ func (x *CronList) String() string {
 func (*CronList) ProtoMessage() {}
 
 func (x *CronList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[47]
+	mi := &file_crabtalk_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3710,7 +3515,7 @@ func (x *CronList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronList.ProtoReflect.Descriptor instead.
 func (*CronList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{47}
+	return file_crabtalk_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CronList) GetCrons() []*CronInfo {
@@ -3724,7 +3529,7 @@ var File_crabtalk_proto protoreflect.FileDescriptor
 
 const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
-	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xd6\b\n" +
+	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xa0\b\n" +
 	"\rClientMessage\x120\n" +
 	"\x04send\x18\x01 \x01(\v2\x1a.crabtalk.protocol.SendMsgH\x00R\x04send\x126\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1c.crabtalk.protocol.StreamMsgH\x00R\x06stream\x12-\n" +
@@ -3747,8 +3552,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"deleteCron\x12@\n" +
 	"\n" +
 	"list_crons\x18\x0e \x01(\v2\x1f.crabtalk.protocol.ListCronsMsgH\x00R\tlistCrons\x129\n" +
-	"\acompact\x18\x0f \x01(\v2\x1d.crabtalk.protocol.CompactMsgH\x00R\acompact\x124\n" +
-	"\x05hello\x18\xe8\a \x01(\v2\x1b.crabtalk.protocol.HelloMsgH\x00R\x05hello\x121\n" +
+	"\acompact\x18\x0f \x01(\v2\x1d.crabtalk.protocol.CompactMsgH\x00R\acompact\x121\n" +
 	"\x04auth\x18\xe9\a \x01(\v2\x1a.crabtalk.protocol.AuthMsgH\x00R\x04auth\x12.\n" +
 	"\x04call\x18\xd0\x0f \x01(\v2\x17.crabtalk.protocol.CallH\x00R\x04call\x12\x0f\n" +
 	"\x02as\x18\xce\b \x01(\tR\x02asB\x05\n" +
@@ -3763,7 +3567,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x04more\x18\x02 \x01(\bR\x04more\x12\x18\n" +
 	"\apartial\x18\x03 \x01(\bR\apartial\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\fR\x05error\x12\x1a\n" +
-	"\bwarnings\x18\x05 \x03(\tR\bwarnings\"\x8c\x06\n" +
+	"\bwarnings\x18\x05 \x03(\tR\bwarnings\"\xd4\x05\n" +
 	"\rServerMessage\x12=\n" +
 	"\bresponse\x18\x01 \x01(\v2\x1f.crabtalk.protocol.SendResponseH\x00R\bresponse\x128\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1e.crabtalk.protocol.StreamEventH\x00R\x06stream\x123\n" +
@@ -3777,8 +3581,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\tcron_info\x18\t \x01(\v2\x1b.crabtalk.protocol.CronInfoH\x00R\bcronInfo\x12:\n" +
 	"\tcron_list\x18\n" +
 	" \x01(\v2\x1b.crabtalk.protocol.CronListH\x00R\bcronList\x12>\n" +
-	"\acompact\x18\v \x01(\v2\".crabtalk.protocol.CompactResponseH\x00R\acompact\x126\n" +
-	"\x05hello\x18\xe8\a \x01(\v2\x1d.crabtalk.protocol.HelloReplyH\x00R\x05hello\x124\n" +
+	"\acompact\x18\v \x01(\v2\".crabtalk.protocol.CompactResponseH\x00R\acompact\x124\n" +
 	"\x06result\x18\xd1\x0f \x01(\v2\x19.crabtalk.protocol.ResultH\x00R\x06resultB\x05\n" +
 	"\x03msg\"\x9c\x03\n" +
 	"\aSendMsg\x12\x14\n" +
@@ -3935,22 +3738,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\vuptime_secs\x18\x01 \x01(\x04R\n" +
 	"uptimeSecs\x12'\n" +
 	"\x0factive_sessions\x18\x02 \x01(\rR\x0eactiveSessions\x12+\n" +
-	"\x11registered_agents\x18\x03 \x01(\rR\x10registeredAgents\"@\n" +
-	"\bHelloMsg\x12\x1a\n" +
-	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\tR\aversion\"\xec\x01\n" +
-	"\n" +
-	"HelloReply\x12\x1a\n" +
-	"\bprotocol\x18\x01 \x01(\rR\bprotocol\x12\x18\n" +
-	"\aversion\x18\x02 \x01(\tR\aversion\x12\x10\n" +
-	"\x03pid\x18\x03 \x01(\rR\x03pid\x12\x12\n" +
-	"\x04home\x18\x04 \x01(\tR\x04home\x12\x14\n" +
-	"\x05store\x18\x05 \x01(\tR\x05store\x12!\n" +
-	"\fsessions_dir\x18\x06 \x01(\tR\vsessionsDir\x12\x1d\n" +
-	"\n" +
-	"started_at\x18\a \x01(\tR\tstartedAt\x12\x14\n" +
-	"\x05model\x18\b \x01(\tR\x05model\x12\x14\n" +
-	"\x05trust\x18\t \x01(\tR\x05trust\"\x1f\n" +
+	"\x11registered_agents\x18\x03 \x01(\rR\x10registeredAgents\"\x1f\n" +
 	"\aAuthMsg\x12\x14\n" +
 	"\x05token\x18\x01 \x01(\tR\x05token\"\xbf\x01\n" +
 	"\bErrorMsg\x12\x12\n" +
@@ -4034,7 +3822,7 @@ func file_crabtalk_proto_rawDescGZIP() []byte {
 }
 
 var file_crabtalk_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
+var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_crabtalk_proto_goTypes = []any{
 	(AgentEventKind)(0),        // 0: crabtalk.protocol.AgentEventKind
 	(*ClientMessage)(nil),      // 1: crabtalk.protocol.ClientMessage
@@ -4074,17 +3862,15 @@ var file_crabtalk_proto_goTypes = []any{
 	(*ReloadMsg)(nil),          // 35: crabtalk.protocol.ReloadMsg
 	(*GetStats)(nil),           // 36: crabtalk.protocol.GetStats
 	(*DaemonStats)(nil),        // 37: crabtalk.protocol.DaemonStats
-	(*HelloMsg)(nil),           // 38: crabtalk.protocol.HelloMsg
-	(*HelloReply)(nil),         // 39: crabtalk.protocol.HelloReply
-	(*AuthMsg)(nil),            // 40: crabtalk.protocol.AuthMsg
-	(*ErrorMsg)(nil),           // 41: crabtalk.protocol.ErrorMsg
-	(*SubscribeEvents)(nil),    // 42: crabtalk.protocol.SubscribeEvents
-	(*AgentEventMsg)(nil),      // 43: crabtalk.protocol.AgentEventMsg
-	(*CreateCronMsg)(nil),      // 44: crabtalk.protocol.CreateCronMsg
-	(*DeleteCronMsg)(nil),      // 45: crabtalk.protocol.DeleteCronMsg
-	(*ListCronsMsg)(nil),       // 46: crabtalk.protocol.ListCronsMsg
-	(*CronInfo)(nil),           // 47: crabtalk.protocol.CronInfo
-	(*CronList)(nil),           // 48: crabtalk.protocol.CronList
+	(*AuthMsg)(nil),            // 38: crabtalk.protocol.AuthMsg
+	(*ErrorMsg)(nil),           // 39: crabtalk.protocol.ErrorMsg
+	(*SubscribeEvents)(nil),    // 40: crabtalk.protocol.SubscribeEvents
+	(*AgentEventMsg)(nil),      // 41: crabtalk.protocol.AgentEventMsg
+	(*CreateCronMsg)(nil),      // 42: crabtalk.protocol.CreateCronMsg
+	(*DeleteCronMsg)(nil),      // 43: crabtalk.protocol.DeleteCronMsg
+	(*ListCronsMsg)(nil),       // 44: crabtalk.protocol.ListCronsMsg
+	(*CronInfo)(nil),           // 45: crabtalk.protocol.CronInfo
+	(*CronList)(nil),           // 46: crabtalk.protocol.CronList
 }
 var file_crabtalk_proto_depIdxs = []int32{
 	5,  // 0: crabtalk.protocol.ClientMessage.send:type_name -> crabtalk.protocol.SendMsg
@@ -4095,57 +3881,55 @@ var file_crabtalk_proto_depIdxs = []int32{
 	32, // 5: crabtalk.protocol.ClientMessage.get_config:type_name -> crabtalk.protocol.GetConfig
 	33, // 6: crabtalk.protocol.ClientMessage.set_config:type_name -> crabtalk.protocol.SetConfigMsg
 	35, // 7: crabtalk.protocol.ClientMessage.reload:type_name -> crabtalk.protocol.ReloadMsg
-	42, // 8: crabtalk.protocol.ClientMessage.subscribe_events:type_name -> crabtalk.protocol.SubscribeEvents
+	40, // 8: crabtalk.protocol.ClientMessage.subscribe_events:type_name -> crabtalk.protocol.SubscribeEvents
 	21, // 9: crabtalk.protocol.ClientMessage.reply_to_ask:type_name -> crabtalk.protocol.ReplyToAsk
 	36, // 10: crabtalk.protocol.ClientMessage.get_stats:type_name -> crabtalk.protocol.GetStats
-	44, // 11: crabtalk.protocol.ClientMessage.create_cron:type_name -> crabtalk.protocol.CreateCronMsg
-	45, // 12: crabtalk.protocol.ClientMessage.delete_cron:type_name -> crabtalk.protocol.DeleteCronMsg
-	46, // 13: crabtalk.protocol.ClientMessage.list_crons:type_name -> crabtalk.protocol.ListCronsMsg
+	42, // 11: crabtalk.protocol.ClientMessage.create_cron:type_name -> crabtalk.protocol.CreateCronMsg
+	43, // 12: crabtalk.protocol.ClientMessage.delete_cron:type_name -> crabtalk.protocol.DeleteCronMsg
+	44, // 13: crabtalk.protocol.ClientMessage.list_crons:type_name -> crabtalk.protocol.ListCronsMsg
 	28, // 14: crabtalk.protocol.ClientMessage.compact:type_name -> crabtalk.protocol.CompactMsg
-	38, // 15: crabtalk.protocol.ClientMessage.hello:type_name -> crabtalk.protocol.HelloMsg
-	40, // 16: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
-	2,  // 17: crabtalk.protocol.ClientMessage.call:type_name -> crabtalk.protocol.Call
-	7,  // 18: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
-	8,  // 19: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
-	41, // 20: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
-	31, // 21: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
-	27, // 22: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
-	34, // 23: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
-	43, // 24: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
-	37, // 25: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
-	47, // 26: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
-	48, // 27: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
-	29, // 28: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
-	39, // 29: crabtalk.protocol.ServerMessage.hello:type_name -> crabtalk.protocol.HelloReply
-	3,  // 30: crabtalk.protocol.ServerMessage.result:type_name -> crabtalk.protocol.Result
-	22, // 31: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
-	9,  // 32: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
-	11, // 33: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
-	12, // 34: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
-	13, // 35: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
-	15, // 36: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
-	16, // 37: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
-	17, // 38: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
-	18, // 39: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
-	22, // 40: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
-	23, // 41: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
-	41, // 42: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
-	10, // 43: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
-	14, // 44: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	19, // 45: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
-	20, // 46: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
-	26, // 47: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
-	0,  // 48: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
-	14, // 49: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	22, // 50: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
-	23, // 51: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
-	41, // 52: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
-	47, // 53: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
-	54, // [54:54] is the sub-list for method output_type
-	54, // [54:54] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	38, // 15: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
+	2,  // 16: crabtalk.protocol.ClientMessage.call:type_name -> crabtalk.protocol.Call
+	7,  // 17: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
+	8,  // 18: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
+	39, // 19: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
+	31, // 20: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
+	27, // 21: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
+	34, // 22: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
+	41, // 23: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
+	37, // 24: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
+	45, // 25: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
+	46, // 26: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
+	29, // 27: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
+	3,  // 28: crabtalk.protocol.ServerMessage.result:type_name -> crabtalk.protocol.Result
+	22, // 29: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
+	9,  // 30: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
+	11, // 31: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
+	12, // 32: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
+	13, // 33: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
+	15, // 34: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
+	16, // 35: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
+	17, // 36: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
+	18, // 37: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
+	22, // 38: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
+	23, // 39: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
+	39, // 40: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
+	10, // 41: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
+	14, // 42: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	19, // 43: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
+	20, // 44: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
+	26, // 45: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
+	0,  // 46: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
+	14, // 47: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	22, // 48: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
+	23, // 49: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
+	39, // 50: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
+	45, // 51: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
+	52, // [52:52] is the sub-list for method output_type
+	52, // [52:52] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_crabtalk_proto_init() }
@@ -4169,7 +3953,6 @@ func file_crabtalk_proto_init() {
 		(*ClientMessage_DeleteCron)(nil),
 		(*ClientMessage_ListCrons)(nil),
 		(*ClientMessage_Compact)(nil),
-		(*ClientMessage_Hello)(nil),
 		(*ClientMessage_Auth)(nil),
 		(*ClientMessage_Call)(nil),
 	}
@@ -4185,7 +3968,6 @@ func file_crabtalk_proto_init() {
 		(*ServerMessage_CronInfo)(nil),
 		(*ServerMessage_CronList)(nil),
 		(*ServerMessage_Compact)(nil),
-		(*ServerMessage_Hello)(nil),
 		(*ServerMessage_Result)(nil),
 	}
 	file_crabtalk_proto_msgTypes[4].OneofWrappers = []any{}
@@ -4204,15 +3986,15 @@ func file_crabtalk_proto_init() {
 		(*StreamEvent_Error)(nil),
 		(*StreamEvent_Appended)(nil),
 	}
-	file_crabtalk_proto_msgTypes[40].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[43].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[38].OneofWrappers = []any{}
+	file_crabtalk_proto_msgTypes[41].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crabtalk_proto_rawDesc), len(file_crabtalk_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   48,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -37,7 +37,7 @@ func TestSayAfterRefusedMessage(t *testing.T) {
 	s := &wire.Server{Handler: func(_ context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		q := m.GetStream()
 		if q == nil {
-			_ = send(&pb.ServerMessage{Msg: &pb.ServerMessage_Hello{Hello: &pb.HelloReply{Protocol: pb.Version}}})
+			_ = send(&pb.ServerMessage{Msg: &pb.ServerMessage_Result{Result: &pb.Result{}}})
 			return
 		}
 		got = append(got, q.GetContent()+" in "+q.GetResumeFile())

@@ -4,10 +4,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // The causes of an [Error]; test for them with errors.Is. Every Error matches
@@ -43,9 +46,7 @@ var (
 	quotaCodes   = []string{
 		"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "exceeded_current_quota_error", "insufficient_balance",
 	}
-	overflowCodes = []string{
-		"context_length_exceeded", "exceed_context_size_error", "model_max_prompt_tokens_exceeded", "tokens_limit_reached", "request_too_large",
-	}
+	overflowCodes = []string{"tokens_limit_reached", "request_too_large"}
 )
 
 // Parts of error messages, in lower case. They classify errors whose status and code
@@ -53,19 +54,37 @@ var (
 var (
 	keyTexts   = []string{"api key not valid", "invalid api key", "incorrect api key"}
 	quotaTexts = []string{"credit balance is too low", "insufficient balance"}
-	// overflowTexts must not match messages about limits per minute.
-	overflowTexts = []string{
-		"maximum context length", "context_length_exceeded", "context length exceeded", "exceeds the context window",
-		"exceeds context window", "exceed context limit", "exceed the context limit", "available context size",
-		"prompt is too long", "input is too long", "maximum prompt length", "exceeded model token limit",
-		"exceeds the maximum number of tokens", "number of tokens in the prompt cannot exceed", "larger than the context",
-		"longer than the context", "longer than the model's context", "context window exceeds", "exceeds the model's context",
-		"exceeds the context length", "greater than the context length", "exceed context window", "context size has been exceeded",
-		"exceeded this model context window", "longer than the maximum model length", "the model's context length is only",
-		"loaded with context length of only", "reached context length", "range of input length should be",
-		"tokens + `max_new_tokens` must be", "`inputs` must have less than", "prompt exceeds max length",
-	}
 )
+
+// Expressions that recognize an overflow by its meaning, in lower case: the context,
+// the prompt, or the input is near a word for an excess. A rate or an account that is
+// exceeded, a schema, a deadline, and an answer that is too long are no overflow.
+var (
+	overflowPattern = lazyRegexp(`(?s)` + near(
+		`context|prompt|input[^.]{0,3} (\(?[0-9]+ )?(token|length|is\b|exceed)|model (token|max)|length of the (messages|input)`,
+		`exceed|maximum|overflow|too (long|large)|(longer|larger|greater) than|must (be <|have less)|should be \[|\bonly\b|reduce`,
+	) + `|\bcontext_(too_large|overflow)`)
+	noOverflowPattern = lazyRegexp(`rate.?limit|\bper[ -](min|day|hour|sec|month)|quota|credit|monthly|schema|deadline|time[d -]*out`)
+	answerPattern     = lazyRegexp(`max_(completion_|output_|new_)?tokens`)
+	requestPattern    = lazyRegexp(`input|prompt|message`)
+)
+
+// near returns an expression for two expressions at most 40 characters apart.
+func near(a, b string) string {
+	return fmt.Sprintf(`(%[1]s).{0,40}(%[2]s)|(%[2]s).{0,40}(%[1]s)`, a, b)
+}
+
+// isOverflow reports whether a message, in lower case, is about a request that does
+// not fit the context.
+func isOverflow(message string) bool {
+	return overflowPattern().MatchString(message) && !noOverflowPattern().MatchString(message) &&
+		(!answerPattern().MatchString(message) || requestPattern().MatchString(message))
+}
+
+// lazyRegexp returns a function whose first call compiles expr.
+func lazyRegexp(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
 // classify sets cause and transient of an error that an endpoint reported. It must
 // be called only once, because it clears kind.
@@ -103,9 +122,9 @@ func (e *Error) reported() error {
 	}
 	// At Anthropic and in proxies, 413 means too many bytes. At Groq with
 	// rate_limit_exceeded, it means too many tokens for this minute.
-	tooLarge := e.Status == http.StatusRequestEntityTooLarge && e.Code != "rate_limit_exceeded"
+	tooLarge := e.Status == http.StatusRequestEntityTooLarge && e.Code != "rate_limit_exceeded" && !noOverflowPattern().MatchString(message)
 	switch {
-	case tooLarge || e.hasCode(overflowCodes) || has(overflowTexts):
+	case tooLarge || e.hasCode(overflowCodes) || isOverflow(strings.ToLower(e.Code+" "+e.kind+" "+message)):
 		return ErrOverflow
 	case e.hasCode(quotaCodes) || has(quotaTexts):
 		return ErrQuota

@@ -112,8 +112,8 @@ func payloadError(body []byte) *Error {
 	var outer, inner fault
 	if json.Unmarshal(body, &outer) != nil {
 		text := strings.TrimSpace(string(body))
-		if strings.HasPrefix(text, "<") {
-			text = "" // a page for people
+		if isPage(text) {
+			text = ""
 		}
 		return &Error{Message: text}
 	}
@@ -140,6 +140,11 @@ func payloadError(body []byte) *Error {
 		e.Code = cmp.Or(text(inner.Type), text(inner.Status), e.Code)
 	}
 	return e
+}
+
+// isPage reports whether a text is a page for people, in HTML or XML.
+func isPage(text string) bool {
+	return len(text) > 1 && text[0] == '<' && (text[1] == '!' || text[1] == '?' || unicode.IsLetter(rune(text[1])))
 }
 
 // fault is any of those objects.

@@ -1,10 +1,11 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 	"crabmem/daemon/op"
 
@@ -21,30 +22,18 @@ config.toml and agents/*.md in the home directory. The agent crab always exists.
 		Example: `  crabmem agents
   crabmem agents --json`,
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.withDaemon(cmd.Context(), func(d *client.Client) error {
-			agents, err := op.ListAgents.Do(cmd.Context(), d, op.AgentNames{})
-			if err != nil {
-				return err
-			}
-			if c.JSON {
-				return c.PrintJSON(agents)
-			}
-			rows := [][]string{{"NAME", "MODEL", "TOOLS", "DESCRIPTION"}}
-			for _, a := range agents {
-				model := a.Model
-				if model == "" {
-					model = "(the active one)"
-				}
-				rows = append(rows, []string{display.Label(a.Name), display.Printable(model), cli.Fit(display.Printable(strings.Join(a.Tools, ", ")), 40), cli.FirstLine(a.Description)})
-			}
-			c.fitTable(rows, "")
-			return nil
-		})
-	}
 	cmd.Args, cmd.ValidArgsFunction = noArgs, cobra.NoFileCompletions
 	addCommands(cmd, agentsShowCommand(c))
-	return cmd
+	return resultCommand(c, cmd, func(ctx context.Context, _ []string) ([]op.Agent, error) {
+		return ask(ctx, c, op.ListAgents, op.AgentNames{})
+	}, func(agents []op.Agent) {
+		rows := [][]string{{"NAME", "MODEL", "TOOLS", "DESCRIPTION"}}
+		for _, a := range agents {
+			model := cmp.Or(a.Model, "(the active one)")
+			rows = append(rows, []string{display.Label(a.Name), display.Printable(model), cli.Fit(display.Printable(strings.Join(a.Tools, ", ")), 40), cli.FirstLine(a.Description)})
+		}
+		c.fitTable(rows, "", "")
+	})
 }
 
 // listOf is a list that JSON writes as an array.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -39,7 +40,7 @@ type shownAgent struct {
 }
 
 func agentsShowCommand(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:   "show NAME",
 		Short: "show an agent and the origin of its settings",
 		Long: `Show an agent of the configuration: its model, the tools and other names that it
@@ -49,28 +50,18 @@ that no file contains the setting. If no agent has the name, the exit code is 3.
 		Example: `  crabmem agents show crab
   crabmem agents show crab --json`,
 		Args:              exactly(1, "NAME"),
-		ValidArgsFunction: c.completeAgents,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ValidArgsFunction: completeAgents(c),
+	}, func(_ context.Context, args []string) (*shownAgent, error) {
 		conf, err := c.loadConfig()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		agent, ok := conf.Agent(args[0])
 		if !ok {
-			return unknownAgent(conf, args[0])
+			return nil, unknownAgent(conf, args[0])
 		}
-		a, err := c.describeAgent(conf, &agent)
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return c.PrintJSON(a)
-		}
-		c.showAgent(a)
-		return nil
-	}
-	return cmd
+		return c.describeAgent(conf, &agent)
+	}, c.showAgent)
 }
 
 // loadConfig reads the configuration of the home.
@@ -80,6 +71,15 @@ func (c *app) loadConfig() (*config.Config, error) {
 		return nil, err
 	}
 	return config.Load(c.fs, home, c.Getenv)
+}
+
+// loadStructure reads the configuration of the home without variables and secrets.
+func (c *app) loadStructure() (*config.Config, error) {
+	home, err := c.absHome()
+	if err != nil {
+		return nil, err
+	}
+	return config.LoadStructure(c.fs, home, c.Getenv)
 }
 
 func unknownAgent(conf *config.Config, name string) error {
@@ -173,17 +173,14 @@ func (c *app) showAgent(a *shownAgent) {
 }
 
 // completeAgents completes the name of an agent.
-func (c *app) completeAgents(_ *cobra.Command, args []string, toComplete string) (names []string, _ cobra.ShellCompDirective) {
-	home, err := c.homeDir()
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	if conf, err := config.LoadStructure(c.fs, home, c.Getenv); err == nil {
-		for _, a := range conf.Agents {
-			if strings.HasPrefix(a.Name, toComplete) {
-				names = append(names, cobra.CompletionWithDesc(a.Name, cli.Fit(display.Printable(a.Description), 60)))
-			}
+func completeAgents(c *app) cobra.CompletionFunc {
+	return completeWith(1, func(_ context.Context, found *candidates) {
+		conf, err := c.loadStructure()
+		if err != nil {
+			return
 		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+		for _, a := range conf.Agents {
+			found.describe(a.Name, display.Printable(a.Description))
+		}
+	})
 }

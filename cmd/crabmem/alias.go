@@ -58,20 +58,16 @@ Several entries may share an alias. No command finds an entry by a shared alias.
 		if err != nil {
 			return err
 		}
-		return c.printAliases(e, show)
+		return c.printResult(e, func() { c.aliasesText(e, show) })
 	}
-	return cmd
+	return c.outputs(cmd, of[crmem.Entry]())
 }
 
 // aliases returns the entry of a name. Unless show is set, it sets the entry's
 // aliases to those that change returns.
 func (c *app) aliases(ctx context.Context, name string, show bool, change func(*crmem.Store, crmem.Entry) ([]string, error)) (e crmem.Entry, err error) {
 	if show {
-		err = c.read(func(s *crmem.Store) (err error) {
-			e, err = op.FindEntry(s, name)
-			return err
-		})
-		return e, err
+		return resultOf(c.read, func(s *crmem.Store) (crmem.Entry, error) { return op.FindEntry(s, name) })
 	}
 	err = c.update(ctx, "alias", func(s *crmem.Store) ([]crmem.Op, error) {
 		if e, err = op.FindEntry(s, name); err != nil {
@@ -87,11 +83,9 @@ func (c *app) aliases(ctx context.Context, name string, show bool, change func(*
 	return e, err
 }
 
-// printAliases prints the aliases of an entry, one per line if show is set.
-func (c *app) printAliases(e crmem.Entry, show bool) error {
+// aliasesText prints the aliases of an entry, one per line if show is set.
+func (c *app) aliasesText(e crmem.Entry, show bool) {
 	switch {
-	case c.JSON:
-		return c.PrintJSON(e)
 	case show:
 		for _, a := range e.Aliases {
 			c.Out.WriteString(display.Printable(a) + "\n")
@@ -101,7 +95,6 @@ func (c *app) printAliases(e crmem.Entry, show bool) error {
 	default:
 		c.Say("%s: %s", display.Label(e.Name), display.Printable(strings.Join(e.Aliases, ", ")))
 	}
-	return nil
 }
 
 // once removes repeated words.

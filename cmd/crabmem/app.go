@@ -14,6 +14,8 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/sandbox"
+
+	"github.com/spf13/cobra"
 )
 
 // app is one run of the program: its streams and its global flags.
@@ -31,6 +33,9 @@ type app struct {
 	// embed is the embedding model of stores that are opened later; nil: none.
 	embed    *embed.Model
 	lockWait time.Duration
+
+	// types are the types of each command's JSON output; see outputs.
+	types map[*cobra.Command]types
 
 	// editing is set while an editor has the terminal: an interrupt is for the
 	// editor.
@@ -51,7 +56,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 		Streams: cli.NewStreams(stdin, stdout, stderr),
 		fs:      vfs.OS{},
 		now:     time.Now,
-
+		types:   make(map[*cobra.Command]types),
 		machine: doctor.Machine{Free: vfs.OS{}.Free, Confinable: sandbox.Check},
 		hello:   func(ctx context.Context, d *client.Client) (client.Daemon, error) { return d.Hello(ctx) },
 	}

@@ -74,13 +74,11 @@ exist, append exits with 3; for an archive it exits with 4.
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return c.printWritten("", op.Replaced(e, before))
-		}
-		c.Say("appended %s to %s (%s %d, %s)", display.Size(int64(len(e.Content)-len(before.Content))), display.Label(e.Name), e.Kind, e.ID, display.Size(int64(len(e.Content))))
-		return nil
+		return c.printResult(op.Replaced(e, before), func() {
+			c.Say("appended %s to %s (%s %d, %s)", display.Size(int64(len(e.Content)-len(before.Content))), display.Label(e.Name), e.Kind, e.ID, display.Size(int64(len(e.Content))))
+		})
 	}
-	return cmd
+	return c.outputs(cmd, of[op.Written]())
 }
 
 // appended returns text with more as a new line at the end.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
@@ -9,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// noArgs, exactly, between, and atLeast check the arguments of a command.
+// noArgs, exactly, between, atLeast, and atMost check the arguments of a command.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return wrongArgs(cmd, "unexpected argument %q", args[0])
@@ -19,13 +20,10 @@ func noArgs(cmd *cobra.Command, args []string) error {
 
 func exactly(n int, names string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) < n:
-			return wrongArgs(cmd, "missing argument: want %s", names)
-		case len(args) > n:
+		if len(args) > n {
 			return wrongArgs(cmd, "too many arguments: want %s; quote an argument that has spaces", names)
 		}
-		return nil
+		return atLeast(n, names)(cmd, args)
 	}
 }
 
@@ -41,14 +39,8 @@ func between(least, most int, names string) cobra.PositionalArgs {
 	}
 }
 
-func atLeast(n int, names string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) < n {
-			return wrongArgs(cmd, "missing argument: want %s", names)
-		}
-		return nil
-	}
-}
+func atLeast(n int, names string) cobra.PositionalArgs { return between(n, math.MaxInt, names) }
+func atMost(n int, names string) cobra.PositionalArgs  { return between(0, n, names) }
 
 func wrongArgs(cmd *cobra.Command, format string, args ...any) error {
 	return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: fmt.Sprintf(format, args...), Remedy: cmd.CommandPath() + " --help"}
@@ -66,14 +58,4 @@ func atMostOne(cmd *cobra.Command, names ...string) error {
 		return wrongArgs(cmd, "%s are mutually exclusive", strings.Join(given, " and "))
 	}
 	return nil
-}
-
-// atMost permits at most n arguments.
-func atMost(n int, names string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) > n {
-			return wrongArgs(cmd, "too many arguments: want %s", names)
-		}
-		return nil
-	}
 }

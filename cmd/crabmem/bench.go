@@ -112,7 +112,7 @@ line per set.`,
 		}
 		return b.run(dirs)
 	}
-	return cmd
+	return c.outputs(cmd, of[benchAnswer]())
 }
 
 // meaning sets the options of --embedder, --weight, and --fusion.

@@ -63,7 +63,7 @@ Without a daemon and a model, the exit code is 8.`,
 		}
 		return c.chat(cmd.Context(), f)
 	}
-	return cmd
+	return c.outputs(cmd, of[chat.Info](), of[chat.Reply]())
 }
 
 func (c *app) chat(ctx context.Context, f *talkFlags) (err error) {

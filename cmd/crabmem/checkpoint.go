@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"crabmem/daemon/display"
 	"crabmem/daemon/op"
 
@@ -8,7 +10,7 @@ import (
 )
 
 func checkpointCommand(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:     "checkpoint",
 		GroupID: groupCare,
 		Short:   "write the log into the store's file",
@@ -18,28 +20,23 @@ need this only before you copy the file: operations in the log are on disk, and
 crabmem checkpoints long logs automatically.`,
 		Example: `  crabmem checkpoint
   crabmem checkpoint --json`,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var did op.Checkpointed
-		err := c.write(cmd.Context(), "checkpoint", false, func(s op.Memory) error {
+	}, func(ctx context.Context, _ []string) (did op.Checkpointed, err error) {
+		err = c.write(ctx, "checkpoint", false, func(s op.Memory) error {
 			return c.Busy("writing the store", func() (err error) {
-				did, err = op.Checkpoint.Do(cmd.Context(), s, op.None{})
+				did, err = op.Checkpoint.Do(ctx, s, op.None{})
 				return err
 			})
 		})
-		if err != nil {
-			f := classify(err)
-			if f.Kind == "failed" {
-				f.Remedy = "check the disk, then run crabmem verify and retry"
-			}
-			return f
+		if err == nil {
+			return did, nil
 		}
-		if c.JSON {
-			return c.PrintJSON(did)
+		f := classify(err)
+		if f.Kind == "failed" {
+			f.Remedy = "check the disk, then run crabmem verify and retry"
 		}
+		return did, f
+	}, func(did op.Checkpointed) {
 		c.Say("checkpointed %s; the file contains %s in %s", display.Plural(did.Folded, "operation", "operations"),
 			display.Plural(did.Entries, "entry", "entries"), display.Size(did.Snapshot))
-		return nil
-	}
-	return cmd
+	})
 }

@@ -1,10 +1,10 @@
 package main
 
 import (
+	"context"
 	"strconv"
 
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 	"crabmem/daemon/op"
 
@@ -38,9 +38,9 @@ summary. Without a daemon the exit code is 8.`,
 	}
 	cmd.Flags().StringVar(&focus, "focus", "", "cover the topics in these `words`")
 	cmd.Flags().IntVar(&size, "size", 0, "limit the summary to this many `tokens`, 0 = as configured")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	return resultCommand(c, cmd, func(ctx context.Context, args []string) (r compacted, err error) {
 		if size < 0 || size > 1<<20 {
-			return cli.Usagef("--size %d: want 0 to %d", size, 1<<20)
+			return r, cli.Usagef("--size %d: want 0 to %d", size, 1<<20)
 		}
 		in := op.Compaction{Focus: focus, Tokens: size}
 		if n, err := strconv.ParseUint(args[0], 10, 64); err == nil {
@@ -48,22 +48,15 @@ summary. Without a daemon the exit code is 8.`,
 		} else {
 			in.Session = args[0]
 		}
-		return c.withDaemon(cmd.Context(), func(d *client.Client) error {
-			r, err := op.CompactSession.Do(cmd.Context(), d, in)
-			if err != nil {
-				return err
-			}
-			if c.JSON {
-				return c.PrintJSON(compacted{args[0], r})
-			}
-			where := ""
-			if r.Archive != "" {
-				where = ", in the archive " + display.Label(r.Archive)
-			}
-			c.Say("compacted %s: %d tokens to %d%s", display.Label(args[0]), r.TokensBefore, r.TokensAfter, where)
-			c.Out.WriteString(c.Text(r.Summary) + "\n")
-			return nil
-		})
-	}
-	return cmd
+		r.Session = args[0]
+		r.Compacted, err = ask(ctx, c, op.CompactSession, in)
+		return r, err
+	}, func(r compacted) {
+		where := ""
+		if r.Archive != "" {
+			where = ", in the archive " + display.Label(r.Archive)
+		}
+		c.Say("compacted %s: %d tokens to %d%s", display.Label(r.Session), r.TokensBefore, r.TokensAfter, where)
+		c.Out.WriteString(c.Text(r.Summary) + "\n")
+	})
 }

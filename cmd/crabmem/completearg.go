@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
 	"crabmem/daemon/display"
@@ -60,35 +59,29 @@ func (c *app) completeConfigKeys(known bool) cobra.CompletionFunc {
 
 // completeCron completes the arguments of cron add: a session, a schedule, and a
 // skill. For the schedule it shows only a hint.
-func (c *app) completeCron(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	switch len(args) {
-	case 0:
-		return c.completeSessions(1, false)(cmd, args, toComplete)
-	case 1:
-		return cobra.AppendActiveHelp(nil, `SCHEDULE in quotes: minute, hour, day, month, day of week, such as "0 9 * * 1-5"`), cobra.ShellCompDirectiveNoFileComp
-	case 2:
-		return c.completeSkills(cmd, nil, toComplete)
+func completeCron(c *app) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+		switch len(args) {
+		case 0:
+			return c.completeSessions(1, false)(cmd, args, toComplete)
+		case 1:
+			return cobra.AppendActiveHelp(nil, `SCHEDULE in quotes: minute, hour, day, month, day of week, such as "0 9 * * 1-5"`), cobra.ShellCompDirectiveNoFileComp
+		case 2:
+			return completeSkills(c)(cmd, nil, toComplete)
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeCronIDs completes the ID of a cron entry. It requests the entries from the
 // daemon.
-func (c *app) completeCronIDs(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	var ids []string
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), client.ReadWait)
-	defer cancel()
-	_ = c.withDaemon(ctx, func(d *client.Client) error { // no daemon, no numbers
-		list, err := op.ListCrons.Do(ctx, d, op.None{})
+func completeCronIDs(c *app) cobra.CompletionFunc {
+	return completeWith(1, func(ctx context.Context, found *candidates) {
+		ctx, cancel := context.WithTimeout(ctx, client.ReadWait)
+		defer cancel()
+		list, _ := ask(ctx, c, op.ListCrons, op.None{})
 		for _, i := range list {
-			if id := strconv.FormatUint(i.ID, 10); strings.HasPrefix(id, toComplete) {
-				ids = append(ids, cobra.CompletionWithDesc(id, cli.Fit(display.Printable(i.Schedule+" /"+i.Skill), 60)))
-			}
+			found.describe(strconv.FormatUint(i.ID, 10), display.Printable(i.Schedule+" /"+i.Skill))
 		}
-		return err
 	})
-	return ids, cobra.ShellCompDirectiveNoFileComp
 }

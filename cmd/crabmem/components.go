@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"path/filepath"
 	"strconv"
 
@@ -19,7 +20,7 @@ type component struct {
 }
 
 func componentsCommand(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:     "components",
 		GroupID: groupAgents,
 		Short:   "list programs that provide tools to agents",
@@ -35,35 +36,24 @@ Component NAME is a program crabmem-NAME, or crabtalk-NAME, on the PATH.
 user service.`,
 		Example: `  crabmem components
   crabmem components --json`,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	}, func(ctx context.Context, _ []string) ([]component, error) {
 		home, err := c.absHome()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		all, err := mcp.Components(cmd.Context(), c.fs, filepath.Join(home, "run"), func(file string, err error) {
+		all, err := mcp.Components(ctx, c.fs, filepath.Join(home, "run"), func(file string, err error) {
 			c.Warn(file + ": not a component: " + err.Error())
 		})
-		if err != nil {
-			return err
-		}
 		list := make([]component, len(all))
 		for i, p := range all {
 			list[i] = component{p.Name, p.Port.Port, p.State, p.File}
 		}
-		if c.JSON {
-			return c.PrintJSON(list)
-		}
-		if len(list) == 0 {
-			c.Say("no components")
-			return nil
-		}
+		return list, err
+	}, func(list []component) {
 		rows := [][]string{{"NAME", "PORT", "STATE"}}
 		for _, p := range list {
 			rows = append(rows, []string{display.Label(p.Name), strconv.Itoa(p.Port), p.State})
 		}
-		c.Table(c.Out, rows, "")
-		return nil
-	}
-	return cmd
+		c.fitTable(rows, "", "no components")
+	})
 }

@@ -40,7 +40,7 @@ init writes a file that explains every key.`,
 }
 
 func configGet(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:   "get [KEY]",
 		Short: "print the configuration, or a part of it",
 		Long: `Print config.toml as JSON, with defaults for absent keys. get prints API
@@ -50,39 +50,28 @@ system.crab.model. If KEY does not exist, the exit code is 3.`,
   crabmem config get system.crab --json`,
 		Args:              atMost(1, "KEY"),
 		ValidArgsFunction: c.completeConfigKeys(false),
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	}, func(_ context.Context, args []string) (any, error) {
 		v, err := c.configValue()
-		if err != nil {
-			return err
+		if err != nil || len(args) == 0 {
+			return v, err
 		}
-		if len(args) > 0 {
-			var ok bool
-			if v, ok = lookup(v, args[0]); !ok {
-				home, _ := c.homeDir()
-				return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no key " + display.Quoted(args[0]), Path: filepath.Join(home, config.File),
-					Remedy: "run crabmem config get to list the keys; crabmem init explains each key"}
-			}
+		v, ok := lookup(v, args[0])
+		if !ok {
+			home, _ := c.homeDir()
+			return nil, &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no key " + display.Quoted(args[0]), Path: filepath.Join(home, config.File),
+				Remedy: "run crabmem config get to list the keys; crabmem init explains each key"}
 		}
-		if c.JSON {
-			return c.PrintJSON(v)
-		}
+		return v, nil
+	}, func(v any) {
 		if s, ok := v.(string); ok {
 			c.Out.WriteString(display.Printable(s) + "\n")
-			return nil
+			return
 		}
-		b, err := cli.EncodeJSON(v)
-		if err != nil {
-			return err
-		}
-		var pretty bytes.Buffer
-		if err := json.Indent(&pretty, b, "", "  "); err != nil {
-			return err
-		}
-		_, err = c.Out.Write(pretty.Bytes())
-		return err
-	}
-	return cmd
+		text := json.NewEncoder(c.Out)
+		text.SetEscapeHTML(false)
+		text.SetIndent("", "  ")
+		_ = text.Encode(v) // a decoded value; Flush reports an error of the output
+	})
 }
 
 // configValue is the configuration without its secrets.
@@ -132,7 +121,7 @@ type configWritten struct {
 }
 
 func configSet(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:   "set KEY VALUE | set FILE|-",
 		Short: "change the configuration",
 		Long: `Set a key of config.toml. With one argument, set replaces the configuration with
@@ -152,15 +141,7 @@ daemon reloads the configuration; active runs and sessions continue.`,
 			return nil
 		},
 		ValidArgsFunction: c.completeConfigKeys(true),
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		a, err := c.setConfig(cmd.Context(), args)
-		if err != nil {
-			return err
-		}
-		return c.sayWritten("set", a)
-	}
-	return cmd
+	}, c.setConfig, func(a configWritten) { c.sayWritten("set", a) })
 }
 
 // setConfig sets the configuration of a file, or one key.
@@ -227,16 +208,12 @@ func (c *app) lockConfig(home string, change func() error) error {
 	return config.Locked(c.fs, home, c.lockWait, change)
 }
 
-func (c *app) sayWritten(verb string, a configWritten) error {
-	if c.JSON {
-		return c.PrintJSON(a)
-	}
+func (c *app) sayWritten(verb string, a configWritten) {
 	used := ""
 	if a.Used {
 		used = "; the daemon reloaded the configuration"
 	}
 	c.Say("%s %s%s", verb, display.Printable(a.Path), used)
-	return nil
 }
 
 const mendConfig = "fix config.toml, or run crabmem init --force: it renames the file and writes a new one"
@@ -250,31 +227,25 @@ func describeConfig(f *cli.Failure, ps config.Problems) {
 }
 
 func configPath(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:   "path",
 		Short: "print the path of config.toml",
 		Long: `Print the path of config.toml, even if the file does not exist. --home,
 CRABTALK_HOME, or ~/.crabtalk sets the home directory.`,
 		Example: `  crabmem config path
   crabmem config path --json`,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	}, func(context.Context, []string) (a configFile, err error) {
 		home, err := c.homeDir()
 		if err != nil {
-			return err
+			return a, err
 		}
-		path := filepath.Join(home, config.File)
-		_, err = c.fs.Lstat(path)
-		if err != nil && !missing(err) {
-			return err
+		a.Path = filepath.Join(home, config.File)
+		_, err = c.fs.Lstat(a.Path)
+		if a.Exists = err == nil; missing(err) {
+			err = nil
 		}
-		if c.JSON {
-			return c.PrintJSON(configFile{err == nil, path})
-		}
-		c.Out.WriteString(display.Printable(path) + "\n")
-		return nil
-	}
-	return cmd
+		return a, err
+	}, func(a configFile) { c.Out.WriteString(display.Printable(a.Path) + "\n") })
 }
 
 // configFile is config path --json.

@@ -25,7 +25,7 @@ type configChecked struct {
 }
 
 func configCheck(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:   "check",
 		Short: "find problems in the configuration",
 		Long: `Read config.toml, agents/*.md, Crab.md, SOUL.md, IDENTITY.md, and USER.md, as
@@ -39,23 +39,19 @@ with its own environment, which contains its keys. crabmem doctor also checks
 the keys.`,
 		Example: `  crabmem config check
   crabmem config check --json`,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	}, func(ctx context.Context, _ []string) (a configChecked, err error) {
 		home, err := c.homeDir()
 		if err != nil {
-			return err
+			return a, err
 		}
-		r, byDaemon, err := c.checkConfig(cmd.Context(), home)
+		r, byDaemon, err := c.checkConfig(ctx, home)
 		if err != nil {
-			return err
+			return a, err
 		}
-		a := configChecked{Path: filepath.Join(home, config.File), Model: r.Model, Providers: listOf(r.Providers), Agents: listOf(r.Agents), Daemon: byDaemon}
-		if a.Identity, a.Warnings, err = c.configRemarks(home); err != nil {
-			return err
-		}
-		if c.JSON {
-			return c.PrintJSON(a)
-		}
+		a = configChecked{Path: filepath.Join(home, config.File), Model: r.Model, Providers: listOf(r.Providers), Agents: listOf(r.Agents), Daemon: byDaemon}
+		a.Identity, a.Warnings, err = c.configRemarks(home)
+		return a, err
+	}, func(a configChecked) {
 		for _, w := range a.Warnings {
 			c.Warn(w.String())
 		}
@@ -63,14 +59,12 @@ the keys.`,
 			c.Say("identity: %s, %s", display.Printable(f.Path), display.Size(int64(f.Bytes)))
 		}
 		by := ""
-		if byDaemon {
+		if a.Daemon {
 			by = "; checked by the daemon"
 		}
 		c.Say("%s is valid: %s, %s, model %s%s", display.Printable(a.Path), display.Plural(len(a.Agents), "agent", "agents"),
 			display.Plural(len(a.Providers), "provider", "providers"), display.Label(a.Model), by)
-		return nil
-	}
-	return cmd
+	})
 }
 
 // checkConfig makes the daemon of the home check the configuration. If no daemon

@@ -41,7 +41,7 @@ is 4.`,
 		}
 		return c.editConfig(cmd.Context(), editor, home)
 	}
-	return cmd
+	return c.outputs(cmd, of[configWritten]())
 }
 
 func (c *app) editConfig(ctx context.Context, editor, home string) error {
@@ -76,18 +76,14 @@ func (c *app) editConfig(ctx context.Context, editor, home string) error {
 		return err
 	}
 	if !changed {
-		if c.JSON {
-			return c.PrintJSON(a)
-		}
-		c.Say("%s is unchanged", display.Printable(path))
-		return nil
+		return c.printResult(a, func() { c.Say("%s is unchanged", display.Printable(path)) })
 	}
 	if a.Used, err = c.reload(ctx); err != nil {
 		f := *classify(err)
 		f.Message = "saved " + path + ", but the daemon did not reload it: " + f.Message
 		return &f
 	}
-	return c.sayWritten("saved", a)
+	return c.printResult(a, func() { c.sayWritten("saved", a) })
 }
 
 // reload makes a running daemon reload its configuration.

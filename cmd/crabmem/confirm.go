@@ -30,16 +30,18 @@ func (c *app) confirm(action string) (bool, error) {
 }
 
 // confirmPurge asks the user on a terminal to confirm an action that cannot be undone,
-// unless yes is set. It returns false after it reported that nothing was changed.
-func (c *app) confirmPurge(action string, yes bool) (bool, error) {
+// unless yes is set. After a no, it reports that nothing was changed, and returns an error
+// that ends the command with 0.
+func (c *app) confirmPurge(action string, yes bool) error {
 	if yes || !c.IsTerminal(c.Stdin) {
-		return true, nil
+		return nil
 	}
 	ok, err := c.confirm(action + "; undo is not possible")
 	if err == nil && !ok {
 		c.Say("nothing was changed")
+		err = cli.SilentError(0)
 	}
-	return ok, err
+	return err
 }
 
 func yesFlag(cmd *cobra.Command, yes *bool) {

@@ -1,13 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/daemon/client"
 	"crabmem/daemon/cron"
 	"crabmem/daemon/display"
 	"crabmem/daemon/op"
@@ -31,7 +31,7 @@ An entry runs only commands on the allowlist, tools.bash.allow. To let an entry
 run all commands, set approve = "off" in crons.toml.`,
 		Example: `  crabmem cron list`,
 	}
-	return family(cmd, cronAdd(c), cronList(c), cronRemove(c))
+	return c.outputs(family(cmd, cronAdd(c), cronList(c), cronRemove(c)), of[op.Cron]())
 }
 
 // cronLine describes an entry for people, with its next run in a time zone.
@@ -82,33 +82,22 @@ seconds. The entry does not run during --quiet-hours.`,
   crabmem cron add new "0 18 * * 5" review
   crabmem cron add crab_user_1 "30 18 24 12 *" greet --once`,
 		Args:              atLeast(3, "SESSION, SCHEDULE, and SKILL"),
-		ValidArgsFunction: c.completeCron,
+		ValidArgsFunction: completeCron(c),
 	}
 	cmd.Flags().StringVar(&quiet, "quiet-hours", "", "do not run during these `hours`, such as 23:00-07:00")
 	cmd.Flags().StringVar(&zone, "timezone", "", "use the time `zone`, such as Europe/Berlin (default: the daemon's)")
 	cmd.Flags().BoolVar(&once, "once", false, "run at most once: remove the entry, then run it")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	return resultCommand(c, cmd, func(ctx context.Context, args []string) (op.Cron, error) {
 		m := op.NewCron{Session: args[0], Schedule: args[1], Skill: strings.TrimPrefix(args[2], "/"), Args: strings.Join(args[3:], " "), Once: once, Timezone: zone}
 		if quiet != "" {
 			from, to, ok := strings.Cut(quiet, "-")
 			if !ok {
-				return cli.Usagef("--quiet-hours %q: want two times, such as 23:00-07:00", quiet)
+				return op.Cron{}, cli.Usagef("--quiet-hours %q: want two times, such as 23:00-07:00", quiet)
 			}
 			m.QuietStart, m.QuietEnd = from, to
 		}
-		return c.withDaemon(cmd.Context(), func(d *client.Client) error {
-			e, err := op.AddCron.Do(cmd.Context(), d, m)
-			if err != nil {
-				return err
-			}
-			if c.JSON {
-				return c.PrintJSON(e)
-			}
-			c.Say("added %s", display.Printable(strings.TrimSpace(cronLine(&e, c.zone()))))
-			return nil
-		})
-	}
-	return cmd
+		return ask(ctx, c, op.AddCron, m)
+	}, func(e op.Cron) { c.Say("added %s", display.Printable(strings.TrimSpace(cronLine(&e, c.zone())))) })
 }
 
 func cronList(c *app) *cobra.Command {
@@ -121,11 +110,8 @@ func cronList(c *app) *cobra.Command {
   crabmem cron list --json`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var list []op.Cron
-		if err := c.withDaemon(cmd.Context(), func(d *client.Client) (err error) {
-			list, err = op.ListCrons.Do(cmd.Context(), d, op.None{})
-			return err
-		}); err != nil {
+		list, err := ask(cmd.Context(), c, op.ListCrons, op.None{})
+		if err != nil {
 			return err
 		}
 		for _, e := range list {
@@ -146,32 +132,20 @@ func cronList(c *app) *cobra.Command {
 }
 
 func cronRemove(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:               "remove ID",
 		Short:             "remove an entry",
 		Long:              `Remove an entry by its number. If the entry is running, the run continues.`,
 		Example:           "  crabmem cron add crab_user_1 \"0 9 * * *\" check-feeds && crabmem cron remove 1",
 		Args:              exactly(1, "ID"),
-		ValidArgsFunction: c.completeCronIDs,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		id, err := strconv.ParseUint(args[0], 10, 64)
-		if err != nil {
-			return cli.Usagef("ID %q: want a number that crabmem cron list prints", args[0])
+		ValidArgsFunction: completeCronIDs(c),
+	}, func(ctx context.Context, args []string) (r removedCron, err error) {
+		if r.Removed, err = strconv.ParseUint(args[0], 10, 64); err != nil {
+			return r, cli.Usagef("ID %q: want a number that crabmem cron list prints", args[0])
 		}
-		if err := c.withDaemon(cmd.Context(), func(d *client.Client) error {
-			_, err := op.RemoveCron.Do(cmd.Context(), d, op.CronID{ID: id})
-			return err
-		}); err != nil {
-			return err
-		}
-		if c.JSON {
-			return c.PrintJSON(removedCron{id})
-		}
-		c.Say("removed %d", id)
-		return nil
-	}
-	return cmd
+		_, err = ask(ctx, c, op.RemoveCron, op.CronID{ID: r.Removed})
+		return r, err
+	}, func(r removedCron) { c.Say("removed %d", r.Removed) })
 }
 
 // removedCron is cron remove --json.

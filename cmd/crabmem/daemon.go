@@ -59,7 +59,7 @@ Use crabmem daemon start to run the daemon in the background.`,
 	}
 	cmd.SuggestionsMinimumDistance = 2
 	addCommands(cmd, daemonStart(c, &verbose), daemonStop(c), daemonRestart(c, &verbose), daemonStatus(c), c.logsCommand(c.daemonLog))
-	return cmd
+	return c.outputs(cmd, of[daemonState]())
 }
 
 const gcPercent = 25
@@ -182,7 +182,7 @@ func (s *daemonState) measure(st op.DaemonStats) {
 }
 
 func daemonStop(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:   "stop",
 		Short: "stop the daemon",
 		Long: `Stop the daemon, and wait until it has exited. The daemon waits up to [limits]
@@ -190,25 +190,16 @@ drain for active runs, and keeps their output even if they do not finish.
 Without a daemon the exit code is 8.`,
 		Example: `  crabmem daemon stop
   crabmem daemon start && crabmem daemon stop --json`,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		cl, h, err := c.running(cmd.Context())
+	}, func(ctx context.Context, _ []string) (daemonState, error) {
+		cl, h, err := c.running(ctx)
 		switch {
 		case err == nil:
 			cl.Close()
 		case !errors.As(err, new(*client.SkewError)) || h.PID <= 0: // stop works for each version
-			return err
+			return daemonState{}, err
 		}
-		if err := c.stopDaemon(cmd.Context(), h); err != nil {
-			return err
-		}
-		if c.JSON {
-			return c.PrintJSON(daemonState{Pid: h.PID, Home: h.Home})
-		}
-		c.Say("stopped: pid %d", h.PID)
-		return nil
-	}
-	return cmd
+		return daemonState{Pid: h.PID, Home: h.Home}, c.stopDaemon(ctx, h)
+	}, func(s daemonState) { c.Say("stopped: pid %d", s.Pid) })
 }
 
 // stopDaemon terminates a daemon and waits until it has exited.
@@ -248,30 +239,25 @@ func (c *app) awaitExit(ctx context.Context, h client.Daemon) error {
 }
 
 func daemonStatus(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:   "status",
 		Short: "show the state of the daemon",
 		Long: `Show the daemon of this home: its process, model, sessions, and memory. Without
 a daemon the exit code is 8.`,
 		Example: `  crabmem daemon status
   crabmem daemon status --json`,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		cl, h, err := c.running(cmd.Context())
+	}, func(ctx context.Context, _ []string) (s daemonState, err error) {
+		cl, h, err := c.running(ctx)
 		if err != nil {
-			return err
+			return s, err
 		}
 		defer cl.Close()
-		st, err := op.ReadDaemonStats.Do(cmd.Context(), cl, op.None{})
-		if err != nil {
-			return err
-		}
-		s := newState(h)
+		st, err := op.ReadDaemonStats.Do(ctx, cl, op.None{})
+		s = newState(h)
 		s.Log = logFile(h.Home)
 		s.measure(st)
-		if c.JSON {
-			return c.PrintJSON(s)
-		}
+		return s, err
+	}, func(s daemonState) {
 		row := func(name, text string) { fmt.Fprintf(c.Out, "%-9s %s\n", name, text) }
 		row("pid", fmt.Sprint(s.Pid))
 		row("home", display.Printable(s.Home))
@@ -282,9 +268,7 @@ a daemon the exit code is 8.`,
 		row("agents", fmt.Sprint(s.Agents))
 		row("sessions", fmt.Sprintf("%d loaded, %d with an active run", s.LiveSessions, s.ActiveSessions))
 		row("memory", display.Size(int64(s.MemoryBytes)))
-		return nil
-	}
-	return cmd
+	})
 }
 
 // daemonLog returns the log of the home's daemon.
@@ -319,5 +303,5 @@ keep.`,
 		}
 		return c.showLog(cmd.Context(), file, n, follow)
 	}
-	return cmd
+	return c.outputs(cmd, of[logRecord]())
 }

@@ -169,16 +169,14 @@ func (c *app) stopRemaining(ctx context.Context, h client.Daemon) error {
 
 // restarted prints the result of a restart. before is 0 if no daemon was running.
 func (c *app) restarted(before int, h client.Daemon) error {
-	if c.JSON {
-		s := newState(h)
-		s.Before, s.Log = before, logFile(h.Home)
-		return c.PrintJSON(s)
-	}
-	socket := display.Printable(daemon.Socket(h.Home))
-	if before == 0 {
-		c.Say("no daemon was running; started: pid %d, %s", h.PID, socket)
-	} else {
-		c.Say("restarted: pid %d was %d, %s", h.PID, before, socket)
-	}
-	return nil
+	s := newState(h)
+	s.Before, s.Log = before, logFile(h.Home)
+	return c.printResult(s, func() {
+		socket := display.Printable(daemon.Socket(h.Home))
+		if before == 0 {
+			c.Say("no daemon was running; started: pid %d, %s", h.PID, socket)
+		} else {
+			c.Say("restarted: pid %d was %d, %s", h.PID, before, socket)
+		}
+	})
 }

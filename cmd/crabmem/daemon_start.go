@@ -39,17 +39,20 @@ directory. If the daemon is already running, start exits with 0.`,
 		if err != nil {
 			return err
 		}
-		if cl, h, err := c.running(cmd.Context()); err == nil {
+		what := "the daemon is already running"
+		cl, h, err := c.running(cmd.Context())
+		if err == nil {
 			defer cl.Close()
-			return c.started(h, logFile(home), "the daemon is already running")
 		} else if isUnresponsive(err) {
 			return err
-		}
-		h, err := c.startDaemon(cmd.Context(), home, *verbose)
-		if err != nil {
+		} else if h, err = c.startDaemon(cmd.Context(), home, *verbose); err != nil {
 			return err
+		} else {
+			what = "started"
 		}
-		return c.started(h, logFile(home), "started")
+		s := newState(h)
+		s.Log = logFile(home)
+		return c.printResult(s, func() { c.Say("%s: pid %d, %s", what, h.PID, display.Printable(daemon.Socket(h.Home))) })
 	}
 	return cmd
 }
@@ -69,7 +72,7 @@ func (c *app) startDaemon(ctx context.Context, home string, verbose bool) (h cli
 	if err := l.Close(); err != nil {
 		return h, err
 	}
-	before := c.logSize(log)
+	before := c.fileSize(log)
 	run, err := c.daemonArgs(home)
 	if err != nil {
 		return h, err
@@ -104,22 +107,13 @@ func (c *app) startDaemon(ctx context.Context, home string, verbose bool) (h cli
 	}
 }
 
-func (c *app) logSize(name string) int64 {
+// fileSize returns the size of a file, or 0 if it cannot be read.
+func (c *app) fileSize(name string) int64 {
 	fi, err := c.fs.Lstat(name)
 	if err != nil {
 		return 0
 	}
 	return fi.Size()
-}
-
-func (c *app) started(h client.Daemon, log, what string) error {
-	if c.JSON {
-		s := newState(h)
-		s.Log = log
-		return c.PrintJSON(s)
-	}
-	c.Say("%s: pid %d, %s", what, h.PID, display.Printable(daemon.Socket(h.Home)))
-	return nil
 }
 
 // notStarted adds the daemon's last log error to the error of a daemon that

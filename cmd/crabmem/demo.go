@@ -62,7 +62,7 @@ whose path it prints. --brain loads another Markdown tree.`,
 		}
 		return d.play()
 	}
-	return cmd
+	return c.outputs(cmd, of[demoAnswer]())
 }
 
 // demo is one run of the demo.

@@ -29,7 +29,7 @@ type diffAnswer struct {
 }
 
 func diffCommand(c *app) *cobra.Command {
-	return &cobra.Command{
+	return c.outputs(&cobra.Command{
 		Use:     "diff NAME [A [B]]",
 		GroupID: groupUse,
 		Short:   "compare two versions of an entry",
@@ -58,7 +58,7 @@ prints no diff and exits with 0.`,
 				return c.printDiff(args[0], from, to)
 			})
 		},
-	}
+	}, of[diffAnswer]())
 }
 
 // versions returns the versions of an entry to compare.
@@ -126,26 +126,26 @@ func (c *app) printDiff(name string, from, to entryVersion) error {
 	}
 	text := diff.Diff(label(from), []byte(from.entry.Content), label(to), []byte(to.entry.Content))
 	_, text, _ = bytes.Cut(text, []byte("\n")) // the line "diff A B"
-	if c.JSON {
-		a := diffAnswer{Name: name, Diff: string(text)}
-		if from.entry.ID != 0 {
-			a.From = &from.entry
+	a := diffAnswer{Name: name, Diff: string(text), From: existing(from.entry), To: existing(to.entry)}
+	return c.printResult(a, func() {
+		lines := fieldDifferences(from.entry, to.entry)
+		for _, l := range lines {
+			c.Out.WriteString(l + "\n")
 		}
-		if to.entry.ID != 0 {
-			a.To = &to.entry
+		if len(text) > 0 {
+			c.Out.WriteString(strings.TrimSuffix(c.Text(a.Diff), "\n") + "\n")
+		} else if len(lines) == 0 {
+			c.Say("%s: no difference", display.Label(name))
 		}
-		return c.PrintJSON(a)
+	})
+}
+
+// existing returns a pointer to an entry, or nil if its ID is 0.
+func existing(e crmem.Entry) *crmem.Entry {
+	if e.ID == 0 {
+		return nil
 	}
-	lines := fieldDifferences(from.entry, to.entry)
-	for _, l := range lines {
-		c.Out.WriteString(l + "\n")
-	}
-	if len(text) > 0 {
-		c.Out.WriteString(strings.TrimSuffix(c.Text(string(text)), "\n") + "\n")
-	} else if len(lines) == 0 {
-		c.Say("%s: no difference", display.Label(name))
-	}
-	return nil
+	return &e
 }
 
 // fieldDifferences describes the differences between two versions of an entry, except

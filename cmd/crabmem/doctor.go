@@ -56,7 +56,7 @@ Each problem has a fix. The exit code is 1 if a check fails; warnings exit with
 		}
 		return c.printDiagnosis(&a)
 	}
-	return cmd
+	return c.outputs(cmd, of[doctorAnswer]())
 }
 
 // doctorOptions are the home, the store and the checks of this run.

@@ -46,7 +46,7 @@ load --merge DIR after git pull, and crabmem dump DIR before git commit.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.dumpTo(args[0], "dumping", &tree.DumpOptions{Force: force, DryRun: dry})
 	}
-	return cmd
+	return c.outputs(cmd, of[op.DumpAnswer]())
 }
 
 // dumpTo writes the store as a tree, and reports the changes.
@@ -63,24 +63,22 @@ func (c *app) dumpTo(dir, doing string, o *tree.DumpOptions) error {
 		for _, w := range r.Warnings {
 			c.Warn(w)
 		}
-		if c.JSON {
-			return c.PrintJSON(op.Dumped(r, o.DryRun))
-		}
-		wrote, deleted, moved := "wrote", "deleted", "moved aside"
-		if o.DryRun {
-			wrote, deleted, moved = "would write", "would delete", "would move aside"
-			for _, n := range r.Written {
-				c.Say("%s %s", wrote, display.Printable(n))
+		return c.printResult(op.Dumped(r, o.DryRun), func() {
+			wrote, deleted, moved := "wrote", "deleted", "moved aside"
+			if o.DryRun {
+				wrote, deleted, moved = "would write", "would delete", "would move aside"
+				for _, n := range r.Written {
+					c.Say("%s %s", wrote, display.Printable(n))
+				}
+				for _, n := range r.Deleted {
+					c.Say("%s %s", deleted, display.Printable(n))
+				}
 			}
-			for _, n := range r.Deleted {
-				c.Say("%s %s", deleted, display.Printable(n))
+			for _, n := range r.Aside {
+				c.Say("%s: %s", moved, display.Printable(n))
 			}
-		}
-		for _, n := range r.Aside {
-			c.Say("%s: %s", moved, display.Printable(n))
-		}
-		c.Say("%s %s, %s %d, left %d unchanged: %s", wrote, display.Plural(len(r.Written), "page", "pages"), deleted, len(r.Deleted), r.Unchanged, display.Printable(dir))
-		return nil
+			c.Say("%s %s, %s %d, left %d unchanged: %s", wrote, display.Plural(len(r.Written), "page", "pages"), deleted, len(r.Deleted), r.Unchanged, display.Printable(dir))
+		})
 	})
 }
 

@@ -51,17 +51,13 @@ nothing, prints the path of the file with your text, and exits with 4.`,
 		if err != nil {
 			return err
 		}
-		var before crmem.Entry
-		err = c.read(func(s *crmem.Store) (err error) {
-			before, err = op.FindEntry(s, args[0])
-			return err
-		})
+		before, err := resultOf(c.read, func(s *crmem.Store) (crmem.Entry, error) { return op.FindEntry(s, args[0]) })
 		if err != nil {
 			return err
 		}
 		return c.edit(cmd.Context(), editor, before, allow)
 	}
-	return cmd
+	return c.outputs(cmd, of[op.Written](), of[crmem.Entry]())
 }
 
 // editor returns the user's editor. If no editor is set, the error contains example.
@@ -99,11 +95,7 @@ func (c *app) edit(ctx context.Context, editor string, before crmem.Entry, allow
 	after := string(text)
 	if after == before.Content || after == before.Content+"\n" && !strings.HasSuffix(before.Content, "\n") {
 		remove()
-		if c.JSON {
-			return c.PrintJSON(before)
-		}
-		c.Say("%s is unchanged", display.Label(before.Name))
-		return nil
+		return c.printResult(before, func() { c.Say("%s is unchanged", display.Label(before.Name)) })
 	}
 	if isBlank(after) {
 		remove()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"reflect"
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
@@ -132,7 +133,7 @@ or if it stops, the exit code is 8.`,
 		}
 		return err
 	}
-	return cmd
+	return c.outputs(cmd, reflect.TypeFor[event]())
 }
 
 // gone returns the error for a feed that the daemon ended.

@@ -10,6 +10,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/tree"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
@@ -65,7 +66,7 @@ such a note was edited, it changes nothing and exits with 4: use crabmem import
 		}
 		return c.exportEntries(cmd.Context())
 	}
-	return cmd
+	return c.outputs(cmd, of[importer.EntryLine](), of[op.DumpAnswer]())
 }
 
 // exportEntries prints each entry as a JSON line.

@@ -88,35 +88,21 @@ seconds in a process that has it open.`,
 			return wrongArgs(cmd, "--everywhere needs --purge")
 		}
 		var e crmem.Entry
-		check := func(s *crmem.Store) (err error) {
+		err := c.plan(cmd.Context(), "forget", dry, func(s *crmem.Store) (_ []crmem.Op, err error) {
 			e, err = op.FindToRemove(s, name, archive)
-			return err
-		}
-		var err error
-		if dry {
-			err = c.read(check)
-		} else {
-			err = c.update(cmd.Context(), "forget", func(s *crmem.Store) ([]crmem.Op, error) {
-				err := check(s)
-				return []crmem.Op{crmem.Remove{Name: e.Name}}, err
-			})
-		}
+			return []crmem.Op{crmem.Remove{Name: e.Name}}, err
+		})
 		if err != nil {
 			return err
 		}
-		switch {
-		case c.JSON && dry:
-			return c.PrintJSON(forgettable{e.Name})
-		case c.JSON:
-			return c.PrintJSON(forgotten{e.Name})
-		case dry:
-			c.Say("would forget %s (%s %d, %s)", display.Label(e.Name), e.Kind, e.ID, display.Size(int64(len(e.Content))))
-		default:
-			c.Say("forgot %s (%s %d)", display.Label(e.Name), e.Kind, e.ID)
+		if dry {
+			return c.printResult(forgettable{e.Name}, func() {
+				c.Say("would forget %s (%s %d, %s)", display.Label(e.Name), e.Kind, e.ID, display.Size(int64(len(e.Content))))
+			})
 		}
-		return nil
+		return c.printResult(forgotten{e.Name}, func() { c.Say("forgot %s (%s %d)", display.Label(e.Name), e.Kind, e.ID) })
 	}
-	return cmd
+	return c.outputs(cmd, of[redactedText](), of[forgotten](), of[forgettable](), of[purgedEntry]())
 }
 
 // forgotten is forget --json.

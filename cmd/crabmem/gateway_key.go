@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -71,22 +72,23 @@ If a key with this name exists, add changes nothing and exits with 4.`,
 	fl.StringSliceVar(&f.agents, "agents", nil, "let the key talk to these `agents` only")
 	fl.StringVar(&f.expires, "expires", "", "refuse the key after this `time`, such as 30d or 2027-01-31")
 	completeWords(cmd, "trust", string(trust.Untrusted), string(trust.Trusted), string(trust.Admin))
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	return resultCommand(c, cmd, func(ctx context.Context, args []string) (added gatewayKey, err error) {
 		k := gateway.Key{Name: args[0], Agents: f.agents}
 		if err := gateway.CheckKeyName(k.Name); err != nil {
-			return cli.Usagef("%v", err)
+			return added, cli.Usagef("%v", err)
 		}
 		level := trust.Level(f.trust)
 		if !slices.Contains([]trust.Level{trust.Untrusted, trust.Trusted, trust.Admin}, level) {
-			return cli.Usagef("--trust %q: want untrusted, trusted, or admin", f.trust)
+			return added, cli.Usagef("--trust %q: want untrusted, trusted, or admin", f.trust)
 		}
-		var err error
 		if k.Expires, err = expiry(f.expires, c.now()); err != nil {
-			return err
+			return added, err
 		}
-		return c.addKey(cmd.Context(), k, level, &f)
-	}
-	return cmd
+		return c.addKey(ctx, k, level, &f)
+	}, func(k gatewayKey) {
+		c.Out.WriteString(k.Key + "\n")
+		c.Note("this is the only time that the key is printed: store it in the client")
+	})
 }
 
 // expiry returns the time of --expires.
@@ -107,10 +109,10 @@ func expiry(text string, now time.Time) (string, error) {
 }
 
 // addKey sets the trust in a key, and adds it.
-func (c *app) addKey(ctx context.Context, k gateway.Key, level trust.Level, f *keyFlags) error {
+func (c *app) addKey(ctx context.Context, k gateway.Key, level trust.Level, f *keyFlags) (gatewayKey, error) {
 	home, err := c.absHome()
 	if err != nil {
-		return err
+		return gatewayKey{}, err
 	}
 	rule := map[string]any{"trust": string(level)}
 	if f.space != "" {
@@ -120,17 +122,9 @@ func (c *app) addKey(ctx context.Context, k gateway.Key, level trust.Level, f *k
 		rule["reads"] = f.reads
 	}
 	text, added, err := gateway.AddKey(c.fs, home, k, c.now(), func() error { return c.setOrigin(ctx, k.Identity(), rule) })
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		out := describeKey(&added, level)
-		out.Key = text
-		return c.PrintJSON(out)
-	}
-	c.Out.WriteString(text + "\n")
-	c.Note("this is the only time that the key is printed: store it in the client")
-	return nil
+	out := describeKey(&added, level)
+	out.Key = text
+	return out, err
 }
 
 // setOrigin sets the table of an identity in config.toml; nil removes it.
@@ -152,7 +146,7 @@ func (c *app) gatewayKeys() ([]gateway.Key, error) {
 }
 
 func keyList(c *app) *cobra.Command {
-	return &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "list the keys of the gateway",
@@ -162,47 +156,35 @@ the first characters of a key.`,
   crabmem gateway key list --json`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(*cobra.Command, []string) error {
-			keys, err := c.gatewayKeys()
-			if err != nil {
-				return err
+	}, func(context.Context, []string) (list []gatewayKey, err error) {
+		keys, err := c.gatewayKeys()
+		if err != nil {
+			return nil, err
+		}
+		conf, err := c.loadConfig()
+		if err != nil {
+			return nil, err
+		}
+		list = make([]gatewayKey, len(keys))
+		for i := range keys {
+			list[i] = describeKey(&keys[i], conf.Origins.Level(keys[i].Identity()))
+		}
+		return list, nil
+	}, func(list []gatewayKey) {
+		rows := [][]string{{"NAME", "TRUST", "AGENTS", "EXPIRES", "BEGINS"}}
+		for _, k := range list {
+			agents, expires := cmp.Or(strings.Join(k.Agents, ","), "all"), cmp.Or(k.Expires, "never")
+			if (&gateway.Key{Expires: k.Expires}).Expired(c.now()) {
+				expires = "expired"
 			}
-			conf, err := c.loadConfig()
-			if err != nil {
-				return err
-			}
-			list := []gatewayKey{}
-			rows := [][]string{{"NAME", "TRUST", "AGENTS", "EXPIRES", "BEGINS"}}
-			for i := range keys {
-				k := describeKey(&keys[i], conf.Origins.Level(keys[i].Identity()))
-				list = append(list, k)
-				agents, expires := "all", "never"
-				if len(k.Agents) > 0 {
-					agents = strings.Join(k.Agents, ",")
-				}
-				if k.Expires != "" {
-					expires = k.Expires
-				}
-				if keys[i].Expired(c.now()) {
-					expires = "expired"
-				}
-				rows = append(rows, []string{k.Name, k.Trust, display.Printable(agents), expires, k.Begins})
-			}
-			if c.JSON {
-				return c.PrintJSON(list)
-			}
-			if len(list) == 0 {
-				c.Say("no keys")
-				return nil
-			}
-			c.Table(c.Out, rows, "")
-			return nil
-		},
-	}
+			rows = append(rows, []string{k.Name, k.Trust, display.Printable(agents), expires, k.Begins})
+		}
+		c.fitTable(rows, "", "no keys")
+	})
 }
 
 func keyRemove(c *app) *cobra.Command {
-	return &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:     "remove NAME",
 		Aliases: []string{"rm"},
 		Short:   "remove a key of the gateway",
@@ -212,28 +194,17 @@ remove exits with 3.`,
 		Example: `  crabmem gateway key remove phone
   crabmem gateway key remove ci --json`,
 		Args: exactly(1, "NAME"),
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
-			if keys, err := c.gatewayKeys(); err == nil && len(args) == 0 {
-				for _, k := range keys {
-					names = append(names, k.Name)
-				}
+		ValidArgsFunction: completeWith(1, func(_ context.Context, found *candidates) {
+			keys, _ := c.gatewayKeys() // an unreadable file has no keys
+			for _, k := range keys {
+				found.add(k.Name)
 			}
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			home, err := c.absHome()
-			if err != nil {
-				return err
-			}
-			revoke := func() error { return c.setOrigin(cmd.Context(), gateway.Origin+args[0], nil) }
-			if err := gateway.RemoveKey(c.fs, home, args[0], revoke); err != nil {
-				return err
-			}
-			if c.JSON {
-				return c.PrintJSON(removedName{args[0]})
-			}
-			c.Say("removed %s", args[0])
-			return nil
-		},
-	}
+		}),
+	}, func(ctx context.Context, args []string) (removedName, error) {
+		home, err := c.absHome()
+		if err == nil {
+			err = gateway.RemoveKey(c.fs, home, args[0], func() error { return c.setOrigin(ctx, gateway.Origin+args[0], nil) })
+		}
+		return removedName{args[0]}, err
+	}, func(r removedName) { c.Say("removed %s", r.Removed) })
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 
 	"crabmem/cmd/crabmem/internal/cli"
@@ -29,66 +30,47 @@ crabmem identity new in the copy.`,
   crabmem identity --json
   crabmem identity new`,
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.read(func(s *crmem.Store) error { return c.printIdentity(s) })
-	}
 	addCommands(cmd, identityNewCommand(c))
-	return cmd
+	return resultCommand(c, cmd, func(context.Context, []string) (identityAnswer, error) {
+		return resultOf(c.read, identityOf)
+	}, c.identityText)
 }
 
 func identityNewCommand(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:   "new",
 		Short: "give a copied store its own identity",
 		Long: `Checkpoint the store, then give it a new identity. Run this command in a copied
 home if you use both the copy and the original. Entries do not change.`,
 		Example: `  crabmem identity new
   crabmem identity new --json`,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.exclusive(cmd.Context(), "identity new", func(s *crmem.Store) error {
-			if err := s.NewIdentity(); err != nil {
-				return err
-			}
-			return c.printIdentity(s)
+	}, func(ctx context.Context, _ []string) (a identityAnswer, err error) {
+		path, err := c.storePath()
+		if err != nil {
+			return a, err
+		}
+		o := &crmem.Options{Command: "crabmem identity new", LockWait: c.lockStep(), MustExist: true}
+		err = c.withoutDaemon(ctx, path, func() error {
+			return c.Wait(ctx, func() error {
+				s, err := c.open(o)
+				if err != nil {
+					return err
+				}
+				err = s.NewIdentity()
+				a, _ = identityOf(s)
+				return cmp.Or(err, s.Close())
+			})
 		})
-	}
-	return cmd
+		return a, err
+	}, c.identityText)
 }
 
-func (c *app) printIdentity(s *crmem.Store) error {
-	if c.JSON {
-		return c.PrintJSON(identityAnswer{s.Path(), s.Identity()})
-	}
-	if s.Identity() == "" {
-		c.Say("no identity yet: the next write sets one")
-		return nil
-	}
-	c.Say("%s", s.Identity())
-	return nil
+func identityOf(s *crmem.Store) (identityAnswer, error) {
+	return identityAnswer{s.Path(), s.Identity()}, nil
 }
 
-// exclusive runs f on the store, opened for writing. It refuses a store that a daemon
-// serves.
-func (c *app) exclusive(ctx context.Context, command string, f func(s *crmem.Store) error) error {
-	path, err := c.storePath()
-	if err != nil {
-		return err
-	}
-	o := &crmem.Options{Command: "crabmem " + command, LockWait: c.lockStep(), MustExist: true}
-	return c.withoutDaemon(ctx, path, func() error {
-		return c.Wait(ctx, func() error {
-			s, err := c.open(o)
-			if err != nil {
-				return err
-			}
-			err = f(s)
-			if cerr := s.Close(); err == nil {
-				err = cerr
-			}
-			return err
-		})
-	})
+func (c *app) identityText(a identityAnswer) {
+	c.Say("%s", cmp.Or(a.Identity, "no identity yet: the next write sets one"))
 }
 
 // withoutDaemon runs f, which takes the lock of the store at path. It refuses a

@@ -128,7 +128,7 @@ current message, without citation marks.`,
 		}
 		return c.importFrom(cmd.Context(), &importer.Source{FS: c.fs, Path: args[0], Kind: from, Rows: c.sqliteRows}, mode, dry, allow)
 	}
-	return cmd
+	return c.outputs(cmd, of[imported]())
 }
 
 // importFrom imports a source, whose format it detects if none is set.
@@ -158,11 +158,7 @@ func (c *app) importFrom(ctx context.Context, in *importer.Source, mode importer
 		a.announce()
 		return err
 	}
-	if c.JSON {
-		return c.PrintJSON(a)
-	}
-	c.reportImport(in, a)
-	return nil
+	return c.printResult(a, func() { c.reportImport(in, a) })
 }
 
 // importEntries imports entries, a line each.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,8 +40,17 @@ or config.toml.old-2 and so on if that name is taken.`,
   crabmem init --force`,
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "rename the old file, then write a new one")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return c.init(cmd.Context(), force) }
-	return cmd
+	return resultCommand(c, cmd, func(ctx context.Context, _ []string) (initAnswer, error) { return c.init(ctx, force) }, func(a initAnswer) {
+		c.Say("wrote %s", display.Printable(a.Path))
+		if a.Kept != "" {
+			c.Say("the old file is %s", display.Printable(a.Kept))
+		}
+		c.Say("model: %s", display.Printable(a.Model))
+		if a.Model == config.Offline {
+			c.Say("found no model: set OPENAI_API_KEY or start Ollama, then run crabmem init --force")
+		}
+		c.Say("next: crabmem daemon start")
+	})
 }
 
 type initAnswer struct {
@@ -68,22 +78,22 @@ func (c *app) freeConfig(a *initAnswer, force bool) error {
 	return err
 }
 
-func (c *app) init(ctx context.Context, force bool) error {
+func (c *app) init(ctx context.Context, force bool) (a initAnswer, err error) {
 	home, err := c.homeDir()
 	if err != nil {
-		return err
+		return a, err
 	}
 	path := filepath.Join(home, config.File)
-	a := initAnswer{Path: path, OpenAI: c.Getenv("OPENAI_API_KEY") != ""}
+	a = initAnswer{Path: path, OpenAI: c.Getenv("OPENAI_API_KEY") != ""}
 	if err := c.freeConfig(&a, force); err != nil { // before the search for a model
-		return err
+		return a, err
 	}
-	a.Ollama = c.ollama(ctx)
+	a.Ollama = ollama(ctx, c.Getenv)
 	if err := vfs.MkdirAll(c.fs, home, 0o700); err != nil {
-		return err
+		return a, err
 	}
 	if _, err := vfs.MakePrivate(home); err != nil {
-		return err
+		return a, err
 	}
 	text := config.Template(config.Found{OpenAI: a.OpenAI, Ollama: a.Ollama})
 	if err := c.lockConfig(home, func() error {
@@ -100,26 +110,13 @@ func (c *app) init(ctx context.Context, force bool) error {
 			return err
 		})
 	}); err != nil {
-		return err
+		return a, err
 	}
 	made, err := config.Load(c.fs, home, c.Getenv)
-	if err != nil {
-		return err
+	if err == nil {
+		a.Model = made.Model
 	}
-	a.Model = made.Model
-	if c.JSON {
-		return c.PrintJSON(a)
-	}
-	c.Say("wrote %s", display.Printable(path))
-	if a.Kept != "" {
-		c.Say("the old file is %s", display.Printable(a.Kept))
-	}
-	c.Say("model: %s", display.Printable(a.Model))
-	if a.Model == config.Offline {
-		c.Say("found no model: set OPENAI_API_KEY or start Ollama, then run crabmem init --force")
-	}
-	c.Say("next: crabmem daemon start")
-	return nil
+	return a, err
 }
 
 // freeName returns a name, with the first unused number if the name exists.
@@ -136,11 +133,8 @@ func (c *app) freeName(name string) (string, error) {
 }
 
 // ollama returns the models of a local Ollama, or nil.
-func (c *app) ollama(ctx context.Context) []string {
-	base := c.Getenv("OLLAMA_HOST")
-	if base == "" {
-		base = "localhost:11434"
-	}
+func ollama(ctx context.Context, getenv func(string) string) []string {
+	base := cmp.Or(getenv("OLLAMA_HOST"), "localhost:11434")
 	if !strings.Contains(base, "://") {
 		base = "http://" + base
 	}

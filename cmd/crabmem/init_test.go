@@ -33,7 +33,7 @@ func TestInitOllama(t *testing.T) {
 			}
 			return ""
 		}
-		if err := c.init(t.Context(), false); err != nil {
+		if _, err := c.init(t.Context(), false); err != nil {
 			t.Error(err)
 		}
 		s.Close()

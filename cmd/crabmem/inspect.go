@@ -51,12 +51,7 @@ the first one.`,
 		Example: `  crabmem inspect
   crabmem inspect "$CRABMEM_DB"
   crabmem inspect --bytes 64 --json`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return wrongArgs(cmd, "too many arguments: want one FILE (or -)")
-			}
-			return nil
-		},
+		Args: atMost(1, "one FILE (or -)"),
 	}
 	cmd.Flags().IntVar(&most, "bytes", 16, "print up to `N` bytes of a field, 0 = all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -86,7 +81,7 @@ the first one.`,
 		}
 		return c.inspect(file, b, most)
 	}
-	return cmd
+	return c.outputs(cmd, of[[]inspected]())
 }
 
 // inspectFile reads a file. It follows links, as opening a store does.

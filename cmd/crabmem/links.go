@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,15 +45,15 @@ crabmem lint exits with 1 for them.`,
 		ValidArgsFunction: c.completeNames(1),
 	}
 	cmd.Flags().BoolVar(&broken, "broken", false, "list only links that lead to no entry")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.read(func(s *crmem.Store) error {
+	return resultCommand(c, cmd, func(_ context.Context, args []string) (linksAnswer, error) {
+		return resultOf(c.read, func(s *crmem.Store) (linksAnswer, error) {
 			a := linksAnswer{Links: []links.Link{}}
 			if len(args) == 0 {
 				a.Links = slices.AppendSeq(a.Links, links.All(s))
 			} else {
 				e, err := op.FindEntry(s, args[0])
 				if err != nil {
-					return err
+					return a, err
 				}
 				a.Name = e.Name
 				a.Links = append(a.Links, links.Of(s, e)...)
@@ -65,30 +66,19 @@ crabmem lint exits with 1 for them.`,
 			if broken {
 				a.Links = slices.DeleteFunc(a.Links, func(l links.Link) bool { return l.Leads() })
 			}
-			if c.JSON {
-				return c.PrintJSON(a)
-			}
-			c.linksText(&a, broken)
-			return nil
+			return a, nil
 		})
-	}
-	return cmd
-}
-
-func (c *app) linksText(a *linksAnswer, broken bool) {
-	if len(a.Links) == 0 {
-		if broken {
-			c.Say("no broken links")
-		} else {
-			c.Say("no links")
+	}, func(a linksAnswer) {
+		rows := [][]string{{"FROM", "LINE", "RELATION", "TO"}}
+		for _, l := range a.Links {
+			rows = append(rows, []string{display.Label(l.From), strconv.Itoa(l.Line), l.Relation, linkTarget(&l)})
 		}
-		return
-	}
-	rows := [][]string{{"FROM", "LINE", "RELATION", "TO"}}
-	for _, l := range a.Links {
-		rows = append(rows, []string{display.Label(l.From), strconv.Itoa(l.Line), l.Relation, linkTarget(&l)})
-	}
-	c.fitTable(rows, "1")
+		none := "no links"
+		if broken {
+			none = "no broken links"
+		}
+		c.fitTable(rows, "1", none)
+	})
 }
 
 // linkTarget describes where a link leads.
@@ -164,7 +154,7 @@ either direction. --linked omits entries without links.`,
 			return g.WriteDOT(c.Out)
 		})
 	}
-	return cmd
+	return c.outputs(cmd, of[links.Graph]())
 }
 
 // check checks the flags.

@@ -70,7 +70,7 @@ the store instead.`,
 		},
 	}
 	cmd.Flags().BoolVar(&unread, "unread", false, "also find entries that no search found")
-	return cmd
+	return c.outputs(cmd, of[lintAnswer]())
 }
 
 func (c *app) printFindings(a *lintAnswer) error {

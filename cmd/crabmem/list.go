@@ -64,14 +64,14 @@ crabmem restore restores an entry.`,
 				return c.listRemoved(s, choose, f.content)
 			}
 			entries := choose(s.All())
-			if c.JSON {
-				return c.PrintJSON(infosOf(entries, f.content))
+			infos := make([]crmem.EntryInfo, len(entries))
+			for i := range entries {
+				infos[i] = entries[i].Info(f.content)
 			}
-			c.listText(entries, f.content)
-			return nil
+			return c.printResult(infos, func() { c.listText(entries, f.content) })
 		})
 	}
-	return cmd
+	return c.outputs(cmd, of[[]crmem.EntryInfo](), of[[]op.Change]())
 }
 
 type listFlags struct {
@@ -127,14 +127,6 @@ func (f *listFlags) choose(now time.Time) (func(iter.Seq[crmem.Entry]) []crmem.E
 	}, nil
 }
 
-func infosOf(entries []crmem.Entry, content bool) []crmem.EntryInfo {
-	list := make([]crmem.EntryInfo, len(entries))
-	for i := range entries {
-		list[i] = entries[i].Info(content)
-	}
-	return list
-}
-
 // listRemoved lists the removed entries of a store that choose selects.
 func (c *app) listRemoved(s *crmem.Store, choose func(iter.Seq[crmem.Entry]) []crmem.Entry, content bool) error {
 	t := c.timeline(s, "", 0)
@@ -147,10 +139,15 @@ func (c *app) listRemoved(s *crmem.Store, choose func(iter.Seq[crmem.Entry]) []c
 			}
 		}
 	})
-	if !c.JSON {
-		if content || len(entries) == 0 {
+	list := make([]op.Change, len(entries))
+	for i, e := range entries {
+		ch := t.last[e.ID]
+		list[i] = op.ChangeOf(&ch, content)
+	}
+	return c.printResult(list, func() {
+		if content {
 			c.listText(entries, content)
-			return nil
+			return
 		}
 		rows := [][]string{{"ID", "KIND", "REMOVED", "BYTES", "NAME"}}
 		for _, e := range entries {
@@ -160,23 +157,12 @@ func (c *app) listRemoved(s *crmem.Store, choose func(iter.Seq[crmem.Entry]) []c
 			}
 			rows = append(rows, []string{strconv.FormatUint(e.ID, 10), e.Kind.String(), day, strconv.Itoa(len(e.Content)), display.Label(e.Name)})
 		}
-		c.fitTable(rows, "03")
-		return nil
-	}
-	list := make([]op.Change, len(entries))
-	for i, e := range entries {
-		ch := t.last[e.ID]
-		list[i] = op.ChangeOf(&ch, content)
-	}
-	return c.PrintJSON(list)
+		c.fitTable(rows, "03", "no entries")
+	})
 }
 
 func (c *app) listText(entries []crmem.Entry, content bool) {
-	if len(entries) == 0 {
-		c.Say("no entries")
-		return
-	}
-	if content {
+	if content && len(entries) > 0 {
 		for i, e := range entries {
 			if i > 0 {
 				c.Out.WriteString("\n")
@@ -196,5 +182,5 @@ func (c *app) listText(entries []crmem.Entry, content bool) {
 			strconv.FormatUint(e.ID, 10), e.Kind.String(), e.CreatedAt.Day(c.zone()), strconv.Itoa(len(e.Content)), name,
 		})
 	}
-	c.fitTable(rows, "03")
+	c.fitTable(rows, "03", "no entries")
 }

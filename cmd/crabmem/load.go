@@ -101,7 +101,7 @@ is, such as --accept notes/deploy.md.`,
 			Message: fmt.Sprintf("load tree: %s in conflict; the store kept its text and copied it to conflicts/", display.Plural(len(r.Conflicts), "entry", "entries")),
 			Remedy:  "edit each page, remove its file under conflicts/, then load again"}
 	}
-	return cmd
+	return c.outputs(cmd, of[op.LoadAnswer]())
 }
 
 // pagePaths returns paths of pages relative to a tree, with slashes. A path is relative to

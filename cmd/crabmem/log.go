@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,31 +54,28 @@ crabmem list. If a part of the history is damaged, log warns and lists the rest.
 	fl.StringVar(&f.since, "since", "", "list only changes made at or after this `time`")
 	fl.StringVar(&f.agent, "agent", "", "list only changes of this `agent`")
 	fl.IntVarP(&f.limit, "limit", "n", f.limit, "list at most `N` changes, 0 = all")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	return resultCommand(c, cmd, func(_ context.Context, args []string) (a changeLog, err error) {
 		since, err := timetext.Parse(f.since, false, c.now())
 		if err != nil {
-			return cli.Usagef("--since %v", err)
+			return a, cli.Usagef("--since %v", err)
 		}
 		if f.limit < 0 {
-			return cli.Usagef("--limit %d: want 0 or more", f.limit)
+			return a, cli.Usagef("--limit %d: want 0 or more", f.limit)
 		}
-		return c.read(func(s *crmem.Store) error {
-			list, err := c.changesOf(s, args)
-			if err != nil {
-				return err
-			}
-			list = slices.DeleteFunc(list, func(l op.Change) bool {
-				return f.agent != "" && l.By.Agent != f.agent || f.since != "" && (l.Time.IsZero() || l.Time.Before(since))
-			})
-			slices.Reverse(list)
-			a := changeLog{Changes: list}
-			if f.limit > 0 && len(list) > f.limit {
-				a.Changes, a.More = list[:f.limit], len(list)-f.limit
-			}
-			return c.printLog(&a)
+		list, err := resultOf(c.read, func(s *crmem.Store) ([]op.Change, error) { return c.changesOf(s, args) })
+		if err != nil {
+			return a, err
+		}
+		list = slices.DeleteFunc(list, func(l op.Change) bool {
+			return f.agent != "" && l.By.Agent != f.agent || f.since != "" && (l.Time.IsZero() || l.Time.Before(since))
 		})
-	}
-	return cmd
+		slices.Reverse(list)
+		a.Changes = list
+		if f.limit > 0 && len(list) > f.limit {
+			a.Changes, a.More = list[:f.limit], len(list)-f.limit
+		}
+		return a, nil
+	}, c.logText)
 }
 
 // changesOf returns the changes of a store, oldest first, or those of the entries
@@ -103,14 +101,7 @@ func (c *app) changesOf(s *crmem.Store, args []string) ([]op.Change, error) {
 	return list, nil
 }
 
-func (c *app) printLog(a *changeLog) error {
-	if c.JSON {
-		return c.PrintJSON(a)
-	}
-	if len(a.Changes) == 0 {
-		c.Say("no changes")
-		return nil
-	}
+func (c *app) logText(a changeLog) {
 	rows := [][]string{{"SEQ", "TIME", "WHO", "CHANGE", "ID", "SIZE", "NAME"}}
 	for _, l := range a.Changes {
 		seq, at, name := "-", "-", display.Label(l.Name)
@@ -129,11 +120,10 @@ func (c *app) printLog(a *changeLog) error {
 		rows = append(rows, []string{seq, at, actorLabel(l.By), string(l.Type),
 			strconv.FormatUint(l.ID, 10), display.Size(int64(l.Bytes)), name})
 	}
-	c.fitTable(rows, "045")
+	c.fitTable(rows, "045", "no changes")
 	if a.More > 0 {
 		c.Say("%s omitted; --limit 0 lists all", display.Plural(a.More, "older change", "older changes"))
 	}
-	return nil
 }
 
 // actorLabel describes who made a change.

@@ -226,12 +226,15 @@ func scriptSchema(ts *testscript.TestScript, neg bool, args []string) {
 // checkSchema validates a JSON text against the schema of a command. The words of its name
 // may be joined by underscores.
 func checkSchema(command string, text []byte) error {
-	schema, err := schemaOf(strings.ReplaceAll(command, "_", " "))
+	c := newApp(nil, nil, nil)
+	command = strings.ReplaceAll(command, "_", " ")
+	list := c.outputsNamed(rootCommand(c), command)
+	if list == nil {
+		return fmt.Errorf("no schema of %s", command)
+	}
+	schema, err := schemaOf(command, list)
 	if err != nil {
 		return err
-	}
-	if schema == nil {
-		return fmt.Errorf("no schema of %s", command)
 	}
 	r, err := schema.Resolve(nil)
 	if err != nil {

@@ -70,13 +70,11 @@ texts as --help.`,
 				return err
 			}
 		}
-		if c.JSON {
-			return c.PrintJSON(writtenPages{names})
-		}
-		c.Say("wrote %s to %s", display.Plural(len(names), "page", "pages"), display.Printable(dir))
-		return nil
+		return c.printResult(writtenPages{names}, func() {
+			c.Say("wrote %s to %s", display.Plural(len(names), "page", "pages"), display.Printable(dir))
+		})
 	}
-	return cmd
+	return c.outputs(cmd, of[shownPage](), of[writtenPages]())
 }
 
 // manPages returns the commands that have a page, a family before its members.

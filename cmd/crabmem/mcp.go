@@ -90,7 +90,7 @@ and pass the proxy's name with --allow-host. The server logs to standard error.`
 	}
 	cmd.Args, cmd.ValidArgsFunction = noArgs, cobra.NoFileCompletions
 	addCommands(cmd, mcpInstallCommand(c), mcpUninstallCommand(c))
-	return cmd
+	return c.outputs(cmd, of[mcpResult](), of[mcpRefusal]())
 }
 
 // mcpOptions checks the flags and returns the options of the server. Its store is

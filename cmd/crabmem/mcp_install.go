@@ -63,7 +63,7 @@ defaults.`,
 			return cl.Set(text, f.name, e)
 		})
 	}
-	return cmd
+	return c.outputs(cmd, of[clientEdits]())
 }
 
 func mcpUninstallCommand(c *app) *cobra.Command {
@@ -88,7 +88,7 @@ changes nothing.`,
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.editClients(args, &f, false, func(cl *mcpclient.Client, text []byte) ([]byte, error) { return cl.Remove(text, f.name) })
 	}
-	return cmd
+	return c.outputs(cmd, of[clientEdits]())
 }
 
 func (f *mcpInstallFlags) register(cmd *cobra.Command) {

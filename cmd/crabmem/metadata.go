@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/metadata"
@@ -49,26 +51,14 @@ If an entry NAME does not exist, adopt exits with 3.`,
 		ValidArgsFunction: c.completeNames(-1),
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "list the entries without changing them")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		a := adoptedAnswer{DryRun: dry}
-		plan := func(s *crmem.Store) (ops []crmem.Op, err error) {
-			if ops, a.Adopted, err = adoption(s, args); err != nil || dry {
-				return nil, err
-			}
-			return ops, nil
-		}
-		var err error
-		if dry {
-			err = c.read(func(s *crmem.Store) error { _, err := plan(s); return err })
-		} else {
-			err = c.update(cmd.Context(), "metadata adopt", plan)
-		}
-		switch {
-		case err != nil:
-			return err
-		case c.JSON:
-			return c.PrintJSON(a)
-		}
+	return resultCommand(c, cmd, func(ctx context.Context, args []string) (a adoptedAnswer, err error) {
+		a.DryRun = dry
+		err = c.plan(ctx, "metadata adopt", dry, func(s *crmem.Store) (ops []crmem.Op, err error) {
+			ops, a.Adopted, err = adoption(s, args)
+			return ops, err
+		})
+		return a, err
+	}, func(a adoptedAnswer) {
 		verb := "adopted"
 		if dry {
 			verb = "would adopt"
@@ -79,9 +69,7 @@ If an entry NAME does not exist, adopt exits with 3.`,
 		if len(a.Adopted) == 0 {
 			c.Say("no entry to adopt")
 		}
-		return nil
-	}
-	return cmd
+	})
 }
 
 // adoption returns the operations that adopt entries, and the names of the entries. It

@@ -2,9 +2,9 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -58,74 +58,61 @@ the model, set static in the table [embedder] of config.toml.`,
 		Args: exactly(1, "DIR or FILE"),
 	}
 	cmd.Flags().StringVar(&name, "name", "", "install the model under this `name`")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	return resultCommand(c, cmd, func(_ context.Context, args []string) (m staticModel, err error) {
 		path, err := filepath.Abs(args[0])
 		if err != nil {
-			return err
+			return m, err
 		}
 		name := cmp.Or(name, filepath.Base(path))
 		if err := static.CheckName(name); err != nil {
-			return wrongArgs(cmd, "%v: use --name", err)
+			return m, wrongArgs(cmd, "%v: use --name", err)
 		}
 		home, err := c.homeDir()
 		if err != nil {
-			return err
+			return m, err
 		}
 		file := embedder.File(home, name)
-		if _, err := c.fs.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
-			return &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Path: file, Err: err,
+		if _, err := c.fs.Lstat(file); !missing(err) {
+			return m, &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Path: file, Err: err,
 				Message: "model " + display.Quoted(name) + " already exists: " + file, Remedy: "choose another name, or run crabmem model remove " + name}
 		}
-		var t *static.Table
-		if err := c.Busy("converting", func() (err error) {
-			t, err = c.readModel(path)
-			return err
-		}); err != nil {
-			return c.about(path, err)
+		t, err := busy(c, "converting", func() (*static.Table, error) { return readModel(c.fs, path) })
+		if err != nil {
+			return m, c.about(path, err)
 		}
 		if err := vfs.MkdirAll(c.fs, filepath.Dir(file), 0o700); err != nil {
-			return err
+			return m, err
 		}
-		if err := vfs.Replace(c.fs, file, 0o600, func(w io.Writer) error { return t.Write(w) }); err != nil {
-			return err
+		if err := vfs.Replace(c.fs, file, 0o600, t.Write); err != nil {
+			return m, err
 		}
-		m, err := c.describe(name, file)
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return c.PrintJSON(m)
-		}
-		c.Say("installed %s: to use it, set static = %q in [embedder] of config.toml", display.Printable(name), name)
-		return nil
-	}
-	return cmd
+		return describeModel(c.fs, name, file)
+	}, func(m staticModel) {
+		c.Say("installed %s: to use it, set static = %q in [embedder] of config.toml", display.Printable(m.Name), m.Name)
+	})
 }
 
 // readModel reads a model of model2vec or an installed file.
-func (c *app) readModel(path string) (*static.Table, error) {
-	fi, err := c.fs.Lstat(path)
+func readModel(files vfs.FS, path string) (*static.Table, error) {
+	fi, err := files.Lstat(path)
 	if err != nil {
 		return nil, err
 	}
-	dir := path
 	switch {
 	case fi.IsDir():
-	case strings.HasSuffix(path, ".safetensors"):
-		dir = filepath.Dir(path)
-		return static.Import(c.fs, path, filepath.Join(dir, "tokenizer.json"))
-	default:
-		return static.Open(c.fs, path)
+		path = filepath.Join(path, "model.safetensors")
+	case !strings.HasSuffix(path, ".safetensors"):
+		return static.Open(files, path)
 	}
-	return static.Import(c.fs, filepath.Join(dir, "model.safetensors"), filepath.Join(dir, "tokenizer.json"))
+	return static.Import(files, path, filepath.Join(filepath.Dir(path), "tokenizer.json"))
 }
 
-func (c *app) describe(name, file string) (staticModel, error) {
-	fi, err := c.fs.Lstat(file)
+func describeModel(files vfs.FS, name, file string) (staticModel, error) {
+	fi, err := files.Lstat(file)
 	if err != nil {
 		return staticModel{}, err
 	}
-	t, err := static.Open(c.fs, file)
+	t, err := static.Open(files, file)
 	if err != nil {
 		return staticModel{}, err
 	}
@@ -133,7 +120,7 @@ func (c *app) describe(name, file string) (staticModel, error) {
 }
 
 func modelList(c *app) *cobra.Command {
-	return &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "list the installed static models",
@@ -143,37 +130,29 @@ by name. A file that is no model is a warning.`,
   crabmem model list --json`,
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(*cobra.Command, []string) error {
-			names, err := c.modelNames()
+	}, func(context.Context, []string) ([]staticModel, error) {
+		list := []staticModel{}
+		names, err := c.modelNames()
+		if err != nil {
+			return nil, err
+		}
+		home, err := c.homeDir()
+		for _, name := range names {
+			m, err := describeModel(c.fs, name, embedder.File(home, name))
 			if err != nil {
-				return err
+				c.Warn(err.Error())
+				continue
 			}
-			home, err := c.homeDir()
-			if err != nil {
-				return err
-			}
-			list := []staticModel{}
-			rows := [][]string{{"NAME", "TOKENS", "DIMENSIONS", "SIZE"}}
-			for _, name := range names {
-				m, err := c.describe(name, embedder.File(home, name))
-				if err != nil {
-					c.Warn(err.Error())
-					continue
-				}
-				list = append(list, m)
-				rows = append(rows, []string{display.Printable(name), fmt.Sprint(m.Tokens), fmt.Sprint(m.Dim), display.Size(m.Bytes)})
-			}
-			if c.JSON {
-				return c.PrintJSON(list)
-			}
-			if len(list) == 0 {
-				c.Say("no models")
-				return nil
-			}
-			c.Table(c.Out, rows, "123")
-			return nil
-		},
-	}
+			list = append(list, m)
+		}
+		return list, err
+	}, func(list []staticModel) {
+		rows := [][]string{{"NAME", "TOKENS", "DIMENSIONS", "SIZE"}}
+		for _, m := range list {
+			rows = append(rows, []string{display.Printable(m.Name), fmt.Sprint(m.Tokens), fmt.Sprint(m.Dim), display.Size(m.Bytes)})
+		}
+		c.fitTable(rows, "123", "no models")
+	})
 }
 
 // modelNames returns the names of the files in the directory of models.
@@ -195,7 +174,7 @@ func (c *app) modelNames() (names []string, err error) {
 }
 
 func modelRemove(c *app) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "remove NAME",
 		Aliases: []string{"rm"},
 		Short:   "remove an installed static model",
@@ -205,38 +184,27 @@ remove exits with 3.`,
 		Example: `  crabmem model remove minilm
   crabmem model remove potion --json`,
 		Args: exactly(1, "NAME"),
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			names, err := c.modelNames()
-			if err != nil || len(args) > 0 {
-				names = nil
-			}
-			return names, cobra.ShellCompDirectiveNoFileComp
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name := args[0]
-			if err := static.CheckName(name); err != nil {
-				return wrongArgs(cmd, "%v", err)
-			}
-			home, err := c.homeDir()
-			if err != nil {
-				return err
-			}
-			file := embedder.File(home, name)
-			err = c.fs.Remove(file)
-			if errors.Is(err, fs.ErrNotExist) {
-				return &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Path: file, Err: err, Message: "no model " + display.Quoted(name),
-					Remedy: "run crabmem model list to see the names"}
-			}
-			if err != nil {
-				return err
-			}
-			if c.JSON {
-				return c.PrintJSON(removedName{name})
-			}
-			c.Say("removed %s", display.Printable(name))
-			return nil
-		},
+		ValidArgsFunction: completeWith(1, func(_ context.Context, found *candidates) {
+			names, _ := c.modelNames() // an unreadable folder has no names
+			found.add(names...)
+		}),
 	}
+	return resultCommand(c, cmd, func(_ context.Context, args []string) (r removedName, err error) {
+		r.Removed = args[0]
+		if err := static.CheckName(r.Removed); err != nil {
+			return r, wrongArgs(cmd, "%v", err)
+		}
+		home, err := c.homeDir()
+		if err != nil {
+			return r, err
+		}
+		file := embedder.File(home, r.Removed)
+		if err = c.fs.Remove(file); missing(err) {
+			err = &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Path: file, Err: err, Message: "no model " + display.Quoted(r.Removed),
+				Remedy: "run crabmem model list to see the names"}
+		}
+		return r, err
+	}, func(r removedName) { c.Say("removed %s", display.Printable(r.Removed)) })
 }
 
 // removedName is the output under --json of commands that remove what has a name.

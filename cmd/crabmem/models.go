@@ -17,7 +17,7 @@ import (
 var providerKinds = []string{"openai", "openai-compatible", "anthropic", "google", "azure", "bedrock", "ollama", "llama.cpp"}
 
 func modelsCommand(c *app) *cobra.Command {
-	return family(&cobra.Command{
+	return c.outputs(family(&cobra.Command{
 		Use:     "models COMMAND",
 		GroupID: groupAgents,
 		Short:   "list, switch, add, and remove models",
@@ -26,24 +26,28 @@ defines the models. These commands change the models of the running daemon until
 it stops or reloads. Active calls continue. Without a daemon the exit code is 8.`,
 		Example: `  crabmem models list
   crabmem models switch offline`,
-	}, modelsList(c), modelsSwitch(c), modelsAdd(c), modelsRemove(c))
+	}, modelsList(c), modelsSwitch(c), modelsAdd(c), modelsRemove(c)), of[op.ModelList]())
 }
 
-// models requests the list of models, or calls ask, which changes it. It prints
-// the list, or the message done.
-func (c *app) models(ctx context.Context, done string, ask func(d *client.Client) (op.ModelList, error)) error {
-	return c.withDaemon(ctx, func(d *client.Client) error {
-		list, err := ask(d)
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return c.PrintJSON(list)
-		}
-		if done != "" {
-			c.Say("%s; the active model is %s", done, display.Label(list.Active))
-			return nil
-		}
+// changeModels makes cmd print the result of done for the arguments, and the active model.
+func changeModels(c *app, cmd *cobra.Command, done func(args []string) string, run func(context.Context, []string) (op.ModelList, error)) *cobra.Command {
+	return resultCommand(c, cmd, run, func(list op.ModelList) {
+		c.Say("%s; the active model is %s", done(cmd.Flags().Args()), display.Label(list.Active))
+	})
+}
+
+func modelsList(c *app) *cobra.Command {
+	return resultCommand(c, &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "list the models",
+		Long: `List the daemon's models with their providers and context sizes in tokens. A
+star marks the active model.`,
+		Example: `  crabmem models list
+  crabmem models list --json`,
+	}, func(ctx context.Context, _ []string) (op.ModelList, error) {
+		return ask(ctx, c, op.ListModels, op.None{})
+	}, func(list op.ModelList) {
 		rows := [][]string{{"", "NAME", "PROVIDER", "KIND", "CONTEXT", "BASE URL"}}
 		for _, m := range list.Models {
 			mark, limit := "", ""
@@ -55,29 +59,12 @@ func (c *app) models(ctx context.Context, done string, ask func(d *client.Client
 			}
 			rows = append(rows, []string{mark, display.Label(m.Name), display.Printable(m.Provider), display.Printable(m.Kind), limit, display.Printable(m.BaseURL)})
 		}
-		c.fitTable(rows, "4")
-		return nil
+		c.fitTable(rows, "4", "")
 	})
 }
 
-func modelsList(c *app) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "list the models",
-		Long: `List the daemon's models with their providers and context sizes in tokens. A
-star marks the active model.`,
-		Example: `  crabmem models list
-  crabmem models list --json`,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.models(cmd.Context(), "", func(d *client.Client) (op.ModelList, error) { return op.ListModels.Do(cmd.Context(), d, op.None{}) })
-	}
-	return cmd
-}
-
 func modelsSwitch(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return changeModels(c, &cobra.Command{
 		Use:   "switch NAME",
 		Short: "select the active model",
 		Long: `Select the active model. Agents without their own model use it from their next
@@ -85,18 +72,14 @@ run. To keep the choice, run crabmem config set system.crab.model NAME.`,
 		Example: `  crabmem models switch offline
   crabmem models switch offline --json`,
 		Args:              exactly(1, "NAME"),
-		ValidArgsFunction: c.completeModels,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.models(cmd.Context(), "switched", func(d *client.Client) (op.ModelList, error) {
-			return op.SwitchModel.Do(cmd.Context(), d, op.ModelName{Name: args[0]})
-		})
-	}
-	return cmd
+		ValidArgsFunction: completeModels(c),
+	}, func([]string) string { return "switched" }, func(ctx context.Context, args []string) (op.ModelList, error) {
+		return ask(ctx, c, op.SwitchModel, op.ModelName{Name: args[0]})
+	})
 }
 
 func modelsRemove(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return changeModels(c, &cobra.Command{
 		Use:     "remove NAME",
 		Aliases: []string{"rm"},
 		Short:   "remove a model",
@@ -105,14 +88,10 @@ another one first.`,
 		Example: `  crabmem models add local llama --kind ollama -q && crabmem models remove llama
   crabmem models add local gemma --kind ollama -q && crabmem models remove gemma --json`,
 		Args:              exactly(1, "NAME"),
-		ValidArgsFunction: c.completeModels,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.models(cmd.Context(), "removed "+display.Label(args[0]), func(d *client.Client) (op.ModelList, error) {
-			return op.RemoveModel.Do(cmd.Context(), d, op.ModelName{Name: args[0]})
-		})
-	}
-	return cmd
+		ValidArgsFunction: completeModels(c),
+	}, func(args []string) string { return "removed " + display.Label(args[0]) }, func(ctx context.Context, args []string) (op.ModelList, error) {
+		return ask(ctx, c, op.RemoveModel, op.ModelName{Name: args[0]})
+	})
 }
 
 func modelsAdd(c *app) *cobra.Command {
@@ -132,34 +111,28 @@ environment variable of this command that contains the key.`,
 	cmd.Flags().StringVar(&url, "base-url", "", "use this `URL` instead of the default of the kind")
 	cmd.Flags().StringVar(&key, "key-env", "", "read the key from this environment `variable`")
 	completeWords(cmd, "kind", providerKinds...)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	done := func(args []string) string { return "added " + display.Plural(len(args)-1, "model", "models") }
+	return changeModels(c, cmd, done, func(ctx context.Context, args []string) (op.ModelList, error) {
 		p := model.Provider{Name: args[0], Models: args[1:], Kind: kind, BaseURL: url}
 		if key != "" {
 			if p.APIKey = c.Getenv(key); p.APIKey == "" {
-				return cli.Usagef("--key-env %s: variable is unset or empty", key)
+				return op.ModelList{}, cli.Usagef("--key-env %s: variable is unset or empty", key)
 			}
 		}
-		return c.models(cmd.Context(), "added "+display.Plural(len(p.Models), "model", "models"), func(d *client.Client) (op.ModelList, error) { return op.AddModels.Do(cmd.Context(), d, p) })
-	}
-	return cmd
+		return ask(ctx, c, op.AddModels, p)
+	})
 }
 
 // completeModels completes the name of a model of the daemon.
-func (c *app) completeModels(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	var names []string
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), client.ReadWait)
-	defer cancel()
-	_ = c.withDaemon(ctx, func(d *client.Client) error { // no daemon, no names
-		list, err := op.ListModels.Do(ctx, d, op.None{})
+func completeModels(c *app) cobra.CompletionFunc {
+	return completeWith(1, func(ctx context.Context, found *candidates) {
+		ctx, cancel := context.WithTimeout(ctx, client.ReadWait)
+		defer cancel()
+		list, _ := ask(ctx, c, op.ListModels, op.None{})
 		for _, m := range list.Models {
 			if display.Printable(m.Name) == m.Name {
-				names = append(names, cobra.CompletionWithDesc(m.Name, display.Printable(m.Provider)))
+				found.describe(m.Name, display.Printable(m.Provider))
 			}
 		}
-		return err
 	})
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

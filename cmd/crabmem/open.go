@@ -74,7 +74,7 @@ terminal.`,
 		c.serving.Store(true)
 		return g.Serve(cmd.Context(), l)
 	}
-	return cmd
+	return c.outputs(cmd, of[openedPage]())
 }
 
 // pageURL returns the address of the page. Browsers send a cookie to each port of a host,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"time"
 
 	"crabmem/daemon/client"
@@ -16,7 +17,7 @@ type pingAnswer struct {
 }
 
 func pingCommand(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:     "ping",
 		GroupID: groupAgents,
 		Short:   "measure the response time of the daemon",
@@ -24,24 +25,19 @@ func pingCommand(c *app) *cobra.Command {
 daemon the exit code is 8.`,
 		Example: `  crabmem ping
   crabmem ping --json`,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.withDaemon(cmd.Context(), func(d *client.Client) error {
-			h, err := d.Hello(cmd.Context()) // connects
+	}, func(ctx context.Context, _ []string) (a pingAnswer, err error) {
+		err = c.withDaemon(ctx, func(d *client.Client) error {
+			h, err := d.Hello(ctx) // connects
 			if err != nil {
 				return err
 			}
 			start := time.Now()
-			if err := d.Ping(cmd.Context()); err != nil {
-				return err
-			}
-			took := time.Since(start)
-			if c.JSON {
-				return c.PrintJSON(pingAnswer{took.Microseconds(), h.PID, h.Version})
-			}
-			c.Say("pong from pid %d in %v", h.PID, took.Round(time.Microsecond))
-			return nil
+			err = d.Ping(ctx)
+			a = pingAnswer{time.Since(start).Microseconds(), h.PID, h.Version}
+			return err
 		})
-	}
-	return cmd
+		return a, err
+	}, func(a pingAnswer) {
+		c.Say("pong from pid %d in %v", a.Pid, time.Duration(a.Micros)*time.Microsecond)
+	})
 }

@@ -70,7 +70,7 @@ more. The shortest age is 1h.`,
 				return cli.Usagef("--older-than: %v", err)
 			}
 			if history {
-				if ok, err := c.confirmPurge("remove the changes older than "+older+" from the history", yes); err != nil || !ok {
+				if err := c.confirmPurge("remove the changes older than "+older+" from the history", yes); err != nil {
 					return err
 				}
 				return c.pruneHistory(cmd.Context(), c.now().Add(-age))
@@ -84,13 +84,9 @@ more. The shortest age is 1h.`,
 			}
 			return slices.DeleteFunc(list, func(e crmem.Entry) bool { return byAge && uint64(e.CreatedAt) >= limit })
 		}
-		removed, err := c.prune(cmd.Context(), old, dry)
-		if err != nil {
-			return err
-		}
-		return c.printPruned(removed, dry)
+		return c.prune(cmd.Context(), old, dry)
 	}
-	return cmd
+	return c.outputs(cmd, of[pruned](), of[prunedHistory]())
 }
 
 // archives returns the archives of a store, the newest first.
@@ -107,41 +103,30 @@ func archives(s *crmem.Store) []crmem.Entry {
 	return list
 }
 
-// prune removes the entries that choose returns, unless dry is set, and returns
-// them.
-func (c *app) prune(ctx context.Context, choose func(*crmem.Store) []crmem.Entry, dry bool) (removed []crmem.Entry, err error) {
-	if dry {
-		err = c.read(func(s *crmem.Store) error { removed = choose(s); return nil })
-		return removed, err
-	}
-	err = c.update(ctx, "prune", func(s *crmem.Store) ([]crmem.Op, error) {
-		removed = choose(s)
-		ops := make([]crmem.Op, len(removed))
-		for i, e := range removed {
-			ops[i] = crmem.Remove{Name: e.Name}
+// prune removes the entries that choose returns, unless dry is set, and prints them.
+func (c *app) prune(ctx context.Context, choose func(*crmem.Store) []crmem.Entry, dry bool) error {
+	var removed []crmem.Entry
+	a := pruned{DryRun: dry}
+	err := c.plan(ctx, "prune", dry, func(s *crmem.Store) (ops []crmem.Op, err error) {
+		removed, a.Removed = choose(s), []string{}
+		for _, e := range removed {
+			ops, a.Removed = append(ops, crmem.Remove{Name: e.Name}), append(a.Removed, e.Name)
 		}
 		return ops, nil
 	})
-	return removed, err
-}
-
-func (c *app) printPruned(removed []crmem.Entry, dry bool) error {
-	if c.JSON {
-		names := make([]string, len(removed))
-		for i, e := range removed {
-			names[i] = e.Name
+	if err != nil {
+		return err
+	}
+	return c.printResult(a, func() {
+		verb := "removed"
+		if dry {
+			verb = "would remove"
 		}
-		return c.PrintJSON(pruned{dry, names})
-	}
-	verb := "removed"
-	if dry {
-		verb = "would remove"
-	}
-	for _, e := range removed {
-		c.Say("%s %s (%s, %s)", verb, display.Label(e.Name), e.CreatedAt.Day(c.zone()), display.Size(int64(len(e.Content))))
-	}
-	c.Say("%s %s", verb, display.Plural(len(removed), "archive", "archives"))
-	return nil
+		for _, e := range removed {
+			c.Say("%s %s (%s, %s)", verb, display.Label(e.Name), e.CreatedAt.Day(c.zone()), display.Size(int64(len(e.Content))))
+		}
+		c.Say("%s %s", verb, display.Plural(len(removed), "archive", "archives"))
+	})
 }
 
 // pruned is prune --json.

@@ -20,15 +20,11 @@ type prunedHistory struct {
 
 // pruneHistory runs prune --history.
 func (c *app) pruneHistory(ctx context.Context, before time.Time) error {
-	p := prunedHistory{Before: before.UTC().Format(time.RFC3339)}
-	err := c.write(ctx, "prune", false, func(s op.Memory) error {
-		freed, err := op.PruneHistory.Do(ctx, s, op.Age{Before: before})
-		p.Freed = freed.Bytes
-		return err
-	})
+	freed, err := writeStore(ctx, c, "prune", op.PruneHistory, op.Age{Before: before})
 	if err != nil {
 		return err
 	}
+	p := prunedHistory{Before: before.UTC().Format(time.RFC3339), Freed: freed.Bytes}
 	err = c.read(func(s *crmem.Store) error {
 		for ch, err := range s.Changes() {
 			if err != nil {
@@ -48,11 +44,7 @@ func (c *app) pruneHistory(ctx context.Context, before time.Time) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return c.PrintJSON(p)
-	}
-	c.Say("freed %s; %s", display.Size(p.Freed), p.reach(c.zone()))
-	return nil
+	return c.printResult(p, func() { c.Say("freed %s; %s", display.Size(p.Freed), p.reach(c.zone())) })
 }
 
 // reach describes from when the history reaches.

@@ -48,7 +48,7 @@ func (c *app) purge(ctx context.Context, name string, o purgeOptions) error {
 		return op.PurgeFix(err)
 	}
 	if !o.dry {
-		if ok, err := c.confirmPurge("purge "+display.Label(name)+" and its history", o.yes); err != nil || !ok {
+		if err := c.confirmPurge("purge "+display.Label(name)+" and its history", o.yes); err != nil {
 			return err
 		}
 	}
@@ -84,11 +84,7 @@ func (c *app) purge(ctx context.Context, name string, o purgeOptions) error {
 		}
 	}
 	p.Places, p.Incomplete = t.places, t.incomplete || t.omitted
-	if c.JSON {
-		err = c.PrintJSON(p)
-	} else {
-		c.printPurged(&p, &e, o, kept, t.short && len(t.texts) == 0)
-	}
+	err = c.printResult(p, func() { c.printPurged(&p, &e, o, kept, t.short && len(t.texts) == 0) })
 	if err != nil || !o.everywhere || o.dry || len(p.Places) == 0 && !p.Incomplete {
 		return err
 	}

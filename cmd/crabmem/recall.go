@@ -140,7 +140,7 @@ models count fewer tokens; models of other vendors may count more.
 		}
 		return c.search(cmd.Context(), meaning, func(s op.Memory) error { return c.recall(cmd.Context(), s, q, f) })
 	}
-	return cmd
+	return c.outputs(cmd, of[recall.Answer]())
 }
 
 // check completes the question, and returns its query.

@@ -47,29 +47,28 @@ func (c *app) redact(ctx context.Context, name, at string, dry, yes bool) error 
 		}
 	})
 	if err == nil && !dry {
-		if ok, err := c.confirmPurge(fmt.Sprintf("purge the text of %s after change %d", display.Label(r.Name), seq), yes); err != nil || !ok {
+		if err := c.confirmPurge("purge "+r.label(), yes); err != nil {
 			return err
 		}
-		err = c.write(ctx, "forget", false, func(s op.Memory) error {
-			did, err := op.Redact.Do(ctx, s, op.Version{ID: r.ID, Seq: seq})
-			r.Deleted = append(r.Deleted, did.Deleted...)
-			return err
-		})
+		var did op.Deleted
+		did, err = writeStore(ctx, c, "forget", op.Redact, op.Version{ID: r.ID, Seq: seq})
+		r.Deleted = append(r.Deleted, did.Deleted...)
 	}
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return c.PrintJSON(r)
-	}
-	what := fmt.Sprintf("the text of %s after change %d", display.Label(r.Name), seq)
-	if dry {
-		c.Say("would purge %s", what)
-		return nil
-	}
-	c.Say("purged %s; undo is not possible", what)
-	for _, f := range r.Deleted {
-		c.Say("deleted %s, which may have contained the text", display.Printable(f))
-	}
-	return nil
+	return c.printResult(r, func() {
+		if dry {
+			c.Say("would purge %s", r.label())
+			return
+		}
+		c.Say("purged %s; undo is not possible", r.label())
+		for _, f := range r.Deleted {
+			c.Say("deleted %s, which may have contained the text", display.Printable(f))
+		}
+	})
+}
+
+func (r *redactedText) label() string {
+	return fmt.Sprintf("the text of %s after change %d", display.Label(r.Name), r.Change)
 }

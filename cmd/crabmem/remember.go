@@ -92,7 +92,7 @@ affect the order of recall.`,
 		}
 		return c.remember(cmd.Context(), args[0], args[1], f)
 	}
-	return cmd
+	return c.outputs(cmd, of[op.Written]())
 }
 
 // remember writes the entry name. The text "-" is standard input.
@@ -152,15 +152,13 @@ func checkExpected(cmd *cobra.Command, x op.Expected, k crmem.Kind) (bool, error
 // printWritten prints an entry that a command wrote, and whether the command created
 // or replaced it.
 func (c *app) printWritten(verb string, r op.Written) error {
-	if c.JSON {
-		return c.PrintJSON(r)
-	}
-	how := "created"
-	if r.Replaced != nil {
-		how = fmt.Sprintf("replaced (was %s)", display.Size(*r.Replaced))
-	}
-	c.Say("%s %s (%s %d, %s): %s", verb, display.Label(r.Name), r.Kind, r.ID, display.Size(int64(r.Bytes)), how)
-	return nil
+	return c.printResult(r, func() {
+		how := "created"
+		if r.Replaced != nil {
+			how = fmt.Sprintf("replaced (was %s)", display.Size(*r.Replaced))
+		}
+		c.Say("%s %s (%s %d, %s): %s", verb, display.Label(r.Name), r.Kind, r.ID, display.Size(int64(r.Bytes)), how)
+	})
 }
 
 // isBlank reports whether a text has only white space.

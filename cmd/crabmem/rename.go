@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -13,7 +14,9 @@ import (
 )
 
 func renameCommand(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	shared := false // the old name is an alias of another entry, too
+	var old crmem.Entry
+	return resultCommand(c, &cobra.Command{
 		Use:     "rename OLD NEW",
 		GroupID: groupUse,
 		Short:   "change the name of an entry",
@@ -25,12 +28,9 @@ entry. If an entry has the name NEW, rename changes nothing and exits with 4.`,
   crabmem rename rollout deploy --json`,
 		Args:              exactly(2, "OLD and NEW"),
 		ValidArgsFunction: c.completeNames(1),
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var old, e crmem.Entry
-		shared := false // the old name is an alias of another entry, too
-		err := c.writeChecked(cmd.Context(), "rename", false, false, func(s op.Memory) error {
-			list, err := s.Update(cmd.Context(), func(s *crmem.Store) (ops []crmem.Op, err error) {
+	}, func(ctx context.Context, args []string) (e crmem.Entry, err error) {
+		err = c.writeChecked(ctx, "rename", false, false, func(s op.Memory) error {
+			list, err := s.Update(ctx, func(s *crmem.Store) (ops []crmem.Op, err error) {
 				if old, err = op.FindEntry(s, args[0]); err == nil {
 					shared = hasAlias(s, old)
 				}
@@ -41,23 +41,17 @@ entry. If an entry has the name NEW, rename changes nothing and exits with 4.`,
 			}
 			return err
 		})
-		if err != nil {
-			return err
-		}
-		if shared && e.Name != old.Name {
+		if err == nil && shared && e.Name != old.Name {
 			c.Warn(fmt.Sprintf("%s is an alias of several entries now, so links to it are ambiguous: remove it from one with crabmem alias NAME --remove %s", display.Label(old.Name), errtable.ShellWord(old.Name)))
 		}
-		switch {
-		case c.JSON:
-			return c.PrintJSON(e)
-		case e.Name == old.Name:
+		return e, err
+	}, func(e crmem.Entry) {
+		if e.Name == old.Name {
 			c.Say("%s is unchanged", display.Label(e.Name))
-		default:
+		} else {
 			c.Say("renamed %s to %s (%s %d)", display.Label(old.Name), display.Label(e.Name), e.Kind, e.ID)
 		}
-		return nil
-	}
-	return cmd
+	})
 }
 
 // hasAlias reports whether another entry has the name of an entry as an alias.

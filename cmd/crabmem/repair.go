@@ -67,28 +67,26 @@ entry keeps the name. repair renames the other entry and prints the new name.`,
 		if err != nil {
 			return c.about(path, err)
 		}
-		if c.JSON {
-			return c.PrintJSON(r)
-		}
-		for _, n := range r.Notes {
-			c.Say("%s", display.Printable(n))
-		}
-		for _, f := range r.Files {
-			c.Say("%s: %d bytes: %d recovered, %d quarantined", display.Printable(f.File), f.Bytes, f.Recovered, f.Aside)
-			if f.Kept != "" {
-				c.Say("  kept in %s", display.Printable(f.Kept))
+		return c.printResult(r, func() {
+			for _, n := range r.Notes {
+				c.Say("%s", display.Printable(n))
 			}
-		}
-		switch {
-		case keepLog != "":
-			c.Say("took %s and the log that extends it", display.Printable(keepLog))
-		case len(r.Files) == 0:
-			c.Say("%s is valid, nothing was changed", display.Printable(r.Path))
-		}
-		c.Say("%s in the store", display.Plural(r.Entries, "entry", "entries"))
-		return nil
+			for _, f := range r.Files {
+				c.Say("%s: %d bytes: %d recovered, %d quarantined", display.Printable(f.File), f.Bytes, f.Recovered, f.Aside)
+				if f.Kept != "" {
+					c.Say("  kept in %s", display.Printable(f.Kept))
+				}
+			}
+			switch {
+			case keepLog != "":
+				c.Say("took %s and the log that extends it", display.Printable(keepLog))
+			case len(r.Files) == 0:
+				c.Say("%s is valid, nothing was changed", display.Printable(r.Path))
+			}
+			c.Say("%s in the store", display.Plural(r.Entries, "entry", "entries"))
+		})
 	}
-	return cmd
+	return c.outputs(cmd, of[crmem.RepairResult](), of[crmem.CheckReport]())
 }
 
 // repairDry prints the problems that a repair would handle.
@@ -101,15 +99,13 @@ func (c *app) repairDry(path string) error {
 	if err := r.Err(); err != nil && (errors.Is(err, crmem.ErrNoStore) || errors.Is(err, vfs.ErrNotRegular)) {
 		return c.about(path, err)
 	}
-	if c.JSON {
-		return c.PrintJSON(r)
-	}
-	for _, p := range r.Problems {
-		c.Say("%s", display.Printable(p.Message))
-		c.Say("  %s", display.Printable(p.Remedy))
-	}
-	if len(r.Problems) == 0 {
-		c.Say("%s is valid, nothing to repair", display.Printable(r.Path))
-	}
-	return nil
+	return c.printResult(r, func() {
+		for _, p := range r.Problems {
+			c.Say("%s", display.Printable(p.Message))
+			c.Say("  %s", display.Printable(p.Remedy))
+		}
+		if len(r.Problems) == 0 {
+			c.Say("%s is valid, nothing to repair", display.Printable(r.Path))
+		}
+	})
 }

@@ -1,9 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
@@ -14,7 +14,7 @@ import (
 )
 
 func restoreCommand(c *app) *cobra.Command {
-	return &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:     "restore NAME",
 		GroupID: groupUse,
 		Short:   "restore a removed entry",
@@ -28,29 +28,15 @@ removed entry had the name, restore exits with 3.`,
 		Example: `  crabmem forget deploy && crabmem restore deploy
   crabmem forget deploy && crabmem restore deploy --json`,
 		Args:              exactly(1, "NAME"),
-		ValidArgsFunction: c.completeRemoved,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var ch crmem.Change
-			var t *timeline
-			err := c.read(func(s *crmem.Store) (err error) {
-				t = c.timeline(s, args[0], 0)
-				ch, err = removalToUndo(s, t, args[0])
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			_, e, err := c.undo(cmd.Context(), "restore", &ch, t)
-			if err != nil {
-				return err
-			}
-			if c.JSON {
-				return c.PrintJSON(e)
-			}
-			c.Say("%s", restoredLabel(e))
-			return nil
-		},
-	}
+		ValidArgsFunction: completeRemoved(c),
+	}, func(ctx context.Context, args []string) (crmem.Entry, error) {
+		_, did, err := c.undo(ctx, "restore", func(s *crmem.Store) (crmem.Change, *timeline, error) {
+			t := c.timeline(s, args[0], 0)
+			ch, err := removalToUndo(s, t, args[0])
+			return ch, t, err
+		})
+		return did.After, err
+	}, func(e crmem.Entry) { c.Say("%s", restoredLabel(e)) })
 }
 
 // removalToUndo returns the newest change that removed an entry with a name, which
@@ -90,22 +76,20 @@ func (t *timeline) removed() []crmem.Change {
 }
 
 // completeRemoved completes the name of a removed entry.
-func (c *app) completeRemoved(_ *cobra.Command, args []string, toComplete string) (names []string, _ cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	_ = c.read(func(s *crmem.Store) error { // without a store, no names
-		for ch, err := range s.Changes() {
-			switch e := ch.Entry(); {
-			case err != nil:
-				return err
-			case ch.Type != crmem.ChangeRemove:
-				names = slices.DeleteFunc(names, func(n string) bool { return n == e.Name })
-			case strings.HasPrefix(e.Name, toComplete) && !strings.ContainsAny(e.Name, "\t\r\n"):
-				names = append(names, e.Name)
+func completeRemoved(c *app) cobra.CompletionFunc {
+	return completeWith(1, func(_ context.Context, found *candidates) {
+		_ = c.read(func(s *crmem.Store) error { // without a store, no names
+			for ch, err := range s.Changes() {
+				switch e := ch.Entry(); {
+				case err != nil:
+					return err
+				case ch.Type == crmem.ChangeRemove:
+					found.add(e.Name)
+				default:
+					found.list = slices.DeleteFunc(found.list, func(n string) bool { return n == e.Name })
+				}
 			}
-		}
-		return nil
+			return nil
+		})
 	})
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

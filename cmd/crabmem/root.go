@@ -24,75 +24,76 @@ const (
 
 // command is a row of the command table.
 type command struct {
-	name  string
-	build func(*app) *cobra.Command
+	name    string
+	build   func(*app) *cobra.Command
+	onStore bool // it opens the store, and so accepts --space
 }
 
 // commandTable returns the command table. Help, man pages, and completion come from
 // it, and a test compares it with README.
 func commandTable() []command {
 	return []command{
-		{"demo", demoCommand},
-		{"remember", rememberCommand},
-		{"append", appendCommand},
-		{"recall", recallCommand},
-		{"forget", forgetCommand},
-		{"alias", aliasCommand},
-		{"rename", renameCommand},
-		{"list", listCommand},
-		{"show", showCommand},
-		{"edit", editCommand},
-		{"log", logCommand},
-		{"diff", diffCommand},
-		{"undo", undoCommand},
-		{"restore", restoreCommand},
-		{"links", linksCommand},
-		{"graph", graphCommand},
+		{"demo", demoCommand, false},
+		{"remember", rememberCommand, true},
+		{"append", appendCommand, true},
+		{"recall", recallCommand, true},
+		{"forget", forgetCommand, true},
+		{"alias", aliasCommand, true},
+		{"rename", renameCommand, true},
+		{"list", listCommand, true},
+		{"show", showCommand, true},
+		{"edit", editCommand, true},
+		{"log", logCommand, true},
+		{"diff", diffCommand, true},
+		{"undo", undoCommand, true},
+		{"restore", restoreCommand, true},
+		{"links", linksCommand, true},
+		{"graph", graphCommand, true},
 
-		{"sessions", sessionsCommand},
-		{"skills", skillsCommand},
+		{"sessions", sessionsCommand, false},
+		{"skills", skillsCommand, false},
 
-		{"init", initCommand},
-		{"daemon", daemonCommand},
-		{"service", serviceCommand},
-		{"chat", chatCommand},
-		{"send", sendCommand},
-		{"cron", cronCommand},
-		{"ping", pingCommand},
-		{"events", eventsCommand},
-		{"compact", compactCommand},
-		{"agents", agentsCommand},
-		{"models", modelsCommand},
-		{"model", modelCommand},
-		{"config", configCommand},
-		{"secret", secretCommand},
-		{"mcp", mcpCommand},
-		{"gateway", gatewayCommand},
-		{"open", openCommand},
-		{"components", componentsCommand},
+		{"init", initCommand, false},
+		{"daemon", daemonCommand, false},
+		{"service", serviceCommand, false},
+		{"chat", chatCommand, false},
+		{"send", sendCommand, false},
+		{"cron", cronCommand, false},
+		{"ping", pingCommand, false},
+		{"events", eventsCommand, false},
+		{"compact", compactCommand, false},
+		{"agents", agentsCommand, false},
+		{"models", modelsCommand, false},
+		{"model", modelCommand, false},
+		{"config", configCommand, false},
+		{"secret", secretCommand, false},
+		{"mcp", mcpCommand, true},
+		{"gateway", gatewayCommand, false},
+		{"open", openCommand, false},
+		{"components", componentsCommand, false},
 
-		{"dump", dumpCommand},
-		{"load", loadCommand},
-		{"export", exportCommand},
-		{"import", importCommand},
+		{"dump", dumpCommand, true},
+		{"load", loadCommand, true},
+		{"export", exportCommand, true},
+		{"import", importCommand, true},
 
-		{"doctor", doctorCommand},
-		{"verify", verifyCommand},
-		{"lint", lintCommand},
-		{"repair", repairCommand},
-		{"inspect", inspectCommand},
-		{"checkpoint", checkpointCommand},
-		{"spaces", spacesCommand},
-		{"identity", identityCommand},
-		{"metadata", metadataCommand},
-		{"prune", pruneCommand},
-		{"stats", statsCommand},
-		{"bench", benchCommand},
+		{"doctor", doctorCommand, false},
+		{"verify", verifyCommand, true},
+		{"lint", lintCommand, true},
+		{"repair", repairCommand, true},
+		{"inspect", inspectCommand, true},
+		{"checkpoint", checkpointCommand, true},
+		{"spaces", spacesCommand, false},
+		{"identity", identityCommand, true},
+		{"metadata", metadataCommand, true},
+		{"prune", pruneCommand, true},
+		{"stats", statsCommand, true},
+		{"bench", benchCommand, false},
 
-		{"completion", completionCommand},
-		{"man", manCommand},
-		{"schema", schemaCommand},
-		{"version", versionCommand},
+		{"completion", completionCommand, false},
+		{"man", manCommand, false},
+		{"schema", schemaCommand, false},
+		{"version", versionCommand, false},
 	}
 }
 
@@ -165,7 +166,8 @@ func rootCommand(c *app, args ...string) *cobra.Command {
 	root.Flags().BoolVar(&version, "version", false, "print the version")
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if version {
-			return c.printVersion()
+			v := thisVersion()
+			return c.printResult(v, func() { c.versionText(v) })
 		}
 		if len(args) == 0 {
 			return cmd.Help()

@@ -104,7 +104,7 @@ func TestRotateKeepsNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, err := m.ReadDir("/logs")
-	if err != nil || len(list) != 1 || c.logSize("/logs/x.log") != 8 {
+	if err != nil || len(list) != 1 || c.fileSize("/logs/x.log") != 8 {
 		t.Errorf("%v, %v", list, err)
 	}
 }

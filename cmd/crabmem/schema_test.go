@@ -2,35 +2,58 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"crabmem/daemon/op"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// schemasGolden lists the properties of the JSON output of each command, one per line, so
-// that a review of a change sees it. A ? follows an optional property.
+// schemasGolden lists the properties of the JSON output of commands, one per line, so
+// that a review of a change sees it. A ? follows an optional property. It omits commands
+// that print the response of an operation.
 const schemasGolden = "testdata/schemas.txt"
 
 // TestSchemas compares the schemas with the golden file, which go test -run TestSchemas
 // -update rewrites.
 func TestSchemas(t *testing.T) {
 	t.Parallel()
-	var b strings.Builder
-	for _, name := range outputNames() {
-		s, err := schemaOf(name)
+	c := newApp(nil, nil, nil)
+	root := rootCommand(c)
+	names := make(map[string][]string) // commands by the types of their output
+	outputs := make(map[string]types)
+	add := func(name string, list types) {
+		key := fmt.Sprint(list)
+		names[key], outputs[key] = append(names[key], name), list
+	}
+	for _, name := range []string{"bench query", "error"} {
+		add(name, c.outputsNamed(root, name))
+	}
+	for _, cmd := range manPages(root) {
+		if list := c.types[cmd]; list != nil && !printsResponse(list) {
+			add(strings.TrimPrefix(cmd.CommandPath(), "crabmem "), list)
+		}
+	}
+	var parts []string
+	for key, list := range outputs {
+		name := strings.Join(names[key], ", ")
+		s, err := schemaOf(name, list)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		fmt.Fprintf(&b, "\n%s: %s\n", name, typeText(s))
+		var b strings.Builder
+		fmt.Fprintf(&b, "%s: %s\n", name, typeText(s))
 		listProperties(&b, "", s)
+		parts = append(parts, b.String())
 	}
-	got := strings.TrimPrefix(b.String(), "\n")
+	slices.Sort(parts)
+	got := strings.Join(parts, "\n")
 	if *update {
 		if err := os.WriteFile(schemasGolden, []byte(got), 0o600); err != nil {
 			t.Fatal(err)
@@ -42,11 +65,15 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// outputNames returns the commands in the table of outputs.
-func outputNames() []string {
-	names := slices.AppendSeq(slices.Collect(maps.Keys(memoryOutputs())), maps.Keys(daemonOutputs()))
-	slices.Sort(names)
-	return names
+// printsResponse reports whether each type of an output is the response of an operation.
+func printsResponse(list types) bool {
+	responses := make(map[reflect.Type]bool)
+	for _, row := range op.All() {
+		if !row.Parts {
+			responses[reflect.TypeOf(row.NewResponse()).Elem()] = true
+		}
+	}
+	return len(list) > 0 && !slices.ContainsFunc(list, func(t reflect.Type) bool { return !responses[t] })
 }
 
 // listProperties lists the properties of a schema at any depth.
@@ -94,22 +121,14 @@ func typeText(s *jsonschema.Schema) string {
 	return text
 }
 
-// TestEveryOutputHasType fails for a command without a type in the table of outputs, and for a
-// type without a command. Families, such as config, need no type.
+// TestEveryOutputHasType fails for a command that names no type of its JSON output.
+// Families, such as config, need no type.
 func TestEveryOutputHasType(t *testing.T) {
 	t.Parallel()
-	known := []string{"bench query", "error"}
-	for _, cmd := range manPages(rootCommand(newApp(nil, nil, nil))) {
-		name := strings.TrimPrefix(cmd.CommandPath(), "crabmem ")
-		known = append(known, name)
-		s, err := schemaOf(name)
-		if err != nil || s == nil && cmd.Runnable() && !cmd.HasSubCommands() {
-			t.Errorf("%s has no type in the table of outputs: %v", name, err)
-		}
-	}
-	for _, name := range slices.AppendSeq(outputNames(), maps.Values(sharedSchemas)) {
-		if !slices.Contains(known, name) {
-			t.Errorf("%s is no command", name)
+	c := newApp(nil, nil, nil)
+	for _, cmd := range manPages(rootCommand(c)) {
+		if c.outputsOf(cmd) == nil && cmd.Runnable() && !cmd.HasSubCommands() {
+			t.Errorf("%s names no type of its JSON output: build it with resultCommand, or call outputs", cmd.CommandPath())
 		}
 	}
 }

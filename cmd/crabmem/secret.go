@@ -54,7 +54,7 @@ type secretWritten struct {
 }
 
 func secretSet(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:   "set NAME",
 		Short: "store a secret from standard input",
 		Long: `Read a value from standard input and store it as the secret NAME, or replace the
@@ -69,45 +69,38 @@ is. If that key is missing or wrong, set changes nothing and exits with 5.`,
 		Example: `  echo "$GITHUB_TOKEN" | crabmem secret set github
   printenv GITHUB_TOKEN | crabmem secret set github --json`,
 		Args:              exactly(1, "NAME; the value comes from standard input"),
-		ValidArgsFunction: c.completeSecrets,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return c.setSecret(cmd.Context(), args[0]) }
-	return cmd
-}
-
-func (c *app) setSecret(ctx context.Context, name string) error {
-	if err := secret.CheckName(name); err != nil {
-		return err
-	}
-	s, err := c.secrets()
-	if err != nil {
-		return err
-	}
-	value, err := c.readSecret(ctx, name)
-	if err != nil {
-		return err
-	}
-	if _, err := vfs.MakePrivate(s.Home); err != nil {
-		return err
-	}
-	a := secretWritten{Name: name}
-	if a.Key, a.Created, err = s.Set(name, value); err != nil {
-		return err
-	}
-	a.Reloaded = c.reloadSecrets(ctx, s.Home, name)
-	if c.JSON {
-		return c.PrintJSON(a)
-	}
-	verb, used := "replaced", ""
-	if a.Created {
-		verb = "created"
-	}
-	if a.Reloaded {
-		used = "; the daemon reloaded the configuration"
-	}
-	c.Say("stored %s: %s%s", name, verb, used)
-	c.Say("%s", display.Printable(a.Key.String()))
-	return nil
+		ValidArgsFunction: completeSecrets(c),
+	}, func(ctx context.Context, args []string) (a secretWritten, err error) {
+		a.Name = args[0]
+		if err := secret.CheckName(a.Name); err != nil {
+			return a, err
+		}
+		s, err := c.secrets()
+		if err != nil {
+			return a, err
+		}
+		value, err := c.readSecret(ctx, a.Name)
+		if err != nil {
+			return a, err
+		}
+		if _, err := vfs.MakePrivate(s.Home); err != nil {
+			return a, err
+		}
+		if a.Key, a.Created, err = s.Set(a.Name, value); err == nil {
+			a.Reloaded = c.reloadSecrets(ctx, s.Home, a.Name)
+		}
+		return a, err
+	}, func(a secretWritten) {
+		verb, used := "replaced", ""
+		if a.Created {
+			verb = "created"
+		}
+		if a.Reloaded {
+			used = "; the daemon reloaded the configuration"
+		}
+		c.Say("stored %s: %s%s", a.Name, verb, used)
+		c.Say("%s", display.Printable(a.Key.String()))
+	})
 }
 
 // readSecret reads a value from standard input, without its last line end. On a
@@ -173,29 +166,23 @@ func usesSecret(text, name string) bool {
 }
 
 func secretList(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:   "list",
 		Short: "list the names of secrets",
 		Long: `List the names of the secrets, the time at which each was set, and where the
 encryption key is. list does not read the key and does not print values.`,
 		Example: `  crabmem secret list
   crabmem secret list --json`,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	}, func(context.Context, []string) (secret.List, error) {
 		s, err := c.secrets()
 		if err != nil {
-			return err
+			return secret.List{}, err
 		}
-		list, err := s.List()
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return c.PrintJSON(list)
-		}
+		return s.List()
+	}, func(list secret.List) {
 		if len(list.Secrets) == 0 {
 			c.Say("no secrets; run crabmem secret set to store one")
-			return nil
+			return
 		}
 		rows := [][]string{{"NAME", "SET"}}
 		for _, i := range list.Secrets {
@@ -203,13 +190,11 @@ encryption key is. list does not read the key and does not print values.`,
 		}
 		c.Table(c.Out, rows, "")
 		c.Say("%s", display.Printable(list.Key.String()))
-		return nil
-	}
-	return cmd
+	})
 }
 
 func secretRemove(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:   "rm NAME",
 		Short: "remove a secret",
 		Long: `Remove the secret NAME. rm does not need the encryption key. If there is no such
@@ -217,27 +202,21 @@ secret, the exit code is 3. A running daemon keeps the old value until it
 reloads its configuration or restarts. rm does not change config.toml.`,
 		Example:           `  echo "$GITHUB_TOKEN" | crabmem secret set github && crabmem secret rm github`,
 		Args:              exactly(1, "NAME"),
-		ValidArgsFunction: c.completeSecrets,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		ValidArgsFunction: completeSecrets(c),
+	}, func(_ context.Context, args []string) (removedName, error) {
 		s, err := c.secrets()
 		if err != nil {
-			return err
+			return removedName{}, err
 		}
 		if err := s.Remove(args[0]); err != nil {
-			return c.nearSecret(s, args[0], err)
+			return removedName{}, nearSecret(s, err)
 		}
-		if c.JSON {
-			return c.PrintJSON(removedName{args[0]})
-		}
-		c.Say("removed %s", args[0])
-		return nil
-	}
-	return cmd
+		return removedName{args[0]}, nil
+	}, func(r removedName) { c.Say("removed %s", r.Removed) })
 }
 
 // nearSecret sets the fix of an unknown name to a list of the names.
-func (c *app) nearSecret(s *secret.Store, name string, err error) error {
+func nearSecret(s *secret.Store, err error) error {
 	f := classify(err)
 	if f.Kind != "not_found" {
 		return err
@@ -254,16 +233,13 @@ func (c *app) nearSecret(s *secret.Store, name string, err error) error {
 }
 
 // completeSecrets completes the name of a secret.
-func (c *app) completeSecrets(_ *cobra.Command, args []string, toComplete string) (names []string, _ cobra.ShellCompDirective) {
-	s, err := c.secrets()
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	list, _ := s.List() // an unreadable store has no names
-	for _, i := range list.Secrets {
-		if strings.HasPrefix(i.Name, toComplete) {
-			names = append(names, i.Name)
+func completeSecrets(c *app) cobra.CompletionFunc {
+	return completeWith(1, func(_ context.Context, found *candidates) {
+		if s, err := c.secrets(); err == nil {
+			list, _ := s.List() // an unreadable store has no names
+			for _, i := range list.Secrets {
+				found.add(i.Name)
+			}
 		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	})
 }

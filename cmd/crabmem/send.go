@@ -59,7 +59,7 @@ Without a daemon and a model, the exit code is 8.`,
 		}
 		return c.send(cmd.Context(), f, text)
 	}
-	return cmd
+	return c.outputs(cmd, of[chat.Reply]())
 }
 
 func (c *app) send(ctx context.Context, f *talkFlags, text string) (err error) {

@@ -38,7 +38,7 @@ it until the next login, use crabmem service stop.`,
   crabmem service status`,
 	}, serviceInstall(c), serviceStart(c), serviceStop(c), serviceStatus(c), serviceLogs(c), serviceUninstall(c))
 	cmd.PersistentFlags().BoolVar(&c.ofGateway, "gateway", false, "manage the service of the gateway")
-	return cmd
+	return c.outputs(cmd, of[serviceState]())
 }
 
 const (
@@ -183,11 +183,7 @@ func (c *app) aboutService(err error) error {
 
 // saidService prints the result of a command.
 func (c *app) saidService(st serviceState, format string, args ...any) error {
-	if c.JSON {
-		return c.PrintJSON(st)
-	}
-	c.Say(format, args...)
-	return nil
+	return c.printResult(st, func() { c.Say(format, args...) })
 }
 
 // answers waits until the process that the system has started responds.
@@ -242,9 +238,7 @@ and changes nothing.`,
 	systems := []cobra.Completion{"linux", "darwin", "windows"}
 	cmd.Flags().BoolVar(&show, "print", false, "print the definition, change nothing")
 	cmd.Flags().StringVar(&system, "system", "", "with --print: `system` linux, darwin, or windows (default: this one)")
-	if err := cmd.RegisterFlagCompletionFunc("system", cobra.FixedCompletions(systems, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err)
-	}
+	completeWords(cmd, "system", systems...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if system != "" && !show {
 			return cli.Usagef("--system requires --print")
@@ -291,12 +285,8 @@ func (c *app) printService(s *service.Service, st serviceState, system string) e
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		st.File, st.Text = file, string(text)
-		return c.PrintJSON(st)
-	}
-	c.Out.Write(text)
-	return nil
+	st.File, st.Text = file, string(text)
+	return c.printResult(st, func() { c.Out.Write(text) })
 }
 
 // maxEnvironment bounds the warnings of warnEnvironment.
@@ -395,18 +385,16 @@ run.`,
 				return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_" + st.what, Path: st.File, Message: fmt.Sprintf("the service is installed, but no %s answers: %s", st.what, st.File),
 					Remedy: fmt.Sprintf("run crabmem service start%s; run crabmem service logs%[1]s to see why the %s exited", c.gatewayFlag(), st.what)}
 			}
-			if c.JSON {
-				return c.PrintJSON(st)
-			}
-			row := func(name, text string) { fmt.Fprintf(c.Out, "%-9s %s\n", name, text) }
-			row("service", st.Label)
-			row("file", display.Printable(st.File))
-			if st.Pid != 0 {
-				row("pid", fmt.Sprint(st.Pid))
-			}
-			row("home", display.Printable(st.Home))
-			row("log", display.Printable(st.Log))
-			return nil
+			return c.printResult(st, func() {
+				row := func(name, text string) { fmt.Fprintf(c.Out, "%-9s %s\n", name, text) }
+				row("service", st.Label)
+				row("file", display.Printable(st.File))
+				if st.Pid != 0 {
+					row("pid", fmt.Sprint(st.Pid))
+				}
+				row("home", display.Printable(st.Home))
+				row("log", display.Printable(st.Log))
+			})
 		})
 	}
 	return cmd

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -155,30 +154,19 @@ func aboutSession(err error) error {
 // completeSessions completes the first n arguments with ids of sessions, or of
 // those in the trash; n < 0 is every argument.
 func (c *app) completeSessions(n int, trash bool) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-		if n >= 0 && len(args) >= n {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		var ids []string
+	return completeWith(n, func(_ context.Context, found *candidates) {
 		_ = c.readSessions(func(d *sessionlog.Dir) error { // no folder, no ids
 			list, err := listSessions(d, trash)
 			for _, i := range list {
-				if strings.HasPrefix(i.ID, toComplete) && !strings.ContainsAny(i.ID, "\t\r\n") {
-					ids = append(ids, cobra.CompletionWithDesc(i.ID, sessionHint(&i)))
+				hint := cli.FirstLine(i.Meta.Title)
+				if i.Meta.Title == "" {
+					hint = fmt.Sprintf("%s, %s", i.Modified.Format(time.DateOnly), display.Plural(i.Messages, "message", "messages"))
 				}
+				found.describe(i.ID, hint)
 			}
 			return err
 		})
-		return ids, cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// sessionHint describes a session in a few words.
-func sessionHint(i *sessionlog.Info) string {
-	if i.Meta.Title != "" {
-		return cli.Fit(cli.FirstLine(i.Meta.Title), 60)
-	}
-	return fmt.Sprintf("%s, %s", i.Modified.Format(time.DateOnly), display.Plural(i.Messages, "message", "messages"))
+	})
 }
 
 const keptRemedy = "compare it with the session, then move or remove it"

@@ -34,7 +34,7 @@ session and print the lines that a compaction replaced.`,
 }
 
 func compactionsListCommand(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:     "list ID",
 		Aliases: []string{"ls"},
 		Short:   "list the compactions of a session",
@@ -45,39 +45,21 @@ an array with the full summaries and the byte ranges of the replaced lines.`,
   crabmem sessions compactions list crab_user_1 --json`,
 		Args:              exactly(1, "ID"),
 		ValidArgsFunction: c.completeSessions(1, false),
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.readSession(args[0], func(s *sessionlog.Session) error {
-			all, err := c.compactions(s)
-			if err != nil {
-				return err
-			}
-			if c.JSON {
-				return c.PrintJSON(append([]sessionlog.Compaction{}, all...))
-			}
-			if len(all) == 0 {
-				c.Say("no compactions")
-				return nil
-			}
-			rows := [][]string{{"N", "LINE", "REPLACES", "MESSAGES", "SUMMARY"}}
-			for i := range all {
-				p := &all[i]
-				rows = append(rows, []string{strconv.Itoa(p.N), strconv.FormatInt(p.Line, 10), replaced(p), strconv.Itoa(p.Messages),
-					cli.Fit(cli.FirstLine(clip.Bytes(p.Summary, 1<<10)), 100)})
-			}
-			c.fitTable(rows, "013")
-			return nil
+	}, func(_ context.Context, args []string) (all []sessionlog.Compaction, err error) {
+		err = c.readSession(args[0], func(s *sessionlog.Session) (err error) {
+			all, err = busy(c, "reading "+s.Path, s.Compactions)
+			return err
 		})
-	}
-	return cmd
-}
-
-func (c *app) compactions(s *sessionlog.Session) (all []sessionlog.Compaction, err error) {
-	err = c.Busy("reading "+s.Path, func() (err error) {
-		all, err = s.Compactions()
-		return err
+		return append([]sessionlog.Compaction{}, all...), err
+	}, func(all []sessionlog.Compaction) {
+		rows := [][]string{{"N", "LINE", "REPLACES", "MESSAGES", "SUMMARY"}}
+		for i := range all {
+			p := &all[i]
+			rows = append(rows, []string{strconv.Itoa(p.N), strconv.FormatInt(p.Line, 10), replaced(p), strconv.Itoa(p.Messages),
+				cli.Fit(cli.FirstLine(clip.Bytes(p.Summary, 1<<10)), 100)})
+		}
+		c.fitTable(rows, "013", "no compactions")
 	})
-	return all, err
 }
 
 // replaced lists the lines that a compaction replaced.
@@ -125,7 +107,7 @@ UTF-8 has "base64" instead of "text". A line over 64 MiB has neither.`,
 			return cli.Usagef("compaction %q: want a number, 1 or more", args[1])
 		}
 		return c.readSession(args[0], func(s *sessionlog.Session) error {
-			all, err := c.compactions(s)
+			all, err := busy(c, "reading "+s.Path, s.Compactions)
 			if err != nil {
 				return err
 			}
@@ -144,7 +126,7 @@ UTF-8 has "base64" instead of "text". A line over 64 MiB has neither.`,
 			return s.Expand(p, c.Out)
 		})
 	}
-	return cmd
+	return c.outputs(cmd, of[expandedCompaction]())
 }
 
 // replacedLines calls f with every line that a compaction replaced.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,53 +32,44 @@ session for you, unless a run is active.`,
 		ValidArgsFunction: c.completeSessions(-1, false),
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the sessions to delete, change nothing")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var gone []op.SessionFile
+	return resultCommand(c, cmd, func(ctx context.Context, args []string) (deletedSessions, error) {
+		gone := deletedSessions{DryRun: dry}
 		run := func(d *sessionlog.Dir) error {
-			ids, found, err := c.chosen(d, args)
+			ids, found, err := chosenSessions(d, args)
 			if err != nil || dry {
-				gone = found
+				gone.Deleted = found
 				return err
 			}
 			for i, id := range ids {
-				err := c.onSession(cmd.Context(), d, func() error { return d.Delete(id) }, func(daemon *client.Client) error {
-					_, err := op.DeleteSession.Do(cmd.Context(), daemon, op.SessionID{Session: id})
+				err := c.onSession(ctx, d, func() error { return d.Delete(id) }, func(daemon *client.Client) error {
+					_, err := op.DeleteSession.Do(ctx, daemon, op.SessionID{Session: id})
 					return err
 				})
 				if err != nil {
-					return afterOthers(err, "deleted", gone)
+					return afterOthers(err, "deleted", gone.Deleted)
 				}
-				gone = append(gone, found[i])
+				gone.Deleted = append(gone.Deleted, found[i])
 			}
 			return nil
 		}
-		var err error
 		if dry {
-			err = c.readSessions(run)
-		} else {
-			err = c.writeSessions("delete", true, run)
+			return gone, c.readSessions(run)
 		}
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return c.PrintJSON(deletedSessions{gone, dry})
-		}
+		return gone, c.writeSessions("delete", true, run)
+	}, func(gone deletedSessions) {
 		verb := "deleted"
 		if dry {
 			verb = "would delete"
 		}
-		for _, s := range gone {
+		for _, s := range gone.Deleted {
 			c.Say("%s %s", verb, display.SessionLabel(s.ID, s.Title))
 		}
-		return nil
-	}
-	return cmd
+	})
 }
 
-// chosen finds the sessions that are meant, each once, before anything is done
+// chosenSessions finds the sessions that are meant, each once, before anything is done
 // to the first.
-func (c *app) chosen(d *sessionlog.Dir, args []string) (ids []string, found []op.SessionFile, err error) {
+func chosenSessions(d *sessionlog.Dir, args []string) (ids []string, found []op.SessionFile, err error) {
 	for _, id := range args {
 		s, err := d.Read(id)
 		if err != nil {
@@ -113,7 +105,7 @@ func afterOthers(err error, verb string, done []op.SessionFile) error {
 }
 
 func sessionsRestoreCommand(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:   "restore ID...",
 		Short: "restore sessions from the trash",
 		Long: `Move deleted sessions back from the trash unchanged. No other session gets the
@@ -122,13 +114,11 @@ ID of a deleted one. crabmem sessions list --trash lists the trash.`,
   crabmem sessions delete crab_user_1 -q && crabmem sessions restore crab_user_1 --json`,
 		Args:              atLeast(1, "ID"),
 		ValidArgsFunction: c.completeSessions(-1, true),
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		var back []op.SessionFile
-		err := c.writeSessions("restore", true, func(d *sessionlog.Dir) error {
+	}, func(ctx context.Context, args []string) (back restoredSessions, err error) {
+		err = c.writeSessions("restore", true, func(d *sessionlog.Dir) error {
 			for _, id := range once(args) {
-				err := c.onSession(cmd.Context(), d, func() error { return d.Restore(id) }, func(daemon *client.Client) error {
-					_, err := op.RestoreSession.Do(cmd.Context(), daemon, op.SessionID{Session: id})
+				err := c.onSession(ctx, d, func() error { return d.Restore(id) }, func(daemon *client.Client) error {
+					_, err := op.RestoreSession.Do(ctx, daemon, op.SessionID{Session: id})
 					return err
 				})
 				if err != nil {
@@ -136,28 +126,22 @@ ID of a deleted one. crabmem sessions list --trash lists the trash.`,
 					if f.Kind == "not_found" {
 						f.Remedy = "run crabmem sessions list --trash to list the deleted sessions"
 					}
-					return afterOthers(aboutSession(f), "restored", back)
+					return afterOthers(aboutSession(f), "restored", back.Restored)
 				}
-				_, found, err := c.chosen(d, []string{id})
+				_, found, err := chosenSessions(d, []string{id})
 				if err != nil {
 					return err
 				}
-				back = append(back, found...)
+				back.Restored = append(back.Restored, found...)
 			}
 			return nil
 		})
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return c.PrintJSON(restoredSessions{back})
-		}
-		for _, s := range back {
+		return back, err
+	}, func(back restoredSessions) {
+		for _, s := range back.Restored {
 			c.Say("restored %s", display.SessionLabel(s.ID, s.Title))
 		}
-		return nil
-	}
-	return cmd
+	})
 }
 
 // deletedSessions is sessions delete --json.

@@ -61,7 +61,7 @@ one object.`,
 			return c.PrintJSON(exportedSession{format, s.ID, b.String()})
 		})
 	}
-	return cmd
+	return c.outputs(cmd, of[exportedSession](), of[map[string]any]())
 }
 
 func (c *app) exportLines(ctx context.Context, s *sessionlog.Session) error {

@@ -77,39 +77,17 @@ reason for each file that it skips and each item that it omits.`,
 		Args: atLeast(1, "PATH"),
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the changes, change nothing")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		found, others, err := c.transcripts(cmd.Context(), args)
-		if err != nil {
-			return err
-		}
-		a := &importedFiles{DryRun: dry, Others: others, Files: make([]importedFile, 0, len(found))}
-		done := func() int { return a.Imported + a.Updated }
-		err = c.importSessions(dry, done, func(d *sessionlog.Dir) error { return c.importTranscripts(cmd.Context(), d, found, a) })
-		if err != nil {
-			return err
-		}
-		slices.SortFunc(a.Files, func(x, y importedFile) int { return strings.Compare(x.Path, y.Path) })
-		if c.JSON {
-			return c.PrintJSON(a)
-		}
-		c.importedText(a, strings.Join(args, "\x00"))
-		return nil
-	}
-	return cmd
+	return resultCommand(c, cmd, func(ctx context.Context, args []string) (*importedFiles, error) {
+		return c.importTranscripts(ctx, args, dry)
+	}, func(a *importedFiles) { c.importedText(a, strings.Join(cmd.Flags().Args(), "\x00")) })
 }
 
 // importTranscriptsOf imports the transcripts of a source of crabmem import.
 func (c *app) importTranscriptsOf(ctx context.Context, in *importer.Source, a *imported) error {
-	found, others, err := c.transcripts(ctx, []string{in.Path})
+	files, err := c.importTranscripts(ctx, []string{in.Path}, a.DryRun)
 	if err != nil {
 		return err
 	}
-	files := &importedFiles{DryRun: a.DryRun, Others: others}
-	done := func() int { return files.Imported + files.Updated }
-	if err := c.importSessions(a.DryRun, done, func(d *sessionlog.Dir) error { return c.importTranscripts(ctx, d, found, files) }); err != nil {
-		return err
-	}
-	slices.SortFunc(files.Files, func(x, y importedFile) int { return strings.Compare(x.Path, y.Path) })
 	a.Added, a.Replaced, a.Skipped, a.Kept = files.Imported, files.Updated, files.Unchanged, files.Skipped
 	for i := range files.Files {
 		f := &files.Files[i]
@@ -153,11 +131,7 @@ func (c *app) importSessions(dry bool, done func() int, f func(d *sessionlog.Dir
 func (c *app) transcripts(ctx context.Context, paths []string) (found []foreign.File, others int, err error) {
 	seen := make(map[string]bool)
 	for _, path := range paths {
-		var list foreign.List
-		err := c.Busy("looking for transcripts", func() (err error) {
-			list, err = foreign.Find(ctx, c.fs, path)
-			return err
-		})
+		list, err := busy(c, "looking for transcripts", func() (foreign.List, error) { return foreign.Find(ctx, c.fs, path) })
 		if err != nil && ctx.Err() != nil {
 			return nil, 0, context.Cause(ctx)
 		}
@@ -185,8 +159,21 @@ func (c *app) transcripts(ctx context.Context, paths []string) (found []foreign.
 	return found, others, nil
 }
 
-// importTranscripts imports the found transcripts, and fills in the report.
-func (c *app) importTranscripts(ctx context.Context, d *sessionlog.Dir, found []foreign.File, a *importedFiles) (err error) {
+// importTranscripts imports the transcripts under paths.
+func (c *app) importTranscripts(ctx context.Context, paths []string, dry bool) (*importedFiles, error) {
+	found, others, err := c.transcripts(ctx, paths)
+	if err != nil {
+		return nil, err
+	}
+	a := &importedFiles{DryRun: dry, Others: others, Files: make([]importedFile, 0, len(found))}
+	done := func() int { return a.Imported + a.Updated }
+	err = c.importSessions(dry, done, func(d *sessionlog.Dir) error { return c.importFound(ctx, d, found, a) })
+	slices.SortFunc(a.Files, func(x, y importedFile) int { return strings.Compare(x.Path, y.Path) })
+	return a, err
+}
+
+// importFound imports the found transcripts, and fills in the report.
+func (c *app) importFound(ctx context.Context, d *sessionlog.Dir, found []foreign.File, a *importedFiles) (err error) {
 	if len(found) == 0 {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -59,26 +60,22 @@ are then lower bounds, shown as 12+. crabmem sessions show reads the whole file.
 			return err
 		}
 		return c.readSessions(func(d *sessionlog.Dir) error {
-			var list []sessionlog.Info
-			err := c.Busy("reading sessions", func() (err error) {
-				list, err = listSessions(d, f.trash)
-				return err
-			})
+			infos, err := busy(c, "reading sessions", func() ([]sessionlog.Info, error) { return listSessions(d, f.trash) })
 			if err != nil {
 				return err
 			}
-			list = choose(list)
+			infos = choose(infos)
 			if err := c.warnKept(d); err != nil {
 				return err
 			}
-			if c.JSON {
-				return c.listSessionsJSON(list)
+			list := make([]op.SessionFile, len(infos))
+			for k := range infos {
+				list[k] = op.SessionFileOf(&infos[k])
 			}
-			c.listSessionsText(list, f.trash)
-			return nil
+			return c.printResult(list, func() { c.listSessionsText(infos, f.trash) })
 		})
 	}
-	return cmd
+	return c.outputs(cmd, of[[]op.SessionFile]())
 }
 
 type sessionListFlags struct {
@@ -119,19 +116,7 @@ func listSessions(d *sessionlog.Dir, trash bool) ([]sessionlog.Info, error) {
 	return infos, err
 }
 
-func (c *app) listSessionsJSON(infos []sessionlog.Info) error {
-	list := make([]op.SessionFile, len(infos))
-	for k := range infos {
-		list[k] = op.SessionFileOf(&infos[k])
-	}
-	return c.PrintJSON(list)
-}
-
 func (c *app) listSessionsText(infos []sessionlog.Info, trash bool) {
-	if len(infos) == 0 {
-		c.Say("no sessions%s", map[bool]string{true: " in the trash"}[trash])
-		return
-	}
 	rows := [][]string{{"ID", "AGE", "MESSAGES", "AGENT", "SENDER", "TITLE"}}
 	now := c.now()
 	for k := range infos {
@@ -148,7 +133,7 @@ func (c *app) listSessionsText(infos []sessionlog.Info, trash bool) {
 			display.Label(i.ID), age, messages, cli.Fit(display.Printable(i.Meta.Agent), 24), cli.Fit(display.Printable(i.Meta.CreatedBy), 24), sessionState(i),
 		})
 	}
-	c.fitTable(rows, "12")
+	c.fitTable(rows, "12", "no sessions"+map[bool]string{true: " in the trash"}[trash])
 }
 
 // sessionState returns a session's title, and the problem of its file.
@@ -186,8 +171,13 @@ func ageOf(d time.Duration) string {
 	return fmt.Sprintf("%d y", d/(365*day))
 }
 
-// fitTable prints a table. On a terminal, it cuts the last column to the width.
-func (c *app) fitTable(rows [][]string, right string) {
+// fitTable prints a table, or the line none if it has only a head and none is set. On a
+// terminal, it cuts the last column to the width.
+func (c *app) fitTable(rows [][]string, right, none string) {
+	if len(rows) == 1 && none != "" {
+		c.Say("%s", none)
+		return
+	}
 	if w := c.Width(); w > 0 {
 		last := len(rows[0]) - 1
 		for i := range last {
@@ -210,19 +200,18 @@ func completeParties(c *app, cmd *cobra.Command) {
 		"agent":  func(m *sessionlog.Meta) string { return m.Agent },
 		"sender": func(m *sessionlog.Meta) string { return m.CreatedBy },
 	} {
-		_ = cmd.RegisterFlagCompletionFunc(name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			var words []string
+		_ = cmd.RegisterFlagCompletionFunc(name, completeWith(-1, func(_ context.Context, found *candidates) {
 			_ = c.readSessions(func(d *sessionlog.Dir) error { // no folder, no words
 				infos, err := d.List()
 				for i := range infos {
 					if w := of(&infos[i].Meta); w != "" && display.Printable(w) == w {
-						words = append(words, w)
+						found.add(w)
 					}
 				}
 				return err
 			})
-			slices.Sort(words)
-			return slices.Compact(words), cobra.ShellCompDirectiveNoFileComp
-		})
+			slices.Sort(found.list)
+			found.list = slices.Compact(found.list)
+		}))
 	}
 }

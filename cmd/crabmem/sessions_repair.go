@@ -42,11 +42,10 @@ If the first line is lost, the session's owner is unknown, and repair exits with
 		ValidArgsFunction: c.completeSessions(1, false),
 	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the lines to remove, change nothing")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		did := repairedSession{DryRun: dry}
-		var err error
+	return resultCommand(c, cmd, func(ctx context.Context, args []string) (did repairedSession, err error) {
+		did.DryRun = dry
 		if dry {
-			err = c.readSession(args[0], func(s *sessionlog.Session) error { return did.foresee(cmd.Context(), s) })
+			err = c.readSession(args[0], func(s *sessionlog.Session) error { return did.foresee(ctx, s) })
 		} else {
 			err = c.writeSessions("repair", true, func(d *sessionlog.Dir) error {
 				s, err := d.Read(args[0])
@@ -57,11 +56,11 @@ If the first line is lost, the session's owner is unknown, and repair exits with
 				if err := s.Close(); err != nil {
 					return err
 				}
-				return c.onSession(cmd.Context(), d, func() (err error) {
+				return c.onSession(ctx, d, func() (err error) {
 					did.Repaired, err = d.Repair(args[0])
 					return err
 				}, func(daemon *client.Client) (err error) {
-					did.Repaired, err = op.RepairSession.Do(cmd.Context(), daemon, op.SessionID{Session: args[0]})
+					did.Repaired, err = op.RepairSession.Do(ctx, daemon, op.SessionID{Session: args[0]})
 					return err
 				})
 			})
@@ -69,14 +68,10 @@ If the first line is lost, the session's owner is unknown, and repair exits with
 		if errors.Is(err, sessionlog.ErrFormat) {
 			f := classify(err)
 			f.Remedy = "restore the first line from a backup, or run crabmem sessions export " + errtable.ShellWord(args[0]) + " to write the readable lines"
-			return f
+			err = f
 		}
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return c.PrintJSON(did)
-		}
+		return did, err
+	}, func(did repairedSession) {
 		took, cut := "removed", "separated"
 		if dry {
 			took, cut = "would remove", "would separate"
@@ -95,9 +90,7 @@ If the first line is lost, the session's owner is unknown, and repair exits with
 		if did.Copy != "" {
 			c.Say("  original kept in %s", display.Printable(did.Copy))
 		}
-		return nil
-	}
-	return cmd
+	})
 }
 
 // foresee fills in the result that a repair would have.

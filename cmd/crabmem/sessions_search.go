@@ -104,7 +104,7 @@ unless --tools is set. If there are no hits, the exit code is 0, or 3 with
 		}
 		return c.readSessions(func(d *sessionlog.Dir) error { return c.searchSessions(cmd.Context(), d, q, f) })
 	}
-	return cmd
+	return c.outputs(cmd, of[sessionsFound]())
 }
 
 func (f *sessionSearchFlags) query(text string, now time.Time) (search.Query, error) {

@@ -62,7 +62,7 @@ resumed session.`,
 			return c.showSessionText(cmd.Context(), s, &i, from)
 		})
 	}
-	return cmd
+	return c.outputs(cmd, of[shownSession]())
 }
 
 func (c *app) showSessionText(ctx context.Context, s *sessionlog.Session, i *sessionlog.Info, from int64) error {

@@ -59,7 +59,7 @@ It prints a line only after the line is complete.`,
 			return errors.Join(err, t.session.Close())
 		})
 	}
-	return cmd
+	return c.outputs(cmd, of[tailMeta](), of[tailMessage](), of[tailMarker](), of[tailTitle](), of[tailUnknown](), of[tailDamage](), of[shownTurn]())
 }
 
 // tail prints a session from near its end on.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	"crabmem/daemon/client"
@@ -12,7 +13,7 @@ import (
 )
 
 func sessionsTitleCommand(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:   "title ID TITLE",
 		Short: "set the title of a session",
 		Long: `Set or replace the title of a session. An empty TITLE removes it. title appends
@@ -25,11 +26,9 @@ exits with 4. If the daemon has loaded the session, it sets the title for you.`,
   crabmem sessions title crab_user_1 "" --json`,
 		Args:              exactly(2, "ID and TITLE"),
 		ValidArgsFunction: c.completeSessions(1, false),
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.writeSessions("title", true, func(d *sessionlog.Dir) error {
-			var s op.SessionFile
-			err := c.onSession(cmd.Context(), d, func() error {
+	}, func(ctx context.Context, args []string) (s op.SessionFile, err error) {
+		err = c.writeSessions("title", true, func(d *sessionlog.Dir) error {
+			return c.onSession(ctx, d, func() error {
 				l, err := d.Open(args[0])
 				if err != nil {
 					return aboutSession(err)
@@ -41,25 +40,19 @@ exits with 4. If the daemon has loaded the session, it sets the title for you.`,
 				if err := l.Close(); err != nil { // the title itself is synced
 					c.Warn("closing the session: " + err.Error())
 				}
-				_, found, err := c.chosen(d, []string{id})
+				_, found, err := chosenSessions(d, []string{id})
 				if err == nil {
 					s = found[0]
 				}
 				return err
 			}, func(daemon *client.Client) error {
-				r, err := op.TitleSession.Do(cmd.Context(), daemon, op.SessionTitle{Session: args[0], Title: args[1]})
+				r, err := op.TitleSession.Do(ctx, daemon, op.SessionTitle{Session: args[0], Title: args[1]})
 				s = r.SessionFile
 				return client.MarkRetryable(err)
 			})
-			if err != nil {
-				return err
-			}
-			if c.JSON {
-				return c.PrintJSON(s)
-			}
-			c.Say("titled %s, in %s", display.SessionLabel(s.ID, s.Title), display.Printable(s.File))
-			return nil
 		})
-	}
-	return cmd
+		return s, err
+	}, func(s op.SessionFile) {
+		c.Say("titled %s, in %s", display.SessionLabel(s.ID, s.Title), display.Printable(s.File))
+	})
 }

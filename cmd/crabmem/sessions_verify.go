@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -30,6 +31,7 @@ type sessionsReport struct {
 	BadLines int              `json:"bad_lines"` // in all of them
 	Problems []sessionProblem `json:"problems"`  // the first of them
 
+	id        string          // of the only session; "" for all
 	count     int             // of problems
 	damage    *sessionProblem // the first damage
 	forbidden *sessionProblem // the first file that may not be read
@@ -57,7 +59,7 @@ type sessionProblem struct {
 }
 
 func sessionsVerifyCommand(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:   "verify [ID]",
 		Short: "check every line of one or all sessions",
 		Long: `Check every line of one session or of all. verify takes no lock and changes
@@ -70,45 +72,37 @@ the files of its session. A torn tail is a warning with exit code 0: the next
 write moves it to a quarantine file.`,
 		Example: `  crabmem sessions verify
   crabmem sessions verify crab_user_1 --json`,
+		Args:              atMost(1, "one ID, or none for all"),
 		ValidArgsFunction: c.completeSessions(1, false),
-	}
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 1 {
-			return wrongArgs(cmd, "too many arguments: want one ID, or none for all")
-		}
-		return nil
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.readSessions(func(d *sessionlog.Dir) error {
+	}, func(_ context.Context, args []string) (*sessionsReport, error) {
+		return resultOf(c.readSessions, func(d *sessionlog.Dir) (*sessionsReport, error) {
 			r := &sessionsReport{Folder: d.Path(), Problems: []sessionProblem{}}
 			err := c.Busy("reading sessions", func() error {
 				if len(args) == 1 {
-					return r.one(d, args[0])
+					r.id = args[0]
+					return r.one(d)
 				}
 				return r.all(d)
 			})
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if err := c.sessionDamage(r); err != nil {
-				return err
+				return nil, err
 			}
 			for i := range r.Problems {
 				c.Warn(r.Problems[i].Message + "; " + r.Problems[i].Remedy)
 			}
-			if c.JSON {
-				return c.PrintJSON(r)
-			}
-			what := fmt.Sprintf("%s, %s", display.Plural(r.Messages, "message", "messages"), display.Size(r.Bytes))
-			if len(args) == 1 {
-				c.Say("%s is valid: %s", display.Printable(args[0]), what)
-			} else {
-				c.Say("%s is valid: %s, %s", display.Printable(r.Folder), display.Plural(r.Sessions, "session", "sessions"), what)
-			}
-			return nil
+			return r, nil
 		})
-	}
-	return cmd
+	}, func(r *sessionsReport) {
+		what := fmt.Sprintf("%s, %s", display.Plural(r.Messages, "message", "messages"), display.Size(r.Bytes))
+		if r.id != "" {
+			c.Say("%s is valid: %s", display.Printable(r.id), what)
+		} else {
+			c.Say("%s is valid: %s, %s", display.Printable(r.Folder), display.Plural(r.Sessions, "session", "sessions"), what)
+		}
+	})
 }
 
 func (r *sessionsReport) add(p sessionProblem) {
@@ -125,9 +119,9 @@ func (r *sessionsReport) add(p sessionProblem) {
 	}
 }
 
-// one checks one session.
-func (r *sessionsReport) one(d *sessionlog.Dir, id string) error {
-	s, err := d.Read(id)
+// one checks the only session.
+func (r *sessionsReport) one(d *sessionlog.Dir) error {
+	s, err := d.Read(r.id)
 	if err != nil {
 		return aboutSession(err)
 	}

@@ -47,18 +47,16 @@ If no entry had the name, --at prints the present entry of the name as it was.`,
 			if err != nil {
 				return err
 			}
-			if c.JSON {
-				return c.PrintJSON(e)
-			}
-			if c.IsTerminal(c.Stdout) {
-				c.Out.WriteString(c.heading(e) + "\n" + strings.TrimSuffix(c.Text(e.Content), "\n") + "\n")
-				return nil
-			}
-			c.Out.WriteString(e.Content)
-			return nil
+			return c.printResult(e, func() {
+				if c.IsTerminal(c.Stdout) {
+					c.Out.WriteString(c.heading(e) + "\n" + strings.TrimSuffix(c.Text(e.Content), "\n") + "\n")
+				} else {
+					c.Out.WriteString(e.Content)
+				}
+			})
 		})
 	}
-	return cmd
+	return c.outputs(cmd, of[crmem.Entry]())
 }
 
 // heading describes an entry on one line.

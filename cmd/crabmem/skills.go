@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"path/filepath"
@@ -94,9 +95,6 @@ func (c *app) skillsFolder(path string) error {
 	return err
 }
 
-// warnSkill warns of a skill that is left out.
-func (c *app) warnSkill(err error) { c.Warn(err.Error()) }
-
 // aboutSkill adds the code and the remedy to an error about a skill.
 func aboutSkill(name string, err error) error {
 	if errors.Is(err, skill.ErrNotFound) {
@@ -121,19 +119,14 @@ func skillFailure(p *skill.Problem) *cli.Failure {
 func skillMessage(p *skill.Problem) string { return strings.TrimSuffix(p.Error(), "; "+p.Remedy) }
 
 // completeSkills completes the name of a skill.
-func (c *app) completeSkills(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	set, err := c.loadSkills(nil)
-	if err != nil { // no folder, no names
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var names []string
-	for _, s := range set.Skills(tool.Unbounded()) {
-		if strings.HasPrefix(s.Name, toComplete) {
-			names = append(names, cobra.CompletionWithDesc(s.Name, cli.Fit(display.Printable(s.Description), 60)))
+func completeSkills(c *app) cobra.CompletionFunc {
+	return completeWith(1, func(_ context.Context, found *candidates) {
+		set, err := c.loadSkills(nil)
+		if err != nil {
+			return
 		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+		for _, s := range set.Skills(tool.Unbounded()) {
+			found.describe(s.Name, display.Printable(s.Description))
+		}
+	})
 }

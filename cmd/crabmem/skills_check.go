@@ -29,7 +29,7 @@ type skillProblem struct {
 }
 
 func skillsCheckCommand(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return c.outputs(&cobra.Command{
 		Use:   "check [DIR]",
 		Short: "check skills",
 		Long: `Check every skill of the home directory, or of DIR, which may be the directory
@@ -40,34 +40,23 @@ The exit code is 5 if agents cannot load a skill, or if a skill breaks a rule of
 agentskills.io. Other problems are warnings and exit with 0.`,
 		Example: `  crabmem skills new deploy && crabmem skills check
   crabmem skills new ship && crabmem skills check home/skills/ship --json`,
-	}
-	cmd.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return nil, cobra.ShellCompDirectiveFilterDirs
-	}
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 1 {
-			return wrongArgs(cmd, "too many arguments: want one DIR, or none for the home's skills")
-		}
-		return nil
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		path, err := c.skillsPath()
-		if len(args) == 1 {
-			path, err = args[0], nil
-		}
-		if err != nil {
-			return err
-		}
-		list, problems, err := c.checkSkills(skill.Dir{Path: path, Tier: skill.Workspace, Links: len(args) == 0})
-		if err != nil {
-			return err
-		}
-		return c.checkedSkills(path, list, problems)
-	}
-	return cmd
+		Args:              atMost(1, "one DIR, or none for the home's skills"),
+		ValidArgsFunction: completeDirs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			path, err := c.skillsPath()
+			if len(args) == 1 {
+				path, err = args[0], nil
+			}
+			if err != nil {
+				return err
+			}
+			list, problems, err := c.checkSkills(skill.Dir{Path: path, Tier: skill.Workspace, Links: len(args) == 0})
+			if err != nil {
+				return err
+			}
+			return c.checkedSkills(path, list, problems)
+		},
+	}, of[checkedSkills]())
 }
 
 // checkSkills checks the skills in a folder. A missing folder is a failure of
@@ -115,9 +104,7 @@ func (c *app) checkedSkills(path string, list []skill.Skill, problems []*skill.P
 		f.More = r
 		return f
 	}
-	if c.JSON {
-		return c.PrintJSON(r)
-	}
-	c.Say("%s: %s, no problems", display.Printable(path), display.Plural(len(list), "skill", "skills"))
-	return nil
+	return c.printResult(r, func() {
+		c.Say("%s: %s, no problems", display.Printable(path), display.Plural(len(list), "skill", "skills"))
+	})
 }

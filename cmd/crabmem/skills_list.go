@@ -2,7 +2,9 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"slices"
+	"strings"
 
 	"crabmem/daemon/display"
 	"crabmem/daemon/skill"
@@ -23,7 +25,7 @@ type listedSkill struct {
 }
 
 func skillsListCommand(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:     "list [TEXT]",
 		Aliases: []string{"ls"},
 		Short:   "list the skills",
@@ -35,44 +37,27 @@ a duplicate name, or a link. --json prints an array; "allowed_tools" is null if
 the skill does not set it.`,
 		Example: `  crabmem skills list
   crabmem skills list ship --json`,
+		Args:              atMost(1, "one TEXT, or none for all"),
 		ValidArgsFunction: cobra.NoFileCompletions,
-	}
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 1 {
-			return wrongArgs(cmd, "too many arguments: want one TEXT, or none for all")
-		}
-		return nil
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		set, err := c.loadSkills(c.warnSkill)
+	}, func(_ context.Context, args []string) ([]listedSkill, error) {
+		set, err := c.loadSkills(func(err error) { c.Warn(err.Error()) })
 		if err != nil {
-			return err
+			return nil, err
 		}
-		text := ""
-		if len(args) == 1 {
-			text = args[0]
+		found := set.Find(tool.Unbounded(), strings.Join(args, ""))
+		slices.SortFunc(found, func(a, b skill.Skill) int { return cmp.Compare(a.Name, b.Name) })
+		list := make([]listedSkill, len(found))
+		for i := range found {
+			list[i] = asListed(&found[i])
 		}
-		list := set.Find(tool.Unbounded(), text)
-		slices.SortFunc(list, func(a, b skill.Skill) int { return cmp.Compare(a.Name, b.Name) })
-		if c.JSON {
-			out := make([]listedSkill, len(list))
-			for i := range list {
-				out[i] = asListed(&list[i])
-			}
-			return c.PrintJSON(out)
-		}
-		if len(list) == 0 {
-			c.Say("no skills")
-			return nil
-		}
+		return list, nil
+	}, func(list []listedSkill) {
 		rows := [][]string{{"NAME", "DESCRIPTION"}}
 		for _, s := range list {
 			rows = append(rows, []string{display.Label(s.Name), display.Printable(s.Description)})
 		}
-		c.fitTable(rows, "")
-		return nil
-	}
-	return cmd
+		c.fitTable(rows, "", "no skills")
+	})
 }
 
 func asListed(s *skill.Skill) listedSkill {

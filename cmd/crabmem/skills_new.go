@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"path/filepath"
@@ -37,41 +38,34 @@ If a skill NAME exists, new changes nothing and exits with 4.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	cmd.Flags().StringVar(&description, "description", newDescription, "set the description to this `text`: the task, and when to use the skill")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	return resultCommand(c, cmd, func(_ context.Context, args []string) (s begunSkill, err error) {
+		s.Name = args[0]
 		path, err := c.skillsPath()
 		if err != nil {
-			return err
+			return s, err
 		}
 		if err := c.tighten(filepath.Dir(path), path); err != nil {
-			return err
+			return s, err
 		}
 		set, err := c.loadSkills(nil)
 		if err != nil {
-			return err
+			return s, err
 		}
-		if s, err := set.Get(tool.Unbounded(), args[0]); err == nil {
-			return skillExists(args[0], s.File, fs.ErrExist)
+		if old, err := set.Get(tool.Unbounded(), s.Name); err == nil {
+			return s, skillExists(s.Name, old.File, fs.ErrExist)
 		}
-		file, err := skill.New(c.fs, path, args[0], description)
-		if errors.Is(err, skill.ErrInvalid) {
-			return wrongArgs(cmd, "%v", err)
+		s.File, err = skill.New(c.fs, path, s.Name, description)
+		var p *skill.Problem
+		switch {
+		case errors.Is(err, skill.ErrInvalid):
+			err = wrongArgs(cmd, "%v", err)
+		case errors.As(err, &p):
+			err = wrongArgs(cmd, "--description: %s", p.Text)
+		case errors.Is(err, fs.ErrExist):
+			err = skillExists(s.Name, filepath.Join(path, s.Name), err)
 		}
-		if p, ok := errors.AsType[*skill.Problem](err); ok {
-			return wrongArgs(cmd, "--description: %s", p.Text)
-		}
-		if errors.Is(err, fs.ErrExist) {
-			return skillExists(args[0], filepath.Join(path, args[0]), err)
-		}
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return c.PrintJSON(begunSkill{args[0], file})
-		}
-		c.Say("created: write the instructions into %s", display.Printable(file))
-		return nil
-	}
-	return cmd
+		return s, err
+	}, func(s begunSkill) { c.Say("created: write the instructions into %s", display.Printable(s.File)) })
 }
 
 func skillExists(name, file string, err error) error {

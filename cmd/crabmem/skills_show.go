@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -33,30 +34,25 @@ the directory NAME. NAME is never a path.`,
 		Example: `  crabmem skills show deploy
   crabmem skills show deploy --json`,
 		Args:              exactly(1, "NAME"),
-		ValidArgsFunction: c.completeSkills,
+		ValidArgsFunction: completeSkills(c),
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	return resultCommand(c, cmd, func(_ context.Context, args []string) (a shownSkill, err error) {
 		set, err := c.loadSkills(nil)
 		if err != nil {
-			return err
+			return a, err
 		}
 		s, err := set.Get(tool.Unbounded(), args[0])
 		if errors.Is(err, skill.ErrInvalid) {
-			return wrongArgs(cmd, "%v", err)
+			return a, wrongArgs(cmd, "%v", err)
 		}
 		if err != nil {
-			return aboutSkill(args[0], err)
+			return a, aboutSkill(args[0], err)
 		}
-		if c.JSON {
-			return c.PrintJSON(shownSkill{asListed(s), s.License, s.Compatibility, s.Metadata, s.Dir, s.Body})
-		}
-		c.showSkill(s)
-		return nil
-	}
-	return cmd
+		return shownSkill{asListed(s), s.License, s.Compatibility, s.Metadata, s.Dir, s.Body}, nil
+	}, c.showSkill)
 }
 
-func (c *app) showSkill(s *skill.Skill) {
+func (c *app) showSkill(s shownSkill) {
 	line := func(key, value string) {
 		if value != "" {
 			c.Out.WriteString(c.Dim(key+":") + " " + display.Printable(value) + "\n")

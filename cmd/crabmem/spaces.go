@@ -1,24 +1,17 @@
 package main
 
 import (
+	"context"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
-	"crabmem/daemon/config"
 	"crabmem/daemon/display"
 	"crabmem/daemon/space"
 
 	"github.com/spf13/cobra"
 )
-
-// spaceCommands are the commands that open the store, and so accept --space.
-var spaceCommands = []string{
-	"alias", "append", "checkpoint", "diff", "dump", "edit", "export", "forget", "graph", "identity", "import", "inspect", "links", "lint", "list", "load", "log",
-	"mcp", "metadata", "prune", "recall", "remember", "rename", "repair", "restore", "show", "stats", "undo", "verify",
-}
 
 // checkSpace checks --space for a command.
 func (c *app) checkSpace(cmd *cobra.Command) error {
@@ -26,7 +19,8 @@ func (c *app) checkSpace(cmd *cobra.Command) error {
 	for top.HasParent() && top.Parent().HasParent() {
 		top = top.Parent()
 	}
-	if !slices.Contains(spaceCommands, top.Name()) || top != cmd && top.Name() == "mcp" {
+	onStore := slices.ContainsFunc(commandTable(), func(row command) bool { return row.onStore && row.name == top.Name() })
+	if !onStore || top != cmd && top.Name() == "mcp" {
 		return cli.Usagef("%s does not use --space: remove it", cmd.CommandPath())
 	}
 	if err := atMostOne(cmd, "space", "db"); err != nil {
@@ -72,47 +66,37 @@ type spaceInfo struct {
 }
 
 func spacesList(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:   "list",
 		Short: "list the spaces",
 		Long: `List the spaces of the home: main, then the others by name, each with the size
 of its snapshot and log, and its path. list takes no lock.`,
 		Example: `  crabmem spaces list
   crabmem spaces list --json`,
-		Args: noArgs,
-	}
-	cmd.RunE = func(*cobra.Command, []string) error {
+	}, func(context.Context, []string) (a spaceList, err error) {
 		home, err := c.absHome()
 		if err != nil {
-			return err
+			return a, err
 		}
 		names, err := space.Names(c.fs, home)
-		if err != nil {
-			return err
-		}
-		list := make([]spaceInfo, len(names))
-		rows := [][]string{{"NAME", "SIZE", "PATH"}}
+		a.Spaces = make([]spaceInfo, len(names))
 		for i, name := range names {
-			list[i] = spaceInfo{Name: name, Path: space.File(home, name)}
-			for _, suffix := range []string{"", "-wal"} {
-				if fi, err := c.fs.Lstat(list[i].Path + suffix); err == nil {
-					list[i].Bytes += fi.Size()
-				}
-			}
-			rows = append(rows, []string{name, display.Size(list[i].Bytes), display.Printable(list[i].Path)})
+			s := spaceInfo{Name: name, Path: space.File(home, name)}
+			s.Bytes = c.fileSize(s.Path) + c.fileSize(s.Path+"-wal")
+			a.Spaces[i] = s
 		}
-		if c.JSON {
-			return c.PrintJSON(spaceList{list})
+		return a, err
+	}, func(a spaceList) {
+		rows := [][]string{{"NAME", "SIZE", "PATH"}}
+		for _, s := range a.Spaces {
+			rows = append(rows, []string{s.Name, display.Size(s.Bytes), display.Printable(s.Path)})
 		}
 		c.Table(c.Out, rows, "")
-		return nil
-	}
-	cmd.ValidArgsFunction = cobra.NoFileCompletions
-	return cmd
+	})
 }
 
 func spacesCreate(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:   "create NAME",
 		Short: "create an empty space",
 		Long: `Create the space NAME. If it exists, the exit code is 4. [memory] max_spaces in
@@ -120,33 +104,25 @@ config.toml limits the number of spaces; the default is 1000, without main.`,
 		Example:           `  crabmem spaces create team`,
 		Args:              exactly(1, "NAME"),
 		ValidArgsFunction: cobra.NoFileCompletions,
-	}
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	}, func(_ context.Context, args []string) (createdSpace, error) {
 		h, err := c.spacesHome("create")
 		if err != nil {
-			return err
+			return createdSpace{}, err
 		}
-		conf, err := config.LoadStructure(c.fs, h.Path, c.Getenv)
+		conf, err := c.loadStructure()
 		if err != nil {
-			return err
+			return createdSpace{}, err
 		}
 		if err := h.Create(args[0], conf.MaxSpaces); err != nil {
-			return err
+			return createdSpace{}, err
 		}
-		if _, err := vfs.MakePrivate(h.Path); err != nil {
-			return err
-		}
-		if c.JSON {
-			return c.PrintJSON(createdSpace{args[0], space.File(h.Path, args[0])})
-		}
-		c.Say("created %s", args[0])
-		return nil
-	}
-	return cmd
+		_, err = vfs.MakePrivate(h.Path)
+		return createdSpace{args[0], space.File(h.Path, args[0])}, err
+	}, func(s createdSpace) { c.Say("created %s", s.Created) })
 }
 
 func spacesRename(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:   "rename NAME NEW",
 		Short: "rename a space",
 		Long: `Rename the space NAME to NEW. rename writes the log of the space into its
@@ -156,23 +132,14 @@ keeps the spaces open that it used. If NEW exists, the exit code is 4; if NAME
 does not, it is 3. rename does not change config.toml.`,
 		Example:           `  crabmem spaces create team && crabmem spaces rename team crew`,
 		Args:              exactly(2, "NAME and NEW"),
-		ValidArgsFunction: c.completeSpaces,
-	}
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		ValidArgsFunction: completeSpaces(c),
+	}, func(_ context.Context, args []string) (renamedSpace, error) {
 		h, err := c.spacesHome("rename")
 		if err == nil {
 			err = h.Rename(args[0], args[1])
 		}
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return c.PrintJSON(renamedSpace{space.File(h.Path, args[1]), args[0], args[1]})
-		}
-		c.Say("renamed %s to %s", args[0], args[1])
-		return nil
-	}
-	return cmd
+		return renamedSpace{space.File(h.Path, args[1]), args[0], args[1]}, err
+	}, func(s renamedSpace) { c.Say("renamed %s to %s", s.Renamed, s.To) })
 }
 
 func spacesRemove(c *app) *cobra.Command {
@@ -187,29 +154,23 @@ open that it used. If there is no such space, the exit code is 3. rm cannot be
 undone, and does not change config.toml.`,
 		Example:           `  crabmem spaces create draft && crabmem spaces rm draft`,
 		Args:              exactly(1, "NAME"),
-		ValidArgsFunction: c.completeSpaces,
+		ValidArgsFunction: completeSpaces(c),
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "also remove a space that has entries")
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	return resultCommand(c, cmd, func(_ context.Context, args []string) (removedSpace, error) {
 		h, err := c.spacesHome("rm")
 		if err != nil {
-			return err
+			return removedSpace{}, err
 		}
 		entries, err := h.Remove(args[0], force)
-		if err != nil {
-			return err
-		}
-		if c.JSON {
-			return c.PrintJSON(removedSpace{entries, args[0]})
-		}
-		c.Say("removed %s, %s", args[0], display.Plural(entries, "entry", "entries"))
-		return nil
-	}
-	return cmd
+		return removedSpace{entries, args[0]}, err
+	}, func(s removedSpace) {
+		c.Say("removed %s, %s", s.Removed, display.Plural(s.Entries, "entry", "entries"))
+	})
 }
 
 func spacesAdopt(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:   "adopt FILE NAME",
 		Short: "make another store a space",
 		Long: `Make the store FILE the space NAME: for example, a store that crabmem mcp
@@ -222,31 +183,25 @@ not exist, it is 3. After a crash, FILE, the space, or both contain all entries.
 		Example:           `  crabmem remember a b --db work.db && crabmem spaces adopt work.db work`,
 		Args:              exactly(2, "FILE and NAME"),
 		ValidArgsFunction: completeFirstFile,
-	}
-	cmd.RunE = func(_ *cobra.Command, args []string) error {
+	}, func(_ context.Context, args []string) (s adoptedSpace, err error) {
 		h, err := c.spacesHome("adopt")
 		if err != nil {
-			return err
+			return s, err
 		}
-		conf, err := config.LoadStructure(c.fs, h.Path, c.Getenv)
+		conf, err := c.loadStructure()
 		if err != nil {
-			return err
+			return s, err
 		}
 		file, err := filepath.Abs(args[0])
 		if err != nil {
-			return err
+			return s, err
 		}
-		entries, kept, err := h.Adopt(file, args[1], conf.MaxSpaces)
-		if err != nil {
-			return c.about(file, err)
-		}
-		if c.JSON {
-			return c.PrintJSON(adoptedSpace{args[1], entries, kept, space.File(h.Path, args[1])})
-		}
-		c.Say("adopted %s, %s; the old file is %s", args[1], display.Plural(entries, "entry", "entries"), display.Printable(kept))
-		return nil
-	}
-	return cmd
+		s.Adopted, s.Path = args[1], space.File(h.Path, args[1])
+		s.Entries, s.Kept, err = h.Adopt(file, args[1], conf.MaxSpaces)
+		return s, c.about(file, err)
+	}, func(s adoptedSpace) {
+		c.Say("adopted %s, %s; the old file is %s", s.Adopted, display.Plural(s.Entries, "entry", "entries"), display.Printable(s.Kept))
+	})
 }
 
 // completeFirstFile completes the first argument with files.
@@ -258,18 +213,13 @@ func completeFirstFile(_ *cobra.Command, args []string, _ string) ([]string, cob
 }
 
 // completeSpaces completes the name of a space, without main.
-func (c *app) completeSpaces(_ *cobra.Command, args []string, toComplete string) (names []string, _ cobra.ShellCompDirective) {
-	home, err := c.absHome()
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	all, _ := space.Names(c.fs, home) // an unreadable home has no names
-	for _, name := range all[min(1, len(all)):] {
-		if strings.HasPrefix(name, toComplete) {
-			names = append(names, name)
+func completeSpaces(c *app) cobra.CompletionFunc {
+	return completeWith(1, func(_ context.Context, found *candidates) {
+		if home, err := c.absHome(); err == nil {
+			all, _ := space.Names(c.fs, home) // an unreadable home has no names
+			found.add(all[min(1, len(all)):]...)
 		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	})
 }
 
 // The outputs of the commands under --json.

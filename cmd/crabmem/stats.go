@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"crabmem/bm25"
-	"crabmem/bm25/analysis"
 	"crabmem/crmem"
 	"crabmem/daemon/display"
 	"crabmem/daemon/op"
@@ -35,34 +33,22 @@ it. If a daemon holds the store's lock, stats adds the daemon's figures.`,
   crabmem stats --index --json`,
 	}
 	cmd.Flags().BoolVar(&index, "index", false, "also build and measure the search index")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.read(func(s *crmem.Store) error {
-			a := statsAnswer{StoreStats: op.StoreStats{Path: s.Path(), Stats: s.Stats()}}
-			if index {
-				start := time.Now()
-				var x bm25.Stats
-				err := c.Busy("indexing", func() (err error) {
-					x, err = s.IndexStats(cmd.Context(), analysis.Standard)
-					return err
-				})
-				if err != nil {
-					return err
-				}
-				a.Index = &op.IndexStats{Bytes: x.Bytes, Terms: x.Terms, Postings: x.Postings, Seconds: time.Since(start).Seconds()}
+	return resultCommand(c, cmd, func(ctx context.Context, _ []string) (statsAnswer, error) {
+		return resultOf(c.read, func(s *crmem.Store) (a statsAnswer, err error) {
+			a.StoreStats, err = busy(c, "indexing", func() (op.StoreStats, error) {
+				return op.ReadStats.Do(ctx, op.Store{Store: s}, op.StatsFilter{Index: index})
+			})
+			if err != nil {
+				return a, err
 			}
-			a.Daemon = c.daemonStats(cmd.Context(), s.Path())
+			a.Daemon = c.daemonStats(ctx, s.Path())
 			a.PurgePending, _ = crmem.PurgePending(c.fs, s.Path(), 0) // s is readable
 			if a.PurgePending {
 				c.Warn(purgePending)
 			}
-			if c.JSON {
-				return c.PrintJSON(a)
-			}
-			c.statsText(a)
-			return nil
+			return a, nil
 		})
-	}
-	return cmd
+	}, c.statsText)
 }
 
 // daemonStats returns the figures of the daemon that has the store open, or nil

@@ -96,11 +96,6 @@ func (c *app) tighten(home, ours string) error {
 	return err
 }
 
-// reading opens the store without a lock and never changes it.
-func (c *app) reading() (*crmem.Store, error) {
-	return c.open(&crmem.Options{ReadOnly: true, MustExist: true})
-}
-
 func (c *app) open(o *crmem.Options) (*crmem.Store, error) {
 	path, err := c.storePath()
 	if err != nil {
@@ -254,6 +249,15 @@ func (c *app) update(ctx context.Context, command string, plan func(s *crmem.Sto
 	})
 }
 
+// plan is update, or with dry only calls plan.
+func (c *app) plan(ctx context.Context, command string, dry bool, plan func(s *crmem.Store) ([]crmem.Op, error)) error {
+	if dry {
+		_, err := resultOf(c.read, plan)
+		return err
+	}
+	return c.update(ctx, command, plan)
+}
+
 // servesStore reports whether a daemon has the store of this command line open.
 func (c *app) servesStore(h client.Daemon) bool {
 	path, err := c.storePath()
@@ -265,25 +269,16 @@ func (c *app) servesStore(h client.Daemon) bool {
 
 // completeNames completes the first n arguments with names of entries.
 func (c *app) completeNames(n int) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-		if n >= 0 && len(args) >= n {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		s, err := c.reading()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		defer s.Close()
-		var names []string
-		for e := range s.All() {
-			// The completion protocol cannot represent a name with a line break
-			// or a tab.
-			if strings.HasPrefix(e.Name, toComplete) && !strings.ContainsAny(e.Name, "\t\r\n") {
-				names = append(names, cobra.CompletionWithDesc(e.Name, cli.FirstLine(cli.Fit(cli.FirstLine(metadata.Text(e.Content)), 60))))
+	return completeWith(n, func(_ context.Context, found *candidates) {
+		_ = c.read(func(s *crmem.Store) error { // without a store, no names
+			for e := range s.All() {
+				if found.matches(e.Name) {
+					found.describe(e.Name, cli.FirstLine(metadata.Text(e.Content)))
+				}
 			}
-		}
-		return names, cobra.ShellCompDirectiveNoFileComp
-	}
+			return nil
+		})
+	})
 }
 
 // missing reports whether the error is about a file that is not there.

@@ -24,7 +24,7 @@ type undone struct {
 }
 
 func undoCommand(c *app) *cobra.Command {
-	return &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:     "undo [SEQ|NAME]",
 		GroupID: groupUse,
 		Short:   "undo a change of an entry",
@@ -42,23 +42,23 @@ and exits with 4. If there is no such change, undo exits with 3.`,
   crabmem undo deploy --json`,
 		Args:              atMost(1, "SEQ or NAME"),
 		ValidArgsFunction: c.completeNames(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var ch crmem.Change
-			var t *timeline
-			err := c.read(func(s *crmem.Store) (err error) {
-				ch, t, err = c.changeToUndo(s, args)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			before, after, err := c.undo(cmd.Context(), "undo", &ch, t)
-			if err != nil {
-				return err
-			}
-			return c.printUndone(&ch, before, after)
-		},
-	}
+	}, func(ctx context.Context, args []string) (u undone, err error) {
+		ch, did, err := c.undo(ctx, "undo", func(s *crmem.Store) (crmem.Change, *timeline, error) { return c.changeToUndo(s, args) })
+		return undone{ch.Seq, ch.Type, existing(did.Before), existing(did.After)}, err
+	}, func(u undone) {
+		what := ""
+		switch u.Type {
+		case crmem.ChangeAdd:
+			what = fmt.Sprintf("removed %s (%s %d)", display.Label(u.Before.Name), u.Before.Kind, u.Before.ID)
+		case crmem.ChangeRename:
+			what = fmt.Sprintf("renamed %s back to %s", display.Label(u.Before.Name), display.Label(u.After.Name))
+		case crmem.ChangeAlias:
+			what = "restored the aliases of " + display.Label(u.After.Name)
+		default:
+			what = restoredLabel(*u.After)
+		}
+		c.Say("undid change %d: %s", u.Change, what)
+	})
 }
 
 // changeToUndo returns the change that the arguments of undo select.
@@ -95,23 +95,30 @@ func (c *app) changeToUndo(s *crmem.Store, args []string) (ch crmem.Change, t *t
 	return ch, t, err
 }
 
-// undo undoes a change. It returns the entry before and after.
-func (c *app) undo(ctx context.Context, command string, ch *crmem.Change, t *timeline) (before, after crmem.Entry, err error) {
-	e := ch.Entry()
+// undo undoes the change that choose returns.
+func (c *app) undo(ctx context.Context, command string, choose func(*crmem.Store) (crmem.Change, *timeline, error)) (ch crmem.Change, did op.Undone, err error) {
+	var t *timeline
+	err = c.read(func(s *crmem.Store) (err error) {
+		ch, t, err = choose(s)
+		return err
+	})
+	if err != nil {
+		return ch, did, err
+	}
 	if ch.Seq == 0 {
-		return before, after, &cli.Failure{Code: cli.ExitConflict, Kind: "other_program",
+		e := ch.Entry()
+		return ch, did, &cli.Failure{Code: cli.ExitConflict, Kind: "other_program",
 			Message: "undo the newest change of " + display.Quoted(e.Name) + ": another program made it, and the history has no operation for it",
 			Remedy:  "run crabmem diff " + errtable.ShellWord(e.Name) + " to print the change"}
 	}
-	err = c.write(ctx, command, false, func(s op.Memory) error {
-		did, err := op.Undo.Do(ctx, s, op.ChangeNumber{Seq: ch.Seq})
-		before, after = did.Before, did.After
+	err = c.write(ctx, command, false, func(s op.Memory) (err error) {
+		did, err = op.Undo.Do(ctx, s, op.ChangeNumber{Seq: ch.Seq})
 		if errors.Is(err, crmem.ErrStale) || errors.Is(err, crmem.ErrExists) {
-			return undoConflict(s, ch, t, err)
+			return undoConflict(s, &ch, t, err)
 		}
 		return err
 	})
-	return before, after, err
+	return ch, did, err
 }
 
 // undoConflict returns the failure for a change that cannot be undone.
@@ -145,32 +152,6 @@ func undoConflict(s op.Memory, ch *crmem.Change, t *timeline, cause error) error
 	f.Message = fmt.Sprintf("undo change %d of %s: the entry has changed since", ch.Seq, display.Quoted(e.Name))
 	f.Remedy = "run crabmem log " + word + " to list the changes, then retry"
 	return f
-}
-
-func (c *app) printUndone(ch *crmem.Change, before, after crmem.Entry) error {
-	if c.JSON {
-		u := undone{Change: ch.Seq, Type: ch.Type}
-		if before.ID != 0 {
-			u.Before = &before
-		}
-		if after.ID != 0 {
-			u.After = &after
-		}
-		return c.PrintJSON(u)
-	}
-	what := ""
-	switch ch.Type {
-	case crmem.ChangeAdd:
-		what = fmt.Sprintf("removed %s (%s %d)", display.Label(before.Name), before.Kind, before.ID)
-	case crmem.ChangeRename:
-		what = fmt.Sprintf("renamed %s back to %s", display.Label(before.Name), display.Label(after.Name))
-	case crmem.ChangeAlias:
-		what = "restored the aliases of " + display.Label(after.Name)
-	default:
-		what = restoredLabel(after)
-	}
-	c.Say("undid change %d: %s", ch.Seq, what)
-	return nil
 }
 
 func restoredLabel(e crmem.Entry) string {

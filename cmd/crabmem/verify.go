@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"crabmem/cmd/crabmem/internal/cli"
@@ -11,7 +12,7 @@ import (
 )
 
 func verifyCommand(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:     "verify",
 		GroupID: groupCare,
 		Short:   "check every byte of the store",
@@ -24,18 +25,17 @@ acknowledged is a warning with exit code 0: the next write moves it to a
 quarantine file. A purge that is not complete is a warning, too.`,
 		Example: `  crabmem verify
   crabmem verify --json`,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	}, func(context.Context, []string) (*crmem.CheckReport, error) {
 		path, err := c.storePath()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		r, err := c.check(path)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := c.damage(r); err != nil {
-			return err
+			return nil, err
 		}
 		if r.PurgePending {
 			c.Warn(purgePending)
@@ -43,25 +43,18 @@ quarantine file. A purge that is not complete is a warning, too.`,
 		for _, p := range r.Problems {
 			c.Warn(p.Message + "; " + p.Remedy)
 		}
-		if c.JSON {
-			return c.PrintJSON(r)
-		}
+		return r, nil
+	}, func(r *crmem.CheckReport) {
 		c.Say("%s is valid: %s; %s, and %s in the log", display.Printable(r.Path), display.Plural(r.Entries, "entry", "entries"),
 			display.Size(r.SnapshotBytes), display.Plural(r.LogOps, "operation", "operations"))
-		return nil
-	}
-	return cmd
+	})
 }
 
 // purgePending is the message of a store with an unfinished purge or redaction.
 const purgePending = "a purge is pending: files may contain the removed texts; the daemon that has the store open, or the next write, continues it"
 
 func (c *app) check(path string) (*crmem.CheckReport, error) {
-	var r *crmem.CheckReport
-	err := c.Busy("reading "+path, func() (err error) {
-		r, err = crmem.Check(c.fs, path, 0)
-		return err
-	})
+	r, err := busy(c, "reading "+path, func() (*crmem.CheckReport, error) { return crmem.Check(c.fs, path, 0) })
 	return r, c.about(path, err)
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -12,16 +13,14 @@ import (
 var version string
 
 func versionCommand(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return resultCommand(c, &cobra.Command{
 		Use:     "version",
 		GroupID: groupShell,
 		Short:   "print the version",
 		Long:    `Print the version, the commit of the build, and the formats that crabmem reads.`,
 		Example: `  crabmem version
   crabmem version --json`,
-	}
-	cmd.RunE = func(*cobra.Command, []string) error { return c.printVersion() }
-	return cmd
+	}, func(context.Context, []string) (versionAnswer, error) { return thisVersion(), nil }, c.versionText)
 }
 
 // versionAnswer is version --json.
@@ -33,17 +32,17 @@ type versionAnswer struct {
 	Version  string `json:"version"`
 }
 
-func (c *app) printVersion() error {
+func thisVersion() versionAnswer {
 	v, commit := buildVersion()
-	if c.JSON {
-		return c.PrintJSON(versionAnswer{commit, "CRMEM v1", runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, v})
+	return versionAnswer{commit, "CRMEM v1", runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, v}
+}
+
+func (c *app) versionText(a versionAnswer) {
+	commit := ""
+	if a.Commit != "" {
+		commit = fmt.Sprintf(" (%.12s)", a.Commit)
 	}
-	fmt.Fprintf(c.Out, "crabmem %s", v)
-	if commit != "" {
-		fmt.Fprintf(c.Out, " (%.12s)", commit)
-	}
-	fmt.Fprintf(c.Out, ", %s, %s/%s, format CRMEM v1\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return nil
+	fmt.Fprintf(c.Out, "crabmem %s%s, %s, %s, format %s\n", a.Version, commit, a.Go, a.Platform, a.Format)
 }
 
 // buildVersion returns the version and commit from the linker or the build

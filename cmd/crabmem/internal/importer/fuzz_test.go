@@ -66,8 +66,11 @@ func FuzzImports(f *testing.F) {
 
 // same checks that detecting the kind of a text consumes no part of the text.
 func same(t *testing.T, b []byte) {
-	kind, r := importer.DetectReader(bytes.NewReader(b))
-	if got, err := io.ReadAll(r); kind == "" || err != nil || !bytes.Equal(got, b) {
+	s := importer.Source{Stream: bytes.NewReader(b)}
+	if err := s.Detect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(s.Stream); s.Kind == "" || err != nil || !bytes.Equal(got, b) {
 		t.Fatalf("%q was looked at, and is %q", b, got)
 	}
 }

@@ -69,9 +69,12 @@ func TestDetect(t *testing.T) {
 		`{"memories":[]}`:                                                Mem0,
 		`[{"id":"1","text":"x"}]`:                                        Mem0,
 	} {
-		kind, r := DetectReader(strings.NewReader(text))
-		if b, err := io.ReadAll(r); kind != want || string(b) != text || err != nil {
-			t.Errorf("%q is %s, want %s; read %q, %v", text, kind, want, b, err)
+		s := Source{Stream: strings.NewReader(text)}
+		if err := s.Detect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(s.Stream); s.Kind != want || string(b) != text || err != nil {
+			t.Errorf("%q is %s, want %s; read %q, %v", text, s.Kind, want, b, err)
 		}
 	}
 }

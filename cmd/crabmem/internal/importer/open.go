@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -137,14 +136,6 @@ func detectDir(ctx context.Context, fsys vfs.FS, name string) (string, error) {
 		err = fmt.Errorf("%s: %w", name, errUnknown)
 	}
 	return kind, err
-}
-
-// DetectReader returns the kind of a text, by its beginning, and a reader of
-// the complete text. The default is the output of crabmem export.
-func DetectReader(r io.Reader) (string, io.Reader) {
-	in := bufio.NewReaderSize(r, headSize)
-	head, _ := in.Peek(headSize)
-	return detectJSON(head), in
 }
 
 // detectJSON detects the kind by the keys of the first object in head.

@@ -35,12 +35,6 @@ func Find(text string) []Match {
 	return merge(list)
 }
 
-// Redact replaces the secrets in a text, as Replace does, and returns them.
-func Redact(text string) (string, []Match) {
-	found := Find(text)
-	return Replace(text, found), found
-}
-
 // Replace replaces each secret that Find found in a text with a marker that names its
 // kind, such as "[redacted: github-token]". If found has all secrets of the text, the
 // result contains none.
@@ -64,13 +58,3 @@ func Replace(text string, found []Match) string {
 const markerStart = "[redacted: "
 
 func marker(kind string) string { return markerStart + kind + "]" }
-
-// Kinds returns the kinds that Find can return, sorted.
-func Kinds() []string {
-	kinds := make([]string, len(rules))
-	for i, r := range rules {
-		kinds[i] = r.kind
-	}
-	slices.Sort(kinds)
-	return slices.Compact(kinds)
-}

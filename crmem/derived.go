@@ -34,15 +34,6 @@ type basis struct {
 	salt     uint64 // of the log; 0 without a log
 }
 
-// basis returns the basis of files that were read.
-func (v *files) basis() basis {
-	b := basis{snapshot: v.stat}
-	if v.scan != nil {
-		b.salt = v.scan.Salt
-	}
-	return b
-}
-
 // isCurrent reports whether the names lead to the same snapshot and the same log as
 // when they were read. The log may have more records. isCurrent takes no lock.
 func (b basis) isCurrent(fsys vfs.FS, path string) bool {

@@ -82,7 +82,10 @@ func ReadBasis(fsys vfs.FS, path string) (isCurrent func() bool, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b := v.basis()
+	b := basis{snapshot: v.stat}
+	if v.scan != nil {
+		b.salt = v.scan.Salt
+	}
 	return func() bool { return b.isCurrent(fsys, path) }, nil
 }
 

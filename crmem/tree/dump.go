@@ -73,8 +73,19 @@ func someOf(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Dump writes a store as a Markdown tree, which [Load] reads back exactly. See
-// [DumpSnapshot].
+// Dump writes a store into the directory dir as a Markdown tree, which [Load] reads back
+// exactly. It creates dir if it is missing.
+//
+// It renders and checks all pages before it writes a file. It replaces only
+// pages that differ, each atomically, and then deletes the pages of removed
+// entries. The tree has a record with the state "unfinished" before the first of
+// these changes and "done" after the last. After a crash every page is complete,
+// load refuses the tree, and another dump completes it.
+//
+// Dump changes only pages that the store exchanged with this tree: that
+// it dumped, or loaded. It returns an *[EditedError] if such a page was edited
+// since, or if notes/ or archives/ contains another file. A page with the same text
+// as the store counts as unedited.
 func Dump(s *crmem.Store, dir string, o *DumpOptions) (DumpReport, error) {
 	var opts DumpOptions
 	if o != nil {
@@ -93,26 +104,6 @@ func basesOf(s *crmem.Store) string {
 		return ""
 	}
 	return s.Path() + BasesSuffix
-}
-
-// DumpSnapshot writes a snapshot into the directory dir, which it creates if it
-// is missing.
-//
-// It renders and checks all pages before it writes a file. It replaces only
-// pages that differ, each atomically, and then deletes the pages of removed
-// entries. The tree has a record with the state "unfinished" before the first of
-// these changes and "done" after the last. After a crash every page is complete,
-// load refuses the tree, and another dump completes it.
-//
-// DumpSnapshot changes only pages that the store exchanged with this tree: that
-// it dumped, or loaded. It returns an *[EditedError] if such a page was edited
-// since, or if notes/ or archives/ contains another file. A page with the same text
-// as the snapshot counts as unedited.
-func DumpSnapshot(fsys vfs.FS, dir string, sn *crmem.Snapshot, o *DumpOptions) (DumpReport, error) {
-	if o == nil {
-		o = &DumpOptions{}
-	}
-	return dump(bases{fsys, o.Bases, ""}, dir, sn, o)
 }
 
 func dump(bases bases, dir string, sn *crmem.Snapshot, o *DumpOptions) (DumpReport, error) {

@@ -30,9 +30,9 @@ type memStore struct {
 	n int
 }
 
-func newMemStore(seed uint64) *memStore {
+func newMemStore(seed uint64, fsys vfs.FS) *memStore {
 	return &memStore{
-		s: crmem.New(&crmem.Options{Now: func() time.Time { return history.Stamp }}),
+		s: crmem.New(&crmem.Options{FS: fsys, Now: func() time.Time { return history.Stamp }}),
 		w: history.NewWriter(seed, 0, true),
 	}
 }
@@ -47,18 +47,18 @@ func (m *memStore) until(n int) error {
 	return nil
 }
 
-func (m *memStore) dump(fsys vfs.FS, dir string) error {
-	_, err := tree.DumpSnapshot(fsys, treePath(dir), m.s.Snapshot(), &tree.DumpOptions{Bases: treePath(dir) + tree.BasesSuffix})
+func (m *memStore) dump(dir string) error {
+	_, err := tree.Dump(m.s, treePath(dir), &tree.DumpOptions{Bases: treePath(dir) + tree.BasesSuffix})
 	return err
 }
 
 func writeTree(r run, fsys vfs.FS, dir string, mark func([]byte) error) error {
-	m := newMemStore(r.seed)
+	m := newMemStore(r.seed, fsys)
 	for n := 4; n <= 40; n += 4 {
 		if err := mark(history.Issued(0, n)); err != nil {
 			return err
 		}
-		if err := errors.Join(m.until(n), m.dump(fsys, dir)); err != nil {
+		if err := errors.Join(m.until(n), m.dump(dir)); err != nil {
 			return fmt.Errorf("dump after operation %d: %w", n, err)
 		}
 		if err := mark(history.Acked(0, n)); err != nil {
@@ -101,8 +101,8 @@ func treeChecker(r run) func(string, []byte) error {
 		if err != nil && (acked == issued || !unfinished) {
 			return err
 		}
-		m := newMemStore(r.seed)
-		if err := errors.Join(m.until(issued), m.dump(vfs.OS{}, dir)); err != nil {
+		m := newMemStore(r.seed, vfs.OS{})
+		if err := errors.Join(m.until(issued), m.dump(dir)); err != nil {
 			return fmt.Errorf("dump to complete the tree: %w", err)
 		}
 		return load(dir, issued)

@@ -26,7 +26,11 @@ func exportTo(m *faultfs.Mem, entries []crmem.Entry) error {
 	if err != nil {
 		return err
 	}
-	_, err = tree.DumpSnapshot(m, "/vault", sn, &tree.DumpOptions{Format: vault.Format(), Bases: "/bases"})
+	s := crmem.New(&crmem.Options{FS: m})
+	if err := s.Replace(sn); err != nil {
+		return err
+	}
+	_, err = tree.Dump(s, "/vault", &tree.DumpOptions{Format: vault.Format(), Bases: "/bases"})
 	return err
 }
 

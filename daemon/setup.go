@@ -39,7 +39,7 @@ func (d *Daemon) build(c *config.Config) error {
 	var models *model.Registry
 	var err error
 	if old == nil {
-		models, err = model.NewRegistryOver(d.opts.Network, providers, "")
+		models, err = model.NewRegistry(d.opts.Network, providers, "")
 	} else {
 		models, err = old.models.Renew(providers, "")
 	}

@@ -35,7 +35,7 @@ func newRig(t *testing.T, limit int, h Hooks) *rig {
 	t.Helper()
 	m := modeltest.New(t)
 	retries := 0
-	models, err := model.NewRegistry([]model.Provider{{
+	models, err := model.NewRegistry(model.Network{}, []model.Provider{{
 		Name: "test", Kind: "openai-compatible", BaseURL: m.URL, APIKey: "sk-test", Models: []string{"script"}, MaxRetries: &retries,
 		ContextLimits: map[string]int{"script": limit},
 	}}, "script")
@@ -233,7 +233,7 @@ func TestStandIn(t *testing.T) {
 	r := newRig(t, 100_000, Hooks{})
 	other := modeltest.New(t, modeltest.Call("echo", `{"text":"a"}`), modeltest.Say("the answer"))
 	none := 0
-	models, err := model.NewRegistry([]model.Provider{
+	models, err := model.NewRegistry(model.Network{}, []model.Provider{
 		{Name: "one", BaseURL: r.model.URL, Models: []string{"script"}, MaxRetries: &none, Fallback: []string{"spare"}},
 		{Name: "two", BaseURL: other.URL, Models: []string{"spare"}, MaxRetries: &none},
 	}, "")

@@ -33,7 +33,7 @@ func (parrot) Stream(ctx context.Context, q model.Request) iter.Seq2[model.Chunk
 }
 
 func models() *model.Registry {
-	r, err := model.NewRegistry(nil, "")
+	r, err := model.NewRegistry(model.Network{}, nil, "")
 	if err != nil {
 		panic(err)
 	}

@@ -131,7 +131,7 @@ func (b *replies) Stream(context.Context, model.Request) iter.Seq2[model.Chunk, 
 // runnerOf returns a runner of a model.
 func runnerOf(t *testing.T, limit int, b model.Backend) *Runner {
 	t.Helper()
-	models, err := model.NewRegistry(nil, "")
+	models, err := model.NewRegistry(model.Network{}, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 // TestRetryNotice checks that a run and a compaction show the waits for a model.
 func TestRetryNotice(t *testing.T) {
 	r := newRig(t, 100_000, Hooks{})
-	models, err := model.NewRegistryOver(model.Network{
+	models, err := model.NewRegistry(model.Network{
 		Wait:   func(context.Context, time.Duration) error { return nil },
 		Jitter: func(time.Duration) time.Duration { return 0 },
 	}, []model.Provider{{Name: "test", BaseURL: r.model.URL, Models: []string{"script"}}}, "")

@@ -17,7 +17,7 @@ func BenchmarkStream(b *testing.B) {
 	}
 	s.WriteString(streamEnd)
 	n := &network{answers: []func(*http.Request) (*http.Response, error){answer(200, "text/event-stream", s.String())}}
-	r, err := model.NewRegistryOver(model.Network{Transport: n}, []model.Provider{{Name: "p", BaseURL: "http://model.test/v1", Models: []string{"m"}}}, "")
+	r, err := model.NewRegistry(model.Network{Transport: n}, []model.Provider{{Name: "p", BaseURL: "http://model.test/v1", Models: []string{"m"}}}, "")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -160,7 +160,7 @@ func TestOllamaContext(t *testing.T) {
 		if c.configured > 0 {
 			p.ContextLimits = map[string]int{"m": c.configured}
 		}
-		r, err := model.NewRegistry([]model.Provider{p}, "")
+		r, err := model.NewRegistry(model.Network{}, []model.Provider{p}, "")
 		if err != nil {
 			t.Fatal(err)
 		}

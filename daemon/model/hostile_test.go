@@ -295,7 +295,7 @@ func TestNoKeyInErrors(t *testing.T) {
 	if text := fmt.Sprintf("%v %+v %#v %s %v", p, p, p, b, []any{&p}); err != nil || strings.Contains(text, planted) {
 		t.Error(text, err)
 	}
-	if r, err := model.NewRegistry([]model.Provider{{Name: "p", APIKey: planted, Models: []string{"m"}}}, ""); err != nil || strings.Contains(fmt.Sprintf("%v %+v %#v", r, r, r), planted) {
+	if r, err := model.NewRegistry(model.Network{}, []model.Provider{{Name: "p", APIKey: planted, Models: []string{"m"}}}, ""); err != nil || strings.Contains(fmt.Sprintf("%v %+v %#v", r, r, r), planted) {
 		t.Error("the registry shows a key", err)
 	}
 }

@@ -106,7 +106,7 @@ func call(t *testing.T, p model.Provider, q model.Request, stream bool) (seen, *
 	s := modeltest.New(t, modeltest.Reply{}.Think("so").Text("he", "llo").Call("bash", `{"command":"ls"}`).Usage(3, 4))
 	d := &detour{to: s.URL}
 	p.Name = "p"
-	r, err := model.NewRegistryOver(model.Network{Transport: d}, []model.Provider{p}, "")
+	r, err := model.NewRegistry(model.Network{Transport: d}, []model.Provider{p}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func TestAliases(t *testing.T) {
 	for alias, kind := range map[string]string{
 		"": "openai-compatible", "openai_compat": "openai-compatible", "standard": "openai-compatible", "llama_cpp": "llama.cpp",
 	} {
-		r, err := model.NewRegistry([]model.Provider{{Name: "p", Kind: alias, APIKey: "k", Models: []string{"m"}}}, "")
+		r, err := model.NewRegistry(model.Network{}, []model.Provider{{Name: "p", Kind: alias, APIKey: "k", Models: []string{"m"}}}, "")
 		if err != nil || r.Models()[0].Kind != kind {
 			t.Errorf("%q: %v, %v", alias, r, err)
 		}

@@ -2,7 +2,7 @@
 // [Provider]s, retries transient errors, and falls back to other models if the
 // provider lists them. Any other [Backend] can be added.
 //
-//	r, err := model.NewRegistry([]model.Provider{{Name: "openai", APIKey: key, Models: []string{"gpt-4o"}}}, "")
+//	r, err := model.NewRegistry(model.Network{}, []model.Provider{{Name: "openai", APIKey: key, Models: []string{"gpt-4o"}}}, "")
 //	res, err := r.Send(ctx, model.Request{Messages: messages})
 //	for chunk, err := range r.Stream(ctx, model.Request{Model: "gpt-4o", Messages: messages}) { … }
 //

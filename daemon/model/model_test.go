@@ -22,7 +22,7 @@ func registry(t *testing.T, p model.Provider) *model.Registry {
 	if p.Models == nil {
 		p.Models = []string{"m1"}
 	}
-	r, err := model.NewRegistry([]model.Provider{p}, "")
+	r, err := model.NewRegistry(model.Network{}, []model.Provider{p}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

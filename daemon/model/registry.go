@@ -51,20 +51,16 @@ func (e *entry) window() int {
 	return e.limit
 }
 
-// NewRegistry returns a registry of the providers' models. The active model is
-// the named one, or the first if active is empty. All problems are reported.
-func NewRegistry(providers []Provider, active string) (*Registry, error) {
-	return NewRegistryOver(Network{}, providers, active)
-}
-
 // Renew returns a registry in the place of r, as NewRegistry does. Both have the
 // same connections.
 func (r *Registry) Renew(providers []Provider, active string) (*Registry, error) {
-	return NewRegistryOver(r.network, providers, active)
+	return NewRegistry(r.network, providers, active)
 }
 
-// NewRegistryOver is NewRegistry with the network n.
-func NewRegistryOver(n Network, providers []Provider, active string) (*Registry, error) {
+// NewRegistry returns a registry of the providers' models, which are called over n. The
+// active model is the named one, or the first if active is empty. All problems are
+// reported.
+func NewRegistry(n Network, providers []Provider, active string) (*Registry, error) {
 	r := &Registry{network: n.orDefault(), models: make(map[string]*entry)}
 	var problems []error
 	for _, p := range providers {

@@ -33,7 +33,7 @@ func (echo) Stream(_ context.Context, q model.Request) iter.Seq2[model.Chunk, er
 
 func TestRegistry(t *testing.T) {
 	one := model.Provider{Name: "one", APIKey: "k", Models: []string{"gpt-4o", "own"}, ContextLimits: map[string]int{"own": 5000}}
-	r, err := model.NewRegistry([]model.Provider{one, {Name: "two", Kind: "ollama", Models: []string{"qwen-7"}}}, "own")
+	r, err := model.NewRegistry(model.Network{}, []model.Provider{one, {Name: "two", Kind: "ollama", Models: []string{"qwen-7"}}}, "own")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,16 +83,16 @@ func TestRegistry(t *testing.T) {
 			t.Errorf("%+v, %v", res, err)
 		}
 	}
-	_, err = model.NewRegistry([]model.Provider{one, one, {Name: "x", Kind: "odd"}}, "")
+	_, err = model.NewRegistry(model.Network{}, []model.Provider{one, one, {Name: "x", Kind: "odd"}}, "")
 	refused(err, "duplicate model name 'gpt-4o' across providers\nduplicate model name 'own' across providers\n"+
 		"provider 'x' has unknown kind 'odd': want one of openai, openai-compatible, anthropic, google, azure, bedrock, ollama, llama.cpp\n"+
 		"provider 'x' has no models")
-	_, err = model.NewRegistry([]model.Provider{one}, "none")
+	_, err = model.NewRegistry(model.Network{}, []model.Provider{one}, "none")
 	refused(err, "model 'none' not found in registry")
 	one.Fallback = []string{"gone"}
-	_, err = model.NewRegistry([]model.Provider{one}, "")
+	_, err = model.NewRegistry(model.Network{}, []model.Provider{one}, "")
 	refused(err, "provider 'one': fallback: model 'gone' not found in registry")
-	empty, err := model.NewRegistry(nil, "")
+	empty, err := model.NewRegistry(model.Network{}, nil, "")
 	if err != nil || empty.Active() != "" {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestFallback(t *testing.T) {
 				return modeltest.Say("I am ", q.Model)
 			})
 			none := 0
-			r, err := model.NewRegistry([]model.Provider{
+			r, err := model.NewRegistry(model.Network{}, []model.Provider{
 				{Name: "a", BaseURL: s.URL, Models: []string{"first"}, MaxRetries: &none, Fallback: []string{"gone", "first", "second"}},
 				{Name: "b", BaseURL: s.URL, Models: []string{"gone", "second"}},
 			}, "")
@@ -189,7 +189,7 @@ func TestFallbackFails(t *testing.T) {
 		return modeltest.Say("never").Cut()
 	})
 	none := 0
-	r, err := model.NewRegistry([]model.Provider{{Name: "p", BaseURL: s.URL, Models: []string{"a", "b"}, MaxRetries: &none, Fallback: []string{"b"}}}, "a")
+	r, err := model.NewRegistry(model.Network{}, []model.Provider{{Name: "p", BaseURL: s.URL, Models: []string{"a", "b"}, MaxRetries: &none, Fallback: []string{"b"}}}, "a")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +241,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestContextLimits(t *testing.T) {
-	r, err := model.NewRegistry(nil, "")
+	r, err := model.NewRegistry(model.Network{}, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,7 +85,7 @@ var (
 func over(t *testing.T, n *network, p model.Provider) *model.Registry {
 	t.Helper()
 	p.Name, p.BaseURL, p.Models = "p", "http://model.test/v1", []string{"m"}
-	r, err := model.NewRegistryOver(model.Network{Transport: n}, []model.Provider{p}, "")
+	r, err := model.NewRegistry(model.Network{Transport: n}, []model.Provider{p}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func TestRetryReported(t *testing.T) {
 			if c.fallback {
 				p.Fallback = p.Models
 			}
-			r, err := model.NewRegistryOver(net, []model.Provider{p}, "")
+			r, err := model.NewRegistry(net, []model.Provider{p}, "")
 			if err != nil {
 				t.Fatal(err)
 			}

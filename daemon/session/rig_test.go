@@ -92,7 +92,7 @@ func (r *rig) open() {
 		},
 		Kind: func(err error) string { return errtable.Find(err).Kind },
 	})
-	models, err := model.NewRegistry(nil, "")
+	models, err := model.NewRegistry(model.Network{}, nil, "")
 	r.check(err)
 	for _, name := range []string{"script", "other"} {
 		r.check(models.AddBackend(name, 10_000, &script{r, name}))

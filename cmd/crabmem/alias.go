@@ -96,14 +96,3 @@ func (c *app) aliasesText(e crmem.Entry, show bool) {
 		c.Say("%s: %s", display.Label(e.Name), display.Printable(strings.Join(e.Aliases, ", ")))
 	}
 }
-
-// once removes repeated words.
-func once(words []string) []string {
-	kept := words[:0:0]
-	for _, w := range words {
-		if !slices.Contains(kept, w) {
-			kept = append(kept, w)
-		}
-	}
-	return kept
-}

@@ -2,20 +2,12 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"strings"
-
-	"crabmem/cmd/crabmem/internal/cli"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
-
-// completeWords completes the value of a flag with one of the words.
-func completeWords(cmd *cobra.Command, flag string, words ...string) {
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
-}
 
 // completeDirs completes the argument with directories.
 func completeDirs(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -139,44 +131,4 @@ powershell:  crabmem completion powershell | Out-String | Invoke-Expression`,
 type completionScript struct {
 	Script string `json:"script"`
 	Shell  string `json:"shell"`
-}
-
-// candidates are the completions of an argument.
-type candidates struct {
-	prefix string // the typed text
-	list   []string
-}
-
-// matches reports whether a name begins with the typed text. The completion protocol
-// cannot represent a name with a line break or a tab.
-func (c *candidates) matches(name string) bool {
-	return strings.HasPrefix(name, c.prefix) && !strings.ContainsAny(name, "\t\r\n")
-}
-
-// add adds the names that match.
-func (c *candidates) add(names ...string) {
-	for _, name := range names {
-		if c.matches(name) {
-			c.list = append(c.list, name)
-		}
-	}
-}
-
-// describe adds a name if it matches, with a hint.
-func (c *candidates) describe(name, hint string) {
-	if c.matches(name) {
-		c.list = append(c.list, cobra.CompletionWithDesc(name, cli.Fit(hint, 60)))
-	}
-}
-
-// completeWith completes the first n arguments, or all if n < 0, with the candidates that
-// find adds. Without candidates, find adds none and reports no error.
-func completeWith(n int, find func(context.Context, *candidates)) cobra.CompletionFunc {
-	return func(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-		found := candidates{prefix: toComplete}
-		if n < 0 || len(args) < n {
-			find(cmd.Context(), &found)
-		}
-		return found.list, cobra.ShellCompDirectiveNoFileComp
-	}
 }

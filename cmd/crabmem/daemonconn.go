@@ -11,19 +11,7 @@ import (
 	"crabmem/cmd/crabmem/internal/doctor"
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
-	"crabmem/daemon/wire"
 )
-
-// access returns the settings with which this command finds the daemon that
-// holds a lock.
-func (c *app) access() client.Access {
-	return client.Access{
-		LockWait: c.lockWait,
-		Hello:    c.hello,
-		Watch:    func(a wire.Addr) error { return c.stopped(c.daemonPID(a.Address)) },
-		Locked:   c.lockedBy,
-	}
-}
 
 // localOrDaemon is [client.Access.LocalOrDaemon].
 func (c *app) localOrDaemon(ctx context.Context, local func() error, serves func(client.Daemon) bool, remote func(*client.Client) error) error {

@@ -301,3 +301,12 @@ func (c *app) explainText(x recall.Explanation) {
 	fmt.Fprintf(c.Out, "    %s\n", c.Dim(fmt.Sprintf("score %.3f; %d terms here, %.1f on average in %s, pivot %.1f",
 		x.Score, x.Len, x.AvgLen, display.Plural(x.Docs, "entry", "entries"), x.Pivot)))
 }
+
+// heading describes an entry on one line.
+func (c *app) heading(e crmem.Entry) string {
+	h := c.Bold(display.Label(e.Name)) + c.Dim(fmt.Sprintf("  %s %d, %s", e.Kind, e.ID, e.CreatedAt.Day(c.zone())))
+	if len(e.Aliases) > 0 {
+		h += c.Dim(", also " + display.Printable(strings.Join(e.Aliases, ", ")))
+	}
+	return h
+}

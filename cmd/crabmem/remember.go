@@ -170,3 +170,8 @@ func emptyText(what string) *cli.Failure {
 	return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: what + " is empty; nothing was changed",
 		Remedy: "check the command that wrote it, run crabmem forget to remove the note, or use crabmem remember --allow-empty"}
 }
+
+// allowSecretsFlag adds the flag --allow-secrets.
+func allowSecretsFlag(cmd *cobra.Command, allow *bool) {
+	cmd.Flags().BoolVar(allow, "allow-secrets", false, "permit keys and passwords in the text")
+}

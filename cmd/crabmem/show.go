@@ -1,11 +1,9 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"crabmem/crmem"
-	"crabmem/daemon/display"
 	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
@@ -57,13 +55,4 @@ If no entry had the name, --at prints the present entry of the name as it was.`,
 		})
 	}
 	return c.outputs(cmd, of[crmem.Entry]())
-}
-
-// heading describes an entry on one line.
-func (c *app) heading(e crmem.Entry) string {
-	h := c.Bold(display.Label(e.Name)) + c.Dim(fmt.Sprintf("  %s %d, %s", e.Kind, e.ID, e.CreatedAt.Day(c.zone())))
-	if len(e.Aliases) > 0 {
-		h += c.Dim(", also " + display.Printable(strings.Join(e.Aliases, ", ")))
-	}
-	return h
 }

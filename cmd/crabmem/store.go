@@ -19,7 +19,9 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
 	"crabmem/daemon/op"
+	"crabmem/daemon/secret/scan"
 	"crabmem/daemon/space"
+	"crabmem/daemon/wire"
 
 	"github.com/spf13/cobra"
 )
@@ -203,6 +205,33 @@ func (c *app) writeGuarded(ctx context.Context, command string, create bool, g o
 	}, f)
 }
 
+// writeChecked is write for a text that may contain secrets: f gets a store that
+// applies the setting [memory] secrets, unless allow is set.
+func (c *app) writeChecked(ctx context.Context, command string, create, allow bool, f func(s op.Memory) error) error {
+	g := c.guard()
+	g.AllowSecrets = allow
+	return c.writeGuarded(ctx, command, create, g, f)
+}
+
+// guard checks texts by the setting [memory] secrets.
+func (c *app) guard() op.Guard {
+	return op.Guard{Policy: c.secretsPolicy, Warn: c.Warn, Fix: op.OwnerFix}
+}
+
+// secretsPolicy returns the setting [memory] secrets of the home. If the
+// configuration is invalid, it returns the default.
+func (c *app) secretsPolicy() (scan.Policy, error) {
+	home, err := c.homeDir()
+	if err != nil {
+		return scan.Default, err
+	}
+	conf, err := config.LoadStructure(c.fs, home, c.Getenv)
+	if err != nil {
+		return scan.Default, nil
+	}
+	return conf.Secrets, nil
+}
+
 // actorOf returns who makes the changes of a command.
 func actorOf(command string) crmem.Actor {
 	switch command {
@@ -256,6 +285,17 @@ func (c *app) plan(ctx context.Context, command string, dry bool, plan func(s *c
 		return err
 	}
 	return c.update(ctx, command, plan)
+}
+
+// access returns the settings with which this command finds the daemon that
+// holds a lock.
+func (c *app) access() client.Access {
+	return client.Access{
+		LockWait: c.lockWait,
+		Hello:    c.hello,
+		Watch:    func(a wire.Addr) error { return c.stopped(c.daemonPID(a.Address)) },
+		Locked:   c.lockedBy,
+	}
 }
 
 // servesStore reports whether a daemon has the store of this command line open.

@@ -45,7 +45,7 @@ func TestActorOfTools(t *testing.T) {
 func TestActorOfRequests(t *testing.T) {
 	s := serve(t, home(t), "")
 	for _, by := range []crmem.Actor{{}, {Client: crmem.ClientCLI}, {Agent: "a", Session: "s", Call: "c", Client: crmem.ClientMCP, Origin: "o", Op: "i"}} {
-		c := &client.Client{Addr: wire.Addr{Network: "unix", Address: Socket(s.home)}, By: by}
+		c := &client.Client{Addr: wire.Addr{Network: "unix", Address: Socket(s.home)}, Header: op.Header{By: by}}
 		want := by
 		if want.Client == "" {
 			want.Client = crmem.ClientWire

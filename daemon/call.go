@@ -22,6 +22,7 @@ func (d *Daemon) call(r *request, m *pb.ClientMessage) error {
 	if err != nil {
 		return err
 	}
+	r.as = d.identity(h.As)
 	h.By.Client = cmp.Or(h.By.Client, crmem.ClientWire)
 	h.Space = cmp.Or(h.Space, r.as.Space, space.Main)
 	r.Header = h
@@ -30,6 +31,9 @@ func (d *Daemon) call(r *request, m *pb.ClientMessage) error {
 	}
 	if err := row.Permit(&r.as, r.Space); err != nil {
 		return err
+	}
+	if len(m.GetCall().GetBody()) > op.MaxBody && r.As != "" {
+		return r.as.Refused("send a request in several messages")
 	}
 	in, err := row.Request(m.GetCall().GetBody())
 	if err == nil {

@@ -54,3 +54,15 @@ func TestUnknownHeader(t *testing.T) {
 		t.Errorf("%+v, %d entries", e, s.store.Len())
 	}
 }
+
+// TestLargeRequestOfIdentity checks that only the owner of the home sends a request in
+// several messages, whose body is larger than one.
+func TestLargeRequestOfIdentity(t *testing.T) {
+	s := serve(t, home(t), identities)
+	in := op.NewEntry{Name: strings.Repeat("x", op.MaxBody)} // refused by the operation, as it is too long
+	for id, want := range map[string]string{"": "invalid", "api:a": "scope"} {
+		if e := failure(t, handle(t, s.Daemon, callAs(t, "entries.create", in, id, ""))); e.Kind != want {
+			t.Errorf("%q: %s %s, want %s", id, e.Kind, e.Message, want)
+		}
+	}
+}

@@ -93,12 +93,12 @@ func permissions(t *testing.T) string {
 // callAs returns a request of an identity in a space.
 func callAs(t *testing.T, name string, in any, id, space string) *pb.ClientMessage {
 	t.Helper()
-	head, err := op.Encode(op.Header{Space: space})
+	head, err := op.Encode(op.Header{As: id, Space: space})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := callMessage(t, name, in)
-	m.As, m.GetCall().Head = id, head
+	m.GetCall().Head = head
 	return m
 }
 

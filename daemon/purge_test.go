@@ -36,7 +36,7 @@ func TestOnlyUsersErase(t *testing.T) {
 	}
 	id := log.ID()
 	request := func(by crmem.Actor) (purged, pruned, session error) {
-		c := &client.Client{Addr: wire.Addr{Network: "unix", Address: Socket(s.home)}, By: by}
+		c := &client.Client{Addr: wire.Addr{Network: "unix", Address: Socket(s.home)}, Header: op.Header{By: by}}
 		_, session = op.PurgeSession.Do(t.Context(), c, op.SessionTexts{Session: id, Texts: []string{"a text to purge"}})
 		_, purged = op.Purge.Do(t.Context(), c, op.Removal{Name: "a", Archive: true})
 		_, pruned = op.PruneHistory.Do(t.Context(), c, op.Age{Before: time.Now()})

@@ -128,7 +128,7 @@ func (c *app) client() (*client.Client, error) {
 		}
 		path = daemon.Socket(home)
 	}
-	return c.watched(&client.Client{Addr: wire.Addr{Network: "unix", Address: path}, By: actorOf("")}), nil
+	return c.watched(&client.Client{Addr: wire.Addr{Network: "unix", Address: path}, Header: op.Header{By: actorOf("")}}), nil
 }
 
 // running requests the identity of the home's daemon, for up to

@@ -17,6 +17,7 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 
 	"github.com/spf13/cobra"
@@ -135,7 +136,7 @@ func (c *app) serveHere(ctx context.Context, logs bool) (cl *client.Client, end 
 		}
 		return errors.Join(err, d.Close(), closeLog())
 	}
-	return &client.Client{Addr: wire.Addr{Network: "unix", Address: path}, By: actorOf("chat")}, end, nil
+	return &client.Client{Addr: wire.Addr{Network: "unix", Address: path}, Header: op.Header{By: actorOf("chat")}}, end, nil
 }
 
 // openHere opens the home. If another daemon serves the home, openHere returns a

@@ -38,7 +38,7 @@ func (u unagreed) Call(ctx context.Context, row *op.Row, in, out any, part func(
 }
 
 func (c *Client) call(ctx context.Context, row *op.Row, in, out any, part func() error) error {
-	h := op.Header{By: c.By, Space: c.Space, AllowSecrets: c.AllowSecrets, AllowEmpty: c.AllowEmpty}
+	h := c.Header
 	h.Once, _ = ctx.Value(onceKey{}).(*op.OnceKey)
 	head, err := op.Encode(h)
 	if err != nil {

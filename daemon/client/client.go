@@ -26,8 +26,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"crabmem/crmem"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 )
@@ -49,16 +49,8 @@ type Client struct {
 	// Watch, if set, is called every watchEvery while a request waits. After
 	// WatchLimit errors in a row the request ends with the last one.
 	Watch func() error
-	// By is recorded with the changes of every request. If By.Client is empty, the
-	// daemon records crmem.ClientWire.
-	By crmem.Actor
-	// Space is the space for operations on a store. Empty: main.
-	Space string
-	// As limits requests to what an identity may do. Empty: the owner of the home.
-	As string
-	// AllowSecrets and AllowEmpty skip a check of the texts that a change writes. Only
-	// the owner and admins may skip the check for secrets.
-	AllowSecrets, AllowEmpty bool
+	// Header describes each request. [WithOnce] sets Once.
+	op.Header
 	// Warn, if set, receives the daemon's warnings about the texts of a change.
 	Warn func(message string)
 

@@ -31,7 +31,9 @@ func needsHello(m *pb.ClientMessage) bool {
 // together. A daemon without Hello responds with an error, and its responses contain
 // no additions.
 func (c *Client) begin(conn *conn, m *pb.ClientMessage) error {
-	m.As = c.As
+	if m.GetCall() == nil {
+		m.As = c.As
+	}
 	conn.hello = conn.hello || m.GetCall() != nil
 	if conn.hello || !needsHello(m) {
 		return conn.send(m)

@@ -111,9 +111,9 @@ func (s *store) do(ctx context.Context, local func(op.Memory) error, remote func
 			if s.daemon, err = t.connect(ctx, try, s.serves); s.daemon == nil {
 				return err
 			}
-			d, g := s.daemon, &s.o.Guard
-			d.By, d.Space = s.o.Options.By, s.o.Space
-			d.AllowSecrets, d.AllowEmpty, d.Warn = g.AllowSecrets, g.AllowEmpty, g.Warn
+			g := &s.o.Guard
+			s.daemon.Header = op.Header{By: s.o.Options.By, Space: s.o.Space, AllowSecrets: g.AllowSecrets, AllowEmpty: g.AllowEmpty}
+			s.daemon.Warn = g.Warn
 		}
 		err := remote(s.daemon)
 		if !isUnsent(err) {

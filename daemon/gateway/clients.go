@@ -6,6 +6,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 	"crabmem/daemon/trust"
 	"crabmem/daemon/wire"
 
@@ -44,7 +45,7 @@ func (c *clients) of(id string) *tenant {
 	t := c.byID[id]
 	if t == nil {
 		t = &tenant{
-			Client: &client.Client{Addr: c.addr, As: id, By: crmem.Actor{Client: crmem.ClientHTTP}}, limiter: rate.NewLimiter(rate.Limit(c.limits.Rate), c.limits.Burst),
+			Client: &client.Client{Addr: c.addr, Header: op.Header{As: id, By: crmem.Actor{Client: crmem.ClientHTTP}}}, limiter: rate.NewLimiter(rate.Limit(c.limits.Rate), c.limits.Burst),
 			untrusted: rate.NewLimiter(rate.Every(time.Minute/time.Duration(c.limits.UntrustedRuns)), c.limits.UntrustedRuns),
 			streams:   newSlots(c.limits.StreamsPerKey), runs: newSlots(c.limits.RunsPerKey),
 		}

@@ -23,7 +23,9 @@ func (c *call) inSpace(name string, f func(*client.Client) error) error {
 
 // clientOf returns a client for a space, which the caller closes.
 func (c *call) clientOf(space string) *client.Client {
-	return &client.Client{Addr: c.daemon.Addr, As: c.daemon.As, By: c.daemon.By, Space: space}
+	d := &client.Client{Addr: c.daemon.Addr, Header: c.daemon.Header}
+	d.Space = space
+	return d
 }
 
 // use calls f with a client, and closes it.

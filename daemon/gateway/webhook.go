@@ -13,6 +13,7 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/config"
 	"crabmem/daemon/gateway/hook"
+	"crabmem/daemon/op"
 	"crabmem/daemon/trust"
 )
 
@@ -213,7 +214,7 @@ func (g *Gateway) answerNext(conversation string) bool {
 // the daemon did not answer: the ID of the message makes it one turn.
 func (g *Gateway) runHook(conversation string, m *hook.Message) (string, error) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(conversation, hookOrigin), "/")
-	d := &client.Client{Addr: g.o.Daemon, As: conversation, By: crmem.Actor{Client: crmem.ClientHTTP}}
+	d := &client.Client{Addr: g.o.Daemon, Header: op.Header{As: conversation, By: crmem.Actor{Client: crmem.ClientHTTP}}}
 	defer d.Close() //nolint:errcheck // nothing is buffered
 	wait := time.Second
 	for tries := 0; ; {

@@ -9,6 +9,10 @@ import (
 type Header struct {
 	// By makes the changes, for the history of the store. By.Client is wire if it is empty.
 	By crmem.Actor `json:"by,omitzero"`
+	// As is the identity for which the client asks, such as api:NAME. The request may do only
+	// what that identity may: 403, kind scope. Sessions of others do not exist for it: 404.
+	// Empty: the owner of the home.
+	As string `json:"as,omitempty"`
 	// Space is the space for operations on a store. Empty: the identity's own, or main.
 	Space string `json:"space,omitempty"`
 	// AllowSecrets and AllowEmpty skip a check of the texts that a change writes. Only

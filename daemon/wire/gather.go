@@ -9,18 +9,13 @@ import (
 )
 
 // gather reads the rest of a request in several messages, and reports whether that is
-// complete. Otherwise the connection ends. The server gathers one request at a time,
-// and only for the owner of the home.
+// complete. Otherwise the connection ends. The server gathers one request at a time.
 func (c *served) gather(m *pb.ClientMessage) bool {
 	call := m.GetCall()
 	if !call.GetMore() {
 		return true
 	}
 	c.broken = true
-	if m.GetAs() != "" {
-		c.fail(403, "scope", "only the owner of this machine sends a request in several messages")
-		return false
-	}
 	if !c.occupy(&c.s.gathering, 1, "another large request is being read: retry the request") {
 		return false
 	}

@@ -167,7 +167,8 @@ func (r *Request) store() (*op.Space, error) {
 // inStore calls f with a client for the space of a memory store. Its memories may be
 // empty, as Anthropic's may.
 func (r *Request) inStore(s *op.Space, f func(*client.Client) error) error {
-	d := &client.Client{Addr: r.Daemon.Addr, As: r.Daemon.As, By: r.Daemon.By, Space: s.Name, AllowEmpty: true}
+	d := &client.Client{Addr: r.Daemon.Addr, Header: r.Daemon.Header}
+	d.Space, d.AllowEmpty = s.Name, true
 	return errors.Join(f(d), d.Close())
 }
 

@@ -420,7 +420,7 @@ func TestRefusedTexts(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	exact := &client.Client{Addr: r.daemon.Addr, AllowSecrets: true}
+	exact := &client.Client{Addr: r.daemon.Addr, Header: op.Header{AllowSecrets: true}}
 	defer exact.Close()
 	if _, err := op.Remember.Do(t.Context(), exact, op.Note{Remember: crmem.Remember{Name: "deploy", Content: secret}}); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 	"crabmem/daemon/space"
 	"crabmem/daemon/wire"
 )
@@ -29,7 +30,7 @@ func (s *stores) of(k storeKind) *client.Client {
 	defer s.mu.Unlock()
 	c := s.byKind[k]
 	if c == nil {
-		c = &client.Client{Addr: s.addr, By: crmem.Actor{Client: "page"}, Space: k.space, AllowSecrets: k.exact, AllowEmpty: k.exact}
+		c = &client.Client{Addr: s.addr, Header: op.Header{By: crmem.Actor{Client: "page"}, Space: k.space, AllowSecrets: k.exact, AllowEmpty: k.exact}}
 		s.byKind[k] = c
 	}
 	return c

@@ -21,7 +21,7 @@ func TestSpaces(t *testing.T) {
 	if err := os.MkdirAll(space.Dir(r.home, "team"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	team := &client.Client{Addr: r.daemon.Addr, Space: "team"}
+	team := &client.Client{Addr: r.daemon.Addr, Header: op.Header{Space: "team"}}
 	defer team.Close()
 	r.remember("of main", "the walrus of main")
 	p.open("/ui/memories")

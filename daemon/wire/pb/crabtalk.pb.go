@@ -131,9 +131,7 @@ type ClientMessage struct {
 	//	*ClientMessage_Auth
 	//	*ClientMessage_Call
 	Msg isClientMessage_Msg `protobuf_oneof:"msg"`
-	// The identity for which the client asks, such as api:NAME. The request may do only
-	// what that identity may: 403, kind scope. Sessions of others do not exist for it:
-	// 404. Empty: the owner of the home.
+	// As in Header of daemon/op, of the requests that are no Call.
 	As            string `protobuf:"bytes,1102,opt,name=as,proto3" json:"as,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/display"
 
+	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 )
 
@@ -273,7 +275,9 @@ func (c *app) writeEdit(e *clientEdit, yes bool) error {
 		return nil
 	}
 	if !c.JSON {
-		for line := range strings.Lines(mcpclient.Diff(e.Path, e.before, e.after)) {
+		text := diff.Diff(e.Path, e.before, e.Path, e.after)
+		_, text, _ = bytes.Cut(text, []byte("\n")) // the line "diff A B"
+		for line := range strings.Lines(string(text)) {
 			c.Say("%s", display.Printable(strings.TrimSuffix(line, "\n")))
 		}
 	}

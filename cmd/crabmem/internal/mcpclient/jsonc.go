@@ -3,7 +3,12 @@ package mcpclient
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tailscale/hujson"
 )
 
 // jsonc is JSON with comments and commas before closing brackets, as VS Code and
@@ -11,66 +16,23 @@ import (
 type jsonc struct{}
 
 func (jsonc) decode(text []byte) (map[string]any, error) {
-	t, err := parseJSON(text)
-	if err != nil {
-		return nil, err
-	}
+	f, err := parseJSON(text)
 	v := make(map[string]any)
-	if len(bytes.TrimSpace(t.plain)) == 0 {
-		return v, nil
+	if err != nil || f.value.Value == nil {
+		return v, err
 	}
-	dec := json.NewDecoder(bytes.NewReader(t.plain))
+	f.value.Standardize()
+	dec := json.NewDecoder(bytes.NewReader(f.value.Pack()))
 	dec.UseNumber()
 	return v, dec.Decode(&v)
 }
 
-func (jsonc) servers(text []byte, key string) (map[string]Entry, error) {
-	t, err := parseJSON(text)
-	if err != nil || len(bytes.TrimSpace(t.plain)) == 0 {
-		return nil, err
-	}
-	var file map[string]json.RawMessage
-	var list map[string]json.RawMessage
-	if json.Unmarshal(t.plain, &file) != nil || file[key] == nil || json.Unmarshal(file[key], &list) != nil {
-		return nil, nil
-	}
-	servers := make(map[string]Entry)
-	for name, raw := range list {
-		var e Entry
-		if json.Unmarshal(raw, &e) == nil && e.Command != "" {
-			servers[name] = e
-		}
-	}
-	return servers, nil
-}
-
-// object returns the position of the object at a path. It is -1 if a member is
-// missing, and depth is the number of members found.
-func (t *jsonText) object(path ...string) (open, depth int, err error) {
-	open = bytes.IndexByte(t.plain, '{')
-	for i, name := range path {
-		list, _ := t.members(open)
-		m, err := t.find(list, name)
-		if err != nil {
-			return -1, i, err
-		}
-		if m == nil {
-			return -1, i, nil
-		}
-		if !m.isObject {
-			return -1, i, syntaxError(t.text, m.start, fmt.Errorf("%q is not an object", name))
-		}
-		open = m.value
-	}
-	return open, len(path), nil
-}
-
 func (jsonc) set(text []byte, key, name string, fields []field) ([]byte, error) {
-	t, err := parseJSON(text)
+	f, err := parseJSON(text)
 	if err != nil {
 		return nil, err
 	}
-	if len(bytes.TrimSpace(t.plain)) == 0 {
+	if f.value.Value == nil {
 		// Comments stay before the object.
 		if n := len(text); n > 0 && text[n-1] != '\n' && len(bytes.TrimSpace(text)) > 0 {
 			text = append(bytes.Clone(text), '\n')
@@ -78,68 +40,266 @@ func (jsonc) set(text []byte, key, name string, fields []field) ([]byte, error) 
 		file := []field{{key, []field{{name, fields}}}}
 		return fmt.Appendf(bytes.Clone(text), "%s\n", render(file, "", "  ", "\n", false)), nil
 	}
-	_, depth, err := t.object(key, name)
+	object, depth, err := f.object(key, name)
 	if err != nil {
 		return nil, err
 	}
 	switch depth {
 	case 0:
-		open, _, _ := t.object()
-		return t.put(open, key, []field{{name, fields}})
+		err = f.put(object, key, []field{{name, fields}})
 	case 1:
-		open, _, _ := t.object(key)
-		return t.put(open, name, fields)
-	}
-	old, err := jsonc{}.decode(text)
-	if err != nil {
-		return nil, err
-	}
-	entry := cut(old, key, name)
-	for _, f := range fields {
-		if now, ok := entry[f.name]; ok && render(f.value, "", "", "", true) == renderAny(now) {
-			continue
-		}
-		if t, err = parseJSON(t.text); err != nil {
-			return nil, err
-		}
-		open, _, err := t.object(key, name)
-		if err != nil {
-			return nil, err
-		}
-		if t.text, err = t.put(open, f.name, f.value); err != nil {
-			return nil, err
+		err = f.put(object, name, fields)
+	default:
+		var old map[string]any
+		old, err = jsonc{}.decode(text)
+		for _, field := range changed(cut(old, key, name), fields) {
+			err = errors.Join(err, f.put(object, field.name, field.value))
 		}
 	}
-	return t.text, nil
+	return f.pack(), err
 }
 
-// renderAny returns a decoded value as render does, or "" for other types.
-func renderAny(v any) string {
+func (jsonc) remove(text []byte, key, name string) ([]byte, error) {
+	f, err := parseJSON(text)
+	if err != nil || f.value.Value == nil {
+		return text, err
+	}
+	servers, depth, err := f.object(key)
+	if err == nil && depth == 1 {
+		err = f.drop(servers.Value.(*hujson.Object), name)
+	}
+	return f.pack(), err
+}
+
+// jsonFile is a parsed file. Its value is unset if the file is empty.
+type jsonFile struct {
+	start    string // byte order mark
+	text     []byte // after start, with a line end
+	value    hujson.Value
+	nl, unit string // line end, and indentation of one level
+}
+
+const (
+	byteOrderMark = "\xef\xbb\xbf"
+	maxDepth      = 10_000 // of nested brackets
+)
+
+func parseJSON(text []byte) (*jsonFile, error) {
+	f := &jsonFile{nl: "\n", unit: "  "}
+	if rest, ok := bytes.CutPrefix(text, []byte(byteOrderMark)); ok {
+		f.start, text = byteOrderMark, rest
+	}
+	if bytes.Contains(text, []byte("\r\n")) {
+		f.nl = "\r\n"
+	}
+	f.text = slices.Concat(text, []byte("\n")) // the parser requires the end of a last comment
+	if hujson.Extra(f.text).IsValid() {
+		return f, nil
+	}
+	depth := 0
+	for i, c := range f.text {
+		switch c {
+		case '{', '[':
+			if depth++; depth > maxDepth {
+				return nil, f.syntaxError(i, errors.New("brackets are nested too deeply"))
+			}
+		case '}', ']':
+			depth--
+		}
+	}
+	var err error
+	if f.value, err = hujson.Parse(f.text); err != nil {
+		e := &SyntaxError{Err: errors.Unwrap(err)}
+		_, _ = fmt.Sscanf(err.Error(), "hujson: line %d,", &e.Line) // each of its errors has a line
+		e.Line = min(e.Line, bytes.Count(f.text, []byte("\n")))
+		return nil, e
+	}
+	root, ok := f.value.Value.(*hujson.Object)
+	if !ok {
+		return nil, f.syntaxError(0, errors.New("the file is not a JSON object"))
+	}
+	if len(root.Members) > 0 {
+		if indent, ok := ownLine(&root.Members[0]); ok && indent != "" {
+			f.unit = indent
+		}
+	}
+	return f, nil
+}
+
+func (f *jsonFile) pack() []byte {
+	return append([]byte(f.start), bytes.TrimSuffix(f.value.Pack(), []byte("\n"))...)
+}
+
+func (f *jsonFile) syntaxError(at int, err error) error {
+	return &SyntaxError{Line: 1 + bytes.Count(f.text[:at], []byte{'\n'}), Err: err}
+}
+
+// object returns the object at a path. If a member is missing, it returns the last object
+// found. depth is the number of members found.
+func (f *jsonFile) object(path ...string) (v *hujson.Value, depth int, err error) {
+	v = &f.value
+	for depth, name := range path {
+		o := v.Value.(*hujson.Object)
+		i, err := f.find(o, name)
+		if err != nil || i < 0 {
+			return v, depth, err
+		}
+		m := &o.Members[i]
+		if m.Value.Value.Kind() != '{' {
+			return v, depth, f.syntaxError(m.Name.StartOffset, fmt.Errorf("%q is not an object", name))
+		}
+		v = &m.Value
+	}
+	return v, len(path), nil
+}
+
+// find returns the index of the member with a name, or -1. It returns an error if two
+// members have the name.
+func (f *jsonFile) find(o *hujson.Object, name string) (int, error) {
+	found := -1
+	for i := range o.Members {
+		m := &o.Members[i]
+		if m.Name.Value.(hujson.Literal).String() != name {
+			continue
+		}
+		if found >= 0 {
+			return -1, f.syntaxError(m.Name.StartOffset, fmt.Errorf("%q occurs twice", name))
+		}
+		found = i
+	}
+	return found, nil
+}
+
+// ownLine returns the indentation of a member. ok is false if another token is before it
+// on its line.
+func ownLine(m *hujson.ObjectMember) (indent string, ok bool) {
+	at := bytes.LastIndexByte(m.Name.BeforeExtra, '\n') + 1
+	indent = string(m.Name.BeforeExtra[at:])
+	return indent, at > 0 && strings.TrimSpace(indent) == ""
+}
+
+// cutLine divides the text between two tokens at the first line end that is not in a
+// comment.
+func cutLine(extra hujson.Extra) (line, rest hujson.Extra) {
+	for i, c := range extra {
+		if c == '\n' && extra[:i+1].IsValid() {
+			line = bytes.TrimSuffix(extra[:i], []byte("\r"))
+			return line, extra[len(line):]
+		}
+	}
+	return nil, extra
+}
+
+// put sets the member name of an object. v is a string, a list of strings, or fields.
+func (f *jsonFile) put(object *hujson.Value, name string, v any) error {
+	o := object.Value.(*hujson.Object)
+	i, err := f.find(o, name)
+	if err != nil {
+		return err
+	}
+	if i >= 0 { // fields are only put where they are missing
+		o.Members[i].Value.Value = hujson.Literal(render(v, "", "", "", true))
+		return nil
+	}
+	line := f.text[bytes.LastIndexByte(f.text[:object.StartOffset], '\n')+1:]
+	outer := string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
+	indent, compact := outer+f.unit, false
+	before := f.nl + indent
+	var trailing hujson.Extra // if not nil, a comma follows
+	if n := len(o.Members); n > 0 {
+		last := &o.Members[n-1]
+		if trailing = last.Value.AfterExtra; trailing != nil {
+			trailing = hujson.Extra{}
+		}
+		if indent, compact = ownLine(last); compact {
+			var comment hujson.Extra // on the line of the last member, where it stays
+			comment, o.AfterExtra = cutLine(o.AfterExtra)
+			before = string(comment) + f.nl + indent
+		} else {
+			before = " "
+		}
+		compact = !compact
+	} else if len(bytes.TrimSpace(o.AfterExtra)) == 0 {
+		o.AfterExtra = hujson.Extra(f.nl + outer)
+	}
+	o.Members = append(o.Members, hujson.ObjectMember{
+		Name: hujson.Value{BeforeExtra: hujson.Extra(before), Value: hujson.String(name)},
+		Value: hujson.Value{BeforeExtra: hujson.Extra(" "), AfterExtra: trailing,
+			Value: hujson.Literal(render(v, indent, f.unit, f.nl, compact))},
+	})
+	return nil
+}
+
+// drop removes the member name from an object.
+func (f *jsonFile) drop(o *hujson.Object, name string) error {
+	i, err := f.find(o, name)
+	if err != nil || i < 0 {
+		return err
+	}
+	m, n := o.Members[i], len(o.Members)
+	kept := m.Name.BeforeExtra
+	if _, ok := ownLine(&m); ok {
+		kept = bytes.TrimSuffix(kept[:bytes.LastIndexByte(kept, '\n')], []byte("\r"))
+	} else {
+		kept = bytes.TrimRight(kept, " \t")
+	}
+	o.Members = slices.Delete(o.Members, i, i+1)
+	switch {
+	case i < n-1:
+		next := &o.Members[i].Name
+		next.BeforeExtra = slices.Concat(kept, next.BeforeExtra)
+		return nil
+	case i > 0:
+		last := &o.Members[i-1].Value
+		if m.Value.AfterExtra == nil { // the comma before the member goes, too
+			kept, last.AfterExtra = slices.Concat(last.AfterExtra, kept), nil
+		} else {
+			last.AfterExtra = append(hujson.Extra{}, last.AfterExtra...)
+		}
+	}
+	o.AfterExtra = slices.Concat(kept, o.AfterExtra)
+	if n == 1 && len(bytes.TrimSpace(o.AfterExtra)) == 0 {
+		o.AfterExtra = nil
+	}
+	return nil
+}
+
+// render returns a value as JSON, for a line with an indentation.
+func render(v any, indent, unit, nl string, compact bool) string {
 	switch v := v.(type) {
 	case string:
 		return quote(v)
 	case []any:
-		var list []string
-		for _, x := range v {
-			s, ok := x.(string)
-			if !ok {
-				return ""
-			}
-			list = append(list, s)
+		items := make([]string, len(v))
+		for i, s := range v {
+			items[i] = render(s, "", "", "", true)
 		}
-		return render(list, "", "", "", true)
+		return "[" + strings.Join(items, ", ") + "]"
 	}
-	return ""
+	var b strings.Builder
+	fields := v.([]field)
+	b.WriteString("{")
+	for i, f := range fields {
+		if i > 0 {
+			b.WriteString(",")
+		}
+		if compact && i > 0 {
+			b.WriteString(" ")
+		} else if !compact {
+			b.WriteString(nl + indent + unit)
+		}
+		b.WriteString(quote(f.name) + ": " + render(f.value, indent+unit, unit, nl, compact))
+	}
+	if !compact {
+		b.WriteString(nl + indent)
+	}
+	return b.String() + "}"
 }
 
-func (jsonc) remove(text []byte, key, name string) ([]byte, error) {
-	t, err := parseJSON(text)
-	if err != nil || len(bytes.TrimSpace(t.plain)) == 0 {
-		return text, err
-	}
-	open, depth, err := t.object(key)
-	if err != nil || depth == 0 {
-		return text, err
-	}
-	return t.drop(open, name)
+func quote(s string) string {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s) // a string has an encoding
+	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -3,6 +3,7 @@
 package mcpclient
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -12,9 +13,9 @@ import (
 
 // Entry is the configuration of a server that a client starts.
 type Entry struct {
-	Command string            `json:"command" toml:"command"`
-	Args    []string          `json:"args" toml:"args"`
-	Env     map[string]string `json:"env" toml:"env"` // not written
+	Command string            `json:"command"`
+	Args    []string          `json:"args"`
+	Env     map[string]string `json:"env"` // not written
 }
 
 // Client is an MCP client with a configuration file for each user.
@@ -121,18 +122,26 @@ const MaxBytes = 64 << 20
 type format interface {
 	// decode returns the contents of a file. Its error is a *SyntaxError.
 	decode(text []byte) (map[string]any, error)
-	// servers returns the servers under a key.
-	servers(text []byte, key string) (map[string]Entry, error)
 	// set sets the fields of an entry. It keeps its other fields.
 	set(text []byte, key, name string, fields []field) ([]byte, error)
 	// remove removes an entry.
 	remove(text []byte, key, name string) ([]byte, error)
 }
 
-// field is a member of an entry: a string or a list of strings.
+// field is a member of an entry: a string or a list of strings, as decode returns them.
 type field struct {
 	name  string
 	value any
+}
+
+// changed returns the fields that differ in an entry.
+func changed(entry map[string]any, fields []field) (list []field) {
+	for _, f := range fields {
+		if !reflect.DeepEqual(entry[f.name], f.value) {
+			list = append(list, f)
+		}
+	}
+	return list
 }
 
 // SyntaxError is an error at a line of a file.
@@ -156,7 +165,17 @@ func (c Client) syntax() format {
 
 // Servers returns the servers in a file, by name.
 func (c Client) Servers(text []byte) (map[string]Entry, error) {
-	return c.syntax().servers(text, c.key)
+	file, err := c.syntax().decode(text)
+	list, _ := file[c.key].(map[string]any)
+	servers := make(map[string]Entry)
+	for name, v := range list {
+		var e Entry
+		b, err := json.Marshal(v)
+		if err == nil && json.Unmarshal(b, &e) == nil && e.Command != "" {
+			servers[name] = e
+		}
+	}
+	return servers, err
 }
 
 // Set returns the file with the server e under a name. An existing entry with this
@@ -166,7 +185,11 @@ func (c Client) Set(text []byte, name string, e Entry) ([]byte, error) {
 	if c.typed {
 		fields = append(fields, field{"type", "stdio"})
 	}
-	fields = append(fields, field{"command", e.Command}, field{"args", e.Args})
+	args := make([]any, len(e.Args))
+	for i, a := range e.Args {
+		args[i] = a
+	}
+	fields = append(fields, field{"command", e.Command}, field{"args", args})
 	after, err := c.syntax().set(text, c.key, name, fields)
 	if err != nil {
 		return nil, err
@@ -200,18 +223,10 @@ func (c Client) check(before, after []byte, name string, fields []field) error {
 	if !reflect.DeepEqual(old, now) || (entry != nil) != (fields != nil) {
 		return ErrByHand
 	}
+	if len(changed(entry, fields)) > 0 {
+		return ErrByHand
+	}
 	for _, f := range fields {
-		want := f.value
-		if list, ok := want.([]string); ok {
-			items := make([]any, len(list))
-			for i, s := range list {
-				items[i] = s
-			}
-			want = items
-		}
-		if !reflect.DeepEqual(entry[f.name], want) {
-			return ErrByHand
-		}
 		delete(entry, f.name)
 		delete(was, f.name)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	tomllib "github.com/pelletier/go-toml/v2"
@@ -23,23 +24,6 @@ func (toml) decode(text []byte) (map[string]any, error) {
 		return nil, &SyntaxError{Line: line, Err: err}
 	}
 	return v, nil
-}
-
-func (toml) servers(text []byte, key string) (map[string]Entry, error) {
-	file, err := toml{}.decode(text)
-	if err != nil {
-		return nil, err
-	}
-	list, _ := file[key].(map[string]any)
-	servers := make(map[string]Entry)
-	for name, v := range list {
-		b, err := tomllib.Marshal(v)
-		var e Entry
-		if err == nil && tomllib.Unmarshal(b, &e) == nil && e.Command != "" {
-			servers[name] = e
-		}
-	}
-	return servers, nil
 }
 
 // tomlTable is a table of a file, by positions.
@@ -106,18 +90,6 @@ func trimEnd(text []byte, start, end int) int {
 	return end
 }
 
-func hasPrefix(path []string, prefix ...string) bool {
-	if len(path) < len(prefix) {
-		return false
-	}
-	for i, p := range prefix {
-		if path[i] != p {
-			return false
-		}
-	}
-	return true
-}
-
 func (toml) set(text []byte, key, name string, fields []field) ([]byte, error) {
 	file, err := toml{}.decode(text)
 	if err != nil {
@@ -142,10 +114,7 @@ func (toml) set(text []byte, key, name string, fields []field) ([]byte, error) {
 		}
 		return b, nil
 	}
-	for _, f := range fields {
-		if now, ok := entry[f.name]; ok && render(f.value, "", "", "", true) == renderAny(now) {
-			continue
-		}
+	for _, f := range changed(entry, fields) {
 		if text, err = setTOMLField(text, f, nl, key, name); err != nil {
 			return nil, err
 		}
@@ -156,14 +125,13 @@ func (toml) set(text []byte, key, name string, fields []field) ([]byte, error) {
 // setTOMLField sets a key of an existing table.
 func setTOMLField(text []byte, f field, nl string, path ...string) ([]byte, error) {
 	for _, t := range tables(text) {
-		if len(t.path) != len(path) || !hasPrefix(t.path, path...) {
+		if !slices.Equal(t.path, path) {
 			continue
 		}
 		from := bytes.IndexByte(text[t.start:], '\n') + t.start + 1
 		to := from
 		if from == t.start { // the header is the last line, without an end
-			from, to, nl = len(text), len(text), ""
-			return splice(text, from, to, "\n"+tomlLine(f)), nil
+			return append(bytes.Clone(text), "\n"+tomlLine(f)...), nil
 		}
 		for _, old := range t.fields {
 			if old.name == f.name {
@@ -204,7 +172,7 @@ func (toml) remove(text []byte, key, name string) ([]byte, error) {
 	list := tables(text)
 	for i := len(list) - 1; i >= 0; i-- {
 		t := list[i]
-		if !hasPrefix(t.path, key, name) {
+		if len(t.path) < 2 || t.path[0] != key || t.path[1] != name {
 			continue
 		}
 		// An empty line before the table goes with it.

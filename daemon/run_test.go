@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -561,6 +562,24 @@ func TestHandOff(t *testing.T) {
 	for _, id := range []uint64{77, b.Session} {
 		if e := s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_Compact{Compact: &pb.CompactMsg{Session: id}}}).GetError(); e.GetCode() != 500 {
 			t.Errorf("session %d: %v", id, e)
+		}
+	}
+}
+
+// TestNoTools checks that the requests of an agent without tools have no field for
+// tools, which some models refuse, and that the fix of a refusal names the setting.
+func TestNoTools(t *testing.T) {
+	m := modeltest.New(t, modeltest.Status(400, "gemma does not support tools"), modeltest.Say("yes"))
+	if e := serve(t, home(t), scripted(m)).one(send(&pb.SendMsg{Content: "hi"})).GetError(); !strings.Contains(e.GetRemedy(), "tools = []") || e.GetKind() != "model_tools" {
+		t.Errorf("with tools: %v", e)
+	}
+	s := serve(t, home(t), strings.Replace(scripted(m), "[system.crab]\n", "[system.crab]\ntools = []\n", 1))
+	if answer := s.one(send(&pb.SendMsg{Content: "hi"})).GetResponse(); answer.GetContent() != "yes" {
+		t.Errorf("without tools: %v", answer)
+	}
+	for i, q := range m.Requests() {
+		if has := bytes.Contains(q.Body, []byte(`"tool`)); has != (i == 0) {
+			t.Errorf("request %d: %s", i, q.Body)
 		}
 	}
 }

@@ -105,6 +105,7 @@ var rows = []Row{
 	modelRow(chat.ErrKey, "model_key", "correct api_key of the provider in config.toml; if it names a variable, set that in the daemon's environment and restart the daemon; if it names a secret, run crabmem secret set; crabmem doctor checks keys"),
 	modelRow(chat.ErrForbidden, "model_forbidden", "use a key that permits this model, or "+fixOtherModel+"; crabmem doctor checks keys"),
 	modelRow(chat.ErrMissing, "model_missing", "correct models or base_url of the provider in config.toml, or "+fixOtherModel),
+	modelRow(chat.ErrTools, "model_tools", "set tools = [] of the agent in config.toml, or tools: [] in its file in agents/, or use a model that supports tools with --model"),
 	modelRow(chat.ErrQuota, "model_quota", "add credit or raise the limit at the provider, or "+fixOtherModel),
 	modelRow(chat.ErrRateLimit, "model_rate_limit", "wait, then resend the message, or "+fixOtherModel),
 	modelRow(chat.ErrServer, "model_server", "resend the message later, or "+fixOtherModel),

@@ -52,11 +52,18 @@ func TestSend(t *testing.T) {
 		r.want(who, r.do(who, "POST", "/v1/send", object{"content": "what did ann say?", "session": id}), 404, "not_found")
 	}
 	r.model.Queue(modeltest.Status(401, "sk-planted is not a key"))
-	r.want("a model that fails", r.do("ann", "POST", "/v1/send", object{"content": "x"}), 500, "model_key")
+	r.want("a model that fails", r.do("ann", "POST", "/v1/send", object{"content": "x"}), 502, "model_key")
+	r.model.Queue(modeltest.Say(""))
+	r.want("an empty answer", r.do("ann", "POST", "/v1/send", object{"content": "x"}), 500, "failed")
+	r.model.Queue(modeltest.Status(429, "sk-planted: slow down"))
+	limited := r.want("a rate limit", r.do("ann", "POST", "/v1/send", object{"content": "x"}), 429, "model_rate_limit")
+	if limited.Header.Get("Retry-After") == "" || !strings.Contains(fmt.Sprint(limited.field("remedy")), "wait") {
+		t.Errorf("a rate limit: %v %s", limited.Header, limited.field("remedy"))
+	}
 	if !strings.Contains(r.log.String(), "request failed") {
 		t.Errorf("log: %s", r.log)
 	}
-	if n := len(r.model.Requests()); n != 4 {
+	if n := len(r.model.Requests()); n != 6 {
 		t.Errorf("%d requests to the model", n)
 	}
 }

@@ -70,6 +70,10 @@ func (g *Gateway) hide(text string) string {
 	return text
 }
 
+// modelRetry is the Retry-After, in seconds, if a model refuses calls for a while. The
+// daemon has already waited and called again.
+const modelRetry = 10
+
 // problemOf returns the problem of an error. The details of an error of the daemon that
 // is not about the request are for the log: they may name files of the machine.
 func problemOf(err error) *Problem {
@@ -89,6 +93,9 @@ func problemOf(err error) *Problem {
 		return problemf(http.StatusNotFound, "not_found", "no such session").fix("GET /v1/sessions lists the sessions")
 	}
 	row := errtable.Find(err)
+	if row.Kind == "model" || strings.HasPrefix(row.Kind, "model_") {
+		return modelProblem(row, err)
+	}
 	status := row.HTTP
 	if e, ok := errors.AsType[*client.Error](err); ok {
 		status = e.Code
@@ -122,6 +129,21 @@ func problemOf(err error) *Problem {
 	case http.StatusBadGateway:
 		p.hidden = err
 	}
+	return p
+}
+
+// modelProblem returns the problem of a call of a model that failed. Only the log has
+// the message of the provider.
+func modelProblem(row errtable.Row, err error) *Problem {
+	status, retry := http.StatusBadGateway, 0
+	switch row.Kind {
+	case "model_rate_limit":
+		status, retry = http.StatusTooManyRequests, modelRetry
+	case "model_overflow":
+		status = http.StatusRequestEntityTooLarge
+	}
+	p := problemf(status, row.Kind, "the call of the model failed").fix("%s", row.Fix).after(retry)
+	p.hidden = err
 	return p
 }
 

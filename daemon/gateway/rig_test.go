@@ -60,7 +60,7 @@ func unseen() (missing []string) {
 			}
 		}
 	}
-	for _, status := range []int{400, 401, 403, 404, 413, 415, 429, 500, 503} {
+	for _, status := range []int{400, 401, 403, 404, 413, 415, 429, 500, 502, 503} {
 		found := false
 		seen.Range(func(name, _ any) bool {
 			found = strings.HasSuffix(name.(string), fmt.Sprint(" ", status))

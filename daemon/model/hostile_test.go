@@ -460,6 +460,22 @@ func TestCauses(t *testing.T) {
 	}
 }
 
+// TestShortKey checks that a placeholder for a key does not remove a word from a
+// message.
+func TestShortKey(t *testing.T) {
+	for key, want := range map[string]string{"ollama": "run ollama pull m", "sk-planted": "run ollama pull [key]"} {
+		name := "m"
+		if want != "run ollama pull m" {
+			name = key
+		}
+		s := modeltest.New(t, modeltest.Status(404, "run ollama pull "+name))
+		r := registry(t, model.Provider{BaseURL: s.URL, APIKey: key})
+		if _, err := r.Send(t.Context(), ask("?")); err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+}
+
 // TestScriptedTrouble has the failures that a scripted model can cause.
 func TestScriptedTrouble(t *testing.T) {
 	for _, c := range []struct {

@@ -21,6 +21,7 @@ var (
 	ErrKey       = errors.New("the provider rejected the API key")
 	ErrForbidden = errors.New("the provider denied access")
 	ErrMissing   = errors.New("model or address not found")
+	ErrTools     = errors.New("the model does not support tools")
 	ErrRateLimit = errors.New("rate limited")
 	ErrQuota     = errors.New("quota or credit used up")
 	ErrServer    = errors.New("the provider returned a server error")
@@ -81,6 +82,20 @@ func isOverflow(message string) bool {
 		(!answerPattern().MatchString(message) || requestPattern().MatchString(message))
 }
 
+// Expressions that recognize a refusal of tools, and one of a stream.
+var (
+	toolsPattern = lazyRegexp(`(?s)` + near(`\btools?\b|tool.choice|function.calling`,
+		`(not|n.t) (support|enabled)|unsupported|requires? --|no endpoints found that support`))
+	streamPattern = lazyRegexp(`(?s)` + near(`\bstream(ing|_options)?\b`,
+		`(not|n.t|un)[ -]?(support|allowed|permitted|available|enabled|recognized|known|expected)|disabled|must be (false|verified)`))
+)
+
+// refusesStream reports whether the endpoint responds only without a stream.
+func (e *Error) refusesStream() bool {
+	refused := e.Status >= 400 && e.Status < 500 && e.Status != http.StatusTooManyRequests || e.Status == http.StatusNotImplemented
+	return refused && e.cause != ErrKey && e.cause != ErrQuota && e.cause != ErrForbidden && streamPattern().MatchString(strings.ToLower(e.Message))
+}
+
 // lazyRegexp returns a function whose first call compiles expr.
 func lazyRegexp(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
@@ -118,6 +133,9 @@ func (e *Error) reported() error {
 		}
 		return ErrRateLimit
 	case http.StatusNotFound:
+		if toolsPattern().MatchString(message) {
+			return ErrTools
+		}
 		return ErrMissing
 	}
 	// At Anthropic and in proxies, 413 means too many bytes. At Groq with
@@ -130,6 +148,8 @@ func (e *Error) reported() error {
 		return ErrQuota
 	case e.Status == http.StatusBadRequest && has(keyTexts):
 		return ErrKey
+	case toolsPattern().MatchString(message):
+		return ErrTools
 	case e.Code == "model_not_found":
 		return ErrMissing
 	case e.hasCode(rateCodes):

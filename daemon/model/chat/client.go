@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"sync/atomic"
 	"time"
 
 	"crabmem/sessionlog"
@@ -37,10 +38,13 @@ type Endpoint struct {
 }
 
 // Client calls one endpoint. It may be used by several goroutines.
-type Client struct{ e Endpoint }
+type Client struct {
+	e          Endpoint
+	unstreamed atomic.Bool // the endpoint refused to stream
+}
 
 // NewClient returns a client of an endpoint. It does not read the environment.
-func NewClient(e Endpoint) *Client { return &Client{e} }
+func NewClient(e Endpoint) *Client { return &Client{e: e} }
 
 // Send makes one attempt for a complete response. Its error is that of ctx if
 // ctx ended, else an *Error.
@@ -67,18 +71,42 @@ func (c *Client) Send(ctx context.Context, r Request) (*Response, error) {
 // error as in Send. Stopping the iteration cancels the call.
 func (c *Client) Stream(ctx context.Context, r Request) iter.Seq2[Chunk, error] {
 	return func(yield func(Chunk, error) bool) {
-		a := c.begin(ctx, r, true)
-		defer a.end()
-		res, err := a.post(r)
-		if err != nil {
-			yield(Chunk{}, a.fail(err))
-			return
+		err := errUnstreamed
+		if !c.unstreamed.Load() {
+			err = c.stream(ctx, r, yield)
 		}
-		defer res.Body.Close()
-		if err := a.chunks(res, yield); err != nil {
-			yield(Chunk{}, a.fail(err))
+		if e, ok := errors.AsType[*Error](err); ok && e.refusesStream() {
+			c.unstreamed.Store(true)
+			err = errUnstreamed
+		}
+		if err == errUnstreamed {
+			var res *Response
+			if res, err = c.Send(ctx, r); err == nil {
+				yield(res.chunk(), nil)
+			}
+		}
+		if err != nil {
+			yield(Chunk{}, err)
 		}
 	}
+}
+
+// errUnstreamed means that an endpoint does not stream.
+var errUnstreamed = errors.New("the endpoint does not stream")
+
+// stream makes one attempt to stream a response.
+func (c *Client) stream(ctx context.Context, r Request, yield func(Chunk, error) bool) error {
+	a := c.begin(ctx, r, true)
+	defer a.end()
+	res, err := a.post(r)
+	if err != nil {
+		return a.fail(err)
+	}
+	defer res.Body.Close()
+	if err := a.chunks(res, yield); err != nil {
+		return a.fail(err)
+	}
+	return nil
 }
 
 // attempt is one call under way. Its timer cancels it: after Timeout until the
@@ -163,8 +191,9 @@ func completion(body []byte) (*Response, error) {
 		return nil, err
 	}
 	m := &w.Choices[0].Message
+	text, thoughts := separate(m.text())
 	r := &Response{Finish: w.Choices[0].FinishReason, Usage: w.usage(), Message: sessionlog.Message{
-		Role: record.RoleAssistant, Content: m.text(), ReasoningContent: m.thoughts(),
+		Role: record.RoleAssistant, Content: text, ReasoningContent: m.thoughts() + thoughts,
 	}}
 	if len(m.ToolCalls) > maxCalls {
 		return nil, permanent("the response has more than %d tool calls; the call was canceled", maxCalls)

@@ -141,15 +141,15 @@ func (p *position) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// content is a text, or as Mistral sends it a list of texts and thoughts.
+// content is a text, or a list of texts and thoughts as Mistral, Anthropic, and
+// their proxies send it. Signatures of thoughts are omitted.
 type content struct{ text, thoughts string }
 
 func (c *content) UnmarshalJSON(data []byte) error {
 	*c = content{}
-	type part struct{ Text string }
 	var parts list[struct {
-		part
-		Thinking list[part]
+		Type, Text string
+		Thinking   thinking
 	}]
 	if len(data) == 0 || data[0] != '[' {
 		return lenient(json.Unmarshal(data, &c.text))
@@ -158,10 +158,29 @@ func (c *content) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	for _, p := range parts {
-		c.text += p.Text
-		for _, t := range p.Thinking {
-			c.thoughts += t.Text
+		if p.Type == "reasoning" || p.Type == "thinking" {
+			p.Thinking, p.Text = thinking(p.Text)+p.Thinking, ""
 		}
+		c.text += p.Text
+		c.thoughts += string(p.Thinking)
+	}
+	return nil
+}
+
+// thinking is a text or a list of texts.
+type thinking string
+
+func (t *thinking) UnmarshalJSON(data []byte) error {
+	*t = ""
+	if len(data) == 0 || data[0] != '[' {
+		return lenient(json.Unmarshal(data, (*string)(t)))
+	}
+	var parts list[struct{ Text string }]
+	if err := json.Unmarshal(data, &parts); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		*t += thinking(p.Text)
 	}
 	return nil
 }

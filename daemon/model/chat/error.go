@@ -201,9 +201,13 @@ func (e *Error) clean(secrets []string) {
 	}
 }
 
+// minSecret is the length of the shortest key that is removed from texts. Shorter ones
+// are placeholders for servers without keys, such as "ollama".
+const minSecret = 8
+
 func redact(s string, secrets []string) string {
 	for _, secret := range secrets {
-		if secret != "" {
+		if len(secret) >= minSecret {
 			s = strings.ReplaceAll(s, secret, "[key]")
 		}
 	}

@@ -101,12 +101,17 @@ func (a *attempt) unstreamed(from io.Reader, yield func(Chunk, error) bool) erro
 		return err
 	}
 	a.rest()
+	yield(r.chunk(), nil)
+	return nil
+}
+
+// chunk returns the response as the only chunk of a stream.
+func (r *Response) chunk() Chunk {
 	k := Chunk{Content: r.Message.Content, Reasoning: r.Message.ReasoningContent, Finish: cmp.Or(r.Finish, "stop"), Usage: r.Usage}
 	for i, c := range r.Message.ToolCalls {
 		k.Calls = append(k.Calls, CallDelta{i, c.ID, c.Type, c.Function.Name, c.Function.Arguments})
 	}
-	yield(k, nil)
-	return nil
+	return k
 }
 
 // deltas is the state from a stream's earlier events.
@@ -115,8 +120,9 @@ type deltas struct {
 	alive bool // the last event has a choice, which may be empty
 	ending
 	assembler
-	texts, thoughts, called bool // a delta has text, reasoning, or calls
+	texts, reasoned, called bool // a delta has text, reasoning, or calls
 	shown                   bool // the first call was sent
+	thoughts
 }
 
 // read returns the chunk of an event, or nil if the event has no data. The
@@ -141,9 +147,11 @@ func (d *deltas) read(data []byte) (*Chunk, error) {
 		if err := c.failed(); err != nil {
 			return nil, err
 		}
-		text, thoughts, calls := d.parts(c)
+		text, reasoning, calls := d.parts(c)
+		has = has || text != ""
+		text, thoughts := d.split(text)
 		k.Content += text
-		k.Reasoning += thoughts
+		k.Reasoning += reasoning + thoughts
 		for j := range calls {
 			grown, err := d.add(&calls[j])
 			if err != nil {
@@ -172,23 +180,26 @@ func (d *deltas) read(data []byte) (*Chunk, error) {
 // parts returns the parts of a choice. Some endpoints send a message in place of
 // a delta, others in addition to the deltas: a message counts for parts that no
 // delta has.
-func (d *deltas) parts(c *choice) (text, thoughts string, calls []toolCall) {
-	text, thoughts, calls = c.Delta.text(), c.Delta.thoughts(), c.Delta.ToolCalls
-	d.texts, d.thoughts, d.called = d.texts || text != "", d.thoughts || thoughts != "", d.called || len(calls) > 0
+func (d *deltas) parts(c *choice) (text, reasoning string, calls []toolCall) {
+	text, reasoning, calls = c.Delta.text(), c.Delta.thoughts(), c.Delta.ToolCalls
+	d.texts, d.reasoned, d.called = d.texts || text != "", d.reasoned || reasoning != "", d.called || len(calls) > 0
 	if !d.texts {
 		text = c.Message.text()
 	}
-	if !d.thoughts {
-		thoughts = c.Message.thoughts()
+	if !d.reasoned {
+		reasoning = c.Message.thoughts()
 	}
 	if !d.called {
 		calls = c.Message.ToolCalls
 	}
-	return text, thoughts, calls
+	return text, reasoning, calls
 }
 
 // end returns the last chunk of a complete response.
-func (d *deltas) end() Chunk { return Chunk{Finish: d.reason, Calls: d.assembled()} }
+func (d *deltas) end() Chunk {
+	text, reasoning := d.thoughts.end()
+	return Chunk{Content: text, Reasoning: reasoning, Finish: d.reason, Calls: d.assembled()}
+}
 
 // inBand returns the error that an endpoint sent as if it were an answer.
 func inBand(data []byte) error {

@@ -127,7 +127,7 @@ func (p *purger) derived() error {
 	counts = slices.DeleteFunc(counts, func(u format.Usage) bool { return p.s.t.byID(u.ID) == "" })
 	if err == nil && len(counts) > 0 {
 		// They contain no text. If this fails, the counts are lost.
-		_ = vfs.Replace(fsys, path+usageSuffix, 0o600, bytesTo(format.EncodeUsage(p.s.id, counts)))
+		_ = vfs.WriteFile(fsys, path+usageSuffix, 0o600, format.EncodeUsage(p.s.id, counts))
 	}
 	return errors.Join(err, lock.Unlock())
 }

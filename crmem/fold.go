@@ -189,7 +189,7 @@ func (f *folder) begin() error {
 	}
 	h := format.LogHeader{Salt: rand.Uint64(), Base: f.c.dbDig, Seq: f.frames[0].Seq, Store: f.c.id, Epoch: f.epoch, Before: f.prev}
 	b := h.Append(nil)
-	if err := vfs.Replace(f.s.fs, nextSegment(f.dir, f.segments), 0o600, bytesTo(f.encode(b, h.Writer()))); err != nil {
+	if err := vfs.WriteFile(f.s.fs, nextSegment(f.dir, f.segments), 0o600, f.encode(b, h.Writer())); err != nil {
 		return err
 	}
 	f.seal()
@@ -253,7 +253,7 @@ func (s *Store) writeBase(dir string, dig format.Digest) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNoBase, inFile(err, s.path))
 	}
-	return vfs.Replace(s.fs, filepath.Join(dir, format.BaseName(dig)), 0o600, bytesTo(b))
+	return vfs.WriteFile(s.fs, filepath.Join(dir, format.BaseName(dig)), 0o600, b)
 }
 
 // sweep removes temporary files of interrupted folds.

@@ -3,7 +3,6 @@ package crmem_test
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -40,10 +39,7 @@ func (p *past) copyFiles() map[string]string {
 
 func (p *past) put(name, text string) {
 	p.t.Helper()
-	p.must(vfs.Replace(p.m, name, 0o600, func(w io.Writer) error {
-		_, err := w.Write([]byte(text))
-		return err
-	}))
+	p.must(vfs.WriteFile(p.m, name, 0o600, []byte(text)))
 }
 
 // TestDamagedHistory removes and changes files of a history. The store works, the

@@ -311,7 +311,7 @@ func (s *Store) saveIdentity() error {
 		s.id = format.NewID()
 	}
 	name := s.path + idSuffix
-	if err := vfs.Replace(s.fs, name, 0o600, bytesTo([]byte(format.IdentityText(s.id)))); err != nil {
+	if err := vfs.WriteFile(s.fs, name, 0o600, []byte(format.IdentityText(s.id))); err != nil {
 		if fi, lerr := s.fs.Lstat(name); lerr == nil && fi.IsDir() {
 			err = notAStore(&fs.PathError{Op: "replace", Path: name, Err: vfs.ErrNotRegular})
 		}

@@ -158,5 +158,5 @@ func (f *folder) writeIndex(g *segment) error {
 	if index == nil {
 		return errNoIndex
 	}
-	return vfs.Replace(f.s.fs, filepath.Join(f.dir, format.IndexName(g.n)), 0o600, bytesTo(index))
+	return vfs.WriteFile(f.s.fs, filepath.Join(f.dir, format.IndexName(g.n)), 0o600, index)
 }

@@ -236,7 +236,7 @@ func quarantine(fsys vfs.FS, name string, b []byte) (string, error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
-		return path, vfs.Replace(fsys, path, 0o600, bytesTo(b))
+		return path, vfs.WriteFile(fsys, path, 0o600, b)
 	}
 }
 

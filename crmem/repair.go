@@ -393,7 +393,7 @@ func (r *repairer) putDB(b []byte) error {
 	if err := r.markDirty(); err != nil {
 		return err
 	}
-	if err := vfs.Replace(r.fs, r.path, 0o600, bytesTo(b)); err != nil {
+	if err := vfs.WriteFile(r.fs, r.path, 0o600, b); err != nil {
 		return err
 	}
 	fi, err := r.fs.Lstat(r.path)

@@ -212,11 +212,11 @@ func (g *segment) replace(fsys vfs.FS, b []byte) error {
 		return err
 	}
 	if !g.compressed() {
-		return vfs.Replace(fsys, g.path, 0o600, bytesTo(b))
+		return vfs.WriteFile(fsys, g.path, 0o600, b)
 	}
 	old := g.path
 	g.path = g.otherPath()
-	if err := vfs.Replace(fsys, g.path, 0o600, bytesTo(b)); err != nil {
+	if err := vfs.WriteFile(fsys, g.path, 0o600, b); err != nil {
 		return err
 	}
 	return fsys.Remove(old)

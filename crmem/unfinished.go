@@ -28,7 +28,7 @@ func (s *Store) unfinishedLines() string {
 
 // writePurge makes lines of unfinishedLines durable in a file.
 func (s *Store) writePurge(id format.ID, lines string) error {
-	return vfs.Replace(s.fs, s.path+purgeSuffix, 0o600, bytesTo([]byte(format.IdentityText(id)+lines)))
+	return vfs.WriteFile(s.fs, s.path+purgeSuffix, 0o600, []byte(format.IdentityText(id)+lines))
 }
 
 // readPurge adds the purges and redactions in the file of unfinished ones.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"time"
@@ -50,10 +49,7 @@ func (d *Daemon) readCronStarts() map[uint64]cronStart {
 func (d *Daemon) writeCronStarts(starts map[uint64]cronStart) {
 	b, err := json.Marshal(starts)
 	if err == nil {
-		err = vfs.Replace(d.fs, d.cronStartsFile(), 0o600, func(w io.Writer) error {
-			_, err := w.Write(b)
-			return err
-		})
+		err = vfs.WriteFile(d.fs, d.cronStartsFile(), 0o600, b)
 	}
 	if err != nil {
 		d.log.Warn("store the last starts of cron entries", "error", err)

@@ -12,8 +12,6 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/tool"
 	"crabmem/daemon/wire"
-
-	"io"
 )
 
 // Serve serves clients until ctx ends: on the sockets of the home, and over TCP
@@ -135,10 +133,7 @@ func (d *Daemon) listenTCP(address string) (net.Listener, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", l.Addr(), err), l.Close())
 	}
-	if err := vfs.Replace(d.fs, d.portFile(), 0o600, func(w io.Writer) error {
-		_, err := io.WriteString(w, port)
-		return err
-	}); err != nil {
+	if err := vfs.WriteFile(d.fs, d.portFile(), 0o600, []byte(port)); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	d.log.Warn("TCP is enabled: every process of this user, and everyone with the token, can use the daemon", "address", l.Addr().String())

@@ -2,7 +2,6 @@ package sessionlog_test
 
 import (
 	"errors"
-	"io"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -19,10 +18,7 @@ import (
 func put(t *testing.T, fsys vfs.FS, path, content string) {
 	t.Helper()
 	noErr(t, vfs.MkdirAll(fsys, filepath.Dir(path), 0o700))
-	noErr(t, vfs.Replace(fsys, path, 0o600, func(w io.Writer) error {
-		_, err := io.WriteString(w, content)
-		return err
-	}))
+	noErr(t, vfs.WriteFile(fsys, path, 0o600, []byte(content)))
 }
 
 func TestLastLines(t *testing.T) {

@@ -105,10 +105,7 @@ func (c *app) init(ctx context.Context, force bool) (a initAnswer, err error) {
 				return err
 			}
 		}
-		return vfs.Replace(c.fs, path, 0o600, func(w io.Writer) error {
-			_, err := w.Write(text)
-			return err
-		})
+		return vfs.WriteFile(c.fs, path, 0o600, text)
 	}); err != nil {
 		return a, err
 	}

@@ -323,10 +323,7 @@ func (c *app) replaceClientFile(e *clientEdit) error {
 		return err
 	}
 	write := func(path string, text []byte) error {
-		return vfs.Replace(c.fs, path, e.perm, func(w io.Writer) error {
-			_, err := w.Write(text)
-			return err
-		})
+		return vfs.WriteFile(c.fs, path, e.perm, text)
 	}
 	if e.exists {
 		if e.Kept, err = c.freeName(e.Path + ".before-crabmem"); err != nil {

@@ -2,7 +2,6 @@ package tree
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -301,8 +300,5 @@ func (d *dumper) deletePages() error {
 
 // replaceFile replaces a file of a tree.
 func replaceFile(t vfs.Tree, name string, b []byte) error {
-	return vfs.Replace(t, name, 0o600, func(w io.Writer) error {
-		_, err := w.Write(b)
-		return err
-	})
+	return vfs.WriteFile(t, name, 0o600, b)
 }

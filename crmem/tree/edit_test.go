@@ -1,7 +1,6 @@
 package tree_test
 
 import (
-	"io"
 	"strings"
 	"testing"
 
@@ -174,10 +173,7 @@ func TestEditedHeading(t *testing.T) {
 		return string(memFile(t, mem, "/b/notes/a.md"))
 	}
 	page := dump()
-	ok(t, vfs.Replace(mem, "/b/notes/a.md", 0o600, func(w io.Writer) error {
-		_, err := io.WriteString(w, strings.Replace(page, "<h1>a</h1>", "<h1>b</h1>", 1))
-		return err
-	}))
+	ok(t, vfs.WriteFile(mem, "/b/notes/a.md", 0o600, []byte(strings.Replace(page, "<h1>a</h1>", "<h1>b</h1>", 1))))
 	r, err := Load(s, "/b", nil)
 	if err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], `notes/a.md: load ignores the heading "b" of the entry "a"`) {
 		t.Errorf("load: %q, %v", r.Warnings, err)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"slices"
 	"testing"
@@ -88,10 +87,7 @@ func TestConfirmBlocksNoWriter(t *testing.T) {
 			}
 			page, err := vfs.ReadFile(mem, "/book/notes/a.md", 1<<20)
 			if err == nil {
-				err = vfs.Replace(mem, "/book/notes/a.md", 0o600, func(w io.Writer) error {
-					_, err := w.Write(bytes.Replace(page, []byte("text"), []byte("tree"), 1))
-					return err
-				})
+				err = vfs.WriteFile(mem, "/book/notes/a.md", 0o600, bytes.Replace(page, []byte("text"), []byte("tree"), 1))
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -76,10 +76,7 @@ func class(err error) string {
 
 func put(t *testing.T, tree vfs.Tree, name, text string) {
 	t.Helper()
-	err := vfs.Replace(tree, name, 0o600, func(w io.Writer) error {
-		_, err := io.WriteString(w, text)
-		return err
-	})
+	err := vfs.WriteFile(tree, name, 0o600, []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}

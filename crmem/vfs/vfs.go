@@ -204,6 +204,14 @@ func Replace(t Tree, name string, perm fs.FileMode, write func(io.Writer) error)
 	return ReplaceChecked(t, name, perm, write, nil)
 }
 
+// WriteFile creates or replaces the file name with b, as [Replace] does.
+func WriteFile(t Tree, name string, perm fs.FileMode, b []byte) error {
+	return Replace(t, name, perm, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
+}
+
 // ReplaceChecked is Replace with a call of check, unless that is nil, after the
 // sync of the new contents and before the rename.
 func ReplaceChecked(t Tree, name string, perm fs.FileMode, write func(io.Writer) error, check func(Pending) error) error {

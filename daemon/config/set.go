@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -153,10 +152,7 @@ func write(fsys vfs.FS, home, name string, text []byte) error {
 	if err := vfs.MkdirAll(fsys, home, 0o700); err != nil {
 		return err
 	}
-	return vfs.Replace(fsys, name, 0o600, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
+	return vfs.WriteFile(fsys, name, 0o600, text)
 }
 
 // unplaced removes the lines from the problems of a text that is not in a file.

@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"slices"
@@ -135,10 +134,7 @@ func (t *Table) replace(next parsed) error {
 	if len(text) > maxFile {
 		return fmt.Errorf("%s would have %d bytes, more than the limit of %d: remove entries first", t.path, len(text), maxFile)
 	}
-	err := vfs.Replace(t.fsys, t.path, 0o600, func(w io.Writer) error {
-		_, err := io.WriteString(w, text)
-		return err
-	})
+	err := vfs.WriteFile(t.fsys, t.path, 0o600, []byte(text))
 	if err != nil {
 		return fmt.Errorf("failed to write %s: %w", t.path, err)
 	}

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"path/filepath"
@@ -112,10 +111,7 @@ func changeKeys(fsys vfs.FS, home string, change func([]Key) ([]Key, error), aft
 		if err != nil {
 			return err
 		}
-		err = vfs.Replace(fsys, path, 0o600, func(w io.Writer) error {
-			_, err := w.Write(append(b, '\n'))
-			return err
-		})
+		err = vfs.WriteFile(fsys, path, 0o600, append(b, '\n'))
 		if err != nil {
 			return err
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -78,10 +77,7 @@ func (s *Store) createKeyFile(key []byte) ([]byte, error) {
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return old, err
 	}
-	err = vfs.Replace(s.FS, filepath.Join(s.Home, KeyFile), 0o600, func(w io.Writer) error {
-		_, err := io.WriteString(w, hex.EncodeToString(key)+"\n")
-		return err
-	})
+	err = vfs.WriteFile(s.FS, filepath.Join(s.Home, KeyFile), 0o600, []byte(hex.EncodeToString(key)+"\n"))
 	return key, err
 }
 

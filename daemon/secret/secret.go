@@ -11,7 +11,6 @@ package secret
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"path/filepath"
@@ -252,10 +251,7 @@ func (s *Store) replace(change func(*document) (*document, error)) error {
 	if len(text) > maxFile {
 		return errtable.Errorf(http.StatusInsufficientStorage, "full", "%s would have %d bytes, more than the limit of %d", s.path(), len(text), maxFile)
 	}
-	return vfs.Replace(s.FS, s.path(), 0o600, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
+	return vfs.WriteFile(s.FS, s.path(), 0o600, text)
 }
 
 // read reads the store. It returns nil for a missing file.

@@ -95,10 +95,7 @@ func (s *Service) announce(file, port string) error {
 	if err := vfs.MkdirAll(s.fs(), dir, 0o700); err != nil {
 		return err
 	}
-	return vfs.Replace(s.fs(), file, 0o600, func(w io.Writer) error {
-		_, err := io.WriteString(w, port)
-		return err
-	})
+	return vfs.WriteFile(s.fs(), file, 0o600, []byte(port))
 }
 
 // withdraw removes the port file, unless another process of the component has

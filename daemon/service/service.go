@@ -143,10 +143,7 @@ func (s *Service) Start(ctx context.Context) error {
 	if s.os() == "windows" {
 		text = asUTF16(text)
 	}
-	if err := vfs.Replace(s.fs(), file, 0o600, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	}); err != nil {
+	if err := vfs.WriteFile(s.fs(), file, 0o600, text); err != nil {
 		return err
 	}
 	for _, c := range s.commands(file, true) {

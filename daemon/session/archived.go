@@ -3,7 +3,6 @@ package session
 import (
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -76,10 +75,7 @@ func (m *Manager) setArchived(id string, a archiveState) error {
 	name := m.archivedFile(id)
 	err := vfs.MkdirAll(m.o.FS, filepath.Dir(name), 0o700)
 	if err == nil {
-		err = vfs.Replace(m.o.FS, name, 0o600, func(w io.Writer) error {
-			_, err := fmt.Fprintln(w, strings.Join(append([]string{strconv.Itoa(a.done)}, a.spaces...), " "))
-			return err
-		})
+		err = vfs.WriteFile(m.o.FS, name, 0o600, fmt.Appendln(nil, strings.Join(append([]string{strconv.Itoa(a.done)}, a.spaces...), " ")))
 	}
 	return err
 }

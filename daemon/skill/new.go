@@ -3,7 +3,6 @@ package skill
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"path/filepath"
@@ -69,10 +68,7 @@ func create(root vfs.Tree, name, file, text string) error {
 		}
 		return &fs.PathError{Op: "create", Path: file, Err: err}
 	}
-	err := vfs.Replace(root, rel, 0o600, func(w io.Writer) error {
-		_, err := io.WriteString(w, text)
-		return err
-	})
+	err := vfs.WriteFile(root, rel, 0o600, []byte(text))
 	return errors.Join(err, root.SyncDir("."))
 }
 

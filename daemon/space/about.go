@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -112,10 +111,7 @@ func (s *Set) Describe(name string, change func(*About) error) (About, error) {
 	if err != nil {
 		return a, err
 	}
-	return a, vfs.Replace(s.o.FS, aboutFile(s.o.Home, name), 0o600, func(w io.Writer) error {
-		_, err := w.Write(append(b, '\n'))
-		return err
-	})
+	return a, vfs.WriteFile(s.o.FS, aboutFile(s.o.Home, name), 0o600, append(b, '\n'))
 }
 
 // Remove removes a space with its entries, after the calls of Use that have begun. h is

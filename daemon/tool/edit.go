@@ -69,10 +69,7 @@ func (f *Files) edit(_ context.Context, c Call, args editArgs) (string, error) {
 		return "", fmt.Errorf("file is too large (it would be over %d bytes)", maxFile)
 	}
 	text = bytes.Replace(text, older, newer, 1)
-	err = vfs.Replace(p.dir, p.name, fi.Mode().Perm(), func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
+	err = vfs.WriteFile(p.dir, p.name, fi.Mode().Perm(), text)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", args.Path, err)
 	}

@@ -20,16 +20,10 @@ const (
 	vfsFile     = "crmem/vfs/vfs.go"
 )
 
-const replaceCrons = `	err := vfs.Replace(t.fsys, t.path, 0o600, func(w io.Writer) error {
-		_, err := io.WriteString(w, text)
-		return err
-	})
+const replaceCrons = `	err := vfs.WriteFile(t.fsys, t.path, 0o600, []byte(text))
 `
 
-const replaceConfig = `	return vfs.Replace(fsys, name, 0o600, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
+const replaceConfig = `	return vfs.WriteFile(fsys, name, 0o600, text)
 `
 
 func edit(file, old, new string) []protocol.Edit {
@@ -46,18 +40,18 @@ var mutants = []protocol.Mutant{
 	{Name: "no sync of a replacement's name", Edits: edit(vfsFile, "return t.SyncDir(filepath.Dir(name))", "return nil")},
 	{Name: "no sync of the name of the cron file", Edits: edit(cronFile, replaceCrons, `	p, err := t.fsys.Pending(t.path, 0o600)
 	if err == nil {
-		_, err = io.WriteString(p, text)
+		_, err = p.Write([]byte(text))
 		err = errors.Join(err, p.Commit())
 	}
 `)},
-	{Name: "keep cron entries in memory only", Edits: edit(cronFile, replaceCrons, "\tvar err error\n\t_ = vfs.Replace\n\t_ = io.WriteString\n")},
+	{Name: "keep cron entries in memory only", Edits: edit(cronFile, replaceCrons, "\tvar err error\n\t_ = vfs.WriteFile\n")},
 	{Name: "delete a cron entry in memory only", Edits: edit(cronFile,
 		"e.warning == \"\" && e.cron.ID == id })\n\treturn t.replace(next)", "e.warning == \"\" && e.cron.ID == id })\n\tt.adopt(next.text())\n\treturn nil")},
 	{Name: "no sync of the configuration's name", Edits: edit(configFile, replaceConfig, `	p, err := fsys.Pending(name, 0o600)
 	if err != nil {
 		return err
 	}
-	if _, err := io.Writer(p).Write(text); err != nil {
+	if _, err := p.Write(text); err != nil {
 		return err
 	}
 	return p.Commit()

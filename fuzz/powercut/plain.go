@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -23,10 +22,7 @@ var plain = workload{
 			if err := mark(history.Issued(0, n)); err != nil {
 				return err
 			}
-			err := vfs.Replace(fsys, filepath.Join(dir, "value"), 0o600, func(w io.Writer) error {
-				_, err := io.WriteString(w, value(n))
-				return err
-			})
+			err := vfs.WriteFile(fsys, filepath.Join(dir, "value"), 0o600, []byte(value(n)))
 			if err != nil {
 				return err
 			}

@@ -12,7 +12,6 @@ package main
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,10 +64,7 @@ func generate(fsys vfs.FS, dir string) (int, error) {
 		if err := vfs.MkdirAll(fsys, filepath.Dir(name), 0o755); err != nil {
 			return 0, err
 		}
-		err := vfs.Replace(fsys, name, 0o644, func(w io.Writer) error {
-			_, err := io.WriteString(w, v.text())
-			return err
-		})
+		err := vfs.WriteFile(fsys, name, 0o644, []byte(v.text()))
 		if err != nil {
 			return 0, err
 		}

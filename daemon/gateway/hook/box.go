@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -194,10 +193,7 @@ func (b *Box) write(f *file) error {
 	if err := vfs.MkdirAll(b.fs, b.dir, 0o700); err != nil {
 		return err
 	}
-	err = vfs.Replace(b.fs, b.path(f.Conversation), 0o600, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
+	err = vfs.WriteFile(b.fs, b.path(f.Conversation), 0o600, text)
 	if err == nil {
 		b.sizes[f.Conversation] = len(text)
 	}

@@ -3,7 +3,6 @@ package hook
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -83,8 +82,5 @@ func purgeFile(fsys vfs.FS, path string, dry bool, texts []string) (found bool, 
 	if err != nil {
 		return true, err
 	}
-	return true, vfs.Replace(fsys, path, 0o600, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
+	return true, vfs.WriteFile(fsys, path, 0o600, text)
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"net/http"
 	"path/filepath"
@@ -70,10 +69,7 @@ func NewCode(fsys vfs.FS, home string, now time.Time) (string, error) {
 	}
 	path := filepath.Join(home, CodeFile)
 	err = locked(fsys, path, func() error {
-		return vfs.Replace(fsys, path, 0o600, func(w io.Writer) error {
-			_, err := w.Write(append(b, '\n'))
-			return err
-		})
+		return vfs.WriteFile(fsys, path, 0o600, append(b, '\n'))
 	})
 	return code.String(), err
 }

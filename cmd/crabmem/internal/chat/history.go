@@ -107,10 +107,7 @@ func PurgeHistory(fsys vfs.FS, home string, dry bool, contains func(string) bool
 		return "", nil
 	}
 	if !dry {
-		err = vfs.Replace(fsys, name, 0o600, func(w io.Writer) error {
-			_, err := w.Write(kept)
-			return err
-		})
+		err = vfs.WriteFile(fsys, name, 0o600, kept)
 	}
 	return name, err
 }

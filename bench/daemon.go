@@ -202,7 +202,7 @@ func measureLoadedSessions(l *measure.Limits) (err error) {
 	for i := range loadedSessions {
 		who := fmt.Sprintf("sender %d", i)
 		for range 2 {
-			if _, err := d.Send(ctx, client.Message{Agent: "crab", Content: "what did we say of the deployment? " + strings.Repeat("some more words ", 30), Sender: who}); err != nil {
+			if _, err := op.SendMessage.Do(ctx, d, op.Message{Agent: "crab", Content: "what did we say of the deployment? " + strings.Repeat("some more words ", 30), Sender: who}); err != nil {
 				return err
 			}
 		}

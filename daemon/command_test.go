@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -33,11 +34,11 @@ func TestUnknownCommand(t *testing.T) {
 		t.Helper()
 		before := len(m.Requests())
 		for _, request := range []*pb.ClientMessage{
-			send(&pb.SendMsg{Agent: agent, Content: content, Commands: true}),
-			stream(&pb.StreamMsg{Agent: agent, Content: content, Commands: true}),
+			callMessage(t, "runs.send", op.Message{Agent: agent, Content: content, Commands: true}),
+			callMessage(t, "runs.stream", op.Message{Agent: agent, Content: content, Commands: true}),
 		} {
-			e := s.one(request).GetError()
-			if e.GetKind() != "not_found" || e.GetCode() != 404 || e.GetMessage() != "no such command or skill: "+content || e.GetRemedy() != fix {
+			e := failure(t, s.one(request))
+			if e.Kind != "not_found" || e.Code != 404 || e.Message != "no such command or skill: "+content || e.Remedy != fix {
 				t.Errorf("%s: %v", content, e)
 			}
 		}
@@ -53,11 +54,11 @@ func TestUnknownCommand(t *testing.T) {
 		t.Errorf("refused messages created %q", files)
 	}
 
-	sent := func(content, want string, commands bool) *pb.SendResponse {
+	sent := func(content, want string, commands bool) op.Answer {
 		t.Helper()
-		r := s.one(send(&pb.SendMsg{Agent: "crab", Content: content, Commands: commands})).GetResponse()
-		if requests := m.Requests(); r == nil || requests[len(requests)-1].LastUser() != want {
-			t.Errorf("%s: answered %v, and the model received another text than %q", content, r, want)
+		r, err := op.SendMessage.Do(t.Context(), s.client(), op.Message{Agent: "crab", Content: content, Commands: commands})
+		if requests := m.Requests(); err != nil || requests[len(requests)-1].LastUser() != want {
+			t.Errorf("%s: answered %v, %v, and the model received another text than %q", content, r, err, want)
 		}
 		return r
 	}
@@ -69,12 +70,12 @@ func TestUnknownCommand(t *testing.T) {
 	last := sent("/release", "<skill name=\"release\">\nSteps.\n</skill>", true)
 
 	// Also in a session that exists, whose file does not change.
-	name := filepath.Join(dir, "sessions", last.StoredId+".jsonl")
+	name := filepath.Join(dir, "sessions", last.Session+".jsonl")
 	before, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e := s.one(send(&pb.SendMsg{Session: &last.Session, Content: "/brew", Commands: true})).GetError(); e.GetKind() != "not_found" {
+	if e := failure(t, s.one(callMessage(t, "runs.send", op.Message{Number: last.Number, Content: "/brew", Commands: true}))); e.Kind != "not_found" {
 		t.Errorf("answered %v", e)
 	}
 	if after, err := os.ReadFile(name); err != nil || string(after) != string(before) {

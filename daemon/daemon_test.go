@@ -165,6 +165,16 @@ func (s *served) ask(m *pb.ClientMessage) []*pb.ServerMessage {
 	}
 }
 
+// stored returns the ID of a loaded session.
+func (s *served) stored(number uint64) string {
+	s.t.Helper()
+	l, err := s.loaded.Get(number)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return l.StoredID()
+}
+
 // describe returns a session, as the owner sees it.
 func (s *served) describe(id string) (op.Session, error) {
 	on := op.Daemon{Parts: s.parts}
@@ -199,7 +209,7 @@ func TestOffline(t *testing.T) {
 	if _, err := Open(Options{Home: s.home}); err == nil || !strings.Contains(err.Error(), ErrRunning.Error()) {
 		t.Errorf("a second daemon: %v", err)
 	}
-	b, err := vfs.ReadFile(vfs.OS{}, filepath.Join(s.home, "sessions", r.StoredId+"_how-do-we-deploy.jsonl"), 1<<20)
+	b, err := vfs.ReadFile(vfs.OS{}, filepath.Join(s.home, "sessions", s.stored(r.Session)+"_how-do-we-deploy.jsonl"), 1<<20)
 	if err != nil || strings.Count(string(b), "\n") < 3 {
 		t.Errorf("the session holds %q, %v", b, err)
 	}

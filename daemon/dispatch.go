@@ -100,6 +100,15 @@ func (d *Daemon) answer(r *request, m *pb.ClientMessage) error {
 	return errUnknownRequest
 }
 
+// waits reports whether a request waits for the events of others.
+func waits(m *pb.ClientMessage) bool {
+	if m.GetCall() == nil {
+		return m.GetSubscribeEvents() != nil
+	}
+	row := op.Find(m.GetCall().GetOp())
+	return row != nil && row.Waits
+}
+
 var errUnknownRequest = errtable.Invalidf("unknown request: the daemon is older than the client: restart the daemon")
 
 func pong(_ *Daemon, r *request) error { return r.pong() }

@@ -48,11 +48,11 @@ func Example() {
 		fmt.Printf("%s: %s\n", h.Name, *h.Content)
 	}
 	// One turn of the agent crab, in a new session.
-	r, err := c.Send(ctx, client.Message{Content: "how do we deploy?", NewChat: true})
+	r, err := op.SendMessage.Do(ctx, c, op.Message{Content: "how do we deploy?", New: true})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(r.StoredID, strings.Contains(r.Content, "build, tag, push"))
+	fmt.Println(r.Session, strings.Contains(r.Content, "build, tag, push"))
 
 	if err := c.Close(); err != nil {
 		log.Fatal(err)

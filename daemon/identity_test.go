@@ -54,10 +54,10 @@ func TestTrust(t *testing.T) {
 func TestIdentityReadsItsSessions(t *testing.T) {
 	m := modeltest.New(t)
 	s := serve(t, home(t), scripted(m)+identities)
-	stored := map[string]client.Response{}
+	stored := map[string]op.Answer{}
 	for _, by := range []string{"user", "api:a", "api:b", "api:u"} {
 		m.Queue(modeltest.Say("the walrus of " + by))
-		r, err := s.client().Send(t.Context(), client.Message{Agent: "crab", Sender: by, Content: "about the walrus"})
+		r, err := op.SendMessage.Do(t.Context(), s.client(), op.Message{Agent: "crab", Sender: by, Content: "about the walrus"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,12 +103,12 @@ func TestIdentityReadsItsSessions(t *testing.T) {
 			}
 		}
 		for by, r := range stored {
-			_, shown := op.ShowSession.Do(ctx, c, op.SessionID{Session: r.StoredID})
-			_, byID := op.CancelSession.Do(ctx, c, op.SessionID{Session: r.StoredID})
+			_, shown := op.ShowSession.Do(ctx, c, op.SessionID{Session: r.Session})
+			_, byID := op.CancelSession.Do(ctx, c, op.SessionID{Session: r.Session})
 			mine := owner || by == id
-			_, cancelled := op.CancelRun.Do(ctx, c, op.SessionNumber{Number: r.Session})
+			_, cancelled := op.CancelRun.Do(ctx, c, op.SessionNumber{Number: r.Number})
 			for what, err := range map[string]error{
-				"history": read(c, r.StoredID), "by file": read(c, r.StoredID+".jsonl"), "show": shown, "cancel": cancelled, "cancel by ID": byID,
+				"history": read(c, r.Session), "by file": read(c, r.Session+".jsonl"), "show": shown, "cancel": cancelled, "cancel by ID": byID,
 			} {
 				if mine != (err == nil) || !mine && !missing(err) {
 					t.Errorf("%s: %s of %s: %v", id, what, by, err)
@@ -117,13 +117,13 @@ func TestIdentityReadsItsSessions(t *testing.T) {
 			if mine {
 				continue
 			}
-			_, titled := op.TitleSession.Do(ctx, c, op.SessionTitle{Session: r.StoredID, Title: "taken"})
-			_, deleted := op.DeleteSession.Do(ctx, c, op.SessionID{Session: r.StoredID})
-			_, compacted := op.CompactSession.Do(ctx, c, op.Compaction{Session: r.StoredID})
-			_, byNumber := op.CompactSession.Do(ctx, c, op.Compaction{Number: r.Session})
-			_, sent := c.Send(ctx, client.Message{Session: r.Session, Content: "what did we say?"})
-			_, resumed := c.Send(ctx, client.Message{StoredID: r.StoredID, Content: "what did we say?"})
-			answered := c.ReplyToAsk(ctx, r.Session, "yes")
+			_, titled := op.TitleSession.Do(ctx, c, op.SessionTitle{Session: r.Session, Title: "taken"})
+			_, deleted := op.DeleteSession.Do(ctx, c, op.SessionID{Session: r.Session})
+			_, compacted := op.CompactSession.Do(ctx, c, op.Compaction{Session: r.Session})
+			_, byNumber := op.CompactSession.Do(ctx, c, op.Compaction{Number: r.Number})
+			_, sent := op.SendMessage.Do(ctx, c, op.Message{Number: r.Number, Content: "what did we say?"})
+			_, resumed := op.SendMessage.Do(ctx, c, op.Message{Session: r.Session, Content: "what did we say?"})
+			_, answered := op.ReplyToRun.Do(ctx, c, op.Reply{Number: r.Number, Content: "yes"})
 			for what, err := range map[string]error{"title": titled, "delete": deleted, "compact": compacted, "compact by number": byNumber} {
 				if want := missing; id == "api:u" {
 					wantError(t, err, 403, "scope", "may not change sessions")
@@ -141,7 +141,7 @@ func TestIdentityReadsItsSessions(t *testing.T) {
 	if n := len(m.Requests()); n != 4 {
 		t.Errorf("%d requests to the model", n)
 	}
-	a, own := s.as("api:a"), op.SessionID{Session: stored["api:a"].StoredID}
+	a, own := s.as("api:a"), op.SessionID{Session: stored["api:a"].Session}
 	if _, err := op.DeleteSession.Do(ctx, a, own); err != nil {
 		t.Error(err)
 	}
@@ -151,7 +151,7 @@ func TestIdentityReadsItsSessions(t *testing.T) {
 	if i, err := op.RestoreSession.Do(ctx, a, own); err != nil || i.CreatedBy != "api:a" {
 		t.Errorf("%+v, %v", i, err)
 	}
-	path := filepath.Join(s.home, "sessions", stored["api:a"].StoredID+".jsonl")
+	path := filepath.Join(s.home, "sessions", stored["api:a"].Session+".jsonl")
 	if err := read(a, path); !missing(err) {
 		t.Errorf("a path: %v", err)
 	}
@@ -185,17 +185,17 @@ func TestIdentitySends(t *testing.T) {
 	m := modeltest.New(t)
 	s := serve(t, home(t), scripted(m)+identities)
 	m.Queue(modeltest.Say("hello"))
-	r, err := s.as("api:a").Send(t.Context(), client.Message{Agent: "crab", Content: "hi"})
+	r, err := op.SendMessage.Do(t.Context(), s.as("api:a"), op.Message{Agent: "crab", Content: "hi"})
 	check(t, err)
-	if i, err := s.describe(r.StoredID); err != nil || i.CreatedBy != "api:a" {
+	if i, err := s.describe(r.Session); err != nil || i.CreatedBy != "api:a" {
 		t.Errorf("created by %v, %v", i, err)
 	}
-	_, err = s.as("api:a").Send(t.Context(), client.Message{Agent: "crab", Sender: "user", Content: "hi"})
+	_, err = op.SendMessage.Do(t.Context(), s.as("api:a"), op.Message{Agent: "crab", Sender: "user", Content: "hi"})
 	wantError(t, err, 403, "scope", "api:a may not send messages of user")
 	dir := os.TempDir()
-	_, err = s.as("api:a").Send(t.Context(), client.Message{Agent: "crab", Content: "hi", Dir: dir})
+	_, err = op.SendMessage.Do(t.Context(), s.as("api:a"), op.Message{Agent: "crab", Content: "hi", Dir: dir})
 	wantError(t, err, 403, "scope", "working directory")
-	err = first(s.as("api:a").Stream(t.Context(), client.Message{Agent: "crab", Sender: "api:b", Content: "hi"}))
+	err = first(op.StreamMessage.All(t.Context(), s.as("api:a"), op.Message{Agent: "crab", Sender: "api:b", Content: "hi"}))
 	wantError(t, err, 403, "scope", "may not send messages of api:b")
 }
 
@@ -208,12 +208,12 @@ func TestIdentityEvents(t *testing.T) {
 	got := make(chan string, 100)
 	for _, id := range []string{"api:a", "api:u", "api:root"} {
 		go func() {
-			for e, err := range s.as(id).Events(ctx, client.EventFilter{}) {
+			for e, err := range op.FollowEvents.All(ctx, s.as(id), op.EventFilter{}) {
 				if err != nil {
 					return
 				}
 				if e.Kind == "user" {
-					got <- id + " sees " + e.Text
+					got <- id + " sees " + e.Content
 				}
 			}
 		}()
@@ -225,7 +225,7 @@ func TestIdentityEvents(t *testing.T) {
 	}
 	for _, by := range []string{"user", "api:b", "api:a", "api:u"} {
 		m.Queue(modeltest.Say("ok"))
-		_, err := s.client().Send(ctx, client.Message{Agent: "crab", Sender: by, Content: by})
+		_, err := op.SendMessage.Do(ctx, s.client(), op.Message{Agent: "crab", Sender: by, Content: by})
 		check(t, err)
 	}
 	var list []string

@@ -79,10 +79,10 @@ func TestReferenceToolStartTwice(t *testing.T) {
 	if len(starts) != 2 || starts[0].Calls[0].Arguments != "" || starts[0].Calls[0].Name != "recall" {
 		t.Fatalf("tool starts: %v", starts)
 	}
-	if c := starts[1].Calls; len(c) != 2 || c[0].Arguments != `{"query":"tea"}` || c[1].Name != "forget" || c[0].Id == "" {
+	if c := starts[1].Calls; len(c) != 2 || c[0].Arguments != `{"query":"tea"}` || c[1].Name != "forget" {
 		t.Errorf("the second: %v", c)
 	}
-	want := "Start Appended ToolStart ToolStart ToolResult ToolResult ToolsComplete Chunk End"
+	want := "Start ToolStart ToolStart ToolResult ToolResult ToolsComplete Chunk End"
 	if got := strings.ReplaceAll(strings.Join(kinds, " "), "Usage ", ""); strings.ReplaceAll(got, " Usage", "") != want {
 		t.Errorf("events %s, want %s", got, want)
 	}
@@ -92,7 +92,7 @@ func TestReferenceEndAfterTheFile(t *testing.T) {
 	m := modeltest.New(t, modeltest.Say("hello"))
 	s := serve(t, home(t), scripted(m))
 	all := s.ask(stream(&pb.StreamMsg{Content: "hi"}))
-	id := all[0].GetStream().GetStart().StoredId
+	id := s.stored(all[0].GetStream().GetStart().Session)
 	b, err := os.ReadFile(filepath.Join(s.home, "sessions", id+".jsonl"))
 	if err != nil || !strings.Contains(string(b), `{"role":"user","content":"hi"}`+"\n"+`{"role":"assistant","content":"hello"}`+"\n") {
 		t.Errorf("the file has %s, %v", b, err)
@@ -102,7 +102,7 @@ func TestReferenceEndAfterTheFile(t *testing.T) {
 func TestReferenceLines(t *testing.T) {
 	m := modeltest.New(t, modeltest.Call("recall", ""), modeltest.Say("done"))
 	s := serve(t, home(t), scripted(m))
-	id := s.ask(stream(&pb.StreamMsg{Content: "<b> & \u2028"}))[0].GetStream().GetStart().StoredId
+	id := s.stored(s.ask(stream(&pb.StreamMsg{Content: "<b> & \u2028"}))[0].GetStream().GetStart().Session)
 	b, err := os.ReadFile(filepath.Join(s.home, "sessions", id+".jsonl"))
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestReferenceLines(t *testing.T) {
 func TestReferenceTitle(t *testing.T) {
 	m := modeltest.New(t, modeltest.Say("hello"), modeltest.Say("again"))
 	s := serve(t, home(t), scripted(m))
-	id := s.ask(stream(&pb.StreamMsg{Content: "hi"}))[0].GetStream().GetStart().StoredId
+	id := s.stored(s.ask(stream(&pb.StreamMsg{Content: "hi"}))[0].GetStream().GetStart().Session)
 	if id != "crab_user_1" {
 		t.Fatalf("id %s", id)
 	}
@@ -131,7 +131,7 @@ func TestReferenceTitle(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if r := s.one(send(&pb.SendMsg{Content: "and?"})).GetResponse(); r.GetContent() != "again" || r.StoredId != id {
+	if r := s.one(send(&pb.SendMsg{Content: "and?"})).GetResponse(); r.GetContent() != "again" || s.stored(r.Session) != id {
 		t.Errorf("answered %v", r)
 	}
 	if b, err := os.ReadFile(filepath.Join(s.home, "sessions", "crab_user_1_my-title.jsonl")); err != nil || !strings.Contains(string(b), "again") {
@@ -188,11 +188,9 @@ func TestReferenceTimestamps(t *testing.T) {
 		if e.Kind == pb.AgentEventKind_TOOL_RESULT {
 			e.Content = regexp.MustCompile(`^\d+ms$`).ReplaceAllString(e.Content, "Nms")
 		}
-		if e.Kind < 1000 { // others are additions
-			got = append(got, e.Kind.String()+" "+e.Content)
-		}
+		got = append(got, e.Kind.String()+" "+e.Content)
 	}
-	want := "TOOL_START recall|TOOL_RESULT Nms|TOOLS_COMPLETE |TEXT_DELTA a|TEXT_DELTA b|DONE |DONE "
+	want := "TOOL_START recall|TOOL_RESULT Nms|TOOLS_COMPLETE |TEXT_DELTA |TEXT_DELTA |DONE |DONE "
 	if text := strings.Join(got, "|"); !strings.HasPrefix(text, want) || !strings.Contains(text, "400") {
 		t.Errorf("events %s, want %s and the error", text, want)
 	}

@@ -17,7 +17,6 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/agent"
-	"crabmem/daemon/client"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/op"
 	"crabmem/daemon/session"
@@ -80,6 +79,7 @@ func TestKilledSessionIsResumed(t *testing.T) {
 	}))
 	f := s.begin(&pb.StreamMsg{Content: "hi"})
 	first := f.start()
+	stored := s.stored(first.Session)
 	f.chunk("one ")
 	killed := make(chan error, 1)
 	go func() { killed <- s.client().Kill(context.Background(), first.Session) }()
@@ -102,14 +102,14 @@ func TestKilledSessionIsResumed(t *testing.T) {
 	if e := f.end(); e != session.ErrKilled.Error() {
 		t.Errorf("the run ended with %q", e)
 	}
-	if start := <-started; start.Session == first.Session || start.StoredId != first.StoredId {
+	if start := <-started; start.Session == first.Session || s.stored(start.Session) != stored {
 		t.Errorf("%v after %v", start, first)
 	}
 	if e := second.end(); e != "" {
 		t.Error(e)
 	}
 	want := []string{"user hi", "assistant one ", "user and?", "assistant two"}
-	if got := s.lines(first.StoredId); !slices.Equal(got, want) {
+	if got := s.lines(stored); !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -123,7 +123,7 @@ func TestKillDuringOpen(t *testing.T) {
 		defer close(done)
 		for i := range 100 {
 			who := fmt.Sprint(i % 2)
-			if _, err := s.client().Send(t.Context(), client.Message{Agent: "crab", Content: "hi", Sender: who}); err != nil && !strings.Contains(err.Error(), session.ErrKilled.Error()) {
+			if _, err := op.SendMessage.Do(t.Context(), s.client(), op.Message{Agent: "crab", Content: "hi", Sender: who}); err != nil && !strings.Contains(err.Error(), session.ErrKilled.Error()) {
 				t.Error(err)
 			}
 		}
@@ -182,11 +182,11 @@ func lockedSession(t *testing.T, wait time.Duration) {
 	fsys := &lockFS{waits: make(chan bool, 1)}
 	s := serve(t, home(t), "", func(o *Options) { o.LockWait, o.FS = wait, fsys })
 	ctx := t.Context()
-	sent, err := s.client().Send(ctx, client.Message{Agent: "crab", Content: "mine"})
+	sent, err := op.SendMessage.Do(ctx, s.client(), op.Message{Agent: "crab", Content: "mine"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.client().Kill(ctx, sent.Session); err != nil {
+	if err := s.client().Kill(ctx, sent.Number); err != nil {
 		t.Fatal(err)
 	}
 	other, err := sessionlog.OpenDir(filepath.Join(s.home, "sessions"), nil)
@@ -194,17 +194,17 @@ func lockedSession(t *testing.T, wait time.Duration) {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	if _, err := other.Open(sent.StoredID); err != nil {
+	if _, err := other.Open(sent.Session); err != nil {
 		t.Fatal(err)
 	}
 	waited := make(chan error, 1)
 	go func() {
-		_, err := s.client().Send(context.Background(), client.Message{Agent: "crab", Content: "hi"})
+		_, err := op.SendMessage.Do(context.Background(), s.client(), op.Message{Agent: "crab", Content: "hi"})
 		waited <- err
 	}()
 	<-fsys.waits
 	who := "somebody else"
-	if _, err := s.client().Send(ctx, client.Message{Agent: "crab", Content: "hi", Sender: who}); err != nil {
+	if _, err := op.SendMessage.Do(ctx, s.client(), op.Message{Agent: "crab", Content: "hi", Sender: who}); err != nil {
 		t.Error(err)
 	}
 	if wait < gate.Hang {
@@ -235,10 +235,10 @@ func TestDiskFull(t *testing.T) {
 			d.write.Store(&full)
 		}
 	}))
-	_, err := s.client().Send(t.Context(), client.Message{Agent: "crab", Content: "hi"})
+	_, err := op.SendMessage.Do(t.Context(), s.client(), op.Message{Agent: "crab", Content: "hi"})
 	wantError(t, err, 500, "not_applied", "no space")
 	d.write.Store(nil)
-	if _, err := s.client().Send(t.Context(), client.Message{Agent: "crab", Content: "again"}); err != nil {
+	if _, err := op.SendMessage.Do(t.Context(), s.client(), op.Message{Agent: "crab", Content: "again"}); err != nil {
 		t.Fatal(err)
 	}
 	rs := m.Requests()
@@ -263,9 +263,9 @@ func TestLogStopped(t *testing.T) {
 			d.sync.Store(&eio)
 		}
 	}))
-	_, err := s.client().Send(t.Context(), client.Message{Agent: "crab", Content: "hi"})
+	_, err := op.SendMessage.Do(t.Context(), s.client(), op.Message{Agent: "crab", Content: "hi"})
 	wantError(t, err, 500, "outcome_unknown", "")
-	r, err := s.client().Send(t.Context(), client.Message{Agent: "crab", Content: "again"})
+	r, err := op.SendMessage.Do(t.Context(), s.client(), op.Message{Agent: "crab", Content: "again"})
 	if err != nil || r.Content != "two" {
 		t.Errorf("%v, %v", r, err)
 	}
@@ -277,13 +277,13 @@ func TestSessionsAreBounded(t *testing.T) {
 	s := serve(t, home(t), "[limits]\nsessions = 10\n")
 	c, ctx := s.client(), t.Context()
 	text := strings.Repeat(".", 2<<20) // the search for it takes no time
-	var first client.Response
+	var first op.Answer
 	const (
 		maxLoaded = 8 << 20
 		justFound = 64 // sessions that are not evicted
 	)
 	for i := range maxLoaded>>21 + 4 {
-		r, err := c.Send(ctx, client.Message{Agent: "crab", Content: text, NewChat: true})
+		r, err := op.SendMessage.Do(ctx, c, op.Message{Agent: "crab", Content: text, New: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,21 +295,21 @@ func TestSessionsAreBounded(t *testing.T) {
 		}
 	}
 	for range justFound + 10 {
-		if _, err := c.Send(ctx, client.Message{Agent: "crab", Content: "hi", NewChat: true}); err != nil {
+		if _, err := op.SendMessage.Do(ctx, c, op.Message{Agent: "crab", Content: "hi", New: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if n := len(s.loaded.List()); n > justFound+11 {
 		t.Errorf("%d sessions are live", n)
 	}
-	if _, err := s.loaded.Get(first.Session); err == nil {
+	if _, err := s.loaded.Get(first.Number); err == nil {
 		t.Error("the oldest is live still")
 	}
-	r, err := c.Send(ctx, client.Message{Agent: "crab", Content: "again", StoredID: first.StoredID})
-	if err != nil || r.StoredID != first.StoredID {
-		t.Errorf("%v, %v", r.StoredID, err)
+	r, err := op.SendMessage.Do(ctx, c, op.Message{Agent: "crab", Content: "again", Session: first.Session})
+	if err != nil || r.Session != first.Session {
+		t.Errorf("%v, %v", r.Session, err)
 	}
-	if h, err := s.describe(first.StoredID); err != nil || h.Messages != 4 {
+	if h, err := s.describe(first.Session); err != nil || h.Messages != 4 {
 		t.Errorf("%v, %v", h, err)
 	}
 }
@@ -319,22 +319,22 @@ func everybody(string) bool { return true }
 // TestQueueOfBytes publishes long events to a subscriber that does not read.
 func TestQueueOfBytes(t *testing.T) {
 	var h hub
-	sub, err := h.add(nil, everybody, 1024, 1)
+	sub, err := h.add(op.EventFilter{}, everybody, 1024, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	long := strings.Repeat("x", 1<<20)
 	for range 100 {
-		h.publish(&pb.AgentEventMsg{Content: long}, "user")
+		h.publish(&agent.Event{Content: long}, "user")
 	}
 	if n := len(sub.queue); n != 3 || sub.lost.Load() != 97 {
 		t.Errorf("%d events wait, %d are lost", n, sub.lost.Load())
 	}
 	var big hub
-	if sub, err = big.add(nil, everybody, 1024, 1); err != nil {
+	if sub, err = big.add(op.EventFilter{}, everybody, 1024, 1); err != nil {
 		t.Fatal(err)
 	}
-	big.publish(&pb.AgentEventMsg{Content: strings.Repeat("x", 2*maxQueued)}, "user")
+	big.publish(&agent.Event{Content: strings.Repeat("x", 2*maxQueued)}, "user")
 	if len(sub.queue) != 1 {
 		t.Error("an event that is longer than the queue never arrives")
 	}

@@ -22,7 +22,7 @@ func toolResult(t *testing.T, s *served, m *modeltest.Server, name, args string)
 	if r.GetContent() != "done" {
 		t.Fatal(r)
 	}
-	for _, l := range s.lines(r.StoredId) {
+	for _, l := range s.lines(s.stored(r.Session)) {
 		if result, ok := strings.CutPrefix(l, "tool "); ok {
 			return result
 		}

@@ -82,7 +82,7 @@ func (m *metrics) event(t *agent.Turn, e agent.Event) {
 		if e.Result.Failed {
 			outcome = "failed"
 		}
-		m.tools.add(e.Result.Name, outcome, 1)
+		m.tools.add(e.Tool, outcome, 1)
 	case agent.Refused:
 		m.violations.add(e.Refused.Kind, "", 1)
 	case agent.Done:

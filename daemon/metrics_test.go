@@ -159,12 +159,12 @@ func TestMetricsBounded(t *testing.T) {
 	var m metrics
 	turn := &agent.Turn{Agent: &agent.Agent{Name: "a\"b\\c\nd\xff"}}
 	for n := range 10 * maxSeries {
-		m.event(turn, agent.Event{Kind: agent.ToolResult, Result: agent.Result{Name: fmt.Sprint("made up ", n)}})
+		m.event(turn, agent.Event{Kind: agent.ToolResult, Tool: fmt.Sprint("made up ", n), Result: &agent.Result{}})
 	}
 	var long metrics
 	name := strings.Repeat("x", 1<<20)
 	for n := range maxSeries {
-		long.event(turn, agent.Event{Kind: agent.ToolResult, Result: agent.Result{Name: fmt.Sprint(n, name)}})
+		long.event(turn, agent.Event{Kind: agent.ToolResult, Tool: fmt.Sprint(n, name), Result: &agent.Result{}})
 	}
 	var y exposition
 	if long.write(&y); y.Len() > maxSeries*2*maxLabel {

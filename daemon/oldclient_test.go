@@ -24,8 +24,6 @@ import (
 type oldClient struct {
 	t *testing.T
 	c net.Conn
-	// own permits numbers from 1000 up.
-	own bool
 	// kinds are the numbers of the received stream events or event kinds.
 	kinds []uint64
 }
@@ -70,17 +68,6 @@ func (c *oldClient) read() (op protowire.Number, body []byte) {
 		op, body = num, v[0]
 	}
 	return op, body
-}
-
-// hello sends a call of the operation daemon.hello and reads the response.
-func (c *oldClient) hello() {
-	c.t.Helper()
-	name := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "daemon.hello")
-	c.write(2000, protowire.AppendString(protowire.AppendTag(name, 2, protowire.BytesType), "\xa0"))
-	if op, _ := c.read(); op != 2001 {
-		c.t.Fatalf("response to the call has number %d", op)
-	}
-	c.own = true
 }
 
 // fields decodes a message. The value of a number is in its canonical bytes.
@@ -138,7 +125,7 @@ func (c *oldClient) stream(content string) (said, failed string) {
 		kind := protowire.Number(0)
 		event := fields(c.t, body)
 		for num := range event {
-			if kind == 0 && (num <= 8 || c.own) {
+			if kind == 0 && num <= 8 {
 				kind = num
 			}
 		}
@@ -166,7 +153,7 @@ func (c *oldClient) events(runs int) (lines []string) {
 		}
 		f := fields(c.t, body)
 		kind := number(f, 3)
-		if kind > 5 && !c.own {
+		if kind > 5 {
 			c.t.Fatalf("event kind %d: %q", kind, body)
 		}
 		c.kinds = append(c.kinds, kind)
@@ -201,8 +188,7 @@ func oldDaemon(t *testing.T, network string) (s *served, address string) {
 	return s, "127.0.0.1:" + string(port)
 }
 
-// TestOldClient checks that a connection without a call receives only the numbers
-// of RFC 0018, and no text in events of pieces. Errors arrive in the stream's end.
+// TestOldClient checks that a client receives only the numbers of RFC 0018, and no text in events of pieces. Errors arrive in the stream's end.
 func TestOldClient(t *testing.T) {
 	for _, network := range []string{"unix", "tcp"} {
 		t.Run(network, func(t *testing.T) {
@@ -237,7 +223,7 @@ func TestOldClient(t *testing.T) {
 	}
 }
 
-// TestOldClientNotice checks that a notice is a chunk without a call.
+// TestOldClientNotice checks that a notice is a chunk.
 func TestOldClientNotice(t *testing.T) {
 	m := modeltest.New(t, modeltest.Status(503, "no"), modeltest.Say("yes"))
 	config := strings.Replace(scripted(m), `models = ["script"]`, `models = ["script", "spare"]`+"\nfallback = [\"spare\"]", 1)
@@ -245,36 +231,5 @@ func TestOldClientNotice(t *testing.T) {
 	said, failed := c.stream("go")
 	if want := "\n[model 'spare' answers instead of 'script', which failed]\nyes"; said != want || failed != "" {
 		t.Errorf("stream returned %q, %q; want %q", said, failed, want)
-	}
-}
-
-// TestOldClientWithCall checks that a call counts for its connection, from the
-// next request on.
-func TestOldClientWithCall(t *testing.T) {
-	for _, network := range []string{"unix", "tcp"} {
-		t.Run(network, func(t *testing.T) {
-			s, address := oldDaemon(t, network)
-			follower := dialOld(t, network, address)
-			follower.hello()
-			follower.write(9, nil)
-			gate.Until(t, "a subscriber", func() bool { return s.events.count.Load() == 1 })
-			c := dialOld(t, network, address)
-			c.hello()
-			if said, failed := c.stream("go"); said != "Größe: 日本語 🦀" || failed != "" {
-				t.Errorf("stream returned %q, %q", said, failed)
-			}
-			if !slices.Contains(c.kinds, 1000) {
-				t.Errorf("stream events %v have no usage", c.kinds)
-			}
-			if _, failed := c.stream("fail"); failed == "" || !slices.Contains(c.kinds, 1002) {
-				t.Errorf("failed stream: %q, events %v", failed, c.kinds)
-			}
-			got := strings.Join(follower.events(2), "\n")
-			for _, want := range []string{"0 日本語", "1 überlegt", "1001 tool bash", "1003 "} {
-				if !strings.Contains(got, want) {
-					t.Errorf("events lack %q:\n%s", want, got)
-				}
-			}
-		})
 	}
 }

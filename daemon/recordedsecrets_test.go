@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"crabmem/bench/gate"
-	"crabmem/daemon/client"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/op"
 	"crabmem/daemon/tool"
 	"crabmem/daemon/wire/pb"
 
@@ -49,7 +49,7 @@ func TestRecordedSecrets(t *testing.T) {
 			ended := make(chan bool)
 			go func() { // ends with ctx
 				defer close(ended)
-				for e, err := range s.client().Events(ctx, client.EventFilter{}) {
+				for e, err := range op.FollowEvents.All(ctx, s.client(), op.EventFilter{}) {
 					if err != nil {
 						return
 					}

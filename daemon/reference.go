@@ -1,50 +1,120 @@
 package daemon
 
 import (
+	"crabmem/daemon/agent"
+	"crabmem/daemon/op"
+	"crabmem/daemon/session"
 	"crabmem/daemon/wire/pb"
 )
 
-// ownNumbers is the lowest number of an addition to RFC 0018. A client of the RFC
-// decodes a stream event or an event kind from this number up as an empty one, and
-// fails.
-const ownNumbers = 1000
+// The runs and events of RFC 0018. Clients of the RFC fail on an event that it does not
+// define.
 
-// event sends an event of a stream. A peer that has sent no Call receives only
-// events of RFC 0018.
-func (r *request) event(e *pb.StreamEvent) error {
-	if !r.peer.Calls {
-		if e = referenceStreamEvent(e); e == nil {
-			return nil
+// send runs an agent and sends its final message.
+func (d *Daemon) send(r *request, m *pb.SendMsg) error {
+	q := &runRequest{Request: session.Request{Agent: m.Agent, Sender: m.GetSender(), Session: m.Session, Dir: m.Cwd, Resume: m.ResumeFile, NewChat: m.NewChat, Content: m.Content}}
+	a, err := d.runMessage(r.ctx, q, nil)
+	if err != nil {
+		return err
+	}
+	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Response{Response: &pb.SendResponse{Agent: a.Agent, Content: a.Content, Session: a.Number}}})
+}
+
+// stream runs an agent and sends its events. It sends the end after the session
+// is on disk.
+func (d *Daemon) stream(r *request, m *pb.StreamMsg) error {
+	q := &runRequest{Request: session.Request{Agent: m.Agent, Sender: m.GetSender(), Session: m.Session, Dir: m.Cwd, Resume: m.ResumeFile, NewChat: m.NewChat, Content: m.Content}}
+	started := false
+	each := func(e agent.Event) error {
+		started = true
+		if s := streamEvent(&e); s != nil {
+			return r.event(s)
+		}
+		return nil
+	}
+	_, err := d.runMessage(r.ctx, q, each)
+	if err != nil && !started {
+		if m.Session == nil {
+			return err
+		}
+		if err := each(agent.Event{Kind: agent.Start, Agent: m.Agent, Number: *m.Session}); err != nil {
+			return err
 		}
 	}
+	end := &pb.StreamEnd{Agent: m.Agent}
+	if err != nil {
+		end.Error = message(err).Message
+	}
+	return r.event(&pb.StreamEvent{Event: &pb.StreamEvent_End{End: end}})
+}
+
+func (r *request) event(e *pb.StreamEvent) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Stream{Stream: e}})
 }
 
-// referenceStreamEvent returns an event as RFC 0018 defines it, or nil if the RFC has
-// no such event. A notice becomes a chunk. The end of the stream contains the message
-// of an error.
-func referenceStreamEvent(e *pb.StreamEvent) *pb.StreamEvent {
-	if n := e.GetError(); n.GetKind() == noticeKind {
-		return &pb.StreamEvent{Event: &pb.StreamEvent_Chunk{Chunk: &pb.StreamChunk{Content: "\n[" + n.GetMessage() + "]\n"}}}
+// streamEvent returns an event of a stream, or nil if the RFC has no such event. A notice
+// and a compaction are chunks.
+func streamEvent(e *agent.Event) *pb.StreamEvent {
+	switch e.Kind {
+	case agent.Start:
+		return &pb.StreamEvent{Event: &pb.StreamEvent_Start{Start: &pb.StreamStart{Agent: e.Agent, Session: e.Number}}}
+	case agent.TextDelta:
+		return chunk(e.Content)
+	case agent.Notice:
+		return chunk("\n[" + e.Note + "]\n")
+	case agent.Compacted:
+		return chunk("\n[context compacted]\n")
+	case agent.ThinkingDelta:
+		return &pb.StreamEvent{Event: &pb.StreamEvent_Thinking{Thinking: &pb.StreamThinking{Content: e.Content}}}
+	case agent.ToolStart:
+		start := &pb.ToolStartEvent{}
+		for _, c := range e.Calls {
+			start.Calls = append(start.Calls, &pb.ToolCallInfo{Name: c.Name, Arguments: c.Arguments})
+		}
+		return &pb.StreamEvent{Event: &pb.StreamEvent_ToolStart{ToolStart: start}}
+	case agent.AskUser:
+		return &pb.StreamEvent{Event: &pb.StreamEvent_AskUser{AskUser: &pb.AskUserEvent{Questions: questions(e.Questions)}}}
+	case agent.ToolResult:
+		return &pb.StreamEvent{Event: &pb.StreamEvent_ToolResult{ToolResult: &pb.ToolResultEvent{CallId: e.ID, Output: e.Output, DurationMs: uint64(e.Millis)}}}
+	case agent.ToolsComplete:
+		return &pb.StreamEvent{Event: &pb.StreamEvent_ToolsComplete{ToolsComplete: &pb.ToolsCompleteEvent{}}}
 	}
-	m := e.ProtoReflect()
-	if f := m.WhichOneof(m.Descriptor().Oneofs().ByName("event")); f == nil || f.Number() >= ownNumbers {
-		return nil
-	}
-	return e
+	return nil
 }
 
-// agentEvent sends an event to a subscriber. A peer that has sent no Call receives
-// only kinds of RFC 0018, and delta events without text.
-func (r *request) agentEvent(m *pb.AgentEventMsg) error {
-	if !r.peer.Calls {
-		switch {
-		case m.GetKind() >= ownNumbers:
-			return nil
-		case m.GetKind() <= pb.AgentEventKind_THINKING_DELTA:
-			// Other subscribers share m.
-			m = &pb.AgentEventMsg{Agent: m.GetAgent(), Session: m.GetSession(), Kind: m.GetKind(), Timestamp: m.GetTimestamp(), StoredId: m.GetStoredId()}
+func chunk(text string) *pb.StreamEvent {
+	return &pb.StreamEvent{Event: &pb.StreamEvent_Chunk{Chunk: &pb.StreamChunk{Content: text}}}
+}
+
+func questions(qs []agent.Question) []*pb.AskQuestion {
+	list := make([]*pb.AskQuestion, len(qs))
+	for i, q := range qs {
+		list[i] = &pb.AskQuestion{Question: q.Question, Header: q.Header, MultiSelect: q.MultiSelect}
+		for _, o := range q.Options {
+			list[i].Options = append(list[i].Options, &pb.AskOption{Label: o.Label, Description: o.Description})
 		}
 	}
-	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_AgentEvent{AgentEvent: m}})
+	return list
+}
+
+// agentKinds are the kinds of RFC 0018. The event of a compaction is that of its chunk.
+var agentKinds = map[agent.Kind]pb.AgentEventKind{
+	agent.TextDelta: pb.AgentEventKind_TEXT_DELTA, agent.Compacted: pb.AgentEventKind_TEXT_DELTA, agent.ThinkingDelta: pb.AgentEventKind_THINKING_DELTA,
+	agent.ToolStart: pb.AgentEventKind_TOOL_START, agent.ToolResult: pb.AgentEventKind_TOOL_RESULT, agent.ToolsComplete: pb.AgentEventKind_TOOLS_COMPLETE,
+	agent.Done: pb.AgentEventKind_DONE,
+}
+
+// subscribe sends the events of all sessions. Events of pieces have no text.
+func (d *Daemon) subscribe(r *request, _ *pb.SubscribeEvents) error {
+	return d.follow(r.ctx, &r.as, op.EventFilter{}, func(e agent.Event) error {
+		kind, ok := agentKinds[e.Kind]
+		if !ok {
+			return nil
+		}
+		m := &pb.AgentEventMsg{Agent: e.Agent, Session: e.Number, Kind: kind, Timestamp: e.Time}
+		if kind > pb.AgentEventKind_THINKING_DELTA {
+			m.Content = e.Content
+		}
+		return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_AgentEvent{AgentEvent: m}})
+	})
 }

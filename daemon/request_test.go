@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -8,14 +9,26 @@ import (
 	"testing"
 	"time"
 
-	"crabmem/daemon/client"
+	"crabmem/bench/gate"
+	"crabmem/daemon/agent"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/op"
 	"crabmem/daemon/session"
 	"crabmem/sessionlog"
-
-	daemonagent "crabmem/daemon/agent"
 )
+
+// followEvents returns the events of all runs until the daemon stops.
+func (s *served) followEvents() <-chan *agent.Event {
+	s.t.Helper()
+	events := make(chan *agent.Event, 256)
+	go func() {
+		for e := range op.FollowEvents.All(s.t.Context(), s.client(), op.EventFilter{}) {
+			events <- e
+		}
+	}()
+	gate.Until(s.t, "a subscriber", func() bool { return s.events.count.Load() > 0 })
+	return events
+}
 
 // userLines returns the user's messages of a session's file.
 func (s *served) userLines(id string) (lines []string) {
@@ -44,60 +57,62 @@ func TestRequestID(t *testing.T) {
 	s := serve(t, at, scripted(m))
 	c := s.client()
 	ctx := t.Context()
-	end := s.follow()
+	events := s.followEvents()
 	m.Queue(modeltest.Say("fine"))
-	first := client.Message{Agent: "crab", Content: "go", Request: "a", NewChat: true}
+	first := op.Message{Agent: "crab", Content: "go", Request: "a", New: true}
 	var kinds []string
 	stored := ""
-	for e, err := range c.Stream(ctx, first) {
+	for e, err := range op.StreamMessage.All(ctx, c, first) {
 		check(t, err)
-		kinds = append(kinds, e.Kind)
-		if e.Kind == "appended" && (e.Line != 2 || e.Repeated) {
+		kinds = append(kinds, string(e.Kind))
+		if e.Kind == agent.User && (e.Line != 2 || e.Repeated) {
 			t.Errorf("appended %+v", e)
 		}
-		stored = e.StoredID
+		stored = cmp.Or(stored, e.Session)
 	}
-	if got := strings.Join(kinds, " "); got != "start appended text_delta usage" {
+	if got := strings.Join(kinds, " "); got != "start user text_delta usage" {
 		t.Errorf("events: %s", got)
 	}
-	again := func(what string, q client.Message) {
+	again := func(what string, q op.Message) {
 		t.Helper()
-		r, err := c.Send(ctx, q)
-		if err != nil || !r.Repeated || r.Content != "fine" || r.StoredID != stored {
+		r, err := op.SendMessage.Do(ctx, c, q)
+		if err != nil || !r.Repeated || r.Content != "fine" || r.Session != stored {
 			t.Errorf("%s: %+v, %v", what, r, err)
 		}
 		kinds, text := "", ""
-		for e, err := range c.Stream(ctx, q) {
+		for e, err := range op.StreamMessage.All(ctx, c, q) {
 			check(t, err)
-			if kinds += e.Kind + " "; e.Kind == "appended" && (e.Line != 2 || !e.Repeated) {
+			if kinds += string(e.Kind) + " "; e.Kind == agent.User && (e.Line != 2 || !e.Repeated) {
 				t.Errorf("%s: appended %+v", what, e)
 			}
-			text += e.Text
+			if e.Kind == agent.TextDelta {
+				text += e.Content
+			}
 		}
-		if kinds != "start appended text_delta " || text != "fine" {
+		if kinds != "start user text_delta " || text != "fine" {
 			t.Errorf("%s: events %swith %q", what, kinds, text)
 		}
 	}
-	latest := client.Message{Agent: "crab", Content: "go", Request: "a"}
+	latest := op.Message{Agent: "crab", Content: "go", Request: "a"}
 	again("new chat", first)
 	again("latest session", latest)
-	_, err := c.Send(ctx, client.Message{Agent: "crab", Content: "stop", Request: "a"})
+	_, err := op.SendMessage.Do(ctx, c, op.Message{Agent: "crab", Content: "stop", Request: "a"})
 	wantError(t, err, 409, "request", "an earlier request has this ID and another message")
-	_, err = c.Send(ctx, client.Message{Agent: "crab", Content: "go", Request: strings.Repeat("x", 256)})
+	_, err = op.SendMessage.Do(ctx, c, op.Message{Agent: "crab", Content: "go", Request: strings.Repeat("x", 256)})
 	wantError(t, err, 400, "invalid", "request_id: 256 bytes, want at most 255")
 	// A client that disconnects, also after the answer of a first run, does not change the
 	// turn that has the answer.
 	l, err := s.loaded.Open(ctx, stored, "")
 	check(t, err)
 	gone := errors.New("gone")
-	run := &session.Run{Session: l, Content: "go", Sender: "user", Request: "a", Each: func(daemonagent.Event) error { return gone }}
+	run := &session.Run{Session: l, Content: "go", Sender: "user", Request: "a", Each: func(agent.Event) error { return gone }}
 	if err := s.loaded.Run(ctx, run); !errors.Is(err, gone) {
 		t.Errorf("a run without a client: %v", err)
 	}
 	again("after a refusal and a disconnection", latest)
 	m.Queue(modeltest.Say("last"))
-	run = &session.Run{Session: l, Content: "the last", Sender: "user", Request: "z", Each: func(e daemonagent.Event) error {
-		if e.Kind == daemonagent.Usage { // the answer is in the session
+	run = &session.Run{Session: l, Content: "the last", Sender: "user", Request: "z", Each: func(e agent.Event) error {
+		if e.Kind == agent.Usage { // the answer is in the session
 			return gone
 		}
 		return nil
@@ -105,13 +120,16 @@ func TestRequestID(t *testing.T) {
 	if err := s.loaded.Run(ctx, run); !errors.Is(err, gone) {
 		t.Errorf("a run without a client: %v", err)
 	}
-	if r, err := c.Send(ctx, client.Message{Agent: "crab", Content: "the last", Request: "z"}); err != nil || !r.Repeated || r.Content != "last" {
+	if r, err := op.SendMessage.Do(ctx, c, op.Message{Agent: "crab", Content: "the last", Request: "z"}); err != nil || !r.Repeated || r.Content != "last" {
 		t.Errorf("after a disconnection at the end: %+v, %v", r, err)
 	}
 	users := 0
-	for _, e := range end(3) { // the refused request is a run, too
-		if e.Content == "go" {
+	for runs := 0; runs < 3; { // the refused request is a run, too
+		switch e := <-events; {
+		case e.Kind == agent.User && e.Content == "go":
 			users++
+		case e.Kind == agent.Done:
+			runs++
 		}
 	}
 	if users != 1 {
@@ -128,11 +146,11 @@ func TestRequestID(t *testing.T) {
 
 	m.Queue(modeltest.Reply{}.Stall(50 * time.Millisecond).Text("slow"))
 	var each sync.WaitGroup
-	answers := make([]client.Response, 8)
+	answers := make([]op.Answer, 8)
 	for i := range answers {
 		each.Go(func() {
 			var err error
-			if answers[i], err = c.Send(ctx, client.Message{Agent: "crab", Content: "go", Request: "b", NewChat: true}); err != nil {
+			if answers[i], err = op.SendMessage.Do(ctx, c, op.Message{Agent: "crab", Content: "go", Request: "b", New: true}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -143,14 +161,14 @@ func TestRequestID(t *testing.T) {
 		if r.Repeated {
 			repeated++
 		}
-		if r.Content != "slow" || r.StoredID != answers[0].StoredID || r.StoredID == stored {
+		if r.Content != "slow" || r.Session != answers[0].Session || r.Session == stored {
 			t.Errorf("concurrent: %+v", r)
 		}
 	}
 	if n := len(m.Requests()); n != 3 || repeated != 7 {
 		t.Errorf("concurrent: %d requests to the model, %d repeated", n-2, repeated)
 	}
-	for _, id := range []string{stored, answers[0].StoredID} {
+	for _, id := range []string{stored, answers[0].Session} {
 		if got := s.userLines(id); slices.Compact(got)[0] != "go" || len(got) > 2 || id != stored && len(got) != 1 {
 			t.Errorf("%s has the messages %q", id, got)
 		}
@@ -160,7 +178,7 @@ func TestRequestID(t *testing.T) {
 	}
 	// Another sender's request with the ID is another request.
 	m.Queue(modeltest.Say("for tg"))
-	r, err := c.Send(ctx, client.Message{Agent: "crab", Content: "go", Request: "a", NewChat: true, Sender: "tg:1"})
+	r, err := op.SendMessage.Do(ctx, c, op.Message{Agent: "crab", Content: "go", Request: "a", New: true, Sender: "tg:1"})
 	if err != nil || r.Repeated || r.Content != "for tg" {
 		t.Errorf("another sender: %+v, %v", r, err)
 	}
@@ -178,8 +196,8 @@ func TestRequestWithoutSession(t *testing.T) {
 	s.stop()
 	s = serve(t, at, "")
 	m.Queue(modeltest.Say("fine"))
-	r, err := s.client().Send(t.Context(), client.Message{Agent: "crab", Content: "go", Request: "a", NewChat: true})
-	if err != nil || r.StoredID != l.ID() || r.Repeated {
+	r, err := op.SendMessage.Do(t.Context(), s.client(), op.Message{Agent: "crab", Content: "go", Request: "a", New: true})
+	if err != nil || r.Session != l.ID() || r.Repeated {
 		t.Errorf("%+v, %v; want the session %s", r, err, l.ID())
 	}
 }
@@ -192,10 +210,10 @@ func TestAfterRequest(t *testing.T) {
 	c := s.client()
 	ctx := t.Context()
 	m.Queue(modeltest.Say("one"), modeltest.Say("two"), modeltest.Status(500, "no"), modeltest.Say("five"))
-	first, err := c.Send(ctx, client.Message{Agent: "crab", Content: "1", Request: "a", NewChat: true})
+	first, err := op.SendMessage.Do(ctx, c, op.Message{Agent: "crab", Content: "1", Request: "a", New: true})
 	check(t, err)
-	in := func(content, id, after string) (client.Response, error) {
-		return c.Send(ctx, client.Message{StoredID: first.StoredID, Content: content, Request: id, After: after})
+	in := func(content, id, after string) (op.Answer, error) {
+		return op.SendMessage.Do(ctx, c, op.Message{Session: first.Session, Content: content, Request: id, After: after})
 	}
 	refused := func(what, id, after string) {
 		t.Helper()
@@ -216,11 +234,11 @@ func TestAfterRequest(t *testing.T) {
 	}
 	refused("a turn without an answer", "x", "c")
 	refused("the turn before it", "", "b")
-	if got := s.userLines(first.StoredID); !slices.Equal(got, []string{"1", "2", "3"}) {
+	if got := s.userLines(first.Session); !slices.Equal(got, []string{"1", "2", "3"}) {
 		t.Errorf("the session has %q", got)
 	}
-	r, err := c.Send(ctx, client.Message{Agent: "crab", Content: "1", Request: "a", NewChat: true, Fresh: true})
-	if err != nil || r.Content != "five" || r.StoredID == first.StoredID {
+	r, err := op.SendMessage.Do(ctx, c, op.Message{Agent: "crab", Content: "1", Request: "a", New: true, Fresh: true})
+	if err != nil || r.Content != "five" || r.Session == first.Session {
 		t.Errorf("a fresh ID: %+v, %v", r, err)
 	}
 }

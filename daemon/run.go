@@ -19,29 +19,35 @@ import (
 	"crabmem/sessionlog"
 )
 
-// runRequest is a request to run an agent, of both kinds.
+// runRequest is a request to run an agent.
 type runRequest struct {
 	session.Request
 	after    string // see session.Run.After
 	model    string
+	tag      string
 	commands bool // check /NAME
 	literal  bool // the content was //NAME
 }
 
-func sendRequest(m *pb.SendMsg) *runRequest {
-	q := session.Request{Agent: m.Agent, Sender: m.GetSender(), Session: m.Session, Dir: m.Cwd, Resume: m.ResumeFile, NewChat: m.NewChat, Content: m.Content, ID: m.RequestId, Fresh: m.Fresh}
-	return &runRequest{Request: q, after: m.AfterRequest, model: m.GetModel(), commands: m.Commands}
-}
-
-func streamRequest(m *pb.StreamMsg) *runRequest {
-	q := session.Request{Agent: m.Agent, Sender: m.GetSender(), Session: m.Session, Dir: m.Cwd, Resume: m.ResumeFile, NewChat: m.NewChat, Content: m.Content, ID: m.RequestId, Fresh: m.Fresh}
-	return &runRequest{Request: q, after: m.AfterRequest, model: m.GetModel(), commands: m.Commands}
+// requestOf returns the request of a message.
+func requestOf(m *op.Message) *runRequest {
+	q := session.Request{Agent: m.Agent, Sender: m.Sender, NewChat: m.New, Content: m.Content, ID: m.Request, Fresh: m.Fresh}
+	if m.Number != 0 {
+		q.Session = &m.Number
+	}
+	if m.Dir != "" {
+		q.Dir = &m.Dir
+	}
+	if m.Session != "" {
+		q.Resume = &m.Session
+	}
+	return &runRequest{Request: q, after: m.After, model: m.Model, tag: m.Tag, commands: m.Commands}
 }
 
 // run returns the run of the request in a session. Without a sender, the
 // session's creator sends.
 func (q *runRequest) run(l *session.Session) *session.Run {
-	return &session.Run{Session: l, Content: q.Content, Sender: cmp.Or(q.Sender, l.CreatedBy()), Model: q.model, Request: q.ID, After: q.after, Literal: q.literal}
+	return &session.Run{Session: l, Content: q.Content, Sender: cmp.Or(q.Sender, l.CreatedBy()), Model: q.model, Tag: q.tag, Request: q.ID, After: q.after, Literal: q.literal}
 }
 
 // resolve returns the session of a request. It checks the model and a command /NAME
@@ -94,65 +100,38 @@ func (d *Daemon) command(scope tool.Scope, q *runRequest) error {
 	return err
 }
 
-// send runs an agent and sends its final message.
-func (d *Daemon) send(r *request, m *pb.SendMsg) error {
-	q := sendRequest(m)
-	l, err := d.resolve(r.ctx, q)
-	if err != nil {
-		return err
-	}
-	run := q.run(l)
-	if err := d.loaded.Run(r.ctx, run); err != nil {
-		return err
-	}
-	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Response{Response: &pb.SendResponse{
-		Agent: q.Agent, Content: run.Answer, Session: l.ID(), StoredId: l.StoredID(), Usage: usage(run.Usage), Repeated: run.Repeated}}})
+// converse runs an agent, as [op.Parts] says.
+func (d *Daemon) converse(ctx context.Context, m *op.Message, each func(agent.Event) error) (op.Answer, error) {
+	return d.runMessage(ctx, requestOf(m), each)
 }
 
-// stream runs an agent and sends its events. It sends the end after the session
-// is on disk.
-func (d *Daemon) stream(r *request, m *pb.StreamMsg) error {
-	q := streamRequest(m)
-	l, err := d.resolve(r.ctx, q)
-	start := &pb.StreamStart{Agent: q.Agent}
-	end := func(err error) error {
-		e := &pb.StreamEnd{Agent: q.Agent}
-		if err != nil {
-			m := message(err)
-			e.Error = m.Message
-			if err := r.event(&pb.StreamEvent{Event: &pb.StreamEvent_Error{Error: m}}); err != nil {
-				return err
-			}
-		}
-		return r.event(&pb.StreamEvent{Event: &pb.StreamEvent_End{End: e}})
-	}
+// runMessage runs an agent. each, if it is not nil, receives agent.Start and the events of
+// the run.
+func (d *Daemon) runMessage(ctx context.Context, q *runRequest, each func(agent.Event) error) (a op.Answer, err error) {
+	l, err := d.resolve(ctx, q)
 	if err != nil {
-		if q.Session == nil {
-			return err
-		}
-		start.Session = *q.Session
-		return errors.Join(r.event(&pb.StreamEvent{Event: &pb.StreamEvent_Start{Start: start}}), end(err))
-	}
-	start.Session, start.StoredId = l.ID(), l.StoredID()
-	if a := d.setup().agents[l.Agent()]; a != nil {
-		start.Model = a.Model
-	}
-	if q.model != "" {
-		start.Model = q.model
-	}
-	if err := r.event(&pb.StreamEvent{Event: &pb.StreamEvent_Start{Start: start}}); err != nil {
-		d.loaded.Discard(l)
-		return err
+		return a, err
 	}
 	run := q.run(l)
-	run.Interactive, run.Tag = true, m.GetTag()
-	run.Each = func(e agent.Event) error {
-		if s := streamEvent(e); s != nil {
-			return r.event(s)
+	if each != nil {
+		start := agent.Event{Kind: agent.Start, Agent: q.Agent, Session: l.StoredID(), Number: l.ID(), Model: q.model}
+		if a := d.setup().agents[l.Agent()]; a != nil && q.model == "" {
+			start.Model = a.Model
 		}
-		return nil
+		if err := each(start); err != nil {
+			d.loaded.Discard(l)
+			return a, err
+		}
+		run.Interactive = true
+		run.Each = func(e agent.Event) error {
+			if e.Kind == agent.Refused { // the result of the call says it
+				return nil
+			}
+			return each(e)
+		}
 	}
-	return end(d.loaded.Run(r.ctx, run))
+	err = d.loaded.Run(ctx, run)
+	return op.Answer{Agent: q.Agent, Content: run.Answer, Session: l.StoredID(), Number: l.ID(), Usage: run.Usage, Repeated: run.Repeated}, err
 }
 
 // listSessions sends what RFC 0018 has of the loaded sessions.

@@ -14,6 +14,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/crmem"
+	"crabmem/daemon/client"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/op"
 	"crabmem/daemon/session"
@@ -219,7 +220,7 @@ func TestKill(t *testing.T) {
 	}
 	// The file stays, and is found again.
 	r := s.one(send(&pb.SendMsg{Content: "two"})).GetResponse()
-	if r.GetStoredId() != "crab_user_1" || r.Session == id {
+	if s.stored(r.GetSession()) != "crab_user_1" || r.Session == id {
 		t.Errorf("afterwards: %v", r)
 	}
 }
@@ -245,7 +246,7 @@ func TestAskUser(t *testing.T) {
 	if r := s.one(reply); r.GetPong() == nil {
 		t.Fatal(r)
 	}
-	if r := f.until(func(e *pb.StreamEvent) bool { return e.GetToolResult() != nil }).GetToolResult(); r.Output != `{"Which?":"a"}` || r.IsError {
+	if r := f.until(func(e *pb.StreamEvent) bool { return e.GetToolResult() != nil }).GetToolResult(); r.Output != `{"Which?":"a"}` {
 		t.Errorf("the result is %v", r)
 	}
 	f.end()
@@ -408,7 +409,7 @@ func TestNewAndResume(t *testing.T) {
 	}
 	one := ask(&pb.SendMsg{Content: "a"})
 	two := ask(&pb.SendMsg{Content: "b", NewChat: true})
-	if one.StoredId != "crab_user_1" || two.StoredId != "crab_user_2" || one.Session == two.Session {
+	if s.stored(one.Session) != "crab_user_1" || s.stored(two.Session) != "crab_user_2" || one.Session == two.Session {
 		t.Fatalf("%v, %v", one, two)
 	}
 	// A client that names no session continues its latest one.
@@ -426,20 +427,21 @@ func TestNewAndResume(t *testing.T) {
 			t.Errorf("%q: %v", name, e)
 		}
 	}
+	newest := s.stored(two.Session)
 	// Another daemon finds the newest, and one by its name.
 	s.stop()
 	s = serve(t, s.home, "")
-	if r := ask(&pb.SendMsg{Content: "e"}); r.StoredId != two.StoredId {
+	if r := ask(&pb.SendMsg{Content: "e"}); s.stored(r.Session) != newest {
 		t.Errorf("after a restart: %v", r)
 	}
 	name := "crab_user_1"
 	r1, r2 := ask(&pb.SendMsg{Content: "f", ResumeFile: &name}), ask(&pb.SendMsg{Content: "g", ResumeFile: &name})
-	if r1.Session != r2.Session || r1.StoredId != name {
+	if r1.Session != r2.Session || s.stored(r1.Session) != name {
 		t.Errorf("resumed twice: %v, %v", r1, r2)
 	}
 	// Two senders with the same slug do not share a session.
 	tg, other := "tg:1", "tg-1"
-	if a, b := ask(&pb.SendMsg{Content: "mine", Sender: &tg}), ask(&pb.SendMsg{Content: "mine", Sender: &other}); a.StoredId == b.StoredId {
+	if a, b := ask(&pb.SendMsg{Content: "mine", Sender: &tg}), ask(&pb.SendMsg{Content: "mine", Sender: &other}); s.stored(a.Session) == s.stored(b.Session) {
 		t.Errorf("%v, %v", a, b)
 	}
 }
@@ -556,7 +558,7 @@ func TestHandOff(t *testing.T) {
 	if b.GetContent() != "I see" || b.Session == a.Session {
 		t.Fatal(b)
 	}
-	if got := strings.Join(s.lines(a.StoredId), "|"); got != "user hi|assistant hello" || s.store.Len() != 0 {
+	if got := strings.Join(s.lines(s.stored(a.Session)), "|"); got != "user hi|assistant hello" || s.store.Len() != 0 {
 		t.Errorf("it changed the session: %s", got)
 	}
 	for _, id := range []uint64{77, b.Session} {
@@ -586,16 +588,23 @@ func TestNoTools(t *testing.T) {
 
 // TestFailureIsReported: an answer that failed is an error, of both kinds.
 func TestFailureIsReported(t *testing.T) {
-	m := modeltest.New(t, modeltest.Status(401, "bad key sk-planted"), modeltest.Status(401, "bad key sk-planted"))
+	m := modeltest.New(t)
+	m.Func(func(modeltest.Request) modeltest.Reply { return modeltest.Status(401, "bad key sk-planted") })
 	s := serve(t, home(t), scripted(m))
 	e := s.one(send(&pb.SendMsg{Content: "hi"})).GetError()
 	if e.GetCode() != 500 || !strings.Contains(e.Message, "401") || strings.Contains(e.Message, "sk-planted") || e.Remedy == "" {
 		t.Errorf("send: %v", e)
 	}
 	all := s.ask(stream(&pb.StreamMsg{Content: "hi"}))
-	end, before := all[len(all)-1].GetStream().GetEnd(), all[len(all)-2].GetStream().GetError()
-	if end.Error == "" || end.Error != before.GetMessage() || before.Kind != "model_key" {
-		t.Errorf("stream: %v, %v", end, before)
+	if end := all[len(all)-1].GetStream().GetEnd(); !strings.Contains(end.GetError(), "401") {
+		t.Errorf("stream: %v", end)
+	}
+	var failed error
+	for _, err := range op.StreamMessage.All(t.Context(), s.client(), op.Message{Content: "hi"}) {
+		failed = err
+	}
+	if !client.IsKind(failed, "model_key") {
+		t.Errorf("stream: %v", failed)
 	}
 }
 
@@ -650,7 +659,7 @@ func TestSlowSubscriber(t *testing.T) {
 		return modeltest.Reply{}.Text(strings.Split(strings.Repeat("x ", 3000), " ")...)
 	})
 	s := serve(t, home(t), scripted(m))
-	slow, err := s.events.add(nil, everybody, 16, 10)
+	slow, err := s.events.add(op.EventFilter{}, everybody, 16, 10)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -603,8 +603,9 @@ func TestRemoteSendersHaveNoShell(t *testing.T) {
 			begun := s.one(send(&pb.SendMsg{Content: "begin", Sender: &c.creator})).GetResponse()
 			next := &pb.SendMsg{Content: "go", Sender: &c.sender, Session: &begun.Session}
 			if resume {
+				id := s.stored(begun.Session)
 				s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_Kill{Kill: &pb.KillMsg{Session: begun.Session}}})
-				next.Session, next.ResumeFile = nil, &begun.StoredId
+				next.Session, next.ResumeFile = nil, &id
 			}
 			if r := s.one(send(next)).GetResponse(); r.GetContent() != "done" {
 				t.Errorf("%+v: answered %q", c, r.GetContent())

@@ -15,7 +15,6 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
-	"crabmem/daemon/client"
 	"crabmem/daemon/model"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/op"
@@ -136,7 +135,7 @@ model = "script"
 	ended := make(chan bool)
 	go func() {
 		defer close(ended)
-		for e, err := range s.client().Events(ctx, client.EventFilter{}) {
+		for e, err := range op.FollowEvents.All(ctx, s.client(), op.EventFilter{}) {
 			if err != nil {
 				return
 			}
@@ -151,9 +150,8 @@ model = "script"
 		ask(stream(&pb.StreamMsg{Content: "hi"}))
 		ask(send(&pb.SendMsg{Content: "hi"}))
 	}
-	name := "stored"
 	for range 2 {
-		ask(send(&pb.SendMsg{Content: "hi", Model: &name, NewChat: true}))
+		ask(callMessage(t, "runs.send", op.Message{Content: "hi", Model: "stored", New: true}))
 	}
 	for _, q := range stored.Requests() {
 		if got := q.Header.Get("Authorization"); got != "Bearer "+secret("stored") || bytes.Contains(q.Body, []byte(mark)) {
@@ -163,8 +161,7 @@ model = "script"
 	if n := len(stored.Requests()); n < 2 {
 		t.Errorf("%d requests with the stored key", n)
 	}
-	unreachable := "unreachable"
-	ask(send(&pb.SendMsg{Content: "hi", Model: &unreachable}))
+	ask(callMessage(t, "runs.send", op.Message{Content: "hi", Model: "unreachable"}))
 	for _, m := range []*pb.ClientMessage{
 		{Msg: &pb.ClientMessage_GetConfig{GetConfig: &pb.GetConfig{}}},
 		{Msg: &pb.ClientMessage_GetStats{GetStats: &pb.GetStats{}}},

@@ -34,7 +34,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 		return err
 	}
 	server := &wire.Server{
-		Handler: d.Handle, Token: string(c.TCP.Token), Trust: d.trust, Log: d.log,
+		Handler: d.Handle, Waits: waits, Token: string(c.TCP.Token), Trust: d.trust, Log: d.log,
 		Limits: wire.Limits{Header: c.Limits.FrameTimeout, Progress: c.Limits.Progress, InFlight: int64(c.Limits.InFlight), Conns: c.Limits.Connections},
 	}
 	var wg sync.WaitGroup

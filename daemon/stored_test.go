@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"crabmem/daemon/agent"
-	"crabmem/daemon/client"
 	"crabmem/daemon/op"
 	"crabmem/daemon/session"
 	"crabmem/sessionlog"
@@ -19,7 +18,7 @@ import (
 func TestStoredSessions(t *testing.T) {
 	s := serve(t, home(t), "")
 	c, ctx := s.client(), t.Context()
-	sent, err := c.Send(ctx, client.Message{Agent: "crab", Content: "which port does the canary listen on?"})
+	sent, err := op.SendMessage.Do(ctx, c, op.Message{Agent: "crab", Content: "which port does the canary listen on?"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +28,7 @@ func TestStoredSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	list, err := op.ListSessions.Do(ctx, c, op.SessionFilter{})
-	if err != nil || len(list.Items) != 2 || list.Total != 2 || list.Next != "" || list.Items[0].ID != sent.StoredID || list.Items[0].Number != sent.Session ||
+	if err != nil || len(list.Items) != 2 || list.Total != 2 || list.Next != "" || list.Items[0].ID != sent.Session || list.Items[0].Number != sent.Number ||
 		list.Items[1].Damaged != 1 || list.Items[1].Number != 0 {
 		t.Fatalf("%+v, %v", list, err)
 	}
@@ -40,7 +39,7 @@ func TestStoredSessions(t *testing.T) {
 		ids    []string
 	}{
 		{op.SessionFilter{Offset: 1, Limit: 5, Agent: "crab"}, 2, "", []string{"crab_user_90"}},
-		{op.SessionFilter{Limit: 1}, 2, "1", []string{sent.StoredID}},
+		{op.SessionFilter{Limit: 1}, 2, "1", []string{sent.Session}},
 		{op.SessionFilter{Offset: 9}, 2, "", nil},
 		{op.SessionFilter{CreatedBy: "nobody"}, 0, "", nil},
 	} {
@@ -57,12 +56,12 @@ func TestStoredSessions(t *testing.T) {
 	wantError(t, err, 400, "invalid", "after and limit")
 
 	// A title of a live session, and one of another.
-	for id, want := range map[string]string{sent.StoredID: sent.StoredID + "_port.jsonl", "crab_user_90": "crab_user_90_port.jsonl"} {
+	for id, want := range map[string]string{sent.Session: sent.Session + "_port.jsonl", "crab_user_90": "crab_user_90_port.jsonl"} {
 		if got, err := op.TitleSession.Do(ctx, c, op.SessionTitle{Session: id, Title: "Port"}); err != nil || got.File != want || got.Title != "Port" {
 			t.Errorf("%v, %v", got, err)
 		}
 	}
-	if again, err := c.Send(ctx, client.Message{Agent: "crab", Content: "and then?"}); err != nil || again.Session != sent.Session {
+	if again, err := op.SendMessage.Do(ctx, c, op.Message{Agent: "crab", Content: "and then?"}); err != nil || again.Number != sent.Number {
 		t.Errorf("%v, %v", again, err)
 	}
 	_, err = op.TitleSession.Do(ctx, c, op.SessionTitle{Session: "nobody", Title: "x"})
@@ -126,25 +125,25 @@ func TestPurgeStored(t *testing.T) {
 	purge := func(id, text string) (op.PurgedSession, error) {
 		return op.PurgeSession.Do(ctx, c, op.SessionTexts{Session: id, Texts: []string{text}})
 	}
-	sent, err := c.Send(ctx, client.Message{Agent: "crab", Content: "the vault code"})
+	sent, err := op.SendMessage.Do(ctx, c, op.Message{Agent: "crab", Content: "the vault code"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.loaded.With(ctx, sent.Session, func(context.Context, session.Setup, *agent.Agent, *agent.Session) error {
-		_, err := purge(sent.StoredID, "the vault code")
+	if err := s.loaded.With(ctx, sent.Number, func(context.Context, session.Setup, *agent.Agent, *agent.Session) error {
+		_, err := purge(sent.Session, "the vault code")
 		wantError(t, err, 409, "busy", "has an active run")
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = purge(sent.StoredID, "")
+	_, err = purge(sent.Session, "")
 	wantError(t, err, 400, "invalid", "a text is empty")
 	_, err = purge("crab_user_99", "the vault code")
 	wantError(t, err, 404, "not_found", "crab_user_99")
-	if n, err := purge(sent.StoredID, "the vault code"); n.Lines == 0 || err != nil {
+	if n, err := purge(sent.Session, "the vault code"); n.Lines == 0 || err != nil {
 		t.Errorf("%+v, %v", n, err)
 	}
-	h, err := op.ReadLines.Do(ctx, c, op.SessionPage{SessionID: op.SessionID{Session: sent.StoredID}})
+	h, err := op.ReadLines.Do(ctx, c, op.SessionPage{SessionID: op.SessionID{Session: sent.Session}})
 	for _, l := range h.Items {
 		if strings.Contains(string(l.Record), "the vault code") {
 			t.Errorf("line %d: %s", l.Line, l.Record)
@@ -156,7 +155,7 @@ func TestPurgeStored(t *testing.T) {
 	if found, err := op.SearchSessions.Do(ctx, c, op.SessionQuery{Query: "vault code", Tools: true}); len(found.Hits) > 0 || err != nil {
 		t.Errorf("%+v, %v", found, err)
 	}
-	if _, err := c.Send(ctx, client.Message{Agent: "crab", Content: "next"}); err != nil {
+	if _, err := op.SendMessage.Do(ctx, c, op.Message{Agent: "crab", Content: "next"}); err != nil {
 		t.Error(err)
 	}
 }
@@ -166,12 +165,12 @@ func TestPurgeStored(t *testing.T) {
 func TestDeleteStored(t *testing.T) {
 	s := serve(t, home(t), "")
 	c, ctx := s.client(), t.Context()
-	sent, err := c.Send(ctx, client.Message{Agent: "crab", Content: "hello"})
+	sent, err := op.SendMessage.Do(ctx, c, op.Message{Agent: "crab", Content: "hello"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := op.SessionID{Session: sent.StoredID}
-	if err := s.loaded.With(ctx, sent.Session, func(context.Context, session.Setup, *agent.Agent, *agent.Session) error {
+	id := op.SessionID{Session: sent.Session}
+	if err := s.loaded.With(ctx, sent.Number, func(context.Context, session.Setup, *agent.Agent, *agent.Session) error {
 		_, err := op.DeleteSession.Do(ctx, c, id)
 		wantError(t, err, 409, "busy", "has an active run")
 		return nil
@@ -179,16 +178,16 @@ func TestDeleteStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := op.DeleteSession.Do(ctx, c, id)
-	if err != nil || got.ID != sent.StoredID || got.Number != 0 || got.Loaded {
+	if err != nil || got.ID != sent.Session || got.Number != 0 || got.Loaded {
 		t.Errorf("%v, %v", got, err)
 	}
 	if list, err := op.ListLoaded.Do(ctx, c, op.None{}); err != nil || len(list) != 0 {
 		t.Errorf("%v, %v", list, err)
 	}
-	_, err = c.Send(ctx, client.Message{Agent: "crab", Content: "x", Session: sent.Session})
-	wantError(t, err, 500, "not_found", fmt.Sprint(sent.Session))
+	_, err = op.SendMessage.Do(ctx, c, op.Message{Agent: "crab", Content: "x", Number: sent.Number})
+	wantError(t, err, 500, "not_found", fmt.Sprint(sent.Number))
 	_, err = op.DeleteSession.Do(ctx, c, id)
-	wantError(t, err, 404, "not_found", sent.StoredID)
+	wantError(t, err, 404, "not_found", sent.Session)
 	if list, err := op.ListSessions.Do(ctx, c, op.SessionFilter{Trash: true}); err != nil || len(list.Items) != 1 {
 		t.Errorf("%v, %v", list, err)
 	}
@@ -197,8 +196,8 @@ func TestDeleteStored(t *testing.T) {
 	}
 	_, err = op.RestoreSession.Do(ctx, c, op.SessionID{Session: "nobody"})
 	wantError(t, err, 404, "not_found", "nobody")
-	again, err := c.Send(ctx, client.Message{Agent: "crab", Content: "again"})
-	if err != nil || again.StoredID != sent.StoredID || again.Session == sent.Session {
+	again, err := op.SendMessage.Do(ctx, c, op.Message{Agent: "crab", Content: "again"})
+	if err != nil || again.Session != sent.Session || again.Number == sent.Number {
 		t.Errorf("%v, %v", again, err)
 	}
 }

@@ -28,7 +28,7 @@ func TestTitles(t *testing.T) {
 			t.Fatalf("answered %v", r)
 		}
 		gate.Until(t, "the title "+c.want, func() bool {
-			i, err := s.describe(r.StoredId)
+			i, err := s.describe(s.stored(r.Session))
 			if err != nil {
 				t.Fatal(err)
 			}

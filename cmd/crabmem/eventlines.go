@@ -9,18 +9,18 @@ import (
 
 	"crabmem/cmd/crabmem/internal/chat"
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/daemon/client"
+	"crabmem/daemon/agent"
 	"crabmem/daemon/display"
 )
 
 // An eventFilter selects events; empty fields match all.
 type eventFilter struct{ session, agent string }
 
-func (f *eventFilter) matches(m *client.Event) bool {
-	if m.Kind == "lag" {
+func (f *eventFilter) matches(m *agent.Event) bool {
+	if m.Kind == agent.Lag {
 		return true // the missed events are unknown
 	}
-	return (f.session == "" || f.session == m.StoredID) && (f.agent == "" || f.agent == m.Agent)
+	return (f.session == "" || f.session == m.Session) && (f.agent == "" || f.agent == m.Agent)
 }
 
 // maxFolded limits the text of a line in bytes.
@@ -31,26 +31,26 @@ const maxFolded = 16 << 10
 type eventPrinter struct {
 	c     *app
 	lines int
-	open  *client.Event // an unfinished text
+	open  *agent.Event // an unfinished text
 	text  strings.Builder
 }
 
-func (p *eventPrinter) print(m *client.Event) error {
+func (p *eventPrinter) print(m *agent.Event) error {
 	if p.c.JSON {
 		p.lines++
-		if err := p.c.PrintJSON(newEvent(m)); err != nil {
+		if err := p.c.PrintJSON(newEventLine(*m)); err != nil {
 			return err
 		}
 		return p.c.Out.Flush()
 	}
-	if m.Kind == "text_delta" || m.Kind == "thinking_delta" {
-		if o := p.open; o != nil && (o.Kind != m.Kind || o.Session != m.Session || p.text.Len() > maxFolded) {
+	if m.Kind == agent.TextDelta || m.Kind == agent.ThinkingDelta {
+		if o := p.open; o != nil && (o.Kind != m.Kind || o.Number != m.Number || p.text.Len() > maxFolded) {
 			p.flush()
 		}
 		if p.open == nil {
 			p.open = m
 		}
-		p.text.WriteString(m.Text)
+		p.text.WriteString(m.Content)
 		return nil
 	}
 	p.flush()
@@ -66,7 +66,7 @@ func (p *eventPrinter) flush() {
 		return
 	}
 	text := display.Printable(display.OneLine(p.text.String()))
-	if p.open.Kind == "thinking_delta" {
+	if p.open.Kind == agent.ThinkingDelta {
 		text = "(" + text + ")"
 	}
 	p.line(p.open, text)
@@ -74,47 +74,47 @@ func (p *eventPrinter) flush() {
 	p.text.Reset()
 }
 
-func (p *eventPrinter) line(m *client.Event, text string) {
+func (p *eventPrinter) line(m *agent.Event, text string) {
 	at := m.Time
 	if t, err := time.Parse(time.RFC3339Nano, m.Time); err == nil {
 		at = t.Local().Format(time.TimeOnly)
 	}
-	where := cmp.Or(m.StoredID, strconv.FormatUint(m.Session, 10))
+	where := cmp.Or(m.Session, strconv.FormatUint(m.Number, 10))
 	p.lines++
 	line := fmt.Sprintf("%s  %s  %s  %s", at, display.Label(where), display.Label(m.Agent), text)
-	if m.Kind == "lag" {
+	if m.Kind == agent.Lag {
 		line = at + "  " + text
 	}
 	p.c.Out.WriteString(strings.TrimRight(cli.Fit(line, p.c.Width()), " ") + "\n")
 }
 
 // eventTexts returns the lines for an event that is not a delta event.
-func eventTexts(m *client.Event) []string {
+func eventTexts(m *agent.Event) []string {
 	switch m.Kind {
-	case "user":
-		return []string{"> " + display.Printable(display.OneLine(m.Text))}
-	case "tool_result":
-		return []string{"← " + display.Printable(m.Text)}
-	case "tools_complete":
+	case agent.User:
+		return []string{"> " + display.Printable(display.OneLine(m.Content))}
+	case agent.ToolResult:
+		return []string{"← " + display.Printable(m.Content)}
+	case agent.ToolsComplete:
 		return nil
-	case "usage":
-		if u := m.Usage; u != nil && u.ContextLimit > 0 {
-			return []string{fmt.Sprintf("%d tokens of %d", u.Total, u.ContextLimit)}
+	case agent.Usage:
+		if u := m.Usage; u != nil && u.Limit > 0 {
+			return []string{fmt.Sprintf("%d tokens of %d", u.Prompt+u.Completion, u.Limit)}
 		} else if u != nil {
-			return []string{display.Plural(u.Total, "token", "tokens")}
+			return []string{display.Plural(u.Prompt+u.Completion, "token", "tokens")}
 		}
-	case "done":
-		if m.Err != nil {
-			return []string{"failed: " + display.Printable(display.OneLine(m.Err.Message))}
+	case agent.Done:
+		if m.Error != nil {
+			return []string{"failed: " + display.Printable(display.OneLine(m.Error.Message))}
 		}
 		return []string{"done"}
-	case "scope_violation":
-		return []string{"refused: " + display.Printable(m.Text)}
-	case "lag":
+	case agent.Refused:
+		return []string{"refused: " + display.Printable(m.Content)}
+	case agent.Lag:
 		return []string{display.Plural(m.Lost, "event was", "events were") + " lost: this command read too slowly"}
 	}
 	if lines := chat.EventLines(m); lines != nil {
 		return lines
 	}
-	return []string{strings.TrimSpace(m.Kind + " " + display.Printable(display.OneLine(m.Text)))}
+	return []string{strings.TrimSpace(string(m.Kind) + " " + display.Printable(display.OneLine(m.Content)))}
 }

@@ -7,63 +7,29 @@ import (
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/agent"
 	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
 
-// event is a line of events --json.
-type event struct {
-	Time     string       `json:"timestamp"`
-	Kind     string       `json:"kind" op:"words=user|text_delta|thinking_delta|tool_start|tool_result|tools_complete|done|compact|scope_violation|lag|usage"`
-	Agent    string       `json:"agent"`
-	Session  uint64       `json:"session"`   // number in the daemon; 0 = no session
-	StoredID string       `json:"stored_id"` // of its file
-	Content  string       `json:"content"`
-	CallID   string       `json:"call_id,omitempty"`
-	Calls    []eventCall  `json:"calls,omitempty"`
-	Usage    *eventUsage  `json:"usage,omitempty"`
-	Summary  string       `json:"summary,omitempty"`
-	Archive  string       `json:"archive,omitempty"`
-	Error    *eventFailed `json:"error,omitempty"`
-	Lost     uint64       `json:"lost,omitempty"` // events that were missed
+// eventLine is a line of events --json.
+type eventLine struct {
+	Time     string     `json:"timestamp"`
+	Kind     agent.Kind `json:"kind"`
+	Agent    string     `json:"agent"`
+	Session  uint64     `json:"session"`   // number in the daemon; 0 = no session
+	StoredID string     `json:"stored_id"` // of its file
+	Content  string     `json:"content"`
+	CallID   string     `json:"call_id,omitempty"`
+	*agent.Event
 }
 
-type eventCall struct {
-	ID        string `json:"id"`
-	Name      string `json:"name"`
-	Arguments string `json:"arguments"`
-}
-
-type eventUsage struct {
-	Prompt     uint64 `json:"prompt"`
-	Completion uint64 `json:"completion"`
-	Total      uint64 `json:"total"`
-	Limit      uint64 `json:"context_limit"`
-	Estimated  bool   `json:"estimated"`
-}
-
-type eventFailed struct {
-	Code    uint32 `json:"code"`
-	Kind    string `json:"kind"`
-	Message string `json:"message"`
-}
-
-func newEvent(m *client.Event) event {
-	e := event{
-		Time: m.Time, Kind: m.Kind, Agent: m.Agent, Session: m.Session, StoredID: m.StoredID,
-		Content: m.Text, CallID: m.CallID, Summary: m.Summary, Archive: m.Archive, Lost: m.Lost,
-	}
-	for _, call := range m.Calls {
-		e.Calls = append(e.Calls, eventCall{call.ID, call.Function.Name, call.Function.Arguments})
-	}
-	if u := m.Usage; u != nil {
-		e.Usage = &eventUsage{u.Prompt, u.Completion, u.Total, u.ContextLimit, u.Estimated}
-	}
-	if err := m.Err; err != nil {
-		e.Error = &eventFailed{err.Code, err.Kind, err.Message}
-	}
-	return e
+func newEventLine(e agent.Event) eventLine {
+	l := eventLine{Time: e.Time, Kind: e.Kind, Agent: e.Agent, Session: e.Number, StoredID: e.Session, Content: e.Content, CallID: e.ID, Event: &e}
+	e.Time, e.ID = "", ""
+	return l
 }
 
 // errEnough ends a feed without an error.
@@ -110,7 +76,7 @@ or if it stops, the exit code is 8.`,
 		}
 		err := c.withDaemon(ctx, func(d *client.Client) error {
 			p := eventPrinter{c: c}
-			for m, err := range d.Events(ctx, client.EventFilter{}) {
+			for m, err := range op.FollowEvents.All(ctx, d, op.EventFilter{}) {
 				if err != nil {
 					p.flush()
 					return gone(err)
@@ -133,7 +99,7 @@ or if it stops, the exit code is 8.`,
 		}
 		return err
 	}
-	return c.outputs(cmd, reflect.TypeFor[event]())
+	return c.outputs(cmd, reflect.TypeFor[eventLine]())
 }
 
 // gone returns the error for a feed that the daemon ended.

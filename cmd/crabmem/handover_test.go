@@ -341,7 +341,7 @@ func (p *place) openAll(d *client.Client) {
 		}
 		// The daemon has no agent of that name: the session is opened, but not
 		// written.
-		_, err := d.Send(context.Background(), client.Message{StoredID: s.ID})
+		_, err := op.SendMessage.Do(context.Background(), d, op.Message{Session: s.ID})
 		if err == nil || !strings.Contains(err.Error(), "agent 'ghost' not registered") {
 			p.t.Errorf("resuming %s: %v", s.ID, err)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/chat"
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/daemon/client"
+	"crabmem/daemon/agent"
 
 	"github.com/spf13/cobra"
 )
@@ -78,13 +78,13 @@ func (c *app) send(ctx context.Context, f *talkFlags, text string) (err error) {
 	defer asked.Wait()
 	in := sync.OnceValue(func() *chat.Lines { return chat.ReadLines(c.Stdin) })
 	open := false // a line is unfinished
-	err = t.Say(ctx, text, func(e *client.Event) {
+	err = t.Say(ctx, text, func(e *agent.Event) {
 		piece := r.Add(e)
 		if live && piece != "" {
 			io.WriteString(c.Out, c.Text(piece))
 			open = !strings.HasSuffix(piece, "\n")
 		}
-		if lines := chat.EventLines(e); len(lines) > 0 && (e.Kind == "notice" || live && c.IsTerminal(c.Stderr)) {
+		if lines := chat.EventLines(e); len(lines) > 0 && (e.Kind == agent.Notice || live && c.IsTerminal(c.Stderr)) {
 			if open {
 				c.Out.WriteString("\n")
 				open = false
@@ -94,7 +94,7 @@ func (c *app) send(ctx context.Context, f *talkFlags, text string) (err error) {
 				c.Note(c.Dim(cli.Fit(line, c.Width())))
 			}
 		}
-		if e.Kind == "ask_user" {
+		if e.Kind == agent.AskUser {
 			answer := chat.NoUserReply
 			if live && c.IsTerminal(c.Stdin) {
 				answer = in().Ask(ctx, e.Questions, c.Note, c.Note)

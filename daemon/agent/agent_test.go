@@ -77,7 +77,7 @@ func newRig(t *testing.T, limit int, h Hooks) *rig {
 func (r *rig) run(ctx context.Context, content string) (events []string, err error) {
 	r.t.Helper()
 	for e, eerr := range r.Run(ctx, r.agent, r.s, Input{Content: content}) {
-		if e.Kind != Usage && e.Kind != Appended {
+		if e.Kind != Usage && e.Kind != User {
 			events = append(events, line(e))
 		}
 		if eerr != nil && e.Kind != Done {
@@ -92,15 +92,15 @@ func line(e Event) string {
 	names := func() string {
 		var list []string
 		for _, c := range e.Calls {
-			list = append(list, c.Function.Name+c.Function.Arguments)
+			list = append(list, c.Name+c.Arguments)
 		}
 		return strings.Join(list, " ")
 	}
 	switch e.Kind {
 	case TextDelta:
-		return "text " + e.Text
+		return "text " + e.Content
 	case ThinkingDelta:
-		return "thinking " + e.Text
+		return "thinking " + e.Content
 	case ToolStart:
 		return fmt.Sprintf("start early=%v %s", e.Early, names())
 	case ToolResult:
@@ -108,13 +108,13 @@ func line(e Event) string {
 	case ToolsComplete:
 		return "complete"
 	case Compacted:
-		return "compacted " + e.Text + " as " + e.Archive
+		return "compacted " + e.Summary + " as " + e.Archive
 	case Refused:
 		return "refused " + e.Refused.Kind + " " + e.Refused.Name
 	case Notice:
-		return "notice " + e.Text
+		return "notice " + e.Note
 	case Done:
-		return fmt.Sprintf("done %d %q", e.Stop, e.Text)
+		return fmt.Sprintf("done %d %q", e.Stop, e.Content)
 	}
 	return fmt.Sprint("kind ", e.Kind)
 }
@@ -260,7 +260,7 @@ func TestCancel(t *testing.T) {
 		why := errors.New("enough")
 		var last Event
 		for e, err := range r.Run(ctx, r.agent, r.s, Input{Content: "go"}) {
-			if e.Text == "two " {
+			if e.Content == "two " {
 				cancel(why)
 			}
 			if last = e; e.Kind == Done && (!errors.Is(err, why) || e.Stop != Cancelled) {
@@ -292,7 +292,7 @@ func TestCancel(t *testing.T) {
 		r := newRig(t, 100_000, Hooks{})
 		r.model.Queue(modeltest.Reply{}.Text("one ").Text("two ").Stall(0))
 		for e := range r.Run(t.Context(), r.agent, r.s, Input{Content: "go"}) {
-			if e.Text == "one " {
+			if e.Content == "one " {
 				break
 			}
 		}
@@ -341,7 +341,7 @@ func TestCompaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.want("events", events, "start early=true echo", `start early=false echo{"text":"a result"}`, "result a result failed=false", "complete",
-			"compacted what was said as crab_user_1-1", "text \n[context compacted]\n", "text the answer", `done 1 "the answer"`)
+			"compacted what was said as crab_user_1-1", "text the answer", `done 1 "the answer"`)
 		r.want("file", r.kept(), "user what was said", "assistant the answer")
 		if len(archived) != 1 || archived[0] != (Summary{1, "what was said"}) {
 			t.Errorf("archived %v", archived)
@@ -359,7 +359,7 @@ func TestCompaction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.want("events", events, "text the answer", "compacted what was said as crab_user_1-1", "text \n[context compacted]\n", `done 1 "the answer"`)
+		r.want("events", events, "text the answer", "compacted what was said as crab_user_1-1", `done 1 "the answer"`)
 		if n := len(r.model.Requests()); n != 2 {
 			t.Errorf("%d requests: the model answered its own summary", n)
 		}

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"time"
 
 	"crabmem/daemon/tool"
@@ -97,13 +96,13 @@ func (t *turn) call(ctx context.Context, calls []sessionlog.ToolCall) []sessionl
 	return ms
 }
 
-// shown returns calls with redacted arguments.
-func (t *turn) shown(calls []sessionlog.ToolCall) []sessionlog.ToolCall {
-	calls = slices.Clone(calls)
-	for i := range calls {
-		calls[i].Function.Arguments = t.redact(calls[i].Function.Arguments)
+// shown returns calls as an event contains them, with redacted arguments.
+func (t *turn) shown(calls []sessionlog.ToolCall) []Call {
+	list := make([]Call, len(calls))
+	for i, c := range calls {
+		list[i] = Call{c.ID, c.Function.Name, t.redact(c.Function.Arguments)}
 	}
-	return calls
+	return list
 }
 
 // waitAll waits until all channels are closed. It returns false if ctx ends
@@ -144,5 +143,5 @@ func (t *turn) showResult(c sessionlog.ToolCall, r tool.Result) {
 	if r.Refused != nil {
 		t.emit(Event{Kind: Refused, Refused: r.Refused})
 	}
-	t.emit(Event{Kind: ToolResult, Result: Result{CallID: c.ID, Name: c.Function.Name, Output: r.Output, Failed: r.Failed, Took: r.Took}})
+	t.emit(Event{Kind: ToolResult, ID: c.ID, Tool: c.Function.Name, Result: &Result{r.Output, r.Failed, r.Took.Milliseconds()}})
 }

@@ -201,7 +201,7 @@ func (r *Runner) ArchivePending(a *Agent, s *Session) (name string, err error) {
 // archive writes summaries that an earlier run could not archive.
 func (t *turn) archive() {
 	if _, err := t.ArchivePending(t.Agent, t.Session); err != nil {
-		t.emit(Event{Kind: Notice, Text: err.Error()})
+		t.emit(Event{Kind: Notice, Note: err.Error()})
 	}
 }
 
@@ -217,7 +217,7 @@ func (t *turn) count(u *model.Usage) {
 		e.Estimated = true
 	}
 	t.full, t.counted = e.Prompt+e.Completion, len(t.Session.Messages)
-	t.emit(Event{Kind: Usage, Usage: e})
+	t.emit(Event{Kind: Usage, Usage: &e})
 }
 
 // estimate returns the tokens in the context if the model did not count them: of the system
@@ -258,7 +258,7 @@ func (t *turn) compact(ctx context.Context) {
 	summary, archive, err := t.Compact(ctx, t.Agent, t.Session, CompactOptions{OnRetry: t.retrying})
 	if summary == "" {
 		t.noCompact = true
-		t.emit(Event{Kind: Notice, Text: "compact session: " + err.Error()})
+		t.emit(Event{Kind: Notice, Note: "compact session: " + err.Error()})
 		return
 	}
 	t.newest = 0
@@ -266,9 +266,8 @@ func (t *turn) compact(ctx context.Context) {
 	if limit := t.limit(); limit > 0 && t.full > limit {
 		t.noCompact = true // only the prompt and the tools remain
 	}
-	t.emit(Event{Kind: Compacted, Text: summary, Archive: archive})
-	t.emit(Event{Kind: TextDelta, Text: "\n[context compacted]\n"})
+	t.emit(Event{Kind: Compacted, Summary: summary, Archive: archive})
 	if err != nil {
-		t.emit(Event{Kind: Notice, Text: err.Error()})
+		t.emit(Event{Kind: Notice, Note: err.Error()})
 	}
 }

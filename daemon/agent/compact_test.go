@@ -23,7 +23,7 @@ func (r *rig) usages(content string) (list []TokenUsage) {
 			r.t.Fatal(err)
 		}
 		if e.Kind == Usage {
-			list = append(list, e.Usage)
+			list = append(list, *e.Usage)
 		}
 	}
 	return list

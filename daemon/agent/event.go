@@ -2,60 +2,126 @@ package agent
 
 import (
 	"context"
-	"time"
 
 	"crabmem/daemon/tool"
-	"crabmem/sessionlog"
 )
 
 // Kind is the kind of an event.
-type Kind uint8
+type Kind string
 
-// The kinds of events, and the fields of Event that each has.
+// The kinds of events, and the fields of [Event] that each has. A daemon of a newer
+// version may send others.
 const (
-	TextDelta     Kind = iota + 1 // Text
-	ThinkingDelta                 // Text
-	ToolStart                     // Calls; Early if only names are known
-	AskUser                       // Questions
-	ToolResult                    // Result
-	ToolsComplete                 // without data
-	Usage                         // Usage
-	Compacted                     // Text is the summary, Archive its entry
-	Refused                       // Refused
-	Notice                        // Text is something the user should know
-	Done                          // Text is the answer, Stop and Err why it ended; the last event
-	Appended                      // Text is the user's input, Line its message; Repeated
+	Start         Kind = "start"           // Model; the first event of a run's stream
+	User          Kind = "user"            // Content is the user's message, which is durable; Line, Repeated
+	TextDelta     Kind = "text_delta"      // Content
+	ThinkingDelta Kind = "thinking_delta"  // Content
+	ToolStart     Kind = "tool_start"      // Calls; in a stream first without arguments and IDs
+	AskUser       Kind = "ask_user"        // Questions
+	ToolResult    Kind = "tool_result"     // ID; in a stream also Result
+	ToolsComplete Kind = "tools_complete"  // without data
+	Usage         Kind = "usage"           // Usage, after each response of the model
+	Compacted     Kind = "compact"         // Summary, Archive
+	Refused       Kind = "scope_violation" // Content, Error
+	Notice        Kind = "notice"          // Note is something the user should know
+	Done          Kind = "done"            // Error; the last event. In a run, Content is the answer
+	Lag           Kind = "lag"             // Lost
 )
 
-// Event is something that happened in a run.
+// Kinds are the kinds of events.
+var Kinds = []Kind{Start, User, TextDelta, ThinkingDelta, ToolStart, AskUser, ToolResult, ToolsComplete, Usage, Compacted, Refused, Notice, Done, Lag}
+
+// Event is something that happened in a run. Kind decides which fields are set. Only
+// [Start] and the events for subscribers name the session.
+//
+// Clients receive an event as it is, with the JSON names of its fields.
 type Event struct {
-	Kind      Kind
-	Text      string
-	Line      int64 // of the session's file; 0 if the input has no request ID
-	Repeated  bool  // an earlier run answered the request
-	Calls     []sessionlog.ToolCall
-	Early     bool
-	Questions []Question
-	Result    Result
-	Usage     TokenUsage
-	Archive   string
-	Refused   *tool.Violation
-	Stop      Stop
-	Err       error
+	Kind    Kind   `json:"kind,omitempty"`
+	Session string `json:"session,omitempty" jsonschema:"ID of the session"`
+	Number  uint64 `json:"-" cbor:"number,omitempty"` // of the session in the daemon
+	Agent   string `json:"agent,omitempty"`
+	Time    string `json:"time,omitempty" jsonschema:"RFC 3339"`
+	Tag     string `json:"-" cbor:"tag,omitempty"` // of the request that started the run
+
+	Model     string     `json:"model,omitempty"`
+	Content   string     `json:"content,omitempty" jsonschema:"the text of the event"`
+	Note      string     `json:"text,omitempty" jsonschema:"of notice"`
+	Line      int64      `json:"line,omitempty" jsonschema:"of the user's message in the session; absent without an ID of the request"`
+	Repeated  bool       `json:"repeated,omitempty" jsonschema:"an earlier run answered the request"`
+	Calls     []Call     `json:"calls,omitempty" jsonschema:"of tool_start"`
+	ID        string     `json:"id,omitempty" jsonschema:"of the call, of tool_result"`
+	Questions []Question `json:"questions,omitempty"`
+	*Result
+	Usage   *TokenUsage `json:"usage,omitempty"`
+	Summary string      `json:"summary,omitempty" jsonschema:"of compact"`
+	Archive string      `json:"archive,omitempty" jsonschema:"of compact: the entry that contains the summary"`
+	Error   *Failure    `json:"error,omitempty"`
+	Lost    uint64      `json:"lost,omitempty" jsonschema:"events that this client did not receive"`
+
+	// The rest does not leave the process.
+	Tool    string          `json:"-"` // of ToolResult
+	Early   bool            `json:"-"` // of ToolStart: only names are known
+	Refused *tool.Violation `json:"-"`
+	Stop    Stop            `json:"-"` // of Done: why the run ended
+	Err     error           `json:"-"` // of Done
+}
+
+// Size returns about how many bytes the event has as a message.
+func (e *Event) Size() int {
+	n := 256 + len(e.Content) + len(e.Note) + len(e.Summary)
+	for _, c := range e.Calls {
+		n += len(c.ID) + len(c.Name) + len(c.Arguments)
+	}
+	for _, q := range e.Questions {
+		n += len(q.Question) + len(q.Header)
+		for _, o := range q.Options {
+			n += len(o.Label) + len(o.Description)
+		}
+	}
+	if e.Result != nil {
+		n += len(e.Output)
+	}
+	if e.Error != nil {
+		n += len(e.Error.Message)
+	}
+	return n
+}
+
+// Call is a call of a tool.
+type Call struct {
+	ID        string `json:"id" jsonschema:"empty while the arguments are not known"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments" jsonschema:"JSON"`
 }
 
 // Result is the result of a tool call.
 type Result struct {
-	CallID, Name, Output string
-	Failed               bool
-	Took                 time.Duration
+	Output string `json:"output"`
+	Failed bool   `json:"failed,omitempty"`
+	Millis int64  `json:"ms"`
 }
 
 // TokenUsage is how full the context is after a model's answer, in tokens.
 type TokenUsage struct {
-	Prompt, Completion int
-	Limit              int  // of the model's context
-	Estimated          bool // the provider did not report it: bytes / 4
+	Prompt     int  `json:"prompt"`
+	Completion int  `json:"completion"`
+	Limit      int  `json:"context_limit" jsonschema:"of the model; 0: unknown"`
+	Estimated  bool `json:"estimated" jsonschema:"the provider did not report the numbers"` // bytes / 4
+}
+
+// Add adds the usage of another response of the run.
+func (u *TokenUsage) Add(more *TokenUsage) {
+	u.Prompt += more.Prompt
+	u.Completion += more.Completion
+	u.Limit = more.Limit
+	u.Estimated = u.Estimated || more.Estimated
+}
+
+// Failure is an error in an event.
+type Failure struct {
+	Code    uint32 `json:"code"` // as of HTTP
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
 }
 
 // Question is one question to the user.

@@ -56,7 +56,7 @@ func Example() {
 		case err != nil:
 			fmt.Println("failed:", err)
 		case e.Kind == agent.TextDelta:
-			fmt.Println(e.Text)
+			fmt.Println(e.Content)
 		}
 	}
 	fmt.Println(len(s.Messages), "messages")
@@ -87,9 +87,9 @@ func ExampleHooks() {
 		Event: func(t *agent.Turn, e agent.Event) {
 			switch e.Kind {
 			case agent.ToolResult:
-				fmt.Println("event: the", e.Result.Name, "says", e.Result.Output)
+				fmt.Println("event: the", e.Tool, "says", e.Result.Output)
 			case agent.Done:
-				fmt.Println("event:", e.Text)
+				fmt.Println("event:", e.Content)
 			}
 		},
 	}

@@ -40,9 +40,9 @@ func TestThen(t *testing.T) {
 		want        []string
 	}{
 		{"none", Hooks{}, Hooks{}, []string{"false false, x"}},
-		{"first", all("a"), Hooks{}, []string{"a build n", "a register", "a event xa7", "true true, xa"}},
-		{"next", Hooks{}, all("b"), []string{"b build n", "b register", "b event xb7", "true true, xb"}},
-		{"both", all("a"), all("b"), []string{"a build n", "b build na", "a register", "b register", "a event xab7", "b event xab7", "true true, xab"}},
+		{"first", all("a"), Hooks{}, []string{"a build n", "a register", "a event xausage", "true true, xa"}},
+		{"next", Hooks{}, all("b"), []string{"b build n", "b register", "b event xbusage", "true true, xb"}},
+		{"both", all("a"), all("b"), []string{"a build n", "b build na", "a register", "b register", "a event xabusage", "b event xabusage", "true true, xab"}},
 	} {
 		calls = nil
 		h := c.first.Then(c.next)
@@ -216,7 +216,7 @@ func TestOrderOfCalls(t *testing.T) {
 			var results []string
 			for e := range r.Run(t.Context(), &Agent{Scope: tool.Unbounded(), MaxIterations: 2}, &Session{Scope: tool.Unbounded()}, Input{Content: "go"}) {
 				if e.Kind == ToolResult {
-					results = append(results, e.Result.Name)
+					results = append(results, e.Tool)
 				}
 			}
 			if got := strings.Join(log, " "); got != want {
@@ -245,7 +245,7 @@ func TestGrace(t *testing.T) {
 			var results []string
 			for e := range r.Run(ctx, &Agent{Scope: tool.Unbounded(), MaxIterations: 2}, &Session{Scope: tool.Unbounded()}, Input{Content: "go"}) {
 				if e.Kind == ToolResult {
-					results = append(results, fmt.Sprint(e.Result.Output, " ", e.Result.Failed, " ", e.Result.Took))
+					results = append(results, fmt.Sprint(e.Result.Output, " ", e.Result.Failed, " ", time.Duration(e.Millis)*time.Millisecond))
 				}
 			}
 			line := want + " false 1m4.999s"
@@ -301,7 +301,7 @@ func TestLimits(t *testing.T) {
 	} {
 		var got TokenUsage
 		tn := &turn{
-			Runner: runnerOf(t, 1000, nil), yield: func(e Event, _ error) bool { got = e.Usage; return true },
+			Runner: runnerOf(t, 1000, nil), yield: func(e Event, _ error) bool { got = *e.Usage; return true },
 			Turn: Turn{Agent: &Agent{}, Session: &Session{Messages: []sessionlog.Message{{Content: "12345678"}, {Content: "12345678"}}}},
 		}
 		if tn.count(c.usage); got != c.want || tn.full != c.want.Prompt+c.want.Completion || tn.counted != 2 {

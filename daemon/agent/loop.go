@@ -66,7 +66,7 @@ func (r *Runner) Run(ctx context.Context, a *Agent, s *Session, in Input) iter.S
 			stop, err = Failed, errors.Join(err, kept)
 		}
 		s.Stop = stop
-		t.show(Event{Kind: Done, Text: t.answer, Stop: stop, Err: err}, err)
+		t.show(Event{Kind: Done, Content: t.answer, Stop: stop, Err: err}, err)
 	}
 }
 
@@ -248,7 +248,7 @@ func (t *turn) stream(ctx context.Context) (*merger, error) {
 		if c.Model != "" && c.Model != t.standIn {
 			t.standIn = c.Model
 			asked := cmp.Or(t.Agent.Model, t.Models.Active())
-			t.emit(Event{Kind: Notice, Text: fmt.Sprintf("model '%s' answers instead of '%s', which failed", c.Model, asked)})
+			t.emit(Event{Kind: Notice, Note: fmt.Sprintf("model '%s' answers instead of '%s', which failed", c.Model, asked)})
 		}
 		pieces.show(pieces.text.Add(clean(c.Content)), pieces.thinking.Add(clean(c.Reasoning)))
 		if len(c.Calls) > 0 && !early {
@@ -282,4 +282,4 @@ func (t *turn) request() model.Request {
 }
 
 // retrying shows the wait before another attempt.
-func (t *turn) retrying(r model.Retry) { t.emit(Event{Kind: Notice, Text: r.String()}) }
+func (t *turn) retrying(r model.Retry) { t.emit(Event{Kind: Notice, Note: r.String()}) }

@@ -65,11 +65,11 @@ func (m *merger) add(c *model.Chunk) error {
 func (m *merger) began() bool { return m.text.Len() > 0 || len(m.calls) > 0 }
 
 // named returns the calls with a name, without arguments.
-func (m *merger) named() []sessionlog.ToolCall {
-	var list []sessionlog.ToolCall
+func (m *merger) named() []Call {
+	var list []Call
 	for _, c := range m.calls {
 		if c.name != "" {
-			list = append(list, sessionlog.ToolCall{ID: c.id, Type: "function", Function: sessionlog.Function{Name: c.name}})
+			list = append(list, Call{Name: c.name})
 		}
 	}
 	return list

@@ -14,15 +14,15 @@ import (
 )
 
 // request runs the agent on a request with an ID. It returns the answer, and the lines
-// and flags of Appended events.
+// and flags of User events.
 func (r *rig) request(ctx context.Context, content, id string) (answer, appended string, err error) {
 	r.t.Helper()
 	for e, eerr := range r.Run(ctx, r.agent, r.s, Input{Content: content, Request: id}) {
 		switch e.Kind {
-		case Appended:
-			appended += fmt.Sprintf("%s at %d %v", e.Text, e.Line, e.Repeated)
+		case User:
+			appended += fmt.Sprintf("%s at %d %v", e.Content, e.Line, e.Repeated)
 		case Done:
-			answer, err = e.Text, eerr
+			answer, err = e.Content, eerr
 		}
 	}
 	return answer, appended, err
@@ -143,7 +143,7 @@ func TestRequestAcrossCrashes(t *testing.T) {
 	}
 	r.model.Queue(modeltest.Call("echo", `{"text":"result"}`), modeltest.Say("fine"))
 	for e := range r.Run(t.Context(), r.agent, r.s, Input{Content: "go", Request: "a"}) {
-		appended = appended || e.Kind == Appended
+		appended = appended || e.Kind == User
 	}
 	m.Hook = nil
 	states = append(states, state{m.Crash(), true})

@@ -60,8 +60,8 @@ func (t *turn) begin() (answered bool, err error) {
 	}
 	if earlier.Answered {
 		t.answer, t.repeated = earlier.Answer, true
-		t.emit(Event{Kind: Appended, Text: t.input, Line: earlier.Line, Repeated: true})
-		t.emit(Event{Kind: TextDelta, Text: t.answer})
+		t.emit(Event{Kind: User, Content: t.input, Line: earlier.Line, Repeated: true})
+		t.emit(Event{Kind: TextDelta, Content: t.answer})
 		return true, nil
 	}
 	user, open := s.unanswered()
@@ -96,7 +96,7 @@ func (t *turn) begin() (answered bool, err error) {
 			return false, err
 		}
 	}
-	t.emit(Event{Kind: Appended, Text: t.input, Line: earlier.Line})
+	t.emit(Event{Kind: User, Content: t.input, Line: earlier.Line})
 	return false, nil
 }
 

@@ -30,7 +30,7 @@ func TestRetryNotice(t *testing.T) {
 	want := []string{
 		"notice rate limited; retrying in 1 s (attempt 2 of 6)",
 		"notice rate limited; retrying in 8 s (attempt 2 of 6)",
-		"compacted what was said as ", "text \n[context compacted]\n",
+		"compacted what was said as ",
 		"notice the provider returned a server error; retrying in 1 s (attempt 2 of 6)",
 		"text the answer", `done 1 "the answer"`,
 	}

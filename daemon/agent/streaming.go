@@ -38,10 +38,10 @@ func (p *pieces) end() { p.show(p.text.End(), p.thinking.End()) }
 func (p *pieces) show(text, thinking string) {
 	if text != "" {
 		p.streaming.add(text)
-		p.emit(Event{Kind: TextDelta, Text: text})
+		p.emit(Event{Kind: TextDelta, Content: text})
 	}
 	if thinking != "" {
-		p.emit(Event{Kind: ThinkingDelta, Text: thinking})
+		p.emit(Event{Kind: ThinkingDelta, Content: thinking})
 	}
 }
 

@@ -162,7 +162,7 @@ func (c *Client) dial(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: w}, nil
+	return &conn{w}, nil
 }
 
 // request sends a request and returns its answer, which is one message. An
@@ -208,7 +208,10 @@ func (c *Client) exchange(ctx context.Context, m *pb.ClientMessage, last func(*p
 			conn.Close()
 		}
 	}()
-	if err := c.begin(conn, m); err != nil {
+	if m.GetCall() == nil {
+		m.As = c.As
+	}
+	if err := conn.send(m); err != nil {
 		if e, ok := errors.AsType[*Error](err); may && ok && e.Kind == wire.Evicted {
 			return true
 		}

@@ -16,6 +16,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/agent"
 	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
@@ -72,17 +73,12 @@ func helloOf(protocol uint32, version string) *pb.ServerMessage {
 
 func isHello(m *pb.ClientMessage) bool { return m.GetCall().GetOp() == "daemon.hello" }
 
-func stream(e *pb.StreamEvent) *pb.ServerMessage {
-	return &pb.ServerMessage{Msg: &pb.ServerMessage_Stream{Stream: e}}
+// chunk returns an event of a run, and end the end of the run.
+func chunk(t *testing.T, text string) *pb.ServerMessage {
+	return result(encoded(t, agent.Event{Kind: agent.TextDelta, Content: text}), true, false)
 }
 
-func chunk(text string) *pb.ServerMessage {
-	return stream(&pb.StreamEvent{Event: &pb.StreamEvent_Chunk{Chunk: &pb.StreamChunk{Content: text}}})
-}
-
-func end(err string) *pb.ServerMessage {
-	return stream(&pb.StreamEvent{Event: &pb.StreamEvent_End{End: &pb.StreamEnd{Error: err}}})
-}
+func end() *pb.ServerMessage { return result(nil, false, false) }
 
 func fail(code uint32, text string) *pb.ServerMessage {
 	return &pb.ServerMessage{Msg: &pb.ServerMessage_Error{Error: &pb.ErrorMsg{Code: code, Message: text, Kind: "not_found", Path: "/p", Remedy: "look"}}}
@@ -105,29 +101,27 @@ func script(answers ...*pb.ServerMessage) wire.Handler {
 
 func collect(t *testing.T, c *Client) (text string, err error) {
 	t.Helper()
-	for e, err := range c.Stream(t.Context(), Message{Content: "x"}) {
+	for e, err := range op.StreamMessage.All(t.Context(), c, op.Message{Content: "x"}) {
 		if err != nil {
 			return text, err
 		}
-		text += e.Text
+		text += e.Content
 	}
 	return text, nil
 }
 
 func TestStreamEnds(t *testing.T) {
-	structured := stream(&pb.StreamEvent{Event: &pb.StreamEvent_Error{Error: &pb.ErrorMsg{Code: 429, Message: "slow down", Kind: "rate"}}})
 	for name, tc := range map[string]struct {
 		answers []*pb.ServerMessage
 		text    string
 		err     string
 	}{
-		"well":       {[]*pb.ServerMessage{chunk("a"), chunk("b"), end("")}, "ab", ""},
-		"error":      {[]*pb.ServerMessage{chunk("a"), end("it broke")}, "a", "server error (500): it broke"},
-		"structured": {[]*pb.ServerMessage{chunk("a"), structured, end("slow down")}, "a", "server error (429): slow down"},
-		"no start":   {[]*pb.ServerMessage{fail(500, "agent 'x' not registered")}, "", "server error (500): agent 'x' not registered"},
-		"newer":      {[]*pb.ServerMessage{stream(&pb.StreamEvent{}), chunk("b"), end("")}, "b", ""},
-		"other":      {[]*pb.ServerMessage{hello()}, "", "unexpected response: result"},
-		"empty":      {[]*pb.ServerMessage{{}}, "", "unexpected response: empty, or from a newer daemon"},
+		"well":     {[]*pb.ServerMessage{chunk(t, "a"), chunk(t, "b"), end()}, "ab", ""},
+		"error":    {[]*pb.ServerMessage{chunk(t, "a"), fail(429, "slow down")}, "a", "server error (429): slow down"},
+		"no start": {[]*pb.ServerMessage{fail(500, "agent 'x' not registered")}, "", "server error (500): agent 'x' not registered"},
+		"newer":    {[]*pb.ServerMessage{result(encoded(t, map[string]any{"kind": "later", "what": 1}), true, false), chunk(t, "b"), end()}, "b", ""},
+		"other":    {[]*pb.ServerMessage{{Msg: &pb.ServerMessage_Pong{Pong: &pb.Pong{}}}}, "", "unexpected response: pong"},
+		"empty":    {[]*pb.ServerMessage{{}}, "", "unexpected response: empty, or from a newer daemon"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			serve(t, script(tc.answers...))
@@ -145,12 +139,14 @@ func TestStreamEnds(t *testing.T) {
 func TestConnections(t *testing.T) {
 	gone := make(chan bool, 1)
 	s := serve(t, func(ctx context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
-		switch m.Msg.(type) {
-		case *pb.ClientMessage_Stream:
-			_ = send(chunk("a"))
+		switch {
+		case isHello(m):
+			_ = send(hello())
+		case m.GetCall() != nil:
+			_ = send(chunk(t, "a"))
 			<-ctx.Done()
 			gone <- true
-		case *pb.ClientMessage_Kill:
+		case m.GetKill() != nil:
 			_ = send(fail(404, "session 7 not found"))
 		default:
 			_ = send(&pb.ServerMessage{Msg: &pb.ServerMessage_Pong{Pong: &pb.Pong{}}})
@@ -169,8 +165,8 @@ func TestConnections(t *testing.T) {
 	if n := s.Conns(); n != 1 {
 		t.Errorf("%d connections for requests one after the other", n)
 	}
-	for e, err := range c.Stream(t.Context(), Message{Content: "x"}) {
-		if err != nil || e.Kind != "text_delta" {
+	for e, err := range op.StreamMessage.All(t.Context(), c, op.Message{Content: "x"}) {
+		if err != nil || e.Kind != agent.TextDelta {
 			t.Fatal(e, err)
 		}
 		if err := c.Ping(t.Context()); err != nil { // during the run
@@ -185,7 +181,7 @@ func TestConnections(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	for _, err := range c.Stream(ctx, Message{Content: "x"}) {
+	for _, err := range op.StreamMessage.All(ctx, c, op.Message{Content: "x"}) {
 		if ctx.Err() == nil {
 			cancel()
 		} else if !errors.Is(err, context.Canceled) {

@@ -9,61 +9,7 @@ import (
 )
 
 // conn is a connection to the daemon.
-type conn struct {
-	*wire.Conn
-	hello bool // a call was sent on it
-}
-
-// helloMessage returns a request of [op.Hello]. Its body is an empty CBOR map.
-func helloMessage() *pb.ClientMessage {
-	return &pb.ClientMessage{Msg: &pb.ClientMessage_Call{Call: &pb.Call{Op: "daemon.hello", Body: []byte{0xa0}}}}
-}
-
-// needsHello reports whether the response to m can contain additions to RFC 0018.
-// The daemon sends them only after Hello on the same connection.
-func needsHello(m *pb.ClientMessage) bool {
-	return m.GetStream() != nil || m.GetSubscribeEvents() != nil
-}
-
-// begin sends a request. If the request needs Hello, begin sends Hello first. Until
-// the daemon has accepted a Hello, begin waits for the response to Hello: another
-// daemon may respond to two requests in any order. Later, it sends both requests
-// together. A daemon without Hello responds with an error, and its responses contain
-// no additions.
-func (c *Client) begin(conn *conn, m *pb.ClientMessage) error {
-	if m.GetCall() == nil {
-		m.As = c.As
-	}
-	conn.hello = conn.hello || m.GetCall() != nil
-	if conn.hello || !needsHello(m) {
-		return conn.send(m)
-	}
-	if err := conn.send(helloMessage()); err != nil {
-		return err
-	}
-	together := c.agreed.Load()
-	if together {
-		if err := conn.send(m); err != nil {
-			return err
-		}
-	}
-	r := new(pb.ServerMessage)
-	if err := conn.Read(r); err != nil {
-		return err
-	}
-	if r.GetError().GetKind() == wire.Evicted {
-		return reported(m, r)
-	}
-	conn.hello = true
-	if together {
-		return nil
-	}
-	var h Daemon
-	if op.Decode(r.GetResult().GetBody(), &h) == nil && h.Protocol == pb.Version {
-		c.agreed.Store(true)
-	}
-	return conn.send(m)
-}
+type conn struct{ *wire.Conn }
 
 // send writes a request. If the daemon closed the connection, the error is the
 // reason that it sent.

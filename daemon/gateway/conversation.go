@@ -16,7 +16,7 @@ import (
 type chatTurn struct {
 	c       *call
 	in      *chatRequest
-	message client.Message
+	message op.Message
 	mark    chats.Mark
 	named   bool // by X-Crabmem-Session
 	known   bool // the gateway knows what the client saw
@@ -104,9 +104,9 @@ func (t *chatTurn) byName(named string, seen chats.State) error {
 // set sets where the message goes, and records the request.
 func (t *chatTurn) set() {
 	m, last := &t.message, len(t.in.Messages)-1
-	m.StoredID, m.NewChat, m.After, m.Content = t.mark.Session, t.mark.New, t.mark.After, string(t.in.Messages[last].Content)
+	m.Session, m.New, m.After, m.Content = t.mark.Session, t.mark.New, t.mark.After, string(t.in.Messages[last].Content)
 	if t.mark.New {
-		m.StoredID = ""
+		m.Session = ""
 		if last > 0 {
 			m.Content = quoted(t.in.Messages[:last]) + "\n" + m.Content
 		}

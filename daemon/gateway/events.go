@@ -2,14 +2,14 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"net/http"
 	"sync"
 	"time"
 
-	"crabmem/daemon/client"
+	"crabmem/daemon/agent"
 )
 
 const (
@@ -118,59 +118,6 @@ func (s *eventStream) send(b []byte) error {
 	return s.err
 }
 
-// The data of named events.
-type (
-	startEvent struct {
-		Session string `json:"session" jsonschema:"ID of the session"`
-		Agent   string `json:"agent"`
-		Model   string `json:"model"`
-	}
-	appendedEvent struct {
-		Line     int64 `json:"line,omitempty" jsonschema:"of the message in the session; absent without an Idempotency-Key"`
-		Repeated bool  `json:"repeated,omitempty"`
-	}
-	thinkingEvent struct {
-		Content string `json:"content"`
-	}
-	toolStartEvent struct {
-		Calls []toolCall `json:"calls"`
-	}
-	toolCall struct {
-		ID        string `json:"id" jsonschema:"empty while the arguments are not known"`
-		Name      string `json:"name"`
-		Arguments string `json:"arguments" jsonschema:"JSON"`
-	}
-	toolResultEvent struct {
-		ID     string `json:"id"`
-		Output string `json:"output"`
-		Failed bool   `json:"failed"`
-		Millis int64  `json:"ms"`
-	}
-	askEvent struct {
-		Questions []askQuestion `json:"questions"`
-	}
-	askQuestion struct {
-		Question    string      `json:"question"`
-		Header      string      `json:"header"`
-		Options     []askOption `json:"options"`
-		MultiSelect bool        `json:"multi_select"`
-	}
-	askOption struct {
-		Label       string `json:"label"`
-		Description string `json:"description"`
-	}
-	compactedEvent struct {
-		Summary string `json:"summary"`
-		Archive string `json:"archive,omitempty" jsonschema:"the entry that contains the summary"`
-	}
-	noticeEvent struct {
-		Text string `json:"text"`
-	}
-	gapEvent struct {
-		Lost uint64 `json:"lost" jsonschema:"events that this stream does not contain"`
-	}
-)
-
 // A sink receives events: the response of a client, or the events of a run that a
 // client may read later.
 type sink interface {
@@ -186,75 +133,37 @@ type runWriter struct {
 	passed bool // a round of tools has ended since the last text
 }
 
+// streamNames are the names of events in the stream of a run, if not their kinds.
+var streamNames = map[agent.Kind]string{agent.User: "appended", agent.ThinkingDelta: "thinking", agent.AskUser: "ask", agent.Compacted: "compacted"}
+
+// streamName returns the name of an event in the stream of a run.
+func streamName(k agent.Kind) string { return cmp.Or(streamNames[k], string(k)) }
+
 // write sends an event of a run. Between the texts before and after a round of tools, it
 // sends a line end: the texts would be joined otherwise.
-func (w *runWriter) write(e *client.Event) error {
-	if e.Agent != "" {
-		w.agent = e.Agent
-	}
+func (w *runWriter) write(e *agent.Event) error {
+	data := *e
+	data.Kind = ""
 	switch e.Kind {
-	case "start":
-		return w.out.event("start", startEvent{e.StoredID, w.agent, e.Model})
-	case "appended":
-		return w.out.event("appended", appendedEvent{e.Line, e.Repeated})
-	case "text_delta":
-		text := e.Text
+	case agent.Start:
+		w.agent = cmp.Or(e.Agent, w.agent)
+		data.Agent = w.agent
+	case agent.User:
+		data.Content = "" // the client has sent it
+	case agent.TextDelta:
+		text := e.Content
 		if w.wrote && w.passed {
 			text = "\n" + text
 		}
 		w.wrote, w.passed = true, false
 		return w.out.event("", chunk{Content: text, Agent: w.agent})
-	case "thinking_delta":
-		return w.out.event("thinking", thinkingEvent{e.Text})
-	case "tool_start":
-		calls := []toolCall{}
-		for _, call := range e.Calls {
-			calls = append(calls, toolCall{call.ID, call.Function.Name, call.Function.Arguments})
-		}
-		return w.out.event("tool_start", toolStartEvent{calls})
-	case "tool_result":
-		return w.out.event("tool_result", toolResultEvent{e.CallID, e.Text, e.Failed, e.Took.Milliseconds()})
-	case "tools_complete":
+	case agent.ToolsComplete:
 		w.passed = true
-	case "ask_user":
-		ask := askEvent{[]askQuestion{}}
-		for _, q := range e.Questions {
-			one := askQuestion{q.Question, q.Header, []askOption{}, q.MultiSelect}
-			for _, o := range q.Options {
-				one.Options = append(one.Options, askOption(o))
-			}
-			ask.Questions = append(ask.Questions, one)
-		}
-		return w.out.event("ask", ask)
-	case "usage":
-		return w.out.event("usage", usageOf(e.Usage))
-	case "compact":
-		return w.out.event("compacted", compactedEvent{e.Summary, e.Archive})
-	case "notice":
-		return w.out.event("notice", noticeEvent{e.Text})
+		return nil
+	case agent.Usage:
+		return w.out.event("usage", e.Usage)
 	}
-	return nil
-}
-
-// compactedNote is the text that the daemon sends after the event of a compaction, for
-// clients that do not know the event.
-const compactedNote = "\n[context compacted]\n"
-
-// withoutNotes returns the events of a run without the texts that repeat an event.
-func withoutNotes(events iter.Seq2[*client.Event, error]) iter.Seq2[*client.Event, error] {
-	return func(yield func(*client.Event, error) bool) {
-		compacted := false
-		for e, err := range events {
-			if err == nil && compacted && e.Kind == "text_delta" && e.Text == compactedNote {
-				compacted = false
-				continue
-			}
-			compacted = compacted || err == nil && e.Kind == "compact"
-			if !yield(e, err) {
-				return
-			}
-		}
-	}
+	return w.out.event(streamName(e.Kind), &data)
 }
 
 // done ends the answer.

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"crabmem/daemon/client"
 	"crabmem/daemon/config"
 	"crabmem/daemon/op"
 	"crabmem/daemon/trust"
@@ -23,27 +22,8 @@ type message struct {
 	Model   string `json:"model,omitempty" jsonschema:"for this message only"`
 }
 
-type reply struct {
-	Agent    string     `json:"agent"`
-	Content  string     `json:"content"`
-	Session  string     `json:"session" jsonschema:"ID of the session"`
-	Usage    tokenUsage `json:"usage"`
-	Repeated bool       `json:"repeated,omitempty" jsonschema:"an earlier request with this Idempotency-Key was answered so"`
-}
-
-type tokenUsage struct {
-	Prompt       uint64 `json:"prompt"`
-	Completion   uint64 `json:"completion"`
-	ContextLimit uint64 `json:"context_limit" jsonschema:"of the model; 0: unknown"`
-	Estimated    bool   `json:"estimated" jsonschema:"the provider did not report the numbers"`
-}
-
-func usageOf(u *client.Usage) tokenUsage {
-	return tokenUsage{u.Prompt, u.Completion, u.ContextLimit, u.Estimated}
-}
-
 var messageRoutes = []route{
-	{method: "POST", path: "/v1/send", summary: "Send a message to an agent, and wait for the answer", in: of[message](), once: true, out: of[reply](), status: 200,
+	{method: "POST", path: "/v1/send", summary: "Send a message to an agent, and wait for the answer", in: of[message](), once: true, out: of[op.Answer](), status: 200,
 		fails: []int{403, 409, 429}, run: with((*call).send)},
 	{method: "POST", path: "/v1/stream", summary: "Send a message to an agent, and receive the answer as it is written", in: of[message](), once: true, kind: streamKind, events: namedEvents,
 		out: of[chunk](), status: 200, fails: []int{403, 429}, run: with((*call).stream)},
@@ -51,11 +31,11 @@ var messageRoutes = []route{
 
 // request returns the message as the daemon receives it, and checks that the key may
 // send it.
-func (c *call) request(in *message) (m client.Message, err error) {
+func (c *call) request(in *message) (m op.Message, err error) {
 	if in.Agent != "" && in.AgentID != "" && in.Agent != in.AgentID {
 		return m, invalidf("agent and agent_id differ: send one of them")
 	}
-	m = client.Message{Content: in.Content, Agent: in.Agent + in.AgentID, StoredID: in.Session, NewChat: in.New, Model: in.Model, Sender: c.key.Identity(), Request: c.once}
+	m = op.Message{Content: in.Content, Agent: in.Agent + in.AgentID, Session: in.Session, New: in.New, Model: in.Model, Sender: c.key.Identity(), Request: c.once}
 	if in.Agent == in.AgentID {
 		m.Agent = in.Agent
 	}
@@ -113,7 +93,7 @@ func (c *call) begin() (end func(), err error) {
 }
 
 // prepare returns the message as the daemon receives it, and takes a slot for its run.
-func (c *call) prepare(in *message) (m client.Message, end func(), err error) {
+func (c *call) prepare(in *message) (m op.Message, end func(), err error) {
 	if m, err = c.request(in); err == nil {
 		end, err = c.begin()
 	}
@@ -128,8 +108,7 @@ func (c *call) send(in *message) (any, error) {
 	}
 	defer end()
 	c.unlimited()
-	r, err := c.daemon.Send(c.r.Context(), m)
-	return reply{Agent: r.Agent, Content: r.Content, Session: r.StoredID, Usage: usageOf(&r.Usage), Repeated: r.Repeated}, err
+	return op.SendMessage.Do(c.r.Context(), c.daemon, m)
 }
 
 // chunk is an unnamed event of a stream: a part of the answer. The last one has done.
@@ -153,7 +132,7 @@ func (c *call) stream(in *message) (any, error) {
 	defer leave()
 	started := false
 	w := &runWriter{g: c.g, out: out, agent: m.Agent}
-	for e, err := range withoutNotes(c.daemon.Stream(ctx, m)) {
+	for e, err := range op.StreamMessage.All(ctx, c.daemon, m) {
 		if err != nil && !started {
 			return nil, err
 		}

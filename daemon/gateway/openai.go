@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"crabmem/daemon/agent"
 	"crabmem/daemon/client"
 	"crabmem/daemon/op"
 )
@@ -157,9 +158,9 @@ type chatUsage struct {
 	Total      uint64 `json:"total_tokens"`
 }
 
-func (u *chatUsage) add(more *client.Usage) {
-	u.Prompt += more.Prompt
-	u.Completion += more.Completion
+func (u *chatUsage) add(more *agent.TokenUsage) {
+	u.Prompt += uint64(more.Prompt)
+	u.Completion += uint64(more.Completion)
 	u.Total = u.Prompt + u.Completion
 }
 
@@ -199,15 +200,15 @@ func (c *call) chat(in *chatRequest) (any, error) {
 		return nil, c.chatStream(t, a, end)
 	}
 	c.unlimited()
-	r, err := c.daemon.Send(c.r.Context(), t.message)
+	r, err := op.SendMessage.Do(c.r.Context(), c.daemon, t.message)
 	if t.renew(err) {
-		r, err = c.daemon.Send(c.r.Context(), t.message)
+		r, err = op.SendMessage.Do(c.r.Context(), c.daemon, t.message)
 	}
 	if err != nil {
 		return nil, err
 	}
-	c.w.Header().Set("X-Crabmem-Session", r.StoredID)
-	t.answered(r.Content, r.StoredID, r.Repeated)
+	c.w.Header().Set("X-Crabmem-Session", r.Session)
+	t.answered(r.Content, r.Session, r.Repeated)
 	stop := "stop"
 	a.Choices = []chatChoice{{Message: &chatText{Role: "assistant", Content: &r.Content}, FinishReason: &stop}}
 	a.Usage = &chatUsage{}
@@ -292,12 +293,12 @@ func (c *call) chatStream(t *chatTurn, a *chatAnswer, end func()) error {
 func (c *call) chatEvents(ctx context.Context, t *chatTurn, w *chatWriter) error {
 	run := &runWriter{g: c.g, out: w, agent: t.message.Agent}
 	empty := ""
-	for e, err := range withoutNotes(c.daemon.Stream(ctx, t.message)) {
+	for e, err := range op.StreamMessage.All(ctx, c.daemon, t.message) {
 		if err != nil {
 			return err
 		}
-		if e.Kind == "start" {
-			w.session = e.StoredID
+		if e.Kind == agent.Start {
+			w.session = e.Session
 			continue
 		}
 		if !w.began {
@@ -307,9 +308,9 @@ func (c *call) chatEvents(ctx context.Context, t *chatTurn, w *chatWriter) error
 		}
 		switch {
 		case err != nil:
-		case e.Kind == "appended":
+		case e.Kind == agent.User:
 			w.repeated = e.Repeated
-		case e.Kind == "usage":
+		case e.Kind == agent.Usage:
 			w.usage.add(e.Usage)
 		default:
 			err = run.write(e)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"crabmem/daemon/agent"
 	"crabmem/daemon/gateway/memstores"
 	"crabmem/daemon/op"
 
@@ -84,10 +85,20 @@ func schemaOf(t reflect.Type) (*jsonschema.Schema, error) {
 }
 
 // namedEvents are the data of the named events of a run.
-var namedEvents = map[string]reflect.Type{
-	"start": of[startEvent](), "appended": of[appendedEvent](), "thinking": of[thinkingEvent](), "tool_start": of[toolStartEvent](),
-	"tool_result": of[toolResultEvent](), "ask": of[askEvent](), "usage": of[tokenUsage](), "compacted": of[compactedEvent](), "notice": of[noticeEvent](), "gap": of[gapEvent](),
-	"error": of[Problem](),
+var namedEvents = streamEvents()
+
+func streamEvents() map[string]reflect.Type {
+	events := map[string]reflect.Type{"gap": of[agent.Event](), "error": of[Problem]()}
+	for _, k := range agent.Kinds {
+		switch k {
+		case agent.TextDelta, agent.ToolsComplete, agent.Refused, agent.Done, agent.Lag:
+		case agent.Usage:
+			events["usage"] = of[agent.TokenUsage]()
+		default:
+			events[streamName(k)] = of[agent.Event]()
+		}
+	}
+	return events
 }
 
 // openAPI returns the document that describes routes, in version 3.1 of OpenAPI.

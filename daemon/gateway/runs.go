@@ -9,7 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"crabmem/daemon/agent"
 	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 )
 
 // Limits of runs without a client.
@@ -244,13 +246,13 @@ func (c *call) newRun(in *message) (*run, error) {
 }
 
 // follow runs the agent and keeps the events.
-func (r *run) follow(ctx context.Context, g *Gateway, d *client.Client, m client.Message, end func()) {
+func (r *run) follow(ctx context.Context, g *Gateway, d *client.Client, m op.Message, end func()) {
 	w := &runWriter{g: g, out: r, agent: m.Agent}
 	appended := sync.OnceFunc(func() { close(r.appended) })
 	defer appended()
 	fresh := true // the next text begins the answer
 	var failed error
-	for e, err := range withoutNotes(d.Stream(ctx, m)) {
+	for e, err := range op.StreamMessage.All(ctx, d, m) {
 		if err != nil {
 			failed = err
 			break
@@ -259,18 +261,18 @@ func (r *run) follow(ctx context.Context, g *Gateway, d *client.Client, m client
 		r.mu.Lock()
 		r.agent = w.agent
 		switch e.Kind {
-		case "start":
-			r.session, r.number = e.StoredID, e.Session
-		case "tools_complete":
+		case agent.Start:
+			r.session, r.number = e.Session, e.Number
+		case agent.ToolsComplete:
 			fresh = true
-		case "text_delta":
+		case agent.TextDelta:
 			if fresh {
 				r.answer, fresh = "", false
 			}
-			r.answer += e.Text
+			r.answer += e.Content
 		}
 		r.mu.Unlock()
-		if e.Kind == "appended" {
+		if e.Kind == agent.User {
 			appended()
 		}
 	}
@@ -334,7 +336,7 @@ func (c *call) runEvents() (any, error) {
 	for {
 		events, next, lost, ended, changed := r.after(last)
 		if lost > 0 {
-			b, err := encodeEvent(last+lost, "gap", gapEvent{uint64(lost)})
+			b, err := encodeEvent(last+lost, "gap", agent.Event{Lost: uint64(lost)})
 			if err != nil {
 				return nil, err
 			}
@@ -373,5 +375,6 @@ func (c *call) answerRun(in *runAnswer) (any, error) {
 	if state != running {
 		return nil, problemf(http.StatusConflict, "ended", "the run has ended").fix("send a message to the session")
 	}
-	return nil, c.daemon.ReplyToAsk(c.r.Context(), number, in.Content)
+	_, err = op.ReplyToRun.Do(c.r.Context(), c.daemon, op.Reply{Number: number, Content: in.Content})
+	return nil, err
 }

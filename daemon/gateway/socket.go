@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"crabmem/daemon/client"
+	"crabmem/daemon/agent"
 	"crabmem/daemon/guard"
 	"crabmem/daemon/op"
 
@@ -236,7 +236,7 @@ func (s *socket) answer(f *frameIn) {
 		s.mu.Unlock()
 		if !busy || number == 0 {
 			s.fail(f.ID, problemf(http.StatusConflict, "ended", "no run of this connection asks"))
-		} else if err := s.daemon.ReplyToAsk(s.ctx, number, f.Content); err != nil {
+		} else if _, err := op.ReplyToRun.Do(s.ctx, s.daemon, op.Reply{Number: number, Content: f.Content}); err != nil {
 			s.fail(f.ID, err)
 		}
 	case "send", "stream":
@@ -297,31 +297,31 @@ func (s *socket) run(f *frameIn) {
 }
 
 // send returns the last frames of a run.
-func (s *socket) send(ctx context.Context, f *frameIn, m client.Message) []frameOut {
-	r, err := s.daemon.Send(ctx, m)
+func (s *socket) send(ctx context.Context, f *frameIn, m op.Message) []frameOut {
+	r, err := op.SendMessage.Do(ctx, s.daemon, m)
 	if err != nil {
 		return []frameOut{s.problem(f.ID, err)}
 	}
-	return []frameOut{{Type: "response", ID: f.ID, Agent: r.Agent, Content: &r.Content, Session: r.StoredID}}
+	return []frameOut{{Type: "response", ID: f.ID, Agent: r.Agent, Content: &r.Content, Session: r.Session}}
 }
 
 // stream sends the text of a run as chunks, and the other events by their names. It
 // returns the last frames.
-func (s *socket) stream(ctx context.Context, f *frameIn, m client.Message) (last []frameOut) {
+func (s *socket) stream(ctx context.Context, f *frameIn, m op.Message) (last []frameOut) {
 	w := &runWriter{g: s.g, out: &frames{s, f.ID}, agent: m.Agent}
 	began := false
-	for e, err := range withoutNotes(s.daemon.Stream(ctx, m)) {
+	for e, err := range op.StreamMessage.All(ctx, s.daemon, m) {
 		if err != nil {
 			last = []frameOut{s.problem(f.ID, err)}
 			break
 		}
-		if e.Kind == "start" {
+		if e.Kind == agent.Start {
 			began = true
 			w.agent = e.Agent
 			s.mu.Lock()
-			s.number = e.Session
+			s.number = e.Number
 			s.mu.Unlock()
-			s.write(frameOut{Type: "stream_start", ID: f.ID, Agent: e.Agent, Session: e.StoredID})
+			s.write(frameOut{Type: "stream_start", ID: f.ID, Agent: e.Agent, Session: e.Session})
 			continue
 		}
 		_ = w.write(e) // the loop ends the run if the client is gone

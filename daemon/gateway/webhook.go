@@ -274,7 +274,7 @@ func (g *Gateway) tryHook(d *client.Client, key, conversation string, m *hook.Me
 	defer g.hooks.runs.give(by, 1)
 	ctx, cancel := context.WithTimeout(g.ending, hookTime)
 	defer cancel()
-	r, err := d.Send(ctx, client.Message{Content: m.Content, Agent: m.Agent, Sender: conversation, Request: m.ID})
+	r, err := op.SendMessage.Do(ctx, d, op.Message{Content: m.Content, Agent: m.Agent, Sender: conversation, Request: m.ID})
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "error: the run took too long", nil
 	}

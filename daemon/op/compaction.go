@@ -53,7 +53,7 @@ var CompactSession = Add(errtable.Session, Op[Daemon, Compaction, Compacted]{
 				d.Log.Warn("archive summary", "session", history.Log.ID(), "error", err)
 			}
 			out.TokensAfter = uint64(agent.Estimate(history.Messages))
-			d.Publish(&agent.Turn{Agent: a, Session: history}, agent.Event{Kind: agent.Compacted, Text: out.Summary, Archive: out.Archive})
+			d.Publish(&agent.Turn{Agent: a, Session: history}, agent.Event{Kind: agent.Compacted, Summary: out.Summary, Archive: out.Archive})
 			return nil
 		})
 		return out, err

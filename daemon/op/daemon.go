@@ -43,8 +43,12 @@ type Parts struct {
 	SearchSessions func(ctx context.Context, q search.Query, tools, semantic bool) (*search.Result, error)
 	// Followers returns the number of subscribers to the events of a session.
 	Followers func(session string) uint64
-	// Publish sends an event to its subscribers.
+	// Publish sends an event to its subscribers, and Follow sends what subscribers receive.
 	Publish func(*agent.Turn, agent.Event)
+	Follow  func(ctx context.Context, as *Identity, f EventFilter, send func(agent.Event) error) error
+	// Converse runs an agent. each receives the events of the run; nil: the agent cannot
+	// ask the user.
+	Converse func(ctx context.Context, m *Message, each func(agent.Event) error) (Answer, error)
 	// ReadConfig reads the configuration files, and uses nothing of them.
 	ReadConfig func() (*config.Config, error)
 	// ChangeConfig writes the configuration files and uses them, and Reload only uses them.

@@ -62,7 +62,7 @@ const (
 // request is not decoded yet.
 func (r *Row) Permit(id *Identity, space string) error {
 	switch {
-	case id.Owner || r.Need == NeedNothing || r.Need == NeedOwn || r.Need == NeedSession:
+	case id.Owner || r.Need == NeedNothing || r.Need == NeedOwn || r.Need == NeedSession || r.Need == NeedMessages:
 		return nil
 	case r.Need == NeedChanges && !id.Writes:
 		return id.Refused("change sessions")

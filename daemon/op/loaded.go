@@ -2,11 +2,9 @@ package op
 
 import (
 	"context"
-	"net/http"
 
 	"crabmem/crmem"
 	"crabmem/daemon/errtable"
-	"crabmem/daemon/session"
 )
 
 // DaemonStats are figures of a daemon.
@@ -26,25 +24,6 @@ type DaemonStats struct {
 var ReadDaemonStats = Add(errtable.Other, Op[Daemon, None, DaemonStats]{
 	Name: "daemon.stats", Does: "Read figures of the daemon.", Effect: Reads, Need: NeedNothing,
 	Run: func(_ context.Context, d Daemon, _ *None) (DaemonStats, error) { return d.Stats(), nil },
-})
-
-// SessionNumber is the number of a loaded session in the daemon.
-type SessionNumber struct {
-	Number uint64 `json:"number"`
-}
-
-// CancelRun ends the run of a loaded session.
-var CancelRun = Add(errtable.Other, Op[Daemon, SessionNumber, None]{
-	Name: "runs.cancel", Does: "End the run of a loaded session.", Effect: Manages, Need: NeedSession,
-	Permit: func(d Daemon, in *SessionNumber) error { return d.OwnLoaded(in.Number) },
-	Run: func(_ context.Context, d Daemon, in *SessionNumber) (None, error) {
-		l, err := d.Loaded.Get(in.Number)
-		if err != nil {
-			return None{}, errtable.Errorf(http.StatusNotFound, "not_found", "session %d not found", in.Number)
-		}
-		l.Cancel(session.ErrCancelled)
-		return None{}, nil
-	},
 })
 
 // ListLoaded waits for no run, and reads no file.

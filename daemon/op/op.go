@@ -8,7 +8,9 @@ package op
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"iter"
 	"reflect"
 	"slices"
 	"strings"
@@ -37,7 +39,7 @@ type Op[H, I, O any] struct {
 	Retry  bool // a client repeats it after a lost response; operations with Reads need no mark
 	Run    func(ctx context.Context, on H, in *I) (O, error)
 	// Permit returns an error for a request that the identity may not make, if the identity
-	// is not an admin. Rows with NeedSession and NeedChanges have it.
+	// is not an admin. Rows with NeedSession, NeedChanges, and NeedMessages have it.
 	Permit func(on H, in *I) error
 	// Files is set if the response contains texts of files. Invalid UTF-8 in them is replaced.
 	Files bool
@@ -67,13 +69,14 @@ type Seq[H, I, P any] struct {
 	Run        func(ctx context.Context, on H, in *I, send func(P) error) error
 	Permit     func(on H, in *I) error // as in [Op]
 	Files      bool                    // as in [Op]
+	Waits      bool                    // it waits for other requests, and takes no place of theirs
 }
 
 // PartSize is the approximate size of a part of a [Seq] in bytes.
 const PartSize = 1 << 20
 
-// An Action is an [Op] that [Add] added, and a Series is a [Seq] that [AddSeq] added. Do
-// and Each are the only ways to carry them out, so that each caller passes the same checks.
+// An Action is an [Op] that [Add] added, and a Series is a [Seq] that [AddSeq] added. Do,
+// Each, and All are the only ways to carry them out, so that each caller passes the same checks.
 type (
 	Action[I, O any] struct{ row *Row }
 	Series[I, P any] struct{ row *Row }
@@ -88,6 +91,7 @@ type Row struct {
 	Repeats    bool  // a request may be repeated with a key, and has one effect
 	Retry      bool  // a client may repeat a request after a lost response
 	Parts      bool  // the response is a sequence
+	Waits      bool  // as in [Seq]
 	OnStore    bool  // it runs on a [Store], else on a [Daemon]
 	HTTP       *Path // nil: no path
 	Tool       *Tool // nil: no tool
@@ -106,7 +110,7 @@ func add[H, I any](family errtable.Family, r *Row, permit func(on H, in *I) erro
 	if r.Name == "" || r.Does == "" || rows[r.Name] != nil {
 		panic(fmt.Sprintf("op: the row %q is incomplete or exists", r.Name))
 	}
-	if permit == nil && (r.Need == NeedSession || r.Need == NeedChanges) {
+	if permit == nil && (r.Need == NeedSession || r.Need == NeedChanges || r.Need == NeedMessages) {
 		panic(fmt.Sprintf("op: the row %q does not check the session's owner", r.Name))
 	}
 	r.Family, r.Retry = family, r.Retry || r.Effect == Reads
@@ -154,7 +158,7 @@ func Add[H, I, O any](family errtable.Family, o Op[H, I, O]) *Action[I, O] {
 
 // AddSeq adds a row. Programs call it only to initialize variables.
 func AddSeq[H, I, P any](family errtable.Family, s Seq[H, I, P]) *Series[I, P] {
-	return &Series[I, P]{add[H, I](family, &Row{Name: s.Name, Does: s.Does, Effect: s.Effect, Need: s.Need, Parts: true, out: reflect.TypeFor[P](),
+	return &Series[I, P]{add[H, I](family, &Row{Name: s.Name, Does: s.Does, Effect: s.Effect, Need: s.Need, Parts: true, Waits: s.Waits, out: reflect.TypeFor[P](),
 		run: func(ctx context.Context, on, in any, send func(any) error) (*once.Effect, error) {
 			return nil, s.Run(ctx, on.(H), in.(*I), func(p P) error {
 				if s.Files {
@@ -163,6 +167,23 @@ func AddSeq[H, I, P any](family errtable.Family, s Seq[H, I, P]) *Series[I, P] {
 				return send(p)
 			})
 		}}, s.Permit)}
+}
+
+// All carries out the operation, and returns the parts and, last, the error, if any. A
+// caller that breaks out of the loop ends the operation.
+func (s *Series[I, P]) All(ctx context.Context, c Caller, in I) iter.Seq2[*P, error] {
+	return func(yield func(*P, error) bool) {
+		broken := errors.New("the caller has enough")
+		err := s.Each(ctx, c, in, func(p P) error {
+			if !yield(&p, nil) {
+				return broken
+			}
+			return nil
+		})
+		if err != nil && err != broken {
+			yield(nil, err)
+		}
+	}
 }
 
 // A Caller carries out operations.

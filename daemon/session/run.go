@@ -85,15 +85,12 @@ func (m *Manager) run(ctx context.Context, r *Run) (err error) {
 	var broken error
 	for e, err := range s.Runner.Run(ctx, a, l.session, agent.Input{Content: r.Content, Sender: r.Sender, Tag: r.Tag, Request: r.Request, After: r.After, Literal: r.Literal, Depth: r.depth}) {
 		switch e.Kind {
-		case agent.Appended:
+		case agent.User:
 			r.Repeated = e.Repeated
 		case agent.Usage:
-			r.Usage.Prompt += e.Usage.Prompt
-			r.Usage.Completion += e.Usage.Completion
-			r.Usage.Limit = e.Usage.Limit
-			r.Usage.Estimated = r.Usage.Estimated || e.Usage.Estimated
+			r.Usage.Add(e.Usage)
 		case agent.Done:
-			if r.Answer = e.Text; err != nil {
+			if r.Answer = e.Content; err != nil {
 				r.cancelled = e.Stop == agent.Cancelled
 				if !errors.Is(err, agent.ErrRequest) && !errors.Is(err, agent.ErrContinued) { // no turn failed
 					m.recordFailure(l, m.kind(err, r.cancelled), err)

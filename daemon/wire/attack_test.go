@@ -496,8 +496,9 @@ func TestWorking(t *testing.T) {
 // A place is free after a subscriber disconnects.
 func TestSubscribersDoNotWork(t *testing.T) {
 	began, ended := make(chan bool, 4), make(chan bool, 4)
-	a := serve(t, &Server{Limits: Limits{Working: 2, Conns: 3}, Handler: func(ctx context.Context, p Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
-		if m.GetSubscribeEvents() == nil {
+	subscribes := func(m *pb.ClientMessage) bool { return m.GetSubscribeEvents() != nil }
+	a := serve(t, &Server{Limits: Limits{Working: 2, Conns: 3}, Waits: subscribes, Handler: func(ctx context.Context, p Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+		if !subscribes(m) {
 			_ = send(pong())
 			return
 		}

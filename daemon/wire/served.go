@@ -151,7 +151,6 @@ func (c *served) serve() {
 		case !c.gather(m):
 		default:
 			c.work(m)
-			c.peer.Calls = c.peer.Calls || m.GetCall() != nil
 		}
 		c.seq.Store(c.s.requests.Add(1))
 		if c.hungUp || c.broken || c.failed >= maxFailures {
@@ -241,8 +240,7 @@ func (c *served) authenticate(m *pb.ClientMessage) {
 func (c *served) work(m *pb.ClientMessage) {
 	taken, limit := &c.s.working, c.s.limits.Working
 	full := "too many concurrent requests: retry the request"
-	if m.GetSubscribeEvents() != nil {
-		// It waits for what others do, and would keep them from doing it.
+	if c.s.Waits != nil && c.s.Waits(m) {
 		taken, limit = &c.s.subscribed, c.s.limits.Conns
 		full = "too many concurrent subscribers: retry the request"
 	}

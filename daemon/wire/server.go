@@ -30,9 +30,6 @@ type Peer struct {
 	Network string // unix or tcp
 	Addr    string
 	UID     int // -1: not known
-	// Calls reports whether an earlier request of the connection was a Call: the
-	// peer knows numbers from 1000 up.
-	Calls bool
 }
 
 // Server answers requests on any number of listeners: of each connection one
@@ -48,6 +45,9 @@ type Server struct {
 	// Trust says whether a peer of the same user may do without the token. nil:
 	// every one may.
 	Trust func(Peer) bool
+	// Waits reports whether a request waits for other requests, such as one for their
+	// events. It takes no place of theirs. nil: none waits.
+	Waits func(*pb.ClientMessage) bool
 	Log   *slog.Logger
 
 	start    sync.Once

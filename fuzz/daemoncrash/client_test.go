@@ -12,6 +12,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon"
+	"crabmem/daemon/agent"
 	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
@@ -156,14 +157,14 @@ const cutOff = "unexpected EOF"
 
 // say sends a message to an agent. It issues the lines that the session then gets,
 // and acknowledges them at the end of the response.
-func (c *client) say(agent, text string) error {
-	key := agent + "/" + c.who
+func (c *client) say(to, text string) error {
+	key := to + "/" + c.who
 	texts := []string{"user " + text, "assistant " + model.Answer(text)}
 	name, noted := strings.CutPrefix(text, "note ")
 	if noted {
 		texts = slices.Insert(texts, 1, "assistant+ ", "tool *")
 	}
-	switch agent {
+	switch to {
 	case "brief":
 		texts = append(texts, "marker *")
 	case "short":
@@ -185,29 +186,34 @@ func (c *client) say(agent, text string) error {
 			l.begin("entry "+name, "note "+model.Answer(name))
 		}
 	})
-	return send(c.d, &pb.ClientMessage{Msg: &pb.ClientMessage_Stream{Stream: &pb.StreamMsg{Agent: agent, Content: text, Sender: &c.who}}}, func(m *pb.ServerMessage) {
+	err := op.StreamMessage.Each(context.Background(), caller{c.d}, op.Message{Agent: to, Content: text, Sender: c.who}, func(e agent.Event) error {
 		c.locked(func(l *ledger) {
-			switch e := m.GetStream(); {
-			case e.GetStart() != nil:
-				l.session(key).id = e.GetStart().StoredId
+			switch {
+			case e.Kind == agent.Start:
+				l.session(key).id = e.Session
 				if untitled { // the new session has its title from the beginning
 					l.ack("title "+key, text)
 				}
-			case e.GetToolResult() != nil && !e.GetToolResult().IsError && noted:
+			case e.Kind == agent.ToolResult && !e.Failed && noted:
 				l.ack("entry "+name, "note "+model.Answer(name))
-			case e.GetCompacted() != nil:
-				lines[len(lines)-1].text = "marker " + e.GetCompacted().Summary
-				l.ack("entry "+e.GetCompacted().Archive, "archive "+e.GetCompacted().Summary)
-			case e.GetEnd() != nil && (e.GetEnd().Error == "" || agent == "short" && strings.Contains(e.GetEnd().Error, noSteps) || cut && strings.Contains(e.GetEnd().Error, cutOff)):
-				if cut {
-					lines[1].text = "piece " + model.Half(text)
-				}
-				for _, x := range lines {
-					x.acked = true
-				}
+			case e.Kind == agent.Compacted:
+				lines[len(lines)-1].text = "marker " + e.Summary
+				l.ack("entry "+e.Archive, "archive "+e.Summary)
 			}
 		})
+		return nil
 	})
+	if err == nil || to == "short" && strings.Contains(err.Error(), noSteps) || cut && strings.Contains(err.Error(), cutOff) {
+		c.locked(func(*ledger) {
+			if cut {
+				lines[1].text = "piece " + model.Half(text)
+			}
+			for _, x := range lines {
+				x.acked = true
+			}
+		})
+	}
+	return err
 }
 
 // compact compacts a session.

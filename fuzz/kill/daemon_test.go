@@ -18,6 +18,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/crmem"
+	"crabmem/daemon/agent"
 	"crabmem/daemon/client"
 	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
@@ -245,15 +246,15 @@ func (d *requestLog) write(ctx context.Context, c *client.Client, rng *rand.Rand
 func (d *requestLog) say(ctx context.Context, c *client.Client, text string) error {
 	d.turns = append(d.turns, turn{text: text})
 	noted, response := false, ""
-	for e, err := range c.Stream(ctx, client.Message{Agent: "crab", Content: text, Sender: d.sender}) {
+	for e, err := range op.StreamMessage.All(ctx, c, op.Message{Agent: "crab", Content: text, Sender: d.sender}) {
 		if err != nil {
 			return err
 		}
-		if e.Kind == "tool_result" && !e.Failed {
+		if e.Kind == agent.ToolResult && !e.Failed {
 			noted = true
 		}
-		if e.Kind == "text_delta" {
-			response += e.Text
+		if e.Kind == agent.TextDelta {
+			response += e.Content
 		}
 	}
 	d.turns[len(d.turns)-1].ended = true

@@ -12,6 +12,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/tree"
+	"crabmem/daemon/agent"
 	"crabmem/daemon/client"
 	"crabmem/daemon/model"
 	"crabmem/daemon/op"
@@ -124,12 +125,12 @@ func (s *soak) talk(ctx context.Context, r *rand.Rand) {
 	if r.IntN(3) == 0 || text == "stall" {
 		hangUp = r.IntN(6)
 	}
-	agent := "crab"
+	name := "crab"
 	if r.IntN(4) == 0 {
-		agent = "helper"
+		name = "helper"
 	}
 	events := 0
-	for e, err := range c.Stream(ctx, client.Message{Agent: agent, Content: text, Sender: who, NewChat: r.IntN(10) == 0}) {
+	for e, err := range op.StreamMessage.All(ctx, c, op.Message{Agent: name, Content: text, Sender: who, New: r.IntN(10) == 0}) {
 		var refused *client.Error
 		switch {
 		case err != nil && !errors.As(err, &refused) && !over(ctx):
@@ -139,11 +140,11 @@ func (s *soak) talk(ctx context.Context, r *rand.Rand) {
 			s.did[opEnded].Add(1)
 			return
 		}
-		if e.Kind == "ask_user" && r.IntN(2) == 0 {
+		if e.Kind == agent.AskUser && r.IntN(2) == 0 {
 			if list, err := op.ListLoaded.Do(ctx, c, op.None{}); err == nil {
 				for _, l := range list {
 					if l.Asking {
-						_ = c.ReplyToAsk(ctx, l.Number, "this one") // another client may have replied
+						_, _ = op.ReplyToRun.Do(ctx, c, op.Reply{Number: l.Number, Content: "this one"}) // another client may have replied
 					}
 				}
 			}
@@ -227,7 +228,7 @@ func (s *soak) subscribeWithoutReading(ctx context.Context, r *rand.Rand) {
 func (s *soak) listen(ctx context.Context, _ *rand.Rand) {
 	c := &client.Client{Addr: s.addr}
 	defer c.Close()
-	for _, err := range c.Events(ctx, client.EventFilter{}) {
+	for _, err := range op.FollowEvents.All(ctx, c, op.EventFilter{}) {
 		if err != nil {
 			pause(ctx, 100*time.Millisecond)
 			return
@@ -278,12 +279,12 @@ func (s *soak) flood(ctx context.Context, r *rand.Rand) {
 	defer c.Close()
 	s.did[opFloods].Add(1)
 	who, id := "flooded", ""
-	for e, err := range c.Stream(ctx, client.Message{Agent: "crab", Content: "flood 200000000", Sender: who, NewChat: true}) {
+	for e, err := range op.StreamMessage.All(ctx, c, op.Message{Agent: "crab", Content: "flood 200000000", Sender: who, New: true}) {
 		if err != nil {
 			break
 		}
-		if e.Kind == "start" {
-			id = e.StoredID
+		if e.Kind == agent.Start {
+			id = e.Session
 		}
 	}
 	if id != "" {

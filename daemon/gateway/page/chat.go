@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"crabmem/bm25/clip"
+	"crabmem/daemon/agent"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
@@ -58,8 +59,8 @@ type runView struct {
 	Number   uint64 // of the session in the daemon
 	Text     string // of the answer so far
 	Tools    []string
-	Question *client.Question // that waits for an answer
-	Asked    string           // ID of the newest question
+	Question *agent.Question // that waits for an answer
+	Asked    string          // ID of the newest question
 	Failure  string
 	Active   bool
 }
@@ -99,7 +100,7 @@ func (t *runTable) add(session string, one *run) {
 
 // begin sends a message to an agent. It returns the ID of the session when the message is
 // durable, and then reads the rest of the run.
-func (t *runTable) begin(ctx context.Context, d *client.Client, m client.Message) (session string, err error) {
+func (t *runTable) begin(ctx context.Context, d *client.Client, m op.Message) (session string, err error) {
 	select {
 	case t.slots <- struct{}{}:
 	default:
@@ -115,7 +116,7 @@ func (t *runTable) begin(ctx context.Context, d *client.Client, m client.Message
 	}
 	t.active.Go(func() {
 		defer func() { <-t.slots }()
-		for e, err := range d.Stream(t.ctx, m) {
+		for e, err := range op.StreamMessage.All(t.ctx, d, m) {
 			if err != nil {
 				one.fail(err)
 				report(err)
@@ -123,9 +124,9 @@ func (t *runTable) begin(ctx context.Context, d *client.Client, m client.Message
 			}
 			one.update(e)
 			switch e.Kind {
-			case "start":
-				t.add(e.StoredID, one)
-			case "appended":
+			case agent.Start:
+				t.add(e.Session, one)
+			case agent.User:
 				report(nil)
 			}
 		}
@@ -150,7 +151,7 @@ func (t *run) fail(err error) {
 }
 
 // answered removes a question. The agent may have asked another one since.
-func (t *run) answered(q *client.Question) {
+func (t *run) answered(q *agent.Question) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.seen.Question == q {
@@ -165,27 +166,27 @@ func (t *run) stop() {
 }
 
 // update adds an event to what the page shows.
-func (t *run) update(e *client.Event) {
+func (t *run) update(e *agent.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch e.Kind {
-	case "start":
-		t.seen.Session, t.seen.Number = e.StoredID, e.Session
-	case "text_delta":
+	case agent.Start:
+		t.seen.Session, t.seen.Number = e.Session, e.Number
+	case agent.TextDelta:
 		if len(t.seen.Text) < maxMessage {
-			t.seen.Text += e.Text
+			t.seen.Text += e.Content
 		}
-	case "tool_start":
+	case agent.ToolStart:
 		t.seen.Text, t.seen.Question = "", nil // the session contains the message
 		t.seen.Tools = nil
 		for _, call := range e.Calls {
-			t.seen.Tools = append(t.seen.Tools, call.Function.Name)
+			t.seen.Tools = append(t.seen.Tools, call.Name)
 		}
-	case "tool_result":
+	case agent.ToolResult:
 		t.seen.Question = nil
-	case "tools_complete":
+	case agent.ToolsComplete:
 		t.seen.Tools = nil
-	case "ask_user":
+	case agent.AskUser:
 		if len(e.Questions) > 0 {
 			t.seen.Question, t.seen.Asked = &e.Questions[0], rand.Text()
 		}
@@ -209,9 +210,9 @@ func (v *visit) chat() error {
 }
 
 // message returns the message of a form.
-func (v *visit) message() (client.Message, error) {
+func (v *visit) message() (op.Message, error) {
 	form := v.r.PostForm
-	m := client.Message{Content: strings.TrimSpace(unixLines(form.Get("content"))), Request: form.Get("request"), Commands: true}
+	m := op.Message{Content: strings.TrimSpace(unixLines(form.Get("content"))), Request: form.Get("request"), Commands: true}
 	if m.Content == "" {
 		return m, &errtable.Error{HTTP: http.StatusUnprocessableEntity, Message: "the message is empty", Fix: "write a message"}
 	}
@@ -224,7 +225,7 @@ func (v *visit) startChat() error {
 	if err != nil {
 		return err
 	}
-	m.Agent, m.NewChat = v.r.PostForm.Get("agent"), true
+	m.Agent, m.New = v.r.PostForm.Get("agent"), true
 	return v.send(m)
 }
 
@@ -234,11 +235,11 @@ func (v *visit) continueChat() error {
 	if err != nil {
 		return err
 	}
-	m.StoredID = v.r.PathValue("id")
+	m.Session = v.r.PathValue("id")
 	return v.send(m)
 }
 
-func (v *visit) send(m client.Message) error {
+func (v *visit) send(m op.Message) error {
 	session, err := v.p.runs.begin(v.r.Context(), v.store(), m)
 	if err != nil {
 		return err
@@ -271,7 +272,7 @@ func (v *visit) reply() error {
 	if id := v.r.PostForm.Get("question"); id != "" && id != t.Asked { // a second click
 		return &errtable.Error{HTTP: http.StatusConflict, Message: "the agent asks another question", Fix: "load the session again"}
 	}
-	if err := v.store().ReplyToAsk(v.r.Context(), t.Number, unixLines(v.r.PostForm.Get("content"))); err != nil {
+	if _, err := op.ReplyToRun.Do(v.r.Context(), v.store(), op.Reply{Number: t.Number, Content: unixLines(v.r.PostForm.Get("content"))}); err != nil {
 		return err
 	}
 	one.answered(t.Question)

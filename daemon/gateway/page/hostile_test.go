@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"crabmem/crmem"
-	"crabmem/daemon/client"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/op"
 
@@ -65,11 +64,11 @@ func TestSessions(t *testing.T) {
 	text := strings.Join(hostile, "\n\n")
 	r.model.Queue(modeltest.Call("recall", `{"query":"<script>alert(1)</script>"}`), modeltest.Say("**done** "+text), modeltest.Say("a summary of the talk"))
 	r.remember("planted", text+" walrus")
-	answer, err := r.daemon.Send(t.Context(), client.Message{Agent: "crab", Content: "find the walrus " + text})
+	answer, err := op.SendMessage.Do(t.Context(), r.daemon, op.Message{Agent: "crab", Content: "find the walrus " + text})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := op.TitleSession.Do(t.Context(), r.daemon, op.SessionTitle{Session: answer.StoredID, Title: `<script>alert("title")</script>`}); err != nil {
+	if _, err := op.TitleSession.Do(t.Context(), r.daemon, op.SessionTitle{Session: answer.Session, Title: `<script>alert("title")</script>`}); err != nil {
 		t.Fatal(err)
 	}
 	if p.open("/ui/sessions"); len(p.links("/ui/sessions/")) != 1 {
@@ -104,11 +103,11 @@ func TestSessionParts(t *testing.T) {
 	r.model.Func(func(q modeltest.Request) modeltest.Reply { return modeltest.Say("reply to " + q.LastUser()) })
 	id := ""
 	for range 40 {
-		a, err := r.daemon.Send(t.Context(), client.Message{Agent: "crab", Content: "message", StoredID: id})
+		a, err := op.SendMessage.Do(t.Context(), r.daemon, op.Message{Agent: "crab", Content: "message", Session: id})
 		if err != nil {
 			t.Fatal(err)
 		}
-		id = a.StoredID
+		id = a.Session
 	}
 	if _, err := op.CompactSession.Do(t.Context(), r.daemon, op.Compaction{Session: id}); err != nil {
 		t.Fatal(err)

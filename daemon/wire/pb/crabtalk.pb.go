@@ -5,10 +5,9 @@
 // so that a client of the RFC reads our answers and we read its requests. Numbers
 // are never used for something else.
 //
-// Clients of the RFC fail on a StreamEvent or an AgentEventKind that they do not
-// know. The daemon sends those from 1000 up only on a connection on which it
-// answered a Call. On others a notice is a chunk, an error is in the end of its
-// stream, and TEXT_DELTA and THINKING_DELTA have no content.
+// The events of runs are operations: a client of the RFC receives only the events of
+// the RFC. In them, a notice is a chunk, an error is in the end of its stream, and
+// TEXT_DELTA and THINKING_DELTA have no content.
 //
 // A connection carries one request at a time: a ClientMessage, answered by one
 // ServerMessage or, where a comment says so, by several.
@@ -39,46 +38,31 @@ const (
 type AgentEventKind int32
 
 const (
-	AgentEventKind_TEXT_DELTA      AgentEventKind = 0
-	AgentEventKind_THINKING_DELTA  AgentEventKind = 1
-	AgentEventKind_TOOL_START      AgentEventKind = 2
-	AgentEventKind_TOOL_RESULT     AgentEventKind = 3
-	AgentEventKind_TOOLS_COMPLETE  AgentEventKind = 4
-	AgentEventKind_DONE            AgentEventKind = 5
-	AgentEventKind_COMPACT         AgentEventKind = 1000
-	AgentEventKind_SCOPE_VIOLATION AgentEventKind = 1001
-	AgentEventKind_LAG             AgentEventKind = 1002
-	AgentEventKind_USAGE           AgentEventKind = 1003
-	AgentEventKind_USER            AgentEventKind = 1004 // content is the user's message, when it is durable
+	AgentEventKind_TEXT_DELTA     AgentEventKind = 0
+	AgentEventKind_THINKING_DELTA AgentEventKind = 1
+	AgentEventKind_TOOL_START     AgentEventKind = 2
+	AgentEventKind_TOOL_RESULT    AgentEventKind = 3
+	AgentEventKind_TOOLS_COMPLETE AgentEventKind = 4
+	AgentEventKind_DONE           AgentEventKind = 5
 )
 
 // Enum value maps for AgentEventKind.
 var (
 	AgentEventKind_name = map[int32]string{
-		0:    "TEXT_DELTA",
-		1:    "THINKING_DELTA",
-		2:    "TOOL_START",
-		3:    "TOOL_RESULT",
-		4:    "TOOLS_COMPLETE",
-		5:    "DONE",
-		1000: "COMPACT",
-		1001: "SCOPE_VIOLATION",
-		1002: "LAG",
-		1003: "USAGE",
-		1004: "USER",
+		0: "TEXT_DELTA",
+		1: "THINKING_DELTA",
+		2: "TOOL_START",
+		3: "TOOL_RESULT",
+		4: "TOOLS_COMPLETE",
+		5: "DONE",
 	}
 	AgentEventKind_value = map[string]int32{
-		"TEXT_DELTA":      0,
-		"THINKING_DELTA":  1,
-		"TOOL_START":      2,
-		"TOOL_RESULT":     3,
-		"TOOLS_COMPLETE":  4,
-		"DONE":            5,
-		"COMPACT":         1000,
-		"SCOPE_VIOLATION": 1001,
-		"LAG":             1002,
-		"USAGE":           1003,
-		"USER":            1004,
+		"TEXT_DELTA":     0,
+		"THINKING_DELTA": 1,
+		"TOOL_START":     2,
+		"TOOL_RESULT":    3,
+		"TOOLS_COMPLETE": 4,
+		"DONE":           5,
 	}
 )
 
@@ -840,11 +824,6 @@ type SendMsg struct {
 	Cwd           *string                `protobuf:"bytes,5,opt,name=cwd,proto3,oneof" json:"cwd,omitempty"`
 	NewChat       bool                   `protobuf:"varint,6,opt,name=new_chat,json=newChat,proto3" json:"new_chat,omitempty"`
 	ResumeFile    *string                `protobuf:"bytes,7,opt,name=resume_file,json=resumeFile,proto3,oneof" json:"resume_file,omitempty"`
-	Model         *string                `protobuf:"bytes,1000,opt,name=model,proto3,oneof" json:"model,omitempty"`                             // for this run alone
-	Commands      bool                   `protobuf:"varint,1002,opt,name=commands,proto3" json:"commands,omitempty"`                            // an unknown /NAME is an error, and //NAME is the text /NAME
-	RequestId     string                 `protobuf:"bytes,1003,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`          // see StreamMsg
-	AfterRequest  string                 `protobuf:"bytes,1004,opt,name=after_request,json=afterRequest,proto3" json:"after_request,omitempty"` // see StreamMsg
-	Fresh         bool                   `protobuf:"varint,1005,opt,name=fresh,proto3" json:"fresh,omitempty"`                                  // see StreamMsg
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -928,65 +907,15 @@ func (x *SendMsg) GetResumeFile() string {
 	return ""
 }
 
-func (x *SendMsg) GetModel() string {
-	if x != nil && x.Model != nil {
-		return *x.Model
-	}
-	return ""
-}
-
-func (x *SendMsg) GetCommands() bool {
-	if x != nil {
-		return x.Commands
-	}
-	return false
-}
-
-func (x *SendMsg) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
-func (x *SendMsg) GetAfterRequest() string {
-	if x != nil {
-		return x.AfterRequest
-	}
-	return ""
-}
-
-func (x *SendMsg) GetFresh() bool {
-	if x != nil {
-		return x.Fresh
-	}
-	return false
-}
-
 type StreamMsg struct {
-	state      protoimpl.MessageState `protogen:"open.v1"`
-	Agent      string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
-	Content    string                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
-	Session    *uint64                `protobuf:"varint,3,opt,name=session,proto3,oneof" json:"session,omitempty"`
-	Sender     *string                `protobuf:"bytes,4,opt,name=sender,proto3,oneof" json:"sender,omitempty"`
-	Cwd        *string                `protobuf:"bytes,5,opt,name=cwd,proto3,oneof" json:"cwd,omitempty"`
-	NewChat    bool                   `protobuf:"varint,6,opt,name=new_chat,json=newChat,proto3" json:"new_chat,omitempty"`
-	ResumeFile *string                `protobuf:"bytes,7,opt,name=resume_file,json=resumeFile,proto3,oneof" json:"resume_file,omitempty"`
-	Model      *string                `protobuf:"bytes,1000,opt,name=model,proto3,oneof" json:"model,omitempty"`  // for this run alone
-	Tag        string                 `protobuf:"bytes,1001,opt,name=tag,proto3" json:"tag,omitempty"`            // in the events of the run
-	Commands   bool                   `protobuf:"varint,1002,opt,name=commands,proto3" json:"commands,omitempty"` // an unknown /NAME is an error, and //NAME is the text /NAME
-	// At most 255 bytes. A client that got no response repeats the request with its ID.
-	// The session then contains the message once: the daemon returns the stored answer,
-	// or continues the turn. 409, kind request: the message is another one, or its turn
-	// was canceled, or has no answer and is not the newest one. With new_chat, the ID
-	// also names the session that the request creates.
-	RequestId string `protobuf:"bytes,1003,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Not empty: the message is appended only if the newest turn of the session is that of
-	// the request with this ID, and has an answer. 409, kind continued: it is not.
-	AfterRequest string `protobuf:"bytes,1004,opt,name=after_request,json=afterRequest,proto3" json:"after_request,omitempty"`
-	// No earlier request has request_id. With new_chat, the daemon does not look for a
-	// session that an earlier one created.
-	Fresh         bool `protobuf:"varint,1005,opt,name=fresh,proto3" json:"fresh,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Content       string                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
+	Session       *uint64                `protobuf:"varint,3,opt,name=session,proto3,oneof" json:"session,omitempty"`
+	Sender        *string                `protobuf:"bytes,4,opt,name=sender,proto3,oneof" json:"sender,omitempty"`
+	Cwd           *string                `protobuf:"bytes,5,opt,name=cwd,proto3,oneof" json:"cwd,omitempty"`
+	NewChat       bool                   `protobuf:"varint,6,opt,name=new_chat,json=newChat,proto3" json:"new_chat,omitempty"`
+	ResumeFile    *string                `protobuf:"bytes,7,opt,name=resume_file,json=resumeFile,proto3,oneof" json:"resume_file,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1070,56 +999,11 @@ func (x *StreamMsg) GetResumeFile() string {
 	return ""
 }
 
-func (x *StreamMsg) GetModel() string {
-	if x != nil && x.Model != nil {
-		return *x.Model
-	}
-	return ""
-}
-
-func (x *StreamMsg) GetTag() string {
-	if x != nil {
-		return x.Tag
-	}
-	return ""
-}
-
-func (x *StreamMsg) GetCommands() bool {
-	if x != nil {
-		return x.Commands
-	}
-	return false
-}
-
-func (x *StreamMsg) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
-func (x *StreamMsg) GetAfterRequest() string {
-	if x != nil {
-		return x.AfterRequest
-	}
-	return ""
-}
-
-func (x *StreamMsg) GetFresh() bool {
-	if x != nil {
-		return x.Fresh
-	}
-	return false
-}
-
 type SendResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	Content       string                 `protobuf:"bytes,2,opt,name=content,proto3" json:"content,omitempty"`
 	Session       uint64                 `protobuf:"varint,3,opt,name=session,proto3" json:"session,omitempty"`
-	StoredId      string                 `protobuf:"bytes,1000,opt,name=stored_id,json=storedId,proto3" json:"stored_id,omitempty"` // of the session's file
-	Usage         *Usage                 `protobuf:"bytes,1001,opt,name=usage,proto3" json:"usage,omitempty"`                       // of the whole run
-	Repeated      bool                   `protobuf:"varint,1002,opt,name=repeated,proto3" json:"repeated,omitempty"`                // an earlier run answered the request
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1175,27 +1059,6 @@ func (x *SendResponse) GetSession() uint64 {
 	return 0
 }
 
-func (x *SendResponse) GetStoredId() string {
-	if x != nil {
-		return x.StoredId
-	}
-	return ""
-}
-
-func (x *SendResponse) GetUsage() *Usage {
-	if x != nil {
-		return x.Usage
-	}
-	return nil
-}
-
-func (x *SendResponse) GetRepeated() bool {
-	if x != nil {
-		return x.Repeated
-	}
-	return false
-}
-
 type StreamEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Event:
@@ -1208,10 +1071,6 @@ type StreamEvent struct {
 	//	*StreamEvent_ToolsComplete
 	//	*StreamEvent_End
 	//	*StreamEvent_AskUser
-	//	*StreamEvent_Usage
-	//	*StreamEvent_Compacted
-	//	*StreamEvent_Error
-	//	*StreamEvent_Appended
 	Event         isStreamEvent_Event `protobuf_oneof:"event"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1326,42 +1185,6 @@ func (x *StreamEvent) GetAskUser() *AskUserEvent {
 	return nil
 }
 
-func (x *StreamEvent) GetUsage() *Usage {
-	if x != nil {
-		if x, ok := x.Event.(*StreamEvent_Usage); ok {
-			return x.Usage
-		}
-	}
-	return nil
-}
-
-func (x *StreamEvent) GetCompacted() *Compacted {
-	if x != nil {
-		if x, ok := x.Event.(*StreamEvent_Compacted); ok {
-			return x.Compacted
-		}
-	}
-	return nil
-}
-
-func (x *StreamEvent) GetError() *ErrorMsg {
-	if x != nil {
-		if x, ok := x.Event.(*StreamEvent_Error); ok {
-			return x.Error
-		}
-	}
-	return nil
-}
-
-func (x *StreamEvent) GetAppended() *Appended {
-	if x != nil {
-		if x, ok := x.Event.(*StreamEvent_Appended); ok {
-			return x.Appended
-		}
-	}
-	return nil
-}
-
 type isStreamEvent_Event interface {
 	isStreamEvent_Event()
 }
@@ -1398,22 +1221,6 @@ type StreamEvent_AskUser struct {
 	AskUser *AskUserEvent `protobuf:"bytes,8,opt,name=ask_user,json=askUser,proto3,oneof"`
 }
 
-type StreamEvent_Usage struct {
-	Usage *Usage `protobuf:"bytes,1000,opt,name=usage,proto3,oneof"` // after each answer of the model
-}
-
-type StreamEvent_Compacted struct {
-	Compacted *Compacted `protobuf:"bytes,1001,opt,name=compacted,proto3,oneof"`
-}
-
-type StreamEvent_Error struct {
-	Error *ErrorMsg `protobuf:"bytes,1002,opt,name=error,proto3,oneof"` // before end, which has its message too
-}
-
-type StreamEvent_Appended struct {
-	Appended *Appended `protobuf:"bytes,1003,opt,name=appended,proto3,oneof"` // once, before all events of the model
-}
-
 func (*StreamEvent_Start) isStreamEvent_Event() {}
 
 func (*StreamEvent_Chunk) isStreamEvent_Event() {}
@@ -1430,20 +1237,10 @@ func (*StreamEvent_End) isStreamEvent_Event() {}
 
 func (*StreamEvent_AskUser) isStreamEvent_Event() {}
 
-func (*StreamEvent_Usage) isStreamEvent_Event() {}
-
-func (*StreamEvent_Compacted) isStreamEvent_Event() {}
-
-func (*StreamEvent_Error) isStreamEvent_Event() {}
-
-func (*StreamEvent_Appended) isStreamEvent_Event() {}
-
 type StreamStart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	Session       uint64                 `protobuf:"varint,2,opt,name=session,proto3" json:"session,omitempty"`
-	StoredId      string                 `protobuf:"bytes,1000,opt,name=stored_id,json=storedId,proto3" json:"stored_id,omitempty"` // of the session's file
-	Model         string                 `protobuf:"bytes,1001,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1492,73 +1289,6 @@ func (x *StreamStart) GetSession() uint64 {
 	return 0
 }
 
-func (x *StreamStart) GetStoredId() string {
-	if x != nil {
-		return x.StoredId
-	}
-	return ""
-}
-
-func (x *StreamStart) GetModel() string {
-	if x != nil {
-		return x.Model
-	}
-	return ""
-}
-
-// Appended says that the user's message is durable in the session's file.
-type Appended struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Line          uint64                 `protobuf:"varint,1,opt,name=line,proto3" json:"line,omitempty"`         // of the message in the file; 0 without request_id
-	Repeated      bool                   `protobuf:"varint,2,opt,name=repeated,proto3" json:"repeated,omitempty"` // an earlier run answered the request: a chunk contains the answer
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Appended) Reset() {
-	*x = Appended{}
-	mi := &file_crabtalk_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Appended) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Appended) ProtoMessage() {}
-
-func (x *Appended) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Appended.ProtoReflect.Descriptor instead.
-func (*Appended) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *Appended) GetLine() uint64 {
-	if x != nil {
-		return x.Line
-	}
-	return 0
-}
-
-func (x *Appended) GetRepeated() bool {
-	if x != nil {
-		return x.Repeated
-	}
-	return false
-}
-
 type StreamChunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Content       string                 `protobuf:"bytes,1,opt,name=content,proto3" json:"content,omitempty"`
@@ -1568,7 +1298,7 @@ type StreamChunk struct {
 
 func (x *StreamChunk) Reset() {
 	*x = StreamChunk{}
-	mi := &file_crabtalk_proto_msgTypes[10]
+	mi := &file_crabtalk_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1580,7 +1310,7 @@ func (x *StreamChunk) String() string {
 func (*StreamChunk) ProtoMessage() {}
 
 func (x *StreamChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[10]
+	mi := &file_crabtalk_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1593,7 +1323,7 @@ func (x *StreamChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamChunk.ProtoReflect.Descriptor instead.
 func (*StreamChunk) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{10}
+	return file_crabtalk_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StreamChunk) GetContent() string {
@@ -1612,7 +1342,7 @@ type StreamThinking struct {
 
 func (x *StreamThinking) Reset() {
 	*x = StreamThinking{}
-	mi := &file_crabtalk_proto_msgTypes[11]
+	mi := &file_crabtalk_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1624,7 +1354,7 @@ func (x *StreamThinking) String() string {
 func (*StreamThinking) ProtoMessage() {}
 
 func (x *StreamThinking) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[11]
+	mi := &file_crabtalk_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1637,7 +1367,7 @@ func (x *StreamThinking) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamThinking.ProtoReflect.Descriptor instead.
 func (*StreamThinking) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{11}
+	return file_crabtalk_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *StreamThinking) GetContent() string {
@@ -1656,7 +1386,7 @@ type ToolStartEvent struct {
 
 func (x *ToolStartEvent) Reset() {
 	*x = ToolStartEvent{}
-	mi := &file_crabtalk_proto_msgTypes[12]
+	mi := &file_crabtalk_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1668,7 +1398,7 @@ func (x *ToolStartEvent) String() string {
 func (*ToolStartEvent) ProtoMessage() {}
 
 func (x *ToolStartEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[12]
+	mi := &file_crabtalk_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1681,7 +1411,7 @@ func (x *ToolStartEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolStartEvent.ProtoReflect.Descriptor instead.
 func (*ToolStartEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{12}
+	return file_crabtalk_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ToolStartEvent) GetCalls() []*ToolCallInfo {
@@ -1695,14 +1425,13 @@ type ToolCallInfo struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Arguments     string                 `protobuf:"bytes,2,opt,name=arguments,proto3" json:"arguments,omitempty"`
-	Id            string                 `protobuf:"bytes,1000,opt,name=id,proto3" json:"id,omitempty"` // empty while the arguments are not known
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ToolCallInfo) Reset() {
 	*x = ToolCallInfo{}
-	mi := &file_crabtalk_proto_msgTypes[13]
+	mi := &file_crabtalk_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1714,7 +1443,7 @@ func (x *ToolCallInfo) String() string {
 func (*ToolCallInfo) ProtoMessage() {}
 
 func (x *ToolCallInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[13]
+	mi := &file_crabtalk_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1727,7 +1456,7 @@ func (x *ToolCallInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCallInfo.ProtoReflect.Descriptor instead.
 func (*ToolCallInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{13}
+	return file_crabtalk_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ToolCallInfo) GetName() string {
@@ -1744,26 +1473,18 @@ func (x *ToolCallInfo) GetArguments() string {
 	return ""
 }
 
-func (x *ToolCallInfo) GetId() string {
-	if x != nil {
-		return x.Id
-	}
-	return ""
-}
-
 type ToolResultEvent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	CallId        string                 `protobuf:"bytes,1,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	Output        string                 `protobuf:"bytes,2,opt,name=output,proto3" json:"output,omitempty"`
 	DurationMs    uint64                 `protobuf:"varint,3,opt,name=duration_ms,json=durationMs,proto3" json:"duration_ms,omitempty"`
-	IsError       bool                   `protobuf:"varint,1000,opt,name=is_error,json=isError,proto3" json:"is_error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ToolResultEvent) Reset() {
 	*x = ToolResultEvent{}
-	mi := &file_crabtalk_proto_msgTypes[14]
+	mi := &file_crabtalk_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1775,7 +1496,7 @@ func (x *ToolResultEvent) String() string {
 func (*ToolResultEvent) ProtoMessage() {}
 
 func (x *ToolResultEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[14]
+	mi := &file_crabtalk_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1788,7 +1509,7 @@ func (x *ToolResultEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolResultEvent.ProtoReflect.Descriptor instead.
 func (*ToolResultEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{14}
+	return file_crabtalk_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ToolResultEvent) GetCallId() string {
@@ -1812,13 +1533,6 @@ func (x *ToolResultEvent) GetDurationMs() uint64 {
 	return 0
 }
 
-func (x *ToolResultEvent) GetIsError() bool {
-	if x != nil {
-		return x.IsError
-	}
-	return false
-}
-
 type ToolsCompleteEvent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1827,7 +1541,7 @@ type ToolsCompleteEvent struct {
 
 func (x *ToolsCompleteEvent) Reset() {
 	*x = ToolsCompleteEvent{}
-	mi := &file_crabtalk_proto_msgTypes[15]
+	mi := &file_crabtalk_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1839,7 +1553,7 @@ func (x *ToolsCompleteEvent) String() string {
 func (*ToolsCompleteEvent) ProtoMessage() {}
 
 func (x *ToolsCompleteEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[15]
+	mi := &file_crabtalk_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1852,7 +1566,7 @@ func (x *ToolsCompleteEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolsCompleteEvent.ProtoReflect.Descriptor instead.
 func (*ToolsCompleteEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{15}
+	return file_crabtalk_proto_rawDescGZIP(), []int{14}
 }
 
 type StreamEnd struct {
@@ -1865,7 +1579,7 @@ type StreamEnd struct {
 
 func (x *StreamEnd) Reset() {
 	*x = StreamEnd{}
-	mi := &file_crabtalk_proto_msgTypes[16]
+	mi := &file_crabtalk_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1877,7 +1591,7 @@ func (x *StreamEnd) String() string {
 func (*StreamEnd) ProtoMessage() {}
 
 func (x *StreamEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[16]
+	mi := &file_crabtalk_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1890,7 +1604,7 @@ func (x *StreamEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamEnd.ProtoReflect.Descriptor instead.
 func (*StreamEnd) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{16}
+	return file_crabtalk_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StreamEnd) GetAgent() string {
@@ -1916,7 +1630,7 @@ type AskUserEvent struct {
 
 func (x *AskUserEvent) Reset() {
 	*x = AskUserEvent{}
-	mi := &file_crabtalk_proto_msgTypes[17]
+	mi := &file_crabtalk_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1928,7 +1642,7 @@ func (x *AskUserEvent) String() string {
 func (*AskUserEvent) ProtoMessage() {}
 
 func (x *AskUserEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[17]
+	mi := &file_crabtalk_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1941,7 +1655,7 @@ func (x *AskUserEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskUserEvent.ProtoReflect.Descriptor instead.
 func (*AskUserEvent) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{17}
+	return file_crabtalk_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AskUserEvent) GetQuestions() []*AskQuestion {
@@ -1963,7 +1677,7 @@ type AskQuestion struct {
 
 func (x *AskQuestion) Reset() {
 	*x = AskQuestion{}
-	mi := &file_crabtalk_proto_msgTypes[18]
+	mi := &file_crabtalk_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1975,7 +1689,7 @@ func (x *AskQuestion) String() string {
 func (*AskQuestion) ProtoMessage() {}
 
 func (x *AskQuestion) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[18]
+	mi := &file_crabtalk_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1988,7 +1702,7 @@ func (x *AskQuestion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskQuestion.ProtoReflect.Descriptor instead.
 func (*AskQuestion) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{18}
+	return file_crabtalk_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AskQuestion) GetQuestion() string {
@@ -2029,7 +1743,7 @@ type AskOption struct {
 
 func (x *AskOption) Reset() {
 	*x = AskOption{}
-	mi := &file_crabtalk_proto_msgTypes[19]
+	mi := &file_crabtalk_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2041,7 +1755,7 @@ func (x *AskOption) String() string {
 func (*AskOption) ProtoMessage() {}
 
 func (x *AskOption) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[19]
+	mi := &file_crabtalk_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2054,7 +1768,7 @@ func (x *AskOption) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AskOption.ProtoReflect.Descriptor instead.
 func (*AskOption) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{19}
+	return file_crabtalk_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *AskOption) GetLabel() string {
@@ -2081,7 +1795,7 @@ type ReplyToAsk struct {
 
 func (x *ReplyToAsk) Reset() {
 	*x = ReplyToAsk{}
-	mi := &file_crabtalk_proto_msgTypes[20]
+	mi := &file_crabtalk_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2093,7 +1807,7 @@ func (x *ReplyToAsk) String() string {
 func (*ReplyToAsk) ProtoMessage() {}
 
 func (x *ReplyToAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[20]
+	mi := &file_crabtalk_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2106,7 +1820,7 @@ func (x *ReplyToAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplyToAsk.ProtoReflect.Descriptor instead.
 func (*ReplyToAsk) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{20}
+	return file_crabtalk_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReplyToAsk) GetSession() uint64 {
@@ -2123,136 +1837,6 @@ func (x *ReplyToAsk) GetContent() string {
 	return ""
 }
 
-// Usage is counted in tokens; of one answer of the model, or of a whole run.
-type Usage struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Prompt        uint64                 `protobuf:"varint,1,opt,name=prompt,proto3" json:"prompt,omitempty"`
-	Completion    uint64                 `protobuf:"varint,2,opt,name=completion,proto3" json:"completion,omitempty"`
-	Total         uint64                 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
-	ContextLimit  uint64                 `protobuf:"varint,4,opt,name=context_limit,json=contextLimit,proto3" json:"context_limit,omitempty"` // of the model; 0 = not known
-	Estimated     bool                   `protobuf:"varint,5,opt,name=estimated,proto3" json:"estimated,omitempty"`                           // the provider did not report it
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Usage) Reset() {
-	*x = Usage{}
-	mi := &file_crabtalk_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Usage) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Usage) ProtoMessage() {}
-
-func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Usage.ProtoReflect.Descriptor instead.
-func (*Usage) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{21}
-}
-
-func (x *Usage) GetPrompt() uint64 {
-	if x != nil {
-		return x.Prompt
-	}
-	return 0
-}
-
-func (x *Usage) GetCompletion() uint64 {
-	if x != nil {
-		return x.Completion
-	}
-	return 0
-}
-
-func (x *Usage) GetTotal() uint64 {
-	if x != nil {
-		return x.Total
-	}
-	return 0
-}
-
-func (x *Usage) GetContextLimit() uint64 {
-	if x != nil {
-		return x.ContextLimit
-	}
-	return 0
-}
-
-func (x *Usage) GetEstimated() bool {
-	if x != nil {
-		return x.Estimated
-	}
-	return false
-}
-
-// Compacted says that a summary took the place of a session's history.
-type Compacted struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Summary       string                 `protobuf:"bytes,1,opt,name=summary,proto3" json:"summary,omitempty"`
-	Archive       string                 `protobuf:"bytes,2,opt,name=archive,proto3" json:"archive,omitempty"` // the entry that keeps it; empty when memory is off
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Compacted) Reset() {
-	*x = Compacted{}
-	mi := &file_crabtalk_proto_msgTypes[22]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Compacted) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Compacted) ProtoMessage() {}
-
-func (x *Compacted) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[22]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Compacted.ProtoReflect.Descriptor instead.
-func (*Compacted) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{22}
-}
-
-func (x *Compacted) GetSummary() string {
-	if x != nil {
-		return x.Summary
-	}
-	return ""
-}
-
-func (x *Compacted) GetArchive() string {
-	if x != nil {
-		return x.Archive
-	}
-	return ""
-}
-
 type Sessions struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2261,7 +1845,7 @@ type Sessions struct {
 
 func (x *Sessions) Reset() {
 	*x = Sessions{}
-	mi := &file_crabtalk_proto_msgTypes[23]
+	mi := &file_crabtalk_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +1857,7 @@ func (x *Sessions) String() string {
 func (*Sessions) ProtoMessage() {}
 
 func (x *Sessions) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[23]
+	mi := &file_crabtalk_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +1870,7 @@ func (x *Sessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sessions.ProtoReflect.Descriptor instead.
 func (*Sessions) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{23}
+	return file_crabtalk_proto_rawDescGZIP(), []int{20}
 }
 
 type KillMsg struct {
@@ -2298,7 +1882,7 @@ type KillMsg struct {
 
 func (x *KillMsg) Reset() {
 	*x = KillMsg{}
-	mi := &file_crabtalk_proto_msgTypes[24]
+	mi := &file_crabtalk_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2310,7 +1894,7 @@ func (x *KillMsg) String() string {
 func (*KillMsg) ProtoMessage() {}
 
 func (x *KillMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[24]
+	mi := &file_crabtalk_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2323,7 +1907,7 @@ func (x *KillMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KillMsg.ProtoReflect.Descriptor instead.
 func (*KillMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{24}
+	return file_crabtalk_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *KillMsg) GetSession() uint64 {
@@ -2348,7 +1932,7 @@ type SessionInfo struct {
 
 func (x *SessionInfo) Reset() {
 	*x = SessionInfo{}
-	mi := &file_crabtalk_proto_msgTypes[25]
+	mi := &file_crabtalk_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2360,7 +1944,7 @@ func (x *SessionInfo) String() string {
 func (*SessionInfo) ProtoMessage() {}
 
 func (x *SessionInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[25]
+	mi := &file_crabtalk_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2373,7 +1957,7 @@ func (x *SessionInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionInfo.ProtoReflect.Descriptor instead.
 func (*SessionInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{25}
+	return file_crabtalk_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SessionInfo) GetId() uint64 {
@@ -2434,7 +2018,7 @@ type SessionList struct {
 
 func (x *SessionList) Reset() {
 	*x = SessionList{}
-	mi := &file_crabtalk_proto_msgTypes[26]
+	mi := &file_crabtalk_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2446,7 +2030,7 @@ func (x *SessionList) String() string {
 func (*SessionList) ProtoMessage() {}
 
 func (x *SessionList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[26]
+	mi := &file_crabtalk_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2459,7 +2043,7 @@ func (x *SessionList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionList.ProtoReflect.Descriptor instead.
 func (*SessionList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{26}
+	return file_crabtalk_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *SessionList) GetSessions() []*SessionInfo {
@@ -2478,7 +2062,7 @@ type CompactMsg struct {
 
 func (x *CompactMsg) Reset() {
 	*x = CompactMsg{}
-	mi := &file_crabtalk_proto_msgTypes[27]
+	mi := &file_crabtalk_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2490,7 +2074,7 @@ func (x *CompactMsg) String() string {
 func (*CompactMsg) ProtoMessage() {}
 
 func (x *CompactMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[27]
+	mi := &file_crabtalk_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2503,7 +2087,7 @@ func (x *CompactMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactMsg.ProtoReflect.Descriptor instead.
 func (*CompactMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{27}
+	return file_crabtalk_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CompactMsg) GetSession() uint64 {
@@ -2522,7 +2106,7 @@ type CompactResponse struct {
 
 func (x *CompactResponse) Reset() {
 	*x = CompactResponse{}
-	mi := &file_crabtalk_proto_msgTypes[28]
+	mi := &file_crabtalk_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2534,7 +2118,7 @@ func (x *CompactResponse) String() string {
 func (*CompactResponse) ProtoMessage() {}
 
 func (x *CompactResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[28]
+	mi := &file_crabtalk_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2547,7 +2131,7 @@ func (x *CompactResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactResponse.ProtoReflect.Descriptor instead.
 func (*CompactResponse) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{28}
+	return file_crabtalk_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CompactResponse) GetSummary() string {
@@ -2565,7 +2149,7 @@ type Ping struct {
 
 func (x *Ping) Reset() {
 	*x = Ping{}
-	mi := &file_crabtalk_proto_msgTypes[29]
+	mi := &file_crabtalk_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2577,7 +2161,7 @@ func (x *Ping) String() string {
 func (*Ping) ProtoMessage() {}
 
 func (x *Ping) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[29]
+	mi := &file_crabtalk_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2590,7 +2174,7 @@ func (x *Ping) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ping.ProtoReflect.Descriptor instead.
 func (*Ping) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{29}
+	return file_crabtalk_proto_rawDescGZIP(), []int{26}
 }
 
 type Pong struct {
@@ -2601,7 +2185,7 @@ type Pong struct {
 
 func (x *Pong) Reset() {
 	*x = Pong{}
-	mi := &file_crabtalk_proto_msgTypes[30]
+	mi := &file_crabtalk_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2613,7 +2197,7 @@ func (x *Pong) String() string {
 func (*Pong) ProtoMessage() {}
 
 func (x *Pong) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[30]
+	mi := &file_crabtalk_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2626,7 +2210,7 @@ func (x *Pong) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pong.ProtoReflect.Descriptor instead.
 func (*Pong) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{30}
+	return file_crabtalk_proto_rawDescGZIP(), []int{27}
 }
 
 type GetConfig struct {
@@ -2637,7 +2221,7 @@ type GetConfig struct {
 
 func (x *GetConfig) Reset() {
 	*x = GetConfig{}
-	mi := &file_crabtalk_proto_msgTypes[31]
+	mi := &file_crabtalk_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2649,7 +2233,7 @@ func (x *GetConfig) String() string {
 func (*GetConfig) ProtoMessage() {}
 
 func (x *GetConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[31]
+	mi := &file_crabtalk_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2662,7 +2246,7 @@ func (x *GetConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfig.ProtoReflect.Descriptor instead.
 func (*GetConfig) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{31}
+	return file_crabtalk_proto_rawDescGZIP(), []int{28}
 }
 
 type SetConfigMsg struct {
@@ -2674,7 +2258,7 @@ type SetConfigMsg struct {
 
 func (x *SetConfigMsg) Reset() {
 	*x = SetConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[32]
+	mi := &file_crabtalk_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2686,7 +2270,7 @@ func (x *SetConfigMsg) String() string {
 func (*SetConfigMsg) ProtoMessage() {}
 
 func (x *SetConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[32]
+	mi := &file_crabtalk_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2699,7 +2283,7 @@ func (x *SetConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetConfigMsg.ProtoReflect.Descriptor instead.
 func (*SetConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{32}
+	return file_crabtalk_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SetConfigMsg) GetConfig() string {
@@ -2718,7 +2302,7 @@ type ConfigMsg struct {
 
 func (x *ConfigMsg) Reset() {
 	*x = ConfigMsg{}
-	mi := &file_crabtalk_proto_msgTypes[33]
+	mi := &file_crabtalk_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2730,7 +2314,7 @@ func (x *ConfigMsg) String() string {
 func (*ConfigMsg) ProtoMessage() {}
 
 func (x *ConfigMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[33]
+	mi := &file_crabtalk_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2743,7 +2327,7 @@ func (x *ConfigMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ConfigMsg.ProtoReflect.Descriptor instead.
 func (*ConfigMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{33}
+	return file_crabtalk_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ConfigMsg) GetConfig() string {
@@ -2761,7 +2345,7 @@ type ReloadMsg struct {
 
 func (x *ReloadMsg) Reset() {
 	*x = ReloadMsg{}
-	mi := &file_crabtalk_proto_msgTypes[34]
+	mi := &file_crabtalk_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2773,7 +2357,7 @@ func (x *ReloadMsg) String() string {
 func (*ReloadMsg) ProtoMessage() {}
 
 func (x *ReloadMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[34]
+	mi := &file_crabtalk_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2786,7 +2370,7 @@ func (x *ReloadMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReloadMsg.ProtoReflect.Descriptor instead.
 func (*ReloadMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{34}
+	return file_crabtalk_proto_rawDescGZIP(), []int{31}
 }
 
 type GetStats struct {
@@ -2797,7 +2381,7 @@ type GetStats struct {
 
 func (x *GetStats) Reset() {
 	*x = GetStats{}
-	mi := &file_crabtalk_proto_msgTypes[35]
+	mi := &file_crabtalk_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2809,7 +2393,7 @@ func (x *GetStats) String() string {
 func (*GetStats) ProtoMessage() {}
 
 func (x *GetStats) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[35]
+	mi := &file_crabtalk_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2822,7 +2406,7 @@ func (x *GetStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStats.ProtoReflect.Descriptor instead.
 func (*GetStats) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{35}
+	return file_crabtalk_proto_rawDescGZIP(), []int{32}
 }
 
 type DaemonStats struct {
@@ -2836,7 +2420,7 @@ type DaemonStats struct {
 
 func (x *DaemonStats) Reset() {
 	*x = DaemonStats{}
-	mi := &file_crabtalk_proto_msgTypes[36]
+	mi := &file_crabtalk_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2848,7 +2432,7 @@ func (x *DaemonStats) String() string {
 func (*DaemonStats) ProtoMessage() {}
 
 func (x *DaemonStats) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[36]
+	mi := &file_crabtalk_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2861,7 +2445,7 @@ func (x *DaemonStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DaemonStats.ProtoReflect.Descriptor instead.
 func (*DaemonStats) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{36}
+	return file_crabtalk_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DaemonStats) GetUptimeSecs() uint64 {
@@ -2896,7 +2480,7 @@ type AuthMsg struct {
 
 func (x *AuthMsg) Reset() {
 	*x = AuthMsg{}
-	mi := &file_crabtalk_proto_msgTypes[37]
+	mi := &file_crabtalk_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2908,7 +2492,7 @@ func (x *AuthMsg) String() string {
 func (*AuthMsg) ProtoMessage() {}
 
 func (x *AuthMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[37]
+	mi := &file_crabtalk_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2921,7 +2505,7 @@ func (x *AuthMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuthMsg.ProtoReflect.Descriptor instead.
 func (*AuthMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{37}
+	return file_crabtalk_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *AuthMsg) GetToken() string {
@@ -2946,7 +2530,7 @@ type ErrorMsg struct {
 
 func (x *ErrorMsg) Reset() {
 	*x = ErrorMsg{}
-	mi := &file_crabtalk_proto_msgTypes[38]
+	mi := &file_crabtalk_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2958,7 +2542,7 @@ func (x *ErrorMsg) String() string {
 func (*ErrorMsg) ProtoMessage() {}
 
 func (x *ErrorMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[38]
+	mi := &file_crabtalk_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2971,7 +2555,7 @@ func (x *ErrorMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ErrorMsg.ProtoReflect.Descriptor instead.
 func (*ErrorMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{38}
+	return file_crabtalk_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ErrorMsg) GetCode() uint32 {
@@ -3025,16 +2609,13 @@ func (x *ErrorMsg) GetDetails() []byte {
 
 type SubscribeEvents struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	StoredId      string                 `protobuf:"bytes,1000,opt,name=stored_id,json=storedId,proto3" json:"stored_id,omitempty"` // only events of this session, which counts its followers
-	Agent         string                 `protobuf:"bytes,1001,opt,name=agent,proto3" json:"agent,omitempty"`                       // only events of this agent
-	Session       uint64                 `protobuf:"varint,1002,opt,name=session,proto3" json:"session,omitempty"`                  // only events of this loaded session
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SubscribeEvents) Reset() {
 	*x = SubscribeEvents{}
-	mi := &file_crabtalk_proto_msgTypes[39]
+	mi := &file_crabtalk_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3046,7 +2627,7 @@ func (x *SubscribeEvents) String() string {
 func (*SubscribeEvents) ProtoMessage() {}
 
 func (x *SubscribeEvents) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[39]
+	mi := &file_crabtalk_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3059,28 +2640,7 @@ func (x *SubscribeEvents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubscribeEvents.ProtoReflect.Descriptor instead.
 func (*SubscribeEvents) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{39}
-}
-
-func (x *SubscribeEvents) GetStoredId() string {
-	if x != nil {
-		return x.StoredId
-	}
-	return ""
-}
-
-func (x *SubscribeEvents) GetAgent() string {
-	if x != nil {
-		return x.Agent
-	}
-	return ""
-}
-
-func (x *SubscribeEvents) GetSession() uint64 {
-	if x != nil {
-		return x.Session
-	}
-	return 0
+	return file_crabtalk_proto_rawDescGZIP(), []int{36}
 }
 
 type AgentEventMsg struct {
@@ -3090,21 +2650,13 @@ type AgentEventMsg struct {
 	Kind          AgentEventKind         `protobuf:"varint,3,opt,name=kind,proto3,enum=crabtalk.protocol.AgentEventKind" json:"kind,omitempty"`
 	Content       string                 `protobuf:"bytes,4,opt,name=content,proto3" json:"content,omitempty"`
 	Timestamp     string                 `protobuf:"bytes,5,opt,name=timestamp,proto3" json:"timestamp,omitempty"`
-	StoredId      string                 `protobuf:"bytes,1000,opt,name=stored_id,json=storedId,proto3" json:"stored_id,omitempty"` // of the session's file
-	CallId        string                 `protobuf:"bytes,1001,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`       // of TOOL_RESULT
-	Calls         []*ToolCallInfo        `protobuf:"bytes,1002,rep,name=calls,proto3" json:"calls,omitempty"`                       // of TOOL_START
-	Usage         *Usage                 `protobuf:"bytes,1003,opt,name=usage,proto3" json:"usage,omitempty"`                       // of USAGE
-	Compacted     *Compacted             `protobuf:"bytes,1004,opt,name=compacted,proto3" json:"compacted,omitempty"`               // of COMPACT
-	Error         *ErrorMsg              `protobuf:"bytes,1005,opt,name=error,proto3" json:"error,omitempty"`                       // of DONE, and of SCOPE_VIOLATION
-	Lost          uint64                 `protobuf:"varint,1006,opt,name=lost,proto3" json:"lost,omitempty"`                        // of LAG: events that this subscriber missed
-	Tag           string                 `protobuf:"bytes,1007,opt,name=tag,proto3" json:"tag,omitempty"`                           // of the request that started the run
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AgentEventMsg) Reset() {
 	*x = AgentEventMsg{}
-	mi := &file_crabtalk_proto_msgTypes[40]
+	mi := &file_crabtalk_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3116,7 +2668,7 @@ func (x *AgentEventMsg) String() string {
 func (*AgentEventMsg) ProtoMessage() {}
 
 func (x *AgentEventMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[40]
+	mi := &file_crabtalk_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3129,7 +2681,7 @@ func (x *AgentEventMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentEventMsg.ProtoReflect.Descriptor instead.
 func (*AgentEventMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{40}
+	return file_crabtalk_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *AgentEventMsg) GetAgent() string {
@@ -3167,62 +2719,6 @@ func (x *AgentEventMsg) GetTimestamp() string {
 	return ""
 }
 
-func (x *AgentEventMsg) GetStoredId() string {
-	if x != nil {
-		return x.StoredId
-	}
-	return ""
-}
-
-func (x *AgentEventMsg) GetCallId() string {
-	if x != nil {
-		return x.CallId
-	}
-	return ""
-}
-
-func (x *AgentEventMsg) GetCalls() []*ToolCallInfo {
-	if x != nil {
-		return x.Calls
-	}
-	return nil
-}
-
-func (x *AgentEventMsg) GetUsage() *Usage {
-	if x != nil {
-		return x.Usage
-	}
-	return nil
-}
-
-func (x *AgentEventMsg) GetCompacted() *Compacted {
-	if x != nil {
-		return x.Compacted
-	}
-	return nil
-}
-
-func (x *AgentEventMsg) GetError() *ErrorMsg {
-	if x != nil {
-		return x.Error
-	}
-	return nil
-}
-
-func (x *AgentEventMsg) GetLost() uint64 {
-	if x != nil {
-		return x.Lost
-	}
-	return 0
-}
-
-func (x *AgentEventMsg) GetTag() string {
-	if x != nil {
-		return x.Tag
-	}
-	return ""
-}
-
 type CreateCronMsg struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Schedule      string                 `protobuf:"bytes,1,opt,name=schedule,proto3" json:"schedule,omitempty"`
@@ -3237,7 +2733,7 @@ type CreateCronMsg struct {
 
 func (x *CreateCronMsg) Reset() {
 	*x = CreateCronMsg{}
-	mi := &file_crabtalk_proto_msgTypes[41]
+	mi := &file_crabtalk_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3249,7 +2745,7 @@ func (x *CreateCronMsg) String() string {
 func (*CreateCronMsg) ProtoMessage() {}
 
 func (x *CreateCronMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[41]
+	mi := &file_crabtalk_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3262,7 +2758,7 @@ func (x *CreateCronMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateCronMsg.ProtoReflect.Descriptor instead.
 func (*CreateCronMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{41}
+	return file_crabtalk_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *CreateCronMsg) GetSchedule() string {
@@ -3316,7 +2812,7 @@ type DeleteCronMsg struct {
 
 func (x *DeleteCronMsg) Reset() {
 	*x = DeleteCronMsg{}
-	mi := &file_crabtalk_proto_msgTypes[42]
+	mi := &file_crabtalk_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3328,7 +2824,7 @@ func (x *DeleteCronMsg) String() string {
 func (*DeleteCronMsg) ProtoMessage() {}
 
 func (x *DeleteCronMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[42]
+	mi := &file_crabtalk_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3341,7 +2837,7 @@ func (x *DeleteCronMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCronMsg.ProtoReflect.Descriptor instead.
 func (*DeleteCronMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{42}
+	return file_crabtalk_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DeleteCronMsg) GetId() uint64 {
@@ -3359,7 +2855,7 @@ type ListCronsMsg struct {
 
 func (x *ListCronsMsg) Reset() {
 	*x = ListCronsMsg{}
-	mi := &file_crabtalk_proto_msgTypes[43]
+	mi := &file_crabtalk_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3371,7 +2867,7 @@ func (x *ListCronsMsg) String() string {
 func (*ListCronsMsg) ProtoMessage() {}
 
 func (x *ListCronsMsg) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[43]
+	mi := &file_crabtalk_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3384,7 +2880,7 @@ func (x *ListCronsMsg) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCronsMsg.ProtoReflect.Descriptor instead.
 func (*ListCronsMsg) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{43}
+	return file_crabtalk_proto_rawDescGZIP(), []int{40}
 }
 
 type CronInfo struct {
@@ -3402,7 +2898,7 @@ type CronInfo struct {
 
 func (x *CronInfo) Reset() {
 	*x = CronInfo{}
-	mi := &file_crabtalk_proto_msgTypes[44]
+	mi := &file_crabtalk_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3414,7 +2910,7 @@ func (x *CronInfo) String() string {
 func (*CronInfo) ProtoMessage() {}
 
 func (x *CronInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[44]
+	mi := &file_crabtalk_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3427,7 +2923,7 @@ func (x *CronInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronInfo.ProtoReflect.Descriptor instead.
 func (*CronInfo) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{44}
+	return file_crabtalk_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CronInfo) GetId() uint64 {
@@ -3488,7 +2984,7 @@ type CronList struct {
 
 func (x *CronList) Reset() {
 	*x = CronList{}
-	mi := &file_crabtalk_proto_msgTypes[45]
+	mi := &file_crabtalk_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3500,7 +2996,7 @@ func (x *CronList) String() string {
 func (*CronList) ProtoMessage() {}
 
 func (x *CronList) ProtoReflect() protoreflect.Message {
-	mi := &file_crabtalk_proto_msgTypes[45]
+	mi := &file_crabtalk_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3513,7 +3009,7 @@ func (x *CronList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CronList.ProtoReflect.Descriptor instead.
 func (*CronList) Descriptor() ([]byte, []int) {
-	return file_crabtalk_proto_rawDescGZIP(), []int{45}
+	return file_crabtalk_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CronList) GetCrons() []*CronInfo {
@@ -3581,7 +3077,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	" \x01(\v2\x1b.crabtalk.protocol.CronListH\x00R\bcronList\x12>\n" +
 	"\acompact\x18\v \x01(\v2\".crabtalk.protocol.CompactResponseH\x00R\acompact\x124\n" +
 	"\x06result\x18\xd1\x0f \x01(\v2\x19.crabtalk.protocol.ResultH\x00R\x06resultB\x05\n" +
-	"\x03msg\"\x9c\x03\n" +
+	"\x03msg\"\xfc\x01\n" +
 	"\aSendMsg\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12\x1d\n" +
@@ -3590,19 +3086,12 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x03cwd\x18\x05 \x01(\tH\x02R\x03cwd\x88\x01\x01\x12\x19\n" +
 	"\bnew_chat\x18\x06 \x01(\bR\anewChat\x12$\n" +
 	"\vresume_file\x18\a \x01(\tH\x03R\n" +
-	"resumeFile\x88\x01\x01\x12\x1a\n" +
-	"\x05model\x18\xe8\a \x01(\tH\x04R\x05model\x88\x01\x01\x12\x1b\n" +
-	"\bcommands\x18\xea\a \x01(\bR\bcommands\x12\x1e\n" +
-	"\n" +
-	"request_id\x18\xeb\a \x01(\tR\trequestId\x12$\n" +
-	"\rafter_request\x18\xec\a \x01(\tR\fafterRequest\x12\x15\n" +
-	"\x05fresh\x18\xed\a \x01(\bR\x05freshB\n" +
+	"resumeFile\x88\x01\x01B\n" +
 	"\n" +
 	"\b_sessionB\t\n" +
 	"\a_senderB\x06\n" +
 	"\x04_cwdB\x0e\n" +
-	"\f_resume_fileB\b\n" +
-	"\x06_model\"\xb1\x03\n" +
+	"\f_resume_file\"\xfe\x01\n" +
 	"\tStreamMsg\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12\x1d\n" +
@@ -3611,27 +3100,16 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x03cwd\x18\x05 \x01(\tH\x02R\x03cwd\x88\x01\x01\x12\x19\n" +
 	"\bnew_chat\x18\x06 \x01(\bR\anewChat\x12$\n" +
 	"\vresume_file\x18\a \x01(\tH\x03R\n" +
-	"resumeFile\x88\x01\x01\x12\x1a\n" +
-	"\x05model\x18\xe8\a \x01(\tH\x04R\x05model\x88\x01\x01\x12\x11\n" +
-	"\x03tag\x18\xe9\a \x01(\tR\x03tag\x12\x1b\n" +
-	"\bcommands\x18\xea\a \x01(\bR\bcommands\x12\x1e\n" +
-	"\n" +
-	"request_id\x18\xeb\a \x01(\tR\trequestId\x12$\n" +
-	"\rafter_request\x18\xec\a \x01(\tR\fafterRequest\x12\x15\n" +
-	"\x05fresh\x18\xed\a \x01(\bR\x05freshB\n" +
+	"resumeFile\x88\x01\x01B\n" +
 	"\n" +
 	"\b_sessionB\t\n" +
 	"\a_senderB\x06\n" +
 	"\x04_cwdB\x0e\n" +
-	"\f_resume_fileB\b\n" +
-	"\x06_model\"\xc4\x01\n" +
+	"\f_resume_file\"X\n" +
 	"\fSendResponse\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\acontent\x18\x02 \x01(\tR\acontent\x12\x18\n" +
-	"\asession\x18\x03 \x01(\x04R\asession\x12\x1c\n" +
-	"\tstored_id\x18\xe8\a \x01(\tR\bstoredId\x12/\n" +
-	"\x05usage\x18\xe9\a \x01(\v2\x18.crabtalk.protocol.UsageR\x05usage\x12\x1b\n" +
-	"\brepeated\x18\xea\a \x01(\bR\brepeated\"\xf6\x05\n" +
+	"\asession\x18\x03 \x01(\x04R\asession\"\x92\x04\n" +
 	"\vStreamEvent\x126\n" +
 	"\x05start\x18\x01 \x01(\v2\x1e.crabtalk.protocol.StreamStartH\x00R\x05start\x126\n" +
 	"\x05chunk\x18\x02 \x01(\v2\x1e.crabtalk.protocol.StreamChunkH\x00R\x05chunk\x12?\n" +
@@ -3642,36 +3120,25 @@ const file_crabtalk_proto_rawDesc = "" +
 	"toolResult\x12N\n" +
 	"\x0etools_complete\x18\x06 \x01(\v2%.crabtalk.protocol.ToolsCompleteEventH\x00R\rtoolsComplete\x120\n" +
 	"\x03end\x18\a \x01(\v2\x1c.crabtalk.protocol.StreamEndH\x00R\x03end\x12<\n" +
-	"\bask_user\x18\b \x01(\v2\x1f.crabtalk.protocol.AskUserEventH\x00R\aaskUser\x121\n" +
-	"\x05usage\x18\xe8\a \x01(\v2\x18.crabtalk.protocol.UsageH\x00R\x05usage\x12=\n" +
-	"\tcompacted\x18\xe9\a \x01(\v2\x1c.crabtalk.protocol.CompactedH\x00R\tcompacted\x124\n" +
-	"\x05error\x18\xea\a \x01(\v2\x1b.crabtalk.protocol.ErrorMsgH\x00R\x05error\x12:\n" +
-	"\bappended\x18\xeb\a \x01(\v2\x1b.crabtalk.protocol.AppendedH\x00R\bappendedB\a\n" +
-	"\x05event\"r\n" +
+	"\bask_user\x18\b \x01(\v2\x1f.crabtalk.protocol.AskUserEventH\x00R\aaskUserB\a\n" +
+	"\x05event\"=\n" +
 	"\vStreamStart\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
-	"\asession\x18\x02 \x01(\x04R\asession\x12\x1c\n" +
-	"\tstored_id\x18\xe8\a \x01(\tR\bstoredId\x12\x15\n" +
-	"\x05model\x18\xe9\a \x01(\tR\x05model\":\n" +
-	"\bAppended\x12\x12\n" +
-	"\x04line\x18\x01 \x01(\x04R\x04line\x12\x1a\n" +
-	"\brepeated\x18\x02 \x01(\bR\brepeated\"'\n" +
+	"\asession\x18\x02 \x01(\x04R\asession\"'\n" +
 	"\vStreamChunk\x12\x18\n" +
 	"\acontent\x18\x01 \x01(\tR\acontent\"*\n" +
 	"\x0eStreamThinking\x12\x18\n" +
 	"\acontent\x18\x01 \x01(\tR\acontent\"G\n" +
 	"\x0eToolStartEvent\x125\n" +
-	"\x05calls\x18\x01 \x03(\v2\x1f.crabtalk.protocol.ToolCallInfoR\x05calls\"Q\n" +
+	"\x05calls\x18\x01 \x03(\v2\x1f.crabtalk.protocol.ToolCallInfoR\x05calls\"@\n" +
 	"\fToolCallInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1c\n" +
-	"\targuments\x18\x02 \x01(\tR\targuments\x12\x0f\n" +
-	"\x02id\x18\xe8\a \x01(\tR\x02id\"\x7f\n" +
+	"\targuments\x18\x02 \x01(\tR\targuments\"c\n" +
 	"\x0fToolResultEvent\x12\x17\n" +
 	"\acall_id\x18\x01 \x01(\tR\x06callId\x12\x16\n" +
 	"\x06output\x18\x02 \x01(\tR\x06output\x12\x1f\n" +
 	"\vduration_ms\x18\x03 \x01(\x04R\n" +
-	"durationMs\x12\x1a\n" +
-	"\bis_error\x18\xe8\a \x01(\bR\aisError\"\x14\n" +
+	"durationMs\"\x14\n" +
 	"\x12ToolsCompleteEvent\"7\n" +
 	"\tStreamEnd\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x14\n" +
@@ -3689,18 +3156,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
 	"ReplyToAsk\x12\x18\n" +
 	"\asession\x18\x01 \x01(\x04R\asession\x12\x18\n" +
-	"\acontent\x18\x02 \x01(\tR\acontent\"\x98\x01\n" +
-	"\x05Usage\x12\x16\n" +
-	"\x06prompt\x18\x01 \x01(\x04R\x06prompt\x12\x1e\n" +
-	"\n" +
-	"completion\x18\x02 \x01(\x04R\n" +
-	"completion\x12\x14\n" +
-	"\x05total\x18\x03 \x01(\x04R\x05total\x12#\n" +
-	"\rcontext_limit\x18\x04 \x01(\x04R\fcontextLimit\x12\x1c\n" +
-	"\testimated\x18\x05 \x01(\bR\testimated\"?\n" +
-	"\tCompacted\x12\x18\n" +
-	"\asummary\x18\x01 \x01(\tR\asummary\x12\x18\n" +
-	"\aarchive\x18\x02 \x01(\tR\aarchive\"\n" +
+	"\acontent\x18\x02 \x01(\tR\acontent\"\n" +
 	"\n" +
 	"\bSessions\"#\n" +
 	"\aKillMsg\x12\x18\n" +
@@ -3747,25 +3203,14 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x06remedy\x18\xea\a \x01(\tR\x06remedy\x12\x1c\n" +
 	"\x06offset\x18\xeb\a \x01(\x03H\x00R\x06offset\x88\x01\x01\x12\x19\n" +
 	"\adetails\x18\xed\a \x01(\fR\adetailsB\t\n" +
-	"\a_offset\"a\n" +
-	"\x0fSubscribeEvents\x12\x1c\n" +
-	"\tstored_id\x18\xe8\a \x01(\tR\bstoredId\x12\x15\n" +
-	"\x05agent\x18\xe9\a \x01(\tR\x05agent\x12\x19\n" +
-	"\asession\x18\xea\a \x01(\x04R\asession\"\xe8\x03\n" +
+	"\a_offset\"\x11\n" +
+	"\x0fSubscribeEvents\"\xae\x01\n" +
 	"\rAgentEventMsg\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\asession\x18\x02 \x01(\x04R\asession\x125\n" +
 	"\x04kind\x18\x03 \x01(\x0e2!.crabtalk.protocol.AgentEventKindR\x04kind\x12\x18\n" +
 	"\acontent\x18\x04 \x01(\tR\acontent\x12\x1c\n" +
-	"\ttimestamp\x18\x05 \x01(\tR\ttimestamp\x12\x1c\n" +
-	"\tstored_id\x18\xe8\a \x01(\tR\bstoredId\x12\x18\n" +
-	"\acall_id\x18\xe9\a \x01(\tR\x06callId\x126\n" +
-	"\x05calls\x18\xea\a \x03(\v2\x1f.crabtalk.protocol.ToolCallInfoR\x05calls\x12/\n" +
-	"\x05usage\x18\xeb\a \x01(\v2\x18.crabtalk.protocol.UsageR\x05usage\x12;\n" +
-	"\tcompacted\x18\xec\a \x01(\v2\x1c.crabtalk.protocol.CompactedR\tcompacted\x122\n" +
-	"\x05error\x18\xed\a \x01(\v2\x1b.crabtalk.protocol.ErrorMsgR\x05error\x12\x13\n" +
-	"\x04lost\x18\xee\a \x01(\x04R\x04lost\x12\x11\n" +
-	"\x03tag\x18\xef\a \x01(\tR\x03tag\"\xd5\x01\n" +
+	"\ttimestamp\x18\x05 \x01(\tR\ttimestamp\"\xd5\x01\n" +
 	"\rCreateCronMsg\x12\x1a\n" +
 	"\bschedule\x18\x01 \x01(\tR\bschedule\x12\x14\n" +
 	"\x05skill\x18\x02 \x01(\tR\x05skill\x12\x18\n" +
@@ -3790,7 +3235,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\tquiet_end\x18\x06 \x01(\tR\bquietEnd\x12\x12\n" +
 	"\x04once\x18\a \x01(\bR\x04once\"=\n" +
 	"\bCronList\x121\n" +
-	"\x05crons\x18\x01 \x03(\v2\x1b.crabtalk.protocol.CronInfoR\x05crons*\xb8\x01\n" +
+	"\x05crons\x18\x01 \x03(\v2\x1b.crabtalk.protocol.CronInfoR\x05crons*s\n" +
 	"\x0eAgentEventKind\x12\x0e\n" +
 	"\n" +
 	"TEXT_DELTA\x10\x00\x12\x12\n" +
@@ -3799,13 +3244,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"TOOL_START\x10\x02\x12\x0f\n" +
 	"\vTOOL_RESULT\x10\x03\x12\x12\n" +
 	"\x0eTOOLS_COMPLETE\x10\x04\x12\b\n" +
-	"\x04DONE\x10\x05\x12\f\n" +
-	"\aCOMPACT\x10\xe8\a\x12\x14\n" +
-	"\x0fSCOPE_VIOLATION\x10\xe9\a\x12\b\n" +
-	"\x03LAG\x10\xea\a\x12\n" +
-	"\n" +
-	"\x05USAGE\x10\xeb\a\x12\t\n" +
-	"\x04USER\x10\xec\aB)Z\x16crabmem/daemon/wire/pb\xba\x02\x0eCrabtalkProto_b\x06proto3"
+	"\x04DONE\x10\x05B)Z\x16crabmem/daemon/wire/pb\xba\x02\x0eCrabtalkProto_b\x06proto3"
 
 var (
 	file_crabtalk_proto_rawDescOnce sync.Once
@@ -3820,7 +3259,7 @@ func file_crabtalk_proto_rawDescGZIP() []byte {
 }
 
 var file_crabtalk_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_crabtalk_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_crabtalk_proto_goTypes = []any{
 	(AgentEventKind)(0),        // 0: crabtalk.protocol.AgentEventKind
 	(*ClientMessage)(nil),      // 1: crabtalk.protocol.ClientMessage
@@ -3832,102 +3271,90 @@ var file_crabtalk_proto_goTypes = []any{
 	(*SendResponse)(nil),       // 7: crabtalk.protocol.SendResponse
 	(*StreamEvent)(nil),        // 8: crabtalk.protocol.StreamEvent
 	(*StreamStart)(nil),        // 9: crabtalk.protocol.StreamStart
-	(*Appended)(nil),           // 10: crabtalk.protocol.Appended
-	(*StreamChunk)(nil),        // 11: crabtalk.protocol.StreamChunk
-	(*StreamThinking)(nil),     // 12: crabtalk.protocol.StreamThinking
-	(*ToolStartEvent)(nil),     // 13: crabtalk.protocol.ToolStartEvent
-	(*ToolCallInfo)(nil),       // 14: crabtalk.protocol.ToolCallInfo
-	(*ToolResultEvent)(nil),    // 15: crabtalk.protocol.ToolResultEvent
-	(*ToolsCompleteEvent)(nil), // 16: crabtalk.protocol.ToolsCompleteEvent
-	(*StreamEnd)(nil),          // 17: crabtalk.protocol.StreamEnd
-	(*AskUserEvent)(nil),       // 18: crabtalk.protocol.AskUserEvent
-	(*AskQuestion)(nil),        // 19: crabtalk.protocol.AskQuestion
-	(*AskOption)(nil),          // 20: crabtalk.protocol.AskOption
-	(*ReplyToAsk)(nil),         // 21: crabtalk.protocol.ReplyToAsk
-	(*Usage)(nil),              // 22: crabtalk.protocol.Usage
-	(*Compacted)(nil),          // 23: crabtalk.protocol.Compacted
-	(*Sessions)(nil),           // 24: crabtalk.protocol.Sessions
-	(*KillMsg)(nil),            // 25: crabtalk.protocol.KillMsg
-	(*SessionInfo)(nil),        // 26: crabtalk.protocol.SessionInfo
-	(*SessionList)(nil),        // 27: crabtalk.protocol.SessionList
-	(*CompactMsg)(nil),         // 28: crabtalk.protocol.CompactMsg
-	(*CompactResponse)(nil),    // 29: crabtalk.protocol.CompactResponse
-	(*Ping)(nil),               // 30: crabtalk.protocol.Ping
-	(*Pong)(nil),               // 31: crabtalk.protocol.Pong
-	(*GetConfig)(nil),          // 32: crabtalk.protocol.GetConfig
-	(*SetConfigMsg)(nil),       // 33: crabtalk.protocol.SetConfigMsg
-	(*ConfigMsg)(nil),          // 34: crabtalk.protocol.ConfigMsg
-	(*ReloadMsg)(nil),          // 35: crabtalk.protocol.ReloadMsg
-	(*GetStats)(nil),           // 36: crabtalk.protocol.GetStats
-	(*DaemonStats)(nil),        // 37: crabtalk.protocol.DaemonStats
-	(*AuthMsg)(nil),            // 38: crabtalk.protocol.AuthMsg
-	(*ErrorMsg)(nil),           // 39: crabtalk.protocol.ErrorMsg
-	(*SubscribeEvents)(nil),    // 40: crabtalk.protocol.SubscribeEvents
-	(*AgentEventMsg)(nil),      // 41: crabtalk.protocol.AgentEventMsg
-	(*CreateCronMsg)(nil),      // 42: crabtalk.protocol.CreateCronMsg
-	(*DeleteCronMsg)(nil),      // 43: crabtalk.protocol.DeleteCronMsg
-	(*ListCronsMsg)(nil),       // 44: crabtalk.protocol.ListCronsMsg
-	(*CronInfo)(nil),           // 45: crabtalk.protocol.CronInfo
-	(*CronList)(nil),           // 46: crabtalk.protocol.CronList
+	(*StreamChunk)(nil),        // 10: crabtalk.protocol.StreamChunk
+	(*StreamThinking)(nil),     // 11: crabtalk.protocol.StreamThinking
+	(*ToolStartEvent)(nil),     // 12: crabtalk.protocol.ToolStartEvent
+	(*ToolCallInfo)(nil),       // 13: crabtalk.protocol.ToolCallInfo
+	(*ToolResultEvent)(nil),    // 14: crabtalk.protocol.ToolResultEvent
+	(*ToolsCompleteEvent)(nil), // 15: crabtalk.protocol.ToolsCompleteEvent
+	(*StreamEnd)(nil),          // 16: crabtalk.protocol.StreamEnd
+	(*AskUserEvent)(nil),       // 17: crabtalk.protocol.AskUserEvent
+	(*AskQuestion)(nil),        // 18: crabtalk.protocol.AskQuestion
+	(*AskOption)(nil),          // 19: crabtalk.protocol.AskOption
+	(*ReplyToAsk)(nil),         // 20: crabtalk.protocol.ReplyToAsk
+	(*Sessions)(nil),           // 21: crabtalk.protocol.Sessions
+	(*KillMsg)(nil),            // 22: crabtalk.protocol.KillMsg
+	(*SessionInfo)(nil),        // 23: crabtalk.protocol.SessionInfo
+	(*SessionList)(nil),        // 24: crabtalk.protocol.SessionList
+	(*CompactMsg)(nil),         // 25: crabtalk.protocol.CompactMsg
+	(*CompactResponse)(nil),    // 26: crabtalk.protocol.CompactResponse
+	(*Ping)(nil),               // 27: crabtalk.protocol.Ping
+	(*Pong)(nil),               // 28: crabtalk.protocol.Pong
+	(*GetConfig)(nil),          // 29: crabtalk.protocol.GetConfig
+	(*SetConfigMsg)(nil),       // 30: crabtalk.protocol.SetConfigMsg
+	(*ConfigMsg)(nil),          // 31: crabtalk.protocol.ConfigMsg
+	(*ReloadMsg)(nil),          // 32: crabtalk.protocol.ReloadMsg
+	(*GetStats)(nil),           // 33: crabtalk.protocol.GetStats
+	(*DaemonStats)(nil),        // 34: crabtalk.protocol.DaemonStats
+	(*AuthMsg)(nil),            // 35: crabtalk.protocol.AuthMsg
+	(*ErrorMsg)(nil),           // 36: crabtalk.protocol.ErrorMsg
+	(*SubscribeEvents)(nil),    // 37: crabtalk.protocol.SubscribeEvents
+	(*AgentEventMsg)(nil),      // 38: crabtalk.protocol.AgentEventMsg
+	(*CreateCronMsg)(nil),      // 39: crabtalk.protocol.CreateCronMsg
+	(*DeleteCronMsg)(nil),      // 40: crabtalk.protocol.DeleteCronMsg
+	(*ListCronsMsg)(nil),       // 41: crabtalk.protocol.ListCronsMsg
+	(*CronInfo)(nil),           // 42: crabtalk.protocol.CronInfo
+	(*CronList)(nil),           // 43: crabtalk.protocol.CronList
 }
 var file_crabtalk_proto_depIdxs = []int32{
 	5,  // 0: crabtalk.protocol.ClientMessage.send:type_name -> crabtalk.protocol.SendMsg
 	6,  // 1: crabtalk.protocol.ClientMessage.stream:type_name -> crabtalk.protocol.StreamMsg
-	30, // 2: crabtalk.protocol.ClientMessage.ping:type_name -> crabtalk.protocol.Ping
-	24, // 3: crabtalk.protocol.ClientMessage.sessions:type_name -> crabtalk.protocol.Sessions
-	25, // 4: crabtalk.protocol.ClientMessage.kill:type_name -> crabtalk.protocol.KillMsg
-	32, // 5: crabtalk.protocol.ClientMessage.get_config:type_name -> crabtalk.protocol.GetConfig
-	33, // 6: crabtalk.protocol.ClientMessage.set_config:type_name -> crabtalk.protocol.SetConfigMsg
-	35, // 7: crabtalk.protocol.ClientMessage.reload:type_name -> crabtalk.protocol.ReloadMsg
-	40, // 8: crabtalk.protocol.ClientMessage.subscribe_events:type_name -> crabtalk.protocol.SubscribeEvents
-	21, // 9: crabtalk.protocol.ClientMessage.reply_to_ask:type_name -> crabtalk.protocol.ReplyToAsk
-	36, // 10: crabtalk.protocol.ClientMessage.get_stats:type_name -> crabtalk.protocol.GetStats
-	42, // 11: crabtalk.protocol.ClientMessage.create_cron:type_name -> crabtalk.protocol.CreateCronMsg
-	43, // 12: crabtalk.protocol.ClientMessage.delete_cron:type_name -> crabtalk.protocol.DeleteCronMsg
-	44, // 13: crabtalk.protocol.ClientMessage.list_crons:type_name -> crabtalk.protocol.ListCronsMsg
-	28, // 14: crabtalk.protocol.ClientMessage.compact:type_name -> crabtalk.protocol.CompactMsg
-	38, // 15: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
+	27, // 2: crabtalk.protocol.ClientMessage.ping:type_name -> crabtalk.protocol.Ping
+	21, // 3: crabtalk.protocol.ClientMessage.sessions:type_name -> crabtalk.protocol.Sessions
+	22, // 4: crabtalk.protocol.ClientMessage.kill:type_name -> crabtalk.protocol.KillMsg
+	29, // 5: crabtalk.protocol.ClientMessage.get_config:type_name -> crabtalk.protocol.GetConfig
+	30, // 6: crabtalk.protocol.ClientMessage.set_config:type_name -> crabtalk.protocol.SetConfigMsg
+	32, // 7: crabtalk.protocol.ClientMessage.reload:type_name -> crabtalk.protocol.ReloadMsg
+	37, // 8: crabtalk.protocol.ClientMessage.subscribe_events:type_name -> crabtalk.protocol.SubscribeEvents
+	20, // 9: crabtalk.protocol.ClientMessage.reply_to_ask:type_name -> crabtalk.protocol.ReplyToAsk
+	33, // 10: crabtalk.protocol.ClientMessage.get_stats:type_name -> crabtalk.protocol.GetStats
+	39, // 11: crabtalk.protocol.ClientMessage.create_cron:type_name -> crabtalk.protocol.CreateCronMsg
+	40, // 12: crabtalk.protocol.ClientMessage.delete_cron:type_name -> crabtalk.protocol.DeleteCronMsg
+	41, // 13: crabtalk.protocol.ClientMessage.list_crons:type_name -> crabtalk.protocol.ListCronsMsg
+	25, // 14: crabtalk.protocol.ClientMessage.compact:type_name -> crabtalk.protocol.CompactMsg
+	35, // 15: crabtalk.protocol.ClientMessage.auth:type_name -> crabtalk.protocol.AuthMsg
 	2,  // 16: crabtalk.protocol.ClientMessage.call:type_name -> crabtalk.protocol.Call
 	7,  // 17: crabtalk.protocol.ServerMessage.response:type_name -> crabtalk.protocol.SendResponse
 	8,  // 18: crabtalk.protocol.ServerMessage.stream:type_name -> crabtalk.protocol.StreamEvent
-	39, // 19: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
-	31, // 20: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
-	27, // 21: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
-	34, // 22: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
-	41, // 23: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
-	37, // 24: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
-	45, // 25: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
-	46, // 26: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
-	29, // 27: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
+	36, // 19: crabtalk.protocol.ServerMessage.error:type_name -> crabtalk.protocol.ErrorMsg
+	28, // 20: crabtalk.protocol.ServerMessage.pong:type_name -> crabtalk.protocol.Pong
+	24, // 21: crabtalk.protocol.ServerMessage.sessions:type_name -> crabtalk.protocol.SessionList
+	31, // 22: crabtalk.protocol.ServerMessage.config:type_name -> crabtalk.protocol.ConfigMsg
+	38, // 23: crabtalk.protocol.ServerMessage.agent_event:type_name -> crabtalk.protocol.AgentEventMsg
+	34, // 24: crabtalk.protocol.ServerMessage.stats:type_name -> crabtalk.protocol.DaemonStats
+	42, // 25: crabtalk.protocol.ServerMessage.cron_info:type_name -> crabtalk.protocol.CronInfo
+	43, // 26: crabtalk.protocol.ServerMessage.cron_list:type_name -> crabtalk.protocol.CronList
+	26, // 27: crabtalk.protocol.ServerMessage.compact:type_name -> crabtalk.protocol.CompactResponse
 	3,  // 28: crabtalk.protocol.ServerMessage.result:type_name -> crabtalk.protocol.Result
-	22, // 29: crabtalk.protocol.SendResponse.usage:type_name -> crabtalk.protocol.Usage
-	9,  // 30: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
-	11, // 31: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
-	12, // 32: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
-	13, // 33: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
-	15, // 34: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
-	16, // 35: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
-	17, // 36: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
-	18, // 37: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
-	22, // 38: crabtalk.protocol.StreamEvent.usage:type_name -> crabtalk.protocol.Usage
-	23, // 39: crabtalk.protocol.StreamEvent.compacted:type_name -> crabtalk.protocol.Compacted
-	39, // 40: crabtalk.protocol.StreamEvent.error:type_name -> crabtalk.protocol.ErrorMsg
-	10, // 41: crabtalk.protocol.StreamEvent.appended:type_name -> crabtalk.protocol.Appended
-	14, // 42: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	19, // 43: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
-	20, // 44: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
-	26, // 45: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
-	0,  // 46: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
-	14, // 47: crabtalk.protocol.AgentEventMsg.calls:type_name -> crabtalk.protocol.ToolCallInfo
-	22, // 48: crabtalk.protocol.AgentEventMsg.usage:type_name -> crabtalk.protocol.Usage
-	23, // 49: crabtalk.protocol.AgentEventMsg.compacted:type_name -> crabtalk.protocol.Compacted
-	39, // 50: crabtalk.protocol.AgentEventMsg.error:type_name -> crabtalk.protocol.ErrorMsg
-	45, // 51: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
-	52, // [52:52] is the sub-list for method output_type
-	52, // [52:52] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	9,  // 29: crabtalk.protocol.StreamEvent.start:type_name -> crabtalk.protocol.StreamStart
+	10, // 30: crabtalk.protocol.StreamEvent.chunk:type_name -> crabtalk.protocol.StreamChunk
+	11, // 31: crabtalk.protocol.StreamEvent.thinking:type_name -> crabtalk.protocol.StreamThinking
+	12, // 32: crabtalk.protocol.StreamEvent.tool_start:type_name -> crabtalk.protocol.ToolStartEvent
+	14, // 33: crabtalk.protocol.StreamEvent.tool_result:type_name -> crabtalk.protocol.ToolResultEvent
+	15, // 34: crabtalk.protocol.StreamEvent.tools_complete:type_name -> crabtalk.protocol.ToolsCompleteEvent
+	16, // 35: crabtalk.protocol.StreamEvent.end:type_name -> crabtalk.protocol.StreamEnd
+	17, // 36: crabtalk.protocol.StreamEvent.ask_user:type_name -> crabtalk.protocol.AskUserEvent
+	13, // 37: crabtalk.protocol.ToolStartEvent.calls:type_name -> crabtalk.protocol.ToolCallInfo
+	18, // 38: crabtalk.protocol.AskUserEvent.questions:type_name -> crabtalk.protocol.AskQuestion
+	19, // 39: crabtalk.protocol.AskQuestion.options:type_name -> crabtalk.protocol.AskOption
+	23, // 40: crabtalk.protocol.SessionList.sessions:type_name -> crabtalk.protocol.SessionInfo
+	0,  // 41: crabtalk.protocol.AgentEventMsg.kind:type_name -> crabtalk.protocol.AgentEventKind
+	42, // 42: crabtalk.protocol.CronList.crons:type_name -> crabtalk.protocol.CronInfo
+	43, // [43:43] is the sub-list for method output_type
+	43, // [43:43] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_crabtalk_proto_init() }
@@ -3979,20 +3406,16 @@ func file_crabtalk_proto_init() {
 		(*StreamEvent_ToolsComplete)(nil),
 		(*StreamEvent_End)(nil),
 		(*StreamEvent_AskUser)(nil),
-		(*StreamEvent_Usage)(nil),
-		(*StreamEvent_Compacted)(nil),
-		(*StreamEvent_Error)(nil),
-		(*StreamEvent_Appended)(nil),
 	}
+	file_crabtalk_proto_msgTypes[35].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[38].OneofWrappers = []any{}
-	file_crabtalk_proto_msgTypes[41].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_crabtalk_proto_rawDesc), len(file_crabtalk_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   46,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

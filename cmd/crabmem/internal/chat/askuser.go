@@ -8,13 +8,13 @@ import (
 	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/daemon/client"
+	"crabmem/daemon/agent"
 	"crabmem/daemon/display"
 )
 
 // dialog asks the user the questions of an agent, one after the other.
 type dialog struct {
-	questions []client.Question
+	questions []agent.Question
 	answers   []any // a string, or a []string if the question permits several
 }
 
@@ -100,7 +100,7 @@ func (d *dialog) answer(line string) bool {
 // option returns the label of the option that typed selects by its number or
 // label, or typed itself. It returns false for a number of no option, unless the
 // question has no options.
-func option(q client.Question, typed string) (string, bool) {
+func option(q agent.Question, typed string) (string, bool) {
 	if n, err := strconv.Atoi(typed); err == nil && len(q.Options) > 0 {
 		if n < 1 || n > len(q.Options) {
 			return "", false

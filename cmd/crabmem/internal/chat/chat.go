@@ -21,7 +21,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
-	"crabmem/daemon/client"
+	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
 	"crabmem/daemon/display"
 )
@@ -129,12 +129,12 @@ func (ch *chat) plainTurn(ctx context.Context, text string, in *Lines) error {
 	c, r := ch.c, &Reply{}
 	asked := NewAsker(ch.Conversation, ctx)
 	defer asked.Wait()
-	err := ch.Say(ctx, text, func(e *client.Event) {
+	err := ch.Say(ctx, text, func(e *agent.Event) {
 		r.Add(e)
 		for _, line := range EventLines(e) {
 			c.Note(line)
 		}
-		if e.Kind == "ask_user" {
+		if e.Kind == agent.AskUser {
 			asked.Reply(r.Session, in.Ask(ctx, e.Questions, func(text string) {
 				ch.info(text)
 				ch.c.Out.Flush()
@@ -159,7 +159,7 @@ func (ch *chat) plainTurn(ctx context.Context, text string, in *Lines) error {
 
 // Ask shows questions and reads the answers from the next lines. At the end of
 // the input it returns NoUserReply.
-func (l *Lines) Ask(ctx context.Context, questions []client.Question, show, note func(text string)) string {
+func (l *Lines) Ask(ctx context.Context, questions []agent.Question, show, note func(text string)) string {
 	d := &dialog{questions: questions}
 	for d.more() {
 		show(d.prompt())

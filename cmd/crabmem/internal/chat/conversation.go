@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"crabmem/daemon/agent"
 	"crabmem/daemon/client"
 	"crabmem/daemon/op"
 )
@@ -52,7 +53,7 @@ const cancelWait = time.Second
 //
 // If the daemon refused the first message of a new session, it may have removed the
 // session. Say then creates another session.
-func (t *Conversation) Say(ctx context.Context, text string, show func(*client.Event)) error {
+func (t *Conversation) Say(ctx context.Context, text string, show func(*agent.Event)) error {
 	created := t.Fresh || t.Stored == "" || t.Stored == t.unsure
 	err := t.say(ctx, text, show)
 	if e, ok := errors.AsType[*client.Error](err); ok && e.Kind == "not_found" && t.Stored != "" && t.Stored == t.unsure && !strings.HasPrefix(text, "/") {
@@ -66,13 +67,13 @@ func (t *Conversation) Say(ctx context.Context, text string, show func(*client.E
 }
 
 // say sends a message as Say does, but only to the current session.
-func (t *Conversation) say(ctx context.Context, text string, show func(*client.Event)) error {
-	m := client.Message{Agent: t.Agent, Content: text, Dir: t.Dir, Model: t.Model, Tag: t.Tag, Commands: true}
+func (t *Conversation) say(ctx context.Context, text string, show func(*agent.Event)) error {
+	m := op.Message{Agent: t.Agent, Content: text, Dir: t.Dir, Model: t.Model, Tag: t.Tag, Commands: true}
 	switch {
 	case t.Fresh:
-		m.NewChat = true
+		m.New = true
 	case t.Stored != "":
-		m.StoredID = t.Stored
+		m.Session = t.Stored
 	}
 	t.live.Store(0)
 	run, hangUp := context.WithCancel(context.WithoutCancel(ctx))
@@ -88,17 +89,17 @@ func (t *Conversation) say(ctx context.Context, text string, show func(*client.E
 		}
 	}()
 	var session uint64
-	for e, err := range t.Client.Stream(run, m) {
+	for e, err := range op.StreamMessage.All(run, t.Client, m) {
 		if err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
 			return t.Explain(err)
 		}
-		if e.Kind == "start" {
-			session = e.Session
-			if e.StoredID != "" {
-				t.Stored, t.Fresh = e.StoredID, false
+		if e.Kind == agent.Start {
+			session = e.Number
+			if e.Session != "" {
+				t.Stored, t.Fresh = e.Session, false
 			}
 		} else {
 			t.live.Store(session) // the run holds the run slot

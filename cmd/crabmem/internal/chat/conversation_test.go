@@ -10,7 +10,9 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/agent"
 	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 )
@@ -30,32 +32,39 @@ func TestSayAfterRefusedMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	stream := func(e *pb.StreamEvent) *pb.ServerMessage {
-		return &pb.ServerMessage{Msg: &pb.ServerMessage_Stream{Stream: e}}
+	part := func(v any, more bool) *pb.ServerMessage {
+		body, err := op.Encode(v)
+		if err != nil {
+			t.Error(err)
+		}
+		return &pb.ServerMessage{Msg: &pb.ServerMessage_Result{Result: &pb.Result{Body: body, More: more}}}
 	}
 	missing := &pb.ServerMessage{Msg: &pb.ServerMessage_Error{Error: &pb.ErrorMsg{Code: 404, Kind: "not_found", Message: "no such session"}}}
 	s := &wire.Server{Handler: func(_ context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
-		q := m.GetStream()
-		if q == nil {
-			_ = send(&pb.ServerMessage{Msg: &pb.ServerMessage_Result{Result: &pb.Result{}}})
+		if m.GetCall().GetOp() == "daemon.hello" {
+			_ = send(part(client.Daemon{Protocol: pb.Version}, false))
 			return
 		}
-		got = append(got, q.GetContent()+" in "+q.GetResumeFile())
-		if q.GetResumeFile() != "" {
+		var q op.Message
+		if err := op.Decode(m.GetCall().GetBody(), &q); err != nil {
+			t.Error(err)
+		}
+		got = append(got, q.Content+" in "+q.Session)
+		if q.Session != "" {
 			_ = send(missing)
 			return
 		}
-		end := &pb.StreamEnd{}
-		if q.GetContent() == "refused" {
-			end.Error = "disk full"
+		_ = send(part(agent.Event{Kind: agent.Start, Number: 1, Session: "crab_user_1"}, true))
+		if q.Content == "refused" {
+			_ = send(&pb.ServerMessage{Msg: &pb.ServerMessage_Error{Error: &pb.ErrorMsg{Code: 500, Message: "disk full"}}})
+			return
 		}
-		_ = send(stream(&pb.StreamEvent{Event: &pb.StreamEvent_Start{Start: &pb.StreamStart{Session: 1, StoredId: "crab_user_1"}}}))
-		_ = send(stream(&pb.StreamEvent{Event: &pb.StreamEvent_End{End: end}}))
+		_ = send(part(op.None{}, false))
 	}}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	c := &Conversation{Client: &client.Client{Addr: wire.Addr{Network: "unix", Address: address}}, Explain: func(err error) error { return err }, Fresh: true}
-	say := func(text string) error { return c.Say(t.Context(), text, func(*client.Event) {}) }
+	say := func(text string) error { return c.Say(t.Context(), text, func(*agent.Event) {}) }
 	if err := say("refused"); err == nil {
 		t.Error("the first message was not refused")
 	}

@@ -6,8 +6,9 @@ import (
 
 	"crabmem/cmd/crabmem/internal/chat/tty"
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/daemon/client"
+	"crabmem/daemon/agent"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
 )
 
 // others is the state of the subscription to runs of other clients in the current
@@ -21,7 +22,7 @@ type others struct {
 
 // The goroutine of follow posts values of these types.
 type (
-	otherEvent struct{ *client.Event }
+	otherEvent struct{ *agent.Event }
 	unfollowed struct{ session string }
 )
 
@@ -42,11 +43,11 @@ func (s *screen) follow(ctx context.Context) {
 	session, tag := s.Stored, s.Tag
 	s.runs.Go(func() {
 		defer s.raw.Guard()
-		for e, err := range s.Client.Events(ctx, client.EventFilter{StoredID: session}) {
+		for e, err := range op.FollowEvents.All(ctx, s.Client, op.EventFilter{Session: session}) {
 			if err != nil {
 				break
 			}
-			if e.StoredID == session && e.Tag != tag {
+			if e.Session == session && e.Tag != tag {
 				s.post(otherEvent{e})
 			}
 		}
@@ -56,13 +57,13 @@ func (s *screen) follow(ctx context.Context) {
 
 // other shows an event of another client's run. It shows no event before the user's
 // message of that run.
-func (s *screen) other(e *client.Event) {
+func (s *screen) other(e *agent.Event) {
 	o := &s.others
-	if e.Kind == "user" {
+	if e.Kind == agent.User {
 		s.flush()
 		o.run = true
 		o.text.Reset()
-		for l := range strings.SplitSeq(cli.Clean(e.Text), "\n") {
+		for l := range strings.SplitSeq(cli.Clean(e.Content), "\n") {
 			s.line(s.c.Bold("other> " + l))
 		}
 		return
@@ -70,9 +71,9 @@ func (s *screen) other(e *client.Event) {
 	if !o.run {
 		return
 	}
-	if e.Kind == "text_delta" {
+	if e.Kind == agent.TextDelta {
 		if o.text.Len() < MaxMessage {
-			o.text.WriteString(e.Text)
+			o.text.WriteString(e.Content)
 		}
 		return
 	}
@@ -82,14 +83,14 @@ func (s *screen) other(e *client.Event) {
 		s.scroll.WriteString(m.Write(o.text.String()) + m.Flush())
 		o.text.Reset()
 	}
-	if e.Kind == "done" {
+	if e.Kind == agent.Done {
 		o.run = false
-		if e.Err != nil {
-			s.dimLine("the other client's run failed: " + display.Printable(display.OneLine(e.Err.Message)))
+		if e.Error != nil {
+			s.dimLine("the other client's run failed: " + display.Printable(display.OneLine(e.Error.Message)))
 		}
 		return
 	}
-	if e.Kind == "tool_start" || e.Kind == "compact" {
+	if e.Kind == agent.ToolStart || e.Kind == agent.Compacted {
 		for _, l := range EventLines(e) {
 			s.flush()
 			s.dimLine(l)

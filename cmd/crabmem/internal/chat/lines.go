@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/daemon/client"
+	"crabmem/daemon/agent"
 	"crabmem/daemon/display"
-	"crabmem/sessionlog"
+	"crabmem/daemon/op"
 )
 
 // Asker sends replies to the questions of a run while the run is active.
@@ -32,7 +32,7 @@ func (a *Asker) Reply(session uint64, text string) {
 	a.wg.Go(func() {
 		ctx, cancel := context.WithTimeout(a.ctx, replyTime)
 		defer cancel()
-		_ = a.t.Client.ReplyToAsk(ctx, session, text)
+		_, _ = op.ReplyToRun.Do(ctx, a.t.Client, op.Reply{Number: session, Content: text})
 	})
 }
 
@@ -41,9 +41,9 @@ func (a *Asker) Wait() { a.wg.Wait() }
 
 // EventLines returns the lines that show an event other than text: tool calls,
 // their results, and compactions.
-func EventLines(e *client.Event) []string {
+func EventLines(e *agent.Event) []string {
 	switch e.Kind {
-	case "tool_start":
+	case agent.ToolStart:
 		var lines []string
 		for _, call := range e.Calls {
 			if call.ID != "" { // an early event has no IDs
@@ -51,26 +51,26 @@ func EventLines(e *client.Event) []string {
 			}
 		}
 		return lines
-	case "tool_result":
+	case agent.ToolResult:
 		return []string{resultLine(e)}
-	case "compact":
+	case agent.Compacted:
 		line := "the conversation was compacted"
 		if a := e.Archive; a != "" {
 			line += "; the summary is in the archive " + display.Label(a)
 		}
 		return []string{line}
-	case "notice":
-		return []string{"note: " + display.Printable(display.OneLine(e.Text))}
+	case agent.Notice:
+		return []string{"note: " + display.Printable(display.OneLine(e.Note))}
 	}
 	return nil
 }
 
 // callLine describes a call on one line: by its command, name, query, or path,
 // else by all its arguments.
-func callLine(call sessionlog.ToolCall) string {
-	name := display.Printable(call.Function.Name)
+func callLine(call agent.Call) string {
+	name := display.Printable(call.Name)
 	var args map[string]any
-	if json.Unmarshal([]byte(call.Function.Arguments), &args) != nil || len(args) == 0 {
+	if json.Unmarshal([]byte(call.Arguments), &args) != nil || len(args) == 0 {
 		return name
 	}
 	for _, key := range []string{"command", "name", "query", "path"} {
@@ -78,11 +78,11 @@ func callLine(call sessionlog.ToolCall) string {
 			return name + " " + display.Printable(display.OneLine(s))
 		}
 	}
-	return name + " " + display.Printable(display.OneLine(call.Function.Arguments))
+	return name + " " + display.Printable(display.OneLine(call.Arguments))
 }
 
-func resultLine(r *client.Event) string {
-	output := strings.TrimSpace(r.Text)
+func resultLine(r *agent.Event) string {
+	output := strings.TrimSpace(r.Output)
 	code := 0
 	var ran struct {
 		Code           *int `json:"exit_code"`
@@ -106,5 +106,5 @@ func resultLine(r *client.Event) string {
 	if r.Failed {
 		mark = "✗"
 	}
-	return fmt.Sprintf("%s %s (%d ms)", mark, text, r.Took.Milliseconds())
+	return fmt.Sprintf("%s %s (%d ms)", mark, text, r.Millis)
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/daemon/client"
+	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
 	"crabmem/daemon/display"
 )
@@ -24,59 +24,41 @@ type Reply struct {
 	Usage   *ReplyUsage  `json:"usage"` // null if the run reported no usage
 	Error   *cli.Failure `json:"error"` // null after success
 
-	text      strings.Builder
-	step      bool // a tool call followed the text
-	compacted bool // the text also reports the compaction
+	text strings.Builder
+	step bool // a tool call followed the text
 }
 
 // ReplyUsage is the number of tokens of a run.
 type ReplyUsage struct {
-	Prompt       uint64 `json:"prompt"`
-	Completion   uint64 `json:"completion"`
-	ContextLimit uint64 `json:"context_limit"`
-	Estimated    bool   `json:"estimated"`
+	agent.TokenUsage
 
-	context uint64 // tokens in the context
+	context int // tokens in the context
 }
-
-// compactedNote is the text that the daemon sends for a compaction, for clients
-// without this event.
-const compactedNote = "\n[context compacted]\n"
 
 // Add adds an event to the reply and returns the text to show. Content is the
 // text after the last tool call.
-func (r *Reply) Add(e *client.Event) string {
+func (r *Reply) Add(e *agent.Event) string {
 	switch e.Kind {
-	case "start":
-		r.Agent, r.Session, r.Stored = e.Agent, e.Session, e.StoredID
+	case agent.Start:
+		r.Agent, r.Session, r.Stored = e.Agent, e.Number, e.Session
 		if r.Agent == "" {
 			r.Agent = config.Crab
 		}
-	case "text_delta":
-		text := e.Text
-		if r.compacted && text == compactedNote {
-			r.compacted = false
-			return ""
-		}
+	case agent.TextDelta:
 		if r.step {
 			r.text.Reset()
 			r.step = false
 		}
-		r.text.WriteString(text)
-		return text
-	case "tools_complete":
+		r.text.WriteString(e.Content)
+		return e.Content
+	case agent.ToolsComplete:
 		r.step = true
-	case "compact":
-		r.compacted = true
-	case "usage":
+	case agent.Usage:
 		if r.Usage == nil {
 			r.Usage = &ReplyUsage{}
 		}
-		u := e.Usage
-		r.Usage.Prompt += u.Prompt
-		r.Usage.Completion += u.Completion
-		r.Usage.ContextLimit, r.Usage.context = u.ContextLimit, u.Prompt+u.Completion
-		r.Usage.Estimated = r.Usage.Estimated || u.Estimated
+		r.Usage.Add(e.Usage)
+		r.Usage.context = e.Usage.Prompt + e.Usage.Completion
 	}
 	return ""
 }
@@ -94,8 +76,8 @@ func UsageLine(u *ReplyUsage) string {
 		about = "about "
 	}
 	s := fmt.Sprintf("%s%s in, %d out", about, display.Plural(u.Prompt, "token", "tokens"), u.Completion)
-	if u.ContextLimit > 0 {
-		s += fmt.Sprintf(", context %d%%", u.context*100/u.ContextLimit)
+	if u.Limit > 0 {
+		s += fmt.Sprintf(", context %d%%", u.context*100/u.Limit)
 	}
 	return s
 }

@@ -12,7 +12,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/chat/tty"
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/daemon/client"
+	"crabmem/daemon/agent"
 	"crabmem/daemon/display"
 )
 
@@ -26,7 +26,7 @@ type screen struct {
 	*chat
 	raw    *Terminal
 	home   string
-	posted chan any      // from the run: *client.Event, info, ended
+	posted chan any      // from the run: *agent.Event, info, ended
 	over   chan struct{} // closed when the screen stops receiving from posted
 	runs   sync.WaitGroup
 
@@ -81,7 +81,7 @@ func (ch *chat) screen(ctx context.Context) error {
 	s.editor.Complete = func(before string) (int, []string) { return s.complete(ctx, before) }
 	ch.info = func(text string) { s.post(info(text)) }
 	ch.turn = func(ctx context.Context, text string) error {
-		return ch.Say(ctx, text, func(e *client.Event) { s.post(e) })
+		return ch.Say(ctx, text, func(e *agent.Event) { s.post(e) })
 	}
 	if s.raw, err = OpenTerminal(in, c.Stdout); err != nil {
 		return err

@@ -8,15 +8,14 @@ import (
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/daemon/client"
+	"crabmem/daemon/agent"
 	"crabmem/daemon/display"
-	"crabmem/sessionlog"
 )
 
 // take shows a posted value of a run.
 func (s *screen) take(ctx context.Context, v any) {
 	switch v := v.(type) {
-	case *client.Event:
+	case *agent.Event:
 		s.event(v)
 	case info:
 		s.flush()
@@ -55,20 +54,20 @@ func (s *screen) take(ctx context.Context, v any) {
 	}
 }
 
-func (s *screen) event(e *client.Event) {
+func (s *screen) event(e *agent.Event) {
 	text := s.reply.Add(e)
 	switch e.Kind {
-	case "thinking_delta":
+	case agent.ThinkingDelta:
 		s.flushText()
 		s.doing = "thinking"
-		s.think(e.Text)
-	case "text_delta":
+		s.think(e.Content)
+	case agent.TextDelta:
 		s.flushThinking()
 		s.doing = "answering"
 		s.scroll.WriteString(s.markdown.Write(text))
-	case "tool_start":
+	case agent.ToolStart:
 		s.doing = "running " + toolNames(e.Calls)
-	case "tools_complete":
+	case agent.ToolsComplete:
 		s.doing = "waiting for the model"
 	}
 	for _, l := range EventLines(e) {
@@ -85,10 +84,10 @@ func (s *screen) event(e *client.Event) {
 	}
 }
 
-func toolNames(calls []sessionlog.ToolCall) string {
+func toolNames(calls []agent.Call) string {
 	names := make([]string, len(calls))
 	for i, c := range calls {
-		names[i] = display.Printable(c.Function.Name)
+		names[i] = display.Printable(c.Name)
 	}
 	return strings.Join(names, ", ")
 }

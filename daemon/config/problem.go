@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
 
 	"github.com/pelletier/go-toml/v2"
@@ -158,9 +159,10 @@ func suggest(name string, known []string) string {
 	if len(known) > 1100 {
 		return ""
 	}
+	want := []rune(strings.ToLower(name))
 	best, dist := "", max(2, len(name)/3)+1
 	for _, k := range known {
-		if d := distance(strings.ToLower(name), k); d < dist && d < len(k) {
+		if d := display.Distance(want, []rune(k), dist); d < dist && d < len(k) {
 			best, dist = k, d
 		}
 	}
@@ -168,32 +170,4 @@ func suggest(name string, known []string) string {
 		return ""
 	}
 	return fmt.Sprintf("; did you mean '%s'?", best)
-}
-
-// distance returns the number of insertions, deletions, replacements, and swaps
-// of adjacent letters between a and b.
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return 64
-	}
-	var prev, row [65]int
-	cur := [65]int{}
-	for j := range len(b) + 1 {
-		row[j] = j
-	}
-	for i := range len(a) {
-		cur[0] = i + 1
-		for j := range len(b) {
-			d := row[j]
-			if a[i] != b[j] {
-				d = 1 + min(d, row[j+1], cur[j])
-				if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-					d = min(d, prev[j-1]+1)
-				}
-			}
-			cur[j+1] = d
-		}
-		prev, row = row, cur
-	}
-	return row[len(b)]
 }

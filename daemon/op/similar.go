@@ -71,12 +71,12 @@ func nearNames(s *crmem.Store, name string) []string {
 	return names
 }
 
-// offBy is distance, but at most limit for a name that begins or ends with want.
+// offBy is [display.Distance], but at most limit for a name that begins or ends with want.
 func offBy(want, name []rune, limit int) int {
 	if len(want) >= 3 && (strings.HasPrefix(string(name), string(want)) || strings.HasSuffix(string(name), string(want))) {
 		return min(limit, len(name)-len(want))
 	}
-	return distance(want, name, limit)
+	return display.Distance(want, name, limit)
 }
 
 // nearFix returns the beginning of a fix that lists the names near name, or "".
@@ -123,7 +123,7 @@ func nearlySame(a, b string) bool {
 	case n >= 5:
 		allowed = 1
 	}
-	return allowed > 0 && distance(ra, rb, allowed) <= allowed
+	return allowed > 0 && display.Distance(ra, rb, allowed) <= allowed
 }
 
 func digits(s string) string {
@@ -135,40 +135,6 @@ func digits(s string) string {
 	}, s)
 }
 
-// distance is how many letters are to be put in, taken out, replaced or
-// swapped with the next one to make b of a; more than limit is limit+1.
-func distance(a, b []rune, limit int) int {
-	if len(a)-len(b) > limit || len(b)-len(a) > limit {
-		return limit + 1
-	}
-	var before []int
-	last := make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range a {
-		row := make([]int, len(b)+1)
-		row[0] = i + 1
-		least := row[0]
-		for j := range b {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			row[j+1] = min(last[j]+cost, last[j+1]+1, row[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-			least = min(least, row[j+1])
-		}
-		if least > limit {
-			return limit + 1
-		}
-		before, last = last, row
-	}
-	return last[len(b)]
-}
-
 // NearestName returns the name that most resembles mistyped; of several such names,
 // the first. It returns "" if no name resembles mistyped.
 func NearestName(mistyped string, names []string) string {
@@ -178,7 +144,7 @@ func NearestName(mistyped string, names []string) string {
 	}
 	best, nearest := "", len(want)/3+1
 	for _, name := range names {
-		if n := distance(want, []rune(foldName(name)), nearest); n < nearest || n == nearest && best == "" {
+		if n := display.Distance(want, []rune(foldName(name)), nearest); n < nearest || n == nearest && best == "" {
 			best, nearest = name, n
 		}
 	}

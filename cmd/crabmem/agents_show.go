@@ -66,19 +66,13 @@ that no file contains the setting. If no agent has the name, the exit code is 3.
 
 // loadConfig reads the configuration of the home.
 func (c *app) loadConfig() (*config.Config, error) {
-	home, err := c.homeDir()
-	if err != nil {
-		return nil, err
-	}
+	home := c.homeDir()
 	return config.Load(c.fs, home, c.Getenv)
 }
 
 // loadStructure reads the configuration of the home without variables and secrets.
 func (c *app) loadStructure() (*config.Config, error) {
-	home, err := c.absHome()
-	if err != nil {
-		return nil, err
-	}
+	home := c.absHome()
 	return config.LoadStructure(c.fs, home, c.Getenv)
 }
 

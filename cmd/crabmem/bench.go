@@ -127,10 +127,7 @@ func (b *bench) meaning() error {
 	if !(b.f.weight > 0 && b.f.weight <= 1) {
 		return cli.Usagef("--weight %v: want a number above 0, up to 1", b.f.weight)
 	}
-	home, err := b.c.homeDir()
-	if err != nil {
-		return err
-	}
+	home := b.c.homeDir()
 	conf := &config.Embedder{Static: b.f.embedder}
 	if b.f.embedder == "config" {
 		all, err := config.Load(b.c.fs, home, b.c.Getenv)

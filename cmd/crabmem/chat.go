@@ -77,7 +77,7 @@ func (c *app) chat(ctx context.Context, f *talkFlags) (err error) {
 		}
 	}()
 	return chat.Run(ctx, &chat.Options{
-		Streams: c.Streams, Conversation: t, FS: c.fs, Home: c.homeDir, Terminal: &c.terminal,
+		Streams: c.Streams, Conversation: t, FS: c.fs, Home: func() (string, error) { return c.homeDir(), nil }, Terminal: &c.terminal,
 		Interrupted: func(sig os.Signal) error { return &interrupted{sig} }, Report: c.report, Classify: classify,
 	}, f.session)
 }

@@ -37,10 +37,7 @@ user service.`,
 		Example: `  crabmem components
   crabmem components --json`,
 	}, func(ctx context.Context, _ []string) ([]component, error) {
-		home, err := c.absHome()
-		if err != nil {
-			return nil, err
-		}
+		home := c.absHome()
 		all, err := mcp.Components(ctx, c.fs, filepath.Join(home, "run"), func(file string, err error) {
 			c.Warn(file + ": not a component: " + err.Error())
 		})

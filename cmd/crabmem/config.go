@@ -57,8 +57,7 @@ system.crab.model. If KEY does not exist, the exit code is 3.`,
 		}
 		v, ok := lookup(v, args[0])
 		if !ok {
-			home, _ := c.homeDir()
-			return nil, &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no key " + display.Quoted(args[0]), Path: filepath.Join(home, config.File),
+			return nil, &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no key " + display.Quoted(args[0]), Path: filepath.Join(c.homeDir(), config.File),
 				Remedy: "run crabmem config get to list the keys; crabmem init explains each key"}
 		}
 		return v, nil
@@ -76,10 +75,7 @@ system.crab.model. If KEY does not exist, the exit code is 3.`,
 
 // configValue is the configuration without its secrets.
 func (c *app) configValue() (any, error) {
-	home, err := c.homeDir()
-	if err != nil {
-		return nil, err
-	}
+	home := c.homeDir()
 	b, err := config.Get(c.fs, home)
 	if err != nil {
 		return nil, err
@@ -173,10 +169,7 @@ func (c *app) setConfig(ctx context.Context, args []string) (configWritten, erro
 // writeConfig changes the configuration: a running daemon makes the change and uses the
 // configuration. Without one, this process makes the change.
 func (c *app) writeConfig(ctx context.Context, in op.ConfigChange) (a configWritten, err error) {
-	home, err := c.homeDir()
-	if err != nil {
-		return a, err
-	}
+	home := c.homeDir()
 	a = configWritten{Path: filepath.Join(home, config.File), Notes: []string{}}
 	d, _, err := c.running(ctx)
 	switch {
@@ -235,10 +228,7 @@ CRABTALK_HOME, or ~/.crabtalk sets the home directory.`,
 		Example: `  crabmem config path
   crabmem config path --json`,
 	}, func(context.Context, []string) (a configFile, err error) {
-		home, err := c.homeDir()
-		if err != nil {
-			return a, err
-		}
+		home := c.homeDir()
 		a.Path = filepath.Join(home, config.File)
 		_, err = c.fs.Lstat(a.Path)
 		if a.Exists = err == nil; missing(err) {

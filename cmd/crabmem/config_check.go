@@ -40,10 +40,7 @@ the keys.`,
 		Example: `  crabmem config check
   crabmem config check --json`,
 	}, func(ctx context.Context, _ []string) (a configChecked, err error) {
-		home, err := c.homeDir()
-		if err != nil {
-			return a, err
-		}
+		home := c.homeDir()
 		r, byDaemon, err := c.checkConfig(ctx, home)
 		if err != nil {
 			return a, err

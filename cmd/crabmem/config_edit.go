@@ -35,10 +35,7 @@ is 4.`,
 		if err != nil {
 			return err
 		}
-		home, err := c.homeDir()
-		if err != nil {
-			return err
-		}
+		home := c.homeDir()
 		return c.editConfig(cmd.Context(), editor, home)
 	}
 	return c.outputs(cmd, of[configWritten]())

@@ -65,14 +65,8 @@ Use crabmem daemon start to run the daemon in the background.`,
 const gcPercent = 25
 
 func (c *app) daemon(ctx context.Context, log string, verbose bool) (err error) {
-	home, err := c.homeDir()
-	if err != nil {
-		return err
-	}
-	store, err := c.storePath()
-	if err != nil {
-		return err
-	}
+	home := c.homeDir()
+	store := c.storePath()
 	to := c.Stderr
 	var file *rotatingLog
 	if log != "" {
@@ -119,25 +113,18 @@ func (c *app) daemon(ctx context.Context, log string, verbose bool) (err error) 
 func logFile(home string) string { return filepath.Join(home, "logs", "daemon.log") }
 
 // client returns a client of the home's daemon.
-func (c *app) client() (*client.Client, error) {
+func (c *app) client() *client.Client {
 	path := c.Getenv("CRABMEM_SOCKET")
 	if path == "" || c.home != "" {
-		home, err := c.homeDir()
-		if err != nil {
-			return nil, err
-		}
-		path = daemon.Socket(home)
+		path = daemon.Socket(c.homeDir())
 	}
-	return c.watched(&client.Client{Addr: wire.Addr{Network: "unix", Address: path}, Header: op.Header{By: actorOf("")}}), nil
+	return c.watched(&client.Client{Addr: wire.Addr{Network: "unix", Address: path}, Header: op.Header{By: actorOf("")}})
 }
 
 // running requests the identity of the home's daemon, for up to
 // client.HelloWait.
 func (c *app) running(ctx context.Context) (*client.Client, client.Daemon, error) {
-	cl, err := c.client()
-	if err != nil {
-		return nil, client.Daemon{}, err
-	}
+	cl := c.client()
 	waiting, cancel := context.WithTimeout(ctx, client.HelloWait)
 	defer cancel()
 	h, err := cl.Hello(waiting)
@@ -272,10 +259,7 @@ a daemon the exit code is 8.`,
 }
 
 // daemonLog returns the log of the home's daemon.
-func (c *app) daemonLog() (string, error) {
-	home, err := c.homeDir()
-	return logFile(home), err
-}
+func (c *app) daemonLog() (string, error) { return logFile(c.homeDir()), nil }
 
 // logsCommand prints a log.
 func (c *app) logsCommand(file func() (string, error)) *cobra.Command {

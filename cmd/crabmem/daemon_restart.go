@@ -43,14 +43,8 @@ running, and the exit code is 1.`,
 		default:
 			h = client.Daemon{}
 		}
-		home, err := c.absHome()
-		if err != nil {
-			return err
-		}
-		s, err := c.daemonService()
-		if err != nil {
-			return err
-		}
+		home := c.absHome()
+		s := c.daemonService()
 		if managed, err := c.isManaged(s, h); err != nil {
 			return err
 		} else if managed {

@@ -35,10 +35,7 @@ directory. If the daemon is already running, start exits with 0.`,
   crabmem daemon start --json`,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		home, err := c.absHome()
-		if err != nil {
-			return err
-		}
+		home := c.absHome()
 		what := "the daemon is already running"
 		cl, h, err := c.running(cmd.Context())
 		if err == nil {
@@ -73,10 +70,7 @@ func (c *app) startDaemon(ctx context.Context, home string, verbose bool) (h cli
 		return h, err
 	}
 	before := c.fileSize(log)
-	run, err := c.daemonArgs(home)
-	if err != nil {
-		return h, err
-	}
+	run := c.daemonArgs(home)
 	if verbose {
 		run = append(run, "--verbose")
 	}

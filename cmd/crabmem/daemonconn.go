@@ -32,13 +32,10 @@ func (c *app) lockStep() time.Duration {
 // needs. The daemon must respond within client.HelloWait; requests in f end when its
 // process stops.
 func (c *app) withDaemon(ctx context.Context, f func(d *client.Client) error) error {
-	d, err := c.client()
-	if err != nil {
-		return err
-	}
+	d := c.client()
 	// Ping, because daemons of other programs do not have Hello.
 	waiting, cancel := context.WithTimeout(ctx, client.HelloWait)
-	err = d.Ping(waiting)
+	err := d.Ping(waiting)
 	cancel()
 	switch {
 	case client.IsTimeout(ctx, err):

@@ -61,18 +61,12 @@ Each problem has a fix. The exit code is 1 if a check fails; warnings exit with
 
 // doctorOptions are the home, the store and the checks of this run.
 func (c *app) doctorOptions(timeout time.Duration) (o doctor.Options, err error) {
-	if o.Home, err = c.absHome(); err != nil {
-		return o, err
-	}
-	if o.Store, err = c.storePath(); err != nil {
-		return o, err
-	}
+	o.Home = c.absHome()
+	o.Store = c.storePath()
 	if o.Store, err = filepath.Abs(o.Store); err != nil {
 		return o, err
 	}
-	if o.Client, err = c.client(); err != nil {
-		return o, err
-	}
+	o.Client = c.client()
 	if o.Clients, err = c.clientMachine(); err != nil {
 		return o, err
 	}

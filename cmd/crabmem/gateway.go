@@ -99,9 +99,7 @@ config/gateway-keys.json. A running gateway uses a change at once.`,
 
 // gatewayConfig returns the home and the configuration of its gateway.
 func (c *app) gatewayConfig() (home string, conf gateway.Config, err error) {
-	if home, err = c.absHome(); err != nil {
-		return "", conf, err
-	}
+	home = c.absHome()
 	if conf, err = gateway.ReadConfig(c.fs, home); err != nil {
 		return "", conf, c.about(filepath.Join(home, gateway.File), err)
 	}
@@ -110,10 +108,7 @@ func (c *app) gatewayConfig() (home string, conf gateway.Config, err error) {
 
 // newGateway returns a gateway and the listener of its configuration.
 func (c *app) newGateway(home string, conf *gateway.Config) (net.Listener, *gateway.Gateway, error) {
-	daemon, err := c.client()
-	if err != nil {
-		return nil, nil, err
-	}
+	daemon := c.client()
 	l, err := conf.Server.Listen()
 	if err != nil {
 		return nil, nil, err

@@ -110,10 +110,7 @@ func expiry(text string, now time.Time) (string, error) {
 
 // addKey sets the trust in a key, and adds it.
 func (c *app) addKey(ctx context.Context, k gateway.Key, level trust.Level, f *keyFlags) (gatewayKey, error) {
-	home, err := c.absHome()
-	if err != nil {
-		return gatewayKey{}, err
-	}
+	home := c.absHome()
 	rule := map[string]any{"trust": string(level)}
 	if f.space != "" {
 		rule["space"] = f.space
@@ -138,10 +135,7 @@ func (c *app) setOrigin(ctx context.Context, identity string, rule map[string]an
 }
 
 func (c *app) gatewayKeys() ([]gateway.Key, error) {
-	home, err := c.absHome()
-	if err != nil {
-		return nil, err
-	}
+	home := c.absHome()
 	return gateway.Keys(c.fs, home)
 }
 
@@ -201,10 +195,6 @@ remove exits with 3.`,
 			}
 		}),
 	}, func(ctx context.Context, args []string) (removedName, error) {
-		home, err := c.absHome()
-		if err == nil {
-			err = gateway.RemoveKey(c.fs, home, args[0], func() error { return c.setOrigin(ctx, gateway.Origin+args[0], nil) })
-		}
-		return removedName{args[0]}, err
+		return removedName{args[0]}, gateway.RemoveKey(c.fs, c.absHome(), args[0], func() error { return c.setOrigin(ctx, gateway.Origin+args[0], nil) })
 	}, func(r removedName) { c.Say("removed %s", r.Removed) })
 }

@@ -31,11 +31,7 @@ func isStopped(state byte) bool { return state == stateStopped || state == state
 // daemonPID returns the process that holds the home of a socket, from its lock
 // file, or 0.
 func (c *app) daemonPID(socket string) int {
-	homes := []string{filepath.Dir(socket)}
-	if home, err := c.homeDir(); err == nil {
-		homes = append(homes, home) // CRABMEM_SOCKET may be in another folder
-	}
-	for _, home := range homes {
+	for _, home := range []string{filepath.Dir(socket), c.homeDir()} { // CRABMEM_SOCKET may be in another folder
 		b, err := vfs.ReadFile(c.fs, filepath.Join(home, "run", "daemon.lock"), maxLockFile)
 		if err != nil {
 			continue
@@ -112,10 +108,7 @@ func (c *app) stopped(pid int) error {
 
 // stoppedDaemon is stopped for the daemon of this home.
 func (c *app) stoppedDaemon() error {
-	d, err := c.client()
-	if err != nil {
-		return err
-	}
+	d := c.client()
 	return errors.Join(c.stopped(c.daemonPID(d.Addr.Address)), d.Close())
 }
 

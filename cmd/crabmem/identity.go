@@ -45,10 +45,7 @@ home if you use both the copy and the original. Entries do not change.`,
 		Example: `  crabmem identity new
   crabmem identity new --json`,
 	}, func(ctx context.Context, _ []string) (a identityAnswer, err error) {
-		path, err := c.storePath()
-		if err != nil {
-			return a, err
-		}
+		path := c.storePath()
 		o := &crmem.Options{Command: "crabmem identity new", LockWait: c.lockStep(), MustExist: true}
 		err = c.withoutDaemon(ctx, path, func() error {
 			return c.Wait(ctx, func() error {

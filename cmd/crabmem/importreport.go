@@ -137,12 +137,12 @@ const (
 
 // warnedFile returns the path of imports.json: next to the store, or in the home
 // for imports of sessions.
-func (c *app) warnedFile(chats bool) (string, error) {
-	path, err := c.storePath()
+func (c *app) warnedFile(chats bool) string {
+	path := c.storePath()
 	if chats {
-		path, err = c.sessionsPath()
+		path = c.sessionsPath()
 	}
-	return filepath.Join(filepath.Dir(path), "imports.json"), err
+	return filepath.Join(filepath.Dir(path), "imports.json")
 }
 
 func (c *app) printedWarnings(file string) printedWarnings {
@@ -156,12 +156,8 @@ func (c *app) printedWarnings(file string) printedWarnings {
 
 // newWarnings returns the warnings that the last import of a source did not print.
 func (c *app) newWarnings(chats bool, source string, warnings []string) []string {
-	file, err := c.warnedFile(chats)
-	if err != nil || len(warnings) == 0 {
-		return warnings
-	}
 	printed := make(map[string]bool)
-	for _, d := range c.printedWarnings(file).Sources[warnedSource(source)] {
+	for _, d := range c.printedWarnings(c.warnedFile(chats)).Sources[warnedSource(source)] {
 		printed[d] = true
 	}
 	var fresh []string
@@ -176,8 +172,8 @@ func (c *app) newWarnings(chats bool, source string, warnings []string) []string
 // recordWarnings records the warnings of an import. It ignores errors: the next
 // import then prints the warnings again.
 func (c *app) recordWarnings(chats bool, source string, warnings []string) {
-	file, err := c.warnedFile(chats)
-	if err != nil || len(warnings) == 0 {
+	file := c.warnedFile(chats)
+	if len(warnings) == 0 {
 		return
 	}
 	var digests []string

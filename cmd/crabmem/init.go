@@ -79,10 +79,7 @@ func (c *app) freeConfig(a *initAnswer, force bool) error {
 }
 
 func (c *app) init(ctx context.Context, force bool) (a initAnswer, err error) {
-	home, err := c.homeDir()
-	if err != nil {
-		return a, err
-	}
+	home := c.homeDir()
 	path := filepath.Join(home, config.File)
 	a = initAnswer{Path: path, OpenAI: c.Getenv("OPENAI_API_KEY") != ""}
 	if err := c.freeConfig(&a, force); err != nil { // before the search for a model

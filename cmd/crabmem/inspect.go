@@ -58,12 +58,9 @@ the first one.`,
 		if most < 0 {
 			return cli.Usagef("--bytes %d: want 0 or more", most)
 		}
-		file, err := c.storePath()
+		file := c.storePath()
 		if len(args) == 1 {
-			file, err = args[0], nil
-		}
-		if err != nil {
-			return err
+			file = args[0]
 		}
 		if file != "-" {
 			if path, err := c.fs.Resolve(file); err == nil {

@@ -110,16 +110,14 @@ func (c *app) mcpOptions(cmd *cobra.Command, f *mcpFlags) (o mcpserver.Options, 
 	if f.http == "" && (f.tokenFile != "" || len(f.allowHosts) > 0) {
 		return o, cli.Usagef("--token-file and --allow-host require --http")
 	}
-	path, err := c.storePath()
-	if f.namespace != "" {
-		path, err = c.namespace(f.namespace)
+	path := c.storePath()
+	if f.namespace != "" { // clients start servers in any directory
+		path = f.namespace
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(c.homeDir(), path)
+		}
 	}
-	if err == nil {
-		path, err = filepath.Abs(path)
-	}
-	if err != nil {
-		return o, err
-	}
+	path = absPath(path)
 	c.db, c.WarnLog = path, c.logger()
 	o = mcpserver.Options{Path: path, FS: c.fs, Now: c.now, ReadOnly: f.readOnly, Compat: f.compat, Log: c.WarnLog}
 	if conf := c.storeSettings("importance_weight"); conf != nil {
@@ -160,23 +158,9 @@ func (c *app) serveMCP(ctx context.Context, s *mcpserver.Server, f *mcpFlags) er
 	}
 	o := mcpserver.HTTPOptions{Address: f.http, AllowHosts: f.allowHosts, Token: c.Getenv("CRABMEM_TOKEN"), TokenFile: f.tokenFile}
 	if o.Token == "" && o.TokenFile == "" {
-		home, err := c.homeDir()
-		if err != nil {
-			return err
-		}
-		o.TokenFile = filepath.Join(home, "mcp-token")
+		o.TokenFile = filepath.Join(c.homeDir(), "mcp-token")
 	}
 	return s.ServeHTTP(ctx, o)
-}
-
-// namespace returns the file that --namespace names: in the home, unless it
-// is an absolute path. Clients start servers in any directory.
-func (c *app) namespace(file string) (string, error) {
-	if filepath.IsAbs(file) {
-		return file, nil
-	}
-	home, err := c.homeDir()
-	return filepath.Join(home, file), err
 }
 
 // logger logs to standard error, in JSON under --json, and under --quiet only

@@ -104,17 +104,11 @@ func (c *app) mcpEntry(readOnly bool) (e mcpclient.Entry, err error) {
 		return e, err
 	}
 	e.Args = []string{"mcp"}
-	home, err := c.absHome()
-	if err != nil {
-		return e, err
-	}
+	home := c.absHome()
 	if m, err := c.clientMachine(); err == nil && home != filepath.Join(m.Home, ".crabtalk") {
 		e.Args = append(e.Args, "--home", home)
 	}
-	store, err := c.storePath()
-	if err != nil {
-		return e, err
-	}
+	store := c.storePath()
 	if store, err = filepath.Abs(store); err != nil {
 		return e, err
 	}
@@ -291,10 +285,7 @@ func (c *app) writeEdit(e *clientEdit, yes bool) error {
 			return nil
 		}
 	}
-	home, err := c.homeDir()
-	if err != nil {
-		return err
-	}
+	home := c.homeDir()
 	lock := filepath.Join(home, "run", "clients.lock") // of one home: other programs take no lock either
 	if err := vfs.WithLock(c.fs, lock, c.lockWait, func() error { return c.replaceClientFile(e) }); err != nil {
 		return err

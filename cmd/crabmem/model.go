@@ -67,10 +67,7 @@ the model, set static in the table [embedder] of config.toml.`,
 		if err := static.CheckName(name); err != nil {
 			return m, wrongArgs(cmd, "%v: use --name", err)
 		}
-		home, err := c.homeDir()
-		if err != nil {
-			return m, err
-		}
+		home := c.homeDir()
 		file := embedder.File(home, name)
 		if _, err := c.fs.Lstat(file); !missing(err) {
 			return m, &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Path: file, Err: err,
@@ -133,10 +130,7 @@ by name. A file that is no model is a warning.`,
 	}, func(context.Context, []string) ([]staticModel, error) {
 		list := []staticModel{}
 		names, err := c.modelNames()
-		if err != nil {
-			return nil, err
-		}
-		home, err := c.homeDir()
+		home := c.homeDir()
 		for _, name := range names {
 			m, err := describeModel(c.fs, name, embedder.File(home, name))
 			if err != nil {
@@ -157,10 +151,7 @@ by name. A file that is no model is a warning.`,
 
 // modelNames returns the names of the files in the directory of models.
 func (c *app) modelNames() (names []string, err error) {
-	home, err := c.homeDir()
-	if err != nil {
-		return nil, err
-	}
+	home := c.homeDir()
 	files, err := c.fs.ReadDir(filepath.Join(home, embedder.Dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -194,10 +185,7 @@ remove exits with 3.`,
 		if err := static.CheckName(r.Removed); err != nil {
 			return r, wrongArgs(cmd, "%v", err)
 		}
-		home, err := c.homeDir()
-		if err != nil {
-			return r, err
-		}
+		home := c.homeDir()
 		file := embedder.File(home, r.Removed)
 		if err = c.fs.Remove(file); missing(err) {
 			err = &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Path: file, Err: err, Message: "no model " + display.Quoted(r.Removed),

@@ -93,10 +93,7 @@ func (c *app) purge(ctx context.Context, name string, o purgeOptions) error {
 
 // keep adds the entry itself to the places, because not all others could be purged.
 func (t *textSearch) keep(name string) error {
-	path, err := t.storePath()
-	if err != nil {
-		return err
-	}
+	path := t.storePath()
 	t.places = append(t.places, textPlace{Kind: placeEntry, Space: t.space, Name: name, Path: path,
 		Reason: "it is kept until the other places are purged",
 		Remedy: "correct the other places, then run the command again, or run crabmem forget --purge " + errtable.ShellWord(name)})

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"path/filepath"
 	"slices"
 
@@ -72,10 +71,7 @@ func (t *textSearch) purgePlace(ctx context.Context, p *textPlace) error {
 			})
 		})
 	}
-	home, err := t.absHome()
-	if err != nil {
-		return err
-	}
+	home := t.absHome()
 	switch filepath.Dir(p.Path) {
 	case home:
 		return t.chatHistory(home, false)
@@ -94,14 +90,10 @@ func (t *textSearch) purgePlace(ctx context.Context, p *textPlace) error {
 
 // inStore calls f with flags that select the store of a place.
 func (t *textSearch) inStore(p *textPlace, f func() error) error {
-	own, err := t.storePath()
-	if err != nil || t.sameFile(p.Path, own) {
-		return errors.Join(err, f())
+	if t.sameFile(p.Path, t.storePath()) {
+		return f()
 	}
-	home, err := t.absHome()
-	if err != nil {
-		return err
-	}
+	home := t.absHome()
 	db, old, name := t.db, t.home, t.space
 	defer func() { t.db, t.home, t.space = db, old, name }()
 	t.db, t.home, t.space = "", home, p.Space

@@ -165,14 +165,8 @@ func (t *textSearch) run() error {
 	if len(t.texts) == 0 {
 		return nil
 	}
-	home, err := t.absHome()
-	if err != nil {
-		return err
-	}
-	own, err := t.storePath()
-	if err != nil {
-		return err
-	}
+	home := t.absHome()
+	own := t.storePath()
 	t.store(own, home, t.space, true)
 	names, err := space.Names(t.fs, home)
 	if err != nil {

@@ -11,12 +11,7 @@ import (
 // sessions searches the sessions of the home, and the files of deleted, damaged, and
 // kept ones.
 func (t *textSearch) sessions() {
-	path, err := t.sessionsPath()
-	if err != nil {
-		t.failed(err)
-		return
-	}
-	if _, err := t.fs.Lstat(path); missing(err) {
+	if _, err := t.fs.Lstat(t.sessionsPath()); missing(err) {
 		return
 	}
 	d, err := t.openSessions("", true)

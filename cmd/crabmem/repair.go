@@ -47,10 +47,7 @@ entry keeps the name. repair renames the other entry and prints the new name.`,
 		if err := atMostOne(cmd, "keep-db", "keep-log", "rejoin"); err != nil {
 			return err
 		}
-		path, err := c.storePath()
-		if err != nil {
-			return err
-		}
+		path := c.storePath()
 		if dry {
 			return c.repairDry(path)
 		}
@@ -63,8 +60,7 @@ entry keeps the name. repair renames the other entry and prints the new name.`,
 				return err
 			})
 		}
-		err = c.withoutDaemon(cmd.Context(), path, run)
-		if err != nil {
+		if err := c.withoutDaemon(cmd.Context(), path, run); err != nil {
 			return c.about(path, err)
 		}
 		return c.printResult(r, func() {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
@@ -24,76 +25,85 @@ const (
 
 // command is a row of the command table.
 type command struct {
-	name    string
-	build   func(*app) *cobra.Command
-	onStore bool // it opens the store, and so accepts --space
+	name  string
+	build func(*app) *cobra.Command
+	needs need
 }
+
+// need is what a command uses.
+type need uint8
+
+const (
+	needsNothing need = iota
+	needsHome
+	needsStore // --space or --db may select it
+)
 
 // commandTable returns the command table. Help, man pages, and completion come from
 // it, and a test compares it with README.
 func commandTable() []command {
 	return []command{
-		{"demo", demoCommand, false},
-		{"remember", rememberCommand, true},
-		{"append", appendCommand, true},
-		{"recall", recallCommand, true},
-		{"forget", forgetCommand, true},
-		{"alias", aliasCommand, true},
-		{"rename", renameCommand, true},
-		{"list", listCommand, true},
-		{"show", showCommand, true},
-		{"edit", editCommand, true},
-		{"log", logCommand, true},
-		{"diff", diffCommand, true},
-		{"undo", undoCommand, true},
-		{"restore", restoreCommand, true},
-		{"links", linksCommand, true},
-		{"graph", graphCommand, true},
+		{"demo", demoCommand, needsNothing},
+		{"remember", rememberCommand, needsStore},
+		{"append", appendCommand, needsStore},
+		{"recall", recallCommand, needsStore},
+		{"forget", forgetCommand, needsStore},
+		{"alias", aliasCommand, needsStore},
+		{"rename", renameCommand, needsStore},
+		{"list", listCommand, needsStore},
+		{"show", showCommand, needsStore},
+		{"edit", editCommand, needsStore},
+		{"log", logCommand, needsStore},
+		{"diff", diffCommand, needsStore},
+		{"undo", undoCommand, needsStore},
+		{"restore", restoreCommand, needsStore},
+		{"links", linksCommand, needsStore},
+		{"graph", graphCommand, needsStore},
 
-		{"sessions", sessionsCommand, false},
-		{"skills", skillsCommand, false},
+		{"sessions", sessionsCommand, needsHome},
+		{"skills", skillsCommand, needsHome},
 
-		{"init", initCommand, false},
-		{"daemon", daemonCommand, false},
-		{"service", serviceCommand, false},
-		{"chat", chatCommand, false},
-		{"send", sendCommand, false},
-		{"cron", cronCommand, false},
-		{"ping", pingCommand, false},
-		{"events", eventsCommand, false},
-		{"compact", compactCommand, false},
-		{"agents", agentsCommand, false},
-		{"models", modelsCommand, false},
-		{"model", modelCommand, false},
-		{"config", configCommand, false},
-		{"secret", secretCommand, false},
-		{"mcp", mcpCommand, true},
-		{"gateway", gatewayCommand, false},
-		{"open", openCommand, false},
-		{"components", componentsCommand, false},
+		{"init", initCommand, needsHome},
+		{"daemon", daemonCommand, needsHome},
+		{"service", serviceCommand, needsHome},
+		{"chat", chatCommand, needsHome},
+		{"send", sendCommand, needsHome},
+		{"cron", cronCommand, needsHome},
+		{"ping", pingCommand, needsHome},
+		{"events", eventsCommand, needsHome},
+		{"compact", compactCommand, needsHome},
+		{"agents", agentsCommand, needsHome},
+		{"models", modelsCommand, needsHome},
+		{"model", modelCommand, needsHome},
+		{"config", configCommand, needsHome},
+		{"secret", secretCommand, needsHome},
+		{"mcp", mcpCommand, needsStore},
+		{"gateway", gatewayCommand, needsHome},
+		{"open", openCommand, needsHome},
+		{"components", componentsCommand, needsHome},
 
-		{"dump", dumpCommand, true},
-		{"load", loadCommand, true},
-		{"export", exportCommand, true},
-		{"import", importCommand, true},
+		{"dump", dumpCommand, needsStore},
+		{"load", loadCommand, needsStore},
+		{"export", exportCommand, needsStore},
+		{"import", importCommand, needsStore},
 
-		{"doctor", doctorCommand, false},
-		{"verify", verifyCommand, true},
-		{"lint", lintCommand, true},
-		{"repair", repairCommand, true},
-		{"inspect", inspectCommand, true},
-		{"checkpoint", checkpointCommand, true},
-		{"spaces", spacesCommand, false},
-		{"identity", identityCommand, true},
-		{"metadata", metadataCommand, true},
-		{"prune", pruneCommand, true},
-		{"stats", statsCommand, true},
-		{"bench", benchCommand, false},
+		{"doctor", doctorCommand, needsHome},
+		{"verify", verifyCommand, needsStore},
+		{"lint", lintCommand, needsStore},
+		{"repair", repairCommand, needsStore},
+		{"inspect", inspectCommand, needsStore},
+		{"checkpoint", checkpointCommand, needsStore},
+		{"spaces", spacesCommand, needsHome},
+		{"identity", identityCommand, needsStore},
+		{"metadata", metadataCommand, needsStore},
+		{"prune", pruneCommand, needsStore},
+		{"stats", statsCommand, needsStore},
+		{"bench", benchCommand, needsNothing},
 
-		{"completion", completionCommand, false},
-		{"man", manCommand, false},
-		{"schema", schemaCommand, false},
-		{"version", versionCommand, false},
+		{"completion", completionCommand, needsNothing},
+		{"man", manCommand, needsNothing},
+		{"schema", schemaCommand, needsNothing},
+		{"version", versionCommand, needsNothing},
 	}
 }
 
@@ -206,12 +216,28 @@ func rootCommand(c *app, args ...string) *cobra.Command {
 // checkGlobal refuses global flags without a value: a variable that is not set
 // must not lead to another store.
 func (c *app) checkGlobal(cmd *cobra.Command, _ []string) error {
+	top := cmd
+	for top.HasParent() && top.Parent().HasParent() {
+		top = top.Parent()
+	}
+	var needs need
+	for _, row := range commandTable() {
+		if row.name == top.Name() {
+			needs = row.needs
+		}
+	}
 	for _, name := range []string{"db", "home", "space"} {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
 			return cli.Usagef("--%s is empty", name)
 		}
 	}
+	if _, err := os.UserHomeDir(); needs != needsNothing && c.homeDir() == unknownHome && (needs != needsStore || c.namedStore() == "") {
+		return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "no home directory: " + err.Error(), Remedy: "set --db FILE or --home DIR", Err: err}
+	}
 	if c.space != "" {
+		if needs != needsStore || top != cmd && top.Name() == "mcp" {
+			return cli.Usagef("%s does not use --space: remove it", cmd.CommandPath())
+		}
 		if err := c.checkSpace(cmd); err != nil {
 			return err
 		}

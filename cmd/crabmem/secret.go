@@ -37,12 +37,8 @@ secrets.json without the key, but not against programs that run as you.`,
 }
 
 // secrets returns the store of secrets of the home.
-func (c *app) secrets() (*secret.Store, error) {
-	home, err := c.absHome()
-	if err != nil {
-		return nil, err
-	}
-	return &secret.Store{FS: c.fs, Home: home, Keyring: secret.System(c.Getenv), LockWait: c.lockWait, Now: c.now}, nil
+func (c *app) secrets() *secret.Store {
+	return &secret.Store{FS: c.fs, Home: c.absHome(), Keyring: secret.System(c.Getenv), LockWait: c.lockWait, Now: c.now}
 }
 
 // secretWritten is the output of secret set --json.
@@ -75,10 +71,7 @@ is. If that key is missing or wrong, set changes nothing and exits with 5.`,
 		if err := secret.CheckName(a.Name); err != nil {
 			return a, err
 		}
-		s, err := c.secrets()
-		if err != nil {
-			return a, err
-		}
+		s := c.secrets()
 		value, err := c.readSecret(ctx, a.Name)
 		if err != nil {
 			return a, err
@@ -174,10 +167,7 @@ encryption key is. list does not read the key and does not print values.`,
 		Example: `  crabmem secret list
   crabmem secret list --json`,
 	}, func(context.Context, []string) (secret.List, error) {
-		s, err := c.secrets()
-		if err != nil {
-			return secret.List{}, err
-		}
+		s := c.secrets()
 		return s.List()
 	}, func(list secret.List) {
 		if len(list.Secrets) == 0 {
@@ -204,10 +194,7 @@ reloads its configuration or restarts. rm does not change config.toml.`,
 		Args:              exactly(1, "NAME"),
 		ValidArgsFunction: completeSecrets(c),
 	}, func(_ context.Context, args []string) (removedName, error) {
-		s, err := c.secrets()
-		if err != nil {
-			return removedName{}, err
-		}
+		s := c.secrets()
 		if err := s.Remove(args[0]); err != nil {
 			return removedName{}, nearSecret(s, err)
 		}
@@ -235,11 +222,9 @@ func nearSecret(s *secret.Store, err error) error {
 // completeSecrets completes the name of a secret.
 func completeSecrets(c *app) cobra.CompletionFunc {
 	return completeWith(1, func(_ context.Context, found *candidates) {
-		if s, err := c.secrets(); err == nil {
-			list, _ := s.List() // an unreadable store has no names
-			for _, i := range list.Secrets {
-				found.add(i.Name)
-			}
+		list, _ := c.secrets().List() // an unreadable store has no names
+		for _, i := range list.Secrets {
+			found.add(i.Name)
 		}
 	})
 }

@@ -10,10 +10,7 @@ import (
 // semantic returns how recall uses the embedding model of the configuration. Stores that
 // are opened later use the model.
 func (c *app) semantic() (*fusion.Request, error) {
-	home, err := c.homeDir()
-	if err != nil {
-		return nil, err
-	}
+	home := c.homeDir()
 	conf, err := config.Load(c.fs, home, c.Getenv)
 	if err != nil {
 		return nil, err

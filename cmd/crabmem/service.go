@@ -49,50 +49,31 @@ const (
 )
 
 // service returns the service of this command line: the daemon or the gateway.
-func (c *app) service() (*service.Service, error) {
+func (c *app) service() *service.Service {
 	if !c.ofGateway {
 		return c.daemonService()
 	}
-	home, err := c.absHome()
-	if err != nil {
-		return nil, err
-	}
+	home := c.absHome()
 	return &service.Service{
 		Name: gatewayService, Description: "crabmem: memory and agents over HTTP", Home: home, FS: c.fs, Args: []string{"gateway", "--home", home},
-	}, nil
+	}
 }
 
 // daemonService is the daemon of this command line as a service. Its log is the
 // daemon's to rotate.
-func (c *app) daemonService() (*service.Service, error) {
-	home, err := c.absHome()
-	if err != nil {
-		return nil, err
-	}
-	args, err := c.daemonArgs(home)
-	if err != nil {
-		return nil, err
-	}
-	return &service.Service{
-		Name: serviceName, Description: "crabmem: agents that remember", Home: home, FS: c.fs, Args: args,
-	}, nil
+func (c *app) daemonService() *service.Service {
+	home := c.absHome()
+	return &service.Service{Name: serviceName, Description: "crabmem: agents that remember", Home: home, FS: c.fs, Args: c.daemonArgs(home)}
 }
 
 // daemonArgs returns the arguments for a daemon with the settings of this
 // command line.
-func (c *app) daemonArgs(home string) ([]string, error) {
+func (c *app) daemonArgs(home string) []string {
 	args := []string{"daemon", "--home", home, "--log", logFile(home)}
-	store, err := c.storePath()
-	if err != nil {
-		return nil, err
-	}
-	if store, err = filepath.Abs(store); err != nil {
-		return nil, err
-	}
-	if store != filepath.Join(home, "memory.db") {
+	if store := absPath(c.storePath()); store != filepath.Join(home, "memory.db") {
 		args = append(args, "--db", store)
 	}
-	return args, nil
+	return args
 }
 
 // serviceState is the output of service --json.
@@ -155,10 +136,7 @@ func (c *app) serviceState(ctx context.Context, s *service.Service) (serviceStat
 
 // onService runs f on the service of this command line.
 func (c *app) onService(ctx context.Context, f func(s *service.Service, st serviceState) error) error {
-	s, err := c.service()
-	if err != nil {
-		return err
-	}
+	s := c.service()
 	st, err := c.serviceState(ctx, s)
 	if err != nil {
 		return err
@@ -405,10 +383,7 @@ func serviceLogs(c *app) *cobra.Command {
 		if !c.ofGateway {
 			return c.daemonLog()
 		}
-		s, err := c.service()
-		if err != nil {
-			return "", err
-		}
+		s := c.service()
 		return s.LogFile()
 	})
 	cmd.Short = "print the log of the service"

@@ -53,10 +53,7 @@ func TestServiceGolden(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", "")
 	c := newApp(strings.NewReader(""), new(bytes.Buffer), new(bytes.Buffer))
 	c.home, c.db = "/home/crab/.crabtalk", "/srv/memory of all.db"
-	s, err := c.daemonService()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := c.daemonService()
 	s.Program = "/usr/local/bin/crabmem"
 	for goos, want := range map[string]struct{ golden, file string }{
 		"linux":   {"crabmem.service", "/home/crab/.config/systemd/user/ai.crabtalk.crabmem.service"},
@@ -120,9 +117,9 @@ func TestServiceGateway(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", "")
 	c := newApp(strings.NewReader(""), new(bytes.Buffer), new(bytes.Buffer))
 	c.home, c.ofGateway = t.TempDir(), true
-	s, err := c.service()
-	if err != nil || s.Label() != "ai.crabtalk.crabmem-gateway" || !slices.Equal(s.Args, []string{"gateway", "--home", c.home}) {
-		t.Fatalf("service %+v, %v", s, err)
+	s := c.service()
+	if s.Label() != "ai.crabtalk.crabmem-gateway" || !slices.Equal(s.Args, []string{"gateway", "--home", c.home}) {
+		t.Fatalf("service %+v", s)
 	}
 	l := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"status":"ok","version":"1"}`)

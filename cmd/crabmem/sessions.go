@@ -49,18 +49,12 @@ not change the ID. Reading takes no lock and works during an active run.`,
 }
 
 // sessionsPath returns where the sessions are.
-func (c *app) sessionsPath() (string, error) {
-	home, err := c.homeDir()
-	return filepath.Join(home, "sessions"), err
-}
+func (c *app) sessionsPath() string { return filepath.Join(c.homeDir(), "sessions") }
 
 // openSessions opens the folder of sessions. With mustExist a missing folder is
 // an error.
 func (c *app) openSessions(command string, mustExist bool) (*sessionlog.Dir, error) {
-	path, err := c.sessionsPath()
-	if err != nil {
-		return nil, err
-	}
+	path := c.sessionsPath()
 	wait := c.lockStep() // localOrDaemon tries again
 	if command == "import" {
 		wait = c.lockWait // no daemon has imported sessions open
@@ -104,10 +98,7 @@ func (c *app) readSessions(f func(d *sessionlog.Dir) error) error {
 // writeSessions runs f, which changes the folder of sessions. Completed changes
 // are durable, even if a later step fails.
 func (c *app) writeSessions(command string, mustExist bool, f func(d *sessionlog.Dir) error) error {
-	path, err := c.sessionsPath()
-	if err != nil {
-		return err
-	}
+	path := c.sessionsPath()
 	if err := c.tighten(filepath.Dir(path), path); err != nil {
 		return err
 	}

@@ -56,19 +56,13 @@ apply from the next message. crabmem does not follow links.`,
 }
 
 // skillsPath returns where the skills are.
-func (c *app) skillsPath() (string, error) {
-	home, err := c.homeDir()
-	return filepath.Join(home, "skills"), err
-}
+func (c *app) skillsPath() string { return filepath.Join(c.homeDir(), "skills") }
 
 // loadSkills loads the skills of the home and of the configured folders. A missing
 // home or folder has no skills. If the configuration is invalid, loadSkills loads
 // only the skills of the home.
 func (c *app) loadSkills(warn func(error)) (*skill.Set, error) {
-	path, err := c.skillsPath()
-	if err != nil {
-		return nil, err
-	}
+	path := c.skillsPath()
 	if err := c.skillsFolder(path); err != nil && !missing(err) {
 		return nil, err
 	}

@@ -43,12 +43,9 @@ agentskills.io. Other problems are warnings and exit with 0.`,
 		Args:              atMost(1, "one DIR, or none for the home's skills"),
 		ValidArgsFunction: completeDirs,
 		RunE: func(_ *cobra.Command, args []string) error {
-			path, err := c.skillsPath()
+			path := c.skillsPath()
 			if len(args) == 1 {
-				path, err = args[0], nil
-			}
-			if err != nil {
-				return err
+				path = args[0]
 			}
 			list, problems, err := c.checkSkills(skill.Dir{Path: path, Tier: skill.Workspace, Links: len(args) == 0})
 			if err != nil {

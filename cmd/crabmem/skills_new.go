@@ -40,10 +40,7 @@ If a skill NAME exists, new changes nothing and exits with 4.`,
 	cmd.Flags().StringVar(&description, "description", newDescription, "set the description to this `text`: the task, and when to use the skill")
 	return resultCommand(c, cmd, func(_ context.Context, args []string) (s begunSkill, err error) {
 		s.Name = args[0]
-		path, err := c.skillsPath()
-		if err != nil {
-			return s, err
-		}
+		path := c.skillsPath()
 		if err := c.tighten(filepath.Dir(path), path); err != nil {
 			return s, err
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"path/filepath"
-	"slices"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
@@ -15,21 +14,13 @@ import (
 
 // checkSpace checks --space for a command.
 func (c *app) checkSpace(cmd *cobra.Command) error {
-	top := cmd
-	for top.HasParent() && top.Parent().HasParent() {
-		top = top.Parent()
-	}
-	onStore := slices.ContainsFunc(commandTable(), func(row command) bool { return row.onStore && row.name == top.Name() })
-	if !onStore || top != cmd && top.Name() == "mcp" {
-		return cli.Usagef("%s does not use --space: remove it", cmd.CommandPath())
-	}
 	if err := atMostOne(cmd, "space", "db"); err != nil {
 		return err
 	}
 	if err := space.Check(c.space); err != nil {
 		return cli.Usagef("--space: %v", err)
 	}
-	return nil
+	return space.Exists(c.fs, c.absHome(), c.space)
 }
 
 func spacesCommand(c *app) *cobra.Command {
@@ -53,9 +44,8 @@ sender-. A write creates no other space.`,
 }
 
 // spacesHome returns the spaces of the home.
-func (c *app) spacesHome(command string) (*space.Home, error) {
-	home, err := c.absHome()
-	return &space.Home{FS: c.fs, Path: home, Command: "crabmem spaces " + command, Wait: c.lockWait, Warn: c.Warn}, err
+func (c *app) spacesHome(command string) *space.Home {
+	return &space.Home{FS: c.fs, Path: c.absHome(), Command: "crabmem spaces " + command, Wait: c.lockWait, Warn: c.Warn}
 }
 
 // spaceInfo is a space in the output of spaces list --json.
@@ -74,10 +64,7 @@ of its snapshot and log, and its path. list takes no lock.`,
 		Example: `  crabmem spaces list
   crabmem spaces list --json`,
 	}, func(context.Context, []string) (a spaceList, err error) {
-		home, err := c.absHome()
-		if err != nil {
-			return a, err
-		}
+		home := c.absHome()
 		names, err := space.Names(c.fs, home)
 		a.Spaces = make([]spaceInfo, len(names))
 		for i, name := range names {
@@ -105,10 +92,7 @@ config.toml limits the number of spaces; the default is 1000, without main.`,
 		Args:              exactly(1, "NAME"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}, func(_ context.Context, args []string) (createdSpace, error) {
-		h, err := c.spacesHome("create")
-		if err != nil {
-			return createdSpace{}, err
-		}
+		h := c.spacesHome("create")
 		conf, err := c.loadStructure()
 		if err != nil {
 			return createdSpace{}, err
@@ -134,11 +118,8 @@ does not, it is 3. rename does not change config.toml.`,
 		Args:              exactly(2, "NAME and NEW"),
 		ValidArgsFunction: completeSpaces(c),
 	}, func(_ context.Context, args []string) (renamedSpace, error) {
-		h, err := c.spacesHome("rename")
-		if err == nil {
-			err = h.Rename(args[0], args[1])
-		}
-		return renamedSpace{space.File(h.Path, args[1]), args[0], args[1]}, err
+		h := c.spacesHome("rename")
+		return renamedSpace{space.File(h.Path, args[1]), args[0], args[1]}, h.Rename(args[0], args[1])
 	}, func(s renamedSpace) { c.Say("renamed %s to %s", s.Renamed, s.To) })
 }
 
@@ -158,10 +139,7 @@ undone, and does not change config.toml.`,
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "also remove a space that has entries")
 	return resultCommand(c, cmd, func(_ context.Context, args []string) (removedSpace, error) {
-		h, err := c.spacesHome("rm")
-		if err != nil {
-			return removedSpace{}, err
-		}
+		h := c.spacesHome("rm")
 		entries, err := h.Remove(args[0], force)
 		return removedSpace{entries, args[0]}, err
 	}, func(s removedSpace) {
@@ -184,10 +162,7 @@ not exist, it is 3. After a crash, FILE, the space, or both contain all entries.
 		Args:              exactly(2, "FILE and NAME"),
 		ValidArgsFunction: completeFirstFile,
 	}, func(_ context.Context, args []string) (s adoptedSpace, err error) {
-		h, err := c.spacesHome("adopt")
-		if err != nil {
-			return s, err
-		}
+		h := c.spacesHome("adopt")
 		conf, err := c.loadStructure()
 		if err != nil {
 			return s, err
@@ -215,10 +190,8 @@ func completeFirstFile(_ *cobra.Command, args []string, _ string) ([]string, cob
 // completeSpaces completes the name of a space, without main.
 func completeSpaces(c *app) cobra.CompletionFunc {
 	return completeWith(1, func(_ context.Context, found *candidates) {
-		if home, err := c.absHome(); err == nil {
-			all, _ := space.Names(c.fs, home) // an unreadable home has no names
-			found.add(all[min(1, len(all)):]...)
-		}
+		all, _ := space.Names(c.fs, c.absHome()) // an unreadable home has no names
+		found.add(all[min(1, len(all)):]...)
 	})
 }
 

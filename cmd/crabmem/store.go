@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -28,59 +29,59 @@ import (
 
 const defaultLockWait = 10 * time.Second
 
-// storePath returns where the store is: flags, environment, home. The space that
-// --space names must exist.
-func (c *app) storePath() (string, error) {
+// storePath returns where the store is: flags, environment, home.
+func (c *app) storePath() string {
 	if c.space != "" && c.space != space.Main {
-		home, err := c.absHome()
-		if err == nil {
-			err = space.Exists(c.fs, home, c.space)
-		}
-		return space.File(home, c.space), err
+		return space.File(c.absHome(), c.space)
 	}
-	if c.db != "" {
-		return c.db, nil
+	if p := c.namedStore(); p != "" {
+		return p
 	}
-	if p := c.Getenv("CRABMEM_DB"); p != "" && c.home == "" {
-		return p, nil
-	}
-	home, err := c.homeDir()
-	return filepath.Join(home, "memory.db"), err
+	return filepath.Join(c.homeDir(), "memory.db")
 }
 
-// homeDir returns the home: flag, environment, ~/.crabtalk.
-func (c *app) homeDir() (string, error) {
-	if c.home != "" {
-		return c.home, nil
+// namedStore returns the store that --db or CRABMEM_DB names, or "".
+func (c *app) namedStore() string {
+	if c.db == "" && c.home == "" {
+		return c.Getenv("CRABMEM_DB")
 	}
-	if p := c.Getenv("CRABTALK_HOME"); p != "" {
-		return p, nil
+	return c.db
+}
+
+// unknownHome is the home if no directory is known. No process can create it.
+var unknownHome = filepath.Join(os.DevNull, ".crabtalk")
+
+// homeDir returns the home: flag, environment, ~/.crabtalk. checkGlobal refuses a command
+// that needs a home without one.
+func (c *app) homeDir() string {
+	if p := cmp.Or(c.home, c.Getenv("CRABTALK_HOME")); p != "" {
+		return p
 	}
 	user, err := os.UserHomeDir()
 	if err != nil {
-		return "", &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "no home directory: " + err.Error(), Remedy: "set --db FILE or --home DIR", Err: err}
+		return unknownHome
 	}
-	return filepath.Join(user, ".crabtalk"), nil
+	return filepath.Join(user, ".crabtalk")
 }
 
 // absHome returns the absolute path of the home.
-func (c *app) absHome() (string, error) {
-	home, err := c.homeDir()
-	if err != nil {
-		return "", err
+func (c *app) absHome() string { return absPath(c.homeDir()) }
+
+// absPath returns the absolute path of a file, or path if the directory of this process
+// is unknown.
+func absPath(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
 	}
-	return filepath.Abs(home)
+	return path
 }
 
 // secureHome restricts a home in use to its user. A store that --db names may
 // be anywhere and is not restricted.
 func (c *app) secureHome() error {
-	path, err := c.storePath()
-	if err != nil {
-		return err
-	}
-	home, err := c.homeDir()
-	if err != nil || path != filepath.Join(home, "memory.db") && (c.space == "" || c.space == space.Main) {
+	path := c.storePath()
+	home := c.homeDir()
+	if path != filepath.Join(home, "memory.db") && (c.space == "" || c.space == space.Main) {
 		return nil
 	}
 	return c.tighten(home, path)
@@ -99,10 +100,12 @@ func (c *app) tighten(home, ours string) error {
 }
 
 func (c *app) open(o *crmem.Options) (*crmem.Store, error) {
-	path, err := c.storePath()
-	if err != nil {
-		return nil, err
+	if c.space != "" {
+		if err := space.Exists(c.fs, c.absHome(), c.space); err != nil {
+			return nil, err
+		}
 	}
+	path := c.storePath()
 	o.FS, o.Now, o.Warn, o.Indexing, o.Embed = c.fs, c.now, c.Warn, c.Step, c.embed
 	keys := []string{"importance_weight"}
 	if !o.ReadOnly {
@@ -112,21 +115,14 @@ func (c *app) open(o *crmem.Options) (*crmem.Store, error) {
 		o.History, o.HistoryLimit = conf.History, conf.HistoryLimit
 		o.ImportanceWeight, o.HalfLife = conf.ImportanceWeight, conf.HalfLife
 	}
-	var s *crmem.Store
-	err = c.Busy("opening "+path, func() (err error) {
-		s, err = crmem.Open(path, o)
-		return err
-	})
+	s, err := busy(c, "opening "+path, func() (*crmem.Store, error) { return crmem.Open(path, o) })
 	return s, c.about(path, err)
 }
 
 // storeSettings returns the configuration of the home, or nil if it is invalid or
 // contains none of the keys. Most configurations contain none, and loading takes time.
 func (c *app) storeSettings(keys ...string) *config.Config {
-	home, err := c.homeDir()
-	if err != nil {
-		return nil
-	}
+	home := c.homeDir()
 	text, err := vfs.ReadFile(c.fs, filepath.Join(home, config.File), maxConfig)
 	if err != nil || !slices.ContainsFunc(keys, func(key string) bool { return bytes.Contains(text, []byte(key)) }) {
 		return nil
@@ -221,10 +217,7 @@ func (c *app) guard() op.Guard {
 // secretsPolicy returns the setting [memory] secrets of the home. If the
 // configuration is invalid, it returns the default.
 func (c *app) secretsPolicy() (scan.Policy, error) {
-	home, err := c.homeDir()
-	if err != nil {
-		return scan.Default, err
-	}
+	home := c.homeDir()
 	conf, err := config.LoadStructure(c.fs, home, c.Getenv)
 	if err != nil {
 		return scan.Default, nil
@@ -244,19 +237,13 @@ func actorOf(command string) crmem.Actor {
 // search runs f on the store, opened for reading: a daemon that has the store open
 // has its index, too. meaning is how the search uses the embedding model.
 func (c *app) search(ctx context.Context, meaning *fusion.Request, f func(s op.Memory) error) error {
-	d, err := c.client()
-	if err != nil {
-		return err
-	}
+	d := c.client()
 	return c.withStore(ctx, client.StoreOptions{Daemon: d, Semantic: meaning, Options: crmem.Options{ReadOnly: true, MustExist: true, Lazy: true}}, c.open, f)
 }
 
 // withStore runs f on a store whose files open opens.
 func (c *app) withStore(ctx context.Context, o client.StoreOptions, open func(*crmem.Options) (*crmem.Store, error), f func(s op.Memory) error) error {
-	path, err := c.storePath()
-	if err != nil {
-		return err
-	}
+	path := c.storePath()
 	o.Path, o.Space, o.Options.FS, o.Options.Now, o.Options.Warn = path, c.space, c.fs, c.now, c.Warn
 	o.Open = func(_ string, o *crmem.Options) (*crmem.Store, error) { return open(o) }
 	s, err := client.OpenStore(ctx, o)
@@ -300,10 +287,7 @@ func (c *app) access() client.Access {
 
 // servesStore reports whether a daemon has the store of this command line open.
 func (c *app) servesStore(h client.Daemon) bool {
-	path, err := c.storePath()
-	if err == nil {
-		path, err = c.fs.Resolve(path)
-	}
+	path, err := c.fs.Resolve(c.storePath())
 	return err == nil && h.Serves(path, c.space)
 }
 

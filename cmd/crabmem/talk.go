@@ -90,14 +90,8 @@ const endWait = 2 * time.Second
 // command uses this daemon. It runs no cron entries and opens no port. If logs is
 // set, it writes to the log file of the background daemon.
 func (c *app) serveHere(ctx context.Context, logs bool) (cl *client.Client, end func() error, err error) {
-	home, err := c.homeDir()
-	if err != nil {
-		return nil, nil, err
-	}
-	store, err := c.storePath()
-	if err != nil {
-		return nil, nil, err
-	}
+	home := c.homeDir()
+	store := c.storePath()
 	v, _ := buildVersion()
 	o := daemon.Options{Home: home, Store: store, FS: c.fs, Getenv: c.Getenv, Version: v, Now: c.now, LockWait: c.lockWait}
 	closeLog := func() error { return nil }

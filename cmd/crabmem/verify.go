@@ -26,10 +26,7 @@ quarantine file. A purge that is not complete is a warning, too.`,
 		Example: `  crabmem verify
   crabmem verify --json`,
 	}, func(context.Context, []string) (*crmem.CheckReport, error) {
-		path, err := c.storePath()
-		if err != nil {
-			return nil, err
-		}
+		path := c.storePath()
 		r, err := c.check(path)
 		if err != nil {
 			return nil, err

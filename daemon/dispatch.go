@@ -39,7 +39,7 @@ func (d *Daemon) Handle(ctx context.Context, p wire.Peer, m *pb.ClientMessage, s
 		return err
 	}
 	err := d.answer(r, m)
-	if err == nil || gone {
+	if err == nil || gone || ctx.Err() != nil {
 		return
 	}
 	// There is no other way to report an error of send.

@@ -156,7 +156,7 @@ func describe(calls []agent.Call) string {
 }
 
 // follow sends the events of the sessions that the client selects, until it
-// disconnects. It reports the number of events that a slow client missed, and ends
+// disconnects or the daemon stops, and then the events that it has. It reports the number of events that a slow client missed, and ends
 // the request if this number is too large.
 func (d *Daemon) follow(ctx context.Context, as *op.Identity, f op.EventFilter, send func(agent.Event) error) error {
 	limits := d.setup().config.Limits
@@ -166,14 +166,19 @@ func (d *Daemon) follow(ctx context.Context, as *op.Identity, f op.EventFilter, 
 	}
 	defer d.events.remove(s)
 	for {
+		var e *agent.Event
 		select {
-		case e := <-s.queue:
-			s.bytes.Add(-int64(e.Size()))
-			if err := send(*e); err != nil {
-				return err
-			}
+		case e = <-s.queue:
 		case <-ctx.Done():
-			return ctx.Err()
+			select {
+			case e = <-s.queue:
+			default:
+				return ctx.Err()
+			}
+		}
+		s.bytes.Add(-int64(e.Size()))
+		if err := send(*e); err != nil {
+			return err
 		}
 		lost := s.lost.Load()
 		if lost == 0 || len(s.queue) > 0 && lost <= maxLost {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -201,6 +202,43 @@ func TestShutdownWaits(t *testing.T) {
 		}
 		if d := <-ended; d != 0 {
 			t.Errorf("the request ended after %v", d)
+		}
+	})
+}
+
+// TestShutdownEndsFollowers checks that a request that waits for others, such as one for
+// events, ends with the last of them, and does not hold up Shutdown.
+func TestShutdownEndsFollowers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const run = time.Minute
+		ended := make(chan time.Duration, 1)
+		began := time.Now()
+		s := &Server{Token: "secret", Waits: func(m *pb.ClientMessage) bool { return m.GetSubscribeEvents() != nil }}
+		s.Handler = func(ctx context.Context, _ Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+			if !s.Waits(m) {
+				time.Sleep(run)
+				_ = send(pong())
+				return
+			}
+			<-ctx.Done()
+			ended <- time.Since(began)
+		}
+		s.start.Do(s.init)
+		for _, m := range []*pb.ClientMessage{{Msg: &pb.ClientMessage_SubscribeEvents{SubscribeEvents: &pb.SubscribeEvents{}}}, sendMsg("run")} {
+			here, there := net.Pipe()
+			defer here.Close()
+			s.admit(there)
+			if err := admitted(t, here).Write(m); err != nil {
+				t.Fatal(err)
+			}
+			go io.Copy(io.Discard, here)
+		}
+		synctest.Wait()
+		if err := s.Shutdown(t.Context()); err != nil || time.Since(began) != run {
+			t.Errorf("stopped after %v, %v", time.Since(began), err)
+		}
+		if d := <-ended; d != run {
+			t.Errorf("the follower ended after %v", d)
 		}
 	})
 }

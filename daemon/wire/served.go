@@ -238,18 +238,20 @@ func (c *served) authenticate(m *pb.ClientMessage) {
 
 // work has a request answered, in a place for it.
 func (c *served) work(m *pb.ClientMessage) {
-	taken, limit := &c.s.working, c.s.limits.Working
-	full := "too many concurrent requests: retry the request"
-	if c.s.Waits != nil && c.s.Waits(m) {
-		taken, limit = &c.s.subscribed, c.s.limits.Conns
-		full = "too many concurrent subscribers: retry the request"
-	}
-	if !c.occupy(taken, limit, full) {
-		return
-	}
-	defer taken.Add(-1)
-
+	follows := c.s.Waits != nil && c.s.Waits(m)
 	c.req = &request{conn: c.ctx}
+	if follows {
+		if !c.occupy(&c.s.subscribed, c.s.limits.Conns, "too many concurrent subscribers: retry the request") {
+			return
+		}
+		defer c.s.subscribed.Add(-1)
+		defer context.AfterFunc(c.s.following, c.req.end)()
+	} else {
+		if !c.occupy(&c.s.working, c.s.limits.Working, "too many concurrent requests: retry the request") {
+			return
+		}
+		defer c.s.leave(-1)
+	}
 	defer c.req.end()
 	c.answered, c.over = false, nil
 	c.phase.Store(running)
@@ -260,7 +262,10 @@ func (c *served) work(m *pb.ClientMessage) {
 		<-c.watchEnd
 		_ = c.setRead(time.Time{})
 	}
-	if !c.answered && c.over == nil && !c.hungUp && c.ctx.Err() == nil {
+	if follows && c.s.following.Err() != nil {
+		c.broken = true
+	}
+	if !c.answered && c.over == nil && !c.hungUp && !c.broken && c.ctx.Err() == nil {
 		c.fail(500, "failed", "the handler sent no response")
 	}
 }

@@ -62,6 +62,9 @@ type Server struct {
 
 	working, subscribed, gathering atomic.Int64 // places that are taken
 
+	following context.Context // of the requests that wait for others
+	unfollow  context.CancelFunc
+
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	conns     map[*served]bool
@@ -76,6 +79,7 @@ func (s *Server) init() {
 		s.log = slog.New(slog.DiscardHandler)
 	}
 	s.base, s.cut = context.WithCancel(context.Background())
+	s.following, s.unfollow = context.WithCancel(s.base)
 	s.inFlight = semaphore.NewWeighted(s.limits.InFlight)
 	s.listeners = make(map[net.Listener]struct{})
 	s.conns = make(map[*served]bool)
@@ -219,6 +223,14 @@ func (s *Server) Conns() int {
 	return len(s.conns)
 }
 
+// leave adds n to the number of requests that work. If the server shuts down and no other
+// request works, it ends those that wait for others.
+func (s *Server) leave(n int64) {
+	if s.working.Add(n) == 0 && s.draining.Load() {
+		s.unfollow()
+	}
+}
+
 // Shutdown accepts nothing more and waits for the requests that are being
 // answered. When ctx ends it cuts them off, waits for their handlers, and
 // returns the error of ctx.
@@ -233,6 +245,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		c.giveUp(stopped)
 	}
 	s.mu.Unlock()
+	s.leave(0)
 	drained := make(chan struct{})
 	go func() {
 		s.all.Wait()

@@ -68,7 +68,7 @@ type Event struct {
 
 // Size returns about how many bytes the event has as a message.
 func (e *Event) Size() int {
-	n := 256 + len(e.Content) + len(e.Note) + len(e.Summary)
+	n := 128 + len(e.Content) + len(e.Note) + len(e.Summary)
 	for _, c := range e.Calls {
 		n += len(c.ID) + len(c.Name) + len(c.Arguments)
 	}

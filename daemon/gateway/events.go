@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"crabmem/daemon/agent"
+	"crabmem/daemon/session"
 )
 
 const (
@@ -118,19 +119,17 @@ func (s *eventStream) send(b []byte) error {
 	return s.err
 }
 
-// A sink receives events: the response of a client, or the events of a run that a
-// client may read later.
+// A sink receives events, such as the response of a client.
 type sink interface {
 	event(name string, data any) error
 }
 
 // runWriter sends the events of a run.
 type runWriter struct {
-	g      *Gateway
-	out    sink
-	agent  string
-	wrote  bool // text
-	passed bool // a round of tools has ended since the last text
+	g     *Gateway
+	out   sink
+	agent string
+	texts session.TextJoiner
 }
 
 // streamNames are the names of events in the stream of a run, if not their kinds.
@@ -139,39 +138,45 @@ var streamNames = map[agent.Kind]string{agent.User: "appended", agent.ThinkingDe
 // streamName returns the name of an event in the stream of a run.
 func streamName(k agent.Kind) string { return cmp.Or(streamNames[k], string(k)) }
 
-// write sends an event of a run. Between the texts before and after a round of tools, it
-// sends a line end: the texts would be joined otherwise.
-func (w *runWriter) write(e *agent.Event) error {
-	data := *e
-	data.Kind = ""
+// streamed returns the name and the data of an event in the stream of a run of an agent.
+func (g *Gateway) streamed(e *agent.Event, agentName string) (name string, data any) {
+	sent := *e
+	sent.Kind = ""
 	switch e.Kind {
 	case agent.Start:
-		w.agent = cmp.Or(e.Agent, w.agent)
-		data.Agent = w.agent
+		sent.Agent = agentName
 	case agent.User:
-		data.Content = "" // the client has sent it
+		sent.Content = "" // the client has sent it
 	case agent.TextDelta:
-		text := e.Content
-		if w.wrote && w.passed {
-			text = "\n" + text
-		}
-		w.wrote, w.passed = true, false
-		return w.out.event("", chunk{Content: text, Agent: w.agent})
-	case agent.ToolsComplete:
-		w.passed = true
-		return nil
+		return "", chunk{Content: e.Content, Agent: agentName}
 	case agent.Usage:
-		return w.out.event("usage", e.Usage)
+		return "usage", e.Usage
+	case agent.Done:
+		if e.Err != nil {
+			return "error", g.problem(e.Err)
+		}
+		return "", chunk{Agent: agentName, Done: true}
 	}
-	return w.out.event(streamName(e.Kind), &data)
+	return streamName(e.Kind), &sent
+}
+
+// write sends an event of a run.
+func (w *runWriter) write(e *agent.Event) error {
+	if w.texts.Join(e); e.Kind == agent.ToolsComplete {
+		return nil
+	}
+	if e.Kind == agent.Start {
+		w.agent = cmp.Or(e.Agent, w.agent)
+	}
+	return w.out.event(w.g.streamed(e, w.agent))
 }
 
 // done ends the answer.
-func (w *runWriter) done() error { return w.out.event("", chunk{Agent: w.agent, Done: true}) }
+func (w *runWriter) done() error { return w.write(&agent.Event{Kind: agent.Done}) }
 
 // failed ends the answer after an error. The status of the response is sent before.
 func (w *runWriter) failed(err error) error {
-	if err := w.out.event("error", w.g.problem(err)); err != nil {
+	if err := w.write(&agent.Event{Kind: agent.Done, Err: err}); err != nil {
 		return err
 	}
 	return w.done()

@@ -23,6 +23,7 @@ import (
 	"crabmem/daemon/gateway/chats"
 	"crabmem/daemon/gateway/page"
 	"crabmem/daemon/guard"
+	"crabmem/daemon/session"
 	"crabmem/daemon/wire"
 )
 
@@ -48,7 +49,7 @@ type Gateway struct {
 	known    guard.Hosts
 	refusals *guard.RefusalLog
 	routes   []route
-	runs     *runTable
+	runs     *session.Detached
 	hooks    hooks
 	chats    *chats.Table
 	metrics  metrics
@@ -62,7 +63,7 @@ type Gateway struct {
 
 	ending     context.Context // ends when the server begins to stop
 	end        context.CancelFunc
-	background sync.WaitGroup // runs and WebSocket connections
+	background sync.WaitGroup // WebSocket connections, and messages of webhooks
 }
 
 // New returns a gateway. Close releases its connections to the daemon.
@@ -71,8 +72,9 @@ func New(o Options) (*Gateway, error) {
 		o: o, keys: newKeyring(o.FS, o.Home, o.Now), clients: newClients(o.Daemon, &o.Config.Limits), pinger: &client.Client{Addr: o.Daemon}, refusals: &guard.RefusalLog{Log: o.Log},
 		calls: newRoom(int64(o.Config.Limits.Calls)), readers: newRoom(int64(o.Config.Limits.Calls)), memory: newRoom(bodyMemory), streams: newSlots(o.Config.Limits.Streams),
 	}
-	g.runs, g.began, g.routes = newRunTable(o.Now), o.Now(), o.Config.routes()
+	g.began, g.routes = o.Now(), o.Config.routes()
 	g.ending, g.end = context.WithCancel(context.Background())
+	g.runs = session.NewDetached(g.ending, o.Now)
 	g.homes = []string{o.Home}
 	if real, err := o.FS.Resolve(o.Home); err == nil {
 		g.homes = append(g.homes, real)
@@ -82,7 +84,7 @@ func New(o Options) (*Gateway, error) {
 		return nil, err
 	}
 	g.mux = g.newMux()
-	g.page, err = page.New(page.Options{FS: o.FS, Home: o.Home, Daemon: o.Daemon, Log: o.Log, Version: o.Version, Now: o.Now, Verified: guard.VerifyConn,
+	g.page, err = page.New(page.Options{FS: o.FS, Home: o.Home, Daemon: o.Daemon, Log: o.Log, Version: o.Version, Now: o.Now, Verified: guard.VerifyConn, Runs: g.runs,
 		Enter: func() (func(), bool) {
 			owner := party{key: "page"} // no identity of a key: those begin with api:
 			ok, _ := g.calls.take(owner, 1)
@@ -101,6 +103,7 @@ func New(o Options) (*Gateway, error) {
 func (g *Gateway) Close() {
 	g.end()
 	g.background.Wait()
+	g.runs.Wait()
 	g.clients.close()
 	g.page.Close()
 	_ = g.pinger.Close()

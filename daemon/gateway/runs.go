@@ -2,60 +2,15 @@ package gateway
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
+	"errors"
+	"iter"
 	"net/http"
 	"strconv"
-	"sync"
-	"time"
 
 	"crabmem/daemon/agent"
-	"crabmem/daemon/client"
 	"crabmem/daemon/op"
+	"crabmem/daemon/session"
 )
-
-// Limits of runs without a client.
-const (
-	maxRunBytes = 4 << 20 // of the events of a run
-	maxRuns     = 1024    // that the gateway keeps
-	keepRun     = time.Hour
-)
-
-// runTable contains the active runs that need no client, and those that ended.
-type runTable struct {
-	now func() time.Time
-
-	mu    sync.Mutex
-	byID  map[string]*run
-	byKey map[string]*run // by identity and Idempotency-Key
-}
-
-func newRunTable(now func() time.Time) *runTable {
-	return &runTable{now: now, byID: make(map[string]*run), byKey: make(map[string]*run)}
-}
-
-// run is a run of an agent, with its last events. It is a sink.
-type run struct {
-	id       string
-	owner    string // the identity that began it
-	once     string // Idempotency-Key
-	message  message
-	cancel   context.CancelFunc
-	appended chan struct{} // closed when the message is durable, or the run ended
-
-	mu      sync.Mutex
-	state   string
-	session string
-	number  uint64 // of the session in the daemon
-	agent   string
-	answer  string
-	failure *Problem
-	ended   time.Time
-	events  [][]byte
-	first   int // ID of events[0]
-	bytes   int
-	changed chan struct{} // closed and replaced by each event
-}
 
 // The states of a run.
 const (
@@ -89,220 +44,66 @@ var runRoutes = []route{
 	{method: "POST", path: "/v1/runs/{id}/answer", summary: "Answer the question of a run", in: of[runAnswer](), status: 204, fails: []int{409}, run: with((*call).answerRun)},
 }
 
-func (r *run) describe() Run {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return Run{Run: r.id, State: r.state, Session: r.session, Agent: r.agent, Content: r.answer, Error: r.failure, Last: r.first + len(r.events) - 1}
-}
-
-// event keeps an event, and drops the first ones beyond the limit.
-func (r *run) event(name string, data any) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	b, err := encodeEvent(r.first+len(r.events), name, data)
-	if err != nil {
-		return err
+// describe returns what clients see of a run.
+func (g *Gateway) describe(r *session.DetachedRun) Run {
+	s := r.State()
+	out := Run{Run: r.ID(), State: succeeded, Session: s.Session, Agent: s.Agent, Content: s.Content, Last: s.Last}
+	switch {
+	case s.Active:
+		out.State = running
+	case s.Err != nil:
+		out.State, out.Error = failed, g.problem(s.Err)
 	}
-	r.events = append(r.events, b)
-	for r.bytes += len(b); r.bytes > maxRunBytes && len(r.events) > 1; r.first++ {
-		r.bytes -= len(r.events[0])
-		r.events = r.events[1:]
-	}
-	close(r.changed)
-	r.changed = make(chan struct{})
-	return nil
-}
-
-// after returns the events after an ID as a stream contains them, the ID of the last
-// one, how many are dropped, whether the run has ended, and a channel that is closed by
-// the next event.
-func (r *run) after(id int) (events []byte, last int, lost int, ended bool, changed chan struct{}) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	lost = max(r.first-1-id, 0)
-	for i := max(id+1-r.first, 0); i < len(r.events); i++ {
-		events = append(events, r.events[i]...)
-	}
-	return events, max(id, r.first+len(r.events)-1), lost, r.state != running, r.changed
-}
-
-// earlier returns the run of an earlier request with a key, unless it failed: then the
-// daemon continues the turn. The caller holds mu.
-func (t *runTable) earlier(owner, once string, m *message) (*run, *Problem) {
-	old := t.byKey[owner+"\x00"+once]
-	if old == nil || once == "" {
-		return nil, nil
-	}
-	if old.message != *m {
-		return nil, problemf(http.StatusConflict, "request", "an earlier request has this Idempotency-Key and another body").fix("use another key")
-	}
-	if old.describe().State == failed {
-		return nil, nil
-	}
-	return old, nil
-}
-
-// find is earlier for a caller that does not hold mu.
-func (t *runTable) find(owner, once string, m *message) (*run, *Problem) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.earlier(owner, once, m)
-}
-
-// add adds a run, or returns an earlier one of the same request. It removes runs that
-// ended long ago and, if there are too many, the oldest ones.
-func (t *runTable) add(r *run) (*run, *Problem) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if old, p := t.earlier(r.owner, r.once, &r.message); old != nil || p != nil {
-		return old, p
-	}
-	now := t.now()
-	for id, old := range t.byID {
-		old.mu.Lock()
-		gone := old.state != running && (now.Sub(old.ended) > keepRun || len(t.byID) >= maxRuns)
-		old.mu.Unlock()
-		if gone {
-			t.remove(id, old)
-		}
-	}
-	if len(t.byID) >= maxRuns {
-		return nil, busy("runs")
-	}
-	t.byID[r.id] = r
-	if r.once != "" {
-		t.byKey[r.owner+"\x00"+r.once] = r
-	}
-	return r, nil
-}
-
-// remove forgets a run. The caller holds mu.
-func (t *runTable) remove(id string, r *run) {
-	delete(t.byID, id)
-	if key := r.owner + "\x00" + r.once; t.byKey[key] == r {
-		delete(t.byKey, key)
-	}
-}
-
-func newRun(owner, once string, m *message) *run {
-	var random [16]byte
-	_, _ = rand.Read(random[:]) // never fails
-	return &run{id: "run_" + base64.RawURLEncoding.EncodeToString(random[:]), owner: owner, once: once, message: *m, state: running, first: 1,
-		appended: make(chan struct{}), changed: make(chan struct{})}
+	return out
 }
 
 // beginRun begins a run, and responds when the message is durable. A repeated request
 // needs no slot.
 func (c *call) beginRun(in *message) (any, error) {
-	r, p := c.g.runs.find(c.key.Identity(), c.once, in)
-	if p != nil {
-		return nil, p
+	r, err := c.g.runs.Find(c.key.Identity(), c.once, *in)
+	if err == nil && r == nil {
+		r, err = c.newRun(in)
 	}
-	if r == nil {
-		var err error
-		if r, err = c.newRun(in); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
 	select {
-	case <-r.appended:
+	case <-r.Appended():
 	case <-c.r.Context().Done():
 		return nil, c.r.Context().Err()
 	}
-	d := r.describe()
+	d := c.g.describe(r)
 	if d.Session == "" && d.Error != nil { // the daemon refused the message
-		c.g.runs.mu.Lock()
-		defer c.g.runs.mu.Unlock()
-		c.g.runs.remove(r.id, r)
+		c.g.runs.Forget(r)
 		return nil, d.Error
 	}
-	c.w.Header().Set("Location", "/v1/runs/"+r.id)
+	c.w.Header().Set("Location", "/v1/runs/"+r.ID())
 	return d, nil
 }
 
 // newRun begins a run, unless an earlier request with the key has begun it.
-func (c *call) newRun(in *message) (*run, error) {
+func (c *call) newRun(in *message) (*session.DetachedRun, error) {
 	m, end, err := c.prepare(in)
 	if err != nil {
 		return nil, err
 	}
-	mine := newRun(c.key.Identity(), c.once, in)
-	r, p := c.g.runs.add(mine)
-	if p != nil {
+	r, began, err := c.g.runs.Start(session.NewRun{Owner: c.key.Identity(), Key: c.once, Request: *in, Agent: m.Agent, Ended: end,
+		Events: func(ctx context.Context) iter.Seq2[*agent.Event, error] {
+			return op.StreamMessage.All(ctx, c.daemon, m)
+		}})
+	if !began {
 		end()
-		return nil, p
 	}
-	if r != mine {
-		end()
-		return r, nil
+	if errors.Is(err, session.ErrTooMany) {
+		err = busy("runs")
 	}
-	ctx, cancel := context.WithCancel(c.g.ending)
-	mine.cancel = cancel
-	c.g.background.Go(func() {
-		defer cancel()
-		mine.follow(ctx, c.g, c.daemon.Client, m, end)
-	})
-	return mine, nil
-}
-
-// follow runs the agent and keeps the events.
-func (r *run) follow(ctx context.Context, g *Gateway, d *client.Client, m op.Message, end func()) {
-	w := &runWriter{g: g, out: r, agent: m.Agent}
-	appended := sync.OnceFunc(func() { close(r.appended) })
-	defer appended()
-	fresh := true // the next text begins the answer
-	var failed error
-	for e, err := range op.StreamMessage.All(ctx, d, m) {
-		if err != nil {
-			failed = err
-			break
-		}
-		_ = w.write(e)
-		r.mu.Lock()
-		r.agent = w.agent
-		switch e.Kind {
-		case agent.Start:
-			r.session, r.number = e.Session, e.Number
-		case agent.ToolsComplete:
-			fresh = true
-		case agent.TextDelta:
-			if fresh {
-				r.answer, fresh = "", false
-			}
-			r.answer += e.Content
-		}
-		r.mu.Unlock()
-		if e.Kind == agent.User {
-			appended()
-		}
-	}
-	end()
-	r.finish(w, failed, g)
-}
-
-// finish ends a run, and keeps its error.
-func (r *run) finish(w *runWriter, err error, g *Gateway) {
-	if err != nil {
-		_ = w.failed(err) // a run receives every event
-	} else {
-		_ = w.done()
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.state, r.ended = succeeded, g.o.Now()
-	if err != nil {
-		r.state, r.failure = failed, g.problem(err)
-	}
-	close(r.changed)
-	r.changed = make(chan struct{})
+	return r, err
 }
 
 // run returns the run in the path, if its key began it.
-func (c *call) run() (*run, error) {
-	c.g.runs.mu.Lock()
-	defer c.g.runs.mu.Unlock()
-	r := c.g.runs.byID[c.r.PathValue("id")]
-	if r == nil || r.owner != c.key.Identity() {
+func (c *call) run() (*session.DetachedRun, error) {
+	r := c.g.runs.Run(c.key.Identity(), c.r.PathValue("id"))
+	if r == nil {
 		return nil, problemf(http.StatusNotFound, "not_found", "no run %s", printable(c.r.PathValue("id"))).fix("the gateway keeps a run for an hour; read the session")
 	}
 	return r, nil
@@ -313,7 +114,7 @@ func (c *call) readRun() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.describe(), nil
+	return c.g.describe(r), nil
 }
 
 // runEvents sends the events after Last-Event-ID until the run ends.
@@ -334,18 +135,15 @@ func (c *call) runEvents() (any, error) {
 	}
 	defer leave()
 	for {
-		events, next, lost, ended, changed := r.after(last)
-		if lost > 0 {
-			b, err := encodeEvent(last+lost, "gap", agent.Event{Lost: uint64(lost)})
-			if err != nil {
-				return nil, err
-			}
-			events = append(b, events...)
+		events, first, ended, changed := r.After(last)
+		text, err := c.g.encodeRun(events, first, last, r.State().Agent)
+		if err != nil {
+			return nil, err
 		}
-		if out.copy(events) != nil {
+		if out.copy(text) != nil {
 			return nil, nil // the client is gone
 		}
-		if last = next; ended {
+		if last = max(last, first+len(events)-1); ended {
 			return nil, nil
 		}
 		select {
@@ -356,10 +154,29 @@ func (c *call) runEvents() (any, error) {
 	}
 }
 
+// encodeRun returns the events of a run as a stream contains them, which a client that has
+// those up to last receives.
+func (g *Gateway) encodeRun(events []agent.Event, first, last int, agentName string) (text []byte, err error) {
+	if lost := first - last - 1; lost > 0 {
+		if text, err = encodeEvent(first-1, "gap", agent.Event{Lost: uint64(lost)}); err != nil {
+			return nil, err
+		}
+	}
+	for i := range events {
+		name, data := g.streamed(&events[i], agentName)
+		b, err := encodeEvent(first+i, name, data)
+		if err != nil {
+			return nil, err
+		}
+		text = append(text, b...)
+	}
+	return text, nil
+}
+
 func (c *call) cancelRun() (any, error) {
 	r, err := c.run()
 	if err == nil {
-		r.cancel()
+		r.Cancel()
 	}
 	return nil, err
 }
@@ -369,12 +186,10 @@ func (c *call) answerRun(in *runAnswer) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	state, number := r.state, r.number
-	r.mu.Unlock()
-	if state != running {
+	s := r.State()
+	if !s.Active {
 		return nil, problemf(http.StatusConflict, "ended", "the run has ended").fix("send a message to the session")
 	}
-	_, err = op.ReplyToRun.Do(c.r.Context(), c.daemon, op.Reply{Number: number, Content: in.Content})
+	_, err = op.ReplyToRun.Do(c.r.Context(), c.daemon, op.Reply{Number: s.Number, Content: in.Content})
 	return nil, err
 }

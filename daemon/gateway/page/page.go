@@ -21,6 +21,7 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/session"
 	"crabmem/daemon/space"
 	"crabmem/daemon/wire"
 )
@@ -58,6 +59,7 @@ type Options struct {
 	// Enter takes a slot for a request of a logged-in browser. It returns the function that
 	// gives the slot back, or false if all slots are taken.
 	Enter func() (leave func(), ok bool)
+	Runs  *session.Detached // runs that continue when the browser closes the page
 }
 
 // Page is the web page of a gateway.
@@ -69,7 +71,7 @@ type Page struct {
 	browsers  browsers
 	attempts  chan struct{} // a slot for each login that is being checked
 	rendering chan struct{} // a slot for each text that is being rendered
-	runs      *runTable
+	running   chan struct{} // a slot for each active run
 }
 
 // New returns a page. Close releases its connections to the daemon.
@@ -77,7 +79,7 @@ func New(o Options) (*Page, error) {
 	p := &Page{
 		o: o, stores: stores{addr: o.Daemon, byKind: make(map[storeKind]*client.Client)}, mux: http.NewServeMux(), templates: make(map[string]*template.Template),
 		browsers: browsers{byHash: make(map[string]*browser)}, attempts: make(chan struct{}, 2), rendering: make(chan struct{}, 2),
-		runs: newRunTable(),
+		running: make(chan struct{}, maxRunning),
 	}
 	layout, err := template.New("").Funcs(functions).ParseFS(files, "templates/layout.html")
 	if err != nil {
@@ -101,11 +103,8 @@ func New(o Options) (*Page, error) {
 	return p, nil
 }
 
-// Close cancels the runs, and closes the connections to the daemon.
-func (p *Page) Close() {
-	p.runs.close()
-	p.stores.close()
-}
+// Close closes the connections to the daemon. Before, the runs must end.
+func (p *Page) Close() { p.stores.close() }
 
 // functions are the functions of the templates.
 var functions = template.FuncMap{

@@ -23,6 +23,7 @@ import (
 	"crabmem/daemon/daemontest"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/service/servicetest"
+	"crabmem/daemon/session"
 
 	"go.uber.org/goleak"
 	"golang.org/x/net/html"
@@ -37,14 +38,15 @@ func TestMain(m *testing.M) {
 // rig is a page with a daemon and a scripted model.
 type rig struct {
 	*testing.T
-	home   string
-	url    string
-	model  *modeltest.Server
-	daemon *client.Client
-	stop   func() // the daemon
-	clock  *clock
-	page   *Page
-	busy   atomic.Bool // no request may enter
+	endRuns func() // cancels the runs of the page, and waits for them
+	home    string
+	url     string
+	model   *modeltest.Server
+	daemon  *client.Client
+	stop    func() // the daemon
+	clock   *clock
+	page    *Page
+	busy    atomic.Bool // no request may enter
 }
 
 // clock is a time that a test sets.
@@ -79,12 +81,19 @@ func newRig(t *testing.T) *rig {
 	addr, stop := daemontest.Serve(t, home)
 	r.stop, r.daemon = stop, &client.Client{Addr: addr}
 	t.Cleanup(func() { r.daemon.Close() })
-	p, err := New(Options{FS: vfs.OS{}, Home: home, Daemon: r.daemon.Addr, Log: slog.New(slog.DiscardHandler), Version: "test", Now: r.clock.now,
+	ctx, cancel := context.WithCancel(context.Background())
+	runs := session.NewDetached(ctx, r.clock.now)
+	r.endRuns = func() {
+		cancel()
+		runs.Wait()
+	}
+	p, err := New(Options{Runs: runs, FS: vfs.OS{}, Home: home, Daemon: r.daemon.Addr, Log: slog.New(slog.DiscardHandler), Version: "test", Now: r.clock.now,
 		Verified: func(context.Context) bool { return true }, Enter: func() (func(), bool) { return func() {}, !r.busy.Load() }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
+	t.Cleanup(r.endRuns)
 	s := httptest.NewServer(p)
 	t.Cleanup(s.Close)
 	r.url, r.page = s.URL, p

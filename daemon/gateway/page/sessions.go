@@ -98,7 +98,7 @@ func (v *visit) session() error {
 		}
 		after = last - pageSize
 	}
-	out := sessionView{First: after <= 0, Run: v.p.runs.of(id).view(), Request: newRequest()}
+	out := sessionView{First: after <= 0, Run: viewOf(v.p.run(id)), Request: newRequest()}
 	h, err := op.ReadLines.Do(v.r.Context(), v.store(), op.SessionPage{SessionID: op.SessionID{Session: id}, After: max(after, 0), Limit: pageSize})
 	if err != nil {
 		return err

@@ -27,11 +27,11 @@ func TestContributingExample(t *testing.T) {
 	row, rest, found := strings.Cut(rest, "\n// cmd/crabmem/count.go, and ")
 	line, rest, _ := strings.Cut(rest, " in root.go\n")
 	command, _, _ := strings.Cut(rest, "```")
+	const after = `{"stats", statsCommand, needsStore},`
 	root, err := os.ReadFile("root.go")
-	if err != nil || !found {
-		t.Fatalf("no example, %v", err)
+	if err != nil || !found || !strings.Contains(string(root), after) {
+		t.Fatalf("no example, or no place for it in root.go: %v", err)
 	}
-	const after = "{\"stats\", statsCommand, true},"
 	dir, replace := t.TempDir(), map[string]string{}
 	for name, source := range map[string]string{
 		"daemon/op/count.go":   "package op\n\nimport (\n\"context\"\n\n\"crabmem/daemon/errtable\"\n)\n" + row,

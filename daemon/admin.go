@@ -66,13 +66,6 @@ func (d *Daemon) getConfig(r *request) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Config{Config: &pb.ConfigMsg{Config: c.Config}}})
 }
 
-func (d *Daemon) setConfig(r *request, m *pb.SetConfigMsg) error {
-	if err := d.changeConfig(&op.ConfigChange{Config: m.GetConfig()}); err != nil {
-		return err
-	}
-	return r.pong()
-}
-
 func (d *Daemon) changeConfig(in *op.ConfigChange) error {
 	return d.change(cmp.Or(in.Wait, d.opts.LockWait), func() (*config.Change, error) {
 		return in.Apply(space.Home{FS: d.fs, Path: d.home}, d.opts.Getenv)

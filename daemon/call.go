@@ -13,12 +13,12 @@ import (
 )
 
 // call carries out an operation: each face of the daemon passes here.
-func (d *Daemon) call(r *request, m *pb.ClientMessage) error {
-	row := op.Find(m.GetCall().GetOp())
+func (d *Daemon) call(r *request, m *pb.Call) error {
+	row := op.Find(m.GetOp())
 	if row == nil {
 		return errUnknownRequest
 	}
-	h, err := op.ReadHeader(m.GetCall().GetHead())
+	h, err := op.ReadHeader(m.GetHead())
 	if err != nil {
 		return err
 	}
@@ -32,10 +32,10 @@ func (d *Daemon) call(r *request, m *pb.ClientMessage) error {
 	if err := row.Permit(&r.as, r.Space); err != nil {
 		return err
 	}
-	if len(m.GetCall().GetBody()) > op.MaxBody && r.As != "" {
+	if len(m.GetBody()) > op.MaxBody && r.As != "" {
 		return r.as.Refused("send a request in several messages")
 	}
-	in, err := row.Request(m.GetCall().GetBody())
+	in, err := row.Request(m.GetBody())
 	if err == nil {
 		err = row.PermitRequest(&r.as, d.permitting(r, row), in)
 	}

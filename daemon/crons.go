@@ -22,13 +22,6 @@ func (d *Daemon) createCron(r *request, m *pb.CreateCronMsg) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_CronInfo{CronInfo: d.cronInfo(&c)}})
 }
 
-func (d *Daemon) deleteCron(r *request, m *pb.DeleteCronMsg) error {
-	if _, err := op.RemoveCron.Do(r.ctx, op.Local{On: d.on(r)}, op.CronID{ID: m.GetId()}); err != nil {
-		return err
-	}
-	return r.pong()
-}
-
 func (d *Daemon) listCrons(r *request) error {
 	crons, err := op.ListCrons.Do(r.ctx, op.Local{On: d.on(r)}, op.None{})
 	if err != nil {

@@ -190,6 +190,11 @@ func (s *served) one(m *pb.ClientMessage) *pb.ServerMessage {
 	return all[0]
 }
 
+// kill ends a loaded session.
+func (s *served) kill(session uint64) *pb.ServerMessage {
+	return s.one(&pb.ClientMessage{Msg: &pb.ClientMessage_Kill{Kill: &pb.KillMsg{Session: session}}})
+}
+
 func send(m *pb.SendMsg) *pb.ClientMessage {
 	return &pb.ClientMessage{Msg: &pb.ClientMessage_Send{Send: m}}
 }

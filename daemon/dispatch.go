@@ -9,14 +9,11 @@ import (
 	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
-
-	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // request is an active request of a client.
 type request struct {
-	ctx  context.Context
-	peer wire.Peer
+	ctx context.Context
 	op.Header
 	as   op.Identity // for which the client asks
 	send func(*pb.ServerMessage) error
@@ -30,9 +27,9 @@ func (r *request) pong() error {
 }
 
 // Handle sends the response to a request. It is a [wire.Handler].
-func (d *Daemon) Handle(ctx context.Context, p wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+func (d *Daemon) Handle(ctx context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 	gone := false
-	r := &request{ctx: ctx, peer: p, as: d.identity(m.GetAs()), Header: op.Header{By: crmem.Actor{Client: crmem.ClientWire}}}
+	r := &request{ctx: ctx, Header: op.Header{By: crmem.Actor{Client: crmem.ClientWire}}, as: d.identity("")}
 	r.send = func(m *pb.ServerMessage) error {
 		err := send(m)
 		gone = gone || err != nil
@@ -47,57 +44,57 @@ func (d *Daemon) Handle(ctx context.Context, p wire.Peer, m *pb.ClientMessage, s
 		_ = r.result(&pb.Result{Error: reported(err).Encode()})
 		return
 	}
-	_ = r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Error{Error: message(err)}})
+	e := reported(err)
+	_ = r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Error{Error: &pb.ErrorMsg{Code: e.Code, Message: e.Message, Kind: e.Kind}}})
 }
 
-// A handler answers one operation.
-type handler func(*Daemon, *request, *pb.ClientMessage) error
-
-// handlers are the operations by their names in crabtalk.proto.
-var handlers = map[protoreflect.Name]handler{
-	"send":             with((*pb.ClientMessage).GetSend, (*Daemon).send),
-	"stream":           with((*pb.ClientMessage).GetStream, (*Daemon).stream),
-	"ping":             without(pong),
-	"sessions":         without((*Daemon).listSessions),
-	"kill":             with((*pb.ClientMessage).GetKill, (*Daemon).kill),
-	"get_config":       without((*Daemon).getConfig),
-	"set_config":       with((*pb.ClientMessage).GetSetConfig, (*Daemon).setConfig),
-	"reload":           without((*Daemon).reloadConfig),
-	"subscribe_events": with((*pb.ClientMessage).GetSubscribeEvents, (*Daemon).subscribe),
-	"reply_to_ask":     with((*pb.ClientMessage).GetReplyToAsk, (*Daemon).replyToAsk),
-	"get_stats":        without((*Daemon).stats),
-	"create_cron":      with((*pb.ClientMessage).GetCreateCron, (*Daemon).createCron),
-	"delete_cron":      with((*pb.ClientMessage).GetDeleteCron, (*Daemon).deleteCron),
-	"list_crons":       without((*Daemon).listCrons),
-	"compact":          with((*pb.ClientMessage).GetCompact, (*Daemon).compactOnce),
-
-	"auth": without(pong), // the server answers a required one
-}
-
-// with returns a handler that passes the operation's message to do.
-func with[M any](get func(*pb.ClientMessage) M, do func(*Daemon, *request, M) error) handler {
-	return func(d *Daemon, r *request, m *pb.ClientMessage) error { return do(d, r, get(m)) }
-}
-
-// without returns the handler of an operation that has no parameters.
-func without(do func(*Daemon, *request) error) handler {
-	return func(d *Daemon, r *request, _ *pb.ClientMessage) error { return do(d, r) }
-}
-
+// answer sends the response to a request. Those of RFC 0018 are requests of the owner of the
+// home.
 func (d *Daemon) answer(r *request, m *pb.ClientMessage) error {
-	if m.GetCall() != nil {
-		return d.call(r, m)
-	}
-	msg := m.ProtoReflect()
-	if op := msg.WhichOneof(msg.Descriptor().Oneofs().ByName("msg")); op != nil {
-		if answer, ok := handlers[op.Name()]; ok {
-			if err := d.permit(r, op.Name(), m); err != nil {
-				return err
-			}
-			return answer(d, r, m)
-		}
+	switch m := m.Msg.(type) {
+	case *pb.ClientMessage_Call:
+		return d.call(r, m.Call)
+	case *pb.ClientMessage_Send:
+		return d.send(r, m.Send)
+	case *pb.ClientMessage_Stream:
+		return d.stream(r, m.Stream)
+	case *pb.ClientMessage_Ping, *pb.ClientMessage_Auth: // the server answers a required Auth
+		return r.pong()
+	case *pb.ClientMessage_Sessions:
+		return d.listSessions(r)
+	case *pb.ClientMessage_Kill:
+		return d.kill(r, m.Kill)
+	case *pb.ClientMessage_GetConfig:
+		return d.getConfig(r)
+	case *pb.ClientMessage_SetConfig:
+		return r.done(d.changeConfig(&op.ConfigChange{Config: m.SetConfig.GetConfig()}))
+	case *pb.ClientMessage_Reload:
+		return r.done(d.reload())
+	case *pb.ClientMessage_SubscribeEvents:
+		return d.subscribe(r)
+	case *pb.ClientMessage_ReplyToAsk:
+		return r.done(d.loaded.Reply(r.ctx, m.ReplyToAsk.GetSession(), m.ReplyToAsk.GetContent()))
+	case *pb.ClientMessage_GetStats:
+		return d.stats(r)
+	case *pb.ClientMessage_CreateCron:
+		return d.createCron(r, m.CreateCron)
+	case *pb.ClientMessage_DeleteCron:
+		_, err := op.RemoveCron.Do(r.ctx, op.Local{On: d.on(r)}, op.CronID{ID: m.DeleteCron.GetId()})
+		return r.done(err)
+	case *pb.ClientMessage_ListCrons:
+		return d.listCrons(r)
+	case *pb.ClientMessage_Compact:
+		return d.compact(r, m.Compact.GetSession())
 	}
 	return errUnknownRequest
+}
+
+// done answers a request without a response of its own.
+func (r *request) done(err error) error {
+	if err != nil {
+		return err
+	}
+	return r.pong()
 }
 
 // waits reports whether a request waits for the events of others.
@@ -110,19 +107,3 @@ func waits(m *pb.ClientMessage) bool {
 }
 
 var errUnknownRequest = errtable.Invalidf("unknown request: the daemon is older than the client: restart the daemon")
-
-func pong(_ *Daemon, r *request) error { return r.pong() }
-
-func (d *Daemon) reloadConfig(r *request) error {
-	if err := d.reload(); err != nil {
-		return err
-	}
-	return r.pong()
-}
-
-func (d *Daemon) replyToAsk(r *request, m *pb.ReplyToAsk) error {
-	if err := d.loaded.Reply(r.ctx, m.GetSession(), m.GetContent()); err != nil {
-		return err
-	}
-	return r.pong()
-}

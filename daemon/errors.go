@@ -11,7 +11,6 @@ import (
 	"crabmem/daemon/model"
 	"crabmem/daemon/once"
 	"crabmem/daemon/op"
-	"crabmem/daemon/wire/pb"
 )
 
 // ownRows are the rows of errors that only a daemon reports. The errors of
@@ -23,12 +22,6 @@ var ownRows = []errtable.Row{
 	{Err: once.ErrSpent, Kind: "spent", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, DaemonFix: "read the entries, then use another key"},
 	{Err: agent.ErrContinued, Kind: "continued", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, DaemonFix: "read the session, then send the message again"},
 	{Err: model.ErrUnknownModel, Kind: "unknown_model", HTTP: http.StatusNotFound, Exit: errtable.ExitNotFound},
-}
-
-// message is an error in a response to a request of RFC 0018.
-func message(err error) *pb.ErrorMsg {
-	e := reported(err)
-	return &pb.ErrorMsg{Code: e.Code, Message: e.Message, Kind: e.Kind, Path: e.Path, Remedy: e.Remedy, Offset: e.Offset, Details: e.Details}
 }
 
 // reported is an error as clients receive it. Codes are those of HTTP (RFC

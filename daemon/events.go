@@ -133,7 +133,7 @@ func (d *Daemon) publish(t *agent.Turn, e agent.Event) {
 	case agent.Done:
 		e.Content = ""
 		if e.Err != nil {
-			m := message(e.Err)
+			m := reported(e.Err)
 			e.Error = &agent.Failure{Code: m.Code, Kind: m.Kind, Message: strings.ToValidUTF8(m.Message, "\uFFFD")}
 			e.Content = e.Error.Message
 		}

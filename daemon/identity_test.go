@@ -44,8 +44,8 @@ func TestTrust(t *testing.T) {
 			t.Errorf("%q has the trust %q, %v; want %q", id, h.Trust, err, want)
 		}
 	}
-	if err := s.as(strings.Repeat("x", 1025)).Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "1025 bytes") {
-		t.Errorf("a long identity: %v", err)
+	if e := failure(t, s.one(callAs(t, "daemon.hello", op.None{}, strings.Repeat("x", 1025), ""))); !strings.Contains(e.Message, "1025 bytes") {
+		t.Errorf("a long identity: %+v", e)
 	}
 }
 

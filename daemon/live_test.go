@@ -82,7 +82,13 @@ func TestKilledSessionIsResumed(t *testing.T) {
 	stored := s.stored(first.Session)
 	f.chunk("one ")
 	killed := make(chan error, 1)
-	go func() { killed <- s.client().Kill(context.Background(), first.Session) }()
+	go func() {
+		if e := s.kill(first.Session).GetError(); e != nil {
+			killed <- errors.New(e.GetMessage())
+			return
+		}
+		killed <- nil
+	}()
 	<-holding
 	if list := s.list(); len(list) != 0 {
 		t.Errorf("it is killed, and listed: %v", list)
@@ -186,8 +192,8 @@ func lockedSession(t *testing.T, wait time.Duration) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.client().Kill(ctx, sent.Number); err != nil {
-		t.Fatal(err)
+	if e := s.kill(sent.Number).GetError(); e != nil {
+		t.Fatal(e)
 	}
 	other, err := sessionlog.OpenDir(filepath.Join(s.home, "sessions"), nil)
 	if err != nil {

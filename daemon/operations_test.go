@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"flag"
 	"fmt"
 	"maps"
@@ -15,8 +14,7 @@ import (
 	"crabmem/daemon/space"
 	"crabmem/daemon/wire/pb"
 
-	diff "github.com/google/go-cmp/cmp"
-	"google.golang.org/protobuf/reflect/protoreflect"
+	"github.com/google/go-cmp/cmp"
 )
 
 var updateOperations = flag.Bool("operations.update", false, "write testdata/operations.txt")
@@ -40,7 +38,7 @@ func TestOperations(t *testing.T) {
 	}
 	want, err := os.ReadFile(file)
 	if err != nil || string(want) != got {
-		t.Errorf("%s differs, %v; run with -operations.update to write it:\n%s", file, err, diff.Diff(string(want), got))
+		t.Errorf("%s differs, %v; run with -operations.update to write it:\n%s", file, err, cmp.Diff(string(want), got))
 	}
 }
 
@@ -81,14 +79,6 @@ func permissions(t *testing.T) string {
 				return callAs(t, row.Name, map[string]any{f.Name: example(f.Type)}, id, space)
 			}, "")
 		}
-	}
-	for _, name := range otherRequests() {
-		line(string(name), "", "", func(id, _ string) *pb.ClientMessage {
-			m := &pb.ClientMessage{As: id}
-			field := m.ProtoReflect().Descriptor().Fields().ByName(name)
-			m.ProtoReflect().Set(field, protoreflect.ValueOfMessage(m.ProtoReflect().NewField(field).Message()))
-			return m
-		}, "")
 	}
 	return b.String()
 }
@@ -193,16 +183,4 @@ func example(t reflect.Type) any {
 		return map[string]any{}
 	}
 	return 1
-}
-
-// otherRequests are the requests without a row, but for messages and subscriptions, which
-// other tests ask for.
-func otherRequests() (list []protoreflect.Name) {
-	for name := range handlers {
-		if name != "send" && name != "stream" && name != "subscribe_events" {
-			list = append(list, name)
-		}
-	}
-	slices.SortFunc(list, cmp.Compare)
-	return list
 }

@@ -43,7 +43,7 @@ func (d *Daemon) stream(r *request, m *pb.StreamMsg) error {
 	}
 	end := &pb.StreamEnd{Agent: m.Agent}
 	if err != nil {
-		end.Error = message(err).Message
+		end.Error = reported(err).Message
 	}
 	return r.event(&pb.StreamEvent{Event: &pb.StreamEvent_End{End: end}})
 }
@@ -105,7 +105,7 @@ var agentKinds = map[agent.Kind]pb.AgentEventKind{
 }
 
 // subscribe sends the events of all sessions. Events of pieces have no text.
-func (d *Daemon) subscribe(r *request, _ *pb.SubscribeEvents) error {
+func (d *Daemon) subscribe(r *request) error {
 	return d.follow(r.ctx, &r.as, op.EventFilter{}, func(e agent.Event) error {
 		kind, ok := agentKinds[e.Kind]
 		if !ok {

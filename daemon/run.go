@@ -138,10 +138,8 @@ func (d *Daemon) runMessage(ctx context.Context, q *runRequest, each func(agent.
 func (d *Daemon) listSessions(r *request) error {
 	list := &pb.SessionList{}
 	for _, l := range d.loaded.List() {
-		if r.as.MayRead(l.CreatedBy()) {
-			list.Sessions = append(list.Sessions, &pb.SessionInfo{Id: l.ID(), Agent: l.Agent(), CreatedBy: l.CreatedBy(),
-				MessageCount: uint64(l.Messages()), AliveSecs: uint64(l.Alive()), Active: l.Active(), Title: l.Title()})
-		}
+		list.Sessions = append(list.Sessions, &pb.SessionInfo{Id: l.ID(), Agent: l.Agent(), CreatedBy: l.CreatedBy(),
+			MessageCount: uint64(l.Messages()), AliveSecs: uint64(l.Alive()), Active: l.Active(), Title: l.Title()})
 	}
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Sessions{Sessions: list}})
 }
@@ -167,18 +165,14 @@ func (d *Daemon) kill(r *request, m *pb.KillMsg) error {
 	return r.pong()
 }
 
-// compactOnce sends a summary of a session and changes nothing (RFC 0078).
-func (d *Daemon) compactOnce(r *request, m *pb.CompactMsg) error {
-	var summary string
-	err := d.loaded.With(r.ctx, m.Session, func(ctx context.Context, s session.Setup, a *agent.Agent, history *agent.Session) (err error) {
-		summary, err = s.Runner.Summarize(ctx, a, history, agent.CompactOptions{})
-		return err
-	})
+// compact sends a summary of a session and changes nothing (RFC 0078).
+func (d *Daemon) compact(r *request, session uint64) error {
+	summary, err := op.Summarize.Do(r.ctx, op.Local{On: d.on(r)}, op.SessionNumber{Number: session})
 	if err != nil {
 		if _, ok := errors.AsType[*errtable.Error](err); ok {
 			return err
 		}
-		return &errtable.Error{Kind: reported(err).Kind, Message: fmt.Sprintf("compact failed for session %d: %v", m.Session, err), Err: err}
+		return &errtable.Error{Kind: reported(err).Kind, Message: fmt.Sprintf("compact failed for session %d: %v", session, err), Err: err}
 	}
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Compact{Compact: &pb.CompactResponse{Summary: summary}}})
 }

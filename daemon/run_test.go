@@ -572,8 +572,9 @@ func TestHandOff(t *testing.T) {
 // tools, which some models refuse, and that the fix of a refusal names the setting.
 func TestNoTools(t *testing.T) {
 	m := modeltest.New(t, modeltest.Status(400, "gemma does not support tools"), modeltest.Say("yes"))
-	if e := serve(t, home(t), scripted(m)).one(send(&pb.SendMsg{Content: "hi"})).GetError(); !strings.Contains(e.GetRemedy(), "tools = []") || e.GetKind() != "model_tools" {
-		t.Errorf("with tools: %v", e)
+	refused := serve(t, home(t), scripted(m)).one(callMessage(t, "runs.send", op.Message{Content: "hi"}))
+	if e := failure(t, refused); !strings.Contains(e.Remedy, "tools = []") || e.Kind != "model_tools" {
+		t.Errorf("with tools: %+v", e)
 	}
 	s := serve(t, home(t), strings.Replace(scripted(m), "[system.crab]\n", "[system.crab]\ntools = []\n", 1))
 	if answer := s.one(send(&pb.SendMsg{Content: "hi"})).GetResponse(); answer.GetContent() != "yes" {
@@ -591,9 +592,9 @@ func TestFailureIsReported(t *testing.T) {
 	m := modeltest.New(t)
 	m.Func(func(modeltest.Request) modeltest.Reply { return modeltest.Status(401, "bad key sk-planted") })
 	s := serve(t, home(t), scripted(m))
-	e := s.one(send(&pb.SendMsg{Content: "hi"})).GetError()
-	if e.GetCode() != 500 || !strings.Contains(e.Message, "401") || strings.Contains(e.Message, "sk-planted") || e.Remedy == "" {
-		t.Errorf("send: %v", e)
+	e := failure(t, s.one(callMessage(t, "runs.send", op.Message{Content: "hi"})))
+	if e.Code != 500 || !strings.Contains(e.Message, "401") || strings.Contains(e.Message, "sk-planted") || e.Remedy == "" {
+		t.Errorf("send: %+v", e)
 	}
 	all := s.ask(stream(&pb.StreamMsg{Content: "hi"}))
 	if end := all[len(all)-1].GetStream().GetEnd(); !strings.Contains(end.GetError(), "401") {

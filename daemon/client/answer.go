@@ -7,18 +7,6 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
-// call sends a request and returns the content of its response, one message.
-func call[T any](ctx context.Context, c *Client, m *pb.ClientMessage, get func(*pb.ServerMessage) *T) (*T, error) {
-	r, err := c.request(ctx, m)
-	if err != nil {
-		return nil, err
-	}
-	if v := get(r); v != nil {
-		return v, nil
-	}
-	return nil, &unexpectedError{r}
-}
-
 // Call carries out an operation in the daemon. It is a method of [op.Caller].
 func (c *Client) Call(ctx context.Context, row *op.Row, in, out any, part func() error) error {
 	if err := c.agree(ctx); err != nil {

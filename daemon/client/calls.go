@@ -10,7 +10,10 @@ import (
 
 // Ping asks whether the daemon is there.
 func (c *Client) Ping(ctx context.Context) error {
-	_, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Ping{Ping: &pb.Ping{}}}, (*pb.ServerMessage).GetPong)
+	r, err := c.request(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_Ping{Ping: &pb.Ping{}}})
+	if err == nil && r.GetPong() == nil {
+		err = &unexpectedError{r}
+	}
 	return err
 }
 
@@ -26,16 +29,4 @@ func (c *Client) Hello(ctx context.Context) (Daemon, error) {
 	}
 	c.agreed.Store(c.agreed.Load() || err == nil)
 	return h, err
-}
-
-// Compact returns a summary of a live session, and changes nothing.
-func (c *Client) Compact(ctx context.Context, session uint64) (string, error) {
-	r, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Compact{Compact: &pb.CompactMsg{Session: session}}}, (*pb.ServerMessage).GetCompact)
-	return r.GetSummary(), err
-}
-
-// Kill ends a loaded session. Its file stays.
-func (c *Client) Kill(ctx context.Context, session uint64) error {
-	_, err := call(ctx, c, &pb.ClientMessage{Msg: &pb.ClientMessage_Kill{Kill: &pb.KillMsg{Session: session}}}, (*pb.ServerMessage).GetPong)
-	return err
 }

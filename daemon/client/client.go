@@ -208,9 +208,6 @@ func (c *Client) exchange(ctx context.Context, m *pb.ClientMessage, last func(*p
 			conn.Close()
 		}
 	}()
-	if m.GetCall() == nil {
-		m.As = c.As
-	}
 	if err := conn.send(m); err != nil {
 		if e, ok := errors.AsType[*Error](err); may && ok && e.Kind == wire.Evicted {
 			return true

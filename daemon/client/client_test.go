@@ -81,7 +81,7 @@ func chunk(t *testing.T, text string) *pb.ServerMessage {
 func end() *pb.ServerMessage { return result(nil, false, false) }
 
 func fail(code uint32, text string) *pb.ServerMessage {
-	return &pb.ServerMessage{Msg: &pb.ServerMessage_Error{Error: &pb.ErrorMsg{Code: code, Message: text, Kind: "not_found", Path: "/p", Remedy: "look"}}}
+	return &pb.ServerMessage{Msg: &pb.ServerMessage_Error{Error: &pb.ErrorMsg{Code: code, Message: text, Kind: "not_found"}}}
 }
 
 // script answers every request of a kind with the same messages.
@@ -142,12 +142,13 @@ func TestConnections(t *testing.T) {
 		switch {
 		case isHello(m):
 			_ = send(hello())
+		case m.GetCall().GetOp() == "runs.cancel":
+			e := &Error{Code: 404, Message: "session 7 not found", Kind: "not_found", Path: "/p", Remedy: "look"}
+			_ = send(&pb.ServerMessage{Msg: &pb.ServerMessage_Result{Result: &pb.Result{Error: e.Encode()}}})
 		case m.GetCall() != nil:
 			_ = send(chunk(t, "a"))
 			<-ctx.Done()
 			gone <- true
-		case m.GetKill() != nil:
-			_ = send(fail(404, "session 7 not found"))
 		default:
 			_ = send(&pb.ServerMessage{Msg: &pb.ServerMessage_Pong{Pong: &pb.Pong{}}})
 		}
@@ -157,9 +158,9 @@ func TestConnections(t *testing.T) {
 		if err := c.Ping(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		err := c.Kill(t.Context(), 7)
+		_, err := op.CancelRun.Do(t.Context(), c, op.SessionNumber{Number: 7})
 		if e, ok := errors.AsType[*Error](err); !ok || e.Code != 404 || e.Kind != "not_found" || e.Path != "/p" || e.Remedy != "look" {
-			t.Fatalf("Kill: %v", err)
+			t.Fatalf("cancel: %v", err)
 		}
 	}
 	if n := s.Conns(); n != 1 {

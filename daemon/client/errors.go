@@ -13,21 +13,14 @@ import (
 // Error is an error that the daemon reports.
 type Error = op.Error
 
-func newError(f errtable.Family, m *pb.ErrorMsg) *Error {
-	return &Error{
-		Code: m.GetCode(), Message: m.GetMessage(), Kind: m.GetKind(), Path: m.GetPath(), Remedy: m.GetRemedy(),
-		Offset: m.Offset, Details: m.GetDetails(), Family: f,
-	}
-}
-
 // reported returns the error in a response to m, or nil.
 func reported(m *pb.ClientMessage, r *pb.ServerMessage) error {
 	family := errtable.Other
 	if m.GetCall() != nil {
 		family = op.Find(m.GetCall().GetOp()).Family
 	}
-	if r.GetError() != nil {
-		return newError(family, r.GetError())
+	if e := r.GetError(); e != nil {
+		return &Error{Code: e.GetCode(), Message: e.GetMessage(), Kind: e.GetKind(), Family: family}
 	}
 	if len(r.GetResult().GetError()) == 0 {
 		return nil

@@ -18,7 +18,7 @@ func TestErrorIs(t *testing.T) {
 	c := newClient(t)
 	_, session := op.RestoreSession.Do(t.Context(), c, op.SessionID{Session: "n"})
 	_, store := op.ReadEntry(t.Context(), c, op.EntryName{Name: "n"})
-	other := c.Kill(t.Context(), 1)
+	_, other := op.CancelRun.Do(t.Context(), c, op.SessionNumber{Number: 1})
 	for _, tc := range []struct {
 		err            error
 		store, session bool

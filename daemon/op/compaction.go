@@ -59,3 +59,15 @@ var CompactSession = Add(errtable.Session, Op[Daemon, Compaction, Compacted]{
 		return out, err
 	},
 })
+
+// Summarize returns a summary of a loaded session.
+var Summarize = Add(errtable.Other, Op[Daemon, SessionNumber, string]{
+	Name: "sessions.summarize", Does: "Summarize a loaded session, which does not change.", Effect: Reads, Files: true,
+	Run: func(ctx context.Context, d Daemon, in *SessionNumber) (summary string, err error) {
+		err = d.Loaded.With(ctx, in.Number, func(ctx context.Context, s session.Setup, a *agent.Agent, history *agent.Session) (err error) {
+			summary, err = s.Runner.Summarize(ctx, a, history, agent.CompactOptions{})
+			return err
+		})
+		return summary, err
+	},
+})

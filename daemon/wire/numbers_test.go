@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -109,5 +110,28 @@ func TestNumbers(t *testing.T) {
 		if v := kinds.ByName(protoreflect.Name(name)); v == nil || int(v.Number()) != i {
 			t.Errorf("%s is not %d", name, i)
 		}
+	}
+}
+
+// TestAdditions compares our messages, and our fields in messages of the RFC, with a list.
+// An operation needs neither: it is a row of package op.
+func TestAdditions(t *testing.T) {
+	var got []string
+	for ms, i := pb.File_crabtalk_proto.Messages(), 0; i < ms.Len(); i++ {
+		m := ms.Get(i)
+		if _, ok := numbers[string(m.Name())]; !ok {
+			got = append(got, string(m.Name()))
+			continue
+		}
+		for fs, i := m.Fields(), 0; i < fs.Len(); i++ {
+			if f := fs.Get(i); f.Number() >= 1000 {
+				got = append(got, fmt.Sprintf("%s.%s", m.Name(), f.Name()))
+			}
+		}
+	}
+	slices.Sort(got)
+	want := []string{"AuthMsg", "Call", "ClientMessage.auth", "ClientMessage.call", "ErrorMsg.kind", "Result", "ServerMessage.result"}
+	if !slices.Equal(got, want) {
+		t.Errorf("additions %q, want %q", got, want)
 	}
 }

@@ -173,8 +173,22 @@ func (s *soak) kill(ctx context.Context, r *rand.Rand) {
 	if r.IntN(2) == 0 {
 		_, _ = op.CancelRun.Do(ctx, c, op.SessionNumber{Number: id})
 	} else {
-		_ = c.Kill(ctx, id)
+		_ = endSession(ctx, s.addr, id)
 	}
+}
+
+// endSession ends a loaded session with a request of RFC 0018.
+func endSession(ctx context.Context, addr wire.Addr, id uint64) error {
+	c, err := wire.Dial(ctx, addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	if err := c.Write(&pb.ClientMessage{Msg: &pb.ClientMessage_Kill{Kill: &pb.KillMsg{Session: id}}}); err != nil {
+		return err
+	}
+	return c.Read(new(pb.ServerMessage))
 }
 
 // reload reloads the configuration. It may also add and remove a model, and set

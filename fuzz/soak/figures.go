@@ -114,7 +114,7 @@ func (s *soak) quiet(ctx context.Context, collect bool) (best figures, err error
 	c := &client.Client{Addr: s.addr}
 	list, err := op.ListLoaded.Do(ctx, c, op.None{})
 	for _, l := range list {
-		_ = c.Kill(ctx, l.Number) // the session may be closed already
+		_ = endSession(ctx, s.addr, l.Number) // the session may be closed already
 	}
 	defer c.Close()
 	if err == nil && collect {

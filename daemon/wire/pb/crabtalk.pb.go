@@ -114,9 +114,7 @@ type ClientMessage struct {
 	//	*ClientMessage_Compact
 	//	*ClientMessage_Auth
 	//	*ClientMessage_Call
-	Msg isClientMessage_Msg `protobuf_oneof:"msg"`
-	// As in Header of daemon/op, of the requests that are no Call.
-	As            string `protobuf:"bytes,1102,opt,name=as,proto3" json:"as,omitempty"`
+	Msg           isClientMessage_Msg `protobuf_oneof:"msg"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -309,13 +307,6 @@ func (x *ClientMessage) GetCall() *Call {
 		}
 	}
 	return nil
-}
-
-func (x *ClientMessage) GetAs() string {
-	if x != nil {
-		return x.As
-	}
-	return ""
 }
 
 type isClientMessage_Msg interface {
@@ -2519,11 +2510,7 @@ type ErrorMsg struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Code          uint32                 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
 	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	Kind          string                 `protobuf:"bytes,1000,opt,name=kind,proto3" json:"kind,omitempty"`            // a word for programs, as not_found
-	Path          string                 `protobuf:"bytes,1001,opt,name=path,proto3" json:"path,omitempty"`            // the file that it is about
-	Remedy        string                 `protobuf:"bytes,1002,opt,name=remedy,proto3" json:"remedy,omitempty"`        // what to do
-	Offset        *int64                 `protobuf:"varint,1003,opt,name=offset,proto3,oneof" json:"offset,omitempty"` // in that file
-	Details       []byte                 `protobuf:"bytes,1005,opt,name=details,proto3" json:"details,omitempty"`      // JSON
+	Kind          string                 `protobuf:"bytes,1000,opt,name=kind,proto3" json:"kind,omitempty"` // a word for programs, as not_found
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2577,34 +2564,6 @@ func (x *ErrorMsg) GetKind() string {
 		return x.Kind
 	}
 	return ""
-}
-
-func (x *ErrorMsg) GetPath() string {
-	if x != nil {
-		return x.Path
-	}
-	return ""
-}
-
-func (x *ErrorMsg) GetRemedy() string {
-	if x != nil {
-		return x.Remedy
-	}
-	return ""
-}
-
-func (x *ErrorMsg) GetOffset() int64 {
-	if x != nil && x.Offset != nil {
-		return *x.Offset
-	}
-	return 0
-}
-
-func (x *ErrorMsg) GetDetails() []byte {
-	if x != nil {
-		return x.Details
-	}
-	return nil
 }
 
 type SubscribeEvents struct {
@@ -3023,7 +2982,7 @@ var File_crabtalk_proto protoreflect.FileDescriptor
 
 const file_crabtalk_proto_rawDesc = "" +
 	"\n" +
-	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\xa0\b\n" +
+	"\x0ecrabtalk.proto\x12\x11crabtalk.protocol\"\x8f\b\n" +
 	"\rClientMessage\x120\n" +
 	"\x04send\x18\x01 \x01(\v2\x1a.crabtalk.protocol.SendMsgH\x00R\x04send\x126\n" +
 	"\x06stream\x18\x02 \x01(\v2\x1c.crabtalk.protocol.StreamMsgH\x00R\x06stream\x12-\n" +
@@ -3048,8 +3007,7 @@ const file_crabtalk_proto_rawDesc = "" +
 	"list_crons\x18\x0e \x01(\v2\x1f.crabtalk.protocol.ListCronsMsgH\x00R\tlistCrons\x129\n" +
 	"\acompact\x18\x0f \x01(\v2\x1d.crabtalk.protocol.CompactMsgH\x00R\acompact\x121\n" +
 	"\x04auth\x18\xe9\a \x01(\v2\x1a.crabtalk.protocol.AuthMsgH\x00R\x04auth\x12.\n" +
-	"\x04call\x18\xd0\x0f \x01(\v2\x17.crabtalk.protocol.CallH\x00R\x04call\x12\x0f\n" +
-	"\x02as\x18\xce\b \x01(\tR\x02asB\x05\n" +
+	"\x04call\x18\xd0\x0f \x01(\v2\x17.crabtalk.protocol.CallH\x00R\x04callB\x05\n" +
 	"\x03msg\"R\n" +
 	"\x04Call\x12\x0e\n" +
 	"\x02op\x18\x01 \x01(\tR\x02op\x12\x12\n" +
@@ -3194,16 +3152,11 @@ const file_crabtalk_proto_rawDesc = "" +
 	"\x0factive_sessions\x18\x02 \x01(\rR\x0eactiveSessions\x12+\n" +
 	"\x11registered_agents\x18\x03 \x01(\rR\x10registeredAgents\"\x1f\n" +
 	"\aAuthMsg\x12\x14\n" +
-	"\x05token\x18\x01 \x01(\tR\x05token\"\xbf\x01\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\"M\n" +
 	"\bErrorMsg\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\rR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x13\n" +
-	"\x04kind\x18\xe8\a \x01(\tR\x04kind\x12\x13\n" +
-	"\x04path\x18\xe9\a \x01(\tR\x04path\x12\x17\n" +
-	"\x06remedy\x18\xea\a \x01(\tR\x06remedy\x12\x1c\n" +
-	"\x06offset\x18\xeb\a \x01(\x03H\x00R\x06offset\x88\x01\x01\x12\x19\n" +
-	"\adetails\x18\xed\a \x01(\fR\adetailsB\t\n" +
-	"\a_offset\"\x11\n" +
+	"\x04kind\x18\xe8\a \x01(\tR\x04kind\"\x11\n" +
 	"\x0fSubscribeEvents\"\xae\x01\n" +
 	"\rAgentEventMsg\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
@@ -3407,7 +3360,6 @@ func file_crabtalk_proto_init() {
 		(*StreamEvent_End)(nil),
 		(*StreamEvent_AskUser)(nil),
 	}
-	file_crabtalk_proto_msgTypes[35].OneofWrappers = []any{}
 	file_crabtalk_proto_msgTypes[38].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -251,7 +251,7 @@ func (ch *chat) handOff(ctx context.Context, name, text string) error {
 	if err != nil {
 		return err
 	}
-	summary, err := ch.Client.Compact(ctx, id)
+	summary, err := op.Summarize.Do(ctx, ch.Client, op.SessionNumber{Number: id})
 	if err != nil {
 		return ch.Explain(err)
 	}

@@ -3,11 +3,17 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon"
+	"crabmem/daemon/config"
 	"crabmem/daemon/display"
 	"crabmem/daemon/op"
+	"crabmem/daemon/tool"
 
 	"github.com/spf13/cobra"
 )
@@ -42,4 +48,166 @@ func listOf(list []string) []string {
 		return []string{}
 	}
 	return list
+}
+
+// promptLines is the number of lines of a prompt that agents show prints.
+const promptLines = 8
+
+// shownAgent is the output of agents show --json. A list is null if it permits all
+// names.
+type shownAgent struct {
+	Name        string                   `json:"name"`
+	Description string                   `json:"description"`
+	Model       string                   `json:"model"`
+	Memory      bool                     `json:"memory"`
+	Scoped      bool                     `json:"scoped"` // a list restricts it
+	Tools       []string                 `json:"tools"`  // that it may call
+	Skills      []string                 `json:"skills" op:"null"`
+	SkillTags   []string                 `json:"skill_tags"` // whose skills are in Skills
+	MCPs        []string                 `json:"mcps" op:"null"`
+	Members     []string                 `json:"members" op:"null"`
+	File        string                   `json:"file"`   // of the prompt; "" is built in
+	Prompt      string                   `json:"prompt"` // its first lines
+	PromptBytes int                      `json:"prompt_bytes"`
+	Origins     map[string]config.Origin `json:"origins"` // of the keys that are set
+}
+
+func agentsShowCommand(c *app) *cobra.Command {
+	return resultCommand(c, &cobra.Command{
+		Use:   "show NAME",
+		Short: "show an agent and the origin of its settings",
+		Long: `Show an agent of the configuration: its model, the tools and other names that it
+may use, the first lines of its prompt, and the file and line of each setting.
+show reads the files of the home directory and needs no daemon. "default" means
+that no file contains the setting. If no agent has the name, the exit code is 3.`,
+		Example: `  crabmem agents show crab
+  crabmem agents show crab --json`,
+		Args:              exactly(1, "NAME"),
+		ValidArgsFunction: completeAgents(c),
+	}, func(_ context.Context, args []string) (*shownAgent, error) {
+		conf, err := c.loadConfig()
+		if err != nil {
+			return nil, err
+		}
+		agent, ok := conf.Agent(args[0])
+		if !ok {
+			return nil, unknownAgent(conf, args[0])
+		}
+		return c.describeAgent(conf, &agent)
+	}, c.showAgent)
+}
+
+// loadConfig reads the configuration of the home.
+func (c *app) loadConfig() (*config.Config, error) {
+	home := c.homeDir()
+	return config.Load(c.fs, home, c.Getenv)
+}
+
+// loadStructure reads the configuration of the home without variables and secrets.
+func (c *app) loadStructure() (*config.Config, error) {
+	home := c.absHome()
+	return config.LoadStructure(c.fs, home, c.Getenv)
+}
+
+func unknownAgent(conf *config.Config, name string) error {
+	var names []string
+	for _, a := range conf.Agents {
+		names = append(names, a.Name)
+	}
+	f := &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Message: "no agent " + display.Quoted(name), Path: filepath.Join(conf.Home, config.File),
+		Remedy: "use one of " + cli.Fit(strings.Join(names, ", "), 200)}
+	if near := op.NearestName(name, names); near != "" {
+		f.Remedy = "crabmem agents show " + near
+	}
+	return f
+}
+
+func (c *app) describeAgent(conf *config.Config, a *config.Agent) (*shownAgent, error) {
+	set, err := c.loadSkills(nil)
+	if err != nil {
+		return nil, err
+	}
+	scope := daemon.Scope(conf, a, set.Tagged(a.SkillTags))
+	s := &shownAgent{
+		Name: a.Name, Description: a.Description, Model: a.Model, Memory: a.Memory, Scoped: scope.Confined, Tools: []string{},
+		Skills: permitted(scope.Skills), SkillTags: listOf(a.SkillTags), MCPs: permitted(scope.MCPs), Members: permitted(scope.Members),
+		File: a.File, PromptBytes: len(a.Prompt), Origins: a.Origins,
+	}
+	for _, name := range tool.BuiltIn() {
+		if scope.Tools.Allows(name) {
+			s.Tools = append(s.Tools, name)
+		}
+	}
+	lines := strings.SplitAfterN(a.Prompt, "\n", promptLines+1)
+	s.Prompt = strings.TrimRight(strings.Join(lines[:min(len(lines), promptLines)], ""), "\n")
+	if s.Origins == nil {
+		s.Origins = map[string]config.Origin{}
+	}
+	return s, nil
+}
+
+// permitted returns the names of a list, or nil if it permits all.
+func permitted(l tool.List) []string {
+	if l.All() {
+		return nil
+	}
+	return listOf(l.Names())
+}
+
+func (c *app) showAgent(a *shownAgent) {
+	line := func(name, value string, keys ...string) {
+		from := "default"
+		if i := slices.IndexFunc(keys, func(k string) bool { return a.Origins[k].Path != "" }); i >= 0 {
+			o := a.Origins[keys[i]]
+			from = fmt.Sprintf("%s:%d", o.Path, o.Line)
+		}
+		c.Out.WriteString(c.Dim(name+":") + " " + display.Printable(value) + c.Dim("  ("+display.Printable(from)+")") + "\n")
+	}
+	list := func(names []string) string {
+		switch {
+		case names == nil:
+			return "all"
+		case len(names) == 0:
+			return "none"
+		}
+		return strings.Join(names, ", ")
+	}
+	c.Out.WriteString(c.Bold(display.Label(a.Name)) + "\n")
+	if a.Description != "" {
+		line("description", a.Description, "description")
+	}
+	line("model", a.Model, "model")
+	line("tools", list(a.Tools), "tools")
+	line("skills", list(a.Skills), "skills", "skill_tags")
+	line("mcps", list(a.MCPs), "mcps")
+	line("members", list(a.Members), "members")
+	memory := "on"
+	if !a.Memory {
+		memory = "off"
+	}
+	line("memory", memory, "memory")
+	from := "default"
+	if a.File != "" {
+		from = a.File
+	}
+	c.Out.WriteString(c.Dim("prompt:") + " " + display.Size(int64(a.PromptBytes)) + c.Dim("  ("+display.Printable(from)+")") + "\n")
+	for text := range strings.Lines(a.Prompt) {
+		c.Out.WriteString("  " + c.Text(strings.TrimRight(text, "\n")) + "\n")
+	}
+	if strings.Count(a.Prompt, "\n")+1 == promptLines && len(a.Prompt) < a.PromptBytes-1 {
+		c.Out.WriteString("  …\n")
+	}
+}
+
+// completeAgents completes the name of an agent.
+func completeAgents(c *app) cobra.CompletionFunc {
+	return completeWith(1, func(_ context.Context, found *candidates) {
+		conf, err := c.loadStructure()
+		if err != nil {
+			return
+		}
+		for _, a := range conf.Agents {
+			found.describe(a.Name, display.Printable(a.Description))
+		}
+	})
 }

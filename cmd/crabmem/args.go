@@ -1,13 +1,20 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/crmem"
+	"crabmem/crmem/metadata"
+	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
 )
@@ -117,3 +124,74 @@ func completeWith(n int, find func(context.Context, *candidates)) cobra.Completi
 func completeWords(cmd *cobra.Command, flag string, words ...string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
+
+// confirm asks the user to confirm an action. Without a terminal it returns an error.
+func (c *app) confirm(action string) (bool, error) {
+	if !c.IsTerminal(c.Stdin) || c.JSON {
+		return false, &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: action + ": standard input is not a terminal", Remedy: "use --yes to skip the question"}
+	}
+	if err := c.Out.Flush(); err != nil {
+		return false, err
+	}
+	fmt.Fprintf(c.Stderr, "%s? [y/N] ", action)
+	line, err := bufio.NewReader(io.LimitReader(c.Stdin, 1<<10)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes", nil
+}
+
+// confirmPurge asks the user on a terminal to confirm an action that cannot be undone,
+// unless yes is set. After a no, it reports that nothing was changed, and returns an error
+// that ends the command with 0.
+func (c *app) confirmPurge(action string, yes bool) error {
+	if yes || !c.IsTerminal(c.Stdin) {
+		return nil
+	}
+	ok, err := c.confirm(action + "; undo is not possible")
+	if err == nil && !ok {
+		c.Say("nothing was changed")
+		err = cli.SilentError(0)
+	}
+	return err
+}
+
+func yesFlag(cmd *cobra.Command, yes *bool) {
+	cmd.Flags().BoolVarP(yes, "yes", "y", false, "do not ask on a terminal")
+}
+
+// filterFlags are the flags that select entries.
+type filterFlags struct {
+	op.FilterArgs
+	others []string
+}
+
+// add adds the flags to a command. verb is the first word of their usage.
+func (f *filterFlags) add(cmd *cobra.Command, verb string) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.Kind, "kind", "", verb+" only this `kind`: note or archive")
+	fl.StringVar(&f.Type, "type", "", verb+" only entries of this metadata `type`, such as decision")
+	fl.StringArrayVar(&f.Tags, "tag", nil, verb+" only entries with this `tag`; may be repeated")
+	fl.StringArrayVar(&f.others, "meta", nil, verb+" only entries with the metadata `key=value`; may be repeated")
+	fl.StringVar(&f.After, "after", "", verb+" only entries created at or after this `time`")
+	fl.StringVar(&f.Before, "before", "", verb+" only entries created before this `time`")
+	completeWords(cmd, "kind", "note", "archive")
+	completeWords(cmd, "type", metadata.TypeNames()...)
+}
+
+// apply sets the kinds and the filter of a query.
+func (f *filterFlags) apply(q *crmem.Query, now time.Time) (err error) {
+	if err := f.FilterArgs.Apply(q, now); err != nil {
+		return cli.Usagef("--%v", err)
+	}
+	q.Filter.Fields, err = keyValues(f.others)
+	return err
+}
+
+// filterHelp is the part of a command's help that describes these flags.
+const filterHelp = `--type, --tag, and --meta select entries by metadata; case does not count. An
+entry must have all given tags and values. --after and --before select entries
+by creation time. Their values are a day (2026-04-14, today, yesterday), a month
+(2026-04), a year (2026), a time (2026-04-14T10:00:00Z), or an age (2d, 12h).
+Days, months, and years are in the local time zone.`

@@ -1,11 +1,20 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"net"
 	"path/filepath"
+	"slices"
+	"strings"
+	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/display"
 	"crabmem/daemon/gateway"
+	"crabmem/daemon/op"
+	"crabmem/daemon/timetext"
+	"crabmem/daemon/trust"
 
 	"github.com/spf13/cobra"
 )
@@ -120,4 +129,186 @@ func (c *app) newGateway(home string, conf *gateway.Config) (net.Listener, *gate
 		return nil, nil, err
 	}
 	return l, g, nil
+}
+
+// gatewayKey is a key, in the answers of the commands on them.
+type gatewayKey struct {
+	Name      string   `json:"name"`
+	Key       string   `json:"key,omitempty"` // only in the answer of add
+	Begins    string   `json:"begins"`
+	Identity  string   `json:"identity"`
+	Trust     string   `json:"trust" op:"words=untrusted|trusted|admin"`
+	Agents    []string `json:"agents"` // none: all
+	CreatedAt string   `json:"created_at" op:"time"`
+	Expires   string   `json:"expires,omitempty" op:"time"`
+}
+
+func describeKey(k *gateway.Key, level trust.Level) gatewayKey {
+	return gatewayKey{Name: k.Name, Begins: k.Begins, Identity: k.Identity(), Trust: string(level), Agents: append([]string{}, k.Agents...),
+		CreatedAt: k.CreatedAt, Expires: k.Expires}
+}
+
+type keyFlags struct {
+	trust   string
+	space   string
+	reads   []string
+	agents  []string
+	expires string
+}
+
+func keyAdd(c *app) *cobra.Command {
+	f := keyFlags{trust: string(trust.Trusted)}
+	cmd := &cobra.Command{
+		Use:   "add NAME",
+		Short: "add a key and print it once",
+		Long: `Add a key and print it. No command prints it again: store it in the client. The
+identity of the key is api:NAME. add sets the table [origins."api:NAME"] in
+config.toml:
+
+  --trust untrusted  the key sends messages to agents, which use no memory
+  --trust trusted    the key and its agents use their own space and sessions
+  --trust admin      the key may do everything; treat it as a root password
+
+A trusted key has a space of its own, or the one of --key-space, and may also
+read the spaces of --reads. --agents limits the agents to which the key may
+talk. After the time of --expires, an age or a day, the gateway refuses the key.
+If a key with this name exists, add changes nothing and exits with 4.`,
+		Example: `  crabmem gateway key add phone
+  crabmem gateway key add ci --trust untrusted --agents crab --expires 30d
+  crabmem gateway key add laptop --key-space team --reads main --json`,
+		Args:              exactly(1, "NAME"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.trust, "trust", f.trust, "set the trust to `level` untrusted, trusted, or admin")
+	fl.StringVar(&f.space, "key-space", "", "use the space of this `name` for the key")
+	fl.StringSliceVar(&f.reads, "reads", nil, "let the key read these `spaces`, too")
+	fl.StringSliceVar(&f.agents, "agents", nil, "let the key talk to these `agents` only")
+	fl.StringVar(&f.expires, "expires", "", "refuse the key after this `time`, such as 30d or 2027-01-31")
+	completeWords(cmd, "trust", string(trust.Untrusted), string(trust.Trusted), string(trust.Admin))
+	return resultCommand(c, cmd, func(ctx context.Context, args []string) (added gatewayKey, err error) {
+		k := gateway.Key{Name: args[0], Agents: f.agents}
+		if err := gateway.CheckKeyName(k.Name); err != nil {
+			return added, cli.Usagef("%v", err)
+		}
+		level := trust.Level(f.trust)
+		if !slices.Contains([]trust.Level{trust.Untrusted, trust.Trusted, trust.Admin}, level) {
+			return added, cli.Usagef("--trust %q: want untrusted, trusted, or admin", f.trust)
+		}
+		if k.Expires, err = expiry(f.expires, c.now()); err != nil {
+			return added, err
+		}
+		return c.addKey(ctx, k, level, &f)
+	}, func(k gatewayKey) {
+		c.Out.WriteString(k.Key + "\n")
+		c.Note("this is the only time that the key is printed: store it in the client")
+	})
+}
+
+// expiry returns the time of --expires.
+func expiry(text string, now time.Time) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	t, err := time.Time{}, error(nil)
+	if age, aerr := timetext.ParseAge(text); aerr == nil {
+		t = now.Add(age)
+	} else if t, err = timetext.Parse(text, true, now); err != nil {
+		return "", cli.Usagef("--expires %v", err)
+	}
+	if !t.After(now) {
+		return "", cli.Usagef("--expires %q: this time has passed", text)
+	}
+	return t.UTC().Format(time.RFC3339), nil
+}
+
+// addKey sets the trust in a key, and adds it.
+func (c *app) addKey(ctx context.Context, k gateway.Key, level trust.Level, f *keyFlags) (gatewayKey, error) {
+	home := c.absHome()
+	rule := map[string]any{"trust": string(level)}
+	if f.space != "" {
+		rule["space"] = f.space
+	}
+	if len(f.reads) > 0 {
+		rule["reads"] = f.reads
+	}
+	text, added, err := gateway.AddKey(c.fs, home, k, c.now(), func() error { return c.setOrigin(ctx, k.Identity(), rule) })
+	out := describeKey(&added, level)
+	out.Key = text
+	return out, err
+}
+
+// setOrigin sets the table of an identity in config.toml; nil removes it.
+func (c *app) setOrigin(ctx context.Context, identity string, rule map[string]any) error {
+	js, err := cli.EncodeJSON(rule)
+	if err != nil {
+		return err
+	}
+	_, err = c.writeConfig(ctx, op.ConfigChange{Key: "origins." + identity, Value: string(js)})
+	return err
+}
+
+func (c *app) gatewayKeys() ([]gateway.Key, error) {
+	home := c.absHome()
+	return gateway.Keys(c.fs, home)
+}
+
+func keyList(c *app) *cobra.Command {
+	return resultCommand(c, &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "list the keys of the gateway",
+		Long: `List the keys by name, with the trust that config.toml gives them. BEGINS shows
+the first characters of a key.`,
+		Example: `  crabmem gateway key list
+  crabmem gateway key list --json`,
+		Args:              noArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}, func(context.Context, []string) (list []gatewayKey, err error) {
+		keys, err := c.gatewayKeys()
+		if err != nil {
+			return nil, err
+		}
+		conf, err := c.loadConfig()
+		if err != nil {
+			return nil, err
+		}
+		list = make([]gatewayKey, len(keys))
+		for i := range keys {
+			list[i] = describeKey(&keys[i], conf.Origins.Level(keys[i].Identity()))
+		}
+		return list, nil
+	}, func(list []gatewayKey) {
+		rows := [][]string{{"NAME", "TRUST", "AGENTS", "EXPIRES", "BEGINS"}}
+		for _, k := range list {
+			agents, expires := cmp.Or(strings.Join(k.Agents, ","), "all"), cmp.Or(k.Expires, "never")
+			if (&gateway.Key{Expires: k.Expires}).Expired(c.now()) {
+				expires = "expired"
+			}
+			rows = append(rows, []string{k.Name, k.Trust, display.Printable(agents), expires, k.Begins})
+		}
+		c.fitTable(rows, "", "no keys")
+	})
+}
+
+func keyRemove(c *app) *cobra.Command {
+	return resultCommand(c, &cobra.Command{
+		Use:     "remove NAME",
+		Aliases: []string{"rm"},
+		Short:   "remove a key of the gateway",
+		Long: `Remove a key, and the table [origins."api:NAME"] from config.toml. The gateway
+refuses the key at once. Its space and its sessions stay. Without such a key,
+remove exits with 3.`,
+		Example: `  crabmem gateway key remove phone
+  crabmem gateway key remove ci --json`,
+		Args: exactly(1, "NAME"),
+		ValidArgsFunction: completeWith(1, func(_ context.Context, found *candidates) {
+			keys, _ := c.gatewayKeys() // an unreadable file has no keys
+			for _, k := range keys {
+				found.add(k.Name)
+			}
+		}),
+	}, func(ctx context.Context, args []string) (removedName, error) {
+		return removedName{args[0]}, gateway.RemoveKey(c.fs, c.absHome(), args[0], func() error { return c.setOrigin(ctx, gateway.Origin+args[0], nil) })
+	}, func(r removedName) { c.Say("removed %s", r.Removed) })
 }

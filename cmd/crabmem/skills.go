@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -123,4 +126,179 @@ func completeSkills(c *app) cobra.CompletionFunc {
 			found.describe(s.Name, display.Printable(s.Description))
 		}
 	})
+}
+
+// listedSkill is a skill of skills list --json.
+type listedSkill struct {
+	Name         string   `json:"name"`
+	Description  string   `json:"description"`
+	AllowedTools []string `json:"allowed_tools" op:"null" jsonschema:"null: all tools"`
+	Triggers     []string `json:"triggers"`
+	Tier         string   `json:"tier" op:"words=bundled|managed|workspace"`
+	File         string   `json:"file"`
+	Tags         []string `json:"tags"`
+}
+
+func skillsListCommand(c *app) *cobra.Command {
+	return resultCommand(c, &cobra.Command{
+		Use:     "list [TEXT]",
+		Aliases: []string{"ls"},
+		Short:   "list the skills",
+		Long: `List the skills of the home directory by name, with descriptions. With TEXT,
+list only skills whose name or description contains TEXT, ignoring case.
+
+list prints a warning for each omission: a SKILL.md without name or description,
+a duplicate name, or a link. --json prints an array; "allowed_tools" is null if
+the skill does not set it.`,
+		Example: `  crabmem skills list
+  crabmem skills list ship --json`,
+		Args:              atMost(1, "one TEXT, or none for all"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}, func(_ context.Context, args []string) ([]listedSkill, error) {
+		set, err := c.loadSkills(func(err error) { c.Warn(err.Error()) })
+		if err != nil {
+			return nil, err
+		}
+		found := set.Find(tool.Unbounded(), strings.Join(args, ""))
+		slices.SortFunc(found, func(a, b skill.Skill) int { return cmp.Compare(a.Name, b.Name) })
+		list := make([]listedSkill, len(found))
+		for i := range found {
+			list[i] = asListed(&found[i])
+		}
+		return list, nil
+	}, func(list []listedSkill) {
+		rows := [][]string{{"NAME", "DESCRIPTION"}}
+		for _, s := range list {
+			rows = append(rows, []string{display.Label(s.Name), display.Printable(s.Description)})
+		}
+		c.fitTable(rows, "", "no skills")
+	})
+}
+
+func asListed(s *skill.Skill) listedSkill {
+	return listedSkill{s.Name, s.Description, s.AllowedTools, append([]string{}, s.Triggers...), s.Tier.String(), s.File, append([]string{}, s.Tags...)}
+}
+
+const newDescription = "What it does, and when to use it."
+
+// begunSkill is the answer of skills new --json.
+type begunSkill struct {
+	Name string `json:"name"`
+	File string `json:"file"`
+}
+
+func skillsNewCommand(c *app) *cobra.Command {
+	var description string
+	cmd := &cobra.Command{
+		Use:   "new NAME",
+		Short: "create a skill",
+		Long: `Create a skill: a directory NAME with a SKILL.md in the folder skills of the
+home directory. NAME consists of lowercase letters, digits, and single hyphens
+between them. Agents choose skills by description.
+
+If a skill NAME exists, new changes nothing and exits with 4.`,
+		Example: `  crabmem skills new deploy --description "How we ship"
+  crabmem skills new check-feeds --json`,
+		Args:              exactly(1, "NAME"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	cmd.Flags().StringVar(&description, "description", newDescription, "set the description to this `text`: the task, and when to use the skill")
+	return resultCommand(c, cmd, func(_ context.Context, args []string) (s begunSkill, err error) {
+		s.Name = args[0]
+		path := c.skillsPath()
+		if err := c.tighten(filepath.Dir(path), path); err != nil {
+			return s, err
+		}
+		set, err := c.loadSkills(nil)
+		if err != nil {
+			return s, err
+		}
+		if old, err := set.Get(tool.Unbounded(), s.Name); err == nil {
+			return s, skillExists(s.Name, old.File, fs.ErrExist)
+		}
+		s.File, err = skill.New(c.fs, path, s.Name, description)
+		var p *skill.Problem
+		switch {
+		case errors.Is(err, skill.ErrInvalid):
+			err = wrongArgs(cmd, "%v", err)
+		case errors.As(err, &p):
+			err = wrongArgs(cmd, "--description: %s", p.Text)
+		case errors.Is(err, fs.ErrExist):
+			err = skillExists(s.Name, filepath.Join(path, s.Name), err)
+		}
+		return s, err
+	}, func(s begunSkill) { c.Say("created: write the instructions into %s", display.Printable(s.File)) })
+}
+
+func skillExists(name, file string, err error) error {
+	return &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Message: "skill " + display.Quoted(name) + " already exists: " + file, Path: file, Err: err,
+		Remedy: "edit that file, or choose another name"}
+}
+
+// shownSkill is the output of skills show --json.
+type shownSkill struct {
+	listedSkill
+	License       string            `json:"license"`
+	Compatibility string            `json:"compatibility"`
+	Metadata      map[string]string `json:"metadata"`
+	Dir           string            `json:"dir"`
+	Body          string            `json:"body"`
+}
+
+func skillsShowCommand(c *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show NAME",
+		Short: "print a skill",
+		Long: `Print the front matter of a skill, a blank line, and the text for the agent.
+NAME is the name of a skill. If no skill has that name, show prints the skill in
+the directory NAME. NAME is never a path.`,
+		Example: `  crabmem skills show deploy
+  crabmem skills show deploy --json`,
+		Args:              exactly(1, "NAME"),
+		ValidArgsFunction: completeSkills(c),
+	}
+	return resultCommand(c, cmd, func(_ context.Context, args []string) (a shownSkill, err error) {
+		set, err := c.loadSkills(nil)
+		if err != nil {
+			return a, err
+		}
+		s, err := set.Get(tool.Unbounded(), args[0])
+		if errors.Is(err, skill.ErrInvalid) {
+			return a, wrongArgs(cmd, "%v", err)
+		}
+		if err != nil {
+			return a, aboutSkill(args[0], err)
+		}
+		return shownSkill{asListed(s), s.License, s.Compatibility, s.Metadata, s.Dir, s.Body}, nil
+	}, c.showSkill)
+}
+
+func (c *app) showSkill(s shownSkill) {
+	line := func(key, value string) {
+		if value != "" {
+			c.Out.WriteString(c.Dim(key+":") + " " + display.Printable(value) + "\n")
+		}
+	}
+	c.Out.WriteString(c.Bold(display.Label(s.Name)) + "\n")
+	line("description", s.Description)
+	line("file", s.File)
+	line("license", s.License)
+	line("compatibility", s.Compatibility)
+	if s.AllowedTools != nil {
+		tools := strings.Join(s.AllowedTools, " ")
+		if tools == "" {
+			tools = "none"
+		}
+		line("allowed tools", tools)
+	}
+	line("triggers", strings.Join(s.Triggers, ", "))
+	line("tags", strings.Join(s.Tags, ", "))
+	for _, k := range slices.Sorted(maps.Keys(s.Metadata)) {
+		if k != "triggers" && k != "tags" {
+			line(display.Printable(k), s.Metadata[k])
+		}
+	}
+	if s.Body != "" {
+		c.Out.WriteString("\n" + c.Text(s.Body) + "\n")
+	}
 }

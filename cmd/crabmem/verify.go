@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
+	"crabmem/crmem/vfs"
 	"crabmem/daemon/display"
 
 	"github.com/spf13/cobra"
@@ -84,4 +86,100 @@ func (c *app) damage(r *crmem.CheckReport) error {
 		}
 	}
 	return f
+}
+
+func repairCommand(c *app) *cobra.Command {
+	var keepDB, rejoin, dry, newer bool
+	var keepLog string
+	cmd := &cobra.Command{
+		Use:     "repair",
+		GroupID: groupCare,
+		Short:   "recover a damaged store",
+		Long: `Recover every entry that can be read, and move the rest to quarantine files.
+repair keeps every byte, and its report accounts for each. It does not change a
+valid store.
+
+If another program replaced or removed the log, repair takes the log with all
+operations. If two files contradict each other, choose one:
+
+  --keep-db        take the store's file, and quarantine its log
+  --keep-log BASE  take the log, and the file that it extends
+  --rejoin         add to the store the operations of a replaced log
+
+repair does not change a file with entries that only a newer program can read.
+--quarantine-newer moves these entries to a quarantine file. repair does not
+change a log of another version, either: --keep-db quarantines it.
+
+--rejoin loses no text. If both contain an entry with the same name, the store's
+entry keeps the name. repair renames the other entry and prints the new name.`,
+		Example: `  crabmem repair --dry-run
+  crabmem repair
+  crabmem repair --json`,
+	}
+	cmd.Flags().BoolVar(&keepDB, "keep-db", false, "take the file, quarantine its log")
+	cmd.Flags().StringVar(&keepLog, "keep-log", "", "take the log, and the file `BASE` that it extends")
+	cmd.Flags().BoolVar(&rejoin, "rejoin", false, "add the operations of a replaced log to the store")
+	cmd.Flags().BoolVar(&newer, "quarantine-newer", false, "quarantine entries that only a newer program can read")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "report problems, change nothing")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := atMostOne(cmd, "keep-db", "keep-log", "rejoin"); err != nil {
+			return err
+		}
+		path := c.storePath()
+		if dry {
+			return c.repairDry(path)
+		}
+		var r *crmem.RepairResult
+		run := func() error {
+			return c.Wait(cmd.Context(), func() (err error) {
+				r, err = crmem.Repair(path, &crmem.RepairOptions{
+					FS: c.fs, LockWait: c.lockStep(), Command: "crabmem repair", KeepDB: keepDB, KeepLog: keepLog, Rejoin: rejoin, QuarantineNewer: newer,
+				})
+				return err
+			})
+		}
+		if err := c.withoutDaemon(cmd.Context(), path, run); err != nil {
+			return c.about(path, err)
+		}
+		return c.printResult(r, func() {
+			for _, n := range r.Notes {
+				c.Say("%s", display.Printable(n))
+			}
+			for _, f := range r.Files {
+				c.Say("%s: %d bytes: %d recovered, %d quarantined", display.Printable(f.File), f.Bytes, f.Recovered, f.Aside)
+				if f.Kept != "" {
+					c.Say("  kept in %s", display.Printable(f.Kept))
+				}
+			}
+			switch {
+			case keepLog != "":
+				c.Say("took %s and the log that extends it", display.Printable(keepLog))
+			case len(r.Files) == 0:
+				c.Say("%s is valid, nothing was changed", display.Printable(r.Path))
+			}
+			c.Say("%s in the store", display.Plural(r.Entries, "entry", "entries"))
+		})
+	}
+	return c.outputs(cmd, of[crmem.RepairResult](), of[crmem.CheckReport]())
+}
+
+// repairDry prints the problems that a repair would handle.
+func (c *app) repairDry(path string) error {
+	r, err := c.check(path)
+	if err != nil {
+		return err
+	}
+	// Errors that prevent a repair.
+	if err := r.Err(); err != nil && (errors.Is(err, crmem.ErrNoStore) || errors.Is(err, vfs.ErrNotRegular)) {
+		return c.about(path, err)
+	}
+	return c.printResult(r, func() {
+		for _, p := range r.Problems {
+			c.Say("%s", display.Printable(p.Message))
+			c.Say("  %s", display.Printable(p.Remedy))
+		}
+		if len(r.Problems) == 0 {
+			c.Say("%s is valid, nothing to repair", display.Printable(r.Path))
+		}
+	})
 }

@@ -13,6 +13,7 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/service"
+	"crabmem/daemon/service/component"
 	"crabmem/daemon/service/servicetest"
 	"crabmem/daemon/tool"
 )
@@ -251,7 +252,7 @@ func TestRFC0043(t *testing.T) {
 		if err := p.Stop(t); err != nil {
 			t.Errorf("an interrupt: %v", err)
 		}
-		if code := service.Run(func(context.Context) error { return context.DeadlineExceeded }); code != 1 {
+		if code := component.Run(func(context.Context) error { return context.DeadlineExceeded }); code != 1 {
 			t.Errorf("exit code %d", code)
 		}
 	})

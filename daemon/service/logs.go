@@ -124,7 +124,7 @@ func (r *LogReader) Next() ([]byte, error) {
 // Logs writes the last lines of the service's log, and with follow those that
 // are added until ctx ends.
 func (s *Service) Logs(ctx context.Context, w io.Writer, lines int, follow bool) (err error) {
-	if err := s.check(); err != nil {
+	if err := s.Check(); err != nil {
 		return err
 	}
 	name, err := s.LogFile()

@@ -22,7 +22,7 @@ func (s *Service) For(goos string) *Service {
 
 // Installed returns the file that Start writes, and whether it is there.
 func (s *Service) Installed() (file string, ok bool, err error) {
-	if err := s.check(); err != nil {
+	if err := s.Check(); err != nil {
 		return "", false, err
 	}
 	file, _, err = s.render(definition{Label: s.Label(), Command: []string{"x"}})

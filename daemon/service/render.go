@@ -20,7 +20,7 @@ type definition struct {
 }
 
 func (s *Service) definition() (d definition, err error) {
-	if err := s.check(); err != nil {
+	if err := s.Check(); err != nil {
 		return d, err
 	}
 	d = definition{Label: s.Label(), Description: s.Description}

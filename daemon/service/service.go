@@ -1,11 +1,8 @@
-// Package service installs and runs programs next to the daemon: components
-// (RFC 0043), which provide tools to agents, and other programs that start with
-// the user's session.
+// Package service installs programs next to the daemon: the daemon itself, components
+// (package component), and other programs that start with the user's session.
 //
 // A [Service] is a program that systemd, launchd, or the Task Scheduler runs,
-// always as the user. An [McpService] is a Service with tools. It writes its
-// port to the home, and the daemon finds it there. Its main function only calls
-// [Main]; see the example.
+// always as the user.
 package service
 
 import (
@@ -92,7 +89,8 @@ func (s *Service) os() string {
 	return s.goos
 }
 
-func (s *Service) check() error {
+// Check returns an error if the name or a text of the service is invalid.
+func (s *Service) Check() error {
 	ok := s.Name != "" && len(s.Name) <= 64 && !strings.Contains(s.Name, "__") && s.Name[0] != '.' && !strings.ContainsFunc(s.Name, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
 	})
@@ -157,7 +155,7 @@ func (s *Service) Start(ctx context.Context) error {
 // Stop ends the service and uninstalls it. One that is not installed is no
 // error.
 func (s *Service) Stop(ctx context.Context) error {
-	if err := s.check(); err != nil {
+	if err := s.Check(); err != nil {
 		return err
 	}
 	file, _, err := s.render(definition{Label: s.Label(), Command: []string{"x"}})

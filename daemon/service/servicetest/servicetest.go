@@ -16,6 +16,7 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/service"
+	"crabmem/daemon/service/component"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -34,7 +35,7 @@ func Main(exit func(code int)) {
 		exit(0)
 	}
 	if n := os.Getenv(name); n != "" {
-		exit(service.Main(New(n), os.Args[1:], os.Stderr, os.Stderr))
+		exit(component.Main(New(n), os.Args[1:], os.Stderr, os.Stderr))
 	}
 }
 
@@ -68,9 +69,9 @@ func server(name string) *mcp.Server {
 }
 
 // New returns the component.
-func New(name string) *service.McpService {
+func New(name string) *component.McpService {
 	server := server(name)
-	return &service.McpService{
+	return &component.McpService{
 		Service: service.Service{Name: name, Description: "a component to test with"},
 		Handler: mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil),
 	}

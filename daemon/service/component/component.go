@@ -1,4 +1,8 @@
-package service
+// Package component runs components (RFC 0043): programs with tools for agents.
+//
+// An [McpService] is a service with tools. It writes its port to the home, and the daemon
+// finds it there. Its main function only calls [Main]; see the example.
+package component
 
 import (
 	"context"
@@ -10,12 +14,14 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/service"
 )
 
 // Endpoint is where a component serves its tools.
@@ -29,7 +35,7 @@ const (
 
 // McpService is a component: a service with tools for agents.
 type McpService struct {
-	Service
+	service.Service
 	// Handler serves the Model Context Protocol over HTTP, by the official SDK:
 	// mcp.NewStreamableHTTPHandler. It answers at [Endpoint].
 	Handler http.Handler
@@ -39,7 +45,7 @@ type McpService struct {
 // the home, where the daemon finds it. It returns when ctx ends or on an error,
 // after it removed the port file.
 func (s *McpService) Serve(ctx context.Context) (err error) {
-	if err := s.check(); err != nil {
+	if err := s.Check(); err != nil {
 		return err
 	}
 	file, err := s.PortFile()
@@ -87,25 +93,28 @@ func drop(err error) error {
 	return err
 }
 
-func (s *Service) announce(file, port string) error {
-	dir, err := s.in("run")
-	if err != nil {
+func (s *McpService) files() vfs.FS {
+	if s.FS == nil {
+		return vfs.OS{}
+	}
+	return s.FS
+}
+
+func (s *McpService) announce(file, port string) error {
+	if err := vfs.MkdirAll(s.files(), filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	if err := vfs.MkdirAll(s.fs(), dir, 0o700); err != nil {
-		return err
-	}
-	return vfs.WriteFile(s.fs(), file, 0o600, []byte(port))
+	return vfs.WriteFile(s.files(), file, 0o600, []byte(port))
 }
 
 // withdraw removes the port file, unless another process of the component has
 // written its own.
-func (s *Service) withdraw(file, port string) error {
-	b, err := vfs.ReadFile(s.fs(), file, 32)
+func (s *McpService) withdraw(file, port string) error {
+	b, err := vfs.ReadFile(s.files(), file, 32)
 	if err != nil || strings.TrimSpace(string(b)) != port {
 		return nil
 	}
-	return s.fs().Remove(file)
+	return s.files().Remove(file)
 }
 
 // untilEnd ends streams of events, which have no other end, when ctx ends.
@@ -171,7 +180,7 @@ const usage = `usage: %[1]s [COMMAND]
 // Main is the main function of a component. args are the arguments of the
 // program:
 //
-//	func main() { os.Exit(service.Main(s, os.Args[1:], os.Stdout, os.Stderr)) }
+//	func main() { os.Exit(component.Main(s, os.Args[1:], os.Stdout, os.Stderr)) }
 //
 // It returns the exit code.
 func Main(s *McpService, args []string, stdout, stderr io.Writer) int {

@@ -1,4 +1,4 @@
-package service_test
+package component_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"crabmem/daemon/service"
+	"crabmem/daemon/service/component"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -24,12 +25,12 @@ func Example() {
 		func(_ context.Context, _ *mcp.CallToolRequest, in args) (*mcp.CallToolResult, any, error) {
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: strings.ToUpper(in.Text)}}}, nil, nil
 		})
-	s := &service.McpService{
+	s := &component.McpService{
 		Service: service.Service{Name: "shout", Description: "says things louder"},
 		Handler: mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil),
 	}
-	// In a main: os.Exit(service.Main(s, os.Args[1:], os.Stdout, os.Stderr))
-	service.Main(s, []string{"help"}, os.Stdout, os.Stderr)
+	// In a main: os.Exit(component.Main(s, os.Args[1:], os.Stdout, os.Stderr))
+	component.Main(s, []string{"help"}, os.Stdout, os.Stderr)
 	fmt.Println("service", s.Label())
 	// Output:
 	// usage: crabmem shout [COMMAND]

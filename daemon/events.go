@@ -156,8 +156,8 @@ func describe(calls []agent.Call) string {
 }
 
 // follow sends the events of the sessions that the client selects, until it
-// disconnects or the daemon stops, and then the events that it has. It reports the number of events that a slow client missed, and ends
-// the request if this number is too large.
+// disconnects or the daemon stops, and then the events that it has. It reports the number
+// of events that a slow client missed, and ends the request if this number is too large.
 func (d *Daemon) follow(ctx context.Context, as *op.Identity, f op.EventFilter, send func(agent.Event) error) error {
 	limits := d.setup().config.Limits
 	s, err := d.events.add(f, as.MayRead, limits.SendQueue, limits.Subscribers)

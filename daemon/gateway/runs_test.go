@@ -129,12 +129,17 @@ func TestRuns(t *testing.T) {
 // canceled. A key has at most two.
 func TestRunGoesOn(t *testing.T) {
 	r := newRig(t)
-	r.model.Queue(modeltest.Call("ask_user", `{"questions":[{"question":"Which?","header":"which","options":[{"label":"a","description":"b"}]}]}`), modeltest.Say("thanks"),
+	r.model.Queue(modeltest.Call("ask_user", `{"questions":[{"question":"Which?","header":"which","options":[{"label":"a","description":"b"}]},{"question":"Why?","header":"why"}]}`), modeltest.Say("thanks"),
 		modeltest.Reply{}.Text("half").Stall(0), modeltest.Reply{}.Text("half").Stall(0))
 	at := r.do("root", "POST", "/v1/runs", object{"content": "ask me"}).Header.Get("Location")
 	ctx, cancel := context.WithCancel(t.Context())
 	_, next := r.open(ctx, "root", "GET", at+"/events", nil)
-	for e, ok := next(); ok && e.name != "ask"; e, ok = next() {
+	e, ok := next()
+	for ok && e.name != "ask" {
+		e, ok = next()
+	}
+	if want := `{"question":"Why?","header":"why","options":[]}]}`; !strings.HasSuffix(e.data, want) {
+		t.Errorf("asked %s", e.data)
 	}
 	cancel() // the tab is closed
 	r.want("answer", r.do("root", "POST", at+"/answer", object{"content": "a"}), 204, "")

@@ -155,6 +155,11 @@ func (m *Manager) ask(ctx context.Context, p *person, questions []agent.Question
 	if missed.Load() {
 		return "", errors.New("an earlier question of this run got no reply")
 	}
+	for i := range questions {
+		if questions[i].Options == nil {
+			questions[i].Options = []agent.Option{} // clients get a list
+		}
+	}
 	timeout := m.o.Setup().Config.Ask.Timeout
 	q := m.asks.begin(p.session)
 	defer m.asks.end(p.session, q)

@@ -54,7 +54,7 @@ type NewRun struct {
 	Agent   string // until the run names another one
 	// Events runs the agent. The run ends with its events.
 	Events func(ctx context.Context) iter.Seq2[*agent.Event, error]
-	// Ended is called once, before the run has ended for others.
+	// Ended is called once, when the agent has ended and the run is still active.
 	Ended func()
 }
 

@@ -2,7 +2,6 @@
 package endpoint
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +9,9 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/openai/openai-go"
+	"github.com/openai/openai-go/option"
 
 	"crabmem/bm25/clip"
 	"crabmem/crmem/embed"
@@ -36,26 +38,26 @@ type Options struct {
 // New returns an embedder that sends POST requests to BaseURL + "/embeddings". It reads no
 // environment variable and sends the key to no other host.
 func New(o Options) embed.Embedder {
-	c := &client{o: o, url: strings.TrimRight(o.BaseURL, "/") + "/embeddings"}
-	c.http = *http.DefaultClient
+	client := *http.DefaultClient
 	if o.Client != nil {
-		c.http = *o.Client
+		client = *o.Client
 	}
-	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return c
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	options := []option.RequestOption{option.WithBaseURL(o.BaseURL), option.WithHTTPClient(&client), option.WithMaxRetries(0), option.WithHeader("User-Agent", "crabmem")}
+	for _, name := range []string{"Lang", "Package-Version", "OS", "Arch", "Runtime", "Runtime-Version", "Retry-Count", "Timeout"} {
+		options = append(options, option.WithHeaderDel("X-Stainless-"+name)) // describes this machine
+	}
+	if o.Key != "" {
+		options = append(options, option.WithAPIKey(o.Key))
+	}
+	return &remote{o: o, url: strings.TrimRight(o.BaseURL, "/") + "/embeddings", options: options}
 }
 
-type client struct {
-	o    Options
-	url  string
-	http http.Client
-}
-
-type request struct {
-	Model      string   `json:"model"`
-	Input      []string `json:"input"`
-	Encoding   string   `json:"encoding_format"`
-	Dimensions int      `json:"dimensions,omitempty"`
+type remote struct {
+	o   Options
+	url string
+	// The options are not in an openai.Client: the linker would keep all its methods.
+	options []option.RequestOption
 }
 
 type response struct {
@@ -66,7 +68,7 @@ type response struct {
 }
 
 // Embed returns the vectors of texts. It is [embed.ErrRefused] if the server refuses them.
-func (c *client) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+func (c *remote) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	var list [][]float32
 	for len(texts) > 0 {
 		n := min(len(texts), maxTexts)
@@ -81,44 +83,48 @@ func (c *client) Embed(ctx context.Context, texts []string) ([][]float32, error)
 }
 
 // post makes a request for at most maxTexts texts.
-func (c *client) post(ctx context.Context, texts []string) ([][]float32, error) {
-	body := request{Model: c.o.Model, Input: texts, Encoding: "float"}
+func (c *remote) post(ctx context.Context, texts []string) ([][]float32, error) {
+	params := openai.EmbeddingNewParams{
+		Model: c.o.Model, Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: texts}, EncodingFormat: openai.EmbeddingNewParamsEncodingFormatFloat,
+	}
 	if c.o.Dimensions {
-		body.Dimensions = c.o.Dim
+		params.Dimensions = openai.Int(int64(c.o.Dim))
 	}
-	b, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(b))
-	if err != nil {
-		return nil, err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	if c.o.Key != "" {
-		r.Header.Set("Authorization", "Bearer "+c.o.Key)
-	}
-	res, err := c.http.Do(r)
-	if err != nil {
-		return nil, withoutURL(err)
-	}
-	defer res.Body.Close()
 	limit := int64(len(texts))*int64(c.o.Dim)*maxNumber + maxRest
-	b, err = io.ReadAll(io.LimitReader(res.Body, limit+1))
-	if err != nil {
-		return nil, fmt.Errorf("read the response: %w", err)
+	limited := func(q *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+		res, err := next(q)
+		if err == nil {
+			res.Body = &limitedBody{io.LimitReader(res.Body, limit+1), res.Body}
+		}
+		return res, err
 	}
-	if res.StatusCode != http.StatusOK {
+	var b []byte
+	var res *http.Response
+	api := openai.Client{Options: c.options} // openai.NewClient reads the environment
+	err := api.Post(ctx, "embeddings", params, &b, option.WithResponseInto(&res), option.WithMiddleware(limited))
+	if e, ok := errors.AsType[*openai.Error](err); ok {
+		b, _ = io.ReadAll(e.Response.Body) // the library has read it
+		return nil, statusError(e.StatusCode, b)
+	}
+	switch {
+	case err != nil:
+		return nil, withoutURL(err)
+	case res.StatusCode != http.StatusOK:
 		return nil, statusError(res.StatusCode, b)
-	}
-	if int64(len(b)) > limit {
+	case int64(len(b)) > limit:
 		return nil, fmt.Errorf("the response has more than %d bytes: check the model and its dimension", limit)
 	}
 	return c.vectors(b, len(texts))
 }
 
+// limitedBody is the beginning of a body.
+type limitedBody struct {
+	io.Reader
+	io.Closer
+}
+
 // vectors returns n vectors of a response, in the order of the texts.
-func (c *client) vectors(b []byte, n int) ([][]float32, error) {
+func (c *remote) vectors(b []byte, n int) ([][]float32, error) {
 	var res response
 	if err := json.Unmarshal(b, &res); err != nil {
 		return nil, fmt.Errorf("parse the response: %w", err)

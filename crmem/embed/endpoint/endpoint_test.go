@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -25,6 +26,14 @@ func server(t *testing.T, o Options, handle http.HandlerFunc) embed.Embedder {
 	return New(o)
 }
 
+// request is the body of a request.
+type request struct {
+	Model      string
+	Input      []string
+	Encoding   string `json:"encoding_format"`
+	Dimensions int
+}
+
 // answer writes the vectors of a request in reverse order: the number and the length of
 // each text, and 1.
 func answer(t *testing.T, w io.Writer, r *http.Request) request {
@@ -41,12 +50,16 @@ func answer(t *testing.T, w io.Writer, r *http.Request) request {
 }
 
 func TestEmbed(t *testing.T) {
-	t.Setenv("OPENAI_API_KEY", "of the environment")
-	t.Setenv("OPENAI_BASE_URL", "http://127.0.0.1:1")
+	for _, name := range []string{"API_KEY", "BASE_URL", "ORG_ID", "PROJECT_ID", "WEBHOOK_SECRET", "CUSTOM_HEADERS", "ADMIN_KEY", "LOG"} {
+		t.Setenv("OPENAI_"+name, "http://127.0.0.1:1")
+	}
 	var sizes []int
 	e := server(t, Options{Key: "secret"}, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/embeddings" || r.Header.Get("Authorization") != "Bearer secret" || r.Method != http.MethodPost {
 			t.Errorf("%s %s, %v", r.Method, r.URL, r.Header)
+		}
+		if names := slices.Sorted(maps.Keys(r.Header)); fmt.Sprint(names) != "[Accept Accept-Encoding Authorization Content-Length Content-Type User-Agent]" {
+			t.Errorf("headers: %s", names)
 		}
 		q := answer(t, w, r)
 		sizes = append(sizes, len(q.Input))

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"net/http"
 	"net/url"
 	"regexp"
 	"sync/atomic"
 	"time"
+
+	"github.com/openai/openai-go/option"
 
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
@@ -40,25 +41,21 @@ type Endpoint struct {
 // Client calls one endpoint. It may be used by several goroutines.
 type Client struct {
 	e          Endpoint
+	options    []option.RequestOption
 	unstreamed atomic.Bool // the endpoint refused to stream
 }
 
 // NewClient returns a client of an endpoint. It does not read the environment.
-func NewClient(e Endpoint) *Client { return &Client{e: e} }
+func NewClient(e Endpoint) *Client { return &Client{e: e, options: e.options()} }
 
 // Send makes one attempt for a complete response. Its error is that of ctx if
 // ctx ended, else an *Error.
 func (c *Client) Send(ctx context.Context, r Request) (*Response, error) {
 	a := c.begin(ctx, r, false)
 	defer a.end()
-	res, err := a.post(r)
-	if err != nil {
+	var body []byte
+	if err := a.post(r, &body); err != nil {
 		return nil, a.fail(err)
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		return nil, a.fail(fmt.Errorf("read response body: %w", err))
 	}
 	answer, err := completion(body)
 	if err != nil {
@@ -98,8 +95,8 @@ var errUnstreamed = errors.New("the endpoint does not stream")
 func (c *Client) stream(ctx context.Context, r Request, yield func(Chunk, error) bool) error {
 	a := c.begin(ctx, r, true)
 	defer a.end()
-	res, err := a.post(r)
-	if err != nil {
+	var res *http.Response
+	if err := a.post(r, &res); err != nil {
 		return a.fail(err)
 	}
 	defer res.Body.Close()

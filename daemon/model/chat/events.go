@@ -4,48 +4,51 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+	"slices"
 )
 
-// events reads a stream of server-sent events. It skips the events without data
-// that keep a connection alive, and accepts the field "error", in which
-// llama.cpp reported errors until 2025.
-type events struct {
-	lines  *bufio.Scanner
-	data   []byte // of the event
-	failed bool   // the event is an error
+// lines prepares a stream for the decoder of events. It bounds the length of an event,
+// turns the field "error", in which llama.cpp reported errors until 2025, into an event
+// of that type, and ends the last event, which some endpoints do not.
+type lines struct {
+	from  *bufio.Reader
+	ready []byte // of the current line
+	event int    // bytes since an empty line
+	cont  bool   // the next bytes continue a line
+	err   error
 }
 
-func newEvents(r io.Reader) *events {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxEvent+1<<10)
-	return &events{lines: lines}
-}
-
-// next advances to the next event with data.
-func (e *events) next() bool {
-	e.data, e.failed = e.data[:0], false
-	for e.lines.Scan() {
-		line := e.lines.Bytes()
-		if len(line) == 0 {
-			if len(bytes.TrimSpace(e.data)) > 0 {
-				return true
-			}
-			e.data, e.failed = e.data[:0], false
-			continue
+func (l *lines) Read(p []byte) (int, error) {
+	for len(l.ready) == 0 {
+		if l.err != nil {
+			return 0, l.err
 		}
-		name, value, _ := bytes.Cut(line, []byte(":"))
-		value = bytes.TrimPrefix(value, []byte(" "))
-		switch string(name) {
-		case "event":
-			e.failed = string(value) == "error"
-		case "error":
-			e.failed = true
-			fallthrough
-		case "data":
-			e.data = append(append(e.data, value...), '\n')
+		l.next()
+	}
+	n := copy(p, l.ready)
+	l.ready = l.ready[n:]
+	return n, nil
+}
+
+// next reads a line, or a part of a long one.
+func (l *lines) next() {
+	line, err := l.from.ReadSlice('\n')
+	l.event += len(line)
+	if !l.cont {
+		if rest, failed := bytes.CutPrefix(line, []byte("error:")); failed {
+			line = slices.Concat([]byte("event:error\ndata:"), rest)
+		} else if err == nil && len(bytes.TrimRight(line, "\r\n")) == 0 {
+			l.event = 0
 		}
 	}
-	return false
+	l.cont = err == bufio.ErrBufferFull
+	switch {
+	case l.event > maxEvent:
+		line, l.err = nil, permanent("an event of the stream is longer than %d bytes; the call was canceled", maxEvent)
+	case err == io.EOF:
+		line, l.err = append(bytes.Clone(line), "\n\n"...), err
+	case !l.cont:
+		l.err = err
+	}
+	l.ready = line
 }
-
-func (e *events) err() error { return e.lines.Err() }

@@ -1,7 +1,6 @@
 package chat
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
@@ -10,68 +9,22 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openai/openai-go"
+
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
 )
 
-// The JSON object of a request. The fields are in the order of the members.
-type (
-	requestBody struct {
-		Messages            []any           `json:"messages,omitzero"`
-		Model               string          `json:"model,omitzero"`
-		MaxCompletionTokens int             `json:"max_completion_tokens,omitzero"`
-		MaxTokens           int             `json:"max_tokens,omitzero"`
-		ReasoningEffort     string          `json:"reasoning_effort,omitzero"`
-		StreamOptions       map[string]bool `json:"stream_options,omitzero"`
-		ToolChoice          string          `json:"tool_choice,omitzero"`
-		Tools               []requestTool   `json:"tools,omitzero"`
-		Stream              bool            `json:"stream,omitzero"`
-	}
-	textMessage struct {
-		Content    string        `json:"content"`
-		ToolCalls  []requestCall `json:"tool_calls,omitzero"`
-		ToolCallID *string       `json:"tool_call_id,omitzero"`
-		Role       string        `json:"role"`
-		Reasoning  *string       `json:"reasoning_content,omitzero"`
-	}
-	// callMessage is an assistant message without text. Its content is null.
-	callMessage struct {
-		ToolCalls []requestCall `json:"tool_calls"`
-		Role      string        `json:"role"`
-		Content   *string       `json:"content"`
-		Reasoning *string       `json:"reasoning_content,omitzero"`
-	}
-	requestCall struct {
-		ID       string          `json:"id"`
-		Function requestFunction `json:"function"`
-		Type     string          `json:"type"`
-		Extra    json.RawMessage `json:"extra_content,omitzero"`
-	}
-	requestFunction struct {
-		Arguments string `json:"arguments"`
-		Name      string `json:"name"`
-	}
-	requestTool struct {
-		Function toolFunction `json:"function"`
-		Type     string       `json:"type"`
-	}
-	toolFunction struct {
-		Name        string                     `json:"name"`
-		Description string                     `json:"description,omitzero"`
-		Parameters  map[string]json.RawMessage `json:"parameters"`
-	}
-)
-
-// body returns the JSON text of a request as the endpoint expects it.
+// params returns a request as the endpoint expects it.
 //
 // The sender of a message is not sent. Reasoning is not sent back, because it
 // costs tokens and most endpoints refuse or ignore it, unless
 // Endpoint.KeepReasoning is set.
-func (e *Endpoint) body(r Request, stream bool) ([]byte, error) {
+func (e *Endpoint) params(r Request, stream bool) (openai.ChatCompletionNewParams, error) {
+	p := openai.ChatCompletionNewParams{Model: r.Model}
 	if len(r.Messages) == 0 {
-		return nil, fmt.Errorf("the request has no messages")
+		return p, fmt.Errorf("the request has no messages")
 	}
-	b := requestBody{Model: r.Model, Stream: stream}
 	known := func(name string) bool {
 		return slices.ContainsFunc(r.Tools, func(t Tool) bool { return t.Name == name })
 	}
@@ -87,78 +40,75 @@ func (e *Endpoint) body(r Request, stream bool) ([]byte, error) {
 		if isEmpty(m) {
 			continue // some endpoints refuse it
 		}
-		b.Messages = append(b.Messages, e.message(m, known))
+		p.Messages = append(p.Messages, e.message(m, known))
 	}
 	for _, t := range r.Tools {
 		f, err := function(t)
 		if err != nil {
-			return nil, err
+			return p, err
 		}
-		b.Tools = append(b.Tools, requestTool{f, "function"})
+		p.Tools = append(p.Tools, openai.ChatCompletionToolParam{Function: f})
 	}
-	if len(b.Tools) > 0 {
-		b.ToolChoice = "auto"
+	if len(p.Tools) > 0 {
+		p.ToolChoice.OfAuto = openai.String("auto")
 	}
 	if r.Thinking {
-		b.ReasoningEffort = "high"
+		p.ReasoningEffort = openai.ReasoningEffortHigh
 	}
-	if tokens := max(r.MaxTokens, 0); e.CompletionTokens {
-		b.MaxCompletionTokens = tokens
-	} else {
-		b.MaxTokens = tokens
+	if r.MaxTokens > 0 && e.CompletionTokens {
+		p.MaxCompletionTokens = openai.Int(int64(r.MaxTokens))
+	} else if r.MaxTokens > 0 {
+		p.MaxTokens = openai.Int(int64(r.MaxTokens))
 	}
 	if stream {
-		b.StreamOptions = map[string]bool{"include_usage": true}
+		p.StreamOptions.IncludeUsage = openai.Bool(true)
+		p.SetExtraFields(map[string]any{"stream": true})
 	}
-	var text bytes.Buffer
-	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(b); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
+	return p, nil
 }
 
-func (e *Endpoint) message(m *sessionlog.Message, known func(tool string) bool) any {
+func (e *Endpoint) message(m *sessionlog.Message, known func(tool string) bool) openai.ChatCompletionMessageParamUnion {
 	content := validUTF8(m.Content)
 	switch m.Role {
 	case record.RoleSystem:
-		return textMessage{Content: content, Role: "system"}
+		return openai.SystemMessage(content)
 	case record.RoleTool:
-		id := e.callID(m.ToolCallID)
-		return textMessage{Content: content, ToolCallID: &id, Role: "tool"}
+		return openai.ToolMessage(content, e.callID(m.ToolCallID))
 	case record.RoleAssistant:
-		return e.assistant(m, content, known)
+		return openai.ChatCompletionMessageParamUnion{OfAssistant: e.assistant(m, content, known)}
 	}
-	return textMessage{Content: content, Role: "user"}
+	return openai.UserMessage(content)
 }
 
 // assistant returns null for the content of a message that is only calls, as
 // the reference does.
-func (e *Endpoint) assistant(m *sessionlog.Message, content string, known func(tool string) bool) any {
-	var calls []requestCall
+func (e *Endpoint) assistant(m *sessionlog.Message, content string, known func(tool string) bool) *openai.ChatCompletionAssistantMessageParam {
+	var a openai.ChatCompletionAssistantMessageParam
+	extra := make(map[string]any)
+	if content == "" {
+		extra["content"] = nil
+	} else {
+		a.Content.OfString = openai.String(content)
+	}
 	for i, c := range m.ToolCalls {
 		name := c.Function.Name
 		if !known(name) {
 			name = toolName(name)
 		}
-		call := requestCall{
-			ID: e.callID(c.ID), Type: "function",
-			Function: requestFunction{Name: name, Arguments: argumentsObject(c.Function.Arguments)},
-		}
+		call := openai.ChatCompletionMessageToolCallParam{ID: e.callID(c.ID)}
+		call.Function.Name, call.Function.Arguments = name, argumentsObject(c.Function.Arguments)
 		if e.Unsigned && i == 0 {
-			call.Extra = unsigned
+			call.SetExtraFields(map[string]any{"extra_content": unsigned})
 		}
-		calls = append(calls, call)
+		a.ToolCalls = append(a.ToolCalls, call)
 	}
-	var reasoning *string
-	if e.KeepReasoning && len(calls) > 0 {
-		reasoning = new(validUTF8(m.ReasoningContent))
+	if e.KeepReasoning && len(m.ToolCalls) > 0 {
+		extra["reasoning_content"] = validUTF8(m.ReasoningContent)
 	}
-	if content == "" {
-		return callMessage{ToolCalls: calls, Role: "assistant", Reasoning: reasoning}
+	if len(extra) > 0 {
+		a.SetExtraFields(extra)
 	}
-	return textMessage{Content: content, ToolCalls: calls, Role: "assistant", Reasoning: reasoning}
+	return &a
 }
 
 func validUTF8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
@@ -205,17 +155,22 @@ func argumentsObject(s string) string {
 }
 
 // function copies a tool's schema as it is but for the order of its members.
-func function(t Tool) (toolFunction, error) {
-	f := toolFunction{Name: t.Name, Description: t.Description}
+func function(t Tool) (openai.FunctionDefinitionParam, error) {
+	f := openai.FunctionDefinitionParam{Name: t.Name}
+	if t.Description != "" {
+		f.Description = openai.String(t.Description)
+	}
 	if len(t.Parameters) == 0 {
-		f.Parameters = map[string]json.RawMessage{"type": json.RawMessage(`"object"`), "properties": json.RawMessage(`{}`)}
+		f.Parameters = openai.FunctionParameters{"type": "object", "properties": struct{}{}}
 		return f, nil
 	}
-	if err := json.Unmarshal(t.Parameters, &f.Parameters); err != nil {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(t.Parameters, &members); err != nil {
 		return f, fmt.Errorf("tool %s: its parameters are not a JSON object: %w", t.Name, err)
 	}
-	if f.Parameters == nil { // JSON null
-		f.Parameters = map[string]json.RawMessage{}
+	f.Parameters = make(openai.FunctionParameters, len(members))
+	for name, v := range members {
+		f.Parameters[name] = v
 	}
 	return f, nil
 }

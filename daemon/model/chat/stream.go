@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/openai/openai-go/packages/ssestream"
 )
 
 // grace is how long usage is waited for after the answer's end.
@@ -29,19 +31,23 @@ func (a *attempt) chunks(res *http.Response, yield func(Chunk, error) bool) erro
 	case first == '<', strings.HasPrefix(res.Header.Get("Content-Type"), "text/html"):
 		return permanent("the response is an HTML page, not an event stream: check base_url")
 	}
-	e := newEvents(body)
+	res.Body = io.NopCloser(&lines{from: body})
+	events := ssestream.NewDecoder(res)
 	var d deltas
 	how := endClosed
-	for how != endMark && e.next() {
-		if bytes.HasPrefix(e.data, []byte("[DONE]")) {
+	for how != endMark && events.Next() {
+		data := events.Event().Data
+		switch {
+		case len(bytes.TrimSpace(data)) == 0:
+			continue // keeps the connection alive
+		case bytes.HasPrefix(data, []byte("[DONE]")):
 			how = endMark
 			continue
-		}
-		if e.failed {
-			return inBandError(e.data)
+		case events.Event().Type == "error":
+			return inBandError(data)
 		}
 		ended := d.reason != ""
-		chunk, err := d.read(e.data)
+		chunk, err := d.read(data)
 		switch {
 		case err != nil:
 			return err
@@ -59,7 +65,7 @@ func (a *attempt) chunks(res *http.Response, yield func(Chunk, error) bool) erro
 			a.await("the stream stalled: no chunk", a.c.e.Idle)
 		}
 	}
-	err := e.err()
+	err := events.Err()
 	if _, late := errors.AsType[*timeoutError](context.Cause(a.ctx)); late {
 		how = endSilent
 	} else if err != nil {

@@ -2,43 +2,69 @@ package chat
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
+
+	"github.com/openai/openai-go"
+	"github.com/openai/openai-go/option"
 )
 
-// post sends a request. Its response has a status of 2xx and a limited body,
-// which the caller closes.
-func (a *attempt) post(r Request) (*http.Response, error) {
-	e := &a.c.e
-	body, err := e.body(r, a.stream)
-	if err != nil {
-		return nil, &Error{Err: err}
+// options returns the options of each request to an endpoint. They do not depend on
+// the environment, and the library does not retry.
+func (e *Endpoint) options() []option.RequestOption {
+	list := []option.RequestOption{option.WithBaseURL(e.URL), option.WithMaxRetries(0), option.WithHeader("User-Agent", "crabmem")}
+	for _, name := range []string{"Lang", "Package-Version", "OS", "Arch", "Runtime", "Runtime-Version", "Retry-Count", "Timeout"} {
+		list = append(list, option.WithHeaderDel("X-Stainless-"+name)) // describes this machine
 	}
-	to := e.URL + "chat/completions"
-	if len(e.Query) > 0 {
-		to += "?" + e.Query.Encode()
+	for name, values := range e.Query {
+		list = append(list, option.WithQuery(name, values[0]))
 	}
-	q, err := http.NewRequestWithContext(a.ctx, http.MethodPost, to, bytes.NewReader(body))
-	if err != nil {
-		return nil, &Error{Err: err}
+	for name, values := range e.Header {
+		list = append(list, option.WithHeader(name, values[0]))
 	}
-	q.Header.Set("User-Agent", "crabmem")
-	q.Header.Set("Content-Type", "application/json")
-	q.Header.Set("Accept", "application/json")
-	if a.stream {
-		q.Header.Set("Accept", "text/event-stream, application/json")
-	}
-	maps.Copy(q.Header, e.Header)
 	if e.Sign != nil {
-		if err := e.Sign(q, body); err != nil {
-			return nil, &Error{Err: err}
-		}
+		list = append(list, option.WithMiddleware(e.sign))
 	}
-	client := http.Client{Transport: (*transport)(a)}
-	return client.Do(q)
+	return list
+}
+
+func (e *Endpoint) sign(q *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	from, err := q.GetBody()
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(from)
+	if err == nil {
+		err = e.Sign(q, body)
+	}
+	if err != nil {
+		return nil, &Error{Err: err}
+	}
+	return next(q)
+}
+
+// post sends a request. It sets into to the body, or to the response, which has a
+// status of 2xx and a limited body that the caller closes.
+func (a *attempt) post(r Request, into any) error {
+	p, err := a.c.e.params(r, a.stream)
+	if err != nil {
+		return &Error{Err: err}
+	}
+	accept := "application/json"
+	if a.stream {
+		accept = "text/event-stream, application/json"
+	}
+	// No type has a field of openai.Client: the linker would keep all its methods, 3.7 MB.
+	api := openai.Client{Options: a.c.options} // openai.NewClient reads the environment
+	err = api.Post(a.ctx, "chat/completions", p, into, option.WithHeader("Accept", accept), option.WithHTTPClient(&http.Client{Transport: (*transport)(a)}))
+	if e, ok := errors.AsType[*openai.Error](err); ok {
+		body, _ := io.ReadAll(e.Response.Body) // the library has read it
+		return statusError(e.StatusCode, e.Response.Header, body)
+	}
+	return err
 }
 
 // transport is that of one attempt. It returns an error for a redirect, so that
@@ -51,13 +77,19 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if res.StatusCode < 200 || res.StatusCode > 299 {
-		defer res.Body.Close()
-		return nil, refusal(res)
+	switch {
+	case res.StatusCode >= 400:
+		body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody)) // a partial body is enough
+		res.Body.Close()
+		res.Body = io.NopCloser(bytes.NewReader(body))
+		return res, nil
+	case res.StatusCode >= 300:
+		res.Body.Close()
+		return nil, redirected(res)
 	}
-	limit := &limitedBody{body: res.Body, left: maxBody}
+	limit := &limitedBody{ReadCloser: res.Body, left: maxBody}
 	if t.stream {
-		limit.left, limit.events = maxStream, true
+		limit.left = maxStream
 	}
 	res.Body = limit
 	if a := (*attempt)(t); t.stream {
@@ -68,85 +100,30 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// refusal is the error for an unexpected response.
-func refusal(res *http.Response) *Error {
-	if res.StatusCode/100 == 3 {
-		to := "nowhere"
-		if u, err := url.Parse(res.Header.Get("Location")); err == nil && u.Host != "" {
-			to = u.Scheme + "://" + u.Host
-		} else if err == nil && u.Path != "" {
-			to = u.Path
-		}
-		return &Error{
-			Status: res.StatusCode,
-			Err:    fmt.Errorf("redirect to %q not followed: set base_url to the correct address", shorten(to, 200)),
-		}
+// redirected returns the error of a redirect.
+func redirected(res *http.Response) *Error {
+	to := "nowhere"
+	if u, err := url.Parse(res.Header.Get("Location")); err == nil && u.Host != "" {
+		to = u.Scheme + "://" + u.Host
+	} else if err == nil && u.Path != "" {
+		to = u.Path
 	}
-	body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody)) // a partial body is enough
-	return statusError(res.StatusCode, res.Header, body)
+	return &Error{
+		Status: res.StatusCode,
+		Err:    fmt.Errorf("redirect to %q not followed: set base_url to the correct address", shorten(to, 200)),
+	}
 }
 
-// limitedBody reads no more than left bytes, and when it has events no more
-// than maxEvent between two empty lines. At the end of a stream it puts an
-// empty line, which some endpoints leave out after the last event.
+// limitedBody reads no more than left bytes.
 type limitedBody struct {
-	body   io.ReadCloser
-	left   int64
-	events bool
-	event  int // bytes since an empty line
-	line   int // bytes of the last line but for CR
-	tail   string
-	err    error
+	io.ReadCloser
+	left int64
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
-	if b.err != nil {
-		n := copy(p, b.tail)
-		b.tail = b.tail[n:]
-		if n > 0 || len(p) == 0 {
-			return n, nil
-		}
-		return 0, b.err
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, permanent("the response exceeds the size limit; the call was canceled")
 	}
-	n, err := b.body.Read(p)
-	b.left -= int64(n)
-	b.err = err
-	if b.events {
-		b.count(p[:n])
-	}
-	switch {
-	case b.left < 0:
-		b.err = permanent("the response exceeds the size limit; the call was canceled")
-	case b.event > maxEvent:
-		b.err = permanent("an event of the stream is longer than %d bytes; the call was canceled", maxEvent)
-	case err == io.EOF && b.events:
-		b.tail = "\n\n"
-	}
-	if b.err != nil && b.err != io.EOF {
-		return 0, b.err
-	}
-	return n, nil
+	return n, err
 }
-
-func (b *limitedBody) count(p []byte) {
-	for len(p) > 0 {
-		i := bytes.IndexByte(p, '\n')
-		if i < 0 {
-			b.line += len(p) - bytes.Count(p, []byte{'\r'})
-			b.event += len(p)
-			return
-		}
-		b.line += i - bytes.Count(p[:i], []byte{'\r'})
-		b.event += i + 1
-		if b.line == 0 {
-			b.event = 0
-		}
-		b.line = 0
-		p = p[i+1:]
-		if b.event > maxEvent {
-			return
-		}
-	}
-}
-
-func (b *limitedBody) Close() error { return b.body.Close() }

@@ -31,7 +31,6 @@ type stored struct {
 type storedPart struct {
 	attached map[uint32]span // lists that were read, by term
 	read     bool            // the documents were read
-	number   int
 	docs     int
 	at, size uint64 // of the block of documents
 	lengths  lengths
@@ -116,7 +115,7 @@ func (s *stored) readTable() {
 	at, left := uint64(0), s.docs
 	for i := 0; len(b) > 0; i++ {
 		u64 := binary.LittleEndian.Uint64
-		p := &storedPart{attached: map[uint32]span{}, number: i, docs: int(min(left, maxDocs)), at: at, size: u64(b[32:]) & (1<<32 - 1)}
+		p := &storedPart{attached: map[uint32]span{}, docs: int(min(left, maxDocs)), at: at, size: u64(b[32:]) & (1<<32 - 1)}
 		p.lengths = lengths{int(u64(b[32:]) >> 32), int(u64(b[16:])), u64(b[24:])}
 		seg := &segment{stored: p}
 		seg.minID, seg.maxID = u64(b), u64(b[8:])

@@ -27,7 +27,6 @@ type page struct {
 	named, hasID bool
 	hasTime      bool
 	warnings     []string
-	nameAt       int    // offset of the Name row, for errors
 	block        bool   // the page has a metadata block
 	heading      string // empty without a heading
 }
@@ -280,7 +279,7 @@ func (p *page) takeRow(r *row, rule *bodyRule) *pageError {
 		if err != nil {
 			return &pageError{r.offset, "Name: " + err.Error(), "correct it, or remove the row; the file name without .md is then the name"}
 		}
-		p.Name, p.named, p.nameAt = name, true, r.offset
+		p.Name, p.named = name, true
 	case rowContent:
 		var err error
 		if *rule, err = parseBodyRule(r.text); err != nil {

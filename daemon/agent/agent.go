@@ -31,10 +31,10 @@ var compactPrompt string
 
 // Agent is a prompt, a model, and a permission set.
 type Agent struct {
-	Name, Description string
-	Prompt            string // the system prompt
-	Model             string // "" is the active one
-	Thinking          bool
+	Name     string
+	Prompt   string // the system prompt
+	Model    string // "" is the active one
+	Thinking bool
 
 	// MaxIterations bounds the steps of a run, each an answer of the model and
 	// the calls in it. 0 is DefaultIterations.

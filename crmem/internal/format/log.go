@@ -311,15 +311,14 @@ func frameCRC(salt uint64, off int64, frame []byte) uint32 {
 
 // Frame is a valid frame of a log.
 type Frame struct {
-	Offset   int64
-	Type     byte // without frameMore
-	More     bool
-	Seq      uint64
-	syncedTo int64
-	prev     uint32
-	crc      uint32
-	Context  []byte
-	Payload  []byte
+	Offset  int64
+	Type    byte // without frameMore
+	More    bool
+	Seq     uint64
+	prev    uint32
+	crc     uint32
+	Context []byte
+	Payload []byte
 }
 
 func (f *Frame) End() int64 { return f.Offset + FrameHeader + int64(len(f.Context)+len(f.Payload)) }

@@ -166,15 +166,14 @@ func (h *LogHeader) parseFrame(p []byte, off int64) (f Frame, why string) {
 		return f, fmt.Sprintf("synced_to %d, outside the log before the frame", synced)
 	}
 	return Frame{
-		Offset:   off,
-		Type:     p[0] &^ FrameMore,
-		More:     p[0]&FrameMore != 0,
-		Seq:      binary.LittleEndian.Uint64(p[frameOffSeq:]),
-		syncedTo: int64(synced),
-		prev:     binary.LittleEndian.Uint32(p[frameOffPrev:]),
-		crc:      binary.LittleEndian.Uint32(p[frameOffCRC:]),
-		Context:  p[FrameHeader : FrameHeader+nc : FrameHeader+nc],
-		Payload:  p[FrameHeader+nc : FrameHeader+int64(n) : FrameHeader+int64(n)],
+		Offset:  off,
+		Type:    p[0] &^ FrameMore,
+		More:    p[0]&FrameMore != 0,
+		Seq:     binary.LittleEndian.Uint64(p[frameOffSeq:]),
+		prev:    binary.LittleEndian.Uint32(p[frameOffPrev:]),
+		crc:     binary.LittleEndian.Uint32(p[frameOffCRC:]),
+		Context: p[FrameHeader : FrameHeader+nc : FrameHeader+nc],
+		Payload: p[FrameHeader+nc : FrameHeader+int64(n) : FrameHeader+int64(n)],
 	}, ""
 }
 

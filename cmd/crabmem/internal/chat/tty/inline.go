@@ -145,7 +145,6 @@ type line struct {
 	word  []span // after the text; a line contains all of it or nothing
 	wcols int
 	gap   bool // a space precedes the word
-	any   bool // something was written
 }
 
 func (l *line) add(s, style string) {
@@ -228,7 +227,7 @@ func (l *line) newLine() {
 		i = j
 	}
 	l.w.endLine(b.String())
-	l.text, l.cols, l.any = nil, 0, true
+	l.text, l.cols = nil, 0
 }
 
 func (l *line) end() {

@@ -18,15 +18,7 @@ func (d *Daemon) call(r *request, m *pb.Call) error {
 	if row == nil {
 		return errUnknownRequest
 	}
-	h, err := op.ReadHeader(m.GetHead())
-	if err != nil {
-		return err
-	}
-	r.as = d.identity(h.As)
-	h.By.Client = cmp.Or(h.By.Client, crmem.ClientWire)
-	h.Space = cmp.Or(h.Space, r.as.Space, space.Main)
-	r.Header = h
-	if err := r.identify(); err != nil {
+	if err := d.readHead(r, m.GetHead()); err != nil {
 		return err
 	}
 	if err := row.Permit(&r.as, r.Space); err != nil {
@@ -53,6 +45,20 @@ func (d *Daemon) call(r *request, m *pb.Call) error {
 		return d.again(r, row)
 	}
 	return err
+}
+
+// readHead reads the header of a call, and identifies who asks.
+func (d *Daemon) readHead(r *request, head []byte) (err error) {
+	if r.Header, err = op.ReadHeader(head); err != nil {
+		return err
+	}
+	if len(r.As) > crmem.MaxActorField {
+		return errtable.Invalidf("as: %d bytes, want at most %d", len(r.As), crmem.MaxActorField)
+	}
+	r.as = op.IdentityOf(d.setup().config.Origins, r.As)
+	r.By.Client, r.By.Origin = cmp.Or(r.By.Client, crmem.ClientWire), cmp.Or(r.As, r.By.Origin)
+	r.Space = cmp.Or(r.Space, r.as.Space, space.Main)
+	return nil
 }
 
 // again answers a request that repeats an earlier one, which had its effect.

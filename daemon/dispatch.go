@@ -29,7 +29,7 @@ func (r *request) pong() error {
 // Handle sends the response to a request. It is a [wire.Handler].
 func (d *Daemon) Handle(ctx context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 	gone := false
-	r := &request{ctx: ctx, Header: op.Header{By: crmem.Actor{Client: crmem.ClientWire}}, as: d.identity("")}
+	r := &request{ctx: ctx, Header: op.Header{By: crmem.Actor{Client: crmem.ClientWire}}, as: op.Identity{Owner: true}}
 	r.send = func(m *pb.ServerMessage) error {
 		err := send(m)
 		gone = gone || err != nil

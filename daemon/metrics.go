@@ -179,19 +179,12 @@ func (d *Daemon) metricsText(server *wire.Server) []byte {
 	x.gauge("crabmem_store_content_bytes", "Bytes of the texts of entries.", float64(st.ContentBytes))
 	x.gauge("crabmem_store_snapshot_bytes", "Bytes of the store's file.", float64(st.SnapshotBytes))
 	x.gauge("crabmem_store_log_bytes", "Bytes of the store's log.", float64(st.LogBytes))
-	live, active, waiting := 0, 0, 0
-	for _, l := range d.loaded.List() {
-		live++
-		waiting += l.Waiting()
-		if l.Active() {
-			active++
-		}
-	}
-	x.gauge("crabmem_sessions_live", "Loaded sessions.", float64(live))
-	x.gauge("crabmem_sessions_active", "Sessions with an active run.", float64(active))
-	x.gauge("crabmem_runs_waiting", "Runs that wait for the run slot of their session.", float64(waiting))
+	now := d.figures()
+	x.gauge("crabmem_sessions_live", "Loaded sessions.", float64(now.LoadedSessions))
+	x.gauge("crabmem_sessions_active", "Sessions with an active run.", float64(now.ActiveSessions))
+	x.gauge("crabmem_runs_waiting", "Runs that wait for the run slot of their session.", float64(now.WaitingRuns))
 	x.gauge("crabmem_connections", "Connections of clients.", float64(server.Conns()))
-	x.gauge("crabmem_subscribers", "Subscribers of all events.", float64(d.events.count.Load()))
+	x.gauge("crabmem_subscribers", "Subscribers of all events.", float64(now.Subscribers))
 	x.head("crabmem_build_info", "gauge", "Always 1.")
 	x.sample("crabmem_build_info", 1, "version", d.opts.Version, "go", runtime.Version())
 	x.gauge("process_start_time_seconds", "Start time of the daemon, in seconds since 1970.", float64(d.started.UnixMilli())/1000)

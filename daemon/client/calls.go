@@ -8,6 +8,9 @@ import (
 	"crabmem/daemon/wire/pb"
 )
 
+// Daemon describes a daemon.
+type Daemon = op.DaemonInfo
+
 // Ping asks whether the daemon is there.
 func (c *Client) Ping(ctx context.Context) error {
 	r, err := c.request(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_Ping{Ping: &pb.Ping{}}})

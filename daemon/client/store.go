@@ -186,6 +186,26 @@ func (s *store) Update(ctx context.Context, plan func(*crmem.Store) ([]crmem.Op,
 	return list, err
 }
 
+// update has the daemon apply the operations of plan, on condition that the
+// entries that they change are as the files have them.
+func (s *store) update(ctx context.Context, d *Client, plan func(*crmem.Store) ([]crmem.Op, error)) ([]crmem.Entry, error) {
+	var ops []crmem.Op
+	err := s.Read(func(v *crmem.Store) error {
+		changes, err := plan(v)
+		for i := 0; i < len(changes) && err == nil; i++ {
+			err = changes[i].Validate()
+		}
+		if err == nil && len(changes) > 0 {
+			ops = append(op.Conditions(v, changes), changes...)
+		}
+		return err
+	})
+	if err != nil || len(ops) == 0 {
+		return nil, err
+	}
+	return op.ApplyOps(ctx, d, ops...)
+}
+
 // Call carries out an operation on the store. It is a method of [op.Caller].
 func (s *store) Call(ctx context.Context, row *op.Row, in, out any, part func() error) error {
 	return s.do(ctx, func(l op.Memory) error { return l.Call(ctx, row, in, out, part) }, func(d *Client) error {

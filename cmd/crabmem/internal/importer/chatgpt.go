@@ -2,6 +2,7 @@ package importer
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -31,15 +32,10 @@ type chatgptNode struct {
 }
 
 func (c *chatReader) chatgpt(h *Chat, o object) {
-	h.ID = o.str("conversation_id")
-	if h.ID == "" {
-		h.ID = o.str("id")
-	}
-	if h.ID != "" {
-		c.chat = h.ID
-	}
+	h.ID = cmp.Or(o.str("conversation_id"), o.str("id"))
+	c.chat = cmp.Or(h.ID, c.chat)
 	c.head(h, o, o.str("title"), o.when("create_time"))
-	c.skipKeys("a conversation", o, "id", "conversation_id", "title", "create_time", "current_node", "mapping")
+	c.left.skipKeys("a conversation", c.chat, o, "id", "conversation_id", "title", "create_time", "current_node", "mapping")
 	if says(o["mapping"]) && foreign.JSONType(o["mapping"]) != "object" {
 		c.left.add("messages are not a tree", c.chat)
 	}
@@ -117,9 +113,9 @@ func newestLeaf(nodes map[string]chatgptNode) string {
 
 func (c *chatReader) chatgptMessage(h *Chat, id string, n chatgptNode, calls map[string]sessionlog.ToolCall) {
 	o := n.message
-	c.skipKeys("a message", o, "id", "author", "content", "create_time", "update_time", "metadata", "recipient", "status", "end_turn", "weight", "channel")
+	c.left.skipKeys("a message", c.chat, o, "id", "author", "content", "create_time", "update_time", "metadata", "recipient", "status", "end_turn", "weight", "channel")
 	author, meta := o.sub("author"), o.sub("metadata")
-	c.skipKeys("the metadata of a message", meta, "attachments")
+	c.left.skipKeys("the metadata of a message", c.chat, meta, "attachments")
 	m := sessionlog.Message{Role: author.str("role")}
 	if m.Role == record.RoleUser && isHidden(o) {
 		m.Role = record.RoleSystem

@@ -82,13 +82,6 @@ func (c *chatReader) head(h *Chat, o object, title string, created time.Time) {
 	h.Meta.CreatedAt = record.Timestamp(created)
 }
 
-// skipKeys counts the omitted keys.
-func (c *chatReader) skipKeys(what string, o object, but ...string) {
-	for _, k := range o.keys(but...) {
-		c.left.add(fmt.Sprintf("%q of %s", k, what), c.chat)
-	}
-}
-
 // say adds a message.
 func (c *chatReader) say(h *Chat, m sessionlog.Message) {
 	m.Content, m.ReasoningContent = strings.Trim(m.Content, "\n"), strings.Trim(m.ReasoningContent, "\n")

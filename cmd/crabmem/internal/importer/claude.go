@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -24,11 +25,9 @@ import (
 
 func (c *chatReader) claude(h *Chat, o object) {
 	h.ID = o.str("uuid")
-	if h.ID != "" {
-		c.chat = h.ID
-	}
+	c.chat = cmp.Or(h.ID, c.chat)
 	c.head(h, o, o.str("name"), o.when("created_at"))
-	c.skipKeys("a conversation", o, "uuid", "name", "summary", "created_at", "chat_messages")
+	c.left.skipKeys("a conversation", c.chat, o, "uuid", "name", "summary", "created_at", "chat_messages")
 	if s := o.str("summary"); strings.TrimSpace(s) != "" {
 		c.say(h, sessionlog.Message{Role: record.RoleSystem, Content: s})
 	}
@@ -45,7 +44,7 @@ func (c *chatReader) claude(h *Chat, o object) {
 }
 
 func (c *chatReader) claudeMessage(h *Chat, o object) {
-	c.skipKeys("a message", o, "uuid", "text", "content", "sender", "created_at", "updated_at", "attachments", "files", "files_v2", "parent_message_uuid")
+	c.left.skipKeys("a message", c.chat, o, "uuid", "text", "content", "sender", "created_at", "updated_at", "attachments", "files", "files_v2", "parent_message_uuid")
 	m := sessionlog.Message{Role: record.RoleAssistant}
 	switch s := o.str("sender"); s {
 	case "human", "user":
@@ -64,14 +63,11 @@ func (c *chatReader) claudeMessage(h *Chat, o object) {
 		switch typ := b.str("type"); typ {
 		case "text":
 			texts = append(texts, b.str("text"))
-			c.skipKeys("a text", b, "type", "text", "start_timestamp", "stop_timestamp", "flags")
+			c.left.skipKeys("a text", c.chat, b, "type", "text", "start_timestamp", "stop_timestamp", "flags")
 		case "thinking":
 			thoughts = append(thoughts, b.str("thinking"))
 		case "tool_use":
-			id := b.str("id")
-			if id == "" {
-				id = fmt.Sprintf("%s-%d", o.str("uuid"), len(m.ToolCalls)+1)
-			}
+			id := cmp.Or(b.str("id"), fmt.Sprintf("%s-%d", o.str("uuid"), len(m.ToolCalls)+1))
 			input := "{}"
 			if says(b["input"]) {
 				input = arguments(plain(b["input"]))
@@ -127,10 +123,7 @@ func (c *chatReader) files(list []json.RawMessage) string {
 	var all []string
 	for _, raw := range list {
 		f := as[object](raw)
-		name := f.str("file_name")
-		if name == "" {
-			name = f.str("name")
-		}
+		name := cmp.Or(f.str("file_name"), f.str("name"))
 		all = append(all, "[file "+name+"]", f.str("extracted_content"))
 		if f.str("extracted_content") == "" {
 			c.left.add("a file without content in the export", name)
@@ -208,17 +201,11 @@ func newClaudeNotes() *claudeNotes {
 func (c *claudeNotes) read(part string, r io.Reader) error {
 	return elements(r, []string{part}, func(n int, raw json.RawMessage) error {
 		where := fmt.Sprintf("%s %d", part, n)
-		o, err := parseObject(raw)
-		if err != nil {
-			c.left.add("invalid record: "+err.Error(), where)
-			return nil
-		}
-		if foreign.LoneSurrogate(string(raw)) >= 0 {
-			c.left.add("lone surrogate, replaced by U+FFFD", where)
-		}
-		if part == partProjects {
+		switch o := c.left.record(raw, where); {
+		case o == nil:
+		case part == partProjects:
 			c.project(where, o)
-		} else {
+		default:
 			c.memories(where, o)
 		}
 		return nil
@@ -235,16 +222,9 @@ func (c *claudeNotes) text(o object, key, where string) string {
 	return o.str(key)
 }
 
-// skipKeys counts the omitted keys.
-func (c *claudeNotes) skipKeys(what, where string, o object, but ...string) {
-	for _, k := range o.keys(but...) {
-		c.left.add(fmt.Sprintf("%q of %s", k, what), where)
-	}
-}
-
 func (c *claudeNotes) memories(where string, o object) {
 	account := o.str("account_uuid")
-	c.skipKeys("the memories", where, o, "account_uuid", "conversations_memory", "project_memories", "memory_files")
+	c.left.skipKeys("the memories", where, o, "account_uuid", "conversations_memory", "project_memories", "memory_files")
 	if s := c.text(o, "conversations_memory", where); s != "" {
 		c.note(Note{ID: "memory:" + account, Text: s}, "Claude memory")
 	}
@@ -253,10 +233,7 @@ func (c *claudeNotes) memories(where string, o object) {
 		c.left.add(`"project_memories" is not an object`, where)
 	}
 	for _, id := range slices.Sorted(maps.Keys(projects)) {
-		name := c.projects[id]
-		if name == "" {
-			name = id
-		}
+		name := cmp.Or(c.projects[id], id)
 		c.note(Note{ID: "project-memory:" + id, Text: as[string](projects[id])}, "Claude memory of "+name)
 	}
 	if says(o["memory_files"]) && foreign.JSONType(o["memory_files"]) != "array" {
@@ -269,7 +246,7 @@ func (c *claudeNotes) memories(where string, o object) {
 			c.left.add("memory file without a path", where)
 			continue
 		}
-		c.skipKeys("a memory file", path, f, "path", "content", "created_at", "updated_at")
+		c.left.skipKeys("a memory file", path, f, "path", "content", "created_at", "updated_at")
 		n := Note{ID: "memory-file:" + account + ":" + path, Text: c.text(f, "content", path), Created: f.when("created_at")}
 		if n.Created.IsZero() {
 			n.Created = f.when("updated_at")
@@ -279,16 +256,14 @@ func (c *claudeNotes) memories(where string, o object) {
 }
 
 func (c *claudeNotes) project(where string, o object) {
-	id, name := o.str("uuid"), strings.TrimSpace(o.str("name"))
+	id := o.str("uuid")
 	if id == "" {
 		c.left.add("project without an ID", where)
 		return
 	}
-	if name == "" {
-		name = "Claude project " + id
-	}
+	name := cmp.Or(strings.TrimSpace(o.str("name")), "Claude project "+id)
 	c.projects[id] = name
-	c.skipKeys("a project", name, o, "uuid", "name", "description", "prompt_template", "docs", "created_at", "updated_at", "creator", "is_private", "is_starter_project")
+	c.left.skipKeys("a project", name, o, "uuid", "name", "description", "prompt_template", "docs", "created_at", "updated_at", "creator", "is_private", "is_starter_project")
 	text := c.text(o, "description", name)
 	if s := c.text(o, "prompt_template", name); s != "" {
 		text = joined(text, "Instructions:\n\n"+s)
@@ -302,15 +277,9 @@ func (c *claudeNotes) project(where string, o object) {
 	}
 	for i, raw := range docs {
 		d := as[object](raw)
-		file := d.str("filename")
-		if file == "" {
-			file = fmt.Sprintf("document %d", i+1)
-		}
-		doc := d.str("uuid")
-		if doc == "" {
-			doc = id + "/" + file
-		}
-		c.skipKeys("a document", file, d, "uuid", "filename", "content", "created_at")
+		file := cmp.Or(d.str("filename"), fmt.Sprintf("document %d", i+1))
+		doc := cmp.Or(d.str("uuid"), id+"/"+file)
+		c.left.skipKeys("a document", file, d, "uuid", "filename", "content", "created_at")
 		c.note(Note{ID: "doc:" + doc, Text: c.text(d, "content", file), Created: d.when("created_at")}, name+": "+file)
 	}
 }

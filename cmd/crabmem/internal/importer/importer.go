@@ -7,6 +7,7 @@
 package importer
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"crabmem/bm25/clip"
 	"crabmem/daemon/display"
+	"crabmem/sessionlog/foreign"
 )
 
 // The kinds of sources.
@@ -105,6 +107,27 @@ func (t *Tally) AddCount(reason, where string, n int) {
 	if where = cut(where, maxExample); where != "" && len(l.Where) < maxExamples && !slices.Contains(l.Where, where) {
 		l.Where = append(l.Where, where)
 	}
+}
+
+// skipKeys counts the keys of an object that are not imported, except those in but.
+func (t *Tally) skipKeys(what, where string, o object, but ...string) {
+	for _, k := range o.keys(but...) {
+		t.add(fmt.Sprintf("%q of %s", k, what), where)
+	}
+}
+
+// record parses a record of a source. It counts an invalid one as an omission, and
+// returns nil.
+func (t *Tally) record(raw json.RawMessage, where string) object {
+	o, err := parseObject(raw)
+	if err != nil {
+		t.add("invalid record: "+err.Error(), where)
+		return nil
+	}
+	if foreign.LoneSurrogate(string(raw)) >= 0 {
+		t.add("lone surrogate, replaced by U+FFFD", where)
+	}
+	return o
 }
 
 // Sorted returns the omissions by reason.

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -42,13 +43,9 @@ func ReadMem0(r io.Reader) (*Memory, error) {
 	said := make(map[string]bool) // id and text
 	count := make(map[string]int) // by id
 	err := elements(r, []string{"results", "memories"}, func(i int, raw json.RawMessage) error {
-		o, err := parseObject(raw)
-		if err != nil {
-			left.add("invalid record: "+err.Error(), fmt.Sprintf("record %d", i))
+		o := left.record(raw, fmt.Sprintf("record %d", i))
+		if o == nil {
 			return nil
-		}
-		if foreign.LoneSurrogate(string(raw)) >= 0 {
-			left.add("lone surrogate, replaced by U+FFFD", fmt.Sprintf("record %d", i))
 		}
 		n, ok := mem0Note(i, o, &left)
 		if !ok {
@@ -90,10 +87,7 @@ func mem0Note(i int, o object, left *Tally) (Note, bool) {
 	if foreign.JSONType(o["id"]) == "number" {
 		id = plain(o["id"])
 	}
-	where := id
-	if where == "" {
-		where = fmt.Sprintf("record %d", i)
-	}
+	where := cmp.Or(id, fmt.Sprintf("record %d", i))
 	key := ""
 	for _, k := range mem0Text {
 		if strings.TrimSpace(o.str(k)) != "" {
@@ -159,14 +153,8 @@ func mem0Relations(v json.RawMessage) (string, bool) {
 		if o == nil {
 			return "", false
 		}
-		source, relation, target := plain(o["source"]), plain(o["relationship"]), plain(o["target"])
-		if relation == "" {
-			relation = plain(o["relation"])
-		}
-		if target == "" {
-			target = plain(o["destination"])
-		}
-		line := "- " + source + " — " + relation + " → " + target
+		relation, target := cmp.Or(plain(o["relationship"]), plain(o["relation"])), cmp.Or(plain(o["target"]), plain(o["destination"]))
+		line := "- " + plain(o["source"]) + " — " + relation + " → " + target
 		for _, k := range o.keys("source", "relationship", "relation", "target", "destination") {
 			line += ", " + k + ": " + inLine(o[k])
 		}

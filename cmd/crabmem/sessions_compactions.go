@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
@@ -161,12 +160,8 @@ func (c *app) expandText(ctx context.Context, s *sessionlog.Session, p sessionlo
 }
 
 func (c *app) expandJSON(ctx context.Context, s *sessionlog.Session, p sessionlog.Compaction) error {
-	head, err := cli.EncodeJSON(p)
-	if err != nil {
-		return err
-	}
-	out := bytes.NewBuffer(append(bytes.TrimSuffix(head, []byte("}\n")), `,"lines":[`...))
-	err = replacedLines(ctx, s, p, func(l *sessionlog.Line) error {
+	a := expandedCompaction{p, []replacedLine{}}
+	err := replacedLines(ctx, s, p, func(l *sessionlog.Line) error {
 		v := replacedLine{Line: l.Number, Offset: l.Offset, Bytes: l.Size}
 		if text := string(l.Raw); utf8.ValidString(text) && (l.Raw != nil || l.Size == 0) {
 			v.Text = &text
@@ -174,19 +169,13 @@ func (c *app) expandJSON(ctx context.Context, s *sessionlog.Session, p sessionlo
 			text = base64.StdEncoding.EncodeToString(l.Raw)
 			v.Base64 = &text
 		}
-		b, err := cli.EncodeJSON(v)
-		if l.Number > p.FirstLine {
-			out.WriteByte(',')
-		}
-		out.Write(bytes.TrimSuffix(b, []byte("\n")))
-		return err
+		a.Lines = append(a.Lines, v)
+		return nil
 	})
 	if err != nil {
 		return err
 	}
-	out.WriteString("]}\n")
-	_, err = c.Out.Write(out.Bytes())
-	return err
+	return c.PrintJSON(a)
 }
 
 // expandedCompaction is sessions compactions show --json.

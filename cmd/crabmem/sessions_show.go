@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
 	"strings"
 
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/display"
 	"crabmem/daemon/op"
 	"crabmem/sessionlog"
@@ -57,7 +55,11 @@ resumed session.`,
 				return err
 			}
 			if c.JSON {
-				return c.showSessionJSON(cmd.Context(), s, &i, from)
+				a, err := describeSession(cmd.Context(), s, &i, from)
+				if err != nil {
+					return err
+				}
+				return c.PrintJSON(a)
 			}
 			return c.showSessionText(cmd.Context(), s, &i, from)
 		})
@@ -105,96 +107,60 @@ func (c *app) showSessionText(ctx context.Context, s *sessionlog.Session, i *ses
 	return nil
 }
 
-func (c *app) showSessionJSON(ctx context.Context, s *sessionlog.Session, i *sessionlog.Info, from int64) error {
-	var messages, markers, turns bytes.Buffer // the elements, separated by commas
-	damage := []shownDamage{}
-	damaged, torn, first := 0, int64(0), int64(0)
-	add := func(to *bytes.Buffer, v any) error {
-		b, err := cli.EncodeJSON(v)
-		if to.Len() > 0 {
-			to.WriteByte(',')
-		}
-		to.Write(bytes.TrimSuffix(b, []byte("\n")))
-		return err
-	}
+// describeSession returns the lines of a session from an offset on.
+func describeSession(ctx context.Context, s *sessionlog.Session, i *sessionlog.Info, from int64) (shownSession, error) {
+	a := shownSession{ID: s.ID, File: s.File, Meta: op.SessionMetaOf(&i.Meta),
+		Messages: []shownMessage{}, Markers: []shownMarker{}, Turns: []shownTurn{}, Damage: []shownDamage{}}
 	for l, err := range joinStreamed(s.Lines(from)) {
 		if err := cmp.Or(err, context.Cause(ctx)); err != nil {
-			return err
+			return a, err
 		}
-		if first == 0 {
-			first = l.Number
+		if a.From == 0 {
+			a.From = l.Number
 		}
 		if l.Torn && (l.Kind == record.KindBad || l.Kind == record.KindBlank) {
-			torn = l.Size
+			a.Torn = l.Size
 		}
 		// A torn tail does not count as damage, unless it is the complete file.
-		if d := damageOf(&l); d != nil && (torn == 0 || l.Offset == 0) {
-			if damaged++; len(damage) < maxShownDamage {
-				damage = append(damage, *d)
+		if d := damageOf(&l); d != nil && (a.Torn == 0 || l.Offset == 0) {
+			if a.Damaged++; len(a.Damage) < maxShownDamage {
+				a.Damage = append(a.Damage, *d)
 			}
 		}
-		if torn > 0 {
+		if a.Torn > 0 {
 			continue
 		}
 		switch l.Kind {
 		case record.KindMarker:
-			err = add(&markers, shownMarker{l.Number, l.Summary})
-			if err == nil && from > 0 && l.Offset == from {
-				err = add(&messages, newShownMessage(l.Number, &sessionlog.Message{Role: record.RoleUser, Content: l.Summary}))
+			a.Markers = append(a.Markers, shownMarker{l.Number, l.Summary})
+			if from > 0 && l.Offset == from {
+				a.Messages = append(a.Messages, newShownMessage(l.Number, &sessionlog.Message{Role: record.RoleUser, Content: l.Summary}))
 			}
 		case record.KindMessage:
-			err = add(&messages, newShownMessage(l.Number, &l.Message))
+			a.Messages = append(a.Messages, newShownMessage(l.Number, &l.Message))
 		case record.KindUnknown:
 			if t, ok := record.ParseTurn(l.Raw); ok {
-				err = add(&turns, newShownTurn(l.Number, &t))
+				a.Turns = append(a.Turns, newShownTurn(l.Number, &t))
 			}
 		}
-		if err != nil {
-			return err
-		}
 	}
+	a.From = max(a.From, 1)
 	if s.Size == 0 {
-		damaged, damage = 1, append(damage, shownDamage{Line: 1, Message: "no meta line"})
+		a.Damaged, a.Damage = 1, append(a.Damage, shownDamage{Line: 1, Message: "no meta line"})
 	}
-	head, err := cli.EncodeJSON(sessionHead{s.ID, s.File, op.SessionMetaOf(&i.Meta), max(first, 1)})
-	if err != nil {
-		return err
-	}
-	tail, err := cli.EncodeJSON(sessionTail{damaged, damage, torn})
-	if err != nil {
-		return err
-	}
-	// The messages are encoded once, and are much.
-	c.Out.Write(bytes.TrimSuffix(head, []byte("}\n")))
-	c.Out.WriteString(`,"messages":[`)
-	c.Out.Write(messages.Bytes())
-	c.Out.WriteString(`],"markers":[`)
-	c.Out.Write(markers.Bytes())
-	c.Out.WriteString(`],"turns":[`)
-	c.Out.Write(turns.Bytes())
-	c.Out.WriteString(`],`)
-	_, err = c.Out.Write(tail[1:])
-	return err
+	return a, nil
 }
 
 // shownSession is sessions show --json.
 type shownSession struct {
-	sessionHead
+	ID       string         `json:"session"`
+	File     string         `json:"file"`
+	Meta     op.SessionMeta `json:"meta"`
+	From     int64          `json:"from_line"`
 	Messages []shownMessage `json:"messages"`
 	Markers  []shownMarker  `json:"markers"`
 	Turns    []shownTurn    `json:"turns"`
-	sessionTail
-}
-
-type sessionHead struct {
-	ID   string         `json:"session"`
-	File string         `json:"file"`
-	Meta op.SessionMeta `json:"meta"`
-	From int64          `json:"from_line"`
-}
-
-type sessionTail struct {
-	Damaged int           `json:"damaged"`
-	Damage  []shownDamage `json:"damage"`
-	Torn    int64         `json:"torn_bytes"`
+	Damaged  int            `json:"damaged"`
+	Damage   []shownDamage  `json:"damage"`
+	Torn     int64          `json:"torn_bytes"`
 }

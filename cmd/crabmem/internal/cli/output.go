@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -8,12 +9,9 @@ import (
 
 // PrintJSON writes v as the answer of the command.
 func (c *Streams) PrintJSON(v any) error {
-	b, err := EncodeJSON(v)
-	if err != nil {
-		return err
-	}
-	_, err = c.Out.Write(b)
-	return err
+	enc := json.NewEncoder(c.Out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
 }
 
 // Say writes a line unless --quiet or --json is set.

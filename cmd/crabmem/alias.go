@@ -71,7 +71,7 @@ func (c *app) aliases(ctx context.Context, name string, show bool, change func(*
 	if show {
 		return resultOf(c.read, func(s *crmem.Store) (crmem.Entry, error) { return op.FindEntry(s, name) })
 	}
-	err = c.update(ctx, "alias", func(s *crmem.Store) ([]crmem.Op, error) {
+	_, err = c.update(ctx, "alias", false, func(s *crmem.Store) ([]crmem.Op, error) {
 		if e, err = op.FindEntry(s, name); err != nil {
 			return nil, err
 		}
@@ -115,18 +115,15 @@ entry. If an entry has the name NEW, rename changes nothing and exits with 4.`,
 		Args:              exactly(2, "OLD and NEW"),
 		ValidArgsFunction: c.completeNames(1),
 	}, func(ctx context.Context, args []string) (e crmem.Entry, err error) {
-		err = c.writeChecked(ctx, "rename", false, false, func(s op.Memory) error {
-			list, err := s.Update(ctx, func(s *crmem.Store) (ops []crmem.Op, err error) {
-				if old, err = op.FindEntry(s, args[0]); err == nil {
-					shared = hasAlias(s, old)
-				}
-				return []crmem.Op{crmem.Rename{Name: old.Name, To: args[1]}}, err
-			})
-			if e = old; len(list) > 0 {
-				e = list[0]
+		list, err := c.update(ctx, "rename", false, func(s *crmem.Store) (ops []crmem.Op, err error) {
+			if old, err = op.FindEntry(s, args[0]); err == nil {
+				shared = hasAlias(s, old)
 			}
-			return err
+			return []crmem.Op{crmem.Rename{Name: old.Name, To: args[1]}}, err
 		})
+		if e = old; len(list) > 0 {
+			e = list[0]
+		}
 		if err == nil && shared && e.Name != old.Name {
 			c.Warn(fmt.Sprintf("%s is an alias of several entries now, so links to it are ambiguous: remove it from one with crabmem alias NAME --remove %s", display.Label(old.Name), errtable.ShellWord(old.Name)))
 		}

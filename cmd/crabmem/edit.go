@@ -101,7 +101,15 @@ func (c *app) edit(ctx context.Context, editor string, before crmem.Entry, allow
 		remove()
 		return emptyText("the edited text of " + display.Label(before.Name))
 	}
-	e, err := c.storeEdited(ctx, before, after, file, allow)
+	list, err := c.update(ctx, "edit", allow, func(s *crmem.Store) ([]crmem.Op, error) {
+		now, err := s.Get(before.Name)
+		if errors.Is(err, crmem.ErrNotFound) || err == nil && !now.Equal(before) {
+			return nil, &cli.Failure{Code: cli.ExitConflict, Kind: "changed", Path: file,
+				Message: display.Quoted(before.Name) + " changed during the edit; your text is in " + file,
+				Remedy:  "compare your text with crabmem show, then run crabmem remember NAME - < " + errtable.ShellWord(file)}
+		}
+		return []crmem.Op{crmem.Update{Name: now.Name, Content: after, Aliases: now.Aliases}}, err
+	})
 	if err != nil {
 		f := classify(err)
 		if !strings.Contains(f.Message, file) {
@@ -110,28 +118,7 @@ func (c *app) edit(ctx context.Context, editor string, before crmem.Entry, allow
 		return f
 	}
 	remove()
-	return c.printWritten("edited", op.Replaced(e, before))
-}
-
-// storeEdited replaces the content of an entry that is still as it was before the
-// edit. file contains the new content.
-func (c *app) storeEdited(ctx context.Context, before crmem.Entry, after, file string, allow bool) (e crmem.Entry, err error) {
-	err = c.writeChecked(ctx, "edit", false, allow, func(s op.Memory) error {
-		list, err := s.Update(ctx, func(s *crmem.Store) ([]crmem.Op, error) {
-			now, err := s.Get(before.Name)
-			if errors.Is(err, crmem.ErrNotFound) || err == nil && !now.Equal(before) {
-				return nil, &cli.Failure{Code: cli.ExitConflict, Kind: "changed", Path: file,
-					Message: display.Quoted(before.Name) + " changed during the edit; your text is in " + file,
-					Remedy:  "compare your text with crabmem show, then run crabmem remember NAME - < " + errtable.ShellWord(file)}
-			}
-			return []crmem.Op{crmem.Update{Name: now.Name, Content: after, Aliases: now.Aliases}}, err
-		})
-		if err == nil {
-			e = list[0]
-		}
-		return err
-	})
-	return e, err
+	return c.printWritten("edited", op.Replaced(list[0], before))
 }
 
 // editFile writes text to a new file that only its user can read.

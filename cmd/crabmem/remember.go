@@ -218,28 +218,23 @@ exist, append exits with 3; for an archive it exits with 4.
 			f.Remedy = "check the command that wrote it"
 			return f
 		}
-		var before, e crmem.Entry
-		err = c.writeChecked(cmd.Context(), "append", false, allow, func(s op.Memory) error {
-			list, err := s.Update(cmd.Context(), func(s *crmem.Store) ([]crmem.Op, error) {
-				if before, err = op.FindEntry(s, args[0]); err != nil {
-					return nil, err
-				}
-				if before.Kind != crmem.Note {
-					return nil, &errtable.Error{Kind: "kind", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Path: s.Path(), Err: crmem.ErrKind,
-						Message: display.Quoted(before.Name) + " is an archive", Fix: "use crabmem edit to change an archive"}
-				}
-				o := crmem.Remember{Name: before.Name, Content: appended(before.Content, text), Metadata: edit}
-				content, err := o.ContentFor(before.Content)
-				return []crmem.Op{crmem.Update{Name: before.Name, Content: content, Aliases: before.Aliases}}, err
-			})
-			if err == nil {
-				e = list[0]
+		var before crmem.Entry
+		list, err := c.update(cmd.Context(), "append", allow, func(s *crmem.Store) ([]crmem.Op, error) {
+			if before, err = op.FindEntry(s, args[0]); err != nil {
+				return nil, err
 			}
-			return err
+			if before.Kind != crmem.Note {
+				return nil, &errtable.Error{Kind: "kind", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Path: s.Path(), Err: crmem.ErrKind,
+					Message: display.Quoted(before.Name) + " is an archive", Fix: "use crabmem edit to change an archive"}
+			}
+			o := crmem.Remember{Name: before.Name, Content: appended(before.Content, text), Metadata: edit}
+			content, err := o.ContentFor(before.Content)
+			return []crmem.Op{crmem.Update{Name: before.Name, Content: content, Aliases: before.Aliases}}, err
 		})
 		if err != nil {
 			return err
 		}
+		e := list[0]
 		return c.printResult(op.Replaced(e, before), func() {
 			c.Say("appended %s to %s (%s %d, %s)", display.Size(int64(len(e.Content)-len(before.Content))), display.Label(e.Name), e.Kind, e.ID, display.Size(int64(len(e.Content))))
 		})

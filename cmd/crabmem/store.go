@@ -201,14 +201,6 @@ func (c *app) writeGuarded(ctx context.Context, command string, create bool, g o
 	}, f)
 }
 
-// writeChecked is write for a text that may contain secrets: f gets a store that
-// applies the setting [memory] secrets, unless allow is set.
-func (c *app) writeChecked(ctx context.Context, command string, create, allow bool, f func(s op.Memory) error) error {
-	g := c.guard()
-	g.AllowSecrets = allow
-	return c.writeGuarded(ctx, command, create, g, f)
-}
-
 // guard checks texts by the setting [memory] secrets.
 func (c *app) guard() op.Guard {
 	return op.Guard{Policy: c.secretsPolicy, Warn: c.Warn, Fix: op.OwnerFix}
@@ -257,12 +249,17 @@ func (c *app) withStore(ctx context.Context, o client.StoreOptions, open func(*c
 	return err
 }
 
-// update applies the operations that plan returns to a store that exists.
-func (c *app) update(ctx context.Context, command string, plan func(s *crmem.Store) ([]crmem.Op, error)) error {
-	return c.writeChecked(ctx, command, false, false, func(s op.Memory) error {
-		_, err := s.Update(ctx, plan)
+// update applies the operations that plan returns to a store that exists. It returns the
+// entries that they wrote. It refuses texts with secrets as [memory] secrets says, unless
+// allow is set.
+func (c *app) update(ctx context.Context, command string, allow bool, plan func(s *crmem.Store) ([]crmem.Op, error)) (list []crmem.Entry, err error) {
+	g := c.guard()
+	g.AllowSecrets = allow
+	err = c.writeGuarded(ctx, command, false, g, func(s op.Memory) error {
+		list, err = s.Update(ctx, plan)
 		return err
 	})
+	return list, err
 }
 
 // plan is update, or with dry only calls plan.
@@ -271,7 +268,8 @@ func (c *app) plan(ctx context.Context, command string, dry bool, plan func(s *c
 		_, err := resultOf(c.read, plan)
 		return err
 	}
-	return c.update(ctx, command, plan)
+	_, err := c.update(ctx, command, false, plan)
+	return err
 }
 
 // access returns the settings with which this command finds the daemon that

@@ -214,8 +214,9 @@ func rootCommand(c *app, args ...string) *cobra.Command {
 }
 
 // checkGlobal refuses global flags without a value: a variable that is not set
-// must not lead to another store.
-func (c *app) checkGlobal(cmd *cobra.Command, _ []string) error {
+// must not lead to another store. It also refuses a command that needs a home if
+// no directory is known.
+func (c *app) checkGlobal(cmd *cobra.Command, args []string) error {
 	top := cmd
 	for top.HasParent() && top.Parent().HasParent() {
 		top = top.Parent()
@@ -231,7 +232,8 @@ func (c *app) checkGlobal(cmd *cobra.Command, _ []string) error {
 			return cli.Usagef("--%s is empty", name)
 		}
 	}
-	if _, err := os.UserHomeDir(); needs != needsNothing && c.homeDir() == unknownHome && (needs != needsStore || c.namedStore() == "") {
+	named := needs == needsStore && c.namedStore() != "" || top.Name() == "inspect" && len(args) > 0
+	if _, err := os.UserHomeDir(); needs != needsNothing && !named && c.homeDir() == unknownHome {
 		return &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Message: "no home directory: " + err.Error(), Remedy: "set --db FILE or --home DIR", Err: err}
 	}
 	if c.space != "" {

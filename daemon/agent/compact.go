@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"time"
 
 	"crabmem/bm25/clip"
 	"crabmem/daemon/model"
@@ -14,9 +13,8 @@ import (
 	"crabmem/sessionlog/record"
 )
 
-// compactTimeout limits the time for a summary. It exceeds the provider's time
-// limit, because a long history takes minutes.
-const compactTimeout = 5 * time.Minute
+// compactTimeout limits the time for a summary, with its retries.
+const compactTimeout = model.LocalTimeout
 
 // resultShown is how much of a tool's result the model sees when it writes a
 // summary, in bytes.
@@ -93,7 +91,7 @@ func (r *Runner) summaryRequest(a *Agent, s *Session, o CompactOptions, room int
 	// The model writes all of it before the first byte arrives. max_tokens does
 	// not limit its length: reasoning or a longer text would cut the summary, and
 	// a cut summary is discarded.
-	return model.Request{Model: a.Model, Messages: ms, Timeout: compactTimeout, OnRetry: o.OnRetry}
+	return model.Request{Model: a.Model, Messages: ms, OnRetry: o.OnRetry}
 }
 
 // shortened returns messages that fit the model. It truncates results of tools

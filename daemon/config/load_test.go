@@ -163,7 +163,7 @@ and a rule`,
 	dev.Members, dev.Memory, dev.Tools, dev.CompactPrompt = []string{"ops"}, false, []string{"bash"}, "Be short."
 	ops.Name, ops.Prompt, ops.File, ops.Description = "ops", "You operate.", "/h/config.toml", "operates"
 	ops.Model, ops.FollowsActive, ops.Thinking = "claude-x", false, true
-	provider := config.Provider{Weight: 1, MaxRetries: 5, Timeout: seconds(30), IdleTimeout: time.Minute}
+	provider := config.Provider{Weight: 1, MaxRetries: 5, Timeout: seconds(600), IdleTimeout: time.Minute}
 	openai, claude, local, cloud := provider, provider, provider, provider
 	openai.Name, openai.Kind, openai.APIKey, openai.Models = "openai", "openai", "sk-from-the-environment", []string{"gpt-4o"}
 	openai.Weight, openai.MaxRetries, openai.Timeout = 2, 3, seconds(45)
@@ -630,6 +630,16 @@ func TestHistorySetting(t *testing.T) {
 			got = -1
 		}
 		if got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// TestTimeout checks that the default time limit is that of the provider's kind.
+func TestTimeout(t *testing.T) {
+	for text, want := range map[string]time.Duration{"": 0, "timeout = 600\n": 0, "timeout = 30\n": 30 * time.Second} {
+		c := load(t, map[string]string{"config.toml": "[provider.a]\nkind = 'ollama'\nmodels = ['m']\n" + text})
+		if got := c.Models()[0].Timeout; got != want {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}

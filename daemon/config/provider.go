@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"crabmem/daemon/model"
 )
@@ -126,7 +127,7 @@ func (p *Provider) Model() model.Provider {
 	return model.Provider{
 		Name: p.Name, Kind: p.Kind, BaseURL: p.BaseURL, APIKey: string(p.APIKey), APIVersion: p.APIVersion, Region: p.Region,
 		AccessKey: string(p.AccessKey), SecretKey: string(p.SecretKey), KeySource: p.KeySource, Models: p.Models, MaxRetries: &retries,
-		Timeout: p.Timeout, IdleTimeout: p.IdleTimeout, ContextLimits: p.ContextLimits, Fallback: p.Fallback,
+		Timeout: p.firstByte(), IdleTimeout: p.IdleTimeout, ContextLimits: p.ContextLimits, Fallback: p.Fallback,
 	}
 }
 
@@ -230,4 +231,12 @@ func mcps(c *Config, top *section) {
 		c.MCPs = append(c.MCPs, m)
 	}
 	slices.SortFunc(c.MCPs, func(a, b MCP) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// firstByte returns the configured timeout, or 0 for the default of the kind.
+func (p *Provider) firstByte() time.Duration {
+	if p.Timeout == model.DefaultTimeout {
+		return 0
+	}
+	return p.Timeout
 }

@@ -107,7 +107,7 @@ func TestGetConfig(t *testing.T) {
 	if p := c.Provider["openai"]; p.Kind != "openai_compat" || *p.Timeout != 45 || *p.Weight != 2 || *p.APIKey != "" {
 		t.Errorf("openai: %+v", p)
 	}
-	if p := c.Provider["local"]; p.Kind != "llama_cpp" || *p.Timeout != 30 || *p.MaxRetries != 5 || p.APIKey != nil {
+	if p := c.Provider["local"]; p.Kind != "llama_cpp" || *p.Timeout != 600 || *p.MaxRetries != 5 || p.APIKey != nil {
 		t.Errorf("local: %+v", p)
 	}
 	if len(c.Provider) != 4 || len(c.MCPs) != 1 || len(c.Agents) != 1 || *c.System.Crab.Model != "gpt-4o" || c.System.Crab.MaxIterations != 20 {

@@ -1,8 +1,10 @@
 package model
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -29,10 +31,12 @@ type Provider struct {
 	SecretKey string `json:"-" cbor:"SecretKey"`
 
 	Models     []string
-	MaxRetries *int          // of rate limits and server errors, 5 when nil; of others at most 2
-	Timeout    time.Duration // to the first byte; 30 s when 0
-	// IdleTimeout is between the chunks of a stream; 60 s when 0. Comments that
-	// only keep the connection alive are no chunks.
+	MaxRetries *int // of rate limits and server errors, 5 when nil; of others at most 2
+	// Timeout is to the first byte. When 0, it is LocalTimeout for the kinds ollama and
+	// llama.cpp and addresses of this machine, and DefaultTimeout for others.
+	Timeout time.Duration
+	// IdleTimeout is between the bytes of a response; 60 s when 0. A response that has
+	// only bytes without data, such as comments, ends after the default of Timeout.
 	IdleTimeout   time.Duration
 	ContextLimits map[string]int // of models, in tokens, where the table is wrong
 	Fallback      []string       // names of models to try in this order if one of these fails
@@ -41,7 +45,8 @@ type Provider struct {
 // Defaults of a provider.
 const (
 	DefaultMaxRetries  = 5
-	DefaultTimeout     = 30 * time.Second
+	DefaultTimeout     = 10 * time.Minute
+	LocalTimeout       = 30 * time.Minute // a long prompt may take it
 	DefaultIdleTimeout = 60 * time.Second
 )
 
@@ -220,14 +225,12 @@ func (p *Provider) endpoint(model string, transport http.RoundTripper) chat.Endp
 		Provider: p.Name, Header: make(http.Header), Secrets: []string{p.APIKey, p.SecretKey, p.AccessKey},
 		CallIDs: callIDs(k.name, base.Hostname()), CompletionTokens: k.tokens, KeepReasoning: keepsReasoning(base.Hostname()),
 		Unsigned:  k.name == "google" && !strings.Contains(model, "gemini-1") && !strings.Contains(model, "gemini-2"),
-		Alternate: k.custom, Timeout: p.Timeout, Idle: p.IdleTimeout, Transport: transport,
+		Alternate: k.custom, Quiet: DefaultTimeout, Idle: cmp.Or(p.IdleTimeout, DefaultIdleTimeout), Transport: transport,
 	}
-	if e.Timeout == 0 {
-		e.Timeout = DefaultTimeout
+	if k.keyless || isLoopback(base.Hostname()) {
+		e.Quiet = LocalTimeout
 	}
-	if e.Idle == 0 {
-		e.Idle = DefaultIdleTimeout
-	}
+	e.Timeout = cmp.Or(p.Timeout, e.Quiet)
 	switch {
 	case k.name == "azure":
 		if p.APIKey != "" {
@@ -257,6 +260,12 @@ func (p *Provider) endpoint(model string, transport http.RoundTripper) chat.Endp
 	}
 	e.URL = base.String() + "/"
 	return e
+}
+
+// isLoopback reports whether a host is this machine.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
 // azureDeployment returns the path of a deployment, under a base that may name

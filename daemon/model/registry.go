@@ -316,8 +316,8 @@ func (r *Registry) Stream(ctx context.Context, q Request) iter.Seq2[Chunk, error
 }
 
 // fallsBack reports whether to try a fallback model after an error: a transient
-// one, or a used-up quota.
+// one, a time-out, or a used-up quota.
 func fallsBack(ctx context.Context, err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return ok && (e.Transient() || errors.Is(e, ErrQuota)) && ctx.Err() == nil
+	return ok && (e.Transient() || e.Timeout() || errors.Is(e, ErrQuota)) && ctx.Err() == nil
 }

@@ -1,6 +1,7 @@
 package model_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -84,7 +85,7 @@ var (
 // over returns a registry of one model on a network.
 func over(t *testing.T, n *network, p model.Provider) *model.Registry {
 	t.Helper()
-	p.Name, p.BaseURL, p.Models = "p", "http://model.test/v1", []string{"m"}
+	p.Name, p.BaseURL, p.Models = "p", cmp.Or(p.BaseURL, "http://model.test/v1"), []string{"m"}
 	r, err := model.NewRegistry(model.Network{Transport: n}, []model.Provider{p}, "")
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +240,8 @@ func TestRetryAfter(t *testing.T) {
 	})
 }
 
-// TestTimeouts: 30 s to the first byte, 60 s between chunks.
+// TestTimeouts: 10 minutes to the first byte, 30 on this machine, 60 s between bytes,
+// and the first limit again without data.
 func TestTimeouts(t *testing.T) {
 	type answers = []func(*http.Request) (*http.Response, error)
 	one := 1
@@ -250,64 +252,80 @@ func TestTimeouts(t *testing.T) {
 			time.Sleep(time.Hour)
 		})
 	}
+	// every sends a text at times, then the end.
+	every := func(d time.Duration, times int, sent string) func(*http.Request) (*http.Response, error) {
+		return piped("text/event-stream", func(w io.Writer) {
+			for range times {
+				time.Sleep(d)
+				io.WriteString(w, sent)
+			}
+			io.WriteString(w, text+streamEnd)
+		})
+	}
 	for _, c := range []struct {
-		name     string
-		answer   func(*http.Request) (*http.Response, error)
-		stream   bool
-		p        model.Provider
-		q        time.Duration // the request's own
-		want     time.Duration
-		attempts int
-		text     string // of the error; "" = no error
+		name   string
+		answer func(*http.Request) (*http.Response, error)
+		stream bool
+		p      model.Provider
+		q      time.Duration // the request's own
+		want   time.Duration
+		text   string // of the error; "" = no error
 	}{
-		{name: "no answer", answer: hang, want: 30 * time.Second, attempts: 2, text: "no answer within 30s"},
-		{name: "no answer to a stream", answer: hang, stream: true, want: 30 * time.Second, attempts: 2, text: "no answer within 30s"},
-		{name: "of the provider", answer: hang, p: model.Provider{Timeout: time.Second}, want: time.Second, attempts: 2, text: "within 1s"},
-		{name: "of the request", answer: hang, q: 5 * time.Minute, want: 5 * time.Minute, attempts: 2, text: "within 5m0s"},
-		{name: "headers only", answer: stalls(""), stream: true, want: time.Minute, attempts: 2, text: "the stream did not begin within 1m0s"},
-		{name: "a chunk, then nothing", answer: stalls(text), stream: true, want: time.Minute, attempts: 1, text: "the stream stalled: no chunk within 1m0s"},
-		{name: "idle of the provider", answer: stalls(text), stream: true, p: model.Provider{IdleTimeout: 2 * time.Second}, want: 2 * time.Second, attempts: 1, text: "no chunk within 2s"},
+		{name: "no answer", answer: hang, want: 10 * time.Minute, text: "no answer within 10m0s"},
+		{name: "no answer to a stream", answer: hang, stream: true, want: 10 * time.Minute, text: "no answer within 10m0s"},
+		{name: "no answer on this machine", answer: hang, stream: true, p: model.Provider{BaseURL: "http://[::1]:8000/v1"}, want: 30 * time.Minute, text: "no answer within 30m0s"},
+		{name: "no answer of llama.cpp", answer: hang, p: model.Provider{Kind: "llama.cpp", BaseURL: "http://gpu.test"}, want: 30 * time.Minute, text: "no answer within 30m0s"},
+		{name: "an answer after 25 minutes", answer: func(r *http.Request) (*http.Response, error) {
+			time.Sleep(25 * time.Minute)
+			return streamsHello(r)
+		}, stream: true, p: model.Provider{BaseURL: "http://localhost:8000/v1"}, want: 25 * time.Minute},
+		{name: "of the provider", answer: hang, p: model.Provider{Timeout: time.Second}, want: time.Second, text: "within 1s"},
+		{name: "of the request", answer: hang, q: 5 * time.Minute, want: 5 * time.Minute, text: "within 5m0s"},
+		{name: "headers only", answer: stalls(""), stream: true, want: 200 * time.Second, text: "the stream did not begin within 3m20s"},
+		{name: "headers only, on this machine", answer: stalls(""), stream: true, p: model.Provider{BaseURL: "http://127.0.0.1:8000/v1"}, want: 10 * time.Minute, text: "the stream did not begin within 10m0s"},
+		{name: "a chunk, then nothing", answer: stalls(text), stream: true, want: time.Minute, text: "the stream stalled: no byte within 1m0s"},
+		{name: "idle of the provider", answer: stalls(text), stream: true, p: model.Provider{IdleTimeout: 2 * time.Second}, want: 2 * time.Second, text: "no byte within 2s"},
 		{name: "half an answer", answer: piped("application/json", func(w io.Writer) {
 			io.WriteString(w, "{")
 			time.Sleep(time.Hour)
-		}), want: time.Minute, attempts: 2, text: "the answer did not end within 1m0s"},
+		}), want: 10 * time.Minute, text: "the answer did not end within 10m0s"},
 		{name: "slow but steady", answer: piped("text/event-stream", func(w io.Writer) {
 			for range 10 {
 				time.Sleep(50 * time.Second)
 				io.WriteString(w, text)
 			}
 			io.WriteString(w, streamEnd)
-		}), stream: true, want: 500 * time.Second, attempts: 1},
-		{name: "comments are no chunks", answer: piped("text/event-stream", func(w io.Writer) {
-			io.WriteString(w, text)
-			for range 100 {
+		}), stream: true, want: 500 * time.Second},
+		{name: "comments for 25 minutes", answer: every(10*time.Second, 150, ": still here\n\n"), stream: true, p: model.Provider{BaseURL: "http://localhost:8000/v1"}, want: 25 * time.Minute},
+		{name: "comments without an end", answer: every(10*time.Second, 500, ": still here\n\n"), stream: true, want: 10 * time.Minute, text: "no data within 10m0s"},
+		{name: "comments without an end, on this machine", answer: every(10*time.Second, 500, ": still here\n\n"), stream: true, p: model.Provider{BaseURL: "http://localhost:8000/v1"}, want: 30 * time.Minute, text: "no data within 30m0s"},
+		{name: "empty choices", answer: every(10*time.Second, 50, `data: {"id":"","choices":[]}`+"\n\n"), stream: true, p: model.Provider{IdleTimeout: 15 * time.Second}, want: 500 * time.Second},
+		{name: "empty choices without an end", answer: every(10*time.Second, 500, "data: \n\ndata: {}\n\n"), stream: true, want: 10 * time.Minute, text: "no data within 10m0s"},
+		{name: "a short limit to the first byte", answer: every(10*time.Second, 50, ": still here\n\n"), stream: true, p: model.Provider{Timeout: time.Second}, want: 500 * time.Second},
+		{name: "progress of llama.cpp", answer: every(50*time.Second, 60, `data: {"choices":[{"index":0,"delta":{"role":"assistant","content":null}}],"prompt_progress":{"total":9,"processed":1}}`+"\n\n"), stream: true, want: 50 * time.Minute},
+		{name: "a byte every ten seconds", answer: piped("text/event-stream", func(w io.Writer) {
+			for _, b := range []byte(text) {
 				time.Sleep(10 * time.Second)
-				io.WriteString(w, ": still here\n\n")
-			}
-		}), stream: true, want: time.Minute, attempts: 1, text: "no chunk within 1m0s"},
-		{name: "chunks of nothing are chunks", answer: piped("text/event-stream", func(w io.Writer) {
-			for range 10 {
-				time.Sleep(50 * time.Second)
-				io.WriteString(w, `data: {"choices":[{"delta":{"role":"assistant","content":""}}]}`+"\n\n")
-			}
-			io.WriteString(w, text+streamEnd)
-		}), stream: true, want: 500 * time.Second, attempts: 1},
-		{name: "events of nothing are none", answer: piped("text/event-stream", func(w io.Writer) {
-			io.WriteString(w, text)
-			for range 100 {
-				time.Sleep(10 * time.Second)
-				io.WriteString(w, "data: \n\ndata: {}\n\n")
-			}
-		}), stream: true, want: time.Minute, attempts: 1, text: "no chunk within 1m0s"},
-		{name: "a byte every second", answer: piped("text/event-stream", func(w io.Writer) {
-			io.WriteString(w, text)
-			for _, b := range []byte(strings.Repeat(text, 10)) {
-				time.Sleep(2 * time.Second)
 				w.Write([]byte{b})
 			}
-		}), stream: true, want: time.Minute, attempts: 1, text: "no chunk within 1m0s"},
-		{name: "no end after the end", answer: stalls(strings.TrimSuffix(streamHello, "data: [DONE]\n\n")), stream: true, want: 5 * time.Second, attempts: 1},
-		{name: "a reason with text may be one of many", answer: stalls(`data: {"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}` + "\n\n"), stream: true, want: time.Minute, attempts: 1},
+			io.WriteString(w, streamEnd)
+		}), stream: true, want: time.Duration(len(text)) * 10 * time.Second},
+		{name: "text after a reason", answer: piped("text/event-stream", func(w io.Writer) {
+			for range 5 {
+				io.WriteString(w, `data: {"choices":[{"delta":{"content":"x"}}]}`+"\n\n"+`data: {"choices":[{"delta":{},"finish_reason":"stop"}]}`+"\n\n"+text)
+				time.Sleep(50 * time.Second)
+			}
+			io.WriteString(w, streamEnd)
+		}), stream: true, want: 250 * time.Second},
+		{name: "an end again and again", answer: piped("text/event-stream", func(w io.Writer) {
+			io.WriteString(w, text)
+			for range 100 {
+				io.WriteString(w, `data: {"choices":[{"delta":{},"finish_reason":"stop"}]}`+"\n\n")
+				time.Sleep(3 * time.Second)
+			}
+		}), stream: true, want: 5 * time.Second},
+		{name: "no end after the end", answer: stalls(strings.TrimSuffix(streamHello, "data: [DONE]\n\n")), stream: true, want: 5 * time.Second},
+		{name: "a reason with text may be one of many", answer: stalls(`data: {"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}` + "\n\n"), stream: true, want: time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			n := &network{answers: answers{c.answer}}
@@ -322,11 +340,11 @@ func TestTimeouts(t *testing.T) {
 			} else {
 				_, err = r.Send(t.Context(), q)
 			}
-			if len(n.at) != c.attempts {
-				t.Fatalf("%s: %d attempts, want %d: %v", c.name, len(n.at), c.attempts, err)
+			if len(n.at) != 1 { // a time-out is not repeated
+				t.Fatalf("%s: %d attempts: %v", c.name, len(n.at), err)
 			}
-			if d := time.Since(began); d < c.want*time.Duration(c.attempts) || d > c.want*time.Duration(c.attempts)+150*time.Millisecond {
-				t.Errorf("%s: took %v in %d attempts, want %v each", c.name, d, c.attempts, c.want)
+			if d := time.Since(began); d != c.want {
+				t.Errorf("%s: took %v, want %v", c.name, d, c.want)
 			}
 			if c.text == "" && err != nil || c.text != "" && (err == nil || !strings.Contains(err.Error(), c.text)) {
 				t.Errorf("%s: %v, want %q", c.name, err, c.text)
@@ -337,6 +355,23 @@ func TestTimeouts(t *testing.T) {
 			time.Sleep(2 * time.Hour) // for those who write to the end
 		})
 	}
+}
+
+// TestTimeoutFallsBack checks that another model answers after a time-out.
+func TestTimeoutFallsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &network{answers: []func(*http.Request) (*http.Response, error){hang, streamsHello}}
+		r, err := model.NewRegistry(model.Network{Transport: n}, []model.Provider{
+			{Name: "p", BaseURL: "http://model.test/v1", Models: []string{"m"}, Fallback: []string{"other"}},
+			{Name: "q", BaseURL: "http://model.test/v1", Models: []string{"other"}},
+		}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res, err := collect(t, r, ask("?")); err != nil || res.Message.Content != "hello" || len(n.at) != 2 {
+			t.Errorf("%+v, %v", res, err)
+		}
+	})
 }
 
 // TestSlowReader: a consumer that takes its time is no stalled stream.

@@ -177,7 +177,7 @@ func transportError(err error) *Error {
 	timeout, isNet := errors.AsType[net.Error](err)
 	switch {
 	case late:
-		e.cause = ErrTimeout
+		e.cause, e.transient = ErrTimeout, false // the next attempt would take as long
 	case isDNS:
 		e.cause, e.transient = ErrResolve, !dns.IsNotFound
 	case isOp && (op.Op == "dial" || op.Op == "proxyconnect"):

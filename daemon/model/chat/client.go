@@ -34,7 +34,8 @@ type Endpoint struct {
 	Alternate        bool           // may refuse successive messages of the user or of the assistant
 
 	Timeout   time.Duration // to the first byte
-	Idle      time.Duration // between the chunks of a stream
+	Idle      time.Duration // between bytes
+	Quiet     time.Duration // without data, while other bytes arrive
 	Transport http.RoundTripper
 }
 
@@ -107,7 +108,8 @@ func (c *Client) stream(ctx context.Context, r Request, yield func(Chunk, error)
 }
 
 // attempt is one call under way. Its timer cancels it: after Timeout until the
-// headers are there, after Idle from then on and from each chunk.
+// headers are there, after Idle from then on and from each byte, and after Quiet
+// without data.
 type attempt struct {
 	c      *Client
 	model  string
@@ -116,6 +118,9 @@ type attempt struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
+	why    atomic.Pointer[timeoutError] // that the timer reports
+	last   timeoutError                 // limit for the next data
+	until  time.Time                    // end of that limit
 }
 
 func (c *Client) begin(ctx context.Context, r Request, stream bool) *attempt {
@@ -125,23 +130,40 @@ func (c *Client) begin(ctx context.Context, r Request, stream bool) *attempt {
 	if r.Timeout > 0 {
 		wait = r.Timeout
 	}
+	a.expect("no data", max(c.e.Quiet, wait))
 	a.await("no answer", wait)
 	return a
 }
 
-// await starts or restarts the timer.
+// expect sets the limit for the next data.
+func (a *attempt) expect(what string, d time.Duration) {
+	a.last, a.until = timeoutError{what, d}, time.Now().Add(d)
+}
+
+// await starts or restarts the timer. It does not exceed the limit for data.
 func (a *attempt) await(what string, d time.Duration) {
-	a.rest()
 	why := &timeoutError{what, d}
-	a.timer = time.AfterFunc(d, func() { a.cancel(why) })
+	if left := time.Until(a.until); left < d {
+		last := a.last
+		why, d = &last, max(left, 0)
+	}
+	a.why.Store(why)
+	if a.timer == nil {
+		a.timer = time.AfterFunc(d, func() { a.cancel(a.why.Load()) })
+		return
+	}
+	a.timer.Reset(d)
+}
+
+// alive restarts the timer after bytes of any kind.
+func (a *attempt) alive() {
+	if a.stream {
+		a.await("the stream stalled: no byte", a.c.e.Idle)
+	}
 }
 
 // rest stops the timer, while it is not the endpoint that is waited for.
-func (a *attempt) rest() {
-	if a.timer != nil {
-		a.timer.Stop()
-	}
-}
+func (a *attempt) rest() { a.timer.Stop() }
 
 func (a *attempt) end() {
 	a.rest()

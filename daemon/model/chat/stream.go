@@ -46,7 +46,7 @@ func (a *attempt) chunks(res *http.Response, yield func(Chunk, error) bool) erro
 		case events.Event().Type == "error":
 			return inBandError(data)
 		}
-		ended := d.reason != ""
+		ended := d.complete(endBroken)
 		chunk, err := d.read(data)
 		switch {
 		case err != nil:
@@ -56,14 +56,14 @@ func (a *attempt) chunks(res *http.Response, yield func(Chunk, error) bool) erro
 			if !yield(*chunk, nil) {
 				return nil
 			}
-		case !d.alive || ended && d.reason != "":
-			continue
 		}
-		if d.complete(endBroken) {
-			a.await("the stream did not end", min(grace, a.c.e.Idle))
-		} else {
-			a.await("the stream stalled: no chunk", a.c.e.Idle)
+		switch complete := d.complete(endBroken); {
+		case complete && !ended:
+			a.expect("the stream did not end", min(grace, a.c.e.Idle))
+		case !complete && (ended || d.alive):
+			a.expect("the stream stalled: no data", a.c.e.Quiet)
 		}
+		a.alive()
 	}
 	err := events.Err()
 	if _, late := errors.AsType[*timeoutError](context.Cause(a.ctx)); late {

@@ -87,13 +87,14 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		res.Body.Close()
 		return nil, redirected(res)
 	}
-	limit := &limitedBody{ReadCloser: res.Body, left: maxBody}
+	a := (*attempt)(t)
+	limit := &limitedBody{ReadCloser: res.Body, left: maxBody, alive: a.alive}
 	if t.stream {
 		limit.left = maxStream
 	}
 	res.Body = limit
-	if a := (*attempt)(t); t.stream {
-		a.await("the stream did not begin", e.Idle)
+	if t.stream {
+		a.await("the stream did not begin", max(e.Idle, e.Timeout/3))
 	} else {
 		a.await("the answer did not end", max(e.Idle, e.Timeout))
 	}
@@ -117,13 +118,17 @@ func redirected(res *http.Response) *Error {
 // limitedBody reads no more than left bytes.
 type limitedBody struct {
 	io.ReadCloser
-	left int64
+	left  int64
+	alive func() // is called after each byte
 }
 
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.left -= int64(n); b.left < 0 {
 		return 0, permanent("the response exceeds the size limit; the call was canceled")
+	}
+	if n > 0 {
+		b.alive()
 	}
 	return n, err
 }

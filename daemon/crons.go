@@ -48,9 +48,3 @@ func (d *Daemon) cronInfo(c *op.Cron) *pb.CronInfo {
 	}
 	return info
 }
-
-// cronFailed returns the number of failures in a row, and whether they stopped the entry.
-func (d *Daemon) cronFailed(id uint64) (failures int, stopped bool) {
-	failures = d.firing.failures(id)
-	return failures, failures >= cronFailures
-}

@@ -100,14 +100,14 @@ func (s *scheduler) reset() {
 	s.changed()
 }
 
-// failures returns how often in a row an entry failed.
-func (s *scheduler) failures(id uint64) int {
+// failures returns how often in a row an entry failed, and whether that stopped it.
+func (s *scheduler) failures(id uint64) (n int, stopped bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e := s.entries[id]; e != nil {
-		return e.failures
+		n = e.failures
 	}
-	return 0
+	return n, n >= cronFailures
 }
 
 // run fires entries when they are due, until ctx ends; then it waits for the
@@ -116,7 +116,9 @@ func (s *scheduler) run(ctx context.Context) {
 	var last time.Time
 	defer func() {
 		s.runs.Wait()
-		s.save(last)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.store(last)
 	}()
 	for look := false; ; {
 		now := s.wall()
@@ -225,14 +227,8 @@ func (s *scheduler) missed(c *cron.Cron, after, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// save stores the last start of each entry, and until when its runs are not missed.
-func (s *scheduler) save(now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.store(now)
-}
-
-// store is save. The caller holds mu.
+// store stores the last start of each entry, and until when its runs are not missed. The
+// caller holds mu.
 func (s *scheduler) store(now time.Time) {
 	starts := make(map[uint64]cronStart)
 	for id, e := range s.entries {

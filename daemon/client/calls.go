@@ -13,11 +13,14 @@ type Daemon = op.DaemonInfo
 
 // Ping asks whether the daemon is there.
 func (c *Client) Ping(ctx context.Context) error {
-	r, err := c.request(ctx, &pb.ClientMessage{Msg: &pb.ClientMessage_Ping{Ping: &pb.Ping{}}})
-	if err == nil && r.GetPong() == nil {
-		err = &unexpectedError{r}
+	m := &pb.ClientMessage{Msg: &pb.ClientMessage_Ping{Ping: &pb.Ping{}}}
+	for r, err := range c.requestStream(ctx, m, func(*pb.ServerMessage) bool { return true }) {
+		if err == nil && r.GetPong() == nil {
+			err = &unexpectedError{r}
+		}
+		return err
 	}
-	return err
+	return nil // a response is never empty
 }
 
 // Hello describes the daemon. The error is a *SkewError if the daemon does not

@@ -165,15 +165,6 @@ func (c *Client) dial(ctx context.Context) (*conn, error) {
 	return &conn{w}, nil
 }
 
-// request sends a request and returns its answer, which is one message. An
-// error that the daemon answers is an *Error.
-func (c *Client) request(ctx context.Context, m *pb.ClientMessage) (*pb.ServerMessage, error) {
-	for r, err := range c.requestStream(ctx, m, func(*pb.ServerMessage) bool { return true }) {
-		return r, err
-	}
-	return nil, wire.ErrClosed // an answer is never empty
-}
-
 // requestStream sends a request and returns the messages of the response, up to
 // and including the last one. An error ends the iteration; an error that the
 // daemon reports is an *Error. Breaking out of the loop closes the connection.

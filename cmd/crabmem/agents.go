@@ -99,14 +99,12 @@ that no file contains the setting. If no agent has the name, the exit code is 3.
 
 // loadConfig reads the configuration of the home.
 func (c *app) loadConfig() (*config.Config, error) {
-	home := c.homeDir()
-	return config.Load(c.fs, home, c.Getenv)
+	return config.Load(c.fs, c.homeDir(), c.Getenv)
 }
 
 // loadStructure reads the configuration of the home without variables and secrets.
 func (c *app) loadStructure() (*config.Config, error) {
-	home := c.absHome()
-	return config.LoadStructure(c.fs, home, c.Getenv)
+	return config.LoadStructure(c.fs, c.absHome(), c.Getenv)
 }
 
 func unknownAgent(conf *config.Config, name string) error {

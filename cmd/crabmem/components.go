@@ -37,8 +37,7 @@ user service.`,
 		Example: `  crabmem components
   crabmem components --json`,
 	}, func(ctx context.Context, _ []string) ([]component, error) {
-		home := c.absHome()
-		all, err := mcp.Components(ctx, c.fs, filepath.Join(home, "run"), func(file string, err error) {
+		all, err := mcp.Components(ctx, c.fs, filepath.Join(c.absHome(), "run"), func(file string, err error) {
 			c.Warn(file + ": not a component: " + err.Error())
 		})
 		list := make([]component, len(all))

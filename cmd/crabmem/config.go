@@ -76,8 +76,7 @@ system.crab.model. If KEY does not exist, the exit code is 3.`,
 
 // configValue is the configuration without its secrets.
 func (c *app) configValue() (any, error) {
-	home := c.homeDir()
-	b, err := config.Get(c.fs, home)
+	b, err := config.Get(c.fs, c.homeDir())
 	if err != nil {
 		return nil, err
 	}
@@ -229,8 +228,7 @@ CRABTALK_HOME, or ~/.crabtalk sets the home directory.`,
 		Example: `  crabmem config path
   crabmem config path --json`,
 	}, func(context.Context, []string) (a configFile, err error) {
-		home := c.homeDir()
-		a.Path = filepath.Join(home, config.File)
+		a.Path = filepath.Join(c.homeDir(), config.File)
 		_, err = c.fs.Lstat(a.Path)
 		if a.Exists = err == nil; missing(err) {
 			err = nil

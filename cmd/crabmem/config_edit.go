@@ -35,8 +35,7 @@ is 4.`,
 		if err != nil {
 			return err
 		}
-		home := c.homeDir()
-		return c.editConfig(cmd.Context(), editor, home)
+		return c.editConfig(cmd.Context(), editor, c.homeDir())
 	}
 	return c.outputs(cmd, of[configWritten]())
 }

@@ -117,13 +117,12 @@ func (c *app) gatewayConfig() (home string, conf gateway.Config, err error) {
 
 // newGateway returns a gateway and the listener of its configuration.
 func (c *app) newGateway(home string, conf *gateway.Config) (net.Listener, *gateway.Gateway, error) {
-	daemon := c.client()
 	l, err := conf.Server.Listen()
 	if err != nil {
 		return nil, nil, err
 	}
 	version, _ := buildVersion()
-	g, err := gateway.New(gateway.Options{FS: c.fs, Home: home, Config: *conf, Daemon: daemon.Addr, Log: c.logger(), Version: version, Now: c.now})
+	g, err := gateway.New(gateway.Options{FS: c.fs, Home: home, Config: *conf, Daemon: c.client().Addr, Log: c.logger(), Version: version, Now: c.now})
 	if err != nil {
 		l.Close() //nolint:errcheck // the error before is the cause
 		return nil, nil, err
@@ -224,7 +223,6 @@ func expiry(text string, now time.Time) (string, error) {
 
 // addKey sets the trust in a key, and adds it.
 func (c *app) addKey(ctx context.Context, k gateway.Key, level trust.Level, f *keyFlags) (gatewayKey, error) {
-	home := c.absHome()
 	rule := map[string]any{"trust": string(level)}
 	if f.space != "" {
 		rule["space"] = f.space
@@ -232,7 +230,7 @@ func (c *app) addKey(ctx context.Context, k gateway.Key, level trust.Level, f *k
 	if len(f.reads) > 0 {
 		rule["reads"] = f.reads
 	}
-	text, added, err := gateway.AddKey(c.fs, home, k, c.now(), func() error { return c.setOrigin(ctx, k.Identity(), rule) })
+	text, added, err := gateway.AddKey(c.fs, c.absHome(), k, c.now(), func() error { return c.setOrigin(ctx, k.Identity(), rule) })
 	out := describeKey(&added, level)
 	out.Key = text
 	return out, err
@@ -249,8 +247,7 @@ func (c *app) setOrigin(ctx context.Context, identity string, rule map[string]an
 }
 
 func (c *app) gatewayKeys() ([]gateway.Key, error) {
-	home := c.absHome()
-	return gateway.Keys(c.fs, home)
+	return gateway.Keys(c.fs, c.absHome())
 }
 
 func keyList(c *app) *cobra.Command {

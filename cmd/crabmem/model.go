@@ -67,8 +67,7 @@ the model, set static in the table [embedder] of config.toml.`,
 		if err := static.CheckName(name); err != nil {
 			return m, wrongArgs(cmd, "%v: use --name", err)
 		}
-		home := c.homeDir()
-		file := embedder.File(home, name)
+		file := embedder.File(c.homeDir(), name)
 		if _, err := c.fs.Lstat(file); !missing(err) {
 			return m, &cli.Failure{Code: cli.ExitConflict, Kind: "exists", Path: file, Err: err,
 				Message: "model " + display.Quoted(name) + " already exists: " + file, Remedy: "choose another name, or run crabmem model remove " + name}
@@ -151,8 +150,7 @@ by name. A file that is no model is a warning.`,
 
 // modelNames returns the names of the files in the directory of models.
 func (c *app) modelNames() (names []string, err error) {
-	home := c.homeDir()
-	files, err := c.fs.ReadDir(filepath.Join(home, embedder.Dir))
+	files, err := c.fs.ReadDir(filepath.Join(c.homeDir(), embedder.Dir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -185,8 +183,7 @@ remove exits with 3.`,
 		if err := static.CheckName(r.Removed); err != nil {
 			return r, wrongArgs(cmd, "%v", err)
 		}
-		home := c.homeDir()
-		file := embedder.File(home, r.Removed)
+		file := embedder.File(c.homeDir(), r.Removed)
 		if err = c.fs.Remove(file); missing(err) {
 			err = &cli.Failure{Code: cli.ExitNotFound, Kind: "not_found", Path: file, Err: err, Message: "no model " + display.Quoted(r.Removed),
 				Remedy: "run crabmem model list to see the names"}

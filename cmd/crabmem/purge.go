@@ -75,9 +75,7 @@ func (c *app) purge(ctx context.Context, name string, o purgeOptions) error {
 		}
 	}
 	if kept {
-		if err := t.keep(name); err != nil {
-			return err
-		}
+		t.keep(name)
 	} else if !o.everywhere || o.dry {
 		if err := t.search(); err != nil {
 			return err
@@ -92,12 +90,10 @@ func (c *app) purge(ctx context.Context, name string, o purgeOptions) error {
 }
 
 // keep adds the entry itself to the places, because not all others could be purged.
-func (t *textSearch) keep(name string) error {
-	path := t.storePath()
-	t.places = append(t.places, textPlace{Kind: placeEntry, Space: t.space, Name: name, Path: path,
+func (t *textSearch) keep(name string) {
+	t.places = append(t.places, textPlace{Kind: placeEntry, Space: t.space, Name: name, Path: t.storePath(),
 		Reason: "it is kept until the other places are purged",
 		Remedy: "correct the other places, then run the command again, or run crabmem forget --purge " + errtable.ShellWord(name)})
-	return nil
 }
 
 // printPurged prints the result of a purge. short reports that each text was too short

@@ -167,8 +167,7 @@ encryption key is. list does not read the key and does not print values.`,
 		Example: `  crabmem secret list
   crabmem secret list --json`,
 	}, func(context.Context, []string) (secret.List, error) {
-		s := c.secrets()
-		return s.List()
+		return c.secrets().List()
 	}, func(list secret.List) {
 		if len(list.Secrets) == 0 {
 			c.Say("no secrets; run crabmem secret set to store one")

@@ -383,8 +383,7 @@ func serviceLogs(c *app) *cobra.Command {
 		if !c.ofGateway {
 			return c.daemonLog()
 		}
-		s := c.service()
-		return s.LogFile()
+		return c.service().LogFile()
 	})
 	cmd.Short = "print the log of the service"
 	cmd.Long = `Print the last lines of logs/daemon.log in the home directory, as crabmem daemon

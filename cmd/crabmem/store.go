@@ -209,8 +209,7 @@ func (c *app) guard() op.Guard {
 // secretsPolicy returns the setting [memory] secrets of the home. If the
 // configuration is invalid, it returns the default.
 func (c *app) secretsPolicy() (scan.Policy, error) {
-	home := c.homeDir()
-	conf, err := config.LoadStructure(c.fs, home, c.Getenv)
+	conf, err := config.LoadStructure(c.fs, c.homeDir(), c.Getenv)
 	if err != nil {
 		return scan.Default, nil
 	}
@@ -229,14 +228,12 @@ func actorOf(command string) crmem.Actor {
 // search runs f on the store, opened for reading: a daemon that has the store open
 // has its index, too. meaning is how the search uses the embedding model.
 func (c *app) search(ctx context.Context, meaning *fusion.Request, f func(s op.Memory) error) error {
-	d := c.client()
-	return c.withStore(ctx, client.StoreOptions{Daemon: d, Semantic: meaning, Options: crmem.Options{ReadOnly: true, MustExist: true, Lazy: true}}, c.open, f)
+	return c.withStore(ctx, client.StoreOptions{Daemon: c.client(), Semantic: meaning, Options: crmem.Options{ReadOnly: true, MustExist: true, Lazy: true}}, c.open, f)
 }
 
 // withStore runs f on a store whose files open opens.
 func (c *app) withStore(ctx context.Context, o client.StoreOptions, open func(*crmem.Options) (*crmem.Store, error), f func(s op.Memory) error) error {
-	path := c.storePath()
-	o.Path, o.Space, o.Options.FS, o.Options.Now, o.Options.Warn = path, c.space, c.fs, c.now, c.Warn
+	o.Path, o.Space, o.Options.FS, o.Options.Now, o.Options.Warn = c.storePath(), c.space, c.fs, c.now, c.Warn
 	o.Open = func(_ string, o *crmem.Options) (*crmem.Store, error) { return open(o) }
 	s, err := client.OpenStore(ctx, o)
 	if err != nil {

@@ -28,8 +28,7 @@ quarantine file. A purge that is not complete is a warning, too.`,
 		Example: `  crabmem verify
   crabmem verify --json`,
 	}, func(context.Context, []string) (*crmem.CheckReport, error) {
-		path := c.storePath()
-		r, err := c.check(path)
+		r, err := c.check(c.storePath())
 		if err != nil {
 			return nil, err
 		}

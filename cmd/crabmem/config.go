@@ -341,3 +341,25 @@ func (c *app) configRemarks(home string) ([]config.Identity, config.Problems, er
 	warnings, err := c.configWarnings(conf)
 	return append([]config.Identity{}, conf.Identity...), warnings, err
 }
+
+// maxEnvironment bounds the warnings of warnEnvironment.
+const maxEnvironment = 5
+
+// warnEnvironment lists the variables that the configuration needs but a
+// service lacks.
+func (c *app) warnEnvironment(home string) {
+	shell := map[string]bool{"HOME": true, "PATH": true, "USER": true, "LOGNAME": true, "SHELL": true, "LANG": true, "USERPROFILE": true}
+	if _, err := config.Load(c.fs, home, c.Getenv); err != nil {
+		return // whatever it is, it is not the service
+	}
+	_, err := config.Load(c.fs, home, func(name string) string {
+		if shell[name] {
+			return c.Getenv(name)
+		}
+		return ""
+	})
+	problems, _ := errors.AsType[config.Problems](err)
+	for _, p := range problems[:min(len(problems), maxEnvironment)] {
+		c.Warn(p.String() + ": the service does not inherit your shell environment: put the value into a file (api_key_file), or set the variable for services")
+	}
+}

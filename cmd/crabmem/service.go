@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
-	"crabmem/daemon/config"
 	"crabmem/daemon/display"
 	"crabmem/daemon/gateway"
 	"crabmem/daemon/service"
@@ -265,28 +264,6 @@ func (c *app) printService(s *service.Service, st serviceState, system string) e
 	}
 	st.File, st.Text = file, string(text)
 	return c.printResult(st, func() { c.Out.Write(text) })
-}
-
-// maxEnvironment bounds the warnings of warnEnvironment.
-const maxEnvironment = 5
-
-// warnEnvironment lists the variables that the configuration needs but a
-// service lacks.
-func (c *app) warnEnvironment(home string) {
-	shell := map[string]bool{"HOME": true, "PATH": true, "USER": true, "LOGNAME": true, "SHELL": true, "LANG": true, "USERPROFILE": true}
-	if _, err := config.Load(c.fs, home, c.Getenv); err != nil {
-		return // whatever it is, it is not the service
-	}
-	_, err := config.Load(c.fs, home, func(name string) string {
-		if shell[name] {
-			return c.Getenv(name)
-		}
-		return ""
-	})
-	problems, _ := errors.AsType[config.Problems](err)
-	for _, p := range problems[:min(len(problems), maxEnvironment)] {
-		c.Warn(p.String() + ": the service does not inherit your shell environment: put the value into a file (api_key_file), or set the variable for services")
-	}
 }
 
 func serviceStart(c *app) *cobra.Command {

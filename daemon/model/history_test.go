@@ -122,7 +122,7 @@ func TestOllamaContext(t *testing.T) {
 		{"fits a larger context", 17_000, 0, "32768", "", 200, []string{ps, chat}, false, 32_768},
 		{"not loaded", 17_000, 0, "", "4096", 200, []string{ps, load, ps}, true, 4096},
 		{"not loaded, larger", 17_000, 0, "", "8192", 200, []string{ps, load, ps, chat}, false, 8192},
-		{"in the cloud", 17_000, 0, "", "", 200, []string{ps, load, ps, chat}, false, 8192},
+		{"in the cloud", 17_000, 0, "", "", 200, []string{ps, load, ps, chat}, false, 32_768},
 		{"configured too large", 17_000, 100_000, "4096", "", 200, []string{ps}, true, 4096},
 		{"configured smaller", 17_000, 6000, "32768", "", 200, []string{ps, chat}, false, 6000},
 		{"an old server without the context", 17_000, 0, "0", "", 200, []string{ps, chat}, false, 4096},

@@ -125,7 +125,7 @@ var limits = []struct {
 }
 
 // defaultLimit is the limit of an unknown model.
-const defaultLimit = 8_192
+const defaultLimit = 32_768
 
 // contextLimit is a guess by a model's name. Of names like "vendor/model" and
 // "region.vendor.model" each end counts.

@@ -21,8 +21,8 @@ const (
 	// ollamaFits is the size of a request that fits every context of Ollama, in
 	// tokens.
 	ollamaFits = 1024
-	// ollamaWait limits the request for the list of loaded models.
-	ollamaWait = 2 * time.Second
+	// listWait limits a request for a list of models.
+	listWait = 2 * time.Second
 	// bytesPerToken estimates the tokens of a request.
 	bytesPerToken = 4
 )
@@ -112,7 +112,7 @@ func (o *ollama) check(ctx context.Context, r *Request) error {
 // ask returns the context of the model if the server has loaded it; 0 is unknown.
 // loaded is also true if the server does not answer the request.
 func (o *ollama) ask(ctx context.Context) (limit int, loaded bool) {
-	ctx, cancel := context.WithTimeout(ctx, ollamaWait)
+	ctx, cancel := context.WithTimeout(ctx, listWait)
 	defer cancel()
 	status, body, err := get(ctx, o.transport, o.root+"api/ps", o.header)
 	var list struct {

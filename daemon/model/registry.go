@@ -45,8 +45,11 @@ type entry struct {
 
 // window returns the context window in tokens.
 func (e *entry) window() int {
-	if o, ok := e.Backend.(*ollama); ok {
-		return o.context()
+	switch b := e.Backend.(type) {
+	case *ollama:
+		return b.context()
+	case *learning:
+		return cmp.Or(int(b.tokens.Load()), e.limit)
 	}
 	return e.limit
 }
@@ -122,8 +125,11 @@ func (r *Registry) Add(p Provider) error {
 		entries[i] = &entry{
 			Backend: b, provider: p.Name, kind: k.name, limit: cmp.Or(p.ContextLimits[name], contextLimit(name)), fallback: slices.Clone(p.Fallback),
 		}
-		if k.name == "ollama" {
+		switch {
+		case k.name == "ollama":
 			entries[i].Backend = newOllama(&p, name, b, r.network.Transport)
+		case p.ContextLimits[name] == 0 && k.name != "azure" && k.name != "bedrock":
+			entries[i].Backend = newLearning(name, b, p.endpoint(name, r.network.Transport))
 		}
 	}
 	return r.put(p.Models, entries)

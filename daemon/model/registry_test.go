@@ -73,7 +73,7 @@ func TestRegistry(t *testing.T) {
 	if err := errors.Join(r.Switch("offline"), r.Remove("own"), r.Remove("gpt-4o"), r.Add(one)); err != nil {
 		t.Fatal(err)
 	}
-	if r.Active() != "offline" || r.ContextLimit("") != 1000 || r.ContextLimit("own") != 5000 || r.ContextLimit("nobody") != 8192 {
+	if r.Active() != "offline" || r.ContextLimit("") != 1000 || r.ContextLimit("own") != 5000 || r.ContextLimit("nobody") != 32768 {
 		t.Errorf("active %s, limits %d %d %d", r.Active(), r.ContextLimit(""), r.ContextLimit("own"), r.ContextLimit("nobody"))
 	}
 	for _, name := range []string{"", "offline"} {
@@ -248,7 +248,7 @@ func TestContextLimits(t *testing.T) {
 	for name, want := range map[string]int{
 		"claude-3-opus": 200_000, "gpt-4o-mini": 128_000, "gpt-4-turbo-2024": 128_000, "gpt-4": 8_192, "gpt-4-0613": 8_192, "gpt-3.5-turbo": 16_385,
 		"o1": 200_000, "o3-mini": 200_000, "o4-mini": 200_000, "grok-4": 131_072, "qwen-max": 32_768, "qwq-32b": 32_768, "kimi-k2": 128_000,
-		"moonshot-v1": 128_000, "anything": 8_192, "anthropic/claude-3": 200_000, "us.anthropic.claude-3-5-sonnet": 200_000, "": 8_192, "a.b/": 8_192,
+		"moonshot-v1": 128_000, "anything": 32_768, "anthropic/claude-3": 200_000, "us.anthropic.claude-3-5-sonnet": 200_000, "": 32_768, "a.b/": 32_768,
 	} {
 		if got := r.ContextLimit(name); got != want {
 			t.Errorf("%s: %d, want %d", name, got, want)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"sync"
 
 	"crabmem/crmem/internal/format"
@@ -107,6 +108,8 @@ func inFile(err error, path string) error {
 	}
 	return err
 }
+
+func dirOf(path string) string { return filepath.Dir(path) }
 
 func maxLogFor(maxBytes int64) int64 { return maxBytes + 64<<20 }
 

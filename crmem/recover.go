@@ -14,8 +14,6 @@ import (
 	"crabmem/crmem/vfs"
 )
 
-func dirOf(path string) string { return filepath.Dir(path) }
-
 // recover reads the files for writing and recovers from a crash. The caller
 // holds the lock. before is the lock file's text; fresh reports that the lock
 // file was new.

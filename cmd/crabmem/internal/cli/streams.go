@@ -1,9 +1,14 @@
+// Package cli contains the streams, flags, exit codes, errors, and text output
+// that all commands share.
 package cli
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -16,6 +21,48 @@ import (
 
 	"golang.org/x/term"
 )
+
+// EncodeJSON encodes v on one line, without HTML escapes, with a line end.
+func EncodeJSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return b.Bytes(), err
+}
+
+// Fit cuts s to at most n columns, with a mark where it was cut.
+func Fit(s string, n int) string {
+	if n <= 0 || Columns(s) <= n {
+		return s
+	}
+	w := 0
+	for i, r := range s {
+		if w += RuneColumns(r); w > n-1 {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+// FirstLine returns the first line of s that is not blank.
+func FirstLine(s string) string {
+	for line := range strings.Lines(s) {
+		if line = strings.TrimSpace(line); line != "" {
+			return display.Printable(line)
+		}
+	}
+	return ""
+}
+
+// PrintableLine is Printable for a line of a text, which keeps its tabs.
+func PrintableLine(l string) string {
+	parts := strings.Split(strings.TrimSuffix(l, "\r"), "\t")
+	for k := range parts {
+		parts[k] = display.Printable(parts[k])
+	}
+	return strings.Join(parts, "\t")
+}
 
 // Streams are the standard streams of a command, and the flags that select the
 // output.
@@ -186,4 +233,54 @@ func (c *Streams) Text(s string) string {
 		lines[i] = PrintableLine(l)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// PrintJSON writes v as the answer of the command.
+func (c *Streams) PrintJSON(v any) error {
+	enc := json.NewEncoder(c.Out)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// Say writes a line unless --quiet or --json is set.
+func (c *Streams) Say(format string, args ...any) {
+	if !c.Quiet && !c.JSON {
+		fmt.Fprintf(c.Out, format+"\n", args...)
+	}
+}
+
+// Table writes rows in columns; the first row is the head. right selects the
+// right-aligned columns.
+func (c *Streams) Table(w io.Writer, rows [][]string, right string) {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], Columns(cell))
+		}
+	}
+	for n, row := range rows {
+		var b strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", widths[i]-Columns(cell))
+			switch {
+			case strings.ContainsRune(right, rune('0'+i)):
+				b.WriteString(pad + cell)
+			case i == len(row)-1:
+				b.WriteString(cell)
+			default:
+				b.WriteString(cell + pad)
+			}
+			if i < len(row)-1 {
+				b.WriteString("  ")
+			}
+		}
+		line := b.String()
+		if n == 0 {
+			line = c.Dim(line)
+		}
+		io.WriteString(w, line+"\n")
+	}
 }

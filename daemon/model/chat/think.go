@@ -20,6 +20,10 @@ var (
 	maybeEnd = lazyRegexp(`(?i)<(?:/[a-z]{0,9})?$`)
 )
 
+// maxHeld limits the white space that is held until the answer begins, because each part
+// searches all of it.
+const maxHeld = 4 << 10
+
 // separate returns the answer and the reasoning of a complete text.
 func separate(content string) (text, reasoning string) {
 	var t thoughts
@@ -50,7 +54,7 @@ func (t *thoughts) split(part string) (text, reasoning string) {
 		switch {
 		case start != "":
 			t.held, t.open, t.found = t.held[len(start):], true, true
-		case maybeStart().MatchString(t.held):
+		case len(t.held) <= maxHeld && maybeStart().MatchString(t.held):
 			return "", reasoning
 		default:
 			t.done = true

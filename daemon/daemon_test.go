@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+	"time"
 
 	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
@@ -24,6 +25,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	time.Local = time.UTC // before any goroutine reads it; schedules without a zone use it
 	servicetest.Main(os.Exit)
 	debug.SetGCPercent(400) // the daemons are small and many
 	goleak.VerifyTestMain(m)

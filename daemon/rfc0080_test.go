@@ -30,9 +30,6 @@ func handle(t *testing.T, d *Daemon, m *pb.ClientMessage) *pb.ServerMessage {
 // every schedule that is refused, and crashes while it is written are tested
 // with package cron; a year of fires in TestCronYear.
 func TestRFC0080(t *testing.T) {
-	local := time.Local
-	time.Local = time.UTC
-	defer func() { time.Local = local }()
 	create := func(m *pb.CreateCronMsg) *pb.ClientMessage {
 		return &pb.ClientMessage{Msg: &pb.ClientMessage_CreateCron{CreateCron: m}}
 	}

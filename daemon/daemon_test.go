@@ -134,7 +134,7 @@ func callMessage(t *testing.T, name string, in any) *pb.ClientMessage {
 	return &pb.ClientMessage{Msg: &pb.ClientMessage_Call{Call: &pb.Call{Op: name, Body: body}}}
 }
 
-// failure returns the error in a response; an empty one if there is none.
+// failure returns the error in a response. Without an error it is empty.
 func failure(t *testing.T, r *pb.ServerMessage) (e op.Error) {
 	t.Helper()
 	if body := r.GetResult().GetError(); len(body) > 0 {

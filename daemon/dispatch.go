@@ -39,12 +39,12 @@ func (d *Daemon) Handle(ctx context.Context, _ wire.Peer, m *pb.ClientMessage, s
 	if err == nil || gone || ctx.Err() != nil {
 		return
 	}
+	e := reported(err)
 	// There is no other way to report an error of send.
 	if m.GetCall() != nil {
-		_ = r.result(&pb.Result{Error: reported(err).Encode()})
+		_ = r.result(&pb.Result{Error: e.Encode()})
 		return
 	}
-	e := reported(err)
 	_ = r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Error{Error: &pb.ErrorMsg{Code: e.Code, Message: e.Message, Kind: e.Kind}}})
 }
 

@@ -73,8 +73,8 @@ func TestRegistry(t *testing.T) {
 	if err := errors.Join(r.Switch("offline"), r.Remove("own"), r.Remove("gpt-4o"), r.Add(one)); err != nil {
 		t.Fatal(err)
 	}
-	if r.Active() != "offline" || r.ContextLimit("") != 1000 || r.ContextLimit("own") != 5000 || r.ContextLimit("nobody") != 32768 {
-		t.Errorf("active %s, limits %d %d %d", r.Active(), r.ContextLimit(""), r.ContextLimit("own"), r.ContextLimit("nobody"))
+	if r.Active() != "offline" || r.ContextLimit("") != 1000 || r.ContextLimit("own") != 5000 || r.ContextLimit("unknown") != 32768 {
+		t.Errorf("active %s, limits %d %d %d", r.Active(), r.ContextLimit(""), r.ContextLimit("own"), r.ContextLimit("unknown"))
 	}
 	for _, name := range []string{"", "offline"} {
 		q.Model = name

@@ -34,7 +34,7 @@ var lenient = cbor.DecOptions{FieldNameMatching: cbor.FieldNameMatchingCaseSensi
 
 func must[T any](v T, err error) T {
 	if err != nil {
-		panic(err) // the options are constants
+		panic(err) // the callers pass values that have no error
 	}
 	return v
 }

@@ -2,6 +2,7 @@ package skill
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,5 +35,5 @@ func quoteDescription(front []byte) []byte {
 	}
 	lines := strings.Repeat("\n", strings.Count(value, "\n"))
 	text := strconv.Quote(strings.Join(strings.Fields(value), " "))
-	return append(append(append([]byte{}, front[:m[3]]...), " "+text+lines...), front[m[5]:]...)
+	return slices.Concat(front[:m[3]], []byte(" "+text+lines), front[m[5]:])
 }

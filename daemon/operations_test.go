@@ -63,8 +63,8 @@ func permissions(t *testing.T) string {
 			continue // TestIdentityEvents asks for it
 		}
 		end := ""
-		if row.HTTP != nil {
-			end = row.HTTP.Method + " " + row.HTTP.Pattern
+		if at := row.HTTP(); at != nil {
+			end = at.Method + " " + at.Pattern
 		}
 		if row.Tool != nil {
 			end = strings.TrimPrefix(end+", "+row.Tool.Name, ", ")

@@ -30,7 +30,7 @@ type view struct {
 // rowRoutes returns the routes of the operations that have a path.
 func rowRoutes() (list []route) {
 	for _, r := range op.All() {
-		if r.HTTP != nil {
+		if r.HTTP() != nil {
 			list = append(list, newView(r).route())
 		}
 	}
@@ -39,25 +39,25 @@ func rowRoutes() (list []route) {
 
 func newView(r *op.Row) *view {
 	v := &view{Row: r}
-	parent, _, isItem := strings.Cut(r.HTTP.Pattern, "/{")
+	parent, _, isItem := strings.Cut(r.HTTP().Pattern, "/{")
 	for _, other := range op.All() {
-		p := other.HTTP
+		p := other.HTTP()
 		if p == nil || p.Method != http.MethodGet {
 			continue
 		}
 		switch {
 		case isItem && p.Pattern == parent:
 			v.list = other
-		case isItem && p.Pattern == r.HTTP.Pattern:
+		case isItem && p.Pattern == r.HTTP().Pattern:
 			v.show = other
 		}
-		for _, f := range op.Fields(r.HTTP.Response) {
-			if r.HTTP.Status == http.StatusCreated && p.Pattern == fmt.Sprintf("%s/{%s}", r.HTTP.Pattern, f.Name) {
+		for _, f := range op.Fields(r.HTTP().Response) {
+			if r.HTTP().Status == http.StatusCreated && p.Pattern == fmt.Sprintf("%s/{%s}", r.HTTP().Pattern, f.Name) {
 				v.id = &f
 			}
 		}
 	}
-	for _, f := range op.Fields(r.HTTP.Response) {
+	for _, f := range op.Fields(r.HTTP().Response) {
 		if f.Place == op.InHeader {
 			v.headers = append(v.headers, f)
 		}
@@ -69,7 +69,7 @@ func newView(r *op.Row) *view {
 }
 
 func (v *view) route() route {
-	p := v.HTTP
+	p := v.HTTP()
 	r := route{
 		method: p.Method, path: p.Pattern, summary: strings.TrimSuffix(v.Does, "."), status: p.Status, fails: p.Fails, run: v.run,
 		in: p.Body, inName: p.BodyName, out: p.Response, outName: p.ResponseName,
@@ -114,7 +114,7 @@ func elemOf(t reflect.Type) reflect.Type {
 // the query, the headers, and the key.
 func (v *view) run(c *call) (any, error) {
 	in := v.NewRequest()
-	if v.HTTP.Body != nil {
+	if v.HTTP().Body != nil {
 		if err := c.decode(in); err != nil {
 			return nil, err
 		}
@@ -143,7 +143,7 @@ func (v *view) run(c *call) (any, error) {
 	} else {
 		err = use(c.daemon.Client)
 	}
-	if err != nil || v.HTTP.Response == nil {
+	if err != nil || v.HTTP().Response == nil {
 		return nil, err
 	}
 	for i := range v.paths {
@@ -155,7 +155,7 @@ func (v *view) run(c *call) (any, error) {
 		c.w.Header().Set(f.Part, fmt.Sprint(out.Elem().FieldByIndex(f.Index)))
 	}
 	if v.id != nil {
-		c.w.Header().Set("Location", fmt.Sprint(v.HTTP.Pattern, "/", out.Elem().FieldByIndex(v.id.Index)))
+		c.w.Header().Set("Location", fmt.Sprint(v.HTTP().Pattern, "/", out.Elem().FieldByIndex(v.id.Index)))
 	}
 	return out.Interface(), nil
 }
@@ -163,16 +163,17 @@ func (v *view) run(c *call) (any, error) {
 // do carries out an operation with a path, and returns a pointer to its response.
 func do(ctx context.Context, r *op.Row, d *client.Client, in any) (out reflect.Value, err error) {
 	out = reflect.ValueOf(new(op.None))
-	if r.HTTP.Response != nil {
-		out = reflect.New(r.HTTP.Response)
+	if r.HTTP().Response != nil {
+		out = reflect.New(r.HTTP().Response)
 	}
 	return out, r.Do(ctx, d, in, out.Interface())
 }
 
 // setAll sets the fields of a request that are not in the body.
 func (v *view) setAll(c *call, r *op.Row, in any) error {
-	for i := range r.HTTP.Fields {
-		f := &r.HTTP.Fields[i]
+	fields := r.HTTP().Fields
+	for i := range fields {
+		f := &fields[i]
 		if err := v.set(c, f, reflect.ValueOf(in).Elem().FieldByIndex(f.Index)); err != nil {
 			return err
 		}
@@ -221,7 +222,7 @@ func (v *view) refused(c *call, d *client.Client, err error) error {
 	p := problemOf(err)
 	switch {
 	case p.Status == http.StatusNotFound && v.list != nil:
-		p.fix("GET %s lists the %s", v.list.HTTP.Pattern, v.list.Subject())
+		p.fix("GET %s lists the %s", v.list.HTTP().Pattern, v.list.Subject())
 	case p.Status == http.StatusPreconditionFailed && v.show != nil:
 		in := v.show.NewRequest()
 		if err := v.setAll(c, v.show, in); err != nil {

@@ -14,6 +14,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/once"
@@ -93,11 +94,11 @@ type Row struct {
 	Parts      bool  // the response is a sequence
 	Waits      bool  // as in [Seq]
 	OnStore    bool  // it runs on a [Store], else on a [Daemon]
-	HTTP       *Path // nil: no path
 	Tool       *Tool // nil: no tool
 
 	in, out reflect.Type // of the request, and of the response or each part
 	permit  func(on, in any) error
+	path    func() *Path                  // nil: none
 	again   func(o *Outcome) (any, error) // nil: none
 	noStore func() any                    // nil: none
 	// run sends each part of the response. It returns the effect even if send fails.
@@ -151,7 +152,7 @@ func Add[H, I, O any](family errtable.Family, o Op[H, I, O]) *Action[I, O] {
 		row.noStore = func() any { return o.NoStore() }
 	}
 	if o.Path != "" {
-		row.HTTP = newPath(o.Path, o.Status, o.Fails, reflect.TypeFor[I](), reflect.TypeFor[O]())
+		row.path = sync.OnceValue(func() *Path { return newPath(o.Path, o.Status, o.Fails, row.in, row.out) })
 	}
 	return &Action[I, O]{row}
 }
@@ -237,6 +238,15 @@ func All() []*Row {
 	}
 	slices.SortFunc(list, func(a, b *Row) int { return strings.Compare(a.Name, b.Name) })
 	return list
+}
+
+// HTTP returns where a gateway serves the operation, or nil. It panics if the path is
+// invalid. The first call computes the result, so that programs without a gateway start fast.
+func (r *Row) HTTP() *Path {
+	if r.path == nil {
+		return nil
+	}
+	return r.path()
 }
 
 // Subject returns what the operation is about, such as spaces.

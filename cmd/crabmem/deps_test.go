@@ -76,7 +76,7 @@ var mayImport = map[string][]string{
 	"daemon/service":             {"crmem/vfs"},
 	"daemon/service/component":   {"daemon/service", "crmem/vfs"},
 	"daemon/service/servicetest": {"daemon/service", "daemon/service/component", "crmem/vfs"},
-	"daemon/model/chat":          {"bm25/clip", "sessionlog", "sessionlog/record"},
+	"daemon/model/chat":          {"bm25/clip", "crmem/embed/endpoint", "sessionlog", "sessionlog/record"},
 	"daemon/model":               {"daemon/model/chat", "sessionlog"},
 	"daemon/model/modeltest":     {},
 	"daemon/guard":               {},

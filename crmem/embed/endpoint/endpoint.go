@@ -43,14 +43,21 @@ func New(o Options) embed.Embedder {
 		client = *o.Client
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	options := []option.RequestOption{option.WithBaseURL(o.BaseURL), option.WithHTTPClient(&client), option.WithMaxRetries(0), option.WithHeader("User-Agent", "crabmem")}
-	for _, name := range []string{"Lang", "Package-Version", "OS", "Arch", "Runtime", "Runtime-Version", "Retry-Count", "Timeout"} {
-		options = append(options, option.WithHeaderDel("X-Stainless-"+name)) // describes this machine
-	}
+	options := append(RequestOptions(o.BaseURL), option.WithHTTPClient(&client))
 	if o.Key != "" {
 		options = append(options, option.WithAPIKey(o.Key))
 	}
 	return &remote{o: o, url: strings.TrimRight(o.BaseURL, "/") + "/embeddings", options: options}
+}
+
+// RequestOptions returns the options of each request to a server. They do not depend on the
+// environment, and the library does not retry.
+func RequestOptions(baseURL string) []option.RequestOption {
+	list := []option.RequestOption{option.WithBaseURL(baseURL), option.WithMaxRetries(0), option.WithHeader("User-Agent", "crabmem")}
+	for _, name := range []string{"Lang", "Package-Version", "OS", "Arch", "Runtime", "Runtime-Version", "Retry-Count", "Timeout"} {
+		list = append(list, option.WithHeaderDel("X-Stainless-"+name)) // describes this machine
+	}
+	return list
 }
 
 type remote struct {

@@ -10,15 +10,13 @@ import (
 
 	"github.com/openai/openai-go"
 	"github.com/openai/openai-go/option"
+
+	"crabmem/crmem/embed/endpoint"
 )
 
-// options returns the options of each request to an endpoint. They do not depend on
-// the environment, and the library does not retry.
+// options returns the options of each request to an endpoint.
 func (e *Endpoint) options() []option.RequestOption {
-	list := []option.RequestOption{option.WithBaseURL(e.URL), option.WithMaxRetries(0), option.WithHeader("User-Agent", "crabmem")}
-	for _, name := range []string{"Lang", "Package-Version", "OS", "Arch", "Runtime", "Runtime-Version", "Retry-Count", "Timeout"} {
-		list = append(list, option.WithHeaderDel("X-Stainless-"+name)) // describes this machine
-	}
+	list := endpoint.RequestOptions(e.URL)
 	for name, values := range e.Query {
 		list = append(list, option.WithQuery(name, values[0]))
 	}

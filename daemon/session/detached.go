@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"iter"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -66,9 +67,10 @@ type DetachedRun struct {
 	appended chan struct{} // closed when the message is durable, or the run ended
 
 	mu      sync.Mutex
-	state   DetachedState
+	state   DetachedState // without Content, which answer has
 	ended   time.Time
 	texts   TextJoiner
+	answer  strings.Builder
 	fresh   bool          // the next text begins the answer
 	events  []agent.Event // the newest ones
 	bytes   int           // of events
@@ -222,7 +224,9 @@ func (r *DetachedRun) Cancel() { r.cancel() }
 func (r *DetachedRun) State() DetachedState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.state
+	s := r.state
+	s.Content = r.answer.String()
+	return s
 }
 
 // Replied removes a question that got a reply. The agent may have asked another one since.
@@ -247,9 +251,10 @@ func (r *DetachedRun) add(e agent.Event) {
 		}
 	case agent.TextDelta:
 		if r.fresh {
-			s.Content, r.fresh = "", false
+			r.answer.Reset()
+			r.fresh = false
 		}
-		s.Content += e.Content
+		r.answer.WriteString(e.Content)
 		s.Stored = false
 	case agent.ToolStart:
 		s.Stored, s.Question, s.Tools = true, nil, nil

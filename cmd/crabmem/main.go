@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"syscall"
 	"time"
 	_ "time/tzdata" // time zones for schedules, on machines without a database
@@ -18,7 +20,31 @@ import (
 
 func main() {
 	sandbox.Main()
+	delayCollection()
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// Targets of the garbage collector until its first collection and after it. With the first,
+// that collection begins at 16 MiB, and most commands end before.
+const (
+	firstPercent = 400
+	usualPercent = 100
+)
+
+// delayCollection delays the first collection of the process, unless GOGC sets its target.
+func delayCollection() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(firstPercent)
+		runtime.AddCleanup(new([64]byte), endDelay, usualPercent)
+	}
+}
+
+// endDelay sets the target percent, unless the process has chosen one meanwhile, as the
+// daemon does.
+func endDelay(percent int) {
+	if p := debug.SetGCPercent(percent); p != firstPercent {
+		debug.SetGCPercent(p)
+	}
 }
 
 // grace limits the wait for a writing command to end after a signal. A shorter

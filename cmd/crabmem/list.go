@@ -64,11 +64,15 @@ crabmem restore restores an entry.`,
 				return c.listRemoved(s, choose, f.content)
 			}
 			entries := choose(s.All())
+			if !c.JSON {
+				c.listText(entries, f.content)
+				return nil
+			}
 			infos := make([]crmem.EntryInfo, len(entries))
 			for i := range entries {
 				infos[i] = entries[i].Info(f.content)
 			}
-			return c.printResult(infos, func() { c.listText(entries, f.content) })
+			return c.PrintJSON(infos)
 		})
 	}
 	return c.outputs(cmd, of[[]crmem.EntryInfo](), of[[]op.Change]())

@@ -27,8 +27,13 @@ func TestCronApproval(t *testing.T) {
 		made[name] = want
 		table += fmt.Sprintf("[[cron]]\nid = %d\nschedule = \"0 9 * * *\"\nskill = \"feeds\"\nargs = %q\nsession = 0\nsession_file = \"new\"\nonce = false\n%s", len(made), name, approve)
 	}
-	if err := os.WriteFile(filepath.Join(h, "crons.toml"), []byte(table), 0o600); err != nil {
+	if err := os.MkdirAll(filepath.Join(h, "skills", "feeds"), 0o700); err != nil {
 		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"crons.toml": table, "skills/feeds/SKILL.md": "---\nname: feeds\ndescription: reads\n---\nRead.\n"} {
+		if err := os.WriteFile(filepath.Join(h, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	s := serve(t, h, scripted(m))
 	list := s.crons.List()

@@ -1,7 +1,15 @@
 package daemon
 
 import (
+	"errors"
+	"net/http"
+
+	"crabmem/daemon/config"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
+	"crabmem/daemon/session"
+	"crabmem/daemon/skill"
+	"crabmem/daemon/tool"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -47,4 +55,32 @@ func (d *Daemon) cronInfo(c *op.Cron) *pb.CronInfo {
 		}
 	}
 	return info
+}
+
+// checkCronSkill returns an error if the message /NAME of a cron loads no skill in a
+// session, or in a new session of crab if l is nil.
+func (d *Daemon) checkCronSkill(l *session.Session, name string) error {
+	agent := config.Crab
+	if l != nil {
+		agent = l.Agent()
+	}
+	scope := d.senderScope(l, agent, cronSender)
+	_, sk, err := d.skills.Preprocess(scope, "/"+name)
+	if sk != nil {
+		return nil
+	}
+	if err == nil {
+		err = skill.ErrNotFound
+	} else if _, refused := errors.AsType[*tool.Violation](err); refused {
+		d.log.Warn("rejected a call outside the agent's scope", "security", true, "agent", agent, "kind", "skill", "name", name)
+	}
+	e := errtable.Errorf(http.StatusNotFound, "unknown_skill", "cron: skill %s: %v", name, err)
+	e.Exit, e.Err, e.Fix = errtable.ExitNotFound, err, "crabmem skills list lists the skills"
+	_, _, err = d.skills.Command(scope, "/"+name)
+	if unknown, ok := errors.AsType[*skill.UnknownCommand](err); ok {
+		if nearest := op.NearestName(name, unknown.Names); nearest != "" {
+			e.Fix = "did you mean " + nearest + "? " + e.Fix
+		}
+	}
+	return e
 }

@@ -346,7 +346,8 @@ func (s *scheduler) ended(c cron.Cron, err error, late bool) {
 
 // runCron sends /SKILL ARGS to the session of an entry. The session's file
 // identifies it, also after a restart. A missing file is an error. An entry for
-// cron.NewSession gets a new session of the agent crab.
+// cron.NewSession gets a new session of the agent crab. A skill that the session does not
+// have is an error, without a call of the model.
 func (d *Daemon) runCron(ctx context.Context, c cron.Cron) error {
 	l, err := d.cronSession(ctx, c)
 	if err != nil {
@@ -365,6 +366,9 @@ func (d *Daemon) cronSession(ctx context.Context, c cron.Cron) (*session.Session
 		return nil, fmt.Errorf("no session_file: recreate the entry, or set session_file in crons.toml: %w", sessionlog.ErrNotFound)
 	}
 	if c.SessionFile == cron.NewSession {
+		if err := d.checkCronSkill(nil, c.Skill); err != nil {
+			return nil, err
+		}
 		return d.loaded.Resolve(ctx, &session.Request{Agent: config.Crab, Sender: cronSender, NewChat: true})
 	}
 	l, err := d.loaded.Open(ctx, c.SessionFile, "")
@@ -376,5 +380,5 @@ func (d *Daemon) cronSession(ctx context.Context, c cron.Cron) (*session.Session
 			return nil, err
 		}
 	}
-	return l, nil
+	return l, d.checkCronSkill(l, c.Skill)
 }

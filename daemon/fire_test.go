@@ -2,10 +2,12 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"log/slog"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,9 +20,12 @@ import (
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/cron"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/model"
+	"crabmem/daemon/op"
 	"crabmem/daemon/session"
 	"crabmem/daemon/tool"
+	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog"
 )
 
@@ -39,7 +44,7 @@ func (c *clockwork) Send(context.Context, model.Request) (*model.Response, error
 func (c *clockwork) Stream(ctx context.Context, q model.Request) iter.Seq2[model.Chunk, error] {
 	return func(yield func(model.Chunk, error) bool) {
 		c.mu.Lock()
-		c.asked = append(c.asked, time.Now().UTC().Format("2006-01-02 15:04:05")+" "+q.Messages[len(q.Messages)-1].Content)
+		c.asked = append(c.asked, time.Now().UTC().Format("2006-01-02 15:04:05")+" "+asSent(q.Messages[len(q.Messages)-1].Content))
 		takes, err := c.takes, c.err
 		c.mu.Unlock()
 		select {
@@ -55,6 +60,29 @@ func (c *clockwork) heard() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]string{}, c.asked...)
+}
+
+var sentSkill = regexp.MustCompile(`(?s)^(.*?)(?:\n\n)?<skill name="([^"]+)">.*`)
+
+// asSent returns /NAME ARGS for a message into which this loaded a skill.
+func asSent(content string) string {
+	if m := sentSkill.FindStringSubmatch(content); m != nil {
+		return strings.TrimSpace("/" + m[2] + " " + m[1])
+	}
+	return content
+}
+
+// writeSkill writes a skill to the home of a bubble.
+func writeSkill(t *testing.T, fs vfs.FS, name string) {
+	t.Helper()
+	dir := "/home/crab/skills/" + name
+	err := vfs.MkdirAll(fs, dir, 0o700)
+	if err == nil {
+		err = vfs.WriteFile(fs, dir+"/SKILL.md", 0o600, []byte("---\nname: "+name+"\ndescription: does it\n---\nDo it.\n"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // bubble returns a daemon in memory whose clock is at midnight of 2000-01-01.
@@ -101,6 +129,7 @@ func (d *Daemon) messages(t *testing.T, id uint64) (ms []sessionlog.Message) {
 
 func mustCreate(t *testing.T, d *Daemon, c cron.Cron) cron.Cron {
 	t.Helper()
+	writeSkill(t, d.fs, c.Skill)
 	if c.SessionFile == "" {
 		l, err := d.loaded.Resolve(t.Context(), &session.Request{Agent: "crab", Sender: "user"})
 		if err != nil {
@@ -134,7 +163,7 @@ func TestCronFires(t *testing.T) {
 			t.Errorf("the table has %v", list)
 		}
 		l := d.loaded.List()[0]
-		if ms := d.messages(t, l.ID()); len(ms) != 6 || ms[0].Content != "/greet" {
+		if ms := d.messages(t, l.ID()); len(ms) != 6 || asSent(ms[0].Content) != "/greet" {
 			t.Errorf("the session has %v", ms)
 		}
 		id := l.StoredID()
@@ -184,7 +213,7 @@ func TestCronNewSession(t *testing.T) {
 			}
 		}
 		for _, l := range d.loaded.List() {
-			if ms := d.messages(t, l.ID()); len(ms) != 2 || ms[0].Content != "/feeds" {
+			if ms := d.messages(t, l.ID()); len(ms) != 2 || asSent(ms[0].Content) != "/feeds" {
 				t.Errorf("%s has %v", l.StoredID(), ms)
 			}
 		}
@@ -245,6 +274,52 @@ func TestCronBreaker(t *testing.T) {
 	})
 }
 
+// TestCronUnknownSkill checks that a cron for a skill that does not exist, was removed, or
+// is not in the session's scope is refused, and that a run of one fails without the model.
+func TestCronUnknownSkill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := faultfs.NewMem()
+		d, m := bubble(t, fs)
+		defer d.Close()
+		writeSkill(t, fs, "feeds")
+		writeSkill(t, fs, "Upper_case")
+		l, err := d.loaded.Resolve(t.Context(), &session.Request{Agent: "crab", Sender: "user"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, in := range []string{"", l.StoredID()} {
+			for name, fix := range map[string]string{"feed": "did you mean feeds? crabmem skills list", "nosuch": "crabmem skills list", "Upper_case": "crabmem skills list"} {
+				_, err := op.AddCron.Do(t.Context(), op.Local{On: d.on(&request{ctx: t.Context()})}, op.NewCron{Schedule: "* * * * *", Skill: name, Session: in})
+				if e, ok := errors.AsType[*errtable.Error](err); !ok || e.Kind != "unknown_skill" || e.Exit != errtable.ExitNotFound || !strings.HasPrefix(e.Fix, fix) {
+					t.Errorf("a cron for %s in %q: %v", name, in, err)
+				}
+			}
+		}
+		number := l.ID()
+		if e := handle(t, d, &pb.ClientMessage{Msg: &pb.ClientMessage_CreateCron{CreateCron: &pb.CreateCronMsg{Schedule: "* * * * *", Skill: "nosuch", Session: number}}}).GetError(); e == nil || !strings.Contains(e.Message, "nosuch") {
+			t.Errorf("a frame of the RFC: %v", e)
+		}
+		if list := d.crons.List(); len(list) != 0 {
+			t.Fatalf("the table has %v", list)
+		}
+		removed := mustCreate(t, d, cron.Cron{Schedule: "* * * * *", Skill: "feeds", Timezone: "UTC"})
+		fresh := mustCreate(t, d, cron.Cron{Schedule: "* * * * *", Skill: "feeds", Timezone: "UTC", SessionFile: cron.NewSession})
+		if err := fs.Remove("/home/crab/skills/feeds/SKILL.md"); err != nil {
+			t.Fatal(err)
+		}
+		before := len(d.loaded.List())
+		d.firingFor(t, 10*time.Minute)
+		for _, id := range []uint64{removed.ID, fresh.ID} {
+			if n, stopped := d.firing.failures(id); n != cronFailures || !stopped {
+				t.Errorf("entry %d failed %d times, stopped %v", id, n, stopped)
+			}
+		}
+		if got := m.heard(); len(got) != 0 || len(d.loaded.List()) != before {
+			t.Errorf("the model received %q, and there are %d sessions, not %d", got, len(d.loaded.List()), before)
+		}
+	})
+}
+
 // TestCronEdited edits the file while an entry runs. The edit starts no second
 // run. An error in the file is logged once.
 func TestCronEdited(t *testing.T) {
@@ -298,6 +373,11 @@ func TestCronClockSetBack(t *testing.T) {
 	})
 }
 
+// zoneSkill returns the name of a skill for a time zone.
+func zoneSkill(zone string) string {
+	return strings.ReplaceAll(strings.ToLower(zone[strings.Index(zone, "/")+1:]), "_", "-")
+}
+
 // TestCronYear simulates a year in three zones, two of which change their
 // clocks twice, and compares with a walk over every minute of the year by the
 // clocks on the wall.
@@ -315,7 +395,7 @@ func TestCronYear(t *testing.T) {
 		want := make(map[string]int)
 		begin := time.Now()
 		for _, zone := range zones {
-			mustCreate(t, d, cron.Cron{Schedule: fmt.Sprintf("%d %d * * *", minute, hour), Skill: strings.ToLower(zone[strings.Index(zone, "/")+1:]), Timezone: zone})
+			mustCreate(t, d, cron.Cron{Schedule: fmt.Sprintf("%d %d * * *", minute, hour), Skill: zoneSkill(zone), Timezone: zone})
 			loc, err := time.LoadLocation(zone)
 			if err != nil {
 				t.Fatal(err)
@@ -328,7 +408,7 @@ func TestCronYear(t *testing.T) {
 				before := last.Hour()*60+last.Minute() < hour*60+minute || last.Format("2006-01-02") != date
 				if passed && before && date != day {
 					day = date // once on a day that has it twice, and when clocks skip it, then
-					want[at.UTC().Format("2006-01-02 15:04:05")+" /"+strings.ToLower(zone[strings.Index(zone, "/")+1:])]++
+					want[at.UTC().Format("2006-01-02 15:04:05")+" /"+zoneSkill(zone)]++
 				}
 				last = now
 			}

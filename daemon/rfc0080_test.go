@@ -46,6 +46,9 @@ func TestRFC0080(t *testing.T) {
 				fs := faultfs.NewMem()
 				d, m := bubble(t, fs)
 				defer d.Close()
+				for _, name := range []string{"a", "b", "check-feeds", "good", "kept", "only-once", "removed"} {
+					writeSkill(t, fs, name)
+				}
 				l, err := d.loaded.Resolve(t.Context(), &session.Request{Agent: "crab", Sender: "user"})
 				if err != nil {
 					t.Fatal(err)
@@ -90,7 +93,7 @@ func TestRFC0080(t *testing.T) {
 	in("skill: fired as /{skill} slash command into the session.", func(t *testing.T, d *Daemon, m *clockwork, session uint64, fs *faultfs.Mem) {
 		handle(t, d, create(&pb.CreateCronMsg{Schedule: "1 0 * * *", Skill: "check-feeds", Session: session}))
 		d.firingFor(t, 2*time.Minute)
-		if ms := d.messages(t, session); len(ms) != 2 || ms[0].Content != "/check-feeds" {
+		if ms := d.messages(t, session); len(ms) != 2 || asSent(ms[0].Content) != "/check-feeds" {
 			t.Errorf("the session has %v", ms)
 		}
 	})

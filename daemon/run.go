@@ -61,11 +61,9 @@ func (d *Daemon) resolve(ctx context.Context, q *runRequest) (*session.Session, 
 			return nil, err
 		}
 	}
-	a := d.setup().agents[cmp.Or(q.Agent, config.Crab)]
-	before := q.commands && a != nil && q.Session == nil && q.Resume == nil
+	before := q.commands && d.setup().agents[cmp.Or(q.Agent, config.Crab)] != nil && q.Session == nil && q.Resume == nil
 	if before {
-		by := cmp.Or(q.Sender, session.User)
-		if err := d.command(a.Scope.Intersect(d.setup().config.Origins.Scope(by, by)), q); err != nil {
+		if err := d.command(d.senderScope(nil, cmp.Or(q.Agent, config.Crab), cmp.Or(q.Sender, session.User)), q); err != nil {
 			return nil, err
 		}
 	}
@@ -73,11 +71,20 @@ func (d *Daemon) resolve(ctx context.Context, q *runRequest) (*session.Session, 
 	if err != nil || before || !q.commands {
 		return l, err
 	}
-	scope := d.loaded.Scope(l, cmp.Or(q.Sender, l.CreatedBy()))
-	if a := d.setup().agents[l.Agent()]; a != nil {
+	return l, d.command(d.senderScope(l, l.Agent(), cmp.Or(q.Sender, l.CreatedBy())), q)
+}
+
+// senderScope returns the scope of a sender's run of an agent in a session, or in a new
+// session of the sender if l is nil.
+func (d *Daemon) senderScope(l *session.Session, agent, sender string) tool.Scope {
+	scope := d.setup().config.Origins.Scope(sender, sender)
+	if l != nil {
+		scope = d.loaded.Scope(l, sender)
+	}
+	if a := d.setup().agents[agent]; a != nil {
 		scope = scope.Intersect(a.Scope)
 	}
-	return l, d.command(scope, q)
+	return scope
 }
 
 // command returns an error for a content /NAME if scope contains no skill NAME. It

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -490,9 +491,13 @@ func (w *world) sequence() {
 	w.left = 12
 	var err error
 	if sender == cronSender && m.Session != nil {
-		w.crons++
 		args, _ := strings.CutPrefix(m.Content, "/")
 		err = w.d.runCron(w.t.Context(), cron.Cron{Session: t.id, SessionFile: t.stored, Skill: talents[w.rng.IntN(len(talents))], Args: args})
+		if _, refused := errors.AsType[*tool.Violation](err); refused {
+			err = nil // of the skill, before the run
+		} else {
+			w.crons++
+		}
 	} else {
 		err = w.d.send(&request{ctx: w.t.Context(), send: func(*pb.ServerMessage) error { return nil }}, m)
 	}

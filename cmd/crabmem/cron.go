@@ -74,9 +74,10 @@ func cronAdd(c *app) *cobra.Command {
 		Use:   "add SESSION SCHEDULE SKILL [ARGS]",
 		Short: "schedule a skill",
 		Long: `Send /SKILL ARGS to a session, by its ID, on a schedule. If SESSION is "new",
-each run gets a new session of the agent crab. SCHEDULE has five fields: minute,
-hour, day of month, month, and day of week. With six fields, the first one is
-seconds. The entry does not run during --quiet-hours.`,
+each run gets a new session of the agent crab. The agent must have the skill.
+SCHEDULE has five fields: minute, hour, day of month, month, and day of week.
+With six fields, the first one is seconds. The entry does not run during
+--quiet-hours.`,
 		Example: `  crabmem cron add crab_user_1 "0 9 * * 1-5" check-feeds
   crabmem cron add crab_user_1 "*/30 * * * *" check-feeds news --quiet-hours 23:00-07:00 --timezone Europe/Berlin
   crabmem cron add new "0 18 * * 5" review

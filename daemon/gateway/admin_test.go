@@ -8,16 +8,23 @@ import (
 	"testing"
 )
 
+// skill writes a skill to the home.
+func (r *rig) skill(name string) {
+	r.t.Helper()
+	dir := filepath.Join(r.home, "skills", name)
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "SKILL.md"), []byte("---\nname: "+name+"\ndescription: does it\n---\nDo it.\n"), 0o600)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 // TestCrons adds, lists, and removes cron entries. Only an admin may.
 func TestCrons(t *testing.T) {
 	r := newRig(t)
-	skill := filepath.Join(r.home, "skills", "report")
-	if err := os.MkdirAll(skill, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(skill, "SKILL.md"), []byte("---\nname: report\ndescription: writes a report\n---\nWrite a report.\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	r.skill("report")
 	body := object{"schedule": "0 9 * * 1-5", "skill": "report", "args": "short", "timezone": "Europe/Berlin"}
 	p := r.want("add", r.do("root", "POST", "/v1/crons", body), 201, "")
 	if p.field("session") != "new" || p.field("next_at") == nil || p.field("args") != "short" {
@@ -28,6 +35,9 @@ func TestCrons(t *testing.T) {
 		t.Errorf("list: %s", p.body)
 	}
 	r.want("a bad schedule", r.do("root", "POST", "/v1/crons", object{"schedule": "soon", "skill": "report"}), 400, "invalid")
+	if p := r.want("an unknown skill", r.do("root", "POST", "/v1/crons", object{"schedule": "0 9 * * *", "skill": "reprot"}), 404, "unknown_skill"); !strings.Contains(string(p.body), "did you mean report?") {
+		t.Errorf("an unknown skill: %s", p.body)
+	}
 	for _, who := range []string{"ann", "eve"} {
 		for what, p := range map[string]*response{"list": r.do(who, "GET", "/v1/crons", nil), "add": r.do(who, "POST", "/v1/crons", body), "remove": r.do(who, "DELETE", at, nil),
 			"metrics": r.do(who, "GET", "/metrics", nil)} {

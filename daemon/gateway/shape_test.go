@@ -151,6 +151,7 @@ func (r *rig) contents() (sum [sha256.Size]byte) {
 func TestShapes(t *testing.T) {
 	r := newRig(t)
 	r.model.Func(func(modeltest.Request) modeltest.Reply { return modeltest.Say("x") })
+	r.skill("tidy")
 	memory, etag := r.create("root", "deploy", "by hand")
 	session, _ := r.do("root", "POST", "/v1/send", object{"content": "hi"}).field("session").(string)
 	run := r.do("root", "POST", "/v1/runs", object{"content": "hi"}).Header.Get("Location")

@@ -9,6 +9,7 @@ import (
 
 	"crabmem/daemon/cron"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/session"
 )
 
 // Cron is a cron table entry.
@@ -67,12 +68,16 @@ var AddCron = Add(errtable.Session, Op[Daemon, NewCron, Cron]{
 			Schedule: in.Schedule, Skill: in.Skill, Args: in.Args, SessionFile: cmp.Or(in.Session, cron.NewSession),
 			QuietStart: in.QuietStart, QuietEnd: in.QuietEnd, Once: in.Once, Timezone: in.Timezone, Approve: cron.AllowedOnly,
 		}
+		var l *session.Session
 		if c.SessionFile != cron.NewSession {
-			l, err := d.Loaded.Named(ctx, 0, c.SessionFile)
-			if err != nil {
+			var err error
+			if l, err = d.Loaded.Named(ctx, 0, c.SessionFile); err != nil {
 				return Cron{}, err
 			}
 			c.Session, c.SessionFile = l.ID(), l.StoredID()
+		}
+		if err := d.CheckCronSkill(l, c.Skill); err != nil {
+			return Cron{}, err
 		}
 		c, err := d.Crons.Create(c)
 		if _, ok := errors.AsType[*cron.InvalidError](err); ok {

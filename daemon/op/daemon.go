@@ -59,6 +59,9 @@ type Parts struct {
 	Stats func() DaemonStats
 
 	Crons *cron.Table
+	// CheckCronSkill returns an error if a cron cannot send /NAME to a session, or to a new
+	// session if l is nil.
+	CheckCronSkill func(l *session.Session, name string) error
 	// CronsChanged makes the daemon read the table.
 	CronsChanged func()
 	// CronFailures returns how often an entry failed in a row, and whether that stopped it.

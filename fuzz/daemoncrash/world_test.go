@@ -40,12 +40,16 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// newMachine returns a machine with a configuration in the home directory. A run of
+// newMachine returns a machine with a configuration and the skill tidy in the home directory. A run of
 // the agent brief ends with a summary. A run of the agent short ends after one tool
 // call, at its step limit.
 func newMachine() (*faultfs.Mem, error) {
 	m := faultfs.NewMem()
-	if err := vfs.MkdirAll(m, home, 0o700); err != nil {
+	skill := home + "/skills/tidy"
+	if err := vfs.MkdirAll(m, skill, 0o700); err != nil {
+		return nil, err
+	}
+	if err := vfs.WriteFile(m, skill+"/SKILL.md", 0o600, []byte("---\nname: tidy\ndescription: tidies\n---\nTidy up.\n")); err != nil {
 		return nil, err
 	}
 	return m, vfs.Replace(m, home+"/config.toml", 0o600, func(w io.Writer) error {

@@ -31,8 +31,8 @@ func (d *Daemon) call(r *request, m *pb.Call) error {
 	if err == nil {
 		err = row.PermitRequest(&r.as, d.permitting(r, row), in)
 	}
-	if t, ok := in.(op.TreeRequest); ok && err == nil && !filepath.IsAbs(*t.Tree()) {
-		err = errtable.Invalidf("dir %q: want an absolute path", *t.Tree())
+	if t, ok := in.(*op.TreeLoad); ok && err == nil && !filepath.IsAbs(t.Dir) {
+		err = errtable.Invalidf("dir %q: want an absolute path", t.Dir)
 	}
 	if err != nil {
 		return err

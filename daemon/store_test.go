@@ -143,7 +143,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-func TestTreeOperations(t *testing.T) {
+func TestLoadTree(t *testing.T) {
 	s := serve(t, home(t), "")
 	c, ctx := s.client(), t.Context()
 	for _, n := range []string{"a", "b"} {
@@ -152,15 +152,11 @@ func TestTreeOperations(t *testing.T) {
 		}
 	}
 	dir := filepath.Join(t.TempDir(), "book")
-	for _, name := range []string{"tree.dump", "tree.load"} {
-		if e := failure(t, s.one(callMessage(t, name, op.TreeDir{Dir: "book"}))); e.Code != 400 || !strings.Contains(e.Message, "absolute") {
-			t.Errorf("%s: %v", name, e)
-		}
+	if e := failure(t, s.one(callMessage(t, "tree.load", op.TreeLoad{Dir: "book"}))); e.Code != 400 || !strings.Contains(e.Message, "absolute") {
+		t.Error(e)
 	}
-	var dumped *op.DumpAnswer
-	err := op.DumpTree.Each(ctx, c, op.TreeDump{TreeDir: op.TreeDir{Dir: dir}}, func(p op.DumpPart) error { dumped = p.Report; return nil })
-	if err != nil || dumped.Entries != 2 || len(dumped.Written) != 2 {
-		t.Fatalf("%+v, %v", dumped, err)
+	if _, err := tree.Dump(s.store, dir, nil); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := s.store.Remember("c", "since", nil); err != nil {
 		t.Fatal(err)
@@ -173,15 +169,15 @@ func TestTreeOperations(t *testing.T) {
 		})
 		return report, removes, err
 	}
-	_, _, err = load(op.TreeLoad{TreeDir: op.TreeDir{Dir: dir}, Guard: true})
+	_, _, err := load(op.TreeLoad{Dir: dir, Guard: true})
 	if e, ok := errors.AsType[*tree.ChangedError](err); !ok || len(e.Names) != 1 || e.Names[0] != "c" || e.Dir != dir {
 		t.Errorf("%+v", err)
 	}
-	_, _, err = load(op.TreeLoad{TreeDir: op.TreeDir{Dir: dir + "-not"}})
+	_, _, err = load(op.TreeLoad{Dir: dir + "-not"})
 	if e, ok := errors.AsType[*tree.Error](err); !ok || !strings.Contains(e.Msg, "no such directory") {
 		t.Errorf("%+v", err)
 	}
-	loaded, gone, err := load(op.TreeLoad{TreeDir: op.TreeDir{Dir: dir}})
+	loaded, gone, err := load(op.TreeLoad{Dir: dir})
 	if err != nil || loaded.Removed[0] != "c" || gone != "c" || s.store.Len() != 2 {
 		t.Errorf("%+v, %v, %q", loaded, err, gone)
 	}
@@ -212,7 +208,7 @@ func TestLoadOfASlowClient(t *testing.T) {
 	}
 	defer slow.Close()
 	check(t, slow.SetDeadline(time.Now().Add(gate.Hang)))
-	request, err := proto.Marshal(callMessage(t, "tree.load", op.TreeLoad{TreeDir: op.TreeDir{Dir: dir}}))
+	request, err := proto.Marshal(callMessage(t, "tree.load", op.TreeLoad{Dir: dir}))
 	check(t, err)
 	_, err = slow.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(request))), request...))
 	check(t, err)

@@ -51,7 +51,7 @@ is, such as --accept notes/deploy.md.`,
 		}
 		dir := args[0]
 		var r *op.LoadAnswer
-		in := op.TreeLoad{TreeDir: op.TreeDir{Dir: dir}, Merge: merge, Guard: !replace && !merge, DryRun: dry, Accept: pagePaths(dir, accept)}
+		in := op.TreeLoad{Dir: dir, Merge: merge, Guard: !replace && !merge, DryRun: dry, Accept: pagePaths(dir, accept)}
 		load := func(s op.Memory) error {
 			p := c.Progress("loading " + dir)
 			return p.During(func() error {

@@ -12,8 +12,8 @@ func (c *Client) Call(ctx context.Context, row *op.Row, in, out any, part func()
 	if err := c.agree(ctx); err != nil {
 		return err
 	}
-	if t, ok := in.(op.TreeRequest); ok {
-		return inTree(t.Tree(), out, part, func(part func() error) error { return c.call(ctx, row, in, out, part) })
+	if t, ok := in.(*op.TreeLoad); ok {
+		return inTree(t, out.(*op.LoadPart), part, func(part func() error) error { return c.call(ctx, row, in, out, part) })
 	}
 	return c.call(ctx, row, in, out, part)
 }

@@ -74,10 +74,7 @@ func TestCalls(t *testing.T) {
 		},
 		func() error { _, err := op.ApplyOps(ctx, c); return err },
 		func() error {
-			return op.DumpTree.Each(ctx, c, op.TreeDump{TreeDir: op.TreeDir{Dir: "d"}}, func(op.DumpPart) error { return nil })
-		},
-		func() error {
-			return op.LoadTree.Each(ctx, c, op.TreeLoad{TreeDir: op.TreeDir{Dir: "d"}}, func(op.LoadPart) error { return nil })
+			return op.LoadTree.Each(ctx, c, op.TreeLoad{Dir: "d"}, func(op.LoadPart) error { return nil })
 		},
 		func() error { _, err := op.Checkpoint.Do(ctx, c, op.None{}); return err },
 		func() error { _, err := op.Undo.Do(ctx, c, op.ChangeNumber{Seq: 1}); return err },

@@ -11,22 +11,20 @@ import (
 	"crabmem/daemon/op"
 )
 
-// inTree calls f, a request about the tree in *dir, with an absolute path. The caller's
+// inTree calls f, which sends in, with an absolute path. The caller's
 // name of the directory is in the parts of the response, and in errors.
-func inTree(dir *string, out any, part func() error, f func(part func() error) error) error {
-	name := *dir
+func inTree(in *op.TreeLoad, out *op.LoadPart, part func() error, f func(part func() error) error) error {
+	name := in.Dir
 	abs, err := filepath.Abs(name)
 	if err != nil {
 		return err
 	}
-	*dir = abs
+	in.Dir = abs
 	err = f(func() error {
-		if p, ok := out.(interface{ InDir(abs, dir string) }); ok {
-			p.InDir(abs, name)
-		}
+		out.InDir(abs, name)
 		return part()
 	})
-	*dir = name
+	in.Dir = name
 	return treeError(err, abs, name)
 }
 

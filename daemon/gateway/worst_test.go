@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/crmem/tree"
 	"crabmem/daemon/client"
 	"crabmem/daemon/op"
 	"crabmem/fuzz/race"
@@ -121,13 +123,13 @@ func TestWorstEntries(t *testing.T) {
 			t.Errorf("entry %d: recall over the socket: another content", i)
 		}
 		dir := filepath.Join(r.home, query)
-		if err := op.DumpTree.Each(ctx, c, op.TreeDump{TreeDir: op.TreeDir{Dir: dir}}, func(op.DumpPart) error { return nil }); err != nil {
+		if err := r.dump(dir); err != nil {
 			t.Fatal(err)
 		}
 		changeTree(t, dir, "canary", "Canary")
 		want.Content = strings.Replace(want.Content, "canary", "Canary", 1)
 		var report *op.LoadAnswer
-		err = op.LoadTree.Each(ctx, c, op.TreeLoad{TreeDir: op.TreeDir{Dir: dir}, Merge: true}, func(p op.LoadPart) error { report = p.Report; return nil })
+		err = op.LoadTree.Each(ctx, c, op.TreeLoad{Dir: dir, Merge: true}, func(p op.LoadPart) error { report = p.Report; return nil })
 		if err != nil || len(report.Changed) != 1 {
 			t.Errorf("entry %d: load: %+v, %v", i, report, err)
 		}
@@ -137,6 +139,16 @@ func TestWorstEntries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// dump writes the entries as a tree.
+func (r *rig) dump(dir string) error {
+	s, err := crmem.Open(filepath.Join(r.home, "memory.db"), &crmem.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	_, err = tree.Dump(s, dir, nil)
+	return errors.Join(err, s.Close())
 }
 
 // changeTree replaces a text in the only file of a tree that contains it.

@@ -9,47 +9,10 @@ import (
 	"crabmem/daemon/errtable"
 )
 
-// TreeDump is a request to write the store as a Markdown tree.
-type TreeDump struct {
-	TreeDir
-	Force  bool `json:"force,omitempty"`
-	DryRun bool `json:"dry_run,omitempty"`
-}
-
-// A TreeRequest is about the files of a tree.
-type TreeRequest interface{ Tree() *string }
-
-// TreeDir is the directory of a tree.
-type TreeDir struct {
-	Dir string `json:"dir"`
-}
-
-// Tree returns the directory. A daemon has another working directory, so its clients send
-// an absolute path.
-func (d *TreeDir) Tree() *string { return &d.Dir }
-
-// DumpPart is a part of the response to [DumpTree]: progress, or last the report.
-type DumpPart struct {
-	Progress
-	Report *DumpAnswer `json:"report,omitempty"`
-}
-
-var DumpTree = AddSeq(errtable.Store, Seq[Store, TreeDump, DumpPart]{
-	Name: "tree.dump", Does: "Write the store as a Markdown tree.", Effect: Manages,
-	Run: func(_ context.Context, s Store, in *TreeDump, send func(DumpPart) error) error {
-		report, err := tree.Dump(s.Store, in.Dir, &tree.DumpOptions{Force: in.Force, DryRun: in.DryRun,
-			Progress: reporter(func(p Progress) error { return send(DumpPart{Progress: p}) })})
-		if err != nil {
-			return err
-		}
-		a := Dumped(report, in.DryRun)
-		return send(DumpPart{Report: &a})
-	},
-})
-
-// TreeLoad is a request to read a Markdown tree, as [tree.Load] does.
+// TreeLoad is a request to read a Markdown tree, as [tree.Load] does. A daemon has another
+// working directory, so its clients send an absolute path.
 type TreeLoad struct {
-	TreeDir
+	Dir    string   `json:"dir"`
 	Guard  bool     `json:"guard,omitempty"`
 	Merge  bool     `json:"merge,omitempty"`
 	DryRun bool     `json:"dry_run,omitempty"`
@@ -98,13 +61,6 @@ func (p *LoadPart) InDir(abs, dir string) {
 	p.Report.Dir = dir
 	for i, text := range p.Report.Warnings {
 		p.Report.Warnings[i] = strings.ReplaceAll(text, abs, dir)
-	}
-}
-
-// InDir replaces the absolute path of the tree's directory.
-func (p *DumpPart) InDir(_, dir string) {
-	if p.Report != nil {
-		p.Report.Dir = dir
 	}
 }
 

@@ -43,6 +43,16 @@ func (s *soak) request(ctx context.Context, r *rand.Rand) {
 	}
 }
 
+// dump writes the entries as a tree, as crabmem dump does.
+func (s *soak) dump() error {
+	store, err := crmem.Open(filepath.Join(s.home, "memory.db"), &crmem.Options{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	_, err = tree.Dump(store, filepath.Join(s.home, "tree"), &tree.DumpOptions{Force: true})
+	return errors.Join(err, store.Close())
+}
+
 func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, name string) (err error) {
 	id := func() string {
 		l, err := op.ListSessions.Do(ctx, c, op.SessionFilter{})
@@ -73,9 +83,9 @@ func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, nam
 	case 9:
 		_, err = op.ApplyOps(ctx, c, crmem.Alias{Name: name, Aliases: []string{"alias of " + name}})
 	case 10:
-		err = op.DumpTree.Each(ctx, c, op.TreeDump{TreeDir: op.TreeDir{Dir: filepath.Join(s.home, "tree")}, Force: true}, func(op.DumpPart) error { return nil })
+		err = s.dump()
 	case 11:
-		err = op.LoadTree.Each(ctx, c, op.TreeLoad{TreeDir: op.TreeDir{Dir: filepath.Join(s.home, "tree")}, Merge: true}, func(op.LoadPart) error { return nil })
+		err = op.LoadTree.Each(ctx, c, op.TreeLoad{Dir: filepath.Join(s.home, "tree"), Merge: true}, func(op.LoadPart) error { return nil })
 	case 12:
 		_, err = op.Checkpoint.Do(ctx, c, op.None{})
 	case 13:

@@ -593,7 +593,7 @@ func TestFailureIsReported(t *testing.T) {
 	m.Func(func(modeltest.Request) modeltest.Reply { return modeltest.Status(401, "bad key sk-planted") })
 	s := serve(t, home(t), scripted(m))
 	e := failure(t, s.one(callMessage(t, "runs.send", op.Message{Content: "hi"})))
-	if e.Code != 500 || !strings.Contains(e.Message, "401") || strings.Contains(e.Message, "sk-planted") || e.Remedy == "" {
+	if e.Code != 502 || !strings.Contains(e.Message, "401") || strings.Contains(e.Message, "sk-planted") || e.Remedy == "" {
 		t.Errorf("send: %+v", e)
 	}
 	all := s.ask(stream(&pb.StreamMsg{Content: "hi"}))

@@ -102,21 +102,21 @@ var rows = []Row{
 	{sessionlog.ErrExists, Session, "exists", http.StatusConflict, ExitConflict, "move or delete the session that the message names, then retry", ""},
 	{sessionlog.ErrReadOnly, Session, "read_only", http.StatusConflict, ExitConflict, "imported sessions are read-only: create a session, or import a newer transcript", ""},
 	{sessionlog.ErrNotFound, Session, "not_found", http.StatusNotFound, ExitNotFound, "run crabmem sessions list to see the IDs", ""},
-	modelRow(chat.ErrKey, "model_key", "correct api_key of the provider in config.toml; if it names a variable, set that in the daemon's environment and restart the daemon; if it names a secret, run crabmem secret set; crabmem doctor checks keys"),
-	modelRow(chat.ErrForbidden, "model_forbidden", "use a key that permits this model, or "+fixOtherModel+"; crabmem doctor checks keys"),
-	modelRow(chat.ErrMissing, "model_missing", "correct models or base_url of the provider in config.toml, or "+fixOtherModel),
-	modelRow(chat.ErrTools, "model_tools", "set tools = [] of the agent in config.toml, or tools: [] in its file in agents/, or use a model that supports tools with --model"),
-	modelRow(chat.ErrQuota, "model_quota", "add credit or raise the limit at the provider, or "+fixOtherModel),
-	modelRow(chat.ErrRateLimit, "model_rate_limit", "wait, then resend the message, or "+fixOtherModel),
-	modelRow(chat.ErrServer, "model_server", "resend the message later, or "+fixOtherModel),
-	modelRow(chat.ErrOverflow, "model_overflow", "run crabmem compact to shorten the session, or use a model with a larger context window"),
-	modelRow(chat.ErrCut, "model_cut", "resend the message; the session contains the text so far"),
-	modelRow(chat.ErrInvalid, "model_invalid", "check that base_url of the provider is an OpenAI-compatible address; if it is, resend the message, or "+fixOtherModel),
-	modelRow(chat.ErrConnect, "model_connect", "start the model server, or correct base_url of the provider in config.toml; check the network and the proxy"),
-	modelRow(chat.ErrResolve, "model_dns", "correct the host in base_url of the provider in config.toml, or check the network"),
-	modelRow(chat.ErrTLS, "model_tls", "correct the scheme and the host in base_url of the provider in config.toml; for a private certificate authority, set SSL_CERT_FILE in the daemon's environment"),
-	modelRow(chat.ErrTimeout, "model_timeout", "resend the message, or raise timeout or idle_timeout of the provider in config.toml"),
-	modelRow(chat.ErrCall, "model", "check the provider in config.toml, or "+fixOtherModel),
+	modelRow(chat.ErrKey, "model_key", http.StatusBadGateway, "correct api_key of the provider in config.toml; if it names a variable, set that in the daemon's environment and restart the daemon; if it names a secret, run crabmem secret set; crabmem doctor checks keys"),
+	modelRow(chat.ErrForbidden, "model_forbidden", http.StatusBadGateway, "use a key that permits this model, or "+fixOtherModel+"; crabmem doctor checks keys"),
+	modelRow(chat.ErrMissing, "model_missing", http.StatusBadGateway, "correct models or base_url of the provider in config.toml, or "+fixOtherModel),
+	modelRow(chat.ErrTools, "model_tools", http.StatusBadGateway, "set tools = [] of the agent in config.toml, or tools: [] in its file in agents/, or use a model that supports tools with --model"),
+	modelRow(chat.ErrQuota, "model_quota", http.StatusBadGateway, "add credit or raise the limit at the provider, or "+fixOtherModel),
+	modelRow(chat.ErrRateLimit, "model_rate_limit", http.StatusTooManyRequests, "wait, then resend the message, or "+fixOtherModel),
+	modelRow(chat.ErrServer, "model_server", http.StatusBadGateway, "resend the message later, or "+fixOtherModel),
+	modelRow(chat.ErrOverflow, "model_overflow", http.StatusRequestEntityTooLarge, "run crabmem compact to shorten the session, or use a model with a larger context window"),
+	modelRow(chat.ErrCut, "model_cut", http.StatusBadGateway, "resend the message; the session contains the text so far"),
+	modelRow(chat.ErrInvalid, "model_invalid", http.StatusBadGateway, "check that base_url of the provider is an OpenAI-compatible address; if it is, resend the message, or "+fixOtherModel),
+	modelRow(chat.ErrConnect, "model_connect", http.StatusBadGateway, "start the model server, or correct base_url of the provider in config.toml; check the network and the proxy"),
+	modelRow(chat.ErrResolve, "model_dns", http.StatusBadGateway, "correct the host in base_url of the provider in config.toml, or check the network"),
+	modelRow(chat.ErrTLS, "model_tls", http.StatusBadGateway, "correct the scheme and the host in base_url of the provider in config.toml; for a private certificate authority, set SSL_CERT_FILE in the daemon's environment"),
+	modelRow(chat.ErrTimeout, "model_timeout", http.StatusBadGateway, "resend the message, or raise timeout or idle_timeout of the provider in config.toml"),
+	modelRow(chat.ErrCall, "model", http.StatusBadGateway, "check the provider in config.toml, or "+fixOtherModel),
 	{fs.ErrPermission, File, "permission", http.StatusForbidden, ExitPermission, fixPermission, ""},
 	{syscall.EROFS, File, "permission", http.StatusForbidden, ExitPermission, fixPermission, ""},
 	{crmem.ErrForeign, Store, "foreign", http.StatusInternalServerError, ExitCorrupt, fixForeign, ""},
@@ -137,8 +137,8 @@ var rows = []Row{
 }
 
 // modelRow returns the row of a cause of a failed call to a model.
-func modelRow(cause error, kind, fix string) Row {
-	return Row{cause, Other, kind, http.StatusInternalServerError, ExitFailure, fix, fix}
+func modelRow(cause error, kind string, status uint32, fix string) Row {
+	return Row{cause, Other, kind, status, ExitFailure, fix, fix}
 }
 
 // tooLarge is the row of a *vfs.TooLargeError, which has no sentinel.
@@ -219,6 +219,9 @@ func Find(err error, first ...Row) Row {
 		r.Fix = crmem.FixOlder
 	case errors.Is(err, vfs.ErrNotRegular):
 		r.Fix = fixNotRegular
+	}
+	if e, ok := errors.AsType[*chat.Error](err); ok && (e.Status == http.StatusTooManyRequests || e.Status == http.StatusServiceUnavailable) {
+		r.HTTP = uint32(e.Status) // others would be about the request to the daemon
 	}
 	if r.DaemonFix == "" && vfs.OutOfSpace(err) {
 		r.DaemonFix = fixNoSpace

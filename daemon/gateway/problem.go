@@ -93,9 +93,6 @@ func problemOf(err error) *Problem {
 		return problemf(http.StatusNotFound, "not_found", "no such session").fix("GET /v1/sessions lists the sessions")
 	}
 	row := errtable.Find(err)
-	if row.Kind == "model" || strings.HasPrefix(row.Kind, "model_") {
-		return modelProblem(row, err)
-	}
 	status := row.HTTP
 	if e, ok := errors.AsType[*client.Error](err); ok {
 		status = e.Code
@@ -123,27 +120,16 @@ func problemOf(err error) *Problem {
 		return p
 	}
 	p := problemf(int(status), row.Kind, "%s", messageOf(err)).fix("%s", row.Fix)
-	switch status {
-	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
 		p.after(1)
-	case http.StatusBadGateway:
+	}
+	model := row.Kind == "model" || strings.HasPrefix(row.Kind, "model_")
+	if model { // only the log has the message of the provider
+		p.Detail, p.retry = "the call of the model failed", p.retry*modelRetry
+	}
+	if model || status == http.StatusBadGateway {
 		p.hidden = err
 	}
-	return p
-}
-
-// modelProblem returns the problem of a call of a model that failed. Only the log has
-// the message of the provider.
-func modelProblem(row errtable.Row, err error) *Problem {
-	status, retry := http.StatusBadGateway, 0
-	switch row.Kind {
-	case "model_rate_limit":
-		status, retry = http.StatusTooManyRequests, modelRetry
-	case "model_overflow":
-		status = http.StatusRequestEntityTooLarge
-	}
-	p := problemf(status, row.Kind, "the call of the model failed").fix("%s", row.Fix).after(retry)
-	p.hidden = err
 	return p
 }
 

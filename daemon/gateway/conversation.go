@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"crabmem/daemon/client"
@@ -62,6 +63,8 @@ func (t *chatTurn) find(named string, seen chats.State) error {
 			return problemf(http.StatusConflict, "request", "an earlier request has this Idempotency-Key and another body").fix("use another key")
 		}
 		t.mark = old
+	} else if old, ok := t.failed(named); ok {
+		t.mark, t.message.Request, t.message.Fresh = old, old.Request, false
 	} else if t.named {
 		if err := t.byName(named, seen); err != nil {
 			return err
@@ -73,6 +76,14 @@ func (t *chatTurn) find(named string, seen chats.State) error {
 	}
 	t.set()
 	return nil
+}
+
+// failed returns the mark of the call that a client of OpenAI repeats, because it failed.
+func (t *chatTurn) failed(named string) (chats.Mark, bool) {
+	if n, _ := strconv.Atoi(t.c.r.Header.Get("X-Stainless-Retry-Count")); n <= 0 {
+		return chats.Mark{}, false
+	}
+	return t.c.g.chats.TakeFailed(t.mark, named)
 }
 
 // byName takes the mark of a session that the client names. If the request contains

@@ -29,6 +29,7 @@ type eventStream struct {
 	id   int
 	err  error // the client is gone
 	open bool  // the header is sent
+	late bool  // the first comment may send the header
 }
 
 // newEventStream returns a stream that sends a comment every 15 seconds. The
@@ -50,7 +51,8 @@ func (s *eventStream) keepAlive() {
 			return
 		case <-tick.C:
 			s.mu.Lock()
-			if s.open {
+			if s.open || s.late {
+				s.begin()
 				s.send([]byte(": alive\n\n"))
 			}
 			s.mu.Unlock()
@@ -74,6 +76,19 @@ func (s *eventStream) event(name string, data any) error {
 	}
 	s.begin()
 	return s.send(b)
+}
+
+// await lets the first comment send the header, until which a refusal has a status.
+func (s *eventStream) await() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.late = true
+}
+
+func (s *eventStream) isOpen() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open
 }
 
 // begin sends the header of the response, once. The caller holds mu.

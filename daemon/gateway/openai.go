@@ -64,7 +64,7 @@ func openaiErrorOf(p *Problem) (e openaiError) {
 }
 
 // chatRequest is a request for a completion. Ignored are the fields that it does not
-// use, such as temperature.
+// use, such as temperature. Fields that change the form of the answer are refused.
 type chatRequest struct {
 	Model    string        `json:"model" jsonschema:"the name of an agent"`
 	Messages []chatMessage `json:"messages" jsonschema:"the last one is of the user"`
@@ -125,6 +125,13 @@ func (r *chatRequest) UnmarshalJSON(b []byte) error {
 	}
 	if v := string(all["n"]); v != "" && v != "null" && v != "1" {
 		return errors.New("n: want 1")
+	}
+	if v := string(all["tool_choice"]); v != "" && v != "null" && v != `"auto"` {
+		return errors.New("tool_choice: want auto: set tool_choice of the agent in config.toml")
+	}
+	var format struct{ Type string }
+	if v := all["response_format"]; v != nil && json.Unmarshal(v, &format) != nil || format.Type != "" && format.Type != "text" {
+		return errors.New("response_format: want the type text: describe the format in the message")
 	}
 	r.User = string(all["user"])
 	r.Ignored = slices.Sorted(maps.Keys(all))
@@ -205,6 +212,7 @@ func (c *call) chat(in *chatRequest) (any, error) {
 		r, err = op.SendMessage.Do(c.r.Context(), c.daemon, t.message)
 	}
 	if err != nil {
+		c.g.chats.Fail(t.mark)
 		return nil, err
 	}
 	c.w.Header().Set("X-Crabmem-Session", r.Session)
@@ -227,7 +235,8 @@ func randomID() string {
 type chatWriter struct {
 	out      *eventStream
 	a        *chatAnswer
-	began    bool
+	began    bool // the message is in the session
+	spoke    bool // the first chunk is sent
 	session  string
 	repeated bool
 	text     strings.Builder
@@ -235,6 +244,12 @@ type chatWriter struct {
 }
 
 func (w *chatWriter) send(choices ...chatChoice) error {
+	if empty := ""; !w.spoke {
+		w.spoke = true
+		if err := w.send(chatChoice{Delta: &chatText{Role: "assistant", Content: &empty}}); err != nil {
+			return err
+		}
+	}
 	a := *w.a
 	a.Choices = append([]chatChoice{}, choices...)
 	b, err := json.Marshal(a)
@@ -253,8 +268,8 @@ func (w *chatWriter) event(_ string, data any) error {
 	return w.send(chatChoice{Delta: &chatText{Content: &c.Content}})
 }
 
-// chatStream sends the answer as it is written. An error after the first event has no
-// status: it is an event, and the stream does not end with [DONE].
+// chatStream sends the answer as it is written. An error after the first text or comment
+// has no status: it is an event, and the stream does not end with [DONE].
 func (c *call) chatStream(t *chatTurn, a *chatAnswer, end func()) error {
 	ctx, out, leave, err := c.openStream()
 	if err != nil {
@@ -267,8 +282,11 @@ func (c *call) chatStream(t *chatTurn, a *chatAnswer, end func()) error {
 	if !w.began && t.renew(err) {
 		err = c.chatEvents(ctx, t, w)
 	}
+	if err != nil {
+		c.g.chats.Fail(t.mark)
+	}
 	switch {
-	case err == errSent || err != nil && !w.began:
+	case err == errSent || err != nil && !out.isOpen():
 		return err
 	case err != nil:
 		end()
@@ -288,35 +306,26 @@ func (c *call) chatStream(t *chatTurn, a *chatAnswer, end func()) error {
 	return errSent
 }
 
-// chatEvents sends the events of a run. Before the message is in the session, it sends
-// nothing. The error is errSent if the client is gone.
+// chatEvents sends the texts of a run. The error is errSent if the client is gone.
 func (c *call) chatEvents(ctx context.Context, t *chatTurn, w *chatWriter) error {
 	run := &runWriter{g: c.g, out: w, agent: t.message.Agent}
-	empty := ""
 	for e, err := range op.StreamMessage.All(ctx, c.daemon, t.message) {
 		if err != nil {
 			return err
 		}
-		if e.Kind == agent.Start {
+		switch e.Kind {
+		case agent.Start:
 			w.session = e.Session
-			continue
-		}
-		if !w.began {
-			w.began = true
+		case agent.User:
+			w.began, w.repeated = true, e.Repeated
 			c.w.Header().Set("X-Crabmem-Session", w.session)
-			err = w.send(chatChoice{Delta: &chatText{Role: "assistant", Content: &empty}})
-		}
-		switch {
-		case err != nil:
-		case e.Kind == agent.User:
-			w.repeated = e.Repeated
-		case e.Kind == agent.Usage:
+			w.out.await()
+		case agent.Usage:
 			w.usage.add(e.Usage)
 		default:
-			err = run.write(e)
-		}
-		if err != nil {
-			return errSent
+			if run.write(e) != nil {
+				return errSent
+			}
 		}
 	}
 	return nil

@@ -2,9 +2,12 @@ package gateway
 
 import (
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"crabmem/daemon/model/modeltest"
 )
@@ -41,13 +44,14 @@ func TestChat(t *testing.T) {
 	r.model.Queue(modeltest.Say("first"), modeltest.Say("second"), modeltest.Say("third"), modeltest.Say("fourth"), modeltest.Say("fifth"), modeltest.Say("sixth"))
 	body := ask("one")
 	body["temperature"], body["max_tokens"], body["n"], body["tools"] = 0.5, 10, 1, nil
+	body["tool_choice"], body["response_format"] = "auto", object{"type": "text"}
 	p := r.want("chat", r.do("ann", "POST", "/v1/chat/completions", body), 200, "")
 	session := p.Header.Get("X-Crabmem-Session")
 	if p.field("choices.0.message.content") != "first" || p.field("choices.0.message.role") != "assistant" || p.field("choices.0.finish_reason") != "stop" ||
 		p.field("object") != "chat.completion" || p.field("model") != "crab" || p.field("usage.total_tokens") == nil || !strings.HasPrefix(fmt.Sprint(p.field("id")), "chatcmpl-") {
 		t.Errorf("chat: %s", p.body)
 	}
-	if got := p.Header.Get("X-Crabmem-Ignored"); got != "max_tokens, n, temperature, tools" {
+	if got := p.Header.Get("X-Crabmem-Ignored"); got != "max_tokens, n, response_format, temperature, tool_choice, tools" {
 		t.Errorf("ignored: %q", got)
 	}
 	p = r.do("ann", "POST", "/v1/chat/completions", ask("one", "first", "two"))
@@ -83,7 +87,10 @@ func TestChat(t *testing.T) {
 		t.Errorf("parts: %s", p.body)
 	}
 	for what, change := range map[string]object{
-		"no messages": {"messages": []object{}}, "tools": {"tools": []object{{"type": "function"}}}, "two answers": {"n": 2}, "last of the assistant": {"messages": []object{{"role": "assistant", "content": "x"}}},
+		"no messages": {"messages": []object{}}, "tools": {"tools": []object{{"type": "function"}}},
+		"a format": {"response_format": object{"type": "json_schema", "json_schema": object{"name": "n"}}}, "JSON": {"response_format": object{"type": "json_object"}}, "no format": {"response_format": 1},
+		"no calls": {"tool_choice": "none"}, "calls": {"tool_choice": "required"}, "one tool": {"tool_choice": object{"type": "function", "function": object{"name": "recall"}}},
+		"two answers": {"n": 2}, "last of the assistant": {"messages": []object{{"role": "assistant", "content": "x"}}},
 		"an image": {"messages": []object{{"role": "user", "content": []object{{"type": "image_url", "image_url": "x"}}}}}, "a number": {"messages": []object{{"role": "user", "content": 1}}},
 	} {
 		body := ask("x")
@@ -276,4 +283,62 @@ func TestChatTwice(t *testing.T) {
 	if n := n.Load(); n != 4 {
 		t.Errorf("%d requests to the model, want 4", n)
 	}
+}
+
+// TestRepeatedByClient repeats a failed call as the libraries of OpenAI do. The calls leave
+// one session, with the message once. The call of another client begins another session.
+func TestRepeatedByClient(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		r := newRig(t, withOpenAI)
+		send := func(retry int, texts ...string) *response {
+			body := ask(texts...)
+			body["stream"] = stream
+			return r.do("ann", "POST", "/v1/chat/completions", body, "X-Stainless-Retry-Count", fmt.Sprint(retry))
+		}
+		sessions := func(want int) {
+			if got := r.do("ann", "GET", "/v1/sessions", nil).field("items"); len(got.([]any)) != want {
+				t.Errorf("stream %v: %d sessions, want %d", stream, len(got.([]any)), want)
+			}
+		}
+		r.model.Queue(modeltest.Status(429, "slow down"), modeltest.Status(402, "no credit"), modeltest.Status(503, "busy"), modeltest.Say("hello"))
+		for retry, status := range []int{429, 502, 503, 200} {
+			if p := send(retry, "hi"); p.StatusCode != status || (p.Header.Get("Retry-After") != "") != (status == 429 || status == 503) {
+				t.Fatalf("stream %v, retry %d: %d %s", stream, retry, p.StatusCode, p.body)
+			}
+		}
+		sessions(1)
+		r.model.Queue(modeltest.Status(503, "busy"), modeltest.Say("yes"))
+		send(0, "hi", "hello", "go on")
+		p := send(1, "hi", "hello", "go on")
+		sessions(1)
+		history := r.do("ann", "GET", "/v1/sessions/"+p.Header.Get("X-Crabmem-Session")+"/history", nil)
+		if got := strings.Count(string(history.body), `"role":"user"`); got != 2 {
+			t.Errorf("stream %v: %d messages of the user: %s", stream, got, history.body)
+		}
+		r.model.Queue(modeltest.Status(503, "busy"), modeltest.Status(503, "busy"), modeltest.Say("yes"), modeltest.Say("yes"))
+		send(0, "new") // of one client
+		send(0, "new") // of another one
+		send(1, "new")
+		send(1, "new")
+		sessions(5)
+	}
+}
+
+// TestLateHeader checks that the first comment sends the header of a stream only after
+// await.
+func TestLateHeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := httptest.NewRecorder()
+		s := newEventStream(w)
+		defer s.close()
+		time.Sleep(2*aliveEvery + 1)
+		if s.isOpen() {
+			t.Error("the header is sent")
+		}
+		s.await()
+		time.Sleep(aliveEvery)
+		if synctest.Wait(); !s.isOpen() || w.Body.String() != ": alive\n\n" {
+			t.Errorf("after await: %q", w.Body)
+		}
+	})
 }

@@ -78,7 +78,7 @@ type Table struct {
 	marks  []*Mark            // oldest first
 	groups map[place]*group   // of marks
 	newest map[string]*Mark   // by session; no run took it
-	asked  map[[2]string]Mark // those with Once, by owner and request, also before the answer
+	asked  map[[2]string]Mark // those with Once, by owner and request, also before the answer; and failed ones
 	order  [][2]string        // keys of asked, oldest first
 }
 
@@ -138,10 +138,12 @@ func (t *Table) Ask(m Mark) {
 }
 
 func (t *Table) ask(m *Mark) {
-	if !m.Once {
-		return
+	if m.Once {
+		t.record([2]string{m.Owner, m.Request}, m)
 	}
-	key := [2]string{m.Owner, m.Request}
+}
+
+func (t *Table) record(key [2]string, m *Mark) {
 	if _, known := t.asked[key]; !known {
 		t.order = append(t.order, key)
 	}
@@ -157,6 +159,38 @@ func (t *Table) Asked(owner, request string) (Mark, bool) {
 	defer t.mu.Unlock()
 	m, ok := t.asked[[2]string{owner, request}]
 	return m, ok
+}
+
+// Fail records a request without Once whose run has no answer.
+func (t *Table) Fail(m Mark) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if m.Once {
+		return
+	}
+	if old, ok := t.asked[m.failed()]; ok && old.Request != m.Request {
+		old.Request = "" // several clients sent the messages
+		m = old
+	}
+	t.record(m.failed(), &m)
+}
+
+// TakeFailed removes and returns the record of the only failed request that had the
+// messages of m. If session is not empty, the record must be of this session.
+func (t *Table) TakeFailed(m Mark, session string) (Mark, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := t.asked[m.failed()]
+	if old.Request == "" || m.Once || session != "" && session != old.Session {
+		return Mark{}, false
+	}
+	delete(t.asked, m.failed())
+	return old, true
+}
+
+// failed returns a key of [Table.asked] that no request has.
+func (m *Mark) failed() [2]string {
+	return [2]string{m.Owner + "\n" + m.Agent, string(m.Asked[:]) + string(m.Chat[:])}
 }
 
 // Put adds the mark of an answer, which replaces the one of its session.

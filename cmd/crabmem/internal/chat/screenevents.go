@@ -97,12 +97,15 @@ func (s *screen) think(text string) {
 	s.thinking.WriteString(cli.Clean(text))
 	all := s.thinking.String()
 	i := strings.LastIndexByte(all, '\n')
-	if i < 0 && len(all) < 4<<10 {
+	if i < 0 && len(all) >= 4<<10 {
+		i = strings.LastIndexByte(all, ' ')
+	}
+	if i < 0 {
 		return
 	}
 	s.thinking.Reset()
 	s.thinking.WriteString(all[i+1:])
-	s.dimText(all[:max(i, 0)])
+	s.dimText(all[:i])
 }
 
 func (s *screen) dimText(text string) {

@@ -34,5 +34,43 @@ func TestClean(t *testing.T) {
 		if got := Clean(in); got != strings.ReplaceAll(want, "\u009b", "\ufffd") {
 			t.Errorf("Clean(%q) = %q, want %q", in, got, want)
 		}
+		if got := strings.ReplaceAll(CleanInput(in), "\t", "    "); got != Clean(in) || strings.Contains(in, "\t") != strings.Contains(CleanInput(in), "\t") {
+			t.Errorf("CleanInput(%q) = %q", in, got)
+		}
+	}
+}
+
+func TestFold(t *testing.T) {
+	for _, c := range []struct {
+		line string
+		n    int
+		want string // pieces, separated by |
+	}{
+		{"", 5, ""},
+		{"hello", 5, "hello"},
+		{"hello world", 5, "hello|world"},
+		{"hello world", 6, "hello|world"},
+		{"hello wide world", 12, "hello wide|world"},
+		{"hello ", 5, "hello"},
+		{"a longestword b", 5, "a|longe|stwor|d b"},
+		{"one  two", 4, "one| two"},
+		{"    indented code", 8, "    inde|nted|code"},
+		{"日本語の文章です", 5, "日本|語の|文章|です"},
+		{"see 日本語", 7, "see 日|本語"},
+		{"see日本語x", 7, "see日本|語x"},
+		{"e\u0301e\u0301e\u0301", 2, "e\u0301e\u0301|e\u0301"},
+		{"日\u0301本", 2, "日\u0301|本"},
+		{"x 👩\u200d👧", 4, "x|👩\u200d👧"},
+		{"日本", 1, "日|本"},
+	} {
+		rows := Fold(c.line, c.n)
+		if got := strings.Join(rows, "|"); got != c.want {
+			t.Errorf("Fold(%q, %d) = %q, want %q", c.line, c.n, got, c.want)
+		}
+		for _, row := range rows {
+			if Columns(row) > max(c.n, 2) {
+				t.Errorf("Fold(%q, %d): a row of %d columns", c.line, c.n, Columns(row))
+			}
+		}
 	}
 }

@@ -12,20 +12,16 @@ import (
 // Clean removes characters that move the cursor or change the terminal: control
 // characters except line ends, and bidirectional controls. A tab becomes
 // blanks.
-func Clean(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool { return r != '\n' && !display.Showable(r) }) < 0 {
-		return strings.ToValidUTF8(s, "\ufffd")
-	}
-	var b strings.Builder
-	for _, r := range s {
-		switch {
-		case r == '\t':
-			b.WriteString("    ")
-		case r == '\n' || display.Showable(r):
-			b.WriteRune(r)
+func Clean(s string) string { return strings.ReplaceAll(CleanInput(s), "\t", "    ") }
+
+// CleanInput removes what Clean removes and keeps tabs.
+func CleanInput(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || display.Showable(r) {
+			return r
 		}
-	}
-	return b.String()
+		return -1
+	}, strings.ToValidUTF8(s, "\ufffd"))
 }
 
 // Columns returns the number of columns of s.
@@ -52,20 +48,33 @@ func RuneColumns(r rune) int {
 	return 1
 }
 
-// Fold breaks a line into pieces of at most n columns, wherever that is.
+// Fold breaks a line into pieces of at most n columns: at a space, which it omits, or
+// next to a wide character, or else anywhere.
 func Fold(line string, n int) []string {
-	if n < 2 {
-		n = 2
-	}
+	n = max(n, 2)
 	var rows []string
-	w, from := 0, 0
+	from, w := 0, 0          // start of the piece, and its columns
+	cut, next, at := 0, 0, 0 // end of the piece at the last break, start and column of the next one
+	last := ' '
 	for i, r := range line {
 		c := RuneColumns(r)
+		if r == ' ' && last != ' ' {
+			cut, next, at = i, i+1, w+1
+		} else if c > 0 && i > from && last != ' ' && last != '\u200d' && (c == 2 || RuneColumns(last) == 2) {
+			cut, next, at = i, i, w
+		}
 		if w+c > n {
-			rows = append(rows, line[from:i])
-			w, from = 0, i
+			if cut <= from {
+				cut, next, at = i, i, w
+			}
+			rows = append(rows, line[from:cut])
+			from, cut, w = next, next, w-at
 		}
 		w += c
+		last = r
 	}
-	return append(rows, line[from:])
+	if from < len(line) || len(rows) == 0 {
+		rows = append(rows, line[from:])
+	}
+	return rows
 }

@@ -2,6 +2,7 @@ package tty
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"crabmem/cmd/crabmem/internal/cli"
 
@@ -147,19 +148,28 @@ type line struct {
 	gap   bool // a space precedes the word
 }
 
+// add adds a text. A wide character is a word without a gap around it.
 func (l *line) add(s, style string) {
-	for i := 0; i < len(s); {
-		j := strings.IndexAny(s[i:], " \n")
-		if j < 0 {
-			l.letters(s[i:], style)
-			return
+	from := 0
+	for i, r := range s {
+		wide := cli.RuneColumns(r) == 2
+		if !wide && r != ' ' && r != '\n' {
+			continue
 		}
-		if j > 0 {
-			l.letters(s[i:i+j], style)
+		if from < i {
+			l.letters(s[from:i], style)
 		}
 		l.endWord()
-		l.gap = true
-		i += j + 1
+		from = i + utf8.RuneLen(r)
+		if wide {
+			l.letters(s[i:from], style)
+			l.endWord()
+		} else {
+			l.gap = true
+		}
+	}
+	if from < len(s) {
+		l.letters(s[from:], style)
 	}
 }
 

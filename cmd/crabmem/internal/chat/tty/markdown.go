@@ -29,7 +29,7 @@ type Markdown struct {
 // its cube. A longer block is not formatted.
 const maxBlock = 8 << 10
 
-// maxLine limits a line, in bytes. Write breaks a longer one.
+// maxLine limits a line, in bytes. Write breaks a longer one, outside code at a space.
 const maxLine = 4 << 10
 
 // Write adds a part of the text and returns the formatted blocks that it
@@ -46,7 +46,7 @@ func (m *Markdown) Write(s string) string {
 			if n > 0 || m.line.Len() > 0 {
 				m.line.WriteString(piece[:n])
 				s = s[n:]
-				m.endLine(&out)
+				m.breakLine(&out)
 				continue
 			}
 			// Not the end of a character: the bytes are not UTF-8.
@@ -77,6 +77,18 @@ func (m *Markdown) Flush() string {
 
 // Pending returns the incomplete block without formatting.
 func (m *Markdown) Pending() string { return cli.Clean(m.block.String() + m.line.String()) }
+
+// breakLine ends a line that is too long.
+func (m *Markdown) breakLine(out *strings.Builder) {
+	line, rest := m.line.String(), ""
+	if i := strings.LastIndexByte(line, ' '); m.fence == "" && i > 0 && strings.TrimSpace(line[:i]) != "" {
+		line, rest = line[:i], line[i+1:]
+	}
+	m.line.Reset()
+	m.line.WriteString(line)
+	m.endLine(out)
+	m.line.WriteString(rest)
+}
 
 func (m *Markdown) endLine(out *strings.Builder) {
 	line := strings.TrimSuffix(m.line.String(), "\r")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +77,36 @@ func TestMarkdownInPieces(t *testing.T) {
 	}
 	if got := m.Write("mo"); got != "" || m.Pending() != "mo" {
 		t.Errorf("%q is complete, %q pending", got, m.Pending())
+	}
+}
+
+// TestMarkdownWraps breaks lines between words, next to wide characters, in words that are
+// longer than a line, and in code, whatever the length of the source line.
+func TestMarkdownWraps(t *testing.T) {
+	for _, tc := range []struct{ text, want string }{
+		{"one two three four five", "one two three\nfour five\n"},
+		{"see 日本語の文章です, ok", "see 日本語の文章\nです, ok\n"},
+		{"a https://example.org/path b", "a\nhttps://example.\norg/path b\n"},
+		{"- one two three four", "• one two three\n  four\n"},
+		{"```\nif a == b { return nil }\n```\n", "    if a == b {\n    return nil }\n"},
+	} {
+		for piece := 1; piece <= len(tc.text); piece += 3 {
+			m, got := &Markdown{Width: 16}, ""
+			for b := range slices.Chunk([]byte(tc.text), piece) {
+				got += m.Write(string(b))
+			}
+			if got += m.Flush(); got != tc.want {
+				t.Errorf("%q in pieces of %d: %q, want %q", tc.text, piece, got, tc.want)
+			}
+		}
+	}
+	for _, width := range []int{40, 0} {
+		m := &Markdown{Width: width}
+		text := strings.Repeat("wörters ", 2000)
+		got := m.Write(text) + m.Flush()
+		if strings.Join(strings.Fields(got), " ") != strings.TrimSpace(text) {
+			t.Errorf("width %d: a word of a long line is in pieces", width)
+		}
 	}
 }
 

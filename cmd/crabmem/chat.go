@@ -22,7 +22,8 @@ func chatCommand(c *app) *cobra.Command {
 On a terminal, chat begins with the ID and title of the session, its last
 message and answer, and whether a run of another client is active in it; /new
 creates a session. chat formats each response as it arrives. A message that you
-send during a run waits for the end of the run. Keys:
+send during a run waits for the end of the run. A pasted text of several lines
+waits for Enter. Keys:
 
   Enter      send the message
   Alt+Enter  insert a line break; so does a backslash at the end of a line, and

@@ -249,8 +249,22 @@ repeat
 		}
 	}
 
+	// A paste of a terminal that does not mark it is one message, and keeps tabs.
+	p.typed("all:\r\tgo build\r\r# end")
+	p.await("# end")
+	p.typed("\r")
+	p.await("> all:")
+	p.await("      go build")
+	p.await("fine")
+	if got := m.Requests()[len(m.Requests())-1].LastUser(); got != "all:\n\tgo build\n\n# end" {
+		t.Errorf("the model got %q", got)
+	}
+	p.typed("\x1b[A")
+	p.await("      go build")
+	p.typed("\x03")
+
 	// History, completion, and another size.
-	p.typed("\x1b[A\x1b[A\x1b[A\x1b[A\x1b[A\x1b[A")
+	p.typed(strings.Repeat("\x1b[A", 10))
 	p.await("> and then!")
 	p.typed("\x15\x15")
 

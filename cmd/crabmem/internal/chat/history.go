@@ -49,7 +49,7 @@ func loadHistory(fsys vfs.FS, home string) ([]string, error) {
 	s := bufio.NewScanner(io.NewSectionReader(f, from, fi.Size()-from))
 	s.Buffer(nil, most)
 	for s.Scan() {
-		if text := cli.Clean(fromHistory.Replace(s.Text())); strings.TrimSpace(text) != "" && len(text) <= maxHistoryText {
+		if text := cli.CleanInput(fromHistory.Replace(s.Text())); strings.TrimSpace(text) != "" && len(text) <= maxHistoryText {
 			texts = append(texts, text)
 		}
 	}

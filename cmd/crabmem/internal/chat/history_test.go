@@ -16,7 +16,7 @@ func TestChatHistory(t *testing.T) {
 	if texts, err := loadHistory(vfs.OS{}, home); err != nil || len(texts) != 0 {
 		t.Fatalf("%q, %v", texts, err)
 	}
-	said := []string{"one", "two\nlines\\n", `\`, "日本"}
+	said := []string{"one", "two\nlines\\n", `\`, "日本", "all:\n\tgo build"}
 	for _, text := range append(said, " a secret", "", strings.Repeat("x", maxHistoryText+1)) {
 		if err := addHistory(vfs.OS{}, home, text); err != nil {
 			t.Fatal(err)

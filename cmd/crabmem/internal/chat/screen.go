@@ -112,19 +112,18 @@ func (ch *chat) screen(ctx context.Context) error {
 	return err
 }
 
-// read starts a goroutine that reads keys. The goroutine ends with the terminal
-// or the process.
+// read starts goroutines that read keys. They end with the terminal or the process.
 func (s *screen) read(in io.Reader) <-chan []byte {
-	typed := make(chan []byte)
+	pieces, typed := make(chan []byte), make(chan []byte)
 	go func() {
 		defer s.raw.Guard()
-		defer close(typed)
+		defer close(pieces)
 		for {
 			b := make([]byte, 4096)
 			n, err := in.Read(b)
 			if n > 0 {
 				select {
-				case typed <- b[:n]:
+				case pieces <- b[:n]:
 				case <-s.over:
 					return
 				}
@@ -133,6 +132,18 @@ func (s *screen) read(in io.Reader) <-chan []byte {
 				return
 			}
 		}
+	}()
+	go func() {
+		defer s.raw.Guard()
+		defer close(typed)
+		tty.Bursts(pieces, func(b []byte) bool {
+			select {
+			case typed <- b:
+				return true
+			case <-s.over:
+				return false
+			}
+		})
 	}()
 	return typed
 }

@@ -263,6 +263,9 @@ func (e *Editor) complete() {
 	}
 }
 
+// tab shows a tab, as [cli.Clean] does.
+var tab = []rune("    ")
+
 // View returns the text after a prompt as at most height rows of at most width
 // columns, and the position of the cursor.
 func (e *Editor) View(prompt string, width, height int) (rows []string, row, col int) {
@@ -289,14 +292,17 @@ func (e *Editor) View(prompt string, width, height int) (rows []string, row, col
 			flush()
 			continue
 		}
-		c := cli.RuneColumns(r)
+		cell, c := e.text[i:i+1], cli.RuneColumns(r)
+		if r == '\t' {
+			cell, c = tab, len(tab)
+		}
 		if n+c > room {
 			flush()
 			if i == at && i == e.at {
 				row, col = len(rows), indent
 			}
 		}
-		line = append(line, r)
+		line = append(line, cell...)
 		n += c
 	}
 	flush()

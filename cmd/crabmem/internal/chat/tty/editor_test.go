@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -42,8 +44,10 @@ func TestEditor(t *testing.T) {
 		{"shift enter, kitty", "a\x1b[13;2ub", "a\nb"},
 		{"shift enter, xterm", "a\x1b[27;2;13~b", "a\nb"},
 		{"ctrl j", "a\nb", "a\nb"},
-		{"backslash", "a\\\rb", "a\nb"},
-		{"paste", "a\x1b[200~x\r\ny\x1b[A\tz\r\x1b[201~b", "ax\ny[A    z\nb"},
+		{"backslash", "\x1b[Ca\\\rb", "a\nb"},
+		{"paste", "a\x1b[200~x\r\ny\x1b[A\tz\r\x1b[201~b", "ax\ny[A\tz\nb"},
+		{"paste without marks", "a\rb\r\n\tc\\\r\rд", "a\nb\n\tc\\\n\nд"},
+		{"paste without marks, ends with a line", "a\rb\r", "a\nb\n"},
 		{"up and down in lines", "abc\nde\nfgh\x1b[A\x1b[Ax\x1b[By", "abcx\ndey\nfgh"},
 		{"kitty letters", "\x1b[97u\x1b[98;5u\x1b[99u", "ca"},
 		{"unknown sequences", "a\x1b[?1;2c\x1b[99~\x1bOPb\x00\x1b[", "ab"},
@@ -59,8 +63,8 @@ func TestEditor(t *testing.T) {
 			if e.Text() != tc.want {
 				t.Errorf("got %q, want %q", e.Text(), tc.want)
 			}
-			if strings.Contains(tc.typed, "\x1b") {
-				return // an escape at the end of a piece is the key
+			if strings.Contains(tc.typed, "\x1b") || strings.HasPrefix(tc.name, "paste") {
+				return // an escape at the end of a piece is the key; a person types no paste
 			}
 			e, k = Editor{}, Keys{}
 			press(&e, &k, strings.Split(tc.typed, "")...)
@@ -90,6 +94,66 @@ func TestPasteInPieces(t *testing.T) {
 	if keys := k.Feed([]byte("\x1b[201~")); len(keys) != 1 || len(keys[0].Text) != maxPaste {
 		t.Errorf("%d keys", len(keys))
 	}
+}
+
+// TestBursts wants pieces that arrive within the gap of a paste as one, and others as they
+// are.
+func TestBursts(t *testing.T) {
+	const ms = time.Millisecond
+	type piece struct {
+		after time.Duration
+		text  string
+	}
+	for _, tc := range []struct {
+		name   string
+		pieces []piece
+		want   []string // texts of messages
+		left   string   // in the editor
+	}{
+		{"a paste in one piece", []piece{{0, "one\rtwo\r\rfour"}}, nil, "one\ntwo\n\nfour"},
+		{"and Enter", []piece{{0, "one\rtwo"}, {30 * ms, "\r"}}, []string{"one\ntwo"}, ""},
+		{"pieces end with lines", []piece{{0, "one\r"}, {10 * ms, "two\r"}, {19 * ms, "\r"}, {ms, "four"}}, nil, "one\ntwo\n\nfour"},
+		{"a character in two pieces", []piece{{0, "one\rtwo\xc3"}, {ms, "\xa9"}}, nil, "one\ntwoé"},
+		{"at the end", []piece{{0, "one\rtwo\xc3"}, {30 * ms, "\xa9"}}, nil, "one\ntwoé"},
+		{"typed", []piece{{0, "o"}, {ms, "n"}, {90 * ms, "e"}, {70 * ms, "\r"}, {60 * ms, "t"}}, []string{"one"}, "t"},
+		{"a line and Enter", []piece{{0, "one\r"}, {30 * ms, "two\r"}}, []string{"one", "two"}, ""},
+		{"Enter twice", []piece{{0, "one\r"}, {ms, "\r"}}, []string{"one", ""}, ""},
+		{"keys among lines", []piece{{0, "onf\x7fe\rtwo\r"}}, []string{"one", "two"}, ""},
+		{"marked", []piece{{0, "\x1b[200~one\r"}, {30 * ms, "two\r"}, {30 * ms, "\x1b[201~"}}, nil, "one\ntwo\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pieces := make(chan []byte)
+				go func() {
+					defer close(pieces)
+					for _, p := range tc.pieces {
+						time.Sleep(p.after)
+						pieces <- []byte(p.text)
+					}
+				}()
+				var e Editor
+				var k Keys
+				var got []string
+				Bursts(pieces, func(b []byte) bool {
+					got = append(got, press(&e, &k, string(b))...)
+					return true
+				})
+				if !slices.Equal(got, tc.want) || e.Text() != tc.left {
+					t.Errorf("got %q and %q in the editor, want %q and %q", got, e.Text(), tc.want, tc.left)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // emit ends it, and a long paste comes in parts
+		pieces := make(chan []byte, 2)
+		pieces <- []byte(strings.Repeat("x\r", maxPaste/2))
+		pieces <- []byte("y")
+		var sizes []int
+		Bursts(pieces, func(b []byte) bool { sizes = append(sizes, len(b)); return len(sizes) < 2 })
+		if !slices.Equal(sizes, []int{maxPaste, 1}) {
+			t.Errorf("emitted %d", sizes)
+		}
+	})
 }
 
 func TestHistory(t *testing.T) {
@@ -151,6 +215,12 @@ func TestView(t *testing.T) {
 		return view{rows, row, col}
 	}
 	if d := cmp.Diff(view{[]string{"> hello w", "  örld", "  日本語", "  日本語", "  x"}, 4, 3}, see(10, 0)); d != "" {
+		t.Error(d)
+	}
+	tabs := Editor{}
+	tabs.Set("a\n\tb\tc")
+	rows, row, col := tabs.View("> ", 12, 0)
+	if d := cmp.Diff(view{[]string{"> a", "      b    ", "  c"}, 2, 3}, view{rows, row, col}); d != "" {
 		t.Error(d)
 	}
 	e.at = 0

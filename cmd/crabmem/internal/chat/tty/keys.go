@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"crabmem/cmd/crabmem/internal/cli"
@@ -62,12 +63,53 @@ const maxSequence = 64
 
 var pasteEnd = []byte("\x1b[201~")
 
+// pasteGap is the longest time between two pieces of a paste. A person needs longer
+// from Enter to the next key.
+const pasteGap = 20 * time.Millisecond
+
+// Bursts emits the pieces that a terminal sends. It joins a piece with a line end and
+// those that follow within pasteGap: [Keys.Feed] then sees that they are one paste. It
+// returns after the end of pieces, or when emit returns false.
+func Bursts(pieces <-chan []byte, emit func([]byte) bool) {
+	for b := range pieces {
+		for open := true; open && len(b) < maxPaste && bytes.ContainsAny(b, "\r\n"); {
+			select {
+			case more := <-pieces:
+				b, open = append(b, more...), more != nil
+			case <-time.After(pasteGap):
+				open = false
+			}
+		}
+		if !emit(b) {
+			return
+		}
+	}
+}
+
+// isPaste reports whether b is a paste of a terminal that does not mark pastes: a text
+// without keys but line ends and tabs, in which text follows a line end.
+func isPaste(b []byte) bool {
+	return bytes.ContainsAny(bytes.TrimRight(b, "\r\n"), "\r\n") &&
+		!bytes.ContainsFunc(b, func(r rune) bool { return r < 0x20 && r != '\r' && r != '\n' && r != '\t' || r == 0x7f })
+}
+
 // Feed decodes b and returns the complete keys. An escape at the end of b is the
 // Escape key: terminals send a sequence in one piece.
 func (k *Keys) Feed(b []byte) []Key {
 	var keys []Key
 	b = append(k.left, b...)
 	k.left = nil
+	if !k.paste && isPaste(b) {
+		n := len(b) - 1
+		for n > 0 && !utf8.RuneStart(b[n]) {
+			n--
+		}
+		if utf8.FullRune(b[n:]) {
+			n = len(b)
+		}
+		k.left = bytes.Clone(b[n:])
+		return []Key{{Code: Paste, Text: pastedText(b[:min(n, maxPaste)])}}
+	}
 	for len(b) > 0 {
 		if k.paste {
 			n, done := k.pasted(b)
@@ -111,7 +153,7 @@ func (k *Keys) pasted(b []byte) (n int, done bool) {
 
 func pastedText(b []byte) string {
 	s := strings.ReplaceAll(strings.ToValidUTF8(string(b), ""), "\r\n", "\n")
-	return cli.Clean(strings.ReplaceAll(s, "\r", "\n"))
+	return cli.CleanInput(strings.ReplaceAll(s, "\r", "\n"))
 }
 
 // one returns the first key of b and its length in bytes, or 0 if b is

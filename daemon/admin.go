@@ -66,30 +66,34 @@ func (d *Daemon) getConfig(r *request) error {
 	return r.send(&pb.ServerMessage{Msg: &pb.ServerMessage_Config{Config: &pb.ConfigMsg{Config: c.Config}}})
 }
 
-func (d *Daemon) changeConfig(in *op.ConfigChange) error {
-	return d.change(cmp.Or(in.Wait, d.opts.LockWait), func() (*config.Change, error) {
+func (d *Daemon) changeConfig(in *op.ConfigChange) (op.ChangedConfig, error) {
+	done, err := d.change(cmp.Or(in.Wait, d.opts.LockWait), func() (*config.Change, error) {
 		return in.Apply(space.Home{FS: d.fs, Path: d.home}, d.opts.Getenv)
 	})
+	if err != nil {
+		return op.ChangedConfig{}, err
+	}
+	return op.ChangedConfig{Used: done.Config != nil, Problems: done.Problems}, nil
 }
 
 // change loads the configuration that set writes. No other change is made between the
 // time when set reads the configuration and the time when it is in use. wait limits the
 // wait for the lock of the configuration.
-func (d *Daemon) change(wait time.Duration, set func() (*config.Change, error)) error {
+func (d *Daemon) change(wait time.Duration, set func() (*config.Change, error)) (done *config.Change, err error) {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
-	return config.Locked(d.fs, d.home, wait, func() error {
-		changed, err := set()
-		if err != nil {
+	err = config.Locked(d.fs, d.home, wait, func() error {
+		if done, err = set(); err != nil || done.Config == nil {
 			return err
 		}
-		return d.build(changed.Config)
+		return d.build(done.Config)
 	})
+	return done, err
 }
 
 // allow adds prefixes of commands to [tools.bash] allow in config.toml.
 func (d *Daemon) allow(prefixes []string) error {
-	return d.change(d.opts.LockWait, func() (*config.Change, error) {
+	_, err := d.change(d.opts.LockWait, func() (*config.Change, error) {
 		c, err := d.readConfig()
 		if err != nil {
 			return nil, err
@@ -104,6 +108,7 @@ func (d *Daemon) allow(prefixes []string) error {
 		if err != nil {
 			return nil, err
 		}
-		return config.SetKey(d.fs, d.home, "tools.bash.allow", js, d.opts.Getenv)
+		return config.SetKeys(d.fs, d.home, []config.Pair{{Key: "tools.bash.allow", Value: string(js)}}, d.opts.Getenv)
 	})
+	return err
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"crabmem/bench/gate"
+	"crabmem/daemon/config"
 	"crabmem/daemon/op"
 )
 
@@ -31,7 +32,7 @@ func TestConcurrentConfigChanges(t *testing.T) {
 	for i := range n {
 		all.Go(func() {
 			key := fmt.Sprintf("env.V%d", i)
-			in := op.ConfigChange{Key: key, Value: fmt.Sprintf(`"%d"`, i), Wait: gate.Hang}
+			in := op.ConfigChange{Keys: []config.Pair{{Key: key, Value: fmt.Sprintf(`"%d"`, i)}}, Wait: gate.Hang}
 			if _, err := op.SetConfig.Do(t.Context(), s.client(), in); err != nil {
 				t.Error(err)
 			}
@@ -52,7 +53,7 @@ func TestConcurrentConfigChanges(t *testing.T) {
 	if !slices.Contains(c.Bash.Allow, "by hand") || !slices.Contains(c.Bash.Allow, "ls") {
 		t.Errorf("the edit of a person is missing: %v", c.Bash.Allow)
 	}
-	_, err := op.SetConfig.Do(t.Context(), s.client(), op.ConfigChange{Key: "env.V1.x", Value: "1"})
+	_, err := op.SetConfig.Do(t.Context(), s.client(), op.ConfigChange{Keys: []config.Pair{{Key: "env.V1.x", Value: "1"}}})
 	if err == nil || !strings.Contains(err.Error(), "env.V1 is not a table") {
 		t.Error(err)
 	}

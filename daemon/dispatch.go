@@ -67,7 +67,8 @@ func (d *Daemon) answer(r *request, m *pb.ClientMessage) error {
 	case *pb.ClientMessage_GetConfig:
 		return d.getConfig(r)
 	case *pb.ClientMessage_SetConfig:
-		return r.done(d.changeConfig(&op.ConfigChange{Config: m.SetConfig.GetConfig()}))
+		_, err := d.changeConfig(&op.ConfigChange{Config: m.SetConfig.GetConfig()})
+		return r.done(err)
 	case *pb.ClientMessage_Reload:
 		return r.done(d.reload())
 	case *pb.ClientMessage_SubscribeEvents:

@@ -77,6 +77,9 @@ func SkillDirs(c *config.Config) []skill.Dir {
 // warnOfSetup logs a warning for each setting that has no effect.
 func (d *Daemon) warnOfSetup(s *setup) {
 	tools := s.runner.Tools.Names()
+	for _, p := range s.config.Broken {
+		d.log.Error("configuration: this part is not in use", "error", p.String(), "fix", p.Repair())
+	}
 	for _, w := range append(slices.Clone(s.config.Warnings), s.config.UnmatchedTools(tool.Unmatched, tools)...) {
 		d.log.Warn("configuration", "warning", w.String())
 	}

@@ -118,21 +118,24 @@ type configWritten struct {
 
 func configSet(c *app) *cobra.Command {
 	return resultCommand(c, &cobra.Command{
-		Use:   "set KEY VALUE | set FILE|-",
+		Use:   "set KEY VALUE [KEY VALUE]... | set FILE|-",
 		Short: "change the configuration",
-		Long: `Set a key of config.toml. With one argument, set replaces the configuration with
-a JSON file in the format of config get; "-" reads standard input. KEY is a path
-with dots. VALUE is JSON; set stores any other text as a string. null removes a
-key. A secret that is "" keeps its old value.
+		Long: `Set keys of config.toml in one step. With one argument, set replaces the
+configuration with a JSON file in the format of config get; "-" reads standard
+input. KEY is a path with dots. VALUE is JSON; set stores any other text as a
+string. null removes a key. A secret that is "" keeps its old value. A provider
+needs several keys: set them in one command.
 
-If a value is invalid, set lists every problem and changes nothing. set changes
-only the lines of the key: comments and the order of the keys remain. A running
-daemon reloads the configuration; active runs and sessions continue.`,
+If the change introduces a problem, set lists every problem and changes nothing.
+Other problems of the configuration are warnings. set changes only the lines of
+the keys: comments and the order of the keys remain. A running daemon reloads
+the configuration; active runs and sessions continue.`,
 		Example: `  crabmem config set system.crab.model offline
+  crabmem config set provider.lab.kind ollama provider.lab.models '["qwen3"]'
   crabmem config get --json | crabmem config set - --json`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) < 1 || len(args) > 2 {
-				return wrongArgs(cmd, "want KEY and VALUE, or FILE (or -)")
+			if n := len(args); n == 0 || n > 1 && n%2 != 0 {
+				return wrongArgs(cmd, "want KEY and VALUE, or several of both, or FILE (or -)")
 			}
 			return nil
 		},
@@ -140,16 +143,20 @@ daemon reloads the configuration; active runs and sessions continue.`,
 	}, c.setConfig, func(a configWritten) { c.sayWritten("set", a) })
 }
 
-// setConfig sets the configuration of a file, or one key.
+// setConfig sets the configuration of a file, or keys.
 func (c *app) setConfig(ctx context.Context, args []string) (configWritten, error) {
-	if len(args) == 2 {
-		value := []byte(args[1])
-		if _, err := decodeJSON(value); err != nil {
-			if value, err = cli.EncodeJSON(args[1]); err != nil {
-				return configWritten{}, err
+	if len(args) > 1 {
+		var in op.ConfigChange
+		for pair := range slices.Chunk(args, 2) {
+			value := []byte(pair[1])
+			if _, err := decodeJSON(value); err != nil {
+				if value, err = cli.EncodeJSON(pair[1]); err != nil {
+					return configWritten{}, err
+				}
 			}
+			in.Keys = append(in.Keys, config.Pair{Key: pair[0], Value: string(value)})
 		}
-		return c.writeConfig(ctx, op.ConfigChange{Key: args[0], Value: string(value)})
+		return c.writeConfig(ctx, in)
 	}
 	var js []byte
 	var err error
@@ -174,14 +181,19 @@ func (c *app) writeConfig(ctx context.Context, in op.ConfigChange) (a configWrit
 	d, _, err := c.running(ctx)
 	switch {
 	case err == nil:
-		in.Wait, a.Used = c.lockWait, true
-		_, err = op.SetConfig.Do(ctx, d, in)
-		err = client.OutcomeUnknown(errors.Join(err, d.Close()))
+		in.Wait = c.lockWait
+		done, serr := op.SetConfig.Do(ctx, d, in)
+		err = client.OutcomeUnknown(errors.Join(serr, d.Close()))
+		a.Used = done.Used
+		c.noteProblems(&a, doctor.ByDaemon(done.Problems))
 	case classify(err).Kind != "no_daemon":
 		return a, client.Unreachable(err)
 	default:
 		err = c.lockConfig(home, func() error {
-			_, err := in.Apply(space.Home{FS: c.fs, Path: home}, c.Getenv)
+			done, err := in.Apply(space.Home{FS: c.fs, Path: home}, c.Getenv)
+			if err == nil {
+				c.noteProblems(&a, done.Problems)
+			}
 			return err
 		})
 	}
@@ -189,11 +201,22 @@ func (c *app) writeConfig(ctx context.Context, in op.ConfigChange) (a configWrit
 		return a, nil
 	}
 	if f := classify(err); f.Kind == "config" {
-		where := f.Remedy[len(strings.TrimSuffix(f.Remedy, doctor.DaemonVariables)):]
-		f.Remedy = "nothing was changed; run crabmem config get to list the keys, then correct the value" + where
+		if ps, ok := f.More.(config.Problems); ok && ps[0].Fix != "" {
+			f.Remedy = "nothing was changed: " + ps[0].Fix
+		} else {
+			f.Remedy = "nothing was changed; run crabmem config get to list the keys, then correct the value"
+		}
 		return a, f
 	}
 	return a, err
+}
+
+// noteProblems adds the problems that the configuration has after a change.
+func (c *app) noteProblems(a *configWritten, ps config.Problems) {
+	for _, p := range ps {
+		a.Notes = append(a.Notes, p.String()+": "+p.Repair())
+		c.Warn(a.Notes[len(a.Notes)-1])
+	}
 }
 
 // lockConfig calls change while it holds the lock of config.toml.
@@ -209,14 +232,9 @@ func (c *app) sayWritten(verb string, a configWritten) {
 	c.Say("%s %s%s", verb, display.Printable(a.Path), used)
 }
 
-const mendConfig = "fix config.toml, or run crabmem init --force: it renames the file and writes a new one"
-
 // describeConfig describes problems of the configuration.
 func describeConfig(f *cli.Failure, ps config.Problems) {
-	f.Code, f.Kind, f.Path, f.Remedy, f.More = cli.ExitFailure, "config", ps[0].Path, mendConfig, ps
-	if !slices.ContainsFunc(ps, func(p config.Problem) bool { return p.Fix == "" }) {
-		f.Remedy = ps[0].Fix
-	}
+	f.Code, f.Kind, f.Path, f.Remedy, f.More = cli.ExitFailure, "config", ps[0].Path, ps[0].Repair(), ps
 }
 
 func configPath(c *app) *cobra.Command {
@@ -264,10 +282,11 @@ the daemon does. The last four files, in this order, are the prompt of the agent
 crab; other agents receive them as instructions.
 
 If there are problems, check lists each with its file and line, and exits with
-1. Keys and patterns without effect are warnings and do not change the exit
-code. A missing config.toml is valid. While a daemon runs, it checks the files
-with its own environment, which contains its keys. crabmem doctor also checks
-the keys.`,
+1. The daemon runs without a provider whose key is missing, and without an agent
+whose file is invalid. Keys and patterns without effect are warnings and do not
+change the exit code. A missing config.toml is valid. While a daemon runs, it
+checks the files with its own environment, which contains its keys. crabmem
+doctor also checks the keys.`,
 		Example: `  crabmem config check
   crabmem config check --json`,
 	}, func(ctx context.Context, _ []string) (a configChecked, err error) {
@@ -303,6 +322,9 @@ func (c *app) checkConfig(ctx context.Context, home string) (r op.CheckedConfig,
 		defer d.Close() //nolint:errcheck // the response has arrived
 		if real, rerr := c.fs.Resolve(home); rerr == nil && h.Home == real {
 			r, err := op.CheckConfig.Do(ctx, d, op.ConfigToCheck{})
+			if err == nil && len(r.Problems) > 0 {
+				err = doctor.ByDaemon(r.Problems)
+			}
 			return r, true, err
 		}
 	} else if kind := classify(err).Kind; kind != "no_daemon" {
@@ -310,6 +332,9 @@ func (c *app) checkConfig(ctx context.Context, home string) (r op.CheckedConfig,
 	}
 	here := op.Parts{ReadConfig: func() (*config.Config, error) { return config.Load(c.fs, home, c.Getenv) }}
 	r, err = op.CheckConfig.Do(ctx, op.Local{On: op.Daemon{Parts: &here}}, op.ConfigToCheck{})
+	if err == nil && len(r.Problems) > 0 {
+		err = r.Problems
+	}
 	return r, false, err
 }
 
@@ -349,17 +374,20 @@ const maxEnvironment = 5
 // service lacks.
 func (c *app) warnEnvironment(home string) {
 	shell := map[string]bool{"HOME": true, "PATH": true, "USER": true, "LOGNAME": true, "SHELL": true, "LANG": true, "USERPROFILE": true}
-	if _, err := config.Load(c.fs, home, c.Getenv); err != nil {
+	here, err := config.Load(c.fs, home, c.Getenv)
+	if err != nil || len(here.Broken) > 0 {
 		return // whatever it is, it is not the service
 	}
-	_, err := config.Load(c.fs, home, func(name string) string {
+	conf, err := config.Load(c.fs, home, func(name string) string {
 		if shell[name] {
 			return c.Getenv(name)
 		}
 		return ""
 	})
-	problems, _ := errors.AsType[config.Problems](err)
-	for _, p := range problems[:min(len(problems), maxEnvironment)] {
+	if err != nil {
+		return
+	}
+	for _, p := range conf.Broken[:min(len(conf.Broken), maxEnvironment)] {
 		c.Warn(p.String() + ": the service does not inherit your shell environment: put the value into a file (api_key_file), or set the variable for services")
 	}
 }

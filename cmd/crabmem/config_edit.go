@@ -24,9 +24,9 @@ func configEdit(c *app) *cobra.Command {
 config.toml does not exist. When the editor exits with 0, edit checks the text
 and then saves it. A running daemon reloads the configuration.
 
-If the text is invalid, edit lists every problem, saves nothing, and keeps your
-text in a temporary file. If config.toml changed during the edit, the exit code
-is 4.`,
+If the edit introduces a problem, edit lists every problem, saves nothing, and
+keeps your text in a temporary file. If config.toml changed during the edit, the
+exit code is 4.`,
 		Example: `  EDITOR=true crabmem config edit
   EDITOR='sed -i s/offline/llama/' crabmem config edit --json`,
 	}
@@ -63,7 +63,13 @@ func (c *app) editConfig(ctx context.Context, editor, home string) error {
 	a := configWritten{Path: path, Notes: []string{}}
 	changed := string(text) != string(shown)
 	if err == nil && changed {
-		err = keptIn(file, c.lockConfig(home, func() error { return config.Replace(c.fs, home, before, text, c.Getenv) }))
+		err = keptIn(file, c.lockConfig(home, func() error {
+			done, err := config.Replace(c.fs, home, before, text, c.Getenv)
+			if err == nil {
+				c.noteProblems(&a, done.Problems)
+			}
+			return err
+		}))
 		if err != nil {
 			return err
 		}

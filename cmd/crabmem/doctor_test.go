@@ -354,9 +354,9 @@ func TestDoctor(t *testing.T) {
 			chmod(p, "config/gateway-keys.json", 0o666)
 		}, "gateway", doctor.Fail, "has mode 0666", "chmod 600 "},
 		{"the configuration has a slip", func(p *patient) { p.change("config.toml", "prompt", "descripton = \"reads\"\nprompt") },
-			"config", doctor.Fail, "config.toml:", "fix it in "},
+			"config", doctor.Fail, "config.toml:", "run crabmem config edit to correct "},
 		{"the key is not set", func(p *patient) { p.key = "" },
-			"config", doctor.Fail, "the environment variable FAR_KEY is not set", "fix it in "},
+			"config", doctor.Fail, "the environment variable FAR_KEY is not set", "run export FAR_KEY=VALUE, or store the value"},
 		{"the key is wrong", func(p *patient) { p.key = "sk-wrong" },
 			"provider far", doctor.Fail, "/v1/models rejects the key from the variable FAR_KEY", "put a valid key"},
 		{"the provider is unreachable", func(p *patient) { p.change("config.toml", p.provider, "http://"+closedPort(p)+"/v1") },

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/config"
 	"crabmem/daemon/display"
 	"crabmem/daemon/gateway"
 	"crabmem/daemon/op"
@@ -242,7 +243,7 @@ func (c *app) setOrigin(ctx context.Context, identity string, rule map[string]an
 	if err != nil {
 		return err
 	}
-	_, err = c.writeConfig(ctx, op.ConfigChange{Key: "origins." + identity, Value: string(js)})
+	_, err = c.writeConfig(ctx, op.ConfigChange{Keys: []config.Pair{{Key: "origins." + identity, Value: string(js)}}})
 	return err
 }
 

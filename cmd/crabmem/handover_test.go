@@ -531,7 +531,7 @@ func TestErrorsOfDaemon(t *testing.T) {
 		{client.Error{Code: 507, Kind: "no_space", Message: "x", Family: errtable.Store}, cli.ExitFailure, "no_space", "free disk space, then retry"},
 		{client.Error{Code: 500, Kind: "outcome_unknown", Message: "x", Family: errtable.Store}, cli.ExitUnknown, "outcome_unknown", "run crabmem show to see whether the write took effect; check the disk before you retry"},
 		{client.Error{Code: 403, Kind: "permission", Message: "x", Path: "/p", Family: errtable.Store}, cli.ExitPermission, "permission", "check the owner and the mode of the file and its directory"},
-		{client.Error{Code: 400, Kind: "config", Message: "x", Details: []byte(`[{"line":2}]`)}, cli.ExitFailure, "config", mendConfig},
+		{client.Error{Code: 400, Kind: "config", Message: "x", Path: "/h/config.toml", Details: []byte(`[{"path":"/h/config.toml","line":2}]`)}, cli.ExitFailure, "config", "run crabmem config edit to correct /h/config.toml, line 2"},
 		{client.Error{Code: 500, Message: "of another daemon"}, cli.ExitFailure, "failed", ""},
 	} {
 		f := classify(&c.err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -196,9 +195,6 @@ func describe(f *cli.Failure, e *client.Error) {
 	f.Message = strings.Replace(f.Message, e.Error(), e.Message, 1)
 	if ps, ok := errors.AsType[config.Problems](doctor.ConfigError(e)); ok {
 		describeConfig(f, ps)
-		if slices.ContainsFunc(ps, config.Problem.IsVariable) {
-			f.Remedy += doctor.DaemonVariables
-		}
 	}
 	if f.Path == "" {
 		f.Path = e.Path

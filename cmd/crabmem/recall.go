@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -322,7 +323,9 @@ func (c *app) semantic() (*fusion.Request, error) {
 		return nil, err
 	}
 	s := embedder.Semantic(conf.Embedder)
-	if s == nil {
+	if i := slices.IndexFunc(conf.Broken, func(p config.Problem) bool { return strings.HasPrefix(p.Message, "embedder.") }); s == nil && i >= 0 {
+		return nil, conf.Broken[i:][:1]
+	} else if s == nil {
 		return nil, noEmbedder()
 	}
 	if c.embed, err = embedder.Open(c.fs, home, conf.Embedder); err != nil {

@@ -18,9 +18,9 @@ import (
 // An agentSource is a partly read agent and the places of values that are checked later.
 type agentSource struct {
 	agent   Agent
-	at      place // its file or table
 	model   place
 	members []place // of agent.Members
+	broken  bool    // its file is invalid
 }
 
 // agents reads agents/*.md, [agents.*], [system.crab] and Crab.md.
@@ -38,7 +38,7 @@ func (l *loader) agents(c *Config, top *section, models map[string]place) {
 		}
 		a := all[name]
 		if a == nil {
-			a = &agentSource{agent: newAgent(name, c.Memory), at: s.at("")}
+			a = &agentSource{agent: newAgent(name, c.Memory)}
 			all[name] = a
 		}
 		a.read(s, a.agent.promptRow())
@@ -54,15 +54,23 @@ func (l *loader) agents(c *Config, top *section, models map[string]place) {
 	}
 	known := append(modelNames(c), Offline)
 	for _, name := range names {
-		a := all[name]
-		if m := a.agent.Model; m != "" && m != Offline && models[m].f == nil {
+		a, broken := all[name], len(l.broken)
+		if m := a.agent.Model; m != "" && m != Offline && models[m].f == nil && !a.broken {
 			a.model.unknown(m, known, "agent '%s': no provider has the model '%s'", name, short(m))
 		}
 		for i, m := range a.agent.Members {
-			if all[m] == nil {
+			if all[m] == nil && !a.broken {
 				a.members[i].unknown(m, names, "agent '%s': unknown agent '%s' in members", name, short(m))
 			}
 		}
+		a.broken = a.broken || len(l.broken) > broken
+	}
+	for _, name := range names {
+		a := all[name]
+		if a.broken {
+			continue
+		}
+		a.agent.Members = slices.DeleteFunc(a.agent.Members, func(m string) bool { return all[m] != nil && all[m].broken })
 		a.agent.FollowsActive = a.agent.Model == "" || name == Crab
 		a.agent.Model = cmp.Or(a.agent.Model, c.Model)
 		a.agent.Memory = a.agent.Memory && c.Memory
@@ -140,7 +148,7 @@ func (l *loader) agentFiles(c *Config, all map[string]*agentSource) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	} else if err != nil {
-		l.file("agents").add(0, "%s", reason(err))
+		l.part(l.file("agents")).add(0, "%s", reason(err))
 		return
 	}
 	n := 0
@@ -150,7 +158,7 @@ func (l *loader) agentFiles(c *Config, all map[string]*agentSource) {
 			continue
 		}
 		if n++; n > maxAgents {
-			l.file("agents").add(0, "there are more than %d agents", maxAgents)
+			l.part(l.file("agents")).add(0, "there are more than %d agents", maxAgents)
 			return
 		}
 		l.agentFile(c, all, name)
@@ -159,26 +167,26 @@ func (l *loader) agentFiles(c *Config, all map[string]*agentSource) {
 
 func (l *loader) agentFile(c *Config, all map[string]*agentSource, name string) {
 	file := path.Join("agents", name+".md")
-	f := l.file(file)
+	f, broken := l.part(l.file(file)), len(l.broken)
 	text, err := l.read(file, maxFile)
-	if err != nil {
+	if text == nil && err == nil { // removed since the directory was read
+		return
+	}
+	var front source
+	var body string
+	switch {
+	case err != nil:
 		f.add(0, "%s", reason(err))
-		return
-	}
-	if text == nil { // removed since the directory was read
-		return
-	}
-	if !utf8.Valid(text) {
+	case !utf8.Valid(text):
 		f.add(0, "it is not UTF-8")
-		return
-	}
-	front, body, err := splitFront(string(text))
-	if err != nil {
-		f.syntax(err)
+	default:
+		if front, body, err = splitFront(string(text)); err != nil {
+			f.syntax(err)
+		}
 	}
 	s := &section{l: l, f: f, src: &front, t: front.tree}
 	s.check(frontMatter)
-	a := &agentSource{agent: newAgent(name, c.Memory), at: s.at("")}
+	a := &agentSource{agent: newAgent(name, c.Memory)}
 	a.read(s, a.agent.nameRow())
 	a.agent.Prompt, a.agent.File = strings.TrimSpace(body), f.path
 	at := s.at("name")
@@ -192,6 +200,7 @@ func (l *loader) agentFile(c *Config, all map[string]*agentSource, name string) 
 	default:
 		all[name] = a
 	}
+	a.broken = len(l.broken) > broken
 }
 
 // badAgent returns why the name of an agent is invalid, or "". The name is used

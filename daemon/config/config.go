@@ -7,7 +7,8 @@
 // front matter, then the prompt), a table [agents.NAME], or both. If both have
 // a key, the table wins, because [Set] writes tables.
 //
-// All errors are reported together, as [Problems].
+// All errors are reported together, as [Problems]. A missing key, and an invalid file
+// of an agent, concern only that provider, server, or agent: see [Config.Broken].
 package config
 
 import (
@@ -88,6 +89,9 @@ type Config struct {
 	Identity []Identity
 	// Warnings lists settings that are valid but have no effect, by file and line.
 	Warnings Problems
+	// Broken lists the problems of the parts that are not in use: providers, servers,
+	// and variables without their key, and agents with an invalid file.
+	Broken Problems
 }
 
 // Identity is a file of instructions.
@@ -131,7 +135,8 @@ type Provider struct {
 	Name          string
 	Kind          string // openai, openai-compatible, anthropic, google, azure, bedrock, ollama or llama.cpp
 	APIKey        Secret
-	KeySource     string // where the key comes from, for messages: a variable, a file, or a key
+	KeySource     string   // where the key comes from, for messages: a variable, a file, or a key
+	Broken        *Problem // the key, or a variable, is missing; nil: the provider can be used
 	BaseURL       string
 	Models        []string
 	Weight        int
@@ -238,8 +243,8 @@ func (c *Config) Agent(name string) (Agent, bool) {
 }
 
 // Load reads the configuration of a home. getenv is os.Getenv or a replacement.
-// Errors in the user's files are [Problems]. A missing home counts as a home
-// without files.
+// Errors in the user's files are [Problems], including those in Broken. A missing home
+// counts as a home without files.
 func Load(fsys vfs.FS, home string, getenv func(string) string) (*Config, error) {
 	return load(fsys, home, getenv, false)
 }
@@ -275,6 +280,7 @@ type loader struct {
 	getenv func(string) string
 	found  Problems
 	vain   Problems // warnings
+	broken Problems // of parts that the configuration omits
 	keys   []string // files with secrets
 
 	secrets    *secret.Values // of the store in the home; nil until used
@@ -330,6 +336,9 @@ func (l *loader) file(name string) *file {
 	return &file{found: &l.found, path: name}
 }
 
+// part returns a file whose problems concern only a part, which the caller omits.
+func (l *loader) part(f *file) *file { return &file{found: &l.broken, path: f.path} }
+
 // load returns the configuration from the text of config.toml and the other files
 // of the home.
 func (l *loader) load(text []byte) (*Config, error) {
@@ -350,10 +359,12 @@ func (l *loader) load(text []byte) (*Config, error) {
 	l.agents(c, top, models)
 	c.SecretFiles = l.keys
 	if len(l.found) > 0 {
-		l.found.sort()
-		return nil, l.found
+		all := append(slices.Clone(l.found), l.broken...)
+		all.sort()
+		return nil, all
 	}
 	l.vain.sort()
-	c.Warnings = l.vain
+	l.broken.sort()
+	c.Warnings, c.Broken = l.vain, l.broken
 	return c, nil
 }

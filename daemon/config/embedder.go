@@ -30,14 +30,14 @@ const maxDimensions = 4096
 // embedder reads [embedder].
 func embedder(c *Config, top *section) {
 	s := top.child("embedder")
-	e := Embedder{}
+	e, broken := Embedder{}, len(s.l.broken)
 	setDefaults(e.rows())
 	s.read(e.rows())
 	if s.has("api_key") && s.has("api_key_file") {
 		s.at("api_key_file").add("embedder has both api_key and api_key_file: remove one")
 	}
 	switch {
-	case len(s.t) == 0:
+	case len(s.t) == 0, len(s.l.broken) > broken:
 		return
 	case e.Static != "":
 		for _, key := range []string{"model", "base_url", "api_key", "api_key_file", "dimensions", "send_dimensions"} {

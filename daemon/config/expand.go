@@ -17,7 +17,7 @@ import (
 const secretPrefix = "secret:"
 
 // expand puts the environment's values in place of ${NAME}; $${ is a literal
-// ${. An unset variable is a problem, and so is an empty one. If secrets is set, the
+// ${. An unset variable, or an empty one, breaks the part with the key. If secrets is set, the
 // text secret:NAME, and ${secret:NAME} in a text, are replaced by the secret NAME.
 // The text is never part of a message: it may be a secret.
 func (l *loader) expand(p place, key, text string, secrets bool) string {
@@ -50,7 +50,7 @@ func (l *loader) expand(p place, key, text string, secrets bool) string {
 		default:
 			v := l.getenv(name)
 			if v == "" {
-				p.addVariable(key, name)
+				l.addVariable(p, key, name, secrets)
 			}
 			b.WriteString(v)
 		}
@@ -58,7 +58,8 @@ func (l *loader) expand(p place, key, text string, secrets bool) string {
 	}
 }
 
-// fromStore returns a secret of the store in the home. A missing secret is a problem.
+// fromStore returns a secret of the store in the home. A missing secret breaks the part
+// with the key.
 func (l *loader) fromStore(p place, key, name string) string {
 	if err := secret.CheckName(name); err != nil {
 		p.add("%s: the text after secret: is not the name of a secret", key)
@@ -78,7 +79,7 @@ func (l *loader) fromStore(p place, key, name string) string {
 			return value
 		}
 	}
-	p.addSecret(key, name, err)
+	l.addSecret(p, key, name, err)
 	return ""
 }
 
@@ -123,11 +124,15 @@ func isVariable(name string) bool {
 }
 
 // secretFile reads a secret from the file that a key names, relative to the
-// home. Only the owner may have read access to that file.
+// home. Only the owner may have read access to that file. An unreadable file breaks the
+// part with the key.
 func (l *loader) secretFile(s *section, key, name string, to *Secret) {
 	if name == "" {
 		return
 	}
+	in := *s
+	in.f = l.part(s.f)
+	s = &in
 	var tree vfs.Tree = l.fsys
 	switch rest, ok := strings.CutPrefix(name, "~/"); {
 	case ok:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/approval"
 	"crabmem/daemon/config"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/tool"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,6 +50,17 @@ func load(t testing.TB, files map[string]string) *config.Config {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// problems returns the problems that Load found.
+func problems(c *config.Config, err error) config.Problems {
+	if ps, ok := errors.AsType[config.Problems](err); ok {
+		return ps
+	}
+	if err != nil {
+		return nil
+	}
+	return c.Broken
 }
 
 func TestNoFiles(t *testing.T) {
@@ -527,14 +540,10 @@ func TestProblems(t *testing.T) {
 				files[name] = text
 			}
 			got, err := config.Load(newHome(t, files), "/h", getenv)
-			ps, ok := errors.AsType[config.Problems](err)
-			if !ok || got != nil {
-				t.Fatalf("%v, not Problems; config %v", err, got != nil)
-			}
 			var lines []string
-			for _, p := range ps {
+			for _, p := range problems(got, err) {
 				lines = append(lines, strings.TrimPrefix(p.String(), "/h/"))
-				if !strings.Contains(err.Error(), p.String()) {
+				if err != nil && !strings.Contains(err.Error(), p.String()) {
 					t.Errorf("not in the error: %s", p)
 				}
 			}
@@ -542,6 +551,49 @@ func TestProblems(t *testing.T) {
 				t.Errorf("problems (-want +got):\n%s", d)
 			}
 		})
+	}
+}
+
+// TestBroken checks that a missing key, and an invalid agent, leave out that part only.
+func TestBroken(t *testing.T) {
+	c := load(t, map[string]string{
+		"config.toml": "[provider.a]\nmodels = ['x']\napi_key = '${UNSET}'\n[provider.b]\nbase_url = '${UNSET}/v1'\nmodels = ['y']\n" +
+			"[provider.c]\nmodels = ['z']\napi_key = 'k'\n[mcps.a]\ncommand = 'x'\nargs = ['${UNSET}']\n[mcps.b]\ncommand = 'x'\n" +
+			"[env]\nA = '${UNSET}'\nB = 'b'\n[tcp]\nlisten = '0.0.0.0:1'\ntoken_file = 'none'\n[system.crab]\nmembers = ['bad', 'lost', 'good']\n" +
+			"[embedder]\nmodel = 'm'\nbase_url = 'http://h'\ndimensions = 1\napi_key = 'secret:none'\n[agents.bad]\nthinking = true\n",
+		"agents/bad.md":  "---\nname: bad\nx: [\n---\n",
+		"agents/lost.md": "---\nmodel: none\n---\n",
+		"agents/good.md": "prompt",
+	})
+	names := func() (list []string) {
+		for _, a := range c.Agents {
+			list = append(list, a.Name)
+		}
+		return list
+	}()
+	if d := cmp.Diff([]string{"crab", "good"}, names); d != "" {
+		t.Errorf("agents: %s", d)
+	}
+	if d := cmp.Diff([]string{"good"}, c.Agents[0].Members); d != "" {
+		t.Errorf("members: %s", d)
+	}
+	if len(c.MCPs) != 1 || len(c.Env) != 1 || c.TCP.Listen != "" || c.Embedder != nil || c.Model != "x" {
+		t.Errorf("%+v", c)
+	}
+	models := c.Models()
+	if len(models) != 3 || models[0].Broken == nil || models[1].Broken == nil || models[2].Broken != nil {
+		t.Fatalf("providers %+v", models)
+	}
+	const want = "run export UNSET=VALUE, or store the value: crabmem secret set unset && crabmem config set provider.a.api_key secret:unset"
+	if e, ok := errors.AsType[*errtable.Error](models[0].Broken); !ok || e.Fix != want || !strings.Contains(e.Message, "/h/config.toml:3: ") {
+		t.Errorf("%v", models[0].Broken)
+	}
+	var fixes []string
+	for _, p := range c.Broken {
+		fixes = append(fixes, p.Repair())
+	}
+	if len(fixes) != 8 || !slices.Contains(fixes, "correct /h/agents/bad.md, line 3, then run crabmem config check") {
+		t.Errorf("%d fixes: %q", len(fixes), fixes)
 	}
 }
 
@@ -577,8 +629,8 @@ func TestLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.Symlink("/elsewhere", "/h/agents")
-	if c, err := config.Load(m, "/h", getenv); err == nil {
-		t.Errorf("agents from outside of the home: %+v", c.Agents)
+	if c, err := config.Load(m, "/h", getenv); err != nil || len(c.Agents) != 1 || len(c.Broken) != 1 {
+		t.Errorf("agents from outside of the home: %+v, %v", c, err)
 	}
 }
 

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/secret"
 
 	"github.com/pelletier/go-toml/v2"
 )
@@ -36,6 +38,22 @@ func (p Problem) String() string {
 		return p.Path + ": " + p.Message
 	}
 	return fmt.Sprintf("%s:%d: %s", p.Path, p.Line, p.Message)
+}
+
+// Repair returns what repairs the problem: its fix, or the place to edit and the command
+// for that.
+func (p Problem) Repair() string {
+	line := ""
+	if p.Line > 0 {
+		line = fmt.Sprintf(", line %d", p.Line)
+	}
+	switch {
+	case p.Fix != "":
+		return p.Fix
+	case filepath.Base(p.Path) == File:
+		return "run crabmem config edit to correct " + errtable.ShellWord(p.Path) + line
+	}
+	return "correct " + errtable.ShellWord(p.Path) + line + ", then run crabmem config check"
 }
 
 // Problems is everything that is wrong with a configuration, by file and line.
@@ -107,27 +125,43 @@ type place struct {
 
 func (p place) add(format string, args ...any) { p.f.add(p.line, format, args...) }
 
-// addVariable adds the problem of a variable that is not set.
-func (p place) addVariable(key, name string) {
+// addFix adds a problem with a fix.
+func (p place) addFix(fix, format string, args ...any) {
 	if !p.f.full() {
-		p.add("%s: the environment variable %s is not set", key, name)
-		(*p.f.found)[len(*p.f.found)-1].Variable = name
+		p.add(format, args...)
+		(*p.f.found)[len(*p.f.found)-1].Fix = fix
+	}
+}
+
+// addVariable adds the problem of a variable that is not set. secrets is set if the key may
+// have a secret of the store.
+func (l *loader) addVariable(p place, key, name string, secrets bool) {
+	if f := l.part(p.f); !f.full() {
+		fix := "run export " + name + "=VALUE, or crabmem config set " + errtable.ShellWord(key) + " VALUE"
+		if secrets {
+			id := strings.ReplaceAll(strings.ToLower(strings.Trim(name, "_")), "_", "-")
+			if secret.CheckName(id) != nil {
+				id = "key"
+			}
+			fix = fmt.Sprintf("run export %s=VALUE, or store the value: crabmem secret set %s && crabmem config set %s secret:%s", name, id, errtable.ShellWord(key), id)
+		}
+		place{f, p.line}.addFix(fix, "%s: the environment variable %s is not set", key, name)
+		l.broken[len(l.broken)-1].Variable = name
 	}
 }
 
 // addSecret adds the problem of a secret that cannot be read.
-func (p place) addSecret(key, name string, err error) {
-	if p.f.full() {
+func (l *loader) addSecret(p place, key, name string, err error) {
+	f, row := l.part(p.f), errtable.Find(err)
+	if f.full() {
 		return
 	}
-	row := errtable.Find(err)
 	if row.Kind == "not_found" {
-		p.add("%s: the secret %s is not set: %s", key, name, row.Fix)
+		place{f, p.line}.addFix(row.Fix, "%s: the secret %s is not set: %s", key, name, row.Fix)
 	} else {
-		p.add("%s: the secret %s cannot be read: %v", key, name, err)
+		place{f, p.line}.addFix(row.Fix, "%s: the secret %s cannot be read: %v", key, name, err)
 	}
-	last := &(*p.f.found)[len(*p.f.found)-1]
-	last.Secret, last.Fix = name, row.Fix
+	l.broken[len(l.broken)-1].Secret = name
 }
 
 // unknown adds a message that ends with the name that was probably meant.

@@ -3,11 +3,13 @@ package config
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/model"
 )
 
@@ -33,7 +35,7 @@ func providers(c *Config, top *section) map[string]place {
 	models := make(map[string]place)
 	var fallbacks []fallback
 	for name, s := range top.tables("provider") {
-		before := len(*s.f.found)
+		before, broken := len(*s.f.found), len(s.l.broken)
 		p := Provider{Name: name}
 		setDefaults(p.rows())
 		s.read(p.rows())
@@ -47,7 +49,10 @@ func providers(c *Config, top *section) map[string]place {
 			fallbacks = append(fallbacks, fallback{model, at})
 		}
 		requires(s, &p)
-		if len(*s.f.found) == before {
+		if len(s.l.broken) > broken {
+			first := s.l.broken[broken]
+			p.Broken = &first
+		} else if len(*s.f.found) == before {
 			s.refused(p.Model().Check())
 		}
 		c.Providers = append(c.Providers, p)
@@ -111,7 +116,7 @@ func (s *section) checkModels(p *Provider, models map[string]place) {
 		seen[model] = true
 	}
 	if len(p.Models) == 0 {
-		s.at("models").add("provider '%s' has no models", p.Name)
+		s.at("models").addFix(p.example(), "provider '%s' has no models", p.Name)
 	}
 	limits := s.child("context_limits")
 	for _, model := range s.src.sorted(limits.path, limits.t) {
@@ -124,8 +129,12 @@ func (s *section) checkModels(p *Provider, models map[string]place) {
 // Model returns the provider as package model calls it.
 func (p *Provider) Model() model.Provider {
 	retries := p.MaxRetries
+	var broken error
+	if p.Broken != nil {
+		broken = &errtable.Error{Kind: "model_key", Path: p.Broken.Path, Message: fmt.Sprintf("provider '%s' cannot be used: %v", p.Name, p.Broken), Fix: p.Broken.Repair()}
+	}
 	return model.Provider{
-		Name: p.Name, Kind: p.Kind, BaseURL: p.BaseURL, APIKey: string(p.APIKey), APIVersion: p.APIVersion, Region: p.Region,
+		Name: p.Name, Broken: broken, Kind: p.Kind, BaseURL: p.BaseURL, APIKey: string(p.APIKey), APIVersion: p.APIVersion, Region: p.Region,
 		AccessKey: string(p.AccessKey), SecretKey: string(p.SecretKey), KeySource: p.KeySource, Models: p.Models, MaxRetries: &retries,
 		Timeout: p.firstByte(), IdleTimeout: p.IdleTimeout, ContextLimits: p.ContextLimits, Fallback: p.Fallback,
 	}
@@ -173,16 +182,22 @@ func requires(s *section, p *Provider) {
 		}
 	case "azure":
 		if s.empty("base_url") {
-			s.at("base_url").add("provider '%s' (azure) requires base_url", p.Name)
+			s.at("base_url").addFix(p.example(), "provider '%s' (azure) requires base_url", p.Name)
 		}
 	case "ollama", "llama.cpp":
 	default:
 		if !key && s.empty("base_url") {
-			s.at("").add("provider '%s' requires api_key or base_url", p.Name)
+			s.at("").addFix(p.example(), "provider '%s' requires api_key or base_url", p.Name)
 		} else if s.empty("base_url") && s.has("api_key") && s.empty("api_key") && !s.has("api_key_file") {
-			s.at("api_key").add("provider '%s' requires api_key or base_url", p.Name)
+			s.at("api_key").addFix(p.example(), "provider '%s' requires api_key or base_url", p.Name)
 		}
 	}
+}
+
+// example returns a command that sets all keys of a provider.
+func (p *Provider) example() string {
+	return "set the keys of a provider in one command, such as crabmem config set " + errtable.ShellWord("provider."+p.Name) +
+		` '{"kind": "openai-compatible", "base_url": "http://127.0.0.1:8000/v1", "models": ["MODEL"]}'`
 }
 
 // checkURL checks the address of a server. Its messages do not contain the
@@ -207,7 +222,7 @@ func modelNames(c *Config) []string {
 
 func mcps(c *Config, top *section) {
 	for name, s := range top.tables("mcps") {
-		m := MCP{Name: name}
+		m, broken := MCP{Name: name}, len(s.l.broken)
 		setDefaults(m.rows())
 		s.read(m.rows())
 		if m.Name != name {
@@ -228,7 +243,9 @@ func mcps(c *Config, top *section) {
 		case !s.empty("command") && !s.empty("url"):
 			s.at("url").add("MCP server '%s' has both command and url: remove one", name)
 		}
-		c.MCPs = append(c.MCPs, m)
+		if len(s.l.broken) == broken {
+			c.MCPs = append(c.MCPs, m)
+		}
 	}
 	slices.SortFunc(c.MCPs, func(a, b MCP) int { return strings.Compare(a.Name, b.Name) })
 }

@@ -16,8 +16,8 @@ import (
 // several keys or on other files.
 var derived = map[string]bool{
 	"Config.Home": true, "Config.Model": true, "Config.Agents": true, "Config.Providers": true, "Config.MCPs": true, "Config.Embedder": true,
-	"Config.Origins": true, "Config.SecretFiles": true, "Config.Identity": true, "Config.Warnings": true,
-	"Agent.File": true, "Agent.FollowsActive": true, "Agent.Origins": true, "Provider.Name": true, "Provider.KeySource": true, "Rule.Prefix": true,
+	"Config.Origins": true, "Config.SecretFiles": true, "Config.Identity": true, "Config.Warnings": true, "Config.Broken": true,
+	"Agent.File": true, "Agent.FollowsActive": true, "Agent.Origins": true, "Provider.Name": true, "Provider.KeySource": true, "Provider.Broken": true, "Rule.Prefix": true,
 }
 
 // read are the fields that the func of a row sets.

@@ -1,7 +1,6 @@
 package config_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -105,16 +104,15 @@ func TestSecretProblems(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			m := newHome(t, map[string]string{"config.toml": c.text, "keys/k": "token"})
 			storeSecrets(t, m, "openai", "sk-hidden", "lines", "sk-hidden\nx", "nul", "sk-hidden\x00")
-			_, err := config.Load(m, "/h", getenv)
-			ps, ok := errors.AsType[config.Problems](err)
-			if !ok || len(ps) == 0 {
-				t.Fatalf("error %v", err)
+			ps := problems(config.Load(m, "/h", getenv))
+			if len(ps) == 0 {
+				t.Fatal("no problem")
 			}
 			if got := strings.TrimPrefix(ps[0].String(), "/h/"); got != c.want || ps[0].Fix != c.fix || (c.fix != "") != (ps[0].Secret != "") {
 				t.Errorf("%s, fix %q, secret %q\nwant %s", got, ps[0].Fix, ps[0].Secret, c.want)
 			}
-			if strings.Contains(err.Error(), "sk-hidden") {
-				t.Errorf("the problem contains the value: %v", err)
+			if strings.Contains(ps.Error(), "sk-hidden") {
+				t.Errorf("the problem contains the value: %v", ps)
 			}
 		})
 	}
@@ -126,11 +124,10 @@ func TestSecretStoreFails(t *testing.T) {
 	m := newHome(t, map[string]string{"config.toml": withSecrets})
 	storeSecrets(t, m, "openai", "sk-one")
 	m.WriteFile("/h/secrets.json", []byte("sk-hidden"), 0o600)
-	_, err := config.Load(m, "/h", getenv)
-	ps, _ := errors.AsType[config.Problems](err)
+	ps := problems(config.Load(m, "/h", getenv))
 	const want = "/h/config.toml:3: provider.a.api_key: the secret openai cannot be read: /h/secrets.json: not a store of secrets, or truncated"
 	if len(ps) == 0 || ps[0].String() != want || ps[0].Fix == "" {
-		t.Errorf("%v", err)
+		t.Errorf("%v", ps)
 	}
 	m.WriteFile("/h/config.toml", []byte("[provider.a]\nmodels = ['x']\napi_key = 'k'\n"), 0o600)
 	if _, err := config.Load(m, "/h", getenv); err != nil {

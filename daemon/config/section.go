@@ -238,10 +238,13 @@ func (s *section) setMap(r *row, key string, v any) {
 	to.Set(reflect.MakeMapWithSize(to.Type(), len(t)))
 	in := s.child(key)
 	for _, name := range in.src.sorted(in.path, t) {
-		one := reflect.New(to.Type().Elem())
+		one, broken := reflect.New(to.Type().Elem()), len(in.l.broken)
 		in.set(&row{path: name, to: one.Interface(), limit: r.limit, marks: ofVariable}, name, t[name])
 		if v, ok := one.Interface().(*Secret); ok && (name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(string(*v), "\x00")) {
 			in.at(name).add("%s: a name or value contains a NUL byte, or a name contains =", in.full(short(name)))
+			continue
+		}
+		if len(in.l.broken) > broken {
 			continue
 		}
 		to.SetMapIndex(reflect.ValueOf(name), one.Elem())

@@ -17,14 +17,21 @@ import (
 
 // Change is the result of [Set].
 type Change struct {
-	Config  *Config // the configuration of the home
+	Config  *Config // the configuration of the home; nil: Problems keep it from being used
 	Written bool    // false: the file did not change
+	// Problems lists the problems that the change did not introduce.
+	Problems Problems
 }
 
+// Pair is a key and its value. Key is a path of names with dots, and Value is JSON;
+// null removes the key.
+type Pair struct{ Key, Value string }
+
 // Set writes a configuration: JSON of the reference's DaemonConfig, and optionally
-// the additional keys. If the result is valid, Set replaces config.toml
-// atomically; otherwise it writes nothing. Set changes only the lines of changed
-// keys; comments and the order of the keys remain.
+// the additional keys. If the change introduces no problem, Set replaces config.toml
+// atomically; otherwise it writes nothing. So a change can repair one of several
+// problems. Set changes only the lines of changed keys; comments and the order of the
+// keys remain.
 //
 // Set keeps the file's value if [Get] returned the same value, also for each
 // masked argument of a server. It keeps secrets that are omitted or empty,
@@ -42,15 +49,21 @@ func Set(fsys vfs.FS, home string, js []byte, getenv func(string) string) (*Chan
 	return change(fsys, home, getenv, func(tree) (tree, error) { return sent, nil })
 }
 
-// SetKey sets one key, as [Set] does, in the present configuration. key is a path of
-// names with dots, and js the JSON of its value; null removes the key. The caller holds
-// the lock of [Locked].
-func SetKey(fsys vfs.FS, home, key string, js []byte, getenv func(string) string) (*Change, error) {
-	v, err := decodeJSON(js)
-	if err != nil {
-		return nil, fmt.Errorf("invalid JSON of %s: %w", short(key), err)
-	}
-	return change(fsys, home, getenv, func(shown tree) (tree, error) { return shown, put(shown, key, v) })
+// SetKeys sets keys, as [Set] does, in the present configuration. The caller holds the
+// lock of [Locked].
+func SetKeys(fsys vfs.FS, home string, pairs []Pair, getenv func(string) string) (*Change, error) {
+	return change(fsys, home, getenv, func(shown tree) (tree, error) {
+		for _, p := range pairs {
+			v, err := decodeJSON([]byte(p.Value))
+			if err != nil {
+				return nil, fmt.Errorf("invalid JSON of %s: %w", short(p.Key), err)
+			}
+			if err := put(shown, p.Key, v); err != nil {
+				return nil, err
+			}
+		}
+		return shown, nil
+	})
 }
 
 // put sets a value in a tree of tables. It creates missing tables.
@@ -98,20 +111,34 @@ func change(fsys vfs.FS, home string, getenv func(string) string, next func(show
 			return nil, fmt.Errorf("invalid DaemonConfig JSON: %w", err)
 		}
 	}
+	done, err := l.check(old, text)
+	if ps, ok := err.(Problems); ok {
+		return nil, l.unplaced(ps)
+	}
+	if done.Written = written; !written {
+		return done, nil
+	}
+	return done, l.write(text)
+}
+
+// check loads the configuration of a new text of config.toml. The problems that the old
+// text does not have are an error.
+func (l *loader) check(old, text []byte) (*Change, error) {
 	c, err := l.load(text)
-	if err != nil {
-		if ps, ok := err.(Problems); ok && written {
-			err = l.unplaced(ps)
-		}
-		return nil, err
+	if err == nil {
+		return &Change{Config: c, Problems: c.Broken}, nil
 	}
-	if written {
-		name := filepath.Join(l.home, File)
-		if err := write(fsys, l.home, name, text); err != nil {
-			return nil, fmt.Errorf("failed to write %s: %w", name, err)
-		}
+	before := &loader{fsys: l.fsys, home: l.home, tree: l.tree, getenv: l.getenv}
+	_, _ = before.load(old)
+	known := func(p Problem) bool {
+		return slices.ContainsFunc(before.found, func(b Problem) bool { return b.Path == p.Path && b.Message == p.Message })
 	}
-	return &Change{Config: c, Written: written}, nil
+	if added := slices.DeleteFunc(slices.Clone(l.found), known); len(added) > 0 {
+		added.sort()
+		return nil, added
+	}
+	all, _ := err.(Problems)
+	return &Change{Problems: all}, nil
 }
 
 // ErrChanged is returned by [Replace] if config.toml changed since the caller read
@@ -119,26 +146,24 @@ func change(fsys vfs.FS, home string, getenv func(string) string, next func(show
 var ErrChanged = errors.New("config.toml changed")
 
 // Replace replaces the text of config.toml atomically. It returns [ErrChanged] if
-// the present text is not old; old is nil for a missing file. If text is invalid,
-// Replace returns its [Problems] and writes nothing. The caller holds the lock of
-// [Locked].
-func Replace(fsys vfs.FS, home string, old, text []byte, getenv func(string) string) error {
+// the present text is not old; old is nil for a missing file. If text has problems that
+// old does not have, Replace returns these [Problems] and writes nothing. The caller holds
+// the lock of [Locked].
+func Replace(fsys vfs.FS, home string, old, text []byte, getenv func(string) string) (*Change, error) {
 	l, err := open(fsys, home, getenv)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer l.close()
 	if now, err := l.read(File, maxFile); err != nil || !bytes.Equal(now, old) || (now == nil) != (old == nil) {
-		return cmp.Or(err, ErrChanged)
+		return nil, cmp.Or(err, ErrChanged)
 	}
-	if _, err := l.load(text); err != nil {
-		return err
+	done, err := l.check(old, text)
+	if err != nil {
+		return nil, err
 	}
-	name := filepath.Join(l.home, File)
-	if err := write(fsys, l.home, name, text); err != nil {
-		return fmt.Errorf("failed to write %s: %w", name, err)
-	}
-	return nil
+	done.Written = true
+	return done, l.write(text)
 }
 
 // Locked calls change while it holds the lock of the configuration of a home, for which it
@@ -148,23 +173,26 @@ func Locked(fsys vfs.FS, home string, wait time.Duration, change func() error) e
 	return vfs.WithLock(fsys, filepath.Join(home, "run", "config.lock"), wait, change)
 }
 
-func write(fsys vfs.FS, home, name string, text []byte) error {
-	if err := vfs.MkdirAll(fsys, home, 0o700); err != nil {
-		return err
+// write replaces config.toml.
+func (l *loader) write(text []byte) error {
+	name := filepath.Join(l.home, File)
+	err := vfs.MkdirAll(l.fsys, l.home, 0o700)
+	if err == nil {
+		err = vfs.WriteFile(l.fsys, name, 0o600, text)
 	}
-	return vfs.WriteFile(fsys, name, 0o600, text)
+	if err != nil {
+		return fmt.Errorf("failed to write %s: %w", name, err)
+	}
+	return nil
 }
 
 // unplaced removes the lines from the problems of a text that is not in a file.
 func (l *loader) unplaced(ps Problems) Problems {
-	ps = slices.Clone(ps)
 	for i := range ps {
 		if ps[i].Path == filepath.Join(l.home, File) {
 			ps[i].Line = 0
 		}
 	}
-	slices.SortStableFunc(ps, func(a, b Problem) int {
-		return cmp.Or(strings.Compare(a.Path, b.Path), a.Line-b.Line, strings.Compare(a.Message, b.Message))
-	})
+	ps.sort()
 	return ps
 }

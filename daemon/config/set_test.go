@@ -356,8 +356,39 @@ func TestSetInvalid(t *testing.T) {
 		t.Errorf("get of a broken file: %v", err)
 	}
 	m = newHome(t, map[string]string{"agents/a.md": "---\nx: 1\n---\n"})
-	if _, err := config.Set(m, "/h", []byte(`{"env":{"A":"1"}}`), getenv); err == nil || err.Error() != "/h/agents/a.md:2: unknown key 'x'" {
-		t.Errorf("a broken agent: %v", err)
+	if done, err := config.Set(m, "/h", []byte(`{"env":{"A":"1"}}`), getenv); err != nil || done.Problems.Error() != "/h/agents/a.md:2: unknown key 'x'" {
+		t.Errorf("a broken agent: %+v, %v", done, err)
+	}
+}
+
+// TestSetRepairs repairs one of several problems. A change that introduces a problem is
+// refused, and a missing key or an invalid agent refuses none.
+func TestSetRepairs(t *testing.T) {
+	const text = "[memory]\nsecrets = 'no'\n[log]\nkeep = -1\n[provider.a]\nmodels = ['x']\napi_key = '${UNSET}'\n"
+	m := newHome(t, map[string]string{"config.toml": text, "agents/bad.md": "---\n[\n---\n"})
+	set := func(pairs ...config.Pair) (*config.Change, error) { return config.SetKeys(m, "/h", pairs, getenv) }
+	done, err := set(config.Pair{Key: "log.keep", Value: "1"}, config.Pair{Key: "env.A", Value: `"1"`})
+	if err != nil || done.Config != nil || len(done.Problems) != 3 || !strings.Contains(file(t, m), "keep = 1") {
+		t.Fatalf("%+v, %v\n%s", done, err, file(t, m))
+	}
+	before := file(t, m)
+	if _, err := set(config.Pair{Key: "log.keep", Value: "-2"}); err == nil || strings.Contains(err.Error(), "memory") || file(t, m) != before {
+		t.Errorf("a new problem: %v\n%s", err, file(t, m))
+	}
+	if done, err = config.Replace(m, "/h", []byte(before), []byte(before+"# more\n"), getenv); err != nil || done.Config != nil || len(done.Problems) != 3 {
+		t.Errorf("an edit that repairs nothing: %+v, %v", done, err)
+	}
+	if done, err = set(config.Pair{Key: "memory.secrets", Value: "null"}); err != nil || done.Config == nil || len(done.Problems) != 2 {
+		t.Errorf("the last repair: %+v, %v", done, err)
+	}
+	if done, err = set(config.Pair{Key: "provider.a.api_key", Value: `"k"`}); err != nil || len(done.Problems) != 1 {
+		t.Errorf("the key: %+v, %v", done, err)
+	}
+	if _, err = set(config.Pair{Key: "provider.b.kind", Value: `"openai"`}); !strings.Contains(fmt.Sprint(err), "requires") || !strings.Contains(problems(nil, err)[0].Fix, "crabmem config set provider.b '{") {
+		t.Errorf("a part of a provider: %v", err)
+	}
+	if done, err = set(config.Pair{Key: "provider.b.base_url", Value: `"http://h"`}, config.Pair{Key: "provider.b.models", Value: `["m"]`}); err != nil || len(done.Config.Providers) != 2 {
+		t.Errorf("a provider: %+v, %v", done, err)
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 	"crabmem/daemon/config"
 )
 
-// TestSetKey checks that SetKey changes one key, and writes nothing if it fails.
-func TestSetKey(t *testing.T) {
+// TestSetKeys checks that SetKeys changes one key, and writes nothing if it fails.
+func TestSetKeys(t *testing.T) {
 	m := newHome(t, map[string]string{"config.toml": "# text\n[env]\nA = \"1\" # one\n[system.crab]\nmodel = \"offline\"\n"})
 	for _, c := range [][3]string{ // key, value, error
 		{"env.B", `"2"`, ""},
@@ -23,7 +23,7 @@ func TestSetKey(t *testing.T) {
 		{"env.B", `null`, ""},
 	} {
 		before := file(t, m)
-		_, err := config.SetKey(m, "/h", c[0], []byte(c[1]), getenv)
+		_, err := config.SetKeys(m, "/h", []config.Pair{{Key: c[0], Value: c[1]}}, getenv)
 		if c[2] == "" && (err != nil || strings.Contains(file(t, m), "B = ") != (c[1] != "null")) || c[2] != "" && file(t, m) != before {
 			t.Errorf("%v: %v\n%s", c, err, file(t, m))
 		}
@@ -44,7 +44,7 @@ func TestConcurrentKeys(t *testing.T) {
 	for i := range n {
 		all.Go(func() {
 			err := config.Locked(m, "/h", time.Minute, func() error {
-				_, err := config.SetKey(m, "/h", fmt.Sprintf("env.V%d", i), []byte(fmt.Sprintf(`"%d"`, i)), getenv)
+				_, err := config.SetKeys(m, "/h", []config.Pair{{Key: fmt.Sprintf("env.V%d", i), Value: fmt.Sprintf(`"%d"`, i)}}, getenv)
 				return err
 			})
 			if err != nil {

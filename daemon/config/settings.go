@@ -29,6 +29,9 @@ func (l *loader) settings(c *Config, top *section) {
 	if tcp.isPublic(c.TCP.Listen, "127.0.0.1:6688") && tcp.empty("token_file") {
 		tcp.add("listen", "other machines can reach '%s': set tcp.token_file to a file that contains a token", short(c.TCP.Listen))
 	}
+	if c.TCP.Token == "" && !tcp.empty("token_file") {
+		c.TCP.Listen = "" // the token is missing
+	}
 	if metrics.isPublic(c.Metrics.Listen, "127.0.0.1:9688") {
 		metrics.add("listen", "other machines can reach '%s': listen on 127.0.0.1", short(c.Metrics.Listen))
 	}

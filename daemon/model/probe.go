@@ -34,8 +34,9 @@ type Probe struct {
 // DefaultProbeTimeout is the usual time limit for [ProbeAll].
 const DefaultProbeTimeout = 5 * time.Second
 
-// ProbeAll checks providers concurrently, each for up to limit.
+// ProbeAll checks the providers that are not broken concurrently, each for up to limit.
 func ProbeAll(ctx context.Context, providers []Provider, limit time.Duration) []Probe {
+	providers = slices.DeleteFunc(slices.Clone(providers), func(p Provider) bool { return p.Broken != nil })
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	probes := make([]Probe, len(providers))

@@ -29,6 +29,7 @@ type Provider struct {
 	// Of Bedrock. With an AccessKey requests are signed, else APIKey is sent.
 	AccessKey string `json:"-" cbor:"AccessKey"`
 	SecretKey string `json:"-" cbor:"SecretKey"`
+	Broken    error  `json:"-" cbor:"-"` // the error of each call; nil: the provider can be used
 
 	Models     []string
 	MaxRetries *int // of rate limits and server errors, 5 when nil; of others at most 2
@@ -126,8 +127,12 @@ type KeyError struct {
 
 func (e *KeyError) Error() string { return e.message }
 
-// Check returns all problems of a provider, joined. Each one is a *KeyError.
+// Check returns all problems of a provider, joined. Each one is a *KeyError. A broken
+// provider has none.
 func (p Provider) Check() error {
+	if p.Broken != nil {
+		return nil
+	}
 	var problems []error
 	complain := func(key, format string, args ...any) {
 		problems = append(problems, &KeyError{key, fmt.Sprintf(format, args...)})

@@ -126,6 +126,8 @@ func (r *Registry) Add(p Provider) error {
 			Backend: b, provider: p.Name, kind: k.name, limit: cmp.Or(p.ContextLimits[name], contextLimit(name)), fallback: slices.Clone(p.Fallback),
 		}
 		switch {
+		case p.Broken != nil:
+			entries[i].Backend = broken{p.Broken}
 		case k.name == "ollama":
 			entries[i].Backend = newOllama(&p, name, b, r.network.Transport)
 		case p.ContextLimits[name] == 0 && k.name != "azure" && k.name != "bedrock":
@@ -133,6 +135,14 @@ func (r *Registry) Add(p Provider) error {
 		}
 	}
 	return r.put(p.Models, entries)
+}
+
+// broken is a model that cannot be used.
+type broken struct{ err error }
+
+func (b broken) Send(context.Context, Request) (*Response, error) { return nil, b.err }
+func (b broken) Stream(context.Context, Request) iter.Seq2[Chunk, error] {
+	return func(yield func(Chunk, error) bool) { yield(Chunk{}, b.err) }
 }
 
 // AddBackend puts in a model that is no provider's.

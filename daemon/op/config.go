@@ -22,13 +22,15 @@ type CheckedConfig struct {
 	Providers []string      `json:"providers"`
 	Agents    []string      `json:"agents"`
 	Probes    []model.Probe `json:"probes,omitempty"` // of the providers, in their order
+	// Problems are those of the parts that are not in use, as config.Config defines.
+	Problems config.Problems `json:"problems,omitempty"`
 }
 
 // maxProbeTimeout limits the time that a client may request for a check of providers.
 const maxProbeTimeout = time.Minute
 
-// CheckConfig uses the daemon's environment. The problems of the configuration are an error
-// of kind config.
+// CheckConfig uses the daemon's environment. Problems that concern all parts of the
+// configuration are an error of kind config.
 var CheckConfig = Add(errtable.Other, Op[Daemon, ConfigToCheck, CheckedConfig]{
 	Name: "config.check", Does: "Check the configuration files, and change nothing.", Effect: Reads, Files: true,
 	Run: func(ctx context.Context, d Daemon, in *ConfigToCheck) (out CheckedConfig, err error) {
@@ -36,7 +38,7 @@ var CheckConfig = Add(errtable.Other, Op[Daemon, ConfigToCheck, CheckedConfig]{
 		if err != nil {
 			return out, err
 		}
-		out = CheckedConfig{Model: c.Model, Providers: []string{}, Agents: []string{}}
+		out = CheckedConfig{Model: c.Model, Providers: []string{}, Agents: []string{}, Problems: c.Broken}
 		for _, p := range c.Providers {
 			out.Providers = append(out.Providers, p.Name)
 		}
@@ -68,29 +70,34 @@ var ReadConfig = Add(errtable.Other, Op[Daemon, None, ConfigText]{
 	},
 })
 
-// ConfigChange is a new configuration, or a new value of one key. Other keys keep their
+// ConfigChange is a new configuration, or new values of keys. Other keys keep their
 // values, even those that another client sets concurrently.
 type ConfigChange struct {
-	Config string `json:"config,omitempty"`
-	Key    string `json:"key,omitempty"`   // a path of names with dots
-	Value  string `json:"value,omitempty"` // JSON; null removes the key
+	Config string        `json:"config,omitempty"`
+	Keys   []config.Pair `json:"keys,omitempty"`
 	// Wait limits the wait for the lock of the configuration. 0: the daemon's limit.
 	Wait time.Duration `json:"wait,omitempty"`
 }
 
 // Apply makes the change in a home. The caller holds the lock of [config.Locked].
 func (in *ConfigChange) Apply(home space.Home, getenv func(string) string) (*config.Change, error) {
-	if in.Key != "" {
-		return config.SetKey(home.FS, home.Path, in.Key, []byte(in.Value), getenv)
+	if len(in.Keys) > 0 {
+		return config.SetKeys(home.FS, home.Path, in.Keys, getenv)
 	}
 	return config.Set(home.FS, home.Path, []byte(in.Config), getenv)
 }
 
-// SetConfig validates a configuration, writes it, and uses it. An invalid one changes no
-// file, so that the daemon can always start again.
-var SetConfig = Add(errtable.Other, Op[Daemon, ConfigChange, None]{
+// ChangedConfig is the result of a change of the configuration.
+type ChangedConfig struct {
+	Used     bool            `json:"used"` // false: Problems keep it from being used
+	Problems config.Problems `json:"problems,omitempty"`
+}
+
+// SetConfig validates a configuration, writes it, and uses it. A change that introduces a
+// problem changes no file.
+var SetConfig = Add(errtable.Other, Op[Daemon, ConfigChange, ChangedConfig]{
 	Name: "config.set", Does: "Change the configuration.", Effect: Manages,
-	Run: func(_ context.Context, d Daemon, in *ConfigChange) (None, error) { return None{}, d.ChangeConfig(in) },
+	Run: func(_ context.Context, d Daemon, in *ConfigChange) (ChangedConfig, error) { return d.ChangeConfig(in) },
 })
 
 var ReloadConfig = Add(errtable.Other, Op[Daemon, None, None]{

@@ -52,7 +52,7 @@ type Parts struct {
 	// ReadConfig reads the configuration files, and uses nothing of them.
 	ReadConfig func() (*config.Config, error)
 	// ChangeConfig writes the configuration files and uses them, and Reload only uses them.
-	ChangeConfig func(*ConfigChange) error
+	ChangeConfig func(*ConfigChange) (ChangedConfig, error)
 	Reload       func() error
 	// Info describes the daemon to an identity, and Stats returns the daemon's figures.
 	Info  func(as *Identity) DaemonInfo

@@ -28,25 +28,32 @@ const probeMargin = 5 * time.Second
 func (d *doctor) checkConfig(ctx context.Context) {
 	load, checked := config.Load, ""
 	var probes []model.Probe
+	var problems config.Problems
 	if real, err := d.FS.Resolve(d.Home); err == nil && d.hello != nil && d.hello.Home == real {
 		wait, cancel := context.WithTimeout(ctx, d.Timeout+probeMargin)
 		defer cancel()
 		reply, err := op.CheckConfig.Do(wait, d.Client, op.ConfigToCheck{Probe: true, TimeoutMS: d.Timeout.Milliseconds()})
 		if err != nil {
-			d.badConfig(ConfigError(err), DaemonVariables)
+			d.badConfig(ConfigError(err))
 			return
 		}
 		probes, checked = reply.Probes, "; checked by the daemon"
 		load = config.LoadStructure
+		problems = ByDaemon(reply.Problems)
 	}
 	c, err := load(d.FS, d.Home, d.Getenv)
 	if err != nil {
-		d.badConfig(err, "")
+		d.badConfig(err)
 		return
+	}
+	if checked == "" {
+		problems = c.Broken
 	}
 	_, err = d.FS.Lstat(filepath.Join(d.Home, config.File))
 	written := err == nil
-	if written {
+	if len(problems) > 0 {
+		d.badConfig(problems)
+	} else if written {
 		d.ok("config", "%s, %s%s", display.Plural(len(c.Agents), "agent", "agents"), display.Plural(len(c.Providers), "provider", "providers"), checked)
 	} else {
 		d.ok("config", "no config.toml; run crabmem init to create it")
@@ -73,9 +80,18 @@ func (d *doctor) checkConfig(ctx context.Context) {
 // DaemonVariables is added to the fix if the daemon reports an unset variable.
 const DaemonVariables = "; the daemon reads variables from its own environment: after you change one, restart the daemon"
 
-// badConfig reports the problems of the configuration. It adds where to the fixes of
-// unset variables.
-func (d *doctor) badConfig(err error, where string) {
+// ByDaemon adds to the fixes of unset variables that they are those of the daemon.
+func ByDaemon(ps config.Problems) config.Problems {
+	for i, p := range ps {
+		if p.IsVariable() {
+			ps[i].Fix += DaemonVariables
+		}
+	}
+	return ps
+}
+
+// badConfig reports the problems of the configuration.
+func (d *doctor) badConfig(err error) {
 	problems, ok := errors.AsType[config.Problems](err)
 	if !ok {
 		d.broken("config", err)
@@ -83,14 +99,7 @@ func (d *doctor) badConfig(err error, where string) {
 	}
 	r := &Report{Count: len(problems)}
 	for _, p := range problems {
-		fix := "fix it in " + errtable.ShellWord(p.Path)
-		switch {
-		case p.IsVariable():
-			fix += where
-		case p.Fix != "":
-			fix = p.Fix
-		}
-		r.Problems = append(r.Problems, Finding{State: Fail, What: p.String(), Remedy: fix})
+		r.Problems = append(r.Problems, Finding{State: Fail, What: p.String(), Remedy: p.Repair()})
 	}
 	d.problems("config", r, Fail, "fix the configuration first")
 }

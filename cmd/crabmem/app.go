@@ -130,6 +130,15 @@ func (c *app) printResult(v any, text func()) error {
 	return nil
 }
 
+// onDry returns the words for what a command would do, on a dry run, or else for what it
+// did.
+func onDry(dry bool, would, did string) string {
+	if dry {
+		return would
+	}
+	return did
+}
+
 // resultOf returns the result of f. with opens something and calls f with it.
 func resultOf[S, T any](with func(func(S) error) error, f func(S) (T, error)) (v T, err error) {
 	err = with(func(s S) (err error) {

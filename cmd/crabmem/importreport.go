@@ -69,12 +69,10 @@ func (c *app) reportImport(in *importer.Source, a *imported) {
 	}
 	a.announce()
 	c.warnAll(fresh)
-	verb := "imported"
-	if a.DryRun {
-		verb = "would import"
-	} else {
+	if !a.DryRun {
 		c.recordWarnings(chats, in.Path, warnings)
 	}
+	verb := onDry(a.DryRun, "would import", "imported")
 	var lines []string
 	if entries.any() || !chats && !importer.IsChats(in.Kind) {
 		lines = append(lines, fmt.Sprintf("%s %s, replaced %d, skipped %d unchanged, kept %d different", verb, display.Plural(entries.Added, "entry", "entries"),

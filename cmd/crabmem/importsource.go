@@ -122,13 +122,9 @@ func (c *app) importMemory(ctx context.Context, in *importer.Source, mode import
 	}
 	a.Added, a.Replaced, a.Skipped, a.Kept = p.Added, p.Replaced, p.Skipped, p.Kept
 	a.LeftOut = append(a.LeftOut, p.Left...)
-	would := ""
-	if a.DryRun {
-		would = "would be "
-	}
 	for _, name := range p.Updated {
 		a.announce()
-		c.Say("%s: %sreplaced", display.Label(name), would)
+		c.Say("%s: %sreplaced", display.Label(name), onDry(a.DryRun, "would be ", ""))
 	}
 	return nil
 }
@@ -228,10 +224,7 @@ func (c *app) importChat(im *sessionlog.Importer, h *importer.Chat, a *imported)
 			return classify(err)
 		}
 	}
-	would := ""
-	if a.DryRun {
-		would = "would be "
-	}
+	line := "skipped: "
 	switch {
 	case err != nil:
 		r.Reason = err.Error()
@@ -239,32 +232,40 @@ func (c *app) importChat(im *sessionlog.Importer, h *importer.Chat, a *imported)
 		r.Reason = h.ID + ": older than " + display.Label(r.ID) + ", which is longer"
 	case did.Created:
 		r.Outcome = outcomeImported
-		a.Added++
 	case did.Updated:
 		r.Outcome = outcomeUpdated
-		a.Replaced++
 	default:
 		r.Outcome = outcomeUnchanged
-		a.Skipped++
 	}
-	a.Sessions = append(a.Sessions, r)
+	if line += r.Reason; r.Outcome != outcomeSkipped {
+		f := importedFile{Path: h.ID, Outcome: r.Outcome, ID: r.ID, Messages: r.Messages, title: h.Meta.Title}
+		line = f.text(onDry(a.DryRun, "would be ", ""))
+	}
+	c.addSession(a, &r, line)
+	return nil
+}
+
+// addSession adds the result for a conversation, and its line for a person.
+func (c *app) addSession(a *imported, r *importedChat, line string) {
+	a.Sessions = append(a.Sessions, *r)
 	if r.Differs != "" {
-		a.warnings = append(a.warnings, differsText(h.ID, r.Differs))
+		a.warnings = append(a.warnings, differsText(r.Source, r.Differs))
 	}
 	switch r.Outcome {
 	case outcomeUnchanged:
+		a.Skipped++
+		return
 	case outcomeSkipped:
 		a.Kept++
-		a.warnings = append(a.warnings, "skipped: "+r.Reason)
-	default:
-		a.announce()
-		what := ""
-		if r.ID != "" {
-			what = " as " + display.Label(r.ID)
-		}
-		c.Say("%s: %s%s%s %s, %s", display.Printable(h.ID), would, r.Outcome, what, display.Quoted(h.Meta.Title), display.Plural(r.Messages, "message", "messages"))
+		a.warnings = append(a.warnings, line)
+		return
+	case outcomeImported:
+		a.Added++
+	case outcomeUpdated:
+		a.Replaced++
 	}
-	return nil
+	a.announce()
+	c.Say("%s", line)
 }
 
 // sqliteProgram reads SQLite databases. It is part of the release archives.

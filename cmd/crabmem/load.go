@@ -85,10 +85,7 @@ is, such as --accept notes/deploy.md.`,
 		if c.JSON && len(r.Conflicts) == 0 {
 			return c.PrintJSON(r)
 		}
-		verb := "loaded"
-		if dry {
-			verb = "would load"
-		}
+		verb := onDry(dry, "would load", "loaded")
 		c.Say("%s %s: added %d, changed %d, removed %d, kept %d", verb, display.Plural(r.Pages, "page", "pages"),
 			len(r.Added), len(r.Changed), len(r.Removed), r.Kept)
 		if len(r.Conflicts) == 0 {
@@ -119,10 +116,7 @@ func pagePaths(dir string, files []string) []string {
 
 // announce prints the entries that a load will remove.
 func (c *app) announce(names []string, dry bool) error {
-	verb := "removes"
-	if dry {
-		verb = "would remove"
-	}
+	verb := onDry(dry, "would remove", "removes")
 	for _, n := range names {
 		c.Say("%s %s", verb, display.Label(n))
 	}

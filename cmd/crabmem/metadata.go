@@ -62,10 +62,7 @@ If an entry NAME does not exist, adopt exits with 3.`,
 		})
 		return a, err
 	}, func(a adoptedAnswer) {
-		verb := "adopted"
-		if dry {
-			verb = "would adopt"
-		}
+		verb := onDry(dry, "would adopt", "adopted")
 		for _, name := range a.Adopted {
 			c.Say("%s %s", verb, display.Label(name))
 		}

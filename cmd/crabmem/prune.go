@@ -121,10 +121,7 @@ func (c *app) prune(ctx context.Context, choose func(*crmem.Store) []crmem.Entry
 		return err
 	}
 	return c.printResult(a, func() {
-		verb := "removed"
-		if dry {
-			verb = "would remove"
-		}
+		verb := onDry(dry, "would remove", "removed")
 		for _, e := range removed {
 			c.Say("%s %s (%s, %s)", verb, display.Label(e.Name), e.CreatedAt.Day(c.zone()), display.Size(int64(len(e.Content))))
 		}

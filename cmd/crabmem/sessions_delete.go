@@ -58,10 +58,7 @@ session for you, unless a run is active.`,
 		}
 		return gone, c.writeSessions("delete", true, run)
 	}, func(gone deletedSessions) {
-		verb := "deleted"
-		if dry {
-			verb = "would delete"
-		}
+		verb := onDry(dry, "would delete", "deleted")
 		for _, s := range gone.Deleted {
 			c.Say("%s %s", verb, display.SessionLabel(s.ID, s.Title))
 		}

@@ -27,23 +27,17 @@ const (
 
 // importedFile is the result for a transcript.
 type importedFile struct {
-	Path     string    `json:"path"`
-	Tool     string    `json:"tool"`
-	Outcome  string    `json:"outcome" op:"words=imported|updated|unchanged|skipped"`
-	ID       string    `json:"session"`      // "" when it is skipped, or would be new
-	Messages int       `json:"messages"`     // of the session
-	Reason   string    `json:"reason"`       // why it is skipped
-	Differs  string    `json:"differs_from"` // session with the same source and other texts; "" without one
-	BadLines int64     `json:"bad_lines"`
-	Mended   int64     `json:"mended_lines"` // in which a lone surrogate became U+FFFD
-	LeftOut  []leftOut `json:"left_out"`     // omitted lines and parts
+	Path     string          `json:"path"`
+	Tool     string          `json:"tool"`
+	Outcome  string          `json:"outcome" op:"words=imported|updated|unchanged|skipped"`
+	ID       string          `json:"session"`      // "" when it is skipped, or would be new
+	Messages int             `json:"messages"`     // of the session
+	Reason   string          `json:"reason"`       // why it is skipped
+	Differs  string          `json:"differs_from"` // session with the same source and other texts; "" without one
+	BadLines int64           `json:"bad_lines"`
+	Mended   int64           `json:"mended_lines"` // in which a lone surrogate became U+FFFD
+	LeftOut  []foreign.Tally `json:"left_out"`     // omitted lines and parts
 	title    string
-}
-
-type leftOut struct {
-	Reason string  `json:"reason"`
-	Count  int64   `json:"count"`
-	Lines  []int64 `json:"lines"` // the first of them
 }
 
 // importedFiles is the answer of sessions import.
@@ -88,21 +82,9 @@ func (c *app) importTranscriptsOf(ctx context.Context, in *importer.Source, a *i
 	if err != nil {
 		return err
 	}
-	a.Added, a.Replaced, a.Skipped, a.Kept = files.Imported, files.Updated, files.Unchanged, files.Skipped
 	for i := range files.Files {
 		f := &files.Files[i]
-		a.Sessions = append(a.Sessions, importedChat{Source: f.Path, Outcome: f.Outcome, ID: f.ID, Title: f.title, Messages: f.Messages, Reason: f.Reason, Differs: f.Differs})
-		if f.Differs != "" {
-			a.warnings = append(a.warnings, differsText(f.Path, f.Differs))
-		}
-		switch f.Outcome {
-		case outcomeUnchanged:
-		case outcomeSkipped:
-			a.warnings = append(a.warnings, f.text(""))
-		default:
-			a.announce()
-			c.Say("%s", f.text(files.would()))
-		}
+		c.addSession(a, &importedChat{f.Path, f.Outcome, f.ID, f.title, f.Messages, f.Reason, f.Differs}, f.text(onDry(a.DryRun, "would be ", "")))
 	}
 	a.LeftOut = append(a.LeftOut, files.omitted()...)
 	return nil
@@ -213,10 +195,7 @@ func (c *app) importFound(ctx context.Context, d *sessionlog.Dir, found []foreig
 // a problem of the transcript only skips it.
 func (c *app) importOne(im *sessionlog.Importer, file foreign.File, taken map[string]string) (importedFile, error) {
 	t, err := file.Read(c.fs)
-	f := importedFile{Path: file.Path, Tool: file.Kind.Tool, Outcome: outcomeSkipped, BadLines: t.BadLines, Mended: t.Mended.Count, LeftOut: []leftOut{}, title: t.Meta.Title}
-	for _, s := range t.Skipped {
-		f.LeftOut = append(f.LeftOut, leftOut(s))
-	}
+	f := importedFile{Path: file.Path, Tool: file.Kind.Tool, Outcome: outcomeSkipped, BadLines: t.BadLines, Mended: t.Mended.Count, LeftOut: append([]foreign.Tally{}, t.Skipped...), title: t.Meta.Title}
 	if err != nil {
 		f.Reason = strings.TrimPrefix(err.Error(), file.Path+": ")
 		return f, nil
@@ -227,7 +206,7 @@ func (c *app) importOne(im *sessionlog.Importer, file foreign.File, taken map[st
 	}
 	f.title = t.Meta.Title
 	if n > 0 {
-		f.LeftOut = append(f.LeftOut, leftOut{Reason: redactedSecret, Count: int64(n), Lines: []int64{}})
+		f.LeftOut = append(f.LeftOut, foreign.Tally{Reason: redactedSecret, Count: int64(n), Lines: []int64{}})
 	}
 	did, err := im.Import(t.Meta, t.Items)
 	if errors.Is(err, sessionlog.ErrInvalid) {
@@ -286,13 +265,6 @@ func (a *importedFiles) omitted() []importer.Left {
 	return list.Sorted()
 }
 
-func (a *importedFiles) would() string {
-	if a.DryRun {
-		return "would be "
-	}
-	return ""
-}
-
 // text returns the result of a file for a person.
 func (f *importedFile) text(would string) string {
 	name := display.Printable(f.Path)
@@ -333,7 +305,7 @@ func (c *app) importedText(a *importedFiles, paths string) {
 		if f.Outcome == outcomeUnchanged || f.Outcome == outcomeSkipped && !slices.Contains(fresh, f.text("")) {
 			continue
 		}
-		c.Say("%s", f.text(a.would()))
+		c.Say("%s", f.text(onDry(a.DryRun, "would be ", "")))
 	}
 	for i := range a.Files {
 		if f := &a.Files[i]; f.Differs != "" {
@@ -352,5 +324,5 @@ func (c *app) importedText(a *importedFiles, paths string) {
 	if a.Others > 0 {
 		others = "; " + display.Plural(a.Others, "other .jsonl file is not a transcript", "other .jsonl files are not transcripts")
 	}
-	c.Say("%simported %d, updated %d, unchanged %d, skipped %d%s%s", a.would(), a.Imported, a.Updated, a.Unchanged, a.Skipped, others, sameWarnings(len(reasons)-len(fresh)))
+	c.Say("%simported %d, updated %d, unchanged %d, skipped %d%s%s", onDry(a.DryRun, "would be ", ""), a.Imported, a.Updated, a.Unchanged, a.Skipped, others, sameWarnings(len(reasons)-len(fresh)))
 }

@@ -69,9 +69,9 @@ type Transcript struct {
 
 // Tally counts lines, or parts of lines, and names the first.
 type Tally struct {
-	Reason string
-	Count  int64
-	Lines  []int64
+	Reason string  `json:"reason"`
+	Count  int64   `json:"count"`
+	Lines  []int64 `json:"lines"` // the first of them
 }
 
 func (t *Tally) add(line int64) {

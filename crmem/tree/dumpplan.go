@@ -21,7 +21,7 @@ func (d *dumper) plan() error {
 		e, p := &d.entries[i], d.paths[i]
 		planned[p], d.folded[foldKey(p)] = true, true
 		stem := stemOf(p)
-		buf = d.appendPage(buf[:0], e, stem)
+		buf = d.format().Append(buf[:0], e, stem)
 		mp := basePage{Path: p, Name: e.Name, ID: e.ID, Created: uint64(e.CreatedAt), Entry: entryHash(e), Page: pageHash(buf), Size: int64(len(buf))}
 		same, err := d.isCurrent(&mp, e)
 		if err != nil {

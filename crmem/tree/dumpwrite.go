@@ -205,7 +205,7 @@ func (d *dumper) replacePages() error {
 		wg.Go(func() {
 			var buf []byte
 			for i, ok := next(); ok; i, ok = next() {
-				buf = d.appendPage(buf[:0], &d.entries[i], stemOf(d.paths[i]))
+				buf = d.format().Append(buf[:0], &d.entries[i], stemOf(d.paths[i]))
 				if rerr := d.replacePage(&d.next.Pages[i], buf); rerr != nil {
 					mu.Lock()
 					err = errors.Join(err, rerr)

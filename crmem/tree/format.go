@@ -2,6 +2,8 @@ package tree
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -65,26 +67,49 @@ func otherFormat(format string) error {
 	return &Error{Path: manifestFile, Msg: "crabmem export --format " + format + " wrote this directory", Remedy: "choose another directory, or run crabmem import"}
 }
 
-// appendPage renders the page of an entry in the format of the dump.
-func (d *dumper) appendPage(b []byte, e *crmem.Entry, stem string) []byte {
-	if f := d.opts.Format; f != nil {
-		return f.Append(b, e, stem)
+// pages is the format of a tree that [Load] reads.
+var pages = &Format{Append: appendPage, Parse: parseEntry}
+
+// format returns the format of the dump.
+func (d *dumper) format() *Format { return cmp.Or(d.opts.Format, pages) }
+
+// parseEntry is the function Parse of [pages].
+func parseEntry(b []byte, stem string, e *crmem.Entry) error {
+	p, err := parsePage(b)
+	if err != nil {
+		return err
 	}
-	return appendPage(b, e, stem)
+	if len(p.warnings) > 0 {
+		return errors.New(p.warnings[0])
+	}
+	e.Name, e.Aliases, e.Content = stem, p.Aliases, p.Content
+	if p.named {
+		e.Name = p.Name
+	}
+	if p.hasID {
+		e.ID = p.ID
+	}
+	if p.hasTime {
+		e.CreatedAt = p.CreatedAt
+	}
+	return nil
 }
 
-// checkPage reads back a page before it is written.
+// checkPage reads back a page before it is written: first as an import or load does. Then
+// Markdown readers must see the metadata of a tree's page as HTML.
 func (d *dumper) checkPage(b []byte, e *crmem.Entry, stem string) error {
-	f := d.opts.Format
-	if f == nil {
-		return checkPage(b, e, stem)
-	}
 	var got crmem.Entry
-	if err := f.Parse(b, stem, &got); err != nil {
+	if d.opts.Format == nil {
+		got.Kind = e.Kind // its directory
+	}
+	if err := d.format().Parse(b, stem, &got); err != nil {
 		return err
 	}
 	if !got.Equal(*e) {
 		return fmt.Errorf("the page does not decode to the entry (ID %d)", e.ID)
+	}
+	if d.opts.Format == nil {
+		return checkBlock(b, e.ID)
 	}
 	return nil
 }
@@ -92,44 +117,24 @@ func (d *dumper) checkPage(b []byte, e *crmem.Entry, stem string) error {
 // samePage reports whether dump would write a page for e with the ID of the page.
 // Stores that share a tree may have given an entry different IDs.
 func (d *dumper) samePage(b []byte, e *crmem.Entry, f *treeFile) bool {
-	same := *e
-	if format := d.opts.Format; format != nil {
-		var got crmem.Entry
-		if format.Parse(b, f.stem(), &got) != nil || got.ID == 0 {
-			return false
-		}
-		same.ID = got.ID
-	} else {
-		p, err := parsePage(b)
-		if err != nil || !p.hasID {
-			return false
-		}
-		same.ID = p.ID
+	var got crmem.Entry
+	if d.format().Parse(b, f.stem(), &got) != nil || got.ID == 0 {
+		return false
 	}
-	return bytes.Equal(b, d.appendPage(nil, &same, f.stem()))
+	same := *e
+	same.ID = got.ID
+	return bytes.Equal(b, d.format().Append(nil, &same, f.stem()))
 }
 
 // contains reports whether a page has the text of the entry e alone.
 func (d *dumper) contains(e *crmem.Entry, b []byte, f *treeFile) bool {
-	if format := d.opts.Format; format != nil {
-		got := *e
-		err := format.Parse(b, f.stem(), &got)
-		got.ID = e.ID
-		return err == nil && got.Equal(*e)
+	got := *e
+	if d.opts.Format == nil {
+		got.Kind = f.kind
 	}
-	p, err := parsePage(b)
-	if err != nil {
-		return false
-	}
-	got := p.Entry
-	got.ID, got.Kind = e.ID, f.kind
-	if !p.named {
-		got.Name = f.stem()
-	}
-	if !p.hasTime {
-		got.CreatedAt = e.CreatedAt
-	}
-	return len(p.warnings) == 0 && got.Equal(*e)
+	err := d.format().Parse(b, f.stem(), &got)
+	got.ID = e.ID
+	return err == nil && got.Equal(*e)
 }
 
 // ignores reports whether the dump leaves a file that it did not write. On a file

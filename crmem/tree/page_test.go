@@ -72,7 +72,7 @@ func TestHeading(t *testing.T) {
 		if _, rest, _ := strings.Cut(string(b), "\n"); !strings.HasPrefix(rest, want+"\n<dl>\n") {
 			t.Errorf("%q: %s", name, b)
 		}
-		if err := checkPage(b, &e, "stem"); err != nil {
+		if err := new(dumper).checkPage(b, &e, "stem"); err != nil {
 			t.Errorf("%q: %v", name, err)
 		}
 		if p, err := parsePage(b); err != nil || p.heading != shownName(name) {
@@ -101,7 +101,7 @@ func TestFieldsRow(t *testing.T) {
 			t.Errorf("row %q: %q, %v", edited, p.Content, err)
 		}
 	}
-	if err := checkPage(b, &e, "a"); err != nil {
+	if err := new(dumper).checkPage(b, &e, "a"); err != nil {
 		t.Error(err)
 	}
 }

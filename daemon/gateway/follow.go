@@ -38,8 +38,8 @@ func followName(k agent.Kind) string {
 
 var followRoutes = []route{
 	{method: "GET", path: "/v1/events", summary: "Receive what happens in sessions from now on", kind: streamKind, events: followEvents(), out: of[followed](), status: 200, fails: []int{429},
-		query: []param{{name: "session", summary: "only events of this session", kind: "string"}, {name: "agent", summary: "only events of this agent", kind: "string"},
-			{name: "kind", summary: "only events of this kind, and gap", kind: "string", words: followNames}},
+		query: []op.Field{{Name: "session", Doc: "only events of this session", Type: of[string]()}, {Name: "agent", Doc: "only events of this agent", Type: of[string]()},
+			{Name: "kind", Doc: "only events of this kind, and gap", Type: of[string](), Words: followNames}},
 		run: (*call).followSessions},
 }
 

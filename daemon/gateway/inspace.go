@@ -5,10 +5,11 @@ import (
 	"errors"
 
 	"crabmem/daemon/client"
+	"crabmem/daemon/op"
 )
 
 // spaceParam is the space of an operation.
-var spaceParam = param{name: "space", summary: "a space that the key may use; absent: its own", kind: "string", size: 64}
+var spaceParam = op.Field{Name: "space", Doc: "a space that the key may use; absent: its own", Type: of[string](), Size: 64}
 
 // in calls f with a client for the space of the request.
 func (c *call) in(f func(*client.Client) error) error { return c.inSpace(c.text("space"), f) }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -230,20 +231,17 @@ func (r *route) parameters() (list []object) {
 		list = append(list, object{"name": strings.Trim(part, "{}"), "in": "path", "required": true, "schema": object{"type": "string"}})
 	}
 	for i := range r.query {
-		p := &r.query[i]
-		schema := object{"type": p.kind}
+		f := &r.query[i]
+		schema := object{"type": kindOf(f)}
 		switch {
-		case p.kind == "integer":
+		case kindOf(f) == "integer":
 			schema["minimum"] = 0
-			schema["maximum"] = int64(1)<<53 - 1
-			if p.most > 0 {
-				schema["maximum"] = p.most
-			}
-		case len(p.words) > 0:
-			schema["enum"] = p.words
+			schema["maximum"] = cmp.Or(int64(f.Max), 1<<53-1)
+		case len(f.Words) > 0:
+			schema["enum"] = f.Words
 		}
-		one := object{"name": p.name, "in": "query", "description": p.summary, "schema": schema}
-		if p.required {
+		one := object{"name": f.Name, "in": "query", "description": f.Doc, "schema": schema}
+		if mustSet(f) {
 			one["required"] = true
 		}
 		list = append(list, one)

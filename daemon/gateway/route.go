@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"crabmem/daemon/op"
 )
 
 // The kinds of responses.
@@ -22,7 +24,7 @@ type route struct {
 	method, path string
 	summary      string
 	open         bool // without a key
-	query        []param
+	query        []op.Field
 	match        bool                    // needs the header If-Match
 	once         bool                    // accepts the header Idempotency-Key
 	in           reflect.Type            // of the body; nil: none

@@ -81,26 +81,13 @@ func (v *view) route() route {
 	for i := range p.Fields {
 		switch f := &p.Fields[i]; {
 		case f.Place == op.InQuery:
-			r.query = append(r.query, paramOf(f))
+			r.query = append(r.query, *f)
 		case f.Place == op.InHeader && f.Part == "If-Match":
 			r.match = true
 			r.fails = append(slices.Clone(r.fails), http.StatusPreconditionRequired)
 		}
 	}
 	return r
-}
-
-// paramOf returns the parameter of a field.
-func paramOf(f *op.Field) param {
-	p := param{name: f.Name, summary: f.Doc, kind: "string", required: f.Required && f.Default == "", words: f.Words, most: f.Max, size: f.Size}
-	switch t := elemOf(f.Type); {
-	case op.IsText(t):
-	case t.Kind() == reflect.Bool:
-		p.kind = "boolean"
-	default:
-		p.kind = "integer"
-	}
-	return p
 }
 
 func elemOf(t reflect.Type) reflect.Type {
@@ -205,7 +192,7 @@ func (v *view) set(c *call, f *op.Field, to reflect.Value) error {
 		value = strconv.AppendInt(nil, int64(max(n, f.Min)), 10)
 	}
 	err := json.Unmarshal(value, to.Addr().Interface())
-	switch _, valid := positive(text); {
+	switch _, valid := op.Positive(text); {
 	case f.Place == op.InPath && (err != nil || to.CanUint() && !valid):
 		at, _ := path.Split(c.r.URL.Path)
 		return v.refused(c, nil, problemf(http.StatusNotFound, "not_found", "no item %s in %s", printable(text), printable(strings.TrimSuffix(at, "/"))))

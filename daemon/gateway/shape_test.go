@@ -218,29 +218,29 @@ func TestManyItems(t *testing.T) {
 // TestParameters checks the values of parameters at their limits.
 func TestParameters(t *testing.T) {
 	for _, c := range []struct {
-		p     param
+		f     op.Field
 		value string
 		want  string
 	}{
-		{param{}, strings.Repeat("x", defaultSize), ""},
-		{param{}, strings.Repeat("x", defaultSize+1), "want UTF-8 of at most 1024 bytes"},
-		{param{size: 2}, "xx", ""}, {param{size: 2}, "xxx", "want UTF-8 of at most 2 bytes"}, {param{}, "\xff", "want UTF-8 of at most 1024 bytes"},
-		{param{kind: "integer", most: 5}, "0", ""}, {param{kind: "integer", most: 5}, "5", ""}, {param{kind: "integer", most: 5}, "6", "want a number from 0 to 5"},
-		{param{kind: "integer", most: 1}, "2", "want a number from 0 to 1"}, {param{kind: "integer", most: 5}, "-1", "want a number from 0 to 5"},
-		{param{kind: "integer"}, "9007199254740991", ""}, {param{kind: "integer"}, "9007199254740992", "want a number below 2^53"}, {param{kind: "integer"}, "x", "want a number below 2^53"},
-		{param{kind: "boolean"}, "true", ""}, {param{kind: "boolean"}, "false", ""}, {param{kind: "boolean"}, "1", "want true or false"}, {param{kind: "boolean"}, "", "want true or false"},
-		{param{words: []string{"a", "b"}}, "b", ""}, {param{words: []string{"a", "b"}}, "c", "want a or b"},
+		{op.Field{Type: of[string]()}, strings.Repeat("x", defaultSize), ""},
+		{op.Field{Type: of[string]()}, strings.Repeat("x", defaultSize+1), "want UTF-8 of at most 1024 bytes"},
+		{op.Field{Type: of[string](), Size: 2}, "xx", ""}, {op.Field{Type: of[string](), Size: 2}, "xxx", "want UTF-8 of at most 2 bytes"}, {op.Field{Type: of[string]()}, "\xff", "want UTF-8 of at most 1024 bytes"},
+		{op.Field{Type: of[int](), Max: 5}, "0", ""}, {op.Field{Type: of[int](), Max: 5}, "5", ""}, {op.Field{Type: of[int](), Max: 5}, "6", "want a number from 0 to 5"},
+		{op.Field{Type: of[int](), Max: 1}, "2", "want a number from 0 to 1"}, {op.Field{Type: of[int](), Max: 5}, "-1", "want a number from 0 to 5"},
+		{op.Field{Type: of[int]()}, "9007199254740991", ""}, {op.Field{Type: of[int]()}, "9007199254740992", "want a number below 2^53"}, {op.Field{Type: of[int]()}, "x", "want a number below 2^53"},
+		{op.Field{Type: of[bool]()}, "true", ""}, {op.Field{Type: of[bool]()}, "false", ""}, {op.Field{Type: of[bool]()}, "1", "want true or false"}, {op.Field{Type: of[bool]()}, "", "want true or false"},
+		{op.Field{Type: of[string](), Words: []string{"a", "b"}}, "b", ""}, {op.Field{Type: of[string](), Words: []string{"a", "b"}}, "c", "want a or b"},
 	} {
 		got := ""
-		if err := c.p.check(c.value); err != nil {
+		if err := checkParam(&c.f, c.value); err != nil {
 			got = err.Error()
 		}
 		if got != c.want {
-			t.Errorf("%+v, %.20q: %q, want %q", c.p, c.value, got, c.want)
+			t.Errorf("%+v, %.20q: %q, want %q", c.f, c.value, got, c.want)
 		}
 	}
 	for text, want := range map[string]uint64{"1": 1, "9007199254740991": 1<<53 - 1, "0": 0, "01": 0, "+1": 0, "-1": 0, "": 0, "9007199254740992": 0} {
-		if n, ok := positive(text); ok != (want > 0) || ok && n != want {
+		if n, ok := op.Positive(text); ok != (want > 0) || ok && n != want {
 			t.Errorf("%q: %d, %v", text, n, ok)
 		}
 	}

@@ -13,10 +13,7 @@ const storeStyle = "anthropic"
 func storeRoutes() []route {
 	list := make([]route, len(memstores.Routes))
 	for i, s := range memstores.Routes {
-		list[i] = route{method: s.Method, path: s.Path, summary: s.Summary, in: s.In, out: s.Out, once: s.Once, fails: s.Fails, status: http.StatusOK, style: storeStyle}
-		for j := range s.Query {
-			list[i].query = append(list[i].query, paramOf(&s.Query[j]))
-		}
+		list[i] = route{method: s.Method, path: s.Path, summary: s.Summary, in: s.In, out: s.Out, query: s.Query, once: s.Once, fails: s.Fails, status: http.StatusOK, style: storeStyle}
 		list[i].run = func(c *call) (any, error) {
 			return s.Run(&memstores.Request{Request: c.r, Out: c.w.Header(), Query: c.query, Key: c.key.Name, Created: c.key.CreatedAt,
 				Once: c.once, Daemon: c.daemon.Client, Decode: c.decode, Sum: c.sumOf})

@@ -24,8 +24,8 @@ var hookRoutes = []route{
 	{method: "POST", path: hookPath + "send", summary: "Store a message to an agent, and answer it later", in: of[hookMessage](), once: true, out: of[hookAccepted](), status: 202,
 		fails: []int{403, 409, 429}, run: with((*call).sendHook)},
 	{method: "GET", path: hookPath + "poll/{conversation}", summary: "Read the answers of a conversation", out: of[hookAnswers](), status: 200, fails: []int{429}, waits: true,
-		query: []param{{name: "after", summary: "only answers after this seq, and remove those up to it; absent: remove all that are returned", kind: "integer"},
-			{name: "wait", summary: "seconds to wait for an answer", kind: "integer", most: 60}},
+		query: []op.Field{{Name: "after", Doc: "only answers after this seq, and remove those up to it; absent: remove all that are returned", Type: of[int]()},
+			{Name: "wait", Doc: "seconds to wait for an answer", Type: of[int](), Max: 60}},
 		run: (*call).pollHook},
 	{method: "GET", path: hookPath + "health", summary: "Report whether gateway and daemon answer", open: true, out: of[health](), status: 200, run: (*call).health},
 }
@@ -140,11 +140,11 @@ func (c *call) pollHook() (any, error) {
 		return nil, err
 	}
 	drain := !c.query.Has("after")
-	late := time.NewTimer(time.Duration(c.number("wait", 0)) * time.Second)
+	late := time.NewTimer(time.Duration(c.number("wait")) * time.Second)
 	defer late.Stop()
 	out := hookAnswers{Messages: []hookAnswer{}}
 	for {
-		list, changed, err := c.g.hooks.box.Read(conversation, c.number("after", 0), drain)
+		list, changed, err := c.g.hooks.box.Read(conversation, c.number("after"), drain)
 		if err != nil {
 			return nil, c.hookFailure(err)
 		}

@@ -210,3 +210,9 @@ func (f *Field) isParameter() bool {
 	}
 	return IsText(t)
 }
+
+// Positive returns the number in an ID. A number has one form.
+func Positive(text string) (uint64, bool) {
+	n, err := strconv.ParseUint(text, 10, 53)
+	return n, err == nil && n > 0 && text[0] != '0' && text[0] != '+'
+}

@@ -151,7 +151,7 @@ func storedID(text string) (uint64, bool) {
 	if !ok {
 		return 0, false
 	}
-	return positive(digits)
+	return op.Positive(digits)
 }
 
 // stored returns the note of the memory in the path.

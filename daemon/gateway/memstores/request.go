@@ -69,12 +69,6 @@ func (r *Request) number(name string, absent uint64) uint64 {
 	return absent
 }
 
-// positive returns the number in an ID. A number has one form.
-func positive(text string) (uint64, bool) {
-	n, err := strconv.ParseUint(text, 10, 53)
-	return n, err == nil && n > 0 && strconv.FormatUint(n, 10) == text
-}
-
 // refuse returns the error of a refused request.
 func refuse(status uint32, kind, fix, format string, args ...any) *errtable.Error {
 	e := errtable.Errorf(status, kind, format, args...)

@@ -73,7 +73,7 @@ func versionID(id, seq uint64) string { return fmt.Sprintf("%s%d_%d", versionPre
 func parseVersion(text string) (id, seq uint64, ok bool) {
 	rest, ok := strings.CutPrefix(text, versionPrefix)
 	first, second, both := strings.Cut(rest, "_")
-	id, isID := positive(first)
+	id, isID := op.Positive(first)
 	seq, err := strconv.ParseUint(second, 10, 53)
 	return id, seq, ok && both && isID && err == nil && strconv.FormatUint(seq, 10) == second
 }
@@ -153,7 +153,7 @@ func (r *Request) listStoredVersions() (any, error) {
 	var until uint64
 	if text := r.text("page"); text != "" {
 		var ok bool
-		if until, ok = positive(text); !ok {
+		if until, ok = op.Positive(text); !ok {
 			return nil, errtable.Invalidf("the parameter page: want next_page of the page before")
 		}
 	}

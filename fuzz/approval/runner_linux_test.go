@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -106,6 +108,20 @@ func (b *batch) run(it item) (o outcome, err error) {
 	return o, err
 }
 
+// strace runs the batch of a file, writes its trace to log, and returns what both print. If
+// strace dies, programs that it traced can spin for ever, so it ends all of them.
+func strace(own, log, batch string) ([]byte, error) {
+	cmd := exec.Command("strace", "-f", "-q", "-v", "-y", "-xx", "-s", "1048576", "--seccomp-bpf", "-o", log, "-e", "trace="+systemCalls, own)
+	cmd.Env = append(os.Environ(), envRun+"="+batch)
+	cmd.WaitDelay = timeout
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.CombinedOutput()
+	if err != nil && cmd.Process != nil {
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
+	return out, err
+}
+
 // traced runs a batch under strace and returns the trace and outcome of each command.
 func (b *batch) traced(t testing.TB) ([]*trace, []outcome) {
 	t.Helper()
@@ -122,10 +138,15 @@ func (b *batch) traced(t testing.TB) ([]*trace, []outcome) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("strace", "-f", "-q", "-v", "-y", "-xx", "-s", "1048576", "--seccomp-bpf", "-o", log, "-e", "trace="+systemCalls, own)
-	cmd.Env = append(os.Environ(), envRun+"="+path)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("strace: %v: %s", err, out)
+	for try := 1; ; try++ {
+		out, err := strace(own, log, path)
+		if err == nil {
+			break
+		}
+		if ee, ok := errors.AsType[*exec.ExitError](err); try == 3 || !errors.Is(err, exec.ErrWaitDelay) && !(ok && ee.ExitCode() < 0) {
+			t.Fatalf("strace: %v: %s", err, out)
+		}
+		t.Logf("strace died, and the batch runs again: %v: %s", err, out)
 	}
 	f, err := os.Open(log)
 	if err != nil {

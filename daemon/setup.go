@@ -105,7 +105,7 @@ func (d *Daemon) buildAgents(s *setup) {
 			own = ""
 		}
 		s.agents[a.Name] = s.runner.Build(agent.Agent{
-			Name: a.Name, Prompt: a.Prompt, Model: own, Thinking: a.Thinking,
+			Name: a.Name, Prompt: a.Prompt, Model: own, Thinking: a.Thinking, ToolChoice: a.ToolChoice,
 			MaxIterations: a.MaxIterations, CompactThreshold: a.CompactThreshold, CompactPrompt: a.CompactPrompt, CompactTokens: a.CompactTokens,
 			Memory: c.Memory && a.Memory, Scope: scope, Resources: d.resources(scope),
 		})

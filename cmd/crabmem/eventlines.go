@@ -110,6 +110,8 @@ func eventTexts(m *agent.Event) []string {
 		return []string{"done"}
 	case agent.Refused:
 		return []string{"refused: " + display.Printable(m.Content)}
+	case agent.Progress:
+		return []string{display.Printable(m.Note)}
 	case agent.Lag:
 		return []string{display.Plural(m.Lost, "event was", "events were") + " lost: this command read too slowly"}
 	}

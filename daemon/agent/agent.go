@@ -35,6 +35,9 @@ type Agent struct {
 	Prompt   string // the system prompt
 	Model    string // "" is the active one
 	Thinking bool
+	// ToolChoice is that of [model.Request]. required and the name of a tool apply to
+	// the first step of a turn.
+	ToolChoice string
 
 	// MaxIterations bounds the steps of a run, each an answer of the model and
 	// the calls in it. 0 is DefaultIterations.

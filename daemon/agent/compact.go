@@ -25,8 +25,7 @@ type CompactOptions struct {
 	Focus  string // subject to preserve
 	Tokens int    // about how long it may be
 
-	// OnRetry is called before each wait for the model; it may be nil.
-	OnRetry func(model.Retry)
+	OnNotice func(text string) // of the request to the model; may be nil
 }
 
 // ErrNothing is returned for a session without messages.
@@ -91,7 +90,7 @@ func (r *Runner) summaryRequest(a *Agent, s *Session, o CompactOptions, room int
 	// The model writes all of it before the first byte arrives. max_tokens does
 	// not limit its length: reasoning or a longer text would cut the summary, and
 	// a cut summary is discarded.
-	return model.Request{Model: a.Model, Messages: ms, OnRetry: o.OnRetry}
+	return model.Request{Model: a.Model, Messages: ms, OnNotice: o.OnNotice}
 }
 
 // shortened returns messages that fit the model. It truncates results of tools
@@ -253,7 +252,7 @@ func (t *turn) compactIfFull(ctx context.Context) {
 // compact compacts in the middle of a run. When it fails, or does not help, it
 // is not done again in this run.
 func (t *turn) compact(ctx context.Context) {
-	summary, archive, err := t.Compact(ctx, t.Agent, t.Session, CompactOptions{OnRetry: t.retrying})
+	summary, archive, err := t.Compact(ctx, t.Agent, t.Session, CompactOptions{OnNotice: t.notice})
 	if summary == "" {
 		t.noCompact = true
 		t.emit(Event{Kind: Notice, Note: "compact session: " + err.Error()})

@@ -24,12 +24,13 @@ const (
 	Compacted     Kind = "compact"         // Summary, Archive
 	Refused       Kind = "scope_violation" // Content, Error
 	Notice        Kind = "notice"          // Note is something the user should know
+	Progress      Kind = "progress"        // Note is what the run waits for
 	Done          Kind = "done"            // Error; the last event. In a run, Content is the answer
 	Lag           Kind = "lag"             // Lost
 )
 
 // Kinds are the kinds of events.
-var Kinds = []Kind{Start, User, TextDelta, ThinkingDelta, ToolStart, AskUser, ToolResult, ToolsComplete, Usage, Compacted, Refused, Notice, Done, Lag}
+var Kinds = []Kind{Start, User, TextDelta, ThinkingDelta, ToolStart, AskUser, ToolResult, ToolsComplete, Usage, Compacted, Refused, Notice, Progress, Done, Lag}
 
 // Event is something that happened in a run. Kind decides which fields are set. Only
 // [Start] and the events for subscribers name the session.
@@ -45,7 +46,7 @@ type Event struct {
 
 	Model     string     `json:"model,omitempty"`
 	Content   string     `json:"content,omitempty" jsonschema:"the text of the event"`
-	Note      string     `json:"text,omitempty" jsonschema:"of notice"`
+	Note      string     `json:"text,omitempty" jsonschema:"of notice and progress"`
 	Line      int64      `json:"line,omitempty" jsonschema:"of the user's message in the session; absent without an ID of the request"`
 	Repeated  bool       `json:"repeated,omitempty" jsonschema:"an earlier run answered the request"`
 	Calls     []Call     `json:"calls,omitempty" jsonschema:"of tool_start"`

@@ -91,6 +91,8 @@ type turn struct {
 	counted   int                  // messages of the session that are in full
 	noCompact bool                 // it failed, or did not help
 	standIn   string               // the model that last responded in place of the agent's
+
+	progressed time.Time // of the last Progress
 }
 
 // emit sends an event, unless the caller stopped receiving.
@@ -248,7 +250,7 @@ func (t *turn) stream(ctx context.Context) (*merger, error) {
 		if c.Model != "" && c.Model != t.standIn {
 			t.standIn = c.Model
 			asked := cmp.Or(t.Agent.Model, t.Models.Active())
-			t.emit(Event{Kind: Notice, Note: fmt.Sprintf("model '%s' answers instead of '%s', which failed", c.Model, asked)})
+			t.notice(fmt.Sprintf("model '%s' answers instead of '%s', which failed", c.Model, asked))
 		}
 		pieces.show(pieces.text.Add(clean(c.Content)), pieces.thinking.Add(clean(c.Reasoning)))
 		if len(c.Calls) > 0 && !early {
@@ -276,10 +278,23 @@ func (t *turn) request() model.Request {
 	ms = append(ms, t.Session.answered(t.newest)...)
 	ms = append(ms, t.injected...)
 	ms = append(ms, t.Session.Messages[t.newest:]...)
+	choice := t.Agent.ToolChoice
+	if choice != "none" && len(t.Session.Messages) > t.newest+1 { // the turn has calls: the model may answer
+		choice = ""
+	}
 	return model.Request{
-		Model: t.Agent.Model, Messages: ms, Tools: t.Tools.Schemas(t.Scope()), Thinking: t.Agent.Thinking, OnRetry: t.retrying,
+		Model: t.Agent.Model, Messages: ms, Tools: t.Tools.Schemas(t.Scope()), ToolChoice: choice, Thinking: t.Agent.Thinking,
+		OnNotice: t.notice, OnProgress: t.progress,
 	}
 }
 
-// retrying shows the wait before another attempt.
-func (t *turn) retrying(r model.Retry) { t.emit(Event{Kind: Notice, Note: r.String()}) }
+// notice shows what the user should know.
+func (t *turn) notice(text string) { t.emit(Event{Kind: Notice, Note: text}) }
+
+// progress shows how much of the prompt the server has read, at most once a second.
+func (t *turn) progress(percent int) {
+	if now := time.Now(); now.Sub(t.progressed) >= time.Second {
+		t.progressed = now
+		t.emit(Event{Kind: Progress, Note: fmt.Sprintf("reading the prompt, %d %%", percent)})
+	}
+}

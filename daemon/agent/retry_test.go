@@ -2,9 +2,14 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"iter"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"crabmem/daemon/model"
@@ -49,4 +54,69 @@ func TestOverflowAfterText(t *testing.T) {
 		t.Errorf("%q, %v; want %q", events, err, want)
 	}
 	r.want("file", r.kept(), "user go", "streamed one ")
+}
+
+// reader is a model that reads one percent of the prompt in 100 ms.
+type reader struct{ replies }
+
+func (b *reader) Stream(_ context.Context, q model.Request) iter.Seq2[model.Chunk, error] {
+	return func(yield func(model.Chunk, error) bool) {
+		for percent := range 43 {
+			q.OnProgress(percent + 1)
+			time.Sleep(100 * time.Millisecond)
+		}
+		yield(model.Chunk{Content: "done", Finish: "stop"}, nil)
+	}
+}
+
+// TestProgress checks that a run shows how much of the prompt the model has read, at most
+// once a second.
+func TestProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got []string
+		for e := range runnerOf(t, 1000, &reader{}).Run(t.Context(), &Agent{MaxIterations: 1}, &Session{}, Input{Content: "go"}) {
+			if e.Kind == Progress {
+				got = append(got, e.Note)
+			}
+		}
+		var want []string
+		for _, percent := range []int{1, 11, 21, 31, 41} {
+			want = append(want, fmt.Sprintf("reading the prompt, %d %%", percent))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	})
+}
+
+// TestToolChoice checks that none applies to each step of a turn, and other choices to the
+// first.
+func TestToolChoice(t *testing.T) {
+	for choice, want := range map[string][]string{
+		"": {`"auto"`, `"auto"`}, "auto": {`"auto"`, `"auto"`}, "none": {`"none"`, `"none"`}, "required": {`"required"`, `"auto"`},
+		"echo": {`{"function":{"name":"echo"},"type":"function"}`, `"auto"`},
+	} {
+		r := newRig(t, 100_000, Hooks{})
+		r.agent.ToolChoice = choice
+		for range 2 { // the second turn begins as the first one
+			r.model.Queue(modeltest.Call("echo", `{"text":"x"}`), modeltest.Say("done"))
+			if _, err := r.run(t.Context(), "go"); err != nil {
+				t.Errorf("%s: %v", choice, err)
+			}
+		}
+		for i, q := range r.model.Requests() {
+			var body struct {
+				Choice any `json:"tool_choice"`
+			}
+			err := json.Unmarshal(q.Body, &body)
+			if got, _ := json.Marshal(body.Choice); err != nil || string(got) != want[i%2] {
+				t.Errorf("%s, request %d: %s, want %s, %v", choice, i, got, want[i%2], err)
+			}
+		}
+	}
+	r := newRig(t, 100_000, Hooks{})
+	r.agent.ToolChoice = "nothing"
+	if _, err := r.run(t.Context(), "go"); err == nil || !strings.Contains(err.Error(), `no tool "nothing" of tool_choice`) {
+		t.Error(err)
+	}
 }

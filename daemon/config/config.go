@@ -110,6 +110,7 @@ type Agent struct {
 	FollowsActive    bool   // the agent sets no model of its own, and uses the active one
 	MaxIterations    int
 	Thinking         bool
+	ToolChoice       string // auto, none, required, or a tool
 	Members          []string
 	Skills           []string
 	SkillTags        []string // it may use skills with one of these tags, too

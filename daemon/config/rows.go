@@ -170,6 +170,7 @@ func (a *Agent) rows() []row {
 		{"model", &a.Model, eg{Offline}, nil, reference, "default: see weight"},
 		{"max_iterations", &a.MaxIterations, 16, span{1, 1000}, reference, "model calls per message"},
 		{"thinking", &a.Thinking, false, nil, reference, "request reasoning from the model"},
+		{"tool_choice", &a.ToolChoice, eg{"required"}, nil, 0, "auto, none, required, or a tool: of the first model call per message; none: of all"},
 		{"members", &a.Members, eg{[]string{"reviewer"}}, nil, reference | texts, "agents that it may delegate to"},
 		{"skills", &a.Skills, eg{[]string{}}, nil, reference, "skills that it may use; default: all"},
 		{"skill_tags", &a.SkillTags, eg{[]string{"text"}}, nil, 0, "also skills with one of these tags"},

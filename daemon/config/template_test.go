@@ -62,7 +62,10 @@ func TestTemplateExamples(t *testing.T) {
 	if d := cmp.Diff([]string{"main", "team"}, crab.Spaces()); d != "" {
 		t.Errorf("spaces (-want +got):\n%s", d)
 	}
-	crab.ReadSpaces = nil
+	if crab.ToolChoice != "required" {
+		t.Errorf("tool choice %q", crab.ToolChoice)
+	}
+	crab.ReadSpaces, crab.ToolChoice = nil, ""
 	crab.Model, crab.Members, crab.Skills, crab.SkillTags, crab.MCPs, crab.Tools, crab.CompactPrompt, crab.CompactTokens = "offline", nil, nil, nil, nil, nil, "", 0
 	got.Agents = []config.Agent{crab}
 	withoutOrigins(got)

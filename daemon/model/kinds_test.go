@@ -328,3 +328,33 @@ func TestCallsOfOtherModels(t *testing.T) {
 		}
 	}
 }
+
+// TestProgress checks that the kind llama.cpp requests reports of the prompt, in a stream,
+// and that the caller receives the percentages. The events are those of
+// https://github.com/ggml-org/llama.cpp/pull/15827 (2025-09-06).
+func TestProgress(t *testing.T) {
+	s := modeltest.New(t)
+	part := func(processed, total int) string {
+		return fmt.Sprintf(`data: {"choices":[{"finish_reason":null,"index":0,"delta":{"role":"assistant","content":null}}],"object":"chat.completion.chunk","prompt_progress":{"total":%d,"cache":0,"processed":%d,"time_ms":181}}`+"\n\n", total, processed)
+	}
+	for _, kind := range []string{"llama.cpp", "openai-compatible"} {
+		s.Queue(modeltest.Reply{}.Raw(part(0, 237)+part(128, 237)+part(237, 237)+part(5, 0)+part(-1, 1)+part(9, 1)+`data: {"choices":[{"delta":{"content":"yes"},"finish_reason":"stop"}]}`+"\n\n"), modeltest.Say("yes"))
+		r := registry(t, model.Provider{Kind: kind, BaseURL: s.URL})
+		q := ask("?")
+		var got []int
+		q.OnProgress = func(percent int) { got = append(got, percent) }
+		res, err := collect(t, r, q)
+		if err != nil || res.Message.Content != "yes" || !slices.Equal(got, []int{54, 100, 100}) {
+			t.Errorf("%s: %v, %v, %v", kind, got, res, err)
+		}
+		if _, err := r.Send(t.Context(), q); err != nil {
+			t.Error(err)
+		}
+		list := s.Requests()
+		for i, sent := range list[len(list)-2:] {
+			if has := bytes.Contains(sent.Body, []byte(`"return_progress":true`)); has != (kind == "llama.cpp" && i == 0) {
+				t.Errorf("%s: %s", kind, sent.Body)
+			}
+		}
+	}
+}

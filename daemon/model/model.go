@@ -40,6 +40,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"strings"
@@ -60,8 +61,6 @@ type (
 	Usage = chat.Usage
 	// Response is a complete response.
 	Response = chat.Response
-	// Retry is another attempt after a failed one.
-	Retry = chat.Retry
 	// Error is a call that failed.
 	Error = chat.Error
 	// End is how a model ended a response.
@@ -127,9 +126,12 @@ var limits = []struct {
 // defaultLimit is the limit of an unknown model.
 const defaultLimit = 32_768
 
-// contextLimit is a guess by a model's name. Of names like "vendor/model" and
-// "region.vendor.model" each end counts.
-func contextLimit(model string) int {
+// contextLimit is a guess by a model's name.
+func contextLimit(model string) int { return cmp.Or(familyLimit(model), defaultLimit) }
+
+// familyLimit returns the context window of a known family of models, or 0. Of names
+// like "vendor/model" and "region.vendor.model" each end counts.
+func familyLimit(model string) int {
 	for name := model; ; {
 		for _, l := range limits {
 			if strings.HasPrefix(name, l.prefix) {
@@ -138,7 +140,7 @@ func contextLimit(model string) int {
 		}
 		i := strings.IndexAny(name, "/.")
 		if i < 0 {
-			return defaultLimit
+			return 0
 		}
 		name = name[i+1:]
 	}

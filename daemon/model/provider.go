@@ -230,7 +230,7 @@ func (p *Provider) endpoint(model string, transport http.RoundTripper) chat.Endp
 		Provider: p.Name, Header: make(http.Header), Secrets: []string{p.APIKey, p.SecretKey, p.AccessKey},
 		CallIDs: callIDs(k.name, base.Hostname()), CompletionTokens: k.tokens, KeepReasoning: keepsReasoning(base.Hostname()),
 		Unsigned:  k.name == "google" && !strings.Contains(model, "gemini-1") && !strings.Contains(model, "gemini-2"),
-		Alternate: k.custom, Quiet: DefaultTimeout, Idle: cmp.Or(p.IdleTimeout, DefaultIdleTimeout), Transport: transport,
+		Alternate: k.custom, Progress: k.name == "llama.cpp", Quiet: DefaultTimeout, Idle: cmp.Or(p.IdleTimeout, DefaultIdleTimeout), Transport: transport,
 	}
 	if k.keyless || isLoopback(base.Hostname()) {
 		e.Quiet = LocalTimeout

@@ -130,8 +130,8 @@ func (r *Registry) Add(p Provider) error {
 			entries[i].Backend = broken{p.Broken}
 		case k.name == "ollama":
 			entries[i].Backend = newOllama(&p, name, b, r.network.Transport)
-		case p.ContextLimits[name] == 0 && k.name != "azure" && k.name != "bedrock":
-			entries[i].Backend = newLearning(name, b, p.endpoint(name, r.network.Transport))
+		case p.ContextLimits[name] == 0:
+			entries[i].Backend = newLearning(name, b, p.endpoint(name, r.network.Transport), k.name != "azure" && k.name != "bedrock")
 		}
 	}
 	return r.put(p.Models, entries)

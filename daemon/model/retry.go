@@ -3,7 +3,9 @@ package model
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -136,9 +138,11 @@ func (b *retrying) again(ctx context.Context, r *Request, n int, err error) erro
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 		return err // the attempt would be too late
 	}
-	if r.OnRetry != nil {
-		r.OnRetry(chat.Retry{Cause: e.Cause(), Wait: wait, Attempt: n + 2, Attempts: retries + 1})
+	in := ""
+	if wait >= time.Second/2 {
+		in = fmt.Sprintf(" in %.0f s", math.Ceil(wait.Seconds()))
 	}
+	r.Notice(fmt.Sprintf("%s; retrying%s (attempt %d of %d)", e.Cause(), in, n+2, retries+1))
 	return b.network.Wait(ctx, wait)
 }
 

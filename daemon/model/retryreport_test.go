@@ -53,7 +53,7 @@ func TestRetryReported(t *testing.T) {
 				t.Fatal(err)
 			}
 			q := ask("?")
-			q.OnRetry = func(r model.Retry) { got = append(got, r.String()) }
+			q.OnNotice = func(text string) { got = append(got, text) }
 			if stream {
 				_, err = collect(t, r, q)
 			} else {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"net/http"
 	"sync/atomic"
@@ -15,11 +16,14 @@ import (
 const windowFits = 4096
 
 // learning is a model whose provider may report its context. It requests the list of
-// models once, before the first request of more than windowFits tokens.
+// models once, before the first request of more than windowFits tokens. If neither the
+// list nor the name gives the context, the request has a notice.
 type learning struct {
 	Backend
+	provider  string
 	model     string
 	list      string // address of the list of models
+	lists     bool   // the provider has this list
 	header    http.Header
 	transport http.RoundTripper
 
@@ -27,8 +31,8 @@ type learning struct {
 	tokens atomic.Int64 // context, as reported; 0: unknown
 }
 
-func newLearning(model string, b Backend, e chat.Endpoint) *learning {
-	return &learning{Backend: b, model: model, list: e.URL + "models", header: e.Header, transport: e.Transport}
+func newLearning(model string, b Backend, e chat.Endpoint, lists bool) *learning {
+	return &learning{Backend: b, provider: e.Provider, model: model, list: e.URL + "models", lists: lists, header: e.Header, transport: e.Transport}
 }
 
 func (l *learning) Send(ctx context.Context, r Request) (*Response, error) {
@@ -49,8 +53,13 @@ func (l *learning) learn(ctx context.Context, r *Request) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, listWait)
 	defer cancel()
-	if status, body, err := get(ctx, l.transport, l.list, l.header); err == nil && status == http.StatusOK {
-		l.tokens.Store(int64(reportedContext(body, l.model)))
+	if l.lists {
+		if status, body, err := get(ctx, l.transport, l.list, l.header); err == nil && status == http.StatusOK {
+			l.tokens.Store(int64(reportedContext(body, l.model)))
+		}
+	}
+	if l.tokens.Load() == 0 && familyLimit(l.model) == 0 {
+		r.Notice(fmt.Sprintf("the context of model '%s' is unknown: %d tokens are assumed; set context_limits of provider '%s' in config.toml", l.model, defaultLimit, l.provider))
 	}
 }
 

@@ -41,14 +41,20 @@ func TestReportedContext(t *testing.T) {
 		}
 		r := serve(t, handle)
 		limits := []int{r.ContextLimit("m1")}
+		var notices []string
 		for _, size := range []int{10, 17_000, 17_000} {
-			if _, err := collect(t, r, ask(strings.Repeat("x", size))); err != nil {
+			q := ask(strings.Repeat("x", size))
+			q.OnNotice = func(text string) { notices = append(notices, text) }
+			if _, err := collect(t, r, q); err != nil {
 				t.Fatal(err)
 			}
 			limits = append(limits, r.ContextLimit("m1"))
 		}
 		if got := fmt.Sprint(limits); got != fmt.Sprint([]int{32768, 32768, want, want}) {
 			t.Errorf("%s: %s, want %d", list, got, want)
+		}
+		if assumed := want == 32768; assumed != (len(notices) == 1) || assumed && !strings.Contains(notices[0], "32768 tokens are assumed; set context_limits of provider 'scripted' in config.toml") {
+			t.Errorf("%s: notices %q", list, notices)
 		}
 		key := " Bearer " + planted
 		if got := strings.Join(asked, ","); got != strings.Join([]string{"POST" + key, "GET" + key, "POST" + key, "POST" + key}, ",") {

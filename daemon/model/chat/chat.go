@@ -5,8 +5,6 @@ package chat
 
 import (
 	"encoding/json"
-	"fmt"
-	"math"
 	"time"
 
 	"crabmem/sessionlog"
@@ -25,11 +23,13 @@ const (
 
 // Request is a request to a model.
 type Request struct {
-	Model     string // empty: the active one
-	Messages  []sessionlog.Message
-	Tools     []Tool
-	Thinking  bool // high reasoning effort
-	MaxTokens int  // of the answer; 0 leaves it to the endpoint
+	Model    string // empty: the active one
+	Messages []sessionlog.Message
+	Tools    []Tool
+	// ToolChoice is auto, none, required, or the name of a tool; "" is auto.
+	ToolChoice string
+	Thinking   bool // high reasoning effort
+	MaxTokens  int  // of the answer; 0 leaves it to the endpoint
 
 	// Timeout is for the first byte, in place of the provider's. The first byte
 	// of an answer that is not streamed comes when all of it is written.
@@ -37,31 +37,24 @@ type Request struct {
 	// Once permits only one attempt, with one model.
 	Once bool
 
-	// OnRetry is called before each wait for another attempt; it may be nil.
-	OnRetry func(Retry)
-}
-
-// Retry describes the next attempt after a failed one.
-type Retry struct {
-	Cause    string        // of the failure, in a few words
-	Wait     time.Duration // before the attempt
-	Attempt  int           // from 2
-	Attempts int           // at most
-}
-
-// String returns a description of the wait for a user.
-func (r Retry) String() string {
-	in := ""
-	if secs := math.Ceil(r.Wait.Seconds()); r.Wait >= time.Second/2 {
-		in = fmt.Sprintf(" in %.0f s", secs)
-	}
-	return fmt.Sprintf("%s; retrying%s (attempt %d of %d)", r.Cause, in, r.Attempt, r.Attempts)
+	// OnNotice is called with what the user should know before the response, such as a
+	// wait for another attempt. OnProgress is called with the part of the prompt that the
+	// server has read, from 0 to 100. They may be nil.
+	OnNotice   func(text string)
+	OnProgress func(percent int)
 }
 
 // Tool is a tool that the model may call.
 type Tool struct {
 	Name, Description string
 	Parameters        json.RawMessage // JSON Schema of an object
+}
+
+// Notice calls OnNotice.
+func (r *Request) Notice(text string) {
+	if r.OnNotice != nil {
+		r.OnNotice(text)
+	}
 }
 
 // Chunk is a piece of a streamed answer. Any of its fields may be empty.

@@ -32,6 +32,7 @@ type Endpoint struct {
 	KeepReasoning    bool           // requires the reasoning of messages with tool calls
 	Unsigned         bool           // requires a mark of tool calls without signatures
 	Alternate        bool           // may refuse successive messages of the user or of the assistant
+	Progress         bool           // reports how much of the prompt it has read
 
 	Timeout   time.Duration // to the first byte
 	Idle      time.Duration // between bytes
@@ -101,7 +102,7 @@ func (c *Client) stream(ctx context.Context, r Request, yield func(Chunk, error)
 		return a.fail(err)
 	}
 	defer res.Body.Close()
-	if err := a.chunks(res, yield); err != nil {
+	if err := a.chunks(res, r.OnProgress, yield); err != nil {
 		return a.fail(err)
 	}
 	return nil

@@ -24,6 +24,7 @@ type (
 			Completion int `json:"completion_tokens"`
 			Total      int `json:"total_tokens"`
 		}
+		Progress struct{ Total, Processed int } `json:"prompt_progress"` // llama.cpp
 	}
 	choice struct {
 		Index          position

@@ -49,8 +49,14 @@ func (e *Endpoint) params(r Request, stream bool) (openai.ChatCompletionNewParam
 		}
 		p.Tools = append(p.Tools, openai.ChatCompletionToolParam{Function: f})
 	}
-	if len(p.Tools) > 0 {
-		p.ToolChoice.OfAuto = openai.String("auto")
+	switch choice := cmp.Or(r.ToolChoice, "auto"); {
+	case choice != "auto" && choice != "none" && choice != "required":
+		if !known(choice) {
+			return p, fmt.Errorf("the request has no tool %q of tool_choice", choice)
+		}
+		p.ToolChoice = openai.ChatCompletionToolChoiceOptionParamOfChatCompletionNamedToolChoice(openai.ChatCompletionNamedToolChoiceFunctionParam{Name: choice})
+	case len(p.Tools) > 0:
+		p.ToolChoice.OfAuto = openai.String(choice)
 	}
 	if r.Thinking {
 		p.ReasoningEffort = openai.ReasoningEffortHigh

@@ -21,7 +21,7 @@ const grace = 5 * time.Second
 // chunks yields the chunks of a stream of events. A stream without a
 // known finish_reason is incomplete; openai-go accepts it. The content decides
 // whether the response is a stream, because some endpoints label it wrong.
-func (a *attempt) chunks(res *http.Response, yield func(Chunk, error) bool) error {
+func (a *attempt) chunks(res *http.Response, onProgress func(int), yield func(Chunk, error) bool) error {
 	body := bufio.NewReader(res.Body)
 	switch first, err := begins(body); {
 	case err != nil && err != io.EOF:
@@ -48,6 +48,10 @@ func (a *attempt) chunks(res *http.Response, yield func(Chunk, error) bool) erro
 		}
 		ended := d.complete(endBroken)
 		chunk, err := d.read(data)
+		if d.percent > 0 && onProgress != nil {
+			a.rest()
+			onProgress(d.percent)
+		}
 		switch {
 		case err != nil:
 			return err
@@ -122,8 +126,9 @@ func (r *Response) chunk() Chunk {
 
 // deltas is the state from a stream's earlier events.
 type deltas struct {
-	size  int  // bytes of text, reasoning and arguments
-	alive bool // the last event has a choice, which may be empty
+	size    int  // bytes of text, reasoning and arguments
+	alive   bool // the last event has a choice, which may be empty
+	percent int  // of the prompt that is read, in the last event; 0: not reported
 	ending
 	assembler
 	texts, reasoned, called bool // a delta has text, reasoning, or calls
@@ -142,7 +147,10 @@ func (d *deltas) read(data []byte) (*Chunk, error) {
 		return nil, permanent("a chunk of the stream is malformed: %w", err)
 	}
 	k := Chunk{Usage: w.usage()}
-	d.alive = len(w.Choices) > 0
+	if d.percent = 0; w.Progress.Total > 0 {
+		d.percent = min(max(100*w.Progress.Processed/w.Progress.Total, 0), 100)
+	}
+	d.alive = len(w.Choices) > 0 || d.percent > 0
 	d.event++
 	reason, has := "", false
 	for i := range w.Choices {

@@ -55,9 +55,13 @@ func (a *attempt) post(r Request, into any) error {
 	if a.stream {
 		accept = "text/event-stream, application/json"
 	}
+	options := []option.RequestOption{option.WithHeader("Accept", accept), option.WithHTTPClient(&http.Client{Transport: (*transport)(a)})}
+	if a.stream && a.c.e.Progress {
+		options = append(options, option.WithJSONSet("return_progress", true))
+	}
 	// No type has a field of openai.Client: the linker would keep all its methods, 3.7 MB.
 	api := openai.Client{Options: a.c.options} // openai.NewClient reads the environment
-	err = api.Post(a.ctx, "chat/completions", p, into, option.WithHeader("Accept", accept), option.WithHTTPClient(&http.Client{Transport: (*transport)(a)}))
+	err = api.Post(a.ctx, "chat/completions", p, into, options...)
 	if e, ok := errors.AsType[*openai.Error](err); ok {
 		body, _ := io.ReadAll(e.Response.Body) // the library has read it
 		return statusError(e.StatusCode, e.Response.Header, body)

@@ -65,6 +65,8 @@ func (s *screen) event(e *agent.Event) {
 		s.flushThinking()
 		s.doing = "answering"
 		s.scroll.WriteString(s.markdown.Write(text))
+	case agent.Progress:
+		s.doing = display.Printable(e.Note)
 	case agent.ToolStart:
 		s.doing = "running " + toolNames(e.Calls)
 	case agent.ToolsComplete:

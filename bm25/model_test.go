@@ -62,6 +62,7 @@ func randomQuery(r *rand.Rand) bm25.Query {
 // TestModel makes the same random changes to an index and a model, and compares
 // every search to the bit.
 func TestModel(t *testing.T) {
+	race.Skip(t)
 	for _, a := range []analysis.Analyzer{analysis.Plain, analysis.Standard} {
 		for _, tailDocs := range []int{3, 16, 2048} {
 			t.Run(fmt.Sprintf("%v-%d", a, tailDocs), func(t *testing.T) {

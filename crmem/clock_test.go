@@ -14,6 +14,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // clocked is a change with the time of the clock that its writer had.
@@ -36,6 +37,7 @@ func setEffective(list []clocked) {
 // changes, states at random times, and prunes with the definition of H11.
 // CRABMEM_CLOCKS is the number of runs.
 func TestRandomClocks(t *testing.T) {
+	race.Skip(t)
 	t.Parallel()
 	runs := 60
 	if n, err := strconv.Atoi(os.Getenv("CRABMEM_CLOCKS")); err == nil {

@@ -14,6 +14,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // outages are faults of the directory of a history: the calls that fail.
@@ -32,6 +33,7 @@ var outages = map[string][]string{
 // calls on the history fail. When they succeed again, the history has every change,
 // and the store is valid (H8). CRABMEM_OUTAGES is the number of runs.
 func TestHistoryOutage(t *testing.T) {
+	race.Skip(t)
 	t.Parallel()
 	runs := 150
 	if n, err := strconv.Atoi(os.Getenv("CRABMEM_OUTAGES")); err == nil {

@@ -25,6 +25,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/fuzz/check"
+	"crabmem/fuzz/race"
 	"crabmem/fuzz/vectors"
 )
 
@@ -494,6 +495,7 @@ var hostileTable = []hostileCase{
 }
 
 func TestHostileInputs(t *testing.T) {
+	race.Skip(t)
 	if len(hostileTable) != hostileRows {
 		t.Errorf("the table has %d rows, want %d", len(hostileTable), hostileRows)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"crabmem/bm25/analysis"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // weighed is the time of the tests of importance.
@@ -100,6 +101,7 @@ func TestImportanceParts(t *testing.T) {
 // TestImportanceOrder compares rankings of random stores with scores that are
 // multiplied and sorted here. Each limit gives the first hits of that order.
 func TestImportanceOrder(t *testing.T) {
+	race.Skip(t)
 	moved := 0
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -12,6 +12,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 const hiddenText = "a purged text"
@@ -97,6 +98,7 @@ func (p *past) wantUnfinished(step string, m *faultfs.Mem, others string, id uin
 // entries. The next writer completes the purge. With CRABMEM_HISTORIES of 1,200 or more,
 // it checks every state of a 200th as many stores, otherwise every tenth of five.
 func TestPurgeSteps(t *testing.T) {
+	race.Skip(t)
 	t.Parallel()
 	synctest.Test(t, testPurgeSteps)
 }

@@ -10,6 +10,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/op"
+	"crabmem/fuzz/race"
 )
 
 // changeLine describes a change without its content.
@@ -24,6 +25,7 @@ func (w word) String() string { return string(w) }
 // TestEntryChanges compares the changes that a client receives with those of the store,
 // for entries that were renamed or removed, and whose names other entries have.
 func TestEntryChanges(t *testing.T) {
+	race.Skip(t)
 	s := serve(t, home(t), "")
 	big := strings.Repeat("x", 7<<20)
 	for _, ops := range [][]crmem.Op{

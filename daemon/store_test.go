@@ -19,6 +19,7 @@ import (
 	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
+	"crabmem/fuzz/race"
 
 	"google.golang.org/protobuf/proto"
 )
@@ -242,6 +243,7 @@ func TestLoadOfASlowClient(t *testing.T) {
 // TestRecallParts checks that an answer over the wire is the answer of the
 // store, even when it is larger than a part.
 func TestRecallParts(t *testing.T) {
+	race.Skip(t)
 	s := serve(t, home(t), "")
 	c, ctx := s.client(), t.Context()
 	for i := range 40 {

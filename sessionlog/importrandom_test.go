@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 	"crabmem/sessionlog"
 )
 
@@ -20,6 +21,7 @@ import (
 // all copies changes no session.
 // CRABMEM_IMPORTS sets the number of folders, CRABMEM_SEED the first seed.
 func TestImportRandom(t *testing.T) {
+	race.Skip(t)
 	folders, seed := envNumber(t, "CRABMEM_IMPORTS", 150), uint64(envNumber(t, "CRABMEM_SEED", 33))
 	var all importCounts
 	for i := range folders {

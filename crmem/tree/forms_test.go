@@ -14,6 +14,7 @@ import (
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // formTree is a Tree that changes each name to a normal form.
@@ -111,6 +112,7 @@ func editPages(t *testing.T, m *faultfs.Mem, rng *rand.Rand, text string) (edite
 // compose names, or renames the pages so, edits pages, and loads them: the same store, a
 // store without a base, and an empty store keep every entry with its name and ID.
 func TestPagesInOtherForms(t *testing.T) {
+	race.Skip(t)
 	for seed := range uint64(120) {
 		rng := rand.New(rand.NewPCG(seed, 46))
 		m := faultfs.NewMem()

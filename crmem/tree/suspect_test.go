@@ -11,6 +11,7 @@ import (
 	. "crabmem/crmem"
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // damagedPage is a page as a program leaves it.
@@ -289,6 +290,7 @@ func TestDamageWithoutBase(t *testing.T) {
 // TestNoTextIsLost loads and merges trees with random damage, copies, and edits in random
 // order: a text of the store is replaced only by an edit of its page.
 func TestNoTextIsLost(t *testing.T) {
+	race.Skip(t)
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 11))
 		m := faultfs.NewMem()

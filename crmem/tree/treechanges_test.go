@@ -16,6 +16,7 @@ import (
 	. "crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -211,6 +212,7 @@ var update = flag.Bool("update", false, "write testdata/errors.txt")
 // TestErrorsOfChangedTrees uses changed trees. A use that fails changes no entry. The
 // errors of a load and of a dump are those of a file.
 func TestErrorsOfChangedTrees(t *testing.T) {
+	race.Skip(t)
 	var out bytes.Buffer
 	scene := reportTree(t)
 	for _, c := range treeChanges {

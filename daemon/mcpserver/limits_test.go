@@ -15,6 +15,7 @@ import (
 	"crabmem/daemon/display"
 	"crabmem/daemon/mcpserver/mcptest"
 	"crabmem/daemon/op"
+	"crabmem/fuzz/race"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -114,6 +115,7 @@ func TestRecallBudget(t *testing.T) {
 }
 
 func TestPages(t *testing.T) {
+	race.Skip(t)
 	dir := t.TempDir()
 	var entries []crmem.Entry
 	for i := range 250 {
@@ -187,6 +189,7 @@ func TestPages(t *testing.T) {
 }
 
 func TestParts(t *testing.T) {
+	race.Skip(t)
 	dir := t.TempDir()
 	text := strings.Repeat("日本語 text\n", 30000)
 	short := strings.Repeat("日本語 text\n", 900)

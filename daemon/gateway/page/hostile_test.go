@@ -8,6 +8,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/op"
+	"crabmem/fuzz/race"
 
 	"golang.org/x/net/html"
 )
@@ -142,6 +143,7 @@ func TestSessionParts(t *testing.T) {
 
 // TestCostlyMarkdown: a text whose signs nest is not rendered, and ordinary texts are.
 func TestCostlyMarkdown(t *testing.T) {
+	race.Skip(t)
 	p := &Page{rendering: make(chan struct{}, 1)}
 	for _, part := range []string{"*a_", "[a](", "> ", "[", "`", "[[x]] ", "_a ", "<a ", "~~"} {
 		text := strings.Repeat(part, 1<<20/len(part))
@@ -166,6 +168,7 @@ func TestCostlyMarkdown(t *testing.T) {
 
 // TestLongEntries shows an entry of the largest size.
 func TestLongEntries(t *testing.T) {
+	race.Skip(t)
 	r := newRig(t)
 	p := r.visitor()
 	text := strings.Repeat("[x](y) ", (8<<20)/7)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/yuin/goldmark/text"
+
+	"crabmem/fuzz/race"
 )
 
 // TestMarkdown checks the HTML of texts. HTML in a text is text.
@@ -33,6 +35,7 @@ func TestMarkdown(t *testing.T) {
 // TestMarkdownSteps renders hostile texts of one size and of twice the size. The steps
 // double, or the text is shown as it is.
 func TestMarkdownSteps(t *testing.T) {
+	race.Skip(t)
 	p := &Page{rendering: make(chan struct{}, 1)}
 	var slowest time.Duration
 	repeat := func(part string) func(int) string {

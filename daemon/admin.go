@@ -24,6 +24,14 @@ func (d *Daemon) info(as *op.Identity) op.DaemonInfo {
 	}
 }
 
+// mcpStatuses returns the states of the MCP servers.
+func (d *Daemon) mcpStatuses() (list []op.MCPServer) {
+	for _, s := range d.mcp.Statuses() {
+		list = append(list, op.MCPServer(s))
+	}
+	return list
+}
+
 // figures returns the figures of the daemon.
 func (d *Daemon) figures() op.DaemonStats {
 	s := op.DaemonStats{

@@ -106,7 +106,7 @@ var mayImport = map[string][]string{
 	"cmd/crabmem/internal/cli":         {"daemon/display", "daemon/errtable"},
 	"cmd/crabmem/internal/mcpclient":   {},
 	"cmd/crabmem/internal/doctor": {"cmd/crabmem/internal/cli", "cmd/crabmem/internal/mcpclient", "crmem", "crmem/vfs", "daemon", "daemon/client", "daemon/config", "daemon/cron",
-		"daemon/display", "daemon/errtable", "daemon/model", "daemon/gateway", "daemon/op", "daemon/sandbox", "daemon/secret", "daemon/skill", "daemon/tool", "daemon/embedder"},
+		"daemon/display", "daemon/errtable", "daemon/model", "daemon/gateway", "daemon/op", "daemon/sandbox", "daemon/service", "daemon/secret", "daemon/skill", "daemon/tool", "daemon/embedder"},
 	"cmd/crabmem/internal/vault": {"crmem", "crmem/metadata", "crmem/tree"},
 	"cmd/crabmem/internal/importer": {"bm25/clip", "cmd/crabmem/internal/cli", "cmd/crabmem/internal/vault", "crmem", "crmem/metadata", "crmem/tree", "crmem/vfs", "sessionlog", "sessionlog/foreign",
 		"daemon/display", "daemon/mcpserver/compat/memgraph", "sessionlog/record"},

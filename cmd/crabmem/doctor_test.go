@@ -26,6 +26,8 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon"
 	"crabmem/daemon/sandbox"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // a patient is a home without problems, and the state of the machine.
@@ -37,6 +39,7 @@ type patient struct {
 	free     int64
 	confined error
 	now      time.Time
+	path     string // PATH
 }
 
 // newPatient makes a home with a store, a session, a skill, a cron, a provider
@@ -120,7 +123,9 @@ func (p *patient) cli(out *bytes.Buffer) *app {
 		out = new(bytes.Buffer)
 	}
 	c := newApp(strings.NewReader(""), out, out)
-	c.Getenv = func(name string) string { return map[string]string{"FAR_KEY": p.key, "NO_COLOR": "1"}[name] }
+	c.Getenv = func(name string) string {
+		return map[string]string{"FAR_KEY": p.key, "NO_COLOR": "1", "PATH": p.path}[name]
+	}
 	c.now = func() time.Time { return p.now }
 	c.machine = doctor.Machine{
 		Free:       func(string) (int64, error) { return p.free, nil },
@@ -468,6 +473,80 @@ func TestDoctorHealthy(t *testing.T) {
 	if _, err := os.Lstat(empty.home); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the doctor made a home: %v", err)
 	}
+}
+
+// TestDoctorServers compares the PATH of the installed service with that of the shell, and
+// reports the states of MCP servers in the daemon.
+func TestDoctorServers(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("SKIPPED: the definition is of systemd")
+	}
+	p := newPatient(t)
+	user := t.TempDir()
+	bin := filepath.Join(user, ".local", "bin")
+	script := filepath.Join(bin, "my-mcp")
+	if err := errors.Join(os.MkdirAll(bin, 0o700), os.WriteFile(script, []byte("#!/bin/sh\nexit 3\n"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	system := os.Getenv("PATH")
+	t.Setenv("HOME", user)
+	t.Setenv("XDG_CONFIG_HOME", "")
+	finding := func(name string) (f doctor.Finding) {
+		t.Helper()
+		a, _ := p.examine()
+		for _, f := range a.Checks {
+			if f.Name == name {
+				return f
+			}
+		}
+		return f
+	}
+	check := func(when, name, state, what, remedy string) {
+		t.Helper()
+		if f := finding(name); f.State != state || !strings.Contains(f.What, what) || !strings.Contains(f.Remedy, remedy) {
+			t.Errorf("%s: %+v, want %s %q, %q", when, f, state, what, remedy)
+		}
+	}
+	install := func(home, path string) {
+		t.Helper()
+		c := p.cli(nil)
+		c.home = home
+		t.Setenv("PATH", path)
+		s := c.daemonService()
+		s.System = func(context.Context, string, ...string) error { return nil }
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", bin+":"+system)
+		p.path = bin + ":" + system
+	}
+	check("no service", "service", "", "", "")
+	install(t.TempDir(), system)
+	check("of another home", "service", "", "", "")
+	install(p.home, system)
+	check("another PATH", "service", doctor.OK, "installed; its PATH has no "+bin+"; run crabmem service install from this shell to add them", "")
+	p.change("config.toml", "[agents.reader]", "[mcps.mine]\ncommand = \"my-mcp\"\n[agents.reader]")
+	check("a program", "service", doctor.Warn, "the PATH of the service has no my-mcp, the program of the MCP server mine: "+script, "run crabmem service install")
+	check("a program", "server mine", doctor.OK, script, "")
+	install(p.home, bin+":"+system)
+	check("the same PATH", "service", doctor.OK, "installed, with the PATH of this shell", "")
+
+	remote := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server {
+		s := mcp.NewServer(&mcp.Implementation{Name: "far"}, nil)
+		mcp.AddTool(s, &mcp.Tool{Name: "look"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+			return nil, nil, nil
+		})
+		return s
+	}, nil))
+	t.Cleanup(remote.Close)
+	p.change("config.toml", "[mcps.mine]", "[mcps.far]\nurl = \""+remote.URL+"\"\n[mcps.mine]")
+	t.Setenv("PATH", system) // the daemon was started by another shell
+	serveSick(p, "")
+	for _, name := range []string{"far", "mine"} {
+		gate.Until(t, "the daemon has tried "+name, func() bool { return !strings.Contains(finding("server "+name).What, "connecting") })
+	}
+	check("connected", "server far", doctor.OK, "connected, 1 tool; checked by the daemon", "")
+	check("nowhere", "server mine", doctor.Fail, `disconnected: exec: "my-mcp": executable file not found in $PATH; checked by the daemon`, "install it, or fix command in [mcps.mine]")
 }
 
 // serve has a daemon of a version serve the home; "" is this program's.

@@ -285,6 +285,8 @@ var unstable = []struct {
 	{regexp.MustCompile(`"next_at":"[^"]+"`), `"next_at":"<time>"`},
 	// The machine and the build.
 	{regexp.MustCompile(`[0-9.]+ [KMGT]iB free`), `<bytes> free`},
+	{regexp.MustCompile(`\bPATH=[^\\]*`), `PATH=<path>`}, // of services
+	{regexp.MustCompile(`(<key>PATH</key>\\n\\t\\t<string>)[^<]*`), `$1<path>`},
 	{regexp.MustCompile(`"(commit|go|platform)":"[^"]*"`), `"$1":"<$1>"`},
 	{regexp.MustCompile(`("name":"logs","state":"ok","what":")[0-9]+ bytes`), `$1<bytes>`},
 	{regexp.MustCompile(`os: \S+ shell: \S+ platform: \S+`), `os: <os> shell: <shell> platform: <platform>`},

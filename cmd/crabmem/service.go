@@ -30,9 +30,10 @@ The service runs as you and does not need root.
 With --gateway, the commands manage crabmem gateway as a second service, named
 ai.crabtalk.crabmem-gateway. Set its address in config/gateway.toml.
 
-The service does not inherit your shell environment: store keys in files and set
-api_key_file. After crabmem daemon stop, the system restarts the daemon. To stop
-it until the next login, use crabmem service stop.`,
+The service gets the PATH of the shell that installs it, and no other variable
+of your shell: store keys in files and set api_key_file. After crabmem daemon
+stop, the system restarts the daemon. To stop it until the next login, use
+crabmem service stop.`,
 		Example: `  crabmem service install
   crabmem service status`,
 	}, serviceInstall(c), serviceStart(c), serviceStop(c), serviceStatus(c), serviceLogs(c), serviceUninstall(c))

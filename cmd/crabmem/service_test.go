@@ -51,6 +51,7 @@ func TestServiceGolden(t *testing.T) {
 	}
 	t.Setenv("HOME", "/home/crab")
 	t.Setenv("XDG_CONFIG_HOME", "")
+	t.Setenv("PATH", "/home/crab/.local/bin:/usr/bin")
 	c := newApp(strings.NewReader(""), new(bytes.Buffer), new(bytes.Buffer))
 	c.home, c.db = "/home/crab/.crabtalk", "/srv/memory of all.db"
 	s := c.daemonService()

@@ -38,6 +38,32 @@ type server struct {
 	state   state
 	session *sdk.ClientSession // while up
 	tools   []remote           // while up, by name
+	why     string             // the last connection ended or failed
+}
+
+// Status is the state of a server.
+type Status struct {
+	Name  string
+	State string // connecting, connected, or disconnected
+	Tools int
+	Error string // why the server is disconnected
+}
+
+// Statuses returns the states of all servers: the configured ones, then the components.
+func (m *Manager) Statuses() (list []Status) {
+	for _, s := range m.servers() {
+		s.mu.Lock()
+		st := Status{Name: s.Name, State: "disconnected", Tools: len(s.tools), Error: s.why}
+		switch s.state {
+		case connecting:
+			st.State, st.Error = "connecting", ""
+		case up:
+			st.State, st.Error = "connected", ""
+		}
+		s.mu.Unlock()
+		list = append(list, st)
+	}
+	return list
 }
 
 // usable reports whether prompts list the server.
@@ -147,6 +173,9 @@ func (s *server) run() {
 // ended logs why a connection ended or could not be made.
 func (s *server) ended(served bool, err error) {
 	why := clipped(oneLine(err.Error()), maxDescription) // it may contain text of the server
+	s.mu.Lock()
+	s.why = why
+	s.mu.Unlock()
 	if served {
 		s.m.warn("server "+s.Name, "lost the connection to an MCP server", "server", s.Name, "error", why)
 	} else {

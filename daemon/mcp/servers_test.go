@@ -49,6 +49,37 @@ func TestRetries(t *testing.T) {
 	})
 }
 
+// TestStatuses follows the states of a server, of one without a program, and of a component.
+func TestStatuses(t *testing.T) {
+	inWorld(t, func(w *world) {
+		s := w.site("1001", true)
+		hang := w.site("1002", true)
+		hang.silent = "initialize"
+		w.Set([]Server{{Name: "a", URL: "http://127.0.0.1:1001/mcp"}, {Name: "b", Command: "no-such-server"}, {Name: "c", URL: "http://127.0.0.1:1002/mcp"}})
+		states := func() string {
+			w.settle(5 * time.Second)
+			var all []string
+			for _, st := range w.Statuses() {
+				all = append(all, fmt.Sprint(st.Name, " ", st.State, " ", st.Tools, " ", st.Error))
+			}
+			return strings.Join(all, "\n")
+		}
+		const b = "\nb disconnected 0 exec: \"no-such-server\": executable file not found in $PATH\nc "
+		if got := states(); got != "a connected 1 "+b+"connecting 0 " {
+			t.Errorf("connected: %s", got)
+		}
+		s.stop()
+		if got := states(); !strings.HasPrefix(got, "a disconnected 0 ") || strings.HasPrefix(got, "a disconnected 0 \n") || !strings.Contains(got, b+"disconnected 0 no response within ") {
+			t.Errorf("stopped: %s", got)
+		}
+		s.set(func() { s.down = false })
+		w.settle(time.Minute)
+		if got := states(); !strings.HasPrefix(got, "a connected 1 \n") {
+			t.Errorf("connected again: %s", got)
+		}
+	})
+}
+
 // TestOnce checks that a server that is connected to once stays down until it is
 // configured again.
 func TestOnce(t *testing.T) {

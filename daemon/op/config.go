@@ -24,6 +24,15 @@ type CheckedConfig struct {
 	Probes    []model.Probe `json:"probes,omitempty"` // of the providers, in their order
 	// Problems are those of the parts that are not in use, as config.Config defines.
 	Problems config.Problems `json:"problems,omitempty"`
+	Servers  []MCPServer     `json:"servers,omitempty"` // that the daemon uses, with Probe
+}
+
+// MCPServer is the state of an MCP server or component in the daemon.
+type MCPServer struct {
+	Name  string `json:"name"`
+	State string `json:"state" op:"words=connecting|connected|disconnected"`
+	Tools int    `json:"tools"`
+	Error string `json:"error,omitempty"` // why the server is disconnected
 }
 
 // maxProbeTimeout limits the time that a client may request for a check of providers.
@@ -50,7 +59,7 @@ var CheckConfig = Add(errtable.Other, Op[Daemon, ConfigToCheck, CheckedConfig]{
 			if in.TimeoutMS > 0 {
 				limit = time.Duration(min(in.TimeoutMS, maxProbeTimeout.Milliseconds())) * time.Millisecond
 			}
-			out.Probes = model.ProbeAll(ctx, c.Models(), limit)
+			out.Probes, out.Servers = model.ProbeAll(ctx, c.Models(), limit), d.MCPServers()
 		}
 		return out, nil
 	},

@@ -58,6 +58,9 @@ type Parts struct {
 	Info  func(as *Identity) DaemonInfo
 	Stats func() DaemonStats
 
+	// MCPServers returns the states of the MCP servers and components.
+	MCPServers func() []MCPServer
+
 	Crons *cron.Table
 	// CheckCronSkill returns an error if a cron cannot send /NAME to a session, or to a new
 	// session if l is nil.

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"io/fs"
 	"os"
 	"strconv"
+	"strings"
+
+	"crabmem/crmem/vfs"
 )
 
 // ErrNotInstalled is returned if the system does not have the service.
@@ -34,6 +38,32 @@ func (s *Service) Installed() (file string, ok bool, err error) {
 		return file, false, nil
 	}
 	return file, err == nil, err
+}
+
+// InstalledEnv returns the value of a variable in the file of the installed service, or "".
+// If the service is not installed, the error matches fs.ErrNotExist.
+func (s *Service) InstalledEnv(name string) (string, error) {
+	file, _, err := s.Installed()
+	if err != nil {
+		return "", err
+	}
+	b, err := vfs.ReadFile(s.fs(), file, 1<<20)
+	if err != nil {
+		return "", err
+	}
+	between := func(text, from, to string) string {
+		_, text, _ = strings.Cut(text, from)
+		text, _, _ = strings.Cut(text, to)
+		return text
+	}
+	switch s.os() {
+	case "linux":
+		return strings.NewReplacer(`\\`, `\`, `\"`, `"`, "%%", "%").Replace(between(string(b), `Environment="`+name+"=", "\"\n")), nil
+	case "darwin":
+		_, after, _ := strings.Cut(string(b), "<key>"+name+"</key>")
+		return html.UnescapeString(between(after, "<string>", "</string>")), nil
+	}
+	return "", nil
 }
 
 // Launch starts an installed service. It does not restart a running one.

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf16"
 )
 
@@ -46,6 +47,9 @@ func (s *Service) definition() (d definition, err error) {
 		return d, err
 	}
 	d.Env = []string{"CRABTALK_HOME=" + home}
+	if path := searchPath(os.Getenv("PATH")); path != "" && s.os() != "windows" { // there, services have the user's
+		d.Env = append(d.Env, "PATH="+path)
+	}
 	if d.Log, err = s.LogFile(); err != nil {
 		return d, err
 	}
@@ -57,6 +61,18 @@ func (s *Service) definition() (d definition, err error) {
 		d.User = u.Username
 	}
 	return d, nil
+}
+
+// searchPath returns the directories of a PATH that a service can use: absolute ones, each
+// once.
+func searchPath(path string) string {
+	var dirs []string
+	for _, dir := range filepath.SplitList(path) {
+		if filepath.IsAbs(dir) && !strings.ContainsFunc(dir, unicode.IsControl) && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+	return strings.Join(dirs, string(filepath.ListSeparator))
 }
 
 // Render returns the file that Start would install, and its content.

@@ -40,11 +40,15 @@ func (s *system) run(_ context.Context, name string, args ...string) error {
 	return nil
 }
 
+// testPath is the part of the PATH of the installing shell that services get.
+const testPath = `/home/crab/.local/bin:/usr/bin:/opt/100% "x" & \y`
+
 // installed is a service of a machine in memory.
 func installed(t *testing.T, goos string) (*Service, *faultfs.Mem, *system) {
 	t.Helper()
 	t.Setenv("HOME", "/home/crab")
 	t.Setenv("XDG_CONFIG_HOME", "")
+	t.Setenv("PATH", testPath+":bin::.:/usr/bin:/with\nline")
 	m, sys := faultfs.NewMem(), &system{}
 	s := &Service{
 		Name: "search", Description: `finds 100% of <pages> & "more"`, Program: `/opt/my tools/crabmem-search`, Args: []string{"run", "--deep", "it's", "$5"},
@@ -96,6 +100,34 @@ func TestTemplates(t *testing.T) {
 	s, _, _ := installed(t, "plan9")
 	if _, _, err := s.Render(); err == nil {
 		t.Error("a system that is not known has a template")
+	}
+}
+
+// TestServicePath wants the PATH of the installing shell in the definitions, and read back
+// from the installed file. A service of Windows has the PATH of its user.
+func TestServicePath(t *testing.T) {
+	for goos, want := range map[string]string{"linux": testPath, "darwin": testPath, "windows": ""} {
+		s, _, _ := installed(t, goos)
+		if _, err := s.InstalledEnv("PATH"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: not installed: %v", goos, err)
+		}
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", "/elsewhere")
+		if got, err := s.InstalledEnv("PATH"); got != want || err != nil {
+			t.Errorf("%s: PATH %q, %v; want %q", goos, got, err, want)
+		}
+		home := s.Home
+		if goos == "windows" {
+			home = ""
+		}
+		if got, err := s.InstalledEnv("CRABTALK_HOME"); got != home || err != nil {
+			t.Errorf("%s: home %q, %v; want %q", goos, got, err, home)
+		}
+		if got, err := s.InstalledEnv("OTHER"); got != "" || err != nil {
+			t.Errorf("%s: another variable: %q, %v", goos, got, err)
+		}
 	}
 }
 

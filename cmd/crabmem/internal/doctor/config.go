@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -28,6 +27,7 @@ const probeMargin = 5 * time.Second
 func (d *doctor) checkConfig(ctx context.Context) {
 	load, checked := config.Load, ""
 	var probes []model.Probe
+	var servers []op.MCPServer
 	var problems config.Problems
 	if real, err := d.FS.Resolve(d.Home); err == nil && d.hello != nil && d.hello.Home == real {
 		wait, cancel := context.WithTimeout(ctx, d.Timeout+probeMargin)
@@ -37,7 +37,7 @@ func (d *doctor) checkConfig(ctx context.Context) {
 			d.badConfig(ConfigError(err))
 			return
 		}
-		probes, checked = reply.Probes, "; checked by the daemon"
+		probes, servers, checked = reply.Probes, reply.Servers, "; checked by the daemon"
 		load = config.LoadStructure
 		problems = ByDaemon(reply.Problems)
 	}
@@ -73,7 +73,7 @@ func (d *doctor) checkConfig(ctx context.Context) {
 			d.ok(name, "%s%s", p.Message, checked)
 		}
 	}
-	d.checkServers(c)
+	d.checkServers(c, servers)
 	d.checkConfinement(ctx, c)
 }
 
@@ -131,21 +131,6 @@ func (d *doctor) checkModel(c *config.Config, written bool) {
 		d.warn("model", "add a [provider.NAME] to config.toml, or set OPENAI_API_KEY and run crabmem init --force", "offline: agents answer from memory only")
 	default:
 		d.ok("model", "offline: agents answer from memory only")
-	}
-}
-
-// checkServers looks whether the programs of MCP servers are there. Those are not
-// started: what they do then is theirs.
-func (d *doctor) checkServers(c *config.Config) {
-	for _, m := range c.MCPs {
-		if m.Command == "" {
-			continue
-		}
-		if path, err := exec.LookPath(m.Command); err != nil {
-			d.fail("server "+m.Name, "install it, or fix command in [mcps."+m.Name+"] of config.toml", "program %s not found", m.Command)
-		} else {
-			d.ok("server "+m.Name, "%s", path)
-		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
+	"crabmem/daemon/service"
 	"crabmem/daemon/skill"
 )
 
@@ -54,6 +55,7 @@ type Options struct {
 	Clients mcpclient.Machine // where MCP clients are
 	Client  *client.Client    // of the home's daemon; Examine closes it
 	Machine Machine
+	Service *service.Service // the home's daemon
 
 	// Explain returns the message and the fix of an error.
 	Explain func(error) *cli.Failure
@@ -85,7 +87,7 @@ func Examine(ctx context.Context, o Options) ([]Finding, error) {
 	}
 	defer o.Client.Close() //nolint:errcheck // nothing is sent any more
 	for _, check := range []func(context.Context){
-		d.checkHome, d.checkSocket, d.checkDaemon, d.checkLock, d.checkStore, d.checkSessions, d.checkSkills, d.checkCrons,
+		d.checkHome, d.checkSocket, d.checkDaemon, d.checkService, d.checkLock, d.checkStore, d.checkSessions, d.checkSkills, d.checkCrons,
 		d.checkSecrets, d.checkConfig, d.checkClients, d.checkPorts, d.checkGateway, d.checkDisk, d.checkLogs, d.checkClock,
 	} {
 		if err := context.Cause(ctx); err != nil {

@@ -344,7 +344,7 @@ func TestBadStreams(t *testing.T) {
 		{"text after a reason", "", reasoned("x", "stop") + text, "ended without a finish_reason"},
 		{"empty", "", "", "ended without a finish_reason"},
 		{"garbage", "", text + "data: {\"choices\":[{]\n\n", "a chunk of the stream is malformed"},
-		{"half a chunk", "", text + `data: {"choices":[{"index":0,"del`, "a chunk of the stream is malformed"},
+		{"half a chunk", "", text + `data: {"choices":[{"index":0,"del`, "the stream ended without a finish_reason"},
 		{"a number", "", "data: 5\n\n", "malformed"},
 		{"a page", "text/html; charset=utf-8", "<html>login</html>", "an HTML page, not an event stream: check base_url"},
 		{"an error in JSON", "application/json", `{"error":{"message":"no credit","code":402}}`, "402 Payment Required: no credit"},

@@ -67,9 +67,10 @@ func (l *learning) learn(ctx context.Context, r *Request) {
 func reportedContext(list []byte, model string) int {
 	type entry struct {
 		ID            string
-		ContextLength float64 `json:"context_length"` // OpenRouter, Together, Moonshot
-		MaxModelLen   float64 `json:"max_model_len"`  // vLLM, SGLang
-		ContextWindow float64 `json:"context_window"` // Groq
+		Loaded        float64 `json:"loaded_context_length"` // LM Studio
+		ContextLength float64 `json:"context_length"`        // OpenRouter, Together, Moonshot
+		MaxModelLen   float64 `json:"max_model_len"`         // vLLM, SGLang
+		ContextWindow float64 `json:"context_window"`        // Groq
 		MaxContext    float64 `json:"max_context_length"`
 		MaxInput      float64 `json:"max_input_tokens"` // Anthropic
 		Meta          struct {
@@ -85,7 +86,7 @@ func reportedContext(list []byte, model string) int {
 		if json.Unmarshal(raw, &e) != nil || e.ID != model {
 			continue
 		}
-		n := cmp.Or(e.ContextLength, e.MaxModelLen, e.ContextWindow, e.MaxContext, e.MaxInput, e.Meta.Context)
+		n := cmp.Or(e.Loaded, e.ContextLength, e.MaxModelLen, e.ContextWindow, e.MaxContext, e.MaxInput, e.Meta.Context)
 		if n >= 1024 && n <= 1<<30 {
 			return int(n)
 		}

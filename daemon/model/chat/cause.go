@@ -54,7 +54,7 @@ var (
 // are ambiguous.
 var (
 	keyTexts   = []string{"api key not valid", "invalid api key", "incorrect api key"}
-	quotaTexts = []string{"credit balance is too low", "insufficient balance"}
+	quotaTexts = []string{"credit balance is too low", "insufficient balance", "used all available credits"}
 )
 
 // Expressions that recognize an overflow by its meaning, in lower case: the context,

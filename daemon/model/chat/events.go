@@ -15,6 +15,7 @@ type lines struct {
 	ready []byte // of the current line
 	event int    // bytes since an empty line
 	cont  bool   // the next bytes continue a line
+	cut   bool   // the stream ended in a line
 	err   error
 }
 
@@ -46,6 +47,7 @@ func (l *lines) next() {
 	case l.event > maxEvent:
 		line, l.err = nil, permanent("an event of the stream is longer than %d bytes; the call was canceled", maxEvent)
 	case err == io.EOF:
+		l.cut = len(line) > 0 || l.cut
 		line, l.err = append(bytes.Clone(line), "\n\n"...), err
 	case !l.cont:
 		l.err = err

@@ -31,11 +31,12 @@ func (a *attempt) chunks(res *http.Response, onProgress func(int), yield func(Ch
 	case first == '<', strings.HasPrefix(res.Header.Get("Content-Type"), "text/html"):
 		return permanent("the response is an HTML page, not an event stream: check base_url")
 	}
-	res.Body = io.NopCloser(&lines{from: body})
+	from := &lines{from: body}
+	res.Body = io.NopCloser(from)
 	events := ssestream.NewDecoder(res)
 	var d deltas
 	how := endClosed
-	for how != endMark && events.Next() {
+	for how == endClosed && events.Next() {
 		data := events.Event().Data
 		switch {
 		case len(bytes.TrimSpace(data)) == 0:
@@ -53,6 +54,9 @@ func (a *attempt) chunks(res *http.Response, onProgress func(int), yield func(Ch
 			onProgress(d.percent)
 		}
 		switch {
+		case errors.Is(err, errMalformed) && (ended || from.cut):
+			how = endBroken
+			continue
 		case err != nil:
 			return err
 		case chunk != nil:
@@ -86,6 +90,8 @@ func (a *attempt) chunks(res *http.Response, onProgress func(int), yield func(Ch
 		return err
 	}
 }
+
+var errMalformed = errors.New("a chunk of the stream is malformed")
 
 // begins skips white space and the mark of UTF-8 and returns the next byte.
 func begins(r *bufio.Reader) (byte, error) {
@@ -144,7 +150,7 @@ func (d *deltas) read(data []byte) (*Chunk, error) {
 	}
 	w, err := decode(data)
 	if err != nil {
-		return nil, permanent("a chunk of the stream is malformed: %w", err)
+		return nil, permanent("%w: %w", errMalformed, err)
 	}
 	k := Chunk{Usage: w.usage()}
 	if d.percent = 0; w.Progress.Total > 0 {

@@ -266,75 +266,120 @@ func runs() uint64 {
 	return 3000
 }
 
-// TestAssembleStyles checks that the assembler returns exactly the calls that
-// an endpoint sends in a random style.
+// TestAssembleStyles checks random calls in random styles.
 func TestAssembleStyles(t *testing.T) {
 	for seed := range runs() {
-		r := rand.New(rand.NewPCG(seed, 1))
-		calls, s := randomCalls(r), newStyle(r)
-		events := s.writing(r, calls)
-		var want []CallDelta
-		for _, c := range calls {
-			want = append(want, CallDelta{Name: c.name, Arguments: c.arguments})
-		}
-		if got := format(assemble(t, events)); got != format(want) {
-			t.Fatalf("seed %d, %+v\nevents %+v\n got %s\nwant %s", seed, s, events, got, format(want))
+		if checkStyle(t, rand.New(rand.NewPCG(seed, 1))); t.Failed() {
+			t.Fatalf("seed %d", seed)
 		}
 	}
 }
 
-// TestAssembleUnclear drops a member of a fragment, or repeats it. Each
-// call with valid arguments must then be a call that was sent, and no call
-// occurs more often than it was sent.
+// checkStyle checks that the assembler returns exactly the calls that an endpoint sends.
+func checkStyle(t *testing.T, r *rand.Rand) {
+	calls, s := randomCalls(r), newStyle(r)
+	events := s.writing(r, calls)
+	var want []CallDelta
+	for _, c := range calls {
+		want = append(want, CallDelta{Name: c.name, Arguments: c.arguments})
+	}
+	if got := format(assemble(t, events)); got != format(want) {
+		t.Errorf("%+v\nevents %+v\n got %s\nwant %s", s, events, got, format(want))
+	}
+}
+
+// TestAssembleUnclear checks random calls with an ambiguous fragment.
 func TestAssembleUnclear(t *testing.T) {
 	valid := 0
 	for seed := range runs() {
-		r := rand.New(rand.NewPCG(seed, 2))
-		calls := randomCalls(r)
-		for i := range calls {
-			if calls[i].arguments == "{}" { // looks like a placeholder of the next call
-				calls[i].arguments = `{"k":0}`
-			}
-		}
-		s := newStyle(r)
-		s.mixed = false
-		events := s.writing(r, calls)
-		left := make(map[string]int)
-		for _, c := range calls {
-			left[c.name+c.arguments]++
-		}
-		at := r.IntN(len(events))
-		p := &events[at][r.IntN(len(events[at]))]
-		switch r.IntN(4) {
-		case 0:
-			if s.index != "other" && s.index != "counter" { // the ID alone identifies the call
-				p.ID = ""
-			}
-		case 1:
-			if s.index != "zero" || len(left) == len(calls) {
-				p.Index = nil
-			}
-		case 2:
-			if at > 0 && p.ID != "" && p.ID == events[at-1][0].ID {
-				p.Function.Name = ""
-			}
-		case 3:
-			if s.text == "whole" && p.ID != "" {
-				events = append(events, events[at])
-			}
-		}
-		for _, c := range assemble(t, events) {
-			if c.Name == "" || !json.Valid([]byte(c.Arguments)) {
-				continue
-			}
-			valid++
-			if left[c.Name+c.Arguments]--; left[c.Name+c.Arguments] < 0 {
-				t.Errorf("seed %d, %+v\nevents %+v\ncall %s%s\nsent %+v", seed, s, events, c.Name, c.Arguments, calls)
-				return
-			}
+		if valid += checkUnclear(t, rand.New(rand.NewPCG(seed, 2))); t.Failed() {
+			t.Fatalf("seed %d", seed)
 		}
 	}
 	if valid == 0 {
 		t.Error("no call was valid")
 	}
+}
+
+// checkUnclear drops a member of a fragment, or repeats it. Each call with valid arguments
+// must then be a call that was sent, and no call occurs more often than it was sent. It
+// returns the number of valid calls.
+func checkUnclear(t *testing.T, r *rand.Rand) (valid int) {
+	calls := randomCalls(r)
+	for i := range calls {
+		if calls[i].arguments == "{}" { // looks like a placeholder of the next call
+			calls[i].arguments = `{"k":0}`
+		}
+	}
+	s := newStyle(r)
+	s.mixed = false
+	events := s.writing(r, calls)
+	left := make(map[string]int)
+	for _, c := range calls {
+		left[c.name+c.arguments]++
+	}
+	at := r.IntN(len(events))
+	p := &events[at][r.IntN(len(events[at]))]
+	switch r.IntN(4) {
+	case 0:
+		if s.index != "other" && s.index != "counter" { // the ID alone identifies the call
+			p.ID = ""
+		}
+	case 1:
+		if s.index != "zero" || len(left) == len(calls) {
+			p.Index = nil
+		}
+	case 2:
+		if at > 0 && p.ID != "" && p.ID == events[at-1][0].ID {
+			p.Function.Name = ""
+		}
+	case 3:
+		if s.text == "whole" && p.ID != "" {
+			events = append(events, events[at])
+		}
+	}
+	for _, c := range assemble(t, events) {
+		if c.Name == "" || !json.Valid([]byte(c.Arguments)) {
+			continue
+		}
+		valid++
+		if left[c.Name+c.Arguments]--; left[c.Name+c.Arguments] < 0 {
+			t.Errorf("%+v\nevents %+v\ncall %s%s\nsent %+v", s, events, c.Name, c.Arguments, calls)
+			break
+		}
+	}
+	return valid
+}
+
+// choices is a source of the random numbers that an input chooses.
+type choices struct {
+	input []byte
+	rest  rand.PCG // after the input
+}
+
+func (c *choices) Uint64() uint64 {
+	if len(c.input) == 0 {
+		return c.rest.Uint64()
+	}
+	b := c.input[0]
+	c.input = c.input[1:]
+	return uint64(b) * 0x0101010101010101
+}
+
+// FuzzAssemble compares the assembler with a model: the calls that an endpoint sends, in a
+// style and with an ambiguous fragment that the input chooses. No call occurs twice.
+func FuzzAssemble(f *testing.F) {
+	for seed := range uint64(16) {
+		input := make([]byte, 8<<(seed%5))
+		rand.NewChaCha8([32]byte{byte(seed)}).Read(input)
+		f.Add(input)
+	}
+	f.Fuzz(func(t *testing.T, input []byte) {
+		r := rand.New(&choices{input: input})
+		if r.IntN(2) == 0 {
+			checkStyle(t, r)
+		} else {
+			checkUnclear(t, r)
+		}
+	})
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"crabmem/crmem/vfs"
-	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 	"crabmem/daemon/gateway/hook"
 	"crabmem/daemon/op"
@@ -67,11 +66,8 @@ func (t *textSearch) purgePlace(ctx context.Context, p *textPlace) error {
 		})
 	case placeSession:
 		return t.writeSessions("purge", true, func(d *sessionlog.Dir) error {
-			return t.onSession(ctx, d, func() error {
-				_, err := d.Purge(p.Name, t.texts...)
-				return err
-			}, func(daemon *client.Client) error {
-				_, err := op.PurgeSession.Do(ctx, daemon, op.SessionTexts{Session: p.Name, Texts: t.texts})
+			return t.onSession(ctx, d, func(on op.Caller) error {
+				_, err := op.PurgeSession.Do(ctx, on, op.SessionTexts{Session: p.Name, Texts: t.texts})
 				return err
 			})
 		})

@@ -13,6 +13,7 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/client"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
 	"crabmem/sessionlog"
 
 	"github.com/spf13/cobra"
@@ -109,15 +110,13 @@ func (c *app) writeSessions(command string, mustExist bool, f func(d *sessionlog
 	return errors.Join(f(d), d.Close())
 }
 
-// onSession changes a session with here, or with there if the daemon has the
-// session open.
-func (c *app) onSession(ctx context.Context, d *sessionlog.Dir, here func() error, there func(*client.Client) error) error {
+// onSession changes a session with f, or in the daemon if it has the session open.
+func (c *app) onSession(ctx context.Context, d *sessionlog.Dir, f func(op.Caller) error) error {
+	here := op.SessionsOf(d, c.logger())
 	return c.localOrDaemon(ctx,
-		func() error { return c.Wait(ctx, here) },
+		func() error { return c.Wait(ctx, func() error { return aboutSession(f(here)) }) },
 		func(h client.Daemon) bool { return h.SessionsDir == d.Path() },
-		func(daemon *client.Client) error {
-			return client.OutcomeUnknown(there(daemon))
-		})
+		func(daemon *client.Client) error { return f(daemon) })
 }
 
 // readSession runs f on a session.

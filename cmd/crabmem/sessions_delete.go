@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,20 +35,20 @@ session for you, unless a run is active.`,
 	return resultCommand(c, cmd, func(ctx context.Context, args []string) (deletedSessions, error) {
 		gone := deletedSessions{DryRun: dry}
 		run := func(d *sessionlog.Dir) error {
-			ids, found, err := chosenSessions(d, args)
+			found, err := c.chosenSessions(ctx, d, args)
 			if err != nil || dry {
 				gone.Deleted = found
 				return err
 			}
-			for i, id := range ids {
-				err := c.onSession(ctx, d, func() error { return d.Delete(id) }, func(daemon *client.Client) error {
-					_, err := op.DeleteSession.Do(ctx, daemon, op.SessionID{Session: id})
+			for _, s := range found {
+				err := c.onSession(ctx, d, func(on op.Caller) error {
+					_, err := op.DeleteSession.Do(ctx, on, op.SessionID{Session: s.ID})
 					return err
 				})
 				if err != nil {
 					return afterOthers(err, "deleted", gone.Deleted)
 				}
-				gone.Deleted = append(gone.Deleted, found[i])
+				gone.Deleted = append(gone.Deleted, s)
 			}
 			return nil
 		}
@@ -67,25 +66,18 @@ session for you, unless a run is active.`,
 
 // chosenSessions finds the sessions that are meant, each once, before anything is done
 // to the first.
-func chosenSessions(d *sessionlog.Dir, args []string) (ids []string, found []op.SessionFile, err error) {
+func (c *app) chosenSessions(ctx context.Context, d *sessionlog.Dir, args []string) (found []op.SessionFile, err error) {
+	here := op.SessionsOf(d, c.logger())
 	for _, id := range args {
-		s, err := d.Read(id)
+		s, err := op.ShowSession.Do(ctx, here, op.SessionID{Session: id})
 		if err != nil {
-			return nil, nil, aboutSession(err)
+			return nil, aboutSession(err)
 		}
-		i, err := s.Info()
-		if cerr := s.Close(); err == nil {
-			err = cerr
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		n := op.SessionFileOf(&i)
-		if !slices.Contains(found, n) {
-			ids, found = append(ids, id), append(found, n)
+		if !slices.Contains(found, s.SessionFile) {
+			found = append(found, s.SessionFile)
 		}
 	}
-	return ids, found, nil
+	return found, nil
 }
 
 // afterOthers adds the completed sessions to an error.
@@ -115,22 +107,15 @@ ID of a deleted one. crabmem sessions list --trash lists the trash.`,
 	}, func(ctx context.Context, args []string) (back restoredSessions, err error) {
 		err = c.writeSessions("restore", true, func(d *sessionlog.Dir) error {
 			for _, id := range once(args) {
-				err := c.onSession(ctx, d, func() error { return d.Restore(id) }, func(daemon *client.Client) error {
-					_, err := op.RestoreSession.Do(ctx, daemon, op.SessionID{Session: id})
+				var s op.Session
+				err := c.onSession(ctx, d, func(on op.Caller) (err error) {
+					s, err = op.RestoreSession.Do(ctx, on, op.SessionID{Session: id})
 					return err
 				})
 				if err != nil {
-					f := classify(err)
-					if f.Kind == "not_found" {
-						f.Remedy = "run crabmem sessions list --trash to list the deleted sessions"
-					}
-					return afterOthers(aboutSession(f), "restored", back.Restored)
+					return afterOthers(aboutSession(err), "restored", back.Restored)
 				}
-				_, found, err := chosenSessions(d, []string{id})
-				if err != nil {
-					return err
-				}
-				back.Restored = append(back.Restored, found...)
+				back.Restored = append(back.Restored, s.SessionFile)
 			}
 			return nil
 		})
@@ -169,27 +154,13 @@ exits with 4. If the daemon has loaded the session, it sets the title for you.`,
 		ValidArgsFunction: c.completeSessions(1, false),
 	}, func(ctx context.Context, args []string) (s op.SessionFile, err error) {
 		err = c.writeSessions("title", true, func(d *sessionlog.Dir) error {
-			return c.onSession(ctx, d, func() error {
-				l, err := d.Open(args[0])
-				if err != nil {
-					return aboutSession(err)
-				}
-				if err := l.SetTitle(args[1]); err != nil {
-					return errors.Join(err, l.Close())
-				}
-				id := l.ID()
-				if err := l.Close(); err != nil { // the title itself is synced
-					c.Warn("closing the session: " + err.Error())
-				}
-				_, found, err := chosenSessions(d, []string{id})
-				if err == nil {
-					s = found[0]
+			return c.onSession(ctx, d, func(on op.Caller) error {
+				r, err := op.TitleSession.Do(ctx, on, op.SessionTitle{Session: args[0], Title: args[1]})
+				s = r.SessionFile
+				if _, isDaemon := on.(*client.Client); isDaemon {
+					err = client.MarkRetryable(err)
 				}
 				return err
-			}, func(daemon *client.Client) error {
-				r, err := op.TitleSession.Do(ctx, daemon, op.SessionTitle{Session: args[0], Title: args[1]})
-				s = r.SessionFile
-				return client.MarkRetryable(err)
 			})
 		})
 		return s, err

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strings"
 
-	"crabmem/daemon/client"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
@@ -44,23 +43,17 @@ If the first line is lost, the session's owner is unknown, and repair exits with
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the lines to remove, change nothing")
 	return resultCommand(c, cmd, func(ctx context.Context, args []string) (did repairedSession, err error) {
 		did.DryRun = dry
-		if dry {
-			err = c.readSession(args[0], func(s *sessionlog.Session) error { return did.foresee(ctx, s) })
-		} else {
+		err = c.readSession(args[0], func(s *sessionlog.Session) error {
+			did.ID, did.File = s.ID, s.File
+			if dry {
+				return did.foresee(ctx, s)
+			}
+			return nil
+		})
+		if err == nil && !dry {
 			err = c.writeSessions("repair", true, func(d *sessionlog.Dir) error {
-				s, err := d.Read(args[0])
-				if err != nil {
-					return aboutSession(err)
-				}
-				did.ID, did.File = s.ID, s.File
-				if err := s.Close(); err != nil {
-					return err
-				}
-				return c.onSession(ctx, d, func() (err error) {
-					did.Repaired, err = d.Repair(args[0])
-					return err
-				}, func(daemon *client.Client) (err error) {
-					did.Repaired, err = op.RepairSession.Do(ctx, daemon, op.SessionID{Session: args[0]})
+				return c.onSession(ctx, d, func(on op.Caller) (err error) {
+					did.Repaired, err = op.RepairSession.Do(ctx, on, op.SessionID{Session: args[0]})
 					return err
 				})
 			})
@@ -95,7 +88,6 @@ If the first line is lost, the session's owner is unknown, and repair exits with
 
 // foresee fills in the result that a repair would have.
 func (r *repairedSession) foresee(ctx context.Context, s *sessionlog.Session) error {
-	r.ID, r.File = s.ID, s.File
 	first := &record.FormatError{Path: s.Path, Line: 1, Msg: "no meta line"}
 	for l, err := range s.Lines(0) {
 		if err := cmp.Or(err, context.Cause(ctx)); err != nil {

@@ -3,6 +3,7 @@ package op
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
@@ -106,6 +107,11 @@ var ShowSession = Add(errtable.Session, Op[Daemon, SessionID, Session]{
 	Run:    func(_ context.Context, d Daemon, in *SessionID) (Session, error) { return d.Describe(in.Session) },
 })
 
+// SessionsOf carries out operations on the files of sessions, none of which is loaded.
+func SessionsOf(d *sessionlog.Dir, log *slog.Logger) Local {
+	return Local{Daemon{Parts: &Parts{Sessions: d, Log: log, Loaded: new(session.Manager), Followers: func(string) uint64 { return 0 }}}}
+}
+
 // CancelSession ends the run of a session. A session that is not loaded has none.
 var CancelSession = Add(errtable.Session, Op[Daemon, SessionID, None]{
 	Name: "sessions.cancel", Does: "End the run of a session.", Effect: Manages, Need: NeedSession, Path: "POST /v1/sessions/{id}/cancel",
@@ -163,7 +169,7 @@ var RestoreSession = Add(errtable.Session, Op[Daemon, SessionID, Session]{
 	Permit: func(d Daemon, in *SessionID) error { return d.ownTrashed(in.Session) },
 	Run: func(_ context.Context, d Daemon, in *SessionID) (Session, error) {
 		if err := d.Sessions.Restore(in.Session); errors.Is(err, sessionlog.ErrNotFound) {
-			return Session{}, &errtable.Error{HTTP: http.StatusNotFound, Kind: "not_found", Message: err.Error(), Fix: "crabmem sessions list --trash shows what can be restored"}
+			return Session{}, &errtable.Error{HTTP: http.StatusNotFound, Kind: "not_found", Exit: errtable.ExitNotFound, Message: err.Error(), Fix: "run crabmem sessions list --trash to list the deleted sessions"}
 		} else if err != nil {
 			return Session{}, err
 		}

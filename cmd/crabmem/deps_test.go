@@ -97,7 +97,7 @@ var mayImport = map[string][]string{
 	"daemon/mcpserver/compat/memgraph": {"daemon/display", "daemon/errtable", "crmem"},
 	"daemon/sandbox":                   {"crmem/vfs"},
 	"daemon/tool":                      {"bm25/clip", "daemon/approval", "daemon/model", "daemon/sandbox", "crmem/vfs"},
-	"daemon/skill":                     {"bm25/clip", "daemon/tool", "crmem/vfs"},
+	"daemon/skill":                     {"bm25/clip", "crmem/metadata", "daemon/tool", "crmem/vfs"},
 	"daemon/mcp":                       {"bm25/clip", "daemon/tool", "crmem/vfs"},
 	"daemon/agent":                     {"bm25/clip", "daemon/secret/scan", "daemon/model", "daemon/tool", "sessionlog", "sessionlog/record", "crmem/vfs"},
 	"daemon/approval":                  {"crmem/vfs"},

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"crabmem/bm25/clip"
+	"crabmem/crmem/metadata"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -70,46 +71,22 @@ func notUTF8(file string, line int, text string) *Problem {
 	return &Problem{File: file, Line: line, Text: "not valid UTF-8", Remedy: "save it as UTF-8"}
 }
 
-const fence = "---"
-
 // parseFront reads the front matter at the beginning of contents, of which the
 // rest may be missing, and returns where it ends.
 func parseFront(file string, contents []byte) (s Skill, body int, err error) {
-	at := 0
-	if bytes.HasPrefix(contents, []byte("\ufeff")) {
-		at = len("\ufeff")
+	open, lines, end, rest, ok := metadata.Split(strings.TrimPrefix(string(contents), "\ufeff"))
+	p := &Problem{File: file, Line: 1, Text: "the front matter does not end", Remedy: "end it with a line ---"}
+	switch size := len(open) + len(lines) + len(end); {
+	case open == "":
+		p.Text, p.Remedy = "no front matter", "begin the file with a line ---, the keys name and description, and a line ---"
+	case size > maxFront, !ok && len(contents) > maxFront:
+		p.Text = fmt.Sprintf("the front matter does not end in the first %d bytes", maxFront)
+	case ok:
+		f := front{file: file, skill: &s}
+		err = f.parse([]byte(lines))
+		return s, len(contents) - len(rest), err
 	}
-	next := func() (line string, ok bool) {
-		end := bytes.IndexByte(contents[at:], '\n')
-		if end < 0 {
-			if at == len(contents) {
-				return "", false
-			}
-			line, at = string(contents[at:]), len(contents)
-			return line, true
-		}
-		line, at = string(contents[at:at+end]), at+end+1
-		return line, true
-	}
-	if line, _ := next(); strings.TrimRight(line, " \t\r\n") != fence {
-		return s, body, &Problem{File: file, Line: 1, Text: "no front matter", Remedy: "begin the file with a line ---, the keys name and description, and a line ---"}
-	}
-	begin := at
-	for {
-		end := at
-		line, ok := next()
-		if !ok || at > maxFront {
-			p := &Problem{File: file, Line: 1, Text: "the front matter does not end", Remedy: "end it with a line ---"}
-			if at > maxFront {
-				p.Text = fmt.Sprintf("the front matter does not end in the first %d bytes", maxFront)
-			}
-			return s, body, p
-		}
-		if strings.TrimRight(line, " \t\r\n") == fence {
-			f := front{file: file, skill: &s}
-			return s, at, f.parse(contents[begin:end])
-		}
-	}
+	return s, 0, p
 }
 
 // front is the front matter of a file that is being read.

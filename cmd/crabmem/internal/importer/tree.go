@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"crabmem/crmem/metadata"
 	"crabmem/crmem/tree"
 	"crabmem/crmem/vfs"
 )
@@ -177,21 +178,11 @@ func (t *treeReader) read(name string) (*page, error) {
 // front splits a page into its front matter and the text after it. ok is false
 // if it has no front matter.
 func (p *page) front() (front, body string, ok bool) {
-	rest, ok := strings.CutPrefix(p.text, "---\n")
-	if !ok {
+	_, front, _, body, ok = metadata.Split(p.text)
+	if !ok || len(front) > maxFront {
 		return "", p.text, false
 	}
-	for at := 0; at <= len(rest) && at <= maxFront; {
-		line, _, more := strings.Cut(rest[at:], "\n")
-		if strings.TrimRight(line, " \t") == "---" {
-			return rest[:at], strings.TrimPrefix(rest[min(at+len(line)+1, len(rest)):], "\n"), true
-		}
-		if !more {
-			break
-		}
-		at += len(line) + 1
-	}
-	return "", p.text, false
+	return front, strings.TrimPrefix(body, "\n"), true
 }
 
 // stem is a page's name without directory and extension.

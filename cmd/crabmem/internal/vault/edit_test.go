@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"crabmem/crmem"
+	"crabmem/crmem/metadata"
 )
 
 // linkEntries are the targets of links in tests.
@@ -35,7 +36,7 @@ func TestLinks(t *testing.T) {
 		}
 		e := crmem.Entry{ID: 4, Name: "n", Content: content}
 		page := exported(append(slices.Clip(linkEntries), e), append(slices.Clip(linkStems), "n"))[3]
-		if _, _, _, text, _ := split(page); text != want {
+		if _, _, _, text, _ := metadata.Split(page); text != want {
 			t.Errorf("%q: %q, want %q", content, text, want)
 		}
 	}

@@ -83,30 +83,6 @@ func (k *Key) list() ([]string, bool) {
 	return values, true
 }
 
-// split splits a note at its front matter. ok is false if it has none.
-func split(page string) (open, lines, end, text string, ok bool) {
-	at := 0
-	for n := 0; ; n++ {
-		i := strings.IndexByte(page[at:], '\n')
-		next := at + i + 1
-		if i < 0 {
-			next = len(page)
-		}
-		line := strings.TrimRight(page[at:next], "\r\n \t")
-		switch {
-		case n == 0 && (line != "---" || i < 0):
-			return "", "", "", page, false
-		case n == 0:
-			open = page[:next]
-		case line == "---":
-			return open, page[len(open):at], page[at:next], page[next:], true
-		case i < 0:
-			return "", "", "", page, false
-		}
-		at = next
-	}
-}
-
 // ownLines returns front matter without the lines of keys. Comments and empty lines
 // after a key stay.
 func ownLines(front string, keys []Key, remove func(name string) bool) string {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"crabmem/crmem"
+	"crabmem/crmem/metadata"
 )
 
 // Page is the entry of a note.
@@ -46,7 +47,7 @@ func Read(page, stem string) (*Page, error) {
 	}
 	page = strings.TrimPrefix(page, "\ufeff")
 	p := &Page{Entry: crmem.Entry{Name: norm.NFC.String(stem), Content: page}}
-	open, front, _, _, ok := split(page)
+	open, front, _, _, ok := metadata.Split(page)
 	exported := strings.Contains("\n"+front, "\n"+keyID+":")
 	if !ok || !exported && len(front) > maxFront {
 		return p, nil
@@ -72,7 +73,7 @@ func Read(page, stem string) (*Page, error) {
 	// An editor or version control may have changed the line ends of a note.
 	if ends, _ := keyOf(keys, keyEnds).text(); ends != crlf && strings.HasSuffix(open, "\r\n") {
 		page = strings.ReplaceAll(page, "\r\n", "\n")
-		_, front, _, _, _ = split(page)
+		_, front, _, _, _ = metadata.Split(page)
 		if keys, err = Keys(front); err != nil {
 			return nil, err
 		}
@@ -144,7 +145,7 @@ func parseTime(s string) (crmem.UnixTime, bool) {
 // content sets the content: the front matter without the properties of crabmem, and
 // the text.
 func (p *Page) content(page string, keys []Key) {
-	open, front, end, text, _ := split(page)
+	open, front, end, text, _ := metadata.Split(page)
 	links := &linkMap{}
 	links.items, _ = keyOf(keys, keyLinks).list()
 	links.items = links.items[:min(len(links.items), maxLinks)]

@@ -152,7 +152,7 @@ func checkRules(t *testing.T, entries []crmem.Entry, files, owner map[string]str
 	}
 	for _, e := range entries {
 		page := files[strings.ToLower(stemOf[e.Name])]
-		_, front, _, text, ok := split(page)
+		_, front, _, text, ok := metadata.Split(page)
 		props := map[string]any{}
 		if err := yaml.Unmarshal([]byte(front), &props); err != nil || !ok {
 			t.Fatalf("%q: %v", page, err)

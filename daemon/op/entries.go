@@ -121,8 +121,10 @@ var Remember = Add(errtable.Store, Op[Store, Note, Written]{
 	Did: func(_ *Note, w *Written) once.Effect { return w.effect() },
 	Run: func(_ context.Context, s Store, in *Note) (Written, error) {
 		var similar []string
-		if old, err := s.Get(in.Name); in.Similar && (err != nil || !crmem.SameName(old.Name, in.Name)) {
-			similar = similarNames(s.Store, in.Name)
+		if in.Similar {
+			if old, err := s.Get(in.Name); err != nil || !crmem.SameName(old.Name, in.Name) {
+				similar = similarNames(s.Store, in.Name)
+			}
 		}
 		o, err := s.Guard.remember(s.Store, in.Remember)
 		if err != nil {

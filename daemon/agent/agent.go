@@ -26,8 +26,16 @@ const (
 //go:embed prompts/memory.md
 var memoryPrompt string
 
+// DefaultCompactPrompt asks for a summary. An agent without a prompt uses it, unless
+// [Hooks] have another.
+//
 //go:embed prompts/compact.md
-var compactPrompt string
+var DefaultCompactPrompt string
+
+// DefaultFlushPrompt is a text for Hooks.FlushPrompt.
+//
+//go:embed prompts/flush.md
+var DefaultFlushPrompt string
 
 // Agent is a prompt, a model, and a permission set.
 type Agent struct {
@@ -54,7 +62,7 @@ type Agent struct {
 	// compaction; 80 % of the model's window is another limit. 0 never
 	// compacts.
 	CompactThreshold int
-	// CompactPrompt replaces the built-in prompt unless it is "".
+	// CompactPrompt replaces the prompt of the hooks and the default one unless it is "".
 	CompactPrompt string
 	// CompactTokens is about how long a summary may be. 0 is up to the model.
 	CompactTokens int

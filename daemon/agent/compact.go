@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,11 +70,7 @@ func (r *Runner) Summarize(ctx context.Context, a *Agent, s *Session, o CompactO
 
 // summaryRequest returns a request of at most room bytes if possible.
 func (r *Runner) summaryRequest(a *Agent, s *Session, o CompactOptions, room int) model.Request {
-	prompt := a.CompactPrompt
-	if prompt == "" {
-		prompt = compactPrompt
-	}
-	prompt = strings.TrimSpace(prompt)
+	prompt := strings.TrimSpace(cmp.Or(a.CompactPrompt, r.Hooks.CompactPrompt, DefaultCompactPrompt))
 	if o.Focus != "" {
 		prompt += "\n\nKeep above all: " + o.Focus
 	}
@@ -246,6 +243,7 @@ func (t *turn) compactIfFull(ctx context.Context) {
 	if limit == 0 || t.noCompact || now <= limit {
 		return
 	}
+	t.flush(ctx)
 	t.compact(ctx)
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"sync"
 
@@ -25,6 +26,13 @@ type Hooks struct {
 	// Event receives every event of every run, before the run's caller, except of a
 	// run that returns the answer of an earlier one.
 	Event func(t *Turn, e Event)
+	// CompactPrompt asks for the summary of an agent without a prompt of its own. "" is
+	// DefaultCompactPrompt.
+	CompactPrompt string
+	// FlushPrompt, such as DefaultFlushPrompt, asks a model to store what it must not
+	// forget, with the tool remember, before a full context is compacted. "": it is not
+	// asked.
+	FlushPrompt string
 }
 
 // Turn is one run of an agent, as hooks see it. Hooks change it only through
@@ -71,7 +79,7 @@ func (t *Turn) Narrow(s tool.Scope) {
 }
 
 // Then returns hooks that call h, then next. next preprocesses the result of h,
-// and its messages follow those of h.
+// its messages follow those of h, and its prompts replace those of h.
 func (h Hooks) Then(next Hooks) Hooks {
 	return Hooks{
 		BuildAgent:    both(h.BuildAgent, next.BuildAgent),
@@ -87,6 +95,8 @@ func (h Hooks) Then(next Hooks) Hooks {
 			h.event(t, e)
 			next.event(t, e)
 		},
+		CompactPrompt: cmp.Or(next.CompactPrompt, h.CompactPrompt),
+		FlushPrompt:   cmp.Or(next.FlushPrompt, h.FlushPrompt),
 	}
 }
 

@@ -136,7 +136,7 @@ func (v *vault) note(e *crmem.Entry, stem string, resolve func(string) string) n
 	n.text = links.write(n.text)
 	exact := true
 	if body > 0 {
-		open, lines, end := splitFront(e.Content[:body])
+		open, lines, end, _, _ := metadata.Split(e.Content[:body])
 		if exact = lines != "" && equalFields(fields, m.Fields()); exact {
 			n.open, n.front, n.end = open, lines, end
 		} else {
@@ -191,14 +191,6 @@ func listLine(key string, items []string) string {
 		quoted[i] = metadata.Quote(s)
 	}
 	return key + ": [" + strings.Join(quoted, ", ") + "]"
-}
-
-// splitFront splits front matter of the grammar of package metadata into the first
-// line, the lines of the fields, and the last line.
-func splitFront(front string) (open, lines, end string) {
-	at := strings.IndexByte(front, '\n') + 1
-	last := strings.LastIndexByte(strings.TrimRight(front, "\r\n"), '\n') + 1
-	return front[:at], front[at:last], front[last:]
 }
 
 // shown returns the fields of metadata as Obsidian accepts them. It omits keys that

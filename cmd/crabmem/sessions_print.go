@@ -93,20 +93,12 @@ func (c *app) printText(indent, s string) {
 // The forms of a session under --json.
 type (
 	shownMessage struct {
-		Line             int64       `json:"line"`
-		Role             string      `json:"role"`
-		Content          string      `json:"content"`
-		ReasoningContent string      `json:"reasoning_content"`
-		ToolCallID       string      `json:"tool_call_id"`
-		ToolCalls        []shownCall `json:"tool_calls"`
-	}
-	shownCall struct {
-		ID       string `json:"id"`
-		Type     string `json:"type"`
-		Function struct {
-			Name      string `json:"name"`
-			Arguments string `json:"arguments"`
-		} `json:"function"`
+		Line             int64                 `json:"line"`
+		Role             string                `json:"role"`
+		Content          string                `json:"content"`
+		ReasoningContent string                `json:"reasoning_content"`
+		ToolCallID       string                `json:"tool_call_id"`
+		ToolCalls        []sessionlog.ToolCall `json:"tool_calls"`
 	}
 	shownMarker struct {
 		Line    int64  `json:"line"`
@@ -153,13 +145,7 @@ type (
 )
 
 func newShownMessage(line int64, m *sessionlog.Message) shownMessage {
-	s := shownMessage{line, m.Role, m.Content, m.ReasoningContent, m.ToolCallID, make([]shownCall, len(m.ToolCalls))}
-	for i := range m.ToolCalls {
-		call := &m.ToolCalls[i]
-		s.ToolCalls[i].ID, s.ToolCalls[i].Type = call.ID, call.Type
-		s.ToolCalls[i].Function.Name, s.ToolCalls[i].Function.Arguments = call.Function.Name, call.Function.Arguments
-	}
-	return s
+	return shownMessage{line, m.Role, m.Content, m.ReasoningContent, m.ToolCallID, append([]sessionlog.ToolCall{}, m.ToolCalls...)}
 }
 
 // damageOf returns the error of a line, or nil.

@@ -168,15 +168,15 @@ type Message struct {
 
 // ToolCall is a model's request to run a tool.
 type ToolCall struct {
-	ID       string
-	Type     string // "function"; written so when empty
-	Function Function
+	ID       string   `json:"id"`
+	Type     string   `json:"type"` // "function"; written so when empty
+	Function Function `json:"function"`
 }
 
 // Function is the function that a tool call calls.
 type Function struct {
-	Name      string
-	Arguments string // JSON text
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"` // JSON text
 }
 
 // Meta describes a session.

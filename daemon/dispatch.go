@@ -70,7 +70,7 @@ func (d *Daemon) answer(r *request, m *pb.ClientMessage) error {
 		_, err := d.changeConfig(&op.ConfigChange{Config: m.SetConfig.GetConfig()})
 		return r.done(err)
 	case *pb.ClientMessage_Reload:
-		return r.done(d.reload())
+		return r.done(d.Reload())
 	case *pb.ClientMessage_SubscribeEvents:
 		return d.subscribe(r)
 	case *pb.ClientMessage_ReplyToAsk:

@@ -102,7 +102,7 @@ func TestRecallLimit(t *testing.T) {
 		if err := os.WriteFile(config, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.reload(); err != nil {
+		if err := s.Reload(); err != nil {
 			t.Fatal(err)
 		}
 		check(`{"query":"pelican","budget_tokens":8000}`, want)

@@ -61,6 +61,9 @@ func (d *Daemon) resolve(ctx context.Context, q *runRequest) (*session.Session, 
 			return nil, err
 		}
 	}
+	if err := d.checkAgent(q.Agent); err != nil {
+		return nil, err
+	}
 	before := q.commands && d.setup().agents[cmp.Or(q.Agent, config.Crab)] != nil && q.Session == nil && q.Resume == nil
 	if before {
 		if err := d.command(d.senderScope(nil, cmp.Or(q.Agent, config.Crab), cmp.Or(q.Sender, session.User)), q); err != nil {

@@ -511,7 +511,7 @@ func TestKeysAreHidden(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.home, "config.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.reload(); err != nil {
+	if err := s.Reload(); err != nil {
 		t.Fatal(err)
 	}
 	if shown("later") || !shown("other") {

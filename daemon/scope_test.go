@@ -451,7 +451,7 @@ func (w *world) useModel() {
 func (w *world) changeRules() {
 	w.t.Helper()
 	w.write()
-	if err := w.d.reload(); err != nil {
+	if err := w.d.Reload(); err != nil {
 		w.t.Fatal(err)
 	}
 	w.useModel()

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"fmt"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -9,6 +11,7 @@ import (
 	"crabmem/crmem/tree"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/mcp"
 	"crabmem/daemon/model"
 	"crabmem/daemon/skill"
@@ -211,9 +214,54 @@ func (d *Daemon) hidden(c *config.Config) []string {
 	return list
 }
 
-// reload reads the configuration again. It keeps sessions, subscribers, pending
-// questions, and active runs.
-func (d *Daemon) reload() error {
+// noticeAgents adds the agents with a file that is new since the configuration was read.
+func (d *Daemon) noticeAgents() {
+	known := make(map[string]bool)
+	for _, a := range d.setup().config.Agents {
+		known[a.File] = true
+	}
+	dir := filepath.Join(d.home, "agents")
+	entries, _ := d.fs.ReadDir(dir) // an unreadable directory has no agents
+	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+		return strings.HasSuffix(e.Name(), ".md") && !strings.HasPrefix(e.Name(), ".") && !known[filepath.Join(dir, e.Name())]
+	}) {
+		return
+	}
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
+	c, err := d.readConfig()
+	if err != nil {
+		return // the configuration in use stays
+	}
+	s := *d.setup()
+	next := *s.config
+	next.Agents, next.Broken = slices.Clone(next.Agents), c.Broken
+	for _, a := range c.Agents {
+		if _, ok := next.Agent(a.Name); !ok {
+			next.Agents = append(next.Agents, a)
+			slices.SortFunc(next.Agents, func(a, b config.Agent) int { return strings.Compare(a.Name, b.Name) })
+		}
+	}
+	s.config = &next
+	d.buildAgents(&s)
+	d.current.Store(&s)
+}
+
+// checkAgent returns an error for an agent whose file is invalid.
+func (d *Daemon) checkAgent(name string) error {
+	if name == "" || d.setup().agents[name] != nil {
+		return nil
+	}
+	d.noticeAgents()
+	if p := d.setup().config.BrokenAgent(name); p != nil {
+		return &errtable.Error{Kind: "unknown_agent", Exit: errtable.ExitNotFound, Path: p.Path, Message: fmt.Sprintf("agent '%s' cannot be used: %v", name, p), Fix: p.Repair()}
+	}
+	return nil
+}
+
+// Reload reads the configuration, agents, and skills again. It keeps sessions, subscribers,
+// pending questions, and active runs.
+func (d *Daemon) Reload() error {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
 	c, err := d.readConfig()

@@ -59,7 +59,7 @@ func TestSkillTags(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.reload(); err != nil {
+	if err := s.Reload(); err != nil {
 		t.Fatal(err)
 	}
 	check("writer", "later", "listed", "upper")

@@ -6,15 +6,19 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/cmd/crabmem/internal/doctor"
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon"
 	"crabmem/daemon/client"
+	"crabmem/daemon/config"
 	"crabmem/daemon/display"
 	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
@@ -37,11 +41,13 @@ Without a configuration the daemon runs one agent, crab, with the model offline,
 which answers from memory only. Run crabmem init to configure a model.
 
 SIGTERM or Ctrl+C stops the daemon. It rejects new requests and waits up to
-[limits] drain for active runs. A home has one daemon; a second exits with 4.
-Use crabmem daemon start to run the daemon in the background.`,
+[limits] drain for active runs. SIGHUP makes it read the configuration, agents,
+and skills again, as crabmem daemon reload does. A home has one daemon; a second
+exits with 4. Use crabmem daemon start to run the daemon in the background.`,
 		Example: `  crabmem daemon start
   crabmem daemon status
   crabmem daemon restart
+  crabmem daemon reload
   crabmem daemon logs -n 20
   crabmem daemon stop`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -58,7 +64,7 @@ Use crabmem daemon start to run the daemon in the background.`,
 		return c.daemon(cmd.Context(), log, verbose)
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	addCommands(cmd, daemonStart(c, &verbose), daemonStop(c), daemonRestart(c, &verbose), daemonStatus(c), c.logsCommand(c.daemonLog))
+	addCommands(cmd, daemonStart(c, &verbose), daemonStop(c), daemonRestart(c, &verbose), daemonReload(c), daemonStatus(c), c.logsCommand(c.daemonLog))
 	return c.outputs(cmd, of[daemonState]())
 }
 
@@ -100,6 +106,23 @@ func (c *app) daemon(ctx context.Context, log string, verbose bool) (err error) 
 		file.rotate(d.LogLimits())
 	}
 	c.serving.Store(true)
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	go func() {
+		for {
+			select {
+			case <-hangups:
+				if err := d.Reload(); err != nil {
+					logger.Error("the daemon keeps its configuration", "error", err)
+				} else {
+					logger.Info("reloaded the configuration, agents, and skills")
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
 	// The daemon runs permanently: memory matters more than the time to free
 	// it.
 	debug.SetGCPercent(gcPercent)
@@ -223,6 +246,25 @@ func (c *app) awaitExit(ctx context.Context, h client.Daemon) error {
 			}
 		}
 	})
+}
+
+func daemonReload(c *app) *cobra.Command {
+	return resultCommand(c, &cobra.Command{
+		Use:   "reload",
+		Short: "read the configuration, agents, and skills again",
+		Long: `Make the daemon read config.toml, agents/*.md, and skills again. Sessions and
+active runs continue; models of crabmem models add are removed. If config.toml
+is invalid, the daemon keeps its configuration, and the exit code is 1. Problems
+of one provider or agent are warnings. Keys such as [tcp] listen take effect
+when the daemon restarts. Without a daemon the exit code is 8.`,
+		Example: `  crabmem daemon reload
+  crabmem daemon reload --json`,
+	}, func(ctx context.Context, _ []string) (a configWritten, err error) {
+		done, err := ask(ctx, c, op.ReloadConfig, op.None{})
+		a = configWritten{Path: filepath.Join(c.homeDir(), config.File), Used: done.Used, Notes: []string{}}
+		c.noteProblems(&a, doctor.ByDaemon(done.Problems))
+		return a, err
+	}, func(configWritten) { c.Say("reloaded the configuration, agents, and skills") })
 }
 
 func daemonStatus(c *app) *cobra.Command {

@@ -25,6 +25,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon"
+	"crabmem/daemon/gateway"
 	"crabmem/daemon/sandbox"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -248,7 +249,7 @@ func TestDoctorGateway(t *testing.T) {
 	if got := check(); got != "[]" {
 		t.Errorf("without a gateway: %s", got)
 	}
-	health := `{"status":"ok","version":"1"}`
+	health := `{"status":"ok","version":"1","home":"` + gateway.HomeID(vfs.OS{}, p.home) + `"}`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, health) }))
 	defer server.Close()
 	address := strings.TrimPrefix(server.URL, "http://")
@@ -257,7 +258,7 @@ func TestDoctorGateway(t *testing.T) {
 	if got := check(); got != "answers at "+address {
 		t.Errorf("with a gateway: %s", got)
 	}
-	for _, health = range []string{"{}", "hello", ""} {
+	for _, health = range []string{`{"status":"ok","version":"1","home":"of-another"}`, "{}", "hello", ""} {
 		if got := check(); !strings.HasPrefix(got, "not running") {
 			t.Errorf("another program answers %q: %s", health, got)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/crmem/vfs"
 	"crabmem/daemon/gateway"
 
 	"github.com/spf13/cobra"
@@ -132,7 +133,7 @@ func TestCommandTable(t *testing.T) {
 }
 
 // exampleGateway runs a gateway of the home until the result is called.
-func exampleGateway(t *testing.T, shell func(string)) (stop func()) {
+func exampleGateway(t *testing.T, dir string, shell func(string)) (stop func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0") // finds a free port
 	if err != nil {
@@ -146,7 +147,7 @@ func exampleGateway(t *testing.T, shell func(string)) (stop func()) {
 	shell(`crabmem daemon start`)
 	shell(`crabmem gateway >/dev/null 2>&1 & echo $! >gateway.pid`)
 	gate.Until(t, "the gateway answers", func() bool {
-		return gateway.Answers(t.Context(), &gateway.Server{Host: "127.0.0.1", Port: port})
+		return gateway.Answers(t.Context(), &gateway.Server{Host: "127.0.0.1", Port: port}, gateway.HomeID(vfs.OS{}, filepath.Join(dir, "home")))
 	})
 	return func() {
 		shell(`kill $(cat gateway.pid)`)
@@ -220,7 +221,7 @@ func TestExamples(t *testing.T) {
 				shell(`crabmem gateway key add phone && crabmem gateway key add ci`)
 			}
 			if cmd.CommandPath() == "open" { // without a gateway, it would run until a signal
-				defer exampleGateway(t, shell)()
+				defer exampleGateway(t, dir, shell)()
 			}
 			if cmd.CommandPath() == "skills show" {
 				shell(`crabmem skills new deploy`)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os/exec"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"crabmem/crmem/vfs"
 	"crabmem/daemon/gateway"
 	"crabmem/daemon/gateway/page"
 	"crabmem/daemon/guard"
@@ -35,9 +37,10 @@ func openCommand(c *app) *cobra.Command {
 talk to agents. open prints a code for one login within a minute. A browser then
 remains logged in for 12 hours, or until the gateway stops.
 
-open starts the daemon if it is not running. If no gateway is running, open runs
-it until Ctrl+C; see crabmem gateway. The browser opens only if the output is a
-terminal.`,
+open starts the daemon if it is not running. If no gateway of this home is
+running, open runs it until Ctrl+C; see crabmem gateway. If another program uses
+the port of config/gateway.toml, open takes a free port and says so. The browser
+opens only if the output is a terminal.`,
 		Example: `  crabmem open
   crabmem open --no-browser`,
 		Args:              noArgs,
@@ -59,14 +62,27 @@ terminal.`,
 		show := func(port int, serving bool) error {
 			return c.showPage(cmd.Context(), home, pageURL(conf.Server.Host, port), serving, !stay)
 		}
-		if gateway.Answers(cmd.Context(), &conf.Server) {
-			return show(conf.Server.Port, false)
+		for _, port := range []int{conf.Server.Port, c.openPort(home)} {
+			at := gateway.Server{Host: conf.Server.Host, Port: port}
+			if gateway.Answers(cmd.Context(), &at, gateway.HomeID(c.fs, home)) {
+				return show(port, false)
+			}
 		}
 		l, g, err := c.newGateway(home, &conf)
+		if err != nil && classify(err).Kind == "listen" && conf.Server.Port != 0 {
+			conf.Server.Port = 0
+			if l, g, err = c.newGateway(home, &conf); err == nil {
+				c.Note("another program uses the port of config/gateway.toml: the page has a free port; set port in [server] to keep one")
+			}
+		}
 		if err != nil {
 			return err
 		}
 		defer g.Close()
+		port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+		if err := vfs.WriteFile(c.fs, filepath.Join(home, openPortFile), 0o600, []byte(port)); err != nil {
+			c.Warn(err.Error()) // another open does not find this gateway
+		}
 		if err := show(l.Addr().(*net.TCPAddr).Port, true); err != nil {
 			l.Close() //nolint:errcheck // the error before is the cause
 			return err
@@ -75,6 +91,16 @@ terminal.`,
 		return g.Serve(cmd.Context(), l)
 	}
 	return c.outputs(cmd, of[openedPage]())
+}
+
+// openPortFile contains the port of the last gateway that open started.
+const openPortFile = "run/open-port"
+
+// openPort returns the port in openPortFile, or 0.
+func (c *app) openPort(home string) int {
+	b, _ := vfs.ReadFile(c.fs, filepath.Join(home, openPortFile), 16) // a missing file has no port
+	port, _ := strconv.Atoi(string(b))
+	return port
 }
 
 // pageURL returns the address of the page. Browsers send a cookie to each port of a host,
@@ -94,7 +120,8 @@ func (c *app) showPage(ctx context.Context, home, url string, serving, browse bo
 		return c.about(filepath.Join(home, page.CodeFile), err)
 	}
 	if c.JSON {
-		return c.PrintJSON(openedPage{URL: url, Code: code, Expires: now.Add(page.CodeTime).UTC().Format(time.RFC3339), Serving: serving})
+		err := c.PrintJSON(openedPage{URL: url, Code: code, Expires: now.Add(page.CodeTime).UTC().Format(time.RFC3339), Serving: serving})
+		return errors.Join(err, c.Out.Flush()) // before the gateway serves
 	}
 	fmt.Fprintf(c.Out, "page  %s\ncode  %s  (for one login within a minute)\n", url, code)
 	if serving {

@@ -94,8 +94,8 @@ type serviceState struct {
 // running sets whether the daemon or the gateway responds.
 func (st *serviceState) running(ctx context.Context, c *app) error {
 	if c.ofGateway {
-		_, conf, err := c.gatewayConfig()
-		st.Running = err == nil && gateway.Answers(ctx, &conf.Server)
+		home, conf, err := c.gatewayConfig()
+		st.Running = err == nil && gateway.Answers(ctx, &conf.Server, gateway.HomeID(c.fs, home))
 		return err
 	}
 	cl, h, err := c.running(ctx)

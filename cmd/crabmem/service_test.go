@@ -123,7 +123,7 @@ func TestServiceGateway(t *testing.T) {
 		t.Fatalf("service %+v", s)
 	}
 	l := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, `{"status":"ok","version":"1"}`)
+		_, _ = io.WriteString(w, `{"status":"ok","version":"1","home":"`+gateway.HomeID(c.fs, c.home)+`"}`)
 	}))
 	defer l.Close()
 	file := filepath.Join(c.home, gateway.File)

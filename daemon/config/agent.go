@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
@@ -76,6 +77,15 @@ func (l *loader) agents(c *Config, top *section, models map[string]place) {
 		a.agent.Memory = a.agent.Memory && c.Memory
 		c.Agents = append(c.Agents, a.agent)
 	}
+}
+
+// BrokenAgent returns the problem of the file agents/NAME.md, or nil.
+func (c *Config) BrokenAgent(name string) *Problem {
+	path := filepath.Join(c.Home, "agents", name+".md")
+	if i := slices.IndexFunc(c.Broken, func(p Problem) bool { return p.Path == path }); i >= 0 {
+		return &c.Broken[i]
+	}
+	return nil
 }
 
 func newAgent(name string, memory bool) Agent {

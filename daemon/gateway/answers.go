@@ -7,13 +7,23 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"crabmem/crmem/vfs"
 )
 
 // answersWait limits the wait for a gateway.
 const answersWait = 2 * time.Second
 
-// Answers reports whether a gateway answers at an address.
-func Answers(ctx context.Context, s *Server) bool {
+// HomeID identifies a home to programs that do not know its path.
+func HomeID(fsys vfs.FS, home string) string {
+	if real, err := fsys.Resolve(home); err == nil {
+		home = real
+	}
+	return hashOf("home " + home)[:16]
+}
+
+// Answers reports whether the gateway of a home answers at an address. home is a HomeID.
+func Answers(ctx context.Context, s *Server, home string) bool {
 	if s.Port == 0 {
 		return false
 	}
@@ -34,5 +44,5 @@ func Answers(ctx context.Context, s *Server) bool {
 	}
 	defer p.Body.Close()
 	var h health
-	return json.NewDecoder(http.MaxBytesReader(nil, p.Body, 1<<10)).Decode(&h) == nil && h.Status != "" && h.Version != ""
+	return json.NewDecoder(http.MaxBytesReader(nil, p.Body, 1<<10)).Decode(&h) == nil && h.Status != "" && h.Version != "" && h.Home == home
 }

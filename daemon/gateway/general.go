@@ -19,6 +19,7 @@ var generalRoutes = []route{
 type health struct {
 	Status  string `json:"status" jsonschema:"ok, or no_daemon"`
 	Version string `json:"version" jsonschema:"of the gateway"`
+	Home    string `json:"home" jsonschema:"identifies the home directory"`
 }
 
 // Component is a program that provides tools to agents.
@@ -63,7 +64,7 @@ const pingTime = 2 * time.Second
 func (c *call) health() (any, error) {
 	ctx, cancel := context.WithTimeout(c.r.Context(), pingTime)
 	defer cancel()
-	h := health{Status: "ok", Version: c.g.o.Version}
+	h := health{Status: "ok", Version: c.g.o.Version, Home: HomeID(c.g.o.FS, c.g.o.Home)}
 	if c.g.pinger.Ping(ctx) != nil {
 		h.Status = "no_daemon"
 	}

@@ -44,12 +44,12 @@ func TestProblemsHideTheHome(t *testing.T) {
 // every other request fails with 503.
 func TestHealth(t *testing.T) {
 	r := newRig(t)
-	if p := r.do("", "GET", "/health", nil); string(p.body) != `{"status":"ok","version":"test"}`+"\n" || p.StatusCode != 200 {
+	if p := r.do("", "GET", "/health", nil); string(p.body) != `{"status":"ok","version":"test","home":"`+HomeID(vfs.OS{}, r.home)+`"}`+"\n" || p.StatusCode != 200 {
 		t.Errorf("health: %d %s", p.StatusCode, p.body)
 	}
 	path, etag := r.create("ann", "a", "b")
 	r.daemon()
-	if p := r.do("", "GET", "/health", nil); string(p.body) != `{"status":"no_daemon","version":"test"}`+"\n" || p.StatusCode != 200 {
+	if p := r.do("", "GET", "/health", nil); string(p.body) != `{"status":"no_daemon","version":"test","home":"`+HomeID(vfs.OS{}, r.home)+`"}`+"\n" || p.StatusCode != 200 {
 		t.Errorf("without a daemon: %d %s", p.StatusCode, p.body)
 	}
 	for _, one := range r.g.routes {
@@ -100,8 +100,11 @@ func TestHealth(t *testing.T) {
 	}
 	for _, running := range []bool{true, false} {
 		for host, port := range map[string]int{"127.0.0.1": port, "0.0.0.0": port, "localhost": 0} {
-			if got := Answers(t.Context(), &Server{Host: host, Port: port}); got != (running && port > 0) {
+			if got := Answers(t.Context(), &Server{Host: host, Port: port}, HomeID(vfs.OS{}, r.home)); got != (running && port > 0) {
 				t.Errorf("running %v: %s:%d answers: %v", running, host, port, got)
+			}
+			if Answers(t.Context(), &Server{Host: host, Port: port}, HomeID(vfs.OS{}, t.TempDir())) {
+				t.Error("the gateway of another home answers")
 			}
 		}
 		r.stop()

@@ -56,6 +56,7 @@ var ShowAgent = Add(errtable.Other, Op[Daemon, AgentName, Agent]{
 const shownName = 80
 
 func (d *Daemon) agents(in *AgentNames) []Agent {
+	d.NoticeAgents()
 	s := d.Setup()
 	list := []Agent{}
 	for _, a := range s.Config.Agents {

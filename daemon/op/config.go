@@ -109,7 +109,10 @@ var SetConfig = Add(errtable.Other, Op[Daemon, ConfigChange, ChangedConfig]{
 	Run: func(_ context.Context, d Daemon, in *ConfigChange) (ChangedConfig, error) { return d.ChangeConfig(in) },
 })
 
-var ReloadConfig = Add(errtable.Other, Op[Daemon, None, None]{
-	Name: "config.reload", Does: "Read the configuration files, and use them.", Effect: Manages,
-	Run: func(_ context.Context, d Daemon, _ *None) (None, error) { return None{}, d.Reload() },
+var ReloadConfig = Add(errtable.Other, Op[Daemon, None, ChangedConfig]{
+	Name: "config.reload", Does: "Read the configuration, agents, and skills again, and use them.", Effect: Manages,
+	Run: func(_ context.Context, d Daemon, _ *None) (ChangedConfig, error) {
+		err := d.Reload()
+		return ChangedConfig{err == nil, d.Setup().Config.Broken}, err
+	},
 })

@@ -54,6 +54,8 @@ type Parts struct {
 	// ChangeConfig writes the configuration files and uses them, and Reload only uses them.
 	ChangeConfig func(*ConfigChange) (ChangedConfig, error)
 	Reload       func() error
+	// NoticeAgents adds the agents with new files.
+	NoticeAgents func()
 	// Info describes the daemon to an identity, and Stats returns the daemon's figures.
 	Info  func(as *Identity) DaemonInfo
 	Stats func() DaemonStats

@@ -402,6 +402,12 @@ func TestCancel(t *testing.T) {
 			io.WriteString(w, strings.TrimSuffix(streamHello, streamEnd))
 			time.Sleep(time.Hour)
 		}),
+		"commenting": piped("text/event-stream", func(w io.Writer) {
+			for range 360 {
+				io.WriteString(w, ": still here\n\n")
+				time.Sleep(10 * time.Second)
+			}
+		}),
 	} {
 		for _, stream := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {

@@ -93,12 +93,8 @@ func (c *app) printText(indent, s string) {
 // The forms of a session under --json.
 type (
 	shownMessage struct {
-		Line             int64                 `json:"line"`
-		Role             string                `json:"role"`
-		Content          string                `json:"content"`
-		ReasoningContent string                `json:"reasoning_content"`
-		ToolCallID       string                `json:"tool_call_id"`
-		ToolCalls        []sessionlog.ToolCall `json:"tool_calls"`
+		Line int64 `json:"line"`
+		sessionlog.Message
 	}
 	shownMarker struct {
 		Line    int64  `json:"line"`
@@ -145,7 +141,9 @@ type (
 )
 
 func newShownMessage(line int64, m *sessionlog.Message) shownMessage {
-	return shownMessage{line, m.Role, m.Content, m.ReasoningContent, m.ToolCallID, append([]sessionlog.ToolCall{}, m.ToolCalls...)}
+	s := shownMessage{line, *m}
+	s.ToolCalls = append([]sessionlog.ToolCall{}, m.ToolCalls...)
+	return s
 }
 
 // damageOf returns the error of a line, or nil.

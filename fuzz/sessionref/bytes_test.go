@@ -1,36 +1,33 @@
 package sessionref_test
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/record"
 )
 
 // TestBytes checks that sessionlog writes the same bytes as serde_json, except that
 // it also writes empty arguments.
 func TestBytes(t *testing.T) {
+	meta := sessionlog.Meta{Agent: "crab"}
 	for _, c := range messageLines {
 		m := toSessionlog(c.message)
 		if got := string(m.AppendLine([]byte("x"))); got != "x"+c.line+"\n" {
 			t.Errorf("wrote %s\nwant  %s", got, c.line)
 		}
-		if got, err := m.MarshalJSON(); err != nil || string(got) != c.line {
-			t.Errorf("marshaled %s, %v\nwant %s", got, err, c.line)
-		}
 		for _, line := range []string{c.line, c.bug} {
 			if line == "" {
 				continue
 			}
-			var back sessionlog.Message
-			if err := json.Unmarshal([]byte(line), &back); err != nil {
-				t.Errorf("%s: %v", line, err)
-			} else if diff := cmp.Diff(m, back); diff != "" {
+			back := lastLine(t, string(meta.AppendLine(nil))+line+"\n")
+			if diff := cmp.Diff(m, back.Message); diff != "" || back.Kind != record.KindMessage {
 				t.Errorf("%s (-want +got):\n%s", line, diff)
 			}
 		}
@@ -45,14 +42,13 @@ func TestBytes(t *testing.T) {
 		if got := string(m.AppendLine(nil)); got != c.line+"\n" {
 			t.Errorf("wrote %s\nwant  %s", got, c.line)
 		}
-		var back sessionlog.Meta
-		if err := json.Unmarshal([]byte(c.line), &back); err != nil || back != m {
-			t.Errorf("%s: read as %v, %v", c.line, back, err)
+		if back := lastLine(t, c.line+"\n"); back.Kind != record.KindMeta || back.Meta != m {
+			t.Errorf("%s: read as %v, %v", c.line, back.Kind, back.Meta)
 		}
 	}
-	const record = `{"meta":{"title":"Which port","uptime_secs":12}}` + "\n"
-	if got := appended(t, func(l *sessionlog.Log) error { return errors.Join(l.AddUptime(12), l.SetTitle("Which port")) }); !strings.HasSuffix(got, "\n"+record) {
-		t.Errorf("wrote %s\nwant  %s", got, record)
+	const title = `{"meta":{"title":"Which port","uptime_secs":12}}` + "\n"
+	if got := appended(t, func(l *sessionlog.Log) error { return errors.Join(l.AddUptime(12), l.SetTitle("Which port")) }); !strings.HasSuffix(got, "\n"+title) {
+		t.Errorf("wrote %s\nwant  %s", got, title)
 	}
 
 	// Check the defaults, and the fields that are not written.
@@ -62,6 +58,31 @@ func TestBytes(t *testing.T) {
 		t.Errorf("wrote %s\nwant  %s", got, line)
 	}
 	t.Logf("lines: %d messages, %d markers, %d metas", len(messageLines), len(markerLines), len(metaLines))
+}
+
+// lastLine reads the last line of a session.
+func lastLine(t *testing.T, file string) (last sessionlog.Line) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "crab_user_1.jsonl"), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d, err := sessionlog.OpenDir(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := d.Read("crab_user_1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for l, err := range s.Lines(0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = l
+	}
+	return last
 }
 
 // appended returns the lines that a call appends to a new session.

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -454,47 +453,6 @@ func TestTruncated(t *testing.T) {
 		}
 	}
 	t.Logf("prefixes: %d", prefixes)
-}
-
-func TestMarshalJSON(t *testing.T) {
-	m := Message{Role: record.RoleUser, Content: "<é>", Sender: "s"}
-	meta := Meta{Agent: "a", CreatedBy: "b", CreatedAt: record.Timestamp(time.Unix(0, 0)), UptimeSecs: 3}
-	b, err := json.Marshal([]any{m, &m, meta, &meta})
-	want := `[{"role":"user","content":"\u003cé\u003e"},{"role":"user","content":"\u003cé\u003e"},` +
-		`{"agent":"a","created_by":"b","created_at":"1970-01-01T00:00:00+00:00","title":"","uptime_secs":3},` +
-		`{"agent":"a","created_by":"b","created_at":"1970-01-01T00:00:00+00:00","title":"","uptime_secs":3}]`
-	if err != nil || string(b) != want {
-		t.Errorf("%s (%v)", b, err)
-	}
-	var ms []Message
-	if err := json.Unmarshal([]byte("[{\n\t\"role\": \"user\",\n\t\"content\": \"x\"\n}, null]"), &ms); err != nil || len(ms) != 2 || ms[0].Content != "x" {
-		t.Errorf("%+v (%v)", ms, err)
-	}
-	for _, c := range []struct {
-		line string
-		to   any
-		want string
-	}{
-		{`{"role":5}`, &m, "not a valid session file: message: role is not a string, at byte 9"},
-		{`{"compact":"x"}`, &m, "not a valid session file: got a marker, want a message"},
-		{`[]`, &m, "not a valid session file: message: not a JSON object"},
-		{`{"role":"x"}`, &meta, "not a valid session file: got a message, want a meta"},
-		{`{}`, &meta, `not a valid session file: meta: no meta line: "agent" is missing`},
-	} {
-		if err := json.Unmarshal([]byte(c.line), c.to); err == nil || err.Error() != c.want {
-			t.Errorf("%s: %v, want %s", c.line, err, c.want)
-		}
-	}
-	for _, v := range []any{
-		Message{Role: "\xff"}, Message{Content: "\xff"}, Message{ReasoningContent: "\xff"}, Message{ToolCallID: "\xff"},
-		Message{ToolCalls: []ToolCall{{ID: "\xff"}}}, Message{ToolCalls: []ToolCall{{Type: "\xff"}}},
-		Message{ToolCalls: []ToolCall{{Function: Function{Name: "\xff"}}}}, Message{ToolCalls: []ToolCall{{Function: Function{Arguments: "\xff"}}}},
-		Meta{Agent: "\xff"}, Meta{CreatedBy: "\xff"}, Meta{CreatedAt: "\xff"}, Meta{Title: "\xff"}, Meta{Source: "\xff"},
-	} {
-		if b, err := json.Marshal(v); err == nil {
-			t.Errorf("%+v is written as %s", v, b)
-		}
-	}
 }
 
 // TestFormatExample reads the example of FORMAT.md, writes it again, and

@@ -1,11 +1,9 @@
 package line
 
 import (
-	"fmt"
 	"math/bits"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"crabmem/sessionlog/record"
 )
@@ -201,33 +199,4 @@ func specials(x uint64) uint64 {
 	quotes := (x ^ 2*ones) - 0x21*ones
 	slash := x ^ '\\'*ones
 	return (quotes&^x | (slash-ones)&^slash) & (0x80 * ones)
-}
-
-// MarshalJSON returns m as its line holds it.
-func (m Message) MarshalJSON() ([]byte, error) {
-	texts := []string{m.Role, m.Content, m.ReasoningContent, m.ToolCallID, m.Request}
-	for _, c := range m.ToolCalls {
-		texts = append(texts, c.ID, c.Type, c.Function.Name, c.Function.Arguments)
-	}
-	if err := checkText(texts); err != nil {
-		return nil, fmt.Errorf("message: %w", err)
-	}
-	return appendMessage(nil, &m), nil
-}
-
-// MarshalJSON returns m as the first line of a session holds it.
-func (m Meta) MarshalJSON() ([]byte, error) {
-	if err := checkText([]string{m.Agent, m.CreatedBy, m.CreatedAt, m.Title, m.Source, m.Request}); err != nil {
-		return nil, fmt.Errorf("meta: %w", err)
-	}
-	return appendMeta(nil, &m), nil
-}
-
-func checkText(texts []string) error {
-	for _, s := range texts {
-		if !utf8.ValidString(s) {
-			return fmt.Errorf("%w: %.40q is not UTF-8", ErrInvalid, s)
-		}
-	}
-	return nil
 }

@@ -36,9 +36,9 @@ func FuzzLine(f *testing.F) {
 		}
 		// Any text goes into a line and comes back.
 		m := Message{Role: record.RoleUser, Content: strings.ToValidUTF8(string(line), "?")}
-		var back Message
-		if err := back.UnmarshalJSON(appendMessage(nil, &m)); err != nil || back.Content != m.Content {
-			t.Fatalf("%q came back as %q (%v)", m.Content, back.Content, err)
+		var r Record
+		if r.Decode(appendMessage(nil, &m), false); r.Kind != record.KindMessage || r.Message().Content != m.Content {
+			t.Fatalf("%q came back as %q (%s)", m.Content, r.Message().Content, r.Kind)
 		}
 	})
 }

@@ -4,7 +4,6 @@ package line
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"crabmem/sessionlog/record"
@@ -100,42 +99,6 @@ func (r *Record) Meta() Meta {
 // summary returns the text of a marker.
 func (r *Record) Summary() string { return r.Text(r.Values[KeyCompact]) }
 
-// UnmarshalJSON reads a message as a line of a session file holds it.
-func (m *Message) UnmarshalJSON(b []byte) error {
-	var r Record
-	if err := r.decodeAs(b, record.KindMessage); err != nil || r.Kind != record.KindMessage {
-		return err
-	}
-	*m = r.Message()
-	return nil
-}
-
-// UnmarshalJSON reads the first line of a session file.
-func (m *Meta) UnmarshalJSON(b []byte) error {
-	var r Record
-	if err := r.decodeAs(b, record.KindMeta); err != nil || r.Kind != record.KindMeta {
-		return err
-	}
-	*m = r.Meta()
-	return nil
-}
-
-// decodeAs decodes one record of a kind. A null is none and no error, as
-// encoding/json has it.
-func (r *Record) decodeAs(b []byte, k record.Kind) error {
-	if string(b) == "null" {
-		return nil
-	}
-	r.Decode(b, k == record.KindMeta)
-	switch r.Kind {
-	case k:
-		return nil
-	case record.KindBad:
-		return fmt.Errorf("%w: %s: %s", record.ErrFormat, k, r.Reason())
-	}
-	return fmt.Errorf("%w: got a %s, want a %s", record.ErrFormat, r.Kind, k)
-}
-
 // IsResult reports whether a message is what a tool gave back.
 func (r *Record) IsResult() bool {
 	if id := r.Values[KeyToolCallID]; id.Type == String && id.Lo < id.Hi {
@@ -148,22 +111,21 @@ func (r *Record) IsResult() bool {
 	return false
 }
 
-// Message is one message of a conversation. Its line in a session file is its
-// JSON form.
+// Message is one message of a conversation.
 type Message struct {
-	Role             string
-	Content          string
-	ReasoningContent string
-	ToolCallID       string // of the call that a tool's message answers
-	ToolCalls        []ToolCall
+	Role             string     `json:"role"`
+	Content          string     `json:"content"`
+	ReasoningContent string     `json:"reasoning_content"`
+	ToolCallID       string     `json:"tool_call_id"` // of the call that a tool's message answers
+	ToolCalls        []ToolCall `json:"tool_calls"`
 
 	// Request is the ID of the client's request that a user message is from (S35).
 	// Only Log.Request reads it.
-	Request string
+	Request string `json:"-"`
 	// Sender is the sender of a user message. It is never written.
-	Sender string
+	Sender string `json:"-"`
 	// Injected marks a message for one run. It is never written.
-	Injected bool
+	Injected bool `json:"-"`
 }
 
 // ToolCall is a model's request to run a tool.

@@ -3,10 +3,13 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"crabmem/bench/gate"
+	"crabmem/daemon/agent"
 	"crabmem/daemon/model/modeltest"
+	"crabmem/daemon/op"
 	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 )
@@ -40,6 +43,39 @@ func TestManySubscribers(t *testing.T) {
 		r := &pb.ServerMessage{}
 		if err := c.Read(r); err != nil || r.GetAgentEvent() == nil {
 			t.Fatalf("subscriber: %v, %v", r, err)
+		}
+	}
+}
+
+// TestProgressEvents checks that the client of a run and subscribers receive how much of
+// the prompt the model server has read.
+func TestProgressEvents(t *testing.T) {
+	m := modeltest.New(t, modeltest.Reply{}.Raw(`data: {"choices":[],"prompt_progress":{"total":1000,"cache":0,"processed":434,"time_ms":181}}`+"\n\n"+
+		`data: {"choices":[{"delta":{"content":"hello"},"finish_reason":"stop"}]}`+"\n\n"))
+	s := serve(t, home(t), scripted(m))
+	events := s.followEvents()
+	const want = "reading the prompt, 43 %"
+	var got []string
+	for e, err := range op.StreamMessage.All(t.Context(), s.client(), op.Message{Content: "hi"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Kind == agent.Progress {
+			got = append(got, e.Note)
+		}
+	}
+	if !slices.Equal(got, []string{want}) {
+		t.Errorf("the client received %q", got)
+	}
+	for e := range events {
+		if e.Kind == agent.Done {
+			t.Fatal("the subscriber received no progress")
+		}
+		if e.Kind == agent.Progress {
+			if e.Note != want || e.Session == "" {
+				t.Errorf("the subscriber received %+v", e)
+			}
+			break
 		}
 	}
 }

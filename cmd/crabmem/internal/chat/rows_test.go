@@ -8,6 +8,7 @@ import (
 
 	"crabmem/cmd/crabmem/internal/chat/tty"
 	"crabmem/cmd/crabmem/internal/cli"
+	"crabmem/daemon/agent"
 )
 
 // wrapping returns the screen of an active run with 21 columns.
@@ -50,5 +51,17 @@ func TestPreviewWraps(t *testing.T) {
 	shown := s.scroll.String()
 	if strings.Join(strings.Fields(shown), " ") != strings.TrimSpace(strings.Repeat("word ", 3000)) || strings.Contains(shown, "\n\n") {
 		t.Errorf("a long line of thoughts: %q", shown)
+	}
+}
+
+// TestShowsProgress checks that the activity shows how much of the prompt the model has
+// read.
+func TestShowsProgress(t *testing.T) {
+	s := wrapping()
+	s.width = 60
+	s.event(&agent.Event{Kind: agent.Progress, Note: "reading the prompt, 43 %"})
+	rows, _, _ := s.rows()
+	if got := strings.Join(rows, "\n"); !strings.Contains(got, "reading the prompt, 43 %") {
+		t.Errorf("rows %q", got)
 	}
 }

@@ -34,10 +34,6 @@ type tenant struct {
 	asked time.Time
 }
 
-func newClients(addr wire.Addr, limits *Limits) *clients {
-	return &clients{addr: addr, limits: limits, byID: make(map[string]*tenant)}
-}
-
 // of returns the tenant of an identity. Each has a key, so they are few.
 func (c *clients) of(id string) *tenant {
 	c.mu.Lock()

@@ -69,7 +69,8 @@ type Gateway struct {
 // New returns a gateway. Close releases its connections to the daemon.
 func New(o Options) (*Gateway, error) {
 	g := &Gateway{
-		o: o, keys: newKeyring(o.FS, o.Home, o.Now), clients: newClients(o.Daemon, &o.Config.Limits), pinger: &client.Client{Addr: o.Daemon}, refusals: &guard.RefusalLog{Log: o.Log},
+		o: o, keys: &keyring{fs: o.FS, home: o.Home}, clients: &clients{addr: o.Daemon, limits: &o.Config.Limits, byID: make(map[string]*tenant)},
+		pinger: &client.Client{Addr: o.Daemon}, refusals: &guard.RefusalLog{Log: o.Log},
 		calls: newRoom(int64(o.Config.Limits.Calls)), readers: newRoom(int64(o.Config.Limits.Calls)), memory: newRoom(bodyMemory), streams: newSlots(o.Config.Limits.Streams),
 	}
 	g.began, g.routes = o.Now(), o.Config.routes()

@@ -176,16 +176,11 @@ func hashOf(text string) string {
 type keyring struct {
 	fs   vfs.FS
 	home string
-	now  func() time.Time
 
 	mu     sync.Mutex
 	read   fs.FileInfo // when the file was read; nil: it was missing
 	loaded bool
 	byHash map[string]*Key
-}
-
-func newKeyring(fsys vfs.FS, home string, now func() time.Time) *keyring {
-	return &keyring{fs: fsys, home: home, now: now}
 }
 
 // find returns the key of a text, or nil.

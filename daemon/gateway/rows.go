@@ -126,7 +126,7 @@ func (v *view) run(c *call) (any, error) {
 	}
 	err := error(nil)
 	if v.OnStore {
-		err = c.in(use)
+		err = c.inSpace(c.text("space"), use)
 	} else {
 		err = use(c.daemon.Client)
 	}

@@ -27,10 +27,6 @@ type asks struct {
 
 type ask struct{ reply chan string } // closed when another question replaces it
 
-func newAsks() *asks {
-	return &asks{pending: make(map[uint64]*ask), changed: make(chan struct{}), approved: make(map[uint64][]string)}
-}
-
 // begin returns a new question in a session and cancels the pending one.
 func (a *asks) begin(session uint64) *ask {
 	q := &ask{reply: make(chan string, 1)}

@@ -80,7 +80,8 @@ type Manager struct {
 
 // New returns a Manager without sessions.
 func New(o Options) *Manager {
-	m := &Manager{o: o, asks: newAsks(), byID: make(map[uint64]*Session)}
+	m := &Manager{o: o, byID: make(map[uint64]*Session),
+		asks: &asks{pending: make(map[uint64]*ask), changed: make(chan struct{}), approved: make(map[uint64][]string)}}
 	m.background, m.stopBackground = context.WithCancelCause(context.Background())
 	return m
 }

@@ -220,7 +220,7 @@ If no entry had the name, --at prints the present entry of the name as it was.`,
 			}
 			find = func(s *crmem.Store, name string) (crmem.Entry, error) { return c.entryAt(s, name, p) }
 		}
-		return c.readFew(func(s *crmem.Store) error {
+		return c.readWith(crmem.Options{Lazy: true}, func(s *crmem.Store) error { // it uses few entries
 			e, err := find(s, args[0])
 			if err != nil {
 				return err

@@ -162,11 +162,6 @@ func (c *app) read(f func(s *crmem.Store) error) error {
 	return c.readWith(crmem.Options{}, f)
 }
 
-// readFew is read for a function that uses few entries.
-func (c *app) readFew(f func(s *crmem.Store) error) error {
-	return c.readWith(crmem.Options{Lazy: true}, f)
-}
-
 func (c *app) readWith(o crmem.Options, f func(s *crmem.Store) error) error {
 	o.ReadOnly, o.MustExist = true, true
 	s, err := c.open(&o)

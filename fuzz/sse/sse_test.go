@@ -36,7 +36,7 @@ func (w wire) RoundTrip(r *http.Request) (*http.Response, error) {
 func read(t *testing.T, w wire) (list []string, finish string, failed error) {
 	c := chat.NewClient(chat.Endpoint{
 		Provider: "p", URL: "http://model.test/v1/", Query: url.Values{}, Secrets: []string{key},
-		Header: http.Header{"Authorization": {"Bearer " + key}}, Timeout: time.Minute, Idle: time.Minute, Transport: w,
+		Header: http.Header{"Authorization": {"Bearer " + key}}, Timeout: time.Minute, Idle: time.Minute, Quiet: time.Minute, Transport: w,
 	})
 	q := chat.Request{Model: "m", Messages: []sessionlog.Message{{Role: "user", Content: "?"}}}
 	calls := 0

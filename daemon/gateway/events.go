@@ -96,6 +96,7 @@ func (s *eventStream) begin() {
 	if !s.open {
 		s.open = true
 		s.w.Header().Set("Content-Type", streamKind)
+		s.w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back
 		s.w.WriteHeader(http.StatusOK)
 	}
 }

@@ -337,8 +337,8 @@ func TestLateHeader(t *testing.T) {
 		}
 		s.await()
 		time.Sleep(aliveEvery)
-		if synctest.Wait(); !s.isOpen() || w.Body.String() != ": alive\n\n" {
-			t.Errorf("after await: %q", w.Body)
+		if synctest.Wait(); !s.isOpen() || w.Body.String() != ": alive\n\n" || w.Header().Get("X-Accel-Buffering") != "no" {
+			t.Errorf("after await: %q, %v", w.Body, w.Header())
 		}
 	})
 }

@@ -227,3 +227,17 @@ func (d *Dict) clip() {
 func (d *Dict) bytes() int {
 	return 8*cap(d.keys) + cap(d.arena) + 4*cap(d.slots)
 }
+
+// A probe is a short term and the content of its slot of the dict when the lexer
+// read it.
+type probe struct {
+	key       uint64
+	tag, slot uint32
+}
+
+// term returns the number of the term if the slot contained it. keys and mask are
+// those of the dict.
+func (p *probe) term(keys []uint64, mask uint32) (id uint32, ok bool) {
+	id = p.slot&mask - 1
+	return id, (p.slot^p.tag)&^mask == 0 && id < uint32(len(keys)) && keys[id] == p.key
+}

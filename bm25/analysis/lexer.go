@@ -5,20 +5,6 @@ import (
 	"slices"
 )
 
-// A probe is a short term and the content of its slot of the dict when the lexer
-// read it.
-type probe struct {
-	key       uint64
-	tag, slot uint32
-}
-
-// term returns the number of the term if the slot contained it. keys and mask are
-// those of the dict.
-func (p *probe) term(keys []uint64, mask uint32) (id uint32, ok bool) {
-	id = p.slot&mask - 1
-	return id, (p.slot^p.tag)&^mask == 0 && id < uint32(len(keys)) && keys[id] == p.key
-}
-
 // A Lexer turns documents into term numbers of its dict, to which it adds new terms.
 // The terms equal those of [Analyzer.Tokens], but a Lexer analyzes each word form
 // once. It is not safe for concurrent use.

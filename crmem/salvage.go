@@ -97,3 +97,50 @@ func (r *repairer) replays(v *files) bool {
 func keptNewer(err error) error {
 	return fmt.Errorf("%w; nothing was changed; if the file is corrupt, run crabmem repair --quarantine-newer", err)
 }
+
+// fromLogAlone recovers a store without a snapshot. This requires a log that
+// began with the empty store.
+func (r *repairer) fromLogAlone(v *files) error {
+	empty, err := NewSnapshot(1, nil)
+	if err != nil {
+		return err
+	}
+	b, err := empty.AppendBinary(nil)
+	if err != nil {
+		return err
+	}
+	if v.scan == nil || v.scan.Base != format.DigestOf(b) {
+		return fmt.Errorf("%w: %s is missing, and its log does not begin with an empty store: use --keep-log BASE, where BASE is a copy of the snapshot",
+			ErrForeign, r.path)
+	}
+	if _, err := v.replay(&empty.t, &empty.NextID, v.scan.Seq-1); err != nil {
+		return inFile(err, r.path+walSuffix)
+	}
+	if v.scan.End < int64(len(r.log)) {
+		if err := r.asideLog(v, v.scan.End); err != nil {
+			return err
+		}
+	}
+	r.note("%s was missing; recovered all entries from its log", r.path)
+	if err := r.putDB(b); err != nil {
+		return err
+	}
+	r.t, r.nextID = empty.t, empty.NextID
+	return r.write(v, v.scan.End)
+}
+
+// putDB puts the snapshot back that the log extends.
+func (r *repairer) putDB(b []byte) error {
+	if err := r.markDirty(); err != nil {
+		return err
+	}
+	if err := vfs.WriteFile(r.fs, r.path, 0o600, b); err != nil {
+		return err
+	}
+	fi, err := r.fs.Lstat(r.path)
+	if err != nil {
+		return err
+	}
+	r.dbDig, r.dbStat = format.DigestOf(b), fileStat{fi}
+	return nil
+}

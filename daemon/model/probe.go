@@ -130,6 +130,37 @@ func (p Provider) Probe(ctx context.Context) (address, checked string, err error
 	return address, checked, err
 }
 
+// List returns the names of the provider's models. It returns ErrKey if the provider
+// refuses the key.
+func (p Provider) List(ctx context.Context) (names []string, err error) {
+	p.Models = []string{"any"}
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	t := newTransport()
+	defer t.CloseIdleConnections()
+	e := p.endpoint("", t)
+	if p.Kind == "anthropic" {
+		e.Header.Set("X-Api-Key", p.APIKey)
+		e.Header.Set("Anthropic-Version", "2023-06-01")
+	}
+	status, body, err := get(ctx, t, e.URL+"models", e.Header)
+	if status == http.StatusUnauthorized || status == http.StatusForbidden {
+		return nil, ErrKey
+	}
+	var l struct{ Data []struct{ ID string } }
+	if err == nil && (status != http.StatusOK || json.Unmarshal(body, &l) != nil || l.Data == nil) {
+		err = fmt.Errorf("%smodels returned %d and no list of models", e.URL, status)
+	}
+	for _, m := range l.Data {
+		name := strings.TrimPrefix(m.ID, "models/") // of Gemini
+		if name != "" && len(name) <= 256 && len(names) < 1000 && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
 // open reports whether the provider responds at an address without a key.
 func (p Provider) open(ctx context.Context, t http.RoundTripper, address string) bool {
 	status, _, err := get(ctx, t, address, nil)

@@ -125,10 +125,10 @@ func (d *doctor) checkModel(c *config.Config, written bool) {
 		d.ok("model", "%s", active)
 	case len(c.Providers) > 0:
 		d.warn("model", "set model in [system.crab] of config.toml", "offline, but a provider is configured: agents answer from memory only")
-	case d.Getenv("OPENAI_API_KEY") != "":
-		d.warn("model", "run crabmem init --force to write a configuration with OpenAI", "offline, but OPENAI_API_KEY is set: agents answer from memory only")
+	case config.KeyVariable(d.Getenv) != "":
+		d.warn("model", "run crabmem init --force to write a configuration with this key", "offline, but %s is set: agents answer from memory only", config.KeyVariable(d.Getenv))
 	case written || d.hello != nil:
-		d.warn("model", "add a [provider.NAME] to config.toml, or set OPENAI_API_KEY and run crabmem init --force", "offline: agents answer from memory only")
+		d.warn("model", "add a [provider.NAME] to config.toml, or set a key such as OPENAI_API_KEY and run crabmem init --force", "offline: agents answer from memory only")
 	default:
 		d.ok("model", "offline: agents answer from memory only")
 	}

@@ -60,7 +60,8 @@ func spacesList(c *app) *cobra.Command {
 		Use:   "list",
 		Short: "list the spaces",
 		Long: `List the spaces of the home: main, then the others by name, each with the size
-of its snapshot and log, and its path. list takes no lock.`,
+of its snapshot and log, and its path. The space of a key has the name of the
+key; --json has the names of the directories. list takes no lock.`,
 		Example: `  crabmem spaces list
   crabmem spaces list --json`,
 	}, func(context.Context, []string) (a spaceList, err error) {
@@ -76,10 +77,25 @@ of its snapshot and log, and its path. list takes no lock.`,
 	}, func(a spaceList) {
 		rows := [][]string{{"NAME", "SIZE", "PATH"}}
 		for _, s := range a.Spaces {
-			rows = append(rows, []string{s.Name, display.Size(s.Bytes), display.Printable(s.Path)})
+			name, path := s.Name, s.Path
+			if space.IsOfSender(name) { // a hash
+				name, path = c.ownerOf(name), "(see --json)"
+			}
+			rows = append(rows, []string{name, display.Size(s.Bytes), display.Printable(path)})
 		}
 		c.Table(c.Out, rows, "")
 	})
+}
+
+// ownerOf describes the owner of a space whose name is a hash.
+func (c *app) ownerOf(name string) string {
+	keys, _ := c.gatewayKeys() // an unreadable file has no keys
+	for i := range keys {
+		if space.OfSender(keys[i].Identity()) == name {
+			return "key " + keys[i].Name
+		}
+	}
+	return "(a removed key, or another sender)"
 }
 
 func spacesCreate(c *app) *cobra.Command {

@@ -38,30 +38,25 @@ type server struct {
 	state   state
 	session *sdk.ClientSession // while up
 	tools   []remote           // while up, by name
-	why     string             // the last connection ended or failed
+	why     string             // the last connection ended or failed; "" while up
 }
+
+var stateNames = [...]string{connecting: "connecting", up: "connected", down: "disconnected", over: "disconnected"}
 
 // Status is the state of a server.
 type Status struct {
 	Name  string
 	State string // connecting, connected, or disconnected
 	Tools int
-	Error string // why the server is disconnected
+	Error string // why the last connection ended or failed
 }
 
 // Statuses returns the states of all servers: the configured ones, then the components.
 func (m *Manager) Statuses() (list []Status) {
 	for _, s := range m.servers() {
 		s.mu.Lock()
-		st := Status{Name: s.Name, State: "disconnected", Tools: len(s.tools), Error: s.why}
-		switch s.state {
-		case connecting:
-			st.State, st.Error = "connecting", ""
-		case up:
-			st.State, st.Error = "connected", ""
-		}
+		list = append(list, Status{s.Name, stateNames[s.state], len(s.tools), s.why})
 		s.mu.Unlock()
-		list = append(list, st)
 	}
 	return list
 }
@@ -103,7 +98,9 @@ func (s *server) set(st state, session *sdk.ClientSession, tools []remote) {
 	s.m.changed(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.state, s.session, s.tools = st, session, tools
+		if s.state, s.session, s.tools = st, session, tools; st == up {
+			s.why = ""
+		}
 	})
 }
 

@@ -115,20 +115,21 @@ func (ch *chat) screen(ctx context.Context) error {
 // read starts goroutines that read keys. They end with the terminal or the process.
 func (s *screen) read(in io.Reader) <-chan []byte {
 	pieces, typed := make(chan []byte), make(chan []byte)
+	send := func(to chan<- []byte, b []byte) bool {
+		select {
+		case to <- b:
+			return true
+		case <-s.over:
+			return false
+		}
+	}
 	go func() {
 		defer s.raw.Guard()
 		defer close(pieces)
 		for {
 			b := make([]byte, 4096)
 			n, err := in.Read(b)
-			if n > 0 {
-				select {
-				case pieces <- b[:n]:
-				case <-s.over:
-					return
-				}
-			}
-			if err != nil {
+			if n > 0 && !send(pieces, b[:n]) || err != nil {
 				return
 			}
 		}
@@ -136,14 +137,7 @@ func (s *screen) read(in io.Reader) <-chan []byte {
 	go func() {
 		defer s.raw.Guard()
 		defer close(typed)
-		tty.Bursts(pieces, func(b []byte) bool {
-			select {
-			case typed <- b:
-				return true
-			case <-s.over:
-				return false
-			}
-		})
+		tty.Bursts(pieces, func(b []byte) bool { return send(typed, b) })
 	}()
 	return typed
 }

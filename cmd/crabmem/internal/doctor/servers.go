@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -17,23 +18,20 @@ import (
 func (d *doctor) checkServers(c *config.Config, states []op.MCPServer) {
 	for _, m := range c.MCPs {
 		name, fix := "server "+m.Name, "install it, or fix command in [mcps."+m.Name+"] of config.toml"
-		path, absent := "", error(nil)
-		if m.Command != "" {
-			path, absent = exec.LookPath(m.Command)
-		}
+		path, absent := exec.LookPath(m.Command)
 		i := slices.IndexFunc(states, func(s op.MCPServer) bool { return s.Name == m.Name })
 		switch {
+		case i < 0 && m.Command == "": // an address
 		case i < 0 && absent != nil:
 			d.fail(name, fix, "program %s not found", m.Command)
-		case i < 0 && path != "":
+		case i < 0:
 			d.ok(name, "%s", path)
-		case i < 0: // an address
 		case states[i].State == "connected":
 			d.ok(name, "connected, %s; checked by the daemon", display.Plural(states[i].Tools, "tool", "tools"))
 		case states[i].State == "connecting":
 			d.ok(name, "connecting; checked by the daemon")
 		default:
-			if absent == nil {
+			if m.Command == "" || absent == nil {
 				fix = "fix [mcps." + m.Name + "] of config.toml; see crabmem daemon logs"
 			}
 			if absent == nil && strings.Contains(states[i].Error, exec.ErrNotFound.Error()) {
@@ -51,11 +49,8 @@ func (d *doctor) checkService(context.Context) {
 	if missing(err) || err == nil && home != d.Home {
 		return // no service, one of another home, or a system whose services have the user's PATH
 	}
-	path := ""
-	if err == nil {
-		path, err = d.Service.InstalledEnv("PATH")
-	}
-	if err != nil {
+	path, perr := d.Service.InstalledEnv("PATH")
+	if err = errors.Join(err, perr); err != nil {
 		d.broken("service", err)
 		return
 	}

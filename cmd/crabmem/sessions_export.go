@@ -218,9 +218,15 @@ type exportedSession struct {
 // code. No content of the text can end the quote early.
 func markdownQuote(w io.Writer, text string) error {
 	b := []byte("\n")
-	fence, open := "", false
+	fence, open, unsure := "", false, false
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
-		switch run := fenceOf(line); {
+		run := fenceOf(line)
+		// An indented fence begins or ends code, or is part of it: what it belongs to decides.
+		// The rest of the text may then be outside code.
+		unsure = unsure || run == "" && fenceOf(strings.TrimLeft(line, " \t")) != ""
+		switch {
+		case unsure:
+			line = strings.ReplaceAll(line, "<", "&lt;")
 		case fence != "":
 			if len(run) >= len(fence) && run[0] == fence[0] && strings.TrimRight(line, " \t") == run {
 				fence = ""
@@ -239,8 +245,7 @@ func markdownQuote(w io.Writer, text string) error {
 	return err
 }
 
-// fenceOf returns the fence that a line begins with, or "". A fence with white
-// space before it may belong to a list, which can end it.
+// fenceOf returns the fence that a line begins with, or "".
 func fenceOf(line string) string {
 	for _, c := range []string{"`", "~"} {
 		rest := strings.TrimLeft(line, c)

@@ -85,7 +85,8 @@ func TestExportMarkdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := 0
-	for range 150 {
+	indented := []string{"\t```<div>\n\n````\n`\t</div>", "```\n ```\n<div>", "```\n   ```\n<div>", "- x\n  ```\n```\n<div>"}
+	for i := range 150 {
 		l, err := d.Create(sessionlog.Meta{Agent: "a" + draw(), CreatedBy: "b" + draw(), Title: draw()})
 		if err != nil {
 			t.Fatal(err)
@@ -109,6 +110,9 @@ func TestExportMarkdown(t *testing.T) {
 				m.ToolCalls = append(m.ToolCalls, sessionlog.ToolCall{ID: draw(), Function: sessionlog.Function{Name: draw(), Arguments: draw()}})
 			}
 			summary := draw()
+			if i < len(indented) {
+				summary = indented[i]
+			}
 			if err := l.Append(m); err != nil {
 				t.Fatal(err)
 			}

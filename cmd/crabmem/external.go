@@ -82,12 +82,12 @@ var otherWords = map[string]map[string]string{
 		"mv": "rename", "move": "rename",
 		"history": "log", "changes": "log", "compare": "diff", "revert": "undo", "undelete": "restore", "unforget": "restore", "backlinks": "links",
 		"logs": "daemon logs", "status": "daemon status",
-		"start": "daemon start", "stop": "daemon stop", "restart": "daemon restart", "serve": "daemon", "run": "daemon",
+		"start": "daemon start", "stop": "daemon stop", "restart": "daemon restart", "reload": "daemon reload", "serve": "daemon", "run": "daemon",
 		"backup": "export", "fsck": "verify", "check": "verify", "fix": "repair",
 		"setup": "init", "login": "init", "resume": "chat", "ask": "send",
 	},
 	"crabmem daemon": {
-		"log": "daemon logs", "up": "daemon start", "down": "daemon stop", "kill": "daemon stop", "reload": "daemon restart",
+		"log": "daemon logs", "up": "daemon start", "down": "daemon stop", "kill": "daemon stop",
 		"info": "daemon status", "ps": "daemon status", "ping": "ping", "install": "service install",
 	},
 	"crabmem sessions": {

@@ -194,6 +194,9 @@ func TestExamples(t *testing.T) {
 			if strings.HasPrefix(cmd.CommandPath(), "cron") {
 				exampleSessions(t, dir)
 				shell(`chmod 700 home`)
+				for _, skill := range []string{"check-feeds", "review", "greet"} {
+					shell(`crabmem skills new ` + skill)
+				}
 			}
 			if slices.Contains([]string{"daemon", "cron", "ping", "events", "compact", "agents", "models"}, strings.Fields(cmd.CommandPath())[0]) {
 				shell(`crabmem daemon start`)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -160,7 +161,7 @@ func (c *app) init(ctx context.Context, f *initFlags) (a initAnswer, err error) 
 		key := ""
 		if p.key != "" {
 			key = "${" + p.keyVar + "}"
-			if f.keyEnv == "" && (f.yes || f.in != nil && f.ask(c, "store the key with crabmem secret? otherwise the file refers to "+p.keyVar, "yes") == "yes") {
+			if f.keyEnv == "" && (f.yes || f.in != nil && isYes(f.ask(c, "store the key with crabmem secret? otherwise the file refers to "+p.keyVar, "yes"))) {
 				a.Secret, key = p.Name, "secret:"+p.Name
 				if _, _, err := c.secrets().Set(p.Name, p.key); err != nil {
 					return a, err
@@ -260,14 +261,26 @@ func (c *app) readVariables(p *choice, f *initFlags) {
 	}
 	for _, name := range p.BaseVars {
 		if text := c.Getenv(name); text != "" {
-			if !strings.Contains(text, "://") {
-				text = "http://" + text
-			}
-			p.BaseURL = strings.Replace(text, "//0.0.0.0", "//localhost", 1)
+			p.BaseURL = baseURL(text, name == "OLLAMA_HOST")
 			break
 		}
 	}
 	p.BaseURL = cmp.Or(f.baseURL, p.BaseURL)
+}
+
+// baseURL returns the base URL that a variable means. OLLAMA_HOST is also the address that
+// the server listens on, and its port is 11434 if it has none.
+func baseURL(text string, ollama bool) string {
+	switch hasScheme := strings.Contains(text, "://"); {
+	case !hasScheme && !ollama:
+		return "https://" + text
+	case !hasScheme:
+		if _, _, err := net.SplitHostPort(text); err != nil {
+			text = net.JoinHostPort(text, "11434")
+		}
+		text = "http://" + text
+	}
+	return strings.Replace(text, "//0.0.0.0", "//localhost", 1)
 }
 
 // findProviders returns the known providers with a key, and the local servers that respond.

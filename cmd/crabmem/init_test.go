@@ -74,7 +74,7 @@ func TestInitRecordings(t *testing.T) {
 		file          string // in config.toml
 	}{
 		{"nothing", "\n", nil, initFlags{}, "# No provider"},
-		{"anthropic", "1\n\n\n", map[string]string{"ANTHROPIC_API_KEY": "sk-right", "ANTHROPIC_BASE_URL": "SERVER/v1"}, initFlags{}, `api_key = "secret:anthropic"`},
+		{"anthropic", "1\n\nY\n", map[string]string{"ANTHROPIC_API_KEY": "sk-right", "ANTHROPIC_BASE_URL": "SERVER/v1"}, initFlags{}, `api_key = "secret:anthropic"`},
 		{"local", "\nsmall\n", map[string]string{"OLLAMA_HOST": "SERVER"}, initFlags{}, `kind = "ollama"`},
 		{"wrong-key", "1\n\nno\n", map[string]string{"OPENAI_API_KEY": "sk-wrong", "OPENAI_BASE_URL": "SERVER/v1"}, initFlags{}, `api_key = "${OPENAI_API_KEY}"`},
 		{"no-terminal", "-", map[string]string{"GROQ_API_KEY": "sk-right", "GROQ_BASE_URL": "SERVER/v1"}, initFlags{}, `api_key = "${GROQ_API_KEY}"`},
@@ -137,6 +137,23 @@ func TestKnownProviders(t *testing.T) {
 		}
 		if err := p.Model().Check(); err != nil || (len(k.KeyVars) == 0) == (k.Model != "" || k.Kind == "azure") {
 			t.Errorf("%+v: %v", k, err)
+		}
+	}
+}
+
+func TestBaseURL(t *testing.T) {
+	for _, c := range []struct {
+		text   string
+		ollama bool
+		want   string
+	}{
+		{"http://example.com/v1", false, "http://example.com/v1"}, {"example.com/v1", false, "https://example.com/v1"},
+		{"http://0.0.0.0:1", true, "http://localhost:1"}, {"127.0.0.1:1", true, "http://127.0.0.1:1"},
+		{"0.0.0.0", true, "http://localhost:11434"}, {"0.0.0.0:80", true, "http://localhost:80"},
+		{"example.com", true, "http://example.com:11434"}, {"::1", true, "http://[::1]:11434"},
+	} {
+		if got := baseURL(c.text, c.ollama); got != c.want {
+			t.Errorf("%q, %v: %q, want %q", c.text, c.ollama, got, c.want)
 		}
 	}
 }

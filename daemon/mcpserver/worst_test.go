@@ -8,12 +8,14 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/daemon/display"
+	"crabmem/fuzz/race"
 )
 
 // TestWorstEntries writes the largest content, in characters that JSON lengthens, and
 // reads, lists, and searches it. The aliases of the entry are the largest, too. Without
 // CRABMEM_WORST, it writes what JSON lengthens most, and reads the first part.
 func TestWorstEntries(t *testing.T) {
+	race.Skip(t)
 	characters := []string{"\x01", "\n", `"`, "<", "\u2028"}
 	all := os.Getenv("CRABMEM_WORST") != ""
 	if !all {

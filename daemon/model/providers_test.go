@@ -15,6 +15,7 @@ import (
 	"testing/iotest"
 
 	"crabmem/daemon/model"
+	"crabmem/fuzz/race"
 )
 
 // sourced is an answer of a provider, as its source shows it.
@@ -165,6 +166,7 @@ func TestProviders(t *testing.T) {
 // line, and without its end, from every byte on. The response is the same. Without the end,
 // it may be an error that names the cause, and has no call.
 func TestCutAtEveryByte(t *testing.T) {
+	race.Skip(t)
 	for _, a := range answersOf(t) {
 		if !a.isStream() {
 			continue

@@ -20,6 +20,7 @@ import (
 	"crabmem/bench/gate"
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 	"crabmem/fuzz/seed"
 )
 
@@ -419,6 +420,7 @@ func (d *desk) safe2(dir, path string) {
 
 // TestFilesRandom checks that no path leads outside or to a hidden path.
 func TestFilesRandom(t *testing.T) {
+	race.Skip(t)
 	d := newDesk(t)
 	r := seed.Random(t)
 	parts := []string{

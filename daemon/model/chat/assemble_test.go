@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"crabmem/fuzz/race"
 )
 
 // part is a fragment of a call, as an endpoint sends it.
@@ -268,6 +270,7 @@ func runs() uint64 {
 
 // TestAssembleStyles checks random calls in random styles.
 func TestAssembleStyles(t *testing.T) {
+	race.Skip(t)
 	for seed := range runs() {
 		if checkStyle(t, rand.New(rand.NewPCG(seed, 1))); t.Failed() {
 			t.Fatalf("seed %d", seed)
@@ -290,6 +293,7 @@ func checkStyle(t *testing.T, r *rand.Rand) {
 
 // TestAssembleUnclear checks random calls with an ambiguous fragment.
 func TestAssembleUnclear(t *testing.T) {
+	race.Skip(t)
 	valid := 0
 	for seed := range runs() {
 		if valid += checkUnclear(t, rand.New(rand.NewPCG(seed, 2))); t.Failed() {

@@ -522,15 +522,17 @@ func sorted[T any](all []T, id func(T) string) (ids []string) {
 
 // transcript returns the meta line and the items of an imported session's file.
 func transcript(text string) (sessionlog.Meta, []sessionlog.Item, error) {
-	var m sessionlog.Meta
-	line, _, _ := strings.Cut(text, "\n")
-	if err := json.Unmarshal([]byte(line), &m); err != nil {
-		return m, nil, err
-	}
 	ref, err := sessionref.Read([]byte(text))
 	if err != nil {
-		return m, nil, err
+		return sessionlog.Meta{}, nil, err
 	}
+	line, _, _ := strings.Cut(text, "\n")
+	var own struct{ Source string } // the reference does not have it
+	if err := json.Unmarshal([]byte(line), &own); err != nil {
+		return sessionlog.Meta{}, nil, err
+	}
+	r := ref.Meta
+	m := sessionlog.Meta{Agent: r.Agent, CreatedBy: r.CreatedBy, CreatedAt: r.CreatedAt, Title: r.Title, UptimeSecs: r.UptimeSecs, Source: own.Source}
 	var items []sessionlog.Item
 	for _, r := range ref.Records {
 		items = append(items, sessionlog.Item{Message: sessionlog.Message{Role: r.Message.Role, Content: r.Message.Content}})

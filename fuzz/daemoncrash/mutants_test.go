@@ -23,7 +23,7 @@ const (
 const replaceCrons = `	err := vfs.WriteFile(t.fsys, t.path, 0o600, []byte(text))
 `
 
-const replaceConfig = `	return vfs.WriteFile(fsys, name, 0o600, text)
+const replaceConfig = `		err = vfs.WriteFile(l.fsys, name, 0o600, text)
 `
 
 func edit(file, old, new string) []protocol.Edit {
@@ -47,14 +47,12 @@ var mutants = []protocol.Mutant{
 	{Name: "keep cron entries in memory only", Edits: edit(cronFile, replaceCrons, "\tvar err error\n\t_ = vfs.WriteFile\n")},
 	{Name: "delete a cron entry in memory only", Edits: edit(cronFile,
 		"e.warning == \"\" && e.cron.ID == id })\n\treturn t.replace(next)", "e.warning == \"\" && e.cron.ID == id })\n\tt.adopt(next.text())\n\treturn nil")},
-	{Name: "no sync of the configuration's name", Edits: edit(configFile, replaceConfig, `	p, err := fsys.Pending(name, 0o600)
-	if err != nil {
-		return err
-	}
-	if _, err := p.Write(text); err != nil {
-		return err
-	}
-	return p.Commit()
+	{Name: "no sync of the configuration's name", Edits: edit(configFile, replaceConfig, `		var p vfs.Pending
+		if p, err = l.fsys.Pending(name, 0o600); err == nil {
+			if _, err = p.Write(text); err == nil {
+				err = p.Commit()
+			}
+		}
 `)},
 	{Name: "count an archive before it is stored", Edits: edit(archiveFile, "\tif a.Memory {\n\t\tif name,", "\t_ = m.setArchived(s.Log.ID(), archiveState{done: sum.Number})\n\tif a.Memory {\n\t\tif name,")},
 	{Name: "a summary without an archive", Edits: edit(compactFile, "\tarchive, err = r.ArchivePending(a, s)\n\treturn summary, archive, err", "\treturn summary, \"lost\", nil")},

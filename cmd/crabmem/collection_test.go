@@ -5,6 +5,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestDelayCollection(t *testing.T) {
@@ -31,6 +33,14 @@ func TestDelayCollection(t *testing.T) {
 	}
 	if p := percent(); p != usualPercent {
 		t.Errorf("after a collection: %d, want %d", p, usualPercent)
+	}
+	synctest.Test(t, func(*testing.T) {
+		delayCollection()
+		time.Sleep(firstTime)
+		synctest.Wait()
+	})
+	if p := percent(); p != usualPercent {
+		t.Errorf("after %v: %d, want %d", firstTime, p, usualPercent)
 	}
 	debug.SetGCPercent(gcPercent)
 	endDelay(usualPercent)

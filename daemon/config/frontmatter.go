@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"crabmem/crmem/metadata"
+
 	"go.yaml.in/yaml/v3"
 )
 
@@ -15,22 +17,15 @@ const maxFront = 64 << 10
 // begin with a line of three hyphens has no front matter.
 func splitFront(text string) (front source, rest string, err error) {
 	text = strings.TrimPrefix(text, "\ufeff")
-	isMark := func(line string) bool { return strings.TrimRight(line, " \t\r\n") == "---" }
-	first, rest, ok := strings.Cut(text, "\n")
-	if !ok || !isMark(first) {
+	open, lines, _, rest, ok := metadata.Split(text)
+	switch {
+	case !strings.HasSuffix(open, "\n"):
 		return front, text, nil
-	}
-	end := 0
-	for line := range strings.Lines(rest) {
-		next := end + len(line)
-		if isMark(line) {
-			front, err = parseFront(rest[:end])
-			return front, rest[next:], err
-		}
-		if next > maxFront {
-			return front, "", &lineError{1, fmt.Sprintf("the front matter has more than %d bytes, or no closing ---", maxFront)}
-		}
-		end = next
+	case ok && len(lines) <= maxFront:
+		front, err = parseFront(lines)
+		return front, rest, err
+	case len(text) > maxFront:
+		return front, "", &lineError{1, fmt.Sprintf("the front matter has more than %d bytes, or no closing ---", maxFront)}
 	}
 	return front, "", &lineError{1, "the front matter has no closing ---"}
 }

@@ -83,9 +83,13 @@ func (s *soak) requests(ctx context.Context, c *client.Client, r *rand.Rand, nam
 	case 9:
 		_, err = op.ApplyOps(ctx, c, crmem.Alias{Name: name, Aliases: []string{"alias of " + name}})
 	case 10:
+		s.tree.Lock()
 		err = s.dump()
+		s.tree.Unlock()
 	case 11:
+		s.tree.Lock()
 		err = op.LoadTree.Each(ctx, c, op.TreeLoad{Dir: filepath.Join(s.home, "tree"), Merge: true}, func(op.LoadPart) error { return nil })
+		s.tree.Unlock()
 	case 12:
 		_, err = op.Checkpoint.Do(ctx, c, op.None{})
 	case 13:

@@ -52,6 +52,8 @@ func main() {
 
 // soak is one run.
 type soak struct {
+	tree sync.Mutex // one dump or load at a time: another would change the pages that it reads
+
 	home  string
 	addr  wire.Addr
 	model *model.Server

@@ -20,7 +20,7 @@ func configEdit(c *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "edit",
 		Short: "edit config.toml in $VISUAL or $EDITOR",
-		Long: `Open config.toml in $VISUAL or $EDITOR, or the file of crabmem init if
+		Long: `Open config.toml in $VISUAL or $EDITOR, or a file with all keys as comments if
 config.toml does not exist. When the editor exits with 0, edit checks the text
 and then saves it. A running daemon reloads the configuration.
 
@@ -45,7 +45,7 @@ func (c *app) editConfig(ctx context.Context, editor, home string) error {
 	before, err := vfs.ReadFile(c.fs, path, maxConfig)
 	shown := before
 	if errors.Is(err, fs.ErrNotExist) {
-		before, shown = nil, config.Template(config.Found{OpenAI: c.Getenv("OPENAI_API_KEY") != ""})
+		before, shown = nil, config.Template(c.Getenv("OPENAI_API_KEY") != "")
 	} else if err != nil {
 		return err
 	} else if before == nil {

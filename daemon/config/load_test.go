@@ -310,7 +310,7 @@ func TestUnusedKeys(t *testing.T) {
 	if d := cmp.Diff(want, load(t, map[string]string{"config.toml": text}).Warnings); d != "" {
 		t.Errorf("warnings (-want +got):\n%s", d)
 	}
-	if c := load(t, map[string]string{"config.toml": string(config.Template(config.Found{}))}); len(c.Warnings) > 0 {
+	if c := load(t, map[string]string{"config.toml": string(config.Template(false))}); len(c.Warnings) > 0 {
 		t.Errorf("the template has warnings: %v", c.Warnings)
 	}
 	_, err := config.Load(newHome(t, map[string]string{"config.toml": strings.Replace(text, "false", "8", 1)}), "/h", getenv)

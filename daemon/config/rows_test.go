@@ -86,7 +86,7 @@ func TestKeysAreShown(t *testing.T) {
 	if err := errors.Join(err, json.Unmarshal(js, &root)); err != nil {
 		t.Fatal(err)
 	}
-	text := string(Template(Found{}))
+	text := string(Template(false))
 	keys := Keys()
 	for _, k := range keys {
 		_, name := cutLast(strings.TrimSuffix(k.Path, ".*"))

@@ -126,7 +126,7 @@ func TestRoundTripChangesNothing(t *testing.T) {
 		"empty":     "",
 		"ours": "# comment\n[provider.a]\nkind = 'openai-compatible'\nmodels = ['x']\nbase_url = 'https://h/v1'\n" +
 			"idle_timeout = '5s'\ntimeout = '1500ms'\n[mcps.far]\nurl = 'https://me:secret@h/mcp?key=secret'\n[tools]\nbash.access = 'never'\n",
-		"template": string(config.Template(config.Found{})),
+		"template": string(config.Template(false)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newHome(t, map[string]string{"config.toml": text, "agents/dev.md": "x"})

@@ -10,12 +10,6 @@ import (
 //go:embed template.toml
 var template string
 
-// Found is the result of crabmem init's search of the machine.
-type Found struct {
-	OpenAI bool     // OPENAI_API_KEY is set; its value is never written
-	Ollama []string // models of a local Ollama
-}
-
 const openAI = `[provider.openai]
 api_key = "${OPENAI_API_KEY}"
 models = ["gpt-4o-mini", "gpt-4o"]
@@ -24,21 +18,19 @@ models = ["gpt-4o-mini", "gpt-4o"]
 // rowsOf matches the line of template.toml that stands for the rows of a pattern.
 var rowsOf = lazyRegexp(`(?m)^\{\{([a-z_.*]+)(?: without (.*))?\}\}\n`)
 
-// Template returns a commented config.toml. It is valid without changes if
-// OPENAI_API_KEY is still set.
-func Template(f Found) []byte {
-	providers, ollama := openAI, f.Ollama
-	if !f.OpenAI {
+const ollama = `[provider.ollama]
+kind = "ollama"
+models = ["llama3.2"]
+`
+
+// Template returns a config.toml with comments for all keys. With withKey, it uses OpenAI,
+// and is valid as long as OPENAI_API_KEY is set.
+func Template(withKey bool) []byte {
+	providers := openAI
+	if !withKey {
 		providers = commented(openAI)
 	}
-	if len(ollama) == 0 {
-		ollama = []string{"llama3.2"}
-	}
-	example := "[provider.ollama]\nkind = \"ollama\"\nmodels = " + literal(ollama) + "\n"
-	if len(f.Ollama) == 0 {
-		example = commented(example)
-	}
-	text := strings.Replace(template, "{{PROVIDERS}}\n", providers+"\n"+example, 1)
+	text := strings.Replace(template, "{{PROVIDERS}}\n", providers+"\n"+commented(ollama), 1)
 	return []byte(rowsOf().ReplaceAllStringFunc(text, func(line string) string {
 		m := rowsOf().FindStringSubmatch(line)
 		return examples(m[1], m[2])

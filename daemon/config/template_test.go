@@ -13,7 +13,7 @@ import (
 )
 
 func TestTemplate(t *testing.T) {
-	plain := load(t, map[string]string{"config.toml": string(config.Template(config.Found{}))})
+	plain := load(t, map[string]string{"config.toml": string(config.Template(false))})
 	withoutOrigins(plain)
 	if d := cmp.Diff(load(t, nil), plain); d != "" {
 		t.Errorf("the template is not the default (-default +template):\n%s", d)
@@ -21,14 +21,21 @@ func TestTemplate(t *testing.T) {
 
 	variables["OPENAI_API_KEY"] = "sk-planted"
 	defer delete(variables, "OPENAI_API_KEY")
-	text := string(config.Template(config.Found{OpenAI: true, Ollama: []string{"a:7b", "b\\\"\x01"}}))
+	text := string(config.Template(true))
 	if !strings.Contains(text, `"${OPENAI_API_KEY}"`) || strings.Contains(text, "sk-planted") {
 		t.Errorf("the key in the template:\n%s", text)
 	}
-	c := load(t, map[string]string{"config.toml": strings.ReplaceAll(text, `b\\\"\u0001`, "b")})
-	if len(c.Providers) != 2 || c.Providers[0].APIKey != "sk-planted" || c.Model != "gpt-4o-mini" ||
-		c.Providers[1].Kind != "ollama" || cmp.Diff(c.Providers[1].Models, []string{"a:7b", "b"}) != "" {
+	c := load(t, map[string]string{"config.toml": text})
+	if len(c.Providers) != 1 || c.Providers[0].APIKey != "sk-planted" || c.Model != "gpt-4o-mini" {
 		t.Errorf("providers %+v, model %s", c.Providers, c.Model)
+	}
+}
+
+func TestChosen(t *testing.T) {
+	text := string(config.Chosen(&config.Provider{Name: "ollama", Kind: "ollama", Models: []string{"a:7b", "b\\\"\x01"}}, ""))
+	c := load(t, map[string]string{"config.toml": strings.ReplaceAll(text, `b\\\"\u0001`, "b")})
+	if len(c.Providers) != 1 || c.Providers[0].Kind != "ollama" || cmp.Diff(c.Providers[0].Models, []string{"a:7b", "b"}) != "" {
+		t.Errorf("providers %+v", c.Providers)
 	}
 	if !strings.Contains(text, `"a:7b", "b\\\"\u0001"`) {
 		t.Errorf("a strange name: %s", text)
@@ -43,7 +50,7 @@ func TestTemplateExamples(t *testing.T) {
 		defer delete(variables, v)
 	}
 	example := regexp.MustCompile(`(?m)^#([^ \n])`)
-	text := example.ReplaceAllString(string(config.Template(config.Found{})), "$1")
+	text := example.ReplaceAllString(string(config.Template(false)), "$1")
 	m := newHome(t, map[string]string{"config.toml": text, "keys/example": "k", "keys/tcp": "t", "compact.md": "c"})
 	storeSecrets(t, m, "office", "o", "remote", "r")
 	got, err := config.Load(m, "/h", getenv)

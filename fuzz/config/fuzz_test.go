@@ -56,7 +56,7 @@ func FuzzConfig(f *testing.F) {
 	f.Add([]byte("[mcps.a]\nurl = 'https://h'\ntoken = 'secret:planted'\n[env]\nA = '${secret:planted}${secret:x}'"), []byte("prompt"), []byte(`{"env":{"A":"secret:planted"}}`))
 	f.Add([]byte("[provider.a]\nmodels = ['x']\n"), []byte("---\nname: b\n---\nprompt"), []byte(`{"provider":{"a":{"models":["x"]}}}`))
 	f.Add([]byte("# c\n[system.crab]\nmembers = ['agent']\n"), []byte("prompt"), []byte(`{"env":{"A":""},"memory":null}`))
-	f.Add(config.Template(config.Found{OpenAI: true}), []byte("---\ntools: [a, b*]\ndescription: \"x: y\"\n---\n"), []byte(`{"tools":{"bash":{"access":"never"}}}`))
+	f.Add(config.Template(true), []byte("---\ntools: [a, b*]\ndescription: \"x: y\"\n---\n"), []byte(`{"tools":{"bash":{"access":"never"}}}`))
 	f.Add([]byte("[[a]]\nb.c = [{d = 1}, {d = 2}]\n[[a]]\n[a.e]\nf = 1979-05-27"), []byte("---\n&x [*x]\n---"), []byte(`[1e99,{"a":[[{}],null]}]`))
 	f.Fuzz(func(t *testing.T, text, agent, js []byte) {
 		if len(text)+len(agent)+len(js) > 1<<16 {

@@ -191,7 +191,7 @@ func (f *initFlags) ask(c *app, question, def string) string {
 	return cmp.Or(strings.TrimSpace(line), def)
 }
 
-// chooseProvider returns the provider to configure, or nil if there is none.
+// chooseProvider returns the provider to configure, or nil for the model offline.
 func (c *app) chooseProvider(ctx context.Context, f *initFlags) (*choice, error) {
 	if f.baseURL != "" || f.provider != "" {
 		i := slices.IndexFunc(config.Providers, func(k config.Known) bool { return k.Name == f.provider })

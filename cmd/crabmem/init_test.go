@@ -58,13 +58,13 @@ func (t *typist) Read(b []byte) (int, error) {
 // TestInitRecordings compares what init prints and writes with testdata/init; run with
 // -update to write that.
 func TestInitRecordings(t *testing.T) {
-	const nobody = "127.0.0.1:1"
+	const noServer = "127.0.0.1:1"
 	all := config.Providers
 	defer func() { config.Providers = all }()
 	config.Providers = slices.Clone(all)
 	for i, k := range all {
 		if len(k.KeyVars) == 0 { // this machine may have a server
-			config.Providers[i].BaseURL = "http://" + nobody
+			config.Providers[i].BaseURL = "http://" + noServer
 		}
 	}
 	for _, c := range []struct {
@@ -86,7 +86,7 @@ func TestInitRecordings(t *testing.T) {
 			var out bytes.Buffer
 			a := newApp(strings.NewReader(""), &out, &out)
 			a.home = home
-			env := map[string]string{"OLLAMA_HOST": nobody, "CRABMEM_KEYRING": "off"}
+			env := map[string]string{"OLLAMA_HOST": noServer, "CRABMEM_KEYRING": "off"}
 			for name, value := range c.env {
 				env[name] = strings.ReplaceAll(value, "SERVER", server)
 			}

@@ -323,9 +323,10 @@ func (c *app) semantic() (*fusion.Request, error) {
 		return nil, err
 	}
 	s := embedder.Semantic(conf.Embedder)
-	if i := slices.IndexFunc(conf.Broken, func(p config.Problem) bool { return strings.HasPrefix(p.Message, "embedder.") }); s == nil && i >= 0 {
-		return nil, conf.Broken[i:][:1]
-	} else if s == nil {
+	if s == nil {
+		if i := slices.IndexFunc(conf.Broken, func(p config.Problem) bool { return strings.HasPrefix(p.Message, "embedder.") }); i >= 0 {
+			return nil, conf.Broken[i : i+1]
+		}
 		return nil, noEmbedder()
 	}
 	if c.embed, err = embedder.Open(c.fs, home, conf.Embedder); err != nil {

@@ -107,7 +107,7 @@ var ShowSession = Add(errtable.Session, Op[Daemon, SessionID, Session]{
 	Run:    func(_ context.Context, d Daemon, in *SessionID) (Session, error) { return d.Describe(in.Session) },
 })
 
-// SessionsOf carries out operations on the files of sessions, none of which is loaded.
+// SessionsOf carries out operations on session files. No session is loaded.
 func SessionsOf(d *sessionlog.Dir, log *slog.Logger) Local {
 	return Local{Daemon{Parts: &Parts{Sessions: d, Log: log, Loaded: new(session.Manager), Followers: func(string) uint64 { return 0 }}}}
 }

@@ -109,7 +109,7 @@ func (b *batch) run(it item) (o outcome, err error) {
 }
 
 // strace runs the batch of a file, writes its trace to log, and returns what both print. If
-// strace dies, programs that it traced can spin for ever, so it ends all of them.
+// strace dies, the programs that it traced do not end, so strace kills them.
 func strace(own, log, batch string) ([]byte, error) {
 	cmd := exec.Command("strace", "-f", "-q", "-v", "-y", "-xx", "-s", "1048576", "--seccomp-bpf", "-o", log, "-e", "trace="+systemCalls, own)
 	cmd.Env = append(os.Environ(), envRun+"="+batch)

@@ -103,9 +103,7 @@ func (p Provider) Probe(ctx context.Context) (address, checked string, err error
 		checked = fmt.Sprintf("%s accepts connections; %s was not checked: kind %s has no free check", base.Host, p.key(), k.name)
 		return base.Host, checked, connect(ctx, t, base)
 	}
-	e := p.endpoint("", t)
-	address = e.URL + "models"
-	status, list, err := get(ctx, t, address, e.Header)
+	address, status, list, err := p.requestList(ctx, t)
 	checked = fmt.Sprintf("GET %s: %d %s; ", address, status, http.StatusText(status))
 	switch {
 	case err != nil:
@@ -139,18 +137,13 @@ func (p Provider) List(ctx context.Context) (names []string, err error) {
 	}
 	t := newTransport()
 	defer t.CloseIdleConnections()
-	e := p.endpoint("", t)
-	if p.Kind == "anthropic" {
-		e.Header.Set("X-Api-Key", p.APIKey)
-		e.Header.Set("Anthropic-Version", "2023-06-01")
-	}
-	status, body, err := get(ctx, t, e.URL+"models", e.Header)
+	address, status, body, err := p.requestList(ctx, t)
 	if status == http.StatusUnauthorized || status == http.StatusForbidden {
 		return nil, ErrKey
 	}
 	var l struct{ Data []struct{ ID string } }
 	if err == nil && (status != http.StatusOK || json.Unmarshal(body, &l) != nil || l.Data == nil) {
-		err = fmt.Errorf("%smodels returned %d and no list of models", e.URL, status)
+		err = fmt.Errorf("%s returned %d and no list of models", address, status)
 	}
 	for _, m := range l.Data {
 		name := strings.TrimPrefix(m.ID, "models/") // of Gemini
@@ -159,6 +152,26 @@ func (p Provider) List(ctx context.Context) (names []string, err error) {
 		}
 	}
 	return names, err
+}
+
+// requestList requests the list of models of a checked provider. It returns the address, and
+// the status and the beginning of the body.
+func (p Provider) requestList(ctx context.Context, t http.RoundTripper) (address string, status int, body []byte, err error) {
+	e := p.endpoint("", t)
+	address = e.URL + "models"
+	status, body, err = get(ctx, t, address, p.listHeader(e.Header))
+	return address, status, body, err
+}
+
+// listHeader returns the header of a request for the list of models. The list of Anthropic is
+// not part of its OpenAI-compatible endpoint, so it needs the key in another form.
+func (p *Provider) listHeader(h http.Header) http.Header {
+	if k, _ := p.kind(); k.name == "anthropic" && p.APIKey != "" {
+		h = h.Clone()
+		h.Set("X-Api-Key", p.APIKey)
+		h.Set("Anthropic-Version", "2023-06-01")
+	}
+	return h
 }
 
 // open reports whether the provider responds at an address without a key.

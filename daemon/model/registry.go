@@ -131,7 +131,9 @@ func (r *Registry) Add(p Provider) error {
 		case k.name == "ollama":
 			entries[i].Backend = newOllama(&p, name, b, r.network.Transport)
 		case p.ContextLimits[name] == 0:
-			entries[i].Backend = newLearning(name, b, p.endpoint(name, r.network.Transport), k.name != "azure" && k.name != "bedrock")
+			e := p.endpoint(name, r.network.Transport)
+			e.Header = p.listHeader(e.Header)
+			entries[i].Backend = newLearning(name, b, e, k.name != "azure" && k.name != "bedrock")
 		}
 	}
 	return r.put(p.Models, entries)

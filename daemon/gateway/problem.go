@@ -120,12 +120,12 @@ func problemOf(err error) *Problem {
 		return p
 	}
 	p := problemf(int(status), row.Kind, "%s", messageOf(err)).fix("%s", row.Fix)
-	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
-		p.after(1)
-	}
-	model := row.Kind == "model" || strings.HasPrefix(row.Kind, "model_")
+	model, wait := row.Kind == "model" || strings.HasPrefix(row.Kind, "model_"), 1
 	if model { // only the log has the message of the provider
-		p.Detail, p.retry = "the call of the model failed", p.retry*modelRetry
+		p.Detail, wait = "the call of the model failed", modelRetry
+	}
+	if status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests {
+		p.after(wait)
 	}
 	if model || status == http.StatusBadGateway {
 		p.hidden = err

@@ -114,7 +114,7 @@ type style struct {
 	names   bool   // in each fragment
 	mixed   bool   // fragments of several calls alternate
 	repeats string // of complete calls: "", id, name, summary
-	joined  bool   // all fragments in one event
+	joined  bool   // as many fragments in one event as the limit permits
 }
 
 // newStyle returns a style that identifies each call.
@@ -221,8 +221,8 @@ func (s style) writing(r *rand.Rand, calls []sent) [][]part {
 	}
 	var events [][]part
 	for _, p := range all {
-		if s.joined && events != nil {
-			events[0] = append(events[0], p)
+		if n := len(events); s.joined && n > 0 && len(events[n-1]) < maxCalls {
+			events[n-1] = append(events[n-1], p)
 		} else {
 			events = append(events, []part{p})
 		}

@@ -141,13 +141,13 @@ func TestServerThatDoesNotReadIsClosed(t *testing.T) {
 func TestRetryConnects(t *testing.T) {
 	for _, before := range []state{down, over} {
 		s := &server{state: before, kick: make(chan struct{}, 1)}
-		s.retry()
+		s.retry(down, over)
 		if s.settled() || s.usable() || len(s.kick) != 1 {
 			t.Errorf("state %v after a retry, woken %d times", s.state, len(s.kick))
 		}
 	}
 	s := &server{state: up, kick: make(chan struct{}, 1)}
-	if s.retry(); !s.usable() || len(s.kick) != 0 {
+	if s.retry(down, over); !s.usable() || len(s.kick) != 0 {
 		t.Errorf("a server in use is in state %v after a retry", s.state)
 	}
 }

@@ -81,13 +81,19 @@ func (m *Manager) run(ctx context.Context, c tool.Call, name string, args json.R
 }
 
 // settle returns when enough is true, or when every server of the scope is
-// connected or has failed. It first looks for new components.
+// connected or has failed. It first looks for new components, and tries each
+// disconnected server again.
 func (m *Manager) settle(ctx context.Context, scope tool.Scope, enough func() bool) {
 	if enough() {
 		return
 	}
 	if m.o.Run != "" {
 		m.scan()
+	}
+	for _, s := range m.servers() {
+		if scope.Server(s.Name) == nil {
+			s.retry(down)
+		}
 	}
 	late := time.After(settle)
 	for {

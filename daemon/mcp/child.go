@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -222,7 +223,7 @@ func (c *child) read(out io.Reader) {
 	defer close(c.messages)
 	c.readErr = io.EOF // if Close ends read
 	r := bufio.NewReaderSize(out, 64<<10)
-	noise := false
+	noise, header := false, false
 	var p pace
 	for {
 		line, err := readLine(r, maxFrame)
@@ -242,7 +243,13 @@ func (c *child) read(out io.Reader) {
 				return
 			}
 		}
-		if len(bytes.TrimSpace(line)) > 0 && !noise && list == nil {
+		empty := len(bytes.TrimSpace(line)) == 0
+		if empty && header {
+			c.readErr = errors.New("server sends Content-Length headers, as language servers do: MCP requires one message per line")
+			return
+		}
+		header = !noise && list == nil && frameHeader().Match(line)
+		if !empty && !noise && list == nil {
 			noise = true
 			c.log.Warn("ignored standard output of an MCP server: not a message", "text", clipped(string(line), 200))
 		}
@@ -252,6 +259,9 @@ func (c *child) read(out io.Reader) {
 		}
 	}
 }
+
+// frameHeader matches the header of a message of the Language Server Protocol.
+var frameHeader = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^Content-Length:\s*[0-9]+\s*$`) })
 
 // decode returns the messages of a line, which may be a batch, or nil.
 func (r *repairer) decode(line []byte) []jsonrpc.Message {

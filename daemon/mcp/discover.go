@@ -190,7 +190,7 @@ func (m *Manager) replace(ports []Port, wrong []string) (hidden []Port) {
 		m.components[p.Name] = have
 		if !have.written.Equal(p.Modified) { // it was started again, on the same port
 			have.written = p.Modified
-			have.retry()
+			have.retry(down, over)
 		}
 	}
 	for _, s := range old {

@@ -72,18 +72,34 @@ func (m *Manager) dialComponent(ctx context.Context, network, address string) (n
 	return conn, nil
 }
 
-// overHTTP speaks with an address. The client adds the user and the query, which
-// may be secrets: no error has them.
-func overHTTP(address string, client *http.Client) sdk.Transport {
+// withoutSecrets returns an address without the user and the query, which may be
+// secrets: no error has them. The client of httpClient adds both.
+func withoutSecrets(address string) string {
 	if u, err := url.Parse(address); err == nil {
 		u.User, u.RawQuery = nil, ""
 		address = u.String()
 	}
+	return address
+}
+
+// overHTTP speaks with an address.
+func overHTTP(address string, client *http.Client) sdk.Transport {
 	return &sdk.StreamableClientTransport{
-		Endpoint: address, HTTPClient: client,
+		Endpoint: withoutSecrets(address), HTTPClient: client,
 		MaxRetries:   -1, // the manager reconnects and lists the tools again
 		MaxEventSize: maxFrame,
 	}
+}
+
+// sseTransport is the transport of MCP 2024-11-05. Its stream ends with life, and not
+// with the context of Connect.
+type sseTransport struct {
+	sdk.SSEClientTransport
+	life context.Context
+}
+
+func (t *sseTransport) Connect(context.Context) (sdk.Connection, error) {
+	return t.SSEClientTransport.Connect(t.life)
 }
 
 // bearer adds a token to requests and limits responses.
@@ -93,6 +109,8 @@ type bearer struct {
 	user                *url.Userinfo
 	query               string
 	next                *http.Transport
+	sse                 bool         // the old transport, whose stream cannot be resumed
+	refused             atomic.Bool  // a message, as servers of the old transport do
 	busy                atomic.Int32 // requests that are not answered
 }
 
@@ -128,7 +146,13 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if isEventStream(resp) {
 		// The length of an event stream is not limited, but that of each event is.
 		body.shape.events = true
-		resp.Body = b.follow(ctx, r, resp, body)
+		if !b.sse {
+			resp.Body = b.follow(ctx, r, resp, body)
+		}
+	}
+	switch resp.StatusCode {
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed:
+		b.refused.CompareAndSwap(false, r.Method == http.MethodPost)
 	}
 	return resp, nil
 }

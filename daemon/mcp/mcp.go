@@ -149,7 +149,7 @@ func (m *Manager) configure(servers []Server) {
 		if have != nil && reflect.DeepEqual(have.Server, s) {
 			m.configured[s.Name] = have
 			delete(old, s.Name)
-			have.retry()
+			have.retry(down, over)
 			continue
 		}
 		m.configured[s.Name] = m.start(s, false)

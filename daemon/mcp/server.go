@@ -74,10 +74,10 @@ func (s *server) settled() bool {
 	return s.state != connecting
 }
 
-// retry wakes a server that is down.
-func (s *server) retry() {
+// retry wakes a server that is in one of the states.
+func (s *server) retry(states ...state) {
 	s.mu.Lock()
-	asleep := s.state == down || s.state == over
+	asleep := slices.Contains(states, s.state)
 	if asleep {
 		s.state = connecting
 	}
@@ -124,7 +124,7 @@ func (s *server) renewed(ctx context.Context, expired *sdk.ClientSession) *sdk.C
 			return nil
 		case state == down || state == over:
 			retried = true
-			s.retry()
+			s.retry(down, over)
 		}
 		select {
 		case <-next:
@@ -183,18 +183,19 @@ func (s *server) ended(served bool, err error) {
 // serve connects, and returns when the connection has ended. served reports
 // whether there was one.
 func (s *server) serve() (served bool, err error) {
+	if s.URL != "" {
+		served, refused, err := s.serveURL(false)
+		if !refused || served {
+			return served, err
+		}
+		served, _, older := s.serveURL(true)
+		if !served {
+			older = fmt.Errorf("%w; over the SSE transport of MCP 2024-11-05: %w", err, older)
+		}
+		return served, older
+	}
 	life, cut := context.WithCancel(s.ctx)
 	defer cut()
-	if s.URL != "" {
-		dial := s.m.dial
-		if s.component {
-			dial = s.m.dialComponent
-		}
-		client := httpClient(life, s.URL, s.Token, s.timeout()+writeTimeout, dial)
-		client.Transport = &repairing{client.Transport, repairer{s.odd}}
-		defer client.CloseIdleConnections()
-		return s.talk(overHTTP(s.URL, client), connectTimeout, cut)
-	}
 	child, err := s.spawn()
 	if err != nil {
 		return false, err
@@ -202,6 +203,27 @@ func (s *server) serve() (served bool, err error) {
 	defer func() { err = child.end(err) }()
 	defer context.AfterFunc(life, func() { child.Close() })() //nolint:errcheck // a pipe
 	return s.talk(child, startTimeout, cut)
+}
+
+// serveURL is serve over HTTP. refused reports whether the server refused a message
+// as servers of the old transport, with SSE, do.
+func (s *server) serveURL(sse bool) (served, refused bool, err error) {
+	life, cut := context.WithCancel(s.ctx)
+	defer cut()
+	dial := s.m.dial
+	if s.component {
+		dial = s.m.dialComponent
+	}
+	client := httpClient(life, s.URL, s.Token, s.timeout()+writeTimeout, dial)
+	b := client.Transport.(*bearer)
+	client.Transport = &repairing{b, repairer{s.odd}}
+	defer client.CloseIdleConnections()
+	transport := overHTTP(s.URL, client)
+	if b.sse = sse; sse {
+		transport = &sseTransport{sdk.SSEClientTransport{Endpoint: withoutSecrets(s.URL), HTTPClient: client, MaxEventSize: maxFrame}, life}
+	}
+	served, err = s.talk(transport, connectTimeout, cut)
+	return served, b.refused.Load(), err
 }
 
 // talk is serve on a transport. cut makes pending sends fail, so that no

@@ -32,12 +32,14 @@ func (r remote) same(o remote) bool {
 	return r.name == o.name && r.description == o.description && bytes.Equal(r.schema, o.schema)
 }
 
-// list requests the list of a server's tools.
+// list requests the list of a server's tools. A server that does not declare tools
+// may have some; without a list it has none.
 func (s *server) list(session *sdk.ClientSession) ([]remote, error) {
+	timeout, declared := listTimeout, true
 	if c := session.InitializeResult().Capabilities; c == nil || c.Tools == nil {
-		return nil, nil
+		timeout, declared = connectTimeout, false
 	}
-	ctx, cancel := context.WithTimeoutCause(s.ctx, listTimeout, fmt.Errorf("no response to the tool list request within %s", listTimeout))
+	ctx, cancel := context.WithTimeoutCause(s.ctx, timeout, fmt.Errorf("no response to the tool list request within %s", timeout))
 	defer cancel()
 	have := make(map[string]bool)
 	var tools []remote
@@ -50,6 +52,9 @@ func (s *server) list(session *sdk.ClientSession) ([]remote, error) {
 	params := &sdk.ListToolsParams{}
 	for page := 0; ; page++ {
 		res, err := session.ListTools(ctx, params)
+		if err != nil && !declared {
+			return nil, nil
+		}
 		if err != nil {
 			return nil, fmt.Errorf("list tools: %w", because(ctx, err))
 		}

@@ -98,8 +98,8 @@ func (a *assembler) continued(t *toolCall) *call {
 		return cmp.Or(here, a.last)
 	case here == nil, t.ID != "" && here.id != "", here.name != "" && here.name != name:
 		return nil
-	case !here.arguments.finished() && (here.event < a.event || t.ID != "" || string(here.arguments.text) != "{}"):
-		return here // {} may be a call if another one follows in the event
+	case !here.arguments.finished() && (here.event < a.event || t.ID != "" || here.id != "" || string(here.arguments.text) != "{}"):
+		return here // without IDs, {} may be a call if another one follows in the event
 	case here.id != "" && t.Index.ok:
 		return here // other calls of this endpoint have an ID
 	case text == "" && (t.ID != "" || here.id != ""):

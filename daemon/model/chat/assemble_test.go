@@ -100,6 +100,13 @@ func TestAssemble(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}
+	// In one event, an empty object is a call if the endpoint sends no IDs.
+	for _, c := range []struct{ id, want string }{{"a", "f" + a}, {"", "f{} f" + a}} {
+		parts := []part{piece(nil, c.id, "f", `{}`), piece(nil, "", "f", a)}
+		if got := format(assemble(t, [][]part{parts})); got != c.want {
+			t.Errorf("ID %q: %s, want %s", c.id, got, c.want)
+		}
+	}
 }
 
 // sent is a call of the model. writing cuts it into fragments as endpoints do.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"crabmem/daemon/errtable"
@@ -130,7 +131,7 @@ func (s *Server) httpHandler(token bearer, known guard.Hosts, maxCalls int) http
 			w.Header().Set("Connection", "close")
 		}
 		switch {
-		case r.URL.Path != mcpPath:
+		case strings.TrimSuffix(r.URL.Path, "/") != mcpPath:
 			refuse(http.StatusNotFound, "unknown path: use "+mcpPath)
 		case r.Method == http.MethodPost && !guard.JSONBody(r.Header):
 			refuse(http.StatusUnsupportedMediaType, "set Content-Type to application/json")
@@ -140,6 +141,10 @@ func (s *Server) httpHandler(token bearer, known guard.Hosts, maxCalls int) http
 			select {
 			case calls <- struct{}{}:
 				defer func() { <-calls }()
+				if r.Method == http.MethodPost {
+					r.Body = withoutMark(r.Body)
+					acceptResponse(r.Header)
+				}
 				protocol.ServeHTTP(w, r)
 			default:
 				w.Header().Set("Retry-After", "1")
@@ -147,6 +152,15 @@ func (s *Server) httpHandler(token bearer, known guard.Hosts, maxCalls int) http
 			}
 		}
 	})
+}
+
+// acceptResponse completes the header Accept of a client that accepts JSON, the only
+// format of a response, or that names no format. The protocol's implementation requires two.
+func acceptResponse(h http.Header) {
+	accept := strings.ToLower(strings.Join(h.Values("Accept"), ","))
+	if accept == "" || strings.Contains(accept, "application/json") || strings.Contains(accept, "application/*") {
+		h.Set("Accept", "application/json, text/event-stream")
+	}
 }
 
 // refusalOf returns the status and the reason to refuse a request that is not for

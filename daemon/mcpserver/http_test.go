@@ -71,6 +71,13 @@ func TestAttacks(t *testing.T) {
 		{name: "the proxy's origin", more: "Origin: https://memory.example\r\n", want: 200},
 		{name: "a charset", replace: map[string]string{"Content-Type": "application/json; charset=utf-8"}, want: 200},
 
+		{name: "no Accept", replace: map[string]string{"Accept": ""}, want: 200},
+		{name: "only JSON", replace: map[string]string{"Accept": "Application/JSON; charset=utf-8"}, want: 200},
+		{name: "any application", replace: map[string]string{"Accept": "application/*"}, want: 200},
+		{name: "only events", replace: map[string]string{"Accept": "text/event-stream"}, want: 400},
+		{name: "a slash at the end", path: "/mcp/", want: 200},
+		{name: "a path below", path: "/mcp/x", want: 404},
+
 		{name: "rebound name", replace: map[string]string{"Host": "evil.example:" + port}, want: 403},
 		{name: "rebound name without port", replace: map[string]string{"Host": "evil.example"}, want: 403},
 		{name: "name with ours in front", replace: map[string]string{"Host": "127.0.0.1.evil.example:" + port}, want: 403},
@@ -193,6 +200,9 @@ func TestBodies(t *testing.T) {
 	}
 	if got := post(strings.NewReader(pingBody)); got != 200 {
 		t.Errorf("a ping: status %d", got)
+	}
+	if got := post(strings.NewReader("\xef\xbb\xbf" + pingBody)); got != 200 {
+		t.Errorf("a byte order mark: status %d", got)
 	}
 	large := io.MultiReader(strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"`), io.LimitReader(endless{}, maxMessage+1))
 	if got := post(large); got != 413 && got != 0 {

@@ -99,7 +99,7 @@ func TestRecallBudget(t *testing.T) {
 		}
 	}
 	for _, args := range []dict{
-		{"query": "x", "limit": 0}, {"query": "x", "limit": 51}, {"query": "x", "budget_tokens": 1}, {"query": "x", "kind": "topic"}, {"query": strings.Repeat("x", 16<<10+1)}, {}, {"query": 1},
+		{"query": "x", "limit": -1}, {"query": "x", "budget_tokens": 1}, {"query": "x", "kind": "topic"}, {"query": strings.Repeat("x", 16<<10+1)}, {}, {"query": dict{}},
 	} {
 		mcptest.Refused(t, s, "recall", args, "^wrong arguments: ")
 	}
@@ -248,7 +248,7 @@ func TestParts(t *testing.T) {
 	most := strings.Repeat("\"\n", crmem.MaxContent/2)
 	must[op.Written](t, s, "remember", dict{"name": "most", "content": most})
 	mcptest.Refused(t, s, "remember", dict{"name": "more", "content": strings.Repeat("x", crmem.MaxContent+1)}, "^invalid: .*at most")
-	mcptest.Refused(t, s, "remember", dict{"name": "", "content": "x"}, "^invalid: ")
+	mcptest.Refused(t, s, "remember", dict{"name": "", "content": "x"}, "^wrong arguments: name is empty")
 	mcptest.Refused(t, s, "remember", dict{"name": strings.Repeat("é", 600), "content": "x"}, "^invalid: ")
 	mcptest.Refused(t, s, "remember", dict{"name": "x"}, `^wrong arguments: content is missing`)
 }

@@ -24,6 +24,9 @@ type messageLines struct {
 	line   []byte // the rest of a message
 }
 
+// byteOrderMark is before the first message of some clients on Windows.
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
 func newMessageLines(in io.Reader, out io.Writer) *messageLines {
 	closer, _ := in.(io.Closer)
 	return &messageLines{in: bufio.NewReader(in), closer: closer, out: out}
@@ -40,6 +43,7 @@ func (m *messageLines) Close() error {
 func (m *messageLines) Read(p []byte) (int, error) {
 	for len(m.line) == 0 {
 		line, tooLong, err := m.next()
+		line = bytes.TrimPrefix(line, byteOrderMark)
 		if fault := checkMessage(line); tooLong {
 			err = errors.Join(err, m.refuse(jsonrpc.CodeInvalidRequest, "the message is larger than "+display.Size(maxMessage)))
 		} else if fault != nil {
@@ -114,6 +118,20 @@ func checkMessage(line []byte) *jsonrpc.Error {
 		}
 	}
 	return nil
+}
+
+// bodyWithoutMark is the body of a request without a byte order mark.
+type bodyWithoutMark struct {
+	io.Closer
+	*bufio.Reader
+}
+
+func withoutMark(body io.ReadCloser) io.ReadCloser {
+	r := bufio.NewReader(body)
+	if start, _ := r.Peek(len(byteOrderMark)); bytes.Equal(start, byteOrderMark) {
+		_, _ = r.Discard(len(byteOrderMark)) // Peek has read them
+	}
+	return bodyWithoutMark{body, r}
 }
 
 // lockedWriter writes complete lines from several goroutines.

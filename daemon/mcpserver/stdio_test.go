@@ -92,13 +92,21 @@ func TestNoPrompts(t *testing.T) {
 func TestResultType(t *testing.T) {
 	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
 	for args, fails := range map[string]bool{
-		`{"name":"a","content":"b"}`: false, `{"name":"","content":"b"}`: true, `{"name":"a"}`: true, `{"name":"a","content":5}`: true,
+		`{"name":"a","content":"b"}`: false, `{"name":"","content":"b"}`: true, `{"name":"a"}`: true, `{"name":"a","content":[]}`: true,
 		`{"name":"\ud800","content":"b"}`: true, `{"name":"a","name":"b"}`: true, `[]`: true, `null`: true,
 	} {
 		list := replies(t, newTestServer(t, t.TempDir()), fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"remember","arguments":%s,%s}}`, args, meta))
 		if len(list) != 1 || list[0].Result["resultType"] != "complete" || (list[0].Result["isError"] == true) != fails {
 			t.Errorf("%s: %+v", args, list)
 		}
+	}
+}
+
+// TestByteOrderMark: a byte order mark before a message has no effect.
+func TestByteOrderMark(t *testing.T) {
+	list := replies(t, newTestServer(t, t.TempDir()), "\xef\xbb\xbf"+initializeLine, initializedLine, "\xef\xbb\xbf"+pingLine, "\xef\xbb\xbf")
+	if len(list) != 2 || list[0].Error != nil || list[1].Error != nil {
+		t.Errorf("%+v", list)
 	}
 }
 

@@ -103,7 +103,7 @@ func (s *Server) checkedCall(next mcp.MethodHandler) mcp.MethodHandler {
 		if !ok || call.Params == nil {
 			return next(ctx, method, req)
 		}
-		unknown, fault := s.fixArguments(call.Params)
+		notes, fault := s.fixArguments(call.Params)
 		if fault != nil {
 			// A list as arguments makes the SDK return an error result in the form
 			// that the protocol version requires. Its text is replaced below.
@@ -125,8 +125,8 @@ func (s *Server) checkedCall(next mcp.MethodHandler) mcp.MethodHandler {
 		if fault != nil {
 			r.Content = nil
 			r.SetError(fault)
-		} else if len(unknown) > 0 && s.o.Compat == "" {
-			s.noteIgnored(r, call.Params.Name, unknown)
+		} else if len(notes) > 0 && s.o.Compat == "" {
+			addNotes(r, notes)
 		}
 		return r, nil
 	}
@@ -143,12 +143,8 @@ func withoutPrompts(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// fixArguments checks and corrects the arguments of a call, and returns unknown
-// names.
-func (s *Server) fixArguments(p *mcp.CallToolParamsRaw) (unknown []string, err error) {
-	if strings.TrimSpace(string(p.Arguments)) == "null" {
-		p.Arguments = nil // the validator sets defaults in it, and panics
-	}
+// fixArguments checks and corrects the arguments of a call, and returns notes about them.
+func (s *Server) fixArguments(p *mcp.CallToolParamsRaw) (notes []string, err error) {
 	if err := tool.CheckArguments(p.Arguments); err != nil {
 		return nil, err
 	}
@@ -156,12 +152,12 @@ func (s *Server) fixArguments(p *mcp.CallToolParamsRaw) (unknown []string, err e
 	if schema == nil {
 		return nil, nil // no such tool
 	}
-	fixed, unknown, faults := op.FixArguments(p.Arguments, schema)
+	fixed, notes, faults := op.FixArguments(p.Arguments, schema)
 	if len(faults) > 0 {
 		return nil, wrongArguments(faults...)
 	}
 	p.Arguments = fixed
-	return unknown, nil
+	return notes, nil
 }
 
 func wrongArguments(faults ...string) error {
@@ -176,20 +172,23 @@ func wrongArguments(faults ...string) error {
 	return errors.New(text + " Try: follow the input schema of the tool")
 }
 
-// noteIgnored adds a note about ignored arguments to the text of a result.
-func (s *Server) noteIgnored(r *mcp.CallToolResult, tool string, unknown []string) {
-	if len(r.Content) == 0 {
-		return
+// notesField is the member of a structured result that contains notes about the arguments.
+const notesField = "argument_notes"
+
+// addNotes adds notes about the arguments to a result: to its text, and to its structure,
+// because clients may show a model only one of them.
+func addNotes(r *mcp.CallToolResult, notes []string) {
+	if n := len(r.Content); n > 0 {
+		if text, ok := r.Content[n-1].(*mcp.TextContent); ok {
+			text.Text += "\n" + strings.Join(notes, "\n")
+		}
 	}
-	text, ok := r.Content[len(r.Content)-1].(*mcp.TextContent)
-	if !ok {
-		return
+	var object map[string]any
+	b, err := json.Marshal(r.StructuredContent)
+	if err == nil && json.Unmarshal(b, &object) == nil && object != nil {
+		object[notesField] = notes
+		r.StructuredContent = object
 	}
-	var shown []string
-	for _, name := range unknown[:min(len(unknown), op.MaxFaults)] {
-		shown = append(shown, op.ShownValue(name))
-	}
-	text.Text += "\nignored unknown arguments: " + strings.Join(shown, ", ") + "; " + op.NamesOf(s.inputs[tool], "argument")
 }
 
 // noSuchResource is the protocol's error for a missing resource.

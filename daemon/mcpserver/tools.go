@@ -33,6 +33,8 @@ func (s *Server) addRows() {
 		if err != nil {
 			panic(err) // a bug: the types are fixed
 		}
+		out.Properties[notesField] = &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Type: "string"},
+			Description: "ignored or changed arguments; absent if there are none"}
 		reads := r.Effect == op.Reads
 		t := &mcp.Tool{Name: r.Tool.Name, Description: r.Describe(), Annotations: toolHints(r.Tool.Title, reads, !reads, r.Idempotent()), OutputSchema: out}
 		addTool(s, t, in, func(ctx context.Context, args json.RawMessage) (string, any, error) {

@@ -41,9 +41,10 @@ func CheckBody(b []byte, s *jsonschema.Schema) error {
 }
 
 // FixArguments checks the arguments of a tool, and describes each wrong one. fixed has
-// numbers and booleans in place of their texts; optional arguments that are null and unknown
-// arguments are missing. unknown lists the latter.
-func FixArguments(b []byte, s *jsonschema.Schema) (fixed json.RawMessage, unknown, faults []string) {
+// the values that s requires in place of those that a client means by other ones. Unknown
+// arguments are missing, and so are optional ones that can only mean absent ones. notes
+// name the unknown arguments, and numbers that were above a maximum.
+func FixArguments(b []byte, s *jsonschema.Schema) (fixed json.RawMessage, notes, faults []string) {
 	c := &checker{noun: "argument", lenient: true}
 	v, err := c.read(b, s)
 	if err == nil && len(c.faults) == 0 {
@@ -52,7 +53,14 @@ func FixArguments(b []byte, s *jsonschema.Schema) (fixed json.RawMessage, unknow
 	if err != nil {
 		return nil, nil, []string{err.Error()}
 	}
-	return fixed, c.unknown, c.faults
+	if len(c.unknown) > 0 && len(c.faults) == 0 {
+		var shown []string
+		for _, name := range c.unknown[:min(len(c.unknown), MaxFaults)] {
+			shown = append(shown, ShownValue(name))
+		}
+		c.notes = append(c.notes, "ignored unknown arguments: "+strings.Join(shown, ", ")+"; "+NamesOf(s, c.noun))
+	}
+	return fixed, c.notes, c.faults
 }
 
 // checker checks the values that a decoder reads.
@@ -64,12 +72,14 @@ type checker struct {
 	lenient bool
 	faults  []string
 	unknown []string // members of the object that its schema lacks
+	notes   []string // numbers that were above a maximum
+	nested  bool     // d reads a text in which a decoder may replace escapes
 }
 
 // read checks a text, and returns its value if c is lenient.
 func (c *checker) read(b []byte, s *jsonschema.Schema) (any, error) {
-	if b = bytes.TrimSpace(b); len(b) == 0 && c.lenient {
-		b = []byte("{}")
+	if b = bytes.TrimSpace(b); c.lenient {
+		b = c.outer(b)
 	}
 	if len(b) == 0 || b[0] != '{' {
 		return nil, fmt.Errorf("the %ss must be an object", c.noun)
@@ -95,6 +105,9 @@ func (c *checker) token() (json.Token, error) {
 	if err != nil {
 		err = errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
+	if text, ok := t.(string); ok && c.nested && strings.ContainsRune(text, utf8.RuneError) {
+		err = errors.New("lone surrogate in JSON text: send complete characters")
+	}
 	return t, err
 }
 
@@ -116,7 +129,13 @@ func (c *checker) value(s *jsonschema.Schema, at string, required bool, depth in
 	}
 	want := kindOf(s)
 	if c.lenient {
-		t = readable(want, t)
+		if text, ok := t.(string); ok && encodes(text, want) {
+			return c.decode(text, s, at, required, depth)
+		}
+		if empty, err := c.isEmpty(want, t, required); empty {
+			return nil, err
+		}
+		t = c.coerce(s, want, t, at, required)
 	}
 	if t == nil && !required && (c.lenient || want == "" || slices.Contains(s.Types, "null")) {
 		return nil, nil
@@ -141,7 +160,7 @@ func (c *checker) value(s *jsonschema.Schema, at string, required bool, depth in
 	if open == '{' {
 		v, err = c.object(s, at, depth+1)
 	} else {
-		v, err = c.list(s, at, depth+1)
+		v, err = c.list(s, at, required, depth+1)
 	}
 	if err == nil {
 		_, err = c.token() // the end
@@ -149,7 +168,7 @@ func (c *checker) value(s *jsonschema.Schema, at string, required bool, depth in
 	return v, err
 }
 
-func (c *checker) list(s *jsonschema.Schema, at string, depth int) (any, error) {
+func (c *checker) list(s *jsonschema.Schema, at string, required bool, depth int) (any, error) {
 	list, first, items := []any{}, len(c.faults), s.Items
 	n := 0
 	for ; c.d.More(); n++ {
@@ -162,13 +181,20 @@ func (c *checker) list(s *jsonschema.Schema, at string, depth int) (any, error) 
 		case items != nil:
 			one = fmt.Sprintf("%s[%d]", at, n)
 		}
-		v, err := c.value(items, one, true, depth)
+		full := items != nil && items.MinLength != nil // without empty texts
+		v, err := c.value(items, one, !full || !c.lenient, depth)
 		if err != nil {
 			return nil, err
 		}
-		if c.lenient {
+		if c.lenient && (v != nil || !full) {
 			list = append(list, v)
 		}
+	}
+	if c.lenient && !required && len(list) == 0 && (n > 0 || s.MinItems != nil && *s.MinItems > 0) {
+		return nil, nil
+	}
+	if c.lenient {
+		n = len(list)
 	}
 	if fault := countFault(s, n); fault != "" {
 		c.faults = c.faults[:first]

@@ -28,27 +28,6 @@ func kindOf(s *jsonschema.Schema) string {
 	return s.Type
 }
 
-// readable returns the number or boolean in a text where the schema requires one.
-func readable(want string, t json.Token) json.Token {
-	text, ok := t.(string)
-	if !ok {
-		return t
-	}
-	text = strings.TrimSpace(text)
-	var n float64
-	switch want {
-	case "boolean":
-		if text == "true" || text == "false" {
-			return text == "true"
-		}
-	case "integer", "number":
-		if text != "null" && json.Unmarshal([]byte(text), &n) == nil {
-			return json.Number(text)
-		}
-	}
-	return t
-}
-
 // wordsOf describes the types of schemas for an error.
 var wordsOf = map[string]string{
 	"string": "text", "object": "an object", "array": "a list", "boolean": "true or false", "number": "a number", "integer": "a whole number",
@@ -79,6 +58,9 @@ func scalarFault(s *jsonschema.Schema, want string, t json.Token) string {
 	if word := wordsOf[want]; word != "" && got != word && !(want == "integer" && got == "a number") {
 		if text, ok := t.(string); ok {
 			got += " " + ShownValue(text)
+			if want == "array" && kindOf(s.Items) == "string" {
+				got += ": send a list, such as [" + ShownValue(text) + "]"
+			}
 		}
 		return " must be " + word + ", and is " + got
 	}
@@ -97,6 +79,9 @@ func textFault(s *jsonschema.Schema, text string) string {
 	}
 	if n := utf8.RuneCountInString(text); s.MaxLength != nil && n > *s.MaxLength {
 		return fmt.Sprintf(" must have at most %d characters, and has %d", *s.MaxLength, n)
+	}
+	if text == "" && s.MinLength != nil {
+		return " is empty"
 	}
 	if len(s.Enum) == 0 || slices.Contains(s.Enum, any(text)) {
 		return ""

@@ -36,6 +36,7 @@ const (
 //	size=N       limit of the parameter in bytes
 //	chars=N      limit of the text in characters
 //	items=N      limit of the list
+//	filled       neither the text nor a text of the list is empty
 //	words=A|B    the only values
 //	null         the list may be null
 //	time         the text is a time in RFC 3339
@@ -53,6 +54,7 @@ type Field struct {
 	Default  string
 	Null     bool
 	Time     bool
+	Filled   bool
 
 	Min, Max, Size, Chars, Items int
 }
@@ -116,6 +118,8 @@ func (f *Field) options(tag string) {
 			f.Null = true
 		case "time":
 			f.Time = true
+		case "filled":
+			f.Filled = true
 		case "words":
 			f.Words = strings.Split(value, "|")
 		case "default":

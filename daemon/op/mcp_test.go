@@ -46,7 +46,7 @@ func TestRowsOverMCP(t *testing.T) {
 	if want := `{"annotations":{"destructiveHint":false,"idempotentHint":true,"openWorldHint":false,"readOnlyHint":true,"title":"Count notes"},` +
 		`"description":"Count the notes.",` +
 		`"inputSchema":{"properties":{"prefix":{"description":"only names with this prefix","maxLength":8,"type":"string"}},"type":"object"},` +
-		`"name":"count_notes","outputSchema":{"properties":{"notes":{"type":"integer"}},"required":["notes"],"type":"object"}}`; string(got) != want {
+		`"name":"count_notes","outputSchema":{"properties":{"argument_notes":{"description":"ignored or changed arguments; absent if there are none","items":{"type":"string"},"type":"array"},"notes":{"type":"integer"}},"required":["notes"],"type":"object"}}`; string(got) != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	for _, c := range []struct {
@@ -56,7 +56,7 @@ func TestRowsOverMCP(t *testing.T) {
 	}{
 		{nil, `{"notes":2}`, `{"notes":2}`},
 		{map[string]any{"prefix": "a"}, `{"notes":1}`, `{"notes":1}`},
-		{map[string]any{"as": "ann"}, "ignored unknown arguments: \"as\"; the arguments are prefix", `{"notes":2}`},
+		{map[string]any{"as": "ann"}, "ignored unknown arguments: \"as\"; the arguments are prefix", `{"argument_notes":["ignored unknown arguments: \"as\"; the arguments are prefix"],"notes":2}`},
 		{map[string]any{"prefix": "123456789"}, "prefix must have at most 8 characters, and has 9", ""},
 	} {
 		res, text := mcptest.Call(t, s, "count_notes", c.args)

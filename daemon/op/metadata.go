@@ -12,14 +12,14 @@ import (
 // a missing one has another meaning.
 type MetadataArgs struct {
 	Type        *string  `json:"type,omitempty" jsonschema:"fact, preference, decision, identity, event, observation, goal, todo, or another word; an empty text removes the type"`
-	Tags        []string `json:"tags,omitzero" jsonschema:"words to filter notes by; they replace the tags of the note; an empty list removes them"`
+	Tags        []string `json:"tags,omitzero" jsonschema:"words to filter notes by; they replace the tags of the note; an empty list removes them" op:"filled"`
 	Importance  *float64 `json:"importance,omitempty" jsonschema:"from 0 to 1"`
 	Expires     *string  `json:"expires,omitempty" jsonschema:"the last day on which the note is valid, such as 2026-04-14; later it ranks last; an empty text removes the day"`
-	Supersedes  []string `json:"supersedes,omitzero" jsonschema:"names of entries that this note replaces; they rank after it; an empty list removes them"`
-	Related     []string `json:"related,omitzero" jsonschema:"names of entries about related subjects; an empty list removes them"`
-	Contradicts []string `json:"contradicts,omitzero" jsonschema:"names of entries that this note contradicts; an empty list removes them"`
-	CausedBy    []string `json:"caused_by,omitzero" jsonschema:"names of entries about the causes; an empty list removes them"`
-	PartOf      []string `json:"part_of,omitzero" jsonschema:"names of entries about the larger subject; an empty list removes them"`
+	Supersedes  []string `json:"supersedes,omitzero" jsonschema:"names of entries that this note replaces; they rank after it; an empty list removes them" op:"filled"`
+	Related     []string `json:"related,omitzero" jsonschema:"names of entries about related subjects; an empty list removes them" op:"filled"`
+	Contradicts []string `json:"contradicts,omitzero" jsonschema:"names of entries that this note contradicts; an empty list removes them" op:"filled"`
+	CausedBy    []string `json:"caused_by,omitzero" jsonschema:"names of entries about the causes; an empty list removes them" op:"filled"`
+	PartOf      []string `json:"part_of,omitzero" jsonschema:"names of entries about the larger subject; an empty list removes them" op:"filled"`
 }
 
 // Edit returns the change of the metadata of the note. A note keeps the metadata of

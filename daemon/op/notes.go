@@ -11,9 +11,9 @@ import (
 
 // NoteArgs is a note to create or to replace, with its metadata.
 type NoteArgs struct {
-	Name    string   `json:"name" jsonschema:"a short name for the subject of the note, such as deploy-steps" op:"chars=1024"`
+	Name    string   `json:"name" jsonschema:"a short name for the subject of the note, such as deploy-steps" op:"chars=1024,filled"`
 	Content string   `json:"content" jsonschema:"the text of the note, in Markdown"`
-	Aliases []string `json:"aliases,omitzero" jsonschema:"other names of the note; if omitted, the note keeps its aliases" op:"items=64"`
+	Aliases []string `json:"aliases,omitzero" jsonschema:"other names of the note; if omitted, the note keeps its aliases" op:"items=64,filled"`
 	Version uint64   `json:"if_version,omitempty" jsonschema:"replace the note only if this is its newest version in memory_history"`
 	MetadataArgs
 }

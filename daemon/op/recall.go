@@ -121,7 +121,7 @@ const noModel = "the daemon has no embedding model: check [embedder] in config.t
 type FilterArgs struct {
 	Kind   string   `json:"kind,omitempty" jsonschema:"only notes, or only archives of conversations" op:"words=note|archive"`
 	Type   string   `json:"type,omitempty" jsonschema:"only entries of this type, such as decision"`
-	Tags   []string `json:"tags,omitempty" jsonschema:"only entries with all of these tags"`
+	Tags   []string `json:"tags,omitempty" jsonschema:"only entries with all of these tags" op:"filled"`
 	After  string   `json:"after,omitempty" jsonschema:"only entries created at or after this time: a day, month, year, time, or an age such as 30d"`
 	Before string   `json:"before,omitempty" jsonschema:"only entries created before this time"`
 }

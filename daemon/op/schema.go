@@ -61,6 +61,13 @@ func (f *Field) limit(s *jsonschema.Schema) {
 	if f.Items > 0 {
 		s.MaxItems = &f.Items
 	}
+	if f.Filled {
+		text := s
+		if s.Items != nil {
+			text = s.Items
+		}
+		text.MinLength = jsonschema.Ptr(1)
+	}
 }
 
 // OutputSchemaOf returns the JSON Schema of a type that this program only writes: unlike

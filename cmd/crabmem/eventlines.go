@@ -11,6 +11,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 )
 
 // An eventFilter selects events; empty fields match all.
@@ -104,6 +105,9 @@ func eventTexts(m *agent.Event) []string {
 			return []string{display.Plural(u.Prompt+u.Completion, "token", "tokens")}
 		}
 	case agent.Done:
+		if m.Error != nil && m.Error.Kind == errtable.Cancelled {
+			return []string{"canceled"}
+		}
 		if m.Error != nil {
 			return []string{"failed: " + display.Printable(display.OneLine(m.Error.Message))}
 		}

@@ -131,7 +131,7 @@ func markdownLine(w io.Writer, l *sessionlog.Line, text func(string) string) (er
 	case record.KindUnknown:
 		if t, ok := record.ParseTurn(l.Raw); ok {
 			if t.Kind != "" {
-				fmt.Fprintf(w, "\n## line %d: turn failed, %s\n", l.Number, markdownInline(t.Kind))
+				fmt.Fprintf(w, "\n## line %d: %s, %s\n", l.Number, turnEnd(&t), markdownInline(t.Kind))
 				return markdownFence(w, "text", text(t.Error))
 			}
 			fmt.Fprintf(w, "\n## line %d: assistant, partial\n", l.Number)

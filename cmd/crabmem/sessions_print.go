@@ -10,6 +10,7 @@ import (
 	"crabmem/bm25/clip"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
@@ -233,10 +234,18 @@ func joinStreamed(lines iter.Seq2[sessionlog.Line, error]) iter.Seq2[sessionlog.
 	}
 }
 
+// turnEnd describes the end of a turn without an answer.
+func turnEnd(t *record.Turn) string {
+	if t.Kind == errtable.Cancelled {
+		return "turn canceled"
+	}
+	return "turn failed"
+}
+
 // printTurn prints a turn record.
 func (c *app) printTurn(number int64, t *record.Turn) {
 	if t.Kind != "" {
-		c.printHead(number, "! turn failed", display.Label(t.Kind)+": "+display.Printable(t.Error))
+		c.printHead(number, "! "+turnEnd(t), display.Label(t.Kind)+": "+display.Printable(t.Error))
 		return
 	}
 	c.printHead(number, "assistant, partial", "incomplete response")

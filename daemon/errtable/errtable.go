@@ -31,8 +31,11 @@ const (
 	ExitUnreachable = 8 // no daemon answers
 )
 
-// Failed is the kind of an error that matches no row.
-const Failed = "failed"
+// Kinds that programs compare.
+const (
+	Failed    = "failed"    // an error that matches no row
+	Cancelled = "cancelled" // of a run that a client ended: no failure
+)
 
 // Family is the subject of an error. The same kind has a different sentinel in
 // each family.
@@ -132,7 +135,7 @@ var rows = []Row{
 	{sessionlog.ErrNotApplied, Session, "not_applied", http.StatusInternalServerError, ExitFailure,
 		fixNotApplied, ""},
 	{syscall.ENOSPC, File, "no_space", http.StatusInsufficientStorage, ExitFailure, fixNoSpace, fixNoSpace},
-	{context.Canceled, Other, "cancelled", http.StatusInternalServerError, ExitFailure, "", ""},
+	{context.Canceled, Other, Cancelled, http.StatusInternalServerError, ExitFailure, "", ""},
 	{context.DeadlineExceeded, Other, "timeout", http.StatusInternalServerError, ExitFailure, "", ""},
 }
 

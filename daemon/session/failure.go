@@ -11,11 +11,8 @@ import (
 	"crabmem/daemon/errtable"
 )
 
-// Kinds of failures that errtable does not define.
-const (
-	cancelledKind   = "cancelled"
-	interruptedKind = "interrupted"
-)
+// interruptedKind is the kind of a turn whose daemon was killed.
+const interruptedKind = "interrupted"
 
 // errInterrupted is the recorded error of a turn whose daemon was killed.
 var errInterrupted = errors.New("the daemon stopped before the turn ended")
@@ -26,19 +23,19 @@ const maxFailure = 4 << 10
 // kind returns the kind of the error of a run.
 func (m *Manager) kind(err error, cancelled bool) string {
 	kind := m.o.Kind(err)
-	if kind == errtable.Failed && (cancelled || errors.Is(err, ErrCancelled) || errors.Is(err, ErrKilled)) {
-		return cancelledKind
+	if kind == errtable.Failed && cancelled {
+		return errtable.Cancelled
 	}
 	return kind
 }
 
 // report logs a turn without an answer.
 func (m *Manager) report(l *Session, kind string, err error) {
-	level := slog.LevelWarn
-	if kind == cancelledKind {
-		level = slog.LevelInfo
+	level, what := slog.LevelWarn, "turn failed"
+	if kind == errtable.Cancelled {
+		level, what = slog.LevelInfo, "turn canceled"
 	}
-	m.o.Log.Log(context.Background(), level, "turn failed", "session", l.log.ID(), "agent", l.agent, "kind", kind, "error", err)
+	m.o.Log.Log(context.Background(), level, what, "session", l.log.ID(), "agent", l.agent, "kind", kind, "error", err)
 }
 
 // failure is the reason why a turn has no answer.

@@ -70,7 +70,7 @@ func TestKinds(t *testing.T) {
 			cancelled bool
 			want      string
 		}{
-			{failed, false, errtable.Failed}, {failed, true, cancelledKind}, {ErrCancelled, false, cancelledKind}, {fmt.Errorf("run: %w", ErrKilled), false, cancelledKind}, {notRegistered("x"), true, r.o.Kind(notRegistered("x"))},
+			{failed, false, errtable.Failed}, {failed, true, errtable.Cancelled}, {ErrCancelled, false, errtable.Cancelled}, {fmt.Errorf("run: %w", ErrKilled), false, errtable.Cancelled}, {notRegistered("x"), true, r.o.Kind(notRegistered("x"))},
 		} {
 			if got := r.kind(c.err, c.cancelled); got != c.want || got == "" {
 				r.t.Errorf("%v, cancelled %v: %q, want %q", c.err, c.cancelled, got, c.want)

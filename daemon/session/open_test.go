@@ -187,7 +187,7 @@ func TestKilledSessionRefusesRuns(t *testing.T) {
 				r.t.Error("the session is not killed")
 			}
 			r.wantClosed(l)
-			if got := r.say(l, "hello"); got != `"", the session was killed` {
+			if got := r.say(l, "hello"); got != `"", the session was killed (cancelled 0, "")` {
 				r.t.Errorf("a run in the session returns %s", got)
 			}
 			if r.Kill(l) {

@@ -150,9 +150,9 @@ func (l *Session) Done() <-chan struct{} { return l.done }
 
 var (
 	// ErrKilled ends the run of a session that was killed.
-	ErrKilled = errors.New("the session was killed")
+	ErrKilled error = &errtable.Error{Kind: errtable.Cancelled, Message: "the session was killed"}
 	// ErrCancelled ends a run that a client canceled.
-	ErrCancelled = errors.New("canceled on request")
+	ErrCancelled error = &errtable.Error{Kind: errtable.Cancelled, Message: "canceled on request"}
 
 	errEvicted    = &errtable.Error{HTTP: http.StatusServiceUnavailable, Kind: "busy", Message: "session evicted: too many sessions", Fix: "retry the request"}
 	errDiscarded  = &errtable.Error{HTTP: http.StatusServiceUnavailable, Kind: "busy", Message: "session removed: the daemon rejected its first message", Fix: "retry the request"}

@@ -8,6 +8,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
 )
 
@@ -85,7 +86,9 @@ func (s *screen) other(e *agent.Event) {
 	}
 	if e.Kind == agent.Done {
 		o.run = false
-		if e.Error != nil {
+		if e.Error != nil && e.Error.Kind == errtable.Cancelled {
+			s.dimLine("the other client's run was canceled")
+		} else if e.Error != nil {
 			s.dimLine("the other client's run failed: " + display.Printable(display.OneLine(e.Error.Message)))
 		}
 		return

@@ -9,6 +9,8 @@ import (
 	"crabmem/cmd/crabmem/internal/chat/tty"
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/agent"
+	"crabmem/daemon/errtable"
+	"crabmem/daemon/op"
 )
 
 // wrapping returns the screen of an active run with 21 columns.
@@ -63,5 +65,22 @@ func TestShowsProgress(t *testing.T) {
 	rows, _, _ := s.rows()
 	if got := strings.Join(rows, "\n"); !strings.Contains(got, "reading the prompt, 43 %") {
 		t.Errorf("rows %q", got)
+	}
+}
+
+// TestShowsCancellation checks that a canceled run is not shown as one that failed.
+func TestShowsCancellation(t *testing.T) {
+	s := wrapping()
+	s.width = 60
+	s.other(&agent.Event{Kind: agent.User, Content: "hi"})
+	s.other(&agent.Event{Kind: agent.Done, Error: &agent.Failure{Kind: errtable.Cancelled, Message: "canceled on request"}})
+	if got := s.scroll.String(); !strings.Contains(got, "the other client's run was canceled") || strings.Contains(got, "failed") {
+		t.Errorf("of another client: %q", got)
+	}
+	s = wrapping()
+	s.reply, s.refollow = &Reply{}, func() {}
+	s.take(t.Context(), ended{err: &op.Error{Kind: errtable.Cancelled, Message: "canceled on request"}})
+	if got := s.scroll.String(); !strings.Contains(got, "canceled\n") || strings.Contains(got, "error") {
+		t.Errorf("of this client: %q", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/display"
+	"crabmem/daemon/errtable"
 )
 
 // take shows a posted value of a run.
@@ -36,7 +37,7 @@ func (s *screen) take(ctx context.Context, v any) {
 			s.endDialog()
 		}
 		switch {
-		case errors.Is(v.err, errStopped):
+		case errors.Is(v.err, errStopped) || errtable.Find(v.err).Kind == errtable.Cancelled:
 			s.dimLine("canceled")
 		case errors.Is(v.err, errLeave):
 			s.dimLine("messages are queued; run /exit again when the queue is empty")

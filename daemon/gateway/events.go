@@ -169,7 +169,8 @@ func (g *Gateway) streamed(e *agent.Event, agentName string) (name string, data 
 		return "usage", e.Usage
 	case agent.Done:
 		if e.Err != nil {
-			return "error", g.problem(e.Err)
+			p := g.problem(e.Err)
+			return p.event(), p
 		}
 		return "", chunk{Agent: agentName, Done: true}
 	}

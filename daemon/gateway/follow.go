@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	"crabmem/daemon/agent"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
 )
 
@@ -13,6 +14,8 @@ type followed struct {
 	Session string `json:"session" jsonschema:"ID of the session"`
 	Agent   string `json:"agent"`
 	Error   string `json:"error,omitempty" jsonschema:"of done"`
+	// Cancelled is set instead of Error if a client ended the run.
+	Cancelled bool `json:"cancelled,omitempty" jsonschema:"of done: the run was canceled"`
 }
 
 // followNames are the names of the events.
@@ -59,6 +62,8 @@ func (g *Gateway) followedOf(e *agent.Event) followed {
 	switch {
 	case e.Kind == agent.Lag:
 		data.Content = ""
+	case e.Kind == agent.Done && e.Error != nil && e.Error.Kind == errtable.Cancelled:
+		data.Content, f.Cancelled = "", true
 	case e.Kind == agent.Done && e.Error != nil:
 		f.Error = g.hide(e.Error.Message)
 	}

@@ -40,6 +40,9 @@ func (f *frames) event(name string, data any) error {
 	if c, ok := data.(chunk); ok {
 		return f.write(frameOut{Type: "stream_chunk", ID: f.id, Content: &c.Content})
 	}
+	if !f.named.Load() {
+		return nil
+	}
 	return f.write(frameOut{Type: name, ID: f.id, Event: data})
 }
 
@@ -56,7 +59,11 @@ func (s *socket) problem(id json.RawMessage, err error) frameOut {
 	if p.Remedy != "" {
 		text += ": " + p.Remedy
 	}
-	return frameOut{Type: "error", ID: id, Code: p.Status, Message: text}
+	f := frameOut{Type: "error", ID: id, Code: p.Status, Message: text}
+	if s.named.Load() {
+		f.Type = p.event()
+	}
+	return f
 }
 
 // write sends a frame. An error ends the connection, which ends the loop.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"crabmem/daemon/agent"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/gateway/memstores"
 	"crabmem/daemon/op"
 
@@ -89,7 +90,7 @@ func schemaOf(t reflect.Type) (*jsonschema.Schema, error) {
 var namedEvents = streamEvents()
 
 func streamEvents() map[string]reflect.Type {
-	events := map[string]reflect.Type{"gap": of[agent.Event](), "error": of[Problem]()}
+	events := map[string]reflect.Type{"gap": of[agent.Event](), "error": of[Problem](), errtable.Cancelled: of[Problem]()}
 	for _, k := range agent.Kinds {
 		switch k {
 		case agent.TextDelta, agent.ToolsComplete, agent.Refused, agent.Done, agent.Lag:
@@ -152,7 +153,7 @@ func (r *route) describe(all schemas) (object, error) {
 	}
 	responses := object{}
 	for _, status := range r.statuses() {
-		responses[fmt.Sprint(status)] = object{"description": http.StatusText(status), "content": object{kind: problem}}
+		responses[fmt.Sprint(status)] = object{"description": statusText(status), "content": object{kind: problem}}
 	}
 	success := object{"description": r.summary}
 	if r.out != nil {

@@ -1,7 +1,7 @@
 package gateway
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,8 +14,20 @@ import (
 	"crabmem/sessionlog"
 )
 
-// statusClosed is the status for the log of a request whose client is gone.
+// statusClosed is the status of a run that was canceled, and for the log of a request
+// whose client is gone. Clients do not repeat a request that has it.
 const statusClosed = 499
+
+// statusText returns the meaning of a status.
+func statusText(status int) string { return cmp.Or(http.StatusText(status), "Client Closed Request") }
+
+// event returns the name of the event or frame for the problem of a run.
+func (p *Problem) event() string {
+	if p.Kind == errtable.Cancelled {
+		return p.Kind
+	}
+	return "error"
+}
 
 // Problem is the body of a refusal, as RFC 9457 defines it.
 type Problem struct {
@@ -36,7 +48,7 @@ func (p *Problem) Error() string { return p.Detail }
 
 // problemf returns a problem with a status and a kind.
 func problemf(status int, kind, format string, args ...any) *Problem {
-	return &Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Kind: kind, Detail: fmt.Sprintf(format, args...)}
+	return &Problem{Type: "about:blank", Title: statusText(status), Status: status, Kind: kind, Detail: fmt.Sprintf(format, args...)}
 }
 
 func invalidf(format string, args ...any) *Problem {
@@ -86,13 +98,13 @@ func problemOf(err error) *Problem {
 	if _, ok := errors.AsType[*client.SkewError](err); ok {
 		return problemf(http.StatusServiceUnavailable, "version", "the daemon has another version than the gateway").fix("restart both: run crabmem daemon restart, and start the gateway again")
 	}
-	if errors.Is(err, context.Canceled) {
-		return problemf(statusClosed, "canceled", "the client closed the request")
-	}
 	if errors.Is(err, sessionlog.ErrNotFound) {
 		return problemf(http.StatusNotFound, "not_found", "no such session").fix("GET /v1/sessions lists the sessions")
 	}
 	row := errtable.Find(err)
+	if row.Kind == errtable.Cancelled {
+		return problemf(statusClosed, row.Kind, "the run was canceled")
+	}
 	status := row.HTTP
 	if e, ok := errors.AsType[*client.Error](err); ok {
 		status = e.Code

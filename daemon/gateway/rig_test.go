@@ -324,6 +324,9 @@ func (r *rig) conforms(q *http.Request, p *response) {
 		fail("the response contains a key or a path")
 	}
 	kind := p.Header.Get("Content-Type")
+	if kind == streamKind && p.Header.Get("X-Accel-Buffering") != "no" {
+		fail("nginx would hold events back")
+	}
 	_, pattern := r.g.mux.Handler(q)
 	i := slices.IndexFunc(r.g.routes, func(one route) bool { return one.path == pattern && one.method == q.Method })
 	if p.StatusCode >= 400 {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"crabmem/daemon/agent"
+	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
 	"crabmem/daemon/session"
 )
@@ -16,17 +17,18 @@ import (
 const (
 	running   = "running"
 	succeeded = "succeeded"
-	failed    = "failed"
+	failed    = errtable.Failed
+	cancelled = errtable.Cancelled
 )
 
 // Run describes a run.
 type Run struct {
 	Run     string   `json:"run"`
-	State   string   `json:"state" jsonschema:"running, succeeded, or failed"`
+	State   string   `json:"state" jsonschema:"running, succeeded, failed, or cancelled"`
 	Session string   `json:"session" jsonschema:"ID of the session"`
 	Agent   string   `json:"agent"`
 	Content string   `json:"content" jsonschema:"the answer so far: the text after the last round of tools"`
-	Error   *Problem `json:"error,omitempty" jsonschema:"why the run failed"`
+	Error   *Problem `json:"error,omitempty" jsonschema:"why the run has no answer"`
 	Last    int      `json:"last_event" jsonschema:"ID of the last event"`
 }
 
@@ -52,7 +54,9 @@ func (g *Gateway) describe(r *session.DetachedRun) Run {
 	case s.Active:
 		out.State = running
 	case s.Err != nil:
-		out.State, out.Error = failed, g.problem(s.Err)
+		if out.State, out.Error = failed, g.problem(s.Err); out.Error.Kind == cancelled {
+			out.State = cancelled
+		}
 	}
 	return out
 }

@@ -109,7 +109,7 @@ func TestBusySession(t *testing.T) {
 	r.want("delete", r.do("ann", "DELETE", at, nil), 409, "busy")
 	r.want("cancel", r.do("ann", "POST", at+"/cancel", nil), 204, "")
 	list := eventsOf((<-ended).body)
-	if n := len(list); n < 2 || list[n-2].name != "error" {
+	if n := len(list); n < 2 || list[n-2].name != cancelled {
 		t.Errorf("the run ended with %+v", list)
 	}
 	r.want("delete", r.do("ann", "DELETE", at, nil), 200, "")

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"crabmem/daemon/agent"
@@ -43,6 +44,7 @@ type socket struct {
 	release func()          // of the slots of a stream; nil before a key
 	fresh   map[string]bool // agents whose next message begins a session
 	runs    sync.WaitGroup
+	named   atomic.Bool // the client sent hello: it receives all events of runs
 
 	mu     sync.Mutex
 	busy   bool // a run is active
@@ -215,6 +217,9 @@ func (s *socket) login(f *frameIn) bool {
 // answer answers a frame of a client with a key. Frames of other types are ignored.
 func (s *socket) answer(f *frameIn) {
 	switch f.Type {
+	case "hello":
+		s.named.Store(true)
+		s.write(frameOut{Type: "hello", ID: f.ID})
 	case "ping":
 		s.write(frameOut{Type: "pong", ID: f.ID})
 	case "clear_session":
@@ -305,14 +310,16 @@ func (s *socket) send(ctx context.Context, f *frameIn, m op.Message) []frameOut 
 	return []frameOut{{Type: "response", ID: f.ID, Agent: r.Agent, Content: &r.Content, Session: r.Session}}
 }
 
-// stream sends the text of a run as chunks, and the other events by their names. It
-// returns the last frames.
+// stream sends the text of a run as chunks and, after hello, the other events by their
+// names. It returns the last frames. Clients of version 0.1 send no hello: they fail on a
+// frame of another type, cannot answer a question, and stop reading at an error.
 func (s *socket) stream(ctx context.Context, f *frameIn, m op.Message) (last []frameOut) {
 	w := &runWriter{g: s.g, out: &frames{s, f.ID}, agent: m.Agent}
 	began := false
 	for e, err := range op.StreamMessage.All(ctx, s.daemon, m) {
 		if err != nil {
 			last = []frameOut{s.problem(f.ID, err)}
+			began = began && s.named.Load()
 			break
 		}
 		if e.Kind == agent.Start {
@@ -323,6 +330,9 @@ func (s *socket) stream(ctx context.Context, f *frameIn, m op.Message) (last []f
 			s.mu.Unlock()
 			s.write(frameOut{Type: "stream_start", ID: f.ID, Agent: e.Agent, Session: e.Session})
 			continue
+		}
+		if e.Kind == agent.AskUser && !s.named.Load() {
+			_, _ = op.ReplyToRun.Do(ctx, s.daemon, op.Reply{Number: s.number, Content: "the client cannot show questions"}) // else it times out
 		}
 		_ = w.write(e) // the loop ends the run if the client is gone
 	}

@@ -113,6 +113,8 @@ func TestSocketFrames(t *testing.T) {
 	w.write(`{"type":"ping","id":{"n":[1]}}`)
 	w.want(`{"type":"pong","id":{"n":[1]}}`)
 	w.write(`{"type":"other"}`) // ignored
+	w.write(`{"type":"hello","id":2}`)
+	w.want(`{"type":"hello","id":2}`)
 	for _, bad := range []string{"x", "[]", `{"type":1}`, `{"type":"ping","type":"ping"}`, `"ping"`, strings.Repeat(`{"a":`, 1000)} {
 		w.write(bad)
 		if _, f := w.read(); f.Type != "error" || f.Code != 400 {
@@ -168,6 +170,8 @@ func TestSocketRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.want(`{"type":"authenticated","session_id":"api:root"}`)
+	w.write(`{"type":"hello"}`)
+	w.want(`{"type":"hello"}`)
 	stalled := modeltest.Reply{}.Text("half").Stall(0)
 	r.model.Queue(stalled, modeltest.Call("ask_user", `{"questions":[{"question":"Which?","header":"which","options":[]}]}`), modeltest.Say("thanks"), stalled)
 	w.write(`{"type":"stream","content":"one"}`)

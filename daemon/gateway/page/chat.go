@@ -29,7 +29,7 @@ const (
 type runView struct {
 	session.DetachedState
 	Text    string // of the answer so far
-	Failure string
+	Failure string // why there is no answer
 }
 
 // run returns the newest run that the page began in a session, or nil. The run continues
@@ -46,7 +46,9 @@ func viewOf(r *session.DetachedRun) (v runView) {
 		v.Text = clip.Bytes(v.Content, maxMessage)
 	}
 	if v.Err != nil {
-		v.Failure = display.Printable(clip.Bytes(v.Err.Error(), 1<<10))
+		if v.Failure = "The run failed: " + display.Printable(clip.Bytes(v.Err.Error(), 1<<10)); errtable.Find(v.Err).Kind == errtable.Cancelled {
+			v.Failure = "The run was canceled."
+		}
 	}
 	return v
 }

@@ -106,8 +106,8 @@ func TestChatQuestion(t *testing.T) {
 	}
 	p.submit(session, map[string]string{"content": "two"}).until("Cancel the run")
 	p.submit(session+"/cancel", nil).until(`name="request"`)
-	if p.users() != 2 {
-		t.Errorf("after the cancellation: %d messages", p.users())
+	if p.users() != 2 || !strings.Contains(p.text, "The run was canceled.") {
+		t.Errorf("after the cancellation: %d messages, %s", p.users(), p.text)
 	}
 }
 

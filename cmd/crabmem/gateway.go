@@ -30,12 +30,12 @@ func gatewayCommand(c *app) *cobra.Command {
 		Long: `Serve the daemon of the home directory over HTTP: memory, sessions, and agents.
 The gateway is a process of its own. Without a daemon it answers 503.
 
-Every request needs a key, except GET /health. crabmem gateway key add creates a
+Every request needs a key, except GET /health and its own description at
+GET /api-docs/openapi.json. crabmem gateway key add creates a
 key. A key is the identity api:NAME, and the tables [origins] in config.toml set
-what it may do: a trusted key has its own space and its own sessions. The
-gateway describes its paths in /api-docs/openapi.json. The page at /ui/ is for
-the owner of the home: crabmem open prints a login code. Messages to
-/webhook/send have the identity hook:KEY/CONVERSATION.
+what it may do: a trusted key has its own space and its own sessions. The page
+at /ui/ is for the owner of the home: crabmem open prints a login code.
+Messages to /webhook/send have the identity hook:KEY/CONVERSATION.
 
 The gateway reads config/gateway.toml in the home directory:
 
@@ -43,6 +43,7 @@ The gateway reads config/gateway.toml in the home directory:
   host = "127.0.0.1"     # another address needs allow_hosts
   port = 3000
   allow_hosts = []       # names in the header Host, such as that of a proxy
+  cors = []              # origins of other sites, whose pages have a key
   [gateway]
   openai = false         # true: clients of OpenAI may use agents as models
   swagger_ui = false     # true: a page at /swagger-ui/ describes the paths
@@ -63,8 +64,9 @@ With a key in KEY:
     --json '{"query": "how do we deploy?"}'
 
 The gateway rejects requests with an unknown Host or Origin, so that web pages
-of other sites cannot use it. It has no TLS: use a proxy, and name the proxy in
-allow_hosts. The gateway logs to standard error.`,
+of other sites cannot use it, except with a key from an origin in cors, such as
+"https://app.example.org". The page at /ui/ is never shared. It has no TLS: use
+a proxy, and name the proxy in allow_hosts. The gateway logs to standard error.`,
 		Example: `  crabmem gateway key add phone
   crabmem gateway key list`,
 		Args:              noArgs,

@@ -40,11 +40,15 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+	shared := g.share(h, r)
 	switch {
 	case !g.known.Host(r.Host):
 		g.refuse(w, r, problemf(http.StatusForbidden, "host", "unknown Host").fix("use the address of the gateway, or add the name to allow_hosts in gateway.toml"))
-	case !g.known.Origins(r.Header):
-		g.refuse(w, r, problemf(http.StatusForbidden, "origin", "request of another site").fix("send the request from a page of the gateway, or without a browser"))
+	case shared && r.Method == http.MethodOptions:
+		preflight(h, r)
+		w.WriteHeader(http.StatusNoContent)
+	case !shared && !g.known.Origins(r.Header):
+		g.refuse(w, r, problemf(http.StatusForbidden, "origin", "request of another site").fix("send the request from a page of the gateway, or without a browser; [server] cors in gateway.toml lists other sites"))
 	case r.URL.Path == "/" && r.Method == http.MethodGet:
 		http.Redirect(w, r, page.Prefix, http.StatusSeeOther)
 	case !clean(r.URL.Path):

@@ -33,6 +33,9 @@ type Server struct {
 	// AllowHosts are further names in the header Host, such as that of a proxy. An
 	// address that other machines can reach needs one.
 	AllowHosts []string `toml:"allow_hosts"`
+	// CORS are the origins of other sites whose pages may send requests with a key, such as
+	// https://app.example.org.
+	CORS []string `toml:"cors"`
 }
 
 // Paths turns paths on that are off by default.
@@ -116,6 +119,11 @@ func (c *Config) check() error {
 	for _, name := range c.Server.AllowHosts {
 		if name == "" || strings.ContainsAny(name, "/ \t*") {
 			return fmt.Errorf("server.allow_hosts: %q is not the name of a host", name)
+		}
+	}
+	for _, origin := range c.Server.CORS {
+		if !isOrigin(origin) {
+			return fmt.Errorf("server.cors: %q is not an origin: want scheme and host as browsers send them, such as https://app.example.org", origin)
 		}
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 
 var generalRoutes = []route{
 	{method: "GET", path: "/health", summary: "Report whether gateway and daemon answer", open: true, out: of[health](), status: 200, run: (*call).health},
-	{method: "GET", path: "/api-docs/openapi.json", summary: "Describe this interface", out: of[map[string]any](), status: 200, run: (*call).openAPI},
+	{method: "GET", path: "/api-docs/openapi.json", summary: "Describe this interface", open: true, out: of[map[string]any](), status: 200, run: (*call).openAPI},
 	{method: "GET", path: "/v1/components", summary: "List the programs that provide tools to agents", out: of[[]Component](), status: 200, run: (*call).listComponents},
 	{method: "GET", path: "/v1/status", summary: "Report figures of the daemon", out: of[status](), status: 200, run: (*call).status},
 }

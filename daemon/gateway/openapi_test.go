@@ -72,8 +72,7 @@ func TestOpenAPIReferences(t *testing.T) {
 		t.Errorf("%d operations of %d routes", len(ids), len(all))
 	}
 	r := newRig(t)
-	r.want("without a key", r.do("", "GET", "/api-docs/openapi.json", nil), 401, "no_key")
-	if p := r.want("with a key", r.do("eve", "GET", "/api-docs/openapi.json", nil), 200, ""); p.field("openapi") != "3.1.0" || p.field("info.version") != "0.1" {
+	if p := r.want("without a key", r.do("", "GET", "/api-docs/openapi.json", nil), 200, ""); p.field("openapi") != "3.1.0" || p.field("info.version") != "0.1" {
 		t.Errorf("document: %.200s", p.body)
 	}
 }

@@ -114,6 +114,7 @@ func (s *Server) httpHandler(token bearer, known guard.Hosts, maxCalls int) http
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back
 		refuse := func(code int, why string) {
 			s.refusals.Refuse(code, why, r.RemoteAddr)
 			// Do not read the rest of the request: the connection ends.

@@ -179,6 +179,25 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
+// TestNoBuffering: nginx passes events on at once.
+func TestNoBuffering(t *testing.T) {
+	address := listen(t, "127.0.0.1")
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+address+mcpPath, strings.NewReader(pingBody))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Header = http.Header{"Authorization": {"Bearer " + testToken}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+	p, err := http.DefaultClient.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	defer p.Body.Close()
+	if p.StatusCode != http.StatusOK || p.Header.Get("X-Accel-Buffering") != "no" {
+		t.Errorf("%d %v", p.StatusCode, p.Header)
+	}
+}
+
 // TestBodies sends bodies that are too large, or never end.
 func TestBodies(t *testing.T) {
 	address := listen(t, "127.0.0.1")

@@ -23,7 +23,8 @@ type group struct {
 	nextID  uint64
 	live    int
 	bytes   int64
-	callers int // that wait for it
+	callers int   // that wait for it
+	at      int64 // time of the last operation
 
 	done  chan struct{} // closed when err and again are set
 	err   error
@@ -183,6 +184,7 @@ func (s *Store) stage(ops []Op) (g *group, effects []effect, first bool, err err
 	}
 	g.effects = append(g.effects, st.effects...)
 	g.callers++
+	g.at = now.Unix()
 	g.w, g.nextID, g.live, g.bytes = w, st.nextID, st.live, st.bytes
 	return g, st.effects, first, nil
 }
@@ -382,6 +384,7 @@ func (s *Store) publish(g *group) {
 		}
 		s.changeVectors(e.id, e.rec)
 	}
+	s.noteChanges(g.effects, g.at)
 	s.t.sort()
 	s.version++
 	if s.path != "" && !s.noIndexFile {

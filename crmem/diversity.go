@@ -1,7 +1,9 @@
 package crmem
 
 import (
+	"cmp"
 	"math"
+	"strings"
 	"time"
 
 	"crabmem/bm25/analysis"
@@ -9,12 +11,11 @@ import (
 	"crabmem/crmem/metadata"
 )
 
-// relevance is the weight of the score in the choice of the next hit of Query.Diverse. The
-// other part is the similarity to a better hit.
-const relevance = 0.7
+// defaultLambda is the default of Query.Lambda.
+const defaultLambda = 0.7
 
 // Diversity is how Query.Diverse chose a hit: it had the largest Value of the hits that
-// were left, which is 0.7 * Relevance - 0.3 * Similarity.
+// were left, which is Lambda * Relevance - (1 - Lambda) * Similarity.
 type Diversity struct {
 	Relevance  float64 `json:"relevance"`  // score as a share of the best score
 	Similarity float64 `json:"similarity"` // largest to a hit before it: cosine, or share of common terms
@@ -27,7 +28,11 @@ type Diversity struct {
 func (s *Store) diversify(hits []Hit, q *Query) []Hit {
 	n := min(len(hits), max(fusion.Least, q.Limit))
 	left := hits[:n]
-	best := left[0].Score
+	best, lambda := left[0].Score, cmp.Or(q.Lambda, defaultLambda)
+	rest := 1 - lambda
+	if lambda == defaultLambda {
+		rest = 1 - defaultLambda // exact
+	}
 	d := diversifier{s: s, analyzer: q.Analyzer, terms: make(map[uint64]map[string]struct{})}
 	for i := range left {
 		left[i].Diversity = &Diversity{Relevance: left[i].Score / best}
@@ -43,7 +48,7 @@ func (s *Store) diversify(hits []Hit, q *Query) []Hit {
 		next := at
 		for i := at; i < n; i++ {
 			x := left[i].Diversity
-			x.Value = float64(relevance*x.Relevance) - float64((1-relevance)*x.Similarity)
+			x.Value = float64(lambda*x.Relevance) - float64(rest*x.Similarity)
 			if x.Value > left[next].Diversity.Value {
 				next = i
 			}
@@ -106,14 +111,24 @@ func (d *diversifier) termsOf(h *Hit) map[string]struct{} {
 	return terms
 }
 
-// decay multiplies the scores of hits by a factor for their age, and sorts them. The
-// caller holds mu for reading.
+// decay multiplies the scores of hits by a factor for the time since the last read or,
+// without one, the last change or the creation. Entries of the type identity have no age.
+// The caller called loadUsage and loadChanges, and holds mu for reading.
 func (s *Store) decay(ix *index, hits []Hit, q *Query) {
 	now := s.opts.Now()
 	for i := range hits {
 		h := &hits[i]
-		age := max(0, now.Sub(ix.dayOf(s.found(ix, h.ID))))
-		h.Decay = halfAfter(age, q.HalfLife)
+		used := ix.dayOf(s.found(ix, h.ID))
+		if reads, last := s.usageOf(h.ID); reads > 0 {
+			used = last
+		} else if at := s.changes.at[h.ID]; at > 0 {
+			used = UnixTime(at).Time()
+		}
+		m, _, _ := metadata.Parse(h.Content)
+		if strings.EqualFold(m.Type(), metadata.Identity) {
+			used = now
+		}
+		h.Decay = halfAfter(max(0, now.Sub(used)), q.HalfLife)
 		h.Score *= h.Decay
 	}
 	sortHits(hits)

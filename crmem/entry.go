@@ -72,7 +72,7 @@ func (e Entry) MarshalJSON() ([]byte, error) {
 	return format.MarshalJSON(plain(e))
 }
 
-// EntryInfo is an entry in an output, perhaps without its content.
+// EntryInfo is an entry in an output, perhaps without its content and its use.
 type EntryInfo struct {
 	ID        uint64   `json:"id"`
 	Name      string   `json:"name"`
@@ -81,6 +81,7 @@ type EntryInfo struct {
 	Content   *string  `json:"content,omitempty"`
 	Bytes     int      `json:"bytes" jsonschema:"size of the content"`
 	Aliases   []string `json:"aliases"`
+	Use
 }
 
 // Info returns e for an output, with its content if full is set.

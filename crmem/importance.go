@@ -14,7 +14,7 @@ import (
 	"crabmem/crmem/metadata"
 )
 
-// Importance is how [Options.ImportanceWeight] changed the score of a hit: to the score
+// Importance is how [Query.Importance] or [Options.ImportanceWeight] changed the score of a hit: to the score
 // of its text, times Factor. DESIGN.md has the formula. Each part is from 0 to 1.
 type Importance struct {
 	Explicit float64 `json:"explicit"` // the importance of the metadata, or the default of the type
@@ -22,7 +22,7 @@ type Importance struct {
 	Recency  float64 `json:"recency"`  // from the time since the entry was created or read
 	Links    float64 `json:"links"`    // from the number of entries that link to it
 	Value    float64 `json:"value"`    // the weighted mean of the parts
-	Weight   float64 `json:"weight"`   // of the options
+	Weight   float64 `json:"weight"`   // of the query or the options
 	Factor   float64 `json:"factor"`   // 1 + Weight * Value
 }
 
@@ -42,14 +42,18 @@ type inbound struct {
 	n       map[uint64]int
 }
 
-// weighsHits reports whether importance affects the scores of a query.
-func (s *Store) weighsHits(q *Query) bool {
-	return s.opts.ImportanceWeight > 0 && q.Analyzer == analysis.Standard
+// weightOf returns the weight of importance in the scores of a query.
+func (s *Store) weightOf(q *Query) float64 {
+	if q.Analyzer != analysis.Standard {
+		return 0
+	}
+	return cmp.Or(q.Importance, s.opts.ImportanceWeight)
 }
 
 // weigher computes importance for one search.
 type weigher struct {
 	s        *Store
+	weight   float64
 	now      time.Time
 	halfLife time.Duration
 	links    map[uint64]int
@@ -58,13 +62,13 @@ type weigher struct {
 
 // newWeigher returns the weigher of a search, after loadUsage. The caller holds mu for
 // reading.
-func (s *Store) newWeigher(ix *index) *weigher {
+func (s *Store) newWeigher(ix *index, weight float64) *weigher {
 	ix.inbound.mu.Lock()
 	defer ix.inbound.mu.Unlock()
 	if ix.inbound.n == nil || ix.inbound.version != s.version {
 		ix.inbound.version, ix.inbound.n = s.version, s.countLinks(ix)
 	}
-	return &weigher{s, s.opts.Now(), cmp.Or(s.opts.HalfLife, defaultHalfLife), ix.inbound.n, make(map[uint64]Importance)}
+	return &weigher{s, weight, s.opts.Now(), cmp.Or(s.opts.HalfLife, defaultHalfLife), ix.inbound.n, make(map[uint64]Importance)}
 }
 
 // countLinks returns the number of other entries that link to each entry.
@@ -114,7 +118,7 @@ func (w *weigher) of(id uint64) Importance {
 	content, _ := r.Content()
 	m, _, _ := metadata.Parse(content)
 	reads, last := w.s.usageOf(id)
-	x := Importance{Explicit: m.Importance(), Access: share(float64(reads), halfReads), Recency: 1, Links: share(float64(w.links[id]), halfLinks), Weight: w.s.opts.ImportanceWeight}
+	x := Importance{Explicit: m.Importance(), Access: share(float64(reads), halfReads), Recency: 1, Links: share(float64(w.links[id]), halfLinks), Weight: w.weight}
 	if !strings.EqualFold(m.Type(), metadata.Identity) {
 		used := max(r.CreatedAt(), uint64(max(last.Unix(), 0)))
 		if age := float64(w.now.Unix()) - float64(used); age > 0 {
@@ -147,7 +151,7 @@ func (w *weigher) search(ix *index, x bm25.Query, limit int) bm25.Result {
 			scores[i] = h.Score * w.of(h.ID).Factor
 		}
 		slices.SortFunc(scores, func(a, b float64) int { return cmp.Compare(b, a) })
-		if scores[limit-1] > found.Hits[len(found.Hits)-1].Score*(1+w.s.opts.ImportanceWeight) {
+		if scores[limit-1] > found.Hits[len(found.Hits)-1].Score*(1+w.weight) {
 			return found
 		}
 	}

@@ -143,7 +143,7 @@ func answers(t *testing.T, s *crmem.Store, seed uint64) (list []string) {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	add := func(v ...any) { list = append(list, fmt.Sprintf("%+v", v)) }
 	for range 10 {
-		q := crmem.Query{Text: randomText(rng, 4), Limit: rng.IntN(6), Count: rng.IntN(2) == 0, Explain: rng.IntN(2) == 0, Expand: rng.IntN(3) == 0}
+		q := crmem.Query{Text: randomText(rng, 4), Limit: rng.IntN(6), Count: rng.IntN(2) == 0, Explain: rng.IntN(2) == 0, Expand: rng.IntN(3)}
 		switch rng.IntN(6) {
 		case 0:
 			q.Analyzer = analysis.Plain

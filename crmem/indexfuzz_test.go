@@ -82,7 +82,7 @@ func (c *indexScene) useLazily(texts map[string]bool) error {
 	}
 	for _, q := range []string{"tea", "deploy memries relase", "the HTTP 日本語 café"} {
 		for _, a := range []analysis.Analyzer{analysis.Standard, analysis.Plain} {
-			r, err := s.Search(context.Background(), crmem.Query{Text: q, Analyzer: a, Limit: 5, Explain: true, Expand: true})
+			r, err := s.Search(context.Background(), crmem.Query{Text: q, Analyzer: a, Limit: 5, Explain: true, Expand: 1})
 			if err != nil {
 				return errors.Join(err, s.Close())
 			}

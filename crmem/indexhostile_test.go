@@ -209,7 +209,7 @@ func TestIndexForged(t *testing.T) {
 				}
 				for _, q := range []string{"tea", "deploy release", "memries indxes", "kind:note café -tea"} {
 					for _, b := range []analysis.Analyzer{analysis.Standard, analysis.Plain} {
-						r, err := s.Search(context.Background(), crmem.Query{Text: q, Analyzer: b, Syntax: true, Expand: true, Explain: true})
+						r, err := s.Search(context.Background(), crmem.Query{Text: q, Analyzer: b, Syntax: true, Expand: 1, Explain: true})
 						if err != nil {
 							t.Errorf("%s: search: %v", forged.name, err)
 						}

@@ -41,7 +41,7 @@ type Marks struct {
 
 // Linked is the link to an entry that [Query.Expand] added.
 type Linked struct {
-	From     string `json:"from"` // name of the hit
+	From     string `json:"from"` // name of the hit, or of another linked entry
 	Relation string `json:"relation"`
 }
 
@@ -265,26 +265,31 @@ func (r *ranker) names(ids []uint64) (list []string) {
 // maxLinked limits the entries that Query.Expand adds.
 const maxLinked = 50
 
-// expand appends the entries that the hits link to, each once.
-func (r *ranker) expand(hits []Hit) []Hit {
+// expand appends the entries within some links of the hits, each once, the nearest first.
+func (r *ranker) expand(hits []Hit, links int) []Hit {
+	if links == 0 {
+		return hits
+	}
 	seen := make(map[uint64]bool)
 	for _, h := range hits {
 		seen[h.ID] = true
 	}
-	from := hits
-	for _, h := range from {
-		for _, l := range metadata.Links(h.Content) {
-			id := r.s.resolve(l.Target)
-			if id == 0 || seen[id] || len(hits)-len(from) == maxLinked {
-				continue
+	for at, most := 0, len(hits)+maxLinked; links > 0; links-- {
+		for end := len(hits); at < end; at++ {
+			from := &hits[at].Entry
+			for _, l := range metadata.Links(from.Content) {
+				id := r.s.resolve(l.Target)
+				if id == 0 || seen[id] || len(hits) == most {
+					continue
+				}
+				seen[id] = true
+				m := r.mark(id)
+				if m == nil {
+					m = &Marks{}
+				}
+				m.Linked = &Linked{from.Name, l.Relation}
+				hits = append(hits, Hit{Entry: entryOf(r.s.found(r.ix, id)), Marks: m})
 			}
-			seen[id] = true
-			m := r.mark(id)
-			if m == nil {
-				m = &Marks{}
-			}
-			m.Linked = &Linked{h.Name, l.Relation}
-			hits = append(hits, Hit{Entry: entryOf(r.s.found(r.ix, id)), Marks: m})
 		}
 	}
 	return hits

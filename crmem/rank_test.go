@@ -152,7 +152,7 @@ func TestFilters(t *testing.T) {
 // TestExpand checks the entries that hits link to.
 func TestExpand(t *testing.T) {
 	s := linkedStore(t, false)
-	r, err := s.Search(t.Context(), crmem.Query{Text: "sails", Limit: 1, Expand: true, Explain: true})
+	r, err := s.Search(t.Context(), crmem.Query{Text: "sails", Limit: 1, Expand: 1, Explain: true})
 	ok(t, err)
 	var got []string
 	for _, h := range r.Hits {

@@ -30,8 +30,12 @@ type Query struct {
 	Uncounted bool              // do not count reads of the hits
 	Semantic  *fusion.Request   // rank by meaning, too; nil: by words only
 	Diverse   bool              // prefer hits that are not similar to better ones
-	HalfLife  time.Duration     // if above 0, the scores of entries halve with each HalfLife of their age
-	Expand    bool              // add up to 50 entries that the hits link to, after the hits; Limit and Filter do not apply to them
+	Lambda    float64           // weight of the score against similarity for Diverse, at most 1; 0: 0.7
+	HalfLife  time.Duration     // if above 0, scores halve with each HalfLife since the last read, else the last change; not of identities
+	Expand    int               // add up to 50 entries within this many links of the hits, after the hits; Limit and Filter do not apply to them
+
+	// Importance is the weight of importance, as Options.ImportanceWeight; 0: as there.
+	Importance float64
 }
 
 // Hit is an entry that was found.
@@ -40,7 +44,7 @@ type Hit struct {
 	Score float64
 	Marks *Marks // nil: none
 	// Importance is how importance changed the score. It is nil unless
-	// Options.ImportanceWeight is set and the analyzer is Standard.
+	// it has a weight and the analyzer is Standard.
 	Importance *Importance
 	Fused      *fusion.Fused // how words and meaning were combined; nil: by words only
 	Decay      float64       // factor for the age; 0: none
@@ -105,9 +109,12 @@ func (s *Store) Search(ctx context.Context, q Query) (Result, error) {
 
 // search is Search with the vector of the query.
 func (s *Store) search(ctx context.Context, q Query, c clauses, m *fusion.Meaning) (Result, error) {
-	weighs := s.weighsHits(&q)
-	if weighs {
+	weight := s.weightOf(&q)
+	if weight > 0 || q.HalfLife > 0 {
 		s.loadUsage()
+	}
+	if q.HalfLife > 0 {
+		s.loadChanges()
 	}
 	ix, err := s.indexed(ctx, q.Analyzer)
 	if err != nil {
@@ -119,8 +126,8 @@ func (s *Store) search(ctx context.Context, q Query, c clauses, m *fusion.Meanin
 	x.Limit, x.Explain = s.candidates(&q, rank, m.Query() != nil)
 	var found bm25.Result
 	var weigh *weigher
-	if weighs {
-		weigh = s.newWeigher(ix)
+	if weight > 0 {
+		weigh = s.newWeigher(ix, weight)
 		found = weigh.search(ix, x, x.Limit)
 	} else {
 		found = ix.x.Search(x)
@@ -132,7 +139,7 @@ func (s *Store) search(ctx context.Context, q Query, c clauses, m *fusion.Meanin
 		}
 		r.Hits = append(r.Hits, Hit{Entry: entryOf(s.found(ix, h.ID)), Score: h.Score})
 	}
-	if weighs {
+	if weigh != nil {
 		weigh.weigh(r.Hits)
 	}
 	if m.Query() != nil {
@@ -157,9 +164,7 @@ func (s *Store) search(ctx context.Context, q Query, c clauses, m *fusion.Meanin
 	if s.opts.CountReads && !q.Uncounted {
 		s.countReads(r.Hits)
 	}
-	if q.Expand {
-		r.Hits = rank.expand(r.Hits)
-	}
+	r.Hits = rank.expand(r.Hits, q.Expand)
 	if q.Explain {
 		r.Explanations = s.explanations(ix, x, r.Hits, found.Explanations)
 	}

@@ -52,7 +52,7 @@ func (s *Store) leads(ctx context.Context, q *Query, c clauses) bool {
 		return false
 	}
 	words := *q
-	words.Limit, words.Count, words.Explain, words.Uncounted, words.Expand, words.Diverse = 2, false, false, true, false, false
+	words.Limit, words.Count, words.Explain, words.Uncounted, words.Expand, words.Diverse = 2, false, false, true, 0, false
 	r, err := s.search(ctx, words, c, nil)
 	return err == nil && len(r.Hits) == 2 && r.Hits[0].Score >= q.Semantic.Lead*r.Hits[1].Score
 }

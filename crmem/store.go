@@ -128,6 +128,7 @@ type Store struct {
 	busy          bool               // a background checkpoint runs; under wmu
 	checkpointAt  int64              // after a failed checkpoint: least length of the log for the next one; under wmu
 	usage         usage
+	changes       changeTimes
 	vectors       vectors
 	ctx           context.Context
 	stop          context.CancelFunc // ends the index build

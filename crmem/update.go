@@ -121,6 +121,9 @@ func (s *Store) logEffects(effects []effect, nextID uint64, by Actor, at time.Ti
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
+	s.noteChanges(effects, at.Unix())
+	s.mu.Unlock()
 	s.restage() // what other goroutines staged meanwhile
 	s.w = g.w
 	s.ops += len(effects)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -32,6 +33,84 @@ type usage struct {
 	loaded  atomic.Bool             // the file was read
 	stored  map[uint64]format.Usage // of the file, as last read or written; changes under both
 	counted map[uint64]format.Usage // since then
+}
+
+// changeTimes are the times of the last changes of entries: 0 for an entry that did not
+// change after its creation. An entry that the history does not contain has none.
+type changeTimes struct {
+	load sync.Once         // reads the history; acquired before the store's mu
+	at   map[uint64]uint64 // under the store's mu; nil before load
+}
+
+// Use is when an entry was changed and read, as far as the store knows.
+type Use struct {
+	UpdatedAt   UnixTime `json:"updated_at,omitzero"`  // of the last change after the creation
+	AccessedAt  UnixTime `json:"accessed_at,omitzero"` // of the last counted read
+	AccessCount uint64   `json:"access_count,omitzero"`
+}
+
+// AddUse sets the use of entries. It reads the history, and ignores the damaged parts.
+func (s *Store) AddUse(entries ...*EntryInfo) {
+	s.loadUsage()
+	var times map[uint64]uint64
+	if s.opts.ReadOnly && len(entries) == 1 {
+		times = timesOf(s.ChangesOfID(entries[0].ID)) // the next reader has another state
+	} else {
+		s.loadChanges()
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if times == nil {
+		times = s.changes.at
+	}
+	for _, e := range entries {
+		e.UpdatedAt = UnixTime(times[e.ID])
+		if reads, last := s.usageOf(e.ID); reads > 0 {
+			e.AccessCount, e.AccessedAt = reads, UnixTime(last.Unix())
+		}
+	}
+}
+
+// loadChanges reads the times of the last changes, once. The caller does not hold mu.
+func (s *Store) loadChanges() {
+	s.changes.load.Do(func() {
+		s.mu.Lock()
+		s.changes.at = make(map[uint64]uint64) // from now on noteChanges adds the times of writes
+		s.mu.Unlock()
+		read := timesOf(s.Changes())
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		maps.Copy(read, s.changes.at)
+		s.changes.at = read
+	})
+}
+
+// timesOf returns the times of the last changes.
+func timesOf(changes iter.Seq2[Change, error]) map[uint64]uint64 {
+	times := make(map[uint64]uint64)
+	for c, err := range changes {
+		if err == nil {
+			setTime(times, c.Entry().ID, c.Type == ChangeAdd, c.Time.Unix())
+		}
+	}
+	return times
+}
+
+// setTime sets the time of a change. The first change of an entry may be its creation.
+func setTime(times map[uint64]uint64, id uint64, adds bool, at int64) {
+	if _, known := times[id]; adds && !known {
+		at = 0
+	}
+	times[id] = uint64(max(at, 0))
+}
+
+// noteChanges updates the times of changes after a write. The caller holds mu.
+func (s *Store) noteChanges(effects []effect, now int64) {
+	for i := range effects {
+		if e := &effects[i]; s.changes.at != nil {
+			setTime(s.changes.at, e.id, e.typ == format.FramePut && e.old == "", now)
+		}
+	}
 }
 
 // countReads counts a read of each hit.

@@ -67,7 +67,7 @@ func TestCountReads(t *testing.T) {
 	search(Query{Text: "red"})
 	search(Query{Text: "red", Limit: 1})
 	search(Query{Text: "red", Uncounted: true})
-	search(Query{Text: "blue", Expand: true}) // a is linked, not found
+	search(Query{Text: "blue", Expand: 1}) // a is linked, not found
 	if _, err := s.Get("none"); err == nil {
 		t.Error("no error for a missing entry")
 	}

@@ -12,6 +12,7 @@ import (
 	"crabmem/bm25/analysis"
 	"crabmem/bm25/clip"
 	"crabmem/crmem"
+	"crabmem/crmem/recall"
 	"crabmem/daemon/display"
 	"crabmem/daemon/op"
 	"crabmem/daemon/secret/scan"
@@ -46,6 +47,7 @@ type recallArgs struct {
 	Names        []string `json:"names,omitempty" jsonschema:"return the full texts of these entries instead of a search"`
 	BudgetTokens int      `json:"budget_tokens,omitempty" jsonschema:"tokens of names and snippets; 1500 when absent"`
 	op.FilterArgs
+	op.RankArgs
 }
 
 type searchArgs struct {
@@ -162,11 +164,8 @@ func (d *Daemon) recallTool(ctx context.Context, c tool.Call, args recallArgs) (
 	if tokens <= 0 {
 		tokens = recallTokens
 	}
-	q := crmem.Query{Text: args.Query, Limit: min(limit, maxHits), Semantic: d.semantic}
-	if err := args.Apply(&q, d.now()); err != nil {
-		return "", err
-	}
-	a, spaces, err := d.recallSpaces(ctx, c.Scope, c.Agent, q)
+	q := op.Question{Query: args.Query, Limit: min(limit, maxHits), FilterArgs: args.FilterArgs, RankArgs: args.RankArgs, Semantic: d.semantic != nil, Weights: true}
+	a, err := d.recallSpaces(ctx, c, q)
 	if err != nil {
 		return "", err
 	}
@@ -177,7 +176,13 @@ func (d *Daemon) recallTool(ctx context.Context, c tool.Call, args recallArgs) (
 	}
 	b := quotation{head: noted(fmt.Sprintf("%d of %d matches", len(a.Hits), a.Total), note)}
 	b.corrections(a.Corrections)
-	for i, h := range a.Hits {
+	for i := range a.Hits {
+		h := &a.Hits[i]
+		if h.Message != nil {
+			b.message(h.Message)
+			b.WriteString(h.Text() + "\n")
+			continue
+		}
 		part, text := "full text", h.Content
 		if h.Snippet != nil {
 			part, text = "snippet", h.Snippet
@@ -185,7 +190,7 @@ func (d *Daemon) recallTool(ctx context.Context, c tool.Call, args recallArgs) (
 		for _, note := range h.Marks.Notes() {
 			part += ", " + display.OneLine(note)
 		}
-		b.entry(spaces[i], &crmem.Entry{Name: h.Name, Kind: h.Kind, CreatedAt: h.CreatedAt}, part, *text)
+		b.entry(h.Space, &crmem.Entry{Name: h.Name, Kind: h.Kind, CreatedAt: h.CreatedAt}, part, *text)
 	}
 	if a.LeftOut > 0 {
 		fmt.Fprintf(&b, "%d more matches exceed the limit\n", a.LeftOut)
@@ -276,25 +281,40 @@ func (q *quotation) entry(in string, e *crmem.Entry, part, text string) {
 	}
 }
 
-// searchTool searches only sessions of the calling agent and of the same trust: in
+// message writes the place of a message.
+func (q *quotation) message(m *recall.Message) {
+	fmt.Fprintf(q, "## %s\nsession: %s, line %d, %s\n", display.OneLine(cmp.Or(m.Title, m.Session)), m.Session, m.Line, m.Role)
+}
+
+// messagesOf returns a search in the sessions of the calling agent of the same trust: in
 // a run of an admin, those that admins created; in a run for another identity, those
 // that this identity created.
-func (d *Daemon) searchTool(ctx context.Context, c tool.Call, args searchArgs) (string, error) {
-	x, err := d.sessionIndex()
-	if err != nil {
-		return "", err
+func (d *Daemon) messagesOf(c tool.Call) op.MessageSearcher {
+	return func(ctx context.Context, q search.Query) (*search.Result, error) {
+		if err := c.Scope.Tool(tool.SessionSearch); err != nil {
+			return nil, err
+		}
+		x, err := d.sessionIndex()
+		if err != nil {
+			return nil, err
+		}
+		q.Agent = c.Agent
+		if c.Scope.Memory.Sessions.All() {
+			origins := d.setup().config.Origins
+			q.Created = func(by string) bool { return origins.Level(by) == trust.Admin }
+		} else {
+			q.Created = c.Scope.Memory.Sessions.Allows
+		}
+		return x.Search(ctx, q)
 	}
-	q := search.Query{Text: args.Query, Limit: args.Limit, Window: args.Window, Agent: c.Agent, Semantic: d.semantic}
+}
+
+func (d *Daemon) searchTool(ctx context.Context, c tool.Call, args searchArgs) (string, error) {
+	q := search.Query{Text: args.Query, Limit: args.Limit, Window: args.Window, Semantic: d.semantic}
 	if q.Window <= 0 {
 		q.Window = 3
 	}
-	if c.Scope.Memory.Sessions.All() {
-		origins := d.setup().config.Origins
-		q.Created = func(by string) bool { return origins.Level(by) == trust.Admin }
-	} else {
-		q.Created = c.Scope.Memory.Sessions.Allows
-	}
-	r, err := x.Search(ctx, q)
+	r, err := d.messagesOf(c)(ctx, q)
 	if err != nil {
 		return "", err
 	}
@@ -305,11 +325,7 @@ func (d *Daemon) searchTool(ctx context.Context, c tool.Call, args searchArgs) (
 	b := quotation{head: noted(fmt.Sprintf("%d of %d matches", len(r.Hits), r.Total), note)}
 	b.corrections(r.Corrections)
 	for _, h := range r.Hits {
-		title := h.Title
-		if title == "" {
-			title = h.ID
-		}
-		fmt.Fprintf(&b, "## %s\nsession: %s, line %d, %s\n", display.OneLine(title), h.ID, h.Line, h.Role)
+		b.message(&recall.Message{Session: h.ID, Title: h.Title, Role: h.Role, Line: h.Line})
 		if len(h.Window) == 0 {
 			fmt.Fprintf(&b, "%s\n", h.Snippet)
 		}

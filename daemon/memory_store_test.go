@@ -195,7 +195,7 @@ var storeOperations = []storeOperation{
 		crmem.Add{Name: "dune 1", Content: "---\ntype: fact\ntags: [sand]\nowner: ops\n---\ndune dune dune"},
 		crmem.Add{Name: "dune 2", Content: "---\ntype: fact\ntags: [sand, sea]\nowner: ops\nsupersedes: \"[[dune 1]]\"\ncrabmem: 1\n---\nthe dune, see [[sea]]"},
 		crmem.Add{Name: "sea", Content: "---\nexpires: 2001-01-01\ncontradicts: \"[[dune 1]]\"\ncrabmem: 1\n---\nwater"})},
-	{"recall with filters", nil, recalls(op.Question{Query: "dune", Limit: 5, Expand: 1, MinShare: 0.1, Sort: "important", Explain: true,
+	{"recall with filters", nil, recalls(op.Question{Query: "dune", Limit: 5, RankArgs: op.RankArgs{Expand: 1, MinShare: 0.1, Sort: "important"}, Explain: true,
 		FilterArgs: op.FilterArgs{Type: "fact", Tags: []string{"sand"}, After: "1970-01-01T00:00:01Z", Before: "2999"}, Fields: []metadata.Field{{Key: "owner", Values: []string{"ops"}}}})},
 	{"recall by tag", nil, recalls(op.Question{Query: "dune", FilterArgs: op.FilterArgs{Tags: []string{"sea"}}})},
 	{"remove linked notes", nil, updates(crmem.Remove{Name: "dune 1"}, crmem.Remove{Name: "dune 2"}, crmem.Remove{Name: "sea"})},

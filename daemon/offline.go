@@ -10,10 +10,10 @@ import (
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
 	"crabmem/bm25/clip"
-	"crabmem/crmem"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/display"
 	"crabmem/daemon/model"
+	"crabmem/daemon/op"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
@@ -80,7 +80,7 @@ func (o *offline) answer(ctx context.Context, q *model.Request) (string, error) 
 		if t == nil {
 			return "", errNoRun
 		}
-		r, _, err := o.d.recallSpaces(ctx, t.Scope(), t.Agent.Name, crmem.Query{Text: question, Limit: offlineEntries})
+		r, err := o.d.recallSpaces(ctx, tool.Call{Agent: t.Agent.Name, Scope: t.Scope()}, op.Question{Query: question, Limit: offlineEntries})
 		if err != nil {
 			return "", err
 		}

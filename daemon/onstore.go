@@ -1,10 +1,13 @@
 package daemon
 
 import (
+	"context"
+
 	"crabmem/crmem"
 	"crabmem/daemon/config"
 	"crabmem/daemon/op"
 	"crabmem/daemon/secret/scan"
+	"crabmem/sessionlog/search"
 )
 
 // onStore calls f with the store of the space that a request names, on which operations
@@ -16,11 +19,21 @@ func (d *Daemon) onStore(r *request, f func(op.Store) error) error {
 	}
 	return use(r.Space, func(s *crmem.Store) error {
 		return f(op.Store{
-			Store: s, As: r.as, By: crmem.By(r.By), Guard: d.guardOf(r), Semantic: d.semantic, Now: d.now,
+			Store: s, As: r.as, By: crmem.By(r.By), Guard: d.guardOf(r), Semantic: d.semantic, Messages: d.messagesFor(&r.as), Now: d.now,
 			NoHistory: d.setup().config.History == crmem.HistoryOff,
 			Purged:    func() error { return d.forgetPurged(s, r.Space) },
 		})
 	})
+}
+
+// messagesFor returns a search in the messages of the sessions that an identity may read.
+func (d *Daemon) messagesFor(as *op.Identity) op.MessageSearcher {
+	return func(ctx context.Context, q search.Query) (*search.Result, error) {
+		if !as.Owner {
+			q.Created = as.MayRead
+		}
+		return d.searchIn(ctx, false, q)
+	}
 }
 
 // guardOf returns the guard of a request: each text that a client changes passes it once.

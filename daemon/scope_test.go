@@ -262,6 +262,8 @@ func (w *world) Stream(ctx context.Context, q model.Request) iter.Seq2[model.Chu
 			args["query"] = "mark"
 			if w.rng.IntN(3) == 0 {
 				args["names"] = []string{"mark"}
+			} else if w.rng.IntN(2) == 0 {
+				args["query"], args["in"], args["limit"] = "go", "sessions", 20
 			}
 		case "session_search":
 			args["query"], args["limit"] = "go", 20

@@ -36,8 +36,8 @@ func (w *world) remembered(at, name, out string) {
 		switch {
 		case name == "recall" && m[1] == "mark":
 			w.check(&w.reads, w.mayRead(p, m[2]), "%s: recall in %s", at, m[2])
-		case name == "session_search" && m[1] == "at":
-			w.check(&w.searched, w.maySee(p, parsePath(m[2])), "%s: session_search finds %s", at, m[2])
+		case (name == "session_search" || name == "recall" && strings.Contains(out, "\nsession: ")) && m[1] == "at":
+			w.check(&w.searched, w.may(at, "tool", "session_search") && w.maySee(p, parsePath(m[2])), "%s: %s finds %s", at, name, m[2])
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/recall"
 	"crabmem/daemon/config"
+	"crabmem/daemon/op"
 	"crabmem/daemon/space"
 	"crabmem/daemon/tool"
 )
@@ -59,25 +60,44 @@ func (d *Daemon) missingSpaces(c *config.Config) []string {
 	return slices.DeleteFunc(slices.Compact(want), func(name string) bool { return slices.Contains(exist, name) })
 }
 
-// recallSpaces searches the spaces that a scope permits to an agent. The hits of
-// several spaces are in the order of their ranks, because scores of different
-// spaces do not compare. It returns the space of each hit.
-func (d *Daemon) recallSpaces(ctx context.Context, scope tool.Scope, agent string, q crmem.Query) (*recall.Answer, []string, error) {
-	spaces, err := scope.ReadSpaces(d.spacesOf(agent))
+// recallSpaces searches the spaces that the scope of a call permits to its agent. The hits
+// of several spaces are in the order of their ranks, because scores of different
+// spaces do not compare. Messages are of the sessions that session_search searches.
+func (d *Daemon) recallSpaces(ctx context.Context, c tool.Call, q op.Question) (*recall.Answer, error) {
+	spaces, err := c.Scope.ReadSpaces(d.spacesOf(c.Agent))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	var found []spaceAnswer
+	var found []*recall.Answer
+	both := q.In == op.InBoth
+	if both {
+		q.In = op.InNotes
+	} else if q.In == op.InSessions {
+		spaces = nil
+	}
 	for _, name := range spaces {
 		err := d.inSpace(name, func(s *crmem.Store) error {
-			a, err := recall.Search(ctx, s, q, recall.Options{Weights: true})
-			found = append(found, spaceAnswer{Space: name, Answer: a})
-			return err
+			a, err := op.Recall.Do(ctx, op.Store{Store: s, Semantic: d.semantic, Now: d.now}, q)
+			if err != nil {
+				return err
+			}
+			for i := range a.Hits {
+				a.Hits[i].Space = name
+			}
+			found = append(found, a)
+			return nil
 		})
 		if err != nil && !space.IsUnwritten(name, err) {
-			return nil, nil, err
+			return nil, err
 		}
 	}
-	a, of := mergeSpaces(found, q.Limit)
-	return a, of, nil
+	if both || q.In == op.InSessions {
+		q.In = op.InSessions
+		a, err := op.Recall.Do(ctx, op.Store{Messages: d.messagesOf(c), Semantic: d.semantic, Now: d.now}, q)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, a)
+	}
+	return recall.Merge(found, q.Limit), nil
 }

@@ -68,10 +68,12 @@ crabmem restore restores an entry.`,
 				c.listText(entries, f.content)
 				return nil
 			}
-			infos := make([]crmem.EntryInfo, len(entries))
+			infos := make([]*crmem.EntryInfo, len(entries))
 			for i := range entries {
-				infos[i] = entries[i].Info(f.content)
+				info := entries[i].Info(f.content)
+				infos[i] = &info
 			}
+			s.AddUse(infos...)
 			return c.PrintJSON(infos)
 		})
 	}
@@ -202,7 +204,10 @@ entry has exactly this name, a canonically equivalent name (NFC, NFD) is found.
 
 --at SEQ or --at TIME prints the entry as it was after a change or at a time.
 ` + pointForms + `
-If no entry had the name, --at prints the present entry of the name as it was.`,
+If no entry had the name, --at prints the present entry of the name as it was.
+
+--json adds when the entry last changed after its creation, and when and how
+often a daemon or an MCP server read it, as far as the store knows.`,
 		Example: `  crabmem show deploy
   crabmem show ship --json
   crabmem show deploy --at now
@@ -225,7 +230,11 @@ If no entry had the name, --at prints the present entry of the name as it was.`,
 			if err != nil {
 				return err
 			}
-			return c.printResult(e, func() {
+			info := e.Info(true)
+			if c.JSON && at == "" {
+				s.AddUse(&info)
+			}
+			return c.printResult(info, func() {
 				if c.IsTerminal(c.Stdout) {
 					c.Out.WriteString(c.heading(e) + "\n" + strings.TrimSuffix(c.Text(e.Content), "\n") + "\n")
 				} else {
@@ -234,5 +243,5 @@ If no entry had the name, --at prints the present entry of the name as it was.`,
 			})
 		})
 	}
-	return c.outputs(cmd, of[crmem.Entry]())
+	return c.outputs(cmd, of[crmem.EntryInfo]())
 }

@@ -31,7 +31,7 @@ type recallFlags struct {
 }
 
 func recallCommand(c *app) *cobra.Command {
-	f := recallFlags{Question: op.Question{Limit: 5, Analyzer: analysis.Standard.String(), Sort: "score"}}
+	f := recallFlags{Question: op.Question{Limit: 5, Analyzer: analysis.Standard.String(), RankArgs: op.RankArgs{Sort: "score"}}}
 	cmd := &cobra.Command{
 		Use:     "recall QUERY|-",
 		GroupID: groupUse,
@@ -58,9 +58,13 @@ Anything else is a word; after: and before: without a date exit with 2.
 ` + filterHelp + `
 Filters apply before --limit. --min-share 0.3 drops hits with a score of less
 than 0.3 times the best score. --sort recent puts the newest matches first, and
---sort important those of the largest importance. --expand 1 adds up to 50
-entries that the hits link to, after the hits. --limit and the filters do not
-apply to these entries.
+--sort important those of the largest importance. --importance 0.3 multiplies
+scores by up to 1.3. --expand 2 adds up to 50 entries that are at most 2 links
+from a hit, after the hits. --limit and the filters do not apply to them.
+
+--in sessions searches messages instead of entries, and --in both merges both by
+rank. It finds at most 20 messages. --min-share, --after, --before, and --fusion
+select messages, too; a time selects sessions. See crabmem sessions search.
 
 If another match supersedes an entry, the entry directly follows that match.
 Expired entries come last. Both need metadata that a flag of remember or append
@@ -69,9 +73,12 @@ and contradictory entries.
 
 --semantic also finds entries whose words differ from those of QUERY. It needs
 an [embedder] in config.toml. Without a daemon, recall first computes missing
-vectors. If the model fails, recall searches by words and says so. --diverse
-prefers entries that are not similar to better ones. --half-life 30d halves the
-score of an entry with each 30 days of its age.
+vectors. If the model fails, recall searches by words and says so. --fusion
+selects how words and meaning are combined, and implies --semantic. --diverse
+prefers entries that are not similar to better ones; a lower --lambda makes the
+hits more diverse. --half-life 30d halves the score of an entry with each 30
+days since it was last read or, if no read was counted, since its last change.
+Entries of type identity keep their scores.
 
 --budget TOKENS limits the names and texts of the hits. recall returns names and
 snippets, then replaces snippets with full texts where they fit, then lengthens
@@ -89,6 +96,7 @@ models count fewer tokens; models of other vendors may count more.
   crabmem recall canary --tag infra --min-share 0.3 --expand 1
   crabmem recall canary --at now
   crabmem recall deployment --diverse --half-life 30d
+  crabmem recall "release steps" --in both
   crabmem recall nothing-like-it --exit-code || echo "not in memory"`,
 		Args:              atLeast(1, "QUERY (or -)"),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -96,9 +104,11 @@ models count fewer tokens; models of other vendors may count more.
 	fl := cmd.Flags()
 	fl.IntVarP(&f.Limit, "limit", "n", f.Limit, "return at most `N` hits, 0 = all")
 	f.filter.add(cmd, "search")
+	fl.StringVar(&f.In, "in", "", "search in `notes`, sessions, or both")
 	fl.Float64Var(&f.MinShare, "min-share", 0, "drop hits below this `share` of the best score, from 0 to 1")
 	fl.StringVar(&f.Sort, "sort", f.Sort, "sort by `order` score, recent, or important")
-	fl.IntVar(&f.Expand, "expand", 0, "add entries within this `distance` in links, 0 or 1")
+	fl.Float64Var(&f.Importance, "importance", 0, "set the `weight` of importance, from 0 to 1")
+	fl.IntVar(&f.Expand, "expand", 0, "add entries within this `distance` in links, 0 to 3")
 	fl.StringVar(&f.Analyzer, "analyzer", f.Analyzer, "tokenize with `analyzer` standard or plain")
 	fl.BoolVar(&f.Explain, "explain", false, "print the score breakdown of each hit")
 	fl.StringVar(&f.WhyNot, "why-not", "", "explain why the entry `NAME` is not a hit")
@@ -107,9 +117,13 @@ models count fewer tokens; models of other vendors may count more.
 	fl.StringVar(&f.at, "at", "", "search the store as it was at this `change or time`")
 	fl.BoolVar(&f.Semantic, "semantic", false, "search by meaning, too")
 	fl.BoolVar(&f.Diverse, "diverse", false, "prefer entries that are not similar to better ones")
-	fl.StringVar(&f.HalfLife, "half-life", "", "halve scores with each `age`, such as 30d or 12w")
+	fl.Float64Var(&f.Lambda, "lambda", 0, "set the `weight` of the score for --diverse, up to 1 (default 0.7)")
+	fl.StringVar(&f.Fusion, "fusion", "", "combine words and meaning by this `method`: convex or reciprocal_rank")
+	fl.StringVar(&f.HalfLife, "half-life", "", "halve scores with each `age` since the last use, such as 30d or 12w")
 	fl.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 if there are no hits")
+	completeWords(cmd, "in", op.InNotes, op.InSessions, op.InBoth)
 	completeWords(cmd, "sort", "score", "recent", "important")
+	completeWords(cmd, "fusion", "convex", "reciprocal_rank")
 	completeWords(cmd, "analyzer", "standard", "plain")
 	_ = cmd.RegisterFlagCompletionFunc("why-not", c.completeNames(-1))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -129,11 +143,13 @@ models count fewer tokens; models of other vendors may count more.
 				return cli.Usagef("standard input is not valid UTF-8")
 			}
 		}
-		if err := atMostOne(cmd, "at", "semantic"); err != nil {
-			return err
+		for _, flag := range []string{"semantic", "fusion", "in"} {
+			if err := atMostOne(cmd, "at", flag); err != nil {
+				return err
+			}
 		}
 		var meaning *fusion.Request
-		if f.Semantic {
+		if f.Semantic || f.Fusion != "" {
 			if meaning, err = c.semantic(); err != nil {
 				return err
 			}
@@ -232,6 +248,11 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 	room := c.Width() - 4
 	for i := range a.Hits {
 		h := &a.Hits[i]
+		if h.Message != nil {
+			c.messageHead(i+1, h.Session, h.Title, h.Role, h.Line, h.Score)
+			c.preview(h.Text(), room)
+			continue
+		}
 		end := ""
 		if h.Marks == nil || h.Marks.Linked == nil {
 			end = fmt.Sprintf(", score %.3f", h.Score)
@@ -246,10 +267,7 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 		case f.Budget > 0:
 			c.indent(*h.Content)
 		default:
-			preview := display.OneLine(h.Cut(q.Analyzer, 240))
-			if preview = display.Printable(preview); preview != "" {
-				fmt.Fprintf(c.Out, "    %s\n", cli.Fit(preview, max(room, 0)))
-			}
+			c.preview(h.Cut(q.Analyzer, 240), room)
 		}
 		if h.Explain != nil {
 			c.explainText(*h.Explain)
@@ -273,6 +291,13 @@ func (c *app) recallText(a *recall.Answer, q crmem.Query, f recallFlags) {
 		if a.WhyNot.Explain != nil {
 			c.explainText(*a.WhyNot.Explain)
 		}
+	}
+}
+
+// preview prints the beginning of a text in one line.
+func (c *app) preview(text string, room int) {
+	if text = display.Printable(display.OneLine(text)); text != "" {
+		fmt.Fprintf(c.Out, "    %s\n", cli.Fit(text, max(room, 0)))
 	}
 }
 

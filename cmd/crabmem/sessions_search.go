@@ -137,17 +137,11 @@ type sessionsFound struct {
 func (c *app) searchSessions(ctx context.Context, d *sessionlog.Dir, q search.Query, f sessionSearchFlags) error {
 	a := sessionsFound{Query: q.Text}
 	err := c.Busy("reading sessions", func() error {
-		x, err := search.NewIndex(d, &search.IndexOptions{Tools: f.tools, Embed: c.embed})
-		if err != nil {
-			return err
+		r, err := c.searchDir(ctx, d, q, f.tools)
+		if err == nil {
+			a.Result = *r
 		}
-		r, err := x.Search(ctx, q)
-		if err != nil {
-			return errors.Join(err, x.Close())
-		}
-		a.Result = *r
-		c.warnUnread(x.Unread())
-		return x.Close()
+		return err
 	})
 	if err != nil {
 		return err
@@ -174,6 +168,28 @@ func (c *app) searchSessions(ctx context.Context, d *sessionlog.Dir, q search.Qu
 	return nil
 }
 
+// searchDir searches the messages in a folder of sessions.
+func (c *app) searchDir(ctx context.Context, d *sessionlog.Dir, q search.Query, tools bool) (*search.Result, error) {
+	x, err := search.NewIndex(d, &search.IndexOptions{Tools: tools, Embed: c.embed})
+	if err != nil {
+		return nil, err
+	}
+	r, err := x.Search(ctx, q)
+	if err == nil {
+		c.warnUnread(x.Unread())
+	}
+	return r, errors.Join(err, x.Close())
+}
+
+// searchMessages searches the messages of the home.
+func (c *app) searchMessages(ctx context.Context, q search.Query) (r *search.Result, err error) {
+	err = c.readSessions(func(d *sessionlog.Dir) error {
+		r, err = c.searchDir(ctx, d, q, false)
+		return err
+	})
+	return r, err
+}
+
 // warnUnread lists the files that were not searched.
 func (c *app) warnUnread(unread map[string]error) {
 	names := slices.Sorted(maps.Keys(unread))
@@ -198,8 +214,7 @@ func (c *app) foundText(a *sessionsFound) {
 	}
 	for i := range a.Hits {
 		h := &a.Hits[i]
-		fmt.Fprintf(c.Out, "%2d  %s%s\n", i+1, c.Bold(display.SessionLabel(h.ID, h.Title)),
-			c.Dim(fmt.Sprintf("  %s, line %d, score %.3f", display.Label(h.Role), h.Line, h.Score)))
+		c.messageHead(i+1, h.ID, h.Title, h.Role, h.Line, h.Score)
 		best := display.OneLine(snippet.Cut(h.Snippet, analysis.Standard, terms, 240))
 		if !slices.ContainsFunc(h.Window, func(w search.Windowed) bool { return w.Line == h.Line }) {
 			c.foundLine(">", h.Line, h.Role, best)
@@ -215,6 +230,12 @@ func (c *app) foundText(a *sessionsFound) {
 	if !c.Quiet {
 		c.Out.WriteString(c.Dim(fmt.Sprintf("%d of %s, %s searched", len(a.Hits), display.Plural(a.Total, "match", "matches"), display.Plural(a.Searched, "text", "texts"))) + "\n")
 	}
+}
+
+// messageHead prints the place of a hit.
+func (c *app) messageHead(rank int, id, title, role string, line int64, score float64) {
+	fmt.Fprintf(c.Out, "%2d  %s%s\n", rank, c.Bold(display.SessionLabel(id, title)),
+		c.Dim(fmt.Sprintf("  %s, line %d, score %.3f", display.Label(role), line, score)))
 }
 
 func (c *app) foundLine(mark string, line int64, role, text string) {

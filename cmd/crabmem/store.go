@@ -223,7 +223,7 @@ func actorOf(command string) crmem.Actor {
 // search runs f on the store, opened for reading: a daemon that has the store open
 // has its index, too. meaning is how the search uses the embedding model.
 func (c *app) search(ctx context.Context, meaning *fusion.Request, f func(s op.Memory) error) error {
-	return c.withStore(ctx, client.StoreOptions{Daemon: c.client(), Semantic: meaning, Options: crmem.Options{ReadOnly: true, MustExist: true, Lazy: true}}, c.open, f)
+	return c.withStore(ctx, client.StoreOptions{Daemon: c.client(), Semantic: meaning, Messages: c.searchMessages, Options: crmem.Options{ReadOnly: true, MustExist: true, Lazy: true}}, c.open, f)
 }
 
 // withStore runs f on a store whose files open opens.

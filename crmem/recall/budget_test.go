@@ -33,10 +33,11 @@ func TestBudget(t *testing.T) {
 	}
 	q := crmem.Query{Text: "lighthouse"}
 	for tokens := 1; tokens < 20000; tokens += 1 + tokens/3 {
-		a, err := Search(context.Background(), s, q, Options{Budget: tokens})
+		a, err := Search(context.Background(), s, q, Options{Weights: true})
 		if err != nil || a.Total != 12 {
 			t.Fatalf("%d hits, %v", a.Total, err)
 		}
+		a.Spend(tokens, q.Analyzer)
 		if a.Budget != tokens || a.LeftOut != 12-len(a.Hits) || tokens > 200 && a.LeftOut > 0 {
 			t.Errorf("budget %d: %+v", tokens, *a.Budgeted)
 		}

@@ -195,7 +195,7 @@ func whyNot(ctx context.Context, s *crmem.Store, q crmem.Query, name string) (*W
 		return says("filtered", "its kind is %s, which --kind excludes", e.Kind), nil
 	}
 	all := q
-	all.Limit, all.Explain, all.Expand, all.Uncounted = 0, false, false, true
+	all.Limit, all.Explain, all.Expand, all.Uncounted = 0, false, 0, true
 	r, err := s.Search(ctx, all)
 	if err != nil {
 		return nil, err

@@ -4,7 +4,9 @@
 package recall
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"crabmem/bm25"
 	"crabmem/bm25/analysis"
@@ -18,9 +20,8 @@ import (
 // Options are the additions to the hits of an Answer.
 type Options struct {
 	Explain bool   // how each score came about
-	Weights bool   // of the terms of each hit; an explanation and a budget have them
+	Weights bool   // of the terms of each hit; an explanation has them
 	WhyNot  string // the name of an entry that may not be among the hits
-	Budget  int    // limit in tokens of names and texts; 0 = complete contents
 }
 
 // Answer is the result of a search. Its JSON is the output of crabmem recall
@@ -37,19 +38,46 @@ type Answer struct {
 	Meaning     *fusion.Meaning   `json:"meaning,omitempty"` // of a query with crmem.Query.Semantic
 }
 
-// Hit is an entry that was found. It has its content or, under a budget, a
-// snippet.
+// Hit is an entry that was found, or a message of a session. An entry has its content or,
+// under a budget, a snippet. A message has a snippet.
 type Hit struct {
-	crmem.EntryInfo
-	Snippet *string      `json:"snippet,omitempty"`
-	Score   float64      `json:"score"`
-	Tokens  *int         `json:"tokens,omitempty"`
-	Explain *Explanation `json:"explain,omitempty"`
-	Marks   *crmem.Marks `json:"marks,omitempty"`
+	*crmem.EntryInfo              // nil: a message
+	*Message                      // nil: an entry
+	Snippet          *string      `json:"snippet,omitempty"`
+	Score            float64      `json:"score"`
+	Tokens           *int         `json:"tokens,omitempty"`
+	Explain          *Explanation `json:"explain,omitempty"`
+	Marks            *crmem.Marks `json:"marks,omitempty"`
+	Space            string       `json:"-"` // for callers that merge answers
 
 	// Weights has the terms of the hit and their weights, for the selection of
 	// snippets.
 	Weights map[string]float64 `json:"-" cbor:"weights,omitempty"`
+}
+
+// Message is the place of a message in a session.
+type Message struct {
+	Session string `json:"session"`
+	Title   string `json:"title"`
+	Agent   string `json:"agent"`
+	Role    string `json:"role"`
+	Line    int64  `json:"line"`
+}
+
+// Label returns the name of an entry, or the title or ID of a session.
+func (h *Hit) Label() string {
+	if h.Message != nil {
+		return cmp.Or(h.Title, h.Session)
+	}
+	return h.Name
+}
+
+// Text returns the content, or else the snippet.
+func (h *Hit) Text() string {
+	if h.Snippet != nil {
+		return *h.Snippet
+	}
+	return *h.Content
 }
 
 // Cut returns at most n bytes of the content of a hit: the part that matches best. It
@@ -69,7 +97,7 @@ type Budgeted struct {
 
 // Search runs q on a store and returns the hits with the additions of o.
 func Search(ctx context.Context, s *crmem.Store, q crmem.Query, o Options) (*Answer, error) {
-	q.Count, q.Explain = true, o.Explain || o.Weights || o.Budget > 0
+	q.Count, q.Explain = true, o.Explain || o.Weights
 	r, err := s.Search(ctx, q)
 	if err != nil {
 		return nil, err
@@ -77,7 +105,8 @@ func Search(ctx context.Context, s *crmem.Store, q crmem.Query, o Options) (*Ans
 	a := &Answer{Query: q.Text, Total: r.Total, Searched: r.Searched, Hits: make([]Hit, len(r.Hits)), Corrections: r.Corrections, Meaning: r.Meaning}
 	for i := range r.Hits {
 		h := &r.Hits[i]
-		a.Hits[i] = Hit{EntryInfo: h.Entry.Info(true), Score: h.Score, Marks: h.Marks}
+		info := h.Entry.Info(true)
+		a.Hits[i] = Hit{EntryInfo: &info, Score: h.Score, Marks: h.Marks}
 		if q.Explain {
 			a.Hits[i].Weights = r.Explanations[i].Weights()
 		}
@@ -85,9 +114,6 @@ func Search(ctx context.Context, s *crmem.Store, q crmem.Query, o Options) (*Ans
 			a.Hits[i].Explain = explain(r.Explanations[i], &h.Entry)
 			a.Hits[i].Explain.add(h)
 		}
-	}
-	if o.Budget > 0 {
-		a.Spend(o.Budget, q.Analyzer)
 	}
 	if o.WhyNot != "" {
 		if a.WhyNot, err = whyNot(ctx, s, q, o.WhyNot); err != nil {
@@ -97,20 +123,61 @@ func Search(ctx context.Context, s *crmem.Store, q crmem.Query, o Options) (*Ans
 	return a, nil
 }
 
+// Merge returns the first limit hits of several answers, and all entries that
+// crmem.Query.Expand added. It orders the hits by reciprocal rank: the first hit of each
+// answer, then the second of each, with the answers in the order of the list. limit is
+// that of each answer.
+func Merge(list []*Answer, limit int) *Answer {
+	if len(list) == 1 {
+		return list[0]
+	}
+	merged := &Answer{Hits: []Hit{}}
+	var ranks [][]Hit
+	for _, a := range list {
+		merged.Query = a.Query
+		merged.Total += a.Total
+		merged.Searched += a.Searched
+		merged.Meaning = merged.Meaning.Merge(a.Meaning)
+		merged.Corrections = append(merged.Corrections, a.Corrections...)
+		for rank, h := range a.Hits {
+			if rank == len(ranks) {
+				ranks = append(ranks, nil)
+			}
+			ranks[rank] = append(ranks[rank], h)
+		}
+	}
+	var linked []Hit
+	for _, h := range slices.Concat(ranks...) {
+		switch {
+		case h.Marks != nil && h.Marks.Linked != nil:
+			linked = append(linked, h)
+		case limit == 0 || len(merged.Hits) < limit:
+			merged.Hits = append(merged.Hits, h)
+		}
+	}
+	merged.Hits = append(merged.Hits, linked...)
+	return merged
+}
+
 // Spend limits the hits to a number of tokens of names and texts. The hits must
 // have weights and no budget yet. Spend removes hits whose names do not fit.
 func (a *Answer) Spend(tokens int, an analysis.Analyzer) {
 	entries := make([]budget.Entry, len(a.Hits))
 	for i, h := range a.Hits {
-		_, body, _ := metadata.Parse(*h.Content)
-		entries[i] = budget.Entry{Name: h.Name, Text: *h.Content, Weights: h.Weights, Skip: body}
+		body := 0
+		if h.Message == nil {
+			_, body, _ = metadata.Parse(*h.Content)
+		}
+		entries[i] = budget.Entry{Name: h.Label(), Text: h.Text(), Weights: h.Weights, Skip: body}
 	}
 	parts, used := budget.Spend(entries, tokens, an)
 	a.Budgeted = &Budgeted{tokens, used, budget.Encoding, false, len(a.Hits) - len(parts)}
 	a.Hits = a.Hits[:len(parts)]
 	for i, p := range parts {
 		h := &a.Hits[i]
-		if !p.Whole {
+		if h.Message != nil {
+			h.Snippet = &p.Text
+		} else if !p.Whole {
 			h.Content, h.Snippet = nil, &p.Text
 		}
 		h.Tokens = &p.Tokens

@@ -25,10 +25,11 @@ func TestSnippetsHideFrontMatter(t *testing.T) {
 	}
 	snippets, complete := 0, 0
 	for tokens := 30; tokens < 4000; tokens += 1 + tokens/5 {
-		a, err := Search(t.Context(), s, crmem.Query{Text: "lighthouse decision"}, Options{Budget: tokens})
+		a, err := Search(t.Context(), s, crmem.Query{Text: "lighthouse decision"}, Options{Weights: true})
 		if err != nil {
 			t.Fatal(err)
 		}
+		a.Spend(tokens, analysis.Standard)
 		for _, h := range a.Hits {
 			if h.Content != nil {
 				complete++

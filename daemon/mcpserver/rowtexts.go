@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -75,6 +76,10 @@ func foundText(out *op.EntriesFound) string {
 	for _, h := range out.Hits {
 		if b.Len() > 0 {
 			b.WriteString("\n")
+		}
+		if m := h.Message; m != nil {
+			fmt.Fprintf(&b, "%s  (session %s, line %d, %s)\n%s", display.ShownName(cmp.Or(m.Title, m.Session)), m.Session, m.Line, display.Printable(m.Role), indented(h.Text))
+			continue
 		}
 		b.WriteString(withAliases(display.ShownName(h.Name)+"  ("+h.Kind.String()+", "+h.CreatedAt.Day(time.UTC), h.Aliases))
 		if !h.Whole {

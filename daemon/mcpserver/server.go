@@ -20,6 +20,7 @@ import (
 	"crabmem/daemon/guard"
 	"crabmem/daemon/op"
 	"crabmem/sessionlog"
+	"crabmem/sessionlog/search"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -102,6 +103,9 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	default:
 		if o.Sessions != nil {
 			s.sessions = &sessions{open: o.Sessions, log: o.Log, model: o.Embed, semantic: o.Semantic}
+			s.store.messages = func(ctx context.Context, q search.Query) (*search.Result, error) {
+				return s.sessions.search(ctx, q, false, false)
+			}
 		}
 		s.addRows()
 		s.addResources()

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -29,7 +30,7 @@ type sessions struct {
 
 // search searches by words and, with a model, by meaning.
 func (m *sessions) search(ctx context.Context, q search.Query, _, _ bool) (*search.Result, error) {
-	q.Semantic = m.semantic
+	q.Semantic = cmp.Or(q.Semantic, m.semantic)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.index != nil {

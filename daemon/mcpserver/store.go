@@ -19,7 +19,8 @@ type store struct {
 	o       Options
 	serving context.Context // its end cancels every wait for the lock
 
-	turn chan struct{} // full during a write
+	turn     chan struct{}      // full during a write
+	messages op.MessageSearcher // nil: no sessions
 
 	mu   sync.Mutex
 	view *view // the newest; nil before the first read and after a write
@@ -152,7 +153,7 @@ func (m *store) Call(ctx context.Context, row *op.Row, in, out any, part func() 
 		return m.write(ctx, func(ctx context.Context, s op.Memory) error { return s.Call(ctx, row, in, out, part) })
 	}
 	return m.Read(func(s *crmem.Store) error {
-		return op.Store{Store: s, As: owner, Semantic: m.o.Semantic, Now: m.o.Now}.Call(ctx, row, in, out, part)
+		return op.Store{Store: s, As: owner, Semantic: m.o.Semantic, Messages: m.messages, Now: m.o.Now}.Call(ctx, row, in, out, part)
 	})
 }
 

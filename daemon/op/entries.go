@@ -26,10 +26,10 @@ var GetEntry = Add(errtable.Store, Op[Store, EntryName, Entry]{
 	Run: func(_ context.Context, s Store, in *EntryName) (Entry, error) {
 		if in.ID != 0 {
 			e, err := s.entry(in.ID)
-			return *EntryOf(&e, true), err
+			return *s.shown(&e, true), err
 		}
 		e, err := FindEntry(s.Store, in.Name)
-		return *EntryOf(&e, true), err
+		return *s.shown(&e, true), err
 	},
 })
 

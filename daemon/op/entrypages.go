@@ -24,6 +24,15 @@ type Entry struct {
 // EntryOf returns an entry, with its content if full is set.
 func EntryOf(e *crmem.Entry, full bool) *Entry { return &Entry{e.Info(full), ETag(e)} }
 
+// shown is EntryOf with the use of an entry of the store.
+func (s Store) shown(e *crmem.Entry, full bool) *Entry {
+	out := EntryOf(e, full)
+	if e.ID > 0 {
+		s.AddUse(&out.EntryInfo)
+	}
+	return out
+}
+
 // EntryQuery selects a page of entries.
 type EntryQuery struct {
 	Limit int    `json:"limit" jsonschema:"items of a page, at least 1; absent: 50" op:"default=50,min=1,max=200"`
@@ -73,7 +82,7 @@ var PageEntries = Add(errtable.Store, Op[Store, EntryQuery, EntryPage]{
 		if in.Name != "" {
 			e, err := FindEntry(s.Store, in.Name)
 			if err == nil && passes(&e) {
-				out.Items = append(out.Items, EntryOf(&e, full))
+				out.Items = append(out.Items, s.shown(&e, full))
 			}
 			if errors.Is(err, crmem.ErrNotFound) {
 				err = nil
@@ -89,7 +98,7 @@ var PageEntries = Add(errtable.Store, Op[Store, EntryQuery, EntryPage]{
 				out.Next = strconv.FormatUint(out.Items[n-1].ID, 10)
 				break
 			}
-			out.Items = append(out.Items, EntryOf(&e, full))
+			out.Items = append(out.Items, s.shown(&e, full))
 		}
 		return out, nil
 	},

@@ -46,6 +46,7 @@ var ReadPart = Add(errtable.Store, Op[Store, EntryPlace, EntryPart]{
 		part := clip.Bytes(e.Content[from:], cmp.Or(in.Max, display.MaxShownText))
 		out = EntryPart{FromMemory: fromMemory, EntryInfo: shownInfo(&e)}
 		out.Content = &part
+		s.AddUse(&out.EntryInfo)
 		if end := from + len(part); end < len(e.Content) {
 			out.Next = end
 		}
@@ -63,9 +64,9 @@ type NamesQuery struct {
 // NamePage is a page of entries without their texts.
 type NamePage struct {
 	FromMemory
-	Total int               `json:"total" jsonschema:"total number of entries of that kind"`
-	Items []crmem.EntryInfo `json:"memories"`
-	Next  string            `json:"next_cursor,omitempty" jsonschema:"absent on the last page"`
+	Total int                `json:"total" jsonschema:"total number of entries of that kind"`
+	Items []*crmem.EntryInfo `json:"memories"`
+	Next  string             `json:"next_cursor,omitempty" jsonschema:"absent on the last page"`
 }
 
 var ListNames = Add(errtable.Store, Op[Store, NamesQuery, NamePage]{
@@ -73,7 +74,7 @@ var ListNames = Add(errtable.Store, Op[Store, NamesQuery, NamePage]{
 	Tool: &Tool{Name: "list_memories", Title: "List memories",
 		Does: "List the entries, oldest first, without their texts. For the next page, call again with cursor = next_cursor. To search, use recall."},
 	Run: func(_ context.Context, s Store, in *NamesQuery) (NamePage, error) {
-		out, size := NamePage{FromMemory: fromMemory, Items: []crmem.EntryInfo{}}, 0
+		out, size := NamePage{FromMemory: fromMemory, Items: []*crmem.EntryInfo{}}, 0
 		last, err := ReadCursor(in.Cursor)
 		if err != nil {
 			return out, err
@@ -89,11 +90,12 @@ var ListNames = Add(errtable.Store, Op[Store, NamesQuery, NamePage]{
 				out.Next = Cursor(last)
 			default:
 				one := shownInfo(&e)
-				out.Items = append(out.Items, one)
+				out.Items = append(out.Items, &one)
 				last = e.ID
 				size += EntrySize(&crmem.Entry{Name: one.Name, Aliases: one.Aliases})
 			}
 		}
+		s.AddUse(out.Items...)
 		return out, nil
 	},
 })

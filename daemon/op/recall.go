@@ -1,7 +1,9 @@
 package op
 
 import (
+	"cmp"
 	"context"
+	"reflect"
 	"strings"
 	"time"
 
@@ -12,26 +14,65 @@ import (
 	"crabmem/crmem/recall"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/timetext"
+	"crabmem/sessionlog/search"
 )
 
 // Question is a search.
 type Question struct {
 	Query string `json:"query"`
-	Limit int    `json:"limit,omitempty"` // hits; 0: all
+	Limit int    `json:"limit,omitempty"` // hits; 0: all, of messages at most 20
 	FilterArgs
-	Fields   []metadata.Field `json:"meta,omitempty"`      // only entries with these values of the metadata
-	Syntax   bool             `json:"syntax,omitempty"`    // the query has clauses
-	Analyzer string           `json:"analyzer,omitempty"`  // standard or plain; empty: standard
-	MinShare float64          `json:"min_share,omitempty"` // drop hits below this share of the best score
-	Sort     string           `json:"sort,omitempty"`      // score, recent, or important; empty: score
-	Expand   int              `json:"expand,omitempty"`    // 1: add the entries that the hits link to
-	Diverse  bool             `json:"diverse,omitempty"`   // prefer hits that are not similar to better ones
-	HalfLife string           `json:"half_life,omitempty"` // the age at which a score is halved, such as 30d
-	Semantic bool             `json:"semantic,omitempty"`  // rank by meaning, too
-	Explain  bool             `json:"explain,omitempty"`   // how each score came about
-	Weights  bool             `json:"weights,omitempty"`   // of the terms of each hit
-	WhyNot   string           `json:"why_not,omitempty"`   // the name of an entry: explain why it is not a hit
-	Budget   int              `json:"budget,omitempty"`    // limit in tokens of names and texts; 0: complete contents
+	RankArgs
+	Fields   []metadata.Field `json:"meta,omitempty"`     // only entries with these values of the metadata
+	Syntax   bool             `json:"syntax,omitempty"`   // the query has clauses
+	Analyzer string           `json:"analyzer,omitempty"` // standard or plain; empty: standard
+	Semantic bool             `json:"semantic,omitempty"` // rank by meaning, too
+	Explain  bool             `json:"explain,omitempty"`  // how each score came about
+	Weights  bool             `json:"weights,omitempty"`  // of the terms of each hit
+	WhyNot   string           `json:"why_not,omitempty"`  // the name of an entry: explain why it is not a hit
+	Budget   int              `json:"budget,omitempty"`   // limit in tokens of names and texts; 0: complete contents
+}
+
+// RankArgs are how a search ranks: the options of the command, of the tools of agents and
+// of MCP clients, and of HTTP. Models pay for each word of the descriptions.
+type RankArgs struct {
+	In         string  `json:"in,omitempty" jsonschema:"search notes (default), sessions, or both" op:"words=notes|sessions|both"`
+	MinShare   float64 `json:"min_share,omitempty" jsonschema:"omit hits below this share of the best score, 0 to 1" op:"max=1"`
+	Sort       string  `json:"sort,omitempty" jsonschema:"score, recent, or important" op:"words=score|recent|important"`
+	Importance float64 `json:"importance,omitempty" jsonschema:"weight of importance in scores, 0 to 1" op:"max=1"`
+	HalfLife   string  `json:"half_life,omitempty" jsonschema:"halve scores with each such age since the last use, such as 30d"`
+	Diverse    bool    `json:"diverse,omitempty" jsonschema:"prefer hits unlike better ones"`
+	Lambda     float64 `json:"lambda,omitempty" jsonschema:"weight of the score for diverse, 0 to 1; absent: 0.7" op:"max=1"`
+	Fusion     string  `json:"fusion,omitempty" jsonschema:"of words and meaning: convex or reciprocal_rank" op:"words=convex|reciprocal_rank"`
+	Expand     int     `json:"expand,omitempty" jsonschema:"add entries up to this many links from the hits, 0 to 3" op:"max=3"`
+}
+
+// maxExpand limits the links from a hit to an entry that a search adds.
+const maxExpand = 3
+
+// apply sets the options of a query, without Fusion.
+func (in *RankArgs) apply(q *crmem.Query) (err error) {
+	for i, x := range []float64{in.MinShare, in.Importance, in.Lambda} {
+		if !(x >= 0 && x <= 1) {
+			return errtable.Invalidf("%s %v: want a number from 0 to 1", []string{"min-share", "importance", "lambda"}[i], x)
+		}
+	}
+	if in.Expand < 0 || in.Expand > maxExpand {
+		return errtable.Invalidf("expand %d: want 0 to %d", in.Expand, maxExpand)
+	}
+	if in.HalfLife != "" {
+		if q.HalfLife, err = timetext.ParseAge(in.HalfLife); err != nil || q.HalfLife < least {
+			return errtable.Invalidf("half-life %q: want an age from 1h on, such as 30d, 12w, or 36h", in.HalfLife)
+		}
+	}
+	if q.Sort, err = crmem.ParseSort(in.Sort); err != nil {
+		return errtable.Invalidf("sort %v", err)
+	}
+	if _, err = fusion.ParseMethod(in.Fusion); err != nil {
+		return errtable.Invalidf("fusion %v", err)
+	}
+	q.MinShare, q.Importance, q.Diverse, q.Lambda, q.Expand = in.MinShare, in.Importance, in.Diverse, in.Lambda, in.Expand
+	return nil
 }
 
 // least is the least half-life.
@@ -44,24 +85,24 @@ func (in *Question) Parse(now time.Time) (q crmem.Query, err error) {
 		return q, errtable.Invalidf("limit %d: want 0 or more", in.Limit)
 	case in.Budget < 0:
 		return q, errtable.Invalidf("budget %d: want 0 or more", in.Budget)
-	case !(in.MinShare >= 0 && in.MinShare <= 1):
-		return q, errtable.Invalidf("min-share %v: want a number from 0 to 1", in.MinShare)
-	case in.Expand != 0 && in.Expand != 1:
-		return q, errtable.Invalidf("expand %d: want 0 or 1", in.Expand)
 	}
-	q = crmem.Query{Text: in.Query, Limit: in.Limit, Syntax: in.Syntax, MinShare: in.MinShare, Expand: in.Expand == 1, Diverse: in.Diverse, Count: true}
-	if in.HalfLife != "" {
-		if q.HalfLife, err = timetext.ParseAge(in.HalfLife); err != nil || q.HalfLife < least {
-			return q, errtable.Invalidf("half-life %q: want an age from 1h on, such as 30d, 12w, or 36h", in.HalfLife)
-		}
-	}
-	if q.Sort, err = crmem.ParseSort(in.Sort); err != nil {
-		return q, errtable.Invalidf("sort %v", err)
+	q = crmem.Query{Text: in.Query, Limit: in.Limit, Syntax: in.Syntax, Count: true}
+	if err := in.RankArgs.apply(&q); err != nil {
+		return q, err
 	}
 	if err := in.Apply(&q, now); err != nil {
 		return q, err
 	}
 	q.Filter.Fields = in.Fields
+	switch in.In {
+	case "", InNotes:
+	case InSessions, InBoth:
+		if q.Sort != crmem.ByScore || in.Kind != "" || in.Type != "" || len(in.Tags)+len(in.Fields) > 0 || in.Syntax || in.Analyzer == analysis.Plain.String() {
+			return q, errtable.Invalidf("in %q: sort, kind, type, tags, meta, syntax, and analyzer select notes: leave them out, or search in notes", in.In)
+		}
+	default:
+		return q, errtable.Invalidf("in %q: want notes, sessions, or both", in.In)
+	}
 	if in.Analyzer != "" {
 		if q.Analyzer, err = analysis.ParseAnalyzer(in.Analyzer); err != nil {
 			return q, errtable.Invalidf("analyzer: %v", err)
@@ -81,17 +122,69 @@ func (in *Question) answer(ctx context.Context, s Store) (*recall.Answer, error)
 	if err != nil {
 		return nil, err
 	}
-	if in.Semantic {
+	if in.Semantic || in.Fusion != "" {
 		q.Semantic = SemanticRequest(s.Semantic)
+		if in.Fusion != "" {
+			q.Semantic.Fusion, _ = fusion.ParseMethod(in.Fusion)
+		}
 	}
-	a, err := recall.Search(ctx, s.Store, q, recall.Options{Explain: in.Explain, Weights: in.Weights, WhyNot: in.WhyNot, Budget: in.Budget})
-	if err != nil {
-		return nil, err
+	var found []*recall.Answer
+	if in.In != InSessions {
+		a, err := recall.Search(ctx, s.Store, q, recall.Options{Explain: in.Explain, Weights: in.Weights || in.Budget > 0, WhyNot: in.WhyNot})
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, a)
+	}
+	if in.In == InSessions || in.In == InBoth {
+		a, err := messages(ctx, s.Messages, &q)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, a)
+	}
+	a := recall.Merge(found, in.Limit)
+	if in.Budget > 0 {
+		a.Spend(in.Budget, q.Analyzer)
 	}
 	NoteModel(a.Meaning, s.Semantic)
 	for i := range a.Hits {
 		if !in.Weights {
 			a.Hits[i].Weights = nil
+		}
+	}
+	return a, nil
+}
+
+// The values of RankArgs.In.
+const (
+	InNotes    = "notes" // the default
+	InSessions = "sessions"
+	InBoth     = "both"
+)
+
+// A MessageSearcher searches the messages of the sessions that a caller may read.
+type MessageSearcher func(context.Context, search.Query) (*search.Result, error)
+
+// messages searches messages as a query does entries. A time selects sessions, because
+// messages have no times.
+func messages(ctx context.Context, find MessageSearcher, q *crmem.Query) (*recall.Answer, error) {
+	if find == nil {
+		return nil, errtable.Invalidf("in: this store has no sessions: search in notes")
+	}
+	x := search.Query{Text: q.Text, Limit: min(cmp.Or(q.Limit, search.MaxHits), search.MaxHits), Window: -1, Semantic: q.Semantic, Since: crmem.UnixTime(q.Filter.After).Time()}
+	if q.Filter.Before > 0 {
+		x.Until = crmem.UnixTime(q.Filter.Before).Time()
+	}
+	r, err := find(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	mend(reflect.ValueOf(r))
+	a := &recall.Answer{Query: q.Text, Total: r.Total, Searched: r.Searched, Hits: []recall.Hit{}, Corrections: r.Corrections, Meaning: r.Meaning}
+	for _, h := range r.Hits {
+		if h.Score >= q.MinShare*r.Hits[0].Score {
+			a.Hits = append(a.Hits, recall.Hit{Score: h.Score, Snippet: &h.Snippet, Message: &recall.Message{Session: h.ID, Title: h.Title, Agent: h.Agent, Role: h.Role, Line: h.Line}})
 		}
 	}
 	return a, nil

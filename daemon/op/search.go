@@ -19,6 +19,7 @@ type SearchQuery struct {
 	Query string `json:"query"`
 	Limit *int   `json:"limit,omitempty" jsonschema:"hits, at most 200; absent: 5"`
 	FilterArgs
+	RankArgs
 	Syntax   bool   `json:"syntax,omitempty" jsonschema:"the query has clauses, such as name:deploy"`
 	Semantic bool   `json:"semantic,omitempty" jsonschema:"search by meaning, too"`
 	Explain  bool   `json:"explain,omitempty" jsonschema:"add how each score came about"`
@@ -68,9 +69,10 @@ type SearchBudget struct {
 	LeftOut int `json:"left_out" jsonschema:"hits whose names exceed the budget"`
 }
 
-// SearchHit is an entry that matches.
+// SearchHit is an entry that matches, or a message of a session.
 type SearchHit struct {
-	Entry   Entry               `json:"entry"`
+	Entry   *Entry              `json:"entry,omitempty" jsonschema:"absent: the hit is a message"`
+	Message *recall.Message     `json:"message,omitempty"`
 	Score   float64             `json:"score"`
 	Snippet string              `json:"snippet" jsonschema:"the part of the content that matches best"`
 	Tokens  *int                `json:"tokens,omitempty"`
@@ -81,7 +83,7 @@ var SearchEntries = Add(errtable.Store, Op[Store, SearchQuery, SearchResult]{
 	Name: "entries.search", Does: "Search entries by words, and by meaning.", Effect: Reads, Need: NeedRead, Path: "POST /v1/recall",
 	Run: func(ctx context.Context, s Store, in *SearchQuery) (SearchResult, error) {
 		limit := searchHits
-		q := Question{Query: in.Query, Limit: *cmp.Or(in.Limit, &limit), FilterArgs: in.FilterArgs, Syntax: in.Syntax, Semantic: in.Semantic,
+		q := Question{Query: in.Query, Limit: *cmp.Or(in.Limit, &limit), FilterArgs: in.FilterArgs, RankArgs: in.RankArgs, Syntax: in.Syntax, Semantic: in.Semantic,
 			Explain: in.Explain, WhyNot: in.WhyNot, Budget: in.Budget}
 		a, err := q.answer(ctx, s)
 		if err != nil {
@@ -116,13 +118,17 @@ func weightsOf(a *recall.Answer) map[string]float64 {
 
 // hitOf converts a hit. Under a budget, a hit without its complete content has no etag.
 func hitOf(h *recall.Hit, in *SearchQuery, weights map[string]float64) SearchHit {
+	out := SearchHit{Message: h.Message, Score: h.Score, Tokens: h.Tokens, Explain: h.Explain}
+	if h.Message != nil {
+		out.Snippet = *h.Snippet
+		return out
+	}
 	e := h.Entry()
-	out := SearchHit{Score: h.Score, Tokens: h.Tokens, Explain: h.Explain}
 	if h.Content != nil {
-		out.Entry = *EntryOf(&e, in.Full || in.Budget > 0)
+		out.Entry = EntryOf(&e, in.Full || in.Budget > 0)
 		out.Snippet = snippet.Cut(metadata.Text(e.Content), analysis.Standard, weights, MaxSnippet)
 	} else {
-		out.Entry = *EntryOf(&e, false)
+		out.Entry = EntryOf(&e, false)
 		out.Entry.ETag, out.Entry.Bytes, out.Snippet = "", h.Bytes, *h.Snippet
 	}
 	return out

@@ -20,6 +20,8 @@ type Store struct {
 
 	// Semantic is how a search uses the embedding model. nil: no model.
 	Semantic *fusion.Request
+	// Messages searches messages. nil: there are no sessions.
+	Messages MessageSearcher
 	// Now returns the time for ages in a search. nil: time.Now.
 	Now func() time.Time
 	// NoHistory reports that the store keeps no history.

@@ -5,14 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/crmem/metadata"
 	"crabmem/daemon/display"
-	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
 
 	"github.com/spf13/cobra"
@@ -218,34 +216,19 @@ exist, append exits with 3; for an archive it exits with 4.
 			f.Remedy = "check the command that wrote it"
 			return f
 		}
-		var before crmem.Entry
-		list, err := c.update(cmd.Context(), "append", allow, func(s *crmem.Store) ([]crmem.Op, error) {
-			if before, err = op.FindEntry(s, args[0]); err != nil {
-				return nil, err
-			}
-			if before.Kind != crmem.Note {
-				return nil, &errtable.Error{Kind: "kind", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Path: s.Path(), Err: crmem.ErrKind,
-					Message: display.Quoted(before.Name) + " is an archive", Fix: "use crabmem edit to change an archive"}
-			}
-			o := crmem.Remember{Name: before.Name, Content: appended(before.Content, text), Metadata: edit}
-			content, err := o.ContentFor(before.Content)
-			return []crmem.Op{crmem.Update{Name: before.Name, Content: content, Aliases: before.Aliases}}, err
+		var w op.Written
+		g := c.guard()
+		g.AllowSecrets = allow
+		err = c.writeGuarded(cmd.Context(), "append", false, g, func(s op.Memory) (err error) {
+			w, err = op.Append.Do(cmd.Context(), s, op.Addition{Name: args[0], Text: text, Metadata: edit})
+			return err
 		})
 		if err != nil {
 			return err
 		}
-		e := list[0]
-		return c.printResult(op.Replaced(e, before), func() {
-			c.Say("appended %s to %s (%s %d, %s)", display.Size(int64(len(e.Content)-len(before.Content))), display.Label(e.Name), e.Kind, e.ID, display.Size(int64(len(e.Content))))
+		return c.printResult(w, func() {
+			c.Say("appended %s to %s (%s %d, %s)", display.Size(int64(w.Bytes)-*w.Replaced), display.Label(w.Name), w.Kind, w.ID, display.Size(int64(w.Bytes)))
 		})
 	}
 	return c.outputs(cmd, of[op.Written]())
-}
-
-// appended returns text with more as a new line at the end.
-func appended(text, more string) string {
-	if text != "" && !strings.HasSuffix(text, "\n") {
-		text += "\n"
-	}
-	return text + more
 }

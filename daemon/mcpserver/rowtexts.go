@@ -27,9 +27,9 @@ func textOf(in, out, shown any) (string, error) {
 	case *op.EntryHistory:
 		return historyText(out, in.(*op.HistoryQuery).Change), nil
 	case *op.Written:
-		return savedText(out, len(in.(*op.NoteArgs).Content)), nil
+		return savedText(out, in), nil
 	case *op.Removed:
-		return "forgot " + display.ShownName(out.Forgot), nil
+		return "forgot " + display.ShownName(out.Forgot) + "\nto undo this, call restore with the name", nil
 	case *op.MessagesFound:
 		return messagesText(out), nil
 	}
@@ -151,12 +151,20 @@ func historyText(out *op.EntryHistory, version uint64) string {
 	return withData(head, b.String())
 }
 
-func savedText(out *op.Written, size int) string {
-	text := "replaced the note "
-	if out.Created {
-		text = "remembered the new note "
+func savedText(out *op.Written, in any) string {
+	text, size := "replaced the note ", int64(out.Bytes)
+	switch in := in.(type) {
+	case *op.NoteArgs:
+		size = int64(len(in.Content))
+		if out.Created {
+			text = "remembered the new note "
+		}
+	case *op.Restoration:
+		text = "restored the note "
+	default:
+		text = "changed the note "
 	}
-	text += display.ShownName(out.Name) + ", " + display.Size(int64(size))
+	text += display.ShownName(out.Name) + ", " + display.Size(size)
 	if len(out.Similar) > 0 {
 		text += "\nthese entries have similar names: if one covers the same subject, keep only one of the two\n" + display.FenceNames(out.Similar)
 	}

@@ -119,7 +119,7 @@ func exercise(t *testing.T, s *mcp.ClientSession) {
 	}
 	mcptest.Refused(t, s, "remember", dict{"name": "typed", "content": "x", "expires": "soon"}, `expires "soon": want a day`)
 	must[op.Removed](t, s, "forget", dict{"name": "typed"})
-	mcptest.Refused(t, s, "memory_history", dict{"name": "Deploy steps", "change": 1 << 30}, "the entry has no version .* Try: call again without change")
+	mcptest.Refused(t, s, "memory_history", dict{"name": "Deploy steps", "change": 1 << 30}, "the entry has no version .* Try: call memory_history without change")
 	mcptest.Refused(t, s, "memory_history", dict{"name": "none"}, `no entry "none"`)
 	r, text := must[op.EntriesFound](t, s, "recall", dict{"query": "how do we ship the canary"})
 	if len(r.Hits) != 1 || r.Hits[0].Name != "deploy-steps" || !r.Hits[0].Whole || r.Total != 1 || !strings.Contains(text, "deploy-steps  (note, ") {

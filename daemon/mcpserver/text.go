@@ -63,7 +63,7 @@ var toolFixes = map[string]string{
 }
 
 // callersFault lists the kinds of errors whose message is about the call alone.
-var callersFault = []string{"not_found", "invalid", "kind", "ambiguous", "alias", "exists", "read_only", "usage", "cancelled", "changed", "no_version"}
+var callersFault = []string{"not_found", "invalid", "kind", "ambiguous", "alias", "exists", "read_only", "usage", "cancelled", "changed", "no_version", "passage"}
 
 // explained returns err with a fix that a model can apply. A message that is not
 // about the call may quote the store or its files, so explained fences it.

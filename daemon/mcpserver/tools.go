@@ -69,6 +69,9 @@ func (s *Server) call(ctx context.Context, r *op.Row, c op.Caller, args json.Raw
 	if err == nil {
 		err = r.Do(ctx, c, in, out)
 	}
+	if w, ok := out.(*op.Written); ok {
+		w.Clip()
+	}
 	if err == nil {
 		shown, err = r.ForClients(out)
 	}

@@ -158,7 +158,7 @@ type Removed struct {
 var Forget = Add(errtable.Store, Op[Store, Removal, Removed]{
 	Name: "entries.forget", Does: "Remove an entry.", Effect: Writes, Need: NeedWrite,
 	Tool: &Tool{Name: "forget", Title: "Forget a note", Idempotent: true,
-		Does: "Remove a note permanently, by its exact name. forget never removes archives of conversations."},
+		Does: "Remove a note, by its exact name; restore undoes it. forget never removes archives of conversations."},
 	Permit: func(s Store, in *Removal) error {
 		if in.Archive {
 			return s.As.Refused("change archives")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"crabmem/bm25/clip"
@@ -75,10 +76,14 @@ func (out *EntryHistory) fill(changes []crmem.Change, in *HistoryQuery) error {
 		}
 	}
 	if in.Change > 0 && out.Content == nil {
-		return &errtable.Error{Exit: errtable.ExitNotFound, Kind: "no_version", Err: crmem.ErrNotFound,
-			Message: fmt.Sprintf("the entry has no version %d", in.Change), Fix: "call again without change to list the versions"}
+		return noVersion(in.Change)
 	}
 	return nil
+}
+
+func noVersion(change uint64) error {
+	return &errtable.Error{HTTP: http.StatusNotFound, Exit: errtable.ExitNotFound, Kind: "no_version", Err: crmem.ErrNotFound,
+		Message: fmt.Sprintf("the entry has no version %d", change), Fix: "call memory_history without change to list the versions"}
 }
 
 func shownChange(c *crmem.Change) Change {

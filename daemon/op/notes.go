@@ -22,7 +22,7 @@ var SaveNote = Add(errtable.Store, Op[Store, NoteArgs, Written]{
 	Name: "entries.note", Does: "Create or replace a note with its metadata.", Effect: Writes, Need: NeedWrite,
 	Tool: &Tool{Name: "remember", Title: "Remember a note", Idempotent: true,
 		Does: "Save a note for later conversations. The note is on disk when the tool returns. An existing note with this name is replaced, including its text: " +
-			"to extend a note, read it with get_memory first. Use one note per subject, with a short name that states the subject. " +
+			"to extend a note, use append or edit. Use one note per subject, with a short name that states the subject. " +
 			"A note keeps the metadata that the call does not set, such as type and tags."},
 	Run: func(ctx context.Context, s Store, in *NoteArgs) (w Written, err error) {
 		edit, err := in.Edit()
@@ -39,10 +39,14 @@ var SaveNote = Add(errtable.Store, Op[Store, NoteArgs, Written]{
 			err = &errtable.Error{Exit: errtable.ExitConflict, Kind: "kind", Err: err, Fix: "choose another name",
 				Message: display.ShownName(in.Name) + " is the archive of a conversation; remember never overwrites archives"}
 		}
-		w.Content, w.Aliases = nil, firstAliases(w.Aliases)
-		for i := range w.Similar {
-			w.Similar[i] = clippedName(w.Similar[i])
-		}
 		return w, err
 	},
 })
+
+// Clip removes from the result of a write what a model does not need.
+func (w *Written) Clip() {
+	w.Content, w.Aliases = nil, firstAliases(w.Aliases)
+	for i := range w.Similar {
+		w.Similar[i] = clippedName(w.Similar[i])
+	}
+}

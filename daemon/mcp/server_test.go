@@ -115,7 +115,7 @@ func TestContent(t *testing.T) {
 	s.want("structured", "", `{"a":1}`)
 	s.want("fails", `{"what":"x"}`, "error: mcp tool error: no such city")
 	s.want("fails", `{"what":`, "error: invalid tool arguments: unexpected end of JSON input\nThe arguments are described by {\"properties\":{\"what\":{\"type\":\"string\"}},\"type\":\"object\"}")
-	s.want("mixed", `[1]`, "error: invalid tool arguments: json: cannot unmarshal array into Go value of type map[string]json.RawMessage\nThe arguments are described by {\"type\":\"object\"}")
+	s.want("mixed", `[1]`, "error: invalid tool arguments: json: cannot unmarshal array into Go value of type map[string]json.RawMessage\nThe arguments are described by {\"properties\":{},\"type\":\"object\"}")
 	text, err := s.call(tool.Unbounded(), "huge", "")
 	if err != nil || len(text) > tool.MaxOutput || !strings.HasSuffix(text, fmt.Sprintf("[%d bytes left out]", maxText)) {
 		t.Errorf("huge: %d bytes ending in %q, %v", len(text), text[max(0, len(text)-60):], err)

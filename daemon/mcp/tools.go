@@ -17,9 +17,8 @@ import (
 const (
 	maxTools       = 256
 	maxPages       = 64
-	maxToolName    = 128      // bytes; others are left out
-	maxDescription = 1024     // bytes; the rest is cut
-	maxSchema      = 16 << 10 // bytes; a larger schema is omitted
+	maxToolName    = 128  // bytes; others are left out
+	maxDescription = 1024 // bytes; the rest is cut
 )
 
 // remote is a tool of a server.
@@ -93,14 +92,6 @@ func callable(name string) bool {
 	return name != "" && len(name) <= maxToolName && !strings.ContainsFunc(name, func(r rune) bool {
 		return r <= ' ' || r > '~' || strings.ContainsRune(`<>'"\*`, r)
 	})
-}
-
-func schemaOf(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil || len(b) > maxSchema || string(b) == "null" {
-		return nil
-	}
-	return b
 }
 
 // arguments formats a schema on one line for callers.
@@ -211,6 +202,7 @@ const (
 	maxNames     = 400      // names of one server's tools in a prompt
 )
 
+// describe lists tools, and the complete schema if there is only one.
 func describe(all []listed) string {
 	if len(all) == 0 {
 		return "no tools found"
@@ -226,6 +218,9 @@ func describe(all []listed) string {
 			break
 		}
 		b.WriteString(line + "\n")
+	}
+	if len(all) == 1 && len(all[0].schema) > 0 {
+		b.WriteString("JSON Schema of the arguments: " + string(all[0].schema))
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

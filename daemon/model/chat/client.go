@@ -63,6 +63,11 @@ func (c *Client) Send(ctx context.Context, r Request) (*Response, error) {
 	if err != nil {
 		return nil, a.fail(err)
 	}
+	names := namesOf(r.Tools)
+	for i := range answer.Message.ToolCalls {
+		call := &answer.Message.ToolCalls[i].Function
+		call.Name = names.tool(call.Name)
+	}
 	return answer, nil
 }
 
@@ -102,7 +107,7 @@ func (c *Client) stream(ctx context.Context, r Request, yield func(Chunk, error)
 		return a.fail(err)
 	}
 	defer res.Body.Close()
-	if err := a.chunks(res, r.OnProgress, yield); err != nil {
+	if err := a.chunks(res, r.OnProgress, namesOf(r.Tools).chunks(yield)); err != nil {
 		return a.fail(err)
 	}
 	return nil

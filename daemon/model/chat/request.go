@@ -6,7 +6,6 @@ import (
 	"encoding/base32"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/openai/openai-go"
@@ -25,9 +24,7 @@ func (e *Endpoint) params(r Request, stream bool) (openai.ChatCompletionNewParam
 	if len(r.Messages) == 0 {
 		return p, fmt.Errorf("the request has no messages")
 	}
-	known := func(name string) bool {
-		return slices.ContainsFunc(r.Tools, func(t Tool) bool { return t.Name == name })
-	}
+	names := namesOf(r.Tools)
 	messages := r.Messages
 	if len(r.Tools) == 0 {
 		messages = withoutCalls(messages)
@@ -40,10 +37,10 @@ func (e *Endpoint) params(r Request, stream bool) (openai.ChatCompletionNewParam
 		if isEmpty(m) {
 			continue // some endpoints refuse it
 		}
-		p.Messages = append(p.Messages, e.message(m, known))
+		p.Messages = append(p.Messages, e.message(m, names))
 	}
 	for _, t := range r.Tools {
-		f, err := function(t)
+		f, err := function(t, names.name(t.Name))
 		if err != nil {
 			return p, err
 		}
@@ -51,10 +48,10 @@ func (e *Endpoint) params(r Request, stream bool) (openai.ChatCompletionNewParam
 	}
 	switch choice := cmp.Or(r.ToolChoice, "auto"); {
 	case choice != "auto" && choice != "none" && choice != "required":
-		if !known(choice) {
+		if names.sent[choice] == "" {
 			return p, fmt.Errorf("the request has no tool %q of tool_choice", choice)
 		}
-		p.ToolChoice = openai.ChatCompletionToolChoiceOptionParamOfChatCompletionNamedToolChoice(openai.ChatCompletionNamedToolChoiceFunctionParam{Name: choice})
+		p.ToolChoice = openai.ChatCompletionToolChoiceOptionParamOfChatCompletionNamedToolChoice(openai.ChatCompletionNamedToolChoiceFunctionParam{Name: names.name(choice)})
 	case len(p.Tools) > 0:
 		p.ToolChoice.OfAuto = openai.String(choice)
 	}
@@ -73,7 +70,7 @@ func (e *Endpoint) params(r Request, stream bool) (openai.ChatCompletionNewParam
 	return p, nil
 }
 
-func (e *Endpoint) message(m *sessionlog.Message, known func(tool string) bool) openai.ChatCompletionMessageParamUnion {
+func (e *Endpoint) message(m *sessionlog.Message, names toolNames) openai.ChatCompletionMessageParamUnion {
 	content := validUTF8(m.Content)
 	switch m.Role {
 	case record.RoleSystem:
@@ -81,14 +78,14 @@ func (e *Endpoint) message(m *sessionlog.Message, known func(tool string) bool) 
 	case record.RoleTool:
 		return openai.ToolMessage(content, e.callID(m.ToolCallID))
 	case record.RoleAssistant:
-		return openai.ChatCompletionMessageParamUnion{OfAssistant: e.assistant(m, content, known)}
+		return openai.ChatCompletionMessageParamUnion{OfAssistant: e.assistant(m, content, names)}
 	}
 	return openai.UserMessage(content)
 }
 
 // assistant returns null for the content of a message that is only calls, as
 // the reference does.
-func (e *Endpoint) assistant(m *sessionlog.Message, content string, known func(tool string) bool) *openai.ChatCompletionAssistantMessageParam {
+func (e *Endpoint) assistant(m *sessionlog.Message, content string, names toolNames) *openai.ChatCompletionAssistantMessageParam {
 	var a openai.ChatCompletionAssistantMessageParam
 	extra := make(map[string]any)
 	if content == "" {
@@ -97,12 +94,8 @@ func (e *Endpoint) assistant(m *sessionlog.Message, content string, known func(t
 		a.Content.OfString = openai.String(content)
 	}
 	for i, c := range m.ToolCalls {
-		name := c.Function.Name
-		if !known(name) {
-			name = toolName(name)
-		}
 		call := openai.ChatCompletionMessageToolCallParam{ID: e.callID(c.ID)}
-		call.Function.Name, call.Function.Arguments = name, argumentsObject(c.Function.Arguments)
+		call.Function.Name, call.Function.Arguments = names.name(c.Function.Name), argumentsObject(c.Function.Arguments)
 		if e.Unsigned && i == 0 {
 			call.SetExtraFields(map[string]any{"extra_content": unsigned})
 		}
@@ -161,8 +154,8 @@ func argumentsObject(s string) string {
 }
 
 // function copies a tool's schema as it is but for the order of its members.
-func function(t Tool) (openai.FunctionDefinitionParam, error) {
-	f := openai.FunctionDefinitionParam{Name: t.Name}
+func function(t Tool, name string) (openai.FunctionDefinitionParam, error) {
+	f := openai.FunctionDefinitionParam{Name: name}
 	if t.Description != "" {
 		f.Description = openai.String(t.Description)
 	}

@@ -32,9 +32,13 @@ import (
 
 // Names that a test may permit to an agent.
 var (
-	cast     = []string{"crab", "alef", "bet", "gimel"}
-	talents  = []string{"feeds", "notes", "sums"}
-	servers  = []string{"search", "mail"}
+	cast    = []string{"crab", "alef", "bet", "gimel"}
+	talents = []string{"feeds", "mails", "notes", "sums"}
+	servers = []string{"search", "mail"}
+	// remotes are tools of the servers. The name only is alone.
+	remotes = []string{"search/get-a", "search/get-b", "search/put", "mail/get-a", "mail/only"}
+	// listings list tools of the servers.
+	listings = []string{"search/get-*", "search/put", "search/*", "mail/get-a", "mail/only", "only", "get-a", "*/*", "s*/put"}
 	allTools = []string{"bash", "read", "edit", "ask_user", "delegate", "skill", "mcp", "recall", "remember", "forget", "session_search", "weather"}
 )
 
@@ -87,8 +91,29 @@ func (g granted) mayAlone(who, kind, name string) bool {
 	return false
 }
 
+// mayRemote reports whether the agent may have a tool of a server called, through the tool
+// mcp or by its name. listed reports whether its list of tools has the tool.
+func (g granted) mayRemote(server, name string) (may, listed bool) {
+	if len(g.mcps) > 0 && !slices.Contains(g.mcps, server) || len(g.mcps) == 0 && len(g.skills)+len(g.members) > 0 {
+		return false, false
+	}
+	other := false // the list has a tool of the server
+	for _, l := range g.tools {
+		switch l {
+		case server + "/" + name, server + "/*":
+			listed = true
+		case server + "/get-*":
+			listed = listed || strings.HasPrefix(name, "get-")
+		case "only":
+			listed = listed || name == "only" && len(g.mcps) > 0
+		}
+		other = other || strings.HasPrefix(l, server+"/")
+	}
+	return listed || !other && (g.tools == nil || slices.Contains(g.tools, "mcp")), listed
+}
+
 // allowedBySkill is the tools that each skill permits.
-var allowedBySkill = map[string][]string{"feeds": {"skill", "weather", "delegate"}, "notes": nil, "sums": {"recall", "mcp", "skill", "delegate", "bash"}}
+var allowedBySkill = map[string][]string{"feeds": {"skill", "weather", "delegate"}, "notes": nil, "sums": {"recall", "mcp", "skill", "delegate", "bash"}, "mails": {"skill", "mail/get-a", "delegate"}}
 
 // A world is a daemon with a random model, and a record of all actions.
 type world struct {
@@ -109,20 +134,21 @@ type world struct {
 
 // figures count actions.
 type figures struct {
-	did       int // all, allowed ones
-	remote    int // of runs with a remote creator or sender
-	bash      int // calls of bash
-	confined  int // of them, in confinement
-	delegated int // of the confined calls, those of a delegate
-	continued int // sequences in a session of an earlier sequence
-	mixed     int // of them, with a sender other than the creator
-	crons     int // of them, as entries of the cron table
-	reads     int // entries that recall returned
-	writes    int // entries that remember wrote
-	forgot    int // entries that forget removed
-	archives  int // summaries in a space
-	searched  int // texts that session_search returned
-	own       int // of the writes, in the space of a sender
+	did       int            // all, allowed ones
+	remote    int            // of runs with a remote creator or sender
+	bash      int            // calls of bash
+	confined  int            // of them, in confinement
+	delegated int            // of the confined calls, those of a delegate
+	continued int            // sequences in a session of an earlier sequence
+	mixed     int            // of them, with a sender other than the creator
+	crons     int            // of them, as entries of the cron table
+	reads     int            // entries that recall returned
+	writes    int            // entries that remember wrote
+	forgot    int            // entries that forget removed
+	archives  int            // summaries in a space
+	searched  int            // texts that session_search returned
+	own       int            // of the writes, in the space of a sender
+	remotes   map[string]int // calls of tools of servers, through mcp and by their names (tool)
 }
 
 func (f *figures) add(o figures) {
@@ -140,6 +166,12 @@ func (f *figures) add(o figures) {
 	f.archives += o.archives
 	f.searched += o.searched
 	f.own += o.own
+	for kind, n := range o.remotes {
+		if f.remotes == nil {
+			f.remotes = make(map[string]int)
+		}
+		f.remotes[kind] += n
+	}
 }
 
 // talk is a session that later sequences may continue.
@@ -151,9 +183,13 @@ type talk struct {
 	closed  bool // the daemon no longer has it loaded
 }
 
-// may reports whether every agent and every identity on a path may do that.
+// may reports whether every agent and every identity on a path may do that. The last agent
+// must list a tool of a server that is called by its name.
 func (w *world) may(at, kind, name string) bool {
 	p := parsePath(at)
+	if server, remote, ok := strings.Cut(name, "/"); ok {
+		return w.mayRemote(p, kind, server, remote)
+	}
 	for _, id := range p.identities {
 		if st, _ := w.rules.of(id); !st.allows(kind, name) {
 			return false
@@ -166,6 +202,31 @@ func (w *world) may(at, kind, name string) bool {
 		}
 		for _, sk := range parts[1:] {
 			if allowed := allowedBySkill[sk]; kind == "tool" && allowed != nil && !slices.Contains(allowed, name) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (w *world) mayRemote(p path, kind, server, name string) bool {
+	for _, id := range p.identities {
+		if st, _ := w.rules.of(id); !st.allows("mcp", server) {
+			return false
+		}
+	}
+	for i, step := range p.steps {
+		parts := strings.Split(step, "+")
+		may, listed := w.grants[parts[0]].mayRemote(server, name)
+		if !may || kind == "tool" && i == len(p.steps)-1 && !listed {
+			return false
+		}
+		for _, sk := range parts[1:] {
+			allowed := allowedBySkill[sk]
+			if allowed == nil || slices.Contains(allowed, server+"/"+name) {
+				continue
+			}
+			if !slices.Contains(allowed, "mcp") || slices.ContainsFunc(allowed, func(l string) bool { return strings.HasPrefix(l, server+"/") }) {
 				return false
 			}
 		}
@@ -242,8 +303,11 @@ func (w *world) Stream(ctx context.Context, q model.Request) iter.Seq2[model.Chu
 			break
 		}
 		name := allTools[w.rng.IntN(len(allTools))]
-		if w.rng.IntN(6) == 0 {
+		switch w.rng.IntN(6) {
+		case 0:
 			name = "bash" // the tool that confinement is for
+		case 1:
+			name = remotes[w.rng.IntN(len(remotes))]
 		}
 		args := map[string]any{"at": at}
 		switch name {
@@ -257,7 +321,7 @@ func (w *world) Stream(ctx context.Context, q model.Request) iter.Seq2[model.Chu
 		case "skill":
 			args["name"] = talents[w.rng.IntN(len(talents))]
 		case "mcp":
-			args["server"] = servers[w.rng.IntN(len(servers))]
+			args["server"], args["name"], _ = strings.Cut(remotes[w.rng.IntN(len(remotes))], "/")
 		case "recall":
 			args["query"] = "mark"
 			if w.rng.IntN(3) == 0 {
@@ -303,6 +367,7 @@ func (w *world) Stream(ctx context.Context, q model.Request) iter.Seq2[model.Chu
 // fixtures replaces the tools with external effects by tools that record their
 // callers.
 func (w *world) fixtures(set *tool.Set) {
+	set.Remote, set.Ready = w.remoteTools, nil
 	type args struct {
 		At     string `json:"at"`
 		Name   string `json:"name"`
@@ -325,6 +390,10 @@ func (w *world) fixtures(set *tool.Set) {
 					return "", err
 				}
 				w.record(a.At, "mcp", a.Server)
+				if err := c.Scope.Remote(a.Server, a.Name, a.Name == "only"); err != nil {
+					return "", err
+				}
+				w.recordRemote(a.At, "mcp", a.Server+"/"+a.Name)
 				return "ok", nil
 			}
 			out, err := real.Run(ctx, c)
@@ -337,6 +406,31 @@ func (w *world) fixtures(set *tool.Set) {
 			return out, err
 		}))
 	}
+}
+
+// remoteTools returns the tools of servers that a scope lists. They record their callers.
+func (w *world) remoteTools(scope tool.Scope) (list []tool.Tool) {
+	for _, name := range remotes {
+		server, remote, _ := strings.Cut(name, "/")
+		if !scope.Lists(server, remote, remote == "only") {
+			continue
+		}
+		list = append(list, tool.New(name, "", func(_ context.Context, _ tool.Call, a struct {
+			At string `json:"at"`
+		}) (string, error) {
+			w.recordRemote(a.At, "tool", name)
+			return "ok", nil
+		}))
+	}
+	return list
+}
+
+// recordRemote records a call of a tool of a server.
+func (w *world) recordRemote(at, kind, name string) {
+	w.record(at, kind, name)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.remotes[kind]++
 }
 
 // partOf returns a random part of a list, often an empty one.
@@ -360,7 +454,7 @@ func quotedList(list []string) string {
 
 func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), grants: make(map[string]granted)}
+	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), grants: make(map[string]granted), figures: figures{remotes: make(map[string]int)}}
 	fs := faultfs.NewMem()
 	write := func(name, text string) {
 		if err := vfs.MkdirAll(fs, stdpath.Dir(name), 0o700); err != nil {
@@ -379,7 +473,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	}
 	var config strings.Builder
 	for _, name := range cast {
-		g := granted{tools: partOf(w.rng, allTools), skills: partOf(w.rng, talents), mcps: partOf(w.rng, servers), members: partOf(w.rng, cast)}
+		g := granted{tools: partOf(w.rng, append(slices.Clone(allTools), listings...)), skills: partOf(w.rng, talents), mcps: partOf(w.rng, servers), members: partOf(w.rng, cast)}
 		if w.rng.IntN(6) == 0 {
 			g.tools = []string{}
 		}
@@ -576,6 +670,10 @@ func TestScopesNeverWiden(t *testing.T) {
 		sequences, all.did, all.remote, all.bash, all.confined, all.delegated)
 	t.Logf("spaces: %d reads, %d writes (%d to the space of a sender), %d removals, %d archives, %d texts of sessions, %d crons",
 		all.reads, all.writes, all.own, all.forgot, all.archives, all.searched, all.crons)
+	t.Logf("mcp: %d calls of tools of servers through mcp, %d by their names", all.remotes["mcp"], all.remotes["tool"])
+	if all.remotes["mcp"] == 0 || all.remotes["tool"] == 0 {
+		t.Error("no tool of a server was called through mcp, or by its name")
+	}
 	if all.did < 3*sequences {
 		t.Errorf("only %d things were done", all.did)
 	}

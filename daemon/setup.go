@@ -179,6 +179,7 @@ func (d *Daemon) registerTools(set *tool.Set, c *config.Config) {
 			c.Narrow(sk.Bound(c.Scope))
 		}
 	}))
+	set.Remote, set.Ready = d.mcp.Listed, d.mcp.Ready
 	set.Add(d.loaded.Tools()...)
 	set.Add(d.memoryTools()...)
 	hidden := d.hidden(c)

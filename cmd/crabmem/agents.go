@@ -136,6 +136,7 @@ func (c *app) describeAgent(conf *config.Config, a *config.Agent) (*shownAgent, 
 			s.Tools = append(s.Tools, name)
 		}
 	}
+	s.Tools = append(s.Tools, scope.Listed()...)
 	lines := strings.SplitAfterN(a.Prompt, "\n", promptLines+1)
 	s.Prompt = strings.TrimRight(strings.Join(lines[:min(len(lines), promptLines)], ""), "\n")
 	if s.Origins == nil {

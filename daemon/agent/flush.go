@@ -18,8 +18,7 @@ const flushSteps = 3
 // and the run may call remember. Only the tools recall and remember run. Neither the
 // session nor its log contains the messages. After an error, the compaction follows.
 func (t *turn) flush(ctx context.Context) {
-	scope := t.Scope()
-	scope.Tools = scope.Tools.Intersect(tool.Only(tool.Recall, tool.Remember))
+	scope := t.Scope().Narrow(tool.Only(tool.Recall, tool.Remember))
 	if _, ok := t.Tools.Get(tool.Remember); !ok || t.Hooks.FlushPrompt == "" || !scope.Tools.Allows(tool.Remember) {
 		return
 	}

@@ -146,6 +146,9 @@ func (t *turn) run(ctx context.Context) (Stop, error) {
 	if answered {
 		return Answered, nil
 	}
+	if t.Tools.Ready != nil {
+		t.Tools.Ready(ctx, t.Scope())
+	}
 	for range t.Agent.MaxIterations {
 		m, err := t.step(ctx)
 		if err != nil {

@@ -233,16 +233,21 @@ func TestOrigins(t *testing.T) {
 }
 
 // TestUnmatchedTools checks that patterns without a tool are found with their line,
-// and that those of MCP servers are not.
+// and that those of MCP servers are not, unless the agent may not use the server.
 func TestUnmatchedTools(t *testing.T) {
 	c := load(t, map[string]string{
 		"agents/dev.md": "---\ndescription: writes\ntools: [bash, mcp_files, reacll, \"rec*\", \"web*\"]\n---\nYou write.",
-		"config.toml":   "[system.crab]\ntools = [\"mcp\", \"mcp_*\", \"*\",\n  \"grep\"]\n[agents.none]\ntools = []\n",
+		"config.toml": "[system.crab]\ntools = [\"mcp\", \"mcp_*\", \"*\",\n  \"grep\"]\n[agents.none]\ntools = []\n" +
+			"[agents.servers]\ntools = [\"srv/get-*\", \"other/get\", \"srv/\", \"get\", \"reacll\"]\nmcps = [\"s*\"]\n[agents.skilled]\ntools = [\"srv/get\"]\nskills = [\"x\"]\n",
 	})
 	want := config.Problems{
 		{Path: "/h/agents/dev.md", Line: 3, Message: "agent 'dev': 'reacll' in tools matches no tool; did you mean 'recall'?"},
-		{Path: "/h/agents/dev.md", Line: 3, Message: "agent 'dev': 'web*' in tools matches no tool"},
-		{Path: "/h/config.toml", Line: 2, Message: "agent 'crab': 'grep' in tools matches no tool"},
+		{Path: "/h/agents/dev.md", Line: 3, Message: "agent 'dev': 'web*' in tools matches no tool; for a tool of an MCP server, write SERVER/web*"},
+		{Path: "/h/config.toml", Line: 2, Message: "agent 'crab': 'grep' in tools matches no tool; for a tool of an MCP server, write SERVER/grep"},
+		{Path: "/h/config.toml", Line: 7, Message: "agent 'servers': 'srv/' in tools matches no tool"},
+		{Path: "/h/config.toml", Line: 7, Message: "agent 'servers': 'reacll' in tools matches no tool; did you mean 'recall'?"},
+		{Path: "/h/config.toml", Line: 7, Message: "agent 'servers': 'other/get' in tools has no effect; add 'other' to mcps"},
+		{Path: "/h/config.toml", Line: 10, Message: "agent 'skilled': 'srv/get' in tools has no effect; add 'srv' to mcps"},
 	}
 	if d := cmp.Diff(want, c.UnmatchedTools(tool.Unmatched, tool.BuiltIn())); d != "" {
 		t.Errorf("warnings (-want +got):\n%s", d)

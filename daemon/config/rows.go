@@ -175,7 +175,7 @@ func (a *Agent) rows() []row {
 		{"skills", &a.Skills, eg{[]string{}}, nil, reference, "skills that it may use; default: all"},
 		{"skill_tags", &a.SkillTags, eg{[]string{"text"}}, nil, 0, "also skills with one of these tags"},
 		{"mcps", &a.MCPs, eg{[]string{}}, nil, reference, "MCP servers that it may use; default: all"},
-		{"tools", &a.Tools, eg{[]string{"read", "recall"}}, nil, 0, "default: all that the other lists permit; [] = none"},
+		{"tools", &a.Tools, eg{[]string{"read", "recall"}}, nil, 0, "also SERVER/TOOL of an MCP server; default: what the other lists permit; [] = none"},
 		{"compact_threshold", &a.CompactThreshold, 100_000, span{0, maxTokens}, reference, "tokens; 0 = no automatic compaction"},
 		{"compact_tokens", &a.CompactTokens, eg{4000}, span{0, maxTokens}, 0, "of a summary"},
 		{"compact_prompt", textFile(&a.CompactPrompt), eg{"compact.md"}, nil, 0, "instead of the built-in instructions"},

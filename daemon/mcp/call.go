@@ -50,11 +50,11 @@ func (m *Manager) Tool() tool.Tool {
 
 func (m *Manager) run(ctx context.Context, c tool.Call, name string, args json.RawMessage) (string, error) {
 	if name == "" {
-		m.settle(ctx, c.Scope, func() bool { return false })
+		m.settle(ctx, c.Scope.MCPs.Allows, func() bool { return false })
 		return describe(m.view(c.Scope)), nil
 	}
 	var found []listed
-	m.settle(ctx, c.Scope, func() bool {
+	m.settle(ctx, c.Scope.MCPs.Allows, func() bool {
 		found = resolve(m.view(c.Scope), name)
 		return len(found) > 0
 	})
@@ -73,17 +73,13 @@ func (m *Manager) run(ctx context.Context, c tool.Call, name string, args json.R
 	if t.label != name && t.qualified() != name { // it has a name of the daemon's own
 		return "", fmt.Errorf("mcp tool '%s' not available: use %s", name, t.qualified())
 	}
-	object, err := objectOf(args)
-	if err != nil {
-		return "", fmt.Errorf("invalid tool arguments: %w%s", err, t.argumentsHint())
-	}
-	return t.call(ctx, object)
+	return t.call(ctx, args)
 }
 
-// settle returns when enough is true, or when every server of the scope is
+// settle returns when enough is true, or when every permitted server is
 // connected or has failed. It first looks for new components, and tries each
 // disconnected server again.
-func (m *Manager) settle(ctx context.Context, scope tool.Scope, enough func() bool) {
+func (m *Manager) settle(ctx context.Context, permit func(server string) bool, enough func() bool) {
 	if enough() {
 		return
 	}
@@ -91,14 +87,14 @@ func (m *Manager) settle(ctx context.Context, scope tool.Scope, enough func() bo
 		m.scan()
 	}
 	for _, s := range m.servers() {
-		if scope.Server(s.Name) == nil {
+		if permit(s.Name) {
 			s.retry(down)
 		}
 	}
 	late := time.After(settle)
 	for {
 		next := m.changes()
-		waiting := slices.ContainsFunc(m.servers(), func(s *server) bool { return scope.Server(s.Name) == nil && !s.settled() })
+		waiting := slices.ContainsFunc(m.servers(), func(s *server) bool { return permit(s.Name) && !s.settled() })
 		if enough() || !waiting {
 			return
 		}
@@ -124,18 +120,18 @@ func (m *Manager) missing(scope tool.Scope, name string) (string, error) {
 	if len(some) > 0 {
 		return describe(some), nil
 	}
-	if scope.MCPs.All() {
+	if scope.AllRemote() {
 		return "", fmt.Errorf("mcp tool '%s' not available", clipped(name, 256))
 	}
 	// A restricted agent gets the same error for a forbidden server and for a
 	// missing one.
 	refused := &refusedError{tool: clipped(name, 256)}
-	forbidden := func(s *server) bool { return scope.Server(s.Name) != nil }
-	if found := resolve(m.tools(forbidden), name); len(found) > 0 {
-		refused.because = scope.Server(found[0].Name)
+	why := func(t *listed) error { return scope.Remote(t.Name, t.name, t.alone) }
+	if found := resolve(m.tools(func(t *listed) bool { return why(t) != nil }), name); len(found) > 0 {
+		refused.because = why(&found[0])
 	}
 	for _, s := range m.servers() {
-		if forbidden(s) && (name == s.Name || strings.HasPrefix(name, s.Name+"__")) {
+		if scope.Server(s.Name) != nil && (name == s.Name || strings.HasPrefix(name, s.Name+"__")) {
 			refused.because = scope.Server(s.Name)
 		}
 	}
@@ -179,6 +175,10 @@ func (t *listed) argumentsHint() string {
 }
 
 func (t *listed) call(ctx context.Context, args json.RawMessage) (string, error) {
+	args, err := objectOf(args)
+	if err != nil {
+		return "", fmt.Errorf("invalid tool arguments: %w%s", err, t.argumentsHint())
+	}
 	timeout := t.timeout()
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%s did not respond within %s", t.Name, timeout))
 	defer cancel()
@@ -189,9 +189,17 @@ func (t *listed) call(ctx context.Context, args json.RawMessage) (string, error)
 	answers := make(chan answer, 1)
 	go func() { // ends with ctx, or when a server that does not read is closed
 		params := &sdk.CallToolParams{Name: t.name, Arguments: args}
-		res, err := t.session.CallTool(ctx, params)
+		session := t.session
+		if session == nil {
+			session = t.renewed(ctx, nil)
+		}
+		if session == nil {
+			answers <- answer{err: errors.New(t.Name + " is disconnected")}
+			return
+		}
+		res, err := session.CallTool(ctx, params)
 		if errors.Is(err, sdk.ErrSessionMissing) { // the server refused the call
-			if session := t.renewed(ctx, t.session); session != nil {
+			if session = t.renewed(ctx, session); session != nil {
 				res, err = session.CallTool(ctx, params)
 			}
 		}

@@ -205,7 +205,7 @@ func TestToken(t *testing.T) {
 		Server{Name: "nobody", URL: "http://me:planted@127.0.0.1:1/mcp?key=planted"},
 		Server{Name: "away", URL: h.URL + "/away", Token: "planted"},
 	)
-	s.settle(t.Context(), tool.Unbounded(), func() bool { return false })
+	s.settle(t.Context(), tool.Everything().Allows, func() bool { return false })
 	s.want("right__ok", "{}", "ok")
 	s.want("near__ok", "{}", "ok")
 	s.want("user__ok", "{}", "ok")

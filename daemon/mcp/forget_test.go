@@ -11,6 +11,8 @@ import (
 
 	"crabmem/bench/gate"
 	"crabmem/daemon/tool"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // TestChangedComparesTheLatestState checks that a slow comparison of Resources
@@ -29,7 +31,7 @@ func TestChangedComparesTheLatestState(t *testing.T) {
 			Changed: func() { notified.Add(1) },
 		})
 		defer m.Close()
-		s := &server{Server: Server{Name: "s"}, m: m, state: up, tools: []remote{{name: "old"}}}
+		s := &server{Server: Server{Name: "s"}, m: m, state: up, session: new(sdk.ClientSession), tools: []remote{{name: "old"}}}
 		m.configured["s"] = s
 		go m.changed(func() {})
 		synctest.Wait()

@@ -261,7 +261,7 @@ func (h *hostile) meet(t *testing.T, use func(*testing.T, *Manager)) (log string
 				}
 			}
 		})
-		m.settle(t.Context(), tool.Unbounded(), func() bool { return false })
+		m.settle(t.Context(), tool.Everything().Allows, func() bool { return false })
 		if use != nil {
 			use(t, m)
 		}

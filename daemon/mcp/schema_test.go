@@ -73,7 +73,7 @@ func TestListOfOneTool(t *testing.T) {
 		s.tools = `[` + toolB + `,{"name":"find","description":"Finds.","inputSchema":{"$defs":{"Q":{"properties":{"text":{"type":"string"}}}},"properties":{"q":{"$ref":"#/$defs/Q"}}}}]`
 		w.Set([]Server{{Name: "a", URL: "http://127.0.0.1:1001/mcp"}})
 		w.settle(0)
-		all := w.tools(func(*server) bool { return true })
+		all := w.tools(func(*listed) bool { return true })
 		if got, want := describe(all[1:]), "find: Finds. Arguments: q?\nJSON Schema of the arguments: "+`{"properties":{"q":{"properties":{"text":{"type":"string"}}}},"type":"object"}`; got != want {
 			t.Errorf("%s\nwant:\n%s", got, want)
 		}

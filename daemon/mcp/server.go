@@ -37,7 +37,7 @@ type server struct {
 	mu      sync.Mutex
 	state   state
 	session *sdk.ClientSession // while up
-	tools   []remote           // while up, by name
+	tools   []remote           // by name, of the last connection; nil before the first one
 	why     string             // the last connection ended or failed; "" while up
 }
 
@@ -55,7 +55,11 @@ type Status struct {
 func (m *Manager) Statuses() (list []Status) {
 	for _, s := range m.servers() {
 		s.mu.Lock()
-		list = append(list, Status{s.Name, stateNames[s.state], len(s.tools), s.why})
+		st := Status{s.Name, stateNames[s.state], 0, s.why}
+		if s.state == up {
+			st.Tools = len(s.tools)
+		}
+		list = append(list, st)
 		s.mu.Unlock()
 	}
 	return list
@@ -98,8 +102,8 @@ func (s *server) set(st state, session *sdk.ClientSession, tools []remote) {
 	s.m.changed(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.state, s.session, s.tools = st, session, tools; st == up {
-			s.why = ""
+		if s.state, s.session = st, session; st == up {
+			s.tools, s.why = tools, ""
 		}
 	})
 }
@@ -110,7 +114,7 @@ func (s *server) odd(text string) {
 }
 
 // renewed returns the session that replaces an expired one, or nil if the
-// server cannot be reached again.
+// server cannot be reached again. expired is nil if the server was disconnected.
 func (s *server) renewed(ctx context.Context, expired *sdk.ClientSession) *sdk.ClientSession {
 	for retried := false; ; {
 		next := s.m.changes()
@@ -120,7 +124,7 @@ func (s *server) renewed(ctx context.Context, expired *sdk.ClientSession) *sdk.C
 		switch {
 		case state == up && session != expired:
 			return session
-		case (state == down || state == over) && retried:
+		case (state == down || state == over) && retried, state == over && expired == nil:
 			return nil
 		case state == down || state == over:
 			retried = true

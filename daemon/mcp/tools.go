@@ -41,7 +41,7 @@ func (s *server) list(session *sdk.ClientSession) ([]remote, error) {
 	ctx, cancel := context.WithTimeoutCause(s.ctx, timeout, fmt.Errorf("no response to the tool list request within %s", timeout))
 	defer cancel()
 	have := make(map[string]bool)
-	var tools []remote
+	tools := []remote{}
 	wrong, first := 0, ""
 	skip := func(why string) {
 		if wrong++; wrong == 1 {
@@ -52,7 +52,7 @@ func (s *server) list(session *sdk.ClientSession) ([]remote, error) {
 	for page := 0; ; page++ {
 		res, err := session.ListTools(ctx, params)
 		if err != nil && !declared {
-			return nil, nil
+			return tools, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("list tools: %w", because(ctx, err))
@@ -133,40 +133,45 @@ func arguments(schema []byte) string {
 // listed is a tool as an agent sees it.
 type listed struct {
 	*server
-	session *sdk.ClientSession
+	session *sdk.ClientSession // nil: disconnected
 	remote
 	label string // name for calls
+	alone bool   // no other tool has the name
 }
 
 // view returns the tools that a scope allows, servers in order.
 func (m *Manager) view(scope tool.Scope) []listed {
-	return m.tools(func(s *server) bool { return scope.Server(s.Name) == nil })
+	return m.tools(func(t *listed) bool { return t.session != nil && scope.Remote(t.Name, t.name, t.alone) == nil })
 }
 
-// tools returns the tools of the selected servers, with their names for calls.
-func (m *Manager) tools(of func(*server) bool) []listed {
-	var all []listed
-	count := make(map[string]int)
+// tools returns the selected tools, with their names for calls.
+func (m *Manager) tools(of func(*listed) bool) []listed {
+	var all, selected []listed
+	names, labels := make(map[string]int), make(map[string]int)
 	for _, s := range m.servers() {
-		if !of(s) {
-			continue
-		}
 		s.mu.Lock()
 		for _, t := range s.tools {
 			all = append(all, listed{server: s, session: s.session, remote: t})
-			count[t.name]++
+			names[t.name]++
 		}
 		s.mu.Unlock()
 	}
-	for i := range all {
-		t := &all[i]
+	reserved := func(name string) bool { return m.o.Reserved != nil && m.o.Reserved(name) }
+	for _, t := range all {
+		if t.alone = names[t.name] == 1 && !reserved(t.name); of(&t) {
+			selected = append(selected, t)
+			labels[t.name]++
+		}
+	}
+	for i := range selected {
+		t := &selected[i]
 		t.label = t.name
 		foreign := strings.Contains(t.name, "__") // looks like a tool of a server that may be disconnected
-		if count[t.name] > 1 || foreign || m.o.Reserved != nil && m.o.Reserved(t.name) {
+		if labels[t.name] > 1 || foreign || reserved(t.name) {
 			t.label = t.qualified()
 		}
 	}
-	return all
+	return selected
 }
 
 func (t *listed) qualified() string { return t.Name + "__" + t.name }

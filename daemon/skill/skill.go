@@ -115,7 +115,8 @@ func (p *Problem) Error() string {
 }
 
 // Tools returns the tools that may be called while the skill is loaded. A name
-// that ends in * matches every name with that prefix. Case is ignored. An
+// that ends in * matches every name with that prefix. Case is ignored, except in
+// SERVER/TOOL. An
 // argument pattern, as in Bash(git:*), has no effect: the tool is permitted
 // with all arguments.
 func (s *Skill) Tools() tool.List {
@@ -125,7 +126,10 @@ func (s *Skill) Tools() tool.List {
 	var names []string
 	for _, t := range s.AllowedTools {
 		name, _, _ := strings.Cut(t, "(")
-		names = append(names, strings.ToLower(name))
+		if !strings.Contains(name, "/") {
+			name = strings.ToLower(name)
+		}
+		names = append(names, name)
 	}
 	return tool.Matching(names...)
 }
@@ -149,8 +153,7 @@ func (s *Skill) Unmatched(tools []string) (warnings []*Problem) {
 // until the end of the run that loaded the skill. The agent's runner enforces
 // it: later calls, and the models' lists of tools, use this scope.
 func (s *Skill) Bound(scope tool.Scope) tool.Scope {
-	scope.Tools = scope.Tools.Intersect(s.Tools())
-	return scope
+	return scope.Narrow(s.Tools())
 }
 
 // priority orders skills of one tier that one message brings in.

@@ -28,10 +28,10 @@ func BuiltIn() []string {
 }
 
 // Unmatched returns the patterns that match no name. It omits patterns that begin
-// with mcp: a server that connects later may have matching tools.
+// with mcp and names SERVER/TOOL: a server that connects later may have matching tools.
 func Unmatched(patterns, names []string) []string {
 	return slices.DeleteFunc(slices.Clone(patterns), func(p string) bool {
-		return strings.HasPrefix(p, MCP) || slices.ContainsFunc(names, func(n string) bool { return covers(p, n) })
+		return strings.HasPrefix(p, MCP) || remoteNames([]string{p}, false) != nil || slices.ContainsFunc(names, func(n string) bool { return covers(p, n) })
 	})
 }
 
@@ -130,6 +130,9 @@ type Scope struct {
 	TextOnly bool
 	// Memory bounds the memory tools.
 	Memory Memory
+
+	listed []string     // tools of MCP servers that are tools of the agent
+	remote []remoteList // each bounds the tools of MCP servers
 }
 
 // Grant is the permissions of an agent in the configuration.
@@ -151,7 +154,7 @@ type Grant struct {
 // servers does not restrict. An empty list of members permits no delegation, but the
 // default agent delegates to all agents if no list restricts it. The tools list is
 // intersected with the tools that the other lists bring, so that no list widens
-// another.
+// another. It lists tools of MCP servers only if the other lists bring the tool mcp.
 func For(g Grant) Scope {
 	s := Scope{Tools: Everything(), Skills: Everything(), MCPs: Everything(), Memory: AllMemory()}
 	skills := g.OnlySkills || len(g.Skills) > 0
@@ -186,6 +189,9 @@ func For(g Grant) Scope {
 		}
 		s.Tools = Only(tools...)
 	}
+	if s.Tools.Allows(MCP) {
+		s.listed = remoteNames(g.Tools, len(g.MCPs) > 0)
+	}
 	if g.Tools != nil {
 		s.Tools = s.Tools.Intersect(Matching(g.Tools...))
 		for _, t := range []string{Read, Edit} {
@@ -193,6 +199,9 @@ func For(g Grant) Scope {
 				s.Tools = s.Tools.but(t)
 			}
 		}
+	}
+	if mcp := s.Tools.Allows(MCP); !mcp || len(s.listed) > 0 {
+		s.remote = []remoteList{{s.listed, mcp}}
 	}
 	if s.Members.empty() {
 		s.Tools = s.Tools.but(Delegate)
@@ -208,11 +217,13 @@ func For(g Grant) Scope {
 
 // Intersect returns the intersection of two scopes. A delegated task runs in
 // the intersection of its agent's scope and the caller's. A memory tool to which
-// no space or session is left is not in the result.
+// no space or session is left is not in the result. The agent is that of s: the result
+// lists the tools of MCP servers that s lists.
 func (s Scope) Intersect(t Scope) Scope {
 	both := Scope{
 		Tools: s.Tools.Intersect(t.Tools), Skills: s.Skills.Intersect(t.Skills), MCPs: s.MCPs.Intersect(t.MCPs), Members: s.Members.Intersect(t.Members),
 		Confined: s.Confined || t.Confined, TextOnly: s.TextOnly || t.TextOnly, Memory: s.Memory.Intersect(t.Memory),
+		listed: s.listed, remote: s.both(t.remote...),
 	}
 	both.Tools = both.Tools.but(both.Memory.without()...)
 	return both
@@ -249,7 +260,12 @@ func (s Scope) check(l List, kind, name string) error {
 
 // Tool returns a *Violation when the scope does not allow the tool. So do
 // Skill for a skill, Server for an MCP server and Member for an agent.
-func (s Scope) Tool(name string) error   { return s.check(s.Tools, "tool", name) }
+func (s Scope) Tool(name string) error {
+	if server, remote, ok := strings.Cut(name, "/"); ok && s.Lists(server, remote, false) {
+		return nil
+	}
+	return s.check(s.Tools, "tool", name)
+}
 func (s Scope) Skill(name string) error  { return s.check(s.Skills, "skill", name) }
 func (s Scope) Server(name string) error { return s.check(s.MCPs, "mcp", name) }
 func (s Scope) Member(name string) error { return s.check(s.Members, "member", name) }

@@ -112,6 +112,11 @@ func (c *Call) Decode(v any) error {
 // safe for concurrent use, but not during Add or Remove.
 type Set struct {
 	tools []Tool // by name
+
+	// Remote returns the tools of MCP servers that a scope lists, by name. Ready waits
+	// until it is complete, at most a few seconds. Both may be nil.
+	Remote func(Scope) []Tool
+	Ready  func(context.Context, Scope)
 }
 
 func (s *Set) find(name string) (int, bool) {
@@ -162,7 +167,7 @@ func (s *Set) Names() []string {
 }
 
 // Schemas returns the schemas of the tools that a scope allows, in order of their
-// names.
+// names, those of MCP servers last.
 func (s *Set) Schemas(scope Scope) []model.Tool {
 	var list []model.Tool
 	for _, t := range s.tools {
@@ -170,7 +175,25 @@ func (s *Set) Schemas(scope Scope) []model.Tool {
 			list = append(list, t.Tool)
 		}
 	}
+	if s.Remote != nil {
+		for _, t := range s.Remote(scope) {
+			list = append(list, t.Tool)
+		}
+	}
 	return list
+}
+
+// remote returns the tool of an MCP server that a scope lists by a name.
+func (s *Set) remote(scope Scope, name string) (Tool, bool) {
+	if s.Remote == nil || !strings.Contains(name, "/") {
+		return Tool{}, false
+	}
+	list := s.Remote(scope)
+	i := slices.IndexFunc(list, func(t Tool) bool { return t.Name == name })
+	if i < 0 {
+		return Tool{}, false
+	}
+	return list[i], true
 }
 
 // Call makes a call. It refuses a tool that the scope does not allow, and bounds
@@ -195,12 +218,14 @@ func (s *Set) Call(ctx context.Context, c Call) Result {
 }
 
 func (s *Set) call(ctx context.Context, c Call) (out string, err error) {
-	if err := c.Scope.Tool(c.Name); err != nil {
-		return "", err
-	}
-	t, ok := s.Get(c.Name)
+	t, ok := s.remote(c.Scope, c.Name)
 	if !ok {
-		return "", fmt.Errorf("tool not available: %s", clipName(c.Name))
+		if err := c.Scope.Tool(c.Name); err != nil {
+			return "", err
+		}
+		if t, ok = s.Get(c.Name); !ok {
+			return "", fmt.Errorf("tool not available: %s", clipName(c.Name))
+		}
 	}
 	defer func() {
 		// A tool of an embedding program must not crash the daemon.

@@ -22,11 +22,12 @@ type SessionMeta struct {
 	Title      string `json:"title"`
 	UptimeSecs uint64 `json:"uptime_secs" op:"owner"`
 	Source     string `json:"source" jsonschema:"of an imported session" op:"owner"`
+	Project    string `json:"project,omitempty" jsonschema:"name of the project; absent if it is unknown"`
 }
 
 // SessionMetaOf returns the description in a session's file.
 func SessionMetaOf(m *sessionlog.Meta) SessionMeta {
-	return SessionMeta{m.Agent, m.CreatedBy, m.CreatedAt, m.Title, m.UptimeSecs, m.Source}
+	return SessionMeta{m.Agent, m.CreatedBy, m.CreatedAt, m.Title, m.UptimeSecs, m.Source, m.Project}
 }
 
 // SessionFile is a session as its file describes it.

@@ -54,6 +54,7 @@ func (m *Manager) Create(meta sessionlog.Meta, text, dir string, scope tool.Scop
 		first = m.firstTitle(text)
 		meta.Title = first
 	}
+	meta.Project = sessionlog.ProjectOf(m.o.FS, dir)
 	log, err := m.o.Logs.Create(meta)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package foreign
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"time"
@@ -115,6 +116,7 @@ func (c *claudeReader) begin(o object) bool {
 	if id := o.text("sessionId"); id != "" {
 		c.id = id
 	}
+	c.dir = cmp.Or(c.dir, o.text("cwd"))
 	if id := o.text("uuid"); id != "" && c.seen[id] {
 		c.skip("written twice")
 		return false

@@ -107,7 +107,7 @@ func (c *codexReader) meta(o object) {
 		c.skip("header of another session")
 		return
 	}
-	c.id = o.text("id")
+	c.id, c.dir = o.text("id"), o.text("cwd")
 	c.subAgent = o.object("source").has("subagent") || o.text("thread_source") == "subagent"
 }
 

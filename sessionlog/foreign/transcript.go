@@ -143,6 +143,7 @@ type builder struct {
 	t    Transcript
 	line int64 // that is being read
 	buf  []byte
+	dir  string // the first working directory
 }
 
 // read calls line with every object of a file. An error of line makes the line
@@ -272,7 +273,7 @@ func (b *builder) finish(tool, id, title string, created time.Time) (Transcript,
 	}
 	b.t.Meta = sessionlog.Meta{
 		Agent: tool, CreatedBy: "user", CreatedAt: record.Timestamp(created),
-		Title: clip.Chars(strings.Join(strings.Fields(title), " "), maxTitle), Source: tool + ":" + id,
+		Title: clip.Chars(strings.Join(strings.Fields(title), " "), maxTitle), Source: tool + ":" + id, Project: sessionlog.ProjectOf(nil, b.dir),
 	}
 	return b.t, nil
 }

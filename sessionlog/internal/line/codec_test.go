@@ -178,7 +178,7 @@ func randomMessage(g *rand.Rand) Message {
 
 func randomMeta(g *rand.Rand) Meta {
 	return Meta{Agent: randomText(g), CreatedBy: randomText(g), CreatedAt: randomText(g), Title: randomText(g),
-		UptimeSecs: g.Uint64() >> g.IntN(64), Source: randomText(g)}
+		UptimeSecs: g.Uint64() >> g.IntN(64), Source: randomText(g), Project: randomText(g)}
 }
 
 // randomLine returns a line of any good kind.

@@ -144,6 +144,10 @@ func appendMeta(dst []byte, m *Meta) []byte {
 		dst = append(dst, `,"source":`...)
 		dst = appendString(dst, m.Source)
 	}
+	if m.Project != "" {
+		dst = append(dst, `,"project":`...)
+		dst = appendString(dst, m.Project)
+	}
 	return append(appendRequest(dst, m.Request), '}')
 }
 

@@ -93,6 +93,7 @@ func (r *Record) Meta() Meta {
 		Title:      r.Text(r.Values[keyTitle]),
 		UptimeSecs: r.uptime,
 		Source:     r.Text(r.Values[keySource]),
+		Project:    r.Text(r.Values[keyProject]),
 	}
 }
 
@@ -151,6 +152,8 @@ type Meta struct {
 	// Source identifies the origin of an imported session. Such a session is
 	// read-only.
 	Source string
+	// Project is the name of the project that the session is about, or "".
+	Project string
 	// Request is the ID of the client's request for which the session was created
 	// (S35). Only Dir.CreatedFor reads it.
 	Request string

@@ -15,7 +15,7 @@ import (
 // TestDuplicateKeys decodes lines in which a key occurs twice. The record has the
 // first value.
 func TestDuplicateKeys(t *testing.T) {
-	for k := KeyCompact; k <= keySource; k++ {
+	for k := KeyCompact; k <= keyProject; k++ {
 		if k == KeyToolCalls || k == keyMeta {
 			continue
 		}

@@ -73,6 +73,8 @@ const (
 	Position     = "position" // in the conversation
 	Role         = "role"     // of the author in the conversation
 	Date         = "date"     // the day of which the entry is, such as 2026-03-14
+	Pinned       = "pinned"   // true: crabmem context always shows the entry
+	Project      = "project"  // name of the project that the entry is about
 
 	// Relations: links to other entries.
 	Related     = "related"
@@ -90,7 +92,7 @@ const (
 var Relations = []string{Related, Supersedes, Contradicts, CausedBy, PartOf}
 
 // order is the canonical order of the known keys. Other keys are before the last.
-var order = slices.Concat([]string{Type, Tags, Importance, Expires, Source, Conversation, Position, Role}, Relations)
+var order = slices.Concat([]string{Type, Tags, Importance, Pinned, Expires, Source, Conversation, Position, Role}, Relations)
 
 // Identity is the type of entries about who the user or the agent is. They do not lose
 // importance with time.
@@ -169,6 +171,25 @@ func (m *Metadata) Text(key string) string {
 
 // Type returns the type, or "".
 func (m *Metadata) Type() string { return m.Text(Type) }
+
+// Is reports whether the type is one of some words.
+func (m *Metadata) Is(types ...string) bool {
+	return slices.ContainsFunc(types, func(t string) bool { return strings.EqualFold(t, m.Type()) })
+}
+
+// Done reports whether a task is not open: the key done is true, or the key status has a
+// word such as done.
+func (m *Metadata) Done() bool {
+	return isTrue(m.Text("done")) || slices.Contains([]string{"done", "closed", "completed", "cancelled", "canceled"}, strings.ToLower(m.Text("status")))
+}
+
+// Pinned reports whether the entry is pinned.
+func (m *Metadata) Pinned() bool { return isTrue(m.Text(Pinned)) }
+
+// isTrue reports whether YAML 1.1 reads a scalar as true, or the value is 1.
+func isTrue(s string) bool {
+	return slices.Contains([]string{"true", "yes", "on", "y", "1"}, strings.ToLower(s))
+}
 
 // Tags returns the tags without a leading "#". A single value may contain several
 // tags, with commas between them.

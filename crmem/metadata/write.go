@@ -203,6 +203,10 @@ func fieldValue(key, v string) (string, error) {
 		if _, ok := expiry(word); !ok {
 			return "", fmt.Errorf("%w: expires %.80q: want a day, such as 2026-04-14", ErrInvalid, v)
 		}
+	case Pinned:
+		if word != "true" && word != "false" {
+			return "", fmt.Errorf("%w: pinned %.80q: want true or false", ErrInvalid, v)
+		}
 	default:
 		return v, nil
 	}
@@ -226,6 +230,9 @@ func (f *Field) Line() string {
 	if !f.List {
 		if len(f.Values) == 0 {
 			return f.Key + ":"
+		}
+		if v := f.Values[0]; f.Key == Pinned && (v == "true" || v == "false") {
+			return f.Key + ": " + v // a boolean of YAML
 		}
 		return f.Key + ": " + written(f.Values[0], false)
 	}

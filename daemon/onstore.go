@@ -2,11 +2,14 @@ package daemon
 
 import (
 	"context"
+	"slices"
 
 	"crabmem/crmem"
 	"crabmem/daemon/config"
 	"crabmem/daemon/op"
 	"crabmem/daemon/secret/scan"
+	"crabmem/daemon/space"
+	"crabmem/sessionlog"
 	"crabmem/sessionlog/search"
 )
 
@@ -17,9 +20,13 @@ func (d *Daemon) onStore(r *request, f func(op.Store) error) error {
 	if r.Space == r.as.Space && r.as.Writes {
 		use = d.writeSpace // creates it
 	}
+	sessions := func() ([]sessionlog.Info, error) { return d.readable(r.as.MayRead) }
+	if r.as.Owner && r.Space != space.Main {
+		sessions = nil // sessions of the home are of no other space
+	}
 	return use(r.Space, func(s *crmem.Store) error {
 		return f(op.Store{
-			Store: s, As: r.as, By: crmem.By(r.By), Guard: d.guardOf(r), Semantic: d.semantic, Messages: d.messagesFor(&r.as), Now: d.now,
+			Store: s, As: r.as, By: crmem.By(r.By), Guard: d.guardOf(r), Semantic: d.semantic, Messages: d.messagesFor(&r.as), Now: d.now, Sessions: sessions,
 			NoHistory: d.setup().config.History == crmem.HistoryOff,
 			Purged:    func() error { return d.forgetPurged(s, r.Space) },
 		})
@@ -34,6 +41,12 @@ func (d *Daemon) messagesFor(as *op.Identity) op.MessageSearcher {
 		}
 		return d.searchIn(ctx, false, q)
 	}
+}
+
+// readable lists the sessions that some identities created.
+func (d *Daemon) readable(createdBy func(string) bool) ([]sessionlog.Info, error) {
+	list, err := d.sessions.List()
+	return slices.DeleteFunc(list, func(i sessionlog.Info) bool { return !createdBy(i.Meta.CreatedBy) }), err
 }
 
 // guardOf returns the guard of a request: each text that a client changes passes it once.

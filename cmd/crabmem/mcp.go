@@ -34,10 +34,11 @@ func mcpCommand(c *app) *cobra.Command {
 		Short:   "serve the store over the Model Context Protocol",
 		Long: `Serve the store over the Model Context Protocol on standard input and output.
 The server stops at the end of input. The tools are remember, append, edit,
-recall, forget, restore, list_memories, get_memory, memory_history, and
-session_search. Entries are also resources: crabmem://note/NAME and
-crabmem://archive/NAME. crabmem mcp install adds the server to a client. Other
-clients need an entry such as
+recall, forget, restore, list_memories, get_memory, memory_history,
+memory_context, pin, and session_search. Entries are also resources:
+crabmem://note/NAME and crabmem://archive/NAME. crabmem://context is the text of
+crabmem context. crabmem mcp install adds the server to a client. Other clients
+need an entry such as
 
   {"mcpServers": {"crabmem": {"command": "crabmem", "args": ["mcp"]}}}
 

@@ -70,6 +70,8 @@ func TestHealth(t *testing.T) {
 				body = object{"name": "x"}
 			case one.path == storedPath:
 				body = object{"path": "/x", "content": "x"}
+			case strings.HasSuffix(at, "/pin"):
+				body = object{"names": []string{"x"}}
 			case one.path == "/v1/memories":
 				body = object{"name": "x", "content": "x"}
 			case at == "/v1/sessions/1":

@@ -153,6 +153,7 @@ func TestShapes(t *testing.T) {
 	r.model.Func(func(modeltest.Request) modeltest.Reply { return modeltest.Say("x") })
 	r.skill("tidy")
 	memory, etag := r.create("root", "deploy", "by hand")
+	r.create("root", "x", "to pin")
 	session, _ := r.do("root", "POST", "/v1/send", object{"content": "hi"}).field("session").(string)
 	run := r.do("root", "POST", "/v1/runs", object{"content": "hi"}).Header.Get("Location")
 	r.eventually("the run ends", func() bool { return r.do("root", "GET", run, nil).field("state") != running })

@@ -177,6 +177,9 @@ func TestPages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if r.Name == "context" {
+			continue
+		}
 		res, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: r.URI})
 		if err != nil || res.Contents[0].Text != entries[read].Content || r.Name != entries[read].Name {
 			t.Fatalf("%s: %+v %v", r.URI, res, err)

@@ -30,6 +30,8 @@ func textOf(in, out, shown any) (string, error) {
 		return savedText(out, in), nil
 	case *op.Removed:
 		return "forgot " + display.ShownName(out.Forgot) + "\nto undo this, call restore with the name", nil
+	case *op.ContextText:
+		return out.Text, nil
 	case *op.MessagesFound:
 		return messagesText(out), nil
 	}

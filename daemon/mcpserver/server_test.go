@@ -138,10 +138,10 @@ func exercise(t *testing.T, s *mcp.ClientSession) {
 		t.Errorf("session_search: %+v\n%s", ss, text)
 	}
 	list, err := s.ListResources(t.Context(), nil)
-	if err != nil || len(list.Resources) != 2 || list.Resources[1].URI != "crabmem://note/Deploy%20steps" {
+	if err != nil || len(list.Resources) != 3 || list.Resources[0].URI != "crabmem://context" || list.Resources[2].URI != "crabmem://note/Deploy%20steps" {
 		t.Fatalf("resources: %+v %v", list, err)
 	}
-	read, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: list.Resources[1].URI})
+	read, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: list.Resources[2].URI})
 	if err != nil || len(read.Contents) != 1 || read.Contents[0].Text != "tea" {
 		t.Errorf("a resource: %+v %v", read, err)
 	}

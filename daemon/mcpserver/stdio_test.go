@@ -195,7 +195,7 @@ func TestListChanged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(res.Resources)
+		return len(res.Resources) - 1 // without the context
 	}
 	call := func(tool string, args dict) {
 		t.Helper()

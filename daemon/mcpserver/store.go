@@ -153,7 +153,7 @@ func (m *store) Call(ctx context.Context, row *op.Row, in, out any, part func() 
 		return m.write(ctx, func(ctx context.Context, s op.Memory) error { return s.Call(ctx, row, in, out, part) })
 	}
 	return m.Read(func(s *crmem.Store) error {
-		return op.Store{Store: s, As: owner, Semantic: m.o.Semantic, Messages: m.messages, Now: m.o.Now}.Call(ctx, row, in, out, part)
+		return op.Store{Store: s, As: owner, Semantic: m.o.Semantic, Messages: m.messages, Now: m.o.Now, Sessions: op.SessionsIn(m.o.Sessions)}.Call(ctx, row, in, out, part)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/fusion"
+	"crabmem/sessionlog"
 )
 
 // Store is what operations on a store run on: the open store, and who asks. It is a
@@ -24,6 +25,8 @@ type Store struct {
 	Messages MessageSearcher
 	// Now returns the time for ages in a search. nil: time.Now.
 	Now func() time.Time
+	// Sessions lists the sessions whose titles the caller may read. nil: none.
+	Sessions func() ([]sessionlog.Info, error)
 	// NoHistory reports that the store keeps no history.
 	NoHistory bool
 	// Purged, if set, is called after texts were removed permanently.

@@ -48,6 +48,56 @@ func storedUsages(t *testing.T, m *faultfs.Mem, n uint64) string {
 	return usages(s, n)
 }
 
+// TestAddUse checks what a store knows of changes and reads, also in a later process.
+func TestAddUse(t *testing.T) {
+	m, now := faultfs.NewMem(), int64(100)
+	s, _ := counting(t, m, false, &now)
+	noErr(t, s.Apply(Add{Name: "a"}, Add{Name: "b"}, Add{Name: "c"}))
+	known := func(s *Store, ids ...uint64) string {
+		list := make([]*EntryInfo, len(ids))
+		for i, id := range ids {
+			list[i] = &EntryInfo{ID: id}
+		}
+		s.AddUse(list...)
+		text := ""
+		for _, e := range list {
+			text += fmt.Sprintf("%d@%d+%d ", e.UpdatedAt, e.AccessedAt, e.AccessCount)
+		}
+		return text
+	}
+	if got := known(s, 1, 2, 3); got != "0@0+0 0@0+0 0@0+0 " {
+		t.Errorf("new entries: %s", got)
+	}
+	for range 2 {
+		now++
+		_, err := s.Get("a")
+		noErr(t, err)
+	}
+	now = 200
+	noErr(t, s.Apply(Alias{Name: "a", Aliases: []string{"x"}}, Rename{Name: "b", To: "d"}))
+	now = 300
+	noErr(t, s.Update(func(sn *Snapshot) (*Snapshot, error) {
+		e, _ := sn.Get("c")
+		e.Content = "loaded"
+		a, _ := sn.Get("a")
+		d, _ := sn.Get("d")
+		return NewSnapshot(sn.NextID, []Entry{a, d, e})
+	}))
+	want := "200@102+2 200@0+0 300@0+0 "
+	if got := known(s, 1, 2, 3); got != want {
+		t.Errorf("the writer: %s, want %s", got, want)
+	}
+	noErr(t, s.Close())
+	for _, readOnly := range []bool{true, false} {
+		s, err := Open("/m.db", &Options{FS: m, ReadOnly: readOnly})
+		noErr(t, err)
+		if got := known(s, 1) + known(s, 2, 3); got != want {
+			t.Errorf("a later process: %s, want %s", got, want)
+		}
+		noErr(t, s.Close())
+	}
+}
+
 func TestCountReads(t *testing.T) {
 	m, now := faultfs.NewMem(), int64(100)
 	s, ticks := counting(t, m, false, &now)

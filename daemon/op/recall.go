@@ -36,15 +36,15 @@ type Question struct {
 // RankArgs are how a search ranks: the options of the command, of the tools of agents and
 // of MCP clients, and of HTTP. Models pay for each word of the descriptions.
 type RankArgs struct {
-	In         string  `json:"in,omitempty" jsonschema:"search notes (default), sessions, or both" op:"words=notes|sessions|both"`
-	MinShare   float64 `json:"min_share,omitempty" jsonschema:"omit hits below this share of the best score, 0 to 1" op:"max=1"`
+	In         string  `json:"in,omitempty" jsonschema:"notes (default), sessions, or both" op:"words=notes|sessions|both"`
+	MinShare   float64 `json:"min_share,omitempty" jsonschema:"least share of the best score, 0 to 1" op:"max=1"`
 	Sort       string  `json:"sort,omitempty" jsonschema:"score, recent, or important" op:"words=score|recent|important"`
-	Importance float64 `json:"importance,omitempty" jsonschema:"weight of importance in scores, 0 to 1" op:"max=1"`
-	HalfLife   string  `json:"half_life,omitempty" jsonschema:"halve scores with each such age since the last use, such as 30d"`
-	Diverse    bool    `json:"diverse,omitempty" jsonschema:"prefer hits unlike better ones"`
-	Lambda     float64 `json:"lambda,omitempty" jsonschema:"weight of the score for diverse, 0 to 1; absent: 0.7" op:"max=1"`
-	Fusion     string  `json:"fusion,omitempty" jsonschema:"of words and meaning: convex or reciprocal_rank" op:"words=convex|reciprocal_rank"`
-	Expand     int     `json:"expand,omitempty" jsonschema:"add entries up to this many links from the hits, 0 to 3" op:"max=3"`
+	Importance float64 `json:"importance,omitempty" jsonschema:"its weight, 0 to 1" op:"max=1"`
+	HalfLife   string  `json:"half_life,omitempty" jsonschema:"age that halves scores, such as 30d"`
+	Diverse    bool    `json:"diverse,omitempty" jsonschema:"avoid similar hits"`
+	Lambda     float64 `json:"lambda,omitempty" jsonschema:"weight of scores in diverse" op:"max=1"`
+	Fusion     string  `json:"fusion,omitempty" jsonschema:"convex or reciprocal_rank" op:"words=convex|reciprocal_rank"`
+	Expand     int     `json:"expand,omitempty" jsonschema:"links to follow, 0 to 3" op:"max=3"`
 }
 
 // maxExpand limits the links from a hit to an entry that a search adds.

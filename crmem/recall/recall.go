@@ -103,10 +103,11 @@ func Search(ctx context.Context, s *crmem.Store, q crmem.Query, o Options) (*Ans
 		return nil, err
 	}
 	a := &Answer{Query: q.Text, Total: r.Total, Searched: r.Searched, Hits: make([]Hit, len(r.Hits)), Corrections: r.Corrections, Meaning: r.Meaning}
+	entries := make([]crmem.EntryInfo, len(r.Hits))
 	for i := range r.Hits {
 		h := &r.Hits[i]
-		info := h.Entry.Info(true)
-		a.Hits[i] = Hit{EntryInfo: &info, Score: h.Score, Marks: h.Marks}
+		entries[i] = h.Entry.Info(true)
+		a.Hits[i] = Hit{EntryInfo: &entries[i], Score: h.Score, Marks: h.Marks}
 		if q.Explain {
 			a.Hits[i].Weights = r.Explanations[i].Weights()
 		}

@@ -104,6 +104,18 @@ tools = ['mcp', 'srv/get-*', 'srv/none']
 		t.Errorf("the session:\n%s", sessions)
 	}
 
+	m.Queue(modeltest.Call("srv__get-b", "{}"), modeltest.Say("done"))
+	var shown []string
+	for e, err := range op.StreamMessage.All(t.Context(), s.client(), op.Message{Agent: "narrow", Content: "go", New: true}) {
+		check(t, err)
+		for _, c := range e.Calls {
+			shown = append(shown, c.Name)
+		}
+	}
+	if got := strings.Join(shown, " "); got != "srv/get-b srv/get-b" {
+		t.Errorf("calls in events: %s", got)
+	}
+
 	for _, c := range []struct{ agent, name, args, want string }{
 		{"narrow", "srv__echo", "{}", "tool not available: srv__echo"},
 		{"narrow", "srv/echo", "{}", "tool not available: srv/echo"},

@@ -22,15 +22,21 @@ func flushing(t *testing.T, h Hooks, answer string) (r *rig, stored *[]string) {
 		*stored = append(*stored, c.Agent+": "+args.Content)
 		return "stored", nil
 	}))
-	scope := tool.Unbounded()
-	scope.Tools = tool.Only("echo", tool.Remember)
+	r.Tools.Remote = func(s tool.Scope) []tool.Tool {
+		if !s.Lists("srv", "get", false) {
+			return nil
+		}
+		return []tool.Tool{tool.New("srv/get", "Gets.", func(context.Context, tool.Call, struct{}) (string, error) { return "got", nil })}
+	}
+	scope := tool.For(tool.Grant{Tools: []string{"echo", tool.Remember, "srv/get"}})
 	r.agent = r.Build(Agent{Name: "crab", Prompt: "You are a crab.", Scope: scope, CompactThreshold: DefaultThreshold})
 	r.model.When("go").Reply(modeltest.Say(answer))
 	return r, stored
 }
 
 // TestFlush asks the model for what it must store before a compaction: with the two memory
-// tools of the run's scope, in at most three steps that the session does not contain.
+// tools of the run's scope and no tool of an MCP server, in at most three steps that the
+// session does not contain.
 func TestFlush(t *testing.T) {
 	long := strings.Repeat("a long answer ", 200)
 	remember := modeltest.Call(tool.Remember, `{"content":"tea is green"}`)
@@ -79,6 +85,9 @@ func TestFlush(t *testing.T) {
 			asked := 0
 			for _, q := range r.model.Requests() {
 				if !strings.Contains(string(q.Body), "Store it.") {
+					if strings.Contains(string(q.Body), "Write the summary") == slices.Contains(q.Tools, "srv__get") {
+						t.Errorf("tools of the run: %q", q.Tools)
+					}
 					continue
 				}
 				asked++

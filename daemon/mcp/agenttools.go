@@ -20,6 +20,9 @@ const (
 // disconnected now: a call connects. They have the name SERVER/TOOL.
 func (m *Manager) Listed(scope tool.Scope) []tool.Tool {
 	var list []tool.Tool
+	if !scope.ListsAny() {
+		return nil
+	}
 	for _, t := range m.tools(func(t *listed) bool { return usable(t.Name) && scope.Lists(t.Name, t.name, t.alone) }) {
 		var own tool.Tool
 		own.Name, own.Description, own.Parameters = t.Name+"/"+t.name, t.description, t.schema

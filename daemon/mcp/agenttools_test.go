@@ -92,6 +92,30 @@ func TestReady(t *testing.T) {
 	}
 }
 
+// TestAgentToolsOfNamedServers lists no tool of a server whose name contains a slash: the
+// tool may be that of another server.
+func TestAgentToolsOfNamedServers(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.site("1001", false)
+		w.site("1002", false).tools = `[{"name":"b/a","inputSchema":{}},{"name":"c","inputSchema":{}}]`
+		w.Set([]Server{{Name: "a/b", URL: "http://127.0.0.1:1001/mcp"}, {Name: "a", URL: "http://127.0.0.1:1002/mcp"}, {Name: "a__b", URL: "http://127.0.0.1:1001/mcp"}})
+		w.settle(time.Second)
+		for list, want := range map[string]string{"a/b/a": "a/b/a", "a/*": "a/b/a a/c", "a/b*": "a/b/a", "a__b/*": ""} {
+			if got := w.ownTools(tool.For(tool.Grant{Tools: []string{list}})); got != want {
+				t.Errorf("%s: %q, want %q", list, got, want)
+			}
+		}
+		for _, own := range w.Listed(tool.For(tool.Grant{Tools: []string{"a/b/a"}})) {
+			if got, err := own.Run(w.t.Context(), tool.Call{}); got != "done" || err != nil {
+				t.Errorf("%s: %q, %v", own.Name, got, err)
+			}
+			if got, err := own.Run(w.t.Context(), tool.Call{Arguments: []byte(`[1]`)}); err == nil || !strings.HasPrefix(err.Error(), "invalid tool arguments: ") {
+				t.Errorf("%s: %q, %v", own.Name, got, err)
+			}
+		}
+	})
+}
+
 // TestTooManyAgentTools omits tools over the limits, and logs it.
 func TestTooManyAgentTools(t *testing.T) {
 	for schema, want := range map[string]int{`{}`: maxAgentTools, `{"description":"` + strings.Repeat("x", maxDescription) + `","title":"` + strings.Repeat("x", maxDescription) + `"}`: 62} {

@@ -24,7 +24,8 @@
 // The content of an assistant message that has only calls is null. An empty
 // message is omitted. Arguments that are not a JSON object are sent inside one,
 // because endpoints refuse histories with such arguments. In names of tools,
-// characters other than letters, digits, _ and - become _. IDs of calls from
+// characters other than letters, digits, _ and - become _; the tool SERVER/TOOL of an
+// MCP server becomes SERVER__TOOL, and calls of it are converted back. IDs of calls from
 // another endpoint are changed to a form that OpenAI, Anthropic, or Mistral accepts.
 //
 // Reasoning is sent only to DeepSeek and Moonshot, with messages that have tool

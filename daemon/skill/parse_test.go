@@ -192,3 +192,12 @@ func TestBombs(t *testing.T) {
 		}
 	}
 }
+
+// TestToolsOfServers checks that the case of SERVER/TOOL counts, and that of other names
+// does not.
+func TestToolsOfServers(t *testing.T) {
+	list := (&Skill{AllowedTools: []string{"Bash(git:*)", "srv/getA"}}).Tools()
+	if !list.Allows("bash") || !list.Allows("srv/getA") || list.Allows("srv/geta") {
+		t.Errorf("tools %q", list.Names())
+	}
+}

@@ -30,6 +30,9 @@ const (
 	maxBodies    = 20   // texts by name in one call
 )
 
+// noMemories begins the result of recall without a hit.
+const noMemories = "no memories found"
+
 type rememberArgs struct {
 	Name    string   `json:"name" jsonschema:"a short name for the subject of the note, in words you would search for"`
 	Content string   `json:"content" jsonschema:"the text; it replaces the text of an existing note with this name"`
@@ -172,7 +175,7 @@ func (d *Daemon) recallTool(ctx context.Context, c tool.Call, args recallArgs) (
 	a.Spend(min(tokens, maxRecall), analysis.Standard)
 	note := a.Meaning.Note("entry", "entries")
 	if len(a.Hits)+a.LeftOut == 0 {
-		return noted("no memories found", note), nil
+		return noted(noMemories, note), nil
 	}
 	b := quotation{head: noted(fmt.Sprintf("%d of %d matches", len(a.Hits), a.Total), note)}
 	b.corrections(a.Corrections)
@@ -298,15 +301,18 @@ func (d *Daemon) messagesOf(c tool.Call) op.MessageSearcher {
 		if err != nil {
 			return nil, err
 		}
-		q.Agent = c.Agent
-		if c.Scope.Memory.Sessions.All() {
-			origins := d.setup().config.Origins
-			q.Created = func(by string) bool { return origins.Level(by) == trust.Admin }
-		} else {
-			q.Created = c.Scope.Memory.Sessions.Allows
-		}
+		q.Agent, q.Created = c.Agent, d.createdFor(c)
 		return x.Search(ctx, q)
 	}
+}
+
+// createdFor selects the identities whose sessions a call may search.
+func (d *Daemon) createdFor(c tool.Call) func(by string) bool {
+	if !c.Scope.Memory.Sessions.All() {
+		return c.Scope.Memory.Sessions.Allows
+	}
+	origins := d.setup().config.Origins
+	return func(by string) bool { return origins.Level(by) == trust.Admin }
 }
 
 func (d *Daemon) searchTool(ctx context.Context, c tool.Call, args searchArgs) (string, error) {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,9 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"crabmem/bm25/clip"
+	"crabmem/crmem"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
 	"crabmem/daemon/display"
+	"crabmem/daemon/op"
+	"crabmem/daemon/space"
 	"crabmem/daemon/tool"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/record"
@@ -55,8 +60,8 @@ func (d *Daemon) preprocess(t *agent.Turn) string {
 // beforeRun returns the messages before the user's newest one, in this order:
 // the instructions of the home and of the working directory, the agents for
 // delegated tasks, the environment, and skills whose triggers the message
-// contains. It never returns memories (DESIGN.md, Prompts).
-func (d *Daemon) beforeRun(t *agent.Turn) []sessionlog.Message {
+// contains. Memories follow only if the agent's configuration injects them.
+func (d *Daemon) beforeRun(ctx context.Context, t *agent.Turn) []sessionlog.Message {
 	d.narrowContinued(t)
 	var ms []sessionlog.Message
 	add := func(text string) { ms = append(ms, sessionlog.Message{Role: record.RoleUser, Content: text}) }
@@ -77,7 +82,76 @@ func (d *Daemon) beforeRun(t *agent.Turn) []sessionlog.Message {
 			add(sk.Block())
 		}
 	}
+	if text, err := d.memories(ctx, t); err != nil {
+		d.log.Warn("inject", "agent", t.Agent.Name, "error", err)
+	} else if text != "" {
+		add(text)
+		agent.Emit(ctx, agent.Event{Kind: agent.Injected, Content: text})
+	}
 	return ms
+}
+
+const (
+	injectedHits = 5
+	maxInjected  = 8 << 10 // bytes of a message that recall searches for
+)
+
+// memories returns the text of memory that the agent's configuration adds to a run: only
+// what the agent's own tools return. It is empty without one.
+func (d *Daemon) memories(ctx context.Context, t *agent.Turn) (string, error) {
+	a, _ := d.setup().config.Agent(t.Agent.Name)
+	c := tool.Call{Agent: t.Agent.Name, Session: t.Session.ID, Requester: t.Sender, Scope: t.Scope()}
+	if c.Scope.Tool(tool.Recall) != nil {
+		return "", nil
+	}
+	var text string
+	var err error
+	switch a.Inject {
+	case "recall":
+		text, err = d.recallTool(ctx, c, recallArgs{Query: clip.Bytes(t.Content, maxInjected), Limit: injectedHits})
+		if strings.HasPrefix(text, noMemories) {
+			text = ""
+		}
+	case "context":
+		text, err = d.contextOf(t, c)
+	}
+	if text == "" || err != nil {
+		return "", err
+	}
+	tag := a.Inject + ">"
+	return "<" + tag + "\n" + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "</"+a.Inject, `<\/`+a.Inject) + "\n</" + tag, nil
+}
+
+// contextOf returns the context of a run: of the spaces that the agent reads, and of the
+// sessions that it searches, without its own.
+func (d *Daemon) contextOf(t *agent.Turn, c tool.Call) (string, error) {
+	spaces, err := c.Scope.ReadSpaces(d.spacesOf(c.Agent))
+	if err != nil {
+		return "", err
+	}
+	digest := op.NewDigest(op.ContextQuery{}, d.now())
+	for _, name := range spaces {
+		shown := name
+		if name == space.Main {
+			shown = ""
+		}
+		err := d.inSpace(name, func(s *crmem.Store) error {
+			digest.Add(shown, s)
+			return nil
+		})
+		if err != nil && !space.IsUnwritten(name, err) {
+			return "", err
+		}
+	}
+	var sessions func() ([]sessionlog.Info, error)
+	if c.Scope.Tool(tool.SessionSearch) == nil {
+		sessions = func() ([]sessionlog.Info, error) {
+			list, err := d.readable(d.createdFor(c))
+			return slices.DeleteFunc(list, func(i sessionlog.Info) bool { return i.Meta.Agent != c.Agent || i.ID == t.Session.Log.ID() }), err
+		}
+	}
+	out, err := digest.Text(sessions)
+	return out.Text, err
 }
 
 // environment describes where and when a turn runs. It has no time of day, so that

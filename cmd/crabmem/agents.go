@@ -60,6 +60,7 @@ type shownAgent struct {
 	Description string                   `json:"description"`
 	Model       string                   `json:"model"`
 	Memory      bool                     `json:"memory"`
+	Inject      string                   `json:"inject"` // off, recall, or context
 	Scoped      bool                     `json:"scoped"` // a list restricts it
 	Tools       []string                 `json:"tools"`  // that it may call
 	Skills      []string                 `json:"skills" op:"null"`
@@ -127,7 +128,7 @@ func (c *app) describeAgent(conf *config.Config, a *config.Agent) (*shownAgent, 
 	}
 	scope := daemon.Scope(conf, a, set.Tagged(a.SkillTags))
 	s := &shownAgent{
-		Name: a.Name, Description: a.Description, Model: a.Model, Memory: a.Memory, Scoped: scope.Confined, Tools: []string{},
+		Name: a.Name, Description: a.Description, Model: a.Model, Memory: a.Memory, Inject: cmp.Or(a.Inject, "off"), Scoped: scope.Confined, Tools: []string{},
 		Skills: permitted(scope.Skills), SkillTags: listOf(a.SkillTags), MCPs: permitted(scope.MCPs), Members: permitted(scope.Members),
 		File: a.File, PromptBytes: len(a.Prompt), Origins: a.Origins,
 	}
@@ -185,6 +186,7 @@ func (c *app) showAgent(a *shownAgent) {
 		memory = "off"
 	}
 	line("memory", memory, "memory")
+	line("inject", a.Inject, "inject")
 	from := "default"
 	if a.File != "" {
 		from = a.File

@@ -30,7 +30,8 @@ rate limited or has a server error, the daemon waits and retries, and send
 prints each wait on standard error. A run that fails exits with 1 and prints the
 cause. If the agent calls ask_user, or needs approval for a command, send asks
 on a terminal. Elsewhere it replies that no user is connected. --json prints one
-object; pass its stored_id to --session.
+object; pass its stored_id to --session. --explain prints the text from memory
+that inject of the agent adds to the message, on standard error.
 
 If no daemon runs and config.toml has a model, this command serves the home
 until it ends. Commands that start before then use it as their daemon; when it
@@ -84,7 +85,7 @@ func (c *app) send(ctx context.Context, f *talkFlags, text string) (err error) {
 			io.WriteString(c.Out, c.Text(piece))
 			open = !strings.HasSuffix(piece, "\n")
 		}
-		if lines := chat.EventLines(e); len(lines) > 0 && (e.Kind == agent.Notice || live && c.IsTerminal(c.Stderr)) {
+		if lines := chat.EventLines(e); len(lines) > 0 && (e.Kind == agent.Notice || e.Kind == agent.Injected && !c.JSON || live && c.IsTerminal(c.Stderr)) {
 			if open {
 				c.Out.WriteString("\n")
 				open = false

@@ -26,7 +26,7 @@ import (
 // talkFlags say which conversation it is.
 type talkFlags struct {
 	agent, model, session, dir string
-	fresh                      bool
+	fresh, explain             bool
 }
 
 func (f *talkFlags) register(c *app, cmd *cobra.Command) {
@@ -35,6 +35,7 @@ func (f *talkFlags) register(c *app, cmd *cobra.Command) {
 	fl.StringVar(&f.model, "model", "", "use this `model`; offline needs no provider and no daemon")
 	fl.StringVar(&f.session, "session", "", "resume this `session`: its ID or file name")
 	fl.BoolVar(&f.fresh, "new", false, "create a session")
+	fl.BoolVar(&f.explain, "explain", false, "show the text from memory that inject adds to the message")
 	fl.StringVar(&f.dir, "cwd", "", "run the agent in this `directory` (default: the current one)")
 	_ = cmd.RegisterFlagCompletionFunc("session", c.completeSessions(-1, false))
 }
@@ -42,7 +43,7 @@ func (f *talkFlags) register(c *app, cmd *cobra.Command) {
 // startTalk connects to the daemon. If no daemon runs, this process serves the home,
 // provided that a model is configured or the model is offline.
 func (c *app) startTalk(ctx context.Context, f *talkFlags) (*chat.Conversation, error) {
-	t := &chat.Conversation{Agent: f.agent, Model: f.model, Stored: f.session, Fresh: f.fresh, Explain: talkError}
+	t := &chat.Conversation{Agent: f.agent, Model: f.model, Stored: f.session, Fresh: f.fresh, Injected: f.explain, Explain: talkError}
 	var err error
 	if t.Dir, err = absolute(f.dir); err != nil {
 		return nil, err

@@ -586,7 +586,7 @@ func TestMergeKeepsIDs(t *testing.T) {
 // TestPrompt compares a complete request with testdata/prompt.txt.
 func TestPrompt(t *testing.T) {
 	t.Setenv("SHELL", "/bin/zsh")
-	r := newRig(t, 100_000, Hooks{BeforeRun: func(*Turn) []sessionlog.Message {
+	r := newRig(t, 100_000, Hooks{BeforeRun: func(context.Context, *Turn) []sessionlog.Message {
 		return []sessionlog.Message{{Role: "user", Content: "<instructions>\nBe brief.\n</instructions>"}, {Role: "user", Content: "<environment>\nworking_directory: /w\n</environment>"}}
 	}})
 	r.agent = r.Build(Agent{Name: "crab", Prompt: "You are a crab.\n", Memory: true, Resources: "<resources>\nskills\n</resources>",

@@ -118,7 +118,7 @@ func TestSummaryKeepsCalls(t *testing.T) {
 func TestEstimatedUsage(t *testing.T) {
 	answer := strings.Repeat("word", 100)
 	estimated := func(prompt, injected, content string) TokenUsage {
-		h := Hooks{BeforeRun: func(*Turn) []sessionlog.Message {
+		h := Hooks{BeforeRun: func(context.Context, *Turn) []sessionlog.Message {
 			return []sessionlog.Message{{Role: record.RoleUser, Content: injected}}
 		}}
 		r := newRig(t, 100_000, h)

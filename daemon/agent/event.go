@@ -14,6 +14,7 @@ type Kind string
 const (
 	Start         Kind = "start"           // Model; the first event of a run's stream
 	User          Kind = "user"            // Content is the user's message, which is durable; Line, Repeated
+	Injected      Kind = "injected"        // Content is text from memory for this run only; before User
 	TextDelta     Kind = "text_delta"      // Content
 	ThinkingDelta Kind = "thinking_delta"  // Content
 	ToolStart     Kind = "tool_start"      // Calls; in a stream first without arguments and IDs
@@ -30,7 +31,7 @@ const (
 )
 
 // Kinds are the kinds of events.
-var Kinds = []Kind{Start, User, TextDelta, ThinkingDelta, ToolStart, AskUser, ToolResult, ToolsComplete, Usage, Compacted, Refused, Notice, Progress, Done, Lag}
+var Kinds = []Kind{Start, User, Injected, TextDelta, ThinkingDelta, ToolStart, AskUser, ToolResult, ToolsComplete, Usage, Compacted, Refused, Notice, Progress, Done, Lag}
 
 // Event is something that happened in a run. Kind decides which fields are set. Only
 // [Start] and the events for subscribers name the session.
@@ -152,7 +153,7 @@ const (
 
 type emitKey struct{}
 
-// Emit sends an event of a running tool to the run's caller.
+// Emit sends an event of a running tool, or of a hook, to the run's caller.
 func Emit(ctx context.Context, e Event) {
 	if emit, ok := ctx.Value(emitKey{}).(func(Event)); ok {
 		emit(e)

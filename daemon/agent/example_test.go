@@ -80,7 +80,7 @@ func ExampleHooks() {
 			fmt.Println("preprocess")
 			return strings.TrimPrefix(t.Content, "/ask ")
 		},
-		BeforeRun: func(t *agent.Turn) []sessionlog.Message {
+		BeforeRun: func(_ context.Context, t *agent.Turn) []sessionlog.Message {
 			fmt.Println("before run:", t.Content)
 			return []sessionlog.Message{{Role: record.RoleUser, Content: "<today>Saturday</today>"}}
 		},

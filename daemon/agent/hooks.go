@@ -21,8 +21,8 @@ type Hooks struct {
 	// it is written to the session.
 	Preprocess func(t *Turn) string
 	// BeforeRun returns messages for this run only. They precede the user's
-	// newest message and are never written.
-	BeforeRun func(t *Turn) []sessionlog.Message
+	// newest message and are never written. ctx permits Emit.
+	BeforeRun func(ctx context.Context, t *Turn) []sessionlog.Message
 	// Event receives every event of every run, before the run's caller, except of a
 	// run that returns the answer of an earlier one.
 	Event func(t *Turn, e Event)
@@ -88,8 +88,8 @@ func (h Hooks) Then(next Hooks) Hooks {
 			t.Content = h.preprocess(t)
 			return next.preprocess(t)
 		},
-		BeforeRun: func(t *Turn) []sessionlog.Message {
-			return append(h.beforeRun(t), next.beforeRun(t)...)
+		BeforeRun: func(ctx context.Context, t *Turn) []sessionlog.Message {
+			return append(h.beforeRun(ctx, t), next.beforeRun(ctx, t)...)
 		},
 		Event: func(t *Turn, e Event) {
 			h.event(t, e)
@@ -120,11 +120,11 @@ func (h *Hooks) preprocess(t *Turn) string {
 	return h.Preprocess(t)
 }
 
-func (h *Hooks) beforeRun(t *Turn) []sessionlog.Message {
+func (h *Hooks) beforeRun(ctx context.Context, t *Turn) []sessionlog.Message {
 	if h.BeforeRun == nil {
 		return nil
 	}
-	ms := h.BeforeRun(t)
+	ms := h.BeforeRun(ctx, t)
 	for i := range ms {
 		ms[i].Injected = true
 	}

@@ -28,7 +28,7 @@ func TestThen(t *testing.T) {
 			BuildAgent:    func(a *Agent) { calls = append(calls, name+" build "+a.Name); a.Name += name },
 			RegisterTools: func(s *tool.Set) { calls = append(calls, name+" register"); s.Add(tool.Tool{}) },
 			Preprocess:    func(t *Turn) string { return t.Content + name },
-			BeforeRun: func(t *Turn) []sessionlog.Message {
+			BeforeRun: func(_ context.Context, t *Turn) []sessionlog.Message {
 				return []sessionlog.Message{{Content: name + " " + t.Content}}
 			},
 			Event: func(t *Turn, e Event) { calls = append(calls, fmt.Sprint(name, " event ", t.Content, e.Kind)) },
@@ -56,7 +56,7 @@ func TestThen(t *testing.T) {
 		turn.Content = h.preprocess(turn)
 		h.event(turn, Event{Kind: Usage})
 		var before []string
-		for _, m := range h.beforeRun(turn) {
+		for _, m := range h.beforeRun(context.Background(), turn) {
 			before = append(before, fmt.Sprint(m.Content, " ", m.Injected))
 		}
 		calls = append(calls, fmt.Sprintf("%v %v, %s", h.BuildAgent != nil, h.RegisterTools != nil, turn.Content))

@@ -139,7 +139,7 @@ func (t *turn) run(ctx context.Context) (Stop, error) {
 	t.archive()
 	t.Content = clean(t.Hooks.preprocess(&t.Turn))
 	s.Messages = slices.DeleteFunc(s.Messages, func(m sessionlog.Message) bool { return m.Injected })
-	answered, err := t.begin()
+	answered, err := t.begin(ctx)
 	if err != nil {
 		return Failed, err
 	}

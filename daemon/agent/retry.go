@@ -2,6 +2,7 @@ package agent
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 
 	"crabmem/sessionlog"
@@ -52,7 +53,7 @@ func (t *turn) requestTurn() (a sessionlog.RequestTurn, ok bool, err error) {
 // message once. Two requests without an ID are the same if their messages are. Before
 // another message, the streamed text of that turn becomes its answer. answered reports
 // that the session contains the answer.
-func (t *turn) begin() (answered bool, err error) {
+func (t *turn) begin(ctx context.Context) (answered bool, err error) {
 	s := t.Session
 	earlier, known, err := t.requestTurn()
 	if err != nil {
@@ -86,7 +87,7 @@ func (t *turn) begin() (answered bool, err error) {
 		t.Continued = s.Messages[user+1:]
 		s.Messages[user].Sender = t.Sender
 	}
-	t.injected = t.Hooks.beforeRun(&t.Turn)
+	t.injected = t.Hooks.beforeRun(context.WithValue(ctx, emitKey{}, t.emit), &t.Turn)
 	if !again {
 		m := sessionlog.Message{Role: record.RoleUser, Content: t.Content, Sender: t.Sender, Request: t.requestID}
 		if err := t.append(m); err != nil {

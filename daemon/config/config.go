@@ -122,6 +122,7 @@ type Agent struct {
 	Memory           bool
 	Space            string            // that it writes; "" = main
 	ReadSpaces       []string          // more spaces for recall
+	Inject           string            // off, recall, or context
 	Origins          map[string]Origin // of the keys that the files set
 }
 

@@ -180,6 +180,8 @@ func (a *Agent) rows() []row {
 		{"compact_tokens", &a.CompactTokens, eg{4000}, span{0, maxTokens}, 0, "of a summary"},
 		{"compact_prompt", textFile(&a.CompactPrompt), eg{"compact.md"}, nil, 0, "instead of the built-in instructions"},
 		{"memory", a.readMemory, eg{true}, nil, 0, `or the name of the space that it writes: "main"`},
+		{"inject", &a.Inject, eg{"context"}, words{"off", "recall", "context"}, 0,
+			"recall: the agent sees the 5 best hits for each message of the user; context: what crabmem context prints; off, the default: only what it recalls"},
 		{"memory_read", &a.ReadSpaces, eg{[]string{"team"}}, space.Check, 0, "more spaces for recall"},
 	}
 }

@@ -72,7 +72,7 @@ func TestTemplateExamples(t *testing.T) {
 	if crab.ToolChoice != "required" {
 		t.Errorf("tool choice %q", crab.ToolChoice)
 	}
-	crab.ReadSpaces, crab.ToolChoice = nil, ""
+	crab.ReadSpaces, crab.ToolChoice, crab.Inject = nil, "", ""
 	crab.Model, crab.Members, crab.Skills, crab.SkillTags, crab.MCPs, crab.Tools, crab.CompactPrompt, crab.CompactTokens = "offline", nil, nil, nil, nil, nil, "", 0
 	got.Agents = []config.Agent{crab}
 	withoutOrigins(got)

@@ -30,6 +30,8 @@ type Conversation struct {
 	Fresh  bool   // the next run creates a session
 	Tag    string // names this client's runs in events
 
+	Injected bool // show the texts from memory that precede a message
+
 	unsure string // the new session whose only run failed: the daemon may have removed it
 
 	live atomic.Uint64 // number of the session; 0 before the first event of a run
@@ -104,7 +106,9 @@ func (t *Conversation) say(ctx context.Context, text string, show func(*agent.Ev
 		} else {
 			t.live.Store(session) // the run holds the run slot
 		}
-		show(e)
+		if e.Kind != agent.Injected || t.Injected {
+			show(e)
+		}
 	}
 	return context.Cause(ctx)
 }

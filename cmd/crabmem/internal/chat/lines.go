@@ -59,6 +59,12 @@ func EventLines(e *agent.Event) []string {
 			line += "; the summary is in the archive " + display.Label(a)
 		}
 		return []string{line}
+	case agent.Injected:
+		lines := strings.Split(e.Content, "\n")
+		for i := range lines {
+			lines[i] = display.Printable(lines[i])
+		}
+		return lines
 	case agent.Notice:
 		return []string{"note: " + display.Printable(display.OneLine(e.Note))}
 	}

@@ -17,12 +17,13 @@ type Info struct {
 
 // Reply is the result of a message, and the output of send --json.
 type Reply struct {
-	Agent   string       `json:"agent"`
-	Session uint64       `json:"session"`   // the daemon's number of the session
-	Stored  string       `json:"stored_id"` // the value for --session
-	Content string       `json:"content"`
-	Usage   *ReplyUsage  `json:"usage"` // null if the run reported no usage
-	Error   *cli.Failure `json:"error"` // null after success
+	Agent    string       `json:"agent"`
+	Session  uint64       `json:"session"`   // the daemon's number of the session
+	Stored   string       `json:"stored_id"` // the value for --session
+	Content  string       `json:"content"`
+	Injected string       `json:"injected,omitempty"` // text from memory that preceded the message
+	Usage    *ReplyUsage  `json:"usage"`              // null if the run reported no usage
+	Error    *cli.Failure `json:"error"`              // null after success
 
 	text strings.Builder
 	step bool // a tool call followed the text
@@ -44,6 +45,8 @@ func (r *Reply) Add(e *agent.Event) string {
 		if r.Agent == "" {
 			r.Agent = config.Crab
 		}
+	case agent.Injected:
+		r.Injected = e.Content
 	case agent.TextDelta:
 		if r.step {
 			r.text.Reset()

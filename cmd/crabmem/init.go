@@ -366,12 +366,21 @@ func (p *choice) test(ctx context.Context, name string, secret bool) (saw, fix s
 // freeName returns a name, with the first unused number if the name exists.
 func (c *app) freeName(name string) (string, error) {
 	free := name
-	for n := 2; ; n++ {
+	for {
 		if _, err := c.fs.Lstat(free); missing(err) {
 			return free, nil
 		} else if err != nil {
 			return "", err
 		}
-		free = name + "-" + strconv.Itoa(n)
+		free = nextName(name, free)
 	}
+}
+
+// nextName returns the name after last in the sequence NAME, NAME-2, NAME-3.
+func nextName(name, last string) string {
+	n, err := strconv.Atoi(strings.TrimPrefix(last, name+"-"))
+	if err != nil {
+		n = 1
+	}
+	return name + "-" + strconv.Itoa(n+1)
 }

@@ -33,8 +33,8 @@ func mcpInstallCommand(c *app) *cobra.Command {
 		Use:   "install [CLIENT...]",
 		Short: "add the MCP server to the configuration of clients",
 		Long: `Add the server crabmem to the configuration file of each CLIENT: claude-code,
-claude-desktop, codex, cursor, vscode, windsurf, or zed. Without CLIENT, install
-selects the clients of this machine.
+claude-desktop, cline, codex, copilot-cli, cursor, gemini-cli, opencode, vscode,
+windsurf, or zed. Without CLIENT, install selects the clients of this machine.
 
 install shows the change and asks before it writes; --yes does not ask. It keeps
 all other bytes of the file, including comments, and a copy of the previous file
@@ -58,7 +58,7 @@ defaults.`,
 		if err != nil {
 			return err
 		}
-		return c.editClients(args, &f, f.print, func(cl *mcpclient.Client, text []byte) ([]byte, error) {
+		return c.editClients(args, &f, f.print, func(cl *mcpclient.Client, _ string, text []byte) ([]byte, error) {
 			if f.print {
 				text = nil
 			}
@@ -74,12 +74,14 @@ func mcpUninstallCommand(c *app) *cobra.Command {
 		Use:   "uninstall [CLIENT...]",
 		Short: "remove the MCP server from clients",
 		Long: `Remove the server crabmem from the configuration file of each CLIENT:
-claude-code, claude-desktop, codex, cursor, vscode, windsurf, or zed. Without
-CLIENT, uninstall selects the clients of this machine.
+claude-code, claude-desktop, cline, codex, copilot-cli, cursor, gemini-cli,
+opencode, vscode, windsurf, or zed. Without CLIENT, uninstall selects the
+clients of this machine.
 
 uninstall shows the change and asks before it writes; --yes does not ask. It
 keeps all other bytes of the file, and a copy of the previous file with the
-suffix .before-crabmem. If the file does not contain the server, uninstall
+suffix .before-crabmem. If the file is as install left it, uninstall restores
+the bytes before install. If the file does not contain the server, uninstall
 changes nothing.`,
 		Example: `  crabmem mcp uninstall cursor --yes
   crabmem mcp uninstall claude-code codex --yes`,
@@ -88,9 +90,38 @@ changes nothing.`,
 	}
 	f.register(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.editClients(args, &f, false, func(cl *mcpclient.Client, text []byte) ([]byte, error) { return cl.Remove(text, f.name) })
+		return c.editClients(args, &f, false, func(cl *mcpclient.Client, path string, text []byte) ([]byte, error) {
+			if before := c.beforeInstall(cl, path, text, f.name); before != nil {
+				return before, nil
+			}
+			return cl.Remove(text, f.name)
+		})
 	}
 	return c.outputs(cmd, of[clientEdits]())
+}
+
+// beforeInstall returns the newest kept copy of a client's file without the server, if an
+// installation made the file from it; nil: there is none.
+func (c *app) beforeInstall(cl *mcpclient.Client, path string, text []byte, name string) (before []byte) {
+	servers, err := cl.Servers(text)
+	e, ok := servers[name]
+	free, ferr := c.freeName(path + keptSuffix)
+	if err != nil || ferr != nil || !ok {
+		return nil
+	}
+	for kept := path + keptSuffix; kept != free; kept = nextName(path+keptSuffix, kept) {
+		old, err := vfs.ReadFile(c.fs, kept, mcpclient.MaxBytes)
+		if err != nil {
+			continue
+		}
+		if servers, err := cl.Servers(old); err != nil || servers[name].Command != "" {
+			continue
+		}
+		if after, err := cl.Set(old, name, e); err == nil && bytes.Equal(after, text) {
+			before = old
+		}
+	}
+	return before
 }
 
 func (f *mcpInstallFlags) register(cmd *cobra.Command) {
@@ -158,7 +189,7 @@ type clientEdits struct {
 
 // editClients changes the files of clients. It reads and checks all files before it
 // writes the first one.
-func (c *app) editClients(ids []string, f *mcpInstallFlags, show bool, edit func(*mcpclient.Client, []byte) ([]byte, error)) error {
+func (c *app) editClients(ids []string, f *mcpInstallFlags, show bool, edit func(*mcpclient.Client, string, []byte) ([]byte, error)) error {
 	if f.name == "" || len(f.name) > 64 || strings.ContainsFunc(f.name, func(r rune) bool { return !display.Showable(r) }) {
 		return cli.Usagef("--name %s: want 1 to 64 visible characters", display.Quoted(f.name))
 	}
@@ -222,7 +253,7 @@ func (c *app) selectClients(ids []string) (list []mcpclient.Client, m mcpclient.
 }
 
 // planEdit reads the file of a client and computes its new contents.
-func (c *app) planEdit(cl mcpclient.Client, m mcpclient.Machine, edit func(*mcpclient.Client, []byte) ([]byte, error)) (*clientEdit, error) {
+func (c *app) planEdit(cl mcpclient.Client, m mcpclient.Machine, edit func(*mcpclient.Client, string, []byte) ([]byte, error)) (*clientEdit, error) {
 	e := &clientEdit{Client: cl.ID, Path: cl.File(m), client: cl, perm: 0o600}
 	if real, err := c.fs.Resolve(e.Path); err == nil {
 		e.Path = real // a link to the file stays
@@ -233,7 +264,7 @@ func (c *app) planEdit(cl mcpclient.Client, m mcpclient.Machine, edit func(*mcpc
 	} else if !missing(err) {
 		return nil, err
 	}
-	e.after, err = edit(&cl, e.before)
+	e.after, err = edit(&cl, e.Path, e.before)
 	if s, ok := errors.AsType[*mcpclient.SyntaxError](err); ok {
 		return nil, &cli.Failure{Code: cli.ExitFailure, Kind: "invalid", Path: e.Path, Err: err,
 			Message: fmt.Sprintf("parse %s:%d: %v; the file is unchanged", e.Path, s.Line, s.Err), Remedy: "correct the line, or add the entry that crabmem mcp install " + cl.ID + " --print shows"}
@@ -299,6 +330,8 @@ func (c *app) writeEdit(e *clientEdit, yes bool) error {
 	return nil
 }
 
+const keptSuffix = ".before-crabmem" // of a copy of a client's file
+
 // replaceClientFile writes the new contents, and a copy of the old contents. It
 // returns an error if the file changed since planEdit read it.
 func (c *app) replaceClientFile(e *clientEdit) error {
@@ -317,7 +350,7 @@ func (c *app) replaceClientFile(e *clientEdit) error {
 		return vfs.WriteFile(c.fs, path, e.perm, text)
 	}
 	if e.exists {
-		if e.Kept, err = c.freeName(e.Path + ".before-crabmem"); err != nil {
+		if e.Kept, err = c.freeName(e.Path + keptSuffix); err != nil {
 			return err
 		}
 		if err := write(e.Kept, e.before); err != nil {
@@ -334,6 +367,10 @@ func (c *app) programPath() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if isTemporary(self) {
+		return "", &cli.Failure{Code: cli.ExitUsage, Kind: "usage", Path: self, Message: "the program is temporary: go run removes " + self,
+			Remedy: "run go install ./cmd/crabmem, then crabmem from PATH"}
+	}
 	name, err := exec.LookPath(serviceName)
 	if err != nil || !filepath.IsAbs(name) {
 		return self, nil
@@ -346,4 +383,10 @@ func (c *app) programPath() (string, error) {
 		return name, nil
 	}
 	return self, nil
+}
+
+// isTemporary reports whether go run made a program, and removes it at the end.
+func isTemporary(program string) bool {
+	dir := filepath.Dir(program)
+	return filepath.Base(dir) == "exe" && strings.Contains(filepath.ToSlash(dir), "/go-build")
 }

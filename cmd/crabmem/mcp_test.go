@@ -289,3 +289,14 @@ func TestMCPNamespace(t *testing.T) {
 		t.Errorf("tools %+v, %v", tools, err)
 	}
 }
+
+// TestTemporaryProgram: no client starts a program that go run removes.
+func TestTemporaryProgram(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/tmp/go-build123/b001/exe/crabmem": true, "/tmp/go-build123/b001/crabmem.test": false, "/home/exe/crabmem": false, "/usr/bin/crabmem": false,
+	} {
+		if got := isTemporary(filepath.FromSlash(path)); got != want {
+			t.Errorf("%s: %t", path, got)
+		}
+	}
+}

@@ -27,7 +27,7 @@ func (jsonc) decode(text []byte) (map[string]any, error) {
 	return v, dec.Decode(&v)
 }
 
-func (jsonc) set(text []byte, key, name string, fields []field) ([]byte, error) {
+func (jsonc) set(text []byte, path []string, name string, fields []field) ([]byte, error) {
 	f, err := parseJSON(text)
 	if err != nil {
 		return nil, err
@@ -37,58 +37,56 @@ func (jsonc) set(text []byte, key, name string, fields []field) ([]byte, error) 
 		if n := len(text); n > 0 && text[n-1] != '\n' && len(bytes.TrimSpace(text)) > 0 {
 			text = append(bytes.Clone(text), '\n')
 		}
-		file := []field{{key, []field{{name, fields}}}}
-		return fmt.Appendf(bytes.Clone(text), "%s\n", render(file, "", "  ", "\n", false)), nil
+		return fmt.Appendf(bytes.Clone(text), "%s\n", render(nest(fields, append(slices.Clone(path), name)), "", "  ", "\n", false)), nil
 	}
-	object, depth, err := f.object(key, name)
+	path = append(slices.Clone(path), name)
+	object, depth, err := f.object(path...)
 	if err != nil {
 		return nil, err
 	}
-	switch depth {
-	case 0:
-		err = f.put(object, key, []field{{name, fields}})
-	case 1:
-		err = f.put(object, name, fields)
-	default:
-		var old map[string]any
-		old, err = jsonc{}.decode(text)
-		for _, field := range changed(cut(old, key, name), fields) {
-			err = errors.Join(err, f.put(object, field.name, field.value))
-		}
+	if depth < len(path) {
+		err = f.put(object, path[depth], nest(fields, path[depth+1:]))
+		return f.pack(), err
+	}
+	old, err := jsonc{}.decode(text)
+	for _, field := range changed(cut(old, path...), fields) {
+		err = errors.Join(err, f.put(object, field.name, field.value))
 	}
 	return f.pack(), err
 }
 
-func (jsonc) remove(text []byte, key, name string) ([]byte, error) {
+// nest returns the fields as a member of a member, by names.
+func nest(fields []field, path []string) []field {
+	for _, name := range slices.Backward(path) {
+		fields = []field{{name: name, value: fields}}
+	}
+	return fields
+}
+
+func (jsonc) remove(text []byte, path []string, name string) ([]byte, error) {
 	f, err := parseJSON(text)
 	if err != nil || f.value.Value == nil {
 		return text, err
 	}
-	servers, depth, err := f.object(key)
-	if err == nil && depth == 1 {
-		err = f.drop(servers.Value.(*hujson.Object), name)
+	servers, depth, err := f.object(path...)
+	if err != nil || depth < len(path) {
+		return text, err
 	}
+	err = f.drop(servers.Value.(*hujson.Object), name)
 	return f.pack(), err
 }
 
 // jsonFile is a parsed file. Its value is unset if the file is empty.
 type jsonFile struct {
-	start    string // byte order mark
-	text     []byte // after start, with a line end
+	text     []byte // with a line end
 	value    hujson.Value
 	nl, unit string // line end, and indentation of one level
 }
 
-const (
-	byteOrderMark = "\xef\xbb\xbf"
-	maxDepth      = 10_000 // of nested brackets
-)
+const maxDepth = 10_000 // of nested brackets
 
 func parseJSON(text []byte) (*jsonFile, error) {
 	f := &jsonFile{nl: "\n", unit: "  "}
-	if rest, ok := bytes.CutPrefix(text, []byte(byteOrderMark)); ok {
-		f.start, text = byteOrderMark, rest
-	}
 	if bytes.Contains(text, []byte("\r\n")) {
 		f.nl = "\r\n"
 	}
@@ -114,6 +112,7 @@ func parseJSON(text []byte) (*jsonFile, error) {
 		e.Line = min(e.Line, bytes.Count(f.text, []byte("\n")))
 		return nil, e
 	}
+	emptyNull(&f.value)
 	root, ok := f.value.Value.(*hujson.Object)
 	if !ok {
 		return nil, f.syntaxError(0, errors.New("the file is not a JSON object"))
@@ -126,9 +125,14 @@ func parseJSON(text []byte) (*jsonFile, error) {
 	return f, nil
 }
 
-func (f *jsonFile) pack() []byte {
-	return append([]byte(f.start), bytes.TrimSuffix(f.value.Pack(), []byte("\n"))...)
+// emptyNull replaces null by an empty object.
+func emptyNull(v *hujson.Value) {
+	if v.Value.Kind() == 'n' {
+		v.Value = &hujson.Object{}
+	}
 }
+
+func (f *jsonFile) pack() []byte { return bytes.TrimSuffix(f.value.Pack(), []byte("\n")) }
 
 func (f *jsonFile) syntaxError(at int, err error) error {
 	return &SyntaxError{Line: 1 + bytes.Count(f.text[:at], []byte{'\n'}), Err: err}
@@ -145,6 +149,7 @@ func (f *jsonFile) object(path ...string) (v *hujson.Value, depth int, err error
 			return v, depth, err
 		}
 		m := &o.Members[i]
+		emptyNull(&m.Value)
 		if m.Value.Value.Kind() != '{' {
 			return v, depth, f.syntaxError(m.Name.StartOffset, fmt.Errorf("%q is not an object", name))
 		}

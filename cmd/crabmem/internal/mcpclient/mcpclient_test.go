@@ -2,6 +2,7 @@ package mcpclient
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -44,6 +45,17 @@ func TestEdits(t *testing.T) {
 		{"one line", "claude-code", `{"a":1,"mcpServers":{"b":{"command":"c"}},"d":[{"e":"}"}]}`,
 			`{"a":1,"mcpServers":{"b":{"command":"c"}, "crabmem": {"type": "stdio", "command": "/bin/crabmem", "args": ["mcp"]}},"d":[{"e":"}"}]}`, "same"},
 		{"byte order mark", "cursor", "\xef\xbb\xbf{\n  \"mcpServers\": {}\n}\n", "\xef\xbb\xbf{\n  \"mcpServers\": {\n    " + cursorEntry + "\n  }\n}\n", "same"},
+		{"null", "cursor", "// mine\nnull\n", "// mine\n{\n  \"mcpServers\": {\n    " + cursorEntry + "\n  }\n}\n", "// mine\n{\n  \"mcpServers\": {}\n}\n"},
+		{"null servers", "cursor", "{\"mcpServers\": null, \"a\": null}", "{\"mcpServers\": {\n  " + strings.ReplaceAll(cursorEntry, "\n  ", "\n") + "\n}, \"a\": null}", "{\"mcpServers\": {}, \"a\": null}"},
+		{"null entry", "cursor", "{\n  \"mcpServers\": {\n    \"crabmem\": null\n  }\n}", "{\n  \"mcpServers\": {\n    " + cursorEntry + "\n  }\n}", "{\n  \"mcpServers\": {}\n}"},
+		{"only a byte order mark", "cursor", "\xef\xbb\xbf", "\xef\xbb\xbf{\n  \"mcpServers\": {\n    " + cursorEntry + "\n  }\n}\n", "\xef\xbb\xbf{\n  \"mcpServers\": {}\n}\n"},
+		{"Gemini CLI", "gemini-cli", "{\"ui\": {\"theme\": \"x\"}, \"mcpServers\": {}}", "{\"ui\": {\"theme\": \"x\"}, \"mcpServers\": {\n  " + strings.ReplaceAll(cursorEntry, "\n  ", "\n") + "\n}}", "same"},
+		{"Cline", "cline", "{\n  \"mcpServers\": {}\n}", "{\n  \"mcpServers\": {\n    " + cursorEntry + "\n  }\n}", "same"},
+		{"Copilot CLI", "copilot-cli", "{\"mcpServers\": {\"a\": {}}}", `{"mcpServers": {"a": {}, "crabmem": {"type": "local", "command": "/bin/crabmem", "args": ["mcp"], "tools": ["*"]}}}`, "same"},
+		{"Copilot CLI own tools", "copilot-cli", `{"mcpServers": {"a": {}, "crabmem": {"type": "local", "command": "old", "args": [], "tools": ["recall"]}}}`,
+			`{"mcpServers": {"a": {}, "crabmem": {"type": "local", "command": "/bin/crabmem", "args": ["mcp"], "tools": ["recall"]}}}`, `{"mcpServers": {"a": {}}}`},
+		{"opencode", "opencode", "{\"mcp\": {\"a\": {\"type\": \"local\", \"command\": [\"b\"]}}}", `{"mcp": {"a": {"type": "local", "command": ["b"]}, "crabmem": {"type": "local", "command": ["/bin/crabmem", "mcp"]}}}`, "same"},
+		{"opencode 2", "opencode", "{\"mcp\": {\"servers\": {\"a\": {\"type\": \"local\", \"command\": [\"b\"]}}}}", `{"mcp": {"servers": {"a": {"type": "local", "command": ["b"]}, "crabmem": {"type": "local", "command": ["/bin/crabmem", "mcp"]}}}}`, "same"},
 		{"own fields stay", "cursor", "{\n  \"mcpServers\": {\n    \"crabmem\": {\n      \"command\": \"old\", // mine\n      \"env\": {\"A\": \"b\"}\n    },\n    \"z\": {}\n  }\n}\n",
 			"{\n  \"mcpServers\": {\n    \"crabmem\": {\n      \"command\": \"/bin/crabmem\", // mine\n      \"env\": {\"A\": \"b\"},\n      \"args\": [\"mcp\"]\n    },\n    \"z\": {}\n  }\n}\n",
 			"{\n  \"mcpServers\": {\n    \"z\": {}\n  }\n}\n"},
@@ -57,6 +69,7 @@ func TestEdits(t *testing.T) {
 		{"TOML own fields", "codex", "[mcp_servers.crabmem] # here\ncommand = \"old\" # path\nargs = [\n  \"mcp\",\n]\nenabled = true\n\n[mcp_servers.crabmem.env]\nA = \"\"\"\n# b\n[x]\n\"\"\"\n# of z\n[z]\na = 1\n",
 			"[mcp_servers.crabmem] # here\ncommand = \"/bin/crabmem\"\nargs = [\n  \"mcp\",\n]\nenabled = true\n\n[mcp_servers.crabmem.env]\nA = \"\"\"\n# b\n[x]\n\"\"\"\n# of z\n[z]\na = 1\n", "# of z\n[z]\na = 1\n"},
 		{"TOML without a field", "codex", "[mcp_servers.crabmem]\ncommand = \"/bin/crabmem\"\n\n[z]\n", "[mcp_servers.crabmem]\nargs = [\"mcp\"]\ncommand = \"/bin/crabmem\"\n\n[z]\n", "\n[z]\n"},
+		{"TOML byte order mark", "codex", "\xef\xbb\xbfmodel = \"x\"\n", "\xef\xbb\xbfmodel = \"x\"\n\n[mcp_servers.crabmem]\ncommand = \"/bin/crabmem\"\nargs = [\"mcp\"]\n", "same"},
 		{"TOML CRLF", "codex", "a = 1\r\n", "a = 1\r\n\r\n[mcp_servers.crabmem]\r\ncommand = \"/bin/crabmem\"\r\nargs = [\"mcp\"]\r\n", "same"},
 	} {
 		cl := client(t, c.client)
@@ -123,12 +136,57 @@ func TestFiles(t *testing.T) {
 		{"linux", "claude-code", "/h/.claude.json"}, {"linux", "claude-desktop", "/h/.config/Claude/claude_desktop_config.json"}, {"linux", "codex", "/h/.codex/config.toml"},
 		{"linux", "cursor", "/h/.cursor/mcp.json"}, {"linux", "vscode", "/h/.config/Code/User/mcp.json"}, {"linux", "windsurf", "/h/.codeium/windsurf/mcp_config.json"}, {"linux", "zed", "/h/.config/zed/settings.json"},
 		{"darwin", "claude-desktop", "/h/Library/Application Support/Claude/claude_desktop_config.json"}, {"darwin", "vscode", "/h/Library/Application Support/Code/User/mcp.json"}, {"darwin", "zed", "/h/.config/zed/settings.json"},
+		{"linux", "cline", "/h/.cline/data/settings/cline_mcp_settings.json"}, {"linux", "copilot-cli", "/h/.copilot/mcp-config.json"}, {"darwin", "gemini-cli", "/h/.gemini/settings.json"},
+		{"windows", "opencode", "/h/.config/opencode/opencode.json"},
 		{"windows", "claude-desktop", "/h/AppData/Roaming/Claude/claude_desktop_config.json"}, {"windows", "vscode", "/h/AppData/Roaming/Code/User/mcp.json"}, {"windows", "zed", "/h/AppData/Roaming/Zed/settings.json"},
 	} {
 		m := Machine{OS: c.os, Home: filepath.FromSlash("/h"), Getenv: func(name string) string { return variables[name] }}
 		if got := filepath.ToSlash(client(t, c.id).File(m)); got != c.want {
 			t.Errorf("%s on %s: %s, want %s", c.id, c.os, got, c.want)
 		}
+	}
+}
+
+// TestDocumentedClients compares the entry and the file with testdata/clients.txt, which
+// names the documentation of each client.
+func TestDocumentedClients(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("testdata", "clients.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for block := range strings.SplitSeq(string(b), "\n\n") {
+		var id, file, entry string
+		for line := range strings.Lines(block) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+			switch key {
+			case "client":
+				id = value
+			case "file":
+				file = value
+			case "entry":
+				entry = value
+			}
+		}
+		if id == "" {
+			continue // the introduction
+		}
+		seen++
+		c := client(t, id)
+		m := Machine{OS: "linux", Home: "/home/me", Getenv: func(string) string { return "" }}
+		if got := filepath.ToSlash(c.File(m)); got != strings.Replace(file, "~", "/home/me", 1) {
+			t.Errorf("%s: the file is %s, want %s", id, got, file)
+		}
+		got, err := c.Set([]byte(`{"a": 1}`), "crabmem", crabmem)
+		if want := strings.Replace(entry, "{", `{"a": 1, `, 1); err != nil || string(got) != want {
+			t.Errorf("%s: %s, want %s: %v", id, got, want, err)
+		}
+		if !strings.Contains(block, "\nsource: ") || !strings.Contains(block, "\nread: 2026-") {
+			t.Errorf("%s: want a source and the day on which it was read", id)
+		}
+	}
+	if seen != 4 {
+		t.Errorf("%d clients", seen)
 	}
 }
 

@@ -90,7 +90,8 @@ func trimEnd(text []byte, start, end int) int {
 	return end
 }
 
-func (toml) set(text []byte, key, name string, fields []field) ([]byte, error) {
+func (toml) set(text []byte, path []string, name string, fields []field) ([]byte, error) {
+	key := path[0]
 	file, err := toml{}.decode(text)
 	if err != nil {
 		return nil, err
@@ -161,7 +162,8 @@ func tomlKey(s string) string {
 	return s
 }
 
-func (toml) remove(text []byte, key, name string) ([]byte, error) {
+func (toml) remove(text []byte, path []string, name string) ([]byte, error) {
+	key := path[0]
 	file, err := toml{}.decode(text)
 	if err != nil {
 		return nil, err

@@ -97,7 +97,7 @@ func (c *app) edit(ctx context.Context, editor string, before crmem.Entry, allow
 		remove()
 		return c.printResult(before, func() { c.Say("%s is unchanged", display.Label(before.Name)) })
 	}
-	if isBlank(after) {
+	if op.IsBlank(after) {
 		remove()
 		return emptyText("the edited text of " + display.Label(before.Name))
 	}

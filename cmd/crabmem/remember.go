@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
@@ -102,7 +101,7 @@ func (c *app) remember(ctx context.Context, name, text string, f rememberFlags) 
 			return err
 		}
 	}
-	if !f.allowEmpty && isBlank(text) {
+	if !f.allowEmpty && op.IsBlank(text) {
 		return emptyText("the text for " + display.Label(name))
 	}
 	o := crmem.Remember{Name: name, Content: text, Aliases: f.aliases, Metadata: f.metadata}
@@ -161,9 +160,6 @@ func (c *app) printWritten(verb string, r op.Written) error {
 	})
 }
 
-// isBlank reports whether a text has only white space.
-func isBlank(text string) bool { return strings.TrimSpace(text) == "" }
-
 // emptyText refuses an empty text, which is most often a mistake: the output of a
 // failed command, or a file that an editor cut.
 func emptyText(what string) *cli.Failure {
@@ -211,7 +207,7 @@ exist, append exits with 3; for an archive it exits with 4.
 				return err
 			}
 		}
-		if isBlank(text) {
+		if op.IsBlank(text) {
 			f := emptyText("the text to append to " + display.Label(args[0]))
 			f.Remedy = "check the command that wrote it"
 			return f

@@ -54,18 +54,19 @@ func (g Guard) visible(s *crmem.Store, op crmem.Op) error {
 	case crmem.Remember:
 		name, content, creates, replaces = o.Name, o.Content, true, true
 	}
-	if g.AllowEmpty || !isBlank(content) || !creates && !replaces {
+	if g.AllowEmpty || !IsBlank(content) || !creates && !replaces {
 		return nil
 	}
 	old, err := s.Get(name)
-	if exists := err == nil && old.Name == name; exists && (!replaces || isBlank(old.Content)) || !exists && !creates {
+	if exists := err == nil && old.Name == name; exists && (!replaces || IsBlank(old.Content)) || !exists && !creates {
 		return nil
 	}
 	return &errtable.Error{Kind: "invalid", HTTP: http.StatusBadRequest, Exit: errtable.ExitUsage, Err: crmem.ErrInvalid,
 		Message: "the text of " + display.Label(name) + " is empty; nothing was written", Fix: "write a text, or remove the note"}
 }
 
-func isBlank(text string) bool { return strings.TrimSpace(text) == "" }
+// IsBlank reports whether a text has only white space.
+func IsBlank(text string) bool { return strings.TrimSpace(text) == "" }
 
 // metadata returns the change to make of the metadata of an entry.
 func (g Guard) metadata(name string, e metadata.Edit) (*metadata.Edit, error) {

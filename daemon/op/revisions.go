@@ -26,7 +26,7 @@ var Append = Add(errtable.Store, Op[Store, Addition, Written]{
 		Does: "Add text at the end of a note, on a new line. The note keeps its text, aliases, and metadata. For a new note, use remember."},
 	Did: func(_ *Addition, w *Written) once.Effect { return w.effect() },
 	Run: func(ctx context.Context, s Store, in *Addition) (Written, error) {
-		if isBlank(in.Text) {
+		if IsBlank(in.Text) {
 			return Written{}, errtable.Invalidf("the text to append to %s is empty; nothing was written", display.Label(in.Name))
 		}
 		return s.revise(ctx, in.Name, func(e crmem.Entry) (crmem.Update, error) {

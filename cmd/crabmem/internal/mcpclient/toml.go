@@ -91,7 +91,6 @@ func trimEnd(text []byte, start, end int) int {
 }
 
 func (toml) set(text []byte, path []string, name string, fields []field) ([]byte, error) {
-	key := path[0]
 	file, err := toml{}.decode(text)
 	if err != nil {
 		return nil, err
@@ -100,7 +99,7 @@ func (toml) set(text []byte, path []string, name string, fields []field) ([]byte
 	if bytes.Contains(text, []byte("\r\n")) {
 		nl = "\r\n"
 	}
-	entry := cut(file, key, name)
+	entry := cut(file, path[0], name)
 	if entry == nil {
 		b := bytes.Clone(text)
 		if n := len(b); n > 0 {
@@ -109,14 +108,14 @@ func (toml) set(text []byte, path []string, name string, fields []field) ([]byte
 			}
 			b = append(b, nl...)
 		}
-		b = fmt.Appendf(b, "[%s.%s]%s", tomlKey(key), tomlKey(name), nl)
+		b = fmt.Appendf(b, "[%s.%s]%s", tomlKey(path[0]), tomlKey(name), nl)
 		for _, f := range fields {
 			b = append(b, tomlLine(f)+nl...)
 		}
 		return b, nil
 	}
 	for _, f := range changed(entry, fields) {
-		if text, err = setTOMLField(text, f, nl, key, name); err != nil {
+		if text, err = setTOMLField(text, f, nl, path[0], name); err != nil {
 			return nil, err
 		}
 	}
@@ -163,18 +162,17 @@ func tomlKey(s string) string {
 }
 
 func (toml) remove(text []byte, path []string, name string) ([]byte, error) {
-	key := path[0]
 	file, err := toml{}.decode(text)
 	if err != nil {
 		return nil, err
 	}
-	if cut(file, key, name) == nil {
+	if cut(file, path[0], name) == nil {
 		return text, nil
 	}
 	list := tables(text)
 	for i := len(list) - 1; i >= 0; i-- {
 		t := list[i]
-		if len(t.path) < 2 || t.path[0] != key || t.path[1] != name {
+		if len(t.path) < 2 || t.path[0] != path[0] || t.path[1] != name {
 			continue
 		}
 		// An empty line before the table goes with it.

@@ -96,15 +96,10 @@ func pinning(c *app, unpin bool, cmd *cobra.Command) *cobra.Command {
 		return writeStore(ctx, c, cmd.Name(), op.PinNotes, op.Pins{Names: args, Unpin: unpin})
 	}, func(p op.Pinned) {
 		for _, name := range p.Names {
-			switch changed := slices.Contains(p.Changed, name); {
-			case changed && p.Pinned:
-				c.Say("pinned %s", display.Label(name))
-			case changed:
-				c.Say("unpinned %s", display.Label(name))
-			case p.Pinned:
-				c.Say("%s is pinned already", display.Label(name))
-			default:
-				c.Say("%s is not pinned", display.Label(name))
+			if slices.Contains(p.Changed, name) {
+				c.Say("%sned %s", cmd.Name(), display.Label(name))
+			} else {
+				c.Say("%s is unchanged", display.Label(name))
 			}
 		}
 	})

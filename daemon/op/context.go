@@ -115,11 +115,10 @@ func (d *Digest) Add(space string, s *crmem.Store) {
 		for i, p := range contextParts {
 			shown += p.limit
 			x := digested{space: space, entry: e}
-			switch {
-			case p.has == nil:
-			case !p.has(&m, d.in.Project):
-				continue
-			default:
+			if p.has != nil {
+				if !p.has(&m, d.in.Project) {
+					continue
+				}
 				x.value = m.Importance()
 			}
 			if d.parts[i] = append(d.parts[i], x); len(d.parts[i]) > 8*shown {
@@ -133,8 +132,7 @@ func (d *Digest) Add(space string, s *crmem.Store) {
 		d.parts[i] = best(d.parts[i], shown)
 		for k := range d.parts[i] {
 			if x := &d.parts[i][k]; x.line == "" {
-				x.line = strings.Clone(x.text())
-				x.entry = crmem.Entry{ID: x.entry.ID, CreatedAt: x.entry.CreatedAt}
+				x.line = x.text()
 			}
 		}
 	}
@@ -142,7 +140,7 @@ func (d *Digest) Add(space string, s *crmem.Store) {
 
 // superseded returns the IDs of the entries that another entry supersedes.
 func superseded(s *crmem.Store) map[uint64]bool {
-	named := make(map[string][]uint64) // the entries with each superseded name, or else alias
+	named, aliased := make(map[string][]uint64), make(map[string][]uint64) // the entries of each superseded name
 	for e := range s.All() {
 		if !strings.Contains(clip.Bytes(e.Content, metadata.MaxBytes), metadata.Supersedes) {
 			continue
@@ -157,20 +155,17 @@ func superseded(s *crmem.Store) map[uint64]bool {
 	if len(named) == 0 {
 		return nil
 	}
-	aliased := make(map[string][]uint64)
 	for e := range s.All() {
 		if _, ok := named[e.Name]; ok {
 			named[e.Name] = []uint64{e.ID}
 		}
 		for _, a := range e.Aliases {
-			if _, ok := named[a]; ok {
-				aliased[a] = append(aliased[a], e.ID)
-			}
+			aliased[a] = append(aliased[a], e.ID)
 		}
 	}
 	ids := make(map[uint64]bool)
 	for name, list := range named {
-		if list == nil {
+		if len(list) == 0 {
 			list = aliased[name]
 		}
 		if len(list) == 1 { // else the name is ambiguous
@@ -208,17 +203,13 @@ func shownLine(head, text string) string {
 
 // Text returns the context. sessions lists sessions whose titles it may show; nil: none.
 func (d *Digest) Text(sessions func() ([]sessionlog.Info, error)) (out ContextText, err error) {
-	type key struct {
-		space string
-		id    uint64
-	}
-	shown := make(map[key]bool)
-	var parts [][]string // each with its title first
+	shown := make(map[string]bool) // lines: each names its entry
+	var parts [][]string           // each with its title first
 	for i, p := range contextParts {
 		lines := []string{"# " + p.title + "\n"}
 		for _, x := range d.parts[i] {
-			if k := (key{x.space, x.entry.ID}); !shown[k] && len(lines) <= p.limit {
-				shown[k] = true
+			if !shown[x.line] && len(lines) <= p.limit {
+				shown[x.line] = true
 				lines = append(lines, x.line)
 			}
 		}

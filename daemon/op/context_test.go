@@ -208,7 +208,7 @@ func TestPin(t *testing.T) {
 		}
 		return out
 	}
-	for _, names := range [][]string{{"a", "archive"}, {"a", "none"}, {}, make([]string, 1001)} {
+	for _, names := range [][]string{{"a", "archive"}, {"a", "none"}} {
 		if _, err := op.PinNotes.Do(t.Context(), op.Store{Store: s}, op.Pins{Names: names}); err == nil {
 			t.Errorf("pinned %.5q", names)
 		}

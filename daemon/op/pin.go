@@ -3,6 +3,7 @@ package op
 import (
 	"context"
 	"net/http"
+	"slices"
 
 	"crabmem/crmem"
 	"crabmem/crmem/metadata"
@@ -15,16 +16,6 @@ type Pins struct {
 	Names []string `json:"names" jsonschema:"names of notes, or aliases that one note has" op:"items=1000"`
 	Unpin bool     `json:"unpin,omitempty" jsonschema:"remove the pins"`
 }
-
-// Validate returns an error for a request without names.
-func (in *Pins) Validate() error {
-	if len(in.Names) == 0 || len(in.Names) > maxPins {
-		return errtable.Invalidf("names: want 1 to %d", maxPins)
-	}
-	return nil
-}
-
-const maxPins = 1000 // of a request
 
 // Pinned is the result.
 type Pinned struct {
@@ -51,7 +42,6 @@ var PinNotes = Add(errtable.Store, Op[Store, Pins, Pinned]{
 // pins returns the operations that pin notes, and the result.
 func pins(s *crmem.Store, in *Pins) (ops []crmem.Op, out Pinned, err error) {
 	out = Pinned{!in.Unpin, []string{}, []string{}}
-	seen := make(map[uint64]bool)
 	for _, name := range in.Names {
 		e, err := FindEntry(s, name)
 		if err != nil {
@@ -61,10 +51,9 @@ func pins(s *crmem.Store, in *Pins) (ops []crmem.Op, out Pinned, err error) {
 			return nil, out, &errtable.Error{Kind: "kind", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Path: s.Path(), Err: crmem.ErrKind,
 				Message: display.Quoted(name) + " is an archive; pin only notes", Fix: "remember its subject as a note, then pin the note"}
 		}
-		if seen[e.ID] {
+		if slices.Contains(out.Names, e.Name) {
 			continue
 		}
-		seen[e.ID] = true
 		out.Names = append(out.Names, e.Name)
 		m, _, _ := metadata.Parse(e.Content)
 		if m.Pinned() == out.Pinned {

@@ -63,7 +63,7 @@ func (c *app) service() *service.Service {
 // daemon's to rotate.
 func (c *app) daemonService() *service.Service {
 	home := c.absHome()
-	return &service.Service{Name: serviceName, Description: "crabmem: agents that remember", Home: home, FS: c.fs, Args: c.daemonArgs(home)}
+	return &service.Service{Name: serviceName, Description: "crabmem: agents that remember", Home: home, FS: c.fs, Args: c.daemonArgs(home), Reloads: true}
 }
 
 // daemonArgs returns the arguments for a daemon with the settings of this

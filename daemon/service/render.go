@@ -18,13 +18,14 @@ type definition struct {
 	Label, Description, Log, User string
 	Command                       []string
 	Env                           []string
+	Reloads                       bool
 }
 
 func (s *Service) definition() (d definition, err error) {
 	if err := s.Check(); err != nil {
 		return d, err
 	}
-	d = definition{Label: s.Label(), Description: s.Description}
+	d = definition{Label: s.Label(), Description: s.Description, Reloads: s.Reloads}
 	if d.Description == "" {
 		d.Description = s.Name
 	}
@@ -135,7 +136,11 @@ func (d definition) values(template string) ([]string, error) {
 		for _, e := range d.Env {
 			environment.WriteString("Environment=" + quoted(e) + "\n")
 		}
-		return []string{"{description}", unitText(d.Description), "{command}", command.String(), "{environment}", environment.String(), "{log}", unitText(d.Log)}, nil
+		reload := ""
+		if d.Reloads {
+			reload = "ExecReload=kill -HUP $MAINPID\n"
+		}
+		return []string{"{description}", unitText(d.Description), "{command}", command.String(), "{reload}", reload, "{environment}", environment.String(), "{log}", unitText(d.Log)}, nil
 	case "launchd.plist":
 		for _, arg := range d.Command {
 			command.WriteString("\t\t<string>" + xmlText(arg) + "</string>\n")

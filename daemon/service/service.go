@@ -35,6 +35,8 @@ type Service struct {
 	Program string
 	// Args are the arguments of the program; nil means "run".
 	Args []string
+	// Reloads is set if SIGHUP makes the program read its configuration again.
+	Reloads bool
 	// Home is the daemon's; "" is CRABTALK_HOME, or .crabtalk in the user's.
 	Home string
 

@@ -311,7 +311,7 @@ func endMessage() *pb.ServerMessage {
 	return &pb.ServerMessage{Msg: &pb.ServerMessage_Stream{Stream: &pb.StreamEvent{Event: &pb.StreamEvent_End{End: &pb.StreamEnd{}}}}}
 }
 
-func handle(_ context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+func handle(_ context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 	if m.GetStream() == nil {
 		_ = send(&pb.ServerMessage{Msg: &pb.ServerMessage_Pong{Pong: &pb.Pong{}}})
 		return

@@ -7,7 +7,6 @@ import (
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/once"
 	"crabmem/daemon/op"
-	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 )
 
@@ -27,7 +26,7 @@ func (r *request) pong() error {
 }
 
 // Handle sends the response to a request. It is a [wire.Handler].
-func (d *Daemon) Handle(ctx context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+func (d *Daemon) Handle(ctx context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 	gone := false
 	r := &request{ctx: ctx, Header: op.Header{By: crmem.Actor{Client: crmem.ClientWire}}, as: op.Identity{Owner: true}}
 	r.send = func(m *pb.ServerMessage) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"testing"
 
-	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -22,7 +21,7 @@ func TestEveryRequestIsKnown(t *testing.T) {
 		if m.GetCall() != nil {
 			continue // it has no operation
 		}
-		d.Handle(ctx, wire.Peer{}, m, func(r *pb.ServerMessage) error {
+		d.Handle(ctx, m, func(r *pb.ServerMessage) error {
 			if e := r.GetError(); e.GetMessage() == errUnknownRequest.Error() {
 				t.Errorf("%s: %v", fields.Get(i).Name(), e)
 			}

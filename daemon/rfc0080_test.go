@@ -10,7 +10,6 @@ import (
 	"crabmem/crmem/vfs"
 	"crabmem/crmem/vfs/faultfs"
 	"crabmem/daemon/session"
-	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 	"crabmem/sessionlog/record"
 )
@@ -19,7 +18,7 @@ import (
 func handle(t *testing.T, d *Daemon, m *pb.ClientMessage) *pb.ServerMessage {
 	t.Helper()
 	var last *pb.ServerMessage
-	d.Handle(t.Context(), wire.Peer{Network: "unix"}, m, func(m *pb.ServerMessage) error {
+	d.Handle(t.Context(), m, func(m *pb.ServerMessage) error {
 		last = m
 		return nil
 	})

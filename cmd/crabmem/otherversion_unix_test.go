@@ -40,7 +40,7 @@ func TestOtherVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	hello := helloResponse(op.DaemonInfo{Protocol: pb.Version + 1, Version: "v9", PID: daemon.Process.Pid, Home: home})
-	s := &wire.Server{Handler: func(_ context.Context, _ wire.Peer, _ *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	s := &wire.Server{Handler: func(_ context.Context, _ *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		_ = send(hello)
 	}}
 	served := make(chan error, 1)

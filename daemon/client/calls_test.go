@@ -9,14 +9,13 @@ import (
 	"crabmem/crmem"
 	"crabmem/crmem/metadata"
 	"crabmem/daemon/op"
-	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 )
 
 // TestCalls makes every call: each takes the right response and no other.
 func TestCalls(t *testing.T) {
 	var hellos, wrong atomic.Int32
-	serve(t, func(_ context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	serve(t, func(_ context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		pong := &pb.ServerMessage{Msg: &pb.ServerMessage_Pong{Pong: &pb.Pong{}}}
 		null := result([]byte{0xf6}, false, false)
 		switch isPing := m.GetPing() != nil; {

@@ -86,7 +86,7 @@ func fail(code uint32, text string) *pb.ServerMessage {
 
 // script answers every request of a kind with the same messages.
 func script(answers ...*pb.ServerMessage) wire.Handler {
-	return func(_ context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	return func(_ context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		if isHello(m) {
 			_ = send(hello())
 			return
@@ -138,7 +138,7 @@ func TestStreamEnds(t *testing.T) {
 // and others do not.
 func TestConnections(t *testing.T) {
 	gone := make(chan bool, 1)
-	s := serve(t, func(ctx context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	s := serve(t, func(ctx context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		switch {
 		case isHello(m):
 			_ = send(hello())
@@ -232,7 +232,7 @@ func TestSkew(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := 0
-			serve(t, func(_ context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+			serve(t, func(_ context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 				if !isHello(m) {
 					asked++
 				}

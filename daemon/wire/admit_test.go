@@ -182,7 +182,7 @@ func TestShutdownWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Duration, 1)
 		began := time.Now()
-		s := &Server{Token: "secret", Handler: func(ctx context.Context, _ Peer, _ *pb.ClientMessage, _ func(*pb.ServerMessage) error) {
+		s := &Server{Token: "secret", Handler: func(ctx context.Context, _ *pb.ClientMessage, _ func(*pb.ServerMessage) error) {
 			<-ctx.Done()
 			ended <- time.Since(began)
 		}}
@@ -214,7 +214,7 @@ func TestShutdownEndsFollowers(t *testing.T) {
 		ended := make(chan time.Duration, 1)
 		began := time.Now()
 		s := &Server{Token: "secret", Waits: func(m *pb.ClientMessage) bool { return m.GetSubscribeEvents() != nil }}
-		s.Handler = func(ctx context.Context, _ Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+		s.Handler = func(ctx context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 			if !s.Waits(m) {
 				time.Sleep(run)
 				_ = send(pong())

@@ -50,9 +50,9 @@ func wantEnd(t testing.TB, nc net.Conn) {
 
 // TestLargestFrame is row 1 of the interop checklist.
 func TestLargestFrame(t *testing.T) {
-	a := serve(t, &Server{Handler: func(ctx context.Context, p Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	a := serve(t, &Server{Handler: func(ctx context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		if m.GetSend() == nil {
-			pinger(ctx, p, m, send)
+			pinger(ctx, m, send)
 			return
 		}
 		_ = send(response(strconv.Itoa(len(m.GetSend().GetContent()))))
@@ -201,7 +201,7 @@ func TestPieces(t *testing.T) {
 // after another, in order, also those that arrive during a long request.
 func TestPipelined(t *testing.T) {
 	var at atomic.Int32
-	inTime(t, func(ctx context.Context, p Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	inTime(t, func(ctx context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		if at.Add(1) != 1 {
 			t.Error("two requests of a connection at once")
 		}
@@ -239,9 +239,9 @@ func TestPipelined(t *testing.T) {
 // TestHangUp ends a request by closing its connection, whatever came after it.
 func TestHangUp(t *testing.T) {
 	began, ended := make(chan bool, 1), make(chan error, 1)
-	s := &Server{Handler: func(ctx context.Context, _ Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	s := &Server{Handler: func(ctx context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		if m.GetPing() != nil {
-			pinger(ctx, Peer{}, m, send)
+			pinger(ctx, m, send)
 			return
 		}
 		began <- true
@@ -275,7 +275,7 @@ func wantConns(t testing.TB, s *Server, n int) {
 // TestReset resets a TCP connection inside a frame, and while it is answered.
 func TestReset(t *testing.T) {
 	began, ended := make(chan bool, 1), make(chan bool, 1)
-	s := &Server{Handler: func(ctx context.Context, _ Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	s := &Server{Handler: func(ctx context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		began <- true
 		for send(response(strings.Repeat("x", 10<<10))) == nil {
 		}
@@ -319,9 +319,9 @@ func serveTCP(t testing.TB, s *Server) Addr {
 // and no more of that answer.
 func TestOversizeReply(t *testing.T) {
 	errs := make(chan error, 2)
-	c := dial(t, serve(t, &Server{Handler: func(ctx context.Context, p Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	c := dial(t, serve(t, &Server{Handler: func(ctx context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		if m.GetSend() == nil {
-			pinger(ctx, p, m, send)
+			pinger(ctx, m, send)
 			return
 		}
 		errs <- send(response(strings.Repeat("x", MaxFrame)))
@@ -340,7 +340,7 @@ func TestOversizeReply(t *testing.T) {
 func TestReplyThatIsNotUTF8(t *testing.T) {
 	list := &pb.ServerMessage{Msg: &pb.ServerMessage_Sessions{Sessions: &pb.SessionList{
 		Sessions: []*pb.SessionInfo{{Agent: "a\xc3b", CreatedBy: "\xed\xa0\x80"}}}}}
-	c := dial(t, serve(t, &Server{Handler: func(_ context.Context, _ Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	c := dial(t, serve(t, &Server{Handler: func(_ context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		if err := send(list); err != nil {
 			t.Error(err)
 		}
@@ -363,7 +363,7 @@ func TestReplyThatIsNotUTF8(t *testing.T) {
 }
 
 func TestNoAnswer(t *testing.T) {
-	c := dial(t, serve(t, &Server{Handler: func(context.Context, Peer, *pb.ClientMessage, func(*pb.ServerMessage) error) {}}))
+	c := dial(t, serve(t, &Server{Handler: func(context.Context, *pb.ClientMessage, func(*pb.ServerMessage) error) {}}))
 	for range 2 {
 		wantError(t, ask(t, c, sendMsg("x")), 500, "the handler sent no response")
 	}
@@ -464,7 +464,7 @@ func TestEvicted(t *testing.T) {
 func TestWorking(t *testing.T) {
 	release := make(chan bool)
 	began := make(chan bool, 2)
-	a := serve(t, &Server{Limits: Limits{Working: 2}, Handler: func(ctx context.Context, p Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	a := serve(t, &Server{Limits: Limits{Working: 2}, Handler: func(ctx context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		if m.GetSend() != nil {
 			began <- true
 			<-release
@@ -497,7 +497,7 @@ func TestWorking(t *testing.T) {
 func TestSubscribersDoNotWork(t *testing.T) {
 	began, ended := make(chan bool, 4), make(chan bool, 4)
 	subscribes := func(m *pb.ClientMessage) bool { return m.GetSubscribeEvents() != nil }
-	a := serve(t, &Server{Limits: Limits{Working: 2, Conns: 3}, Waits: subscribes, Handler: func(ctx context.Context, p Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	a := serve(t, &Server{Limits: Limits{Working: 2, Conns: 3}, Waits: subscribes, Handler: func(ctx context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		if !subscribes(m) {
 			_ = send(pong())
 			return
@@ -531,7 +531,7 @@ func TestSubscribersDoNotWork(t *testing.T) {
 
 // TestInFlight has more bytes on their way than may be: all arrive.
 func TestInFlight(t *testing.T) {
-	a := serve(t, &Server{Handler: func(_ context.Context, _ Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	a := serve(t, &Server{Handler: func(_ context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		_ = send(response(m.GetSend().GetContent()))
 	}, Limits: Limits{InFlight: MaxFrame}})
 	body := strings.Repeat("x", 6<<20)
@@ -562,9 +562,9 @@ func TestShutdown(t *testing.T) {
 	for _, hard := range []bool{false, true} {
 		t.Run(map[bool]string{false: "drained", true: "cut"}[hard], func(t *testing.T) {
 			began, release, ended := make(chan bool), make(chan bool), make(chan error, 1)
-			s := &Server{Handler: func(ctx context.Context, p Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+			s := &Server{Handler: func(ctx context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 				if m.GetSend() == nil {
-					pinger(ctx, p, m, send)
+					pinger(ctx, m, send)
 					return
 				}
 				began <- true

@@ -9,7 +9,7 @@ import (
 )
 
 // echo answers a call with its request.
-func echo(_ context.Context, _ Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+func echo(_ context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 	_ = send(&pb.ServerMessage{Msg: &pb.ServerMessage_Result{Result: &pb.Result{Body: m.GetCall().GetBody()}}})
 }
 

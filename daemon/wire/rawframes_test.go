@@ -199,7 +199,7 @@ var raw = []struct {
 func TestRawFrames(t *testing.T) {
 	var got *pb.ClientMessage
 	var say []*pb.ServerMessage
-	a := serve(t, &Server{Handler: func(_ context.Context, _ Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	a := serve(t, &Server{Handler: func(_ context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		got = m
 		for _, s := range say {
 			if err := send(s); err != nil {

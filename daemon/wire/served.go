@@ -256,7 +256,7 @@ func (c *served) work(m *pb.ClientMessage) {
 	c.answered, c.over = false, nil
 	c.phase.Store(running)
 	c.s.watch.rouse()
-	c.s.Handler(c.req, c.peer, m, c.reply)
+	c.s.Handler(c.req, m, c.reply)
 	if c.phase.Swap(none) == watched {
 		_ = c.c.SetReadDeadline(time.Now())
 		<-c.watchEnd

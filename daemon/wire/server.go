@@ -23,7 +23,7 @@ import (
 // twice at a time.
 //
 // A peer that closes only its sending side has hung up, too.
-type Handler func(ctx context.Context, p Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error)
+type Handler func(ctx context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error)
 
 // Peer is who is at the other end.
 type Peer struct {

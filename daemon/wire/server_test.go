@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // pinger answers pings, and says whatever it was sent.
-func pinger(_ context.Context, _ Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+func pinger(_ context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 	switch x := m.Msg.(type) {
 	case *pb.ClientMessage_Ping:
 		_ = send(&pb.ServerMessage{Msg: &pb.ServerMessage_Pong{Pong: &pb.Pong{}}})

@@ -11,7 +11,7 @@ import (
 // BenchmarkStream sends one chunk of a stream to a peer that discards it.
 func BenchmarkStream(b *testing.B) {
 	n := 0
-	a := serve(b, &Server{Handler: func(_ context.Context, _ Peer, _ *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	a := serve(b, &Server{Handler: func(_ context.Context, _ *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		for range n {
 			if send(event(&pb.StreamEvent{Event: &pb.StreamEvent_Chunk{Chunk: &pb.StreamChunk{Content: "a word or two of the answer"}}})) != nil {
 				return

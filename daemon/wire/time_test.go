@@ -215,7 +215,7 @@ func TestSteadyLongPayload(t *testing.T) {
 // TestNeverReads subscribes and does not read.
 func TestNeverReads(t *testing.T) {
 	var took atomic.Int64
-	inTime(t, func(ctx context.Context, _ Peer, _ *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	inTime(t, func(ctx context.Context, _ *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		if err := send(response("first")); err != nil {
 			t.Error(err)
 		}
@@ -246,7 +246,7 @@ func TestNeverReads(t *testing.T) {
 // TestSlowReader takes a long answer bit by bit: as long as it does, it is
 // waited for.
 func TestSlowReader(t *testing.T) {
-	inTime(t, func(_ context.Context, _ Peer, _ *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	inTime(t, func(_ context.Context, _ *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		if err := send(response(strings.Repeat("x", 1<<20))); err != nil {
 			t.Error(err)
 		}
@@ -271,7 +271,7 @@ func TestSlowReader(t *testing.T) {
 // TestHangUpIsNoticed says how soon.
 func TestHangUpIsNoticed(t *testing.T) {
 	var ended atomic.Int64
-	inTime(t, func(ctx context.Context, _ Peer, _ *pb.ClientMessage, _ func(*pb.ServerMessage) error) {
+	inTime(t, func(ctx context.Context, _ *pb.ClientMessage, _ func(*pb.ServerMessage) error) {
 		sub, cancel := context.WithTimeout(ctx, time.Hour)
 		defer cancel()
 		<-sub.Done()
@@ -402,7 +402,7 @@ func TestResponsesShareMemory(t *testing.T) {
 		return m
 	}
 	responses := map[string]*pb.ServerMessage{"long": response(strings.Repeat("x", MaxFrame-keepOut)), "short": sized(keepOut), "medium": sized(keepOut + 1)}
-	s := &Server{Token: "secret", Limits: Limits{InFlight: MaxFrame}, Handler: func(_ context.Context, _ Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	s := &Server{Token: "secret", Limits: Limits{InFlight: MaxFrame}, Handler: func(_ context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		_ = send(responses[m.GetSend().GetContent()])
 	}}
 	inTimeOf(t, s, func(t *testing.T, dial func() net.Conn) {
@@ -475,7 +475,7 @@ func TestClosedInside(t *testing.T) {
 // its timer. A request after that is watched.
 func TestWatchRestsWhileIdle(t *testing.T) {
 	ended := make(chan struct{})
-	s := &Server{Token: "secret", Handler: func(ctx context.Context, _ Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	s := &Server{Token: "secret", Handler: func(ctx context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		<-ctx.Done()
 		close(ended)
 	}}

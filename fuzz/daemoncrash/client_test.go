@@ -14,7 +14,6 @@ import (
 	"crabmem/daemon"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/op"
-	"crabmem/daemon/wire"
 	"crabmem/daemon/wire/pb"
 	"crabmem/fuzz/internal/model"
 )
@@ -23,7 +22,7 @@ import (
 // the daemon reports.
 func send(d *daemon.Daemon, m *pb.ClientMessage, see func(*pb.ServerMessage)) error {
 	var err error
-	d.Handle(context.Background(), wire.Peer{}, m, func(r *pb.ServerMessage) error {
+	d.Handle(context.Background(), m, func(r *pb.ServerMessage) error {
 		if e := r.GetError(); e != nil {
 			err = fmt.Errorf("%d %s: %s", e.Code, e.Kind, e.Message)
 			return nil

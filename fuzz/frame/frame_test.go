@@ -47,7 +47,7 @@ func listen(f *testing.F) (path string) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	s := &wire.Server{Handler: func(_ context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	s := &wire.Server{Handler: func(_ context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		_ = send(&pb.ServerMessage{Msg: &pb.ServerMessage_Response{Response: &pb.SendResponse{Content: operation(m)}}})
 	}}
 	done := make(chan error, 1)

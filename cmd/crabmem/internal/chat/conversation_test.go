@@ -40,7 +40,7 @@ func TestSayAfterRefusedMessage(t *testing.T) {
 		return &pb.ServerMessage{Msg: &pb.ServerMessage_Result{Result: &pb.Result{Body: body, More: more}}}
 	}
 	missing := &pb.ServerMessage{Msg: &pb.ServerMessage_Error{Error: &pb.ErrorMsg{Code: 404, Kind: "not_found", Message: "no such session"}}}
-	s := &wire.Server{Handler: func(_ context.Context, _ wire.Peer, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
+	s := &wire.Server{Handler: func(_ context.Context, m *pb.ClientMessage, send func(*pb.ServerMessage) error) {
 		if m.GetCall().GetOp() == "daemon.hello" {
 			_ = send(part(client.Daemon{Protocol: pb.Version}, false))
 			return

@@ -10,10 +10,14 @@ import (
 // The runs and events of RFC 0018. Clients of the RFC fail on an event that it does not
 // define.
 
+// requestOfRFC returns the request of a SendMsg or StreamMsg.
+func requestOfRFC(agent, sender, content string, number *uint64, dir, resume *string, fresh bool) *runRequest {
+	return &runRequest{Request: session.Request{Agent: agent, Sender: sender, Session: number, Dir: dir, Resume: resume, NewChat: fresh, Content: content}}
+}
+
 // send runs an agent and sends its final message.
 func (d *Daemon) send(r *request, m *pb.SendMsg) error {
-	q := &runRequest{Request: session.Request{Agent: m.Agent, Sender: m.GetSender(), Session: m.Session, Dir: m.Cwd, Resume: m.ResumeFile, NewChat: m.NewChat, Content: m.Content}}
-	a, err := d.runMessage(r.ctx, q, nil)
+	a, err := d.runMessage(r.ctx, requestOfRFC(m.Agent, m.GetSender(), m.Content, m.Session, m.Cwd, m.ResumeFile, m.NewChat), nil)
 	if err != nil {
 		return err
 	}
@@ -23,7 +27,6 @@ func (d *Daemon) send(r *request, m *pb.SendMsg) error {
 // stream runs an agent and sends its events. It sends the end after the session
 // is on disk.
 func (d *Daemon) stream(r *request, m *pb.StreamMsg) error {
-	q := &runRequest{Request: session.Request{Agent: m.Agent, Sender: m.GetSender(), Session: m.Session, Dir: m.Cwd, Resume: m.ResumeFile, NewChat: m.NewChat, Content: m.Content}}
 	started := false
 	each := func(e agent.Event) error {
 		started = true
@@ -32,7 +35,7 @@ func (d *Daemon) stream(r *request, m *pb.StreamMsg) error {
 		}
 		return nil
 	}
-	_, err := d.runMessage(r.ctx, q, each)
+	_, err := d.runMessage(r.ctx, requestOfRFC(m.Agent, m.GetSender(), m.Content, m.Session, m.Cwd, m.ResumeFile, m.NewChat), each)
 	if err != nil && !started {
 		if m.Session == nil {
 			return err

@@ -44,12 +44,6 @@ func requestOf(m *op.Message) *runRequest {
 	return &runRequest{Request: q, after: m.After, model: m.Model, tag: m.Tag, commands: m.Commands}
 }
 
-// run returns the run of the request in a session. Without a sender, the
-// session's creator sends.
-func (q *runRequest) run(l *session.Session) *session.Run {
-	return &session.Run{Session: l, Content: q.Content, Sender: cmp.Or(q.Sender, l.CreatedBy()), Model: q.model, Tag: q.tag, Request: q.ID, After: q.after, Literal: q.literal}
-}
-
 // resolve returns the session of a request. It checks the model and a command /NAME
 // before it creates a session.
 func (d *Daemon) resolve(ctx context.Context, q *runRequest) (*session.Session, error) {
@@ -122,7 +116,7 @@ func (d *Daemon) runMessage(ctx context.Context, q *runRequest, each func(agent.
 	if err != nil {
 		return a, err
 	}
-	run := q.run(l)
+	run := &session.Run{Session: l, Content: q.Content, Sender: cmp.Or(q.Sender, l.CreatedBy()), Model: q.model, Tag: q.tag, Request: q.ID, After: q.after, Literal: q.literal}
 	if each != nil {
 		start := agent.Event{Kind: agent.Start, Agent: q.Agent, Session: l.StoredID(), Number: l.ID(), Model: q.model}
 		if a := d.setup().agents[l.Agent()]; a != nil && q.model == "" {

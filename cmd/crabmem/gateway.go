@@ -14,6 +14,7 @@ import (
 	"crabmem/daemon/display"
 	"crabmem/daemon/gateway"
 	"crabmem/daemon/op"
+	"crabmem/daemon/space"
 	"crabmem/daemon/timetext"
 	"crabmem/daemon/trust"
 
@@ -309,6 +310,6 @@ remove exits with 3.`,
 			}
 		}),
 	}, func(ctx context.Context, args []string) (removedName, error) {
-		return removedName{args[0]}, gateway.RemoveKey(c.fs, c.absHome(), args[0], func() error { return c.setOrigin(ctx, gateway.Origin+args[0], nil) })
+		return removedName{args[0]}, gateway.RemoveKey(c.fs, c.absHome(), args[0], func() error { return c.setOrigin(ctx, space.KeyOrigin+args[0], nil) })
 	}, func(r removedName) { c.Say("removed %s", r.Removed) })
 }

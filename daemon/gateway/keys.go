@@ -18,6 +18,7 @@ import (
 
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/errtable"
+	"crabmem/daemon/space"
 )
 
 // KeyFile contains the keys of the gateway's clients, in the home. It contains no key,
@@ -33,9 +34,6 @@ const (
 	lockWait   = 5 * time.Second
 )
 
-// Origin begins the identity of a key: api:NAME.
-const Origin = "api:"
-
 // Key is a key of a client.
 type Key struct {
 	Name      string   `json:"name"`
@@ -47,7 +45,7 @@ type Key struct {
 }
 
 // Identity returns the identity for which the requests of the key are made.
-func (k *Key) Identity() string { return Origin + k.Name }
+func (k *Key) Identity() string { return space.KeyOrigin + k.Name }
 
 // Allows reports whether the key may talk to an agent.
 func (k *Key) Allows(agent string) bool {

@@ -14,6 +14,7 @@ import (
 	"crabmem/daemon/config"
 	"crabmem/daemon/gateway/hook"
 	"crabmem/daemon/op"
+	"crabmem/daemon/space"
 	"crabmem/daemon/trust"
 )
 
@@ -262,9 +263,9 @@ func (g *Gateway) tryHook(d *client.Client, key, conversation string, m *hook.Me
 	if err != nil {
 		return "", err
 	}
-	by := party{Origin + key, trust.Level(h.Trust) == trust.Untrusted}
+	by := party{space.KeyOrigin + key, trust.Level(h.Trust) == trust.Untrusted}
 	if by.isUntrusted {
-		if err := g.clients.of(Origin + key).untrusted.Wait(g.ending); err != nil {
+		if err := g.clients.of(space.KeyOrigin + key).untrusted.Wait(g.ending); err != nil {
 			return "", err
 		}
 	}

@@ -44,6 +44,9 @@ func isDevice(name string) bool {
 	return len(name) == 4 && (strings.HasPrefix(name, "com") || strings.HasPrefix(name, "lpt")) && name[3] >= '0' && name[3] <= '9'
 }
 
+// KeyOrigin begins the identity of a key of the gateway: api:NAME.
+const KeyOrigin = "api:"
+
 // senderPrefix begins the names of spaces that belong to one sender.
 const senderPrefix = "sender-"
 

@@ -16,10 +16,7 @@ import (
 	"crabmem/daemon/op"
 )
 
-const (
-	maxShown  = 80     // bytes of what a client sent, in a message
-	keyOrigin = "api:" // begins the identity of a key
-)
+const maxShown = 80 // bytes of what a client sent, in a message
 
 // Route is a method of a path. Its success has the status 200.
 type Route struct {

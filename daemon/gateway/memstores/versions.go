@@ -13,6 +13,7 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
+	"crabmem/daemon/space"
 )
 
 var versionRoutes = []Route{
@@ -80,7 +81,7 @@ func parseVersion(text string) (id, seq uint64, ok bool) {
 
 // storedActorOf returns who made a change, or nil if it is not recorded.
 func storedActorOf(by *crmem.Actor) *storedActor {
-	name, isKey := strings.CutPrefix(by.Origin, keyOrigin)
+	name, isKey := strings.CutPrefix(by.Origin, space.KeyOrigin)
 	switch {
 	case by.Session != "":
 		return &storedActor{Type: "session_actor", Session: by.Session}

@@ -22,7 +22,7 @@ func (d *Daemon) call(r *request, m *pb.Call) error {
 		return err
 	}
 	if err := row.Permit(&r.as, r.Space); err != nil {
-		return err
+		return space.Relabel(err, r.Space, r.label)
 	}
 	if len(m.GetBody()) > op.MaxBody && r.As != "" {
 		return r.as.Refused("send a request in several messages")
@@ -57,7 +57,14 @@ func (d *Daemon) readHead(r *request, head []byte) (err error) {
 	}
 	r.as = op.IdentityOf(d.setup().config.Origins, r.As)
 	r.By.Client, r.By.Origin = cmp.Or(r.By.Client, crmem.ClientWire), cmp.Or(r.As, r.By.Origin)
-	r.Space = cmp.Or(r.Space, r.as.Space, space.Main)
+	if r.label = r.Space; r.label != "" {
+		r.Space = space.Named(d.fs, d.home, r.label)
+		return nil
+	}
+	r.Space = cmp.Or(r.as.Space, space.Main)
+	if r.label = r.Space; space.IsOfSender(r.Space) {
+		r.label = r.as.Name
+	}
 	return nil
 }
 
@@ -90,7 +97,7 @@ func (d *Daemon) run(r *request, row *op.Row, in any) error {
 	if !row.OnStore {
 		return on(d.on(r))
 	}
-	err := d.onStore(r, func(s op.Store) error { return on(s) })
+	err := space.Relabel(d.onStore(r, func(s op.Store) error { return on(s) }), r.Space, r.label)
 	if errors.Is(err, crmem.ErrNoStore) {
 		err = row.NoStore(err, func(body []byte) error { return r.part(body, false) })
 	}

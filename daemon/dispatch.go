@@ -14,8 +14,9 @@ import (
 type request struct {
 	ctx context.Context
 	op.Header
-	as   op.Identity // for which the client asks
-	send func(*pb.ServerMessage) error
+	as    op.Identity // for which the client asks
+	label string      // of the space, for people
+	send  func(*pb.ServerMessage) error
 
 	effect   *once.Effect // of a request with a key; nil: none yet
 	warnings []string     // about texts of a change, for the next message of the response

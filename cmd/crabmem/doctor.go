@@ -123,6 +123,7 @@ func (c *app) pendingPurges(home, store string) (found []doctor.Finding, err err
 		if _, err := c.fs.Lstat(path); path == store || missing(err) {
 			continue
 		}
+		name = c.spaceLabel(name)
 		pending, perr := crmem.PurgePending(c.fs, path, 0)
 		switch {
 		case perr != nil:

@@ -114,7 +114,7 @@ func (c *app) printPurged(p *purgedEntry, e *crmem.Entry, o purgeOptions, kept, 
 		c.Say("deleted %s, which may have contained the text", display.Printable(f))
 	}
 	for i := range p.Purged {
-		c.Say("purged %s", p.Purged[i].label())
+		c.Say("purged %s", p.Purged[i].label(c))
 	}
 	left := p.Places
 	if o.everywhere && o.dry {
@@ -123,7 +123,7 @@ func (c *app) printPurged(p *purgedEntry, e *crmem.Entry, o purgeOptions, kept, 
 			if place := &p.Places[i]; place.Kind == placeTree || place.Reason != "" {
 				left = append(left, *place)
 			} else {
-				c.Say("would purge %s", place.label())
+				c.Say("would purge %s", place.label(c))
 			}
 		}
 	}
@@ -138,7 +138,7 @@ func (c *app) printPurged(p *purgedEntry, e *crmem.Entry, o purgeOptions, kept, 
 		if left[i].Reason != "" {
 			reason = display.Printable(left[i].Reason) + "; "
 		}
-		c.Say("  %s: %s%s", left[i].label(), reason, left[i].Remedy)
+		c.Say("  %s: %s%s", left[i].label(c), reason, left[i].Remedy)
 	}
 	if p.Incomplete && !short {
 		c.Say("the search for other copies is incomplete: more places may have the text")
@@ -146,7 +146,7 @@ func (c *app) printPurged(p *purgedEntry, e *crmem.Entry, o purgeOptions, kept, 
 }
 
 // label describes a place for people.
-func (p *textPlace) label() string {
+func (p *textPlace) label(c *app) string {
 	var text strings.Builder
 	switch p.Kind {
 	case placeEntry:
@@ -161,7 +161,7 @@ func (p *textPlace) label() string {
 		return "file " + display.Printable(p.Path)
 	}
 	if p.Space != "" {
-		text.WriteString(" in space " + p.Space)
+		text.WriteString(" in space " + c.spaceLabel(p.Space))
 	}
 	return text.String()
 }

@@ -293,6 +293,7 @@ func (t *textSearch) store(path, home, name string, own bool) {
 
 // storeFlags returns the flags that select a store of the home.
 func (t *textSearch) storeFlags(home, name string, own bool) string {
+	name = t.spaceLabel(name)
 	switch {
 	case own && t.db != "":
 		return "--db " + errtable.ShellWord(t.db) + " "

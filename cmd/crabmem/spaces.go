@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem/vfs"
 	"crabmem/daemon/display"
+	"crabmem/daemon/gateway"
 	"crabmem/daemon/space"
 
 	"github.com/spf13/cobra"
@@ -17,10 +19,18 @@ func (c *app) checkSpace(cmd *cobra.Command) error {
 	if err := atMostOne(cmd, "space", "db"); err != nil {
 		return err
 	}
+	label := c.space
+	c.space = space.Named(c.fs, c.absHome(), label)
 	if err := space.Check(c.space); err != nil {
 		return cli.Usagef("--space: %v", err)
 	}
-	return space.Exists(c.fs, c.absHome(), c.space)
+	return space.Relabel(space.Exists(c.fs, c.absHome(), c.space), c.space, label)
+}
+
+// spaceLabel returns a space as people read it.
+func (c *app) spaceLabel(name string) string {
+	label, _ := gateway.Owners(c.fs, c.absHome()).Describe(name)
+	return label
 }
 
 func spacesCommand(c *app) *cobra.Command {
@@ -36,8 +46,8 @@ devices on Windows are refused.
 
 Commands that open the store use a space with --space NAME. An agent writes the
 space memory and also reads the spaces memory_read of its configuration. A
-trusted sender of another service has its own space, whose name begins with
-sender-. A write creates no other space.`,
+trusted sender of another service has its own space: that of the key NAME is
+api:NAME. A write creates no other space.`,
 		Example: `  crabmem spaces create team
   crabmem spaces list`,
 	}, spacesList(c), spacesCreate(c), spacesRename(c), spacesRemove(c), spacesAdopt(c))
@@ -60,8 +70,10 @@ func spacesList(c *app) *cobra.Command {
 		Use:   "list",
 		Short: "list the spaces",
 		Long: `List the spaces of the home: main, then the others by name, each with the size
-of its snapshot and log, and its path. The space of a key has the name of the
-key; --json has the names of the directories. list takes no lock.`,
+of its snapshot and log, and its path. The space of the key NAME is api:NAME,
+also after the key is removed; that of another sender begins with sender:.
+--space and the other commands accept these names. --json has the names of the
+directories. list takes no lock.`,
 		Example: `  crabmem spaces list
   crabmem spaces list --json`,
 	}, func(context.Context, []string) (a spaceList, err error) {
@@ -75,27 +87,16 @@ key; --json has the names of the directories. list takes no lock.`,
 		}
 		return a, err
 	}, func(a spaceList) {
-		rows := [][]string{{"NAME", "SIZE", "PATH"}}
+		rows, owners := [][]string{{"NAME", "SIZE", "PATH"}}, gateway.Owners(c.fs, c.absHome())
 		for _, s := range a.Spaces {
 			name, path := s.Name, s.Path
-			if space.IsOfSender(name) { // a hash
-				name, path = c.ownerOf(name), "(see --json)"
+			if label, owner := owners.Describe(name); owner != "" {
+				name, path = label, "("+owner+")"
 			}
 			rows = append(rows, []string{name, display.Size(s.Bytes), display.Printable(path)})
 		}
 		c.Table(c.Out, rows, "")
 	})
-}
-
-// ownerOf describes the owner of a space whose name is a hash.
-func (c *app) ownerOf(name string) string {
-	keys, _ := c.gatewayKeys() // an unreadable file has no keys
-	for i := range keys {
-		if space.OfSender(keys[i].Identity()) == name {
-			return "key " + keys[i].Name
-		}
-	}
-	return "(a removed key, or another sender)"
 }
 
 func spacesCreate(c *app) *cobra.Command {
@@ -135,8 +136,12 @@ does not, it is 3. rename does not change config.toml.`,
 		ValidArgsFunction: completeSpaces(c),
 	}, func(_ context.Context, args []string) (renamedSpace, error) {
 		h := c.spacesHome("rename")
-		return renamedSpace{space.File(h.Path, args[1]), args[0], args[1]}, h.Rename(args[0], args[1])
-	}, func(s renamedSpace) { c.Say("renamed %s to %s", s.Renamed, s.To) })
+		from, to := space.Named(c.fs, h.Path, args[0]), args[1]
+		if strings.Contains(to, ":") {
+			to = space.Named(c.fs, h.Path, to)
+		}
+		return renamedSpace{space.File(h.Path, to), from, to}, space.Relabel(space.Relabel(h.Rename(from, to), from, args[0]), to, args[1])
+	}, func(s renamedSpace) { c.Say("renamed %s to %s", c.spaceLabel(s.Renamed), c.spaceLabel(s.To)) })
 }
 
 func spacesRemove(c *app) *cobra.Command {
@@ -156,10 +161,11 @@ undone, and does not change config.toml.`,
 	cmd.Flags().BoolVar(&force, "force", false, "also remove a space that has entries")
 	return resultCommand(c, cmd, func(_ context.Context, args []string) (removedSpace, error) {
 		h := c.spacesHome("rm")
-		entries, err := h.Remove(args[0], force)
-		return removedSpace{entries, args[0]}, err
+		name := space.Named(c.fs, h.Path, args[0])
+		entries, err := h.Remove(name, force)
+		return removedSpace{entries, name}, space.Relabel(err, name, args[0])
 	}, func(s removedSpace) {
-		c.Say("removed %s, %s", s.Removed, display.Plural(s.Entries, "entry", "entries"))
+		c.Say("removed %s, %s", c.spaceLabel(s.Removed), display.Plural(s.Entries, "entry", "entries"))
 	})
 }
 
@@ -207,7 +213,9 @@ func completeFirstFile(_ *cobra.Command, args []string, _ string) ([]string, cob
 func completeSpaces(c *app) cobra.CompletionFunc {
 	return completeWith(1, func(_ context.Context, found *candidates) {
 		all, _ := space.Names(c.fs, c.absHome()) // an unreadable home has no names
-		found.add(all[min(1, len(all)):]...)
+		for _, name := range all[min(1, len(all)):] {
+			found.add(c.spaceLabel(name))
+		}
 	})
 }
 

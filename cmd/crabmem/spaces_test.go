@@ -24,7 +24,7 @@ func TestSpacesOfKeys(t *testing.T) {
 		}
 	}
 	out, code := p.command("spaces", "list")
-	if code != 0 || !strings.Contains(out, "key phone ") || !strings.Contains(out, "(a removed key, or another sender)") || strings.Contains(out, "sender-") {
+	if code != 0 || !strings.Contains(out, "api:phone ") || !strings.Contains(out, "(key phone)") || !strings.Contains(out, "(a removed key, or another sender)") || strings.Contains(out, "sender-") {
 		t.Errorf("exit code %d:\n%s", code, out)
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"crabmem/daemon/gateway/page"
 	"crabmem/daemon/guard"
 	"crabmem/daemon/session"
+	"crabmem/daemon/space"
 	"crabmem/daemon/wire"
 )
 
@@ -85,7 +86,7 @@ func New(o Options) (*Gateway, error) {
 		return nil, err
 	}
 	g.mux = g.newMux()
-	g.page, err = page.New(page.Options{FS: o.FS, Home: o.Home, Daemon: o.Daemon, Log: o.Log, Version: o.Version, Now: o.Now, Verified: guard.VerifyConn, Runs: g.runs,
+	g.page, err = page.New(page.Options{FS: o.FS, Home: o.Home, Daemon: o.Daemon, Log: o.Log, Version: o.Version, Now: o.Now, Verified: guard.VerifyConn, Runs: g.runs, Owners: g.owners,
 		Enter: func() (func(), bool) {
 			owner := party{key: "page"} // no identity of a key: those begin with api:
 			ok, _ := g.calls.take(owner, 1)
@@ -99,6 +100,9 @@ func New(o Options) (*Gateway, error) {
 	}
 	return g, err
 }
+
+// owners returns the names of the keys.
+func (g *Gateway) owners() *space.Owners { return Owners(g.o.FS, g.o.Home) }
 
 // Close ends streams and runs, and closes the connections to the daemon.
 func (g *Gateway) Close() {

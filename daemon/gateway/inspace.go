@@ -9,7 +9,7 @@ import (
 )
 
 // spaceParam is the space of an operation.
-var spaceParam = op.Field{Name: "space", Doc: "a space that the key may use; absent: its own", Type: of[string](), Size: 64}
+var spaceParam = op.Field{Name: "space", Doc: "a space that the key may use, or the identity api:NAME of a key for its space; absent: its own", Type: of[string](), Size: 80}
 
 // inSpace calls f with a client for a space. An empty name is that of the key.
 func (c *call) inSpace(name string, f func(*client.Client) error) error {

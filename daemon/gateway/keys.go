@@ -71,25 +71,40 @@ func CheckKeyName(name string) error {
 }
 
 type keysFile struct {
-	Keys []Key `json:"keys"`
+	Keys    []Key    `json:"keys"`
+	Removed []string `json:"removed,omitempty"` // names, for people: the spaces remain
 }
 
 // Keys reads the keys of a home, by name.
 func Keys(fsys vfs.FS, home string) ([]Key, error) {
+	file, err := readKeys(fsys, home)
+	return file.Keys, err
+}
+
+// Owners returns the names of the keys of a home. An unreadable file has none.
+func Owners(fsys vfs.FS, home string) *space.Owners {
+	file, _ := readKeys(fsys, home)
+	o := &space.Owners{Removed: file.Removed}
+	for i := range file.Keys {
+		o.Keys = append(o.Keys, file.Keys[i].Name)
+	}
+	return o
+}
+
+func readKeys(fsys vfs.FS, home string) (file keysFile, err error) {
 	path := filepath.Join(home, KeyFile)
 	b, err := readPrivate(fsys, path, maxKeyFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return file, nil
 	}
 	if err != nil {
-		return nil, err
+		return file, err
 	}
-	var file keysFile
 	if err := json.Unmarshal(b, &file); err != nil {
-		return nil, &errtable.Error{Kind: "format", Exit: errtable.ExitCorrupt, Path: path, Message: path + ": " + err.Error(),
+		return keysFile{}, &errtable.Error{Kind: "format", Exit: errtable.ExitCorrupt, Path: path, Message: path + ": " + err.Error(),
 			Fix: "remove the file, then add the keys again", Err: err}
 	}
-	return file.Keys, nil
+	return file, nil
 }
 
 // changeKeys replaces the keys of a home with the result of change, then calls after.
@@ -97,15 +112,24 @@ func Keys(fsys vfs.FS, home string) ([]Key, error) {
 func changeKeys(fsys vfs.FS, home string, change func([]Key) ([]Key, error), after ...func() error) error {
 	path := filepath.Join(home, KeyFile)
 	return vfs.WithLock(fsys, path+".lock", lockWait, func() error {
-		keys, err := Keys(fsys, home)
+		file, err := readKeys(fsys, home)
 		if err != nil {
 			return err
 		}
-		if keys, err = change(keys); err != nil {
+		old := file.Keys
+		if file.Keys, err = change(old); err != nil {
 			return err
 		}
-		slices.SortFunc(keys, func(a, b Key) int { return strings.Compare(a.Name, b.Name) })
-		b, err := json.MarshalIndent(keysFile{keys}, "", "  ")
+		remains := func(name string) bool {
+			return slices.ContainsFunc(file.Keys, func(k Key) bool { return k.Name == name })
+		}
+		for i := range old {
+			file.Removed = append(file.Removed, old[i].Name)
+		}
+		file.Removed = slices.DeleteFunc(file.Removed, remains)
+		file.Removed = file.Removed[max(0, len(file.Removed)-maxKeys):]
+		slices.SortFunc(file.Keys, func(a, b Key) int { return strings.Compare(a.Name, b.Name) })
+		b, err := json.MarshalIndent(file, "", "  ")
 		if err != nil {
 			return err
 		}

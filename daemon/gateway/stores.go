@@ -16,7 +16,7 @@ func storeRoutes() []route {
 		list[i] = route{method: s.Method, path: s.Path, summary: s.Summary, in: s.In, out: s.Out, query: s.Query, once: s.Once, fails: s.Fails, status: http.StatusOK, style: storeStyle}
 		list[i].run = func(c *call) (any, error) {
 			return s.Run(&memstores.Request{Request: c.r, Out: c.w.Header(), Query: c.query, Key: c.key.Name, Created: c.key.CreatedAt,
-				Once: c.once, Daemon: c.daemon.Client, Decode: c.decode, Sum: c.sumOf})
+				Once: c.once, Owners: c.g.owners, Daemon: c.daemon.Client, Decode: c.decode, Sum: c.sumOf})
 		}
 	}
 	return list

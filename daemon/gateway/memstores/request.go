@@ -14,6 +14,7 @@ import (
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
+	"crabmem/daemon/space"
 )
 
 const maxShown = 80 // bytes of what a client sent, in a message
@@ -40,6 +41,7 @@ type Request struct {
 	Key     string // its name
 	Created string // when the key was created
 	Once    string // Idempotency-Key; may be empty
+	Owners  func() *space.Owners
 	Daemon  *client.Client
 	Decode  func(to any) error           // decodes the body
 	Sum     func(in any) ([]byte, error) // returns a digest of all that determines the effect

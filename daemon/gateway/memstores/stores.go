@@ -14,6 +14,7 @@ import (
 	"crabmem/daemon/client"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/op"
+	"crabmem/daemon/space"
 )
 
 var storeRoutes = []Route{
@@ -132,6 +133,9 @@ func (r *Request) storeOf(s *op.Space) memoryStore {
 	m := memoryStore{ID: storePrefix + s.Name, Type: "memory_store", Name: s.Title, Description: s.Description, Metadata: map[string]string{},
 		CreatedAt: exactTime(s.CreatedAt), UpdatedAt: exactTime(s.UpdatedAt)}
 	maps.Copy(m.Metadata, s.Metadata)
+	if s.Title == s.Name && space.IsOfSender(s.Name) {
+		m.Name, _ = r.Owners().Describe(s.Name)
+	}
 	if s.CreatedAt.IsZero() { // the first write of the key creates it
 		m.CreatedAt, m.UpdatedAt = r.Created, r.Created
 	}

@@ -58,8 +58,9 @@ type Options struct {
 	Verified func(context.Context) bool
 	// Enter takes a slot for a request of a logged-in browser. It returns the function that
 	// gives the slot back, or false if all slots are taken.
-	Enter func() (leave func(), ok bool)
-	Runs  *session.Detached // runs that continue when the browser closes the page
+	Enter  func() (leave func(), ok bool)
+	Owners func() *space.Owners // of spaces
+	Runs   *session.Detached    // runs that continue when the browser closes the page
 }
 
 // Page is the web page of a gateway.
@@ -268,17 +269,23 @@ type view struct {
 	Data  any
 
 	// Of the browser. Without a token, it is not logged in.
-	Token, Space string
-	Spaces       []string
+	Token, Space string // Space as people read it
+	Spaces       []spaceLabel
 }
 
 // show sends a page.
 func (v *visit) show(name string, status int, page view) error {
 	if v.browser != nil {
-		page.Token, page.Space = v.browser.token, v.space
-		var err error
-		if page.Spaces, err = space.Names(v.p.o.FS, v.p.o.Home); err != nil {
+		names, err := space.Names(v.p.o.FS, v.p.o.Home)
+		if err != nil {
 			return err
+		}
+		owners := v.p.o.Owners()
+		page.Token = v.browser.token
+		page.Space, _ = owners.Describe(v.space)
+		for _, name := range names {
+			label, owner := owners.Describe(name)
+			page.Spaces = append(page.Spaces, spaceLabel{label, owner})
 		}
 	}
 	var b bytes.Buffer

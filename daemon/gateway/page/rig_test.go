@@ -24,6 +24,7 @@ import (
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/service/servicetest"
 	"crabmem/daemon/session"
+	"crabmem/daemon/space"
 
 	"go.uber.org/goleak"
 	"golang.org/x/net/html"
@@ -87,7 +88,7 @@ func newRig(t *testing.T) *rig {
 		cancel()
 		runs.Wait()
 	}
-	p, err := New(Options{Runs: runs, FS: vfs.OS{}, Home: home, Daemon: r.daemon.Addr, Log: slog.New(slog.DiscardHandler), Version: "test", Now: r.clock.now,
+	p, err := New(Options{Runs: runs, Owners: func() *space.Owners { return &space.Owners{Keys: []string{"phone"}, Removed: []string{"gone"}} }, FS: vfs.OS{}, Home: home, Daemon: r.daemon.Addr, Log: slog.New(slog.DiscardHandler), Version: "test", Now: r.clock.now,
 		Verified: func(context.Context) bool { return true }, Enter: func() (func(), bool) { return func() {}, !r.busy.Load() }})
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,9 @@ import (
 	"crabmem/daemon/wire"
 )
 
+// spaceLabel is a space as people read it.
+type spaceLabel struct{ Name, Owner string }
+
 // stores are the clients of the daemon by the space that they use.
 type stores struct {
 	addr wire.Addr
@@ -47,8 +50,10 @@ func (s *stores) close() {
 // use makes a space that of the request, and of the browser. A form contains the space of
 // its page: another tab may have chosen another one.
 func (v *visit) use(name string) error {
+	label := name
+	name = space.Named(v.p.o.FS, v.p.o.Home, label)
 	if err := space.Exists(v.p.o.FS, v.p.o.Home, name); err != nil {
-		return err
+		return space.Relabel(err, name, label)
 	}
 	v.space = name
 	v.p.browsers.setSpace(v.browser, name)

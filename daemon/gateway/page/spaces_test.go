@@ -27,7 +27,7 @@ func TestSpaces(t *testing.T) {
 	p.open("/ui/memories")
 	other := *p
 	p.submit("/ui/space", map[string]string{"choice": "team"})
-	if p.code != 200 || !strings.Contains(p.text, "No memories") || !strings.Contains(p.text, "<option selected>team") || strings.Contains(p.text, "of main</bdi>") {
+	if p.code != 200 || !strings.Contains(p.text, "No memories") || !strings.Contains(p.text, `<option value="team" selected>team`) || strings.Contains(p.text, "of main</bdi>") {
 		t.Errorf("the space team: %s", p.text)
 	}
 	p.open("/ui/new").submit("/ui/new", map[string]string{"name": "of team", "content": "the walrus of team"})
@@ -71,5 +71,36 @@ func TestSpaces(t *testing.T) {
 	}
 	if p.open("/ui/memories"); !strings.Contains(p.text, "of main</bdi>") {
 		t.Errorf("after the removal: %d", p.code)
+	}
+}
+
+// TestSpacesOfKeys chooses the spaces of a key and of a removed key: the page shows no hash.
+func TestSpacesOfKeys(t *testing.T) {
+	r := newRig(t)
+	for _, identity := range []string{"api:phone", "api:gone", "tg:7"} {
+		if err := os.MkdirAll(space.Dir(r.home, space.OfSender(identity)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := r.visitor()
+	p.open("/ui/memories")
+	for _, choice := range []string{"api:phone", "api:gone", "sender:" + space.OfSender("tg:7")[len("sender-"):][:8]} {
+		p.submit("/ui/space", map[string]string{"choice": choice})
+		if p.code != 200 || !strings.Contains(p.text, `<option value="`+choice+`" selected>`) || strings.Contains(p.text, "sender-") {
+			t.Errorf("%s: %d, %s", choice, p.code, p.text)
+		}
+		p.open("/ui/new").submit("/ui/new", map[string]string{"name": "of " + choice, "content": "x"})
+		if p.open("/ui/memories"); !strings.Contains(p.text, "of "+choice+"</bdi>") {
+			t.Errorf("a note of %s: %s", choice, p.text)
+		}
+	}
+	for _, text := range []string{">api:phone (key phone)<", ">api:gone (removed key gone)<", " (a removed key, or another sender)<"} {
+		if !strings.Contains(p.text, text) {
+			t.Errorf("no %s: %s", text, p.text)
+		}
+	}
+	p.submit("/ui/space", map[string]string{"choice": "api:none"})
+	if p.code != http.StatusNotFound || !strings.Contains(p.text, "api:none") || strings.Contains(p.text, "sender-") {
+		t.Errorf("a missing space: %d, %s", p.code, p.text)
 	}
 }

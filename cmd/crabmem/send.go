@@ -27,11 +27,13 @@ sends the text /NAME.
 
 Ctrl+C cancels the run; the session keeps the output so far. If the provider is
 rate limited or has a server error, the daemon waits and retries, and send
-prints each wait on standard error. A run that fails exits with 1 and prints the
-cause. If the agent calls ask_user, or needs approval for a command, send asks
-on a terminal. Elsewhere it replies that no user is connected. --json prints one
-object; pass its stored_id to --session. --explain prints the text from memory
-that inject of the agent adds to the message, on standard error.
+prints each wait on standard error. On a terminal, send shows there how much of
+the prompt the model has read, if the model server reports it. A run that fails
+exits with 1 and prints the cause. If the agent calls ask_user, or needs
+approval for a command, send asks on a terminal. Elsewhere it replies that no
+user is connected. --json prints one object; pass its stored_id to --session.
+--explain prints the text from memory that inject of the agent adds to the
+message, on standard error.
 
 If no daemon runs and config.toml has a model, this command serves the home
 until it ends. Commands that start before then use it as their daemon; when it
@@ -75,11 +77,13 @@ func (c *app) send(ctx context.Context, f *talkFlags, text string) (err error) {
 	}()
 	r := &chat.Reply{}
 	live := c.IsTerminal(c.Stdout) && !c.JSON
-	asked := chat.NewAsker(t, ctx)
+	asked, wait := chat.NewAsker(t, ctx), c.Progress("")
 	defer asked.Wait()
+	defer wait.End()
 	in := sync.OnceValue(func() *chat.Lines { return chat.ReadLines(c.Stdin) })
 	open := false // a line is unfinished
 	err = t.Say(ctx, text, func(e *agent.Event) {
+		chat.ShowWait(c.Streams, wait, e)
 		piece := r.Add(e)
 		if live && piece != "" {
 			io.WriteString(c.Out, c.Text(piece))

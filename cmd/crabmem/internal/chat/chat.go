@@ -127,9 +127,11 @@ func (ch *chat) plain(ctx context.Context) error {
 // plainTurn sends a message and prints the complete response.
 func (ch *chat) plainTurn(ctx context.Context, text string, in *Lines) error {
 	c, r := ch.c, &Reply{}
-	asked := NewAsker(ch.Conversation, ctx)
+	asked, wait := NewAsker(ch.Conversation, ctx), c.Progress("")
 	defer asked.Wait()
+	defer wait.End()
 	err := ch.Say(ctx, text, func(e *agent.Event) {
+		ShowWait(c.Streams, wait, e)
 		r.Add(e)
 		for _, line := range EventLines(e) {
 			c.Note(line)

@@ -71,6 +71,13 @@ func EventLines(e *agent.Event) []string {
 	return nil
 }
 
+// ShowWait displays on a terminal what a run waits for, until its next event.
+func ShowWait(c *cli.Streams, p *cli.Progress, e *agent.Event) {
+	if p.Clear(); e.Kind == agent.Progress {
+		p.Says(cli.Fit(display.Printable(e.Note), c.Width()))
+	}
+}
+
 // callLine describes a call on one line: by its command, name, query, or path,
 // else by all its arguments.
 func callLine(call agent.Call) string {

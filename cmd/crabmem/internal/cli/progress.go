@@ -101,6 +101,16 @@ func (p *Progress) step(done, total int64, counted func() string) {
 	p.show()
 }
 
+// Says displays a text at once, until Clear or another text.
+func (p *Progress) Says(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.w != nil && !p.ended {
+		p.shown = true
+		io.WriteString(p.w, "\r"+text+"\x1b[K")
+	}
+}
+
 // show displays the state. The caller holds mu.
 func (p *Progress) show() {
 	now := time.Now()

@@ -27,7 +27,8 @@ func listCommand(c *app) *cobra.Command {
 		Short:   "list the entries of the store",
 		Long: `List the entries, each with its ID, kind, creation day, bytes, name, and
 aliases. --json prints an array of entries with "bytes" instead of content;
---content adds the content.
+--content adds the content, and --use adds when an entry last changed after its
+creation, and when and how often a daemon or an MCP server read it.
 
 --sort sets the order: id (the default), name, created or recent (the newest
 first), size (the largest first), or important (the largest importance first).
@@ -52,6 +53,7 @@ crabmem restore restores an entry.`,
 	fl.StringVar(&f.since, "since", "", "list only entries created at or after this `time`")
 	fl.IntVarP(&f.limit, "limit", "n", 0, "list at most `N` entries, 0 = all")
 	fl.BoolVar(&f.content, "content", false, "include the content")
+	fl.BoolVar(&f.use, "use", false, "with --json, add when entries were changed and read")
 	fl.BoolVar(&f.deleted, "deleted", false, "list the removed entries")
 	completeWords(cmd, "sort", "id", "name", "created", "recent", "size", "important")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -73,7 +75,9 @@ crabmem restore restores an entry.`,
 				info := entries[i].Info(f.content)
 				infos[i] = &info
 			}
-			s.AddUse(infos...)
+			if f.use {
+				s.AddUse(infos...) // reads the history
+			}
 			return c.PrintJSON(infos)
 		})
 	}
@@ -85,6 +89,7 @@ type listFlags struct {
 	sort, since      string
 	limit            int
 	content, deleted bool
+	use              bool // add when entries were changed and read
 }
 
 // choose checks the flags. It returns a function that selects and sorts entries.
@@ -234,7 +239,8 @@ often a daemon or an MCP server read it, as far as the store knows.`,
 			if c.JSON && at == "" {
 				s.AddUse(&info)
 			}
-			return c.printResult(info, func() {
+			e.Aliases = info.Aliases // an array, even if it is empty
+			return c.printResult(usedEntry{entryKeys(e), info.Use}, func() {
 				if c.IsTerminal(c.Stdout) {
 					c.Out.WriteString(c.heading(e) + "\n" + strings.TrimSuffix(c.Text(e.Content), "\n") + "\n")
 				} else {
@@ -243,5 +249,14 @@ often a daemon or an MCP server read it, as far as the store knows.`,
 			})
 		})
 	}
-	return c.outputs(cmd, of[crmem.EntryInfo]())
+	return c.outputs(cmd, of[usedEntry]())
 }
+
+// usedEntry is an entry, and when it was changed and read.
+type (
+	usedEntry struct {
+		entryKeys
+		crmem.Use
+	}
+	entryKeys crmem.Entry
+)

@@ -260,7 +260,7 @@ func TestMCPBesideDaemon(t *testing.T) {
 	if _, text := mcptest.Call(t, servers[2], "read_graph", nil); strings.Count(text, `"relationType"`) != 10 {
 		t.Errorf("relations: %s", text)
 	}
-	if _, text := mcptest.Call(t, servers[1], "forget", map[string]any{"name": "server 0 write 0"}); text != "forgot server 0 write 0" {
+	if _, text := mcptest.Call(t, servers[1], "forget", map[string]any{"name": "server 0 write 0"}); !strings.HasPrefix(text, "forgot server 0 write 0\n") {
 		t.Errorf("forget: %s", text)
 	}
 	mcptest.Refused(t, servers[1], "forget", map[string]any{"name": "server 0 write 0"}, "^no entry .* Try: use list_memories")

@@ -181,13 +181,14 @@ func (c *app) searchDir(ctx context.Context, d *sessionlog.Dir, q search.Query, 
 	return r, errors.Join(err, x.Close())
 }
 
-// searchMessages searches the messages of the home.
-func (c *app) searchMessages(ctx context.Context, q search.Query) (r *search.Result, err error) {
-	err = c.readSessions(func(d *sessionlog.Dir) error {
-		r, err = c.searchDir(ctx, d, q, false)
-		return err
-	})
-	return r, err
+// searchMessages searches the messages of the home, which may have no sessions.
+func (c *app) searchMessages(ctx context.Context, q search.Query) (*search.Result, error) {
+	d, err := c.openSessions("", false)
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.searchDir(ctx, d, q, false)
+	return r, errors.Join(err, d.Close())
 }
 
 // warnUnread lists the files that were not searched.

@@ -34,6 +34,7 @@ var alone = map[string]string{
 	"repair.txtar":            "damages the files, and repairs them under the lock: no daemon may have them",
 	"secrets.txtar":           "changes the configuration of a home that the daemon does not have",
 	"send.txtar":              "runs without a daemon too",
+	"send_explain.txtar":      "changes the configuration of a home without a daemon",
 	"send_direct.txtar":       "runs without a daemon too",
 	"service_install.txtar":   "starts a daemon of its own",
 	"service_logs.txtar":      "starts a daemon of its own",

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"crabmem/crmem"
+	"crabmem/daemon/client"
 	"crabmem/daemon/op"
 )
 
@@ -80,6 +82,21 @@ func TestMemories(t *testing.T) {
 }
 
 // TestPreconditions changes and removes entries with etags.
+// TestPins pins a note, and no archive.
+func TestPins(t *testing.T) {
+	r := newRig(t)
+	owner := &client.Client{Addr: r.addr}
+	defer owner.Close()
+	if _, err := op.ApplyOps(t.Context(), owner, crmem.Add{Name: "chat", Kind: crmem.Archive, Content: "a"}, crmem.Add{Name: "note", Content: "b"}); err != nil {
+		t.Fatal(err)
+	}
+	r.want("an archive", r.do("root", "POST", "/v1/memories/pin", object{"names": []string{"note", "chat"}}), 409, "kind")
+	p := r.want("a note", r.do("root", "POST", "/v1/memories/pin", object{"names": []string{"note"}}), 200, "")
+	if p.field("changed.0") != "note" {
+		t.Errorf("pinned: %s", p.body)
+	}
+}
+
 func TestPreconditions(t *testing.T) {
 	r := newRig(t)
 	path, first := r.create("ann", "deploy", "by hand")

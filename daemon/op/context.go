@@ -249,7 +249,7 @@ func SessionsIn(open func() (*sessionlog.Dir, error)) func() ([]sessionlog.Info,
 
 // titles returns the titles of the newest sessions.
 func (d *Digest) titles(list []sessionlog.Info) []string {
-	list = slices.DeleteFunc(list, func(i sessionlog.Info) bool {
+	list = slices.DeleteFunc(slices.Clone(list), func(i sessionlog.Info) bool {
 		return i.Err != nil || i.Meta.Title == "" || d.in.Project != "" && !strings.EqualFold(i.Meta.Project, d.in.Project)
 	})
 	slices.SortFunc(list, sessionlog.Info.Compare)

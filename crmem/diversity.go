@@ -31,7 +31,7 @@ func (s *Store) diversify(hits []Hit, q *Query) []Hit {
 	best, lambda := left[0].Score, cmp.Or(q.Lambda, defaultLambda)
 	rest := 1 - lambda
 	if lambda == defaultLambda {
-		rest = 1 - defaultLambda // exact
+		rest = 1 - defaultLambda // a constant expression, which is rounded once
 	}
 	d := diversifier{s: s, analyzer: q.Analyzer, terms: make(map[uint64]map[string]struct{})}
 	for i := range left {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"crabmem/crmem"
+	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
 )
 
@@ -23,6 +24,12 @@ func FindEntry(s *crmem.Store, name string) (crmem.Entry, error) {
 	return e, err
 }
 
+// isArchive returns the error for an archive in place of a note.
+func isArchive(s *crmem.Store, name, fix string) error {
+	return &errtable.Error{Kind: "kind", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Path: s.Path(), Err: crmem.ErrKind,
+		Message: display.Quoted(name) + " is an archive", Fix: fix}
+}
+
 // FindToRemove returns the entry of a name or of a canonically equivalent one, which must
 // not be an alias. Unless archives is set, the error for an archive is crmem.ErrKind.
 func FindToRemove(s *crmem.Store, name string, archives bool) (crmem.Entry, error) {
@@ -33,8 +40,7 @@ func FindToRemove(s *crmem.Store, name string, archives bool) (crmem.Entry, erro
 	case !crmem.SameName(e.Name, name): // an alias is too often an alias of another entry, too
 		return e, notFound(s, crmem.ErrNotFound, "crabmem forget "+errtable.ShellWord(e.Name), "no entry %q; it is an alias of %q", name, e.Name)
 	case e.Kind == crmem.Archive && !archives:
-		return e, &errtable.Error{Kind: "kind", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Path: s.Path(), Err: crmem.ErrKind,
-			Message: fmt.Sprintf("%q is an archive", name), Fix: "crabmem forget --archive " + errtable.ShellWord(name)}
+		return e, isArchive(s, name, "crabmem forget --archive "+errtable.ShellWord(name))
 	}
 	return e, nil
 }

@@ -42,8 +42,7 @@ var Replace = Add(errtable.Store, Op[Store, Replacement, Written]{
 			case err != nil || !crmem.SameName(e.Name, in.Name):
 				return nil, unexpected(st, in.Name, "no entry has this name")
 			case e.Kind != crmem.Note:
-				return nil, &errtable.Error{Kind: "kind", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Path: st.Path(), Err: crmem.ErrKind,
-					Message: display.Quoted(in.Name) + " is an archive", Fix: "choose another name"}
+				return nil, isArchive(st, in.Name, "choose another name")
 			}
 			if err := in.check(st, e); err != nil {
 				return nil, err

@@ -48,8 +48,7 @@ func pins(s *crmem.Store, in *Pins) (ops []crmem.Op, out Pinned, err error) {
 			return nil, out, err
 		}
 		if e.Kind != crmem.Note {
-			return nil, out, &errtable.Error{Kind: "kind", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Path: s.Path(), Err: crmem.ErrKind,
-				Message: display.Quoted(name) + " is an archive; pin only notes", Fix: "remember its subject as a note, then pin the note"}
+			return nil, out, isArchive(s, name, "remember its subject as a note, then pin the note")
 		}
 		if slices.Contains(out.Names, e.Name) {
 			continue

@@ -57,19 +57,22 @@ var EditNote = Add(errtable.Store, Op[Store, PassageEdit, Written]{
 		Does: "Replace one passage of a note, and keep the rest. The passage must occur exactly once: include text around it if needed. Read the note with get_memory first."},
 	Did: func(_ *PassageEdit, w *Written) once.Effect { return w.effect() },
 	Run: func(ctx context.Context, s Store, in *PassageEdit) (Written, error) {
+		if in.Old == "" {
+			return Written{}, errtable.Invalidf("old_text is empty; nothing was written")
+		}
 		return s.revise(ctx, in.Name, func(e crmem.Entry) (crmem.Update, error) {
-			at, n := strings.Index(e.Content, in.Old), 0
-			for i := at; i >= 0 && n < maxCounted; n++ {
-				next := strings.Index(e.Content[i+1:], in.Old)
-				i += 1 + next
-				if next < 0 {
-					i = -1
+			n := 0
+			for rest := e.Content; n < maxCounted; n++ {
+				at := strings.Index(rest, in.Old)
+				if at < 0 {
+					break
 				}
+				rest = rest[at+1:] // occurrences may overlap
 			}
 			if n != 1 {
 				return crmem.Update{}, notOnce(s.Store, e.Name, n)
 			}
-			return crmem.Update{Content: e.Content[:at] + in.New + e.Content[at+len(in.Old):], Aliases: e.Aliases}, nil
+			return crmem.Update{Content: strings.Replace(e.Content, in.Old, in.New, 1), Aliases: e.Aliases}, nil
 		})
 	},
 })
@@ -96,8 +99,7 @@ func (s Store) revise(ctx context.Context, name string, f func(crmem.Entry) (crm
 			return nil, err
 		}
 		if before.Kind != crmem.Note {
-			return nil, &errtable.Error{Kind: "kind", HTTP: http.StatusConflict, Exit: errtable.ExitConflict, Path: st.Path(), Err: crmem.ErrKind,
-				Message: display.Quoted(before.Name) + " is an archive", Fix: "use crabmem edit to change an archive"}
+			return nil, isArchive(st, before.Name, "use crabmem edit to change an archive")
 		}
 		o, err := f(before)
 		o.Name = before.Name

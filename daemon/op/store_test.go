@@ -29,3 +29,16 @@ func TestUpdateDuringPlan(t *testing.T) {
 		t.Errorf("%d calls, aliases %q, %v", calls, e.Aliases, err)
 	}
 }
+
+// TestEditEmptyPassage refuses an empty passage, which no schema excludes on the socket.
+func TestEditEmptyPassage(t *testing.T) {
+	s := crmem.New(nil)
+	defer s.Close()
+	if _, err := s.Remember("one", "text", nil); err != nil {
+		t.Fatal(err)
+	}
+	_, err := op.EditNote.Do(t.Context(), op.Store{Store: s}, op.PassageEdit{Name: "one", New: "more"})
+	if err == nil || err.Error() != "old_text is empty; nothing was written" {
+		t.Errorf("an empty passage: %v", err)
+	}
+}

@@ -213,8 +213,10 @@ func completeFirstFile(_ *cobra.Command, args []string, _ string) ([]string, cob
 func completeSpaces(c *app) cobra.CompletionFunc {
 	return completeWith(1, func(_ context.Context, found *candidates) {
 		all, _ := space.Names(c.fs, c.absHome()) // an unreadable home has no names
+		owners := gateway.Owners(c.fs, c.absHome())
 		for _, name := range all[min(1, len(all)):] {
-			found.add(c.spaceLabel(name))
+			label, _ := owners.Describe(name)
+			found.add(label)
 		}
 	})
 }

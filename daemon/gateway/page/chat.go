@@ -46,7 +46,8 @@ func viewOf(r *session.DetachedRun) (v runView) {
 		v.Text = clip.Bytes(v.Content, maxMessage)
 	}
 	if v.Err != nil {
-		if v.Failure = "The run failed: " + display.Printable(clip.Bytes(v.Err.Error(), 1<<10)); errtable.Find(v.Err).Kind == errtable.Cancelled {
+		v.Failure = "The run failed: " + display.Printable(clip.Bytes(v.Err.Error(), 1<<10))
+		if errtable.Find(v.Err).Kind == errtable.Cancelled {
 			v.Failure = "The run was canceled."
 		}
 	}

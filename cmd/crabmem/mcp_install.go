@@ -100,8 +100,8 @@ changes nothing.`,
 	return c.outputs(cmd, of[clientEdits]())
 }
 
-// beforeInstall returns the newest kept copy of a client's file without the server, if an
-// installation made the file from it; nil: there is none.
+// beforeInstall returns the newest kept copy of a client's file without the server, from
+// which an installation made the file. nil: no such copy exists.
 func (c *app) beforeInstall(cl *mcpclient.Client, path string, text []byte, name string) (before []byte) {
 	servers, err := cl.Servers(text)
 	e, ok := servers[name]

@@ -34,7 +34,7 @@ func (s *Server) addRows() {
 			panic(err) // a bug: the types are fixed
 		}
 		out.Properties[notesField] = &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Type: "string"},
-			Description: "ignored or changed arguments; absent if there are none"}
+			Description: "ignored or changed arguments; absent without such arguments"}
 		reads := r.Effect == op.Reads
 		t := &mcp.Tool{Name: r.Tool.Name, Description: r.Describe(), Annotations: toolHints(r.Tool.Title, reads, !reads, r.Idempotent()), OutputSchema: out}
 		addTool(s, t, in, func(ctx context.Context, args json.RawMessage) (string, any, error) {

@@ -42,7 +42,7 @@ const (
 // ContextText is what an agent should know when it begins. The same entries and sessions
 // have the same text.
 type ContextText struct {
-	Text    string `json:"text" jsonschema:"first lines of notes, and titles of sessions, marked as data; empty if there are none"`
+	Text    string `json:"text" jsonschema:"first lines of notes, and titles of sessions, marked as data; empty without notes and sessions"`
 	Tokens  int    `json:"tokens" jsonschema:"tokens of the text"`
 	LeftOut int    `json:"left_out" jsonschema:"lines that exceed the limit"`
 }

@@ -46,7 +46,7 @@ func TestRowsOverMCP(t *testing.T) {
 	if want := `{"annotations":{"destructiveHint":false,"idempotentHint":true,"openWorldHint":false,"readOnlyHint":true,"title":"Count notes"},` +
 		`"description":"Count the notes.",` +
 		`"inputSchema":{"properties":{"prefix":{"description":"only names with this prefix","maxLength":8,"type":"string"}},"type":"object"},` +
-		`"name":"count_notes","outputSchema":{"properties":{"argument_notes":{"description":"ignored or changed arguments; absent if there are none","items":{"type":"string"},"type":"array"},"notes":{"type":"integer"}},"required":["notes"],"type":"object"}}`; string(got) != want {
+		`"name":"count_notes","outputSchema":{"properties":{"argument_notes":{"description":"ignored or changed arguments; absent without such arguments","items":{"type":"string"},"type":"array"},"notes":{"type":"integer"}},"required":["notes"],"type":"object"}}`; string(got) != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	for _, c := range []struct {

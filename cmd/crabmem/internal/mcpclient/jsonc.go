@@ -32,14 +32,14 @@ func (jsonc) set(text []byte, path []string, name string, fields []field) ([]byt
 	if err != nil {
 		return nil, err
 	}
+	path = append(slices.Clone(path), name)
 	if f.value.Value == nil {
 		// Comments stay before the object.
 		if n := len(text); n > 0 && text[n-1] != '\n' && len(bytes.TrimSpace(text)) > 0 {
 			text = append(bytes.Clone(text), '\n')
 		}
-		return fmt.Appendf(bytes.Clone(text), "%s\n", render(nest(fields, append(slices.Clone(path), name)), "", "  ", "\n", false)), nil
+		return fmt.Appendf(bytes.Clone(text), "%s\n", render(nest(fields, path), "", "  ", "\n", false)), nil
 	}
-	path = append(slices.Clone(path), name)
 	object, depth, err := f.object(path...)
 	if err != nil {
 		return nil, err

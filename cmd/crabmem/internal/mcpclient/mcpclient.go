@@ -265,7 +265,7 @@ func (c Client) Set(text []byte, name string, e Entry) ([]byte, error) {
 // returns text.
 func (c Client) Remove(text []byte, name string) ([]byte, error) { return c.edit(text, name, nil) }
 
-// edit sets the fields of an entry, or removes the entry if there are none.
+// edit sets the fields of an entry. Without fields, it removes the entry.
 func (c Client) edit(text []byte, name string, fields []field) (after []byte, err error) {
 	mark, text := cutMark(text)
 	file, err := c.syntax().decode(text)

@@ -32,6 +32,7 @@ type call struct {
 	doubtful       bool   // the call may repeat one of an earlier event
 	renewed        bool   // the call begins in place of one of the same name
 	unnumbered     bool   // the call begins without an index; its position counts
+	formed         string // of form
 	arguments      argumentText
 }
 
@@ -171,13 +172,11 @@ func (a *assembler) announced() []CallDelta {
 func (a *assembler) assembled() []CallDelta {
 	var list []CallDelta
 	var kept []*call
-	same := make(map[*call]string) // arguments in one form
 	for _, c := range a.calls {
 		text := c.arguments.result()
-		same[c] = canonical(text)
 		blank := strings.TrimSpace(text) == ""
 		repeats := func(e *call) bool {
-			return e.event < c.event && e.name == c.name && (c.id == "" || e.id == "" || c.id == e.id) && same[e] == same[c]
+			return e.event < c.event && e.name == c.name && (c.id == "" || e.id == "" || c.id == e.id) && e.form() == c.form()
 		}
 		if blank && (c.name == "" || c.doubtful && c.renewed) || c.doubtful && slices.ContainsFunc(kept, repeats) {
 			continue
@@ -186,6 +185,14 @@ func (a *assembler) assembled() []CallDelta {
 		list = append(list, CallDelta{Index: len(list), ID: c.callID(), Type: c.kind, Name: c.name, Arguments: text})
 	}
 	return list
+}
+
+// form returns the arguments in the form in which calls are compared.
+func (c *call) form() string {
+	if c.formed == "" {
+		c.formed = canonical(c.arguments.result())
+	}
+	return c.formed
 }
 
 func (c *call) callID() string {
@@ -307,13 +314,14 @@ func (t *argumentText) result() string {
 // oneObject returns the only object of a sequence of JSON values. The others
 // may be equal to it or empty, and precede or follow it.
 func oneObject(text []byte) (object string, ok bool) {
+	if t := bytes.TrimSpace(text); len(t) > 0 && t[0] == '{' && json.Valid(text) {
+		return string(text), true
+	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	form := ""
-	for n := 0; ; n++ {
+	for {
 		var v json.RawMessage
 		switch err := d.Decode(&v); {
-		case errors.Is(err, io.EOF) && n == 1:
-			return string(text), ok
 		case errors.Is(err, io.EOF):
 			return object, ok
 		case err != nil:

@@ -210,12 +210,14 @@ var escapePattern = sync.OnceValue(func() *regexp.Regexp {
 // has split become a pair again in the arguments. A byte 0xNN that is not UTF-8
 // becomes the text \udcNN, a lone surrogate.
 func keepInexact(data []byte) []byte {
-	data = escapePattern().ReplaceAllFunc(data, func(escape []byte) []byte {
-		if !isLone(escape) {
-			return escape
-		}
-		return append([]byte(`\`), escape...)
-	})
+	if bytes.Contains(data, []byte(`\u`)) {
+		data = escapePattern().ReplaceAllFunc(data, func(escape []byte) []byte {
+			if !isLone(escape) {
+				return escape
+			}
+			return append([]byte(`\`), escape...)
+		})
+	}
 	return escapeBytes(data, `\\`)
 }
 

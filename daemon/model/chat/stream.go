@@ -152,6 +152,11 @@ func (d *deltas) read(data []byte) (*Chunk, error) {
 	if err != nil {
 		return nil, permanent("%w: %w", errMalformed, err)
 	}
+	return d.take(w)
+}
+
+// take is read for a decoded event.
+func (d *deltas) take(w *wire) (*Chunk, error) {
 	k := Chunk{Usage: w.usage()}
 	if d.percent = 0; w.Progress.Total > 0 {
 		d.percent = min(max(100*w.Progress.Processed/w.Progress.Total, 0), 100)

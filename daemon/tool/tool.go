@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"crabmem/bm25/clip"
@@ -66,19 +68,27 @@ const MaxOutput = 64 << 10
 // maxArguments bounds the arguments of a call, in bytes.
 const maxArguments = 1 << 20
 
+// schemas contains the schema of each type of arguments, a json.RawMessage, because its
+// derivation takes most of the time that New takes.
+var schemas sync.Map
+
 // New returns a tool whose arguments are decoded into a T. The fields of T and
 // their jsonschema tags define the schema for models.
 func New[T any](name, description string, run func(ctx context.Context, c Call, args T) (string, error)) Tool {
-	schema, err := jsonschema.For[T](nil)
-	if err != nil {
-		panic(fmt.Sprintf("tool %s: %v", name, err)) // T is a literal of the program
-	}
-	b, err := json.Marshal(schema)
-	if err != nil {
-		panic(fmt.Sprintf("tool %s: %v", name, err))
+	schema, known := schemas.Load(reflect.TypeFor[T]())
+	if !known {
+		s, err := jsonschema.For[T](nil)
+		var text json.RawMessage
+		if err == nil {
+			text, err = json.Marshal(s)
+		}
+		if err != nil {
+			panic(fmt.Sprintf("tool %s: %v", name, err)) // T is a literal of the program
+		}
+		schema, _ = schemas.LoadOrStore(reflect.TypeFor[T](), text)
 	}
 	return Tool{
-		Tool: model.Tool{Name: name, Description: description, Parameters: b},
+		Tool: model.Tool{Name: name, Description: description, Parameters: schema.(json.RawMessage)},
 		Run: func(ctx context.Context, c Call) (string, error) {
 			var args T
 			if err := c.Decode(&args); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -161,33 +162,30 @@ func TestExamples(t *testing.T) {
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip("SKIPPED: no sh to run examples in")
 	}
-	file, env := program(t)
-	path := filepath.Dir(file) + string(os.PathListSeparator) + os.Getenv("PATH")
+	shellIn := exampleShell(t)
+	// Each command gets a copy of this store and its export.
+	began := t.TempDir()
+	for _, line := range []string{
+		`crabmem remember deploy "build, tag, push, then watch the canary" --alias ship`,
+		`crabmem remember tea "green tea"`,
+		`crabmem remember chat-2026-01 "what was said" --kind archive`,
+		`crabmem export >memory.jsonl`,
+	} {
+		shellIn(t, began, line)
+	}
 	c := newApp(nil, nil, nil)
 	ran := 0
 	for _, cmd := range append(withSubcommands(c.commands()), rootCommand(c)) {
 		t.Run(cmd.CommandPath(), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			fakes := filepath.Join(dir, ".fakes")
-			if err := fakeSystem(fakes); err != nil {
+			if err := errors.Join(fakeSystem(filepath.Join(dir, ".fakes")), os.CopyFS(dir, os.DirFS(began))); err != nil {
 				t.Fatal(err)
 			}
 			shell := func(line string) {
 				t.Helper()
-				sh := exec.Command("sh", "-c", line)
-				sh.Dir = dir
-				sh.Env = slices.Concat(env, []string{"XDG_CONFIG_HOME=", "PATH=" + fakes + string(os.PathListSeparator) + path, "CRABMEM_DB=" + filepath.Join(dir, "memory.db"), "TMPDIR=" + dir,
-					"CRABTALK_HOME=" + filepath.Join(dir, "home"), "HOME=" + dir, "GITHUB_TOKEN=example"})
-				out, err := sh.CombinedOutput()
-				if err != nil {
-					t.Errorf("%s: %v\n%s", line, err, out)
-				}
+				shellIn(t, dir, line)
 			}
-			shell(`crabmem remember deploy "build, tag, push, then watch the canary" --alias ship`)
-			shell(`crabmem remember tea "green tea"`)
-			shell(`crabmem remember chat-2026-01 "what was said" --kind archive`)
-			shell(`crabmem export >memory.jsonl`)
 			if cmd.Name() == "load" {
 				shell(`crabmem dump book`)
 			}
@@ -246,6 +244,24 @@ func TestExamples(t *testing.T) {
 		t.Errorf("%d examples", ran)
 	}
 	t.Logf("examples: %d", ran)
+}
+
+// exampleShell returns a function that runs a line in a shell, in a directory that
+// contains the store and the home.
+func exampleShell(t *testing.T) func(t *testing.T, dir, line string) {
+	file, env := program(t)
+	path := filepath.Dir(file) + string(os.PathListSeparator) + os.Getenv("PATH")
+	return func(t *testing.T, dir, line string) {
+		t.Helper()
+		sh := exec.Command("sh", "-c", line)
+		sh.Dir = dir
+		sh.Env = slices.Concat(env, []string{"XDG_CONFIG_HOME=", "PATH=" + filepath.Join(dir, ".fakes") + string(os.PathListSeparator) + path, "CRABMEM_DB=" + filepath.Join(dir, "memory.db"), "TMPDIR=" + dir,
+			"CRABTALK_HOME=" + filepath.Join(dir, "home"), "HOME=" + dir, "GITHUB_TOKEN=example"})
+		out, err := sh.CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", line, err, out)
+		}
+	}
 }
 
 // exampleSessions puts a session, which was compacted, into the home under dir,

@@ -30,6 +30,7 @@ import (
 	"crabmem/daemon/secret"
 	"crabmem/daemon/service/servicetest"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -226,17 +227,20 @@ func scriptSchema(ts *testscript.TestScript, neg bool, args []string) {
 // checkSchema validates a JSON text against the schema of a command. The words of its name
 // may be joined by underscores.
 func checkSchema(command string, text []byte) error {
-	c := newApp(nil, nil, nil)
 	command = strings.ReplaceAll(command, "_", " ")
-	list := c.outputsNamed(rootCommand(c), command)
-	if list == nil {
-		return fmt.Errorf("no schema of %s", command)
-	}
-	schema, err := schemaOf(command, list)
-	if err != nil {
-		return err
-	}
-	r, err := schema.Resolve(nil)
+	get, _ := resolved.LoadOrStore(command, sync.OnceValues(func() (*jsonschema.Resolved, error) {
+		c := newApp(nil, nil, nil)
+		list := c.outputsNamed(rootCommand(c), command)
+		if list == nil {
+			return nil, fmt.Errorf("no schema of %s", command)
+		}
+		schema, err := schemaOf(command, list)
+		if err != nil {
+			return nil, err
+		}
+		return schema.Resolve(nil)
+	}))
+	r, err := get.(func() (*jsonschema.Resolved, error))()
 	if err != nil {
 		return err
 	}
@@ -250,6 +254,9 @@ func checkSchema(command string, text []byte) error {
 	}
 	return r.Validate(v)
 }
+
+// resolved contains the schema of each command, as checkSchema resolves it.
+var resolved sync.Map
 
 // held are the locks of all scripts, which run side by side.
 var (

@@ -36,7 +36,7 @@ go test ./cmd/crabmem -run TestThirdPartyNotices -notices.update   # write
 
 | data | origin | license |
 | --- | --- | --- |
-| vocabulary of the tokenizer cl100k_base | OpenAI tiktoken, in github.com/tiktoken-go/tokenizer | MIT |
+| vocabulary of the tokenizer cl100k_base (crmem/budget/cl100k_base.zst) | OpenAI tiktoken, from github.com/tiktoken-go/tokenizer | MIT, Copyright (c) 2022 OpenAI, Shantanu Jain |
 | tables of the Russian stemmer | Snowball, in github.com/blevesearch/snowballstem | BSD-3-Clause |
 | light stemmers of Arabic and Hindi (bm25/analysis/lightstem.go) | rules of Apache Lucene and bleve | Apache-2.0 |
 | Unicode tables | Unicode Character Database, in Go, golang.org/x/text, and github.com/clipperhouse/uax29/v2 | Unicode-3.0 |

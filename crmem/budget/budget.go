@@ -2,14 +2,11 @@
 package budget
 
 import (
-	"sync"
 	"unicode/utf8"
 
 	"crabmem/bm25/analysis"
 	"crabmem/bm25/clip"
 	"crabmem/bm25/snippet"
-
-	"github.com/tiktoken-go/tokenizer/codec"
 )
 
 // An Entry is a search hit.
@@ -165,15 +162,6 @@ func countLine(text string, limit int) (n int, fits bool) {
 	return countUpTo(text+"\n", limit)
 }
 
-// Encoding is the vocabulary that counts tokens. Its successor, o200k_base,
-// would add 7 MB to the program instead of 3.8 MB. o200k_base counts slightly
-// fewer tokens in English and code, and far fewer in other scripts.
-const Encoding = "cl100k_base"
-
-// Setting up the embedded vocabulary takes about 15 ms, so it is deferred until
-// tokens are counted.
-var encoding = sync.OnceValue(codec.NewCl100kBase)
-
 // Count returns the number of tokens of text.
 func Count(text string) int {
 	n, _ := countUpTo(text, len(text))
@@ -185,17 +173,13 @@ func Count(text string) int {
 func countUpTo(text string, limit int) (n int, fits bool) {
 	for n <= limit && text != "" {
 		size := pieceSize(text)
-		// Count returns no error: the pattern has no time limit, and invalid
-		// UTF-8 is counted byte by byte.
-		c, _ := encoding().Count(text[:size])
-		n += c
+		n += countTokens(text[:size])
 		text = text[size:]
 	}
 	return n, n <= limit
 }
 
-// The tokenizer copies its input and takes quadratic time on some white space,
-// so a long text is counted in pieces.
+// A word may be as long as the text, so a long text is counted in pieces.
 const (
 	minPiece = 1 << 10
 	maxPiece = 2 << 10

@@ -9,13 +9,17 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/internal/crashtest"
 )
 
 // TestDiskFull fills small disks, removes an entry on each full disk, and writes
 // after it frees space. It checks the crash state of each stage.
 func TestDiskFull(t *testing.T) {
-	states := 0
-	for limit := int64(3_700_000); limit < 4_100_000; limit += 10_000 {
+	states, step := 0, int64(30_000)
+	if crashtest.Full {
+		step = 10_000
+	}
+	for limit := int64(3_700_000); limit < 4_100_000; limit += step {
 		m := faultfs.NewMem()
 		m.Limit = limit
 		s, err := crmem.Open(db, &crmem.Options{FS: m, Now: func() time.Time { return time.Unix(epoch, 0) }, CheckpointOnClose: crmem.CheckpointNever})

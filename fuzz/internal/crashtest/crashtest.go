@@ -24,9 +24,9 @@ import (
 var (
 	// Full reports whether CRABMEM_CRASH=full selects more and longer sequences.
 	Full = os.Getenv("CRABMEM_CRASH") == "full"
-	// calls reports whether FailCalls runs all jobs: also with CRABMEM_CRASH=calls, which
+	// Calls reports whether FailCalls runs all jobs: also with CRABMEM_CRASH=calls, which
 	// mutants need.
-	calls = Full || os.Getenv("CRABMEM_CRASH") == "calls"
+	Calls = Full || os.Getenv("CRABMEM_CRASH") == "calls"
 	// Slice is CRABMEM_CRASH_SLICE, at least 1. TestEnumerate runs one in Slice
 	// sequences. A common divisor with the number of symbols would omit some last symbols.
 	Slice = max(1, atoi(os.Getenv("CRABMEM_CRASH_SLICE")))
@@ -245,7 +245,7 @@ type FaultJob struct {
 // fault applies to fails. The last run has fewer such calls. run returns the
 // number of errors of each class, and FailCalls returns the sums. The test fails
 // if a class in want does not occur. Without CRABMEM_CRASH=full or calls, it
-// runs one job in eleven.
+// runs one job in eleven. After six wrong runs, it begins no other job.
 func FailCalls(t *testing.T, want []error, jobs func(yield func(FaultJob)),
 	run func(Job, *fault.Injector) (map[error]int, error)) (runs, bad int, hit map[error]int) {
 	hit = map[error]int{}
@@ -253,7 +253,10 @@ func FailCalls(t *testing.T, want []error, jobs func(yield func(FaultJob)),
 	each := func(yield func(FaultJob)) {
 		i := -1
 		jobs(func(j FaultJob) {
-			if i++; calls || i%11 == 0 {
+			mu.Lock()
+			over := bad > 5
+			mu.Unlock()
+			if i++; !over && (Calls || i%11 == 0) {
 				yield(j)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"crabmem/crmem"
 	"crabmem/fuzz/refdec"
@@ -66,14 +67,18 @@ const anotherStore = "replace, another store"
 
 // keepOther writes the files of another store next to the older copies.
 func keepOther(m machine) {
-	other := newActor(newMem())
-	must(other.open(crmem.CheckpointNever))
-	must(other.remember("theirs", "of another store"))
-	dead := other.m.copied(nil)
 	for _, suffix := range targets[len(targets)-1].suffixes {
-		create(m, spare(m, m.store()+suffix, ".other"), read(dead, dead.store()+suffix))
+		create(m, spare(m, m.store()+suffix, ".other"), read(other(), other().store()+suffix))
 	}
 }
+
+// other returns the machine of that store after a kill.
+var other = sync.OnceValue(func() machine {
+	a := newActor(newMem())
+	must(a.open(crmem.CheckpointNever))
+	must(a.remember("theirs", "of another store"))
+	return a.m.copied(nil)
+})
 
 // spare returns a path in a directory that the store does not use.
 func spare(m machine, name, ext string) string {

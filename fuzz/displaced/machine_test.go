@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -33,16 +34,18 @@ type machine interface {
 
 type memMachine struct{ *faultfs.Mem }
 
-func newMem() memMachine {
+// newMem returns a machine without a store. It is a copy, so that the machines of all
+// cells share the reserve.
+func newMem() memMachine { return memMachine{empty().Kill()} }
+
+var empty = sync.OnceValue(func() *faultfs.Mem {
 	m := memMachine{faultfs.NewMem()}
 	for _, dir := range []string{"/home", "/aside"} {
-		if err := m.Mkdir(dir, 0o700); err != nil {
-			panic(err)
-		}
+		must(m.Mkdir(dir, 0o700))
 	}
 	keepReserve(m)
-	return m
-}
+	return m.Mem
+})
 
 // keepReserve creates the reserve that a store keeps if it was large before.
 func keepReserve(m machine) { create(m, m.store()+"-reserve", make([]byte, 256<<10)) }

@@ -50,7 +50,7 @@ func TestPasses(t *testing.T) {}
 
 `+body)
 	t.Chdir(dir)
-	t.Setenv("GOFLAGS", "-mod=mod")
+	t.Setenv("GOFLAGS", "-mod=mod -vet=off")
 	t.Setenv("GOWORK", "off")
 	return r
 }

@@ -30,10 +30,10 @@ func TestOutcomes(t *testing.T) {
 	write("go.mod", "module m\ngo 1.26\n")
 	// FUNC prevents find from listing these targets of this file.
 	write("m_test.go", strings.ReplaceAll(`package m
-import "testing"
+import ("testing"; "time")
 FUNC FuzzPass(f *testing.F) { f.Add("a"); f.Fuzz(func(t *testing.T, s string) {}) }
 FUNC FuzzFail(f *testing.F) { f.Add("a"); f.Fuzz(func(t *testing.T, s string) { if s != "a" { t.Error("another") } }) }
-FUNC FuzzHang(f *testing.F) { f.Add("a"); f.Fuzz(func(t *testing.T, s string) { if s != "a" { for n := 0; ; n++ { _ = n } } }) }
+FUNC FuzzHang(f *testing.F) { f.Add("a"); f.Fuzz(func(t *testing.T, s string) { if s != "a" { for { time.Sleep(time.Hour) } } }) }
 FUNC FuzzSeed(f *testing.F) { f.Add("a"); f.Fuzz(func(t *testing.T, s string) { t.Error("always") }) }
 FUNC FuzzNone(f *testing.F) { f.Fuzz(func(t *testing.T, s string) {}) }
 `, "FUNC", "func"))
@@ -47,7 +47,7 @@ FUNC FuzzNone(f *testing.F) { f.Fuzz(func(t *testing.T, s string) {}) }
 		t.Fatal(err)
 	}
 	for _, g := range all {
-		o := options{each: 5 * time.Second, hang: 5 * time.Minute, cache: cache, keep: 1000}
+		o := options{each: time.Second, hang: 5 * time.Minute, cache: cache, keep: 1000}
 		if g.name == "FuzzHang" {
 			o.each, o.hang = 8*time.Second, 12*time.Second
 		}

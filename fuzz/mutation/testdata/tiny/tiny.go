@@ -1,7 +1,10 @@
 // Package tiny has mutants with fixed results.
 package tiny
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // Max returns the larger number. Its tests cannot detect a moved bound.
 func Max(a, b int) int {
@@ -19,11 +22,13 @@ func Half(n int) (int, error) {
 	return n / 2, nil
 }
 
-// Drain empties a list. Without the second assignment it loops without end.
+// Drain empties a list. Without the second assignment it loops without end. It waits, so
+// that the endless loop uses little CPU time.
 func Drain(list []string) (last string) {
 	for len(list) > 0 {
 		last = list[0]
 		list = list[1:]
+		time.Sleep(time.Millisecond)
 	}
 	return last
 }

@@ -56,7 +56,7 @@ func TestContributingExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	exe := filepath.Join(dir, "crabmem")
-	if out, err := exec.Command("go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-o", exe, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-gcflags=-N -l", "-ldflags=-s -w", "-overlay", filepath.Join(dir, "overlay.json"), "-o", exe, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	run := func(want string, args ...string) {

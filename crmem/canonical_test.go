@@ -12,6 +12,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"crabmem/crmem"
+	"crabmem/fuzz/race"
 )
 
 // spelled are names of which several have one canonical form: composed, decomposed, in
@@ -112,6 +113,7 @@ func (m spelledModel) check(t *testing.T, s *crmem.Store, where string) {
 // and in batches, to a store in memory, in files, and with an index file, and compares
 // each lookup with a model. Restore keeps twins byte for byte.
 func TestCanonicalNames(t *testing.T) {
+	race.Skip(t)
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 46))
 		c := newIndexScene(t)

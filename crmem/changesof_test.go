@@ -12,6 +12,7 @@ import (
 
 	"crabmem/crmem"
 	"crabmem/crmem/vfs/faultfs"
+	"crabmem/fuzz/race"
 )
 
 // randomNames are the names of the entries of random histories, an alias, and a name that no
@@ -113,6 +114,7 @@ func (p *past) history(suffix string) (list []string) {
 // TestChangesOf compares ChangesOf with Changes in random histories of many segments,
 // in which files are damaged and another program writes the snapshot.
 func TestChangesOf(t *testing.T) {
+	race.Skip(t)
 	t.Parallel()
 	synctest.Test(t, testChangesOf)
 }

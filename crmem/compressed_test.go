@@ -294,6 +294,7 @@ func testCompressedDamage(t *testing.T) {
 
 // TestCompressedDuringRead compresses segments while a reader has listed them.
 func TestCompressedDuringRead(t *testing.T) {
+	race.Skip(t)
 	t.Parallel()
 	p := newSegmentsOf(t, 4, true)
 	read := func(p *past) string { return p.log() + p.changesOf("a1") + p.changesOf("a2") }

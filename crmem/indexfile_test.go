@@ -24,7 +24,7 @@ var noErr = crmem.NoErr
 
 // indexStores returns the number of random stores that a test compares.
 func indexStores(t *testing.T) int {
-	n := 60
+	n := 30
 	if v := os.Getenv("CRABMEM_INDEXES"); v != "" {
 		var err error
 		if n, err = strconv.Atoi(v); err != nil {

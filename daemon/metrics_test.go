@@ -13,6 +13,7 @@ import (
 	"crabmem/daemon/agent"
 	"crabmem/daemon/model/modeltest"
 	"crabmem/daemon/wire/pb"
+	"crabmem/fuzz/race"
 )
 
 // scrape gets the metrics with a Host header, and an Origin where there is one.
@@ -156,6 +157,7 @@ func TestMetricsOff(t *testing.T) {
 // TestMetricsBounded counts invented names of a model: their number is limited,
 // and they cannot break the format.
 func TestMetricsBounded(t *testing.T) {
+	race.Skip(t)
 	var m metrics
 	turn := &agent.Turn{Agent: &agent.Agent{Name: "a\"b\\c\nd\xff"}}
 	for n := range 10 * maxSeries {

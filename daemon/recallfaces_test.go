@@ -136,7 +136,7 @@ var faceWords = []string{"sail", "rope", "tide", "canvas", "line", "keel"}
 func TestRecallFaces(t *testing.T) {
 	cases, err := strconv.Atoi(os.Getenv("CRABMEM_FACES"))
 	if err != nil {
-		cases = 2000
+		cases = 1000
 	}
 	m := modeltest.New(t)
 	now := time.Unix(1_800_000_000, 0)

@@ -45,16 +45,25 @@ func (s *Store) NextID() uint64 {
 // equivalent alias, in this order. Errors: [ErrNotFound]; *[AmbiguousError] if several
 // entries have the alias or an equivalent one.
 func (s *Store) Get(name string) (e Entry, err error) {
+	if e, err = s.find(name); err == nil && s.opts.CountReads {
+		s.countReads([]Hit{{Entry: e}})
+	}
+	return e, err
+}
+
+// IDOf returns the ID of the entry that Get returns, or 0 for an error. It counts no read.
+func (s *Store) IDOf(name string) uint64 {
+	e, _ := s.find(name)
+	return e.ID
+}
+
+func (s *Store) find(name string) (Entry, error) {
 	for {
-		e, err = s.get(name)
+		e, err := s.get(name)
 		again, lerr := s.mended()
-		if again && lerr == nil {
-			continue
+		if !again || lerr != nil {
+			return e, cmp.Or(lerr, err)
 		}
-		if err = cmp.Or(lerr, err); err == nil && s.opts.CountReads {
-			s.countReads([]Hit{{Entry: e}})
-		}
-		return e, err
 	}
 }
 

@@ -121,6 +121,9 @@ func TestCountReads(t *testing.T) {
 	if _, err := s.Get("none"); err == nil {
 		t.Error("no error for a missing entry")
 	}
+	if s.IDOf("b") != 2 || s.IDOf("none") != 0 { // counts no read
+		t.Errorf("IDs %d and %d", s.IDOf("b"), s.IDOf("none"))
+	}
 	const want = "3@200 1@200 1@200 0@0"
 	if got := usages(s, 4); got != want {
 		t.Fatalf("counts %s, want %s", got, want)

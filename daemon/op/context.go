@@ -37,6 +37,7 @@ const (
 	minContext, maxContext = 100, 50_000 // tokens
 	contextLine            = 240         // bytes of a text or a title
 	contextSessions        = 5
+	contextNotes           = 60 // of all parts
 )
 
 // ContextText is what an agent should know when it begins. The same entries and sessions
@@ -111,9 +112,7 @@ func (d *Digest) Add(space string, s *crmem.Store) {
 		if m.Adopted() && m.Expired(d.now) {
 			continue
 		}
-		shown := 0 // by this part and the earlier ones, at most
 		for i, p := range contextParts {
-			shown += p.limit
 			x := digested{space: space, entry: e}
 			if p.has != nil {
 				if !p.has(&m, d.in.Project) {
@@ -121,15 +120,13 @@ func (d *Digest) Add(space string, s *crmem.Store) {
 				}
 				x.value = m.Importance()
 			}
-			if d.parts[i] = append(d.parts[i], x); len(d.parts[i]) > 8*shown {
-				d.parts[i] = best(d.parts[i], shown)
+			if d.parts[i] = append(d.parts[i], x); len(d.parts[i]) > 8*contextNotes {
+				d.parts[i] = best(d.parts[i])
 			}
 		}
 	}
-	shown := 0
-	for i, p := range contextParts {
-		shown += p.limit
-		d.parts[i] = best(d.parts[i], shown)
+	for i := range d.parts {
+		d.parts[i] = best(d.parts[i])
 		for k := range d.parts[i] {
 			if x := &d.parts[i][k]; x.line == "" {
 				x.line = x.text()
@@ -140,47 +137,27 @@ func (d *Digest) Add(space string, s *crmem.Store) {
 
 // superseded returns the IDs of the entries that another entry supersedes.
 func superseded(s *crmem.Store) map[uint64]bool {
-	named, aliased := make(map[string][]uint64), make(map[string][]uint64) // the entries of each superseded name
+	ids := make(map[uint64]bool)
 	for e := range s.All() {
 		if !strings.Contains(clip.Bytes(e.Content, metadata.MaxBytes), metadata.Supersedes) {
 			continue
 		}
 		m, _, _ := metadata.Parse(e.Content)
 		for _, name := range m.Targets(metadata.Supersedes) {
-			if m.Adopted() && name != e.Name {
-				named[name] = nil
+			if id := s.IDOf(name); m.Adopted() && id != e.ID {
+				ids[id] = true
 			}
-		}
-	}
-	if len(named) == 0 {
-		return nil
-	}
-	for e := range s.All() {
-		if _, ok := named[e.Name]; ok {
-			named[e.Name] = []uint64{e.ID}
-		}
-		for _, a := range e.Aliases {
-			aliased[a] = append(aliased[a], e.ID)
-		}
-	}
-	ids := make(map[uint64]bool)
-	for name, list := range named {
-		if len(list) == 0 {
-			list = aliased[name]
-		}
-		if len(list) == 1 { // else the name is ambiguous
-			ids[list[0]] = true
 		}
 	}
 	return ids
 }
 
-// best returns the first n entries: the most important, the newest.
-func best(list []digested, n int) []digested {
+// best returns the first entries: the most important, the newest.
+func best(list []digested) []digested {
 	slices.SortFunc(list, func(a, b digested) int {
 		return cmp.Or(cmp.Compare(b.value, a.value), cmp.Compare(b.entry.CreatedAt, a.entry.CreatedAt), strings.Compare(a.space, b.space), cmp.Compare(b.entry.ID, a.entry.ID))
 	})
-	return list[:min(n, len(list))]
+	return list[:min(contextNotes, len(list))]
 }
 
 // text returns the line of an entry: its name, and the first line of its text.

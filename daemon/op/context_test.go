@@ -138,6 +138,8 @@ func TestContextParts(t *testing.T) {
 	add("new decision", "type: goal\nsupersedes: \"[[once]]\"\ncrabmem: 1")
 	add("done", "type: todo\nstatus: Done")
 	add("stale", "type: todo\nexpires: 2026-04-13\ncrabmem: 1")
+	add("caf\u00e9", "type: goal")
+	add("Cafe", "type: goal\nsupersedes: \"[[cafe\u0301]]\"\ncrabmem: 1") // the name above, with a combining accent
 	add("other", "type: decision\nproject: other")
 	if err := s.Apply(crmem.Alias{Name: "old decision", Aliases: []string{"once"}}, crmem.Add{Name: "archive", Content: "summary", Kind: crmem.Archive}); err != nil {
 		t.Fatal(err)
@@ -164,7 +166,7 @@ func TestContextParts(t *testing.T) {
 			}
 		}
 		newest := strings.Join(got["Newest notes"], " ")
-		if !strings.HasPrefix(newest, "other done new decision n19 n18 ") || len(got["Newest notes"]) != 15 || out.LeftOut != 0 {
+		if !strings.HasPrefix(newest, "other Cafe done new decision n19 n18 ") || len(got["Newest notes"]) != 15 || out.LeftOut != 0 {
 			t.Errorf("project %q: the newest are %s, %d left out", project, newest, out.LeftOut)
 		}
 		if !strings.Contains(out.Text, "\n- me: First line of me\n") || strings.Contains(out.Text, "second") || strings.Contains(out.Text, "tags") {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -149,16 +150,7 @@ func (r *repairer) result(raw json.RawMessage) (json.RawMessage, bool) {
 }
 
 func keepOnly(m map[string]json.RawMessage, names ...string) {
-	kept := make(map[string]json.RawMessage)
-	for _, name := range names {
-		if v, ok := m[name]; ok {
-			kept[name] = v
-		}
-	}
-	clear(m)
-	for name, v := range kept {
-		m[name] = v
-	}
+	maps.DeleteFunc(m, func(name string, _ json.RawMessage) bool { return !slices.Contains(names, name) })
 }
 
 // tools returns a list of tools without odd members of tools, and without tools

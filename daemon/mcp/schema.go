@@ -52,7 +52,7 @@ var unused = []string{"$anchor", "$comment", "$defs", "$id", "$ref", "$schema", 
 func (in *inliner) schema(v any, level int) any {
 	m, ok := v.(map[string]any)
 	if !ok {
-		return in.value(v, level)
+		return in.value(v)
 	}
 	out := map[string]any{}
 	if level > in.levels || in.full(0) {
@@ -60,7 +60,11 @@ func (in *inliner) schema(v any, level int) any {
 	}
 	if ref, ok := m["$ref"].(string); ok {
 		if target, ok := in.find(ref); ok && slices.Contains(in.active, ref) {
-			out = kindOf(target)
+			// A schema that contains itself has its type alone.
+			self, _ := target.(map[string]any)
+			if kind, ok := self["type"].(string); ok {
+				out["type"] = kind
+			}
 		} else if ok {
 			in.active = append(in.active, ref)
 			if target, ok := in.schema(target, level+1).(map[string]any); ok {
@@ -80,7 +84,7 @@ func (in *inliner) schema(v any, level int) any {
 				out[name] = in.named(named, level)
 			}
 		case "const", "default", "enum", "example", "examples":
-			out[name] = in.value(v, level)
+			out[name] = in.value(v)
 		case "description", "title":
 			if text, ok := v.(string); ok {
 				text = data(text, maxDescription)
@@ -118,28 +122,10 @@ func (in *inliner) named(m map[string]any, level int) map[string]any {
 	return out
 }
 
-// value copies a value that is not a schema.
-func (in *inliner) value(v any, level int) any {
-	if in.full(0) || level > maxLevels {
-		return nil
-	}
-	switch v := v.(type) {
-	case string:
-		in.full(len(v))
-	case []any:
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = in.value(v[i], level+1)
-		}
-		return out
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for name, v := range v {
-			in.full(len(name))
-			out[name] = in.value(v, level+1)
-		}
-		return out
-	}
+// value counts the bytes of a value that is not a schema.
+func (in *inliner) value(v any) any {
+	b, _ := json.Marshal(v) // v was decoded
+	in.full(len(b))
 	return v
 }
 
@@ -167,17 +153,6 @@ func (in *inliner) find(ref string) (any, bool) {
 		}
 	}
 	return v, true
-}
-
-// kindOf returns the type alone of a schema that contains itself.
-func kindOf(v any) map[string]any {
-	out := map[string]any{}
-	if m, ok := v.(map[string]any); ok {
-		if kind, ok := m["type"].(string); ok {
-			out["type"] = kind
-		}
-	}
-	return out
 }
 
 // asObject returns a schema as that of an object, with the properties of all its

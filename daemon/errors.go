@@ -7,6 +7,7 @@ import (
 	"crabmem/crmem/tree"
 	"crabmem/daemon/agent"
 	"crabmem/daemon/config"
+	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
 	"crabmem/daemon/model"
 	"crabmem/daemon/once"
@@ -36,15 +37,15 @@ func reported(err error) *op.Error {
 	m.Path, m.Offset = errtable.Locate(err)
 	if ps, ok := errors.AsType[config.Problems](err); ok {
 		m.Code, m.Kind = http.StatusBadRequest, "config"
-		m.Details, _ = encode(ps)
+		m.Details, _ = display.JSON(ps)
 	}
 	if e, ok := errors.AsType[*tree.Error](err); ok {
 		m.Path, m.Remedy = e.Path, e.Remedy
-		m.Details, _ = encode(op.TreeDetails{Path: e.Path, Line: e.Line, Message: e.Msg})
+		m.Details, _ = display.JSON(op.TreeDetails{Path: e.Path, Line: e.Line, Message: e.Msg})
 	}
 	if e, ok := errors.AsType[*tree.ChangedError](err); ok {
 		m.Path, m.Remedy = e.Dir, "run crabmem load --merge to keep both changes, or crabmem load --replace to replace the store"
-		m.Details, _ = encode(op.TreeDetails{Names: e.Names})
+		m.Details, _ = display.JSON(op.TreeDetails{Names: e.Names})
 	}
 	return m
 }

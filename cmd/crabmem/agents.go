@@ -42,14 +42,6 @@ config.toml and agents/*.md in the home directory. The agent crab always exists.
 	})
 }
 
-// listOf is a list that JSON writes as an array.
-func listOf(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
-}
-
 // promptLines is the number of lines of a prompt that agents show prints.
 const promptLines = 8
 
@@ -129,7 +121,7 @@ func (c *app) describeAgent(conf *config.Config, a *config.Agent) (*shownAgent, 
 	scope := daemon.Scope(conf, a, set.Tagged(a.SkillTags))
 	s := &shownAgent{
 		Name: a.Name, Description: a.Description, Model: a.Model, Memory: a.Memory, Inject: cmp.Or(a.Inject, "off"), Scoped: scope.Confined, Tools: []string{},
-		Skills: permitted(scope.Skills), SkillTags: listOf(a.SkillTags), MCPs: permitted(scope.MCPs), Members: permitted(scope.Members),
+		Skills: permitted(scope.Skills), SkillTags: append([]string{}, a.SkillTags...), MCPs: permitted(scope.MCPs), Members: permitted(scope.Members),
 		File: a.File, PromptBytes: len(a.Prompt), Origins: a.Origins,
 	}
 	for _, name := range tool.BuiltIn() {
@@ -151,7 +143,7 @@ func permitted(l tool.List) []string {
 	if l.All() {
 		return nil
 	}
-	return listOf(l.Names())
+	return append([]string{}, l.Names()...)
 }
 
 func (c *app) showAgent(a *shownAgent) {

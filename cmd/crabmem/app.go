@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"reflect"
@@ -130,6 +131,14 @@ func (c *app) printResult(v any, text func()) error {
 	return nil
 }
 
+// printFailing is printResult for a command that ends with 1 if failed is set.
+func (c *app) printFailing(v any, failed bool, text func()) error {
+	if err := c.printResult(v, text); err != nil || !failed {
+		return err
+	}
+	return cmp.Or(c.Out.Flush(), error(cli.SilentError(cli.ExitFailure)))
+}
+
 // onDry returns the words for what a command would do, on a dry run, or else for what it
 // did.
 func onDry(dry bool, would, did string) string {
@@ -157,20 +166,23 @@ func busy[T any](c *app, what string, f func() (T, error)) (v T, err error) {
 	return v, err
 }
 
-// ask carries out an operation of the home's daemon.
-func ask[I, O any](ctx context.Context, c *app, row *op.Action[I, O], in I) (out O, err error) {
-	err = c.withDaemon(ctx, func(d *client.Client) (err error) {
-		out, err = row.Do(ctx, d, in)
+// waited is [cli.Streams.Wait] for a function with a result.
+func waited[T any](ctx context.Context, c *app, f func() (T, error)) (v T, err error) {
+	err = c.Wait(ctx, func() (err error) {
+		v, err = f()
 		return err
 	})
-	return out, err
+	return v, err
+}
+
+// ask carries out an operation of the home's daemon.
+func ask[I, O any](ctx context.Context, c *app, row *op.Action[I, O], in I) (O, error) {
+	with := func(f func(*client.Client) error) error { return c.withDaemon(ctx, f) }
+	return resultOf(with, func(d *client.Client) (O, error) { return row.Do(ctx, d, in) })
 }
 
 // writeStore carries out an operation on a store that exists.
-func writeStore[I, O any](ctx context.Context, c *app, command string, row *op.Action[I, O], in I) (out O, err error) {
-	err = c.write(ctx, command, false, func(s op.Memory) (err error) {
-		out, err = row.Do(ctx, s, in)
-		return err
-	})
-	return out, err
+func writeStore[I, O any](ctx context.Context, c *app, command string, row *op.Action[I, O], in I) (O, error) {
+	with := func(f func(op.Memory) error) error { return c.write(ctx, command, false, f) }
+	return resultOf(with, func(s op.Memory) (O, error) { return row.Do(ctx, s, in) })
 }

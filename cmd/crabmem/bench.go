@@ -252,11 +252,7 @@ func (b *bench) about(path string, err error, remedy string) error {
 
 // folder measures the set in a directory.
 func (b *bench) folder(dir string) error {
-	var s *recalleval.Set
-	err := b.c.Busy("reading "+dir, func() (err error) {
-		s, err = recalleval.Load(b.open, dir)
-		return err
-	})
+	s, err := busy(b.c, "reading "+dir, func() (*recalleval.Set, error) { return recalleval.Load(b.open, dir) })
 	if err != nil {
 		return b.about(dir, err, benchRemedy)
 	}

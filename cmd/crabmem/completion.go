@@ -17,12 +17,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// completeDirs completes the argument with directories.
-func completeDirs(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+// completeFirst completes the first argument with files, or only with directories.
+func completeFirst(kind cobra.ShellCompDirective) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return nil, kind
 	}
-	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
 // bashFallbacks defines functions of the package bash-completion if it is not loaded.

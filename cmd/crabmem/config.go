@@ -150,7 +150,7 @@ func (c *app) setConfig(ctx context.Context, args []string) (configWritten, erro
 		for pair := range slices.Chunk(args, 2) {
 			value := []byte(pair[1])
 			if _, err := decodeJSON(value); err != nil {
-				if value, err = cli.EncodeJSON(pair[1]); err != nil {
+				if value, err = display.JSON(pair[1]); err != nil {
 					return configWritten{}, err
 				}
 			}
@@ -295,8 +295,14 @@ doctor also checks the keys.`,
 		if err != nil {
 			return a, err
 		}
-		a = configChecked{Path: filepath.Join(home, config.File), Model: r.Model, Providers: listOf(r.Providers), Agents: listOf(r.Agents), Daemon: byDaemon}
-		a.Identity, a.Warnings, err = c.configRemarks(home)
+		a = configChecked{Path: filepath.Join(home, config.File), Model: r.Model, Providers: append([]string{}, r.Providers...), Agents: append([]string{}, r.Agents...), Daemon: byDaemon}
+		// Variables and secrets do not matter for the warnings; only the daemon may have them.
+		conf, err := config.LoadStructure(c.fs, home, c.Getenv)
+		if err != nil {
+			return a, err
+		}
+		a.Identity = append([]config.Identity{}, conf.Identity...)
+		a.Warnings, err = c.configWarnings(conf)
 		return a, err
 	}, func(a configChecked) {
 		for _, w := range a.Warnings {
@@ -353,18 +359,6 @@ func (c *app) configWarnings(conf *config.Config) (config.Problems, error) {
 		}
 	}
 	return list, nil
-}
-
-// configRemarks returns the identity files and the warnings of a valid configuration.
-// It does not read variables and secrets: only the daemon may have them, and the
-// result does not depend on them.
-func (c *app) configRemarks(home string) ([]config.Identity, config.Problems, error) {
-	conf, err := config.LoadStructure(c.fs, home, c.Getenv)
-	if err != nil {
-		return nil, nil, err
-	}
-	warnings, err := c.configWarnings(conf)
-	return append([]config.Identity{}, conf.Identity...), warnings, err
 }
 
 // maxEnvironment bounds the warnings of warnEnvironment.

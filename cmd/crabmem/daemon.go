@@ -135,13 +135,16 @@ func (c *app) daemon(ctx context.Context, log string, verbose bool) (err error) 
 
 func logFile(home string) string { return filepath.Join(home, "logs", "daemon.log") }
 
-// client returns a client of the home's daemon.
+// client returns a client of the home's daemon. Its requests end when the daemon's process
+// stops.
 func (c *app) client() *client.Client {
 	path := c.Getenv("CRABMEM_SOCKET")
 	if path == "" || c.home != "" {
 		path = daemon.Socket(c.homeDir())
 	}
-	return c.watched(&client.Client{Addr: wire.Addr{Network: "unix", Address: path}, Header: op.Header{By: actorOf("")}})
+	d := &client.Client{Addr: wire.Addr{Network: "unix", Address: path}, Header: op.Header{By: actorOf("")}}
+	d.Watch = func() error { return c.stopped(c.daemonPID(path)) }
+	return d
 }
 
 // running requests the identity of the home's daemon, for up to

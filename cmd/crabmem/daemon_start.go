@@ -25,7 +25,8 @@ import (
 const startWait = 30 * time.Second
 
 func daemonStart(c *app, verbose *bool) *cobra.Command {
-	cmd := &cobra.Command{
+	started := false
+	return resultCommand(c, &cobra.Command{
 		Use:   "start",
 		Short: "start the daemon in the background",
 		Long: `Start the daemon in the background, and wait until it answers. The daemon keeps
@@ -33,25 +34,26 @@ running after you close the terminal, and logs to logs/daemon.log in the home
 directory. If the daemon is already running, start exits with 0.`,
 		Example: `  crabmem daemon start
   crabmem daemon start --json`,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	}, func(ctx context.Context, _ []string) (daemonState, error) {
 		home := c.absHome()
-		what := "the daemon is already running"
-		cl, h, err := c.running(cmd.Context())
-		if err == nil {
-			defer cl.Close()
-		} else if isUnresponsive(err) {
-			return err
-		} else if h, err = c.startDaemon(cmd.Context(), home, *verbose); err != nil {
-			return err
-		} else {
-			what = "started"
+		cl, h, err := c.running(ctx)
+		switch {
+		case err == nil:
+			cl.Close() //nolint:errcheck // it has responded
+		case !isUnresponsive(err):
+			started = true
+			h, err = c.startDaemon(ctx, home, *verbose)
 		}
 		s := newState(h)
 		s.Log = logFile(home)
-		return c.printResult(s, func() { c.Say("%s: pid %d, %s", what, h.PID, display.Printable(daemon.Socket(h.Home))) })
-	}
-	return cmd
+		return s, err
+	}, func(s daemonState) {
+		what := "the daemon is already running"
+		if started {
+			what = "started"
+		}
+		c.Say("%s: pid %d, %s", what, s.Pid, display.Printable(daemon.Socket(s.Home)))
+	})
 }
 
 // startDaemon starts a daemon in the background and waits until it responds.
@@ -114,8 +116,8 @@ func (c *app) fileSize(name string) int64 {
 // exited during its start.
 func (c *app) notStarted(err error, log string, from int64) error {
 	f := &cli.Failure{Code: cli.ExitFailure, Kind: "failed", Path: log, Message: "start daemon: process exited before it responded", Remedy: "run crabmem daemon logs"}
-	if code := exitOf(err); code > 0 {
-		f.Code = code
+	if e, ok := errors.AsType[*exec.ExitError](err); ok && e.ExitCode() > 0 {
+		f.Code = e.ExitCode()
 	}
 	b, rerr := c.tailOf(log, from)
 	if rerr == nil {
@@ -140,13 +142,6 @@ func lastError(line string) string {
 		return line
 	}
 	return text
-}
-
-func exitOf(err error) int {
-	if e, ok := errors.AsType[*exec.ExitError](err); ok {
-		return e.ExitCode()
-	}
-	return 0
 }
 
 // tailOf returns the bytes that were added to a file, at most the last 64 KiB.

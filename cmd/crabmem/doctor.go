@@ -47,15 +47,11 @@ Each problem has a fix. The exit code is 1 if a check fails; warnings exit with
 		if err != nil {
 			return err
 		}
-		a := doctorAnswer{Home: o.Home}
-		err = c.Wait(cmd.Context(), func() (err error) {
-			a.Checks, err = doctor.Examine(cmd.Context(), o)
-			return err
-		})
+		list, err := waited(cmd.Context(), c, func() ([]doctor.Finding, error) { return doctor.Examine(cmd.Context(), o) })
 		if err != nil {
 			return err
 		}
-		return c.printDiagnosis(&a)
+		return c.printDiagnosis(&doctorAnswer{Home: o.Home, Checks: list})
 	}
 	return c.outputs(cmd, of[doctorAnswer]())
 }
@@ -181,11 +177,7 @@ func (c *app) printDiagnosis(a *doctorAnswer) error {
 			a.Warnings++
 		}
 	}
-	if c.JSON {
-		if err := c.PrintJSON(a); err != nil {
-			return err
-		}
-	} else {
+	return c.printFailing(a, a.Failures > 0, func() {
 		for _, f := range a.Checks {
 			if c.Quiet && f.State == doctor.OK {
 				continue
@@ -205,12 +197,5 @@ func (c *app) printDiagnosis(a *doctorAnswer) error {
 		} else {
 			c.Say("%s, %s", display.Plural(a.Failures, "failure", "failures"), display.Plural(a.Warnings, "warning", "warnings"))
 		}
-	}
-	if a.Failures == 0 {
-		return nil
-	}
-	if err := c.Out.Flush(); err != nil {
-		return err
-	}
-	return cli.SilentError(cli.ExitFailure)
+	})
 }

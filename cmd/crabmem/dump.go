@@ -43,7 +43,7 @@ load --merge DIR after git pull, and crabmem dump DIR before git commit.`,
   crabmem dump book
   crabmem dump book --json`,
 		Args:              oneDir,
-		ValidArgsFunction: completeDirs,
+		ValidArgsFunction: completeFirst(cobra.ShellCompDirectiveFilterDirs),
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "move edited pages and other files aside")
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "print the pages to write, change nothing")
@@ -172,7 +172,7 @@ such a note was edited, it changes nothing and exits with 4: use crabmem import
 		Example: `  crabmem export > memory.jsonl
   crabmem export | grep -c '"kind":"archive"'
   crabmem export --format obsidian vault && crabmem import vault --dry-run`,
-		ValidArgsFunction: completeDirs,
+		ValidArgsFunction: completeFirst(cobra.ShellCompDirectiveFilterDirs),
 	}
 	cmd.Flags().StringVar(&format, "format", jsonLines, "write this `format`: "+jsonLines+" or "+vault.Name)
 	completeWords(cmd, "format", jsonLines, vault.Name)

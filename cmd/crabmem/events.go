@@ -95,7 +95,7 @@ or if it stops, the exit code is 8.`,
 			return c.Out.Flush()
 		})
 		if errors.Is(err, errEnough) {
-			return c.stoppedDaemon()
+			return c.stopped(c.daemonPID(c.client().Addr.Address))
 		}
 		return err
 	}

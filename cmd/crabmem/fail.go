@@ -64,11 +64,11 @@ func (c *app) report(err error) int {
 	f := classify(err)
 	if c.JSON {
 		f.Warnings = c.TakeWarnings()
-		line, err := cli.EncodeJSON(failed{*f})
+		line, err := display.JSON(failed{*f})
 		if err != nil {
-			line = []byte(`{"error":{"code":1,"kind":"failed","message":"the error cannot be encoded","path":"","offset":null,"remedy":""}}` + "\n")
+			line = []byte(`{"error":{"code":1,"kind":"failed","message":"the error cannot be encoded","path":"","offset":null,"remedy":""}}`)
 		}
-		c.Stderr.Write(line)
+		c.Stderr.Write(append(line, '\n'))
 		return f.Code
 	}
 	// A message lists problems on indented lines, one per line.

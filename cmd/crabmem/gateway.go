@@ -242,7 +242,7 @@ func (c *app) addKey(ctx context.Context, k gateway.Key, level trust.Level, f *k
 
 // setOrigin sets the table of an identity in config.toml; nil removes it.
 func (c *app) setOrigin(ctx context.Context, identity string, rule map[string]any) error {
-	js, err := cli.EncodeJSON(rule)
+	js, err := display.JSON(rule)
 	if err != nil {
 		return err
 	}

@@ -111,18 +111,6 @@ func (c *app) stopped(pid int) error {
 	return &errtable.Error{Exit: errtable.ExitUnreachable, Kind: client.KindNoResponse, Message: fmt.Sprintf("call daemon: pid %d %s", pid, state), Fix: fix}
 }
 
-// stoppedDaemon is stopped for the daemon of this home.
-func (c *app) stoppedDaemon() error {
-	d := c.client()
-	return errors.Join(c.stopped(c.daemonPID(d.Addr.Address)), d.Close())
-}
-
-// watched makes the requests of a client end when the daemon's process stops.
-func (c *app) watched(d *client.Client) *client.Client {
-	d.Watch = func() error { return c.stopped(c.daemonPID(d.Addr.Address)) }
-	return d
-}
-
 // warnFailure prints an error that does not end the command, with its fix.
 func (c *app) warnFailure(err error) {
 	f := classify(err)
@@ -158,17 +146,10 @@ func (c *app) lockedBy(err error, hung bool) error {
 
 // localOrDaemon is [client.Access.LocalOrDaemon].
 func (c *app) localOrDaemon(ctx context.Context, local func() error, serves func(client.Daemon) bool, remote func(*client.Client) error) error {
-	a := c.access()
-	return a.LocalOrDaemon(ctx, local, serves, func(d *client.Client) error {
+	return c.access().LocalOrDaemon(ctx, local, serves, func(d *client.Client) error {
 		d.Space = c.space
 		return remote(d)
 	})
-}
-
-// lockStep is the wait for a lock in one attempt.
-func (c *app) lockStep() time.Duration {
-	a := c.access()
-	return a.Step()
 }
 
 // withDaemon runs f with a client of the daemon of this home, which the command

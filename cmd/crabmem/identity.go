@@ -47,7 +47,7 @@ home if you use both the copy and the original. Entries do not change.`,
 		Example: `  crabmem identity new
   crabmem identity new --json`,
 	}, func(ctx context.Context, _ []string) (a identityAnswer, err error) {
-		o := &crmem.Options{Command: "crabmem identity new", LockWait: c.lockStep(), MustExist: true}
+		o := &crmem.Options{Command: "crabmem identity new", LockWait: c.access().Step(), MustExist: true}
 		err = c.withoutDaemon(ctx, c.storePath(), func() error {
 			return c.Wait(ctx, func() error {
 				s, err := c.open(o)

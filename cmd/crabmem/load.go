@@ -39,7 +39,7 @@ is, such as --accept notes/deploy.md.`,
   crabmem load book
   crabmem load book --merge --json`,
 		Args:              oneDir,
-		ValidArgsFunction: completeDirs,
+		ValidArgsFunction: completeFirst(cobra.ShellCompDirectiveFilterDirs),
 	}
 	cmd.Flags().BoolVar(&merge, "merge", false, "merge with the changes of the store")
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace the store, even if it changed")

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -153,20 +152,16 @@ func (c *app) mcpEntry(readOnly bool) (e mcpclient.Entry, err error) {
 }
 
 // clientMachine returns the machine of this user, on which clients are installed.
-func (c *app) clientMachine() (mcpclient.Machine, error) {
-	m := mcpclient.Machine{OS: runtime.GOOS, Getenv: c.Getenv}
+func (c *app) clientMachine() (m mcpclient.Machine, err error) {
 	variable := "HOME"
-	if m.OS == "windows" {
+	if runtime.GOOS == "windows" {
 		variable = "USERPROFILE"
 	}
-	m.Home = c.Getenv(variable)
+	m = mcpclient.Machine{OS: runtime.GOOS, Getenv: c.Getenv, Home: c.Getenv(variable)}
 	if m.Home == "" {
-		var err error
-		if m.Home, err = os.UserHomeDir(); err != nil {
-			return m, err
-		}
+		m.Home, err = os.UserHomeDir()
 	}
-	return m, nil
+	return m, err
 }
 
 // clientEdit is the change of a client's file.
@@ -213,10 +208,7 @@ func (c *app) editClients(ids []string, f *mcpInstallFlags, show bool, edit func
 			return err
 		}
 	}
-	if c.JSON {
-		return c.PrintJSON(a)
-	}
-	return nil
+	return c.printResult(a, func() {})
 }
 
 // selectClients returns the clients with the given IDs. Without IDs it returns the
@@ -280,16 +272,12 @@ func (c *app) printEntries(a *clientEdits) error {
 	for _, e := range a.Clients {
 		e.Text = string(e.after)
 	}
-	if c.JSON {
-		return c.PrintJSON(a)
-	}
-	for _, e := range a.Clients {
-		c.Note(e.client.Title + ": " + display.Printable(e.Path))
-		if _, err := io.WriteString(c.Out, e.Text); err != nil {
-			return err
+	return c.printResult(a, func() {
+		for _, e := range a.Clients {
+			c.Note(e.client.Title + ": " + display.Printable(e.Path))
+			c.Out.WriteString(e.Text)
 		}
-	}
-	return nil
+	})
 }
 
 // writeEdit shows a change, asks, and writes the file.

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"crabmem/cmd/crabmem/internal/cli"
 	"crabmem/crmem"
 	"crabmem/daemon/display"
 	"crabmem/daemon/errtable"
@@ -82,11 +80,8 @@ func (c *app) purge(ctx context.Context, name string, o purgeOptions) error {
 		}
 	}
 	p.Places, p.Incomplete = t.places, t.incomplete || t.omitted
-	err = c.printResult(p, func() { c.printPurged(&p, &e, o, kept, t.short && len(t.texts) == 0) })
-	if err != nil || !o.everywhere || o.dry || len(p.Places) == 0 && !p.Incomplete {
-		return err
-	}
-	return cmp.Or(c.Out.Flush(), error(cli.SilentError(cli.ExitFailure)))
+	failed := o.everywhere && !o.dry && (len(p.Places) > 0 || p.Incomplete)
+	return c.printFailing(p, failed, func() { c.printPurged(&p, &e, o, kept, t.short && len(t.texts) == 0) })
 }
 
 // keep adds the entry itself to the places, because not all others could be purged.

@@ -129,12 +129,10 @@ var homePlaces = []string{
 
 // isHomePlace reports whether homePlaces contains a name.
 func isHomePlace(name string) bool {
-	for _, place := range homePlaces {
-		if prefix, ok := strings.CutSuffix(place, "*"); name == place || ok && strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(homePlaces, func(place string) bool {
+		prefix, ok := strings.CutSuffix(place, "*")
+		return name == place || ok && strings.HasPrefix(name, prefix)
+	})
 }
 
 // otherFiles adds the files of a home outside homePlaces that contain a text, as it is or

@@ -196,22 +196,14 @@ func (c *app) recallAt(ctx context.Context, q crmem.Query, f recallFlags) error 
 func (c *app) recall(ctx context.Context, s op.Memory, q crmem.Query, f recallFlags) error {
 	// The snippets of text output need the weights.
 	f.Weights = !c.JSON
-	var a *recall.Answer
-	err := c.Busy("searching", func() (err error) {
-		a, err = op.Recall.Do(ctx, s, f.Question)
-		return err
-	})
+	a, err := busy(c, "searching", func() (*recall.Answer, error) { return op.Recall.Do(ctx, s, f.Question) })
 	if err != nil {
 		return err
 	}
-	return c.recalled(a, q, f, s.Path())
-}
-
-func (c *app) recalled(a *recall.Answer, q crmem.Query, f recallFlags, path string) error {
 	nothing := f.exitCode && a.Total == 0
 	if c.JSON {
 		if nothing {
-			return &cli.Failure{Code: cli.ExitNotFound, Kind: "no_hits", Path: path, Message: nothingFound(a)}
+			return &cli.Failure{Code: cli.ExitNotFound, Kind: "no_hits", Path: s.Path(), Message: nothingFound(a)}
 		}
 		return c.PrintJSON(a)
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"crabmem/cmd/crabmem/internal/cli"
@@ -102,7 +103,7 @@ func (c *app) readSecret(ctx context.Context, name string) (string, error) {
 	in, ok := c.Stdin.(*os.File)
 	if !ok || !c.IsTerminal(in) {
 		value, err := c.ReadInput(ctx, secret.MaxValue+2)
-		return trimLineEnd(value), err
+		return strings.TrimSuffix(strings.TrimSuffix(value, "\n"), "\r"), err
 	}
 	fd := int(in.Fd())
 	state, err := term.GetState(fd)
@@ -116,17 +117,9 @@ func (c *app) readSecret(ctx context.Context, name string) (string, error) {
 	c.hiddenInput.Store(&restore)
 	defer c.hiddenInput.Store(nil)
 	io.WriteString(c.Stderr, "value of "+name+": ")
-	var value []byte
-	err = c.Wait(ctx, func() (err error) {
-		value, err = term.ReadPassword(fd)
-		return err
-	})
+	value, err := waited(ctx, c, func() ([]byte, error) { return term.ReadPassword(fd) })
 	io.WriteString(c.Stderr, "\n")
 	return string(value), err
-}
-
-func trimLineEnd(text string) string {
-	return strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
 }
 
 // reloadSecrets makes a running daemon read a secret again if config.toml uses it. A
@@ -146,16 +139,10 @@ func (c *app) reloadSecrets(ctx context.Context, home, name string) bool {
 
 // usesSecret reports whether a text contains secret:NAME.
 func usesSecret(text, name string) bool {
-	for {
-		_, rest, ok := strings.Cut(text, "secret:"+name)
-		if !ok {
-			return false
-		}
-		if rest == "" || secret.CheckName("x"+rest[:1]) != nil { // the name ends here
-			return true
-		}
-		text = rest
-	}
+	parts := strings.Split(text, "secret:"+name)
+	return slices.ContainsFunc(parts[1:], func(rest string) bool {
+		return rest == "" || secret.CheckName("x"+rest[:1]) != nil // the name ends here
+	})
 }
 
 func secretList(c *app) *cobra.Command {

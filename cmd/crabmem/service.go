@@ -134,14 +134,17 @@ func (c *app) serviceState(ctx context.Context, s *service.Service) (serviceStat
 	return st, nil
 }
 
-// onService runs f on the service of this command line.
-func (c *app) onService(ctx context.Context, f func(s *service.Service, st serviceState) error) error {
-	s := c.service()
-	st, err := c.serviceState(ctx, s)
-	if err != nil {
-		return err
+// onService makes cmd run f on the service of its command line.
+func (c *app) onService(cmd *cobra.Command, f func(ctx context.Context, s *service.Service, st serviceState) error) *cobra.Command {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s := c.service()
+		st, err := c.serviceState(cmd.Context(), s)
+		if err != nil {
+			return err
+		}
+		return c.aboutService(f(cmd.Context(), s, st))
 	}
-	return c.aboutService(f(s, st))
+	return cmd
 }
 
 // aboutService adds fixes to the errors of a service.
@@ -217,42 +220,39 @@ and changes nothing.`,
 	cmd.Flags().BoolVar(&show, "print", false, "print the definition, change nothing")
 	cmd.Flags().StringVar(&system, "system", "", "with --print: `system` linux, darwin, or windows (default: this one)")
 	completeWords(cmd, "system", systems...)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+	return c.onService(cmd, func(ctx context.Context, s *service.Service, st serviceState) error {
 		if system != "" && !show {
 			return cli.Usagef("--system requires --print")
 		}
 		if system != "" && !slices.Contains(systems, system) {
 			return cli.Usagef("--system %q: want linux, darwin, or windows", system)
 		}
-		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {
-			if show {
-				return c.printService(s, st, system)
+		if show {
+			return c.printService(s, st, system)
+		}
+		if st.Running && !st.Installed {
+			f := &cli.Failure{Code: cli.ExitConflict, Kind: "running", Message: fmt.Sprintf("a %s is already running, but not as a service%s", st.what, st.pid()),
+				Remedy: "run crabmem daemon stop, then crabmem service install"}
+			if c.ofGateway {
+				f.Remedy = "stop it, then run crabmem service install --gateway"
 			}
-			if st.Running && !st.Installed {
-				f := &cli.Failure{Code: cli.ExitConflict, Kind: "running", Message: fmt.Sprintf("a %s is already running, but not as a service%s", st.what, st.pid()),
-					Remedy: "run crabmem daemon stop, then crabmem service install"}
-				if c.ofGateway {
-					f.Remedy = "stop it, then run crabmem service install --gateway"
-				}
-				return f
-			}
-			if st.hung != nil {
-				return st.hung
-			}
-			if !c.ofGateway {
-				c.warnEnvironment(s.Home)
-			}
-			if err := c.Wait(cmd.Context(), func() error { return s.Start(cmd.Context()) }); err != nil {
-				return err
-			}
-			st.Installed = true
-			if err := c.answers(cmd.Context(), &st); err != nil {
-				return err
-			}
-			return c.saidService(st, "installed %s%s", display.Printable(st.File), st.pid())
-		})
-	}
-	return cmd
+			return f
+		}
+		if st.hung != nil {
+			return st.hung
+		}
+		if !c.ofGateway {
+			c.warnEnvironment(s.Home)
+		}
+		if err := c.Wait(ctx, func() error { return s.Start(ctx) }); err != nil {
+			return err
+		}
+		st.Installed = true
+		if err := c.answers(ctx, &st); err != nil {
+			return err
+		}
+		return c.saidService(st, "installed %s%s", display.Printable(st.File), st.pid())
+	})
 }
 
 func (c *app) printService(s *service.Service, st serviceState, system string) error {
@@ -268,59 +268,51 @@ func (c *app) printService(s *service.Service, st serviceState, system string) e
 }
 
 func serviceStart(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return c.onService(&cobra.Command{
 		Use:   "start",
 		Short: "start the service",
 		Long: `Start the installed service, and wait until it answers. If it runs, it keeps
 running.`,
 		Example: `  crabmem service install && crabmem service start`,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {
-			if st.Installed && st.Running {
-				return c.saidService(st, "the %s is already running%s", st.what, st.pid())
-			}
-			if st.hung != nil {
-				return st.hung
-			}
-			if err := c.Wait(cmd.Context(), func() error { return s.Launch(cmd.Context()) }); err != nil {
-				return err
-			}
-			if err := c.answers(cmd.Context(), &st); err != nil {
-				return err
-			}
-			return c.saidService(st, "started%s", st.pid())
-		})
-	}
-	return cmd
+	}, func(ctx context.Context, s *service.Service, st serviceState) error {
+		if st.Installed && st.Running {
+			return c.saidService(st, "the %s is already running%s", st.what, st.pid())
+		}
+		if st.hung != nil {
+			return st.hung
+		}
+		if err := c.Wait(ctx, func() error { return s.Launch(ctx) }); err != nil {
+			return err
+		}
+		if err := c.answers(ctx, &st); err != nil {
+			return err
+		}
+		return c.saidService(st, "started%s", st.pid())
+	})
 }
 
 func serviceStop(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return c.onService(&cobra.Command{
 		Use:   "stop",
 		Short: "stop the service until the next login",
 		Long: `Stop the service. It stays installed. It starts at the next login, or with
 crabmem service start.`,
 		Example: `  crabmem service install && crabmem service stop`,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {
-			if st.Installed && !st.Running && st.hung == nil {
-				return c.saidService(st, "the service is not running")
-			}
-			if err := c.Wait(cmd.Context(), func() error { return s.End(cmd.Context()) }); err != nil {
-				return err
-			}
-			pid := st.pid()
-			st.Running, st.Pid = false, 0
-			return c.saidService(st, "stopped%s", pid)
-		})
-	}
-	return cmd
+	}, func(ctx context.Context, s *service.Service, st serviceState) error {
+		if st.Installed && !st.Running && st.hung == nil {
+			return c.saidService(st, "the service is not running")
+		}
+		if err := c.Wait(ctx, func() error { return s.End(ctx) }); err != nil {
+			return err
+		}
+		pid := st.pid()
+		st.Running, st.Pid = false, 0
+		return c.saidService(st, "stopped%s", pid)
+	})
 }
 
 func serviceStatus(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return c.onService(&cobra.Command{
 		Use:   "status",
 		Short: "show whether the service is installed and runs",
 		Long: `Show whether the service is installed, and whether the daemon or the gateway
@@ -328,32 +320,28 @@ runs. The exit code is 3 if the service is not installed, and 8 if it does not
 run.`,
 		Example: `  crabmem service install && crabmem service status
   crabmem service status --json`,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {
-			if !st.Installed {
-				return fmt.Errorf("%w: %s not found", service.ErrNotInstalled, st.File)
+	}, func(ctx context.Context, s *service.Service, st serviceState) error {
+		if !st.Installed {
+			return fmt.Errorf("%w: %s not found", service.ErrNotInstalled, st.File)
+		}
+		if st.hung != nil {
+			return st.hung
+		}
+		if !st.Running {
+			return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_" + st.what, Path: st.File, Message: fmt.Sprintf("the service is installed, but no %s answers: %s", st.what, st.File),
+				Remedy: fmt.Sprintf("run crabmem service start%s; run crabmem service logs%[1]s to see why the %s exited", c.gatewayFlag(), st.what)}
+		}
+		return c.printResult(st, func() {
+			row := func(name, text string) { fmt.Fprintf(c.Out, "%-9s %s\n", name, text) }
+			row("service", st.Label)
+			row("file", display.Printable(st.File))
+			if st.Pid != 0 {
+				row("pid", fmt.Sprint(st.Pid))
 			}
-			if st.hung != nil {
-				return st.hung
-			}
-			if !st.Running {
-				return &cli.Failure{Code: cli.ExitUnreachable, Kind: "no_" + st.what, Path: st.File, Message: fmt.Sprintf("the service is installed, but no %s answers: %s", st.what, st.File),
-					Remedy: fmt.Sprintf("run crabmem service start%s; run crabmem service logs%[1]s to see why the %s exited", c.gatewayFlag(), st.what)}
-			}
-			return c.printResult(st, func() {
-				row := func(name, text string) { fmt.Fprintf(c.Out, "%-9s %s\n", name, text) }
-				row("service", st.Label)
-				row("file", display.Printable(st.File))
-				if st.Pid != 0 {
-					row("pid", fmt.Sprint(st.Pid))
-				}
-				row("home", display.Printable(st.Home))
-				row("log", display.Printable(st.Log))
-			})
+			row("home", display.Printable(st.Home))
+			row("log", display.Printable(st.Log))
 		})
-	}
-	return cmd
+	})
 }
 
 func serviceLogs(c *app) *cobra.Command {
@@ -372,24 +360,20 @@ logs does. If the daemon fails to start, its output is in logs/crabmem.log. With
 }
 
 func serviceUninstall(c *app) *cobra.Command {
-	cmd := &cobra.Command{
+	return c.onService(&cobra.Command{
 		Use:   "uninstall",
 		Short: "stop and remove the service",
 		Long: `Stop the service, and remove it. The home directory does not change.
 If the service is not installed, uninstall exits with 0.`,
 		Example: `  crabmem service install && crabmem service uninstall`,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return c.onService(cmd.Context(), func(s *service.Service, st serviceState) error {
-			if !st.Installed {
-				return c.saidService(st, "the service is not installed")
-			}
-			if err := c.Wait(cmd.Context(), func() error { return s.Stop(cmd.Context()) }); err != nil {
-				return err
-			}
-			st.Installed, st.Running, st.Pid = false, false, 0
-			return c.saidService(st, "uninstalled: removed %s", display.Printable(st.File))
-		})
-	}
-	return cmd
+	}, func(ctx context.Context, s *service.Service, st serviceState) error {
+		if !st.Installed {
+			return c.saidService(st, "the service is not installed")
+		}
+		if err := c.Wait(ctx, func() error { return s.Stop(ctx) }); err != nil {
+			return err
+		}
+		st.Installed, st.Running, st.Pid = false, false, 0
+		return c.saidService(st, "uninstalled: removed %s", display.Printable(st.File))
+	})
 }

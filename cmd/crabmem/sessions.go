@@ -56,7 +56,7 @@ func (c *app) sessionsPath() string { return filepath.Join(c.homeDir(), "session
 // an error.
 func (c *app) openSessions(command string, mustExist bool) (*sessionlog.Dir, error) {
 	path := c.sessionsPath()
-	wait := c.lockStep() // localOrDaemon tries again
+	wait := c.access().Step() // localOrDaemon tries again
 	if command == "import" {
 		wait = c.lockWait // no daemon has imported sessions open
 	}
@@ -172,15 +172,6 @@ func (r *sessionsReport) addKept(d *sessionlog.Dir, id string) error {
 	kept, err := d.Kept(id)
 	for _, k := range kept {
 		r.add(sessionProblem{Kind: problemKept, ID: k.ID, File: k.Path, Message: keptMessage(k), Remedy: keptRemedy})
-	}
-	return err
-}
-
-// warnKept warns of the copies that writers kept.
-func (c *app) warnKept(d *sessionlog.Dir) error {
-	kept, err := d.Kept("")
-	for _, k := range kept {
-		c.Warn(keptMessage(k) + "; " + keptRemedy)
 	}
 	return err
 }

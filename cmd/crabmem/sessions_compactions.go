@@ -121,7 +121,10 @@ UTF-8 has "base64" instead of "text". A line over 64 MiB has neither.`,
 			case c.JSON:
 				return c.expandJSON(cmd.Context(), s, p)
 			case c.IsTerminal(c.Stdout):
-				return c.expandText(cmd.Context(), s, p)
+				return replacedLines(cmd.Context(), s, p, func(l *sessionlog.Line) error {
+					_, err := c.Out.WriteString(cli.PrintableLine(string(l.Raw)) + "\n")
+					return err
+				})
 			}
 			return s.Expand(p, c.Out)
 		})
@@ -150,13 +153,6 @@ func replacedLines(ctx context.Context, s *sessionlog.Session, p sessionlog.Comp
 		}
 	}
 	return nil
-}
-
-func (c *app) expandText(ctx context.Context, s *sessionlog.Session, p sessionlog.Compaction) error {
-	return replacedLines(ctx, s, p, func(l *sessionlog.Line) error {
-		_, err := c.Out.WriteString(cli.PrintableLine(string(l.Raw)) + "\n")
-		return err
-	})
 }
 
 func (c *app) expandJSON(ctx context.Context, s *sessionlog.Session, p sessionlog.Compaction) error {

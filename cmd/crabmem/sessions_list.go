@@ -65,8 +65,12 @@ are then lower bounds, shown as 12+. crabmem sessions show reads the whole file.
 				return err
 			}
 			infos = choose(infos)
-			if err := c.warnKept(d); err != nil {
+			kept, err := d.Kept("")
+			if err != nil {
 				return err
+			}
+			for _, k := range kept {
+				c.Warn(keptMessage(k) + "; " + keptRemedy)
 			}
 			list := make([]op.SessionFile, len(infos))
 			for k := range infos {

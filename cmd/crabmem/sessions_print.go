@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -163,8 +162,8 @@ func damageOf(l *sessionlog.Line) *shownDamage {
 func lineJSON(l *sessionlog.Line) ([]byte, error) {
 	var out []byte
 	add := func(v any) error {
-		b, err := cli.EncodeJSON(v)
-		out = append(out, b...)
+		b, err := display.JSON(v)
+		out = append(append(out, b...), '\n')
 		return err
 	}
 	if d := damageOf(l); d != nil {
@@ -206,8 +205,8 @@ func joinStreamed(lines iter.Seq2[sessionlog.Line, error]) iter.Seq2[sessionlog.
 			if text.Len() == 0 {
 				return true
 			}
-			b, err := cli.EncodeJSON(text.String())
-			first.Raw = append(append([]byte(record.TurnText), bytes.TrimSpace(b)...), "}}"...)
+			b, err := display.JSON(text.String())
+			first.Raw = append(append([]byte(record.TurnText), b...), "}}"...)
 			text.Reset()
 			return yield(first, err)
 		}

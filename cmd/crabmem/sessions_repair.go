@@ -88,7 +88,7 @@ If the first line is lost, the session's owner is unknown, and repair exits with
 
 // foresee fills in the result that a repair would have.
 func (r *repairedSession) foresee(ctx context.Context, s *sessionlog.Session) error {
-	first := &record.FormatError{Path: s.Path, Line: 1, Msg: "no meta line"}
+	var first error = &record.FormatError{Path: s.Path, Line: 1, Msg: "no meta line"}
 	for l, err := range s.Lines(0) {
 		if err := cmp.Or(err, context.Cause(ctx)); err != nil {
 			return err
@@ -105,8 +105,5 @@ func (r *repairedSession) foresee(ctx context.Context, s *sessionlog.Session) er
 		}
 		first = nil
 	}
-	if first != nil {
-		return first
-	}
-	return nil
+	return first
 }

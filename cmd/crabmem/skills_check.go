@@ -41,7 +41,7 @@ agentskills.io. Other problems are warnings and exit with 0.`,
 		Example: `  crabmem skills new deploy && crabmem skills check
   crabmem skills new ship && crabmem skills check home/skills/ship --json`,
 		Args:              atMost(1, "one DIR, or none for the home's skills"),
-		ValidArgsFunction: completeDirs,
+		ValidArgsFunction: completeFirst(cobra.ShellCompDirectiveFilterDirs),
 		RunE: func(_ *cobra.Command, args []string) error {
 			path := c.skillsPath()
 			if len(args) == 1 {

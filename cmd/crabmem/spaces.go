@@ -182,7 +182,7 @@ exits with 4. If NAME or FILE.adopted exists, the exit code is 4; if FILE does
 not exist, it is 3. After a crash, FILE, the space, or both contain all entries.`,
 		Example:           `  crabmem remember a b --db work.db && crabmem spaces adopt work.db work`,
 		Args:              exactly(2, "FILE and NAME"),
-		ValidArgsFunction: completeFirstFile,
+		ValidArgsFunction: completeFirst(cobra.ShellCompDirectiveDefault),
 	}, func(_ context.Context, args []string) (s adoptedSpace, err error) {
 		h := c.spacesHome("adopt")
 		conf, err := c.loadStructure()
@@ -199,14 +199,6 @@ not exist, it is 3. After a crash, FILE, the space, or both contain all entries.
 	}, func(s adoptedSpace) {
 		c.Say("adopted %s, %s; the old file is %s", s.Adopted, display.Plural(s.Entries, "entry", "entries"), display.Printable(s.Kept))
 	})
-}
-
-// completeFirstFile completes the first argument with files.
-func completeFirstFile(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) == 0 {
-		return nil, cobra.ShellCompDirectiveDefault
-	}
-	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeSpaces completes the name of a space, without main.

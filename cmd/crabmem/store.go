@@ -187,12 +187,8 @@ func (c *app) writeGuarded(ctx context.Context, command string, create bool, g o
 		return err
 	}
 	o := crmem.Options{Command: "crabmem " + command, CheckpointOnClose: crmem.CheckpointAuto, MustExist: !create, By: actorOf(command), Lazy: slices.Contains(few, command)}
-	return c.withStore(ctx, client.StoreOptions{Access: c.access(), Options: o, Guard: g}, func(o *crmem.Options) (s *crmem.Store, err error) {
-		err = c.Wait(ctx, func() (err error) {
-			s, err = c.open(o)
-			return err
-		})
-		return s, err
+	return c.withStore(ctx, client.StoreOptions{Access: *c.access(), Options: o, Guard: g}, func(o *crmem.Options) (*crmem.Store, error) {
+		return waited(ctx, c, func() (*crmem.Store, error) { return c.open(o) })
 	}, f)
 }
 
@@ -266,8 +262,8 @@ func (c *app) plan(ctx context.Context, command string, dry bool, plan func(s *c
 
 // access returns the settings with which this command finds the daemon that
 // holds a lock.
-func (c *app) access() client.Access {
-	return client.Access{
+func (c *app) access() *client.Access {
+	return &client.Access{
 		LockWait: c.lockWait,
 		Hello:    c.hello,
 		Watch:    func(a wire.Addr) error { return c.stopped(c.daemonPID(a.Address)) },

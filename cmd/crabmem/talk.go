@@ -45,8 +45,8 @@ func (f *talkFlags) register(c *app, cmd *cobra.Command) {
 func (c *app) startTalk(ctx context.Context, f *talkFlags) (*chat.Conversation, error) {
 	t := &chat.Conversation{Agent: f.agent, Model: f.model, Stored: f.session, Fresh: f.fresh, Injected: f.explain, Explain: talkError}
 	var err error
-	if t.Dir, err = absolute(f.dir); err != nil {
-		return nil, err
+	if t.Dir, err = filepath.Abs(f.dir); err != nil {
+		return nil, cli.Usagef("--cwd %s: %v", f.dir, err)
 	}
 	t.Client, _, err = c.running(ctx)
 	if e, ok := errors.AsType[*errtable.Error](err); ok && e.Kind == "no_daemon" {
@@ -197,13 +197,4 @@ var talkFixes = map[string]string{
 	"format":        chat.FormatRemedy,
 	"locked":        "wait until the lock holder exits",
 	"too_many":      "wait until other runs finish",
-}
-
-// absolute makes the name of a directory one that the daemon understands.
-func absolute(dir string) (string, error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", cli.Usagef("--cwd %s: %v", dir, err)
-	}
-	return abs, nil
 }

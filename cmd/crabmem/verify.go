@@ -129,15 +129,14 @@ entry keeps the name. repair renames the other entry and prints the new name.`,
 			return c.repairDry(path)
 		}
 		var r *crmem.RepairResult
-		run := func() error {
-			return c.Wait(cmd.Context(), func() (err error) {
-				r, err = crmem.Repair(path, &crmem.RepairOptions{
-					FS: c.fs, LockWait: c.lockStep(), Command: "crabmem repair", KeepDB: keepDB, KeepLog: keepLog, Rejoin: rejoin, QuarantineNewer: newer,
-				})
-				return err
-			})
+		o := crmem.RepairOptions{
+			FS: c.fs, LockWait: c.access().Step(), Command: "crabmem repair", KeepDB: keepDB, KeepLog: keepLog, Rejoin: rejoin, QuarantineNewer: newer,
 		}
-		if err := c.withoutDaemon(cmd.Context(), path, run); err != nil {
+		err := c.withoutDaemon(cmd.Context(), path, func() (err error) {
+			r, err = waited(cmd.Context(), c, func() (*crmem.RepairResult, error) { return crmem.Repair(path, &o) })
+			return err
+		})
+		if err != nil {
 			return c.about(path, err)
 		}
 		return c.printResult(r, func() {

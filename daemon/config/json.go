@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"crabmem/crmem/vfs"
+	"crabmem/daemon/display"
 )
 
 // rowOf returns the row of a key in a table, which is a pattern of schema. The row of an
@@ -75,17 +76,7 @@ func Get(fsys vfs.FS, home string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return encodeJSON(l.show(stored, text))
-}
-
-func encodeJSON(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return display.JSON(l.show(stored, text))
 }
 
 // stored reads config.toml and replaces old names of keys.

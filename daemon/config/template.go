@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"crabmem/daemon/display"
 )
 
 //go:embed template.toml
@@ -82,7 +84,7 @@ func wrap(text string, width int) []string {
 
 // literal returns a value as TOML.
 func literal(v any) string {
-	b, err := encodeJSON(v)
+	b, err := display.JSON(v)
 	if err != nil {
 		panic("config: a default cannot be encoded: " + err.Error())
 	}

@@ -3,6 +3,8 @@
 package display
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -10,6 +12,15 @@ import (
 
 	"crabmem/bm25/clip"
 )
+
+// JSON encodes v on one line, without escapes of HTML.
+func JSON(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
 
 // Printable replaces the characters of s that would move the cursor or change
 // the terminal.

@@ -1,14 +1,13 @@
 package session
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 
+	"crabmem/daemon/display"
 	"crabmem/daemon/tool"
 	"crabmem/daemon/trust"
 	"crabmem/sessionlog"
@@ -96,11 +95,8 @@ func (m *Manager) delegateTool() tool.Tool {
 				})
 			}
 			wg.Wait()
-			var b bytes.Buffer
-			e := json.NewEncoder(&b)
-			e.SetEscapeHTML(false)
-			err := e.Encode(outcomes)
-			return string(bytes.TrimSuffix(b.Bytes(), []byte("\n"))), err
+			text, err := display.JSON(outcomes)
+			return string(text), err
 		})
 }
 

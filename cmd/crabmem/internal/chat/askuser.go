@@ -124,14 +124,14 @@ func (d *dialog) reply() string {
 			b.WriteByte(',')
 		}
 		for j, v := range []any{q.Question, d.answers[i]} {
-			text, err := cli.EncodeJSON(v)
+			text, err := display.JSON(v)
 			if err != nil {
 				text = []byte(`""`)
 			}
 			if j > 0 {
 				b.WriteByte(':')
 			}
-			b.WriteString(strings.TrimSuffix(string(text), "\n"))
+			b.Write(text)
 		}
 	}
 	b.WriteByte('}')

@@ -4,7 +4,6 @@ package cli
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,15 +20,6 @@ import (
 
 	"golang.org/x/term"
 )
-
-// EncodeJSON encodes v on one line, without HTML escapes, with a line end.
-func EncodeJSON(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return b.Bytes(), err
-}
 
 // Fit cuts s to at most n columns, with a mark where it was cut.
 func Fit(s string, n int) string {

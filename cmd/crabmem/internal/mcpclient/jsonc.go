@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"crabmem/daemon/display"
+
 	"github.com/tailscale/hujson"
 )
 
@@ -302,9 +304,6 @@ func render(v any, indent, unit, nl string, compact bool) string {
 }
 
 func quote(s string) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // a string has an encoding
-	return strings.TrimSuffix(b.String(), "\n")
+	text, _ := display.JSON(s) // a string has an encoding
+	return string(text)
 }

@@ -22,6 +22,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"crabmem/daemon/display"
 )
 
 const (
@@ -151,13 +153,8 @@ func quoteWord(s string) string {
 	if plain {
 		return s
 	}
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(s); err != nil {
-		return s // cannot fail for a string
-	}
-	return strings.TrimSuffix(b.String(), "\n")
+	text, _ := display.JSON(s) // a string has an encoding
+	return string(text)
 }
 
 func unquoteWord(s string) string {

@@ -136,7 +136,9 @@ var faceWords = []string{"sail", "rope", "tide", "canvas", "line", "keel"}
 func TestRecallFaces(t *testing.T) {
 	cases, err := strconv.Atoi(os.Getenv("CRABMEM_FACES"))
 	if err != nil {
-		cases = 1000
+		if cases = 1000; testing.Short() {
+			cases = 200
+		}
 	}
 	m := modeltest.New(t)
 	now := time.Unix(1_800_000_000, 0)

@@ -57,7 +57,9 @@ func (d *Daemon) missingSpaces(c *config.Config) []string {
 	if err != nil {
 		d.log.Warn("spaces", "error", err)
 	}
-	return slices.DeleteFunc(slices.Compact(want), func(name string) bool { return slices.Contains(exist, name) })
+	return slices.DeleteFunc(slices.Compact(want), func(name string) bool {
+		return slices.Contains(exist, name) || space.IsOfSender(name) // the first write of a sender creates its space
+	})
 }
 
 // recallSpaces searches the spaces that the scope of a call permits to its agent. The hits

@@ -80,8 +80,8 @@ clients of this machine.
 uninstall shows the change and asks before it writes; --yes does not ask. It
 keeps all other bytes of the file, and a copy of the previous file with the
 suffix .before-crabmem. If the file is as install left it, uninstall restores
-the bytes before install. If the file does not contain the server, uninstall
-changes nothing.`,
+the bytes before install, or removes a file that install created. If the file
+does not contain the server, uninstall changes nothing.`,
 		Example: `  crabmem mcp uninstall cursor --yes
   crabmem mcp uninstall claude-code codex --yes`,
 		Args:              cobra.ArbitraryArgs,
@@ -90,7 +90,7 @@ changes nothing.`,
 	f.register(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return c.editClients(args, &f, false, func(cl *mcpclient.Client, path string, text []byte) ([]byte, error) {
-			if before := c.beforeInstall(cl, path, text, f.name); before != nil {
+			if before, ok := c.beforeInstall(cl, path, text, f.name); ok {
 				return before, nil
 			}
 			return cl.Remove(text, f.name)
@@ -100,14 +100,17 @@ changes nothing.`,
 }
 
 // beforeInstall returns the newest kept copy of a client's file without the server, from
-// which an installation made the file. nil: no such copy exists.
-func (c *app) beforeInstall(cl *mcpclient.Client, path string, text []byte, name string) (before []byte) {
+// which an installation made the file; nil if the installation created the file. It
+// reports whether an installation made the file.
+func (c *app) beforeInstall(cl *mcpclient.Client, path string, text []byte, name string) (before []byte, found bool) {
 	servers, err := cl.Servers(text)
 	e, ok := servers[name]
 	free, ferr := c.freeName(path + keptSuffix)
 	if err != nil || ferr != nil || !ok {
-		return nil
+		return nil, false
 	}
+	created, err := cl.Set(nil, name, e)
+	found = err == nil && bytes.Equal(created, text)
 	for kept := path + keptSuffix; kept != free; kept = nextName(path+keptSuffix, kept) {
 		old, err := vfs.ReadFile(c.fs, kept, mcpclient.MaxBytes)
 		if err != nil {
@@ -117,10 +120,10 @@ func (c *app) beforeInstall(cl *mcpclient.Client, path string, text []byte, name
 			continue
 		}
 		if after, err := cl.Set(old, name, e); err == nil && bytes.Equal(after, text) {
-			before = old
+			before, found = append([]byte{}, old...), true
 		}
 	}
-	return before
+	return before, found
 }
 
 func (f *mcpInstallFlags) register(cmd *cobra.Command) {
@@ -310,7 +313,11 @@ func (c *app) writeEdit(e *clientEdit, yes bool) error {
 		return err
 	}
 	e.Changed = true
-	c.Say("%s: wrote %s", title, path)
+	did := "wrote"
+	if e.after == nil {
+		did = "removed"
+	}
+	c.Say("%s: %s %s", title, did, path)
 	if e.Kept != "" {
 		c.Say("kept the previous file as %s", display.Printable(e.Kept))
 	}
@@ -344,6 +351,9 @@ func (c *app) replaceClientFile(e *clientEdit) error {
 		if err := write(e.Kept, e.before); err != nil {
 			return err
 		}
+	}
+	if e.after == nil { // install created the file
+		return c.fs.Remove(e.Path)
 	}
 	return write(e.Path, e.after)
 }

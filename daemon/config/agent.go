@@ -129,6 +129,7 @@ func (a *agentSource) read(s *section, more ...row) {
 			a.members = append(a.members, at)
 		}
 	}
+	s.spaces("memory_read", a.agent.ReadSpaces)
 	own := cmp.Or(a.agent.Space, space.Main)
 	a.agent.ReadSpaces = slices.DeleteFunc(a.agent.ReadSpaces, func(name string) bool { return name == own })
 }

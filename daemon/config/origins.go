@@ -38,6 +38,16 @@ func origins(c *Config, top *section) {
 	}
 }
 
+// spaces checks a list of spaces, and replaces labels such as api:phone by names.
+func (s *section) spaces(key string, list []string) {
+	for i, label := range list {
+		list[i] = space.Named(s.l.fsys, s.l.home, label)
+		if err := space.Check(list[i]); err != nil {
+			s.add(key, "%v", err)
+		}
+	}
+}
+
 // checkSpaces checks the spaces and the allowed tools of a rule.
 func (s *section) checkSpaces(r *trust.Rule) {
 	own := r.Space
@@ -53,11 +63,7 @@ func (s *section) checkSpaces(r *trust.Rule) {
 	if r.Level != trust.Trusted && s.has("reads") {
 		s.add("reads", "only trusted identities read other spaces: remove it, or set trust to \"trusted\"")
 	}
-	for _, name := range r.Reads {
-		if err := space.Check(name); err != nil {
-			s.add("reads", "%v", err)
-		}
-	}
+	s.spaces("reads", r.Reads)
 	for _, word := range r.Allow {
 		if err := trust.CheckAllow(r.Level, word); err != nil {
 			s.add("allow", "%v", err)

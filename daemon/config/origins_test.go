@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"crabmem/daemon/config"
+	"crabmem/daemon/space"
 	"crabmem/daemon/trust"
 
 	"github.com/google/go-cmp/cmp"
@@ -77,7 +78,10 @@ prompt = "x"
 memory = false
 [agents.gimel]
 prompt = "x"
-memory_read = ["main", "team"]
+memory_read = ["main", "team", "api:phone"]
+[origins."tg:"]
+trust = "trusted"
+reads = ["api:phone", "team"]
 `, "agents/file.md": "---\nmemory: help\nmemory_read: [team]\n---\nYou help.\n"})
 	got := make(map[string]string)
 	for _, a := range c.Agents {
@@ -86,17 +90,21 @@ memory_read = ["main", "team"]
 			t.Errorf("%s: memory %v", a.Name, a.Memory)
 		}
 	}
-	want := map[string]string{"crab": "team main notes", "bet": "main", "gimel": "main team", "file": "help team"}
+	want := map[string]string{"crab": "team main notes", "bet": "main", "gimel": "main team " + space.OfSender("api:phone"), "file": "help team"}
+	if reads := strings.Join(c.Origins[0].Reads, " "); reads != space.OfSender("api:phone")+" team" {
+		t.Errorf("an origin reads %s", reads)
+	}
 	if d := cmp.Diff(want, got); d != "" || c.MaxSpaces != 7 {
 		t.Errorf("max_spaces %d, spaces (-want +got):\n%s", c.MaxSpaces, d)
 	}
 	for text, want := range map[string]string{
-		"[system.crab]\nmemory = \"Team\"\n":           "must consist of",
-		"[system.crab]\nmemory = 1\n":                  "want true, false, or the name of a space",
-		"[system.crab]\nmemory_read = [\"a/b\"]\n":     "must consist of",
-		"[memory]\nmax_spaces = 0\n":                   "is not between",
-		"[system.crab]\nmemory_read = \"team\"\n":      "want a list of strings",
-		"[agents.x]\nprompt=\"x\"\nmemory = \"nul\"\n": "is a device",
+		"[system.crab]\nmemory = \"Team\"\n":            "must consist of",
+		"[system.crab]\nmemory = 1\n":                   "want true, false, or the name of a space",
+		"[system.crab]\nmemory_read = [\"a/b\"]\n":      "must consist of",
+		"[system.crab]\nmemory_read = [\"sender:x\"]\n": "must consist of",
+		"[memory]\nmax_spaces = 0\n":                    "is not between",
+		"[system.crab]\nmemory_read = \"team\"\n":       "want a list of strings",
+		"[agents.x]\nprompt=\"x\"\nmemory = \"nul\"\n":  "is a device",
 	} {
 		_, err := config.Load(newHome(t, map[string]string{"config.toml": text}), "/h", getenv)
 		if ps, ok := errors.AsType[config.Problems](err); !ok || len(ps) != 1 || !strings.Contains(ps[0].Message, want) {

@@ -9,7 +9,6 @@ import (
 	"crabmem/daemon/approval"
 	"crabmem/daemon/model"
 	"crabmem/daemon/secret/scan"
-	"crabmem/daemon/space"
 	"crabmem/daemon/trust"
 )
 
@@ -182,7 +181,7 @@ func (a *Agent) rows() []row {
 		{"memory", a.readMemory, eg{true}, nil, 0, `or the name of the space that it writes: "main"`},
 		{"inject", &a.Inject, eg{"context"}, words{"off", "recall", "context"}, 0,
 			"recall: the agent sees the 5 best hits for each message of the user; context: what crabmem context prints; off, the default: only what it recalls"},
-		{"memory_read", &a.ReadSpaces, eg{[]string{"team"}}, space.Check, 0, "more spaces for recall"},
+		{"memory_read", &a.ReadSpaces, eg{[]string{"team"}}, nil, 0, "more spaces for recall"},
 	}
 }
 

@@ -59,7 +59,7 @@ func TestRefusedRevisions(t *testing.T) {
 	s := newTestServer(t, dir)
 	c := connectStdio(t, s, nil)
 	long := strings.Repeat("a", 200)
-	fill(t, dir, crmem.Entry{Name: "n", Content: "aaa b b"}, crmem.Entry{Name: "long", Content: long}, crmem.Entry{Name: "talk", Kind: crmem.Archive, Content: "x y"})
+	fill(t, dir, crmem.Entry{Name: "n", Content: "aaa b b"}, crmem.Entry{Name: "front", Content: "---\ntype: goal\n---\n\nthe goal"}, crmem.Entry{Name: "long", Content: long}, crmem.Entry{Name: "talk", Kind: crmem.Archive, Content: "x y"})
 	for _, call := range []struct {
 		tool string
 		args dict
@@ -70,6 +70,7 @@ func TestRefusedRevisions(t *testing.T) {
 		{"append", dict{"name": "none", "text": "x"}, `no entry "none". Try: use list_memories`},
 		{"append", dict{"name": "talk", "text": "x"}, `"talk" is an archive`},
 		{"edit", dict{"name": "n", "old_text": "c", "new_text": "d"}, `^old_text does not occur in n; nothing was written. Try: read the note with get_memory, then send`},
+		{"edit", dict{"name": "front", "old_text": "type: goal", "new_text": "type: fact"}, `^old_text does not occur in front; nothing was written. Try: the passage is metadata`},
 		{"edit", dict{"name": "n", "old_text": "b", "new_text": "d"}, `^old_text occurs 2 times in n; nothing was written. Try: include more of the text`},
 		{"edit", dict{"name": "n", "old_text": "aa", "new_text": "d"}, `^old_text occurs 2 times in n`}, // they overlap
 		{"edit", dict{"name": "long", "old_text": "a", "new_text": "d"}, `^old_text occurs at least 100 times in long`},

@@ -61,8 +61,8 @@ var EditNote = Add(errtable.Store, Op[Store, PassageEdit, Written]{
 			return Written{}, errtable.Invalidf("old_text is empty; nothing was written")
 		}
 		return s.revise(ctx, in.Name, func(e crmem.Entry) (crmem.Update, error) {
-			n := 0
-			for rest := e.Content; n < maxCounted; n++ {
+			text, n := metadata.Text(e.Content), 0
+			for rest := text; n < maxCounted; n++ {
 				at := strings.Index(rest, in.Old)
 				if at < 0 {
 					break
@@ -70,16 +70,21 @@ var EditNote = Add(errtable.Store, Op[Store, PassageEdit, Written]{
 				rest = rest[at+1:] // occurrences may overlap
 			}
 			if n != 1 {
-				return crmem.Update{}, notOnce(s.Store, e.Name, n)
+				return crmem.Update{}, notOnce(s.Store, e.Name, n, strings.Contains(e.Content, in.Old))
 			}
-			return crmem.Update{Content: strings.Replace(e.Content, in.Old, in.New, 1), Aliases: e.Aliases}, nil
+			front := strings.TrimSuffix(e.Content, text)
+			return crmem.Update{Content: front + strings.Replace(text, in.Old, in.New, 1), Aliases: e.Aliases}, nil
 		})
 	},
 })
 
-// notOnce returns the error for a passage that occurs n times.
-func notOnce(s *crmem.Store, name string, n int) error {
+// notOnce returns the error for a passage that occurs n times. inFront reports whether the
+// metadata contains it.
+func notOnce(s *crmem.Store, name string, n int, inFront bool) error {
 	times, fix := "does not occur", "read the note with get_memory, then send a passage exactly as the note contains it"
+	if n == 0 && inFront {
+		fix = "the passage is metadata: change it with the arguments of remember"
+	}
 	if n > 0 {
 		times, fix = fmt.Sprintf("occurs %d times", n), "include more of the text around the passage in old_text"
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -133,17 +134,8 @@ func (x *exposition) gauge(name, help string, value float64) {
 // counters writes a counter in the order of its labels.
 func (x *exposition) counters(name, help, a, b string, c counter) {
 	x.head(name, "counter", help)
-	keys := make([][2]string, 0, len(c))
-	for k := range c {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(p, q [2]string) int {
-		if d := strings.Compare(p[0], q[0]); d != 0 {
-			return d
-		}
-		return strings.Compare(p[1], q[1])
-	})
-	for _, k := range keys {
+	byLabels := func(p, q [2]string) int { return slices.Compare(p[:], q[:]) }
+	for _, k := range slices.SortedFunc(maps.Keys(c), byLabels) {
 		x.sample(name, float64(c[k]), a, k[0], b, k[1])
 	}
 }

@@ -11,14 +11,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// component is an element of components --json.
-type component struct {
-	Name  string `json:"name"`
-	Port  int    `json:"port"`
-	State string `json:"state" op:"words=running|stale"`
-	File  string `json:"file"`
-}
-
 func componentsCommand(c *app) *cobra.Command {
 	return resultCommand(c, &cobra.Command{
 		Use:     "components",
@@ -36,16 +28,11 @@ Component NAME is a program crabmem-NAME, or crabtalk-NAME, on the PATH.
 user service.`,
 		Example: `  crabmem components
   crabmem components --json`,
-	}, func(ctx context.Context, _ []string) ([]component, error) {
-		all, err := mcp.Components(ctx, c.fs, filepath.Join(c.absHome(), "run"), func(file string, err error) {
+	}, func(ctx context.Context, _ []string) ([]mcp.Component, error) {
+		return mcp.Components(ctx, c.fs, filepath.Join(c.absHome(), "run"), func(file string, err error) {
 			c.Warn(file + ": not a component: " + err.Error())
 		})
-		list := make([]component, len(all))
-		for i, p := range all {
-			list[i] = component{p.Name, p.Port.Port, p.State, p.File}
-		}
-		return list, err
-	}, func(list []component) {
+	}, func(list []mcp.Component) {
 		rows := [][]string{{"NAME", "PORT", "STATE"}}
 		for _, p := range list {
 			rows = append(rows, []string{display.Label(p.Name), strconv.Itoa(p.Port), p.State})

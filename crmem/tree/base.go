@@ -199,12 +199,7 @@ func (p basePages) at(path string) []*basePage { return p[norm.NFC.String(path)]
 
 // has reports whether the page at path was exchanged with this hash.
 func (p basePages) has(path, hash string) bool {
-	for _, known := range p.at(path) {
-		if known.Page == hash && hash != "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.at(path), func(known *basePage) bool { return known.Page == hash && hash != "" })
 }
 
 // size returns the size of the largest exchanged page at path.

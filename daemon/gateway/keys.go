@@ -158,9 +158,7 @@ func AddKey(fsys vfs.FS, home string, k Key, now time.Time, grant ...func() erro
 		return "", k, errtable.Invalidf("%v", err)
 	}
 	var secret [32]byte
-	if _, err := rand.Read(secret[:]); err != nil {
-		return "", k, err
-	}
+	rand.Read(secret[:]) // crypto/rand: never fails
 	text = keyPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
 	k.Begins, k.SHA256, k.CreatedAt = text[:shownBytes], hashOf(text), now.UTC().Format(time.RFC3339)
 	err = changeKeys(fsys, home, func(keys []Key) ([]Key, error) {

@@ -79,8 +79,10 @@ const stateWait = time.Second
 
 // Component is a component with its state.
 type Component struct {
-	Port
-	State string
+	Name  string `json:"name"`
+	Port  int    `json:"port"`
+	State string `json:"state" op:"words=running|stale"`
+	File  string `json:"file"`
 }
 
 // Components returns the components of a directory of port files, as Ports does.
@@ -95,7 +97,7 @@ func Components(ctx context.Context, fsys vfs.FS, dir string, warn func(file str
 	var wg sync.WaitGroup
 	for i, p := range ports {
 		wg.Go(func() {
-			list[i] = Component{p, Stale}
+			list[i] = Component{p.Name, p.Port, Stale, p.File}
 			if conn, err := new(net.Dialer).DialContext(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(p.Port))); err == nil {
 				list[i].State = Running
 				_ = conn.Close() // nothing was sent

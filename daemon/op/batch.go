@@ -2,7 +2,6 @@ package op
 
 import (
 	"context"
-	"errors"
 
 	"crabmem/crmem"
 	"crabmem/daemon/errtable"
@@ -139,6 +138,3 @@ func batchEffect(in *Batch, wrote *[]crmem.Entry) once.Effect {
 	}
 	return effectOn(&last)
 }
-
-// errEnough ends a sequence whose reader needs no more.
-var errEnough = errors.New("enough")

@@ -77,16 +77,16 @@ var ListEntries = AddSeq(errtable.Store, Seq[Store, EntryFilter, []crmem.Entry]{
 // Entries returns the entries of a filter.
 func Entries(ctx context.Context, c Caller, f EntryFilter) iter.Seq2[crmem.Entry, error] {
 	return func(yield func(crmem.Entry, error) bool) {
-		err := ListEntries.Each(ctx, c, f, func(part []crmem.Entry) error {
-			for _, e := range part {
+		for part, err := range ListEntries.All(ctx, c, f) {
+			if err != nil {
+				yield(crmem.Entry{}, err)
+				return
+			}
+			for _, e := range *part {
 				if !yield(e, nil) {
-					return errEnough
+					return
 				}
 			}
-			return nil
-		})
-		if err != nil && err != errEnough { //nolint:errorlint // not wrapped
-			yield(crmem.Entry{}, err)
 		}
 	}
 }

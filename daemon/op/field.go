@@ -87,18 +87,17 @@ func Fields(t reflect.Type) (list []Field) {
 
 // inPointer reports whether a field is absent if an embedded pointer is nil.
 func inPointer(t reflect.Type, index []int) bool {
-	for _, i := range index[:len(index)-1] {
-		if t = t.Field(i).Type; t.Kind() == reflect.Pointer {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(index[:len(index)-1], func(i int) bool {
+		t = t.Field(i).Type
+		return t.Kind() == reflect.Pointer
+	})
 }
 
 func (f *Field) options(tag string) {
+	flags := map[string]*bool{"paths": &f.Paths, "null": &f.Null, "time": &f.Time, "filled": &f.Filled}
+	numbers := map[string]*int{"min": &f.Min, "max": &f.Max, "size": &f.Size, "chars": &f.Chars, "items": &f.Items}
 	for option := range strings.SplitSeq(tag, ",") {
 		name, value, _ := strings.Cut(option, "=")
-		number, err := strconv.Atoi(value)
 		switch name {
 		case "":
 			continue
@@ -110,35 +109,24 @@ func (f *Field) options(tag string) {
 			f.Place, f.Part = InHeader, value
 		case "key":
 			f.Place = OfKey
-		case "paths":
-			f.Paths = true
 		case "owner":
 			f.Place = ForOwner
-		case "null":
-			f.Null = true
-		case "time":
-			f.Time = true
-		case "filled":
-			f.Filled = true
 		case "words":
 			f.Words = strings.Split(value, "|")
 		case "default":
 			f.Default = value
-		case "min":
-			f.Min = number
-		case "max":
-			f.Max = number
-		case "size":
-			f.Size = number
-		case "chars":
-			f.Chars = number
-		case "items":
-			f.Items = number
 		default:
-			panic(fmt.Sprintf("op: the field %s has the unknown option %q", f.Name, option))
-		}
-		if slices.Contains([]string{"min", "max", "size", "chars", "items"}, name) && (err != nil || number < 1) {
-			panic(fmt.Sprintf("op: the field %s has the invalid option %q", f.Name, option))
+			number, err := strconv.Atoi(value)
+			switch flag, to := flags[name], numbers[name]; {
+			case flag != nil:
+				*flag = true
+			case to == nil:
+				panic(fmt.Sprintf("op: the field %s has the unknown option %q", f.Name, option))
+			case err != nil || number < 1:
+				panic(fmt.Sprintf("op: the field %s has the invalid option %q", f.Name, option))
+			default:
+				*to = number
+			}
 		}
 	}
 }

@@ -84,12 +84,7 @@ func (t *tokenizer) normalized(text string) string {
 }
 
 func isASCII(text string) bool {
-	for i := range len(text) {
-		if text[i] >= utf8.RuneSelf {
-			return false
-		}
-	}
-	return true
+	return strings.IndexFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
 // split appends the tokens of a word, or none if they do not cover it.

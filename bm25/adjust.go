@@ -86,7 +86,7 @@ func (a *adjusted) adjust(hits []Hit) []Hit {
 			hits[i].Score *= a.q.Factor(hits[i].ID)
 		}
 	}
-	slices.SortFunc(hits, byRank)
+	slices.SortFunc(hits, a.q.byRank)
 	return hits
 }
 

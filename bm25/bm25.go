@@ -49,6 +49,9 @@ type Query struct {
 	// nil multiplies nothing. It must not use the index.
 	Factor    func(id uint64) float64
 	MaxFactor float64
+	// Ties compares documents of equal scores, of which the first is the better one; nil
+	// compares IDs. It must not use the index.
+	Ties func(a, b uint64) int
 }
 
 // Hit is a document that matches.

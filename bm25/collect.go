@@ -167,7 +167,7 @@ func (c *collector) offer(d uint16, score float64) {
 	}
 	h := Hit{c.ids[d], score}
 	limit := c.query.Limit
-	if limit > 0 && len(c.hits) == limit && !c.all && !better(h, c.hits[0]) {
+	if limit > 0 && len(c.hits) == limit && !c.all && !c.query.better(h, c.hits[0]) {
 		return
 	}
 	if c.query.Filter != nil && !c.query.Filter(h.ID) {
@@ -189,19 +189,27 @@ func (c *collector) keep(h Hit) {
 			}
 			c.raise()
 		}
-	case better(h, c.hits[0]):
+	case c.query.better(h, c.hits[0]):
 		c.hits[0] = h
 		c.sink(0)
 		c.raise()
 	}
 }
 
-func better(a, b Hit) bool {
-	return a.Score > b.Score || a.Score == b.Score && a.ID < b.ID
+func (q *Query) better(a, b Hit) bool {
+	return a.Score > b.Score || a.Score == b.Score && q.byRank(a, b) < 0
 }
 
 // byRank compares hits for sorting: the better one comes first.
-func byRank(a, b Hit) int { return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.ID, b.ID)) }
+func (q *Query) byRank(a, b Hit) int {
+	if c := cmp.Compare(b.Score, a.Score); c != 0 {
+		return c
+	}
+	if q.Ties != nil {
+		return q.Ties(a.ID, b.ID)
+	}
+	return cmp.Compare(a.ID, b.ID)
+}
 
 // passes reports whether a document passes the query's filters.
 func (q *Query) passes(id uint64, class uint8) bool {
@@ -224,10 +232,10 @@ func (c *collector) sink(i int) {
 		if child >= len(h) {
 			return
 		}
-		if child+1 < len(h) && better(h[child], h[child+1]) {
+		if child+1 < len(h) && c.query.better(h[child], h[child+1]) {
 			child++
 		}
-		if !better(h[i], h[child]) {
+		if !c.query.better(h[i], h[child]) {
 			return
 		}
 		h[i], h[child] = h[child], h[i]
@@ -246,7 +254,7 @@ func (c *collector) result() Result {
 	}
 	if len(c.hits) > 0 {
 		r.Hits = slices.Clone(c.hits)
-		slices.SortFunc(r.Hits, byRank)
+		slices.SortFunc(r.Hits, c.query.byRank)
 	}
 	c.query, c.ids, c.class = Query{}, nil, nil
 	return r

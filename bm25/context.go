@@ -1,21 +1,82 @@
 package bm25
 
-import "slices"
+import (
+	"hash/fnv"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"crabmem/bm25/analysis"
+)
+
+// BoostLimit is the number of matches that a context looks at.
+const BoostLimit = 100
 
 // A Context relates documents that are messages of conversations. A message may share
 // no word with the query that it answers, because the message before has the words. So
-// a search in a context also finds the neighbors of the best [BoostLimit] matches. Its
-// functions must not use the index.
+// a search in a context also finds the neighbors of the best [BoostLimit] matches.
 type Context struct {
-	// Neighbors appends the documents next to a message. A document without a context
-	// is no message, and ranks as without Query.Context.
-	Neighbors func(list []Neighbor, id uint64) (_ []Neighbor, message bool)
-	// Prior returns a factor of the score of a message, above 0 and at most 1.
-	Prior func(id uint64) float64
-	// Group returns the conversation of a message. GroupWeight is the share of the
-	// score of the conversation that its messages get.
-	Group       func(id uint64) uint64
-	GroupWeight float64
+	// Message returns the message that a document is. A document that is no message
+	// ranks as without Query.Context. Message must not use the index.
+	Message func(id uint64) (m Message, ok bool)
+	Weights Weights
+}
+
+// Weights are the weights of a context. DESIGN.md of package crmem has their effects.
+type Weights struct {
+	Answer    float64 // of a message for the next one: terms of a sentence that asks
+	OwnAnswer float64 // the same, if both have one author
+	Previous  float64 // of a message for the next one: other terms
+	Next      float64 // of a message for the one before it
+	Assistant float64 // factor of messages of an assistant, at most 1
+	Evidence  float64 // share of the score of a conversation that its messages get
+}
+
+// DefaultWeights are the weights for stores and for sessions.
+var DefaultWeights = Weights{Answer: 1.2, OwnAnswer: 0.9, Previous: 0.4, Next: 0.3, Assistant: 0.72, Evidence: 0.2}
+
+// A Message is a document in its conversation.
+type Message struct {
+	Conversation uint64
+	Author       uint32           // see [Author]
+	Asks         analysis.TermSet // the terms of its questions
+	// Previous and Next are the messages before and after it, if they exist.
+	Previous, Next       uint64
+	HasPrevious, HasNext bool
+}
+
+// Author returns a number for the role or the name of an author; 0 for "".
+func Author(name string) uint32 {
+	if name == "" {
+		return 0
+	}
+	h := fnv.New32a()
+	io.WriteString(h, strings.ToLower(name)) // never fails
+	return h.Sum32()
+}
+
+var assistant = Author("assistant")
+
+// dateFactor is the factor of the score of documents of a time that the query names.
+const dateFactor = 1.3
+
+// FavorDates sets Factor for the times that the text names. day returns the day of a
+// document; it must not use the index.
+func (q *Query) FavorDates(now time.Time, day func(id uint64) time.Time) {
+	spans := analysis.Spans(q.Text, now)
+	if len(spans) == 0 {
+		return
+	}
+	q.MaxFactor = dateFactor
+	q.Factor = func(id uint64) float64 {
+		at := day(id)
+		if slices.ContainsFunc(spans, func(s analysis.Span) bool { return s.Covers(at) }) {
+			return dateFactor
+		}
+		return 1
+	}
 }
 
 // A Boost is what a neighbor adds to the score of a message that lacks a term, or a pair
@@ -38,9 +99,9 @@ type contextual struct {
 	docs       map[uint64]*contextDoc
 	candidates []*contextDoc
 	groups     map[uint64]*group
-	lines      []int // by term of the reader: its number in the searcher's terms
-	boost      []float64
-	from       []int // by part: the neighbor with the largest boost
+	lines      []int              // by term of the reader: its number in the searcher's terms
+	sets       []analysis.TermSet // by part: its terms
+	boost      []Boost            // by part: the largest one, without terms
 }
 
 // A contextDoc is a message, with the parts of its score: one for each term of the
@@ -50,7 +111,8 @@ type contextDoc struct {
 	match     match
 	own       float64 // score without the context
 	parts     []float64
-	neighbors []Neighbor
+	message   Message
+	isMessage bool
 	candidate bool
 	read      bool
 }
@@ -73,18 +135,27 @@ func newContextual(s *searcher, x *Index, q Query, hits []Hit) *contextual {
 	for _, t := range s.reader.terms {
 		c.lines = append(c.lines, slices.IndexFunc(s.terms, func(o queryTerm) bool { return o.id == t.id }))
 	}
-	n := len(s.terms) + len(s.reader.sequence)
-	c.boost, c.from = make([]float64, n), make([]int, n)
+	dict := x.lexer.Dict()
+	for _, t := range s.terms {
+		c.sets = append(c.sets, analysis.TermSetOf(dict.AppendTerm(nil, t.id)))
+	}
+	for i := range s.reader.sequence {
+		set := c.sets[c.lines[s.reader.sequence[i].term]]
+		if i+1 < len(s.reader.sequence) {
+			set |= c.sets[c.lines[s.reader.sequence[i+1].term]]
+		}
+		c.sets = append(c.sets, set)
+	}
+	c.boost = make([]Boost, len(c.sets))
 	for _, h := range hits[:min(len(hits), BoostLimit)] {
-		list, message := c.Neighbors(nil, h.ID)
-		if !message {
+		d := c.doc(h.ID)
+		if d == nil || !d.isMessage {
 			continue
 		}
-		c.enter(h.ID, list)
-		for _, n := range list {
-			if d := c.doc(n.ID); d != nil && !d.candidate && q.passes(n.ID, d.match.class()) {
-				list, _ := c.Neighbors(nil, n.ID)
-				c.enter(n.ID, list)
+		c.enter(d)
+		for n := range c.neighbors(d) {
+			if q.passes(n.ID, n.match.class()) {
+				c.enter(n)
 			}
 		}
 	}
@@ -94,8 +165,8 @@ func newContextual(s *searcher, x *Index, q Query, hits []Hit) *contextual {
 			continue
 		}
 		c.read(d)
-		for _, n := range d.neighbors {
-			c.read(c.doc(n.ID))
+		for n := range c.neighbors(d) {
+			c.read(n)
 		}
 	}
 	c.score()
@@ -111,6 +182,7 @@ func (c *contextual) doc(id uint64) *contextDoc {
 	var d *contextDoc
 	if m, ok := c.x.match(id); ok {
 		d = &contextDoc{Hit: Hit{ID: id}, match: m, parts: make([]float64, len(c.boost))}
+		d.message, d.isMessage = c.Message(id)
 		norm := lenNorm(m.len(), c.pivot.length)
 		for k, t := range c.s.terms {
 			if tf := m.frequency(t.id); tf > 0 {
@@ -124,16 +196,32 @@ func (c *contextual) doc(id uint64) *contextDoc {
 }
 
 // enter makes a document a candidate.
-func (c *contextual) enter(id uint64, neighbors []Neighbor) {
-	if d := c.doc(id); d != nil && !d.candidate {
-		d.candidate, d.neighbors = true, neighbors
+func (c *contextual) enter(d *contextDoc) {
+	if !d.candidate {
+		d.candidate = true
 		c.candidates = append(c.candidates, d)
+	}
+}
+
+// neighbors yields the neighbors of a message that the index contains.
+func (c *contextual) neighbors(d *contextDoc) iter.Seq[*contextDoc] {
+	return func(yield func(*contextDoc) bool) {
+		if d.message.HasPrevious {
+			if n := c.doc(d.message.Previous); n != nil && !yield(n) {
+				return
+			}
+		}
+		if d.message.HasNext {
+			if n := c.doc(d.message.Next); n != nil {
+				yield(n)
+			}
+		}
 	}
 }
 
 // read adds the bonuses for the text of a document that contains a term.
 func (c *contextual) read(d *contextDoc) {
-	if d == nil || d.read || d.own == 0 {
+	if d.read || d.own == 0 {
 		return
 	}
 	d.read = true
@@ -155,10 +243,10 @@ func (c *contextual) read(d *contextDoc) {
 func (c *contextual) score() {
 	clear(c.groups)
 	for _, d := range c.candidates {
-		g := c.groups[c.Group(d.ID)]
+		g := c.groups[d.message.Conversation]
 		if g == nil {
 			g = &group{parts: make([]float64, len(c.boost))}
-			c.groups[c.Group(d.ID)] = g
+			c.groups[d.message.Conversation] = g
 		}
 		for i, v := range d.parts {
 			g.parts[i] = max(g.parts[i], v)
@@ -172,36 +260,57 @@ func (c *contextual) score() {
 	for _, d := range c.candidates {
 		c.findBoosts(d)
 		d.Score = d.own
-		for _, v := range c.boost {
-			d.Score += v
+		for _, b := range c.boost {
+			d.Score += b.Contribution
 		}
 		if d.Score > 0 {
-			d.Score = float64(d.Score*c.Prior(d.ID)) + c.evidence(d.ID)
+			d.Score = float64(d.Score*c.prior(d.message)) + c.evidence(d)
 		}
 	}
-	slices.SortFunc(c.candidates, func(a, b *contextDoc) int { return byRank(a.Hit, b.Hit) })
+	slices.SortFunc(c.candidates, func(a, b *contextDoc) int { return c.q.byRank(a.Hit, b.Hit) })
 }
 
-// findBoosts sets c.boost and c.from for a document: by part that it lacks, the most that
-// a neighbor adds.
+// findBoosts sets c.boost for a document: by part that it lacks, the most that a
+// neighbor adds.
 func (c *contextual) findBoosts(d *contextDoc) {
 	clear(c.boost)
-	for k, n := range d.neighbors {
-		o := c.doc(n.ID)
-		if o == nil {
-			continue
-		}
-		for i, v := range o.parts {
-			if v = float64(n.Weight * v); d.parts[i] == 0 && v > c.boost[i] {
-				c.boost[i], c.from[i] = v, k
+	for n := range c.neighbors(d) {
+		for i, v := range n.parts {
+			if v == 0 || d.parts[i] > 0 {
+				continue
+			}
+			w := c.weight(n, d, c.sets[i])
+			if v = float64(w * v); v > c.boost[i].Contribution {
+				c.boost[i] = Boost{From: n.ID, Weight: w, Contribution: v}
 			}
 		}
 	}
 }
 
+// weight returns the weight of a neighbor of d for a part of the score with some terms.
+func (c *contextual) weight(n, d *contextDoc, terms analysis.TermSet) float64 {
+	switch {
+	case n.ID != d.message.Previous || !d.message.HasPrevious:
+		return c.Weights.Next
+	case !n.message.Asks.Has(terms):
+		return c.Weights.Previous
+	case n.message.Author == d.message.Author && d.message.Author != 0:
+		return c.Weights.OwnAnswer
+	}
+	return c.Weights.Answer
+}
+
+// prior returns the factor for the author of a message.
+func (c *contextual) prior(m Message) float64 {
+	if m.Author == assistant {
+		return c.Weights.Assistant
+	}
+	return 1
+}
+
 // evidence returns what the conversation of a candidate adds to its score.
-func (c *contextual) evidence(id uint64) float64 {
-	return float64(c.GroupWeight * c.groups[c.Group(id)].sum)
+func (c *contextual) evidence(d *contextDoc) float64 {
+	return float64(c.Weights.Evidence * c.groups[d.message.Conversation].sum)
 }
 
 // adjust returns the hits and the candidates in any order.
@@ -214,8 +323,8 @@ func (c *contextual) adjust(hits []Hit) []Hit {
 		if d := c.docs[h.ID]; d != nil && d.candidate {
 			continue
 		}
-		if _, message := c.Neighbors(nil, h.ID); message {
-			h.Score *= c.Prior(h.ID)
+		if m, ok := c.Message(h.ID); ok {
+			h.Score *= c.prior(m)
 		}
 		list = append(list, h)
 	}
@@ -225,27 +334,26 @@ func (c *contextual) adjust(hits []Hit) []Hit {
 // explain returns the score breakdown of a document. read is whether a search without
 // the context re-ranks it.
 func (c *contextual) explain(m match, id uint64, read bool) Explanation {
-	_, message := c.Neighbors(nil, id)
 	d := c.docs[id]
 	if d == nil || !d.candidate {
 		e := c.s.explain(c.x, c.q, m, id, read)
-		if message && e.Score > 0 {
-			e.Prior = c.Prior(id)
+		if m, ok := c.Message(id); ok && e.Score > 0 {
+			e.Prior = c.prior(m)
 			e.Score *= e.Prior
 		}
 		return e
 	}
 	e := c.s.explain(c.x, c.q, m, id, d.read)
 	c.findBoosts(d)
-	for i, v := range c.boost {
-		if v > 0 {
-			n := d.neighbors[c.from[i]]
-			e.Boosts = append(e.Boosts, Boost{From: n.ID, Terms: c.names(i), Weight: n.Weight, Contribution: v})
-			e.Score += v
+	for i, b := range c.boost {
+		if b.Contribution > 0 {
+			b.Terms = c.names(i)
+			e.Boosts = append(e.Boosts, b)
+			e.Score += b.Contribution
 		}
 	}
 	if e.Score > 0 {
-		e.Prior, e.Group = c.Prior(id), c.evidence(id)
+		e.Prior, e.Group = c.prior(d.message), c.evidence(d)
 		e.Score = float64(e.Score*e.Prior) + e.Group
 	}
 	return e

@@ -18,6 +18,7 @@ type talk struct {
 	x     *Index
 	texts map[uint64][]string
 	plain bool // re-ranking reads no texts
+	alone bool // no author is known
 }
 
 func (k *talk) query(text string, limit int) Query {
@@ -29,25 +30,57 @@ func (k *talk) query(text string, limit int) Query {
 			}
 			return k.texts[id]
 		},
-		Context: &Context{
-			Neighbors:   k.neighbors,
-			Prior:       func(id uint64) float64 { return 1 - 0.1*float64(id%4) },
-			Group:       func(id uint64) uint64 { return id / 100 },
-			GroupWeight: 0.2,
-		},
+		Context: &Context{Message: k.message, Weights: DefaultWeights},
 	}
 }
 
-func (k *talk) neighbors(list []Neighbor, id uint64) ([]Neighbor, bool) {
+func (k *talk) message(id uint64) (m Message, ok bool) {
 	if id < 100 {
-		return list, false
+		return m, false
 	}
-	for _, n := range []Neighbor{{id - 1, 0.5 + 0.7*float64(id%2)}, {id + 1, 0.3}} {
-		if n.ID/100 == id/100 && k.texts[n.ID] != nil {
-			list = append(list, n)
-		}
+	m = Message{Conversation: id / 100, Author: k.author(id), Asks: k.asks(id)}
+	m.Previous, m.HasPrevious = id-1, (id-1)/100 == id/100 && k.texts[id-1] != nil
+	m.Next, m.HasNext = id+1, (id+1)/100 == id/100 && k.texts[id+1] != nil
+	return m, true
+}
+
+func (k *talk) author(id uint64) uint32 {
+	if k.alone {
+		return 0
 	}
-	return list, true
+	return Author([]string{"user", "Assistant", "user", ""}[id%4])
+}
+
+func (k *talk) asks(id uint64) analysis.TermSet {
+	if id%2 == 1 {
+		return 0
+	}
+	return analysis.Asked(strings.Join(k.texts[id], " ") + "?")
+}
+
+// weight is the weight of a neighbor for a term.
+func (k *talk) weight(from, to uint64, term string) float64 {
+	switch own := k.author(from) == k.author(to) && k.author(to) != 0; {
+	case from > to:
+		return 0.3
+	case !k.asks(from).Has(analysis.TermSetOf([]byte(term))):
+		return 0.4
+	case own:
+		return 0.9
+	}
+	return 1.2
+}
+
+// neighbors returns the messages next to a message.
+func (k *talk) neighbors(id uint64) (list []uint64) {
+	m, _ := k.message(id)
+	if m.HasPrevious {
+		list = append(list, m.Previous)
+	}
+	if m.HasNext {
+		list = append(list, m.Next)
+	}
+	return list
 }
 
 var talkWords = strings.Fields("alpha beta gamma delta epsilon zeta eta theta iota kappa alphaBeta 東京 naïve Straße")
@@ -143,7 +176,7 @@ func TestContext(t *testing.T) {
 		if got := other.x.Search(q); !slices.Equal(got.Hits, all.Hits) {
 			t.Fatalf("%q: another history changes the hits", q.Text)
 		}
-		if all.Total != len(all.Hits) || !slices.IsSortedFunc(all.Hits, byRank) {
+		if all.Total != len(all.Hits) || !slices.IsSortedFunc(all.Hits, q.byRank) {
 			t.Fatalf("%q: %d hits of %d in total", q.Text, len(all.Hits), all.Total)
 		}
 		without := q
@@ -213,6 +246,12 @@ func TestContextModel(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	k := newTalk(r)
 	k.plain = true
+	prior := func(id uint64) float64 {
+		if id%4 == 1 {
+			return 0.72
+		}
+		return 1
+	}
 	for range 40 {
 		q := k.query(talkText(r, 1+r.IntN(4)), 0)
 		without := q
@@ -231,9 +270,9 @@ func TestContextModel(t *testing.T) {
 		}
 		candidates := make(map[uint64]bool)
 		for _, h := range hits[:min(len(hits), BoostLimit)] {
-			if list, ok := k.neighbors(nil, h.ID); ok {
-				for _, n := range append(list, Neighbor{ID: h.ID}) {
-					candidates[n.ID] = true
+			if _, ok := k.message(h.ID); ok {
+				for _, n := range append(k.neighbors(h.ID), h.ID) {
+					candidates[n] = true
 				}
 			}
 		}
@@ -249,16 +288,15 @@ func TestContextModel(t *testing.T) {
 		want := make(map[uint64]float64)
 		for _, h := range hits {
 			if want[h.ID] = h.Score; h.ID >= 100 {
-				want[h.ID] *= q.Context.Prior(h.ID)
+				want[h.ID] *= prior(h.ID)
 			}
 		}
 		for id := range candidates {
 			boosts := make(map[string]float64)
-			list, _ := k.neighbors(nil, id)
-			for _, n := range list {
-				for term, v := range of(n.ID) {
+			for _, n := range k.neighbors(id) {
+				for term, v := range of(n) {
 					if of(id)[term] == 0 {
-						boosts[term] = max(boosts[term], n.Weight*v)
+						boosts[term] = max(boosts[term], k.weight(n, id, term)*v)
 					}
 				}
 			}
@@ -271,7 +309,7 @@ func TestContextModel(t *testing.T) {
 			for _, v := range groups[id/100] {
 				evidence += v
 			}
-			want[id] = sum*q.Context.Prior(id) + 0.2*evidence
+			want[id] = sum*prior(id) + 0.2*evidence
 		}
 		got := k.x.Search(q).Hits
 		if len(got) != len(want) {
@@ -287,7 +325,7 @@ func TestContextModel(t *testing.T) {
 
 // TestReply finds a reply that shares no word with the query, before the question.
 func TestReply(t *testing.T) {
-	k := &talk{x: New(analysis.Standard), texts: make(map[uint64][]string)}
+	k := &talk{x: New(analysis.Standard), texts: make(map[uint64][]string), alone: true}
 	k.add(1, "lisbon has trains to porto")
 	k.add(200, "which seat would you like on the train from Lisbon to Porto?")
 	k.add(201, "window, on the ocean side")
@@ -295,5 +333,20 @@ func TestReply(t *testing.T) {
 	r := k.x.Search(k.query("seat on the train from Lisbon to Porto", 2))
 	if len(r.Hits) != 2 || r.Hits[0].ID != 201 || r.Hits[1].ID != 200 || r.Total != 3 {
 		t.Errorf("%+v", r)
+	}
+}
+
+// TestSentenceAsks compares a greeting that ends in a question with the reply to it, and a
+// question with its answers by another author and by its own.
+func TestSentenceAsks(t *testing.T) {
+	k := &talk{x: New(analysis.Standard), texts: make(map[uint64][]string), alone: true}
+	k.add(200, "hi Anna! I spent the weekend hiking in the Dolomites with my sister. How are you?")
+	k.add(201, "pretty tired, the weekend was long")
+	k.add(300, "which hotel in Porto has breakfast?")
+	k.add(301, "the small one at the river")
+	for query, want := range map[string]uint64{"weekend hiking in the Dolomites": 200, "hotel in Porto with breakfast": 301} {
+		if r := k.x.Search(k.query(query, 1)); len(r.Hits) == 0 || r.Hits[0].ID != want {
+			t.Errorf("%q: %+v, want %d", query, r.Hits, want)
+		}
 	}
 }

@@ -89,19 +89,6 @@ func (x *Index) match(id uint64) (match, bool) {
 	return match{seg: seg, doc: d}, ok
 }
 
-// adjacentMatch is match, faster if the document is next to m in its segment.
-func (m match) adjacentMatch(x *Index, id uint64) (match, bool) {
-	if s := m.seg; s != nil {
-		for d := int(m.doc) - 1; d <= int(m.doc)+1; d += 2 {
-			if d >= 0 && d < len(s.ids) && s.ids[d] == id && !s.isDead(uint16(d)) {
-				m.doc = uint16(d)
-				return m, true
-			}
-		}
-	}
-	return x.match(id)
-}
-
 func (m match) len() int {
 	if m.seg != nil {
 		n, _ := m.seg.lenAndTerms(m.doc)

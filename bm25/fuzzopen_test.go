@@ -68,11 +68,10 @@ func useStored(t testing.TB, b []byte, a analysis.Analyzer) {
 					x.Explain(q, h.ID)
 				}
 			}
-			ranking := x.Rank(q)
-			ranking.BoostByNeighbors(func(list []bm25.Neighbor, id uint64) []bm25.Neighbor {
-				return append(list, bm25.Neighbor{ID: id + 1, Weight: 0.5})
-			})
-			ranking.Weights(4)
+			q.Context = &bm25.Context{Weights: bm25.DefaultWeights, Message: func(id uint64) (bm25.Message, bool) {
+				return bm25.Message{Next: id + 1, HasNext: true}, true
+			}}
+			x.Search(q)
 			x.Remove(uint64(i * i))
 			x.Add(bm25.Doc{ID: uint64(i + 1), Fields: []string{"walked " + text}})
 		}

@@ -12,31 +12,15 @@ import (
 	"crabmem/bm25/analysis"
 )
 
-// TestAdjacentMatch looks documents up next to another one, without the index, and
-// in the index.
-func TestAdjacentMatch(t *testing.T) {
+// TestLookUp looks documents up in the tail and in a segment.
+func TestLookUp(t *testing.T) {
 	s := &segment{docTable: docTable{ids: []uint64{20, 30, 40, 50, 60}, class: []uint8{0, 8, 2, 3, 1}}}
-	for _, c := range []struct {
-		doc  uint16
-		id   uint64
-		want int // -1: not next to doc
-	}{
-		{0, 20, -1}, {0, 30, -1}, {0, 10, -1}, {0, 40, -1}, {1, 20, 0}, {1, 40, 2}, {1, 30, -1}, {1, 50, -1},
-		{2, 50, 3}, {2, 30, -1}, {2, 40, -1}, {2, 20, -1}, {2, 60, -1}, {3, 40, 2}, {3, 60, 4}, {4, 50, 3}, {4, 60, -1}, {4, 70, -1},
-	} {
-		m, ok := match{seg: s, doc: c.doc}.adjacentMatch(&Index{}, c.id)
-		if ok != (c.want >= 0) || ok && m != (match{seg: s, doc: uint16(c.want)}) {
-			t.Errorf("%d from document %d: %v, %d, want %d", c.id, c.doc, ok, m.doc, c.want)
-		}
-	}
 	x := newIndex("alpha", "beta")
 	x.segments = []*segment{s}
 	s.maxID = 60
-	for _, m := range []match{{seg: s, doc: 2}, {tail: &x.tail, doc: 1}} {
-		for id, want := range map[uint64]match{1: {tail: &x.tail}, 2: {tail: &x.tail, doc: 1}, 20: {seg: s}, 60: {seg: s, doc: 4}} {
-			if got, ok := m.adjacentMatch(x, id); !ok || got != want {
-				t.Errorf("%d: %+v, %v, want %+v", id, got, ok, want)
-			}
+	for id, want := range map[uint64]match{1: {tail: &x.tail}, 2: {tail: &x.tail, doc: 1}, 20: {seg: s}, 60: {seg: s, doc: 4}} {
+		if got, ok := x.match(id); !ok || got != want {
+			t.Errorf("%d: %+v, %v, want %+v", id, got, ok, want)
 		}
 	}
 	if m, ok := x.match(30); ok || m != (match{}) {
@@ -113,16 +97,14 @@ func TestRemoveCounts(t *testing.T) {
 // TestLocks checks that each method unlocks the index.
 func TestLocks(t *testing.T) {
 	x := newIndex("alpha beta", "beta gamma")
-	r := x.Rank(Query{Text: "alpha gamma"})
 	texts := func(id uint64) []string { return []string{"alpha beta"} }
-	neighbors := func(list []Neighbor, id uint64) []Neighbor { return append(list, Neighbor{ID: id ^ 3, Weight: 1}) }
+	context := &Context{Message: func(id uint64) (Message, bool) { return Message{Next: id ^ 3, HasNext: true}, true }, Weights: DefaultWeights}
 	for name, f := range map[string]func(){
 		"Add": func() { x.Add(Doc{ID: 3, Fields: []string{"alpha"}}) }, "Remove": func() { x.Remove(3) }, "Len": func() { x.Len() }, "Stats": func() { x.Stats() },
 		"Search": func() { x.Search(Query{Text: "alpha", Texts: texts, Explain: true}) }, "Explain": func() { x.Explain(Query{Text: "alpha"}, 1) },
 		"Explain of no document": func() { x.Explain(Query{Text: "alpha"}, 9) }, "Build": func() { _ = x.Build(t.Context(), 0, nil) },
-		"Rank": func() { x.Rank(Query{Text: "alpha"}) }, "BoostByNeighbors": func() { r.BoostByNeighbors(neighbors) },
-		"Read": func() { r.Read([][]string{{"alpha"}}) }, "Weights": func() { r.Weights(1) }, "Weights of no document": func() { r.Weights(9) },
-		"Correct": func() { x.Search(Query{Text: "alphb", Correct: true}) },
+		"Search in a context": func() { x.Search(Query{Text: "alpha", Texts: texts, Context: context}) },
+		"Correct":             func() { x.Search(Query{Text: "alphb", Correct: true}) },
 	} {
 		f()
 		for lock, try := range map[string]func() bool{"index": x.mu.TryLock, "norms": x.norms.mu.TryLock, "initials": x.initials.mu.TryLock} {
@@ -141,12 +123,10 @@ func TestLocks(t *testing.T) {
 func TestSearchersAreReused(t *testing.T) {
 	const calls = 100
 	x := newIndex("alpha beta", "beta gamma")
-	r := x.Rank(Query{Text: "alpha gamma"})
 	normal := searchers.New
 	defer func() { searchers = sync.Pool{New: normal} }()
 	for name, f := range map[string]func(){
 		"Search": func() { x.Search(Query{Text: "alpha"}) }, "Explain": func() { x.Explain(Query{Text: "alpha"}, 1) },
-		"Rank": func() { x.Rank(Query{Text: "alpha"}) }, "Read": func() { r.Read([][]string{{"alpha"}}) },
 	} {
 		n := 0
 		searchers = sync.Pool{New: func() any { n++; return new(searcher) }}

@@ -194,11 +194,11 @@ func TestOpenedConcurrently(t *testing.T) {
 					opened.Add(bm25.Doc{ID: uint64(i), Fields: []string{text}})
 				case 2:
 					opened.Stats()
-					ranking := opened.Rank(q)
-					ranking.BoostByNeighbors(func(list []bm25.Neighbor, id uint64) []bm25.Neighbor {
-						return append(list, bm25.Neighbor{ID: id + 1, Weight: 0.5})
-					})
-					ranking.Weights(uint64(i))
+					q := q
+					q.Context = &bm25.Context{Weights: bm25.DefaultWeights, Message: func(id uint64) (bm25.Message, bool) {
+						return bm25.Message{Next: id + 1, HasNext: true}, true
+					}}
+					opened.Search(q)
 				default:
 					opened.Len()
 				}

@@ -68,14 +68,6 @@ func (r *reader) score(base float64, named bool) float64 {
 	return base
 }
 
-// closeness adds the bonuses for distance to a score.
-func (r *reader) closeness(base float64) float64 {
-	for i := range r.sequence {
-		base += r.nearness(i)
-	}
-	return base
-}
-
 // rerank re-ranks the best hits and applies the limit.
 func (s *searcher) rerank(x *Index, q Query, hits []Hit) []Hit {
 	s.reader.prepare(x.lexer, s.terms, q.Text)
@@ -95,7 +87,7 @@ func (s *searcher) rerank(x *Index, q Query, hits []Hit) []Hit {
 		s.reader.read(texts[i], x.damping(h.ID))
 		best[i].Score = s.reader.score(h.Score, slices.Contains(q.Named, h.ID))
 	}
-	slices.SortFunc(best, byRank)
+	slices.SortFunc(best, q.byRank)
 	if q.Limit > 0 {
 		hits = hits[:min(len(hits), q.Limit)]
 	}

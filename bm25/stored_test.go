@@ -129,37 +129,17 @@ func compareSearches(t *testing.T, what string, r *rand.Rand, want, got *bm25.In
 			t.Fatalf("%s: explain %d for %+v:\n%s", what, id, q, diff)
 		}
 	}
-	var results [2]bm25.Result
-	for i, x := range []*bm25.Index{want, got} {
-		ranking := x.Rank(q)
-		ranking.BoostByNeighbors(func(list []bm25.Neighbor, id uint64) []bm25.Neighbor {
-			for i, other := range ids {
-				if other == id && i > 0 {
-					list = append(list, bm25.Neighbor{ID: ids[i-1], Weight: 0.5})
-				}
-			}
-			return append(list, bm25.Neighbor{ID: id + 1, Weight: 0.25})
-		})
-		var texts [][]string
-		for _, h := range ranking.Hits[:min(len(ranking.Hits), bm25.RerankLimit)] {
-			texts = append(texts, docs[h.ID].Fields)
+	q.Explain, q.Texts = true, func(id uint64) []string { return docs[id].Fields }
+	q.Context = &bm25.Context{Weights: bm25.DefaultWeights, Message: func(id uint64) (m bm25.Message, ok bool) {
+		m = bm25.Message{Conversation: id / 10, Asks: analysis.Asked(strings.Join(docs[id].Fields, " ") + "?"), Next: id + 1, HasNext: true}
+		if i := slices.Index(ids, id); i > 0 {
+			m.Previous, m.HasPrevious = ids[i-1], true
 		}
-		ranking.Read(texts)
-		for _, h := range ranking.Hits[:min(len(ranking.Hits), 3)] {
-			ranking.Explanations = append(ranking.Explanations, bm25.Explanation{ID: h.ID, Terms: weightLines(ranking.Weights(h.ID))})
-		}
-		results[i] = ranking.Result
+		return m, id%3 > 0
+	}}
+	if diff := same(want.Search(q), got.Search(q)); diff != "" {
+		t.Fatalf("%s: context %+v:\n%s", what, q, diff)
 	}
-	if diff := same(results[0], results[1]); diff != "" {
-		t.Fatalf("%s: rank %+v:\n%s", what, q, diff)
-	}
-}
-
-func weightLines(weights map[string]float64) (lines []bm25.Term) {
-	for _, term := range slices.Sorted(maps.Keys(weights)) {
-		lines = append(lines, bm25.Term{Term: term, IDF: weights[term]})
-	}
-	return lines
 }
 
 func sameResults(a, b bm25.Result) string { return cmp.Diff(a, b) }

@@ -13,22 +13,6 @@ import (
 	"crabmem/crmem/metadata"
 )
 
-// Weights of the neighbors of a message. DESIGN.md has their effects.
-const (
-	answerWeight   = 1.2 // of a question for the message after it
-	previousWeight = 0.5 // of another message for the message after it
-	nextWeight     = 0.3 // of a message for the message before it
-
-	// maxQuestion is the length of a question, in bytes. A longer message with a
-	// question mark is mostly something else.
-	maxQuestion = 200
-
-	// defaultPrior is the factor of messages of an assistant.
-	defaultPrior = 0.7
-	// evidenceWeight is the share of the score of a conversation that its messages get.
-	evidenceWeight = 0.2
-)
-
 // conversations are the messages among the entries of an index: those with the metadata
 // conversation and position.
 type conversations struct {
@@ -53,18 +37,13 @@ func compareTurns(a, b turn) int {
 type message struct {
 	in       *conversation
 	position uint64
-	day      int32 // of the metadata date, from 1970; noDay: none
-	flags    uint32
+	asks     analysis.TermSet
+	author   uint32 // see [bm25.Author]
+	day      int32  // of the metadata date, from 1970; noDay: none
 }
 
 // noDay is the day of a message without a date.
 const noDay = -1 << 31
-
-// The flags of a message.
-const (
-	asks        = 1 << iota // it is a question
-	byAssistant             // the role of its author is assistant
-)
 
 // messageOf returns the message that a record is, without its conversation, and the name
 // of that. ok is false if the record is no message.
@@ -79,15 +58,9 @@ func messageOf(r format.Record) (m message, name string, ok bool) {
 	if name == "" || err != nil {
 		return message{}, "", false
 	}
-	m = message{position: position, day: noDay}
+	m = message{position: position, day: noDay, asks: analysis.Asked(content[body:]), author: bm25.Author(meta.Text(metadata.Role))}
 	if day, ok := analysis.Day(meta.Text(metadata.Date)); ok {
 		m.day = int32(day.Unix() / secondsPerDay)
-	}
-	if text := content[body:]; len(text) <= maxQuestion && analysis.HasQuestion(text) {
-		m.flags |= asks
-	}
-	if strings.EqualFold(meta.Text(metadata.Role), "assistant") {
-		m.flags |= byAssistant
 	}
 	return m, name, true
 }
@@ -165,58 +138,42 @@ func (s *Store) context(ix *index) *bm25.Context {
 	if len(c.messages) == 0 || s.without&partContext == partContext {
 		return nil
 	}
-	w := weights{answerWeight, previousWeight, nextWeight}
+	w := bm25.DefaultWeights
+	w.Assistant = s.opts.AssistantPrior
 	if s.without&partPrevious != 0 {
-		w.previous = 0
+		w.Previous = 0
 	}
 	if s.without&partNext != 0 {
-		w.next = 0
+		w.Next = 0
 	}
 	if s.without&partAnswers != 0 {
-		w.answer = w.previous
+		w.Answer, w.OwnAnswer = w.Previous, w.Previous
 	}
-	prior, evidence := s.opts.AssistantPrior, evidenceWeight
 	if s.without&partPrior != 0 {
-		prior = 1
+		w.Assistant = 1
 	}
 	if s.without&partEvidence != 0 {
-		evidence = 0
+		w.Evidence = 0
 	}
-	return &bm25.Context{
-		Neighbors: func(list []bm25.Neighbor, id uint64) ([]bm25.Neighbor, bool) { return c.neighbors(list, id, w) },
-		Prior: func(id uint64) float64 {
-			if c.messages[id].flags&byAssistant != 0 {
-				return prior
-			}
-			return 1
-		},
-		Group:       func(id uint64) uint64 { return c.messages[id].in.number },
-		GroupWeight: evidence,
-	}
+	return &bm25.Context{Message: c.message, Weights: w}
 }
 
-// weights are the weights of neighbors.
-type weights struct{ answer, previous, next float64 }
-
-// neighbors appends the messages before and after a message, with their weights.
-func (c *conversations) neighbors(list []bm25.Neighbor, id uint64, w weights) ([]bm25.Neighbor, bool) {
+// message returns a message with its neighbors.
+func (c *conversations) message(id uint64) (b bm25.Message, ok bool) {
 	m, ok := c.messages[id]
 	if !ok {
-		return list, false
+		return b, false
 	}
 	turns := m.in.turns
 	i, _ := slices.BinarySearchFunc(turns, turn{m.position, id}, compareTurns)
-	if i > 0 {
-		n := bm25.Neighbor{ID: turns[i-1].id, Weight: w.previous}
-		if c.messages[n.ID].flags&asks != 0 {
-			n.Weight = w.answer
-		}
-		list = append(list, n)
+	b = bm25.Message{Conversation: m.in.number, Author: m.author, Asks: m.asks}
+	if b.HasPrevious = i > 0; i > 0 {
+		b.Previous = turns[i-1].id
 	}
-	if i+1 < len(turns) {
-		list = append(list, bm25.Neighbor{ID: turns[i+1].id, Weight: w.next})
+	if b.HasNext = i+1 < len(turns); b.HasNext {
+		b.Next = turns[i+1].id
 	}
-	return list, true
+	return b, true
 }
 
 // dayOf returns the day of a record: that of the metadata date, or of its creation.

@@ -6,9 +6,10 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
+	"crabmem/bm25"
+	"crabmem/bm25/analysis"
 	"crabmem/crmem/internal/format"
 )
 
@@ -22,7 +23,7 @@ func (c *conversations) content() map[string][]string {
 	for name, in := range c.byName {
 		for _, t := range in.turns {
 			v := c.messages[t.id]
-			m[name] = append(m[name], fmt.Sprint(t.position, t.id, v.position, v.day, v.flags, v.in == in))
+			m[name] = append(m[name], fmt.Sprint(t.position, t.id, v.position, v.day, v.asks, v.author, v.in == in))
 		}
 	}
 	return m
@@ -80,24 +81,21 @@ func TestConversations(t *testing.T) {
 // TestMessageOf reads the metadata of messages.
 func TestMessageOf(t *testing.T) {
 	for content, want := range map[string]string{
-		"---\nconversation: trip\nposition: 3\nrole: assistant\ndate: 2026-03-14\n---\nWhen?": `trip 3 20526 3`,
-		"---\nconversation: trip\nposition: 0\n---\n":                                         `trip 0 -2147483648 0`,
-		"---\nposition: 18446744073709551615\nconversation: [a b]\nrole: user\n---\nx? y":     `a b 18446744073709551615 -2147483648 1`,
-		"---\nconversation: t\nposition: 1\n---\nhttp://a/?q=1":                               `t 1 -2147483648 0`,
-		"---\nconversation: t\nposition: 1\n---\nいつ？":                                         `t 1 -2147483648 1`,
-		"---\nconversation: t\nposition: 1\n---\n" + strings.Repeat("x", 199) + "?":           `t 1 -2147483648 1`,
-		"---\nconversation: t\nposition: 1\n---\n" + strings.Repeat("x", 200) + "?":           `t 1 -2147483648 0`,
-		"---\nconversation: t\nposition: -1\n---\n":                                           ``,
-		"---\nconversation: t\nposition: 1.5\n---\n":                                          ``,
-		"---\nconversation: t\n---\n":                                                         ``,
-		"---\nposition: 1\n---\n":                                                             ``,
-		"---\nconversation: \"\"\nposition: 1\n---\n":                                         ``,
-		"---\nconversation: [a, b]\nposition: 1\n---\n":                                       ``,
+		"---\nconversation: trip\nposition: 3\nrole: assistant\ndate: 2026-03-14\n---\nWhich port?": `trip 3 20526 true true`,
+		"---\nconversation: trip\nposition: 0\n---\n":                                               `trip 0 -2147483648 false false`,
+		"---\nposition: 18446744073709551615\nconversation: [a b]\nrole: user\n---\nport? y":        `a b 18446744073709551615 -2147483648 false true`,
+		"---\nconversation: t\nposition: 1\n---\nhttp://a/?q=1":                                     `t 1 -2147483648 false false`,
+		"---\nconversation: t\nposition: -1\n---\n":                                                 ``,
+		"---\nconversation: t\nposition: 1.5\n---\n":                                                ``,
+		"---\nconversation: t\n---\n":                                                               ``,
+		"---\nposition: 1\n---\n":                                                                   ``,
+		"---\nconversation: \"\"\nposition: 1\n---\n":                                               ``,
+		"---\nconversation: [a, b]\nposition: 1\n---\n":                                             ``,
 		"conversation: t": ``,
 	} {
 		got := ""
 		if m, name, ok := messageOf(messageRecord(1, content)); ok {
-			got = fmt.Sprint(name, " ", m.position, " ", m.day, " ", m.flags)
+			got = fmt.Sprint(name, " ", m.position, " ", m.day, " ", m.author == bm25.Author("assistant"), " ", m.asks == analysis.Asked("port?"))
 		}
 		if got != want {
 			t.Errorf("%.80q: %q, want %q", content, got, want)
@@ -123,7 +121,6 @@ func TestConversationsInvalid(t *testing.T) {
 		"many messages":           put(4, 1<<32-1),
 		"a long name":             put(0, 1<<32-1),
 		"no name":                 append(make([]byte, 4), slices.Concat(valid[4:8], valid[9:])...),
-		"an unknown flag":         put(8+1+20, 4),
 		"the same position":       put(9+turnSize, 0),
 		"an ID that occurs twice": put(second+9, 1),
 		"names out of order":      append(slices.Clone(valid[:8]), append([]byte("c"), valid[9:]...)...),

@@ -7,12 +7,13 @@ import (
 	"maps"
 	"slices"
 
+	"crabmem/bm25/analysis"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/metadata"
 )
 
 // turnSize is the size of a message in section IndexConversations.
-const turnSize = 24
+const turnSize = 32
 
 // encode returns section IndexConversations.
 func (c *conversations) encode() []byte {
@@ -26,8 +27,9 @@ func (c *conversations) encode() []byte {
 			m := c.messages[t.id]
 			b = binary.LittleEndian.AppendUint64(b, t.id)
 			b = binary.LittleEndian.AppendUint64(b, t.position)
+			b = binary.LittleEndian.AppendUint64(b, uint64(m.asks))
+			b = binary.LittleEndian.AppendUint32(b, m.author)
 			b = binary.LittleEndian.AppendUint32(b, uint32(m.day))
-			b = binary.LittleEndian.AppendUint32(b, m.flags)
 		}
 	}
 	return b
@@ -57,8 +59,9 @@ func (c *conversations) decode(b []byte) error {
 		b = b[name:]
 		for i := range in.turns {
 			t := turn{id: binary.LittleEndian.Uint64(b), position: binary.LittleEndian.Uint64(b[8:])}
-			m := message{in, t.position, int32(binary.LittleEndian.Uint32(b[16:])), binary.LittleEndian.Uint32(b[20:])}
-			if i > 0 && compareTurns(in.turns[i-1], t) >= 0 || m.flags&^(asks|byAssistant) != 0 {
+			m := message{in: in, position: t.position, asks: analysis.TermSet(binary.LittleEndian.Uint64(b[16:])),
+				author: binary.LittleEndian.Uint32(b[24:]), day: int32(binary.LittleEndian.Uint32(b[28:]))}
+			if i > 0 && compareTurns(in.turns[i-1], t) >= 0 {
 				return fmt.Errorf("conversations: invalid message %d of %q", t.id, in.name)
 			}
 			if _, ok := c.messages[t.id]; ok {

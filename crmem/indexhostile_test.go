@@ -109,7 +109,7 @@ var forgeries = []struct {
 				b = b[8+binary.LittleEndian.Uint32(b):]
 			}
 			b[1]++ // the ID
-			b, n = b[24:], n-1
+			b, n = b[32:], n-1
 		}
 	}},
 	{"many related IDs", false, func(g *forger) { g.f.Sections[format.IndexRelations].Len = 1 << 62 }},

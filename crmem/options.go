@@ -83,7 +83,7 @@ type Options struct {
 
 	// AssistantPrior is the factor of the scores of messages whose metadata has the role
 	// assistant, for the analyzer Standard: above 0, and 1 at most. Other values, such as
-	// 0, are 0.7.
+	// 0, are 0.72.
 	AssistantPrior float64
 	HalfLife       time.Duration
 

@@ -42,6 +42,13 @@ func TestConversationCases(t *testing.T) {
 	checkCases(t, conversationsDir, 60, 5)
 }
 
+// TestReplyCases runs queries on greetings, questions, and replies. Their author did not
+// see the ranking.
+func TestReplyCases(t *testing.T) {
+	t.Parallel()
+	checkCases(t, "../testdata/recall/replies", 20, 2)
+}
+
 // checkCases runs the hand-written queries of dir on a small store, with the
 // entries in the order of the file and in reverse order. An entry that is first
 // in only one order is first because of its id. Known failures are in

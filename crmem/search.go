@@ -220,7 +220,9 @@ func (s *Store) query(ix *index, q Query, c clauses) bm25.Query {
 		x.Texts = func(id uint64) []string { return texts(s.found(ix, id)) }
 		x.Named, x.Correct = s.named(c.text), true
 		x.Context = s.context(ix)
-		x.Factor, x.MaxFactor = s.dateFactor(ix, c.text), dateFactor
+		if s.without&partDates == 0 {
+			x.FavorDates(s.opts.Now(), func(id uint64) time.Time { return ix.dayOf(s.found(ix, id)) })
+		}
 	}
 	return x
 }
@@ -325,30 +327,6 @@ func (s *Store) IndexStats(ctx context.Context, a analysis.Analyzer) (bm25.Stats
 	}
 	defer s.mu.RUnlock()
 	return ix.x.Stats(), nil
-}
-
-// dateFactor is the factor of the score of entries of a time that the query names.
-const dateFactor = 1.3
-
-// dateFactor returns the factor of each entry for the times that a text names, or nil if
-// it names no time. The caller holds mu for reading.
-func (s *Store) dateFactor(ix *index, text string) func(id uint64) float64 {
-	if s.without&partDates != 0 {
-		return nil
-	}
-	spans := analysis.Spans(text, s.opts.Now())
-	if len(spans) == 0 {
-		return nil
-	}
-	return func(id uint64) float64 {
-		day := ix.dayOf(s.found(ix, id))
-		for _, span := range spans {
-			if span.Covers(day) {
-				return dateFactor
-			}
-		}
-		return 1
-	}
 }
 
 // Filter selects entries. The zero value selects all. It compares words of metadata

@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"crabmem/bm25"
 	"crabmem/crmem/internal/format"
 	"crabmem/crmem/vfs"
 )
@@ -143,7 +144,7 @@ func newStore(o *Options) *Store {
 		s.opts.FS = vfs.OS{}
 	}
 	if p := s.opts.AssistantPrior; !(p > 0 && p <= 1) {
-		s.opts.AssistantPrior = defaultPrior
+		s.opts.AssistantPrior = bm25.DefaultWeights.Assistant
 	}
 	if s.opts.Now == nil {
 		s.opts.Now = time.Now

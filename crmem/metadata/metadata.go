@@ -94,6 +94,9 @@ var Relations = []string{Related, Supersedes, Contradicts, CausedBy, PartOf}
 // order is the canonical order of the known keys. Other keys are before the last.
 var order = slices.Concat([]string{Type, Tags, Importance, Pinned, Expires, Source, Conversation, Position, Role}, Relations)
 
+// roles are the roles of messages. Another role is the name of an author.
+var roles = []string{"user", "assistant", "system", "developer", "tool"}
+
 // Identity is the type of entries about who the user or the agent is. They do not lose
 // importance with time.
 const Identity = "identity"
@@ -244,11 +247,14 @@ func (m *Metadata) Adopted() bool { return m.Text(Adopted) == "1" }
 
 // Parts returns the parts of a content that a search index contains: the tags and
 // the values of the relations, which are like names; the text after the front
-// matter; and the other values, except for the one of [Adopted].
+// matter; and the other values, except for the one of [Adopted]. Of a message, it omits
+// the place in the conversation, and a role that is no name.
 func Parts(content string) (names []string, text string, values []string) {
 	m, body, _ := Parse(content)
+	message := m.Text(Conversation) != "" && m.Text(Position) != ""
 	for _, f := range m.fields {
 		switch {
+		case message && (f.Key == Conversation || f.Key == Position || f.Key == Role && slices.Contains(roles, m.Text(Role))):
 		case f.Key == Tags || slices.Contains(Relations, f.Key):
 			names = append(names, f.Values...)
 		case f.Key != Adopted:

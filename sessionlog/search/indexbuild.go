@@ -111,20 +111,20 @@ func (x *Index) build(files []listed) error {
 		n += len(p.texts) + 1
 	}
 	slices.SortFunc(complete, func(a, b loaded) int { return a.entry.compare(b.entry) })
-	ids, class, texts := make([]uint64, 0, n), make([]uint8, 0, n), make([]string, 0, n)
+	ids, class, texts := make([]uint64, 0, n), make([]uint8, 0, n), make([][]string, 0, n)
 	for i, p := range complete {
 		e := p.entry
 		e.ord = uint32(i) // as insert will have it
-		ids, class, texts = append(ids, e.doc(-1)), append(class, classSession), append(texts, e.head())
+		ids, class, texts = append(ids, e.doc(-1)), append(class, classSession), append(texts, []string{e.head()})
 		for _, t := range p.texts {
-			ids, class, texts = append(ids, e.doc(t.place)), append(class, t.class), append(texts, t.text)
+			ids, class, texts = append(ids, e.doc(t.place)), append(class, t.class), append(texts, x.fields(e, t.place, t.text))
 		}
 	}
 	slices.Reverse(ids) // so that they ascend
 	slices.Reverse(class)
 	slices.Reverse(texts)
 	err := x.docs.Build(context.Background(), n, func(i int) bm25.Doc {
-		return bm25.Doc{ID: ids[i], Class: class[i], Fields: texts[i : i+1 : i+1]}
+		return bm25.Doc{ID: ids[i], Class: class[i], Fields: texts[i]}
 	})
 	if err != nil {
 		return err

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"hash/crc32"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
+	"crabmem/bm25/analysis"
 	"crabmem/bm25/clip"
 	"crabmem/crmem/vfs"
 	"crabmem/sessionlog/internal/line"
@@ -65,6 +67,7 @@ type place struct {
 	// role is a class, or classes and more: entry.others from the first.
 	role  uint16
 	marks marks
+	asks  analysis.TermSet // the terms of its questions
 }
 
 // marks are properties of a place.
@@ -73,12 +76,12 @@ type marks uint8
 const (
 	markDoc   marks = 1 << iota // it is a document
 	markGlued                   // it is a piece of a bad line with a separate offset
-	markAsks                    // its text contains a question
+	markSays                    // it is a message with content, not only with calls
 )
 
 func (p place) doc() bool   { return p.marks&markDoc != 0 }
 func (p place) glued() bool { return p.marks&markGlued != 0 }
-func (p place) asks() bool  { return p.marks&markAsks != 0 }
+func (p place) says() bool  { return p.marks&markSays != 0 }
 
 // An entry is a session in the index.
 type entry struct {
@@ -170,6 +173,23 @@ func (e *entry) head() string { return e.title + "\n" + e.agent + "\n" + e.sende
 // doc returns the ID of the document at a place; place -1 is the session. Newer
 // documents have smaller IDs, because equal scores rank by ascending ID.
 func (e *entry) doc(place int) uint64 { return ^(uint64(e.ord)<<32 | uint64(place+1)) }
+
+// fields returns the indexed texts of a message or a summary: as of an entry of a store
+// that is a message, also the day and the name of the author. The caller holds mu.
+func (x *Index) fields(e *entry, at int, texts ...string) []string {
+	p := e.places[at]
+	if !p.says() || x.analyzer == analysis.Plain {
+		return texts
+	}
+	day, author := "", ""
+	if !e.created.IsZero() {
+		day = e.created.UTC().Format(time.DateOnly)
+	}
+	if p.role >= classes {
+		author = roleName(p.role, e.others)
+	}
+	return append(slices.Clip(texts), day, author)
+}
 
 // placeOf returns the ordinal and the place of a document.
 func placeOf(id uint64) (ord uint64, place int) { return ^id >> 32, int(uint32(^id)) - 1 }

@@ -246,10 +246,8 @@ func (x *Index) add(e *entry, r *indexReader) {
 	if e.title != title {
 		x.describe(e)
 	}
-	var field [1]string
 	for _, t := range r.texts {
-		field[0] = t.text
-		x.docs.Add(bm25.Doc{ID: e.doc(base + t.place), Class: t.class, Fields: field[:]})
+		x.docs.Add(bm25.Doc{ID: e.doc(base + t.place), Class: t.class, Fields: x.fields(e, base+t.place, t.text)})
 		x.texts.add(e.doc(base+t.place), t.text)
 		x.counts[t.class]++
 	}

@@ -178,8 +178,10 @@ func (r *indexReader) place(number, offset int64, role uint16, glued bool) {
 		m = markGlued
 	}
 	text := r.text()
-	if analysis.HasQuestion(text) {
-		m |= markAsks
+	var asks analysis.TermSet
+	if role != classCompact && role != classTool && r.says() {
+		m |= markSays
+		asks = analysis.Asked(r.record.Text(r.record.Values[line.KeyContent]))
 	}
 	if text != "" {
 		m |= markDoc
@@ -190,7 +192,13 @@ func (r *indexReader) place(number, offset int64, role uint16, glued bool) {
 		r.texts = append(r.texts, docText{len(r.places), uint8(class), text})
 		r.size += len(text)
 	}
-	r.places = append(r.places, place{offset, uint32(number), role, m})
+	r.places = append(r.places, place{offset, uint32(number), role, m, asks})
+}
+
+// says reports whether the current record is a message with content, and not a result.
+func (r *indexReader) says() bool {
+	body := r.record.Values[line.KeyContent]
+	return !r.record.IsResult() && body.Type == line.String && body.Lo < body.Hi
 }
 
 // text returns the indexed text of the current record: the summary, or the

@@ -1,60 +1,45 @@
 package search
 
-import "crabmem/bm25"
+import (
+	"time"
 
-// A message gets a neighbor boost for query terms that it lacks. "the redis of
-// staging" is in a question, and "port 6390" is the answer. A term of a question
-// counts more for the answer than for the question, because users look for the
-// answer. Terms of another user message count little for the reply to it, so that a
-// message that repeats a statement hardly ranks before the statement.
-//
-// Mean reciprocal rank of the turn that answers, over the conversations in
-// testdata, by where the query terms are: split between question and answer, in
-// the answer, or stated and then repeated:
-//
-//	                               split alone stated
-//	no boost                        .55  1.00  .83
-//	questions 1.2, others 0         .94  1.00  .83
-//	these weights                   .94  1.00  .80
-//	the same without question marks .69  1.00  .80
-//	no boost, with calls            .52  1.00  .80
-//	these weights, with calls       .93  1.00  .78
-const (
-	answerBoost = 1.2
-	replyBoost  = 0.3
-
-	// neighborWindow limits the distance of neighbors, in places.
-	neighborWindow = 64
+	"crabmem/bm25"
 )
 
-// appendNeighbors appends the messages that a message answers: the document before it,
-// if that asks, and the preceding user message. Calls and results may be between.
-// Summaries and sessions have no neighbors. The caller holds mu.
-func (x *Index) appendNeighbors(list []bm25.Neighbor, id uint64) []bm25.Neighbor {
+// neighborWindow limits the distance of neighbors, in places.
+const neighborWindow = 64
+
+// message returns the message that a document is. Calls and results may be between it and
+// its neighbors, but no summary. Summaries, sessions, and messages without content are no
+// messages. The caller holds mu.
+func (x *Index) message(id uint64) (m bm25.Message, ok bool) {
 	ord, at := placeOf(id)
 	e := x.entries[ord]
-	if at < 0 || e.places[at].role == classCompact {
-		return list
+	if at < 0 || !e.places[at].says() {
+		return m, false
 	}
-	user := e.places[at].role == classUser
-	for i, near := at-1, true; i >= max(0, at-neighborWindow); i-- {
-		p := e.places[i]
-		if p.role == classCompact {
+	m = bm25.Message{Conversation: uint64(ord), Author: bm25.Author(roleName(e.places[at].role, e.others)), Asks: e.places[at].asks}
+	m.Previous, m.HasPrevious = e.neighbor(at, -1)
+	m.Next, m.HasNext = e.neighbor(at, 1)
+	return m, true
+}
+
+// neighbor returns the next message in a direction.
+func (e *entry) neighbor(at, step int) (id uint64, ok bool) {
+	for range neighborWindow {
+		at += step
+		if at < 0 || at == len(e.places) || e.places[at].role == classCompact {
 			break
 		}
-		if !p.doc() {
-			continue
-		}
-		byUser := p.role == classUser
-		switch {
-		case (near || byUser) && p.asks():
-			list = append(list, bm25.Neighbor{ID: e.doc(i), Weight: answerBoost})
-		case byUser:
-			list = append(list, bm25.Neighbor{ID: e.doc(i), Weight: replyBoost})
-		}
-		if near = false; user || byUser {
-			break
+		if e.places[at].says() {
+			return e.doc(at), true
 		}
 	}
-	return list
+	return 0, false
+}
+
+// day returns the time of a document: that of the session. The caller holds mu.
+func (x *Index) day(id uint64) time.Time {
+	ord, _ := placeOf(id)
+	return x.entries[ord].created
 }

@@ -14,19 +14,19 @@ import (
 // maxReadLine limits the bytes of a line that are read for re-ranking.
 const maxReadLine = 32 << 10
 
-// A ranking is a search whose files have not been read.
+// A ranking is a search. unread are the messages whose texts it lacks.
 type ranking struct {
 	Result
-	words *bm25.Ranking
-	found []finding // the best, and as many as are read
+	hits         []bm25.Hit
+	explanations []bm25.Explanation // of hits
+	found        []finding          // the best
+	unread       []finding
 }
 
 // A finding is a hit with the data for reading its texts.
 type finding struct {
 	Hit
 	doc uint64
-	// equal is the position among the findings if all scores were equal.
-	equal int
 	// places are those of the window, those before it up to the message with
 	// the calls of its first results, and always that of the hit.
 	places      []place
@@ -38,46 +38,55 @@ type finding struct {
 	long        bool     // the text may be longer than a snippet
 }
 
-// rank finds the best documents.
-func (x *Index) rank(q *Query) (*ranking, error) {
+// rank finds the best documents, limit of them. texts are those that were read.
+func (x *Index) rank(q *Query, limit int, texts map[uint64][]string) (*ranking, error) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	if x.closed {
 		return nil, errIndexClosed
 	}
-	query := bm25.Query{Text: q.Text, Limit: q.Limit, Count: true}
-	if x.analyzer == analysis.Standard {
-		query.Limit, query.Correct = bm25.BoostLimit, x.without&partCorrect == 0
-	}
 	r := &ranking{}
-	query.Classes, query.Filter, r.Searched = x.filter(q)
-	if query.Classes == 0 { // 0 selects all in bm25
+	query := bm25.Query{Text: q.Text, Limit: limit, Count: true, Explain: !q.Bare}
+	if query.Classes, query.Filter, r.Searched = x.filter(q); query.Classes == 0 { // 0 selects all in bm25
 		return r, nil
 	}
-	r.words = x.search(query)
-	if x.analyzer == analysis.Standard && x.without&partBoost == 0 {
-		r.words.BoostByNeighbors(x.appendNeighbors)
-	}
 	if !x.ordered {
-		x.sort(r.words.Hits)
+		query.Ties = x.newer
 	}
-	r.Total, r.Corrections = r.words.Total, r.words.Corrections
+	if x.analyzer == analysis.Standard {
+		query.Correct = x.without&partCorrect == 0
+		query.Texts = func(id uint64) []string { return x.textsOf(id, r, q, texts) }
+		if x.without&partBoost == 0 {
+			query.Context = &bm25.Context{Message: x.message, Weights: bm25.DefaultWeights}
+			query.FavorDates(x.folder.Now(), x.day)
+		}
+	}
+	found := x.docs.Search(query)
+	r.hits, r.explanations, r.Total, r.Corrections = found.Hits, found.Explanations, found.Total, found.Corrections
 	if query.Filter != nil || query.Classes != math.MaxUint8 {
 		r.Corrections = x.passing(r.Corrections, query)
 	}
-	r.found = make([]finding, min(len(r.words.Hits), max(q.Limit, bm25.RerankLimit)))
-	for i := range r.found {
-		r.found[i] = x.find(r.words.Hits[i].ID, r.words.Hits[i].Score, q)
-	}
-	order := make([]int, len(r.found))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int { return x.newer(r.found[a].doc, r.found[b].doc) })
-	for n, i := range order {
-		r.found[i].equal = n
+	for _, h := range r.hits[:min(len(r.hits), q.Limit)] {
+		r.found = append(r.found, x.find(h.ID, h.Score, q))
 	}
 	return r, nil
+}
+
+// textsOf returns the texts of a document, or adds it to r.unread. The caller holds mu.
+func (x *Index) textsOf(id uint64, r *ranking, q *Query, texts map[uint64][]string) []string {
+	if q.Bare || x.without&partRead != 0 {
+		return nil
+	}
+	list, ok := texts[id]
+	if !ok {
+		texts[id] = nil
+		r.unread = append(r.unread, x.find(id, 0, &Query{}))
+	}
+	ord, at := placeOf(id)
+	if at < 0 {
+		return list
+	}
+	return x.fields(x.entries[ord], at, list...)
 }
 
 // find returns the finding of a document. The caller holds mu.
@@ -99,32 +108,19 @@ func (x *Index) find(doc uint64, score float64, q *Query) finding {
 	return f
 }
 
-// read reads the texts of the best findings and re-ranks them. Unlike Search of
-// an index, it ignores how early a word occurs: with that bonus the mean
-// reciprocal rank of questions whose words are split falls from .90 to .77.
-func (r *ranking) read(v *viewer) {
-	if v.index.without&partRead != 0 {
-		return
+// ranked ranks the documents, with their texts. Files are read without mu: a first search
+// finds which texts the ranking needs.
+func (x *Index) ranked(q *Query, limit int, v *viewer) (*ranking, error) {
+	texts := make(map[uint64][]string)
+	r, err := x.rank(q, limit, texts)
+	if err != nil || len(r.unread) == 0 {
+		return r, err
 	}
-	best := r.found[:min(len(r.found), bm25.RerankLimit)]
-	if len(best) == 0 {
-		return
+	for i := range r.unread {
+		f := &r.unread[i]
+		texts[f.doc] = v.indexedTexts(f, maxReadLine)
 	}
-	texts := make([][]string, len(best))
-	for i := range best {
-		texts[i] = v.indexedTexts(&best[i], maxReadLine)
-	}
-	r.words.Read(texts)
-	scores := make(map[uint64]float64, len(best))
-	for _, h := range r.words.Hits[:len(best)] {
-		scores[h.ID] = h.Score
-	}
-	for i := range best {
-		best[i].Score = scores[best[i].doc]
-	}
-	slices.SortFunc(best, func(a, b finding) int {
-		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.equal, b.equal))
-	})
+	return x.rank(q, limit, texts)
 }
 
 // passing removes words from corrections that only documents outside the
@@ -160,32 +156,7 @@ func (x *Index) sort(hits []bm25.Hit) {
 	})
 }
 
-// search is that of docs, except that equal scores are ordered by newer,
-// independent of the order in which sessions were indexed. The caller holds mu.
-func (x *Index) search(q bm25.Query) *bm25.Ranking {
-	if x.ordered {
-		return x.docs.Rank(q)
-	}
-	// Of those that share the last score, others may be first.
-	n := q.Limit
-	q.Limit *= 4
-	r := x.docs.Rank(q)
-	total := r.Total
-	for q.Count = false; len(r.Hits) == q.Limit && r.Hits[n-1].Score == r.Hits[q.Limit-1].Score; {
-		q.Limit *= 4
-		r = x.docs.Rank(q)
-	}
-	r.Total = total
-	x.sort(r.Hits)
-	r.Hits = r.Hits[:min(n, len(r.Hits))]
-	return r
-}
-
-// Parts of the ranking that tests disable. For the conversations in testdata,
-// with calls between question and answer, the mean reciprocal rank over all
-// questions is .92. It is .89 without corrections, .67 without neighbor boosts,
-// .91 without reading texts (.70 instead of .78 for repeated statements), and
-// .61 without all three.
+// Parts of the ranking that tests disable.
 const (
 	partCorrect = 1 << iota
 	partBoost

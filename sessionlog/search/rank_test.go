@@ -31,13 +31,13 @@ func TestSearchCorrects(t *testing.T) {
 		total int
 		want  string
 	}{
-		{search.Query{Text: "kubernetse"}, 1, "[{kubernetse typo [kubernetes] 0.7}]"},
-		{search.Query{Text: "kubern"}, 2, "[{kubern prefix [kubernetes kubernikus] 0.35}]"},
-		{search.Query{Text: "auto vacuum"}, 1, "[{auto vacuum joined [autovacuum] 0.7}]"},
-		{search.Query{Text: "kubernetes"}, 1, "[]"},
+		{search.Query{Text: "kubernetse"}, 2, "[{kubernetse typo [kubernetes] 0.7}]"},
+		{search.Query{Text: "kubern"}, 3, "[{kubern prefix [kubernetes kubernikus] 0.35}]"},
+		{search.Query{Text: "auto vacuum"}, 2, "[{auto vacuum joined [autovacuum] 0.7}]"},
+		{search.Query{Text: "kubernetes"}, 2, "[]"},
 		{search.Query{Text: "zzzzzzz"}, 0, "[]"},
 		// Words of other agents are not disclosed.
-		{search.Query{Text: "kubern", Agent: "crab"}, 1, "[{kubern prefix [kubernetes] 0.35}]"},
+		{search.Query{Text: "kubern", Agent: "crab"}, 2, "[{kubern prefix [kubernetes] 0.35}]"},
 		{search.Query{Text: "kubernets", Agent: "walrus"}, 0, "[]"},
 		{search.Query{Text: "kubern", Roles: []string{"assistant"}}, 0, "[]"},
 		{search.Query{Text: "kubern", Roles: []string{"user"}}, 2, "[{kubern prefix [kubernetes kubernikus] 0.35}]"},

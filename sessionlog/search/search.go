@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"crabmem/bm25"
-	"crabmem/bm25/analysis"
 	"crabmem/bm25/clip"
 	"crabmem/crmem/fusion"
 	"crabmem/crmem/vfs"
@@ -111,14 +110,15 @@ type Windowed struct {
 func (x *Index) Search(ctx context.Context, q Query) (*Result, error) {
 	q.bound()
 	m := x.mean(ctx, &q)
-	ranked, err := x.rank(&q)
-	if err != nil {
-		return nil, err
+	limit := q.Limit
+	if m.Query() != nil {
+		limit = max(limit, fusion.Least)
 	}
 	v := viewer{index: x, files: make(map[string]vfs.File), calls: make(map[string]string)}
 	defer v.close()
-	if !q.Bare && x.analyzer == analysis.Standard {
-		ranked.read(&v)
+	ranked, err := x.ranked(&q, limit, &v)
+	if err != nil {
+		return nil, err
 	}
 	if m.Query() != nil {
 		if err := x.fuse(&q, ranked, m); err != nil {
@@ -131,7 +131,7 @@ func (x *Index) Search(ctx context.Context, q Query) (*Result, error) {
 	r.Hits = make([]Hit, len(found))
 	for i := range found {
 		if !q.Bare {
-			v.show(&found[i], ranked.words)
+			v.show(&found[i], ranked.explanations)
 		}
 		r.Hits[i] = found[i].Hit
 	}

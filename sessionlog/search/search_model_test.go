@@ -108,6 +108,7 @@ func (s *modelSession) shown(i int, tools bool) string {
 // first, which every query scans. Neighbor boosts and re-ranking use an index
 // of the list.
 type searchModel struct {
+	analyzer analysis.Analyzer
 	tools    bool
 	sessions []*modelSession
 	docs     *index.Model
@@ -123,7 +124,7 @@ type modelDoc struct {
 
 // newSearchModel orders sessions as an index does that reads them all.
 func newSearchModel(t testing.TB, a analysis.Analyzer, tools bool, sessions []*modelSession) *searchModel {
-	m := &searchModel{tools: tools, sessions: slices.Clone(sessions), docs: index.NewModel(a), ranked: bm25.New(a), ids: make(map[modelDoc]uint64)}
+	m := &searchModel{analyzer: a, tools: tools, sessions: slices.Clone(sessions), docs: index.NewModel(a), ranked: bm25.New(a), ids: make(map[modelDoc]uint64)}
 	slices.SortFunc(m.sessions, func(a, b *modelSession) int {
 		x, _ := a.meta.Created()
 		y, _ := b.meta.Created()
@@ -152,21 +153,32 @@ func (m *searchModel) doc(id uint64) bm25.Doc {
 	if d.msg >= 0 {
 		text = d.session.msgs[d.msg].text(m.tools)
 	}
-	return bm25.Doc{ID: id, Fields: []string{text}}
+	return bm25.Doc{ID: id, Fields: m.fields(d, text)}
 }
 
-// rank ranks as an index does, without reading files.
+// fields adds the day and the name of the author.
+func (m *searchModel) fields(d modelDoc, texts ...string) []string {
+	if !d.says() || m.analyzer == analysis.Plain {
+		return texts
+	}
+	day, author := "", d.role()
+	if created, ok := d.session.meta.Created(); ok {
+		day = created.UTC().Format(time.DateOnly)
+	}
+	if slices.Contains([]string{"user", "assistant", "system", "developer", "tool"}, author) {
+		author = ""
+	}
+	return append(slices.Clip(texts), day, author)
+}
+
+// rank ranks as an index does, with the context of messages.
 func (m *searchModel) rank(q bm25.Query) bm25.Result {
-	limit := q.Limit
-	q.Limit, q.Correct = bm25.BoostLimit, true
-	r := m.ranked.Rank(q)
-	r.BoostByNeighbors(func(list []bm25.Neighbor, id uint64) []bm25.Neighbor { return m.neighbors(list, m.at[id]) })
-	var texts [][]string
-	for _, h := range r.Hits[:min(len(r.Hits), bm25.RerankLimit)] {
-		d := m.at[h.ID]
+	q.Correct = true
+	q.Context = &bm25.Context{Message: m.message, Weights: bm25.DefaultWeights}
+	q.Texts = func(id uint64) []string {
+		d := m.at[id]
 		if d.msg < 0 {
-			texts = append(texts, m.doc(h.ID).Fields)
-			continue
+			return m.doc(id).Fields
 		}
 		msg := &d.session.msgs[d.msg]
 		parts := []string{msg.Content}
@@ -176,58 +188,42 @@ func (m *searchModel) rank(q bm25.Query) bm25.Result {
 				parts = append(parts, c.Function.Arguments)
 			}
 		}
-		texts = append(texts, parts)
+		return m.fields(d, parts...)
 	}
-	r.Read(texts)
-	r.Hits = r.Hits[:min(len(r.Hits), limit)]
-	return r.Result
+	return m.ranked.Search(q)
 }
 
-// neighbors lists the messages before and after a message, each found by a scan of
-// the session.
-func (m *searchModel) neighbors(list []bm25.Neighbor, d modelDoc) []bm25.Neighbor {
-	if d.msg < 0 || d.session.msgs[d.msg].summary {
-		return nil
-	}
-	add := func(i int, weight float64) {
-		list = append(list, bm25.Neighbor{ID: m.ids[modelDoc{d.session, i}], Weight: weight})
-	}
-	// The latest user message before, and the messages with text after it.
-	question := -1
-	var before []int
-	for i := range d.session.msgs[:d.msg] {
-		n := modelDoc{d.session, i}
-		_, known := m.ids[n]
-		switch {
-		case d.session.msgs[i].summary:
-			question, before = -1, nil
-		case !known:
-		case n.role() == record.RoleUser:
-			question, before = i, nil
-		default:
-			before = append(before, i)
-		}
-	}
-	asks := func(i int) bool {
-		text := d.session.msgs[i].text(m.tools)
-		for i, c := range text {
-			if next := text[i:]; c == '?' && (len(next) == 1 || strings.Contains(" \n\r\t\"')*?!", next[1:2])) {
-				return true
-			}
-		}
+// says reports whether a document is a message with content.
+func (d modelDoc) says() bool {
+	if d.msg < 0 {
 		return false
 	}
-	if n := len(before); n > 0 && asks(before[n-1]) {
-		add(before[n-1], 1.2)
+	m := &d.session.msgs[d.msg]
+	return !m.summary && m.Role != "tool" && m.Role != "function" && m.ToolCallID == "" && m.Content != ""
+}
+
+// message finds the neighbors of a message by a scan of the session.
+func (m *searchModel) message(id uint64) (b bm25.Message, ok bool) {
+	d := m.at[id]
+	if !d.says() {
+		return b, false
 	}
-	if question >= 0 && (d.role() != record.RoleUser || len(before) == 0) {
-		if asks(question) {
-			add(question, 1.2)
-		} else {
-			add(question, 0.3)
+	at := slices.Index(m.sessions, d.session)
+	b = bm25.Message{Conversation: uint64(at), Author: bm25.Author(d.role()), Asks: analysis.Asked(d.session.msgs[d.msg].Content)}
+	for i := range d.session.msgs {
+		switch n := (modelDoc{d.session, i}); {
+		case d.session.msgs[i].summary && i < d.msg:
+			b.HasPrevious = false
+		case d.session.msgs[i].summary && i > d.msg:
+			return b, true
+		case n.says() && i < d.msg:
+			b.Previous, b.HasPrevious = m.ids[n], true
+		case n.says() && i > d.msg:
+			b.Next, b.HasNext = m.ids[n], true
+			return b, true
 		}
 	}
-	return list
+	return b, true
 }
 
 func (d modelDoc) role() string {

@@ -62,9 +62,9 @@ func TestSearchWithFaults(t *testing.T) {
 		}
 	}
 	want := []string{
-		"open1", `1.811 ""`, `2.448 "needle pin" 2 "needle pin" 3 "hay"`, `2.448 "needle pin" 2 "needle pin" 3 "hay"`, `2.448 "needle pin" 2 "needle pin" 3 "hay"`,
-		"read1", `1.811 "needle pin" 2 "needle pin" 3 "hay"`, "read2", `2.448 "" 2 "" 3 "hay"`, "read3", `2.448 "needle pin" 2 "needle pin" 3 ""`,
-		`2.448 "needle pin" 2 "needle pin" 3 "hay"`,
+		"open1", `2.043 ""`, `5.850 "needle pin" 2 "needle pin" 3 "hay"`, `5.850 "needle pin" 2 "needle pin" 3 "hay"`, `5.850 "needle pin" 2 "needle pin" 3 "hay"`,
+		"read1", `2.043 "needle pin" 2 "needle pin" 3 "hay"`, "read2", `5.850 "" 2 "" 3 "hay"`, "read3", `5.850 "needle pin" 2 "needle pin" 3 ""`,
+		"read4", `5.850 "needle pin" 2 "needle pin" 3 "hay"`,
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -79,7 +79,7 @@ func (v *viewer) open(name string) vfs.File {
 }
 
 // show fills in the snippet and the window of a finding.
-func (v *viewer) show(f *finding, words *bm25.Ranking) {
+func (v *viewer) show(f *finding, words []bm25.Explanation) {
 	file := v.open(f.File)
 	if file == nil {
 		return
@@ -106,8 +106,8 @@ func (v *viewer) show(f *finding, words *bm25.Ranking) {
 		}
 		if i == f.at {
 			var weights map[string]float64
-			if f.long {
-				weights = words.Weights(f.doc)
+			if k := slices.IndexFunc(words, func(e bm25.Explanation) bool { return e.ID == f.doc }); f.long && k >= 0 {
+				weights = words[k].Weights()
 			}
 			text = snippet.Cut(text, v.index.analyzer, weights, maxText)
 			f.Snippet = text

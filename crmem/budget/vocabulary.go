@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"container/heap"
 	_ "embed"
 	"strings"
 	"sync"
@@ -114,7 +115,7 @@ func spanOf(text string, class func(rune) bool) int {
 const noRank = 1<<32 - 1
 
 // countMerged returns the number of tokens of a word that is no token: of its bytes, the
-// adjacent parts with the least rank are merged until none are a token.
+// adjacent parts with the least rank are merged until no two of them are a token.
 func countMerged(word string) int {
 	type part struct {
 		next, prev int
@@ -127,7 +128,7 @@ func countMerged(word string) int {
 		if p.rank = noRank; p.next < len(word) {
 			if rank, ok := list[word[i:parts[p.next].next]]; ok {
 				p.rank = rank
-				queue.push(uint64(rank)<<32 | uint64(i))
+				heap.Push(&queue, uint64(rank)<<32|uint64(i))
 			}
 		}
 	}
@@ -139,7 +140,7 @@ func countMerged(word string) int {
 	}
 	n := len(word)
 	for len(queue) > 0 {
-		top := queue.pop()
+		top := heap.Pop(&queue).(uint64)
 		i := int(uint32(top))
 		p := &parts[i]
 		if p.rank != uint32(top>>32) {
@@ -161,30 +162,14 @@ func countMerged(word string) int {
 // rank is first.
 type rankQueue []uint64
 
-func (q *rankQueue) push(e uint64) {
-	*q = append(*q, e)
-	h := *q
-	for i := len(h) - 1; i > 0 && h[i] < h[(i-1)/2]; i = (i - 1) / 2 {
-		h[i], h[(i-1)/2] = h[(i-1)/2], h[i]
-	}
-}
+func (q rankQueue) Len() int           { return len(q) }
+func (q rankQueue) Less(i, j int) bool { return q[i] < q[j] }
+func (q rankQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *rankQueue) Push(e any)        { *q = append(*q, e.(uint64)) }
 
-func (q *rankQueue) pop() uint64 {
-	h := *q
-	top, last := h[0], len(h)-1
-	h[0] = h[last]
-	h = h[:last]
-	*q = h
-	for i := 0; 2*i+1 < last; {
-		least := 2*i + 1
-		if least+1 < last && h[least+1] < h[least] {
-			least++
-		}
-		if h[i] <= h[least] {
-			break
-		}
-		h[i], h[least] = h[least], h[i]
-		i = least
-	}
-	return top
+func (q *rankQueue) Pop() any {
+	last := len(*q) - 1
+	e := (*q)[last]
+	*q = (*q)[:last]
+	return e
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"crabmem/daemon/display"
 	"crabmem/sessionlog"
 	"crabmem/sessionlog/foreign"
 	"crabmem/sessionlog/record"
@@ -103,13 +104,8 @@ func arguments(text string) string {
 	if json.Valid(raw) && foreign.JSONType(raw) == "object" {
 		return compact(raw)
 	}
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(map[string]string{"input": text}); err != nil {
-		return "{}"
-	}
-	return strings.TrimSuffix(b.String(), "\n")
+	b, _ := display.JSON(map[string]string{"input": text}) // strings always have an encoding
+	return string(b)
 }
 
 // lines joins nonempty texts with an empty line.

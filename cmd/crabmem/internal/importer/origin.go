@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"crabmem/crmem"
+	"crabmem/daemon/display"
 )
 
 // The last line of an imported note contains its origin:
@@ -34,11 +35,8 @@ type origin struct {
 
 // line writes it.
 func (o origin) line() string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(o.id) // a string always has an encoding
-	return fmt.Sprintf("%s%s: %s (%s)\n", originWords, o.kind, strings.TrimSuffix(b.String(), "\n"), o.sum)
+	id, _ := display.JSON(o.id) // a string always has an encoding
+	return fmt.Sprintf("%s%s: %s (%s)\n", originWords, o.kind, id, o.sum)
 }
 
 // splitOrigin splits a note into its text and where it came from.
